@@ -1,0 +1,312 @@
+#include "home.h"
+
+#define BATCH 512u /* pages handled at a time, on the stack */
+
+const struct roam_page_state home_states[] = {
+	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
+	[HOME_COPY] = {"copy", 1u << HOME_INVALID},
+	[HOME_MASTER] = {"master", 0},
+	{NULL, 0},
+};
+
+static struct home_page *home_page(struct roami_node *node, uint32_t page)
+{
+	return roami_page_data(node, page);
+}
+
+/* ------------------------------------------------------------------------------------------------------- faults */
+
+/* The pending page is ours from now on; nobody has a copy yet, so its writes need no detection. */
+static void home_take(struct roami_node *node, uint32_t page)
+{
+	roami_page_move(node, page, HOME_MASTER);
+	roami_page_set_home(node, page, true);
+	roami_home_publish(node, page, 1);
+}
+
+static void home_claimed(struct roami_node *node, uint32_t page)
+{
+	uint32_t more = roami_home_claim_run(node, page);
+
+	for (uint32_t i = 0; i <= more; i++)
+		home_take(node, page + i);
+	roami_page_open(node, page, more + 1, ROAM_WRITE);
+	for (uint32_t i = 1; i <= more; i++)
+		roami_page_done(node, page + i);
+}
+
+/* Another node made us home (placement).  If it or others may have copies, our writes must be seen. */
+static void home_adopted(struct roami_node *node, uint32_t page)
+{
+	roami_page_move(node, page, HOME_MASTER);
+	roami_page_set_home(node, page, true);
+	roami_page_open(node, page, 1, roami_home_is_shared(node, page) ? ROAM_READ : ROAM_WRITE);
+}
+
+/* RULES 6.6.  The page is pending; on return its state says that a good copy is in place. */
+static void home_fetch(struct roami_node *node, uint32_t page, unsigned home)
+{
+	struct home_page *data = home_page(node, page);
+	uint64_t version = 0;
+	bool good = false;
+
+	while (!good) {
+		if (roami_fetch(node, home, page, &version) != ROAM_FETCH_OK)
+			roami_node_fail(node, "page %u: node %u is not its home", page, home);
+		roami_page_lock(node, page);
+		data->have = version;
+		good = version >= data->need; /* else a notice came meanwhile */
+		if (good)
+			roami_page_move(node, page, HOME_COPY);
+		roami_page_unlock(node, page);
+	}
+}
+
+/* Whether `page` is worth fetching ahead: pending on return if so. */
+static bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p)
+{
+	bool claimed;
+
+	if (roami_page_access(node, page) != ROAM_NONE || !roami_page_try(node, page))
+		return false;
+	if (roami_page_state(node, page) == HOME_INVALID) {
+		*home_p = roami_home_find(node, page, false, &claimed);
+		if (*home_p != ROAM_NOBODY && *home_p != roami_me(node))
+			return true;
+	}
+	roami_page_done(node, page);
+	return false;
+}
+
+static void home_open_run(struct roami_node *node, uint32_t first, uint32_t count)
+{
+	if (count == 0)
+		return;
+	roami_page_open(node, first, count, ROAM_READ);
+	for (uint32_t i = 0; i < count; i++)
+		roami_page_done(node, first + i);
+}
+
+void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride)
+{
+	uint32_t first = 0, count = 0;
+
+	for (uint32_t i = 0; i < pages; i++) {
+		int64_t next = (int64_t)from + (int64_t)stride * i;
+		unsigned home;
+
+		if (next < 0 || next >= roami_pages(node))
+			break;
+		if (!home_wants(node, (uint32_t)next, &home))
+			continue;
+		home_fetch(node, (uint32_t)next, home);
+		roami_fetched_ahead(node);
+		if (count > 0 && next == (int64_t)first + count) {
+			count++;
+			continue;
+		}
+		home_open_run(node, first, count);
+		first = (uint32_t)next;
+		count = 1;
+	}
+	home_open_run(node, first, count);
+}
+
+void home_read_fault(struct roami_node *node, uint32_t page)
+{
+	bool claimed;
+	unsigned home = roami_home_find(node, page, true, &claimed);
+
+	if (claimed) {
+		home_claimed(node, page);
+		return;
+	}
+	if (home == roami_me(node)) {
+		home_adopted(node, page);
+		return;
+	}
+	home_fetch(node, page, home);
+	roami_page_open(node, page, 1, ROAM_READ);
+}
+
+/* ------------------------------------------------------------------------------------------------------- release */
+
+static bool dirty_has(const struct roam_dirty *dirty, size_t count, uint32_t page)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (dirty[middle].page == page)
+			return true;
+		if (dirty[middle].page < page)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
+}
+
+/* Whether a newly shared page was open for unseen writes; it is pending on return if so. */
+static bool home_unseen(struct roami_node *node, uint32_t page)
+{
+	roami_page_hold(node, page);
+	if (roami_page_state(node, page) == HOME_MASTER && roami_page_access(node, page) == ROAM_WRITE &&
+	    !roami_page_dirty(node, page))
+		return true;
+	roami_page_done(node, page);
+	return false;
+}
+
+void home_publish_shared(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
+{
+	uint32_t pages[BATCH];
+	size_t got;
+
+	while ((got = roami_home_shared(node, pages, BATCH)) > 0) {
+		size_t unseen = 0;
+
+		got = roami_pages_sort(pages, got);
+		for (size_t i = 0; i < got; i++)
+			/* A page of this release's list is pending already, and gets its notice there. */
+			if (!dirty_has(dirty, count, pages[i]) && home_unseen(node, pages[i]))
+				pages[unseen++] = pages[i];
+		roami_page_close(node, pages, unseen, ROAM_READ);
+		for (size_t i = 0; i < unseen; i++) {
+			roami_notice_add(node, pages[i], roami_home_version_bump(node, pages[i]));
+			roami_page_done(node, pages[i]);
+		}
+	}
+}
+
+/* The home's answer; our copy is current if no other diff came between (RULES 6.2). */
+static void home_answered(struct roami_node *node, const struct roam_dirty *dirty)
+{
+	struct home_page *data = home_page(node, dirty->page);
+
+	if (!dirty->changed)
+		return;
+	roami_page_lock(node, dirty->page);
+	if (dirty->version == data->have + 1)
+		data->have = dirty->version;
+	roami_page_unlock(node, dirty->page);
+	roami_notice_add(node, dirty->page, dirty->version);
+}
+
+void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count)
+{
+	uint16_t homes[BATCH];
+
+	while (count > 0) {
+		size_t some = count < BATCH ? count : BATCH;
+		bool claimed;
+
+		for (size_t i = 0; i < some; i++) {
+			homes[i] = (uint16_t)roami_home_find(node, dirty[i].page, false, &claimed);
+			if (dirty[i].home)
+				roami_notice_add(node, dirty[i].page, roami_home_version_bump(node, dirty[i].page));
+		}
+		roami_flush(node, dirty, homes, some);
+		for (size_t i = 0; i < some; i++)
+			if (!dirty[i].home)
+				home_answered(node, &dirty[i]);
+		dirty += some;
+		count -= some;
+	}
+}
+
+/* -------------------------------------------------------------------------------------------------------- acquire */
+
+/* Notes what a notice asks for; whether a copy is here that is too old.  A fetch under way looks at `need` itself. */
+static bool home_needs(struct roami_node *node, const struct roam_notice *notice)
+{
+	struct home_page *data = home_page(node, notice->page);
+	bool stale;
+
+	if (roami_page_is_home(node, notice->page))
+		return false;
+	roami_page_lock(node, notice->page);
+	if (data->need < notice->version)
+		data->need = notice->version;
+	stale = roami_page_state(node, notice->page) == HOME_COPY && data->have < data->need;
+	roami_page_unlock(node, notice->page);
+	return stale;
+}
+
+/* Drops the copies of `pages`, ascending; those that are dirty go home first, once nobody can write them. */
+static void home_drop(struct roami_node *node, uint32_t *pages, size_t count)
+{
+	struct roam_dirty dirty[BATCH];
+	size_t stale = 0, flush = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct home_page *data = home_page(node, pages[i]);
+
+		roami_page_hold(node, pages[i]);
+		if (roami_page_state(node, pages[i]) == HOME_COPY && data->have < data->need)
+			pages[stale++] = pages[i];
+		else
+			roami_page_done(node, pages[i]);
+	}
+	roami_page_close(node, pages, stale, ROAM_NONE);
+	for (size_t i = 0; i < stale; i++)
+		if (roami_page_dirty(node, pages[i]))
+			dirty[flush++] = (struct roam_dirty){.page = pages[i]};
+	home_flush(node, dirty, flush);
+	for (size_t i = 0; i < stale; i++) {
+		roami_page_lock(node, pages[i]);
+		roami_page_move(node, pages[i], HOME_INVALID);
+		roami_page_unlock(node, pages[i]);
+		roami_page_clean(node, pages[i]);
+		roami_page_done(node, pages[i]);
+	}
+}
+
+void home_invalidate(struct roami_node *node, const struct roam_notice *notices, size_t count)
+{
+	uint32_t pages[BATCH];
+	size_t stale = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!home_needs(node, &notices[i]) || (stale > 0 && pages[stale - 1] == notices[i].page))
+			continue;
+		if (stale == BATCH) {
+			home_drop(node, pages, stale);
+			stale = 0;
+		}
+		pages[stale++] = notices[i].page;
+	}
+	home_drop(node, pages, stale);
+}
+
+bool home_evict(struct roami_node *node, uint32_t page)
+{
+	if (roami_page_state(node, page) != HOME_COPY)
+		return false;
+	roami_page_close(node, &page, 1, ROAM_NONE);
+	roami_page_lock(node, page);
+	roami_page_move(node, page, HOME_INVALID);
+	roami_page_unlock(node, page);
+	return true;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- tests */
+
+void home_check(struct roami_node *const *nodes, unsigned count)
+{
+	for (uint32_t page = 0; page < roami_pages(nodes[0]); page++) {
+		unsigned masters = 0;
+
+		for (unsigned i = 0; i < count; i++) {
+			bool master = roami_page_state(nodes[i], page) == HOME_MASTER;
+
+			masters += master;
+			roami_assert(master || !roami_page_is_home(nodes[i], page));
+			roami_assert(master || home_page(nodes[i], page)->have >= home_page(nodes[i], page)->need ||
+				     roami_page_state(nodes[i], page) == HOME_INVALID ||
+				     roami_page_pending(nodes[i], page));
+		}
+		roami_assert(masters <= 1);
+	}
+}

@@ -1,0 +1,45 @@
+/*
+ * What home-based protocols share: every page has a home that holds the master copy; others fetch copies from it and send their
+ * diffs to it (RULES 6).
+ */
+#ifndef ROAM_PROTOCOLS_HOME_H
+#define ROAM_PROTOCOLS_HOME_H
+
+#include "roam/protocol.h"
+
+enum home_state {
+	HOME_INVALID, /* no copy, or one that must not be read */
+	HOME_COPY,    /* a copy as new as `need` asks */
+	HOME_MASTER   /* this node is the page's home */
+};
+
+/* State 0 to 2 in every home-based protocol; home_states is their table. */
+extern const struct roam_page_state home_states[];
+
+/* Per page of a node that is not its home. */
+struct home_page {
+	uint64_t have; /* version read before the copy's bytes were */
+	uint64_t need; /* version of the newest write notice */
+};
+
+/* Finds the page's home, claiming it if nobody did, and opens the pending page. */
+void home_read_fault(struct roami_node *node, uint32_t page);
+
+/* Fetches pages that have a home elsewhere; opens neighbours in one go. */
+void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride);
+
+/* Own pages that others fetched since: protects them and gives notice, for they may have been written unseen (RULES 6.7). */
+void home_publish_shared(struct roami_node *node, const struct roam_dirty *dirty, size_t count);
+
+/* Sends the diffs of dirty pages to their homes, counts the own ones' versions; gives notice of all that changed. */
+void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count);
+
+/* Notes what the notices ask for; copies that are too old are flushed if dirty, and gone on return. */
+void home_invalidate(struct roami_node *node, const struct roam_notice *notices, size_t count);
+
+bool home_evict(struct roami_node *node, uint32_t page);
+
+/* Invariants over all nodes of a world at rest. */
+void home_check(struct roami_node *const *nodes, unsigned count);
+
+#endif

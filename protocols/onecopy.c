@@ -1,0 +1,141 @@
+/*
+ * onecopy: one migrating copy.  The smallest correct protocol, and the worked example of how to write one.
+ *
+ * Paper: none; the "migration" algorithm of Stumm and Zhou, Algorithms Implementing Distributed Shared Memory (1990).
+ *
+ * Idea.  Every page exists once.  Whoever touches it gets it, read or write, and the last owner loses it.  The page's manager
+ * knows who asked last; a request goes to the manager, which forwards it to the last asker, which sends the page as soon as it has
+ * had it for a moment.  Requests so form a queue without anybody keeping one.  At the start node 0 owns all pages.
+ *
+ * Page states: start (at node 0: here, never moved; elsewhere: away), here, away.
+ *
+ * Messages: want (to the manager) and take (from the manager to the last asker), answered to the asker with the page's bytes.
+ *
+ * Sequential consistency: a page is readable at one node at most, and access is gone before the bytes leave.
+ */
+#include <string.h>
+
+#include "home.h"
+
+enum onecopy_state { ONECOPY_START, ONECOPY_HERE, ONECOPY_AWAY };
+
+enum { ONECOPY_WANT, ONECOPY_TAKE };
+
+/* A page stays so long with who asked for it, so that the access that faulted can be made. */
+#define STAY_NS 20000u
+
+struct onecopy_page {
+	uint64_t until;   /* may not leave before */
+	uint32_t asker;   /* at the manager: the last asker; node 0 at first */
+	uint32_t spare;
+};
+
+static bool onecopy_is_here(struct roami_node *node, uint32_t page)
+{
+	unsigned state = roami_page_state(node, page);
+
+	return state == ONECOPY_HERE || (state == ONECOPY_START && roami_me(node) == 0);
+}
+
+static void onecopy_get(struct roami_node *node, uint32_t page)
+{
+	struct onecopy_page *data = roami_page_data(node, page);
+	struct roam_part part = {&page, sizeof(page)};
+	uint8_t bytes[ROAM_PAGE_SIZE];
+	size_t got;
+
+	if (!onecopy_is_here(node, page)) {
+		got = roami_call(node, roami_manager(node, page), ONECOPY_WANT, &part, 1, bytes, sizeof(bytes));
+		if (got != sizeof(bytes))
+			roami_node_fail(node, "page %u came with %zu bytes", page, got);
+		memcpy(roami_page_bytes(node, page), bytes, sizeof(bytes));
+	}
+	roami_page_lock(node, page);
+	roami_page_move(node, page, ONECOPY_HERE);
+	data->until = roami_now(node) + STAY_NS;
+	roami_page_unlock(node, page);
+	roami_page_open(node, page, 1, ROAM_WRITE);
+}
+
+static uint32_t onecopy_request_page(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t page = UINT32_MAX;
+
+	if (request->bytes == sizeof(page))
+		memcpy(&page, request->data, sizeof(page));
+	if (page >= roami_pages(node))
+		roami_node_fail(node, "node %u asked for a page beyond the heap", request->from);
+	return page;
+}
+
+static void onecopy_want(struct roami_node *node, const struct roam_request *request)
+{
+	struct onecopy_page *data = roami_page_data(node, onecopy_request_page(node, request));
+	unsigned last = data->asker;
+
+	data->asker = request->origin;
+	roami_forward(node, request, last, ONECOPY_TAKE);
+}
+
+static void onecopy_take(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t page = onecopy_request_page(node, request);
+	struct onecopy_page *data = roami_page_data(node, page);
+	struct roam_part part = {roami_page_bytes(node, page), ROAM_PAGE_SIZE};
+	uint64_t now = roami_now(node);
+
+	roami_page_lock(node, page);
+	if (roami_page_pending(node, page)) {
+		roami_page_unlock(node, page);
+		roami_park(node, request, page); /* it is on its way here, or being opened */
+		return;
+	}
+	if (now < data->until) {
+		roami_page_unlock(node, page);
+		roami_delay(node, request, data->until - now);
+		return;
+	}
+	roami_assert(onecopy_is_here(node, page));
+	roami_page_close(node, &page, 1, ROAM_NONE);
+	roami_page_move(node, page, ONECOPY_AWAY);
+	roami_reply(node, request, &part, 1);
+	roami_page_unlock(node, page);
+}
+
+static void onecopy_check(struct roami_node *const *nodes, unsigned count)
+{
+	for (uint32_t page = 0; page < roami_pages(nodes[0]); page++) {
+		unsigned open = 0;
+
+		for (unsigned i = 0; i < count; i++)
+			open += roami_page_access(nodes[i], page) != ROAM_NONE;
+		roami_assert(open <= 1);
+	}
+}
+
+static const struct roam_page_state onecopy_states[] = {
+	[ONECOPY_START] = {"start", 1u << ONECOPY_HERE | 1u << ONECOPY_AWAY},
+	[ONECOPY_HERE] = {"here", 1u << ONECOPY_HERE | 1u << ONECOPY_AWAY},
+	[ONECOPY_AWAY] = {"away", 1u << ONECOPY_HERE},
+	{NULL, 0},
+};
+
+static const struct roam_message onecopy_messages[] = {
+	[ONECOPY_WANT] = {"want", onecopy_want, sizeof(uint32_t)},
+	[ONECOPY_TAKE] = {"take", onecopy_take, sizeof(uint32_t)},
+	{NULL, NULL, 0},
+};
+
+const struct roam_protocol roami_protocol_onecopy = {
+	.name = "onecopy",
+	.paper = "one migrating copy; Stumm and Zhou 1990",
+	.model = ROAM_MODEL_SC,
+	.writes = ROAM_WRITES_FAULT,
+	.page_size = sizeof(struct onecopy_page),
+	.states = onecopy_states,
+	.messages = onecopy_messages,
+	.read_fault = onecopy_get,
+	.write_fault = onecopy_get,
+	.settle = onecopy_get,
+	.check = onecopy_check,
+};

@@ -1,0 +1,357 @@
+/* The public API: argument checks, and the one default job behind it. */
+#include "roam/roam.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "boot/job.h"
+#include "core/page.h"
+#include "core/sync.h"
+#include "roam/protocol.h"
+
+#define STRING(x) #x
+#define DOTTED(a, b, c) STRING(a) "." STRING(b) "." STRING(c)
+
+/* The job of this process; the only mutable file-scope state of the library. */
+static struct roami_job job;
+static __thread enum roam_err alloc_err;
+
+const char *roam_strerror(enum roam_err err)
+{
+#define ERR_TEXT(name, value, text) \
+	case ROAM_##name:           \
+		return text;
+	switch (err) {
+		ROAM_ERRORS(ERR_TEXT)
+	}
+#undef ERR_TEXT
+	return "unknown error";
+}
+
+const char *roam_version(void)
+{
+	return DOTTED(ROAM_VERSION_MAJOR, ROAM_VERSION_MINOR, ROAM_VERSION_PATCH);
+}
+
+uint64_t roam_clock_us(void)
+{
+	return roami_os_now_ns() / 1000;
+}
+
+/* ------------------------------------------------------------------------------------------------ starting, ending */
+
+enum roam_err roam_start(void)
+{
+	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job) : ROAM_OK;
+}
+
+/* Before anything that synchronises: started, and sealed if nodes were created. */
+static enum roam_err job_ready(void)
+{
+	enum roam_err err;
+
+	if (__builtin_expect(job.life == ROAMI_JOB_TOGETHER, 1))
+		return ROAM_OK;
+	err = roam_start();
+	if (err == ROAM_OK)
+		err = roami_job_seal(&job);
+	if (err == ROAM_OK && job.life == ROAMI_JOB_OVER)
+		err = ROAM_ESTATE;
+	return err;
+}
+
+enum roam_err roam_finish(void)
+{
+	if (job.life != ROAMI_JOB_NEW && job.life != ROAMI_JOB_OVER)
+		roami_job_finish(&job);
+	return ROAM_OK;
+}
+
+unsigned roam_node(void)
+{
+	return job.me;
+}
+
+unsigned roam_nodes(void)
+{
+	return job.life == ROAMI_JOB_NEW ? 1 : job.nodes;
+}
+
+enum roam_err roam_create(void (*fn)(void))
+{
+	enum roam_err err = roam_start();
+
+	if (fn == NULL)
+		return ROAM_EINVAL;
+	return err == ROAM_OK ? roami_job_create(&job, fn) : err;
+}
+
+enum roam_err roam_create_all(void (*fn)(void), unsigned nodes)
+{
+	enum roam_err err = roam_start();
+
+	if (fn == NULL || nodes == 0)
+		return ROAM_EINVAL;
+	return err == ROAM_OK ? roami_job_create_all(&job, fn, nodes) : err;
+}
+
+enum roam_err roam_wait_for_end(void)
+{
+	enum roam_err err = roam_start();
+
+	return err == ROAM_OK ? roami_job_wait_for_end(&job) : err;
+}
+
+enum roam_err roam_thread_init(void)
+{
+	enum roam_err err = job_ready();
+	sigset_t faults;
+
+	if (err != ROAM_OK)
+		return err;
+	sigemptyset(&faults);
+	sigaddset(&faults, SIGSEGV);
+	sigaddset(&faults, SIGBUS);
+	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
+	job.node->env->thread(job.node);
+	atomic_fetch_add(&job.node->self->ctl->threads, 1);
+	return ROAM_OK;
+}
+
+enum roam_err roam_thread_fini(void)
+{
+	if (job.life != ROAMI_JOB_ALONE && job.life != ROAMI_JOB_TOGETHER)
+		return ROAM_ESTATE;
+	atomic_fetch_sub(&job.node->self->ctl->threads, 1);
+	return ROAM_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------------- memory */
+
+void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, const char *name)
+{
+	void *block = NULL;
+
+	(void)name;
+	alloc_err = roam_start();
+	if (alloc_err != ROAM_OK)
+		return NULL;
+	if (bytes == 0 || (unsigned)place > ROAM_PLACE_NODE || job.life == ROAMI_JOB_OVER)
+		alloc_err = ROAM_EINVAL;
+	else
+		block = roami_job_alloc(&job, bytes, place, node, &alloc_err);
+	return block;
+}
+
+void *roam_alloc(size_t bytes)
+{
+	return roam_alloc_placed(bytes, ROAM_PLACE_FIRST_TOUCH, 0, NULL);
+}
+
+enum roam_err roam_errno(void)
+{
+	return alloc_err;
+}
+
+enum roam_err roam_free(void *block)
+{
+	if (block == NULL)
+		return ROAM_OK;
+	if (job.life != ROAMI_JOB_ALONE && job.life != ROAMI_JOB_TOGETHER)
+		return ROAM_ENOTOURS;
+	return roami_job_free(&job, block);
+}
+
+/* The pages of [addr, addr + bytes); false if it is not in the heap. */
+static bool heap_pages(const void *addr, size_t bytes, uint32_t *first_p, uint32_t *count_p)
+{
+	uint64_t offset = (uint64_t)((const uint8_t *)addr - job.app);
+
+	if (job.app == NULL || (const uint8_t *)addr < job.app || bytes == 0 || offset >= job.layout.heap_bytes ||
+	    bytes > job.layout.heap_bytes - offset)
+		return false;
+	*first_p = (uint32_t)(offset / ROAMI_PAGE);
+	*count_p = (uint32_t)((offset + bytes - 1) / ROAMI_PAGE) - *first_p + 1;
+	return true;
+}
+
+enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access)
+{
+	uint32_t first, count;
+
+	if (bytes == 0 || access == ROAM_NONE)
+		return ROAM_OK;
+	if (!heap_pages(addr, bytes, &first, &count))
+		return ROAM_ENOTOURS;
+	if (job.life != ROAMI_JOB_TOGETHER)
+		return ROAM_OK;
+	for (uint32_t page = first; page < first + count; page++)
+		while (roami_page_access(job.node, page) < access)
+			roami_fault(job.node, page, access == ROAM_WRITE, true);
+	return ROAM_OK;
+}
+
+ssize_t roam_read(int fd, void *buf, size_t bytes)
+{
+	roam_touch(buf, bytes, ROAM_WRITE);
+	return read(fd, buf, bytes);
+}
+
+ssize_t roam_write(int fd, const void *buf, size_t bytes)
+{
+	roam_touch(buf, bytes, ROAM_READ);
+	return write(fd, buf, bytes);
+}
+
+void roam_prefetch(const void *addr, size_t bytes)
+{
+	uint32_t first, count;
+
+	if (job.life != ROAMI_JOB_TOGETHER || !heap_pages(addr, bytes, &first, &count))
+		return;
+	roami_prefetch(job.node, first, count);
+}
+
+enum roam_err roam_home(const void *addr, size_t bytes, unsigned node)
+{
+	uint32_t first, count;
+
+	if (!heap_pages(addr, bytes, &first, &count))
+		return ROAM_ENOTOURS;
+	return roami_job_place(&job, first, count, ROAM_PLACE_NODE, node);
+}
+
+/* ------------------------------------------------------------------------------------------------ synchronisation */
+
+/* An object's id: its address; 0 and the library's own ids are refused. */
+static enum roam_err object_ready(const void *object)
+{
+	if ((uintptr_t)object < 64)
+		return ROAM_EINVAL;
+	return job_ready();
+}
+
+#define OBJECT(pointer) ((uint64_t)(uintptr_t)(pointer))
+
+/* Before the seal an init is only noted; it must not seal, for SPLASH programs may init between their CREATEs. */
+static enum roam_err init_ready(const void *object)
+{
+	if ((uintptr_t)object < 64)
+		return ROAM_EINVAL;
+	return roam_start();
+}
+
+enum roam_err roam_lock_init(const void *lock)
+{
+	enum roam_err err = init_ready(lock);
+
+	return err == ROAM_OK ? roami_lock_init(job.node, OBJECT(lock)) : err;
+}
+
+enum roam_err roam_lock(const void *lock)
+{
+	enum roam_err err = object_ready(lock);
+
+	return err == ROAM_OK ? roami_lock(job.node, OBJECT(lock)) : err;
+}
+
+enum roam_err roam_unlock(const void *lock)
+{
+	enum roam_err err = object_ready(lock);
+
+	return err == ROAM_OK ? roami_unlock(job.node, OBJECT(lock)) : err;
+}
+
+enum roam_err roam_barrier(const void *barrier, unsigned threads)
+{
+	enum roam_err err = object_ready(barrier);
+
+	if (threads == 0)
+		return ROAM_EINVAL;
+	return err == ROAM_OK ? roami_barrier(job.node, OBJECT(barrier), threads) : err;
+}
+
+enum roam_err roam_barrier_all(void)
+{
+	enum roam_err err = job_ready();
+
+	return err == ROAM_OK ? roami_barrier(job.node, 24, 0) : err;
+}
+
+enum roam_err roam_cond_init(const void *cond)
+{
+	enum roam_err err = init_ready(cond);
+
+	return err == ROAM_OK ? roami_cond_init(job.node, OBJECT(cond)) : err;
+}
+
+enum roam_err roam_cond_wait(const void *cond, const void *lock)
+{
+	enum roam_err err = object_ready(cond);
+
+	return err == ROAM_OK ? roami_cond_wait(job.node, OBJECT(cond), OBJECT(lock)) : err;
+}
+
+enum roam_err roam_cond_signal(const void *cond)
+{
+	enum roam_err err = object_ready(cond);
+
+	return err == ROAM_OK ? roami_cond_post(job.node, OBJECT(cond), false) : err;
+}
+
+enum roam_err roam_cond_broadcast(const void *cond)
+{
+	enum roam_err err = object_ready(cond);
+
+	return err == ROAM_OK ? roami_cond_post(job.node, OBJECT(cond), true) : err;
+}
+
+enum roam_err roam_flag_set(const void *flag)
+{
+	enum roam_err err = object_ready(flag);
+
+	return err == ROAM_OK ? roami_flag_set(job.node, OBJECT(flag)) : err;
+}
+
+enum roam_err roam_flag_wait(const void *flag)
+{
+	enum roam_err err = object_ready(flag);
+
+	return err == ROAM_OK ? roami_flag_wait(job.node, OBJECT(flag)) : err;
+}
+
+enum roam_err roam_flag_clear(const void *flag)
+{
+	enum roam_err err = object_ready(flag);
+
+	return err == ROAM_OK ? roami_flag_clear(job.node, OBJECT(flag)) : err;
+}
+
+enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enum roam_op op)
+{
+	enum roam_err err = job_ready();
+
+	if (values == NULL || count == 0 || count > ROAM_REDUCE_MAX || (unsigned)type > ROAM_DOUBLE ||
+	    (unsigned)op > ROAM_OR || (type == ROAM_DOUBLE && op >= ROAM_AND))
+		return ROAM_EINVAL;
+	return err == ROAM_OK ? roami_reduce(job.node, values, count, type, op) : err;
+}
+
+/* ------------------------------------------------------------------------------------------------------ measuring */
+
+uint64_t roam_counter(const char *name)
+{
+	if (job.node == NULL || name == NULL)
+		return 0;
+	return roami_stats_find(job.node->stats, name);
+}
+
+void roam_stats_print(int fd)
+{
+	if (job.node != NULL)
+		roami_job_print(&job, fd);
+}

@@ -1,0 +1,821 @@
+#include "boot/job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/page.h"
+#include "core/remote.h"
+#include "core/sync.h"
+#include "msg/msg.h"
+
+/* Where the heap lies on every node: free in every usual program, and outside the shadow of the sanitizers. */
+#define APP_BASE ((uint8_t *)0x200000000000)
+#define END_ID 8u /* the barrier of the end; no object has so low an address */
+
+extern char **environ;
+
+/* -------------------------------------------------------------------------------------- alone: no faults at all */
+
+static bool plain_probe(char *why, size_t why_bytes)
+{
+	(void)why;
+	(void)why_bytes;
+	return true;
+}
+
+static enum roam_err plain_open(void *state, const struct roami_view *view, roami_fault_fn *fn, void *arg)
+{
+	(void)state;
+	(void)view;
+	(void)fn;
+	(void)arg;
+	return ROAM_OK;
+}
+
+static void plain_close(void *state)
+{
+	(void)state;
+}
+
+static enum roam_err plain_protect(void *state, uint32_t first, uint32_t count, enum roam_access from,
+				   enum roam_access to)
+{
+	(void)state;
+	(void)first;
+	(void)count;
+	(void)from;
+	(void)to;
+	return ROAM_OK;
+}
+
+static bool plain_check(void *state)
+{
+	(void)state;
+	return true;
+}
+
+static const struct roami_fault_engine job_plain = {
+	.name = "plain",
+	.probe = plain_probe,
+	.open = plain_open,
+	.close = plain_close,
+	.protect = plain_protect,
+	.check_handlers = plain_check,
+};
+
+/* --------------------------------------------------------------------------------------------------------- errors */
+
+static void job_failed(struct roami_node *node, const char *text)
+{
+	char line[400];
+	int length = snprintf(line, sizeof(line), "roam: node %u: %s\n", node->me, text);
+
+	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+		_exit(ROAMI_EXIT_TOLD);
+	_exit(node->nodes > 1 ? ROAMI_EXIT_TOLD : 1);
+}
+
+static enum roam_err job_says(enum roam_err err, const char *what)
+{
+	fprintf(stderr, "roam: %s: %s\n", what, err == ROAM_ESYSTEM ? strerror(errno) : roam_strerror(err));
+	return err;
+}
+
+static enum roam_err job_unknown(const char *variable, const char *value, const char *const *names)
+{
+	fprintf(stderr, "roam: %s=%s: unknown; known are", variable, value);
+	for (; *names != NULL; names++)
+		fprintf(stderr, " %s", *names);
+	fprintf(stderr, "\n");
+	return ROAM_EUNKNOWN;
+}
+
+/* --------------------------------------------------------------------------------------------------------- choices */
+
+static enum roam_err job_check_names(const struct roami_options *options)
+{
+	const char *names[64] = {NULL};
+	unsigned count = 0;
+
+	if (roami_protocol_find(options->protocol) == NULL) {
+		for (; roami_protocols[count] != NULL && count < 63; count++)
+			names[count] = roami_protocols[count]->name;
+		return job_unknown("ROAM_PROTOCOL", options->protocol, names);
+	}
+	if (roami_transport_find(options->transport) == NULL) {
+		for (; roami_transports[count] != NULL && count < 63; count++)
+			names[count] = roami_transports[count]->name;
+		return job_unknown("ROAM_TRANSPORT", options->transport, names);
+	}
+	if (roami_diff_choose(options->simd) == NULL) {
+		fprintf(stderr, "roam: ROAM_SIMD=%s: this CPU cannot\n", options->simd);
+		return ROAM_EUNSUPPORTED;
+	}
+	return ROAM_OK;
+}
+
+/* The engine that ROAM_FAULT names; auto: uffd where the kernel has it, else sigsegv. */
+static const struct roami_fault_engine *job_engine(const struct roami_options *options, char *why, size_t why_bytes)
+{
+	static const char *const automatic[] = {"uffd", "sigsegv", NULL};
+	const char *const named[] = {options->fault, NULL};
+	const char *const *wanted = strcmp(options->fault, "auto") == 0 ? automatic : named;
+
+	for (; *wanted != NULL; wanted++)
+		for (unsigned i = 0; roami_fault_engines[i] != NULL; i++)
+			if (strcmp(roami_fault_engines[i]->name, *wanted) == 0 && strcmp(*wanted, "soft") != 0 &&
+			    roami_fault_engines[i]->probe(why, why_bytes))
+				return roami_fault_engines[i];
+	return NULL;
+}
+
+static enum roam_err job_check_engine(const struct roami_options *options)
+{
+	const char *const names[] = {"auto", "sigsegv", "uffd", NULL};
+	char why[160] = "";
+
+	if (job_engine(options, why, sizeof(why)) != NULL)
+		return ROAM_OK;
+	for (unsigned i = 0; names[i] != NULL; i++)
+		if (strcmp(options->fault, names[i]) == 0) {
+			fprintf(stderr, "roam: ROAM_FAULT=%s: %s\n", options->fault, why);
+			return ROAM_EUNSUPPORTED;
+		}
+	return job_unknown("ROAM_FAULT", options->fault, names);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- memory */
+
+static enum roam_err job_map_segment(struct roami_job *job, unsigned node)
+{
+	void *base = roami_os_map_fd(NULL, job->layout.total, job->fds[node], 0);
+
+	if (base == NULL) {
+		fprintf(stderr, "roam: cannot map the %zu MiB of node %u: %s (limit of address space, ulimit -v, or "
+				"ROAM_HEAP too large)\n", job->layout.total >> 20, node, strerror(errno));
+		return ROAM_ENOMEM;
+	}
+	roami_os_dontfork(base, job->layout.total);
+	roami_os_dontdump(base, job->layout.total);
+	job->bases[node] = base;
+	return ROAM_OK;
+}
+
+static enum roam_err job_map_app(struct roami_job *job)
+{
+	job->app = roami_os_map_fd(APP_BASE, job->layout.heap_bytes, job->fds[job->me], job->layout.heap);
+	if (job->app == NULL) {
+		fprintf(stderr, "roam: cannot map the shared heap of %zu MiB at %p: %s (limit of address space, ulimit -v, "
+				"or ROAM_HEAP too large)\n", job->layout.heap_bytes >> 20, (void *)APP_BASE, strerror(errno));
+		return ROAM_ENOMEM;
+	}
+	roami_os_dontfork(job->app, job->layout.heap_bytes);
+	roami_os_dontdump(job->app, job->layout.heap_bytes);
+	return ROAM_OK;
+}
+
+static enum roam_err job_make_segments(struct roami_job *job, unsigned nodes)
+{
+	for (; job->made < nodes; job->made++) {
+		job->fds[job->made] = roami_boot_segment(&job->layout, job->made);
+		if (job->fds[job->made] < 0) {
+			fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n", job->made, strerror(errno),
+				errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
+			return ROAM_ESYSTEM;
+		}
+	}
+	return ROAM_OK;
+}
+
+/* Which part of the heap this node hands out: node 0 the lower half, the others equal parts of the rest. */
+static void job_slice(const struct roami_job *job, unsigned me, uint64_t *first_p, uint64_t *end_p)
+{
+	uint64_t mask = ~(uint64_t)(ROAMI_PAGE - 1), half = job->layout.heap_bytes / 2 & mask;
+	uint64_t upper = job->upper_first != 0 ? job->upper_first : half;
+	uint64_t each = job->nodes > 1 ? ((job->layout.heap_bytes - upper) / (job->nodes - 1)) & mask : 0;
+
+	*first_p = me == 0 ? ROAMI_PAGE : upper + (me - 1) * each;
+	*end_p = me == 0 ? half : *first_p + each;
+}
+
+static enum roam_err job_open_alloc(struct roami_job *job)
+{
+	job_slice(job, job->me, &job->slice_first, &job->slice_end);
+	return roami_alloc_open(&job->alloc, job->slice_first, job->slice_end, job->options.alloc == ROAMI_ALLOC_OWN);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- nodes */
+
+/* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
+static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
+{
+	char why[160] = "";
+	struct roami_node_params params = {
+		.me = job->me,
+		.nodes = nodes,
+		.options = &job->options,
+		.env = job->options.chaos != 0 ? &roami_env_chaos : &roami_env_real,
+		.env_state = &job->real,
+		.protocol = roami_protocol_find(job->options.protocol),
+		.engine = nodes > 1 ? job_engine(&job->options, why, sizeof(why)) : &job_plain,
+		.transport = roami_transport_find(job->options.transport),
+		.layout = job->layout,
+		.bases = job->bases,
+		.app = job->app,
+		.fd = job->fds[job->me],
+	};
+	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
+	enum roam_err err;
+
+	params.onesided = (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
+	params.creator_pages =
+		(uint32_t)(atomic_load(&((struct roami_ctl *)job->bases[0])->creator_end) / ROAMI_PAGE);
+	if (job->node != NULL) {
+		job->node->sync = NULL;
+		roami_node_close(job->node);
+		job->node = NULL;
+	}
+	job->nodes = nodes;
+	atomic_store(&job->real.threads, 0);
+	err = roami_node_open(&job->node, &params);
+	if (err != ROAM_OK)
+		return job_says(err, "cannot start the node");
+	if (kept != NULL) {
+		roami_sync_fini(job->node);
+		job->node->sync = kept;
+		roami_sync_reset(job->node);
+	}
+	job->node->env->thread(job->node);
+	return ROAM_OK;
+}
+
+/* All segments are mapped: this process becomes node `me` of `nodes`. */
+static enum roam_err job_join(struct roami_job *job, unsigned nodes)
+{
+	struct roami_ctl *ctl = job->bases[job->me];
+	enum roam_err err;
+
+	roami_real_init(&job->real, nodes, job->options.spin_us, job->options.chaos);
+	job->real.on_fail = job_failed;
+	if (job->options.pin)
+		roami_os_pin(job->me);
+	err = job_open_node(job, nodes);
+	if (err == ROAM_OK)
+		err = roami_service_start(job->node);
+	if (err != ROAM_OK)
+		return err;
+	atomic_store(&ctl->pid, (int32_t)getpid());
+	atomic_store(&ctl->joined, 1);
+	job->life = ROAMI_JOB_TOGETHER;
+	return ROAM_OK;
+}
+
+static enum roam_err job_alone(struct roami_job *job)
+{
+	job->real.fits = true;
+	job->real.spin_ns = job->real.pause_ns = 20000;
+	job->real.chaos = job->options.chaos;
+	job->real.on_fail = job_failed;
+	job->life = ROAMI_JOB_ALONE;
+	job->created = 1;
+	return job_open_node(job, 1);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- start */
+
+/* A child that ends in order still serves; one that does not takes the job down. */
+static void job_on_exit(int status, void *arg)
+{
+	struct roami_job *job = arg;
+
+	if (status == 0 && job->life != ROAMI_JOB_OVER)
+		roami_job_finish(job);
+}
+
+/* ROAM_BOOT=local:RANK:SIZE:FD, from the launcher. */
+static enum roam_err job_launched(struct roami_job *job)
+{
+	unsigned rank, size, fd;
+	struct roami_ctl *ctl;
+	enum roam_err err = ROAM_OK;
+
+	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) != 3 || size > ROAMI_NODES_MAX || rank >= size) {
+		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
+		return ROAM_EINVAL;
+	}
+	job->me = rank;
+	job->nodes = size;
+	job->launched = true;
+	for (unsigned i = 0; i < size && err == ROAM_OK; i++) {
+		job->fds[i] = (int)(fd + i);
+		err = job_map_segment(job, i);
+	}
+	if (err != ROAM_OK)
+		return err;
+	ctl = job->bases[rank];
+	if (ctl->magic != ROAMI_SEGMENT_MAGIC || ctl->heap_bytes != job->layout.heap_bytes ||
+	    ctl->nodes_max != job->layout.nodes_max) {
+		fprintf(stderr, "roam: the launcher and this program differ in version or options\n");
+		return ROAM_EINVAL;
+	}
+	err = job_map_app(job);
+	if (err == ROAM_OK)
+		err = job_open_alloc(job);
+	if (err == ROAM_OK)
+		err = job_join(job, size);
+	if (err == ROAM_OK)
+		roami_alloc_seal(job->alloc);
+	return err;
+}
+
+enum roam_err roami_job_start(struct roami_job *job)
+{
+	enum roam_err err = roami_options_read(&job->options, environ, STDERR_FILENO);
+
+	if (job->life != ROAMI_JOB_NEW)
+		return ROAM_OK;
+	setenv("UCX_ERROR_SIGNALS", "", 0); /* RULES 1.9 */
+	if (err == ROAM_OK)
+		err = job_check_names(&job->options);
+	if (err == ROAM_OK)
+		err = job_check_engine(&job->options);
+	if (err != ROAM_OK)
+		return err;
+	roami_layout_make(&job->layout, job->options.heap, (unsigned)job->options.nodes_max);
+	if (job->options.boot[0] != '\0') {
+		err = job_launched(job);
+	} else {
+		job->nodes = 1;
+		err = job_make_segments(job, 1);
+		if (err == ROAM_OK)
+			err = job_map_segment(job, 0);
+		if (err == ROAM_OK)
+			err = job_map_app(job);
+		if (err == ROAM_OK)
+			err = job_open_alloc(job);
+		if (err == ROAM_OK)
+			err = job_alone(job);
+	}
+	if (err == ROAM_OK)
+		roami_stats_begin(job->node->stats);
+	if (err == ROAM_OK && !job->exit_hook)
+		job->exit_hook = on_exit(job_on_exit, job) == 0;
+	return err;
+}
+
+/* ---------------------------------------------------------------------------------------------------- CREATE, seal */
+
+/* A forked node, from here to its end. */
+__attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn)(void), pid_t parent)
+{
+	struct roami_ctl *creator;
+	unsigned nodes;
+	enum roam_err err = ROAM_OK;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */
+	err = job_map_segment(job, 0);
+	if (err != ROAM_OK)
+		_exit(ROAMI_EXIT_TOLD);
+	creator = job->bases[0];
+	while (atomic_load(&creator->job) == ROAMI_JOB_OPEN)
+		roami_os_futex_wait(&creator->job, ROAMI_JOB_OPEN, 0);
+	nodes = atomic_load(&creator->nodes);
+	if (job->me >= nodes)
+		_exit(0);
+	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
+		err = job_map_segment(job, i);
+	for (unsigned i = nodes; i < job->made; i++)
+		close(job->fds[i]);
+	job->nodes = nodes;
+	if (err == ROAM_OK)
+		err = job_map_app(job);
+	roami_alloc_close(job->alloc);
+	if (err == ROAM_OK)
+		err = job_open_alloc(job);
+	/* The parent's node cannot be closed here: its segment is not mapped.  What it holds is a copy, and small. */
+	if (err == ROAM_OK) {
+		job->node->self = NULL;
+		err = job_join(job, nodes);
+	}
+	if (err != ROAM_OK)
+		_exit(ROAMI_EXIT_TOLD);
+	roami_alloc_seal(job->alloc);
+	roami_stats_begin(job->node->stats);
+	fn();
+	roami_job_finish(job);
+	fflush(NULL);
+	_exit(0);
+}
+
+static enum roam_err job_fork(struct roami_job *job, unsigned node, void (*fn)(void))
+{
+	pid_t parent = getpid(), pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0)
+		return job_says(ROAM_ESYSTEM, "cannot fork a node");
+	if (pid == 0) {
+		job->me = node;
+		job_child(job, fn, parent);
+	}
+	job->pids[node] = pid;
+	return ROAM_OK;
+}
+
+static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
+{
+	if (job->life != ROAMI_JOB_ALONE || job->launched) {
+		if (job->launched && job->nodes != nodes)
+			fprintf(stderr, "roam: the program asks for %u nodes, the launcher started %u\n", nodes, job->nodes);
+		else
+			fprintf(stderr, "roam: nodes cannot be created here: the job is sealed\n");
+		return ROAM_ESTATE;
+	}
+	if (nodes > job->options.nodes_max) {
+		fprintf(stderr, "roam: %u nodes asked for, at most %llu allowed (ROAM_NODES_MAX)\n", nodes,
+			(unsigned long long)job->options.nodes_max);
+		return ROAM_ENODES;
+	}
+	return ROAM_OK;
+}
+
+/* Marks block starts and placements noted while alone, now that the managers are known. */
+static void job_settle_blocks(struct roami_job *job)
+{
+	struct roami_job_block *blocks = (void *)job->blocks.items;
+
+	for (size_t i = 0; i < job->blocks.count; i++)
+		roami_job_place(job, blocks[i].page, blocks[i].pages, (enum roam_place)blocks[i].place, blocks[i].node);
+}
+
+/* Node 0 and `nodes` - 1 children, forked already or about to be, become a job. */
+static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(void))
+{
+	struct roami_ctl *ctl = job->bases[0];
+	enum roam_err err = ROAM_OK;
+
+	roami_alloc_seal(job->alloc);
+	while (roami_msg_poll(job->node) > 0)
+		; /* what this node sent itself while alone */
+	roami_os_discard((uint8_t *)ctl + job->layout.rings, job->layout.headers - job->layout.rings);
+	/* In later rounds also what other nodes had allocated. */
+	atomic_store(&ctl->creator_end, job->upper_first != 0 ? job->layout.heap_bytes :
+			 (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1));
+	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
+		err = job_map_segment(job, i);
+	if (err != ROAM_OK)
+		return err;
+	job->nodes = nodes;
+	job_settle_blocks(job);
+	atomic_store(&ctl->nodes, nodes);
+	for (unsigned i = 1; fn != NULL && i < nodes && err == ROAM_OK; i++)
+		err = job_fork(job, i, fn);
+	if (err == ROAM_OK) {
+		/* The children may go on before we are ready: what they send waits in our rings. */
+		atomic_store(&ctl->job, ROAMI_JOB_SEALED);
+		roami_os_futex_wake(&ctl->job, INT32_MAX);
+		err = job_join(job, nodes);
+	}
+	if (err == ROAM_OK)
+		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids);
+	for (unsigned i = 1; i < nodes && err != ROAM_OK; i++)
+		if (job->pids[i] > 0)
+			kill(job->pids[i], SIGKILL);
+	return err;
+}
+
+enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
+{
+	enum roam_err err = job_may_create(job, job->created + 1);
+
+	if (err == ROAM_OK)
+		err = job_make_segments(job, (unsigned)job->options.nodes_max);
+	if (err == ROAM_OK)
+		err = job_fork(job, job->created, fn);
+	if (err == ROAM_OK)
+		job->created++;
+	return err;
+}
+
+enum roam_err roami_job_seal(struct roami_job *job)
+{
+	if (job->life != ROAMI_JOB_ALONE || job->created == 1)
+		return ROAM_OK;
+	return job_seal(job, job->created, NULL);
+}
+
+enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes)
+{
+	enum roam_err err;
+
+	if (job->launched && job->nodes == nodes) {
+		fn();
+		return ROAM_OK;
+	}
+	err = job_may_create(job, nodes);
+	if (err != ROAM_OK)
+		return err;
+	if (nodes > 1) {
+		err = job_make_segments(job, nodes);
+		if (err == ROAM_OK)
+			err = job_seal(job, nodes, fn);
+	}
+	if (err == ROAM_OK)
+		fn();
+	return err;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- end */
+
+/* Brings every page's bytes home to node 0, directly from where they are. */
+static void job_settle(struct roami_job *job)
+{
+	struct roami_node *node = job->node;
+
+	for (unsigned owner = 0; owner < job->nodes; owner++) {
+		struct roami_ctl *ctl = job->bases[owner];
+		uint64_t first, end;
+
+		job_slice(job, owner, &first, &end);
+		end = atomic_load(&ctl->slice_end);
+		if (owner > 0 && end > job->upper_used)
+			job->upper_used = end;
+		for (uint32_t page = (uint32_t)(first / ROAMI_PAGE); page < end / ROAMI_PAGE; page++) {
+			uint64_t word;
+
+			if (node->protocol->settle != NULL) {
+				roami_page_hold(node, page);
+				node->protocol->settle(node, page);
+				roami_page_done(node, page);
+				continue;
+			}
+			word = roami_word_load(node, page);
+			if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY && (word & 0xffffu) != node->me)
+				roami_raw_fetch(node, (unsigned)(word & 0xffffu), page);
+		}
+	}
+}
+
+/* Node 0 forgets everything that was true of the nodes that ended, so that a new round can begin. */
+static void job_clear(struct roami_job *job)
+{
+	struct roami_ctl *ctl = job->bases[0];
+
+	for (unsigned i = 1; i < job->made; i++) {
+		roami_os_unmap(job->bases[i], job->layout.total);
+		job->bases[i] = NULL;
+		close(job->fds[i]);
+		job->pids[i] = 0;
+	}
+	job->made = 1;
+	roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings, job->layout.heap - job->layout.rings);
+	atomic_store(&ctl->job, ROAMI_JOB_OPEN);
+	atomic_store(&ctl->creator_end, 0);
+	memset(&ctl->bell, 0, sizeof(ctl->bell));
+	atomic_store(&ctl->threads, 1);
+}
+
+static void job_publish_slice(struct roami_job *job)
+{
+	struct roami_ctl *ctl = job->bases[job->me];
+
+	atomic_store(&ctl->slice_end, (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1));
+}
+
+/* Their counters are final when they say so; they do so right after the barrier. */
+static void job_await_others(struct roami_job *job)
+{
+	for (unsigned i = 0; i < job->nodes; i++)
+		while (i != job->me && atomic_load(&((struct roami_ctl *)job->bases[i])->joined) != 2)
+			job->node->env->spin(job->node);
+	roami_stats_end(job->node->stats);
+}
+
+enum roam_err roami_job_wait_for_end(struct roami_job *job)
+{
+	struct roami_ctl *ctl = job->bases[0];
+	enum roam_err err = roami_job_seal(job);
+
+	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 || job->launched)
+		return err;
+	job_publish_slice(job);
+	atomic_store(&ctl->returned, 1);
+	roami_barrier(job->node, END_ID, 0);
+	atomic_store(&ctl->returned, 0);
+	job_settle(job);
+	job_await_others(job);
+	roami_job_report(job);
+	roami_watch_expect_end(job->watch);
+	atomic_store(&ctl->job, ROAMI_JOB_ENDING);
+	roami_os_futex_wake(&ctl->job, INT32_MAX);
+	roami_watch_end(job->watch);
+	job->watch = NULL;
+	roami_service_stop(job->node);
+	job->upper_first = job->upper_used > 0 ? job->upper_used : job->layout.heap_bytes / 2;
+	err = job_alone(job);
+	job_clear(job);
+	return err;
+}
+
+/* Serves until node 0 has taken what it needs. */
+static void job_serve(struct roami_job *job)
+{
+	struct roami_ctl *ctl = job->bases[job->me], *first = job->bases[0];
+	uint32_t state;
+
+	job_publish_slice(job);
+	atomic_store(&ctl->returned, 1);
+	roami_barrier(job->node, END_ID, 0);
+	roami_stats_end(job->node->stats);
+	atomic_store(&ctl->joined, 2);
+	if (job->me != 0)
+		while ((state = atomic_load(&first->job)) != ROAMI_JOB_ENDING)
+			roami_os_futex_wait(&first->job, state, 0);
+}
+
+void roami_job_finish(struct roami_job *job)
+{
+	if (job->life == ROAMI_JOB_ALONE && job->created > 1)
+		roami_job_wait_for_end(job);
+	if (job->life == ROAMI_JOB_ALONE)
+		roami_job_report(job);
+	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 && !job->launched) {
+		roami_job_wait_for_end(job);
+	} else if (job->life == ROAMI_JOB_TOGETHER) {
+		job_serve(job);
+		if (job->me == 0) {
+			struct roami_ctl *ctl = job->bases[0];
+
+			job_await_others(job);
+			roami_job_report(job);
+			atomic_store(&ctl->job, ROAMI_JOB_ENDING);
+			roami_os_futex_wake(&ctl->job, INT32_MAX);
+		}
+		roami_service_stop(job->node);
+	}
+	job->life = ROAMI_JOB_OVER;
+}
+
+/* The counters of all nodes, as a table on `fd`, or as JSON in the file `path`. */
+static bool job_show(struct roami_job *job, int fd, const char *path)
+{
+	const struct roami_stats *stats[ROAMI_NODES_MAX];
+	const char *types[ROAMI_STATS_TYPES_MAX] = {NULL};
+	struct roami_stats_report report = {
+		.nodes = job->nodes,
+		.stats = stats,
+		.protocol = job->options.protocol,
+		.transport = job->options.transport,
+		.engine = job->node->engine->name,
+		.types = types,
+	};
+
+	for (unsigned i = 0; i < job->nodes; i++)
+		stats[i] = &((struct roami_ctl *)job->bases[i])->stats;
+	for (unsigned i = 0; i < ROAMI_TYPES_MAX && i < ROAMI_STATS_TYPES_MAX; i++)
+		types[i] = job->node->msg.types[i] != NULL ? job->node->msg.types[i]->name : NULL;
+	if (path != NULL)
+		return roami_stats_json(path, &report);
+	roami_stats_print(fd, &report);
+	return true;
+}
+
+void roami_job_print(struct roami_job *job, int fd)
+{
+	job_show(job, fd, NULL);
+}
+
+void roami_job_report(struct roami_job *job)
+{
+	const char *where = job->options.stats;
+
+	if (job->me != 0 || job->reported || where[0] == '\0' || strcmp(where, "0") == 0)
+		return;
+	job->reported = true;
+	if (!job_show(job, STDERR_FILENO, strcmp(where, "1") == 0 ? NULL : where))
+		fprintf(stderr, "roam: ROAM_STATS=%s: %s\n", where, strerror(errno));
+}
+
+/* ------------------------------------------------------------------------------------------------------- memory */
+
+/* Takes back remotely freed blocks whose free this node has acquired (RULES 3.2). */
+static void job_drain_frees(struct roami_job *job)
+{
+	struct roami_node *node = job->node;
+	struct roami_remote_free *frees;
+	struct roami_vclock clock;
+	size_t kept = 0;
+
+	if (node->frees.count == 0)
+		return;
+	roami_log_clock(node, &clock);
+	roami_spin_lock(node, &node->frees_lock);
+	frees = (void *)node->frees.items;
+	for (size_t i = 0; i < node->frees.count; i++)
+		if (clock.at[frees[i].freer] < frees[i].interval)
+			frees[kept++] = frees[i];
+		else if (roami_alloc_give(job->alloc, frees[i].offset) != ROAM_OK)
+			fprintf(stderr, "roam: node %u freed %#llx, which is not a block\n", frees[i].freer,
+				(unsigned long long)frees[i].offset);
+	node->frees.count = kept;
+	roami_spin_unlock(&node->frees_lock);
+}
+
+void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node, enum roam_err *err_p)
+{
+	uint64_t offset;
+	uint32_t pages;
+	bool fresh;
+
+	job_drain_frees(job);
+	*err_p = roami_alloc_take(job->alloc, bytes, &offset, &fresh);
+	if (*err_p != ROAM_OK)
+		return NULL;
+	if (offset + bytes > job->high)
+		job->high = offset + bytes;
+	ROAMI_COUNT(job->node->stats, allocs, 1);
+	pages = (uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE);
+	if (bytes >= ROAMI_PAGE)
+		*err_p = roami_job_place(job, (uint32_t)(offset / ROAMI_PAGE), pages, place, node);
+	if (!fresh)
+		memset(job->app + offset, 0, bytes);
+	return job->app + offset;
+}
+
+enum roam_err roami_job_free(struct roami_job *job, void *block)
+{
+	uint64_t offset = (uint64_t)((uint8_t *)block - job->app), first, end;
+
+	if ((uint8_t *)block < job->app || offset >= job->layout.heap_bytes)
+		return ROAM_ENOTOURS;
+	ROAMI_COUNT(job->node->stats, frees, 1);
+	for (unsigned owner = 0; owner < job->nodes; owner++) {
+		job_slice(job, owner, &first, &end);
+		if (owner != job->me && offset >= first && offset < end) {
+			roami_remote_free_send(job->node, owner, offset);
+			return ROAM_OK;
+		}
+	}
+	return roami_alloc_give(job->alloc, offset);
+}
+
+/* --------------------------------------------------------------------------------------------------------- blocks */
+
+/* A home for one page that has none: the word of its manager, which may be anywhere. */
+static void place_page(struct roami_job *job, uint32_t page, unsigned home)
+{
+	struct roami_segment manager;
+
+	roami_segment_point(&manager, &job->layout, job->bases[page / 512 % job->nodes]);
+	if (atomic_load(&manager.directory[page]) == ROAMI_WORD_CREATOR)
+		atomic_store(&manager.directory[page], ROAMI_WORD_ASSIGNED | home);
+}
+
+static void mark_block(struct roami_job *job, uint32_t page)
+{
+	struct roami_segment manager;
+
+	roami_segment_point(&manager, &job->layout, job->bases[page / 512 % job->nodes]);
+	atomic_fetch_or(&manager.headers[page].where, ROAMI_HEADER_BLOCK);
+}
+
+enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages, enum roam_place place, unsigned node)
+{
+	struct roami_job_block *block;
+
+	if (place == ROAM_PLACE_NODE && node >= (job->life == ROAMI_JOB_ALONE ? ROAMI_NODES_MAX : job->nodes))
+		return ROAM_EINVAL;
+	if (job->life == ROAMI_JOB_ALONE && job->nodes == 1) {
+		block = roami_os_vec_grow(&job->blocks, sizeof(*block), 1);
+		if (block == NULL)
+			return ROAM_ENOMEM;
+		*block = (struct roami_job_block){page, pages, (uint32_t)place, node};
+		job->blocks.count++;
+		return ROAM_OK;
+	}
+	mark_block(job, page);
+	if (place == ROAM_PLACE_FIRST_TOUCH)
+		return ROAM_OK;
+	for (uint32_t i = 0; i < pages; i++) {
+		unsigned home = node;
+
+		if (place == ROAM_PLACE_BLOCK)
+			home = (unsigned)((uint64_t)i * job->nodes / pages);
+		if (place == ROAM_PLACE_CYCLIC)
+			home = i % job->nodes;
+		place_page(job, page + i, home % job->nodes);
+	}
+	return ROAM_OK;
+}

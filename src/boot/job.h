@@ -1,0 +1,78 @@
+/*
+ * The life of a job as one of its processes sees it: alone, sealed with others, alone again (RULES 2).
+ *
+ *	alone    one node, the heap plainly mapped, no faults.  roam_create forks nodes that wait for the seal.
+ *	sealed   several nodes, faults and protocol at work.
+ */
+#ifndef ROAMI_JOB_H
+#define ROAMI_JOB_H
+
+#include "boot/local.h"
+#include "core/alloc.h"
+#include "core/node.h"
+#include "core/wait.h"
+
+enum roami_job_life { ROAMI_JOB_NEW, ROAMI_JOB_ALONE, ROAMI_JOB_TOGETHER, ROAMI_JOB_OVER };
+
+/* A block placed or marked before the seal, when the nodes were not known yet. */
+struct roami_job_block {
+	uint32_t page;
+	uint32_t pages;
+	uint32_t place; /* enum roam_place */
+	uint32_t node;
+};
+
+struct roami_job {
+	enum roami_job_life life;
+	struct roami_options options;
+	struct roami_layout layout;
+	struct roami_real real;
+	struct roami_node *node;
+	struct roami_alloc *alloc;
+	uint64_t slice_first, slice_end; /* heap bytes that `alloc` hands out */
+	uint8_t *app;
+	void *bases[ROAMI_NODES_MAX];
+	int fds[ROAMI_NODES_MAX];
+	pid_t pids[ROAMI_NODES_MAX]; /* of forked nodes, in node 0 */
+	unsigned made;               /* segments made */
+	unsigned created;            /* nodes forked and not sealed, node 0 counted; 1: none */
+	unsigned me;
+	unsigned nodes;
+	bool launched;               /* by roam run: every node has run main */
+	bool exit_hook;
+	bool reported;
+	struct roami_watch *watch;
+	struct roami_vec blocks;     /* struct roami_job_block */
+	uint64_t high;               /* heap bytes up to which this node has handed out */
+	uint64_t upper_first;        /* where the slices of other nodes begin; 0: in the middle of the heap */
+	uint64_t upper_used;         /* how far other nodes of ended rounds had handed out */
+};
+
+/* Joins or begins the job as the environment says.  Reports errors on stderr. */
+enum roam_err roami_job_start(struct roami_job *job);
+
+/* Forks one node, or `nodes` - 1 of them and seals; the functions of roam_create and roam_create_all. */
+enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void));
+enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes);
+
+/* Seals if nodes were created: called before anything that synchronises. */
+enum roam_err roami_job_seal(struct roami_job *job);
+
+/* Node 0: waits for the others, takes the heap back, is alone again. */
+enum roam_err roami_job_wait_for_end(struct roami_job *job);
+
+/* Leaves: a barrier of all, then nothing of roam is left. */
+void roami_job_finish(struct roami_job *job);
+
+/* Reports the job's counters as ROAM_STATS asks. */
+void roami_job_report(struct roami_job *job);
+
+/* Prints the counters of all nodes. */
+void roami_job_print(struct roami_job *job, int fd);
+
+/* ---- memory */
+void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node, enum roam_err *err_p);
+enum roam_err roami_job_free(struct roami_job *job, void *block);
+enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages, enum roam_place place, unsigned node);
+
+#endif

@@ -1,0 +1,51 @@
+#include "boot/local.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int roami_boot_segment(const struct roami_layout *layout, unsigned node)
+{
+	char name[32];
+	struct roami_ctl *ctl;
+	int fd, saved;
+
+	snprintf(name, sizeof(name), "roam-node-%u", node);
+	fd = roami_os_memfd(name, layout->total);
+	if (fd < 0)
+		return -1;
+	ctl = mmap(NULL, sizeof(*ctl), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (ctl == MAP_FAILED) {
+		saved = errno;
+		close(fd);
+		errno = saved;
+		return -1;
+	}
+	ctl->magic = ROAMI_SEGMENT_MAGIC;
+	ctl->heap_bytes = layout->heap_bytes;
+	ctl->nodes_max = layout->nodes_max;
+	/* The thread that starts the node; counted before any barrier could look. */
+	atomic_store(&ctl->threads, 1);
+	munmap(ctl, sizeof(*ctl));
+	return fd;
+}
+
+enum roam_err roami_boot_memory(const struct roami_options *options, unsigned nodes, int *fds)
+{
+	struct roami_layout layout;
+
+	roami_layout_make(&layout, options->heap, (unsigned)options->nodes_max);
+	for (unsigned i = 0; i < nodes; i++) {
+		fds[i] = roami_boot_segment(&layout, i);
+		if (fds[i] >= 0)
+			continue;
+		fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n", i, strerror(errno),
+			errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
+		while (i-- > 0)
+			close(fds[i]);
+		return ROAM_ESYSTEM;
+	}
+	return ROAM_OK;
+}

@@ -1,0 +1,94 @@
+/*
+ * The parts of the allocator, for alloc*.c only: page ranges, runs of small blocks, and jemalloc's
+ * arena.  Everything here counts in pages or grains from the start of the slice, and runs under the
+ * allocator's lock.
+ */
+#ifndef ROAMI_ALLOC_PRIV_H
+#define ROAMI_ALLOC_PRIV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "os/os.h"
+#include "roam/roam.h"
+
+#define ROAMI_ALLOC_GRAIN 64u /* every block starts on one */
+#define ROAMI_ALLOC_GRAINS (ROAM_PAGE_SIZE / ROAMI_ALLOC_GRAIN)
+#define ROAMI_ALLOC_SMALL 2048u /* larger blocks get pages of their own */
+#define ROAMI_ALLOC_CLASSES 14u
+#define ROAMI_ALLOC_PAGES_MAX (1u << 30)
+
+_Static_assert(ROAMI_ALLOC_GRAINS == 64, "a run's blocks are the bits of one word");
+
+/* ---- page ranges: free ones in a treap by address, and `top`, above which everything is free. */
+struct roami_ranges {
+	struct roami_vec nodes; /* struct range; item 0 stands for none */
+	uint32_t root;
+	uint32_t unused; /* nodes not in the treap, linked by `left` */
+	uint32_t top;
+	uint32_t high; /* pages above were never handed out */
+	uint32_t end;
+	uint32_t live; /* extents handed out; free ranges are at most one more */
+};
+
+bool roami_ranges_open(struct roami_ranges *ranges, uint32_t pages);
+void roami_ranges_close(struct roami_ranges *ranges);
+
+/* The lowest range of `pages` that is free.  False: none, or no private memory. */
+bool roami_ranges_take(struct roami_ranges *ranges, uint32_t pages, uint32_t *first_p,
+		       bool *fresh_p);
+
+/* Frees one extent.  Cannot fail. */
+void roami_ranges_put(struct roami_ranges *ranges, uint32_t first, uint32_t pages);
+
+/* A live extent will be freed in two parts (false: no private memory), or two as one. */
+bool roami_ranges_split(struct roami_ranges *ranges);
+void roami_ranges_join(struct roami_ranges *ranges);
+
+/* ---- runs: a page cut into equal blocks, so that no small block straddles two pages. */
+struct roami_runs {
+	struct roami_vec runs;              /* struct run; item 0 stands for none */
+	uint32_t unused;                    /* linked by `next` */
+	uint32_t some[ROAMI_ALLOC_CLASSES]; /* runs with a free block */
+	uint32_t idle[ROAMI_ALLOC_CLASSES]; /* one of them without a live block, kept against thrashing */
+};
+
+bool roami_runs_open(struct roami_runs *runs);
+void roami_runs_close(struct roami_runs *runs);
+
+/* The class of a block of 1 .. ROAMI_ALLOC_SMALL bytes, and the bytes of a block of a class. */
+unsigned roami_runs_class(size_t bytes);
+size_t roami_runs_bytes(const struct roami_runs *runs, uint32_t run);
+
+/* A grain from a run there is.  False: none of this class has a free block. */
+bool roami_runs_take(struct roami_runs *runs, unsigned class, uint64_t *grain_p, bool *fresh_p);
+
+/* Makes a run of a page, so that the next take succeeds.  0: no private memory. */
+uint32_t roami_runs_add(struct roami_runs *runs, unsigned class, uint32_t page, bool fresh);
+
+/* True if a live block of the run starts at the grain of its page. */
+bool roami_runs_live(const struct roami_runs *runs, uint32_t run, unsigned grain);
+
+/* Frees a live block.  True: *page_p is the page of a run that is gone. */
+bool roami_runs_put(struct roami_runs *runs, uint32_t run, unsigned grain, uint32_t *page_p);
+
+/* Ends an idle run.  False: there is none. */
+bool roami_runs_trim(struct roami_runs *runs, uint32_t *page_p);
+
+/*
+ * ---- jemalloc for small blocks, with extents out of `ranges`.  Not able: not built in, without
+ * arenas_create_ext, or told by MALLOC_CONF to touch memory it hands out.
+ */
+struct roami_je;
+
+bool roami_je_able(void);
+struct roami_je *roami_je_open(struct roami_ranges *ranges); /* NULL: not able, or no memory */
+void roami_je_close(struct roami_je *je);
+bool roami_je_take(struct roami_je *je, size_t bytes, uint64_t *grain_p, bool *fresh_p);
+bool roami_je_live(const struct roami_je *je, uint64_t grain);
+size_t roami_je_bytes(const struct roami_je *je, uint64_t grain);
+void roami_je_give(struct roami_je *je, uint64_t grain);
+void roami_je_trim(struct roami_je *je); /* gives unused extents back to `ranges` */
+
+#endif

@@ -1,0 +1,146 @@
+/* Faults of the app view: what the touching thread does until its access may be tried again. */
+#include <errno.h>
+
+#include "core/page.h"
+#include "os/os.h"
+
+#define AHEAD_FIRST 4u
+
+/* ------------------------------------------------------------------------------------------------ fetching ahead */
+
+static struct roami_stream *stream_near(struct roami_thread *thread, uint32_t page)
+{
+	struct roami_stream *stream;
+
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
+		stream = &thread->streams[i];
+		if (stream->next == page && stream->stride != 0)
+			return stream;
+	}
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
+		stream = &thread->streams[i];
+		if (stream->stride != 0 && page - stream->last == (uint32_t)stream->stride)
+			return stream;
+	}
+	stream = &thread->streams[thread->stream_next++ % ROAMI_STREAMS];
+	stream->stride = (int32_t)(page - thread->last_fault);
+	stream->ahead = 0;
+	stream->last = page;
+	stream->next = page + (uint32_t)stream->stride;
+	return NULL;
+}
+
+/* Two equal distances make a stream; it doubles each time its next expected page faults. */
+static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *thread, uint32_t page, int32_t *stride_p)
+{
+	struct roami_stream *stream = stream_near(thread, page);
+	uint32_t max = (uint32_t)node->options->prefetch;
+
+	thread->last_fault = page;
+	if (stream == NULL || max == 0)
+		return 0;
+	stream->ahead = stream->ahead == 0 ? AHEAD_FIRST : stream->ahead * 2;
+	if (stream->ahead > max)
+		stream->ahead = max;
+	stream->last = page;
+	stream->next = page + (stream->ahead + 1) * (uint32_t)stream->stride;
+	*stride_p = stream->stride;
+	return stream->ahead;
+}
+
+/* --------------------------------------------------------------------------------------------------------- faults */
+
+/* A write to a page that this node can read. */
+static void fault_upgrade(struct roami_node *node, struct roami_page *entry, uint32_t page)
+{
+	if (node->protocol->writes == ROAM_WRITES_FAULT) {
+		node->protocol->write_fault(node, page);
+		return;
+	}
+	if (roami_page_is_home(node, page))
+		roami_page_mark_dirty(node, entry, page);
+	roami_page_open(node, page, 1, ROAM_WRITE);
+}
+
+static void fault_none(struct roami_node *node, uint32_t page, bool write)
+{
+	if (write && node->protocol->writes == ROAM_WRITES_FAULT) {
+		node->protocol->write_fault(node, page);
+		return;
+	}
+	if (write)
+		atomic_fetch_or(&node->table[page].flags, ROAMI_PAGE_WANT);
+	node->protocol->read_fault(node, page);
+}
+
+static void fault_ahead(struct roami_node *node, uint32_t page)
+{
+	struct roami_thread *thread = &node->threads[node->env->thread(node)];
+	int32_t stride = 0;
+	uint32_t ahead;
+
+	if (node->protocol->ahead == NULL)
+		return;
+	ahead = stream_ahead(node, thread, page, &stride);
+	if (ahead > 0)
+		node->protocol->ahead(node, page + (uint32_t)stride, ahead, stride);
+}
+
+void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count)
+{
+	if (node->protocol->ahead != NULL)
+		node->protocol->ahead(node, first, count, 1);
+}
+
+/* The page table says the access is there, yet the page faulted: an engine call for a neighbour took it along. */
+static void fault_repair(struct roami_node *node, uint32_t page, enum roam_access has)
+{
+	enum roam_err err = node->engine->protect(node->engine_state, page, 1, ROAM_NONE, ROAM_READ);
+
+	if (err == ROAM_OK && has == ROAM_WRITE)
+		err = node->engine->protect(node->engine_state, page, 1, ROAM_READ, ROAM_WRITE);
+	if (err != ROAM_OK)
+		roami_node_fail(node, "cannot open page %u: %s", page, roam_strerror(err));
+}
+
+void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	enum roam_access has;
+
+	if (page >= node->layout.pages)
+		roami_node_fail(node, "touch beyond the shared heap");
+	roami_step(node);
+	roami_page_hold(node, page);
+	has = roami_page_access(node, page);
+	if (!kind_known)
+		write = has == ROAM_READ;
+	if (has == ROAM_WRITE || (has == ROAM_READ && !write)) {
+		fault_repair(node, page, has);
+	} else if (has == ROAM_READ) {
+		ROAMI_COUNT(node->stats, write_faults, 1);
+		fault_upgrade(node, entry, page);
+	} else {
+		if (write)
+			ROAMI_COUNT(node->stats, write_faults, 1);
+		else
+			ROAMI_COUNT(node->stats, read_faults, 1);
+		fault_none(node, page, write);
+	}
+	roami_page_done(node, page);
+	if (has == ROAM_NONE && !write)
+		fault_ahead(node, page);
+	if (node->options->cache_pages != 0)
+		roami_evict(node);
+}
+
+void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known)
+{
+	struct roami_node *node = arg;
+	uint64_t start = roami_os_cycles();
+	int saved = errno;
+
+	roami_fault(node, page, write, kind_known);
+	errno = saved;
+	ROAMI_TIME(node->stats, page, roami_os_cycles() - start);
+}

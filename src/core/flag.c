@@ -1,0 +1,122 @@
+/* Latched flags (PAUSE): setting is a release with everything the setter knows, waiting an acquire.  State at the flag's home. */
+#include <string.h>
+
+#include "core/log.h"
+#include "core/sync.h"
+#include "core/sync_state.h"
+#include "msg/msg.h"
+
+struct flag_waiter {
+	struct roam_request request; /* its data is not kept */
+	struct roami_vclock clock;
+};
+
+void roami_flag_make(struct roami_node *node, void *item)
+{
+	struct roami_flag *flag = item;
+
+	(void)node;
+	flag->set = false;
+	flag->waiters = (struct roami_vec){0};
+}
+
+static struct roami_flag *flag_make(struct roami_node *node, uint64_t id)
+{
+	return roami_table_make(node, &node->sync->flags, id);
+}
+
+enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
+{
+	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id};
+	struct roam_part part = {&id, sizeof(id)};
+	unsigned home = roami_sync_home(node, id);
+	struct roami_vclock known;
+
+	roami_release(node, &sync);
+	roami_log_known(node, home, &known);
+	roami_log_send(node, home, &known, false, ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET, &part, 1);
+	return ROAM_OK;
+}
+
+enum roam_err roami_flag_clear(struct roami_node *node, uint64_t id)
+{
+	struct roam_part part = {&id, sizeof(id)};
+
+	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_CLEAR, &part, 1, NULL, 0);
+	return ROAM_OK;
+}
+
+enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
+{
+	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id};
+	struct roami_vclock clock, seen = {{0}};
+	struct roam_part parts[2] = {{&id, sizeof(id)}, {clock.at, node->nodes * sizeof(uint32_t)}};
+
+	roami_log_clock(node, &clock);
+	roami_node_waits(node, ROAM_SYNC_FLAG, id);
+	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_WAIT, parts, 2, seen.at,
+		       node->nodes * sizeof(uint32_t));
+	roami_node_waits_no_more(node);
+	roami_log_saw(node, &seen);
+	roami_acquire(node, &sync);
+	return ROAM_OK;
+}
+
+/* -------------------------------------------------------------------------------------------------------- handlers */
+
+static uint64_t flag_parse(struct roami_node *node, const struct roam_request *request, struct roami_vclock *clock)
+{
+	size_t clock_bytes = clock == NULL ? 0 : node->nodes * sizeof(clock->at[0]);
+	uint64_t id;
+
+	if (request->bytes != sizeof(id) + clock_bytes)
+		roami_node_fail(node, "node %u sent a malformed flag message", request->from);
+	memcpy(&id, request->data, sizeof(id));
+	if (clock != NULL) {
+		memset(clock, 0, sizeof(*clock));
+		memcpy(clock->at, (const uint8_t *)request->data + sizeof(id), clock_bytes);
+	}
+	return id;
+}
+
+void roami_flag_handle_set(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_vclock clock;
+	struct roami_flag *flag = flag_make(node, flag_parse(node, request, &clock));
+	struct flag_waiter *waiters;
+
+	roami_log_saw(node, &clock);
+	roami_spin_lock(node, &flag->spin);
+	flag->set = true;
+	waiters = (void *)flag->waiters.items;
+	for (size_t i = 0; i < flag->waiters.count; i++)
+		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, NULL, 0);
+	roami_os_vec_free(&flag->waiters, sizeof(*waiters));
+	roami_spin_unlock(&flag->spin);
+}
+
+void roami_flag_handle_clear(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_flag *flag = flag_make(node, flag_parse(node, request, NULL));
+
+	flag->set = false;
+	roami_reply(node, request, NULL, 0);
+}
+
+void roami_flag_handle_wait(struct roami_node *node, const struct roam_request *request)
+{
+	struct flag_waiter waiter = {*request, {{0}}}, *slot;
+	struct roami_flag *flag = flag_make(node, flag_parse(node, request, &waiter.clock));
+
+	roami_spin_lock(node, &flag->spin);
+	if (flag->set) {
+		roami_log_reply(node, request, &waiter.clock, NULL, 0);
+	} else {
+		slot = roami_os_vec_grow(&flag->waiters, sizeof(*slot), 1);
+		if (slot == NULL)
+			roami_node_fail(node, "no memory for threads that wait for a flag");
+		*slot = waiter;
+		flag->waiters.count++;
+	}
+	roami_spin_unlock(&flag->spin);
+}

@@ -1,0 +1,172 @@
+/* Releases and acquires: where an interval ends, and where others' writes begin to show. */
+#include <string.h>
+
+#include "core/log.h"
+#include "core/page.h"
+#include "core/sort.h"
+#include "core/sync.h"
+
+#define HOT_AFTER 2u  /* intervals in a row that wrote a page make it hot */
+#define COLD_AFTER 3u /* releases in a row without a change end that */
+
+#define NOTE_KEY(note) ((note).page)
+ROAMI_SORT_DEFINE(note_sort, struct roam_notice, NOTE_KEY)
+
+static bool interval_free(void *arg)
+{
+	struct roami_node *node = arg;
+
+	return atomic_load(&node->interval_lock.held) == 0;
+}
+
+void roami_interval_enter(struct roami_node *node)
+{
+	while (!roami_spin_try(&node->interval_lock))
+		roami_wait(node, interval_free, node);
+}
+
+void roami_interval_leave(struct roami_node *node)
+{
+	roami_spin_unlock(&node->interval_lock);
+	node->env->notify(node);
+}
+
+/* ---------------------------------------------------------------------------------------------------- release */
+
+/* Moves the dirty list into page_work, sorted, each page once. */
+static size_t dirty_take(struct roami_node *node)
+{
+	uint32_t *pages;
+	size_t count;
+
+	roami_spin_lock(node, &node->dirty_lock);
+	count = node->dirty.count;
+	node->page_work.count = 0;
+	pages = roami_os_vec_grow(&node->page_work, sizeof(*pages), count + 1);
+	if (pages == NULL)
+		roami_node_fail(node, "no memory for the list of dirty pages");
+	memcpy(pages, node->dirty.items, count * sizeof(*pages));
+	node->dirty.count = 0;
+	roami_spin_unlock(&node->dirty_lock);
+	return roami_pages_sort(pages, count);
+}
+
+static bool page_becomes_hot(struct roami_node *node, const struct roami_page *entry, uint8_t flags)
+{
+	return node->options->hot && (flags & ROAMI_PAGE_HOME) == 0 &&
+	       ((flags & ROAMI_PAGE_KEEP) != 0 || entry->heat >= HOT_AFTER);
+}
+
+/* Makes the pages pending and fills dirty_work with those still dirty; closes those that are not hot. */
+static size_t dirty_hold(struct roami_node *node, size_t count)
+{
+	uint32_t *pages = (void *)node->page_work.items;
+	struct roam_dirty *dirty;
+	size_t kept = 0, closing = 0;
+
+	node->dirty_work.count = 0;
+	dirty = roami_os_vec_grow(&node->dirty_work, sizeof(*dirty), count + 1);
+	if (dirty == NULL)
+		roami_node_fail(node, "no memory for the list of dirty pages");
+	for (size_t i = 0; i < count; i++) {
+		uint32_t page = pages[i];
+		struct roami_page *entry = roami_page_entry(node, page);
+		uint8_t flags;
+
+		roami_page_hold(node, page);
+		flags = atomic_load(&entry->flags);
+		if ((flags & ROAMI_PAGE_DIRTY) == 0) {
+			roami_page_done(node, page);
+			continue;
+		}
+		dirty[kept] = (struct roam_dirty){.page = page, .home = (flags & ROAMI_PAGE_HOME) != 0};
+		dirty[kept].keep = page_becomes_hot(node, entry, flags);
+		if (!dirty[kept++].keep)
+			pages[closing++] = page;
+	}
+	roami_page_close(node, pages, closing, ROAM_READ);
+	return kept;
+}
+
+static void dirty_relist(struct roami_node *node, uint32_t page)
+{
+	uint32_t *slot;
+
+	roami_spin_lock(node, &node->dirty_lock);
+	slot = roami_os_vec_grow(&node->dirty, sizeof(*slot), 1);
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for the list of dirty pages");
+	*slot = page;
+	node->dirty.count++;
+	roami_spin_unlock(&node->dirty_lock);
+}
+
+/* After the flush: twins go, hot pages stay listed or are demoted. */
+static void dirty_settle(struct roami_node *node, const struct roam_dirty *dirty)
+{
+	struct roami_page *entry = roami_page_entry(node, dirty->page);
+
+	if (!dirty->keep) {
+		if (entry->heat < UINT8_MAX)
+			entry->heat++;
+		roami_page_clean(node, dirty->page);
+	} else if (dirty->changed || ++entry->heat < HOT_AFTER + COLD_AFTER) {
+		if (dirty->changed)
+			entry->heat = HOT_AFTER;
+		atomic_fetch_or(&entry->flags, ROAMI_PAGE_KEEP);
+		dirty_relist(node, dirty->page);
+	} else {
+		/* Still dirty for the next release, which closes it first: a write may have come after the compare. */
+		entry->heat = 0;
+		atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_KEEP);
+		dirty_relist(node, dirty->page);
+	}
+	roami_page_done(node, dirty->page);
+}
+
+void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
+{
+	struct roam_notice *note = roami_os_vec_grow(&node->note_work, sizeof(*note), 1);
+
+	if (note == NULL)
+		roami_node_fail(node, "no memory for write notices");
+	*note = (struct roam_notice){page, node->me, version};
+	node->note_work.count++;
+}
+
+void roami_release(struct roami_node *node, const struct roam_sync *sync)
+{
+	struct roam_dirty *dirty;
+	size_t count;
+
+	roami_step(node);
+	roami_interval_enter(node);
+	count = dirty_hold(node, dirty_take(node));
+	dirty = (void *)node->dirty_work.items;
+	if (node->protocol->release != NULL)
+		node->protocol->release(node, sync, dirty, count);
+	for (size_t i = 0; i < count; i++)
+		dirty_settle(node, &dirty[i]);
+	note_sort((void *)node->note_work.items, node->note_work.count);
+	roami_log_close_interval(node, (void *)node->note_work.items, node->note_work.count);
+	node->note_work.count = 0;
+	roami_interval_leave(node);
+}
+
+/* ---------------------------------------------------------------------------------------------------- acquire */
+
+void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
+{
+	struct roami_vclock target;
+
+	roami_step(node);
+	roami_interval_enter(node);
+	roami_log_collect(node, &target);
+	note_sort((void *)node->apply_work.items, node->apply_work.count);
+	if (node->apply_work.count > 0 && node->protocol->acquire != NULL)
+		node->protocol->acquire(node, sync, (void *)node->apply_work.items, node->apply_work.count);
+	ROAMI_COUNT(node->stats, notices_applied, node->apply_work.count);
+	/* Only now: a second thread's request must not claim what is not done (RULES 6.5). */
+	roami_log_applied(node, &target);
+	roami_interval_leave(node);
+}

@@ -1,0 +1,20 @@
+/* The plug-ins of this build, from the lists in protocols/ and src/transport/. */
+#include "core/node.h"
+
+#define PROTOCOL(name) extern const struct roam_protocol roami_protocol_##name;
+#include "protocols.def"
+#undef PROTOCOL
+
+#define TRANSPORT(name) extern const struct roam_transport roami_transport_##name;
+#include "transports.def"
+#undef TRANSPORT
+
+#define PROTOCOL(name) &roami_protocol_##name,
+const struct roam_protocol *const roami_protocols[] = {
+#include "protocols.def"
+	NULL};
+
+#define TRANSPORT(name) &roami_transport_##name,
+const struct roam_transport *const roami_transports[] = {
+#include "transports.def"
+	NULL};

@@ -1,0 +1,313 @@
+#include "core/log.h"
+
+#include <string.h>
+
+#include "core/sync.h"
+#include "msg/msg.h"
+
+/* On the wire: a header per writer, then its runs. */
+struct notice_header {
+	uint32_t writer;
+	uint32_t count;
+};
+
+#define RUN_BYTES sizeof(struct roami_run)
+#define NOTICES_MAX (32u * 1024 / RUN_BYTES)
+#define COMPACT_MIN 1024u
+
+_Static_assert(sizeof(struct roami_run) == 24, "a run on the wire");
+
+static struct roami_run *log_runs(struct roami_node *node, unsigned writer)
+{
+	return (struct roami_run *)(void *)node->log.runs[writer].items;
+}
+
+/* Index of the first run of `writer` with an interval beyond `since`; the lock is held. */
+static size_t log_after(struct roami_node *node, unsigned writer, uint32_t since)
+{
+	const struct roami_run *runs = log_runs(node, writer);
+	size_t low = node->log.first[writer], high = node->log.runs[writer].count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (runs[middle].interval <= since)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* ------------------------------------------------------------------------------------------------- compaction */
+
+/* Marks [page, page + count) in `bits`; true if one was not marked yet. */
+static bool compact_mark(uint8_t *bits, uint32_t page, uint32_t count)
+{
+	bool fresh = false;
+
+	for (uint32_t i = page; i < page + count; i++) {
+		fresh |= (bits[i / 8] & 1u << i % 8) == 0;
+		bits[i / 8] |= (uint8_t)(1u << i % 8);
+	}
+	return fresh;
+}
+
+/* Keeps only the newest notice of each page (RULES 6.8); the lock is held. */
+static void log_compact(struct roami_node *node, unsigned writer)
+{
+	struct roami_vec *vec = &node->log.runs[writer];
+	struct roami_run *runs = log_runs(node, writer);
+	size_t first = node->log.first[writer], kept = vec->count;
+	size_t bytes = (node->layout.pages + 7u) / 8;
+	uint8_t *bits = roami_os_reserve(bytes);
+
+	if (bits == NULL)
+		return;
+	for (size_t i = vec->count; i-- > first;)
+		if (compact_mark(bits, runs[i].page, runs[i].count))
+			runs[--kept] = runs[i];
+	roami_os_unmap(bits, bytes);
+	memmove(runs, runs + kept, (vec->count - kept) * RUN_BYTES);
+	vec->count -= kept;
+	node->log.first[writer] = 0;
+	node->log.compacted[writer] = vec->count;
+}
+
+/* --------------------------------------------------------------------------------------------------- inserting */
+
+/* The lock is held. */
+static void log_insert(struct roami_node *node, unsigned writer, const struct roami_run *run)
+{
+	struct roami_vec *vec = &node->log.runs[writer];
+	struct roami_run *slot = roami_os_vec_grow(vec, RUN_BYTES, 1);
+	struct roami_run *first = log_runs(node, writer) + node->log.first[writer];
+
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for write notices");
+	/* Nearly always at the end; notices of two grants may overtake each other. */
+	while (slot > first && slot[-1].interval > run->interval) {
+		slot[0] = slot[-1];
+		slot--;
+	}
+	*slot = *run;
+	vec->count++;
+	if (vec->count - node->log.first[writer] > 2 * node->log.compacted[writer] + COMPACT_MIN)
+		log_compact(node, writer);
+}
+
+void roami_log_close_interval(struct roami_node *node, const struct roam_notice *notices, size_t count)
+{
+	struct roami_log *log = &node->log;
+	unsigned me = node->me;
+	uint32_t interval;
+
+	if (atomic_exchange(&node->interval_due, 0) == 0 && count == 0)
+		return;
+	roami_spin_lock(node, &log->lock);
+	interval = log->seen.at[me] + 1;
+	for (size_t i = 0; i < count;) {
+		struct roami_run run = {notices[i].page, 1, interval, 0, notices[i].version};
+
+		for (i++; i < count && notices[i].page == run.page + run.count &&
+			  notices[i].version == run.version; i++)
+			run.count++;
+		log_insert(node, me, &run);
+	}
+	log->seen.at[me] = interval;
+	log->clock.at[me] = interval;
+	roami_spin_unlock(&log->lock);
+	ROAMI_COUNT(node->stats, intervals, 1);
+}
+
+static bool log_run_fits(struct roami_node *node, const struct roami_run *run)
+{
+	return run->page < node->layout.pages && run->count > 0 && run->count <= node->layout.pages - run->page;
+}
+
+void roami_log_handle(struct roami_node *node, const struct roam_request *request)
+{
+	const uint8_t *at = request->data, *end = at + request->bytes;
+
+	while (at < end) {
+		struct notice_header header;
+
+		if ((size_t)(end - at) < sizeof(header))
+			roami_node_fail(node, "node %u sent malformed notices", request->from);
+		memcpy(&header, at, sizeof(header));
+		at += sizeof(header);
+		if (header.writer >= node->nodes || header.count > (size_t)(end - at) / RUN_BYTES)
+			roami_node_fail(node, "node %u sent malformed notices", request->from);
+		roami_spin_lock(node, &node->log.lock);
+		for (uint32_t i = 0; i < header.count; i++, at += RUN_BYTES) {
+			struct roami_run run;
+
+			memcpy(&run, at, RUN_BYTES);
+			if (!log_run_fits(node, &run))
+				roami_node_fail(node, "node %u sent malformed notices", request->from);
+			if (run.interval > node->log.clock.at[header.writer])
+				log_insert(node, header.writer, &run);
+			ROAMI_COUNT(node->stats, notices_received, run.count);
+		}
+		roami_spin_unlock(&node->log.lock);
+	}
+}
+
+/* ----------------------------------------------------------------------------------------------------- sending */
+
+/* Sends one writer's runs [at, end), at most NOTICES_MAX; returns how many.  The lock is held. */
+static size_t log_send_some(struct roami_node *node, unsigned to, unsigned writer, size_t at, size_t end)
+{
+	const struct roami_run *runs = log_runs(node, writer) + at;
+	size_t count = end - at < NOTICES_MAX ? end - at : NOTICES_MAX;
+	struct notice_header header = {writer, (uint32_t)count};
+	struct roam_part parts[2] = {{&header, sizeof(header)}, {runs, count * RUN_BYTES}};
+
+	for (size_t i = 0; i < count; i++)
+		ROAMI_COUNT(node->stats, notices_sent, runs[i].count);
+	roami_msg_send(node, to, ROAMI_TYPE_SYNC + ROAMI_SYNC_NOTICES, parts, 2);
+	return count;
+}
+
+static void log_send_writer(struct roami_node *node, unsigned to, unsigned writer, uint32_t since)
+{
+	size_t at, end;
+
+	roami_spin_lock(node, &node->log.lock);
+	at = log_after(node, writer, since);
+	end = node->log.runs[writer].count;
+	while (at < end)
+		at += log_send_some(node, to, writer, at, end);
+	roami_spin_unlock(&node->log.lock);
+}
+
+static void log_send_notices(struct roami_node *node, unsigned to, const struct roami_vclock *since, bool own_only,
+			     struct roami_vclock *seen_p)
+{
+	roami_log_seen(node, seen_p);
+	for (unsigned writer = 0; writer < node->nodes; writer++)
+		if (writer != to && (!own_only || writer == node->me) && seen_p->at[writer] > since->at[writer])
+			log_send_writer(node, to, writer, since->at[writer]);
+}
+
+void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since, bool own_only,
+		    unsigned type, const struct roam_part *parts, unsigned count)
+{
+	struct roami_vclock seen;
+	struct roam_part all[4];
+
+	roami_assert(count < 4);
+	log_send_notices(node, to, since, own_only, &seen);
+	memcpy(all, parts, count * sizeof(*parts));
+	all[count] = (struct roam_part){seen.at, node->nodes * sizeof(seen.at[0])};
+	roami_msg_send(node, to, type, all, count + 1);
+}
+
+void roami_log_reply(struct roami_node *node, const struct roam_request *request, const struct roami_vclock *since,
+		     const struct roam_part *parts, unsigned count)
+{
+	struct roami_vclock seen;
+	struct roam_part all[4];
+
+	roami_assert(count < 4);
+	log_send_notices(node, request->origin, since, false, &seen);
+	memcpy(all, parts, count * sizeof(*parts));
+	all[count] = (struct roam_part){seen.at, node->nodes * sizeof(seen.at[0])};
+	roami_reply(node, request, all, count + 1);
+}
+
+/* ------------------------------------------------------------------------------------------------------ clocks */
+
+void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock)
+{
+	roami_spin_lock(node, &node->log.lock);
+	roami_vclock_merge(&node->log.seen, clock, node->nodes);
+	roami_spin_unlock(&node->log.lock);
+}
+
+void roami_log_clock(struct roami_node *node, struct roami_vclock *clock_p)
+{
+	roami_spin_lock(node, &node->log.lock);
+	*clock_p = node->log.clock;
+	roami_spin_unlock(&node->log.lock);
+}
+
+void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p)
+{
+	roami_spin_lock(node, &node->log.lock);
+	*seen_p = node->log.seen;
+	roami_spin_unlock(&node->log.lock);
+}
+
+void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
+{
+	roami_spin_lock(node, &node->log.lock);
+	roami_vclock_merge(&node->log.known[peer], clock, node->nodes);
+	roami_spin_unlock(&node->log.lock);
+}
+
+void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock *clock_p)
+{
+	roami_spin_lock(node, &node->log.lock);
+	*clock_p = node->log.known[peer];
+	roami_spin_unlock(&node->log.lock);
+}
+
+static void log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run)
+{
+	struct roam_notice *notices = roami_os_vec_grow(&node->apply_work, sizeof(*notices), run->count);
+
+	if (notices == NULL)
+		roami_node_fail(node, "no memory for write notices");
+	for (uint32_t i = 0; i < run->count; i++)
+		notices[i] = (struct roam_notice){run->page + i, writer, run->version};
+	node->apply_work.count += run->count;
+}
+
+void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p)
+{
+	struct roami_log *log = &node->log;
+
+	node->apply_work.count = 0;
+	roami_spin_lock(node, &log->lock);
+	*target_p = log->seen;
+	for (unsigned writer = 0; writer < node->nodes; writer++) {
+		if (writer == node->me || log->seen.at[writer] <= log->clock.at[writer])
+			continue;
+		/* Also what lies beyond `seen`: it may stand for an older notice that compaction dropped. */
+		for (size_t i = log_after(node, writer, log->clock.at[writer]); i < log->runs[writer].count; i++)
+			log_collect_run(node, writer, &log_runs(node, writer)[i]);
+	}
+	roami_spin_unlock(&log->lock);
+}
+
+void roami_log_applied(struct roami_node *node, const struct roami_vclock *target)
+{
+	roami_spin_lock(node, &node->log.lock);
+	roami_vclock_merge(&node->log.clock, target, node->nodes);
+	roami_spin_unlock(&node->log.lock);
+}
+
+void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor)
+{
+	struct roami_log *log = &node->log;
+
+	roami_spin_lock(node, &log->lock);
+	for (unsigned writer = 0; writer < node->nodes; writer++) {
+		struct roami_vec *vec = &log->runs[writer];
+
+		log->first[writer] = log_after(node, writer, floor->at[writer]);
+		if (log->first[writer] == vec->count) {
+			vec->count = 0;
+			log->first[writer] = 0;
+			log->compacted[writer] = 0;
+		}
+	}
+	roami_spin_unlock(&log->lock);
+}
+
+void roami_log_fini(struct roami_node *node)
+{
+	for (unsigned writer = 0; writer < ROAMI_NODES_MAX; writer++)
+		roami_os_vec_free(&node->log.runs[writer], RUN_BYTES);
+}

@@ -1,0 +1,53 @@
+/*
+ * Vector clocks, intervals and the log of write notices (RULES 5.4, 6.5, 6.8).
+ *
+ * Every node keeps, per writer, the notices it knows, as runs of pages ascending by interval.  `seen` says up to where the log is
+ * complete; `clock` up to where this node's copies are fresh: every stale one is invalidated.  A request for a sync carries
+ * `clock`; who grants sends what lies beyond it, then its own `seen`.  Notices travel ahead of the message of their leg, which
+ * arrives after them because messages of one peer stay in order.
+ */
+#ifndef ROAMI_LOG_H
+#define ROAMI_LOG_H
+
+#include "core/node.h"
+
+/* Adds this node's notices, sorted by page, as its next interval; nothing if there are none.  app, in an interval. */
+void roami_log_close_interval(struct roami_node *node, const struct roam_notice *notices, size_t count);
+
+/*
+ * Sends `to` the notices beyond `since` (other than its own), ahead of a leg; then the leg's message of `type`, whose payload is
+ * `parts` followed by this node's `seen`.  `own_only`: only this node's notices.  Any thread.
+ */
+void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since, bool own_only,
+		    unsigned type, const struct roam_part *parts, unsigned count);
+
+/* The same as the reply to a call. */
+void roami_log_reply(struct roami_node *node, const struct roam_request *request, const struct roami_vclock *since,
+		     const struct roam_part *parts, unsigned count);
+
+/* A leg arrived whose notices came before it: the log is complete up to `clock` too. */
+void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock);
+
+/* Collects the notices between `clock` and `seen` into node->apply_work, other writers only; *target_p: their `seen`. */
+void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p);
+
+/* All of them are applied. */
+void roami_log_applied(struct roami_node *node, const struct roami_vclock *target);
+
+/* Copies of the clocks. */
+void roami_log_clock(struct roami_node *node, struct roami_vclock *clock_p);
+void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p);
+
+/* What `peer` knows at least: raises the bound; reads it. */
+void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock);
+void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock *clock_p);
+
+/* Everybody's applied clock covers `floor`: forgets those notices. */
+void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor);
+
+/* Message handler of ROAMI_SYNC_NOTICES. */
+void roami_log_handle(struct roami_node *node, const struct roam_request *request);
+
+void roami_log_fini(struct roami_node *node);
+
+#endif

@@ -1,0 +1,183 @@
+#include "core/node.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "core/page.h"
+#include "core/remote.h"
+#include "core/sync.h"
+#include "msg/msg.h"
+
+#define NODE_MAGIC 0x726f616du
+
+/* ------------------------------------------------------------------------------------------------------- failure */
+
+void roami_assert_failed(const char *condition, const char *file, int line)
+{
+	fprintf(stderr, "roam: internal error: %s (%s:%d)\n", condition, file, line);
+	abort();
+}
+
+void roami_node_fail(struct roami_node *node, const char *format, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	node->env->fail(node, text);
+	__builtin_unreachable();
+}
+
+void roami_node_waits(struct roami_node *node, enum roam_sync_kind kind, uint64_t id)
+{
+	atomic_store_explicit(&node->self->ctl->wait_id, id, memory_order_relaxed);
+	atomic_store_explicit(&node->self->ctl->wait_kind, (uint32_t)kind + 1, memory_order_relaxed);
+}
+
+void roami_node_waits_no_more(struct roami_node *node)
+{
+	atomic_store_explicit(&node->self->ctl->wait_kind, 0, memory_order_relaxed);
+}
+
+uint64_t roami_now(struct roami_node *node)
+{
+	return node->env->now(node);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- lists */
+
+const struct roam_protocol *roami_protocol_find(const char *name)
+{
+	for (unsigned i = 0; roami_protocols[i] != NULL; i++)
+		if (strcmp(roami_protocols[i]->name, name) == 0)
+			return roami_protocols[i];
+	return NULL;
+}
+
+const struct roam_transport *roami_transport_find(const char *name)
+{
+	for (unsigned i = 0; roami_transports[i] != NULL; i++)
+		if (strcmp(roami_transports[i]->name, name) == 0)
+			return roami_transports[i];
+	return NULL;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- life */
+
+static enum roam_err node_memory(struct roami_node *node)
+{
+	size_t pages = node->layout.pages;
+
+	node->table = roami_os_reserve(pages * sizeof(*node->table));
+	node->page_data = roami_os_reserve(pages * node->protocol->page_size + 1);
+	/* One more: index 0 means no twin. */
+	node->twins.pool = roami_os_reserve((pages + 1) * ROAMI_PAGE);
+	node->protocol_state = calloc(1, node->protocol->node_size + 1);
+	node->engine_state = calloc(1, node->engine->state_size + 1);
+	node->transport_state = aligned_alloc(64, (node->transport->state_size + 64) & ~(size_t)63);
+	if (node->table == NULL || node->page_data == NULL || node->twins.pool == NULL || node->protocol_state == NULL ||
+	    node->engine_state == NULL || node->transport_state == NULL)
+		return ROAM_ENOMEM;
+	memset(node->transport_state, 0, node->transport->state_size);
+	return roami_sync_init(node);
+}
+
+static enum roam_err node_transport(struct roami_node *node, const struct roami_node_params *params)
+{
+	struct roam_transport_memory memory[ROAMI_NODES_MAX] = {{0}};
+	struct roam_transport_params open = {params->me, params->nodes, memory, params->world};
+
+	for (unsigned peer = 0; peer < params->nodes; peer++) {
+		memory[peer].base = (uint8_t *)params->bases[peer] + params->layout.rings;
+		memory[peer].bytes = (size_t)params->layout.nodes_max * params->layout.ring_bytes;
+	}
+	return node->transport->open(node->transport_state, &open);
+}
+
+static void node_identity(struct roami_node *node, const struct roami_node_params *params)
+{
+	node->magic = NODE_MAGIC;
+	node->me = params->me;
+	node->nodes = params->nodes;
+	node->options = params->options;
+	node->env = params->env;
+	node->env_state = params->env_state;
+	node->layout = params->layout;
+	node->app = params->app;
+	node->fd = params->fd;
+	node->creator_pages = params->creator_pages;
+	node->onesided = params->onesided;
+	node->protocol = params->protocol;
+	node->engine = params->engine;
+	node->transport = params->transport;
+	for (unsigned peer = 0; peer < params->nodes; peer++)
+		roami_segment_point(&node->segments[peer], &params->layout, params->bases[peer]);
+	node->self = &node->segments[params->me];
+	node->stats = &node->self->ctl->stats;
+	atomic_store(&node->msg.delay_next, UINT64_MAX);
+	roami_msg_register(node, ROAMI_TYPE_SYNC, roami_sync_messages);
+	roami_msg_register(node, ROAMI_TYPE_MEMORY, roami_memory_messages);
+	if (node->protocol->messages != NULL)
+		roami_msg_register(node, ROAMI_TYPE_PROTOCOL, node->protocol->messages);
+}
+
+enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_node_params *params)
+{
+	struct roami_node *node = roami_os_reserve(sizeof(*node));
+	struct roami_view view = {params->app, NULL, params->layout.heap_bytes, params->fd, params->layout.heap};
+	enum roam_err err;
+
+	if (node == NULL)
+		return ROAM_ENOMEM;
+	*node_p = node;
+	node_identity(node, params);
+	node->diff = roami_diff_choose(params->options->simd);
+	if (node->diff == NULL)
+		return ROAM_EUNSUPPORTED;
+	view.runtime = node->self->heap;
+	err = node_memory(node);
+	if (err == ROAM_OK)
+		err = node_transport(node, params);
+	if (err == ROAM_OK)
+		err = node->engine->open(node->engine_state, &view, roami_fault_entry, node);
+	if (err == ROAM_OK && node->protocol->init != NULL)
+		err = node->protocol->init(node);
+	return err;
+}
+
+void roami_node_close(struct roami_node *node)
+{
+	size_t pages;
+
+	if (node == NULL)
+		return;
+	pages = node->layout.pages;
+	if (node->protocol->fini != NULL && node->protocol_state != NULL)
+		node->protocol->fini(node);
+	if (node->engine_state != NULL)
+		node->engine->close(node->engine_state);
+	if (node->transport_state != NULL)
+		node->transport->close(node->transport_state);
+	roami_sync_fini(node);
+	roami_msg_fini(node);
+	roami_log_fini(node);
+	roami_os_vec_free(&node->dirty, sizeof(uint32_t));
+	roami_os_vec_free(&node->dirty_work, sizeof(struct roam_dirty));
+	roami_os_vec_free(&node->apply_work, sizeof(struct roam_notice));
+	roami_os_vec_free(&node->note_work, sizeof(struct roam_notice));
+	roami_os_vec_free(&node->page_work, sizeof(uint32_t));
+	roami_os_vec_free(&node->frees, sizeof(struct roami_remote_free));
+	roami_os_vec_free(&node->twins.free, sizeof(uint32_t));
+	roami_os_unmap(node->table, pages * sizeof(*node->table));
+	roami_os_unmap(node->page_data, pages * node->protocol->page_size + 1);
+	roami_os_unmap(node->twins.pool, (pages + 1) * ROAMI_PAGE);
+	free(node->protocol_state);
+	free(node->engine_state);
+	free(node->transport_state);
+	roami_os_unmap(node, sizeof(*node));
+}

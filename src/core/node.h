@@ -1,0 +1,290 @@
+/*
+ * A node: one participant of a job.  It owns all state; nothing in src/core hangs off anything else.  Internal to src/core,
+ * src/msg, src/boot and src/api; protocols see roam/protocol.h only.
+ */
+#ifndef ROAMI_NODE_H
+#define ROAMI_NODE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/options.h"
+#include "core/diff.h"
+#include "core/segment.h"
+#include "core/vclock.h"
+#include "fault/engine.h"
+#include "os/os.h"
+#include "roam/protocol.h"
+#include "roam/transport.h"
+
+/* A spin lock; the holder never blocks.  `step` lets a world's other fibers run. */
+struct roami_spin {
+	_Atomic uint32_t held;
+};
+
+/* What the core asks of its surroundings: real threads (core/wait.c) or a world (tests/lib/world.c). */
+struct roami_env {
+	uint64_t (*now)(struct roami_node *node);
+	/* Waits until condition(arg); polls meanwhile.  app. */
+	void (*wait)(struct roami_node *node, bool (*condition)(void *arg), void *arg);
+	/* Something a thread of this node may wait for has changed. */
+	void (*notify)(struct roami_node *node);
+	/* A message for `peer` was sent. */
+	void (*ring)(struct roami_node *node, unsigned peer);
+	/* Another thread may run here (chaos, world); NULL: nothing. */
+	void (*step)(struct roami_node *node);
+	/* Like step, but the caller spins for another thread. */
+	void (*spin)(struct roami_node *node);
+	/* The calling thread's small number within the node, 0 .. ROAMI_THREADS_MAX - 1. */
+	unsigned (*thread)(struct roami_node *node);
+	__attribute__((noreturn)) void (*fail)(struct roami_node *node, const char *text);
+};
+
+#define ROAMI_THREADS_MAX 64
+
+/* Flags of a page. */
+enum {
+	ROAMI_PAGE_PENDING = 1,
+	ROAMI_PAGE_HOME = 2,
+	ROAMI_PAGE_DIRTY = 4,  /* in the dirty list */
+	ROAMI_PAGE_KEEP = 8,   /* hot: writable across releases */
+	ROAMI_PAGE_WANT = 16,  /* the pending fault is a write */
+	ROAMI_PAGE_PARKED = 32, /* requests are parked for it */
+	ROAMI_PAGE_AHEAD = 64  /* fetched ahead and not yet used, as far as is known */
+};
+
+struct roami_page {
+	struct roami_spin lock;
+	_Atomic uint8_t flags;
+	_Atomic uint8_t access;
+	uint8_t state;
+	uint8_t heat;  /* intervals in a row that wrote it; for hot pages, releases in a row without change */
+	uint16_t home; /* cached, + 1; 0: not known */
+	uint16_t spare;
+	uint32_t twin; /* index in the pool; 0: none */
+};
+
+_Static_assert(sizeof(struct roami_page) == 16, "page entry");
+
+/* Per touched page: entry, 16 bytes of protocol state (hlrc), header, directory word, slot of the shared list. */
+_Static_assert(sizeof(struct roami_page) + 16 + sizeof(struct roami_header) + 8 + 4 <= 64,
+	       "at most 64 bytes of metadata per touched page");
+
+/* Write notices of one writer, a run of pages at a time, ascending by interval. */
+struct roami_run {
+	uint32_t page;
+	uint32_t count;
+	uint32_t interval;
+	uint32_t spare;
+	uint64_t version;
+};
+
+struct roami_log {
+	struct roami_spin lock;
+	struct roami_vec runs[ROAMI_NODES_MAX];
+	size_t first[ROAMI_NODES_MAX];     /* runs before it are trimmed */
+	size_t compacted[ROAMI_NODES_MAX]; /* length after the last compaction */
+	struct roami_vclock seen;          /* the log is complete up to here */
+	struct roami_vclock clock;         /* applied: copies are as fresh as this */
+	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
+};
+
+struct roami_call {
+	_Atomic uint32_t state; /* 0 free, 1 waiting, 2 answered */
+	uint32_t id;
+	uint8_t *reply;
+	size_t reply_max;
+	size_t bytes;
+};
+
+#define ROAMI_CALLS_MAX 256
+#define ROAMI_TYPES_MAX 96
+#define ROAMI_TYPE_SYNC 0
+#define ROAMI_TYPE_MEMORY 32
+#define ROAMI_TYPE_PROTOCOL 64
+
+/* Messages that wait: parked for a page, delayed until a time, or out for a full ring. */
+struct roami_parked {
+	uint32_t page;
+	uint32_t bytes;
+	uint64_t when; /* 0: parked for the page */
+	struct roam_request request;
+};
+
+struct roami_msg {
+	struct roami_spin poll_lock;
+	struct roami_spin call_lock;
+	struct roami_spin out_lock[ROAMI_NODES_MAX];
+	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */
+	size_t out_first[ROAMI_NODES_MAX];
+	_Atomic uint32_t out_waiting; /* peers with queued messages */
+	struct roami_call calls[ROAMI_CALLS_MAX];
+	uint32_t call_serial;
+	struct roami_spin parked_lock;
+	struct roami_vec parked;      /* struct roami_parked with payload, back to back */
+	struct roami_vec parked_copy; /* the one being handled */
+	_Atomic uint64_t delay_next;   /* earliest `when`; UINT64_MAX: none */
+	const struct roam_message *types[ROAMI_TYPES_MAX];
+};
+
+struct roami_twins {
+	struct roami_spin lock;
+	uint8_t *pool;
+	uint32_t fresh; /* next never used index */
+	struct roami_vec free;
+};
+
+/* Faults at a constant distance, for fetching ahead. */
+struct roami_stream {
+	uint32_t last;
+	uint32_t next; /* where the next fault is expected */
+	int32_t stride;
+	uint32_t ahead;
+};
+
+#define ROAMI_STREAMS 4
+
+/* What the core remembers of an application thread. */
+struct roami_thread {
+	struct roami_stream streams[ROAMI_STREAMS];
+	uint32_t stream_next; /* the one to replace */
+	uint32_t last_fault;
+	uint32_t claim_next;  /* page behind the last claim */
+	uint32_t claim_count; /* claim faults in a row */
+};
+
+/* Objects by id: items never move, finding takes no lock. */
+struct roami_table {
+	struct roami_spin lock;
+	uint8_t *items; /* each begins with its id */
+	size_t item_bytes;
+	uint32_t count;
+	_Atomic uint32_t *slots; /* index + 1, open addressing */
+	void (*make)(struct roami_node *node, void *item);
+};
+
+struct roami_sync_state;
+
+struct roami_node {
+	uint32_t magic;
+	unsigned me;
+	unsigned nodes;
+	const struct roami_options *options;
+	const struct roami_env *env;
+	void *env_state;
+	struct roami_stats *stats;
+
+	uint8_t *app;        /* the app view */
+	struct roami_layout layout;
+	struct roami_segment segments[ROAMI_NODES_MAX];
+	struct roami_segment *self;
+	int fd;              /* this node's memfd; -1: none */
+	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
+	bool onesided;
+
+	struct roami_page *table;
+	uint8_t *page_data;
+	struct roami_twins twins;
+	const struct roami_diff_ops *diff;
+	const struct roami_fault_engine *engine;
+	void *engine_state;
+	const struct roam_transport *transport;
+	void *transport_state;
+	const struct roam_protocol *protocol;
+	void *protocol_state;
+
+	struct roami_msg msg;
+	struct roami_log log;
+
+	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
+	struct roami_spin dirty_lock;
+	struct roami_vec dirty;      /* uint32_t pages with ROAMI_PAGE_DIRTY, some stale */
+	struct roami_vec dirty_work; /* struct roam_dirty of the release under way */
+	struct roami_vec apply_work; /* struct roam_notice of the acquire under way */
+	struct roami_vec page_work;  /* uint32_t */
+	struct roami_vec note_work;  /* struct roam_notice: own notices of the open interval */
+
+	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* appending to peers' shared lists */
+	uint32_t share_head[ROAMI_NODES_MAX];
+
+	struct roami_thread threads[ROAMI_THREADS_MAX];
+	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
+	_Atomic uint32_t cached; /* clean or dirty copies of other nodes' pages */
+	uint32_t evict_hand;
+
+	struct roami_spin frees_lock;
+	struct roami_vec frees;         /* struct roami_remote_free */
+	_Atomic uint32_t interval_due;  /* the next release closes an interval even if nothing was written */
+
+	struct roami_sync_state *sync;
+};
+
+/* ---- spin locks */
+static inline void roami_spin_lock(struct roami_node *node, struct roami_spin *spin)
+{
+	while (atomic_exchange_explicit(&spin->held, 1, memory_order_acquire) != 0)
+		while (atomic_load_explicit(&spin->held, memory_order_relaxed) != 0)
+			node->env->spin(node);
+}
+
+static inline bool roami_spin_try(struct roami_spin *spin)
+{
+	return atomic_load_explicit(&spin->held, memory_order_relaxed) == 0 &&
+	       atomic_exchange_explicit(&spin->held, 1, memory_order_acquire) == 0;
+}
+
+static inline void roami_spin_unlock(struct roami_spin *spin)
+{
+	atomic_store_explicit(&spin->held, 0, memory_order_release);
+}
+
+static inline void roami_step(struct roami_node *node)
+{
+	if (node->env->step != NULL)
+		node->env->step(node);
+}
+
+static inline void roami_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+{
+	if (!condition(arg))
+		node->env->wait(node, condition, arg);
+}
+
+/* ---- life */
+
+struct roami_node_params {
+	unsigned me;
+	unsigned nodes;
+	const struct roami_options *options;
+	const struct roami_env *env;
+	void *env_state;
+	const struct roam_protocol *protocol;
+	const struct roami_fault_engine *engine;
+	const struct roam_transport *transport;
+	void *world;                   /* for the transport */
+	struct roami_layout layout;
+	void *const *bases;            /* every node's segment, mapped */
+	uint8_t *app;                  /* the app view; with the soft engine the runtime view does */
+	int fd;                        /* this node's memfd; -1: none */
+	uint32_t creator_pages;        /* pages whose first bytes are node 0's */
+	bool onesided;                 /* loads and stores reach peers' segments */
+};
+
+/* Makes a node that serves messages as soon as somebody polls.  Reports errors itself. */
+enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_node_params *params);
+
+/* The reverse; no thread may be in a call.  Also of a half-open node.  Segments stay mapped. */
+void roami_node_close(struct roami_node *node);
+
+/* By name; NULL if there is none. */
+const struct roam_protocol *roami_protocol_find(const char *name);
+const struct roam_transport *roami_transport_find(const char *name);
+extern const struct roam_protocol *const roami_protocols[];   /* NULL-terminated, from the build's list */
+extern const struct roam_transport *const roami_transports[];
+
+/* What the node waits for, shown when the job fails. */
+void roami_node_waits(struct roami_node *node, enum roam_sync_kind kind, uint64_t id);
+void roami_node_waits_no_more(struct roami_node *node);
+
+#endif

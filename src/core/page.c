@@ -1,0 +1,388 @@
+#include "core/page.h"
+
+#include <string.h>
+
+#include "core/sort.h"
+#include "msg/msg.h"
+
+#define STEP_BYTES 512u
+
+unsigned roami_me(const struct roami_node *node)
+{
+	return node->me;
+}
+
+unsigned roami_count(const struct roami_node *node)
+{
+	return node->nodes;
+}
+
+uint32_t roami_pages(const struct roami_node *node)
+{
+	return node->layout.pages;
+}
+
+void *roami_node_state(struct roami_node *node)
+{
+	return node->protocol_state;
+}
+
+void *roami_page_data(struct roami_node *node, uint32_t page)
+{
+	roami_assert(page < node->layout.pages);
+	return node->page_data + (size_t)page * node->protocol->page_size;
+}
+
+unsigned roami_page_state(struct roami_node *node, uint32_t page)
+{
+	return roami_page_entry(node, page)->state;
+}
+
+void roami_page_move(struct roami_node *node, uint32_t page, unsigned state)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if ((node->protocol->states[entry->state].next & (1u << state)) == 0)
+		roami_node_fail(node, "page %u: no move from state %s to %s", page,
+				node->protocol->states[entry->state].name,
+				node->protocol->states[state].name);
+	entry->state = (uint8_t)state;
+}
+
+void roami_page_lock(struct roami_node *node, uint32_t page)
+{
+	roami_spin_lock(node, &roami_page_entry(node, page)->lock);
+}
+
+void roami_page_unlock(struct roami_node *node, uint32_t page)
+{
+	roami_spin_unlock(&roami_page_entry(node, page)->lock);
+}
+
+/* ---------------------------------------------------------------------------------------------------- pending */
+
+bool roami_page_pending(struct roami_node *node, uint32_t page)
+{
+	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_PENDING) != 0;
+}
+
+bool roami_page_try(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	bool mine;
+
+	if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & ROAMI_PAGE_PENDING)
+		return false;
+	/* Under the lock: a handler that saw "not pending" must finish first. */
+	roami_spin_lock(node, &entry->lock);
+	mine = (atomic_fetch_or(&entry->flags, ROAMI_PAGE_PENDING) & ROAMI_PAGE_PENDING) == 0;
+	roami_spin_unlock(&entry->lock);
+	return mine;
+}
+
+static bool page_is_free(void *arg)
+{
+	const struct roami_page *entry = arg;
+
+	return (atomic_load(&entry->flags) & ROAMI_PAGE_PENDING) == 0;
+}
+
+void roami_page_hold(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (roami_page_try(node, page))
+		return;
+	atomic_fetch_add(&node->page_waiters, 1);
+	while (!roami_page_try(node, page))
+		roami_wait(node, page_is_free, entry);
+	atomic_fetch_sub(&node->page_waiters, 1);
+}
+
+void roami_page_done(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t was;
+
+	roami_spin_lock(node, &entry->lock);
+	was = atomic_fetch_and(&entry->flags, (uint8_t) ~(ROAMI_PAGE_PENDING | ROAMI_PAGE_WANT | ROAMI_PAGE_PARKED));
+	roami_spin_unlock(&entry->lock);
+	roami_assert(was & ROAMI_PAGE_PENDING);
+	if (was & ROAMI_PAGE_PARKED)
+		roami_msg_unpark(node, page);
+	if (atomic_load(&node->page_waiters) != 0)
+		node->env->notify(node);
+	roami_step(node);
+}
+
+/* ----------------------------------------------------------------------------------------------------- access */
+
+enum roam_access roami_page_access(struct roami_node *node, uint32_t page)
+{
+	return (enum roam_access)atomic_load(&roami_page_entry(node, page)->access);
+}
+
+uint8_t *roami_page_bytes(struct roami_node *node, uint32_t page)
+{
+	roami_assert(page < node->layout.pages);
+	return node->self->heap + (size_t)page * ROAMI_PAGE;
+}
+
+bool roami_page_is_home(struct roami_node *node, uint32_t page)
+{
+	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_HOME) != 0;
+}
+
+void roami_page_set_home(struct roami_node *node, uint32_t page, bool home)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (home)
+		atomic_fetch_or(&entry->flags, ROAMI_PAGE_HOME);
+	else
+		atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_HOME);
+}
+
+bool roami_page_wants_write(struct roami_node *node, uint32_t page)
+{
+	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_WANT) != 0;
+}
+
+bool roami_page_dirty(struct roami_node *node, uint32_t page)
+{
+	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_DIRTY) != 0;
+}
+
+void roami_page_clean(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	atomic_fetch_and(&entry->flags, (uint8_t) ~(ROAMI_PAGE_DIRTY | ROAMI_PAGE_KEEP));
+	roami_twin_drop(node, entry);
+}
+
+static void page_protect(struct roami_node *node, uint32_t first, uint32_t count, enum roam_access from,
+			 enum roam_access to)
+{
+	enum roam_err err = node->engine->protect(node->engine_state, first, count, from, to);
+
+	if (err == ROAM_ENOMEM)
+		roami_node_fail(node, "cannot change the access of page %u: too many memory ranges "
+				      "(raise vm.max_map_count, or use ROAM_FAULT=uffd) or no memory", first);
+	if (err != ROAM_OK)
+		roami_node_fail(node, "cannot change the access of page %u: %s", first, roam_strerror(err));
+}
+
+#define PAGE_KEY(page) (page)
+ROAMI_SORT_DEFINE(page_sort, uint32_t, PAGE_KEY)
+
+size_t roami_pages_sort(uint32_t *pages, size_t count)
+{
+	size_t kept = 0;
+
+	page_sort(pages, count);
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || pages[kept - 1] != pages[i])
+			pages[kept++] = pages[i];
+	return kept;
+}
+
+void roami_fetched_ahead(struct roami_node *node)
+{
+	ROAMI_COUNT(node->stats, fetches_ahead, 1);
+}
+
+/* Decides the access a pending page opens with, and prepares a write: twin and dirty list. */
+static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enum roam_access least)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t flags = atomic_load(&entry->flags);
+
+	roami_assert(flags & ROAMI_PAGE_PENDING);
+	if (node->protocol->writes == ROAM_WRITES_FAULT)
+		return least;
+	if (flags & ROAMI_PAGE_HOME)
+		return least;
+	if (least < ROAM_WRITE && (flags & ROAMI_PAGE_WANT) == 0)
+		return least;
+	roami_twin_make(node, entry, page);
+	roami_page_mark_dirty(node, entry, page);
+	return ROAM_WRITE;
+}
+
+void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count, enum roam_access access)
+{
+	uint32_t from = first;
+
+	while (from < first + count) {
+		enum roam_access was = roami_page_access(node, from);
+		enum roam_access to = page_prepare(node, from, access);
+		uint32_t end = from + 1;
+
+		while (end < first + count && roami_page_access(node, end) == was &&
+		       page_prepare(node, end, access) == to)
+			end++;
+		if (was != to)
+			page_protect(node, from, end - from, was, to);
+		for (uint32_t page = from; page < end; page++)
+			atomic_store(&node->table[page].access, (uint8_t)to);
+		if (was == ROAM_NONE && !roami_page_is_home(node, from))
+			atomic_fetch_add(&node->cached, end - from);
+		from = end;
+	}
+}
+
+/* Whether taking `page`'s access down to `to` in passing changes nothing that matters (RULES 1.7). */
+static bool page_may_merge(struct roami_node *node, uint32_t page, enum roam_access to)
+{
+	enum roam_access has = roami_page_access(node, page);
+
+	return to == ROAM_NONE ? has == ROAM_NONE : has == ROAM_READ;
+}
+
+#define MERGE_GAP 40u
+
+void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t count, enum roam_access access)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i + 1 < count; i++)
+		roami_assert(pages[i] < pages[i + 1]);
+	while (at < count) {
+		uint32_t first = pages[at], end = first + 1;
+		enum roam_access from = roami_page_access(node, first);
+
+		for (at++; at < count && pages[at] - end <= MERGE_GAP; at++) {
+			uint32_t gap = end;
+
+			if (roami_page_access(node, pages[at]) != from)
+				break;
+			while (gap < pages[at] && page_may_merge(node, gap, access))
+				gap++;
+			if (gap < pages[at])
+				break;
+			end = pages[at] + 1;
+		}
+		if (from > access)
+			page_protect(node, first, end - first, from, access);
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (roami_page_access(node, pages[i]) <= access)
+			continue;
+		atomic_store(&node->table[pages[i]].access, (uint8_t)access);
+		if (access == ROAM_NONE && !roami_page_is_home(node, pages[i]))
+			atomic_fetch_sub(&node->cached, 1);
+	}
+	roami_step(node);
+}
+
+/* ------------------------------------------------------------------------------------------------------ twins */
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+/* The home may be written while it is copied, by design; ThreadSanitizer's memcpy cannot be told so. */
+ROAMI_RACY static void page_copy(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at++)
+		to[at] = *(const volatile uint8_t *)&from[at];
+}
+#else
+#define page_copy(to, from, bytes) ((void)memcpy(to, from, bytes))
+#endif
+
+void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from)
+{
+	if (node->env->step == NULL) {
+		page_copy(to, from, ROAMI_PAGE);
+		return;
+	}
+	for (size_t at = 0; at < ROAMI_PAGE; at += STEP_BYTES) {
+		page_copy(to + at, from + at, STEP_BYTES);
+		roami_step(node);
+	}
+}
+
+void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t page)
+{
+	struct roami_twins *twins = &node->twins;
+
+	if (entry->twin != 0)
+		return;
+	roami_spin_lock(node, &twins->lock);
+	if (twins->free.count > 0)
+		entry->twin = ((uint32_t *)(void *)twins->free.items)[--twins->free.count];
+	else
+		entry->twin = ++twins->fresh;
+	roami_spin_unlock(&twins->lock);
+	roami_page_copy(node, roami_twin_bytes(node, entry->twin), roami_page_bytes(node, page));
+	ROAMI_COUNT(node->stats, twins, 1);
+}
+
+void roami_twin_drop(struct roami_node *node, struct roami_page *entry)
+{
+	struct roami_twins *twins = &node->twins;
+	uint32_t *slot;
+
+	if (entry->twin == 0)
+		return;
+	roami_spin_lock(node, &twins->lock);
+	slot = roami_os_vec_grow(&twins->free, sizeof(uint32_t), 1);
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for the twin pool");
+	*slot = entry->twin;
+	twins->free.count++;
+	roami_spin_unlock(&twins->lock);
+	entry->twin = 0;
+}
+
+void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, uint32_t page)
+{
+	uint32_t *slot;
+
+	if (atomic_fetch_or(&entry->flags, ROAMI_PAGE_DIRTY) & ROAMI_PAGE_DIRTY)
+		return;
+	roami_spin_lock(node, &node->dirty_lock);
+	slot = roami_os_vec_grow(&node->dirty, sizeof(uint32_t), 1);
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for the list of dirty pages");
+	*slot = page;
+	node->dirty.count++;
+	roami_spin_unlock(&node->dirty_lock);
+}
+
+/* --------------------------------------------------------------------------------------------------- eviction */
+
+#define EVICT_SCAN 65536u
+
+static bool page_evict(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = &node->table[page];
+	bool gone = false;
+
+	if (atomic_load(&entry->access) != ROAM_READ ||
+	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) || !roami_page_try(node, page))
+		return false;
+	if (atomic_load(&entry->access) == ROAM_READ &&
+	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) == 0)
+		gone = node->protocol->evict(node, page);
+	if (gone && node->fd >= 0)
+		roami_os_discard(roami_page_bytes(node, page), ROAMI_PAGE);
+	roami_page_done(node, page);
+	return gone;
+}
+
+void roami_evict(struct roami_node *node)
+{
+	uint32_t limit = (uint32_t)node->options->cache_pages;
+
+	if (limit == 0 || node->protocol->evict == NULL)
+		return;
+	for (uint32_t i = 0; i < EVICT_SCAN && atomic_load(&node->cached) > limit; i++) {
+		uint32_t page = node->evict_hand++ % node->layout.pages;
+
+		if (page_evict(node, page))
+			ROAMI_COUNT(node->stats, evictions, 1);
+	}
+}

@@ -1,0 +1,40 @@
+/* The page table: entries, the pending mark, access, twins.  The rest of its interface is in roam/protocol.h. */
+#ifndef ROAMI_PAGE_H
+#define ROAMI_PAGE_H
+
+#include "core/node.h"
+
+static inline struct roami_page *roami_page_entry(struct roami_node *node, uint32_t page)
+{
+	roami_assert(page < node->layout.pages);
+	return &node->table[page];
+}
+
+static inline uint8_t *roami_twin_bytes(struct roami_node *node, uint32_t twin)
+{
+	return node->twins.pool + (size_t)twin * ROAMI_PAGE;
+}
+
+/* Copies the page into a pooled twin; the page is pending. */
+void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t page);
+void roami_twin_drop(struct roami_node *node, struct roami_page *entry);
+
+/* Puts the pending page on the dirty list. */
+void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, uint32_t page);
+
+/* A fault of the app view, from an engine or from roam_touch.  app. */
+void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known);
+
+/* A hint that these pages will be read. */
+void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count);
+
+/* The engine's callback: `arg` is the node. */
+void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known);
+
+/* Copies page bytes that others may write meanwhile; yields every 512 bytes where steps are on. */
+void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from);
+
+/* Drops clean copies while more than ROAM_CACHE_PAGES are cached.  app. */
+void roami_evict(struct roami_node *node);
+
+#endif

@@ -1,0 +1,399 @@
+#include "core/remote.h"
+
+#include <string.h>
+
+#include "core/log.h"
+#include "core/page.h"
+#include "core/sync.h"
+#include "msg/msg.h"
+
+/* ------------------------------------------------------------------------------------------- directory words */
+
+struct word_op {
+	uint32_t page;
+	uint32_t swap;
+	uint64_t from;
+	uint64_t to;
+};
+
+static uint64_t word_apply(_Atomic uint64_t *word, const struct word_op *op)
+{
+	uint64_t found = op->from;
+
+	if (!op->swap)
+		return atomic_load(word);
+	atomic_compare_exchange_strong(word, &found, op->to);
+	return found;
+}
+
+static uint64_t word_remote(struct roami_node *node, const struct word_op *op)
+{
+	unsigned manager = roami_manager(node, op->page);
+	struct roam_part part = {op, sizeof(*op)};
+	uint64_t found;
+
+	roami_step(node);
+	if (node->onesided || manager == node->me)
+		return word_apply(&node->segments[manager].directory[op->page], op);
+	roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORD, &part, 1, &found, sizeof(found));
+	return found;
+}
+
+uint64_t roami_word_load(struct roami_node *node, uint32_t page)
+{
+	struct word_op op = {page, 0, 0, 0};
+
+	return word_remote(node, &op);
+}
+
+uint64_t roami_word_swap(struct roami_node *node, uint32_t page, uint64_t from, uint64_t to)
+{
+	struct word_op op = {page, 1, from, to};
+
+	return word_remote(node, &op);
+}
+
+/* A request whose payload begins with a page number; checked. */
+static uint32_t request_page(struct roami_node *node, const struct roam_request *request, size_t bytes)
+{
+	uint32_t page;
+
+	if (request->bytes < bytes)
+		roami_node_fail(node, "node %u sent a short request", request->from);
+	memcpy(&page, request->data, sizeof(page));
+	if (page >= node->layout.pages)
+		roami_node_fail(node, "node %u asked for page %u, beyond the heap", request->from, page);
+	return page;
+}
+
+static void word_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct word_op op;
+	uint64_t found;
+	struct roam_part part = {&found, sizeof(found)};
+
+	request_page(node, request, sizeof(op));
+	memcpy(&op, request->data, sizeof(op));
+	found = word_apply(&node->self->directory[op.page], &op);
+	roami_reply(node, request, &part, 1);
+}
+
+/* ----------------------------------------------------------------------------------------------------- fetches */
+
+/* Tells `home` that `by` may hold a copy; only the first time. */
+static void fetch_share(struct roami_node *node, unsigned home, unsigned by, uint32_t page)
+{
+	struct roami_segment *there = &node->segments[home];
+	struct roami_shared_tail *tail = &there->tails[by];
+	uint32_t at;
+
+	if (atomic_load(&there->headers[page].shared) != 0)
+		return;
+	roami_spin_lock(node, &node->share_lock[home]);
+	roami_step(node);
+	if (atomic_exchange(&there->headers[page].shared, 1) == 0) {
+		at = atomic_load_explicit(&tail->tail, memory_order_relaxed);
+		atomic_store_explicit(&there->slots[(size_t)by * node->layout.pages + at % node->layout.pages], page,
+				      memory_order_relaxed);
+		atomic_store_explicit(&tail->tail, at + 1, memory_order_release);
+	}
+	roami_spin_unlock(&node->share_lock[home]);
+}
+
+/* RULES 6.6, up to the copy: `to` gets the bytes, *version_p the version read before them. */
+static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsigned by, uint32_t page, uint8_t *to,
+				    uint64_t *version_p)
+{
+	struct roami_header *header = &node->segments[home].headers[page];
+
+	for (;;) {
+		uint32_t where = atomic_load(&header->where);
+
+		if ((where & ROAM_HEADER_HOME) == 0)
+			return ROAM_FETCH_NOT_HOME;
+		if ((where & ROAM_HEADER_READY) == 0)
+			return ROAM_FETCH_NOT_READY;
+		fetch_share(node, home, by, page);
+		atomic_thread_fence(memory_order_seq_cst);
+		roami_step(node);
+		*version_p = atomic_load(&header->version);
+		roami_page_copy(node, to, node->segments[home].heap + (size_t)page * ROAMI_PAGE);
+		atomic_thread_fence(memory_order_acquire);
+		if ((atomic_load(&header->where) | ROAMI_HEADER_BLOCK) == (where | ROAMI_HEADER_BLOCK) && atomic_load(&header->shared) != 0)
+			return ROAM_FETCH_OK;
+	}
+}
+
+struct fetch_answer {
+	uint64_t version;
+	uint64_t result;
+	uint8_t bytes[ROAM_PAGE_SIZE];
+};
+
+static void fetch_handle(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t page = request_page(node, request, sizeof(page));
+	struct fetch_answer answer;
+	struct roam_part part = {&answer, sizeof(answer)};
+
+	answer.result = fetch_direct(node, node->me, request->origin, page, answer.bytes, &answer.version);
+	if (answer.result != ROAM_FETCH_OK)
+		part.bytes = offsetof(struct fetch_answer, bytes);
+	roami_reply(node, request, &part, 1);
+}
+
+static void raw_handle(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t page = request_page(node, request, sizeof(page));
+	struct roam_part part = {roami_page_bytes(node, page), ROAMI_PAGE};
+
+	roami_reply(node, request, &part, 1);
+}
+
+enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page, uint64_t *version_p)
+{
+	struct fetch_answer answer;
+	struct roam_part part = {&page, sizeof(page)};
+	size_t bytes;
+
+	roami_assert(home < node->nodes && home != node->me);
+	roami_step(node);
+	ROAMI_COUNT(node->stats, fetches, 1);
+	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
+	if (node->onesided)
+		return fetch_direct(node, home, node->me, page, roami_page_bytes(node, page), version_p);
+	bytes = roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, &part, 1, &answer, sizeof(answer));
+	if (bytes != sizeof(answer) && answer.result == ROAM_FETCH_OK)
+		roami_node_fail(node, "node %u sent a page of %zu bytes", home, bytes);
+	if (answer.result == ROAM_FETCH_OK) {
+		*version_p = answer.version;
+		roami_page_copy(node, roami_page_bytes(node, page), answer.bytes);
+	}
+	return (enum roam_fetch)answer.result;
+}
+
+void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page)
+{
+	struct roam_part part = {&page, sizeof(page)};
+	uint8_t bytes[ROAM_PAGE_SIZE];
+
+	if (node->onesided) {
+		roami_page_copy(node, roami_page_bytes(node, page),
+				node->segments[from].heap + (size_t)page * ROAMI_PAGE);
+		return;
+	}
+	if (roami_msg_call(node, from, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part, 1, bytes, sizeof(bytes)) !=
+	    sizeof(bytes))
+		roami_node_fail(node, "node %u sent half a page", from);
+	roami_page_copy(node, roami_page_bytes(node, page), bytes);
+}
+
+/* ------------------------------------------------------------------------------------------------------ adoption */
+
+static void adopt_header(struct roami_header *header)
+{
+	atomic_store(&header->version, 1);
+	atomic_fetch_or(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY);
+}
+
+static void adopt_handle(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t page = request_page(node, request, 8);
+
+	if (request->bytes == 8 + ROAMI_PAGE)
+		memcpy(roami_page_bytes(node, page), (const uint8_t *)request->data + 8, ROAMI_PAGE);
+	adopt_header(&node->self->headers[page]);
+	roami_reply(node, request, NULL, 0);
+}
+
+void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
+{
+	uint64_t word = page;
+	uint8_t bytes[ROAM_PAGE_SIZE];
+	struct roam_part ask = {&page, sizeof(page)}, parts[2] = {{&word, sizeof(word)}, {bytes, 0}};
+	uint8_t *to = node->segments[home].heap + (size_t)page * ROAMI_PAGE;
+
+	if (node->onesided) {
+		if (page < node->creator_pages && home != 0)
+			roami_page_copy(node, to, node->segments[0].heap + (size_t)page * ROAMI_PAGE);
+		adopt_header(&node->segments[home].headers[page]);
+		return;
+	}
+	if (page < node->creator_pages && home != 0)
+		parts[1].bytes = roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &ask, 1, bytes,
+						sizeof(bytes));
+	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL, 0);
+}
+
+/* -------------------------------------------------------------------------------------------------------- flushes */
+
+#define STEP_BYTES 512u
+
+/* Stores the changed bytes straight into the home's page; how many. */
+static size_t flush_put(struct roami_node *node, uint8_t *to, const uint8_t *from, uint8_t *twin, bool keep)
+{
+	size_t changed = 0, step = node->env->step == NULL ? ROAMI_PAGE : STEP_BYTES;
+
+	for (size_t at = 0; at < ROAMI_PAGE; at += step) {
+		if (keep)
+			changed += node->diff->put_sticky(to + at, from + at, twin + at, step);
+		else
+			changed += node->diff->put(to + at, from + at, twin + at, step);
+		roami_step(node);
+	}
+	return changed;
+}
+
+static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
+{
+	struct roami_page *entry = roami_page_entry(node, dirty->page);
+	struct roami_segment *there = &node->segments[home];
+	size_t changed;
+
+	roami_assert(entry->twin != 0);
+	changed = flush_put(node, there->heap + (size_t)dirty->page * ROAMI_PAGE, roami_page_bytes(node, dirty->page),
+			    roami_twin_bytes(node, entry->twin), dirty->keep);
+	dirty->changed = changed != 0;
+	if (!dirty->changed)
+		return;
+	dirty->version = atomic_fetch_add(&there->headers[dirty->page].version, 1) + 1;
+	ROAMI_COUNT(node->stats, diffs, 1);
+	ROAMI_COUNT(node->stats, diff_bytes, changed);
+	ROAMI_COUNT(node->stats, bytes_sent, changed);
+}
+
+/* Diffs for one home, in messages. */
+struct flush_item {
+	uint32_t page;
+	uint32_t bytes;
+};
+
+#define BATCH_BYTES (48u * 1024)
+#define BATCH_PAGES (BATCH_BYTES / sizeof(struct flush_item))
+
+static void diffs_handle(struct roami_node *node, const struct roam_request *request)
+{
+	const uint8_t *at = request->data, *end = at + request->bytes;
+	uint64_t versions[BATCH_PAGES];
+	struct roam_part part = {versions, 0};
+	size_t count = 0;
+
+	while (at < end) {
+		struct flush_item item;
+		struct roami_header *header;
+
+		if ((size_t)(end - at) < sizeof(item))
+			roami_node_fail(node, "node %u sent malformed diffs", request->from);
+		memcpy(&item, at, sizeof(item));
+		at += sizeof(item);
+		if (item.page >= node->layout.pages || item.bytes > (size_t)(end - at) || count == BATCH_PAGES ||
+		    !node->diff->apply(roami_page_bytes(node, item.page), NULL, at, item.bytes))
+			roami_node_fail(node, "node %u sent a malformed diff", request->from);
+		at += (item.bytes + 7u) & ~7u;
+		header = &node->self->headers[item.page];
+		roami_assert(atomic_load(&header->where) & ROAM_HEADER_HOME);
+		versions[count++] = atomic_fetch_add(&header->version, 1) + 1;
+		roami_step(node);
+	}
+	part.bytes = count * sizeof(versions[0]);
+	roami_reply(node, request, &part, 1);
+}
+
+static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t page, uint8_t *twin, bool keep)
+{
+	const uint8_t *bytes = roami_page_bytes(node, page);
+
+	roami_step(node);
+	if (keep)
+		return (uint32_t)node->diff->encode_sticky(out, bytes, twin, ROAMI_PAGE);
+	return (uint32_t)node->diff->encode(out, bytes, twin, ROAMI_PAGE);
+}
+
+/* Sends one batch of diffs for `home` and waits; returns the index behind the last page in it. */
+static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes, size_t from,
+			  size_t count, unsigned home)
+{
+	uint8_t batch[BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64];
+	uint64_t versions[BATCH_PAGES];
+	size_t used = 0, answered = 0, at = from;
+	struct roam_part part = {batch, 0};
+
+	for (; at < count && used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES; at++) {
+		struct flush_item item = {dirty[at].page, 0};
+		struct roami_page *entry;
+		uint8_t *twin;
+
+		if (homes[at] != home || dirty[at].home)
+			continue;
+		entry = roami_page_entry(node, item.page);
+		twin = roami_twin_bytes(node, entry->twin);
+		item.bytes = flush_encode(node, batch + used + sizeof(item), item.page, twin, dirty[at].keep);
+		dirty[at].changed = item.bytes != 0;
+		if (item.bytes == 0)
+			continue;
+		memcpy(batch + used, &item, sizeof(item));
+		used += sizeof(item) + ((item.bytes + 7u) & ~7u);
+		ROAMI_COUNT(node->stats, diffs, 1);
+		ROAMI_COUNT(node->stats, diff_bytes, item.bytes);
+	}
+	part.bytes = used;
+	if (used > 0)
+		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, &part, 1, versions,
+			       sizeof(versions));
+	for (size_t i = from; i < at; i++)
+		if (homes[i] == home && !dirty[i].home && dirty[i].changed)
+			dirty[i].version = versions[answered++];
+	return at;
+}
+
+void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes, size_t count)
+{
+	for (size_t i = 0; node->onesided && i < count; i++)
+		if (!dirty[i].home)
+			flush_direct(node, &dirty[i], homes[i]);
+	for (unsigned home = 0; !node->onesided && home < node->nodes; home++)
+		for (size_t at = 0; at < count;)
+			at = flush_batch(node, dirty, homes, at, count, home);
+}
+
+/* --------------------------------------------------------------------------------------------------------- frees */
+
+void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset)
+{
+	struct roami_vclock clock;
+	struct roami_remote_free freed = {offset, node->me, 0};
+	struct roam_part part = {&freed, sizeof(freed)};
+
+	roami_interval_enter(node);
+	roami_log_clock(node, &clock);
+	freed.interval = clock.at[node->me] + 1;
+	atomic_store(&node->interval_due, 1);
+	roami_interval_leave(node);
+	roami_msg_send(node, owner, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FREE, &part, 1);
+}
+
+static void free_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_remote_free *slot;
+
+	if (request->bytes != sizeof(*slot))
+		roami_node_fail(node, "node %u sent a malformed free", request->from);
+	roami_spin_lock(node, &node->frees_lock);
+	slot = roami_os_vec_grow(&node->frees, sizeof(*slot), 1);
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for blocks freed by other nodes");
+	memcpy(slot, request->data, sizeof(*slot));
+	slot->freer = request->from;
+	node->frees.count++;
+	roami_spin_unlock(&node->frees_lock);
+}
+
+const struct roam_message roami_memory_messages[] = {
+	[ROAMI_MEMORY_WORD] = {"word", word_handle, sizeof(struct word_op)},
+	[ROAMI_MEMORY_FETCH] = {"fetch", fetch_handle, 8},
+	[ROAMI_MEMORY_RAW] = {"raw", raw_handle, 8},
+	[ROAMI_MEMORY_DIFFS] = {"diffs", diffs_handle, ROAMI_MSG_MAX},
+	[ROAMI_MEMORY_ADOPT] = {"adopt", adopt_handle, 8 + ROAM_PAGE_SIZE},
+	[ROAMI_MEMORY_FREE] = {"free", free_handle, sizeof(struct roami_remote_free)},
+	[ROAMI_MEMORY_TYPES] = {NULL, NULL, 0},
+};

@@ -1,0 +1,46 @@
+/* What one node does to another's memory: loads and stores where segments are shared, messages elsewhere. */
+#ifndef ROAMI_REMOTE_H
+#define ROAMI_REMOTE_H
+
+#include "core/node.h"
+
+enum {
+	ROAMI_MEMORY_WORD,  /* an atomic operation on a directory word */
+	ROAMI_MEMORY_FETCH, /* page bytes and version */
+	ROAMI_MEMORY_RAW,   /* page bytes, whatever the header says */
+	ROAMI_MEMORY_DIFFS, /* apply these */
+	ROAMI_MEMORY_ADOPT, /* become home of a page, with these bytes */
+	ROAMI_MEMORY_FREE,  /* a block of yours was freed here */
+	ROAMI_MEMORY_TYPES
+};
+
+extern const struct roam_message roami_memory_messages[];
+
+/* Directory words: a state and a node. */
+#define ROAMI_WORD_CREATOR 0u /* nobody claimed it; the bytes are the creator's, or zero */
+#define ROAMI_WORD_CLAIMED (1ull << 62)
+#define ROAMI_WORD_READY (2ull << 62)
+#define ROAMI_WORD_ASSIGNED (3ull << 62) /* placed, not yet touched */
+#define ROAMI_WORD_STATE (3ull << 62)
+
+uint64_t roami_word_load(struct roami_node *node, uint32_t page);
+/* Compare and swap; the value found. */
+uint64_t roami_word_swap(struct roami_node *node, uint32_t page, uint64_t from, uint64_t to);
+
+/* A block freed by another node; reusable once the clock covers the freer's interval (RULES 3.2). */
+struct roami_remote_free {
+	uint64_t offset;
+	uint32_t freer;
+	uint32_t interval;
+};
+
+/* Tells `owner` that this node freed its block; the free travels with this node's next release. */
+void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset);
+
+/* Copies the bytes of `page` at `from` to this node's runtime view. */
+void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page);
+
+/* Makes `home` the home of `page`, with the creator's bytes, on its behalf. */
+void roami_adopt(struct roami_node *node, unsigned home, uint32_t page);
+
+#endif

@@ -1,0 +1,47 @@
+#include "core/segment.h"
+
+#define RING_BYTES (256u * 1024)
+
+_Static_assert(sizeof(struct roami_header) == 16, "a page header is two words");
+
+static size_t segment_round(size_t bytes)
+{
+	return (bytes + ROAMI_PAGE - 1) & ~(ROAMI_PAGE - 1);
+}
+
+void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max)
+{
+	size_t at = segment_round(sizeof(struct roami_ctl));
+	size_t pages = heap_bytes / ROAMI_PAGE;
+
+	layout->heap_bytes = heap_bytes;
+	layout->pages = (uint32_t)pages;
+	layout->nodes_max = nodes_max;
+	layout->rings = at;
+	layout->ring_bytes = RING_BYTES;
+	at += (size_t)nodes_max * RING_BYTES;
+	layout->headers = at;
+	at += segment_round(pages * sizeof(struct roami_header));
+	layout->directory = at;
+	at += segment_round(pages * sizeof(uint64_t));
+	layout->tails = at;
+	at += segment_round(nodes_max * sizeof(struct roami_shared_tail));
+	layout->slots = at;
+	at += segment_round(nodes_max * pages * sizeof(uint32_t));
+	layout->heap = at;
+	layout->total = at + heap_bytes;
+}
+
+void roami_segment_point(struct roami_segment *segment, const struct roami_layout *layout, void *base)
+{
+	uint8_t *at = base;
+
+	segment->base = at;
+	segment->bytes = layout->total;
+	segment->ctl = (void *)at;
+	segment->headers = (void *)(at + layout->headers);
+	segment->directory = (void *)(at + layout->directory);
+	segment->tails = (void *)(at + layout->tails);
+	segment->slots = (void *)(at + layout->slots);
+	segment->heap = at + layout->heap;
+}

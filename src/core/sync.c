@@ -1,0 +1,146 @@
+#include "core/sync.h"
+
+#include "core/log.h"
+#include "core/sync_state.h"
+#include "msg/msg.h"
+
+#define TABLE_ITEMS_MAX (1u << 20)
+#define TABLE_SLOTS (1u << 21)
+
+unsigned roami_sync_home(const struct roami_node *node, uint64_t id)
+{
+	return (unsigned)((id / 8 * 0x9e3779b97f4a7c15u >> 33) % node->nodes);
+}
+
+/* ----------------------------------------------------------------------------------------------------- tables */
+
+static uint32_t table_slot(uint64_t id, uint32_t turn)
+{
+	return ((uint32_t)(id / 8 * 0xbf58476d1ce4e5b9u >> 40) + turn) % TABLE_SLOTS;
+}
+
+static uint64_t *table_item(struct roami_table *table, uint32_t index)
+{
+	return (uint64_t *)(void *)(table->items + (size_t)index * table->item_bytes);
+}
+
+static enum roam_err table_init(struct roami_table *table, size_t item_bytes)
+{
+	table->item_bytes = (item_bytes + 63) & ~(size_t)63;
+	table->items = roami_os_reserve(TABLE_ITEMS_MAX * table->item_bytes);
+	table->slots = roami_os_reserve(TABLE_SLOTS * sizeof(uint32_t));
+	return table->items == NULL || table->slots == NULL ? ROAM_ENOMEM : ROAM_OK;
+}
+
+void roami_table_fini(struct roami_table *table)
+{
+	roami_os_unmap(table->items, TABLE_ITEMS_MAX * table->item_bytes);
+	roami_os_unmap((void *)table->slots, TABLE_SLOTS * sizeof(uint32_t));
+	table->items = NULL;
+	table->slots = NULL;
+}
+
+void *roami_table_find(struct roami_node *node, struct roami_table *table, uint64_t id)
+{
+	(void)node;
+	for (uint32_t turn = 0;; turn++) {
+		uint32_t index = atomic_load_explicit(&table->slots[table_slot(id, turn)], memory_order_acquire);
+
+		if (index == 0)
+			return NULL;
+		if (*table_item(table, index - 1) == id)
+			return table_item(table, index - 1);
+	}
+}
+
+void *roami_table_make(struct roami_node *node, struct roami_table *table, uint64_t id)
+{
+	uint64_t *item = roami_table_find(node, table, id);
+	uint32_t turn = 0;
+
+	if (item != NULL)
+		return item;
+	roami_spin_lock(node, &table->lock);
+	item = roami_table_find(node, table, id);
+	if (item == NULL) {
+		if (table->count == TABLE_ITEMS_MAX)
+			roami_node_fail(node, "more than %u synchronisation objects of a kind", TABLE_ITEMS_MAX);
+		while (atomic_load(&table->slots[table_slot(id, turn)]) != 0)
+			turn++;
+		item = table_item(table, table->count++);
+		*item = id;
+		table->make(node, item);
+		atomic_store_explicit(&table->slots[table_slot(id, turn)], table->count, memory_order_release);
+	}
+	roami_spin_unlock(&table->lock);
+	return item;
+}
+
+/* -------------------------------------------------------------------------------------------------------- life */
+
+const struct roam_message roami_sync_messages[] = {
+	[ROAMI_SYNC_NOTICES] = {"notices", roami_log_handle, ROAMI_MSG_MAX},
+	[ROAMI_SYNC_LOCK_INIT] = {"lock init", roami_lock_handle_init, 16},
+	[ROAMI_SYNC_LOCK_REQUEST] = {"lock request", roami_lock_handle_request, 512},
+	[ROAMI_SYNC_LOCK_FORWARD] = {"lock forward", roami_lock_handle_forward, 512},
+	[ROAMI_SYNC_LOCK_GRANT] = {"lock grant", roami_lock_handle_grant, 512},
+	[ROAMI_SYNC_LOCK_REFUSE] = {"lock refuse", roami_lock_handle_refuse, 512},
+	[ROAMI_SYNC_ARRIVE] = {"arrive", roami_barrier_handle_arrive, 2048},
+	[ROAMI_SYNC_DEPART] = {"depart", roami_barrier_handle_depart, 2048},
+	[ROAMI_SYNC_FLAG_SET] = {"flag set", roami_flag_handle_set, 512},
+	[ROAMI_SYNC_FLAG_CLEAR] = {"flag clear", roami_flag_handle_clear, 512},
+	[ROAMI_SYNC_FLAG_WAIT] = {"flag wait", roami_flag_handle_wait, 512},
+	[ROAMI_SYNC_COND_ENTER] = {"cond enter", roami_cond_handle_enter, 512},
+	[ROAMI_SYNC_COND_WAKE] = {"cond wake", roami_cond_handle_wake, 512},
+	[ROAMI_SYNC_COND_POST] = {"cond post", roami_cond_handle_post, 512},
+	[ROAMI_SYNC_TYPES] = {NULL, NULL, 0},
+};
+
+enum roam_err roami_sync_init(struct roami_node *node)
+{
+	struct roami_sync_state *sync = roami_os_reserve(sizeof(*sync));
+
+	if (sync == NULL)
+		return ROAM_ENOMEM;
+	node->sync = sync;
+	sync->locks.make = roami_lock_make;
+	sync->barriers.make = roami_barrier_make;
+	sync->conds.make = roami_cond_make;
+	sync->flags.make = roami_flag_make;
+	if (table_init(&sync->locks, sizeof(struct roami_lock)) != ROAM_OK ||
+	    table_init(&sync->barriers, sizeof(struct roami_barrier)) != ROAM_OK ||
+	    table_init(&sync->conds, sizeof(struct roami_cond)) != ROAM_OK ||
+	    table_init(&sync->flags, sizeof(struct roami_flag)) != ROAM_OK)
+		return ROAM_ENOMEM;
+	return ROAM_OK;
+}
+
+static void table_reset(struct roami_node *node, struct roami_table *table)
+{
+	for (uint32_t i = 0; i < table->count; i++)
+		table->make(node, table_item(table, i));
+}
+
+void roami_sync_reset(struct roami_node *node)
+{
+	struct roami_sync_state *sync = node->sync;
+
+	table_reset(node, &sync->locks);
+	table_reset(node, &sync->barriers);
+	table_reset(node, &sync->conds);
+	table_reset(node, &sync->flags);
+}
+
+void roami_sync_fini(struct roami_node *node)
+{
+	struct roami_sync_state *sync = node->sync;
+
+	if (sync == NULL)
+		return;
+	roami_table_fini(&sync->locks);
+	roami_table_fini(&sync->barriers);
+	roami_table_fini(&sync->conds);
+	roami_table_fini(&sync->flags);
+	roami_os_unmap(sync, sizeof(*sync));
+	node->sync = NULL;
+}

@@ -1,0 +1,85 @@
+/*
+ * Synchronisation: intervals, locks, barriers, conditions, flags, reductions.  An object is named by a 64-bit id, the address; its
+ * home is the node that the id hashes to.
+ */
+#ifndef ROAMI_SYNC_H
+#define ROAMI_SYNC_H
+
+#include "core/node.h"
+
+/* Message types of the synchronisation layer, in the order of its table. */
+enum {
+	ROAMI_SYNC_NOTICES,
+	ROAMI_SYNC_LOCK_INIT,
+	ROAMI_SYNC_LOCK_REQUEST,
+	ROAMI_SYNC_LOCK_FORWARD,
+	ROAMI_SYNC_LOCK_GRANT,
+	ROAMI_SYNC_LOCK_REFUSE,
+	ROAMI_SYNC_ARRIVE,
+	ROAMI_SYNC_DEPART,
+	ROAMI_SYNC_FLAG_SET,
+	ROAMI_SYNC_FLAG_CLEAR,
+	ROAMI_SYNC_FLAG_WAIT,
+	ROAMI_SYNC_COND_ENTER,
+	ROAMI_SYNC_COND_WAKE,
+	ROAMI_SYNC_COND_POST,
+	ROAMI_SYNC_TYPES
+};
+
+extern const struct roam_message roami_sync_messages[];
+
+unsigned roami_sync_home(const struct roami_node *node, uint64_t id);
+
+/* Ends the open interval and makes its writes findable; begins to see what the log knows.  app, may block. */
+void roami_release(struct roami_node *node, const struct roam_sync *sync);
+void roami_acquire(struct roami_node *node, const struct roam_sync *sync);
+
+/* A wait-based lock: at most one thread of the node is in a release or acquire. */
+void roami_interval_enter(struct roami_node *node);
+void roami_interval_leave(struct roami_node *node);
+
+/* ---- tables of objects, by id; never shrink */
+void *roami_table_find(struct roami_node *node, struct roami_table *table, uint64_t id);
+void *roami_table_make(struct roami_node *node, struct roami_table *table, uint64_t id);
+void roami_table_fini(struct roami_table *table);
+
+/* ---- the objects; may block unless they are handlers.  All app. */
+enum roam_err roami_lock_init(struct roami_node *node, uint64_t id);
+enum roam_err roami_lock(struct roami_node *node, uint64_t id);
+enum roam_err roami_unlock(struct roami_node *node, uint64_t id);
+
+/* `threads` 0: all registered threads of the job. */
+enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads);
+enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count, enum roam_type type,
+			   enum roam_op op);
+
+enum roam_err roami_cond_init(struct roami_node *node, uint64_t id);
+enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t lock);
+enum roam_err roami_cond_post(struct roami_node *node, uint64_t id, bool all);
+
+enum roam_err roami_flag_set(struct roami_node *node, uint64_t id);
+enum roam_err roami_flag_clear(struct roami_node *node, uint64_t id);
+enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id);
+
+/* ---- handlers, for the table in sync.c */
+void roami_lock_handle_init(struct roami_node *node, const struct roam_request *request);
+void roami_lock_handle_request(struct roami_node *node, const struct roam_request *request);
+void roami_lock_handle_forward(struct roami_node *node, const struct roam_request *request);
+void roami_lock_handle_grant(struct roami_node *node, const struct roam_request *request);
+void roami_lock_handle_refuse(struct roami_node *node, const struct roam_request *request);
+void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_request *request);
+void roami_barrier_handle_depart(struct roami_node *node, const struct roam_request *request);
+void roami_flag_handle_set(struct roami_node *node, const struct roam_request *request);
+void roami_flag_handle_clear(struct roami_node *node, const struct roam_request *request);
+void roami_flag_handle_wait(struct roami_node *node, const struct roam_request *request);
+void roami_cond_handle_enter(struct roami_node *node, const struct roam_request *request);
+void roami_cond_handle_wake(struct roami_node *node, const struct roam_request *request);
+void roami_cond_handle_post(struct roami_node *node, const struct roam_request *request);
+
+/* ---- life */
+enum roam_err roami_sync_init(struct roami_node *node);
+/* In a forked child: objects stay announced, their state starts anew. */
+void roami_sync_reset(struct roami_node *node);
+void roami_sync_fini(struct roami_node *node);
+
+#endif

@@ -1,0 +1,307 @@
+#include "core/wait.h"
+
+#include <sched.h>
+#include <signal.h>
+
+#include "core/page.h"
+#include "msg/msg.h"
+
+#define ASLEEP_ONE 0x10000u
+#define AWAKE_MASK 0xffffu
+#define STUCK_NS 50000u /* own messages wait for room: look again so often */
+#define WAKE_NS_MIN 20000u
+#define WAKE_NS_MAX 200000u
+
+static struct roami_real *real_of(struct roami_node *node)
+{
+	return node->env_state;
+}
+
+static uint64_t real_now(struct roami_node *node)
+{
+	(void)node;
+	return roami_os_now_ns();
+}
+
+/* ------------------------------------------------------------------------------------------------- the bell */
+
+void roami_bell_wake_all(struct roami_bell *bell)
+{
+	atomic_fetch_add(&bell->app, 1);
+	roami_os_futex_wake(&bell->app, INT32_MAX);
+	atomic_fetch_add(&bell->service, 1);
+	roami_os_futex_wake(&bell->service, INT32_MAX);
+}
+
+static void bell_wake_app(struct roami_node *node, struct roami_bell *bell)
+{
+	atomic_fetch_add(&bell->app, 1);
+	roami_os_futex_wake(&bell->app, INT32_MAX);
+	ROAMI_COUNT(node->stats, wakes, 1);
+}
+
+/* The sender's half: who should handle what was just published? */
+static void real_ring(struct roami_node *node, unsigned peer)
+{
+	struct roami_bell *bell = &node->segments[peer].ctl->bell;
+	uint32_t busy;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	busy = atomic_load_explicit(&bell->busy, memory_order_relaxed);
+	if ((busy & AWAKE_MASK) != 0)
+		return;
+	if (busy != 0) {
+		bell_wake_app(node, bell);
+		return;
+	}
+	atomic_fetch_add(&bell->service, 1);
+	if (atomic_load(&bell->service_asleep) != 0) {
+		roami_os_futex_wake(&bell->service, 1);
+		ROAMI_COUNT(node->stats, wakes, 1);
+	}
+}
+
+static void real_notify(struct roami_node *node)
+{
+	struct roami_bell *bell = &node->self->ctl->bell;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&bell->busy, memory_order_relaxed) >= ASLEEP_ONE)
+		bell_wake_app(node, bell);
+}
+
+/* ------------------------------------------------------------------------------------------- application waits */
+
+static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+{
+	struct roami_bell *bell = &node->self->ctl->bell;
+	uint32_t value = atomic_load(&bell->app);
+
+	atomic_fetch_add(&bell->busy, ASLEEP_ONE - 1);
+	if (!condition(arg) && !roami_msg_pending(node)) {
+		ROAMI_COUNT(node->stats, sleeps, 1);
+		roami_os_futex_wait(&bell->app, value, roami_msg_stuck(node) ? STUCK_NS : 0);
+	}
+	atomic_fetch_sub(&bell->busy, ASLEEP_ONE - 1);
+}
+
+static void real_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+{
+	struct roami_real *real = real_of(node);
+	struct roami_bell *bell = &node->self->ctl->bell;
+	uint64_t start = 0, spent;
+	unsigned turns = 0;
+
+	atomic_fetch_add(&bell->busy, 1);
+	for (;;) {
+		bool met;
+
+		if (roami_msg_poll(node) > 0)
+			start = 0;
+		met = condition(arg);
+		if (met) {
+			/* Leaving: what arrived until now was left to us. */
+			atomic_fetch_sub(&bell->busy, 1);
+			if (!roami_msg_pending(node) || (atomic_load(&bell->busy) & AWAKE_MASK) != 0)
+				break;
+			atomic_fetch_add(&bell->busy, 1);
+			continue;
+		}
+		if (real->fits && ++turns % 16 != 0) {
+			roami_os_pause();
+			continue;
+		}
+		if (start == 0)
+			start = roami_os_now_ns();
+		spent = roami_os_now_ns() - start;
+		if (spent > real->spin_ns)
+			bell_sleep(node, condition, arg);
+		else if (!real->fits || spent > real->pause_ns)
+			sched_yield();
+	}
+}
+
+static void real_spin(struct roami_node *node)
+{
+	if (real_of(node)->fits)
+		roami_os_pause();
+	else
+		sched_yield();
+}
+
+static __thread unsigned real_thread_number; /* 0: none yet; the number + 1 */
+static __thread struct roami_node *real_thread_node;
+
+static unsigned real_thread(struct roami_node *node)
+{
+	if (real_thread_number == 0 || real_thread_node != node) {
+		real_thread_number = atomic_fetch_add(&real_of(node)->threads, 1) + 1;
+		real_thread_node = node;
+	}
+	if (real_thread_number > ROAMI_THREADS_MAX)
+		roami_node_fail(node, "more than %u threads use roam", ROAMI_THREADS_MAX);
+	return real_thread_number - 1;
+}
+
+__attribute__((noreturn)) static void real_fail(struct roami_node *node, const char *text)
+{
+	real_of(node)->on_fail(node, text);
+	__builtin_trap();
+}
+
+/* ------------------------------------------------------------------------------------------------------ chaos */
+
+/* Seeded delays, from a few nanoseconds to giving the CPU away; the stream of numbers is each thread's own. */
+static void chaos_step(struct roami_node *node)
+{
+	static __thread uint64_t state;
+	uint64_t draw;
+
+	if (state == 0)
+		state = real_of(node)->chaos * 0x9e3779b97f4a7c15u + (uint64_t)roami_os_tid() * 0xbf58476d1ce4e5b9u;
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	draw = state >> 32 & 0x3ffu;
+	if (draw < 2)
+		sched_yield();
+	else if (draw < 40)
+		for (uint64_t i = 0; i < draw * 8; i++)
+			roami_os_pause();
+}
+
+/* -------------------------------------------------------------------------------------------- the service thread */
+
+static void service_sleep(struct roami_node *node)
+{
+	struct roami_bell *bell = &node->self->ctl->bell;
+	uint32_t value = atomic_load(&bell->service);
+	uint64_t due;
+
+	atomic_store(&bell->service_asleep, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	due = roami_msg_due_ns(node);
+	if (!roami_msg_pending(node) && atomic_load(&real_of(node)->stop) == 0)
+		roami_os_futex_wait(&bell->service, value,
+				    roami_msg_stuck(node) ? STUCK_NS : due == UINT64_MAX ? 0 : due + 1);
+	atomic_store(&bell->service_asleep, 0);
+}
+
+static void *service_main(void *arg)
+{
+	struct roami_node *node = arg;
+
+	while (atomic_load(&real_of(node)->stop) == 0)
+		if (roami_msg_poll(node) == 0)
+			service_sleep(node);
+	return NULL;
+}
+
+enum roam_err roami_service_start(struct roami_node *node)
+{
+	struct roami_real *real = real_of(node);
+	sigset_t all, old;
+	int err;
+
+	atomic_store(&real->stop, 0);
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&real->service, NULL, service_main, node);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	real->service_runs = err == 0;
+	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
+}
+
+void roami_service_stop(struct roami_node *node)
+{
+	struct roami_real *real = real_of(node);
+
+	if (!real->service_runs)
+		return;
+	atomic_store(&real->stop, 1);
+	roami_bell_wake_all(&node->self->ctl->bell);
+	pthread_join(real->service, NULL);
+	real->service_runs = false;
+}
+
+/* ----------------------------------------------------------------------------------------------- calibration */
+
+struct wake_probe {
+	_Atomic uint32_t ping;
+	_Atomic uint32_t pong;
+};
+
+static void *wake_answer(void *arg)
+{
+	struct wake_probe *probe = arg;
+
+	for (uint32_t i = 0; i < 8; i++) {
+		while (atomic_load(&probe->ping) == i)
+			roami_os_futex_wait(&probe->ping, i, 0);
+		atomic_store(&probe->pong, i + 1);
+		roami_os_futex_wake(&probe->pong, 1);
+	}
+	return NULL;
+}
+
+/* Nanoseconds of one wake-up: half a futex ping-pong between two threads. */
+static uint64_t wake_cost(void)
+{
+	struct wake_probe probe = {0};
+	pthread_t other;
+	uint64_t start, best = UINT64_MAX;
+
+	if (pthread_create(&other, NULL, wake_answer, &probe) != 0)
+		return WAKE_NS_MIN;
+	for (uint32_t i = 0; i < 8; i++) {
+		start = roami_os_now_ns();
+		atomic_store(&probe.ping, i + 1);
+		roami_os_futex_wake(&probe.ping, 1);
+		while (atomic_load(&probe.pong) == i)
+			roami_os_futex_wait(&probe.pong, i, 0);
+		start = roami_os_now_ns() - start;
+		if (start < best)
+			best = start;
+	}
+	pthread_join(other, NULL);
+	return best / 2;
+}
+
+void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, uint64_t chaos)
+{
+	uint64_t spin = spin_us * 1000;
+
+	real->fits = nodes <= roami_os_cpus();
+	if (spin == 0)
+		spin = 2 * wake_cost();
+	if (spin < WAKE_NS_MIN)
+		spin = WAKE_NS_MIN;
+	if (spin > WAKE_NS_MAX)
+		spin = WAKE_NS_MAX;
+	real->spin_ns = spin;
+	real->pause_ns = spin / 4;
+	real->chaos = chaos;
+}
+
+const struct roami_env roami_env_real = {
+	.now = real_now,
+	.wait = real_wait,
+	.notify = real_notify,
+	.ring = real_ring,
+	.spin = real_spin,
+	.thread = real_thread,
+	.fail = real_fail,
+};
+
+const struct roami_env roami_env_chaos = {
+	.now = real_now,
+	.wait = real_wait,
+	.notify = real_notify,
+	.ring = real_ring,
+	.step = chaos_step,
+	.spin = real_spin,
+	.thread = real_thread,
+	.fail = real_fail,
+};

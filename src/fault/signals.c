@@ -1,0 +1,402 @@
+/*
+ * Signal handlers get no argument, so the table of ranges and the older handlers are the process's:
+ * the only mutable file-scope variable of the engines.  Handlers read it without locks; changes are
+ * made under `lock`.
+ */
+#include "fault/signals.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+/* Bits of the x86 page fault error code. */
+#define FAULT_WRITE 2
+#define FAULT_FETCH 16
+
+#define OLDER_MAX 8
+#define OLDER_ROOMS 4
+
+/* A range.  Read with a sequence count: who finds it odd or changed skips it, for nobody may fault
+ * there just then. */
+struct signals_area {
+	_Atomic uint32_t serial;
+	_Atomic int signal; /* 0: free */
+	_Atomic uintptr_t start;
+	_Atomic uintptr_t end;
+	_Atomic(roami_signal_fn *) fn;
+	void *_Atomic arg;
+	pid_t pid; /* under the lock */
+};
+
+struct signals_found {
+	roami_signal_fn *fn;
+	void *arg;
+};
+
+/*
+ * The handlers that were installed before ours, newest last.  More than one when somebody took the
+ * signal and keeps passing faults on to us: those must reach the one before him, not him again.
+ */
+struct signals_older {
+	unsigned count;
+	struct sigaction actions[OLDER_MAX];
+	_Atomic bool spent[OLDER_MAX]; /* had SA_RESETHAND and was called: now SIG_DFL */
+};
+
+/*
+ * Published whole; a room is used again only three changes later, and a change needs somebody to
+ * take the signal.
+ */
+struct signals_chain {
+	struct signals_older rooms[OLDER_ROOMS];
+	unsigned room;
+	_Atomic(struct signals_older *) now;
+};
+
+static struct signals_process {
+	_Atomic uint32_t lock;
+	_Atomic uint32_t areas_used; /* slots ever used */
+	struct signals_area areas[ROAMI_SIGNALS_AREAS];
+	struct signals_chain chains[2]; /* SIGSEGV, SIGBUS */
+} signals;
+
+/*
+ * The foreign fault this thread is passing on.  A handler we called may call ours again with the
+ * same context from further down the stack.  After a longjmp out of it the next fault starts at or
+ * above the old frame.
+ */
+struct signals_passing {
+	const void *context;
+	uintptr_t frame;
+	unsigned depth;
+};
+
+static __thread struct signals_passing signals_passing __attribute__((tls_model("initial-exec")));
+
+static void signals_handler(int signal, siginfo_t *info, void *context);
+
+static bool signals_try_lock(void)
+{
+	return atomic_exchange_explicit(&signals.lock, 1, memory_order_acquire) == 0;
+}
+
+static void signals_lock(void)
+{
+	while (!signals_try_lock())
+		sched_yield();
+}
+
+static void signals_unlock(void)
+{
+	atomic_store_explicit(&signals.lock, 0, memory_order_release);
+}
+
+static struct signals_chain *signals_chain(int signal)
+{
+	return &signals.chains[signal == SIGBUS];
+}
+
+/* -------------------------------------------------------------------- in the signal handler */
+
+static bool signals_lookup(int signal, uintptr_t address, struct signals_found *found_p)
+{
+	uint32_t used = atomic_load_explicit(&signals.areas_used, memory_order_acquire);
+
+	for (uint32_t i = 0; i < used; i++) {
+		struct signals_area *area = &signals.areas[i];
+		uint32_t serial = atomic_load_explicit(&area->serial, memory_order_acquire);
+		struct signals_found found;
+
+		if (atomic_load_explicit(&area->signal, memory_order_relaxed) != signal ||
+		    address < atomic_load_explicit(&area->start, memory_order_relaxed) ||
+		    address >= atomic_load_explicit(&area->end, memory_order_relaxed))
+			continue;
+		found.fn = atomic_load_explicit(&area->fn, memory_order_relaxed);
+		found.arg = atomic_load_explicit(&area->arg, memory_order_relaxed);
+		atomic_thread_fence(memory_order_acquire);
+		if ((serial & 1) != 0 ||
+		    atomic_load_explicit(&area->serial, memory_order_relaxed) != serial)
+			continue;
+		*found_p = found;
+		return true;
+	}
+	return false;
+}
+
+/* As if we had never been there: the instruction is tried again and the kernel ends the process. */
+static void signals_default(int signal, const siginfo_t *info)
+{
+	struct sigaction action = {.sa_handler = SIG_DFL};
+
+	sigaction(signal, &action, NULL);
+	if (info->si_code <= 0) /* sent by somebody: no instruction will repeat it */
+		syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), signal);
+}
+
+static void signals_call(const struct sigaction *action, int signal, siginfo_t *info, void *context)
+{
+	sigset_t blocked = action->sa_mask, before;
+
+	if ((action->sa_flags & SA_NODEFER) == 0)
+		sigaddset(&blocked, signal);
+	pthread_sigmask(SIG_BLOCK, &blocked, &before);
+	if ((action->sa_flags & SA_SIGINFO) != 0)
+		action->sa_sigaction(signal, info, context);
+	else
+		action->sa_handler(signal);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Passes a fault to the older handler number `depth`, 0 the newest. */
+static void signals_pass_to(unsigned depth, int signal, siginfo_t *info, void *context)
+{
+	struct signals_older *older = atomic_load(&signals_chain(signal)->now);
+	struct sigaction action = {.sa_handler = SIG_DFL};
+
+	if (older != NULL && depth < older->count) {
+		unsigned i = older->count - 1 - depth;
+
+		action = older->actions[i];
+		if (atomic_load(&older->spent[i]))
+			action.sa_handler = SIG_DFL;
+		else if ((action.sa_flags & (int)SA_RESETHAND) != 0)
+			atomic_store(&older->spent[i], true);
+	}
+	if (action.sa_handler == SIG_IGN && info->si_code <= 0)
+		return;
+	/* A real fault cannot be ignored, whatever the program asked: so does the kernel. */
+	if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)
+		signals_default(signal, info);
+	else
+		signals_call(&action, signal, info, context);
+}
+
+static void signals_pass(int signal, siginfo_t *info, void *context, uintptr_t frame)
+{
+	struct signals_passing before = signals_passing;
+	bool again = before.context == context && frame < before.frame;
+
+	signals_passing.context = context;
+	signals_passing.frame = frame;
+	signals_passing.depth = again ? before.depth + 1 : 0;
+	signals_pass_to(signals_passing.depth, signal, info, context);
+	signals_passing = before;
+}
+
+static void signals_handler(int signal, siginfo_t *info, void *context)
+{
+	int saved = errno;
+	struct signals_found found;
+
+	if (info->si_code <= 0 || !signals_lookup(signal, (uintptr_t)info->si_addr, &found) ||
+	    !found.fn(found.arg, info, context))
+		signals_pass(signal, info, context, (uintptr_t)__builtin_frame_address(0));
+	errno = saved;
+}
+
+/* ----------------------------------------------------------- installing, all under the lock */
+
+static bool signals_is_ours(const struct sigaction *action)
+{
+	return (action->sa_flags & SA_SIGINFO) != 0 && action->sa_sigaction == signals_handler;
+}
+
+/* Makes `action` the newest of the older handlers; it is there only once. */
+static void signals_push(struct signals_chain *chain, const struct sigaction *action)
+{
+	struct signals_older *now = atomic_load(&chain->now);
+	struct signals_older *next = &chain->rooms[++chain->room % OLDER_ROOMS];
+	unsigned first = now != NULL && now->count == OLDER_MAX;
+
+	next->count = 0;
+	for (unsigned i = first; now != NULL && i < now->count; i++) {
+		if (now->actions[i].sa_sigaction == action->sa_sigaction)
+			continue;
+		next->actions[next->count] = now->actions[i];
+		atomic_store(&next->spent[next->count++], atomic_load(&now->spent[i]));
+	}
+	next->actions[next->count] = *action;
+	atomic_store(&next->spent[next->count++], false);
+	atomic_store(&chain->now, next);
+}
+
+/* Returns whether a system call failed; *stolen_p: whether our handler was not installed. */
+static enum roam_err signals_install(int signal, bool *stolen_p)
+{
+	struct sigaction ours = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+	struct sigaction before;
+
+	ours.sa_sigaction = signals_handler;
+	sigemptyset(&ours.sa_mask);
+	if (sigaction(signal, NULL, &before) != 0)
+		return ROAM_ESYSTEM;
+	*stolen_p = !signals_is_ours(&before);
+	if (!*stolen_p)
+		return ROAM_OK;
+	/* Known before ours is in place: a foreign fault may come at once. */
+	signals_push(signals_chain(signal), &before);
+	return sigaction(signal, &ours, NULL) == 0 ? ROAM_OK : ROAM_ESYSTEM;
+}
+
+static void signals_restore(int signal)
+{
+	struct signals_chain *chain = signals_chain(signal);
+	struct signals_older *older = atomic_load(&chain->now);
+	struct sigaction now;
+
+	if (older == NULL || sigaction(signal, NULL, &now) != 0 || !signals_is_ours(&now))
+		return;
+	now = older->actions[older->count - 1];
+	if (atomic_load(&older->spent[older->count - 1]))
+		now = (struct sigaction){.sa_handler = SIG_DFL};
+	sigaction(signal, &now, NULL);
+	atomic_store(&chain->now, NULL);
+}
+
+static void signals_area_set(struct signals_area *area, int signal, uintptr_t start, size_t bytes,
+			     struct signals_found found)
+{
+	uint32_t serial = atomic_load_explicit(&area->serial, memory_order_relaxed);
+
+	atomic_store_explicit(&area->serial, serial + 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&area->signal, signal, memory_order_relaxed);
+	atomic_store_explicit(&area->start, start, memory_order_relaxed);
+	atomic_store_explicit(&area->end, start + bytes, memory_order_relaxed);
+	atomic_store_explicit(&area->fn, found.fn, memory_order_relaxed);
+	atomic_store_explicit(&area->arg, found.arg, memory_order_relaxed);
+	atomic_store_explicit(&area->serial, serial + 2, memory_order_release);
+	area->pid = getpid();
+}
+
+static void signals_area_clear(struct signals_area *area)
+{
+	signals_area_set(area, 0, 0, 0, (struct signals_found){NULL, NULL});
+}
+
+/* A free slot; forgets on the way what a parent process had. */
+static struct signals_area *signals_area_new(void)
+{
+	struct signals_area *free = NULL;
+	pid_t pid = getpid();
+
+	for (uint32_t i = ROAMI_SIGNALS_AREAS; i-- > 0;) {
+		struct signals_area *area = &signals.areas[i];
+
+		if (area->signal != 0 && area->pid != pid)
+			signals_area_clear(area);
+		if (area->signal == 0)
+			free = area;
+	}
+	return free;
+}
+
+enum roam_err roami_signals_add(int signal, const void *start, size_t bytes, roami_signal_fn *fn,
+				void *arg)
+{
+	struct signals_area *area;
+	enum roam_err err;
+	uint32_t used;
+	bool stolen;
+
+	signals_lock();
+	area = signals_area_new();
+	if (area == NULL) {
+		signals_unlock();
+		return ROAM_ENOMEM;
+	}
+	signals_area_set(area, signal, (uintptr_t)start, bytes, (struct signals_found){fn, arg});
+	used = (uint32_t)(area - signals.areas) + 1;
+	if (used > atomic_load(&signals.areas_used))
+		atomic_store(&signals.areas_used, used);
+	err = signals_install(signal, &stolen);
+	if (err != ROAM_OK)
+		signals_area_clear(area);
+	signals_unlock();
+	return err;
+}
+
+void roami_signals_remove(int signal, const void *arg)
+{
+	bool found = false, left = false;
+
+	signals_lock();
+	for (uint32_t i = 0; i < ROAMI_SIGNALS_AREAS; i++) {
+		struct signals_area *area = &signals.areas[i];
+
+		if (area->signal != signal)
+			continue;
+		if (area->arg == arg) {
+			signals_area_clear(area);
+			found = true;
+		} else {
+			left = true;
+		}
+	}
+	if (found && !left)
+		signals_restore(signal);
+	signals_unlock();
+}
+
+bool roami_signals_check(int signal)
+{
+	bool stolen = false;
+
+	if (!signals_try_lock())
+		return true; /* somebody is at it */
+	signals_install(signal, &stolen);
+	signals_unlock();
+	return !stolen;
+}
+
+void *roami_signals_find(int signal, uintptr_t address)
+{
+	struct signals_found found;
+
+	return signals_lookup(signal, address, &found) ? found.arg : NULL;
+}
+
+/* ------------------------------------------------------------------------------ the context */
+
+static bool signals_error_has(const void *context, greg_t bit)
+{
+	const ucontext_t *user = context;
+
+	return (user->uc_mcontext.gregs[REG_ERR] & bit) != 0;
+}
+
+bool roami_signals_is_write(const void *context)
+{
+	return signals_error_has(context, FAULT_WRITE);
+}
+
+bool roami_signals_is_fetch(const void *context)
+{
+	return signals_error_has(context, FAULT_FETCH);
+}
+
+bool roami_signals_no_memory(void *arg, siginfo_t *info, const void *context)
+{
+	static const char text[] =
+		"roam: the system has no memory for the page of the shared heap at 0x";
+	static const char digits[] = "0123456789abcdef";
+	uintptr_t address = (uintptr_t)info->si_addr;
+	char line[sizeof(text) + 17];
+	size_t length = sizeof(text) - 1;
+
+	(void)arg;
+	(void)context;
+	if (info->si_code != BUS_ADRERR)
+		return false; /* broken memory, say */
+	memcpy(line, text, length);
+	for (int shift = 60; shift >= 0; shift -= 4)
+		line[length++] = digits[(address >> shift) & 15];
+	line[length++] = '\n';
+	if (write(STDERR_FILENO, line, length) < 0)
+		return false;
+	return false;
+}

@@ -1,0 +1,65 @@
+/*
+ * SIGSEGV and SIGBUS, shared by all engines and heaps of this process.
+ *
+ * An engine adds the address ranges it answers for.  A fault inside one goes to the range's
+ * function; everything else goes to the handler that was there before us, and where there was none
+ * the process dies as if we did not exist: right signal, right address, core file.  Our handler
+ * runs with SA_SIGINFO | SA_ONSTACK | SA_NODEFER and keeps errno.
+ */
+#ifndef ROAMI_FAULT_SIGNALS_H
+#define ROAMI_FAULT_SIGNALS_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "roam/roam.h"
+
+/* Ranges per process, of all heaps and both signals. */
+#define ROAMI_SIGNALS_AREAS 128
+
+/*
+ * Called in the signal handler of the thread that faulted inside the range.  Returns false for a
+ * fault that is not of its making (it goes to the older handler); true when the access may be tried
+ * again.
+ */
+typedef bool roami_signal_fn(void *arg, siginfo_t *info, const void *context);
+
+/*
+ * Answers for `signal` in [start, start + bytes) and installs our handler if it is not installed.
+ * Ranges inherited from a parent process are forgotten first.  Not in handlers.  ROAM_ENOMEM:
+ * ROAMI_SIGNALS_AREAS reached; ROAM_ESYSTEM.
+ */
+enum roam_err roami_signals_add(int signal, const void *start, size_t bytes, roami_signal_fn *fn,
+				void *arg);
+
+/*
+ * Forgets the ranges of `signal` added with `arg`; with the last one of all heaps the older handler
+ * is put back, unless somebody else's is installed now.  No thread touches the range any more.  Not
+ * in handlers.  Unknown: does nothing.
+ */
+void roami_signals_remove(int signal, const void *arg);
+
+/*
+ * Whether our handler of `signal` is installed.  If not, whoever took the signal becomes the
+ * handler we pass foreign faults to, ours is installed again, and the answer is false.  One system
+ * call.  Not in handlers.
+ */
+bool roami_signals_check(int signal);
+
+/* The `arg` of the range that holds `address`; NULL if none does.  Async-signal-safe. */
+void *roami_signals_find(int signal, uintptr_t address);
+
+/* Whether the access was a write or an instruction fetch, from the processor's error code.
+ * Async-signal-safe. */
+bool roami_signals_is_write(const void *context);
+bool roami_signals_is_fetch(const void *context);
+
+/*
+ * A range function for SIGBUS in memory that should never fail: says in one line on stderr that the
+ * system has no memory for the page, and returns false.
+ */
+bool roami_signals_no_memory(void *arg, siginfo_t *info, const void *context);
+
+#endif

@@ -1,0 +1,425 @@
+#include "msg/msg.h"
+
+#include <string.h>
+
+/* What stands before every payload. */
+struct msg_header {
+	uint16_t type;
+	uint16_t origin;
+	uint32_t call;
+	uint32_t bytes;
+	uint32_t flags;
+};
+
+#define FLAG_REPLY 1u
+#define PARTS_MAX 8u
+#define POLL_MAX 16u
+#define OUT_LIMIT (1u << 20) /* bytes queued for one peer above which application threads wait */
+
+_Static_assert(sizeof(struct msg_header) == 16, "message header");
+
+void roami_msg_register(struct roami_node *node, unsigned base, const struct roam_message *messages)
+{
+	for (unsigned i = 0; messages[i].name != NULL; i++) {
+		roami_assert(base + i < ROAMI_TYPES_MAX && messages[i].bytes_max <= ROAMI_MSG_MAX);
+		node->msg.types[base + i] = &messages[i];
+	}
+}
+
+/* ---------------------------------------------------------------------------------------------------- sending */
+
+/* Queues a message behind others that found the ring full; out_lock[to] is held. */
+static void msg_queue(struct roami_node *node, unsigned to, const struct iovec *parts, unsigned count)
+{
+	struct roami_vec *out = &node->msg.out[to];
+	size_t bytes = 0;
+	uint8_t *at;
+
+	for (unsigned i = 0; i < count; i++)
+		bytes += parts[i].iov_len;
+	at = roami_os_vec_grow(out, 1, 8 + ((bytes + 7) & ~(size_t)7));
+	if (at == NULL)
+		roami_node_fail(node, "no memory for messages to node %u", to);
+	memcpy(at, &bytes, sizeof(bytes));
+	out->count += 8 + ((bytes + 7) & ~(size_t)7);
+	at += 8;
+	for (unsigned i = 0; i < count; i++) {
+		if (parts[i].iov_len > 0)
+			memcpy(at, parts[i].iov_base, parts[i].iov_len);
+		at += parts[i].iov_len;
+	}
+	atomic_fetch_or(&node->msg.out_waiting, 1u);
+}
+
+/* Sends what was queued for `to`; out_lock[to] is held.  True if nothing is left. */
+static bool msg_drain(struct roami_node *node, unsigned to)
+{
+	struct roami_vec *out = &node->msg.out[to];
+	size_t *first = &node->msg.out_first[to];
+	bool sent = false;
+
+	while (*first < out->count) {
+		struct iovec part;
+		size_t bytes;
+
+		memcpy(&bytes, out->items + *first, sizeof(bytes));
+		part = (struct iovec){out->items + *first + 8, bytes};
+		if (node->transport->send(node->transport_state, to, &part, 1) != ROAM_OK)
+			break;
+		*first += 8 + ((bytes + 7) & ~(size_t)7);
+		sent = true;
+	}
+	if (sent)
+		node->env->ring(node, to);
+	if (*first < out->count)
+		return false;
+	out->count = 0;
+	*first = 0;
+	return true;
+}
+
+static void msg_drain_all(struct roami_node *node)
+{
+	uint32_t left = 0;
+
+	if (atomic_exchange(&node->msg.out_waiting, 0) == 0)
+		return;
+	for (unsigned to = 0; to < node->nodes; to++) {
+		if (!roami_spin_try(&node->msg.out_lock[to])) {
+			left = 1;
+			continue;
+		}
+		if (!msg_drain(node, to))
+			left = 1;
+		roami_spin_unlock(&node->msg.out_lock[to]);
+	}
+	if (left)
+		atomic_fetch_or(&node->msg.out_waiting, 1u);
+}
+
+static void msg_put(struct roami_node *node, unsigned to, const struct msg_header *header,
+		    const struct roam_part *parts, unsigned count)
+{
+	struct iovec vec[PARTS_MAX + 1];
+	unsigned used = 1;
+
+	roami_assert(to < node->nodes && count <= PARTS_MAX);
+	vec[0] = (struct iovec){(void *)(uintptr_t)header, sizeof(*header)};
+	for (unsigned i = 0; i < count; i++)
+		vec[used++] = (struct iovec){(void *)(uintptr_t)parts[i].data, parts[i].bytes};
+	roami_step(node);
+	roami_spin_lock(node, &node->msg.out_lock[to]);
+	if (!msg_drain(node, to) || node->transport->send(node->transport_state, to, vec, used) != ROAM_OK)
+		msg_queue(node, to, vec, used);
+	roami_spin_unlock(&node->msg.out_lock[to]);
+	node->env->ring(node, to);
+	ROAMI_COUNT(node->stats, messages_sent, 1);
+	ROAMI_COUNT(node->stats, bytes_sent, sizeof(*header) + header->bytes);
+}
+
+static uint32_t msg_bytes(const struct roam_part *parts, unsigned count)
+{
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		bytes += parts[i].bytes;
+	roami_assert(bytes <= ROAMI_MSG_MAX);
+	return (uint32_t)bytes;
+}
+
+void roami_msg_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
+		    unsigned count)
+{
+	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count), 0};
+
+	msg_put(node, to, &header, parts, count);
+}
+
+void roami_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts, unsigned count)
+{
+	roami_msg_send(node, to, ROAMI_TYPE_PROTOCOL + type, parts, count);
+}
+
+void roami_reply(struct roami_node *node, const struct roam_request *request, const struct roam_part *parts,
+		 unsigned count)
+{
+	struct msg_header header = {request->type, (uint16_t)node->me, request->call, msg_bytes(parts, count),
+				    FLAG_REPLY};
+
+	roami_assert(request->call != 0);
+	msg_put(node, request->origin, &header, parts, count);
+}
+
+void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to, unsigned type)
+{
+	struct msg_header header = {(uint16_t)(ROAMI_TYPE_PROTOCOL + type), request->origin, request->call, request->bytes, 0};
+	struct roam_part part = {request->data, request->bytes};
+
+	msg_put(node, to, &header, &part, 1);
+}
+
+/* ------------------------------------------------------------------------------------------------------ calls */
+
+struct call_room {
+	struct roami_node *node;
+	unsigned to;
+};
+
+static bool msg_has_room(void *arg)
+{
+	struct call_room *room = arg;
+	struct roami_msg *msg = &room->node->msg;
+	bool yes;
+
+	roami_spin_lock(room->node, &msg->out_lock[room->to]);
+	yes = msg->out[room->to].count - msg->out_first[room->to] < OUT_LIMIT;
+	roami_spin_unlock(&msg->out_lock[room->to]);
+	return yes;
+}
+
+struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, unsigned type,
+					const struct roam_part *parts, unsigned count, void *reply,
+					size_t reply_max)
+{
+	struct roami_msg *msg = &node->msg;
+	struct call_room room = {node, to};
+	struct roami_call *call = NULL;
+	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count), 0};
+
+	roami_wait(node, msg_has_room, &room);
+	roami_spin_lock(node, &msg->call_lock);
+	for (unsigned i = 0; i < ROAMI_CALLS_MAX && call == NULL; i++)
+		if (atomic_load(&msg->calls[i].state) == 0)
+			call = &msg->calls[i];
+	if (call == NULL)
+		roami_node_fail(node, "more than %u calls under way", ROAMI_CALLS_MAX);
+	msg->call_serial = (msg->call_serial + 1) & 0xffffffu;
+	call->id = (uint32_t)(call - msg->calls) | (msg->call_serial | 1u << 23) << 8;
+	call->reply = reply;
+	call->reply_max = reply_max;
+	atomic_store(&call->state, 1);
+	roami_spin_unlock(&msg->call_lock);
+	header.call = call->id;
+	msg_put(node, to, &header, parts, count);
+	return call;
+}
+
+static bool call_answered(void *arg)
+{
+	struct roami_call *call = arg;
+
+	return atomic_load_explicit(&call->state, memory_order_acquire) == 2;
+}
+
+size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
+{
+	size_t bytes;
+
+	roami_wait(node, call_answered, call);
+	bytes = call->bytes;
+	atomic_store(&call->state, 0);
+	return bytes;
+}
+
+size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
+		      unsigned count, void *reply, size_t reply_max)
+{
+	return roami_msg_call_end(node,
+				  roami_msg_call_start(node, to, type, parts, count, reply, reply_max));
+}
+
+size_t roami_call(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts, unsigned count,
+		  void *reply, size_t reply_max)
+{
+	return roami_msg_call(node, to, ROAMI_TYPE_PROTOCOL + type, parts, count, reply, reply_max);
+}
+
+static void msg_answered(struct roami_node *node, unsigned from, const struct msg_header *header,
+			 const void *data)
+{
+	struct roami_call *call = &node->msg.calls[header->call & 0xffu];
+
+	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes > call->reply_max)
+		roami_node_fail(node, "node %u sent a reply nobody waits for", from);
+	if (header->bytes > 0)
+		memcpy(call->reply, data, header->bytes);
+	call->bytes = header->bytes;
+	atomic_store_explicit(&call->state, 2, memory_order_release);
+}
+
+/* ---------------------------------------------------------------------------------------------------- parking */
+
+static void msg_keep(struct roami_node *node, const struct roam_request *request, uint32_t page, uint64_t when)
+{
+	struct roami_msg *msg = &node->msg;
+	struct roami_parked *parked;
+	uint8_t *at;
+	size_t size = sizeof(*parked) + ((request->bytes + 7u) & ~7u);
+
+	roami_spin_lock(node, &msg->parked_lock);
+	at = roami_os_vec_grow(&msg->parked, 1, size);
+	if (at == NULL)
+		roami_node_fail(node, "no memory for parked requests");
+	parked = (void *)at;
+	*parked = (struct roami_parked){page, (uint32_t)size, when, *request};
+	if (request->bytes > 0)
+		memcpy(parked + 1, request->data, request->bytes);
+	msg->parked.count += size;
+	if (when != 0 && when < atomic_load(&msg->delay_next))
+		atomic_store(&msg->delay_next, when);
+	roami_spin_unlock(&msg->parked_lock);
+}
+
+void roami_park(struct roami_node *node, const struct roam_request *request, uint32_t page)
+{
+	struct roami_page *entry = &node->table[page];
+
+	msg_keep(node, request, page, 0);
+	/* The caller saw the page pending under its lock and still holds it, or re-checks here: */
+	if ((atomic_fetch_or(&entry->flags, ROAMI_PAGE_PARKED) & ROAMI_PAGE_PENDING) == 0)
+		roami_msg_unpark(node, page);
+}
+
+void roami_delay(struct roami_node *node, const struct roam_request *request, uint64_t ns)
+{
+	msg_keep(node, request, UINT32_MAX, node->env->now(node) + ns);
+}
+
+void roami_msg_unpark(struct roami_node *node, uint32_t page)
+{
+	struct roami_msg *msg = &node->msg;
+
+	roami_spin_lock(node, &msg->parked_lock);
+	for (size_t at = 0; at < msg->parked.count;) {
+		struct roami_parked *parked = (void *)(msg->parked.items + at);
+
+		if (parked->page == page)
+			parked->when = 1;
+		at += parked->bytes;
+	}
+	atomic_store(&msg->delay_next, 1);
+	roami_spin_unlock(&msg->parked_lock);
+	node->env->ring(node, node->me);
+}
+
+uint64_t roami_msg_due_ns(struct roami_node *node)
+{
+	uint64_t next = atomic_load(&node->msg.delay_next), now;
+
+	if (next == UINT64_MAX)
+		return UINT64_MAX;
+	now = node->env->now(node);
+	return next <= now ? 0 : next - now;
+}
+
+/* Takes one due request out of the parked ones into `copy`; false if none is due. */
+static bool parked_take(struct roami_node *node, struct roami_vec *copy)
+{
+	struct roami_msg *msg = &node->msg;
+	uint64_t now = node->env->now(node), next = UINT64_MAX;
+	bool found = false;
+
+	roami_spin_lock(node, &msg->parked_lock);
+	for (size_t at = 0; at < msg->parked.count;) {
+		struct roami_parked *parked = (void *)(msg->parked.items + at);
+		size_t size = parked->bytes;
+
+		if (!found && parked->when != 0 && parked->when <= now) {
+			copy->count = 0;
+			if (roami_os_vec_grow(copy, 1, size) == NULL)
+				roami_node_fail(node, "no memory for parked requests");
+			memcpy(copy->items, parked, size);
+			msg->parked.count -= size;
+			memmove(parked, (uint8_t *)parked + size, msg->parked.count - at);
+			found = true;
+			continue;
+		}
+		if (parked->when != 0 && parked->when < next)
+			next = parked->when;
+		at += size;
+	}
+	atomic_store(&msg->delay_next, next);
+	roami_spin_unlock(&msg->parked_lock);
+	return found;
+}
+
+/* Hands due requests to their handlers again; poll_lock is held. */
+static unsigned parked_handle(struct roami_node *node)
+{
+	struct roami_vec *copy = &node->msg.parked_copy;
+	unsigned handled = 0;
+
+	while (handled < POLL_MAX && roami_msg_due_ns(node) == 0 && parked_take(node, copy)) {
+		struct roami_parked *parked = (void *)copy->items;
+
+		parked->request.data = parked + 1;
+		node->msg.types[parked->request.type]->handle(node, &parked->request);
+		handled++;
+	}
+	return handled;
+}
+
+/* ---------------------------------------------------------------------------------------------------- polling */
+
+static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes)
+{
+	struct roami_node *node = arg;
+	struct msg_header header;
+	struct roam_request request;
+	const struct roam_message *type;
+
+	if (bytes < sizeof(header))
+		roami_node_fail(node, "node %u sent a message of %zu bytes", from, bytes);
+	memcpy(&header, data, sizeof(header));
+	type = header.type < ROAMI_TYPES_MAX ? node->msg.types[header.type] : NULL;
+	if (type == NULL || header.bytes != bytes - sizeof(header) || header.origin >= node->nodes)
+		roami_node_fail(node, "node %u sent a malformed message", from);
+	ROAMI_COUNT(node->stats, messages_received, 1);
+	if (header.flags & FLAG_REPLY) {
+		msg_answered(node, from, &header, (const uint8_t *)data + sizeof(header));
+		return true;
+	}
+	if (header.bytes > type->bytes_max)
+		roami_node_fail(node, "node %u sent %s with %u bytes", from, type->name, header.bytes);
+	request = (struct roam_request){header.type, (uint16_t)from, header.origin, 0, header.call,
+					header.bytes, (const uint8_t *)data + sizeof(header)};
+	roami_step(node);
+	type->handle(node, &request);
+	return true;
+}
+
+bool roami_msg_pending(struct roami_node *node)
+{
+	return node->transport->pending(node->transport_state) || roami_msg_due_ns(node) == 0;
+}
+
+bool roami_msg_stuck(struct roami_node *node)
+{
+	return atomic_load(&node->msg.out_waiting) != 0;
+}
+
+unsigned roami_msg_poll(struct roami_node *node)
+{
+	unsigned handled;
+	int bad_peer = -1;
+
+	if ((!roami_msg_pending(node) && !roami_msg_stuck(node)) || !roami_spin_try(&node->msg.poll_lock))
+		return 0;
+	msg_drain_all(node);
+	handled = node->transport->poll(node->transport_state, msg_deliver, node, POLL_MAX, &bad_peer);
+	if (bad_peer >= 0)
+		roami_node_fail(node, "the ring of node %d is corrupt", bad_peer);
+	handled += parked_handle(node);
+	roami_spin_unlock(&node->msg.poll_lock);
+	if (handled > 0)
+		node->env->notify(node);
+	return handled;
+}
+
+void roami_msg_fini(struct roami_node *node)
+{
+	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
+		roami_os_vec_free(&node->msg.out[i], 1);
+	roami_os_vec_free(&node->msg.parked, 1);
+	roami_os_vec_free(&node->msg.parked_copy, 1);
+}

@@ -1,0 +1,42 @@
+/* Active messages between nodes: sending, calls and replies, parking.  Protocols see the part in roam/protocol.h. */
+#ifndef ROAMI_MSG_H
+#define ROAMI_MSG_H
+
+#include "core/node.h"
+
+/* Longest payload of one message. */
+#define ROAMI_MSG_MAX (60u * 1024)
+
+/* Registers a plug-in's message table at ROAMI_TYPE_...; the tables of protocols are registered by the node. */
+void roami_msg_register(struct roami_node *node, unsigned base, const struct roam_message *messages);
+
+/* Like roami_send and roami_call, with the global type. */
+void roami_msg_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
+		    unsigned count);
+size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
+		      unsigned count, void *reply, size_t reply_max);
+
+/* A call in two halves, so that several can be under way.  app. */
+struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, unsigned type,
+					const struct roam_part *parts, unsigned count, void *reply,
+					size_t reply_max);
+size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call);
+
+/* Handles waiting messages, if no other thread of the node does so already; how many. */
+unsigned roami_msg_poll(struct roami_node *node);
+
+/* Whether something waits to be handled now. */
+bool roami_msg_pending(struct roami_node *node);
+
+/* Whether own messages wait for room in a peer's ring. */
+bool roami_msg_stuck(struct roami_node *node);
+
+/* Nanoseconds until a delayed request is due; UINT64_MAX: none. */
+uint64_t roami_msg_due_ns(struct roami_node *node);
+
+/* Requests parked for `page` may be handled again. */
+void roami_msg_unpark(struct roami_node *node, uint32_t page);
+
+void roami_msg_fini(struct roami_node *node);
+
+#endif

@@ -1,0 +1,224 @@
+#include "os/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define OS_PAGE 4096u
+
+static size_t os_round(size_t bytes)
+{
+	return (bytes + OS_PAGE - 1) & ~(size_t)(OS_PAGE - 1);
+}
+
+uint64_t roami_os_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+double roami_os_cycles_per_ns(void)
+{
+	static _Atomic double rate; /* a cache: the same value whoever computes it */
+	double known = atomic_load(&rate);
+	uint64_t t0, t1, c0;
+
+	if (known > 0)
+		return known;
+	c0 = roami_os_cycles();
+	t0 = roami_os_now_ns();
+	do {
+		t1 = roami_os_now_ns();
+	} while (t1 - t0 < 2000000);
+	known = (double)(roami_os_cycles() - c0) / (double)(t1 - t0);
+	atomic_store(&rate, known);
+	return known;
+}
+
+void *roami_os_reserve(size_t bytes)
+{
+	void *at = mmap(NULL, os_round(bytes), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+void *roami_os_map_fd(void *at, size_t bytes, int fd, uint64_t offset)
+{
+	size_t size = os_round(bytes);
+	uint8_t *room;
+	void *got;
+
+	if (at != NULL) {
+		got = mmap(at, size, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd, (off_t)offset);
+		if (got != at && got != MAP_FAILED) {
+			munmap(got, size);
+			errno = EEXIST;
+			return NULL;
+		}
+		return got == MAP_FAILED ? NULL : got;
+	}
+	/* Guard pages on both sides, and a random distance: a wild store must not reach another node. */
+	room = mmap(NULL, size + 2 * OS_PAGE + 64 * OS_PAGE, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room == MAP_FAILED)
+		return NULL;
+	got = room + OS_PAGE + (roami_os_random() % 64) * OS_PAGE;
+	got = mmap(got, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+		   (off_t)offset);
+	if (got == MAP_FAILED) {
+		munmap(room, size + 66 * OS_PAGE);
+		return NULL;
+	}
+	return got;
+}
+
+void roami_os_unmap(void *at, size_t bytes)
+{
+	if (at != NULL)
+		munmap(at, os_round(bytes));
+}
+
+void roami_os_dontfork(void *at, size_t bytes)
+{
+	madvise(at, os_round(bytes), MADV_DONTFORK);
+}
+
+void roami_os_dontdump(void *at, size_t bytes)
+{
+	madvise(at, os_round(bytes), MADV_DONTDUMP);
+}
+
+void roami_os_discard(void *at, size_t bytes)
+{
+	madvise(at, bytes, MADV_REMOVE);
+}
+
+int roami_os_memfd(const char *name, uint64_t bytes)
+{
+	int fd = (int)syscall(SYS_memfd_create, name, 1u /* MFD_CLOEXEC */ | 2u /* MFD_ALLOW_SEALING */);
+
+	if (fd < 0)
+		return -1;
+	if (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+		int saved = errno;
+
+		close(fd);
+		errno = saved;
+		return -1;
+	}
+	return fd;
+}
+
+void *roami_os_vec_grow(struct roami_vec *vec, size_t item_bytes, size_t count)
+{
+	size_t need = vec->count + count;
+	size_t capacity = vec->capacity ? vec->capacity : OS_PAGE / item_bytes + 1;
+	void *at;
+
+	if (need <= vec->capacity)
+		return vec->items + vec->count * item_bytes;
+	while (capacity < need)
+		capacity *= 2;
+	if (vec->items == NULL)
+		at = mmap(NULL, os_round(capacity * item_bytes), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	else
+		at = mremap(vec->items, os_round(vec->capacity * item_bytes),
+			    os_round(capacity * item_bytes), MREMAP_MAYMOVE);
+	if (at == MAP_FAILED)
+		return NULL;
+	vec->items = at;
+	vec->capacity = capacity;
+	return vec->items + vec->count * item_bytes;
+}
+
+void roami_os_vec_free(struct roami_vec *vec, size_t item_bytes)
+{
+	if (vec->items != NULL)
+		munmap(vec->items, os_round(vec->capacity * item_bytes));
+	*vec = (struct roami_vec){0};
+}
+
+void roami_os_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns)
+{
+	struct timespec ts = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
+	int saved = errno;
+
+	syscall(SYS_futex, word, FUTEX_WAIT, value, timeout_ns ? &ts : NULL, NULL, 0);
+	errno = saved;
+}
+
+void roami_os_futex_wake(_Atomic uint32_t *word, int count)
+{
+	int saved = errno;
+
+	syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
+	errno = saved;
+}
+
+unsigned roami_os_cpus(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) != 0)
+		return 1;
+	return (unsigned)CPU_COUNT(&set);
+}
+
+bool roami_os_pin(unsigned index)
+{
+	cpu_set_t set, one;
+	unsigned seen = 0;
+
+	if (sched_getaffinity(0, sizeof(set), &set) != 0)
+		return false;
+	index %= (unsigned)CPU_COUNT(&set);
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &set) || seen++ != index)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		return sched_setaffinity(0, sizeof(one), &one) == 0;
+	}
+	return false;
+}
+
+int roami_os_pidfd(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+pid_t roami_os_tid(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
+
+uint64_t roami_os_rss_peak_kb(void)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_SELF, &usage) != 0)
+		return 0;
+	return (uint64_t)usage.ru_maxrss;
+}
+
+uint64_t roami_os_random(void)
+{
+	uint64_t value;
+
+	if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != sizeof(value))
+		value = roami_os_now_ns() * 0x9e3779b97f4a7c15u;
+	return value;
+}

@@ -1,0 +1,91 @@
+/*
+ * Counters and times of a node, from the table in events.def.  They live in the node's segment, where the node that prints the
+ * report reads those of all.  Relaxed atomics: any thread counts, nothing is ordered by them, no count is lost.
+ */
+#ifndef ROAMI_STATS_H
+#define ROAMI_STATS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ROAMI_STATS_TYPES_MAX 96 /* message types counted one by one */
+
+enum roami_stat {
+#define COUNTER(name, meaning) ROAMI_STAT_##name,
+#define TIME(name, meaning)
+#include "trace/events.def"
+#undef TIME
+#undef COUNTER
+#define COUNTER(name, meaning)
+#define TIME(name, meaning) ROAMI_STAT_TIME_##name,
+#include "trace/events.def"
+#undef TIME
+#undef COUNTER
+	ROAMI_STATS_COUNT
+};
+
+struct roami_stats {
+	_Alignas(64) _Atomic uint64_t values[ROAMI_STATS_COUNT];
+	_Atomic uint64_t types[ROAMI_STATS_TYPES_MAX]; /* messages sent, by type */
+	_Atomic uint64_t start_ns;                     /* 0: the node never started */
+	_Atomic uint64_t start_cycles;
+	_Atomic uint64_t wall_ns;     /* 0: the node still runs */
+	_Atomic uint64_t wall_cycles;
+	_Atomic uint64_t peak_kb;     /* resident memory */
+};
+
+static inline void roami_stats_add(struct roami_stats *stats, enum roami_stat stat, uint64_t n)
+{
+	atomic_fetch_add_explicit(&stats->values[stat], n, memory_order_relaxed);
+}
+
+/* ROAMI_COUNT(node->stats, fetches, 1);  ROAMI_TIME(node->stats, page, cycles); */
+#define ROAMI_COUNT(stats, name, n) roami_stats_add(stats, ROAMI_STAT_##name, (uint64_t)(n))
+#define ROAMI_TIME(stats, name, cycles) \
+	roami_stats_add(stats, ROAMI_STAT_TIME_##name, (uint64_t)(cycles))
+#define ROAMI_STAT(stats, name) \
+	atomic_load_explicit(&(stats)->values[ROAMI_STAT_##name], memory_order_relaxed)
+
+/* A message of `type` was sent. */
+static inline void roami_stats_type(struct roami_stats *stats, unsigned type)
+{
+	if (type < ROAMI_STATS_TYPES_MAX)
+		atomic_fetch_add_explicit(&stats->types[type], 1, memory_order_relaxed);
+}
+
+/* The node starts: all is zero.  The node ends: wall time and peak memory, on the node itself. */
+void roami_stats_begin(struct roami_stats *stats);
+void roami_stats_end(struct roami_stats *stats);
+
+/* A line of the table, for `roam info` and the manual. */
+struct roami_stats_line {
+	const char *name;
+	const char *meaning;
+	bool time;
+};
+
+extern const struct roami_stats_line roami_stats_lines[ROAMI_STATS_COUNT];
+
+/* A counter by name, or a time in nanoseconds by "time_NAME"; 0 if unknown. */
+uint64_t roami_stats_find(const struct roami_stats *stats, const char *name);
+
+/* What a report shows.  Names may be NULL. */
+struct roami_stats_report {
+	const struct roami_stats *const *stats; /* one per node */
+	unsigned nodes;
+	unsigned first; /* number of the first one */
+	const char *protocol;
+	const char *transport;
+	const char *engine;
+	const char *const *types; /* names of ROAMI_STATS_TYPES_MAX message types; those NULL are left out */
+};
+
+/* The table of all nodes, rows that are zero everywhere left out.  Allocates nothing. */
+void roami_stats_print(int fd, const struct roami_stats_report *report);
+
+/* The same as one JSON object, every row with one number per node; the file is replaced.  false: errno says why. */
+bool roami_stats_json(const char *path, const struct roami_stats_report *report);
+
+#endif

@@ -1,0 +1,213 @@
+/* The oracle: replays the logs of a run in the order of its synchronisation. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "random.h"
+#include "random_program.h"
+
+#define CLOCKS RANDOM_THREADS_MAX
+#define FREE 0xffu
+
+struct vclock {
+	uint32_t at[CLOCKS];
+};
+
+struct check {
+	const struct random_program *program;
+	unsigned threads;
+	struct random_result *result;
+	uint8_t *memory;
+	struct vclock clocks[CLOCKS];
+	struct vclock locks[RANDOM_LOCKS_MAX];
+	uint8_t holder[RANDOM_LOCKS_MAX]; /* FREE: nobody */
+	struct vclock flags[RANDOM_FLAGS_MAX];
+	bool set[RANDOM_FLAGS_MAX];
+	struct vclock *meetings;
+	uint32_t *arrived;
+	int writer[RANDOM_OBJECTS_MAX];
+	uint32_t written[RANDOM_OBJECTS_MAX];
+	uint32_t read[RANDOM_OBJECTS_MAX][CLOCKS];
+};
+
+static void vclock_join(struct vclock *clock, const struct vclock *other)
+{
+	for (unsigned i = 0; i < CLOCKS; i++)
+		if (clock->at[i] < other->at[i])
+			clock->at[i] = other->at[i];
+}
+
+static void bytes_print(char *text, size_t room, const void *bytes, unsigned count)
+{
+	size_t at = 0;
+
+	for (unsigned i = 0; i < count && at + 3 < room; i++)
+		at += (size_t)snprintf(text + at, room - at, "%02x", ((const uint8_t *)bytes)[i]);
+}
+
+static bool check_race(struct check *check, unsigned thread, const struct random_event *event)
+{
+	const struct vclock *clock = &check->clocks[thread];
+	uint32_t object = event->which;
+	int writer = check->writer[object];
+	bool ordered = writer < 0 || clock->at[writer] >= check->written[object];
+
+	for (unsigned i = 0; i < check->threads && event->kind == RANDOM_STORE; i++)
+		ordered &= clock->at[i] >= check->read[object][i];
+	if (!ordered)
+		snprintf(check->result->error, sizeof(check->result->error),
+			 "the program has a race: object %u, thread %u, sequence %lu (writer %d)", object, thread,
+			 (unsigned long)event->sequence, writer);
+	return ordered;
+}
+
+static bool check_value(struct check *check, unsigned thread, const struct random_event *event)
+{
+	const struct random_object *object = &check->program->objects[event->which];
+	const uint8_t *expected = check->memory + object->offset;
+	int writer = check->writer[event->which];
+	char got[40], want[40];
+
+	check->result->reads++;
+	if (writer >= 0 && check->program->params.node_of[writer] != check->program->params.node_of[thread])
+		check->result->reads_foreign++;
+	if (memcmp(event->value, expected, object->bytes) == 0)
+		return true;
+	bytes_print(got, sizeof(got), event->value, object->bytes);
+	bytes_print(want, sizeof(want), expected, object->bytes);
+	snprintf(check->result->error, sizeof(check->result->error),
+		 "wrong value: thread %u of node %u read %s from object %u (page %u, offset %u, %u bytes), sequence "
+		 "%lu; thread %d had written %s",
+		 thread, check->program->params.node_of[thread], got, event->which, object->offset / ROAM_PAGE_SIZE,
+		 object->offset % ROAM_PAGE_SIZE, object->bytes, (unsigned long)event->sequence, writer, want);
+	return false;
+}
+
+static bool check_access(struct check *check, unsigned thread, const struct random_event *event)
+{
+	const struct random_object *object = &check->program->objects[event->which];
+	uint32_t now = ++check->clocks[thread].at[thread];
+
+	if (!check_race(check, thread, event))
+		return false;
+	if (event->kind == RANDOM_LOAD) {
+		check->read[event->which][thread] = now;
+		return check_value(check, thread, event);
+	}
+	check->result->writes++;
+	check->writer[event->which] = (int)thread;
+	check->written[event->which] = now;
+	memcpy(check->memory + object->offset, event->value, object->bytes);
+	return true;
+}
+
+static bool check_broken(struct check *check, unsigned thread, const struct random_event *event, const char *what)
+{
+	snprintf(check->result->error, sizeof(check->result->error), "%s: %s %u, thread %u, sequence %lu", what,
+		 random_kind_names[event->kind], event->which, thread, (unsigned long)event->sequence);
+	return false;
+}
+
+static bool check_sync(struct check *check, unsigned thread, const struct random_event *event)
+{
+	struct vclock *clock = &check->clocks[thread];
+	unsigned which = event->which;
+
+	check->result->syncs++;
+	clock->at[thread]++;
+	switch ((enum random_kind)event->kind) {
+	case RANDOM_LOCK:
+		if (check->holder[which] != FREE)
+			return check_broken(check, thread, event, "two threads hold a lock");
+		check->holder[which] = (uint8_t)thread;
+		vclock_join(clock, &check->locks[which]);
+		return true;
+	case RANDOM_UNLOCK:
+		if (check->holder[which] != thread)
+			return check_broken(check, thread, event, "a lock was let go by another thread");
+		check->holder[which] = FREE;
+		check->locks[which] = *clock;
+		return true;
+	case RANDOM_FLAG_SET:
+		check->set[which] = true;
+		vclock_join(&check->flags[which], clock);
+		return true;
+	case RANDOM_FLAG_WAIT:
+		if (!check->set[which])
+			return check_broken(check, thread, event, "a thread passed a flag before it was set");
+		vclock_join(clock, &check->flags[which]);
+		return true;
+	case RANDOM_ARRIVE:
+		check->arrived[event->episode]++;
+		vclock_join(&check->meetings[event->episode], clock);
+		return true;
+	case RANDOM_LEAVE:
+		if (check->arrived[event->episode] != check->program->meetings[event->episode])
+			return check_broken(check, thread, event, "a thread left a barrier before all were there");
+		vclock_join(clock, &check->meetings[event->episode]);
+		return true;
+	default:
+		return check_broken(check, thread, event, "unknown event");
+	}
+}
+
+/* The thread whose next event is the oldest; threads: none is left. */
+static unsigned check_oldest(const struct random_log *logs, unsigned threads, const uint32_t *at)
+{
+	unsigned oldest = threads;
+
+	for (unsigned i = 0; i < threads; i++)
+		if (at[i] < logs[i].count &&
+		    (oldest == threads || logs[i].events[at[i]].sequence < logs[oldest].events[at[oldest]].sequence))
+			oldest = i;
+	return oldest;
+}
+
+static bool check_all(struct check *check, const struct random_log *logs)
+{
+	uint32_t at[CLOCKS] = {0};
+	unsigned thread;
+
+	while ((thread = check_oldest(logs, check->threads, at)) < check->threads) {
+		uint64_t sequence = logs[thread].events[at[thread]].sequence;
+
+		while (at[thread] < logs[thread].count && logs[thread].events[at[thread]].sequence == sequence) {
+			const struct random_event *event = &logs[thread].events[at[thread]++];
+			bool access = event->kind == RANDOM_LOAD || event->kind == RANDOM_STORE;
+
+			if (access ? !check_access(check, thread, event) : !check_sync(check, thread, event))
+				return false;
+		}
+	}
+	return true;
+}
+
+bool random_check(const struct random_program *program, const struct random_log *logs, const uint8_t *initial,
+		  struct random_result *result)
+{
+	struct check *check = calloc(1, sizeof(*check));
+	size_t heap = (size_t)program->params.heap_pages * ROAM_PAGE_SIZE;
+	bool good;
+
+	memset(result, 0, sizeof(*result));
+	if (check == NULL)
+		abort();
+	check->program = program;
+	check->threads = program->params.threads;
+	check->result = result;
+	check->memory = malloc(heap);
+	check->meetings = calloc(program->meeting_count, sizeof(*check->meetings));
+	check->arrived = calloc(program->meeting_count, sizeof(*check->arrived));
+	if (check->memory == NULL || check->meetings == NULL || check->arrived == NULL)
+		abort();
+	memcpy(check->memory, initial, heap);
+	memset(check->holder, FREE, sizeof(check->holder));
+	for (uint32_t object = 0; object < RANDOM_OBJECTS_MAX; object++)
+		check->writer[object] = -1;
+	good = check_all(check, logs);
+	free(check->memory);
+	free(check->meetings);
+	free(check->arrived);
+	free(check);
+	return good;
+}

@@ -1,0 +1,88 @@
+/* What a random program consists of; for random*.c. */
+#ifndef ROAM_TESTS_RANDOM_PROGRAM_H
+#define ROAM_TESTS_RANDOM_PROGRAM_H
+
+#include "random.h"
+
+#define RANDOM_OBJECTS_MAX 160u
+#define RANDOM_BYTES_MAX 16u
+#define RANDOM_REDUCE_MAX 3u
+
+enum random_kind {
+	RANDOM_LOAD,
+	RANDOM_STORE,
+	RANDOM_LOCK_INIT,
+	RANDOM_COND_INIT,
+	RANDOM_LOCK,
+	RANDOM_UNLOCK,
+	RANDOM_TEST,    /* load; passed = its value is `value` at least */
+	RANDOM_UNLESS,  /* skip `count` operations unless passed */
+	RANDOM_AWAIT,   /* while the value is less, wait for the condition */
+	RANDOM_SIGNAL,
+	RANDOM_BROADCAST,
+	RANDOM_FLAG_SET,
+	RANDOM_FLAG_WAIT,
+	RANDOM_FLAG_CLEAR,
+	RANDOM_BARRIER,
+	RANDOM_REDUCE,
+	RANDOM_REST,
+	RANDOM_PAUSE,
+	RANDOM_ARRIVE,  /* in logs only, as the next */
+	RANDOM_LEAVE,
+	RANDOM_KINDS
+};
+
+enum random_mode {
+	RANDOM_FRESH, /* bytes nobody else writes */
+	RANDOM_FEW,   /* one of two values: often what was there before */
+	RANDOM_COPY,  /* what the thread loaded last */
+	RANDOM_EXACT  /* `value` */
+};
+
+struct random_op {
+	uint8_t kind;
+	uint8_t mode;
+	uint16_t which; /* object, or synchronisation object */
+	uint16_t lock;
+	uint16_t cond;
+	uint32_t count; /* threads of a barrier, operations to skip */
+	uint32_t instance; /* of a barrier or reduction: each meeting has its number */
+	uint64_t value;
+};
+
+struct random_object {
+	uint32_t offset;
+	uint8_t bytes;
+};
+
+struct random_reduction {
+	uint32_t count;
+	enum roam_type type;
+	enum roam_op op;
+	double inputs[RANDOM_THREADS_MAX][RANDOM_REDUCE_MAX];
+	double results[RANDOM_REDUCE_MAX];
+};
+
+struct random_list {
+	struct random_op *ops;
+	uint32_t count;
+	uint32_t room;
+};
+
+struct random_program {
+	struct random_params params;
+	struct random_object objects[RANDOM_OBJECTS_MAX];
+	uint32_t object_count;
+	struct random_list lists[RANDOM_THREADS_MAX];
+	uint32_t *meetings; /* threads of each instance of a barrier */
+	uint32_t meeting_count;
+	uint32_t meeting_room;
+	struct random_reduction *reductions;
+	uint32_t reduction_count;
+	uint32_t reduction_room;
+	uint32_t posts;
+};
+
+extern const char *const random_kind_names[RANDOM_KINDS];
+
+#endif

@@ -1,0 +1,243 @@
+/* Runs a random program's lists and writes the logs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "random.h"
+#include "random_program.h"
+#include "rng.h"
+
+struct run {
+	const struct random_program *program;
+	const struct random_ops *ops;
+	void *self;
+	struct random_log *log;
+	unsigned thread;
+	uint32_t at;
+	uint64_t sequence;
+	uint64_t last[2];
+	bool passed;
+};
+
+/* Per thread: no operation logs more than two events, but waiting for a condition logs three a turn. */
+uint32_t random_events_max(const struct random_program *program)
+{
+	uint32_t most = 0;
+
+	for (unsigned i = 0; i < program->params.threads; i++) {
+		const struct random_list *list = &program->lists[i];
+		uint32_t events = 0;
+
+		for (uint32_t at = 0; at < list->count; at++)
+			events += list->ops[at].kind == RANDOM_AWAIT ? 3 * program->posts + 5 : 2;
+		if (events > most)
+			most = events;
+	}
+	return most;
+}
+
+__attribute__((noreturn)) static void run_fail(struct run *run, const char *what)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text), "thread %u, operation %u (%s): %s", run->thread, run->at,
+		 random_kind_names[run->program->lists[run->thread].ops[run->at].kind], what);
+	run->ops->fail(run->self, text);
+}
+
+static void run_check(struct run *run, enum roam_err err)
+{
+	if (err != ROAM_OK)
+		run_fail(run, roam_strerror(err));
+}
+
+static struct random_event *run_event(struct run *run, enum random_kind kind, unsigned which)
+{
+	struct random_event *event;
+
+	if (run->log->count == run->log->max)
+		run_fail(run, "the log is full: too many wake-ups");
+	event = &run->log->events[run->log->count++];
+	*event = (struct random_event){.sequence = run->sequence, .kind = (uint8_t)kind, .which = (uint16_t)which};
+	return event;
+}
+
+static void run_sync(struct run *run, enum random_kind kind, unsigned which)
+{
+	run->sequence = run->ops->sequence(run->self);
+	run_event(run, kind, which);
+}
+
+static void run_load(struct run *run, const struct random_op *op)
+{
+	const struct random_object *object = &run->program->objects[op->which];
+	struct random_event *event;
+
+	memset(run->last, 0, sizeof(run->last));
+	run->ops->load(run->self, object->offset, run->last, object->bytes);
+	event = run_event(run, RANDOM_LOAD, op->which);
+	event->bytes = object->bytes;
+	memcpy(event->value, run->last, sizeof(event->value));
+}
+
+static void run_store(struct run *run, const struct random_op *op)
+{
+	const struct random_object *object = &run->program->objects[op->which];
+	uint64_t mark = rng_mix(run->program->params.seed * 977 + run->thread * 0x100000001u + run->at * 0x10001u);
+	uint64_t value[2] = {mark, ~mark * 3};
+	struct random_event *event;
+
+	if (op->mode == RANDOM_FEW) {
+		value[0] = mark % 2 == 0 ? 0 : UINT64_C(0x0101010101010101);
+		value[1] = value[0];
+	} else if (op->mode == RANDOM_COPY) {
+		memcpy(value, run->last, sizeof(value));
+	} else if (op->mode == RANDOM_EXACT) {
+		value[0] = op->value;
+	}
+	event = run_event(run, RANDOM_STORE, op->which);
+	event->bytes = object->bytes;
+	memcpy(event->value, value, object->bytes);
+	run->ops->store(run->self, object->offset, value, object->bytes);
+}
+
+static void run_lock(struct run *run, unsigned lock)
+{
+	run_check(run, run->ops->lock(run->self, lock));
+	run_sync(run, RANDOM_LOCK, lock);
+}
+
+static void run_unlock(struct run *run, unsigned lock)
+{
+	run_sync(run, RANDOM_UNLOCK, lock);
+	run_check(run, run->ops->unlock(run->self, lock));
+}
+
+static void run_await(struct run *run, const struct random_op *op)
+{
+	for (;;) {
+		run_load(run, op);
+		if (run->last[0] >= op->value)
+			return;
+		run_sync(run, RANDOM_UNLOCK, op->lock);
+		run_check(run, run->ops->cond_wait(run->self, op->cond, op->lock));
+		run_sync(run, RANDOM_LOCK, op->lock);
+	}
+}
+
+static void run_meet(struct run *run, const struct random_op *op)
+{
+	run_sync(run, RANDOM_ARRIVE, op->which);
+	run->log->events[run->log->count - 1].episode = op->instance;
+	run_check(run, run->ops->barrier(run->self, op->which, op->count));
+	run_sync(run, RANDOM_LEAVE, op->which);
+	run->log->events[run->log->count - 1].episode = op->instance;
+}
+
+static double value_get(const void *values, uint32_t i, enum roam_type type)
+{
+	if (type == ROAM_INT32)
+		return ((const int32_t *)values)[i];
+	if (type == ROAM_INT64)
+		return (double)((const int64_t *)values)[i];
+	return ((const double *)values)[i];
+}
+
+static void value_set(void *values, uint32_t i, enum roam_type type, double value)
+{
+	if (type == ROAM_INT32)
+		((int32_t *)values)[i] = (int32_t)value;
+	else if (type == ROAM_INT64)
+		((int64_t *)values)[i] = (int64_t)value;
+	else
+		((double *)values)[i] = value;
+}
+
+static void run_reduce(struct run *run, const struct random_op *op)
+{
+	const struct random_reduction *reduction = &run->program->reductions[op->value];
+	union {
+		double doubles[RANDOM_REDUCE_MAX];
+		int64_t wide[RANDOM_REDUCE_MAX];
+		int32_t narrow[RANDOM_REDUCE_MAX];
+	} values;
+
+	for (uint32_t i = 0; i < reduction->count; i++)
+		value_set(&values, i, reduction->type, reduction->inputs[run->thread][i]);
+	run_sync(run, RANDOM_ARRIVE, op->which);
+	run->log->events[run->log->count - 1].episode = op->instance;
+	run_check(run, run->ops->reduce(run->self, &values, reduction->count, reduction->type, reduction->op));
+	run_sync(run, RANDOM_LEAVE, op->which);
+	run->log->events[run->log->count - 1].episode = op->instance;
+	for (uint32_t i = 0; i < reduction->count; i++)
+		if (value_get(&values, i, reduction->type) != reduction->results[i])
+			run_fail(run, "wrong result");
+}
+
+static void run_op(struct run *run, const struct random_op *op)
+{
+	const struct random_ops *ops = run->ops;
+
+	switch ((enum random_kind)op->kind) {
+	case RANDOM_LOAD:
+		run_load(run, op);
+		return;
+	case RANDOM_STORE:
+		run_store(run, op);
+		return;
+	case RANDOM_LOCK:
+		run_lock(run, op->which);
+		return;
+	case RANDOM_UNLOCK:
+		run_unlock(run, op->which);
+		return;
+	case RANDOM_TEST:
+		run_load(run, op);
+		run->passed = run->last[0] >= op->value;
+		return;
+	case RANDOM_UNLESS:
+		if (!run->passed)
+			run->at += op->count;
+		return;
+	case RANDOM_AWAIT:
+		run_await(run, op);
+		return;
+	case RANDOM_FLAG_SET:
+		run_sync(run, RANDOM_FLAG_SET, op->which);
+		run_check(run, ops->flag_set(run->self, op->which));
+		return;
+	case RANDOM_FLAG_WAIT:
+		run_check(run, ops->flag_wait(run->self, op->which));
+		run_sync(run, RANDOM_FLAG_WAIT, op->which);
+		return;
+	case RANDOM_BARRIER:
+		run_meet(run, op);
+		return;
+	case RANDOM_REDUCE:
+		run_reduce(run, op);
+		return;
+	default:
+		break;
+	}
+	if (op->kind == RANDOM_LOCK_INIT)
+		run_check(run, ops->lock_init(run->self, op->which));
+	else if (op->kind == RANDOM_COND_INIT)
+		run_check(run, ops->cond_init(run->self, op->which));
+	else if (op->kind == RANDOM_SIGNAL || op->kind == RANDOM_BROADCAST)
+		run_check(run, ops->cond_post(run->self, op->which, op->kind == RANDOM_BROADCAST));
+	else if (op->kind == RANDOM_FLAG_CLEAR)
+		run_check(run, ops->flag_clear(run->self, op->which));
+	else if (op->kind == RANDOM_REST && ops->rest != NULL)
+		ops->rest(run->self);
+	else if (op->kind == RANDOM_PAUSE && ops->pause != NULL)
+		ops->pause(run->self, op->count);
+}
+
+void random_run(const struct random_program *program, unsigned thread, const struct random_ops *ops, void *self,
+		struct random_log *log)
+{
+	const struct random_list *list = &program->lists[thread];
+	struct run run = {.program = program, .ops = ops, .self = self, .log = log, .thread = thread};
+
+	for (; run.at < list->count; run.at++)
+		run_op(&run, &list->ops[run.at]);
+}

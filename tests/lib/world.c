@@ -1,0 +1,707 @@
+#include "world.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/page.h"
+#include "core/remote.h"
+#include "fault/soft.h"
+#include "msg/msg.h"
+#include "os/fiber.h"
+#include "sim.h"
+
+#define FIBERS_MAX (ROAMI_NODES_MAX * (WORLD_THREADS_MAX + 1))
+#define STACK_BYTES (320u * 1024)
+#define STUCK_NS 50000u /* a full queue is looked at again after so long, as with real threads */
+#define STALL_NS_MAX 200000u
+
+extern const struct roami_fault_engine roami_fault_soft;
+
+enum fiber_state { FIBER_RUNNABLE, FIBER_WAITING, FIBER_SERVICE, FIBER_SLEEPING, FIBER_RESTING, FIBER_DONE };
+
+static const char *const fiber_state_names[] = {"runs", "waits", "serves", "sleeps", "rests", "is done"};
+
+struct world_fiber {
+	struct world *world;
+	struct roami_fiber *fiber;
+	unsigned node;
+	unsigned thread;    /* within the node */
+	bool service;
+	bool notified;
+	enum fiber_state state;
+	uint64_t wake;      /* FIBER_SLEEPING: when; others: look again then */
+	void (*fn)(void *arg);
+	void *arg;
+	const char *doing;
+	uint64_t number;
+};
+
+struct world_place {
+	struct world *world;
+	unsigned index;
+	unsigned threads; /* spawned */
+};
+
+struct world {
+	struct world_config config;
+	struct roami_options options;
+	struct rng rng;
+	uint64_t now;
+	uint64_t steps;
+	uint64_t tick_ns;
+	struct roami_sim sim;
+	struct roami_layout layout;
+	void *bases[ROAMI_NODES_MAX];
+	uint8_t *initial;
+	struct roami_node *nodes[ROAMI_NODES_MAX];
+	struct world_place places[ROAMI_NODES_MAX];
+	struct world_fiber *fibers;
+	unsigned fiber_count;
+	unsigned apps;      /* application fibers not done */
+	unsigned resting;
+	struct world_fiber *current;
+	struct roami_fiber *scheduler;
+	bool failed;
+	char error[4096];
+};
+
+/* ------------------------------------------------------------------------------------------------- configuration */
+
+static uint32_t draw_of(struct rng *rng, const uint32_t *values, uint32_t count)
+{
+	return values[rng_below(rng, count)];
+}
+
+#define DRAW_OF(rng, ...) \
+	draw_of(rng, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+void world_draw(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol)
+{
+	static const char *const simds[] = {"auto", "scalar", "avx2"};
+	struct rng rng = {seed * 2 + 1};
+
+	memset(config, 0, sizeof(*config));
+	config->seed = seed;
+	config->protocol = protocol;
+	config->nodes = rng_one_in(&rng, 16) ? rng_range(&rng, 6, 9) : rng_range(&rng, 2, 5);
+	for (unsigned i = 0; i < config->nodes; i++)
+		config->threads[i] = DRAW_OF(&rng, 1, 1, 2, 2, 3);
+	if (rng_one_in(&rng, 4))
+		for (unsigned i = 0; i < config->nodes; i++)
+			config->threads[i] = 1;
+	config->heap_pages = DRAW_OF(&rng, 64, 64, 128, 256);
+	config->creator_pages = DRAW_OF(&rng, 0, config->heap_pages / 2, config->heap_pages);
+	config->onesided = rng_one_in(&rng, 2);
+	config->hot = !rng_one_in(&rng, 3);
+	config->tree = rng_one_in(&rng, 2);
+	config->kind_known = !rng_one_in(&rng, 3);
+	config->placement = DRAW_OF(&rng, ROAM_PLACE_FIRST_TOUCH, ROAM_PLACE_FIRST_TOUCH, ROAM_PLACE_FIRST_TOUCH,
+				    ROAM_PLACE_BLOCK, ROAM_PLACE_CYCLIC, ROAM_PLACE_NODE);
+	config->prefetch = DRAW_OF(&rng, 0, 2, 64);
+	config->cache_pages = DRAW_OF(&rng, 0, 0, 1, 4);
+	config->simd = simds[rng_below(&rng, 3)];
+	config->step_every = DRAW_OF(&rng, 0, 1, 4, 16, 64);
+	config->stall_every = DRAW_OF(&rng, 0, 16, 256);
+	config->queue_max = DRAW_OF(&rng, 1, 2, 8, 64);
+	config->latency_ns_max = DRAW_OF(&rng, 100, 2000, 50000);
+	config->steps_max = 20000000;
+}
+
+void world_nodes(struct world_config *config, unsigned nodes)
+{
+	for (unsigned i = config->nodes; i < nodes; i++)
+		config->threads[i] = config->threads[i % config->nodes];
+	config->nodes = nodes;
+}
+
+void world_describe(const struct world_config *config, char *text, size_t bytes)
+{
+	unsigned threads = 0;
+
+	for (unsigned i = 0; i < config->nodes; i++)
+		threads += config->threads[i];
+	snprintf(text, bytes,
+		 "%s, %u nodes, %u threads, %u pages (%u of the creator), %s, %s, hot %d, tree %d, kinds %d, "
+		 "placement %u, prefetch %u, cache %u, step 1/%u, stall 1/%u, queue %u, latency %lu ns",
+		 config->protocol->name, config->nodes, threads, config->heap_pages, config->creator_pages,
+		 config->onesided ? "one-sided" : "messages", config->simd, config->hot, config->tree,
+		 config->kind_known, config->placement, config->prefetch, config->cache_pages, config->step_every,
+		 config->stall_every, config->queue_max, (unsigned long)config->latency_ns_max);
+}
+
+/* ------------------------------------------------------------------------------------------------------- switching */
+
+static void fiber_give_way(struct world_fiber *fiber)
+{
+	roami_fiber_switch(fiber->fiber, fiber->world->scheduler);
+}
+
+__attribute__((noreturn)) static void fiber_stop(struct world_fiber *fiber)
+{
+	roami_fiber_exit(fiber->fiber, fiber->world->scheduler);
+}
+
+void world_fail(struct world *world, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(world->error, sizeof(world->error), format, args);
+	va_end(args);
+	world->failed = true;
+	if (world->current == NULL) {
+		fprintf(stderr, "world: %s\n", world->error);
+		abort();
+	}
+	fiber_stop(world->current);
+}
+
+/* ---------------------------------------------------------------------------------------- the core's surroundings */
+
+static struct world *world_of(struct roami_node *node)
+{
+	return ((struct world_place *)node->env_state)->world;
+}
+
+static uint64_t env_now(struct roami_node *node)
+{
+	return world_of(node)->now;
+}
+
+/* The core waits: as with real threads the fiber polls for its node, and sleeps until it is notified. */
+static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+{
+	struct world *world = world_of(node);
+	struct world_fiber *fiber = world->current;
+
+	for (;;) {
+		fiber->notified = false;
+		if (condition(arg))
+			return;
+		if (!rng_one_in(&world->rng, 3) && roami_msg_poll(node) > 0)
+			continue;
+		if (fiber->notified)
+			continue;
+		fiber->state = FIBER_WAITING;
+		fiber->wake = world->now + STUCK_NS;
+		fiber_give_way(fiber);
+		fiber->state = FIBER_RUNNABLE;
+	}
+}
+
+static void env_notify(struct roami_node *node)
+{
+	struct world *world = world_of(node);
+
+	for (unsigned i = 0; i < world->fiber_count; i++)
+		if (world->fibers[i].node == node->me)
+			world->fibers[i].notified = true;
+}
+
+/* The scheduler sees what waits; nobody needs waking. */
+static void env_ring(struct roami_node *node, unsigned peer)
+{
+	(void)node;
+	(void)peer;
+}
+
+static void env_step(struct roami_node *node)
+{
+	struct world *world = world_of(node);
+	struct world_fiber *fiber = world->current;
+
+	if (fiber == NULL || world->config.step_every == 0 || !rng_one_in(&world->rng, world->config.step_every))
+		return;
+	if (world->config.stall_every != 0 && rng_one_in(&world->rng, world->config.stall_every)) {
+		fiber->state = FIBER_SLEEPING;
+		fiber->wake = world->now + rng_below(&world->rng, STALL_NS_MAX);
+	}
+	fiber_give_way(fiber);
+	fiber->state = FIBER_RUNNABLE;
+}
+
+static void env_spin(struct roami_node *node)
+{
+	struct world_fiber *fiber = world_of(node)->current;
+
+	roami_assert(fiber != NULL);
+	fiber_give_way(fiber);
+}
+
+static unsigned env_thread(struct roami_node *node)
+{
+	return world_of(node)->current->thread;
+}
+
+__attribute__((noreturn)) static void env_fail(struct roami_node *node, const char *text)
+{
+	world_fail(world_of(node), "node %u failed: %s", node->me, text);
+}
+
+static const struct roami_env world_env = {
+	.now = env_now,
+	.wait = env_wait,
+	.notify = env_notify,
+	.ring = env_ring,
+	.step = env_step,
+	.spin = env_spin,
+	.thread = env_thread,
+	.fail = env_fail,
+};
+
+static uint64_t sim_now(void *world)
+{
+	return ((struct world *)world)->now;
+}
+
+static uint64_t sim_draw(void *world, uint64_t limit)
+{
+	return rng_next(&((struct world *)world)->rng) % limit;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- opening */
+
+static void world_options(struct world *world)
+{
+	const struct world_config *config = &world->config;
+	struct roami_options *options = &world->options;
+
+	roami_options_default(options);
+	options->prefetch = config->prefetch;
+	options->cache_pages = config->cache_pages;
+	options->hot = config->hot;
+	options->barrier = config->tree ? ROAMI_BARRIER_TREE : ROAMI_BARRIER_FLAT;
+	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
+	if (roami_diff_choose(options->simd) == NULL)
+		snprintf(options->simd, sizeof(options->simd), "auto");
+}
+
+/* Placement is a word of the page's directory, as roam_alloc_placed leaves it. */
+static void world_place_page(struct world *world, uint32_t page)
+{
+	struct roami_node *node = world->nodes[0];
+	unsigned nodes = world->config.nodes, home;
+
+	switch (world->config.placement) {
+	case ROAM_PLACE_BLOCK:
+		home = page * nodes / world->layout.pages;
+		break;
+	case ROAM_PLACE_CYCLIC:
+		home = page % nodes;
+		break;
+	case ROAM_PLACE_NODE:
+		home = rng_below(&world->rng, nodes);
+		break;
+	default:
+		return;
+	}
+	atomic_store(&node->segments[roami_manager(node, page)].directory[page], ROAMI_WORD_ASSIGNED | home);
+}
+
+static void world_heap(struct world *world)
+{
+	struct rng rng = {world->config.seed ^ 0x5eed};
+	size_t creator = (size_t)world->config.creator_pages * ROAMI_PAGE;
+
+	for (size_t at = 0; at < creator; at += sizeof(uint64_t)) {
+		uint64_t word = rng_next(&rng);
+
+		memcpy(world->initial + at, &word, sizeof(word));
+	}
+	memcpy((uint8_t *)world->bases[0] + world->layout.heap, world->initial, creator);
+	for (uint32_t page = 0; page < world->layout.pages; page++) {
+		struct roami_node *node = world->nodes[0];
+
+		world_place_page(world, page);
+		if (rng_one_in(&rng, 8))
+			atomic_fetch_or(&node->segments[roami_manager(node, page)].headers[page].where,
+					ROAMI_HEADER_BLOCK);
+	}
+}
+
+static bool world_node_open(struct world *world, unsigned me)
+{
+	struct world_place *place = &world->places[me];
+	struct roami_node_params params = {
+		.me = me,
+		.nodes = world->config.nodes,
+		.options = &world->options,
+		.env = &world_env,
+		.env_state = place,
+		.protocol = world->config.protocol,
+		.engine = &roami_fault_soft,
+		.transport = &roami_transport_sim,
+		.world = &world->sim,
+		.layout = world->layout,
+		.bases = world->bases,
+		.app = (uint8_t *)world->bases[me] + world->layout.heap,
+		.fd = -1,
+		.creator_pages = world->config.creator_pages,
+		.onesided = world->config.onesided,
+	};
+	enum roam_err err;
+
+	place->world = world;
+	place->index = me;
+	err = roami_node_open(&world->nodes[me], &params);
+	if (err == ROAM_OK)
+		return true;
+	fprintf(stderr, "world: node %u does not open: %s\n", me, roam_strerror(err));
+	return false;
+}
+
+static void service_main(void *arg);
+static void fiber_main(void *arg);
+
+static struct world_fiber *world_fiber_add(struct world *world, unsigned node, bool service, void (*fn)(void *arg),
+					   void *arg)
+{
+	struct world_fiber *fiber = &world->fibers[world->fiber_count];
+
+	roami_assert(world->fiber_count < FIBERS_MAX);
+	*fiber = (struct world_fiber){.world = world, .node = node, .service = service, .fn = fn, .arg = arg};
+	fiber->thread = service ? ROAMI_THREADS_MAX - 1 : world->places[node].threads++;
+	fiber->fiber = roami_fiber_create(STACK_BYTES, fiber_main, fiber);
+	if (fiber->fiber == NULL) {
+		perror("world: fiber");
+		abort();
+	}
+	world->fiber_count++;
+	return fiber;
+}
+
+struct world *world_open(const struct world_config *config)
+{
+	struct world *world = calloc(1, sizeof(*world));
+
+	if (world == NULL)
+		return NULL;
+	world->config = *config;
+	world->rng.state = config->seed * 0x9e3779b97f4a7c15u + 77;
+	world->now = 1000;
+	world->tick_ns = 1 + rng_below(&world->rng, 100);
+	world->sim = (struct roami_sim){.world = world, .now = sim_now, .draw = sim_draw,
+					.queue_max = config->queue_max, .latency_ns_min = 50,
+					.latency_ns_max = 50 + config->latency_ns_max};
+	world_options(world);
+	roami_layout_make(&world->layout, (size_t)config->heap_pages * ROAMI_PAGE, config->nodes);
+	world->initial = calloc(world->layout.pages, ROAMI_PAGE);
+	world->fibers = calloc(FIBERS_MAX, sizeof(*world->fibers));
+	world->scheduler = roami_fiber_thread();
+	for (unsigned i = 0; i < config->nodes; i++)
+		world->bases[i] = roami_os_reserve(world->layout.total);
+	for (unsigned i = 0; i < config->nodes; i++) {
+		if (world->bases[i] == NULL || !world_node_open(world, i)) {
+			world_close(world);
+			return NULL;
+		}
+		atomic_store(&world->nodes[i]->self->ctl->threads, config->threads[i]);
+		world_fiber_add(world, i, true, service_main, world->nodes[i]);
+	}
+	world_heap(world);
+	return world;
+}
+
+void world_close(struct world *world)
+{
+	for (unsigned i = 0; i < world->fiber_count; i++)
+		roami_fiber_destroy(world->fibers[i].fiber);
+	for (unsigned i = 0; i < world->config.nodes; i++)
+		roami_node_close(world->nodes[i]);
+	for (unsigned i = 0; i < world->config.nodes; i++)
+		roami_os_unmap(world->bases[i], world->layout.total);
+	roami_fiber_destroy(world->scheduler);
+	free(world->fibers);
+	free(world->initial);
+	free(world);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- fibers */
+
+static void fiber_main(void *arg)
+{
+	struct world_fiber *fiber = arg;
+
+	fiber->fn(fiber->arg);
+	fiber->state = FIBER_DONE;
+	fiber->world->apps--;
+	fiber_stop(fiber);
+}
+
+static void service_main(void *arg)
+{
+	struct roami_node *node = arg;
+	struct world_fiber *fiber = world_of(node)->current;
+
+	for (;;) {
+		if (roami_msg_poll(node) > 0)
+			continue;
+		fiber->state = FIBER_SERVICE;
+		fiber->wake = fiber->world->now + STUCK_NS;
+		fiber_give_way(fiber);
+		fiber->state = FIBER_RUNNABLE;
+	}
+}
+
+void world_spawn(struct world *world, unsigned node, void (*fn)(void *arg), void *arg)
+{
+	world_fiber_add(world, node, false, fn, arg);
+	world->apps++;
+}
+
+void world_doing(struct world *world, const char *what, uint64_t number)
+{
+	struct world_fiber *fiber = world->current;
+
+	fiber->doing = what;
+	fiber->number = number;
+	if (world->config.trace)
+		printf("%10lu  node %u thread %u: %s %#lx\n", (unsigned long)world->now, fiber->node, fiber->thread,
+		       what, (unsigned long)number);
+}
+
+void world_yield(struct world *world)
+{
+	fiber_give_way(world->current);
+}
+
+void world_sleep(struct world *world, uint64_t ns)
+{
+	struct world_fiber *fiber = world->current;
+
+	fiber->state = FIBER_SLEEPING;
+	fiber->wake = world->now + ns;
+	fiber_give_way(fiber);
+	fiber->state = FIBER_RUNNABLE;
+}
+
+/* -------------------------------------------------------------------------------------------------------- scheduling */
+
+static bool node_can_poll(struct roami_node *node)
+{
+	return atomic_load_explicit(&node->msg.poll_lock.held, memory_order_relaxed) == 0 && roami_msg_pending(node);
+}
+
+static bool fiber_can_run(struct world *world, struct world_fiber *fiber)
+{
+	struct roami_node *node = world->nodes[fiber->node];
+
+	switch (fiber->state) {
+	case FIBER_RUNNABLE:
+		return true;
+	case FIBER_WAITING:
+		return fiber->notified || node_can_poll(node) || (fiber->wake <= world->now && roami_msg_stuck(node));
+	case FIBER_SERVICE:
+		return node_can_poll(node) || (fiber->wake <= world->now && roami_msg_stuck(node));
+	case FIBER_SLEEPING:
+		return fiber->wake <= world->now;
+	default:
+		return false;
+	}
+}
+
+/* When something may change by itself; UINT64_MAX: never. */
+static uint64_t world_next(struct world *world)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (unsigned i = 0; i < world->config.nodes; i++) {
+		uint64_t due = roami_sim_due(&world->sim, i);
+		uint64_t delayed = atomic_load(&world->nodes[i]->msg.delay_next);
+
+		if (due > world->now && due < next)
+			next = due;
+		if (delayed > world->now && delayed < next)
+			next = delayed;
+	}
+	for (unsigned i = 0; i < world->fiber_count; i++) {
+		struct world_fiber *fiber = &world->fibers[i];
+		bool timed = fiber->state == FIBER_SLEEPING ||
+			     ((fiber->state == FIBER_SERVICE || fiber->state == FIBER_WAITING) &&
+			      roami_msg_stuck(world->nodes[fiber->node]));
+
+		if (timed && fiber->wake > world->now && fiber->wake < next)
+			next = fiber->wake;
+	}
+	return next;
+}
+
+static void world_report(struct world *world, const char *why)
+{
+	char *at = world->error, *end = world->error + sizeof(world->error);
+
+	world->failed = true;
+	at += snprintf(at, (size_t)(end - at), "%s at %lu ns, step %lu", why, (unsigned long)world->now,
+		       (unsigned long)world->steps);
+	for (unsigned i = 0; i < world->fiber_count && end - at > 200; i++) {
+		struct world_fiber *fiber = &world->fibers[i];
+		struct roami_ctl *ctl = world->nodes[fiber->node]->self->ctl;
+
+		if (fiber->service || fiber->state == FIBER_DONE)
+			continue;
+		at += snprintf(at, (size_t)(end - at),
+			       "\n  node %u thread %u %s: %s %#lx (node waits: kind %d, %#lx)%s", fiber->node,
+			       fiber->thread, fiber_state_names[fiber->state],
+			       fiber->doing == NULL ? "-" : fiber->doing, (unsigned long)fiber->number,
+			       (int)atomic_load(&ctl->wait_kind) - 1, (unsigned long)atomic_load(&ctl->wait_id),
+			       fiber->notified ? ", notified" : "");
+	}
+}
+
+static struct world_fiber *world_pick(struct world *world)
+{
+	struct world_fiber *ready[FIBERS_MAX];
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < world->fiber_count; i++)
+		if (fiber_can_run(world, &world->fibers[i]))
+			ready[count++] = &world->fibers[i];
+	return count == 0 ? NULL : ready[rng_below(&world->rng, count)];
+}
+
+static void world_turn(struct world *world)
+{
+	struct world_fiber *fiber = world_pick(world);
+	uint64_t next;
+
+	if (fiber == NULL) {
+		next = world_next(world);
+		if (next == UINT64_MAX)
+			world_report(world, "deadlock");
+		else
+			world->now = next;
+		return;
+	}
+	world->current = fiber;
+	roami_fiber_switch(world->scheduler, fiber->fiber);
+	world->current = NULL;
+	world->now += rng_below(&world->rng, (uint32_t)(2 * world->tick_ns)) + 1;
+	if (++world->steps > world->config.steps_max)
+		world_report(world, "no end in sight");
+}
+
+bool world_run(struct world *world)
+{
+	while (world->apps > 0 && !world->failed)
+		world_turn(world);
+	if (!world->failed && world->config.protocol->check != NULL)
+		world->config.protocol->check(world->nodes, world->config.nodes);
+	return !world->failed;
+}
+
+const char *world_error(const struct world *world)
+{
+	return world->error;
+}
+
+/* --------------------------------------------------------------------------------------------------------- at rest */
+
+/* After a full barrier every copy that may be read is the same. */
+static void rest_compare(struct world *world, uint32_t page)
+{
+	struct roami_node *first = NULL;
+
+	for (unsigned i = 0; i < world->config.nodes; i++) {
+		struct roami_node *node = world->nodes[i];
+
+		if (roami_soft_access(node->engine_state, page) == ROAM_NONE)
+			continue;
+		if (first == NULL)
+			first = node;
+		else if (memcmp(roami_page_bytes(first, page), roami_page_bytes(node, page), ROAMI_PAGE) != 0)
+			world_fail(world, "page %u differs at nodes %u and %u, both may read it", page, first->me, i);
+	}
+}
+
+static void rest_access(struct world *world, uint32_t page)
+{
+	for (unsigned i = 0; i < world->config.nodes; i++) {
+		struct roami_node *node = world->nodes[i];
+
+		if (roami_soft_access(node->engine_state, page) != roami_page_access(node, page))
+			world_fail(world, "page %u at node %u: the table says access %d, the engine %d", page, i,
+				   roami_page_access(node, page), roami_soft_access(node->engine_state, page));
+	}
+}
+
+void world_rest(struct world *world)
+{
+	struct world_fiber *fiber = world->current;
+
+	if (++world->resting < world->apps) {
+		fiber->state = FIBER_RESTING;
+		fiber_give_way(fiber);
+		fiber->state = FIBER_RUNNABLE;
+		return;
+	}
+	world->resting = 0;
+	if (world->config.protocol->check != NULL)
+		world->config.protocol->check(world->nodes, world->config.nodes);
+	for (uint32_t page = 0; page < world->layout.pages; page++) {
+		rest_compare(world, page);
+		rest_access(world, page);
+	}
+	for (unsigned i = 0; i < world->fiber_count; i++)
+		if (world->fibers[i].state == FIBER_RESTING)
+			world->fibers[i].state = FIBER_RUNNABLE;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ access */
+
+void world_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes)
+{
+	struct world *world = world_of(node);
+
+	env_step(node);
+	while (!roami_soft_load(node->engine_state, offset, out, bytes)) {
+		roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), false, world->config.kind_known);
+		env_step(node);
+	}
+}
+
+void world_store(struct roami_node *node, uint64_t offset, const void *in, size_t bytes)
+{
+	struct world *world = world_of(node);
+
+	env_step(node);
+	while (!roami_soft_store(node->engine_state, offset, in, bytes)) {
+		roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), world->config.kind_known, world->config.kind_known);
+		env_step(node);
+	}
+}
+
+struct roami_node *world_node(struct world *world, unsigned node)
+{
+	return world->nodes[node];
+}
+
+uint64_t world_now(const struct world *world)
+{
+	return world->now;
+}
+
+uint64_t world_steps(const struct world *world)
+{
+	return world->steps;
+}
+
+struct rng *world_rng(struct world *world)
+{
+	return &world->rng;
+}
+
+const uint8_t *world_initial(const struct world *world)
+{
+	return world->initial;
+}
+
+uint64_t world_count(struct world *world, enum roami_stat stat)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < world->config.nodes; i++)
+		sum += atomic_load(&world->nodes[i]->stats->values[stat]);
+	return sum;
+}

@@ -1,0 +1,94 @@
+/*
+ * A world: the nodes of a job in one process, on virtual time, under the soft engine and the sim network.  Everything that
+ * happens follows from one number, the seed: which fiber runs next, how long messages travel, which options are on.
+ *
+ * A fiber gives way only where the core calls the surroundings: at steps (by chance), when it spins, when it waits.
+ */
+#ifndef ROAM_TESTS_WORLD_H
+#define ROAM_TESTS_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/node.h"
+#include "rng.h"
+
+#define WORLD_THREADS_MAX 8u /* application threads of one node */
+
+struct world_config {
+	uint64_t seed;
+	const struct roam_protocol *protocol;
+	unsigned nodes;
+	unsigned threads[ROAMI_NODES_MAX]; /* application threads of each node */
+	uint32_t heap_pages;
+	uint32_t creator_pages;   /* with bytes of node 0 that are not zero */
+	bool onesided;
+	bool hot;
+	bool tree;                /* barriers along a tree */
+	bool kind_known;          /* faults tell reads from writes */
+	unsigned placement;       /* enum roam_place of the whole heap; ROAM_PLACE_NODE: at a random node each */
+	uint32_t prefetch;
+	uint32_t cache_pages;
+	const char *simd;
+	uint32_t step_every;      /* a step gives way once in so many times; 0: never */
+	uint32_t stall_every;     /* and once in so many of those for long; 0: never */
+	unsigned queue_max;
+	uint64_t latency_ns_max;
+	uint64_t steps_max;       /* more: it does not end */
+	bool trace;
+};
+
+/* Draws everything but the protocol from the seed. */
+void world_draw(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol);
+
+/* Another number of nodes, with the threads the seed drew for them. */
+void world_nodes(struct world_config *config, unsigned nodes);
+
+/* One line: what the seed drew. */
+void world_describe(const struct world_config *config, char *text, size_t bytes);
+
+struct world;
+
+/* Opens the nodes.  NULL: reported on stderr. */
+struct world *world_open(const struct world_config *config);
+void world_close(struct world *world);
+
+/* An application thread of `node`; fn returns when it is done.  Before world_run. */
+void world_spawn(struct world *world, unsigned node, void (*fn)(void *arg), void *arg);
+
+/* Runs until every application thread is done.  false: world_error says what went wrong. */
+bool world_run(struct world *world);
+const char *world_error(const struct world *world);
+
+/* The test failed, from a fiber: ends the run. */
+__attribute__((noreturn, format(printf, 2, 3))) void world_fail(struct world *world, const char *format, ...);
+
+struct roami_node *world_node(struct world *world, unsigned node);
+uint64_t world_now(const struct world *world);
+uint64_t world_steps(const struct world *world);
+struct rng *world_rng(struct world *world);
+
+/* What the heap held at the start: layout.heap_bytes bytes. */
+const uint8_t *world_initial(const struct world *world);
+
+/* ---- for application threads */
+
+/* Loads and stores of the calling fiber's node, at an offset of the heap; within one page. */
+void world_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes);
+void world_store(struct roami_node *node, uint64_t offset, const void *in, size_t bytes);
+
+/* What the fiber is doing, shown when nothing goes on; `what` must last. */
+void world_doing(struct world *world, const char *what, uint64_t number);
+
+/* Lets others run; sleeps on virtual time. */
+void world_yield(struct world *world);
+void world_sleep(struct world *world, uint64_t ns);
+
+/* Waits until every application thread is here, then the invariants are checked; all go on. */
+void world_rest(struct world *world);
+
+/* Sum of a counter over all nodes. */
+uint64_t world_count(struct world *world, enum roami_stat stat);
+
+#endif

@@ -1,0 +1,106 @@
+#!/bin/bash
+#
+# Checks the Spin models of the page header protocol and of sleep and wake (RULES 9.4): the models
+# as they are must hold in every interleaving, each mutant must be found.  One line for each run,
+# two at a time.  Needs spin and gcc; exit status 0 all as expected, 1 not, 77 no spin.
+#
+#	tests/model/run.sh [word ...]	only the runs whose line has one of the words
+#	KEEP=dir tests/model/run.sh	keeps the outputs and the trails (spin -t) there
+
+here=$(cd "$(dirname "$0")" && pwd)
+
+# expected	model	switches
+runs() {
+	cat <<'END'
+holds	header	-DFETCHERS=2 -DINTERVALS=2 -DWRITES=2 -DBURST=1
+holds	header	-DFETCHERS=1 -DINTERVALS=4 -DWRITES=4
+found	header	-DFETCHERS=1 -DINTERVALS=3 -DWRITES=3 -DMUTANT_HOME_FENCE
+found	header	-DFETCHERS=1 -DINTERVALS=3 -DWRITES=3 -DMUTANT_FETCH_FENCE
+found	header	-DFETCHERS=1 -DINTERVALS=3 -DWRITES=3 -DMUTANT_LATE_VERSION
+found	header	-DFETCHERS=1 -DINTERVALS=3 -DWRITES=3 -DMUTANT_BUMP_FIRST
+found	header	-DFETCHERS=1 -DINTERVALS=3 -DWRITES=3 -DMUTANT_NO_RECHECK
+found	header	-DFETCHERS=1 -DINTERVALS=3 -DWRITES=3 -DMUTANT_NO_GENERATION
+found	header	-DFETCHERS=1 -DINTERVALS=3 -DWRITES=3 -DMUTANT_LATE_SHARED
+found	header	-DFETCHERS=1 -DINTERVALS=3 -DWRITES=3 -DMUTANT_NO_NEED
+found	header	-DFETCHERS=1 -DINTERVALS=3 -DWRITES=3 -DMUTANT_NO_PROTECT
+found	header	-DFETCHERS=2 -DINTERVALS=2 -DWRITES=2 -DMUTANT_FLAG_FIRST
+holds	ring	-DWAITERS=2 -DMESSAGES=2
+holds	ring	-DSENDERS=2 -DMESSAGES=1
+holds	ring	-DMESSAGES=1 -DHEAD_FIRST
+holds	ring	-DMESSAGES=2 -DNO_SERVICE_FENCE
+holds	ring	-DMESSAGES=2 -DLIVENESS
+found	ring	-DMESSAGES=2 -DMUTANT_SEND_FENCE
+found	ring	-DMESSAGES=1 -DHEAD_FIRST -DMUTANT_HANDLED_FENCE
+found	ring	-DMESSAGES=2 -DMUTANT_SLEEP_CHECK
+found	ring	-DMESSAGES=2 -DMUTANT_SLEEP_CONDITION
+found	ring	-DMESSAGES=2 -DMUTANT_SERVICE_CHECK
+found	ring	-DMESSAGES=2 -DMUTANT_LEAVE_CHECK
+found	ring	-DMESSAGES=2 -DMUTANT_LATE_BELL
+found	ring	-DMESSAGES=2 -DMUTANT_NO_BELL
+END
+}
+
+# Runs one line in a directory of its own; prints what came of it.
+check() {
+	local expected=$1 model=$2 dir=$4 result cflags="-DSAFETY" flags="-E" start=$SECONDS states
+	local -a switches
+	read -ra switches <<<"$3"
+
+	if [[ $3 == *LIVENESS* ]]; then
+		cflags="-DNFAIR=4" flags="-a -f"
+	fi
+	rm -f "$dir/passed"
+	mkdir -p "$dir" && cp "$here"/*.pml "$dir" && cd "$dir" || return
+	result="broken"
+	# Only the big searches are worth an optimised build.
+	[[ $expected == holds ]] && cflags="-O2 $cflags"
+	# shellcheck disable=SC2086
+	if spin -a "${switches[@]}" "$model.pml" >out 2>&1 &&
+		gcc -w $cflags -DCOLLAPSE -DVECTORSZ=512 -DMEMLIM=2000 -o pan pan.c >>out 2>&1; then
+		timeout 120 ./pan $flags -m100000 >>out 2>&1
+		if grep -Eq 'max search depth too small|Search not completed|out of memory' out &&
+			! grep -q 'assertion violated' out; then
+			result="cut short"
+		elif grep -q 'errors: 0$' out; then
+			result="holds"
+		elif grep -q 'assertion violated' out && [[ -s $model.pml.trail ]]; then
+			result="found"
+		fi
+	fi
+	states=$(sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' out)
+	if [[ $result == "$expected" ]]; then
+		printf 'ok    %-6s %s %s: %s states, %d s\n' "$model" "$expected" "$3" \
+			"${states:-?}" $((SECONDS - start))
+		touch passed
+		return
+	fi
+	printf 'FAIL  %-6s %s, expected %s: %s\n' "$model" "$result" "$expected" "$3"
+	grep -E 'errors:|rror: |violated|too small|out of memory' out | head -5
+}
+
+if ! command -v spin >/dev/null; then
+	echo "skip: model: spin is not installed"
+	exit 77
+fi
+
+work=${KEEP:-$(mktemp -d)} || exit 1
+mkdir -p "$work" && work=$(cd "$work" && pwd) || exit 1
+[[ -n ${KEEP:-} ]] || trap 'rm -rf "$work"' EXIT
+count=0
+while IFS=$'\t' read -r expected model switches; do
+	line="$expected $model $switches"
+	if (($# > 0)); then
+		wanted=0
+		for word in "$@"; do
+			[[ $line == *"$word"* ]] && wanted=1
+		done
+		((wanted)) || continue
+	fi
+	(($(jobs -rp | wc -l) < 2)) || wait -n
+	count=$((count + 1))
+	(check "$expected" "$model" "$switches" "$work/$count") &
+done < <(runs)
+wait
+passed=$(find "$work" -name passed | wc -l)
+echo "$passed passed, $((count - passed)) failed"
+((count > 0 && passed == count))

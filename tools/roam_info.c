@@ -1,0 +1,254 @@
+/*
+ * roam info: what this build and this machine can do, and what can be set.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "api/options.h"
+#include "core/node.h"
+#include "fault/engine.h"
+#include "roam_tool.h"
+#include "trace/stats.h"
+
+#define WIDTH 98
+#define NAME_WIDTH 18
+
+static const char *const model_names[] = {"SC", "RC", "ScC", "TX"};
+
+/* "  name    text", the text wrapped and indented. */
+static void info_row(const char *name, const char *text)
+{
+	int column = printf("  %-*s", NAME_WIDTH, name);
+
+	if (column > NAME_WIDTH + 2)
+		column = printf("\n  %-*s", NAME_WIDTH, "") - 1;
+	while (*text != '\0') {
+		int word = (int)strcspn(text, " ");
+
+		if (column + word + 1 > WIDTH && column > NAME_WIDTH + 2)
+			column = printf("\n  %-*s", NAME_WIDTH, "") - 1;
+		column += printf(" %.*s", word, text);
+		text += word;
+		text += strspn(text, " ");
+	}
+	printf("\n");
+}
+
+static void info_version(void)
+{
+	printf("roam %s\n", roam_version());
+#ifdef ROAMI_HAVE_JEMALLOC
+	info_row("jemalloc", "built in: it is the malloc of every program that links roam");
+#else
+	info_row("jemalloc", "not built in");
+#endif
+#ifdef ROAMI_HAVE_LIBSIGSEGV
+	info_row("libsigsegv", "built in: GPL-2+ applies to programs that link roam");
+#else
+	info_row("libsigsegv", "not built in: own handler");
+#endif
+}
+
+/* A number from a file of /proc; -1: it cannot be read. */
+static long proc_number(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	long value = -1;
+
+	if (file == NULL)
+		return -1;
+	if (fscanf(file, "%ld", &value) != 1)
+		value = -1;
+	fclose(file);
+	return value;
+}
+
+static void info_limit(const char *name, __rlimit_resource_t resource, const char *unit, rlim_t per)
+{
+	struct rlimit limit;
+	char text[64];
+
+	if (getrlimit(resource, &limit) != 0)
+		return;
+	if (limit.rlim_cur == RLIM_INFINITY)
+		snprintf(text, sizeof(text), "no limit");
+	else
+		snprintf(text, sizeof(text), "%llu%s", (unsigned long long)(limit.rlim_cur / per), unit);
+	info_row(name, text);
+}
+
+static void info_call(const char *name, int fd, const char *use)
+{
+	char text[160];
+
+	if (fd >= 0)
+		close(fd);
+	snprintf(text, sizeof(text), "%s: %s", fd >= 0 ? "yes" : "missing", fd >= 0 ? use : strerror(errno));
+	info_row(name, text);
+}
+
+static void info_machine(void)
+{
+	struct utsname host;
+	char text[256];
+	size_t used = 0;
+	static const char *const simds[] = {"scalar", "avx2", "avx512"};
+
+	uname(&host);
+	printf("\nmachine\n");
+	snprintf(text, sizeof(text), "%s %s, %u CPUs usable", host.sysname, host.release, roami_os_cpus());
+	info_row("kernel", text);
+	for (size_t i = 0; i < sizeof(simds) / sizeof(simds[0]); i++)
+		if (roami_diff_choose(simds[i]) != NULL)
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", used > 0 ? ", " : "",
+						 simds[i]);
+	info_row("page compare", text);
+	info_call("memfd", roami_os_memfd("roam-info", ROAM_PAGE_SIZE), "the shared heap");
+	info_call("pidfd", roami_os_pidfd(getpid()), "a node's death is noticed at once");
+	snprintf(text, sizeof(text), "%ld (sigsegv: pages of different access need a mapping each)",
+		 proc_number("/proc/sys/vm/max_map_count"));
+	info_row("vm.max_map_count", text);
+	info_limit("address space", RLIMIT_AS, " MiB", 1 << 20);
+	info_limit("open files", RLIMIT_NOFILE, "", 1);
+}
+
+static void info_protocols(void)
+{
+	char text[512];
+
+	printf("\nprotocols (ROAM_PROTOCOL)\n");
+	for (size_t i = 0; roami_protocols[i] != NULL; i++) {
+		const struct roam_protocol *protocol = roami_protocols[i];
+
+		snprintf(text, sizeof(text), "%s, %s: %s", model_names[protocol->model],
+			 protocol->writes == ROAM_WRITES_DIFF ? "many writers" : "one writer",
+			 protocol->paper);
+		info_row(protocol->name, text);
+	}
+}
+
+static void info_transports(void)
+{
+	char text[256];
+
+	printf("\ntransports (ROAM_TRANSPORT)\n");
+	for (size_t i = 0; roami_transports[i] != NULL; i++) {
+		const struct roam_transport *transport = roami_transports[i];
+
+		snprintf(text, sizeof(text), "%s, %s, %s, messages up to %zu bytes",
+			 transport->caps & ROAM_CAP_RELIABLE ? "reliable" : "unreliable",
+			 transport->caps & ROAM_CAP_ORDERED ? "ordered" : "unordered",
+			 transport->caps & ROAM_CAP_ONESIDED ? "one-sided get and put" : "messages only",
+			 transport->message_max);
+		info_row(transport->name, text);
+	}
+}
+
+static void info_engines(void)
+{
+	char why[256], text[300];
+
+	printf("\nfault engines (ROAM_FAULT)\n");
+	for (size_t i = 0; roami_fault_engines[i] != NULL; i++) {
+		const struct roami_fault_engine *engine = roami_fault_engines[i];
+		bool works, soft = strcmp(engine->name, "soft") == 0;
+
+		why[0] = '\0';
+		works = engine->probe(why, sizeof(why));
+		snprintf(text, sizeof(text), "%s%s%s%s", works ? "works" : "missing",
+			 why[0] != '\0' ? ": " : "", why, soft ? "; explicit checks, for tests only" : "");
+		info_row(engine->name, text);
+	}
+}
+
+/* Every option with its default, its present value if that differs, what it takes, what it means. */
+static void info_options(void)
+{
+	struct roami_options options;
+	char text[1024], allowed[160], value[256];
+
+	roami_options_read(&options, environ, -1);
+	printf("\noptions\n");
+	for (const struct roami_option *o = roami_options_table; o->variable != NULL; o++) {
+		if (o->internal)
+			continue;
+		allowed[0] = '\0';
+		if (o->type != ROAMI_OPTION_NAME)
+			roami_option_allowed(o, allowed, sizeof(allowed) - 2);
+		if (allowed[0] != '\0')
+			strcat(allowed, "; ");
+		roami_option_show(o, &options, value, sizeof(value));
+		snprintf(text, sizeof(text), "%s [%sdefault %s%s%s]", o->meaning, allowed, o->value,
+			 strcmp(value, o->value) == 0 ? "" : "; now ",
+			 strcmp(value, o->value) == 0 ? "" : value);
+		info_row(o->variable, text);
+	}
+}
+
+static void info_counters(void)
+{
+	printf("\ncounters (ROAM_STATS, roam_counter)\n");
+	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
+		if (!roami_stats_lines[i].time)
+			info_row(roami_stats_lines[i].name, roami_stats_lines[i].meaning);
+	printf("\ntimes\n");
+	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
+		if (roami_stats_lines[i].time)
+			info_row(roami_stats_lines[i].name, roami_stats_lines[i].meaning);
+}
+
+struct section {
+	const char *name;
+	void (*show)(void);
+	bool always; /* without arguments, too */
+};
+
+static const struct section sections[] = {
+	{"version", info_version, true},       {"machine", info_machine, true},
+	{"protocols", info_protocols, true},   {"transports", info_transports, true},
+	{"engines", info_engines, true},       {"options", info_options, true},
+	{"counters", info_counters, false},
+};
+
+static const size_t sections_count = sizeof(sections) / sizeof(sections[0]);
+
+static int info_usage(FILE *to)
+{
+	fprintf(to, "usage: roam info [WHAT]...\n  WHAT: all");
+	for (size_t i = 0; i < sections_count; i++)
+		fprintf(to, ", %s", sections[i].name);
+	fprintf(to, "\n");
+	return to == stdout ? 0 : TOOL_USAGE;
+}
+
+static bool info_one(const char *name)
+{
+	bool all = strcmp(name, "all") == 0, found = all;
+
+	for (size_t i = 0; i < sections_count; i++)
+		if (all || strcmp(sections[i].name, name) == 0) {
+			sections[i].show();
+			found = true;
+		}
+	return found;
+}
+
+int tool_info(int argc, char **argv)
+{
+	struct roami_options options;
+	enum roam_err err = roami_options_read(&options, environ, STDERR_FILENO);
+
+	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+		return info_usage(stdout);
+	for (size_t i = 0; argc == 1 && i < sections_count; i++)
+		if (sections[i].always)
+			sections[i].show();
+	for (int i = 1; i < argc; i++)
+		if (!info_one(argv[i]))
+			return info_usage(stderr);
+	return err == ROAM_OK ? 0 : TOOL_FAILED;
+}

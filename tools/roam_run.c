@@ -1,0 +1,542 @@
+/*
+ * roam run: starts a program on several nodes of this host, passes on signals and the exit status, and ends all nodes when one
+ * dies.  Nodes die with the launcher (PR_SET_PDEATHSIG), and their memory with them: there is nothing to clean up.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api/options.h"
+#include "boot/local.h"
+#include "core/node.h"
+#include "fault/engine.h"
+#include "os/os.h"
+#include "roam_tag.h"
+#include "roam_tool.h"
+
+#define MS UINT64_C(1000000)
+#define GRACE_NS (100 * MS)  /* after a bad exit the others may be about to end by themselves */
+#define TERM_NS (1000 * MS)  /* from SIGTERM to SIGKILL */
+#define DRAIN_NS (200 * MS)  /* for output of nodes that have ended, if something holds their pipes open */
+
+struct child {
+	pid_t pid;
+	bool runs;
+	struct tag_stream *out[2]; /* --tag: its stdout and stderr */
+};
+
+struct run {
+	unsigned nodes;
+	bool tag;
+	char **argv; /* of the program */
+	int memory;  /* the first memfd; the others follow it */
+	int signals;
+	sigset_t mask; /* from before we blocked signals */
+	struct child children[ROAMI_NODES_MAX];
+	struct tag_stream *within[2]; /* whose unfinished line is on stdout and stderr */
+	unsigned running;
+	int status;       /* the exit status; -1: nobody has failed */
+	int forwarded;    /* the last signal passed on */
+	uint64_t term_at; /* 0: not yet */
+	uint64_t kill_at;
+};
+
+/* ------------------------------------------------------------------------------------------------------ arguments */
+
+static int run_usage(FILE *to)
+{
+	fprintf(to, "usage: roam run -n NODES [--tag] [--] PROGRAM [ARGUMENT]...\n"
+		    "  -n, --nodes NODES  how many nodes, 1 to %d\n"
+		    "  -t, --tag          mark each line of output with its node: \"[2] ...\"\n"
+		    "Node 0 has the standard input; the others have none.  The exit status is 0 if every node's\n"
+		    "was; that of the first node that failed; or 128 + N if signal N killed it.\n",
+		ROAMI_NODES_MAX);
+	return to == stdout ? 0 : TOOL_USAGE;
+}
+
+static bool run_parse_nodes(const char *text, unsigned *nodes_p)
+{
+	char *end;
+	unsigned long nodes;
+
+	errno = 0;
+	nodes = strtoul(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || nodes < 1 ||
+	    nodes > ROAMI_NODES_MAX) {
+		tool_say("run: -n %.40s: the number of nodes must be from 1 to %d", text, ROAMI_NODES_MAX);
+		return false;
+	}
+	*nodes_p = (unsigned)nodes;
+	return true;
+}
+
+/* -1: go on; else the exit status. */
+static int run_parse(struct run *run, int argc, char **argv)
+{
+	static const struct option longs[] = {{"nodes", required_argument, NULL, 'n'},
+					      {"tag", no_argument, NULL, 't'},
+					      {"help", no_argument, NULL, 'h'},
+					      {NULL, 0, NULL, 0}};
+	int option;
+
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, "+:n:th", longs, NULL)) != -1) {
+		switch (option) {
+		case 'n':
+			if (!run_parse_nodes(optarg, &run->nodes))
+				return TOOL_USAGE;
+			break;
+		case 't':
+			run->tag = true;
+			break;
+		case 'h':
+			return run_usage(stdout);
+		default:
+			tool_say("run: %s %s; `roam run --help`",
+				 option == ':' ? "argument missing after" : "unknown option", argv[optind - 1]);
+			return TOOL_USAGE;
+		}
+	}
+	if (run->nodes == 0 || optind >= argc) {
+		tool_say("run: %s missing; `roam run --help`", run->nodes == 0 ? "-n NODES" : "PROGRAM");
+		return TOOL_USAGE;
+	}
+	run->argv = argv + optind;
+	return -1;
+}
+
+/* ------------------------------------------------------------------------------------------------------- options */
+
+/* "ROAM_X=name: unknown WHAT; known: ...": said here once, instead of by every node. */
+static void run_unknown(const char *variable, const char *name, const char *what,
+			const char *(*nth)(size_t index))
+{
+	char known[512] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; nth(i) != NULL && used < sizeof(known); i++)
+		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i > 0 ? ", " : "", nth(i));
+	tool_say("%s=%s: unknown %s; known: %s", variable, name, what, known);
+}
+
+static const char *protocol_name(size_t index)
+{
+	return roami_protocols[index] != NULL ? roami_protocols[index]->name : NULL;
+}
+
+static const char *transport_name(size_t index)
+{
+	return roami_transports[index] != NULL ? roami_transports[index]->name : NULL;
+}
+
+static const char *engine_name(size_t index)
+{
+	if (index == 0)
+		return "auto";
+	return roami_fault_engines[index - 1] != NULL ? roami_fault_engines[index - 1]->name : NULL;
+}
+
+static bool run_known(const char *variable, const char *name, const char *what,
+		      const char *(*nth)(size_t index))
+{
+	for (size_t i = 0; nth(i) != NULL; i++)
+		if (strcmp(nth(i), name) == 0)
+			return true;
+	run_unknown(variable, name, what, nth);
+	return false;
+}
+
+static bool run_options(const struct run *run, struct roami_options *options)
+{
+	if (roami_options_read(options, environ, STDERR_FILENO) != ROAM_OK)
+		return false;
+	if (run->nodes > options->nodes_max) {
+		tool_say("run: -n %u: ROAM_NODES_MAX allows %u nodes", run->nodes,
+			 (unsigned)options->nodes_max);
+		return false;
+	}
+	return run_known("ROAM_PROTOCOL", options->protocol, "protocol", protocol_name) &&
+	       run_known("ROAM_TRANSPORT", options->transport, "transport", transport_name) &&
+	       run_known("ROAM_FAULT", options->fault, "fault engine", engine_name);
+}
+
+/* -------------------------------------------------------------------------------------------------------- memory */
+
+/* Nodes expect the memfds one behind the other, open across exec. */
+static bool run_place_memory(struct run *run, const int *fds)
+{
+	int base = 3;
+
+	for (unsigned i = 0; i < run->nodes; i++)
+		base = fds[i] >= base ? fds[i] + 1 : base;
+	for (unsigned i = 0; i < run->nodes; i++) {
+		if (dup2(fds[i], base + (int)i) < 0) {
+			tool_say("run: too few file descriptors: %s (raise the limit, ulimit -n)",
+				 strerror(errno));
+			return false;
+		}
+		close(fds[i]);
+	}
+	run->memory = base;
+	return true;
+}
+
+static bool run_make_memory(struct run *run, const struct roami_options *options)
+{
+	int fds[ROAMI_NODES_MAX];
+
+	if (roami_boot_memory(options, run->nodes, fds) != ROAM_OK)
+		return false; /* it has said why */
+	return run_place_memory(run, fds);
+}
+
+/* ------------------------------------------------------------------------------------------------------ starting */
+
+/* In the new process: what must be set up before the program.  False with errno. */
+static bool child_prepare(const struct run *run, unsigned node, const int pipes[2])
+{
+	char boot[64];
+	int null;
+
+	for (int i = 0; i < 2; i++)
+		if (run->tag && dup2(pipes[i], STDOUT_FILENO + i) < 0)
+			return false;
+	if (node > 0) {
+		null = open("/dev/null", O_RDONLY);
+		if (null < 0 || dup2(null, STDIN_FILENO) < 0)
+			return false;
+		close(null);
+	}
+	/* Statics name locks: they must lie at the same address on every node.  Checked by the library. */
+	personality((unsigned long)personality(0xffffffff) | ADDR_NO_RANDOMIZE);
+	snprintf(boot, sizeof(boot), "local:%u:%u:%d", node, run->nodes, run->memory);
+	return setenv("ROAM_BOOT", boot, 1) == 0 && sigprocmask(SIG_SETMASK, &run->mask, NULL) == 0;
+}
+
+__attribute__((noreturn)) static void child_exec(const struct run *run, unsigned node, pid_t launcher,
+						  const int pipes[2], int report)
+{
+	int error;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != launcher)
+		_exit(TOOL_FAILED);
+	if (child_prepare(run, node, pipes))
+		execvp(run->argv[0], run->argv);
+	error = errno;
+	if (write(report, &error, sizeof(error)) < 0)
+		_exit(TOOL_CANNOT_EXEC);
+	_exit(TOOL_NOT_FOUND);
+}
+
+/* The reading ends of a node's output. */
+static bool child_streams(struct run *run, unsigned node, int pipes[2])
+{
+	for (int i = 0; i < 2; i++) {
+		struct tag_stream *stream = calloc(1, sizeof(*stream));
+		int ends[2];
+
+		if (stream == NULL || pipe2(ends, O_CLOEXEC) != 0) {
+			free(stream);
+			return false;
+		}
+		stream->node = node;
+		stream->from = ends[0];
+		stream->to = STDOUT_FILENO + i;
+		stream->within = &run->within[i];
+		pipes[i] = ends[1];
+		run->children[node].out[i] = stream;
+	}
+	return true;
+}
+
+/* Starts one node and waits until it runs the program; 0, or the exit status. */
+static int child_start(struct run *run, unsigned node)
+{
+	struct child *child = &run->children[node];
+	int report[2], error = 0, pipes[2] = {-1, -1};
+	pid_t launcher = getpid();
+	ssize_t got;
+
+	if ((run->tag && !child_streams(run, node, pipes)) || pipe2(report, O_CLOEXEC) != 0) {
+		tool_say("run: cannot make a pipe: %s", strerror(errno));
+		return TOOL_FAILED;
+	}
+	child->pid = fork();
+	if (child->pid < 0) {
+		tool_say("run: cannot fork node %u: %s", node, strerror(errno));
+		return TOOL_FAILED;
+	}
+	if (child->pid == 0)
+		child_exec(run, node, launcher, pipes, report[1]);
+	child->runs = true;
+	run->running++;
+	for (int i = 0; i < 2; i++)
+		if (pipes[i] >= 0)
+			close(pipes[i]);
+	close(report[1]);
+	do
+		got = read(report[0], &error, sizeof(error));
+	while (got < 0 && errno == EINTR);
+	close(report[0]);
+	if (got <= 0)
+		return 0;
+	tool_say("run: cannot run %s: %s", run->argv[0], strerror(error));
+	return error == ENOENT ? TOOL_NOT_FOUND : TOOL_CANNOT_EXEC;
+}
+
+/* -------------------------------------------------------------------------------------------------------- ending */
+
+static void run_signal(struct run *run, int signal)
+{
+	for (unsigned i = 0; i < run->nodes; i++)
+		if (run->children[i].runs)
+			kill(run->children[i].pid, signal);
+}
+
+/* The job is over: the nodes that are left get SIGTERM at `term_at`, SIGKILL later. */
+static void run_fail(struct run *run, int status, uint64_t grace_ns)
+{
+	if (run->status >= 0)
+		return;
+	run->status = status;
+	run->term_at = roami_os_now_ns() + grace_ns;
+}
+
+/* What the other nodes waited for when this one died: "; node 0 waited at barrier 0x..." */
+static void run_waits(const struct run *run, unsigned dead, char *text, size_t bytes)
+{
+	static const char *const names[] = {"in lock", "at barrier", "for flag", "in reduction",
+					    "in create", "at the end, id"};
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < run->nodes && used < bytes; i++) {
+		const struct roami_ctl *ctl =
+			mmap(NULL, sizeof(*ctl), PROT_READ, MAP_SHARED, run->memory + (int)i, 0);
+		uint32_t kind;
+
+		if (ctl == MAP_FAILED)
+			continue;
+		kind = atomic_load(&ctl->wait_kind);
+		if (i != dead && kind > 0 && kind <= sizeof(names) / sizeof(names[0]))
+			used += (size_t)snprintf(text + used, bytes - used, "%s node %u waited %s %#llx",
+						 used == 0 ? ";" : ",", i, names[kind - 1],
+						 (unsigned long long)atomic_load(&ctl->wait_id));
+		munmap((void *)(uintptr_t)ctl, sizeof(*ctl));
+	}
+}
+
+static void child_died(struct run *run, unsigned node, int wait_status)
+{
+	char waits[700];
+	pid_t pid = run->children[node].pid;
+
+	if (run->status >= 0)
+		return; /* a consequence */
+	run_waits(run, node, waits, sizeof(waits));
+	if (WIFSIGNALED(wait_status)) {
+		int signal = WTERMSIG(wait_status);
+
+		if (signal != run->forwarded)
+			tool_say("node %u (pid %d) was killed by signal %d (%s)%s", node, (int)pid, signal,
+				 strsignal(signal), waits);
+		run_fail(run, 128 + signal, 0);
+		return;
+	}
+	if (WEXITSTATUS(wait_status) == ROAMI_EXIT_TOLD) {
+		run_fail(run, TOOL_FAILED, 0);
+		return;
+	}
+	tool_say("node %u (pid %d) exited with status %d%s", node, (int)pid, WEXITSTATUS(wait_status), waits);
+	run_fail(run, WEXITSTATUS(wait_status), GRACE_NS);
+}
+
+static void run_reap(struct run *run)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (unsigned i = 0; i < run->nodes; i++) {
+			struct child *child = &run->children[i];
+
+			if (!child->runs || child->pid != pid)
+				continue;
+			child->runs = false;
+			run->running--;
+			if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+				child_died(run, i, status);
+		}
+}
+
+/*
+ * What processes of the nodes have left behind is ours, as we are their subreaper: a program under a shell script, for one.
+ * False: nothing was left.
+ */
+static bool run_sweep(void)
+{
+	char path[64];
+	FILE *children;
+	int pid;
+	bool found = false;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	children = fopen(path, "re");
+	if (children == NULL)
+		return false;
+	while (fscanf(children, "%d", &pid) == 1)
+		found = kill(pid, SIGKILL) == 0 || found;
+	fclose(children);
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+	return found;
+}
+
+/* A signal for us.  One typed at the terminal reached the nodes by itself. */
+static void run_take_signal(struct run *run)
+{
+	struct signalfd_siginfo info;
+
+	if (read(run->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	if (info.ssi_signo == SIGCHLD) {
+		run_reap(run);
+		return;
+	}
+	if ((int)info.ssi_signo == run->forwarded && info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2)
+		run_fail(run, 128 + run->forwarded, 0); /* asked twice: no more patience */
+	run->forwarded = (int)info.ssi_signo;
+	if (info.ssi_code != SI_KERNEL)
+		run_signal(run, run->forwarded);
+}
+
+/* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
+static int run_due(struct run *run)
+{
+	uint64_t now = roami_os_now_ns(), next = 0;
+
+	if (run->term_at != 0 && now >= run->term_at) {
+		run_signal(run, SIGTERM);
+		run_signal(run, SIGCONT); /* a stopped one would not notice */
+		run->kill_at = now + TERM_NS;
+		run->term_at = 0;
+	}
+	if (run->kill_at != 0 && now >= run->kill_at) {
+		run_signal(run, SIGKILL);
+		run->kill_at = 0;
+	}
+	next = run->term_at != 0 ? run->term_at : run->kill_at;
+	return next == 0 ? -1 : (int)((next - now) / MS) + 1;
+}
+
+/* Waits for output, signals and what is due.  False: `timeout_ms` passed, or no output can come any more. */
+static bool run_turn(struct run *run, int timeout_ms)
+{
+	struct pollfd polls[1 + 2 * ROAMI_NODES_MAX];
+	struct tag_stream *streams[1 + 2 * ROAMI_NODES_MAX];
+	nfds_t count = 1;
+
+	polls[0] = (struct pollfd){run->signals, POLLIN, 0};
+	for (unsigned i = 0; i < 2 * run->nodes; i++) {
+		struct tag_stream *stream = run->children[i / 2].out[i % 2];
+
+		if (stream == NULL || stream->from < 0)
+			continue;
+		streams[count] = stream;
+		polls[count++] = (struct pollfd){stream->from, POLLIN, 0};
+	}
+	if ((run->running == 0 && count == 1) || poll(polls, count, timeout_ms) == 0)
+		return false;
+	if (polls[0].revents != 0)
+		run_take_signal(run);
+	for (nfds_t i = 1; i < count; i++)
+		if (polls[i].revents != 0)
+			tag_pump(streams[i]);
+	return true;
+}
+
+/* Until all nodes have ended and their output is through; the exit status. */
+static int run_watch(struct run *run)
+{
+	uint64_t end;
+
+	while (run->running > 0)
+		run_turn(run, run_due(run));
+	end = roami_os_now_ns() + DRAIN_NS;
+	while (run->status >= 0 && run_sweep() && roami_os_now_ns() < end)
+		usleep(1000);
+	while (run_turn(run, (int)(DRAIN_NS / MS)) && roami_os_now_ns() < end)
+		;
+	return run->status >= 0 ? run->status : 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------- the command */
+
+/* Descriptors 0 to 2 are open, so that nothing of ours takes their place. */
+static void run_open_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool run_block_signals(struct run *run)
+{
+	static const int taken[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		sigaddset(&set, taken[i]);
+	/* Inherited as ignored, it would leave us without notice of the nodes' ends. */
+	signal(SIGCHLD, SIG_DFL);
+	sigprocmask(SIG_BLOCK, &set, &run->mask);
+	sigdelset(&run->mask, SIGCHLD);
+	run->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	if (run->signals < 0)
+		tool_say("run: signalfd: %s", strerror(errno));
+	return run->signals >= 0;
+}
+
+int tool_run(int argc, char **argv)
+{
+	static struct run run; /* large */
+	static struct roami_options options;
+	int status;
+
+	run.status = -1;
+	status = run_parse(&run, argc, argv);
+	if (status >= 0)
+		return status;
+	run_open_standard();
+	if (!run_options(&run, &options))
+		return TOOL_USAGE;
+	if (!run_make_memory(&run, &options) || !run_block_signals(&run))
+		return TOOL_FAILED;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	for (unsigned i = 0; i < run.nodes; i++) {
+		status = child_start(&run, i);
+		if (status == 0)
+			continue;
+		run_fail(&run, status, 0);
+		break;
+	}
+	return run_watch(&run);
+}

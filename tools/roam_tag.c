@@ -1,0 +1,69 @@
+#include "roam_tag.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void tag_write(int to, const char *text, size_t bytes)
+{
+	while (bytes > 0) {
+		ssize_t wrote = write(to, text, bytes);
+
+		if (wrote < 0 && errno == EINTR)
+			continue;
+		if (wrote <= 0)
+			return; /* nobody reads it any more */
+		text += wrote;
+		bytes -= (size_t)wrote;
+	}
+}
+
+/* Passes on the first `bytes` of the buffer, with the mark unless they continue the line that was passed on last. */
+static void tag_pass(struct tag_stream *stream, size_t bytes, bool ends)
+{
+	char line[TAG_BYTES + 16];
+	int mark = 0;
+
+	if (*stream->within != stream)
+		mark = snprintf(line, sizeof(line), "%s[%u] ", *stream->within != NULL ? "\n" : "",
+				stream->node);
+	memcpy(line + mark, stream->text, bytes);
+	tag_write(stream->to, line, (size_t)mark + bytes);
+	*stream->within = ends ? NULL : stream;
+	stream->used -= bytes;
+	memmove(stream->text, stream->text + bytes, stream->used);
+}
+
+static void tag_lines(struct tag_stream *stream)
+{
+	char *end;
+
+	while ((end = memchr(stream->text, '\n', stream->used)) != NULL)
+		tag_pass(stream, (size_t)(end - stream->text) + 1, true);
+	if (stream->used == sizeof(stream->text))
+		tag_pass(stream, stream->used, false);
+}
+
+bool tag_pump(struct tag_stream *stream)
+{
+	ssize_t got = read(stream->from, stream->text + stream->used, TAG_BYTES - stream->used);
+
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return true;
+	if (got > 0) {
+		stream->used += (size_t)got;
+		tag_lines(stream);
+		return true;
+	}
+	/* A last line without an end gets one, or the next node's would stick to it. */
+	if (stream->used > 0)
+		tag_pass(stream, stream->used, false);
+	if (*stream->within == stream) {
+		tag_write(stream->to, "\n", 1);
+		*stream->within = NULL;
+	}
+	close(stream->from);
+	stream->from = -1;
+	return false;
+}

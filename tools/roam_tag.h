@@ -1,0 +1,23 @@
+/* Output of nodes, marked line by line with the node it came from. */
+#ifndef ROAM_TAG_H
+#define ROAM_TAG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define TAG_BYTES 8192
+
+/* One pipe from a node; whole lines are passed on, longer ones than TAG_BYTES in parts. */
+struct tag_stream {
+	unsigned node;
+	int from; /* -1: ended */
+	int to;
+	struct tag_stream **within; /* per `to`: the stream whose part of a line was passed on last; or NULL */
+	size_t used;
+	char text[TAG_BYTES];
+};
+
+/* Reads what is there and passes it on; false at the end of the stream, which is then closed. */
+bool tag_pump(struct tag_stream *stream);
+
+#endif

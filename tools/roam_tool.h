@@ -1,0 +1,18 @@
+/* The commands of the tool `roam`. */
+#ifndef ROAM_TOOL_H
+#define ROAM_TOOL_H
+
+/* Exit statuses besides those of programs. */
+#define TOOL_USAGE 2
+#define TOOL_FAILED 1
+#define TOOL_CANNOT_EXEC 126
+#define TOOL_NOT_FOUND 127
+
+/* argv[0] is the command's name.  They return the exit status. */
+int tool_info(int argc, char **argv);
+int tool_run(int argc, char **argv);
+
+/* One line "roam: ..." to stderr. */
+__attribute__((format(printf, 1, 2))) void tool_say(const char *format, ...);
+
+#endif

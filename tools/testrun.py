@@ -1,0 +1,314 @@
+"""The test suite: builds roam in several ways, runs the tests of each, and counts.
+
+usage: tools/test [--build NAME]... [quick | night | SUITE...]
+
+  (nothing)   every suite in every build
+  quick       the suites that take seconds, in the plain build
+  SUITE...    these suites, in the plain build (`tools/test list` names them)
+  list        builds, suites and tests
+  night       the randomised suites with new seeds until stopped; failing seeds are kept in
+              tests/sim/seeds.txt
+  --build     gcc, clang, asan or tsan instead; may be given several times
+
+Ends with the line "N passed, N failed, N skipped"; fails if anything failed, or was skipped that
+tests/skips.txt does not permit.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SKIP_LINE = re.compile(r'^skip: ([^:]+): (.+)$', re.MULTILINE)
+
+# What each build adds to the common options; which tests it runs (None: all it declares).
+BUILDS = {
+    'gcc': {'cc': 'gcc', 'options': [], 'suite': None},
+    'clang': {'cc': 'clang', 'options': ['-Dbench=false'], 'suite': 'quick'},
+    'asan': {'cc': 'gcc', 'options': ['-Db_sanitize=address,undefined', '-Dbench=false'],
+             'suite': None},
+    'tsan': {'cc': 'gcc', 'options': ['-Db_sanitize=thread', '-Dbench=false'], 'suite': None},
+}
+COMMON = ['-Dwerror=true']
+SLOWER = {'asan': 4, 'tsan': 8}
+
+
+class Failure(Exception):
+    """The run cannot go on; the text says why."""
+
+
+def say(text):
+    print(text, flush=True)
+
+
+# ----------------------------------------------------------------------------------- building
+
+def directory(build):
+    return os.path.join(ROOT, 'build', build)
+
+
+def run_logged(command, what, env=None):
+    """Runs a command whose output matters only if it fails."""
+    done = subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors='replace', check=False)
+    if done.returncode != 0:
+        say('\n'.join(done.stdout.splitlines()[-60:]))
+        raise Failure(f'{what} failed: {" ".join(command)}')
+
+
+def configure(build):
+    where = directory(build)
+    command = ['meson', 'setup', *COMMON, *BUILDS[build]['options'], where, ROOT]
+    if os.path.exists(os.path.join(where, 'build.ninja')):
+        return
+    if os.path.exists(os.path.join(where, 'meson-private')):
+        command.insert(2, '--wipe')
+    run_logged(command, f'configuring {build}', {**os.environ, 'CC': BUILDS[build]['cc']})
+
+
+def compile_build(build):
+    start = time.monotonic()
+    say(f'== {build}: building')
+    configure(build)
+    run_logged(['ninja', '-C', directory(build)], f'building {build}')
+    say(f'== {build}: built in {time.monotonic() - start:.0f} s')
+
+
+def declared_tests(build):
+    """The tests of a build: a list of (name, its suites, the first of which is its directory)."""
+    found = subprocess.run(['meson', 'introspect', '--tests', directory(build)], check=True,
+                           stdout=subprocess.PIPE, text=True)
+    return [(test['name'], [suite.split(':')[-1] for suite in test['suite']])
+            for test in json.loads(found.stdout)]
+
+
+# -------------------------------------------------------------------------------------- skips
+
+def version(text):
+    return [int(part) for part in re.findall(r'\d+', text)[:2]]
+
+
+def sanitizer_holds(build, name):
+    return {'address': build == 'asan', 'undefined': build == 'asan',
+            'thread': build == 'tsan'}[name]
+
+
+def condition_holds(condition, build):
+    kind, *args = condition.split()
+    if kind == 'cpu-lacks':
+        with open('/proc/cpuinfo', encoding='utf-8') as info:
+            return args[0] not in info.read().split()
+    if kind == 'kernel-before':
+        return version(platform.release()) < version(args[0])
+    if kind == 'not-root':
+        return os.geteuid() != 0
+    if kind == 'above':
+        with open('/proc/sys/' + args[0].replace('.', '/'), encoding='utf-8') as value:
+            return int(value.read()) > int(args[1])
+    if kind == 'sanitizer':
+        return sanitizer_holds(build, args[0])
+    raise Failure(f'tests/skips.txt: unknown condition "{condition}"')
+
+
+def permitted_skips():
+    with open(os.path.join(ROOT, 'tests', 'skips.txt'), encoding='utf-8') as lines:
+        rows = [line.strip() for line in lines]
+    rows = [[field.strip() for field in row.split('|')] for row in rows
+            if row and not row.startswith('#')]
+    for row in rows:
+        if len(row) != 3:
+            raise Failure(f'tests/skips.txt: not "test | what | condition": {" | ".join(row)}')
+    return rows
+
+
+def judge_skip(permitted, build, test, what):
+    """'covered' by another build, 'permitted', or 'forbidden'."""
+    for test_glob, what_glob, condition in permitted:
+        if fnmatch.fnmatch(test, test_glob) and fnmatch.fnmatch(what, what_glob) and \
+                condition_holds(condition, build):
+            return 'covered' if condition.startswith('sanitizer') else 'permitted'
+    return 'forbidden'
+
+
+# ------------------------------------------------------------------------------------ running
+
+class Tally:
+    """What has been counted so far."""
+
+    def __init__(self):
+        self.passed = 0
+        self.failed = []
+        self.skipped = 0
+        self.seconds = []
+        self.permitted = permitted_skips()
+
+    def fail(self, text):
+        self.failed.append(text)
+
+    def skip(self, build, test, what, why):
+        verdict = judge_skip(self.permitted, build, test, what)
+        if verdict == 'covered':
+            return
+        self.skipped += 1
+        say(f'skip: {build}: {test}: {what}: {why}')
+        if verdict == 'forbidden':
+            self.fail(f'{build}: {test}: skipped {what}, which tests/skips.txt does not permit')
+
+    def add(self, build, record):
+        test = record['name'].split(' / ')[-1]
+        skips = SKIP_LINE.findall(record.get('stdout') or '')
+        for what, why in skips:
+            self.skip(build, test, what.strip(), why.strip())
+        if record['result'] == 'OK' or record['result'] == 'EXPECTEDFAIL':
+            self.passed += 1
+        elif record['result'] == 'SKIP':
+            if not skips:
+                self.skip(build, test, 'all', 'no reason given')
+        else:
+            self.fail(f'{build}: {test}: {record["result"].lower()}; again: '
+                      f'tools/test --build {build} {test}')
+
+
+def test_log(build, name):
+    path = os.path.join(directory(build), 'meson-logs', f'tools-{name}.json')
+    records = []
+    try:
+        with open(path, encoding='utf-8', errors='replace') as lines:
+            records = [json.loads(line) for line in lines]
+    except FileNotFoundError:
+        pass
+    return path, records
+
+
+def run_tests(build, name, tests, tally, env=None):
+    """Runs tests by name, one log for all; counts them under `name`."""
+    path, _ = test_log(build, name)
+    if os.path.exists(path):
+        os.unlink(path)
+    say(f'== {build}: {name}')
+    start = time.monotonic()
+    status = subprocess.run(
+        ['meson', 'test', '-C', directory(build), '--no-rebuild', '--print-errorlogs',
+         '--logbase', f'tools-{name}', '-t', str(SLOWER.get(build, 1)), *tests],
+        env={**os.environ, **(env or {})}, check=False).returncode
+    seconds = time.monotonic() - start
+    _, records = test_log(build, name)
+    before = len(tally.failed)
+    for record in records:
+        tally.add(build, record)
+    if len(records) != len(tests):
+        tally.fail(f'{build}: {name}: {len(records)} of {len(tests)} tests ran')
+    if status != 0 and len(tally.failed) == before:
+        tally.fail(f'{build}: {name}: meson test ended with status {status}')
+    tally.seconds.append((build, name, len(records), seconds))
+
+
+def by_directory(tests):
+    groups = {}
+    for name, suites in tests:
+        groups.setdefault(suites[0] if suites else 'other', []).append(name)
+    return groups
+
+
+def run_build(build, wanted, tally):
+    """Builds, and runs the tests that are wanted: suites or tests by name; empty: what the build is for."""
+    compile_build(build)
+    tests = [test for test in declared_tests(build) if 'night' not in test[1]]
+    if not wanted and BUILDS[build]['suite'] is not None:
+        wanted = [BUILDS[build]['suite']]
+    if wanted:
+        tests = [test for test in declared_tests(build)
+                 if test[0] in wanted or set(test[1]) & set(wanted)]
+        if not tests:
+            raise Failure(f'{build}: no suite or test called {" or ".join(wanted)}')
+    for name, names in by_directory(tests).items():
+        run_tests(build, name, names, tally)
+
+
+def report(tally, started):
+    say('\nseconds  tests  suite')
+    for build, name, tests, seconds in tally.seconds:
+        say(f'{seconds:7.1f}  {tests:5}  {build} {name}')
+    say(f'{time.monotonic() - started:7.1f}         all, with building')
+    for text in tally.failed:
+        say(f'FAILED: {text}')
+    say(f'{tally.passed} passed, {len(tally.failed)} failed, {tally.skipped} skipped')
+    return 1 if tally.failed or tally.passed == 0 else 0
+
+
+def night(builds):
+    """Runs the suite `night` with new seeds until interrupted."""
+    for build in builds:
+        compile_build(build)
+    rounds = failures = 0
+    try:
+        while True:
+            seed = str(int.from_bytes(os.urandom(6), 'little'))
+            for build in builds:
+                failures += night_round(build, seed)
+            rounds += 1
+            say(f'== night: {rounds} rounds, {failures} failures')
+    except KeyboardInterrupt:
+        say(f'\nstopped after {rounds} rounds; {failures} failures')
+    return 1 if failures else 0
+
+
+def night_round(build, seed):
+    tests = [name for name, suites in declared_tests(build) if 'night' in suites]
+    if not tests:
+        raise Failure(f'{build}: no test is in the suite "night"')
+    tally = Tally()
+    run_tests(build, 'night', tests, tally, {'ROAM_SEED': seed})
+    for text in tally.failed:
+        say(f'FAILED: seed {seed}: {text}')
+        with open(os.path.join(ROOT, 'tests', 'sim', 'seeds.txt'), 'a', encoding='utf-8') as seeds:
+            seeds.write(f'{seed} # {text}\n')
+    return len(tally.failed)
+
+
+def list_tests(builds):
+    for build in builds:
+        configure(build)
+        for name, names in by_directory(declared_tests(build)).items():
+            say(f'{build} {name}: {" ".join(names)}')
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(prog='tools/test', description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     usage=argparse.SUPPRESS)
+    parser.add_argument('--build', action='append', choices=list(BUILDS),
+                        help=argparse.SUPPRESS)
+    parser.add_argument('suite', nargs='*', help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    os.chdir(ROOT)
+    builds = args.build or (['gcc'] if args.suite else list(BUILDS))
+    started = time.monotonic()
+    if args.suite == ['night']:
+        return night(args.build or ['gcc'])
+    if args.suite == ['list']:
+        return list_tests(builds)
+    tally = Tally()
+    for build in builds:
+        try:
+            run_build(build, args.suite, tally)
+        except Failure as failure:
+            tally.fail(str(failure))
+    return report(tally, started)
+
+
+if __name__ == '__main__':
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        sys.exit(f'tools/test: {failure}')
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
