@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,15 +28,14 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SKIP_LINE = re.compile(r'^skip: ([^:]+): (.+)$', re.MULTILINE)
 
-# What each build adds to the common options; which tests it runs (None: all it declares).
+# The compiler, the options, and which tests of those it declares a build runs (None: all).  Under
+# sanitizers gcc warns of what is not there: the plain builds are the ones that must be clean.
 BUILDS = {
-    'gcc': {'cc': 'gcc', 'options': [], 'suite': None},
-    'clang': {'cc': 'clang', 'options': ['-Dbench=false'], 'suite': 'quick'},
-    'asan': {'cc': 'gcc', 'options': ['-Db_sanitize=address,undefined', '-Dbench=false'],
-             'suite': None},
-    'tsan': {'cc': 'gcc', 'options': ['-Db_sanitize=thread', '-Dbench=false'], 'suite': None},
+    'gcc': ('gcc', ['-Dwerror=true'], None),
+    'clang': ('clang', ['-Dwerror=true', '-Dbench=false'], 'quick'),
+    'asan': ('gcc', ['-Db_sanitize=address,undefined', '-Dbench=false'], None),
+    'tsan': ('gcc', ['-Db_sanitize=thread', '-Dbench=false'], None),
 }
-COMMON = ['-Dwerror=true']
 SLOWER = {'asan': 4, 'tsan': 8}
 
 
@@ -63,13 +63,19 @@ def run_logged(command, what, env=None):
 
 
 def configure(build):
+    """Sets the build directory up, anew if its options are not those of today."""
     where = directory(build)
-    command = ['meson', 'setup', *COMMON, *BUILDS[build]['options'], where, ROOT]
-    if os.path.exists(os.path.join(where, 'build.ninja')):
-        return
-    if os.path.exists(os.path.join(where, 'meson-private')):
-        command.insert(2, '--wipe')
-    run_logged(command, f'configuring {build}', {**os.environ, 'CC': BUILDS[build]['cc']})
+    compiler, options, _ = BUILDS[build]
+    stamp = os.path.join(where, 'tools-options.json')
+    if os.path.exists(stamp) and os.path.exists(os.path.join(where, 'build.ninja')):
+        with open(stamp, encoding='utf-8') as file:
+            if json.load(file) == [compiler, options]:
+                return
+    shutil.rmtree(where, ignore_errors=True)
+    run_logged(['meson', 'setup', *options, where, ROOT], f'configuring {build}',
+               {**os.environ, 'CC': compiler})
+    with open(stamp, 'w', encoding='utf-8') as file:
+        json.dump([compiler, options], file)
 
 
 def compile_build(build):
@@ -220,8 +226,8 @@ def run_build(build, wanted, tally):
     """Builds, and runs the tests that are wanted: suites or tests by name; empty: what the build is for."""
     compile_build(build)
     tests = [test for test in declared_tests(build) if 'night' not in test[1]]
-    if not wanted and BUILDS[build]['suite'] is not None:
-        wanted = [BUILDS[build]['suite']]
+    if not wanted and BUILDS[build][2] is not None:
+        wanted = [BUILDS[build][2]]
     if wanted:
         tests = [test for test in declared_tests(build)
                  if test[0] in wanted or set(test[1]) & set(wanted)]

@@ -125,8 +125,8 @@ enum roam_place {
 
 /*
  * Allocates zeroed shared memory, 64-byte aligned, page-aligned from one page on.  On any node, at any time.  The block
- * belongs to all nodes; pass its address to others through shared memory, or allocate in the same order everywhere
- * before the first roam_create.  NULL when bytes is 0 or the heap cannot hold it (roam_errno() says which).
+ * belongs to all nodes; pass its address to others through shared memory.  Under `roam run`, blocks that every node
+ * allocates in the same order before its first synchronisation are the same blocks.  NULL when bytes is 0 or the heap cannot hold it (roam_errno() says which).
  */
 void *roam_alloc(size_t bytes);
 

@@ -124,7 +124,7 @@ enum roam_err roam_thread_init(void)
 
 enum roam_err roam_thread_fini(void)
 {
-	if (job.life != ROAMI_JOB_ALONE && job.life != ROAMI_JOB_TOGETHER)
+	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
 		return ROAM_ESTATE;
 	atomic_fetch_sub(&job.node->self->ctl->threads, 1);
 	return ROAM_OK;
@@ -161,7 +161,7 @@ enum roam_err roam_free(void *block)
 {
 	if (block == NULL)
 		return ROAM_OK;
-	if (job.life != ROAMI_JOB_ALONE && job.life != ROAMI_JOB_TOGETHER)
+	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
 		return ROAM_ENOTOURS;
 	return roami_job_free(&job, block);
 }
@@ -187,7 +187,7 @@ enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access
 		return ROAM_OK;
 	if (!heap_pages(addr, bytes, &first, &count))
 		return ROAM_ENOTOURS;
-	if (job.life != ROAMI_JOB_TOGETHER)
+	if (job.life != ROAMI_JOB_TOGETHER && job.life != ROAMI_JOB_JOINED)
 		return ROAM_OK;
 	for (uint32_t page = first; page < first + count; page++)
 		while (roami_page_access(job.node, page) < access)
@@ -211,7 +211,7 @@ void roam_prefetch(const void *addr, size_t bytes)
 {
 	uint32_t first, count;
 
-	if (job.life != ROAMI_JOB_TOGETHER || !heap_pages(addr, bytes, &first, &count))
+	if (job.life == ROAMI_JOB_ALONE || !heap_pages(addr, bytes, &first, &count))
 		return;
 	roami_prefetch(job.node, first, count);
 }

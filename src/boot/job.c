@@ -18,7 +18,8 @@
 
 /* Where the heap lies on every node: free in every usual program, and outside the shadow of the sanitizers. */
 #define APP_BASE ((uint8_t *)0x200000000000)
-#define END_ID 8u /* the barrier of the end; no object has so low an address */
+#define END_ID 8u /* the barriers of the end and of the seal; no object has so low an address */
+#define SEAL_ID 32u
 
 extern char **environ;
 
@@ -206,9 +207,10 @@ static void job_slice(const struct roami_job *job, unsigned me, uint64_t *first_
 	*end_p = me == 0 ? half : *first_p + each;
 }
 
-static enum roam_err job_open_alloc(struct roami_job *job)
+/* An allocator over the slice of `node`. */
+static enum roam_err job_open_alloc(struct roami_job *job, unsigned node)
 {
-	job_slice(job, job->me, &job->slice_first, &job->slice_end);
+	job_slice(job, node, &job->slice_first, &job->slice_end);
 	return roami_alloc_open(&job->alloc, job->slice_first, job->slice_end, job->options.alloc == ROAMI_ALLOC_OWN);
 }
 
@@ -328,11 +330,35 @@ static enum roam_err job_launched(struct roami_job *job)
 	}
 	err = job_map_app(job);
 	if (err == ROAM_OK)
-		err = job_open_alloc(job);
+		err = job_open_alloc(job, 0); /* everybody allocates the same until the seal */
 	if (err == ROAM_OK)
 		err = job_join(job, size);
-	if (err == ROAM_OK)
-		roami_alloc_seal(job->alloc);
+	job->life = ROAMI_JOB_JOINED;
+	return err;
+}
+
+/* The first synchronisation of a launched job: all must have allocated alike; from now on each has its own slice. */
+static enum roam_err job_seal_joined(struct roami_job *job)
+{
+	struct roami_ctl *ctl = job->bases[job->me];
+	enum roam_err err = ROAM_OK;
+
+	job->life = ROAMI_JOB_TOGETHER;
+	atomic_store(&ctl->alloc_hash, roami_alloc_hash(job->alloc));
+	roami_barrier(job->node, SEAL_ID, 0);
+	for (unsigned i = 0; i < job->nodes; i++)
+		if (atomic_load(&((struct roami_ctl *)job->bases[i])->alloc_hash) != atomic_load(&ctl->alloc_hash))
+			roami_node_fail(job->node, "node %u allocated other blocks before its first synchronisation than "
+						   "node %u; allocate alike everywhere, or after it and pass the address",
+					job->me, i);
+	roami_alloc_seal(job->alloc);
+	if (job->me != 0) {
+		roami_alloc_close(job->alloc);
+		job->high = 0;
+		err = job_open_alloc(job, job->me);
+		if (err == ROAM_OK)
+			roami_alloc_seal(job->alloc);
+	}
 	return err;
 }
 
@@ -360,7 +386,7 @@ enum roam_err roami_job_start(struct roami_job *job)
 		if (err == ROAM_OK)
 			err = job_map_app(job);
 		if (err == ROAM_OK)
-			err = job_open_alloc(job);
+			err = job_open_alloc(job, job->me);
 		if (err == ROAM_OK)
 			err = job_alone(job);
 	}
@@ -402,7 +428,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		err = job_map_app(job);
 	roami_alloc_close(job->alloc);
 	if (err == ROAM_OK)
-		err = job_open_alloc(job);
+		err = job_open_alloc(job, job->me);
 	/* The parent's node cannot be closed here: its segment is not mapped.  What it holds is a copy, and small. */
 	if (err == ROAM_OK) {
 		job->node->self = NULL;
@@ -511,6 +537,8 @@ enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
 
 enum roam_err roami_job_seal(struct roami_job *job)
 {
+	if (job->life == ROAMI_JOB_JOINED)
+		return job_seal_joined(job);
 	if (job->life != ROAMI_JOB_ALONE || job->created == 1)
 		return ROAM_OK;
 	return job_seal(job, job->created, NULL);
@@ -647,8 +675,7 @@ static void job_serve(struct roami_job *job)
 
 void roami_job_finish(struct roami_job *job)
 {
-	if (job->life == ROAMI_JOB_ALONE && job->created > 1)
-		roami_job_wait_for_end(job);
+	roami_job_seal(job);
 	if (job->life == ROAMI_JOB_ALONE)
 		roami_job_report(job);
 	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 && !job->launched) {

@@ -2,7 +2,9 @@
  * The life of a job as one of its processes sees it: alone, sealed with others, alone again (RULES 2).
  *
  *	alone    one node, the heap plainly mapped, no faults.  roam_create forks nodes that wait for the seal.
- *	sealed   several nodes, faults and protocol at work.
+ *	joined   started by roam run: faults and protocol at work, but until its first synchronisation every node
+ *	         allocates the same blocks in the same order.
+ *	together several nodes, sealed.
  */
 #ifndef ROAMI_JOB_H
 #define ROAMI_JOB_H
@@ -12,7 +14,7 @@
 #include "core/node.h"
 #include "core/wait.h"
 
-enum roami_job_life { ROAMI_JOB_NEW, ROAMI_JOB_ALONE, ROAMI_JOB_TOGETHER, ROAMI_JOB_OVER };
+enum roami_job_life { ROAMI_JOB_NEW, ROAMI_JOB_ALONE, ROAMI_JOB_JOINED, ROAMI_JOB_TOGETHER, ROAMI_JOB_OVER };
 
 /* A block placed or marked before the seal, when the nodes were not known yet. */
 struct roami_job_block {
@@ -55,7 +57,7 @@ enum roam_err roami_job_start(struct roami_job *job);
 enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void));
 enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes);
 
-/* Seals if nodes were created: called before anything that synchronises. */
+/* Seals if nodes were created or joined: called before anything that synchronises. */
 enum roam_err roami_job_seal(struct roami_job *job);
 
 /* Node 0: waits for the others, takes the heap back, is alone again. */

@@ -55,6 +55,7 @@ struct roami_ctl {
 	_Atomic uint32_t wait_kind;
 	_Atomic uint64_t wait_id;
 	_Atomic uint64_t creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
+	_Atomic uint64_t alloc_hash;  /* of the node's allocations before the seal */
 	_Atomic uint64_t slice_end;   /* heap offset up to which the node had allocated, at its end */
 	struct roami_bell bell;
 	struct roami_stats stats;

@@ -272,7 +272,7 @@ static void world_options(struct world *world)
 	options->prefetch = config->prefetch;
 	options->cache_pages = config->cache_pages;
 	options->hot = config->hot;
-	options->barrier = config->tree ? ROAMI_BARRIER_TREE : ROAMI_BARRIER_FLAT;
+	options->barrier_tree = config->tree;
 	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
 	if (roami_diff_choose(options->simd) == NULL)
 		snprintf(options->simd, sizeof(options->simd), "auto");
