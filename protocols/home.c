@@ -1,6 +1,8 @@
 #include "home.h"
 
 #define BATCH 512u /* pages handled at a time, on the stack */
+#define SHARES_FIRST 2u
+#define SHARES_WRITTEN 16u
 
 const struct roam_page_state home_states[] = {
 	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
@@ -21,18 +23,25 @@ static void home_take(struct roami_node *node, uint32_t page)
 {
 	roami_page_move(node, page, HOME_MASTER);
 	roami_page_set_home(node, page, true);
+	home_page(node, page)->shares = SHARES_FIRST;
 	roami_home_publish(node, page, 1);
 }
 
 static void home_claimed(struct roami_node *node, uint32_t page)
 {
-	uint32_t more = roami_home_claim_run(node, page);
+	int32_t stride;
+	uint32_t more = roami_home_claim_run(node, page, &stride);
 
 	for (uint32_t i = 0; i <= more; i++)
-		home_take(node, page + i);
-	roami_page_open(node, page, more + 1, ROAM_WRITE);
+		home_take(node, page + i * (uint32_t)stride);
+	if (stride == 1) {
+		roami_page_open(node, page, more + 1, ROAM_WRITE);
+	} else {
+		for (uint32_t i = 0; i <= more; i++)
+			roami_page_open(node, page + i * (uint32_t)stride, 1, ROAM_WRITE);
+	}
 	for (uint32_t i = 1; i <= more; i++)
-		roami_page_done(node, page + i);
+		roami_page_done(node, page + i * (uint32_t)stride);
 }
 
 /* Another node made us home (placement).  If it or others may have copies, our writes must be seen. */
@@ -159,21 +168,45 @@ static bool home_unseen(struct roami_node *node, uint32_t page)
 	return false;
 }
 
+/*
+ * Such a page may have been written unseen, so it gets a new version either way.  Then it is protected, so that its next write
+ * is seen; or left open and marked as not shared: whoever fetches it again reports it again.  The first costs a fault if it is
+ * written in the next interval, the second a fetch by each reader if it is not.  Left open at first and after a write that was
+ * seen (shares is 0 then); every so often protected, to find out.
+ */
+static bool home_leave_open(struct roami_node *node, uint32_t page)
+{
+	struct home_page *data = home_page(node, page);
+
+	if (data->shares == 0)
+		return false;
+	data->shares--;
+	roami_home_unshare(node, page);
+	return true;
+}
+
 void home_publish_shared(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
 {
 	uint32_t pages[BATCH];
 	size_t got;
 
 	while ((got = roami_home_shared(node, pages, BATCH)) > 0) {
-		size_t unseen = 0;
+		size_t unseen = 0, closing = 0;
 
 		got = roami_pages_sort(pages, got);
 		for (size_t i = 0; i < got; i++)
 			/* A page of this release's list is pending already, and gets its notice there. */
 			if (!dirty_has(dirty, count, pages[i]) && home_unseen(node, pages[i]))
 				pages[unseen++] = pages[i];
-		roami_page_close(node, pages, unseen, ROAM_READ);
-		for (size_t i = 0; i < unseen; i++) {
+		for (size_t i = 0; i < unseen; i++)
+			if (home_leave_open(node, pages[i])) {
+				roami_notice_add(node, pages[i], roami_home_version_bump(node, pages[i]));
+				roami_page_done(node, pages[i]);
+			} else {
+				pages[closing++] = pages[i];
+			}
+		roami_page_close(node, pages, closing, ROAM_READ);
+		for (size_t i = 0; i < closing; i++) {
 			roami_notice_add(node, pages[i], roami_home_version_bump(node, pages[i]));
 			roami_page_done(node, pages[i]);
 		}
@@ -194,6 +227,14 @@ static void home_answered(struct roami_node *node, const struct roam_dirty *dirt
 	roami_notice_add(node, dirty->page, dirty->version);
 }
 
+/* A write to an own shared page was seen: from now on it is left open for a while.  It was not closed since. */
+static void home_written(struct roami_node *node, uint32_t page)
+{
+	home_page(node, page)->shares = SHARES_WRITTEN;
+	roami_home_unshare(node, page);
+	roami_notice_add(node, page, roami_home_version_bump(node, page));
+}
+
 void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count)
 {
 	uint16_t homes[BATCH];
@@ -205,7 +246,7 @@ void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count)
 		for (size_t i = 0; i < some; i++) {
 			homes[i] = (uint16_t)roami_home_find(node, dirty[i].page, false, &claimed);
 			if (dirty[i].home)
-				roami_notice_add(node, dirty[i].page, roami_home_version_bump(node, dirty[i].page));
+				home_written(node, dirty[i].page);
 		}
 		roami_flush(node, dirty, homes, some);
 		for (size_t i = 0; i < some; i++)

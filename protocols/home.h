@@ -16,10 +16,13 @@ enum home_state {
 /* State 0 to 2 in every home-based protocol; home_states is their table. */
 extern const struct roam_page_state home_states[];
 
-/* Per page of a node that is not its home. */
+/* Per page. */
 struct home_page {
-	uint64_t have; /* version read before the copy's bytes were */
-	uint64_t need; /* version of the newest write notice */
+	union {
+		uint64_t have;   /* of a copy: the version read before its bytes were */
+		uint64_t shares; /* at the home: releases in a row that found it shared and left it open */
+	};
+	uint64_t need; /* of a copy: version of the newest write notice */
 };
 
 /* Finds the page's home, claiming it if nobody did, and opens the pending page. */

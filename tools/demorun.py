@@ -1,4 +1,4 @@
-"""Builds roam and runs the SPLASH-2 kernels on 1, 2 and 4 nodes, beside the same sources on threads.
+"""Builds roam and runs the SPLASH-2 kernels on 1, 2 and 4 nodes, beside the same on threads.
 
 usage: tools/demo [--all] [--small] [--runs N]
 
@@ -78,7 +78,7 @@ def names(programs, what):
 
 
 def run_once(command, variables):
-    """Runs a program; the microseconds it says it took, and why they do not count ('' if they do)."""
+    """Runs a program; the microseconds it says it took, and what is wrong with it (or '')."""
     env = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
     process = subprocess.Popen(command, env={**env, **variables}, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, errors='replace',
@@ -204,7 +204,8 @@ def show_progress(number, count, text):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog='tools/demo', description=__doc__, usage=argparse.SUPPRESS,
+    parser = argparse.ArgumentParser(prog='tools/demo', description=__doc__,
+                                     usage=argparse.SUPPRESS,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--all', action='store_true', help=argparse.SUPPRESS)
     parser.add_argument('--small', action='store_true', help=argparse.SUPPRESS)

@@ -11,7 +11,10 @@
 #include "roam/roam.h"
 #include "roam_tool.h"
 
-/* Where the benchmarks are, from the directory of this program: beside it, in the build tree, installed. */
+/*
+ * Where the benchmarks are, from the directory of this program: beside it, in the build tree,
+ * installed.
+ */
 static const char *const bench_places[] = {"roam-bench", "../bench/roam-bench",
 					   "../libexec/roam/roam-bench"};
 
@@ -75,7 +78,8 @@ static const struct command commands[] = {
 	 "starts a program on several nodes; `roam run --help`"},
 	{"info", tool_info, "info [WHAT]",
 	 "version, kernel, protocols, transports, engines, options, counters; `roam info --help`"},
-	{"bench", tool_bench, "bench NAME [OPTION]...", "measures; `roam bench help` lists the names"},
+	{"bench", tool_bench, "bench NAME [OPTION]...",
+	 "measures; `roam bench help` lists the names"},
 	{"help", tool_help, "help", "this"},
 	{"version", tool_version, "version", "the version"},
 };
@@ -89,8 +93,10 @@ static int tool_help(int argc, char **argv)
 	printf("roam %s: page-based distributed shared memory\n\n", roam_version());
 	for (size_t i = 0; i < commands_count; i++)
 		printf("  roam %s\n        %s\n", commands[i].usage, commands[i].meaning);
-	printf("\nPrograms that create their nodes themselves (PARMACS, roam_create_all) are started as they\n"
-	       "are: ./fft -p4.  Both kinds take their options from ROAM_* variables: `roam info options`.\n");
+	printf("\nPrograms that create their nodes themselves (PARMACS, roam_create_all) are "
+	       "started as they\n"
+	       "are: ./fft -p4.  Both kinds take their options from ROAM_* variables: `roam info "
+	       "options`.\n");
 	return 0;
 }
 

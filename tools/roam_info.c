@@ -77,7 +77,8 @@ static void info_limit(const char *name, __rlimit_resource_t resource, const cha
 	if (limit.rlim_cur == RLIM_INFINITY)
 		snprintf(text, sizeof(text), "no limit");
 	else
-		snprintf(text, sizeof(text), "%llu%s", (unsigned long long)(limit.rlim_cur / per), unit);
+		snprintf(text, sizeof(text), "%llu%s", (unsigned long long)(limit.rlim_cur / per),
+			 unit);
 	info_row(name, text);
 }
 
@@ -87,7 +88,8 @@ static void info_call(const char *name, int fd, const char *use)
 
 	if (fd >= 0)
 		close(fd);
-	snprintf(text, sizeof(text), "%s: %s", fd >= 0 ? "yes" : "missing", fd >= 0 ? use : strerror(errno));
+	snprintf(text, sizeof(text), "%s: %s", fd >= 0 ? "yes" : "missing",
+		 fd >= 0 ? use : strerror(errno));
 	info_row(name, text);
 }
 
@@ -100,12 +102,13 @@ static void info_machine(void)
 
 	uname(&host);
 	printf("\nmachine\n");
-	snprintf(text, sizeof(text), "%s %s, %u CPUs usable", host.sysname, host.release, roami_os_cpus());
+	snprintf(text, sizeof(text), "%s %s, %u CPUs usable", host.sysname, host.release,
+		 roami_os_cpus());
 	info_row("kernel", text);
 	for (size_t i = 0; i < sizeof(simds) / sizeof(simds[0]); i++)
 		if (roami_diff_choose(simds[i]) != NULL)
-			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", used > 0 ? ", " : "",
-						 simds[i]);
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+						 used > 0 ? ", " : "", simds[i]);
 	info_row("page compare", text);
 	info_call("memfd", roami_os_memfd("roam-info", ROAM_PAGE_SIZE), "the shared heap");
 	info_call("pidfd", roami_os_pidfd(getpid()), "a node's death is noticed at once");
@@ -142,7 +145,8 @@ static void info_transports(void)
 		snprintf(text, sizeof(text), "%s, %s, %s, messages up to %zu bytes",
 			 transport->caps & ROAM_CAP_RELIABLE ? "reliable" : "unreliable",
 			 transport->caps & ROAM_CAP_ORDERED ? "ordered" : "unordered",
-			 transport->caps & ROAM_CAP_ONESIDED ? "one-sided get and put" : "messages only",
+			 transport->caps & ROAM_CAP_ONESIDED ? "one-sided get and put"
+							     : "messages only",
 			 transport->message_max);
 		info_row(transport->name, text);
 	}
@@ -160,12 +164,15 @@ static void info_engines(void)
 		why[0] = '\0';
 		works = engine->probe(why, sizeof(why));
 		snprintf(text, sizeof(text), "%s%s%s%s", works ? "works" : "missing",
-			 why[0] != '\0' ? ": " : "", why, soft ? "; explicit checks, for tests only" : "");
+			 why[0] != '\0' ? ": " : "", why,
+			 soft ? "; explicit checks, for tests only" : "");
 		info_row(engine->name, text);
 	}
 }
 
-/* Every option with its default, its present value if that differs, what it takes, what it means. */
+/*
+ * Every option with its default, its present value if that differs, what it takes, what it means.
+ */
 static void info_options(void)
 {
 	struct roami_options options;
@@ -208,9 +215,9 @@ struct section {
 };
 
 static const struct section sections[] = {
-	{"version", info_version, true},       {"machine", info_machine, true},
-	{"protocols", info_protocols, true},   {"transports", info_transports, true},
-	{"engines", info_engines, true},       {"options", info_options, true},
+	{"version", info_version, true},     {"machine", info_machine, true},
+	{"protocols", info_protocols, true}, {"transports", info_transports, true},
+	{"engines", info_engines, true},     {"options", info_options, true},
 	{"counters", info_counters, false},
 };
 

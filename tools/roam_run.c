@@ -1,6 +1,7 @@
 /*
- * roam run: starts a program on several nodes of this host, passes on signals and the exit status, and ends all nodes when one
- * dies.  Nodes die with the launcher (PR_SET_PDEATHSIG), and their memory with them: there is nothing to clean up.
+ * roam run: starts a program on several nodes of this host, passes on signals and the exit status,
+ * and ends all nodes when one dies.  Nodes die with the launcher (PR_SET_PDEATHSIG), and their
+ * memory with them: there is nothing to clean up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,9 +28,9 @@
 #include "roam_tool.h"
 
 #define MS UINT64_C(1000000)
-#define GRACE_NS (100 * MS)  /* after a bad exit the others may be about to end by themselves */
-#define TERM_NS (1000 * MS)  /* from SIGTERM to SIGKILL */
-#define DRAIN_NS (200 * MS)  /* for output of nodes that have ended, if something holds their pipes open */
+#define GRACE_NS (100 * MS) /* after a bad exit the others may be about to end by themselves */
+#define TERM_NS (1000 * MS) /* from SIGTERM to SIGKILL */
+#define DRAIN_NS (200 * MS) /* for output of ended nodes, if something holds their pipes open */
 
 struct child {
 	pid_t pid;
@@ -47,21 +48,23 @@ struct run {
 	struct child children[ROAMI_NODES_MAX];
 	struct tag_stream *within[2]; /* whose unfinished line is on stdout and stderr */
 	unsigned running;
-	int status;       /* the exit status; -1: nobody has failed */
-	int forwarded;    /* the last signal passed on */
+	int status;	  /* the exit status; -1: nobody has failed */
+	int forwarded;	  /* the last signal passed on */
 	uint64_t term_at; /* 0: not yet */
 	uint64_t kill_at;
 };
 
-/* ------------------------------------------------------------------------------------------------------ arguments */
+/* ------------------------------------------------------------------------------------ arguments */
 
 static int run_usage(FILE *to)
 {
-	fprintf(to, "usage: roam run -n NODES [--tag] [--] PROGRAM [ARGUMENT]...\n"
-		    "  -n, --nodes NODES  how many nodes, 1 to %d\n"
-		    "  -t, --tag          mark each line of output with its node: \"[2] ...\"\n"
-		    "Node 0 has the standard input; the others have none.  The exit status is 0 if every node's\n"
-		    "was; that of the first node that failed; or 128 + N if signal N killed it.\n",
+	fprintf(to,
+		"usage: roam run -n NODES [--tag] [--] PROGRAM [ARGUMENT]...\n"
+		"  -n, --nodes NODES  how many nodes, 1 to %d\n"
+		"  -t, --tag          mark each line of output with its node: \"[2] ...\"\n"
+		"Node 0 has the standard input; the others have none.  The exit status is 0 if "
+		"every node's\n"
+		"was; that of the first node that failed; or 128 + N if signal N killed it.\n",
 		ROAMI_NODES_MAX);
 	return to == stdout ? 0 : TOOL_USAGE;
 }
@@ -75,7 +78,8 @@ static bool run_parse_nodes(const char *text, unsigned *nodes_p)
 	nodes = strtoul(text, &end, 10);
 	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || nodes < 1 ||
 	    nodes > ROAMI_NODES_MAX) {
-		tool_say("run: -n %.40s: the number of nodes must be from 1 to %d", text, ROAMI_NODES_MAX);
+		tool_say("run: -n %.40s: the number of nodes must be from 1 to %d", text,
+			 ROAMI_NODES_MAX);
 		return false;
 	}
 	*nodes_p = (unsigned)nodes;
@@ -105,19 +109,21 @@ static int run_parse(struct run *run, int argc, char **argv)
 			return run_usage(stdout);
 		default:
 			tool_say("run: %s %s; `roam run --help`",
-				 option == ':' ? "argument missing after" : "unknown option", argv[optind - 1]);
+				 option == ':' ? "argument missing after" : "unknown option",
+				 argv[optind - 1]);
 			return TOOL_USAGE;
 		}
 	}
 	if (run->nodes == 0 || optind >= argc) {
-		tool_say("run: %s missing; `roam run --help`", run->nodes == 0 ? "-n NODES" : "PROGRAM");
+		tool_say("run: %s missing; `roam run --help`",
+			 run->nodes == 0 ? "-n NODES" : "PROGRAM");
 		return TOOL_USAGE;
 	}
 	run->argv = argv + optind;
 	return -1;
 }
 
-/* ------------------------------------------------------------------------------------------------------- options */
+/* -------------------------------------------------------------------------------------- options */
 
 /* "ROAM_X=name: unknown WHAT; known: ...": said here once, instead of by every node. */
 static void run_unknown(const char *variable, const char *name, const char *what,
@@ -127,7 +133,8 @@ static void run_unknown(const char *variable, const char *name, const char *what
 	size_t used = 0;
 
 	for (size_t i = 0; nth(i) != NULL && used < sizeof(known); i++)
-		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i > 0 ? ", " : "", nth(i));
+		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
+					 i > 0 ? ", " : "", nth(i));
 	tool_say("%s=%s: unknown %s; known: %s", variable, name, what, known);
 }
 
@@ -172,7 +179,7 @@ static bool run_options(const struct run *run, struct roami_options *options)
 	       run_known("ROAM_FAULT", options->fault, "fault engine", engine_name);
 }
 
-/* -------------------------------------------------------------------------------------------------------- memory */
+/* --------------------------------------------------------------------------------------- memory */
 
 /* Nodes expect the memfds one behind the other, open across exec. */
 static bool run_place_memory(struct run *run, const int *fds)
@@ -202,7 +209,7 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 	return run_place_memory(run, fds);
 }
 
-/* ------------------------------------------------------------------------------------------------------ starting */
+/* ------------------------------------------------------------------------------------- starting */
 
 /* In the new process: what must be set up before the program.  False with errno. */
 static bool child_prepare(const struct run *run, unsigned node, const int pipes[2])
@@ -219,14 +226,17 @@ static bool child_prepare(const struct run *run, unsigned node, const int pipes[
 			return false;
 		close(null);
 	}
-	/* Statics name locks: they must lie at the same address on every node.  Checked by the library. */
+	/*
+	 * Statics name locks: they must lie at the same address on every node.  Checked by the
+	 * library.
+	 */
 	personality((unsigned long)personality(0xffffffff) | ADDR_NO_RANDOMIZE);
 	snprintf(boot, sizeof(boot), "local:%u:%u:%d", node, run->nodes, run->memory);
 	return setenv("ROAM_BOOT", boot, 1) == 0 && sigprocmask(SIG_SETMASK, &run->mask, NULL) == 0;
 }
 
-__attribute__((noreturn)) static void child_exec(const struct run *run, unsigned node, pid_t launcher,
-						  const int pipes[2], int report)
+__attribute__((noreturn)) static void child_exec(const struct run *run, unsigned node,
+						 pid_t launcher, const int pipes[2], int report)
 {
 	int error;
 
@@ -297,7 +307,7 @@ static int child_start(struct run *run, unsigned node)
 	return error == ENOENT ? TOOL_NOT_FOUND : TOOL_CANNOT_EXEC;
 }
 
-/* -------------------------------------------------------------------------------------------------------- ending */
+/* --------------------------------------------------------------------------------------- ending */
 
 static void run_signal(struct run *run, int signal)
 {
@@ -318,21 +328,22 @@ static void run_fail(struct run *run, int status, uint64_t grace_ns)
 /* What the other nodes waited for when this one died: "; node 0 waited at barrier 0x..." */
 static void run_waits(const struct run *run, unsigned dead, char *text, size_t bytes)
 {
-	static const char *const names[] = {"in lock", "at barrier", "for flag", "in reduction",
-					    "in create", "at the end, id"};
+	static const char *const names[] = {"in lock",	    "at barrier", "for flag",
+					    "in reduction", "in create",  "at the end, id"};
 	size_t used = 0;
 
 	text[0] = '\0';
 	for (unsigned i = 0; i < run->nodes && used < bytes; i++) {
-		const struct roami_ctl *ctl =
-			mmap(NULL, sizeof(*ctl), PROT_READ, MAP_SHARED, run->memory + (int)i, 0);
+		const struct roami_ctl *ctl = mmap(NULL, sizeof(*ctl), PROT_READ, MAP_SHARED,
+						   run->memory + (int)i, 0);
 		uint32_t kind;
 
 		if (ctl == MAP_FAILED)
 			continue;
 		kind = atomic_load(&ctl->wait_kind);
 		if (i != dead && kind > 0 && kind <= sizeof(names) / sizeof(names[0]))
-			used += (size_t)snprintf(text + used, bytes - used, "%s node %u waited %s %#llx",
+			used += (size_t)snprintf(text + used, bytes - used,
+						 "%s node %u waited %s %#llx",
 						 used == 0 ? ";" : ",", i, names[kind - 1],
 						 (unsigned long long)atomic_load(&ctl->wait_id));
 		munmap((void *)(uintptr_t)ctl, sizeof(*ctl));
@@ -351,8 +362,8 @@ static void child_died(struct run *run, unsigned node, int wait_status)
 		int signal = WTERMSIG(wait_status);
 
 		if (signal != run->forwarded)
-			tool_say("node %u (pid %d) was killed by signal %d (%s)%s", node, (int)pid, signal,
-				 strsignal(signal), waits);
+			tool_say("node %u (pid %d) was killed by signal %d (%s)%s", node, (int)pid,
+				 signal, strsignal(signal), waits);
 		run_fail(run, 128 + signal, 0);
 		return;
 	}
@@ -360,7 +371,8 @@ static void child_died(struct run *run, unsigned node, int wait_status)
 		run_fail(run, TOOL_FAILED, 0);
 		return;
 	}
-	tool_say("node %u (pid %d) exited with status %d%s", node, (int)pid, WEXITSTATUS(wait_status), waits);
+	tool_say("node %u (pid %d) exited with status %d%s", node, (int)pid,
+		 WEXITSTATUS(wait_status), waits);
 	run_fail(run, WEXITSTATUS(wait_status), GRACE_NS);
 }
 
@@ -383,8 +395,8 @@ static void run_reap(struct run *run)
 }
 
 /*
- * What processes of the nodes have left behind is ours, as we are their subreaper: a program under a shell script, for one.
- * False: nothing was left.
+ * What processes of the nodes have left behind is ours, as we are their subreaper: a program under
+ * a shell script, for one. False: nothing was left.
  */
 static bool run_sweep(void)
 {
@@ -416,7 +428,8 @@ static void run_take_signal(struct run *run)
 		run_reap(run);
 		return;
 	}
-	if ((int)info.ssi_signo == run->forwarded && info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2)
+	if ((int)info.ssi_signo == run->forwarded && info.ssi_signo != SIGUSR1 &&
+	    info.ssi_signo != SIGUSR2)
 		run_fail(run, 128 + run->forwarded, 0); /* asked twice: no more patience */
 	run->forwarded = (int)info.ssi_signo;
 	if (info.ssi_code != SI_KERNEL)
@@ -442,7 +455,10 @@ static int run_due(struct run *run)
 	return next == 0 ? -1 : (int)((next - now) / MS) + 1;
 }
 
-/* Waits for output, signals and what is due.  False: `timeout_ms` passed, or no output can come any more. */
+/*
+ * Waits for output, signals and what is due.  False: `timeout_ms` passed, or no output can come any
+ * more.
+ */
 static bool run_turn(struct run *run, int timeout_ms)
 {
 	struct pollfd polls[1 + 2 * ROAMI_NODES_MAX];
@@ -483,7 +499,7 @@ static int run_watch(struct run *run)
 	return run->status >= 0 ? run->status : 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------- the command */
+/* ---------------------------------------------------------------------------------- the command */
 
 /* Descriptors 0 to 2 are open, so that nothing of ours takes their place. */
 static void run_open_standard(void)

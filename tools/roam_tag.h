@@ -12,7 +12,7 @@ struct tag_stream {
 	unsigned node;
 	int from; /* -1: ended */
 	int to;
-	struct tag_stream **within; /* per `to`: the stream whose part of a line was passed on last; or NULL */
+	struct tag_stream **within; /* per `to`: the stream whose line is unfinished; or NULL */
 	size_t used;
 	char text[TAG_BYTES];
 };

@@ -223,7 +223,7 @@ def by_directory(tests):
 
 
 def run_build(build, wanted, tally):
-    """Builds, and runs the tests that are wanted: suites or tests by name; empty: what the build is for."""
+    """Builds, and runs suites or tests by name; with none, what the build is for."""
     compile_build(build)
     tests = [test for test in declared_tests(build) if 'night' not in test[1]]
     if not wanted and BUILDS[build][2] is not None:

@@ -125,7 +125,7 @@ struct roam_protocol {
 
 	/*
 	 * app, may block.  An interval ends: before a lock is let go, a barrier arrived at.  The pages are pending and, but for
-	 * `keep`, no longer writable.  Make the writes findable; say what changed with roami_notice_add.
+	 * `keep` and `home`, no longer writable.  Make the writes findable; say what changed with roami_notice_add.
 	 */
 	void (*release)(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
 			size_t count);
@@ -262,10 +262,10 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
 void roami_home_forget(struct roami_node *node, uint32_t page); /* drops the cached answer */
 
 /*
- * After `page` was claimed: claims more pages right behind it if the thread claims in a row (RULES 2.3).  They are pending and
- * their bytes in place; the caller opens and ends them.  Returns how many.
+ * After `page` was claimed: claims more pages at the distance at which this thread claims, if it does so steadily (RULES 2.3):
+ * page + i * *stride_p, 0 < i <= the result.  They are pending and their bytes in place; the caller opens and ends them.
  */
-uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page);
+uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p);
 
 /* The page's manager: the node that keeps its directory word. */
 unsigned roami_manager(const struct roami_node *node, uint32_t page);

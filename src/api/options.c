@@ -1,6 +1,6 @@
 /*
- * The parser of options.  The environment is not trusted: every length, range and overflow is checked, and values are printed
- * with control characters replaced.
+ * The parser of options.  The environment is not trusted: every length, range and overflow is
+ * checked, and values are printed with control characters replaced.
  */
 #include "api/options.h"
 
@@ -11,11 +11,11 @@
 
 #define PREFIX "ROAM_"
 #define WARNINGS_MAX 8
-#define NEAR_MAX 3 /* edits between a variable and the one suggested for it; fewer if it is short */
+#define NEAR_MAX 3 /* edits between a variable and the one suggested; fewer if it is short */
 #define VARIABLE_MAX 32
 
-#define OPTION_LINE(field, variable, type, value, allowed, meaning, internal)                    \
-	{variable, ROAMI_OPTION_##type, internal, value, allowed, meaning,                       \
+#define OPTION_LINE(field, variable, type, value, allowed, meaning, internal) \
+	{variable, ROAMI_OPTION_##type, internal, value, allowed, meaning,                         \
 	 offsetof(struct roami_options, field)},
 
 const struct roami_option roami_options_table[] = {
@@ -27,7 +27,7 @@ const struct roami_option roami_options_table[] = {
 	{NULL, ROAMI_OPTION_NAME, false, NULL, NULL, NULL, 0},
 };
 
-/* ------------------------------------------------------------------------------------------------------ messages */
+/* ------------------------------------------------------------------------------------- messages */
 
 __attribute__((format(printf, 2, 3))) static void option_say(int fd, const char *format, ...)
 {
@@ -64,7 +64,7 @@ static const char *option_clean(char *text, size_t bytes, const char *foreign, s
 	return text;
 }
 
-/* ------------------------------------------------------------------------------------------------------- parsing */
+/* -------------------------------------------------------------------------------------- parsing */
 
 static int option_digit(char c, unsigned base)
 {
@@ -222,7 +222,7 @@ static bool option_set(const struct roami_option *option, const char *value,
 	return false;
 }
 
-/* ------------------------------------------------------------------------------------------------ the environment */
+/* ------------------------------------------------------------------------------ the environment */
 
 /* The value of a variable as getenv finds it; NULL: not set. */
 static const char *option_lookup(char *const *env, const char *variable)
@@ -304,7 +304,8 @@ static void option_warn(const char *variable, size_t length, int err_fd)
 		option_say(err_fd, "roam: warning: unknown variable %s; did you mean %s?", name,
 			   near->variable);
 	else
-		option_say(err_fd, "roam: warning: unknown variable %s; `roam info` lists the known ones",
+		option_say(err_fd,
+			   "roam: warning: unknown variable %s; `roam info` lists the known ones",
 			   name);
 }
 
@@ -339,7 +340,7 @@ void roami_options_default(struct roami_options *options)
 
 	memset(options, 0, sizeof(*options));
 	for (; option->variable != NULL; option++)
-		option_set(option, option->value, options); /* a unit test shows that all are good */
+		option_set(option, option->value, options); /* a unit test shows all are good */
 }
 
 enum roam_err roami_options_read(struct roami_options *options, char *const *env, int err_fd)
@@ -361,7 +362,7 @@ enum roam_err roami_options_read(struct roami_options *options, char *const *env
 	return err;
 }
 
-/* ------------------------------------------------------------------------------------------------------ in words */
+/* ------------------------------------------------------------------------------------- in words */
 
 /* "a|b|c" as "a, b or c". */
 static void option_words(const char *words, char *text, size_t bytes)
@@ -416,7 +417,8 @@ static void option_show_size(uint64_t size, char *text, size_t bytes)
 		size /= 1024;
 		unit++;
 	}
-	snprintf(text, bytes, "%llu%.*s", (unsigned long long)size, unit > 0, letters + unit - (unit > 0));
+	snprintf(text, bytes, "%llu%.*s", (unsigned long long)size, unit > 0,
+		 letters + unit - (unit > 0));
 }
 
 void roami_option_show(const struct roami_option *option, const struct roami_options *options,
@@ -445,7 +447,8 @@ void roami_option_show(const struct roami_option *option, const struct roami_opt
 		snprintf(text, bytes, "%d", *(const bool *)field);
 		break;
 	case ROAMI_OPTION_OUTPUT:
-		snprintf(text, bytes, "%s", *(const char *)field != '\0' ? (const char *)field : "0");
+		snprintf(text, bytes, "%s",
+			 *(const char *)field != '\0' ? (const char *)field : "0");
 		break;
 	}
 }

@@ -70,10 +70,10 @@ extern const struct roami_option roami_options_table[]; /* ends with a NULL vari
 void roami_options_default(struct roami_options *options);
 
 /*
- * Defaults, then what the environment says; an empty value counts as unset.  One line per bad value goes to err_fd: the
- * variable, the value, what is allowed.  Unknown ROAM_* variables get a warning, but not in processes that a launcher
- * started, which has warned already.  err_fd -1: says nothing.  Allocates nothing.
- * ROAM_EINVAL if a value was bad; that option then has its default.
+ * Defaults, then what the environment says; an empty value counts as unset.  One line per bad value
+ * goes to err_fd: the variable, the value, what is allowed.  Unknown ROAM_* variables get a
+ * warning, but not in processes that a launcher started, which has warned already.  err_fd -1: says
+ * nothing.  Allocates nothing. ROAM_EINVAL if a value was bad; that option then has its default.
  */
 enum roam_err roami_options_read(struct roami_options *options, char *const *env, int err_fd);
 
@@ -84,7 +84,10 @@ void roami_option_allowed(const struct roami_option *option, char *text, size_t 
 void roami_option_show(const struct roami_option *option, const struct roami_options *options,
 		       char *text, size_t bytes);
 
-/* The option whose variable is most like `variable`, or NULL if none is near.  Internal ones are never suggested. */
+/*
+ * The option whose variable is most like `variable`, or NULL if none is near.  Internal ones are
+ * never suggested.
+ */
 const struct roami_option *roami_option_near(const char *variable);
 
 #endif

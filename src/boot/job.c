@@ -20,6 +20,7 @@
 #define APP_BASE ((uint8_t *)0x200000000000)
 #define END_ID 8u /* the barriers of the end and of the seal; no object has so low an address */
 #define SEAL_ID 32u
+#define POPULATE_MAX (1ull << 30) /* a lone node's blocks up to here get their memory in one go */
 
 extern char **environ;
 
@@ -486,6 +487,26 @@ static void job_settle_blocks(struct roami_job *job)
 		roami_job_place(job, blocks[i].page, blocks[i].pages, (enum roam_place)blocks[i].place, blocks[i].node);
 }
 
+/* Marks the pages that this node, the creator, has bytes in: all others are zero and need no copy. */
+static void job_mark_bytes(struct roami_job *job)
+{
+	struct roami_segment self;
+	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
+
+	roami_segment_point(&self, &job->layout, job->bases[0]);
+	while (at < end) {
+		off_t data = lseek(job->fds[0], at, SEEK_DATA);
+
+		if (data < 0 || data >= end)
+			return;
+		at = lseek(job->fds[0], data, SEEK_HOLE);
+		if (at < 0)
+			at = end;
+		for (off_t page = (data - heap) / (off_t)ROAMI_PAGE; page * (off_t)ROAMI_PAGE < at - heap; page++)
+			atomic_fetch_or(&self.headers[page].where, ROAMI_HEADER_BYTES);
+	}
+}
+
 /* Node 0 and `nodes` - 1 children, forked already or about to be, become a job. */
 static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(void))
 {
@@ -504,6 +525,7 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 	if (err != ROAM_OK)
 		return err;
 	job->nodes = nodes;
+	job_mark_bytes(job);
 	job_settle_blocks(job);
 	atomic_store(&ctl->nodes, nodes);
 	for (unsigned i = 1; fn != NULL && i < nodes && err == ROAM_OK; i++)
@@ -555,6 +577,8 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 	err = job_may_create(job, nodes);
 	if (err != ROAM_OK)
 		return err;
+	if (nodes == 1 && job->high <= POPULATE_MAX)
+		roami_os_populate(job->app + job->slice_first, job->high - job->slice_first);
 	if (nodes > 1) {
 		err = job_make_segments(job, nodes);
 		if (err == ROAM_OK)

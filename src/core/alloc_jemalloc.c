@@ -28,7 +28,7 @@ struct roami_je {
 	uint64_t *live; /* a word for each page, a bit for each grain: a live block starts here */
 	uint64_t *used; /* handed out before */
 	unsigned arena;
-	_Atomic uintptr_t inside; /* the thread that holds the allocator's lock and called jemalloc */
+	_Atomic uintptr_t inside; /* the thread that holds our lock and called jemalloc */
 };
 
 /* The argument of experimental.arenas_create_ext, which no header declares. */

@@ -83,7 +83,8 @@ bool roami_runs_trim(struct roami_runs *runs, uint32_t *page_p);
 struct roami_je;
 
 bool roami_je_able(void);
-struct roami_je *roami_je_open(struct roami_ranges *ranges); /* NULL: not able, or no memory */
+/* NULL: not able, or no memory. */
+struct roami_je *roami_je_open(struct roami_ranges *ranges);
 void roami_je_close(struct roami_je *je);
 bool roami_je_take(struct roami_je *je, size_t bytes, uint64_t *grain_p, bool *fresh_p);
 bool roami_je_live(const struct roami_je *je, uint64_t grain);

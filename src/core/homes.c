@@ -5,7 +5,8 @@
 
 #define MANAGER_PAGES 512u /* consecutive pages share a manager, so that their words share a page */
 #define CLAIM_RUN 16u
-#define CLAIMS_BEFORE_RUN 2u
+#define CLAIM_FIRST 4u
+#define CLAIM_STRIDE_MAX 64
 
 unsigned roami_manager(const struct roami_node *node, uint32_t page)
 {
@@ -19,10 +20,17 @@ void roami_home_forget(struct roami_node *node, uint32_t page)
 
 /* ----------------------------------------------------------------------------------------------------- claims */
 
+bool roami_creator_has(struct roami_node *node, uint32_t page)
+{
+	if (page >= node->creator_pages)
+		return false;
+	return !node->onesided || (atomic_load(&node->segments[0].headers[page].where) & ROAMI_HEADER_BYTES) != 0;
+}
+
 /* The word says CLAIMED by us: brings the creator's bytes. */
 static void claim_fill(struct roami_node *node, uint32_t page)
 {
-	if (page < node->creator_pages && node->me != 0)
+	if (roami_creator_has(node, page) && node->me != 0)
 		roami_raw_fetch(node, 0, page);
 	ROAMI_COUNT(node->stats, claims, 1);
 }
@@ -79,40 +87,74 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
 	}
 }
 
-uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page)
+/* Whether a claim run may go on to `page`: within one allocation, untouched by anybody.  Pending and claimed on return. */
+static bool claim_more(struct roami_node *node, uint32_t page)
+{
+	if (roami_page_access(node, page) != ROAM_NONE || roami_word_load(node, page) != ROAMI_WORD_CREATOR ||
+	    !roami_page_try(node, page))
+		return false;
+	if (claim_try(node, page, ROAMI_WORD_CREATOR))
+		return true;
+	roami_page_done(node, page);
+	return false;
+}
+
+/* A block's first page is marked in its manager's header.  None begins in (from, to], or (to, from]? */
+static bool claim_same_block(struct roami_node *node, uint32_t from, uint32_t to)
+{
+	uint32_t low = from < to ? from : to, high = from < to ? to : from;
+
+	for (uint32_t page = low + 1; page <= high; page++)
+		if (atomic_load(&node->segments[roami_manager(node, page)].headers[page].where) & ROAMI_HEADER_BLOCK)
+			return false;
+	return true;
+}
+
+/* How many pages to claim beyond `page`: more each time the next claim is where it was expected. */
+static uint32_t claim_ahead(struct roami_thread *thread, uint32_t page)
+{
+	int32_t stride = (int32_t)(page - thread->claim_last);
+
+	if (stride != 0 && stride == thread->claim_stride) {
+		thread->claim_ahead = thread->claim_ahead == 0 ? CLAIM_FIRST : thread->claim_ahead * 2;
+		if (thread->claim_ahead > CLAIM_RUN - 1)
+			thread->claim_ahead = CLAIM_RUN - 1;
+	} else {
+		thread->claim_ahead = 0;
+		thread->claim_stride = stride;
+	}
+	thread->claim_last = page;
+	return thread->claim_ahead;
+}
+
+uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p)
 {
 	struct roami_thread *thread = &node->threads[node->env->thread(node)];
-	uint32_t count = 0;
+	uint32_t most = claim_ahead(thread, page), count = 0;
+	int32_t stride = thread->claim_stride;
 
-	thread->claim_count = page == thread->claim_next ? thread->claim_count + 1 : 1;
-	thread->claim_next = page + 1;
-	if (thread->claim_count <= CLAIMS_BEFORE_RUN)
+	*stride_p = stride;
+	if (!node->onesided || stride > CLAIM_STRIDE_MAX || stride < -CLAIM_STRIDE_MAX)
 		return 0;
-	for (uint32_t next = page + 1; count < CLAIM_RUN - 1 && next < node->layout.pages; next++) {
-		/* Within one allocation: a block's first page is marked in its manager's header. */
-		if (!node->onesided || (atomic_load(&node->segments[roami_manager(node, next)].headers[next].where) &
-					ROAMI_HEADER_BLOCK))
+	while (count < most) {
+		int64_t next = (int64_t)thread->claim_last + stride;
+
+		if (next < 0 || next >= node->layout.pages ||
+		    !claim_same_block(node, thread->claim_last, (uint32_t)next) || !claim_more(node, (uint32_t)next))
 			break;
-		if (roami_page_access(node, next) != ROAM_NONE || roami_word_load(node, next) != ROAMI_WORD_CREATOR ||
-		    !roami_page_try(node, next))
-			break;
-		if (!claim_try(node, next, ROAMI_WORD_CREATOR)) {
-			roami_page_done(node, next);
-			break;
-		}
+		thread->claim_last = (uint32_t)next;
 		count++;
 	}
-	thread->claim_next += count;
 	return count;
 }
 
 void roami_home_publish(struct roami_node *node, uint32_t page, uint64_t version)
 {
 	struct roami_header *header = &node->self->headers[page];
-	uint32_t block = atomic_load(&header->where) & ROAMI_HEADER_BLOCK;
+	uint32_t marks = atomic_load(&header->where) & (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
 
 	atomic_store(&header->version, version);
-	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | block);
+	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks);
 	roami_page_entry(node, page)->home = (uint16_t)(node->me + 1);
 	if (roami_word_swap(node, page, ROAMI_WORD_CLAIMED | node->me, ROAMI_WORD_READY | node->me) !=
 	    (ROAMI_WORD_CLAIMED | node->me))

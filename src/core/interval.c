@@ -57,7 +57,7 @@ static bool page_becomes_hot(struct roami_node *node, const struct roami_page *e
 	       ((flags & ROAMI_PAGE_KEEP) != 0 || entry->heat >= HOT_AFTER);
 }
 
-/* Makes the pages pending and fills dirty_work with those still dirty; closes those that are not hot. */
+/* Makes the pages pending and fills dirty_work with those still dirty; closes those that are not hot or ours. */
 static size_t dirty_hold(struct roami_node *node, size_t count)
 {
 	uint32_t *pages = (void *)node->page_work.items;
@@ -81,8 +81,9 @@ static size_t dirty_hold(struct roami_node *node, size_t count)
 		}
 		dirty[kept] = (struct roam_dirty){.page = page, .home = (flags & ROAMI_PAGE_HOME) != 0};
 		dirty[kept].keep = page_becomes_hot(node, entry, flags);
-		if (!dirty[kept++].keep)
+		if (!dirty[kept].keep && !dirty[kept].home)
 			pages[closing++] = page;
+		kept++;
 	}
 	roami_page_close(node, pages, closing, ROAM_READ);
 	return kept;

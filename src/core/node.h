@@ -150,8 +150,9 @@ struct roami_thread {
 	struct roami_stream streams[ROAMI_STREAMS];
 	uint32_t stream_next; /* the one to replace */
 	uint32_t last_fault;
-	uint32_t claim_next;  /* page behind the last claim */
-	uint32_t claim_count; /* claim faults in a row */
+	uint32_t claim_last;
+	int32_t claim_stride;
+	uint32_t claim_ahead;
 };
 
 /* Objects by id: items never move, finding takes no lock. */

@@ -100,6 +100,9 @@ static void fetch_share(struct roami_node *node, unsigned home, unsigned by, uin
 	roami_spin_unlock(&node->share_lock[home]);
 }
 
+/* Bits of `where` that say nothing about the home. */
+#define MARKS (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES)
+
 /* RULES 6.6, up to the copy: `to` gets the bytes, *version_p the version read before them. */
 static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsigned by, uint32_t page, uint8_t *to,
 				    uint64_t *version_p)
@@ -119,7 +122,7 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsi
 		*version_p = atomic_load(&header->version);
 		roami_page_copy(node, to, node->segments[home].heap + (size_t)page * ROAMI_PAGE);
 		atomic_thread_fence(memory_order_acquire);
-		if ((atomic_load(&header->where) | ROAMI_HEADER_BLOCK) == (where | ROAMI_HEADER_BLOCK) && atomic_load(&header->shared) != 0)
+		if (((atomic_load(&header->where) ^ where) & ~MARKS) == 0 && atomic_load(&header->shared) != 0)
 			return ROAM_FETCH_OK;
 	}
 }
@@ -214,12 +217,12 @@ void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
 	uint8_t *to = node->segments[home].heap + (size_t)page * ROAMI_PAGE;
 
 	if (node->onesided) {
-		if (page < node->creator_pages && home != 0)
+		if (roami_creator_has(node, page) && home != 0)
 			roami_page_copy(node, to, node->segments[0].heap + (size_t)page * ROAMI_PAGE);
 		adopt_header(&node->segments[home].headers[page]);
 		return;
 	}
-	if (page < node->creator_pages && home != 0)
+	if (roami_creator_has(node, page) && home != 0)
 		parts[1].bytes = roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &ask, 1, bytes,
 						sizeof(bytes));
 	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL, 0);

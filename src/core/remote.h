@@ -40,6 +40,9 @@ void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t of
 /* Copies the bytes of `page` at `from` to this node's runtime view. */
 void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page);
 
+/* Whether node 0 had bytes in the page at the seal, to be brought by who claims it. */
+bool roami_creator_has(struct roami_node *node, uint32_t page);
+
 /* Makes `home` the home of `page`, with the creator's bytes, on its behalf. */
 void roami_adopt(struct roami_node *node, unsigned home, uint32_t page);
 

@@ -40,6 +40,9 @@ struct roami_shared_tail {
 /* In `where` at the page's manager: a block of the heap begins with this page. */
 #define ROAMI_HEADER_BLOCK 4u
 
+/* In `where` at node 0: it had bytes in this page when the job was sealed; without it the page was still zero. */
+#define ROAMI_HEADER_BYTES 8u
+
 enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI_JOB_FAILED };
 
 struct roami_ctl {

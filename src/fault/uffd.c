@@ -181,6 +181,25 @@ static enum roam_err uffd_fill(const struct uffd_state *uffd, uint64_t at, uint6
 }
 
 /* none -> read or write.  Pages mapped already get the access too. */
+/*
+ * Maps zeroes, writable, over the hole at *at_p and those behind it: one call where filling and mapping take two.  Advances
+ * *at_p over what was done; false if that is nothing.
+ */
+static bool uffd_zero(int uffd, uint64_t *at_p, uint64_t end)
+{
+	struct uffdio_zeropage request = {
+		.range = { .start = *at_p, .len = end - *at_p },
+		.mode = UFFDIO_ZEROPAGE_MODE_DONTWAKE,
+	};
+
+	if (ioctl(uffd, UFFDIO_ZEROPAGE, &request) == 0)
+		request.zeropage = (__s64)request.range.len;
+	if (request.zeropage <= 0)
+		return false;
+	*at_p += (uint64_t)request.zeropage;
+	return true;
+}
+
 static enum roam_err uffd_open_range(const struct uffd_state *uffd, uint64_t at, uint64_t end,
 				     bool writable)
 {
@@ -193,6 +212,11 @@ static enum roam_err uffd_open_range(const struct uffd_state *uffd, uint64_t at,
 		if (error == EEXIST) {
 			err = uffd_writeprotect(uffd->uffd, at, PAGE, !writable);
 			at += PAGE;
+		} else if ((error == EFAULT || error == ENOENT) && writable &&
+			   uffd_zero(uffd->uffd, &at, end)) {
+			if (at == end)
+				return ROAM_OK;
+			continue;
 		} else if ((error == EFAULT || error == ENOENT) && filled <= at) {
 			err = uffd_fill(uffd, at, end);
 			filled = end;

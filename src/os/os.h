@@ -27,6 +27,7 @@ void roami_os_unmap(void *at, size_t bytes);
 void roami_os_dontfork(void *at, size_t bytes);
 void roami_os_dontdump(void *at, size_t bytes); /* leaves the range out of core files */
 void roami_os_discard(void *at, size_t bytes);  /* gives the memory of a shared file range back: a hole */
+void roami_os_populate(void *at, size_t bytes); /* maps the range for writing, if the memory is there */
 int roami_os_memfd(const char *name, uint64_t bytes); /* sealed against shrinking and growing; -1 with errno */
 
 /* A vector of fixed-size items in mmap memory, grown by mremap: usable in signal handlers, no malloc. */

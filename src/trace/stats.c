@@ -28,7 +28,7 @@ const struct roami_stats_line roami_stats_lines[ROAMI_STATS_COUNT] = {
 #undef COUNTER
 };
 
-/* ----------------------------------------------------------------------------------------------------- measuring */
+/* ------------------------------------------------------------------------------------ measuring */
 
 void roami_stats_begin(struct roami_stats *stats)
 {
@@ -80,7 +80,9 @@ static uint64_t stats_value(const struct roami_stats *stats, unsigned line)
 	return (uint64_t)((double)value / stats_cycles_per_ns(stats));
 }
 
-/* Wall time less what is accounted for; 0 if several threads waited at once for longer than that. */
+/*
+ * Wall time less what is accounted for; 0 if several threads waited at once for longer than that.
+ */
 static uint64_t stats_compute_ns(const struct roami_stats *stats)
 {
 	uint64_t wall = stats_wall_ns(stats), rest = 0;
@@ -103,7 +105,7 @@ uint64_t roami_stats_find(const struct roami_stats *stats, const char *name)
 	return 0;
 }
 
-/* -------------------------------------------------------------------------------------------------------- output */
+/* --------------------------------------------------------------------------------------- output */
 
 /* Buffered text to a descriptor. */
 struct stats_out {
@@ -128,7 +130,7 @@ static void out_flush(struct stats_out *out)
 }
 
 __attribute__((format(printf, 2, 3))) static void out_add(struct stats_out *out, const char *format,
-							 ...)
+							  ...)
 {
 	va_list args;
 	int length;
@@ -170,9 +172,10 @@ static uint64_t row_peak(const struct roami_stats *stats, unsigned index)
 
 /* How a row is written: the table or JSON. */
 struct stats_style {
-	void (*row)(struct stats_out *out, const struct roami_stats_report *report, const char *name,
-		    stats_row_fn *value, unsigned index, bool time);
-	void (*head)(struct stats_out *out, const struct roami_stats_report *report, const char *name);
+	void (*row)(struct stats_out *out, const struct roami_stats_report *report,
+		    const char *name, stats_row_fn *value, unsigned index, bool time);
+	void (*head)(struct stats_out *out, const struct roami_stats_report *report,
+		     const char *name);
 };
 
 /* Whether any message was counted by type. */
@@ -208,7 +211,7 @@ static void stats_rows(struct stats_out *out, const struct roami_stats_report *r
 			style->row(out, report, report->types[i], row_type, i, false);
 }
 
-/* --------------------------------------------------------------------------------------------------------- table */
+/* ---------------------------------------------------------------------------------------- table */
 
 static void table_value(struct stats_out *out, uint64_t value, bool time)
 {
@@ -269,7 +272,7 @@ void roami_stats_print(int fd, const struct roami_stats_report *report)
 	out_flush(&out);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- JSON */
+/* ----------------------------------------------------------------------------------------- JSON */
 
 static void json_row(struct stats_out *out, const struct roami_stats_report *report,
 		     const char *name, stats_row_fn *value, unsigned index, bool time)

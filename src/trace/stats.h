@@ -1,6 +1,7 @@
 /*
- * Counters and times of a node, from the table in events.def.  They live in the node's segment, where the node that prints the
- * report reads those of all.  Relaxed atomics: any thread counts, nothing is ordered by them, no count is lost.
+ * Counters and times of a node, from the table in events.def.  They live in the node's segment,
+ * where the node that prints the report reads those of all.  Relaxed atomics: any thread counts,
+ * nothing is ordered by them, no count is lost.
  */
 #ifndef ROAMI_STATS_H
 #define ROAMI_STATS_H
@@ -79,13 +80,16 @@ struct roami_stats_report {
 	const char *protocol;
 	const char *transport;
 	const char *engine;
-	const char *const *types; /* names of ROAMI_STATS_TYPES_MAX message types; those NULL are left out */
+	const char *const *types; /* of ROAMI_STATS_TYPES_MAX message types; NULL: left out */
 };
 
 /* The table of all nodes, rows that are zero everywhere left out.  Allocates nothing. */
 void roami_stats_print(int fd, const struct roami_stats_report *report);
 
-/* The same as one JSON object, every row with one number per node; the file is replaced.  false: errno says why. */
+/*
+ * The same as one JSON object, every row with one number per node; the file is replaced.  false:
+ * errno says why.
+ */
 bool roami_stats_json(const char *path, const struct roami_stats_report *report);
 
 #endif

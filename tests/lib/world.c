@@ -598,6 +598,15 @@ const char *world_error(const struct world *world)
 
 /* --------------------------------------------------------------------------------------------------------- at rest */
 
+static uint32_t rest_differs_at(const uint8_t *a, const uint8_t *b)
+{
+	uint32_t at = 0;
+
+	while (a[at] == b[at])
+		at++;
+	return at;
+}
+
 /* After a full barrier every copy that may be read is the same. */
 static void rest_compare(struct world *world, uint32_t page)
 {
@@ -611,7 +620,9 @@ static void rest_compare(struct world *world, uint32_t page)
 		if (first == NULL)
 			first = node;
 		else if (memcmp(roami_page_bytes(first, page), roami_page_bytes(node, page), ROAMI_PAGE) != 0)
-			world_fail(world, "page %u differs at nodes %u and %u, both may read it", page, first->me, i);
+			world_fail(world, "page %u differs at nodes %u and %u, both may read it, from offset %u on",
+				   page, first->me, i,
+				   rest_differs_at(roami_page_bytes(first, page), roami_page_bytes(node, page)));
 	}
 }
 

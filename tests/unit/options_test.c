@@ -1,5 +1,6 @@
 /*
- * Options come from the environment as the table says, bad values are named and refused, and misspelt variables are noticed.
+ * Options come from the environment as the table says, bad values are named and refused, and
+ * misspelt variables are noticed.
  */
 #include "api/options.h"
 
@@ -71,18 +72,21 @@ static void test_values(void)
 {
 	struct roami_options options;
 
-	CU_ASSERT_EQUAL(read_env(&options, "ROAM_HEAP=512M", "ROAM_PROTOCOL=onecopy",
-				 "ROAM_CHECK=race"), ROAM_OK);
+	CU_ASSERT_EQUAL(
+		read_env(&options, "ROAM_HEAP=512M", "ROAM_PROTOCOL=onecopy", "ROAM_CHECK=race"),
+		ROAM_OK);
 	CU_ASSERT_EQUAL(options.heap, UINT64_C(512) << 20);
 	CU_ASSERT_STRING_EQUAL(options.protocol, "onecopy");
 	CU_ASSERT_EQUAL(options.check, ROAMI_CHECK_RACE);
 	CU_ASSERT_EQUAL(read_env(&options, "ROAM_CHAOS=0xffffffffffffffff", "ROAM_HOT=off",
-				 "ROAM_SIMD=avx2"), ROAM_OK);
+				 "ROAM_SIMD=avx2"),
+			ROAM_OK);
 	CU_ASSERT_EQUAL(options.chaos, UINT64_MAX);
 	CU_ASSERT_EQUAL(options.hot, false);
 	CU_ASSERT_STRING_EQUAL(options.simd, "avx2");
-	CU_ASSERT_EQUAL(read_env(&options, "ROAM_STATS=./s.json", "ROAM_LOG=debug",
-				 "ROAM_BARRIER=tree"), ROAM_OK);
+	CU_ASSERT_EQUAL(
+		read_env(&options, "ROAM_STATS=./s.json", "ROAM_LOG=debug", "ROAM_BARRIER=tree"),
+		ROAM_OK);
 	CU_ASSERT_STRING_EQUAL(options.stats, "./s.json");
 	CU_ASSERT_EQUAL(options.log, ROAMI_LEVEL_DEBUG);
 	CU_ASSERT_EQUAL(options.barrier_tree, ROAMI_BARRIER_TREE);
@@ -108,15 +112,38 @@ static void test_twice(void)
 static void test_refused(void)
 {
 	static const char *const bad[] = {
-		"ROAM_HEAP=15M", "ROAM_HEAP=1025G", "ROAM_HEAP=2T", "ROAM_HEAP=-1", "ROAM_HEAP=64Q",
-		"ROAM_HEAP=64GG", "ROAM_HEAP=G", "ROAM_HEAP= 64G", "ROAM_HEAP=99999999999999999999",
-		"ROAM_HEAP=18446744073709551615T", "ROAM_HEAP=16777216T", "ROAM_NODES_MAX=0",
-		"ROAM_NODES_MAX=65", "ROAM_NODES_MAX=4K", "ROAM_NODES_MAX=+4", "ROAM_NODES_MAX=0x",
-		"ROAM_CHAOS=18446744073709551616", "ROAM_CHAOS=0x10000000000000000",
-		"ROAM_SPIN_US=1000001", "ROAM_CACHE_PAGES=4294967296", "ROAM_SIMD=sse", "ROAM_SIMD=auto|",
-		"ROAM_SIMD=auto|scalar", "ROAM_CHECK=racer", "ROAM_CHECK=rac", "ROAM_PIN=2",
-		"ROAM_HOT=maybe", "ROAM_STATS=2", "ROAM_STATS=stats.json", "ROAM_LOG=verbose",
-		"ROAM_ALLOC=dlmalloc", "ROAM_PROTOCOL=a-name-that-is-far-too-long-to-be-that-of-a-protocol",
+		"ROAM_HEAP=15M",
+		"ROAM_HEAP=1025G",
+		"ROAM_HEAP=2T",
+		"ROAM_HEAP=-1",
+		"ROAM_HEAP=64Q",
+		"ROAM_HEAP=64GG",
+		"ROAM_HEAP=G",
+		"ROAM_HEAP= 64G",
+		"ROAM_HEAP=99999999999999999999",
+		"ROAM_HEAP=18446744073709551615T",
+		"ROAM_HEAP=16777216T",
+		"ROAM_NODES_MAX=0",
+		"ROAM_NODES_MAX=65",
+		"ROAM_NODES_MAX=4K",
+		"ROAM_NODES_MAX=+4",
+		"ROAM_NODES_MAX=0x",
+		"ROAM_CHAOS=18446744073709551616",
+		"ROAM_CHAOS=0x10000000000000000",
+		"ROAM_SPIN_US=1000001",
+		"ROAM_CACHE_PAGES=4294967296",
+		"ROAM_SIMD=sse",
+		"ROAM_SIMD=auto|",
+		"ROAM_SIMD=auto|scalar",
+		"ROAM_CHECK=racer",
+		"ROAM_CHECK=rac",
+		"ROAM_PIN=2",
+		"ROAM_HOT=maybe",
+		"ROAM_STATS=2",
+		"ROAM_STATS=stats.json",
+		"ROAM_LOG=verbose",
+		"ROAM_ALLOC=dlmalloc",
+		"ROAM_PROTOCOL=a-name-that-is-far-too-long-to-be-that-of-a-protocol",
 	};
 	struct roami_options options, defaults;
 
@@ -128,13 +155,13 @@ static void test_refused(void)
 		CU_ASSERT_PTR_NOT_NULL(strstr(said, ": must be "));
 		CU_ASSERT_EQUAL(memcmp(&options, &defaults, sizeof(options)), 0);
 	}
-	CU_ASSERT_EQUAL(read_env(&options, "ROAM_HEAP=1", "ROAM_LOG=x", "ROAM_SIMD=y"), ROAM_EINVAL);
+	CU_ASSERT_EQUAL(read_env(&options, "ROAM_HEAP=1", "ROAM_LOG=x", "ROAM_SIMD=y"),
+			ROAM_EINVAL);
 	CU_ASSERT_EQUAL(lines_said(), 3);
 	read_env(&options, "ROAM_HEAP=12Q", NULL, NULL);
 	CU_ASSERT_STRING_EQUAL(said, "roam: ROAM_HEAP=12Q: must be a size from 16M to 1T\n");
 	read_env(&options, "ROAM_SIMD=sse", NULL, NULL);
-	CU_ASSERT_STRING_EQUAL(said,
-			       "roam: ROAM_SIMD=sse: must be auto, scalar, avx2 or avx512\n");
+	CU_ASSERT_STRING_EQUAL(said, "roam: ROAM_SIMD=sse: must be auto, scalar, avx2 or avx512\n");
 }
 
 /* Values of any length and content are printed safely, on one line. */
@@ -184,7 +211,10 @@ static void test_unknown(void)
 	CU_ASSERT_STRING_EQUAL(options.boot, "local:1:2:5");
 }
 
-/* Any number of unknown variables is a few lines; err_fd -1 says nothing; nobody is suggested an internal one. */
+/*
+ * Any number of unknown variables is a few lines; err_fd -1 says nothing; nobody is suggested an
+ * internal one.
+ */
 static void test_many(void)
 {
 	struct roami_options options;
@@ -206,7 +236,8 @@ static void test_many(void)
 	CU_ASSERT_PTR_NULL(roami_option_near("ROAM_QQQQQQQQQQ"));
 	CU_ASSERT_PTR_NULL(roami_option_near("ROAM_XX"));
 	CU_ASSERT_PTR_NULL(roami_option_near(""));
-	CU_ASSERT(roami_option_near("ROAM_BOOT") == NULL || !roami_option_near("ROAM_BOOT")->internal);
+	CU_ASSERT(roami_option_near("ROAM_BOOT") == NULL ||
+		  !roami_option_near("ROAM_BOOT")->internal);
 }
 
 /* Random bytes as values crash nothing, and what is accepted reads back the same. */
