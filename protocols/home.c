@@ -34,7 +34,10 @@ static void home_claimed(struct roami_node *node, uint32_t page)
 
 	for (uint32_t i = 0; i <= more; i++)
 		home_take(node, page + i * (uint32_t)stride);
-	if (stride == 1) {
+	if (roami_checks_races(node)) {
+		for (uint32_t i = 0; i <= more; i++)
+			roami_page_open(node, page + i * (uint32_t)stride, 1, ROAM_READ);
+	} else if (stride == 1) {
 		roami_page_open(node, page, more + 1, ROAM_WRITE);
 	} else {
 		for (uint32_t i = 0; i <= more; i++)
@@ -49,7 +52,8 @@ static void home_adopted(struct roami_node *node, uint32_t page)
 {
 	roami_page_move(node, page, HOME_MASTER);
 	roami_page_set_home(node, page, true);
-	roami_page_open(node, page, 1, roami_home_is_shared(node, page) ? ROAM_READ : ROAM_WRITE);
+	roami_page_open(node, page, 1,
+			roami_home_is_shared(node, page) || roami_checks_races(node) ? ROAM_READ : ROAM_WRITE);
 }
 
 /* RULES 6.6.  The page is pending; on return its state says that a good copy is in place. */
@@ -230,8 +234,12 @@ static void home_answered(struct roami_node *node, const struct roam_dirty *dirt
 /* A write to an own shared page was seen: from now on it is left open for a while.  It was not closed since. */
 static void home_written(struct roami_node *node, uint32_t page)
 {
-	home_page(node, page)->shares = SHARES_WRITTEN;
-	roami_home_unshare(node, page);
+	if (roami_checks_races(node)) {
+		roami_race_note_home(node, page);
+	} else {
+		home_page(node, page)->shares = SHARES_WRITTEN;
+		roami_home_unshare(node, page);
+	}
 	roami_notice_add(node, page, roami_home_version_bump(node, page));
 }
 

@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -178,7 +179,7 @@ class Tally:
                 self.skip(build, test, 'all', 'no reason given')
         else:
             self.fail(f'{build}: {test}: {record["result"].lower()}; again: '
-                      f'tools/test --build {build} {test}')
+                      f'tools/test --build {build} {shlex.quote(test)}')
 
 
 def test_log(build, name):

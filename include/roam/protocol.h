@@ -211,6 +211,13 @@ bool roami_page_is_home(struct roami_node *node, uint32_t page);
 /* Whether the pending page was touched by a write (then a fetch may open it for writing). */
 bool roami_page_wants_write(struct roami_node *node, uint32_t page);
 
+/*
+ * ROAM_CHECK=race: homes too make twins, so an own page is opened for writing after a write fault only, never left open across a
+ * release, and handed to roami_race_note_home at each.
+ */
+bool roami_checks_races(struct roami_node *node);
+void roami_race_note_home(struct roami_node *node, uint32_t page);
+
 /* Whether the page was written by this node since its last flush (it has a twin, or is home and noted as written). */
 bool roami_page_dirty(struct roami_node *node, uint32_t page);
 

@@ -10,6 +10,7 @@
 
 #include "boot/job.h"
 #include "core/page.h"
+#include "core/race.h"
 #include "core/sync.h"
 #include "roam/protocol.h"
 
@@ -136,7 +137,6 @@ void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, cons
 {
 	void *block = NULL;
 
-	(void)name;
 	alloc_err = roam_start();
 	if (alloc_err != ROAM_OK)
 		return NULL;
@@ -144,6 +144,9 @@ void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, cons
 		alloc_err = ROAM_EINVAL;
 	else
 		block = roami_job_alloc(&job, bytes, place, node, &alloc_err);
+	if (block != NULL && name != NULL)
+		roami_race_name(job.node, (uint32_t)((size_t)((uint8_t *)block - job.app) / ROAMI_PAGE),
+				(uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE), name);
 	return block;
 }
 
@@ -279,7 +282,7 @@ enum roam_err roam_barrier_all(void)
 {
 	enum roam_err err = job_ready();
 
-	return err == ROAM_OK ? roami_barrier(job.node, 24, 0) : err;
+	return err == ROAM_OK ? roami_barrier(job.node, ROAMI_ALL_ID, 0) : err;
 }
 
 enum roam_err roam_cond_init(const void *cond)

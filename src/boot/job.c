@@ -18,8 +18,6 @@
 
 /* Where the heap lies on every node: free in every usual program, and outside the shadow of the sanitizers. */
 #define APP_BASE ((uint8_t *)0x200000000000)
-#define END_ID 8u /* the barriers of the end and of the seal; no object has so low an address */
-#define SEAL_ID 32u
 #define POPULATE_MAX (1ull << 30) /* a lone node's blocks up to here get their memory in one go */
 
 extern char **environ;
@@ -82,7 +80,8 @@ static void job_failed(struct roami_node *node, const char *text)
 
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
-	_exit(node->nodes > 1 ? ROAMI_EXIT_TOLD : 1);
+	/* Somebody watches this process, unless it is the creator. */
+	_exit(node->me != 0 || node->options->boot[0] != '\0' ? ROAMI_EXIT_TOLD : 1);
 }
 
 static enum roam_err job_says(enum roam_err err, const char *what)
@@ -139,12 +138,14 @@ static const struct roami_fault_engine *job_engine(const struct roami_options *o
 	return NULL;
 }
 
-static enum roam_err job_check_engine(const struct roami_options *options)
+static enum roam_err job_check_engine(struct roami_job *job)
 {
+	const struct roami_options *options = &job->options;
 	const char *const names[] = {"auto", "sigsegv", "uffd", NULL};
 	char why[160] = "";
 
-	if (job_engine(options, why, sizeof(why)) != NULL)
+	job->engine = job_engine(options, why, sizeof(why));
+	if (job->engine != NULL)
 		return ROAM_OK;
 	for (unsigned i = 0; names[i] != NULL; i++)
 		if (strcmp(options->fault, names[i]) == 0) {
@@ -220,7 +221,6 @@ static enum roam_err job_open_alloc(struct roami_job *job, unsigned node)
 /* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
-	char why[160] = "";
 	struct roami_node_params params = {
 		.me = job->me,
 		.nodes = nodes,
@@ -228,7 +228,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.env = job->options.chaos != 0 ? &roami_env_chaos : &roami_env_real,
 		.env_state = &job->real,
 		.protocol = roami_protocol_find(job->options.protocol),
-		.engine = nodes > 1 ? job_engine(&job->options, why, sizeof(why)) : &job_plain,
+		.engine = nodes > 1 ? job->engine : &job_plain,
 		.transport = roami_transport_find(job->options.transport),
 		.layout = job->layout,
 		.bases = job->bases,
@@ -236,6 +236,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.fd = job->fds[job->me],
 	};
 	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
+	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
 	enum roam_err err;
 
 	params.onesided = (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
@@ -243,6 +244,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		(uint32_t)(atomic_load(&((struct roami_ctl *)job->bases[0])->creator_end) / ROAMI_PAGE);
 	if (job->node != NULL) {
 		job->node->sync = NULL;
+		job->node->regions = (struct roami_vec){0};
 		roami_node_close(job->node);
 		job->node = NULL;
 	}
@@ -251,6 +253,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
 		return job_says(err, "cannot start the node");
+	job->node->regions = regions;
 	if (kept != NULL) {
 		roami_sync_fini(job->node);
 		job->node->sync = kept;
@@ -266,7 +269,6 @@ static enum roam_err job_join(struct roami_job *job, unsigned nodes)
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err;
 
-	roami_real_init(&job->real, nodes, job->options.spin_us, job->options.chaos);
 	job->real.on_fail = job_failed;
 	if (job->options.pin)
 		roami_os_pin(job->me);
@@ -332,6 +334,7 @@ static enum roam_err job_launched(struct roami_job *job)
 	err = job_map_app(job);
 	if (err == ROAM_OK)
 		err = job_open_alloc(job, 0); /* everybody allocates the same until the seal */
+	roami_real_init(&job->real, size, job->options.spin_us, job->options.chaos);
 	if (err == ROAM_OK)
 		err = job_join(job, size);
 	job->life = ROAMI_JOB_JOINED;
@@ -346,7 +349,7 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 
 	job->life = ROAMI_JOB_TOGETHER;
 	atomic_store(&ctl->alloc_hash, roami_alloc_hash(job->alloc));
-	roami_barrier(job->node, SEAL_ID, 0);
+	roami_barrier(job->node, ROAMI_SEAL_ID, 0);
 	for (unsigned i = 0; i < job->nodes; i++)
 		if (atomic_load(&((struct roami_ctl *)job->bases[i])->alloc_hash) != atomic_load(&ctl->alloc_hash))
 			roami_node_fail(job->node, "node %u allocated other blocks before its first synchronisation than "
@@ -373,7 +376,7 @@ enum roam_err roami_job_start(struct roami_job *job)
 	if (err == ROAM_OK)
 		err = job_check_names(&job->options);
 	if (err == ROAM_OK)
-		err = job_check_engine(&job->options);
+		err = job_check_engine(job);
 	if (err != ROAM_OK)
 		return err;
 	roami_layout_make(&job->layout, job->options.heap, (unsigned)job->options.nodes_max);
@@ -433,6 +436,8 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	/* The parent's node cannot be closed here: its segment is not mapped.  What it holds is a copy, and small. */
 	if (err == ROAM_OK) {
 		job->node->self = NULL;
+		if (!job->real.measured) /* forked before the seal */
+			roami_real_init(&job->real, nodes, job->options.spin_us, job->options.chaos);
 		err = job_join(job, nodes);
 	}
 	if (err != ROAM_OK)
@@ -528,6 +533,7 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 	job_mark_bytes(job);
 	job_settle_blocks(job);
 	atomic_store(&ctl->nodes, nodes);
+	roami_real_init(&job->real, nodes, job->options.spin_us, job->options.chaos);
 	for (unsigned i = 1; fn != NULL && i < nodes && err == ROAM_OK; i++)
 		err = job_fork(job, i, fn);
 	if (err == ROAM_OK) {
@@ -664,7 +670,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 		return err;
 	job_publish_slice(job);
 	atomic_store(&ctl->returned, 1);
-	roami_barrier(job->node, END_ID, 0);
+	roami_barrier(job->node, ROAMI_END_ID, 0);
 	atomic_store(&ctl->returned, 0);
 	job_settle(job);
 	job_await_others(job);
@@ -689,7 +695,7 @@ static void job_serve(struct roami_job *job)
 
 	job_publish_slice(job);
 	atomic_store(&ctl->returned, 1);
-	roami_barrier(job->node, END_ID, 0);
+	roami_barrier(job->node, ROAMI_END_ID, 0);
 	roami_stats_end(job->node->stats);
 	atomic_store(&ctl->joined, 2);
 	if (job->me != 0)

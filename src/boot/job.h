@@ -29,6 +29,7 @@ struct roami_job {
 	struct roami_options options;
 	struct roami_layout layout;
 	struct roami_real real;
+	const struct roami_fault_engine *engine; /* of sealed jobs */
 	struct roami_node *node;
 	struct roami_alloc *alloc;
 	uint64_t slice_first, slice_end; /* heap bytes that `alloc` hands out */

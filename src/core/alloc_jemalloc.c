@@ -165,25 +165,16 @@ static bool je_option_off(const char *name)
 	return mallctl(name, &on, &size, NULL, 0) == 0 && !on;
 }
 
-/* Absent in older releases, and then it does nothing. */
-static bool je_option_number(const char *name, ssize_t wanted)
-{
-	ssize_t number;
-	size_t size = sizeof(number);
-
-	return mallctl(name, &number, &size, NULL, 0) != 0 || number == wanted;
-}
-
-/* Filling blocks, looking for writes to free ones, and guard pages would touch the shadow. */
+/*
+ * Filling blocks would touch the shadow.  Other options that touch blocks leave ours alone: they
+ * work in thread caches (lg_san_uaf_align) or need the default hooks (san_guard_*).
+ */
 bool roami_je_able(void)
 {
 	size_t mib[4], length = 4;
 
 	return mallctlnametomib("experimental.arenas_create_ext", mib, &length) == 0 &&
-	       je_option_is("opt.junk", "false") && je_option_off("opt.zero") &&
-	       je_option_number("opt.lg_san_uaf_align", -1) &&
-	       je_option_number("opt.san_guard_small", 0) &&
-	       je_option_number("opt.san_guard_large", 0);
+	       je_option_is("opt.junk", "false") && je_option_off("opt.zero");
 }
 
 static bool je_arena_set(const struct roami_je *je, const char *what, ssize_t value)
@@ -207,7 +198,8 @@ static bool je_arena_open(struct roami_je *je)
 	struct je_config config = {.hooks = &je->hooks, .metadata_use_hooks = false};
 	size_t size = sizeof(je->arena);
 
-	if (mallctl("experimental.arenas_create_ext", &je->arena, &size, &config, sizeof(config)))
+	if (mallctl("experimental.arenas_create_ext", &je->arena, &size, &config,
+		    sizeof(config)) != 0)
 		return false;
 	if (je_arena_set(je, "dirty_decay_ms", -1) && je_arena_set(je, "muzzy_decay_ms", -1))
 		return true;

@@ -51,7 +51,7 @@ struct roami_runs {
 	struct roami_vec runs;              /* struct run; item 0 stands for none */
 	uint32_t unused;                    /* linked by `next` */
 	uint32_t some[ROAMI_ALLOC_CLASSES]; /* runs with a free block */
-	uint32_t idle[ROAMI_ALLOC_CLASSES]; /* one of them without a live block, kept against thrashing */
+	uint32_t idle[ROAMI_ALLOC_CLASSES]; /* one of them, all free, kept against thrashing */
 };
 
 bool roami_runs_open(struct roami_runs *runs);

@@ -10,7 +10,6 @@
 #include "msg/msg.h"
 
 #define TREE_ARITY 4u
-#define REDUCE_ID 16u /* no object has so low an address */
 
 struct barrier_head {
 	uint64_t id;
@@ -41,7 +40,7 @@ static struct roami_barrier *barrier_make(struct roami_node *node, uint64_t id)
 /* Reductions gather in node order at node 0, so that the result does not depend on who came first. */
 static unsigned barrier_arity(const struct roami_node *node, uint64_t id)
 {
-	return node->options->barrier_tree == ROAMI_BARRIER_TREE && id != REDUCE_ID ? TREE_ARITY : ROAMI_NODES_MAX;
+	return node->options->barrier_tree == ROAMI_BARRIER_TREE && id != ROAMI_REDUCE_ID ? TREE_ARITY : ROAMI_NODES_MAX;
 }
 
 static unsigned barrier_parent(const struct roami_node *node, uint64_t id)
@@ -128,7 +127,7 @@ static void depart_send(struct roami_node *node, struct roami_barrier *barrier, 
 				     {barrier->depart_floor.at, node->nodes * sizeof(uint32_t)},
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
-	roami_log_send(node, to, &barrier->child_floor[to], false, ROAMI_TYPE_SYNC + ROAMI_SYNC_DEPART, parts, 3);
+	roami_log_send(node, to, &barrier->child_floor[to], ROAMI_TYPE_SYNC + ROAMI_SYNC_DEPART, parts, 3);
 }
 
 /* Lets the children and the own threads go; the barrier's spin is held. */
@@ -165,15 +164,37 @@ static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
 	roami_log_known(node, parent, &known);
-	roami_log_send(node, parent, &known, barrier_children(node, barrier->id) == 0,
-		       ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3);
+	roami_log_arrive(node, parent, &known, &barrier->merged, barrier_children(node, barrier->id) == 0, parts, 3);
+}
+
+/* At node 0, with some threads here: a node that has ended will never come. */
+static void barrier_hopeless(struct roami_node *node, const struct roami_barrier *barrier)
+{
+	if (barrier->id == ROAMI_END_ID || (!barrier->self && barrier->children == 0))
+		return;
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		if (atomic_load(&node->segments[peer].ctl->returned))
+			roami_node_fail(node, "barrier %#llx counts node %u, which has ended",
+					(unsigned long long)barrier->id, peer);
+}
+
+/* A node came to the end: does another barrier wait for it? */
+static void barrier_check_all(struct roami_node *node)
+{
+	struct roami_table *table = &node->sync->barriers;
+
+	for (uint32_t i = 0; i < table->count; i++)
+		barrier_hopeless(node, (void *)(table->items + i * table->item_bytes));
 }
 
 /* The whole subtree is here?  Then up, or, at the root, down.  The barrier's spin is held. */
 static void barrier_check(struct roami_node *node, struct roami_barrier *barrier)
 {
-	if (!barrier->self || barrier->children != barrier_children(node, barrier->id))
+	if (!barrier->self || barrier->children != barrier_children(node, barrier->id)) {
+		if (node->me == 0)
+			barrier_hopeless(node, barrier);
 		return;
+	}
 	barrier->self = false;
 	barrier->children = 0;
 	if (node->me != 0) {
@@ -223,6 +244,14 @@ static bool barrier_moved(void *arg)
 	return atomic_load(wait->count) != wait->was;
 }
 
+static void barrier_await(struct roami_node *node, struct barrier_wait *wait)
+{
+	uint64_t start = roami_os_cycles();
+
+	roami_wait(node, barrier_moved, wait);
+	ROAMI_TIME(node->stats, barrier, roami_os_cycles() - start);
+}
+
 /* The last thread of the node: arrives for all of them, and acquires before they go on. */
 static void barrier_last(struct roami_node *node, struct roami_barrier *barrier, const struct roam_sync *sync)
 {
@@ -237,7 +266,7 @@ static void barrier_last(struct roami_node *node, struct roami_barrier *barrier,
 	barrier->self = true;
 	barrier_check(node, barrier);
 	roami_spin_unlock(&barrier->spin);
-	roami_wait(node, barrier_moved, &wait);
+	barrier_await(node, &wait);
 	roami_acquire(node, sync);
 	roami_log_clock(node, &clock);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
@@ -257,7 +286,7 @@ static void barrier_full(struct roami_node *node, struct roami_barrier *barrier,
 		barrier->arrived = 0;
 	roami_spin_unlock(&barrier->spin);
 	if (!last) {
-		roami_wait(node, barrier_moved, &wait);
+		barrier_await(node, &wait);
 		return;
 	}
 	barrier_last(node, barrier, sync);
@@ -278,8 +307,8 @@ static void barrier_partial(struct roami_node *node, struct roami_barrier *barri
 	wait.was = atomic_load(&barrier->departed);
 	roami_log_clock(node, &clock);
 	roami_log_known(node, 0, &known);
-	roami_log_send(node, 0, &known, false, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 2);
-	roami_wait(node, barrier_moved, &wait);
+	roami_log_send(node, 0, &known, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 2);
+	barrier_await(node, &wait);
 	roami_acquire(node, sync);
 }
 
@@ -304,8 +333,8 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count, enum roam_type type,
 			   enum roam_op op)
 {
-	struct roami_barrier *barrier = barrier_make(node, REDUCE_ID);
-	struct roam_sync sync = {ROAM_SYNC_REDUCE, true, REDUCE_ID};
+	struct roami_barrier *barrier = barrier_make(node, ROAMI_REDUCE_ID);
+	struct roam_sync sync = {ROAM_SYNC_REDUCE, true, ROAMI_REDUCE_ID};
 
 	barrier->values = count;
 	barrier->type = type;
@@ -315,7 +344,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 			barrier->own[i] = (uint64_t)(int64_t)((int32_t *)values)[i];
 		else
 			memcpy(&barrier->own[i], (uint8_t *)values + i * 8, 8);
-	roami_node_waits(node, ROAM_SYNC_REDUCE, REDUCE_ID);
+	roami_node_waits(node, ROAM_SYNC_REDUCE, ROAMI_REDUCE_ID);
 	barrier_full(node, barrier, &sync);
 	roami_node_waits_no_more(node);
 	for (unsigned i = 0; i < count; i++)
@@ -383,6 +412,8 @@ void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_requ
 		barrier_check(node, barrier);
 	}
 	roami_spin_unlock(&barrier->spin);
+	if (leg.head.id == ROAMI_END_ID && node->me == 0)
+		barrier_check_all(node);
 }
 
 void roami_barrier_handle_depart(struct roami_node *node, const struct roam_request *request)

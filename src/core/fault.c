@@ -131,7 +131,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (has == ROAM_NONE && !write)
 		fault_ahead(node, page);
 	if (node->options->cache_pages != 0)
-		roami_evict(node);
+		roami_evict(node, page);
 }
 
 void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known)

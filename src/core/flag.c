@@ -34,7 +34,7 @@ enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 
 	roami_release(node, &sync);
 	roami_log_known(node, home, &known);
-	roami_log_send(node, home, &known, false, ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET, &part, 1);
+	roami_log_send(node, home, &known, ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET, &part, 1);
 	return ROAM_OK;
 }
 

@@ -187,6 +187,14 @@ void roami_home_unshare(struct roami_node *node, uint32_t page)
 	roami_step(node);
 }
 
+bool roami_home_shared_any(struct roami_node *node)
+{
+	for (unsigned by = 0; by < node->nodes; by++)
+		if (atomic_load_explicit(&node->self->tails[by].tail, memory_order_acquire) != node->share_head[by])
+			return true;
+	return false;
+}
+
 size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 {
 	size_t count = 0;

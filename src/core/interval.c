@@ -1,8 +1,10 @@
 /* Releases and acquires: where an interval ends, and where others' writes begin to show. */
 #include <string.h>
+#include <unistd.h>
 
 #include "core/log.h"
 #include "core/page.h"
+#include "core/race.h"
 #include "core/sort.h"
 #include "core/sync.h"
 
@@ -47,6 +49,7 @@ static size_t dirty_take(struct roami_node *node)
 		roami_node_fail(node, "no memory for the list of dirty pages");
 	memcpy(pages, node->dirty.items, count * sizeof(*pages));
 	node->dirty.count = 0;
+	atomic_store(&node->dirty_count, 0);
 	roami_spin_unlock(&node->dirty_lock);
 	return roami_pages_sort(pages, count);
 }
@@ -81,25 +84,12 @@ static size_t dirty_hold(struct roami_node *node, size_t count)
 		}
 		dirty[kept] = (struct roam_dirty){.page = page, .home = (flags & ROAMI_PAGE_HOME) != 0};
 		dirty[kept].keep = page_becomes_hot(node, entry, flags);
-		if (!dirty[kept].keep && !dirty[kept].home)
+		if (!dirty[kept].keep && (!dirty[kept].home || roami_race_checked(node)))
 			pages[closing++] = page;
 		kept++;
 	}
 	roami_page_close(node, pages, closing, ROAM_READ);
 	return kept;
-}
-
-static void dirty_relist(struct roami_node *node, uint32_t page)
-{
-	uint32_t *slot;
-
-	roami_spin_lock(node, &node->dirty_lock);
-	slot = roami_os_vec_grow(&node->dirty, sizeof(*slot), 1);
-	if (slot == NULL)
-		roami_node_fail(node, "no memory for the list of dirty pages");
-	*slot = page;
-	node->dirty.count++;
-	roami_spin_unlock(&node->dirty_lock);
 }
 
 /* After the flush: twins go, hot pages stay listed or are demoted. */
@@ -115,12 +105,12 @@ static void dirty_settle(struct roami_node *node, const struct roam_dirty *dirty
 		if (dirty->changed)
 			entry->heat = HOT_AFTER;
 		atomic_fetch_or(&entry->flags, ROAMI_PAGE_KEEP);
-		dirty_relist(node, dirty->page);
+		roami_page_list(node, dirty->page);
 	} else {
 		/* Still dirty for the next release, which closes it first: a write may have come after the compare. */
 		entry->heat = 0;
 		atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_KEEP);
-		dirty_relist(node, dirty->page);
+		roami_page_list(node, dirty->page);
 	}
 	roami_page_done(node, dirty->page);
 }
@@ -135,12 +125,47 @@ void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
 	node->note_work.count++;
 }
 
+/* Others take our signals at times, and give no sign (RULES 1.9): looked at about once a second. */
+#define HANDLERS_CYCLES 3000000000u
+
+static void release_check_handlers(struct roami_node *node)
+{
+	static const char text[] = "roam: another library took the SIGSEGV or SIGBUS handler; taken back\n";
+	uint64_t now = roami_os_cycles(), last = atomic_load_explicit(&node->handlers_checked, memory_order_relaxed);
+
+	if (now - last < HANDLERS_CYCLES)
+		return;
+	atomic_store_explicit(&node->handlers_checked, now, memory_order_relaxed);
+	if (node->engine->check_handlers == NULL || node->engine->check_handlers(node->engine_state))
+		return;
+	if (atomic_exchange(&node->handlers_warned, 1) == 0 && write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		return;
+}
+
+/*
+ * Nothing was written since the last release, and no other thread's release is under way: it may hold what this thread learned
+ * of through the node's memory.  The list is emptied after the lock is taken, so in this order.
+ */
+static bool release_idle(struct roami_node *node)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&node->dirty_count) != 0 || atomic_load(&node->interval_due) != 0 ||
+	    atomic_load(&node->interval_lock.held) != 0)
+		return false;
+	return !roami_home_shared_any(node);
+}
+
 void roami_release(struct roami_node *node, const struct roam_sync *sync)
 {
 	struct roam_dirty *dirty;
+	uint64_t start;
 	size_t count;
 
 	roami_step(node);
+	release_check_handlers(node);
+	if (node->protocol->writes == ROAM_WRITES_DIFF && release_idle(node))
+		return;
+	start = roami_os_cycles();
 	roami_interval_enter(node);
 	count = dirty_hold(node, dirty_take(node));
 	dirty = (void *)node->dirty_work.items;
@@ -152,12 +177,14 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	roami_log_close_interval(node, (void *)node->note_work.items, node->note_work.count);
 	node->note_work.count = 0;
 	roami_interval_leave(node);
+	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
 }
 
 /* ---------------------------------------------------------------------------------------------------- acquire */
 
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 {
+	uint64_t start = roami_os_cycles();
 	struct roami_vclock target;
 
 	roami_step(node);
@@ -170,4 +197,5 @@ void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 	/* Only now: a second thread's request must not claim what is not done (RULES 6.5). */
 	roami_log_applied(node, &target);
 	roami_interval_leave(node);
+	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
 }

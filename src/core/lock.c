@@ -53,7 +53,7 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	lock->token = false;
 	lock->next = ROAM_NOBODY;
 	roami_log_know(node, next, &lock->next_clock);
-	roami_log_send(node, next, &lock->next_clock, false, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_GRANT, &part, 1);
+	roami_log_send(node, next, &lock->next_clock, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_GRANT, &part, 1);
 }
 
 /* Asks the home for the token; the lock's spin is held. */
@@ -133,13 +133,18 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 	if (!lock->token && !lock->asked && !lock->refused)
 		lock_ask(node, lock);
 	roami_spin_unlock(&lock->spin);
-	roami_node_waits(node, ROAM_SYNC_LOCK, id);
-	while (!lock_take(node, lock, wait.ticket, &fresh)) {
-		if (lock->refused)
-			return ROAM_ENOTINIT;
-		roami_wait(node, lock_turn, &wait);
+	if (!lock_take(node, lock, wait.ticket, &fresh)) {
+		uint64_t start = roami_os_cycles();
+
+		roami_node_waits(node, ROAM_SYNC_LOCK, id);
+		do {
+			if (lock->refused)
+				return ROAM_ENOTINIT;
+			roami_wait(node, lock_turn, &wait);
+		} while (!lock_take(node, lock, wait.ticket, &fresh));
+		roami_node_waits_no_more(node);
+		ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
 	}
-	roami_node_waits_no_more(node);
 	ROAMI_COUNT(node->stats, lock_acquires, 1);
 	if (fresh) {
 		ROAMI_COUNT(node->stats, lock_remote, 1);

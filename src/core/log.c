@@ -181,26 +181,43 @@ static void log_send_writer(struct roami_node *node, unsigned to, unsigned write
 	roami_spin_unlock(&node->log.lock);
 }
 
-static void log_send_notices(struct roami_node *node, unsigned to, const struct roami_vclock *since, bool own_only,
-			     struct roami_vclock *seen_p)
+static void log_send_notices(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+			     const struct roami_vclock *upto, bool own_only)
 {
-	roami_log_seen(node, seen_p);
 	for (unsigned writer = 0; writer < node->nodes; writer++)
-		if (writer != to && (!own_only || writer == node->me) && seen_p->at[writer] > since->at[writer])
+		if (writer != to && (!own_only || writer == node->me) && upto->at[writer] > since->at[writer])
 			log_send_writer(node, to, writer, since->at[writer]);
 }
 
-void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since, bool own_only,
-		    unsigned type, const struct roam_part *parts, unsigned count)
+static unsigned log_parts(struct roam_part *all, const struct roam_part *parts, unsigned count,
+			  const struct roami_vclock *clock, unsigned nodes)
+{
+	roami_assert(count < 4);
+	memcpy(all, parts, count * sizeof(*parts));
+	all[count] = (struct roam_part){clock->at, nodes * sizeof(clock->at[0])};
+	return count + 1;
+}
+
+void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since, unsigned type,
+		    const struct roam_part *parts, unsigned count)
 {
 	struct roami_vclock seen;
 	struct roam_part all[4];
 
-	roami_assert(count < 4);
-	log_send_notices(node, to, since, own_only, &seen);
-	memcpy(all, parts, count * sizeof(*parts));
-	all[count] = (struct roam_part){seen.at, node->nodes * sizeof(seen.at[0])};
-	roami_msg_send(node, to, type, all, count + 1);
+	roami_log_seen(node, &seen);
+	log_send_notices(node, to, since, &seen, false);
+	count = log_parts(all, parts, count, &seen, node->nodes);
+	roami_msg_send(node, to, type, all, count);
+}
+
+void roami_log_arrive(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		      const struct roami_vclock *upto, bool own_only, const struct roam_part *parts, unsigned count)
+{
+	struct roam_part all[4];
+
+	log_send_notices(node, to, since, upto, own_only);
+	count = log_parts(all, parts, count, upto, node->nodes);
+	roami_msg_send(node, to, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, all, count);
 }
 
 void roami_log_reply(struct roami_node *node, const struct roam_request *request, const struct roami_vclock *since,
@@ -209,11 +226,10 @@ void roami_log_reply(struct roami_node *node, const struct roam_request *request
 	struct roami_vclock seen;
 	struct roam_part all[4];
 
-	roami_assert(count < 4);
-	log_send_notices(node, request->origin, since, false, &seen);
-	memcpy(all, parts, count * sizeof(*parts));
-	all[count] = (struct roam_part){seen.at, node->nodes * sizeof(seen.at[0])};
-	roami_reply(node, request, all, count + 1);
+	roami_log_seen(node, &seen);
+	log_send_notices(node, request->origin, since, &seen, false);
+	count = log_parts(all, parts, count, &seen, node->nodes);
+	roami_reply(node, request, all, count);
 }
 
 /* ------------------------------------------------------------------------------------------------------ clocks */

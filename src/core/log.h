@@ -16,10 +16,17 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 
 /*
  * Sends `to` the notices beyond `since` (other than its own), ahead of a leg; then the leg's message of `type`, whose payload is
- * `parts` followed by this node's `seen`.  `own_only`: only this node's notices.  Any thread.
+ * `parts` followed by this node's `seen`.  Any thread.
  */
-void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since, bool own_only,
-		    unsigned type, const struct roam_part *parts, unsigned count);
+void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since, unsigned type,
+		    const struct roam_part *parts, unsigned count);
+
+/*
+ * Sends an arrival at a barrier: its clock is `upto`, what the subtree's nodes had seen together, of which the log may have only
+ * the subtree's own notices: at the root each node's own ones meet.  `own_only`: there is no subtree.
+ */
+void roami_log_arrive(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		      const struct roami_vclock *upto, bool own_only, const struct roam_part *parts, unsigned count);
 
 /* The same as the reply to a call. */
 void roami_log_reply(struct roami_node *node, const struct roam_request *request, const struct roami_vclock *since,

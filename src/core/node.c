@@ -7,6 +7,7 @@
 
 #include "core/log.h"
 #include "core/page.h"
+#include "core/race.h"
 #include "core/remote.h"
 #include "core/sync.h"
 #include "msg/msg.h"
@@ -84,6 +85,8 @@ static enum roam_err node_memory(struct roami_node *node)
 	    node->engine_state == NULL || node->transport_state == NULL)
 		return ROAM_ENOMEM;
 	memset(node->transport_state, 0, node->transport->state_size);
+	if (roami_race_init(node) != ROAM_OK)
+		return ROAM_ENOMEM;
 	return roami_sync_init(node);
 }
 
@@ -164,6 +167,8 @@ void roami_node_close(struct roami_node *node)
 	if (node->transport_state != NULL)
 		node->transport->close(node->transport_state);
 	roami_sync_fini(node);
+	roami_race_fini(node);
+	roami_os_vec_free(&node->regions, sizeof(struct roami_region));
 	roami_msg_fini(node);
 	roami_log_fini(node);
 	roami_os_vec_free(&node->dirty, sizeof(uint32_t));

@@ -165,6 +165,13 @@ struct roami_table {
 	void (*make)(struct roami_node *node, void *item);
 };
 
+/* A named block, for reports. */
+struct roami_region {
+	uint32_t page;
+	uint32_t pages;
+	char name[40];
+};
+
 struct roami_sync_state;
 
 struct roami_node {
@@ -200,6 +207,9 @@ struct roami_node {
 
 	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
 	struct roami_spin dirty_lock;
+	_Atomic uint32_t dirty_count;    /* of `dirty`, to be read without the lock */
+	_Atomic uint64_t handlers_checked;
+	_Atomic uint32_t handlers_warned;
 	struct roami_vec dirty;      /* uint32_t pages with ROAMI_PAGE_DIRTY, some stale */
 	struct roami_vec dirty_work; /* struct roam_dirty of the release under way */
 	struct roami_vec apply_work; /* struct roam_notice of the acquire under way */
@@ -207,12 +217,16 @@ struct roami_node {
 	struct roami_vec note_work;  /* struct roam_notice: own notices of the open interval */
 
 	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* appending to peers' shared lists */
-	uint32_t share_head[ROAMI_NODES_MAX];
+	_Atomic uint32_t share_head[ROAMI_NODES_MAX]; /* taken from each list of newly shared pages */
 
 	struct roami_thread threads[ROAMI_THREADS_MAX];
 	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
 	_Atomic uint32_t cached; /* clean or dirty copies of other nodes' pages */
 	uint32_t evict_hand;
+
+	uint32_t *shadow;        /* ROAM_CHECK=race: per byte, who wrote it last */
+	_Atomic uint32_t races;
+	struct roami_vec regions; /* struct roami_region */
 
 	struct roami_spin frees_lock;
 	struct roami_vec frees;         /* struct roami_remote_free */

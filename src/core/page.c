@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/race.h"
 #include "core/sort.h"
 #include "msg/msg.h"
 
@@ -15,6 +16,11 @@ unsigned roami_me(const struct roami_node *node)
 unsigned roami_count(const struct roami_node *node)
 {
 	return node->nodes;
+}
+
+bool roami_checks_races(struct roami_node *node)
+{
+	return roami_race_checked(node);
 }
 
 uint32_t roami_pages(const struct roami_node *node)
@@ -201,7 +207,7 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 	roami_assert(flags & ROAMI_PAGE_PENDING);
 	if (node->protocol->writes == ROAM_WRITES_FAULT)
 		return least;
-	if (flags & ROAMI_PAGE_HOME)
+	if ((flags & ROAMI_PAGE_HOME) && !roami_race_checked(node))
 		return least;
 	if (least < ROAM_WRITE && (flags & ROAMI_PAGE_WANT) == 0)
 		return least;
@@ -307,49 +313,61 @@ void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from)
 void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t page)
 {
 	struct roami_twins *twins = &node->twins;
+	uint32_t twin;
 
 	if (entry->twin != 0)
 		return;
 	roami_spin_lock(node, &twins->lock);
 	if (twins->free.count > 0)
-		entry->twin = ((uint32_t *)(void *)twins->free.items)[--twins->free.count];
+		twin = ((uint32_t *)(void *)twins->free.items)[--twins->free.count];
 	else
-		entry->twin = ++twins->fresh;
+		twin = ++twins->fresh;
 	roami_spin_unlock(&twins->lock);
-	roami_page_copy(node, roami_twin_bytes(node, entry->twin), roami_page_bytes(node, page));
+	/* A diff that arrives now goes into the page before the copy, or into both after it (RULES 6.9). */
+	roami_page_lock(node, page);
+	roami_page_copy(node, roami_twin_bytes(node, twin), roami_page_bytes(node, page));
+	entry->twin = twin;
+	roami_page_unlock(node, page);
 	ROAMI_COUNT(node->stats, twins, 1);
 }
 
 void roami_twin_drop(struct roami_node *node, struct roami_page *entry)
 {
 	struct roami_twins *twins = &node->twins;
-	uint32_t *slot;
+	uint32_t *slot, twin;
 
 	if (entry->twin == 0)
 		return;
+	roami_spin_lock(node, &entry->lock);
+	twin = entry->twin;
+	entry->twin = 0;
+	roami_spin_unlock(&entry->lock);
 	roami_spin_lock(node, &twins->lock);
 	slot = roami_os_vec_grow(&twins->free, sizeof(uint32_t), 1);
 	if (slot == NULL)
 		roami_node_fail(node, "no memory for the twin pool");
-	*slot = entry->twin;
+	*slot = twin;
 	twins->free.count++;
 	roami_spin_unlock(&twins->lock);
-	entry->twin = 0;
 }
 
-void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, uint32_t page)
+void roami_page_list(struct roami_node *node, uint32_t page)
 {
 	uint32_t *slot;
 
-	if (atomic_fetch_or(&entry->flags, ROAMI_PAGE_DIRTY) & ROAMI_PAGE_DIRTY)
-		return;
 	roami_spin_lock(node, &node->dirty_lock);
 	slot = roami_os_vec_grow(&node->dirty, sizeof(uint32_t), 1);
 	if (slot == NULL)
 		roami_node_fail(node, "no memory for the list of dirty pages");
 	*slot = page;
-	node->dirty.count++;
+	atomic_store(&node->dirty_count, (uint32_t)++node->dirty.count);
 	roami_spin_unlock(&node->dirty_lock);
+}
+
+void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, uint32_t page)
+{
+	if ((atomic_fetch_or(&entry->flags, ROAMI_PAGE_DIRTY) & ROAMI_PAGE_DIRTY) == 0)
+		roami_page_list(node, page);
 }
 
 /* --------------------------------------------------------------------------------------------------- eviction */
@@ -373,7 +391,7 @@ static bool page_evict(struct roami_node *node, uint32_t page)
 	return gone;
 }
 
-void roami_evict(struct roami_node *node)
+void roami_evict(struct roami_node *node, uint32_t spare)
 {
 	uint32_t limit = (uint32_t)node->options->cache_pages;
 
@@ -382,7 +400,7 @@ void roami_evict(struct roami_node *node)
 	for (uint32_t i = 0; i < EVICT_SCAN && atomic_load(&node->cached) > limit; i++) {
 		uint32_t page = node->evict_hand++ % node->layout.pages;
 
-		if (page_evict(node, page))
+		if (page != spare && page_evict(node, page))
 			ROAMI_COUNT(node->stats, evictions, 1);
 	}
 }

@@ -22,6 +22,12 @@ void roami_twin_drop(struct roami_node *node, struct roami_page *entry);
 /* Puts the pending page on the dirty list. */
 void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, uint32_t page);
 
+/* The same for a page that stays dirty after a release. */
+void roami_page_list(struct roami_node *node, uint32_t page);
+
+/* Whether roami_home_shared would return anything; the caller fences. */
+bool roami_home_shared_any(struct roami_node *node);
+
 /* A fault of the app view, from an engine or from roam_touch.  app. */
 void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known);
 
@@ -34,7 +40,10 @@ void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known);
 /* Copies page bytes that others may write meanwhile; yields every 512 bytes where steps are on. */
 void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from);
 
-/* Drops clean copies while more than ROAM_CACHE_PAGES are cached.  app. */
-void roami_evict(struct roami_node *node);
+/*
+ * Drops clean copies while more than ROAM_CACHE_PAGES are cached; not `spare`, which the caller is about to touch: two that evict
+ * each other's page, or one its own, would never get on.  app.
+ */
+void roami_evict(struct roami_node *node, uint32_t spare);
 
 #endif

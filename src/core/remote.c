@@ -4,6 +4,7 @@
 
 #include "core/log.h"
 #include "core/page.h"
+#include "core/race.h"
 #include "core/sync.h"
 #include "msg/msg.h"
 
@@ -265,7 +266,7 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, unsi
 	ROAMI_COUNT(node->stats, bytes_sent, changed);
 }
 
-/* Diffs for one home, in messages. */
+/* Diffs for one home, in messages: the writer's clock, then items. */
 struct flush_item {
 	uint32_t page;
 	uint32_t bytes;
@@ -274,13 +275,31 @@ struct flush_item {
 #define BATCH_BYTES (48u * 1024)
 #define BATCH_PAGES (BATCH_BYTES / sizeof(struct flush_item))
 
+/* Patches an existing twin too: what another node wrote must not look like ours (RULES 1.5). */
+static bool diff_apply(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	bool good;
+
+	roami_page_lock(node, page);
+	good = node->diff->apply(roami_page_bytes(node, page),
+				 entry->twin != 0 ? roami_twin_bytes(node, entry->twin) : NULL, diff, bytes);
+	roami_page_unlock(node, page);
+	return good;
+}
+
 static void diffs_handle(struct roami_node *node, const struct roam_request *request)
 {
 	const uint8_t *at = request->data, *end = at + request->bytes;
 	uint64_t versions[BATCH_PAGES];
 	struct roam_part part = {versions, 0};
+	struct roami_vclock clock;
 	size_t count = 0;
 
+	if (request->bytes < sizeof(clock))
+		roami_node_fail(node, "node %u sent malformed diffs", request->from);
+	memcpy(&clock, at, sizeof(clock));
+	at += sizeof(clock);
 	while (at < end) {
 		struct flush_item item;
 		struct roami_header *header;
@@ -290,8 +309,13 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 		memcpy(&item, at, sizeof(item));
 		at += sizeof(item);
 		if (item.page >= node->layout.pages || item.bytes > (size_t)(end - at) || count == BATCH_PAGES ||
-		    !node->diff->apply(roami_page_bytes(node, item.page), NULL, at, item.bytes))
+		    !diff_apply(node, item.page, at, item.bytes))
 			roami_node_fail(node, "node %u sent a malformed diff", request->from);
+		if (roami_race_checked(node)) {
+			roami_page_lock(node, item.page);
+			roami_race_note(node, item.page, request->origin, &clock, at, item.bytes);
+			roami_page_unlock(node, item.page);
+		}
 		at += (item.bytes + 7u) & ~7u;
 		header = &node->self->headers[item.page];
 		roami_assert(atomic_load(&header->where) & ROAM_HEADER_HOME);
@@ -319,7 +343,8 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 	uint8_t batch[BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64];
 	uint64_t versions[BATCH_PAGES];
 	size_t used = 0, answered = 0, at = from;
-	struct roam_part part = {batch, 0};
+	struct roami_vclock clock;
+	struct roam_part parts[2] = {{&clock, sizeof(clock)}, {batch, 0}};
 
 	for (; at < count && used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES; at++) {
 		struct flush_item item = {dirty[at].page, 0};
@@ -339,10 +364,10 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 		ROAMI_COUNT(node->stats, diffs, 1);
 		ROAMI_COUNT(node->stats, diff_bytes, item.bytes);
 	}
-	part.bytes = used;
+	parts[1].bytes = used;
+	roami_log_clock(node, &clock);
 	if (used > 0)
-		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, &part, 1, versions,
-			       sizeof(versions));
+		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 2, versions, sizeof(versions));
 	for (size_t i = from; i < at; i++)
 		if (homes[i] == home && !dirty[i].home && dirty[i].changed)
 			dirty[i].version = versions[answered++];
@@ -351,10 +376,12 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 
 void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes, size_t count)
 {
-	for (size_t i = 0; node->onesided && i < count; i++)
+	bool direct = node->onesided && !roami_race_checked(node);
+
+	for (size_t i = 0; direct && i < count; i++)
 		if (!dirty[i].home)
 			flush_direct(node, &dirty[i], homes[i]);
-	for (unsigned home = 0; !node->onesided && home < node->nodes; home++)
+	for (unsigned home = 0; !direct && home < node->nodes; home++)
 		for (size_t at = 0; at < count;)
 			at = flush_batch(node, dirty, homes, at, count, home);
 }

@@ -26,6 +26,12 @@ enum {
 	ROAMI_SYNC_TYPES
 };
 
+/* Ids of the library's own objects; no object of a program has so low an address. */
+#define ROAMI_END_ID 8u     /* the barrier of the end */
+#define ROAMI_REDUCE_ID 16u
+#define ROAMI_ALL_ID 24u    /* roam_barrier_all */
+#define ROAMI_SEAL_ID 32u
+
 extern const struct roam_message roami_sync_messages[];
 
 unsigned roami_sync_home(const struct roami_node *node, uint64_t id);

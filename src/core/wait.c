@@ -273,6 +273,7 @@ void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, 
 {
 	uint64_t spin = spin_us * 1000;
 
+	real->measured = true;
 	real->fits = nodes <= roami_os_cpus();
 	if (spin == 0)
 		spin = 2 * wake_cost();

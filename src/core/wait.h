@@ -11,6 +11,7 @@ struct roami_real {
 	pthread_t service;
 	bool service_runs;
 	_Atomic uint32_t stop;
+	bool measured;       /* the policy below is this machine's */
 	bool fits;           /* the host's nodes fit its CPUs */
 	uint64_t pause_ns;   /* pause-spin so long */
 	uint64_t spin_ns;    /* then yield until so long after the start; then sleep */

@@ -300,20 +300,29 @@ static void world_place_page(struct world *world, uint32_t page)
 	atomic_store(&node->segments[roami_manager(node, page)].directory[page], ROAMI_WORD_ASSIGNED | home);
 }
 
+/* Bytes of the creator's, marked as the boot code does; some of its pages stay zero and unmarked. */
+static void world_creator_page(struct world *world, struct rng *rng, uint32_t page)
+{
+	uint8_t *bytes = world->initial + page * ROAMI_PAGE;
+
+	if (page >= world->config.creator_pages || rng_one_in(rng, 4))
+		return;
+	for (size_t at = 0; at < ROAMI_PAGE; at += sizeof(uint64_t)) {
+		uint64_t word = rng_next(rng);
+
+		memcpy(bytes + at, &word, sizeof(word));
+	}
+	memcpy(roami_page_bytes(world->nodes[0], page), bytes, ROAMI_PAGE);
+	atomic_fetch_or(&world->nodes[0]->self->headers[page].where, ROAMI_HEADER_BYTES);
+}
+
 static void world_heap(struct world *world)
 {
+	struct roami_node *node = world->nodes[0];
 	struct rng rng = {world->config.seed ^ 0x5eed};
-	size_t creator = (size_t)world->config.creator_pages * ROAMI_PAGE;
 
-	for (size_t at = 0; at < creator; at += sizeof(uint64_t)) {
-		uint64_t word = rng_next(&rng);
-
-		memcpy(world->initial + at, &word, sizeof(word));
-	}
-	memcpy((uint8_t *)world->bases[0] + world->layout.heap, world->initial, creator);
 	for (uint32_t page = 0; page < world->layout.pages; page++) {
-		struct roami_node *node = world->nodes[0];
-
+		world_creator_page(world, &rng, page);
 		world_place_page(world, page);
 		if (rng_one_in(&rng, 8))
 			atomic_fetch_or(&node->segments[roami_manager(node, page)].headers[page].where,

@@ -1,0 +1,678 @@
+#!/usr/bin/env python3
+"""Checks the house rules that a script can check.  Standard library only.
+
+    tests/tidy.py              checks the tree it stands in; prints `file:line: rule: what`
+    tests/tidy.py --format     the same, and that clang-format would change no .c or .h file
+    tests/tidy.py --self-test  feeds each rule what it must refuse
+
+Exit status 0: nothing found.  Permitted mutable variables: tests/tidy_allow.txt, lines of
+`path name reason`.
+"""
+
+import difflib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+COLUMNS_MAX = 100
+FUNCTION_MAX = 70
+FILE_MAX = 800
+PROTOCOL_MAX = 600
+ALLOW = "tests/tidy_allow.txt"
+SELF = "tests/tidy.py"
+
+TEXT = (".c", ".h", ".S", ".build", ".options", ".sh", ".py", ".m4", ".md", ".def", ".in", ".map",
+        ".pml", ".txt", ".C", ".U", ".1", ".7", ".c.in", ".h.in")
+TOP = ("src", "protocols", "include", "apps", "tools", "bench", "docs", "tests", ".ci")
+MODULES = ("api", "core", "fault", "msg", "transport", "boot", "os", "pastset", "paths", "trace",
+           "store")
+
+# Who may include whom (DESIGN 2): modules of src/, "roam" = all of include/roam, one header by its
+# name, "lists" = the lists of plug-ins that the build makes.
+ARROWS = {
+    "os": {"os"},
+    "trace": {"trace", "os"},
+    "transport": {"transport", "os", "roam/transport.h", "roam/roam.h"},
+    "fault": {"fault", "os", "roam/roam.h"},
+    "msg": {"msg", "core", "os", "trace", "roam"},
+    # The core reads the options; their table is the API's.
+    "core": {"core", "fault", "msg", "os", "trace", "roam", "lists", "api/options.h",
+             "api/options.def"},
+    "api": {"api", "core", "fault", "msg", "boot", "os", "trace", "roam", "lists"},
+    "boot": {"boot", "core", "msg", "os", "trace", "roam", "lists", "api/options.h"},
+    "store": {"store", "core", "msg", "os", "trace", "roam"},
+    "pastset": {"pastset", "core", "msg", "os", "trace", "roam"},
+    "paths": {"paths", "pastset", "os", "trace", "roam"},
+}
+PROTOCOL_INCLUDES = {"roam/protocol.h", "home.h", "protocols/home.h", "stdbool.h", "stddef.h",
+                     "stdint.h", "string.h"}
+
+FORBIDDEN_CALLS = re.compile(
+    r"\b(malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|aligned_alloc|"
+    r"posix_memalign|printf|vprintf|fprintf|vfprintf|dprintf|vdprintf|puts|fputs|putchar|fputc|"
+    r"fwrite|fopen|fflush|perror|syslog|pthread_mutex_lock)\s*\(")
+MACHINE_PATH = re.compile(r"(?<![\w.*}])/(work|farm|root|home/\w+)/")
+TEMPORARY_PATH = re.compile(r"(?<![\w.])/tmp/")
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
+CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "do", "else"}
+
+
+class Finding:
+    def __init__(self, path, line, rule, text):
+        self.path, self.line, self.rule, self.text = path, line, rule, text
+
+    def __str__(self):
+        return f"{self.path}:{self.line}: {self.rule}: {self.text}"
+
+
+# ------------------------------------------------------------------------------------- reading C
+
+def blank(source):
+    """The source with comments, literals' contents and preprocessor lines as spaces."""
+    out = list(source)
+    i, n = 0, len(source)
+
+    def wipe(start, end):
+        for k in range(start, min(end, n)):
+            if out[k] != "\n":
+                out[k] = " "
+
+    line_start = True
+    while i < n:
+        c = source[i]
+        if source.startswith("/*", i):
+            end = source.find("*/", i + 2)
+            end = n if end < 0 else end + 2
+            wipe(i, end)
+        elif source.startswith("//", i):
+            end = source.find("\n", i)
+            end = n if end < 0 else end
+            wipe(i, end)
+        elif c == "#" and line_start:
+            end = i
+            while True:
+                end = source.find("\n", end)
+                if end < 0 or source[end - 1] != "\\":
+                    break
+                end += 1
+            end = n if end < 0 else end
+            # A comment that starts on the line and goes on below it is left to the next turn.
+            comment = source.find("/*", i, end)
+            if comment >= 0 and source.find("*/", comment, end) < 0:
+                end = comment
+            wipe(i, end)
+        elif c in "\"'":
+            end = i + 1
+            while end < n and source[end] != c and source[end] != "\n":
+                end += 2 if source[end] == "\\" else 1
+            wipe(i + 1, end)
+            end += 1
+        else:
+            if not c.isspace():
+                line_start = False
+            elif c == "\n":
+                line_start = True
+            i += 1
+            continue
+        i = end
+    return "".join(out)
+
+
+class Function:
+    def __init__(self, name, first, last, body, body_line):
+        self.name, self.first, self.last = name, first, last
+        self.body, self.body_line = body, body_line
+
+
+def line_of(text, at):
+    return text.count("\n", 0, at) + 1
+
+
+def closing(text, at):
+    """Where the brace at `at` is closed."""
+    depth = 0
+    for i in range(at, len(text)):
+        if text[i] == "{":
+            depth += 1
+        elif text[i] == "}":
+            depth -= 1
+            if depth == 0:
+                return i
+    return len(text) - 1
+
+
+def function_name(head):
+    """The name, if `head` {...} is a function's definition."""
+    flat = re.sub(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", " ", head)
+    if not flat.rstrip().endswith(")") or re.search(r"=(?!=)", flat):
+        return None
+    names = [m.group(1) for m in re.finditer(r"\b([A-Za-z_]\w*)\s*\(", flat)]
+    names = [name for name in names if name not in CONTROL and not name.isupper()]
+    return names[-1] if names and not flat.lstrip().startswith("typedef") else None
+
+
+def scan(text):
+    """Functions, and (offset, declaration) of all else at file scope, of blanked C."""
+    functions, declarations = [], []
+    start = i = 0
+    head = ""
+    while i < len(text):
+        c = text[i]
+        if c == "{":
+            if re.fullmatch(r'\s*extern\s*"\s*"\s*', head):
+                head, start = "", i + 1
+            else:
+                end = closing(text, i)
+                name = function_name(head)
+                if name:
+                    lead = start + len(head) - len(head.lstrip())
+                    functions.append(Function(name, line_of(text, lead), line_of(text, end),
+                                              text[i + 1:end], line_of(text, i + 1)))
+                    head, start = "", end + 1
+                else:
+                    head += "{}"
+                i = end
+        elif c == "}":
+            head, start = "", i + 1
+        elif c == ";":
+            declarations.append((start + len(head) - len(head.lstrip()), head.strip()))
+            head, start = "", i + 1
+        else:
+            head += c
+        i += 1
+    return functions, declarations
+
+
+def variable_names(declaration):
+    """Names of the non-const objects that a declaration defines."""
+    nested = r"\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+    flat = re.sub(r"\b_Atomic" + nested, " volatile ", declaration)
+    flat = re.sub(r"\b(__attribute__|_Alignas)" + nested, " ", flat)
+    flat = flat.strip()
+    flat = re.sub(r"^(\s*[A-Z][A-Z0-9_]*\s*\([^()]*\))+", " ", flat).strip()
+    flat = re.sub(r"\[[^\]]*\]", "", flat)
+    if re.match(r"(typedef|extern|_Static_assert|static_assert|return|goto)\b", flat) or not flat:
+        return []
+    flat = re.sub(r"\b(struct|union|enum)(\s+\w+)?\s*\{\}", r"struct anonymous", flat)
+    pointer = re.match(r"[^(]*\(\s*\*\s*(const\s+)?(\w+)\s*\)\s*\(", flat.split("=")[0])
+    if pointer:
+        return [] if pointer.group(1) else [pointer.group(2)]
+    if "(" in flat.split("=")[0]:
+        return []
+    parts = [part.split("=")[0].strip() for part in re.split(r",(?![^{(]*[})])", flat)]
+    names = []
+    base = parts[0]
+    for k, part in enumerate(parts):
+        match = re.search(r"(\w+)$", part)
+        if not match or (k == 0 and len(re.findall(r"\w+", part)) < 2):
+            continue
+        if k == 0 and re.fullmatch(r"(struct|union|enum)\s+\w+", part):
+            continue
+        before = part[:match.start()] if k == 0 else \
+            (re.sub(r"[*\s]*(const\s+)?\w+$", " ", base) + part[:match.start()])
+        last = before.rsplit("*", 1)
+        if not re.search(r"\bconst\b", last[-1]):
+            names.append(match.group(1))
+    return names
+
+
+# ----------------------------------------------------------------------------------------- rules
+
+class Tree:
+    def __init__(self, root):
+        self.root = root
+        self.findings = []
+        self.files = {}
+        for top in TOP:
+            for base, dirs, names in os.walk(os.path.join(root, top)):
+                dirs[:] = sorted(d for d in dirs if not d.startswith(".") and d != "__pycache__"
+                                 and not os.path.isdir(os.path.join(base, d, "meson-private")))
+                for name in sorted(names):
+                    self.read(os.path.relpath(os.path.join(base, name), root))
+        for name in sorted(os.listdir(root)):
+            if os.path.isfile(os.path.join(root, name)):
+                self.read(name)
+        self.blanked = {p: blank(s) for p, s in self.files.items() if p.endswith((".c", ".h"))}
+
+    def read(self, path):
+        full = os.path.join(self.root, path)
+        if os.path.islink(full) or not os.path.isfile(full):
+            return
+        with open(full, "rb") as file:
+            data = file.read()
+        script = data.startswith(b"#!")
+        if path.endswith(TEXT + (".patch",)) or script:
+            self.files[path] = data.decode("utf-8", "replace")
+
+    def found(self, path, line, rule, text):
+        self.findings.append(Finding(path, line, rule, text))
+
+    def lines(self, path):
+        return enumerate(self.files[path].split("\n"), 1)
+
+    def c_files(self, *tops):
+        return [p for p in self.blanked if p.startswith(tops)]
+
+    def meson(self, path):
+        """A build file without its comments."""
+        return re.sub(r"(?m)#.*$", "", self.files.get(path, ""))
+
+    def check_lines(self):
+        for path in self.files:
+            if path.endswith(".patch"):
+                continue
+            for number, line in self.lines(path):
+                if line != line.rstrip():
+                    self.found(path, number, "space", "space at the end of the line")
+                if path in self.blanked and len(line.expandtabs(8)) > COLUMNS_MAX:
+                    self.found(path, number, "columns",
+                               f"{len(line.expandtabs(8))} columns, {COLUMNS_MAX} allowed")
+                if path == SELF:
+                    continue
+                match = UNFINISHED.search(line)
+                if match:
+                    self.found(path, number, "unfinished", match.group(0))
+                match = MACHINE_PATH.search(line)
+                if match:
+                    self.found(path, number, "path", match.group(0))
+                elif path.startswith(("src/", "protocols/", "include/")) and \
+                        TEMPORARY_PATH.search(line) and "XXXXXX" not in line:
+                    self.found(path, number, "path", "/tmp/ but for mkstemp's templates")
+
+    def check_sizes(self):
+        for path in self.blanked:
+            limit = PROTOCOL_MAX if path.startswith("protocols/") else FILE_MAX
+            count = self.files[path].count("\n")
+            if count > limit:
+                self.found(path, limit + 1, "file", f"{count} lines, {limit} allowed")
+
+    def check_scopes(self):
+        allowed = self.allow_list()
+        for path in self.c_files("src/", "protocols/"):
+            functions, declarations = scan(self.blanked[path])
+            for function in functions:
+                count = function.last - function.first + 1
+                if count > FUNCTION_MAX:
+                    self.found(path, function.first, "function",
+                               f"{function.name}: {count} lines, {FUNCTION_MAX} allowed")
+            code = self.blanked[path]
+            mutable = [(line_of(code, re.compile(rf"\b{name}\b").search(code, at).start()), name)
+                       for at, text in declarations for name in variable_names(text)]
+            for function in functions:
+                for match in re.finditer(r"(?:^|[;{}])\s*(static\b[^;]*)", function.body):
+                    flat = re.sub(r"\{.*", "{}", match.group(1), flags=re.S)
+                    line = function.body_line + function.body.count("\n", 0, match.start(1))
+                    mutable += [(line, name) for name in variable_names(flat)]
+            for line, name in mutable:
+                if (path, name) in allowed:
+                    allowed[path, name] = None
+                else:
+                    self.found(path, line, "mutable", f"{name}: state hangs off the node")
+        for (path, name), line in allowed.items():
+            if line is not None:
+                self.found(ALLOW, line, "allow", f"{path} has no such variable: {name}")
+
+    def allow_list(self):
+        allowed = {}
+        if ALLOW not in self.files:
+            return allowed
+        for number, line in self.lines(ALLOW):
+            words = line.split("#")[0].split(None, 2)
+            if len(words) == 3:
+                allowed[words[0], words[1]] = number
+            elif words:
+                self.found(ALLOW, number, "allow", "want: path name reason")
+        return allowed
+
+    def includes(self, path):
+        inside = False
+        for number, line in self.lines(path):
+            if not inside:
+                match = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
+                if match:
+                    yield number, match.group(2), match.group(1) == "<"
+            inside = line.rfind("/*") > line.rfind("*/") or (inside and "*/" not in line)
+
+    def target(self, path, name):
+        """What an include names: (module or "roam", path as included), or None if not ours."""
+        if name.startswith("roam/"):
+            return "roam", name
+        beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
+        for at in (beside, "src/" + name, name, "protocols/" + name, "src/transport/" + name,
+                   "include/" + name):
+            for here in (at, at + ".in"):
+                if here not in self.files:
+                    continue
+                words = at.split("/")
+                if here.endswith(".def.in"):
+                    lists = words[1] if words[1] == "fault" else "lists"
+                    return lists, name
+                if words[0] == "src" and len(words) > 2:
+                    return words[1], "/".join(words[1:])
+                if at.startswith("include/roam/"):
+                    return "roam", at[len("include/"):]
+                return words[0], at
+        return None
+
+    def check_includes(self):
+        for path in self.c_files("src/", "protocols/", "bench/", "apps/"):
+            words = path.split("/")
+            for number, name, system in self.includes(path):
+                target = self.target(path, name)
+                wrong = None
+                if path.startswith("src/") and words[1] in ARROWS:
+                    may = ARROWS[words[1]]
+                    if target is None:
+                        wrong = None if system else "no such header"
+                    elif target[0] not in may and target[1] not in may:
+                        wrong = f"src/{words[1]} does not include this"
+                elif path.startswith("src/") and len(words) > 2:
+                    wrong = f"src/{words[1]} is not in the table of arrows"
+                elif path.startswith("protocols/"):
+                    if name not in PROTOCOL_INCLUDES:
+                        wrong = "protocols see roam/protocol.h, home.h and five of C's headers"
+                elif re.match(r"bench/floor[_.]", path):
+                    if target is not None and not re.match(r"bench/floor[_.]", target[1]):
+                        wrong = "a floor includes nothing of ours"
+                elif path.startswith("apps/"):
+                    if target is not None and target[0] != "apps" and target[0] != "roam":
+                        wrong = "programs see include/roam only"
+                if wrong:
+                    self.found(path, number, "include", f"{name}: {wrong}")
+
+    def check_quiet(self):
+        """The fault path and protocols: no allocation, no stdio but for formatting into memory."""
+        for path in self.c_files("src/fault/", "protocols/"):
+            formats = re.search(r"\bv?snprintf\s*\(", self.blanked[path])
+            for number, name, _ in self.includes(path):
+                if name in ("malloc.h", "syslog.h") or (name == "stdio.h" and not formats):
+                    self.found(path, number, "quiet", f"includes {name}")
+            for number, line in enumerate(self.blanked[path].split("\n"), 1):
+                match = FORBIDDEN_CALLS.search(line)
+                if match:
+                    self.found(path, number, "quiet", f"calls {match.group(1)}")
+
+    def protocol_names(self):
+        match = re.search(r"protocols\s*=\s*\[([^\]]*)\]", self.meson("protocols/meson.build"))
+        return set(re.findall(r"'(\w+)'", match.group(1))) if match else set()
+
+    def check_central(self):
+        """Plug-ins own their messages: no enum of all, no protocol's name in the core."""
+        protocols = self.protocol_names()
+        for path in self.c_files("src/core/", "src/msg/", "include/"):
+            text = self.blanked[path]
+            for match in re.finditer(r"\benum\s+(\w*?(?:msg|message)s?(?:_?(?:type|kind|op|id)s?)?)"
+                                     r"\s*\{", text):
+                self.found(path, line_of(text, match.start()), "central",
+                           f"enum {match.group(1)}: each plug-in has its own table of messages")
+            if path.startswith("include/"):
+                continue
+            for number, line in enumerate(text.split("\n"), 1):
+                for word in re.findall(r"\w+", line):
+                    if protocols & set(word.lower().split("_")):
+                        self.found(path, number, "central", f"{word} names a protocol")
+
+    def check_mutants(self):
+        for path in self.files:
+            if path.startswith("tests/mutants/") and path.endswith(".patch") and \
+                    not re.search(r"\bRULES \d+\.\d+", self.files[path]):
+                self.found(path, 1, "mutant", "does not name its rule: RULES x.y")
+
+    def check_lists(self):
+        """Every source is built, every name on a list has its source."""
+        everything = "\n".join(self.meson(p) for p in self.files if p.endswith("meson.build"))
+        for directory, variable in (("protocols", "protocols"), ("src/transport", "transports"),
+                                    ("src/fault", "fault_engines")):
+            build = directory + "/meson.build"
+            match = re.search(variable + r"\s*=\s*\[([^\]]*)\]", self.meson(build))
+            names = re.findall(r"'(\w+)'", match.group(1)) if match else []
+            for name in names:
+                if f"{directory}/{name}.c" not in self.files:
+                    self.found(build, 1, "list", f"{name}: no {directory}/{name}.c")
+            for path in self.c_files(directory + "/"):
+                name = os.path.basename(path)
+                if not path.endswith(".c") or name[:-2] in names:
+                    continue
+                if directory == "protocols" and name != "home.c":
+                    self.found(path, 1, "list", f"not among the protocols of {build}")
+                elif not re.search(rf"['/]{re.escape(name)}'", everything):
+                    self.found(path, 1, "list", f"not in {build}")
+        for path in self.c_files("src/"):
+            if path.endswith(".c") and not path.startswith(("src/transport/", "src/fault/")) and \
+                    not re.search(rf"['/]{re.escape(os.path.basename(path))}'", everything):
+                self.found(path, 1, "list", "in no meson.build: never built")
+        tests = "\n".join(self.meson(p) for p in self.files
+                          if p.startswith("tests/") and p.endswith("meson.build"))
+        for path in self.c_files("tests/"):
+            stem = os.path.basename(path)[:-2]
+            short = re.sub(r"_test$", "", stem)
+            if path.endswith(".c") and \
+                    not re.search(rf"['/]({re.escape(stem)}(\.c)?|{re.escape(short)})'", tests):
+                self.found(path, 1, "list", "in no meson.build of the tests: never run")
+
+    def check_format(self):
+        tool = shutil.which("clang-format")
+        if tool is None:
+            self.found(".clang-format", 1, "format", "clang-format is not installed")
+            return
+        for path in self.blanked:
+            done = subprocess.run([tool, "-style=file", path], cwd=self.root, text=True,
+                                  capture_output=True, check=False)
+            if done.returncode != 0:
+                self.found(path, 1, "format", done.stderr.strip())
+                continue
+            old, new = self.files[path].split("\n"), done.stdout.split("\n")
+            for tag, first, _, _, _ in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
+                if tag != "equal":
+                    self.found(path, first + 1, "format", "clang-format would change this")
+
+    def check(self, with_format=False):
+        self.check_lines()
+        self.check_sizes()
+        self.check_scopes()
+        self.check_includes()
+        self.check_quiet()
+        self.check_central()
+        self.check_mutants()
+        self.check_lists()
+        if with_format:
+            self.check_format()
+        self.findings.sort(key=lambda f: (f.path, f.line, f.rule))
+        return self.findings
+
+
+# ------------------------------------------------------------------------------------- self-test
+
+GOOD = {
+    "src/os/os.h": "int roami_os_pin(unsigned cpu);\n",
+    "src/os/os.c": '#include "os/os.h"\n\nstatic const char *const names[] = {"a", "b"};\n'
+                   "static const int table[2] = {1, 2};\n"
+                   "int roami_os_pin(unsigned cpu)\n{\n\tstatic const int zero = 0;\n\n"
+                   "\treturn zero + (int)cpu;\n}\n",
+    "src/core/node.h": '#include "os/os.h"\n#include "roam/protocol.h"\n'
+                       "struct roami_node {\n\tint me;\n\tint (*fn)(void);\n};\n"
+                       "extern int roami_shared;\n",
+    "src/core/node.c": '#include "core/node.h"\n#include "protocols.def"\n'
+                       "static struct roami_node *default_node;\n"
+                       "enum { ROAMI_A, ROAMI_B };\n"
+                       "typedef int (*node_fn)(void);\n"
+                       "__attribute__((noreturn)) static void node_fail(void);\n",
+    "src/fault/soft.c": '#include "os/os.h"\n/* no malloc() here */\n',
+    "src/transport/shm.c": '#include "roam/transport.h"\n#include "os/os.h"\n',
+    "src/transport/sim.c": '#include "roam/transport.h"\n',
+    "src/trace/stats.c": '#include "os/os.h"\n#include <stdio.h>\n',
+    "include/roam/roam.h": '#ifdef __cplusplus\nextern "C" {\n#endif\nint roam_node(void);\n'
+                           "#ifdef __cplusplus\n}\n#endif\n",
+    "include/roam/protocol.h": '#include "roam/roam.h"\n',
+    "include/roam/transport.h": '#include "roam/roam.h"\n',
+    "protocols/hlrc.c": '#include "home.h"\n\n#include <string.h>\n'
+                        "const struct roam_protocol roami_protocol_hlrc = {\n\t.name = \"hlrc\",\n};\n",
+    "protocols/home.c": '#include "home.h"\n',
+    "protocols/home.h": '#include "roam/protocol.h"\n',
+    "protocols/protocols.def.in": "@protocols@\n",
+    "protocols/meson.build": "protocols = ['hlrc']\nprotocol_sources = files('home.c')\n",
+    "src/meson.build": "files('core/node.c', 'os/os.c', 'trace/stats.c')\n",
+    "src/transport/meson.build": "transports = ['shm']\n",
+    "src/fault/meson.build": "fault_engines = ['soft']\n",
+    "bench/floor_fault.c": '#include <sys/mman.h>\n#include "floor.h"\n',
+    "bench/floor.h": "#include <stdint.h>\n",
+    "apps/hello/hello.c": '#include <roam/roam.h>\n',
+    "tests/meson.build": "unit_tests = ['diff']\nexecutable('x', '../src/transport/sim.c')\n",
+    "tests/unit/diff_test.c": '#include "core/node.h"\n',
+    "tests/mutants/late.patch": "Breaks RULES 6.4.\n \n",
+    ALLOW: "# path name reason\nsrc/core/node.c default_node the node behind the public API\n",
+}
+
+LONG_FUNCTION = "int roami_long(void)\n{\n" + "\tstep();\n" * 67 + "\treturn 0;\n}\n"
+
+# Rule, file, contents, line at which it must fire.
+BAD = [
+    ("columns", "src/os/a.h", "/* " + "x" * 98 + " */\n", 1),
+    ("columns", "tests/lib/a.h", "\n\t\t/* " + "x" * 80 + " */\n", 2),
+    ("space", "docs/a.md", "fine\nnot \n", 2),
+    ("file", "src/core/a.h", "\n" * 801, 801),
+    ("file", "protocols/a.h", "\n" * 601, 601),
+    ("function", "src/core/a.h", "\n/* comment */\n" + LONG_FUNCTION, 3),
+    ("function", "protocols/home.c",
+     "\n" + LONG_FUNCTION.replace("int roami_long(void)", "static int\nf(int a,\n  int b)"), 2),
+    ("mutable", "src/core/a.h", "\nstatic int counter;\n", 2),
+    ("mutable", "src/core/a.h", "_Atomic(uint32_t) counter = 1;\n", 1),
+    ("mutable", "src/core/a.h", "static const char *name = \"x\";\n", 1),
+    ("mutable", "src/core/a.h", "struct { int x; } counters[4] = {{1}, {2}};\n", 1),
+    ("mutable", "src/core/a.h", "static void (*hook)(int);\n", 1),
+    ("mutable", "src/core/a.h", "static __thread unsigned number; /* x */\n", 1),
+    ("mutable", "src/core/a.h", "static struct node *a, *const b = 0;\n", 1),
+    ("mutable", "src/core/a.h", "static int a __attribute__((tls_model(\"x\")));\n", 1),
+    ("mutable", "src/core/a.h", "MACRO(x, y)\n\nint counter;\n", 3),
+    ("mutable", "protocols/home.c", "static int f(void)\n{\n\tstatic int n = 0;\n\treturn n++;\n}\n", 3),
+    ("allow", ALLOW, GOOD[ALLOW] + "src/core/node.c gone no longer there\n", 3),
+    ("allow", ALLOW, GOOD[ALLOW] + "src/core/node.c default_node\n", 3),
+    ("include", "src/os/a.h", '#include "core/node.h"\n', 1),
+    ("include", "src/os/a.h", '#include "roam/roam.h"\n', 1),
+    ("include", "src/os/a.h", '#include "../core/node.h"\n', 1),
+    ("include", "src/os/a.h", '#include "nowhere.h"\n', 1),
+    ("include", "src/trace/a.h", '\n#include "core/node.h"\n', 2),
+    ("include", "src/transport/shm.c", '#include "core/node.h"\n', 1),
+    ("include", "src/transport/shm.c", '#include <roam/protocol.h>\n', 1),
+    ("include", "src/fault/soft.c", '#include "core/node.h"\n', 1),
+    ("include", "src/core/a.h", '#include "../transport/shm.c"\n', 1),
+    ("include", "src/core/a.h", '#include "home.h"\n', 1),
+    ("include", "src/strange/a.h", '#include <stdint.h>\n', 1),
+    ("include", "protocols/home.c", '#include <stdlib.h>\n', 1),
+    ("include", "protocols/home.c", '#include "core/node.h"\n', 1),
+    ("include", "protocols/home.h", '#include <pthread.h>\n', 1),
+    ("include", "bench/floor_fault.c", '#include <roam/roam.h>\n', 1),
+    ("include", "bench/floor_fault.c", '#include "os/os.h"\n', 1),
+    ("include", "bench/floor.h", '#include "roam/protocol.h"\n', 1),
+    ("include", "apps/hello/hello.c", '#include "core/node.h"\n', 1),
+    ("path", "src/core/a.h", '/* see /work/x */\n', 1),
+    ("path", "tools/x.sh", 'cd /root/x\n', 1),
+    ("path", "tests/lib/a.h", '/* /farm/x */\n', 1),
+    ("path", "src/core/a.h", '#define LOG "/tmp/log"\n', 1),
+    ("quiet", "src/fault/soft.c", "#include <stdio.h>\n", 1),
+    ("quiet", "src/fault/soft.c", "int f(void)\n{\n\treturn malloc(4) != 0;\n}\n", 3),
+    ("quiet", "src/fault/soft.c", "void f(void)\n{\n\tdprintf(2, \"x\");\n}\n", 3),
+    ("quiet", "protocols/home.c", "void f(void)\n{\n\tprintf(\"x\");\n}\n", 3),
+    ("central", "src/msg/a.h", "\nenum roami_message_type {\n\tA,\n};\n", 2),
+    ("central", "src/core/a.h", "enum roami_msg { A };\n", 1),
+    ("central", "src/core/a.h", "void roami_hlrc_fetch(void);\n", 1),
+    ("mutant", "tests/mutants/a.patch", "--- a\n+++ b\n", 1),
+    ("unfinished", "src/core/a.h", "\n/* TODO: all */\n", 2),
+    ("unfinished", "docs/a.md", "FIXME\n", 1),
+    ("unfinished", "tests/lib/a.h", "/* XXX */\n", 1),
+    ("list", "protocols/new.c", "", 1),
+    ("list", "protocols/meson.build", "protocols = ['hlrc', 'ivy']\nfiles('home.c')\n", 1),
+    ("list", "protocols/meson.build", "protocols = ['hlrc']\n", None),
+    ("list", "src/transport/udp.c", "", 1),
+    ("list", "src/fault/uffd.c", "", 1),
+    ("list", "src/core/dead.c", "", 1),
+    ("list", "tests/unit/page_test.c", "", 1),
+]
+
+# What must not be refused.
+FINE = [
+    ("src/core/a.h", "/* " + "x" * 94 + " */\n"),
+    ("src/core/a.h", LONG_FUNCTION.replace("\tstep();\n", "", 1)),
+    ("src/core/a.h", "static const struct x *const list[] = {0};\nextern int a;\nint f(int b);\n"
+                     "struct s {\n\tint mutable_looking;\n};\nint *g(void), *h(void);\n"),
+    ("src/core/a.h", "static inline int f(int a)\n{\n\tint b = 1;\n\n\treturn a = b;\n}\n"
+                     "_Static_assert(sizeof(int) == 4, \"int; x = 1;\");\n"),
+    ("src/core/a.h", "char path[] = \"/tmp/roam-XXXXXX\";\n".replace("char", "static const char")),
+    ("src/core/a.h", "#define A(x) \\\n\tstatic int x;\n/* static int y; */\nint f(void);\n"),
+    ("src/core/a.h", "#define A 1 /* goes on\n * static int x; */\nint f(void);\n"),
+    ("src/core/a.h", "enum roami_memory { ROAMI_MEMORY_FETCH };\n"),
+    ("src/core/a.h", "void f(void)\n{\n\tif (a)\n\t\tb();\n}\nstruct x g(struct y (*h)(int));\n"),
+    ("protocols/home.c", "/* calls no malloc() */\nvoid f(void)\n{\n\troami_free(\"malloc(1)\");\n}\n"),
+    ("src/fault/soft.c", "#include <stdio.h>\nvoid f(void)\n{\n\tsnprintf(a, 1, \"x\");\n}\n"),
+    ("src/os/a.h", '/*\n#include "core/node.h"\n*/\n'),
+]
+
+
+def tree_of(root, files):
+    for path, text in files.items():
+        full = os.path.join(root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "w", encoding="utf-8") as file:
+            file.write(text)
+    return Tree(root)
+
+
+def findings_of(change):
+    with tempfile.TemporaryDirectory() as root:
+        return tree_of(root, {**GOOD, **change}).check()
+
+
+def self_test():
+    failed = 0
+
+    def expect(ok, what, findings):
+        nonlocal failed
+        if not ok:
+            failed += 1
+            print(f"self-test: {what}; found: {[str(f) for f in findings]}")
+
+    for path, text in [("docs/none.md", "")] + FINE:
+        findings = findings_of({path: text})
+        expect(not findings, f"refused, but fine: {path} {text[:60]!r}", findings)
+    for rule, path, text, line in BAD:
+        findings = findings_of({path: text})
+        hits = [f for f in findings if f.rule == rule and
+                (line is None or (f.path == path and f.line == line))]
+        expect(hits, f"{rule} did not fire: {path}:{line} {text[:60]!r}", findings)
+    with tempfile.TemporaryDirectory() as root:
+        shutil.copy(os.path.join(here(), ".clang-format"), root)
+        tree = tree_of(root, {"src/os/os.c": "int f(void)\n{\n\treturn 0;\n}\n",
+                              "src/os/bad.c": "int g(void)\n{\n\n  return 0; }\n"})
+        tree.check_format()
+        if shutil.which("clang-format"):
+            expect({f.path for f in tree.findings} == {"src/os/bad.c"}, "format", tree.findings)
+    rules = {m for m in re.findall(r'\.found\([^"]*?"(\w+)"', open(__file__).read())}
+    untested = rules - {bad[0] for bad in BAD} - {"format"}
+    expect(not untested, f"rules without a self-test: {sorted(untested)}", [])
+    print(f"self-test: {len(BAD) + len(FINE) + 2} cases, {failed} failed")
+    return 1 if failed else 0
+
+
+def here():
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        return self_test()
+    if arguments not in ([], ["--format"]):
+        print(__doc__)
+        return 2
+    findings = Tree(here()).check("--format" in arguments)
+    for finding in findings:
+        print(finding)
+    if findings:
+        print(f"tidy: {len(findings)} found", file=sys.stderr)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
