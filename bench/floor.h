@@ -13,10 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FLOOR_PAGES 1024u
-#define FLOOR_PAGE 4096u
-#define FLOOR_BATCH 64u /* pages of a batch, where one is meant */
-#define FLOOR_RING 256u /* cells of a ring */
+#define FLOOR_PAGES 4096u
+#define FLOOR_PAGE  4096u
+#define FLOOR_BATCH 64u  /* pages of a batch, where one is meant */
+#define FLOOR_RING  256u /* cells of a ring */
 
 /* Where samples go: time stamp counter ticks of one operation. */
 struct floor_out {
@@ -84,32 +84,32 @@ long floor_futex(_Atomic uint32_t *word, int op, uint32_t value);
 bool floor_pin(unsigned cpu);
 
 /* KIND(constant, function, what is measured) */
-#define FLOOR_KINDS(KIND)                                                                          \
-	KIND(FLOOR_FAULT_READ, floor_fault_read, "bare read fault, opening the page included")     \
-	KIND(FLOOR_FAULT_WRITE, floor_fault_write, "bare write fault on a readable page")          \
-	KIND(FLOOR_GET, floor_get, "4 KiB from the other process, written by it last")             \
-	KIND(FLOOR_PUT, floor_put, "4 KiB into the other process, written by it last")             \
-	KIND(FLOOR_STREAM, floor_stream, "the same in address order, per page")                    \
-	KIND(FLOOR_TWIN, floor_twin, "4 KiB into a pooled twin")                                   \
-	KIND(FLOOR_COMPARE, floor_compare, "compare of a page just copied")                        \
-	KIND(FLOOR_COMPARE_64, floor_compare_64, "compares of 64 pages just copied")               \
-	KIND(FLOOR_STORE, floor_store, "a store to a page of plain memory")                        \
-	KIND(FLOOR_PROTECT, floor_protect, "write-protecting a page just written")                 \
-	KIND(FLOOR_PROTECT_64, floor_protect_64, "64 neighbours in one call")                      \
-	KIND(FLOOR_PROTECT_RUN, floor_protect_run, "one page while another thread runs")           \
-	KIND(FLOOR_PROTECT_RUN_64, floor_protect_run_64, "64 pages while another thread runs")     \
-	KIND(FLOOR_RTT, floor_rtt, "64 bytes both ways over a bare ring, spinning")                \
-	KIND(FLOOR_BATCH, floor_batch, "the diffs of 64 words over the ring, acknowledged")        \
-	KIND(FLOOR_WAKE_BUSY, floor_wake_busy, "futex wake of a thread on a busy CPU")             \
-	KIND(FLOOR_WAKE_IDLE, floor_wake_idle, "futex wake of a thread on an idle CPU")            \
-	KIND(FLOOR_SYSCALL, floor_syscall, "getppid")                                              \
+#define FLOOR_KINDS(KIND)                                                                       \
+	KIND(FLOOR_FAULT_READ, floor_fault_read, "bare read fault, opening the page included")  \
+	KIND(FLOOR_FAULT_WRITE, floor_fault_write, "bare write fault on a readable page")       \
+	KIND(FLOOR_GET, floor_get, "4 KiB from the other process, written by it last")          \
+	KIND(FLOOR_PUT, floor_put, "4 KiB into the other process, written by it last")          \
+	KIND(FLOOR_STREAM, floor_stream, "the same in address order, per page")                 \
+	KIND(FLOOR_TWIN, floor_twin, "4 KiB into a pooled twin")                                \
+	KIND(FLOOR_COMPARE, floor_compare, "compare of a page just copied")                     \
+	KIND(FLOOR_COMPARE_64, floor_compare_64, "compares of 64 pages just copied")            \
+	KIND(FLOOR_STORE, floor_store, "a store to a page of plain memory")                     \
+	KIND(FLOOR_PROTECT, floor_protect, "write-protecting a page just written")              \
+	KIND(FLOOR_PROTECT_64, floor_protect_64, "64 neighbours in one call")                   \
+	KIND(FLOOR_PROTECT_RUN, floor_protect_run, "one page while another thread runs")        \
+	KIND(FLOOR_PROTECT_RUN_64, floor_protect_run_64, "64 pages while another thread runs")  \
+	KIND(FLOOR_RTT, floor_rtt, "64 bytes both ways over a bare ring, spinning")             \
+	KIND(FLOOR_SEND_64, floor_send_64, "the diffs of 64 words over the ring, acknowledged") \
+	KIND(FLOOR_WAKE_BUSY, floor_wake_busy, "futex wake of a thread on a busy CPU")          \
+	KIND(FLOOR_WAKE_IDLE, floor_wake_idle, "futex wake of a thread on an idle CPU")         \
+	KIND(FLOOR_SYSCALL, floor_syscall, "getppid")                                           \
 	KIND(FLOOR_BARRIER, floor_barrier, "a counting barrier that yields")
 
 #define FLOOR_ENUM(constant, function, text) constant,
 enum floor_kind { FLOOR_KINDS(FLOOR_ENUM) FLOOR_KINDS_COUNT };
 #undef FLOOR_ENUM
 
-#define FLOOR_DECLARE(constant, function, text)                                                    \
+#define FLOOR_DECLARE(constant, function, text) \
 	void function(struct floor_pair *pair, struct floor_out *out);
 FLOOR_KINDS(FLOOR_DECLARE)
 #undef FLOOR_DECLARE

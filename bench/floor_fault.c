@@ -121,10 +121,10 @@ bool floor_fault_open(struct floor_pair *pair)
 	struct sigaction action = {.sa_sigaction = fault_signal, .sa_flags = SA_SIGINFO};
 	int number = pair->engine == FLOOR_UFFD ? SIGBUS : SIGSEGV;
 
-	pair->app =
-		mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, pair->fd[pair->side], 0);
+	pair->app = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, pair->fd[pair->side], 0);
 	if (pair->app == MAP_FAILED)
 		return false;
+	memset(pair->app, 1, BYTES); /* into the page table: mprotect keeps it there */
 	if (pair->engine == FLOOR_UFFD && !uffd_open(pair))
 		return false;
 	fault_pair = pair;
@@ -140,9 +140,9 @@ void floor_fault_read(struct floor_pair *pair, struct floor_out *out)
 	access_none(pair, pair->app, BYTES);
 	fault_writes = false;
 	for (unsigned i = 0; i < pair->samples; i++) {
-		volatile uint64_t *word =
-			(volatile uint64_t *)(void *)(pair->app +
-						      (size_t)pair->order[i] * FLOOR_PAGE);
+		volatile uint64_t *word = (volatile uint64_t *)(void *)(pair->app +
+									(size_t)pair->order[i] *
+										FLOOR_PAGE);
 		uint64_t start = floor_begin();
 
 		(void)*word;
@@ -164,9 +164,9 @@ void floor_fault_write(struct floor_pair *pair, struct floor_out *out)
 	fault_all_readable(pair);
 	fault_writes = true;
 	for (unsigned i = 0; i < pair->samples; i++) {
-		volatile uint64_t *word =
-			(volatile uint64_t *)(void *)(pair->app +
-						      (size_t)pair->order[i] * FLOOR_PAGE);
+		volatile uint64_t *word = (volatile uint64_t *)(void *)(pair->app +
+									(size_t)pair->order[i] *
+										FLOOR_PAGE);
 		uint64_t start = floor_begin();
 
 		*word = i;
@@ -212,6 +212,7 @@ static void protect_running(struct floor_pair *pair, struct floor_out *out, unsi
 
 	if (pair->side != 1)
 		return;
+	usleep(5000); /* until side 0 sleeps */
 	spinner = floor_spinner_start(pair->cpu[0]);
 	if (spinner != NULL)
 		protect_pages(pair, out, pages, (pair->samples + 15) / 16);

@@ -45,7 +45,7 @@ void floor_put(struct floor_pair *pair, struct floor_out *out)
 
 void floor_stream(struct floor_pair *pair, struct floor_out *out)
 {
-	unsigned passes = (pair->samples + 63) / 64;
+	unsigned passes = (pair->samples + 127) / 128;
 
 	for (unsigned pass = 0; pass < passes; pass++) {
 		uint64_t start;

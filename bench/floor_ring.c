@@ -54,15 +54,15 @@ void floor_rtt(struct floor_pair *pair, struct floor_out *out)
 	}
 }
 
-void floor_batch(struct floor_pair *pair, struct floor_out *out)
+void floor_send_64(struct floor_pair *pair, struct floor_out *out)
 {
 	struct floor_shared *shared = pair->shared;
 	uint8_t bytes[BATCH_BYTES];
 
 	memset(bytes, 1, sizeof(bytes));
 	for (unsigned i = 0; i < pair->samples; i++) {
-		uint32_t serial = ++pair->value;
-		uint64_t start = floor_begin();
+		uint32_t serial;
+		uint64_t start;
 
 		if (pair->side == 0) {
 			serial = atomic_load(&shared->batch_taken) + 1;

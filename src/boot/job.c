@@ -368,15 +368,17 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 
 enum roam_err roami_job_start(struct roami_job *job)
 {
-	enum roam_err err = roami_options_read(&job->options, environ, STDERR_FILENO);
+	enum roam_err err = job->failed;
 
-	if (job->life != ROAMI_JOB_NEW)
-		return ROAM_OK;
+	if (job->life != ROAMI_JOB_NEW || err != ROAM_OK)
+		return err; /* told the first time */
+	err = roami_options_read(&job->options, environ, STDERR_FILENO);
 	setenv("UCX_ERROR_SIGNALS", "", 0); /* RULES 1.9 */
 	if (err == ROAM_OK)
 		err = job_check_names(&job->options);
 	if (err == ROAM_OK)
 		err = job_check_engine(job);
+	job->failed = err;
 	if (err != ROAM_OK)
 		return err;
 	roami_layout_make(&job->layout, job->options.heap, (unsigned)job->options.nodes_max);
@@ -706,8 +708,10 @@ static void job_serve(struct roami_job *job)
 void roami_job_finish(struct roami_job *job)
 {
 	roami_job_seal(job);
-	if (job->life == ROAMI_JOB_ALONE)
+	if (job->life == ROAMI_JOB_ALONE) {
+		roami_stats_end(job->node->stats);
 		roami_job_report(job);
+	}
 	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 && !job->launched) {
 		roami_job_wait_for_end(job);
 	} else if (job->life == ROAMI_JOB_TOGETHER) {
@@ -722,6 +726,11 @@ void roami_job_finish(struct roami_job *job)
 		}
 		roami_service_stop(job->node);
 	}
+	roami_node_close(job->node);
+	job->node = NULL;
+	roami_alloc_close(job->alloc);
+	job->alloc = NULL;
+	roami_os_vec_free(&job->blocks, sizeof(struct roami_job_block));
 	job->life = ROAMI_JOB_OVER;
 }
 

@@ -43,6 +43,7 @@ struct roami_job {
 	unsigned nodes;
 	bool launched;               /* by roam run: every node has run main */
 	bool exit_hook;
+	enum roam_err failed; /* why it could not start */
 	bool reported;
 	struct roami_watch *watch;
 	struct roami_vec blocks;     /* struct roami_job_block */

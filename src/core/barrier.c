@@ -204,6 +204,7 @@ static void barrier_check(struct roami_node *node, struct roami_barrier *barrier
 	/* All notices are in the log by now, whoever's arrival brought them. */
 	roami_log_saw(node, &barrier->merged);
 	barrier->depart_floor = barrier->floor;
+	barrier->depart_seen = barrier->merged;
 	barrier_combine(node, barrier);
 	barrier_depart(node, barrier);
 }
@@ -270,7 +271,7 @@ static void barrier_last(struct roami_node *node, struct roami_barrier *barrier,
 	roami_acquire(node, sync);
 	roami_log_clock(node, &clock);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
-		roami_log_know(node, peer, &barrier->merged);
+		roami_log_know(node, peer, &barrier->depart_seen);
 	roami_log_trim(node, &barrier->depart_floor);
 }
 
@@ -319,7 +320,6 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 
 	roami_node_waits(node, ROAM_SYNC_BARRIER, id);
 	if (threads == 0 || threads == job_threads(node)) {
-		barrier->values = 0;
 		barrier_full(node, barrier, &sync);
 	} else {
 		sync.full = false;
@@ -344,6 +344,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 			barrier->own[i] = (uint64_t)(int64_t)((int32_t *)values)[i];
 		else
 			memcpy(&barrier->own[i], (uint8_t *)values + i * 8, 8);
+	ROAMI_COUNT(node->stats, reduces, 1);
 	roami_node_waits(node, ROAM_SYNC_REDUCE, ROAMI_REDUCE_ID);
 	barrier_full(node, barrier, &sync);
 	roami_node_waits_no_more(node);
@@ -429,7 +430,7 @@ void roami_barrier_handle_depart(struct roami_node *node, const struct roam_requ
 		atomic_fetch_add(&barrier->departed, 1);
 	} else {
 		barrier->depart_floor = leg.floor;
-		barrier->merged = leg.seen;
+		barrier->depart_seen = leg.seen;
 		memcpy(barrier->own, leg.values, leg.head.values * sizeof(uint64_t));
 		barrier->values = leg.head.values;
 		barrier_depart(node, barrier);

@@ -52,13 +52,17 @@ enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t loc
 	struct cond_message enter = {id, slot, turn};
 	struct cond_wait wait = {&node->sync->cond_done[slot], turn};
 	struct roam_part part = {&enter, sizeof(enter)};
+	uint64_t start;
 	enum roam_err err;
 
 	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_ENTER, &part, 1, NULL, 0);
 	err = roami_unlock(node, lock);
 	if (err != ROAM_OK)
 		return err;
+	start = roami_os_cycles();
 	roami_wait(node, cond_woken, &wait);
+	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
+	ROAMI_COUNT(node->stats, conds, 1);
 	return roami_lock(node, lock);
 }
 
@@ -117,7 +121,8 @@ void roami_cond_handle_post(struct roami_node *node, const struct roam_request *
 		roami_msg_send(node, waiters[i].node, ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_WAKE, &part, 1);
 	}
 	cond->waiters.count -= count;
-	memmove(waiters, waiters + count, cond->waiters.count * sizeof(*waiters));
+	if (cond->waiters.count > 0)
+		memmove(waiters, waiters + count, cond->waiters.count * sizeof(*waiters));
 	roami_spin_unlock(&cond->spin);
 }
 

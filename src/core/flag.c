@@ -32,6 +32,7 @@ enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 	unsigned home = roami_sync_home(node, id);
 	struct roami_vclock known;
 
+	ROAMI_COUNT(node->stats, flags, 1);
 	roami_release(node, &sync);
 	roami_log_known(node, home, &known);
 	roami_log_send(node, home, &known, ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET, &part, 1);
@@ -50,13 +51,17 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 {
 	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id};
 	struct roami_vclock clock, seen = {{0}};
+	uint64_t start;
 	struct roam_part parts[2] = {{&id, sizeof(id)}, {clock.at, node->nodes * sizeof(uint32_t)}};
 
+	ROAMI_COUNT(node->stats, flags, 1);
+	start = roami_os_cycles();
 	roami_log_clock(node, &clock);
 	roami_node_waits(node, ROAM_SYNC_FLAG, id);
 	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_WAIT, parts, 2, seen.at,
 		       node->nodes * sizeof(uint32_t));
 	roami_node_waits_no_more(node);
+	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
 	roami_log_saw(node, &seen);
 	roami_acquire(node, &sync);
 	return ROAM_OK;

@@ -178,12 +178,17 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 bool roami_home_is_shared(struct roami_node *node, uint32_t page)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	return atomic_load(&node->self->headers[page].shared) != 0;
+	return (atomic_load(&node->self->headers[page].shared) & (ROAMI_SHARED | ROAMI_SHARED_LISTED)) != 0;
 }
 
 void roami_home_unshare(struct roami_node *node, uint32_t page)
 {
-	atomic_exchange(&node->self->headers[page].shared, 0);
+	_Atomic uint32_t *shared = &node->self->headers[page].shared;
+	uint32_t mark = atomic_load(shared);
+
+	roami_step(node);
+	while (!atomic_compare_exchange_weak(shared, &mark, ((mark >> ROAMI_SHARED_BITS) + 1) << ROAMI_SHARED_BITS))
+		;
 	roami_step(node);
 }
 
@@ -197,16 +202,17 @@ bool roami_home_shared_any(struct roami_node *node)
 
 size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 {
+	uint32_t ring = roami_share_slots(&node->layout);
 	size_t count = 0;
 
 	roami_step(node);
 	atomic_thread_fence(memory_order_seq_cst);
 	for (unsigned by = 0; by < node->nodes; by++) {
-		const _Atomic uint32_t *slots = node->self->slots + (size_t)by * node->layout.pages;
+		const _Atomic uint32_t *slots = node->self->slots + (size_t)by * ring;
 		uint32_t tail = atomic_load_explicit(&node->self->tails[by].tail, memory_order_acquire);
 
 		while (node->share_head[by] != tail && count < max) {
-			uint32_t page = atomic_load(&slots[node->share_head[by]++ % node->layout.pages]);
+			uint32_t page = atomic_load(&slots[node->share_head[by]++ % ring]);
 
 			if (page >= node->layout.pages)
 				roami_node_fail(node, "node %u reported page %u, beyond the heap", by, page);

@@ -47,7 +47,9 @@ static size_t dirty_take(struct roami_node *node)
 	pages = roami_os_vec_grow(&node->page_work, sizeof(*pages), count + 1);
 	if (pages == NULL)
 		roami_node_fail(node, "no memory for the list of dirty pages");
-	memcpy(pages, node->dirty.items, count * sizeof(*pages));
+	if (count > 0)
+		if (count > 0)
+		memcpy(pages, node->dirty.items, count * sizeof(*pages));
 	node->dirty.count = 0;
 	atomic_store(&node->dirty_count, 0);
 	roami_spin_unlock(&node->dirty_lock);
@@ -104,6 +106,7 @@ static void dirty_settle(struct roami_node *node, const struct roam_dirty *dirty
 	} else if (dirty->changed || ++entry->heat < HOT_AFTER + COLD_AFTER) {
 		if (dirty->changed)
 			entry->heat = HOT_AFTER;
+		ROAMI_COUNT(node->stats, hot_pages, 1);
 		atomic_fetch_or(&entry->flags, ROAMI_PAGE_KEEP);
 		roami_page_list(node, dirty->page);
 	} else {
@@ -144,15 +147,14 @@ static void release_check_handlers(struct roami_node *node)
 
 /*
  * Nothing was written since the last release, and no other thread's release is under way: it may hold what this thread learned
- * of through the node's memory.  The list is emptied after the lock is taken, so in this order.
+ * of through the node's memory.  Lists are emptied with the lock held, so it is looked at last.
  */
 static bool release_idle(struct roami_node *node)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load(&node->dirty_count) != 0 || atomic_load(&node->interval_due) != 0 ||
-	    atomic_load(&node->interval_lock.held) != 0)
+	if (atomic_load(&node->dirty_count) != 0 || atomic_load(&node->interval_due) != 0 || roami_home_shared_any(node))
 		return false;
-	return !roami_home_shared_any(node);
+	return atomic_load(&node->interval_lock.held) == 0;
 }
 
 void roami_release(struct roami_node *node, const struct roam_sync *sync)

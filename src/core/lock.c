@@ -92,8 +92,11 @@ enum roam_err roami_lock_init(struct roami_node *node, uint64_t id)
 {
 	unsigned home = roami_sync_home(node, id);
 	struct roam_part part = {&id, sizeof(id)};
+	struct roami_lock *lock;
 
-	lock_make(node, id)->announced = true;
+	lock = lock_make(node, id);
+	lock->announced = true;
+	lock->refused = false;
 	if (home != node->me)
 		roami_msg_call(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_INIT, &part, 1, NULL, 0);
 	return ROAM_OK;
@@ -133,6 +136,8 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 	if (!lock->token && !lock->asked && !lock->refused)
 		lock_ask(node, lock);
 	roami_spin_unlock(&lock->spin);
+	if (lock->refused)
+		return ROAM_ENOTINIT;
 	if (!lock_take(node, lock, wait.ticket, &fresh)) {
 		uint64_t start = roami_os_cycles();
 

@@ -193,7 +193,8 @@ static unsigned log_parts(struct roam_part *all, const struct roam_part *parts, 
 			  const struct roami_vclock *clock, unsigned nodes)
 {
 	roami_assert(count < 4);
-	memcpy(all, parts, count * sizeof(*parts));
+	for (unsigned i = 0; i < count; i++)
+		all[i] = parts[i];
 	all[count] = (struct roam_part){clock->at, nodes * sizeof(clock->at[0])};
 	return count + 1;
 }

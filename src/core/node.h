@@ -67,8 +67,8 @@ struct roami_page {
 
 _Static_assert(sizeof(struct roami_page) == 16, "page entry");
 
-/* Per touched page: entry, 16 bytes of protocol state (hlrc), header, directory word, slot of the shared list. */
-_Static_assert(sizeof(struct roami_page) + 16 + sizeof(struct roami_header) + 8 + 4 <= 64,
+/* Per touched page: entry, 16 bytes of protocol state (hlrc), header, directory word, slots of a shared list. */
+_Static_assert(sizeof(struct roami_page) + 16 + sizeof(struct roami_header) + 8 + 8 <= 64,
 	       "at most 64 bytes of metadata per touched page");
 
 /* Write notices of one writer, a run of pages at a time, ascending by interval. */
@@ -222,7 +222,7 @@ struct roami_node {
 	struct roami_thread threads[ROAMI_THREADS_MAX];
 	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
 	_Atomic uint32_t cached; /* clean or dirty copies of other nodes' pages */
-	uint32_t evict_hand;
+	_Atomic uint32_t evict_hand;
 
 	uint32_t *shadow;        /* ROAM_CHECK=race: per byte, who wrote it last */
 	_Atomic uint32_t races;

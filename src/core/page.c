@@ -172,6 +172,7 @@ static void page_protect(struct roami_node *node, uint32_t first, uint32_t count
 {
 	enum roam_err err = node->engine->protect(node->engine_state, first, count, from, to);
 
+	ROAMI_COUNT(node->stats, protects, 1);
 	if (err == ROAM_ENOMEM)
 		roami_node_fail(node, "cannot change the access of page %u: too many memory ranges "
 				      "(raise vm.max_map_count, or use ROAM_FAULT=uffd) or no memory", first);
@@ -276,8 +277,10 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 		if (roami_page_access(node, pages[i]) <= access)
 			continue;
 		atomic_store(&node->table[pages[i]].access, (uint8_t)access);
-		if (access == ROAM_NONE && !roami_page_is_home(node, pages[i]))
+		if (access == ROAM_NONE && !roami_page_is_home(node, pages[i])) {
 			atomic_fetch_sub(&node->cached, 1);
+			ROAMI_COUNT(node->stats, invalidations, 1);
+		}
 	}
 	roami_step(node);
 }

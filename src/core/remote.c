@@ -81,24 +81,39 @@ static void word_handle(struct roami_node *node, const struct roam_request *requ
 
 /* ----------------------------------------------------------------------------------------------------- fetches */
 
-/* Tells `home` that `by` may hold a copy; only the first time. */
-static void fetch_share(struct roami_node *node, unsigned home, unsigned by, uint32_t page)
+/*
+ * Tells `home` that `by` may hold a copy; returns the mark's generation, which the home moves on when it forgets its readers.
+ * Nobody relies on a mark before it is listed: the home could drain the list too early.  Modelled in tests/model/header.pml.
+ */
+static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by, uint32_t page)
 {
 	struct roami_segment *there = &node->segments[home];
-	struct roami_shared_tail *tail = &there->tails[by];
-	uint32_t at;
+	_Atomic uint32_t *shared = &there->headers[page].shared;
+	uint32_t slots = roami_share_slots(&node->layout);
+	bool listed;
 
-	if (atomic_load(&there->headers[page].shared) != 0)
-		return;
-	roami_spin_lock(node, &node->share_lock[home]);
-	roami_step(node);
-	if (atomic_exchange(&there->headers[page].shared, 1) == 0) {
-		at = atomic_load_explicit(&tail->tail, memory_order_relaxed);
-		atomic_store_explicit(&there->slots[(size_t)by * node->layout.pages + at % node->layout.pages], page,
-				      memory_order_relaxed);
-		atomic_store_explicit(&tail->tail, at + 1, memory_order_release);
+	for (;;) {
+		uint32_t mark = atomic_load(shared), found, at;
+
+		if (mark & ROAMI_SHARED_LISTED)
+			return mark >> ROAMI_SHARED_BITS;
+		roami_spin_lock(node, &node->share_lock[home]);
+		mark = atomic_fetch_or(shared, ROAMI_SHARED) | ROAMI_SHARED;
+		roami_step(node);
+		listed = (mark & ROAMI_SHARED_LISTED) != 0;
+		if (!listed) {
+			at = atomic_load_explicit(&there->tails[by].tail, memory_order_relaxed);
+			atomic_store(&there->slots[(size_t)by * slots + at % slots], page);
+			atomic_store(&there->tails[by].tail, at + 1);
+			roami_step(node);
+			found = mark;
+			listed = atomic_compare_exchange_strong(shared, &found, mark | ROAMI_SHARED_LISTED) ||
+				 found >> ROAMI_SHARED_BITS == mark >> ROAMI_SHARED_BITS;
+		}
+		roami_spin_unlock(&node->share_lock[home]);
+		if (listed)
+			return mark >> ROAMI_SHARED_BITS;
 	}
-	roami_spin_unlock(&node->share_lock[home]);
 }
 
 /* Bits of `where` that say nothing about the home. */
@@ -111,20 +126,22 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsi
 	struct roami_header *header = &node->segments[home].headers[page];
 
 	for (;;) {
-		uint32_t where = atomic_load(&header->where);
+		uint32_t where = atomic_load(&header->where), generation;
 
 		if ((where & ROAM_HEADER_HOME) == 0)
 			return ROAM_FETCH_NOT_HOME;
 		if ((where & ROAM_HEADER_READY) == 0)
 			return ROAM_FETCH_NOT_READY;
-		fetch_share(node, home, by, page);
+		generation = fetch_share(node, home, by, page);
 		atomic_thread_fence(memory_order_seq_cst);
 		roami_step(node);
 		*version_p = atomic_load(&header->version);
 		roami_page_copy(node, to, node->segments[home].heap + (size_t)page * ROAMI_PAGE);
 		atomic_thread_fence(memory_order_acquire);
-		if (((atomic_load(&header->where) ^ where) & ~MARKS) == 0 && atomic_load(&header->shared) != 0)
+		if (((atomic_load(&header->where) ^ where) & ~MARKS) == 0 &&
+		    atomic_load(&header->shared) >> ROAMI_SHARED_BITS == generation)
 			return ROAM_FETCH_OK;
+		ROAMI_COUNT(node->stats, fetches_retried, 1);
 	}
 }
 
@@ -258,8 +275,10 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, unsi
 	changed = flush_put(node, there->heap + (size_t)dirty->page * ROAMI_PAGE, roami_page_bytes(node, dirty->page),
 			    roami_twin_bytes(node, entry->twin), dirty->keep);
 	dirty->changed = changed != 0;
-	if (!dirty->changed)
+	if (!dirty->changed) {
+		ROAMI_COUNT(node->stats, diffs_empty, 1);
 		return;
+	}
 	dirty->version = atomic_fetch_add(&there->headers[dirty->page].version, 1) + 1;
 	ROAMI_COUNT(node->stats, diffs, 1);
 	ROAMI_COUNT(node->stats, diff_bytes, changed);
@@ -319,6 +338,7 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 		at += (item.bytes + 7u) & ~7u;
 		header = &node->self->headers[item.page];
 		roami_assert(atomic_load(&header->where) & ROAM_HEADER_HOME);
+		ROAMI_COUNT(node->stats, diffs_applied, 1);
 		versions[count++] = atomic_fetch_add(&header->version, 1) + 1;
 		roami_step(node);
 	}
@@ -357,8 +377,10 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 		twin = roami_twin_bytes(node, entry->twin);
 		item.bytes = flush_encode(node, batch + used + sizeof(item), item.page, twin, dirty[at].keep);
 		dirty[at].changed = item.bytes != 0;
-		if (item.bytes == 0)
+		if (item.bytes == 0) {
+			ROAMI_COUNT(node->stats, diffs_empty, 1);
 			continue;
+		}
 		memcpy(batch + used, &item, sizeof(item));
 		used += sizeof(item) + ((item.bytes + 7u) & ~7u);
 		ROAMI_COUNT(node->stats, diffs, 1);

@@ -27,7 +27,7 @@ void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned 
 	layout->tails = at;
 	at += segment_round(nodes_max * sizeof(struct roami_shared_tail));
 	layout->slots = at;
-	at += segment_round(nodes_max * pages * sizeof(uint32_t));
+	at += segment_round((size_t)nodes_max * roami_share_slots(layout) * sizeof(uint32_t));
 	layout->heap = at;
 	layout->total = at + heap_bytes;
 }

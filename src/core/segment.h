@@ -28,9 +28,14 @@ struct roami_bell {
 /* The header of a page at its home, and at every node that was home (RULES 6). */
 struct roami_header {
 	_Atomic uint32_t where;  /* ROAM_HEADER_HOME | ROAM_HEADER_READY | epoch << 8 */
-	_Atomic uint32_t shared; /* somebody may hold a copy */
+	_Atomic uint32_t shared; /* somebody may hold a copy: ROAMI_SHARED..., and a generation above */
 	_Atomic uint64_t version;
 };
+
+/* A mark is set, then listed; the home clears both and counts the generation up. */
+#define ROAMI_SHARED 1u
+#define ROAMI_SHARED_LISTED 2u
+#define ROAMI_SHARED_BITS 2
 
 /* Pages that one fetcher newly shared: single producer (the fetcher, under its own lock), single consumer (the home). */
 struct roami_shared_tail {
@@ -87,6 +92,15 @@ struct roami_segment {
 	_Atomic uint32_t *slots;
 	uint8_t *heap;
 };
+
+/*
+ * Slots in one fetcher's list: a page stands there at most once in each of the two generations that a release of the home can
+ * separate.
+ */
+static inline uint32_t roami_share_slots(const struct roami_layout *layout)
+{
+	return 2 * layout->pages;
+}
 
 void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max);
 

@@ -39,7 +39,9 @@ struct roami_barrier {
 	_Atomic uint32_t episode;  /* departures that the node's threads may see */
 	struct roami_vclock merged;       /* what the arrived know together */
 	struct roami_vclock floor;        /* what each of the arrived has applied */
-	struct roami_vclock depart_floor; /* the same of the whole job */
+	/* The same two of the whole job.  Apart: the next episode's first arrivals may come before we are through with this one. */
+	struct roami_vclock depart_floor;
+	struct roami_vclock depart_seen;
 	struct roami_vclock child_floor[ROAMI_NODES_MAX]; /* by node number */
 	bool here[ROAMI_NODES_MAX]; /* nodes with threads in a partial barrier, at node 0 */
 	uint32_t values; /* of a reduction */

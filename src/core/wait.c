@@ -72,6 +72,25 @@ static void real_notify(struct roami_node *node)
 
 /* ------------------------------------------------------------------------------------------- application waits */
 
+/* How long a sleep may last: messages kept back in this node announce themselves to nobody.  0: for ever. */
+static uint64_t sleep_ns(struct roami_node *node)
+{
+	uint64_t due = roami_msg_due_ns(node);
+
+	if (roami_msg_stuck(node))
+		return STUCK_NS;
+	return due == UINT64_MAX ? 0 : due + 1;
+}
+
+static void service_wake(struct roami_node *node)
+{
+	struct roami_bell *bell = &node->self->ctl->bell;
+
+	atomic_fetch_add(&bell->service, 1);
+	if (atomic_load(&bell->service_asleep) != 0)
+		roami_os_futex_wake(&bell->service, 1);
+}
+
 static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct roami_bell *bell = &node->self->ctl->bell;
@@ -80,7 +99,7 @@ static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), vo
 	atomic_fetch_add(&bell->busy, ASLEEP_ONE - 1);
 	if (!condition(arg) && !roami_msg_pending(node)) {
 		ROAMI_COUNT(node->stats, sleeps, 1);
-		roami_os_futex_wait(&bell->app, value, roami_msg_stuck(node) ? STUCK_NS : 0);
+		roami_os_futex_wait(&bell->app, value, sleep_ns(node));
 	}
 	atomic_fetch_sub(&bell->busy, ASLEEP_ONE - 1);
 }
@@ -102,8 +121,14 @@ static void real_wait(struct roami_node *node, bool (*condition)(void *arg), voi
 		if (met) {
 			/* Leaving: what arrived until now was left to us. */
 			atomic_fetch_sub(&bell->busy, 1);
-			if (!roami_msg_pending(node) || (atomic_load(&bell->busy) & AWAKE_MASK) != 0)
+			if ((atomic_load(&bell->busy) & AWAKE_MASK) != 0)
 				break;
+			if (!roami_msg_pending(node)) {
+				/* What came while we polled and has to wait is the service thread's from now on. */
+				if (sleep_ns(node) != 0)
+					service_wake(node);
+				break;
+			}
 			atomic_fetch_add(&bell->busy, 1);
 			continue;
 		}
@@ -176,14 +201,11 @@ static void service_sleep(struct roami_node *node)
 {
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t value = atomic_load(&bell->service);
-	uint64_t due;
 
 	atomic_store(&bell->service_asleep, 1);
 	atomic_thread_fence(memory_order_seq_cst);
-	due = roami_msg_due_ns(node);
 	if (!roami_msg_pending(node) && atomic_load(&real_of(node)->stop) == 0)
-		roami_os_futex_wait(&bell->service, value,
-				    roami_msg_stuck(node) ? STUCK_NS : due == UINT64_MAX ? 0 : due + 1);
+		roami_os_futex_wait(&bell->service, value, sleep_ns(node));
 	atomic_store(&bell->service_asleep, 0);
 }
 

@@ -49,6 +49,7 @@ static void msg_queue(struct roami_node *node, unsigned to, const struct iovec *
 		at += parts[i].iov_len;
 	}
 	atomic_fetch_or(&node->msg.out_waiting, 1u);
+	ROAMI_COUNT(node->stats, messages_queued, 1);
 }
 
 /* Sends what was queued for `to`; out_lock[to] is held.  True if nothing is left. */
@@ -102,6 +103,7 @@ static void msg_put(struct roami_node *node, unsigned to, const struct msg_heade
 {
 	struct iovec vec[PARTS_MAX + 1];
 	unsigned used = 1;
+	bool queued;
 
 	roami_assert(to < node->nodes && count <= PARTS_MAX);
 	vec[0] = (struct iovec){(void *)(uintptr_t)header, sizeof(*header)};
@@ -109,11 +111,18 @@ static void msg_put(struct roami_node *node, unsigned to, const struct msg_heade
 		vec[used++] = (struct iovec){(void *)(uintptr_t)parts[i].data, parts[i].bytes};
 	roami_step(node);
 	roami_spin_lock(node, &node->msg.out_lock[to]);
-	if (!msg_drain(node, to) || node->transport->send(node->transport_state, to, vec, used) != ROAM_OK)
+	queued = !msg_drain(node, to) || node->transport->send(node->transport_state, to, vec, used) != ROAM_OK;
+	if (queued)
 		msg_queue(node, to, vec, used);
 	roami_spin_unlock(&node->msg.out_lock[to]);
 	node->env->ring(node, to);
+	if (queued) {
+		/* Nothing will arrive to tell us that there is room: somebody here must look. */
+		node->env->ring(node, node->me);
+		ROAMI_COUNT(node->stats, messages_queued, 1);
+	}
 	ROAMI_COUNT(node->stats, messages_sent, 1);
+	roami_stats_type(node->stats, header->type);
 	ROAMI_COUNT(node->stats, bytes_sent, sizeof(*header) + header->bytes);
 }
 
@@ -402,17 +411,21 @@ unsigned roami_msg_poll(struct roami_node *node)
 {
 	unsigned handled;
 	int bad_peer = -1;
+	uint64_t start;
 
 	if ((!roami_msg_pending(node) && !roami_msg_stuck(node)) || !roami_spin_try(&node->msg.poll_lock))
 		return 0;
+	start = roami_os_cycles();
 	msg_drain_all(node);
 	handled = node->transport->poll(node->transport_state, msg_deliver, node, POLL_MAX, &bad_peer);
 	if (bad_peer >= 0)
 		roami_node_fail(node, "the ring of node %d is corrupt", bad_peer);
 	handled += parked_handle(node);
 	roami_spin_unlock(&node->msg.poll_lock);
-	if (handled > 0)
+	if (handled > 0) {
+		ROAMI_TIME(node->stats, handler, roami_os_cycles() - start);
 		node->env->notify(node);
+	}
 	return handled;
 }
 

@@ -60,6 +60,10 @@ struct random_log {
 /* The most events one thread of the program can log. */
 uint32_t random_events_max(const struct random_program *program);
 
+/* Empty logs for all threads, on the C heap. */
+void random_logs_make(const struct random_program *program, struct random_log *logs);
+void random_logs_free(const struct random_program *program, struct random_log *logs);
+
 /* What a program asks of its harness; `self` is the thread's.  Objects of synchronisation are numbers from 0, per kind. */
 struct random_ops {
 	void (*load)(void *self, uint64_t offset, void *out, size_t bytes);

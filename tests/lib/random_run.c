@@ -1,5 +1,6 @@
 /* Runs a random program's lists and writes the logs. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "random.h"
@@ -33,6 +34,23 @@ uint32_t random_events_max(const struct random_program *program)
 			most = events;
 	}
 	return most;
+}
+
+void random_logs_make(const struct random_program *program, struct random_log *logs)
+{
+	uint32_t max = random_events_max(program);
+
+	for (unsigned i = 0; i < program->params.threads; i++) {
+		logs[i] = (struct random_log){malloc(max * sizeof(struct random_event)), 0, max};
+		if (logs[i].events == NULL)
+			abort();
+	}
+}
+
+void random_logs_free(const struct random_program *program, struct random_log *logs)
+{
+	for (unsigned i = 0; i < program->params.threads; i++)
+		free(logs[i].events);
 }
 
 __attribute__((noreturn)) static void run_fail(struct run *run, const char *what)

@@ -57,7 +57,7 @@ check() {
 	# shellcheck disable=SC2086
 	if spin -a "${switches[@]}" "$model.pml" >out 2>&1 &&
 		gcc -w $cflags -DCOLLAPSE -DVECTORSZ=512 -DMEMLIM=2000 -o pan pan.c >>out 2>&1; then
-		timeout 120 ./pan $flags -m100000 >>out 2>&1
+		timeout 400 ./pan $flags -m100000 >>out 2>&1
 		if grep -Eq 'max search depth too small|Search not completed|out of memory' out &&
 			! grep -q 'assertion violated' out; then
 			result="cut short"

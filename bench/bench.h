@@ -1,0 +1,94 @@
+/* The benchmarks: what each is given, and how rigs become rows. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "report.h"
+#include "rig.h"
+
+struct bench {
+	struct report report;
+	const char *engines[3]; /* NULL-terminated */
+	unsigned samples;       /* of a row */
+	unsigned rounds;
+	bool progress; /* rows are printed as they come */
+	unsigned cpu[2];
+	double ticks_per_us;
+	double overhead;
+};
+
+/* Part of a floor: the median of a channel, times a weight. */
+struct plan_term {
+	unsigned rig;
+	unsigned channel;
+	double weight; /* 0: no term */
+};
+
+enum plan_rule {
+	PLAN_REPORTED, /* no goal */
+	PLAN_LIMIT,    /* at most ratio x floor + plus, or floor + slack if that is more */
+	PLAN_SILENT    /* no twin, no diff, no message */
+};
+
+#define PLAN_TERMS 3
+
+struct plan_row {
+	const char *name;
+	unsigned rig; /* index of the plan's scenarios */
+	unsigned channel;
+	struct plan_term term[PLAN_TERMS];
+	double floor_plus;
+	const char *floor;
+	enum plan_rule rule;
+	double ratio, plus, slack;
+	const char *goal;
+	const char *variant;
+	const char *protocol, *transport;
+};
+
+struct plan {
+	const struct rig_scenario *const *scenarios; /* NULL-terminated */
+	const struct plan_row *rows;
+	unsigned row_count;
+};
+
+#define PLAN_RIGS 24
+
+/* Runs the plan's rigs in turn and adds its rows; `engine` NULL: none is involved. */
+void plan_run(struct bench *bench, const struct plan *plan, const char *engine);
+
+void bench_machine(struct bench *bench);
+void bench_fault(struct bench *bench);
+void bench_diff(struct bench *bench);
+void bench_lock(struct bench *bench);
+void bench_barrier(struct bench *bench);
+void bench_apps(struct bench *bench);
+
+/* ---- shared by scenarios of roam */
+
+static inline uint8_t *scenario_page(const struct rig_run *run, uint32_t page)
+{
+	return run->memory + (size_t)page * FLOOR_PAGE;
+}
+
+static inline volatile uint64_t *scenario_word(const struct rig_run *run, uint32_t page)
+{
+	return (volatile uint64_t *)(void *)scenario_page(run, page);
+}
+
+/* Names of locks; their bytes are never touched. */
+#define SCENARIO_LOCKS 16
+const void *scenario_lock(unsigned number);
+
+/* Allocates the scenario's memory and announces the locks. */
+void scenario_prepare(struct rig_run *run);
+/* Node 0 becomes the home of all pages, node 1 has a copy of each. */
+void scenario_share(struct rig_run *run);
+/* Node 0 writes every byte of `pages` pages from `first`. */
+void scenario_rewrite(struct rig_run *run, uint32_t first, uint32_t pages, uint32_t value);
+/* The calling node reads a word of every page. */
+void scenario_read_all(struct rig_run *run);
+
+#endif

@@ -1,0 +1,334 @@
+/*
+ * roam bench apps: the four kernels against the same sources on threads.  Programs run one after
+ * the other, the kinds in turn; NAME_P is the wall time from fork to exit, NAME_P_region the time
+ * between the program's own clocks.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define REPEATS     5u
+#define KINDS       3 /* the twin, and two engines */
+#define SECONDS_MAX 120u
+
+static const char *const apps_places[] = {"../apps", "../libexec/roam/apps", "../../apps"};
+
+struct app {
+	const char *name;
+	const char *arguments[3];
+	const char *verify;
+	double alone, pair, region; /* limits; 0: reported */
+	const char *alone_goal, *pair_goal, *region_goal;
+};
+
+static const struct app apps[] = {
+	{"fft",
+	 {"-m20"},
+	 "-t",
+	 1.1,
+	 1.5,
+	 0,
+	 "<= 1.1 x sequential",
+	 "<= 1.5 x threads (goal 1.3)",
+	 NULL},
+	{"lu",
+	 {"-n2048", "-b16"},
+	 "-t",
+	 1.05,
+	 1.3,
+	 0,
+	 "<= 1.05 x sequential",
+	 "<= 1.3 x threads (goal 1.15)",
+	 NULL},
+	{"ocean",
+	 {"-n1026"},
+	 "-c",
+	 1.05,
+	 1.3,
+	 0,
+	 "<= 1.05 x sequential",
+	 "<= 1.3 x threads (goal 1.15)",
+	 NULL},
+	{"radix",
+	 {"-n8388608"},
+	 "-t",
+	 1.05,
+	 1.3,
+	 2,
+	 "<= 1.05 x sequential",
+	 "<= 1.3 x threads (goal 1.15)",
+	 "<= 2 x threads (goal 1.6)"},
+};
+
+static const unsigned procs_list[] = {1, 2, 4};
+#define PROCS (sizeof(procs_list) / sizeof(procs_list[0]))
+
+/* Samples in us, by kind and number of processes. */
+struct app_times {
+	float wall[PROCS][KINDS][REPEATS];
+	float region[PROCS][KINDS][REPEATS];
+	unsigned count[PROCS][KINDS];
+};
+
+static double now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static bool apps_find(char *directory, size_t bytes)
+{
+	const char *given = getenv("ROAM_BENCH_APPS");
+	char self[PATH_MAX], probe[2 * PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (given != NULL) {
+		snprintf(directory, bytes, "%s", given);
+		return true;
+	}
+	if (length < 0)
+		return false;
+	self[length] = '\0';
+	*strrchr(self, '/') = '\0';
+	for (size_t i = 0; i < sizeof(apps_places) / sizeof(apps_places[0]); i++) {
+		snprintf(directory, bytes, "%s/%s", self, apps_places[i]);
+		snprintf(probe, sizeof(probe), "%s/fft", directory);
+		if (access(probe, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* -------------------------------------------------------------------------------- one run */
+
+struct app_run {
+	const char *path;
+	const struct app *app;
+	unsigned procs;
+	const char *engine; /* NULL: the twin */
+	bool verify;
+};
+
+__attribute__((noreturn)) static void run_child(const struct app_run *run, int out)
+{
+	char procs[16];
+	char *argv[8];
+	unsigned count = 0;
+
+	snprintf(procs, sizeof(procs), "-p%u", run->procs);
+	argv[count++] = (char *)(uintptr_t)run->path;
+	argv[count++] = procs;
+	for (unsigned i = 0; run->app->arguments[i] != NULL; i++)
+		argv[count++] = (char *)(uintptr_t)run->app->arguments[i];
+	if (run->verify)
+		argv[count++] = (char *)(uintptr_t)run->app->verify;
+	argv[count] = NULL;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(SECONDS_MAX);
+	if (run->engine != NULL) {
+		setenv("ROAM_FAULT", run->engine, 1);
+		setenv("ROAM_PIN", "1", 1);
+	}
+	dup2(out, STDOUT_FILENO);
+	execv(run->path, argv);
+	_exit(127);
+}
+
+/* Reads until the end of the program's output; keeps the start of it. */
+static void run_read(int from, char *text, size_t bytes)
+{
+	size_t used = 0;
+	char rest[512];
+	ssize_t got;
+
+	for (;;) {
+		size_t room = bytes - 1 - used;
+
+		got = room > 0 ? read(from, text + used, room) : read(from, rest, sizeof(rest));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		if (room > 0)
+			used += (size_t)got;
+	}
+	text[used] = '\0';
+}
+
+static bool run_once(const struct app_run *run, double *wall_p, double *region_p)
+{
+	char text[4096];
+	const char *region;
+	double start;
+	int ends[2], status = -1;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return false;
+	fflush(NULL);
+	start = now_us();
+	pid = fork();
+	if (pid == 0)
+		run_child(run, ends[1]);
+	close(ends[1]);
+	if (pid > 0) {
+		run_read(ends[0], text, sizeof(text));
+		waitpid(pid, &status, 0);
+	}
+	*wall_p = now_us() - start;
+	close(ends[0]);
+	region = pid > 0 ? strstr(text, "region_us ") : NULL;
+	if (status != 0 || region == NULL || (run->verify && strstr(text, "verified ok") == NULL)) {
+		fprintf(stderr, "roam bench: %s -p%u %s%s fails: %s\n", run->path, run->procs,
+			run->engine != NULL ? run->engine : "",
+			run->verify ? " (verified run)" : "", pid > 0 ? text : strerror(errno));
+		return false;
+	}
+	*region_p = atof(region + strlen("region_us "));
+	return true;
+}
+
+/* ----------------------------------------------------------------------------------- rows */
+
+static double median_of(float *samples, unsigned count)
+{
+	return report_median(samples, count, 1).us;
+}
+
+static void app_row(struct bench *bench, const char *name, const char *engine, float *samples,
+		    unsigned count, double floor_us, const char *floor, double ratio,
+		    const char *goal)
+{
+	struct report_median median = report_median(samples, count, 1);
+	struct report_row *row = report_add(&bench->report, name);
+
+	if (row == NULL)
+		return;
+	row->engine = engine;
+	row->protocol = engine != NULL ? "hlrc" : NULL;
+	row->transport = engine != NULL ? "shm" : NULL;
+	row->us = median.us;
+	row->p10 = median.p10;
+	row->p90 = median.p90;
+	row->n = median.n;
+	row->floor_us = floor_us;
+	row->floor = floor;
+	row->goal = goal;
+	if (ratio <= 0)
+		return;
+	row->limit_us = floor_us > 0 ? ratio * floor_us : -1;
+	row->met = row->us >= 0 && floor_us > 0 && row->us <= row->limit_us ? REPORT_MET
+									    : REPORT_MISSED;
+}
+
+/* Row names live as long as the program. */
+static const char *app_name(const struct app *app, const char *middle, unsigned procs,
+			    const char *end)
+{
+	char *name = NULL;
+
+	if (asprintf(&name, "%s%s_%u%s", app->name, middle, procs, end) < 0)
+		return app->name;
+	return name;
+}
+
+static void app_engine_rows(struct bench *bench, const struct app *app, struct app_times *times,
+			    unsigned kind)
+{
+	const char *engine = bench->engines[kind - 1];
+	double alone = median_of(times->wall[0][0], times->count[0][0]);
+	double pair = median_of(times->wall[1][0], times->count[1][0]);
+	double region_1 = median_of(times->region[0][0], times->count[0][0]);
+	double region_2 = median_of(times->region[1][0], times->count[1][0]);
+	double two = median_of(times->wall[1][kind], times->count[1][kind]);
+
+	app_row(bench, app_name(app, "", 1, ""), engine, times->wall[0][kind],
+		times->count[0][kind], alone, "threads, 1", app->alone, app->alone_goal);
+	app_row(bench, app_name(app, "", 1, "_region"), engine, times->region[0][kind],
+		times->count[0][kind], region_1, "threads, 1", 0, NULL);
+	app_row(bench, app_name(app, "", 2, ""), engine, times->wall[1][kind],
+		times->count[1][kind], pair, "threads, 2", app->pair, app->pair_goal);
+	app_row(bench, app_name(app, "", 2, "_region"), engine, times->region[1][kind],
+		times->count[1][kind], region_2, "threads, 2", app->region, app->region_goal);
+	app_row(bench, app_name(app, "", 4, ""), engine, times->wall[2][kind],
+		times->count[2][kind], two, "2 nodes", 2, "<= 2 x 2 nodes");
+}
+
+static void app_rows(struct bench *bench, const struct app *app, struct app_times *times)
+{
+	for (unsigned at = 0; at < 2; at++) {
+		app_row(bench, app_name(app, "_pthread", procs_list[at], ""), NULL,
+			times->wall[at][0], times->count[at][0], -1, NULL, 0, NULL);
+		app_row(bench, app_name(app, "_pthread", procs_list[at], "_region"), NULL,
+			times->region[at][0], times->count[at][0], -1, NULL, 0, NULL);
+	}
+	for (unsigned kind = 1; kind < KINDS && bench->engines[kind - 1] != NULL; kind++)
+		app_engine_rows(bench, app, times, kind);
+}
+
+/* One run of every kind; `verify`: checked, not timed. */
+static void app_turn(struct bench *bench, const struct app *app, const char *directory, bool verify,
+		     struct app_times *times)
+{
+	char path[2 * PATH_MAX];
+
+	for (unsigned at = 0; at < PROCS; at++)
+		for (unsigned kind = 0; kind < KINDS; kind++) {
+			struct app_run run = {path, app, procs_list[at], NULL, verify};
+			unsigned *count = &times->count[at][kind];
+			double wall, region;
+
+			if (kind > 0)
+				run.engine = bench->engines[kind - 1];
+			if ((kind > 0 && run.engine == NULL) || (kind == 0 && at == 2))
+				continue;
+			snprintf(path, sizeof(path), "%s/%s%s", directory, app->name,
+				 kind == 0 ? "-pthread" : "");
+			if (times->count[at][kind] > REPEATS) /* failed once */
+				continue;
+			if (!run_once(&run, &wall, &region)) {
+				*count = REPEATS + 1;
+			} else if (!verify) {
+				times->wall[at][kind][*count] = (float)wall;
+				times->region[at][kind][(*count)++] = (float)region;
+			}
+		}
+}
+
+void bench_apps(struct bench *bench)
+{
+	char directory[PATH_MAX + 64];
+
+	if (!apps_find(directory, sizeof(directory))) {
+		fprintf(stderr, "roam bench: no programs here; say where in ROAM_BENCH_APPS\n");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(apps) / sizeof(apps[0]); i++) {
+		unsigned first = bench->report.count;
+		struct app_times times;
+
+		memset(&times, 0, sizeof(times));
+		app_turn(bench, &apps[i], directory, true, &times);
+		for (unsigned repeat = 0; repeat < REPEATS; repeat++)
+			app_turn(bench, &apps[i], directory, false, &times);
+		for (unsigned at = 0; at < PROCS; at++)
+			for (unsigned kind = 0; kind < KINDS; kind++)
+				if (times.count[at][kind] > REPEATS)
+					times.count[at][kind] = 0;
+		app_rows(bench, &apps[i], &times);
+		if (bench->progress)
+			report_table_rows(&bench->report, first);
+	}
+}

@@ -1,0 +1,663 @@
+/* roam bench fault: faults, fetches, releases, and the floors of the engine in use. */
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "roam/roam.h"
+#include "roam/transport.h"
+
+#define PAGES    FLOOR_PAGES
+#define BYTES    ((size_t)PAGES * FLOOR_PAGE)
+#define COMPUTES 1u /* argument: node 0 does not call roam meanwhile */
+
+/* ------------------------------------------------------------------------------------ reads */
+
+/* Node 0 computes until node 1 says that it is done. */
+static void compute_until(struct rig_run *run, uint32_t value)
+{
+	while (atomic_load_explicit(&run->shared->flag, memory_order_relaxed) != value)
+		floor_pause();
+}
+
+/* Node 1 reads pages [first, ...) in random order. */
+static void fetch_measure(struct rig_run *run, uint32_t first, uint32_t value)
+{
+	rig_count_begin(run, 0);
+	for (unsigned i = 0; i < run->samples; i++) {
+		uint32_t page = first + run->order[i];
+		uint64_t start = floor_begin(), word = *scenario_word(run, page);
+
+		rig_note(run, 0, floor_end() - start, 1);
+		if (word != ((uint64_t)value << 32) + page)
+			rig_fail(run, "page %u: old bytes", page);
+	}
+	rig_count_end(run, 0, run->samples);
+}
+
+static void fetch_round(struct rig_run *run)
+{
+	scenario_rewrite(run, 0, PAGES, run->round);
+	roam_barrier_all();
+	if (run->node == 1) {
+		fetch_measure(run, 0, run->round);
+		atomic_store(&run->shared->flag, run->round);
+	} else if (run->scenario->argument == COMPUTES) {
+		compute_until(run, run->round);
+	}
+	roam_barrier_all();
+}
+
+/* Every round has pages of its own, never touched before. */
+static void first_prepare(struct rig_run *run)
+{
+	scenario_prepare(run);
+	run->memory_bytes = run->rounds * BYTES;
+	run->memory = roam_alloc(run->memory_bytes);
+	if (run->memory == NULL)
+		rig_fail(run, "no shared memory");
+}
+
+static void first_round(struct rig_run *run)
+{
+	uint32_t first = (run->round - 1) * PAGES;
+
+	scenario_rewrite(run, first, PAGES, run->round);
+	roam_barrier_all();
+	if (run->node == 1)
+		fetch_measure(run, first, run->round);
+	roam_barrier_all();
+}
+
+/* Pages `argument` apart, then those beside them. */
+static void stream_pass(struct rig_run *run, uint32_t value)
+{
+	uint32_t stride = run->scenario->argument, run_pages = PAGES / stride;
+	uint64_t start, wrong = 0;
+
+	rig_count_begin(run, 0);
+	start = floor_begin();
+	for (uint32_t i = 0; i < PAGES; i++) {
+		uint32_t page = i % run_pages * stride + i / run_pages;
+
+		wrong |= *scenario_word(run, page) ^ (((uint64_t)value << 32) + page);
+	}
+	rig_note(run, 0, floor_end() - start, PAGES);
+	rig_count_end(run, 0, PAGES);
+	if (wrong != 0)
+		rig_fail(run, "old bytes");
+}
+
+static void stream_round(struct rig_run *run)
+{
+	unsigned passes = (run->samples + 127) / 128;
+
+	for (unsigned pass = 0; pass < passes; pass++) {
+		uint32_t value = run->round * 64 + pass;
+
+		scenario_rewrite(run, 0, PAGES, value);
+		roam_barrier_all();
+		if (run->node == 1)
+			stream_pass(run, value);
+		roam_barrier_all();
+	}
+}
+
+/* ----------------------------------------------------------------------------------- writes */
+
+static void write_round(struct rig_run *run)
+{
+	scenario_rewrite(run, 0, PAGES, run->round);
+	roam_barrier_all();
+	if (run->node == 1) {
+		scenario_read_all(run);
+		rig_count_begin(run, 0);
+		for (unsigned i = 0; i < run->samples; i++) {
+			volatile uint64_t *word = scenario_word(run, run->order[i]);
+			uint64_t start = floor_begin();
+
+			*word = i;
+			rig_note(run, 0, floor_end() - start, 1);
+		}
+		rig_count_end(run, 0, run->samples);
+	}
+	roam_barrier_all();
+}
+
+static void own_begin(struct rig_run *run)
+{
+	if (run->node == 1)
+		memset(run->memory, 1, run->memory_bytes);
+	roam_barrier_all();
+	if (run->node == 1) {
+		roam_lock(scenario_lock(0));
+		roam_unlock(scenario_lock(0));
+	}
+	roam_barrier_all();
+}
+
+static void own_round(struct rig_run *run)
+{
+	unsigned passes = (run->samples + 63) / 64;
+
+	for (unsigned pass = 0; run->node == 1 && pass < passes; pass++) {
+		uint64_t start;
+
+		rig_count_begin(run, 0);
+		roam_lock(scenario_lock(0));
+		start = floor_begin();
+		for (unsigned i = 0; i < PAGES; i++)
+			*scenario_word(run, run->order[i]) = i + pass;
+		rig_note(run, 0, floor_end() - start, PAGES);
+		roam_unlock(scenario_lock(0));
+		rig_count_end(run, 0, PAGES);
+	}
+	roam_barrier_all();
+}
+
+/* --------------------------------------------------------------------------------- releases */
+
+static void change_word(uint8_t *page)
+{
+	*(volatile uint64_t *)(void *)(page + 1024) += 0x0101010101010101u;
+}
+
+static void change_byte(uint8_t *page)
+{
+	*(volatile uint8_t *)(page + 1000) = (uint8_t)(page[1000] + 1);
+}
+
+static void change_sparse(uint8_t *page)
+{
+	for (uint8_t *byte = page; byte < page + FLOOR_PAGE; byte += 16)
+		*byte = (uint8_t)(*byte + 1);
+}
+
+/* Changes `pages` pages `stride` apart and notes the time until the lock is free. */
+static void release_measure(struct rig_run *run, unsigned channel, uint32_t first, uint32_t pages,
+			    uint32_t stride, void (*change)(uint8_t *page))
+{
+	uint64_t start;
+
+	roam_lock(scenario_lock(0));
+	for (uint32_t i = 0; i < pages; i++)
+		change(scenario_page(run, first + i * stride));
+	rig_count_begin(run, channel);
+	start = floor_begin();
+	roam_unlock(scenario_lock(0));
+	rig_note(run, channel, floor_end() - start, 1);
+	rig_count_end(run, channel, 1);
+}
+
+/* Node 0 writes everything, node 1 reads everything: fresh copies. */
+static void release_refresh(struct rig_run *run, uint32_t value)
+{
+	scenario_rewrite(run, 0, PAGES, value);
+	roam_barrier_all();
+	if (run->node == 1)
+		scenario_read_all(run);
+}
+
+static void release_1_round(struct rig_run *run)
+{
+	release_refresh(run, run->round);
+	for (unsigned i = 0; run->node == 1 && i < run->samples; i++)
+		release_measure(run, 0, run->order[i], 1, 1, change_word);
+	roam_barrier_all();
+}
+
+/* The argument is the stride. */
+static void release_64_round(struct rig_run *run)
+{
+	uint32_t stride = run->scenario->argument, span = FLOOR_BATCH * stride;
+	unsigned passes = (run->samples + 255) / 256;
+
+	for (unsigned pass = 0; pass < passes; pass++) {
+		release_refresh(run, run->round * 64 + pass);
+		for (uint32_t group = 0; run->node == 1 && group < PAGES / FLOOR_BATCH; group++) {
+			uint32_t first = group / stride * span + group % stride;
+
+			release_measure(run, 0, first, FLOOR_BATCH, stride, change_word);
+		}
+		roam_barrier_all();
+	}
+}
+
+static void release_hot_round(struct rig_run *run)
+{
+	release_refresh(run, run->round);
+	if (run->node == 1) {
+		for (unsigned i = 0; i < 8; i++) {
+			roam_lock(scenario_lock(0));
+			change_word(scenario_page(run, 0));
+			roam_unlock(scenario_lock(0));
+		}
+		for (unsigned i = 0; i < run->samples; i++)
+			release_measure(run, 0, 0, 1, 1, change_word);
+	}
+	roam_barrier_all();
+}
+
+static void release_sparse_round(struct rig_run *run)
+{
+	release_refresh(run, run->round);
+	for (unsigned i = 0; run->node == 1 && i < run->samples; i++) {
+		if (i % 2 == 0)
+			release_measure(run, 0, run->order[i], 1, 1, change_sparse);
+		else
+			release_measure(run, 1, run->order[i], 1, 1, change_byte);
+	}
+	roam_barrier_all();
+}
+
+/* Another thread of node 1 has the CPU of node 0, which sleeps outside roam. */
+static void running_round(struct rig_run *run)
+{
+	uint32_t pages = run->scenario->argument;
+	struct floor_spinner *spinner;
+
+	release_refresh(run, run->round);
+	if (run->node == 0) {
+		rig_flag_await(run, run->round);
+		roam_barrier_all();
+		return;
+	}
+	usleep(5000);
+	spinner = floor_spinner_start(run->cpu[0]);
+	for (unsigned i = 0; spinner != NULL && i < (run->samples + 15) / 16; i++)
+		release_measure(run, 0, run->order[i] & ~(pages - 1), pages, 1, change_word);
+	floor_spinner_stop(spinner);
+	rig_flag_set(run, run->round);
+	roam_barrier_all();
+}
+
+/* ------------------------------------------------------------------- the transport by itself */
+
+#define RTT_TURNS  16u
+#define RTT_BYTES  56u /* and 8 of its length: 64, as the bare ring */
+#define RTT_MEMORY ((size_t)1 << 20)
+
+extern const struct roam_transport roami_transport_shm;
+
+static void rtt_prepare(struct rig_run *run)
+{
+	run->memory = mmap(NULL, 2 * RTT_MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			   -1, 0);
+	run->state = mmap(NULL, roami_transport_shm.state_size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (run->memory == MAP_FAILED || run->state == MAP_FAILED)
+		rig_fail(run, "no memory");
+}
+
+static void rtt_begin(struct rig_run *run)
+{
+	const struct roam_transport_memory memory[2] = {{run->memory, RTT_MEMORY},
+							{run->memory + RTT_MEMORY, RTT_MEMORY}};
+	const struct roam_transport_params params = {run->node, 2, memory, NULL};
+
+	if (roami_transport_shm.open(run->state, &params) != ROAM_OK)
+		rig_fail(run, "shm does not open");
+}
+
+static bool rtt_deliver(void *arg, unsigned from, const void *data, size_t bytes)
+{
+	(void)from;
+	memcpy(arg, data, bytes < RTT_BYTES ? bytes : RTT_BYTES);
+	return true;
+}
+
+static void rtt_send(struct rig_run *run, uint8_t *body)
+{
+	struct iovec part = {body, RTT_BYTES};
+
+	while (roami_transport_shm.send(run->state, 1 - run->node, &part, 1) != ROAM_OK)
+		floor_pause();
+}
+
+static void rtt_receive(struct rig_run *run, uint8_t *body)
+{
+	int bad = -1;
+
+	while (roami_transport_shm.poll(run->state, rtt_deliver, body, 1, &bad) == 0)
+		floor_pause();
+}
+
+static void rtt_round(struct rig_run *run)
+{
+	_Alignas(8) uint8_t body[RTT_BYTES] = {0};
+
+	for (unsigned i = 0; i < run->samples; i++) {
+		uint64_t start = floor_begin();
+
+		for (unsigned turn = 0; turn < RTT_TURNS; turn++) {
+			if (run->node == 1)
+				rtt_send(run, body);
+			rtt_receive(run, body);
+			if (run->node == 0)
+				rtt_send(run, body);
+		}
+		if (run->node == 1)
+			rig_note(run, 0, floor_end() - start, RTT_TURNS);
+	}
+}
+
+/* ------------------------------------------------------------------------------------- plan */
+
+static const uint8_t floor_list[] = {
+	FLOOR_FAULT_READ,     FLOOR_FAULT_WRITE, FLOOR_GET,        FLOOR_PUT,
+	FLOOR_STREAM,         FLOOR_TWIN,        FLOOR_COMPARE,    FLOOR_COMPARE_64,
+	FLOOR_STORE,          FLOOR_PROTECT,     FLOOR_PROTECT_64, FLOOR_PROTECT_RUN,
+	FLOOR_PROTECT_RUN_64, FLOOR_RTT,         FLOOR_SEND_64,    FLOOR_KINDS_COUNT,
+};
+
+static const struct rig_scenario floors = {
+	.name = "floors",
+	.nodes = 2,
+	.floors = floor_list,
+	.prepare = rig_floor_prepare,
+	.begin = rig_floor_begin,
+	.round = rig_floor_round,
+};
+
+#define SCENARIO(identifier, title, options, function, value) \
+	static const struct rig_scenario identifier = {       \
+		.name = title,                                \
+		.nodes = 2,                                   \
+		.roam = true,                                 \
+		.env = options,                               \
+		.bytes = BYTES,                               \
+		.argument = value,                            \
+		.prepare = scenario_prepare,                  \
+		.begin = scenario_share,                      \
+		.round = function,                            \
+	}
+
+/* Every page its own fault; pages that are written are not kept open. */
+#define PLAIN "ROAM_PREFETCH=0 ROAM_HOT=0"
+#define COLD  "ROAM_HOT=0"
+/* Ours, see main.c: the transport claims not to reach its peers' memory. */
+#define MESSAGES "ROAM_HOT=0 BENCH_MESSAGES=1"
+
+SCENARIO(fetch, "read_fetch", PLAIN, fetch_round, 0);
+SCENARIO(fetch_busy, "read_fetch_busy_home", PLAIN, fetch_round, COMPUTES);
+SCENARIO(stream, "read_stream", COLD, stream_round, 1);
+SCENARIO(stride, "read_stride", COLD, stream_round, 4);
+SCENARIO(write_fault, "write_fault", COLD, write_round, 0);
+SCENARIO(release_1, "release_1", COLD, release_1_round, 0);
+SCENARIO(release_1_msg, "release_1_msg", MESSAGES, release_1_round, 0);
+SCENARIO(release_64, "release_64", COLD, release_64_round, 1);
+SCENARIO(release_64_scattered, "release_64_scattered", COLD, release_64_round, 8);
+SCENARIO(release_hot, "release_hot", NULL, release_hot_round, 0);
+SCENARIO(release_sparse, "release_sparse", COLD, release_sparse_round, 0);
+SCENARIO(running_1, "protect_running_thread_1", COLD, running_round, 1);
+SCENARIO(running_64, "protect_running_thread_64", COLD, running_round, FLOOR_BATCH);
+
+static const struct rig_scenario fetch_first = {
+	.name = "read_fetch_first",
+	.nodes = 2,
+	.roam = true,
+	.env = PLAIN,
+	.prepare = first_prepare,
+	.round = first_round,
+};
+
+static const struct rig_scenario own_home = {
+	.name = "own_home_write",
+	.nodes = 2,
+	.roam = true,
+	.bytes = BYTES,
+	.prepare = scenario_prepare,
+	.begin = own_begin,
+	.round = own_round,
+};
+
+static const struct rig_scenario shm_rtt = {
+	.name = "shm_rtt",
+	.nodes = 2,
+	.prepare = rtt_prepare,
+	.begin = rtt_begin,
+	.round = rtt_round,
+};
+
+enum {
+	AT_FLOORS,
+	AT_SHM_RTT,
+	AT_FETCH,
+	AT_FETCH_FIRST,
+	AT_FETCH_BUSY,
+	AT_STREAM,
+	AT_STRIDE,
+	AT_WRITE,
+	AT_OWN,
+	AT_RELEASE_1,
+	AT_RELEASE_1_MSG,
+	AT_RELEASE_64,
+	AT_SCATTERED,
+	AT_HOT,
+	AT_SPARSE,
+	AT_RUNNING_1,
+	AT_RUNNING_64,
+};
+
+static const struct rig_scenario *const scenarios[] = {
+	[AT_FLOORS] = &floors,
+	[AT_SHM_RTT] = &shm_rtt,
+	[AT_FETCH] = &fetch,
+	[AT_FETCH_FIRST] = &fetch_first,
+	[AT_FETCH_BUSY] = &fetch_busy,
+	[AT_STREAM] = &stream,
+	[AT_STRIDE] = &stride,
+	[AT_WRITE] = &write_fault,
+	[AT_OWN] = &own_home,
+	[AT_RELEASE_1] = &release_1,
+	[AT_RELEASE_1_MSG] = &release_1_msg,
+	[AT_RELEASE_64] = &release_64,
+	[AT_SCATTERED] = &release_64_scattered,
+	[AT_HOT] = &release_hot,
+	[AT_SPARSE] = &release_sparse,
+	[AT_RUNNING_1] = &running_1,
+	[AT_RUNNING_64] = &running_64,
+	NULL,
+};
+
+#define F(kind, weight)                         \
+	{                                       \
+		AT_FLOORS, FLOOR_##kind, weight \
+	}
+#define HLRC .protocol = "hlrc", .transport = "shm"
+
+static const struct plan_row rows[] = {
+	{"f_fault_r", AT_FLOORS, FLOOR_FAULT_READ, .goal = NULL},
+	{"f_fault_w", AT_FLOORS, FLOOR_FAULT_WRITE, .goal = NULL},
+	{"f_get", AT_FLOORS, FLOOR_GET, .goal = NULL},
+	{"f_put", AT_FLOORS, FLOOR_PUT, .goal = NULL},
+	{"f_protect", AT_FLOORS, FLOOR_PROTECT, .goal = NULL},
+	{"f_protect_64", AT_FLOORS, FLOOR_PROTECT_64, .goal = NULL},
+	{"f_compare", AT_FLOORS, FLOOR_COMPARE, .goal = NULL},
+	{"f_rtt", AT_FLOORS, FLOOR_RTT, .goal = NULL},
+	{"shm_rtt",
+	 AT_SHM_RTT,
+	 0,
+	 {F(RTT, 1)},
+	 0,
+	 "f_rtt",
+	 PLAN_LIMIT,
+	 1.2,
+	 0.1,
+	 0,
+	 "<= 1.2 x floor + 0.1",
+	 .transport = "shm"},
+	{"read_fetch",
+	 AT_FETCH,
+	 0,
+	 {F(FAULT_READ, 1), F(GET, 1)},
+	 0,
+	 "f_fault_r + f_get",
+	 PLAN_LIMIT,
+	 1.3,
+	 0,
+	 0,
+	 "<= 1.3 x floor",
+	 HLRC},
+	{"read_fetch_first",
+	 AT_FETCH_FIRST,
+	 0,
+	 {F(FAULT_READ, 1), F(GET, 1)},
+	 0,
+	 "f_fault_r + f_get",
+	 .goal = NULL,
+	 HLRC},
+	{"read_fetch_busy_home",
+	 AT_FETCH_BUSY,
+	 0,
+	 {{AT_FETCH, 0, 1}},
+	 0,
+	 "read_fetch",
+	 PLAN_LIMIT,
+	 1.2,
+	 0,
+	 0,
+	 "<= 1.2 x read_fetch",
+	 HLRC},
+	{"read_stream",
+	 AT_STREAM,
+	 0,
+	 {F(STREAM, 1)},
+	 0,
+	 "memcpy of the same mapping",
+	 PLAN_LIMIT,
+	 1.7,
+	 0,
+	 0,
+	 "<= 1.7 x floor",
+	 HLRC},
+	{"read_stride",
+	 AT_STRIDE,
+	 0,
+	 {{AT_FETCH, 0, 1}},
+	 0,
+	 "read_fetch",
+	 PLAN_LIMIT,
+	 0.5,
+	 0,
+	 0,
+	 "<= 0.5 x read_fetch",
+	 HLRC},
+	{"write_fault",
+	 AT_WRITE,
+	 0,
+	 {F(FAULT_WRITE, 1), F(TWIN, 1)},
+	 0,
+	 "f_fault_w + twin copy",
+	 PLAN_LIMIT,
+	 1.3,
+	 0,
+	 0,
+	 "<= 1.3 x floor",
+	 HLRC},
+	{"own_home_write",
+	 AT_OWN,
+	 0,
+	 {F(STORE, 1)},
+	 0,
+	 "a plain store",
+	 PLAN_SILENT,
+	 .goal = "no twin, diff or message",
+	 HLRC},
+	{"release_1",
+	 AT_RELEASE_1,
+	 0,
+	 {F(COMPARE, 1), F(PROTECT, 1), F(PUT, 1)},
+	 0,
+	 "compare + protect + f_put",
+	 PLAN_LIMIT,
+	 1.5,
+	 0,
+	 0,
+	 "<= 1.5 x floor",
+	 HLRC},
+	{"release_1_msg",
+	 AT_RELEASE_1_MSG,
+	 0,
+	 {F(COMPARE, 1), F(PROTECT, 1), F(RTT, 1)},
+	 0,
+	 "compare + protect + f_rtt",
+	 PLAN_LIMIT,
+	 1.5,
+	 0,
+	 0,
+	 "<= 1.5 x floor",
+	 HLRC},
+	{"release_64",
+	 AT_RELEASE_64,
+	 0,
+	 {F(COMPARE_64, 1), F(PROTECT_64, 1), F(SEND_64, 1)},
+	 0,
+	 "64 compares + one protect + the bytes over the ring, acknowledged",
+	 PLAN_LIMIT,
+	 1.5,
+	 0,
+	 0,
+	 "<= 1.5 x floor",
+	 HLRC},
+	{"release_64_scattered",
+	 AT_SCATTERED,
+	 0,
+	 {F(COMPARE_64, 1), F(PROTECT, 64)},
+	 0,
+	 "64 x (compare + protect)",
+	 PLAN_LIMIT,
+	 0.6,
+	 0,
+	 0,
+	 "<= 0.6 x floor",
+	 HLRC},
+	{"release_hot",
+	 AT_HOT,
+	 0,
+	 {F(COMPARE, 1)},
+	 0,
+	 "compare",
+	 PLAN_LIMIT,
+	 0,
+	 0.3,
+	 0,
+	 "<= 0.3 us",
+	 HLRC},
+	{"protect_running_thread_1",
+	 AT_RUNNING_1,
+	 0,
+	 {F(COMPARE, 1), F(PROTECT_RUN, 1), F(PUT, 1)},
+	 0,
+	 "compare + protect beside a running thread + f_put",
+	 .goal = NULL,
+	 HLRC},
+	{"protect_running_thread_64",
+	 AT_RUNNING_64,
+	 0,
+	 {F(COMPARE_64, 1), F(PROTECT_RUN_64, 1), F(SEND_64, 1)},
+	 0,
+	 "64 compares + one protect beside a running thread + the bytes over the ring",
+	 .goal = NULL,
+	 HLRC},
+	{"release_sparse",
+	 AT_SPARSE,
+	 0,
+	 {{AT_SPARSE, 1, 1}},
+	 0,
+	 "release of one changed byte",
+	 PLAN_LIMIT,
+	 3,
+	 0,
+	 0.3,
+	 "<= 3 x floor, or 0.3 us more",
+	 HLRC},
+};
+
+void bench_fault(struct bench *bench)
+{
+	const struct plan plan = {scenarios, rows, sizeof(rows) / sizeof(rows[0])};
+
+	for (const char *const *engine = bench->engines; *engine != NULL; engine++)
+		plan_run(bench, &plan, *engine);
+}

@@ -1,0 +1,165 @@
+/* roam bench lock: hand-over of locks. */
+#include "bench.h"
+#include "roam/roam.h"
+
+#define PAIRS 64u
+
+/* The holder was node 0, which waits at a barrier. */
+static void remote_round(struct rig_run *run)
+{
+	for (unsigned i = 0; i < run->samples; i++) {
+		const void *lock = scenario_lock(i);
+		uint32_t serial = run->round * RIG_ROUND + i;
+		uint64_t start;
+
+		if (run->node == 0) {
+			roam_lock(lock);
+			roam_unlock(lock);
+			atomic_store(&run->shared->flag, serial);
+		} else {
+			while (atomic_load(&run->shared->flag) != serial)
+				floor_pause();
+			for (unsigned spin = 0; spin < 100; spin++)
+				floor_pause(); /* until it is there */
+			rig_count_begin(run, 0);
+			start = floor_begin();
+			roam_lock(lock);
+			rig_note(run, 0, floor_end() - start, 1);
+			rig_count_end(run, 0, 1);
+			roam_unlock(lock);
+		}
+		roam_barrier_all();
+	}
+}
+
+/* The holder was node 0, which computes. */
+static void busy_round(struct rig_run *run)
+{
+	for (unsigned i = 0; i < (run->samples + 3) / 4; i++) {
+		const void *lock = scenario_lock(i);
+		uint32_t serial = 2 * (run->round * RIG_ROUND + i);
+		uint64_t start;
+
+		if (run->node == 0) {
+			roam_lock(lock);
+			roam_unlock(lock);
+			atomic_store(&run->shared->flag, serial);
+			while (atomic_load(&run->shared->flag) == serial)
+				floor_pause();
+		} else {
+			while (atomic_load(&run->shared->flag) != serial)
+				floor_pause();
+			for (start = floor_end(); floor_end() - start < 200000;)
+				floor_pause(); /* until its service thread sleeps */
+			rig_count_begin(run, 0);
+			start = floor_begin();
+			roam_lock(lock);
+			rig_note(run, 0, floor_end() - start, 1);
+			rig_count_end(run, 0, 1);
+			roam_unlock(lock);
+			atomic_store(&run->shared->flag, serial + 1);
+		}
+		roam_barrier_all();
+	}
+}
+
+static void again_round(struct rig_run *run)
+{
+	const void *lock = scenario_lock(run->round);
+	uint64_t start;
+
+	if (run->node == 1) {
+		roam_lock(lock);
+		roam_unlock(lock);
+		for (unsigned i = 0; i < run->samples; i++) {
+			start = floor_begin();
+			roam_lock(lock);
+			rig_note(run, 0, floor_end() - start, 1);
+			roam_unlock(lock);
+			start = floor_begin();
+			for (unsigned pair = 0; pair < PAIRS; pair++) {
+				roam_lock(lock);
+				roam_unlock(lock);
+			}
+			rig_note(run, 1, floor_end() - start, PAIRS);
+		}
+	}
+	roam_barrier_all();
+}
+
+static const uint8_t floor_list[] = {FLOOR_RTT, FLOOR_WAKE_BUSY, FLOOR_KINDS_COUNT};
+
+static const struct rig_scenario floors = {
+	.name = "floors",
+	.nodes = 2,
+	.floors = floor_list,
+	.prepare = rig_floor_prepare,
+	.begin = rig_floor_begin,
+	.round = rig_floor_round,
+};
+
+#define SCENARIO(identifier, title, function)           \
+	static const struct rig_scenario identifier = { \
+		.name = title,                          \
+		.nodes = 2,                             \
+		.roam = true,                           \
+		.prepare = scenario_prepare,            \
+		.round = function,                      \
+	}
+
+SCENARIO(remote, "lock_remote", remote_round);
+SCENARIO(busy, "lock_remote_busy", busy_round);
+SCENARIO(again, "lock_again", again_round);
+
+static const struct rig_scenario *const scenarios[] = {&floors, &remote, &busy, &again, NULL};
+
+#define HLRC .protocol = "hlrc", .transport = "shm"
+
+static const struct plan_row rows[] = {
+	{"f_wake_busy", 0, FLOOR_WAKE_BUSY, .goal = NULL},
+	{"lock_remote",
+	 1,
+	 0,
+	 {{0, FLOOR_RTT, 1}},
+	 0.2,
+	 "f_rtt + 0.2",
+	 PLAN_LIMIT,
+	 1.5,
+	 0,
+	 0,
+	 "<= 1.5 x floor",
+	 HLRC},
+	{"lock_remote_busy",
+	 2,
+	 0,
+	 {{0, FLOOR_WAKE_BUSY, 1}},
+	 0,
+	 "wake-up on a busy CPU",
+	 PLAN_LIMIT,
+	 1.3,
+	 0,
+	 0,
+	 "<= 1.3 x floor (goal 1 us)",
+	 HLRC},
+	{"lock_again",
+	 3,
+	 0,
+	 {{0, FLOOR_RTT, 1}},
+	 0,
+	 "f_rtt",
+	 PLAN_LIMIT,
+	 0,
+	 0.1,
+	 0,
+	 "<= 0.1 us",
+	 HLRC},
+	{"lock_again_pair", 3, 1, {{0, FLOOR_RTT, 1}}, 0, "f_rtt", .goal = NULL, HLRC},
+};
+
+void bench_lock(struct bench *bench)
+{
+	const struct plan plan = {scenarios, rows, sizeof(rows) / sizeof(rows[0])};
+
+	for (const char *const *engine = bench->engines; *engine != NULL; engine++)
+		plan_run(bench, &plan, *engine);
+}

@@ -1,0 +1,229 @@
+/*
+ * roam bench NAME: measures roam against floors of the machine it runs on.  The tool `roam` executes
+ * this program.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench.h"
+#include "fault/engine.h"
+#include "roam/transport.h"
+
+#define SAMPLES     8192u
+#define SAMPLES_MIN 10
+#define SAMPLES_MAX 65536
+#define EXIT_USAGE  2
+
+int roami_bench_main(int argc, char **argv);
+const struct roam_transport *__real_roami_transport_find(const char *name);
+const struct roam_transport *__wrap_roami_transport_find(const char *name);
+
+/*
+ * For release_1_msg.  No option of the library makes diffs travel by message where memory is
+ * shared, so the linker sends its search for a transport through here (--wrap).
+ */
+const struct roam_transport *__wrap_roami_transport_find(const char *name)
+{
+	static struct roam_transport narrow;
+	const struct roam_transport *found = __real_roami_transport_find(name);
+
+	if (found == NULL || getenv("BENCH_MESSAGES") == NULL)
+		return found;
+	narrow = *found;
+	narrow.caps &= ~(unsigned)ROAM_CAP_ONESIDED;
+	return &narrow;
+}
+
+static const struct {
+	const char *name;
+	void (*run)(struct bench *bench);
+	const char *meaning;
+} benches[] = {
+	{"fault", bench_fault, "page faults, fetches, writes, releases"},
+	{"diff", bench_diff, "comparing pages, with every kind of instructions"},
+	{"lock", bench_lock, "hand-over of locks"},
+	{"barrier", bench_barrier, "barriers of 2, 4 and 8 nodes"},
+	{"apps", bench_apps, "the SPLASH-2 programs against the same on threads"},
+};
+
+#define BENCHES (sizeof(benches) / sizeof(benches[0]))
+
+static int usage(FILE *to)
+{
+	fprintf(to, "usage: roam bench NAME [--json] [--engine uffd|sigsegv] [-n SAMPLES]\n\n");
+	for (size_t i = 0; i < BENCHES; i++)
+		fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].meaning);
+	fprintf(to,
+		"  %-8s all of them, in less than 10 minutes\n\n"
+		"Every time comes with its floor, what the kernel or a bare copy takes for the\n"
+		"same, measured in turn with it.  Times in microseconds; msgs and calls: messages\n"
+		"and system calls of the measured node for one operation.\n"
+		"The programs of `apps` are looked for beside the build, or in ROAM_BENCH_APPS.\n",
+		"all");
+	return to == stdout ? 0 : EXIT_USAGE;
+}
+
+/* ------------------------------------------------------------------------------------ setting up */
+
+static double ticks_per_us(void)
+{
+	struct timespec start, now;
+	uint64_t ticks = floor_begin();
+	double us;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		us = (double)(now.tv_sec - start.tv_sec) * 1e6 +
+		     (double)(now.tv_nsec - start.tv_nsec) / 1e3;
+	} while (us < 50000);
+	return (double)(floor_end() - ticks) / us;
+}
+
+/* The first two CPUs we may use, and no others from now on. */
+static bool bench_cpus(struct bench *bench)
+{
+	static char pin[32];
+	cpu_set_t allowed, two;
+	unsigned count = 0;
+
+	CPU_ZERO(&two);
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+		return false;
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE && count < 2; cpu++)
+		if (CPU_ISSET(cpu, &allowed)) {
+			bench->cpu[count++] = cpu;
+			CPU_SET(cpu, &two);
+		}
+	if (count < 2) {
+		fprintf(stderr, "roam bench: needs 2 CPUs\n");
+		return false;
+	}
+	snprintf(pin, sizeof(pin), "%u,%u", bench->cpu[0], bench->cpu[1]);
+	bench->report.pin = pin;
+	return sched_setaffinity(0, sizeof(two), &two) == 0;
+}
+
+static bool engine_runs(const char *name)
+{
+	char why[160] = "";
+
+	for (const struct roami_fault_engine *const *engine = roami_fault_engines; *engine != NULL;
+	     engine++) {
+		if (strcmp((*engine)->name, name) != 0)
+			continue;
+		if ((*engine)->probe(why, sizeof(why)))
+			return true;
+		fprintf(stderr, "roam bench: engine %s left out: %s\n", name, why);
+	}
+	return false;
+}
+
+static bool bench_engines(struct bench *bench, const char *wanted)
+{
+	static const char *const names[] = {"uffd", "sigsegv"};
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < 2; i++)
+		if ((wanted == NULL || strcmp(wanted, names[i]) == 0) && engine_runs(names[i]))
+			bench->engines[count++] = names[i];
+	if (count == 0 && wanted != NULL && strcmp(wanted, "uffd") != 0 &&
+	    strcmp(wanted, "sigsegv") != 0)
+		fprintf(stderr, "roam bench: no engine \"%s\": uffd, sigsegv\n", wanted);
+	return count > 0;
+}
+
+static bool bench_samples(struct bench *bench, const char *text)
+{
+	char *end;
+	long samples = strtol(text, &end, 10);
+
+	if (*text == '\0' || *end != '\0' || samples < SAMPLES_MIN || samples > SAMPLES_MAX) {
+		fprintf(stderr, "roam bench: -n %s: not a number of samples, %d to %d\n", text,
+			SAMPLES_MIN, SAMPLES_MAX);
+		return false;
+	}
+	bench->samples = (unsigned)samples;
+	return true;
+}
+
+static bool bench_known(const char *name)
+{
+	for (size_t i = 0; i < BENCHES; i++)
+		if (strcmp(name, benches[i].name) == 0)
+			return true;
+	fprintf(stderr, "roam bench: no benchmark \"%s\":", name);
+	for (size_t i = 0; i < BENCHES; i++)
+		fprintf(stderr, " %s", benches[i].name);
+	fprintf(stderr, " all\n");
+	return false;
+}
+
+/* ---------------------------------------------------------------------------------------- running */
+
+static void bench_run(struct bench *bench, const char *name, bool json)
+{
+	bench->progress = !json;
+	bench->rounds = (bench->samples + RIG_ROUND - 1) / RIG_ROUND;
+	bench->ticks_per_us = ticks_per_us();
+	bench->overhead = floor_overhead();
+	bench->report.bench = name;
+	bench->report.wait = "spin";
+	bench_machine(bench);
+	if (!json)
+		report_table_head(&bench->report);
+	for (size_t i = 0; i < BENCHES; i++)
+		if (strcmp(name, "all") == 0 || strcmp(name, benches[i].name) == 0)
+			benches[i].run(bench);
+	if (json)
+		report_json(&bench->report);
+	else
+		report_table_end(&bench->report);
+}
+
+int roami_bench_main(int argc, char **argv)
+{
+	static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+						{"engine", required_argument, NULL, 'e'},
+						{"help", no_argument, NULL, 'h'},
+						{NULL, 0, NULL, 0}};
+	static struct bench bench; /* large */
+	const char *engine = NULL, *name;
+	bool json = false;
+	int option;
+
+	bench.samples = SAMPLES;
+	while ((option = getopt_long(argc, argv, "n:jh", options, NULL)) != -1) {
+		if (option == 'j')
+			json = true;
+		else if (option == 'e')
+			engine = optarg;
+		else if (option == 'n' && bench_samples(&bench, optarg))
+			continue;
+		else if (option == 'h')
+			return usage(stdout);
+		else
+			return EXIT_USAGE;
+	}
+	if (optind != argc - 1)
+		return usage(stderr);
+	name = argv[optind];
+	if (strcmp(name, "help") == 0)
+		return usage(stdout);
+	if (strcmp(name, "all") != 0 && !bench_known(name))
+		return EXIT_USAGE;
+	if (!bench_engines(&bench, engine) || !bench_cpus(&bench))
+		return EXIT_FAILURE;
+	bench_run(&bench, name, json);
+	return bench.report.count > 0 && fflush(stdout) == 0 ? 0 : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+	return roami_bench_main(argc, argv);
+}

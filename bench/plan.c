@@ -1,0 +1,183 @@
+/* Plans: rigs called in turn, medians, floors, goals. */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+#include "roam/roam.h"
+
+struct plan_state {
+	struct bench *bench;
+	const struct plan *plan;
+	const char *engine;
+	unsigned count;
+	struct rig rigs[PLAN_RIGS];
+	bool sorted[PLAN_RIGS][RIG_CHANNELS];
+	struct report_median medians[PLAN_RIGS][RIG_CHANNELS];
+};
+
+static struct report_median plan_median(struct plan_state *state, unsigned rig, unsigned channel)
+{
+	struct rig_shared *shared = state->rigs[rig].run.shared;
+
+	if (!state->sorted[rig][channel]) {
+		struct floor_out *out = &shared->channel[channel].out;
+
+		state->medians[rig][channel] = state->rigs[rig].failed
+						       ? (struct report_median){-1, -1, -1, 0}
+						       : report_median(out->ticks, out->count,
+								       state->bench->ticks_per_us);
+		state->sorted[rig][channel] = true;
+	}
+	return state->medians[rig][channel];
+}
+
+/* < 0: a part of it is missing, or it has none. */
+static double plan_floor(struct plan_state *state, const struct plan_row *spec)
+{
+	double sum = 0;
+	bool any = false;
+
+	for (unsigned i = 0; i < PLAN_TERMS; i++) {
+		const struct plan_term *term = &spec->term[i];
+		double us;
+
+		if (term->weight == 0)
+			continue;
+		us = plan_median(state, term->rig, term->channel).us;
+		if (us < 0)
+			return -1;
+		sum += term->weight * us;
+		any = true;
+	}
+	return any ? sum + spec->floor_plus : -1;
+}
+
+static void plan_judge(struct report_row *row, const struct plan_row *spec,
+		       const struct rig_counts *counts)
+{
+	if (spec->rule == PLAN_REPORTED)
+		return;
+	row->met = REPORT_MISSED;
+	if (row->us < 0)
+		return;
+	if (spec->rule == PLAN_SILENT) {
+		if (counts->operations > 0 && counts->twins == 0 && counts->diffs == 0 &&
+		    counts->messages == 0)
+			row->met = REPORT_MET;
+		return;
+	}
+	if (row->floor_us < 0 && spec->ratio > 0)
+		return;
+	row->limit_us = spec->plus + (spec->ratio > 0 ? spec->ratio * row->floor_us : 0);
+	if (spec->slack > 0 && row->floor_us + spec->slack > row->limit_us)
+		row->limit_us = row->floor_us + spec->slack;
+	if (row->us <= row->limit_us)
+		row->met = REPORT_MET;
+}
+
+static void plan_add(struct plan_state *state, const struct plan_row *spec)
+{
+	const struct rig_counts *counts =
+		&state->rigs[spec->rig].run.shared->channel[spec->channel].counts;
+	struct report_median median = plan_median(state, spec->rig, spec->channel);
+	struct report_row *row = report_add(&state->bench->report, spec->name);
+
+	if (row == NULL)
+		return;
+	row->engine = state->engine;
+	row->variant = spec->variant;
+	row->protocol = spec->protocol;
+	row->transport = spec->transport;
+	row->us = median.us;
+	row->p10 = median.p10;
+	row->p90 = median.p90;
+	row->n = median.n;
+	row->floor = spec->floor;
+	row->goal = spec->goal;
+	row->floor_us = plan_floor(state, spec);
+	if (counts->operations > 0) {
+		row->faults = counts->faults / counts->operations;
+		row->messages = counts->messages / counts->operations;
+		row->syscalls = counts->syscalls / counts->operations;
+	}
+	plan_judge(row, spec, counts);
+}
+
+void plan_run(struct bench *bench, const struct plan *plan, const char *engine)
+{
+	static struct plan_state state; /* large */
+	unsigned first = bench->report.count;
+	struct rig_params params = {
+		.engine = engine != NULL ? engine : "uffd",
+		.rounds = bench->rounds,
+		.samples = (bench->samples + bench->rounds - 1) / bench->rounds,
+		.cpu = {bench->cpu[0], bench->cpu[1]},
+		.overhead = bench->overhead,
+	};
+
+	memset(&state, 0, sizeof(state));
+	state.bench = bench;
+	state.plan = plan;
+	state.engine = engine;
+	for (; plan->scenarios[state.count] != NULL && state.count < PLAN_RIGS; state.count++)
+		rig_open(&state.rigs[state.count], plan->scenarios[state.count], &params);
+	for (unsigned round = 0; round < bench->rounds; round++)
+		for (unsigned i = 0; i < state.count; i++)
+			rig_round(&state.rigs[i]);
+	for (unsigned i = 0; i < plan->row_count; i++)
+		plan_add(&state, &plan->rows[i]);
+	for (unsigned i = 0; i < state.count; i++)
+		rig_close(&state.rigs[i]);
+	if (bench->progress)
+		report_table_rows(&bench->report, first);
+}
+
+/* -------------------------------------------------------------------- scenarios of roam */
+
+static char lock_names[SCENARIO_LOCKS][64];
+
+const void *scenario_lock(unsigned number)
+{
+	return lock_names[number % SCENARIO_LOCKS];
+}
+
+void scenario_prepare(struct rig_run *run)
+{
+	run->memory_bytes = run->scenario->bytes;
+	if (roam_start() != ROAM_OK)
+		rig_fail(run, "roam does not start");
+	if (run->memory_bytes > 0) {
+		run->memory = roam_alloc(run->memory_bytes);
+		if (run->memory == NULL)
+			rig_fail(run, "no shared memory: %s", roam_strerror(roam_errno()));
+	}
+	for (unsigned i = 0; i < SCENARIO_LOCKS; i++)
+		roam_lock_init(scenario_lock(i));
+}
+
+void scenario_rewrite(struct rig_run *run, uint32_t first, uint32_t pages, uint32_t value)
+{
+	if (run->node != 0)
+		return;
+	for (uint32_t page = first; page < first + pages; page++) {
+		uint8_t *bytes = scenario_page(run, page);
+
+		memset(bytes, (int)(value & 0x7f), FLOOR_PAGE);
+		*scenario_word(run, page) = ((uint64_t)value << 32) + page;
+	}
+}
+
+void scenario_read_all(struct rig_run *run)
+{
+	for (uint32_t page = 0; page < run->memory_bytes / FLOOR_PAGE; page++)
+		(void)*scenario_word(run, page);
+}
+
+void scenario_share(struct rig_run *run)
+{
+	scenario_rewrite(run, 0, (uint32_t)(run->memory_bytes / FLOOR_PAGE), 0);
+	roam_barrier_all();
+	if (run->node == 1)
+		scenario_read_all(run);
+	roam_barrier_all();
+}

@@ -1,0 +1,132 @@
+#include "seed_options.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/node.h"
+
+static char replay[200]; /* the running seed's command, for when the process dies */
+
+const char *seed_replay(void)
+{
+	return replay;
+}
+
+__attribute__((noreturn)) static void usage(const struct seed_options *options)
+{
+	fprintf(stderr,
+		"usage: %s [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] [--list]\n",
+		options->program);
+	exit(2);
+}
+
+static void options_seeds(struct seed_options *options, const char *text)
+{
+	char *end;
+
+	options->from = strtoull(text, &end, 0);
+	options->to = options->from;
+	if (strncmp(end, "..", 2) == 0)
+		options->to = strtoull(end + 2, &end, 0);
+	if (*end != '\0' || options->to < options->from)
+		usage(options);
+}
+
+static void options_value(struct seed_options *options, const char *name, const char *value)
+{
+	if (value == NULL)
+		usage(options);
+	if (strcmp(name, "--protocol") == 0)
+		options->protocol = value;
+	else if (strcmp(name, "--seeds") == 0)
+		options_seeds(options, value);
+	else if (strcmp(name, "--nodes") == 0)
+		options->nodes = (unsigned)strtoul(value, NULL, 0);
+	else if (strcmp(name, "--ops") == 0)
+		options->operations = (uint32_t)strtoul(value, NULL, 0);
+	else
+		usage(options);
+}
+
+void seed_options_read(struct seed_options *options, int argc, char **argv)
+{
+	const char *name = strrchr(argv[0], '/');
+
+	options->program = name == NULL ? argv[0] : name + 1;
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--trace") == 0) {
+			options->trace = true;
+		} else if (strcmp(argv[i], "--list") == 0) {
+			options->list = true;
+		} else {
+			options_value(options, argv[i], argv[i + 1]);
+			i++;
+		}
+	}
+	if (options->nodes == 1 || options->nodes > 16)
+		usage(options);
+}
+
+/* An assertion, a crash, too long: says which seed it was. */
+static void seed_died(int number)
+{
+	ssize_t ignored = write(STDERR_FILENO, replay, strlen(replay));
+
+	ignored = write(STDERR_FILENO, "\n", 1);
+	(void)ignored;
+	raise(number); /* the default action: SA_RESETHAND */
+}
+
+static void seed_handlers(void)
+{
+	static const int numbers[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGALRM, SIGTERM};
+	static char stack[64 * 1024];
+	stack_t alternate = {.ss_sp = stack, .ss_size = sizeof(stack)};
+	struct sigaction action = {.sa_handler = seed_died, .sa_flags = (int)(SA_ONSTACK | SA_RESETHAND)};
+
+	sigaltstack(&alternate, NULL);
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		sigaction(numbers[i], &action, NULL);
+}
+
+static void seed_remember(const struct seed_options *options, const char *protocol, uint64_t seed)
+{
+	int at = snprintf(replay, sizeof(replay), "replay: %s --protocol %s --seeds %lu", options->program, protocol,
+			  (unsigned long)seed);
+
+	if (options->nodes != 0)
+		at += snprintf(replay + at, sizeof(replay) - (size_t)at, " --nodes %u", options->nodes);
+	if (options->operations != 0)
+		snprintf(replay + at, sizeof(replay) - (size_t)at, " --ops %u", options->operations);
+}
+
+int seed_main(const struct seed_options *options,
+	      bool (*one)(const struct seed_options *options, const struct roam_protocol *protocol, uint64_t seed,
+			  void *arg),
+	      bool (*done)(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed, void *arg), void *arg)
+{
+	bool good = true, found = false;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	seed_handlers();
+	for (unsigned i = 0; roami_protocols[i] != NULL; i++) {
+		const struct roam_protocol *protocol = roami_protocols[i];
+		uint64_t failed = 0;
+
+		if (options->protocol != NULL && strcmp(options->protocol, protocol->name) != 0)
+			continue;
+		found = true;
+		for (uint64_t seed = options->from; seed <= options->to; seed++) {
+			seed_remember(options, protocol->name, seed);
+			if (!one(options, protocol, seed, arg))
+				failed++;
+		}
+		good = done(protocol, options->to - options->from + 1, failed, arg) && good;
+	}
+	if (!found)
+		fprintf(stderr, "%s: no protocol %s\n", options->program, options->protocol);
+	return good && found ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Mutants: every seeded bug in this directory must be caught by the random programs of the world.
+
+    tests/mutants/run.py [--seeds N] [--json FILE] [NAME ...]
+
+For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs sim_test seed after seed
+until one fails, by a wrong value, an invariant or a hang.  A mutant that survives all seeds fails this test: then
+"0 wrong answers" proves nothing about the rule that the patch names.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+HERE = os.path.join(ROOT, "tests", "mutants")
+PARTS = ["src", "include", "protocols", "tests/lib", "tests/sim"]
+CHUNK = 50          # seeds per run of sim_test
+CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
+
+
+def sources(root):
+    found = []
+    for part in ["src/core", "src/msg", "src/transport", "src/os", "src/api", "src/boot", "src/trace", "src/fault",
+                 "protocols", "tests/lib"]:
+        folder = os.path.join(root, part)
+        found += [os.path.join(part, name) for name in sorted(os.listdir(folder)) if name.endswith(".c")]
+    found.append("tests/sim/sim_test.c")
+    return [name for name in found if name != "tests/lib/unit.c"]
+
+
+def lists(root):
+    """The plug-in lists that the build generates."""
+    generated = os.path.join(root, "generated")
+    os.makedirs(os.path.join(generated, "fault"))
+    names = re.search(r"protocols = \[(.*?)\]", open(os.path.join(ROOT, "protocols/meson.build")).read()).group(1)
+    with open(os.path.join(generated, "protocols.def"), "w") as out:
+        out.writelines(f"PROTOCOL({name})\n" for name in re.findall(r"'(\w+)'", names))
+    with open(os.path.join(generated, "transports.def"), "w") as out:
+        out.write("TRANSPORT(shm)\n")
+    with open(os.path.join(generated, "fault", "fault.def"), "w") as out:
+        out.writelines(f"FAULT_ENGINE({name})\n" for name in ["soft", "sigsegv", "uffd"])
+
+
+def compile_files(root, names, objects):
+    flags = ["-std=gnu11", "-g", "-O1", "-D_GNU_SOURCE", "-w"]
+    includes = [f"-I{root}/{part}" for part in ["include", "src", "protocols", "src/transport", "tests/lib",
+                                                "generated"]]
+    running = []
+    for name in names:
+        out = os.path.join(objects, name.replace("/", "_") + ".o")
+        running.append(subprocess.Popen(["cc", *flags, *includes, "-c", name, "-o", out], cwd=root))
+        if len(running) >= (os.cpu_count() or 1):
+            if running.pop(0).wait() != 0:
+                sys.exit(f"cannot compile near {name}")
+    for job in running:
+        if job.wait() != 0:
+            sys.exit("cannot compile")
+
+
+def link(objects, out):
+    names = [os.path.join(objects, name) for name in sorted(os.listdir(objects))]
+    subprocess.run(["cc", "-g", *names, "-o", out, "-lpthread", "-lm"], check=True)
+
+
+def caught(program, protocol, seeds):
+    """The number of seeds it took; 0: none of them failed."""
+    for first in range(1, seeds + 1, CHUNK):
+        last = min(first + CHUNK - 1, seeds)
+        command = [program, "--protocol", protocol, "--seeds", f"{first}..{last}"]
+        try:
+            run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 timeout=CHUNK_SECONDS)
+        except subprocess.TimeoutExpired:
+            return last
+        if run.returncode != 0:
+            seed = re.search(r"replay: .*--seeds (\d+)\.\.", run.stdout)
+            return int(seed.group(1)) if seed else first
+    return 0
+
+
+def mutate(base, objects, patch, work, seeds):
+    tree = os.path.join(work, "tree")
+    shutil.copytree(base, tree)
+    subprocess.run(["patch", "-s", "-p1", "-i", patch], cwd=tree, check=True)
+    changed = re.findall(r"^\+\+\+ b/(\S+)", open(patch).read(), re.M)
+    copies = os.path.join(work, "objects")
+    shutil.copytree(objects, copies)
+    compile_files(tree, changed, copies)
+    program = os.path.join(work, "sim_test")
+    link(copies, program)
+    for protocol in (["onecopy"] if "protocols/onecopy.c" in changed else ["hlrc", "onecopy"]):
+        took = caught(program, protocol, seeds)
+        if took:
+            return protocol, took
+    return None, 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=1000)
+    parser.add_argument("--json")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    patches = sorted(name for name in os.listdir(HERE) if name.endswith(".patch"))
+    if options.names:
+        patches = [name for name in patches if name[:-len(".patch")] in options.names]
+    results, survived = {}, []
+    with tempfile.TemporaryDirectory(prefix="roam-mutants-") as top:
+        base, objects = os.path.join(top, "base"), os.path.join(top, "objects")
+        for part in PARTS:
+            shutil.copytree(os.path.join(ROOT, part), os.path.join(base, part))
+        lists(base)
+        os.makedirs(objects)
+        compile_files(base, sources(base), objects)
+        for patch in patches:
+            name = patch[:-len(".patch")]
+            with tempfile.TemporaryDirectory(dir=top) as work:
+                start = time.monotonic()
+                protocol, took = mutate(base, objects, os.path.join(HERE, patch), work, options.seeds)
+            seconds = time.monotonic() - start
+            results[name] = took
+            if took:
+                print(f"{name}: caught by seed {took} ({protocol}), {seconds:.1f} s", flush=True)
+            else:
+                survived.append(name)
+                print(f"{name}: SURVIVED {options.seeds} seeds, {seconds:.1f} s", flush=True)
+    if options.json:
+        with open(options.json, "w") as out:
+            json.dump(results, out, indent=1)
+    print(f"{len(results) - len(survived)} passed, {len(survived)} failed")
+    return 1 if survived or not results else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,293 @@
+/*
+ * Random race-free programs on real threads: all nodes of a job in one process, under the soft engine, over the shm transport's
+ * rings.  Every value read is what the oracle expects; under ThreadSanitizer the core has no data race.
+ * Options: seed_options.h.  Threads are not deterministic: a failing seed may need several tries.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/page.h"
+#include "core/wait.h"
+#include "fault/soft.h"
+#include "random.h"
+#include "random_node.h"
+#include "rng.h"
+#include "seed_options.h"
+
+#define NODES_MAX 8u
+#define SECONDS_MAX 60u
+
+extern const struct roami_fault_engine roami_fault_soft;
+extern const struct roam_transport roami_transport_shm;
+
+struct job;
+
+struct job_thread {
+	struct random_member member;
+	struct job *job;
+	unsigned number;
+	pthread_t thread;
+};
+
+struct job {
+	struct roami_options options;
+	struct roami_layout layout;
+	unsigned nodes;
+	bool onesided;
+	bool chaos;
+	bool kind_known;
+	uint64_t seed;
+	struct random_program *program;
+	void *bases[NODES_MAX];
+	uint8_t *initial;
+	struct roami_real reals[NODES_MAX];
+	struct roami_node *opened[NODES_MAX];
+	struct job_thread threads[RANDOM_THREADS_MAX];
+	struct random_log logs[RANDOM_THREADS_MAX];
+	_Atomic uint64_t sequence;
+};
+
+struct totals {
+	uint64_t reads, foreign;
+};
+
+/* --------------------------------------------------------------------------------------------------- operations */
+
+static void job_load(void *self, uint64_t offset, void *out, size_t bytes)
+{
+	struct job_thread *thread = self;
+	struct roami_node *node = thread->member.node;
+
+	while (!roami_soft_load(node->engine_state, offset, out, bytes))
+		roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), false, thread->job->kind_known);
+}
+
+static void job_store(void *self, uint64_t offset, const void *in, size_t bytes)
+{
+	struct job_thread *thread = self;
+	struct roami_node *node = thread->member.node;
+	bool known = thread->job->kind_known;
+
+	while (!roami_soft_store(node->engine_state, offset, in, bytes))
+		roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), known, known);
+}
+
+/* Relaxed: it must not order what the core has to order. */
+static uint64_t job_sequence(void *self)
+{
+	struct job_thread *thread = self;
+
+	return atomic_fetch_add_explicit(&thread->job->sequence, 1, memory_order_relaxed) + 1;
+}
+
+static void job_pause(void *self, unsigned length)
+{
+	struct timespec time = {0, length * 1000};
+
+	(void)self;
+	if (length < 16)
+		sched_yield();
+	else
+		nanosleep(&time, NULL);
+}
+
+__attribute__((noreturn)) static void job_fail(void *self, const char *text)
+{
+	(void)self;
+	fprintf(stderr, "FAILED %s\n", text);
+	abort();
+}
+
+static void job_on_fail(struct roami_node *node, const char *text)
+{
+	fprintf(stderr, "FAILED node %u: %s\n", node->me, text);
+	abort();
+}
+
+static void *job_main(void *arg)
+{
+	struct random_ops ops = {.load = job_load, .store = job_store, .sequence = job_sequence,
+				 .pause = job_pause, .fail = job_fail};
+	struct job_thread *thread = arg;
+
+	random_node_ops(&ops);
+	random_run(thread->job->program, thread->number, &ops, thread, &thread->job->logs[thread->number]);
+	return NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------ one seed */
+
+static void job_draw(struct job *job, const struct seed_options *options, struct random_params *params)
+{
+	struct rng rng = {job->seed * 3 + 5};
+
+	job->nodes = options->nodes != 0 ? options->nodes : rng_range(&rng, 2, 4);
+	if (job->nodes > NODES_MAX)
+		job->nodes = NODES_MAX;
+	for (unsigned node = 0; node < job->nodes; node++)
+		for (unsigned i = rng_range(&rng, 1, 3); i > 0; i--)
+			params->node_of[params->threads++] = (uint8_t)node;
+	params->seed = job->seed;
+	params->nodes = job->nodes;
+	params->heap_pages = rng_one_in(&rng, 2) ? 64 : 200;
+	params->operations = options->operations != 0 ? options->operations : 1500 / params->threads;
+	job->onesided = !rng_one_in(&rng, 3);
+	job->chaos = rng_one_in(&rng, 2);
+	job->kind_known = !rng_one_in(&rng, 3);
+	roami_options_default(&job->options);
+	job->options.prefetch = rng_one_in(&rng, 2) ? 64 : 0;
+	job->options.cache_pages = rng_one_in(&rng, 3) ? 3 : 0;
+	job->options.hot = !rng_one_in(&rng, 3);
+	job->options.barrier_tree = rng_one_in(&rng, 2);
+}
+
+static void job_node_open(struct job *job, const struct roam_protocol *protocol, unsigned me)
+{
+	struct roami_real *real = &job->reals[me];
+	struct roami_node_params params = {
+		.me = me,
+		.nodes = job->nodes,
+		.options = &job->options,
+		.env = job->chaos ? &roami_env_chaos : &roami_env_real,
+		.env_state = real,
+		.protocol = protocol,
+		.engine = &roami_fault_soft,
+		.transport = &roami_transport_shm,
+		.layout = job->layout,
+		.bases = job->bases,
+		.app = (uint8_t *)job->bases[me] + job->layout.heap,
+		.fd = -1,
+		.creator_pages = job->layout.pages / 2,
+		.onesided = job->onesided,
+	};
+	enum roam_err err;
+
+	roami_real_init(real, job->nodes, 20, job->chaos ? job->seed : 0);
+	real->on_fail = job_on_fail;
+	err = roami_node_open(&job->opened[me], &params);
+	if (err != ROAM_OK) {
+		fprintf(stderr, "node %u does not open: %s\n", me, roam_strerror(err));
+		exit(EXIT_FAILURE);
+	}
+}
+
+static void job_heap(struct job *job)
+{
+	struct rng rng = {job->seed ^ 0x5eed};
+
+	for (uint32_t page = 0; page < job->layout.pages / 2; page++) {
+		uint8_t *bytes = job->initial + page * ROAMI_PAGE;
+
+		for (size_t at = 0; at < ROAMI_PAGE; at++)
+			bytes[at] = (uint8_t)rng_next(&rng);
+		memcpy(roami_page_bytes(job->opened[0], page), bytes, ROAMI_PAGE);
+		atomic_fetch_or(&job->opened[0]->self->headers[page].where, ROAMI_HEADER_BYTES);
+	}
+}
+
+static void job_open(struct job *job, const struct roam_protocol *protocol, const struct random_params *params)
+{
+	roami_layout_make(&job->layout, params->heap_pages * ROAMI_PAGE, job->nodes);
+	job->initial = calloc(params->heap_pages, ROAMI_PAGE);
+	for (unsigned i = 0; i < job->nodes; i++) {
+		job->bases[i] = roami_os_reserve(job->layout.total);
+		if (job->bases[i] == NULL || job->initial == NULL)
+			abort();
+	}
+	for (unsigned i = 0; i < job->nodes; i++)
+		job_node_open(job, protocol, i);
+	job_heap(job);
+	for (unsigned i = 0; i < params->threads; i++)
+		atomic_fetch_add(&job->opened[params->node_of[i]]->self->ctl->threads, 1);
+	for (unsigned i = 0; i < job->nodes; i++)
+		if (roami_service_start(job->opened[i]) != ROAM_OK)
+			abort();
+}
+
+static void job_run(struct job *job, const struct random_params *params)
+{
+	for (unsigned i = 0; i < params->threads; i++) {
+		struct job_thread *thread = &job->threads[i];
+
+		thread->job = job;
+		thread->number = i;
+		thread->member.node = job->opened[params->node_of[i]];
+		if (pthread_create(&thread->thread, NULL, job_main, thread) != 0)
+			abort();
+	}
+	for (unsigned i = 0; i < params->threads; i++)
+		pthread_join(job->threads[i].thread, NULL);
+}
+
+static void job_close(struct job *job)
+{
+	for (unsigned i = 0; i < job->nodes; i++)
+		roami_service_stop(job->opened[i]);
+	for (unsigned i = 0; i < job->nodes; i++)
+		roami_node_close(job->opened[i]);
+	for (unsigned i = 0; i < job->nodes; i++)
+		roami_os_unmap(job->bases[i], job->layout.total);
+	free(job->initial);
+}
+
+static bool job_one(const struct seed_options *options, const struct roam_protocol *protocol, uint64_t seed, void *arg)
+{
+	struct job *job = calloc(1, sizeof(*job));
+	struct random_params params = {0};
+	struct random_result result = {0};
+	struct totals *totals = arg;
+	bool good;
+
+	if (job == NULL)
+		abort();
+	alarm(SECONDS_MAX);
+	job->seed = seed;
+	job_draw(job, options, &params);
+	job->program = random_generate(&params);
+	if (options->list)
+		random_print(job->program);
+	random_logs_make(job->program, job->logs);
+	job_open(job, protocol, &params);
+	job_run(job, &params);
+	good = random_check(job->program, job->logs, job->initial, &result);
+	if (!good)
+		printf("FAILED seed %lu: %s\n  %s, %u nodes, %u threads, %s, chaos %d, kinds %d, prefetch %lu, cache "
+		       "%lu, hot %d, tree %u\n  %s\n",
+		       (unsigned long)seed, result.error, protocol->name, job->nodes, params.threads,
+		       job->onesided ? "one-sided" : "messages", job->chaos, job->kind_known,
+		       (unsigned long)job->options.prefetch, (unsigned long)job->options.cache_pages, job->options.hot,
+		       job->options.barrier_tree, seed_replay());
+	totals->reads += result.reads;
+	totals->foreign += result.reads_foreign;
+	job_close(job);
+	random_logs_free(job->program, job->logs);
+	random_free(job->program);
+	free(job);
+	alarm(0);
+	return good;
+}
+
+static bool job_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed, void *arg)
+{
+	struct totals *totals = arg;
+
+	printf("%s: %lu seeds, %lu failed; %lu reads checked (%lu of another node's value)\n", protocol->name,
+	       (unsigned long)seeds, (unsigned long)failed, (unsigned long)totals->reads,
+	       (unsigned long)totals->foreign);
+	memset(totals, 0, sizeof(*totals));
+	return failed == 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct seed_options options = {.from = 1, .to = 20};
+	struct totals totals = {0};
+
+	seed_options_read(&options, argc, argv);
+	return seed_main(&options, job_one, job_done, &totals);
+}
