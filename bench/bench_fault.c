@@ -264,8 +264,10 @@ static void running_round(struct rig_run *run)
 	}
 	usleep(5000);
 	spinner = floor_spinner_start(run->cpu[0]);
-	for (unsigned i = 0; spinner != NULL && i < (run->samples + 15) / 16; i++)
+	for (unsigned i = 0; spinner != NULL && i < (run->samples + 15) / 16; i++) {
+		floor_spinner_await(spinner);
 		release_measure(run, 0, run->order[i] & ~(pages - 1), pages, 1, change_word);
+	}
 	floor_spinner_stop(spinner);
 	rig_flag_set(run, run->round);
 	roam_barrier_all();

@@ -77,6 +77,8 @@ void floor_shuffle(uint32_t *order, uint32_t count, uint64_t seed);
 /* A thread that computes on a CPU until it is stopped.  NULL if there can be none. */
 struct floor_spinner;
 struct floor_spinner *floor_spinner_start(unsigned cpu);
+/* Returns while it has its CPU. */
+void floor_spinner_await(struct floor_spinner *spinner);
 void floor_spinner_stop(struct floor_spinner *spinner);
 /* The floor_fault.c half of opening a pair. */
 bool floor_fault_open(struct floor_pair *pair);

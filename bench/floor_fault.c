@@ -175,8 +175,9 @@ void floor_fault_write(struct floor_pair *pair, struct floor_out *out)
 	fault_writes = false;
 }
 
+/* With a spinner: while that has its CPU. */
 static void protect_pages(struct floor_pair *pair, struct floor_out *out, unsigned pages,
-			  unsigned samples)
+			  unsigned samples, struct floor_spinner *spinner)
 {
 	fault_all_readable(pair);
 	for (unsigned i = 0; i < samples; i++) {
@@ -187,6 +188,8 @@ static void protect_pages(struct floor_pair *pair, struct floor_out *out, unsign
 		access_write(pair, at, (size_t)pages * FLOOR_PAGE);
 		for (unsigned page = 0; page < pages; page++)
 			*(volatile uint64_t *)(void *)(at + (size_t)page * FLOOR_PAGE) = i;
+		if (spinner != NULL)
+			floor_spinner_await(spinner);
 		start = floor_begin();
 		access_protect(pair, at, (size_t)pages * FLOOR_PAGE);
 		floor_note(out, floor_end() - start, 1);
@@ -196,13 +199,13 @@ static void protect_pages(struct floor_pair *pair, struct floor_out *out, unsign
 void floor_protect(struct floor_pair *pair, struct floor_out *out)
 {
 	if (pair->side == 1)
-		protect_pages(pair, out, 1, pair->samples);
+		protect_pages(pair, out, 1, pair->samples, NULL);
 }
 
 void floor_protect_64(struct floor_pair *pair, struct floor_out *out)
 {
 	if (pair->side == 1)
-		protect_pages(pair, out, FLOOR_BATCH, (pair->samples + 7) / 8);
+		protect_pages(pair, out, FLOOR_BATCH, (pair->samples + 7) / 8, NULL);
 }
 
 /* Side 0 sleeps meanwhile at the next meeting; its CPU belongs to the other thread of side 1. */
@@ -215,7 +218,7 @@ static void protect_running(struct floor_pair *pair, struct floor_out *out, unsi
 	usleep(5000); /* until side 0 sleeps */
 	spinner = floor_spinner_start(pair->cpu[0]);
 	if (spinner != NULL)
-		protect_pages(pair, out, pages, (pair->samples + 15) / 16);
+		protect_pages(pair, out, pages, (pair->samples + 15) / 16, spinner);
 	floor_spinner_stop(spinner);
 }
 

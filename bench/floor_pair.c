@@ -122,7 +122,7 @@ void floor_shuffle(uint32_t *order, uint32_t count, uint64_t seed)
 struct floor_spinner {
 	pthread_t thread;
 	unsigned cpu;
-	_Atomic uint32_t runs;
+	_Atomic uint32_t turns;
 	_Atomic uint32_t stop;
 };
 
@@ -131,9 +131,11 @@ static void *spinner_main(void *arg)
 	struct floor_spinner *spinner = arg;
 
 	floor_pin(spinner->cpu);
-	atomic_store(&spinner->runs, 1);
-	while (atomic_load_explicit(&spinner->stop, memory_order_relaxed) == 0)
-		floor_pause();
+	while (atomic_load_explicit(&spinner->stop, memory_order_relaxed) == 0) {
+		atomic_fetch_add_explicit(&spinner->turns, 1, memory_order_relaxed);
+		for (unsigned i = 0; i < 16; i++)
+			floor_pause();
+	}
 	return NULL;
 }
 
@@ -148,9 +150,16 @@ struct floor_spinner *floor_spinner_start(unsigned cpu)
 		free(spinner);
 		return NULL;
 	}
-	while (atomic_load(&spinner->runs) == 0)
-		floor_pause();
+	floor_spinner_await(spinner);
 	return spinner;
+}
+
+void floor_spinner_await(struct floor_spinner *spinner)
+{
+	uint32_t turns = atomic_load(&spinner->turns);
+
+	while (atomic_load_explicit(&spinner->turns, memory_order_relaxed) == turns)
+		floor_pause();
 }
 
 void floor_spinner_stop(struct floor_spinner *spinner)

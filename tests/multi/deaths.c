@@ -1,0 +1,110 @@
+/*
+ * Shows nothing by itself: a job in which one node comes to a bad end while the others wait or compute, for deaths.py.
+ * deaths START NODES WHO HOW OTHERS
+ *	START   fork: roam_create_all; run: under roam run
+ *	WHO     the node that HOW happens to
+ *	HOW     kill, abort, exit3, exit0, _exit0, _exit3, null, wild, beyond, jump, never (it sleeps, for signals from outside)
+ *	OTHERS  barrier, partial, lock, flag, cond, reduce, compute, end (they return and serve)
+ * Each node prints "ready NODE PID" once all run.
+ */
+#include "multi.h"
+
+#include <signal.h>
+#include <stdint.h>
+#include <unistd.h>
+
+static unsigned nodes, who;
+static const char *how, *others;
+static volatile uint64_t *shared;
+static uint64_t barrier, lock, flag, cond, other_lock; /* names only */
+
+static void end_badly(void)
+{
+	static const uint64_t wild = 0x123456789000;
+
+	if (strcmp(how, "kill") == 0)
+		kill(getpid(), SIGKILL);
+	if (strcmp(how, "abort") == 0)
+		abort();
+	if (strcmp(how, "exit3") == 0)
+		exit(3);
+	if (strcmp(how, "exit0") == 0)
+		exit(0);
+	if (strcmp(how, "_exit0") == 0)
+		_exit(0);
+	if (strcmp(how, "_exit3") == 0)
+		_exit(3);
+	if (strcmp(how, "null") == 0)
+		*(volatile int *)(uintptr_t)getenv("NO_SUCH_VARIABLE") = 1;
+	if (strcmp(how, "wild") == 0)
+		*(volatile int *)(uintptr_t)wild = 1;
+	if (strcmp(how, "beyond") == 0)
+		*(volatile char *)((uintptr_t)shared + strtoull(getenv("BEYOND"), NULL, 0)) = 1;
+	if (strcmp(how, "jump") == 0)
+		((void (*)(void))(uintptr_t)shared)();
+	for (;;)
+		pause();
+}
+
+static void do_other(void)
+{
+	double values[2] = {1, 2};
+
+	if (strcmp(others, "barrier") == 0)
+		must(roam_barrier_all());
+	if (strcmp(others, "partial") == 0)
+		must(roam_barrier(&barrier, nodes));
+	if (strcmp(others, "lock") == 0)
+		must(roam_lock(&lock));
+	if (strcmp(others, "flag") == 0)
+		must(roam_flag_wait(&flag));
+	if (strcmp(others, "cond") == 0) {
+		must(roam_lock(&other_lock));
+		must(roam_cond_wait(&cond, &other_lock));
+	}
+	if (strcmp(others, "reduce") == 0)
+		must(roam_reduce(values, 2, ROAM_DOUBLE, ROAM_SUM));
+	if (strcmp(others, "compute") == 0)
+		for (;;)
+			shared[64 * roam_node()]++;
+}
+
+static void node_main(void)
+{
+	char line[64];
+	int length;
+
+	shared[64 * roam_node()] = 1;
+	if (roam_node() == who && strcmp(others, "lock") == 0)
+		must(roam_lock(&lock));
+	must(roam_barrier_all());
+	length = snprintf(line, sizeof(line), "ready %u %d\n", roam_node(), (int)getpid());
+	if (write(STDOUT_FILENO, line, (size_t)length) != length)
+		exit(WRONG);
+	if (roam_node() != who) {
+		do_other();
+		return;
+	}
+	usleep(100000); /* the others wait by now */
+	end_badly();
+}
+
+int main(int argc, char **argv)
+{
+	check(argc == 6);
+	nodes = number(argv[2]);
+	who = number(argv[3]);
+	how = argv[4];
+	others = argv[5];
+	must(roam_start());
+	shared = must_alloc(64 * 8 * nodes);
+	must(roam_lock_init(&lock));
+	must(roam_lock_init(&other_lock));
+	must(roam_cond_init(&cond));
+	if (strcmp(argv[1], "fork") == 0)
+		must(roam_create_all(node_main, nodes));
+	else
+		node_main();
+	must(roam_finish());
+	return 0;
+}
