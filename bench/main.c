@@ -1,6 +1,6 @@
 /*
- * roam bench NAME: measures roam against floors of the machine it runs on.  The tool `roam` executes
- * this program.
+ * roam bench NAME: measures roam against floors of the machine it runs on.  The tool `roam`
+ * executes this program.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -68,7 +68,7 @@ static int usage(FILE *to)
 	return to == stdout ? 0 : EXIT_USAGE;
 }
 
-/* ------------------------------------------------------------------------------------ setting up */
+/* ------------------------------------------------------------------------------ setting up */
 
 static double ticks_per_us(void)
 {
@@ -164,7 +164,7 @@ static bool bench_known(const char *name)
 	return false;
 }
 
-/* ---------------------------------------------------------------------------------------- running */
+/* --------------------------------------------------------------------------------- running */
 
 static void bench_run(struct bench *bench, const char *name, bool json)
 {

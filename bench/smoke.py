@@ -17,8 +17,8 @@ ROWS = {
 
 
 def check(program, name):
-    done = subprocess.run([program, name, "--json", "-n", "100"], stdout=subprocess.PIPE,
-                          check=True, timeout=120)
+    command = [program, name, "--json", "-n", "100", "--engine", "sigsegv"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=120)
     result = json.loads(done.stdout)
     assert result["bench"] == name and result["pin"] and result["wait"], result
     assert result["machine"], "no facts of the machine"

@@ -1,38 +1,45 @@
 /*
  * hlrc: home-based lazy release consistency.
  *
- * Paper: Rangarajan and Iftode, Software Distributed Shared Memory over Virtual Interface Architecture (2000), after Zhou, Iftode
- * and Li, Performance Evaluation of Two Home-Based Lazy Release Consistency Protocols (1996).
+ * Paper: Rangarajan and Iftode, Software Distributed Shared Memory over Virtual Interface
+ * Architecture (2000), after Zhou, Iftode and Li, Performance Evaluation of Two Home-Based Lazy
+ * Release Consistency Protocols (1996).
  *
- * Idea.  Every page has a home with the master copy.  Time at a node is cut into intervals, by its releases.  The first write to a
- * copy makes a twin; at the release the bytes that differ from it, the diff, go to the home at once, and the interval's write
- * notices name the pages.  Notices travel with locks and barriers; whoever acquires drops the copies they name, and fetches them
- * whole from the homes when it touches them again.  No diff is kept, so there is nothing to collect.
+ * Idea.  Every page has a home with the master copy.  Time at a node is cut into intervals, by its
+ * releases.  The first write to a copy makes a twin; at the release the bytes that differ from it,
+ * the diff, go to the home at once, and the interval's write notices name the pages.  Notices
+ * travel with locks and barriers; whoever acquires drops the copies they name, and fetches them
+ * whole from the homes when it touches them again.  No diff is kept, so there is nothing to
+ * collect.
  *
- * Page states: invalid -> copy -> invalid at other nodes; invalid -> master at the home, for good.  Whether a copy is dirty is the
- * core's business (write detection).
+ * Page states: invalid -> copy -> invalid at other nodes; invalid -> master at the home, for good.
+ * Whether a copy is dirty is the core's business (write detection).
  *
- * Messages: none of its own.  Fetches and diffs are the core's (one-sided where memory is shared), notices ride on the legs of
- * synchronisation.
+ * Messages: none of its own.  Fetches and diffs are the core's (one-sided where memory is shared),
+ * notices ride on the legs of synchronisation.
  *
  * Differences from the paper, and why:
- * - One version per page instead of a vector of timestamps: a notice leaves its writer only after the home has applied the diff
- *   and answered with the version, so a fetch begun after the notice always finds it (RULES 6.1).  Nobody waits at the home.
- * - The home needs no twin, and while nobody shares its page, no detection of writes either (RULES 6.7).
- * - Pages written in every interval stay writable and are compared at each release (RULES 1.6): invisible here.
+ * - One version per page instead of a vector of timestamps: a notice leaves its writer only after
+ *   the home has applied the diff and answered with the version, so a fetch begun after the notice
+ *   always finds it (RULES 6.1).  Nobody waits at the home.
+ * - The home needs no twin, and while nobody shares its page, no detection of writes either (RULES
+ *   6.7).
+ * - Pages written in every interval stay writable and are compared at each release (RULES 1.6):
+ *   invisible here.
  * - Homes are claimed by the first node that touches the page after CREATE.
  */
 #include "home.h"
 
-static void hlrc_release(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty, size_t count)
+static void hlrc_release(struct roami_node *node, const struct roam_sync *sync,
+			 struct roam_dirty *dirty, size_t count)
 {
 	(void)sync;
 	home_publish_shared(node, dirty, count);
 	home_flush(node, dirty, count);
 }
 
-static void hlrc_acquire(struct roami_node *node, const struct roam_sync *sync, const struct roam_notice *notices,
-			 size_t count)
+static void hlrc_acquire(struct roami_node *node, const struct roam_sync *sync,
+			 const struct roam_notice *notices, size_t count)
 {
 	(void)sync;
 	home_invalidate(node, notices, count);

@@ -1,7 +1,7 @@
 #include "home.h"
 
-#define BATCH 512u /* pages handled at a time, on the stack */
-#define SHARES_FIRST 2u
+#define BATCH          512u /* pages handled at a time, on the stack */
+#define SHARES_FIRST   2u
 #define SHARES_WRITTEN 16u
 
 const struct roam_page_state home_states[] = {
@@ -16,7 +16,7 @@ static struct home_page *home_page(struct roami_node *node, uint32_t page)
 	return roami_page_data(node, page);
 }
 
-/* ------------------------------------------------------------------------------------------------------- faults */
+/* -------------------------------------------------------------------------------------- faults */
 
 /* The pending page is ours from now on; nobody has a copy yet, so its writes need no detection. */
 static void home_take(struct roami_node *node, uint32_t page)
@@ -47,13 +47,16 @@ static void home_claimed(struct roami_node *node, uint32_t page)
 		roami_page_done(node, page + i * (uint32_t)stride);
 }
 
-/* Another node made us home (placement).  If it or others may have copies, our writes must be seen. */
+/*
+ * Another node made us home (placement).  If it or others may have copies, our writes must be seen.
+ */
 static void home_adopted(struct roami_node *node, uint32_t page)
 {
 	roami_page_move(node, page, HOME_MASTER);
 	roami_page_set_home(node, page, true);
 	roami_page_open(node, page, 1,
-			roami_home_is_shared(node, page) || roami_checks_races(node) ? ROAM_READ : ROAM_WRITE);
+			roami_home_is_shared(node, page) || roami_checks_races(node) ? ROAM_READ
+										     : ROAM_WRITE);
 }
 
 /* RULES 6.6.  The page is pending; on return its state says that a good copy is in place. */
@@ -142,7 +145,7 @@ void home_read_fault(struct roami_node *node, uint32_t page)
 	roami_page_open(node, page, 1, ROAM_READ);
 }
 
-/* ------------------------------------------------------------------------------------------------------- release */
+/* ------------------------------------------------------------------------------------- release */
 
 static bool dirty_has(const struct roam_dirty *dirty, size_t count, uint32_t page)
 {
@@ -165,18 +168,19 @@ static bool dirty_has(const struct roam_dirty *dirty, size_t count, uint32_t pag
 static bool home_unseen(struct roami_node *node, uint32_t page)
 {
 	roami_page_hold(node, page);
-	if (roami_page_state(node, page) == HOME_MASTER && roami_page_access(node, page) == ROAM_WRITE &&
-	    !roami_page_dirty(node, page))
+	if (roami_page_state(node, page) == HOME_MASTER &&
+	    roami_page_access(node, page) == ROAM_WRITE && !roami_page_dirty(node, page))
 		return true;
 	roami_page_done(node, page);
 	return false;
 }
 
 /*
- * Such a page may have been written unseen, so it gets a new version either way.  Then it is protected, so that its next write
- * is seen; or left open and marked as not shared: whoever fetches it again reports it again.  The first costs a fault if it is
- * written in the next interval, the second a fetch by each reader if it is not.  Left open at first and after a write that was
- * seen (shares is 0 then); every so often protected, to find out.
+ * Such a page may have been written unseen, so it gets a new version either way.  Then it is
+ * protected, so that its next write is seen; or left open and marked as not shared: whoever fetches
+ * it again reports it again.  The first costs a fault if it is written in the next interval, the
+ * second a fetch by each reader if it is not.  Left open at first and after a write that was seen
+ * (shares is 0 then); every so often protected, to find out.
  */
 static bool home_leave_open(struct roami_node *node, uint32_t page)
 {
@@ -199,12 +203,16 @@ void home_publish_shared(struct roami_node *node, const struct roam_dirty *dirty
 
 		got = roami_pages_sort(pages, got);
 		for (size_t i = 0; i < got; i++)
-			/* A page of this release's list is pending already, and gets its notice there. */
+			/*
+			 * A page of this release's list is pending already, and gets its notice
+			 * there.
+			 */
 			if (!dirty_has(dirty, count, pages[i]) && home_unseen(node, pages[i]))
 				pages[unseen++] = pages[i];
 		for (size_t i = 0; i < unseen; i++)
 			if (home_leave_open(node, pages[i])) {
-				roami_notice_add(node, pages[i], roami_home_version_bump(node, pages[i]));
+				roami_notice_add(node, pages[i],
+						 roami_home_version_bump(node, pages[i]));
 				roami_page_done(node, pages[i]);
 			} else {
 				pages[closing++] = pages[i];
@@ -231,7 +239,10 @@ static void home_answered(struct roami_node *node, const struct roam_dirty *dirt
 	roami_notice_add(node, dirty->page, dirty->version);
 }
 
-/* A write to an own shared page was seen: from now on it is left open for a while.  It was not closed since. */
+/*
+ * A write to an own shared page was seen: from now on it is left open for a while.  It was not
+ * closed since.
+ */
 static void home_written(struct roami_node *node, uint32_t page)
 {
 	if (roami_checks_races(node)) {
@@ -265,9 +276,12 @@ void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count)
 	}
 }
 
-/* -------------------------------------------------------------------------------------------------------- acquire */
+/* ------------------------------------------------------------------------------------- acquire */
 
-/* Notes what a notice asks for; whether a copy is here that is too old.  A fetch under way looks at `need` itself. */
+/*
+ * Notes what a notice asks for; whether a copy is here that is too old.  A fetch under way looks at
+ * `need` itself.
+ */
 static bool home_needs(struct roami_node *node, const struct roam_notice *notice)
 {
 	struct home_page *data = home_page(node, notice->page);
@@ -283,7 +297,10 @@ static bool home_needs(struct roami_node *node, const struct roam_notice *notice
 	return stale;
 }
 
-/* Drops the copies of `pages`, ascending; those that are dirty go home first, once nobody can write them. */
+/*
+ * Drops the copies of `pages`, ascending; those that are dirty go home first, once nobody can write
+ * them.
+ */
 static void home_drop(struct roami_node *node, uint32_t *pages, size_t count)
 {
 	struct roam_dirty dirty[BATCH];
@@ -318,7 +335,8 @@ void home_invalidate(struct roami_node *node, const struct roam_notice *notices,
 	size_t stale = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (!home_needs(node, &notices[i]) || (stale > 0 && pages[stale - 1] == notices[i].page))
+		if (!home_needs(node, &notices[i]) ||
+		    (stale > 0 && pages[stale - 1] == notices[i].page))
 			continue;
 		if (stale == BATCH) {
 			home_drop(node, pages, stale);
@@ -340,7 +358,7 @@ bool home_evict(struct roami_node *node, uint32_t page)
 	return true;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- tests */
+/* --------------------------------------------------------------------------------------- tests */
 
 void home_check(struct roami_node *const *nodes, unsigned count)
 {
@@ -352,7 +370,9 @@ void home_check(struct roami_node *const *nodes, unsigned count)
 
 			masters += master;
 			roami_assert(master || !roami_page_is_home(nodes[i], page));
-			roami_assert(master || home_page(nodes[i], page)->have >= home_page(nodes[i], page)->need ||
+			roami_assert(master ||
+				     home_page(nodes[i], page)->have >=
+					     home_page(nodes[i], page)->need ||
 				     roami_page_state(nodes[i], page) == HOME_INVALID ||
 				     roami_page_pending(nodes[i], page));
 		}

@@ -1,6 +1,6 @@
 /*
- * What home-based protocols share: every page has a home that holds the master copy; others fetch copies from it and send their
- * diffs to it (RULES 6).
+ * What home-based protocols share: every page has a home that holds the master copy; others fetch
+ * copies from it and send their diffs to it (RULES 6).
  */
 #ifndef ROAM_PROTOCOLS_HOME_H
 #define ROAM_PROTOCOLS_HOME_H
@@ -20,7 +20,8 @@ extern const struct roam_page_state home_states[];
 struct home_page {
 	union {
 		uint64_t have;   /* of a copy: the version read before its bytes were */
-		uint64_t shares; /* at the home: releases in a row that found it shared and left it open */
+		uint64_t shares; /* at the home: releases in a row that found it shared and left it
+				    open */
 	};
 	uint64_t need; /* of a copy: version of the newest write notice */
 };
@@ -31,13 +32,21 @@ void home_read_fault(struct roami_node *node, uint32_t page);
 /* Fetches pages that have a home elsewhere; opens neighbours in one go. */
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride);
 
-/* Own pages that others fetched since: protects them and gives notice, for they may have been written unseen (RULES 6.7). */
+/*
+ * Own pages that others fetched since: protects them and gives notice, for they may have been
+ * written unseen (RULES 6.7).
+ */
 void home_publish_shared(struct roami_node *node, const struct roam_dirty *dirty, size_t count);
 
-/* Sends the diffs of dirty pages to their homes, counts the own ones' versions; gives notice of all that changed. */
+/*
+ * Sends the diffs of dirty pages to their homes, counts the own ones' versions; gives notice of all
+ * that changed.
+ */
 void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count);
 
-/* Notes what the notices ask for; copies that are too old are flushed if dirty, and gone on return. */
+/*
+ * Notes what the notices ask for; copies that are too old are flushed if dirty, and gone on return.
+ */
 void home_invalidate(struct roami_node *node, const struct roam_notice *notices, size_t count);
 
 bool home_evict(struct roami_node *node, uint32_t page);

@@ -1,17 +1,22 @@
 /*
- * onecopy: one migrating copy.  The smallest correct protocol, and the worked example of how to write one.
+ * onecopy: one migrating copy.  The smallest correct protocol, and the worked example of how to
+ * write one.
  *
- * Paper: none; the "migration" algorithm of Stumm and Zhou, Algorithms Implementing Distributed Shared Memory (1990).
+ * Paper: none; the "migration" algorithm of Stumm and Zhou, Algorithms Implementing Distributed
+ * Shared Memory (1990).
  *
- * Idea.  Every page exists once.  Whoever touches it gets it, read or write, and the last owner loses it.  The page's manager
- * knows who asked last; a request goes to the manager, which forwards it to the last asker, which sends the page as soon as it has
- * had it for a moment.  Requests so form a queue without anybody keeping one.  At the start node 0 owns all pages.
+ * Idea.  Every page exists once.  Whoever touches it gets it, read or write, and the last owner
+ * loses it.  The page's manager knows who asked last; a request goes to the manager, which forwards
+ * it to the last asker, which sends the page as soon as it has had it for a moment.  Requests so
+ * form a queue without anybody keeping one.  At the start node 0 owns all pages.
  *
  * Page states: start (at node 0: here, never moved; elsewhere: away), here, away.
  *
- * Messages: want (to the manager) and take (from the manager to the last asker), answered to the asker with the page's bytes.
+ * Messages: want (to the manager) and take (from the manager to the last asker), answered to the
+ * asker with the page's bytes.
  *
- * Sequential consistency: a page is readable at one node at most, and access is gone before the bytes leave.
+ * Sequential consistency: a page is readable at one node at most, and access is gone before the
+ * bytes leave.
  */
 #include <string.h>
 
@@ -25,8 +30,8 @@ enum { ONECOPY_WANT, ONECOPY_TAKE };
 #define STAY_NS 20000u
 
 struct onecopy_page {
-	uint64_t until;   /* may not leave before */
-	uint32_t asker;   /* at the manager: the last asker; node 0 at first */
+	uint64_t until; /* may not leave before */
+	uint32_t asker; /* at the manager: the last asker; node 0 at first */
 	uint32_t spare;
 };
 
@@ -45,7 +50,8 @@ static void onecopy_get(struct roami_node *node, uint32_t page)
 	size_t got;
 
 	if (!onecopy_is_here(node, page)) {
-		got = roami_call(node, roami_manager(node, page), ONECOPY_WANT, &part, 1, bytes, sizeof(bytes));
+		got = roami_call(node, roami_manager(node, page), ONECOPY_WANT, &part, 1, bytes,
+				 sizeof(bytes));
 		if (got != sizeof(bytes))
 			roami_node_fail(node, "page %u came with %zu bytes", page, got);
 		memcpy(roami_page_bytes(node, page), bytes, sizeof(bytes));

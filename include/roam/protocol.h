@@ -1,16 +1,18 @@
 /*
  * The plug-in interface of coherence protocols.
  *
- * A protocol is one file, protocols/NAME.c, that defines `const struct roam_protocol roami_protocol_NAME`, plus its name in
- * protocols/meson.build.  It decides what happens at faults and synchronisations; everything it may use is in this header.
- * It never sees sockets, clocks, mprotect or malloc: that is what lets the simulated world run the same source.
+ * A protocol is one file, protocols/NAME.c, that defines `const struct roam_protocol
+ * roami_protocol_NAME`, plus its name in protocols/meson.build.  It decides what happens at faults
+ * and synchronisations; everything it may use is in this header. It never sees sockets, clocks,
+ * mprotect or malloc: that is what lets the simulated world run the same source.
  *
- * Words.  A page is *pending* while one thread of the node works on it (a fault, a release, an acquire): that thread owns
- * the page's access, twin and state; other threads that touch the page wait.  The page *lock* is a short spin lock around
- * single changes; it is never held across a call that may block.
+ * Words.  A page is *pending* while one thread of the node works on it (a fault, a release, an
+ * acquire): that thread owns the page's access, twin and state; other threads that touch the page
+ * wait.  The page *lock* is a short spin lock around single changes; it is never held across a call
+ * that may block.
  *
- * Threads.  "app" = a thread of the program, may block.  "handler" = a message handler: one at a time per node, on any thread,
- * never blocks: it replies, forwards or parks.
+ * Threads.  "app" = a thread of the program, may block.  "handler" = a message handler: one at a
+ * time per node, on any thread, never blocks: it replies, forwards or parks.
  */
 #ifndef ROAM_PROTOCOL_H
 #define ROAM_PROTOCOL_H
@@ -30,7 +32,10 @@ struct roami_node;
 /* What the protocol promises to programs; docs/consistency.md. */
 enum roam_model { ROAM_MODEL_SC, ROAM_MODEL_RC, ROAM_MODEL_SCC, ROAM_MODEL_TX };
 
-/* How writes are noticed: by the core with twins (many writers), or by the protocol's write_fault (one writer). */
+/*
+ * How writes are noticed: by the core with twins (many writers), or by the protocol's write_fault
+ * (one writer).
+ */
 enum roam_writes { ROAM_WRITES_FAULT, ROAM_WRITES_DIFF };
 
 enum roam_sync_kind {
@@ -57,7 +62,10 @@ struct roam_dirty {
 	uint64_t version; /* out of roami_flush: the home's version after the diff was applied */
 };
 
-/* A write notice: `writer` changed `page`; whoever holds an older version than `version` must not read its copy. */
+/*
+ * A write notice: `writer` changed `page`; whoever holds an older version than `version` must not
+ * read its copy.
+ */
 struct roam_notice {
 	uint32_t page;
 	uint32_t writer;
@@ -66,13 +74,13 @@ struct roam_notice {
 
 /* A message being handled. */
 struct roam_request {
-	uint16_t type;     /* index in the owner's message table */
-	uint16_t from;     /* the node it came from last */
-	uint16_t origin;   /* the node that called; replies go there */
+	uint16_t type;   /* index in the owner's message table */
+	uint16_t from;   /* the node it came from last */
+	uint16_t origin; /* the node that called; replies go there */
 	uint16_t flags;
-	uint32_t call;     /* 0: nobody waits for a reply */
+	uint32_t call; /* 0: nobody waits for a reply */
 	uint32_t bytes;
-	const void *data;  /* 8-byte aligned; valid during the handler only */
+	const void *data; /* 8-byte aligned; valid during the handler only */
 };
 
 struct roam_part {
@@ -82,7 +90,10 @@ struct roam_part {
 
 struct roam_message {
 	const char *name;
-	/* thread: handler; locks held: none; must not block; `request` and its data are the core's and end with the call. */
+	/*
+	 * thread: handler; locks held: none; must not block; `request` and its data are the core's
+	 * and end with the call.
+	 */
 	void (*handle)(struct roami_node *node, const struct roam_request *request);
 	uint32_t bytes_max; /* longer messages are refused before the handler runs */
 };
@@ -98,56 +109,70 @@ struct roam_protocol {
 	const char *paper; /* one line for `roam info` */
 	enum roam_model model;
 	enum roam_writes writes;
-	size_t node_size; /* bytes of state per node, page and sync object: the core allocates, zeroes, frees */
+	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,
+			     zeroes, frees */
 	size_t page_size;
 	size_t sync_size;
-	const struct roam_page_state *states; /* ends with a NULL name; state 0 is where every page starts */
-	const struct roam_message *messages;  /* ends with a NULL name */
+	const struct roam_page_state
+		*states; /* ends with a NULL name; state 0 is where every page starts */
+	const struct roam_message *messages; /* ends with a NULL name */
 
 	/* app; the node starts or stops; fini also after a failed init. */
 	enum roam_err (*init)(struct roami_node *node);
 	void (*fini)(struct roami_node *node);
 
 	/*
-	 * app, may block.  The app view denied a read (or, for ROAM_WRITES_DIFF, also a write) of `page`, which is pending.
-	 * On return it must be open (roami_page_open).
+	 * app, may block.  The app view denied a read (or, for ROAM_WRITES_DIFF, also a write) of
+	 * `page`, which is pending. On return it must be open (roami_page_open).
 	 */
 	void (*read_fault)(struct roami_node *node, uint32_t page);
 
 	/*
-	 * app, may block.  Pages first + i * stride, i < count, will probably be read soon: those that can be had cheaply, without
-	 * claiming a home, may be opened.  They are not pending (roami_page_try).
+	 * app, may block.  Pages first + i * stride, i < count, will probably be read soon: those
+	 * that can be had cheaply, without claiming a home, may be opened.  They are not pending
+	 * (roami_page_try).
 	 */
 	void (*ahead)(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride);
 
-	/* app, may block.  ROAM_WRITES_FAULT only: a write was denied; `page` is pending; must be writable on return. */
+	/*
+	 * app, may block.  ROAM_WRITES_FAULT only: a write was denied; `page` is pending; must be
+	 * writable on return.
+	 */
 	void (*write_fault)(struct roami_node *node, uint32_t page);
 
 	/*
-	 * app, may block.  An interval ends: before a lock is let go, a barrier arrived at.  The pages are pending and, but for
-	 * `keep` and `home`, no longer writable.  Make the writes findable; say what changed with roami_notice_add.
+	 * app, may block.  An interval ends: before a lock is let go, a barrier arrived at.  The
+	 * pages are pending and, but for `keep` and `home`, no longer writable.  Make the writes
+	 * findable; say what changed with roami_notice_add.
 	 */
-	void (*release)(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
-			size_t count);
+	void (*release)(struct roami_node *node, const struct roam_sync *sync,
+			struct roam_dirty *dirty, size_t count);
 
 	/*
-	 * app, may block.  After a grant, a barrier's departure: notices of other writers this node had not seen, ascending by
-	 * page (a page may have several).  Copies they make stale must be gone on return.  The node's clock moves afterwards.
+	 * app, may block.  After a grant, a barrier's departure: notices of other writers this node
+	 * had not seen, ascending by page (a page may have several).  Copies they make stale must
+	 * be gone on return.  The node's clock moves afterwards.
 	 */
-	void (*acquire)(struct roami_node *node, const struct roam_sync *sync, const struct roam_notice *notices,
-			size_t count);
+	void (*acquire)(struct roami_node *node, const struct roam_sync *sync,
+			const struct roam_notice *notices, size_t count);
 
-	/* app; may block.  A clean copy is to be dropped to save memory; `page` is pending.  false: not this one. */
+	/*
+	 * app; may block.  A clean copy is to be dropped to save memory; `page` is pending.  false:
+	 * not this one.
+	 */
 	bool (*evict)(struct roami_node *node, uint32_t page);
 
-	/* app; the job's other nodes are quiet: bring the page's current bytes here and make this node its only holder. */
+	/*
+	 * app; the job's other nodes are quiet: bring the page's current bytes here and make this
+	 * node its only holder.
+	 */
 	void (*settle)(struct roami_node *node, uint32_t page);
 
 	/* test; nothing runs: assert invariants over all nodes of a world. */
 	void (*check)(struct roami_node *const *nodes, unsigned count);
 };
 
-/* ------------------------------------------------------------------------------------------------------- identity */
+/* ------------------------------------------------------------------------------------ identity */
 
 unsigned roami_me(const struct roami_node *node);
 unsigned roami_count(const struct roami_node *node);
@@ -156,16 +181,21 @@ void *roami_node_state(struct roami_node *node);               /* node_size byte
 void *roami_page_data(struct roami_node *node, uint32_t page); /* page_size bytes */
 
 /* The job cannot go on: prints one line, ends it.  In a world: fails the test. */
-__attribute__((noreturn, format(printf, 2, 3))) void roami_node_fail(struct roami_node *node, const char *format, ...);
+__attribute__((noreturn, format(printf, 2, 3))) void roami_node_fail(struct roami_node *node,
+								     const char *format, ...);
 
 /* Programmer error; always compiled in. */
 #define roami_assert(condition) \
 	((condition) ? (void)0 : roami_assert_failed(#condition, __FILE__, __LINE__))
-__attribute__((noreturn)) void roami_assert_failed(const char *condition, const char *file, int line);
+__attribute__((noreturn)) void roami_assert_failed(const char *condition, const char *file,
+						   int line);
 
-/* ---------------------------------------------------------------------------------------------------------- pages */
+/* --------------------------------------------------------------------------------------- pages */
 
-/* Protocol state of a page, and a checked move (roam_page_state.next).  The caller owns the page or holds its lock. */
+/*
+ * Protocol state of a page, and a checked move (roam_page_state.next).  The caller owns the page or
+ * holds its lock.
+ */
 unsigned roami_page_state(struct roami_node *node, uint32_t page);
 void roami_page_move(struct roami_node *node, uint32_t page, unsigned state);
 
@@ -179,7 +209,10 @@ bool roami_page_try(struct roami_node *node, uint32_t page);
 /* Waits until the page is not pending, then makes it so.  app. */
 void roami_page_hold(struct roami_node *node, uint32_t page);
 
-/* Ends pending: wakes threads that wait for the page, hands parked messages to their handlers again. */
+/*
+ * Ends pending: wakes threads that wait for the page, hands parked messages to their handlers
+ * again.
+ */
 void roami_page_done(struct roami_node *node, uint32_t page);
 
 /* Whether a thread of this node works on the page; for handlers, under the page lock. */
@@ -189,11 +222,14 @@ bool roami_page_pending(struct roami_node *node, uint32_t page);
 enum roam_access roami_page_access(struct roami_node *node, uint32_t page);
 
 /*
- * Opens pending pages whose bytes are in place.  `access` is the least; the core opens for writing at once, with a twin
- * where needed, if the fault was a write.  roami_page_close takes access down, for an ascending list: merged into ranges.
+ * Opens pending pages whose bytes are in place.  `access` is the least; the core opens for writing
+ * at once, with a twin where needed, if the fault was a write.  roami_page_close takes access down,
+ * for an ascending list: merged into ranges.
  */
-void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count, enum roam_access access);
-void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t count, enum roam_access access);
+void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
+		     enum roam_access access);
+void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t count,
+		      enum roam_access access);
 
 /* Sorts page numbers and drops doubles; how many are left. */
 size_t roami_pages_sort(uint32_t *pages, size_t count);
@@ -212,39 +248,51 @@ bool roami_page_is_home(struct roami_node *node, uint32_t page);
 bool roami_page_wants_write(struct roami_node *node, uint32_t page);
 
 /*
- * ROAM_CHECK=race: homes too make twins, so an own page is opened for writing after a write fault only, never left open across a
- * release, and handed to roami_race_note_home at each.
+ * ROAM_CHECK=race: homes too make twins, so an own page is opened for writing after a write fault
+ * only, never left open across a release, and handed to roami_race_note_home at each.
  */
 bool roami_checks_races(struct roami_node *node);
 void roami_race_note_home(struct roami_node *node, uint32_t page);
 
-/* Whether the page was written by this node since its last flush (it has a twin, or is home and noted as written). */
+/*
+ * Whether the page was written by this node since its last flush (it has a twin, or is home and
+ * noted as written).
+ */
 bool roami_page_dirty(struct roami_node *node, uint32_t page);
 
 /* Forgets that the page is dirty, and its twin.  After a flush outside of release. */
 void roami_page_clean(struct roami_node *node, uint32_t page);
 
-/* ---------------------------------------------------------------------------------------------------------- homes */
+/* --------------------------------------------------------------------------------------- homes */
 
 /*
- * The page header, one per node and page, where every node that shares memory with this one can reach it.
- * A fetcher sets `shared`, fences, reads `version`, copies the bytes, and reads `where` and `shared` again (RULES 6.6).
+ * The page header, one per node and page, where every node that shares memory with this one can
+ * reach it. A fetcher sets `shared`, fences, reads `version`, copies the bytes, and reads `where`
+ * and `shared` again (RULES 6.6).
  */
-#define ROAM_HEADER_HOME 1u
+#define ROAM_HEADER_HOME  1u
 #define ROAM_HEADER_READY 2u
 
 enum roam_fetch { ROAM_FETCH_OK, ROAM_FETCH_NOT_HOME, ROAM_FETCH_NOT_READY };
 
-/* Copies page bytes from `home` into the runtime view (the page is pending), with the version read before.  app, may block. */
-enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page, uint64_t *version_p);
+/*
+ * Copies page bytes from `home` into the runtime view (the page is pending), with the version read
+ * before.  app, may block.
+ */
+enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page,
+			    uint64_t *version_p);
 
 /*
- * Sends the diffs of dirty pages (not `home` ones) to their homes, homes[i] for dirty[i]; returns when all are applied.
- * Sets `changed` and `version` of each.  app, may block.
+ * Sends the diffs of dirty pages (not `home` ones) to their homes, homes[i] for dirty[i]; returns
+ * when all are applied. Sets `changed` and `version` of each.  app, may block.
  */
-void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes, size_t count);
+void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
+		 size_t count);
 
-/* This node's own header of a page it is home of: counts a home interval that wrote; the new version. */
+/*
+ * This node's own header of a page it is home of: counts a home interval that wrote; the new
+ * version.
+ */
 uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page);
 uint64_t roami_home_version(struct roami_node *node, uint32_t page);
 
@@ -252,49 +300,59 @@ uint64_t roami_home_version(struct roami_node *node, uint32_t page);
 void roami_home_publish(struct roami_node *node, uint32_t page, uint64_t version);
 
 /*
- * Pages of this home that others fetched since the last call, after a full fence.  Up to `max`; returns how many.
- * roami_home_unshare clears the page's shared mark: later fetchers report again; call it *before* the version is bumped.
+ * Pages of this home that others fetched since the last call, after a full fence.  Up to `max`;
+ * returns how many. roami_home_unshare clears the page's shared mark: later fetchers report again;
+ * call it *before* the version is bumped.
  */
 size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max);
 bool roami_home_is_shared(struct roami_node *node, uint32_t page);
 void roami_home_unshare(struct roami_node *node, uint32_t page);
 
 /*
- * Home of a page: cached, else from the directory.  With `claim`, an unclaimed page becomes this node's (bytes included): then
- * *claimed_p is true.  ROAM_NOBODY: unclaimed and not asked to claim, or being claimed and not asked to wait.
- * app, may block if `claim`.
+ * Home of a page: cached, else from the directory.  With `claim`, an unclaimed page becomes this
+ * node's (bytes included): then *claimed_p is true.  ROAM_NOBODY: unclaimed and not asked to claim,
+ * or being claimed and not asked to wait. app, may block if `claim`.
  */
 #define ROAM_NOBODY 0xffffu
 unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p);
 void roami_home_forget(struct roami_node *node, uint32_t page); /* drops the cached answer */
 
 /*
- * After `page` was claimed: claims more pages at the distance at which this thread claims, if it does so steadily (RULES 2.3):
- * page + i * *stride_p, 0 < i <= the result.  They are pending and their bytes in place; the caller opens and ends them.
+ * After `page` was claimed: claims more pages at the distance at which this thread claims, if it
+ * does so steadily (RULES 2.3): page + i * *stride_p, 0 < i <= the result.  They are pending and
+ * their bytes in place; the caller opens and ends them.
  */
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p);
 
 /* The page's manager: the node that keeps its directory word. */
 unsigned roami_manager(const struct roami_node *node, uint32_t page);
 
-/* ----------------------------------------------------------------------------------------------- time and history */
+/* ---------------------------------------------------------------------------- time and history */
 
-/* This node's open interval changed `page`, findable as `version` (0: no version).  app, inside release or acquire. */
+/*
+ * This node's open interval changed `page`, findable as `version` (0: no version).  app, inside
+ * release or acquire.
+ */
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version);
 
-/* ------------------------------------------------------------------------------------------------------- messages */
+/* ------------------------------------------------------------------------------------ messages */
 
 /* Sends message `type` of the protocol's own table.  Any thread; never blocks. */
-void roami_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts, unsigned count);
+void roami_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
+		unsigned count);
 
 /* Sends and waits for the reply, of at most `reply_max` bytes; returns its length.  app. */
-size_t roami_call(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts, unsigned count,
-		  void *reply, size_t reply_max);
+size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
+		  const struct roam_part *parts, unsigned count, void *reply, size_t reply_max);
 
-/* In handlers: answer the caller; pass the request on as message `type`; keep it until roami_page_done(page). */
-void roami_reply(struct roami_node *node, const struct roam_request *request, const struct roam_part *parts,
-		 unsigned count);
-void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to, unsigned type);
+/*
+ * In handlers: answer the caller; pass the request on as message `type`; keep it until
+ * roami_page_done(page).
+ */
+void roami_reply(struct roami_node *node, const struct roam_request *request,
+		 const struct roam_part *parts, unsigned count);
+void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
+		   unsigned type);
 void roami_park(struct roami_node *node, const struct roam_request *request, uint32_t page);
 
 /* In handlers: keep the request and hand it to its handler again after `ns` nanoseconds. */

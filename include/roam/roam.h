@@ -1,24 +1,26 @@
 /*
  * roam: page-based distributed shared memory.
  *
- * Programs link with -lroam and share one heap: every byte from roam_alloc() has the same address on every node, and
- * plain loads and stores reach it.  What one node wrote becomes visible to another when they synchronise (locks,
- * barriers, flags, reductions), as the consistency model of the chosen protocol says (docs/consistency.md).  A program
- * without data races gets the same answer under every protocol whose model it satisfies.
+ * Programs link with -lroam and share one heap: every byte from roam_alloc() has the same address
+ * on every node, and plain loads and stores reach it.  What one node wrote becomes visible to
+ * another when they synchronise (locks, barriers, flags, reductions), as the consistency model of
+ * the chosen protocol says (docs/consistency.md).  A program without data races gets the same
+ * answer under every protocol whose model it satisfies.
  *
- * Start.  Three ways to get several nodes, all on one host:
- *   roam run -n 4 ./prog          an SPMD program: each node runs main() and calls roam_start()
- *   roam_create_all(fn, 4)        fork style: one process initialises, then four nodes run fn()
- *   the PARMACS macros            include/roam/parmacs.m4, which are the second way
+ * Start.  Three ways to get several nodes, all on one host: roam run -n 4 ./prog          an SPMD
+ * program: each node runs main() and calls roam_start() roam_create_all(fn, 4)        fork style:
+ * one process initialises, then four nodes run fn() the PARMACS macros
+ * include/roam/parmacs.m4, which are the second way
  *
- * Errors.  Calls return enum roam_err; ROAM_OK is 0.  A node that cannot go on (a peer died, memory ran out in a page
- * fault) prints one line to stderr and ends the job: a page fault has no caller to return an error to.
+ * Errors.  Calls return enum roam_err; ROAM_OK is 0.  A node that cannot go on (a peer died, memory
+ * ran out in a page fault) prints one line to stderr and ends the job: a page fault has no caller
+ * to return an error to.
  *
- * Threads.  Any thread may touch the heap and call everything here unless a call says otherwise; a thread that
- * synchronises must be the one that started roam or have called roam_thread_init().
+ * Threads.  Any thread may touch the heap and call everything here unless a call says otherwise; a
+ * thread that synchronises must be the one that started roam or have called roam_thread_init().
  *
- * System calls do not fault pages in: read(2) into a page this node has no access to returns EFAULT.  Use roam_touch(),
- * roam_read() and roam_write().
+ * System calls do not fault pages in: read(2) into a page this node has no access to returns
+ * EFAULT.  Use roam_touch(), roam_read() and roam_write().
  */
 #ifndef ROAM_ROAM_H
 #define ROAM_ROAM_H
@@ -39,20 +41,20 @@ extern "C" {
 #define ROAM_PAGE_SIZE 4096
 
 /* Every error, its name and its text (roam_strerror). */
-#define ROAM_ERRORS(X)                                                                     \
-	X(OK, 0, "no error")                                                               \
-	X(EINVAL, 1, "argument out of range")                                              \
-	X(ENOMEM, 2, "the shared heap or the memory behind it is exhausted")               \
-	X(ENOTOURS, 3, "address is not in the shared heap, or not the start of a block")   \
-	X(ENOTHELD, 4, "unlock of a lock this thread does not hold")                       \
-	X(ENOTINIT, 5, "synchronisation object used before its init call")                 \
-	X(ENODES, 6, "more nodes than allowed")                                            \
-	X(ESTATE, 7, "call not allowed at this point of the program")                      \
-	X(EUNSUPPORTED, 8, "not supported by this kernel, build or protocol")              \
-	X(EUNKNOWN, 9, "unknown name")                                                     \
-	X(EAGAIN, 10, "queue full, try again")                                             \
-	X(ESYSTEM, 11, "a system call failed")                                             \
-	X(EPEER, 12, "another node of the job failed")                                     \
+#define ROAM_ERRORS(X)                                                                   \
+	X(OK, 0, "no error")                                                             \
+	X(EINVAL, 1, "argument out of range")                                            \
+	X(ENOMEM, 2, "the shared heap or the memory behind it is exhausted")             \
+	X(ENOTOURS, 3, "address is not in the shared heap, or not the start of a block") \
+	X(ENOTHELD, 4, "unlock of a lock this thread does not hold")                     \
+	X(ENOTINIT, 5, "synchronisation object used before its init call")               \
+	X(ENODES, 6, "more nodes than allowed")                                          \
+	X(ESTATE, 7, "call not allowed at this point of the program")                    \
+	X(EUNSUPPORTED, 8, "not supported by this kernel, build or protocol")            \
+	X(EUNKNOWN, 9, "unknown name")                                                   \
+	X(EAGAIN, 10, "queue full, try again")                                           \
+	X(ESYSTEM, 11, "a system call failed")                                           \
+	X(EPEER, 12, "another node of the job failed")                                   \
 	X(EPROTO, 13, "malformed message")
 
 #define ROAM_ERR_ENUM(name, value, text) ROAM_##name = value,
@@ -68,74 +70,92 @@ const char *roam_strerror(enum roam_err err);
 /* The library's version, "major.minor.patch". */
 const char *roam_version(void);
 
-/* ------------------------------------------------------------------------------------------------ starting, ending */
+/* ---------------------------------------------------------------------------- starting, ending */
 
 /*
- * Joins the job.  Under `roam run` this process becomes one of its nodes and the call returns when all have joined;
- * otherwise it is a job of one node, which roam_create() may enlarge.  Options come from the environment
- * (ROAM_PROTOCOL, ROAM_FAULT, ...: `roam info` lists them).  A second call does nothing.  roam_alloc() and every
- * synchronisation call start roam by themselves if need be.  Call it before other threads exist.
- * Errors: ROAM_EINVAL (an option's value), ROAM_EUNKNOWN (an unknown protocol, engine or transport), ROAM_ENOMEM,
- * ROAM_ESYSTEM.  Each is reported on stderr in one line before the call returns.
+ * Joins the job.  Under `roam run` this process becomes one of its nodes and the call returns when
+ * all have joined; otherwise it is a job of one node, which roam_create() may enlarge.  Options
+ * come from the environment (ROAM_PROTOCOL, ROAM_FAULT, ...: `roam info` lists them).  A second
+ * call does nothing.  roam_alloc() and every synchronisation call start roam by themselves if need
+ * be.  Call it before other threads exist. Errors: ROAM_EINVAL (an option's value), ROAM_EUNKNOWN
+ * (an unknown protocol, engine or transport), ROAM_ENOMEM, ROAM_ESYSTEM.  Each is reported on
+ * stderr in one line before the call returns.
  */
 enum roam_err roam_start(void);
 
 /*
- * Leaves the job.  A full barrier: returns when every node has called it or ended; after it the heap is gone.
- * Called by exit() if the program did not.
+ * Leaves the job.  A full barrier: returns when every node has called it or ended; after it the
+ * heap is gone. Called by exit() if the program did not.
  */
 enum roam_err roam_finish(void);
 
 /* This node's number, 0 .. roam_nodes() - 1.  Before CREATE: 0. */
 unsigned roam_node(void);
 
-/* Nodes of the job.  Fixed once the job is sealed (roam_create_all, or the first synchronisation after roam_create). */
+/*
+ * Nodes of the job.  Fixed once the job is sealed (roam_create_all, or the first synchronisation
+ * after roam_create).
+ */
 unsigned roam_nodes(void);
 
 /*
- * Forks one more node, which runs fn() and then serves until the job ends; returns in the caller at once.  The new
- * node inherits private variables as they are now and shares the heap.  The number of nodes is fixed ("sealed") at the
- * caller's next synchronisation.  Only node 0 may call it, from its only thread.
- * Errors: ROAM_ENODES (ROAM_NODES_MAX), ROAM_ESTATE (already sealed), ROAM_ESYSTEM.
+ * Forks one more node, which runs fn() and then serves until the job ends; returns in the caller at
+ * once.  The new node inherits private variables as they are now and shares the heap.  The number
+ * of nodes is fixed ("sealed") at the caller's next synchronisation.  Only node 0 may call it, from
+ * its only thread. Errors: ROAM_ENODES (ROAM_NODES_MAX), ROAM_ESTATE (already sealed),
+ * ROAM_ESYSTEM.
  */
 enum roam_err roam_create(void (*fn)(void));
 
-/* Forks nodes - 1 nodes, seals the job, and runs fn() on all of them, this one included; returns when fn() returned here. */
+/*
+ * Forks nodes - 1 nodes, seals the job, and runs fn() on all of them, this one included; returns
+ * when fn() returned here.
+ */
 enum roam_err roam_create_all(void (*fn)(void), unsigned nodes);
 
 /*
- * Waits until the functions of all other nodes have returned and ends those nodes.  Afterwards this node owns the whole
- * heap again and may create nodes anew.
+ * Waits until the functions of all other nodes have returned and ends those nodes.  Afterwards this
+ * node owns the whole heap again and may create nodes anew.
  */
 enum roam_err roam_wait_for_end(void);
 
-/* Registers the calling thread as one that synchronises (counted by roam_barrier_all), and unblocks its fault signals. */
+/*
+ * Registers the calling thread as one that synchronises (counted by roam_barrier_all), and unblocks
+ * its fault signals.
+ */
 enum roam_err roam_thread_init(void);
 enum roam_err roam_thread_fini(void);
 
-/* --------------------------------------------------------------------------------------------------------- memory */
+/* -------------------------------------------------------------------------------------- memory */
 
 /* Who is the home of a block's pages: the node that holds the master copy. */
 enum roam_place {
-	ROAM_PLACE_FIRST_TOUCH, /* the first node that touches the page once the job is sealed (default) */
+	ROAM_PLACE_FIRST_TOUCH, /* the first node that touches the page once the job is sealed
+				   (default) */
 	ROAM_PLACE_BLOCK,       /* equal contiguous parts, in node order */
 	ROAM_PLACE_CYCLIC,      /* page i at node i mod n */
 	ROAM_PLACE_NODE         /* all at one given node */
 };
 
 /*
- * Allocates zeroed shared memory, 64-byte aligned, page-aligned from one page on.  On any node, at any time.  The block
- * belongs to all nodes; pass its address to others through shared memory.  Under `roam run`, blocks that every node
- * allocates in the same order before its first synchronisation are the same blocks.  NULL when bytes is 0 or the heap cannot hold it (roam_errno() says which).
+ * Allocates zeroed shared memory, 64-byte aligned, page-aligned from one page on.  On any node, at
+ * any time.  The block belongs to all nodes; pass its address to others through shared memory.
+ * Under `roam run`, blocks that every node allocates in the same order before its first
+ * synchronisation are the same blocks.  NULL when bytes is 0 or the heap cannot hold it
+ * (roam_errno() says which).
  */
 void *roam_alloc(size_t bytes);
 
-/* The same with a placement; `node` is used by ROAM_PLACE_NODE only; `name` (may be NULL, copied) appears in reports. */
+/*
+ * The same with a placement; `node` is used by ROAM_PLACE_NODE only; `name` (may be NULL, copied)
+ * appears in reports.
+ */
 void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, const char *name);
 
 /*
- * Frees a block, from any node.  The caller must not race with users of the block: free is a release, and reuse waits
- * for it.  NULL is ignored.  Errors: ROAM_ENOTOURS for anything roam_alloc did not return.
+ * Frees a block, from any node.  The caller must not race with users of the block: free is a
+ * release, and reuse waits for it.  NULL is ignored.  Errors: ROAM_ENOTOURS for anything roam_alloc
+ * did not return.
  */
 enum roam_err roam_free(void *block);
 
@@ -143,43 +163,60 @@ enum roam_err roam_free(void *block);
 enum roam_err roam_errno(void);
 
 /*
- * Makes [addr, addr + bytes) accessible to this node now, so that a system call may use it.  Blocks while pages travel.
- * Another node may take the access away at the next synchronisation (SC protocols: at any time).
+ * Makes [addr, addr + bytes) accessible to this node now, so that a system call may use it.  Blocks
+ * while pages travel. Another node may take the access away at the next synchronisation (SC
+ * protocols: at any time).
  */
 enum roam_access { ROAM_NONE, ROAM_READ, ROAM_WRITE };
 enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access);
 
-/* read(2) and write(2) on shared buffers: touch, then the call.  Results and errno as those calls. */
+/*
+ * read(2) and write(2) on shared buffers: touch, then the call.  Results and errno as those calls.
+ */
 ssize_t roam_read(int fd, void *buf, size_t bytes);
 ssize_t roam_write(int fd, const void *buf, size_t bytes);
 
-/* Hint: [addr, addr + bytes) will be read soon.  Fetches what it can without claiming homes; never fails. */
+/*
+ * Hint: [addr, addr + bytes) will be read soon.  Fetches what it can without claiming homes; never
+ * fails.
+ */
 void roam_prefetch(const void *addr, size_t bytes);
 
 /*
- * Hint: make `node` the home of those pages of the range that have none yet.  Best between roam_alloc and first use.
- * Errors: ROAM_EINVAL, ROAM_ENOTOURS.
+ * Hint: make `node` the home of those pages of the range that have none yet.  Best between
+ * roam_alloc and first use. Errors: ROAM_EINVAL, ROAM_ENOTOURS.
  */
 enum roam_err roam_home(const void *addr, size_t bytes, unsigned node);
 
-/* ------------------------------------------------------------------------------------------------ synchronisation */
+/* ----------------------------------------------------------------------------- synchronisation */
 /*
- * A synchronisation object is named by an address; its bytes are never read or written.  The address must be the same
- * on all nodes: in the shared heap, or a static.  Up to 100,000 objects and more; state is made on first use.
+ * A synchronisation object is named by an address; its bytes are never read or written.  The
+ * address must be the same on all nodes: in the shared heap, or a static.  Up to 100,000 objects
+ * and more; state is made on first use.
  */
 
-/* Announces a lock.  Required once, on any node, ordered before the first use by synchronisation or by CREATE. */
+/*
+ * Announces a lock.  Required once, on any node, ordered before the first use by synchronisation or
+ * by CREATE.
+ */
 enum roam_err roam_lock_init(const void *lock);
 
-/* Acquires.  Blocks; first come, first served between nodes.  Not recursive (ROAM_ESTATE).  ROAM_ENOTINIT. */
+/*
+ * Acquires.  Blocks; first come, first served between nodes.  Not recursive (ROAM_ESTATE).
+ * ROAM_ENOTINIT.
+ */
 enum roam_err roam_lock(const void *lock);
 
-/* Releases: what this node wrote is visible to the lock's later holders.  ROAM_ENOTHELD if this thread does not hold it. */
+/*
+ * Releases: what this node wrote is visible to the lock's later holders.  ROAM_ENOTHELD if this
+ * thread does not hold it.
+ */
 enum roam_err roam_unlock(const void *lock);
 
 /*
- * Waits until `threads` threads of the job have arrived, then all go on, seeing everything written before.  All callers
- * pass the same number.  The number of all registered threads makes it a full barrier, which is cheaper.
+ * Waits until `threads` threads of the job have arrived, then all go on, seeing everything written
+ * before.  All callers pass the same number.  The number of all registered threads makes it a full
+ * barrier, which is cheaper.
  */
 enum roam_err roam_barrier(const void *barrier, unsigned threads);
 
@@ -187,31 +224,44 @@ enum roam_err roam_barrier(const void *barrier, unsigned threads);
 enum roam_err roam_barrier_all(void);
 
 /*
- * Condition variables.  wait: unlock, wait for a signal, lock; call it in a loop that tests the condition, for a
- * wake-up may come without cause.  signal wakes the longest waiter, broadcast all.  The caller of wait holds the lock.
+ * Condition variables.  wait: unlock, wait for a signal, lock; call it in a loop that tests the
+ * condition, for a wake-up may come without cause.  signal wakes the longest waiter, broadcast all.
+ * The caller of wait holds the lock.
  */
 enum roam_err roam_cond_init(const void *cond);
 enum roam_err roam_cond_wait(const void *cond, const void *lock);
 enum roam_err roam_cond_signal(const void *cond);
 enum roam_err roam_cond_broadcast(const void *cond);
 
-/* A latched flag (PARMACS PAUSE).  set is a release, wait blocks until set and is an acquire, clear resets. */
+/*
+ * A latched flag (PARMACS PAUSE).  set is a release, wait blocks until set and is an acquire, clear
+ * resets.
+ */
 enum roam_err roam_flag_set(const void *flag);
 enum roam_err roam_flag_wait(const void *flag);
 enum roam_err roam_flag_clear(const void *flag);
 
-/* Combines `count` values of all nodes in place; every node gets the result.  Also a full barrier.  One thread a node. */
+/*
+ * Combines `count` values of all nodes in place; every node gets the result.  Also a full barrier.
+ * One thread a node.
+ */
 enum roam_type { ROAM_INT32, ROAM_INT64, ROAM_DOUBLE };
 enum roam_op { ROAM_SUM, ROAM_PRODUCT, ROAM_MIN, ROAM_MAX, ROAM_AND, ROAM_OR };
 #define ROAM_REDUCE_MAX 64
 enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enum roam_op op);
 
-/* ------------------------------------------------------------------------------------------------------- measuring */
+/* ----------------------------------------------------------------------------------- measuring */
 
-/* One counter of this node by its name in `roam info` ("read_faults", "fetches", "bytes_sent", ...); 0 if unknown. */
+/*
+ * One counter of this node by its name in `roam info` ("read_faults", "fetches", "bytes_sent",
+ * ...); 0 if unknown.
+ */
 uint64_t roam_counter(const char *name);
 
-/* Prints this node's table of counters and times to the descriptor; what ROAM_STATS=1 does at the end of a job. */
+/*
+ * Prints this node's table of counters and times to the descriptor; what ROAM_STATS=1 does at the
+ * end of a job.
+ */
 void roam_stats_print(int fd);
 
 /* Microseconds of a monotonic clock. */

@@ -1,8 +1,9 @@
 /*
  * The plug-in interface of transports: how bytes move between the nodes of a job.
  *
- * A transport is one file, src/transport/NAME.c, that defines `const struct roam_transport roami_transport_NAME`, plus its
- * name in src/transport/meson.build.  It never sees pages, protocols or locks.
+ * A transport is one file, src/transport/NAME.c, that defines `const struct roam_transport
+ * roami_transport_NAME`, plus its name in src/transport/meson.build.  It never sees pages,
+ * protocols or locks.
  */
 #ifndef ROAM_TRANSPORT_H
 #define ROAM_TRANSPORT_H
@@ -17,10 +18,14 @@
 enum roam_transport_caps {
 	ROAM_CAP_RELIABLE = 1, /* every message accepted by send() arrives, once */
 	ROAM_CAP_ORDERED = 2,  /* messages of one sender arrive in the order sent */
-	ROAM_CAP_ONESIDED = 4  /* peers' segments are mapped: the core loads and stores them itself */
+	ROAM_CAP_ONESIDED =
+		4 /* peers' segments are mapped: the core loads and stores them itself */
 };
 
-/* Memory of one node that its peers can reach; how shm finds its rings.  NULL and 0 where there is none. */
+/*
+ * Memory of one node that its peers can reach; how shm finds its rings.  NULL and 0 where there is
+ * none.
+ */
 struct roam_transport_memory {
 	void *base;
 	size_t bytes;
@@ -29,21 +34,22 @@ struct roam_transport_memory {
 struct roam_transport_params {
 	unsigned node;
 	unsigned nodes;
-	const struct roam_transport_memory *memory; /* one per node, valid for the life of the transport */
-	void *world;                                /* the simulated world (sim only) */
+	const struct roam_transport_memory
+		*memory; /* one per node, valid for the life of the transport */
+	void *world;     /* the simulated world (sim only) */
 };
 
 /*
- * Takes one message.  `data` is 8-byte aligned, valid during the call only, and was written by a peer: not trusted.
- * false: cannot be taken now; the transport keeps it and poll returns.
+ * Takes one message.  `data` is 8-byte aligned, valid during the call only, and was written by a
+ * peer: not trusted. false: cannot be taken now; the transport keeps it and poll returns.
  */
 typedef bool roam_deliver_fn(void *arg, unsigned from, const void *data, size_t bytes);
 
 struct roam_transport {
 	const char *name;
 	unsigned caps;
-	size_t state_size;    /* the core allocates and zeroes this many bytes */
-	size_t message_max;   /* longest message in bytes */
+	size_t state_size;  /* the core allocates and zeroes this many bytes */
+	size_t message_max; /* longest message in bytes */
 
 	/* Joins.  Called once, on the starting thread; all peers' memory is mapped.  May block. */
 	enum roam_err (*open)(void *state, const struct roam_transport_params *params);
@@ -58,10 +64,12 @@ struct roam_transport {
 	enum roam_err (*send)(void *state, unsigned to, const struct iovec *parts, unsigned count);
 
 	/*
-	 * Hands at most `max` waiting messages to `deliver`; returns how many.  One thread at a time (the core holds the
-	 * node's poll lock).  Never blocks.  A peer whose bytes make no sense: *bad_peer is set to it and 0 is returned.
+	 * Hands at most `max` waiting messages to `deliver`; returns how many.  One thread at a
+	 * time (the core holds the node's poll lock).  Never blocks.  A peer whose bytes make no
+	 * sense: *bad_peer is set to it and 0 is returned.
 	 */
-	unsigned (*poll)(void *state, roam_deliver_fn *deliver, void *arg, unsigned max, int *bad_peer);
+	unsigned (*poll)(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
+			 int *bad_peer);
 
 	/* Whether a message waits.  Any thread, no side effect, a few loads. */
 	bool (*pending)(const void *state);

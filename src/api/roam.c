@@ -14,7 +14,7 @@
 #include "core/sync.h"
 #include "roam/protocol.h"
 
-#define STRING(x) #x
+#define STRING(x)       #x
 #define DOTTED(a, b, c) STRING(a) "." STRING(b) "." STRING(c)
 
 /* The job of this process; the only mutable file-scope state of the library. */
@@ -43,7 +43,7 @@ uint64_t roam_clock_us(void)
 	return roami_os_now_ns() / 1000;
 }
 
-/* ------------------------------------------------------------------------------------------------ starting, ending */
+/* ---------------------------------------------------------------------------- starting, ending */
 
 enum roam_err roam_start(void)
 {
@@ -131,7 +131,7 @@ enum roam_err roam_thread_fini(void)
 	return ROAM_OK;
 }
 
-/* --------------------------------------------------------------------------------------------------------- memory */
+/* -------------------------------------------------------------------------------------- memory */
 
 void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, const char *name)
 {
@@ -145,7 +145,8 @@ void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, cons
 	else
 		block = roami_job_alloc(&job, bytes, place, node, &alloc_err);
 	if (block != NULL && name != NULL)
-		roami_race_name(job.node, (uint32_t)((size_t)((uint8_t *)block - job.app) / ROAMI_PAGE),
+		roami_race_name(job.node,
+				(uint32_t)((size_t)((uint8_t *)block - job.app) / ROAMI_PAGE),
 				(uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE), name);
 	return block;
 }
@@ -174,8 +175,8 @@ static bool heap_pages(const void *addr, size_t bytes, uint32_t *first_p, uint32
 {
 	uint64_t offset = (uint64_t)((const uint8_t *)addr - job.app);
 
-	if (job.app == NULL || (const uint8_t *)addr < job.app || bytes == 0 || offset >= job.layout.heap_bytes ||
-	    bytes > job.layout.heap_bytes - offset)
+	if (job.app == NULL || (const uint8_t *)addr < job.app || bytes == 0 ||
+	    offset >= job.layout.heap_bytes || bytes > job.layout.heap_bytes - offset)
 		return false;
 	*first_p = (uint32_t)(offset / ROAMI_PAGE);
 	*count_p = (uint32_t)((offset + bytes - 1) / ROAMI_PAGE) - *first_p + 1;
@@ -228,7 +229,7 @@ enum roam_err roam_home(const void *addr, size_t bytes, unsigned node)
 	return roami_job_place(&job, first, count, ROAM_PLACE_NODE, node);
 }
 
-/* ------------------------------------------------------------------------------------------------ synchronisation */
+/* ----------------------------------------------------------------------------- synchronisation */
 
 /* An object's id: its address; 0 and the library's own ids are refused. */
 static enum roam_err object_ready(const void *object)
@@ -240,7 +241,10 @@ static enum roam_err object_ready(const void *object)
 
 #define OBJECT(pointer) ((uint64_t)(uintptr_t)(pointer))
 
-/* Before the seal an init is only noted; it must not seal, for SPLASH programs may init between their CREATEs. */
+/*
+ * Before the seal an init is only noted; it must not seal, for SPLASH programs may init between
+ * their CREATEs.
+ */
 static enum roam_err init_ready(const void *object)
 {
 	if ((uintptr_t)object < 64)
@@ -338,13 +342,14 @@ enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enu
 {
 	enum roam_err err = job_ready();
 
-	if (values == NULL || count == 0 || count > ROAM_REDUCE_MAX || (unsigned)type > ROAM_DOUBLE ||
-	    (unsigned)op > ROAM_OR || (type == ROAM_DOUBLE && op >= ROAM_AND))
+	if (values == NULL || count == 0 || count > ROAM_REDUCE_MAX ||
+	    (unsigned)type > ROAM_DOUBLE || (unsigned)op > ROAM_OR ||
+	    (type == ROAM_DOUBLE && op >= ROAM_AND))
 		return ROAM_EINVAL;
 	return err == ROAM_OK ? roami_reduce(job.node, values, count, type, op) : err;
 }
 
-/* ------------------------------------------------------------------------------------------------------ measuring */
+/* ----------------------------------------------------------------------------------- measuring */
 
 uint64_t roam_counter(const char *name)
 {

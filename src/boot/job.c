@@ -16,13 +16,16 @@
 #include "core/sync.h"
 #include "msg/msg.h"
 
-/* Where the heap lies on every node: free in every usual program, and outside the shadow of the sanitizers. */
-#define APP_BASE ((uint8_t *)0x200000000000)
+/*
+ * Where the heap lies on every node: free in every usual program, and outside the shadow of the
+ * sanitizers.
+ */
+#define APP_BASE     ((uint8_t *)0x200000000000)
 #define POPULATE_MAX (1ull << 30) /* a lone node's blocks up to here get their memory in one go */
 
 extern char **environ;
 
-/* -------------------------------------------------------------------------------------- alone: no faults at all */
+/* --------------------------------------------------------------------- alone: no faults at all */
 
 static bool plain_probe(char *why, size_t why_bytes)
 {
@@ -31,7 +34,8 @@ static bool plain_probe(char *why, size_t why_bytes)
 	return true;
 }
 
-static enum roam_err plain_open(void *state, const struct roami_view *view, roami_fault_fn *fn, void *arg)
+static enum roam_err plain_open(void *state, const struct roami_view *view, roami_fault_fn *fn,
+				void *arg)
 {
 	(void)state;
 	(void)view;
@@ -45,8 +49,8 @@ static void plain_close(void *state)
 	(void)state;
 }
 
-static enum roam_err plain_protect(void *state, uint32_t first, uint32_t count, enum roam_access from,
-				   enum roam_access to)
+static enum roam_err plain_protect(void *state, uint32_t first, uint32_t count,
+				   enum roam_access from, enum roam_access to)
 {
 	(void)state;
 	(void)first;
@@ -71,7 +75,7 @@ static const struct roami_fault_engine job_plain = {
 	.check_handlers = plain_check,
 };
 
-/* --------------------------------------------------------------------------------------------------------- errors */
+/* -------------------------------------------------------------------------------------- errors */
 
 static void job_failed(struct roami_node *node, const char *text)
 {
@@ -86,7 +90,8 @@ static void job_failed(struct roami_node *node, const char *text)
 
 static enum roam_err job_says(enum roam_err err, const char *what)
 {
-	fprintf(stderr, "roam: %s: %s\n", what, err == ROAM_ESYSTEM ? strerror(errno) : roam_strerror(err));
+	fprintf(stderr, "roam: %s: %s\n", what,
+		err == ROAM_ESYSTEM ? strerror(errno) : roam_strerror(err));
 	return err;
 }
 
@@ -99,7 +104,7 @@ static enum roam_err job_unknown(const char *variable, const char *value, const 
 	return ROAM_EUNKNOWN;
 }
 
-/* --------------------------------------------------------------------------------------------------------- choices */
+/* ------------------------------------------------------------------------------------- choices */
 
 static enum roam_err job_check_names(const struct roami_options *options)
 {
@@ -124,7 +129,8 @@ static enum roam_err job_check_names(const struct roami_options *options)
 }
 
 /* The engine that ROAM_FAULT names; auto: uffd where the kernel has it, else sigsegv. */
-static const struct roami_fault_engine *job_engine(const struct roami_options *options, char *why, size_t why_bytes)
+static const struct roami_fault_engine *job_engine(const struct roami_options *options, char *why,
+						   size_t why_bytes)
 {
 	static const char *const automatic[] = {"uffd", "sigsegv", NULL};
 	const char *const named[] = {options->fault, NULL};
@@ -132,7 +138,8 @@ static const struct roami_fault_engine *job_engine(const struct roami_options *o
 
 	for (; *wanted != NULL; wanted++)
 		for (unsigned i = 0; roami_fault_engines[i] != NULL; i++)
-			if (strcmp(roami_fault_engines[i]->name, *wanted) == 0 && strcmp(*wanted, "soft") != 0 &&
+			if (strcmp(roami_fault_engines[i]->name, *wanted) == 0 &&
+			    strcmp(*wanted, "soft") != 0 &&
 			    roami_fault_engines[i]->probe(why, why_bytes))
 				return roami_fault_engines[i];
 	return NULL;
@@ -155,15 +162,17 @@ static enum roam_err job_check_engine(struct roami_job *job)
 	return job_unknown("ROAM_FAULT", options->fault, names);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- memory */
+/* -------------------------------------------------------------------------------------- memory */
 
 static enum roam_err job_map_segment(struct roami_job *job, unsigned node)
 {
 	void *base = roami_os_map_fd(NULL, job->layout.total, job->fds[node], 0);
 
 	if (base == NULL) {
-		fprintf(stderr, "roam: cannot map the %zu MiB of node %u: %s (limit of address space, ulimit -v, or "
-				"ROAM_HEAP too large)\n", job->layout.total >> 20, node, strerror(errno));
+		fprintf(stderr,
+			"roam: cannot map the %zu MiB of node %u: %s (limit of address space, "
+			"ulimit -v, or ROAM_HEAP too large)\n",
+			job->layout.total >> 20, node, strerror(errno));
 		return ROAM_ENOMEM;
 	}
 	roami_os_dontfork(base, job->layout.total);
@@ -174,10 +183,13 @@ static enum roam_err job_map_segment(struct roami_job *job, unsigned node)
 
 static enum roam_err job_map_app(struct roami_job *job)
 {
-	job->app = roami_os_map_fd(APP_BASE, job->layout.heap_bytes, job->fds[job->me], job->layout.heap);
+	job->app = roami_os_map_fd(APP_BASE, job->layout.heap_bytes, job->fds[job->me],
+				   job->layout.heap);
 	if (job->app == NULL) {
-		fprintf(stderr, "roam: cannot map the shared heap of %zu MiB at %p: %s (limit of address space, ulimit -v, "
-				"or ROAM_HEAP too large)\n", job->layout.heap_bytes >> 20, (void *)APP_BASE, strerror(errno));
+		fprintf(stderr,
+			"roam: cannot map the shared heap of %zu MiB at %p: %s (limit of address "
+			"space, ulimit -v, or ROAM_HEAP too large)\n",
+			job->layout.heap_bytes >> 20, (void *)APP_BASE, strerror(errno));
 		return ROAM_ENOMEM;
 	}
 	roami_os_dontfork(job->app, job->layout.heap_bytes);
@@ -190,20 +202,23 @@ static enum roam_err job_make_segments(struct roami_job *job, unsigned nodes)
 	for (; job->made < nodes; job->made++) {
 		job->fds[job->made] = roami_boot_segment(&job->layout, job->made);
 		if (job->fds[job->made] < 0) {
-			fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n", job->made, strerror(errno),
-				errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
+			fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n",
+				job->made, strerror(errno),
+				errno == EMFILE ? " (raise the limit of open files, ulimit -n)"
+						: "");
 			return ROAM_ESYSTEM;
 		}
 	}
 	return ROAM_OK;
 }
 
-/* Which part of the heap this node hands out: node 0 the lower half, the others equal parts of the rest. */
-static void job_slice(const struct roami_job *job, unsigned me, uint64_t *first_p, uint64_t *end_p)
+void roami_job_slice(const struct roami_job *job, unsigned me, uint64_t *first_p, uint64_t *end_p)
 {
 	uint64_t mask = ~(uint64_t)(ROAMI_PAGE - 1), half = job->layout.heap_bytes / 2 & mask;
 	uint64_t upper = job->upper_first != 0 ? job->upper_first : half;
-	uint64_t each = job->nodes > 1 ? ((job->layout.heap_bytes - upper) / (job->nodes - 1)) & mask : 0;
+	uint64_t each = job->nodes > 1
+				? ((job->layout.heap_bytes - upper) / (job->nodes - 1)) & mask
+				: 0;
 
 	*first_p = me == 0 ? ROAMI_PAGE : upper + (me - 1) * each;
 	*end_p = me == 0 ? half : *first_p + each;
@@ -212,11 +227,12 @@ static void job_slice(const struct roami_job *job, unsigned me, uint64_t *first_
 /* An allocator over the slice of `node`. */
 static enum roam_err job_open_alloc(struct roami_job *job, unsigned node)
 {
-	job_slice(job, node, &job->slice_first, &job->slice_end);
-	return roami_alloc_open(&job->alloc, job->slice_first, job->slice_end, job->options.alloc == ROAMI_ALLOC_OWN);
+	roami_job_slice(job, node, &job->slice_first, &job->slice_end);
+	return roami_alloc_open(&job->alloc, job->slice_first, job->slice_end,
+				job->options.alloc == ROAMI_ALLOC_OWN);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- nodes */
+/* --------------------------------------------------------------------------------------- nodes */
 
 /* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
@@ -241,7 +257,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 
 	params.onesided = (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
 	params.creator_pages =
-		(uint32_t)(atomic_load(&((struct roami_ctl *)job->bases[0])->creator_end) / ROAMI_PAGE);
+		(uint32_t)(atomic_load(&((struct roami_ctl *)job->bases[0])->creator_end) /
+			   ROAMI_PAGE);
 	if (job->node != NULL) {
 		job->node->sync = NULL;
 		job->node->regions = (struct roami_vec){0};
@@ -294,7 +311,7 @@ static enum roam_err job_alone(struct roami_job *job)
 	return job_open_node(job, 1);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- start */
+/* --------------------------------------------------------------------------------------- start */
 
 /* A child that ends in order still serves; one that does not takes the job down. */
 static void job_on_exit(int status, void *arg)
@@ -312,7 +329,8 @@ static enum roam_err job_launched(struct roami_job *job)
 	struct roami_ctl *ctl;
 	enum roam_err err = ROAM_OK;
 
-	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) != 3 || size > ROAMI_NODES_MAX || rank >= size) {
+	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) != 3 ||
+	    size > ROAMI_NODES_MAX || rank >= size) {
 		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
 		return ROAM_EINVAL;
 	}
@@ -328,7 +346,8 @@ static enum roam_err job_launched(struct roami_job *job)
 	ctl = job->bases[rank];
 	if (ctl->magic != ROAMI_SEGMENT_MAGIC || ctl->heap_bytes != job->layout.heap_bytes ||
 	    ctl->nodes_max != job->layout.nodes_max) {
-		fprintf(stderr, "roam: the launcher and this program differ in version or options\n");
+		fprintf(stderr,
+			"roam: the launcher and this program differ in version or options\n");
 		return ROAM_EINVAL;
 	}
 	err = job_map_app(job);
@@ -341,7 +360,10 @@ static enum roam_err job_launched(struct roami_job *job)
 	return err;
 }
 
-/* The first synchronisation of a launched job: all must have allocated alike; from now on each has its own slice. */
+/*
+ * The first synchronisation of a launched job: all must have allocated alike; from now on each has
+ * its own slice.
+ */
 static enum roam_err job_seal_joined(struct roami_job *job)
 {
 	struct roami_ctl *ctl = job->bases[job->me];
@@ -351,10 +373,14 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	atomic_store(&ctl->alloc_hash, roami_alloc_hash(job->alloc));
 	roami_barrier(job->node, ROAMI_SEAL_ID, 0);
 	for (unsigned i = 0; i < job->nodes; i++)
-		if (atomic_load(&((struct roami_ctl *)job->bases[i])->alloc_hash) != atomic_load(&ctl->alloc_hash))
-			roami_node_fail(job->node, "node %u allocated other blocks before its first synchronisation than "
-						   "node %u; allocate alike everywhere, or after it and pass the address",
-					job->me, i);
+		if (atomic_load(&((struct roami_ctl *)job->bases[i])->alloc_hash) !=
+		    atomic_load(&ctl->alloc_hash))
+			roami_node_fail(
+				job->node,
+				"node %u allocated other blocks before its first "
+				"synchronisation than node %u; allocate alike everywhere, or "
+				"after it and pass the address",
+				job->me, i);
 	roami_alloc_seal(job->alloc);
 	if (job->me != 0) {
 		roami_alloc_close(job->alloc);
@@ -403,10 +429,11 @@ enum roam_err roami_job_start(struct roami_job *job)
 	return err;
 }
 
-/* ---------------------------------------------------------------------------------------------------- CREATE, seal */
+/* -------------------------------------------------------------------------------- CREATE, seal */
 
 /* A forked node, from here to its end. */
-__attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn)(void), pid_t parent)
+__attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn)(void),
+						pid_t parent)
 {
 	struct roami_ctl *creator;
 	unsigned nodes;
@@ -435,11 +462,15 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	roami_alloc_close(job->alloc);
 	if (err == ROAM_OK)
 		err = job_open_alloc(job, job->me);
-	/* The parent's node cannot be closed here: its segment is not mapped.  What it holds is a copy, and small. */
+	/*
+	 * The parent's node cannot be closed here: its segment is not mapped.  What it holds is a
+	 * copy, and small.
+	 */
 	if (err == ROAM_OK) {
 		job->node->self = NULL;
 		if (!job->real.measured) /* forked before the seal */
-			roami_real_init(&job->real, nodes, job->options.spin_us, job->options.chaos);
+			roami_real_init(&job->real, nodes, job->options.spin_us,
+					job->options.chaos);
 		err = job_join(job, nodes);
 	}
 	if (err != ROAM_OK)
@@ -472,14 +503,16 @@ static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
 {
 	if (job->life != ROAMI_JOB_ALONE || job->launched) {
 		if (job->launched && job->nodes != nodes)
-			fprintf(stderr, "roam: the program asks for %u nodes, the launcher started %u\n", nodes, job->nodes);
+			fprintf(stderr,
+				"roam: the program asks for %u nodes, the launcher started %u\n",
+				nodes, job->nodes);
 		else
 			fprintf(stderr, "roam: nodes cannot be created here: the job is sealed\n");
 		return ROAM_ESTATE;
 	}
 	if (nodes > job->options.nodes_max) {
-		fprintf(stderr, "roam: %u nodes asked for, at most %llu allowed (ROAM_NODES_MAX)\n", nodes,
-			(unsigned long long)job->options.nodes_max);
+		fprintf(stderr, "roam: %u nodes asked for, at most %llu allowed (ROAM_NODES_MAX)\n",
+			nodes, (unsigned long long)job->options.nodes_max);
 		return ROAM_ENODES;
 	}
 	return ROAM_OK;
@@ -491,10 +524,13 @@ static void job_settle_blocks(struct roami_job *job)
 	struct roami_job_block *blocks = (void *)job->blocks.items;
 
 	for (size_t i = 0; i < job->blocks.count; i++)
-		roami_job_place(job, blocks[i].page, blocks[i].pages, (enum roam_place)blocks[i].place, blocks[i].node);
+		roami_job_place(job, blocks[i].page, blocks[i].pages,
+				(enum roam_place)blocks[i].place, blocks[i].node);
 }
 
-/* Marks the pages that this node, the creator, has bytes in: all others are zero and need no copy. */
+/*
+ * Marks the pages that this node, the creator, has bytes in: all others are zero and need no copy.
+ */
 static void job_mark_bytes(struct roami_job *job)
 {
 	struct roami_segment self;
@@ -509,7 +545,8 @@ static void job_mark_bytes(struct roami_job *job)
 		at = lseek(job->fds[0], data, SEEK_HOLE);
 		if (at < 0)
 			at = end;
-		for (off_t page = (data - heap) / (off_t)ROAMI_PAGE; page * (off_t)ROAMI_PAGE < at - heap; page++)
+		for (off_t page = (data - heap) / (off_t)ROAMI_PAGE;
+		     page * (off_t)ROAMI_PAGE < at - heap; page++)
 			atomic_fetch_or(&self.headers[page].where, ROAMI_HEADER_BYTES);
 	}
 }
@@ -523,10 +560,12 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 	roami_alloc_seal(job->alloc);
 	while (roami_msg_poll(job->node) > 0)
 		; /* what this node sent itself while alone */
-	roami_os_discard((uint8_t *)ctl + job->layout.rings, job->layout.headers - job->layout.rings);
+	roami_os_discard((uint8_t *)ctl + job->layout.rings,
+			 job->layout.headers - job->layout.rings);
 	/* In later rounds also what other nodes had allocated. */
-	atomic_store(&ctl->creator_end, job->upper_first != 0 ? job->layout.heap_bytes :
-			 (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1));
+	atomic_store(&ctl->creator_end, job->upper_first != 0 ? job->layout.heap_bytes
+							      : (job->high + ROAMI_PAGE -
+								 1) & ~(uint64_t)(ROAMI_PAGE - 1));
 	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
 		err = job_map_segment(job, i);
 	if (err != ROAM_OK)
@@ -597,7 +636,7 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 	return err;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- end */
+/* ----------------------------------------------------------------------------------------- end */
 
 /* Brings every page's bytes home to node 0, directly from where they are. */
 static void job_settle(struct roami_job *job)
@@ -608,11 +647,12 @@ static void job_settle(struct roami_job *job)
 		struct roami_ctl *ctl = job->bases[owner];
 		uint64_t first, end;
 
-		job_slice(job, owner, &first, &end);
+		roami_job_slice(job, owner, &first, &end);
 		end = atomic_load(&ctl->slice_end);
 		if (owner > 0 && end > job->upper_used)
 			job->upper_used = end;
-		for (uint32_t page = (uint32_t)(first / ROAMI_PAGE); page < end / ROAMI_PAGE; page++) {
+		for (uint32_t page = (uint32_t)(first / ROAMI_PAGE); page < end / ROAMI_PAGE;
+		     page++) {
 			uint64_t word;
 
 			if (node->protocol->settle != NULL) {
@@ -622,13 +662,16 @@ static void job_settle(struct roami_job *job)
 				continue;
 			}
 			word = roami_word_load(node, page);
-			if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY && (word & 0xffffu) != node->me)
+			if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY &&
+			    (word & 0xffffu) != node->me)
 				roami_raw_fetch(node, (unsigned)(word & 0xffffu), page);
 		}
 	}
 }
 
-/* Node 0 forgets everything that was true of the nodes that ended, so that a new round can begin. */
+/*
+ * Node 0 forgets everything that was true of the nodes that ended, so that a new round can begin.
+ */
 static void job_clear(struct roami_job *job)
 {
 	struct roami_ctl *ctl = job->bases[0];
@@ -640,7 +683,8 @@ static void job_clear(struct roami_job *job)
 		job->pids[i] = 0;
 	}
 	job->made = 1;
-	roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings, job->layout.heap - job->layout.rings);
+	roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings,
+			 job->layout.heap - job->layout.rings);
 	atomic_store(&ctl->job, ROAMI_JOB_OPEN);
 	atomic_store(&ctl->creator_end, 0);
 	memset(&ctl->bell, 0, sizeof(ctl->bell));
@@ -658,7 +702,8 @@ static void job_publish_slice(struct roami_job *job)
 static void job_await_others(struct roami_job *job)
 {
 	for (unsigned i = 0; i < job->nodes; i++)
-		while (i != job->me && atomic_load(&((struct roami_ctl *)job->bases[i])->joined) != 2)
+		while (i != job->me &&
+		       atomic_load(&((struct roami_ctl *)job->bases[i])->joined) != 2)
 			job->node->env->spin(job->node);
 	roami_stats_end(job->node->stats);
 }
@@ -732,156 +777,4 @@ void roami_job_finish(struct roami_job *job)
 	job->alloc = NULL;
 	roami_os_vec_free(&job->blocks, sizeof(struct roami_job_block));
 	job->life = ROAMI_JOB_OVER;
-}
-
-/* The counters of all nodes, as a table on `fd`, or as JSON in the file `path`. */
-static bool job_show(struct roami_job *job, int fd, const char *path)
-{
-	const struct roami_stats *stats[ROAMI_NODES_MAX];
-	const char *types[ROAMI_STATS_TYPES_MAX] = {NULL};
-	struct roami_stats_report report = {
-		.nodes = job->nodes,
-		.stats = stats,
-		.protocol = job->options.protocol,
-		.transport = job->options.transport,
-		.engine = job->node->engine->name,
-		.types = types,
-	};
-
-	for (unsigned i = 0; i < job->nodes; i++)
-		stats[i] = &((struct roami_ctl *)job->bases[i])->stats;
-	for (unsigned i = 0; i < ROAMI_TYPES_MAX && i < ROAMI_STATS_TYPES_MAX; i++)
-		types[i] = job->node->msg.types[i] != NULL ? job->node->msg.types[i]->name : NULL;
-	if (path != NULL)
-		return roami_stats_json(path, &report);
-	roami_stats_print(fd, &report);
-	return true;
-}
-
-void roami_job_print(struct roami_job *job, int fd)
-{
-	job_show(job, fd, NULL);
-}
-
-void roami_job_report(struct roami_job *job)
-{
-	const char *where = job->options.stats;
-
-	if (job->me != 0 || job->reported || where[0] == '\0' || strcmp(where, "0") == 0)
-		return;
-	job->reported = true;
-	if (!job_show(job, STDERR_FILENO, strcmp(where, "1") == 0 ? NULL : where))
-		fprintf(stderr, "roam: ROAM_STATS=%s: %s\n", where, strerror(errno));
-}
-
-/* ------------------------------------------------------------------------------------------------------- memory */
-
-/* Takes back remotely freed blocks whose free this node has acquired (RULES 3.2). */
-static void job_drain_frees(struct roami_job *job)
-{
-	struct roami_node *node = job->node;
-	struct roami_remote_free *frees;
-	struct roami_vclock clock;
-	size_t kept = 0;
-
-	if (node->frees.count == 0)
-		return;
-	roami_log_clock(node, &clock);
-	roami_spin_lock(node, &node->frees_lock);
-	frees = (void *)node->frees.items;
-	for (size_t i = 0; i < node->frees.count; i++)
-		if (clock.at[frees[i].freer] < frees[i].interval)
-			frees[kept++] = frees[i];
-		else if (roami_alloc_give(job->alloc, frees[i].offset) != ROAM_OK)
-			fprintf(stderr, "roam: node %u freed %#llx, which is not a block\n", frees[i].freer,
-				(unsigned long long)frees[i].offset);
-	node->frees.count = kept;
-	roami_spin_unlock(&node->frees_lock);
-}
-
-void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node, enum roam_err *err_p)
-{
-	uint64_t offset;
-	uint32_t pages;
-	bool fresh;
-
-	job_drain_frees(job);
-	*err_p = roami_alloc_take(job->alloc, bytes, &offset, &fresh);
-	if (*err_p != ROAM_OK)
-		return NULL;
-	if (offset + bytes > job->high)
-		job->high = offset + bytes;
-	ROAMI_COUNT(job->node->stats, allocs, 1);
-	pages = (uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE);
-	if (bytes >= ROAMI_PAGE)
-		*err_p = roami_job_place(job, (uint32_t)(offset / ROAMI_PAGE), pages, place, node);
-	if (!fresh)
-		memset(job->app + offset, 0, bytes);
-	return job->app + offset;
-}
-
-enum roam_err roami_job_free(struct roami_job *job, void *block)
-{
-	uint64_t offset = (uint64_t)((uint8_t *)block - job->app), first, end;
-
-	if ((uint8_t *)block < job->app || offset >= job->layout.heap_bytes)
-		return ROAM_ENOTOURS;
-	ROAMI_COUNT(job->node->stats, frees, 1);
-	for (unsigned owner = 0; owner < job->nodes; owner++) {
-		job_slice(job, owner, &first, &end);
-		if (owner != job->me && offset >= first && offset < end) {
-			roami_remote_free_send(job->node, owner, offset);
-			return ROAM_OK;
-		}
-	}
-	return roami_alloc_give(job->alloc, offset);
-}
-
-/* --------------------------------------------------------------------------------------------------------- blocks */
-
-/* A home for one page that has none: the word of its manager, which may be anywhere. */
-static void place_page(struct roami_job *job, uint32_t page, unsigned home)
-{
-	struct roami_segment manager;
-
-	roami_segment_point(&manager, &job->layout, job->bases[page / 512 % job->nodes]);
-	if (atomic_load(&manager.directory[page]) == ROAMI_WORD_CREATOR)
-		atomic_store(&manager.directory[page], ROAMI_WORD_ASSIGNED | home);
-}
-
-static void mark_block(struct roami_job *job, uint32_t page)
-{
-	struct roami_segment manager;
-
-	roami_segment_point(&manager, &job->layout, job->bases[page / 512 % job->nodes]);
-	atomic_fetch_or(&manager.headers[page].where, ROAMI_HEADER_BLOCK);
-}
-
-enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages, enum roam_place place, unsigned node)
-{
-	struct roami_job_block *block;
-
-	if (place == ROAM_PLACE_NODE && node >= (job->life == ROAMI_JOB_ALONE ? ROAMI_NODES_MAX : job->nodes))
-		return ROAM_EINVAL;
-	if (job->life == ROAMI_JOB_ALONE && job->nodes == 1) {
-		block = roami_os_vec_grow(&job->blocks, sizeof(*block), 1);
-		if (block == NULL)
-			return ROAM_ENOMEM;
-		*block = (struct roami_job_block){page, pages, (uint32_t)place, node};
-		job->blocks.count++;
-		return ROAM_OK;
-	}
-	mark_block(job, page);
-	if (place == ROAM_PLACE_FIRST_TOUCH)
-		return ROAM_OK;
-	for (uint32_t i = 0; i < pages; i++) {
-		unsigned home = node;
-
-		if (place == ROAM_PLACE_BLOCK)
-			home = (unsigned)((uint64_t)i * job->nodes / pages);
-		if (place == ROAM_PLACE_CYCLIC)
-			home = i % job->nodes;
-		place_page(job, page + i, home % job->nodes);
-	}
-	return ROAM_OK;
 }

@@ -1,10 +1,11 @@
 /*
- * The life of a job as one of its processes sees it: alone, sealed with others, alone again (RULES 2).
+ * The life of a job as one of its processes sees it: alone, sealed with others, alone again (RULES
+ * 2).
  *
- *	alone    one node, the heap plainly mapped, no faults.  roam_create forks nodes that wait for the seal.
- *	joined   started by roam run: faults and protocol at work, but until its first synchronisation every node
- *	         allocates the same blocks in the same order.
- *	together several nodes, sealed.
+ * 	alone    one node, the heap plainly mapped, no faults.  roam_create forks nodes that wait
+ * for the seal. joined   started by roam run: faults and protocol at work, but until its first
+ * synchronisation every node allocates the same blocks in the same order. together several nodes,
+ * sealed.
  */
 #ifndef ROAMI_JOB_H
 #define ROAMI_JOB_H
@@ -14,7 +15,13 @@
 #include "core/node.h"
 #include "core/wait.h"
 
-enum roami_job_life { ROAMI_JOB_NEW, ROAMI_JOB_ALONE, ROAMI_JOB_JOINED, ROAMI_JOB_TOGETHER, ROAMI_JOB_OVER };
+enum roami_job_life {
+	ROAMI_JOB_NEW,
+	ROAMI_JOB_ALONE,
+	ROAMI_JOB_JOINED,
+	ROAMI_JOB_TOGETHER,
+	ROAMI_JOB_OVER
+};
 
 /* A block placed or marked before the seal, when the nodes were not known yet. */
 struct roami_job_block {
@@ -41,21 +48,25 @@ struct roami_job {
 	unsigned created;            /* nodes forked and not sealed, node 0 counted; 1: none */
 	unsigned me;
 	unsigned nodes;
-	bool launched;               /* by roam run: every node has run main */
+	bool launched; /* by roam run: every node has run main */
 	bool exit_hook;
 	enum roam_err failed; /* why it could not start */
 	bool reported;
 	struct roami_watch *watch;
-	struct roami_vec blocks;     /* struct roami_job_block */
-	uint64_t high;               /* heap bytes up to which this node has handed out */
-	uint64_t upper_first;        /* where the slices of other nodes begin; 0: in the middle of the heap */
-	uint64_t upper_used;         /* how far other nodes of ended rounds had handed out */
+	struct roami_vec blocks; /* struct roami_job_block */
+	uint64_t high;           /* heap bytes up to which this node has handed out */
+	uint64_t upper_first; /* where the slices of other nodes begin; 0: in the middle of the heap
+			       */
+	uint64_t upper_used;  /* how far other nodes of ended rounds had handed out */
 };
 
 /* Joins or begins the job as the environment says.  Reports errors on stderr. */
 enum roam_err roami_job_start(struct roami_job *job);
 
-/* Forks one node, or `nodes` - 1 of them and seals; the functions of roam_create and roam_create_all. */
+/*
+ * Forks one node, or `nodes` - 1 of them and seals; the functions of roam_create and
+ * roam_create_all.
+ */
 enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void));
 enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes);
 
@@ -75,8 +86,14 @@ void roami_job_report(struct roami_job *job);
 void roami_job_print(struct roami_job *job, int fd);
 
 /* ---- memory */
-void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node, enum roam_err *err_p);
+
+/* Which part of the heap `me` hands out: node 0 the lower half, the others equal parts above. */
+void roami_job_slice(const struct roami_job *job, unsigned me, uint64_t *first_p, uint64_t *end_p);
+
+void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
+		      enum roam_err *err_p);
 enum roam_err roami_job_free(struct roami_job *job, void *block);
-enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages, enum roam_place place, unsigned node);
+enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages,
+			      enum roam_place place, unsigned node);
 
 #endif

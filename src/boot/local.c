@@ -41,7 +41,8 @@ enum roam_err roami_boot_memory(const struct roami_options *options, unsigned no
 		fds[i] = roami_boot_segment(&layout, i);
 		if (fds[i] >= 0)
 			continue;
-		fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n", i, strerror(errno),
+		fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n", i,
+			strerror(errno),
 			errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
 		while (i-- > 0)
 			close(fds[i]);

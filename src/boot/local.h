@@ -7,7 +7,10 @@
 /* A node exits with this status after it has itself told why. */
 #define ROAMI_EXIT_TOLD 86
 
-/* Makes the segments of `nodes` nodes: fds[i] is node i's memfd.  Reports errors on stderr; leaves nothing behind. */
+/*
+ * Makes the segments of `nodes` nodes: fds[i] is node i's memfd.  Reports errors on stderr; leaves
+ * nothing behind.
+ */
 enum roam_err roami_boot_memory(const struct roami_options *options, unsigned nodes, int *fds);
 
 /* Makes one node's segment; -1 with errno. */
@@ -16,11 +19,12 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node);
 struct roami_watch;
 
 /*
- * Watches other processes of the job from a thread of this one: when one ends that should not, says so in one line, ends the
- * others and this process.  `segments` are all nodes', for saying what they waited for.
+ * Watches other processes of the job from a thread of this one: when one ends that should not, says
+ * so in one line, ends the others and this process.  `segments` are all nodes', for saying what
+ * they waited for.
  */
-enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments, unsigned nodes,
-				const pid_t *pids);
+enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
+				unsigned nodes, const pid_t *pids);
 
 /* From now on the watched processes may end, with status 0. */
 void roami_watch_expect_end(struct roami_watch *watch);

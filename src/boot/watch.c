@@ -13,7 +13,7 @@
 
 #include "boot/local.h"
 
-#define STDERR 2
+#define STDERR     2
 #define P_PIDFD_ID 3 /* waitid's P_PIDFD; not in every header */
 
 struct roami_watch {
@@ -27,7 +27,8 @@ struct roami_watch {
 	pthread_t thread;
 };
 
-static const char *const wait_names[] = {"in lock", "at barrier", "for flag", "in reduction", "in create", "at the end, id"};
+static const char *const wait_names[] = {"in lock",      "at barrier", "for flag",
+					 "in reduction", "in create",  "at the end, id"};
 
 /* "; node 0 waited at barrier 0x..., node 1 ..." */
 static size_t watch_waits(const struct roami_watch *watch, unsigned dead, char *text, size_t room)
@@ -40,8 +41,9 @@ static size_t watch_waits(const struct roami_watch *watch, unsigned dead, char *
 
 		if (node == dead || kind == 0 || kind > sizeof(wait_names) / sizeof(wait_names[0]))
 			continue;
-		used += (size_t)snprintf(text + used, room - used, "%s node %u waited %s %#llx", used == 0 ? ";" : ",",
-					 node, wait_names[kind - 1], (unsigned long long)atomic_load(&ctl->wait_id));
+		used += (size_t)snprintf(text + used, room - used, "%s node %u waited %s %#llx",
+					 used == 0 ? ";" : ",", node, wait_names[kind - 1],
+					 (unsigned long long)atomic_load(&ctl->wait_id));
 	}
 	return used < room ? used : room - 1;
 }
@@ -54,7 +56,8 @@ static void watch_kill(struct roami_watch *watch)
 }
 
 /* A node has ended that should not: one line, and the job is over. */
-__attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, unsigned node, const siginfo_t *info)
+__attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, unsigned node,
+						   const siginfo_t *info)
 {
 	char text[1024], waits[700] = "";
 	int status = info->si_status, length;
@@ -64,10 +67,13 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 	if (info->si_code == CLD_EXITED && status == ROAMI_EXIT_TOLD)
 		_exit(1);
 	if (info->si_code == CLD_EXITED)
-		length = snprintf(text, sizeof(text), "roam: node %u (pid %d) exited with status %d before the job's end%s\n",
-				  node, (int)watch->pids[node], status, waits);
+		length = snprintf(
+			text, sizeof(text),
+			"roam: node %u (pid %d) exited with status %d before the job's end%s\n",
+			node, (int)watch->pids[node], status, waits);
 	else
-		length = snprintf(text, sizeof(text), "roam: node %u (pid %d) was killed by signal %d (%s)%s\n", node,
+		length = snprintf(text, sizeof(text),
+				  "roam: node %u (pid %d) was killed by signal %d (%s)%s\n", node,
 				  (int)watch->pids[node], status, strsignal(status), waits);
 	if (write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
@@ -79,7 +85,8 @@ static void watch_look(struct roami_watch *watch, unsigned node)
 {
 	siginfo_t info = {0};
 
-	if (waitid((idtype_t)P_PIDFD_ID, (id_t)watch->pidfds[node], &info, WEXITED) != 0 || info.si_pid == 0)
+	if (waitid((idtype_t)P_PIDFD_ID, (id_t)watch->pidfds[node], &info, WEXITED) != 0 ||
+	    info.si_pid == 0)
 		return;
 	watch->gone[node] = true;
 	if (atomic_load(&watch->ending) && info.si_code == CLD_EXITED && info.si_status == 0)
@@ -113,8 +120,8 @@ static void *watch_main(void *arg)
 	}
 }
 
-enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments, unsigned nodes,
-				const pid_t *pids)
+enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
+				unsigned nodes, const pid_t *pids)
 {
 	struct roami_watch *watch = calloc(1, sizeof(*watch));
 	sigset_t all, old;

@@ -53,8 +53,7 @@ static void alloc_parts_close(struct roami_alloc *alloc)
 	roami_os_unmap(alloc, sizeof(*alloc));
 }
 
-enum roam_err roami_alloc_open(struct roami_alloc **alloc_p, uint64_t first, uint64_t end,
-			       bool own)
+enum roam_err roami_alloc_open(struct roami_alloc **alloc_p, uint64_t first, uint64_t end, bool own)
 {
 	struct roami_alloc *alloc;
 

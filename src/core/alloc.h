@@ -1,6 +1,7 @@
 /*
- * The allocator of one node's slice of the heap.  It hands out *offsets*; its own data lies in private memory, and it never
- * reads or writes the heap (RULES 3.1).  Callers on app threads only; a mutex inside makes it safe for several of them.
+ * The allocator of one node's slice of the heap.  It hands out *offsets*; its own data lies in
+ * private memory, and it never reads or writes the heap (RULES 3.1).  Callers on app threads only;
+ * a mutex inside makes it safe for several of them.
  */
 #ifndef ROAMI_ALLOC_H
 #define ROAMI_ALLOC_H
@@ -14,25 +15,34 @@
 struct roami_alloc;
 
 /*
- * Opens an allocator over heap offsets [first, end), both multiples of the page size.  `own`: roam's own allocator even where
- * jemalloc is built in.  It starts in the *bump* phase: a deterministic sequence of offsets (same calls, same offsets, in
- * every process), blocks of a page or more page-aligned, smaller ones 64-byte aligned.
+ * Opens an allocator over heap offsets [first, end), both multiples of the page size.  `own`:
+ * roam's own allocator even where jemalloc is built in.  It starts in the *bump* phase: a
+ * deterministic sequence of offsets (same calls, same offsets, in every process), blocks of a page
+ * or more page-aligned, smaller ones 64-byte aligned.
  */
-enum roam_err roami_alloc_open(struct roami_alloc **alloc_p, uint64_t first, uint64_t end, bool own);
+enum roam_err roami_alloc_open(struct roami_alloc **alloc_p, uint64_t first, uint64_t end,
+			       bool own);
 void roami_alloc_close(struct roami_alloc *alloc);
 
-/* Who serves small blocks once sealed: "jemalloc" or "own".  Larger ones are always roam's own work. */
+/*
+ * Who serves small blocks once sealed: "jemalloc" or "own".  Larger ones are always roam's own
+ * work.
+ */
 const char *roami_alloc_name(const struct roami_alloc *alloc);
 
 /* Ends the bump phase.  Blocks taken before stay valid and can be given back. */
 void roami_alloc_seal(struct roami_alloc *alloc);
 
-/* Running hash of every (bytes, offset) taken so far, and the end of the range handed out in the bump phase. */
+/*
+ * Running hash of every (bytes, offset) taken so far, and the end of the range handed out in the
+ * bump phase.
+ */
 uint64_t roami_alloc_hash(const struct roami_alloc *alloc);
 uint64_t roami_alloc_bumped(const struct roami_alloc *alloc);
 
 /* A block of `bytes` > 0; *fresh_p: never handed out before, so still zero.  ROAM_ENOMEM. */
-enum roam_err roami_alloc_take(struct roami_alloc *alloc, size_t bytes, uint64_t *offset_p, bool *fresh_p);
+enum roam_err roami_alloc_take(struct roami_alloc *alloc, size_t bytes, uint64_t *offset_p,
+			       bool *fresh_p);
 
 /* Gives a block back.  ROAM_ENOTOURS if `offset` is not the start of a live block. */
 enum roam_err roami_alloc_give(struct roami_alloc *alloc, uint64_t offset);

@@ -122,8 +122,8 @@ static bool je_extent_split(extent_hooks_t *hooks, void *at, size_t bytes, size_
 	return !je_inside(je) || !roami_ranges_split(je->ranges);
 }
 
-static bool je_extent_merge(extent_hooks_t *hooks, void *a, size_t bytes_a, void *b,
-			    size_t bytes_b, bool committed, unsigned arena)
+static bool je_extent_merge(extent_hooks_t *hooks, void *a, size_t bytes_a, void *b, size_t bytes_b,
+			    bool committed, unsigned arena)
 {
 	struct roami_je *je = je_of(hooks);
 
@@ -198,8 +198,8 @@ static bool je_arena_open(struct roami_je *je)
 	struct je_config config = {.hooks = &je->hooks, .metadata_use_hooks = false};
 	size_t size = sizeof(je->arena);
 
-	if (mallctl("experimental.arenas_create_ext", &je->arena, &size, &config,
-		    sizeof(config)) != 0)
+	if (mallctl("experimental.arenas_create_ext", &je->arena, &size, &config, sizeof(config)) !=
+	    0)
 		return false;
 	if (je_arena_set(je, "dirty_decay_ms", -1) && je_arena_set(je, "muzzy_decay_ms", -1))
 		return true;

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* ---------------------------------------------------------------------------------- page ranges */
+/* --------------------------------------------------------------------------------- page ranges */
 
 struct range {
 	uint32_t first;
@@ -245,7 +245,7 @@ void roami_ranges_join(struct roami_ranges *ranges)
 	ranges->live--;
 }
 
-/* ------------------------------------------------------------------------- runs of small blocks */
+/* ------------------------------------------------------------------------ runs of small blocks */
 
 struct run {
 	uint64_t free; /* a bit for each block */
@@ -340,7 +340,7 @@ unsigned roami_runs_class(size_t bytes)
 
 	assert(bytes > 0 && bytes <= ROAMI_ALLOC_SMALL);
 	while (run_grains(class) < grains)
-		class++;
+		class ++;
 	return class;
 }
 
@@ -385,7 +385,7 @@ uint32_t roami_runs_add(struct roami_runs *runs, unsigned class, uint32_t page, 
 	*run_at(runs, at) = (struct run){
 		.free = run_all(class),
 		.page = page,
-		.class = (uint8_t)class,
+		.class = (uint8_t) class,
 		.fresh = fresh,
 	};
 	run_link(runs, at);
@@ -421,7 +421,7 @@ bool roami_runs_put(struct roami_runs *runs, uint32_t at, unsigned grain, uint32
 
 bool roami_runs_trim(struct roami_runs *runs, uint32_t *page_p)
 {
-	for (unsigned class = 0; class < ROAMI_ALLOC_CLASSES; class++) {
+	for (unsigned class = 0; class < ROAMI_ALLOC_CLASSES; class ++) {
 		uint32_t at = runs->idle[class];
 
 		if (at == 0)

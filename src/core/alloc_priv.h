@@ -13,10 +13,10 @@
 #include "os/os.h"
 #include "roam/roam.h"
 
-#define ROAMI_ALLOC_GRAIN 64u /* every block starts on one */
-#define ROAMI_ALLOC_GRAINS (ROAM_PAGE_SIZE / ROAMI_ALLOC_GRAIN)
-#define ROAMI_ALLOC_SMALL 2048u /* larger blocks get pages of their own */
-#define ROAMI_ALLOC_CLASSES 14u
+#define ROAMI_ALLOC_GRAIN     64u /* every block starts on one */
+#define ROAMI_ALLOC_GRAINS    (ROAM_PAGE_SIZE / ROAMI_ALLOC_GRAIN)
+#define ROAMI_ALLOC_SMALL     2048u /* larger blocks get pages of their own */
+#define ROAMI_ALLOC_CLASSES   14u
 #define ROAMI_ALLOC_PAGES_MAX (1u << 30)
 
 _Static_assert(ROAMI_ALLOC_GRAINS == 64, "a run's blocks are the bits of one word");

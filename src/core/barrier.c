@@ -1,6 +1,6 @@
 /*
- * Barriers and reductions.  Arrivals carry the notices that the next node up may lack, departures those that the arrived lack.
- * What everybody has applied at a full barrier is forgotten after it.
+ * Barriers and reductions.  Arrivals carry the notices that the next node up may lack, departures
+ * those that the arrived lack. What everybody has applied at a full barrier is forgotten after it.
  */
 #include <string.h>
 
@@ -28,6 +28,7 @@ void roami_barrier_make(struct roami_node *node, void *item)
 	barrier->children = 0;
 	barrier->self = false;
 	barrier->values = 0;
+	barrier->waiting = (struct roami_vec){0};
 }
 
 static struct roami_barrier *barrier_make(struct roami_node *node, uint64_t id)
@@ -35,12 +36,16 @@ static struct roami_barrier *barrier_make(struct roami_node *node, uint64_t id)
 	return roami_table_make(node, &node->sync->barriers, id);
 }
 
-/* ------------------------------------------------------------------------------------------------------ the tree */
+/* ------------------------------------------------------------------------------------ the tree */
 
-/* Reductions gather in node order at node 0, so that the result does not depend on who came first. */
+/*
+ * Reductions gather in node order at node 0, so that the result does not depend on who came first.
+ */
 static unsigned barrier_arity(const struct roami_node *node, uint64_t id)
 {
-	return node->options->barrier_tree == ROAMI_BARRIER_TREE && id != ROAMI_REDUCE_ID ? TREE_ARITY : ROAMI_NODES_MAX;
+	return node->options->barrier_tree == ROAMI_BARRIER_TREE && id != ROAMI_REDUCE_ID
+		       ? TREE_ARITY
+		       : ROAMI_NODES_MAX;
 }
 
 static unsigned barrier_parent(const struct roami_node *node, uint64_t id)
@@ -62,7 +67,7 @@ static unsigned barrier_children(const struct roami_node *node, uint64_t id)
 	return node->nodes - first < arity ? node->nodes - first : arity;
 }
 
-/* ----------------------------------------------------------------------------------------------------- reductions */
+/* ---------------------------------------------------------------------------------- reductions */
 
 static int64_t combine_integer(int64_t a, int64_t b, enum roam_op op)
 {
@@ -115,19 +120,21 @@ static void barrier_combine(struct roami_node *node, struct roami_barrier *barri
 	for (uint32_t i = 0; i < barrier->values; i++)
 		for (unsigned peer = 1; peer < node->nodes; peer++)
 			barrier->own[i] = combine(barrier->own[i], barrier->gathered[peer][i],
-						  (enum roam_type)barrier->type, (enum roam_op)barrier->op);
+						  (enum roam_type)barrier->type,
+						  (enum roam_op)barrier->op);
 }
 
-/* ----------------------------------------------------------------------------------------------------- departures */
+/* ---------------------------------------------------------------------------------- departures */
 
-static void depart_send(struct roami_node *node, struct roami_barrier *barrier, unsigned to, bool full)
+static void depart_send(struct roami_node *node, struct roami_barrier *barrier, unsigned to)
 {
-	struct barrier_head head = {barrier->id, full ? 0 : 1, barrier->values, 0, 0};
+	struct barrier_head head = {barrier->id, 0, barrier->values, 0, 0};
 	struct roam_part parts[3] = {{&head, sizeof(head)},
 				     {barrier->depart_floor.at, node->nodes * sizeof(uint32_t)},
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
-	roami_log_send(node, to, &barrier->child_floor[to], ROAMI_TYPE_SYNC + ROAMI_SYNC_DEPART, parts, 3);
+	roami_log_send(node, to, &barrier->child_floor[to], ROAMI_TYPE_SYNC + ROAMI_SYNC_DEPART,
+		       parts, 3);
 }
 
 /* Lets the children and the own threads go; the barrier's spin is held. */
@@ -136,23 +143,11 @@ static void barrier_depart(struct roami_node *node, struct roami_barrier *barrie
 	unsigned first = barrier_first_child(node, barrier->id);
 
 	for (unsigned i = 0; i < barrier_children(node, barrier->id); i++)
-		depart_send(node, barrier, first + i, true);
+		depart_send(node, barrier, first + i);
 	atomic_fetch_add(&barrier->departed, 1);
 }
 
-static void partial_depart(struct roami_node *node, struct roami_barrier *barrier)
-{
-	barrier->values = 0;
-	barrier->children = 0;
-	for (unsigned peer = 0; peer < node->nodes; peer++) {
-		if (!barrier->here[peer])
-			continue;
-		barrier->here[peer] = false;
-		depart_send(node, barrier, peer, false);
-	}
-}
-
-/* --------------------------------------------------------------------------------------------------------- arrivals */
+/* ------------------------------------------------------------------------------------ arrivals */
 
 static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 {
@@ -164,7 +159,8 @@ static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
 	roami_log_known(node, parent, &known);
-	roami_log_arrive(node, parent, &known, &barrier->merged, barrier_children(node, barrier->id) == 0, parts, 3);
+	roami_log_arrive(node, parent, &known, &barrier->merged,
+			 barrier_children(node, barrier->id) == 0, parts, 3);
 }
 
 /* At node 0, with some threads here: a node that has ended will never come. */
@@ -210,8 +206,8 @@ static void barrier_check(struct roami_node *node, struct roami_barrier *barrier
 }
 
 /* The first of a subtree to arrive sets the bounds, the others lower and raise them. */
-static void barrier_bounds(struct roami_node *node, struct roami_barrier *barrier, const struct roami_vclock *floor,
-			   const struct roami_vclock *seen)
+static void barrier_bounds(struct roami_node *node, struct roami_barrier *barrier,
+			   const struct roami_vclock *floor, const struct roami_vclock *seen)
 {
 	if (!barrier->self && barrier->children == 0) {
 		barrier->floor = *floor;
@@ -222,14 +218,15 @@ static void barrier_bounds(struct roami_node *node, struct roami_barrier *barrie
 	roami_vclock_merge(&barrier->merged, seen, node->nodes);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ calls */
+/* --------------------------------------------------------------------------------------- calls */
 
 static unsigned job_threads(const struct roami_node *node)
 {
 	unsigned threads = 0;
 
 	for (unsigned peer = 0; peer < node->nodes; peer++)
-		threads += atomic_load_explicit(&node->segments[peer].ctl->threads, memory_order_relaxed);
+		threads += atomic_load_explicit(&node->segments[peer].ctl->threads,
+						memory_order_relaxed);
 	return threads;
 }
 
@@ -254,7 +251,8 @@ static void barrier_await(struct roami_node *node, struct barrier_wait *wait)
 }
 
 /* The last thread of the node: arrives for all of them, and acquires before they go on. */
-static void barrier_last(struct roami_node *node, struct roami_barrier *barrier, const struct roam_sync *sync)
+static void barrier_last(struct roami_node *node, struct roami_barrier *barrier,
+			 const struct roam_sync *sync)
 {
 	struct barrier_wait wait = {&barrier->departed, atomic_load(&barrier->departed)};
 	struct roami_vclock clock, seen;
@@ -275,7 +273,8 @@ static void barrier_last(struct roami_node *node, struct roami_barrier *barrier,
 	roami_log_trim(node, &barrier->depart_floor);
 }
 
-static void barrier_full(struct roami_node *node, struct roami_barrier *barrier, const struct roam_sync *sync)
+static void barrier_full(struct roami_node *node, struct roami_barrier *barrier,
+			 const struct roam_sync *sync)
 {
 	struct barrier_wait wait = {&barrier->episode, 0};
 	bool last;
@@ -296,20 +295,29 @@ static void barrier_full(struct roami_node *node, struct roami_barrier *barrier,
 		node->env->notify(node);
 }
 
-static void barrier_partial(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
+/*
+ * Each thread calls node 0, which answers when all are there: a thread of this node may be in the
+ * next episode while another one's departure from the last is on its way, so nothing is counted
+ * per node.
+ */
+static void barrier_partial(struct roami_node *node, uint64_t id, unsigned threads,
 			    const struct roam_sync *sync)
 {
-	struct barrier_wait wait = {&barrier->departed, 0};
-	struct barrier_head head = {barrier->id, threads, 0, 0, 0};
-	struct roami_vclock clock, known;
-	struct roam_part parts[2] = {{&head, sizeof(head)}, {clock.at, node->nodes * sizeof(uint32_t)}};
+	struct barrier_head head = {id, threads, 0, 0, 0};
+	struct roami_vclock clock, known, seen;
+	size_t clock_bytes = node->nodes * sizeof(uint32_t);
+	struct roam_part parts[3] = {
+		{&head, sizeof(head)}, {clock.at, clock_bytes}, {seen.at, clock_bytes}};
+	uint64_t start = roami_os_cycles();
 
 	roami_release(node, sync);
-	wait.was = atomic_load(&barrier->departed);
 	roami_log_clock(node, &clock);
 	roami_log_known(node, 0, &known);
-	roami_log_send(node, 0, &known, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 2);
-	barrier_await(node, &wait);
+	roami_log_ahead(node, 0, &known, &seen);
+	roami_msg_call(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3, seen.at,
+		       clock_bytes);
+	ROAMI_TIME(node->stats, barrier, roami_os_cycles() - start);
+	roami_log_saw(node, &seen);
 	roami_acquire(node, sync);
 }
 
@@ -323,15 +331,15 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 		barrier_full(node, barrier, &sync);
 	} else {
 		sync.full = false;
-		barrier_partial(node, barrier, threads, &sync);
+		barrier_partial(node, id, threads, &sync);
 	}
 	roami_node_waits_no_more(node);
 	ROAMI_COUNT(node->stats, barriers, 1);
 	return ROAM_OK;
 }
 
-enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count, enum roam_type type,
-			   enum roam_op op)
+enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count,
+			   enum roam_type type, enum roam_op op)
 {
 	struct roami_barrier *barrier = barrier_make(node, ROAMI_REDUCE_ID);
 	struct roam_sync sync = {ROAM_SYNC_REDUCE, true, ROAMI_REDUCE_ID};
@@ -356,7 +364,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 	return ROAM_OK;
 }
 
-/* --------------------------------------------------------------------------------------------------------- handlers */
+/* ------------------------------------------------------------------------------------ handlers */
 
 struct barrier_leg {
 	struct barrier_head head;
@@ -365,7 +373,8 @@ struct barrier_leg {
 	const uint8_t *values;
 };
 
-static void leg_parse(struct roami_node *node, const struct roam_request *request, struct barrier_leg *leg)
+static void leg_parse(struct roami_node *node, const struct roam_request *request,
+		      struct barrier_leg *leg)
 {
 	const uint8_t *at = request->data;
 	size_t clock_bytes = node->nodes * sizeof(uint32_t), head_bytes = sizeof(leg->head);
@@ -373,7 +382,8 @@ static void leg_parse(struct roami_node *node, const struct roam_request *reques
 	memset(leg, 0, sizeof(*leg));
 	if (request->bytes >= head_bytes)
 		memcpy(&leg->head, at, head_bytes);
-	if (leg->head.values > ROAM_REDUCE_MAX || leg->head.type > ROAM_DOUBLE || leg->head.op > ROAM_OR ||
+	if (leg->head.values > ROAM_REDUCE_MAX || leg->head.type > ROAM_DOUBLE ||
+	    leg->head.op > ROAM_OR ||
 	    request->bytes != head_bytes + 2 * clock_bytes + leg->head.values * sizeof(uint64_t))
 		roami_node_fail(node, "node %u sent a malformed arrival", request->from);
 	memcpy(leg->floor.at, at + head_bytes, clock_bytes);
@@ -381,18 +391,29 @@ static void leg_parse(struct roami_node *node, const struct roam_request *reques
 	memcpy(leg->seen.at, leg->values + leg->head.values * sizeof(uint64_t), clock_bytes);
 }
 
-/* At node 0: a thread of a partial barrier.  Its notices were complete, so the log is, up to what it had seen. */
-static void partial_arrive(struct roami_node *node, struct roami_barrier *barrier, unsigned from,
-			   const struct barrier_leg *leg)
+/* A thread that waits at node 0 in a partial barrier. */
+struct partial_waiter {
+	struct roam_request request; /* its data is not kept */
+	struct roami_vclock clock;
+};
+
+/* Its notices came ahead and were complete, so the log is, up to what it had seen. */
+static void partial_arrive(struct roami_node *node, struct roami_barrier *barrier,
+			   const struct roam_request *request, const struct barrier_leg *leg)
 {
+	struct roami_vec *waiting = &barrier->waiting;
+	struct partial_waiter *waiters = roami_os_vec_grow(waiting, sizeof(*waiters), 1);
+
+	if (waiters == NULL)
+		roami_node_fail(node, "no memory for threads that wait at a barrier");
+	*waiters = (struct partial_waiter){*request, leg->floor};
 	roami_log_saw(node, &leg->seen);
-	if (barrier->here[from])
-		roami_vclock_min(&barrier->child_floor[from], &leg->floor, node->nodes);
-	else
-		barrier->child_floor[from] = leg->floor;
-	barrier->here[from] = true;
-	if (++barrier->children == leg->head.threads)
-		partial_depart(node, barrier);
+	if (++waiting->count != leg->head.threads)
+		return;
+	waiters = (void *)waiting->items;
+	for (size_t i = 0; i < waiting->count; i++)
+		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, NULL, 0);
+	roami_os_vec_free(waiting, sizeof(*waiters));
 }
 
 void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_request *request)
@@ -404,11 +425,12 @@ void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_requ
 	barrier = barrier_make(node, leg.head.id);
 	roami_spin_lock(node, &barrier->spin);
 	if (leg.head.threads != 0) {
-		partial_arrive(node, barrier, request->from, &leg);
+		partial_arrive(node, barrier, request, &leg);
 	} else {
 		barrier_bounds(node, barrier, &leg.floor, &leg.seen);
 		barrier->child_floor[request->from] = leg.floor;
-		memcpy(barrier->gathered[request->from], leg.values, leg.head.values * sizeof(uint64_t));
+		memcpy(barrier->gathered[request->from], leg.values,
+		       leg.head.values * sizeof(uint64_t));
 		barrier->children++;
 		barrier_check(node, barrier);
 	}
@@ -426,14 +448,10 @@ void roami_barrier_handle_depart(struct roami_node *node, const struct roam_requ
 	barrier = barrier_make(node, leg.head.id);
 	roami_log_saw(node, &leg.seen);
 	roami_spin_lock(node, &barrier->spin);
-	if (leg.head.threads != 0) {
-		atomic_fetch_add(&barrier->departed, 1);
-	} else {
-		barrier->depart_floor = leg.floor;
-		barrier->depart_seen = leg.seen;
-		memcpy(barrier->own, leg.values, leg.head.values * sizeof(uint64_t));
-		barrier->values = leg.head.values;
-		barrier_depart(node, barrier);
-	}
+	barrier->depart_floor = leg.floor;
+	barrier->depart_seen = leg.seen;
+	memcpy(barrier->own, leg.values, leg.head.values * sizeof(uint64_t));
+	barrier->values = leg.head.values;
+	barrier_depart(node, barrier);
 	roami_spin_unlock(&barrier->spin);
 }

@@ -1,6 +1,7 @@
 /*
- * Condition variables (RULES 5.4): wait = unlock, wait for a hint, lock; signals carry nothing.  The waiter enters the queue at the
- * condition's home before it unlocks, so a signal sent under the lock finds it.
+ * Condition variables (RULES 5.4): wait = unlock, wait for a hint, lock; signals carry nothing.
+ * The waiter enters the queue at the condition's home before it unlocks, so a signal sent under the
+ * lock finds it.
  */
 #include <string.h>
 
@@ -55,7 +56,8 @@ enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t loc
 	uint64_t start;
 	enum roam_err err;
 
-	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_ENTER, &part, 1, NULL, 0);
+	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_ENTER,
+		       &part, 1, NULL, 0);
 	err = roami_unlock(node, lock);
 	if (err != ROAM_OK)
 		return err;
@@ -71,13 +73,15 @@ enum roam_err roami_cond_post(struct roami_node *node, uint64_t id, bool all)
 	struct cond_message post = {id, all, 0};
 	struct roam_part part = {&post, sizeof(post)};
 
-	roami_msg_send(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_POST, &part, 1);
+	roami_msg_send(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_POST,
+		       &part, 1);
 	return ROAM_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------------- handlers */
+/* ------------------------------------------------------------------------------------ handlers */
 
-static void cond_parse(struct roami_node *node, const struct roam_request *request, struct cond_message *message)
+static void cond_parse(struct roami_node *node, const struct roam_request *request,
+		       struct cond_message *message)
 {
 	if (request->bytes != sizeof(*message))
 		roami_node_fail(node, "node %u sent a malformed condition message", request->from);
@@ -118,7 +122,8 @@ void roami_cond_handle_post(struct roami_node *node, const struct roam_request *
 		struct cond_message wake = {message.id, waiters[i].slot, waiters[i].turn};
 		struct roam_part part = {&wake, sizeof(wake)};
 
-		roami_msg_send(node, waiters[i].node, ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_WAKE, &part, 1);
+		roami_msg_send(node, waiters[i].node, ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_WAKE, &part,
+			       1);
 	}
 	cond->waiters.count -= count;
 	if (cond->waiters.count > 0)

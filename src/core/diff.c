@@ -5,22 +5,19 @@
 
 #include <string.h>
 
-static bool
-diff_has_avx2(void)
+static bool diff_has_avx2(void)
 {
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
 	       __builtin_cpu_supports("popcnt");
 }
 
-static bool
-diff_has_avx512(void)
+static bool diff_has_avx512(void)
 {
 	return diff_has_avx2() && __builtin_cpu_supports("avx512bw") &&
 	       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2");
 }
 
-const struct roami_diff_ops *
-roami_diff_choose(const char *simd)
+const struct roami_diff_ops *roami_diff_choose(const char *simd)
 {
 	bool any = simd == NULL || strcmp(simd, "auto") == 0;
 
@@ -38,8 +35,7 @@ roami_diff_choose(const char *simd)
 	return NULL;
 }
 
-ROAMI_RACY bool
-roami_diff_apply(uint8_t *dst, uint8_t *also, const uint8_t *in, size_t len)
+ROAMI_RACY bool roami_diff_apply(uint8_t *dst, uint8_t *also, const uint8_t *in, size_t len)
 {
 	return roami_diff_apply_lines(dst, also, in, len);
 }

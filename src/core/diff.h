@@ -27,8 +27,8 @@
 
 #define ROAMI_DIFF_LINE_BYTES 64
 #define ROAMI_DIFF_PAGE_BYTES 4096
-#define ROAMI_DIFF_LINES_MAX (ROAMI_DIFF_PAGE_BYTES / ROAMI_DIFF_LINE_BYTES)
-#define ROAMI_DIFF_BYTES_MAX (8 + ROAMI_DIFF_LINES_MAX * 8 + ROAMI_DIFF_PAGE_BYTES)
+#define ROAMI_DIFF_LINES_MAX  (ROAMI_DIFF_PAGE_BYTES / ROAMI_DIFF_LINE_BYTES)
+#define ROAMI_DIFF_BYTES_MAX  (8 + ROAMI_DIFF_LINES_MAX * 8 + ROAMI_DIFF_PAGE_BYTES)
 
 /*
  * For functions that touch page bytes, which race by design. ThreadSanitizer intercepts memcpy
@@ -91,27 +91,23 @@ struct roami_diff_u32 {
 	uint32_t v;
 } __attribute__((packed, may_alias));
 
-ROAMI_DIFF_INLINE uint64_t
-roami_diff_load(const uint8_t *from)
+ROAMI_DIFF_INLINE uint64_t roami_diff_load(const uint8_t *from)
 {
 	return ((const struct roami_diff_u64 *)from)->v;
 }
 
-ROAMI_DIFF_INLINE void
-roami_diff_store(uint8_t *to, uint64_t word)
+ROAMI_DIFF_INLINE void roami_diff_store(uint8_t *to, uint64_t word)
 {
 	((struct roami_diff_u64 *)to)->v = word;
 }
 
-ROAMI_DIFF_INLINE void
-roami_diff_store32(uint8_t *to, uint32_t half)
+ROAMI_DIFF_INLINE void roami_diff_store32(uint8_t *to, uint32_t half)
 {
 	((struct roami_diff_u32 *)to)->v = half;
 }
 
 /* Stores those bytes of word whose bit is set in mask (8 bits), and no other byte. */
-ROAMI_DIFF_INLINE void
-roami_diff_store_word(uint8_t *dst, uint64_t word, unsigned mask)
+ROAMI_DIFF_INLINE void roami_diff_store_word(uint8_t *dst, uint64_t word, unsigned mask)
 {
 	if (mask == 0xff) {
 		roami_diff_store(dst, word);
@@ -133,8 +129,7 @@ roami_diff_store_word(uint8_t *dst, uint64_t word, unsigned mask)
 }
 
 /* Stores those bytes of a line, held in eight words, whose bit is set in mask. */
-ROAMI_DIFF_INLINE void
-roami_diff_store_line(uint8_t *dst, const uint64_t words[8], uint64_t mask)
+ROAMI_DIFF_INLINE void roami_diff_store_line(uint8_t *dst, const uint64_t words[8], uint64_t mask)
 {
 	while (mask != 0) {
 		unsigned w = (unsigned)__builtin_ctzll(mask) / 8;
@@ -153,8 +148,8 @@ struct roami_diff_lines {
 };
 
 /* Checks an encoded diff of len > 0 bytes and lists its lines. */
-ROAMI_DIFF_INLINE bool
-roami_diff_parse(struct roami_diff_lines *lines, const uint8_t *in, size_t len)
+ROAMI_DIFF_INLINE bool roami_diff_parse(struct roami_diff_lines *lines, const uint8_t *in,
+					size_t len)
 {
 	size_t at = 8;
 	unsigned count = 0;
@@ -183,8 +178,7 @@ roami_diff_parse(struct roami_diff_lines *lines, const uint8_t *in, size_t len)
 }
 
 /* Unpacks the bytes of one line to those places of dst whose bit is set in mask. */
-ROAMI_DIFF_INLINE void
-roami_diff_unpack(uint8_t *dst, const uint8_t *in, uint64_t mask)
+ROAMI_DIFF_INLINE void roami_diff_unpack(uint8_t *dst, const uint8_t *in, uint64_t mask)
 {
 	if (mask == UINT64_MAX) {
 		for (unsigned at = 0; at < ROAMI_DIFF_LINE_BYTES; at += 8)
@@ -207,8 +201,8 @@ roami_diff_unpack(uint8_t *dst, const uint8_t *in, uint64_t mask)
 }
 
 /* `apply` without vector instructions. */
-ROAMI_DIFF_INLINE bool
-roami_diff_apply_lines(uint8_t *dst, uint8_t *also, const uint8_t *in, size_t len)
+ROAMI_DIFF_INLINE bool roami_diff_apply_lines(uint8_t *dst, uint8_t *also, const uint8_t *in,
+					      size_t len)
 {
 	struct roami_diff_lines lines;
 

@@ -7,7 +7,7 @@
 
 #include "diff.h"
 
-#define AVX2 __attribute__((target("avx2,bmi,bmi2,popcnt"))) ROAMI_RACY
+#define AVX2        __attribute__((target("avx2,bmi,bmi2,popcnt"))) ROAMI_RACY
 #define AVX2_INLINE static inline __attribute__((always_inline)) AVX2
 
 /* Up to so many changed bytes a line are packed one by one: cheaper than eight pexts. */
@@ -25,21 +25,18 @@ union avx2_words {
 	uint8_t byte[64];
 };
 
-AVX2_INLINE __m256i
-avx2_load(const uint8_t *from)
+AVX2_INLINE __m256i avx2_load(const uint8_t *from)
 {
 	return _mm256_loadu_si256((const __m256i_u *)from);
 }
 
-AVX2_INLINE void
-avx2_store(uint8_t *to, __m256i half)
+AVX2_INLINE void avx2_store(uint8_t *to, __m256i half)
 {
 	_mm256_storeu_si256((__m256i_u *)to, half);
 }
 
 /* The empty asm hides where the value came from: the compiler cannot read the page again. */
-AVX2_INLINE struct avx2_line
-avx2_read(const uint8_t *cur)
+AVX2_INLINE struct avx2_line avx2_read(const uint8_t *cur)
 {
 	struct avx2_line line = {avx2_load(cur), avx2_load(cur + 32)};
 
@@ -48,32 +45,28 @@ avx2_read(const uint8_t *cur)
 }
 
 /* All bits set where line and twin are equal, both halves in one. */
-AVX2_INLINE __m256i
-avx2_equal(struct avx2_line line, const uint8_t *twin)
+AVX2_INLINE __m256i avx2_equal(struct avx2_line line, const uint8_t *twin)
 {
 	return _mm256_and_si256(_mm256_cmpeq_epi8(line.low, avx2_load(twin)),
-	                        _mm256_cmpeq_epi8(line.high, avx2_load(twin + 32)));
+				_mm256_cmpeq_epi8(line.high, avx2_load(twin + 32)));
 }
 
 /* One bit for each byte of the line that differs from the twin. */
-AVX2_INLINE uint64_t
-avx2_mask(struct avx2_line line, const uint8_t *twin)
+AVX2_INLINE uint64_t avx2_mask(struct avx2_line line, const uint8_t *twin)
 {
 	__m256i low = _mm256_cmpeq_epi8(line.low, avx2_load(twin));
 	__m256i high = _mm256_cmpeq_epi8(line.high, avx2_load(twin + 32));
 
 	return ~((uint64_t)(uint32_t)_mm256_movemask_epi8(low) |
-	         (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32);
+		 (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32);
 }
 
-AVX2_INLINE bool
-avx2_all(__m256i equal)
+AVX2_INLINE bool avx2_all(__m256i equal)
 {
 	return _mm256_movemask_epi8(equal) == -1;
 }
 
-AVX2 static bool
-avx2_same(const uint8_t *cur, const uint8_t *twin, size_t bytes)
+AVX2 static bool avx2_same(const uint8_t *cur, const uint8_t *twin, size_t bytes)
 {
 	size_t at = 0;
 
@@ -93,8 +86,8 @@ struct avx2_put {
 	size_t changed;
 };
 
-AVX2_INLINE void
-avx2_put_line(struct avx2_put *put, size_t at, struct avx2_line line, const uint8_t *twin)
+AVX2_INLINE void avx2_put_line(struct avx2_put *put, size_t at, struct avx2_line line,
+			       const uint8_t *twin)
 {
 	uint64_t mask = avx2_mask(line, twin + at);
 
@@ -115,9 +108,8 @@ avx2_put_line(struct avx2_put *put, size_t at, struct avx2_line line, const uint
 	}
 }
 
-AVX2_INLINE size_t
-avx2_put_lines(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, uint8_t *sticky,
-               size_t bytes)
+AVX2_INLINE size_t avx2_put_lines(uint8_t *dst, const uint8_t *cur, const uint8_t *twin,
+				  uint8_t *sticky, size_t bytes)
 {
 	struct avx2_put put = {dst, sticky, 0};
 	size_t at = 0;
@@ -128,7 +120,7 @@ avx2_put_lines(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, uint8_t *s
 		struct avx2_line two = avx2_read(cur + at + 64);
 
 		if (avx2_all(_mm256_and_si256(avx2_equal(one, twin + at),
-		                              avx2_equal(two, twin + at + 64))))
+					      avx2_equal(two, twin + at + 64))))
 			continue;
 		avx2_put_line(&put, at, one, twin);
 		avx2_put_line(&put, at + 64, two, twin);
@@ -138,14 +130,12 @@ avx2_put_lines(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, uint8_t *s
 	return put.changed;
 }
 
-AVX2 static size_t
-avx2_put(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, size_t bytes)
+AVX2 static size_t avx2_put(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, size_t bytes)
 {
 	return avx2_put_lines(dst, cur, twin, NULL, bytes);
 }
 
-AVX2 static size_t
-avx2_put_sticky(uint8_t *dst, const uint8_t *cur, uint8_t *twin, size_t bytes)
+AVX2 static size_t avx2_put_sticky(uint8_t *dst, const uint8_t *cur, uint8_t *twin, size_t bytes)
 {
 	return avx2_put_lines(dst, cur, twin, twin, bytes);
 }
@@ -154,8 +144,7 @@ avx2_put_sticky(uint8_t *dst, const uint8_t *cur, uint8_t *twin, size_t bytes)
  * Packs the changed bytes of a line; returns where the next go. Writes up to 8 bytes behind them,
  * which stay inside ROAMI_DIFF_BYTES_MAX: line i begins at most at 8 + 72 * i.
  */
-AVX2_INLINE uint8_t *
-avx2_pack(uint8_t *out, struct avx2_line line, uint64_t mask)
+AVX2_INLINE uint8_t *avx2_pack(uint8_t *out, struct avx2_line line, uint64_t mask)
 {
 	union avx2_words words = {.half = {line.low, line.high}};
 
@@ -181,9 +170,8 @@ struct avx2_encode {
 	uint64_t map;
 };
 
-AVX2_INLINE void
-avx2_encode_line(struct avx2_encode *encode, size_t at, struct avx2_line line,
-                 const uint8_t *twin)
+AVX2_INLINE void avx2_encode_line(struct avx2_encode *encode, size_t at, struct avx2_line line,
+				  const uint8_t *twin)
 {
 	uint64_t mask = avx2_mask(line, twin + at);
 
@@ -204,9 +192,8 @@ avx2_encode_line(struct avx2_encode *encode, size_t at, struct avx2_line line,
 	}
 }
 
-AVX2_INLINE size_t
-avx2_encode_lines(uint8_t *out, const uint8_t *cur, const uint8_t *twin, uint8_t *sticky,
-                  size_t bytes)
+AVX2_INLINE size_t avx2_encode_lines(uint8_t *out, const uint8_t *cur, const uint8_t *twin,
+				     uint8_t *sticky, size_t bytes)
 {
 	struct avx2_encode encode = {out + 8, sticky, 0};
 	size_t at = 0;
@@ -217,7 +204,7 @@ avx2_encode_lines(uint8_t *out, const uint8_t *cur, const uint8_t *twin, uint8_t
 		struct avx2_line two = avx2_read(cur + at + 64);
 
 		if (avx2_all(_mm256_and_si256(avx2_equal(one, twin + at),
-		                              avx2_equal(two, twin + at + 64))))
+					      avx2_equal(two, twin + at + 64))))
 			continue;
 		avx2_encode_line(&encode, at, one, twin);
 		avx2_encode_line(&encode, at + 64, two, twin);
@@ -230,21 +217,18 @@ avx2_encode_lines(uint8_t *out, const uint8_t *cur, const uint8_t *twin, uint8_t
 	return (size_t)(encode.to - out);
 }
 
-AVX2 static size_t
-avx2_encode(uint8_t *out, const uint8_t *cur, const uint8_t *twin, size_t bytes)
+AVX2 static size_t avx2_encode(uint8_t *out, const uint8_t *cur, const uint8_t *twin, size_t bytes)
 {
 	return avx2_encode_lines(out, cur, twin, NULL, bytes);
 }
 
-AVX2 static size_t
-avx2_encode_sticky(uint8_t *out, const uint8_t *cur, uint8_t *twin, size_t bytes)
+AVX2 static size_t avx2_encode_sticky(uint8_t *out, const uint8_t *cur, uint8_t *twin, size_t bytes)
 {
 	return avx2_encode_lines(out, cur, twin, twin, bytes);
 }
 
 /* pdep would gain nothing here, the byte stores dominate; but popcnt does. */
-AVX2 static bool
-avx2_apply(uint8_t *dst, uint8_t *also, const uint8_t *in, size_t len)
+AVX2 static bool avx2_apply(uint8_t *dst, uint8_t *also, const uint8_t *in, size_t len)
 {
 	return roami_diff_apply_lines(dst, also, in, len);
 }

@@ -8,7 +8,7 @@
 
 #include "diff.h"
 
-#define AVX512                                                                                     \
+#define AVX512 \
 	__attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,bmi,bmi2,popcnt"))) ROAMI_RACY
 #define AVX512_INLINE static inline __attribute__((always_inline)) AVX512
 
@@ -19,8 +19,7 @@ struct avx512_quad {
 };
 
 /* The empty asm hides where the value came from: the compiler cannot read the page again. */
-AVX512_INLINE __m512i
-avx512_read(const uint8_t *cur)
+AVX512_INLINE __m512i avx512_read(const uint8_t *cur)
 {
 	__m512i line = _mm512_loadu_si512(cur);
 
@@ -28,22 +27,20 @@ avx512_read(const uint8_t *cur)
 	return line;
 }
 
-AVX512_INLINE __m512i
-avx512_change(__m512i line, const uint8_t *twin)
+AVX512_INLINE __m512i avx512_change(__m512i line, const uint8_t *twin)
 {
 	return _mm512_xor_si512(line, _mm512_loadu_si512(twin));
 }
 
 /* One bit for each byte that changed. */
-AVX512_INLINE uint64_t
-avx512_mask(__m512i change)
+AVX512_INLINE uint64_t avx512_mask(__m512i change)
 {
 	return _mm512_test_epi8_mask(change, change);
 }
 
 /* Reads four lines; false if nothing changed, which costs one test for all of them. */
-AVX512_INLINE bool
-avx512_quad_read(struct avx512_quad *quad, const uint8_t *cur, const uint8_t *twin)
+AVX512_INLINE bool avx512_quad_read(struct avx512_quad *quad, const uint8_t *cur,
+				    const uint8_t *twin)
 {
 	__m512i any;
 
@@ -56,12 +53,11 @@ avx512_quad_read(struct avx512_quad *quad, const uint8_t *cur, const uint8_t *tw
 	quad->change2 = avx512_change(quad->line2, twin + 128);
 	quad->change3 = avx512_change(quad->line3, twin + 192);
 	any = _mm512_or_si512(_mm512_or_si512(quad->change0, quad->change1),
-	                      _mm512_or_si512(quad->change2, quad->change3));
+			      _mm512_or_si512(quad->change2, quad->change3));
 	return avx512_mask(any) != 0;
 }
 
-AVX512 static bool
-avx512_same(const uint8_t *cur, const uint8_t *twin, size_t bytes)
+AVX512 static bool avx512_same(const uint8_t *cur, const uint8_t *twin, size_t bytes)
 {
 	struct avx512_quad quad;
 	size_t at = 0;
@@ -81,8 +77,8 @@ avx512_same(const uint8_t *cur, const uint8_t *twin, size_t bytes)
  * Stores a line's changed bytes; sticky is the twin or NULL. An unchanged line of dst is not even
  * touched: a store under an empty mask would take the line away from its other users.
  */
-AVX512_INLINE size_t
-avx512_put_line(uint8_t *dst, uint8_t *sticky, size_t at, __m512i line, __m512i change)
+AVX512_INLINE size_t avx512_put_line(uint8_t *dst, uint8_t *sticky, size_t at, __m512i line,
+				     __m512i change)
 {
 	uint64_t mask = avx512_mask(change);
 
@@ -94,9 +90,8 @@ avx512_put_line(uint8_t *dst, uint8_t *sticky, size_t at, __m512i line, __m512i 
 	return (size_t)__builtin_popcountll(mask);
 }
 
-AVX512_INLINE size_t
-avx512_put_lines(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, uint8_t *sticky,
-                 size_t bytes)
+AVX512_INLINE size_t avx512_put_lines(uint8_t *dst, const uint8_t *cur, const uint8_t *twin,
+				      uint8_t *sticky, size_t bytes)
 {
 	struct avx512_quad quad;
 	size_t changed = 0, at = 0;
@@ -118,14 +113,13 @@ avx512_put_lines(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, uint8_t 
 	return changed;
 }
 
-AVX512 static size_t
-avx512_put(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, size_t bytes)
+AVX512 static size_t avx512_put(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, size_t bytes)
 {
 	return avx512_put_lines(dst, cur, twin, NULL, bytes);
 }
 
-AVX512 static size_t
-avx512_put_sticky(uint8_t *dst, const uint8_t *cur, uint8_t *twin, size_t bytes)
+AVX512 static size_t avx512_put_sticky(uint8_t *dst, const uint8_t *cur, uint8_t *twin,
+				       size_t bytes)
 {
 	return avx512_put_lines(dst, cur, twin, twin, bytes);
 }
@@ -139,8 +133,8 @@ struct avx512_encode {
  * Packs a line without a branch: an unchanged line is written too, then overwritten by the next.
  * Line i begins at most at 8 + 72 * i, so nothing is written beyond ROAMI_DIFF_BYTES_MAX.
  */
-AVX512_INLINE void
-avx512_encode_line(struct avx512_encode *encode, size_t at, __m512i line, __m512i change)
+AVX512_INLINE void avx512_encode_line(struct avx512_encode *encode, size_t at, __m512i line,
+				      __m512i change)
 {
 	uint64_t mask = avx512_mask(change);
 	uint64_t some = mask != 0;
@@ -153,9 +147,8 @@ avx512_encode_line(struct avx512_encode *encode, size_t at, __m512i line, __m512
 		_mm512_storeu_si512(encode->sticky + at, line);
 }
 
-AVX512_INLINE size_t
-avx512_encode_lines(uint8_t *out, const uint8_t *cur, const uint8_t *twin, uint8_t *sticky,
-                    size_t bytes)
+AVX512_INLINE size_t avx512_encode_lines(uint8_t *out, const uint8_t *cur, const uint8_t *twin,
+					 uint8_t *sticky, size_t bytes)
 {
 	struct avx512_encode encode = {out + 8, sticky, 0};
 	struct avx512_quad quad;
@@ -181,21 +174,20 @@ avx512_encode_lines(uint8_t *out, const uint8_t *cur, const uint8_t *twin, uint8
 	return (size_t)(encode.to - out);
 }
 
-AVX512 static size_t
-avx512_encode(uint8_t *out, const uint8_t *cur, const uint8_t *twin, size_t bytes)
+AVX512 static size_t avx512_encode(uint8_t *out, const uint8_t *cur, const uint8_t *twin,
+				   size_t bytes)
 {
 	return avx512_encode_lines(out, cur, twin, NULL, bytes);
 }
 
-AVX512 static size_t
-avx512_encode_sticky(uint8_t *out, const uint8_t *cur, uint8_t *twin, size_t bytes)
+AVX512 static size_t avx512_encode_sticky(uint8_t *out, const uint8_t *cur, uint8_t *twin,
+					  size_t bytes)
 {
 	return avx512_encode_lines(out, cur, twin, twin, bytes);
 }
 
 /* The masked load reads no byte behind the line's own: the last line may end the buffer. */
-AVX512 static bool
-avx512_apply(uint8_t *dst, uint8_t *also, const uint8_t *in, size_t len)
+AVX512 static bool avx512_apply(uint8_t *dst, uint8_t *also, const uint8_t *in, size_t len)
 {
 	struct roami_diff_lines lines;
 

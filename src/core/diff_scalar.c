@@ -12,8 +12,7 @@ struct scalar_line {
 };
 
 /* One bit for each byte of word that is not 0. */
-ROAMI_DIFF_INLINE uint64_t
-scalar_mask(uint64_t word)
+ROAMI_DIFF_INLINE uint64_t scalar_mask(uint64_t word)
 {
 	const uint64_t low7 = UINT64_C(0x7f7f7f7f7f7f7f7f);
 	/* The top bit of each byte that is not 0; the sum of 7 bits and 0x7f carries no further. */
@@ -24,8 +23,8 @@ scalar_mask(uint64_t word)
 }
 
 /* Reads a line once; volatile, lest the compiler reads a word again instead of keeping it. */
-ROAMI_DIFF_INLINE void
-scalar_read(struct scalar_line *line, const uint8_t *cur, const uint8_t *twin)
+ROAMI_DIFF_INLINE void scalar_read(struct scalar_line *line, const uint8_t *cur,
+				   const uint8_t *twin)
 {
 	uint64_t any = 0, mask = 0, changes[8];
 
@@ -41,8 +40,7 @@ scalar_read(struct scalar_line *line, const uint8_t *cur, const uint8_t *twin)
 	line->mask = mask;
 }
 
-ROAMI_RACY static bool
-scalar_same(const uint8_t *cur, const uint8_t *twin, size_t bytes)
+ROAMI_RACY static bool scalar_same(const uint8_t *cur, const uint8_t *twin, size_t bytes)
 {
 	for (size_t at = 0; at < bytes; at += ROAMI_DIFF_LINE_BYTES) {
 		uint64_t any = 0;
@@ -58,9 +56,8 @@ scalar_same(const uint8_t *cur, const uint8_t *twin, size_t bytes)
 }
 
 /* Puts; sticky is the twin or NULL. The unchanged bytes of a line are equal in page and twin. */
-ROAMI_DIFF_INLINE size_t
-scalar_put_lines(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, uint8_t *sticky,
-                 size_t bytes)
+ROAMI_DIFF_INLINE size_t scalar_put_lines(uint8_t *dst, const uint8_t *cur, const uint8_t *twin,
+					  uint8_t *sticky, size_t bytes)
 {
 	size_t changed = 0;
 
@@ -81,21 +78,20 @@ scalar_put_lines(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, uint8_t 
 	return changed;
 }
 
-ROAMI_RACY static size_t
-scalar_put(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, size_t bytes)
+ROAMI_RACY static size_t scalar_put(uint8_t *dst, const uint8_t *cur, const uint8_t *twin,
+				    size_t bytes)
 {
 	return scalar_put_lines(dst, cur, twin, NULL, bytes);
 }
 
-ROAMI_RACY static size_t
-scalar_put_sticky(uint8_t *dst, const uint8_t *cur, uint8_t *twin, size_t bytes)
+ROAMI_RACY static size_t scalar_put_sticky(uint8_t *dst, const uint8_t *cur, uint8_t *twin,
+					   size_t bytes)
 {
 	return scalar_put_lines(dst, cur, twin, twin, bytes);
 }
 
 /* Packs the changed bytes of one word; returns where the next go. */
-ROAMI_DIFF_INLINE uint8_t *
-scalar_pack(uint8_t *out, uint64_t word, unsigned mask)
+ROAMI_DIFF_INLINE uint8_t *scalar_pack(uint8_t *out, uint64_t word, unsigned mask)
 {
 	if (mask == 0xff) {
 		roami_diff_store(out, word);
@@ -106,9 +102,8 @@ scalar_pack(uint8_t *out, uint64_t word, unsigned mask)
 	return out;
 }
 
-ROAMI_DIFF_INLINE size_t
-scalar_encode_lines(uint8_t *out, const uint8_t *cur, const uint8_t *twin, uint8_t *sticky,
-                    size_t bytes)
+ROAMI_DIFF_INLINE size_t scalar_encode_lines(uint8_t *out, const uint8_t *cur, const uint8_t *twin,
+					     uint8_t *sticky, size_t bytes)
 {
 	uint8_t *to = out + 8;
 	uint64_t map = 0;
@@ -136,14 +131,14 @@ scalar_encode_lines(uint8_t *out, const uint8_t *cur, const uint8_t *twin, uint8
 	return (size_t)(to - out);
 }
 
-ROAMI_RACY static size_t
-scalar_encode(uint8_t *out, const uint8_t *cur, const uint8_t *twin, size_t bytes)
+ROAMI_RACY static size_t scalar_encode(uint8_t *out, const uint8_t *cur, const uint8_t *twin,
+				       size_t bytes)
 {
 	return scalar_encode_lines(out, cur, twin, NULL, bytes);
 }
 
-ROAMI_RACY static size_t
-scalar_encode_sticky(uint8_t *out, const uint8_t *cur, uint8_t *twin, size_t bytes)
+ROAMI_RACY static size_t scalar_encode_sticky(uint8_t *out, const uint8_t *cur, uint8_t *twin,
+					      size_t bytes)
 {
 	return scalar_encode_lines(out, cur, twin, twin, bytes);
 }

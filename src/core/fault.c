@@ -6,7 +6,7 @@
 
 #define AHEAD_FIRST 4u
 
-/* ------------------------------------------------------------------------------------------------ fetching ahead */
+/* ------------------------------------------------------------------------------ fetching ahead */
 
 static struct roami_stream *stream_near(struct roami_thread *thread, uint32_t page)
 {
@@ -31,7 +31,8 @@ static struct roami_stream *stream_near(struct roami_thread *thread, uint32_t pa
 }
 
 /* Two equal distances make a stream; it doubles each time its next expected page faults. */
-static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *thread, uint32_t page, int32_t *stride_p)
+static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *thread, uint32_t page,
+			     int32_t *stride_p)
 {
 	struct roami_stream *stream = stream_near(thread, page);
 	uint32_t max = (uint32_t)node->options->prefetch;
@@ -48,7 +49,7 @@ static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *threa
 	return stream->ahead;
 }
 
-/* --------------------------------------------------------------------------------------------------------- faults */
+/* -------------------------------------------------------------------------------------- faults */
 
 /* A write to a page that this node can read. */
 static void fault_upgrade(struct roami_node *node, struct roami_page *entry, uint32_t page)
@@ -92,10 +93,14 @@ void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count)
 		node->protocol->ahead(node, first, count, 1);
 }
 
-/* The page table says the access is there, yet the page faulted: an engine call for a neighbour took it along. */
+/*
+ * The page table says the access is there, yet the page faulted: an engine call for a neighbour
+ * took it along.
+ */
 static void fault_repair(struct roami_node *node, uint32_t page, enum roam_access has)
 {
-	enum roam_err err = node->engine->protect(node->engine_state, page, 1, ROAM_NONE, ROAM_READ);
+	enum roam_err err = node->engine->protect(node->engine_state, page, 1, ROAM_NONE,
+						  ROAM_READ);
 
 	if (err == ROAM_OK && has == ROAM_WRITE)
 		err = node->engine->protect(node->engine_state, page, 1, ROAM_READ, ROAM_WRITE);

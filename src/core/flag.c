@@ -1,4 +1,7 @@
-/* Latched flags (PAUSE): setting is a release with everything the setter knows, waiting an acquire.  State at the flag's home. */
+/*
+ * Latched flags (PAUSE): setting is a release with everything the setter knows, waiting an acquire.
+ * State at the flag's home.
+ */
 #include <string.h>
 
 #include "core/log.h"
@@ -43,7 +46,8 @@ enum roam_err roami_flag_clear(struct roami_node *node, uint64_t id)
 {
 	struct roam_part part = {&id, sizeof(id)};
 
-	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_CLEAR, &part, 1, NULL, 0);
+	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_CLEAR,
+		       &part, 1, NULL, 0);
 	return ROAM_OK;
 }
 
@@ -58,8 +62,8 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 	start = roami_os_cycles();
 	roami_log_clock(node, &clock);
 	roami_node_waits(node, ROAM_SYNC_FLAG, id);
-	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_WAIT, parts, 2, seen.at,
-		       node->nodes * sizeof(uint32_t));
+	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_WAIT,
+		       parts, 2, seen.at, node->nodes * sizeof(uint32_t));
 	roami_node_waits_no_more(node);
 	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
 	roami_log_saw(node, &seen);
@@ -67,9 +71,10 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 	return ROAM_OK;
 }
 
-/* -------------------------------------------------------------------------------------------------------- handlers */
+/* ------------------------------------------------------------------------------------ handlers */
 
-static uint64_t flag_parse(struct roami_node *node, const struct roam_request *request, struct roami_vclock *clock)
+static uint64_t flag_parse(struct roami_node *node, const struct roam_request *request,
+			   struct roami_vclock *clock)
 {
 	size_t clock_bytes = clock == NULL ? 0 : node->nodes * sizeof(clock->at[0]);
 	uint64_t id;

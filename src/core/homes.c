@@ -3,9 +3,10 @@
 #include "core/remote.h"
 #include "msg/msg.h"
 
-#define MANAGER_PAGES 512u /* consecutive pages share a manager, so that their words share a page */
-#define CLAIM_RUN 16u
-#define CLAIM_FIRST 4u
+#define MANAGER_PAGES 512u /* consecutive pages share a manager, so that their words share a page \
+			    */
+#define CLAIM_RUN        16u
+#define CLAIM_FIRST      4u
 #define CLAIM_STRIDE_MAX 64
 
 unsigned roami_manager(const struct roami_node *node, uint32_t page)
@@ -18,13 +19,14 @@ void roami_home_forget(struct roami_node *node, uint32_t page)
 	roami_page_entry(node, page)->home = 0;
 }
 
-/* ----------------------------------------------------------------------------------------------------- claims */
+/* -------------------------------------------------------------------------------------- claims */
 
 bool roami_creator_has(struct roami_node *node, uint32_t page)
 {
 	if (page >= node->creator_pages)
 		return false;
-	return !node->onesided || (atomic_load(&node->segments[0].headers[page].where) & ROAMI_HEADER_BYTES) != 0;
+	return !node->onesided ||
+	       (atomic_load(&node->segments[0].headers[page].where) & ROAMI_HEADER_BYTES) != 0;
 }
 
 /* The word says CLAIMED by us: brings the creator's bytes. */
@@ -38,7 +40,9 @@ static void claim_fill(struct roami_node *node, uint32_t page)
 /* Tries to move the word from `word` to a home; true: it is ours now and must be published. */
 static bool claim_try(struct roami_node *node, uint32_t page, uint64_t word)
 {
-	unsigned home = (word & ROAMI_WORD_STATE) == ROAMI_WORD_ASSIGNED ? (unsigned)(word & 0xffffu) : node->me;
+	unsigned home = (word & ROAMI_WORD_STATE) == ROAMI_WORD_ASSIGNED
+				? (unsigned)(word & 0xffffu)
+				: node->me;
 
 	if (roami_word_swap(node, page, word, ROAMI_WORD_CLAIMED | home) != word)
 		return false;
@@ -87,11 +91,14 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
 	}
 }
 
-/* Whether a claim run may go on to `page`: within one allocation, untouched by anybody.  Pending and claimed on return. */
+/*
+ * Whether a claim run may go on to `page`: within one allocation, untouched by anybody.  Pending
+ * and claimed on return.
+ */
 static bool claim_more(struct roami_node *node, uint32_t page)
 {
-	if (roami_page_access(node, page) != ROAM_NONE || roami_word_load(node, page) != ROAMI_WORD_CREATOR ||
-	    !roami_page_try(node, page))
+	if (roami_page_access(node, page) != ROAM_NONE ||
+	    roami_word_load(node, page) != ROAMI_WORD_CREATOR || !roami_page_try(node, page))
 		return false;
 	if (claim_try(node, page, ROAMI_WORD_CREATOR))
 		return true;
@@ -99,13 +106,17 @@ static bool claim_more(struct roami_node *node, uint32_t page)
 	return false;
 }
 
-/* A block's first page is marked in its manager's header.  None begins in (from, to], or (to, from]? */
+/*
+ * A block's first page is marked in its manager's header.  None begins in (from, to], or (to,
+ * from]?
+ */
 static bool claim_same_block(struct roami_node *node, uint32_t from, uint32_t to)
 {
 	uint32_t low = from < to ? from : to, high = from < to ? to : from;
 
 	for (uint32_t page = low + 1; page <= high; page++)
-		if (atomic_load(&node->segments[roami_manager(node, page)].headers[page].where) & ROAMI_HEADER_BLOCK)
+		if (atomic_load(&node->segments[roami_manager(node, page)].headers[page].where) &
+		    ROAMI_HEADER_BLOCK)
 			return false;
 	return true;
 }
@@ -116,7 +127,8 @@ static uint32_t claim_ahead(struct roami_thread *thread, uint32_t page)
 	int32_t stride = (int32_t)(page - thread->claim_last);
 
 	if (stride != 0 && stride == thread->claim_stride) {
-		thread->claim_ahead = thread->claim_ahead == 0 ? CLAIM_FIRST : thread->claim_ahead * 2;
+		thread->claim_ahead = thread->claim_ahead == 0 ? CLAIM_FIRST
+							       : thread->claim_ahead * 2;
 		if (thread->claim_ahead > CLAIM_RUN - 1)
 			thread->claim_ahead = CLAIM_RUN - 1;
 	} else {
@@ -140,7 +152,8 @@ uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *s
 		int64_t next = (int64_t)thread->claim_last + stride;
 
 		if (next < 0 || next >= node->layout.pages ||
-		    !claim_same_block(node, thread->claim_last, (uint32_t)next) || !claim_more(node, (uint32_t)next))
+		    !claim_same_block(node, thread->claim_last, (uint32_t)next) ||
+		    !claim_more(node, (uint32_t)next))
 			break;
 		thread->claim_last = (uint32_t)next;
 		count++;
@@ -156,12 +169,12 @@ void roami_home_publish(struct roami_node *node, uint32_t page, uint64_t version
 	atomic_store(&header->version, version);
 	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks);
 	roami_page_entry(node, page)->home = (uint16_t)(node->me + 1);
-	if (roami_word_swap(node, page, ROAMI_WORD_CLAIMED | node->me, ROAMI_WORD_READY | node->me) !=
-	    (ROAMI_WORD_CLAIMED | node->me))
+	if (roami_word_swap(node, page, ROAMI_WORD_CLAIMED | node->me,
+			    ROAMI_WORD_READY | node->me) != (ROAMI_WORD_CLAIMED | node->me))
 		roami_node_fail(node, "page %u: its directory word changed while claimed", page);
 }
 
-/* ------------------------------------------------------------------------------------------------ own headers */
+/* --------------------------------------------------------------------------------- own headers */
 
 uint64_t roami_home_version(struct roami_node *node, uint32_t page)
 {
@@ -178,7 +191,8 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 bool roami_home_is_shared(struct roami_node *node, uint32_t page)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	return (atomic_load(&node->self->headers[page].shared) & (ROAMI_SHARED | ROAMI_SHARED_LISTED)) != 0;
+	return (atomic_load(&node->self->headers[page].shared) &
+		(ROAMI_SHARED | ROAMI_SHARED_LISTED)) != 0;
 }
 
 void roami_home_unshare(struct roami_node *node, uint32_t page)
@@ -187,7 +201,8 @@ void roami_home_unshare(struct roami_node *node, uint32_t page)
 	uint32_t mark = atomic_load(shared);
 
 	roami_step(node);
-	while (!atomic_compare_exchange_weak(shared, &mark, ((mark >> ROAMI_SHARED_BITS) + 1) << ROAMI_SHARED_BITS))
+	while (!atomic_compare_exchange_weak(
+		shared, &mark, ((mark >> ROAMI_SHARED_BITS) + 1) << ROAMI_SHARED_BITS))
 		;
 	roami_step(node);
 }
@@ -195,7 +210,8 @@ void roami_home_unshare(struct roami_node *node, uint32_t page)
 bool roami_home_shared_any(struct roami_node *node)
 {
 	for (unsigned by = 0; by < node->nodes; by++)
-		if (atomic_load_explicit(&node->self->tails[by].tail, memory_order_acquire) != node->share_head[by])
+		if (atomic_load_explicit(&node->self->tails[by].tail, memory_order_acquire) !=
+		    node->share_head[by])
 			return true;
 	return false;
 }
@@ -209,13 +225,15 @@ size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 	atomic_thread_fence(memory_order_seq_cst);
 	for (unsigned by = 0; by < node->nodes; by++) {
 		const _Atomic uint32_t *slots = node->self->slots + (size_t)by * ring;
-		uint32_t tail = atomic_load_explicit(&node->self->tails[by].tail, memory_order_acquire);
+		uint32_t tail = atomic_load_explicit(&node->self->tails[by].tail,
+						     memory_order_acquire);
 
 		while (node->share_head[by] != tail && count < max) {
 			uint32_t page = atomic_load(&slots[node->share_head[by]++ % ring]);
 
 			if (page >= node->layout.pages)
-				roami_node_fail(node, "node %u reported page %u, beyond the heap", by, page);
+				roami_node_fail(node, "node %u reported page %u, beyond the heap",
+						by, page);
 			pages[count++] = page;
 		}
 	}

@@ -8,7 +8,7 @@
 #include "core/sort.h"
 #include "core/sync.h"
 
-#define HOT_AFTER 2u  /* intervals in a row that wrote a page make it hot */
+#define HOT_AFTER  2u /* intervals in a row that wrote a page make it hot */
 #define COLD_AFTER 3u /* releases in a row without a change end that */
 
 #define NOTE_KEY(note) ((note).page)
@@ -33,7 +33,7 @@ void roami_interval_leave(struct roami_node *node)
 	node->env->notify(node);
 }
 
-/* ---------------------------------------------------------------------------------------------------- release */
+/* ------------------------------------------------------------------------------------- release */
 
 /* Moves the dirty list into page_work, sorted, each page once. */
 static size_t dirty_take(struct roami_node *node)
@@ -49,7 +49,7 @@ static size_t dirty_take(struct roami_node *node)
 		roami_node_fail(node, "no memory for the list of dirty pages");
 	if (count > 0)
 		if (count > 0)
-		memcpy(pages, node->dirty.items, count * sizeof(*pages));
+			memcpy(pages, node->dirty.items, count * sizeof(*pages));
 	node->dirty.count = 0;
 	atomic_store(&node->dirty_count, 0);
 	roami_spin_unlock(&node->dirty_lock);
@@ -62,7 +62,10 @@ static bool page_becomes_hot(struct roami_node *node, const struct roami_page *e
 	       ((flags & ROAMI_PAGE_KEEP) != 0 || entry->heat >= HOT_AFTER);
 }
 
-/* Makes the pages pending and fills dirty_work with those still dirty; closes those that are not hot or ours. */
+/*
+ * Makes the pages pending and fills dirty_work with those still dirty; closes those that are not
+ * hot or ours.
+ */
 static size_t dirty_hold(struct roami_node *node, size_t count)
 {
 	uint32_t *pages = (void *)node->page_work.items;
@@ -84,7 +87,8 @@ static size_t dirty_hold(struct roami_node *node, size_t count)
 			roami_page_done(node, page);
 			continue;
 		}
-		dirty[kept] = (struct roam_dirty){.page = page, .home = (flags & ROAMI_PAGE_HOME) != 0};
+		dirty[kept] = (struct roam_dirty){.page = page,
+						  .home = (flags & ROAMI_PAGE_HOME) != 0};
 		dirty[kept].keep = page_becomes_hot(node, entry, flags);
 		if (!dirty[kept].keep && (!dirty[kept].home || roami_race_checked(node)))
 			pages[closing++] = page;
@@ -110,7 +114,10 @@ static void dirty_settle(struct roami_node *node, const struct roam_dirty *dirty
 		atomic_fetch_or(&entry->flags, ROAMI_PAGE_KEEP);
 		roami_page_list(node, dirty->page);
 	} else {
-		/* Still dirty for the next release, which closes it first: a write may have come after the compare. */
+		/*
+		 * Still dirty for the next release, which closes it first: a write may have come
+		 * after the compare.
+		 */
 		entry->heat = 0;
 		atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_KEEP);
 		roami_page_list(node, dirty->page);
@@ -133,26 +140,32 @@ void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
 
 static void release_check_handlers(struct roami_node *node)
 {
-	static const char text[] = "roam: another library took the SIGSEGV or SIGBUS handler; taken back\n";
-	uint64_t now = roami_os_cycles(), last = atomic_load_explicit(&node->handlers_checked, memory_order_relaxed);
+	static const char text[] =
+		"roam: another library took the SIGSEGV or SIGBUS handler; taken back\n";
+	uint64_t now = roami_os_cycles(),
+		 last = atomic_load_explicit(&node->handlers_checked, memory_order_relaxed);
 
 	if (now - last < HANDLERS_CYCLES)
 		return;
 	atomic_store_explicit(&node->handlers_checked, now, memory_order_relaxed);
-	if (node->engine->check_handlers == NULL || node->engine->check_handlers(node->engine_state))
+	if (node->engine->check_handlers == NULL ||
+	    node->engine->check_handlers(node->engine_state))
 		return;
-	if (atomic_exchange(&node->handlers_warned, 1) == 0 && write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+	if (atomic_exchange(&node->handlers_warned, 1) == 0 &&
+	    write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
 		return;
 }
 
 /*
- * Nothing was written since the last release, and no other thread's release is under way: it may hold what this thread learned
- * of through the node's memory.  Lists are emptied with the lock held, so it is looked at last.
+ * Nothing was written since the last release, and no other thread's release is under way: it may
+ * hold what this thread learned of through the node's memory.  Lists are emptied with the lock
+ * held, so it is looked at last.
  */
 static bool release_idle(struct roami_node *node)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load(&node->dirty_count) != 0 || atomic_load(&node->interval_due) != 0 || roami_home_shared_any(node))
+	if (atomic_load(&node->dirty_count) != 0 || atomic_load(&node->interval_due) != 0 ||
+	    roami_home_shared_any(node))
 		return false;
 	return atomic_load(&node->interval_lock.held) == 0;
 }
@@ -182,7 +195,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
 }
 
-/* ---------------------------------------------------------------------------------------------------- acquire */
+/* ------------------------------------------------------------------------------------- acquire */
 
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 {
@@ -194,7 +207,8 @@ void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 	roami_log_collect(node, &target);
 	note_sort((void *)node->apply_work.items, node->apply_work.count);
 	if (node->apply_work.count > 0 && node->protocol->acquire != NULL)
-		node->protocol->acquire(node, sync, (void *)node->apply_work.items, node->apply_work.count);
+		node->protocol->acquire(node, sync, (void *)node->apply_work.items,
+					node->apply_work.count);
 	ROAMI_COUNT(node->stats, notices_applied, node->apply_work.count);
 	/* Only now: a second thread's request must not claim what is not done (RULES 6.5). */
 	roami_log_applied(node, &target);

@@ -1,6 +1,7 @@
 /*
- * Distributed queue locks (RULES 5.1): request -> home (swap of the tail) -> the previous tail -> grant straight to the requester.
- * A node that holds the token serves its own threads without a message, those first that came before a forward arrived.
+ * Distributed queue locks (RULES 5.1): request -> home (swap of the tail) -> the previous tail ->
+ * grant straight to the requester. A node that holds the token serves its own threads without a
+ * message, those first that came before a forward arrived.
  */
 #include <string.h>
 
@@ -41,7 +42,7 @@ static struct roami_lock *lock_make(struct roami_node *node, uint64_t id)
 	return roami_table_make(node, &node->sync->locks, id);
 }
 
-/* ------------------------------------------------------------------------------------------------------- grants */
+/* -------------------------------------------------------------------------------------- grants */
 
 /* Sends the token to `next`, with the notices it lacks; the lock's spin is held.  Any thread. */
 static void lock_grant(struct roami_node *node, struct roami_lock *lock)
@@ -53,7 +54,8 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	lock->token = false;
 	lock->next = ROAM_NOBODY;
 	roami_log_know(node, next, &lock->next_clock);
-	roami_log_send(node, next, &lock->next_clock, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_GRANT, &part, 1);
+	roami_log_send(node, next, &lock->next_clock, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_GRANT,
+		       &part, 1);
 }
 
 /* Asks the home for the token; the lock's spin is held. */
@@ -61,11 +63,13 @@ static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 {
 	struct lock_request request = {lock->id, node->me, 0};
 	struct roami_vclock clock;
-	struct roam_part parts[2] = {{&request, sizeof(request)}, {clock.at, node->nodes * sizeof(clock.at[0])}};
+	struct roam_part parts[2] = {{&request, sizeof(request)},
+				     {clock.at, node->nodes * sizeof(clock.at[0])}};
 
 	lock->asked = true;
 	roami_log_clock(node, &clock);
-	roami_msg_send(node, roami_sync_home(node, lock->id), ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REQUEST, parts, 2);
+	roami_msg_send(node, roami_sync_home(node, lock->id),
+		       ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REQUEST, parts, 2);
 }
 
 /* The next own ticket may hold now? */
@@ -86,7 +90,7 @@ static bool lock_turn(void *arg)
 	return turn;
 }
 
-/* --------------------------------------------------------------------------------------------------------- calls */
+/* --------------------------------------------------------------------------------------- calls */
 
 enum roam_err roami_lock_init(struct roami_node *node, uint64_t id)
 {
@@ -98,12 +102,17 @@ enum roam_err roami_lock_init(struct roami_node *node, uint64_t id)
 	lock->announced = true;
 	lock->refused = false;
 	if (home != node->me)
-		roami_msg_call(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_INIT, &part, 1, NULL, 0);
+		roami_msg_call(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_INIT, &part, 1, NULL,
+			       0);
 	return ROAM_OK;
 }
 
-/* Takes the lock for the calling thread if its turn has come; the acquire is still to be done if *fresh_p. */
-static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t ticket, bool *fresh_p)
+/*
+ * Takes the lock for the calling thread if its turn has come; the acquire is still to be done if
+ * *fresh_p.
+ */
+static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t ticket,
+		      bool *fresh_p)
 {
 	bool mine;
 
@@ -183,7 +192,7 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 	return ROAM_OK;
 }
 
-/* ------------------------------------------------------------------------------------------------------ handlers */
+/* ------------------------------------------------------------------------------------ handlers */
 
 void roami_lock_handle_init(struct roami_node *node, const struct roam_request *request)
 {
@@ -196,8 +205,8 @@ void roami_lock_handle_init(struct roami_node *node, const struct roam_request *
 	roami_reply(node, request, NULL, 0);
 }
 
-static void lock_parse(struct roami_node *node, const struct roam_request *request, struct lock_request *ask,
-		       struct roami_vclock *clock)
+static void lock_parse(struct roami_node *node, const struct roam_request *request,
+		       struct lock_request *ask, struct roami_vclock *clock)
 {
 	size_t clock_bytes = node->nodes * sizeof(clock->at[0]);
 
@@ -240,7 +249,8 @@ void roami_lock_handle_forward(struct roami_node *node, const struct roam_reques
 	lock = lock_make(node, ask.id);
 	roami_spin_lock(node, &lock->spin);
 	if (lock->next != ROAM_NOBODY || ask.node == node->me)
-		roami_node_fail(node, "lock %#llx: two nodes were told to come next", (unsigned long long)ask.id);
+		roami_node_fail(node, "lock %#llx: two nodes were told to come next",
+				(unsigned long long)ask.id);
 	lock->next = (uint16_t)ask.node;
 	lock->next_clock = clock;
 	lock->next_after = lock->tickets;
@@ -260,12 +270,14 @@ void roami_lock_handle_grant(struct roami_node *node, const struct roam_request 
 	if (request->bytes != sizeof(id) + node->nodes * sizeof(clock.at[0]))
 		roami_node_fail(node, "node %u sent a malformed grant", request->from);
 	memcpy(&id, request->data, sizeof(id));
-	memcpy(clock.at, (const uint8_t *)request->data + sizeof(id), node->nodes * sizeof(clock.at[0]));
+	memcpy(clock.at, (const uint8_t *)request->data + sizeof(id),
+	       node->nodes * sizeof(clock.at[0]));
 	roami_log_saw(node, &clock);
 	lock = lock_make(node, id);
 	roami_spin_lock(node, &lock->spin);
 	if (lock->token || !lock->asked)
-		roami_node_fail(node, "node %u granted lock %#llx unasked", request->from, (unsigned long long)id);
+		roami_node_fail(node, "node %u granted lock %#llx unasked", request->from,
+				(unsigned long long)id);
 	lock->token = true;
 	lock->asked = false;
 	lock->fresh = true;

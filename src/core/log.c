@@ -11,7 +11,7 @@ struct notice_header {
 	uint32_t count;
 };
 
-#define RUN_BYTES sizeof(struct roami_run)
+#define RUN_BYTES   sizeof(struct roami_run)
 #define NOTICES_MAX (32u * 1024 / RUN_BYTES)
 #define COMPACT_MIN 1024u
 
@@ -39,7 +39,7 @@ static size_t log_after(struct roami_node *node, unsigned writer, uint32_t since
 	return low;
 }
 
-/* ------------------------------------------------------------------------------------------------- compaction */
+/* ---------------------------------------------------------------------------------- compaction */
 
 /* Marks [page, page + count) in `bits`; true if one was not marked yet. */
 static bool compact_mark(uint8_t *bits, uint32_t page, uint32_t count)
@@ -74,7 +74,7 @@ static void log_compact(struct roami_node *node, unsigned writer)
 	node->log.compacted[writer] = vec->count;
 }
 
-/* --------------------------------------------------------------------------------------------------- inserting */
+/* ----------------------------------------------------------------------------------- inserting */
 
 /* The lock is held. */
 static void log_insert(struct roami_node *node, unsigned writer, const struct roami_run *run)
@@ -96,7 +96,8 @@ static void log_insert(struct roami_node *node, unsigned writer, const struct ro
 		log_compact(node, writer);
 }
 
-void roami_log_close_interval(struct roami_node *node, const struct roam_notice *notices, size_t count)
+void roami_log_close_interval(struct roami_node *node, const struct roam_notice *notices,
+			      size_t count)
 {
 	struct roami_log *log = &node->log;
 	unsigned me = node->me;
@@ -110,7 +111,8 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 		struct roami_run run = {notices[i].page, 1, interval, 0, notices[i].version};
 
 		for (i++; i < count && notices[i].page == run.page + run.count &&
-			  notices[i].version == run.version; i++)
+			  notices[i].version == run.version;
+		     i++)
 			run.count++;
 		log_insert(node, me, &run);
 	}
@@ -122,7 +124,8 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 
 static bool log_run_fits(struct roami_node *node, const struct roami_run *run)
 {
-	return run->page < node->layout.pages && run->count > 0 && run->count <= node->layout.pages - run->page;
+	return run->page < node->layout.pages && run->count > 0 &&
+	       run->count <= node->layout.pages - run->page;
 }
 
 void roami_log_handle(struct roami_node *node, const struct roam_request *request)
@@ -144,7 +147,8 @@ void roami_log_handle(struct roami_node *node, const struct roam_request *reques
 
 			memcpy(&run, at, RUN_BYTES);
 			if (!log_run_fits(node, &run))
-				roami_node_fail(node, "node %u sent malformed notices", request->from);
+				roami_node_fail(node, "node %u sent malformed notices",
+						request->from);
 			if (run.interval > node->log.clock.at[header.writer])
 				log_insert(node, header.writer, &run);
 			ROAMI_COUNT(node->stats, notices_received, run.count);
@@ -153,10 +157,11 @@ void roami_log_handle(struct roami_node *node, const struct roam_request *reques
 	}
 }
 
-/* ----------------------------------------------------------------------------------------------------- sending */
+/* ------------------------------------------------------------------------------------- sending */
 
 /* Sends one writer's runs [at, end), at most NOTICES_MAX; returns how many.  The lock is held. */
-static size_t log_send_some(struct roami_node *node, unsigned to, unsigned writer, size_t at, size_t end)
+static size_t log_send_some(struct roami_node *node, unsigned to, unsigned writer, size_t at,
+			    size_t end)
 {
 	const struct roami_run *runs = log_runs(node, writer) + at;
 	size_t count = end - at < NOTICES_MAX ? end - at : NOTICES_MAX;
@@ -185,7 +190,8 @@ static void log_send_notices(struct roami_node *node, unsigned to, const struct 
 			     const struct roami_vclock *upto, bool own_only)
 {
 	for (unsigned writer = 0; writer < node->nodes; writer++)
-		if (writer != to && (!own_only || writer == node->me) && upto->at[writer] > since->at[writer])
+		if (writer != to && (!own_only || writer == node->me) &&
+		    upto->at[writer] > since->at[writer])
 			log_send_writer(node, to, writer, since->at[writer]);
 }
 
@@ -199,8 +205,8 @@ static unsigned log_parts(struct roam_part *all, const struct roam_part *parts, 
 	return count + 1;
 }
 
-void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since, unsigned type,
-		    const struct roam_part *parts, unsigned count)
+void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		    unsigned type, const struct roam_part *parts, unsigned count)
 {
 	struct roami_vclock seen;
 	struct roam_part all[4];
@@ -212,7 +218,8 @@ void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vcl
 }
 
 void roami_log_arrive(struct roami_node *node, unsigned to, const struct roami_vclock *since,
-		      const struct roami_vclock *upto, bool own_only, const struct roam_part *parts, unsigned count)
+		      const struct roami_vclock *upto, bool own_only, const struct roam_part *parts,
+		      unsigned count)
 {
 	struct roam_part all[4];
 
@@ -221,8 +228,16 @@ void roami_log_arrive(struct roami_node *node, unsigned to, const struct roami_v
 	roami_msg_send(node, to, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, all, count);
 }
 
-void roami_log_reply(struct roami_node *node, const struct roam_request *request, const struct roami_vclock *since,
-		     const struct roam_part *parts, unsigned count)
+void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		     struct roami_vclock *seen_p)
+{
+	roami_log_seen(node, seen_p);
+	log_send_notices(node, to, since, seen_p, false);
+}
+
+void roami_log_reply(struct roami_node *node, const struct roam_request *request,
+		     const struct roami_vclock *since, const struct roam_part *parts,
+		     unsigned count)
 {
 	struct roami_vclock seen;
 	struct roam_part all[4];
@@ -233,7 +248,7 @@ void roami_log_reply(struct roami_node *node, const struct roam_request *request
 	roami_reply(node, request, all, count);
 }
 
-/* ------------------------------------------------------------------------------------------------------ clocks */
+/* -------------------------------------------------------------------------------------- clocks */
 
 void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock)
 {
@@ -272,7 +287,8 @@ void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock
 
 static void log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run)
 {
-	struct roam_notice *notices = roami_os_vec_grow(&node->apply_work, sizeof(*notices), run->count);
+	struct roam_notice *notices = roami_os_vec_grow(&node->apply_work, sizeof(*notices),
+							run->count);
 
 	if (notices == NULL)
 		roami_node_fail(node, "no memory for write notices");
@@ -291,8 +307,12 @@ void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p)
 	for (unsigned writer = 0; writer < node->nodes; writer++) {
 		if (writer == node->me || log->seen.at[writer] <= log->clock.at[writer])
 			continue;
-		/* Also what lies beyond `seen`: it may stand for an older notice that compaction dropped. */
-		for (size_t i = log_after(node, writer, log->clock.at[writer]); i < log->runs[writer].count; i++)
+		/*
+		 * Also what lies beyond `seen`: it may stand for an older notice that compaction
+		 * dropped.
+		 */
+		for (size_t i = log_after(node, writer, log->clock.at[writer]);
+		     i < log->runs[writer].count; i++)
 			log_collect_run(node, writer, &log_runs(node, writer)[i]);
 	}
 	roami_spin_unlock(&log->lock);

@@ -1,41 +1,56 @@
 /*
  * Vector clocks, intervals and the log of write notices (RULES 5.4, 6.5, 6.8).
  *
- * Every node keeps, per writer, the notices it knows, as runs of pages ascending by interval.  `seen` says up to where the log is
- * complete; `clock` up to where this node's copies are fresh: every stale one is invalidated.  A request for a sync carries
- * `clock`; who grants sends what lies beyond it, then its own `seen`.  Notices travel ahead of the message of their leg, which
- * arrives after them because messages of one peer stay in order.
+ * Every node keeps, per writer, the notices it knows, as runs of pages ascending by interval.
+ * `seen` says up to where the log is complete; `clock` up to where this node's copies are fresh:
+ * every stale one is invalidated.  A request for a sync carries `clock`; who grants sends what lies
+ * beyond it, then its own `seen`.  Notices travel ahead of the message of their leg, which arrives
+ * after them because messages of one peer stay in order.
  */
 #ifndef ROAMI_LOG_H
 #define ROAMI_LOG_H
 
 #include "core/node.h"
 
-/* Adds this node's notices, sorted by page, as its next interval; nothing if there are none.  app, in an interval. */
-void roami_log_close_interval(struct roami_node *node, const struct roam_notice *notices, size_t count);
-
 /*
- * Sends `to` the notices beyond `since` (other than its own), ahead of a leg; then the leg's message of `type`, whose payload is
- * `parts` followed by this node's `seen`.  Any thread.
+ * Adds this node's notices, sorted by page, as its next interval; nothing if there are none.  app,
+ * in an interval.
  */
-void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since, unsigned type,
-		    const struct roam_part *parts, unsigned count);
+void roami_log_close_interval(struct roami_node *node, const struct roam_notice *notices,
+			      size_t count);
 
 /*
- * Sends an arrival at a barrier: its clock is `upto`, what the subtree's nodes had seen together, of which the log may have only
- * the subtree's own notices: at the root each node's own ones meet.  `own_only`: there is no subtree.
+ * Sends `to` the notices beyond `since` (other than its own), ahead of a leg; then the leg's
+ * message of `type`, whose payload is `parts` followed by this node's `seen`.  Any thread.
+ */
+void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		    unsigned type, const struct roam_part *parts, unsigned count);
+
+/*
+ * Sends an arrival at a barrier: its clock is `upto`, what the subtree's nodes had seen together,
+ * of which the log may have only the subtree's own notices: at the root each node's own ones meet.
+ * `own_only`: there is no subtree.
  */
 void roami_log_arrive(struct roami_node *node, unsigned to, const struct roami_vclock *since,
-		      const struct roami_vclock *upto, bool own_only, const struct roam_part *parts, unsigned count);
+		      const struct roami_vclock *upto, bool own_only, const struct roam_part *parts,
+		      unsigned count);
+
+/* Only the notices, for a leg that is a call; *seen_p is to be its clock. */
+void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		     struct roami_vclock *seen_p);
 
 /* The same as the reply to a call. */
-void roami_log_reply(struct roami_node *node, const struct roam_request *request, const struct roami_vclock *since,
-		     const struct roam_part *parts, unsigned count);
+void roami_log_reply(struct roami_node *node, const struct roam_request *request,
+		     const struct roami_vclock *since, const struct roam_part *parts,
+		     unsigned count);
 
 /* A leg arrived whose notices came before it: the log is complete up to `clock` too. */
 void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock);
 
-/* Collects the notices between `clock` and `seen` into node->apply_work, other writers only; *target_p: their `seen`. */
+/*
+ * Collects the notices between `clock` and `seen` into node->apply_work, other writers only;
+ * *target_p: their `seen`.
+ */
 void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p);
 
 /* All of them are applied. */

@@ -14,7 +14,7 @@
 
 #define NODE_MAGIC 0x726f616du
 
-/* ------------------------------------------------------------------------------------------------------- failure */
+/* ------------------------------------------------------------------------------------- failure */
 
 void roami_assert_failed(const char *condition, const char *file, int line)
 {
@@ -37,7 +37,8 @@ void roami_node_fail(struct roami_node *node, const char *format, ...)
 void roami_node_waits(struct roami_node *node, enum roam_sync_kind kind, uint64_t id)
 {
 	atomic_store_explicit(&node->self->ctl->wait_id, id, memory_order_relaxed);
-	atomic_store_explicit(&node->self->ctl->wait_kind, (uint32_t)kind + 1, memory_order_relaxed);
+	atomic_store_explicit(&node->self->ctl->wait_kind, (uint32_t)kind + 1,
+			      memory_order_relaxed);
 }
 
 void roami_node_waits_no_more(struct roami_node *node)
@@ -50,7 +51,7 @@ uint64_t roami_now(struct roami_node *node)
 	return node->env->now(node);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- lists */
+/* --------------------------------------------------------------------------------------- lists */
 
 const struct roam_protocol *roami_protocol_find(const char *name)
 {
@@ -68,7 +69,7 @@ const struct roam_transport *roami_transport_find(const char *name)
 	return NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- life */
+/* ---------------------------------------------------------------------------------------- life */
 
 static enum roam_err node_memory(struct roami_node *node)
 {
@@ -81,8 +82,9 @@ static enum roam_err node_memory(struct roami_node *node)
 	node->protocol_state = calloc(1, node->protocol->node_size + 1);
 	node->engine_state = calloc(1, node->engine->state_size + 1);
 	node->transport_state = aligned_alloc(64, (node->transport->state_size + 64) & ~(size_t)63);
-	if (node->table == NULL || node->page_data == NULL || node->twins.pool == NULL || node->protocol_state == NULL ||
-	    node->engine_state == NULL || node->transport_state == NULL)
+	if (node->table == NULL || node->page_data == NULL || node->twins.pool == NULL ||
+	    node->protocol_state == NULL || node->engine_state == NULL ||
+	    node->transport_state == NULL)
 		return ROAM_ENOMEM;
 	memset(node->transport_state, 0, node->transport->state_size);
 	if (roami_race_init(node) != ROAM_OK)
@@ -132,7 +134,8 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_node_params *params)
 {
 	struct roami_node *node = roami_os_reserve(sizeof(*node));
-	struct roami_view view = {params->app, NULL, params->layout.heap_bytes, params->fd, params->layout.heap};
+	struct roami_view view = {params->app, NULL, params->layout.heap_bytes, params->fd,
+				  params->layout.heap};
 	enum roam_err err;
 
 	if (node == NULL)

@@ -1,6 +1,6 @@
 /*
- * A node: one participant of a job.  It owns all state; nothing in src/core hangs off anything else.  Internal to src/core,
- * src/msg, src/boot and src/api; protocols see roam/protocol.h only.
+ * A node: one participant of a job.  It owns all state; nothing in src/core hangs off anything
+ * else.  Internal to src/core, src/msg, src/boot and src/api; protocols see roam/protocol.h only.
  */
 #ifndef ROAMI_NODE_H
 #define ROAMI_NODE_H
@@ -23,7 +23,10 @@ struct roami_spin {
 	_Atomic uint32_t held;
 };
 
-/* What the core asks of its surroundings: real threads (core/wait.c) or a world (tests/lib/world.c). */
+/*
+ * What the core asks of its surroundings: real threads (core/wait.c) or a world
+ * (tests/lib/world.c).
+ */
 struct roami_env {
 	uint64_t (*now)(struct roami_node *node);
 	/* Waits until condition(arg); polls meanwhile.  app. */
@@ -47,11 +50,11 @@ struct roami_env {
 enum {
 	ROAMI_PAGE_PENDING = 1,
 	ROAMI_PAGE_HOME = 2,
-	ROAMI_PAGE_DIRTY = 4,  /* in the dirty list */
-	ROAMI_PAGE_KEEP = 8,   /* hot: writable across releases */
-	ROAMI_PAGE_WANT = 16,  /* the pending fault is a write */
+	ROAMI_PAGE_DIRTY = 4,   /* in the dirty list */
+	ROAMI_PAGE_KEEP = 8,    /* hot: writable across releases */
+	ROAMI_PAGE_WANT = 16,   /* the pending fault is a write */
 	ROAMI_PAGE_PARKED = 32, /* requests are parked for it */
-	ROAMI_PAGE_AHEAD = 64  /* fetched ahead and not yet used, as far as is known */
+	ROAMI_PAGE_AHEAD = 64   /* fetched ahead and not yet used, as far as is known */
 };
 
 struct roami_page {
@@ -59,7 +62,8 @@ struct roami_page {
 	_Atomic uint8_t flags;
 	_Atomic uint8_t access;
 	uint8_t state;
-	uint8_t heat;  /* intervals in a row that wrote it; for hot pages, releases in a row without change */
+	uint8_t heat;  /* intervals in a row that wrote it; for hot pages, releases in a row without
+			  change */
 	uint16_t home; /* cached, + 1; 0: not known */
 	uint16_t spare;
 	uint32_t twin; /* index in the pool; 0: none */
@@ -67,7 +71,10 @@ struct roami_page {
 
 _Static_assert(sizeof(struct roami_page) == 16, "page entry");
 
-/* Per touched page: entry, 16 bytes of protocol state (hlrc), header, directory word, slots of a shared list. */
+/*
+ * Per touched page: entry, 16 bytes of protocol state (hlrc), header, directory word, slots of a
+ * shared list.
+ */
 _Static_assert(sizeof(struct roami_page) + 16 + sizeof(struct roami_header) + 8 + 8 <= 64,
 	       "at most 64 bytes of metadata per touched page");
 
@@ -83,10 +90,10 @@ struct roami_run {
 struct roami_log {
 	struct roami_spin lock;
 	struct roami_vec runs[ROAMI_NODES_MAX];
-	size_t first[ROAMI_NODES_MAX];     /* runs before it are trimmed */
-	size_t compacted[ROAMI_NODES_MAX]; /* length after the last compaction */
-	struct roami_vclock seen;          /* the log is complete up to here */
-	struct roami_vclock clock;         /* applied: copies are as fresh as this */
+	size_t first[ROAMI_NODES_MAX];              /* runs before it are trimmed */
+	size_t compacted[ROAMI_NODES_MAX];          /* length after the last compaction */
+	struct roami_vclock seen;                   /* the log is complete up to here */
+	struct roami_vclock clock;                  /* applied: copies are as fresh as this */
 	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
 };
 
@@ -98,10 +105,10 @@ struct roami_call {
 	size_t bytes;
 };
 
-#define ROAMI_CALLS_MAX 256
-#define ROAMI_TYPES_MAX 96
-#define ROAMI_TYPE_SYNC 0
-#define ROAMI_TYPE_MEMORY 32
+#define ROAMI_CALLS_MAX     256
+#define ROAMI_TYPES_MAX     96
+#define ROAMI_TYPE_SYNC     0
+#define ROAMI_TYPE_MEMORY   32
 #define ROAMI_TYPE_PROTOCOL 64
 
 /* Messages that wait: parked for a page, delayed until a time, or out for a full ring. */
@@ -124,7 +131,7 @@ struct roami_msg {
 	struct roami_spin parked_lock;
 	struct roami_vec parked;      /* struct roami_parked with payload, back to back */
 	struct roami_vec parked_copy; /* the one being handled */
-	_Atomic uint64_t delay_next;   /* earliest `when`; UINT64_MAX: none */
+	_Atomic uint64_t delay_next;  /* earliest `when`; UINT64_MAX: none */
 	const struct roam_message *types[ROAMI_TYPES_MAX];
 };
 
@@ -183,11 +190,11 @@ struct roami_node {
 	void *env_state;
 	struct roami_stats *stats;
 
-	uint8_t *app;        /* the app view */
+	uint8_t *app; /* the app view */
 	struct roami_layout layout;
 	struct roami_segment segments[ROAMI_NODES_MAX];
 	struct roami_segment *self;
-	int fd;              /* this node's memfd; -1: none */
+	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
 	bool onesided;
 
@@ -207,7 +214,7 @@ struct roami_node {
 
 	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
 	struct roami_spin dirty_lock;
-	_Atomic uint32_t dirty_count;    /* of `dirty`, to be read without the lock */
+	_Atomic uint32_t dirty_count; /* of `dirty`, to be read without the lock */
 	_Atomic uint64_t handlers_checked;
 	_Atomic uint32_t handlers_warned;
 	struct roami_vec dirty;      /* uint32_t pages with ROAMI_PAGE_DIRTY, some stale */
@@ -217,20 +224,22 @@ struct roami_node {
 	struct roami_vec note_work;  /* struct roam_notice: own notices of the open interval */
 
 	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* appending to peers' shared lists */
-	_Atomic uint32_t share_head[ROAMI_NODES_MAX]; /* taken from each list of newly shared pages */
+	_Atomic uint32_t
+		share_head[ROAMI_NODES_MAX]; /* taken from each list of newly shared pages */
 
 	struct roami_thread threads[ROAMI_THREADS_MAX];
 	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
-	_Atomic uint32_t cached; /* clean or dirty copies of other nodes' pages */
+	_Atomic uint32_t cached;       /* clean or dirty copies of other nodes' pages */
 	_Atomic uint32_t evict_hand;
 
-	uint32_t *shadow;        /* ROAM_CHECK=race: per byte, who wrote it last */
+	uint32_t *shadow; /* ROAM_CHECK=race: per byte, who wrote it last */
 	_Atomic uint32_t races;
 	struct roami_vec regions; /* struct roami_region */
 
 	struct roami_spin frees_lock;
-	struct roami_vec frees;         /* struct roami_remote_free */
-	_Atomic uint32_t interval_due;  /* the next release closes an interval even if nothing was written */
+	struct roami_vec frees; /* struct roami_remote_free */
+	_Atomic uint32_t
+		interval_due; /* the next release closes an interval even if nothing was written */
 
 	struct roami_sync_state *sync;
 };
@@ -277,13 +286,13 @@ struct roami_node_params {
 	const struct roam_protocol *protocol;
 	const struct roami_fault_engine *engine;
 	const struct roam_transport *transport;
-	void *world;                   /* for the transport */
+	void *world; /* for the transport */
 	struct roami_layout layout;
-	void *const *bases;            /* every node's segment, mapped */
-	uint8_t *app;                  /* the app view; with the soft engine the runtime view does */
-	int fd;                        /* this node's memfd; -1: none */
-	uint32_t creator_pages;        /* pages whose first bytes are node 0's */
-	bool onesided;                 /* loads and stores reach peers' segments */
+	void *const *bases;     /* every node's segment, mapped */
+	uint8_t *app;           /* the app view; with the soft engine the runtime view does */
+	int fd;                 /* this node's memfd; -1: none */
+	uint32_t creator_pages; /* pages whose first bytes are node 0's */
+	bool onesided;          /* loads and stores reach peers' segments */
 };
 
 /* Makes a node that serves messages as soon as somebody polls.  Reports errors itself. */
@@ -295,7 +304,8 @@ void roami_node_close(struct roami_node *node);
 /* By name; NULL if there is none. */
 const struct roam_protocol *roami_protocol_find(const char *name);
 const struct roam_transport *roami_transport_find(const char *name);
-extern const struct roam_protocol *const roami_protocols[];   /* NULL-terminated, from the build's list */
+extern const struct roam_protocol
+	*const roami_protocols[]; /* NULL-terminated, from the build's list */
 extern const struct roam_transport *const roami_transports[];
 
 /* What the node waits for, shown when the job fails. */

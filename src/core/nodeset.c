@@ -6,8 +6,7 @@
 #include <string.h>
 
 /* Node numbers have at most two digits. */
-static char *
-nodeset_number(char *to, unsigned node)
+static char *nodeset_number(char *to, unsigned node)
 {
 	if (node >= 10)
 		*to++ = (char)('0' + node / 10);
@@ -15,8 +14,7 @@ nodeset_number(char *to, unsigned node)
 	return to;
 }
 
-const char *
-roami_nodeset_text(struct roami_nodeset set, char text[ROAMI_NODESET_TEXT_MAX])
+const char *roami_nodeset_text(struct roami_nodeset set, char text[ROAMI_NODESET_TEXT_MAX])
 {
 	struct roami_nodeset others = {~set.bits};
 	char *to = text;

@@ -65,7 +65,7 @@ void roami_page_unlock(struct roami_node *node, uint32_t page)
 	roami_spin_unlock(&roami_page_entry(node, page)->lock);
 }
 
-/* ---------------------------------------------------------------------------------------------------- pending */
+/* ------------------------------------------------------------------------------------- pending */
 
 bool roami_page_pending(struct roami_node *node, uint32_t page)
 {
@@ -111,7 +111,8 @@ void roami_page_done(struct roami_node *node, uint32_t page)
 	uint8_t was;
 
 	roami_spin_lock(node, &entry->lock);
-	was = atomic_fetch_and(&entry->flags, (uint8_t) ~(ROAMI_PAGE_PENDING | ROAMI_PAGE_WANT | ROAMI_PAGE_PARKED));
+	was = atomic_fetch_and(&entry->flags, (uint8_t) ~(ROAMI_PAGE_PENDING | ROAMI_PAGE_WANT |
+							  ROAMI_PAGE_PARKED));
 	roami_spin_unlock(&entry->lock);
 	roami_assert(was & ROAMI_PAGE_PENDING);
 	if (was & ROAMI_PAGE_PARKED)
@@ -121,7 +122,7 @@ void roami_page_done(struct roami_node *node, uint32_t page)
 	roami_step(node);
 }
 
-/* ----------------------------------------------------------------------------------------------------- access */
+/* -------------------------------------------------------------------------------------- access */
 
 enum roam_access roami_page_access(struct roami_node *node, uint32_t page)
 {
@@ -167,17 +168,20 @@ void roami_page_clean(struct roami_node *node, uint32_t page)
 	roami_twin_drop(node, entry);
 }
 
-static void page_protect(struct roami_node *node, uint32_t first, uint32_t count, enum roam_access from,
-			 enum roam_access to)
+static void page_protect(struct roami_node *node, uint32_t first, uint32_t count,
+			 enum roam_access from, enum roam_access to)
 {
 	enum roam_err err = node->engine->protect(node->engine_state, first, count, from, to);
 
 	ROAMI_COUNT(node->stats, protects, 1);
 	if (err == ROAM_ENOMEM)
-		roami_node_fail(node, "cannot change the access of page %u: too many memory ranges "
-				      "(raise vm.max_map_count, or use ROAM_FAULT=uffd) or no memory", first);
+		roami_node_fail(node,
+				"cannot change the access of page %u: too many memory ranges "
+				"(raise vm.max_map_count, or use ROAM_FAULT=uffd) or no memory",
+				first);
 	if (err != ROAM_OK)
-		roami_node_fail(node, "cannot change the access of page %u: %s", first, roam_strerror(err));
+		roami_node_fail(node, "cannot change the access of page %u: %s", first,
+				roam_strerror(err));
 }
 
 #define PAGE_KEY(page) (page)
@@ -217,7 +221,8 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 	return ROAM_WRITE;
 }
 
-void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count, enum roam_access access)
+void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
+		     enum roam_access access)
 {
 	uint32_t from = first;
 
@@ -239,7 +244,9 @@ void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count, en
 	}
 }
 
-/* Whether taking `page`'s access down to `to` in passing changes nothing that matters (RULES 1.7). */
+/*
+ * Whether taking `page`'s access down to `to` in passing changes nothing that matters (RULES 1.7).
+ */
 static bool page_may_merge(struct roami_node *node, uint32_t page, enum roam_access to)
 {
 	enum roam_access has = roami_page_access(node, page);
@@ -249,7 +256,8 @@ static bool page_may_merge(struct roami_node *node, uint32_t page, enum roam_acc
 
 #define MERGE_GAP 40u
 
-void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t count, enum roam_access access)
+void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t count,
+		      enum roam_access access)
 {
 	size_t at = 0;
 
@@ -285,13 +293,16 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 	roami_step(node);
 }
 
-/* ------------------------------------------------------------------------------------------------------ twins */
+/* --------------------------------------------------------------------------------------- twins */
 
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
-/* The home may be written while it is copied, by design; ThreadSanitizer's memcpy cannot be told so. */
+/*
+ * The home may be written while it is copied, by design; ThreadSanitizer's memcpy cannot be told
+ * so.
+ */
 ROAMI_RACY static void page_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	for (size_t at = 0; at < bytes; at++)
@@ -326,7 +337,10 @@ void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t
 	else
 		twin = ++twins->fresh;
 	roami_spin_unlock(&twins->lock);
-	/* A diff that arrives now goes into the page before the copy, or into both after it (RULES 6.9). */
+	/*
+	 * A diff that arrives now goes into the page before the copy, or into both after it (RULES
+	 * 6.9).
+	 */
 	roami_page_lock(node, page);
 	roami_page_copy(node, roami_twin_bytes(node, twin), roami_page_bytes(node, page));
 	entry->twin = twin;
@@ -373,7 +387,7 @@ void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, ui
 		roami_page_list(node, page);
 }
 
-/* --------------------------------------------------------------------------------------------------- eviction */
+/* ------------------------------------------------------------------------------------ eviction */
 
 #define EVICT_SCAN 65536u
 
@@ -383,7 +397,8 @@ static bool page_evict(struct roami_node *node, uint32_t page)
 	bool gone = false;
 
 	if (atomic_load(&entry->access) != ROAM_READ ||
-	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) || !roami_page_try(node, page))
+	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) ||
+	    !roami_page_try(node, page))
 		return false;
 	if (atomic_load(&entry->access) == ROAM_READ &&
 	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) == 0)

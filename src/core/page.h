@@ -1,4 +1,7 @@
-/* The page table: entries, the pending mark, access, twins.  The rest of its interface is in roam/protocol.h. */
+/*
+ * The page table: entries, the pending mark, access, twins.  The rest of its interface is in
+ * roam/protocol.h.
+ */
 #ifndef ROAMI_PAGE_H
 #define ROAMI_PAGE_H
 
@@ -41,8 +44,8 @@ void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known);
 void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from);
 
 /*
- * Drops clean copies while more than ROAM_CACHE_PAGES are cached; not `spare`, which the caller is about to touch: two that evict
- * each other's page, or one its own, would never get on.  app.
+ * Drops clean copies while more than ROAM_CACHE_PAGES are cached; not `spare`, which the caller is
+ * about to touch: two that evict each other's page, or one its own, would never get on.  app.
  */
 void roami_evict(struct roami_node *node, uint32_t spare);
 

@@ -7,7 +7,7 @@
 #include "core/log.h"
 #include "core/page.h"
 
-#define REPORTS_MAX 20u
+#define REPORTS_MAX   20u
 #define INTERVAL_BITS 24u
 #define INTERVAL_MASK ((1u << INTERVAL_BITS) - 1)
 
@@ -28,10 +28,11 @@ enum roam_err roami_race_init(struct roami_node *node)
 void roami_race_fini(struct roami_node *node)
 {
 	if (node->shadow != NULL)
-		roami_os_unmap(node->shadow, (size_t)node->layout.pages * ROAMI_PAGE * sizeof(uint32_t));
+		roami_os_unmap(node->shadow,
+			       (size_t)node->layout.pages * ROAMI_PAGE * sizeof(uint32_t));
 }
 
-/* ------------------------------------------------------------------------------------------------------- regions */
+/* ------------------------------------------------------------------------------------- regions */
 
 void roami_race_name(struct roami_node *node, uint32_t page, uint32_t pages, const char *name)
 {
@@ -54,7 +55,8 @@ static const struct roami_region *race_region(const struct roami_node *node, uin
 	return NULL;
 }
 
-static void race_report(struct roami_node *node, uint32_t page, uint32_t byte, unsigned first, unsigned second)
+static void race_report(struct roami_node *node, uint32_t page, uint32_t byte, unsigned first,
+			unsigned second)
 {
 	const struct roami_region *region = race_region(node, page);
 	char line[240];
@@ -63,14 +65,17 @@ static void race_report(struct roami_node *node, uint32_t page, uint32_t byte, u
 	if (atomic_fetch_add(&node->races, 1) >= REPORTS_MAX)
 		return;
 	length = snprintf(line, sizeof(line),
-			  "roam: race: %p (%s + %#zx) was written by node %u and node %u in intervals that nothing orders\n",
-			  (void *)(node->app + page * ROAMI_PAGE + byte), region != NULL ? region->name : "heap",
-			  (page - (region != NULL ? region->page : 0)) * ROAMI_PAGE + byte, first, second);
+			  "roam: race: %p (%s + %#zx) was written by node %u and node %u in "
+			  "intervals that nothing orders\n",
+			  (void *)(node->app + page * ROAMI_PAGE + byte),
+			  region != NULL ? region->name : "heap",
+			  (page - (region != NULL ? region->page : 0)) * ROAMI_PAGE + byte, first,
+			  second);
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		return;
 }
 
-/* --------------------------------------------------------------------------------------------------------- notes */
+/* --------------------------------------------------------------------------------------- notes */
 
 /* One changed byte; true if it is a race that begins here. */
 static bool race_byte(struct roami_node *node, uint32_t page, uint32_t byte, unsigned writer,
@@ -78,14 +83,15 @@ static bool race_byte(struct roami_node *node, uint32_t page, uint32_t byte, uns
 {
 	uint32_t *word = &node->shadow[(size_t)page * ROAMI_PAGE + byte];
 	unsigned last = (*word >> INTERVAL_BITS) - 1;
-	bool race = *word != 0 && last != writer && (*word & INTERVAL_MASK) > (clock->at[last] & INTERVAL_MASK);
+	bool race = *word != 0 && last != writer &&
+		    (*word & INTERVAL_MASK) > (clock->at[last] & INTERVAL_MASK);
 
 	*word = shadow_word(writer, clock->at[writer] + 1);
 	return race;
 }
 
-void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer, const struct roami_vclock *clock,
-		     const uint8_t *diff, size_t bytes)
+void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
+		     const struct roami_vclock *clock, const uint8_t *diff, size_t bytes)
 {
 	uint64_t map, mask;
 	bool in_race = false;
@@ -101,7 +107,9 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer, co
 		diff += sizeof(mask) + (unsigned)__builtin_popcountll(mask);
 		for (; mask != 0; mask &= mask - 1) {
 			uint32_t byte = line + (uint32_t)__builtin_ctzll(mask);
-			unsigned last = (node->shadow[(size_t)page * ROAMI_PAGE + byte] >> INTERVAL_BITS) - 1;
+			unsigned last = (node->shadow[(size_t)page * ROAMI_PAGE + byte] >>
+					 INTERVAL_BITS) -
+					1;
 			bool race = race_byte(node, page, byte, writer, clock);
 
 			if (race && !in_race) /* the first byte of a run is enough */
@@ -121,7 +129,8 @@ void roami_race_note_home(struct roami_node *node, uint32_t page)
 	if (entry->twin == 0)
 		return;
 	roami_log_clock(node, &clock);
-	bytes = node->diff->encode(diff, roami_page_bytes(node, page), roami_twin_bytes(node, entry->twin), ROAMI_PAGE);
+	bytes = node->diff->encode(diff, roami_page_bytes(node, page),
+				   roami_twin_bytes(node, entry->twin), ROAMI_PAGE);
 	roami_page_lock(node, page);
 	roami_race_note(node, page, node->me, &clock, diff, bytes);
 	roami_page_unlock(node, page);

@@ -8,7 +8,7 @@
 #include "core/sync.h"
 #include "msg/msg.h"
 
-/* ------------------------------------------------------------------------------------------- directory words */
+/* ----------------------------------------------------------------------------- directory words */
 
 struct word_op {
 	uint32_t page;
@@ -36,7 +36,8 @@ static uint64_t word_remote(struct roami_node *node, const struct word_op *op)
 	roami_step(node);
 	if (node->onesided || manager == node->me)
 		return word_apply(&node->segments[manager].directory[op->page], op);
-	roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORD, &part, 1, &found, sizeof(found));
+	roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORD, &part, 1, &found,
+		       sizeof(found));
 	return found;
 }
 
@@ -55,7 +56,8 @@ uint64_t roami_word_swap(struct roami_node *node, uint32_t page, uint64_t from, 
 }
 
 /* A request whose payload begins with a page number; checked. */
-static uint32_t request_page(struct roami_node *node, const struct roam_request *request, size_t bytes)
+static uint32_t request_page(struct roami_node *node, const struct roam_request *request,
+			     size_t bytes)
 {
 	uint32_t page;
 
@@ -63,7 +65,8 @@ static uint32_t request_page(struct roami_node *node, const struct roam_request 
 		roami_node_fail(node, "node %u sent a short request", request->from);
 	memcpy(&page, request->data, sizeof(page));
 	if (page >= node->layout.pages)
-		roami_node_fail(node, "node %u asked for page %u, beyond the heap", request->from, page);
+		roami_node_fail(node, "node %u asked for page %u, beyond the heap", request->from,
+				page);
 	return page;
 }
 
@@ -79,11 +82,12 @@ static void word_handle(struct roami_node *node, const struct roam_request *requ
 	roami_reply(node, request, &part, 1);
 }
 
-/* ----------------------------------------------------------------------------------------------------- fetches */
+/* ------------------------------------------------------------------------------------- fetches */
 
 /*
- * Tells `home` that `by` may hold a copy; returns the mark's generation, which the home moves on when it forgets its readers.
- * Nobody relies on a mark before it is listed: the home could drain the list too early.  Modelled in tests/model/header.pml.
+ * Tells `home` that `by` may hold a copy; returns the mark's generation, which the home moves on
+ * when it forgets its readers. Nobody relies on a mark before it is listed: the home could drain
+ * the list too early.  Modelled in tests/model/header.pml.
  */
 static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by, uint32_t page)
 {
@@ -107,7 +111,8 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by,
 			atomic_store(&there->tails[by].tail, at + 1);
 			roami_step(node);
 			found = mark;
-			listed = atomic_compare_exchange_strong(shared, &found, mark | ROAMI_SHARED_LISTED) ||
+			listed = atomic_compare_exchange_strong(shared, &found,
+								mark | ROAMI_SHARED_LISTED) ||
 				 found >> ROAMI_SHARED_BITS == mark >> ROAMI_SHARED_BITS;
 		}
 		roami_spin_unlock(&node->share_lock[home]);
@@ -120,8 +125,8 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by,
 #define MARKS (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES)
 
 /* RULES 6.6, up to the copy: `to` gets the bytes, *version_p the version read before them. */
-static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsigned by, uint32_t page, uint8_t *to,
-				    uint64_t *version_p)
+static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsigned by,
+				    uint32_t page, uint8_t *to, uint64_t *version_p)
 {
 	struct roami_header *header = &node->segments[home].headers[page];
 
@@ -157,7 +162,8 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 	struct fetch_answer answer;
 	struct roam_part part = {&answer, sizeof(answer)};
 
-	answer.result = fetch_direct(node, node->me, request->origin, page, answer.bytes, &answer.version);
+	answer.result = fetch_direct(node, node->me, request->origin, page, answer.bytes,
+				     &answer.version);
 	if (answer.result != ROAM_FETCH_OK)
 		part.bytes = offsetof(struct fetch_answer, bytes);
 	roami_reply(node, request, &part, 1);
@@ -171,7 +177,8 @@ static void raw_handle(struct roami_node *node, const struct roam_request *reque
 	roami_reply(node, request, &part, 1);
 }
 
-enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page, uint64_t *version_p)
+enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page,
+			    uint64_t *version_p)
 {
 	struct fetch_answer answer;
 	struct roam_part part = {&page, sizeof(page)};
@@ -182,8 +189,10 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 	ROAMI_COUNT(node->stats, fetches, 1);
 	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
 	if (node->onesided)
-		return fetch_direct(node, home, node->me, page, roami_page_bytes(node, page), version_p);
-	bytes = roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, &part, 1, &answer, sizeof(answer));
+		return fetch_direct(node, home, node->me, page, roami_page_bytes(node, page),
+				    version_p);
+	bytes = roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, &part, 1,
+			       &answer, sizeof(answer));
 	if (bytes != sizeof(answer) && answer.result == ROAM_FETCH_OK)
 		roami_node_fail(node, "node %u sent a page of %zu bytes", home, bytes);
 	if (answer.result == ROAM_FETCH_OK) {
@@ -203,13 +212,13 @@ void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page)
 				node->segments[from].heap + (size_t)page * ROAMI_PAGE);
 		return;
 	}
-	if (roami_msg_call(node, from, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part, 1, bytes, sizeof(bytes)) !=
-	    sizeof(bytes))
+	if (roami_msg_call(node, from, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part, 1, bytes,
+			   sizeof(bytes)) != sizeof(bytes))
 		roami_node_fail(node, "node %u sent half a page", from);
 	roami_page_copy(node, roami_page_bytes(node, page), bytes);
 }
 
-/* ------------------------------------------------------------------------------------------------------ adoption */
+/* ------------------------------------------------------------------------------------ adoption */
 
 static void adopt_header(struct roami_header *header)
 {
@@ -222,7 +231,8 @@ static void adopt_handle(struct roami_node *node, const struct roam_request *req
 	uint32_t page = request_page(node, request, 8);
 
 	if (request->bytes == 8 + ROAMI_PAGE)
-		memcpy(roami_page_bytes(node, page), (const uint8_t *)request->data + 8, ROAMI_PAGE);
+		memcpy(roami_page_bytes(node, page), (const uint8_t *)request->data + 8,
+		       ROAMI_PAGE);
 	adopt_header(&node->self->headers[page]);
 	roami_reply(node, request, NULL, 0);
 }
@@ -231,27 +241,30 @@ void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
 {
 	uint64_t word = page;
 	uint8_t bytes[ROAM_PAGE_SIZE];
-	struct roam_part ask = {&page, sizeof(page)}, parts[2] = {{&word, sizeof(word)}, {bytes, 0}};
+	struct roam_part ask = {&page, sizeof(page)},
+			 parts[2] = {{&word, sizeof(word)}, {bytes, 0}};
 	uint8_t *to = node->segments[home].heap + (size_t)page * ROAMI_PAGE;
 
 	if (node->onesided) {
 		if (roami_creator_has(node, page) && home != 0)
-			roami_page_copy(node, to, node->segments[0].heap + (size_t)page * ROAMI_PAGE);
+			roami_page_copy(node, to,
+					node->segments[0].heap + (size_t)page * ROAMI_PAGE);
 		adopt_header(&node->segments[home].headers[page]);
 		return;
 	}
 	if (roami_creator_has(node, page) && home != 0)
-		parts[1].bytes = roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &ask, 1, bytes,
-						sizeof(bytes));
+		parts[1].bytes = roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &ask,
+						1, bytes, sizeof(bytes));
 	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL, 0);
 }
 
-/* -------------------------------------------------------------------------------------------------------- flushes */
+/* ------------------------------------------------------------------------------------- flushes */
 
 #define STEP_BYTES 512u
 
 /* Stores the changed bytes straight into the home's page; how many. */
-static size_t flush_put(struct roami_node *node, uint8_t *to, const uint8_t *from, uint8_t *twin, bool keep)
+static size_t flush_put(struct roami_node *node, uint8_t *to, const uint8_t *from, uint8_t *twin,
+			bool keep)
 {
 	size_t changed = 0, step = node->env->step == NULL ? ROAMI_PAGE : STEP_BYTES;
 
@@ -272,7 +285,8 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, unsi
 	size_t changed;
 
 	roami_assert(entry->twin != 0);
-	changed = flush_put(node, there->heap + (size_t)dirty->page * ROAMI_PAGE, roami_page_bytes(node, dirty->page),
+	changed = flush_put(node, there->heap + (size_t)dirty->page * ROAMI_PAGE,
+			    roami_page_bytes(node, dirty->page),
 			    roami_twin_bytes(node, entry->twin), dirty->keep);
 	dirty->changed = changed != 0;
 	if (!dirty->changed) {
@@ -302,7 +316,8 @@ static bool diff_apply(struct roami_node *node, uint32_t page, const uint8_t *di
 
 	roami_page_lock(node, page);
 	good = node->diff->apply(roami_page_bytes(node, page),
-				 entry->twin != 0 ? roami_twin_bytes(node, entry->twin) : NULL, diff, bytes);
+				 entry->twin != 0 ? roami_twin_bytes(node, entry->twin) : NULL,
+				 diff, bytes);
 	roami_page_unlock(node, page);
 	return good;
 }
@@ -327,8 +342,8 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 			roami_node_fail(node, "node %u sent malformed diffs", request->from);
 		memcpy(&item, at, sizeof(item));
 		at += sizeof(item);
-		if (item.page >= node->layout.pages || item.bytes > (size_t)(end - at) || count == BATCH_PAGES ||
-		    !diff_apply(node, item.page, at, item.bytes))
+		if (item.page >= node->layout.pages || item.bytes > (size_t)(end - at) ||
+		    count == BATCH_PAGES || !diff_apply(node, item.page, at, item.bytes))
 			roami_node_fail(node, "node %u sent a malformed diff", request->from);
 		if (roami_race_checked(node)) {
 			roami_page_lock(node, item.page);
@@ -346,7 +361,8 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	roami_reply(node, request, &part, 1);
 }
 
-static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t page, uint8_t *twin, bool keep)
+static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t page, uint8_t *twin,
+			     bool keep)
 {
 	const uint8_t *bytes = roami_page_bytes(node, page);
 
@@ -357,8 +373,8 @@ static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t pag
 }
 
 /* Sends one batch of diffs for `home` and waits; returns the index behind the last page in it. */
-static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes, size_t from,
-			  size_t count, unsigned home)
+static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
+			  size_t from, size_t count, unsigned home)
 {
 	uint8_t batch[BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64];
 	uint64_t versions[BATCH_PAGES];
@@ -366,7 +382,8 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 	struct roami_vclock clock;
 	struct roam_part parts[2] = {{&clock, sizeof(clock)}, {batch, 0}};
 
-	for (; at < count && used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES; at++) {
+	for (; at < count && used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
+	     at++) {
 		struct flush_item item = {dirty[at].page, 0};
 		struct roami_page *entry;
 		uint8_t *twin;
@@ -375,7 +392,8 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 			continue;
 		entry = roami_page_entry(node, item.page);
 		twin = roami_twin_bytes(node, entry->twin);
-		item.bytes = flush_encode(node, batch + used + sizeof(item), item.page, twin, dirty[at].keep);
+		item.bytes = flush_encode(node, batch + used + sizeof(item), item.page, twin,
+					  dirty[at].keep);
 		dirty[at].changed = item.bytes != 0;
 		if (item.bytes == 0) {
 			ROAMI_COUNT(node->stats, diffs_empty, 1);
@@ -389,14 +407,16 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 	parts[1].bytes = used;
 	roami_log_clock(node, &clock);
 	if (used > 0)
-		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 2, versions, sizeof(versions));
+		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 2,
+			       versions, sizeof(versions));
 	for (size_t i = from; i < at; i++)
 		if (homes[i] == home && !dirty[i].home && dirty[i].changed)
 			dirty[i].version = versions[answered++];
 	return at;
 }
 
-void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes, size_t count)
+void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
+		 size_t count)
 {
 	bool direct = node->onesided && !roami_race_checked(node);
 
@@ -408,7 +428,7 @@ void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16
 			at = flush_batch(node, dirty, homes, at, count, home);
 }
 
-/* --------------------------------------------------------------------------------------------------------- frees */
+/* --------------------------------------------------------------------------------------- frees */
 
 void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset)
 {

@@ -1,4 +1,7 @@
-/* What one node does to another's memory: loads and stores where segments are shared, messages elsewhere. */
+/*
+ * What one node does to another's memory: loads and stores where segments are shared, messages
+ * elsewhere.
+ */
 #ifndef ROAMI_REMOTE_H
 #define ROAMI_REMOTE_H
 
@@ -17,17 +20,19 @@ enum {
 extern const struct roam_message roami_memory_messages[];
 
 /* Directory words: a state and a node. */
-#define ROAMI_WORD_CREATOR 0u /* nobody claimed it; the bytes are the creator's, or zero */
-#define ROAMI_WORD_CLAIMED (1ull << 62)
-#define ROAMI_WORD_READY (2ull << 62)
+#define ROAMI_WORD_CREATOR  0u /* nobody claimed it; the bytes are the creator's, or zero */
+#define ROAMI_WORD_CLAIMED  (1ull << 62)
+#define ROAMI_WORD_READY    (2ull << 62)
 #define ROAMI_WORD_ASSIGNED (3ull << 62) /* placed, not yet touched */
-#define ROAMI_WORD_STATE (3ull << 62)
+#define ROAMI_WORD_STATE    (3ull << 62)
 
 uint64_t roami_word_load(struct roami_node *node, uint32_t page);
 /* Compare and swap; the value found. */
 uint64_t roami_word_swap(struct roami_node *node, uint32_t page, uint64_t from, uint64_t to);
 
-/* A block freed by another node; reusable once the clock covers the freer's interval (RULES 3.2). */
+/*
+ * A block freed by another node; reusable once the clock covers the freer's interval (RULES 3.2).
+ */
 struct roami_remote_free {
 	uint64_t offset;
 	uint32_t freer;

@@ -32,7 +32,8 @@ void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned 
 	layout->total = at + heap_bytes;
 }
 
-void roami_segment_point(struct roami_segment *segment, const struct roami_layout *layout, void *base)
+void roami_segment_point(struct roami_segment *segment, const struct roami_layout *layout,
+			 void *base)
 {
 	uint8_t *at = base;
 

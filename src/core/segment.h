@@ -1,6 +1,7 @@
 /*
- * A node's segment: the one memfd that its peers on this host map.  Control page, rings, page headers, directory words, lists
- * of pages newly shared, and the heap.  Everything is sparse: what is not touched takes no memory.
+ * A node's segment: the one memfd that its peers on this host map.  Control page, rings, page
+ * headers, directory words, lists of pages newly shared, and the heap.  Everything is sparse: what
+ * is not touched takes no memory.
  */
 #ifndef ROAMI_SEGMENT_H
 #define ROAMI_SEGMENT_H
@@ -14,30 +15,35 @@
 #include "roam/roam.h"
 #include "trace/stats.h"
 
-#define ROAMI_PAGE ((size_t)ROAM_PAGE_SIZE)
+#define ROAMI_PAGE          ((size_t)ROAM_PAGE_SIZE)
 #define ROAMI_SEGMENT_MAGIC 0x726f616d2d303101u
 
 /* Where threads of a node sleep and how others wake them; modelled in tests/model/ring.pml. */
 struct roami_bell {
-	_Alignas(64) _Atomic uint32_t busy; /* low half: threads polling in a wait; high half: such threads asleep */
-	_Atomic uint32_t app;               /* futex of application threads */
-	_Atomic uint32_t service;           /* futex of the service thread */
+	_Alignas(64) _Atomic uint32_t
+		busy; /* low half: threads polling in a wait; high half: such threads asleep */
+	_Atomic uint32_t app;     /* futex of application threads */
+	_Atomic uint32_t service; /* futex of the service thread */
 	_Atomic uint32_t service_asleep;
 };
 
 /* The header of a page at its home, and at every node that was home (RULES 6). */
 struct roami_header {
-	_Atomic uint32_t where;  /* ROAM_HEADER_HOME | ROAM_HEADER_READY | epoch << 8 */
-	_Atomic uint32_t shared; /* somebody may hold a copy: ROAMI_SHARED..., and a generation above */
+	_Atomic uint32_t where; /* ROAM_HEADER_HOME | ROAM_HEADER_READY | epoch << 8 */
+	_Atomic uint32_t
+		shared; /* somebody may hold a copy: ROAMI_SHARED..., and a generation above */
 	_Atomic uint64_t version;
 };
 
 /* A mark is set, then listed; the home clears both and counts the generation up. */
-#define ROAMI_SHARED 1u
+#define ROAMI_SHARED        1u
 #define ROAMI_SHARED_LISTED 2u
-#define ROAMI_SHARED_BITS 2
+#define ROAMI_SHARED_BITS   2
 
-/* Pages that one fetcher newly shared: single producer (the fetcher, under its own lock), single consumer (the home). */
+/*
+ * Pages that one fetcher newly shared: single producer (the fetcher, under its own lock), single
+ * consumer (the home).
+ */
 struct roami_shared_tail {
 	_Alignas(64) _Atomic uint32_t tail;
 };
@@ -45,7 +51,10 @@ struct roami_shared_tail {
 /* In `where` at the page's manager: a block of the heap begins with this page. */
 #define ROAMI_HEADER_BLOCK 4u
 
-/* In `where` at node 0: it had bytes in this page when the job was sealed; without it the page was still zero. */
+/*
+ * In `where` at node 0: it had bytes in this page when the job was sealed; without it the page was
+ * still zero.
+ */
 #define ROAMI_HEADER_BYTES 8u
 
 enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI_JOB_FAILED };
@@ -54,17 +63,18 @@ struct roami_ctl {
 	uint64_t magic;
 	uint64_t heap_bytes;
 	uint32_t nodes_max;
-	_Atomic uint32_t nodes;   /* node 0's: fixed at the seal */
-	_Atomic uint32_t job;     /* node 0's: enum roami_job_state, a futex */
-	_Atomic int32_t pid;      /* 0 until the node has joined */
-	_Atomic uint32_t joined;  /* mapped and ready to serve */
+	_Atomic uint32_t nodes;    /* node 0's: fixed at the seal */
+	_Atomic uint32_t job;      /* node 0's: enum roami_job_state, a futex */
+	_Atomic int32_t pid;       /* 0 until the node has joined */
+	_Atomic uint32_t joined;   /* mapped and ready to serve */
 	_Atomic uint32_t returned; /* the node's function returned */
-	_Atomic uint32_t threads; /* registered application threads */
+	_Atomic uint32_t threads;  /* registered application threads */
 	_Atomic uint32_t wait_kind;
 	_Atomic uint64_t wait_id;
-	_Atomic uint64_t creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
-	_Atomic uint64_t alloc_hash;  /* of the node's allocations before the seal */
-	_Atomic uint64_t slice_end;   /* heap offset up to which the node had allocated, at its end */
+	_Atomic uint64_t
+		creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
+	_Atomic uint64_t alloc_hash; /* of the node's allocations before the seal */
+	_Atomic uint64_t slice_end; /* heap offset up to which the node had allocated, at its end */
 	struct roami_bell bell;
 	struct roami_stats stats;
 };
@@ -94,8 +104,8 @@ struct roami_segment {
 };
 
 /*
- * Slots in one fetcher's list: a page stands there at most once in each of the two generations that a release of the home can
- * separate.
+ * Slots in one fetcher's list: a page stands there at most once in each of the two generations that
+ * a release of the home can separate.
  */
 static inline uint32_t roami_share_slots(const struct roami_layout *layout)
 {
@@ -105,6 +115,7 @@ static inline uint32_t roami_share_slots(const struct roami_layout *layout)
 void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max);
 
 /* Points the fields of `segment` into memory at `base` laid out so. */
-void roami_segment_point(struct roami_segment *segment, const struct roami_layout *layout, void *base);
+void roami_segment_point(struct roami_segment *segment, const struct roami_layout *layout,
+			 void *base);
 
 #endif

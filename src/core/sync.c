@@ -5,14 +5,14 @@
 #include "msg/msg.h"
 
 #define TABLE_ITEMS_MAX (1u << 20)
-#define TABLE_SLOTS (1u << 21)
+#define TABLE_SLOTS     (1u << 21)
 
 unsigned roami_sync_home(const struct roami_node *node, uint64_t id)
 {
 	return (unsigned)((id / 8 * 0x9e3779b97f4a7c15u >> 33) % node->nodes);
 }
 
-/* ----------------------------------------------------------------------------------------------------- tables */
+/* -------------------------------------------------------------------------------------- tables */
 
 static uint32_t table_slot(uint64_t id, uint32_t turn)
 {
@@ -44,7 +44,8 @@ void *roami_table_find(struct roami_node *node, struct roami_table *table, uint6
 {
 	(void)node;
 	for (uint32_t turn = 0;; turn++) {
-		uint32_t index = atomic_load_explicit(&table->slots[table_slot(id, turn)], memory_order_acquire);
+		uint32_t index = atomic_load_explicit(&table->slots[table_slot(id, turn)],
+						      memory_order_acquire);
 
 		if (index == 0)
 			return NULL;
@@ -64,19 +65,21 @@ void *roami_table_make(struct roami_node *node, struct roami_table *table, uint6
 	item = roami_table_find(node, table, id);
 	if (item == NULL) {
 		if (table->count == TABLE_ITEMS_MAX)
-			roami_node_fail(node, "more than %u synchronisation objects of a kind", TABLE_ITEMS_MAX);
+			roami_node_fail(node, "more than %u synchronisation objects of a kind",
+					TABLE_ITEMS_MAX);
 		while (atomic_load(&table->slots[table_slot(id, turn)]) != 0)
 			turn++;
 		item = table_item(table, table->count++);
 		*item = id;
 		table->make(node, item);
-		atomic_store_explicit(&table->slots[table_slot(id, turn)], table->count, memory_order_release);
+		atomic_store_explicit(&table->slots[table_slot(id, turn)], table->count,
+				      memory_order_release);
 	}
 	roami_spin_unlock(&table->lock);
 	return item;
 }
 
-/* -------------------------------------------------------------------------------------------------------- life */
+/* ---------------------------------------------------------------------------------------- life */
 
 const struct roam_message roami_sync_messages[] = {
 	[ROAMI_SYNC_NOTICES] = {"notices", roami_log_handle, ROAMI_MSG_MAX},

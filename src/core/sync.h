@@ -1,6 +1,6 @@
 /*
- * Synchronisation: intervals, locks, barriers, conditions, flags, reductions.  An object is named by a 64-bit id, the address; its
- * home is the node that the id hashes to.
+ * Synchronisation: intervals, locks, barriers, conditions, flags, reductions.  An object is named
+ * by a 64-bit id, the address; its home is the node that the id hashes to.
  */
 #ifndef ROAMI_SYNC_H
 #define ROAMI_SYNC_H
@@ -27,16 +27,19 @@ enum {
 };
 
 /* Ids of the library's own objects; no object of a program has so low an address. */
-#define ROAMI_END_ID 8u     /* the barrier of the end */
+#define ROAMI_END_ID    8u /* the barrier of the end */
 #define ROAMI_REDUCE_ID 16u
-#define ROAMI_ALL_ID 24u    /* roam_barrier_all */
-#define ROAMI_SEAL_ID 32u
+#define ROAMI_ALL_ID    24u /* roam_barrier_all */
+#define ROAMI_SEAL_ID   32u
 
 extern const struct roam_message roami_sync_messages[];
 
 unsigned roami_sync_home(const struct roami_node *node, uint64_t id);
 
-/* Ends the open interval and makes its writes findable; begins to see what the log knows.  app, may block. */
+/*
+ * Ends the open interval and makes its writes findable; begins to see what the log knows.  app, may
+ * block.
+ */
 void roami_release(struct roami_node *node, const struct roam_sync *sync);
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync);
 
@@ -56,8 +59,8 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id);
 
 /* `threads` 0: all registered threads of the job. */
 enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads);
-enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count, enum roam_type type,
-			   enum roam_op op);
+enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count,
+			   enum roam_type type, enum roam_op op);
 
 enum roam_err roami_cond_init(struct roami_node *node, uint64_t id);
 enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t lock);

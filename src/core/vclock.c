@@ -5,8 +5,8 @@
 
 #include <assert.h>
 
-enum roami_vclock_order
-roami_vclock_compare(const struct roami_vclock *a, const struct roami_vclock *b, unsigned n)
+enum roami_vclock_order roami_vclock_compare(const struct roami_vclock *a,
+					     const struct roami_vclock *b, unsigned n)
 {
 	bool less = false, greater = false;
 
@@ -22,8 +22,7 @@ roami_vclock_compare(const struct roami_vclock *a, const struct roami_vclock *b,
 	return greater ? ROAMI_VCLOCK_AFTER : ROAMI_VCLOCK_EQUAL;
 }
 
-bool
-roami_vclock_covers(const struct roami_vclock *a, const struct roami_vclock *b, unsigned n)
+bool roami_vclock_covers(const struct roami_vclock *a, const struct roami_vclock *b, unsigned n)
 {
 	assert(n <= ROAMI_NODES_MAX);
 	for (unsigned i = 0; i < n; i++) {
@@ -33,8 +32,7 @@ roami_vclock_covers(const struct roami_vclock *a, const struct roami_vclock *b, 
 	return true;
 }
 
-void
-roami_vclock_merge(struct roami_vclock *a, const struct roami_vclock *b, unsigned n)
+void roami_vclock_merge(struct roami_vclock *a, const struct roami_vclock *b, unsigned n)
 {
 	assert(n <= ROAMI_NODES_MAX);
 	for (unsigned i = 0; i < n; i++) {
@@ -43,8 +41,7 @@ roami_vclock_merge(struct roami_vclock *a, const struct roami_vclock *b, unsigne
 	}
 }
 
-void
-roami_vclock_min(struct roami_vclock *a, const struct roami_vclock *b, unsigned n)
+void roami_vclock_min(struct roami_vclock *a, const struct roami_vclock *b, unsigned n)
 {
 	assert(n <= ROAMI_NODES_MAX);
 	for (unsigned i = 0; i < n; i++) {
@@ -53,8 +50,7 @@ roami_vclock_min(struct roami_vclock *a, const struct roami_vclock *b, unsigned 
 	}
 }
 
-size_t
-roami_vclock_encode(const struct roami_vclock *clock, unsigned n, uint8_t *out, size_t room)
+size_t roami_vclock_encode(const struct roami_vclock *clock, unsigned n, uint8_t *out, size_t room)
 {
 	assert(n <= ROAMI_NODES_MAX);
 	if (room < ROAMI_VCLOCK_BYTES(n))
@@ -70,15 +66,14 @@ roami_vclock_encode(const struct roami_vclock *clock, unsigned n, uint8_t *out, 
 	return ROAMI_VCLOCK_BYTES(n);
 }
 
-size_t
-roami_vclock_decode(struct roami_vclock *clock, unsigned n, const uint8_t *in, size_t len)
+size_t roami_vclock_decode(struct roami_vclock *clock, unsigned n, const uint8_t *in, size_t len)
 {
 	assert(n <= ROAMI_NODES_MAX);
 	if (len < ROAMI_VCLOCK_BYTES(n))
 		return 0;
 	for (unsigned i = 0; i < n; i++) {
 		clock->at[i] = (uint32_t)in[4 * i] | (uint32_t)in[4 * i + 1] << 8 |
-		               (uint32_t)in[4 * i + 2] << 16 | (uint32_t)in[4 * i + 3] << 24;
+			       (uint32_t)in[4 * i + 2] << 16 | (uint32_t)in[4 * i + 3] << 24;
 	}
 	for (unsigned i = n; i < ROAMI_NODES_MAX; i++)
 		clock->at[i] = 0;

@@ -20,7 +20,7 @@ struct roami_vclock {
 };
 
 /* Bytes of an encoded clock. */
-#define ROAMI_VCLOCK_BYTES(n) ((size_t)(n) * 4)
+#define ROAMI_VCLOCK_BYTES(n)  ((size_t)(n)*4)
 #define ROAMI_VCLOCK_BYTES_MAX ROAMI_VCLOCK_BYTES(ROAMI_NODES_MAX)
 
 enum roami_vclock_order {
@@ -32,7 +32,7 @@ enum roami_vclock_order {
 
 /* How a stands to b. */
 enum roami_vclock_order roami_vclock_compare(const struct roami_vclock *a,
-                                             const struct roami_vclock *b, unsigned n);
+					     const struct roami_vclock *b, unsigned n);
 
 /* True if a knows at least everything b knows. */
 bool roami_vclock_covers(const struct roami_vclock *a, const struct roami_vclock *b, unsigned n);

@@ -6,9 +6,9 @@
 #include "core/page.h"
 #include "msg/msg.h"
 
-#define ASLEEP_ONE 0x10000u
-#define AWAKE_MASK 0xffffu
-#define STUCK_NS 50000u /* own messages wait for room: look again so often */
+#define ASLEEP_ONE  0x10000u
+#define AWAKE_MASK  0xffffu
+#define STUCK_NS    50000u /* own messages wait for room: look again so often */
 #define WAKE_NS_MIN 20000u
 #define WAKE_NS_MAX 200000u
 
@@ -23,7 +23,7 @@ static uint64_t real_now(struct roami_node *node)
 	return roami_os_now_ns();
 }
 
-/* ------------------------------------------------------------------------------------------------- the bell */
+/* ------------------------------------------------------------------------------------ the bell */
 
 void roami_bell_wake_all(struct roami_bell *bell)
 {
@@ -70,9 +70,12 @@ static void real_notify(struct roami_node *node)
 		bell_wake_app(node, bell);
 }
 
-/* ------------------------------------------------------------------------------------------- application waits */
+/* --------------------------------------------------------------------------- application waits */
 
-/* How long a sleep may last: messages kept back in this node announce themselves to nobody.  0: for ever. */
+/*
+ * How long a sleep may last: messages kept back in this node announce themselves to nobody.  0: for
+ * ever.
+ */
 static uint64_t sleep_ns(struct roami_node *node)
 {
 	uint64_t due = roami_msg_due_ns(node);
@@ -124,7 +127,10 @@ static void real_wait(struct roami_node *node, bool (*condition)(void *arg), voi
 			if ((atomic_load(&bell->busy) & AWAKE_MASK) != 0)
 				break;
 			if (!roami_msg_pending(node)) {
-				/* What came while we polled and has to wait is the service thread's from now on. */
+				/*
+				 * What came while we polled and has to wait is the service thread's
+				 * from now on.
+				 */
 				if (sleep_ns(node) != 0)
 					service_wake(node);
 				break;
@@ -174,16 +180,20 @@ __attribute__((noreturn)) static void real_fail(struct roami_node *node, const c
 	__builtin_trap();
 }
 
-/* ------------------------------------------------------------------------------------------------------ chaos */
+/* --------------------------------------------------------------------------------------- chaos */
 
-/* Seeded delays, from a few nanoseconds to giving the CPU away; the stream of numbers is each thread's own. */
+/*
+ * Seeded delays, from a few nanoseconds to giving the CPU away; the stream of numbers is each
+ * thread's own.
+ */
 static void chaos_step(struct roami_node *node)
 {
 	static __thread uint64_t state;
 	uint64_t draw;
 
 	if (state == 0)
-		state = real_of(node)->chaos * 0x9e3779b97f4a7c15u + (uint64_t)roami_os_tid() * 0xbf58476d1ce4e5b9u;
+		state = real_of(node)->chaos * 0x9e3779b97f4a7c15u +
+			(uint64_t)roami_os_tid() * 0xbf58476d1ce4e5b9u;
 	state ^= state << 13;
 	state ^= state >> 7;
 	state ^= state << 17;
@@ -195,7 +205,7 @@ static void chaos_step(struct roami_node *node)
 			roami_os_pause();
 }
 
-/* -------------------------------------------------------------------------------------------- the service thread */
+/* -------------------------------------------------------------------------- the service thread */
 
 static void service_sleep(struct roami_node *node)
 {
@@ -248,7 +258,7 @@ void roami_service_stop(struct roami_node *node)
 	real->service_runs = false;
 }
 
-/* ----------------------------------------------------------------------------------------------- calibration */
+/* --------------------------------------------------------------------------------- calibration */
 
 struct wake_probe {
 	_Atomic uint32_t ping;

@@ -11,19 +11,23 @@ struct roami_real {
 	pthread_t service;
 	bool service_runs;
 	_Atomic uint32_t stop;
-	bool measured;       /* the policy below is this machine's */
-	bool fits;           /* the host's nodes fit its CPUs */
-	uint64_t pause_ns;   /* pause-spin so long */
-	uint64_t spin_ns;    /* then yield until so long after the start; then sleep */
-	uint64_t chaos;      /* ROAM_CHAOS; 0: off */
+	bool measured;            /* the policy below is this machine's */
+	bool fits;                /* the host's nodes fit its CPUs */
+	uint64_t pause_ns;        /* pause-spin so long */
+	uint64_t spin_ns;         /* then yield until so long after the start; then sleep */
+	uint64_t chaos;           /* ROAM_CHAOS; 0: off */
 	_Atomic uint32_t threads; /* numbers given to threads */
-	void (*on_fail)(struct roami_node *node, const char *text); /* ends the job; does not return */
+	void (*on_fail)(struct roami_node *node,
+			const char *text); /* ends the job; does not return */
 };
 
 extern const struct roami_env roami_env_real;
 extern const struct roami_env roami_env_chaos; /* the same with delays at every step */
 
-/* Fills in the waiting policy for `nodes` on this host.  `spin_us` 0: twice the wake-up cost measured here. */
+/*
+ * Fills in the waiting policy for `nodes` on this host.  `spin_us` 0: twice the wake-up cost
+ * measured here.
+ */
 void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, uint64_t chaos);
 
 /* The service thread serves messages while no application thread does. */

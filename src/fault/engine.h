@@ -1,8 +1,10 @@
 /*
- * Fault engines: how a node takes away and gives access to pages of its app view, and learns of touches.
+ * Fault engines: how a node takes away and gives access to pages of its app view, and learns of
+ * touches.
  *
- * An engine is one file, src/fault/NAME.c, that defines `const struct roami_fault_engine roami_fault_NAME`, plus its name in
- * src/fault/meson.build.  It includes nothing of ours but this, roam.h and src/os.
+ * An engine is one file, src/fault/NAME.c, that defines `const struct roami_fault_engine
+ * roami_fault_NAME`, plus its name in src/fault/meson.build.  It includes nothing of ours but this,
+ * roam.h and src/os.
  */
 #ifndef ROAMI_FAULT_ENGINE_H
 #define ROAMI_FAULT_ENGINE_H
@@ -13,7 +15,10 @@
 
 #include "roam/roam.h"
 
-/* The two views of a heap: `app` is restricted, `runtime` always read/write, both map `fd` at `offset`. */
+/*
+ * The two views of a heap: `app` is restricted, `runtime` always read/write, both map `fd` at
+ * `offset`.
+ */
 struct roami_view {
 	uint8_t *app;
 	uint8_t *runtime;
@@ -23,12 +28,13 @@ struct roami_view {
 };
 
 /*
- * Called on the thread that touched `page` without the access it needs, in its signal handler.  `write` is the kind of access
- * where `kind_known`; else false.  Returns when the access may be tried again.
+ * Called on the thread that touched `page` without the access it needs, in its signal handler.
+ * `write` is the kind of access where `kind_known`; else false.  Returns when the access may be
+ * tried again.
  *
- * A page may fault although it has the access: two threads met, or the kernel dropped its mapping to
- * reclaim memory (uffd).  Then, with the page's access held still, protect(page, 1, ROAM_NONE, access):
- * harmless, and without it the dropped page faults for ever.
+ * A page may fault although it has the access: two threads met, or the kernel dropped its mapping
+ * to reclaim memory (uffd).  Then, with the page's access held still, protect(page, 1, ROAM_NONE,
+ * access): harmless, and without it the dropped page faults for ever.
  */
 typedef void roami_fault_fn(void *arg, uint32_t page, bool write, bool kind_known);
 
@@ -36,27 +42,39 @@ struct roami_fault_engine {
 	const char *name;
 	size_t state_size; /* the core allocates and zeroes */
 
-	/* Whether this kernel and process can run it; if not, says why (for `roam info`).  No lasting effect. */
+	/*
+	 * Whether this kernel and process can run it; if not, says why (for `roam info`).  No
+	 * lasting effect.
+	 */
 	bool (*probe)(char *why, size_t why_bytes);
 
 	/* Takes over the app view: every page becomes ROAM_NONE.  Installs the signal handlers. */
-	enum roam_err (*open)(void *state, const struct roami_view *view, roami_fault_fn *fn, void *arg);
+	enum roam_err (*open)(void *state, const struct roami_view *view, roami_fault_fn *fn,
+			      void *arg);
 
-	/* Gives the app view back: plain read/write; restores the handlers.  Also after a failed open. */
+	/*
+	 * Gives the app view back: plain read/write; restores the handlers.  Also after a failed
+	 * open.
+	 */
 	void (*close)(void *state);
 
 	/*
-	 * Changes the access of pages [first, first + count) from `from` (all of them; ROAM_READ may include pages that have
-	 * none when `to` is ROAM_NONE, and vice versa) to `to`, in as few system calls as can be.  Opening needs the pages'
-	 * bytes to be in place in the runtime view.  Any thread, also in handlers; async-signal-safe.
+	 * Changes the access of pages [first, first + count) from `from` (all of them; ROAM_READ
+	 * may include pages that have none when `to` is ROAM_NONE, and vice versa) to `to`, in as
+	 * few system calls as can be.  Opening needs the pages' bytes to be in place in the runtime
+	 * view.  Any thread, also in handlers; async-signal-safe.
 	 */
 	enum roam_err (*protect)(void *state, uint32_t first, uint32_t count, enum roam_access from,
 				 enum roam_access to);
 
-	/* Whether our signal handlers are still installed; reinstalls and chains if not.  Cheap enough for once a second. */
+	/*
+	 * Whether our signal handlers are still installed; reinstalls and chains if not.  Cheap
+	 * enough for once a second.
+	 */
 	bool (*check_handlers)(void *state);
 };
 
-extern const struct roami_fault_engine *const roami_fault_engines[]; /* NULL-terminated, from the build's list */
+extern const struct roami_fault_engine
+	*const roami_fault_engines[]; /* NULL-terminated, from the build's list */
 
 #endif

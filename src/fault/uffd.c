@@ -34,10 +34,10 @@
 #endif
 
 #define UFFD_MAGIC 0x75666664u
-#define UFFD_MODES                                                                                 \
+#define UFFD_MODES \
 	(UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR | UFFDIO_REGISTER_MODE_WP)
 #define UFFD_IOCTLS ((__u64)1 << _UFFDIO_CONTINUE | (__u64)1 << _UFFDIO_WRITEPROTECT)
-#define PAGE ((uint64_t)ROAM_PAGE_SIZE)
+#define PAGE        ((uint64_t)ROAM_PAGE_SIZE)
 
 struct uffd_state {
 	uint32_t magic; /* set by open, cleared by close */
@@ -70,7 +70,7 @@ static struct uffd_state *uffd_check(void *state)
 	return uffd;
 }
 
-/* -------------------------------------------------------------------------- kernel requests */
+/* ----------------------------------------------------------------------------- kernel requests */
 
 static int uffd_new(void)
 {
@@ -180,15 +180,14 @@ static enum roam_err uffd_fill(const struct uffd_state *uffd, uint64_t at, uint6
 	return ROAM_OK;
 }
 
-/* none -> read or write.  Pages mapped already get the access too. */
 /*
- * Maps zeroes, writable, over the hole at *at_p and those behind it: one call where filling and mapping take two.  Advances
- * *at_p over what was done; false if that is nothing.
+ * Maps zeroes, writable, over the hole at *at_p and those behind it: one call where filling and
+ * mapping take two.  Advances *at_p over what was done; false if that is nothing.
  */
 static bool uffd_zero(int uffd, uint64_t *at_p, uint64_t end)
 {
 	struct uffdio_zeropage request = {
-		.range = { .start = *at_p, .len = end - *at_p },
+		.range = {.start = *at_p, .len = end - *at_p},
 		.mode = UFFDIO_ZEROPAGE_MODE_DONTWAKE,
 	};
 
@@ -200,6 +199,7 @@ static bool uffd_zero(int uffd, uint64_t *at_p, uint64_t end)
 	return true;
 }
 
+/* none -> read or write.  Pages mapped already get the access too. */
 static enum roam_err uffd_open_range(const struct uffd_state *uffd, uint64_t at, uint64_t end,
 				     bool writable)
 {
@@ -229,7 +229,7 @@ static enum roam_err uffd_open_range(const struct uffd_state *uffd, uint64_t at,
 	return ROAM_OK;
 }
 
-/* ------------------------------------------------------------------------------------ probe */
+/* --------------------------------------------------------------------------------------- probe */
 
 /* A page mapped twice, and a pipe: a system call on a page without access fails without any
  * signal. */
@@ -352,7 +352,7 @@ static bool uffd_probe(char *why, size_t why_bytes)
 	return failed == NULL;
 }
 
-/* ------------------------------------------------------------------------------- the engine */
+/* ---------------------------------------------------------------------------------- the engine */
 
 static bool uffd_on_signal(void *arg, siginfo_t *info, const void *context)
 {

@@ -12,9 +12,9 @@ struct msg_header {
 };
 
 #define FLAG_REPLY 1u
-#define PARTS_MAX 8u
-#define POLL_MAX 16u
-#define OUT_LIMIT (1u << 20) /* bytes queued for one peer above which application threads wait */
+#define PARTS_MAX  8u
+#define POLL_MAX   16u
+#define OUT_LIMIT  (1u << 20) /* bytes queued for one peer above which application threads wait */
 
 _Static_assert(sizeof(struct msg_header) == 16, "message header");
 
@@ -26,10 +26,11 @@ void roami_msg_register(struct roami_node *node, unsigned base, const struct roa
 	}
 }
 
-/* ---------------------------------------------------------------------------------------------------- sending */
+/* ------------------------------------------------------------------------------------- sending */
 
 /* Queues a message behind others that found the ring full; out_lock[to] is held. */
-static void msg_queue(struct roami_node *node, unsigned to, const struct iovec *parts, unsigned count)
+static void msg_queue(struct roami_node *node, unsigned to, const struct iovec *parts,
+		      unsigned count)
 {
 	struct roami_vec *out = &node->msg.out[to];
 	size_t bytes = 0;
@@ -111,7 +112,8 @@ static void msg_put(struct roami_node *node, unsigned to, const struct msg_heade
 		vec[used++] = (struct iovec){(void *)(uintptr_t)parts[i].data, parts[i].bytes};
 	roami_step(node);
 	roami_spin_lock(node, &node->msg.out_lock[to]);
-	queued = !msg_drain(node, to) || node->transport->send(node->transport_state, to, vec, used) != ROAM_OK;
+	queued = !msg_drain(node, to) ||
+		 node->transport->send(node->transport_state, to, vec, used) != ROAM_OK;
 	if (queued)
 		msg_queue(node, to, vec, used);
 	roami_spin_unlock(&node->msg.out_lock[to]);
@@ -136,38 +138,42 @@ static uint32_t msg_bytes(const struct roam_part *parts, unsigned count)
 	return (uint32_t)bytes;
 }
 
-void roami_msg_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
-		    unsigned count)
+void roami_msg_send(struct roami_node *node, unsigned to, unsigned type,
+		    const struct roam_part *parts, unsigned count)
 {
-	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count), 0};
+	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count),
+				    0};
 
 	msg_put(node, to, &header, parts, count);
 }
 
-void roami_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts, unsigned count)
+void roami_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
+		unsigned count)
 {
 	roami_msg_send(node, to, ROAMI_TYPE_PROTOCOL + type, parts, count);
 }
 
-void roami_reply(struct roami_node *node, const struct roam_request *request, const struct roam_part *parts,
-		 unsigned count)
+void roami_reply(struct roami_node *node, const struct roam_request *request,
+		 const struct roam_part *parts, unsigned count)
 {
-	struct msg_header header = {request->type, (uint16_t)node->me, request->call, msg_bytes(parts, count),
-				    FLAG_REPLY};
+	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
+				    msg_bytes(parts, count), FLAG_REPLY};
 
 	roami_assert(request->call != 0);
 	msg_put(node, request->origin, &header, parts, count);
 }
 
-void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to, unsigned type)
+void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
+		   unsigned type)
 {
-	struct msg_header header = {(uint16_t)(ROAMI_TYPE_PROTOCOL + type), request->origin, request->call, request->bytes, 0};
+	struct msg_header header = {(uint16_t)(ROAMI_TYPE_PROTOCOL + type), request->origin,
+				    request->call, request->bytes, 0};
 	struct roam_part part = {request->data, request->bytes};
 
 	msg_put(node, to, &header, &part, 1);
 }
 
-/* ------------------------------------------------------------------------------------------------------ calls */
+/* --------------------------------------------------------------------------------------- calls */
 
 struct call_room {
 	struct roami_node *node;
@@ -193,7 +199,8 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 	struct roami_msg *msg = &node->msg;
 	struct call_room room = {node, to};
 	struct roami_call *call = NULL;
-	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count), 0};
+	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count),
+				    0};
 
 	roami_wait(node, msg_has_room, &room);
 	roami_spin_lock(node, &msg->call_lock);
@@ -230,15 +237,15 @@ size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
 	return bytes;
 }
 
-size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
-		      unsigned count, void *reply, size_t reply_max)
+size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
+		      const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
 {
-	return roami_msg_call_end(node,
-				  roami_msg_call_start(node, to, type, parts, count, reply, reply_max));
+	return roami_msg_call_end(node, roami_msg_call_start(node, to, type, parts, count, reply,
+							     reply_max));
 }
 
-size_t roami_call(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts, unsigned count,
-		  void *reply, size_t reply_max)
+size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
+		  const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
 {
 	return roami_msg_call(node, to, ROAMI_TYPE_PROTOCOL + type, parts, count, reply, reply_max);
 }
@@ -248,7 +255,8 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 {
 	struct roami_call *call = &node->msg.calls[header->call & 0xffu];
 
-	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes > call->reply_max)
+	if (atomic_load(&call->state) != 1 || call->id != header->call ||
+	    header->bytes > call->reply_max)
 		roami_node_fail(node, "node %u sent a reply nobody waits for", from);
 	if (header->bytes > 0)
 		memcpy(call->reply, data, header->bytes);
@@ -256,9 +264,10 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 	atomic_store_explicit(&call->state, 2, memory_order_release);
 }
 
-/* ---------------------------------------------------------------------------------------------------- parking */
+/* ------------------------------------------------------------------------------------- parking */
 
-static void msg_keep(struct roami_node *node, const struct roam_request *request, uint32_t page, uint64_t when)
+static void msg_keep(struct roami_node *node, const struct roam_request *request, uint32_t page,
+		     uint64_t when)
 {
 	struct roami_msg *msg = &node->msg;
 	struct roami_parked *parked;
@@ -368,7 +377,7 @@ static unsigned parked_handle(struct roami_node *node)
 	return handled;
 }
 
-/* ---------------------------------------------------------------------------------------------------- polling */
+/* ------------------------------------------------------------------------------------- polling */
 
 static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes)
 {
@@ -389,9 +398,15 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 		return true;
 	}
 	if (header.bytes > type->bytes_max)
-		roami_node_fail(node, "node %u sent %s with %u bytes", from, type->name, header.bytes);
-	request = (struct roam_request){header.type, (uint16_t)from, header.origin, 0, header.call,
-					header.bytes, (const uint8_t *)data + sizeof(header)};
+		roami_node_fail(node, "node %u sent %s with %u bytes", from, type->name,
+				header.bytes);
+	request = (struct roam_request){header.type,
+					(uint16_t)from,
+					header.origin,
+					0,
+					header.call,
+					header.bytes,
+					(const uint8_t *)data + sizeof(header)};
 	roami_step(node);
 	type->handle(node, &request);
 	return true;
@@ -413,11 +428,13 @@ unsigned roami_msg_poll(struct roami_node *node)
 	int bad_peer = -1;
 	uint64_t start;
 
-	if ((!roami_msg_pending(node) && !roami_msg_stuck(node)) || !roami_spin_try(&node->msg.poll_lock))
+	if ((!roami_msg_pending(node) && !roami_msg_stuck(node)) ||
+	    !roami_spin_try(&node->msg.poll_lock))
 		return 0;
 	start = roami_os_cycles();
 	msg_drain_all(node);
-	handled = node->transport->poll(node->transport_state, msg_deliver, node, POLL_MAX, &bad_peer);
+	handled = node->transport->poll(node->transport_state, msg_deliver, node, POLL_MAX,
+					&bad_peer);
 	if (bad_peer >= 0)
 		roami_node_fail(node, "the ring of node %d is corrupt", bad_peer);
 	handled += parked_handle(node);

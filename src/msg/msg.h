@@ -1,4 +1,7 @@
-/* Active messages between nodes: sending, calls and replies, parking.  Protocols see the part in roam/protocol.h. */
+/*
+ * Active messages between nodes: sending, calls and replies, parking.  Protocols see the part in
+ * roam/protocol.h.
+ */
 #ifndef ROAMI_MSG_H
 #define ROAMI_MSG_H
 
@@ -7,14 +10,18 @@
 /* Longest payload of one message. */
 #define ROAMI_MSG_MAX (60u * 1024)
 
-/* Registers a plug-in's message table at ROAMI_TYPE_...; the tables of protocols are registered by the node. */
-void roami_msg_register(struct roami_node *node, unsigned base, const struct roam_message *messages);
+/*
+ * Registers a plug-in's message table at ROAMI_TYPE_...; the tables of protocols are registered by
+ * the node.
+ */
+void roami_msg_register(struct roami_node *node, unsigned base,
+			const struct roam_message *messages);
 
 /* Like roami_send and roami_call, with the global type. */
-void roami_msg_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
-		    unsigned count);
-size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
-		      unsigned count, void *reply, size_t reply_max);
+void roami_msg_send(struct roami_node *node, unsigned to, unsigned type,
+		    const struct roam_part *parts, unsigned count);
+size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
+		      const struct roam_part *parts, unsigned count, void *reply, size_t reply_max);
 
 /* A call in two halves, so that several can be under way.  app. */
 struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, unsigned type,

@@ -69,7 +69,10 @@ void *roami_os_map_fd(void *at, size_t bytes, int fd, uint64_t offset)
 		}
 		return got == MAP_FAILED ? NULL : got;
 	}
-	/* Guard pages on both sides, and a random distance: a wild store must not reach another node. */
+	/*
+	 * Guard pages on both sides, and a random distance: a wild store must not reach another
+	 * node.
+	 */
 	room = mmap(NULL, size + 2 * OS_PAGE + 64 * OS_PAGE, PROT_NONE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (room == MAP_FAILED)
@@ -112,11 +115,13 @@ void roami_os_populate(void *at, size_t bytes)
 
 int roami_os_memfd(const char *name, uint64_t bytes)
 {
-	int fd = (int)syscall(SYS_memfd_create, name, 1u /* MFD_CLOEXEC */ | 2u /* MFD_ALLOW_SEALING */);
+	int fd = (int)syscall(SYS_memfd_create, name,
+			      1u /* MFD_CLOEXEC */ | 2u /* MFD_ALLOW_SEALING */);
 
 	if (fd < 0)
 		return -1;
-	if (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+	if (ftruncate(fd, (off_t)bytes) != 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
 		int saved = errno;
 
 		close(fd);

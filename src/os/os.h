@@ -9,44 +9,57 @@
 #include <sys/types.h>
 
 /* ---- clock */
-uint64_t roami_os_now_ns(void);                 /* monotonic; async-signal-safe */
-static inline uint64_t roami_os_cycles(void)    /* the time stamp counter */
+uint64_t roami_os_now_ns(void);              /* monotonic; async-signal-safe */
+static inline uint64_t roami_os_cycles(void) /* the time stamp counter */
 {
 	return __builtin_ia32_rdtsc();
 }
-double roami_os_cycles_per_ns(void);            /* calibrated on the first call (5 ms), then cached */
+double roami_os_cycles_per_ns(void); /* calibrated on the first call (5 ms), then cached */
 static inline void roami_os_pause(void)
 {
 	__builtin_ia32_pause();
 }
 
 /* ---- memory.  Sizes are rounded up to pages; NULL on failure with errno set. */
-void *roami_os_reserve(size_t bytes);           /* private, zero, not counted until touched; not inherited by fork if `dontfork` is used after */
-void *roami_os_map_fd(void *at, size_t bytes, int fd, uint64_t offset); /* shared, read/write; `at` NULL: anywhere, between guard pages */
-void roami_os_unmap(void *at, size_t bytes);
-void roami_os_dontfork(void *at, size_t bytes);
-void roami_os_dontdump(void *at, size_t bytes); /* leaves the range out of core files */
-void roami_os_discard(void *at, size_t bytes);  /* gives the memory of a shared file range back: a hole */
-void roami_os_populate(void *at, size_t bytes); /* maps the range for writing, if the memory is there */
-int roami_os_memfd(const char *name, uint64_t bytes); /* sealed against shrinking and growing; -1 with errno */
 
-/* A vector of fixed-size items in mmap memory, grown by mremap: usable in signal handlers, no malloc. */
+/* Private, zero, not counted until touched. */
+void *roami_os_reserve(size_t bytes);
+/* Shared, read/write; `at` NULL: anywhere, at a random distance between guard pages. */
+void *roami_os_map_fd(void *at, size_t bytes, int fd, uint64_t offset);
+void roami_os_unmap(void *at, size_t bytes);
+/* Not inherited by children. */
+void roami_os_dontfork(void *at, size_t bytes);
+/* Left out of core files. */
+void roami_os_dontdump(void *at, size_t bytes);
+/* Gives the memory of a shared file range back: a hole. */
+void roami_os_discard(void *at, size_t bytes);
+/* Maps the range for writing, if the memory is there. */
+void roami_os_populate(void *at, size_t bytes);
+/* Sealed against shrinking and growing; -1 with errno. */
+int roami_os_memfd(const char *name, uint64_t bytes);
+
+/*
+ * A vector of fixed-size items in mmap memory, grown by mremap: usable in signal handlers, no
+ * malloc.
+ */
 struct roami_vec {
 	uint8_t *items;
 	size_t count;
 	size_t capacity;
 };
-void *roami_os_vec_grow(struct roami_vec *vec, size_t item_bytes, size_t count); /* room for `count` more; NULL: no memory */
+/* Makes room for `count` more; the first of them; NULL: no memory. */
+void *roami_os_vec_grow(struct roami_vec *vec, size_t item_bytes, size_t count);
 void roami_os_vec_free(struct roami_vec *vec, size_t item_bytes);
 
 /* ---- waiting.  Shared between processes. */
-void roami_os_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t timeout_ns); /* 0: for ever */
+void roami_os_futex_wait(_Atomic uint32_t *word, uint32_t value,
+			 uint64_t timeout_ns); /* 0: for ever */
 void roami_os_futex_wake(_Atomic uint32_t *word, int count);
 
 /* ---- processes */
-unsigned roami_os_cpus(void);                   /* in our affinity mask */
-bool roami_os_pin(unsigned cpu);                /* the calling thread, to the cpu-th of our mask */
-int roami_os_pidfd(pid_t pid);                  /* -1 with errno */
+unsigned roami_os_cpus(void);    /* in our affinity mask */
+bool roami_os_pin(unsigned cpu); /* the calling thread, to the cpu-th of our mask */
+int roami_os_pidfd(pid_t pid);   /* -1 with errno */
 pid_t roami_os_tid(void);
 uint64_t roami_os_rss_peak_kb(void);
 uint64_t roami_os_random(void);

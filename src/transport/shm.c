@@ -1,10 +1,12 @@
 /*
  * shm: rings in memory that the nodes of one host share.
  *
- * Every node's memory holds one ring per sender, so a ring has one producer (the sending node, serialised by the core) and one
- * consumer.  A message takes whole 64-byte cells; the first 8 bytes are its length + 1, written last.  The producer zeroes the
- * word behind a message before it publishes the message, so the consumer always finds a length or zero: one cache line moves
- * for a short message.  The consumer publishes how far it is only now and then; the producer reads it only when it must.
+ * Every node's memory holds one ring per sender, so a ring has one producer (the sending node,
+ * serialised by the core) and one consumer.  A message takes whole 64-byte cells; the first 8 bytes
+ * are its length + 1, written last.  The producer zeroes the word behind a message before it
+ * publishes the message, so the consumer always finds a length or zero: one cache line moves for a
+ * short message.  The consumer publishes how far it is only now and then; the producer reads it
+ * only when it must.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -13,9 +15,9 @@
 #include "roam/transport.h"
 
 #define SHM_NODES_MAX 64u
-#define CELL 64u
-#define WORD 8u
-#define SKIP 0xffffffffffffffffu /* the rest of the ring is unused: go on at its start */
+#define CELL          64u
+#define WORD          8u
+#define SKIP          0xffffffffffffffffu /* the rest of the ring is unused: go on at its start */
 
 struct shm_ring {
 	_Alignas(CELL) _Atomic uint64_t consumed; /* bytes ever taken by the consumer */
@@ -62,7 +64,8 @@ static enum roam_err shm_open(void *state, const struct roam_transport_params *p
 	each &= ~(uint64_t)4095;
 	shm->ring_bytes = each - sizeof(struct shm_ring);
 	for (unsigned peer = 0; peer < params->nodes; peer++) {
-		uint8_t *theirs = params->memory[peer].base, *mine = params->memory[params->node].base;
+		uint8_t *theirs = params->memory[peer].base,
+			*mine = params->memory[params->node].base;
 
 		shm->out[peer].ring = (void *)(theirs + each * params->node);
 		shm->in[peer].ring = (void *)(mine + each * peer);
@@ -115,7 +118,8 @@ static enum roam_err shm_send(void *state, unsigned to, const struct iovec *part
 			memcpy(data, parts[i].iov_base, parts[i].iov_len);
 		data += parts[i].iov_len;
 	}
-	atomic_store_explicit(ring_word(out->ring, (at + need) % shm->ring_bytes), 0, memory_order_relaxed);
+	atomic_store_explicit(ring_word(out->ring, (at + need) % shm->ring_bytes), 0,
+			      memory_order_relaxed);
 	atomic_store_explicit(ring_word(out->ring, at), bytes + 1, memory_order_release);
 	out->sent += need;
 	return ROAM_OK;
@@ -130,8 +134,8 @@ static void shm_publish(struct shm_state *shm, struct shm_in *in)
 }
 
 /* Takes messages of one ring.  False: its bytes make no sense. */
-static bool shm_take(struct shm_state *shm, unsigned from, roam_deliver_fn *deliver, void *arg, unsigned max,
-		     unsigned *taken)
+static bool shm_take(struct shm_state *shm, unsigned from, roam_deliver_fn *deliver, void *arg,
+		     unsigned max, unsigned *taken)
 {
 	struct shm_in *in = &shm->in[from];
 
@@ -156,7 +160,8 @@ static bool shm_take(struct shm_state *shm, unsigned from, roam_deliver_fn *deli
 	return true;
 }
 
-static unsigned shm_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max, int *bad_peer)
+static unsigned shm_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
+			 int *bad_peer)
 {
 	struct shm_state *shm = state;
 	unsigned taken = 0;
@@ -174,8 +179,9 @@ static unsigned shm_poll(void *state, roam_deliver_fn *deliver, void *arg, unsig
 }
 
 /*
- * Any thread asks.  While another one takes messages, `taken` may be old, the word part of a later message, and the answer either:
- * who takes messages looks again before it leaves.  A data race by design, hence no atomic type: ThreadSanitizer must not see it.
+ * Any thread asks.  While another one takes messages, `taken` may be old, the word part of a later
+ * message, and the answer either: who takes messages looks again before it leaves.  A data race by
+ * design, hence no atomic type: ThreadSanitizer must not see it.
  */
 __attribute__((no_sanitize_thread)) static bool shm_pending(const void *state)
 {
@@ -183,7 +189,8 @@ __attribute__((no_sanitize_thread)) static bool shm_pending(const void *state)
 
 	for (unsigned peer = 0; peer < shm->nodes; peer++) {
 		const struct shm_in *in = &shm->in[peer];
-		uint64_t at = atomic_load_explicit(&in->taken, memory_order_relaxed) % shm->ring_bytes;
+		uint64_t at = atomic_load_explicit(&in->taken, memory_order_relaxed) %
+			      shm->ring_bytes;
 
 		if (*(const volatile uint64_t *)(const void *)(in->ring->data + at) != 0)
 			return true;

@@ -15,7 +15,7 @@ struct roami_sim {
 	void *world;
 	uint64_t (*now)(void *world);
 	uint64_t (*draw)(void *world, uint64_t limit); /* a random number below limit */
-	unsigned queue_max;       /* messages under way from one node to another; then EAGAIN */
+	unsigned queue_max; /* messages under way from one node to another; then EAGAIN */
 	uint64_t latency_ns_min;
 	uint64_t latency_ns_max;
 	struct roami_sim_node *nodes[ROAMI_SIM_NODES_MAX];

@@ -57,7 +57,6 @@ struct litmus_outcome {
 };
 
 #define OUTCOME(...) {true, {__VA_ARGS__}}
-#define NOT_KEPT ANY, ANY, ANY, ANY, ANY, ANY
 
 enum litmus_layout { LITMUS_PAGES, LITMUS_PAGE, LITMUS_BYTES }; /* own pages, one page, neighbouring bytes */
 
@@ -67,12 +66,13 @@ struct litmus_forbidden {
 	unsigned threads;
 	enum litmus_layout layout;
 	struct litmus_op ops[LITMUS_THREADS][LITMUS_OPS];
-	struct litmus_outcome always[3]; /* under every model */
-	struct litmus_outcome sc[3];     /* under sequential consistency also */
+	struct litmus_outcome only;      /* the one that may be */
+	struct litmus_outcome always[3]; /* none of these under any model */
+	struct litmus_outcome sc[3];     /* nor these under sequential consistency */
 	struct litmus_outcome seen[2];   /* must be seen now and then, or the test is asleep */
 };
 
-/* One schedule: the outcome must be this one.  Thread 3's node is everybody's home. */
+/* One schedule: the outcome must be this one.  Lock i is at home at node i. */
 struct litmus_witness {
 	const char *name;
 	const char *protocol;

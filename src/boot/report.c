@@ -1,0 +1,47 @@
+/* What ROAM_STATS asks for. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "boot/job.h"
+
+/* The counters of all nodes, as a table on `fd`, or as JSON in the file `path`. */
+static bool job_show(struct roami_job *job, int fd, const char *path)
+{
+	const struct roami_stats *stats[ROAMI_NODES_MAX];
+	const char *types[ROAMI_STATS_TYPES_MAX] = {NULL};
+	struct roami_stats_report report = {
+		.nodes = job->nodes,
+		.stats = stats,
+		.protocol = job->options.protocol,
+		.transport = job->options.transport,
+		.engine = job->node->engine->name,
+		.types = types,
+	};
+
+	for (unsigned i = 0; i < job->nodes; i++)
+		stats[i] = &((struct roami_ctl *)job->bases[i])->stats;
+	for (unsigned i = 0; i < ROAMI_TYPES_MAX && i < ROAMI_STATS_TYPES_MAX; i++)
+		types[i] = job->node->msg.types[i] != NULL ? job->node->msg.types[i]->name : NULL;
+	if (path != NULL)
+		return roami_stats_json(path, &report);
+	roami_stats_print(fd, &report);
+	return true;
+}
+
+void roami_job_print(struct roami_job *job, int fd)
+{
+	job_show(job, fd, NULL);
+}
+
+void roami_job_report(struct roami_job *job)
+{
+	const char *where = job->options.stats;
+
+	if (job->me != 0 || job->reported || where[0] == '\0' || strcmp(where, "0") == 0)
+		return;
+	job->reported = true;
+	if (!job_show(job, STDERR_FILENO, strcmp(where, "1") == 0 ? NULL : where))
+		fprintf(stderr, "roam: ROAM_STATS=%s: %s\n", where, strerror(errno));
+}

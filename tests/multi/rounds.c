@@ -1,0 +1,112 @@
+/*
+ * Shows that jobs can follow one another in one process: each round of CREATE sees all that the rounds before wrote, statics
+ * included, blocks that other nodes allocated stay and can be freed, and locks and barriers start afresh.
+ * rounds HOW NODES ROUNDS; HOW all: roam_create_all, loop: roam_create once per node.
+ */
+#include "multi.h"
+
+#include <stdbool.h>
+
+#define WORDS 3000u /* of 8 bytes: some pages */
+#define BLOCKS 40u  /* allocated per node and round */
+
+struct shared {
+	uint64_t words[WORDS];
+	uint64_t count;
+	uint64_t *blocks[8][BLOCKS];
+};
+
+static struct shared *shared;
+static unsigned nodes, round_now, arrived;
+static int private_of_creator = 1;
+
+static uint64_t word(unsigned round, unsigned i)
+{
+	return (uint64_t)round * 1000003 + i;
+}
+
+/* What the round before left, read by everybody. */
+static void check_before(unsigned round)
+{
+	for (unsigned i = 0; i < WORDS; i++)
+		check(shared->words[i] == word(round - 1, i));
+	check(shared->count == (uint64_t)(round - 1) * nodes * 10);
+	for (unsigned node = 0; node < nodes && round > 1; node++)
+		for (unsigned i = 0; i < BLOCKS; i++)
+			for (unsigned at = 0; at < 100; at++)
+				check(shared->blocks[node][i][at] == word(round - 1, node * BLOCKS + i));
+}
+
+/* The blocks of the node before, which may not be there any more, are freed; new ones take their place. */
+static void renew_blocks(unsigned round, unsigned me)
+{
+	unsigned other = (me + round) % nodes;
+
+	for (unsigned i = 0; i < BLOCKS && round > 1; i++)
+		must(roam_free(shared->blocks[other][i]));
+	must(roam_barrier_all());
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		uint64_t *block = must_alloc(100 * sizeof(uint64_t) + 900 * (i % 7));
+
+		for (unsigned at = 0; at < 100; at++) {
+			check(block[at] == 0);
+			block[at] = word(round, me * BLOCKS + i);
+		}
+		shared->blocks[me][i] = block;
+	}
+}
+
+static void node_main(void)
+{
+	unsigned round = round_now, me = roam_node();
+
+	check(private_of_creator == (int)round);
+	check_before(round);
+	must(roam_barrier_all());
+	check(roam_nodes() == nodes); /* known from the first synchronisation on */
+	for (unsigned i = me; i < WORDS; i += nodes)
+		shared->words[i] = word(round, i);
+	for (unsigned i = 0; i < 10; i++) {
+		must(roam_lock(&shared->count));
+		shared->count++;
+		must(roam_unlock(&shared->count));
+	}
+	renew_blocks(round, me);
+	arrived++; /* private: the creator never sees the children's */
+}
+
+static void run_round(bool all, unsigned round)
+{
+	round_now = round;
+	private_of_creator = (int)round;
+	if (all) {
+		must(roam_create_all(node_main, nodes));
+	} else {
+		for (unsigned i = 1; i < nodes; i++)
+			must(roam_create(node_main));
+		node_main();
+	}
+	must(roam_wait_for_end());
+	check(arrived == round);
+	check(roam_nodes() == 1);
+	check_before(round + 1);
+}
+
+int main(int argc, char **argv)
+{
+	unsigned rounds;
+
+	check(argc == 4);
+	nodes = number(argv[2]);
+	rounds = number(argv[3]);
+	must(roam_start());
+	shared = must_alloc(sizeof(*shared));
+	must(roam_lock_init(&shared->count));
+	for (unsigned i = 0; i < WORDS; i++)
+		shared->words[i] = word(0, i);
+	for (unsigned round = 1; round <= rounds; round++)
+		run_round(strcmp(argv[1], "all") == 0, round);
+	must(roam_finish());
+	printf("%u rounds right\n", rounds);
+	return 0;
+}
