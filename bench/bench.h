@@ -78,7 +78,7 @@ static inline volatile uint64_t *scenario_word(const struct rig_run *run, uint32
 	return (volatile uint64_t *)(void *)scenario_page(run, page);
 }
 
-/* Names of locks; their bytes are never touched. */
+/* Names of locks; their bytes are never touched.  Node number % 2 is the lock's home. */
 #define SCENARIO_LOCKS 16
 const void *scenario_lock(unsigned number);
 

@@ -4,7 +4,7 @@
 
 #define PAIRS 64u
 
-/* The holder was node 0, which waits at a barrier. */
+/* The holder was node 0, which waits at a barrier; channel: the lock's home. */
 static void remote_round(struct rig_run *run)
 {
 	for (unsigned i = 0; i < run->samples; i++) {
@@ -21,11 +21,11 @@ static void remote_round(struct rig_run *run)
 				floor_pause();
 			for (unsigned spin = 0; spin < 100; spin++)
 				floor_pause(); /* until it is there */
-			rig_count_begin(run, 0);
+			rig_count_begin(run, i % 2);
 			start = floor_begin();
 			roam_lock(lock);
-			rig_note(run, 0, floor_end() - start, 1);
-			rig_count_end(run, 0, 1);
+			rig_note(run, i % 2, floor_end() - start, 1);
+			rig_count_end(run, i % 2, 1);
 			roam_unlock(lock);
 		}
 		roam_barrier_all();
@@ -51,11 +51,11 @@ static void busy_round(struct rig_run *run)
 				floor_pause();
 			for (start = floor_end(); floor_end() - start < 200000;)
 				floor_pause(); /* until its service thread sleeps */
-			rig_count_begin(run, 0);
+			rig_count_begin(run, i % 2);
 			start = floor_begin();
 			roam_lock(lock);
-			rig_note(run, 0, floor_end() - start, 1);
-			rig_count_end(run, 0, 1);
+			rig_note(run, i % 2, floor_end() - start, 1);
+			rig_count_end(run, i % 2, 1);
 			roam_unlock(lock);
 			atomic_store(&run->shared->flag, serial + 1);
 		}
@@ -129,12 +129,36 @@ static const struct plan_row rows[] = {
 	 0,
 	 "<= 1.5 x floor",
 	 HLRC},
+	{"lock_remote_here",
+	 1,
+	 1,
+	 {{0, FLOOR_RTT, 1}},
+	 0.2,
+	 "f_rtt + 0.2; the lock's home is here",
+	 PLAN_LIMIT,
+	 1.5,
+	 0,
+	 0,
+	 "<= 1.5 x floor",
+	 HLRC},
 	{"lock_remote_busy",
 	 2,
 	 0,
 	 {{0, FLOOR_WAKE_BUSY, 1}},
 	 0,
 	 "wake-up on a busy CPU",
+	 PLAN_LIMIT,
+	 1.3,
+	 0,
+	 0,
+	 "<= 1.3 x floor (goal 1 us)",
+	 HLRC},
+	{"lock_remote_busy_here",
+	 2,
+	 1,
+	 {{0, FLOOR_WAKE_BUSY, 1}},
+	 0,
+	 "wake-up on a busy CPU; the lock's home is here",
 	 PLAN_LIMIT,
 	 1.3,
 	 0,

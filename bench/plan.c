@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "core/sync.h"
 #include "roam/roam.h"
 
 struct plan_state {
@@ -134,11 +135,30 @@ void plan_run(struct bench *bench, const struct plan *plan, const char *engine)
 
 /* -------------------------------------------------------------------- scenarios of roam */
 
-static char lock_names[SCENARIO_LOCKS][64];
+#define CANDIDATES 1024
+
+static char lock_names[CANDIDATES * 8];
+static const void *locks[SCENARIO_LOCKS];
+
+/* Which node is a lock's home follows from its address: of many, some for either. */
+static void locks_choose(void)
+{
+	static struct roami_node pair = {.nodes = 2};
+	unsigned found[2] = {0, 0};
+
+	/* Alike in every process: chosen before they part. */
+	for (unsigned i = 0; i < CANDIDATES; i++) {
+		const void *name = &lock_names[i * 8];
+		unsigned home = roami_sync_home(&pair, (uint64_t)(uintptr_t)name);
+
+		if (found[home] < SCENARIO_LOCKS / 2)
+			locks[2 * found[home]++ + home] = name;
+	}
+}
 
 const void *scenario_lock(unsigned number)
 {
-	return lock_names[number % SCENARIO_LOCKS];
+	return locks[number % SCENARIO_LOCKS];
 }
 
 void scenario_prepare(struct rig_run *run)
@@ -151,8 +171,12 @@ void scenario_prepare(struct rig_run *run)
 		if (run->memory == NULL)
 			rig_fail(run, "no shared memory: %s", roam_strerror(roam_errno()));
 	}
-	for (unsigned i = 0; i < SCENARIO_LOCKS; i++)
-		roam_lock_init(scenario_lock(i));
+	locks_choose();
+	for (unsigned i = 0; i < SCENARIO_LOCKS; i++) {
+		if (locks[i] == NULL)
+			rig_fail(run, "no lock with its home at node %u", i % 2);
+		roam_lock_init(locks[i]);
+	}
 }
 
 void scenario_rewrite(struct rig_run *run, uint32_t first, uint32_t pages, uint32_t value)

@@ -277,7 +277,7 @@ enum roam_err roam_barrier(const void *barrier, unsigned threads)
 {
 	enum roam_err err = object_ready(barrier);
 
-	if (threads == 0)
+	if (threads == 0 || (err == ROAM_OK && threads > job.nodes * ROAMI_THREADS_MAX))
 		return ROAM_EINVAL;
 	return err == ROAM_OK ? roami_barrier(job.node, OBJECT(barrier), threads) : err;
 }

@@ -29,6 +29,12 @@ static void job_drain_frees(struct roami_job *job)
 	roami_spin_unlock(&node->frees_lock);
 }
 
+/* Before the nodes are known any that could come will do. */
+static bool place_node_known(const struct roami_job *job, unsigned node)
+{
+	return node < (job->life == ROAMI_JOB_ALONE ? ROAMI_NODES_MAX : job->nodes);
+}
+
 void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
 		      enum roam_err *err_p)
 {
@@ -36,6 +42,9 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place
 	uint32_t pages;
 	bool fresh;
 
+	*err_p = ROAM_EINVAL;
+	if (place == ROAM_PLACE_NODE && !place_node_known(job, node))
+		return NULL;
 	job_drain_frees(job);
 	*err_p = roami_alloc_take(job->alloc, bytes, &offset, &fresh);
 	if (*err_p != ROAM_OK)
@@ -46,6 +55,10 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place
 	pages = (uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE);
 	if (bytes >= ROAMI_PAGE)
 		*err_p = roami_job_place(job, (uint32_t)(offset / ROAMI_PAGE), pages, place, node);
+	if (*err_p != ROAM_OK) {
+		roami_alloc_give(job->alloc, offset);
+		return NULL;
+	}
 	if (!fresh)
 		memset(job->app + offset, 0, bytes);
 	return job->app + offset;
@@ -58,7 +71,8 @@ enum roam_err roami_job_free(struct roami_job *job, void *block)
 	if ((uint8_t *)block < job->app || offset >= job->layout.heap_bytes)
 		return ROAM_ENOTOURS;
 	ROAMI_COUNT(job->node->stats, frees, 1);
-	for (unsigned owner = 0; owner < job->nodes; owner++) {
+	/* Before the seal of a launched job every node allocates and frees the same blocks by itself. */
+	for (unsigned owner = 0; owner < job->nodes && job->life != ROAMI_JOB_JOINED; owner++) {
 		roami_job_slice(job, owner, &first, &end);
 		if (owner != job->me && offset >= first && offset < end) {
 			roami_remote_free_send(job->node, owner, offset);
@@ -96,8 +110,7 @@ enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pag
 {
 	struct roami_job_block *block;
 
-	if (place == ROAM_PLACE_NODE &&
-	    node >= (job->life == ROAMI_JOB_ALONE ? ROAMI_NODES_MAX : job->nodes))
+	if (place == ROAM_PLACE_NODE && !place_node_known(job, node))
 		return ROAM_EINVAL;
 	if (job->life == ROAMI_JOB_ALONE && job->nodes == 1) {
 		block = roami_os_vec_grow(&job->blocks, sizeof(*block), 1);

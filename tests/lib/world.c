@@ -646,6 +646,18 @@ static void rest_access(struct world *world, uint32_t page)
 	}
 }
 
+/* The bound on cached copies is only as good as their count. */
+static void rest_cached(struct world *world, unsigned index)
+{
+	struct roami_node *node = world->nodes[index];
+	uint32_t cached = 0;
+
+	for (uint32_t page = 0; page < world->layout.pages; page++)
+		cached += roami_page_access(node, page) != ROAM_NONE && !roami_page_is_home(node, page);
+	if (cached != atomic_load(&node->cached))
+		world_fail(world, "node %u has %u copies, and counts %u", index, cached, atomic_load(&node->cached));
+}
+
 void world_rest(struct world *world)
 {
 	struct world_fiber *fiber = world->current;
@@ -663,6 +675,8 @@ void world_rest(struct world *world)
 		rest_compare(world, page);
 		rest_access(world, page);
 	}
+	for (unsigned i = 0; i < world->config.nodes; i++)
+		rest_cached(world, i);
 	for (unsigned i = 0; i < world->fiber_count; i++)
 		if (world->fibers[i].state == FIBER_RESTING)
 			world->fibers[i].state = FIBER_RUNNABLE;

@@ -64,7 +64,7 @@ static void arguments(void)
 	must_fail(roam_reduce(&real, 1, ROAM_DOUBLE, ROAM_AND), ROAM_EINVAL);
 	must_fail(roam_create(NULL), ROAM_EINVAL);
 	must_fail(roam_create_all(NULL, 2), ROAM_EINVAL);
-	must_fail(roam_home(block, 1, nodes), ROAM_EINVAL);
+	must_fail(roam_home(block, 1, 64), ROAM_EINVAL);
 	must_fail(roam_home(&good, 1, 0), ROAM_ENOTOURS);
 	must_fail(roam_touch(&good, 1, ROAM_READ), ROAM_ENOTOURS);
 	must_fail(roam_touch(block, SIZE_MAX, ROAM_READ), ROAM_ENOTOURS);
@@ -132,7 +132,8 @@ int main(int argc, char **argv)
 	check(roam_counter("read_faults") == 0);
 	nodes = number(argv[2]);
 	must(roam_start());
-	must(roam_start());
+	must(roam_start()); /* a second one does nothing */
+	must(roam_free(must_alloc(100000))); /* by each node alone */
 	must_fail(roam_create_all(node_main, 0), ROAM_EINVAL);
 	block = must_alloc(65536);
 	must(roam_lock_init(&good));

@@ -3,8 +3,9 @@
 
     tests/mutants/run.py [--seeds N] [--json FILE] [NAME ...]
 
-For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs sim_test seed after seed
-until one fails, by a wrong value, an invariant or a hang.  A mutant that survives all seeds fails this test: then
+For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of sim_test
+(random programs) and share_test (pages that their home alone writes) until one fails, by a wrong value, an invariant or
+a hang.  A mutant that survives all seeds fails this test: then
 "0 wrong answers" proves nothing about the rule that the patch names.
 """
 import argparse
@@ -30,8 +31,10 @@ def sources(root):
                  "protocols", "tests/lib"]:
         folder = os.path.join(root, part)
         found += [os.path.join(part, name) for name in sorted(os.listdir(folder)) if name.endswith(".c")]
-    found.append("tests/sim/sim_test.c")
     return [name for name in found if name != "tests/lib/unit.c"]
+
+
+PROGRAMS = ["share_test", "sim_test"]
 
 
 def lists(root):
@@ -63,28 +66,30 @@ def compile_files(root, names, objects):
             sys.exit("cannot compile")
 
 
-def link(objects, out):
-    names = [os.path.join(objects, name) for name in sorted(os.listdir(objects))]
-    subprocess.run(["cc", "-g", *names, "-o", out, "-lpthread", "-lm"], check=True)
+def link(objects, work):
+    """The test programs over these objects."""
+    mains = {program: f"tests_sim_{program}.c.o" for program in PROGRAMS}
+    names = [os.path.join(objects, name) for name in sorted(os.listdir(objects)) if name not in mains.values()]
+    for program, main in mains.items():
+        subprocess.run(["cc", "-g", os.path.join(objects, main), *names, "-o", os.path.join(work, program),
+                        "-lpthread", "-lm"], check=True)
 
 
-def caught(program, protocol, seeds):
-    """The number of seeds it took; 0: none of them failed."""
-    for first in range(1, seeds + 1, CHUNK):
-        last = min(first + CHUNK - 1, seeds)
-        command = [program, "--protocol", protocol, "--seeds", f"{first}..{last}"]
-        try:
-            run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                 timeout=CHUNK_SECONDS)
-        except subprocess.TimeoutExpired:
-            return last
-        if run.returncode != 0:
-            seed = re.search(r"replay: .*--seeds (\d+)\.\.", run.stdout)
-            return int(seed.group(1)) if seed else first
-    return 0
+def fails(command):
+    """The seed at which the program fails; 0: it does not."""
+    try:
+        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             timeout=CHUNK_SECONDS)
+    except subprocess.TimeoutExpired:
+        return int(command[-1].split("..")[0])
+    if run.returncode == 0:
+        return 0
+    seed = re.search(r"replay: .*--seeds (\d+)\.\.", run.stdout)
+    return int(seed.group(1)) if seed else int(command[-1].split("..")[0])
 
 
 def mutate(base, objects, patch, work, seeds):
+    """What caught the mutant: program, protocol and seed; None if nothing did."""
     tree = os.path.join(work, "tree")
     shutil.copytree(base, tree)
     subprocess.run(["patch", "-s", "-p1", "-i", patch], cwd=tree, check=True)
@@ -92,13 +97,15 @@ def mutate(base, objects, patch, work, seeds):
     copies = os.path.join(work, "objects")
     shutil.copytree(objects, copies)
     compile_files(tree, changed, copies)
-    program = os.path.join(work, "sim_test")
-    link(copies, program)
-    for protocol in (["onecopy"] if "protocols/onecopy.c" in changed else ["hlrc", "onecopy"]):
-        took = caught(program, protocol, seeds)
-        if took:
-            return protocol, took
-    return None, 0
+    link(copies, work)
+    protocol = "onecopy" if "protocols/onecopy.c" in changed else "hlrc"
+    for first in range(1, seeds + 1, CHUNK):
+        for program in PROGRAMS:
+            last = min(first + CHUNK - 1, seeds)
+            seed = fails([os.path.join(work, program), "--protocol", protocol, "--seeds", f"{first}..{last}"])
+            if seed:
+                return program, protocol, seed
+    return None
 
 
 def main():
@@ -117,16 +124,16 @@ def main():
             shutil.copytree(os.path.join(ROOT, part), os.path.join(base, part))
         lists(base)
         os.makedirs(objects)
-        compile_files(base, sources(base), objects)
+        compile_files(base, sources(base) + [f"tests/sim/{program}.c" for program in PROGRAMS], objects)
         for patch in patches:
             name = patch[:-len(".patch")]
             with tempfile.TemporaryDirectory(dir=top) as work:
                 start = time.monotonic()
-                protocol, took = mutate(base, objects, os.path.join(HERE, patch), work, options.seeds)
+                took = mutate(base, objects, os.path.join(HERE, patch), work, options.seeds)
             seconds = time.monotonic() - start
             results[name] = took
             if took:
-                print(f"{name}: caught by seed {took} ({protocol}), {seconds:.1f} s", flush=True)
+                print(f"{name}: caught by seed {took[2]} of {took[0]}, {took[1]}, {seconds:.1f} s", flush=True)
             else:
                 survived.append(name)
                 print(f"{name}: SURVIVED {options.seeds} seeds, {seconds:.1f} s", flush=True)
