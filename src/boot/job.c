@@ -267,6 +267,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	}
 	job->nodes = nodes;
 	atomic_store(&job->real.threads, 0);
+	job->real.round++;
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
 		return job_says(err, "cannot start the node");
@@ -371,7 +372,7 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 
 	job->life = ROAMI_JOB_TOGETHER;
 	atomic_store(&ctl->alloc_hash, roami_alloc_hash(job->alloc));
-	roami_barrier(job->node, ROAMI_SEAL_ID, 0);
+	roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
 	for (unsigned i = 0; i < job->nodes; i++)
 		if (atomic_load(&((struct roami_ctl *)job->bases[i])->alloc_hash) !=
 		    atomic_load(&ctl->alloc_hash))
@@ -717,7 +718,8 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 		return err;
 	job_publish_slice(job);
 	atomic_store(&ctl->returned, 1);
-	roami_barrier(job->node, ROAMI_END_ID, 0);
+	roami_lock_check_end(job->node);
+	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	atomic_store(&ctl->returned, 0);
 	job_settle(job);
 	job_await_others(job);
@@ -742,7 +744,8 @@ static void job_serve(struct roami_job *job)
 
 	job_publish_slice(job);
 	atomic_store(&ctl->returned, 1);
-	roami_barrier(job->node, ROAMI_END_ID, 0);
+	roami_lock_check_end(job->node);
+	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	roami_stats_end(job->node->stats);
 	atomic_store(&ctl->joined, 2);
 	if (job->me != 0)

@@ -13,22 +13,25 @@
 
 struct barrier_head {
 	uint64_t id;
-	uint32_t threads; /* 0: a full barrier */
+	uint32_t threads; /* that the barrier waits for */
+	uint32_t way;     /* of an arrival; of a departure: whether all nodes took part */
 	uint32_t values;
-	uint32_t type;
-	uint32_t op;
+	uint16_t type;
+	uint16_t op;
 };
+
+enum { WAY_CALL, WAY_FLAT, WAY_TREE };
 
 void roami_barrier_make(struct roami_node *node, void *item)
 {
 	struct roami_barrier *barrier = item;
 
 	(void)node;
-	barrier->arrived = 0;
 	barrier->children = 0;
 	barrier->self = false;
 	barrier->values = 0;
 	barrier->waiting = (struct roami_vec){0};
+	memset(barrier->here, 0, sizeof(barrier->here));
 }
 
 static struct roami_barrier *barrier_make(struct roami_node *node, uint64_t id)
@@ -38,33 +41,23 @@ static struct roami_barrier *barrier_make(struct roami_node *node, uint64_t id)
 
 /* ------------------------------------------------------------------------------------ the tree */
 
-/*
- * Reductions gather in node order at node 0, so that the result does not depend on who came first.
- */
-static unsigned barrier_arity(const struct roami_node *node, uint64_t id)
+static unsigned tree_parent(const struct roami_node *node)
 {
-	return node->options->barrier_tree == ROAMI_BARRIER_TREE && id != ROAMI_REDUCE_ID
-		       ? TREE_ARITY
-		       : ROAMI_NODES_MAX;
+	return (node->me - 1) / TREE_ARITY;
 }
 
-static unsigned barrier_parent(const struct roami_node *node, uint64_t id)
+static unsigned tree_first_child(const struct roami_node *node)
 {
-	return (node->me - 1) / barrier_arity(node, id);
+	return node->me * TREE_ARITY + 1;
 }
 
-static unsigned barrier_first_child(const struct roami_node *node, uint64_t id)
+static unsigned tree_children(const struct roami_node *node)
 {
-	return node->me * barrier_arity(node, id) + 1;
-}
-
-static unsigned barrier_children(const struct roami_node *node, uint64_t id)
-{
-	unsigned arity = barrier_arity(node, id), first = barrier_first_child(node, id);
+	unsigned first = tree_first_child(node);
 
 	if (first >= node->nodes)
 		return 0;
-	return node->nodes - first < arity ? node->nodes - first : arity;
+	return node->nodes - first < TREE_ARITY ? node->nodes - first : TREE_ARITY;
 }
 
 /* ---------------------------------------------------------------------------------- reductions */
@@ -115,6 +108,7 @@ static uint64_t combine(uint64_t a, uint64_t b, enum roam_type type, enum roam_o
 	return a;
 }
 
+/* In node order, so that the result does not depend on who came first. */
 static void barrier_combine(struct roami_node *node, struct roami_barrier *barrier)
 {
 	for (uint32_t i = 0; i < barrier->values; i++)
@@ -128,7 +122,8 @@ static void barrier_combine(struct roami_node *node, struct roami_barrier *barri
 
 static void depart_send(struct roami_node *node, struct roami_barrier *barrier, unsigned to)
 {
-	struct barrier_head head = {barrier->id, 0, barrier->values, 0, 0};
+	struct barrier_head head = {
+		barrier->id, barrier->expected, barrier->depart_all, barrier->values, 0, 0};
 	struct roam_part parts[3] = {{&head, sizeof(head)},
 				     {barrier->depart_floor.at, node->nodes * sizeof(uint32_t)},
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
@@ -137,41 +132,102 @@ static void depart_send(struct roami_node *node, struct roami_barrier *barrier, 
 		       parts, 3);
 }
 
-/* Lets the children and the own threads go; the barrier's spin is held. */
+static void tree_depart(struct roami_node *node, struct roami_barrier *barrier)
+{
+	for (unsigned i = 0; i < tree_children(node); i++)
+		depart_send(node, barrier, tree_first_child(node) + i);
+}
+
+/* A thread that waits at node 0 by a call. */
+struct barrier_waiter {
+	struct roam_request request; /* its data is not kept */
+	struct roami_vclock clock;
+};
+
+/* Answers the calls: head, floor, then what node 0 has seen. */
+static void calls_depart(struct roami_node *node, struct roami_barrier *barrier)
+{
+	struct barrier_waiter *waiters = (void *)barrier->waiting.items;
+	struct barrier_head head = {barrier->id, barrier->expected, barrier->depart_all, 0, 0, 0};
+	struct roam_part parts[2] = {{&head, sizeof(head)},
+				     {barrier->depart_floor.at, node->nodes * sizeof(uint32_t)}};
+
+	for (size_t i = 0; i < barrier->waiting.count; i++)
+		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, parts, 2);
+	roami_os_vec_free(&barrier->waiting, sizeof(*waiters));
+}
+
+/* At node 0, everybody is here; the barrier's spin is held. */
 static void barrier_depart(struct roami_node *node, struct roami_barrier *barrier)
 {
-	unsigned first = barrier_first_child(node, barrier->id);
+	bool legs[ROAMI_NODES_MAX];
+	bool self = barrier->self;
 
-	for (unsigned i = 0; i < barrier_children(node, barrier->id); i++)
-		depart_send(node, barrier, first + i);
-	atomic_fetch_add(&barrier->departed, 1);
+	barrier->depart_all = true;
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		legs[peer] = barrier->here[peer] && peer != 0;
+		barrier->depart_all &= barrier->here[peer] || barrier->tree;
+		barrier->here[peer] = false;
+	}
+	roami_log_saw(node, &barrier->merged);
+	barrier->depart_seen = barrier->merged;
+	barrier->depart_floor = barrier->depart_all ? barrier->floor : (struct roami_vclock){{0}};
+	barrier_combine(node, barrier);
+	barrier->self = false;
+	barrier->children = 0;
+	if (barrier->tree)
+		tree_depart(node, barrier);
+	for (unsigned peer = 1; !barrier->tree && peer < node->nodes; peer++)
+		if (legs[peer] && barrier->by_leg[peer])
+			depart_send(node, barrier, peer);
+	memset(barrier->by_leg, 0, sizeof(barrier->by_leg));
+	calls_depart(node, barrier);
+	if (self)
+		atomic_fetch_add(&barrier->departed, 1);
 }
 
 /* ------------------------------------------------------------------------------------ arrivals */
 
 static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 {
-	struct barrier_head head = {barrier->id, 0, barrier->values, barrier->type, barrier->op};
-	unsigned parent = barrier_parent(node, barrier->id);
+	struct barrier_head head = {
+		barrier->id,     barrier->expected,       barrier->tree ? WAY_TREE : WAY_FLAT,
+		barrier->values, (uint16_t)barrier->type, (uint16_t)barrier->op};
+	unsigned parent = barrier->tree ? tree_parent(node) : 0;
 	struct roami_vclock known;
 	struct roam_part parts[3] = {{&head, sizeof(head)},
 				     {barrier->floor.at, node->nodes * sizeof(uint32_t)},
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
 	roami_log_known(node, parent, &known);
+	/* Along a tree all nodes take part, and each one's own notices are enough at its leaves. */
 	roami_log_arrive(node, parent, &known, &barrier->merged,
-			 barrier_children(node, barrier->id) == 0, parts, 3);
+			 barrier->tree && tree_children(node) == 0, parts, 3);
 }
 
-/* At node 0, with some threads here: a node that has ended will never come. */
+static unsigned barrier_arrived(const struct roami_barrier *barrier)
+{
+	return barrier->children + barrier->self + (unsigned)barrier->waiting.count;
+}
+
+/* At node 0, with some threads here: fails if there are not enough left that could still come. */
 static void barrier_hopeless(struct roami_node *node, const struct roami_barrier *barrier)
 {
-	if (barrier->id == ROAMI_END_ID || (!barrier->self && barrier->children == 0))
+	unsigned left = 0, gone = 0;
+
+	if (barrier->id == ROAMI_END_ID || barrier_arrived(barrier) == 0)
 		return;
-	for (unsigned peer = 0; peer < node->nodes; peer++)
-		if (atomic_load(&node->segments[peer].ctl->returned))
-			roami_node_fail(node, "barrier %#llx counts node %u, which has ended",
-					(unsigned long long)barrier->id, peer);
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		const struct roami_ctl *ctl = node->segments[peer].ctl;
+
+		if (atomic_load(&ctl->returned))
+			gone = peer;
+		else
+			left += atomic_load(&ctl->threads);
+	}
+	if (left < barrier->expected && atomic_load(&node->segments[gone].ctl->returned))
+		roami_node_fail(node, "barrier %#llx counts node %u, which has ended",
+				(unsigned long long)barrier->id, gone);
 }
 
 /* A node came to the end: does another barrier wait for it? */
@@ -183,39 +239,39 @@ static void barrier_check_all(struct roami_node *node)
 		barrier_hopeless(node, (void *)(table->items + i * table->item_bytes));
 }
 
-/* The whole subtree is here?  Then up, or, at the root, down.  The barrier's spin is held. */
+/* Is everybody here?  Then up the tree, or, at node 0, depart.  The barrier's spin is held. */
 static void barrier_check(struct roami_node *node, struct roami_barrier *barrier)
 {
-	if (!barrier->self || barrier->children != barrier_children(node, barrier->id)) {
-		if (node->me == 0)
-			barrier_hopeless(node, barrier);
+	if (barrier->tree ? !barrier->self || barrier->children != tree_children(node)
+			  : barrier_arrived(barrier) != barrier->expected) {
+		barrier_hopeless(node, barrier);
+		return;
+	}
+	if (node->me == 0) {
+		barrier_depart(node, barrier);
 		return;
 	}
 	barrier->self = false;
 	barrier->children = 0;
-	if (node->me != 0) {
-		arrive_send(node, barrier);
-		return;
-	}
-	/* All notices are in the log by now, whoever's arrival brought them. */
-	roami_log_saw(node, &barrier->merged);
-	barrier->depart_floor = barrier->floor;
-	barrier->depart_seen = barrier->merged;
-	barrier_combine(node, barrier);
-	barrier_depart(node, barrier);
+	arrive_send(node, barrier);
 }
 
-/* The first of a subtree to arrive sets the bounds, the others lower and raise them. */
-static void barrier_bounds(struct roami_node *node, struct roami_barrier *barrier,
-			   const struct roami_vclock *floor, const struct roami_vclock *seen)
+/* Counts an arrival's bounds in: the first sets them, the others lower and raise them. */
+static void barrier_bounds(struct roami_node *node, struct roami_barrier *barrier, unsigned from,
+			   uint32_t threads, const struct roami_vclock *floor,
+			   const struct roami_vclock *seen)
 {
-	if (!barrier->self && barrier->children == 0) {
+	if (barrier_arrived(barrier) == 0) {
 		barrier->floor = *floor;
 		barrier->merged = *seen;
-		return;
+		barrier->expected = threads;
 	}
+	if (barrier->expected != threads)
+		roami_node_fail(node, "barrier %#llx is used for %u threads and for %u",
+				(unsigned long long)barrier->id, barrier->expected, threads);
 	roami_vclock_min(&barrier->floor, floor, node->nodes);
 	roami_vclock_merge(&barrier->merged, seen, node->nodes);
+	barrier->here[from] = true;
 }
 
 /* --------------------------------------------------------------------------------------- calls */
@@ -250,9 +306,18 @@ static void barrier_await(struct roami_node *node, struct barrier_wait *wait)
 	ROAMI_TIME(node->stats, barrier, roami_os_cycles() - start);
 }
 
-/* The last thread of the node: arrives for all of them, and acquires before they go on. */
-static void barrier_last(struct roami_node *node, struct roami_barrier *barrier,
-			 const struct roam_sync *sync)
+/* What everybody has by now is forgotten, and known to be known. */
+static void barrier_learn(struct roami_node *node, const struct roami_vclock *seen,
+			  const struct roami_vclock *floor)
+{
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		roami_log_know(node, peer, seen);
+	roami_log_trim(node, floor);
+}
+
+/* A node of one thread, in a barrier of as many threads as nodes: one message up, one down. */
+static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
+			   const struct roam_sync *sync)
 {
 	struct barrier_wait wait = {&barrier->departed, atomic_load(&barrier->departed)};
 	struct roami_vclock clock, seen;
@@ -261,38 +326,20 @@ static void barrier_last(struct roami_node *node, struct roami_barrier *barrier,
 	roami_log_clock(node, &clock);
 	roami_log_seen(node, &seen);
 	roami_spin_lock(node, &barrier->spin);
-	barrier_bounds(node, barrier, &clock, &seen);
-	barrier->self = true;
-	barrier_check(node, barrier);
+	barrier->tree = node->options->barrier_tree == ROAMI_BARRIER_TREE &&
+			sync->kind != ROAM_SYNC_REDUCE;
+	barrier_bounds(node, barrier, node->me, threads, &clock, &seen);
+	if (node->me == 0 || barrier->tree) {
+		barrier->self = true;
+		barrier_check(node, barrier);
+	} else {
+		arrive_send(node, barrier);
+	}
 	roami_spin_unlock(&barrier->spin);
 	barrier_await(node, &wait);
 	roami_acquire(node, sync);
-	roami_log_clock(node, &clock);
-	for (unsigned peer = 0; peer < node->nodes; peer++)
-		roami_log_know(node, peer, &barrier->depart_seen);
-	roami_log_trim(node, &barrier->depart_floor);
-}
-
-static void barrier_full(struct roami_node *node, struct roami_barrier *barrier,
-			 const struct roam_sync *sync)
-{
-	struct barrier_wait wait = {&barrier->episode, 0};
-	bool last;
-
-	roami_spin_lock(node, &barrier->spin);
-	wait.was = atomic_load(&barrier->episode);
-	last = ++barrier->arrived == atomic_load(&node->self->ctl->threads);
-	if (last)
-		barrier->arrived = 0;
-	roami_spin_unlock(&barrier->spin);
-	if (!last) {
-		barrier_await(node, &wait);
-		return;
-	}
-	barrier_last(node, barrier, sync);
-	atomic_fetch_add(&barrier->episode, 1);
-	if (atomic_load(&node->self->ctl->threads) > 1)
-		node->env->notify(node);
+	if (barrier->depart_all)
+		barrier_learn(node, &barrier->depart_seen, &barrier->depart_floor);
 }
 
 /*
@@ -300,39 +347,54 @@ static void barrier_full(struct roami_node *node, struct roami_barrier *barrier,
  * next episode while another one's departure from the last is on its way, so nothing is counted
  * per node.
  */
-static void barrier_partial(struct roami_node *node, uint64_t id, unsigned threads,
+static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threads,
 			    const struct roam_sync *sync)
 {
-	struct barrier_head head = {id, threads, 0, 0, 0};
+	struct barrier_head head = {id, threads, WAY_CALL, 0, 0, 0};
 	struct roami_vclock clock, known, seen;
 	size_t clock_bytes = node->nodes * sizeof(uint32_t);
 	struct roam_part parts[3] = {
 		{&head, sizeof(head)}, {clock.at, clock_bytes}, {seen.at, clock_bytes}};
+	uint8_t answer[sizeof(head) + 2 * sizeof(clock)];
 	uint64_t start = roami_os_cycles();
 
 	roami_release(node, sync);
 	roami_log_clock(node, &clock);
 	roami_log_known(node, 0, &known);
 	roami_log_ahead(node, 0, &known, &seen);
-	roami_msg_call(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3, seen.at,
-		       clock_bytes);
+	if (roami_msg_call(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3, answer,
+			   sizeof(answer)) != sizeof(head) + 2 * clock_bytes)
+		roami_node_fail(node, "node 0 sent a malformed departure");
 	ROAMI_TIME(node->stats, barrier, roami_os_cycles() - start);
+	memcpy(&head, answer, sizeof(head));
+	memset(&clock, 0, sizeof(clock));
+	memset(&seen, 0, sizeof(seen));
+	memcpy(clock.at, answer + sizeof(head), clock_bytes);
+	memcpy(seen.at, answer + sizeof(head) + clock_bytes, clock_bytes);
 	roami_log_saw(node, &seen);
 	roami_acquire(node, sync);
+	if (head.way != 0)
+		barrier_learn(node, &seen, &clock);
 }
 
 enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads)
 {
 	struct roami_barrier *barrier = barrier_make(node, id);
 	struct roam_sync sync = {ROAM_SYNC_BARRIER, true, id};
+	unsigned all = job_threads(node);
 
+	if (threads == 0)
+		threads = all;
+	sync.full = threads == all;
 	roami_node_waits(node, ROAM_SYNC_BARRIER, id);
-	if (threads == 0 || threads == job_threads(node)) {
-		barrier_full(node, barrier, &sync);
-	} else {
-		sync.full = false;
-		barrier_partial(node, id, threads, &sync);
-	}
+	/* Before the wait, or nobody would look again: this node's own end counts too. */
+	if (id == ROAMI_END_ID && node->me == 0)
+		barrier_check_all(node);
+	if (threads == node->nodes && all == node->nodes &&
+	    atomic_load(&node->self->ctl->threads) == 1)
+		barrier_by_leg(node, barrier, threads, &sync);
+	else
+		barrier_by_call(node, id, threads, &sync);
 	roami_node_waits_no_more(node);
 	ROAMI_COUNT(node->stats, barriers, 1);
 	return ROAM_OK;
@@ -354,7 +416,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 			memcpy(&barrier->own[i], (uint8_t *)values + i * 8, 8);
 	ROAMI_COUNT(node->stats, reduces, 1);
 	roami_node_waits(node, ROAM_SYNC_REDUCE, ROAMI_REDUCE_ID);
-	barrier_full(node, barrier, &sync);
+	barrier_by_leg(node, barrier, node->nodes, &sync);
 	roami_node_waits_no_more(node);
 	for (unsigned i = 0; i < count; i++)
 		if (type == ROAM_INT32)
@@ -383,7 +445,7 @@ static void leg_parse(struct roami_node *node, const struct roam_request *reques
 	if (request->bytes >= head_bytes)
 		memcpy(&leg->head, at, head_bytes);
 	if (leg->head.values > ROAM_REDUCE_MAX || leg->head.type > ROAM_DOUBLE ||
-	    leg->head.op > ROAM_OR ||
+	    leg->head.way > WAY_TREE || leg->head.op > ROAM_OR ||
 	    request->bytes != head_bytes + 2 * clock_bytes + leg->head.values * sizeof(uint64_t))
 		roami_node_fail(node, "node %u sent a malformed arrival", request->from);
 	memcpy(leg->floor.at, at + head_bytes, clock_bytes);
@@ -391,29 +453,17 @@ static void leg_parse(struct roami_node *node, const struct roam_request *reques
 	memcpy(leg->seen.at, leg->values + leg->head.values * sizeof(uint64_t), clock_bytes);
 }
 
-/* A thread that waits at node 0 in a partial barrier. */
-struct partial_waiter {
-	struct roam_request request; /* its data is not kept */
-	struct roami_vclock clock;
-};
-
 /* Its notices came ahead and were complete, so the log is, up to what it had seen. */
-static void partial_arrive(struct roami_node *node, struct roami_barrier *barrier,
-			   const struct roam_request *request, const struct barrier_leg *leg)
+static void call_arrive(struct roami_node *node, struct roami_barrier *barrier,
+			const struct roam_request *request, const struct barrier_leg *leg)
 {
 	struct roami_vec *waiting = &barrier->waiting;
-	struct partial_waiter *waiters = roami_os_vec_grow(waiting, sizeof(*waiters), 1);
+	struct barrier_waiter *waiter = roami_os_vec_grow(waiting, sizeof(*waiter), 1);
 
-	if (waiters == NULL)
+	if (waiter == NULL)
 		roami_node_fail(node, "no memory for threads that wait at a barrier");
-	*waiters = (struct partial_waiter){*request, leg->floor};
-	roami_log_saw(node, &leg->seen);
-	if (++waiting->count != leg->head.threads)
-		return;
-	waiters = (void *)waiting->items;
-	for (size_t i = 0; i < waiting->count; i++)
-		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, NULL, 0);
-	roami_os_vec_free(waiting, sizeof(*waiters));
+	*waiter = (struct barrier_waiter){*request, leg->floor};
+	waiting->count++;
 }
 
 void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_request *request)
@@ -424,16 +474,18 @@ void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_requ
 	leg_parse(node, request, &leg);
 	barrier = barrier_make(node, leg.head.id);
 	roami_spin_lock(node, &barrier->spin);
-	if (leg.head.threads != 0) {
-		partial_arrive(node, barrier, request, &leg);
+	barrier_bounds(node, barrier, request->from, leg.head.threads, &leg.floor, &leg.seen);
+	if (leg.head.way == WAY_CALL) {
+		call_arrive(node, barrier, request, &leg);
 	} else {
-		barrier_bounds(node, barrier, &leg.floor, &leg.seen);
+		barrier->tree = leg.head.way == WAY_TREE;
+		barrier->by_leg[request->from] = true;
 		barrier->child_floor[request->from] = leg.floor;
 		memcpy(barrier->gathered[request->from], leg.values,
 		       leg.head.values * sizeof(uint64_t));
 		barrier->children++;
-		barrier_check(node, barrier);
 	}
+	barrier_check(node, barrier);
 	roami_spin_unlock(&barrier->spin);
 	if (leg.head.id == ROAMI_END_ID && node->me == 0)
 		barrier_check_all(node);
@@ -450,8 +502,11 @@ void roami_barrier_handle_depart(struct roami_node *node, const struct roam_requ
 	roami_spin_lock(node, &barrier->spin);
 	barrier->depart_floor = leg.floor;
 	barrier->depart_seen = leg.seen;
+	barrier->depart_all = leg.head.way != 0;
 	memcpy(barrier->own, leg.values, leg.head.values * sizeof(uint64_t));
 	barrier->values = leg.head.values;
-	barrier_depart(node, barrier);
+	if (barrier->tree)
+		tree_depart(node, barrier);
+	atomic_fetch_add(&barrier->departed, 1);
 	roami_spin_unlock(&barrier->spin);
 }

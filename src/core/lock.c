@@ -21,6 +21,7 @@ struct lock_wait {
 	struct roami_node *node;
 	struct roami_lock *lock;
 	uint32_t ticket;
+	uint32_t refusals; /* when it asked */
 };
 
 void roami_lock_make(struct roami_node *node, void *item)
@@ -66,10 +67,18 @@ static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 	struct roam_part parts[2] = {{&request, sizeof(request)},
 				     {clock.at, node->nodes * sizeof(clock.at[0])}};
 
+	unsigned home = roami_sync_home(node, lock->id), tail = lock->tail;
+
 	lock->asked = true;
 	roami_log_clock(node, &clock);
-	roami_msg_send(node, roami_sync_home(node, lock->id),
-		       ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REQUEST, parts, 2);
+	if (home != node->me) {
+		roami_msg_send(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REQUEST, parts, 2);
+		return;
+	}
+	/* We are the home: straight to the previous tail, without a message to ourselves. */
+	roami_assert(tail != node->me);
+	lock->tail = (uint16_t)node->me;
+	roami_msg_send(node, tail, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_FORWARD, parts, 2);
 }
 
 /* The next own ticket may hold now? */
@@ -85,7 +94,7 @@ static bool lock_turn(void *arg)
 	bool turn;
 
 	roami_spin_lock(wait->node, &wait->lock->spin);
-	turn = lock_may_hold(wait->lock, wait->ticket) || wait->lock->refused;
+	turn = lock_may_hold(wait->lock, wait->ticket) || wait->lock->refusals != wait->refusals;
 	roami_spin_unlock(&wait->lock->spin);
 	return turn;
 }
@@ -100,7 +109,6 @@ enum roam_err roami_lock_init(struct roami_node *node, uint64_t id)
 
 	lock = lock_make(node, id);
 	lock->announced = true;
-	lock->refused = false;
 	if (home != node->me)
 		roami_msg_call(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_INIT, &part, 1, NULL,
 			       0);
@@ -131,7 +139,7 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 {
 	struct roami_lock *lock = lock_make(node, id);
 	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id};
-	struct lock_wait wait = {node, lock, 0};
+	struct lock_wait wait = {node, lock, 0, 0};
 	bool fresh = false;
 
 	roami_spin_lock(node, &lock->spin);
@@ -139,21 +147,24 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 		roami_spin_unlock(&lock->spin);
 		return ROAM_ESTATE;
 	}
-	if (!lock->announced && roami_sync_home(node, id) == node->me)
-		lock->refused = true;
+	if (!lock->announced && roami_sync_home(node, id) == node->me) {
+		roami_spin_unlock(&lock->spin);
+		return ROAM_ENOTINIT;
+	}
+	wait.refusals = lock->refusals;
 	wait.ticket = lock->tickets++;
-	if (!lock->token && !lock->asked && !lock->refused)
+	if (!lock->token && !lock->asked)
 		lock_ask(node, lock);
 	roami_spin_unlock(&lock->spin);
-	if (lock->refused)
-		return ROAM_ENOTINIT;
 	if (!lock_take(node, lock, wait.ticket, &fresh)) {
 		uint64_t start = roami_os_cycles();
 
 		roami_node_waits(node, ROAM_SYNC_LOCK, id);
 		do {
-			if (lock->refused)
+			if (lock->refusals != wait.refusals) {
+				roami_node_waits_no_more(node);
 				return ROAM_ENOTINIT;
+			}
 			roami_wait(node, lock_turn, &wait);
 		} while (!lock_take(node, lock, wait.ticket, &fresh));
 		roami_node_waits_no_more(node);
@@ -193,6 +204,28 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 }
 
 /* ------------------------------------------------------------------------------------ handlers */
+
+/* A held lock somebody waits for, at a node that has ended: nobody will ever unlock it. */
+static void lock_abandoned(struct roami_node *node, const struct roami_lock *lock)
+{
+	if (atomic_load(&node->self->ctl->returned))
+		roami_node_fail(node, "ended holding lock %#llx, which node %u waits for",
+				(unsigned long long)lock->id, lock->next);
+}
+
+void roami_lock_check_end(struct roami_node *node)
+{
+	struct roami_table *table = &node->sync->locks;
+
+	for (uint32_t i = 0; i < table->count; i++) {
+		struct roami_lock *lock = (void *)(table->items + i * table->item_bytes);
+
+		roami_spin_lock(node, &lock->spin);
+		if (lock->holder != 0 && lock->next != ROAM_NOBODY)
+			lock_abandoned(node, lock);
+		roami_spin_unlock(&lock->spin);
+	}
+}
 
 void roami_lock_handle_init(struct roami_node *node, const struct roam_request *request)
 {
@@ -234,8 +267,10 @@ void roami_lock_handle_request(struct roami_node *node, const struct roam_reques
 		roami_msg_send(node, ask.node, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REFUSE, &part, 1);
 		return;
 	}
+	roami_spin_lock(node, &lock->spin);
 	tail = lock->tail;
 	lock->tail = (uint16_t)ask.node;
+	roami_spin_unlock(&lock->spin);
 	roami_msg_send(node, tail, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_FORWARD, &part, 1);
 }
 
@@ -254,6 +289,8 @@ void roami_lock_handle_forward(struct roami_node *node, const struct roam_reques
 	lock->next = (uint16_t)ask.node;
 	lock->next_clock = clock;
 	lock->next_after = lock->tickets;
+	if (lock->holder != 0)
+		lock_abandoned(node, lock);
 	if (lock->token && lock->serving == lock->tickets) {
 		lock_grant(node, lock);
 		lock->asked = false;
@@ -287,9 +324,15 @@ void roami_lock_handle_grant(struct roami_node *node, const struct roam_request 
 void roami_lock_handle_refuse(struct roami_node *node, const struct roam_request *request)
 {
 	struct lock_request ask;
+	struct roami_lock *lock;
 
 	if (request->bytes != sizeof(ask))
 		roami_node_fail(node, "node %u sent a malformed refusal", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
-	lock_make(node, ask.id)->refused = true;
+	lock = lock_make(node, ask.id);
+	roami_spin_lock(node, &lock->spin);
+	lock->refusals++;
+	lock->tickets = lock->serving; /* all who asked give up */
+	lock->asked = false;
+	roami_spin_unlock(&lock->spin);
 }

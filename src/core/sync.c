@@ -9,7 +9,7 @@
 
 unsigned roami_sync_home(const struct roami_node *node, uint64_t id)
 {
-	return (unsigned)((id / 8 * 0x9e3779b97f4a7c15u >> 33) % node->nodes);
+	return (unsigned)((id / 8 * 0x9e3779b97f4a7c15u >> 32) * node->nodes >> 32);
 }
 
 /* -------------------------------------------------------------------------------------- tables */

@@ -57,6 +57,9 @@ enum roam_err roami_lock_init(struct roami_node *node, uint64_t id);
 enum roam_err roami_lock(struct roami_node *node, uint64_t id);
 enum roam_err roami_unlock(struct roami_node *node, uint64_t id);
 
+/* This node has ended (ctl->returned): fails if it holds a lock that another node waits for. */
+void roami_lock_check_end(struct roami_node *node);
+
 /* `threads` 0: all registered threads of the job. */
 enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads);
 enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count,

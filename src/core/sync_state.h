@@ -12,43 +12,46 @@
 struct roami_lock {
 	uint64_t id;
 	struct roami_spin spin;
-	uint16_t tail;                  /* at the home */
-	uint16_t next;                  /* the node to grant to; ROAM_NOBODY */
-	bool announced;                 /* roam_lock_init was called; kept over a reset */
-	bool token;                     /* the token is here */
-	bool asked;                     /* we asked for it */
-	bool fresh;                     /* granted, and the acquire is still to be done */
-	bool refused;                   /* the home does not know the lock */
-	uint32_t tickets;               /* given to own threads */
-	_Atomic uint32_t serving;       /* the ticket that holds or may hold next */
-	uint32_t next_after;            /* tickets before it go before `next` */
-	uint32_t holder;                /* thread + 1; 0: free */
+	uint16_t tail;             /* at the home */
+	uint16_t next;             /* the node to grant to; ROAM_NOBODY */
+	bool announced;            /* roam_lock_init was called; kept over a reset */
+	bool token;                /* the token is here */
+	bool asked;                /* we asked for it */
+	bool fresh;                /* granted, and the acquire is still to be done */
+	_Atomic uint32_t refusals; /* the home did not know the lock: threads that asked give up */
+	uint32_t tickets;          /* given to own threads */
+	_Atomic uint32_t serving;  /* the ticket that holds or may hold next */
+	uint32_t next_after;       /* tickets before it go before `next` */
+	uint32_t holder;           /* thread + 1; 0: free */
 	struct roami_vclock next_clock; /* what `next` has applied */
 };
 
 /*
- * Barriers gather along a tree and depart along it.  A full barrier counts nodes: the last thread
- * of a node arrives for it.  A partial one counts threads, at node 0.
+ * Barriers count threads, at node 0.  Where every node has one thread, its arrival and departure
+ * are a message each, gathered along a tree if so asked; else each thread calls node 0.
  */
 struct roami_barrier {
 	uint64_t id;
 	struct roami_spin spin;
-	uint32_t arrived; /* own threads in this episode */
-	uint32_t children; /* arrivals of child nodes */
-	bool self;        /* own threads are all here, and released */
-	_Atomic uint32_t departed;  /* departures received */
-	_Atomic uint32_t episode;   /* departures that the node's threads may see */
-	struct roami_vclock merged; /* what the arrived know together */
-	struct roami_vclock floor;  /* what each of the arrived has applied */
+	bool self;                    /* this node's thread is here by the short way */
+	bool tree;                    /* gathered along a tree */
+	uint32_t children;            /* arrivals by message */
+	struct roami_vec waiting;     /* arrivals by call, at node 0 */
+	uint32_t expected;            /* threads */
+	bool here[ROAMI_NODES_MAX];   /* nodes with arrivals */
+	bool by_leg[ROAMI_NODES_MAX]; /* those that came by message */
+	_Atomic uint32_t departed;    /* departures received */
+	struct roami_vclock merged;   /* what the arrived know together */
+	struct roami_vclock floor;    /* what each of the arrived has applied */
 	/*
 	 * The same two of the whole job.  Apart: the next episode's first arrivals may come before
 	 * we are through with this one.
 	 */
 	struct roami_vclock depart_floor;
 	struct roami_vclock depart_seen;
+	bool depart_all; /* all nodes took part: the two above hold for everybody */
 	struct roami_vclock child_floor[ROAMI_NODES_MAX]; /* by node number */
-	struct roami_vec waiting; /* threads in a partial barrier, at node 0 */
-	uint32_t values;          /* of a reduction */
+	uint32_t values;                                  /* of a reduction */
 	uint32_t type;
 	uint32_t op;
 	uint64_t own[ROAM_REDUCE_MAX]; /* this node's, then the result */

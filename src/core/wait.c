@@ -161,13 +161,17 @@ static void real_spin(struct roami_node *node)
 }
 
 static __thread unsigned real_thread_number; /* 0: none yet; the number + 1 */
-static __thread struct roami_node *real_thread_node;
+static __thread const struct roami_real *real_thread_of;
+static __thread uint64_t real_thread_round;
 
 static unsigned real_thread(struct roami_node *node)
 {
-	if (real_thread_number == 0 || real_thread_node != node) {
-		real_thread_number = atomic_fetch_add(&real_of(node)->threads, 1) + 1;
-		real_thread_node = node;
+	struct roami_real *real = real_of(node);
+
+	if (real_thread_number == 0 || real_thread_of != real || real_thread_round != real->round) {
+		real_thread_number = atomic_fetch_add(&real->threads, 1) + 1;
+		real_thread_of = real;
+		real_thread_round = real->round;
 	}
 	if (real_thread_number > ROAMI_THREADS_MAX)
 		roami_node_fail(node, "more than %u threads use roam", ROAMI_THREADS_MAX);

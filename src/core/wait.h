@@ -17,6 +17,7 @@ struct roami_real {
 	uint64_t spin_ns;         /* then yield until so long after the start; then sleep */
 	uint64_t chaos;           /* ROAM_CHAOS; 0: off */
 	_Atomic uint32_t threads; /* numbers given to threads */
+	uint64_t round;           /* counts the nodes this state has served: numbers hold for one */
 	void (*on_fail)(struct roami_node *node,
 			const char *text); /* ends the job; does not return */
 };

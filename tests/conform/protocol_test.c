@@ -1,6 +1,6 @@
 /*
- * What every coherence protocol must do, in simulated worlds: each test runs for all protocols of the build, with seeds.
- * ROAM_SEED is the first seed.
+ * What every coherence protocol must do, in simulated worlds: each test runs for all protocols of
+ * the build, with seeds. ROAM_SEED is the first seed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 #include "unit.h"
 #include "world.h"
 
-#define SEEDS 12u
-#define ID_LOCK 0x7400000000u
-#define ID_BARRIER 0x7500000000u
-#define ID_FLAG 0x7600000000u
+#define SEEDS       12u
+#define ID_LOCK     0x7400000000u
+#define ID_BARRIER  0x7500000000u
+#define ID_FLAG     0x7600000000u
 #define THREADS_MAX (8u * WORLD_THREADS_MAX)
 
 struct test;
@@ -32,7 +32,7 @@ struct test {
 	struct world *world;
 	unsigned threads;
 	unsigned turn;
-	unsigned reached;  /* free for the test */
+	unsigned reached; /* free for the test */
 	bool flagged;
 	struct member members[THREADS_MAX];
 };
@@ -53,7 +53,7 @@ static void start_main(void *arg)
 	start->fn(member->test, member, world_node(member->test->world, member->node));
 }
 
-/* ------------------------------------------------------------------------------------------------------- helpers */
+/* ------------------------------------------------------------------------------------ helpers */
 
 #define CHECK(test, condition) \
 	((condition) ? (void)0 : world_fail((test)->world, "%s (line %d)", #condition, __LINE__))
@@ -134,14 +134,18 @@ static bool test_seed(struct test *test, test_main_fn *fn)
 	good = world_run(test->world);
 	if (!good) {
 		world_describe(&test->config, text, sizeof(text));
-		printf("\n%s: seed %lu: %s\n  %s\n", test->config.protocol->name, (unsigned long)test->config.seed,
-		       world_error(test->world), text);
+		printf("\n%s: seed %lu: %s\n  %s\n", test->config.protocol->name,
+		       (unsigned long)test->config.seed, world_error(test->world), text);
 	}
 	return good;
 }
 
-/* Runs for every protocol and some seeds; `shape` adapts what the seed drew, `after` looks at the world; both may be NULL. */
-static void test_all(void (*shape)(struct test *test), test_main_fn *fn, bool (*after)(struct test *test))
+/*
+ * Runs for every protocol and some seeds; `shape` adapts what the seed drew, `after` looks at the
+ * world; both may be NULL.
+ */
+static void test_all(void (*shape)(struct test *test), test_main_fn *fn,
+		     bool (*after)(struct test *test))
 {
 	for (unsigned i = 0; roami_protocols[i] != NULL; i++)
 		for (uint64_t seed = unit_seed(); seed < unit_seed() + SEEDS; seed++) {
@@ -175,7 +179,7 @@ static bool is_protocol(const struct test *test, const char *name)
 	return strcmp(test->config.protocol->name, name) == 0;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- tests */
+/* -------------------------------------------------------------------------------------- tests */
 
 /* Whoever touches a page first, and second, finds the creator's bytes, or zero. */
 static void first_touch_main(struct test *test, struct member *member, struct roami_node *node)
@@ -184,7 +188,8 @@ static void first_touch_main(struct test *test, struct member *member, struct ro
 	struct rng rng = {test->config.seed * 31 + member->thread};
 
 	for (unsigned i = 0; i < 60; i++) {
-		uint32_t page = rng_below(&rng, node->layout.pages), at = rng_below(&rng, ROAM_PAGE_SIZE);
+		uint32_t page = rng_below(&rng, node->layout.pages),
+			 at = rng_below(&rng, ROAM_PAGE_SIZE);
 
 		CHECK(test, get_byte(node, page_at(page) + at) == initial[page_at(page) + at]);
 	}
@@ -312,7 +317,8 @@ static void evict_shape(struct test *test)
 
 static void evict_main(struct test *test, struct member *member, struct roami_node *node)
 {
-	unsigned limit = EVICT_CACHE + 1 + 3 * (test->config.prefetch + 1) * test->config.threads[member->node];
+	unsigned limit = EVICT_CACHE + 1 +
+			 3 * (test->config.prefetch + 1) * test->config.threads[member->node];
 
 	for (unsigned round = 1; round <= 3; round++) {
 		if (member->thread == 0)
@@ -330,7 +336,8 @@ static void evict_main(struct test *test, struct member *member, struct roami_no
 
 static bool evict_after(struct test *test)
 {
-	return test->config.protocol->evict == NULL || world_count(test->world, ROAMI_STAT_evictions) > 0;
+	return test->config.protocol->evict == NULL ||
+	       world_count(test->world, ROAMI_STAT_evictions) > 0;
 }
 
 static void test_eviction(void)
@@ -413,7 +420,8 @@ static void barrier_main(struct test *test, struct member *member, struct roami_
 			world_sleep(test->world, rng_below(&rng, 30000));
 		put(node, page_at(1) + 64 * member->thread, round);
 		test->reached++;
-		ok(test, roami_barrier(node, ID_BARRIER + 8 * (round % 2), round % 3 == 0 ? test->threads : 0));
+		ok(test, roami_barrier(node, ID_BARRIER + 8 * (round % 2),
+				       round % 3 == 0 ? test->threads : 0));
 		CHECK(test, test->reached >= round * test->threads);
 		for (unsigned other = 0; other < test->threads; other++) {
 			uint32_t value = get(node, page_at(1) + 64 * other);
@@ -430,8 +438,9 @@ static void test_barriers(void)
 }
 
 /*
- * A barrier of two, first of two threads of nodes 1 and 2, then, as soon as one of them knows that it is over, of node 1's other
- * thread and one of node 3: the first one's departure may still be on its way to node 1.
+ * A barrier of two, first of two threads of nodes 1 and 2, then, as soon as one of them knows that
+ * it is over, of node 1's other thread and one of node 3: the first one's departure may still be
+ * on its way to node 1.
  */
 static void reuse_shape(struct test *test)
 {
@@ -487,7 +496,8 @@ static void moves_main(struct test *test, struct member *member, struct roami_no
 		put(node, page_at(6), turn + 1);
 		CHECK(test, get(node, page_at(6)) == turn + 1);
 		for (unsigned other = 0; is_protocol(test, "onecopy") && other < nodes; other++) {
-			enum roam_access access = roami_page_access(world_node(test->world, other), 6);
+			enum roam_access access = roami_page_access(world_node(test->world, other),
+								    6);
 
 			CHECK(test, access == (other == member->node ? ROAM_WRITE : ROAM_NONE));
 		}

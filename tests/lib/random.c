@@ -7,9 +7,9 @@
 #include "random_program.h"
 #include "rng.h"
 
-#define NO_LOCK 0xffffu
+#define NO_LOCK  0xffffu
 #define PUBS_MAX 12u
-#define CLOCKS RANDOM_THREADS_MAX
+#define CLOCKS   RANDOM_THREADS_MAX
 
 /* A counter that its producer raises under a lock, to tell others what it wrote before. */
 struct gen_pub {
@@ -17,14 +17,14 @@ struct gen_pub {
 	uint16_t lock;
 	uint16_t cond;
 	int producer;
-	int consumer;     /* >= 0: the only one that waits; it is signalled */
+	int consumer; /* >= 0: the only one that waits; it is signalled */
 	uint64_t count;
 	uint32_t clock[CLOCKS];
 };
 
 struct gen_flag {
 	bool set;
-	bool cleared;     /* at least once */
+	bool cleared; /* at least once */
 	uint32_t setter, clearer;
 	uint32_t clear_clock;
 	uint32_t clock[CLOCKS];
@@ -33,7 +33,8 @@ struct gen_flag {
 
 struct gen_barrier {
 	bool used;
-	uint32_t leaves[CLOCKS]; /* clocks at which the last episode's threads left; 0: was not there */
+	uint32_t leaves
+		[CLOCKS]; /* clocks at which the last episode's threads left; 0: was not there */
 };
 
 struct gen {
@@ -53,16 +54,17 @@ struct gen {
 	struct gen_barrier barriers[RANDOM_BARRIERS_MAX];
 	unsigned barrier_count;
 	bool reduces;
-	uint32_t store_in;   /* one access in so many is a store */
+	uint32_t store_in; /* one access in so many is a store */
 	uint32_t weights[9];
 };
 
 const char *const random_kind_names[RANDOM_KINDS] = {
-	"load", "store", "lock init", "cond init", "lock", "unlock", "test", "unless", "await", "signal",
-	"broadcast", "flag set", "flag wait", "flag clear", "barrier", "reduce", "rest", "pause", "arrive", "leave",
+	"load",    "store",  "lock init", "cond init", "lock",     "unlock",    "test",
+	"unless",  "await",  "signal",    "broadcast", "flag set", "flag wait", "flag clear",
+	"barrier", "reduce", "rest",      "pause",     "arrive",   "leave",
 };
 
-/* ------------------------------------------------------------------------------------------------------------ lists */
+/* -------------------------------------------------------------------------------------- lists */
 
 static void *grow(void *items, uint32_t count, uint32_t *room, size_t bytes)
 {
@@ -75,7 +77,8 @@ static void *grow(void *items, uint32_t count, uint32_t *room, size_t bytes)
 	return items;
 }
 
-static struct random_op *gen_op(struct gen *gen, unsigned thread, enum random_kind kind, unsigned which)
+static struct random_op *gen_op(struct gen *gen, unsigned thread, enum random_kind kind,
+				unsigned which)
 {
 	struct random_list *list = &gen->program->lists[thread];
 	struct random_op *op;
@@ -96,7 +99,7 @@ static uint32_t gen_meeting(struct gen *gen, uint32_t threads)
 	return program->meeting_count++;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- clocks */
+/* ------------------------------------------------------------------------------------- clocks */
 
 static void clock_join(uint32_t *clock, const uint32_t *other)
 {
@@ -118,12 +121,13 @@ static uint32_t gen_tick(struct gen *gen, unsigned thread)
 	return ++gen->clock[thread][thread];
 }
 
-/* ----------------------------------------------------------------------------------------------------------- access */
+/* ------------------------------------------------------------------------------------- access */
 
 static bool gen_may(const struct gen *gen, const uint32_t *clock, uint32_t object, bool store)
 {
 	/* All stores, not the last: it may be one that is skipped. */
-	return clock_covers(clock, gen->written[object]) && (!store || clock_covers(clock, gen->read[object]));
+	return clock_covers(clock, gen->written[object]) &&
+	       (!store || clock_covers(clock, gen->read[object]));
 }
 
 static void gen_emit(struct gen *gen, unsigned thread, uint32_t object, bool store)
@@ -132,7 +136,8 @@ static void gen_emit(struct gen *gen, unsigned thread, uint32_t object, bool sto
 	uint32_t now = gen_tick(gen, thread);
 
 	if (store) {
-		op->mode = (uint8_t)(rng_one_in(&gen->rng, 4) ? 1 + rng_below(&gen->rng, 2) : RANDOM_FRESH);
+		op->mode = (uint8_t)(rng_one_in(&gen->rng, 4) ? 1 + rng_below(&gen->rng, 2)
+							      : RANDOM_FRESH);
 		gen->written[object][thread] = now;
 	} else {
 		gen->read[object][thread] = now;
@@ -140,7 +145,8 @@ static void gen_emit(struct gen *gen, unsigned thread, uint32_t object, bool sto
 }
 
 /* One access, at `clock`, with the locks held; false: nothing allowed was found. */
-static bool gen_access(struct gen *gen, unsigned thread, const uint32_t *clock, unsigned held, unsigned inner)
+static bool gen_access(struct gen *gen, unsigned thread, const uint32_t *clock, unsigned held,
+		       unsigned inner)
 {
 	for (unsigned turn = 0; turn < 8; turn++) {
 		uint32_t object = rng_below(&gen->rng, gen->shared);
@@ -150,7 +156,8 @@ static bool gen_access(struct gen *gen, unsigned thread, const uint32_t *clock, 
 		/* Held locks first: their objects are what the section is for. */
 		if (held != NO_LOCK && turn < 5 && owner == NO_LOCK)
 			continue;
-		if (owner == NO_LOCK ? !gen_may(gen, clock, object, store) : owner != held && owner != inner)
+		if (owner == NO_LOCK ? !gen_may(gen, clock, object, store)
+				     : owner != held && owner != inner)
 			continue;
 		gen_emit(gen, thread, object, store);
 		if (store && rng_one_in(&gen->rng, 4))
@@ -160,8 +167,8 @@ static bool gen_access(struct gen *gen, unsigned thread, const uint32_t *clock, 
 	return false;
 }
 
-static void gen_burst(struct gen *gen, unsigned thread, const uint32_t *clock, unsigned held, unsigned inner,
-		      uint32_t most)
+static void gen_burst(struct gen *gen, unsigned thread, const uint32_t *clock, unsigned held,
+		      unsigned inner, uint32_t most)
 {
 	uint32_t count = rng_range(&gen->rng, 1, most);
 
@@ -169,7 +176,7 @@ static void gen_burst(struct gen *gen, unsigned thread, const uint32_t *clock, u
 		gen_access(gen, thread, clock, held, inner);
 }
 
-/* -------------------------------------------------------------------------------------------------- one thread's turns */
+/* ------------------------------------------------------------------------- one thread's turns */
 
 static void turn_accesses(struct gen *gen, unsigned thread)
 {
@@ -183,7 +190,8 @@ static void turn_scan(struct gen *gen, unsigned thread)
 	bool store = rng_one_in(&gen->rng, 4);
 
 	for (uint32_t object = from; object < from + count && object < gen->shared; object++)
-		if (gen->owner[object] == NO_LOCK && gen_may(gen, gen->clock[thread], object, store))
+		if (gen->owner[object] == NO_LOCK &&
+		    gen_may(gen, gen->clock[thread], object, store))
 			gen_emit(gen, thread, object, store);
 }
 
@@ -286,7 +294,8 @@ static void turn_flag_set(struct gen *gen, unsigned thread)
 		flag->clear_clock = gen_tick(gen, thread);
 		memset(flag->waits, 0, sizeof(flag->waits));
 	}
-	if (flag->set || (flag->cleared && clock[flag->clearer] < flag->clear_clock) || rng_one_in(&gen->rng, 4))
+	if (flag->set || (flag->cleared && clock[flag->clearer] < flag->clear_clock) ||
+	    rng_one_in(&gen->rng, 4))
 		return;
 	gen_burst(gen, thread, clock, NO_LOCK, NO_LOCK, 4);
 	gen_op(gen, thread, RANDOM_FLAG_SET, which);
@@ -312,7 +321,8 @@ static void turn_flag_wait(struct gen *gen, unsigned thread)
 /* A barrier of some: a new episode may begin when its threads know that the last one ended. */
 static void turn_partial(struct gen *gen, unsigned thread)
 {
-	unsigned which = rng_range(&gen->rng, 2, gen->barrier_count - 1), members[CLOCKS], count = 0;
+	unsigned which = rng_range(&gen->rng, 2, gen->barrier_count - 1), members[CLOCKS],
+		 count = 0;
 	struct gen_barrier *barrier = &gen->barriers[which];
 	uint32_t clock[CLOCKS] = {0}, instance;
 
@@ -353,7 +363,7 @@ static void (*const turns[])(struct gen *gen, unsigned thread) = {
 
 #define TURNS (sizeof(turns) / sizeof(turns[0]))
 
-/* ----------------------------------------------------------------------------------------------------- all together */
+/* ------------------------------------------------------------------------------- all together */
 
 /* Everything is ordered here: objects may change their lock. */
 static void gen_ordered(struct gen *gen)
@@ -395,8 +405,8 @@ static uint32_t gen_reduction(struct gen *gen)
 	struct random_program *program = gen->program;
 	struct random_reduction *reduction;
 
-	program->reductions = grow(program->reductions, program->reduction_count, &program->reduction_room,
-				   sizeof(*program->reductions));
+	program->reductions = grow(program->reductions, program->reduction_count,
+				   &program->reduction_room, sizeof(*program->reductions));
 	reduction = &program->reductions[program->reduction_count];
 	memset(reduction, 0, sizeof(*reduction));
 	reduction->count = rng_range(&gen->rng, 1, RANDOM_REDUCE_MAX);
@@ -407,8 +417,8 @@ static uint32_t gen_reduction(struct gen *gen)
 			reduction->inputs[thread][i] = (double)rng_below(&gen->rng, 5) - 2;
 		reduction->results[i] = reduction->inputs[0][i];
 		for (unsigned thread = 1; thread < gen->threads; thread++)
-			reduction->results[i] =
-				reduce_two(reduction->results[i], reduction->inputs[thread][i], reduction->op);
+			reduction->results[i] = reduce_two(
+				reduction->results[i], reduction->inputs[thread][i], reduction->op);
 	}
 	return program->reduction_count++;
 }
@@ -422,7 +432,8 @@ static void gen_full(struct gen *gen)
 	if (reduce)
 		index = gen_reduction(gen);
 	for (unsigned thread = 0; thread < gen->threads; thread++) {
-		struct random_op *op = gen_op(gen, thread, reduce ? RANDOM_REDUCE : RANDOM_BARRIER, which);
+		struct random_op *op = gen_op(gen, thread, reduce ? RANDOM_REDUCE : RANDOM_BARRIER,
+					      which);
 
 		op->instance = instance;
 		op->value = index;
@@ -432,7 +443,7 @@ static void gen_full(struct gen *gen)
 	gen_ordered(gen);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- layout */
+/* ------------------------------------------------------------------------------------- layout */
 
 static void layout_object(struct gen *gen, uint32_t *at, unsigned bytes)
 {
@@ -440,7 +451,8 @@ static void layout_object(struct gen *gen, uint32_t *at, unsigned bytes)
 
 	if (*at % ROAM_PAGE_SIZE + bytes > ROAM_PAGE_SIZE)
 		*at = (*at / ROAM_PAGE_SIZE + 1) * ROAM_PAGE_SIZE;
-	if (*at / ROAM_PAGE_SIZE >= program->params.heap_pages || program->object_count == RANDOM_OBJECTS_MAX)
+	if (*at / ROAM_PAGE_SIZE >= program->params.heap_pages ||
+	    program->object_count == RANDOM_OBJECTS_MAX)
 		return;
 	program->objects[program->object_count++] = (struct random_object){*at, (uint8_t)bytes};
 	*at += bytes;
@@ -454,7 +466,8 @@ static void gen_layout(struct gen *gen)
 	struct rng *rng = &gen->rng;
 	uint32_t pages = gen->program->params.heap_pages, wanted = rng_range(rng, 12, 110);
 	bool wide = rng_one_in(rng, 3);
-	uint32_t stride = rng_range(rng, 1, 3), at = rng_below(rng, pages / 2) * ROAM_PAGE_SIZE + rng_below(rng, 64);
+	uint32_t stride = rng_range(rng, 1, 3),
+		 at = rng_below(rng, pages / 2) * ROAM_PAGE_SIZE + rng_below(rng, 64);
 	uint32_t per_page = wide ? rng_range(rng, 1, 3) : rng_range(rng, 4, 30), here = 0;
 
 	for (uint32_t i = 0; i < wanted && at / ROAM_PAGE_SIZE < pages; i++) {
@@ -606,11 +619,13 @@ void random_print(const struct random_program *program)
 		for (uint32_t i = 0; i < list->count; i++) {
 			const struct random_op *op = &list->ops[i];
 
-			printf("thread %u op %u: %s %u count %u value %lu\n", thread, i, random_kind_names[op->kind],
-			       op->which, op->count, (unsigned long)op->value);
+			printf("thread %u op %u: %s %u count %u value %lu\n", thread, i,
+			       random_kind_names[op->kind], op->which, op->count,
+			       (unsigned long)op->value);
 		}
 	}
 	for (uint32_t i = 0; i < program->object_count; i++)
-		printf("object %u: page %u offset %u, %u bytes\n", i, program->objects[i].offset / ROAM_PAGE_SIZE,
+		printf("object %u: page %u offset %u, %u bytes\n", i,
+		       program->objects[i].offset / ROAM_PAGE_SIZE,
 		       program->objects[i].offset % ROAM_PAGE_SIZE, program->objects[i].bytes);
 }

@@ -1,13 +1,15 @@
 /*
  * Random race-free programs and their oracle.
  *
- * A program is one list of operations per thread: loads and stores of small objects packed on few pages, locks, conditions, flags,
- * full and partial barriers, reductions.  The generator lays the operations out in one order and allows an access only if every
- * conflicting earlier one is ordered before it by synchronisation (vector clocks), or both hold the object's lock.
+ * A program is one list of operations per thread: loads and stores of small objects packed on few
+ * pages, locks, conditions, flags, full and partial barriers, reductions.  The generator lays the
+ * operations out in one order and allows an access only if every conflicting earlier one is
+ * ordered before it by synchronisation (vector clocks), or both hold the object's lock.
  *
- * A run writes a log per thread.  Every synchronisation takes a number from one counter, before it releases or after it acquired,
- * so that the order of numbers is an order the run may have had.  The oracle replays the logs in that order on one memory and
- * compares every value read; it also proves anew that the run had no race, that locks excluded and barriers waited.
+ * A run writes a log per thread.  Every synchronisation takes a number from one counter, before it
+ * releases or after it acquired, so that the order of numbers is an order the run may have had.
+ * The oracle replays the logs in that order on one memory and compares every value read; it also
+ * proves anew that the run had no race, that locks excluded and barriers waited.
  *
  * The same program runs in a world, on threads, on processes: the harness gives the operations.
  */
@@ -20,19 +22,19 @@
 
 #include "roam/roam.h"
 
-#define RANDOM_THREADS_MAX 64u
-#define RANDOM_LOCKS_MAX 16u
-#define RANDOM_CONDS_MAX 16u
-#define RANDOM_FLAGS_MAX 32u
+#define RANDOM_THREADS_MAX  64u
+#define RANDOM_LOCKS_MAX    16u
+#define RANDOM_CONDS_MAX    16u
+#define RANDOM_FLAGS_MAX    32u
 #define RANDOM_BARRIERS_MAX 16u /* the first two are full */
 
 struct random_params {
 	uint64_t seed;
 	unsigned nodes;
-	unsigned threads;                      /* of all nodes */
-	uint8_t node_of[RANDOM_THREADS_MAX];   /* ascending */
+	unsigned threads;                    /* of all nodes */
+	uint8_t node_of[RANDOM_THREADS_MAX]; /* ascending */
 	uint32_t heap_pages;
-	uint32_t operations;                   /* about so many per thread */
+	uint32_t operations; /* about so many per thread */
 };
 
 struct random_program;
@@ -64,7 +66,10 @@ uint32_t random_events_max(const struct random_program *program);
 void random_logs_make(const struct random_program *program, struct random_log *logs);
 void random_logs_free(const struct random_program *program, struct random_log *logs);
 
-/* What a program asks of its harness; `self` is the thread's.  Objects of synchronisation are numbers from 0, per kind. */
+/*
+ * What a program asks of its harness; `self` is the thread's.  Objects of synchronisation are
+ * numbers from 0, per kind.
+ */
 struct random_ops {
 	void (*load)(void *self, uint64_t offset, void *out, size_t bytes);
 	void (*store)(void *self, uint64_t offset, const void *in, size_t bytes);
@@ -78,7 +83,8 @@ struct random_ops {
 	enum roam_err (*flag_wait)(void *self, unsigned flag);
 	enum roam_err (*flag_clear)(void *self, unsigned flag);
 	enum roam_err (*barrier)(void *self, unsigned barrier, unsigned threads); /* 0: all */
-	enum roam_err (*reduce)(void *self, void *values, unsigned count, enum roam_type type, enum roam_op op);
+	enum roam_err (*reduce)(void *self, void *values, unsigned count, enum roam_type type,
+				enum roam_op op);
 	uint64_t (*sequence)(void *self); /* the next number, from 1 */
 	void (*rest)(void *self);         /* all threads come here right after a full barrier */
 	void (*pause)(void *self, unsigned length);
@@ -86,8 +92,8 @@ struct random_ops {
 };
 
 /* Runs one thread's list. */
-void random_run(const struct random_program *program, unsigned thread, const struct random_ops *ops, void *self,
-		struct random_log *log);
+void random_run(const struct random_program *program, unsigned thread, const struct random_ops *ops,
+		void *self, struct random_log *log);
 
 struct random_result {
 	uint64_t reads;         /* checked */
@@ -97,9 +103,12 @@ struct random_result {
 	char error[512];
 };
 
-/* Checks the logs of a run, one per thread; `initial` is the heap before it.  false: result->error. */
-bool random_check(const struct random_program *program, const struct random_log *logs, const uint8_t *initial,
-		  struct random_result *result);
+/*
+ * Checks the logs of a run, one per thread; `initial` is the heap before it.  false:
+ * result->error.
+ */
+bool random_check(const struct random_program *program, const struct random_log *logs,
+		  const uint8_t *initial, struct random_result *result);
 
 /* Prints the lists. */
 void random_print(const struct random_program *program);

@@ -7,7 +7,7 @@
 #include "random_program.h"
 
 #define CLOCKS RANDOM_THREADS_MAX
-#define FREE 0xffu
+#define FREE   0xffu
 
 struct vclock {
 	uint32_t at[CLOCKS];
@@ -56,8 +56,8 @@ static bool check_race(struct check *check, unsigned thread, const struct random
 		ordered &= clock->at[i] >= check->read[object][i];
 	if (!ordered)
 		snprintf(check->result->error, sizeof(check->result->error),
-			 "the program has a race: object %u, thread %u, sequence %lu (writer %d)", object, thread,
-			 (unsigned long)event->sequence, writer);
+			 "the program has a race: object %u, thread %u, sequence %lu (writer %d)",
+			 object, thread, (unsigned long)event->sequence, writer);
 	return ordered;
 }
 
@@ -69,17 +69,19 @@ static bool check_value(struct check *check, unsigned thread, const struct rando
 	char got[40], want[40];
 
 	check->result->reads++;
-	if (writer >= 0 && check->program->params.node_of[writer] != check->program->params.node_of[thread])
+	if (writer >= 0 &&
+	    check->program->params.node_of[writer] != check->program->params.node_of[thread])
 		check->result->reads_foreign++;
 	if (memcmp(event->value, expected, object->bytes) == 0)
 		return true;
 	bytes_print(got, sizeof(got), event->value, object->bytes);
 	bytes_print(want, sizeof(want), expected, object->bytes);
 	snprintf(check->result->error, sizeof(check->result->error),
-		 "wrong value: thread %u of node %u read %s from object %u (page %u, offset %u, %u bytes), sequence "
-		 "%lu; thread %d had written %s",
-		 thread, check->program->params.node_of[thread], got, event->which, object->offset / ROAM_PAGE_SIZE,
-		 object->offset % ROAM_PAGE_SIZE, object->bytes, (unsigned long)event->sequence, writer, want);
+		 "wrong value: thread %u of node %u read %s from object %u (page %u, "
+		 "offset %u, %u bytes), sequence %lu; thread %d had written %s",
+		 thread, check->program->params.node_of[thread], got, event->which,
+		 object->offset / ROAM_PAGE_SIZE, object->offset % ROAM_PAGE_SIZE, object->bytes,
+		 (unsigned long)event->sequence, writer, want);
 	return false;
 }
 
@@ -101,10 +103,12 @@ static bool check_access(struct check *check, unsigned thread, const struct rand
 	return true;
 }
 
-static bool check_broken(struct check *check, unsigned thread, const struct random_event *event, const char *what)
+static bool check_broken(struct check *check, unsigned thread, const struct random_event *event,
+			 const char *what)
 {
-	snprintf(check->result->error, sizeof(check->result->error), "%s: %s %u, thread %u, sequence %lu", what,
-		 random_kind_names[event->kind], event->which, thread, (unsigned long)event->sequence);
+	snprintf(check->result->error, sizeof(check->result->error),
+		 "%s: %s %u, thread %u, sequence %lu", what, random_kind_names[event->kind],
+		 event->which, thread, (unsigned long)event->sequence);
 	return false;
 }
 
@@ -124,7 +128,8 @@ static bool check_sync(struct check *check, unsigned thread, const struct random
 		return true;
 	case RANDOM_UNLOCK:
 		if (check->holder[which] != thread)
-			return check_broken(check, thread, event, "a lock was let go by another thread");
+			return check_broken(check, thread, event,
+					    "a lock was let go by another thread");
 		check->holder[which] = FREE;
 		check->locks[which] = *clock;
 		return true;
@@ -134,7 +139,8 @@ static bool check_sync(struct check *check, unsigned thread, const struct random
 		return true;
 	case RANDOM_FLAG_WAIT:
 		if (!check->set[which])
-			return check_broken(check, thread, event, "a thread passed a flag before it was set");
+			return check_broken(check, thread, event,
+					    "a thread passed a flag before it was set");
 		vclock_join(clock, &check->flags[which]);
 		return true;
 	case RANDOM_ARRIVE:
@@ -143,7 +149,8 @@ static bool check_sync(struct check *check, unsigned thread, const struct random
 		return true;
 	case RANDOM_LEAVE:
 		if (check->arrived[event->episode] != check->program->meetings[event->episode])
-			return check_broken(check, thread, event, "a thread left a barrier before all were there");
+			return check_broken(check, thread, event,
+					    "a thread left a barrier before all were there");
 		vclock_join(clock, &check->meetings[event->episode]);
 		return true;
 	default:
@@ -158,7 +165,8 @@ static unsigned check_oldest(const struct random_log *logs, unsigned threads, co
 
 	for (unsigned i = 0; i < threads; i++)
 		if (at[i] < logs[i].count &&
-		    (oldest == threads || logs[i].events[at[i]].sequence < logs[oldest].events[at[oldest]].sequence))
+		    (oldest == threads ||
+		     logs[i].events[at[i]].sequence < logs[oldest].events[at[oldest]].sequence))
 			oldest = i;
 	return oldest;
 }
@@ -171,19 +179,21 @@ static bool check_all(struct check *check, const struct random_log *logs)
 	while ((thread = check_oldest(logs, check->threads, at)) < check->threads) {
 		uint64_t sequence = logs[thread].events[at[thread]].sequence;
 
-		while (at[thread] < logs[thread].count && logs[thread].events[at[thread]].sequence == sequence) {
+		while (at[thread] < logs[thread].count &&
+		       logs[thread].events[at[thread]].sequence == sequence) {
 			const struct random_event *event = &logs[thread].events[at[thread]++];
 			bool access = event->kind == RANDOM_LOAD || event->kind == RANDOM_STORE;
 
-			if (access ? !check_access(check, thread, event) : !check_sync(check, thread, event))
+			if (access ? !check_access(check, thread, event)
+				   : !check_sync(check, thread, event))
 				return false;
 		}
 	}
 	return true;
 }
 
-bool random_check(const struct random_program *program, const struct random_log *logs, const uint8_t *initial,
-		  struct random_result *result)
+bool random_check(const struct random_program *program, const struct random_log *logs,
+		  const uint8_t *initial, struct random_result *result)
 {
 	struct check *check = calloc(1, sizeof(*check));
 	size_t heap = (size_t)program->params.heap_pages * ROAM_PAGE_SIZE;

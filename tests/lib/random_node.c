@@ -2,7 +2,7 @@
 
 #include "core/sync.h"
 
-#define ID_BASE 0x7000000000u
+#define ID_BASE    0x7000000000u
 #define KIND_BYTES 0x100000u
 
 uint64_t random_node_id(enum random_object_kind kind, unsigned which)
@@ -21,7 +21,8 @@ static struct roami_node *member_node(void *self, const char *what, uint64_t num
 
 static enum roam_err member_lock_init(void *self, unsigned lock)
 {
-	return roami_lock_init(member_node(self, "lock init", lock), random_node_id(RANDOM_ID_LOCK, lock));
+	return roami_lock_init(member_node(self, "lock init", lock),
+			       random_node_id(RANDOM_ID_LOCK, lock));
 }
 
 static enum roam_err member_lock(void *self, unsigned lock)
@@ -31,47 +32,55 @@ static enum roam_err member_lock(void *self, unsigned lock)
 
 static enum roam_err member_unlock(void *self, unsigned lock)
 {
-	return roami_unlock(member_node(self, "unlock", lock), random_node_id(RANDOM_ID_LOCK, lock));
+	return roami_unlock(member_node(self, "unlock", lock),
+			    random_node_id(RANDOM_ID_LOCK, lock));
 }
 
 static enum roam_err member_cond_init(void *self, unsigned cond)
 {
-	return roami_cond_init(member_node(self, "cond init", cond), random_node_id(RANDOM_ID_COND, cond));
+	return roami_cond_init(member_node(self, "cond init", cond),
+			       random_node_id(RANDOM_ID_COND, cond));
 }
 
 static enum roam_err member_cond_wait(void *self, unsigned cond, unsigned lock)
 {
-	return roami_cond_wait(member_node(self, "cond wait", cond), random_node_id(RANDOM_ID_COND, cond),
+	return roami_cond_wait(member_node(self, "cond wait", cond),
+			       random_node_id(RANDOM_ID_COND, cond),
 			       random_node_id(RANDOM_ID_LOCK, lock));
 }
 
 static enum roam_err member_cond_post(void *self, unsigned cond, bool all)
 {
-	return roami_cond_post(member_node(self, "cond post", cond), random_node_id(RANDOM_ID_COND, cond), all);
+	return roami_cond_post(member_node(self, "cond post", cond),
+			       random_node_id(RANDOM_ID_COND, cond), all);
 }
 
 static enum roam_err member_flag_set(void *self, unsigned flag)
 {
-	return roami_flag_set(member_node(self, "flag set", flag), random_node_id(RANDOM_ID_FLAG, flag));
+	return roami_flag_set(member_node(self, "flag set", flag),
+			      random_node_id(RANDOM_ID_FLAG, flag));
 }
 
 static enum roam_err member_flag_wait(void *self, unsigned flag)
 {
-	return roami_flag_wait(member_node(self, "flag wait", flag), random_node_id(RANDOM_ID_FLAG, flag));
+	return roami_flag_wait(member_node(self, "flag wait", flag),
+			       random_node_id(RANDOM_ID_FLAG, flag));
 }
 
 static enum roam_err member_flag_clear(void *self, unsigned flag)
 {
-	return roami_flag_clear(member_node(self, "flag clear", flag), random_node_id(RANDOM_ID_FLAG, flag));
+	return roami_flag_clear(member_node(self, "flag clear", flag),
+				random_node_id(RANDOM_ID_FLAG, flag));
 }
 
 static enum roam_err member_barrier(void *self, unsigned barrier, unsigned threads)
 {
-	return roami_barrier(member_node(self, "barrier", barrier), random_node_id(RANDOM_ID_BARRIER, barrier),
-			     threads);
+	return roami_barrier(member_node(self, "barrier", barrier),
+			     random_node_id(RANDOM_ID_BARRIER, barrier), threads);
 }
 
-static enum roam_err member_reduce(void *self, void *values, unsigned count, enum roam_type type, enum roam_op op)
+static enum roam_err member_reduce(void *self, void *values, unsigned count, enum roam_type type,
+				   enum roam_op op)
 {
 	return roami_reduce(member_node(self, "reduce", count), values, count, type, op);
 }

@@ -8,7 +8,8 @@
 /* What a thread's `self` begins with. */
 struct random_member {
 	struct roami_node *node;
-	void (*doing)(void *self, const char *what, uint64_t number); /* before each call; may be NULL */
+	void (*doing)(void *self, const char *what,
+		      uint64_t number); /* before each call; may be NULL */
 };
 
 /* Fills in all that is about synchronisation objects; the rest is the harness's. */

@@ -5,8 +5,8 @@
 #include "random.h"
 
 #define RANDOM_OBJECTS_MAX 160u
-#define RANDOM_BYTES_MAX 16u
-#define RANDOM_REDUCE_MAX 3u
+#define RANDOM_BYTES_MAX   16u
+#define RANDOM_REDUCE_MAX  3u
 
 enum random_kind {
 	RANDOM_LOAD,
@@ -15,9 +15,9 @@ enum random_kind {
 	RANDOM_COND_INIT,
 	RANDOM_LOCK,
 	RANDOM_UNLOCK,
-	RANDOM_TEST,    /* load; passed = its value is `value` at least */
-	RANDOM_UNLESS,  /* skip `count` operations unless passed */
-	RANDOM_AWAIT,   /* while the value is less, wait for the condition */
+	RANDOM_TEST,   /* load; passed = its value is `value` at least */
+	RANDOM_UNLESS, /* skip `count` operations unless passed */
+	RANDOM_AWAIT,  /* while the value is less, wait for the condition */
 	RANDOM_SIGNAL,
 	RANDOM_BROADCAST,
 	RANDOM_FLAG_SET,
@@ -27,7 +27,7 @@ enum random_kind {
 	RANDOM_REDUCE,
 	RANDOM_REST,
 	RANDOM_PAUSE,
-	RANDOM_ARRIVE,  /* in logs only, as the next */
+	RANDOM_ARRIVE, /* in logs only, as the next */
 	RANDOM_LEAVE,
 	RANDOM_KINDS
 };
@@ -45,7 +45,7 @@ struct random_op {
 	uint16_t which; /* object, or synchronisation object */
 	uint16_t lock;
 	uint16_t cond;
-	uint32_t count; /* threads of a barrier, operations to skip */
+	uint32_t count;    /* threads of a barrier, operations to skip */
 	uint32_t instance; /* of a barrier or reduction: each meeting has its number */
 	uint64_t value;
 };

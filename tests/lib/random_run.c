@@ -19,7 +19,10 @@ struct run {
 	bool passed;
 };
 
-/* Per thread: no operation logs more than two events, but waiting for a condition logs three a turn. */
+/*
+ * Per thread: no operation logs more than two events, but waiting for a condition logs three a
+ * turn.
+ */
 uint32_t random_events_max(const struct random_program *program)
 {
 	uint32_t most = 0;
@@ -75,7 +78,8 @@ static struct random_event *run_event(struct run *run, enum random_kind kind, un
 	if (run->log->count == run->log->max)
 		run_fail(run, "the log is full: too many wake-ups");
 	event = &run->log->events[run->log->count++];
-	*event = (struct random_event){.sequence = run->sequence, .kind = (uint8_t)kind, .which = (uint16_t)which};
+	*event = (struct random_event){
+		.sequence = run->sequence, .kind = (uint8_t)kind, .which = (uint16_t)which};
 	return event;
 }
 
@@ -100,7 +104,8 @@ static void run_load(struct run *run, const struct random_op *op)
 static void run_store(struct run *run, const struct random_op *op)
 {
 	const struct random_object *object = &run->program->objects[op->which];
-	uint64_t mark = rng_mix(run->program->params.seed * 977 + run->thread * 0x100000001u + run->at * 0x10001u);
+	uint64_t mark = rng_mix(run->program->params.seed * 977 + run->thread * 0x100000001u +
+				run->at * 0x10001u);
 	uint64_t value[2] = {mark, ~mark * 3};
 	struct random_event *event;
 
@@ -183,7 +188,8 @@ static void run_reduce(struct run *run, const struct random_op *op)
 		value_set(&values, i, reduction->type, reduction->inputs[run->thread][i]);
 	run_sync(run, RANDOM_ARRIVE, op->which);
 	run->log->events[run->log->count - 1].episode = op->instance;
-	run_check(run, run->ops->reduce(run->self, &values, reduction->count, reduction->type, reduction->op));
+	run_check(run, run->ops->reduce(run->self, &values, reduction->count, reduction->type,
+					reduction->op));
 	run_sync(run, RANDOM_LEAVE, op->which);
 	run->log->events[run->log->count - 1].episode = op->instance;
 	for (uint32_t i = 0; i < reduction->count; i++)
@@ -250,11 +256,12 @@ static void run_op(struct run *run, const struct random_op *op)
 		ops->pause(run->self, op->count);
 }
 
-void random_run(const struct random_program *program, unsigned thread, const struct random_ops *ops, void *self,
-		struct random_log *log)
+void random_run(const struct random_program *program, unsigned thread, const struct random_ops *ops,
+		void *self, struct random_log *log)
 {
 	const struct random_list *list = &program->lists[thread];
-	struct run run = {.program = program, .ops = ops, .self = self, .log = log, .thread = thread};
+	struct run run = {
+		.program = program, .ops = ops, .self = self, .log = log, .thread = thread};
 
 	for (; run.at < list->count; run.at++)
 		run_op(&run, &list->ops[run.at]);

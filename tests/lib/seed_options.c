@@ -18,7 +18,8 @@ const char *seed_replay(void)
 __attribute__((noreturn)) static void usage(const struct seed_options *options)
 {
 	fprintf(stderr,
-		"usage: %s [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] [--list]\n",
+		"usage: %s [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] "
+		"[--list]\n",
 		options->program);
 	exit(2);
 }
@@ -85,7 +86,8 @@ static void seed_handlers(void)
 	static const int numbers[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGALRM, SIGTERM};
 	static char stack[64 * 1024];
 	stack_t alternate = {.ss_sp = stack, .ss_size = sizeof(stack)};
-	struct sigaction action = {.sa_handler = seed_died, .sa_flags = (int)(SA_ONSTACK | SA_RESETHAND)};
+	struct sigaction action = {.sa_handler = seed_died,
+				   .sa_flags = (int)(SA_ONSTACK | SA_RESETHAND)};
 
 	sigaltstack(&alternate, NULL);
 	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -94,19 +96,23 @@ static void seed_handlers(void)
 
 static void seed_remember(const struct seed_options *options, const char *protocol, uint64_t seed)
 {
-	int at = snprintf(replay, sizeof(replay), "replay: %s --protocol %s --seeds %lu", options->program, protocol,
-			  (unsigned long)seed);
+	int at = snprintf(replay, sizeof(replay), "replay: %s --protocol %s --seeds %lu",
+			  options->program, protocol, (unsigned long)seed);
 
 	if (options->nodes != 0)
-		at += snprintf(replay + at, sizeof(replay) - (size_t)at, " --nodes %u", options->nodes);
+		at += snprintf(replay + at, sizeof(replay) - (size_t)at, " --nodes %u",
+			       options->nodes);
 	if (options->operations != 0)
-		snprintf(replay + at, sizeof(replay) - (size_t)at, " --ops %u", options->operations);
+		snprintf(replay + at, sizeof(replay) - (size_t)at, " --ops %u",
+			 options->operations);
 }
 
 int seed_main(const struct seed_options *options,
-	      bool (*one)(const struct seed_options *options, const struct roam_protocol *protocol, uint64_t seed,
-			  void *arg),
-	      bool (*done)(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed, void *arg), void *arg)
+	      bool (*one)(const struct seed_options *options, const struct roam_protocol *protocol,
+			  uint64_t seed, void *arg),
+	      bool (*done)(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
+			   void *arg),
+	      void *arg)
 {
 	bool good = true, found = false;
 

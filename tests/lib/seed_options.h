@@ -9,25 +9,31 @@ struct seed_options {
 	const char *program;
 	const char *protocol; /* NULL: all */
 	uint64_t from, to;
-	unsigned nodes;       /* 0: drawn */
-	uint32_t operations;  /* 0: drawn */
+	unsigned nodes;      /* 0: drawn */
+	uint32_t operations; /* 0: drawn */
 	bool trace;
 	bool list;
 };
 
-/* [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] [--list]; anything else: usage, exit status 2. */
+/*
+ * [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] [--list]; anything else: usage,
+ * exit status 2.
+ */
 void seed_options_read(struct seed_options *options, int argc, char **argv);
 
 struct roam_protocol;
 
 /*
- * Runs one(options, protocol, seed, arg) for every seed; then done(protocol, seeds, failed, arg) per protocol.  If the process
- * dies, the command that repeats the seed is printed; `one` prints it by seed_replay().  The exit status.
+ * Runs one(options, protocol, seed, arg) for every seed; then done(protocol, seeds, failed, arg)
+ * per protocol.  If the process dies, the command that repeats the seed is printed; `one` prints
+ * it by seed_replay().  The exit status.
  */
 int seed_main(const struct seed_options *options,
-	      bool (*one)(const struct seed_options *options, const struct roam_protocol *protocol, uint64_t seed,
-			  void *arg),
-	      bool (*done)(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed, void *arg), void *arg);
+	      bool (*one)(const struct seed_options *options, const struct roam_protocol *protocol,
+			  uint64_t seed, void *arg),
+	      bool (*done)(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
+			   void *arg),
+	      void *arg);
 
 const char *seed_replay(void);
 

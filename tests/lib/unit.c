@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t
-unit_seed(void)
+uint64_t unit_seed(void)
 {
 	const char *seed = getenv("ROAM_SEED");
 
@@ -18,8 +17,7 @@ unit_seed(void)
 }
 
 /* splitmix64: every state is good, so seeds may be small numbers. */
-uint64_t
-unit_random(uint64_t *state)
+uint64_t unit_random(uint64_t *state)
 {
 	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -28,21 +26,18 @@ unit_random(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
-uint64_t
-unit_below(uint64_t *state, uint64_t limit)
+uint64_t unit_below(uint64_t *state, uint64_t limit)
 {
 	return unit_random(state) % limit;
 }
 
-void
-unit_skip(const char *what, const char *why)
+void unit_skip(const char *what, const char *why)
 {
 	printf("skip: %s: %s\n", what, why);
 }
 
 /* Adds the tests asked for to CUnit's registry; returns how many, or -1. */
-static int
-unit_register(const char *suite_name, const CU_TestInfo *tests, const char *wanted)
+static int unit_register(const char *suite_name, const CU_TestInfo *tests, const char *wanted)
 {
 	CU_pSuite suite = CU_add_suite(suite_name, NULL, NULL);
 	int count = 0;
@@ -59,8 +54,7 @@ unit_register(const char *suite_name, const CU_TestInfo *tests, const char *want
 	return count;
 }
 
-int
-unit_main(const char *suite, const CU_TestInfo *tests, int argc, char **argv)
+int unit_main(const char *suite, const CU_TestInfo *tests, int argc, char **argv)
 {
 	const char *wanted = argc > 1 ? argv[1] : NULL;
 	unsigned failures;

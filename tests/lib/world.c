@@ -12,26 +12,34 @@
 #include "os/fiber.h"
 #include "sim.h"
 
-#define FIBERS_MAX (ROAMI_NODES_MAX * (WORLD_THREADS_MAX + 1))
-#define STACK_BYTES (320u * 1024)
-#define STUCK_NS 50000u /* a full queue is looked at again after so long, as with real threads */
+#define FIBERS_MAX   (ROAMI_NODES_MAX * (WORLD_THREADS_MAX + 1))
+#define STACK_BYTES  (320u * 1024)
+#define STUCK_NS     50000u /* a full queue is looked at again, as with real threads */
 #define STALL_NS_MAX 200000u
 
 extern const struct roami_fault_engine roami_fault_soft;
 
-enum fiber_state { FIBER_RUNNABLE, FIBER_WAITING, FIBER_SERVICE, FIBER_SLEEPING, FIBER_RESTING, FIBER_DONE };
+enum fiber_state {
+	FIBER_RUNNABLE,
+	FIBER_WAITING,
+	FIBER_SERVICE,
+	FIBER_SLEEPING,
+	FIBER_RESTING,
+	FIBER_DONE
+};
 
-static const char *const fiber_state_names[] = {"runs", "waits", "serves", "sleeps", "rests", "is done"};
+static const char *const fiber_state_names[] = {"runs",   "waits", "serves",
+						"sleeps", "rests", "is done"};
 
 struct world_fiber {
 	struct world *world;
 	struct roami_fiber *fiber;
 	unsigned node;
-	unsigned thread;    /* within the node */
+	unsigned thread; /* within the node */
 	bool service;
 	bool notified;
 	enum fiber_state state;
-	uint64_t wake;      /* FIBER_SLEEPING: when; others: look again then */
+	uint64_t wake; /* FIBER_SLEEPING: when; others: look again then */
 	void (*fn)(void *arg);
 	void *arg;
 	const char *doing;
@@ -59,7 +67,7 @@ struct world {
 	struct world_place places[ROAMI_NODES_MAX];
 	struct world_fiber *fibers;
 	unsigned fiber_count;
-	unsigned apps;      /* application fibers not done */
+	unsigned apps; /* application fibers not done */
 	unsigned resting;
 	struct world_fiber *current;
 	struct roami_fiber *scheduler;
@@ -67,15 +75,16 @@ struct world {
 	char error[4096];
 };
 
-/* ------------------------------------------------------------------------------------------------- configuration */
+/* ------------------------------------------------------------------------------ configuration */
 
 static uint32_t draw_of(struct rng *rng, const uint32_t *values, uint32_t count)
 {
 	return values[rng_below(rng, count)];
 }
 
-#define DRAW_OF(rng, ...) \
-	draw_of(rng, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+#define DRAW_OF(rng, ...)                             \
+	draw_of(rng, (const uint32_t[]){__VA_ARGS__}, \
+		sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
 void world_draw(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol)
 {
@@ -97,8 +106,9 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->hot = !rng_one_in(&rng, 3);
 	config->tree = rng_one_in(&rng, 2);
 	config->kind_known = !rng_one_in(&rng, 3);
-	config->placement = DRAW_OF(&rng, ROAM_PLACE_FIRST_TOUCH, ROAM_PLACE_FIRST_TOUCH, ROAM_PLACE_FIRST_TOUCH,
-				    ROAM_PLACE_BLOCK, ROAM_PLACE_CYCLIC, ROAM_PLACE_NODE);
+	config->placement = DRAW_OF(&rng, ROAM_PLACE_FIRST_TOUCH, ROAM_PLACE_FIRST_TOUCH,
+				    ROAM_PLACE_FIRST_TOUCH, ROAM_PLACE_BLOCK, ROAM_PLACE_CYCLIC,
+				    ROAM_PLACE_NODE);
 	config->prefetch = DRAW_OF(&rng, 0, 2, 64);
 	config->cache_pages = DRAW_OF(&rng, 0, 0, 1, 4);
 	config->simd = simds[rng_below(&rng, 3)];
@@ -123,15 +133,17 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 	for (unsigned i = 0; i < config->nodes; i++)
 		threads += config->threads[i];
 	snprintf(text, bytes,
-		 "%s, %u nodes, %u threads, %u pages (%u of the creator), %s, %s, hot %d, tree %d, kinds %d, "
-		 "placement %u, prefetch %u, cache %u, step 1/%u, stall 1/%u, queue %u, latency %lu ns",
-		 config->protocol->name, config->nodes, threads, config->heap_pages, config->creator_pages,
-		 config->onesided ? "one-sided" : "messages", config->simd, config->hot, config->tree,
-		 config->kind_known, config->placement, config->prefetch, config->cache_pages, config->step_every,
-		 config->stall_every, config->queue_max, (unsigned long)config->latency_ns_max);
+		 "%s, %u nodes, %u threads, %u pages (%u of the creator), %s, %s, "
+		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
+		 "stall 1/%u, queue %u, latency %lu ns",
+		 config->protocol->name, config->nodes, threads, config->heap_pages,
+		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->simd,
+		 config->hot, config->tree, config->kind_known, config->placement, config->prefetch,
+		 config->cache_pages, config->step_every, config->stall_every, config->queue_max,
+		 (unsigned long)config->latency_ns_max);
 }
 
-/* ------------------------------------------------------------------------------------------------------- switching */
+/* ---------------------------------------------------------------------------------- switching */
 
 static void fiber_give_way(struct world_fiber *fiber)
 {
@@ -158,7 +170,7 @@ void world_fail(struct world *world, const char *format, ...)
 	fiber_stop(world->current);
 }
 
-/* ---------------------------------------------------------------------------------------- the core's surroundings */
+/* -------------------------------------------------------------------- the core's surroundings */
 
 static struct world *world_of(struct roami_node *node)
 {
@@ -170,7 +182,10 @@ static uint64_t env_now(struct roami_node *node)
 	return world_of(node)->now;
 }
 
-/* The core waits: as with real threads the fiber polls for its node, and sleeps until it is notified. */
+/*
+ * The core waits: as with real threads the fiber polls for its node, and sleeps until it is
+ * notified.
+ */
 static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct world *world = world_of(node);
@@ -212,7 +227,8 @@ static void env_step(struct roami_node *node)
 	struct world *world = world_of(node);
 	struct world_fiber *fiber = world->current;
 
-	if (fiber == NULL || world->config.step_every == 0 || !rng_one_in(&world->rng, world->config.step_every))
+	if (fiber == NULL || world->config.step_every == 0 ||
+	    !rng_one_in(&world->rng, world->config.step_every))
 		return;
 	if (world->config.stall_every != 0 && rng_one_in(&world->rng, world->config.stall_every)) {
 		fiber->state = FIBER_SLEEPING;
@@ -261,7 +277,7 @@ static uint64_t sim_draw(void *world, uint64_t limit)
 	return rng_next(&((struct world *)world)->rng) % limit;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- opening */
+/* ------------------------------------------------------------------------------------ opening */
 
 static void world_options(struct world *world)
 {
@@ -297,10 +313,13 @@ static void world_place_page(struct world *world, uint32_t page)
 	default:
 		return;
 	}
-	atomic_store(&node->segments[roami_manager(node, page)].directory[page], ROAMI_WORD_ASSIGNED | home);
+	atomic_store(&node->segments[roami_manager(node, page)].directory[page],
+		     ROAMI_WORD_ASSIGNED | home);
 }
 
-/* Bytes of the creator's, marked as the boot code does; some of its pages stay zero and unmarked. */
+/*
+ * Bytes of the creator's, marked as the boot code does; some of its pages stay zero and unmarked.
+ */
 static void world_creator_page(struct world *world, struct rng *rng, uint32_t page)
 {
 	uint8_t *bytes = world->initial + page * ROAMI_PAGE;
@@ -325,8 +344,9 @@ static void world_heap(struct world *world)
 		world_creator_page(world, &rng, page);
 		world_place_page(world, page);
 		if (rng_one_in(&rng, 8))
-			atomic_fetch_or(&node->segments[roami_manager(node, page)].headers[page].where,
-					ROAMI_HEADER_BLOCK);
+			atomic_fetch_or(
+				&node->segments[roami_manager(node, page)].headers[page].where,
+				ROAMI_HEADER_BLOCK);
 	}
 }
 
@@ -364,13 +384,14 @@ static bool world_node_open(struct world *world, unsigned me)
 static void service_main(void *arg);
 static void fiber_main(void *arg);
 
-static struct world_fiber *world_fiber_add(struct world *world, unsigned node, bool service, void (*fn)(void *arg),
-					   void *arg)
+static struct world_fiber *world_fiber_add(struct world *world, unsigned node, bool service,
+					   void (*fn)(void *arg), void *arg)
 {
 	struct world_fiber *fiber = &world->fibers[world->fiber_count];
 
 	roami_assert(world->fiber_count < FIBERS_MAX);
-	*fiber = (struct world_fiber){.world = world, .node = node, .service = service, .fn = fn, .arg = arg};
+	*fiber = (struct world_fiber){
+		.world = world, .node = node, .service = service, .fn = fn, .arg = arg};
 	fiber->thread = service ? ROAMI_THREADS_MAX - 1 : world->places[node].threads++;
 	fiber->fiber = roami_fiber_create(STACK_BYTES, fiber_main, fiber);
 	if (fiber->fiber == NULL) {
@@ -391,8 +412,11 @@ struct world *world_open(const struct world_config *config)
 	world->rng.state = config->seed * 0x9e3779b97f4a7c15u + 77;
 	world->now = 1000;
 	world->tick_ns = 1 + rng_below(&world->rng, 100);
-	world->sim = (struct roami_sim){.world = world, .now = sim_now, .draw = sim_draw,
-					.queue_max = config->queue_max, .latency_ns_min = 50,
+	world->sim = (struct roami_sim){.world = world,
+					.now = sim_now,
+					.draw = sim_draw,
+					.queue_max = config->queue_max,
+					.latency_ns_min = 50,
 					.latency_ns_max = 50 + config->latency_ns_max};
 	world_options(world);
 	roami_layout_make(&world->layout, (size_t)config->heap_pages * ROAMI_PAGE, config->nodes);
@@ -427,7 +451,7 @@ void world_close(struct world *world)
 	free(world);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- fibers */
+/* ------------------------------------------------------------------------------------- fibers */
 
 static void fiber_main(void *arg)
 {
@@ -467,8 +491,8 @@ void world_doing(struct world *world, const char *what, uint64_t number)
 	fiber->doing = what;
 	fiber->number = number;
 	if (world->config.trace)
-		printf("%10lu  node %u thread %u: %s %#lx\n", (unsigned long)world->now, fiber->node, fiber->thread,
-		       what, (unsigned long)number);
+		printf("%10lu  node %u thread %u: %s %#lx\n", (unsigned long)world->now,
+		       fiber->node, fiber->thread, what, (unsigned long)number);
 }
 
 void world_yield(struct world *world)
@@ -486,11 +510,12 @@ void world_sleep(struct world *world, uint64_t ns)
 	fiber->state = FIBER_RUNNABLE;
 }
 
-/* -------------------------------------------------------------------------------------------------------- scheduling */
+/* --------------------------------------------------------------------------------- scheduling */
 
 static bool node_can_poll(struct roami_node *node)
 {
-	return atomic_load_explicit(&node->msg.poll_lock.held, memory_order_relaxed) == 0 && roami_msg_pending(node);
+	return atomic_load_explicit(&node->msg.poll_lock.held, memory_order_relaxed) == 0 &&
+	       roami_msg_pending(node);
 }
 
 static bool fiber_can_run(struct world *world, struct world_fiber *fiber)
@@ -501,7 +526,8 @@ static bool fiber_can_run(struct world *world, struct world_fiber *fiber)
 	case FIBER_RUNNABLE:
 		return true;
 	case FIBER_WAITING:
-		return fiber->notified || node_can_poll(node) || (fiber->wake <= world->now && roami_msg_stuck(node));
+		return fiber->notified || node_can_poll(node) ||
+		       (fiber->wake <= world->now && roami_msg_stuck(node));
 	case FIBER_SERVICE:
 		return node_can_poll(node) || (fiber->wake <= world->now && roami_msg_stuck(node));
 	case FIBER_SLEEPING:
@@ -542,8 +568,8 @@ static void world_report(struct world *world, const char *why)
 	char *at = world->error, *end = world->error + sizeof(world->error);
 
 	world->failed = true;
-	at += snprintf(at, (size_t)(end - at), "%s at %lu ns, step %lu", why, (unsigned long)world->now,
-		       (unsigned long)world->steps);
+	at += snprintf(at, (size_t)(end - at), "%s at %lu ns, step %lu", why,
+		       (unsigned long)world->now, (unsigned long)world->steps);
 	for (unsigned i = 0; i < world->fiber_count && end - at > 200; i++) {
 		struct world_fiber *fiber = &world->fibers[i];
 		struct roami_ctl *ctl = world->nodes[fiber->node]->self->ctl;
@@ -551,10 +577,11 @@ static void world_report(struct world *world, const char *why)
 		if (fiber->service || fiber->state == FIBER_DONE)
 			continue;
 		at += snprintf(at, (size_t)(end - at),
-			       "\n  node %u thread %u %s: %s %#lx (node waits: kind %d, %#lx)%s", fiber->node,
-			       fiber->thread, fiber_state_names[fiber->state],
-			       fiber->doing == NULL ? "-" : fiber->doing, (unsigned long)fiber->number,
-			       (int)atomic_load(&ctl->wait_kind) - 1, (unsigned long)atomic_load(&ctl->wait_id),
+			       "\n  node %u thread %u %s: %s %#lx (node waits: kind %d, %#lx)%s",
+			       fiber->node, fiber->thread, fiber_state_names[fiber->state],
+			       fiber->doing == NULL ? "-" : fiber->doing,
+			       (unsigned long)fiber->number, (int)atomic_load(&ctl->wait_kind) - 1,
+			       (unsigned long)atomic_load(&ctl->wait_id),
 			       fiber->notified ? ", notified" : "");
 	}
 }
@@ -605,7 +632,7 @@ const char *world_error(const struct world *world)
 	return world->error;
 }
 
-/* --------------------------------------------------------------------------------------------------------- at rest */
+/* ------------------------------------------------------------------------------------ at rest */
 
 static uint32_t rest_differs_at(const uint8_t *a, const uint8_t *b)
 {
@@ -628,10 +655,14 @@ static void rest_compare(struct world *world, uint32_t page)
 			continue;
 		if (first == NULL)
 			first = node;
-		else if (memcmp(roami_page_bytes(first, page), roami_page_bytes(node, page), ROAMI_PAGE) != 0)
-			world_fail(world, "page %u differs at nodes %u and %u, both may read it, from offset %u on",
+		else if (memcmp(roami_page_bytes(first, page), roami_page_bytes(node, page),
+				ROAMI_PAGE) != 0)
+			world_fail(world,
+				   "page %u differs at nodes %u and %u, both may read it, from "
+				   "offset %u on",
 				   page, first->me, i,
-				   rest_differs_at(roami_page_bytes(first, page), roami_page_bytes(node, page)));
+				   rest_differs_at(roami_page_bytes(first, page),
+						   roami_page_bytes(node, page)));
 	}
 }
 
@@ -641,8 +672,10 @@ static void rest_access(struct world *world, uint32_t page)
 		struct roami_node *node = world->nodes[i];
 
 		if (roami_soft_access(node->engine_state, page) != roami_page_access(node, page))
-			world_fail(world, "page %u at node %u: the table says access %d, the engine %d", page, i,
-				   roami_page_access(node, page), roami_soft_access(node->engine_state, page));
+			world_fail(world,
+				   "page %u at node %u: the table says access %d, the engine %d",
+				   page, i, roami_page_access(node, page),
+				   roami_soft_access(node->engine_state, page));
 	}
 }
 
@@ -653,9 +686,11 @@ static void rest_cached(struct world *world, unsigned index)
 	uint32_t cached = 0;
 
 	for (uint32_t page = 0; page < world->layout.pages; page++)
-		cached += roami_page_access(node, page) != ROAM_NONE && !roami_page_is_home(node, page);
+		cached += roami_page_access(node, page) != ROAM_NONE &&
+			  !roami_page_is_home(node, page);
 	if (cached != atomic_load(&node->cached))
-		world_fail(world, "node %u has %u copies, and counts %u", index, cached, atomic_load(&node->cached));
+		world_fail(world, "node %u has %u copies, and counts %u", index, cached,
+			   atomic_load(&node->cached));
 }
 
 void world_rest(struct world *world)
@@ -682,7 +717,7 @@ void world_rest(struct world *world)
 			world->fibers[i].state = FIBER_RUNNABLE;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ access */
+/* ------------------------------------------------------------------------------------- access */
 
 void world_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes)
 {
@@ -701,7 +736,8 @@ void world_store(struct roami_node *node, uint64_t offset, const void *in, size_
 
 	env_step(node);
 	while (!roami_soft_store(node->engine_state, offset, in, bytes)) {
-		roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), world->config.kind_known, world->config.kind_known);
+		roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), world->config.kind_known,
+			    world->config.kind_known);
 		env_step(node);
 	}
 }

@@ -1,8 +1,10 @@
 /*
- * A world: the nodes of a job in one process, on virtual time, under the soft engine and the sim network.  Everything that
- * happens follows from one number, the seed: which fiber runs next, how long messages travel, which options are on.
+ * A world: the nodes of a job in one process, on virtual time, under the soft engine and the sim
+ * network.  Everything that happens follows from one number, the seed: which fiber runs next, how
+ * long messages travel, which options are on.
  *
- * A fiber gives way only where the core calls the surroundings: at steps (by chance), when it spins, when it waits.
+ * A fiber gives way only where the core calls the surroundings: at steps (by chance), when it
+ * spins, when it waits.
  */
 #ifndef ROAM_TESTS_WORLD_H
 #define ROAM_TESTS_WORLD_H
@@ -22,20 +24,20 @@ struct world_config {
 	unsigned nodes;
 	unsigned threads[ROAMI_NODES_MAX]; /* application threads of each node */
 	uint32_t heap_pages;
-	uint32_t creator_pages;   /* with bytes of node 0 that are not zero */
+	uint32_t creator_pages; /* with bytes of node 0 that are not zero */
 	bool onesided;
 	bool hot;
-	bool tree;                /* barriers along a tree */
-	bool kind_known;          /* faults tell reads from writes */
-	unsigned placement;       /* enum roam_place of the whole heap; ROAM_PLACE_NODE: at a random node each */
+	bool tree;          /* barriers along a tree */
+	bool kind_known;    /* faults tell reads from writes */
+	unsigned placement; /* enum roam_place of the heap; ROAM_PLACE_NODE: random nodes */
 	uint32_t prefetch;
 	uint32_t cache_pages;
 	const char *simd;
-	uint32_t step_every;      /* a step gives way once in so many times; 0: never */
-	uint32_t stall_every;     /* and once in so many of those for long; 0: never */
+	uint32_t step_every;  /* a step gives way once in so many times; 0: never */
+	uint32_t stall_every; /* and once in so many of those for long; 0: never */
 	unsigned queue_max;
 	uint64_t latency_ns_max;
-	uint64_t steps_max;       /* more: it does not end */
+	uint64_t steps_max; /* more: it does not end */
 	bool trace;
 };
 
@@ -62,7 +64,8 @@ bool world_run(struct world *world);
 const char *world_error(const struct world *world);
 
 /* The test failed, from a fiber: ends the run. */
-__attribute__((noreturn, format(printf, 2, 3))) void world_fail(struct world *world, const char *format, ...);
+__attribute__((noreturn, format(printf, 2, 3))) void world_fail(struct world *world,
+								const char *format, ...);
 
 struct roami_node *world_node(struct world *world, unsigned node);
 uint64_t world_now(const struct world *world);

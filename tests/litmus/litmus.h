@@ -1,4 +1,7 @@
-/* Litmus tests: tiny programs, and the outcomes that a model forbids or a protocol must be able to show. */
+/*
+ * Litmus tests: tiny programs, and the outcomes that a model forbids or a protocol must be able to
+ * show.
+ */
 #ifndef ROAM_TESTS_LITMUS_H
 #define ROAM_TESTS_LITMUS_H
 
@@ -7,20 +10,20 @@
 
 #include "roam/protocol.h"
 
-#define LITMUS_THREADS 4u /* one a node */
-#define LITMUS_OPS 16u
+#define LITMUS_THREADS   4u /* one a node */
+#define LITMUS_OPS       16u
 #define LITMUS_REGISTERS 6u
-#define ANY 255u          /* in a pattern: whatever */
+#define ANY              255u /* in a pattern: whatever */
 
 enum litmus_kind {
 	LITMUS_END,
-	LITMUS_WRITE,   /* variable = value */
-	LITMUS_READ,    /* register value = variable */
-	LITMUS_ADD,     /* variable++, register value = what it was; ANY: not kept */
-	LITMUS_COPY,    /* variable = register value */
+	LITMUS_WRITE, /* variable = value */
+	LITMUS_READ,  /* register value = variable */
+	LITMUS_ADD,   /* variable++, register value = what it was; ANY: not kept */
+	LITMUS_COPY,  /* variable = register value */
 	LITMUS_LOCK,
 	LITMUS_UNLOCK,
-	LITMUS_SET,     /* a flag */
+	LITMUS_SET, /* a flag */
 	LITMUS_WAIT,
 	LITMUS_BARRIER, /* of all */
 	LITMUS_SOME,    /* barrier of `value` threads */
@@ -37,18 +40,54 @@ struct litmus_op {
 /* Variables 0 to 3 are called x, y, z, w. */
 enum { X, Y, Z, V };
 
-#define W(variable, value) {LITMUS_WRITE, variable, value}
-#define R(variable, reg) {LITMUS_READ, variable, reg}
-#define ADD(variable, reg) {LITMUS_ADD, variable, reg}
-#define COPY(variable, reg) {LITMUS_COPY, variable, reg}
-#define LOCK(lock) {LITMUS_LOCK, lock, 0}
-#define UNLOCK(lock) {LITMUS_UNLOCK, lock, 0}
-#define SET(flag) {LITMUS_SET, flag, 0}
-#define WAIT(flag) {LITMUS_WAIT, flag, 0}
-#define ALL {LITMUS_BARRIER, 0, 0}
-#define SOME(barrier, threads) {LITMUS_SOME, barrier, threads}
-#define TURN(number) {LITMUS_TURN, number, 0}
-#define NEXT {LITMUS_NEXT, 0, 0}
+#define W(variable, value)                    \
+	{                                     \
+		LITMUS_WRITE, variable, value \
+	}
+#define R(variable, reg)                   \
+	{                                  \
+		LITMUS_READ, variable, reg \
+	}
+#define ADD(variable, reg)                \
+	{                                 \
+		LITMUS_ADD, variable, reg \
+	}
+#define COPY(variable, reg)                \
+	{                                  \
+		LITMUS_COPY, variable, reg \
+	}
+#define LOCK(lock)                   \
+	{                            \
+		LITMUS_LOCK, lock, 0 \
+	}
+#define UNLOCK(lock)                   \
+	{                              \
+		LITMUS_UNLOCK, lock, 0 \
+	}
+#define SET(flag)                   \
+	{                           \
+		LITMUS_SET, flag, 0 \
+	}
+#define WAIT(flag)                   \
+	{                            \
+		LITMUS_WAIT, flag, 0 \
+	}
+#define ALL                          \
+	{                            \
+		LITMUS_BARRIER, 0, 0 \
+	}
+#define SOME(barrier, threads)                \
+	{                                     \
+		LITMUS_SOME, barrier, threads \
+	}
+#define TURN(number)                   \
+	{                              \
+		LITMUS_TURN, number, 0 \
+	}
+#define NEXT                      \
+	{                         \
+		LITMUS_NEXT, 0, 0 \
+	}
 
 /* Outcomes: registers 0 to 5, ANY for those that do not matter. */
 struct litmus_outcome {
@@ -56,9 +95,19 @@ struct litmus_outcome {
 	uint8_t registers[LITMUS_REGISTERS];
 };
 
-#define OUTCOME(...) {true, {__VA_ARGS__}}
+#define OUTCOME(...)                \
+	{                           \
+		true,               \
+		{                   \
+			__VA_ARGS__ \
+		}                   \
+	}
 
-enum litmus_layout { LITMUS_PAGES, LITMUS_PAGE, LITMUS_BYTES }; /* own pages, one page, neighbouring bytes */
+enum litmus_layout {
+	LITMUS_PAGES,
+	LITMUS_PAGE,
+	LITMUS_BYTES
+}; /* own pages, one page, neighbouring bytes */
 
 /* Random schedules: none of the outcomes may be seen. */
 struct litmus_forbidden {

@@ -1,93 +1,125 @@
 /* The lists.  What is allowed is all that is not forbidden; what shows it is in the witnesses. */
 #include "litmus.h"
 
-#define A 0
-#define B 1
-#define F 0
-#define G 1
+#define A   0
+#define B   1
+#define F   0
+#define G   1
 #define ___ ANY
 
 const struct litmus_forbidden litmus_forbidden[] = {
 	{
 		/* Both read before either write is seen. */
-		"store buffering", 2, LITMUS_PAGES,
+		"store buffering",
+		2,
+		LITMUS_PAGES,
 		{{W(X, 1), R(Y, 0)}, {W(Y, 1), R(X, 1)}},
 		.sc = {OUTCOME(0, 0, ___, ___, ___, ___)},
 		.seen = {OUTCOME(0, 1, ___, ___, ___, ___), OUTCOME(1, 0, ___, ___, ___, ___)},
 	},
 	{
-		"store buffering, locked", 2, LITMUS_PAGES,
+		"store buffering, locked",
+		2,
+		LITMUS_PAGES,
 		{{LOCK(A), W(X, 1), R(Y, 0), UNLOCK(A)}, {LOCK(A), W(Y, 1), R(X, 1), UNLOCK(A)}},
 		.always = {OUTCOME(0, 0, ___, ___, ___, ___), OUTCOME(1, 1, ___, ___, ___, ___)},
 		.seen = {OUTCOME(0, 1, ___, ___, ___, ___), OUTCOME(1, 0, ___, ___, ___, ___)},
 	},
 	{
-		"message passing", 2, LITMUS_PAGES,
+		"message passing",
+		2,
+		LITMUS_PAGES,
 		{{W(X, 1), W(Y, 1)}, {R(Y, 0), R(X, 1)}},
 		.sc = {OUTCOME(1, 0, ___, ___, ___, ___)},
 		.seen = {OUTCOME(0, 0, ___, ___, ___, ___)},
 	},
 	{
 		/* Written outside, told inside: what needs release consistency. */
-		"message passing by a lock", 2, LITMUS_PAGES,
+		"message passing by a lock",
+		2,
+		LITMUS_PAGES,
 		{{W(X, 1), LOCK(A), W(Y, 1), UNLOCK(A)}, {LOCK(A), R(Y, 0), UNLOCK(A), R(X, 1)}},
 		.always = {OUTCOME(1, 0, ___, ___, ___, ___)},
 		.seen = {OUTCOME(1, 1, ___, ___, ___, ___), OUTCOME(0, ___, ___, ___, ___, ___)},
 	},
 	{
-		"message passing by a flag", 2, LITMUS_PAGES,
+		"message passing by a flag",
+		2,
+		LITMUS_PAGES,
 		{{W(X, 1), SET(F)}, {WAIT(F), R(X, 0)}},
 		.always = {OUTCOME(0, ___, ___, ___, ___, ___)},
 		.seen = {OUTCOME(1, ___, ___, ___, ___, ___)},
 	},
 	{
-		"message passing by a barrier", 2, LITMUS_PAGES,
+		"message passing by a barrier",
+		2,
+		LITMUS_PAGES,
 		{{W(X, 1), ALL, R(Y, 0)}, {W(Y, 1), ALL, R(X, 1)}},
-		.always = {OUTCOME(0, ___, ___, ___, ___, ___), OUTCOME(___, 0, ___, ___, ___, ___)},
+		.always = {OUTCOME(0, ___, ___, ___, ___, ___),
+			   OUTCOME(___, 0, ___, ___, ___, ___)},
 		.seen = {OUTCOME(1, 1, ___, ___, ___, ___)},
 	},
 	{
-		"message passing by a barrier of some", 3, LITMUS_PAGES,
-		{{W(X, 1), SOME(1, 2), R(Y, 0)}, {W(Y, 1), SOME(1, 2), R(X, 1)}, {R(X, 2), R(Y, 3)}},
-		.always = {OUTCOME(0, ___, ___, ___, ___, ___), OUTCOME(___, 0, ___, ___, ___, ___)},
+		"message passing by a barrier of some",
+		3,
+		LITMUS_PAGES,
+		{{W(X, 1), SOME(1, 2), R(Y, 0)},
+		 {W(Y, 1), SOME(1, 2), R(X, 1)},
+		 {R(X, 2), R(Y, 3)}},
+		.always = {OUTCOME(0, ___, ___, ___, ___, ___),
+			   OUTCOME(___, 0, ___, ___, ___, ___)},
 		.seen = {OUTCOME(1, 1, ___, ___, ___, ___)},
 	},
 	{
-		"message passing, twice", 2, LITMUS_PAGES,
-		{{W(X, 1), ALL, ALL, W(X, 2), ALL, R(Y, 2)}, {ALL, R(X, 0), W(Y, 1), ALL, ALL, R(X, 1)}},
+		"message passing, twice",
+		2,
+		LITMUS_PAGES,
+		{{W(X, 1), ALL, ALL, W(X, 2), ALL, R(Y, 2)},
+		 {ALL, R(X, 0), W(Y, 1), ALL, ALL, R(X, 1)}},
 		.always = {OUTCOME(0, ___, ___, ___, ___, ___), OUTCOME(___, 1, ___, ___, ___, ___),
 			   OUTCOME(___, ___, 0, ___, ___, ___)},
 		.seen = {OUTCOME(1, 2, 1, ___, ___, ___)},
 	},
 	{
-		"load buffering", 2, LITMUS_PAGES,
+		"load buffering",
+		2,
+		LITMUS_PAGES,
 		{{R(X, 0), W(Y, 1)}, {R(Y, 1), W(X, 1)}},
 		.always = {OUTCOME(1, 1, ___, ___, ___, ___)},
 		.seen = {OUTCOME(0, 0, ___, ___, ___, ___)},
 	},
 	{
 		/* Two readers that disagree who wrote first. */
-		"independent reads of independent writes", 4, LITMUS_PAGES,
+		"independent reads of independent writes",
+		4,
+		LITMUS_PAGES,
 		{{W(X, 1)}, {W(Y, 1)}, {R(X, 0), R(Y, 1)}, {R(Y, 2), R(X, 3)}},
 		.sc = {OUTCOME(1, 0, 1, 0, ___, ___)},
 		.seen = {OUTCOME(1, ___, ___, ___, ___, ___), OUTCOME(0, ___, ___, ___, ___, ___)},
 	},
 	{
 		/* One writer's values are not seen in another order. */
-		"coherence", 2, LITMUS_PAGES,
+		"coherence",
+		2,
+		LITMUS_PAGES,
 		{{W(X, 1), LOCK(A), UNLOCK(A), W(X, 2)}, {R(X, 0), LOCK(A), UNLOCK(A), R(X, 1)}},
 		.always = {OUTCOME(2, 1, ___, ___, ___, ___), OUTCOME(2, 0, ___, ___, ___, ___),
 			   OUTCOME(1, 0, ___, ___, ___, ___)},
 		.seen = {OUTCOME(0, ___, ___, ___, ___, ___)},
 	},
 	{
-		"own writes", 2, LITMUS_PAGES,
+		"own writes",
+		2,
+		LITMUS_PAGES,
 		{{W(X, 1), LOCK(A), UNLOCK(A), R(X, 0)}, {LOCK(A), W(Y, 1), UNLOCK(A), R(Y, 1)}},
-		.always = {OUTCOME(0, ___, ___, ___, ___, ___), OUTCOME(___, 0, ___, ___, ___, ___)},
+		.always = {OUTCOME(0, ___, ___, ___, ___, ___),
+			   OUTCOME(___, 0, ___, ___, ___, ___)},
 		.seen = {OUTCOME(1, 1, ___, ___, ___, ___)},
 	},
 	{
-		"locks are transitive", 3, LITMUS_PAGES,
+		"locks are transitive",
+		3,
+		LITMUS_PAGES,
 		{{W(X, 1), LOCK(A), W(Y, 1), UNLOCK(A)},
 		 {LOCK(A), R(Y, 0), UNLOCK(A), LOCK(B), COPY(Z, 0), UNLOCK(B)},
 		 {LOCK(B), R(Z, 1), UNLOCK(B), R(X, 2)}},
@@ -95,13 +127,17 @@ const struct litmus_forbidden litmus_forbidden[] = {
 		.seen = {OUTCOME(1, 1, 1, ___, ___, ___)},
 	},
 	{
-		"flags are transitive", 3, LITMUS_PAGES,
+		"flags are transitive",
+		3,
+		LITMUS_PAGES,
 		{{W(X, 1), SET(F)}, {WAIT(F), SET(G)}, {WAIT(G), R(X, 0)}},
 		.always = {OUTCOME(0, ___, ___, ___, ___, ___)},
 		.seen = {OUTCOME(1, ___, ___, ___, ___, ___)},
 	},
 	{
-		"flag, lock and barrier", 4, LITMUS_PAGES,
+		"flag, lock and barrier",
+		4,
+		LITMUS_PAGES,
 		{{W(X, 1), SET(F)},
 		 {WAIT(F), LOCK(A), W(Y, 1), UNLOCK(A)},
 		 {LOCK(A), R(Y, 0), UNLOCK(A), SOME(1, 2)},
@@ -110,29 +146,41 @@ const struct litmus_forbidden litmus_forbidden[] = {
 		.seen = {OUTCOME(1, 1, 1, ___, ___, ___), OUTCOME(0, ___, ___, ___, ___, ___)},
 	},
 	{
-		"false sharing", 2, LITMUS_PAGE,
+		"false sharing",
+		2,
+		LITMUS_PAGE,
 		{{W(X, 1), ALL, R(Y, 0)}, {W(Y, 1), ALL, R(X, 1)}},
-		.always = {OUTCOME(0, ___, ___, ___, ___, ___), OUTCOME(___, 0, ___, ___, ___, ___)},
+		.always = {OUTCOME(0, ___, ___, ___, ___, ___),
+			   OUTCOME(___, 0, ___, ___, ___, ___)},
 		.seen = {OUTCOME(1, 1, ___, ___, ___, ___)},
 	},
 	{
-		"false sharing under different locks", 3, LITMUS_PAGE,
-		{{LOCK(A), W(X, 1), UNLOCK(A), ALL, R(Y, 0)}, {LOCK(B), W(Y, 1), UNLOCK(B), ALL, R(X, 1)},
+		"false sharing under different locks",
+		3,
+		LITMUS_PAGE,
+		{{LOCK(A), W(X, 1), UNLOCK(A), ALL, R(Y, 0)},
+		 {LOCK(B), W(Y, 1), UNLOCK(B), ALL, R(X, 1)},
 		 {LOCK(A), R(X, 4), W(Z, 1), UNLOCK(A), ALL, R(X, 2), R(Y, 3)}},
 		.always = {OUTCOME(0, ___, ___, ___, ___, ___), OUTCOME(___, 0, ___, ___, ___, ___),
 			   OUTCOME(___, ___, 0, ___, ___, ___)},
 		.seen = {OUTCOME(1, 1, 1, 1, 0, ___), OUTCOME(1, 1, 1, 1, 1, ___)},
 	},
 	{
-		"neighbouring bytes of one word", 4, LITMUS_BYTES,
-		{{W(X, 1), ALL, R(Y, 0), R(Z, 1)}, {W(Y, 1), ALL, R(Z, 2), R(V, 3)}, {W(Z, 1), ALL, R(V, 4)},
+		"neighbouring bytes of one word",
+		4,
+		LITMUS_BYTES,
+		{{W(X, 1), ALL, R(Y, 0), R(Z, 1)},
+		 {W(Y, 1), ALL, R(Z, 2), R(V, 3)},
+		 {W(Z, 1), ALL, R(V, 4)},
 		 {W(V, 1), ALL, R(X, 5)}},
 		.always = {OUTCOME(0, ___, ___, ___, ___, ___), OUTCOME(___, ___, ___, 0, ___, ___),
 			   OUTCOME(___, ___, ___, ___, ___, 0)},
 		.seen = {OUTCOME(1, 1, 1, 1, 1, 1)},
 	},
 	{
-		"migratory", 4, LITMUS_PAGES,
+		"migratory",
+		4,
+		LITMUS_PAGES,
 		{{LOCK(A), ADD(X, ANY), UNLOCK(A), LOCK(A), ADD(X, ANY), UNLOCK(A), ALL, R(X, 0)},
 		 {LOCK(A), ADD(X, ANY), UNLOCK(A), LOCK(A), ADD(X, ANY), UNLOCK(A), ALL, R(X, 1)},
 		 {LOCK(A), ADD(X, ANY), UNLOCK(A), LOCK(A), ADD(X, ANY), UNLOCK(A), ALL, R(X, 2)},
@@ -144,12 +192,13 @@ const struct litmus_forbidden litmus_forbidden[] = {
 };
 
 /*
- * Thread 3 touches the variables first: its node is their home, the others have copies.  Lock A is at home at thread 0's node: a
- * release that nobody acquires.
+ * Thread 3 touches the variables first: its node is their home, the others have copies.  Lock A is
+ * at home at thread 0's node: a release that nobody acquires.
  */
 const struct litmus_witness litmus_witnesses[] = {
 	{
-		"both stores are buffered", "hlrc",
+		"both stores are buffered",
+		"hlrc",
 		{{TURN(1), R(Y, 4), NEXT, TURN(3), W(X, 1), R(Y, 0), NEXT},
 		 {TURN(2), R(X, 4), NEXT, TURN(4), W(Y, 1), R(X, 1), NEXT},
 		 {TURN(5), NEXT},
@@ -157,7 +206,8 @@ const struct litmus_witness litmus_witnesses[] = {
 		OUTCOME(0, 0, ___, ___, ___, ___),
 	},
 	{
-		"a copy stays readable after another's release", "hlrc",
+		"a copy stays readable after another's release",
+		"hlrc",
 		{{TURN(2), W(X, 1), W(Y, 1), LOCK(A), UNLOCK(A), NEXT},
 		 {TURN(1), R(X, 4), NEXT, TURN(3), R(Y, 0), R(X, 1), NEXT},
 		 {TURN(4), NEXT},
@@ -165,15 +215,18 @@ const struct litmus_witness litmus_witnesses[] = {
 		OUTCOME(1, 0, ___, ___, 0, ___),
 	},
 	{
-		"an acquire of another lock does not show it either", "hlrc",
+		"an acquire of another lock does not show it either",
+		"hlrc",
 		{{TURN(2), W(X, 1), LOCK(A), UNLOCK(A), NEXT},
-		 {TURN(1), R(X, 4), NEXT, TURN(3), LOCK(B), R(X, 0), UNLOCK(B), LOCK(A), R(X, 1), UNLOCK(A), NEXT},
+		 {TURN(1), R(X, 4), NEXT, TURN(3), LOCK(B), R(X, 0), UNLOCK(B), LOCK(A), R(X, 1),
+		  UNLOCK(A), NEXT},
 		 {TURN(4), NEXT},
 		 {TURN(0), W(X, 0), NEXT}},
 		OUTCOME(0, 1, ___, ___, 0, ___),
 	},
 	{
-		"two readers disagree who wrote first", "hlrc",
+		"two readers disagree who wrote first",
+		"hlrc",
 		{{TURN(4), W(Y, 1), LOCK(A), UNLOCK(A), NEXT},
 		 {TURN(1), R(Y, 4), NEXT, TURN(5), R(X, 0), R(Y, 1), NEXT},
 		 {TURN(2), R(X, 5), NEXT, TURN(6), R(Y, 2), R(X, 3), NEXT},
@@ -181,15 +234,21 @@ const struct litmus_witness litmus_witnesses[] = {
 		OUTCOME(1, 0, 1, 0, 0, 0),
 	},
 	{
-		"the second writer reads the first one's", "onecopy",
-		{{TURN(1), W(X, 1), R(Y, 0), NEXT}, {TURN(2), W(Y, 1), R(X, 1), NEXT}, {TURN(3), NEXT},
+		"the second writer reads the first one's",
+		"onecopy",
+		{{TURN(1), W(X, 1), R(Y, 0), NEXT},
+		 {TURN(2), W(Y, 1), R(X, 1), NEXT},
+		 {TURN(3), NEXT},
 		 {TURN(0), W(X, 0), W(Y, 0), NEXT}},
 		OUTCOME(0, 1, ___, ___, ___, ___),
 	},
 	{
-		"a write is seen without any synchronisation", "onecopy",
-		{{TURN(2), W(X, 1), W(Y, 1), NEXT}, {TURN(1), R(X, 4), NEXT, TURN(3), R(Y, 0), R(X, 1), NEXT},
-		 {TURN(4), NEXT}, {TURN(0), W(X, 0), W(Y, 0), NEXT}},
+		"a write is seen without any synchronisation",
+		"onecopy",
+		{{TURN(2), W(X, 1), W(Y, 1), NEXT},
+		 {TURN(1), R(X, 4), NEXT, TURN(3), R(Y, 0), R(X, 1), NEXT},
+		 {TURN(4), NEXT},
+		 {TURN(0), W(X, 0), W(Y, 0), NEXT}},
 		OUTCOME(1, 1, ___, ___, 0, ___),
 	},
 	{.name = NULL},

@@ -1,8 +1,10 @@
 /*
- * Litmus tests in simulated worlds, for every protocol: outcomes that its model forbids are never seen, outcomes that it permits
- * can be, and a lazy protocol is lazy, by count of messages.
+ * Litmus tests in simulated worlds, for every protocol: outcomes that its model forbids are never
+ * seen, outcomes that it permits can be, and a lazy protocol is lazy, by count of messages.
  *
- *	litmus_test [--protocol NAME] [--seeds A..B] [--trace]        default: seeds 1..150 of each test
+ *	litmus_test [--protocol NAME] [--seeds A..B] [--trace]
+ *
+ * By default seeds 1..150 of each test.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +17,10 @@
 #include "seed_options.h"
 #include "world.h"
 
-#define ID_LOCKS 0x7100000000u
-#define ID_FLAGS 0x7200000000u
-#define ID_BARRIERS 0x7300000000u
-#define LOCKS 2u
+#define ID_LOCKS     0x7100000000u
+#define ID_FLAGS     0x7200000000u
+#define ID_BARRIERS  0x7300000000u
+#define LOCKS        2u
 #define OUTCOMES_MAX 64u
 
 struct run;
@@ -32,15 +34,15 @@ struct run_thread {
 struct run {
 	struct world *world;
 	unsigned threads;
-	uint64_t offsets[4];    /* of the variables */
-	uint64_t locks[LOCKS];  /* ids */
-	bool warm;              /* the threads look at the variables before */
+	uint64_t offsets[4];   /* of the variables */
+	uint64_t locks[LOCKS]; /* ids */
+	bool warm;             /* the threads look at the variables before */
 	unsigned turn;
 	uint8_t registers[LITMUS_REGISTERS];
 	struct run_thread members[LITMUS_THREADS];
 };
 
-/* ------------------------------------------------------------------------------------------------------ execution */
+/* ---------------------------------------------------------------------------------- execution */
 
 static void run_check(struct run *run, enum roam_err err)
 {
@@ -162,7 +164,8 @@ static void run_variables(struct run *run, enum litmus_layout layout, uint32_t p
 }
 
 /* Runs to the end; false: the world's error is printed. */
-static bool run_world(struct run *run, const struct litmus_op ops[LITMUS_THREADS][LITMUS_OPS], const char *name)
+static bool run_world(struct run *run, const struct litmus_op ops[LITMUS_THREADS][LITMUS_OPS],
+		      const char *name)
 {
 	for (unsigned i = 0; i < run->threads; i++) {
 		run->members[i] = (struct run_thread){run, i, ops[i]};
@@ -174,8 +177,8 @@ static bool run_world(struct run *run, const struct litmus_op ops[LITMUS_THREADS
 	return false;
 }
 
-static void run_config(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol,
-		       unsigned threads)
+static void run_config(struct world_config *config, uint64_t seed,
+		       const struct roam_protocol *protocol, unsigned threads)
 {
 	world_draw(config, seed, protocol);
 	config->nodes = threads;
@@ -194,7 +197,7 @@ static struct world *run_open(const struct world_config *config)
 	return world;
 }
 
-/* ------------------------------------------------------------------------------------------------------- outcomes */
+/* ----------------------------------------------------------------------------------- outcomes */
 
 static bool outcome_matches(const struct litmus_outcome *outcome, const uint8_t *registers)
 {
@@ -213,7 +216,8 @@ static void outcome_print(const uint8_t *registers)
 			printf("%u", registers[i]);
 }
 
-static bool outcome_forbidden(const struct litmus_forbidden *test, enum roam_model model, const uint8_t *registers)
+static bool outcome_forbidden(const struct litmus_forbidden *test, enum roam_model model,
+			      const uint8_t *registers)
 {
 	bool forbidden = test->only.used && !outcome_matches(&test->only, registers);
 
@@ -233,7 +237,8 @@ static void histogram_add(struct histogram *histogram, const uint8_t *registers)
 {
 	unsigned i = 0;
 
-	while (i < histogram->count && memcmp(histogram->registers[i], registers, LITMUS_REGISTERS) != 0)
+	while (i < histogram->count &&
+	       memcmp(histogram->registers[i], registers, LITMUS_REGISTERS) != 0)
 		i++;
 	if (i == OUTCOMES_MAX)
 		return;
@@ -250,10 +255,11 @@ static bool histogram_has(const struct histogram *histogram, const struct litmus
 	return !outcome->used;
 }
 
-/* ---------------------------------------------------------------------------------------------------- the lists */
+/* ---------------------------------------------------------------------------------- the lists */
 
 static bool forbidden_one(const struct litmus_forbidden *test, const struct seed_options *options,
-			  const struct roam_protocol *protocol, uint64_t seed, struct histogram *histogram)
+			  const struct roam_protocol *protocol, uint64_t seed,
+			  struct histogram *histogram)
 {
 	struct run run = {.threads = test->threads, .warm = seed % 4 != 0};
 	struct world_config config;
@@ -279,8 +285,9 @@ static bool forbidden_one(const struct litmus_forbidden *test, const struct seed
 	return good;
 }
 
-static bool forbidden_done(const struct litmus_forbidden *test, const struct roam_protocol *protocol,
-			   const struct histogram *histogram, bool enough)
+static bool forbidden_done(const struct litmus_forbidden *test,
+			   const struct roam_protocol *protocol, const struct histogram *histogram,
+			   bool enough)
 {
 	bool good = true;
 
@@ -320,7 +327,8 @@ static bool witness_one(const struct litmus_witness *test, const struct seed_opt
 		run.locks[i] = run_lock_id(&run, i, i);
 	good = run_world(&run, test->ops, test->name);
 	if (good && !outcome_matches(&test->outcome, run.registers)) {
-		printf("FAILED %s, seed %lu: not the expected outcome: ", test->name, (unsigned long)seed);
+		printf("FAILED %s, seed %lu: not the expected outcome: ", test->name,
+		       (unsigned long)seed);
 		outcome_print(run.registers);
 		printf("\n  %s\n", seed_replay());
 		good = false;
@@ -329,8 +337,7 @@ static bool witness_one(const struct litmus_witness *test, const struct seed_opt
 	return good;
 }
 
-/* -------------------------------------------------------------------------------------------------------- laziness */
-
+/* ----------------------------------------------------------------------------------- laziness */
 
 static uint64_t lazy_messages(struct run *run)
 {
@@ -340,8 +347,8 @@ static uint64_t lazy_messages(struct run *run)
 static void lazy_expect(struct run *run, const char *what, uint64_t got, uint64_t most)
 {
 	if (got > most)
-		world_fail(run->world, "%s: %lu messages, at most %lu expected", what, (unsigned long)got,
-			   (unsigned long)most);
+		world_fail(run->world, "%s: %lu messages, at most %lu expected", what,
+			   (unsigned long)got, (unsigned long)most);
 }
 
 /* Node 0 writes and releases; node 1 has copies and does nothing. */
@@ -369,7 +376,8 @@ static void lazy_writer(void *arg)
 	/* Own page: nothing.  Another's: a put, or a message and its answer. */
 	lazy_expect(run, "20 sections that nobody else enters", lazy_messages(run) - before,
 		    node->onesided ? 0 : 2 * 20 + 2);
-	if (roami_page_access(world_node(run->world, 1), (uint32_t)(run->offsets[X] / ROAMI_PAGE)) != ROAM_READ)
+	if (roami_page_access(world_node(run->world, 1),
+			      (uint32_t)(run->offsets[X] / ROAMI_PAGE)) != ROAM_READ)
 		world_fail(run->world, "a release took away a copy");
 	run->turn = 2;
 	run_turn(run, 3);
@@ -400,7 +408,8 @@ static void lazy_reader(void *arg)
 	run->turn = 3;
 }
 
-static bool lazy_one(const struct seed_options *options, const struct roam_protocol *protocol, uint64_t seed)
+static bool lazy_one(const struct seed_options *options, const struct roam_protocol *protocol,
+		     uint64_t seed)
 {
 	struct run run = {.threads = 2};
 	struct world_config config;
@@ -421,26 +430,28 @@ static bool lazy_one(const struct seed_options *options, const struct roam_proto
 	world_spawn(run.world, 1, lazy_reader, &run.members[1]);
 	good = world_run(run.world);
 	if (!good)
-		printf("FAILED laziness, seed %lu: %s\n  %s\n", (unsigned long)seed, world_error(run.world),
-		       seed_replay());
+		printf("FAILED laziness, seed %lu: %s\n  %s\n", (unsigned long)seed,
+		       world_error(run.world), seed_replay());
 	world_close(run.world);
 	return good;
 }
 
-/* -------------------------------------------------------------------------------------------------- all of a seed */
+/* ------------------------------------------------------------------------------ all of a seed */
 
 struct state {
 	struct histogram histograms[64];
 };
 
-static bool litmus_one(const struct seed_options *options, const struct roam_protocol *protocol, uint64_t seed,
-		       void *arg)
+static bool litmus_one(const struct seed_options *options, const struct roam_protocol *protocol,
+		       uint64_t seed, void *arg)
 {
 	struct state *state = arg;
 	bool good = true;
 
 	for (unsigned i = 0; litmus_forbidden[i].name != NULL; i++)
-		good = forbidden_one(&litmus_forbidden[i], options, protocol, seed, &state->histograms[i]) && good;
+		good = forbidden_one(&litmus_forbidden[i], options, protocol, seed,
+				     &state->histograms[i]) &&
+		       good;
 	for (unsigned i = 0; litmus_witnesses[i].name != NULL; i++)
 		if (strcmp(litmus_witnesses[i].protocol, protocol->name) == 0)
 			good = witness_one(&litmus_witnesses[i], options, protocol, seed) && good;
@@ -449,14 +460,18 @@ static bool litmus_one(const struct seed_options *options, const struct roam_pro
 	return good;
 }
 
-static bool litmus_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed, void *arg)
+static bool litmus_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
+			void *arg)
 {
 	struct state *state = arg;
 	bool good = failed == 0;
 
 	for (unsigned i = 0; litmus_forbidden[i].name != NULL; i++)
-		good = forbidden_done(&litmus_forbidden[i], protocol, &state->histograms[i], seeds >= 100) && good;
-	printf("%s: %lu seeds, %lu failed\n", protocol->name, (unsigned long)seeds, (unsigned long)failed);
+		good = forbidden_done(&litmus_forbidden[i], protocol, &state->histograms[i],
+				      seeds >= 100) &&
+		       good;
+	printf("%s: %lu seeds, %lu failed\n", protocol->name, (unsigned long)seeds,
+	       (unsigned long)failed);
 	memset(state, 0, sizeof(*state));
 	return good;
 }

@@ -13,10 +13,10 @@
 #include "seed_options.h"
 #include "world.h"
 
-#define PAGES 3u
-#define ROUNDS 40u
+#define PAGES       3u
+#define ROUNDS      40u
 #define CONSTANT_AT 2048u
-#define START_ID 4096u
+#define START_ID    4096u
 
 static uint64_t lock_of(uint32_t page)
 {
@@ -121,8 +121,10 @@ static void share_spawn(struct share *share, const struct world_config *config,
 
 	for (unsigned node = 0; node < config->nodes; node++)
 		for (unsigned i = 0; i < config->threads[node]; i++, count++) {
-			threads[count] = (struct share_thread){share, world_node(share->world, node),
-							       count == 0, {config->seed * 64 + count}};
+			threads[count] = (struct share_thread){share,
+							       world_node(share->world, node),
+							       count == 0,
+							       {config->seed * 64 + count}};
 			world_spawn(share->world, node, share_main, &threads[count]);
 		}
 }

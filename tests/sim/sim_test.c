@@ -1,6 +1,7 @@
 /*
- * Random race-free programs in simulated worlds: every value read is what the oracle expects, and the protocols' invariants hold.
- * Options: seed_options.h.  A failing seed prints the command that repeats it.
+ * Random race-free programs in simulated worlds: every value read is what the oracle expects, and
+ * the protocols' invariants hold. Options: seed_options.h.  A failing seed prints the command that
+ * repeats it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ struct totals {
 	uint64_t stats[ROAMI_STATS_COUNT];
 };
 
-/* --------------------------------------------------------------------------------------------------- operations */
+/* --------------------------------------------------------------------------------- operations */
 
 static struct world *sim_world(void *self)
 {
@@ -80,15 +81,20 @@ __attribute__((noreturn)) static void sim_fail(void *self, const char *text)
 
 static void sim_main(void *arg)
 {
-	struct random_ops ops = {.load = sim_load, .store = sim_store, .sequence = sim_sequence,
-				 .rest = sim_rest, .pause = sim_pause, .fail = sim_fail};
+	struct random_ops ops = {.load = sim_load,
+				 .store = sim_store,
+				 .sequence = sim_sequence,
+				 .rest = sim_rest,
+				 .pause = sim_pause,
+				 .fail = sim_fail};
 	struct sim_thread *thread = arg;
 
 	random_node_ops(&ops);
-	random_run(thread->run->program, thread->number, &ops, thread, &thread->run->logs[thread->number]);
+	random_run(thread->run->program, thread->number, &ops, thread,
+		   &thread->run->logs[thread->number]);
 }
 
-/* ----------------------------------------------------------------------------------------------------- one seed */
+/* ----------------------------------------------------------------------------------- one seed */
 
 static struct random_program *sim_program(const struct world_config *config, uint32_t operations)
 {
@@ -99,7 +105,8 @@ static struct random_program *sim_program(const struct world_config *config, uin
 		for (unsigned i = 0; i < config->threads[node]; i++)
 			params.node_of[params.threads++] = (uint8_t)node;
 	params.heap_pages = config->heap_pages;
-	params.operations = operations != 0 ? operations : rng_range(&rng, 40, 1200 / params.threads + 40);
+	params.operations = operations != 0 ? operations
+					    : rng_range(&rng, 40, 1200 / params.threads + 40);
 	return random_generate(&params);
 }
 
@@ -113,12 +120,14 @@ static void sim_threads(struct sim_run *run)
 
 		thread->run = run;
 		thread->number = i;
-		thread->member = (struct random_member){world_node(run->world, params->node_of[i]), sim_doing};
+		thread->member = (struct random_member){world_node(run->world, params->node_of[i]),
+							sim_doing};
 		world_spawn(run->world, params->node_of[i], sim_main, thread);
 	}
 }
 
-static void sim_count(struct totals *totals, struct sim_run *run, const struct random_result *result)
+static void sim_count(struct totals *totals, struct sim_run *run,
+		      const struct random_result *result)
 {
 	totals->reads += result->reads;
 	totals->foreign += result->reads_foreign;
@@ -129,7 +138,8 @@ static void sim_count(struct totals *totals, struct sim_run *run, const struct r
 		totals->stats[i] += world_count(run->world, (enum roami_stat)i);
 }
 
-static bool sim_one(const struct seed_options *options, const struct roam_protocol *protocol, uint64_t seed, void *arg)
+static bool sim_one(const struct seed_options *options, const struct roam_protocol *protocol,
+		    uint64_t seed, void *arg)
 {
 	struct sim_run *run = calloc(1, sizeof(*run));
 	struct random_result result = {0};
@@ -153,7 +163,8 @@ static bool sim_one(const struct seed_options *options, const struct roam_protoc
 	if (!good) {
 		world_describe(&config, text, sizeof(text));
 		printf("FAILED seed %lu: %s\n  %s\n  %s\n", (unsigned long)seed,
-		       result.error[0] != '\0' ? result.error : world_error(run->world), text, seed_replay());
+		       result.error[0] != '\0' ? result.error : world_error(run->world), text,
+		       seed_replay());
 	}
 	sim_count(arg, run, &result);
 	random_logs_free(run->program, run->logs);
@@ -163,24 +174,28 @@ static bool sim_one(const struct seed_options *options, const struct roam_protoc
 	return good;
 }
 
-static bool sim_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed, void *arg)
+static bool sim_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
+		     void *arg)
 {
 	static const enum roami_stat shown[] = {
-		ROAMI_STAT_read_faults, ROAMI_STAT_write_faults, ROAMI_STAT_fetches,     ROAMI_STAT_fetches_ahead,
-		ROAMI_STAT_claims,      ROAMI_STAT_twins,        ROAMI_STAT_diffs,       ROAMI_STAT_invalidations,
-		ROAMI_STAT_evictions,   ROAMI_STAT_home_writes,  ROAMI_STAT_lock_remote, ROAMI_STAT_messages_sent,
-		ROAMI_STAT_hot_pages,   ROAMI_STAT_messages_queued,
+		ROAMI_STAT_read_faults,   ROAMI_STAT_write_faults,    ROAMI_STAT_fetches,
+		ROAMI_STAT_fetches_ahead, ROAMI_STAT_claims,          ROAMI_STAT_twins,
+		ROAMI_STAT_diffs,         ROAMI_STAT_invalidations,   ROAMI_STAT_evictions,
+		ROAMI_STAT_home_writes,   ROAMI_STAT_lock_remote,     ROAMI_STAT_messages_sent,
+		ROAMI_STAT_hot_pages,     ROAMI_STAT_messages_queued,
 	};
 	struct totals *totals = arg;
 	bool shared = seeds < 20 || totals->foreign >= seeds * 10;
 
-	printf("%s: %lu seeds, %lu failed; %lu reads checked (%lu of another node's value), %lu writes, %lu "
-	       "synchronisations, %lu steps\n ",
-	       protocol->name, (unsigned long)seeds, (unsigned long)failed, (unsigned long)totals->reads,
-	       (unsigned long)totals->foreign, (unsigned long)totals->writes, (unsigned long)totals->syncs,
+	printf("%s: %lu seeds, %lu failed; %lu reads checked (%lu of another node's value), "
+	       "%lu writes, %lu synchronisations, %lu steps\n ",
+	       protocol->name, (unsigned long)seeds, (unsigned long)failed,
+	       (unsigned long)totals->reads, (unsigned long)totals->foreign,
+	       (unsigned long)totals->writes, (unsigned long)totals->syncs,
 	       (unsigned long)totals->steps);
 	for (unsigned i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
-		printf(" %s %lu", roami_stats_lines[shown[i]].name, (unsigned long)totals->stats[shown[i]]);
+		printf(" %s %lu", roami_stats_lines[shown[i]].name,
+		       (unsigned long)totals->stats[shown[i]]);
 	printf("\n");
 	/* Programs that do not share test nothing. */
 	if (!shared)

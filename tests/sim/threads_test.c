@@ -1,7 +1,8 @@
 /*
- * Random race-free programs on real threads: all nodes of a job in one process, under the soft engine, over the shm transport's
- * rings.  Every value read is what the oracle expects; under ThreadSanitizer the core has no data race.
- * Options: seed_options.h.  Threads are not deterministic: a failing seed may need several tries.
+ * Random race-free programs on real threads: all nodes of a job in one process, under the soft
+ * engine, over the shm transport's rings.  Every value read is what the oracle expects; under
+ * ThreadSanitizer the core has no data race. Options: seed_options.h.  Threads are not
+ * deterministic: a failing seed may need several tries.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -19,7 +20,7 @@
 #include "rng.h"
 #include "seed_options.h"
 
-#define NODES_MAX 8u
+#define NODES_MAX   8u
 #define SECONDS_MAX 60u
 
 extern const struct roami_fault_engine roami_fault_soft;
@@ -56,7 +57,7 @@ struct totals {
 	uint64_t reads, foreign;
 };
 
-/* --------------------------------------------------------------------------------------------------- operations */
+/* --------------------------------------------------------------------------------- operations */
 
 static void job_load(void *self, uint64_t offset, void *out, size_t bytes)
 {
@@ -111,18 +112,23 @@ static void job_on_fail(struct roami_node *node, const char *text)
 
 static void *job_main(void *arg)
 {
-	struct random_ops ops = {.load = job_load, .store = job_store, .sequence = job_sequence,
-				 .pause = job_pause, .fail = job_fail};
+	struct random_ops ops = {.load = job_load,
+				 .store = job_store,
+				 .sequence = job_sequence,
+				 .pause = job_pause,
+				 .fail = job_fail};
 	struct job_thread *thread = arg;
 
 	random_node_ops(&ops);
-	random_run(thread->job->program, thread->number, &ops, thread, &thread->job->logs[thread->number]);
+	random_run(thread->job->program, thread->number, &ops, thread,
+		   &thread->job->logs[thread->number]);
 	return NULL;
 }
 
-/* ------------------------------------------------------------------------------------------------------ one seed */
+/* ----------------------------------------------------------------------------------- one seed */
 
-static void job_draw(struct job *job, const struct seed_options *options, struct random_params *params)
+static void job_draw(struct job *job, const struct seed_options *options,
+		     struct random_params *params)
 {
 	struct rng rng = {job->seed * 3 + 5};
 
@@ -135,7 +141,8 @@ static void job_draw(struct job *job, const struct seed_options *options, struct
 	params->seed = job->seed;
 	params->nodes = job->nodes;
 	params->heap_pages = rng_one_in(&rng, 2) ? 64 : 200;
-	params->operations = options->operations != 0 ? options->operations : 1500 / params->threads;
+	params->operations = options->operations != 0 ? options->operations
+						      : 1500 / params->threads;
 	job->onesided = !rng_one_in(&rng, 3);
 	job->chaos = rng_one_in(&rng, 2);
 	job->kind_known = !rng_one_in(&rng, 3);
@@ -190,7 +197,8 @@ static void job_heap(struct job *job)
 	}
 }
 
-static void job_open(struct job *job, const struct roam_protocol *protocol, const struct random_params *params)
+static void job_open(struct job *job, const struct roam_protocol *protocol,
+		     const struct random_params *params)
 {
 	roami_layout_make(&job->layout, params->heap_pages * ROAMI_PAGE, job->nodes);
 	job->initial = calloc(params->heap_pages, ROAMI_PAGE);
@@ -235,7 +243,8 @@ static void job_close(struct job *job)
 	free(job->initial);
 }
 
-static bool job_one(const struct seed_options *options, const struct roam_protocol *protocol, uint64_t seed, void *arg)
+static bool job_one(const struct seed_options *options, const struct roam_protocol *protocol,
+		    uint64_t seed, void *arg)
 {
 	struct job *job = calloc(1, sizeof(*job));
 	struct random_params params = {0};
@@ -256,11 +265,12 @@ static bool job_one(const struct seed_options *options, const struct roam_protoc
 	job_run(job, &params);
 	good = random_check(job->program, job->logs, job->initial, &result);
 	if (!good)
-		printf("FAILED seed %lu: %s\n  %s, %u nodes, %u threads, %s, chaos %d, kinds %d, prefetch %lu, cache "
-		       "%lu, hot %d, tree %u\n  %s\n",
-		       (unsigned long)seed, result.error, protocol->name, job->nodes, params.threads,
-		       job->onesided ? "one-sided" : "messages", job->chaos, job->kind_known,
-		       (unsigned long)job->options.prefetch, (unsigned long)job->options.cache_pages, job->options.hot,
+		printf("FAILED seed %lu: %s\n  %s, %u nodes, %u threads, %s, chaos %d, kinds %d, "
+		       "prefetch %lu, cache %lu, hot %d, tree %u\n  %s\n",
+		       (unsigned long)seed, result.error, protocol->name, job->nodes,
+		       params.threads, job->onesided ? "one-sided" : "messages", job->chaos,
+		       job->kind_known, (unsigned long)job->options.prefetch,
+		       (unsigned long)job->options.cache_pages, job->options.hot,
 		       job->options.barrier_tree, seed_replay());
 	totals->reads += result.reads;
 	totals->foreign += result.reads_foreign;
@@ -272,13 +282,14 @@ static bool job_one(const struct seed_options *options, const struct roam_protoc
 	return good;
 }
 
-static bool job_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed, void *arg)
+static bool job_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
+		     void *arg)
 {
 	struct totals *totals = arg;
 
-	printf("%s: %lu seeds, %lu failed; %lu reads checked (%lu of another node's value)\n", protocol->name,
-	       (unsigned long)seeds, (unsigned long)failed, (unsigned long)totals->reads,
-	       (unsigned long)totals->foreign);
+	printf("%s: %lu seeds, %lu failed; %lu reads checked (%lu of another node's value)\n",
+	       protocol->name, (unsigned long)seeds, (unsigned long)failed,
+	       (unsigned long)totals->reads, (unsigned long)totals->foreign);
 	memset(totals, 0, sizeof(*totals));
 	return failed == 0;
 }
