@@ -71,7 +71,10 @@ enum roam_err roami_job_free(struct roami_job *job, void *block)
 	if ((uint8_t *)block < job->app || offset >= job->layout.heap_bytes)
 		return ROAM_ENOTOURS;
 	ROAMI_COUNT(job->node->stats, frees, 1);
-	/* Before the seal of a launched job every node allocates and frees the same blocks by itself. */
+	/*
+	 * Before the seal of a launched job every node allocates and frees the same blocks by
+	 * itself.
+	 */
 	for (unsigned owner = 0; owner < job->nodes && job->life != ROAMI_JOB_JOINED; owner++) {
 		roami_job_slice(job, owner, &first, &end);
 		if (owner != job->me && offset >= first && offset < end) {
