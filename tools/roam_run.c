@@ -325,6 +325,20 @@ static void run_fail(struct run *run, int status, uint64_t grace_ns)
 	run->term_at = roami_os_now_ns() + grace_ns;
 }
 
+/* The beginning of a node's memory; NULL: it cannot be seen.  To be unmapped. */
+static const struct roami_ctl *run_ctl(const struct run *run, unsigned node)
+{
+	void *ctl = mmap(NULL, sizeof(struct roami_ctl), PROT_READ, MAP_SHARED,
+			 run->memory + (int)node, 0);
+
+	return ctl == MAP_FAILED ? NULL : ctl;
+}
+
+static void run_ctl_close(const struct roami_ctl *ctl)
+{
+	munmap((void *)(uintptr_t)ctl, sizeof(*ctl));
+}
+
 /* What the other nodes waited for when this one died: "; node 0 waited at barrier 0x..." */
 static void run_waits(const struct run *run, unsigned dead, char *text, size_t bytes)
 {
@@ -334,11 +348,10 @@ static void run_waits(const struct run *run, unsigned dead, char *text, size_t b
 
 	text[0] = '\0';
 	for (unsigned i = 0; i < run->nodes && used < bytes; i++) {
-		const struct roami_ctl *ctl = mmap(NULL, sizeof(*ctl), PROT_READ, MAP_SHARED,
-						   run->memory + (int)i, 0);
+		const struct roami_ctl *ctl = run_ctl(run, i);
 		uint32_t kind;
 
-		if (ctl == MAP_FAILED)
+		if (ctl == NULL)
 			continue;
 		kind = atomic_load(&ctl->wait_kind);
 		if (i != dead && kind > 0 && kind <= sizeof(names) / sizeof(names[0]))
@@ -346,8 +359,21 @@ static void run_waits(const struct run *run, unsigned dead, char *text, size_t b
 						 "%s node %u waited %s %#llx",
 						 used == 0 ? ";" : ",", i, names[kind - 1],
 						 (unsigned long long)atomic_load(&ctl->wait_id));
-		munmap((void *)(uintptr_t)ctl, sizeof(*ctl));
+		run_ctl_close(ctl);
 	}
+}
+
+/* It had joined the job, and exited with status 0 without leaving it: others may wait for it. */
+static bool child_fled(const struct run *run, unsigned node)
+{
+	const struct roami_ctl *ctl = run_ctl(run, node);
+	bool fled;
+
+	if (ctl == NULL)
+		return false;
+	fled = atomic_load(&ctl->joined) == 1;
+	run_ctl_close(ctl);
+	return fled;
 }
 
 static void child_died(struct run *run, unsigned node, int wait_status)
@@ -371,9 +397,11 @@ static void child_died(struct run *run, unsigned node, int wait_status)
 		run_fail(run, TOOL_FAILED, 0);
 		return;
 	}
-	tool_say("node %u (pid %d) exited with status %d%s", node, (int)pid,
-		 WEXITSTATUS(wait_status), waits);
-	run_fail(run, WEXITSTATUS(wait_status), GRACE_NS);
+	tool_say("node %u (pid %d) exited with status %d%s%s", node, (int)pid,
+		 WEXITSTATUS(wait_status),
+		 WEXITSTATUS(wait_status) == 0 ? " before the job's end" : "", waits);
+	run_fail(run, WEXITSTATUS(wait_status) != 0 ? WEXITSTATUS(wait_status) : TOOL_FAILED,
+		 GRACE_NS);
 }
 
 static void run_reap(struct run *run)
@@ -389,7 +417,7 @@ static void run_reap(struct run *run)
 				continue;
 			child->runs = false;
 			run->running--;
-			if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+			if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || child_fled(run, i))
 				child_died(run, i, status);
 		}
 }

@@ -32,11 +32,33 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	return fd;
 }
 
+/*
+ * Whether a process may map all that a node of `nodes` maps.  Asked before there are nodes, so that
+ * the answer is told once.
+ */
+static bool boot_space(const struct roami_layout *layout, unsigned nodes)
+{
+	size_t bytes = layout->total * nodes + layout->heap_bytes;
+	void *space = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (space == MAP_FAILED) {
+		fprintf(stderr,
+			"roam: cannot map the %zu MiB that %u nodes take: %s (limit of address "
+			"space, ulimit -v, or ROAM_HEAP too large)\n",
+			bytes >> 20, nodes, strerror(errno));
+		return false;
+	}
+	munmap(space, bytes);
+	return true;
+}
+
 enum roam_err roami_boot_memory(const struct roami_options *options, unsigned nodes, int *fds)
 {
 	struct roami_layout layout;
 
 	roami_layout_make(&layout, options->heap, (unsigned)options->nodes_max);
+	if (!boot_space(&layout, nodes))
+		return ROAM_ENOMEM;
 	for (unsigned i = 0; i < nodes; i++) {
 		fds[i] = roami_boot_segment(&layout, i);
 		if (fds[i] >= 0)

@@ -180,6 +180,7 @@ void roami_node_close(struct roami_node *node)
 	roami_os_vec_free(&node->note_work, sizeof(struct roam_notice));
 	roami_os_vec_free(&node->page_work, sizeof(uint32_t));
 	roami_os_vec_free(&node->frees, sizeof(struct roami_remote_free));
+	roami_os_vec_free(&node->cache, sizeof(uint32_t));
 	roami_os_vec_free(&node->twins.free, sizeof(uint32_t));
 	roami_os_unmap(node->table, pages * sizeof(*node->table));
 	roami_os_unmap(node->page_data, pages * node->protocol->page_size + 1);

@@ -54,7 +54,7 @@ enum {
 	ROAMI_PAGE_KEEP = 8,    /* hot: writable across releases */
 	ROAMI_PAGE_WANT = 16,   /* the pending fault is a write */
 	ROAMI_PAGE_PARKED = 32, /* requests are parked for it */
-	ROAMI_PAGE_AHEAD = 64   /* fetched ahead and not yet used, as far as is known */
+	ROAMI_PAGE_LISTED = 64  /* seen, while the list of copies is compacted */
 };
 
 struct roami_page {
@@ -230,7 +230,10 @@ struct roami_node {
 	struct roami_thread threads[ROAMI_THREADS_MAX];
 	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
 	_Atomic uint32_t cached;       /* clean or dirty copies of other nodes' pages */
-	_Atomic uint32_t evict_hand;
+	struct roami_spin cache_lock;
+	struct roami_vec
+		cache; /* uint32_t copies, oldest first, some gone; with ROAM_CACHE_PAGES */
+	size_t cache_first;
 
 	uint32_t *shadow; /* ROAM_CHECK=race: per byte, who wrote it last */
 	_Atomic uint32_t races;

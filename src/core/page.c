@@ -221,6 +221,55 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 	return ROAM_WRITE;
 }
 
+static uint32_t *cache_items(struct roami_node *node)
+{
+	return (uint32_t *)(void *)node->cache.items;
+}
+
+/* Drops what was invalidated since it was listed, and doubles; the lock is held. */
+static void cache_compact(struct roami_node *node)
+{
+	uint32_t *pages = cache_items(node);
+	size_t kept = 0;
+
+	for (size_t i = node->cache_first; i < node->cache.count; i++) {
+		struct roami_page *entry = &node->table[pages[i]];
+
+		if (atomic_load(&entry->access) == ROAM_NONE ||
+		    (atomic_fetch_or(&entry->flags, ROAMI_PAGE_LISTED) & ROAMI_PAGE_LISTED))
+			continue;
+		pages[kept++] = pages[i];
+	}
+	for (size_t i = 0; i < kept; i++)
+		atomic_fetch_and(&node->table[pages[i]].flags, (uint8_t)~ROAMI_PAGE_LISTED);
+	node->cache.count = kept;
+	node->cache_first = 0;
+}
+
+/* Lists a page as the newest copy; first listed, first evicted. */
+static void cache_list(struct roami_node *node, uint32_t page)
+{
+	uint32_t *slot;
+
+	roami_spin_lock(node, &node->cache_lock);
+	if (node->cache.count - node->cache_first > 2 * node->options->cache_pages + 1024)
+		cache_compact(node);
+	slot = roami_os_vec_grow(&node->cache, sizeof(*slot), 1);
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for the list of copies");
+	*slot = page;
+	node->cache.count++;
+	roami_spin_unlock(&node->cache_lock);
+}
+
+/* Copies of pages [first, end) of other nodes are here from now on. */
+static void page_cached(struct roami_node *node, uint32_t first, uint32_t end)
+{
+	atomic_fetch_add(&node->cached, end - first);
+	for (uint32_t page = first; node->options->cache_pages != 0 && page < end; page++)
+		cache_list(node, page);
+}
+
 void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 		     enum roam_access access)
 {
@@ -239,7 +288,7 @@ void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 		for (uint32_t page = from; page < end; page++)
 			atomic_store(&node->table[page].access, (uint8_t)to);
 		if (was == ROAM_NONE && !roami_page_is_home(node, from))
-			atomic_fetch_add(&node->cached, end - from);
+			page_cached(node, from, end);
 		from = end;
 	}
 }
@@ -389,8 +438,6 @@ void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, ui
 
 /* ------------------------------------------------------------------------------------ eviction */
 
-#define EVICT_SCAN 65536u
-
 static bool page_evict(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = &node->table[page];
@@ -409,16 +456,33 @@ static bool page_evict(struct roami_node *node, uint32_t page)
 	return gone;
 }
 
+/* The oldest copy; false: none is listed. */
+static bool cache_oldest(struct roami_node *node, uint32_t *page_p)
+{
+	bool found;
+
+	roami_spin_lock(node, &node->cache_lock);
+	found = node->cache_first < node->cache.count;
+	if (found)
+		*page_p = cache_items(node)[node->cache_first++];
+	roami_spin_unlock(&node->cache_lock);
+	return found;
+}
+
+/* Those that are dirty or in use go to the end of the list. */
+#define EVICT_TRIES 64u
+
 void roami_evict(struct roami_node *node, uint32_t spare)
 {
-	uint32_t limit = (uint32_t)node->options->cache_pages;
+	uint32_t limit = (uint32_t)node->options->cache_pages, page;
+	unsigned tries = EVICT_TRIES;
 
 	if (limit == 0 || node->protocol->evict == NULL)
 		return;
-	for (uint32_t i = 0; i < EVICT_SCAN && atomic_load(&node->cached) > limit; i++) {
-		uint32_t page = node->evict_hand++ % node->layout.pages;
-
+	while (tries-- > 0 && atomic_load(&node->cached) > limit && cache_oldest(node, &page)) {
 		if (page != spare && page_evict(node, page))
 			ROAMI_COUNT(node->stats, evictions, 1);
+		else if (atomic_load(&node->table[page].access) != ROAM_NONE)
+			cache_list(node, page);
 	}
 }

@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -131,6 +132,31 @@ int roami_os_memfd(const char *name, uint64_t bytes)
 	return fd;
 }
 
+#if defined(__SANITIZE_THREAD__)
+#define OS_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define OS_TSAN 1
+#endif
+#endif
+
+/* Moves a mapping of `from` bytes to one of `to`, more; MAP_FAILED: no memory. */
+static void *os_grow(void *at, size_t from, size_t to)
+{
+#ifdef OS_TSAN
+	/* ThreadSanitizer does not see mremap: old accesses at the new place would count. */
+	void *next = mmap(NULL, to, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (next != MAP_FAILED) {
+		memcpy(next, at, from);
+		munmap(at, from);
+	}
+	return next;
+#else
+	return mremap(at, from, to, MREMAP_MAYMOVE);
+#endif
+}
+
 void *roami_os_vec_grow(struct roami_vec *vec, size_t item_bytes, size_t count)
 {
 	size_t need = vec->count + count;
@@ -145,8 +171,8 @@ void *roami_os_vec_grow(struct roami_vec *vec, size_t item_bytes, size_t count)
 		at = mmap(NULL, os_round(capacity * item_bytes), PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	else
-		at = mremap(vec->items, os_round(vec->capacity * item_bytes),
-			    os_round(capacity * item_bytes), MREMAP_MAYMOVE);
+		at = os_grow(vec->items, os_round(vec->capacity * item_bytes),
+			     os_round(capacity * item_bytes));
 	if (at == MAP_FAILED)
 		return NULL;
 	vec->items = at;

@@ -14,7 +14,7 @@
 
 #include "fault_rig.h"
 
-/* --------------------------------------------------------------------------- other handlers */
+/* ------------------------------------------------------------------------------ other handlers */
 
 static sigjmp_buf foreign_return;
 static volatile uintptr_t foreign_address;
@@ -172,7 +172,7 @@ static void test_errno_and_stack(void)
 	rig_each_engine(4, true, errno_and_stack);
 }
 
-/* --------------------------------------------------------------------- crashes, in children */
+/* ------------------------------------------------------------------------ crashes, in children */
 
 /* Runs `body` in a child and returns its wait status; what it printed to stderr goes to `text`. */
 static int in_child(struct rig *rig, void (*body)(struct rig *rig), char *text, size_t text_bytes)
@@ -362,7 +362,7 @@ static void test_no_memory(void)
 		rig_each_engine(8, true, no_memory);
 }
 
-/* ------------------------------------------------------------------------------------- fork */
+/* ---------------------------------------------------------------------------------------- fork */
 
 static void child_touches(struct rig *rig)
 {

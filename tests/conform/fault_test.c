@@ -11,7 +11,7 @@
 
 #include "fault_rig.h"
 
-/* ------------------------------------------------------------------------ access and faults */
+/* --------------------------------------------------------------------------- access and faults */
 
 static void first_touch(struct rig *rig)
 {
@@ -176,9 +176,9 @@ static void random_step(struct rig *rig, uint64_t *seed, uint8_t *bytes)
 		break;
 	default:
 		for (; count > 0 && page < rig->pages; count--, page++)
-			CU_ASSERT_EQUAL(
-				rig_protect(rig, page, 1, atomic_load(&rig->access[page]), to),
-				ROAM_OK);
+			CU_ASSERT_EQUAL(rig_protect(rig, page, 1, atomic_load(&rig->access[page]),
+						    to),
+					ROAM_OK);
 	}
 }
 
@@ -229,8 +229,8 @@ static void test_failed_open(void)
 {
 	for (size_t i = 0; roami_fault_engines[i] != NULL; i++) {
 		const struct roami_fault_engine *engine = roami_fault_engines[i];
-		uint8_t *nothing =
-			mmap(NULL, 4 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		uint8_t *nothing = mmap(NULL, 4 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+					0);
 		struct roami_view view = {nothing, nothing, 4 * PAGE, -1, 0};
 		void *state = calloc(1, engine->state_size);
 		struct sigaction now;
@@ -269,7 +269,7 @@ static void test_dropped_mapping(void)
 	rig_each_engine(4, true, dropped_mapping);
 }
 
-/* ---------------------------------------------------------------------------------- threads */
+/* ------------------------------------------------------------------------------------- threads */
 
 #define WRITERS 4
 
@@ -371,7 +371,7 @@ static void test_concurrent(void)
 	rig_each_engine(24, false, concurrent);
 }
 
-/* ----------------------------------------------------------------------- limits, many heaps */
+/* -------------------------------------------------------------------------- limits, many heaps */
 
 #define ALTERNATING 200000u
 

@@ -53,7 +53,7 @@ static void start_main(void *arg)
 	start->fn(member->test, member, world_node(member->test->world, member->node));
 }
 
-/* ------------------------------------------------------------------------------------ helpers */
+/* ------------------------------------------------------------------------------------- helpers */
 
 #define CHECK(test, condition) \
 	((condition) ? (void)0 : world_fail((test)->world, "%s (line %d)", #condition, __LINE__))
@@ -179,7 +179,7 @@ static bool is_protocol(const struct test *test, const char *name)
 	return strcmp(test->config.protocol->name, name) == 0;
 }
 
-/* -------------------------------------------------------------------------------------- tests */
+/* --------------------------------------------------------------------------------------- tests */
 
 /* Whoever touches a page first, and second, finds the creator's bytes, or zero. */
 static void first_touch_main(struct test *test, struct member *member, struct roami_node *node)

@@ -33,8 +33,8 @@ struct gen_flag {
 
 struct gen_barrier {
 	bool used;
-	uint32_t leaves
-		[CLOCKS]; /* clocks at which the last episode's threads left; 0: was not there */
+	uint32_t leaves[CLOCKS]; /* clocks at which the last episode's threads left; 0: was not
+				    there */
 };
 
 struct gen {
@@ -64,7 +64,7 @@ const char *const random_kind_names[RANDOM_KINDS] = {
 	"barrier", "reduce", "rest",      "pause",     "arrive",   "leave",
 };
 
-/* -------------------------------------------------------------------------------------- lists */
+/* --------------------------------------------------------------------------------------- lists */
 
 static void *grow(void *items, uint32_t count, uint32_t *room, size_t bytes)
 {
@@ -99,7 +99,7 @@ static uint32_t gen_meeting(struct gen *gen, uint32_t threads)
 	return program->meeting_count++;
 }
 
-/* ------------------------------------------------------------------------------------- clocks */
+/* -------------------------------------------------------------------------------------- clocks */
 
 static void clock_join(uint32_t *clock, const uint32_t *other)
 {
@@ -121,7 +121,7 @@ static uint32_t gen_tick(struct gen *gen, unsigned thread)
 	return ++gen->clock[thread][thread];
 }
 
-/* ------------------------------------------------------------------------------------- access */
+/* -------------------------------------------------------------------------------------- access */
 
 static bool gen_may(const struct gen *gen, const uint32_t *clock, uint32_t object, bool store)
 {
@@ -176,7 +176,7 @@ static void gen_burst(struct gen *gen, unsigned thread, const uint32_t *clock, u
 		gen_access(gen, thread, clock, held, inner);
 }
 
-/* ------------------------------------------------------------------------- one thread's turns */
+/* -------------------------------------------------------------------------- one thread's turns */
 
 static void turn_accesses(struct gen *gen, unsigned thread)
 {
@@ -363,7 +363,7 @@ static void (*const turns[])(struct gen *gen, unsigned thread) = {
 
 #define TURNS (sizeof(turns) / sizeof(turns[0]))
 
-/* ------------------------------------------------------------------------------- all together */
+/* -------------------------------------------------------------------------------- all together */
 
 /* Everything is ordered here: objects may change their lock. */
 static void gen_ordered(struct gen *gen)
@@ -443,7 +443,7 @@ static void gen_full(struct gen *gen)
 	gen_ordered(gen);
 }
 
-/* ------------------------------------------------------------------------------------- layout */
+/* -------------------------------------------------------------------------------------- layout */
 
 static void layout_object(struct gen *gen, uint32_t *at, unsigned bytes)
 {

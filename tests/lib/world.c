@@ -75,7 +75,7 @@ struct world {
 	char error[4096];
 };
 
-/* ------------------------------------------------------------------------------ configuration */
+/* ------------------------------------------------------------------------------- configuration */
 
 static uint32_t draw_of(struct rng *rng, const uint32_t *values, uint32_t count)
 {
@@ -143,7 +143,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 (unsigned long)config->latency_ns_max);
 }
 
-/* ---------------------------------------------------------------------------------- switching */
+/* ----------------------------------------------------------------------------------- switching */
 
 static void fiber_give_way(struct world_fiber *fiber)
 {
@@ -170,7 +170,7 @@ void world_fail(struct world *world, const char *format, ...)
 	fiber_stop(world->current);
 }
 
-/* -------------------------------------------------------------------- the core's surroundings */
+/* --------------------------------------------------------------------- the core's surroundings */
 
 static struct world *world_of(struct roami_node *node)
 {
@@ -277,7 +277,7 @@ static uint64_t sim_draw(void *world, uint64_t limit)
 	return rng_next(&((struct world *)world)->rng) % limit;
 }
 
-/* ------------------------------------------------------------------------------------ opening */
+/* ------------------------------------------------------------------------------------- opening */
 
 static void world_options(struct world *world)
 {
@@ -451,7 +451,7 @@ void world_close(struct world *world)
 	free(world);
 }
 
-/* ------------------------------------------------------------------------------------- fibers */
+/* -------------------------------------------------------------------------------------- fibers */
 
 static void fiber_main(void *arg)
 {
@@ -510,7 +510,7 @@ void world_sleep(struct world *world, uint64_t ns)
 	fiber->state = FIBER_RUNNABLE;
 }
 
-/* --------------------------------------------------------------------------------- scheduling */
+/* ---------------------------------------------------------------------------------- scheduling */
 
 static bool node_can_poll(struct roami_node *node)
 {
@@ -632,7 +632,7 @@ const char *world_error(const struct world *world)
 	return world->error;
 }
 
-/* ------------------------------------------------------------------------------------ at rest */
+/* ------------------------------------------------------------------------------------- at rest */
 
 static uint32_t rest_differs_at(const uint8_t *a, const uint8_t *b)
 {
@@ -717,7 +717,7 @@ void world_rest(struct world *world)
 			world->fibers[i].state = FIBER_RUNNABLE;
 }
 
-/* ------------------------------------------------------------------------------------- access */
+/* -------------------------------------------------------------------------------------- access */
 
 void world_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes)
 {

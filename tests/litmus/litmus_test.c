@@ -42,7 +42,7 @@ struct run {
 	struct run_thread members[LITMUS_THREADS];
 };
 
-/* ---------------------------------------------------------------------------------- execution */
+/* ----------------------------------------------------------------------------------- execution */
 
 static void run_check(struct run *run, enum roam_err err)
 {
@@ -197,7 +197,7 @@ static struct world *run_open(const struct world_config *config)
 	return world;
 }
 
-/* ----------------------------------------------------------------------------------- outcomes */
+/* ------------------------------------------------------------------------------------ outcomes */
 
 static bool outcome_matches(const struct litmus_outcome *outcome, const uint8_t *registers)
 {
@@ -255,7 +255,7 @@ static bool histogram_has(const struct histogram *histogram, const struct litmus
 	return !outcome->used;
 }
 
-/* ---------------------------------------------------------------------------------- the lists */
+/* ----------------------------------------------------------------------------------- the lists */
 
 static bool forbidden_one(const struct litmus_forbidden *test, const struct seed_options *options,
 			  const struct roam_protocol *protocol, uint64_t seed,
@@ -337,7 +337,7 @@ static bool witness_one(const struct litmus_witness *test, const struct seed_opt
 	return good;
 }
 
-/* ----------------------------------------------------------------------------------- laziness */
+/* ------------------------------------------------------------------------------------ laziness */
 
 static uint64_t lazy_messages(struct run *run)
 {
@@ -436,7 +436,7 @@ static bool lazy_one(const struct seed_options *options, const struct roam_proto
 	return good;
 }
 
-/* ------------------------------------------------------------------------------ all of a seed */
+/* ------------------------------------------------------------------------------- all of a seed */
 
 struct state {
 	struct histogram histograms[64];

@@ -33,7 +33,7 @@ struct totals {
 	uint64_t stats[ROAMI_STATS_COUNT];
 };
 
-/* --------------------------------------------------------------------------------- operations */
+/* ---------------------------------------------------------------------------------- operations */
 
 static struct world *sim_world(void *self)
 {
@@ -94,7 +94,7 @@ static void sim_main(void *arg)
 		   &thread->run->logs[thread->number]);
 }
 
-/* ----------------------------------------------------------------------------------- one seed */
+/* ------------------------------------------------------------------------------------ one seed */
 
 static struct random_program *sim_program(const struct world_config *config, uint32_t operations)
 {

@@ -57,7 +57,7 @@ struct totals {
 	uint64_t reads, foreign;
 };
 
-/* --------------------------------------------------------------------------------- operations */
+/* ---------------------------------------------------------------------------------- operations */
 
 static void job_load(void *self, uint64_t offset, void *out, size_t bytes)
 {
@@ -125,7 +125,7 @@ static void *job_main(void *arg)
 	return NULL;
 }
 
-/* ----------------------------------------------------------------------------------- one seed */
+/* ------------------------------------------------------------------------------------ one seed */
 
 static void job_draw(struct job *job, const struct seed_options *options,
 		     struct random_params *params)

@@ -1,0 +1,183 @@
+"""Runs programs as a careful user would look at them: status, one line, nothing left behind."""
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+END_MAX = 2.0    # seconds: a job whose node died ends within them
+SLACK = 1.0      # for a busy machine
+POLL = 0.005
+
+
+class Wrong(Exception):
+    """A program did what it must not do; the text says what."""
+
+
+def program(name):
+    return os.environ['MULTI_' + name.upper()]
+
+
+class Result:
+    """What a program left: status (negative: the signal), output, seconds from start and from
+    `since`, the moment at which its output had all that was waited for."""
+
+    def __init__(self, status, out, err, seconds, after):
+        self.status = status
+        self.out = out
+        self.err = err
+        self.seconds = seconds
+        self.after = after
+
+
+def session_pids(session):
+    """The living processes of a session."""
+    pids = []
+    for name in os.listdir('/proc'):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f'/proc/{name}/stat', encoding='utf-8', errors='replace') as file:
+                fields = file.read().rpartition(')')[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] not in 'ZX':
+            pids.append(int(name))
+    return pids
+
+
+def end_session(session):
+    for pid in session_pids(session):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def prepare(limits):
+    """In the new process: no core files, and what limits the case wants."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for which, value in (limits or {}).items():
+        resource.setrlimit(which, (value, value))
+
+
+def clean_env(env):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
+    kept.update(env or {})
+    return kept
+
+
+def read_back(file):
+    file.seek(0)
+    return file.read().decode(errors='replace')
+
+
+def watch(process, out, wanted, act, deadline):
+    """Waits for the program's end; calls `act` once its output has `wanted` lines that begin with
+    "ready".  The moment of that, or None."""
+    since = None
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            return since
+        if wanted and since is None:
+            lines = [line for line in os.pread(out.fileno(), 65536, 0).decode().splitlines()
+                     if line.startswith('ready')]
+            if len(lines) >= wanted:
+                since = time.monotonic()
+                if act is not None:
+                    act(process.pid, [int(line.split()[2]) for line in lines])
+        time.sleep(POLL)
+    return since
+
+
+def run(command, env=None, timeout=30, limits=None, wanted=0, act=None):
+    """Runs a command in a session of its own; checks that nothing of it is left."""
+    before = sorted(os.listdir('/dev/shm'))
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        start = time.monotonic()
+        with subprocess.Popen(command, env=clean_env(env), stdin=subprocess.DEVNULL, stdout=out,
+                              stderr=err, start_new_session=True,
+                              preexec_fn=lambda: prepare(limits)) as process:
+            since = watch(process, out, wanted, act, start + timeout)
+            hung = process.poll() is None
+            if hung:
+                end_session(process.pid)
+        ended = time.monotonic()
+        while session_pids(process.pid) and time.monotonic() < ended + 1 and not hung:
+            time.sleep(POLL)
+        left = session_pids(process.pid)
+        end_session(process.pid)
+        last = time.monotonic()
+        result = Result(process.returncode, read_back(out), read_back(err), last - start,
+                        last - since if since is not None else None)
+    if hung:
+        raise Wrong(f'hung for {timeout} s; stderr: {result.err[-500:]!r}')
+    if left:
+        raise Wrong(f'left processes {left}; stderr: {result.err[-500:]!r}')
+    if sorted(os.listdir('/dev/shm')) != before:
+        raise Wrong(f'changed /dev/shm: {before} to {sorted(os.listdir("/dev/shm"))}')
+    return result
+
+
+def expect(command, status=0, err='', out=None, **how):
+    """The status, and on stderr the one line that matches, or none."""
+    result = run(command, **how)
+    told = f'status {result.status}, stderr {result.err[-600:]!r}'
+    if result.status != status:
+        raise Wrong(f'expected status {status}: {told}')
+    lines = result.err.splitlines()
+    if err == '' and lines:
+        raise Wrong(f'expected nothing on stderr: {told}')
+    if err != '' and (len(lines) != 1 or re.search(err, lines[0]) is None):
+        raise Wrong(f'expected one line like {err!r} on stderr: {told}')
+    if out is not None and re.search(out, result.out) is None:
+        raise Wrong(f'expected output like {out!r}: {result.out[-300:]!r}')
+    return result
+
+
+def expect_end(command, nodes, status, err, act=None, **how):
+    """The same for a job that ends badly once all its nodes are ready: in time."""
+    result = expect(command, status, err, wanted=nodes, act=act, **how)
+    if result.after is None:
+        raise Wrong(f'never ready; stderr: {result.err[-500:]!r}')
+    if result.after > END_MAX + SLACK:
+        raise Wrong(f'ended only after {result.after:.1f} s')
+    return result
+
+
+def run_cases(cases):
+    """Cases: (name, function, arguments...).  The exit status."""
+    failed = 0
+    for name, function, *arguments in cases:
+        start = time.monotonic()
+        try:
+            function(*arguments)
+            print(f'ok {name} ({time.monotonic() - start:.1f} s)', flush=True)
+        except Wrong as wrong:
+            failed += 1
+            print(f'FAILED {name}: {wrong}', flush=True)
+        except Exception:  # a bug of the test must not hide the cases after it
+            failed += 1
+            print(f'FAILED {name}: {traceback.format_exc()}', flush=True)
+    print(f'{len(cases) - failed} of {len(cases)} as expected')
+    return 1 if failed or not cases else 0
+
+
+def main(groups):
+    """Runs the groups of cases named on the command line, those whose names have what follows
+    -k, or all."""
+    arguments = sys.argv[1:]
+    pattern = ''
+    if '-k' in arguments:
+        at = arguments.index('-k')
+        pattern = arguments[at + 1]
+        del arguments[at:at + 2]
+    unknown = [name for name in arguments if name not in groups]
+    if unknown:
+        sys.exit(f'unknown: {" ".join(unknown)}; known: {" ".join(groups)}')
+    cases = [case for name in arguments or groups for case in groups[name]()]
+    sys.exit(run_cases([case for case in cases if pattern in case[0]]))

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""The four kernels at small sizes with random delays at every step: each answer is verified.
+
+usage: kernels_chaos.py [--seeds FIRST..LAST] [--kernel NAME] [--engine NAME]
+
+A seed runs every kernel once, and over the seeds goes through its nodes, engines and protocols.
+The job of a failure can be repeated by the line that it prints.
+"""
+import argparse
+import itertools
+import sys
+import time
+
+import harness
+
+KERNELS = {
+    'fft': (['-m12', '-t'], [2, 4]),
+    'lu': (['-n128', '-b16', '-t'], [2, 3, 4]),
+    'ocean': (['-n34', '-c'], [2, 4]),
+    'radix': (['-n65536', '-t'], [2, 3, 4]),
+}
+ENGINES = ['uffd', 'sigsegv']
+PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy']
+TIMEOUT = 60
+
+
+def jobs(seed, kernels, engines):
+    """(command, environment): on all nodes, engine and protocol by seed."""
+    for at, (name, nodes) in enumerate((name, nodes) for name in kernels
+                                       for nodes in KERNELS[name][1]):
+        pick = seed + at
+        yield ([harness.program(name), f'-p{nodes}', *KERNELS[name][0]],
+               {'ROAM_CHAOS': str(seed), 'ROAM_FAULT': engines[pick % len(engines)],
+                'ROAM_PROTOCOL': PROTOCOLS[pick // len(engines) % len(PROTOCOLS)]})
+
+
+def run_job(command, env):
+    """Why it is wrong, or None."""
+    try:
+        harness.expect(command, out='verified ok', env=env, timeout=TIMEOUT)
+    except harness.Wrong as wrong:
+        return str(wrong)
+    return None
+
+
+def run_seeds(first, last, kernels, engines):
+    failed = count = 0
+    start = time.monotonic()
+    for command, env in itertools.chain.from_iterable(
+            jobs(seed, kernels, engines) for seed in range(first, last + 1)):
+        why = run_job(command, env)
+        count += 1
+        if why is not None:
+            failed += 1
+            words = ' '.join(f'{key}={value}' for key, value in env.items())
+            print(f'FAILED {words} {" ".join(command)}: {why}', flush=True)
+    print(f'{count - failed} of {count} jobs verified, {time.monotonic() - start:.0f} s')
+    return 1 if failed or count == 0 else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--seeds', default='1..3', help='FIRST..LAST, or how many')
+    parser.add_argument('--kernel', choices=list(KERNELS), action='append')
+    parser.add_argument('--engine', choices=ENGINES, action='append')
+    wanted = parser.parse_args()
+    first, dots, last = wanted.seeds.partition('..')
+    if not dots:
+        first, last = '1', first
+    sys.exit(run_seeds(int(first), int(last), wanted.kernel or list(KERNELS),
+                       wanted.engine or ENGINES))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,51 @@
+/*
+ * Shows that ROAM_CHECK=race reports a race and nothing else.
+ * race HOW; two nodes add to one word. HOW locked: under a lock; racing: without; neighbours: to
+ * words of their own in one page.
+ */
+#include "multi.h"
+
+#include <stdbool.h>
+
+#define ROUNDS 20u
+
+static uint64_t *words, lock;
+static const char *how;
+
+static void add(unsigned at, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		bool locked = strcmp(how, "locked") == 0;
+
+		if (locked)
+			must(roam_lock(&lock));
+		words[at] += i * 2 + 1 + roam_node();
+		if (locked)
+			must(roam_unlock(&lock));
+	}
+}
+
+static void node_main(void)
+{
+	if (roam_node() == 0) /* somebody's page before anybody races */
+		words[100] = 1;
+	must(roam_barrier_all());
+	add(strcmp(how, "neighbours") == 0 ? roam_node() : 7, ROUNDS);
+	must(roam_barrier_all());
+	add(8 + roam_node(), ROUNDS);
+	must(roam_barrier_all());
+}
+
+int main(int argc, char **argv)
+{
+	check(argc == 2);
+	how = argv[1];
+	must(roam_start());
+	words = roam_alloc_placed(8192, ROAM_PLACE_FIRST_TOUCH, 0, "the words");
+	check(words != NULL);
+	must(roam_lock_init(&lock));
+	must(roam_create_all(node_main, 2));
+	must(roam_finish());
+	printf("ran\n");
+	return 0;
+}
