@@ -22,6 +22,7 @@
 #include "api/options.h"
 #include "boot/local.h"
 #include "core/node.h"
+#include "core/sync.h"
 #include "fault/engine.h"
 #include "os/os.h"
 #include "roam_tag.h"
@@ -350,15 +351,19 @@ static void run_waits(const struct run *run, unsigned dead, char *text, size_t b
 	for (unsigned i = 0; i < run->nodes && used < bytes; i++) {
 		const struct roami_ctl *ctl = run_ctl(run, i);
 		uint32_t kind;
+		uint64_t id;
 
 		if (ctl == NULL)
 			continue;
 		kind = atomic_load(&ctl->wait_kind);
+		id = atomic_load(&ctl->wait_id);
+		if (kind == ROAM_SYNC_BARRIER + 1 && id == ROAMI_END_ID)
+			kind = ROAM_SYNC_END + 1;
 		if (i != dead && kind > 0 && kind <= sizeof(names) / sizeof(names[0]))
 			used += (size_t)snprintf(text + used, bytes - used,
 						 "%s node %u waited %s %#llx",
 						 used == 0 ? ";" : ",", i, names[kind - 1],
-						 (unsigned long long)atomic_load(&ctl->wait_id));
+						 (unsigned long long)id);
 		run_ctl_close(ctl);
 	}
 }

@@ -39,7 +39,8 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 static bool boot_space(const struct roami_layout *layout, unsigned nodes)
 {
 	size_t bytes = layout->total * nodes + layout->heap_bytes;
-	void *space = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *space = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			   0);
 
 	if (space == MAP_FAILED) {
 		fprintf(stderr,

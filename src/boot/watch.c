@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "boot/local.h"
+#include "core/sync.h"
 
 #define STDERR     2
 #define P_PIDFD_ID 3 /* waitid's P_PIDFD; not in every header */
@@ -38,12 +39,15 @@ static size_t watch_waits(const struct roami_watch *watch, unsigned dead, char *
 	for (unsigned node = 0; node < watch->nodes && used < room; node++) {
 		const struct roami_ctl *ctl = watch->segments[node].ctl;
 		uint32_t kind = atomic_load(&ctl->wait_kind);
+		uint64_t id = atomic_load(&ctl->wait_id);
 
 		if (node == dead || kind == 0 || kind > sizeof(wait_names) / sizeof(wait_names[0]))
 			continue;
+		if (kind == ROAM_SYNC_BARRIER + 1 && id == ROAMI_END_ID)
+			kind = ROAM_SYNC_END + 1;
 		used += (size_t)snprintf(text + used, room - used, "%s node %u waited %s %#llx",
 					 used == 0 ? ";" : ",", node, wait_names[kind - 1],
-					 (unsigned long long)atomic_load(&ctl->wait_id));
+					 (unsigned long long)id);
 	}
 	return used < room ? used : room - 1;
 }

@@ -1,9 +1,11 @@
 /*
- * Shows nothing by itself: a job in which one node comes to a bad end while the others wait or compute, for deaths.py.
+ * Shows nothing by itself: a job in which one node comes to a bad end while the others wait or
+ * compute, for run.py.
  * deaths START NODES WHO HOW OTHERS
  *	START   fork: roam_create_all; run: under roam run
  *	WHO     the node that HOW happens to
- *	HOW     kill, abort, exit3, exit0, _exit0, _exit3, null, wild, beyond, jump, never (it sleeps, for signals from outside)
+ *	HOW     kill, abort, exit3, exit0, _exit0, _exit3, null, wild, beyond, jump,
+ *		never (it sleeps, for signals from outside)
  *	OTHERS  barrier, partial, lock, flag, cond, reduce, compute, end (they return and serve)
  * Each node prints "ready NODE PID" once all run.
  */

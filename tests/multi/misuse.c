@@ -1,5 +1,6 @@
 /*
- * Shows that each wrong call is refused with the error that the header promises, and that the job goes on.
+ * Shows that each wrong call is refused with the error that the header promises, and that the job
+ * goes on.
  * misuse START NODES; START fork: roam_create_all; run: under roam run.
  */
 #include "multi.h"
@@ -7,13 +8,13 @@
 #include <stdint.h>
 
 static unsigned nodes;
-static char *block; /* 64 KiB, of node 0 */
+static char *block;                          /* 64 KiB, of node 0 */
 static uint64_t good, never[64], other_good; /* names */
 
 static void locks(void)
 {
 	must_fail(roam_unlock(&good), ROAM_ENOTHELD); /* nobody holds it */
-	for (unsigned i = 0; i < 64; i++) { /* homes at every node */
+	for (unsigned i = 0; i < 64; i++) {           /* homes at every node */
 		must_fail(roam_lock(&never[i]), ROAM_ENOTINIT);
 		must_fail(roam_unlock(&never[i]), ROAM_ENOTHELD);
 		must_fail(roam_lock(&never[i]), ROAM_ENOTINIT); /* again: it must not hang */
@@ -132,7 +133,7 @@ int main(int argc, char **argv)
 	check(roam_counter("read_faults") == 0);
 	nodes = number(argv[2]);
 	must(roam_start());
-	must(roam_start()); /* a second one does nothing */
+	must(roam_start());                  /* a second one does nothing */
 	must(roam_free(must_alloc(100000))); /* by each node alone */
 	must_fail(roam_create_all(node_main, 0), ROAM_EINVAL);
 	block = must_alloc(65536);

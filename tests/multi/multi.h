@@ -28,8 +28,8 @@ static inline void must_be(enum roam_err got, enum roam_err wanted, const char *
 #define check(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
-			fprintf(stderr, "line %d: not so on node %u: %s\n", __LINE__,              \
-				roam_node(), #condition);                                          \
+			fprintf(stderr, "line %d: not so on node %u: %s\n", __LINE__, roam_node(), \
+				#condition);                                                       \
 			exit(WRONG);                                                               \
 		}                                                                                  \
 	} while (0)

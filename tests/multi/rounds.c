@@ -1,14 +1,15 @@
 /*
- * Shows that jobs can follow one another in one process: each round of CREATE sees all that the rounds before wrote, statics
- * included, blocks that other nodes allocated stay and can be freed, and locks and barriers start afresh.
+ * Shows that jobs can follow one another in one process: each round of CREATE sees all that the
+ * rounds before wrote, statics included, blocks that other nodes allocated stay and can be freed,
+ * and locks and barriers start afresh.
  * rounds HOW NODES ROUNDS; HOW all: roam_create_all, loop: roam_create once per node.
  */
 #include "multi.h"
 
 #include <stdbool.h>
 
-#define WORDS 3000u /* of 8 bytes: some pages */
-#define BLOCKS 40u  /* allocated per node and round */
+#define WORDS  3000u /* of 8 bytes: some pages */
+#define BLOCKS 40u   /* allocated per node and round */
 
 struct shared {
 	uint64_t words[WORDS];
@@ -31,13 +32,15 @@ static void check_before(unsigned round)
 	for (unsigned i = 0; i < WORDS; i++)
 		check(shared->words[i] == word(round - 1, i));
 	check(shared->count == (uint64_t)(round - 1) * nodes * 10);
-	for (unsigned node = 0; node < nodes && round > 1; node++)
-		for (unsigned i = 0; i < BLOCKS; i++)
-			for (unsigned at = 0; at < 100; at++)
-				check(shared->blocks[node][i][at] == word(round - 1, node * BLOCKS + i));
+	for (unsigned i = 0; i < nodes * BLOCKS && round > 1; i++)
+		for (unsigned at = 0; at < 100; at++)
+			check(shared->blocks[i / BLOCKS][i % BLOCKS][at] == word(round - 1, i));
 }
 
-/* The blocks of the node before, which may not be there any more, are freed; new ones take their place. */
+/*
+ * The blocks of the node before, which may not be there any more, are freed; new ones take their
+ * place.
+ */
 static void renew_blocks(unsigned round, unsigned me)
 {
 	unsigned other = (me + round) % nodes;

@@ -11,7 +11,7 @@
  *	efault     write(2) of pages that are not here fails; roam_write does not
  *	blocked    a thread that blocks SIGSEGV and SIGBUS registers and touches the heap
  *	evict      one node reads much more than ROAM_CACHE_PAGES, twice
- *	overwrite  touches the last byte of the heap (ROAM_HEAP), the next is the end
+ *	beyond     the last node writes BEYOND bytes after the block
  */
 #include "multi.h"
 
@@ -139,13 +139,15 @@ static void efault(void)
 
 static void *blocked_thread(void *arg)
 {
+	static char all; /* a name */
+
 	(void)arg;
 	must(roam_thread_init());
 	for (unsigned i = 0; i < 16; i++) {
-		must(roam_barrier_all());
+		must(roam_barrier(&all, nodes));
 		if (i % nodes == roam_node())
 			pages[i * PAGE] = (unsigned char)i;
-		must(roam_barrier_all());
+		must(roam_barrier(&all, nodes));
 		check(pages[i * PAGE] == i);
 	}
 	must(roam_thread_fini());
@@ -156,20 +158,14 @@ static void blocked(void)
 {
 	pthread_t thread;
 	sigset_t faults, old;
-	static char settled;
 
 	sigemptyset(&faults);
 	sigaddset(&faults, SIGSEGV);
 	sigaddset(&faults, SIGBUS);
-	must(roam_barrier(&settled, nodes));
 	pthread_sigmask(SIG_BLOCK, &faults, &old);
 	check(pthread_create(&thread, NULL, blocked_thread, NULL) == 0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	/* This thread leaves the barriers to that one. */
-	must(roam_thread_fini());
 	check(pthread_join(thread, NULL) == 0);
-	must(roam_thread_init());
-	must(roam_barrier_all());
 }
 
 static void evict(void)
@@ -189,7 +185,7 @@ static void evict(void)
 	must(roam_barrier_all());
 }
 
-static void overwrite(void)
+static void beyond(void)
 {
 	if (roam_node() == nodes - 1)
 		pages[strtoull(getenv("BEYOND"), NULL, 0)] = 1;
@@ -218,7 +214,7 @@ static const struct {
 	    {"efault", efault, 4 * PAGE},
 	    {"blocked", blocked, 16 * PAGE},
 	    {"evict", evict, (size_t)EVICTS *PAGE},
-	    {"overwrite", overwrite, PAGE}};
+	    {"beyond", beyond, PAGE}};
 
 int main(int argc, char **argv)
 {

@@ -1,8 +1,11 @@
 /*
- * Shows that several threads of each node count right: every thread's increments under locks, every thread's arrival at
- * barriers of all, of one thread a node, and of those that registered last.
- * threads MODE NODES THREADS ROUNDS WHEN; MODE fork: roam_create_all; run: under roam run.  WHEN settled: no barrier before all
- * threads have registered; at-once: threads wait at a barrier while others have yet to register.
+ * Shows that several threads of each node count right: every thread's increments under locks,
+ * every thread's arrival at barriers of all, of one thread a node, and of those that registered
+ * last.
+ * threads MODE NODES THREADS ROUNDS WHEN
+ *	MODE  fork: roam_create_all; run: under roam run
+ *	WHEN  settled: no barrier before all threads have registered; at-once: threads wait at a
+ *	      barrier while others have yet to register
  */
 #include "multi.h"
 
@@ -10,7 +13,7 @@
 #include <stdbool.h>
 
 #define THREADS_MAX 8u
-#define LOCKS 5u
+#define LOCKS       5u
 
 struct shared {
 	uint64_t counts[LOCKS]; /* packed: one page, five locks */

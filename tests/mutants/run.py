@@ -92,7 +92,7 @@ def mutate(base, objects, patch, work, seeds):
     """What caught the mutant: program, protocol and seed; None if nothing did."""
     tree = os.path.join(work, "tree")
     shutil.copytree(base, tree)
-    subprocess.run(["patch", "-s", "-p1", "-i", patch], cwd=tree, check=True)
+    subprocess.run(["patch", "-s", "-F0", "-p1", "-i", patch], cwd=tree, check=True)
     changed = re.findall(r"^\+\+\+ b/(\S+)", open(patch).read(), re.M)
     copies = os.path.join(work, "objects")
     shutil.copytree(objects, copies)
