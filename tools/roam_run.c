@@ -343,8 +343,9 @@ static void run_ctl_close(const struct roami_ctl *ctl)
 /* What the other nodes waited for when this one died: "; node 0 waited at barrier 0x..." */
 static void run_waits(const struct run *run, unsigned dead, char *text, size_t bytes)
 {
-	static const char *const names[] = {"in lock",	    "at barrier", "for flag",
-					    "in reduction", "in create",  "at the end, id"};
+	static const char *const names[] = {"in lock",      "at barrier",     "for flag",
+					    "in reduction", "in create",      "at the end, id",
+					    "for condition"};
 	size_t used = 0;
 
 	text[0] = '\0';

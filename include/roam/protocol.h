@@ -44,7 +44,8 @@ enum roam_sync_kind {
 	ROAM_SYNC_FLAG,
 	ROAM_SYNC_REDUCE,
 	ROAM_SYNC_CREATE,
-	ROAM_SYNC_END
+	ROAM_SYNC_END,
+	ROAM_SYNC_COND
 };
 
 struct roam_sync {

@@ -62,7 +62,9 @@ enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t loc
 	if (err != ROAM_OK)
 		return err;
 	start = roami_os_cycles();
+	roami_node_waits(node, ROAM_SYNC_COND, id);
 	roami_wait(node, cond_woken, &wait);
+	roami_node_waits_no_more(node);
 	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
 	ROAMI_COUNT(node->stats, conds, 1);
 	return roami_lock(node, lock);

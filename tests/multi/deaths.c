@@ -71,23 +71,54 @@ static void do_other(void)
 			shared[64 * roam_node()]++;
 }
 
+/* Whether the main thread of a process sleeps: in our case, that it waits. */
+static int sleeps(long pid)
+{
+	char path[64], stat[512] = "";
+	const char *end;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	file = fopen(path, "r");
+	if (file == NULL)
+		return 0;
+	if (fgets(stat, sizeof(stat), file) == NULL)
+		stat[0] = '\0';
+	fclose(file);
+	end = strrchr(stat, ')');
+	return end != NULL && end[2] == 'S';
+}
+
+/* The others wait by now, unless they compute. */
+static void await_others(void)
+{
+	for (unsigned node = 0; node < nodes; node++)
+		for (int i = 0; node != who && strcmp(others, "compute") != 0 && i < 10000 &&
+				!sleeps((long)shared[64 * node + 1]);
+		     i++)
+			usleep(1000);
+	usleep(20000);
+}
+
 static void node_main(void)
 {
 	char line[64];
 	int length;
 
 	shared[64 * roam_node()] = 1;
+	shared[64 * roam_node() + 1] = (uint64_t)getpid();
 	if (roam_node() == who && strcmp(others, "lock") == 0)
 		must(roam_lock(&lock));
 	must(roam_barrier_all());
 	length = snprintf(line, sizeof(line), "ready %u %d\n", roam_node(), (int)getpid());
 	if (write(STDOUT_FILENO, line, (size_t)length) != length)
 		exit(WRONG);
+	must(roam_barrier_all());
 	if (roam_node() != who) {
 		do_other();
 		return;
 	}
-	usleep(100000); /* the others wait by now */
+	await_others();
 	end_badly();
 }
 

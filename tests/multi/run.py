@@ -250,6 +250,12 @@ def death(start, nodes, who, how, others, env=None):
                env={'BEYOND': '0x7ff000000000', **(env or {})})
 
 
+def leaves(start, who):
+    """A node may end in order, but not while a barrier counts it."""
+    expect_end(started(start, 'deaths', start, 2, who, 'exit0', 'partial'), 2, 1,
+               rf'^roam: node \d: barrier 0x[0-9a-f]+ counts node {who}, which has ended$')
+
+
 def creator_dies(how, status, others):
     """The creator's end is seen by whoever started it; no orphan may be left."""
     expect_end([program('deaths'), 'fork', '3', '0', how, others], 3, status, '')
@@ -297,6 +303,8 @@ def death_cases():
         for to_all in (False, True):
             yield (f'Ctrl-C {start} {"to all" if to_all else "to one"}', interrupted, start, to_all,
                    signal.SIGINT)
+        for who in (0, 1):
+            yield (f'exit(0) of node {who} {start}', leaves, start, who)
         yield (f'SIGTERM {start}', interrupted, start, False, signal.SIGTERM)
     yield ('creator killed', creator_dies, 'kill', -9, 'barrier')
     yield ('launcher killed', launcher_killed)
