@@ -28,8 +28,9 @@ struct roami_watch {
 	pthread_t thread;
 };
 
-static const char *const wait_names[] = {"in lock",	"at barrier",	 "for flag",	"in reduction",
-					 "in create", "at the end, id", "for condition"};
+static const char *const wait_names[] = {"in lock",      "at barrier", "for flag",
+					 "in reduction", "in create",  "at the end, id",
+					 "for condition"};
 
 /* "; node 0 waited at barrier 0x..., node 1 ..." */
 static size_t watch_waits(const struct roami_watch *watch, unsigned dead, char *text, size_t room)
