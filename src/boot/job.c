@@ -20,8 +20,7 @@
  * Where the heap lies on every node: free in every usual program, and outside the shadow of the
  * sanitizers.
  */
-#define APP_BASE     ((uint8_t *)0x200000000000)
-#define POPULATE_MAX (1ull << 30) /* a lone node's blocks up to here get their memory in one go */
+#define APP_BASE ((uint8_t *)0x200000000000)
 
 extern char **environ;
 
@@ -556,8 +555,10 @@ static void job_mark_bytes(struct roami_job *job)
 static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(void))
 {
 	struct roami_ctl *ctl = job->bases[0];
-	enum roam_err err = ROAM_OK;
+	enum roam_err err = roami_lone_end(job);
 
+	if (err != ROAM_OK)
+		return job_says(err, "cannot map the shared heap");
 	roami_alloc_seal(job->alloc);
 	while (roami_msg_poll(job->node) > 0)
 		; /* what this node sent itself while alone */
@@ -625,8 +626,8 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 	err = job_may_create(job, nodes);
 	if (err != ROAM_OK)
 		return err;
-	if (nodes == 1 && job->high <= POPULATE_MAX)
-		roami_os_populate(job->app + job->slice_first, job->high - job->slice_first);
+	if (nodes == 1)
+		roami_lone_begin(job);
 	if (nodes > 1) {
 		err = job_make_segments(job, nodes);
 		if (err == ROAM_OK)

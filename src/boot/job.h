@@ -53,6 +53,7 @@ struct roami_job {
 	enum roam_err failed; /* why it could not start */
 	bool reported;
 	struct roami_watch *watch;
+	struct roami_vec lone;   /* ranges of the app view that are anonymous, see lone.c */
 	struct roami_vec blocks; /* struct roami_job_block */
 	uint64_t high;           /* heap bytes up to which this node has handed out */
 	uint64_t upper_first; /* where the slices of other nodes begin; 0: in the middle of the heap
@@ -84,6 +85,10 @@ void roami_job_report(struct roami_job *job);
 
 /* Prints the counters of all nodes. */
 void roami_job_print(struct roami_job *job, int fd);
+
+/* ---- a job of one node: its untouched blocks become anonymous memory; and back. */
+void roami_lone_begin(struct roami_job *job);
+enum roam_err roami_lone_end(struct roami_job *job);
 
 /* ---- memory */
 

@@ -109,11 +109,6 @@ void roami_os_discard(void *at, size_t bytes)
 	madvise(at, bytes, MADV_REMOVE);
 }
 
-void roami_os_populate(void *at, size_t bytes)
-{
-	madvise(at, bytes, 23 /* MADV_POPULATE_WRITE, Linux 5.14 */);
-}
-
 int roami_os_memfd(const char *name, uint64_t bytes)
 {
 	int fd = (int)syscall(SYS_memfd_create, name,

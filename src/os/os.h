@@ -33,8 +33,6 @@ void roami_os_dontfork(void *at, size_t bytes);
 void roami_os_dontdump(void *at, size_t bytes);
 /* Gives the memory of a shared file range back: a hole. */
 void roami_os_discard(void *at, size_t bytes);
-/* Maps the range for writing, if the memory is there. */
-void roami_os_populate(void *at, size_t bytes);
 /* Sealed against shrinking and growing; -1 with errno. */
 int roami_os_memfd(const char *name, uint64_t bytes);
 
