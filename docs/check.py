@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Checks what the documents say against the tree; run in its root.  Prints what is wrong.
+
+- the first C block of README.md is docs/example.c, and compiles as that
+- every relative link, and every path in backquotes that begins with a folder of ours, exists
+- every ROAM_ variable named in the documents is an option, a test's variable, or in a header
+"""
+import os
+import re
+import sys
+
+FOLDERS = ('src/', 'include/', 'protocols/', 'apps/', 'tools/', 'tests/', 'bench/', 'docs/')
+LINK = re.compile(r'\]\((?!https?:|#)([^)#]+)')
+QUOTED = re.compile(r'`([^`\n]+)`')
+VARIABLE = re.compile(r'\bROAM_[A-Z][A-Z_0-9]*[A-Z0-9]\b')
+HEADERS = ('include/roam/roam.h', 'include/roam/protocol.h', 'include/roam/transport.h',
+           'src/api/options.def', 'bench/main.c', 'bench/bench_apps.c')
+
+
+def read(path):
+    with open(path, encoding='utf-8') as file:
+        return file.read()
+
+
+def documents():
+    yield from ('README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'protocols/README.md')
+    yield from (f'docs/{name}' for name in sorted(os.listdir('docs')) if name.endswith('.md'))
+
+
+def paths(name, text):
+    for link in LINK.findall(text):
+        yield link, os.path.join(os.path.dirname(name), link)
+    for quoted in QUOTED.findall(text):
+        path = quoted.split()[0]
+        # Names that stand for others, NAME.c or *.c, and programs of a build are not files here.
+        if path.startswith(FOLDERS) and not re.search(r'[A-Z]{4}|[*<{\[]', path):
+            yield path, path
+
+
+def check():
+    known = set(VARIABLE.findall('\n'.join(read(path) for path in HEADERS)))
+    for name in documents():
+        text = read(name)
+        for shown, path in paths(name, text):
+            if not os.path.exists(path):
+                yield f'{name}: {shown} does not exist'
+        for variable in sorted(set(VARIABLE.findall(text)) - known):
+            yield f'{name}: {variable} is not known to the code'
+    block = re.search(r'^```c\n(.*?)^```', read('README.md'), re.MULTILINE | re.DOTALL)
+    if block is None or block.group(1) != read('docs/example.c'):
+        yield 'README.md: the first program is not docs/example.c'
+
+
+if __name__ == '__main__':
+    wrong = list(check())
+    print('\n'.join(wrong))
+    sys.exit(1 if wrong else 0)
