@@ -76,6 +76,11 @@ def read_back(file):
     return file.read().decode(errors='replace')
 
 
+def ready_lines(out):
+    return [line for line in os.pread(out.fileno(), 65536, 0).decode().splitlines()
+            if line.startswith('ready')]
+
+
 def watch(process, out, wanted, act, deadline):
     """Waits for the program's end; calls `act` once its output has `wanted` lines that begin with
     "ready".  The moment of that, or None."""
@@ -83,14 +88,15 @@ def watch(process, out, wanted, act, deadline):
     while process.poll() is None:
         if time.monotonic() > deadline:
             return since
-        if wanted and since is None:
-            lines = [line for line in os.pread(out.fileno(), 65536, 0).decode().splitlines()
-                     if line.startswith('ready')]
-            if len(lines) >= wanted:
-                since = time.monotonic()
-                if act is not None:
-                    act(process.pid, [int(line.split()[2]) for line in lines])
+        lines = ready_lines(out) if wanted and since is None else []
+        if wanted and len(lines) >= wanted:
+            since = time.monotonic()
+            if act is not None:
+                act(process.pid, [int(line.split()[2]) for line in lines])
         time.sleep(POLL)
+    # It may have been ready and gone between two looks.
+    if wanted and since is None and act is None and len(ready_lines(out)) >= wanted:
+        since = time.monotonic()
     return since
 
 
