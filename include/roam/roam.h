@@ -7,10 +7,11 @@
  * the chosen protocol says (docs/consistency.md).  A program without data races gets the same
  * answer under every protocol whose model it satisfies.
  *
- * Start.  Three ways to get several nodes, all on one host: roam run -n 4 ./prog          an SPMD
- * program: each node runs main() and calls roam_start() roam_create_all(fn, 4)        fork style:
- * one process initialises, then four nodes run fn() the PARMACS macros
- * include/roam/parmacs.m4, which are the second way
+ * Start.  Three ways to get several nodes, all on one host:
+ *
+ *	roam run -n 4 ./prog          an SPMD program: each node runs main() and calls roam_start()
+ *	roam_create_all(fn, 4)        fork style: one process initialises, then four run fn()
+ *	the PARMACS macros            include/roam/parmacs.m4, which are the second way
  *
  * Errors.  Calls return enum roam_err; ROAM_OK is 0.  A node that cannot go on (a peer died, memory
  * ran out in a page fault) prints one line to stderr and ends the job: a page fault has no caller

@@ -87,6 +87,7 @@ static enum roam_err node_memory(struct roami_node *node)
 	    node->transport_state == NULL)
 		return ROAM_ENOMEM;
 	memset(node->transport_state, 0, node->transport->state_size);
+	roami_os_dontdump(node->twins.pool, (pages + 1) * ROAMI_PAGE);
 	if (roami_race_init(node) != ROAM_OK)
 		return ROAM_ENOMEM;
 	return roami_sync_init(node);
