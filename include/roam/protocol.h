@@ -295,7 +295,6 @@ void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16
  * version.
  */
 uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page);
-uint64_t roami_home_version(struct roami_node *node, uint32_t page);
 
 /* Becomes home: header home + ready.  The bytes must be in place. */
 void roami_home_publish(struct roami_node *node, uint32_t page, uint64_t version);
@@ -316,7 +315,6 @@ void roami_home_unshare(struct roami_node *node, uint32_t page);
  */
 #define ROAM_NOBODY 0xffffu
 unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p);
-void roami_home_forget(struct roami_node *node, uint32_t page); /* drops the cached answer */
 
 /*
  * After `page` was claimed: claims more pages at the distance at which this thread claims, if it

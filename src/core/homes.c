@@ -14,11 +14,6 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page)
 	return page / MANAGER_PAGES % node->nodes;
 }
 
-void roami_home_forget(struct roami_node *node, uint32_t page)
-{
-	roami_page_entry(node, page)->home = 0;
-}
-
 /* -------------------------------------------------------------------------------------- claims */
 
 bool roami_creator_has(struct roami_node *node, uint32_t page)
@@ -175,11 +170,6 @@ void roami_home_publish(struct roami_node *node, uint32_t page, uint64_t version
 }
 
 /* --------------------------------------------------------------------------------- own headers */
-
-uint64_t roami_home_version(struct roami_node *node, uint32_t page)
-{
-	return atomic_load(&node->self->headers[page].version);
-}
 
 uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 {

@@ -48,8 +48,7 @@ static size_t dirty_take(struct roami_node *node)
 	if (pages == NULL)
 		roami_node_fail(node, "no memory for the list of dirty pages");
 	if (count > 0)
-		if (count > 0)
-			memcpy(pages, node->dirty.items, count * sizeof(*pages));
+		memcpy(pages, node->dirty.items, count * sizeof(*pages));
 	node->dirty.count = 0;
 	atomic_store(&node->dirty_count, 0);
 	roami_spin_unlock(&node->dirty_lock);
