@@ -431,6 +431,8 @@ enum roam_err roami_job_start(struct roami_job *job)
 
 /* -------------------------------------------------------------------------------- CREATE, seal */
 
+static void job_serve(struct roami_job *job);
+
 /* A forked node, from here to its end. */
 __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn)(void),
 						pid_t parent)
@@ -478,9 +480,11 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	roami_alloc_seal(job->alloc);
 	roami_stats_begin(job->node->stats);
 	fn();
-	roami_job_finish(job);
+	job_serve(job);
+	job->life = ROAMI_JOB_OVER;
+	roami_settle_leave(job);
 	fflush(NULL);
-	_exit(0);
+	_exit(0); /* the kernel takes everything back at once */
 }
 
 static enum roam_err job_fork(struct roami_job *job, unsigned node, void (*fn)(void))
@@ -640,33 +644,22 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 
 /* ----------------------------------------------------------------------------------------- end */
 
-/* Brings every page's bytes home to node 0, directly from where they are. */
-static void job_settle(struct roami_job *job)
+/* Brings the pages of a protocol that says how, one by one. */
+static void job_gather(struct roami_job *job)
 {
 	struct roami_node *node = job->node;
 
-	for (unsigned owner = 0; owner < job->nodes; owner++) {
+	for (unsigned owner = 0; node->protocol->settle != NULL && owner < job->nodes; owner++) {
 		struct roami_ctl *ctl = job->bases[owner];
 		uint64_t first, end;
 
 		roami_job_slice(job, owner, &first, &end);
 		end = atomic_load(&ctl->slice_end);
-		if (owner > 0 && end > job->upper_used)
-			job->upper_used = end;
 		for (uint32_t page = (uint32_t)(first / ROAMI_PAGE); page < end / ROAMI_PAGE;
 		     page++) {
-			uint64_t word;
-
-			if (node->protocol->settle != NULL) {
-				roami_page_hold(node, page);
-				node->protocol->settle(node, page);
-				roami_page_done(node, page);
-				continue;
-			}
-			word = roami_word_load(node, page);
-			if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY &&
-			    (word & 0xffffu) != node->me)
-				roami_raw_fetch(node, (unsigned)(word & 0xffffu), page);
+			roami_page_hold(node, page);
+			node->protocol->settle(node, page);
+			roami_page_done(node, page);
 		}
 	}
 }
@@ -722,15 +715,16 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	atomic_store(&ctl->returned, 0);
-	job_settle(job);
+	job_gather(job);
 	job_await_others(job);
 	roami_job_report(job);
 	roami_watch_expect_end(job->watch);
 	atomic_store(&ctl->job, ROAMI_JOB_ENDING);
 	roami_os_futex_wake(&ctl->job, INT32_MAX);
+	roami_service_stop(job->node);
+	roami_settle_take(job); /* while the others drop their copies */
 	roami_watch_end(job->watch);
 	job->watch = NULL;
-	roami_service_stop(job->node);
 	job->upper_first = job->upper_used > 0 ? job->upper_used : job->layout.heap_bytes / 2;
 	err = job_alone(job);
 	job_clear(job);

@@ -53,7 +53,7 @@ struct roami_job {
 	enum roam_err failed; /* why it could not start */
 	bool reported;
 	struct roami_watch *watch;
-	struct roami_vec lone;   /* ranges of the app view that are anonymous, see lone.c */
+	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
 	struct roami_vec blocks; /* struct roami_job_block */
 	uint64_t high;           /* heap bytes up to which this node has handed out */
 	uint64_t upper_first; /* where the slices of other nodes begin; 0: in the middle of the heap
@@ -86,9 +86,23 @@ void roami_job_report(struct roami_job *job);
 /* Prints the counters of all nodes. */
 void roami_job_print(struct roami_job *job, int fd);
 
-/* ---- a job of one node: its untouched blocks become anonymous memory; and back. */
+/* ---- alone: pages of the app view that are not our segment's */
+
+/* A job of one node: its untouched blocks become anonymous memory. */
 void roami_lone_begin(struct roami_job *job);
+
+/*
+ * Maps the same heap bytes of segment `fd`, or with -1 anonymous memory, over [first, end) of the
+ * app view; our segment must have a hole there.  False: nothing is mapped.
+ */
+bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd);
+
+/* Brings all such bytes to the segment, which is the app view again. */
 enum roam_err roami_lone_end(struct roami_job *job);
+
+/* ---- the end of forked nodes: node 0 takes their pages; they drop their copies and exit. */
+void roami_settle_take(struct roami_job *job);
+void roami_settle_leave(struct roami_job *job);
 
 /* ---- memory */
 

@@ -1,7 +1,8 @@
 /*
- * A job that stays at one node needs no shared memory: what its blocks have not touched yet becomes
- * anonymous memory, which costs less to touch and to give back.  If nodes are created after all,
- * the bytes return to the segment first.
+ * A process that is alone needs no segment of its own behind every page of its app view.  In a job
+ * that stays at one node, what its blocks have not touched yet becomes anonymous memory, which
+ * costs less to touch and to give back; after nodes have ended, their pages stay in their memory
+ * (settle.c).  If nodes are created after all, the bytes return to the segment first.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -14,16 +15,18 @@ struct lone_range {
 	uint64_t end;
 };
 
-/* Maps anonymous memory over [first, end) of the app view, a hole of the segment. */
-static bool lone_take(struct roami_job *job, uint64_t first, uint64_t end)
+bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd)
 {
 	struct lone_range *range = roami_os_vec_grow(&job->lone, sizeof(*range), 1);
+	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+	off_t offset = fd < 0 ? 0 : (off_t)(job->layout.heap + first);
 
-	if (range == NULL ||
-	    mmap(job->app + first, end - first, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+	if (range == NULL || mmap(job->app + first, end - first, PROT_READ | PROT_WRITE,
+				  flags | MAP_NORESERVE | MAP_FIXED, fd, offset) == MAP_FAILED)
 		return false;
 	roami_os_dontfork(job->app + first, end - first);
+	if (fd >= 0)
+		roami_os_dontdump(job->app + first, end - first);
 	*range = (struct lone_range){first, end};
 	job->lone.count++;
 	return true;
@@ -45,7 +48,7 @@ void roami_lone_begin(struct roami_job *job)
 		first = (uint64_t)hole - heap;
 		data = lseek(job->fds[0], hole, SEEK_DATA);
 		end = data < 0 || (uint64_t)data - heap > high ? high : (uint64_t)data - heap;
-		if (!lone_take(job, first, end))
+		if (!roami_lone_take(job, first, end, -1))
 			return;
 		at = end;
 	}

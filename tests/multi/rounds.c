@@ -7,14 +7,18 @@
 #include "multi.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
 
-#define WORDS  3000u /* of 8 bytes: some pages */
-#define BLOCKS 40u   /* allocated per node and round */
+#define WORDS  3000u       /* of 8 bytes: some pages */
+#define BLOCKS 40u         /* allocated per node and round */
+#define BAND   (40u * 512) /* words of a node's part of the field: a long run of pages */
 
 struct shared {
 	uint64_t words[WORDS];
 	uint64_t count;
 	uint64_t *blocks[8][BLOCKS];
+	uint64_t *field; /* a band per node, written by another node in every round */
 };
 
 static struct shared *shared;
@@ -32,6 +36,8 @@ static void check_before(unsigned round)
 	for (unsigned i = 0; i < WORDS; i++)
 		check(shared->words[i] == word(round - 1, i));
 	check(shared->count == (uint64_t)(round - 1) * nodes * 10);
+	for (unsigned i = 0; i < nodes * BAND; i++)
+		check(shared->field[i] == (round > 1 ? word(round - 1, i) : 0));
 	for (unsigned i = 0; i < nodes * BLOCKS && round > 1; i++)
 		for (unsigned at = 0; at < 100; at++)
 			check(shared->blocks[i / BLOCKS][i % BLOCKS][at] == word(round - 1, i));
@@ -69,6 +75,11 @@ static void node_main(void)
 	check(roam_nodes() == nodes); /* known from the first synchronisation on */
 	for (unsigned i = me; i < WORDS; i += nodes)
 		shared->words[i] = word(round, i);
+	for (unsigned i = 0; i < BAND; i++) {
+		unsigned at = (me + round) % nodes * BAND + i;
+
+		shared->field[at] = word(round, at);
+	}
 	for (unsigned i = 0; i < 10; i++) {
 		must(roam_lock(&shared->count));
 		shared->count++;
@@ -76,6 +87,27 @@ static void node_main(void)
 	}
 	renew_blocks(round, me);
 	arrived++; /* private: the creator never sees the children's */
+}
+
+/* After the end the heap is plain memory: the creator's system calls and children may use it. */
+static void use_plainly(unsigned round)
+{
+	uint64_t back[512];
+	int ends[2];
+
+	check(pipe(ends) == 0);
+	for (unsigned i = 0; i < nodes; i++) {
+		uint64_t *page = shared->field + i * BAND + 1024;
+
+		check(write(ends[1], page, sizeof(back)) == (ssize_t)sizeof(back));
+		check(read(ends[0], back, sizeof(back)) == (ssize_t)sizeof(back));
+		check(back[7] == word(round, i * BAND + 1024 + 7));
+		check(write(ends[1], back, sizeof(back)) == (ssize_t)sizeof(back));
+		check(read(ends[0], page, sizeof(back)) == (ssize_t)sizeof(back));
+	}
+	close(ends[0]);
+	close(ends[1]);
+	check(system("true") == 0);
 }
 
 static void run_round(bool all, unsigned round)
@@ -93,6 +125,7 @@ static void run_round(bool all, unsigned round)
 	check(arrived == round);
 	check(roam_nodes() == 1);
 	check_before(round + 1);
+	use_plainly(round);
 }
 
 int main(int argc, char **argv)
@@ -104,6 +137,7 @@ int main(int argc, char **argv)
 	rounds = number(argv[3]);
 	must(roam_start());
 	shared = must_alloc(sizeof(*shared));
+	shared->field = must_alloc((size_t)nodes * BAND * sizeof(uint64_t));
 	must(roam_lock_init(&shared->count));
 	for (unsigned i = 0; i < WORDS; i++)
 		shared->words[i] = word(0, i);
