@@ -13,7 +13,8 @@ struct bench {
 	const char *engines[3]; /* NULL-terminated */
 	unsigned samples;       /* of a row */
 	unsigned rounds;
-	bool progress; /* rows are printed as they come */
+	bool progress;    /* rows are printed as they come */
+	const char *only; /* rows with this in their name, and floors; NULL: all */
 	unsigned cpu[2];
 	double ticks_per_us;
 	double overhead;

@@ -55,7 +55,8 @@ static const struct {
 
 static int usage(FILE *to)
 {
-	fprintf(to, "usage: roam bench NAME [--json] [--engine uffd|sigsegv] [-n SAMPLES]\n\n");
+	fprintf(to, "usage: roam bench NAME [--json] [--engine uffd|sigsegv] [-n SAMPLES]\n"
+		    "                 [--only ROWS WITH THIS IN THEIR NAME]\n\n");
 	for (size_t i = 0; i < BENCHES; i++)
 		fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].meaning);
 	fprintf(to,
@@ -190,6 +191,7 @@ int roami_bench_main(int argc, char **argv)
 {
 	static const struct option options[] = {{"json", no_argument, NULL, 'j'},
 						{"engine", required_argument, NULL, 'e'},
+						{"only", required_argument, NULL, 'o'},
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
 	static struct bench bench; /* large */
@@ -203,6 +205,8 @@ int roami_bench_main(int argc, char **argv)
 			json = true;
 		else if (option == 'e')
 			engine = optarg;
+		else if (option == 'o')
+			bench.only = optarg;
 		else if (option == 'n' && bench_samples(&bench, optarg))
 			continue;
 		else if (option == 'h')

@@ -104,6 +104,13 @@ static void plan_add(struct plan_state *state, const struct plan_row *spec)
 	plan_judge(row, spec, counts);
 }
 
+/* Rigs with floors of their own always run: other rows are measured against them. */
+static bool plan_wants(const struct bench *bench, const struct rig_scenario *scenario)
+{
+	return bench->only == NULL || scenario->floors != NULL ||
+	       strstr(scenario->name, bench->only) != NULL;
+}
+
 void plan_run(struct bench *bench, const struct plan *plan, const char *engine)
 {
 	static struct plan_state state; /* large */
@@ -124,9 +131,11 @@ void plan_run(struct bench *bench, const struct plan *plan, const char *engine)
 		rig_open(&state.rigs[state.count], plan->scenarios[state.count], &params);
 	for (unsigned round = 0; round < bench->rounds; round++)
 		for (unsigned i = 0; i < state.count; i++)
-			rig_round(&state.rigs[i]);
+			if (plan_wants(bench, plan->scenarios[i]))
+				rig_round(&state.rigs[i]);
 	for (unsigned i = 0; i < plan->row_count; i++)
-		plan_add(&state, &plan->rows[i]);
+		if (plan_wants(bench, plan->scenarios[plan->rows[i].rig]))
+			plan_add(&state, &plan->rows[i]);
 	for (unsigned i = 0; i < state.count; i++)
 		rig_close(&state.rigs[i]);
 	if (bench->progress)

@@ -75,7 +75,7 @@ struct signals_passing {
 	unsigned depth;
 };
 
-static __thread struct signals_passing signals_passing __attribute__((tls_model("initial-exec")));
+static __thread struct signals_passing signals_passing;
 
 static void signals_handler(int signal, siginfo_t *info, void *context);
 

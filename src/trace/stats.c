@@ -11,8 +11,8 @@
 
 #include "os/os.h"
 
-#define GROUP 8 /* nodes side by side */
-#define LABEL 18
+#define GROUP  8 /* nodes side by side */
+#define LABEL  18
 #define COLUMN 12
 
 const struct roami_stats_line roami_stats_lines[ROAMI_STATS_COUNT] = {
@@ -30,12 +30,38 @@ const struct roami_stats_line roami_stats_lines[ROAMI_STATS_COUNT] = {
 
 /* ------------------------------------------------------------------------------------ measuring */
 
+__thread unsigned roami_stats_bank;
+
+unsigned roami_stats_bank_take(void)
+{
+	static _Atomic unsigned given;
+	unsigned bank = atomic_fetch_add(&given, 1);
+
+	roami_stats_bank = (bank < ROAMI_STATS_BANKS ? bank : ROAMI_STATS_BANKS - 1) + 1;
+	return roami_stats_bank;
+}
+
+uint64_t roami_stats_sum(const struct roami_stats *stats, unsigned stat)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < ROAMI_STATS_BANKS; i++)
+		sum += atomic_load_explicit(&stats->banks[i].values[stat], memory_order_relaxed);
+	return sum;
+}
+
+uint64_t roami_stats_sum_type(const struct roami_stats *stats, unsigned type)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < ROAMI_STATS_BANKS; i++)
+		sum += atomic_load_explicit(&stats->banks[i].types[type], memory_order_relaxed);
+	return sum;
+}
+
 void roami_stats_begin(struct roami_stats *stats)
 {
-	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
-		atomic_store_explicit(&stats->values[i], 0, memory_order_relaxed);
-	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
-		atomic_store_explicit(&stats->types[i], 0, memory_order_relaxed);
+	memset(stats->banks, 0, sizeof(stats->banks));
 	atomic_store(&stats->wall_ns, 0);
 	atomic_store(&stats->wall_cycles, 0);
 	atomic_store(&stats->peak_kb, 0);
@@ -73,7 +99,7 @@ static double stats_cycles_per_ns(const struct roami_stats *stats)
 /* The value of a line: a count, or nanoseconds. */
 static uint64_t stats_value(const struct roami_stats *stats, unsigned line)
 {
-	uint64_t value = atomic_load_explicit(&stats->values[line], memory_order_relaxed);
+	uint64_t value = roami_stats_sum(stats, line);
 
 	if (!roami_stats_lines[line].time)
 		return value;
@@ -149,7 +175,7 @@ typedef uint64_t stats_row_fn(const struct roami_stats *stats, unsigned index);
 
 static uint64_t row_type(const struct roami_stats *stats, unsigned index)
 {
-	return atomic_load_explicit(&stats->types[index], memory_order_relaxed);
+	return roami_stats_sum_type(stats, index);
 }
 
 static uint64_t row_wall(const struct roami_stats *stats, unsigned index)

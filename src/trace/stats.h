@@ -1,7 +1,7 @@
 /*
  * Counters and times of a node, from the table in events.def.  They live in the node's segment,
- * where the node that prints the report reads those of all.  Relaxed atomics: any thread counts,
- * nothing is ordered by them, no count is lost.
+ * where the node that prints the report reads those of all.  Any thread counts, in a bank of its
+ * own: nothing is ordered by a count, none is lost.
  */
 #ifndef ROAMI_STATS_H
 #define ROAMI_STATS_H
@@ -27,34 +27,73 @@ enum roami_stat {
 	ROAMI_STATS_COUNT
 };
 
-struct roami_stats {
+/* What one thread counted; the last bank is shared by all threads that came late. */
+struct roami_stats_bank {
 	_Alignas(64) _Atomic uint64_t values[ROAMI_STATS_COUNT];
 	_Atomic uint64_t types[ROAMI_STATS_TYPES_MAX]; /* messages sent, by type */
-	_Atomic uint64_t start_ns;                     /* 0: the node never started */
-	_Atomic uint64_t start_cycles;
-	_Atomic uint64_t wall_ns;     /* 0: the node still runs */
-	_Atomic uint64_t wall_cycles;
-	_Atomic uint64_t peak_kb;     /* resident memory */
 };
+
+#define ROAMI_STATS_BANKS 16
+
+struct roami_stats {
+	struct roami_stats_bank banks[ROAMI_STATS_BANKS];
+	_Atomic uint64_t start_ns; /* 0: the node never started */
+	_Atomic uint64_t start_cycles;
+	_Atomic uint64_t wall_ns; /* 0: the node still runs */
+	_Atomic uint64_t wall_cycles;
+	_Atomic uint64_t peak_kb; /* resident memory */
+};
+
+extern __thread unsigned roami_stats_bank; /* 0: not given yet; the number + 1 */
+
+/* Gives the calling thread its bank; returns it + 1. */
+unsigned roami_stats_bank_take(void);
+
+/*
+ * Adds to a number of the calling thread's bank.  One instruction, so that a signal handler of the
+ * thread may count in between; not locked, as no other thread writes there.
+ */
+static inline void roami_stats_count(_Atomic uint64_t *number, unsigned bank, uint64_t n)
+{
+#ifdef __x86_64__
+	if (bank < ROAMI_STATS_BANKS - 1) {
+		__asm__ volatile("addq %1, %0" : "+m"(*number) : "er"(n) : "cc");
+		return;
+	}
+#endif
+	atomic_fetch_add_explicit(number, n, memory_order_relaxed);
+}
+
+static inline unsigned roami_stats_bank_mine(void)
+{
+	unsigned bank = roami_stats_bank;
+
+	return (bank != 0 ? bank : roami_stats_bank_take()) - 1;
+}
 
 static inline void roami_stats_add(struct roami_stats *stats, enum roami_stat stat, uint64_t n)
 {
-	atomic_fetch_add_explicit(&stats->values[stat], n, memory_order_relaxed);
+	unsigned bank = roami_stats_bank_mine();
+
+	roami_stats_count(&stats->banks[bank].values[stat], bank, n);
 }
 
 /* ROAMI_COUNT(node->stats, fetches, 1);  ROAMI_TIME(node->stats, page, cycles); */
 #define ROAMI_COUNT(stats, name, n) roami_stats_add(stats, ROAMI_STAT_##name, (uint64_t)(n))
 #define ROAMI_TIME(stats, name, cycles) \
 	roami_stats_add(stats, ROAMI_STAT_TIME_##name, (uint64_t)(cycles))
-#define ROAMI_STAT(stats, name) \
-	atomic_load_explicit(&(stats)->values[ROAMI_STAT_##name], memory_order_relaxed)
-
 /* A message of `type` was sent. */
 static inline void roami_stats_type(struct roami_stats *stats, unsigned type)
 {
+	unsigned bank = roami_stats_bank_mine();
+
 	if (type < ROAMI_STATS_TYPES_MAX)
-		atomic_fetch_add_explicit(&stats->types[type], 1, memory_order_relaxed);
+		roami_stats_count(&stats->banks[bank].types[type], bank, 1);
 }
+
+/* The sums over all banks: a line, and a message type. */
+uint64_t roami_stats_sum(const struct roami_stats *stats, unsigned stat);
+uint64_t roami_stats_sum_type(const struct roami_stats *stats, unsigned type);
 
 /* The node starts: all is zero.  The node ends: wall time and peak memory, on the node itself. */
 void roami_stats_begin(struct roami_stats *stats);

@@ -772,6 +772,6 @@ uint64_t world_count(struct world *world, enum roami_stat stat)
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < world->config.nodes; i++)
-		sum += atomic_load(&world->nodes[i]->stats->values[stat]);
+		sum += roami_stats_sum(world->nodes[i]->stats, stat);
 	return sum;
 }
