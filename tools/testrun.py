@@ -27,6 +27,8 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, 'tests', 'multi'))
+import harness  # noqa: E402, pylint: disable=wrong-import-position
 SKIP_LINE = re.compile(r'^skip: ([^:]+): (.+)$', re.MULTILINE)
 
 # The compiler, the options, and which tests of those it declares a build runs (None: all).  Under
@@ -118,6 +120,8 @@ def condition_holds(condition, build):
     if kind == 'above':
         with open('/proc/sys/' + args[0].replace('.', '/'), encoding='utf-8') as value:
             return int(value.read()) > int(args[1])
+    if kind == 'no-memory-cgroup':
+        return not any(os.access(where, os.W_OK) for _, where in harness.MemoryGroup.places())
     if kind == 'sanitizer':
         return sanitizer_holds(build, args[0])
     raise Failure(f'tests/skips.txt: unknown condition "{condition}"')

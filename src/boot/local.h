@@ -16,6 +16,12 @@ enum roam_err roami_boot_memory(const struct roami_options *options, unsigned no
 /* Makes one node's segment; -1 with errno. */
 int roami_boot_segment(const struct roami_layout *layout, unsigned node);
 
+/*
+ * What to add to "was killed by signal N": that memory ran out, if the kernel has killed since
+ * `kills_before` was roami_os_oom_kills().
+ */
+const char *roami_boot_oom(int signal, uint64_t kills_before);
+
 struct roami_watch;
 
 /*

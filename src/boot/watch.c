@@ -25,6 +25,7 @@ struct roami_watch {
 	bool gone[ROAMI_NODES_MAX];
 	int stop;
 	_Atomic uint32_t ending;
+	uint64_t oom_kills; /* of the kernel, when the watch began */
 	pthread_t thread;
 };
 
@@ -60,6 +61,13 @@ static void watch_kill(struct roami_watch *watch)
 			syscall(SYS_pidfd_send_signal, watch->pidfds[node], SIGKILL, NULL, 0);
 }
 
+const char *roami_boot_oom(int signal, uint64_t kills_before)
+{
+	return signal == SIGKILL && roami_os_oom_kills() > kills_before
+		       ? ": the memory cgroup has no memory left"
+		       : "";
+}
+
 /* A node has ended that should not: one line, and the job is over. */
 __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, unsigned node,
 						   const siginfo_t *info)
@@ -78,8 +86,9 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 			node, (int)watch->pids[node], status, waits);
 	else
 		length = snprintf(text, sizeof(text),
-				  "roam: node %u (pid %d) was killed by signal %d (%s)%s\n", node,
-				  (int)watch->pids[node], status, strsignal(status), waits);
+				  "roam: node %u (pid %d) was killed by signal %d (%s)%s%s\n", node,
+				  (int)watch->pids[node], status, strsignal(status),
+				  roami_boot_oom(status, watch->oom_kills), waits);
 	if (write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
 	_exit(info->si_code == CLD_EXITED ? (status != 0 ? status : 1) : 128 + status);
@@ -136,6 +145,7 @@ enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami
 		return ROAM_ENOMEM;
 	watch->segments = segments;
 	watch->nodes = nodes;
+	watch->oom_kills = roami_os_oom_kills();
 	for (unsigned node = 0; node < nodes; node++) {
 		watch->pids[node] = pids[node];
 		watch->pidfds[node] = pids[node] > 0 ? roami_os_pidfd(pids[node]) : -1;

@@ -10,7 +10,7 @@ import resource
 import signal
 import tempfile
 
-from harness import Wrong, expect, expect_end, main, program, run
+from harness import MemoryGroup, Wrong, expect, expect_end, main, program, run
 
 ENGINES = ['uffd', 'sigsegv']
 PROTOCOLS = ['hlrc', 'onecopy']
@@ -174,7 +174,41 @@ def limits_of_files():
             expect(command, 1, '^roam: .*ulimit -n', limits={resource.RLIMIT_NOFILE: files})
 
 
+GROUP_LIMIT = 128 << 20
+
+
+def limits_of_memory(start, filler, engine):
+    """The heap grows beyond what the memory cgroup has: the kernel kills the node that fills it,
+    and one line says why.  If it is the creator, whoever started it sees the signal."""
+    with MemoryGroup(GROUP_LIMIT) as group:
+        if group is None:
+            print('skip: memory cgroup: none can be made here')
+            return
+        command = [program('stranger'), 'fill', '3']
+        if start == 'run':
+            command = launched(3, *command)
+        told = rf'^roam: node {filler} \(pid \d+\) was killed by signal 9 \(Killed\): the memory ' \
+            r'cgroup has no memory left; node \d waited at barrier'
+        alone = start == 'fork' and filler == 0
+        expect(command, -signal.SIGKILL if alone else SIGNALLED + signal.SIGKILL,
+               '' if alone else told, group=group,
+               env={'ROAM_FAULT': engine, 'FILLER': str(filler)})
+
+
+def enough_memory():
+    """The same within its limit; at the end the creator has copies of all that was written."""
+    with MemoryGroup(12 * GROUP_LIMIT) as group:
+        if group is not None:
+            stranger('fill', 3, {'FILLER': '1'}, group=group)
+
+
 def trouble_cases():
+    for start in ('fork', 'run'):
+        for filler in (0, 1):
+            for engine in ENGINES:
+                yield (f'memory cgroup, {start}, node {filler}, {engine}', limits_of_memory, start,
+                       filler, engine)
+    yield ('memory cgroup large enough', enough_memory)
     yield ('too many CREATEs', too_many_creates)
     yield ('heap exhausted', stranger, 'exhaust', 3, {'ROAM_HEAP': '16M'})
     for start in ('fork', 'run'):
