@@ -160,6 +160,25 @@ def stats_once(start):
         raise Wrong(f'status {result.status}, {tables} tables: {result.err[:600]!r}')
 
 
+def peak_memory(start):
+    """ROAM_STATS tells each node's peak as the kernel does, and not that of whoever started it."""
+    ours = bytearray(b'x') * (300 << 20)
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, 'stats.json')
+        command = [program('stranger'), 'peak', '3']
+        result = expect(command if start == 'fork' else launched(3, *command),
+                        out='ended in order', env={'ROAM_STATS': path})
+        with open(path, encoding='utf-8') as file:
+            told = json.load(file)['counters']['peak_memory_kb']
+    del ours
+    seen = dict(re.findall(r'^peak (\d) (\d+)$', result.out, re.MULTILINE))
+    seen = [int(seen[str(node)]) for node in range(3)]
+    for node, (kernel, roam) in enumerate(zip(seen, told)):
+        if not kernel <= roam <= kernel + 4096 or kernel < (node + 1) * 40 << 10 or \
+                kernel > 300 << 10:
+            raise Wrong(f'the kernel says {seen}, ROAM_STATS {told}')
+
+
 def limits_of_space():
     line = r'^roam: cannot (map|start).*(limit of address space|memory)'
     for command, status in (([program('stranger'), 'start', '2'], 1),
@@ -215,6 +234,7 @@ def trouble_cases():
         for nodes in (2, 3):
             yield (f'misuse {start} {nodes}', misuse, start, nodes)
         yield (f'ROAM_STATS printed once, {start}', stats_once, start)
+        yield (f'peak memory, {start}', peak_memory, start)
     yield ('userfaultfd refused', refused_uffd)
     yield ('memfd_create refused', refused_memfd)
     yield ('io_uring refused', refused_io_uring)

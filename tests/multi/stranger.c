@@ -12,6 +12,8 @@
  *	blocked    a thread that blocks SIGSEGV and SIGBUS registers and touches the heap
  *	evict      one node reads much more than ROAM_CACHE_PAGES, twice
  *	beyond     the last node writes BEYOND bytes after the block
+ *	peak       each node has some memory for a while, 40 MiB per number, and prints the most
+ *	           that the kernel says it had
  *	fill       node FILLER writes 512 MiB, while the others wait for it
  */
 #include "multi.h"
@@ -202,6 +204,23 @@ static void fill(void)
 	must(roam_barrier_all());
 }
 
+static void peak(void)
+{
+	size_t bytes = (roam_node() + 1) * ((size_t)40 << 20);
+	FILE *file = fopen("/proc/self/status", "r");
+	char line[128], *block = malloc(bytes);
+
+	check(file != NULL && block != NULL);
+	memset(block, 1, bytes);
+	check(block[bytes / 2] == 1);
+	free(block);
+	while (fgets(line, sizeof(line), file) != NULL)
+		if (strncmp(line, "VmHWM:", 6) == 0)
+			printf("peak %u %lu\n", roam_node(), strtoul(line + 6, NULL, 10));
+	fclose(file);
+	must(roam_barrier_all());
+}
+
 static void fork_main(void)
 {
 	write_turns(fork_stranger);
@@ -225,6 +244,7 @@ static const struct {
 	    {"blocked", blocked, 16 * PAGE},
 	    {"evict", evict, (size_t)EVICTS *PAGE},
 	    {"beyond", beyond, PAGE},
+	    {"peak", peak, PAGE},
 	    {"fill", fill, (size_t)FILLS *PAGE}};
 
 int main(int argc, char **argv)

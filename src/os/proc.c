@@ -1,28 +1,36 @@
-/* Whether the kernel ended processes because memory ran out. */
+/* What the kernel tells in files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "os/os.h"
 
-/* The number after "oom_kill " in a file of such lines; 0: none. */
-static uint64_t oom_count(const char *path)
+/* The number in the line that begins with `key`; 0: none. */
+static uint64_t proc_number(const char *path, const char *key)
 {
-	unsigned long long kills = 0;
 	FILE *file = fopen(path, "re");
+	uint64_t number = 0;
 	char line[128];
 
 	if (file == NULL)
 		return 0;
 	while (fgets(line, sizeof(line), file) != NULL)
-		if (sscanf(line, "oom_kill %llu", &kills) == 1)
+		if (strncmp(line, key, strlen(key)) == 0) {
+			number = strtoull(line + strlen(key), NULL, 10);
 			break;
+		}
 	fclose(file);
-	return kills;
+	return number;
+}
+
+/* Not getrusage's number, which covers what the process was before exec: the launcher, a shell. */
+uint64_t roami_os_rss_peak_kb(void)
+{
+	return proc_number("/proc/self/status", "VmHWM:");
 }
 
 /* Of one line of /proc/self/cgroup, "number:controllers:path". */
-static uint64_t oom_group(char *line)
+static uint64_t proc_oom_kills(char *line)
 {
 	char *controllers = strchr(line, ':'), *group, path[600];
 
@@ -40,7 +48,7 @@ static uint64_t oom_group(char *line)
 		snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.events", group);
 	else
 		return 0;
-	return oom_count(path);
+	return proc_number(path, "oom_kill ");
 }
 
 uint64_t roami_os_oom_kills(void)
@@ -52,7 +60,7 @@ uint64_t roami_os_oom_kills(void)
 	if (file == NULL)
 		return 0;
 	while (fgets(line, sizeof(line), file) != NULL)
-		kills += oom_group(line);
+		kills += proc_oom_kills(line);
 	fclose(file);
 	return kills;
 }
