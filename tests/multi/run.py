@@ -280,7 +280,9 @@ def limit_cases():
 # Open MPI takes UCX only where it finds fast hardware, and starts as root only if told so.
 MPI_ENV = {'OMPI_MCA_pml': 'ucx', 'OMPI_MCA_opal_common_ucx_tls': 'any',
            'OMPI_MCA_opal_common_ucx_devices': 'any', 'OMPI_ALLOW_RUN_AS_ROOT': '1',
-           'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'UCX_LOG_LEVEL': 'error'}
+           'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'UCX_LOG_LEVEL': 'error',
+           # Of one process: no shared memory that other tests would see come and go.
+           'OMPI_MCA_btl': 'self', 'UCX_TLS': 'self'}
 UCX_SIGNALS = {'UCX_ERROR_SIGNALS': 'SIGSEGV,SIGBUS'}
 
 
