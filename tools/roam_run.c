@@ -383,6 +383,19 @@ static bool child_fled(const struct run *run, unsigned node)
 	return fled;
 }
 
+/* A node has said itself why it could not start. */
+static bool run_told(const struct run *run)
+{
+	const struct roami_ctl *ctl = run_ctl(run, 0);
+	bool told;
+
+	if (ctl == NULL)
+		return false;
+	told = atomic_load(&ctl->told) != 0;
+	run_ctl_close(ctl);
+	return told;
+}
+
 static void child_died(struct run *run, unsigned node, int wait_status)
 {
 	char waits[700];
@@ -403,6 +416,10 @@ static void child_died(struct run *run, unsigned node, int wait_status)
 	}
 	if (WEXITSTATUS(wait_status) == ROAMI_EXIT_TOLD) {
 		run_fail(run, TOOL_FAILED, 0);
+		return;
+	}
+	if (WEXITSTATUS(wait_status) != 0 && run_told(run)) {
+		run_fail(run, WEXITSTATUS(wait_status), GRACE_NS);
 		return;
 	}
 	tool_say("node %u (pid %d) exited with status %d%s%s", node, (int)pid,

@@ -159,8 +159,10 @@ enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&watch->thread, NULL, watch_main, watch);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err != 0)
+	if (err != 0) {
+		errno = err;
 		return ROAM_ESYSTEM;
+	}
 	*watch_p = watch;
 	return ROAM_OK;
 }

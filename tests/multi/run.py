@@ -144,6 +144,11 @@ def refused_io_uring():
     refused('io_uring_setup', [program('stranger'), 'start', '2'], out='ended in order')
 
 
+def refused_pidfd():
+    refused('pidfd_open', [program('stranger'), 'start', '2'], 1,
+            '^roam: cannot begin with the nodes: Operation not permitted$')
+
+
 def races():
     def race(how, **rest):
         return expect([program('race'), how], out='ran', env={'ROAM_CHECK': 'race'}, **rest)
@@ -179,18 +184,44 @@ def peak_memory(start):
             raise Wrong(f'the kernel says {seen}, ROAM_STATS {told}')
 
 
-def limits_of_space():
-    line = r'^roam: cannot (map|start).*(limit of address space|memory)'
-    for command, status in (([program('stranger'), 'start', '2'], 1),
-                            (launched(2, program('stranger'), 'start', '2'), 1)):
-        expect(command, status, line, limits={resource.RLIMIT_AS: 4 << 30})
+def one_line_or_well(command, line, **how):
+    """It works, or it ends in order with one line that says what is too small."""
+    result = run(command, **how)
+    lines = result.err.splitlines()
+    if result.status == 0 and not lines and 'ended in order' in result.out:
+        return True
+    if result.status not in (1, 2) or len(lines) != 1 or re.search(line, lines[0]) is None:
+        raise Wrong(f'{how}: status {result.status}, stderr {result.err[-600:]!r}')
+    return False
 
 
-def limits_of_files():
-    for command in ([program('stranger'), 'start', '20'],
-                    launched(20, program('stranger'), 'start', '20')):
-        for files in (4, 8, 16):
-            expect(command, 1, '^roam: .*ulimit -n', limits={resource.RLIMIT_NOFILE: files})
+def limits_of_space(start):
+    """Whatever of a node's memory it is that does not fit."""
+    command = [program('stranger'), 'start', '3']
+    line = r'^roam: cannot (map|start).*limit of address space'
+    works = [one_line_or_well(command if start == 'fork' else launched(3, *command), line,
+                              env={'ROAM_HEAP': heap}, limits={resource.RLIMIT_AS: mib << 20})
+             for heap, mib in (('16M', 64), ('16M', 128), ('16M', 400), ('16M', 20000),
+                               ('64G', 4096), ('64G', 70000), ('64G', 140000), ('64G', 300000),
+                               ('64G', 10000000))]
+    if works != [False] * 8 + [True]:
+        raise Wrong(f'worked: {works}')
+
+
+def limits_of_files(start):
+    """Whatever the descriptor was for that there is none left for."""
+    command = [program('stranger'), 'start', '5']
+    works = [one_line_or_well(command if start == 'fork' else launched(5, *command),
+                              '^roam: .*ulimit -n', limits={resource.RLIMIT_NOFILE: files})
+             for files in range(4, 32)]
+    if works[0] or not works[-1]:
+        raise Wrong(f'worked: {works}')
+
+
+def kernel_exhausts():
+    """A program of macros has no way to ask: it ends, and says where."""
+    expect([program('fft'), '-p2', '-m20'], 1, r'^\S*fft.C:\d+: G_MALLOC: the shared heap or the '
+           'memory behind it is exhausted$', env={'ROAM_HEAP': '16M'})
 
 
 GROUP_LIMIT = 128 << 20
@@ -235,11 +266,13 @@ def trouble_cases():
             yield (f'misuse {start} {nodes}', misuse, start, nodes)
         yield (f'ROAM_STATS printed once, {start}', stats_once, start)
         yield (f'peak memory, {start}', peak_memory, start)
+        yield (f'RLIMIT_AS, {start}', limits_of_space, start)
+        yield (f'RLIMIT_NOFILE, {start}', limits_of_files, start)
     yield ('userfaultfd refused', refused_uffd)
     yield ('memfd_create refused', refused_memfd)
     yield ('io_uring refused', refused_io_uring)
-    yield ('RLIMIT_AS', limits_of_space)
-    yield ('RLIMIT_NOFILE', limits_of_files)
+    yield ('pidfd_open refused', refused_pidfd)
+    yield ('heap exhausted in a kernel', kernel_exhausts)
     yield ('races', races)
     for engine in ENGINES:
         for how in ('fork', 'system', 'efault', 'blocked'):
