@@ -81,6 +81,7 @@ static void job_failed(struct roami_node *node, const char *text)
 	char line[400];
 	int length = snprintf(line, sizeof(line), "roam: node %u: %s\n", node->me, text);
 
+	atomic_store(&node->segments[0].ctl->told, 1);
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
 	/* Somebody watches this process, unless it is the creator. */
@@ -484,6 +485,8 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 					job->options.chaos);
 		err = job_join(job, nodes);
 	}
+	if (err == ROAM_OK && job->me == 1)
+		err = roami_watch_creator(job->node->segments, nodes, parent);
 	if (err != ROAM_OK)
 		_exit(ROAMI_EXIT_TOLD);
 	roami_alloc_seal(job->alloc);

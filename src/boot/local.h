@@ -32,6 +32,13 @@ struct roami_watch;
 enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
 				unsigned nodes, const pid_t *pids);
 
+/*
+ * The other way round, in one of the nodes that `creator` forked: says so if he ends before this
+ * process, and ends it.
+ */
+enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
+				  pid_t creator);
+
 /* From now on the watched processes may end, with status 0. */
 void roami_watch_expect_end(struct roami_watch *watch);
 
