@@ -49,6 +49,7 @@ struct run {
 	struct child children[ROAMI_NODES_MAX];
 	struct tag_stream *within[2]; /* whose unfinished line is on stdout and stderr */
 	unsigned running;
+	uint64_t oom_kills; /* of the kernel, before the nodes began */
 	int status;	  /* the exit status; -1: nobody has failed */
 	int forwarded;	  /* the last signal passed on */
 	uint64_t term_at; /* 0: not yet */
@@ -382,6 +383,19 @@ static bool child_fled(const struct run *run, unsigned node)
 	return fled;
 }
 
+/* A node has said itself why it could not start. */
+static bool run_told(const struct run *run)
+{
+	const struct roami_ctl *ctl = run_ctl(run, 0);
+	bool told;
+
+	if (ctl == NULL)
+		return false;
+	told = atomic_load(&ctl->told) != 0;
+	run_ctl_close(ctl);
+	return told;
+}
+
 static void child_died(struct run *run, unsigned node, int wait_status)
 {
 	char waits[700];
@@ -394,13 +408,18 @@ static void child_died(struct run *run, unsigned node, int wait_status)
 		int signal = WTERMSIG(wait_status);
 
 		if (signal != run->forwarded)
-			tool_say("node %u (pid %d) was killed by signal %d (%s)%s", node, (int)pid,
-				 signal, strsignal(signal), waits);
+			tool_say("node %u (pid %d) was killed by signal %d (%s)%s%s", node,
+				 (int)pid, signal, strsignal(signal),
+				 roami_boot_oom(signal, run->oom_kills), waits);
 		run_fail(run, 128 + signal, 0);
 		return;
 	}
 	if (WEXITSTATUS(wait_status) == ROAMI_EXIT_TOLD) {
 		run_fail(run, TOOL_FAILED, 0);
+		return;
+	}
+	if (WEXITSTATUS(wait_status) != 0 && run_told(run)) {
+		run_fail(run, WEXITSTATUS(wait_status), GRACE_NS);
 		return;
 	}
 	tool_say("node %u (pid %d) exited with status %d%s%s", node, (int)pid,
@@ -581,6 +600,7 @@ int tool_run(int argc, char **argv)
 	if (!run_make_memory(&run, &options) || !run_block_signals(&run))
 		return TOOL_FAILED;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	run.oom_kills = roami_os_oom_kills();
 	for (unsigned i = 0; i < run.nodes; i++) {
 		status = child_start(&run, i);
 		if (status == 0)

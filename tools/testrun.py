@@ -8,7 +8,7 @@ usage: tools/test [--build NAME]... [quick | night | SUITE...]
   list        builds, suites and tests
   night       the randomised suites with new seeds until stopped; failing seeds are kept in
               tests/sim/seeds.txt
-  --build     gcc, clang, asan or tsan instead; may be given several times
+  --build     gcc, clang, asan, tsan or libsigsegv instead; may be given several times
 
 Ends with the line "N passed, N failed, N skipped"; fails if anything failed, or was skipped that
 tests/skips.txt does not permit.
@@ -27,15 +27,22 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, 'tests', 'multi'))
+import harness  # noqa: E402, pylint: disable=wrong-import-position
 SKIP_LINE = re.compile(r'^skip: ([^:]+): (.+)$', re.MULTILINE)
 
-# The compiler, the options, and which tests of those it declares a build runs (None: all).  Under
+# The compiler, the options, and which suites and tests a build runs (None: all it declares).  Under
 # sanitizers gcc warns of what is not there: the plain builds are the ones that must be clean.
 BUILDS = {
     'gcc': ('gcc', ['-Dwerror=true'], None),
-    'clang': ('clang', ['-Dwerror=true', '-Dbench=false'], 'quick'),
+    'clang': ('clang', ['-Dwerror=true', '-Dbench=false'], ['quick']),
     'asan': ('gcc', ['-Db_sanitize=address,undefined', '-Dbench=false'], None),
     'tsan': ('gcc', ['-Db_sanitize=thread', '-Dbench=false'], None),
+    # What the others leave out: the handler of libsigsegv, and a program's malloc left alone.
+    'libsigsegv': ('gcc', ['-Dwerror=true', '-Dsigsegv=libsigsegv', '-Djemalloc=disabled',
+                           '-Dbench=false'],
+                   ['unit', 'conform', 'apps', 'docs', 'multi_lone', 'multi_kernels',
+                    'multi_trouble', 'multi_deaths', 'multi_mpi', 'multi_threads']),
 }
 SLOWER = {'asan': 4, 'tsan': 8}
 
@@ -118,6 +125,10 @@ def condition_holds(condition, build):
     if kind == 'above':
         with open('/proc/sys/' + args[0].replace('.', '/'), encoding='utf-8') as value:
             return int(value.read()) > int(args[1])
+    if kind == 'no-memory-cgroup':
+        return not any(os.access(where, os.W_OK) for _, where in harness.MemoryGroup.places())
+    if kind == 'build':
+        return build == args[0]
     if kind == 'sanitizer':
         return sanitizer_holds(build, args[0])
     raise Failure(f'tests/skips.txt: unknown condition "{condition}"')
@@ -139,7 +150,7 @@ def judge_skip(permitted, build, test, what):
     for test_glob, what_glob, condition in permitted:
         if fnmatch.fnmatch(test, test_glob) and fnmatch.fnmatch(what, what_glob) and \
                 condition_holds(condition, build):
-            return 'covered' if condition.startswith('sanitizer') else 'permitted'
+            return 'covered' if condition.startswith(('sanitizer', 'build')) else 'permitted'
     return 'forbidden'
 
 
@@ -228,7 +239,7 @@ def run_build(build, wanted, tally):
     compile_build(build)
     tests = [test for test in declared_tests(build) if 'night' not in test[1]]
     if not wanted and BUILDS[build][2] is not None:
-        wanted = [BUILDS[build][2]]
+        wanted = BUILDS[build][2]
     if wanted:
         tests = [test for test in declared_tests(build)
                  if test[0] in wanted or set(test[1]) & set(wanted)]

@@ -81,16 +81,28 @@ static void job_failed(struct roami_node *node, const char *text)
 	char line[400];
 	int length = snprintf(line, sizeof(line), "roam: node %u: %s\n", node->me, text);
 
+	atomic_store(&node->segments[0].ctl->told, 1);
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
 	/* Somebody watches this process, unless it is the creator. */
 	_exit(node->me != 0 || node->options->boot[0] != '\0' ? ROAMI_EXIT_TOLD : 1);
 }
 
-static enum roam_err job_says(enum roam_err err, const char *what)
+/* Once per job: what one node lacks the others lack too. */
+static enum roam_err job_says(struct roami_job *job, enum roam_err err, const char *what)
 {
-	fprintf(stderr, "roam: %s: %s\n", what,
-		err == ROAM_ESYSTEM ? strerror(errno) : roam_strerror(err));
+	const char *why = roam_strerror(err), *hint = "";
+
+	if (err == ROAM_ESYSTEM) {
+		why = strerror(errno);
+		if (errno == EMFILE)
+			hint = " (raise the limit of open files, ulimit -n)";
+	} else if (err == ROAM_ENOMEM) {
+		why = strerror(ENOMEM);
+		hint = " (limit of address space, ulimit -v, or ROAM_HEAP too large)";
+	}
+	if (atomic_exchange(&((struct roami_ctl *)job->bases[0])->told, 1) == 0)
+		fprintf(stderr, "roam: %s: %s%s\n", what, why, hint);
 	return err;
 }
 
@@ -269,7 +281,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	job->real.round++;
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
-		return job_says(err, "cannot start the node");
+		return job_says(job, err, "cannot start the node");
 	job->node->regions = regions;
 	if (kept != NULL) {
 		roami_sync_fini(job->node);
@@ -293,7 +305,7 @@ static enum roam_err job_join(struct roami_job *job, unsigned nodes)
 	if (err == ROAM_OK)
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
-		return err;
+		return job_says(job, err, "cannot start the service thread");
 	atomic_store(&ctl->pid, (int32_t)getpid());
 	atomic_store(&ctl->joined, 1);
 	job->life = ROAMI_JOB_TOGETHER;
@@ -475,6 +487,8 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 					job->options.chaos);
 		err = job_join(job, nodes);
 	}
+	if (err == ROAM_OK && job->me == 1)
+		err = roami_watch_creator(job->node->segments, nodes, parent);
 	if (err != ROAM_OK)
 		_exit(ROAMI_EXIT_TOLD);
 	roami_alloc_seal(job->alloc);
@@ -494,7 +508,7 @@ static enum roam_err job_fork(struct roami_job *job, unsigned node, void (*fn)(v
 	fflush(NULL);
 	pid = fork();
 	if (pid < 0)
-		return job_says(ROAM_ESYSTEM, "cannot fork a node");
+		return job_says(job, ROAM_ESYSTEM, "cannot fork a node");
 	if (pid == 0) {
 		job->me = node;
 		job_child(job, fn, parent);
@@ -562,7 +576,7 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 	enum roam_err err = roami_lone_end(job);
 
 	if (err != ROAM_OK)
-		return job_says(err, "cannot map the shared heap");
+		return job_says(job, err, "cannot map the shared heap");
 	roami_alloc_seal(job->alloc);
 	while (roami_msg_poll(job->node) > 0)
 		; /* what this node sent itself while alone */
@@ -591,6 +605,8 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 	}
 	if (err == ROAM_OK)
 		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids);
+	if (err != ROAM_OK)
+		job_says(job, err, "cannot begin with the nodes");
 	for (unsigned i = 1; i < nodes && err != ROAM_OK; i++)
 		if (job->pids[i] > 0)
 			kill(job->pids[i], SIGKILL);

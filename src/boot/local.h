@@ -16,6 +16,12 @@ enum roam_err roami_boot_memory(const struct roami_options *options, unsigned no
 /* Makes one node's segment; -1 with errno. */
 int roami_boot_segment(const struct roami_layout *layout, unsigned node);
 
+/*
+ * What to add to "was killed by signal N": that memory ran out, if the kernel has killed since
+ * `kills_before` was roami_os_oom_kills().
+ */
+const char *roami_boot_oom(int signal, uint64_t kills_before);
+
 struct roami_watch;
 
 /*
@@ -25,6 +31,13 @@ struct roami_watch;
  */
 enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
 				unsigned nodes, const pid_t *pids);
+
+/*
+ * The other way round, in one of the nodes that `creator` forked: says so if he ends before this
+ * process, and ends it.
+ */
+enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
+				  pid_t creator);
 
 /* From now on the watched processes may end, with status 0. */
 void roami_watch_expect_end(struct roami_watch *watch);

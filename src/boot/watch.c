@@ -1,4 +1,7 @@
-/* Who watches whom: node 0 has a pidfd of every node it forked and a thread that sleeps on them. */
+/*
+ * Who watches whom: node 0 has a pidfd of every node it forked and a thread that sleeps on them;
+ * node 1 has one of node 0, for the line that says so.  The others die with node 0 by signal.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -7,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +29,7 @@ struct roami_watch {
 	bool gone[ROAMI_NODES_MAX];
 	int stop;
 	_Atomic uint32_t ending;
+	uint64_t oom_kills; /* of the kernel, when the watch began */
 	pthread_t thread;
 };
 
@@ -60,6 +65,36 @@ static void watch_kill(struct roami_watch *watch)
 			syscall(SYS_pidfd_send_signal, watch->pidfds[node], SIGKILL, NULL, 0);
 }
 
+const char *roami_boot_oom(int signal, uint64_t kills_before)
+{
+	return signal == SIGKILL && roami_os_oom_kills() > kills_before
+		       ? ": the memory cgroup has no memory left"
+		       : "";
+}
+
+/*
+ * Thread of node 1, if the creator forked it: nobody else is left to tell when the creator, whom
+ * no node can wait for, is gone.
+ */
+static void *watch_creator_main(void *arg)
+{
+	struct roami_watch *watch = arg;
+	struct pollfd fd = {watch->pidfds[0], POLLIN, 0};
+	char text[1024], waits[700] = "";
+	int length;
+
+	while (poll(&fd, 1, -1) < 0)
+		;
+	watch_waits(watch, 0, waits, sizeof(waits));
+	length = snprintf(text, sizeof(text),
+			  "roam: node 0 (pid %d) ended before the job's end%s%s\n",
+			  (int)watch->pids[0], roami_boot_oom(SIGKILL, watch->oom_kills), waits);
+	if (atomic_exchange(&watch->segments[0].ctl->told, 1) == 0 &&
+	    write(STDERR, text, (size_t)length) < 0)
+		_exit(1);
+	_exit(ROAMI_EXIT_TOLD);
+}
+
 /* A node has ended that should not: one line, and the job is over. */
 __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, unsigned node,
 						   const siginfo_t *info)
@@ -78,8 +113,9 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 			node, (int)watch->pids[node], status, waits);
 	else
 		length = snprintf(text, sizeof(text),
-				  "roam: node %u (pid %d) was killed by signal %d (%s)%s\n", node,
-				  (int)watch->pids[node], status, strsignal(status), waits);
+				  "roam: node %u (pid %d) was killed by signal %d (%s)%s%s\n", node,
+				  (int)watch->pids[node], status, strsignal(status),
+				  roami_boot_oom(status, watch->oom_kills), waits);
 	if (write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
 	_exit(info->si_code == CLD_EXITED ? (status != 0 ? status : 1) : 128 + status);
@@ -125,17 +161,53 @@ static void *watch_main(void *arg)
 	}
 }
 
-enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
-				unsigned nodes, const pid_t *pids)
+/* A thread that takes no signals. */
+static enum roam_err watch_thread(struct roami_watch *watch, void *(*fn)(void *))
 {
-	struct roami_watch *watch = calloc(1, sizeof(*watch));
 	sigset_t all, old;
 	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&watch->thread, NULL, fn, watch);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = err;
+	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
+}
+
+enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
+				  pid_t creator)
+{
+	struct roami_watch *watch = calloc(1, sizeof(*watch));
+	enum roam_err err;
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
 	watch->segments = segments;
 	watch->nodes = nodes;
+	watch->oom_kills = roami_os_oom_kills();
+	watch->pids[0] = creator;
+	watch->pidfds[0] = roami_os_pidfd(creator);
+	err = watch->pidfds[0] < 0 ? ROAM_ESYSTEM : watch_thread(watch, watch_creator_main);
+	if (err != ROAM_OK)
+		return err;
+	/* The thread's from now on; had he died before, his pidfd would not be his. */
+	prctl(PR_SET_PDEATHSIG, 0);
+	if (getppid() != creator)
+		_exit(ROAMI_EXIT_TOLD);
+	return ROAM_OK;
+}
+
+enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
+				unsigned nodes, const pid_t *pids)
+{
+	struct roami_watch *watch = calloc(1, sizeof(*watch));
+
+	if (watch == NULL)
+		return ROAM_ENOMEM;
+	watch->segments = segments;
+	watch->nodes = nodes;
+	watch->oom_kills = roami_os_oom_kills();
 	for (unsigned node = 0; node < nodes; node++) {
 		watch->pids[node] = pids[node];
 		watch->pidfds[node] = pids[node] > 0 ? roami_os_pidfd(pids[node]) : -1;
@@ -145,11 +217,7 @@ enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami
 	watch->stop = eventfd(0, EFD_CLOEXEC);
 	if (watch->stop < 0)
 		return ROAM_ESYSTEM;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&watch->thread, NULL, watch_main, watch);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err != 0)
+	if (watch_thread(watch, watch_main) != ROAM_OK)
 		return ROAM_ESYSTEM;
 	*watch_p = watch;
 	return ROAM_OK;

@@ -63,6 +63,7 @@ struct roami_ctl {
 	uint64_t magic;
 	uint64_t heap_bytes;
 	uint32_t nodes_max;
+	_Atomic uint32_t told;     /* node 0's: a start that failed has been reported */
 	_Atomic uint32_t nodes;    /* node 0's: fixed at the seal */
 	_Atomic uint32_t job;      /* node 0's: enum roami_job_state, a futex */
 	_Atomic int32_t pid;       /* 0 until the node has joined */

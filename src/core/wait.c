@@ -1,5 +1,6 @@
 #include "core/wait.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 
@@ -247,6 +248,7 @@ enum roam_err roami_service_start(struct roami_node *node)
 	err = pthread_create(&real->service, NULL, service_main, node);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	real->service_runs = err == 0;
+	errno = err;
 	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
 }
 

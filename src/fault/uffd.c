@@ -381,7 +381,7 @@ static enum roam_err uffd_open(void *state, const struct roami_view *view, roami
 	uffd->arg = arg;
 	uffd->uffd = uffd_connect();
 	if (uffd->uffd < 0)
-		return ROAM_EUNSUPPORTED;
+		return errno == EMFILE ? ROAM_ESYSTEM : ROAM_EUNSUPPORTED;
 	err = roami_signals_add(SIGBUS, view->app, view->bytes, uffd_on_signal, uffd);
 	if (err != ROAM_OK)
 		return err;

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -234,15 +233,6 @@ int roami_os_pidfd(pid_t pid)
 pid_t roami_os_tid(void)
 {
 	return (pid_t)syscall(SYS_gettid);
-}
-
-uint64_t roami_os_rss_peak_kb(void)
-{
-	struct rusage usage;
-
-	if (getrusage(RUSAGE_SELF, &usage) != 0)
-		return 0;
-	return (uint64_t)usage.ru_maxrss;
 }
 
 uint64_t roami_os_random(void)

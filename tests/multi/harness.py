@@ -58,9 +58,68 @@ def end_session(session):
             pass
 
 
-def prepare(limits):
+class MemoryGroup:
+    """A memory cgroup with a limit, version 2 or 1, for the time of a `with`; its processes have
+    no swap.  None in its place if this system lets us make none."""
+
+    FILES = {2: ('memory.max', 'memory.swap.max', '0'),
+             1: ('memory.limit_in_bytes', 'memory.memsw.limit_in_bytes', None)}
+
+    def __init__(self, limit):
+        self.limit = limit
+        self.path = None
+
+    @staticmethod
+    def places():
+        """(version, directory) of what may hold a group of ours."""
+        with open('/proc/self/mounts', encoding='utf-8') as mounts:
+            rows = [line.split() for line in mounts]
+        for _, where, kind, options, *_ in rows:
+            if kind == 'cgroup' and 'memory' in options.split(','):
+                yield 1, where
+            elif kind == 'cgroup2':
+                with open(f'{where}/cgroup.subtree_control', encoding='utf-8') as file:
+                    if 'memory' in file.read().split():
+                        yield 2, where
+
+    def write(self, name, value):
+        with open(f'{self.path}/{name}', 'w', encoding='utf-8') as file:
+            file.write(value)
+
+    def __enter__(self):
+        for version, where in self.places():
+            limit, swap, swap_value = self.FILES[version]
+            self.path = f'{where}/roam-test-{os.getpid()}'
+            try:
+                os.mkdir(self.path)
+                self.write(limit, str(self.limit))
+                if os.path.exists(f'{self.path}/{swap}'):
+                    self.write(swap, swap_value or str(self.limit))
+                return self
+            except OSError:
+                self.__exit__()
+        return None
+
+    def __exit__(self, *_):
+        end = time.monotonic() + 1
+        while self.path is not None and os.path.isdir(self.path):
+            try:
+                os.rmdir(self.path)
+            except OSError as error:  # the last process is not quite gone
+                if time.monotonic() > end:
+                    raise Wrong(f'{self.path}: {error.strerror}') from error
+                time.sleep(POLL)
+        self.path = None
+
+    def join(self):
+        self.write('cgroup.procs', str(os.getpid()))
+
+
+def prepare(limits, group=None):
     """In the new process: no core files, and what limits the case wants."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if group is not None:
+        group.join()
     for which, value in (limits or {}).items():
         resource.setrlimit(which, (value, value))
 
@@ -100,14 +159,14 @@ def watch(process, out, wanted, act, deadline):
     return since
 
 
-def run(command, env=None, timeout=30, limits=None, wanted=0, act=None):
+def run(command, env=None, timeout=30, limits=None, wanted=0, act=None, group=None):
     """Runs a command in a session of its own; checks that nothing of it is left."""
     before = sorted(os.listdir('/dev/shm'))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.monotonic()
         with subprocess.Popen(command, env=clean_env(env), stdin=subprocess.DEVNULL, stdout=out,
                               stderr=err, start_new_session=True,
-                              preexec_fn=lambda: prepare(limits)) as process:
+                              preexec_fn=lambda: prepare(limits, group)) as process:
             since = watch(process, out, wanted, act, start + timeout)
             hung = process.poll() is None
             if hung:

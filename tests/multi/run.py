@@ -10,7 +10,7 @@ import resource
 import signal
 import tempfile
 
-from harness import Wrong, expect, expect_end, main, program, run
+from harness import MemoryGroup, Wrong, expect, expect_end, main, program, run
 
 ENGINES = ['uffd', 'sigsegv']
 PROTOCOLS = ['hlrc', 'onecopy']
@@ -144,6 +144,11 @@ def refused_io_uring():
     refused('io_uring_setup', [program('stranger'), 'start', '2'], out='ended in order')
 
 
+def refused_pidfd():
+    refused('pidfd_open', [program('stranger'), 'start', '2'], 1,
+            '^roam: cannot begin with the nodes: Operation not permitted$')
+
+
 def races():
     def race(how, **rest):
         return expect([program('race'), how], out='ran', env={'ROAM_CHECK': 'race'}, **rest)
@@ -160,32 +165,113 @@ def stats_once(start):
         raise Wrong(f'status {result.status}, {tables} tables: {result.err[:600]!r}')
 
 
-def limits_of_space():
-    line = r'^roam: cannot (map|start).*(limit of address space|memory)'
-    for command, status in (([program('stranger'), 'start', '2'], 1),
-                            (launched(2, program('stranger'), 'start', '2'), 1)):
-        expect(command, status, line, limits={resource.RLIMIT_AS: 4 << 30})
+def peak_memory(start):
+    """ROAM_STATS tells each node's peak as the kernel does, and not that of whoever started it."""
+    ours = bytearray(b'x') * (300 << 20)
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, 'stats.json')
+        command = [program('stranger'), 'peak', '3']
+        result = expect(command if start == 'fork' else launched(3, *command),
+                        out='ended in order', env={'ROAM_STATS': path})
+        with open(path, encoding='utf-8') as file:
+            told = json.load(file)['counters']['peak_memory_kb']
+    del ours
+    seen = dict(re.findall(r'^peak (\d) (\d+)$', result.out, re.MULTILINE))
+    seen = [int(seen[str(node)]) for node in range(3)]
+    for node, (kernel, roam) in enumerate(zip(seen, told)):
+        if not kernel <= roam <= kernel + 4096 or kernel < (node + 1) * 40 << 10 or \
+                kernel > 300 << 10:
+            raise Wrong(f'the kernel says {seen}, ROAM_STATS {told}')
 
 
-def limits_of_files():
-    for command in ([program('stranger'), 'start', '20'],
-                    launched(20, program('stranger'), 'start', '20')):
-        for files in (4, 8, 16):
-            expect(command, 1, '^roam: .*ulimit -n', limits={resource.RLIMIT_NOFILE: files})
+def one_line_or_well(command, line, **how):
+    """It works, or it ends in order with one line that says what is too small."""
+    result = run(command, **how)
+    lines = result.err.splitlines()
+    if result.status == 0 and not lines and 'ended in order' in result.out:
+        return True
+    if result.status not in (1, 2) or len(lines) != 1 or re.search(line, lines[0]) is None:
+        raise Wrong(f'{how}: status {result.status}, stderr {result.err[-600:]!r}')
+    return False
+
+
+def limits_of_space(start):
+    """Whatever of a node's memory it is that does not fit."""
+    command = [program('stranger'), 'start', '3']
+    line = r'^roam: cannot (map|start).*limit of address space'
+    works = [one_line_or_well(command if start == 'fork' else launched(3, *command), line,
+                              env={'ROAM_HEAP': heap}, limits={resource.RLIMIT_AS: mib << 20})
+             for heap, mib in (('16M', 64), ('16M', 128), ('16M', 400), ('16M', 20000),
+                               ('64G', 4096), ('64G', 70000), ('64G', 140000), ('64G', 300000),
+                               ('64G', 10000000))]
+    if works != [False] * 8 + [True]:
+        raise Wrong(f'worked: {works}')
+
+
+def limits_of_files(start):
+    """Whatever the descriptor was for that there is none left for."""
+    command = [program('stranger'), 'start', '5']
+    works = [one_line_or_well(command if start == 'fork' else launched(5, *command),
+                              '^roam: .*ulimit -n', limits={resource.RLIMIT_NOFILE: files})
+             for files in range(4, 32)]
+    if works[0] or not works[-1]:
+        raise Wrong(f'worked: {works}')
+
+
+def kernel_exhausts():
+    """A program of macros has no way to ask: it ends, and says where."""
+    expect([program('fft'), '-p2', '-m20'], 1, r'^\S*fft.C:\d+: G_MALLOC: the shared heap or the '
+           'memory behind it is exhausted$', env={'ROAM_HEAP': '16M'})
+
+
+GROUP_LIMIT = 128 << 20
+
+
+def limits_of_memory(start, filler, engine):
+    """The heap grows beyond what the memory cgroup has: the kernel kills the node that fills it,
+    and one line says why."""
+    with MemoryGroup(GROUP_LIMIT) as group:
+        if group is None:
+            print('skip: memory cgroup: none can be made here')
+            return
+        command = [program('stranger'), 'fill', '3']
+        if start == 'run':
+            command = launched(3, *command)
+        told = rf'^roam: node {filler} .*: the memory cgroup has no memory left; ' \
+            r'node \d waited at barrier'
+        alone = start == 'fork' and filler == 0
+        expect(command, -signal.SIGKILL if alone else SIGNALLED + signal.SIGKILL, told, group=group,
+               env={'ROAM_FAULT': engine, 'FILLER': str(filler)})
+
+
+def enough_memory():
+    """The same within its limit; at the end the creator has copies of all that was written."""
+    with MemoryGroup(12 * GROUP_LIMIT) as group:
+        if group is not None:
+            stranger('fill', 3, {'FILLER': '1'}, group=group)
 
 
 def trouble_cases():
+    for start in ('fork', 'run'):
+        for filler in (0, 1):
+            for engine in ENGINES:
+                yield (f'memory cgroup, {start}, node {filler}, {engine}', limits_of_memory, start,
+                       filler, engine)
+    yield ('memory cgroup large enough', enough_memory)
     yield ('too many CREATEs', too_many_creates)
     yield ('heap exhausted', stranger, 'exhaust', 3, {'ROAM_HEAP': '16M'})
     for start in ('fork', 'run'):
         for nodes in (2, 3):
             yield (f'misuse {start} {nodes}', misuse, start, nodes)
         yield (f'ROAM_STATS printed once, {start}', stats_once, start)
+        yield (f'peak memory, {start}', peak_memory, start)
+        yield (f'RLIMIT_AS, {start}', limits_of_space, start)
+        yield (f'RLIMIT_NOFILE, {start}', limits_of_files, start)
     yield ('userfaultfd refused', refused_uffd)
     yield ('memfd_create refused', refused_memfd)
     yield ('io_uring refused', refused_io_uring)
-    yield ('RLIMIT_AS', limits_of_space)
-    yield ('RLIMIT_NOFILE', limits_of_files)
+    yield ('pidfd_open refused', refused_pidfd)
+    yield ('heap exhausted in a kernel', kernel_exhausts)
     yield ('races', races)
     for engine in ENGINES:
         for how in ('fork', 'system', 'efault', 'blocked'):
@@ -219,6 +305,48 @@ def limit_cases():
         for engine in ENGINES:
             yield (f'evict {engine} chaos {seed}', stranger, 'evict', 3,
                    {'ROAM_FAULT': engine, 'ROAM_CACHE_PAGES': '100', 'ROAM_CHAOS': str(seed)})
+
+
+# ----------------------------------------------------------------------------------- strangers
+
+# Open MPI takes UCX only where it finds fast hardware, and starts as root only if told so.
+MPI_ENV = {'OMPI_MCA_pml': 'ucx', 'OMPI_MCA_opal_common_ucx_tls': 'any',
+           'OMPI_MCA_opal_common_ucx_devices': 'any', 'OMPI_ALLOW_RUN_AS_ROOT': '1',
+           'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'UCX_LOG_LEVEL': 'error',
+           # Of one process: no shared memory that other tests would see come and go.
+           'OMPI_MCA_btl': 'self', 'UCX_TLS': 'self'}
+UCX_SIGNALS = {'UCX_ERROR_SIGNALS': 'SIGSEGV,SIGBUS'}
+
+
+def lives_with_mpi(when, engine, more, err=''):
+    expect([program('mpi'), when], 0, err, 'lived together',
+           env={**MPI_ENV, 'ROAM_FAULT': engine, **more}, timeout=20)
+
+
+def dies_of_ucx(engine):
+    """That UCX is there and does what the other cases live with: told by the user to take the
+    signals, it does so within the job, and the next fault is its."""
+    result = run([program('mpi'), 'between'], env={**MPI_ENV, 'ROAM_FAULT': engine, **UCX_SIGNALS},
+                 timeout=20)
+    number = signal.SIGBUS if engine == 'uffd' else signal.SIGSEGV
+    if result.status != -number or 'Caught signal' not in result.err:
+        raise Wrong(f'status {result.status}, stderr {result.err[-500:]!r}')
+
+
+def mpi_cases():
+    if 'MULTI_MPI' not in os.environ:
+        print('skip: mpi: built without Open MPI')
+        yield ('without Open MPI', lambda: None)
+        return
+    for engine in ENGINES:
+        for when in ('before', 'after', 'between'):
+            yield (f'MPI_Init {when}, {engine}', lives_with_mpi, when, engine, {})
+        for when in ('before', 'after'):
+            yield (f'MPI_Init {when}, UCX takes signals, {engine}', lives_with_mpi, when, engine,
+                   UCX_SIGNALS)
+        yield (f'handlers taken back, {engine}', lives_with_mpi, 'slow', engine, UCX_SIGNALS,
+               '^roam: .*handler')
+        yield (f'UCX ends the process, {engine}', dies_of_ucx, engine)
 
 
 # -------------------------------------------------------------------------------------- deaths
@@ -257,8 +385,11 @@ def leaves(start, who):
 
 
 def creator_dies(how, status, others):
-    """The creator's end is seen by whoever started it; no orphan may be left."""
-    expect_end([program('deaths'), 'fork', '3', '0', how, others], 3, status, '')
+    """The creator's end is seen by whoever started it; node 1 says so; no orphan may be left."""
+    line = r"^roam: node 0 \(pid \d+\) ended before the job's end"
+    if WAITS[others]:
+        line += rf'.*node 1 waited {WAITS[others]}'.replace('waited waited', 'waited')
+    expect_end([program('deaths'), 'fork', '3', '0', how, others], 3, status, line)
 
 
 def interrupted(start, to_all, number):
@@ -358,6 +489,7 @@ def round_cases():
 GROUPS = {
     'options': lambda: [*launcher_cases(), *option_cases()],
     'trouble': lambda: list(trouble_cases()),
+    'mpi': lambda: list(mpi_cases()),
     'deaths': lambda: list(death_cases()),
     'limits': lambda: list(limit_cases()),
     'threads': lambda: list(thread_cases()),

@@ -1,7 +1,7 @@
 /*
  * Shows what becomes of programs that are strange, or that the system gives too little.
- * stranger HOW NODES; forks the nodes. What happens is the caller's to look at; a wrong answer ends
- * with status 3.
+ * stranger HOW NODES; forks the nodes, or runs under roam run. What happens is the caller's to look
+ * at; a wrong answer ends with status 3.
  *	start      starts and ends
  *	creates    one roam_create after another, until refused: status 4
  *	exhaust    each node allocates until refused, frees, and goes on
@@ -12,6 +12,9 @@
  *	blocked    a thread that blocks SIGSEGV and SIGBUS registers and touches the heap
  *	evict      one node reads much more than ROAM_CACHE_PAGES, twice
  *	beyond     the last node writes BEYOND bytes after the block
+ *	peak       each node has some memory for a while, 40 MiB per number, and prints the most
+ *	           that the kernel says it had
+ *	fill       node FILLER writes 512 MiB, while the others wait for it
  */
 #include "multi.h"
 
@@ -25,6 +28,7 @@
 #define PAGE       4096u
 #define ALTERNATES 75000u /* more ranges than vm.max_map_count's 65530 */
 #define EVICTS     2000u
+#define FILLS      131072u
 
 static unsigned nodes;
 static unsigned char *pages;
@@ -192,6 +196,31 @@ static void beyond(void)
 	must(roam_barrier_all());
 }
 
+static void fill(void)
+{
+	must(roam_barrier_all());
+	for (unsigned i = 0; roam_node() == number(getenv("FILLER")) && i < FILLS; i++)
+		memset(pages + (size_t)i * PAGE, 1, PAGE);
+	must(roam_barrier_all());
+}
+
+static void peak(void)
+{
+	size_t bytes = (roam_node() + 1) * ((size_t)40 << 20);
+	FILE *file = fopen("/proc/self/status", "r");
+	char line[128], *block = malloc(bytes);
+
+	check(file != NULL && block != NULL);
+	memset(block, 1, bytes);
+	check(block[bytes / 2] == 1);
+	free(block);
+	while (fgets(line, sizeof(line), file) != NULL)
+		if (strncmp(line, "VmHWM:", 6) == 0)
+			printf("peak %u %lu\n", roam_node(), strtoul(line + 6, NULL, 10));
+	fclose(file);
+	must(roam_barrier_all());
+}
+
 static void fork_main(void)
 {
 	write_turns(fork_stranger);
@@ -214,7 +243,9 @@ static const struct {
 	    {"efault", efault, 4 * PAGE},
 	    {"blocked", blocked, 16 * PAGE},
 	    {"evict", evict, (size_t)EVICTS *PAGE},
-	    {"beyond", beyond, PAGE}};
+	    {"beyond", beyond, PAGE},
+	    {"peak", peak, PAGE},
+	    {"fill", fill, (size_t)FILLS *PAGE}};
 
 int main(int argc, char **argv)
 {

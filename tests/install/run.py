@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Installs a build into an empty directory and uses it as a user would, by pkg-config alone.
+
+usage: run.py BUILD SOURCE VERSION PROGRAM
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+STRICT = ['-Wall', '-Wextra', '-Werror']
+COMPILERS = {'gcc': [], 'clang': []}
+COMPILERS_CXX = {'g++': ['-x', 'c++'], 'clang++': ['-x', 'c++']}
+MANUALS = ['man1/roam.1', 'man3/roam.3', 'man7/roam.7', 'man7/roam-parmacs.7']
+
+
+class Wrong(Exception):
+    """What is not as it should be."""
+
+
+def call(command, **how):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False, **how)
+    if done.returncode != 0:
+        raise Wrong(f'{" ".join(command)}: status {done.returncode}\n{done.stdout[-2000:]}')
+    return done.stdout
+
+
+class Installed:
+    """A build, installed below `root`."""
+
+    def __init__(self, build, source, version, program, root):
+        self.source, self.version, self.root = source, version, root
+        self.program = program
+        self.out = os.path.join(root, 'out')
+        self.moved = []
+        os.mkdir(self.out)
+        call(['meson', 'install', '-C', build, '--no-rebuild', '--destdir', root])
+        configs = glob.glob(f'{root}/**/pkgconfig/roam.pc', recursive=True)
+        if len(configs) != 1:
+            raise Wrong(f'roam.pc: found {configs}')
+        self.libraries = os.path.dirname(os.path.dirname(configs[0]))
+        self.env = {**os.environ, 'PKG_CONFIG_PATH': os.path.dirname(configs[0]),
+                    'LD_LIBRARY_PATH': self.libraries}
+        prefix = self.config('--variable=prefix')[0]
+        self.moved = [f'--define-variable=prefix={root}{prefix}']
+
+    def config(self, *arguments):
+        return call(['pkg-config', *self.moved, *arguments, 'roam'], env=self.env).split()
+
+    def build(self, compiler, options, *link):
+        """Compiles and links; the program."""
+        program = os.path.join(self.out, 'program')
+        if os.path.exists(program):
+            os.unlink(program)
+        call([compiler, *STRICT, *options, '-o', program, *link], env=self.env)
+        return program
+
+    def run(self, program, *arguments):
+        env = {key: value for key, value in self.env.items() if not key.startswith('ROAM_')}
+        return call([program, *arguments], env=env, timeout=30)
+
+    # ---------------------------------------------------------------------------------- checks
+
+    def check_programs(self):
+        """A program in C and in C++, with the shared library and with the static one."""
+        wanted = f'roam {self.version}: 6\n'
+        for compiler, language in {**COMPILERS, **COMPILERS_CXX}.items():
+            for kind, more in (('--shared', []), ('--static', ['-static'])):
+                flags = self.config('--cflags', '--libs', *([kind] if more else []))
+                program = self.build(compiler, [*more, *language, self.program, '-x', 'none'], *flags)
+                said = self.run(program)
+                if said != wanted:
+                    raise Wrong(f'{compiler} {kind}: said {said!r}')
+                needs = 'libroam.so.0' in call(['readelf', '-d', program])
+                if needs == bool(more):
+                    raise Wrong(f'{compiler} {kind}: needs libroam.so.0: {needs}')
+
+    def check_headers(self):
+        """Each header by itself, in C and C++."""
+        headers = sorted(glob.glob(f'{self.root}/**/include/roam/*.h', recursive=True))
+        if [os.path.basename(header) for header in headers] != \
+                ['protocol.h', 'roam.h', 'transport.h']:
+            raise Wrong(f'headers: {headers}')
+        for header in headers:
+            name = os.path.basename(header)
+            text = os.path.join(self.out, 'header.c')
+            with open(text, 'w', encoding='utf-8') as file:
+                file.write(f'#include <roam/{name}>\n#include <roam/{name}>\n')
+            for compiler, language in {**COMPILERS, **COMPILERS_CXX}.items():
+                for standard in (['-std=c11'] if not language else ['-std=c++11', '-std=c++20']):
+                    call([compiler, *STRICT, '-Wpedantic', standard, *language, '-fsyntax-only',
+                          text, *self.config('--cflags')], env=self.env)
+
+    def check_symbols(self):
+        """The shared library shows roam_* and nothing else."""
+        library = os.path.join(self.libraries, 'libroam.so.0')
+        shown = re.findall(r' [A-Z] (\w+)', call(['nm', '-D', '--defined-only', library]))
+        strange = [name for name in shown if not re.match(r'(roam_[a-z_]+|ROAM_[\d.]+)$', name)]
+        if strange or 'roam_version' not in shown:
+            raise Wrong(f'libroam.so.0 shows {strange or shown}')
+
+    def check_macros(self):
+        """A SPLASH-2 program, by the macro file that pkg-config names."""
+        for variable, arguments in (('parmacs', ['--cflags', '--libs']), ('parmacs_pthread', [])):
+            macros = self.config(f'--variable={variable}')[0]
+            text = os.path.join(self.out, 'lu.c')
+            with open(text, 'w', encoding='utf-8') as file:
+                file.write(call(['m4', '-s', '-Ulen', '-Uindex', macros,
+                                 os.path.join(self.source, 'apps', 'splash2', 'lu', 'lu.C')]))
+            flags = self.config(*arguments) if arguments else ['-pthread']
+            said = self.run(self.build('gcc', ['-O2', text], *flags, '-lm'), '-p2', '-n64', '-t')
+            if 'verified ok' not in said:
+                raise Wrong(f'lu with {variable}: {said}')
+
+    def check_manuals(self):
+        """Every page is there; every function's name leads to one."""
+        roots = glob.glob(f'{self.root}/**/man', recursive=True)
+        if len(roots) != 1:
+            raise Wrong(f'manuals: found {roots}')
+        for name in MANUALS:
+            with open(os.path.join(roots[0], name), encoding='utf-8') as file:
+                if not re.search(r'^\.SH "?NAME', file.read(), re.MULTILINE):
+                    raise Wrong(f'{name} is no manual page')
+        links = glob.glob(f'{roots[0]}/man3/roam_*.3')
+        lost = [link for link in links if not os.path.exists(link)]
+        if lost or f'{roots[0]}/man3/roam_lock.3' not in links:
+            raise Wrong(f'manuals: {lost or "roam_lock.3 missing"}')
+
+    def check_tool(self):
+        """The tool that was installed says what it is and starts a program."""
+        tool = glob.glob(f'{self.root}/**/bin/roam', recursive=True)
+        if len(tool) != 1 or self.version not in self.run(tool[0], 'info'):
+            raise Wrong(f'bin/roam: {tool}')
+        if self.run(tool[0], 'run', '-n', '2', 'sh', '-c', 'echo here') != 'here\nhere\n':
+            raise Wrong('bin/roam run')
+
+
+def main():
+    build, source, version, program = sys.argv[1:]
+    root = tempfile.mkdtemp(prefix='roam-install-')
+    failed = 0
+    try:
+        installed = Installed(build, source, version, program, root)
+        for name in sorted(name for name in dir(installed) if name.startswith('check_')):
+            try:
+                getattr(installed, name)()
+                print(f'ok {name}', flush=True)
+            except Wrong as wrong:
+                failed += 1
+                print(f'FAILED {name}: {wrong}', flush=True)
+    except Wrong as wrong:
+        failed += 1
+        print(f'FAILED: {wrong}')
+    finally:
+        shutil.rmtree(root)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == '__main__':
+    main()
