@@ -1,6 +1,7 @@
 #include "boot/job.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +82,10 @@ static void job_failed(struct roami_node *node, const char *text)
 	char line[400];
 	int length = snprintf(line, sizeof(line), "roam: node %u: %s\n", node->me, text);
 
-	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+	/* One line: who comes second leaves the first one time for it, and to end the job. */
+	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
+		usleep(500000);
+	else if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
 	/* Somebody watches this process, unless it is the creator. */
 	_exit(node->me != 0 || node->options->boot[0] != '\0' ? ROAMI_EXIT_TOLD : 1);
@@ -92,73 +96,6 @@ static enum roam_err job_says(enum roam_err err, const char *what)
 	fprintf(stderr, "roam: %s: %s\n", what,
 		err == ROAM_ESYSTEM ? strerror(errno) : roam_strerror(err));
 	return err;
-}
-
-static enum roam_err job_unknown(const char *variable, const char *value, const char *const *names)
-{
-	fprintf(stderr, "roam: %s=%s: unknown; known are", variable, value);
-	for (; *names != NULL; names++)
-		fprintf(stderr, " %s", *names);
-	fprintf(stderr, "\n");
-	return ROAM_EUNKNOWN;
-}
-
-/* ------------------------------------------------------------------------------------- choices */
-
-static enum roam_err job_check_names(const struct roami_options *options)
-{
-	const char *names[64] = {NULL};
-	unsigned count = 0;
-
-	if (roami_protocol_find(options->protocol) == NULL) {
-		for (; roami_protocols[count] != NULL && count < 63; count++)
-			names[count] = roami_protocols[count]->name;
-		return job_unknown("ROAM_PROTOCOL", options->protocol, names);
-	}
-	if (roami_transport_find(options->transport) == NULL) {
-		for (; roami_transports[count] != NULL && count < 63; count++)
-			names[count] = roami_transports[count]->name;
-		return job_unknown("ROAM_TRANSPORT", options->transport, names);
-	}
-	if (roami_diff_choose(options->simd) == NULL) {
-		fprintf(stderr, "roam: ROAM_SIMD=%s: this CPU cannot\n", options->simd);
-		return ROAM_EUNSUPPORTED;
-	}
-	return ROAM_OK;
-}
-
-/* The engine that ROAM_FAULT names; auto: uffd where the kernel has it, else sigsegv. */
-static const struct roami_fault_engine *job_engine(const struct roami_options *options, char *why,
-						   size_t why_bytes)
-{
-	static const char *const automatic[] = {"uffd", "sigsegv", NULL};
-	const char *const named[] = {options->fault, NULL};
-	const char *const *wanted = strcmp(options->fault, "auto") == 0 ? automatic : named;
-
-	for (; *wanted != NULL; wanted++)
-		for (unsigned i = 0; roami_fault_engines[i] != NULL; i++)
-			if (strcmp(roami_fault_engines[i]->name, *wanted) == 0 &&
-			    strcmp(*wanted, "soft") != 0 &&
-			    roami_fault_engines[i]->probe(why, why_bytes))
-				return roami_fault_engines[i];
-	return NULL;
-}
-
-static enum roam_err job_check_engine(struct roami_job *job)
-{
-	const struct roami_options *options = &job->options;
-	const char *const names[] = {"auto", "sigsegv", "uffd", NULL};
-	char why[160] = "";
-
-	job->engine = job_engine(options, why, sizeof(why));
-	if (job->engine != NULL)
-		return ROAM_OK;
-	for (unsigned i = 0; names[i] != NULL; i++)
-		if (strcmp(options->fault, names[i]) == 0) {
-			fprintf(stderr, "roam: ROAM_FAULT=%s: %s\n", options->fault, why);
-			return ROAM_EUNSUPPORTED;
-		}
-	return job_unknown("ROAM_FAULT", options->fault, names);
 }
 
 /* -------------------------------------------------------------------------------------- memory */
@@ -322,7 +259,20 @@ static void job_on_exit(int status, void *arg)
 		roami_job_finish(job);
 }
 
-/* ROAM_BOOT=local:RANK:SIZE:FD, from the launcher. */
+/*
+ * The launcher's end is our parent's, and so ours: of a shell in between, too.  If it has ended
+ * already, so has the other side of the pipe behind the segments.
+ */
+static void job_end_with_launcher(int lifeline)
+{
+	struct pollfd gone = {lifeline, 0, 0};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (poll(&gone, 1, 0) > 0 && (gone.revents & POLLHUP) != 0)
+		_exit(ROAMI_EXIT_TOLD);
+}
+
+/* ROAM_BOOT=local:RANK:SIZE:FD, from the launcher: FD and what follows are open. */
 static enum roam_err job_launched(struct roami_job *job)
 {
 	unsigned rank, size, fd;
@@ -334,6 +284,7 @@ static enum roam_err job_launched(struct roami_job *job)
 		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
 		return ROAM_EINVAL;
 	}
+	job_end_with_launcher((int)(fd + size));
 	job->me = rank;
 	job->nodes = size;
 	job->launched = true;
@@ -401,9 +352,7 @@ enum roam_err roami_job_start(struct roami_job *job)
 	err = roami_options_read(&job->options, environ, STDERR_FILENO);
 	setenv("UCX_ERROR_SIGNALS", "", 0); /* RULES 1.9 */
 	if (err == ROAM_OK)
-		err = job_check_names(&job->options);
-	if (err == ROAM_OK)
-		err = job_check_engine(job);
+		err = roami_boot_check(&job->options, &job->engine);
 	job->failed = err;
 	if (err != ROAM_OK)
 		return err;

@@ -69,6 +69,7 @@ struct roami_ctl {
 	_Atomic uint32_t joined;   /* mapped and ready to serve */
 	_Atomic uint32_t returned; /* the node's function returned */
 	_Atomic uint32_t threads;  /* registered application threads */
+	_Atomic uint32_t told;     /* node 0's: some node has said why the job fails */
 	_Atomic uint32_t wait_kind;
 	_Atomic uint64_t wait_id;
 	_Atomic uint64_t

@@ -1,5 +1,7 @@
 #include "core/sync.h"
 
+#include <stdio.h>
+
 #include "core/log.h"
 #include "core/sync_state.h"
 #include "msg/msg.h"
@@ -10,6 +12,19 @@
 unsigned roami_sync_home(const struct roami_node *node, uint64_t id)
 {
 	return (unsigned)((id / 8 * 0x9e3779b97f4a7c15u >> 32) * node->nodes >> 32);
+}
+
+void roami_sync_name(uint64_t id, const char *prefix, char text[ROAMI_SYNC_NAME_BYTES])
+{
+	static const char *const own[] = {[ROAMI_END_ID / 8] = "at the end of the job",
+					  [ROAMI_REDUCE_ID / 8] = "in roam_reduce",
+					  [ROAMI_ALL_ID / 8] = "at roam_barrier_all",
+					  [ROAMI_SEAL_ID / 8] = "at its first synchronisation"};
+
+	if (id / 8 < sizeof(own) / sizeof(own[0]) && own[id / 8] != NULL)
+		snprintf(text, ROAMI_SYNC_NAME_BYTES, "%s", own[id / 8]);
+	else
+		snprintf(text, ROAMI_SYNC_NAME_BYTES, "%s%#llx", prefix, (unsigned long long)id);
 }
 
 /* -------------------------------------------------------------------------------------- tables */
@@ -96,6 +111,7 @@ const struct roam_message roami_sync_messages[] = {
 	[ROAMI_SYNC_COND_ENTER] = {"cond enter", roami_cond_handle_enter, 512},
 	[ROAMI_SYNC_COND_WAKE] = {"cond wake", roami_cond_handle_wake, 512},
 	[ROAMI_SYNC_COND_POST] = {"cond post", roami_cond_handle_post, 512},
+	[ROAMI_SYNC_ENDED] = {"ended", roami_barrier_handle_ended, 0},
 	[ROAMI_SYNC_TYPES] = {NULL, NULL, 0},
 };
 

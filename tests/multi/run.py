@@ -9,8 +9,9 @@ import re
 import resource
 import signal
 import tempfile
+import time
 
-from harness import Wrong, expect, expect_end, main, program, run
+from harness import END_MAX, SLACK, Wrong, expect, expect_end, main, program, run
 
 ENGINES = ['uffd', 'sigsegv']
 PROTOCOLS = ['hlrc', 'onecopy']
@@ -234,8 +235,9 @@ ENDS = {
     'beyond': (SIGNALLED + 11, r'was killed by signal 11'),
     'jump': (SIGNALLED + 11, r'was killed by signal 11'),
 }
-WAITS = {'barrier': 'at barrier', 'partial': 'at barrier', 'lock': 'in lock', 'flag': 'for flag',
-         'reduce': 'in reduction', 'cond': 'waited', 'end': 'at the end', 'compute': ''}
+WAITS = {'barrier': 'at roam_barrier_all', 'partial': 'at barrier 0x', 'lock': 'in lock 0x',
+         'flag': 'for flag 0x', 'reduce': 'in roam_reduce', 'cond': 'waited',
+         'end': 'at the end of the job', 'compute': ''}
 
 
 def death(start, nodes, who, how, others, env=None):
@@ -250,10 +252,11 @@ def death(start, nodes, who, how, others, env=None):
                env={'BEYOND': '0x7ff000000000', **(env or {})})
 
 
-def leaves(start, who):
+def leaves(start, nodes, who, how, others, shape):
     """A node may end in order, but not while a barrier counts it."""
-    expect_end(started(start, 'deaths', start, 2, who, 'exit0', 'partial'), 2, 1,
-               rf'^roam: node \d: barrier 0x[0-9a-f]+ counts node {who}, which has ended$')
+    expect_end(started(start, 'deaths', start, nodes, who, how, others), nodes, 1,
+               rf'^roam: node \d: threads wait {WAITS[others]}[0-9a-f]* for node {who}, '
+               'which has ended$', env={'ROAM_BARRIER': shape})
 
 
 def creator_dies(how, status, others):
@@ -292,6 +295,77 @@ def node_pid(pids):
     return sorted(pids)[1]
 
 
+def leave_cases(start):
+    """Of eight nodes along a tree 5 to 7 are below 1, and only its arrival reaches node 0."""
+    for shape in ('flat', 'tree'):
+        for nodes, who in ((2, 0), (2, 1), (5, 0), (5, 4), (8, 0), (8, 1), (8, 4), (8, 6)):
+            for how, others in (('exit0', 'partial'), ('first0', 'barrier')):
+                yield (f'{how} of node {who} of {nodes} {start} {shape} others {others}', leaves,
+                       start, nodes, who, how, others, shape)
+        yield (f'exit0 of node 6 of 8 {start} {shape} others reduce', leaves, start, 8, 6, 'exit0',
+               'reduce', shape)
+
+
+STUBBORN = 'trap "" INT TERM; echo ready 0 $$; while :; do sleep 0.05; done'
+BEFORE_KILL = 5.0  # STOP_S of tools/roam_run.c
+
+
+def stubborn(number, twice):
+    """Nodes that ignore a signal are killed: in the end, or at the second one at once."""
+    def act(first, _pids):
+        os.kill(first, number)
+        if twice:
+            time.sleep(0.2)
+            os.kill(first, number)
+    result = expect(launched(2, 'sh', '-c', STUBBORN), SIGNALLED + number, wanted=2, act=act)
+    least, most = (0, 1.5) if twice else (BEFORE_KILL, BEFORE_KILL + 2)
+    if not least <= result.after <= most:
+        raise Wrong(f'ended after {result.after:.1f} s')
+
+
+def kind():
+    """Nodes that take their time to end in order may."""
+    script = 'trap "sleep 1; exit 0" TERM; echo ready 0 $$; while :; do sleep 0.05; done'
+    result = expect(launched(2, 'sh', '-c', script), wanted=2,
+                    act=lambda first, _pids: os.kill(first, signal.SIGTERM))
+    if not 1 <= result.after <= 4:
+        raise Wrong(f'ended after {result.after:.1f} s')
+
+
+def under_shell_launcher_killed():
+    """A shell between launcher and node leaves no orphan either."""
+    words = [program('deaths'), 'run', '3', '1', 'never', 'barrier']
+    expect_end(launched(3, 'sh', '-c', ' '.join(words) + '; exit $?'), 3, -signal.SIGKILL, '',
+               act=lambda first, pids: os.kill(first, signal.SIGKILL))
+
+
+def absent(nodes, who, pause):
+    """A node that ends without having called roam_start, while the others wait for it."""
+    script = (f'case $ROAM_BOOT in local:{who}:*) sleep {pause}; exit 0;; esac; '
+              f'exec {program("hello")}')
+    result = expect(launched(nodes, 'sh', '-c', script), 1,
+                    rf'^roam: node {who} \(pid \d+\) exited with status 0 and never called '
+                    r'roam_start(; node \d waited at its first synchronisation.*)?$')
+    if result.seconds > END_MAX + SLACK + pause:
+        raise Wrong(f'ended only after {result.seconds:.1f} s')
+
+
+def start_cases():
+    for nodes, who, pause in ((2, 0, 0), (2, 1, 0), (2, 1, 1), (5, 3, 0), (5, 4, 1)):
+        yield (f'absent {who} of {nodes}, {pause} s', absent, nodes, who, pause)
+    yield ('nobody joins', expect, launched(3, 'true'))
+    yield ('nobody joins, at different times', expect,
+           launched(3, 'sh', '-c', 'case $ROAM_BOOT in local:1:*) sleep 0.5;; esac'))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        yield (f'stubborn, {number.name} twice', stubborn, number, True)
+    yield ('stubborn', stubborn, signal.SIGTERM, False)
+    yield ('kind', kind)
+    yield ('launcher killed, under a shell', under_shell_launcher_killed)
+    for command, status in (([program('hello')], 1), (launched(2, program('hello')), 2)):
+        yield (f'one line of {" ".join(command[1:2]) or "hello"}', expect_env, command, status,
+               '^roam: ROAM_HEAP=1M: must be', None, {'ROAM_HEAP': '1M'})
+
+
 def death_cases():
     for start in ('fork', 'run'):
         for how, others in (('kill', 'barrier'), ('kill', 'lock'), ('kill', 'compute'),
@@ -303,8 +377,7 @@ def death_cases():
         for to_all in (False, True):
             yield (f'Ctrl-C {start} {"to all" if to_all else "to one"}', interrupted, start, to_all,
                    signal.SIGINT)
-        for who in (0, 1):
-            yield (f'exit(0) of node {who} {start}', leaves, start, who)
+        yield from leave_cases(start)
         yield (f'SIGTERM {start}', interrupted, start, False, signal.SIGTERM)
     yield ('creator killed', creator_dies, 'kill', -9, 'barrier')
     yield ('launcher killed', launcher_killed)
@@ -358,6 +431,7 @@ def round_cases():
 GROUPS = {
     'options': lambda: [*launcher_cases(), *option_cases()],
     'trouble': lambda: list(trouble_cases()),
+    'start': lambda: list(start_cases()),
     'deaths': lambda: list(death_cases()),
     'limits': lambda: list(limit_cases()),
     'threads': lambda: list(thread_cases()),
