@@ -146,7 +146,7 @@ static bool run_options(const struct run *run, struct roami_options *options)
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* Nodes expect the memfds and the lifeline one behind the other, open across exec; all > `above`. */
+/* Nodes expect the memfds and the lifeline in a row, open across exec; they go beyond `above`. */
 static bool run_place_memory(struct run *run, const int *fds, int above)
 {
 	int base = above + 1;

@@ -4,7 +4,8 @@
 
 #include "boot/local.h"
 
-static enum roam_err check_unknown(const char *variable, const char *value, const char *const *names)
+static enum roam_err check_unknown(const char *variable, const char *value,
+				   const char *const *names)
 {
 	fprintf(stderr, "roam: %s=%s: unknown; known are", variable, value);
 	for (; *names != NULL; names++)

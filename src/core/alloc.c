@@ -40,7 +40,7 @@ static bool alloc_parts_open(struct roami_alloc *alloc)
 {
 	uint32_t pages = alloc_page_count(alloc);
 
-	alloc->pages = roami_os_reserve(pages * sizeof(*alloc->pages));
+	alloc->pages = roami_os_reserve_sparse(pages * sizeof(*alloc->pages));
 	return alloc->pages != NULL && roami_ranges_open(&alloc->ranges, pages) &&
 	       roami_runs_open(&alloc->runs) && pthread_mutex_init(&alloc->lock, NULL) == 0;
 }

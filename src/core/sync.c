@@ -8,6 +8,7 @@
 
 #define TABLE_ITEMS_MAX (1u << 20)
 #define TABLE_SLOTS     (1u << 21)
+#define DUMP_BYTES      ((size_t)1 << 16) /* of a table, into core files at once */
 
 unsigned roami_sync_home(const struct roami_node *node, uint64_t id)
 {
@@ -39,11 +40,22 @@ static uint64_t *table_item(struct roami_table *table, uint32_t index)
 	return (uint64_t *)(void *)(table->items + (size_t)index * table->item_bytes);
 }
 
+/* The objects there are belong into core files, room for a million of each kind does not. */
+static void table_dump(struct roami_table *table, uint32_t index)
+{
+	size_t from = index * table->item_bytes, to = from + table->item_bytes;
+
+	from = (from + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
+	to = (to + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
+	if (to > from)
+		roami_os_dump(table->items + from, to - from);
+}
+
 static enum roam_err table_init(struct roami_table *table, size_t item_bytes)
 {
 	table->item_bytes = (item_bytes + 63) & ~(size_t)63;
-	table->items = roami_os_reserve(TABLE_ITEMS_MAX * table->item_bytes);
-	table->slots = roami_os_reserve(TABLE_SLOTS * sizeof(uint32_t));
+	table->items = roami_os_reserve_sparse(TABLE_ITEMS_MAX * table->item_bytes);
+	table->slots = roami_os_reserve_sparse(TABLE_SLOTS * sizeof(uint32_t));
 	return table->items == NULL || table->slots == NULL ? ROAM_ENOMEM : ROAM_OK;
 }
 
@@ -84,6 +96,7 @@ void *roami_table_make(struct roami_node *node, struct roami_table *table, uint6
 					TABLE_ITEMS_MAX);
 		while (atomic_load(&table->slots[table_slot(id, turn)]) != 0)
 			turn++;
+		table_dump(table, table->count);
 		item = table_item(table, table->count++);
 		*item = id;
 		table->make(node, item);

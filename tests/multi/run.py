@@ -188,6 +188,7 @@ def trouble_cases():
     yield ('RLIMIT_AS', limits_of_space)
     yield ('RLIMIT_NOFILE', limits_of_files)
     yield ('races', races)
+    yield from core_cases()
     for engine in ENGINES:
         for how in ('fork', 'system', 'efault', 'blocked'):
             yield (f'{how} {engine}', stranger, how, 2, {'ROAM_FAULT': engine})
@@ -211,6 +212,58 @@ def map_count():
     lines = result.err.splitlines()
     if result.status != 0 and not (len(lines) == 1 and 'max_map_count' in lines[0]):
         raise Wrong(f'status {result.status}, stderr {result.err[-500:]!r}')
+
+
+CORE_MAX = 50 << 20
+
+
+def dumped_bytes(pid):
+    """What a core file of a process would look like in ls -l, or more: memory of its own."""
+    total = size = 0
+    with open(f'/proc/{pid}/smaps', encoding='utf-8') as file:
+        for line in file:
+            words = line.split()
+            if words[0] == 'Size:':
+                size = int(words[1]) << 10
+            elif words[0] == 'VmFlags:' and 'wr' in words and 'dd' not in words:
+                total += size
+    return total
+
+
+def core_mapped(start, heap, protocol):
+    sizes = []
+
+    def act(_first, pids):
+        sizes.extend(dumped_bytes(pid) for pid in pids)
+        os.kill(pids[1], signal.SIGKILL)
+    expect_end(started(start, 'deaths', start, 2, 1, 'never', 'barrier'), 2, SIGNALLED + 9,
+               '^roam: node', act=act, env={'ROAM_HEAP': heap, 'ROAM_PROTOCOL': protocol})
+    if len(sizes) != 2 or not 1 << 20 < min(sizes) <= max(sizes) < CORE_MAX:
+        raise Wrong(f'bytes for a core file: {sizes}')
+
+
+def core_file(start, how):
+    """A real core file, where they go where the program runs."""
+    with open('/proc/sys/kernel/core_pattern', encoding='ascii') as file:
+        if file.read()[0] in '|/':
+            return
+    with tempfile.TemporaryDirectory() as directory:
+        expect(started(start, 'deaths', start, 2, 1, how, 'barrier'), ENDS[how][0], '^roam: node 1',
+               env={'ROAM_HEAP': '64G'}, cwd=directory,
+               limits={resource.RLIMIT_CORE: resource.RLIM_INFINITY})
+        cores = [os.stat(os.path.join(directory, name)) for name in os.listdir(directory)]
+    if len(cores) != 1 or not 0 < max(cores[0].st_size, cores[0].st_blocks * 512) < CORE_MAX:
+        raise Wrong(f'core files: {[(core.st_size, core.st_blocks * 512) for core in cores]}')
+
+
+def core_cases():
+    for start in ('fork', 'run'):
+        for how in ('null', 'abort'):
+            yield (f'core file, {how} {start}', core_file, start, how)
+        for heap in ('64G', '1T'):
+            for protocol in PROTOCOLS:
+                yield (f'memory for a core file, {start} {heap} {protocol}', core_mapped, start,
+                       heap, protocol)
 
 
 def limit_cases():
