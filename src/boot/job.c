@@ -148,23 +148,10 @@ static enum roam_err job_make_segments(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-void roami_job_slice(const struct roami_job *job, unsigned me, uint64_t *first_p, uint64_t *end_p)
+static enum roam_err job_open_alloc(struct roami_job *job)
 {
-	uint64_t mask = ~(uint64_t)(ROAMI_PAGE - 1), half = job->layout.heap_bytes / 2 & mask;
-	uint64_t upper = job->upper_first != 0 ? job->upper_first : half;
-	uint64_t each = job->nodes > 1
-				? ((job->layout.heap_bytes - upper) / (job->nodes - 1)) & mask
-				: 0;
-
-	*first_p = me == 0 ? ROAMI_PAGE : upper + (me - 1) * each;
-	*end_p = me == 0 ? half : *first_p + each;
-}
-
-/* An allocator over the slice of `node`. */
-static enum roam_err job_open_alloc(struct roami_job *job, unsigned node)
-{
-	roami_job_slice(job, node, &job->slice_first, &job->slice_end);
-	return roami_alloc_open(&job->alloc, job->slice_first, job->slice_end,
+	job->leases = false;
+	return roami_alloc_open(&job->alloc, ROAMI_PAGE, job->layout.heap_bytes,
 				job->options.alloc == ROAMI_ALLOC_OWN);
 }
 
@@ -303,7 +290,7 @@ static enum roam_err job_launched(struct roami_job *job)
 	}
 	err = job_map_app(job);
 	if (err == ROAM_OK)
-		err = job_open_alloc(job, 0); /* everybody allocates the same until the seal */
+		err = job_open_alloc(job); /* everybody allocates the same until the seal */
 	roami_real_init(&job->real, size, job->options.spin_us, job->options.chaos);
 	if (err == ROAM_OK)
 		err = job_join(job, size);
@@ -313,7 +300,7 @@ static enum roam_err job_launched(struct roami_job *job)
 
 /*
  * The first synchronisation of a launched job: all must have allocated alike; from now on each has
- * its own slice.
+ * leases of its own.
  */
 static enum roam_err job_seal_joined(struct roami_job *job)
 {
@@ -322,6 +309,8 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 
 	job->life = ROAMI_JOB_TOGETHER;
 	atomic_store(&ctl->alloc_hash, roami_alloc_hash(job->alloc));
+	if (job->me == 0)
+		err = roami_job_lease(job); /* before anybody else can */
 	roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
 	for (unsigned i = 0; i < job->nodes; i++)
 		if (atomic_load(&((struct roami_ctl *)job->bases[i])->alloc_hash) !=
@@ -335,8 +324,9 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	roami_alloc_seal(job->alloc);
 	if (job->me != 0) {
 		roami_alloc_close(job->alloc);
-		job->high = 0;
-		err = job_open_alloc(job, job->me);
+		err = job_open_alloc(job);
+		if (err == ROAM_OK)
+			err = roami_job_lease(job);
 		if (err == ROAM_OK)
 			roami_alloc_seal(job->alloc);
 	}
@@ -367,7 +357,7 @@ enum roam_err roami_job_start(struct roami_job *job)
 		if (err == ROAM_OK)
 			err = job_map_app(job);
 		if (err == ROAM_OK)
-			err = job_open_alloc(job, job->me);
+			err = job_open_alloc(job);
 		if (err == ROAM_OK)
 			err = job_alone(job);
 	}
@@ -410,7 +400,9 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		err = job_map_app(job);
 	roami_alloc_close(job->alloc);
 	if (err == ROAM_OK)
-		err = job_open_alloc(job, job->me);
+		err = job_open_alloc(job);
+	if (err == ROAM_OK)
+		err = roami_job_lease(job);
 	/*
 	 * The parent's node cannot be closed here: its segment is not mapped.  What it holds is a
 	 * copy, and small.
@@ -508,15 +500,16 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 
 	if (err != ROAM_OK)
 		return job_says(err, "cannot map the shared heap");
+	/* In later rounds also what other nodes had allocated. */
+	atomic_store(&ctl->creator_end, job->leases ? job->layout.heap_bytes
+						    : (job->high + ROAMI_PAGE - 1) &
+							      ~(uint64_t)(ROAMI_PAGE - 1));
 	roami_alloc_seal(job->alloc);
+	err = roami_job_lease(job);
 	while (roami_msg_poll(job->node) > 0)
 		; /* what this node sent itself while alone */
 	roami_os_discard((uint8_t *)ctl + job->layout.rings,
 			 job->layout.headers - job->layout.rings);
-	/* In later rounds also what other nodes had allocated. */
-	atomic_store(&ctl->creator_end, job->upper_first != 0 ? job->layout.heap_bytes
-							      : (job->high + ROAMI_PAGE -
-								 1) & ~(uint64_t)(ROAMI_PAGE - 1));
 	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
 		err = job_map_segment(job, i);
 	if (err != ROAM_OK)
@@ -589,35 +582,35 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 
 /* ----------------------------------------------------------------------------------------- end */
 
-/* Brings every page's bytes home to node 0, directly from where they are. */
+/* Brings one page's bytes home to node 0, directly from where they are. */
+static void settle_page(struct roami_node *node, uint32_t page)
+{
+	uint64_t word;
+
+	if (node->protocol->settle != NULL) {
+		roami_page_hold(node, page);
+		node->protocol->settle(node, page);
+		roami_page_done(node, page);
+		return;
+	}
+	word = roami_word_load(node, page);
+	if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY && (word & 0xffffu) != node->me)
+		roami_raw_fetch(node, (unsigned)(word & 0xffffu), page);
+}
+
+/* What no block was ever in, or is in no more, may stay where it is. */
 static void job_settle(struct roami_job *job)
 {
-	struct roami_node *node = job->node;
+	const struct roami_pool *pool = job->node->segments[0].pool;
+	uint32_t pages = (uint32_t)(pool->part / ROAMI_PAGE);
+	uint32_t page = pool->count * pages;
 
-	for (unsigned owner = 0; owner < job->nodes; owner++) {
-		struct roami_ctl *ctl = job->bases[owner];
-		uint64_t first, end;
-
-		roami_job_slice(job, owner, &first, &end);
-		end = atomic_load(&ctl->slice_end);
-		if (owner > 0 && end > job->upper_used)
-			job->upper_used = end;
-		for (uint32_t page = (uint32_t)(first / ROAMI_PAGE); page < end / ROAMI_PAGE;
-		     page++) {
-			uint64_t word;
-
-			if (node->protocol->settle != NULL) {
-				roami_page_hold(node, page);
-				node->protocol->settle(node, page);
-				roami_page_done(node, page);
-				continue;
-			}
-			word = roami_word_load(node, page);
-			if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY &&
-			    (word & 0xffffu) != node->me)
-				roami_raw_fetch(node, (unsigned)(word & 0xffffu), page);
-		}
-	}
+	for (uint32_t part = 0; part < pool->count; part++)
+		for (uint32_t i = 0; i < pages; i++)
+			if (roami_pool_look(pool, part).state != ROAMI_POOL_FREE)
+				settle_page(job->node, part * pages + i);
+	for (; page < job->layout.pages; page++) /* less than a part at the end */
+		settle_page(job->node, page);
 }
 
 /*
@@ -642,13 +635,6 @@ static void job_clear(struct roami_job *job)
 	atomic_store(&ctl->threads, 1);
 }
 
-static void job_publish_slice(struct roami_job *job)
-{
-	struct roami_ctl *ctl = job->bases[job->me];
-
-	atomic_store(&ctl->slice_end, (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1));
-}
-
 /* Their counters are final when they say so; they do so right after the barrier. */
 static void job_await_others(struct roami_job *job)
 {
@@ -666,7 +652,6 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 || job->launched)
 		return err;
-	job_publish_slice(job);
 	atomic_store(&ctl->returned, 1);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
@@ -680,7 +665,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	roami_watch_end(job->watch);
 	job->watch = NULL;
 	roami_service_stop(job->node);
-	job->upper_first = job->upper_used > 0 ? job->upper_used : job->layout.heap_bytes / 2;
+	roami_pool_settle(job->node->segments[0].pool);
 	err = job_alone(job);
 	job_clear(job);
 	return err;
@@ -692,7 +677,6 @@ static void job_serve(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[job->me], *first = job->bases[0];
 	uint32_t state;
 
-	job_publish_slice(job);
 	atomic_store(&ctl->returned, 1);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);

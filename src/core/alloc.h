@@ -34,6 +34,20 @@ const char *roami_alloc_name(const struct roami_alloc *alloc);
 void roami_alloc_seal(struct roami_alloc *alloc);
 
 /*
+ * ---- leases, once the job is sealed.  The allocator of what was handed out so far (`first`) keeps
+ * the parts of `part` bytes that it has blocks in, up to *end_p, and any other has nothing.  Then
+ * parts are lent to it, `used` if they may not be zero.  ROAM_ENOMEM: no private memory.
+ */
+enum roam_err roami_alloc_cut(struct roami_alloc *alloc, uint64_t part, bool first,
+			      uint64_t *end_p);
+enum roam_err roami_alloc_lend(struct roami_alloc *alloc, uint64_t offset, uint64_t bytes,
+			       uint64_t part, bool used);
+
+/* Gives up parts that are free, where `freed` was or anywhere; all but one.  False: none. */
+bool roami_alloc_reclaim(struct roami_alloc *alloc, uint64_t freed, uint64_t part,
+			 uint64_t *offset_p, uint64_t *bytes_p, bool *used_p);
+
+/*
  * Running hash of every (bytes, offset) taken so far, and the end of the range handed out in the
  * bump phase.
  */

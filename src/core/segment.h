@@ -1,5 +1,5 @@
 /*
- * A node's segment: the one memfd that its peers on this host map.  Control page, rings, page
+ * A node's segment: the one memfd that its peers on this host map.  Control page, pool, rings, page
  * headers, directory words, lists of pages newly shared, and the heap.  Everything is sparse: what
  * is not touched takes no memory.
  */
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/nodeset.h"
+#include "core/pool.h"
 
 #include "roam/roam.h"
 #include "trace/stats.h"
@@ -75,7 +76,6 @@ struct roami_ctl {
 	_Atomic uint64_t
 		creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
 	_Atomic uint64_t alloc_hash; /* of the node's allocations before the seal */
-	_Atomic uint64_t slice_end; /* heap offset up to which the node had allocated, at its end */
 	struct roami_bell bell;
 	struct roami_stats stats;
 };
@@ -84,6 +84,7 @@ struct roami_layout {
 	size_t heap_bytes;
 	uint32_t pages;
 	unsigned nodes_max;
+	size_t pool;
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
 	size_t headers;
 	size_t directory;
@@ -97,6 +98,7 @@ struct roami_segment {
 	uint8_t *base; /* NULL: not mapped */
 	size_t bytes;
 	struct roami_ctl *ctl;
+	struct roami_pool *pool;
 	struct roami_header *headers;
 	_Atomic uint64_t *directory;
 	struct roami_shared_tail *tails;

@@ -16,6 +16,7 @@ from harness import END_MAX, SLACK, Wrong, expect, expect_end, main, program, ru
 ENGINES = ['uffd', 'sigsegv']
 PROTOCOLS = ['hlrc', 'onecopy']
 SIGNALLED = 128
+PAGE = 4096
 
 
 def launched(nodes, *command):
@@ -233,9 +234,9 @@ def dumped_bytes(pid):
 def core_mapped(start, heap, protocol):
     sizes = []
 
-    def act(_first, pids):
+    def act(first, pids):
         sizes.extend(dumped_bytes(pid) for pid in pids)
-        os.kill(pids[1], signal.SIGKILL)
+        os.kill(max(pid for pid in pids if pid != first), signal.SIGKILL)
     expect_end(started(start, 'deaths', start, 2, 1, 'never', 'barrier'), 2, SIGNALLED + 9,
                '^roam: node', act=act, env={'ROAM_HEAP': heap, 'ROAM_PROTOCOL': protocol})
     if len(sizes) != 2 or not 1 << 20 < min(sizes) <= max(sizes) < CORE_MAX:
@@ -481,6 +482,15 @@ def round_cases():
                    [program('rounds'), how, str(nodes), '5'], '5 rounds right', env)
 
 
+def heap_cases():
+    for text, env in matrix([0, 1]):
+        for nodes, start, heap in ((3, 'fork', 33), (4, 'run', 48)):
+            bytes_ = (heap << 20) + (PAGE if heap == 33 else 0)
+            yield (f'heap of {heap} MiB {start} {nodes} {text}', right,
+                   started(start, 'heap', start, nodes, bytes_), 'one heap',
+                   {**env, 'ROAM_HEAP': str(bytes_)})
+
+
 GROUPS = {
     'options': lambda: [*launcher_cases(), *option_cases()],
     'trouble': lambda: list(trouble_cases()),
@@ -489,6 +499,7 @@ GROUPS = {
     'limits': lambda: list(limit_cases()),
     'threads': lambda: list(thread_cases()),
     'rounds': lambda: list(round_cases()),
+    'heap': lambda: list(heap_cases()),
     'deaths_more': lambda: list(more_death_cases()),
 }
 
