@@ -16,7 +16,7 @@ struct lender {
 	size_t returned;
 };
 
-static void lend_parts(struct lender *lender, uint32_t first, uint32_t count)
+static void lend_parts(struct lender *lender, uint32_t first, uint32_t count, bool foreign)
 {
 	bool used = false;
 
@@ -24,6 +24,8 @@ static void lend_parts(struct lender *lender, uint32_t first, uint32_t count)
 		struct block part = {i * PART, PART};
 
 		lender->shadow.wrong += lender->lent[i];
+		if (foreign) /* another node had it in between */
+			shadow_mark(&lender->shadow, part, BEFORE);
 		used |= shadow_grains(&lender->shadow, part, BEFORE) != 0;
 		lender->lent[i] = true;
 	}
@@ -61,7 +63,7 @@ static bool lend_some(struct lender *lender, uint64_t *seed)
 	for (uint32_t i = first; i < first + count; i++)
 		if (lender->lent[i])
 			return false;
-	lend_parts(lender, first, count);
+	lend_parts(lender, first, count, unit_below(seed, 3) == 0);
 	return true;
 }
 
