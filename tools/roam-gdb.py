@@ -18,6 +18,8 @@ FLAGS = ((1, 'pending'), (2, 'home'), (4, 'dirty'), (8, 'keep'), (16, 'want writ
          (32, 'parked'), (64, 'ahead'))
 HEADER = ((1, 'home'), (2, 'ready'), (4, 'block'), (8, 'bytes'))
 WORDS = ('nobody', 'claimed by', 'home is', 'assigned to')
+OWN = {8: 'the end of the job', 16: 'roam_reduce', 24: 'roam_barrier_all',
+       32: 'the first synchronisation of all'}
 WAITS = ('nothing', 'lock', 'barrier', 'flag', 'reduction', 'create', 'end', 'condition')
 
 
@@ -166,7 +168,8 @@ class RoamNodes(gdb.Command):
     @staticmethod
     def line(ctl):
         kind = int(ctl['wait_kind'])
-        waits = WAITS[kind] + (f' {int(ctl["wait_id"]):#x}' if kind else '')
+        at = int(ctl['wait_id'])
+        waits = OWN.get(at) or WAITS[kind] + f' {at:#x}' if kind else 'nothing'
         return f'pid {int(ctl["pid"])}, waits for {waits}'
 
 

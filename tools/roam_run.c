@@ -1,7 +1,7 @@
 /*
  * roam run: starts a program on several nodes of this host, passes on signals and the exit status,
- * and ends all nodes when one dies.  Nodes die with the launcher (PR_SET_PDEATHSIG), and their
- * memory with them: there is nothing to clean up.
+ * and ends all nodes when one dies or does not join.  Nodes die with the launcher
+ * (PR_SET_PDEATHSIG), and their memory with them: there is nothing to clean up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +22,6 @@
 #include "api/options.h"
 #include "boot/local.h"
 #include "core/node.h"
-#include "core/sync.h"
-#include "fault/engine.h"
 #include "os/os.h"
 #include "roam_tag.h"
 #include "roam_tool.h"
@@ -31,6 +29,8 @@
 #define MS UINT64_C(1000000)
 #define GRACE_NS (100 * MS) /* after a bad exit the others may be about to end by themselves */
 #define TERM_NS (1000 * MS) /* from SIGTERM to SIGKILL */
+#define STOP_S 5u /* from a signal passed on to SIGKILL */
+#define LOOK_MS 100 /* how often to look whether others wait for a node that never joined */
 #define DRAIN_NS (200 * MS) /* for output of ended nodes, if something holds their pipes open */
 
 struct child {
@@ -43,7 +43,7 @@ struct run {
 	unsigned nodes;
 	bool tag;
 	char **argv; /* of the program */
-	int memory;  /* the first memfd; the others follow it */
+	int memory;  /* the first memfd; the others follow it, and then the lifeline */
 	int signals;
 	sigset_t mask; /* from before we blocked signals */
 	struct child children[ROAMI_NODES_MAX];
@@ -51,7 +51,8 @@ struct run {
 	unsigned running;
 	uint64_t oom_kills; /* of the kernel, before the nodes began */
 	int status;	  /* the exit status; -1: nobody has failed */
-	int forwarded;	  /* the last signal passed on */
+	int forwarded;	  /* the last signal passed on that ends programs; 0: none */
+	int absent;	  /* a node that ended in order and never joined; -1: none */
 	uint64_t term_at; /* 0: not yet */
 	uint64_t kill_at;
 };
@@ -66,8 +67,10 @@ static int run_usage(FILE *to)
 		"  -t, --tag          mark each line of output with its node: \"[2] ...\"\n"
 		"Node 0 has the standard input; the others have none.  The exit status is 0 if "
 		"every node's\n"
-		"was; that of the first node that failed; or 128 + N if signal N killed it.\n",
-		ROAMI_NODES_MAX);
+		"was; that of the first node that failed; or 128 + N if signal N killed it.\n"
+		"Signals are passed on; nodes that SIGINT, SIGTERM, SIGHUP or SIGQUIT did not end "
+		"within\n%u s are killed, at the second one at once.\n",
+		ROAMI_NODES_MAX, STOP_S);
 	return to == stdout ? 0 : TOOL_USAGE;
 }
 
@@ -127,48 +130,10 @@ static int run_parse(struct run *run, int argc, char **argv)
 
 /* -------------------------------------------------------------------------------------- options */
 
-/* "ROAM_X=name: unknown WHAT; known: ...": said here once, instead of by every node. */
-static void run_unknown(const char *variable, const char *name, const char *what,
-			const char *(*nth)(size_t index))
-{
-	char known[512] = "";
-	size_t used = 0;
-
-	for (size_t i = 0; nth(i) != NULL && used < sizeof(known); i++)
-		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
-					 i > 0 ? ", " : "", nth(i));
-	tool_say("%s=%s: unknown %s; known: %s", variable, name, what, known);
-}
-
-static const char *protocol_name(size_t index)
-{
-	return roami_protocols[index] != NULL ? roami_protocols[index]->name : NULL;
-}
-
-static const char *transport_name(size_t index)
-{
-	return roami_transports[index] != NULL ? roami_transports[index]->name : NULL;
-}
-
-static const char *engine_name(size_t index)
-{
-	if (index == 0)
-		return "auto";
-	return roami_fault_engines[index - 1] != NULL ? roami_fault_engines[index - 1]->name : NULL;
-}
-
-static bool run_known(const char *variable, const char *name, const char *what,
-		      const char *(*nth)(size_t index))
-{
-	for (size_t i = 0; nth(i) != NULL; i++)
-		if (strcmp(nth(i), name) == 0)
-			return true;
-	run_unknown(variable, name, what, nth);
-	return false;
-}
-
 static bool run_options(const struct run *run, struct roami_options *options)
 {
+	const struct roami_fault_engine *engine;
+
 	if (roami_options_read(options, environ, STDERR_FILENO) != ROAM_OK)
 		return false;
 	if (run->nodes > options->nodes_max) {
@@ -176,21 +141,26 @@ static bool run_options(const struct run *run, struct roami_options *options)
 			 (unsigned)options->nodes_max);
 		return false;
 	}
-	return run_known("ROAM_PROTOCOL", options->protocol, "protocol", protocol_name) &&
-	       run_known("ROAM_TRANSPORT", options->transport, "transport", transport_name) &&
-	       run_known("ROAM_FAULT", options->fault, "fault engine", engine_name);
+	/* Said here once, instead of by every node. */
+	return roami_boot_check(options, &engine) == ROAM_OK;
 }
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* Nodes expect the memfds one behind the other, open across exec. */
-static bool run_place_memory(struct run *run, const int *fds)
+static void run_no_pipe(void)
 {
-	int base = 3;
+	tool_say("run: cannot make a pipe: %s%s", strerror(errno),
+		 errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
+}
 
-	for (unsigned i = 0; i < run->nodes; i++)
+/* Nodes expect the memfds and the lifeline in a row, open across exec; they go beyond `above`. */
+static bool run_place_memory(struct run *run, const int *fds, int above)
+{
+	int base = above + 1;
+
+	for (unsigned i = 0; i <= run->nodes; i++)
 		base = fds[i] >= base ? fds[i] + 1 : base;
-	for (unsigned i = 0; i < run->nodes; i++) {
+	for (unsigned i = 0; i <= run->nodes; i++) {
 		if (dup2(fds[i], base + (int)i) < 0) {
 			tool_say("run: too few file descriptors: %s (raise the limit, ulimit -n)",
 				 strerror(errno));
@@ -204,11 +174,17 @@ static bool run_place_memory(struct run *run, const int *fds)
 
 static bool run_make_memory(struct run *run, const struct roami_options *options)
 {
-	int fds[ROAMI_NODES_MAX];
+	int fds[ROAMI_NODES_MAX + 1], lifeline[2] = {-1, -1};
 
 	if (roami_boot_memory(options, run->nodes, fds) != ROAM_OK)
 		return false; /* it has said why */
-	return run_place_memory(run, fds);
+	/* Its writing end is ours alone and never used: nodes see by it that we are gone. */
+	if (pipe2(lifeline, O_CLOEXEC) != 0) {
+		run_no_pipe();
+		return false;
+	}
+	fds[run->nodes] = lifeline[0];
+	return run_place_memory(run, fds, lifeline[1]);
 }
 
 /* ------------------------------------------------------------------------------------- starting */
@@ -283,7 +259,7 @@ static int child_start(struct run *run, unsigned node)
 	ssize_t got;
 
 	if ((run->tag && !child_streams(run, node, pipes)) || pipe2(report, O_CLOEXEC) != 0) {
-		tool_say("run: cannot make a pipe: %s", strerror(errno));
+		run_no_pipe();
 		return TOOL_FAILED;
 	}
 	child->pid = fork();
@@ -324,7 +300,8 @@ static void run_fail(struct run *run, int status, uint64_t grace_ns)
 	if (run->status >= 0)
 		return;
 	run->status = status;
-	run->term_at = roami_os_now_ns() + grace_ns;
+	if (run->kill_at == 0) /* else they have been told already */
+		run->term_at = roami_os_now_ns() + grace_ns;
 }
 
 /* The beginning of a node's memory; NULL: it cannot be seen.  To be unmapped. */
@@ -344,43 +321,27 @@ static void run_ctl_close(const struct roami_ctl *ctl)
 /* What the other nodes waited for when this one died: "; node 0 waited at barrier 0x..." */
 static void run_waits(const struct run *run, unsigned dead, char *text, size_t bytes)
 {
-	static const char *const names[] = {"in lock",      "at barrier",     "for flag",
-					    "in reduction", "in create",      "at the end, id",
-					    "for condition"};
-	size_t used = 0;
+	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
 
-	text[0] = '\0';
-	for (unsigned i = 0; i < run->nodes && used < bytes; i++) {
-		const struct roami_ctl *ctl = run_ctl(run, i);
-		uint32_t kind;
-		uint64_t id;
-
-		if (ctl == NULL)
-			continue;
-		kind = atomic_load(&ctl->wait_kind);
-		id = atomic_load(&ctl->wait_id);
-		if (kind == ROAM_SYNC_BARRIER + 1 && id == ROAMI_END_ID)
-			kind = ROAM_SYNC_END + 1;
-		if (i != dead && kind > 0 && kind <= sizeof(names) / sizeof(names[0]))
-			used += (size_t)snprintf(text + used, bytes - used,
-						 "%s node %u waited %s %#llx",
-						 used == 0 ? ";" : ",", i, names[kind - 1],
-						 (unsigned long long)id);
-		run_ctl_close(ctl);
-	}
+	for (unsigned i = 0; i < run->nodes; i++)
+		ctls[i] = i != dead ? run_ctl(run, i) : NULL;
+	roami_boot_waits(ctls, run->nodes, text, bytes);
+	for (unsigned i = 0; i < run->nodes; i++)
+		if (ctls[i] != NULL)
+			run_ctl_close(ctls[i]);
 }
 
-/* It had joined the job, and exited with status 0 without leaving it: others may wait for it. */
-static bool child_fled(const struct run *run, unsigned node)
+/* Whether a node has joined the job: 0: not, 1: it has, 2: and left it in order. */
+static unsigned child_joined(const struct run *run, unsigned node)
 {
 	const struct roami_ctl *ctl = run_ctl(run, node);
-	bool fled;
+	unsigned joined = 0;
 
-	if (ctl == NULL)
-		return false;
-	fled = atomic_load(&ctl->joined) == 1;
-	run_ctl_close(ctl);
-	return fled;
+	if (ctl != NULL) {
+		joined = atomic_load(&ctl->joined);
+		run_ctl_close(ctl);
+	}
+	return joined;
 }
 
 /* A node has said itself why it could not start. */
@@ -398,7 +359,7 @@ static bool run_told(const struct run *run)
 
 static void child_died(struct run *run, unsigned node, int wait_status)
 {
-	char waits[700];
+	char waits[ROAMI_WAITS_BYTES];
 	pid_t pid = run->children[node].pid;
 
 	if (run->status >= 0)
@@ -429,6 +390,38 @@ static void child_died(struct run *run, unsigned node, int wait_status)
 		 GRACE_NS);
 }
 
+/*
+ * A program that does without roam may end whenever it likes; but if one of the others has joined,
+ * it waits for the node that ended.
+ */
+static void run_check_absent(struct run *run)
+{
+	char waits[ROAMI_WAITS_BYTES];
+
+	if (run->absent < 0 || run->status >= 0)
+		return;
+	for (unsigned i = 0; i < run->nodes; i++) {
+		if (child_joined(run, i) == 0)
+			continue;
+		run_waits(run, (unsigned)run->absent, waits, sizeof(waits));
+		tool_say("node %d (pid %d) exited with status 0 and never called roam_start%s",
+			 run->absent, (int)run->children[run->absent].pid, waits);
+		run_fail(run, TOOL_FAILED, 0);
+		return;
+	}
+}
+
+/* Ended with status 0: in order, or others may wait for it. */
+static void child_left(struct run *run, unsigned node, int wait_status)
+{
+	unsigned joined = child_joined(run, node);
+
+	if (joined == 1)
+		child_died(run, node, wait_status);
+	if (joined == 0)
+		run->absent = (int)node;
+}
+
 static void run_reap(struct run *run)
 {
 	int status;
@@ -442,7 +435,9 @@ static void run_reap(struct run *run)
 				continue;
 			child->runs = false;
 			run->running--;
-			if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || child_fled(run, i))
+			if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+				child_left(run, i, status);
+			else
 				child_died(run, i, status);
 		}
 }
@@ -470,7 +465,18 @@ static bool run_sweep(void)
 	return found;
 }
 
-/* A signal for us.  One typed at the terminal reached the nodes by itself. */
+/* Passes a signal on.  One typed at the terminal reached the nodes by itself. */
+static void run_pass_on(struct run *run, int signal, bool typed)
+{
+	if (!typed)
+		run_signal(run, signal);
+	if (signal == SIGUSR1 || signal == SIGUSR2)
+		return;
+	/* The second time there is no more patience. */
+	run->kill_at = roami_os_now_ns() + (run->forwarded == 0 ? STOP_S * 1000 * MS : 0);
+	run->forwarded = signal;
+}
+
 static void run_take_signal(struct run *run)
 {
 	struct signalfd_siginfo info;
@@ -481,12 +487,7 @@ static void run_take_signal(struct run *run)
 		run_reap(run);
 		return;
 	}
-	if ((int)info.ssi_signo == run->forwarded && info.ssi_signo != SIGUSR1 &&
-	    info.ssi_signo != SIGUSR2)
-		run_fail(run, 128 + run->forwarded, 0); /* asked twice: no more patience */
-	run->forwarded = (int)info.ssi_signo;
-	if (info.ssi_code != SI_KERNEL)
-		run_signal(run, run->forwarded);
+	run_pass_on(run, (int)info.ssi_signo, info.ssi_code == SI_KERNEL);
 }
 
 /* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
@@ -501,10 +502,15 @@ static int run_due(struct run *run)
 		run->term_at = 0;
 	}
 	if (run->kill_at != 0 && now >= run->kill_at) {
+		if (run->status < 0)
+			run->status = 128 + run->forwarded;
 		run_signal(run, SIGKILL);
 		run->kill_at = 0;
 	}
+	run_check_absent(run);
 	next = run->term_at != 0 ? run->term_at : run->kill_at;
+	if (run->absent >= 0 && (next == 0 || next > now + LOOK_MS * MS))
+		next = now + LOOK_MS * MS;
 	return next == 0 ? -1 : (int)((next - now) / MS) + 1;
 }
 
@@ -591,6 +597,7 @@ int tool_run(int argc, char **argv)
 	int status;
 
 	run.status = -1;
+	run.absent = -1;
 	status = run_parse(&run, argc, argv);
 	if (status >= 0)
 		return status;

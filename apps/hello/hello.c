@@ -15,7 +15,8 @@ int main(void)
 {
 	long *sum;
 
-	must(roam_start());
+	if (roam_start() != ROAM_OK)
+		return 1; /* roam has said why */
 	sum = roam_alloc(sizeof(*sum)); /* the same address everywhere: all allocate in one order */
 	if (sum == NULL)
 		must(roam_errno());

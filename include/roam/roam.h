@@ -74,8 +74,8 @@ const char *roam_version(void);
 /* ---------------------------------------------------------------------------- starting, ending */
 
 /*
- * Joins the job.  Under `roam run` this process becomes one of its nodes and the call returns when
- * all have joined; otherwise it is a job of one node, which roam_create() may enlarge.  Options
+ * Joins the job.  Under `roam run` this process becomes one of its nodes; the first synchronisation
+ * waits for all.  Otherwise it is a job of one node, which roam_create() may enlarge.  Options
  * come from the environment (ROAM_PROTOCOL, ROAM_FAULT, ...: `roam info` lists them).  A second
  * call does nothing.  roam_alloc() and every synchronisation call start roam by themselves if need
  * be.  Call it before other threads exist. Errors: ROAM_EINVAL (an option's value), ROAM_EUNKNOWN

@@ -6,27 +6,140 @@
 #include "core/log.h"
 #include "core/remote.h"
 
-/* Takes back remotely freed blocks whose free this node has acquired (RULES 3.2). */
-static void job_drain_frees(struct roami_job *job)
+static struct roami_pool *job_pool(struct roami_job *job)
+{
+	return (void *)((uint8_t *)job->bases[0] + job->layout.pool);
+}
+
+static void pool_lock(struct roami_job *job)
+{
+	roami_spin_lock(job->node, (struct roami_spin *)(void *)&job_pool(job)->lock);
+}
+
+static void pool_unlock(struct roami_job *job)
+{
+	roami_spin_unlock((struct roami_spin *)(void *)&job_pool(job)->lock);
+}
+
+/* Others must have acquired what is freed now; with one node there is nobody to. */
+static uint32_t job_free_interval(struct roami_job *job)
+{
+	return job->life == ROAMI_JOB_TOGETHER ? roami_free_interval(job->node) : 0;
+}
+
+static bool pool_take(struct roami_job *job, uint32_t parts, bool block, uint64_t *offset_p,
+		      bool *used_p)
+{
+	struct roami_pool *pool = job_pool(job);
+	struct roami_vclock clock;
+	uint32_t first;
+	bool ok;
+
+	roami_log_clock(job->node, &clock);
+	pool_lock(job);
+	ok = roami_pool_take(pool, parts, block, job->me, &clock, &first, used_p);
+	pool_unlock(job);
+	*offset_p = ok ? first * pool->part : 0;
+	return ok;
+}
+
+/* After `freed` was given back: free parts of this node's go back to all. */
+static void pool_return(struct roami_job *job, uint64_t freed)
+{
+	struct roami_pool *pool = job_pool(job);
+	uint64_t offset, bytes;
+	bool used;
+
+	while (job->leases &&
+	       roami_alloc_reclaim(job->alloc, freed, pool->part, &offset, &bytes, &used)) {
+		uint32_t interval = job_free_interval(job);
+
+		pool_lock(job);
+		roami_pool_put(pool, (uint32_t)(offset / pool->part),
+			       (uint32_t)(bytes / pool->part), used, job->me, interval);
+		pool_unlock(job);
+	}
+}
+
+enum roam_err roami_job_lease(struct roami_job *job)
+{
+	struct roami_pool *pool = job_pool(job);
+	uint64_t end;
+	enum roam_err err;
+
+	if (job->leases)
+		return ROAM_OK;
+	err = roami_alloc_cut(job->alloc, pool->part, job->me == 0, &end);
+	if (err == ROAM_OK && job->me == 0) {
+		uint32_t parts = (uint32_t)((end + pool->part - 1) / pool->part);
+
+		roami_pool_begin(pool, parts < pool->count ? parts : pool->count, 0);
+	}
+	job->leases = err == ROAM_OK;
+	return err;
+}
+
+/* From this node's leases, or, what is large, from the pool itself. */
+static enum roam_err job_take(struct roami_job *job, size_t bytes, uint64_t *offset_p,
+			      bool *fresh_p)
+{
+	struct roami_pool *pool = job_pool(job);
+	uint64_t parts = bytes / pool->part + (bytes % pool->part != 0), offset;
+	enum roam_err err = ROAM_ENOMEM;
+	bool used;
+
+	if (job->leases && parts > pool->count)
+		return ROAM_ENOMEM;
+	if (job->leases && parts >= ROAMI_POOL_LARGE) {
+		if (!pool_take(job, (uint32_t)parts, true, offset_p, &used))
+			return ROAM_ENOMEM;
+		*fresh_p = !used;
+		return ROAM_OK;
+	}
+	for (;;) {
+		err = roami_alloc_take(job->alloc, bytes, offset_p, fresh_p);
+		if (err != ROAM_ENOMEM || !job->leases ||
+		    !pool_take(job, (uint32_t)parts, false, &offset, &used))
+			return err;
+		err = roami_alloc_lend(job->alloc, offset, parts * pool->part, pool->part, used);
+		if (err != ROAM_OK)
+			return err;
+	}
+}
+
+/* One block that this node has acquired the free of; false: none. */
+static bool job_next_free(struct roami_job *job, struct roami_remote_free *freed)
 {
 	struct roami_node *node = job->node;
 	struct roami_remote_free *frees;
 	struct roami_vclock clock;
-	size_t kept = 0;
+	bool found = false;
 
-	if (node->frees.count == 0)
-		return;
 	roami_log_clock(node, &clock);
 	roami_spin_lock(node, &node->frees_lock);
 	frees = (void *)node->frees.items;
-	for (size_t i = 0; i < node->frees.count; i++)
+	for (size_t i = 0; i < node->frees.count && !found; i++) {
 		if (clock.at[frees[i].freer] < frees[i].interval)
-			frees[kept++] = frees[i];
-		else if (roami_alloc_give(job->alloc, frees[i].offset) != ROAM_OK)
-			fprintf(stderr, "roam: node %u freed %#llx, which is not a block\n",
-				frees[i].freer, (unsigned long long)frees[i].offset);
-	node->frees.count = kept;
+			continue;
+		*freed = frees[i];
+		frees[i] = frees[--node->frees.count];
+		found = true;
+	}
 	roami_spin_unlock(&node->frees_lock);
+	return found;
+}
+
+/* Takes back remotely freed blocks whose free this node has acquired (RULES 3.2). */
+static void job_drain_frees(struct roami_job *job)
+{
+	struct roami_remote_free freed;
+
+	while (job->node->frees.count > 0 && job_next_free(job, &freed))
+		if (roami_alloc_give(job->alloc, freed.offset) == ROAM_OK)
+			pool_return(job, freed.offset);
+		else
+			fprintf(stderr, "roam: node %u freed %#llx, which is not a block\n",
+				freed.freer, (unsigned long long)freed.offset);
 }
 
 /* Before the nodes are known any that could come will do. */
@@ -46,7 +159,7 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place
 	if (place == ROAM_PLACE_NODE && !place_node_known(job, node))
 		return NULL;
 	job_drain_frees(job);
-	*err_p = roami_alloc_take(job->alloc, bytes, &offset, &fresh);
+	*err_p = job_take(job, bytes, &offset, &fresh);
 	if (*err_p != ROAM_OK)
 		return NULL;
 	if (offset + bytes > job->high)
@@ -56,7 +169,7 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place
 	if (bytes >= ROAMI_PAGE)
 		*err_p = roami_job_place(job, (uint32_t)(offset / ROAMI_PAGE), pages, place, node);
 	if (*err_p != ROAM_OK) {
-		roami_alloc_give(job->alloc, offset);
+		roami_job_free(job, job->app + offset);
 		return NULL;
 	}
 	if (!fresh)
@@ -64,28 +177,60 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place
 	return job->app + offset;
 }
 
+/* A block that lies in a lease: of this node, of another one, or of one of an ended round. */
+static enum roam_err free_leased(struct roami_job *job, unsigned owner, uint64_t offset)
+{
+	enum roam_err err;
+
+	if (owner == ROAMI_POOL_NOBODY) /* its allocator went with it; the range is lost */
+		return offset % 64 == 0 ? ROAM_OK : ROAM_ENOTOURS;
+	if (owner != job->me) {
+		roami_remote_free_send(job->node, owner, offset);
+		return ROAM_OK;
+	}
+	err = roami_alloc_give(job->alloc, offset);
+	if (err == ROAM_OK)
+		pool_return(job, offset);
+	return err;
+}
+
+static enum roam_err free_large(struct roami_job *job, uint64_t offset)
+{
+	struct roami_pool *pool = job_pool(job);
+	uint32_t interval = job_free_interval(job);
+	bool freed = false;
+
+	pool_lock(job);
+	if (offset % pool->part == 0)
+		freed = roami_pool_free(pool, (uint32_t)(offset / pool->part), job->me, interval);
+	pool_unlock(job);
+	return freed ? ROAM_OK : ROAM_ENOTOURS;
+}
+
 enum roam_err roami_job_free(struct roami_job *job, void *block)
 {
-	uint64_t offset = (uint64_t)((uint8_t *)block - job->app), first, end;
+	uint64_t offset = (uint64_t)((uint8_t *)block - job->app);
+	struct roami_pool *pool = job_pool(job);
+	struct roami_pool_part part;
+	uint32_t index;
 
 	if ((uint8_t *)block < job->app || offset >= job->layout.heap_bytes)
 		return ROAM_ENOTOURS;
 	ROAMI_COUNT(job->node->stats, frees, 1);
+	job_drain_frees(job);
 	/*
 	 * Before the seal of a launched job every node allocates and frees the same blocks by
 	 * itself.
 	 */
-	for (unsigned owner = 0; owner < job->nodes && job->life != ROAMI_JOB_JOINED; owner++) {
-		roami_job_slice(job, owner, &first, &end);
-		if (owner != job->me && offset >= first && offset < end) {
-			roami_remote_free_send(job->node, owner, offset);
-			return ROAM_OK;
-		}
-	}
-	/* Of a node of an ended round: its allocator went with it.  The range is not used again. */
-	if (offset >= job->layout.heap_bytes / 2 && offset < job->upper_first && offset % 64 == 0)
-		return ROAM_OK;
-	return roami_alloc_give(job->alloc, offset);
+	if (!job->leases)
+		return roami_alloc_give(job->alloc, offset);
+	index = (uint32_t)(offset / pool->part);
+	if (index >= pool->count) /* less than a part at the end, handed out before the seal */
+		return free_leased(job, 0, offset);
+	part = roami_pool_look(pool, index);
+	if (part.state == ROAMI_POOL_LEASED)
+		return free_leased(job, part.node, offset);
+	return free_large(job, offset);
 }
 
 /* -------------------------------------------------------------------------------------- blocks */

@@ -1,6 +1,7 @@
 #include "boot/job.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,8 +82,10 @@ static void job_failed(struct roami_node *node, const char *text)
 	char line[400];
 	int length = snprintf(line, sizeof(line), "roam: node %u: %s\n", node->me, text);
 
-	atomic_store(&node->segments[0].ctl->told, 1);
-	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+	/* One line: who comes second leaves the first one time for it, and to end the job. */
+	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
+		usleep(500000);
+	else if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
 	/* Somebody watches this process, unless it is the creator. */
 	_exit(node->me != 0 || node->options->boot[0] != '\0' ? ROAMI_EXIT_TOLD : 1);
@@ -104,73 +107,6 @@ static enum roam_err job_says(struct roami_job *job, enum roam_err err, const ch
 	if (atomic_exchange(&((struct roami_ctl *)job->bases[0])->told, 1) == 0)
 		fprintf(stderr, "roam: %s: %s%s\n", what, why, hint);
 	return err;
-}
-
-static enum roam_err job_unknown(const char *variable, const char *value, const char *const *names)
-{
-	fprintf(stderr, "roam: %s=%s: unknown; known are", variable, value);
-	for (; *names != NULL; names++)
-		fprintf(stderr, " %s", *names);
-	fprintf(stderr, "\n");
-	return ROAM_EUNKNOWN;
-}
-
-/* ------------------------------------------------------------------------------------- choices */
-
-static enum roam_err job_check_names(const struct roami_options *options)
-{
-	const char *names[64] = {NULL};
-	unsigned count = 0;
-
-	if (roami_protocol_find(options->protocol) == NULL) {
-		for (; roami_protocols[count] != NULL && count < 63; count++)
-			names[count] = roami_protocols[count]->name;
-		return job_unknown("ROAM_PROTOCOL", options->protocol, names);
-	}
-	if (roami_transport_find(options->transport) == NULL) {
-		for (; roami_transports[count] != NULL && count < 63; count++)
-			names[count] = roami_transports[count]->name;
-		return job_unknown("ROAM_TRANSPORT", options->transport, names);
-	}
-	if (roami_diff_choose(options->simd) == NULL) {
-		fprintf(stderr, "roam: ROAM_SIMD=%s: this CPU cannot\n", options->simd);
-		return ROAM_EUNSUPPORTED;
-	}
-	return ROAM_OK;
-}
-
-/* The engine that ROAM_FAULT names; auto: uffd where the kernel has it, else sigsegv. */
-static const struct roami_fault_engine *job_engine(const struct roami_options *options, char *why,
-						   size_t why_bytes)
-{
-	static const char *const automatic[] = {"uffd", "sigsegv", NULL};
-	const char *const named[] = {options->fault, NULL};
-	const char *const *wanted = strcmp(options->fault, "auto") == 0 ? automatic : named;
-
-	for (; *wanted != NULL; wanted++)
-		for (unsigned i = 0; roami_fault_engines[i] != NULL; i++)
-			if (strcmp(roami_fault_engines[i]->name, *wanted) == 0 &&
-			    strcmp(*wanted, "soft") != 0 &&
-			    roami_fault_engines[i]->probe(why, why_bytes))
-				return roami_fault_engines[i];
-	return NULL;
-}
-
-static enum roam_err job_check_engine(struct roami_job *job)
-{
-	const struct roami_options *options = &job->options;
-	const char *const names[] = {"auto", "sigsegv", "uffd", NULL};
-	char why[160] = "";
-
-	job->engine = job_engine(options, why, sizeof(why));
-	if (job->engine != NULL)
-		return ROAM_OK;
-	for (unsigned i = 0; names[i] != NULL; i++)
-		if (strcmp(options->fault, names[i]) == 0) {
-			fprintf(stderr, "roam: ROAM_FAULT=%s: %s\n", options->fault, why);
-			return ROAM_EUNSUPPORTED;
-		}
-	return job_unknown("ROAM_FAULT", options->fault, names);
 }
 
 /* -------------------------------------------------------------------------------------- memory */
@@ -223,23 +159,10 @@ static enum roam_err job_make_segments(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-void roami_job_slice(const struct roami_job *job, unsigned me, uint64_t *first_p, uint64_t *end_p)
+static enum roam_err job_open_alloc(struct roami_job *job)
 {
-	uint64_t mask = ~(uint64_t)(ROAMI_PAGE - 1), half = job->layout.heap_bytes / 2 & mask;
-	uint64_t upper = job->upper_first != 0 ? job->upper_first : half;
-	uint64_t each = job->nodes > 1
-				? ((job->layout.heap_bytes - upper) / (job->nodes - 1)) & mask
-				: 0;
-
-	*first_p = me == 0 ? ROAMI_PAGE : upper + (me - 1) * each;
-	*end_p = me == 0 ? half : *first_p + each;
-}
-
-/* An allocator over the slice of `node`. */
-static enum roam_err job_open_alloc(struct roami_job *job, unsigned node)
-{
-	roami_job_slice(job, node, &job->slice_first, &job->slice_end);
-	return roami_alloc_open(&job->alloc, job->slice_first, job->slice_end,
+	job->leases = false;
+	return roami_alloc_open(&job->alloc, ROAMI_PAGE, job->layout.heap_bytes,
 				job->options.alloc == ROAMI_ALLOC_OWN);
 }
 
@@ -334,7 +257,20 @@ static void job_on_exit(int status, void *arg)
 		roami_job_finish(job);
 }
 
-/* ROAM_BOOT=local:RANK:SIZE:FD, from the launcher. */
+/*
+ * The launcher's end is our parent's, and so ours: of a shell in between, too.  If it has ended
+ * already, so has the other side of the pipe behind the segments.
+ */
+static void job_end_with_launcher(int lifeline)
+{
+	struct pollfd gone = {lifeline, 0, 0};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (poll(&gone, 1, 0) > 0 && (gone.revents & POLLHUP) != 0)
+		_exit(ROAMI_EXIT_TOLD);
+}
+
+/* ROAM_BOOT=local:RANK:SIZE:FD, from the launcher: FD and what follows are open. */
 static enum roam_err job_launched(struct roami_job *job)
 {
 	unsigned rank, size, fd;
@@ -346,6 +282,7 @@ static enum roam_err job_launched(struct roami_job *job)
 		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
 		return ROAM_EINVAL;
 	}
+	job_end_with_launcher((int)(fd + size));
 	job->me = rank;
 	job->nodes = size;
 	job->launched = true;
@@ -364,7 +301,7 @@ static enum roam_err job_launched(struct roami_job *job)
 	}
 	err = job_map_app(job);
 	if (err == ROAM_OK)
-		err = job_open_alloc(job, 0); /* everybody allocates the same until the seal */
+		err = job_open_alloc(job); /* everybody allocates the same until the seal */
 	roami_real_init(&job->real, size, job->options.spin_us, job->options.chaos);
 	if (err == ROAM_OK)
 		err = job_join(job, size);
@@ -374,7 +311,7 @@ static enum roam_err job_launched(struct roami_job *job)
 
 /*
  * The first synchronisation of a launched job: all must have allocated alike; from now on each has
- * its own slice.
+ * leases of its own.
  */
 static enum roam_err job_seal_joined(struct roami_job *job)
 {
@@ -383,6 +320,8 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 
 	job->life = ROAMI_JOB_TOGETHER;
 	atomic_store(&ctl->alloc_hash, roami_alloc_hash(job->alloc));
+	if (job->me == 0)
+		err = roami_job_lease(job); /* before anybody else can */
 	roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
 	for (unsigned i = 0; i < job->nodes; i++)
 		if (atomic_load(&((struct roami_ctl *)job->bases[i])->alloc_hash) !=
@@ -396,8 +335,9 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	roami_alloc_seal(job->alloc);
 	if (job->me != 0) {
 		roami_alloc_close(job->alloc);
-		job->high = 0;
-		err = job_open_alloc(job, job->me);
+		err = job_open_alloc(job);
+		if (err == ROAM_OK)
+			err = roami_job_lease(job);
 		if (err == ROAM_OK)
 			roami_alloc_seal(job->alloc);
 	}
@@ -413,9 +353,7 @@ enum roam_err roami_job_start(struct roami_job *job)
 	err = roami_options_read(&job->options, environ, STDERR_FILENO);
 	setenv("UCX_ERROR_SIGNALS", "", 0); /* RULES 1.9 */
 	if (err == ROAM_OK)
-		err = job_check_names(&job->options);
-	if (err == ROAM_OK)
-		err = job_check_engine(job);
+		err = roami_boot_check(&job->options, &job->engine);
 	job->failed = err;
 	if (err != ROAM_OK)
 		return err;
@@ -430,7 +368,7 @@ enum roam_err roami_job_start(struct roami_job *job)
 		if (err == ROAM_OK)
 			err = job_map_app(job);
 		if (err == ROAM_OK)
-			err = job_open_alloc(job, job->me);
+			err = job_open_alloc(job);
 		if (err == ROAM_OK)
 			err = job_alone(job);
 	}
@@ -475,7 +413,9 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		err = job_map_app(job);
 	roami_alloc_close(job->alloc);
 	if (err == ROAM_OK)
-		err = job_open_alloc(job, job->me);
+		err = job_open_alloc(job);
+	if (err == ROAM_OK)
+		err = roami_job_lease(job);
 	/*
 	 * The parent's node cannot be closed here: its segment is not mapped.  What it holds is a
 	 * copy, and small.
@@ -577,15 +517,16 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 
 	if (err != ROAM_OK)
 		return job_says(job, err, "cannot map the shared heap");
+	/* In later rounds also what other nodes had allocated. */
+	atomic_store(&ctl->creator_end, job->leases ? job->layout.heap_bytes
+						    : (job->high + ROAMI_PAGE - 1) &
+							      ~(uint64_t)(ROAMI_PAGE - 1));
 	roami_alloc_seal(job->alloc);
+	err = roami_job_lease(job);
 	while (roami_msg_poll(job->node) > 0)
 		; /* what this node sent itself while alone */
 	roami_os_discard((uint8_t *)ctl + job->layout.rings,
 			 job->layout.headers - job->layout.rings);
-	/* In later rounds also what other nodes had allocated. */
-	atomic_store(&ctl->creator_end, job->upper_first != 0 ? job->layout.heap_bytes
-							      : (job->high + ROAMI_PAGE -
-								 1) & ~(uint64_t)(ROAMI_PAGE - 1));
 	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
 		err = job_map_segment(job, i);
 	if (err != ROAM_OK)
@@ -661,23 +602,21 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 /* ----------------------------------------------------------------------------------------- end */
 
 /* Brings the pages of a protocol that says how, one by one. */
-static void job_gather(struct roami_job *job)
+static void gather(struct roami_job *job, uint32_t first, uint32_t end)
 {
 	struct roami_node *node = job->node;
 
-	for (unsigned owner = 0; node->protocol->settle != NULL && owner < job->nodes; owner++) {
-		struct roami_ctl *ctl = job->bases[owner];
-		uint64_t first, end;
-
-		roami_job_slice(job, owner, &first, &end);
-		end = atomic_load(&ctl->slice_end);
-		for (uint32_t page = (uint32_t)(first / ROAMI_PAGE); page < end / ROAMI_PAGE;
-		     page++) {
-			roami_page_hold(node, page);
-			node->protocol->settle(node, page);
-			roami_page_done(node, page);
-		}
+	for (uint32_t page = first; page < end; page++) {
+		roami_page_hold(node, page);
+		node->protocol->settle(node, page);
+		roami_page_done(node, page);
 	}
+}
+
+static void job_gather(struct roami_job *job)
+{
+	if (job->node->protocol->settle != NULL)
+		roami_settle_each(job, gather);
 }
 
 /*
@@ -702,13 +641,6 @@ static void job_clear(struct roami_job *job)
 	atomic_store(&ctl->threads, 1);
 }
 
-static void job_publish_slice(struct roami_job *job)
-{
-	struct roami_ctl *ctl = job->bases[job->me];
-
-	atomic_store(&ctl->slice_end, (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1));
-}
-
 /* Their counters are final when they say so; they do so right after the barrier. */
 static void job_await_others(struct roami_job *job)
 {
@@ -726,7 +658,6 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 || job->launched)
 		return err;
-	job_publish_slice(job);
 	atomic_store(&ctl->returned, 1);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
@@ -741,7 +672,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	roami_settle_take(job); /* while the others drop their copies */
 	roami_watch_end(job->watch);
 	job->watch = NULL;
-	job->upper_first = job->upper_used > 0 ? job->upper_used : job->layout.heap_bytes / 2;
+	roami_pool_settle(job->node->segments[0].pool);
 	err = job_alone(job);
 	job_clear(job);
 	return err;
@@ -753,7 +684,6 @@ static void job_serve(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[job->me], *first = job->bases[0];
 	uint32_t state;
 
-	job_publish_slice(job);
 	atomic_store(&ctl->returned, 1);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);

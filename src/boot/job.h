@@ -39,7 +39,7 @@ struct roami_job {
 	const struct roami_fault_engine *engine; /* of sealed jobs */
 	struct roami_node *node;
 	struct roami_alloc *alloc;
-	uint64_t slice_first, slice_end; /* heap bytes that `alloc` hands out */
+	bool leases;             /* `alloc` hands out what it has leased, no more */
 	uint8_t *app;
 	void *bases[ROAMI_NODES_MAX];
 	int fds[ROAMI_NODES_MAX];
@@ -56,9 +56,6 @@ struct roami_job {
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
 	struct roami_vec blocks; /* struct roami_job_block */
 	uint64_t high;           /* heap bytes up to which this node has handed out */
-	uint64_t upper_first; /* where the slices of other nodes begin; 0: in the middle of the heap
-			       */
-	uint64_t upper_used;  /* how far other nodes of ended rounds had handed out */
 };
 
 /* Joins or begins the job as the environment says.  Reports errors on stderr. */
@@ -101,13 +98,19 @@ bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd
 enum roam_err roami_lone_end(struct roami_job *job);
 
 /* ---- the end of forked nodes: node 0 takes their pages; they drop their copies and exit. */
+typedef void roami_settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
+
+void roami_settle_each(struct roami_job *job, roami_settle_fn *each); /* stretch of pages in use */
 void roami_settle_take(struct roami_job *job);
 void roami_settle_leave(struct roami_job *job);
 
 /* ---- memory */
 
-/* Which part of the heap `me` hands out: node 0 the lower half, the others equal parts above. */
-void roami_job_slice(const struct roami_job *job, unsigned me, uint64_t *first_p, uint64_t *end_p);
+/*
+ * The job is sealed: this node's allocator gets parts of the heap from the pool.  Node 0's keeps
+ * what was handed out before.
+ */
+enum roam_err roami_job_lease(struct roami_job *job);
 
 void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
 		      enum roam_err *err_p);

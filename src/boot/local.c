@@ -16,7 +16,7 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	fd = roami_os_memfd(name, layout->total);
 	if (fd < 0)
 		return -1;
-	ctl = mmap(NULL, sizeof(*ctl), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ctl = mmap(NULL, layout->rings, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (ctl == MAP_FAILED) {
 		saved = errno;
 		close(fd);
@@ -28,7 +28,9 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	ctl->nodes_max = layout->nodes_max;
 	/* The thread that starts the node; counted before any barrier could look. */
 	atomic_store(&ctl->threads, 1);
-	munmap(ctl, sizeof(*ctl));
+	if (node == 0)
+		roami_pool_init((void *)((uint8_t *)ctl + layout->pool), layout->heap_bytes);
+	munmap(ctl, layout->rings);
 	return fd;
 }
 

@@ -8,6 +8,21 @@
 #define ROAMI_EXIT_TOLD 86
 
 /*
+ * Whether the protocol, transport, fault engine and instructions that the options name are there;
+ * *engine_p is the engine.  Reports errors on stderr, in one line.
+ */
+enum roam_err roami_boot_check(const struct roami_options *options,
+			       const struct roami_fault_engine **engine_p);
+
+/*
+ * What nodes wait for, "; node 0 waited at barrier 0x..., node 1 ...", or nothing; cut off at
+ * `bytes`.  ctls[i] is the control page of node i, NULL: not to be looked at.
+ */
+#define ROAMI_WAITS_BYTES 700
+void roami_boot_waits(const struct roami_ctl *const *ctls, unsigned nodes, char *text,
+		      size_t bytes);
+
+/*
  * Makes the segments of `nodes` nodes: fds[i] is node i's memfd.  Reports errors on stderr; leaves
  * nothing behind.
  */

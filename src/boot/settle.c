@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "boot/job.h"
+#include "core/pool.h"
 #include "core/remote.h"
 
 #define RUN_MAPPED 16u   /* pages; shorter runs are copied */
@@ -25,36 +26,35 @@ static unsigned settle_owner(const struct roami_job *job, uint32_t page)
 	return (unsigned)(word & 0xffffu);
 }
 
-/* The end of the run of pages from `first` with the same owner. */
-static uint32_t settle_run(const struct roami_job *job, uint32_t first, uint32_t end,
-			   unsigned *owner_p)
+/* What no block is in may stay where it is.  What is less than a part, at the end, is looked at. */
+void roami_settle_each(struct roami_job *job, roami_settle_fn *each)
 {
-	uint32_t at = first + 1;
+	const struct roami_pool *pool = job->node->segments[0].pool;
+	uint32_t pages = (uint32_t)(pool->part / ROAMI_PAGE), first = 0;
 
-	*owner_p = settle_owner(job, first);
-	while (at < end && settle_owner(job, at) == *owner_p)
-		at++;
-	return at;
+	for (uint32_t part = 0; part < pool->count; part++)
+		if (roami_pool_look(pool, part).state == ROAMI_POOL_FREE) {
+			if (first < part * pages)
+				each(job, first, part * pages);
+			first = (part + 1) * pages;
+		}
+	if (first < job->layout.pages)
+		each(job, first, job->layout.pages);
 }
 
-/* Calls `each` with all runs of allocated pages. */
-static void settle_walk(struct roami_job *job, void (*each)(struct roami_job *job, unsigned owner,
-							    uint32_t first, uint32_t end))
+/* Calls `each` with the runs of one owner's pages in [first, end). */
+static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
+			void (*each)(struct roami_job *job, unsigned owner, uint32_t first,
+				     uint32_t end))
 {
-	for (unsigned node = 0; node < job->nodes; node++) {
-		const struct roami_ctl *ctl = job->bases[node];
-		uint64_t first, limit, end = atomic_load(&ctl->slice_end);
-		uint32_t at;
+	while (first < end) {
+		unsigned owner = settle_owner(job, first);
+		uint32_t at = first + 1;
 
-		roami_job_slice(job, node, &first, &limit);
-		at = (uint32_t)(first / ROAMI_PAGE);
-		while (at < end / ROAMI_PAGE) {
-			unsigned owner;
-			uint32_t next = settle_run(job, at, (uint32_t)(end / ROAMI_PAGE), &owner);
-
-			each(job, owner, at, next);
-			at = next;
-		}
+		while (at < end && settle_owner(job, at) == owner)
+			at++;
+		each(job, owner, first, at);
+		first = at;
 	}
 }
 
@@ -64,7 +64,7 @@ static uint8_t *settle_own(const struct roami_job *job, uint32_t first)
 	return (uint8_t *)job->bases[job->me] + job->layout.heap + (size_t)first * ROAMI_PAGE;
 }
 
-static void settle_take(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
+static void take_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
 {
 	uint64_t at = (uint64_t)first * ROAMI_PAGE, bytes = (uint64_t)(end - first) * ROAMI_PAGE;
 
@@ -79,26 +79,30 @@ static void settle_take(struct roami_job *job, unsigned owner, uint32_t first, u
 	memcpy(settle_own(job, first), (uint8_t *)job->bases[owner] + job->layout.heap + at, bytes);
 }
 
-void roami_settle_take(struct roami_job *job)
+static void take_runs(struct roami_job *job, uint32_t first, uint32_t end)
 {
-	for (unsigned node = 1; node < job->nodes; node++) {
-		const struct roami_ctl *ctl = job->bases[node];
-
-		if (atomic_load(&ctl->slice_end) > job->upper_used)
-			job->upper_used = atomic_load(&ctl->slice_end);
-	}
-	if (job->node->protocol->settle == NULL)
-		settle_walk(job, settle_take);
+	settle_runs(job, first, end, take_run);
 }
 
-static void settle_drop(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
+void roami_settle_take(struct roami_job *job)
+{
+	if (job->node->protocol->settle == NULL)
+		roami_settle_each(job, take_runs);
+}
+
+static void leave_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
 {
 	if (owner != job->me)
 		roami_os_discard(settle_own(job, first), (uint64_t)(end - first) * ROAMI_PAGE);
 }
 
+static void leave_runs(struct roami_job *job, uint32_t first, uint32_t end)
+{
+	settle_runs(job, first, end, leave_run);
+}
+
 void roami_settle_leave(struct roami_job *job)
 {
 	if (job->node->protocol->settle == NULL)
-		settle_walk(job, settle_drop);
+		roami_settle_each(job, leave_runs);
 }

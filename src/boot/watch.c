@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "boot/local.h"
-#include "core/sync.h"
 
 #define STDERR     2
 #define P_PIDFD_ID 3 /* waitid's P_PIDFD; not in every header */
@@ -33,29 +32,14 @@ struct roami_watch {
 	pthread_t thread;
 };
 
-static const char *const wait_names[] = {"in lock",      "at barrier", "for flag",
-					 "in reduction", "in create",  "at the end, id",
-					 "for condition"};
-
-/* "; node 0 waited at barrier 0x..., node 1 ..." */
-static size_t watch_waits(const struct roami_watch *watch, unsigned dead, char *text, size_t room)
+/* What the nodes waited for when one of them died. */
+static void watch_waits(const struct roami_watch *watch, unsigned dead, char *text, size_t bytes)
 {
-	size_t used = 0;
+	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
 
-	for (unsigned node = 0; node < watch->nodes && used < room; node++) {
-		const struct roami_ctl *ctl = watch->segments[node].ctl;
-		uint32_t kind = atomic_load(&ctl->wait_kind);
-		uint64_t id = atomic_load(&ctl->wait_id);
-
-		if (node == dead || kind == 0 || kind > sizeof(wait_names) / sizeof(wait_names[0]))
-			continue;
-		if (kind == ROAM_SYNC_BARRIER + 1 && id == ROAMI_END_ID)
-			kind = ROAM_SYNC_END + 1;
-		used += (size_t)snprintf(text + used, room - used, "%s node %u waited %s %#llx",
-					 used == 0 ? ";" : ",", node, wait_names[kind - 1],
-					 (unsigned long long)id);
-	}
-	return used < room ? used : room - 1;
+	for (unsigned node = 0; node < watch->nodes; node++)
+		ctls[node] = node != dead ? watch->segments[node].ctl : NULL;
+	roami_boot_waits(ctls, watch->nodes, text, bytes);
 }
 
 static void watch_kill(struct roami_watch *watch)
@@ -99,7 +83,7 @@ static void *watch_creator_main(void *arg)
 __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, unsigned node,
 						   const siginfo_t *info)
 {
-	char text[1024], waits[700] = "";
+	char text[1024], waits[ROAMI_WAITS_BYTES];
 	int status = info->si_status, length;
 
 	watch_waits(watch, node, waits, sizeof(waits));

@@ -40,7 +40,7 @@ static bool alloc_parts_open(struct roami_alloc *alloc)
 {
 	uint32_t pages = alloc_page_count(alloc);
 
-	alloc->pages = roami_os_reserve(pages * sizeof(*alloc->pages));
+	alloc->pages = roami_os_reserve_sparse(pages * sizeof(*alloc->pages));
 	return alloc->pages != NULL && roami_ranges_open(&alloc->ranges, pages) &&
 	       roami_runs_open(&alloc->runs) && pthread_mutex_init(&alloc->lock, NULL) == 0;
 }
@@ -230,6 +230,62 @@ enum roam_err roami_alloc_take(struct roami_alloc *alloc, size_t bytes, uint64_t
 	}
 	pthread_mutex_unlock(&alloc->lock);
 	return ok ? ROAM_OK : ROAM_ENOMEM;
+}
+
+/* ---- leases */
+
+enum roam_err roami_alloc_cut(struct roami_alloc *alloc, uint64_t part, bool first,
+			      uint64_t *end_p)
+{
+	uint64_t top, end;
+	bool ok;
+
+	assert(alloc->magic == ALLOC_MAGIC && part % ROAM_PAGE_SIZE == 0);
+	pthread_mutex_lock(&alloc->lock);
+	top = alloc->first + (uint64_t)alloc->ranges.top * ROAM_PAGE_SIZE;
+	end = first ? (top + part - 1) / part * part : alloc->first;
+	if (end > alloc->end)
+		end = alloc->end;
+	ok = roami_ranges_cut(&alloc->ranges, (uint32_t)((end - alloc->first) / ROAM_PAGE_SIZE),
+			      first ? (uint32_t)((end + part - 1) / part) : 0);
+	pthread_mutex_unlock(&alloc->lock);
+	*end_p = end;
+	return ok ? ROAM_OK : ROAM_ENOMEM;
+}
+
+enum roam_err roami_alloc_lend(struct roami_alloc *alloc, uint64_t offset, uint64_t bytes,
+			       uint64_t part, bool used)
+{
+	bool ok;
+
+	assert(alloc->magic == ALLOC_MAGIC && offset >= alloc->first);
+	assert(offset + bytes <= alloc->end);
+	pthread_mutex_lock(&alloc->lock);
+	ok = roami_ranges_lend(&alloc->ranges, (uint32_t)((offset - alloc->first) / ROAM_PAGE_SIZE),
+			       (uint32_t)(bytes / ROAM_PAGE_SIZE), (uint32_t)(bytes / part), used);
+	pthread_mutex_unlock(&alloc->lock);
+	return ok ? ROAM_OK : ROAM_ENOMEM;
+}
+
+bool roami_alloc_reclaim(struct roami_alloc *alloc, uint64_t freed, uint64_t part,
+			 uint64_t *offset_p, uint64_t *bytes_p, bool *used_p)
+{
+	uint32_t first, parts;
+	bool some;
+
+	assert(alloc->magic == ALLOC_MAGIC);
+	pthread_mutex_lock(&alloc->lock);
+	some = roami_ranges_reclaim(&alloc->ranges,
+				    (uint32_t)((freed - alloc->first) / ROAM_PAGE_SIZE),
+				    (uint32_t)(part / ROAM_PAGE_SIZE),
+				    (uint32_t)(alloc->first / ROAM_PAGE_SIZE), &first, &parts,
+				    used_p);
+	pthread_mutex_unlock(&alloc->lock);
+	if (some) {
+		*offset_p = alloc->first + (uint64_t)first * ROAM_PAGE_SIZE;
+		*bytes_p = parts * part;
+	}
+	return some;
 }
 
 /* ---- giving back */

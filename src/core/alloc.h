@@ -1,7 +1,8 @@
 /*
- * The allocator of one node's slice of the heap.  It hands out *offsets*; its own data lies in
- * private memory, and it never reads or writes the heap (RULES 3.1).  Callers on app threads only;
- * a mutex inside makes it safe for several of them.
+ * One node's allocator: over the whole heap until the seal, then over the parts of it that are lent
+ * to the node.  It hands out *offsets*; its own data lies in private memory, and it never reads or
+ * writes the heap (RULES 3.1).  Callers on app threads only; a mutex inside makes it safe for
+ * several of them.
  */
 #ifndef ROAMI_ALLOC_H
 #define ROAMI_ALLOC_H
@@ -32,6 +33,20 @@ const char *roami_alloc_name(const struct roami_alloc *alloc);
 
 /* Ends the bump phase.  Blocks taken before stay valid and can be given back. */
 void roami_alloc_seal(struct roami_alloc *alloc);
+
+/*
+ * ---- leases, once the job is sealed.  The allocator of what was handed out so far (`first`) keeps
+ * the parts of `part` bytes that it has blocks in, up to *end_p, and any other has nothing.  Then
+ * parts are lent to it, `used` if they may not be zero.  ROAM_ENOMEM: no private memory.
+ */
+enum roam_err roami_alloc_cut(struct roami_alloc *alloc, uint64_t part, bool first,
+			      uint64_t *end_p);
+enum roam_err roami_alloc_lend(struct roami_alloc *alloc, uint64_t offset, uint64_t bytes,
+			       uint64_t part, bool used);
+
+/* Gives up parts that are free, where `freed` was or anywhere; all but one.  False: none. */
+bool roami_alloc_reclaim(struct roami_alloc *alloc, uint64_t freed, uint64_t part,
+			 uint64_t *offset_p, uint64_t *bytes_p, bool *used_p);
 
 /*
  * Running hash of every (bytes, offset) taken so far, and the end of the range handed out in the

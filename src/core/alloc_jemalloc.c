@@ -227,8 +227,8 @@ struct roami_je *roami_je_open(struct roami_ranges *ranges)
 	shadow = mmap(NULL, je_shadow_bytes(je), PROT_NONE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	je->shadow = shadow == MAP_FAILED ? NULL : shadow;
-	je->live = roami_os_reserve(je_bitmap_bytes(je));
-	je->used = roami_os_reserve(je_bitmap_bytes(je));
+	je->live = roami_os_reserve_sparse(je_bitmap_bytes(je));
+	je->used = roami_os_reserve_sparse(je_bitmap_bytes(je));
 	if (je->shadow == NULL || je->live == NULL || je->used == NULL || !je_arena_open(je)) {
 		je_unmap(je);
 		return NULL;

@@ -5,6 +5,8 @@
 
 /* --------------------------------------------------------------------------------- page ranges */
 
+#define RANGE_NONE UINT32_MAX
+
 struct range {
 	uint32_t first;
 	uint32_t pages;
@@ -172,13 +174,55 @@ static uint32_t range_absorb(struct roami_ranges *ranges, uint32_t tree, bool la
 	return tree;
 }
 
+/* ---- which pages were handed out */
+
+static size_t range_used_bytes(const struct roami_ranges *ranges)
+{
+	return ((size_t)ranges->end / 64 + 1) * sizeof(*ranges->used);
+}
+
+/* The bits of `used` for the pages from *at_p to `end` that share a word; *at_p moves on. */
+static uint64_t range_used_bits(uint32_t *at_p, uint32_t end)
+{
+	uint32_t bit = *at_p % 64, count = 64 - bit;
+
+	if (count > end - *at_p)
+		count = end - *at_p;
+	*at_p += count;
+	return (count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1) << bit;
+}
+
+static bool range_used(const struct roami_ranges *ranges, uint32_t first, uint32_t pages)
+{
+	if (first < ranges->high)
+		return true;
+	for (uint32_t at = first, end = first + pages; ranges->lent && at < end;) {
+		const uint64_t *word = &ranges->used[at / 64];
+
+		if ((*word & range_used_bits(&at, end)) != 0)
+			return true;
+	}
+	return false;
+}
+
+static void range_use(struct roami_ranges *ranges, uint32_t first, uint32_t pages)
+{
+	for (uint32_t at = first, end = first + pages; ranges->lent && at < end;) {
+		uint64_t *word = &ranges->used[at / 64];
+
+		*word |= range_used_bits(&at, end);
+	}
+}
+
 bool roami_ranges_open(struct roami_ranges *ranges, uint32_t pages)
 {
 	struct range *none;
 
-	*ranges = (struct roami_ranges){.end = pages};
+	*ranges = (struct roami_ranges){
+		.end = pages, .spare = RANGE_NONE, .spare_before = RANGE_NONE};
+	ranges->used = roami_os_reserve_sparse(range_used_bytes(ranges));
 	none = roami_os_vec_grow(&ranges->nodes, sizeof(*none), 1);
-	if (none == NULL)
+	if (none == NULL || ranges->used == NULL)
 		return false;
 	*none = (struct range){0};
 	ranges->nodes.count = 1;
@@ -188,6 +232,7 @@ bool roami_ranges_open(struct roami_ranges *ranges, uint32_t pages)
 void roami_ranges_close(struct roami_ranges *ranges)
 {
 	roami_os_vec_free(&ranges->nodes, sizeof(struct range));
+	roami_os_unmap(ranges->used, range_used_bytes(ranges));
 }
 
 bool roami_ranges_take(struct roami_ranges *ranges, uint32_t pages, uint32_t *first_p,
@@ -205,23 +250,23 @@ bool roami_ranges_take(struct roami_ranges *ranges, uint32_t pages, uint32_t *fi
 		return false;
 	}
 	ranges->live++;
-	*fresh_p = *first_p >= ranges->high;
-	if (ranges->top > ranges->high)
+	*fresh_p = !range_used(ranges, *first_p, pages);
+	range_use(ranges, *first_p, pages);
+	if (!ranges->lent && ranges->top > ranges->high)
 		ranges->high = ranges->top;
 	return true;
 }
 
-void roami_ranges_put(struct roami_ranges *ranges, uint32_t first, uint32_t pages)
+/* Pages become free, and one with their free neighbours. */
+static void range_add(struct roami_ranges *ranges, uint32_t first, uint32_t pages)
 {
 	uint32_t below, above, node;
 
 	assert(pages > 0 && first + pages <= ranges->top);
-	assert(ranges->live > 0);
-	ranges->live--;
 	range_cut(ranges, ranges->root, first, &below, &above);
 	below = range_absorb(ranges, below, true, &first, &pages);
 	above = range_absorb(ranges, above, false, &first, &pages);
-	if (first + pages == ranges->top) {
+	if (!ranges->lent && first + pages == ranges->top) {
 		assert(above == 0);
 		ranges->top = first;
 		ranges->root = below;
@@ -229,6 +274,153 @@ void roami_ranges_put(struct roami_ranges *ranges, uint32_t first, uint32_t page
 	}
 	node = range_new(ranges, first, pages);
 	ranges->root = range_merge(ranges, range_merge(ranges, below, node), above);
+}
+
+void roami_ranges_put(struct roami_ranges *ranges, uint32_t first, uint32_t pages)
+{
+	assert(ranges->live > 0);
+	ranges->live--;
+	range_add(ranges, first, pages);
+}
+
+/* ---- lending.  A part lent adds at most one free range, as a live extent does. */
+
+bool roami_ranges_cut(struct roami_ranges *ranges, uint32_t pages, uint32_t parts)
+{
+	uint32_t top = ranges->top;
+
+	assert(!ranges->lent && pages >= top && pages <= ranges->end);
+	if (!range_reserve(ranges, ranges->live + parts))
+		return false;
+	ranges->live += parts;
+	ranges->lent = true;
+	ranges->top = ranges->end;
+	if (pages > top)
+		range_add(ranges, top, pages - top);
+	return true;
+}
+
+bool roami_ranges_lend(struct roami_ranges *ranges, uint32_t first, uint32_t pages, uint32_t parts,
+		       bool used)
+{
+	assert(ranges->lent);
+	if (!range_reserve(ranges, ranges->live + parts))
+		return false;
+	ranges->live += parts;
+	if (used)
+		range_use(ranges, first, pages);
+	range_add(ranges, first, pages);
+	return true;
+}
+
+/* The range that a free page lies in; 0: it is not free. */
+static uint32_t range_around(const struct roami_ranges *ranges, uint32_t page)
+{
+	uint32_t node = ranges->root;
+
+	while (node != 0) {
+		const struct range *range = range_at(ranges, node);
+
+		if (page < range->first)
+			node = range->left;
+		else if (page - range->first >= range->pages)
+			node = range->right;
+		else
+			break;
+	}
+	return node;
+}
+
+/* The lowest range of so many pages; 0: none. */
+static uint32_t range_lowest(const struct roami_ranges *ranges, uint32_t pages)
+{
+	uint32_t node = ranges->root;
+
+	if (range_at(ranges, node)->most < pages)
+		return 0;
+	for (;;) {
+		const struct range *range = range_at(ranges, node);
+
+		if (range_at(ranges, range->left)->most >= pages)
+			node = range->left;
+		else if (range->pages < pages)
+			node = range->right;
+		else
+			return node;
+	}
+}
+
+static void range_remove(struct roami_ranges *ranges, uint32_t first)
+{
+	uint32_t below, above, node;
+
+	range_cut(ranges, ranges->root, first, &below, &above);
+	above = range_shed(ranges, above, false, &node);
+	range_free(ranges, node);
+	ranges->root = range_merge(ranges, below, above);
+}
+
+/*
+ * The whole parts of a free range that can be given up, page numbers [*from_p, *to_p): one part is
+ * kept, the spare, so that a block that comes and goes does not make its part come and go.
+ */
+static bool range_whole(struct roami_ranges *ranges, uint32_t node, uint32_t part, uint32_t bias,
+			uint32_t *from_p, uint32_t *to_p)
+{
+	const struct range *range = range_at(ranges, node);
+	uint32_t end = range->first + range->pages, spare = ranges->spare;
+	uint32_t from = (range->first + bias + part - 1) / part * part - bias;
+	uint32_t to = (end + bias) / part * part - bias, kept;
+
+	if (node == 0 || end + bias < part || from >= to)
+		return false;
+	kept = spare != RANGE_NONE ? range_around(ranges, spare) : 0;
+	if (kept != 0 &&
+	    spare + part > range_at(ranges, kept)->first + range_at(ranges, kept)->pages)
+		kept = 0;
+	if (kept == 0 || from < spare) { /* the lowest: it is least in the way of large blocks */
+		if (kept != 0)
+			ranges->spare_before = spare;
+		ranges->spare = spare = from;
+	}
+	if (spare >= from && spare < to) {
+		if (spare == from)
+			from += part;
+		else
+			to = spare;
+	}
+	*from_p = from;
+	*to_p = to;
+	return from < to;
+}
+
+bool roami_ranges_reclaim(struct roami_ranges *ranges, uint32_t page, uint32_t part, uint32_t bias,
+			  uint32_t *first_p, uint32_t *parts_p, bool *used_p)
+{
+	uint32_t node, from, to, first, end;
+
+	if (!ranges->lent)
+		return false;
+	node = range_around(ranges, page);
+	if (!range_whole(ranges, node, part, bias, &from, &to)) {
+		node = range_around(ranges, ranges->spare_before);
+		if (!range_whole(ranges, node, part, bias, &from, &to))
+			node = range_lowest(ranges, 3 * part); /* two parts wherever it begins */
+		if (!range_whole(ranges, node, part, bias, &from, &to))
+			return false;
+	}
+	first = range_at(ranges, node)->first;
+	end = first + range_at(ranges, node)->pages;
+	range_remove(ranges, first);
+	*first_p = from;
+	*parts_p = (to - from) / part;
+	*used_p = range_used(ranges, from, to - from);
+	ranges->live -= *parts_p;
+	if (from > first)
+		range_add(ranges, first, from - first);
+	if (end > to)
+		range_add(ranges, to, end - to);
+	return true;
 }
 
 bool roami_ranges_split(struct roami_ranges *ranges)

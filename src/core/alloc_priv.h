@@ -29,7 +29,11 @@ struct roami_ranges {
 	uint32_t top;
 	uint32_t high; /* pages above were never handed out */
 	uint32_t end;
-	uint32_t live; /* extents handed out; free ranges are at most one more */
+	uint32_t live; /* extents handed out, and parts lent; free ranges are at most one more */
+	uint32_t spare; /* the first page of a free part that is kept; UINT32_MAX: none */
+	uint32_t spare_before; /* of one that was kept and need not be any more */
+	bool lent;     /* nothing is free but what was lent to us, or was below `top` then */
+	uint64_t *used; /* once lent: a bit for each page that was handed out */
 };
 
 bool roami_ranges_open(struct roami_ranges *ranges, uint32_t pages);
@@ -41,6 +45,23 @@ bool roami_ranges_take(struct roami_ranges *ranges, uint32_t pages, uint32_t *fi
 
 /* Frees one extent.  Cannot fail. */
 void roami_ranges_put(struct roami_ranges *ranges, uint32_t first, uint32_t pages);
+
+/*
+ * From now on only what is lent is there to be had, and the `pages` below `top` or a little above
+ * it, counted as `parts`.  False: no private memory.
+ */
+bool roami_ranges_cut(struct roami_ranges *ranges, uint32_t pages, uint32_t parts);
+
+/* Pages come, counted as `parts`; `used`: they are not zero.  False: no private memory. */
+bool roami_ranges_lend(struct roami_ranges *ranges, uint32_t first, uint32_t pages, uint32_t parts,
+		       bool used);
+
+/*
+ * Finds free pages that are whole parts, part k being `part` pages from k * part - bias on, around
+ * `page` or in a large free range, and gives them up, but for one that is kept.  False: none.
+ */
+bool roami_ranges_reclaim(struct roami_ranges *ranges, uint32_t page, uint32_t part, uint32_t bias,
+			  uint32_t *first_p, uint32_t *parts_p, bool *used_p);
 
 /* A live extent will be freed in two parts (false: no private memory), or two as one. */
 bool roami_ranges_split(struct roami_ranges *ranges);

@@ -210,10 +210,11 @@ static unsigned barrier_arrived(const struct roami_barrier *barrier)
 	return barrier->children + barrier->self + (unsigned)barrier->waiting.count;
 }
 
-/* At node 0, with some threads here: fails if there are not enough left that could still come. */
+/* With some threads here: fails if there are not enough left that could still come. */
 static void barrier_hopeless(struct roami_node *node, const struct roami_barrier *barrier)
 {
 	unsigned left = 0, gone = 0;
+	char name[ROAMI_SYNC_NAME_BYTES];
 
 	if (barrier->id == ROAMI_END_ID || barrier_arrived(barrier) == 0)
 		return;
@@ -225,9 +226,10 @@ static void barrier_hopeless(struct roami_node *node, const struct roami_barrier
 		else
 			left += atomic_load(&ctl->threads);
 	}
-	if (left < barrier->expected && atomic_load(&node->segments[gone].ctl->returned))
-		roami_node_fail(node, "barrier %#llx counts node %u, which has ended",
-				(unsigned long long)barrier->id, gone);
+	if (left >= barrier->expected || !atomic_load(&node->segments[gone].ctl->returned))
+		return;
+	roami_sync_name(barrier->id, "at barrier ", name);
+	roami_node_fail(node, "threads wait %s for node %u, which has ended", name, gone);
 }
 
 /* A node came to the end: does another barrier wait for it? */
@@ -237,6 +239,23 @@ static void barrier_check_all(struct roami_node *node)
 
 	for (uint32_t i = 0; i < table->count; i++)
 		barrier_hopeless(node, (void *)(table->items + i * table->item_bytes));
+}
+
+void roami_barrier_handle_ended(struct roami_node *node, const struct roam_request *request)
+{
+	(void)request;
+	barrier_check_all(node);
+}
+
+/*
+ * This node ends.  Whoever counts arrivals looks whether they wait for it: this node, which has
+ * seen them come before; node 0; and along a tree those above, as the arrivals at the end pass by.
+ */
+static void barrier_tell_end(struct roami_node *node)
+{
+	barrier_check_all(node);
+	if (node->options->barrier_tree == ROAMI_BARRIER_TREE && node->me != 0)
+		roami_msg_send(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ENDED, NULL, 0);
 }
 
 /* Is everybody here?  Then up the tree, or, at node 0, depart.  The barrier's spin is held. */
@@ -387,9 +406,8 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 		threads = all;
 	sync.full = threads == all;
 	roami_node_waits(node, ROAM_SYNC_BARRIER, id);
-	/* Before the wait, or nobody would look again: this node's own end counts too. */
-	if (id == ROAMI_END_ID && node->me == 0)
-		barrier_check_all(node);
+	if (id == ROAMI_END_ID)
+		barrier_tell_end(node);
 	if (threads == node->nodes && all == node->nodes &&
 	    atomic_load(&node->self->ctl->threads) == 1)
 		barrier_by_leg(node, barrier, threads, &sync);
@@ -487,7 +505,7 @@ void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_requ
 	}
 	barrier_check(node, barrier);
 	roami_spin_unlock(&barrier->spin);
-	if (leg.head.id == ROAMI_END_ID && node->me == 0)
+	if (leg.head.id == ROAMI_END_ID)
 		barrier_check_all(node);
 }
 

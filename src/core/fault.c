@@ -115,6 +115,8 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 
 	if (page >= node->layout.pages)
 		roami_node_fail(node, "touch beyond the shared heap");
+	if (!roami_node_dumped(node, page))
+		roami_node_dump(node, page);
 	roami_step(node);
 	roami_page_hold(node, page);
 	has = roami_page_access(node, page);

@@ -75,10 +75,10 @@ static enum roam_err node_memory(struct roami_node *node)
 {
 	size_t pages = node->layout.pages;
 
-	node->table = roami_os_reserve(pages * sizeof(*node->table));
-	node->page_data = roami_os_reserve(pages * node->protocol->page_size + 1);
+	node->table = roami_os_reserve_sparse(pages * sizeof(*node->table));
+	node->page_data = roami_os_reserve_sparse(pages * node->protocol->page_size + 1);
 	/* One more: index 0 means no twin. */
-	node->twins.pool = roami_os_reserve((pages + 1) * ROAMI_PAGE);
+	node->twins.pool = roami_os_reserve_sparse((pages + 1) * ROAMI_PAGE);
 	node->protocol_state = calloc(1, node->protocol->node_size + 1);
 	node->engine_state = calloc(1, node->engine->state_size + 1);
 	node->transport_state = aligned_alloc(64, (node->transport->state_size + 64) & ~(size_t)63);
@@ -87,7 +87,6 @@ static enum roam_err node_memory(struct roami_node *node)
 	    node->transport_state == NULL)
 		return ROAM_ENOMEM;
 	memset(node->transport_state, 0, node->transport->state_size);
-	roami_os_dontdump(node->twins.pool, (pages + 1) * ROAMI_PAGE);
 	if (roami_race_init(node) != ROAM_OK)
 		return ROAM_ENOMEM;
 	return roami_sync_init(node);
@@ -155,6 +154,20 @@ enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_nod
 	if (err == ROAM_OK && node->protocol->init != NULL)
 		err = node->protocol->init(node);
 	return err;
+}
+
+void roami_node_dump(struct roami_node *node, uint32_t page)
+{
+	uint32_t part = page / ROAMI_DUMP_PAGES, bit = 1u << part % 32;
+	size_t first = (size_t)part * ROAMI_DUMP_PAGES, count = ROAMI_DUMP_PAGES;
+	size_t each = node->protocol->page_size;
+
+	if ((atomic_fetch_or(&node->dumped[part / 32], bit) & bit) != 0)
+		return;
+	if (count > node->layout.pages - first)
+		count = node->layout.pages - first;
+	roami_os_dump(node->table + first, count * sizeof(*node->table));
+	roami_os_dump(node->page_data + first * each, count * each);
 }
 
 void roami_node_close(struct roami_node *node)

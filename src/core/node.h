@@ -152,6 +152,9 @@ struct roami_stream {
 
 #define ROAMI_STREAMS 4
 
+#define ROAMI_PAGES_MAX  (1u << 28) /* of the largest heap */
+#define ROAMI_DUMP_PAGES (1u << 16)
+
 /* What the core remembers of an application thread. */
 struct roami_thread {
 	struct roami_stream streams[ROAMI_STREAMS];
@@ -198,6 +201,8 @@ struct roami_node {
 	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
 	bool onesided;
 
+	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
+	_Atomic uint32_t dumped[ROAMI_PAGES_MAX / ROAMI_DUMP_PAGES / 32];
 	struct roami_page *table;
 	uint8_t *page_data;
 	struct roami_twins twins;
@@ -303,6 +308,17 @@ enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_nod
 
 /* The reverse; no thread may be in a call.  Also of a half-open node.  Segments stay mapped. */
 void roami_node_close(struct roami_node *node);
+
+/* A page near `page` is used: what the node knows of these belongs into a core file. */
+void roami_node_dump(struct roami_node *node, uint32_t page);
+
+static inline bool roami_node_dumped(struct roami_node *node, uint32_t page)
+{
+	uint32_t part = page / ROAMI_DUMP_PAGES;
+	uint32_t word = atomic_load_explicit(&node->dumped[part / 32], memory_order_relaxed);
+
+	return (word >> part % 32 & 1) != 0;
+}
 
 /* By name; NULL if there is none. */
 const struct roam_protocol *roami_protocol_find(const char *name);

@@ -21,7 +21,8 @@ enum roam_err roami_race_init(struct roami_node *node)
 {
 	if (!roami_race_checked(node))
 		return ROAM_OK;
-	node->shadow = roami_os_reserve((size_t)node->layout.pages * ROAMI_PAGE * sizeof(uint32_t));
+	node->shadow =
+		roami_os_reserve_sparse((size_t)node->layout.pages * ROAMI_PAGE * sizeof(uint32_t));
 	return node->shadow == NULL ? ROAM_ENOMEM : ROAM_OK;
 }
 

@@ -471,17 +471,22 @@ void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16
 
 /* --------------------------------------------------------------------------------------- frees */
 
-void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset)
+uint32_t roami_free_interval(struct roami_node *node)
 {
 	struct roami_vclock clock;
-	struct roami_remote_free freed = {offset, node->me, 0};
-	struct roam_part part = {&freed, sizeof(freed)};
 
 	roami_interval_enter(node);
 	roami_log_clock(node, &clock);
-	freed.interval = clock.at[node->me] + 1;
 	atomic_store(&node->interval_due, 1);
 	roami_interval_leave(node);
+	return clock.at[node->me] + 1;
+}
+
+void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset)
+{
+	struct roami_remote_free freed = {offset, node->me, roami_free_interval(node)};
+	struct roam_part part = {&freed, sizeof(freed)};
+
 	roami_msg_send(node, owner, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FREE, &part, 1);
 }
 

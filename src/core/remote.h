@@ -40,6 +40,8 @@ struct roami_remote_free {
 };
 
 /* Tells `owner` that this node freed its block; the free travels with this node's next release. */
+/* The interval of a free by this node, which ends at its next release. */
+uint32_t roami_free_interval(struct roami_node *node);
 void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset);
 
 /* Copies the bytes of `page` at `from` to this node's runtime view. */

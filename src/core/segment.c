@@ -17,6 +17,8 @@ void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned 
 	layout->heap_bytes = heap_bytes;
 	layout->pages = (uint32_t)pages;
 	layout->nodes_max = nodes_max;
+	layout->pool = at;
+	at += segment_round(sizeof(struct roami_pool));
 	layout->rings = at;
 	layout->ring_bytes = RING_BYTES;
 	at += (size_t)nodes_max * RING_BYTES;
@@ -40,6 +42,7 @@ void roami_segment_point(struct roami_segment *segment, const struct roami_layou
 	segment->base = at;
 	segment->bytes = layout->total;
 	segment->ctl = (void *)at;
+	segment->pool = (void *)(at + layout->pool);
 	segment->headers = (void *)(at + layout->headers);
 	segment->directory = (void *)(at + layout->directory);
 	segment->tails = (void *)(at + layout->tails);

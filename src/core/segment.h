@@ -1,5 +1,5 @@
 /*
- * A node's segment: the one memfd that its peers on this host map.  Control page, rings, page
+ * A node's segment: the one memfd that its peers on this host map.  Control page, pool, rings, page
  * headers, directory words, lists of pages newly shared, and the heap.  Everything is sparse: what
  * is not touched takes no memory.
  */
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/nodeset.h"
+#include "core/pool.h"
 
 #include "roam/roam.h"
 #include "trace/stats.h"
@@ -63,19 +64,18 @@ struct roami_ctl {
 	uint64_t magic;
 	uint64_t heap_bytes;
 	uint32_t nodes_max;
-	_Atomic uint32_t told;     /* node 0's: a start that failed has been reported */
 	_Atomic uint32_t nodes;    /* node 0's: fixed at the seal */
 	_Atomic uint32_t job;      /* node 0's: enum roami_job_state, a futex */
 	_Atomic int32_t pid;       /* 0 until the node has joined */
 	_Atomic uint32_t joined;   /* mapped and ready to serve */
 	_Atomic uint32_t returned; /* the node's function returned */
 	_Atomic uint32_t threads;  /* registered application threads */
+	_Atomic uint32_t told;     /* node 0's: somebody has said why the job fails */
 	_Atomic uint32_t wait_kind;
 	_Atomic uint64_t wait_id;
 	_Atomic uint64_t
 		creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
 	_Atomic uint64_t alloc_hash; /* of the node's allocations before the seal */
-	_Atomic uint64_t slice_end; /* heap offset up to which the node had allocated, at its end */
 	struct roami_bell bell;
 	struct roami_stats stats;
 };
@@ -84,6 +84,7 @@ struct roami_layout {
 	size_t heap_bytes;
 	uint32_t pages;
 	unsigned nodes_max;
+	size_t pool;
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
 	size_t headers;
 	size_t directory;
@@ -97,6 +98,7 @@ struct roami_segment {
 	uint8_t *base; /* NULL: not mapped */
 	size_t bytes;
 	struct roami_ctl *ctl;
+	struct roami_pool *pool;
 	struct roami_header *headers;
 	_Atomic uint64_t *directory;
 	struct roami_shared_tail *tails;

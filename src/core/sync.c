@@ -1,15 +1,31 @@
 #include "core/sync.h"
 
+#include <stdio.h>
+
 #include "core/log.h"
 #include "core/sync_state.h"
 #include "msg/msg.h"
 
 #define TABLE_ITEMS_MAX (1u << 20)
 #define TABLE_SLOTS     (1u << 21)
+#define DUMP_BYTES      ((size_t)1 << 16) /* of a table, into core files at once */
 
 unsigned roami_sync_home(const struct roami_node *node, uint64_t id)
 {
 	return (unsigned)((id / 8 * 0x9e3779b97f4a7c15u >> 32) * node->nodes >> 32);
+}
+
+void roami_sync_name(uint64_t id, const char *prefix, char text[ROAMI_SYNC_NAME_BYTES])
+{
+	static const char *const own[] = {[ROAMI_END_ID / 8] = "at the end of the job",
+					  [ROAMI_REDUCE_ID / 8] = "in roam_reduce",
+					  [ROAMI_ALL_ID / 8] = "at roam_barrier_all",
+					  [ROAMI_SEAL_ID / 8] = "at its first synchronisation"};
+
+	if (id / 8 < sizeof(own) / sizeof(own[0]) && own[id / 8] != NULL)
+		snprintf(text, ROAMI_SYNC_NAME_BYTES, "%s", own[id / 8]);
+	else
+		snprintf(text, ROAMI_SYNC_NAME_BYTES, "%s%#llx", prefix, (unsigned long long)id);
 }
 
 /* -------------------------------------------------------------------------------------- tables */
@@ -24,11 +40,22 @@ static uint64_t *table_item(struct roami_table *table, uint32_t index)
 	return (uint64_t *)(void *)(table->items + (size_t)index * table->item_bytes);
 }
 
+/* The objects there are belong into core files, room for a million of each kind does not. */
+static void table_dump(struct roami_table *table, uint32_t index)
+{
+	size_t from = index * table->item_bytes, to = from + table->item_bytes;
+
+	from = (from + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
+	to = (to + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
+	if (to > from)
+		roami_os_dump(table->items + from, to - from);
+}
+
 static enum roam_err table_init(struct roami_table *table, size_t item_bytes)
 {
 	table->item_bytes = (item_bytes + 63) & ~(size_t)63;
-	table->items = roami_os_reserve(TABLE_ITEMS_MAX * table->item_bytes);
-	table->slots = roami_os_reserve(TABLE_SLOTS * sizeof(uint32_t));
+	table->items = roami_os_reserve_sparse(TABLE_ITEMS_MAX * table->item_bytes);
+	table->slots = roami_os_reserve_sparse(TABLE_SLOTS * sizeof(uint32_t));
 	return table->items == NULL || table->slots == NULL ? ROAM_ENOMEM : ROAM_OK;
 }
 
@@ -69,6 +96,7 @@ void *roami_table_make(struct roami_node *node, struct roami_table *table, uint6
 					TABLE_ITEMS_MAX);
 		while (atomic_load(&table->slots[table_slot(id, turn)]) != 0)
 			turn++;
+		table_dump(table, table->count);
 		item = table_item(table, table->count++);
 		*item = id;
 		table->make(node, item);
@@ -96,6 +124,7 @@ const struct roam_message roami_sync_messages[] = {
 	[ROAMI_SYNC_COND_ENTER] = {"cond enter", roami_cond_handle_enter, 512},
 	[ROAMI_SYNC_COND_WAKE] = {"cond wake", roami_cond_handle_wake, 512},
 	[ROAMI_SYNC_COND_POST] = {"cond post", roami_cond_handle_post, 512},
+	[ROAMI_SYNC_ENDED] = {"ended", roami_barrier_handle_ended, 0},
 	[ROAMI_SYNC_TYPES] = {NULL, NULL, 0},
 };
 

@@ -23,6 +23,7 @@ enum {
 	ROAMI_SYNC_COND_ENTER,
 	ROAMI_SYNC_COND_WAKE,
 	ROAMI_SYNC_COND_POST,
+	ROAMI_SYNC_ENDED,
 	ROAMI_SYNC_TYPES
 };
 
@@ -31,6 +32,13 @@ enum {
 #define ROAMI_REDUCE_ID 16u
 #define ROAMI_ALL_ID    24u /* roam_barrier_all */
 #define ROAMI_SEAL_ID   32u
+
+/*
+ * For reports: what a program knows the object by.  "at roam_barrier_all" and the like for the
+ * library's own, `prefix` and the address for others.
+ */
+#define ROAMI_SYNC_NAME_BYTES 48
+void roami_sync_name(uint64_t id, const char *prefix, char text[ROAMI_SYNC_NAME_BYTES]);
 
 extern const struct roam_message roami_sync_messages[];
 
@@ -81,6 +89,7 @@ void roami_lock_handle_grant(struct roami_node *node, const struct roam_request 
 void roami_lock_handle_refuse(struct roami_node *node, const struct roam_request *request);
 void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_request *request);
 void roami_barrier_handle_depart(struct roami_node *node, const struct roam_request *request);
+void roami_barrier_handle_ended(struct roami_node *node, const struct roam_request *request);
 void roami_flag_handle_set(struct roami_node *node, const struct roam_request *request);
 void roami_flag_handle_clear(struct roami_node *node, const struct roam_request *request);
 void roami_flag_handle_wait(struct roami_node *node, const struct roam_request *request);

@@ -53,6 +53,15 @@ void *roami_os_reserve(size_t bytes)
 	return at == MAP_FAILED ? NULL : at;
 }
 
+void *roami_os_reserve_sparse(size_t bytes)
+{
+	void *at = roami_os_reserve(bytes);
+
+	if (at != NULL)
+		roami_os_dontdump(at, bytes);
+	return at;
+}
+
 void *roami_os_map_fd(void *at, size_t bytes, int fd, uint64_t offset)
 {
 	size_t size = os_round(bytes);
@@ -101,6 +110,14 @@ void roami_os_dontfork(void *at, size_t bytes)
 void roami_os_dontdump(void *at, size_t bytes)
 {
 	madvise(at, os_round(bytes), MADV_DONTDUMP);
+}
+
+void roami_os_dump(void *at, size_t bytes)
+{
+	int saved = errno;
+
+	madvise(at, os_round(bytes), MADV_DODUMP);
+	errno = saved;
 }
 
 void roami_os_discard(void *at, size_t bytes)

@@ -24,13 +24,16 @@ static inline void roami_os_pause(void)
 
 /* Private, zero, not counted until touched. */
 void *roami_os_reserve(size_t bytes);
+/* The same for what is huge and sparse: left out of core files, which would look as huge. */
+void *roami_os_reserve_sparse(size_t bytes);
 /* Shared, read/write; `at` NULL: anywhere, at a random distance between guard pages. */
 void *roami_os_map_fd(void *at, size_t bytes, int fd, uint64_t offset);
 void roami_os_unmap(void *at, size_t bytes);
 /* Not inherited by children. */
 void roami_os_dontfork(void *at, size_t bytes);
-/* Left out of core files. */
+/* Left out of core files; and not left out any more. */
 void roami_os_dontdump(void *at, size_t bytes);
+void roami_os_dump(void *at, size_t bytes);
 /* Gives the memory of a shared file range back: a hole. */
 void roami_os_discard(void *at, size_t bytes);
 /* Sealed against shrinking and growing; -1 with errno. */

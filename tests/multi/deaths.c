@@ -5,6 +5,7 @@
  *	START   fork: roam_create_all; run: under roam run
  *	WHO     the node that HOW happens to
  *	HOW     kill, abort, exit3, exit0, _exit0, _exit3, null, wild, beyond, jump,
+ *		first0 (exit(0) while the others are still far from waiting),
  *		never (it sleeps, for signals from outside)
  *	OTHERS  barrier, partial, lock, flag, cond, reduce, compute, end (they return and serve)
  * Each node prints "ready NODE PID" once all run.
@@ -30,7 +31,7 @@ static void end_badly(void)
 		abort();
 	if (strcmp(how, "exit3") == 0)
 		exit(3);
-	if (strcmp(how, "exit0") == 0)
+	if (strcmp(how, "exit0") == 0 || strcmp(how, "first0") == 0)
 		exit(0);
 	if (strcmp(how, "_exit0") == 0)
 		_exit(0);
@@ -115,10 +116,13 @@ static void node_main(void)
 		exit(WRONG);
 	must(roam_barrier_all());
 	if (roam_node() != who) {
+		if (strcmp(how, "first0") == 0)
+			usleep(300000);
 		do_other();
 		return;
 	}
-	await_others();
+	if (strcmp(how, "first0") != 0)
+		await_others();
 	end_badly();
 }
 

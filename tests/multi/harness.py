@@ -116,11 +116,10 @@ class MemoryGroup:
 
 
 def prepare(limits, group=None):
-    """In the new process: no core files, and what limits the case wants."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    """In the new process: no core files unless asked for, and what limits the case wants."""
     if group is not None:
         group.join()
-    for which, value in (limits or {}).items():
+    for which, value in {resource.RLIMIT_CORE: 0, **(limits or {})}.items():
         resource.setrlimit(which, (value, value))
 
 
@@ -159,13 +158,14 @@ def watch(process, out, wanted, act, deadline):
     return since
 
 
-def run(command, env=None, timeout=30, limits=None, wanted=0, act=None, group=None):
+def run(command, env=None, timeout=30, limits=None, wanted=0, act=None, group=None,
+        cwd=None):
     """Runs a command in a session of its own; checks that nothing of it is left."""
     before = sorted(os.listdir('/dev/shm'))
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.monotonic()
         with subprocess.Popen(command, env=clean_env(env), stdin=subprocess.DEVNULL, stdout=out,
-                              stderr=err, start_new_session=True,
+                              stderr=err, start_new_session=True, cwd=cwd,
                               preexec_fn=lambda: prepare(limits, group)) as process:
             since = watch(process, out, wanted, act, start + timeout)
             hung = process.poll() is None

@@ -9,12 +9,15 @@ import re
 import resource
 import signal
 import tempfile
+import time
 
-from harness import MemoryGroup, Wrong, expect, expect_end, main, program, run
+from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, main, program,
+                     run)
 
 ENGINES = ['uffd', 'sigsegv']
 PROTOCOLS = ['hlrc', 'onecopy']
 SIGNALLED = 128
+PAGE = 4096
 
 
 def launched(nodes, *command):
@@ -238,7 +241,7 @@ def limits_of_memory(start, filler, engine):
         if start == 'run':
             command = launched(3, *command)
         told = rf'^roam: node {filler} .*: the memory cgroup has no memory left; ' \
-            r'node \d waited at barrier'
+            r'node \d waited at roam_barrier_all'
         alone = start == 'fork' and filler == 0
         expect(command, -signal.SIGKILL if alone else SIGNALLED + signal.SIGKILL, told, group=group,
                env={'ROAM_FAULT': engine, 'FILLER': str(filler)})
@@ -273,6 +276,7 @@ def trouble_cases():
     yield ('pidfd_open refused', refused_pidfd)
     yield ('heap exhausted in a kernel', kernel_exhausts)
     yield ('races', races)
+    yield from core_cases()
     for engine in ENGINES:
         for how in ('fork', 'system', 'efault', 'blocked'):
             yield (f'{how} {engine}', stranger, how, 2, {'ROAM_FAULT': engine})
@@ -296,6 +300,58 @@ def map_count():
     lines = result.err.splitlines()
     if result.status != 0 and not (len(lines) == 1 and 'max_map_count' in lines[0]):
         raise Wrong(f'status {result.status}, stderr {result.err[-500:]!r}')
+
+
+CORE_MAX = 50 << 20
+
+
+def dumped_bytes(pid):
+    """What a core file of a process would look like in ls -l, or more: memory of its own."""
+    total = size = 0
+    with open(f'/proc/{pid}/smaps', encoding='utf-8') as file:
+        for line in file:
+            words = line.split()
+            if words[0] == 'Size:':
+                size = int(words[1]) << 10
+            elif words[0] == 'VmFlags:' and 'wr' in words and 'dd' not in words:
+                total += size
+    return total
+
+
+def core_mapped(start, heap, protocol):
+    sizes = []
+
+    def act(first, pids):
+        sizes.extend(dumped_bytes(pid) for pid in pids)
+        os.kill(max(pid for pid in pids if pid != first), signal.SIGKILL)
+    expect_end(started(start, 'deaths', start, 2, 1, 'never', 'barrier'), 2, SIGNALLED + 9,
+               '^roam: node', act=act, env={'ROAM_HEAP': heap, 'ROAM_PROTOCOL': protocol})
+    if len(sizes) != 2 or not 1 << 20 < min(sizes) <= max(sizes) < CORE_MAX:
+        raise Wrong(f'bytes for a core file: {sizes}')
+
+
+def core_file(start, how):
+    """A real core file, where they go where the program runs."""
+    with open('/proc/sys/kernel/core_pattern', encoding='ascii') as file:
+        if file.read()[0] in '|/':
+            return
+    with tempfile.TemporaryDirectory() as directory:
+        expect(started(start, 'deaths', start, 2, 1, how, 'barrier'), ENDS[how][0], '^roam: node 1',
+               env={'ROAM_HEAP': '64G'}, cwd=directory,
+               limits={resource.RLIMIT_CORE: resource.RLIM_INFINITY})
+        cores = [os.stat(os.path.join(directory, name)) for name in os.listdir(directory)]
+    if len(cores) != 1 or not 0 < max(cores[0].st_size, cores[0].st_blocks * 512) < CORE_MAX:
+        raise Wrong(f'core files: {[(core.st_size, core.st_blocks * 512) for core in cores]}')
+
+
+def core_cases():
+    for start in ('fork', 'run'):
+        for how in ('null', 'abort'):
+            yield (f'core file, {how} {start}', core_file, start, how)
+        for heap in ('64G', '1T'):
+            for protocol in PROTOCOLS:
+                yield (f'memory for a core file, {start} {heap} {protocol}', core_mapped, start,
+                       heap, protocol)
 
 
 def limit_cases():
@@ -362,8 +418,9 @@ ENDS = {
     'beyond': (SIGNALLED + 11, r'was killed by signal 11'),
     'jump': (SIGNALLED + 11, r'was killed by signal 11'),
 }
-WAITS = {'barrier': 'at barrier', 'partial': 'at barrier', 'lock': 'in lock', 'flag': 'for flag',
-         'reduce': 'in reduction', 'cond': 'waited', 'end': 'at the end', 'compute': ''}
+WAITS = {'barrier': 'at roam_barrier_all', 'partial': 'at barrier 0x', 'lock': 'in lock 0x',
+         'flag': 'for flag 0x', 'reduce': 'in roam_reduce', 'cond': 'waited',
+         'end': 'at the end of the job', 'compute': ''}
 
 
 def death(start, nodes, who, how, others, env=None):
@@ -378,10 +435,11 @@ def death(start, nodes, who, how, others, env=None):
                env={'BEYOND': '0x7ff000000000', **(env or {})})
 
 
-def leaves(start, who):
+def leaves(start, nodes, who, how, others, shape):
     """A node may end in order, but not while a barrier counts it."""
-    expect_end(started(start, 'deaths', start, 2, who, 'exit0', 'partial'), 2, 1,
-               rf'^roam: node \d: barrier 0x[0-9a-f]+ counts node {who}, which has ended$')
+    expect_end(started(start, 'deaths', start, nodes, who, how, others), nodes, 1,
+               rf'^roam: node \d: threads wait {WAITS[others]}[0-9a-f]* for node {who}, '
+               'which has ended$', env={'ROAM_BARRIER': shape})
 
 
 def creator_dies(how, status, others):
@@ -423,6 +481,77 @@ def node_pid(pids):
     return sorted(pids)[1]
 
 
+def leave_cases(start):
+    """Of eight nodes along a tree 5 to 7 are below 1, and only its arrival reaches node 0."""
+    for shape in ('flat', 'tree'):
+        for nodes, who in ((2, 0), (2, 1), (5, 0), (5, 4), (8, 0), (8, 1), (8, 4), (8, 6)):
+            for how, others in (('exit0', 'partial'), ('first0', 'barrier')):
+                yield (f'{how} of node {who} of {nodes} {start} {shape} others {others}', leaves,
+                       start, nodes, who, how, others, shape)
+        yield (f'exit0 of node 6 of 8 {start} {shape} others reduce', leaves, start, 8, 6, 'exit0',
+               'reduce', shape)
+
+
+STUBBORN = 'trap "" INT TERM; echo ready 0 $$; while :; do sleep 0.05; done'
+BEFORE_KILL = 5.0  # STOP_S of tools/roam_run.c
+
+
+def stubborn(number, twice):
+    """Nodes that ignore a signal are killed: in the end, or at the second one at once."""
+    def act(first, _pids):
+        os.kill(first, number)
+        if twice:
+            time.sleep(0.2)
+            os.kill(first, number)
+    result = expect(launched(2, 'sh', '-c', STUBBORN), SIGNALLED + number, wanted=2, act=act)
+    least, most = (0, 1.5) if twice else (BEFORE_KILL, BEFORE_KILL + 2)
+    if not least <= result.after <= most:
+        raise Wrong(f'ended after {result.after:.1f} s')
+
+
+def kind():
+    """Nodes that take their time to end in order may."""
+    script = 'trap "sleep 1; exit 0" TERM; echo ready 0 $$; while :; do sleep 0.05; done'
+    result = expect(launched(2, 'sh', '-c', script), wanted=2,
+                    act=lambda first, _pids: os.kill(first, signal.SIGTERM))
+    if not 1 <= result.after <= 4:
+        raise Wrong(f'ended after {result.after:.1f} s')
+
+
+def under_shell_launcher_killed():
+    """A shell between launcher and node leaves no orphan either."""
+    words = [program('deaths'), 'run', '3', '1', 'never', 'barrier']
+    expect_end(launched(3, 'sh', '-c', ' '.join(words) + '; exit $?'), 3, -signal.SIGKILL, '',
+               act=lambda first, pids: os.kill(first, signal.SIGKILL))
+
+
+def absent(nodes, who, pause):
+    """A node that ends without having called roam_start, while the others wait for it."""
+    script = (f'case $ROAM_BOOT in local:{who}:*) sleep {pause}; exit 0;; esac; '
+              f'exec {program("hello")}')
+    result = expect(launched(nodes, 'sh', '-c', script), 1,
+                    rf'^roam: node {who} \(pid \d+\) exited with status 0 and never called '
+                    r'roam_start(; node \d waited at its first synchronisation.*)?$')
+    if result.seconds > END_MAX + SLACK + pause:
+        raise Wrong(f'ended only after {result.seconds:.1f} s')
+
+
+def start_cases():
+    for nodes, who, pause in ((2, 0, 0), (2, 1, 0), (2, 1, 1), (5, 3, 0), (5, 4, 1)):
+        yield (f'absent {who} of {nodes}, {pause} s', absent, nodes, who, pause)
+    yield ('nobody joins', expect, launched(3, 'true'))
+    yield ('nobody joins, at different times', expect,
+           launched(3, 'sh', '-c', 'case $ROAM_BOOT in local:1:*) sleep 0.5;; esac'))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        yield (f'stubborn, {number.name} twice', stubborn, number, True)
+    yield ('stubborn', stubborn, signal.SIGTERM, False)
+    yield ('kind', kind)
+    yield ('launcher killed, under a shell', under_shell_launcher_killed)
+    for command, status in (([program('hello')], 1), (launched(2, program('hello')), 2)):
+        yield (f'one line of {" ".join(command[1:2]) or "hello"}', expect_env, command, status,
+               '^roam: ROAM_HEAP=1M: must be', None, {'ROAM_HEAP': '1M'})
+
+
 def death_cases():
     for start in ('fork', 'run'):
         for how, others in (('kill', 'barrier'), ('kill', 'lock'), ('kill', 'compute'),
@@ -434,8 +563,7 @@ def death_cases():
         for to_all in (False, True):
             yield (f'Ctrl-C {start} {"to all" if to_all else "to one"}', interrupted, start, to_all,
                    signal.SIGINT)
-        for who in (0, 1):
-            yield (f'exit(0) of node {who} {start}', leaves, start, who)
+        yield from leave_cases(start)
         yield (f'SIGTERM {start}', interrupted, start, False, signal.SIGTERM)
     yield ('creator killed', creator_dies, 'kill', -9, 'barrier')
     yield ('launcher killed', launcher_killed)
@@ -486,14 +614,25 @@ def round_cases():
                    [program('rounds'), how, str(nodes), '5'], '5 rounds right', env)
 
 
+def heap_cases():
+    for text, env in matrix([0, 1]):
+        for nodes, start, heap in ((3, 'fork', 33), (4, 'run', 48)):
+            bytes_ = (heap << 20) + (PAGE if heap == 33 else 0)
+            yield (f'heap of {heap} MiB {start} {nodes} {text}', right,
+                   started(start, 'heap', start, nodes, bytes_), 'one heap',
+                   {**env, 'ROAM_HEAP': str(bytes_)})
+
+
 GROUPS = {
     'options': lambda: [*launcher_cases(), *option_cases()],
     'trouble': lambda: list(trouble_cases()),
     'mpi': lambda: list(mpi_cases()),
+    'start': lambda: list(start_cases()),
     'deaths': lambda: list(death_cases()),
     'limits': lambda: list(limit_cases()),
     'threads': lambda: list(thread_cases()),
     'rounds': lambda: list(round_cases()),
+    'heap': lambda: list(heap_cases()),
     'deaths_more': lambda: list(more_death_cases()),
 }
 

@@ -4,7 +4,7 @@
  * at; a wrong answer ends with status 3.
  *	start      starts and ends
  *	creates    one roam_create after another, until refused: status 4
- *	exhaust    each node allocates until refused, frees, and goes on
+ *	exhaust    all nodes allocate until refused, free, and go on
  *	alternate  node 0 reads every other page of 600 MiB that node 1 wrote
  *	fork       forks mid-run; the child writes to the heap, which it does not have
  *	system     runs a command in between, several times
@@ -55,12 +55,18 @@ static void creates(void)
 static void exhaust(void)
 {
 	void *blocks[100];
-	unsigned count = 0;
+	unsigned count = 0, total = 0;
 
+	must(roam_barrier_all());
 	while (count < 100 && (blocks[count] = roam_alloc(1u << 20)) != NULL)
 		memset(blocks[count++], 1, PAGE);
-	check(count > 0 && count < 100);
+	check(count < 100);
 	must_fail(roam_errno(), ROAM_ENOMEM);
+	pages[roam_node()] = (unsigned char)count;
+	must(roam_barrier_all());
+	for (unsigned i = 0; i < nodes; i++)
+		total += pages[i];
+	check(total >= 12 && total < 16); /* of a heap of 16 MiB */
 	while (count > 0)
 		must(roam_free(blocks[--count]));
 	must(roam_barrier_all());

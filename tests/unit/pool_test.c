@@ -1,0 +1,102 @@
+/* The pool of the heap's parts: who may take what, and when. */
+#include "core/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static const struct roami_vclock nothing;
+
+static struct roami_pool *pool_new(uint64_t heap)
+{
+	struct roami_pool *pool = aligned_alloc(64, (sizeof(*pool) + 63) & ~(size_t)63);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
+	memset(pool, 0, sizeof(*pool));
+	roami_pool_init(pool, heap);
+	return pool;
+}
+
+static bool take(struct roami_pool *pool, uint32_t parts, bool block, unsigned me, uint32_t *first)
+{
+	bool used;
+
+	return roami_pool_take(pool, parts, block, me, &nothing, first, &used);
+}
+
+static void test_sizes(void)
+{
+	struct roami_pool *pool = pool_new(16 * MIB);
+
+	CU_ASSERT_EQUAL(pool->part, ROAMI_POOL_PART_BYTES);
+	CU_ASSERT_EQUAL(pool->count, 256);
+	roami_pool_init(pool, MIB * MIB);
+	CU_ASSERT_EQUAL(pool->count * pool->part, MIB * MIB);
+	CU_ASSERT(pool->count <= ROAMI_POOL_PARTS);
+	free(pool);
+}
+
+static void test_whole(void)
+{
+	struct roami_pool *pool = pool_new(16 * MIB);
+	uint32_t first, other;
+
+	roami_pool_begin(pool, 3, 0);
+	CU_ASSERT_FALSE(take(pool, 254, true, 1, &first));
+	CU_ASSERT(take(pool, 253, true, 1, &first));
+	CU_ASSERT_EQUAL(first, 3);
+	CU_ASSERT_FALSE(take(pool, 1, false, 0, &other));
+	CU_ASSERT_FALSE(roami_pool_free(pool, 4, 1, 0));
+	CU_ASSERT_FALSE(roami_pool_free(pool, 2, 1, 0));
+	CU_ASSERT(roami_pool_free(pool, 3, 1, 0));
+	CU_ASSERT_FALSE(roami_pool_free(pool, 3, 1, 0));
+	CU_ASSERT(take(pool, 1, false, 2, &other));
+	CU_ASSERT_EQUAL(other, 3);
+	CU_ASSERT(take(pool, 2, true, 2, &other));
+	CU_ASSERT_EQUAL(other, 254);
+	CU_ASSERT(take(pool, 2, true, 2, &other));
+	CU_ASSERT(roami_pool_free(pool, 252, 2, 0)); /* not its neighbour, too */
+	CU_ASSERT_EQUAL(roami_pool_look(pool, 254).state, ROAMI_POOL_BLOCK);
+	free(pool);
+}
+
+/* A free is acquired before its parts are taken again, but for who freed them. */
+static void test_clocks(void)
+{
+	struct roami_pool *pool = pool_new(16 * MIB);
+	struct roami_vclock clock = nothing;
+	uint32_t first;
+	bool used = true;
+
+	CU_ASSERT(roami_pool_take(pool, 256, true, 2, &clock, &first, &used));
+	CU_ASSERT_FALSE(used);
+	CU_ASSERT(roami_pool_free(pool, 0, 1, 5));
+	clock.at[1] = 4;
+	CU_ASSERT_FALSE(roami_pool_take(pool, 1, false, 2, &clock, &first, &used));
+	clock.at[1] = 5;
+	CU_ASSERT(roami_pool_take(pool, 1, false, 2, &clock, &first, &used));
+	CU_ASSERT(used);
+	clock.at[1] = 0;
+	CU_ASSERT(roami_pool_take(pool, 255, false, 1, &clock, &first, &used));
+	CU_ASSERT_EQUAL(first, 1);
+	roami_pool_put(pool, 1, 255, true, 1, 9);
+	roami_pool_settle(pool);
+	CU_ASSERT_EQUAL(roami_pool_look(pool, 0).node, ROAMI_POOL_NOBODY);
+	CU_ASSERT(roami_pool_take(pool, 255, true, 0, &clock, &first, &used));
+	free(pool);
+}
+
+static CU_TestInfo tests[] = {
+	{"sizes", test_sizes},
+	{"all of it", test_whole},
+	{"frees that are not known yet", test_clocks},
+	CU_TEST_INFO_NULL,
+};
+
+int main(int argc, char **argv)
+{
+	return unit_main("pool", tests, argc, argv);
+}
