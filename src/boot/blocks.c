@@ -3,30 +3,16 @@
 #include <string.h>
 
 #include "boot/job.h"
-#include "core/log.h"
 #include "core/remote.h"
 
-/* Takes back remotely freed blocks whose free this node has acquired (RULES 3.2). */
-static void job_drain_frees(struct roami_job *job)
+/* A remotely freed block whose free this node has acquired (RULES 3.2). */
+static void job_take_back(void *arg, const struct roami_remote_free *block)
 {
-	struct roami_node *node = job->node;
-	struct roami_remote_free *frees;
-	struct roami_vclock clock;
-	size_t kept = 0;
+	struct roami_job *job = arg;
 
-	if (node->frees.count == 0)
-		return;
-	roami_log_clock(node, &clock);
-	roami_spin_lock(node, &node->frees_lock);
-	frees = (void *)node->frees.items;
-	for (size_t i = 0; i < node->frees.count; i++)
-		if (clock.at[frees[i].freer] < frees[i].interval)
-			frees[kept++] = frees[i];
-		else if (roami_alloc_give(job->alloc, frees[i].offset) != ROAM_OK)
-			fprintf(stderr, "roam: node %u freed %#llx, which is not a block\n",
-				frees[i].freer, (unsigned long long)frees[i].offset);
-	node->frees.count = kept;
-	roami_spin_unlock(&node->frees_lock);
+	if (roami_alloc_give(job->alloc, block->offset) != ROAM_OK)
+		fprintf(stderr, "roam: node %u freed %#llx, which is not a block\n", block->freer,
+			(unsigned long long)block->offset);
 }
 
 /* Before the nodes are known any that could come will do. */
@@ -45,7 +31,7 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place
 	*err_p = ROAM_EINVAL;
 	if (place == ROAM_PLACE_NODE && !place_node_known(job, node))
 		return NULL;
-	job_drain_frees(job);
+	roami_remote_free_drain(job->node, job_take_back, job);
 	*err_p = roami_alloc_take(job->alloc, bytes, &offset, &fresh);
 	if (*err_p != ROAM_OK)
 		return NULL;

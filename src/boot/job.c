@@ -254,7 +254,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
 	enum roam_err err;
 
-	params.onesided = (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
+	params.onesided =
+		job->options.onesided && (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
 	params.creator_pages =
 		(uint32_t)(atomic_load(&((struct roami_ctl *)job->bases[0])->creator_end) /
 			   ROAMI_PAGE);

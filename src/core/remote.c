@@ -460,6 +460,28 @@ static void free_handle(struct roami_node *node, const struct roam_request *requ
 	roami_spin_unlock(&node->frees_lock);
 }
 
+void roami_remote_free_drain(struct roami_node *node,
+			     void (*give)(void *arg, const struct roami_remote_free *block),
+			     void *arg)
+{
+	struct roami_remote_free *frees;
+	struct roami_vclock clock;
+	size_t kept = 0;
+
+	if (node->frees.count == 0)
+		return;
+	roami_log_clock(node, &clock);
+	roami_spin_lock(node, &node->frees_lock);
+	frees = (void *)node->frees.items;
+	for (size_t i = 0; i < node->frees.count; i++)
+		if (clock.at[frees[i].freer] < frees[i].interval)
+			frees[kept++] = frees[i];
+		else
+			give(arg, &frees[i]);
+	node->frees.count = kept;
+	roami_spin_unlock(&node->frees_lock);
+}
+
 const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_WORD] = {"word", word_handle, sizeof(struct word_op)},
 	[ROAMI_MEMORY_FETCH] = {"fetch", fetch_handle, 8},
