@@ -21,8 +21,17 @@ static bool place_node_known(const struct roami_job *job, unsigned node)
 	return node < (job->life == ROAMI_JOB_ALONE ? ROAMI_NODES_MAX : job->nodes);
 }
 
-void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
-		      enum roam_err *err_p)
+/* Several threads of the node allocate. */
+static void job_raise(struct roami_job *job, uint64_t end)
+{
+	uint64_t high = atomic_load(&job->high);
+
+	while (high < end && !atomic_compare_exchange_weak(&job->high, &high, end))
+		;
+}
+
+static void *job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
+		       enum roam_err *err_p)
 {
 	uint64_t offset;
 	uint32_t pages;
@@ -35,8 +44,7 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place
 	*err_p = roami_alloc_take(job->alloc, bytes, &offset, &fresh);
 	if (*err_p != ROAM_OK)
 		return NULL;
-	if (offset + bytes > job->high)
-		job->high = offset + bytes;
+	job_raise(job, offset + bytes);
 	ROAMI_COUNT(job->node->stats, allocs, 1);
 	pages = (uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE);
 	if (bytes >= ROAMI_PAGE)
@@ -50,7 +58,21 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place
 	return job->app + offset;
 }
 
-enum roam_err roami_job_free(struct roami_job *job, void *block)
+/* The allocator of a started job changes when its nodes first synchronise. */
+void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
+		      enum roam_err *err_p)
+{
+	void *block;
+
+	if (__atomic_load_n(&job->life, __ATOMIC_ACQUIRE) != ROAMI_JOB_JOINED)
+		return job_alloc(job, bytes, place, node, err_p);
+	pthread_mutex_lock(&job->seal);
+	block = job_alloc(job, bytes, place, node, err_p);
+	pthread_mutex_unlock(&job->seal);
+	return block;
+}
+
+static enum roam_err job_free(struct roami_job *job, void *block)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)block - job->app), first, end;
 
@@ -72,6 +94,18 @@ enum roam_err roami_job_free(struct roami_job *job, void *block)
 	if (offset >= job->layout.heap_bytes / 2 && offset < job->upper_first && offset % 64 == 0)
 		return ROAM_OK;
 	return roami_alloc_give(job->alloc, offset);
+}
+
+enum roam_err roami_job_free(struct roami_job *job, void *block)
+{
+	enum roam_err err;
+
+	if (__atomic_load_n(&job->life, __ATOMIC_ACQUIRE) != ROAMI_JOB_JOINED)
+		return job_free(job, block);
+	pthread_mutex_lock(&job->seal);
+	err = job_free(job, block);
+	pthread_mutex_unlock(&job->seal);
+	return err;
 }
 
 /* -------------------------------------------------------------------------------------- blocks */

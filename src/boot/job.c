@@ -370,7 +370,6 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err = ROAM_OK;
 
-	job->life = ROAMI_JOB_TOGETHER;
 	atomic_store(&ctl->alloc_hash, roami_alloc_hash(job->alloc));
 	roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
 	for (unsigned i = 0; i < job->nodes; i++)
@@ -390,6 +389,7 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 		if (err == ROAM_OK)
 			roami_alloc_seal(job->alloc);
 	}
+	__atomic_store_n(&job->life, ROAMI_JOB_TOGETHER, __ATOMIC_RELEASE);
 	return err;
 }
 
@@ -609,8 +609,15 @@ enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
 
 enum roam_err roami_job_seal(struct roami_job *job)
 {
-	if (job->life == ROAMI_JOB_JOINED)
-		return job_seal_joined(job);
+	enum roam_err err = ROAM_OK;
+
+	if (job->launched) {
+		pthread_mutex_lock(&job->seal);
+		if (job->life == ROAMI_JOB_JOINED)
+			err = job_seal_joined(job);
+		pthread_mutex_unlock(&job->seal);
+		return err;
+	}
 	if (job->life != ROAMI_JOB_ALONE || job->created == 1)
 		return ROAM_OK;
 	return job_seal(job, job->created, NULL);
