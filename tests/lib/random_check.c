@@ -102,7 +102,8 @@ static bool check_value(struct check *check, unsigned thread, const struct rando
 		 "wrong value: thread %u of node %u read %s from object %u (block %d, page %u, "
 		 "offset %u, %u bytes), sequence %lu; thread %d had written %s",
 		 thread, check->program->params.node_of[thread], got, event->which,
-		 object->block - 1, object->offset / ROAM_PAGE_SIZE, object->offset % ROAM_PAGE_SIZE, object->bytes,
+		 object->block - 1, object->offset / ROAM_PAGE_SIZE,
+		 object->offset % ROAM_PAGE_SIZE, object->bytes,
 		 (unsigned long)event->sequence, writer, want);
 	return false;
 }

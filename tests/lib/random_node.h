@@ -14,7 +14,8 @@ struct random_slices {
 	void (*store)(void *self, uint64_t offset, const void *in, size_t bytes);
 };
 
-void random_slices_open(struct random_slices *slices, unsigned nodes, uint64_t first, uint64_t each);
+void random_slices_open(struct random_slices *slices, unsigned nodes, uint64_t first,
+			uint64_t each);
 void random_slices_close(struct random_slices *slices);
 
 /* What a thread's `self` begins with. */
