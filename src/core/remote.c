@@ -468,8 +468,6 @@ void roami_remote_free_drain(struct roami_node *node,
 	struct roami_vclock clock;
 	size_t kept = 0;
 
-	if (node->frees.count == 0)
-		return;
 	roami_log_clock(node, &clock);
 	roami_spin_lock(node, &node->frees_lock);
 	frees = (void *)node->frees.items;
