@@ -6,8 +6,9 @@ usage: tools/test [--build NAME]... [quick | night | SUITE...]
   quick       the suites that take seconds, in the plain build
   SUITE...    these suites, in the plain build (`tools/test list` names them)
   list        builds, suites and tests
-  night       the randomised suites with new seeds until stopped; failing seeds are kept in
-              tests/sim/seeds.txt
+  night       random programs with new seeds, in the world, on threads and on processes, until
+              stopped (Ctrl-C, SIGTERM); from seed ROAM_SEED on, if that is set; the commands that
+              repeat failing seeds are printed, and kept in build/night.txt
   --build     gcc, clang, asan, tsan or libsigsegv instead; may be given several times
 
 Ends with the line "N passed, N failed, N skipped"; fails if anything failed, or was skipped that
@@ -45,6 +46,7 @@ BUILDS = {
                     'multi_trouble', 'multi_deaths', 'multi_mpi', 'multi_threads']),
 }
 SLOWER = {'asan': 4, 'tsan': 8}
+NIGHT_SECONDS = 600  # more for some seeds, of which each takes a second at most: they hang
 
 
 class Failure(Exception):
@@ -204,7 +206,7 @@ def test_log(build, name):
     return path, records
 
 
-def run_tests(build, name, tests, tally, env=None):
+def run_tests(build, name, tests, tally):
     """Runs tests by name, one log for all; counts them under `name`."""
     path, _ = test_log(build, name)
     if os.path.exists(path):
@@ -213,8 +215,7 @@ def run_tests(build, name, tests, tally, env=None):
     start = time.monotonic()
     status = subprocess.run(
         ['meson', 'test', '-C', directory(build), '--no-rebuild', '--print-errorlogs',
-         '--logbase', f'tools-{name}', '-t', str(SLOWER.get(build, 1)), *tests],
-        env={**os.environ, **(env or {})}, check=False).returncode
+         '--logbase', f'tools-{name}', '-t', str(SLOWER.get(build, 1)), *tests], check=False).returncode
     seconds = time.monotonic() - start
     _, records = test_log(build, name)
     before = len(tally.failed)
@@ -237,11 +238,11 @@ def by_directory(tests):
 def run_build(build, wanted, tally):
     """Builds, and runs suites or tests by name; with none, what the build is for."""
     compile_build(build)
-    tests = [test for test in declared_tests(build) if 'night' not in test[1]]
+    tests = declared_tests(build)
     if not wanted and BUILDS[build][2] is not None:
         wanted = BUILDS[build][2]
     if wanted:
-        tests = [test for test in declared_tests(build)
+        tests = [test for test in tests
                  if test[0] in wanted or set(test[1]) & set(wanted)]
         if not tests:
             raise Failure(f'{build}: no suite or test called {" or ".join(wanted)}')
@@ -260,34 +261,79 @@ def report(tally, started):
     return 1 if tally.failed or tally.passed == 0 else 0
 
 
+class Stop(Exception):
+    """Ctrl-C or SIGTERM ended the night."""
+
+
+def night_jobs(build, seed):
+    """What one round runs, from `seed` on: (command, environment)."""
+    where = directory(build)
+    tests = os.path.join(where, 'tests')
+    for name, seeds in (('sim_test', 200), ('share_test', 50), ('threads_test', 4)):
+        yield [os.path.join(tests, name), '--seeds', f'{seed}..{seed + seeds - 1}'], {}
+    if build in ('gcc', 'clang'):
+        yield ([sys.executable, os.path.join(ROOT, 'tests', 'multi', 'random_run.py'),
+                '--seeds', f'{seed}..{seed + 3}'],
+               {'MULTI_ROAM': os.path.join(where, 'tools', 'roam'),
+                'MULTI_RANDOM': os.path.join(tests, 'multi', 'multi_random')})
+
+
+def night_run(command, env):
+    """Runs one job in a session of its own: its output, and whether it was as it should be."""
+    with subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors='replace',
+                          start_new_session=True) as process:
+        try:
+            text, _ = process.communicate(timeout=NIGHT_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGTERM)  # the world's tests then tell their seed
+            text, _ = process.communicate()
+        except Stop:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.communicate()
+            raise
+    return text, process.returncode == 0
+
+
+def night_job(build, command, env):
+    """How many seeds failed; their lines are told and kept."""
+    text, good = night_run(command, env)
+    if good:
+        return 0
+    lines = [line.strip() for line in text.splitlines()]
+    again = [line for line in lines if re.search(r'\b(replay|again): ', line)]
+    for line in lines if again else [shlex.join(command), *lines[-20:]]:
+        if not again or line in again or 'FAILED' in line:
+            say(f'  {line}')
+    with open(os.path.join(ROOT, 'build', 'night.txt'), 'a', encoding='utf-8') as seeds:
+        seeds.writelines(f'{build}: {line}\n' for line in again or [shlex.join(command)])
+    return len(again) or 1
+
+
 def night(builds):
-    """Runs the suite `night` with new seeds until interrupted."""
+    """Runs random programs with new seeds, in the world and on processes, until stopped."""
     for build in builds:
         compile_build(build)
-    rounds = failures = 0
+    seed = first = int(os.environ.get('ROAM_SEED') or int.from_bytes(os.urandom(4), 'little'))
+    failures = rounds = 0
+
+    def stop(*_):
+        raise Stop
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    say(f'== night: seeds from {first} on (ROAM_SEED={first} begins there again)')
     try:
         while True:
-            seed = str(int.from_bytes(os.urandom(6), 'little'))
             for build in builds:
-                failures += night_round(build, seed)
+                for command, env in night_jobs(build, seed):
+                    failures += night_job(build, command, env)
             rounds += 1
-            say(f'== night: {rounds} rounds, {failures} failures')
-    except KeyboardInterrupt:
-        say(f'\nstopped after {rounds} rounds; {failures} failures')
+            seed += 200
+            say(f'== night: {rounds} rounds, up to seed {seed - 1}, {failures} failures')
+    except Stop:
+        say(f'stopped in round {rounds + 1}, which began at seed {seed}; {failures} failures')
     return 1 if failures else 0
-
-
-def night_round(build, seed):
-    tests = [name for name, suites in declared_tests(build) if 'night' in suites]
-    if not tests:
-        raise Failure(f'{build}: no test is in the suite "night"')
-    tally = Tally()
-    run_tests(build, 'night', tests, tally, {'ROAM_SEED': seed})
-    for text in tally.failed:
-        say(f'FAILED: seed {seed}: {text}')
-        with open(os.path.join(ROOT, 'tests', 'sim', 'seeds.txt'), 'a', encoding='utf-8') as seeds:
-            seeds.write(f'{seed} # {text}\n')
-    return len(tally.failed)
 
 
 def list_tests(builds):

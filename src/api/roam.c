@@ -18,7 +18,7 @@
 #define DOTTED(a, b, c) STRING(a) "." STRING(b) "." STRING(c)
 
 /* The job of this process; the only mutable file-scope state of the library. */
-static struct roami_job job;
+static struct roami_job job = {.seal = PTHREAD_MUTEX_INITIALIZER};
 static __thread enum roam_err alloc_err;
 
 const char *roam_strerror(enum roam_err err)
@@ -55,7 +55,7 @@ static enum roam_err job_ready(void)
 {
 	enum roam_err err;
 
-	if (__builtin_expect(job.life == ROAMI_JOB_TOGETHER, 1))
+	if (__builtin_expect(__atomic_load_n(&job.life, __ATOMIC_ACQUIRE) == ROAMI_JOB_TOGETHER, 1))
 		return ROAM_OK;
 	err = roam_start();
 	if (err == ROAM_OK)

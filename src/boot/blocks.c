@@ -107,39 +107,16 @@ static enum roam_err job_take(struct roami_job *job, size_t bytes, uint64_t *off
 	}
 }
 
-/* One block that this node has acquired the free of; false: none. */
-static bool job_next_free(struct roami_job *job, struct roami_remote_free *freed)
+/* A remotely freed block whose free this node has acquired (RULES 3.2). */
+static void job_take_back(void *arg, const struct roami_remote_free *block)
 {
-	struct roami_node *node = job->node;
-	struct roami_remote_free *frees;
-	struct roami_vclock clock;
-	bool found = false;
+	struct roami_job *job = arg;
 
-	roami_log_clock(node, &clock);
-	roami_spin_lock(node, &node->frees_lock);
-	frees = (void *)node->frees.items;
-	for (size_t i = 0; i < node->frees.count && !found; i++) {
-		if (clock.at[frees[i].freer] < frees[i].interval)
-			continue;
-		*freed = frees[i];
-		frees[i] = frees[--node->frees.count];
-		found = true;
-	}
-	roami_spin_unlock(&node->frees_lock);
-	return found;
-}
-
-/* Takes back remotely freed blocks whose free this node has acquired (RULES 3.2). */
-static void job_drain_frees(struct roami_job *job)
-{
-	struct roami_remote_free freed;
-
-	while (job->node->frees.count > 0 && job_next_free(job, &freed))
-		if (roami_alloc_give(job->alloc, freed.offset) == ROAM_OK)
-			pool_return(job, freed.offset);
-		else
-			fprintf(stderr, "roam: node %u freed %#llx, which is not a block\n",
-				freed.freer, (unsigned long long)freed.offset);
+	if (roami_alloc_give(job->alloc, block->offset) == ROAM_OK)
+		pool_return(job, block->offset);
+	else
+		fprintf(stderr, "roam: node %u freed %#llx, which is not a block\n", block->freer,
+			(unsigned long long)block->offset);
 }
 
 /* Before the nodes are known any that could come will do. */
@@ -148,8 +125,17 @@ static bool place_node_known(const struct roami_job *job, unsigned node)
 	return node < (job->life == ROAMI_JOB_ALONE ? ROAMI_NODES_MAX : job->nodes);
 }
 
-void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
-		      enum roam_err *err_p)
+/* Several threads of the node allocate. */
+static void job_raise(struct roami_job *job, uint64_t end)
+{
+	uint64_t high = atomic_load(&job->high);
+
+	while (high < end && !atomic_compare_exchange_weak(&job->high, &high, end))
+		;
+}
+
+static void *job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
+		       enum roam_err *err_p)
 {
 	uint64_t offset;
 	uint32_t pages;
@@ -158,12 +144,11 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place
 	*err_p = ROAM_EINVAL;
 	if (place == ROAM_PLACE_NODE && !place_node_known(job, node))
 		return NULL;
-	job_drain_frees(job);
+	roami_remote_free_drain(job->node, job_take_back, job);
 	*err_p = job_take(job, bytes, &offset, &fresh);
 	if (*err_p != ROAM_OK)
 		return NULL;
-	if (offset + bytes > job->high)
-		job->high = offset + bytes;
+	job_raise(job, offset + bytes);
 	ROAMI_COUNT(job->node->stats, allocs, 1);
 	pages = (uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE);
 	if (bytes >= ROAMI_PAGE)
@@ -175,6 +160,20 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place
 	if (!fresh)
 		memset(job->app + offset, 0, bytes);
 	return job->app + offset;
+}
+
+/* The allocator of a started job changes when its nodes first synchronise. */
+void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
+		      enum roam_err *err_p)
+{
+	void *block;
+
+	if (__atomic_load_n(&job->life, __ATOMIC_ACQUIRE) != ROAMI_JOB_JOINED)
+		return job_alloc(job, bytes, place, node, err_p);
+	pthread_mutex_lock(&job->seal);
+	block = job_alloc(job, bytes, place, node, err_p);
+	pthread_mutex_unlock(&job->seal);
+	return block;
 }
 
 /* A block that lies in a lease: of this node, of another one, or of one of an ended round. */
@@ -207,7 +206,7 @@ static enum roam_err free_large(struct roami_job *job, uint64_t offset)
 	return freed ? ROAM_OK : ROAM_ENOTOURS;
 }
 
-enum roam_err roami_job_free(struct roami_job *job, void *block)
+static enum roam_err job_free(struct roami_job *job, void *block)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)block - job->app);
 	struct roami_pool *pool = job_pool(job);
@@ -217,7 +216,7 @@ enum roam_err roami_job_free(struct roami_job *job, void *block)
 	if ((uint8_t *)block < job->app || offset >= job->layout.heap_bytes)
 		return ROAM_ENOTOURS;
 	ROAMI_COUNT(job->node->stats, frees, 1);
-	job_drain_frees(job);
+	roami_remote_free_drain(job->node, job_take_back, job);
 	/*
 	 * Before the seal of a launched job every node allocates and frees the same blocks by
 	 * itself.
@@ -231,6 +230,18 @@ enum roam_err roami_job_free(struct roami_job *job, void *block)
 	if (part.state == ROAMI_POOL_LEASED)
 		return free_leased(job, part.node, offset);
 	return free_large(job, offset);
+}
+
+enum roam_err roami_job_free(struct roami_job *job, void *block)
+{
+	enum roam_err err;
+
+	if (__atomic_load_n(&job->life, __ATOMIC_ACQUIRE) != ROAMI_JOB_JOINED)
+		return job_free(job, block);
+	pthread_mutex_lock(&job->seal);
+	err = job_free(job, block);
+	pthread_mutex_unlock(&job->seal);
+	return err;
 }
 
 /* -------------------------------------------------------------------------------------- blocks */

@@ -189,7 +189,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
 	enum roam_err err;
 
-	params.onesided = (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
+	params.onesided =
+		job->options.onesided && (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
 	params.creator_pages =
 		(uint32_t)(atomic_load(&((struct roami_ctl *)job->bases[0])->creator_end) /
 			   ROAMI_PAGE);
@@ -318,7 +319,6 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err = ROAM_OK;
 
-	job->life = ROAMI_JOB_TOGETHER;
 	atomic_store(&ctl->alloc_hash, roami_alloc_hash(job->alloc));
 	if (job->me == 0)
 		err = roami_job_lease(job); /* before anybody else can */
@@ -341,6 +341,7 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 		if (err == ROAM_OK)
 			roami_alloc_seal(job->alloc);
 	}
+	__atomic_store_n(&job->life, ROAMI_JOB_TOGETHER, __ATOMIC_RELEASE);
 	return err;
 }
 
@@ -569,8 +570,15 @@ enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
 
 enum roam_err roami_job_seal(struct roami_job *job)
 {
-	if (job->life == ROAMI_JOB_JOINED)
-		return job_seal_joined(job);
+	enum roam_err err = ROAM_OK;
+
+	if (job->launched) {
+		pthread_mutex_lock(&job->seal);
+		if (job->life == ROAMI_JOB_JOINED)
+			err = job_seal_joined(job);
+		pthread_mutex_unlock(&job->seal);
+		return err;
+	}
 	if (job->life != ROAMI_JOB_ALONE || job->created == 1)
 		return ROAM_OK;
 	return job_seal(job, job->created, NULL);

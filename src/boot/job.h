@@ -10,6 +10,8 @@
 #ifndef ROAMI_JOB_H
 #define ROAMI_JOB_H
 
+#include <pthread.h>
+
 #include "boot/local.h"
 #include "core/alloc.h"
 #include "core/node.h"
@@ -33,6 +35,7 @@ struct roami_job_block {
 
 struct roami_job {
 	enum roami_job_life life;
+	pthread_mutex_t seal; /* one thread joins the job to the others, those beside it wait */
 	struct roami_options options;
 	struct roami_layout layout;
 	struct roami_real real;
@@ -55,7 +58,7 @@ struct roami_job {
 	struct roami_watch *watch;
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
 	struct roami_vec blocks; /* struct roami_job_block */
-	uint64_t high;           /* heap bytes up to which this node has handed out */
+	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 };
 
 /* Joins or begins the job as the environment says.  Reports errors on stderr. */

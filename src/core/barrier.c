@@ -334,9 +334,12 @@ static void barrier_learn(struct roami_node *node, const struct roami_vclock *se
 	roami_log_trim(node, floor);
 }
 
-/* A node of one thread, in a barrier of as many threads as nodes: one message up, one down. */
+/*
+ * A node of one thread, in a barrier of as many threads as nodes: one message up, one down.  Along
+ * the tree only if every node comes that way: others' calls go past the tree.
+ */
 static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
-			   const struct roam_sync *sync)
+			   const struct roam_sync *sync, bool tree)
 {
 	struct barrier_wait wait = {&barrier->departed, atomic_load(&barrier->departed)};
 	struct roami_vclock clock, seen;
@@ -345,8 +348,7 @@ static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrie
 	roami_log_clock(node, &clock);
 	roami_log_seen(node, &seen);
 	roami_spin_lock(node, &barrier->spin);
-	barrier->tree = node->options->barrier_tree == ROAMI_BARRIER_TREE &&
-			sync->kind != ROAM_SYNC_REDUCE;
+	barrier->tree = tree;
 	barrier_bounds(node, barrier, node->me, threads, &clock, &seen);
 	if (node->me == 0 || barrier->tree) {
 		barrier->self = true;
@@ -401,6 +403,11 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 	struct roami_barrier *barrier = barrier_make(node, id);
 	struct roam_sync sync = {ROAM_SYNC_BARRIER, true, id};
 	unsigned all = job_threads(node);
+	/*
+	 * Where all registered threads meet, all nodes know how many those are.  A number of
+	 * threads may be met while others register: some nodes would come by leg, some by call.
+	 */
+	bool tree = threads == 0 && node->options->barrier_tree == ROAMI_BARRIER_TREE;
 
 	if (threads == 0)
 		threads = all;
@@ -410,7 +417,7 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 		barrier_tell_end(node);
 	if (threads == node->nodes && all == node->nodes &&
 	    atomic_load(&node->self->ctl->threads) == 1)
-		barrier_by_leg(node, barrier, threads, &sync);
+		barrier_by_leg(node, barrier, threads, &sync, tree);
 	else
 		barrier_by_call(node, id, threads, &sync);
 	roami_node_waits_no_more(node);
@@ -434,7 +441,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 			memcpy(&barrier->own[i], (uint8_t *)values + i * 8, 8);
 	ROAMI_COUNT(node->stats, reduces, 1);
 	roami_node_waits(node, ROAM_SYNC_REDUCE, ROAMI_REDUCE_ID);
-	barrier_by_leg(node, barrier, node->nodes, &sync);
+	barrier_by_leg(node, barrier, node->nodes, &sync, false);
 	roami_node_waits_no_more(node);
 	for (unsigned i = 0; i < count; i++)
 		if (type == ROAM_INT32)
@@ -494,6 +501,7 @@ void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_requ
 	roami_spin_lock(node, &barrier->spin);
 	barrier_bounds(node, barrier, request->from, leg.head.threads, &leg.floor, &leg.seen);
 	if (leg.head.way == WAY_CALL) {
+		barrier->tree = false;
 		call_arrive(node, barrier, request, &leg);
 	} else {
 		barrier->tree = leg.head.way == WAY_TREE;

@@ -506,6 +506,37 @@ static void free_handle(struct roami_node *node, const struct roam_request *requ
 	roami_spin_unlock(&node->frees_lock);
 }
 
+/* Takes one out of the list that this node has acquired the free of; false: none. */
+static bool free_next(struct roami_node *node, struct roami_remote_free *freed)
+{
+	struct roami_remote_free *frees;
+	struct roami_vclock clock;
+	bool found = false;
+
+	roami_log_clock(node, &clock);
+	roami_spin_lock(node, &node->frees_lock);
+	frees = (void *)node->frees.items;
+	for (size_t i = 0; i < node->frees.count && !found; i++) {
+		if (clock.at[frees[i].freer] < frees[i].interval)
+			continue;
+		*freed = frees[i];
+		frees[i] = frees[--node->frees.count];
+		found = true;
+	}
+	roami_spin_unlock(&node->frees_lock);
+	return found;
+}
+
+void roami_remote_free_drain(struct roami_node *node,
+			     void (*give)(void *arg, const struct roami_remote_free *block),
+			     void *arg)
+{
+	struct roami_remote_free freed;
+
+	while (free_next(node, &freed))
+		give(arg, &freed);
+}
+
 const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_WORD] = {"word", word_handle, sizeof(struct word_op)},
 	[ROAMI_MEMORY_FETCH] = {"fetch", fetch_handle, 8},

@@ -44,6 +44,14 @@ struct roami_remote_free {
 uint32_t roami_free_interval(struct roami_node *node);
 void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset);
 
+/*
+ * Calls give(arg, block) for every block freed by another node whose free this node has acquired:
+ * it may be used again.  app.
+ */
+void roami_remote_free_drain(struct roami_node *node,
+			     void (*give)(void *arg, const struct roami_remote_free *block),
+			     void *arg);
+
 /* Copies the bytes of `page` at `from` to this node's runtime view. */
 void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page);
 

@@ -37,6 +37,14 @@ struct gen_barrier {
 				    there */
 };
 
+/* A block: one life after the other, each ordered after the one before. */
+struct gen_block {
+	bool alive;
+	bool freed; /* at least once */
+	unsigned allocator, freer;
+	uint32_t alloc_clock, free_clock;
+};
+
 struct gen {
 	struct rng rng;
 	struct random_program *program;
@@ -53,15 +61,17 @@ struct gen {
 	unsigned flag_count;
 	struct gen_barrier barriers[RANDOM_BARRIERS_MAX];
 	unsigned barrier_count;
+	struct gen_block blocks[RANDOM_BLOCKS_MAX];
 	bool reduces;
 	uint32_t store_in; /* one access in so many is a store */
-	uint32_t weights[9];
+	uint32_t weights[11];
 };
 
 const char *const random_kind_names[RANDOM_KINDS] = {
 	"load",    "store",  "lock init", "cond init", "lock",     "unlock",    "test",
 	"unless",  "await",  "signal",    "broadcast", "flag set", "flag wait", "flag clear",
-	"barrier", "reduce", "rest",      "pause",     "arrive",   "leave",
+	"barrier", "reduce", "rest",      "pause",     "alloc",    "free",
+	"arrive",  "leave",
 };
 
 /* --------------------------------------------------------------------------------------- lists */
@@ -123,10 +133,19 @@ static uint32_t gen_tick(struct gen *gen, unsigned thread)
 
 /* -------------------------------------------------------------------------------------- access */
 
+/* Not in a block, or in one whose allocation is ordered before `clock`, and not freed. */
+static bool gen_alive(const struct gen *gen, const uint32_t *clock, uint32_t object)
+{
+	unsigned block = gen->program->objects[object].block;
+	const struct gen_block *life = &gen->blocks[block - 1];
+
+	return block == 0 || (life->alive && clock[life->allocator] >= life->alloc_clock);
+}
+
 static bool gen_may(const struct gen *gen, const uint32_t *clock, uint32_t object, bool store)
 {
 	/* All stores, not the last: it may be one that is skipped. */
-	return clock_covers(clock, gen->written[object]) &&
+	return gen_alive(gen, clock, object) && clock_covers(clock, gen->written[object]) &&
 	       (!store || clock_covers(clock, gen->read[object]));
 }
 
@@ -157,7 +176,8 @@ static bool gen_access(struct gen *gen, unsigned thread, const uint32_t *clock, 
 		if (held != NO_LOCK && turn < 5 && owner == NO_LOCK)
 			continue;
 		if (owner == NO_LOCK ? !gen_may(gen, clock, object, store)
-				     : owner != held && owner != inner)
+				     : (owner != held && owner != inner) ||
+					       !gen_alive(gen, clock, object))
 			continue;
 		gen_emit(gen, thread, object, store);
 		if (store && rng_one_in(&gen->rng, 4))
@@ -351,6 +371,58 @@ static void turn_partial(struct gen *gen, unsigned thread)
 	}
 }
 
+/* A block of which no earlier life can still be in use; some of it is written at once. */
+static void turn_alloc(struct gen *gen, unsigned thread)
+{
+	struct random_program *program = gen->program;
+	const uint32_t *clock = gen->clock[thread];
+	unsigned which = rng_below(&gen->rng, program->block_count);
+	const struct random_block *block = &program->blocks[which];
+	struct gen_block *life = &gen->blocks[which];
+
+	if (life->alive || (life->freed && clock[life->freer] < life->free_clock) ||
+	    program->alloc_count == RANDOM_ALLOCS_MAX)
+		return;
+	gen_op(gen, thread, RANDOM_ALLOC, which);
+	program->alloc_count++;
+	life->alive = true;
+	life->allocator = thread;
+	life->alloc_clock = gen_tick(gen, thread);
+	for (uint32_t object = block->first; object < block->first + block->count; object++) {
+		memset(gen->written[object], 0, sizeof(gen->written[object]));
+		memset(gen->read[object], 0, sizeof(gen->read[object]));
+		gen->written[object][thread] = life->alloc_clock;
+		if (rng_one_in(&gen->rng, 2))
+			gen_emit(gen, thread, object, true);
+	}
+}
+
+/* A block that nobody can still be using; often written a last time, so that a diff is due. */
+static void turn_free(struct gen *gen, unsigned thread)
+{
+	struct random_program *program = gen->program;
+	const uint32_t *clock = gen->clock[thread];
+	unsigned which = rng_below(&gen->rng, program->block_count);
+	const struct random_block *block = &program->blocks[which];
+	struct gen_block *life = &gen->blocks[which];
+	bool write = !rng_one_in(&gen->rng, 4), may = life->alive;
+
+	if (life->allocator == thread && !rng_one_in(&gen->rng, 4))
+		return;
+	for (uint32_t object = block->first; object < block->first + block->count; object++)
+		may = may && gen_may(gen, clock, object, true);
+	if (!may)
+		return;
+	for (uint32_t object = block->first; object < block->first + block->count; object++)
+		if (write)
+			gen_emit(gen, thread, object, true);
+	gen_op(gen, thread, RANDOM_FREE, which);
+	life->alive = false;
+	life->freed = true;
+	life->freer = thread;
+	life->free_clock = gen_tick(gen, thread);
+}
+
 static void turn_pause(struct gen *gen, unsigned thread)
 {
 	gen_op(gen, thread, RANDOM_PAUSE, 0)->count = 1u << rng_below(&gen->rng, 8);
@@ -358,7 +430,8 @@ static void turn_pause(struct gen *gen, unsigned thread)
 
 static void (*const turns[])(struct gen *gen, unsigned thread) = {
 	turn_accesses, turn_scan,     turn_section,   turn_publish, turn_test,
-	turn_await,    turn_flag_set, turn_flag_wait, turn_partial, turn_pause,
+	turn_await,    turn_flag_set, turn_flag_wait, turn_partial, turn_alloc,
+	turn_free,     turn_pause,
 };
 
 #define TURNS (sizeof(turns) / sizeof(turns[0]))
@@ -454,8 +527,44 @@ static void layout_object(struct gen *gen, uint32_t *at, unsigned bytes)
 	if (*at / ROAM_PAGE_SIZE >= program->params.heap_pages ||
 	    program->object_count == RANDOM_OBJECTS_MAX)
 		return;
-	program->objects[program->object_count++] = (struct random_object){*at, (uint8_t)bytes};
+	program->objects[program->object_count++] = (struct random_object){*at, (uint8_t)bytes, 0};
 	*at += bytes;
+}
+
+static void layout_block(struct gen *gen, uint32_t bytes)
+{
+	static const uint8_t sizes[] = {1, 2, 4, 8, 8, 16};
+	struct random_program *program = gen->program;
+	struct random_block *block = &program->blocks[program->block_count++];
+	uint32_t slots = bytes / 16, count = slots < 3 ? slots : 3;
+
+	block->bytes = bytes;
+	block->first = (uint16_t)program->object_count;
+	block->copy = program->copy_bytes;
+	program->copy_bytes += bytes;
+	for (uint32_t i = 0; i < count; i++) {
+		uint8_t size = sizes[rng_below(&gen->rng, sizeof(sizes))];
+		uint32_t slot = i > 0 && i + 1 == count ? slots - 1 : i;
+
+		program->objects[program->object_count++] = (struct random_object){
+			slot * 16 + rng_below(&gen->rng, 17u - size), size,
+			(uint8_t)program->block_count};
+	}
+	block->count = (uint16_t)count;
+}
+
+/* Few sizes, so that one block's memory becomes another's. */
+static void gen_blocks(struct gen *gen)
+{
+	static const uint16_t sizes[] = {16, 24, 64, 64, 200, 1000, 2000, 4096, 5000};
+	uint32_t count = rng_range(&gen->rng, 3, RANDOM_BLOCKS_MAX), kinds[2];
+
+	if (!gen->program->params.allocates || rng_one_in(&gen->rng, 3))
+		return;
+	kinds[0] = sizes[rng_below(&gen->rng, sizeof(sizes) / sizeof(sizes[0]))];
+	kinds[1] = sizes[rng_below(&gen->rng, sizeof(sizes) / sizeof(sizes[0]))];
+	for (uint32_t i = 0; i < count; i++)
+		layout_block(gen, kinds[rng_below(&gen->rng, 2)]);
 }
 
 /* Objects packed on few pages, or one or two on each of many. */
@@ -468,7 +577,7 @@ static void gen_layout(struct gen *gen)
 	bool wide = rng_one_in(rng, 3);
 	uint32_t stride = rng_range(rng, 1, 3),
 		 at = rng_below(rng, pages / 2) * ROAM_PAGE_SIZE + rng_below(rng, 64);
-	uint32_t per_page = wide ? rng_range(rng, 1, 3) : rng_range(rng, 4, 30), here = 0;
+	uint32_t per_page = wide ? rng_range(rng, 1, 3) : rng_range(rng, 4, 30), here = 0, last;
 
 	for (uint32_t i = 0; i < wanted && at / ROAM_PAGE_SIZE < pages; i++) {
 		layout_object(gen, &at, sizes[rng_below(rng, sizeof(sizes))]);
@@ -477,13 +586,15 @@ static void gen_layout(struct gen *gen)
 			at = (at / ROAM_PAGE_SIZE + stride) * ROAM_PAGE_SIZE +
 			     (rng_one_in(rng, 2) ? 0 : rng_below(rng, 4000));
 	}
+	last = gen->program->objects[gen->program->object_count - 1].offset;
+	gen_blocks(gen);
 	gen->shared = gen->program->object_count;
 	/* The counters: among the others, where there is room, else at the heap's start. */
-	at = gen->program->objects[gen->shared - 1].offset + 16;
+	at = last + 16;
 	if (at / ROAM_PAGE_SIZE + 1 >= pages || rng_one_in(rng, 2))
 		at = 0;
 	if (at == 0 && gen->program->objects[0].offset < PUBS_MAX * 8)
-		at = gen->program->objects[gen->shared - 1].offset + 16;
+		at = last + 16;
 	for (unsigned i = 0; i < PUBS_MAX; i++)
 		layout_object(gen, &at, 8);
 }
@@ -540,6 +651,8 @@ static void gen_shape(struct gen *gen)
 	gen->reduces = gen_one_thread_nodes(&gen->program->params);
 	for (unsigned i = 0; i < TURNS - 1; i++)
 		gen->weights[i] = rng_one_in(rng, 4) ? 0 : rng_range(rng, 1, 8);
+	for (unsigned i = TURNS - 3; i < TURNS - 1; i++)
+		gen->weights[i] = gen->program->block_count == 0 ? 0 : rng_range(rng, 2, 10);
 	gen->weights[0]++;
 	for (uint32_t object = 0; object < RANDOM_OBJECTS_MAX; object++)
 		gen->owner[object] = NO_LOCK;
@@ -572,8 +685,8 @@ struct random_program *random_generate(const struct random_params *params)
 	gen->program = program;
 	gen->threads = params->threads;
 	gen->rng.state = params->seed * 0x2545f4914f6cdd1du + 3;
-	gen_shape(gen);
 	gen_layout(gen);
+	gen_shape(gen);
 	gen_pubs(gen);
 	gen_start(gen);
 	full_in = rng_range(&gen->rng, 8, 120);
@@ -591,7 +704,7 @@ struct random_program *random_generate(const struct random_params *params)
 	/* At the end everybody looks at everything. */
 	for (uint32_t object = 0; object < program->object_count; object++)
 		for (unsigned i = 0; i < gen->threads; i++)
-			if (rng_one_in(&gen->rng, 2))
+			if (gen_alive(gen, gen->clock[i], object) && rng_one_in(&gen->rng, 2))
 				gen_op(gen, i, RANDOM_LOAD, object);
 	free(gen);
 	return program;
@@ -625,7 +738,7 @@ void random_print(const struct random_program *program)
 		}
 	}
 	for (uint32_t i = 0; i < program->object_count; i++)
-		printf("object %u: page %u offset %u, %u bytes\n", i,
-		       program->objects[i].offset / ROAM_PAGE_SIZE,
+		printf("object %u: block %d page %u offset %u, %u bytes\n", i,
+		       program->objects[i].block - 1, program->objects[i].offset / ROAM_PAGE_SIZE,
 		       program->objects[i].offset % ROAM_PAGE_SIZE, program->objects[i].bytes);
 }

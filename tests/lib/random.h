@@ -2,7 +2,8 @@
  * Random race-free programs and their oracle.
  *
  * A program is one list of operations per thread: loads and stores of small objects packed on few
- * pages, locks, conditions, flags, full and partial barriers, reductions.  The generator lays the
+ * pages and in blocks allocated and freed on the way, by any thread; locks, conditions, flags, full
+ * and partial barriers, reductions.  The generator lays the
  * operations out in one order and allows an access only if every conflicting earlier one is
  * ordered before it by synchronisation (vector clocks), or both hold the object's lock.
  *
@@ -16,6 +17,7 @@
 #ifndef ROAM_TESTS_RANDOM_H
 #define ROAM_TESTS_RANDOM_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +29,9 @@
 #define RANDOM_CONDS_MAX    16u
 #define RANDOM_FLAGS_MAX    32u
 #define RANDOM_BARRIERS_MAX 16u /* the first two are full */
+#define RANDOM_BLOCKS_MAX   24u
+#define RANDOM_ALLOCS_MAX   48u /* of a whole program */
+#define RANDOM_ALLOC_PAGES  2u  /* the most of one block */
 
 struct random_params {
 	uint64_t seed;
@@ -35,6 +40,7 @@ struct random_params {
 	uint8_t node_of[RANDOM_THREADS_MAX]; /* ascending */
 	uint32_t heap_pages;
 	uint32_t operations; /* about so many per thread */
+	bool allocates;
 };
 
 struct random_program;
@@ -57,6 +63,11 @@ struct random_log {
 	struct random_event *events;
 	uint32_t count;
 	uint32_t max;
+};
+
+/* Where the blocks are, as offsets; shared by all threads of a run. */
+struct random_places {
+	_Atomic uint64_t at[RANDOM_BLOCKS_MAX];
 };
 
 /* The most events one thread of the program can log. */
@@ -85,6 +96,8 @@ struct random_ops {
 	enum roam_err (*barrier)(void *self, unsigned barrier, unsigned threads); /* 0: all */
 	enum roam_err (*reduce)(void *self, void *values, unsigned count, enum roam_type type,
 				enum roam_op op);
+	enum roam_err (*alloc)(void *self, size_t bytes, uint64_t *offset_p);
+	enum roam_err (*free)(void *self, uint64_t offset);
 	uint64_t (*sequence)(void *self); /* the next number, from 1 */
 	void (*rest)(void *self);         /* all threads come here right after a full barrier */
 	void (*pause)(void *self, unsigned length);
@@ -93,13 +106,14 @@ struct random_ops {
 
 /* Runs one thread's list. */
 void random_run(const struct random_program *program, unsigned thread, const struct random_ops *ops,
-		void *self, struct random_log *log);
+		void *self, struct random_places *places, struct random_log *log);
 
 struct random_result {
 	uint64_t reads;         /* checked */
 	uint64_t reads_foreign; /* of a value written by another node */
 	uint64_t writes;
 	uint64_t syncs;
+	uint64_t allocs, reuses; /* blocks; of memory that another node had freed */
 	char error[512];
 };
 

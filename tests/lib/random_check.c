@@ -13,6 +13,13 @@ struct vclock {
 	uint32_t at[CLOCKS];
 };
 
+/* A block's life, and whose memory it was before. */
+struct check_block {
+	bool live;
+	int64_t at;
+	int freer; /* node; -1: never freed */
+};
+
 struct check {
 	const struct random_program *program;
 	unsigned threads;
@@ -28,6 +35,7 @@ struct check {
 	int writer[RANDOM_OBJECTS_MAX];
 	uint32_t written[RANDOM_OBJECTS_MAX];
 	uint32_t read[RANDOM_OBJECTS_MAX][CLOCKS];
+	struct check_block blocks[RANDOM_BLOCKS_MAX];
 };
 
 static void vclock_join(struct vclock *clock, const struct vclock *other)
@@ -45,15 +53,29 @@ static void bytes_print(char *text, size_t room, const void *bytes, unsigned cou
 		at += (size_t)snprintf(text + at, room - at, "%02x", ((const uint8_t *)bytes)[i]);
 }
 
-static bool check_race(struct check *check, unsigned thread, const struct random_event *event)
+/* The oracle's bytes of an object. */
+static uint8_t *check_bytes(const struct check *check, uint32_t which)
+{
+	const struct random_program *program = check->program;
+	const struct random_object *object = &program->objects[which];
+	size_t heap = (size_t)program->params.heap_pages * ROAM_PAGE_SIZE;
+
+	return check->memory + object->offset +
+	       (object->block == 0 ? 0 : heap + program->blocks[object->block - 1].copy);
+}
+
+static bool check_race(struct check *check, unsigned thread, const struct random_event *event,
+		       uint32_t object, bool store)
 {
 	const struct vclock *clock = &check->clocks[thread];
-	uint32_t object = event->which;
+	unsigned block = check->program->objects[object].block;
 	int writer = check->writer[object];
 	bool ordered = writer < 0 || clock->at[writer] >= check->written[object];
 
-	for (unsigned i = 0; i < check->threads && event->kind == RANDOM_STORE; i++)
+	for (unsigned i = 0; i < check->threads && store; i++)
 		ordered &= clock->at[i] >= check->read[object][i];
+	if (block != 0 && !check->blocks[block - 1].live)
+		ordered = false;
 	if (!ordered)
 		snprintf(check->result->error, sizeof(check->result->error),
 			 "the program has a race: object %u, thread %u, sequence %lu (writer %d)",
@@ -64,7 +86,7 @@ static bool check_race(struct check *check, unsigned thread, const struct random
 static bool check_value(struct check *check, unsigned thread, const struct random_event *event)
 {
 	const struct random_object *object = &check->program->objects[event->which];
-	const uint8_t *expected = check->memory + object->offset;
+	const uint8_t *expected = check_bytes(check, event->which);
 	int writer = check->writer[event->which];
 	char got[40], want[40];
 
@@ -77,10 +99,11 @@ static bool check_value(struct check *check, unsigned thread, const struct rando
 	bytes_print(got, sizeof(got), event->value, object->bytes);
 	bytes_print(want, sizeof(want), expected, object->bytes);
 	snprintf(check->result->error, sizeof(check->result->error),
-		 "wrong value: thread %u of node %u read %s from object %u (page %u, "
+		 "wrong value: thread %u of node %u read %s from object %u (block %d, page %u, "
 		 "offset %u, %u bytes), sequence %lu; thread %d had written %s",
 		 thread, check->program->params.node_of[thread], got, event->which,
-		 object->offset / ROAM_PAGE_SIZE, object->offset % ROAM_PAGE_SIZE, object->bytes,
+		 object->block - 1, object->offset / ROAM_PAGE_SIZE,
+		 object->offset % ROAM_PAGE_SIZE, object->bytes,
 		 (unsigned long)event->sequence, writer, want);
 	return false;
 }
@@ -90,7 +113,7 @@ static bool check_access(struct check *check, unsigned thread, const struct rand
 	const struct random_object *object = &check->program->objects[event->which];
 	uint32_t now = ++check->clocks[thread].at[thread];
 
-	if (!check_race(check, thread, event))
+	if (!check_race(check, thread, event, event->which, event->kind == RANDOM_STORE))
 		return false;
 	if (event->kind == RANDOM_LOAD) {
 		check->read[event->which][thread] = now;
@@ -99,7 +122,7 @@ static bool check_access(struct check *check, unsigned thread, const struct rand
 	check->result->writes++;
 	check->writer[event->which] = (int)thread;
 	check->written[event->which] = now;
-	memcpy(check->memory + object->offset, event->value, object->bytes);
+	memcpy(check_bytes(check, event->which), event->value, object->bytes);
 	return true;
 }
 
@@ -110,6 +133,55 @@ static bool check_broken(struct check *check, unsigned thread, const struct rand
 		 "%s: %s %u, thread %u, sequence %lu", what, random_kind_names[event->kind],
 		 event->which, thread, (unsigned long)event->sequence);
 	return false;
+}
+
+/* The block is a store to all its objects; zeros, if it is allocated. */
+static bool check_objects(struct check *check, unsigned thread, const struct random_event *event)
+{
+	const struct random_block *block = &check->program->blocks[event->which];
+
+	for (uint32_t object = block->first; object < block->first + block->count; object++) {
+		if (!check_race(check, thread, event, object, true))
+			return false;
+		check->writer[object] = (int)thread;
+		check->written[object] = check->clocks[thread].at[thread];
+		memset(check_bytes(check, object), 0, check->program->objects[object].bytes);
+	}
+	return true;
+}
+
+static bool check_alloc(struct check *check, unsigned thread, const struct random_event *event)
+{
+	const struct random_program *program = check->program;
+	struct check_block *mine = &check->blocks[event->which];
+	int64_t at = (int64_t)event->value[0], end = at + program->blocks[event->which].bytes;
+	bool reused = false;
+
+	if (mine->live)
+		return check_broken(check, thread, event, "the program allocates a live block");
+	for (unsigned i = 0; i < program->block_count; i++) {
+		const struct check_block *other = &check->blocks[i];
+		bool meets = at < other->at + program->blocks[i].bytes && other->at < end;
+
+		if (meets && other->live)
+			return check_broken(check, thread, event, "memory in use was allocated");
+		reused |= meets && other->freer >= 0 &&
+			  other->freer != program->params.node_of[thread];
+	}
+	check->result->allocs++;
+	check->result->reuses += reused;
+	mine->live = true;
+	mine->at = at;
+	return check_objects(check, thread, event);
+}
+
+static bool check_free(struct check *check, unsigned thread, const struct random_event *event)
+{
+	if (!check_objects(check, thread, event))
+		return false;
+	check->blocks[event->which].live = false;
+	check->blocks[event->which].freer = check->program->params.node_of[thread];
+	return true;
 }
 
 static bool check_sync(struct check *check, unsigned thread, const struct random_event *event)
@@ -153,6 +225,10 @@ static bool check_sync(struct check *check, unsigned thread, const struct random
 					    "a thread left a barrier before all were there");
 		vclock_join(clock, &check->meetings[event->episode]);
 		return true;
+	case RANDOM_ALLOC:
+		return check_alloc(check, thread, event);
+	case RANDOM_FREE:
+		return check_free(check, thread, event);
 	default:
 		return check_broken(check, thread, event, "unknown event");
 	}
@@ -205,7 +281,7 @@ bool random_check(const struct random_program *program, const struct random_log 
 	check->program = program;
 	check->threads = program->params.threads;
 	check->result = result;
-	check->memory = malloc(heap);
+	check->memory = calloc(1, heap + program->copy_bytes);
 	check->meetings = calloc(program->meeting_count, sizeof(*check->meetings));
 	check->arrived = calloc(program->meeting_count, sizeof(*check->arrived));
 	if (check->memory == NULL || check->meetings == NULL || check->arrived == NULL)
@@ -214,6 +290,8 @@ bool random_check(const struct random_program *program, const struct random_log 
 	memset(check->holder, FREE, sizeof(check->holder));
 	for (uint32_t object = 0; object < RANDOM_OBJECTS_MAX; object++)
 		check->writer[object] = -1;
+	for (unsigned i = 0; i < RANDOM_BLOCKS_MAX; i++)
+		check->blocks[i].freer = -1;
 	good = check_all(check, logs);
 	free(check->memory);
 	free(check->meetings);

@@ -1,5 +1,8 @@
 #include "random_node.h"
 
+#include <stdlib.h>
+
+#include "core/remote.h"
 #include "core/sync.h"
 
 #define ID_BASE    0x7000000000u
@@ -85,6 +88,65 @@ static enum roam_err member_reduce(void *self, void *values, unsigned count, enu
 	return roami_reduce(member_node(self, "reduce", count), values, count, type, op);
 }
 
+/* -------------------------------------------------------------------------------------- blocks */
+
+void random_slices_open(struct random_slices *slices, unsigned nodes, uint64_t first, uint64_t each)
+{
+	slices->nodes = nodes;
+	slices->first = first;
+	slices->each = each;
+	for (unsigned i = 0; i < nodes; i++) {
+		if (roami_alloc_open(&slices->allocs[i], first + i * each, first + (i + 1) * each,
+				     true) != ROAM_OK)
+			abort();
+		roami_alloc_seal(slices->allocs[i]);
+	}
+}
+
+void random_slices_close(struct random_slices *slices)
+{
+	for (unsigned i = 0; i < slices->nodes; i++)
+		roami_alloc_close(slices->allocs[i]);
+}
+
+static void member_take_back(void *arg, const struct roami_remote_free *block)
+{
+	if (roami_alloc_give(arg, block->offset) != ROAM_OK)
+		abort();
+}
+
+/* As roam_alloc does it. */
+static enum roam_err member_alloc(void *self, size_t bytes, uint64_t *offset_p)
+{
+	static const uint8_t zeros[512];
+	struct roami_node *node = member_node(self, "alloc", bytes);
+	struct random_slices *slices = ((struct random_member *)self)->slices;
+	enum roam_err err;
+	bool fresh;
+
+	roami_remote_free_drain(node, member_take_back, slices->allocs[node->me]);
+	err = roami_alloc_take(slices->allocs[node->me], bytes, offset_p, &fresh);
+	for (size_t at = 0, step; err == ROAM_OK && !fresh && at < bytes; at += step) {
+		step = sizeof(zeros) - (*offset_p + at) % sizeof(zeros);
+		step = step < bytes - at ? step : bytes - at;
+		slices->store(self, *offset_p + at, zeros, step);
+	}
+	return err;
+}
+
+/* As roam_free does it. */
+static enum roam_err member_free(void *self, uint64_t offset)
+{
+	struct roami_node *node = member_node(self, "free", offset);
+	struct random_slices *slices = ((struct random_member *)self)->slices;
+	unsigned owner = (unsigned)((offset - slices->first) / slices->each);
+
+	if (owner == node->me)
+		return roami_alloc_give(slices->allocs[owner], offset);
+	roami_remote_free_send(node, owner, offset);
+	return ROAM_OK;
+}
+
 void random_node_ops(struct random_ops *ops)
 {
 	ops->lock_init = member_lock_init;
@@ -98,4 +160,6 @@ void random_node_ops(struct random_ops *ops)
 	ops->flag_clear = member_flag_clear;
 	ops->barrier = member_barrier;
 	ops->reduce = member_reduce;
+	ops->alloc = member_alloc;
+	ops->free = member_free;
 }

@@ -2,17 +2,31 @@
 #ifndef ROAM_TESTS_RANDOM_NODE_H
 #define ROAM_TESTS_RANDOM_NODE_H
 
+#include "core/alloc.h"
 #include "core/node.h"
 #include "random.h"
+
+/* The allocators of all nodes, over equal slices of the heap from `first` on. */
+struct random_slices {
+	struct roami_alloc *allocs[ROAMI_NODES_MAX];
+	unsigned nodes;
+	uint64_t first, each; /* offset, bytes */
+	void (*store)(void *self, uint64_t offset, const void *in, size_t bytes);
+};
+
+void random_slices_open(struct random_slices *slices, unsigned nodes, uint64_t first,
+			uint64_t each);
+void random_slices_close(struct random_slices *slices);
 
 /* What a thread's `self` begins with. */
 struct random_member {
 	struct roami_node *node;
 	void (*doing)(void *self, const char *what,
 		      uint64_t number); /* before each call; may be NULL */
+	struct random_slices *slices;
 };
 
-/* Fills in all that is about synchronisation objects; the rest is the harness's. */
+/* Fills in all that is about synchronisation objects and blocks; the rest is the harness's. */
 void random_node_ops(struct random_ops *ops);
 
 /* The id, an address, of a program's object. */

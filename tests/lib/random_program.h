@@ -4,7 +4,7 @@
 
 #include "random.h"
 
-#define RANDOM_OBJECTS_MAX 160u
+#define RANDOM_OBJECTS_MAX 256u
 #define RANDOM_BYTES_MAX   16u
 #define RANDOM_REDUCE_MAX  3u
 
@@ -27,6 +27,8 @@ enum random_kind {
 	RANDOM_REDUCE,
 	RANDOM_REST,
 	RANDOM_PAUSE,
+	RANDOM_ALLOC,
+	RANDOM_FREE,
 	RANDOM_ARRIVE, /* in logs only, as the next */
 	RANDOM_LEAVE,
 	RANDOM_KINDS
@@ -51,8 +53,15 @@ struct random_op {
 };
 
 struct random_object {
-	uint32_t offset;
+	uint32_t offset; /* in the heap, or in its block */
 	uint8_t bytes;
+	uint8_t block; /* number + 1; 0: none */
+};
+
+struct random_block {
+	uint32_t bytes;
+	uint16_t first, count; /* objects */
+	uint32_t copy;         /* where the oracle keeps its bytes, from the heap's end on */
 };
 
 struct random_reduction {
@@ -73,6 +82,10 @@ struct random_program {
 	struct random_params params;
 	struct random_object objects[RANDOM_OBJECTS_MAX];
 	uint32_t object_count;
+	struct random_block blocks[RANDOM_BLOCKS_MAX];
+	uint32_t block_count;
+	uint32_t copy_bytes; /* of all blocks */
+	uint32_t alloc_count;
 	struct random_list lists[RANDOM_THREADS_MAX];
 	uint32_t *meetings; /* threads of each instance of a barrier */
 	uint32_t meeting_count;

@@ -1,4 +1,5 @@
 /* Runs a random program's lists and writes the logs. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@ struct run {
 	const struct random_program *program;
 	const struct random_ops *ops;
 	void *self;
+	struct random_places *places;
 	struct random_log *log;
 	unsigned thread;
 	uint32_t at;
@@ -89,13 +91,24 @@ static void run_sync(struct run *run, enum random_kind kind, unsigned which)
 	run_event(run, kind, which);
 }
 
+static uint64_t run_place(const struct run *run, unsigned block)
+{
+	return atomic_load_explicit(&run->places->at[block], memory_order_relaxed);
+}
+
+static uint64_t run_where(const struct run *run, const struct random_object *object)
+{
+	return object->block == 0 ? object->offset
+				  : run_place(run, object->block - 1u) + object->offset;
+}
+
 static void run_load(struct run *run, const struct random_op *op)
 {
 	const struct random_object *object = &run->program->objects[op->which];
 	struct random_event *event;
 
 	memset(run->last, 0, sizeof(run->last));
-	run->ops->load(run->self, object->offset, run->last, object->bytes);
+	run->ops->load(run->self, run_where(run, object), run->last, object->bytes);
 	event = run_event(run, RANDOM_LOAD, op->which);
 	event->bytes = object->bytes;
 	memcpy(event->value, run->last, sizeof(event->value));
@@ -120,7 +133,7 @@ static void run_store(struct run *run, const struct random_op *op)
 	event = run_event(run, RANDOM_STORE, op->which);
 	event->bytes = object->bytes;
 	memcpy(event->value, value, object->bytes);
-	run->ops->store(run->self, object->offset, value, object->bytes);
+	run->ops->store(run->self, run_where(run, object), value, object->bytes);
 }
 
 static void run_lock(struct run *run, unsigned lock)
@@ -154,6 +167,41 @@ static void run_meet(struct run *run, const struct random_op *op)
 	run_check(run, run->ops->barrier(run->self, op->which, op->count));
 	run_sync(run, RANDOM_LEAVE, op->which);
 	run->log->events[run->log->count - 1].episode = op->instance;
+}
+
+/* What an allocated block holds must be zero: both ends, and some of what lies between. */
+static void run_zero(struct run *run, uint64_t offset, uint32_t bytes)
+{
+	uint64_t word;
+
+	for (uint32_t at = 0; at + sizeof(word) <= bytes; at += at < 48 ? 8 : 488) {
+		run->ops->load(run->self, offset + at, &word, sizeof(word));
+		if (word != 0)
+			run_fail(run, "the block is not zero");
+	}
+	run->ops->load(run->self, offset + bytes - sizeof(word), &word, sizeof(word));
+	if (word != 0)
+		run_fail(run, "the block's end is not zero");
+}
+
+static void run_alloc(struct run *run, const struct random_op *op)
+{
+	uint32_t bytes = run->program->blocks[op->which].bytes;
+	struct random_event *event;
+	uint64_t offset;
+
+	run_check(run, run->ops->alloc(run->self, bytes, &offset));
+	atomic_store_explicit(&run->places->at[op->which], offset, memory_order_relaxed);
+	run_sync(run, RANDOM_ALLOC, op->which);
+	event = &run->log->events[run->log->count - 1];
+	event->value[0] = offset;
+	run_zero(run, offset, bytes);
+}
+
+static void run_free(struct run *run, const struct random_op *op)
+{
+	run_sync(run, RANDOM_FREE, op->which);
+	run_check(run, run->ops->free(run->self, run_place(run, op->which)));
 }
 
 static double value_get(const void *values, uint32_t i, enum roam_type type)
@@ -252,16 +300,24 @@ static void run_op(struct run *run, const struct random_op *op)
 		run_check(run, ops->flag_clear(run->self, op->which));
 	else if (op->kind == RANDOM_REST && ops->rest != NULL)
 		ops->rest(run->self);
+	else if (op->kind == RANDOM_ALLOC)
+		run_alloc(run, op);
+	else if (op->kind == RANDOM_FREE)
+		run_free(run, op);
 	else if (op->kind == RANDOM_PAUSE && ops->pause != NULL)
 		ops->pause(run->self, op->count);
 }
 
 void random_run(const struct random_program *program, unsigned thread, const struct random_ops *ops,
-		void *self, struct random_log *log)
+		void *self, struct random_places *places, struct random_log *log)
 {
 	const struct random_list *list = &program->lists[thread];
-	struct run run = {
-		.program = program, .ops = ops, .self = self, .log = log, .thread = thread};
+	struct run run = {.program = program,
+			  .ops = ops,
+			  .self = self,
+			  .places = places,
+			  .log = log,
+			  .thread = thread};
 
 	for (; run.at < list->count; run.at++)
 		run_op(&run, &list->ops[run.at]);

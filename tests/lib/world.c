@@ -419,7 +419,10 @@ struct world *world_open(const struct world_config *config)
 					.latency_ns_min = 50,
 					.latency_ns_max = 50 + config->latency_ns_max};
 	world_options(world);
-	roami_layout_make(&world->layout, (size_t)config->heap_pages * ROAMI_PAGE, config->nodes);
+	roami_layout_make(&world->layout,
+			  ((size_t)config->heap_pages + config->alloc_pages * config->nodes) *
+				  ROAMI_PAGE,
+			  config->nodes);
 	world->initial = calloc(world->layout.pages, ROAMI_PAGE);
 	world->fibers = calloc(FIBERS_MAX, sizeof(*world->fibers));
 	world->scheduler = roami_fiber_thread();

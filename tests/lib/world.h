@@ -24,6 +24,7 @@ struct world_config {
 	unsigned nodes;
 	unsigned threads[ROAMI_NODES_MAX]; /* application threads of each node */
 	uint32_t heap_pages;
+	uint32_t alloc_pages;   /* per node, behind the heap_pages: for what it allocates */
 	uint32_t creator_pages; /* with bytes of node 0 that are not zero */
 	bool onesided;
 	bool hot;

@@ -58,6 +58,18 @@ def end_session(session):
             pass
 
 
+def cut(process):
+    """Ends a job that hangs: one of its nodes first, for the others' report of who waits where."""
+    nodes = [pid for pid in session_pids(process.pid) if pid != process.pid]
+    if nodes:
+        os.kill(max(nodes), signal.SIGKILL)
+        try:
+            process.wait(END_MAX)
+        except subprocess.TimeoutExpired:
+            pass
+    end_session(process.pid)
+
+
 class MemoryGroup:
     """A memory cgroup with a limit, version 2 or 1, for the time of a `with`; its processes have
     no swap.  None in its place if this system lets us make none."""
@@ -170,7 +182,7 @@ def run(command, env=None, timeout=30, limits=None, wanted=0, act=None, group=No
             since = watch(process, out, wanted, act, start + timeout)
             hung = process.poll() is None
             if hung:
-                end_session(process.pid)
+                cut(process)
         ended = time.monotonic()
         while session_pids(process.pid) and time.monotonic() < ended + 1 and not hung:
             time.sleep(POLL)
@@ -180,7 +192,8 @@ def run(command, env=None, timeout=30, limits=None, wanted=0, act=None, group=No
         result = Result(process.returncode, read_back(out), read_back(err), last - start,
                         last - since if since is not None else None)
     if hung:
-        raise Wrong(f'hung for {timeout} s; stderr: {result.err[-500:]!r}')
+        raise Wrong(f'hung for {timeout} s; one node was killed for the report: '
+                    f'{result.err[-900:]!r}')
     if left:
         raise Wrong(f'left processes {left}; stderr: {result.err[-500:]!r}')
     if sorted(os.listdir('/dev/shm')) != before:
@@ -191,7 +204,7 @@ def run(command, env=None, timeout=30, limits=None, wanted=0, act=None, group=No
 def expect(command, status=0, err='', out=None, **how):
     """The status, and on stderr the one line that matches, or none."""
     result = run(command, **how)
-    told = f'status {result.status}, stderr {result.err[-600:]!r}'
+    told = f'status {result.status}, stderr {result.err[-1500:]!r}'
     if result.status != status:
         raise Wrong(f'expected status {status}: {told}')
     lines = result.err.splitlines()

@@ -3,7 +3,11 @@
 
 usage: kernels_chaos.py [--seeds FIRST..LAST] [--kernel NAME] [--engine NAME]
 
-A seed runs every kernel once, and over the seeds goes through its nodes, engines and protocols.
+usage: kernels_chaos.py --product: the same under every engine and protocol, by shared memory and
+by messages.
+
+A seed runs every kernel on all its numbers of nodes, and over the seeds goes through engines,
+protocols and ways; --product runs each of them, seed by seed.
 The job of a failure can be repeated by the line that it prints.
 """
 import argparse
@@ -21,6 +25,7 @@ KERNELS = {
 }
 ENGINES = ['uffd', 'sigsegv']
 PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy']
+WAYS = ['1', '1', '0']
 TIMEOUT = 60
 
 
@@ -31,7 +36,17 @@ def jobs(seed, kernels, engines):
         pick = seed + at
         yield ([harness.program(name), f'-p{nodes}', *KERNELS[name][0]],
                {'ROAM_CHAOS': str(seed), 'ROAM_FAULT': engines[pick % len(engines)],
+                'ROAM_ONESIDED': WAYS[pick % len(WAYS)],
                 'ROAM_PROTOCOL': PROTOCOLS[pick // len(engines) % len(PROTOCOLS)]})
+
+
+def product(seed, kernels, engines):
+    for name in kernels:
+        for nodes, engine, way, protocol in itertools.product(
+                KERNELS[name][1], engines, sorted(set(WAYS)), sorted(set(PROTOCOLS))):
+            yield ([harness.program(name), f'-p{nodes}', *KERNELS[name][0]],
+                   {'ROAM_CHAOS': str(seed), 'ROAM_FAULT': engine, 'ROAM_ONESIDED': way,
+                    'ROAM_PROTOCOL': protocol})
 
 
 def run_job(command, env):
@@ -43,11 +58,11 @@ def run_job(command, env):
     return None
 
 
-def run_seeds(first, last, kernels, engines):
+def run_seeds(first, last, kernels, engines, draw):
     failed = count = 0
     start = time.monotonic()
     for command, env in itertools.chain.from_iterable(
-            jobs(seed, kernels, engines) for seed in range(first, last + 1)):
+            draw(seed, kernels, engines) for seed in range(first, last + 1)):
         why = run_job(command, env)
         count += 1
         if why is not None:
@@ -62,13 +77,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--seeds', default='1..3', help='FIRST..LAST, or how many')
     parser.add_argument('--kernel', choices=list(KERNELS), action='append')
+    parser.add_argument('--product', action='store_true')
     parser.add_argument('--engine', choices=ENGINES, action='append')
     wanted = parser.parse_args()
     first, dots, last = wanted.seeds.partition('..')
     if not dots:
         first, last = '1', first
     sys.exit(run_seeds(int(first), int(last), wanted.kernel or list(KERNELS),
-                       wanted.engine or ENGINES))
+                       wanted.engine or ENGINES, product if wanted.product else jobs))
 
 
 if __name__ == '__main__':

@@ -12,6 +12,8 @@
 #include "seed_options.h"
 #include "world.h"
 
+#define SIM_ALLOC_PAGES (RANDOM_ALLOCS_MAX * RANDOM_ALLOC_PAGES)
+
 struct sim_run;
 
 struct sim_thread {
@@ -24,12 +26,14 @@ struct sim_run {
 	struct world *world;
 	struct random_program *program;
 	uint64_t sequence;
+	struct random_slices slices;
+	struct random_places places;
 	struct sim_thread threads[RANDOM_THREADS_MAX];
 	struct random_log logs[RANDOM_THREADS_MAX];
 };
 
 struct totals {
-	uint64_t reads, foreign, writes, syncs, steps;
+	uint64_t reads, foreign, writes, syncs, allocs, reuses, steps;
 	uint64_t stats[ROAMI_STATS_COUNT];
 };
 
@@ -91,14 +95,15 @@ static void sim_main(void *arg)
 
 	random_node_ops(&ops);
 	random_run(thread->run->program, thread->number, &ops, thread,
-		   &thread->run->logs[thread->number]);
+		   &thread->run->places, &thread->run->logs[thread->number]);
 }
 
 /* ------------------------------------------------------------------------------------ one seed */
 
 static struct random_program *sim_program(const struct world_config *config, uint32_t operations)
 {
-	struct random_params params = {.seed = config->seed, .nodes = config->nodes};
+	struct random_params params = {
+		.seed = config->seed, .nodes = config->nodes, .allocates = true};
 	struct rng rng = {config->seed + 99};
 
 	for (unsigned node = 0; node < config->nodes; node++)
@@ -115,13 +120,16 @@ static void sim_threads(struct sim_run *run)
 	const struct random_params *params = random_params_of(run->program);
 
 	random_logs_make(run->program, run->logs);
+	run->slices.store = sim_store;
+	random_slices_open(&run->slices, params->nodes, params->heap_pages * ROAMI_PAGE,
+			   SIM_ALLOC_PAGES * ROAMI_PAGE);
 	for (unsigned i = 0; i < params->threads; i++) {
 		struct sim_thread *thread = &run->threads[i];
 
 		thread->run = run;
 		thread->number = i;
 		thread->member = (struct random_member){world_node(run->world, params->node_of[i]),
-							sim_doing};
+							sim_doing, &run->slices};
 		world_spawn(run->world, params->node_of[i], sim_main, thread);
 	}
 }
@@ -133,6 +141,8 @@ static void sim_count(struct totals *totals, struct sim_run *run,
 	totals->foreign += result->reads_foreign;
 	totals->writes += result->writes;
 	totals->syncs += result->syncs;
+	totals->allocs += result->allocs;
+	totals->reuses += result->reuses;
 	totals->steps += world_steps(run->world);
 	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
 		totals->stats[i] += world_count(run->world, (enum roami_stat)i);
@@ -151,6 +161,7 @@ static bool sim_one(const struct seed_options *options, const struct roam_protoc
 	if (options->nodes != 0)
 		world_nodes(&config, options->nodes);
 	config.trace = options->trace;
+	config.alloc_pages = SIM_ALLOC_PAGES;
 	run->world = world_open(&config);
 	if (run->world == NULL)
 		exit(EXIT_FAILURE);
@@ -167,6 +178,7 @@ static bool sim_one(const struct seed_options *options, const struct roam_protoc
 		       seed_replay());
 	}
 	sim_count(arg, run, &result);
+	random_slices_close(&run->slices);
 	random_logs_free(run->program, run->logs);
 	random_free(run->program);
 	world_close(run->world);
@@ -185,13 +197,16 @@ static bool sim_done(const struct roam_protocol *protocol, uint64_t seeds, uint6
 		ROAMI_STAT_hot_pages,     ROAMI_STAT_messages_queued,
 	};
 	struct totals *totals = arg;
-	bool shared = seeds < 20 || totals->foreign >= seeds * 10;
+	bool shared = seeds < 20 ||
+		      (totals->foreign >= seeds * 10 && totals->reuses >= seeds / 2);
 
 	printf("%s: %lu seeds, %lu failed; %lu reads checked (%lu of another node's value), "
-	       "%lu writes, %lu synchronisations, %lu steps\n ",
+	       "%lu writes, %lu synchronisations, %lu blocks (%lu of memory freed elsewhere), "
+	       "%lu steps\n ",
 	       protocol->name, (unsigned long)seeds, (unsigned long)failed,
 	       (unsigned long)totals->reads, (unsigned long)totals->foreign,
 	       (unsigned long)totals->writes, (unsigned long)totals->syncs,
+	       (unsigned long)totals->allocs, (unsigned long)totals->reuses,
 	       (unsigned long)totals->steps);
 	for (unsigned i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
 		printf(" %s %lu", roami_stats_lines[shown[i]].name,

@@ -22,6 +22,7 @@
 
 #define NODES_MAX   8u
 #define SECONDS_MAX 60u
+#define ALLOC_BYTES (RANDOM_ALLOCS_MAX * RANDOM_ALLOC_PAGES * ROAMI_PAGE)
 
 extern const struct roami_fault_engine roami_fault_soft;
 extern const struct roam_transport roami_transport_shm;
@@ -46,11 +47,14 @@ struct job {
 	struct random_program *program;
 	void *bases[NODES_MAX];
 	uint8_t *initial;
+	uint32_t creator_pages;
 	struct roami_real reals[NODES_MAX];
 	struct roami_node *opened[NODES_MAX];
 	struct job_thread threads[RANDOM_THREADS_MAX];
 	struct random_log logs[RANDOM_THREADS_MAX];
 	_Atomic uint64_t sequence;
+	struct random_slices slices;
+	struct random_places places;
 };
 
 struct totals {
@@ -121,7 +125,7 @@ static void *job_main(void *arg)
 
 	random_node_ops(&ops);
 	random_run(thread->job->program, thread->number, &ops, thread,
-		   &thread->job->logs[thread->number]);
+		   &thread->job->places, &thread->job->logs[thread->number]);
 	return NULL;
 }
 
@@ -140,7 +144,9 @@ static void job_draw(struct job *job, const struct seed_options *options,
 			params->node_of[params->threads++] = (uint8_t)node;
 	params->seed = job->seed;
 	params->nodes = job->nodes;
+	params->allocates = true;
 	params->heap_pages = rng_one_in(&rng, 2) ? 64 : 200;
+	job->creator_pages = params->heap_pages / 2;
 	params->operations = options->operations != 0 ? options->operations
 						      : 1500 / params->threads;
 	job->onesided = !rng_one_in(&rng, 3);
@@ -169,7 +175,7 @@ static void job_node_open(struct job *job, const struct roam_protocol *protocol,
 		.bases = job->bases,
 		.app = (uint8_t *)job->bases[me] + job->layout.heap,
 		.fd = -1,
-		.creator_pages = job->layout.pages / 2,
+		.creator_pages = job->creator_pages,
 		.onesided = job->onesided,
 	};
 	enum roam_err err;
@@ -187,7 +193,7 @@ static void job_heap(struct job *job)
 {
 	struct rng rng = {job->seed ^ 0x5eed};
 
-	for (uint32_t page = 0; page < job->layout.pages / 2; page++) {
+	for (uint32_t page = 0; page < job->creator_pages; page++) {
 		uint8_t *bytes = job->initial + page * ROAMI_PAGE;
 
 		for (size_t at = 0; at < ROAMI_PAGE; at++)
@@ -200,7 +206,11 @@ static void job_heap(struct job *job)
 static void job_open(struct job *job, const struct roam_protocol *protocol,
 		     const struct random_params *params)
 {
-	roami_layout_make(&job->layout, params->heap_pages * ROAMI_PAGE, job->nodes);
+	size_t heap = params->heap_pages * ROAMI_PAGE;
+
+	roami_layout_make(&job->layout, heap + job->nodes * ALLOC_BYTES, job->nodes);
+	job->slices.store = job_store;
+	random_slices_open(&job->slices, job->nodes, heap, ALLOC_BYTES);
 	job->initial = calloc(params->heap_pages, ROAMI_PAGE);
 	for (unsigned i = 0; i < job->nodes; i++) {
 		job->bases[i] = roami_os_reserve(job->layout.total);
@@ -225,6 +235,7 @@ static void job_run(struct job *job, const struct random_params *params)
 		thread->job = job;
 		thread->number = i;
 		thread->member.node = job->opened[params->node_of[i]];
+		thread->member.slices = &job->slices;
 		if (pthread_create(&thread->thread, NULL, job_main, thread) != 0)
 			abort();
 	}
@@ -240,6 +251,7 @@ static void job_close(struct job *job)
 		roami_node_close(job->opened[i]);
 	for (unsigned i = 0; i < job->nodes; i++)
 		roami_os_unmap(job->bases[i], job->layout.total);
+	random_slices_close(&job->slices);
 	free(job->initial);
 }
 

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Random race-free programs on real processes: protocols x engines x ways to reach a peer's memory.
+
+usage: random_run.py [--seeds FIRST..LAST] [--seconds MOST] [--protocol NAME] [--engine NAME]
+                     [--onesided 0|1]
+
+Every seed runs under each of the combinations, seed by seed; it draws nodes, how they start, and
+roam's options; odd seeds have ROAM_CHAOS.  A failure prints the command that repeats it.  The soft
+engine is not among them: it sees only loads and stores that ask it, which the world's and the
+threads' random programs do.
+"""
+import argparse
+import itertools
+import random
+import re
+import subprocess
+import sys
+import time
+
+import harness
+
+TIMEOUT = 25    # the program itself ends at SECONDS, and tells who waits for what
+SECONDS = 20
+
+
+def info(what):
+    """The names that `roam info` lists, each with its text."""
+    out = subprocess.run([harness.program('roam'), 'info', what], check=True, text=True,
+                         stdout=subprocess.PIPE).stdout
+    return dict(re.findall(r'^  (\w+) +(.*)$', out, re.MULTILINE))
+
+
+def engines():
+    """Those of real processes; what this kernel lacks is told."""
+    found = []
+    for name, text in info('engines').items():
+        if name == 'soft':
+            continue
+        if text.startswith('works'):
+            found.append(name)
+        else:
+            print(f'skip: engine {name}: {text}')
+    return found
+
+
+def drawn(seed, salt):
+    """What a seed draws beside the program: the same under every combination but for `salt`."""
+    rng = random.Random(f'{seed} {salt}')
+    env = {'ROAM_CACHE_PAGES': rng.choice(['0', '0', '1', '4']),
+           'ROAM_PREFETCH': rng.choice(['64', '64', '0', '2']),
+           'ROAM_HOT': rng.choice(['1', '1', '0']),
+           'ROAM_BARRIER': rng.choice(['flat', 'tree']),
+           'ROAM_SIMD': rng.choice(['auto', 'scalar'])}
+    if seed % 2 == 1:
+        env['ROAM_CHAOS'] = str(rng.randrange(1, 1 << 32))
+    command = [harness.program('random'), '--seed', str(seed), '--nodes', str(rng.randint(2, 4)),
+               '--seconds', str(SECONDS)]
+    if rng.random() < 0.4:
+        command += ['--threads', '1']
+    if rng.random() < 0.5:
+        command += ['--roam', harness.program('roam')]
+    return env, command
+
+
+def jobs(first, last, combinations):
+    for seed in range(first, last + 1):
+        for at, (protocol, engine, onesided) in enumerate(combinations):
+            env, command = drawn(seed, at)
+            yield ({'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine, 'ROAM_ONESIDED': onesided,
+                    **env}, command)
+
+
+def run_job(env, command):
+    """The block counts of the run, or None if it went wrong."""
+    try:
+        result = harness.expect(command, out='^right', env=env, timeout=TIMEOUT)
+    except harness.Wrong as wrong:
+        words = ' '.join(f'{key}={value}' for key, value in env.items())
+        print(f'FAILED {wrong}; again: {words} {" ".join(command)}', flush=True)
+        return None
+    reads, foreign, reused = re.search(
+        r'right: (\d+) reads \((\d+) .* \((\d+) of memory', result.out).groups()
+    return int(reads), int(foreign), int(reused)
+
+
+def run_all(first, last, combinations, seconds):
+    failed = count = reads = foreign = reused = 0
+    start = time.monotonic()
+    for env, command in jobs(first, last, combinations):
+        if seconds and time.monotonic() - start > seconds:
+            print(f'stopped after {seconds} s: seed {command[2]} and later ones did not run')
+            return 1
+        counts = run_job(env, command)
+        count += 1
+        if counts is None:
+            failed += 1
+            continue
+        reads, foreign, reused = reads + counts[0], foreign + counts[1], reused + counts[2]
+    print(f'{count - failed} of {count} programs right ({len(combinations)} combinations), '
+          f'{reads} reads checked ({foreign} of another node\'s value), {reused} blocks of memory '
+          f'freed elsewhere, {time.monotonic() - start:.0f} s')
+    # Programs that do not share test nothing.
+    return 1 if failed or foreign < 20 * count or (count > 50 and reused == 0) else 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--seeds', default='1..30', help='FIRST..LAST, or how many')
+    parser.add_argument('--seconds', type=int, default=0, help='fail if it takes longer')
+    parser.add_argument('--protocol', action='append')
+    parser.add_argument('--engine', action='append')
+    parser.add_argument('--onesided', choices=['0', '1'], action='append')
+    wanted = parser.parse_args()
+    first, dots, last = wanted.seeds.partition('..')
+    if not dots:
+        first, last = '1', first
+    combinations = list(itertools.product(wanted.protocol or list(info('protocols')),
+                                          wanted.engine or engines(),
+                                          wanted.onesided or ['1', '0']))
+    sys.exit(run_all(int(first), int(last), combinations, wanted.seconds))
+
+
+if __name__ == '__main__':
+    main()
