@@ -4,17 +4,37 @@
 #include "core/page.h"
 #include "os/os.h"
 
-#define AHEAD_FIRST 4u
+#define AHEAD_FIRST  4u
+#define STREAM_SKIPS 32u /* pages of a stream that were open already */
 
 /* ------------------------------------------------------------------------------ fetching ahead */
 
-static struct roami_stream *stream_near(struct roami_thread *thread, uint32_t page)
+/* Whether a stream that goes on at `next` has come to `page`: what lies between needs no fault. */
+static bool stream_reaches(struct roami_node *node, const struct roami_stream *stream,
+			   uint32_t page)
+{
+	int64_t next = stream->next;
+
+	if (stream->stride == 0)
+		return false;
+	for (unsigned i = 0; i <= STREAM_SKIPS; i++, next += stream->stride) {
+		if (next == page)
+			return true;
+		if (next < 0 || next >= node->layout.pages ||
+		    roami_page_access(node, (uint32_t)next) == ROAM_NONE)
+			return false;
+	}
+	return false;
+}
+
+static struct roami_stream *stream_near(struct roami_node *node, struct roami_thread *thread,
+					uint32_t page)
 {
 	struct roami_stream *stream;
 
 	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
 		stream = &thread->streams[i];
-		if (stream->next == page && stream->stride != 0)
+		if (stream_reaches(node, stream, page))
 			return stream;
 	}
 	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
@@ -34,7 +54,7 @@ static struct roami_stream *stream_near(struct roami_thread *thread, uint32_t pa
 static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *thread, uint32_t page,
 			     int32_t *stride_p)
 {
-	struct roami_stream *stream = stream_near(thread, page);
+	struct roami_stream *stream = stream_near(node, thread, page);
 	uint32_t max = (uint32_t)node->options->prefetch;
 
 	thread->last_fault = page;
@@ -108,6 +128,25 @@ static void fault_repair(struct roami_node *node, uint32_t page, enum roam_acces
 		roami_node_fail(node, "cannot open page %u: %s", page, roam_strerror(err));
 }
 
+/* The calling thread is the only one that has used this node, and another one would wait now. */
+static void solo_enter(struct roami_node *node)
+{
+	if (node->engine->copy == NULL)
+		return;
+	node->env->thread(node);
+	if (atomic_load(&node->users) != 1)
+		return;
+	atomic_store(&node->solo, 1);
+	if (atomic_load(&node->users) != 1)
+		atomic_store(&node->solo, 0);
+}
+
+static void solo_leave(struct roami_node *node)
+{
+	if (atomic_load_explicit(&node->solo, memory_order_relaxed) != 0)
+		atomic_store_explicit(&node->solo, 0, memory_order_release);
+}
+
 void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
@@ -118,6 +157,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (!roami_node_dumped(node, page))
 		roami_node_dump(node, page);
 	roami_step(node);
+	solo_enter(node);
 	roami_page_hold(node, page);
 	has = roami_page_access(node, page);
 	if (!kind_known)
@@ -137,6 +177,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	roami_page_done(node, page);
 	if (has == ROAM_NONE && !write)
 		fault_ahead(node, page);
+	solo_leave(node);
 	if (node->options->cache_pages != 0)
 		roami_evict(node, page);
 }

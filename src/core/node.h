@@ -64,8 +64,9 @@ struct roami_page {
 	uint8_t state;
 	uint8_t heat;  /* intervals in a row that wrote it; for hot pages, releases in a row without
 			  change */
-	uint16_t home; /* cached, + 1; 0: not known */
-	uint16_t spare;
+	uint16_t home;  /* cached, + 1; 0: not known */
+	uint8_t here;   /* the memfd may have bytes of it */
+	uint8_t mapped; /* the engine has it open for reading already, see roami_fetch */
 	uint32_t twin; /* index in the pool; 0: none */
 };
 
@@ -231,6 +232,13 @@ struct roami_node {
 	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* appending to peers' shared lists */
 	_Atomic uint32_t
 		share_head[ROAMI_NODES_MAX]; /* taken from each list of newly shared pages */
+
+	/*
+	 * Threads that have used the node, and whether one that was the only one is in a fault: a
+	 * page may then show before it is checked.  Who comes second waits for it.
+	 */
+	_Atomic uint32_t users;
+	_Atomic uint32_t solo;
 
 	struct roami_thread threads[ROAMI_THREADS_MAX];
 	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */

@@ -270,23 +270,67 @@ static void page_cached(struct roami_node *node, uint32_t first, uint32_t end)
 		cache_list(node, page);
 }
 
+/* The access that the engine gives. */
+static enum roam_access page_has(struct roami_node *node, uint32_t page)
+{
+	return node->table[page].mapped ? ROAM_READ : roami_page_access(node, page);
+}
+
+/* Pages whose bytes were never here, and which the engine can map over holes at once. */
+static bool page_open_holes(struct roami_node *node, uint32_t first, uint32_t count)
+{
+	struct roami_page *entry = roami_page_entry(node, first);
+
+	if (node->engine->zero == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		if (entry[i].here)
+			return false;
+		entry[i].here = 1;
+	}
+	return node->engine->zero(node->engine_state, first, count) == ROAM_OK;
+}
+
+/* From what the engine gives to `to`. */
+static void page_open_run(struct roami_node *node, uint32_t first, uint32_t count,
+			  enum roam_access has, enum roam_access to)
+{
+	if (has == to)
+		return;
+	if (has == ROAM_NONE && to == ROAM_WRITE && page_open_holes(node, first, count))
+		ROAMI_COUNT(node->stats, protects, 1);
+	else
+		page_protect(node, first, count, has, to);
+}
+
+void roami_page_unmap(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (entry->mapped)
+		page_protect(node, page, 1, ROAM_READ, ROAM_NONE);
+	entry->mapped = 0;
+}
+
 void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 		     enum roam_access access)
 {
 	uint32_t from = first;
 
 	while (from < first + count) {
-		enum roam_access was = roami_page_access(node, from);
+		enum roam_access was = roami_page_access(node, from), has = page_has(node, from);
 		enum roam_access to = page_prepare(node, from, access);
 		uint32_t end = from + 1;
 
 		while (end < first + count && roami_page_access(node, end) == was &&
-		       page_prepare(node, end, access) == to)
+		       page_has(node, end) == has && page_prepare(node, end, access) == to)
 			end++;
-		if (was != to)
-			page_protect(node, from, end - from, was, to);
-		for (uint32_t page = from; page < end; page++)
-			atomic_store(&node->table[page].access, (uint8_t)to);
+		page_open_run(node, from, end - from, has, to);
+		for (uint32_t page = from; page < end; page++) {
+			node->table[page].mapped = 0;
+			atomic_store_explicit(&node->table[page].access, (uint8_t)to,
+					      memory_order_release);
+		}
 		if (was == ROAM_NONE && !roami_page_is_home(node, from))
 			page_cached(node, from, end);
 		from = end;
@@ -450,8 +494,10 @@ static bool page_evict(struct roami_node *node, uint32_t page)
 	if (atomic_load(&entry->access) == ROAM_READ &&
 	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) == 0)
 		gone = node->protocol->evict(node, page);
-	if (gone && node->fd >= 0)
+	if (gone && node->fd >= 0) {
 		roami_os_discard(roami_page_bytes(node, page), ROAMI_PAGE);
+		entry->here = 0;
+	}
 	roami_page_done(node, page);
 	return gone;
 }

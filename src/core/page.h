@@ -22,6 +22,9 @@ static inline uint8_t *roami_twin_bytes(struct roami_node *node, uint32_t twin)
 void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t page);
 void roami_twin_drop(struct roami_node *node, struct roami_page *entry);
 
+/* Closes a page that the engine has opened ahead of roami_page_open. */
+void roami_page_unmap(struct roami_node *node, uint32_t page);
+
 /* Puts the pending page on the dirty list. */
 void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, uint32_t page);
 

@@ -124,6 +124,26 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by,
 /* Bits of `where` that say nothing about the home. */
 #define MARKS (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES)
 
+/*
+ * Copies a page to this node.  One that was never here goes through the engine, which also opens it
+ * (roami_page_open finds it mapped): where no other thread can look at it before it is checked.
+ */
+static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8_t *to,
+			const uint8_t *from)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (mine && !entry->here) {
+		entry->here = 1;
+		if (atomic_load_explicit(&node->solo, memory_order_relaxed) != 0 &&
+		    node->engine->copy(node->engine_state, page, from) == ROAM_OK) {
+			entry->mapped = 1;
+			return;
+		}
+	}
+	roami_page_copy(node, to, from);
+}
+
 /* RULES 6.6, up to the copy: `to` gets the bytes, *version_p the version read before them. */
 static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsigned by,
 				    uint32_t page, uint8_t *to, uint64_t *version_p)
@@ -141,7 +161,8 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsi
 		atomic_thread_fence(memory_order_seq_cst);
 		roami_step(node);
 		*version_p = atomic_load(&header->version);
-		roami_page_copy(node, to, node->segments[home].heap + (size_t)page * ROAMI_PAGE);
+		fetch_bytes(node, home != node->me, page, to,
+			    node->segments[home].heap + (size_t)page * ROAMI_PAGE);
 		atomic_thread_fence(memory_order_acquire);
 		if (((atomic_load(&header->where) ^ where) & ~MARKS) == 0 &&
 		    atomic_load(&header->shared) >> ROAMI_SHARED_BITS == generation)
@@ -188,9 +209,14 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 	roami_step(node);
 	ROAMI_COUNT(node->stats, fetches, 1);
 	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-	if (node->onesided)
-		return fetch_direct(node, home, node->me, page, roami_page_bytes(node, page),
-				    version_p);
+	if (node->onesided) {
+		enum roam_fetch result = fetch_direct(node, home, node->me, page,
+						      roami_page_bytes(node, page), version_p);
+
+		if (result != ROAM_FETCH_OK)
+			roami_page_unmap(node, page);
+		return result;
+	}
 	bytes = roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, &part, 1,
 			       &answer, sizeof(answer));
 	if (bytes != sizeof(answer) && answer.result == ROAM_FETCH_OK)
@@ -207,6 +233,7 @@ void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page)
 	struct roam_part part = {&page, sizeof(page)};
 	uint8_t bytes[ROAM_PAGE_SIZE];
 
+	roami_page_entry(node, page)->here = 1;
 	if (node->onesided) {
 		roami_page_copy(node, roami_page_bytes(node, page),
 				node->segments[from].heap + (size_t)page * ROAMI_PAGE);

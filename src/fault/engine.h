@@ -68,6 +68,20 @@ struct roami_fault_engine {
 				 enum roam_access to);
 
 	/*
+	 * Fills `page`, a hole of `fd` without access, with the bytes at `from` and opens it for
+	 * reading, in one step; so it shows before the caller could look whether the bytes are the
+	 * right ones.  Anything but ROAM_OK: nothing was done.  NULL: the engine cannot.
+	 */
+	enum roam_err (*copy)(void *state, uint32_t page, const uint8_t *from);
+
+	/*
+	 * Opens pages without access for writing, over holes of `fd`, in one step: they are zero.
+	 * Anything but ROAM_OK: not all were holes, protect does the rest.  NULL: the engine
+	 * cannot.
+	 */
+	enum roam_err (*zero)(void *state, uint32_t first, uint32_t count);
+
+	/*
 	 * Whether our signal handlers are still installed; reinstalls and chains if not.  Cheap
 	 * enough for once a second.
 	 */

@@ -429,6 +429,34 @@ static enum roam_err uffd_protect(void *state, uint32_t first, uint32_t count,
 	return uffd_writeprotect(uffd->uffd, at, bytes, to == ROAM_READ);
 }
 
+static enum roam_err uffd_copy(void *state, uint32_t page, const uint8_t *from)
+{
+	struct uffd_state *uffd = uffd_check(state);
+	struct uffdio_copy request = {
+		.dst = (uintptr_t)uffd->view.app + page * PAGE,
+		.src = (uintptr_t)from,
+		.len = PAGE,
+		.mode = UFFDIO_COPY_MODE_WP | UFFDIO_COPY_MODE_DONTWAKE,
+	};
+
+	while (ioctl(uffd->uffd, UFFDIO_COPY, &request) != 0) {
+		if (errno == EEXIST)
+			return ROAM_ESTATE;
+		if (errno != EAGAIN) /* the address space is changing */
+			return uffd_error(errno);
+		sched_yield();
+	}
+	return ROAM_OK;
+}
+
+static enum roam_err uffd_zero_pages(void *state, uint32_t first, uint32_t count)
+{
+	struct uffd_state *uffd = uffd_check(state);
+	uint64_t at = (uintptr_t)uffd->view.app + first * PAGE, end = at + count * PAGE;
+
+	return uffd_zero(uffd->uffd, &at, end) && at == end ? ROAM_OK : ROAM_ESTATE;
+}
+
 static bool uffd_check_handlers(void *state)
 {
 	uffd_check(state);
@@ -442,5 +470,7 @@ const struct roami_fault_engine roami_fault_uffd = {
 	.open = uffd_open,
 	.close = uffd_close,
 	.protect = uffd_protect,
+	.copy = uffd_copy,
+	.zero = uffd_zero_pages,
 	.check_handlers = uffd_check_handlers,
 };

@@ -76,6 +76,66 @@ static void test_cycle(void)
 	rig_each_engine(16, false, cycle);
 }
 
+static void fill_and_open(struct rig *rig)
+{
+	uint8_t bytes[ROAM_PAGE_SIZE];
+
+	if (rig->engine->copy == NULL)
+		return;
+	memset(bytes, 7, sizeof(bytes));
+	CU_ASSERT_EQUAL(rig->engine->copy(rig->state, 5, bytes), ROAM_OK);
+	atomic_store(&rig->access[5], ROAM_READ);
+	CU_ASSERT_EQUAL(rig_load(rig, 5 * PAGE + 4095), 7);
+	CU_ASSERT_EQUAL(rig_faults(rig), 0);
+	CU_ASSERT_EQUAL(rig->view.runtime[5 * PAGE], 7);
+	rig_store(rig, 5 * PAGE, 8);
+	CU_ASSERT_EQUAL(rig_faults(rig), 1);
+	CU_ASSERT_EQUAL(rig_load(rig, 4 * PAGE), 0);
+	CU_ASSERT_EQUAL(rig_load(rig, 6 * PAGE), 0);
+	CU_ASSERT_EQUAL(rig_faults(rig), 2);
+
+	/* Not where bytes are already. */
+	rig->view.runtime[8 * PAGE] = 3;
+	CU_ASSERT_NOT_EQUAL(rig->engine->copy(rig->state, 8, bytes), ROAM_OK);
+	CU_ASSERT_EQUAL(rig_load(rig, 8 * PAGE), 3);
+	CU_ASSERT_EQUAL(rig_faults(rig), 1);
+}
+
+/* Bytes into a hole, and open for reading; only there. */
+static void test_fill_and_open(void)
+{
+	rig_each_engine(16, false, fill_and_open);
+}
+
+static void open_holes(struct rig *rig)
+{
+	if (rig->engine->zero == NULL)
+		return;
+	CU_ASSERT_EQUAL(rig->engine->zero(rig->state, 2, 3), ROAM_OK);
+	for (uint32_t page = 2; page < 5; page++)
+		atomic_store(&rig->access[page], ROAM_WRITE);
+	CU_ASSERT_EQUAL(rig_load(rig, 3 * PAGE), 0);
+	rig_store(rig, 4 * PAGE + 1, 1);
+	CU_ASSERT_EQUAL(rig_faults(rig), 0);
+	CU_ASSERT_EQUAL(rig->view.runtime[4 * PAGE + 1], 1);
+	rig_store(rig, 5 * PAGE, 1);
+	CU_ASSERT_EQUAL(rig_faults(rig), rig_write_faults(rig));
+
+	/* A page with bytes in the way keeps them, and protect does the rest. */
+	rig->view.runtime[9 * PAGE] = 3;
+	CU_ASSERT_NOT_EQUAL(rig->engine->zero(rig->state, 8, 3), ROAM_OK);
+	CU_ASSERT_EQUAL(rig_protect(rig, 8, 3, ROAM_NONE, ROAM_WRITE), ROAM_OK);
+	CU_ASSERT_EQUAL(rig_load(rig, 9 * PAGE), 3);
+	rig_store(rig, 8 * PAGE, 1);
+	rig_store(rig, 10 * PAGE, 1);
+	CU_ASSERT_EQUAL(rig_faults(rig), 0);
+}
+
+static void test_open_holes(void)
+{
+	rig_each_engine(16, false, open_holes);
+}
+
 static void open_after_zap(struct rig *rig)
 {
 	for (int round = 0; round < 20; round++) {
@@ -466,6 +526,8 @@ static void test_soft_copies(void)
 static CU_TestInfo tests[] = {
 	{"first touch faults", test_first_touch},
 	{"full cycle", test_cycle},
+	{"bytes into a hole", test_fill_and_open},
+	{"holes opened for writing", test_open_holes},
 	{"open for writing after a zap", test_open_after_zap},
 	{"ranges over mixed pages", test_mixed_ranges},
 	{"random pages against a model", test_random},
