@@ -225,17 +225,18 @@ void home_publish_shared(struct roami_node *node, const struct roam_dirty *dirty
 	}
 }
 
-/* The home's answer; our copy is current if no other diff came between (RULES 6.2). */
+/*
+ * The home's answer; our copy is current if no other diff came between (RULES 6.2).  The page is
+ * pending and nobody acquires meanwhile, so `have` is ours.
+ */
 static void home_answered(struct roami_node *node, const struct roam_dirty *dirty)
 {
 	struct home_page *data = home_page(node, dirty->page);
 
 	if (!dirty->changed)
 		return;
-	roami_page_lock(node, dirty->page);
 	if (dirty->version == data->have + 1)
 		data->have = dirty->version;
-	roami_page_unlock(node, dirty->page);
 	roami_notice_add(node, dirty->page, dirty->version);
 }
 

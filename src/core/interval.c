@@ -97,16 +97,20 @@ static size_t dirty_hold(struct roami_node *node, size_t count)
 	return kept;
 }
 
-/* After the flush: twins go, hot pages stay listed or are demoted. */
-static void dirty_settle(struct roami_node *node, const struct roam_dirty *dirty)
+/*
+ * After the flush: twins go, hot pages stay listed or are demoted.  Returns the twin to give back;
+ * 0: none.
+ */
+static uint32_t dirty_settle(struct roami_node *node, const struct roam_dirty *dirty)
 {
 	struct roami_page *entry = roami_page_entry(node, dirty->page);
 
 	if (!dirty->keep) {
 		if (entry->heat < UINT8_MAX)
 			entry->heat++;
-		roami_page_clean(node, dirty->page);
-	} else if (dirty->changed || ++entry->heat < HOT_AFTER + COLD_AFTER) {
+		return roami_page_done_clean(node, dirty->page);
+	}
+	if (dirty->changed || ++entry->heat < HOT_AFTER + COLD_AFTER) {
 		if (dirty->changed)
 			entry->heat = HOT_AFTER;
 		ROAMI_COUNT(node->stats, hot_pages, 1);
@@ -122,6 +126,21 @@ static void dirty_settle(struct roami_node *node, const struct roam_dirty *dirty
 		roami_page_list(node, dirty->page);
 	}
 	roami_page_done(node, dirty->page);
+	return 0;
+}
+
+static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
+{
+	uint32_t *twins = (void *)node->page_work.items; /* has room for all; its pages are closed */
+	size_t given = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t twin = dirty_settle(node, &dirty[i]);
+
+		if (twin != 0)
+			twins[given++] = twin;
+	}
+	roami_twins_give(node, twins, given);
 }
 
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
@@ -185,8 +204,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	dirty = (void *)node->dirty_work.items;
 	if (node->protocol->release != NULL)
 		node->protocol->release(node, sync, dirty, count);
-	for (size_t i = 0; i < count; i++)
-		dirty_settle(node, &dirty[i]);
+	dirty_settle_all(node, dirty, count);
 	note_sort((void *)node->note_work.items, node->note_work.count);
 	roami_log_close_interval(node, (void *)node->note_work.items, node->note_work.count);
 	node->note_work.count = 0;

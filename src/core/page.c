@@ -105,14 +105,20 @@ void roami_page_hold(struct roami_node *node, uint32_t page)
 	atomic_fetch_sub(&node->page_waiters, 1);
 }
 
-void roami_page_done(struct roami_node *node, uint32_t page)
+/* The page is pending no more; `gone` flags go too, and with `clean` its twin, which is returned. */
+static uint32_t page_end(struct roami_node *node, uint32_t page, uint8_t gone, bool clean)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
+	uint32_t twin = 0;
 	uint8_t was;
 
 	roami_spin_lock(node, &entry->lock);
-	was = atomic_fetch_and(&entry->flags, (uint8_t) ~(ROAMI_PAGE_PENDING | ROAMI_PAGE_WANT |
-							  ROAMI_PAGE_PARKED));
+	if (clean) {
+		twin = entry->twin;
+		entry->twin = 0;
+	}
+	gone |= ROAMI_PAGE_PENDING | ROAMI_PAGE_WANT | ROAMI_PAGE_PARKED;
+	was = atomic_fetch_and(&entry->flags, (uint8_t)~gone);
 	roami_spin_unlock(&entry->lock);
 	roami_assert(was & ROAMI_PAGE_PENDING);
 	if (was & ROAMI_PAGE_PARKED)
@@ -120,6 +126,17 @@ void roami_page_done(struct roami_node *node, uint32_t page)
 	if (atomic_load(&node->page_waiters) != 0)
 		node->env->notify(node);
 	roami_step(node);
+	return twin;
+}
+
+void roami_page_done(struct roami_node *node, uint32_t page)
+{
+	page_end(node, page, 0, false);
+}
+
+uint32_t roami_page_done_clean(struct roami_node *node, uint32_t page)
+{
+	return page_end(node, page, ROAMI_PAGE_DIRTY | ROAMI_PAGE_KEEP, true);
 }
 
 /* -------------------------------------------------------------------------------------- access */
@@ -377,7 +394,8 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 	for (size_t i = 0; i < count; i++) {
 		if (roami_page_access(node, pages[i]) <= access)
 			continue;
-		atomic_store(&node->table[pages[i]].access, (uint8_t)access);
+		atomic_store_explicit(&node->table[pages[i]].access, (uint8_t)access,
+				      memory_order_release);
 		if (access == ROAM_NONE && !roami_page_is_home(node, pages[i])) {
 			atomic_fetch_sub(&node->cached, 1);
 			ROAMI_COUNT(node->stats, invalidations, 1);
@@ -441,10 +459,25 @@ void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t
 	ROAMI_COUNT(node->stats, twins, 1);
 }
 
-void roami_twin_drop(struct roami_node *node, struct roami_page *entry)
+void roami_twins_give(struct roami_node *node, const uint32_t *list, size_t count)
 {
 	struct roami_twins *twins = &node->twins;
-	uint32_t *slot, twin;
+	uint32_t *slots;
+
+	if (count == 0)
+		return;
+	roami_spin_lock(node, &twins->lock);
+	slots = roami_os_vec_grow(&twins->free, sizeof(uint32_t), count);
+	if (slots == NULL)
+		roami_node_fail(node, "no memory for the twin pool");
+	memcpy(slots, list, count * sizeof(*slots));
+	twins->free.count += count;
+	roami_spin_unlock(&twins->lock);
+}
+
+void roami_twin_drop(struct roami_node *node, struct roami_page *entry)
+{
+	uint32_t twin;
 
 	if (entry->twin == 0)
 		return;
@@ -452,13 +485,7 @@ void roami_twin_drop(struct roami_node *node, struct roami_page *entry)
 	twin = entry->twin;
 	entry->twin = 0;
 	roami_spin_unlock(&entry->lock);
-	roami_spin_lock(node, &twins->lock);
-	slot = roami_os_vec_grow(&twins->free, sizeof(uint32_t), 1);
-	if (slot == NULL)
-		roami_node_fail(node, "no memory for the twin pool");
-	*slot = twin;
-	twins->free.count++;
-	roami_spin_unlock(&twins->lock);
+	roami_twins_give(node, &twin, 1);
 }
 
 void roami_page_list(struct roami_node *node, uint32_t page)

@@ -25,6 +25,12 @@ void roami_twin_drop(struct roami_node *node, struct roami_page *entry);
 /* Closes a page that the engine has opened ahead of roami_page_open. */
 void roami_page_unmap(struct roami_node *node, uint32_t page);
 
+/* Gives twins back to the pool. */
+void roami_twins_give(struct roami_node *node, const uint32_t *list, size_t count);
+
+/* roami_page_done of a page that is dirty no more; its twin, if any, is the caller's to give. */
+uint32_t roami_page_done_clean(struct roami_node *node, uint32_t page);
+
 /* Puts the pending page on the dirty list. */
 void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, uint32_t page);
 
