@@ -131,7 +131,8 @@ static uint32_t dirty_settle(struct roami_node *node, const struct roam_dirty *d
 
 static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
 {
-	uint32_t *twins = (void *)node->page_work.items; /* has room for all; its pages are closed */
+	/* It has room for all of them, and the pages in it are closed. */
+	uint32_t *twins = (void *)node->page_work.items;
 	size_t given = 0;
 
 	for (size_t i = 0; i < count; i++) {

@@ -105,7 +105,9 @@ void roami_page_hold(struct roami_node *node, uint32_t page)
 	atomic_fetch_sub(&node->page_waiters, 1);
 }
 
-/* The page is pending no more; `gone` flags go too, and with `clean` its twin, which is returned. */
+/*
+ * The page is pending no more; `gone` flags go too, and with `clean` its twin, which is returned.
+ */
 static uint32_t page_end(struct roami_node *node, uint32_t page, uint8_t gone, bool clean)
 {
 	struct roami_page *entry = roami_page_entry(node, page);

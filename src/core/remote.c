@@ -322,13 +322,17 @@ static size_t flush_bytes(struct roami_node *node, struct roam_dirty *dirty, uns
 	return changed;
 }
 
-/* The next page's first lines are on their way while this one is compared. */
-static void flush_expect(struct roami_node *node, uint32_t page)
+/*
+ * First lines of a page that comes soon are on their way while this one is compared; of the home's
+ * one, for its address translation.
+ */
+static void flush_expect(struct roami_node *node, uint32_t page, unsigned home)
 {
 	const struct roami_page *entry = roami_page_entry(node, page);
 	const uint8_t *bytes = roami_page_bytes(node, page),
 		      *twin = roami_twin_bytes(node, entry->twin);
 
+	__builtin_prefetch(node->segments[home].heap + (size_t)page * ROAMI_PAGE);
 	for (size_t at = 0; at < FLUSH_AHEAD; at += 64) {
 		__builtin_prefetch(bytes + at);
 		__builtin_prefetch(twin + at);
@@ -345,8 +349,8 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 	size_t bytes = 0, changed = 0, same = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (i + 1 < count && !dirty[i + 1].home)
-			flush_expect(node, dirty[i + 1].page);
+		if (i + 2 < count && !dirty[i + 2].home)
+			flush_expect(node, dirty[i + 2].page, homes[i + 2]);
 		if (dirty[i].home)
 			continue;
 		bytes += flush_bytes(node, &dirty[i], homes[i]);
@@ -368,7 +372,10 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 	ROAMI_COUNT(node->stats, bytes_sent, bytes);
 }
 
-/* Diffs for one home, in messages: the writer's clock, then items. */
+/*
+ * Diffs for one home, in messages: how many numbers of the writer's clock, those (for the race
+ * check only), then items.
+ */
 struct flush_item {
 	uint32_t page;
 	uint32_t bytes;
@@ -396,13 +403,18 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	const uint8_t *at = request->data, *end = at + request->bytes;
 	uint64_t versions[BATCH_PAGES];
 	struct roam_part part = {versions, 0};
-	struct roami_vclock clock;
+	struct roami_vclock clock = {{0}};
+	uint64_t numbers;
 	size_t count = 0;
 
-	if (request->bytes < sizeof(clock))
+	if (request->bytes < sizeof(numbers))
 		roami_node_fail(node, "node %u sent malformed diffs", request->from);
-	memcpy(&clock, at, sizeof(clock));
-	at += sizeof(clock);
+	memcpy(&numbers, at, sizeof(numbers));
+	at += sizeof(numbers);
+	if (numbers > ROAMI_NODES_MAX || numbers * sizeof(clock.at[0]) > (size_t)(end - at))
+		roami_node_fail(node, "node %u sent malformed diffs", request->from);
+	memcpy(clock.at, at, numbers * sizeof(clock.at[0]));
+	at += numbers * sizeof(clock.at[0]);
 	while (at < end) {
 		struct flush_item item;
 		struct roami_header *header;
@@ -449,7 +461,10 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 	uint64_t versions[BATCH_PAGES];
 	size_t used = 0, answered = 0, at = from;
 	struct roami_vclock clock;
-	struct roam_part parts[2] = {{&clock, sizeof(clock)}, {batch, 0}};
+	uint64_t numbers = roami_race_checked(node) ? ROAMI_NODES_MAX : 0;
+	struct roam_part parts[3] = {{&numbers, sizeof(numbers)},
+				     {clock.at, numbers * sizeof(clock.at[0])},
+				     {batch, 0}};
 
 	for (; at < count && used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
 	     at++) {
@@ -473,10 +488,11 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 		ROAMI_COUNT(node->stats, diffs, 1);
 		ROAMI_COUNT(node->stats, diff_bytes, item.bytes);
 	}
-	parts[1].bytes = used;
-	roami_log_clock(node, &clock);
+	parts[2].bytes = used;
+	if (numbers > 0)
+		roami_log_clock(node, &clock);
 	if (used > 0)
-		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 2,
+		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
 			       versions, sizeof(versions));
 	for (size_t i = from; i < at; i++)
 		if (homes[i] == home && !dirty[i].home && dirty[i].changed)

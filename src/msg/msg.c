@@ -84,7 +84,8 @@ static void msg_drain_all(struct roami_node *node)
 {
 	uint32_t left = 0;
 
-	if (atomic_exchange(&node->msg.out_waiting, 0) == 0)
+	if (atomic_load(&node->msg.out_waiting) == 0 ||
+	    atomic_exchange(&node->msg.out_waiting, 0) == 0)
 		return;
 	for (unsigned to = 0; to < node->nodes; to++) {
 		if (!roami_spin_try(&node->msg.out_lock[to])) {
@@ -186,6 +187,8 @@ static bool msg_has_room(void *arg)
 	struct roami_msg *msg = &room->node->msg;
 	bool yes;
 
+	if (atomic_load(&msg->out_waiting) == 0) /* nothing is queued for anybody */
+		return true;
 	roami_spin_lock(room->node, &msg->out_lock[room->to]);
 	yes = msg->out[room->to].count - msg->out_first[room->to] < OUT_LIMIT;
 	roami_spin_unlock(&msg->out_lock[room->to]);
@@ -213,7 +216,7 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 	call->id = (uint32_t)(call - msg->calls) | (msg->call_serial | 1u << 23) << 8;
 	call->reply = reply;
 	call->reply_max = reply_max;
-	atomic_store(&call->state, 1);
+	atomic_store_explicit(&call->state, 1, memory_order_relaxed);
 	roami_spin_unlock(&msg->call_lock);
 	header.call = call->id;
 	msg_put(node, to, &header, parts, count);
@@ -233,7 +236,7 @@ size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
 
 	roami_wait(node, call_answered, call);
 	bytes = call->bytes;
-	atomic_store(&call->state, 0);
+	atomic_store_explicit(&call->state, 0, memory_order_release);
 	return bytes;
 }
 
