@@ -93,7 +93,7 @@ void roami_lone_begin(struct roami_job *job);
 
 /*
  * Maps the same heap bytes of segment `fd`, or with -1 anonymous memory, over [first, end) of the
- * app view; our segment must have a hole there.  False: nothing is mapped.
+ * app view; below anonymous memory our segment must have a hole.  False: nothing is mapped.
  */
 bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd);
 

@@ -13,6 +13,7 @@
 struct lone_range {
 	uint64_t first;
 	uint64_t end;
+	bool anonymous; /* over a hole of the segment; else the segment may have old bytes */
 };
 
 bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd)
@@ -27,7 +28,7 @@ bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd
 	roami_os_dontfork(job->app + first, end - first);
 	if (fd >= 0)
 		roami_os_dontdump(job->app + first, end - first);
-	*range = (struct lone_range){first, end};
+	*range = (struct lone_range){first, end, fd < 0};
 	job->lone.count++;
 	return true;
 }
@@ -54,14 +55,14 @@ void roami_lone_begin(struct roami_job *job)
 	}
 }
 
-/* Copies the pages that are not zero; those never touched read as zero and stay holes. */
+/* Copies the pages; anonymous ones never touched read as zero and stay holes. */
 static void lone_return(struct roami_job *job, const struct lone_range *range)
 {
 	static const uint8_t zero[ROAM_PAGE_SIZE];
 	uint8_t *segment = (uint8_t *)job->bases[0] + job->layout.heap;
 
 	for (uint64_t at = range->first; at < range->end; at += ROAMI_PAGE)
-		if (memcmp(job->app + at, zero, ROAMI_PAGE) != 0)
+		if (!range->anonymous || memcmp(job->app + at, zero, ROAMI_PAGE) != 0)
 			memcpy(segment + at, job->app + at, ROAMI_PAGE);
 }
 

@@ -3,7 +3,7 @@
  *
  * Long runs of one owner's pages are not copied.  The owner's memory takes their place in the
  * creator's app view, where it stays until nodes are created again (lone.c brings the bytes back
- * then).  Short ones are copied: every run mapped is a mapping of the process.
+ * then).  Very short ones are copied: every run mapped is a mapping of the process.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -12,8 +12,9 @@
 #include "core/pool.h"
 #include "core/remote.h"
 
-#define RUN_MAPPED 16u   /* pages; shorter runs are copied */
-#define RUNS_MAX   8192u /* mapped at most: vm.max_map_count is 65530 */
+#define RUN_MAPPED  4u    /* pages; shorter runs are copied */
+#define RUN_DROPPED 64u   /* pages; of shorter runs copies stay until the memory goes */
+#define RUNS_MAX    8192u /* mapped at most: vm.max_map_count is 65530 */
 
 /* Whose bytes of `page` are the right ones: its home's, or the creator's if it has none. */
 static unsigned settle_owner(const struct roami_job *job, uint32_t page)
@@ -70,12 +71,11 @@ static void take_run(struct roami_job *job, unsigned owner, uint32_t first, uint
 
 	if (owner == 0)
 		return;
-	if (end - first >= RUN_MAPPED && job->lone.count < RUNS_MAX) {
-		/* What is left here are copies; lone.c takes holes for zeroes. */
+	if (end - first >= RUN_DROPPED)
 		roami_os_discard(settle_own(job, first), bytes);
-		if (roami_lone_take(job, at, at + bytes, job->fds[owner]))
-			return;
-	}
+	if (end - first >= RUN_MAPPED && job->lone.count < RUNS_MAX &&
+	    roami_lone_take(job, at, at + bytes, job->fds[owner]))
+		return;
 	memcpy(settle_own(job, first), (uint8_t *)job->bases[owner] + job->layout.heap + at, bytes);
 }
 
@@ -92,7 +92,7 @@ void roami_settle_take(struct roami_job *job)
 
 static void leave_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
 {
-	if (owner != job->me)
+	if (owner != job->me && end - first >= RUN_DROPPED)
 		roami_os_discard(settle_own(job, first), (uint64_t)(end - first) * ROAMI_PAGE);
 }
 
