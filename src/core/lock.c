@@ -2,9 +2,14 @@
  * Distributed queue locks (RULES 5.1): request -> home (swap of the tail) -> the previous tail ->
  * grant straight to the requester. A node that holds the token serves its own threads without a
  * message, those first that came before a forward arrived.
+ *
+ * On one host who asks swaps the tail himself, in the lock's record at the home.  A token that
+ * nobody asked for goes back to the record at the unlock, with what its holder had seen; then no
+ * node's CPU but the next one's is needed to take it.
  */
 #include <string.h>
 
+#include "core/board.h"
 #include "core/log.h"
 #include "core/sync.h"
 #include "core/sync_state.h"
@@ -16,6 +21,19 @@ struct lock_request {
 	uint32_t node;
 	uint32_t spare;
 };
+
+struct lock_init {
+	uint64_t id;
+	uint32_t announce; /* 0: only asks */
+	uint32_t spare;
+};
+
+/* Where the tail is kept; all nodes agree, for what is full stays full. */
+enum lock_way { LOCK_UNKNOWN, LOCK_RECORD, LOCK_MESSAGES };
+
+/* A record's word: the tail; whether somebody has the token or waits for it.  New: 0. */
+#define WORD_TAIL  0xffffu
+#define WORD_TAKEN 0x10000u
 
 struct lock_wait {
 	struct roami_node *node;
@@ -34,13 +52,109 @@ void roami_lock_make(struct roami_node *node, void *item)
 	lock->id = id;
 	lock->announced = announced;
 	lock->tail = (uint16_t)roami_sync_home(node, id);
-	lock->token = lock->tail == node->me;
 	lock->next = ROAM_NOBODY;
 }
 
 static struct roami_lock *lock_make(struct roami_node *node, uint64_t id)
 {
 	return roami_table_make(node, &node->sync->locks, id);
+}
+
+/*
+ * Finds out where the tail is kept, as far as that is decided: a lock that was never announced has
+ * no record yet.  The lock's spin is held.
+ */
+static void lock_settle(struct roami_node *node, struct roami_lock *lock)
+{
+	unsigned home = roami_sync_home(node, lock->id);
+	bool full = true;
+
+	if (lock->way != LOCK_UNKNOWN)
+		return;
+	if (roami_one_host(node))
+		lock->record = roami_record_find(node, home, &node->lock_records, lock->id,
+						 lock->announced, &full);
+	if (lock->record != NULL) {
+		lock->way = LOCK_RECORD;
+	} else if (full) {
+		lock->way = LOCK_MESSAGES;
+		lock->token = home == node->me;
+	}
+}
+
+/* The same, of a lock that is announced if `announced`; what is known afterwards. */
+static enum lock_way lock_announce(struct roami_node *node, struct roami_lock *lock, bool announced)
+{
+	enum lock_way way;
+
+	roami_spin_lock(node, &lock->spin);
+	if (announced)
+		lock->announced = true;
+	lock_settle(node, lock);
+	way = (enum lock_way)lock->way;
+	roami_spin_unlock(&lock->spin);
+	return way;
+}
+
+/* -------------------------------------------------------------------------------- the lock word */
+
+/* The token lies in the record: takes what its last holder had seen.  The spin is held. */
+static void record_learn(struct roami_node *node, struct roami_lock *lock)
+{
+	struct roami_vclock clock = {{0}};
+
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		clock.at[peer] = atomic_load_explicit(&lock->record->clock[peer],
+						      memory_order_relaxed);
+		roami_step(node);
+	}
+	roami_log_saw(node, &clock);
+	lock->fresh = true;
+}
+
+/*
+ * Takes the token if it lies in the record, else stands behind the tail; who that is, or
+ * ROAM_NOBODY.  The spin is held.
+ */
+static unsigned record_take(struct roami_node *node, struct roami_lock *lock)
+{
+	uint32_t word = atomic_load_explicit(&lock->record->word, memory_order_relaxed);
+	unsigned tail;
+
+	do {
+		roami_step(node);
+		tail = word & WORD_TAIL;
+		if (tail >= node->nodes || ((word & WORD_TAKEN) != 0 && tail == node->me))
+			roami_node_fail(node, "the word of lock %#llx is corrupt",
+					(unsigned long long)lock->id);
+	} while (!atomic_compare_exchange_weak(&lock->record->word, &word,
+					       WORD_TAKEN | node->me));
+	if ((word & WORD_TAKEN) != 0)
+		return tail;
+	lock->token = true;
+	if (tail != node->me)
+		record_learn(node, lock);
+	return ROAM_NOBODY;
+}
+
+/*
+ * Puts the token back, after the release; unless somebody stands behind us: then his forward is on
+ * its way.  The clock must be there before the token is.  The spin is held.
+ */
+static void record_free(struct roami_node *node, struct roami_lock *lock)
+{
+	uint32_t word = WORD_TAKEN | node->me;
+	struct roami_vclock seen;
+
+	if (atomic_load_explicit(&lock->record->word, memory_order_relaxed) != word)
+		return;
+	roami_log_seen(node, &seen);
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		atomic_store_explicit(&lock->record->clock[peer], seen.at[peer],
+				      memory_order_relaxed);
+	roami_step(node);
+	if (atomic_compare_exchange_strong(&lock->record->word, &word, node->me))
+		lock->token = false;
 }
 
 /* -------------------------------------------------------------------------------------- grants */
@@ -59,7 +173,7 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 		       &part, 1);
 }
 
-/* Asks the home for the token; the lock's spin is held. */
+/* Takes the token or asks for it; the lock's spin is held. */
 static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 {
 	struct lock_request request = {lock->id, node->me, 0};
@@ -69,13 +183,18 @@ static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 
 	unsigned home = roami_sync_home(node, lock->id), tail = lock->tail;
 
+	if (lock->way == LOCK_RECORD) {
+		tail = record_take(node, lock);
+		if (tail == ROAM_NOBODY)
+			return;
+	}
 	lock->asked = true;
 	roami_log_clock(node, &clock);
-	if (home != node->me) {
+	if (lock->way == LOCK_MESSAGES && home != node->me) {
 		roami_msg_send(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REQUEST, parts, 2);
 		return;
 	}
-	/* We are the home: straight to the previous tail, without a message to ourselves. */
+	/* The tail is ours to swap: straight to the previous one. */
 	roami_assert(tail != node->me);
 	lock->tail = (uint16_t)node->me;
 	roami_msg_send(node, tail, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_FORWARD, parts, 2);
@@ -101,18 +220,43 @@ static bool lock_turn(void *arg)
 
 /* --------------------------------------------------------------------------------------- calls */
 
+/* Tells the home of an announcement, or asks for one. */
+static bool lock_call_home(struct roami_node *node, struct roami_lock *lock, bool announce)
+{
+	struct lock_init init = {lock->id, announce, 0};
+	struct roam_part part = {&init, sizeof(init)};
+	uint32_t announced = 0;
+
+	roami_msg_call(node, roami_sync_home(node, lock->id),
+		       ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_INIT, &part, 1, &announced,
+		       sizeof(announced));
+	return announced != 0;
+}
+
 enum roam_err roami_lock_init(struct roami_node *node, uint64_t id)
 {
-	unsigned home = roami_sync_home(node, id);
-	struct roam_part part = {&id, sizeof(id)};
-	struct roami_lock *lock;
+	struct roami_lock *lock = lock_make(node, id);
 
-	lock = lock_make(node, id);
-	lock->announced = true;
-	if (home != node->me)
-		roami_msg_call(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_INIT, &part, 1, NULL,
-			       0);
+	if (lock_announce(node, lock, true) == LOCK_MESSAGES &&
+	    roami_sync_home(node, id) != node->me)
+		lock_call_home(node, lock, true);
 	return ROAM_OK;
+}
+
+/*
+ * Whether the lock may be asked for: it is announced, or the home will say.  An announcement made
+ * before the fork may be known to the home only.
+ */
+static bool lock_known(struct roami_node *node, struct roami_lock *lock)
+{
+	unsigned home = roami_sync_home(node, lock->id);
+	enum lock_way way = lock_announce(node, lock, false);
+
+	if (way == LOCK_UNKNOWN && home != node->me && lock_call_home(node, lock, false))
+		way = lock_announce(node, lock, true);
+	if (way == LOCK_MESSAGES)
+		return home != node->me || lock->announced;
+	return way == LOCK_RECORD;
 }
 
 /*
@@ -142,14 +286,13 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 	struct lock_wait wait = {node, lock, 0, 0};
 	bool fresh = false;
 
+	if (atomic_load_explicit(&lock->way, memory_order_acquire) != LOCK_RECORD &&
+	    !lock_known(node, lock))
+		return ROAM_ENOTINIT;
 	roami_spin_lock(node, &lock->spin);
 	if (lock->holder == node->env->thread(node) + 1) {
 		roami_spin_unlock(&lock->spin);
 		return ROAM_ESTATE;
-	}
-	if (!lock->announced && roami_sync_home(node, id) == node->me) {
-		roami_spin_unlock(&lock->spin);
-		return ROAM_ENOTINIT;
 	}
 	wait.refusals = lock->refusals;
 	wait.ticket = lock->tickets++;
@@ -196,10 +339,12 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 		lock->asked = false;
 		if (waiters)
 			lock_ask(node, lock);
+	} else if (lock->way == LOCK_RECORD && !waiters && lock->next == ROAM_NOBODY) {
+		record_free(node, lock);
 	}
 	roami_spin_unlock(&lock->spin);
 	if (waiters)
-		node->env->notify(node);
+		node->env->notify(node, node->me);
 	return ROAM_OK;
 }
 
@@ -229,13 +374,18 @@ void roami_lock_check_end(struct roami_node *node)
 
 void roami_lock_handle_init(struct roami_node *node, const struct roam_request *request)
 {
-	uint64_t id;
+	struct roami_lock *lock;
+	struct lock_init init;
+	uint32_t announced;
+	struct roam_part part = {&announced, sizeof(announced)};
 
-	if (request->bytes != sizeof(id))
+	if (request->bytes != sizeof(init))
 		roami_node_fail(node, "node %u sent a malformed lock init", request->from);
-	memcpy(&id, request->data, sizeof(id));
-	lock_make(node, id)->announced = true;
-	roami_reply(node, request, NULL, 0);
+	memcpy(&init, request->data, sizeof(init));
+	lock = lock_make(node, init.id);
+	lock_announce(node, lock, init.announce != 0);
+	announced = lock->announced;
+	roami_reply(node, request, &part, 1);
 }
 
 static void lock_parse(struct roami_node *node, const struct roam_request *request,
@@ -262,7 +412,7 @@ void roami_lock_handle_request(struct roami_node *node, const struct roam_reques
 
 	lock_parse(node, request, &ask, &clock);
 	lock = lock_make(node, ask.id);
-	if (!lock->announced) {
+	if (lock_announce(node, lock, false) != LOCK_MESSAGES || !lock->announced) {
 		part.bytes = sizeof(ask);
 		roami_msg_send(node, ask.node, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REFUSE, &part, 1);
 		return;

@@ -31,8 +31,8 @@ struct roami_env {
 	uint64_t (*now)(struct roami_node *node);
 	/* Waits until condition(arg); polls meanwhile.  app. */
 	void (*wait)(struct roami_node *node, bool (*condition)(void *arg), void *arg);
-	/* Something a thread of this node may wait for has changed. */
-	void (*notify)(struct roami_node *node);
+	/* Something has changed that a thread of `peer`, this node or one of its host, may await. */
+	void (*notify)(struct roami_node *node, unsigned peer);
 	/* A message for `peer` was sent. */
 	void (*ring)(struct roami_node *node, unsigned peer);
 	/* Another thread may run here (chaos, world); NULL: nothing. */
@@ -95,6 +95,7 @@ struct roami_log {
 	struct roami_vclock seen;                   /* the log is complete up to here */
 	struct roami_vclock clock;                  /* applied: copies are as fresh as this */
 	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
+	uint64_t published;                         /* own runs put on the board */
 };
 
 struct roami_call {
@@ -172,6 +173,13 @@ struct roami_table {
 	void (*make)(struct roami_node *node, void *item);
 };
 
+/* Where objects of one kind lie in a segment, by id; nothing ever leaves before the round ends. */
+struct roami_records {
+	size_t at;
+	uint32_t slots;
+	uint32_t item_bytes;
+};
+
 /* A named block, for reports. */
 struct roami_region {
 	uint32_t page;
@@ -245,6 +253,7 @@ struct roami_node {
 		interval_due; /* the next release closes an interval even if nothing was written */
 
 	struct roami_sync_state *sync;
+	struct roami_records lock_records; /* in every segment, the locks whose home is there */
 };
 
 /* ---- spin locks */

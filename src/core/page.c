@@ -118,7 +118,7 @@ void roami_page_done(struct roami_node *node, uint32_t page)
 	if (was & ROAMI_PAGE_PARKED)
 		roami_msg_unpark(node, page);
 	if (atomic_load(&node->page_waiters) != 0)
-		node->env->notify(node);
+		node->env->notify(node, node->me);
 	roami_step(node);
 }
 

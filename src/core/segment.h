@@ -1,7 +1,7 @@
 /*
- * A node's segment: the one memfd that its peers on this host map.  Control page, rings, page
- * headers, directory words, lists of pages newly shared, and the heap.  Everything is sparse: what
- * is not touched takes no memory.
+ * A node's segment: the one memfd that its peers on this host map.  Control page, rings, write
+ * notices, locks, barriers, page headers, directory words, lists of pages newly shared, and the
+ * heap.  Everything is sparse: what is not touched takes no memory.
  */
 #ifndef ROAMI_SEGMENT_H
 #define ROAMI_SEGMENT_H
@@ -48,6 +48,24 @@ struct roami_shared_tail {
 	_Alignas(64) _Atomic uint32_t tail;
 };
 
+/*
+ * The node's own write notices, newest over oldest; see core/board.h.  A run is three words: page
+ * and count, interval, version.
+ */
+struct roami_board {
+	_Alignas(64) _Atomic uint64_t head; /* runs published */
+	_Atomic uint64_t begun;             /* runs published or being written */
+	_Alignas(64) _Atomic uint64_t words[][3];
+};
+
+/* A lock whose home is here; its word is that of core/lock.c. */
+struct roami_lock_record {
+	_Atomic uint64_t id;
+	_Atomic uint32_t word;
+	uint32_t spare;
+	_Atomic uint32_t clock[]; /* per node: what its last holder had seen */
+};
+
 /* In `where` at the page's manager: a block of the heap begins with this page. */
 #define ROAMI_HEADER_BLOCK 4u
 
@@ -68,8 +86,8 @@ struct roami_ctl {
 	_Atomic int32_t pid;       /* 0 until the node has joined */
 	_Atomic uint32_t joined;   /* mapped and ready to serve */
 	_Atomic uint32_t returned; /* the node's function returned */
-	_Atomic uint32_t threads;  /* registered application threads */
-	_Atomic uint32_t wait_kind;
+	_Atomic uint32_t threads;  /* registered application threads; read at each barrier */
+	_Alignas(64) _Atomic uint32_t wait_kind;
 	_Atomic uint64_t wait_id;
 	_Atomic uint64_t
 		creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
@@ -84,6 +102,10 @@ struct roami_layout {
 	uint32_t pages;
 	unsigned nodes_max;
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
+	size_t board;
+	uint32_t board_runs; /* a power of two */
+	size_t locks;
+	uint32_t lock_slots;
 	size_t headers;
 	size_t directory;
 	size_t tails;
@@ -96,6 +118,7 @@ struct roami_segment {
 	uint8_t *base; /* NULL: not mapped */
 	size_t bytes;
 	struct roami_ctl *ctl;
+	struct roami_board *board;
 	struct roami_header *headers;
 	_Atomic uint64_t *directory;
 	struct roami_shared_tail *tails;
@@ -112,6 +135,13 @@ static inline uint32_t roami_share_slots(const struct roami_layout *layout)
 	return 2 * layout->pages;
 }
 
+/* Of a lock's record in a job of so many nodes: whole cache lines. */
+static inline size_t roami_lock_bytes(unsigned nodes)
+{
+	return (sizeof(struct roami_lock_record) + nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+}
+
+/* The counts of the layout may be lowered afterwards, on all nodes alike. */
 void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max);
 
 /* Points the fields of `segment` into memory at `base` laid out so. */

@@ -5,16 +5,19 @@
 #include "core/node.h"
 
 /*
- * A lock's token travels from node to node.  Home part: `tail` is the last node that asked.  Every
- * node: whether the token is here, who of the own threads is next (tickets), and which node asked
- * after them.
+ * A lock's token travels from node to node.  On one host it lies in the lock's record while nobody
+ * holds it, and the record's word has the tail.  Else, at the home: `tail` is the last node that
+ * asked.  Every node: whether the token is here, who of the own threads is next (tickets), and
+ * which node asked after them.
  */
 struct roami_lock {
 	uint64_t id;
 	struct roami_spin spin;
-	uint16_t tail;             /* at the home */
+	_Atomic uint8_t way;              /* of the tail: enum lock_way in lock.c */
+	struct roami_lock_record *record; /* with LOCK_RECORD */
+	uint16_t tail;                    /* at the home, with LOCK_MESSAGES */
 	uint16_t next;             /* the node to grant to; ROAM_NOBODY */
-	bool announced;            /* roam_lock_init was called; kept over a reset */
+	_Atomic bool announced;    /* roam_lock_init was called; kept over a reset */
 	bool token;                /* the token is here */
 	bool asked;                /* we asked for it */
 	bool fresh;                /* granted, and the acquire is still to be done */

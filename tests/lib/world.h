@@ -38,6 +38,8 @@ struct world_config {
 	unsigned queue_max;
 	uint64_t latency_ns_max;
 	uint64_t steps_max; /* more: it does not end */
+	uint32_t board_runs; /* write notices a node leaves for the others; 0: as many as usual */
+	uint32_t lock_slots; /* records of locks at each home; 0: as many as usual */
 	bool trace;
 };
 
