@@ -31,7 +31,7 @@ struct roami_env {
 	uint64_t (*now)(struct roami_node *node);
 	/* Waits until condition(arg); polls meanwhile.  app. */
 	void (*wait)(struct roami_node *node, bool (*condition)(void *arg), void *arg);
-	/* Something has changed that a thread of `peer`, this node or one of its host, may await. */
+	/* Something has changed that a thread of `peer` (us, or of our host) may wait for. */
 	void (*notify)(struct roami_node *node, unsigned peer);
 	/* A message for `peer` was sent. */
 	void (*ring)(struct roami_node *node, unsigned peer);

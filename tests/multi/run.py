@@ -155,7 +155,7 @@ def races():
 
 def stats_once(start):
     result = run(started(start, 'threads', start, 2, 1, 3, 'settled'), env={'ROAM_STATS': '1'})
-    tables = len(re.findall('^.*read_faults', result.err, re.MULTILINE))
+    tables = len(re.findall('^.*lock_acquires', result.err, re.MULTILINE))
     if result.status != 0 or tables != 1:
         raise Wrong(f'status {result.status}, {tables} tables: {result.err[:600]!r}')
 
