@@ -28,22 +28,18 @@ void roami_board_add(struct roami_node *node, const struct roami_run *run)
 }
 
 /*
- * The first run beyond `since`; false: it is overwritten.  One overwritten meanwhile is newer, so
- * the search goes on behind it.
+ * The first run beyond `since`, or one that is overwritten.  Those overwritten meanwhile are newer,
+ * so the search goes on behind them.
  */
-static bool board_find(struct roami_node *node, unsigned writer, uint32_t since, uint64_t head,
-		       uint64_t *first_p)
+static uint64_t board_find(struct roami_node *node, unsigned writer, uint32_t since, uint64_t head)
 {
 	uint64_t at = head;
 
-	while (at > 0 && (uint32_t)atomic_load_explicit(&board_run(node, writer, at - 1)[1],
-							memory_order_relaxed) > since) {
+	while (at > 0 && head - at <= node->layout.board_runs &&
+	       (uint32_t)atomic_load_explicit(&board_run(node, writer, at - 1)[1],
+					      memory_order_relaxed) > since)
 		at--;
-		if (head - at > node->layout.board_runs)
-			return false;
-	}
-	*first_p = at;
-	return true;
+	return at;
 }
 
 /* Copies [first, first + count); false: the writer came round meanwhile. */
@@ -74,9 +70,7 @@ bool roami_board_read(struct roami_node *node, unsigned writer, uint32_t since, 
 
 	head = atomic_load_explicit(&node->segments[writer].board->head, memory_order_acquire);
 	roami_step(node);
-	if (!board_find(node, writer, since, head, &at))
-		return false;
-	while (at < head) {
+	for (at = board_find(node, writer, since, head); at < head;) {
 		uint32_t count = head - at < CHUNK ? (uint32_t)(head - at) : CHUNK;
 
 		if (!board_copy(node, writer, at, count, runs)) {
