@@ -52,8 +52,7 @@ static bool board_copy(struct roami_node *node, unsigned writer, uint64_t first,
 
 		runs[i].page = (uint32_t)pages;
 		runs[i].count = (uint32_t)(pages >> 32);
-		runs[i].interval =
-			(uint32_t)atomic_load_explicit(&words[1], memory_order_relaxed);
+		runs[i].interval = (uint32_t)atomic_load_explicit(&words[1], memory_order_relaxed);
 		runs[i].version = atomic_load_explicit(&words[2], memory_order_relaxed);
 		roami_step(node);
 	}

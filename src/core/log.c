@@ -278,6 +278,15 @@ void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p)
 	roami_spin_unlock(&node->log.lock);
 }
 
+void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
+		      struct roami_vclock *clock_p)
+{
+	roami_spin_lock(node, &node->log.lock);
+	*seen_p = node->log.seen;
+	*clock_p = node->log.clock;
+	roami_spin_unlock(&node->log.lock);
+}
+
 void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
 {
 	if (roami_one_host(node))
@@ -391,6 +400,8 @@ void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor)
 	for (unsigned writer = 0; writer < node->nodes; writer++) {
 		struct roami_vec *vec = &log->runs[writer];
 
+		if (vec->count == 0)
+			continue;
 		log->first[writer] = log_after(node, writer, floor->at[writer]);
 		if (log->first[writer] == vec->count) {
 			vec->count = 0;

@@ -68,6 +68,8 @@ void roami_log_applied(struct roami_node *node, const struct roami_vclock *targe
 /* Copies of the clocks. */
 void roami_log_clock(struct roami_node *node, struct roami_vclock *clock_p);
 void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p);
+void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
+		      struct roami_vclock *clock_p);
 
 /* What `peer` knows at least: raises the bound; reads it. */
 void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock);

@@ -18,11 +18,6 @@
 #include "roam/protocol.h"
 #include "roam/transport.h"
 
-/* A spin lock; the holder never blocks.  `step` lets a world's other fibers run. */
-struct roami_spin {
-	_Atomic uint32_t held;
-};
-
 /*
  * What the core asks of its surroundings: real threads (core/wait.c) or a world
  * (tests/lib/world.c).
@@ -253,7 +248,8 @@ struct roami_node {
 		interval_due; /* the next release closes an interval even if nothing was written */
 
 	struct roami_sync_state *sync;
-	struct roami_records lock_records; /* in every segment, the locks whose home is there */
+	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
+	struct roami_records meeting_records; /* in node 0's segment, barriers */
 };
 
 /* ---- spin locks */

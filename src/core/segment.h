@@ -18,6 +18,11 @@
 #define ROAMI_PAGE          ((size_t)ROAM_PAGE_SIZE)
 #define ROAMI_SEGMENT_MAGIC 0x726f616d2d303101u
 
+/* A spin lock; the holder never blocks.  `step` lets a world's other fibers run. */
+struct roami_spin {
+	_Atomic uint32_t held;
+};
+
 /* Where threads of a node sleep and how others wake them; modelled in tests/model/ring.pml. */
 struct roami_bell {
 	_Alignas(64) _Atomic uint32_t
@@ -66,6 +71,27 @@ struct roami_lock_record {
 	_Atomic uint32_t clock[]; /* per node: what its last holder had seen */
 };
 
+/*
+ * A barrier, in node 0's segment.  The arrived: `clocks` is what they know together, and those of
+ * earlier episodes, then what each of them has applied.  The departure lies behind, in lines of its
+ * own, where they wait for it.
+ */
+struct roami_meeting {
+	_Atomic uint64_t id;
+	struct roami_spin spin;
+	uint32_t expected; /* threads */
+	uint32_t arrived;
+	uint32_t spare;
+	uint64_t here; /* nodes, a bit each */
+	uint32_t clocks[];
+};
+
+/* The same clocks of the episodes that ended last, even ones first. */
+struct roami_departure {
+	_Atomic uint32_t episode; /* episodes that have ended */
+	_Atomic uint32_t clocks[];
+};
+
 /* In `where` at the page's manager: a block of the heap begins with this page. */
 #define ROAMI_HEADER_BLOCK 4u
 
@@ -83,6 +109,7 @@ struct roami_ctl {
 	uint32_t nodes_max;
 	_Atomic uint32_t nodes;    /* node 0's: fixed at the seal */
 	_Atomic uint32_t job;      /* node 0's: enum roami_job_state, a futex */
+	_Atomic uint32_t ended;    /* node 0's: nodes that have come to the end; see core/meet.c */
 	_Atomic int32_t pid;       /* 0 until the node has joined */
 	_Atomic uint32_t joined;   /* mapped and ready to serve */
 	_Atomic uint32_t returned; /* the node's function returned */
@@ -106,6 +133,9 @@ struct roami_layout {
 	uint32_t board_runs; /* a power of two */
 	size_t locks;
 	uint32_t lock_slots;
+	size_t meetings;
+	uint32_t meeting_slots;
+	size_t reductions;
 	size_t headers;
 	size_t directory;
 	size_t tails;
@@ -139,6 +169,17 @@ static inline uint32_t roami_share_slots(const struct roami_layout *layout)
 static inline size_t roami_lock_bytes(unsigned nodes)
 {
 	return (sizeof(struct roami_lock_record) + nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+}
+
+/* Of a barrier's record: up to its departure; in all. */
+static inline size_t roami_meeting_bytes(unsigned nodes)
+{
+	return (sizeof(struct roami_meeting) + 2 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+}
+
+static inline size_t roami_departure_bytes(unsigned nodes)
+{
+	return (sizeof(struct roami_departure) + 4 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
 }
 
 /* The counts of the layout may be lowered afterwards, on all nodes alike. */

@@ -119,6 +119,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->steps_max = 20000000;
 	config->board_runs = DRAW_OF(&rng, 0, 0, 1, 4, 16);
 	config->lock_slots = DRAW_OF(&rng, 0, 0, 1, 3);
+	config->meeting_slots = DRAW_OF(&rng, 0, 0, 0, 1);
 }
 
 void world_nodes(struct world_config *config, unsigned nodes)
@@ -137,12 +138,13 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 	snprintf(text, bytes,
 		 "%s, %u nodes, %u threads, %u pages (%u of the creator), %s, %s, "
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
-		 "stall 1/%u, queue %u, latency %lu ns, board %u, lock slots %u",
+		 "stall 1/%u, queue %u, latency %lu ns, board %u, slots %u, %u",
 		 config->protocol->name, config->nodes, threads, config->heap_pages,
 		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->simd,
 		 config->hot, config->tree, config->kind_known, config->placement, config->prefetch,
 		 config->cache_pages, config->step_every, config->stall_every, config->queue_max,
-		 (unsigned long)config->latency_ns_max, config->board_runs, config->lock_slots);
+		 (unsigned long)config->latency_ns_max, config->board_runs, config->lock_slots,
+		 config->meeting_slots);
 }
 
 /* ----------------------------------------------------------------------------------- switching */
@@ -426,6 +428,8 @@ struct world *world_open(const struct world_config *config)
 		world->layout.board_runs = config->board_runs;
 	if (config->lock_slots != 0)
 		world->layout.lock_slots = config->lock_slots;
+	if (config->meeting_slots != 0)
+		world->layout.meeting_slots = config->meeting_slots;
 	world->initial = calloc(world->layout.pages, ROAMI_PAGE);
 	world->fibers = calloc(FIBERS_MAX, sizeof(*world->fibers));
 	world->scheduler = roami_fiber_thread();
