@@ -187,8 +187,8 @@ static uint64_t env_now(struct roami_node *node)
 }
 
 /*
- * The core waits: as with real threads the fiber polls for its node, and sleeps until it is
- * notified.
+ * The core waits: as with real threads the fiber polls for its node, looks again for a while, and
+ * sleeps until it is notified.
  */
 static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
@@ -203,6 +203,10 @@ static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void
 			continue;
 		if (fiber->notified)
 			continue;
+		if (rng_one_in(&world->rng, 2)) {
+			fiber_give_way(fiber);
+			continue;
+		}
 		fiber->state = FIBER_WAITING;
 		fiber->wake = world->now + STUCK_NS;
 		fiber_give_way(fiber);
