@@ -24,18 +24,22 @@ struct meet {
 /* The barrier's record; false: it has none, in any node's eyes. */
 static bool meet_find(struct roami_node *node, struct roami_barrier *barrier)
 {
+	uint8_t way = atomic_load_explicit(&barrier->way, memory_order_acquire);
 	bool full = true;
 
-	if (atomic_load_explicit(&barrier->way, memory_order_acquire) == MEET_UNKNOWN) {
-		roami_spin_lock(node, &barrier->spin);
+	if (way != MEET_UNKNOWN)
+		return way == MEET_RECORD;
+	roami_spin_lock(node, &barrier->spin);
+	way = atomic_load_explicit(&barrier->way, memory_order_relaxed);
+	if (way == MEET_UNKNOWN) {
 		if (roami_one_host(node))
 			barrier->meeting = roami_record_find(node, 0, &node->meeting_records,
 							     barrier->id, true, &full);
-		atomic_store_explicit(&barrier->way, full ? MEET_MESSAGES : MEET_RECORD,
-				      memory_order_release);
-		roami_spin_unlock(&barrier->spin);
+		way = full ? MEET_MESSAGES : MEET_RECORD;
+		atomic_store_explicit(&barrier->way, way, memory_order_release);
 	}
-	return atomic_load_explicit(&barrier->way, memory_order_acquire) == MEET_RECORD;
+	roami_spin_unlock(&barrier->spin);
+	return way == MEET_RECORD;
 }
 
 static void meet_begin(struct meet *meet, struct roami_node *node, struct roami_barrier *barrier)

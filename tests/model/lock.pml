@@ -1,0 +1,243 @@
+/*
+ * A lock's word on one host (RULES 5.1): the token lies in the lock's record while nobody holds it;
+ * who wants it swaps the tail, and where another node has the token, asks that one by message.
+ *
+ * Shared: the record's word (tail, taken) and clock.  Each node: its part of the lock under a spin
+ * lock (token, asked, next, tickets, serving, next_after, holder), its clock `seen`, a queue of
+ * messages that its service process handles.
+ *
+ *	take:	 swap: (tail, taken) becomes (me, taken).  It was free: the token is here; unless we
+ *		 had it last, learn the record's clock.  Else: forward to the old tail
+ *	unlock:	 release; next: grant, and ask again if own threads wait; nobody waits: write the
+ *		 clock, then, if the word is still (me, taken), it becomes (me, free), token gone
+ *	forward: next = who asks; the token is here and no own thread is waiting or in: grant
+ *	grant:	 learn the granter's clock; the token is here
+ *
+ * Every change of the word is a locked instruction of x86, which drains the store buffer: steps are
+ * those of sequential consistency.
+ *
+ * Shown: at most one thread holds the lock; who holds it has seen every critical section before;
+ * no node is told twice who comes next; everybody gets through.
+ *
+ * Build switches: NODES, THREADS of each, TURNS of each thread, and one of the mutants
+ *	MUTANT_LATE_CLOCK	the clock is written after the token is free
+ *	MUTANT_BLIND_FREE	the word becomes free whoever is the tail
+ *	MUTANT_NO_LEARN		who takes a free token does not read its clock
+ *	MUTANT_KEPT_TOKEN	a forward is not granted where the token could not be put back
+ *	MUTANT_EARLY_FREE	the token is put back before the release
+ *	MUTANT_STALE_WORD	the word is read and written in two steps
+ */
+#ifndef NODES
+#define NODES 3
+#endif
+#ifndef THREADS
+#define THREADS 1
+#endif
+#ifndef TURNS
+#define TURNS 2
+#endif
+
+#define NOBODY 255
+#define ALL    (NODES * THREADS)
+
+mtype = { FORWARD, GRANT };
+
+byte tail, clock;
+bit taken;
+byte sections, inside, done; /* critical sections so far; threads in one; threads at the end */
+
+typedef node {
+	bit spin, token, asked, holder;
+	byte next, tickets, serving, next_after, seen;
+};
+node nodes[NODES];
+chan to[NODES] = [NODES + 1] of { mtype, byte, byte };
+
+#define N nodes[me]
+
+inline learn(what)
+{
+	if
+	:: N.seen < what -> N.seen = what
+	:: else
+	fi
+}
+
+inline spin_lock()
+{
+	atomic { N.spin == 0 -> N.spin = 1 }
+}
+
+inline grant()
+{
+	d_step {
+		assert(N.token && N.next != NOBODY);
+		N.token = 0;
+		N.asked = 0;
+		to[N.next] ! GRANT(me, N.seen);
+		N.next = NOBODY;
+	}
+}
+
+/* The spin is held. */
+inline take()
+{
+#ifdef MUTANT_STALE_WORD
+	atomic { old_tail = tail; was = taken }
+	atomic { tail = me; taken = 1 }
+#else
+	atomic { old_tail = tail; was = taken; tail = me; taken = 1 }
+#endif
+	if
+	:: was ->
+		N.asked = 1;
+		assert(old_tail != me);
+		to[old_tail] ! FORWARD(me, 0)
+	:: else ->
+#ifndef MUTANT_NO_LEARN
+		if
+		:: old_tail != me -> learn(clock)
+		:: else
+		fi;
+#endif
+		N.token = 1
+	fi
+}
+
+/* The spin is held. */
+inline put_back()
+{
+#ifndef MUTANT_LATE_CLOCK
+	clock = N.seen;
+#endif
+	atomic {
+		if
+#ifdef MUTANT_BLIND_FREE
+		:: true -> taken = 0; N.token = 0
+#else
+		:: tail == me && taken -> taken = 0; N.token = 0
+		:: else
+#endif
+		fi
+	}
+#ifdef MUTANT_LATE_CLOCK
+	clock = N.seen
+#endif
+}
+
+inline release()
+{
+	N.seen = (N.seen < mine -> mine : N.seen)
+}
+
+proctype thread(byte me)
+{
+	byte turn, ticket, old_tail, mine;
+	bit was;
+
+	do
+	:: turn < TURNS ->
+		spin_lock();
+		ticket = N.tickets;
+		N.tickets++;
+		if
+		:: !N.token && !N.asked -> take()
+		:: else
+		fi;
+		N.spin = 0;
+		atomic {
+			N.spin == 0 && N.token && N.serving == ticket && !N.holder &&
+				!(N.next != NOBODY && ticket == N.next_after) -> N.holder = 1
+		}
+		atomic {
+			inside++;
+			assert(inside == 1);
+			assert(N.seen >= sections);
+			sections++;
+			mine = sections
+		}
+		inside--;
+#ifndef MUTANT_EARLY_FREE
+		release();
+#endif
+		spin_lock();
+		d_step {
+			N.holder = 0;
+			N.serving++
+		}
+		if
+		:: N.next != NOBODY && N.serving == N.next_after ->
+			grant();
+			if
+			:: N.tickets != N.serving -> take()
+			:: else
+			fi
+		:: else ->
+			if
+			:: N.tickets == N.serving && N.next == NOBODY -> put_back()
+			:: else
+			fi
+		fi;
+		N.spin = 0;
+#ifdef MUTANT_EARLY_FREE
+		release();
+#endif
+		turn++
+	:: else -> break
+	od;
+	done++
+}
+
+proctype service(byte me)
+{
+	byte who, what;
+
+end:	do
+	:: to[me] ? FORWARD(who, what) ->
+		spin_lock();
+		d_step {
+			assert(N.next == NOBODY && who != me);
+			N.next = who;
+			N.next_after = N.tickets
+		}
+		if
+#ifdef MUTANT_KEPT_TOKEN
+		:: false
+#else
+		:: N.token && N.serving == N.tickets -> grant()
+#endif
+		:: else
+		fi;
+		N.spin = 0
+	:: to[me] ? GRANT(who, what) ->
+		spin_lock();
+		d_step {
+			assert(!N.token && N.asked);
+			learn(what);
+			N.token = 1;
+			N.asked = 0
+		}
+		N.spin = 0
+	od
+}
+
+/* Nobody can move: then all are through. */
+active proctype stuck()
+{
+end:	timeout -> assert(done == ALL)
+}
+
+init
+{
+	byte i, j;
+
+	atomic {
+		for (i : 0 .. NODES - 1) {
+			nodes[i].next = NOBODY;
+			run service(i);
+			for (j : 1 .. THREADS) {
+				run thread(i)
+			}
+		}
+	}
+}
