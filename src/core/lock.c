@@ -127,8 +127,7 @@ static unsigned record_take(struct roami_node *node, struct roami_lock *lock)
 		if (tail >= node->nodes || ((word & WORD_TAKEN) != 0 && tail == node->me))
 			roami_node_fail(node, "the word of lock %#llx is corrupt",
 					(unsigned long long)lock->id);
-	} while (!atomic_compare_exchange_weak(&lock->record->word, &word,
-					       WORD_TAKEN | node->me));
+	} while (!atomic_compare_exchange_weak(&lock->record->word, &word, WORD_TAKEN | node->me));
 	if ((word & WORD_TAKEN) != 0)
 		return tail;
 	lock->token = true;
@@ -220,15 +219,15 @@ static bool lock_turn(void *arg)
 
 /* --------------------------------------------------------------------------------------- calls */
 
-/* Tells the home of an announcement, or asks for one. */
-static bool lock_call_home(struct roami_node *node, struct roami_lock *lock, bool announce)
+/* Tells `to` of an announcement, or asks for one. */
+static bool lock_call_init(struct roami_node *node, struct roami_lock *lock, unsigned to,
+			   bool announce)
 {
 	struct lock_init init = {lock->id, announce, 0};
 	struct roam_part part = {&init, sizeof(init)};
 	uint32_t announced = 0;
 
-	roami_msg_call(node, roami_sync_home(node, lock->id),
-		       ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_INIT, &part, 1, &announced,
+	roami_msg_call(node, to, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_INIT, &part, 1, &announced,
 		       sizeof(announced));
 	return announced != 0;
 }
@@ -237,25 +236,25 @@ enum roam_err roami_lock_init(struct roami_node *node, uint64_t id)
 {
 	struct roami_lock *lock = lock_make(node, id);
 
-	if (lock_announce(node, lock, true) == LOCK_MESSAGES &&
-	    roami_sync_home(node, id) != node->me)
-		lock_call_home(node, lock, true);
+	unsigned home = roami_sync_home(node, id);
+
+	if (lock_announce(node, lock, true) == LOCK_MESSAGES && home != node->me)
+		lock_call_init(node, lock, home, true);
 	return ROAM_OK;
 }
 
 /*
- * Whether the lock may be asked for: it is announced, or the home will say.  An announcement made
- * before the fork may be known to the home only.
+ * Whether the lock may be asked for.  One without a record may have been announced by the creator,
+ * after this node was forked and before there were records.
  */
 static bool lock_known(struct roami_node *node, struct roami_lock *lock)
 {
-	unsigned home = roami_sync_home(node, lock->id);
 	enum lock_way way = lock_announce(node, lock, false);
 
-	if (way == LOCK_UNKNOWN && home != node->me && lock_call_home(node, lock, false))
+	if (way == LOCK_UNKNOWN && node->me != 0 && lock_call_init(node, lock, 0, false))
 		way = lock_announce(node, lock, true);
 	if (way == LOCK_MESSAGES)
-		return home != node->me || lock->announced;
+		return lock->announced || roami_sync_home(node, lock->id) != node->me;
 	return way == LOCK_RECORD;
 }
 
