@@ -3,9 +3,10 @@
  * grant straight to the requester. A node that holds the token serves its own threads without a
  * message, those first that came before a forward arrived.
  *
- * On one host who asks swaps the tail himself, in the lock's record at the home.  A token that
- * nobody asked for goes back to the record at the unlock, with what its holder had seen; then no
- * node's CPU but the next one's is needed to take it.
+ * On one host who asks swaps the tail himself, in the lock's record at the home, and links himself
+ * behind the previous one, who looks there at his unlock.  A token that nobody asked for goes back
+ * to the record, with what its holder had seen; then no node's CPU but the next one's is needed to
+ * take it.
  */
 #include <string.h>
 
@@ -136,9 +137,16 @@ static unsigned record_take(struct roami_node *node, struct roami_lock *lock)
 	return ROAM_NOBODY;
 }
 
+/* Where the node behind `node` links itself, its number + 1. */
+static _Atomic uint32_t *record_link(const struct roami_node *node, const struct roami_lock *lock,
+				     unsigned behind)
+{
+	return &lock->record->clock[node->nodes + behind];
+}
+
 /*
- * Puts the token back, after the release; unless somebody stands behind us: then his forward is on
- * its way.  The clock must be there before the token is.  The spin is held.
+ * Puts the token back, after the release, unless somebody stands behind us.  The clock must be
+ * there before the token is.  The spin is held.
  */
 static void record_free(struct roami_node *node, struct roami_lock *lock)
 {
@@ -154,6 +162,46 @@ static void record_free(struct roami_node *node, struct roami_lock *lock)
 	roami_step(node);
 	if (atomic_compare_exchange_strong(&lock->record->word, &word, node->me))
 		lock->token = false;
+}
+
+/*
+ * At an unlock: finds who comes next; if nobody does and no own thread waits, the token goes back.
+ * Who has swapped the tail is about to link himself.  The spin is held.
+ */
+static void record_pass(struct roami_node *node, struct roami_lock *lock, bool waiters)
+{
+	_Atomic uint32_t *link = record_link(node, lock, node->me);
+	uint32_t next = atomic_load(link);
+
+	if (lock->next != ROAM_NOBODY)
+		return;
+	if (next == 0 && !waiters) {
+		record_free(node, lock);
+		while (lock->token && (next = atomic_load(link)) == 0)
+			node->env->spin(node);
+	}
+	if (next == 0)
+		return;
+	if (next > node->nodes || next == node->me + 1)
+		roami_node_fail(node, "a link of lock %#llx is corrupt",
+				(unsigned long long)lock->id);
+	atomic_store(link, 0);
+	lock->next = (uint16_t)(next - 1);
+	lock->next_after = lock->tickets;
+}
+
+/*
+ * Links us behind `tail`.  True if its node has come to the end without passing the token on: then
+ * it has to be told.
+ */
+static bool record_follow(struct roami_node *node, struct roami_lock *lock, unsigned tail)
+{
+	_Atomic uint32_t *link = record_link(node, lock, tail);
+
+	roami_step(node);
+	atomic_store(link, node->me + 1);
+	return atomic_load(&node->segments[tail].ctl->returned) != 0 &&
+	       atomic_load(link) == node->me + 1;
 }
 
 /* -------------------------------------------------------------------------------------- grants */
@@ -188,6 +236,8 @@ static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 			return;
 	}
 	lock->asked = true;
+	if (lock->way == LOCK_RECORD && !record_follow(node, lock, tail))
+		return;
 	roami_log_clock(node, &clock);
 	if (lock->way == LOCK_MESSAGES && home != node->me) {
 		roami_msg_send(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REQUEST, parts, 2);
@@ -333,13 +383,13 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 	lock->holder = 0;
 	lock->serving++;
 	waiters = lock->tickets != lock->serving;
+	if (lock->way == LOCK_RECORD)
+		record_pass(node, lock, waiters);
 	if (lock->next != ROAM_NOBODY && lock->serving == lock->next_after) {
 		lock_grant(node, lock);
 		lock->asked = false;
 		if (waiters)
 			lock_ask(node, lock);
-	} else if (lock->way == LOCK_RECORD && !waiters && lock->next == ROAM_NOBODY) {
-		record_free(node, lock);
 	}
 	roami_spin_unlock(&lock->spin);
 	if (waiters)
@@ -349,12 +399,12 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 
 /* ------------------------------------------------------------------------------------ handlers */
 
-/* A held lock somebody waits for, at a node that has ended: nobody will ever unlock it. */
-static void lock_abandoned(struct roami_node *node, const struct roami_lock *lock)
+/* Held, and `next` waits for it; at a node that has ended nobody will ever unlock it. */
+static void lock_abandoned(struct roami_node *node, const struct roami_lock *lock, unsigned next)
 {
-	if (atomic_load(&node->self->ctl->returned))
+	if (lock->holder != 0 && next != ROAM_NOBODY && atomic_load(&node->self->ctl->returned))
 		roami_node_fail(node, "ended holding lock %#llx, which node %u waits for",
-				(unsigned long long)lock->id, lock->next);
+				(unsigned long long)lock->id, next);
 }
 
 void roami_lock_check_end(struct roami_node *node)
@@ -363,10 +413,12 @@ void roami_lock_check_end(struct roami_node *node)
 
 	for (uint32_t i = 0; i < table->count; i++) {
 		struct roami_lock *lock = (void *)(table->items + i * table->item_bytes);
+		uint32_t link = 0;
 
 		roami_spin_lock(node, &lock->spin);
-		if (lock->holder != 0 && lock->next != ROAM_NOBODY)
-			lock_abandoned(node, lock);
+		if (lock->way == LOCK_RECORD)
+			link = atomic_load(record_link(node, lock, node->me));
+		lock_abandoned(node, lock, link != 0 ? link - 1 : lock->next);
 		roami_spin_unlock(&lock->spin);
 	}
 }
@@ -432,14 +484,17 @@ void roami_lock_handle_forward(struct roami_node *node, const struct roam_reques
 	lock_parse(node, request, &ask, &clock);
 	lock = lock_make(node, ask.id);
 	roami_spin_lock(node, &lock->spin);
+	lock_abandoned(node, lock, ask.node);
+	if (lock->way == LOCK_RECORD) { /* linked: only told because we have ended */
+		roami_spin_unlock(&lock->spin);
+		return;
+	}
 	if (lock->next != ROAM_NOBODY || ask.node == node->me)
 		roami_node_fail(node, "lock %#llx: two nodes were told to come next",
 				(unsigned long long)ask.id);
 	lock->next = (uint16_t)ask.node;
 	lock->next_clock = clock;
 	lock->next_after = lock->tickets;
-	if (lock->holder != 0)
-		lock_abandoned(node, lock);
 	if (lock->token && lock->serving == lock->tickets) {
 		lock_grant(node, lock);
 		lock->asked = false;

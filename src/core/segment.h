@@ -68,7 +68,8 @@ struct roami_lock_record {
 	_Atomic uint64_t id;
 	_Atomic uint32_t word;
 	uint32_t spare;
-	_Atomic uint32_t clock[]; /* per node: what its last holder had seen */
+	/* Per node: what the last holder had seen; then, who stands behind the node, + 1. */
+	_Atomic uint32_t clock[];
 };
 
 /*
@@ -168,7 +169,7 @@ static inline uint32_t roami_share_slots(const struct roami_layout *layout)
 /* Of a lock's record in a job of so many nodes: whole cache lines. */
 static inline size_t roami_lock_bytes(unsigned nodes)
 {
-	return (sizeof(struct roami_lock_record) + nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+	return (sizeof(struct roami_lock_record) + 2 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
 }
 
 /* Of a barrier's record: up to its departure; in all. */

@@ -1,29 +1,30 @@
 /*
- * A lock's word on one host (RULES 5.1): the token lies in the lock's record while nobody holds it;
- * who wants it swaps the tail, and where another node has the token, asks that one by message.
+ * A lock's record on one host (RULES 5.1): the token lies there while nobody holds it; who wants it
+ * swaps the tail, and where another node has the token, links himself behind that one.
  *
- * Shared: the record's word (tail, taken) and clock.  Each node: its part of the lock under a spin
- * lock (token, asked, next, tickets, serving, next_after, holder), its clock `seen`, a queue of
- * messages that its service process handles.
+ * Shared: the record's word (tail, taken), clock, and a link for each node.  Each node: its part of
+ * the lock under a spin lock (token, asked, next, tickets, serving, next_after, holder), its clock
+ * `seen`, a queue of messages that its service process handles.
  *
  *	take:	 swap: (tail, taken) becomes (me, taken).  It was free: the token is here; unless we
- *		 had it last, learn the record's clock.  Else: forward to the old tail
- *	unlock:	 release; next: grant, and ask again if own threads wait; nobody waits: write the
- *		 clock, then, if the word is still (me, taken), it becomes (me, free), token gone
- *	forward: next = who asks; the token is here and no own thread is waiting or in: grant
+ *		 had it last, learn the record's clock.  Else: link[old tail] = me
+ *	unlock:	 release; no next, no link and nobody waits: write the clock, then, if the word is
+ *		 still (me, taken), it becomes (me, free), token gone, else wait for the link.  A
+ *		 link is the next, after the threads that wait now: take it off.  It is the next's
+ *		 turn: grant, and take again if own threads wait
  *	grant:	 learn the granter's clock; the token is here
  *
  * Every change of the word is a locked instruction of x86, which drains the store buffer: steps are
  * those of sequential consistency.
  *
  * Shown: at most one thread holds the lock; who holds it has seen every critical section before;
- * no node is told twice who comes next; everybody gets through.
+ * everybody gets through.
  *
  * Build switches: NODES, THREADS of each, TURNS of each thread, and one of the mutants
  *	MUTANT_LATE_CLOCK	the clock is written after the token is free
  *	MUTANT_BLIND_FREE	the word becomes free whoever is the tail
  *	MUTANT_NO_LEARN		who takes a free token does not read its clock
- *	MUTANT_KEPT_TOKEN	a forward is not granted where the token could not be put back
+ *	MUTANT_NO_WAIT		an unlock does not wait for the link of who has swapped the tail
  *	MUTANT_EARLY_FREE	the token is put back before the release
  *	MUTANT_STALE_WORD	the word is read and written in two steps
  */
@@ -40,8 +41,6 @@
 #define NOBODY 255
 #define ALL    (NODES * THREADS)
 
-mtype = { FORWARD, GRANT };
-
 byte tail, clock;
 bit taken;
 byte sections, inside, done; /* critical sections so far; threads in one; threads at the end */
@@ -51,7 +50,8 @@ typedef node {
 	byte next, tickets, serving, next_after, seen;
 };
 node nodes[NODES];
-chan to[NODES] = [NODES + 1] of { mtype, byte, byte };
+byte links[NODES]; /* who stands behind the node; NOBODY */
+chan to[NODES] = [NODES + 1] of { byte }; /* grants: a clock */
 
 #define N nodes[me]
 
@@ -74,7 +74,7 @@ inline grant()
 		assert(N.token && N.next != NOBODY);
 		N.token = 0;
 		N.asked = 0;
-		to[N.next] ! GRANT(me, N.seen);
+		to[N.next] ! N.seen;
 		N.next = NOBODY;
 	}
 }
@@ -92,7 +92,7 @@ inline take()
 	:: was ->
 		N.asked = 1;
 		assert(old_tail != me);
-		to[old_tail] ! FORWARD(me, 0)
+		links[old_tail] = me
 	:: else ->
 #ifndef MUTANT_NO_LEARN
 		if
@@ -125,6 +125,29 @@ inline put_back()
 #endif
 }
 
+/* The spin is held. */
+inline pass()
+{
+	who = links[me];
+	if
+	:: N.next == NOBODY && who == NOBODY && N.tickets == N.serving ->
+		put_back();
+#ifndef MUTANT_NO_WAIT
+		(!N.token || links[me] != NOBODY);
+#endif
+		who = links[me]
+	:: else
+	fi;
+	if
+	:: N.next == NOBODY && N.token && who != NOBODY ->
+		assert(who != me);
+		links[me] = NOBODY;
+		N.next = who;
+		N.next_after = N.tickets
+	:: else
+	fi
+}
+
 inline release()
 {
 	N.seen = (N.seen < mine -> mine : N.seen)
@@ -132,7 +155,7 @@ inline release()
 
 proctype thread(byte me)
 {
-	byte turn, ticket, old_tail, mine;
+	byte turn, ticket, old_tail, mine, who;
 	bit was;
 
 	do
@@ -165,6 +188,7 @@ proctype thread(byte me)
 			N.holder = 0;
 			N.serving++
 		}
+		pass();
 		if
 		:: N.next != NOBODY && N.serving == N.next_after ->
 			grant();
@@ -172,11 +196,7 @@ proctype thread(byte me)
 			:: N.tickets != N.serving -> take()
 			:: else
 			fi
-		:: else ->
-			if
-			:: N.tickets == N.serving && N.next == NOBODY -> put_back()
-			:: else
-			fi
+		:: else
 		fi;
 		N.spin = 0;
 #ifdef MUTANT_EARLY_FREE
@@ -190,26 +210,10 @@ proctype thread(byte me)
 
 proctype service(byte me)
 {
-	byte who, what;
+	byte what;
 
 end:	do
-	:: to[me] ? FORWARD(who, what) ->
-		spin_lock();
-		d_step {
-			assert(N.next == NOBODY && who != me);
-			N.next = who;
-			N.next_after = N.tickets
-		}
-		if
-#ifdef MUTANT_KEPT_TOKEN
-		:: false
-#else
-		:: N.token && N.serving == N.tickets -> grant()
-#endif
-		:: else
-		fi;
-		N.spin = 0
-	:: to[me] ? GRANT(who, what) ->
+	:: to[me] ? what ->
 		spin_lock();
 		d_step {
 			assert(!N.token && N.asked);
@@ -234,6 +238,7 @@ init
 	atomic {
 		for (i : 0 .. NODES - 1) {
 			nodes[i].next = NOBODY;
+			links[i] = NOBODY;
 			run service(i);
 			for (j : 1 .. THREADS) {
 				run thread(i)

@@ -6,7 +6,8 @@
  *	WHO     the node that HOW happens to
  *	HOW     kill, abort, exit3, exit0, _exit0, _exit3, null, wild, beyond, jump,
  *		never (it sleeps, for signals from outside)
- *	OTHERS  barrier, partial, lock, flag, cond, reduce, compute, end (they return and serve)
+ *	OTHERS  barrier, partial, lock, late (lock, once WHO has ended), flag, cond, reduce,
+ *		compute, end (they return and serve)
  * Each node prints "ready NODE PID" once all run.
  */
 #include "multi.h"
@@ -58,6 +59,10 @@ static void do_other(void)
 		must(roam_barrier(&barrier, nodes));
 	if (strcmp(others, "lock") == 0)
 		must(roam_lock(&lock));
+	if (strcmp(others, "late") == 0) {
+		usleep(300000);
+		must(roam_lock(&lock));
+	}
 	if (strcmp(others, "flag") == 0)
 		must(roam_flag_wait(&flag));
 	if (strcmp(others, "cond") == 0) {
@@ -107,7 +112,7 @@ static void node_main(void)
 
 	shared[64 * roam_node()] = 1;
 	shared[64 * roam_node() + 1] = (uint64_t)getpid();
-	if (roam_node() == who && strcmp(others, "lock") == 0)
+	if (roam_node() == who && (strcmp(others, "lock") == 0 || strcmp(others, "late") == 0))
 		must(roam_lock(&lock));
 	must(roam_barrier_all());
 	length = snprintf(line, sizeof(line), "ready %u %d\n", roam_node(), (int)getpid());

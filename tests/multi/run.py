@@ -256,6 +256,12 @@ def leaves(start, who):
                rf'^roam: node \d: barrier 0x[0-9a-f]+ counts node {who}, which has ended$')
 
 
+def leaves_lock(start, who, others):
+    """A node may end in order, but not holding a lock that others ask for, before or after."""
+    expect_end(started(start, 'deaths', start, 3, who, 'exit0', others), 3, 1,
+               rf'^roam: node {who}: ended holding lock 0x[0-9a-f]+, which node \d waits for$')
+
+
 def creator_dies(how, status, others):
     """The creator's end is seen by whoever started it; no orphan may be left."""
     expect_end([program('deaths'), 'fork', '3', '0', how, others], 3, status, '')
@@ -305,6 +311,8 @@ def death_cases():
                    signal.SIGINT)
         for who in (0, 1):
             yield (f'exit(0) of node {who} {start}', leaves, start, who)
+            for others in ('lock', 'late'):
+                yield (f'exit(0) of node {who} {start}, {others}', leaves_lock, start, who, others)
         yield (f'SIGTERM {start}', interrupted, start, False, signal.SIGTERM)
     yield ('creator killed', creator_dies, 'kill', -9, 'barrier')
     yield ('launcher killed', launcher_killed)
