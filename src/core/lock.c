@@ -41,6 +41,7 @@ struct lock_wait {
 	struct roami_lock *lock;
 	uint32_t ticket;
 	uint32_t refusals; /* when it asked */
+	uint32_t grants;   /* of the record, when it looked last */
 };
 
 void roami_lock_make(struct roami_node *node, void *item)
@@ -204,6 +205,13 @@ static bool record_follow(struct roami_node *node, struct roami_lock *lock, unsi
 	       atomic_load(link) == node->me + 1;
 }
 
+static uint32_t record_grants(const struct roami_lock *lock)
+{
+	return lock->way != LOCK_RECORD
+		       ? 0
+		       : atomic_load_explicit(&lock->record->grants, memory_order_relaxed);
+}
+
 /* -------------------------------------------------------------------------------------- grants */
 
 /* Sends the token to `next`, with the notices it lacks; the lock's spin is held.  Any thread. */
@@ -213,6 +221,9 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	unsigned next = lock->next;
 
 	roami_assert(lock->token && next != ROAM_NOBODY);
+	if (lock->way == LOCK_RECORD)
+		atomic_store_explicit(&lock->record->grants, record_grants(lock) + 1,
+				      memory_order_relaxed);
 	lock->token = false;
 	lock->next = ROAM_NOBODY;
 	roami_log_know(node, next, &lock->next_clock);
@@ -256,11 +267,17 @@ static bool lock_may_hold(const struct roami_lock *lock, uint32_t ticket)
 	       !(lock->next != ROAM_NOBODY && ticket == lock->next_after);
 }
 
+/*
+ * Also true when others had their turn: the wait begins anew.  A thread that slept while the lock
+ * goes round would cost each round a wake-up.
+ */
 static bool lock_turn(void *arg)
 {
 	struct lock_wait *wait = arg;
 	bool turn;
 
+	if (record_grants(wait->lock) != wait->grants)
+		return true;
 	roami_spin_lock(wait->node, &wait->lock->spin);
 	turn = lock_may_hold(wait->lock, wait->ticket) || wait->lock->refusals != wait->refusals;
 	roami_spin_unlock(&wait->lock->spin);
@@ -332,7 +349,7 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 {
 	struct roami_lock *lock = lock_make(node, id);
 	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id};
-	struct lock_wait wait = {node, lock, 0, 0};
+	struct lock_wait wait = {node, lock, 0, 0, 0};
 	bool fresh = false;
 
 	if (atomic_load_explicit(&lock->way, memory_order_acquire) != LOCK_RECORD &&
@@ -357,6 +374,7 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 				roami_node_waits_no_more(node);
 				return ROAM_ENOTINIT;
 			}
+			wait.grants = record_grants(lock);
 			roami_wait(node, lock_turn, &wait);
 		} while (!lock_take(node, lock, wait.ticket, &fresh));
 		roami_node_waits_no_more(node);

@@ -67,7 +67,7 @@ struct roami_board {
 struct roami_lock_record {
 	_Atomic uint64_t id;
 	_Atomic uint32_t word;
-	uint32_t spare;
+	_Atomic uint32_t grants; /* from node to node: those who wait see that it goes on */
 	/* Per node: what the last holder had seen; then, who stands behind the node, + 1. */
 	_Atomic uint32_t clock[];
 };
