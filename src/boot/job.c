@@ -645,6 +645,7 @@ static void job_clear(struct roami_job *job)
 			 job->layout.heap - job->layout.rings);
 	atomic_store(&ctl->job, ROAMI_JOB_OPEN);
 	atomic_store(&ctl->creator_end, 0);
+	atomic_store(&ctl->ended, 0);
 	memset(&ctl->bell, 0, sizeof(ctl->bell));
 	atomic_store(&ctl->threads, 1);
 }

@@ -1,6 +1,7 @@
 /*
- * Barriers and reductions.  Arrivals carry the notices that the next node up may lack, departures
- * those that the arrived lack. What everybody has applied at a full barrier is forgotten after it.
+ * Barriers and reductions by message; on one host nearly all meet in meet.c.  Arrivals carry the
+ * notices that the next node up may lack, departures those that the arrived lack. What everybody
+ * has applied at a full barrier is forgotten after it.
  */
 #include <string.h>
 
@@ -31,6 +32,8 @@ void roami_barrier_make(struct roami_node *node, void *item)
 	barrier->self = false;
 	barrier->values = 0;
 	barrier->waiting = (struct roami_vec){0};
+	barrier->meeting = NULL;
+	barrier->way = 0;
 	memset(barrier->here, 0, sizeof(barrier->here));
 }
 
@@ -95,7 +98,7 @@ static double combine_double(double a, double b, enum roam_op op)
 	}
 }
 
-static uint64_t combine(uint64_t a, uint64_t b, enum roam_type type, enum roam_op op)
+uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum roam_op op)
 {
 	double x, y;
 
@@ -113,9 +116,10 @@ static void barrier_combine(struct roami_node *node, struct roami_barrier *barri
 {
 	for (uint32_t i = 0; i < barrier->values; i++)
 		for (unsigned peer = 1; peer < node->nodes; peer++)
-			barrier->own[i] = combine(barrier->own[i], barrier->gathered[peer][i],
-						  (enum roam_type)barrier->type,
-						  (enum roam_op)barrier->op);
+			barrier->own[i] = roami_reduce_combine(barrier->own[i],
+							       barrier->gathered[peer][i],
+							       (enum roam_type)barrier->type,
+							       (enum roam_op)barrier->op);
 }
 
 /* ---------------------------------------------------------------------------------- departures */
@@ -413,10 +417,14 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 		threads = all;
 	sync.full = threads == all;
 	roami_node_waits(node, ROAM_SYNC_BARRIER, id);
-	if (id == ROAMI_END_ID)
+	if (id == ROAMI_END_ID) {
+		roami_meet_ended(node);
 		barrier_tell_end(node);
-	if (threads == node->nodes && all == node->nodes &&
-	    atomic_load(&node->self->ctl->threads) == 1)
+	}
+	if (id != ROAMI_END_ID && roami_meet(node, barrier, threads, &sync))
+		;
+	else if (threads == node->nodes && all == node->nodes &&
+		 atomic_load(&node->self->ctl->threads) == 1)
 		barrier_by_leg(node, barrier, threads, &sync, tree);
 	else
 		barrier_by_call(node, id, threads, &sync);
@@ -441,7 +449,8 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 			memcpy(&barrier->own[i], (uint8_t *)values + i * 8, 8);
 	ROAMI_COUNT(node->stats, reduces, 1);
 	roami_node_waits(node, ROAM_SYNC_REDUCE, ROAMI_REDUCE_ID);
-	barrier_by_leg(node, barrier, node->nodes, &sync, false);
+	if (!roami_meet_reduce(node, barrier, &sync))
+		barrier_by_leg(node, barrier, node->nodes, &sync, false);
 	roami_node_waits_no_more(node);
 	for (unsigned i = 0; i < count; i++)
 		if (type == ROAM_INT32)

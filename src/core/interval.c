@@ -30,7 +30,7 @@ void roami_interval_enter(struct roami_node *node)
 void roami_interval_leave(struct roami_node *node)
 {
 	roami_spin_unlock(&node->interval_lock);
-	node->env->notify(node);
+	node->env->notify(node, node->me);
 }
 
 /* ------------------------------------------------------------------------------------- release */
@@ -217,10 +217,13 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 {
-	uint64_t start = roami_os_cycles();
 	struct roami_vclock target;
+	uint64_t start;
 
 	roami_step(node);
+	if (roami_log_fresh(node))
+		return;
+	start = roami_os_cycles();
 	roami_interval_enter(node);
 	roami_log_collect(node, &target);
 	note_sort((void *)node->apply_work.items, node->apply_work.count);

@@ -2,9 +2,15 @@
  * Distributed queue locks (RULES 5.1): request -> home (swap of the tail) -> the previous tail ->
  * grant straight to the requester. A node that holds the token serves its own threads without a
  * message, those first that came before a forward arrived.
+ *
+ * On one host who asks swaps the tail himself, in the lock's record at the home, and links himself
+ * behind the previous one, who looks there at his unlock.  A token that nobody asked for goes back
+ * to the record, with what its holder had seen; then no node's CPU but the next one's is needed to
+ * take it.
  */
 #include <string.h>
 
+#include "core/board.h"
 #include "core/log.h"
 #include "core/sync.h"
 #include "core/sync_state.h"
@@ -17,11 +23,25 @@ struct lock_request {
 	uint32_t spare;
 };
 
+struct lock_init {
+	uint64_t id;
+	uint32_t announce; /* 0: only asks */
+	uint32_t spare;
+};
+
+/* Where the tail is kept; all nodes agree, for what is full stays full. */
+enum lock_way { LOCK_UNKNOWN, LOCK_RECORD, LOCK_MESSAGES };
+
+/* A record's word: the tail; whether somebody has the token or waits for it.  New: 0. */
+#define WORD_TAIL  0xffffu
+#define WORD_TAKEN 0x10000u
+
 struct lock_wait {
 	struct roami_node *node;
 	struct roami_lock *lock;
 	uint32_t ticket;
 	uint32_t refusals; /* when it asked */
+	uint32_t grants;   /* of the record, when it looked last */
 };
 
 void roami_lock_make(struct roami_node *node, void *item)
@@ -34,13 +54,162 @@ void roami_lock_make(struct roami_node *node, void *item)
 	lock->id = id;
 	lock->announced = announced;
 	lock->tail = (uint16_t)roami_sync_home(node, id);
-	lock->token = lock->tail == node->me;
 	lock->next = ROAM_NOBODY;
 }
 
 static struct roami_lock *lock_make(struct roami_node *node, uint64_t id)
 {
 	return roami_table_make(node, &node->sync->locks, id);
+}
+
+/*
+ * Finds out where the tail is kept, as far as that is decided: a lock that was never announced has
+ * no record yet.  The lock's spin is held.
+ */
+static void lock_settle(struct roami_node *node, struct roami_lock *lock)
+{
+	unsigned home = roami_sync_home(node, lock->id);
+	bool full = true;
+
+	if (lock->way != LOCK_UNKNOWN)
+		return;
+	if (roami_one_host(node))
+		lock->record = roami_record_find(node, home, &node->lock_records, lock->id,
+						 lock->announced, &full);
+	if (lock->record != NULL) {
+		lock->way = LOCK_RECORD;
+	} else if (full) {
+		lock->way = LOCK_MESSAGES;
+		lock->token = home == node->me;
+	}
+}
+
+/* The same, of a lock that is announced if `announced`; what is known afterwards. */
+static enum lock_way lock_announce(struct roami_node *node, struct roami_lock *lock, bool announced)
+{
+	enum lock_way way;
+
+	roami_spin_lock(node, &lock->spin);
+	if (announced)
+		lock->announced = true;
+	lock_settle(node, lock);
+	way = (enum lock_way)lock->way;
+	roami_spin_unlock(&lock->spin);
+	return way;
+}
+
+/* -------------------------------------------------------------------------------- the lock word */
+
+/* The token lies in the record: takes what its last holder had seen.  The spin is held. */
+static void record_learn(struct roami_node *node, struct roami_lock *lock)
+{
+	struct roami_vclock clock = {{0}};
+
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		clock.at[peer] = atomic_load_explicit(&lock->record->clock[peer],
+						      memory_order_relaxed);
+		roami_step(node);
+	}
+	roami_log_saw(node, &clock);
+	lock->fresh = true;
+}
+
+/*
+ * Takes the token if it lies in the record, else stands behind the tail; who that is, or
+ * ROAM_NOBODY.  The spin is held.
+ */
+static unsigned record_take(struct roami_node *node, struct roami_lock *lock)
+{
+	uint32_t word = atomic_load_explicit(&lock->record->word, memory_order_relaxed);
+	unsigned tail;
+
+	do {
+		roami_step(node);
+		tail = word & WORD_TAIL;
+		if (tail >= node->nodes || ((word & WORD_TAKEN) != 0 && tail == node->me))
+			roami_node_fail(node, "the word of lock %#llx is corrupt",
+					(unsigned long long)lock->id);
+	} while (!atomic_compare_exchange_weak(&lock->record->word, &word, WORD_TAKEN | node->me));
+	if ((word & WORD_TAKEN) != 0)
+		return tail;
+	lock->token = true;
+	if (tail != node->me)
+		record_learn(node, lock);
+	return ROAM_NOBODY;
+}
+
+/* Where the node behind `node` links itself, its number + 1. */
+static _Atomic uint32_t *record_link(const struct roami_node *node, const struct roami_lock *lock,
+				     unsigned behind)
+{
+	return &lock->record->clock[node->nodes + behind];
+}
+
+/*
+ * Puts the token back, after the release, unless somebody stands behind us.  The clock must be
+ * there before the token is.  The spin is held.
+ */
+static void record_free(struct roami_node *node, struct roami_lock *lock)
+{
+	uint32_t word = WORD_TAKEN | node->me;
+	struct roami_vclock seen;
+
+	if (atomic_load_explicit(&lock->record->word, memory_order_relaxed) != word)
+		return;
+	roami_log_seen(node, &seen);
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		atomic_store_explicit(&lock->record->clock[peer], seen.at[peer],
+				      memory_order_relaxed);
+	roami_step(node);
+	if (atomic_compare_exchange_strong(&lock->record->word, &word, node->me))
+		lock->token = false;
+}
+
+/*
+ * At an unlock: finds who comes next; if nobody does and no own thread waits, the token goes back.
+ * Who has swapped the tail is about to link himself.  The spin is held.
+ */
+static void record_pass(struct roami_node *node, struct roami_lock *lock, bool waiters)
+{
+	_Atomic uint32_t *link = record_link(node, lock, node->me);
+	uint32_t next = atomic_load(link);
+
+	if (lock->next != ROAM_NOBODY)
+		return;
+	if (next == 0 && !waiters) {
+		record_free(node, lock);
+		while (lock->token && (next = atomic_load(link)) == 0)
+			node->env->spin(node);
+	}
+	if (next == 0)
+		return;
+	if (next > node->nodes || next == node->me + 1)
+		roami_node_fail(node, "a link of lock %#llx is corrupt",
+				(unsigned long long)lock->id);
+	atomic_store(link, 0);
+	lock->next = (uint16_t)(next - 1);
+	lock->next_after = lock->tickets;
+}
+
+/*
+ * Links us behind `tail`.  True if its node has come to the end without passing the token on: then
+ * it has to be told.
+ */
+static bool record_follow(struct roami_node *node, struct roami_lock *lock, unsigned tail)
+{
+	_Atomic uint32_t *link = record_link(node, lock, tail);
+
+	roami_step(node);
+	atomic_store(link, node->me + 1);
+	return atomic_load(&node->segments[tail].ctl->returned) != 0 &&
+	       atomic_load(link) == node->me + 1;
+}
+
+static uint32_t record_grants(const struct roami_lock *lock)
+{
+	return lock->way != LOCK_RECORD
+		       ? 0
+		       : atomic_load_explicit(&lock->record->grants, memory_order_relaxed);
 }
 
 /* -------------------------------------------------------------------------------------- grants */
@@ -52,6 +221,9 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	unsigned next = lock->next;
 
 	roami_assert(lock->token && next != ROAM_NOBODY);
+	if (lock->way == LOCK_RECORD)
+		atomic_store_explicit(&lock->record->grants, record_grants(lock) + 1,
+				      memory_order_relaxed);
 	lock->token = false;
 	lock->next = ROAM_NOBODY;
 	roami_log_know(node, next, &lock->next_clock);
@@ -59,7 +231,7 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 		       &part, 1);
 }
 
-/* Asks the home for the token; the lock's spin is held. */
+/* Takes the token or asks for it; the lock's spin is held. */
 static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 {
 	struct lock_request request = {lock->id, node->me, 0};
@@ -69,13 +241,20 @@ static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 
 	unsigned home = roami_sync_home(node, lock->id), tail = lock->tail;
 
+	if (lock->way == LOCK_RECORD) {
+		tail = record_take(node, lock);
+		if (tail == ROAM_NOBODY)
+			return;
+	}
 	lock->asked = true;
+	if (lock->way == LOCK_RECORD && !record_follow(node, lock, tail))
+		return;
 	roami_log_clock(node, &clock);
-	if (home != node->me) {
+	if (lock->way == LOCK_MESSAGES && home != node->me) {
 		roami_msg_send(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REQUEST, parts, 2);
 		return;
 	}
-	/* We are the home: straight to the previous tail, without a message to ourselves. */
+	/* The tail is ours to swap: straight to the previous one. */
 	roami_assert(tail != node->me);
 	lock->tail = (uint16_t)node->me;
 	roami_msg_send(node, tail, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_FORWARD, parts, 2);
@@ -88,11 +267,17 @@ static bool lock_may_hold(const struct roami_lock *lock, uint32_t ticket)
 	       !(lock->next != ROAM_NOBODY && ticket == lock->next_after);
 }
 
+/*
+ * Also true when others had their turn: the wait begins anew.  A thread that slept while the lock
+ * goes round would cost each round a wake-up.
+ */
 static bool lock_turn(void *arg)
 {
 	struct lock_wait *wait = arg;
 	bool turn;
 
+	if (record_grants(wait->lock) != wait->grants)
+		return true;
 	roami_spin_lock(wait->node, &wait->lock->spin);
 	turn = lock_may_hold(wait->lock, wait->ticket) || wait->lock->refusals != wait->refusals;
 	roami_spin_unlock(&wait->lock->spin);
@@ -101,18 +286,43 @@ static bool lock_turn(void *arg)
 
 /* --------------------------------------------------------------------------------------- calls */
 
+/* Tells `to` of an announcement, or asks for one. */
+static bool lock_call_init(struct roami_node *node, struct roami_lock *lock, unsigned to,
+			   bool announce)
+{
+	struct lock_init init = {lock->id, announce, 0};
+	struct roam_part part = {&init, sizeof(init)};
+	uint32_t announced = 0;
+
+	roami_msg_call(node, to, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_INIT, &part, 1, &announced,
+		       sizeof(announced));
+	return announced != 0;
+}
+
 enum roam_err roami_lock_init(struct roami_node *node, uint64_t id)
 {
-	unsigned home = roami_sync_home(node, id);
-	struct roam_part part = {&id, sizeof(id)};
-	struct roami_lock *lock;
+	struct roami_lock *lock = lock_make(node, id);
 
-	lock = lock_make(node, id);
-	lock->announced = true;
-	if (home != node->me)
-		roami_msg_call(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_INIT, &part, 1, NULL,
-			       0);
+	unsigned home = roami_sync_home(node, id);
+
+	if (lock_announce(node, lock, true) == LOCK_MESSAGES && home != node->me)
+		lock_call_init(node, lock, home, true);
 	return ROAM_OK;
+}
+
+/*
+ * Whether the lock may be asked for.  One without a record may have been announced by the creator,
+ * after this node was forked and before there were records.
+ */
+static bool lock_known(struct roami_node *node, struct roami_lock *lock)
+{
+	enum lock_way way = lock_announce(node, lock, false);
+
+	if (way == LOCK_UNKNOWN && node->me != 0 && lock_call_init(node, lock, 0, false))
+		way = lock_announce(node, lock, true);
+	if (way == LOCK_MESSAGES)
+		return lock->announced || roami_sync_home(node, lock->id) != node->me;
+	return way == LOCK_RECORD;
 }
 
 /*
@@ -139,17 +349,16 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 {
 	struct roami_lock *lock = lock_make(node, id);
 	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id};
-	struct lock_wait wait = {node, lock, 0, 0};
+	struct lock_wait wait = {node, lock, 0, 0, 0};
 	bool fresh = false;
 
+	if (atomic_load_explicit(&lock->way, memory_order_acquire) != LOCK_RECORD &&
+	    !lock_known(node, lock))
+		return ROAM_ENOTINIT;
 	roami_spin_lock(node, &lock->spin);
 	if (lock->holder == node->env->thread(node) + 1) {
 		roami_spin_unlock(&lock->spin);
 		return ROAM_ESTATE;
-	}
-	if (!lock->announced && roami_sync_home(node, id) == node->me) {
-		roami_spin_unlock(&lock->spin);
-		return ROAM_ENOTINIT;
 	}
 	wait.refusals = lock->refusals;
 	wait.ticket = lock->tickets++;
@@ -165,6 +374,7 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 				roami_node_waits_no_more(node);
 				return ROAM_ENOTINIT;
 			}
+			wait.grants = record_grants(lock);
 			roami_wait(node, lock_turn, &wait);
 		} while (!lock_take(node, lock, wait.ticket, &fresh));
 		roami_node_waits_no_more(node);
@@ -191,6 +401,8 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 	lock->holder = 0;
 	lock->serving++;
 	waiters = lock->tickets != lock->serving;
+	if (lock->way == LOCK_RECORD)
+		record_pass(node, lock, waiters);
 	if (lock->next != ROAM_NOBODY && lock->serving == lock->next_after) {
 		lock_grant(node, lock);
 		lock->asked = false;
@@ -199,18 +411,18 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 	}
 	roami_spin_unlock(&lock->spin);
 	if (waiters)
-		node->env->notify(node);
+		node->env->notify(node, node->me);
 	return ROAM_OK;
 }
 
 /* ------------------------------------------------------------------------------------ handlers */
 
-/* A held lock somebody waits for, at a node that has ended: nobody will ever unlock it. */
-static void lock_abandoned(struct roami_node *node, const struct roami_lock *lock)
+/* Held, and `next` waits for it; at a node that has ended nobody will ever unlock it. */
+static void lock_abandoned(struct roami_node *node, const struct roami_lock *lock, unsigned next)
 {
-	if (atomic_load(&node->self->ctl->returned))
+	if (lock->holder != 0 && next != ROAM_NOBODY && atomic_load(&node->self->ctl->returned))
 		roami_node_fail(node, "ended holding lock %#llx, which node %u waits for",
-				(unsigned long long)lock->id, lock->next);
+				(unsigned long long)lock->id, next);
 }
 
 void roami_lock_check_end(struct roami_node *node)
@@ -219,23 +431,30 @@ void roami_lock_check_end(struct roami_node *node)
 
 	for (uint32_t i = 0; i < table->count; i++) {
 		struct roami_lock *lock = (void *)(table->items + i * table->item_bytes);
+		uint32_t link = 0;
 
 		roami_spin_lock(node, &lock->spin);
-		if (lock->holder != 0 && lock->next != ROAM_NOBODY)
-			lock_abandoned(node, lock);
+		if (lock->way == LOCK_RECORD)
+			link = atomic_load(record_link(node, lock, node->me));
+		lock_abandoned(node, lock, link != 0 ? link - 1 : lock->next);
 		roami_spin_unlock(&lock->spin);
 	}
 }
 
 void roami_lock_handle_init(struct roami_node *node, const struct roam_request *request)
 {
-	uint64_t id;
+	struct roami_lock *lock;
+	struct lock_init init;
+	uint32_t announced;
+	struct roam_part part = {&announced, sizeof(announced)};
 
-	if (request->bytes != sizeof(id))
+	if (request->bytes != sizeof(init))
 		roami_node_fail(node, "node %u sent a malformed lock init", request->from);
-	memcpy(&id, request->data, sizeof(id));
-	lock_make(node, id)->announced = true;
-	roami_reply(node, request, NULL, 0);
+	memcpy(&init, request->data, sizeof(init));
+	lock = lock_make(node, init.id);
+	lock_announce(node, lock, init.announce != 0);
+	announced = lock->announced;
+	roami_reply(node, request, &part, 1);
 }
 
 static void lock_parse(struct roami_node *node, const struct roam_request *request,
@@ -262,7 +481,7 @@ void roami_lock_handle_request(struct roami_node *node, const struct roam_reques
 
 	lock_parse(node, request, &ask, &clock);
 	lock = lock_make(node, ask.id);
-	if (!lock->announced) {
+	if (lock_announce(node, lock, false) != LOCK_MESSAGES || !lock->announced) {
 		part.bytes = sizeof(ask);
 		roami_msg_send(node, ask.node, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REFUSE, &part, 1);
 		return;
@@ -283,14 +502,17 @@ void roami_lock_handle_forward(struct roami_node *node, const struct roam_reques
 	lock_parse(node, request, &ask, &clock);
 	lock = lock_make(node, ask.id);
 	roami_spin_lock(node, &lock->spin);
+	lock_abandoned(node, lock, ask.node);
+	if (lock->way == LOCK_RECORD) { /* linked: only told because we have ended */
+		roami_spin_unlock(&lock->spin);
+		return;
+	}
 	if (lock->next != ROAM_NOBODY || ask.node == node->me)
 		roami_node_fail(node, "lock %#llx: two nodes were told to come next",
 				(unsigned long long)ask.id);
 	lock->next = (uint16_t)ask.node;
 	lock->next_clock = clock;
 	lock->next_after = lock->tickets;
-	if (lock->holder != 0)
-		lock_abandoned(node, lock);
 	if (lock->token && lock->serving == lock->tickets) {
 		lock_grant(node, lock);
 		lock->asked = false;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/board.h"
 #include "core/sync.h"
 #include "msg/msg.h"
 
@@ -115,6 +116,8 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 		     i++)
 			run.count++;
 		log_insert(node, me, &run);
+		if (roami_one_host(node))
+			roami_board_add(node, &run);
 	}
 	log->seen.at[me] = interval;
 	log->clock.at[me] = interval;
@@ -151,7 +154,8 @@ void roami_log_handle(struct roami_node *node, const struct roam_request *reques
 						request->from);
 			if (run.interval > node->log.clock.at[header.writer])
 				log_insert(node, header.writer, &run);
-			ROAMI_COUNT(node->stats, notices_received, run.count);
+			if (!roami_one_host(node)) /* else counted when collected */
+				ROAMI_COUNT(node->stats, notices_received, run.count);
 		}
 		roami_spin_unlock(&node->log.lock);
 	}
@@ -186,9 +190,12 @@ static void log_send_writer(struct roami_node *node, unsigned to, unsigned write
 	roami_spin_unlock(&node->log.lock);
 }
 
+/* On one host nothing: who acquires reads them from the writers' segments. */
 static void log_send_notices(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 			     const struct roami_vclock *upto, bool own_only)
 {
+	if (roami_one_host(node))
+		return;
 	for (unsigned writer = 0; writer < node->nodes; writer++)
 		if (writer != to && (!own_only || writer == node->me) &&
 		    upto->at[writer] > since->at[writer])
@@ -271,8 +278,19 @@ void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p)
 	roami_spin_unlock(&node->log.lock);
 }
 
+void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
+		      struct roami_vclock *clock_p)
+{
+	roami_spin_lock(node, &node->log.lock);
+	*seen_p = node->log.seen;
+	*clock_p = node->log.clock;
+	roami_spin_unlock(&node->log.lock);
+}
+
 void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
 {
+	if (roami_one_host(node))
+		return; /* nothing is sent that it could lack */
 	roami_spin_lock(node, &node->log.lock);
 	roami_vclock_merge(&node->log.known[peer], clock, node->nodes);
 	roami_spin_unlock(&node->log.lock);
@@ -285,11 +303,15 @@ void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock
 	roami_spin_unlock(&node->log.lock);
 }
 
-static void log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run)
-{
-	struct roam_notice *notices = roami_os_vec_grow(&node->apply_work, sizeof(*notices),
-							run->count);
+/* ---------------------------------------------------------------------------------- collecting */
 
+void roami_log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run)
+{
+	struct roam_notice *notices;
+
+	if (!log_run_fits(node, run))
+		roami_node_fail(node, "node %u left malformed notices", writer);
+	notices = roami_os_vec_grow(&node->apply_work, sizeof(*notices), run->count);
 	if (notices == NULL)
 		roami_node_fail(node, "no memory for write notices");
 	for (uint32_t i = 0; i < run->count; i++)
@@ -297,25 +319,70 @@ static void log_collect_run(struct roami_node *node, unsigned writer, const stru
 	node->apply_work.count += run->count;
 }
 
+/*
+ * What the log has of `writer` beyond `since`; also what lies beyond the target, for it may stand
+ * for an older notice that compaction dropped.  The lock is held.
+ */
+static void log_collect_writer(struct roami_node *node, unsigned writer, uint32_t since)
+{
+	for (size_t i = log_after(node, writer, since); i < node->log.runs[writer].count; i++)
+		roami_log_collect_run(node, writer, &log_runs(node, writer)[i]);
+}
+
+/* Asks `writer` itself, whose log is longer than its board. */
+static void log_collect_asked(struct roami_node *node, unsigned writer, uint32_t since)
+{
+	struct roam_part part = {&since, sizeof(since)};
+
+	ROAMI_COUNT(node->stats, notices_asked, 1);
+	roami_msg_call(node, writer, ROAMI_TYPE_SYNC + ROAMI_SYNC_NOTICES_ASK, &part, 1, NULL, 0);
+	roami_spin_lock(node, &node->log.lock);
+	log_collect_writer(node, writer, since);
+	node->log.runs[writer].count = 0; /* of others nothing is kept */
+	node->log.compacted[writer] = 0;
+	roami_spin_unlock(&node->log.lock);
+}
+
+void roami_log_handle_ask(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t since;
+
+	if (request->bytes != sizeof(since))
+		roami_node_fail(node, "node %u sent a malformed question", request->from);
+	memcpy(&since, request->data, sizeof(since));
+	log_send_writer(node, request->from, node->me, since);
+	roami_reply(node, request, NULL, 0);
+}
+
 void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p)
 {
 	struct roami_log *log = &node->log;
+	bool one_host = roami_one_host(node);
+	struct roami_vclock clock;
 
 	node->apply_work.count = 0;
 	roami_spin_lock(node, &log->lock);
 	*target_p = log->seen;
-	for (unsigned writer = 0; writer < node->nodes; writer++) {
-		if (writer == node->me || log->seen.at[writer] <= log->clock.at[writer])
-			continue;
-		/*
-		 * Also what lies beyond `seen`: it may stand for an older notice that compaction
-		 * dropped.
-		 */
-		for (size_t i = log_after(node, writer, log->clock.at[writer]);
-		     i < log->runs[writer].count; i++)
-			log_collect_run(node, writer, &log_runs(node, writer)[i]);
-	}
+	clock = log->clock;
+	for (unsigned writer = 0; writer < node->nodes && !one_host; writer++)
+		if (writer != node->me && target_p->at[writer] > clock.at[writer])
+			log_collect_writer(node, writer, clock.at[writer]);
 	roami_spin_unlock(&log->lock);
+	for (unsigned writer = 0; writer < node->nodes && one_host; writer++)
+		if (writer != node->me && target_p->at[writer] > clock.at[writer] &&
+		    !roami_board_read(node, writer, clock.at[writer], target_p->at[writer]))
+			log_collect_asked(node, writer, clock.at[writer]);
+	ROAMI_COUNT(node->stats, notices_received, one_host ? node->apply_work.count : 0);
+}
+
+bool roami_log_fresh(struct roami_node *node)
+{
+	bool fresh;
+
+	roami_spin_lock(node, &node->log.lock);
+	fresh = roami_vclock_covers(&node->log.clock, &node->log.seen, node->nodes);
+	roami_spin_unlock(&node->log.lock);
+	return fresh;
 }
 
 void roami_log_applied(struct roami_node *node, const struct roami_vclock *target)
@@ -333,6 +400,8 @@ void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor)
 	for (unsigned writer = 0; writer < node->nodes; writer++) {
 		struct roami_vec *vec = &log->runs[writer];
 
+		if (vec->count == 0)
+			continue;
 		log->first[writer] = log_after(node, writer, floor->at[writer]);
 		if (log->first[writer] == vec->count) {
 			vec->count = 0;

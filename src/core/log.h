@@ -6,6 +6,9 @@
  * every stale one is invalidated.  A request for a sync carries `clock`; who grants sends what lies
  * beyond it, then its own `seen`.  Notices travel ahead of the message of their leg, which arrives
  * after them because messages of one peer stay in order.
+ *
+ * On one host (board.h) a node keeps its own notices only, and legs carry none: who acquires reads
+ * those between `clock` and `seen` where their writers left them.
  */
 #ifndef ROAMI_LOG_H
 #define ROAMI_LOG_H
@@ -49,9 +52,15 @@ void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock);
 
 /*
  * Collects the notices between `clock` and `seen` into node->apply_work, other writers only;
- * *target_p: their `seen`.
+ * *target_p: their `seen`.  app, in an interval; may block.
  */
 void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p);
+
+/* Adds one run's notices, checked, to node->apply_work. */
+void roami_log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run);
+
+/* Whether `clock` covers `seen`: there is nothing to collect. */
+bool roami_log_fresh(struct roami_node *node);
 
 /* All of them are applied. */
 void roami_log_applied(struct roami_node *node, const struct roami_vclock *target);
@@ -59,6 +68,8 @@ void roami_log_applied(struct roami_node *node, const struct roami_vclock *targe
 /* Copies of the clocks. */
 void roami_log_clock(struct roami_node *node, struct roami_vclock *clock_p);
 void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p);
+void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
+		      struct roami_vclock *clock_p);
 
 /* What `peer` knows at least: raises the bound; reads it. */
 void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock);
@@ -67,8 +78,9 @@ void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock
 /* Everybody's applied clock covers `floor`: forgets those notices. */
 void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor);
 
-/* Message handler of ROAMI_SYNC_NOTICES. */
+/* Message handlers of ROAMI_SYNC_NOTICES and ROAMI_SYNC_NOTICES_ASK. */
 void roami_log_handle(struct roami_node *node, const struct roam_request *request);
+void roami_log_handle_ask(struct roami_node *node, const struct roam_request *request);
 
 void roami_log_fini(struct roami_node *node);
 

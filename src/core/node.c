@@ -117,6 +117,12 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 	node->fd = params->fd;
 	node->creator_pages = params->creator_pages;
 	node->onesided = params->onesided;
+	node->lock_records = (struct roami_records){params->layout.locks, params->layout.lock_slots,
+						    (uint32_t)roami_lock_bytes(params->nodes)};
+	node->meeting_records = (struct roami_records){
+		params->layout.meetings, params->layout.meeting_slots,
+		(uint32_t)(roami_meeting_bytes(params->nodes) +
+			   roami_departure_bytes(params->nodes))};
 	node->protocol = params->protocol;
 	node->engine = params->engine;
 	node->transport = params->transport;

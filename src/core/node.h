@@ -18,11 +18,6 @@
 #include "roam/protocol.h"
 #include "roam/transport.h"
 
-/* A spin lock; the holder never blocks.  `step` lets a world's other fibers run. */
-struct roami_spin {
-	_Atomic uint32_t held;
-};
-
 /*
  * What the core asks of its surroundings: real threads (core/wait.c) or a world
  * (tests/lib/world.c).
@@ -31,8 +26,8 @@ struct roami_env {
 	uint64_t (*now)(struct roami_node *node);
 	/* Waits until condition(arg); polls meanwhile.  app. */
 	void (*wait)(struct roami_node *node, bool (*condition)(void *arg), void *arg);
-	/* Something a thread of this node may wait for has changed. */
-	void (*notify)(struct roami_node *node);
+	/* Something has changed that a thread of `peer` (us, or of our host) may wait for. */
+	void (*notify)(struct roami_node *node, unsigned peer);
 	/* A message for `peer` was sent. */
 	void (*ring)(struct roami_node *node, unsigned peer);
 	/* Another thread may run here (chaos, world); NULL: nothing. */
@@ -96,6 +91,7 @@ struct roami_log {
 	struct roami_vclock seen;                   /* the log is complete up to here */
 	struct roami_vclock clock;                  /* applied: copies are as fresh as this */
 	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
+	uint64_t published;                         /* own runs put on the board */
 };
 
 struct roami_call {
@@ -174,6 +170,13 @@ struct roami_table {
 	uint32_t count;
 	_Atomic uint32_t *slots; /* index + 1, open addressing */
 	void (*make)(struct roami_node *node, void *item);
+};
+
+/* Where objects of one kind lie in a segment, by id; nothing ever leaves before the round ends. */
+struct roami_records {
+	size_t at;
+	uint32_t slots;
+	uint32_t item_bytes;
 };
 
 /* A named block, for reports. */
@@ -258,6 +261,8 @@ struct roami_node {
 		interval_due; /* the next release closes an interval even if nothing was written */
 
 	struct roami_sync_state *sync;
+	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
+	struct roami_records meeting_records; /* in node 0's segment, barriers */
 };
 
 /* ---- spin locks */

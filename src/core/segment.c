@@ -1,6 +1,9 @@
 #include "core/segment.h"
 
-#define RING_BYTES (256u * 1024)
+#define RING_BYTES    (256u * 1024)
+#define BOARD_RUNS    (64u * 1024)
+#define LOCK_SLOTS    (128u * 1024)
+#define MEETING_SLOTS 4096u
 
 _Static_assert(sizeof(struct roami_header) == 16, "a page header is two words");
 
@@ -22,6 +25,18 @@ void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned 
 	layout->rings = at;
 	layout->ring_bytes = RING_BYTES;
 	at += (size_t)nodes_max * RING_BYTES;
+	layout->board = at;
+	layout->board_runs = BOARD_RUNS;
+	at += segment_round(sizeof(struct roami_board) + BOARD_RUNS * 3 * sizeof(uint64_t));
+	layout->locks = at;
+	layout->lock_slots = LOCK_SLOTS;
+	at += segment_round(LOCK_SLOTS * roami_lock_bytes(nodes_max));
+	layout->meetings = at;
+	layout->meeting_slots = MEETING_SLOTS;
+	at += segment_round(MEETING_SLOTS *
+			    (roami_meeting_bytes(nodes_max) + roami_departure_bytes(nodes_max)));
+	layout->reductions = at;
+	at += segment_round(2 * (size_t)nodes_max * ROAM_REDUCE_MAX * sizeof(uint64_t));
 	layout->headers = at;
 	at += segment_round(pages * sizeof(struct roami_header));
 	layout->directory = at;
@@ -43,6 +58,7 @@ void roami_segment_point(struct roami_segment *segment, const struct roami_layou
 	segment->bytes = layout->total;
 	segment->ctl = (void *)at;
 	segment->pool = (void *)(at + layout->pool);
+	segment->board = (void *)(at + layout->board);
 	segment->headers = (void *)(at + layout->headers);
 	segment->directory = (void *)(at + layout->directory);
 	segment->tails = (void *)(at + layout->tails);

@@ -1,7 +1,7 @@
 /*
- * A node's segment: the one memfd that its peers on this host map.  Control page, pool, rings, page
- * headers, directory words, lists of pages newly shared, and the heap.  Everything is sparse: what
- * is not touched takes no memory.
+ * A node's segment: the one memfd that its peers on this host map.  Control page, pool, rings,
+ * write notices, locks, barriers, page headers, directory words, lists of pages newly shared, and
+ * the heap.  Everything is sparse: what is not touched takes no memory.
  */
 #ifndef ROAMI_SEGMENT_H
 #define ROAMI_SEGMENT_H
@@ -18,6 +18,11 @@
 
 #define ROAMI_PAGE          ((size_t)ROAM_PAGE_SIZE)
 #define ROAMI_SEGMENT_MAGIC 0x726f616d2d303101u
+
+/* A spin lock; the holder never blocks.  `step` lets a world's other fibers run. */
+struct roami_spin {
+	_Atomic uint32_t held;
+};
 
 /* Where threads of a node sleep and how others wake them; modelled in tests/model/ring.pml. */
 struct roami_bell {
@@ -49,6 +54,46 @@ struct roami_shared_tail {
 	_Alignas(64) _Atomic uint32_t tail;
 };
 
+/*
+ * The node's own write notices, newest over oldest; see core/board.h.  A run is three words: page
+ * and count, interval, version.
+ */
+struct roami_board {
+	_Alignas(64) _Atomic uint64_t head; /* runs published */
+	_Atomic uint64_t begun;             /* runs published or being written */
+	_Alignas(64) _Atomic uint64_t words[][3];
+};
+
+/* A lock whose home is here; its word is that of core/lock.c. */
+struct roami_lock_record {
+	_Atomic uint64_t id;
+	_Atomic uint32_t word;
+	_Atomic uint32_t grants; /* from node to node: those who wait see that it goes on */
+	/* Per node: what the last holder had seen; then, who stands behind the node, + 1. */
+	_Atomic uint32_t clock[];
+};
+
+/*
+ * A barrier, in node 0's segment.  The arrived: `clocks` is what they know together, and those of
+ * earlier episodes, then what each of them has applied.  The departure lies behind, in lines of its
+ * own, where they wait for it.
+ */
+struct roami_meeting {
+	_Atomic uint64_t id;
+	struct roami_spin spin;
+	uint32_t expected; /* threads */
+	uint32_t arrived;
+	uint32_t spare;
+	uint64_t here; /* nodes, a bit each */
+	uint32_t clocks[];
+};
+
+/* The same clocks of the episodes that ended last, even ones first. */
+struct roami_departure {
+	_Atomic uint32_t episode; /* episodes that have ended */
+	_Atomic uint32_t clocks[];
+};
+
 /* In `where` at the page's manager: a block of the heap begins with this page. */
 #define ROAMI_HEADER_BLOCK 4u
 
@@ -66,12 +111,13 @@ struct roami_ctl {
 	uint32_t nodes_max;
 	_Atomic uint32_t nodes;    /* node 0's: fixed at the seal */
 	_Atomic uint32_t job;      /* node 0's: enum roami_job_state, a futex */
+	_Atomic uint32_t ended;    /* node 0's: nodes that have come to the end; see core/meet.c */
 	_Atomic int32_t pid;       /* 0 until the node has joined */
 	_Atomic uint32_t joined;   /* mapped and ready to serve */
 	_Atomic uint32_t returned; /* the node's function returned */
-	_Atomic uint32_t threads;  /* registered application threads */
+	_Atomic uint32_t threads;  /* registered application threads; read at each barrier */
 	_Atomic uint32_t told;     /* node 0's: somebody has said why the job fails */
-	_Atomic uint32_t wait_kind;
+	_Alignas(64) _Atomic uint32_t wait_kind;
 	_Atomic uint64_t wait_id;
 	_Atomic uint64_t
 		creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
@@ -86,6 +132,13 @@ struct roami_layout {
 	unsigned nodes_max;
 	size_t pool;
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
+	size_t board;
+	uint32_t board_runs; /* a power of two */
+	size_t locks;
+	uint32_t lock_slots;
+	size_t meetings;
+	uint32_t meeting_slots;
+	size_t reductions;
 	size_t headers;
 	size_t directory;
 	size_t tails;
@@ -99,6 +152,7 @@ struct roami_segment {
 	size_t bytes;
 	struct roami_ctl *ctl;
 	struct roami_pool *pool;
+	struct roami_board *board;
 	struct roami_header *headers;
 	_Atomic uint64_t *directory;
 	struct roami_shared_tail *tails;
@@ -115,6 +169,24 @@ static inline uint32_t roami_share_slots(const struct roami_layout *layout)
 	return 2 * layout->pages;
 }
 
+/* Of a lock's record in a job of so many nodes: whole cache lines. */
+static inline size_t roami_lock_bytes(unsigned nodes)
+{
+	return (sizeof(struct roami_lock_record) + 2 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+}
+
+/* Of a barrier's record: up to its departure; in all. */
+static inline size_t roami_meeting_bytes(unsigned nodes)
+{
+	return (sizeof(struct roami_meeting) + 2 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+}
+
+static inline size_t roami_departure_bytes(unsigned nodes)
+{
+	return (sizeof(struct roami_departure) + 4 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+}
+
+/* The counts of the layout may be lowered afterwards, on all nodes alike. */
 void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max);
 
 /* Points the fields of `segment` into memory at `base` laid out so. */

@@ -107,10 +107,42 @@ void *roami_table_make(struct roami_node *node, struct roami_table *table, uint6
 	return item;
 }
 
+/* ------------------------------------------------------------------- records in shared memory */
+
+#define RECORD_WINDOW 64u /* slots in a row that an id may take */
+
+void *roami_record_find(struct roami_node *node, unsigned home, const struct roami_records *records,
+			uint64_t id, bool make, bool *full_p)
+{
+	uint8_t *base = node->segments[home].base + records->at;
+	uint64_t hash = id / 8 * 0xbf58476d1ce4e5b9u >> 32;
+	uint32_t first = (uint32_t)(hash * records->slots >> 32);
+
+	*full_p = false;
+	for (uint32_t turn = 0; turn < RECORD_WINDOW && turn < records->slots; turn++) {
+		size_t slot = (first + turn) % records->slots;
+		_Atomic uint64_t *at = (void *)(base + slot * records->item_bytes);
+		uint64_t found = atomic_load_explicit(at, memory_order_acquire);
+
+		roami_step(node);
+		if (found == 0) {
+			if (!make)
+				return NULL;
+			if (atomic_compare_exchange_strong(at, &found, id))
+				return (void *)at;
+		}
+		if (found == id)
+			return (void *)at;
+	}
+	*full_p = true;
+	return NULL;
+}
+
 /* ---------------------------------------------------------------------------------------- life */
 
 const struct roam_message roami_sync_messages[] = {
 	[ROAMI_SYNC_NOTICES] = {"notices", roami_log_handle, ROAMI_MSG_MAX},
+	[ROAMI_SYNC_NOTICES_ASK] = {"notices ask", roami_log_handle_ask, 4},
 	[ROAMI_SYNC_LOCK_INIT] = {"lock init", roami_lock_handle_init, 16},
 	[ROAMI_SYNC_LOCK_REQUEST] = {"lock request", roami_lock_handle_request, 512},
 	[ROAMI_SYNC_LOCK_FORWARD] = {"lock forward", roami_lock_handle_forward, 512},

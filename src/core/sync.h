@@ -10,6 +10,7 @@
 /* Message types of the synchronisation layer, in the order of its table. */
 enum {
 	ROAMI_SYNC_NOTICES,
+	ROAMI_SYNC_NOTICES_ASK,
 	ROAMI_SYNC_LOCK_INIT,
 	ROAMI_SYNC_LOCK_REQUEST,
 	ROAMI_SYNC_LOCK_FORWARD,
@@ -59,6 +60,13 @@ void roami_interval_leave(struct roami_node *node);
 void *roami_table_find(struct roami_node *node, struct roami_table *table, uint64_t id);
 void *roami_table_make(struct roami_node *node, struct roami_table *table, uint64_t id);
 void roami_table_fini(struct roami_table *table);
+
+/*
+ * An object's record in the segment of `home`, its id first, the rest zero when new.  NULL: it has
+ * none; *full_p: nor ever will, in any node's eyes.  `make`: give it one if there is room.
+ */
+void *roami_record_find(struct roami_node *node, unsigned home, const struct roami_records *records,
+			uint64_t id, bool make, bool *full_p);
 
 /* ---- the objects; may block unless they are handlers.  All app. */
 enum roam_err roami_lock_init(struct roami_node *node, uint64_t id);

@@ -5,19 +5,22 @@
 #include "core/node.h"
 
 /*
- * A lock's token travels from node to node.  Home part: `tail` is the last node that asked.  Every
- * node: whether the token is here, who of the own threads is next (tickets), and which node asked
- * after them.
+ * A lock's token travels from node to node.  On one host it lies in the lock's record while nobody
+ * holds it, and the record's word has the tail.  Else, at the home: `tail` is the last node that
+ * asked.  Every node: whether the token is here, who of the own threads is next (tickets), and
+ * which node asked after them.
  */
 struct roami_lock {
 	uint64_t id;
 	struct roami_spin spin;
-	uint16_t tail;             /* at the home */
-	uint16_t next;             /* the node to grant to; ROAM_NOBODY */
-	bool announced;            /* roam_lock_init was called; kept over a reset */
-	bool token;                /* the token is here */
-	bool asked;                /* we asked for it */
-	bool fresh;                /* granted, and the acquire is still to be done */
+	_Atomic uint8_t way;              /* of the tail: enum lock_way in lock.c */
+	struct roami_lock_record *record; /* with LOCK_RECORD */
+	uint16_t tail;                    /* at the home, with LOCK_MESSAGES */
+	uint16_t next;                    /* the node to grant to; ROAM_NOBODY */
+	_Atomic bool announced;           /* roam_lock_init was called; kept over a reset */
+	bool token;                       /* the token is here */
+	bool asked;                       /* we asked for it */
+	bool fresh;                       /* granted, and the acquire is still to be done */
 	_Atomic uint32_t refusals; /* the home did not know the lock: threads that asked give up */
 	uint32_t tickets;          /* given to own threads */
 	_Atomic uint32_t serving;  /* the ticket that holds or may hold next */
@@ -27,22 +30,25 @@ struct roami_lock {
 };
 
 /*
- * Barriers count threads, at node 0.  Where every node has one thread, its arrival and departure
- * are a message each, gathered along a tree if so asked; else each thread calls node 0.
+ * Barriers count threads.  On one host they meet in shared memory (meet.c).  Else at node 0: where
+ * every node has one thread, its arrival and departure are a message each, gathered along a tree if
+ * so asked; else each thread calls node 0.
  */
 struct roami_barrier {
 	uint64_t id;
 	struct roami_spin spin;
-	bool self;                    /* this node's thread is here by the short way */
-	bool tree;                    /* gathered along a tree */
-	uint32_t children;            /* arrivals by message */
-	struct roami_vec waiting;     /* arrivals by call, at node 0 */
-	uint32_t expected;            /* threads */
-	bool here[ROAMI_NODES_MAX];   /* nodes with arrivals */
-	bool by_leg[ROAMI_NODES_MAX]; /* those that came by message */
-	_Atomic uint32_t departed;    /* departures received */
-	struct roami_vclock merged;   /* what the arrived know together */
-	struct roami_vclock floor;    /* what each of the arrived has applied */
+	_Atomic uint8_t way;           /* enum in meet.c: whether it has a record */
+	struct roami_meeting *meeting; /* its record */
+	bool self;                     /* this node's thread is here by the short way */
+	bool tree;                     /* gathered along a tree */
+	uint32_t children;             /* arrivals by message */
+	struct roami_vec waiting;      /* arrivals by call, at node 0 */
+	uint32_t expected;             /* threads */
+	bool here[ROAMI_NODES_MAX];    /* nodes with arrivals */
+	bool by_leg[ROAMI_NODES_MAX];  /* those that came by message */
+	_Atomic uint32_t departed;     /* departures received */
+	struct roami_vclock merged;    /* what the arrived know together */
+	struct roami_vclock floor;     /* what each of the arrived has applied */
 	/*
 	 * The same two of the whole job.  Apart: the next episode's first arrivals may come before
 	 * we are through with this one.
@@ -87,6 +93,22 @@ struct roami_sync_state {
 	_Atomic uint32_t cond_turn[ROAMI_THREADS_MAX]; /* waits begun */
 	_Atomic uint32_t cond_done[ROAMI_THREADS_MAX]; /* waits ended by a signal */
 };
+
+/*
+ * The barrier on one host; false: it has no record, take the other way.  All of app threads, may
+ * block.
+ */
+bool roami_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
+		const struct roam_sync *sync);
+
+/* The same, reducing barrier->own, whose `values`, `type` and `op` are set. */
+bool roami_meet_reduce(struct roami_node *node, struct roami_barrier *barrier,
+		       const struct roam_sync *sync);
+
+/* This node has ended (ctl->returned): those who wait look whether they still can be met. */
+void roami_meet_ended(struct roami_node *node);
+
+uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum roam_op op);
 
 /* Set a zeroed or used object to its first state. */
 void roami_lock_make(struct roami_node *node, void *item);

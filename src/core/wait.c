@@ -62,9 +62,9 @@ static void real_ring(struct roami_node *node, unsigned peer)
 	}
 }
 
-static void real_notify(struct roami_node *node)
+static void real_notify(struct roami_node *node, unsigned peer)
 {
-	struct roami_bell *bell = &node->self->ctl->bell;
+	struct roami_bell *bell = &node->segments[peer].ctl->bell;
 
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&bell->busy, memory_order_relaxed) >= ASLEEP_ONE)

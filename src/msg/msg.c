@@ -444,7 +444,7 @@ unsigned roami_msg_poll(struct roami_node *node)
 	roami_spin_unlock(&node->msg.poll_lock);
 	if (handled > 0) {
 		ROAMI_TIME(node->stats, handler, roami_os_cycles() - start);
-		node->env->notify(node);
+		node->env->notify(node, node->me);
 	}
 	return handled;
 }

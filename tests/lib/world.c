@@ -117,6 +117,9 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->queue_max = DRAW_OF(&rng, 1, 2, 8, 64);
 	config->latency_ns_max = DRAW_OF(&rng, 100, 2000, 50000);
 	config->steps_max = 20000000;
+	config->board_runs = DRAW_OF(&rng, 0, 0, 1, 4, 16);
+	config->lock_slots = DRAW_OF(&rng, 0, 0, 1, 3);
+	config->meeting_slots = DRAW_OF(&rng, 0, 0, 0, 1);
 }
 
 void world_nodes(struct world_config *config, unsigned nodes)
@@ -135,12 +138,13 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 	snprintf(text, bytes,
 		 "%s, %u nodes, %u threads, %u pages (%u of the creator), %s, %s, "
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
-		 "stall 1/%u, queue %u, latency %lu ns",
+		 "stall 1/%u, queue %u, latency %lu ns, board %u, slots %u, %u",
 		 config->protocol->name, config->nodes, threads, config->heap_pages,
 		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->simd,
 		 config->hot, config->tree, config->kind_known, config->placement, config->prefetch,
 		 config->cache_pages, config->step_every, config->stall_every, config->queue_max,
-		 (unsigned long)config->latency_ns_max);
+		 (unsigned long)config->latency_ns_max, config->board_runs, config->lock_slots,
+		 config->meeting_slots);
 }
 
 /* ----------------------------------------------------------------------------------- switching */
@@ -183,8 +187,8 @@ static uint64_t env_now(struct roami_node *node)
 }
 
 /*
- * The core waits: as with real threads the fiber polls for its node, and sleeps until it is
- * notified.
+ * The core waits: as with real threads the fiber polls for its node, looks again for a while, and
+ * sleeps until it is notified.
  */
 static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
@@ -199,6 +203,10 @@ static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void
 			continue;
 		if (fiber->notified)
 			continue;
+		if (rng_one_in(&world->rng, 2)) {
+			fiber_give_way(fiber);
+			continue;
+		}
 		fiber->state = FIBER_WAITING;
 		fiber->wake = world->now + STUCK_NS;
 		fiber_give_way(fiber);
@@ -206,12 +214,12 @@ static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void
 	}
 }
 
-static void env_notify(struct roami_node *node)
+static void env_notify(struct roami_node *node, unsigned peer)
 {
 	struct world *world = world_of(node);
 
 	for (unsigned i = 0; i < world->fiber_count; i++)
-		if (world->fibers[i].node == node->me)
+		if (world->fibers[i].node == peer)
 			world->fibers[i].notified = true;
 }
 
@@ -423,6 +431,12 @@ struct world *world_open(const struct world_config *config)
 			  ((size_t)config->heap_pages + config->alloc_pages * config->nodes) *
 				  ROAMI_PAGE,
 			  config->nodes);
+	if (config->board_runs != 0)
+		world->layout.board_runs = config->board_runs;
+	if (config->lock_slots != 0)
+		world->layout.lock_slots = config->lock_slots;
+	if (config->meeting_slots != 0)
+		world->layout.meeting_slots = config->meeting_slots;
 	world->initial = calloc(world->layout.pages, ROAMI_PAGE);
 	world->fibers = calloc(FIBERS_MAX, sizeof(*world->fibers));
 	world->scheduler = roami_fiber_thread();

@@ -38,7 +38,10 @@ struct world_config {
 	uint32_t stall_every; /* and once in so many of those for long; 0: never */
 	unsigned queue_max;
 	uint64_t latency_ns_max;
-	uint64_t steps_max; /* more: it does not end */
+	uint64_t steps_max;  /* more: it does not end */
+	uint32_t board_runs; /* write notices a node leaves for the others; 0: as many as usual */
+	uint32_t lock_slots; /* records of locks at each home; 0: as many as usual */
+	uint32_t meeting_slots; /* the same of barriers */
 	bool trace;
 };
 

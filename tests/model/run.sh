@@ -1,7 +1,7 @@
 #!/bin/bash
 #
-# Checks the Spin models of the page header protocol and of sleep and wake (RULES 9.4): the models
-# as they are must hold in every interleaving, each mutant must be found.  One line for each run,
+# Checks the Spin models of the page header protocol, of sleep and wake and of a lock's word (RULES
+# 9.4): the models as they are must hold in every interleaving, each mutant must be found.  One line for each run,
 # two at a time.  Needs spin and gcc; exit status 0: all as expected.
 #
 #	tests/model/run.sh [word ...]	only the runs whose line has one of the words
@@ -37,6 +37,15 @@ found	ring	-DMESSAGES=2 -DMUTANT_SERVICE_CHECK
 found	ring	-DMESSAGES=2 -DMUTANT_LEAVE_CHECK
 found	ring	-DMESSAGES=2 -DMUTANT_LATE_BELL
 found	ring	-DMESSAGES=2 -DMUTANT_NO_BELL
+holds	lock	-DNODES=3 -DTURNS=2
+holds	lock	-DNODES=2 -DTHREADS=2 -DTURNS=1
+holds	lock	-DNODES=2 -DTURNS=5
+found	lock	-DNODES=2 -DMUTANT_LATE_CLOCK
+found	lock	-DNODES=2 -DMUTANT_BLIND_FREE
+found	lock	-DNODES=2 -DMUTANT_NO_LEARN
+found	lock	-DNODES=2 -DMUTANT_NO_WAIT
+found	lock	-DNODES=2 -DMUTANT_EARLY_FREE
+found	lock	-DNODES=2 -DMUTANT_STALE_WORD
 END
 }
 

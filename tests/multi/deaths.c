@@ -7,7 +7,8 @@
  *	HOW     kill, abort, exit3, exit0, _exit0, _exit3, null, wild, beyond, jump,
  *		first0 (exit(0) while the others are still far from waiting),
  *		never (it sleeps, for signals from outside)
- *	OTHERS  barrier, partial, lock, flag, cond, reduce, compute, end (they return and serve)
+ *	OTHERS  barrier, partial, lock, late (lock, once WHO has ended), flag, cond, reduce,
+ *		compute, end (they return and serve)
  * Each node prints "ready NODE PID" once all run.
  */
 #include "multi.h"
@@ -59,6 +60,10 @@ static void do_other(void)
 		must(roam_barrier(&barrier, nodes));
 	if (strcmp(others, "lock") == 0)
 		must(roam_lock(&lock));
+	if (strcmp(others, "late") == 0) {
+		usleep(300000);
+		must(roam_lock(&lock));
+	}
 	if (strcmp(others, "flag") == 0)
 		must(roam_flag_wait(&flag));
 	if (strcmp(others, "cond") == 0) {
@@ -108,7 +113,7 @@ static void node_main(void)
 
 	shared[64 * roam_node()] = 1;
 	shared[64 * roam_node() + 1] = (uint64_t)getpid();
-	if (roam_node() == who && strcmp(others, "lock") == 0)
+	if (roam_node() == who && (strcmp(others, "lock") == 0 || strcmp(others, "late") == 0))
 		must(roam_lock(&lock));
 	must(roam_barrier_all());
 	length = snprintf(line, sizeof(line), "ready %u %d\n", roam_node(), (int)getpid());

@@ -1,7 +1,7 @@
 /*
  * Shows that jobs can follow one another in one process: each round of CREATE sees all that the
  * rounds before wrote, statics included, blocks that other nodes allocated stay and can be freed,
- * and locks and barriers start afresh.
+ * and locks and barriers start afresh.  Locks announced between two CREATEs are known to all.
  * rounds HOW NODES ROUNDS; HOW all: roam_create_all, loop: roam_create once per node.
  */
 #include "multi.h"
@@ -13,17 +13,20 @@
 #define WORDS  3000u       /* of 8 bytes: some pages */
 #define BLOCKS 40u         /* allocated per node and round */
 #define BAND   (40u * 512) /* words of a node's part of the field: a long run of pages */
+#define LATES  16u         /* locks announced after some nodes were forked; homes at every node */
 
 struct shared {
 	uint64_t words[WORDS];
 	uint64_t count;
 	uint64_t *blocks[8][BLOCKS];
 	uint64_t *field; /* a band per node, written by another node in every round */
+	uint64_t late[LATES]; /* counts, each under its own lock */
 };
 
 static struct shared *shared;
 static unsigned nodes, round_now, arrived;
 static int private_of_creator = 1;
+static uint64_t late_locks[LATES]; /* names; the forks come between their announcements */
 
 static uint64_t word(unsigned round, unsigned i)
 {
@@ -38,6 +41,8 @@ static void check_before(unsigned round)
 	check(shared->count == (uint64_t)(round - 1) * nodes * 10);
 	for (unsigned i = 0; i < nodes * BAND; i++)
 		check(shared->field[i] == (round > 1 ? word(round - 1, i) : 0));
+	for (unsigned i = 0; i < LATES; i++)
+		check(shared->late[i] == (uint64_t)(round - 1) * nodes);
 	for (unsigned i = 0; i < nodes * BLOCKS && round > 1; i++)
 		for (unsigned at = 0; at < 100; at++)
 			check(shared->blocks[i / BLOCKS][i % BLOCKS][at] == word(round - 1, i));
@@ -85,6 +90,13 @@ static void node_main(void)
 		shared->count++;
 		must(roam_unlock(&shared->count));
 	}
+	for (unsigned i = 0; i < LATES; i++) {
+		unsigned at = (i + me) % LATES;
+
+		must(roam_lock(&late_locks[at]));
+		shared->late[at]++;
+		must(roam_unlock(&late_locks[at]));
+	}
 	renew_blocks(round, me);
 	arrived++; /* private: the creator never sees the children's */
 }
@@ -110,15 +122,26 @@ static void use_plainly(unsigned round)
 	check(system("true") == 0);
 }
 
+/* In the first round only: later ones know them. */
+static void announce_late(unsigned round)
+{
+	for (unsigned i = 0; i < LATES && round == 1; i++)
+		must(roam_lock_init(&late_locks[i]));
+}
+
 static void run_round(bool all, unsigned round)
 {
 	round_now = round;
 	private_of_creator = (int)round;
 	if (all) {
+		announce_late(round);
 		must(roam_create_all(node_main, nodes));
 	} else {
-		for (unsigned i = 1; i < nodes; i++)
+		for (unsigned i = 1; i < nodes; i++) {
 			must(roam_create(node_main));
+			if (i == 1)
+				announce_late(round);
+		}
 		node_main();
 	}
 	must(roam_wait_for_end());

@@ -163,7 +163,7 @@ def races():
 
 def stats_once(start):
     result = run(started(start, 'threads', start, 2, 1, 3, 'settled'), env={'ROAM_STATS': '1'})
-    tables = len(re.findall('^.*read_faults', result.err, re.MULTILINE))
+    tables = len(re.findall('^.*lock_acquires', result.err, re.MULTILINE))
     if result.status != 0 or tables != 1:
         raise Wrong(f'status {result.status}, {tables} tables: {result.err[:600]!r}')
 
@@ -442,6 +442,12 @@ def leaves(start, nodes, who, how, others, shape):
                'which has ended$', env={'ROAM_BARRIER': shape})
 
 
+def leaves_lock(start, who, others):
+    """A node may end in order, but not holding a lock that others ask for, before or after."""
+    expect_end(started(start, 'deaths', start, 3, who, 'exit0', others), 3, 1,
+               rf'^roam: node {who}: ended holding lock 0x[0-9a-f]+, which node \d waits for$')
+
+
 def creator_dies(how, status, others):
     """The creator's end is seen by whoever started it; node 1 says so; no orphan may be left."""
     line = r"^roam: node 0 \(pid \d+\) ended before the job's end"
@@ -564,6 +570,9 @@ def death_cases():
             yield (f'Ctrl-C {start} {"to all" if to_all else "to one"}', interrupted, start, to_all,
                    signal.SIGINT)
         yield from leave_cases(start)
+        for who in (0, 1):
+            for others in ('lock', 'late'):
+                yield (f'exit(0) of node {who} {start}, {others}', leaves_lock, start, who, others)
         yield (f'SIGTERM {start}', interrupted, start, False, signal.SIGTERM)
     yield ('creator killed', creator_dies, 'kill', -9, 'barrier')
     yield ('launcher killed', launcher_killed)

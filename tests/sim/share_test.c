@@ -13,8 +13,8 @@
 #include "seed_options.h"
 #include "world.h"
 
-#define PAGES       3u
-#define ROUNDS      40u
+#define PAGES       2u
+#define ROUNDS      80u
 #define CONSTANT_AT 2048u
 #define START_ID    4096u
 
@@ -92,13 +92,13 @@ static void share_turn(struct share_thread *thread, uint32_t page)
 {
 	if (thread->node->me == 0) {
 		share_write(thread, page);
-	} else if (rng_one_in(&thread->rng, 2)) {
+	} else if (rng_one_in(&thread->rng, 4)) {
 		share_read(thread, page);
 	} else if (share_load(thread->node, page, CONSTANT_AT) != page + 77) {
 		world_fail(thread->share->world, "node %u read another constant in page %u",
 			   thread->node->me, page);
 	}
-	if (rng_one_in(&thread->rng, 4))
+	if (rng_one_in(&thread->rng, 2))
 		world_sleep(thread->share->world, rng_below(&thread->rng, 2000));
 }
 

@@ -211,6 +211,10 @@ static void job_open(struct job *job, const struct roam_protocol *protocol,
 	roami_layout_make(&job->layout, heap + job->nodes * ALLOC_BYTES, job->nodes);
 	job->slices.store = job_store;
 	random_slices_open(&job->slices, job->nodes, heap, ALLOC_BYTES);
+	if (job->seed % 3 == 0)
+		job->layout.board_runs = 16;
+	if (job->seed % 3 == 1)
+		job->layout.lock_slots = 2;
 	job->initial = calloc(params->heap_pages, ROAMI_PAGE);
 	for (unsigned i = 0; i < job->nodes; i++) {
 		job->bases[i] = roami_os_reserve(job->layout.total);

@@ -1,0 +1,26 @@
+/*
+ * Write notices on one host.  Every node keeps its own newest ones in its segment, where the others
+ * read them; so the legs of a sync carry clocks only, and nobody's CPU is needed to answer.  What
+ * was overwritten meanwhile is asked for by message, see log.c.
+ */
+#ifndef ROAMI_BOARD_H
+#define ROAMI_BOARD_H
+
+#include "core/node.h"
+
+/* Whether all nodes of the job reach one another's segments, and there are others. */
+static inline bool roami_one_host(const struct roami_node *node)
+{
+	return node->onesided && node->nodes > 1;
+}
+
+/* Appends an own run; one at a time, intervals ascending. */
+void roami_board_add(struct roami_node *node, const struct roami_run *run);
+
+/*
+ * Adds the notices of `writer` beyond interval `since`, up to `upto`, to node->apply_work; false:
+ * some are overwritten, nothing is added.  They must have been published before `upto` was learned.
+ */
+bool roami_board_read(struct roami_node *node, unsigned writer, uint32_t since, uint32_t upto);
+
+#endif
