@@ -549,6 +549,8 @@ static void free_handle(struct roami_node *node, const struct roam_request *requ
 	roami_spin_unlock(&node->frees_lock);
 }
 
+#define POLLS_MAX 1000u
+
 /* Takes one out of the list that this node has acquired the free of; false: none. */
 static bool free_next(struct roami_node *node, struct roami_remote_free *freed)
 {
@@ -576,6 +578,13 @@ void roami_remote_free_drain(struct roami_node *node,
 {
 	struct roami_remote_free freed;
 
+	/*
+	 * What was freed before a synchronisation that we have passed lies in our rings at least:
+	 * that may not have been by message.
+	 */
+	for (unsigned turn = 0; turn < POLLS_MAX && roami_msg_pending(node); turn++)
+		if (roami_msg_poll(node) == 0)
+			node->env->spin(node);
 	while (free_next(node, &freed))
 		give(arg, &freed);
 }
