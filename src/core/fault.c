@@ -103,7 +103,11 @@ static void fault_ahead(struct roami_node *node, uint32_t page)
 	if (node->protocol->ahead == NULL)
 		return;
 	ahead = stream_ahead(node, thread, page, &stride);
-	if (ahead > 0)
+	if (ahead == 0)
+		return;
+	if (stride > 1 && (uint32_t)stride <= node->engine->bridge)
+		node->protocol->ahead(node, page + 1, ahead * (uint32_t)stride, 1);
+	else
 		node->protocol->ahead(node, page + (uint32_t)stride, ahead, stride);
 }
 

@@ -231,9 +231,14 @@ static void *service_main(void *arg)
 {
 	struct roami_node *node = arg;
 
-	while (atomic_load(&real_of(node)->stop) == 0)
-		if (roami_msg_poll(node) == 0)
+	while (atomic_load(&real_of(node)->stop) == 0) {
+		if (roami_msg_poll(node) > 0)
+			continue;
+		if (atomic_load_explicit(&node->msg.poll_lock.held, memory_order_relaxed) != 0)
+			sched_yield(); /* to who polls: it may be us that it waits for the CPU of */
+		else
 			service_sleep(node);
+	}
 	return NULL;
 }
 

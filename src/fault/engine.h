@@ -43,6 +43,12 @@ struct roami_fault_engine {
 	size_t state_size; /* the core allocates and zeroes */
 
 	/*
+	 * To open pages this many apart costs more than to bring those between them too and open
+	 * one range.  0: never.
+	 */
+	uint32_t bridge;
+
+	/*
 	 * Whether this kernel and process can run it; if not, says why (for `roam info`).  No
 	 * lasting effect.
 	 */

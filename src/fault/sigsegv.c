@@ -227,6 +227,7 @@ static bool sigsegv_check_handlers(void *state)
 const struct roami_fault_engine roami_fault_sigsegv = {
 	.name = "sigsegv",
 	.state_size = sizeof(struct sigsegv_state),
+	.bridge = 4,
 	.probe = sigsegv_probe,
 	.open = sigsegv_open,
 	.close = sigsegv_close,
