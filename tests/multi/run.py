@@ -632,6 +632,17 @@ def heap_cases():
                    {**env, 'ROAM_HEAP': str(bytes_)})
 
 
+def lock_cases():
+    """At last more than there are records for in shared memory at one node."""
+    for text, env in matrix([0]):
+        for onesided in '10':
+            if env['ROAM_PROTOCOL'] == 'hlrc' or onesided == '1':
+                yield (f'locks {text} one-sided {onesided}', right,
+                       started('fork', 'locks', 'fork', 2, 100000), '100000 locks right',
+                       {**env, 'ROAM_ONESIDED': onesided})
+    yield ('locks run 3', right, started('run', 'locks', 'run', 3, 450000), '450000 locks right', {})
+
+
 GROUPS = {
     'options': lambda: [*launcher_cases(), *option_cases()],
     'trouble': lambda: list(trouble_cases()),
@@ -642,6 +653,7 @@ GROUPS = {
     'threads': lambda: list(thread_cases()),
     'rounds': lambda: list(round_cases()),
     'heap': lambda: list(heap_cases()),
+    'locks': lambda: list(lock_cases()),
     'deaths_more': lambda: list(more_death_cases()),
 }
 
