@@ -12,9 +12,10 @@
 #include "core/pool.h"
 #include "core/remote.h"
 
-#define RUN_MAPPED  4u    /* pages; shorter runs are copied */
-#define RUN_DROPPED 64u   /* pages; of shorter runs copies stay until the memory goes */
-#define RUNS_MAX    8192u /* mapped at most: vm.max_map_count is 65530 */
+#define RUN_MAPPED  4u     /* pages; shorter runs are copied */
+#define RUN_DROPPED 64u    /* pages; of shorter runs copies stay until the memory goes */
+#define FETCHES_MIN 16384u /* pages; dropping fewer copies is not worth the time */
+#define RUNS_MAX    8192u  /* mapped at most: vm.max_map_count is 65530 */
 
 /* Whose bytes of `page` are the right ones: its home's, or the creator's if it has none. */
 static unsigned settle_owner(const struct roami_job *job, uint32_t page)
@@ -65,14 +66,21 @@ static uint8_t *settle_own(const struct roami_job *job, uint32_t first)
 	return (uint8_t *)job->bases[job->me] + job->layout.heap + (size_t)first * ROAMI_PAGE;
 }
 
+/* Frees the copies among pages that are another node's from now on. */
+static void drop_run(struct roami_job *job, uint32_t first, uint32_t end)
+{
+	if (end - first >= RUN_DROPPED &&
+	    roami_stats_sum(job->node->stats, ROAMI_STAT_fetches) >= FETCHES_MIN)
+		roami_os_discard(settle_own(job, first), (uint64_t)(end - first) * ROAMI_PAGE);
+}
+
 static void take_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
 {
 	uint64_t at = (uint64_t)first * ROAMI_PAGE, bytes = (uint64_t)(end - first) * ROAMI_PAGE;
 
 	if (owner == 0)
 		return;
-	if (end - first >= RUN_DROPPED)
-		roami_os_discard(settle_own(job, first), bytes);
+	drop_run(job, first, end);
 	if (end - first >= RUN_MAPPED && job->lone.count < RUNS_MAX &&
 	    roami_lone_take(job, at, at + bytes, job->fds[owner]))
 		return;
@@ -92,8 +100,8 @@ void roami_settle_take(struct roami_job *job)
 
 static void leave_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
 {
-	if (owner != job->me && end - first >= RUN_DROPPED)
-		roami_os_discard(settle_own(job, first), (uint64_t)(end - first) * ROAMI_PAGE);
+	if (owner != job->me)
+		drop_run(job, first, end);
 }
 
 static void leave_runs(struct roami_job *job, uint32_t first, uint32_t end)
