@@ -13,18 +13,16 @@
 static bool stream_reaches(struct roami_node *node, const struct roami_stream *stream,
 			   uint32_t page)
 {
-	int64_t next = stream->next;
+	int64_t beyond = (int64_t)page - stream->next;
+	uint32_t at = stream->next;
 
-	if (stream->stride == 0)
+	if (stream->stride == 0 || beyond % stream->stride != 0 || beyond / stream->stride < 0 ||
+	    beyond / stream->stride > STREAM_SKIPS || at >= node->layout.pages)
 		return false;
-	for (unsigned i = 0; i <= STREAM_SKIPS; i++, next += stream->stride) {
-		if (next == page)
-			return true;
-		if (next < 0 || next >= node->layout.pages ||
-		    roami_page_access(node, (uint32_t)next) == ROAM_NONE)
+	for (; at != page; at += (uint32_t)stream->stride)
+		if (roami_page_access(node, at) == ROAM_NONE)
 			return false;
-	}
-	return false;
+	return true;
 }
 
 static struct roami_stream *stream_near(struct roami_node *node, struct roami_thread *thread,
@@ -54,11 +52,14 @@ static struct roami_stream *stream_near(struct roami_node *node, struct roami_th
 static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *thread, uint32_t page,
 			     int32_t *stride_p)
 {
-	struct roami_stream *stream = stream_near(node, thread, page);
 	uint32_t max = (uint32_t)node->options->prefetch;
+	struct roami_stream *stream;
 
+	if (max == 0)
+		return 0;
+	stream = stream_near(node, thread, page);
 	thread->last_fault = page;
-	if (stream == NULL || max == 0)
+	if (stream == NULL)
 		return 0;
 	stream->ahead = stream->ahead == 0 ? AHEAD_FIRST : stream->ahead * 2;
 	if (stream->ahead > max)

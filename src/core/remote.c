@@ -133,7 +133,10 @@ static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
-	if (mine && !entry->here) {
+	if (mine && entry->here) {
+		/* If it is not mapped yet: a read maps its neighbours too, a write does not. */
+		(void)*(const volatile uint8_t *)to;
+	} else if (mine) {
 		entry->here = 1;
 		if (atomic_load_explicit(&node->solo, memory_order_relaxed) != 0 &&
 		    node->engine->copy(node->engine_state, page, from) == ROAM_OK) {
