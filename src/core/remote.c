@@ -127,6 +127,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by,
 /*
  * Copies a page to this node.  One that was never here goes through the engine, which also opens it
  * (roami_page_open finds it mapped): where no other thread can look at it before it is checked.
+ * Not for a write: the twin needs the runtime view.
  */
 static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8_t *to,
 			const uint8_t *from)
@@ -139,6 +140,7 @@ static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8
 	} else if (mine) {
 		entry->here = 1;
 		if (atomic_load_explicit(&node->solo, memory_order_relaxed) != 0 &&
+		    (atomic_load(&entry->flags) & ROAMI_PAGE_WANT) == 0 &&
 		    node->engine->copy(node->engine_state, page, from) == ROAM_OK) {
 			entry->mapped = 1;
 			return;
