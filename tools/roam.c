@@ -45,7 +45,7 @@ static int tool_version(int argc, char **argv)
 	return 0;
 }
 
-/* The path of another program of the tool; false: it is not here, or it has been said why. */
+/* The path of another program of the tool; false: it is not here. */
 static bool program_find(const char *name, char *path, size_t bytes)
 {
 	char self[PATH_MAX];
