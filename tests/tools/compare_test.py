@@ -8,10 +8,12 @@ import html.parser
 import json
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree
 
 ROAM, APPS, COMPARE_PY = map(os.path.abspath, sys.argv[1:])
@@ -245,6 +247,27 @@ def real_hang(place):
             '-n', '2500', status=1, err='hlrc on 3: hung: .*roam: node 2 .*killed')
 
 
+def interrupted(place):
+    """Whoever ends the comparison ends the program under way, too."""
+    path, told = os.path.join(place, 'sleeper'), os.path.join(place, 'pid')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(f'#!/bin/sh\necho $$ >{told}.new\nmv {told}.new {told}\nexec sleep 100\n')
+    os.chmod(path, stat.S_IRWXU)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with subprocess.Popen([ROAM, 'compare', '--protocols', 'hlrc', path],
+                              stderr=subprocess.PIPE, start_new_session=True) as process:
+            while not os.path.exists(told):
+                check(process.poll() is None, 'ended by itself')
+                time.sleep(0.01)
+            process.send_signal(number)
+            status = process.wait(30)
+        with open(told, encoding='utf-8') as file:
+            pid = int(file.read())
+        os.unlink(told)
+        check(status == 128 + number, f'signal {number}: status {status}')
+        check(not os.path.exists(f'/proc/{pid}'), f'signal {number}: the program goes on')
+
+
 def places_of_nodes(place):
     """{nodes} in an argument and in the name of the input, and then no -p; arguments untouched."""
     path = os.path.join(place, 'show')
@@ -285,8 +308,8 @@ def without_matplotlib(place):
 def main():
     failed = 0
     cases = [(real_comparison, True), (bytes_once, False), (launched, False), (numbers, True),
-             (one_row_wrong, True), (bad_runs, True), (real_hang, True), (places_of_nodes, True),
-             (bad_arguments, True), (without_matplotlib, True)]
+             (one_row_wrong, True), (bad_runs, True), (real_hang, True), (interrupted, True),
+             (places_of_nodes, True), (bad_arguments, True), (without_matplotlib, True)]
     for case, in_place in cases:
         with tempfile.TemporaryDirectory() as place:
             try:

@@ -196,8 +196,15 @@ def run_all(args, job):
     return rows, twins
 
 
+def end(number, _):
+    """The program under way is in a session of its own: it is ended on the way out."""
+    sys.exit(128 + number)
+
+
 def main(argv):
     args = parse(argv)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
     check_names(args)
     check_program(args)
     check_files(args)
@@ -225,5 +232,3 @@ if __name__ == '__main__':
     except OSError as failure:
         print(f'roam: compare: {failure}', file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
