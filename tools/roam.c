@@ -4,19 +4,17 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "roam/roam.h"
 #include "roam_tool.h"
 
-/*
- * Where the benchmarks are, from the directory of this program: beside it, in the build tree,
- * installed.
- */
-static const char *const bench_places[] = {"roam-bench", "../bench/roam-bench",
-					   "../libexec/roam/roam-bench"};
+/* Where the tool's other programs are: beside this one, in the build tree, installed. */
+static const char *const program_places[] = {"", "../bench/", "../libexec/roam/"};
 
 struct command {
 	const char *name;
@@ -47,27 +45,64 @@ static int tool_version(int argc, char **argv)
 	return 0;
 }
 
+/* The path of another program of the tool; false: it is not here. */
+static bool program_find(const char *name, char *path, size_t bytes)
+{
+	char self[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (length < 0)
+		return false;
+	self[length] = '\0';
+	*strrchr(self, '/') = '\0';
+	for (size_t i = 0; i < sizeof(program_places) / sizeof(program_places[0]); i++) {
+		snprintf(path, bytes, "%s/%s%s", self, program_places[i], name);
+		if (access(path, R_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* The benchmarks are a program of their own, so that the tool stays small. */
 static int tool_bench(int argc, char **argv)
 {
-	char self[PATH_MAX], path[PATH_MAX + 32];
-	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *slash;
+	char path[PATH_MAX + 64];
 
 	(void)argc;
-	if (length < 0) {
-		tool_say("cannot find myself: %s", strerror(errno));
-		return TOOL_FAILED;
+	if (program_find("roam-bench", path, sizeof(path)))
+		execv(path, argv);
+	tool_say("no benchmarks here: they were not built (meson configure -Dbench=true)");
+	return TOOL_NOT_FOUND;
+}
+
+/*
+ * The comparison is in Python.  Debian's own comes first: it is the one that sees Debian's
+ * packages, wherever the user's PATH leads.
+ */
+static int tool_compare(int argc, char **argv)
+{
+	char path[PATH_MAX + 64], self[PATH_MAX], debian[] = "/usr/bin/python3", any[] = "python3";
+	char **args = calloc((size_t)argc + 5, sizeof(*args));
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (args == NULL || length < 0 || !program_find("compare/compare.py", path, sizeof(path))) {
+		tool_say("compare: cannot find compare/compare.py beside this program or in "
+			 "../libexec/roam");
+		free(args);
+		return TOOL_NOT_FOUND;
 	}
 	self[length] = '\0';
-	slash = strrchr(self, '/');
-	*slash = '\0';
-	for (size_t i = 0; i < sizeof(bench_places) / sizeof(bench_places[0]); i++) {
-		snprintf(path, sizeof(path), "%s/%s", self, bench_places[i]);
-		if (access(path, X_OK) == 0)
-			execv(path, argv);
-	}
-	tool_say("no benchmarks here: they were not built (meson configure -Dbench=true)");
+	args[0] = debian; /* with its path: Python finds its packages by it */
+	args[1] = (char[]){"-B"};
+	args[2] = path;
+	args[3] = (char[]){"--roam"};
+	args[4] = self;
+	memcpy(&args[5], &argv[1], (size_t)(argc - 1) * sizeof(*args));
+	execv(debian, args);
+	args[0] = any;
+	execvp(any, args);
+	tool_say("compare needs python3: %s (apt-get install python3)", strerror(errno));
+	free(args);
 	return TOOL_NOT_FOUND;
 }
 
@@ -80,6 +115,8 @@ static const struct command commands[] = {
 	 "version, kernel, protocols, transports, engines, options, counters; `roam info --help`"},
 	{"bench", tool_bench, "bench NAME [OPTION]...",
 	 "measures; `roam bench help` lists the names"},
+	{"compare", tool_compare, "compare [OPTION]... PROGRAM [ARGUMENT]...",
+	 "runs a program under each protocol and shows what it cost; `roam compare --help`"},
 	{"help", tool_help, "help", "this"},
 	{"version", tool_version, "version", "the version"},
 };

@@ -130,9 +130,10 @@ void roami_race_note_home(struct roami_node *node, uint32_t page)
 	if (entry->twin == 0)
 		return;
 	roami_log_clock(node, &clock);
+	/* A diff that arrives now must be in the page and in the twin, or in neither. */
+	roami_page_lock(node, page);
 	bytes = node->diff->encode(diff, roami_page_bytes(node, page),
 				   roami_twin_bytes(node, entry->twin), ROAMI_PAGE);
-	roami_page_lock(node, page);
 	roami_race_note(node, page, node->me, &clock, diff, bytes);
 	roami_page_unlock(node, page);
 }

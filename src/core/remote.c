@@ -213,11 +213,11 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 	roami_assert(home < node->nodes && home != node->me);
 	roami_step(node);
 	ROAMI_COUNT(node->stats, fetches, 1);
-	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
 	if (node->onesided) {
 		enum roam_fetch result = fetch_direct(node, home, node->me, page,
 						      roami_page_bytes(node, page), version_p);
 
+		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
 		if (result != ROAM_FETCH_OK)
 			roami_page_unmap(node, page);
 		return result;
@@ -240,6 +240,7 @@ void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page)
 
 	roami_page_entry(node, page)->here = 1;
 	if (node->onesided) {
+		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
 		roami_page_copy(node, roami_page_bytes(node, page),
 				node->segments[from].heap + (size_t)page * ROAMI_PAGE);
 		return;

@@ -116,6 +116,18 @@ class Installed:
             if 'verified ok' not in said:
                 raise Wrong(f'lu with {variable}: {said}')
 
+    def check_compare(self):
+        """The tool that was installed finds its comparison, and the comparison its tool."""
+        text = os.path.join(self.out, 'program.c')
+        with open(text, 'w', encoding='utf-8') as file:
+            file.write(call(['m4', '-s', '-Ulen', '-Uindex', self.config('--variable=parmacs')[0],
+                             os.path.join(self.source, 'apps', 'splash2', 'fft', 'fft.C')]))
+        program = self.build('gcc', ['-O2', text], *self.config('--cflags', '--libs'), '-lm')
+        tool = glob.glob(f'{self.root}/**/bin/roam', recursive=True)[0]
+        said = self.run(tool, 'compare', '--nodes', '2', '--repeat', '1', program, '-m10', '-t')
+        if not re.search(r'^hlrc +2 .* yes$', said, re.MULTILINE):
+            raise Wrong(f'bin/roam compare: {said}')
+
     def check_manuals(self):
         """Every page is there; every function's name leads to one."""
         roots = glob.glob(f'{self.root}/**/man', recursive=True)

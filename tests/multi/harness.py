@@ -19,7 +19,7 @@ class Wrong(Exception):
 
 
 def program(name):
-    return os.environ['MULTI_' + name.upper()]
+    return os.environ['MULTI_' + name.upper().replace('-', '_')]
 
 
 class Result:

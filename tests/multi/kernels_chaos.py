@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The four kernels at small sizes with random delays at every step: each answer is verified.
+"""The kernels at small sizes with random delays at every step: each answer is verified.
 
 usage: kernels_chaos.py [--seeds FIRST..LAST] [--kernel NAME] [--engine NAME]
 
@@ -22,6 +22,12 @@ KERNELS = {
     'lu': (['-n128', '-b16', '-t'], [2, 3, 4]),
     'ocean': (['-n34', '-c'], [2, 4]),
     'radix': (['-n65536', '-t'], [2, 3, 4]),
+    'jump-bk': (['-n2000', '-t'], [3]),
+    'jump-lu': (['-n50', '-t'], [3]),
+    'jump-me': (['-n20000', '-f', '-t'], [4]),
+    'jump-mm': (['-n60', '-t'], [3]),
+    'jump-rx': (['-n2000', '-t'], [3]),
+    'jump-sor': (['-n100', '-f', '-t'], [3]),
 }
 ENGINES = ['uffd', 'sigsegv']
 PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy']

@@ -1,13 +1,16 @@
 /*
  * Shows that ROAM_CHECK=race reports a race and nothing else.
  * race HOW; two nodes add to one word. HOW locked: under a lock; racing: without; neighbours: to
- * words of their own in one page.
+ * words of their own in one page; stripes: to every other word of many pages, so that the home
+ * looks at what it wrote while the other node's diff arrives.
  */
 #include "multi.h"
 
 #include <stdbool.h>
 
 #define ROUNDS 20u
+#define STRIPES_ROUNDS 1500u
+#define WORDS 32768u
 
 static uint64_t *words, lock;
 static const char *how;
@@ -25,11 +28,24 @@ static void add(unsigned at, unsigned count)
 	}
 }
 
+static void stripes(void)
+{
+	for (unsigned round = 0; round < STRIPES_ROUNDS; round++) {
+		for (unsigned i = roam_node(); i < WORDS; i += 2)
+			words[i] = round * WORDS + i;
+		must(roam_barrier_all());
+	}
+}
+
 static void node_main(void)
 {
 	if (roam_node() == 0) /* somebody's page before anybody races */
 		words[100] = 1;
 	must(roam_barrier_all());
+	if (strcmp(how, "stripes") == 0) {
+		stripes();
+		return;
+	}
 	add(strcmp(how, "neighbours") == 0 ? roam_node() : 7, ROUNDS);
 	must(roam_barrier_all());
 	add(8 + roam_node(), ROUNDS);
@@ -41,7 +57,7 @@ int main(int argc, char **argv)
 	check(argc == 2);
 	how = argv[1];
 	must(roam_start());
-	words = roam_alloc_placed(8192, ROAM_PLACE_FIRST_TOUCH, 0, "the words");
+	words = roam_alloc_placed(WORDS * sizeof(*words), ROAM_PLACE_FIRST_TOUCH, 0, "the words");
 	check(words != NULL);
 	must(roam_lock_init(&lock));
 	must(roam_create_all(node_main, 2));

@@ -159,6 +159,13 @@ def races():
          r'and node \d in intervals that nothing orders$')
     race('locked')
     race('neighbours')
+    race('stripes')
+
+
+def race_free(kernel, size):
+    """A program whose every sharing is ordered, on pages that have several writers."""
+    expect([program(kernel), '-p3', f'-n{size}', '-t'], out='verified ok',
+           env={'ROAM_CHECK': 'race'})
 
 
 def stats_once(start):
@@ -276,6 +283,9 @@ def trouble_cases():
     yield ('pidfd_open refused', refused_pidfd)
     yield ('heap exhausted in a kernel', kernel_exhausts)
     yield ('races', races)
+    for kernel, size in (('bk', 3000), ('lu', 150), ('me', 20000), ('mm', 70), ('rx', 3000),
+                         ('sor', 90)):
+        yield (f'no races in jump-{kernel}', race_free, f'jump-{kernel}', size)
     yield from core_cases()
     for engine in ENGINES:
         for how in ('fork', 'system', 'efault', 'blocked'):

@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""`roam compare`: its table, JSON, picture and page agree with each other and with the runs; a
+wrong result, a failure and a hang each mark their row; bad arguments are refused with one line.
+
+usage: compare_test.py ROAM APPS COMPARE_PY
+"""
+import html.parser
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+ROAM, APPS, COMPARE_PY = map(os.path.abspath, sys.argv[1:])
+PROTOCOLS = ['hlrc', 'onecopy']
+KERNEL = os.path.join(APPS, 'jump-me')
+TIMES = {'median', 'least', 'most'}
+ROW = {'protocol': str, 'nodes': int, 'runs': int, 'verified': bool, 'error': (str, type(None)),
+       'total_us': dict, 'region_us': dict, 'wall_us': dict, 'threads_us': (int, float),
+       'speed': float, 'faults': (int, float), 'fetches': (int, float), 'diffs': (int, float),
+       'messages': (int, float), 'bytes': (int, float), 'home_moves': (int, float, type(None)),
+       'counters': dict, 'notes': list}
+HEAD = {'format', 'roam', 'when', 'machine', 'program', 'arguments', 'engine', 'variables',
+        'repeat', 'time', 'rows', 'threads'}
+# A program whose counters and result are known: "-p2 onecopy right 5 7 wrong" takes 5 ms and moves
+# 7 homes, and is right except under onecopy.
+FAKE = '''#!/bin/sh
+kind=$3
+[ "$2" = "$ROAM_PROTOCOL" ] && kind=$6
+verdict=ok
+case $kind in
+wrong) verdict=FAILED ;;
+off) verdict=off ;;
+dies) echo "out of luck" >&2; exit 3 ;;
+killed) echo "about to go" >&2; kill -9 $$ ;;
+hangs) echo "waiting for nobody" >&2; exec sleep 100 ;;
+mute) exit 0 ;;
+other) ran=its-own ;;
+noisy) echo "a warning" >&2 ;;
+esac
+[ "$kind" = bare ] || cat >"$ROAM_STATS" <<end
+{"nodes": 2, "protocol": "${ran:-$ROAM_PROTOCOL}", "counters": {
+ "read_faults": [1, 2], "write_faults": [3, 4], "fetches": [5, 5], "messages_sent": [1, 0], "bytes_sent": [1000000, 0], "bytes_fetched": [0, 500000],
+ "home_moves": [0, $5]}, "time_ms": {}}
+end
+echo "fake: p 2 total_us ${4}000 region_us 1000 verified $verdict"
+'''
+
+
+class Wrong(Exception):
+    """Something is not as it should be."""
+
+
+def check(truth, text):
+    if not truth:
+        raise Wrong(text)
+
+
+def compare(*arguments, status=0, err=None, env=None, tool=(ROAM, 'compare'), folder=None):
+    """Output of a comparison that must end so; `err`: what its last line on stderr must match."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
+    done = subprocess.run([*tool, *arguments], env={**kept, **(env or {})}, cwd=folder,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    told = f'{arguments}: status {done.returncode}, stderr {done.stderr[-600:]!r}'
+    check(done.returncode == status, f'expected status {status}: {told}')
+    check('Traceback' not in done.stderr, told)
+    if err is not None:
+        lines = done.stderr.splitlines() or ['']
+        check(re.search(err, lines[-1]), f'expected {err!r}: {told}')
+    return done.stdout
+
+
+def refused(status, err, *arguments, **how):
+    """Before any run: one line, and no output."""
+    out = compare(*arguments, status=status, err='^roam: compare: .*' + err, **how)
+    check(out == '', f'{arguments}: said {out!r}')
+
+
+# ----------------------------------------------------------------------------- a real comparison
+
+def check_json(result):
+    check(set(result) == HEAD, f'keys {sorted(result)}')
+    check(result['format'] == 'roam compare 1', result['format'])
+    check(result['arguments'] == ['-n50000', '-t'], f'arguments {result["arguments"]}')
+    check([(row['nodes'], row['protocol']) for row in result['rows']] ==
+          [(nodes, name) for nodes in (2, 3) for name in PROTOCOLS], 'other rows')
+    for row in result['rows']:
+        check(set(row) == set(ROW), f'keys {sorted(set(row) ^ set(ROW))}')
+        for key, kind in ROW.items():
+            check(isinstance(row[key], kind), f'{key} is {row[key]!r}')
+        for key in ('total_us', 'region_us', 'wall_us'):
+            check(set(row[key]) == TIMES and row[key]['least'] <= row[key]['median'] <=
+                  row[key]['most'], f'{key}: {row[key]}')
+        check(row['total_us']['median'] <= row['wall_us']['median'], 'the whole is less')
+        check(row['verified'] and row['error'] is None and row['runs'] == 2, f'{row}')
+        check(row['faults'] > 0 and row['bytes'] > 50000, f'{row["protocol"]} costs nothing')
+        check(abs(row['speed'] * row['total_us']['median'] / row['threads_us'] - 1) < 1e-6, 'speed')
+
+
+def check_table(out, result):
+    lines = [line.split() for line in out.splitlines() if line.split(' ')[0] in PROTOCOLS]
+    check(len(lines) == 4 and '4 of 4 verified' in out, out)
+    for line, row in zip(lines, result['rows']):
+        check(line[:2] == [row['protocol'], str(row['nodes'])] and line[-1] == 'yes', f'{line}')
+        check(line[2] == f'{row["total_us"]["median"] / 1e3:.1f}', f'time {line}')
+        us = row['total_us']
+        check(line[3] == f'{us["least"] / 1e3:.1f}-{us["most"] / 1e3:.1f}', f'from-to {line}')
+        check(line[6] == f'{row["faults"]:.0f}', f'faults {line}')
+
+
+def check_svg(path, words):
+    root = xml.etree.ElementTree.parse(path).getroot()
+    check(root.tag == '{http://www.w3.org/2000/svg}svg', root.tag)
+    groups = [element.get('id', '') for element in root.iter()]
+    for word in words:
+        check(any(name.startswith(word) for name in groups), f'{path}: no {word}')
+    return sum(name.startswith('axes_') for name in groups)
+
+
+class Page(html.parser.HTMLParser):
+    """What a page says and what it would load."""
+
+    def __init__(self):
+        super().__init__()
+        self.loads, self.rows, self.tags = [], 0, []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.rows += tag == 'tr'
+        self.loads += [(tag, value) for key, value in attrs
+                       if key in ('src', 'href', 'xlink:href', 'data', 'poster', 'action')
+                       and not value.startswith('#')]
+
+
+def check_html(path, rows):
+    with open(path, encoding='utf-8') as file:
+        text = file.read()
+    page = Page()
+    page.feed(text)
+    check(text.startswith('<!DOCTYPE html>') and '<?xml' not in text, 'not a page')
+    check(page.loads == [] and not {'script', 'link', 'iframe'} & set(page.tags),
+          f'loads {page.loads}')
+    check(not re.search(r'url\((?!#)|@import', text), 'its style loads something')
+    check(page.rows == rows + 1 and page.tags.count('svg') == 1, 'rows or picture missing')
+    return text
+
+
+def real_comparison(place):
+    files = {kind: os.path.join(place, f'it.{kind}') for kind in ('json', 'svg', 'html')}
+    out = compare('--protocols', ','.join(PROTOCOLS), '--nodes', '2,3', '--repeat', '2',
+                  '--json', files['json'], '--svg', files['svg'], '--html', files['html'],
+                  '--', KERNEL, '-n50000', err=r'^\[12/12\] onecopy on 3$')
+    with open(files['json'], encoding='utf-8') as file:
+        result = json.load(file)
+    check_json(result)
+    check_table(out, result)
+    check(check_svg(files['svg'], ['axes_', 'legend_']) >= 5, 'too few panels')
+    check('hlrc' in check_html(files['html'], 4), 'no table')
+
+
+def bytes_once():
+    """A page that comes by message is counted as sent, one that is copied as fetched: not both."""
+    for onesided in ('0', '1'):
+        out = compare('--protocols', 'hlrc', '--nodes', '2', '--repeat', '1', '--json', '-', KERNEL,
+                      '-n50000', '-f', env={'ROAM_ONESIDED': onesided})
+        result = json.loads(out)
+        counters = result['rows'][0]['counters']
+        check(result['variables'] == {'ROAM_ONESIDED': onesided}, f'{result["variables"]}')
+        check(counters['fetches'] > 0, 'no fetches')
+        if onesided == '0':
+            check(counters['bytes_fetched'] == 0, f'{counters["bytes_fetched"]} bytes fetched')
+        else:
+            check(counters['bytes_fetched'] >= 4096 * counters['fetches'], 'too few bytes fetched')
+
+
+def launched():
+    out = compare('--protocols', 'hlrc', '--nodes', '3', '--repeat', '1', '--no-verify', '--run',
+                  os.path.join(APPS, 'hello'))
+    check('status 0' in out and '1 of 1 ended with status 0' in out and 'threads' not in out, out)
+
+
+# ------------------------------------------------------------------------------ known programs
+
+def fake(place, name, *first, protocols='hlrc', status=0, err=None, options=()):
+    """A comparison of the program above, and its JSON."""
+    path = os.path.join(place, name)
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(FAKE)
+    os.chmod(path, stat.S_IRWXU)
+    out = compare('--protocols', protocols, '--nodes', '2', '--repeat', '1', '--json', '-',
+                  *options, path, *first, status=status, err=err)
+    return json.loads(out)['rows']
+
+
+def numbers(place):
+    row, = fake(place, 'numbers', '-', 'right', '5', '7')
+    wanted = {'faults': 10, 'fetches': 10, 'diffs': None, 'messages': 1, 'bytes': 1500000,
+              'home_moves': 7, 'verified': True}
+    got = {key: row[key] for key in wanted}
+    check(got == wanted and row['total_us']['median'] == 5000, f'{row}')
+    row, = fake(place, 'noisy', '-', 'noisy', '5', '7')
+    check(row['verified'] and row['notes'] == ['a warning'], f'{row}')
+    out = compare('--protocols', 'hlrc', '--nodes', '2', '--repeat', '1', '--time', 'region',
+                  os.path.join(place, 'noisy'), '-', 'noisy', '5', '7')
+    check(re.search(r'^protocol .*MB +home moves +verified$', out, re.MULTILINE) and
+          re.search(r'^hlrc +2 +1\.0 +10 +10 +1 +1\.50 +7 +yes$', out, re.MULTILINE) and
+          'hlrc on 2: a warning' in out, out)
+
+
+def one_row_wrong(place):
+    """Only what onecopy does is wrong: its row is marked, the other one stands."""
+    rows = fake(place, 'one', 'onecopy', 'right', '5', '7', 'wrong', protocols='hlrc,onecopy',
+                status=1, err=r'^roam: compare: onecopy on 2: wrong result$')
+    check([row['verified'] for row in rows] == [True, False] and
+          rows[1]['error'] == 'wrong result' and rows[1]['total_us'] is None, f'{rows}')
+    page = os.path.join(place, 'wrong.html')
+    out = compare('--protocols', 'hlrc,onecopy', '--nodes', '2', '--repeat', '2', '--html', page,
+                  os.path.join(place, 'one'), 'onecopy', 'right', '5', '7', 'wrong', status=1)
+    check('NO: wrong result' in out and '1 of 2 verified' in out, out)
+    check(check_html(page, 2).count('class="wrong"') == 1, 'the page does not mark the row')
+
+
+def bad_runs(place):
+    for kind, line in (('off', 'not verified: give it its option'),
+                       ('mute', 'has no "verified ok"'), ('dies', 'status 3: out of luck'),
+                       ('killed', 'killed by signal 9: about to go'),
+                       ('other', 'it ran under its-own'),
+                       ('bare', 'no counters: does it run over roam')):
+        row, = fake(place, kind, '-', kind, '5', '7', status=1, err=line)
+        check(line in row['error'] and not row['verified'], f'{row}')
+    row, = fake(place, 'hangs', '-', 'hangs', '5', '7', status=1, options=('--timeout', '0.5'),
+                err='hung: not at its end after 0.5 s.*waiting for nobody')
+    check('hung' in row['error'], f'{row}')
+
+
+def real_hang(place):
+    """What the other nodes waited for is shown.  The size is one that takes far longer."""
+    path = os.path.join(place, 'jump-lu')
+    os.symlink(os.path.join(APPS, 'jump-lu'), path)
+    compare('--protocols', 'hlrc', '--nodes', '3', '--repeat', '1', '--timeout', '1', '--', path,
+            '-n', '2500', status=1, err='hlrc on 3: hung: .*roam: node 2 .*killed')
+
+
+def interrupted(place):
+    """Whoever ends the comparison ends the program under way, too."""
+    path, told = os.path.join(place, 'sleeper'), os.path.join(place, 'pid')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(f'#!/bin/sh\necho $$ >{told}.new\nmv {told}.new {told}\nexec sleep 100\n')
+    os.chmod(path, stat.S_IRWXU)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with subprocess.Popen([ROAM, 'compare', '--protocols', 'hlrc', path],
+                              stderr=subprocess.PIPE, start_new_session=True) as process:
+            while not os.path.exists(told):
+                check(process.poll() is None, 'ended by itself')
+                time.sleep(0.01)
+            process.send_signal(number)
+            status = process.wait(30)
+        with open(told, encoding='utf-8') as file:
+            pid = int(file.read())
+        os.unlink(told)
+        check(status == 128 + number, f'signal {number}: status {status}')
+        check(not os.path.exists(f'/proc/{pid}'), f'signal {number}: the program goes on')
+
+
+def places_of_nodes(place):
+    """{nodes} in an argument and in the name of the input, and then no -p; arguments untouched."""
+    path = os.path.join(place, 'show')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('#!/bin/sh\necho "{\\"counters\\": {}}" >"$ROAM_STATS"\n'
+                   'echo "verified ok"\n[ "$*" = "x3y -- --nodes" ] && grep -q three\n')
+    os.chmod(path, stat.S_IRWXU)
+    with open(os.path.join(place, 'input.3'), 'w', encoding='utf-8') as file:
+        file.write('three\n')
+    compare('--protocols', 'hlrc', '--nodes', '3', '--repeat', '1', '--input',
+            os.path.join(place, 'input.{nodes}'), '--', path, 'x{nodes}y', '--', '--nodes')
+    refused(1, 'cannot read .*input.4', '--nodes', '3,4', '--input',
+            os.path.join(place, 'input.{nodes}'), path, 'x{nodes}y')
+
+
+def bad_arguments(place):
+    refused(2, 'no protocol "nosuch"; known: .*hlrc', '--protocols', 'hlrc,nosuch', KERNEL)
+    refused(2, 'no fault engine "nosuch"; known: auto, ', '--engine', 'nosuch', KERNEL)
+    refused(127, 'no program .*nosuch', os.path.join(place, 'nosuch'))
+    refused(127, 'is it ./jump-me', 'jump-me', folder=APPS)
+    refused(2, 'PROGRAM missing')
+    for option, value in (('--nodes', '2,x'), ('--nodes', '65'), ('--nodes', '0'),
+                          ('--repeat', '0'), ('--timeout', '-1'), ('--verified', '('),
+                          ('--svg', '-'), ('--time', 'day'), ('--nosuch', '1')):
+        refused(2, option, option, value, KERNEL)
+    refused(1, 'cannot write .*it.svg', '--svg', os.path.join(place, 'none', 'it.svg'), KERNEL)
+    refused(1, 'cannot write', '--json', place, KERNEL)
+
+
+def without_matplotlib(place):
+    """-S: without the packages of the distribution."""
+    for option in ('--svg', '--html'):
+        refused(1, 'matplotlib.*apt-get install python3-matplotlib', option,
+                os.path.join(place, 'it'), KERNEL,
+                tool=('/usr/bin/python3', '-S', '-B', COMPARE_PY, '--roam', ROAM))
+
+
+def main():
+    failed = 0
+    cases = [(real_comparison, True), (bytes_once, False), (launched, False), (numbers, True),
+             (one_row_wrong, True), (bad_runs, True), (real_hang, True), (interrupted, True),
+             (places_of_nodes, True), (bad_arguments, True), (without_matplotlib, True)]
+    for case, in_place in cases:
+        with tempfile.TemporaryDirectory() as place:
+            try:
+                case(*([place] if in_place else []))
+                print(f'ok {case.__name__}', flush=True)
+            except Wrong as wrong:
+                failed += 1
+                print(f'FAILED {case.__name__}: {wrong}', flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,234 @@
+"""Runs a program under each protocol, verifies each result, and shows what it cost.
+
+usage: roam compare [OPTION]... [--] PROGRAM [ARGUMENT]...
+
+  --protocols LIST  protocols, separated by commas; else all that `roam info protocols` lists
+  --nodes LIST      numbers of nodes, separated by commas (2,4)
+  --repeat N        runs of each, of which the median is shown (3)
+  --engine NAME     the fault engine, one of `roam info engines` (auto)
+  --timeout S       seconds after which a run counts as hung (120)
+
+  --run             PROGRAM is started by `roam run -n NODES`.  Else it makes its nodes itself and
+                    is told their number: -pNODES before the arguments, or {nodes} among them
+  --input FILE      its standard input; {nodes} in the name is replaced, too
+  --verify OPTION   what makes it verify its result; for the programs that come with roam known
+  --verified TEXT   a regular expression that the output of a right run has (verified ok)
+  --no-verify       take an exit status of 0 for a right result
+
+  --time WHICH      total or region, as the program's last line says, or wall (total; wall where
+                    there is no such line)
+  --json FILE       everything measured, for other programs; - is the standard output, without table
+  --svg FILE        a picture
+  --html FILE       a page of its own with table and picture
+
+If PROGRAM-pthread stands beside PROGRAM, the speed is compared with it.  Other ROAM_ variables
+hold for all runs.  The exit status is 0 if every result was right, 1 if one was not, 2 for wrong
+options, 127 if there is no such program.
+"""
+import argparse
+import getopt
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import report
+import runs
+
+NODES_MAX = 64
+
+
+class Arguments(argparse.ArgumentParser):
+    """Errors as those of the other commands."""
+
+    def error(self, message):
+        print(f'roam: compare: {message}; `roam compare --help`', file=sys.stderr)
+        sys.exit(2)
+
+
+def number_list(text):
+    numbers = [int(word) if word.isdecimal() else 0 for word in text.split(',')]
+    if any(not 1 <= number <= NODES_MAX for number in numbers):
+        raise argparse.ArgumentTypeError(f'{text}: numbers from 1 to {NODES_MAX}, with commas')
+    return list(dict.fromkeys(numbers))
+
+
+def positive(kind):
+    def parse(text):
+        try:
+            value = kind(text)
+        except ValueError:
+            value = 0
+        if not 0 < value < 1e6:
+            raise argparse.ArgumentTypeError(f'{text}: must be a number above 0')
+        return value
+    return parse
+
+
+def pattern(text):
+    try:
+        return re.compile(text, re.MULTILINE)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f'{text}: {error}') from error
+
+
+def file_name(text):
+    if text in ('', '-'):
+        raise argparse.ArgumentTypeError('needs the name of a file')
+    return text
+
+
+def split(parser, argv):
+    """Our options, and the program with its arguments, which are not ours to look at."""
+    longs = [name[2:] + ('' if action.nargs == 0 else '=') for action in parser._actions
+             for name in action.option_strings if name.startswith('--')]
+    try:
+        program = getopt.getopt(argv, 'h', longs)[1]
+    except getopt.GetoptError as error:
+        parser.error(str(error))
+    ours = argv[:len(argv) - len(program)]
+    return [word for word in ours if word != '--'], program
+
+
+def parse(argv):
+    parser = Arguments(prog='roam compare', add_help=False, allow_abbrev=False)
+    parser.add_argument('-h', '--help', action='store_true')
+    parser.add_argument('--roam', default=shutil.which('roam') or 'roam')
+    parser.add_argument('--protocols', type=lambda text: list(dict.fromkeys(text.split(','))))
+    parser.add_argument('--nodes', type=number_list, default=[2, 4])
+    parser.add_argument('--repeat', type=positive(int), default=3)
+    parser.add_argument('--engine', default='auto')
+    parser.add_argument('--timeout', type=positive(float), default=120.0)
+    parser.add_argument('--run', action='store_true')
+    parser.add_argument('--input')
+    parser.add_argument('--verify')
+    parser.add_argument('--verified', type=pattern)
+    parser.add_argument('--no-verify', action='store_true')
+    parser.add_argument('--time', choices=runs.TIMES, default='total')
+    parser.add_argument('--json')
+    parser.add_argument('--svg', type=file_name)
+    parser.add_argument('--html', type=file_name)
+    ours, program = split(parser, argv)
+    args = parser.parse_args(ours)
+    if args.help:
+        print(__doc__.strip())
+        sys.exit(0)
+    if not program:
+        parser.error('PROGRAM missing')
+    args.program, args.arguments = program[0], program[1:]
+    return args
+
+
+# ------------------------------------------------------------------------------------- before runs
+
+def known(roam, what):
+    """The names that `roam info` lists, each with what it says of them."""
+    shown = subprocess.run([roam, 'info', what], check=True, stdout=subprocess.PIPE,
+                           text=True).stdout
+    return dict(re.findall(r'^  (\w[\w-]*)\s+(\S.*)$', shown, re.MULTILINE))
+
+
+def check_names(args):
+    protocols = known(args.roam, 'protocols')
+    if args.protocols is None:
+        args.protocols = list(protocols)
+    for name in args.protocols:
+        if name not in protocols:
+            raise runs.Failure(f'no protocol "{name}"; known: {", ".join(protocols)}', 2)
+    engines = {'auto': 'works', **known(args.roam, 'engines')}
+    if args.engine not in engines:
+        raise runs.Failure(f'no fault engine "{args.engine}"; known: {", ".join(engines)}', 2)
+    if engines[args.engine].startswith('missing'):
+        raise runs.Failure(f'fault engine {args.engine}: {engines[args.engine]}')
+
+
+def check_program(args):
+    found = shutil.which(args.program)
+    if found is None:
+        beside = os.path.join('.', args.program)
+        hint = f'; is it {beside}?' if os.path.isfile(beside) else ''
+        if os.path.isfile(args.program) and '/' in args.program:
+            hint = ': it is not executable'
+        raise runs.Failure(f'no program {args.program}{hint}', 127)
+    args.program = found
+
+
+def check_files(args):
+    """What is written at the end must not fail then."""
+    for path in (args.json, args.svg, args.html):
+        if path not in (None, '-'):
+            folder = os.path.dirname(path) or '.'
+            if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder,
+                                                    os.W_OK):
+                raise runs.Failure(f'cannot write {path}')
+    if args.svg or args.html:
+        report.need_picture()
+    for nodes in args.nodes if args.input else []:
+        path = runs.filled(args.input, nodes)
+        if not os.access(path, os.R_OK):
+            raise runs.Failure(f'cannot read {path}')
+
+
+# ------------------------------------------------------------------------------------------- runs
+
+def progress(number, count, text):
+    if sys.stderr.isatty():
+        print(f'\r\033[K[{number}/{count}] {text}', end='', file=sys.stderr, flush=True)
+    else:
+        print(f'[{number}/{count}] {text}', file=sys.stderr, flush=True)
+
+
+def run_all(args, job):
+    """The rows.  Protocols and threads take turns, so that the machine's moods hit all."""
+    rows = [runs.Row(protocol, args.engine, nodes) for nodes in args.nodes
+            for protocol in args.protocols]
+    twins = [runs.Row(runs.THREADS, None, nodes) for nodes in args.nodes] if job.twin else []
+    order = [row for nodes in args.nodes for row in twins + rows if row.nodes == nodes]
+    for turn in range(args.repeat):
+        for at, row in enumerate(order):
+            if not row.error:
+                progress(turn * len(order) + at + 1, args.repeat * len(order), row.label())
+                row.add(job)
+    if sys.stderr.isatty():
+        print('\r\033[K', end='', file=sys.stderr, flush=True)
+    return rows, twins
+
+
+def end(number, _):
+    """The program under way is in a session of its own: it is ended on the way out."""
+    sys.exit(128 + number)
+
+
+def main(argv):
+    args = parse(argv)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+    check_names(args)
+    check_program(args)
+    check_files(args)
+    job = runs.Job(args)
+    rows, twins = run_all(args, job)
+    result = report.Comparison(args, job, rows, twins)
+    if args.json:
+        result.write_json(args.json)
+    if args.json != '-':
+        print(result.table())
+    if args.svg or args.html:
+        result.write_picture(args.svg, args.html)
+    wrong = [row for row in rows + twins if row.error]
+    for row in wrong:
+        print(f'roam: compare: {row.label()}: {row.error}', file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == '__main__':
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except runs.Failure as failure:
+        print(f'roam: compare: {failure}', file=sys.stderr)
+        sys.exit(failure.status)
+    except OSError as failure:
+        print(f'roam: compare: {failure}', file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,232 @@
+"""What a comparison says: a table, JSON, a page."""
+import datetime
+import html
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import runs
+
+FORMAT = 'roam compare 1'
+HEADINGS = {'faults': 'faults', 'fetches': 'fetches', 'diffs': 'diffs', 'messages': 'messages',
+            'bytes': 'MB', 'home_moves': 'home moves'}
+COUNTERS_MEANING = ('faults, fetches (pages), diffs, messages, MB (messages sent and pages copied), home '
+                    'moves: of all nodes.')
+THREADS_MEANING = ('threads: the same source with pthread macros and as many threads. speed: how '
+                   'roam compares with that; 1.00x is as fast.')
+WIDTH = 98
+TIME_MEANING = {'total': 'as the program says, from start to end',
+                'region': 'as the program says, of the part it measures',
+                'wall': 'of the whole process'}
+STYLE = '''
+body { font: 15px/1.45 sans-serif; color: #1b1b1b; background: #fff; max-width: 70em;
+  margin: 2em auto; padding: 0 1em; }
+h1 { font-size: 1.4em; } h1 code { font-size: 1em; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .25em .7em; text-align: right; white-space: nowrap; }
+th { border-bottom: 2px solid #444; } tr.first td { border-top: 1px solid #bbb; }
+th:first-child, td:first-child, td:last-child, th:last-child { text-align: left; }
+tr.wrong td { background: #fde4e1; } tr.wrong td:last-child { white-space: normal; }
+svg { max-width: 100%; height: auto; }
+footer { color: #555; font-size: .9em; }
+'''
+
+
+def need_picture():
+    if importlib.util.find_spec('matplotlib') is None:
+        raise runs.Failure(f'--svg and --html need matplotlib, which {sys.executable} does not '
+                           'have: apt-get install python3-matplotlib')
+
+
+def milliseconds(us):
+    return '-' if us is None else f'{us / 1e3:.1f}'
+
+
+class Comparison:
+    """All that was measured."""
+
+    def __init__(self, args, job, rows, twins):
+        self.args = args
+        self.job = job
+        self.rows = rows
+        self.twins = {twin.nodes: twin for twin in twins}
+        self.when = datetime.datetime.now().astimezone()
+        self.columns = [name for name in runs.COLUMNS
+                        if any(row.column(name) is not None for row in rows)]
+        said = any(row.times[args.time] for row in rows)
+        self.time = args.time if said else 'wall'
+        self.version = subprocess.run([args.roam, 'version'], check=True, text=True,
+                                      stdout=subprocess.PIPE).stdout.strip()
+
+    # ------------------------------------------------------------------------------------- numbers
+
+    def threads_us(self, row):
+        twin = self.twins.get(row.nodes)
+        return twin.median_us(self.time) if twin else None
+
+    def speed(self, row):
+        mine, threads = row.median_us(self.time), self.threads_us(row)
+        return threads / mine if mine and threads else None
+
+    def machine(self):
+        name = os.uname()
+        return {'system': f'{name.sysname} {name.release}', 'machine': name.machine,
+                'cpus': len(os.sched_getaffinity(0))}
+
+    # --------------------------------------------------------------------------------------- table
+
+    def headings(self):
+        return (['protocol', 'nodes', 'time ms'] + (['from-to'] if self.args.repeat > 1 else [])
+                + (['threads ms', 'speed'] if self.twins else [])
+                + [HEADINGS[name] for name in self.columns] + ['verified'])
+
+    def cells(self, row):
+        """As many as headings."""
+        first = [row.protocol, str(row.nodes)]
+        if row.error:
+            gap = len(self.headings()) - len(first) - 1
+            return first + ['-'] * gap + ['NO: ' + row.error]
+        times = row.microseconds(self.time)
+        cells = first + [milliseconds(row.median_us(self.time))]
+        if self.args.repeat > 1:
+            cells.append(f'{milliseconds(min(times))}-{milliseconds(max(times))}')
+        if self.twins:
+            speed = self.speed(row)
+            cells += [milliseconds(self.threads_us(row)),
+                      '-' if speed is None else f'{speed:.2f}x']
+        for name in self.columns:
+            value = row.column(name)
+            cells.append('-' if value is None else
+                         f'{value / 1e6:.2f}' if name == 'bytes' else f'{value:.0f}')
+        return cells + ['status 0' if self.args.no_verify else 'yes']
+
+    def title(self):
+        engine = '' if self.args.engine == 'auto' else f', faults by {self.args.engine}'
+        return f'{self.job.shown()}{engine}'
+
+    def meaning(self):
+        repeat = self.args.repeat
+        runs_meaning = f'the median of {repeat} runs' if repeat > 1 else 'of one run'
+        return ' '.join([f'time: {TIME_MEANING[self.time]}, {runs_meaning}.',
+                         *([THREADS_MEANING] if self.twins else []), COUNTERS_MEANING])
+
+    def notes(self):
+        """What right runs said on standard error, each line once."""
+        seen = {}
+        for row in [*self.twins.values(), *self.rows]:
+            for note in row.notes:
+                seen.setdefault(note, row.label())
+        return [f'{label}: {note}' for note, label in seen.items()]
+
+    def verdict(self):
+        right = sum(not row.error for row in self.rows)
+        how = 'ended with status 0' if self.args.no_verify else 'verified'
+        return f'{right} of {len(self.rows)} {how}'
+
+    def table(self):
+        table = [self.headings()] + [self.cells(row) for row in self.rows]
+        widths = [max(len(line[i]) for line in table) for i in range(len(table[0]) - 1)]
+        lines = [self.title(), '']
+        for i, line in enumerate(table):
+            if i > 1 and line[1] != table[i - 1][1]:
+                lines.append('')
+            right = [line[j].rjust(widths[j]) for j in range(1, len(widths))]
+            lines.append('  '.join([line[0].ljust(widths[0]), *right, line[-1]]))
+        lines += ['', textwrap.fill(self.meaning(), WIDTH), *self.notes(), self.verdict()]
+        return '\n'.join(lines)
+
+    # ---------------------------------------------------------------------------------------- JSON
+
+    def row_json(self, row):
+        def times(which):
+            values = [] if row.error else row.times[which]
+            return {'median': row.median_us(which), 'least': min(values), 'most': max(values)} \
+                if values else None
+        return {
+            'protocol': row.protocol, 'nodes': row.nodes, 'runs': len(row.times['wall']),
+            'verified': not row.error and not self.args.no_verify, 'error': row.error or None,
+            **{f'{which}_us': times(which) for which in runs.TIMES},
+            'threads_us': self.threads_us(row), 'speed': self.speed(row),
+            **{name: row.column(name) for name in runs.COLUMNS},
+            'counters': {} if row.error else row.counters(), 'notes': row.notes,
+        }
+
+    def as_json(self):
+        return {
+            'format': FORMAT, 'roam': self.version, 'when': self.when.isoformat('T', 'seconds'),
+            'machine': self.machine(), 'program': self.job.program,
+            'arguments': self.job.arguments, 'engine': self.args.engine,
+            'variables': {key: value for key, value in sorted(self.job.env.items())
+                          if key.startswith('ROAM_')},
+            'repeat': self.args.repeat, 'time': self.time,
+            'rows': [self.row_json(row) for row in self.rows],
+            'threads': [{'nodes': twin.nodes, 'error': twin.error or None,
+                         'us': twin.microseconds(self.time)} for twin in self.twins.values()],
+        }
+
+    def write_json(self, path):
+        text = json.dumps(self.as_json(), indent=1) + '\n'
+        if path == '-':
+            sys.stdout.write(text)
+            return
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(text)
+
+    # ------------------------------------------------------------------------------------- picture
+
+    def write_picture(self, svg_path, html_path):
+        import picture  # pylint: disable=import-outside-toplevel
+
+        svg = picture.draw(self)
+        if svg_path:
+            with open(svg_path, 'w', encoding='utf-8') as file:
+                file.write(svg)
+        if html_path:
+            with open(html_path, 'w', encoding='utf-8') as file:
+                file.write(self.page(svg[svg.index('<svg'):]))
+
+    def page_rows(self):
+        before = None
+        for row in self.rows:
+            kind = 'wrong' if row.error else ''
+            if before not in (None, row.nodes):
+                kind += ' first'
+            before = row.nodes
+            cells = ''.join(f'<td>{html.escape(cell)}</td>' for cell in self.cells(row))
+            yield f'<tr class="{kind.strip()}">{cells}</tr>'
+
+    def page(self, svg):
+        machine = self.machine()
+        heads = ''.join(f'<th>{html.escape(head)}</th>' for head in self.headings())
+        notes = ''.join(f'<p>{html.escape(note)}</p>\n' for note in self.notes())
+        title = html.escape(self.title())
+        return f'''<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>roam compare: {title}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<h1>Protocols compared: <code>{title}</code></h1>
+<div class="wide"><table>
+<thead><tr>{heads}</tr></thead>
+<tbody>
+{chr(10).join(self.page_rows())}
+</tbody>
+</table></div>
+<p>{html.escape(self.meaning())}</p>
+{notes}<p>{self.verdict()}</p>
+<figure>
+{svg}
+</figure>
+<footer>{html.escape(self.version)}, {self.when:%Y-%m-%d %H:%M}, {machine['system']},
+{machine['cpus']} CPUs usable</footer>
+</body>
+</html>
+'''

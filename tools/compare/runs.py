@@ -1,0 +1,246 @@
+"""One program, run under one protocol: what it took, what it cost, whether it was right."""
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+
+TIMES = ('total', 'region', 'wall')
+THREADS = 'threads'
+LAST_LINE = re.compile(r'^[\w-]+: .*\btotal_us (\d+) region_us (\d+) verified (\w+)$',
+                       re.MULTILINE)
+VERIFIED = re.compile('verified ok')
+# What makes the programs that come with roam verify their results.
+VERIFY = {'fft': '-t', 'lu': '-t', 'ocean': '-c', 'radix': '-t', 'jump-bk': '-t', 'jump-lu': '-t',
+          'jump-me': '-t', 'jump-mm': '-t', 'jump-rx': '-t', 'jump-sor': '-t'}
+# The columns: counters, summed over the nodes.  A column without any counter here is left out.
+COLUMNS = {
+    'faults': ('read_faults', 'write_faults'),
+    'fetches': ('fetches',),
+    'diffs': ('diffs',),
+    'messages': ('messages_sent',),
+    'bytes': ('bytes_sent', 'bytes_fetched'),
+    'home_moves': ('home_moves',),
+}
+REPORT_S = 5   # for the others to say what they waited for when a hung job loses a node
+NOTES_MAX = 3
+
+
+class Failure(Exception):
+    """The comparison cannot be made; the text says why."""
+
+    def __init__(self, text, status=1):
+        super().__init__(text)
+        self.status = status
+
+
+def median(values):
+    """As a whole number, if it is one; None of nothing."""
+    value = statistics.median(values) if values else None
+    return int(value) if value is not None and value == int(value) else value
+
+
+def filled(text, nodes):
+    return text.replace('{nodes}', str(nodes))
+
+
+# --------------------------------------------------------------------------------- one process
+
+def session_pids(session):
+    """The living processes of a session."""
+    pids = []
+    for name in os.listdir('/proc'):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f'/proc/{name}/stat', encoding='utf-8', errors='replace') as file:
+                fields = file.read().rpartition(')')[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] not in 'ZX':
+            pids.append(int(name))
+    return sorted(pids)
+
+
+def kill_all(pids):
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+class Outcome:
+    """What a process left: status, negative after a signal; output; microseconds."""
+
+    def __init__(self, command, env, stdin, timeout):
+        self.hung = self.asked = False
+        start = time.monotonic()
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, \
+                open(stdin or os.devnull, 'rb') as from_file, \
+                subprocess.Popen(command, env=env, stdin=from_file, stdout=out, stderr=err,
+                                 start_new_session=True) as process:
+            try:
+                self.status = process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.hung = True
+                self.status = self.end_hung(process)
+            finally:
+                kill_all(session_pids(process.pid))
+            self.wall_us = round((time.monotonic() - start) * 1e6)
+            self.out, self.err = self.text(out), self.text(err)
+
+    @staticmethod
+    def text(file):
+        file.seek(0)
+        return file.read().decode(errors='replace')
+
+    def end_hung(self, process):
+        """When a node dies roam ends the job, and says what the others waited for."""
+        others = [pid for pid in session_pids(process.pid) if pid != process.pid]
+        self.asked = bool(others)
+        kill_all(others[-1:])
+        try:
+            return process.wait(REPORT_S if self.asked else 0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def last_line(self):
+        lines = (self.err.strip() or self.out.strip()).splitlines()
+        return lines[-1][:300] if lines else 'no output'
+
+
+class Job:
+    """The program, and how to run it."""
+
+    def __init__(self, args):
+        self.args = args
+        self.program = args.program
+        self.arguments = list(args.arguments)
+        option = args.verify
+        if option is None and not args.no_verify and args.verified is None:
+            option = VERIFY.get(os.path.basename(args.program))
+        if option is not None and option not in self.arguments:
+            self.arguments.append(option)
+        twin = args.program + '-pthread'
+        self.twin = twin if not args.run and os.access(twin, os.X_OK) else None
+        self.env = {key: value for key, value in os.environ.items()
+                    if key not in ('ROAM_STATS', 'ROAM_BOOT')}
+
+    def command(self, program, nodes):
+        """With the number of nodes where the program wants it."""
+        arguments = [filled(word, nodes) for word in self.arguments]
+        if self.args.run:
+            return [self.args.roam, 'run', '-n', str(nodes), '--', program, *arguments]
+        if arguments != self.arguments or '{nodes}' in (self.args.input or ''):
+            return [program, *arguments]
+        return [program, f'-p{nodes}', *arguments]
+
+    def shown(self):
+        return ' '.join([os.path.basename(self.program), *self.arguments])
+
+    def run(self, protocol, engine, nodes):
+        """The outcome, and what ROAM_STATS wrote, or None."""
+        if protocol == THREADS:
+            return self.process(self.twin, nodes, {}), None
+        with tempfile.TemporaryDirectory(prefix='roam-compare-') as place:
+            stats = os.path.join(place, 'stats.json')
+            outcome = self.process(self.program, nodes, {
+                'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine, 'ROAM_STATS': stats})
+            try:
+                with open(stats, encoding='utf-8') as file:
+                    return outcome, json.load(file)
+            except (FileNotFoundError, json.JSONDecodeError):
+                return outcome, None
+
+    def process(self, program, nodes, variables):
+        stdin = filled(self.args.input, nodes) if self.args.input else None
+        return Outcome(self.command(program, nodes), {**self.env, **variables}, stdin,
+                       self.args.timeout)
+
+    def wrong(self, outcome):
+        """What is wrong with it, or ''."""
+        if outcome.hung:
+            asked = ', when one node was killed to make it speak' if outcome.asked else ''
+            return (f'hung: not at its end after {self.args.timeout:g} s; its last '
+                    f'words{asked}: {outcome.last_line()}')
+        if 'verified FAILED' in outcome.out:
+            return 'wrong result'
+        if outcome.status < 0:
+            return f'killed by signal {-outcome.status}: {outcome.last_line()}'
+        if outcome.status != 0:
+            return f'status {outcome.status}: {outcome.last_line()}'
+        if self.args.no_verify or (self.args.verified or VERIFIED).search(outcome.out):
+            return ''
+        if 'verified off' in outcome.out:
+            return 'not verified: give it its option that verifies, or --no-verify'
+        return (f'not verified: its output has no "{(self.args.verified or VERIFIED).pattern}" '
+                '(see --verified)')
+
+
+class Row:
+    """One protocol, or threads, on one number of nodes: all its runs."""
+
+    def __init__(self, protocol, engine, nodes):
+        self.protocol = protocol
+        self.engine = engine
+        self.nodes = nodes
+        self.error = ''
+        self.times = {which: [] for which in TIMES}
+        self.stats = []
+        self.notes = []
+
+    def label(self):
+        return f'{self.protocol} on {self.nodes}'
+
+    def add(self, job):
+        outcome, stats = job.run(self.protocol, self.engine, self.nodes)
+        self.error = job.wrong(outcome)
+        if not self.error and self.protocol != THREADS:
+            self.error = self.strange(stats or {})
+        if self.error:
+            return
+        self.times['wall'].append(outcome.wall_us)
+        line = LAST_LINE.search(outcome.out)
+        if line:
+            self.times['total'].append(int(line.group(1)))
+            self.times['region'].append(int(line.group(2)))
+        if stats:
+            self.stats.append(stats)
+        for note in outcome.err.strip().splitlines():
+            if note not in self.notes and len(self.notes) < NOTES_MAX:
+                self.notes.append(note)
+
+    def strange(self, stats):
+        """What is wrong with the counters of a run, or ''."""
+        if 'counters' not in stats:
+            return 'no counters: does it run over roam?'
+        ran = stats.get('protocol', self.protocol)
+        return '' if ran == self.protocol else f'it ran under {ran}: does it choose by itself?'
+
+    def microseconds(self, which):
+        """Of all runs; [] after an error."""
+        return [] if self.error else self.times[which] or self.times['wall']
+
+    def median_us(self, which):
+        return median(self.microseconds(which))
+
+    def counter(self, name):
+        """The median over the runs of the sum over the nodes; None: there is no such counter."""
+        values = [sum(stats['counters'][name]) for stats in self.stats
+                  if name in stats['counters']]
+        return None if self.error else median(values)
+
+    def column(self, name):
+        """None: none of its counters."""
+        values = [self.counter(counter) for counter in COLUMNS[name]]
+        values = [value for value in values if value is not None]
+        return sum(values) if values else None
+
+    def counters(self):
+        names = self.stats[0]['counters'] if self.stats else []
+        return {name: self.counter(name) for name in names}
