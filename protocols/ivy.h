@@ -1,5 +1,5 @@
 /*
- * ivy's parts, for protocols that are ivy with a change: one owner per page, which alone
+ * ivy's parts, for protocols that are ivy with a change (mirage): one owner per page, which alone
  * may write, or reads beside the nodes of its copyset.
  */
 #ifndef ROAM_PROTOCOLS_IVY_H

@@ -546,7 +546,7 @@ static void readers_main(struct test *test, struct member *member, struct roami_
 	unsigned nodes = test->config.nodes, me = member->node;
 	uint64_t before;
 
-	if (member->local != 0 || !is_protocol(test, "ivy"))
+	if (member->local != 0 || (!is_protocol(test, "ivy") && !is_protocol(test, "mirage")))
 		return;
 	for (unsigned round = 0; round < 4; round++) {
 		unsigned turn = round * (2 * nodes + 1), writer = (round * 2 + 1) % nodes;

@@ -269,5 +269,23 @@ const struct litmus_witness litmus_witnesses[] = {
 		 {TURN(0), W(X, 0), W(Y, 0), NEXT}},
 		OUTCOME(1, 1, ___, ___, 0, ___),
 	},
+	{
+		"the second writer reads the first one's",
+		"mirage",
+		{{TURN(1), W(X, 1), R(Y, 0), NEXT},
+		 {TURN(2), W(Y, 1), R(X, 1), NEXT},
+		 {TURN(3), NEXT},
+		 {TURN(0), W(X, 0), W(Y, 0), NEXT}},
+		OUTCOME(0, 1, ___, ___, ___, ___),
+	},
+	{
+		"a write is seen without any synchronisation",
+		"mirage",
+		{{TURN(2), W(X, 1), W(Y, 1), NEXT},
+		 {TURN(1), R(X, 4), NEXT, TURN(3), R(Y, 0), R(X, 1), NEXT},
+		 {TURN(4), NEXT},
+		 {TURN(0), W(X, 0), W(Y, 0), NEXT}},
+		OUTCOME(1, 1, ___, ___, 0, ___),
+	},
 	{.name = NULL},
 };

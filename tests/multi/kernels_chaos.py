@@ -24,7 +24,7 @@ KERNELS = {
     'radix': (['-n65536', '-t'], [2, 3, 4]),
 }
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy']
+PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage']
 WAYS = ['1', '1', '0']
 TIMEOUT = 60
 

@@ -4,8 +4,8 @@
     tests/mutants/run.py [--seeds N] [--json FILE] [NAME ...]
 
 For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of sim_test
-(random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC) until one
-fails, by a wrong value, an invariant or a hang.  A mutant that survives all seeds fails this test: then
+(random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC) and, for mirage,
+thrash_test (how often a page moves) until one fails, by a wrong value, a count, an invariant or a hang.  A mutant that survives all seeds fails this test: then
 "0 wrong answers" proves nothing about the rule that the patch names.
 """
 import argparse
@@ -21,7 +21,7 @@ import time
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HERE = os.path.join(ROOT, "tests", "mutants")
 PARTS = ["src", "include", "protocols", "tests/lib", "tests/sim"]
-ONLY = {"racy_test": ["onecopy", "ivy"]}
+ONLY = {"racy_test": ["onecopy", "ivy", "mirage"], "thrash_test": ["mirage"]}
 CHUNK = 50          # seeds per run of sim_test
 CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
 
@@ -35,7 +35,7 @@ def sources(root):
     return [name for name in found if name != "tests/lib/unit.c"]
 
 
-PROGRAMS = ["share_test", "sim_test", "racy_test"]
+PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test"]
 
 
 def protocols():
