@@ -524,12 +524,18 @@ static void test_moves(void)
 }
 
 /*
- * Many readers or one writer: who has read keeps its copy, and reads again without a message; a
+ * Many readers or one writer: who has read keeps its copy, and reads again without a fault; a
  * write leaves access to nobody else, and costs a question to each that had a copy.
  */
 static uint64_t readers_messages(struct test *test)
 {
 	return world_count(test->world, ROAMI_STAT_messages_sent);
+}
+
+static uint64_t readers_faults(struct test *test)
+{
+	return world_count(test->world, ROAMI_STAT_read_faults) +
+	       world_count(test->world, ROAMI_STAT_write_faults);
 }
 
 static void readers_accesses(struct test *test, unsigned writer, enum roam_access others)
@@ -544,7 +550,7 @@ static void readers_accesses(struct test *test, unsigned writer, enum roam_acces
 static void readers_main(struct test *test, struct member *member, struct roami_node *node)
 {
 	unsigned nodes = test->config.nodes, me = member->node;
-	uint64_t before;
+	uint64_t before, faults;
 
 	if (member->local != 0 || (!is_protocol(test, "ivy") && !is_protocol(test, "mirage")))
 		return;
@@ -554,9 +560,11 @@ static void readers_main(struct test *test, struct member *member, struct roami_
 		for (unsigned again = 0; again < 2; again++) {
 			turn_wait(test, turn + again * nodes + me);
 			before = readers_messages(test);
+			faults = readers_faults(test);
 			CHECK(test, round == 0 || get(node, page_at(6)) == round);
 			CHECK(test, get(node, page_at(6)) == get(node, page_at(6)));
 			CHECK(test, again == 0 || readers_messages(test) == before);
+			CHECK(test, again == 0 || readers_faults(test) == faults);
 			turn_next(test);
 		}
 		turn_wait(test, turn + 2 * nodes);
