@@ -143,7 +143,6 @@ static void ivy_leave(struct roami_node *node, uint32_t page)
 
 void ivy_read_fault(struct roami_node *node, uint32_t page)
 {
-	uint8_t bytes[ROAM_PAGE_SIZE];
 	size_t got;
 
 	if (ivy_owns(ivy_look(node, page))) {
@@ -153,10 +152,9 @@ void ivy_read_fault(struct roami_node *node, uint32_t page)
 	if (ivy_look(node, page) == IVY_EVICTED)
 		ivy_leave(node, page);
 	ivy_move(node, page, IVY_FETCH);
-	got = ivy_ask(node, page, IVY_READ, bytes, sizeof(bytes));
-	if (got != sizeof(bytes))
+	got = ivy_ask(node, page, IVY_READ, roami_page_bytes(node, page), ROAM_PAGE_SIZE);
+	if (got != ROAM_PAGE_SIZE)
 		roami_node_fail(node, "page %u came with %zu bytes", page, got);
-	memcpy(roami_page_bytes(node, page), bytes, sizeof(bytes));
 	roami_fetched(node);
 	roami_page_open(node, page, 1, ROAM_READ);
 	roami_page_lock(node, page);
