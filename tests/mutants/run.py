@@ -43,9 +43,12 @@ def protocols():
     return re.findall(r"'(\w+)'", names)
 
 
-def protocol_of(changed):
-    """The protocol that a mutant is tried under: the one whose file it changes."""
-    return next((name for name in protocols() if f"protocols/{name}.c" in changed), "hlrc")
+def protocol_of(patch):
+    """The protocol that a mutant is tried under: the one whose file it changes, or that its first line names."""
+    text = open(patch).read()
+    words = re.findall(r"\w+", text.split("\n")[0])
+    return next((name for name in protocols() if f"+++ b/protocols/{name}.c" in text), None) or \
+        next((name for name in protocols() if name in words), "hlrc")
 
 
 def lists(root):
@@ -108,7 +111,7 @@ def mutate(base, objects, patch, work, seeds):
     shutil.copytree(objects, copies)
     compile_files(tree, changed, copies)
     link(copies, work)
-    protocol = protocol_of(changed)
+    protocol = protocol_of(patch)
     programs = [name for name in PROGRAMS if protocol in ONLY.get(name, [protocol])]
     for first in range(1, seeds + 1, CHUNK):
         for program in programs:

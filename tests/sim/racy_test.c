@@ -88,9 +88,13 @@ static void racy_config(struct world_config *config, uint64_t seed,
 {
 	world_draw(config, seed, protocol);
 	config->creator_pages = 0;
-	config->nodes = rng_range(rng, 2, THREADS);
+	config->nodes = rng_one_in(rng, 2) ? 2 : rng_range(rng, 2, THREADS);
 	for (unsigned i = 0; i < config->nodes; i++)
 		config->threads[i] = 1;
+	if (rng_one_in(rng, 2)) {
+		config->step_every = 1;
+		config->stall_every = 4;
+	}
 	for (unsigned more = THREADS - config->nodes; more > 0; more--)
 		config->threads[rng_below(rng, config->nodes)] += rng_below(rng, 2);
 }
