@@ -55,6 +55,7 @@ static void onecopy_get(struct roami_node *node, uint32_t page)
 		if (got != sizeof(bytes))
 			roami_node_fail(node, "page %u came with %zu bytes", page, got);
 		memcpy(roami_page_bytes(node, page), bytes, sizeof(bytes));
+		roami_fetched(node);
 	}
 	roami_page_lock(node, page);
 	roami_page_move(node, page, ONECOPY_HERE);

@@ -181,6 +181,12 @@ uint32_t roami_pages(const struct roami_node *node);           /* of the heap */
 void *roami_node_state(struct roami_node *node);               /* node_size bytes */
 void *roami_page_data(struct roami_node *node, uint32_t page); /* page_size bytes */
 
+/*
+ * The value of an option (src/api/options.def) by its variable: a number, 0 or 1, or the place of a
+ * word among those allowed.  For init.
+ */
+uint64_t roami_option(struct roami_node *node, const char *variable);
+
 /* The job cannot go on: prints one line, ends it.  In a world: fails the test. */
 __attribute__((noreturn, format(printf, 2, 3))) void roami_node_fail(struct roami_node *node,
 								     const char *format, ...);
@@ -235,13 +241,20 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 /* Sorts page numbers and drops doubles; how many are left. */
 size_t roami_pages_sort(uint32_t *pages, size_t count);
 
-/* Counts a page that was fetched before anybody touched it. */
+/*
+ * Counts a page that came by the protocol's own message (roami_fetch counts itself), and one that
+ * was fetched before anybody touched it.
+ */
+void roami_fetched(struct roami_node *node);
 void roami_fetched_ahead(struct roami_node *node);
 
 /* The page's bytes in the runtime view. */
 uint8_t *roami_page_bytes(struct roami_node *node, uint32_t page);
 
-/* This node is (not) the page's home: writes need no twin. */
+/*
+ * This node is (not) the page's home, or owner: writes need no twin, what it has is no copy.  The
+ * caller owns the page or holds its lock.
+ */
 void roami_page_set_home(struct roami_node *node, uint32_t page, bool home);
 bool roami_page_is_home(struct roami_node *node, uint32_t page);
 
@@ -343,6 +356,13 @@ void roami_send(struct roami_node *node, unsigned to, unsigned type, const struc
 /* Sends and waits for the reply, of at most `reply_max` bytes; returns its length.  app. */
 size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
 		  const struct roam_part *parts, unsigned count, void *reply, size_t reply_max);
+
+/*
+ * Calls every node of the set (bit i: node i), without waiting for one before the next; returns
+ * when all have answered, with nothing.  app.
+ */
+void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
+		     const struct roam_part *parts, unsigned count);
 
 /*
  * In handlers: answer the caller; pass the request on as message `type`; keep it until

@@ -120,15 +120,22 @@ void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count)
 
 /*
  * The page table says the access is there, yet the page faulted: an engine call for a neighbour
- * took it along.
+ * took it along, or another thread got it first.  Under the page lock, and only what the table says
+ * then: a handler may take it away, pending or not.
  */
-static void fault_repair(struct roami_node *node, uint32_t page, enum roam_access has)
+static void fault_repair(struct roami_node *node, uint32_t page)
 {
-	enum roam_err err = node->engine->protect(node->engine_state, page, 1, ROAM_NONE,
-						  ROAM_READ);
+	enum roam_err err = ROAM_OK;
+	enum roam_access has;
 
+	roami_step(node);
+	roami_page_lock(node, page);
+	has = roami_page_access(node, page);
+	if (has != ROAM_NONE)
+		err = node->engine->protect(node->engine_state, page, 1, ROAM_NONE, ROAM_READ);
 	if (err == ROAM_OK && has == ROAM_WRITE)
 		err = node->engine->protect(node->engine_state, page, 1, ROAM_READ, ROAM_WRITE);
+	roami_page_unlock(node, page);
 	if (err != ROAM_OK)
 		roami_node_fail(node, "cannot open page %u: %s", page, roam_strerror(err));
 }
@@ -168,7 +175,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (!kind_known)
 		write = has == ROAM_READ;
 	if (has == ROAM_WRITE || (has == ROAM_READ && !write)) {
-		fault_repair(node, page, has);
+		fault_repair(node, page);
 	} else if (has == ROAM_READ) {
 		ROAMI_COUNT(node->stats, write_faults, 1);
 		fault_upgrade(node, entry, page);

@@ -51,6 +51,28 @@ uint64_t roami_now(struct roami_node *node)
 	return node->env->now(node);
 }
 
+uint64_t roami_option(struct roami_node *node, const char *variable)
+{
+	const struct roami_option *option = roami_options_table;
+	const uint8_t *field;
+
+	while (option->variable != NULL && strcmp(option->variable, variable) != 0)
+		option++;
+	roami_assert(option->variable != NULL);
+	field = (const uint8_t *)node->options + option->offset;
+	switch (option->type) {
+	case ROAMI_OPTION_CHOICE:
+		return *(const unsigned *)(const void *)field;
+	case ROAMI_OPTION_BOOL:
+		return *(const bool *)(const void *)field;
+	case ROAMI_OPTION_SIZE:
+	case ROAMI_OPTION_UNSIGNED:
+		return *(const uint64_t *)(const void *)field;
+	default:
+		roami_node_fail(node, "%s is not a number", variable);
+	}
+}
+
 /* --------------------------------------------------------------------------------------- lists */
 
 const struct roam_protocol *roami_protocol_find(const char *name)

@@ -141,6 +141,57 @@ uint32_t roami_page_done_clean(struct roami_node *node, uint32_t page)
 	return page_end(node, page, ROAMI_PAGE_DIRTY | ROAMI_PAGE_KEEP, true);
 }
 
+/* ------------------------------------------------------------------------------ cached copies */
+
+static uint32_t *cache_items(struct roami_node *node)
+{
+	return (uint32_t *)(void *)node->cache.items;
+}
+
+/* Drops what was invalidated since it was listed, and doubles; the lock is held. */
+static void cache_compact(struct roami_node *node)
+{
+	uint32_t *pages = cache_items(node);
+	size_t kept = 0;
+
+	for (size_t i = node->cache_first; i < node->cache.count; i++) {
+		struct roami_page *entry = &node->table[pages[i]];
+
+		if (atomic_load(&entry->access) == ROAM_NONE ||
+		    (atomic_fetch_or(&entry->flags, ROAMI_PAGE_LISTED) & ROAMI_PAGE_LISTED))
+			continue;
+		pages[kept++] = pages[i];
+	}
+	for (size_t i = 0; i < kept; i++)
+		atomic_fetch_and(&node->table[pages[i]].flags, (uint8_t)~ROAMI_PAGE_LISTED);
+	node->cache.count = kept;
+	node->cache_first = 0;
+}
+
+/* Lists a page as the newest copy; first listed, first evicted. */
+static void cache_list(struct roami_node *node, uint32_t page)
+{
+	uint32_t *slot;
+
+	roami_spin_lock(node, &node->cache_lock);
+	if (node->cache.count - node->cache_first > 2 * node->options->cache_pages + 1024)
+		cache_compact(node);
+	slot = roami_os_vec_grow(&node->cache, sizeof(*slot), 1);
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for the list of copies");
+	*slot = page;
+	node->cache.count++;
+	roami_spin_unlock(&node->cache_lock);
+}
+
+/* Copies of pages [first, end) of other nodes are here from now on. */
+static void page_cached(struct roami_node *node, uint32_t first, uint32_t end)
+{
+	atomic_fetch_add(&node->cached, end - first);
+	for (uint32_t page = first; node->options->cache_pages != 0 && page < end; page++)
+		cache_list(node, page);
+}
+
 /* -------------------------------------------------------------------------------------- access */
 
 enum roam_access roami_page_access(struct roami_node *node, uint32_t page)
@@ -162,11 +213,19 @@ bool roami_page_is_home(struct roami_node *node, uint32_t page)
 void roami_page_set_home(struct roami_node *node, uint32_t page, bool home)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t was;
 
 	if (home)
-		atomic_fetch_or(&entry->flags, ROAMI_PAGE_HOME);
+		was = atomic_fetch_or(&entry->flags, ROAMI_PAGE_HOME);
 	else
-		atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_HOME);
+		was = atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_HOME);
+	/* A copy becomes the home's page, or the other way round. */
+	if (((was & ROAMI_PAGE_HOME) != 0) == home || roami_page_access(node, page) == ROAM_NONE)
+		return;
+	if (home)
+		atomic_fetch_sub(&node->cached, 1);
+	else
+		page_cached(node, page, page + 1);
 }
 
 bool roami_page_wants_write(struct roami_node *node, uint32_t page)
@@ -217,6 +276,12 @@ size_t roami_pages_sort(uint32_t *pages, size_t count)
 	return kept;
 }
 
+void roami_fetched(struct roami_node *node)
+{
+	ROAMI_COUNT(node->stats, fetches, 1);
+	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
+}
+
 void roami_fetched_ahead(struct roami_node *node)
 {
 	ROAMI_COUNT(node->stats, fetches_ahead, 1);
@@ -238,55 +303,6 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 	roami_twin_make(node, entry, page);
 	roami_page_mark_dirty(node, entry, page);
 	return ROAM_WRITE;
-}
-
-static uint32_t *cache_items(struct roami_node *node)
-{
-	return (uint32_t *)(void *)node->cache.items;
-}
-
-/* Drops what was invalidated since it was listed, and doubles; the lock is held. */
-static void cache_compact(struct roami_node *node)
-{
-	uint32_t *pages = cache_items(node);
-	size_t kept = 0;
-
-	for (size_t i = node->cache_first; i < node->cache.count; i++) {
-		struct roami_page *entry = &node->table[pages[i]];
-
-		if (atomic_load(&entry->access) == ROAM_NONE ||
-		    (atomic_fetch_or(&entry->flags, ROAMI_PAGE_LISTED) & ROAMI_PAGE_LISTED))
-			continue;
-		pages[kept++] = pages[i];
-	}
-	for (size_t i = 0; i < kept; i++)
-		atomic_fetch_and(&node->table[pages[i]].flags, (uint8_t)~ROAMI_PAGE_LISTED);
-	node->cache.count = kept;
-	node->cache_first = 0;
-}
-
-/* Lists a page as the newest copy; first listed, first evicted. */
-static void cache_list(struct roami_node *node, uint32_t page)
-{
-	uint32_t *slot;
-
-	roami_spin_lock(node, &node->cache_lock);
-	if (node->cache.count - node->cache_first > 2 * node->options->cache_pages + 1024)
-		cache_compact(node);
-	slot = roami_os_vec_grow(&node->cache, sizeof(*slot), 1);
-	if (slot == NULL)
-		roami_node_fail(node, "no memory for the list of copies");
-	*slot = page;
-	node->cache.count++;
-	roami_spin_unlock(&node->cache_lock);
-}
-
-/* Copies of pages [first, end) of other nodes are here from now on. */
-static void page_cached(struct roami_node *node, uint32_t first, uint32_t end)
-{
-	atomic_fetch_add(&node->cached, end - first);
-	for (uint32_t page = first; node->options->cache_pages != 0 && page < end; page++)
-		cache_list(node, page);
 }
 
 /* The access that the engine gives. */

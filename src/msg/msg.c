@@ -253,6 +253,26 @@ size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
 	return roami_msg_call(node, to, ROAMI_TYPE_PROTOCOL + type, parts, count, reply, reply_max);
 }
 
+/* So many at a time that all threads of a node can do it at once. */
+#define EACH_MAX (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
+
+void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
+		     const struct roam_part *parts, unsigned count)
+{
+	struct roami_call *calls[EACH_MAX];
+
+	while (nodes != 0) {
+		unsigned started = 0;
+
+		for (; nodes != 0 && started < EACH_MAX; nodes &= nodes - 1)
+			calls[started++] = roami_msg_call_start(
+				node, (unsigned)__builtin_ctzll(nodes), ROAMI_TYPE_PROTOCOL + type,
+				parts, count, NULL, 0);
+		for (unsigned i = 0; i < started; i++)
+			roami_msg_call_end(node, calls[i]);
+	}
+}
+
 static void msg_answered(struct roami_node *node, unsigned from, const struct msg_header *header,
 			 const void *data)
 {

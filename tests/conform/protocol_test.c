@@ -523,6 +523,77 @@ static void test_moves(void)
 	test_all(moves_shape, moves_or_nothing, NULL);
 }
 
+/*
+ * Many readers or one writer: who has read keeps its copy, and reads again without a fault; a
+ * write leaves access to nobody else, and costs a question to each that had a copy.
+ */
+static uint64_t readers_messages(struct test *test)
+{
+	return world_count(test->world, ROAMI_STAT_messages_sent);
+}
+
+static uint64_t readers_faults(struct test *test)
+{
+	return world_count(test->world, ROAMI_STAT_read_faults) +
+	       world_count(test->world, ROAMI_STAT_write_faults);
+}
+
+static void readers_accesses(struct test *test, unsigned writer, enum roam_access others)
+{
+	for (unsigned other = 0; other < test->config.nodes; other++) {
+		enum roam_access access = roami_page_access(world_node(test->world, other), 6);
+
+		CHECK(test, other == writer ? access >= others : access == others);
+	}
+}
+
+static void readers_main(struct test *test, struct member *member, struct roami_node *node)
+{
+	unsigned nodes = test->config.nodes, me = member->node;
+	uint64_t before, faults;
+
+	if (member->local != 0 || (!is_protocol(test, "ivy") && !is_protocol(test, "mirage")))
+		return;
+	for (unsigned round = 0; round < 4; round++) {
+		unsigned turn = round * (2 * nodes + 1), writer = (round * 2 + 1) % nodes;
+
+		for (unsigned again = 0; again < 2; again++) {
+			turn_wait(test, turn + again * nodes + me);
+			before = readers_messages(test);
+			faults = readers_faults(test);
+			CHECK(test, round == 0 || get(node, page_at(6)) == round);
+			CHECK(test, get(node, page_at(6)) == get(node, page_at(6)));
+			CHECK(test, again == 0 || readers_messages(test) == before);
+			CHECK(test, again == 0 || readers_faults(test) == faults);
+			turn_next(test);
+		}
+		turn_wait(test, turn + 2 * nodes);
+		if (me != writer) {
+			turn_wait(test, turn + 2 * nodes + 1);
+			continue;
+		}
+		readers_accesses(test, nodes, ROAM_READ);
+		before = readers_messages(test);
+		put(node, page_at(6), round + 1);
+		readers_accesses(test, writer, ROAM_NONE);
+		CHECK(test, roami_page_access(node, 6) == ROAM_WRITE);
+		CHECK(test, readers_messages(test) - before <= 2 * (nodes - 1) + nodes);
+		turn_next(test);
+	}
+}
+
+static void readers_shape(struct test *test)
+{
+	test->config.kind_known = true;
+	test->config.cache_pages = 0;
+	test->config.queue_max = 64; /* messages that wait for room count twice */
+}
+
+static void test_readers(void)
+{
+	test_all(readers_shape, readers_main, NULL);
+}
+
 static void flag_main(struct test *test, struct member *member, struct roami_node *node)
 {
 	for (unsigned round = 0; round < 6; round++) {
@@ -588,6 +659,7 @@ static CU_TestInfo tests[] = {
 	{"barriers of unlike nodes", test_barriers},
 	{"a partial barrier with other threads", test_barrier_reuse},
 	{"pages move to who touches them", test_moves},
+	{"many readers or one writer", test_readers},
 	{"flags set, awaited, cleared", test_flags},
 	{"reductions", test_reduce},
 	CU_TEST_INFO_NULL,

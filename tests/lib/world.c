@@ -120,6 +120,8 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->board_runs = DRAW_OF(&rng, 0, 0, 1, 4, 16);
 	config->lock_slots = DRAW_OF(&rng, 0, 0, 1, 3);
 	config->meeting_slots = DRAW_OF(&rng, 0, 0, 0, 1);
+	config->ivy = DRAW_OF(&rng, ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC);
+	config->mirage_delta = DRAW_OF(&rng, 0, 0, 1, 50, 1000);
 }
 
 void world_nodes(struct world_config *config, unsigned nodes)
@@ -138,13 +140,13 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 	snprintf(text, bytes,
 		 "%s, %u nodes, %u threads, %u pages (%u of the creator), %s, %s, "
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
-		 "stall 1/%u, queue %u, latency %lu ns, board %u, slots %u, %u",
+		 "stall 1/%u, queue %u, latency %lu ns, board %u, slots %u, %u, ivy %u, delta %u",
 		 config->protocol->name, config->nodes, threads, config->heap_pages,
 		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->simd,
 		 config->hot, config->tree, config->kind_known, config->placement, config->prefetch,
 		 config->cache_pages, config->step_every, config->stall_every, config->queue_max,
 		 (unsigned long)config->latency_ns_max, config->board_runs, config->lock_slots,
-		 config->meeting_slots);
+		 config->meeting_slots, config->ivy, config->mirage_delta);
 }
 
 /* ----------------------------------------------------------------------------------- switching */
@@ -297,6 +299,8 @@ static void world_options(struct world *world)
 	options->cache_pages = config->cache_pages;
 	options->hot = config->hot;
 	options->barrier_tree = config->tree;
+	options->ivy = config->ivy;
+	options->mirage_delta = config->mirage_delta;
 	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
 	if (roami_diff_choose(options->simd) == NULL)
 		snprintf(options->simd, sizeof(options->simd), "auto");

@@ -33,6 +33,8 @@ struct world_config {
 	unsigned placement; /* enum roam_place of the heap; ROAM_PLACE_NODE: random nodes */
 	uint32_t prefetch;
 	uint32_t cache_pages;
+	unsigned ivy; /* enum roami_option_ivy */
+	uint32_t mirage_delta;
 	const char *simd;
 	uint32_t step_every;  /* a step gives way once in so many times; 0: never */
 	uint32_t stall_every; /* and once in so many of those for long; 0: never */

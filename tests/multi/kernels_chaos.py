@@ -30,7 +30,7 @@ KERNELS = {
     'jump-sor': (['-n100', '-f', '-t'], [3]),
 }
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy']
+PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage']
 WAYS = ['1', '1', '0']
 TIMEOUT = 60
 

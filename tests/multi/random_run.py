@@ -51,6 +51,8 @@ def drawn(seed, salt):
            'ROAM_HOT': rng.choice(['1', '1', '0']),
            'ROAM_BARRIER': rng.choice(['flat', 'tree']),
            'ROAM_SIMD': rng.choice(['auto', 'scalar'])}
+    env['ROAM_IVY'] = rng.choice(['fixed', 'dynamic'])
+    env['ROAM_MIRAGE_DELTA'] = rng.choice(['0', '0', '1', '300', '3000'])
     if seed % 2 == 1:
         env['ROAM_CHAOS'] = str(rng.randrange(1, 1 << 32))
     command = [harness.program('random'), '--seed', str(seed), '--nodes', str(rng.randint(2, 4)),

@@ -15,7 +15,7 @@ from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, mai
                      run)
 
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'onecopy']
+PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage']
 SIGNALLED = 128
 PAGE = 4096
 
@@ -44,6 +44,9 @@ BAD_VALUES = [
     ('ROAM_NODES_MAX', '-1', r'ROAM_NODES_MAX=-1: must be a number'),
     ('ROAM_SIMD', 'mmx', r'ROAM_SIMD=mmx: must be auto, scalar, avx2 or avx512'),
     ('ROAM_CHECK', 'all', r'ROAM_CHECK=all: must be none or race'),
+    ('ROAM_IVY', 'central', r'ROAM_IVY=central: must be fixed or dynamic'),
+    ('ROAM_MIRAGE_DELTA', '10000001', r'ROAM_MIRAGE_DELTA=10000001: must be a number from 0 to'),
+    ('ROAM_MIRAGE_DELTA', '1ms', r'ROAM_MIRAGE_DELTA=1ms: must be a number from 0 to'),
     ('ROAM_PIN', '2', r'ROAM_PIN=2: must be 0 or 1'),
     ('ROAM_STATS', 'here', r'ROAM_STATS=here: must be 0, 1, or a path'),
     ('ROAM_CHAOS', '1x', r'ROAM_CHAOS=1x: must be a number'),
@@ -63,7 +66,7 @@ def kernel_fails(env, line):
 
 
 def option_cases():
-    for variable, known in (('ROAM_PROTOCOL', ['hlrc', 'onecopy']), ('ROAM_TRANSPORT', ['shm']),
+    for variable, known in (('ROAM_PROTOCOL', PROTOCOLS), ('ROAM_TRANSPORT', ['shm']),
                             ('ROAM_FAULT', ['auto', 'sigsegv', 'uffd'])):
         line = f'^roam: {variable}=nope: unknown.*known' + ''.join(f'(?=.* {name})'
                                                                    for name in known)

@@ -4,8 +4,8 @@
     tests/mutants/run.py [--seeds N] [--json FILE] [NAME ...]
 
 For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of sim_test
-(random programs) and share_test (pages that their home alone writes) until one fails, by a wrong value, an invariant or
-a hang.  A mutant that survives all seeds fails this test: then
+(random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC) and, for mirage,
+thrash_test (how often a page moves) until one fails, by a wrong value, a count, an invariant or a hang.  A mutant that survives all seeds fails this test: then
 "0 wrong answers" proves nothing about the rule that the patch names.
 """
 import argparse
@@ -21,6 +21,7 @@ import time
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HERE = os.path.join(ROOT, "tests", "mutants")
 PARTS = ["src", "include", "protocols", "tests/lib", "tests/sim"]
+ONLY = {"racy_test": ["onecopy", "ivy", "mirage"], "thrash_test": ["mirage"]}
 CHUNK = 50          # seeds per run of sim_test
 CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
 
@@ -34,16 +35,28 @@ def sources(root):
     return [name for name in found if name != "tests/lib/unit.c"]
 
 
-PROGRAMS = ["share_test", "sim_test"]
+PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test"]
+
+
+def protocols():
+    names = re.search(r"protocols = \[(.*?)\]", open(os.path.join(ROOT, "protocols/meson.build")).read()).group(1)
+    return re.findall(r"'(\w+)'", names)
+
+
+def protocol_of(patch):
+    """The protocol that a mutant is tried under: the one whose file it changes, or that its first line names."""
+    text = open(patch).read()
+    words = re.findall(r"\w+", text.split("\n")[0])
+    return next((name for name in protocols() if f"+++ b/protocols/{name}.c" in text), None) or \
+        next((name for name in protocols() if name in words), "hlrc")
 
 
 def lists(root):
     """The plug-in lists that the build generates."""
     generated = os.path.join(root, "generated")
     os.makedirs(os.path.join(generated, "fault"))
-    names = re.search(r"protocols = \[(.*?)\]", open(os.path.join(ROOT, "protocols/meson.build")).read()).group(1)
     with open(os.path.join(generated, "protocols.def"), "w") as out:
-        out.writelines(f"PROTOCOL({name})\n" for name in re.findall(r"'(\w+)'", names))
+        out.writelines(f"PROTOCOL({name})\n" for name in protocols())
     with open(os.path.join(generated, "transports.def"), "w") as out:
         out.write("TRANSPORT(shm)\n")
     with open(os.path.join(generated, "fault", "fault.def"), "w") as out:
@@ -84,7 +97,7 @@ def fails(command):
         return int(command[-1].split("..")[0])
     if run.returncode == 0:
         return 0
-    seed = re.search(r"replay: .*--seeds (\d+)\.\.", run.stdout)
+    seed = re.search(r"replay: .*--seeds (\d+)", run.stdout)
     return int(seed.group(1)) if seed else int(command[-1].split("..")[0])
 
 
@@ -98,9 +111,10 @@ def mutate(base, objects, patch, work, seeds):
     shutil.copytree(objects, copies)
     compile_files(tree, changed, copies)
     link(copies, work)
-    protocol = "onecopy" if "protocols/onecopy.c" in changed else "hlrc"
+    protocol = protocol_of(patch)
+    programs = [name for name in PROGRAMS if protocol in ONLY.get(name, [protocol])]
     for first in range(1, seeds + 1, CHUNK):
-        for program in PROGRAMS:
+        for program in programs:
             last = min(first + CHUNK - 1, seeds)
             seed = fails([os.path.join(work, program), "--protocol", protocol, "--seeds", f"{first}..{last}"])
             if seed:

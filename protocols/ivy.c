@@ -1,0 +1,445 @@
+/*
+ * ivy: many readers or one writer, with write invalidation.
+ *
+ * Paper: Li and Hudak, Memory Coherence in Shared Virtual Memory Systems (ACM TOCS 7(4), 1989); Li,
+ * IVY: A Shared Virtual Memory System for Parallel Computing (ICPP 1988).
+ *
+ * Idea.  Every page has one owner, the node that wrote it last.  The owner keeps the copyset: the
+ * nodes that have a copy.  A read fault asks the owner for a copy; the owner gives up writing and
+ * adds the reader to the copyset.  A write fault asks the owner for the page and its copyset, and
+ * becomes the owner; it then has every copy invalidated, and writes once all have said that theirs
+ * is gone.  The owner is found in one of two ways (ROAM_IVY).  Fixed distributed manager: the
+ * page's manager knows who asked last for writing, and passes requests on.  Dynamic distributed
+ * manager: every node has a probable owner for every page and asks that one; who is not the owner
+ * passes the request on along its own guess, so that it reaches the owner.
+ *
+ * Page states: start (owner at node 0, none elsewhere); none -> fetch -> copy -> none for reading,
+ * by way of evicted if the copy was evicted; none or copy -> asked -> owner for writing; owner ->
+ * shared when another reads, back when it writes itself; owner or shared -> none when another
+ * writes.
+ *
+ * Messages: read and write, passed on until they are at the owner; answered with the page's bytes,
+ * for a write with the copyset before them, and without bytes if the asker has a copy.  invalidate,
+ * to each node of the copyset; answered when the copy is gone.  drop, passed on to the owner: the
+ * sender has evicted its copy; answered when it has left the copyset.
+ *
+ * Sequential consistency: a write waits until no other node can read the page (RULES 2.6).
+ *
+ * Why requests meet no dead end.  A guess changes when a write request is passed on (to who asked:
+ * it will be the owner), when the page is given away (to who got it) and, under dynamic managers,
+ * at an invalidation (to who sent it).  So a guess is never older than the time this node was owner
+ * itself, and leads to an owner or to one who asked to be; that one keeps requests until it has
+ * the page.  A fixed manager's guess is who asked last of all.  An invalidation never waits for a
+ * write under way, only for a copy that the owner has sent already.
+ *
+ * Differences from the papers, and why:
+ * - The manager keeps no copyset and gets no confirmations, as in the papers' improved managers: it
+ *   is a node that everybody asks first, and is otherwise like any other in the dynamic scheme.
+ * - Reads leave the ownership and the guesses as they are; only write requests change them.
+ * - A page stays for a moment where it came, so that the access that faulted can be made.
+ * - Invalidations go out all at once, not by a broadcast.
+ * - Copies can be evicted (ROAM_CACHE_PAGES).  The owner hears of it when the page is wanted again,
+ *   and before that.  So whoever waits for a copy is in a copyset by that copy alone, and can keep
+ *   an invalidation that overtook it until it is here.
+ */
+#include "ivy.h"
+
+#include <string.h>
+
+enum { IVY_READ, IVY_WRITE, IVY_INVALIDATE, IVY_DROP };
+
+enum { IVY_MANAGER_FIXED, IVY_MANAGER_DYNAMIC }; /* words of ROAM_IVY */
+
+/* What a write request is answered with; without `bytes` if the asker has a copy. */
+struct ivy_grant {
+	uint64_t copies;
+	uint8_t bytes[ROAM_PAGE_SIZE];
+};
+
+static uint64_t ivy_bit(unsigned node)
+{
+	return UINT64_C(1) << node;
+}
+
+enum ivy_state ivy_state(struct roami_node *node, uint32_t page)
+{
+	unsigned state = roami_page_state(node, page);
+
+	if (state != IVY_START)
+		return (enum ivy_state)state;
+	return roami_me(node) == 0 ? IVY_OWNER : IVY_NONE;
+}
+
+/* The same for faults: an invalidation may come between. */
+static enum ivy_state ivy_look(struct roami_node *node, uint32_t page)
+{
+	enum ivy_state state;
+
+	roami_page_lock(node, page);
+	state = ivy_state(node, page);
+	roami_page_unlock(node, page);
+	return state;
+}
+
+static bool ivy_owns(enum ivy_state state)
+{
+	return state == IVY_OWNER || state == IVY_SHARED;
+}
+
+static void ivy_move(struct roami_node *node, uint32_t page, enum ivy_state state)
+{
+	roami_page_lock(node, page);
+	roami_page_move(node, page, state);
+	roami_page_unlock(node, page);
+}
+
+/* The page is here to stay for a while. */
+static void ivy_keep(struct roami_node *node, uint32_t page)
+{
+	const struct ivy_node *ivy = roami_node_state(node);
+	struct ivy_page *data = roami_page_data(node, page);
+
+	data->until = roami_now(node) + ivy->window(node, page);
+}
+
+/* -------------------------------------------------------------------------------------- faults */
+
+/* Sends a request towards the page's owner; returns the length of the answer. */
+static size_t ivy_ask(struct roami_node *node, uint32_t page, unsigned type, void *answer,
+		      size_t bytes)
+{
+	const struct ivy_node *ivy = roami_node_state(node);
+	const struct ivy_page *data = roami_page_data(node, page);
+	unsigned manager = roami_manager(node, page), to;
+	struct roam_part part = {&page, sizeof(page)};
+
+	roami_page_lock(node, page);
+	to = ivy->dynamic || manager == roami_me(node) ? data->owner : manager;
+	roami_page_unlock(node, page);
+	return roami_call(node, to, type, &part, 1, answer, bytes);
+}
+
+/* The owner's own read: nobody took the bytes. */
+static void ivy_read_own(struct roami_node *node, uint32_t page)
+{
+	roami_page_set_home(node, page, true);
+	if (ivy_look(node, page) == IVY_SHARED) {
+		roami_page_open(node, page, 1, ROAM_READ);
+		return;
+	}
+	ivy_move(node, page, IVY_OWNER);
+	roami_page_open(node, page, 1, ROAM_WRITE);
+}
+
+/* The owner forgets an evicted copy: or an invalidation could mean that one or the next. */
+static void ivy_leave(struct roami_node *node, uint32_t page)
+{
+	ivy_ask(node, page, IVY_DROP, NULL, 0);
+	roami_page_lock(node, page);
+	if (ivy_state(node, page) == IVY_EVICTED) /* else it was invalidated meanwhile */
+		roami_page_move(node, page, IVY_NONE);
+	roami_page_unlock(node, page);
+}
+
+void ivy_read_fault(struct roami_node *node, uint32_t page)
+{
+	size_t got;
+
+	if (ivy_owns(ivy_look(node, page))) {
+		ivy_read_own(node, page);
+		return;
+	}
+	if (ivy_look(node, page) == IVY_EVICTED)
+		ivy_leave(node, page);
+	ivy_move(node, page, IVY_FETCH);
+	got = ivy_ask(node, page, IVY_READ, roami_page_bytes(node, page), ROAM_PAGE_SIZE);
+	if (got != ROAM_PAGE_SIZE)
+		roami_node_fail(node, "page %u came with %zu bytes", page, got);
+	roami_fetched(node);
+	roami_page_open(node, page, 1, ROAM_READ);
+	roami_page_lock(node, page);
+	ivy_keep(node, page);
+	roami_page_move(node, page, IVY_COPY); /* now that it is open, it can be invalidated */
+	roami_page_unlock(node, page);
+}
+
+/* Becomes the owner, with the copyset; requests for the page are kept from now on. */
+static void ivy_take(struct roami_node *node, uint32_t page)
+{
+	struct ivy_page *data = roami_page_data(node, page);
+	unsigned me = roami_me(node), nodes = roami_count(node);
+	struct ivy_grant grant;
+	size_t got;
+
+	ivy_move(node, page, IVY_ASKED);
+	got = ivy_ask(node, page, IVY_WRITE, &grant, sizeof(grant));
+	if (got != sizeof(grant) &&
+	    (got != sizeof(grant.copies) || roami_page_access(node, page) != ROAM_READ))
+		roami_node_fail(node, "page %u came with %zu bytes", page, got);
+	if ((grant.copies & ivy_bit(me)) != 0 || (nodes < 64 && grant.copies >> nodes != 0))
+		roami_node_fail(node, "page %u came with a malformed copyset", page);
+	if (got == sizeof(grant)) {
+		memcpy(roami_page_bytes(node, page), grant.bytes, sizeof(grant.bytes));
+		roami_fetched(node);
+	}
+	data->copies = grant.copies;
+}
+
+void ivy_write_fault(struct roami_node *node, uint32_t page)
+{
+	struct ivy_page *data = roami_page_data(node, page);
+	struct roam_part part = {&page, sizeof(page)};
+
+	if (ivy_look(node, page) == IVY_EVICTED)
+		ivy_leave(node, page);
+	if (!ivy_owns(ivy_look(node, page)))
+		ivy_take(node, page);
+	roami_call_each(node, data->copies, IVY_INVALIDATE, &part, 1);
+	roami_page_lock(node, page);
+	data->copies = 0;
+	ivy_keep(node, page);
+	roami_page_move(node, page, IVY_OWNER);
+	roami_page_unlock(node, page);
+	roami_page_set_home(node, page, true);
+	roami_page_open(node, page, 1, ROAM_WRITE);
+}
+
+bool ivy_evict(struct roami_node *node, uint32_t page)
+{
+	bool gone;
+
+	roami_page_lock(node, page); /* against an invalidation */
+	gone = ivy_state(node, page) == IVY_COPY;
+	if (gone) {
+		roami_page_close(node, &page, 1, ROAM_NONE);
+		roami_page_move(node, page, IVY_EVICTED);
+	}
+	roami_page_unlock(node, page);
+	return gone;
+}
+
+void ivy_settle(struct roami_node *node, uint32_t page)
+{
+	if (ivy_look(node, page) != IVY_OWNER)
+		ivy_write_fault(node, page);
+}
+
+/* ------------------------------------------------------------------------------------ messages */
+
+static uint32_t ivy_request_page(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t page = UINT32_MAX;
+
+	if (request->bytes == sizeof(page))
+		memcpy(&page, request->data, sizeof(page));
+	if (page >= roami_pages(node))
+		roami_node_fail(node, "node %u asked for a page beyond the heap", request->from);
+	return page;
+}
+
+/*
+ * Whether this node, as the page's owner, can answer now: then the page lock is held on return.
+ * Else the request was kept, or passed on.
+ */
+static bool ivy_serves(struct roami_node *node, const struct roam_request *request, uint32_t page,
+		       unsigned type)
+{
+	struct ivy_page *data = roami_page_data(node, page);
+	uint64_t now = roami_now(node);
+	enum ivy_state state;
+	unsigned to;
+
+	roami_page_lock(node, page);
+	state = ivy_state(node, page);
+	to = data->owner;
+	if (state == IVY_ASKED || (ivy_owns(state) && roami_page_pending(node, page))) {
+		roami_page_unlock(node, page);
+		roami_park(node, request, page);
+		return false;
+	}
+	if (!ivy_owns(state)) {
+		if (type == IVY_WRITE)
+			data->owner = request->origin;
+		roami_page_unlock(node, page);
+		roami_forward(node, request, to, type);
+		return false;
+	}
+	if (now < data->until && (type == IVY_WRITE || state == IVY_OWNER)) {
+		uint64_t left = data->until - now;
+
+		roami_page_unlock(node, page);
+		roami_delay(node, request, left);
+		return false;
+	}
+	return true;
+}
+
+static void ivy_read(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t page = ivy_request_page(node, request);
+	struct ivy_page *data = roami_page_data(node, page);
+	struct roam_part part = {roami_page_bytes(node, page), ROAM_PAGE_SIZE};
+
+	if (!ivy_serves(node, request, page, IVY_READ))
+		return;
+	roami_page_close(node, &page, 1, ROAM_READ);
+	roami_page_move(node, page, IVY_SHARED);
+	data->copies |= ivy_bit(request->origin);
+	roami_reply(node, request, &part, 1);
+	roami_page_unlock(node, page);
+}
+
+static void ivy_write(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t page = ivy_request_page(node, request);
+	struct ivy_page *data = roami_page_data(node, page);
+	uint64_t asker = ivy_bit(request->origin), copies;
+	struct roam_part parts[] = {{&copies, sizeof(copies)},
+				    {roami_page_bytes(node, page), ROAM_PAGE_SIZE}};
+
+	if (!ivy_serves(node, request, page, IVY_WRITE))
+		return;
+	roami_page_close(node, &page, 1, ROAM_NONE);
+	roami_page_set_home(node, page, false);
+	roami_page_move(node, page, IVY_NONE);
+	copies = data->copies & ~asker;
+	roami_reply(node, request, parts, (data->copies & asker) != 0 ? 1 : 2);
+	data->copies = 0;
+	data->owner = request->origin;
+	data->until = roami_now(node);
+	roami_page_unlock(node, page);
+}
+
+/* The sender waits for the answer: then no thread of this node can read the page any more. */
+static void ivy_invalidate(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t page = ivy_request_page(node, request);
+	const struct ivy_node *ivy = roami_node_state(node);
+	struct ivy_page *data = roami_page_data(node, page);
+	uint64_t now = roami_now(node);
+
+	roami_page_lock(node, page);
+	if (ivy_state(node, page) == IVY_FETCH) {
+		roami_page_unlock(node, page);
+		roami_park(node, request, page); /* the copy it means is on its way */
+		return;
+	}
+	if (now < data->until) {
+		uint64_t left = data->until - now;
+
+		roami_page_unlock(node, page);
+		roami_delay(node, request, left);
+		return;
+	}
+	roami_page_close(node, &page, 1, ROAM_NONE);
+	if (ivy_state(node, page) != IVY_ASKED)
+		roami_page_move(node, page, IVY_NONE);
+	if (ivy->dynamic) /* a fixed manager may know of a later one already */
+		data->owner = request->origin;
+	data->until = now;
+	roami_reply(node, request, NULL, 0);
+	roami_page_unlock(node, page);
+}
+
+static void ivy_drop(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t page = ivy_request_page(node, request);
+	struct ivy_page *data = roami_page_data(node, page);
+
+	if (!ivy_serves(node, request, page, IVY_DROP))
+		return;
+	data->copies &= ~ivy_bit(request->origin);
+	roami_reply(node, request, NULL, 0);
+	roami_page_unlock(node, page);
+}
+
+/* --------------------------------------------------------------------------------------- tests */
+
+/* One owner; its copyset is those that have a copy or evicted one; who writes is alone. */
+static void ivy_check_page(struct roami_node *const *nodes, unsigned count, uint32_t page)
+{
+	const struct ivy_page *data = NULL;
+	uint64_t copies = 0;
+	unsigned owners = 0, writers = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		enum ivy_state state = ivy_state(nodes[i], page);
+		enum roam_access access = roami_page_access(nodes[i], page);
+
+		if (ivy_owns(state)) {
+			data = roami_page_data(nodes[i], page);
+			owners++;
+		}
+		if (state == IVY_COPY || state == IVY_EVICTED)
+			copies |= ivy_bit(i);
+		roami_assert(access == ROAM_NONE || state == IVY_COPY || ivy_owns(state));
+		writers += access == ROAM_WRITE;
+	}
+	roami_assert(owners == 1);
+	roami_assert(data->copies == copies);
+	roami_assert(writers == 0 || (writers == 1 && copies == 0));
+}
+
+void ivy_check(struct roami_node *const *nodes, unsigned count)
+{
+	for (uint32_t page = 0; page < roami_pages(nodes[0]); page++)
+		ivy_check_page(nodes, count, page);
+}
+
+/* ---------------------------------------------------------------------------------------- table */
+
+static uint64_t ivy_window(struct roami_node *node, uint32_t page)
+{
+	(void)node;
+	(void)page;
+	return IVY_STAY_NS;
+}
+
+static enum roam_err ivy_init(struct roami_node *node)
+{
+	struct ivy_node *ivy = roami_node_state(node);
+
+	ivy->dynamic = roami_option(node, "ROAM_IVY") == IVY_MANAGER_DYNAMIC;
+	ivy->window = ivy_window;
+	return ROAM_OK;
+}
+
+#define IVY_TO(state) (1u << IVY_##state)
+
+const struct roam_page_state ivy_states[] = {
+	[IVY_START] = {"start", IVY_TO(NONE) | IVY_TO(FETCH) | IVY_TO(ASKED) | IVY_TO(SHARED) |
+					IVY_TO(OWNER)},
+	[IVY_NONE] = {"none", IVY_TO(FETCH) | IVY_TO(ASKED)},
+	[IVY_FETCH] = {"fetch", IVY_TO(COPY)},
+	[IVY_COPY] = {"copy", IVY_TO(NONE) | IVY_TO(EVICTED) | IVY_TO(ASKED)},
+	[IVY_EVICTED] = {"evicted", IVY_TO(NONE)},
+	[IVY_ASKED] = {"asked", IVY_TO(OWNER)},
+	[IVY_SHARED] = {"shared", IVY_TO(NONE) | IVY_TO(SHARED) | IVY_TO(OWNER)},
+	[IVY_OWNER] = {"owner", IVY_TO(NONE) | IVY_TO(SHARED) | IVY_TO(OWNER)},
+	{NULL, 0},
+};
+
+const struct roam_message ivy_messages[] = {
+	[IVY_READ] = {"read", ivy_read, sizeof(uint32_t)},
+	[IVY_WRITE] = {"write", ivy_write, sizeof(uint32_t)},
+	[IVY_INVALIDATE] = {"invalidate", ivy_invalidate, sizeof(uint32_t)},
+	[IVY_DROP] = {"drop", ivy_drop, sizeof(uint32_t)},
+	{NULL, NULL, 0},
+};
+
+const struct roam_protocol roami_protocol_ivy = {
+	.name = "ivy",
+	.paper = "many readers or one writer, invalidation; Li and Hudak 1989",
+	.model = ROAM_MODEL_SC,
+	.writes = ROAM_WRITES_FAULT,
+	.node_size = sizeof(struct ivy_node),
+	.page_size = sizeof(struct ivy_page),
+	.states = ivy_states,
+	.messages = ivy_messages,
+	.init = ivy_init,
+	.read_fault = ivy_read_fault,
+	.write_fault = ivy_write_fault,
+	.evict = ivy_evict,
+	.settle = ivy_settle,
+	.check = ivy_check,
+};

@@ -1,0 +1,51 @@
+/*
+ * ivy's parts, for protocols that are ivy with a change (mirage): one owner per page, which alone
+ * may write, or reads beside the nodes of its copyset.
+ */
+#ifndef ROAM_PROTOCOLS_IVY_H
+#define ROAM_PROTOCOLS_IVY_H
+
+#include "roam/protocol.h"
+
+enum ivy_state {
+	IVY_START,   /* owner at node 0, which has all pages first; none elsewhere */
+	IVY_NONE,    /* no access; the page is at its owner */
+	IVY_FETCH,   /* a read asked for a copy */
+	IVY_COPY,    /* a copy that may be read: in the owner's copyset */
+	IVY_EVICTED, /* the copy was given up, unknown to the owner */
+	IVY_ASKED,   /* a write asked for the page; a copy may be here until it is invalidated */
+	IVY_SHARED,  /* owner; others have copies, so nobody writes */
+	IVY_OWNER    /* owner; nobody else has the page */
+};
+
+/* Per page; begins the page data of every such protocol. */
+struct ivy_page {
+	uint64_t copies; /* at the owner, the copyset: a bit for each node that has a copy */
+	uint64_t until;  /* may not be taken away before; once it is: when that was */
+	uint32_t owner;  /* elsewhere: the probable owner; at first node 0 */
+	uint32_t spare;
+};
+
+/* Per node; begins the node state. */
+struct ivy_node {
+	bool dynamic; /* ask the probable owner; else the page's manager */
+	/* How long a page stays that came here, in ns; under the page lock. */
+	uint64_t (*window)(struct roami_node *node, uint32_t page);
+};
+
+/* Enough for the access that faulted to be made before the page leaves again. */
+#define IVY_STAY_NS 20000u
+
+extern const struct roam_page_state ivy_states[];
+extern const struct roam_message ivy_messages[];
+
+/* State, with "start" told as what it means at this node.  The page lock is held. */
+enum ivy_state ivy_state(struct roami_node *node, uint32_t page);
+
+void ivy_read_fault(struct roami_node *node, uint32_t page);
+void ivy_write_fault(struct roami_node *node, uint32_t page);
+bool ivy_evict(struct roami_node *node, uint32_t page);
+void ivy_settle(struct roami_node *node, uint32_t page);
+void ivy_check(struct roami_node *const *nodes, unsigned count);
+
+#endif

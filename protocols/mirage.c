@@ -1,0 +1,135 @@
+/*
+ * mirage: ivy with a time window.
+ *
+ * Paper: Fleisch and Popek, Mirage: A Coherent Distributed Shared Memory Design (SOSP 1989).
+ *
+ * Idea.  Under ivy a page that two nodes use at the same time travels back and forth, and neither
+ * gets anything done while it travels.  Here a page that came to a node, to be written or to be
+ * read, stays for a time window delta, whoever asks; requests wait until the window ends.  The node
+ * then does many accesses for one move.  Pages go by a site that knows who has them (the paper's
+ * library, here the page's manager).  Too short a delta is ivy; too long a one lets others wait for
+ * a page that nobody uses.
+ *
+ * Delta is the same for all pages (ROAM_MIRAGE_DELTA, in microseconds), or each node finds one for
+ * each page (0): if a write wants the page back sooner after its loss than the page had stayed,
+ * the window was too short: twice as long next time, up to 2 milliseconds.  If the page is not
+ * missed for four windows, half as long next time, down to what ivy leaves it.
+ *
+ * Page states and messages: ivy's.
+ *
+ * Sequential consistency: ivy's.  The window only makes answers late.
+ *
+ * Differences from the paper, and why:
+ * - The paper's library queues the requests of a segment and handles one at a time; here the nodes
+ *   that have a page keep them (RULES 8.2), and any page's requests go on beside the others'.
+ * - The paper's clock site is one of a page's holders, says how much of the window is left, and the
+ *   library asks again later.  Here each holder has its own clock and answers when its time is
+ *   over: one message less, and no clocks to compare.
+ * - The paper's library grants waiting readers together.  Here each asks for itself, and the owner,
+ *   once it has given up writing, answers the others without a window.
+ * - The paper leaves it to an administrator to find delta, for a page or a segment.  Reads do not
+ *   lengthen it here: a loop that waits for a value reads at once whatever it lost, and a window
+ *   would only keep the writer from writing the value.
+ * - The paper drops a segment's pages that nobody has attached; roam has no such thing.
+ */
+#include "ivy.h"
+
+#define MIRAGE_MOST_NS 2000000u
+
+struct mirage_page {
+	struct ivy_page ivy;
+	uint32_t delta_ns; /* this node's, if it adapts */
+	bool soon;         /* when last missed, it was gone for less than delta */
+};
+
+struct mirage_node {
+	struct ivy_node ivy;
+	uint64_t delta_ns; /* of every page; 0: each its own */
+};
+
+static uint64_t mirage_window(struct roami_node *node, uint32_t page)
+{
+	const struct mirage_node *mirage = roami_node_state(node);
+	const struct mirage_page *data = roami_page_data(node, page);
+	uint64_t delta = mirage->delta_ns != 0 ? mirage->delta_ns : data->delta_ns;
+
+	return delta > IVY_STAY_NS ? delta : IVY_STAY_NS;
+}
+
+/* The page is missed now: was it gone for a short time or a long one?  Since ivy.until. */
+static void mirage_missed(struct roami_node *node, uint32_t page)
+{
+	struct mirage_page *data = roami_page_data(node, page);
+	uint64_t window, gone;
+
+	roami_page_lock(node, page);
+	if (ivy_state(node, page) == IVY_NONE && data->ivy.until != 0) {
+		window = mirage_window(node, page);
+		gone = roami_now(node) - data->ivy.until;
+		data->soon = gone < window;
+		if (gone > 4 * window)
+			data->delta_ns = (uint32_t)(window / 2);
+	}
+	roami_page_unlock(node, page);
+}
+
+/* A write wants what was taken too early, at once or after a read that fetched a copy. */
+static void mirage_lengthen(struct roami_node *node, uint32_t page)
+{
+	struct mirage_page *data = roami_page_data(node, page);
+	uint64_t window;
+
+	roami_page_lock(node, page);
+	window = 2 * mirage_window(node, page);
+	if (data->soon)
+		data->delta_ns = (uint32_t)(window < MIRAGE_MOST_NS ? window : MIRAGE_MOST_NS);
+	data->soon = false;
+	roami_page_unlock(node, page);
+}
+
+static enum roam_err mirage_init(struct roami_node *node)
+{
+	struct mirage_node *mirage = roami_node_state(node);
+
+	mirage->ivy.dynamic = false;
+	mirage->ivy.window = mirage_window;
+	mirage->delta_ns = roami_option(node, "ROAM_MIRAGE_DELTA") * 1000;
+	return ROAM_OK;
+}
+
+static void mirage_read_fault(struct roami_node *node, uint32_t page)
+{
+	const struct mirage_node *mirage = roami_node_state(node);
+
+	if (mirage->delta_ns == 0)
+		mirage_missed(node, page);
+	ivy_read_fault(node, page);
+}
+
+static void mirage_write_fault(struct roami_node *node, uint32_t page)
+{
+	const struct mirage_node *mirage = roami_node_state(node);
+
+	if (mirage->delta_ns == 0) {
+		mirage_missed(node, page);
+		mirage_lengthen(node, page);
+	}
+	ivy_write_fault(node, page);
+}
+
+const struct roam_protocol roami_protocol_mirage = {
+	.name = "mirage",
+	.paper = "ivy with a time window; Fleisch and Popek 1989",
+	.model = ROAM_MODEL_SC,
+	.writes = ROAM_WRITES_FAULT,
+	.node_size = sizeof(struct mirage_node),
+	.page_size = sizeof(struct mirage_page),
+	.states = ivy_states,
+	.messages = ivy_messages,
+	.init = mirage_init,
+	.read_fault = mirage_read_fault,
+	.write_fault = mirage_write_fault,
+	.evict = ivy_evict,
+	.settle = ivy_settle,
+	.check = ivy_check,
+};

@@ -1,0 +1,218 @@
+/*
+ * Two nodes that write one page at the same time, each its own word: how often does the page move?
+ * Under mirage with a good window, given or found, several times less often than under ivy; with a
+ * window too short to matter as often.  A page that is passed on in turns does not make the window
+ * long, nor do reads that wait for a value.  All in the world: the counts of a seed are the same in
+ * every run.  Options: seed_options.h; protocols other than mirage pass.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/sync.h"
+#include "rng.h"
+#include "seed_options.h"
+#include "world.h"
+
+#define WRITES   2000u
+#define BETWEEN  500u /* ns of work between two writes */
+#define TURNS    100u
+#define AWAY_NS  3000000u
+#define LONG_US  12000u /* four times as much */
+#define GOOD_US  1000u
+#define SHORT_US 1u
+#define AUTO     0u
+
+struct thrash {
+	struct world *world;
+	uint64_t ends; /* virtual time when the last was done */
+	uint64_t moves;
+	bool good;
+};
+
+struct thrash_thread {
+	struct thrash *thrash;
+	unsigned me;
+};
+
+static struct roami_node *thrash_node(const struct thrash_thread *thread)
+{
+	return world_node(thread->thrash->world, thread->me);
+}
+
+static void thrash_must(struct thrash *thrash, enum roam_err err)
+{
+	if (err != ROAM_OK)
+		world_fail(thrash->world, "%s", roam_strerror(err));
+}
+
+/* A word of one's own on the shared page, counted up. */
+static void count_main(void *arg)
+{
+	struct thrash_thread *thread = arg;
+	struct roami_node *node = thrash_node(thread);
+	uint64_t at = thread->me * 2048u;
+
+	for (uint32_t i = 0; i < WRITES; i++) {
+		uint32_t value;
+
+		world_load(node, at, &value, sizeof(value));
+		if (value != i)
+			world_fail(thread->thrash->world, "word %u is %u, not %u", thread->me,
+				   value, i);
+		value++;
+		world_store(node, at, &value, sizeof(value));
+		world_sleep(thread->thrash->world, BETWEEN);
+	}
+	thread->thrash->ends = world_now(thread->thrash->world);
+}
+
+/* One write each, in turns by a barrier, then long enough without. */
+static void turns_main(void *arg)
+{
+	struct thrash_thread *thread = arg;
+	struct roami_node *node = thrash_node(thread);
+
+	for (uint32_t i = 0; i < TURNS; i++) {
+		if (i % 2 == thread->me)
+			world_store(node, 0, &i, sizeof(i));
+		thrash_must(thread->thrash, roami_barrier(node, ROAM_PAGE_SIZE, 0));
+		world_sleep(thread->thrash->world, AWAY_NS);
+	}
+	thread->thrash->ends = world_now(thread->thrash->world);
+}
+
+/* Node 0 writes a number now and then, node 1 reads until it sees it, and answers on a page. */
+static void await_main(void *arg)
+{
+	struct thrash_thread *thread = arg;
+	struct roami_node *node = thrash_node(thread);
+	uint64_t mine = thread->me * ROAM_PAGE_SIZE, other = ROAM_PAGE_SIZE - mine;
+
+	for (uint32_t i = 1; i <= TURNS; i++) {
+		uint32_t value = 0;
+
+		if (thread->me == 0)
+			world_store(node, mine, &i, sizeof(i));
+		while (value < i) {
+			world_load(node, other, &value, sizeof(value));
+			world_sleep(thread->thrash->world, BETWEEN);
+		}
+		if (thread->me == 1)
+			world_store(node, mine, &i, sizeof(i));
+	}
+	thread->thrash->ends = world_now(thread->thrash->world);
+}
+
+/* Runs two nodes. */
+static struct thrash thrash_run(const char *protocol, uint64_t seed, uint32_t delta,
+				void (*fn)(void *arg))
+{
+	struct thrash thrash = {0};
+	struct thrash_thread threads[2] = {{&thrash, 0}, {&thrash, 1}};
+	struct world_config config;
+
+	world_draw(&config, seed, roami_protocol_find(protocol));
+	config.nodes = 2;
+	config.threads[0] = config.threads[1] = 1;
+	config.creator_pages = 0;
+	config.stall_every = 0;
+	config.cache_pages = 0;
+	config.latency_ns_max = 2000;
+	config.mirage_delta = delta;
+	thrash.world = world_open(&config);
+	if (thrash.world == NULL)
+		exit(EXIT_FAILURE);
+	for (unsigned i = 0; i < 2; i++)
+		world_spawn(thrash.world, i, fn, &threads[i]);
+	thrash.good = world_run(thrash.world);
+	if (!thrash.good)
+		printf("FAILED seed %lu: %s\n  %s\n", (unsigned long)seed,
+		       world_error(thrash.world), seed_replay());
+	thrash.moves = world_count(thrash.world, ROAMI_STAT_fetches);
+	world_close(thrash.world);
+	return thrash;
+}
+
+static bool thrash_expect(bool holds, uint64_t seed, const char *what)
+{
+	if (!holds)
+		printf("FAILED seed %lu: %s\n  %s\n", (unsigned long)seed, what, seed_replay());
+	return holds;
+}
+
+static bool count_one(uint64_t seed)
+{
+	struct thrash ivy = thrash_run("ivy", seed, AUTO, count_main);
+	struct thrash brief = thrash_run("mirage", seed, SHORT_US, count_main);
+	struct thrash window = thrash_run("mirage", seed, GOOD_US, count_main);
+	struct thrash found = thrash_run("mirage", seed, AUTO, count_main);
+
+	printf("seed %lu: two writers: ivy moved the page %lu times, mirage %lu with %u us, "
+	       "%lu with %u us, %lu by itself\n",
+	       (unsigned long)seed, (unsigned long)ivy.moves, (unsigned long)brief.moves, SHORT_US,
+	       (unsigned long)window.moves, GOOD_US, (unsigned long)found.moves);
+	return ivy.good && brief.good && window.good && found.good &&
+	       thrash_expect(ivy.moves >= 40, seed, "it does not thrash") &&
+	       thrash_expect(window.moves >= 2 && window.moves * 8 <= ivy.moves, seed,
+			     "a good window saves too little") &&
+	       thrash_expect(found.moves * 3 <= ivy.moves, seed,
+			     "the window found saves too little") &&
+	       thrash_expect(brief.moves * 2 >= ivy.moves, seed, "a short window is a long one");
+}
+
+static bool turns_one(uint64_t seed)
+{
+	struct thrash ivy = thrash_run("ivy", seed, AUTO, turns_main);
+	struct thrash window = thrash_run("mirage", seed, LONG_US, turns_main);
+	struct thrash found = thrash_run("mirage", seed, AUTO, turns_main);
+
+	printf("seed %lu: in turns: %lu us under ivy, %lu with a window of %u us, %lu by itself\n",
+	       (unsigned long)seed, (unsigned long)ivy.ends / 1000,
+	       (unsigned long)window.ends / 1000, LONG_US, (unsigned long)found.ends / 1000);
+	return ivy.good && window.good && found.good &&
+	       thrash_expect(window.moves == ivy.moves && found.moves == ivy.moves, seed,
+			     "another number of moves") &&
+	       thrash_expect(window.ends > 2 * ivy.ends, seed, "the window is not kept") &&
+	       thrash_expect(found.ends < ivy.ends + ivy.ends / 20, seed,
+			     "the window found keeps others waiting");
+}
+
+static bool await_one(uint64_t seed)
+{
+	struct thrash ivy = thrash_run("ivy", seed, AUTO, await_main);
+	struct thrash found = thrash_run("mirage", seed, AUTO, await_main);
+
+	printf("seed %lu: awaited: %lu us under ivy, %lu by itself\n", (unsigned long)seed,
+	       (unsigned long)ivy.ends / 1000, (unsigned long)found.ends / 1000);
+	return ivy.good && found.good &&
+	       thrash_expect(found.ends < 2 * ivy.ends, seed,
+			     "a loop that waits for a value made the window long");
+}
+
+static bool thrash_one(const struct seed_options *options, const struct roam_protocol *protocol,
+		       uint64_t seed, void *arg)
+{
+	(void)options;
+	(void)arg;
+	if (strcmp(protocol->name, "mirage") != 0)
+		return true;
+	return count_one(seed) && turns_one(seed) && await_one(seed);
+}
+
+static bool thrash_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
+			void *arg)
+{
+	(void)arg;
+	printf("%s: %lu seeds, %lu failed\n", protocol->name, (unsigned long)seeds,
+	       (unsigned long)failed);
+	return failed == 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct seed_options options = {.from = 1, .to = 20};
+
+	seed_options_read(&options, argc, argv);
+	return seed_main(&options, thrash_one, thrash_done, NULL);
+}
