@@ -31,12 +31,23 @@ struct roam_transport_memory {
 	size_t bytes;
 };
 
+struct roam_transport;
+
 struct roam_transport_params {
 	unsigned node;
 	unsigned nodes;
 	const struct roam_transport_memory
 		*memory; /* one per node, valid for the life of the transport */
 	void *world;     /* the simulated world (sim only) */
+
+	uint64_t (*now)(void *now_arg); /* nanoseconds; virtual in a simulated world */
+	void *now_arg;
+	const char *option; /* what the user set for this transport; NULL or "": nothing */
+
+	/* Of layers, which are transports over another one: that one, opened, and its state. */
+	const struct roam_transport *lower;
+	void *lower_state;
+	void *stats; /* the node's counters; NULL: none */
 };
 
 /*
@@ -73,6 +84,33 @@ struct roam_transport {
 
 	/* Whether a message waits.  Any thread, no side effect, a few loads. */
 	bool (*pending)(const void *state);
+
+	/* All below may be NULL. */
+
+	/* Whether it can use this option; else `why` says why not. */
+	bool (*check)(const char *option, char *why, size_t why_bytes);
+
+	/* Longest message that arrives as things are; NULL: message_max.  After open. */
+	size_t (*limit)(const void *state);
+
+	/* Bytes of datagrams that may wait here before some are lost; NULL: enough.  After open. */
+	size_t (*room)(const void *state);
+
+	/*
+	 * When poll must be called again even if nothing arrives, on the clock of the params;
+	 * UINT64_MAX: never.  May be too early.  Any thread, a few loads.
+	 */
+	uint64_t (*due)(const void *state);
+
+	/*
+	 * Sleeps until a message may wait, wake() is called, or so many nanoseconds have passed (0:
+	 * for ever).  One thread at a time.  A transport without it has no way of waking: senders
+	 * ring the bell in the memory of their peers.
+	 */
+	void (*wait)(void *state, uint64_t timeout_ns);
+
+	/* The thread in wait(), or the next to come there, returns.  Any thread. */
+	void (*wake)(void *state);
 };
 
 #endif

@@ -5,7 +5,7 @@
 
 For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of sim_test
 (random programs) and share_test (pages that their home alone writes) until one fails, by a wrong value, an invariant or
-a hang.  A mutant that survives all seeds fails this test: then
+a hang; of reliable_test and sim_test over datagrams if it changes the layers below the messages.  A mutant that survives all seeds fails this test: then
 "0 wrong answers" proves nothing about the rule that the patch names.
 """
 import argparse
@@ -34,7 +34,12 @@ def sources(root):
     return [name for name in found if name != "tests/lib/unit.c"]
 
 
-PROGRAMS = ["share_test", "sim_test"]
+PROGRAMS = ["share_test", "sim_test", "reliable_test"]
+
+# What can catch a mutant: of the layers below the messages, or of all above them.
+LAYERS = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
+CATCH_LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
+CATCH = [["share_test"], ["sim_test"]]
 
 
 def lists(root):
@@ -99,10 +104,11 @@ def mutate(base, objects, patch, work, seeds):
     compile_files(tree, changed, copies)
     link(copies, work)
     protocol = "onecopy" if "protocols/onecopy.c" in changed else "hlrc"
+    catch = CATCH_LAYERS if all(LAYERS.match(name) for name in changed) else CATCH
     for first in range(1, seeds + 1, CHUNK):
-        for program in PROGRAMS:
+        for program, *words in catch:
             last = min(first + CHUNK - 1, seeds)
-            seed = fails([os.path.join(work, program), "--protocol", protocol, "--seeds", f"{first}..{last}"])
+            seed = fails([os.path.join(work, program), *words, "--protocol", protocol, "--seeds", f"{first}..{last}"])
             if seed:
                 return program, protocol, seed
     return None
