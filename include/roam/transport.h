@@ -43,11 +43,18 @@ struct roam_transport_params {
 	uint64_t (*now)(void *now_arg); /* nanoseconds; virtual in a simulated world */
 	void *now_arg;
 	const char *option; /* what the user set for this transport; NULL or "": nothing */
+	unsigned mtu;       /* bytes of a packet on the way, if set; 0: ask the kernel */
 
 	/* Of layers, which are transports over another one: that one, opened, and its state. */
 	const struct roam_transport *lower;
 	void *lower_state;
 	void *stats; /* the node's counters; NULL: none */
+
+	/*
+	 * To be called after a layer has sent by itself, outside its own send(): the peer may sleep
+	 * where the transport does not wake it.  NULL: it does.
+	 */
+	void (*rouse)(void *now_arg, unsigned peer);
 };
 
 /*
@@ -55,6 +62,9 @@ struct roam_transport_params {
  * peer: not trusted. false: cannot be taken now; the transport keeps it and poll returns.
  */
 typedef bool roam_deliver_fn(void *arg, unsigned from, const void *data, size_t bytes);
+
+/* Who sleeps at a transport: a thread of the application, the service thread. */
+enum roam_sleeper { ROAM_SLEEPER_APP, ROAM_SLEEPER_SERVICE };
 
 struct roam_transport {
 	const char *name;
@@ -104,13 +114,13 @@ struct roam_transport {
 
 	/*
 	 * Sleeps until a message may wait, wake() is called, or so many nanoseconds have passed (0:
-	 * for ever).  One thread at a time.  A transport without it has no way of waking: senders
-	 * ring the bell in the memory of their peers.
+	 * for ever).  One thread of each kind at a time.  A transport without it has no way of
+	 * waking: senders ring the bell in the memory of their peers.
 	 */
-	void (*wait)(void *state, uint64_t timeout_ns);
+	void (*wait)(void *state, enum roam_sleeper who, uint64_t timeout_ns);
 
 	/* The thread in wait(), or the next to come there, returns.  Any thread. */
-	void (*wake)(void *state);
+	void (*wake)(void *state, enum roam_sleeper who);
 };
 
 #endif

@@ -29,6 +29,12 @@ enum roami_option_log { ROAMI_LEVEL_ERROR, ROAMI_LEVEL_WARN, ROAMI_LEVEL_INFO, R
 #define ROAMI_ALLOC_ALLOWED "own"
 #endif
 
+#ifdef ROAMI_HAVE_LIBURING
+#define ROAMI_UDP_ALLOWED "auto|plain|uring"
+#else
+#define ROAMI_UDP_ALLOWED "auto|plain"
+#endif
+
 #define ROAMI_OPTION_FIELD_NAME(field) char field[ROAMI_OPTION_NAME_MAX]
 #define ROAMI_OPTION_FIELD_WORD(field) char field[ROAMI_OPTION_NAME_MAX]
 #define ROAMI_OPTION_FIELD_CHOICE(field) unsigned field

@@ -14,6 +14,13 @@ static uint64_t layer_now(void *arg)
 	return node->env->now(node);
 }
 
+static void layer_rouse(void *arg, unsigned peer)
+{
+	struct roami_node *node = arg;
+
+	node->env->ring(node, peer);
+}
+
 /* One more layer over what is there. */
 static enum roam_err layer_open(struct roami_node *node, struct roam_transport_params *params,
 				const struct roam_transport *transport, const char *option)
@@ -48,7 +55,8 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 					     .world = params->world,
 					     .now = layer_now,
 					     .now_arg = node,
-					     .stats = node->stats};
+					     .stats = node->stats,
+					     .mtu = (unsigned)params->options->mtu};
 	enum roam_err err;
 
 	for (unsigned peer = 0; peer < params->nodes; peer++) {
@@ -56,8 +64,10 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 		node->memory[peer].bytes = (size_t)params->layout.nodes_max *
 					   params->layout.ring_bytes;
 	}
-	err = layer_open(node, &open, params->transport, NULL);
-	if (err == ROAM_OK && params->options->faulty[0] != '\0')
+	if (params->transport->wait == NULL)
+		open.rouse = layer_rouse;
+	err = layer_open(node, &open, params->transport, params->options->udp);
+	if (err == ROAM_OK && params->nodes > 1 && params->options->faulty[0] != '\0')
 		err = layer_open(node, &open, &roami_transport_faulty, params->options->faulty);
 	if (err == ROAM_OK && (node->transport->caps & good) != good)
 		err = layer_open(node, &open, &roami_transport_reliable, NULL);

@@ -180,6 +180,8 @@ static bool link_send(struct roami_reliable *reliable, struct roami_link *link,
 	roami_seal_close(packet, bytes, params->node, link->peer);
 	if (params->lower->send(params->lower_state, link->peer, &part, 1) != ROAM_OK)
 		return false;
+	if (params->rouse != NULL)
+		params->rouse(params->now_arg, link->peer);
 	ROAMI_RELIABLE_COUNT(reliable, datagrams_sent, 1);
 	return true;
 }

@@ -203,6 +203,8 @@ static void faulty_release(struct faulty_state *faulty)
 
 		if (held->due != 0 && held->due <= now) {
 			faulty_pass(faulty, held->to, faulty_bytes(faulty, held), held->bytes);
+			if (faulty->params.rouse != NULL)
+				faulty->params.rouse(faulty->params.now_arg, held->to);
 			held->due = 0;
 		}
 		if (held->due != 0 && held->due < next)
