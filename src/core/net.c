@@ -12,6 +12,7 @@
 #include "msg/msg.h"
 
 #define AWAKE_MASK   0xffffu
+#define STUCK_NS     50000u  /* own messages wait for room: look again so often */
 #define HOT_NS       100000u /* a hot service thread looks so often */
 #define FRUITLESS    3u      /* vain wake-ups in a row make it hot */
 #define AT_TRANSPORT 1u
@@ -137,20 +138,24 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	uint32_t value = atomic_load(&bell->service);
 	bool watched = atomic_load(&real->watcher) != 0;
 	uint32_t at = watched || view->hot ? AT_FUTEX : AT_TRANSPORT;
-	uint64_t ns;
+	uint64_t now, until;
 
 	/* First where, then how long: who starts a timer meanwhile sees that we are about to. */
 	atomic_store(&real->service_until, UINT64_MAX);
 	atomic_store(&real->service_at, at);
 	atomic_thread_fence(memory_order_seq_cst);
-	ns = roami_sleep_ns(node);
-	if (view->hot && !watched && (ns == 0 || ns > HOT_NS))
-		ns = HOT_NS;
-	if (ns != 0)
-		atomic_store(&real->service_until, node->env->now(node) + ns);
+	now = node->env->now(node);
+	until = roami_msg_due(node);
+	if (roami_msg_stuck(node) && until > now + STUCK_NS)
+		until = now + STUCK_NS;
+	if (view->hot && !watched && until > now + HOT_NS)
+		until = now + HOT_NS;
+	atomic_store(&real->service_until, until);
 	watched = atomic_load(&real->watcher) != 0;
 	if (atomic_load(&real->stop) == 0 && !roami_msg_pending(node) &&
 	    (at == AT_TRANSPORT || view->hot || watched)) {
+		uint64_t ns = until == UINT64_MAX ? 0 : until > now ? until - now : 1;
+
 		if (at == AT_TRANSPORT)
 			net_wait(node, ROAM_SLEEPER_SERVICE, ns);
 		else

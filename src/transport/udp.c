@@ -132,12 +132,15 @@ static bool udp_know(struct udp_state *udp, unsigned peer)
 	struct udp_peer *there = &udp->peers[peer];
 	const struct udp_card *card = udp->params.memory[peer].base;
 	uint64_t address;
+	uint32_t unknown = 0;
 
 	if (atomic_load_explicit(&there->known, memory_order_acquire) == 2)
 		return true;
 	address = atomic_load(&card->address);
-	if (address == 0 || atomic_exchange(&there->known, 1) != 0)
-		return false; /* not open yet, or another thread notes it just now */
+	if (address == 0)
+		return false; /* not open yet */
+	if (!atomic_compare_exchange_strong(&there->known, &unknown, 1))
+		return unknown == 2; /* else another thread notes it just now */
 	there->mark = atomic_load(&card->mark);
 	there->address = (struct sockaddr_in){.sin_family = AF_INET,
 					      .sin_port = htons((uint16_t)address),
