@@ -149,7 +149,12 @@ def refused_memfd():
 
 
 def refused_io_uring():
-    refused('io_uring_setup', [program('stranger'), 'start', '2'], out='ended in order')
+    for env in ({}, {'ROAM_TRANSPORT': 'udp'}):
+        refused('io_uring_setup', [program('stranger'), 'start', '2'], out='ended in order',
+                env=env)
+    refused('io_uring_setup', [program('stranger'), 'start', '2'], 1,
+            '^roam: cannot start the node: ',
+            env={'ROAM_TRANSPORT': 'udp', 'ROAM_UDP': 'uring'})
 
 
 def refused_pidfd():
