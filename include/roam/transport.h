@@ -33,6 +33,8 @@ struct roam_transport_memory {
 
 struct roam_transport;
 
+#define ROAM_SEND_MANY 16u
+
 struct roam_transport_params {
 	unsigned node;
 	unsigned nodes;
@@ -99,6 +101,13 @@ struct roam_transport {
 
 	/* Whether it can use this option; else `why` says why not. */
 	bool (*check)(const char *option, char *why, size_t why_bytes);
+
+	/*
+	 * Like send, for several messages of one part each; how many were taken, the first ones.
+	 * At most ROAM_SEND_MANY.
+	 */
+	unsigned (*send_many)(void *state, unsigned to, const struct iovec *messages,
+			      unsigned count);
 
 	/* Longest message that arrives as things are; NULL: message_max.  After open. */
 	size_t (*limit)(const void *state);

@@ -171,36 +171,51 @@ static void link_tell(struct roami_reliable *reliable, struct roami_link *link,
 	}
 }
 
-static bool link_send(struct roami_reliable *reliable, struct roami_link *link,
-		      struct roami_packet *packet, size_t bytes)
+/* Sends datagrams that are filled in; how many the lower transport took. */
+static unsigned link_send(struct roami_reliable *reliable, struct roami_link *link,
+			  const struct iovec *datagrams, unsigned count)
 {
 	const struct roam_transport_params *params = &reliable->params;
-	struct iovec part = {packet, bytes};
+	unsigned sent = 0;
 
-	roami_seal_close(packet, bytes, params->node, link->peer);
-	if (params->lower->send(params->lower_state, link->peer, &part, 1) != ROAM_OK)
-		return false;
-	if (params->rouse != NULL)
+	for (unsigned i = 0; i < count; i++)
+		roami_seal_close(datagrams[i].iov_base, datagrams[i].iov_len, params->node,
+				 link->peer);
+	if (count > 1 && params->lower->send_many != NULL)
+		sent = params->lower->send_many(params->lower_state, link->peer, datagrams, count);
+	else
+		while (sent < count && params->lower->send(params->lower_state, link->peer,
+							   &datagrams[sent], 1) == ROAM_OK)
+			sent++;
+	if (sent > 0 && params->rouse != NULL)
 		params->rouse(params->now_arg, link->peer);
-	ROAMI_RELIABLE_COUNT(reliable, datagrams_sent, 1);
-	return true;
+	ROAMI_RELIABLE_COUNT(reliable, datagrams_sent, sent);
+	return sent;
 }
 
-/* Sends a kept datagram, the first time or again.  false: the lower transport is full. */
-static bool link_transmit(struct roami_reliable *reliable, struct roami_link *link,
-			  struct roami_kept *kept, uint64_t now)
+/* Sends `count` kept datagrams from `seq` on, the first time or again; how many were taken. */
+static unsigned link_transmit(struct roami_reliable *reliable, struct roami_link *link,
+			      uint64_t seq, unsigned count, uint64_t now)
 {
-	struct roami_packet *packet = (void *)(link->store + kept->at);
+	struct iovec datagrams[ROAM_SEND_MANY];
+	unsigned sent;
 
-	link_tell(reliable, link, packet, now);
-	if (!link_send(reliable, link, packet, kept->bytes))
-		return false;
-	if (link->early_count == 0) { /* else the peer must see the map, in an ack of its own */
+	for (unsigned i = 0; i < count; i++) {
+		struct roami_kept *kept = link_kept(link, seq + i);
+		struct roami_packet *packet = (void *)(link->store + kept->at);
+
+		link_tell(reliable, link, packet, now);
+		datagrams[i] = (struct iovec){packet, kept->bytes};
+	}
+	sent = link_send(reliable, link, datagrams, count);
+	for (unsigned i = 0; i < sent; i++)
+		link_kept(link, seq + i)->sent_ns = now;
+	/* With a gap the peer must see the map, in an ack of its own. */
+	if (sent > 0 && link->early_count == 0) {
 		link->owed = 0;
 		link->owed_now = false;
 	}
-	kept->sent_ns = now;
-	return true;
+	return sent;
 }
 
 void roami_link_ack(struct roami_reliable *reliable, struct roami_link *link, uint64_t now)
@@ -219,7 +234,7 @@ void roami_link_ack(struct roami_reliable *reliable, struct roami_link *link, ui
 	}
 	link->owed = 0;
 	link->owed_now = false;
-	if (link_send(reliable, link, &ack.packet, sizeof(ack)))
+	if (link_send(reliable, link, &(struct iovec){&ack, sizeof(ack)}, 1) == 1)
 		ROAMI_RELIABLE_COUNT(reliable, acks_sent, 1);
 }
 
@@ -235,18 +250,31 @@ static uint64_t link_rto(const struct roami_link *link)
 	return rto < RTO_MAX_NS ? rto : RTO_MAX_NS;
 }
 
+/* How many datagrams not sent yet may go, in one batch. */
+static unsigned link_may(const struct roami_link *link)
+{
+	unsigned count = 0;
+
+	while (count < ROAM_SEND_MANY && link->next + count < link->end &&
+	       link->next + count < link->credit && link->flight + count < link->window)
+		count++;
+	return count;
+}
+
 void roami_link_push(struct roami_reliable *reliable, struct roami_link *link, uint64_t now)
 {
-	while (link->next < link->end && link->next < link->credit && link->flight < link->window) {
-		struct roami_kept *kept = link_kept(link, link->next);
+	unsigned may, sent;
 
-		if (!link_transmit(reliable, link, kept, now)) {
+	while ((may = link_may(link)) > 0) {
+		sent = link_transmit(reliable, link, link->next, may, now);
+		for (unsigned i = 0; i < sent; i++)
+			link_kept(link, link->next + i)->sent = ROAMI_SENT_ONCE;
+		link->next += sent;
+		link->flight += sent;
+		if (sent < may) {
 			roami_link_due(reliable, now + FULL_NS);
 			return;
 		}
-		kept->sent = ROAMI_SENT_ONCE;
-		link->next++;
-		link->flight++;
 	}
 	if (link->first < link->next)
 		roami_link_due(reliable, now + link_rto(link));
@@ -285,7 +313,7 @@ static void link_resend(struct roami_reliable *reliable, struct roami_link *link
 {
 	struct roami_kept *kept = link_kept(link, seq);
 
-	if (!link_transmit(reliable, link, kept, now))
+	if (link_transmit(reliable, link, seq, 1, now) == 0)
 		kept->sent_ns = now; /* as good as lost */
 	ROAMI_RELIABLE_COUNT(reliable, datagrams_resent, 1);
 	link_narrow(link, seq);

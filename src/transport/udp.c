@@ -172,6 +172,33 @@ static enum roam_err udp_send(void *state, unsigned to, const struct iovec *part
 	return errno == EAGAIN || errno == ENOBUFS ? ROAM_EAGAIN : ROAM_OK;
 }
 
+static unsigned udp_send_many(void *state, unsigned to, const struct iovec *messages,
+			      unsigned count)
+{
+	struct udp_state *udp = state;
+	struct udp_mark mark = {0, (uint16_t)udp->params.node};
+	struct mmsghdr headers[ROAM_SEND_MANY];
+	struct iovec parts[ROAM_SEND_MANY][2];
+	int sent;
+
+	if (count > ROAM_SEND_MANY || !udp_know(udp, to))
+		return 0;
+	mark.mark = udp->peers[to].mark & (((uint64_t)1 << 48) - 1);
+	for (unsigned i = 0; i < count; i++) {
+		parts[i][0] = (struct iovec){&mark, sizeof(mark)};
+		parts[i][1] = messages[i];
+		headers[i] = (struct mmsghdr){.msg_hdr = {.msg_name = &udp->peers[to].address,
+							  .msg_namelen = sizeof(struct sockaddr_in),
+							  .msg_iov = parts[i],
+							  .msg_iovlen = 2}};
+	}
+	sent = sendmmsg(udp->fd, headers, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent >= 0)
+		return (unsigned)sent;
+	/* An error is of the first one, which is as good as lost. */
+	return errno == EAGAIN || errno == ENOBUFS ? 0 : 1;
+}
+
 void roami_udp_arrived(struct udp_state *udp, const struct sockaddr_in *source, const void *data,
 		       size_t bytes)
 {
@@ -254,6 +281,7 @@ const struct roam_transport roami_transport_udp = {
 	.open = udp_open,
 	.close = udp_close,
 	.send = udp_send,
+	.send_many = udp_send_many,
 	.poll = udp_poll,
 	.pending = udp_pending,
 	.limit = udp_limit,
