@@ -438,7 +438,9 @@ unsigned roami_msg_poll(struct roami_node *node)
 	int bad_peer = -1;
 	uint64_t start;
 
-	if ((!roami_msg_pending(node) && !roami_msg_stuck(node)) ||
+	/* Where threads sleep at the transport, asking whether to poll costs as much as polling. */
+	if ((node->layers[0].transport->wait == NULL && !roami_msg_pending(node) &&
+	     !roami_msg_stuck(node)) ||
 	    !roami_spin_try(&node->msg.poll_lock))
 		return 0;
 	start = roami_os_cycles();

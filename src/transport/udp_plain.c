@@ -7,6 +7,7 @@
 #define BATCH 16u
 
 struct plain_state {
+	unsigned batch; /* datagrams asked for: looking for one more that is not there costs time */
 	struct mmsghdr headers[BATCH];
 	struct iovec parts[BATCH];
 	struct sockaddr_in sources[BATCH];
@@ -25,6 +26,7 @@ static enum roam_err plain_open(struct udp_state *udp)
 								 .msg_iovlen = 1,
 								 .msg_name = &plain->sources[i]}};
 	}
+	plain->batch = 1;
 	udp->way_state = plain;
 	return ROAM_OK;
 }
@@ -40,9 +42,15 @@ static unsigned plain_poll(struct udp_state *udp, unsigned max)
 	struct plain_state *plain = udp->way_state;
 	int got;
 
-	for (unsigned i = 0; i < BATCH; i++)
+	if (max > plain->batch)
+		max = plain->batch;
+	for (unsigned i = 0; i < max; i++)
 		plain->headers[i].msg_hdr.msg_namelen = sizeof(plain->sources[i]);
-	got = recvmmsg(udp->fd, plain->headers, max < BATCH ? max : BATCH, MSG_DONTWAIT, NULL);
+	got = recvmmsg(udp->fd, plain->headers, max, MSG_DONTWAIT, NULL);
+	if (got < (int)max)
+		plain->batch = got > 1 ? (unsigned)got : 1;
+	else if (plain->batch == max)
+		plain->batch = 2 * max < BATCH ? 2 * max : BATCH;
 	for (int i = 0; i < got; i++) {
 		const struct msghdr *header = &plain->headers[i].msg_hdr;
 
