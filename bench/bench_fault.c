@@ -295,7 +295,8 @@ static void rtt_begin(struct rig_run *run)
 {
 	const struct roam_transport_memory memory[2] = {{run->memory, RTT_MEMORY},
 							{run->memory + RTT_MEMORY, RTT_MEMORY}};
-	const struct roam_transport_params params = {run->node, 2, memory, NULL};
+	const struct roam_transport_params params = {
+		.node = run->node, .nodes = 2, .memory = memory};
 
 	if (roami_transport_shm.open(run->state, &params) != ROAM_OK)
 		rig_fail(run, "shm does not open");

@@ -173,4 +173,11 @@ static inline double floor_overhead(void)
 	return (double)best;
 }
 
+/* A socket on the loopback and its port; -1: none. */
+int floor_udp_open(uint32_t *port_p);
+
+/* `turns` times `out` bytes from side 1 to side 0 and `back` bytes back; false: cannot send. */
+bool floor_udp_turns(int fd, uint32_t port, unsigned side, unsigned turns, uint32_t out,
+		     uint32_t back);
+
 #endif

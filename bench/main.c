@@ -48,6 +48,7 @@ static const struct {
 	{"diff", bench_diff, "comparing pages, with every kind of instructions"},
 	{"lock", bench_lock, "hand-over of locks"},
 	{"barrier", bench_barrier, "barriers of 2, 4 and 8 nodes"},
+	{"rtt", bench_rtt, "round trips over udp"},
 	{"apps", bench_apps, "the SPLASH-2 programs against the same on threads"},
 };
 

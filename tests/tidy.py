@@ -418,8 +418,8 @@ class Tree:
     def check_mutants(self):
         for path in self.files:
             if path.startswith("tests/mutants/") and path.endswith(".patch") and \
-                    not re.search(r"\bRULES \d+\.\d+", self.files[path]):
-                self.found(path, 1, "mutant", "does not name its rule: RULES x.y")
+                    not re.search(r"\bRULES \d+(\.\d+)?\b", self.files[path]):
+                self.found(path, 1, "mutant", "does not name its rule: RULES x or x.y")
 
     def check_lists(self):
         """Every source is built, every name on a list has its source."""

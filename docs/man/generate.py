@@ -18,7 +18,8 @@ SECTION = re.compile(r'^-{20,} (.+)$')
 FUNCTION = re.compile(r'\b(roam_\w+)\(')
 # Allocators depend on the build.
 NAMED = {'ROAMI_ALLOC_DEFAULT': 'jemalloc where built in, else own',
-         'ROAMI_ALLOC_ALLOWED': 'own|jemalloc'}
+         'ROAMI_ALLOC_ALLOWED': 'own|jemalloc',
+         'ROAMI_UDP_ALLOWED': 'auto|plain|uring'}
 SIZES = {'SIZE': 'a size in bytes', 'UNSIGNED': 'a number'}
 
 

@@ -31,12 +31,32 @@ struct roam_transport_memory {
 	size_t bytes;
 };
 
+struct roam_transport;
+
+#define ROAM_SEND_MANY 16u
+
 struct roam_transport_params {
 	unsigned node;
 	unsigned nodes;
 	const struct roam_transport_memory
 		*memory; /* one per node, valid for the life of the transport */
 	void *world;     /* the simulated world (sim only) */
+
+	uint64_t (*now)(void *now_arg); /* nanoseconds; virtual in a simulated world */
+	void *now_arg;
+	const char *option; /* what the user set for this transport; NULL or "": nothing */
+	unsigned mtu;       /* bytes of a packet on the way, if set; 0: ask the kernel */
+
+	/* Of layers, which are transports over another one: that one, opened, and its state. */
+	const struct roam_transport *lower;
+	void *lower_state;
+	void *stats; /* the node's counters; NULL: none */
+
+	/*
+	 * To be called after a layer has sent by itself, outside its own send(): the peer may sleep
+	 * where the transport does not wake it.  NULL: it does.
+	 */
+	void (*rouse)(void *now_arg, unsigned peer);
 };
 
 /*
@@ -44,6 +64,9 @@ struct roam_transport_params {
  * peer: not trusted. false: cannot be taken now; the transport keeps it and poll returns.
  */
 typedef bool roam_deliver_fn(void *arg, unsigned from, const void *data, size_t bytes);
+
+/* Who sleeps at a transport: a thread of the application, the service thread. */
+enum roam_sleeper { ROAM_SLEEPER_APP, ROAM_SLEEPER_SERVICE };
 
 struct roam_transport {
 	const char *name;
@@ -73,6 +96,40 @@ struct roam_transport {
 
 	/* Whether a message waits.  Any thread, no side effect, a few loads. */
 	bool (*pending)(const void *state);
+
+	/* All below may be NULL. */
+
+	/* Whether it can use this option; else `why` says why not. */
+	bool (*check)(const char *option, char *why, size_t why_bytes);
+
+	/*
+	 * Like send, for several messages of one part each; how many were taken, the first ones.
+	 * At most ROAM_SEND_MANY.
+	 */
+	unsigned (*send_many)(void *state, unsigned to, const struct iovec *messages,
+			      unsigned count);
+
+	/* Longest message that arrives as things are; NULL: message_max.  After open. */
+	size_t (*limit)(const void *state);
+
+	/* Bytes of datagrams that may wait here before some are lost; NULL: enough.  After open. */
+	size_t (*room)(const void *state);
+
+	/*
+	 * When poll must be called again even if nothing arrives, on the clock of the params;
+	 * UINT64_MAX: never.  May be too early.  Any thread, a few loads.
+	 */
+	uint64_t (*due)(const void *state);
+
+	/*
+	 * Sleeps until a message may wait, wake() is called, or so many nanoseconds have passed (0:
+	 * for ever).  One thread of each kind at a time.  A transport without it has no way of
+	 * waking: senders ring the bell in the memory of their peers.
+	 */
+	void (*wait)(void *state, enum roam_sleeper who, uint64_t timeout_ns);
+
+	/* The thread in wait(), or the next to come there, returns.  Any thread. */
+	void (*wake)(void *state, enum roam_sleeper who);
 };
 
 #endif

@@ -216,6 +216,8 @@ static bool option_set(const struct roami_option *option, const char *value,
 		return option_range(option, value, field);
 	case ROAMI_OPTION_BOOL:
 		return option_bool(value, field);
+	case ROAMI_OPTION_TEXT:
+		return option_text(value, field, ROAMI_OPTION_TEXT_MAX);
 	case ROAMI_OPTION_OUTPUT:
 		return option_output(value, field);
 	}
@@ -402,6 +404,9 @@ void roami_option_allowed(const struct roami_option *option, char *text, size_t 
 	case ROAMI_OPTION_BOOL:
 		snprintf(text, bytes, "0 or 1");
 		break;
+	case ROAMI_OPTION_TEXT:
+		snprintf(text, bytes, "a text of at most %d characters", ROAMI_OPTION_TEXT_MAX - 1);
+		break;
 	case ROAMI_OPTION_OUTPUT:
 		snprintf(text, bytes, "0, 1, or a path that begins with / or ./");
 		break;
@@ -430,6 +435,7 @@ void roami_option_show(const struct roami_option *option, const struct roami_opt
 	switch (option->type) {
 	case ROAMI_OPTION_NAME:
 	case ROAMI_OPTION_WORD:
+	case ROAMI_OPTION_TEXT:
 		snprintf(text, bytes, "%s", (const char *)field);
 		break;
 	case ROAMI_OPTION_CHOICE:

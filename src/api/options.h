@@ -13,6 +13,8 @@
 #define ROAMI_OPTION_NAME_MAX 48   /* bytes of a NAME or WORD, with its end */
 #define ROAMI_OPTION_OUTPUT_MAX 1024 /* bytes of a path, with its end */
 
+#define ROAMI_OPTION_TEXT_MAX 256 /* bytes of a TEXT, with its end */
+
 /* Values of CHOICE options: the index of the word in the table. */
 enum roami_option_check { ROAMI_CHECK_NONE, ROAMI_CHECK_RACE };
 enum roami_option_ivy { ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC };
@@ -28,12 +30,19 @@ enum roami_option_log { ROAMI_LEVEL_ERROR, ROAMI_LEVEL_WARN, ROAMI_LEVEL_INFO, R
 #define ROAMI_ALLOC_ALLOWED "own"
 #endif
 
+#ifdef ROAMI_HAVE_LIBURING
+#define ROAMI_UDP_ALLOWED "auto|plain|uring"
+#else
+#define ROAMI_UDP_ALLOWED "auto|plain"
+#endif
+
 #define ROAMI_OPTION_FIELD_NAME(field) char field[ROAMI_OPTION_NAME_MAX]
 #define ROAMI_OPTION_FIELD_WORD(field) char field[ROAMI_OPTION_NAME_MAX]
 #define ROAMI_OPTION_FIELD_CHOICE(field) unsigned field
 #define ROAMI_OPTION_FIELD_SIZE(field) uint64_t field
 #define ROAMI_OPTION_FIELD_UNSIGNED(field) uint64_t field
 #define ROAMI_OPTION_FIELD_BOOL(field) bool field
+#define ROAMI_OPTION_FIELD_TEXT(field) char field[ROAMI_OPTION_TEXT_MAX]
 #define ROAMI_OPTION_FIELD_OUTPUT(field) char field[ROAMI_OPTION_OUTPUT_MAX]
 
 struct roami_options {
@@ -51,6 +60,7 @@ enum roami_option_type {
 	ROAMI_OPTION_SIZE,
 	ROAMI_OPTION_UNSIGNED,
 	ROAMI_OPTION_BOOL,
+	ROAMI_OPTION_TEXT,
 	ROAMI_OPTION_OUTPUT
 };
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "boot/local.h"
+#include "msg/layers.h"
 
 static enum roam_err check_unknown(const char *variable, const char *value,
 				   const char *const *names)
@@ -17,6 +18,7 @@ static enum roam_err check_unknown(const char *variable, const char *value,
 static enum roam_err check_names(const struct roami_options *options)
 {
 	const char *names[64] = {NULL};
+	char why[160] = "";
 	unsigned count = 0;
 
 	if (roami_protocol_find(options->protocol) == NULL) {
@@ -28,6 +30,10 @@ static enum roam_err check_names(const struct roami_options *options)
 		for (; roami_transports[count] != NULL && count < 63; count++)
 			names[count] = roami_transports[count]->name;
 		return check_unknown("ROAM_TRANSPORT", options->transport, names);
+	}
+	if (!roami_layers_check(options->faulty, why, sizeof(why))) {
+		fprintf(stderr, "roam: ROAM_FAULTY=%s: %s\n", options->faulty, why);
+		return ROAM_EINVAL;
 	}
 	if (roami_diff_choose(options->simd) == NULL) {
 		fprintf(stderr, "roam: ROAM_SIMD=%s: this CPU cannot\n", options->simd);

@@ -179,7 +179,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.env_state = &job->real,
 		.protocol = roami_protocol_find(job->options.protocol),
 		.engine = nodes > 1 ? job->engine : &job_plain,
-		.transport = roami_transport_find(job->options.transport),
+		/* Alone there is nobody to reach. */
+		.transport = roami_transport_find(nodes > 1 ? job->options.transport : "shm"),
 		.layout = job->layout,
 		.bases = job->bases,
 		.app = job->app,

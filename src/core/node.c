@@ -10,6 +10,7 @@
 #include "core/race.h"
 #include "core/remote.h"
 #include "core/sync.h"
+#include "msg/layers.h"
 #include "msg/msg.h"
 
 #define NODE_MAGIC 0x726f616du
@@ -103,27 +104,12 @@ static enum roam_err node_memory(struct roami_node *node)
 	node->twins.pool = roami_os_reserve_sparse((pages + 1) * ROAMI_PAGE);
 	node->protocol_state = calloc(1, node->protocol->node_size + 1);
 	node->engine_state = calloc(1, node->engine->state_size + 1);
-	node->transport_state = aligned_alloc(64, (node->transport->state_size + 64) & ~(size_t)63);
 	if (node->table == NULL || node->page_data == NULL || node->twins.pool == NULL ||
-	    node->protocol_state == NULL || node->engine_state == NULL ||
-	    node->transport_state == NULL)
+	    node->protocol_state == NULL || node->engine_state == NULL)
 		return ROAM_ENOMEM;
-	memset(node->transport_state, 0, node->transport->state_size);
 	if (roami_race_init(node) != ROAM_OK)
 		return ROAM_ENOMEM;
 	return roami_sync_init(node);
-}
-
-static enum roam_err node_transport(struct roami_node *node, const struct roami_node_params *params)
-{
-	struct roam_transport_memory memory[ROAMI_NODES_MAX] = {{0}};
-	struct roam_transport_params open = {params->me, params->nodes, memory, params->world};
-
-	for (unsigned peer = 0; peer < params->nodes; peer++) {
-		memory[peer].base = (uint8_t *)params->bases[peer] + params->layout.rings;
-		memory[peer].bytes = (size_t)params->layout.nodes_max * params->layout.ring_bytes;
-	}
-	return node->transport->open(node->transport_state, &open);
 }
 
 static void node_identity(struct roami_node *node, const struct roami_node_params *params)
@@ -147,7 +133,6 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 			   roami_departure_bytes(params->nodes))};
 	node->protocol = params->protocol;
 	node->engine = params->engine;
-	node->transport = params->transport;
 	for (unsigned peer = 0; peer < params->nodes; peer++)
 		roami_segment_point(&node->segments[peer], &params->layout, params->bases[peer]);
 	node->self = &node->segments[params->me];
@@ -176,7 +161,7 @@ enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_nod
 	view.runtime = node->self->heap;
 	err = node_memory(node);
 	if (err == ROAM_OK)
-		err = node_transport(node, params);
+		err = roami_layers_open(node, params);
 	if (err == ROAM_OK)
 		err = node->engine->open(node->engine_state, &view, roami_fault_entry, node);
 	if (err == ROAM_OK && node->protocol->init != NULL)
@@ -209,8 +194,7 @@ void roami_node_close(struct roami_node *node)
 		node->protocol->fini(node);
 	if (node->engine_state != NULL)
 		node->engine->close(node->engine_state);
-	if (node->transport_state != NULL)
-		node->transport->close(node->transport_state);
+	roami_layers_close(node);
 	roami_sync_fini(node);
 	roami_race_fini(node);
 	roami_os_vec_free(&node->regions, sizeof(struct roami_region));
@@ -229,6 +213,5 @@ void roami_node_close(struct roami_node *node)
 	roami_os_unmap(node->twins.pool, (pages + 1) * ROAMI_PAGE);
 	free(node->protocol_state);
 	free(node->engine_state);
-	free(node->transport_state);
 	roami_os_unmap(node, sizeof(*node));
 }

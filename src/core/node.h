@@ -179,6 +179,15 @@ struct roami_records {
 	uint32_t item_bytes;
 };
 
+/* A transport, or a layer over it that makes it reliable, or unreliable. */
+struct roami_layer {
+	const struct roam_transport *transport; /* NULL: none */
+	void *state;
+	bool opened;
+};
+
+#define ROAMI_LAYERS_MAX 3
+
 /* A named block, for reports. */
 struct roami_region {
 	uint32_t page;
@@ -213,8 +222,10 @@ struct roami_node {
 	const struct roami_diff_ops *diff;
 	const struct roami_fault_engine *engine;
 	void *engine_state;
-	const struct roam_transport *transport;
+	const struct roam_transport *transport; /* the highest layer, which messages go through */
 	void *transport_state;
+	struct roami_layer layers[ROAMI_LAYERS_MAX]; /* the lowest first */
+	struct roam_transport_memory memory[ROAMI_NODES_MAX];
 	const struct roam_protocol *protocol;
 	void *protocol_state;
 

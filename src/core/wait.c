@@ -26,7 +26,7 @@ static uint64_t real_now(struct roami_node *node)
 
 /* ------------------------------------------------------------------------------------ the bell */
 
-void roami_bell_wake_all(struct roami_bell *bell)
+static void bell_wake_all(struct roami_bell *bell)
 {
 	atomic_fetch_add(&bell->app, 1);
 	roami_os_futex_wake(&bell->app, INT32_MAX);
@@ -36,17 +36,38 @@ void roami_bell_wake_all(struct roami_bell *bell)
 
 static void bell_wake_app(struct roami_node *node, struct roami_bell *bell)
 {
+	if (roami_net(node)) {
+		roami_net_wake_apps(node);
+		return;
+	}
 	atomic_fetch_add(&bell->app, 1);
 	roami_os_futex_wake(&bell->app, INT32_MAX);
 	ROAMI_COUNT(node->stats, wakes, 1);
 }
 
+/* The service thread looks anew how long it may sleep. */
+static void service_wake(struct roami_node *node)
+{
+	struct roami_bell *bell = &node->self->ctl->bell;
+
+	atomic_fetch_add(&bell->service, 1);
+	if (atomic_load(&bell->service_asleep) != 0)
+		roami_os_futex_wake(&bell->service, 1);
+}
+
 /* The sender's half: who should handle what was just published? */
 static void real_ring(struct roami_node *node, unsigned peer)
 {
-	struct roami_bell *bell = &node->segments[peer].ctl->bell;
+	struct roami_bell *bell;
 	uint32_t busy;
 
+	if (roami_net(node)) {
+		roami_net_ring(node, peer);
+		return;
+	}
+	if (node->transport->due != NULL)
+		service_wake(node); /* a layer has begun a timer */
+	bell = &node->segments[peer].ctl->bell;
 	atomic_thread_fence(memory_order_seq_cst);
 	busy = atomic_load_explicit(&bell->busy, memory_order_relaxed);
 	if ((busy & AWAKE_MASK) != 0)
@@ -73,11 +94,7 @@ static void real_notify(struct roami_node *node, unsigned peer)
 
 /* --------------------------------------------------------------------------- application waits */
 
-/*
- * How long a sleep may last: messages kept back in this node announce themselves to nobody.  0: for
- * ever.
- */
-static uint64_t sleep_ns(struct roami_node *node)
+uint64_t roami_sleep_ns(struct roami_node *node)
 {
 	uint64_t due = roami_msg_due_ns(node);
 
@@ -86,24 +103,17 @@ static uint64_t sleep_ns(struct roami_node *node)
 	return due == UINT64_MAX ? 0 : due + 1;
 }
 
-static void service_wake(struct roami_node *node)
-{
-	struct roami_bell *bell = &node->self->ctl->bell;
-
-	atomic_fetch_add(&bell->service, 1);
-	if (atomic_load(&bell->service_asleep) != 0)
-		roami_os_futex_wake(&bell->service, 1);
-}
-
 static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t value = atomic_load(&bell->app);
 
 	atomic_fetch_add(&bell->busy, ASLEEP_ONE - 1);
-	if (!condition(arg) && !roami_msg_pending(node)) {
+	if (roami_net(node))
+		roami_net_sleep(node, value, condition, arg);
+	else if (!condition(arg) && !roami_msg_pending(node)) {
 		ROAMI_COUNT(node->stats, sleeps, 1);
-		roami_os_futex_wait(&bell->app, value, sleep_ns(node));
+		roami_os_futex_wait(&bell->app, value, roami_sleep_ns(node));
 	}
 	atomic_fetch_sub(&bell->busy, ASLEEP_ONE - 1);
 }
@@ -116,6 +126,8 @@ static void real_wait(struct roami_node *node, bool (*condition)(void *arg), voi
 	unsigned turns = 0;
 
 	atomic_fetch_add(&bell->busy, 1);
+	if (roami_net(node))
+		atomic_fetch_add_explicit(&real->entries, 1, memory_order_relaxed);
 	for (;;) {
 		bool met;
 
@@ -132,7 +144,9 @@ static void real_wait(struct roami_node *node, bool (*condition)(void *arg), voi
 				 * What came while we polled and has to wait is the service thread's
 				 * from now on.
 				 */
-				if (sleep_ns(node) != 0)
+				if (roami_net(node))
+					roami_net_leave(node);
+				else if (roami_sleep_ns(node) != 0)
 					service_wake(node);
 				break;
 			}
@@ -223,7 +237,7 @@ static void service_sleep(struct roami_node *node)
 	atomic_store(&bell->service_asleep, 1);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!roami_msg_pending(node) && atomic_load(&real_of(node)->stop) == 0)
-		roami_os_futex_wait(&bell->service, value, sleep_ns(node));
+		roami_os_futex_wait(&bell->service, value, roami_sleep_ns(node));
 	atomic_store(&bell->service_asleep, 0);
 }
 
@@ -231,6 +245,8 @@ static void *service_main(void *arg)
 {
 	struct roami_node *node = arg;
 
+	if (roami_net(node))
+		roami_net_service(node);
 	while (atomic_load(&real_of(node)->stop) == 0) {
 		if (roami_msg_poll(node) > 0)
 			continue;
@@ -267,7 +283,9 @@ void roami_service_stop(struct roami_node *node)
 	if (!real->service_runs)
 		return;
 	atomic_store(&real->stop, 1);
-	roami_bell_wake_all(&node->self->ctl->bell);
+	bell_wake_all(&node->self->ctl->bell);
+	if (roami_net(node))
+		roami_net_service_stop(node);
 	pthread_join(real->service, NULL);
 	real->service_runs = false;
 }

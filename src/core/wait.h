@@ -18,6 +18,11 @@ struct roami_real {
 	uint64_t chaos;           /* ROAM_CHAOS; 0: off */
 	_Atomic uint32_t threads; /* numbers given to threads */
 	uint64_t round;           /* counts the nodes this state has served: numbers hold for one */
+	/* Of transports that a thread can sleep at, see net.c. */
+	_Atomic uint32_t watcher;       /* a thread of the application sleeps at the transport */
+	_Atomic uint32_t service_at;    /* where the service thread sleeps; 0: it does not */
+	_Atomic uint64_t service_until; /* and how long at most; UINT64_MAX: for ever */
+	_Atomic uint64_t entries;       /* waits begun */
 	void (*on_fail)(struct roami_node *node,
 			const char *text); /* ends the job; does not return */
 };
@@ -35,7 +40,31 @@ void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, 
 enum roam_err roami_service_start(struct roami_node *node);
 void roami_service_stop(struct roami_node *node);
 
-/* Wakes everything that sleeps at the bell. */
-void roami_bell_wake_all(struct roami_bell *bell);
+/* ---- net.c: waiting where peers cannot reach the bell */
+
+/* Whether threads of this node sleep at the transport. */
+static inline bool roami_net(const struct roami_node *node)
+{
+	return node->layers[0].transport->wait != NULL;
+}
+
+/* An application thread sleeps; the bell's futex had `value` before the condition was looked at. */
+void roami_net_sleep(struct roami_node *node, uint32_t value, bool (*condition)(void *arg),
+		     void *arg);
+
+/* An application thread leaves its wait: sees to it that somebody takes what comes. */
+void roami_net_leave(struct roami_node *node);
+
+/* A message for `peer` was kept or sent. */
+void roami_net_ring(struct roami_node *node, unsigned peer);
+
+/* Wakes the application threads that sleep. */
+void roami_net_wake_apps(struct roami_node *node);
+
+void roami_net_service(struct roami_node *node);
+void roami_net_service_stop(struct roami_node *node);
+
+/* How long a sleep may last: what is kept back announces itself to nobody.  0: for ever. */
+uint64_t roami_sleep_ns(struct roami_node *node);
 
 #endif

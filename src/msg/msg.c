@@ -343,9 +343,19 @@ void roami_msg_unpark(struct roami_node *node, uint32_t page)
 	node->env->ring(node, node->me);
 }
 
+uint64_t roami_msg_due(struct roami_node *node)
+{
+	uint64_t next = atomic_load(&node->msg.delay_next), due;
+
+	if (node->transport->due == NULL)
+		return next;
+	due = node->transport->due(node->transport_state);
+	return due < next ? due : next;
+}
+
 uint64_t roami_msg_due_ns(struct roami_node *node)
 {
-	uint64_t next = atomic_load(&node->msg.delay_next), now;
+	uint64_t next = roami_msg_due(node), now;
 
 	if (next == UINT64_MAX)
 		return UINT64_MAX;
@@ -451,7 +461,9 @@ unsigned roami_msg_poll(struct roami_node *node)
 	int bad_peer = -1;
 	uint64_t start;
 
-	if ((!roami_msg_pending(node) && !roami_msg_stuck(node)) ||
+	/* Where threads sleep at the transport, asking whether to poll costs as much as polling. */
+	if ((node->layers[0].transport->wait == NULL && !roami_msg_pending(node) &&
+	     !roami_msg_stuck(node)) ||
 	    !roami_spin_try(&node->msg.poll_lock))
 		return 0;
 	start = roami_os_cycles();
@@ -459,7 +471,7 @@ unsigned roami_msg_poll(struct roami_node *node)
 	handled = node->transport->poll(node->transport_state, msg_deliver, node, POLL_MAX,
 					&bad_peer);
 	if (bad_peer >= 0)
-		roami_node_fail(node, "the ring of node %d is corrupt", bad_peer);
+		roami_node_fail(node, "what node %d sent makes no sense", bad_peer);
 	handled += parked_handle(node);
 	roami_spin_unlock(&node->msg.poll_lock);
 	if (handled > 0) {

@@ -38,7 +38,10 @@ bool roami_msg_pending(struct roami_node *node);
 /* Whether own messages wait for room in a peer's ring. */
 bool roami_msg_stuck(struct roami_node *node);
 
-/* Nanoseconds until a delayed request is due; UINT64_MAX: none. */
+/* When a delayed request is due, or a layer of the transport; UINT64_MAX: never. */
+uint64_t roami_msg_due(struct roami_node *node);
+
+/* Nanoseconds until then. */
 uint64_t roami_msg_due_ns(struct roami_node *node);
 
 /* Requests parked for `page` may be handled again. */

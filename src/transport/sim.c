@@ -152,6 +152,16 @@ static bool sim_pending(const void *state)
 	return node->due <= node->sim->now(node->sim->world);
 }
 
+static size_t sim_limit(const void *state)
+{
+	return ((const struct roami_sim_node *)state)->sim->datagram_max;
+}
+
+static size_t sim_room(const void *state)
+{
+	return ((const struct roami_sim_node *)state)->sim->room;
+}
+
 uint64_t roami_sim_due(const struct roami_sim *sim, unsigned node)
 {
 	return sim->nodes[node] == NULL ? UINT64_MAX : sim->nodes[node]->due;
@@ -167,4 +177,18 @@ const struct roam_transport roami_transport_sim = {
 	.send = sim_send,
 	.poll = sim_poll,
 	.pending = sim_pending,
+};
+
+const struct roam_transport roami_transport_sim_datagrams = {
+	.name = "sim_datagrams",
+	.caps = 0,
+	.state_size = sizeof(struct roami_sim_node),
+	.message_max = 64 * 1024,
+	.open = sim_open,
+	.close = sim_close,
+	.send = sim_send,
+	.poll = sim_poll,
+	.pending = sim_pending,
+	.limit = sim_limit,
+	.room = sim_room,
 };

@@ -18,10 +18,15 @@ struct roami_sim {
 	unsigned queue_max; /* messages under way from one node to another; then EAGAIN */
 	uint64_t latency_ns_min;
 	uint64_t latency_ns_max;
+	size_t datagram_max; /* of roami_transport_sim_datagrams: longest message */
+	size_t room;         /* and bytes that may wait for a node, as it tells its peers */
 	struct roami_sim_node *nodes[ROAMI_SIM_NODES_MAX];
 };
 
 extern const struct roam_transport roami_transport_sim;
+
+/* The same network without promises, for the layers over unreliable transports. */
+extern const struct roam_transport roami_transport_sim_datagrams;
 
 /* When the next message for `node` arrives; UINT64_MAX: none is under way. */
 uint64_t roami_sim_due(const struct roami_sim *sim, unsigned node);

@@ -19,7 +19,7 @@ __attribute__((noreturn)) static void usage(const struct seed_options *options)
 {
 	fprintf(stderr,
 		"usage: %s [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] "
-		"[--list]\n",
+		"[--list] [--lossy]\n",
 		options->program);
 	exit(2);
 }
@@ -62,6 +62,8 @@ void seed_options_read(struct seed_options *options, int argc, char **argv)
 			options->trace = true;
 		} else if (strcmp(argv[i], "--list") == 0) {
 			options->list = true;
+		} else if (strcmp(argv[i], "--lossy") == 0) {
+			options->lossy = true;
 		} else {
 			options_value(options, argv[i], argv[i + 1]);
 			i++;
@@ -103,8 +105,10 @@ static void seed_remember(const struct seed_options *options, const char *protoc
 		at += snprintf(replay + at, sizeof(replay) - (size_t)at, " --nodes %u",
 			       options->nodes);
 	if (options->operations != 0)
-		snprintf(replay + at, sizeof(replay) - (size_t)at, " --ops %u",
-			 options->operations);
+		at += snprintf(replay + at, sizeof(replay) - (size_t)at, " --ops %u",
+			       options->operations);
+	if (options->lossy)
+		snprintf(replay + at, sizeof(replay) - (size_t)at, " --lossy");
 }
 
 int seed_main(const struct seed_options *options,

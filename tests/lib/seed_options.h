@@ -13,11 +13,12 @@ struct seed_options {
 	uint32_t operations; /* 0: drawn */
 	bool trace;
 	bool list;
+	bool lossy; /* over datagrams */
 };
 
 /*
- * [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] [--list]; anything else: usage,
- * exit status 2.
+ * [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] [--list] [--lossy]; anything
+ * else: usage, exit status 2.
  */
 void seed_options_read(struct seed_options *options, int argc, char **argv);
 

@@ -124,6 +124,22 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->mirage_delta = DRAW_OF(&rng, 0, 0, 1, 50, 1000);
 }
 
+void world_lossy(struct world_config *config)
+{
+	struct rng rng = {config->seed ^ 0x10551};
+
+	config->lossy = true;
+	config->onesided = false;
+	config->queue_max = DRAW_OF(&rng, 8, 64, 1000);
+	config->datagram_max = DRAW_OF(&rng, 512, 1472, 4200, 9216);
+	config->room = DRAW_OF(&rng, 1, 1 << 20, 1 << 24);
+	snprintf(config->faulty, sizeof(config->faulty),
+		 "drop=5%%,repeat=%u%%,reorder=%u%%,corrupt=%u%%,delay=1%%:%uus,seed=%lu",
+		 DRAW_OF(&rng, 1, 5, 20), DRAW_OF(&rng, 1, 5, 30), DRAW_OF(&rng, 0, 1),
+		 DRAW_OF(&rng, 100, 3000), (unsigned long)(config->seed % 1000000));
+	config->steps_max *= 10;
+}
+
 void world_nodes(struct world_config *config, unsigned nodes)
 {
 	for (unsigned i = config->nodes; i < nodes; i++)
@@ -140,13 +156,14 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 	snprintf(text, bytes,
 		 "%s, %u nodes, %u threads, %u pages (%u of the creator), %s, %s, "
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
-		 "stall 1/%u, queue %u, latency %lu ns, board %u, slots %u, %u, ivy %u, delta %u",
+		 "stall 1/%u, queue %u, latency %lu ns, board %u, slots %u, %u, ivy %u, delta %u%s%s",
 		 config->protocol->name, config->nodes, threads, config->heap_pages,
 		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->simd,
 		 config->hot, config->tree, config->kind_known, config->placement, config->prefetch,
 		 config->cache_pages, config->step_every, config->stall_every, config->queue_max,
 		 (unsigned long)config->latency_ns_max, config->board_runs, config->lock_slots,
-		 config->meeting_slots, config->ivy, config->mirage_delta);
+		 config->meeting_slots, config->ivy, config->mirage_delta,
+		 config->lossy ? ", " : "", config->faulty);
 }
 
 /* ----------------------------------------------------------------------------------- switching */
@@ -301,6 +318,7 @@ static void world_options(struct world *world)
 	options->barrier_tree = config->tree;
 	options->ivy = config->ivy;
 	options->mirage_delta = config->mirage_delta;
+	snprintf(options->faulty, sizeof(options->faulty), "%s", config->faulty);
 	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
 	if (roami_diff_choose(options->simd) == NULL)
 		snprintf(options->simd, sizeof(options->simd), "auto");
@@ -373,7 +391,8 @@ static bool world_node_open(struct world *world, unsigned me)
 		.env_state = place,
 		.protocol = world->config.protocol,
 		.engine = &roami_fault_soft,
-		.transport = &roami_transport_sim,
+		.transport = world->config.lossy ? &roami_transport_sim_datagrams
+						 : &roami_transport_sim,
 		.world = &world->sim,
 		.layout = world->layout,
 		.bases = world->bases,
@@ -429,7 +448,9 @@ struct world *world_open(const struct world_config *config)
 					.draw = sim_draw,
 					.queue_max = config->queue_max,
 					.latency_ns_min = 50,
-					.latency_ns_max = 50 + config->latency_ns_max};
+					.latency_ns_max = 50 + config->latency_ns_max,
+					.datagram_max = config->datagram_max,
+					.room = config->room};
 	world_options(world);
 	roami_layout_make(&world->layout,
 			  ((size_t)config->heap_pages + config->alloc_pages * config->nodes) *
@@ -565,7 +586,7 @@ static uint64_t world_next(struct world *world)
 
 	for (unsigned i = 0; i < world->config.nodes; i++) {
 		uint64_t due = roami_sim_due(&world->sim, i);
-		uint64_t delayed = atomic_load(&world->nodes[i]->msg.delay_next);
+		uint64_t delayed = roami_msg_due(world->nodes[i]);
 
 		if (due > world->now && due < next)
 			next = due;

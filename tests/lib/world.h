@@ -40,6 +40,10 @@ struct world_config {
 	uint32_t stall_every; /* and once in so many of those for long; 0: never */
 	unsigned queue_max;
 	uint64_t latency_ns_max;
+	bool lossy; /* datagrams, and what `faulty` says, instead of messages */
+	size_t datagram_max;
+	size_t room;
+	char faulty[128];
 	uint64_t steps_max;  /* more: it does not end */
 	uint32_t board_runs; /* write notices a node leaves for the others; 0: as many as usual */
 	uint32_t lock_slots; /* records of locks at each home; 0: as many as usual */
@@ -49,6 +53,9 @@ struct world_config {
 
 /* Draws everything but the protocol from the seed. */
 void world_draw(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol);
+
+/* Messages become datagrams of which 5 % are lost and others come late, twice or changed. */
+void world_lossy(struct world_config *config);
 
 /* Another number of nodes, with the threads the seed drew for them. */
 void world_nodes(struct world_config *config, unsigned nodes);

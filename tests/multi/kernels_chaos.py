@@ -3,8 +3,8 @@
 
 usage: kernels_chaos.py [--seeds FIRST..LAST] [--kernel NAME] [--engine NAME]
 
-usage: kernels_chaos.py --product: the same under every engine and protocol, by shared memory and
-by messages.
+usage: kernels_chaos.py --product: the same under every engine and protocol, by shared memory,
+by messages and over udp.
 
 A seed runs every kernel on all its numbers of nodes, and over the seeds goes through engines,
 protocols and ways; --product runs each of them, seed by seed.
@@ -31,7 +31,14 @@ KERNELS = {
 }
 ENGINES = ['uffd', 'sigsegv']
 PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage']
-WAYS = ['1', '1', '0']
+WAYS = ['onesided', 'onesided', 'messages', 'udp', 'udp_bad']
+WAY = {
+    'onesided': {'ROAM_ONESIDED': '1'},
+    'messages': {'ROAM_ONESIDED': '0'},
+    'udp': {'ROAM_TRANSPORT': 'udp'},
+    'udp_bad': {'ROAM_TRANSPORT': 'udp', 'ROAM_MTU': '1500',
+                'ROAM_FAULTY': 'drop=5%,repeat=2%,reorder=2%'},
+}
 TIMEOUT = 60
 
 
@@ -42,8 +49,8 @@ def jobs(seed, kernels, engines):
         pick = seed + at
         yield ([harness.program(name), f'-p{nodes}', *KERNELS[name][0]],
                {'ROAM_CHAOS': str(seed), 'ROAM_FAULT': engines[pick % len(engines)],
-                'ROAM_ONESIDED': WAYS[pick % len(WAYS)],
-                'ROAM_PROTOCOL': PROTOCOLS[pick // len(engines) % len(PROTOCOLS)]})
+                'ROAM_PROTOCOL': PROTOCOLS[pick // len(engines) % len(PROTOCOLS)],
+                **WAY[WAYS[pick % len(WAYS)]]})
 
 
 def product(seed, kernels, engines):
@@ -51,8 +58,8 @@ def product(seed, kernels, engines):
         for nodes, engine, way, protocol in itertools.product(
                 KERNELS[name][1], engines, sorted(set(WAYS)), sorted(set(PROTOCOLS))):
             yield ([harness.program(name), f'-p{nodes}', *KERNELS[name][0]],
-                   {'ROAM_CHAOS': str(seed), 'ROAM_FAULT': engine, 'ROAM_ONESIDED': way,
-                    'ROAM_PROTOCOL': protocol})
+                   {'ROAM_CHAOS': str(seed), 'ROAM_FAULT': engine, 'ROAM_PROTOCOL': protocol,
+                    **WAY[way]})
 
 
 def run_job(command, env):

@@ -2,7 +2,10 @@
 """Random race-free programs on real processes: protocols x engines x ways to reach a peer's memory.
 
 usage: random_run.py [--seeds FIRST..LAST] [--seconds MOST] [--protocol NAME] [--engine NAME]
-                     [--onesided 0|1]
+                     [--way NAME]
+
+A way is onesided or messages, both over shm, or another transport of the build; over that one half
+of the seeds also have ROAM_FAULTY.
 
 Every seed runs under each of the combinations, seed by seed; it draws nodes, how they start, and
 roam's options; odd seeds have ROAM_CHAOS.  A failure prints the command that repeats it.  The soft
@@ -43,7 +46,22 @@ def engines():
     return found
 
 
-def drawn(seed, salt):
+def ways():
+    """How nodes reach each other's memory."""
+    return ['onesided', 'messages'] + [name for name in info('transports') if name != 'shm']
+
+
+def way_env(way, seed, rng):
+    """The options of a way; over a network, what a seed lets go wrong."""
+    if way in ('onesided', 'messages'):
+        return {'ROAM_ONESIDED': '1' if way == 'onesided' else '0'}
+    env = {'ROAM_TRANSPORT': way, 'ROAM_MTU': rng.choice(['0', '1500', '600'])}
+    if rng.random() < 0.5:
+        env['ROAM_FAULTY'] = f'drop=5%,repeat=2%,reorder=5%,corrupt=1%,seed={seed}'
+    return env
+
+
+def drawn(seed, salt, way):
     """What a seed draws beside the program: the same under every combination but for `salt`."""
     rng = random.Random(f'{seed} {salt}')
     env = {'ROAM_CACHE_PAGES': rng.choice(['0', '0', '1', '4']),
@@ -61,15 +79,15 @@ def drawn(seed, salt):
         command += ['--threads', '1']
     if rng.random() < 0.5:
         command += ['--roam', harness.program('roam')]
+    env.update(way_env(way, seed, rng))
     return env, command
 
 
 def jobs(first, last, combinations):
     for seed in range(first, last + 1):
-        for at, (protocol, engine, onesided) in enumerate(combinations):
-            env, command = drawn(seed, at)
-            yield ({'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine, 'ROAM_ONESIDED': onesided,
-                    **env}, command)
+        for at, (protocol, engine, way) in enumerate(combinations):
+            env, command = drawn(seed, at, way)
+            yield {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine, **env}, command
 
 
 def run_job(env, command):
@@ -111,14 +129,14 @@ def main():
     parser.add_argument('--seconds', type=int, default=0, help='fail if it takes longer')
     parser.add_argument('--protocol', action='append')
     parser.add_argument('--engine', action='append')
-    parser.add_argument('--onesided', choices=['0', '1'], action='append')
+    parser.add_argument('--way', action='append')
     wanted = parser.parse_args()
     first, dots, last = wanted.seeds.partition('..')
     if not dots:
         first, last = '1', first
     combinations = list(itertools.product(wanted.protocol or list(info('protocols')),
                                           wanted.engine or engines(),
-                                          wanted.onesided or ['1', '0']))
+                                          wanted.way or ways()))
     sys.exit(run_all(int(first), int(last), combinations, wanted.seconds))
 
 

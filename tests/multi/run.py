@@ -38,6 +38,11 @@ def expect_env(command, status, err, out, env):
 
 
 BAD_VALUES = [
+    ('ROAM_FAULTY', 'drpo=5%', r'ROAM_FAULTY=drpo=5%: no fault drpo; did you mean drop\?$'),
+    ('ROAM_FAULTY', 'drop=5', 'ROAM_FAULTY=drop=5: drop takes a share like 5%$'),
+    ('ROAM_FAULTY', 'drop=101%', 'ROAM_FAULTY=drop=101%: drop takes a share like 5%$'),
+    ('ROAM_FAULTY', 'cut=1', 'ROAM_FAULTY=cut=1: cut takes nodes and times like'),
+    ('ROAM_FAULTY', 'zzz', 'ROAM_FAULTY=zzz: no fault zzz; known are drop,'),
     ('ROAM_HEAP', 'big', r'ROAM_HEAP=big: must be a size from 16M to 1T'),
     ('ROAM_HEAP', '1M', r'ROAM_HEAP=1M: must be a size'),
     ('ROAM_NODES_MAX', '65', r'ROAM_NODES_MAX=65: must be a number from 1 to 64'),
@@ -66,7 +71,7 @@ def kernel_fails(env, line):
 
 
 def option_cases():
-    for variable, known in (('ROAM_PROTOCOL', PROTOCOLS), ('ROAM_TRANSPORT', ['shm']),
+    for variable, known in (('ROAM_PROTOCOL', PROTOCOLS), ('ROAM_TRANSPORT', ['shm', 'udp']),
                             ('ROAM_FAULT', ['auto', 'sigsegv', 'uffd'])):
         line = f'^roam: {variable}=nope: unknown.*known' + ''.join(f'(?=.* {name})'
                                                                    for name in known)
@@ -147,7 +152,12 @@ def refused_memfd():
 
 
 def refused_io_uring():
-    refused('io_uring_setup', [program('stranger'), 'start', '2'], out='ended in order')
+    for env in ({}, {'ROAM_TRANSPORT': 'udp'}):
+        refused('io_uring_setup', [program('stranger'), 'start', '2'], out='ended in order',
+                env=env)
+    refused('io_uring_setup', [program('stranger'), 'start', '2'], 1,
+            '^roam: cannot start the node: ',
+            env={'ROAM_TRANSPORT': 'udp', 'ROAM_UDP': 'uring'})
 
 
 def refused_pidfd():
@@ -656,7 +666,25 @@ def lock_cases():
     yield ('locks run 3', right, started('run', 'locks', 'run', 3, 450000), '450000 locks right', {})
 
 
+def net_cases():
+    """What the nodes of one host do over a network's transport, they do over udp too."""
+    ways = {'udp': {'ROAM_TRANSPORT': 'udp'},
+            'udp, 5 % lost': {'ROAM_TRANSPORT': 'udp', 'ROAM_FAULTY': 'drop=5%,reorder=2%'},
+            'shm, 5 % lost': {'ROAM_FAULTY': 'drop=5%,reorder=2%'},
+            'udp, cut for a time': {'ROAM_TRANSPORT': 'udp',
+                                    'ROAM_FAULTY': 'cut=0-1@20ms+300ms,cut=1>0@600ms+100ms'}}
+    for text, env in ways.items():
+        yield (f'idle {text}', right, [program('idle'), '3'], 'node 2: ', env)
+        yield (f'rounds 3 {text}', right, [program('rounds'), 'all', '3', '5'], '5 rounds right',
+               env)
+        yield (f'rounds 4 {text}', right, [program('rounds'), 'loop', '4', '5'], '5 rounds right',
+               env)
+        yield (f'threads {text}', right, started('run', 'threads', 'run', 3, 2, 10, 'settled'),
+               'counted right', env)
+
+
 GROUPS = {
+    'net': lambda: list(net_cases()),
     'options': lambda: [*launcher_cases(), *option_cases()],
     'trouble': lambda: list(trouble_cases()),
     'mpi': lambda: list(mpi_cases()),

@@ -160,6 +160,8 @@ static bool sim_one(const struct seed_options *options, const struct roam_protoc
 	world_draw(&config, seed, protocol);
 	if (options->nodes != 0)
 		world_nodes(&config, options->nodes);
+	if (options->lossy)
+		world_lossy(&config);
 	config.trace = options->trace;
 	config.alloc_pages = SIM_ALLOC_PAGES;
 	run->world = world_open(&config);
@@ -195,6 +197,9 @@ static bool sim_done(const struct roam_protocol *protocol, uint64_t seeds, uint6
 		ROAMI_STAT_diffs,         ROAMI_STAT_invalidations,   ROAMI_STAT_evictions,
 		ROAMI_STAT_home_writes,   ROAMI_STAT_lock_remote,     ROAMI_STAT_messages_sent,
 		ROAMI_STAT_hot_pages,     ROAMI_STAT_messages_queued,
+		ROAMI_STAT_datagrams_sent, ROAMI_STAT_datagrams_resent,
+		ROAMI_STAT_datagrams_repeated, ROAMI_STAT_datagrams_early,
+		ROAMI_STAT_datagrams_refused, ROAMI_STAT_acks_sent,
 	};
 	struct totals *totals = arg;
 	bool shared = seeds < 20 ||

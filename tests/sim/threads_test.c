@@ -26,6 +26,7 @@
 
 extern const struct roami_fault_engine roami_fault_soft;
 extern const struct roam_transport roami_transport_shm;
+extern const struct roam_transport roami_transport_udp;
 
 struct job;
 
@@ -41,6 +42,7 @@ struct job {
 	struct roami_layout layout;
 	unsigned nodes;
 	bool onesided;
+	bool udp;
 	bool chaos;
 	bool kind_known;
 	uint64_t seed;
@@ -131,6 +133,19 @@ static void *job_main(void *arg)
 
 /* ------------------------------------------------------------------------------------ one seed */
 
+/* Over udp, or with the same faults over the rings. */
+static void job_lossy(struct job *job, struct rng *rng)
+{
+	static const unsigned mtus[] = {0, 600, 1500};
+
+	job->udp = rng_one_in(rng, 2);
+	job->onesided = false;
+	job->options.mtu = mtus[rng_below(rng, 3)];
+	snprintf(job->options.faulty, sizeof(job->options.faulty),
+		 "drop=5%%,repeat=5%%,reorder=5%%,corrupt=1%%,seed=%lu",
+		 (unsigned long)(job->seed % 1000000));
+}
+
 static void job_draw(struct job *job, const struct seed_options *options,
 		     struct random_params *params)
 {
@@ -159,6 +174,8 @@ static void job_draw(struct job *job, const struct seed_options *options,
 	job->options.barrier_tree = rng_one_in(&rng, 2);
 	job->options.ivy = rng_one_in(&rng, 2) ? ROAMI_IVY_FIXED : ROAMI_IVY_DYNAMIC;
 	job->options.mirage_delta = rng_one_in(&rng, 2) ? rng_below(&rng, 200) : 0;
+	if (options->lossy)
+		job_lossy(job, &rng);
 }
 
 static void job_node_open(struct job *job, const struct roam_protocol *protocol, unsigned me)
@@ -172,7 +189,7 @@ static void job_node_open(struct job *job, const struct roam_protocol *protocol,
 		.env_state = real,
 		.protocol = protocol,
 		.engine = &roami_fault_soft,
-		.transport = &roami_transport_shm,
+		.transport = job->udp ? &roami_transport_udp : &roami_transport_shm,
 		.layout = job->layout,
 		.bases = job->bases,
 		.app = (uint8_t *)job->bases[me] + job->layout.heap,

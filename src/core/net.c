@@ -1,0 +1,198 @@
+/*
+ * Sleeping where peers are other hosts: they cannot look who is awake and ring.  The kernel wakes
+ * whoever sleeps at the transport, and whoever wakes without need takes the CPU from who polls.
+ *
+ * The service thread sleeps at the transport as long as application threads compute.  Where they
+ * wait so often that they take the messages themselves, it leaves the transport to them and looks
+ * only now and then ("hot").  While one of them sleeps at the transport, it need not be there.
+ * All timers of the layers below are covered by somebody: by who polls, by the timeout of who
+ * sleeps, or by the service thread, which is woken if its sleep lasts too long.
+ */
+#include "core/wait.h"
+#include "msg/msg.h"
+
+#define AWAKE_MASK   0xffffu
+#define STUCK_NS     50000u  /* own messages wait for room: look again so often */
+#define HOT_NS       100000u /* a hot service thread looks so often */
+#define FRUITLESS    3u      /* vain wake-ups in a row make it hot */
+#define AT_TRANSPORT 1u
+#define AT_FUTEX     2u
+
+static struct roami_real *net_of(struct roami_node *node)
+{
+	return node->env_state;
+}
+
+static void net_wait(struct roami_node *node, enum roam_sleeper who, uint64_t ns)
+{
+	node->layers[0].transport->wait(node->layers[0].state, who, ns);
+}
+
+static void net_wake(struct roami_node *node, enum roam_sleeper who)
+{
+	node->layers[0].transport->wake(node->layers[0].state, who);
+}
+
+static bool net_awake(struct roami_node *node)
+{
+	return (atomic_load(&node->self->ctl->bell.busy) & AWAKE_MASK) != 0;
+}
+
+/* -------------------------------------------------------------------------- application threads */
+
+void roami_net_wake_apps(struct roami_node *node)
+{
+	struct roami_bell *bell = &node->self->ctl->bell;
+
+	atomic_fetch_add(&bell->app, 1);
+	roami_os_futex_wake(&bell->app, INT32_MAX);
+	if (atomic_load(&net_of(node)->watcher) != 0)
+		net_wake(node, ROAM_SLEEPER_APP);
+	ROAMI_COUNT(node->stats, wakes, 1);
+}
+
+/* The first to sleep does so at the transport; it wakes the others when it has taken something. */
+void roami_net_sleep(struct roami_node *node, uint32_t value, bool (*condition)(void *arg),
+		     void *arg)
+{
+	struct roami_real *real = net_of(node);
+	bool watches = atomic_exchange(&real->watcher, 1) == 0;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!condition(arg) && !roami_msg_pending(node)) {
+		ROAMI_COUNT(node->stats, sleeps, 1);
+		if (watches)
+			net_wait(node, ROAM_SLEEPER_APP, roami_sleep_ns(node));
+		else
+			roami_os_futex_wait(&node->self->ctl->bell.app, value,
+					    roami_sleep_ns(node));
+	}
+	if (watches)
+		atomic_store(&real->watcher, 0);
+}
+
+static void net_kick(struct roami_node *node, uint32_t at)
+{
+	struct roami_bell *bell = &node->self->ctl->bell;
+
+	if (at == AT_TRANSPORT) {
+		net_wake(node, ROAM_SLEEPER_SERVICE);
+	} else {
+		atomic_fetch_add(&bell->service, 1);
+		roami_os_futex_wake(&bell->service, 1);
+	}
+	ROAMI_COUNT(node->stats, wakes, 1);
+}
+
+/* Nobody polls, perhaps: the service thread must wake in time for the timers, and see datagrams. */
+void roami_net_leave(struct roami_node *node)
+{
+	struct roami_real *real = net_of(node);
+	uint64_t until, due, now;
+	uint32_t at;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	at = atomic_load(&real->service_at);
+	if (at == 0)
+		return; /* awake: it looks at everything before it sleeps */
+	until = atomic_load(&real->service_until);
+	due = roami_msg_due(node);
+	now = node->env->now(node);
+	if (roami_msg_stuck(node) && due > now)
+		due = now;
+	if (due < until ||
+	    (at == AT_FUTEX && until > now + HOT_NS && atomic_load(&real->watcher) == 0))
+		net_kick(node, at);
+}
+
+void roami_net_ring(struct roami_node *node, unsigned peer)
+{
+	uint32_t busy;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	busy = atomic_load(&node->self->ctl->bell.busy);
+	if ((busy & AWAKE_MASK) != 0)
+		return;
+	if (peer != node->me)
+		roami_net_leave(node); /* a datagram wakes its peer, but has begun a timer here */
+	else if (busy != 0)
+		roami_net_wake_apps(node);
+	else if (atomic_load(&net_of(node)->service_at) != 0)
+		net_kick(node, atomic_load(&net_of(node)->service_at));
+}
+
+/* -------------------------------------------------------------------------- the service thread */
+
+/* What the service thread has seen of the others. */
+struct net_view {
+	bool hot;
+	unsigned fruitless;
+	uint64_t entries; /* at the last look while hot */
+};
+
+/* Sleeps; where. */
+static uint32_t service_sleep(struct roami_node *node, const struct net_view *view)
+{
+	struct roami_real *real = net_of(node);
+	struct roami_bell *bell = &node->self->ctl->bell;
+	uint32_t value = atomic_load(&bell->service);
+	bool watched = atomic_load(&real->watcher) != 0;
+	uint32_t at = watched || view->hot ? AT_FUTEX : AT_TRANSPORT;
+	uint64_t now, until;
+
+	/* First where, then how long: who starts a timer meanwhile sees that we are about to. */
+	atomic_store(&real->service_until, UINT64_MAX);
+	atomic_store(&real->service_at, at);
+	atomic_thread_fence(memory_order_seq_cst);
+	now = node->env->now(node);
+	until = roami_msg_due(node);
+	if (roami_msg_stuck(node) && until > now + STUCK_NS)
+		until = now + STUCK_NS;
+	if (view->hot && !watched && until > now + HOT_NS)
+		until = now + HOT_NS;
+	atomic_store(&real->service_until, until);
+	watched = atomic_load(&real->watcher) != 0;
+	if (atomic_load(&real->stop) == 0 && !roami_msg_pending(node) &&
+	    (at == AT_TRANSPORT || view->hot || watched)) {
+		uint64_t ns = until == UINT64_MAX ? 0 : until > now ? until - now : 1;
+
+		if (at == AT_TRANSPORT)
+			net_wait(node, ROAM_SLEEPER_SERVICE, ns);
+		else
+			roami_os_futex_wait(&bell->service, value, ns);
+	}
+	atomic_store(&real->service_at, 0);
+	return at;
+}
+
+/* Whether others do the work, as this wake-up shows. */
+static void service_judge(struct roami_node *node, struct net_view *view, uint32_t slept_at)
+{
+	uint64_t entries = atomic_load(&net_of(node)->entries);
+
+	if (slept_at == AT_TRANSPORT) {
+		view->fruitless = net_awake(node) ? view->fruitless + 1 : 0;
+		view->hot = view->fruitless >= FRUITLESS;
+	} else if (view->hot && entries == view->entries && !net_awake(node)) {
+		view->hot = false;
+		view->fruitless = 0;
+	}
+	view->entries = entries;
+}
+
+void roami_net_service(struct roami_node *node)
+{
+	struct net_view view = {0};
+
+	while (atomic_load(&net_of(node)->stop) == 0) {
+		if (roami_msg_poll(node) > 0)
+			view = (struct net_view){.entries = view.entries};
+		else
+			service_judge(node, &view, service_sleep(node, &view));
+	}
+}
+
+void roami_net_service_stop(struct roami_node *node)
+{
+	net_wake(node, ROAM_SLEEPER_SERVICE);
+}

@@ -1,0 +1,92 @@
+#include "msg/layers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "msg/reliable.h"
+
+extern const struct roam_transport roami_transport_faulty;
+
+static uint64_t layer_now(void *arg)
+{
+	struct roami_node *node = arg;
+
+	return node->env->now(node);
+}
+
+static void layer_rouse(void *arg, unsigned peer)
+{
+	struct roami_node *node = arg;
+
+	node->env->ring(node, peer);
+}
+
+/* One more layer over what is there. */
+static enum roam_err layer_open(struct roami_node *node, struct roam_transport_params *params,
+				const struct roam_transport *transport, const char *option)
+{
+	struct roami_layer *layer = node->layers;
+	enum roam_err err;
+
+	while (layer->transport != NULL)
+		layer++;
+	roami_assert(layer < node->layers + ROAMI_LAYERS_MAX);
+	layer->transport = transport;
+	layer->state = aligned_alloc(64, (transport->state_size + 64) & ~(size_t)63);
+	if (layer->state == NULL)
+		return ROAM_ENOMEM;
+	memset(layer->state, 0, transport->state_size);
+	params->option = option;
+	layer->opened = true;
+	err = transport->open(layer->state, params);
+	params->lower = transport;
+	params->lower_state = layer->state;
+	node->transport = transport;
+	node->transport_state = layer->state;
+	return err;
+}
+
+enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node_params *params)
+{
+	const unsigned good = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED;
+	struct roam_transport_params open = {.node = params->me,
+					     .nodes = params->nodes,
+					     .memory = node->memory,
+					     .world = params->world,
+					     .now = layer_now,
+					     .now_arg = node,
+					     .stats = node->stats,
+					     .mtu = (unsigned)params->options->mtu};
+	enum roam_err err;
+
+	for (unsigned peer = 0; peer < params->nodes; peer++) {
+		node->memory[peer].base = (uint8_t *)params->bases[peer] + params->layout.rings;
+		node->memory[peer].bytes = (size_t)params->layout.nodes_max *
+					   params->layout.ring_bytes;
+	}
+	if (params->transport->wait == NULL)
+		open.rouse = layer_rouse;
+	err = layer_open(node, &open, params->transport, params->options->udp);
+	if (err == ROAM_OK && params->nodes > 1 && params->options->faulty[0] != '\0')
+		err = layer_open(node, &open, &roami_transport_faulty, params->options->faulty);
+	if (err == ROAM_OK && (node->transport->caps & good) != good)
+		err = layer_open(node, &open, &roami_transport_reliable, NULL);
+	return err;
+}
+
+void roami_layers_close(struct roami_node *node)
+{
+	for (unsigned i = ROAMI_LAYERS_MAX; i-- > 0;) {
+		struct roami_layer *layer = &node->layers[i];
+
+		if (layer->opened)
+			layer->transport->close(layer->state);
+		free(layer->state);
+		*layer = (struct roami_layer){0};
+	}
+}
+
+bool roami_layers_check(const char *faulty, char *why, size_t why_bytes)
+{
+	return roami_transport_faulty.check(faulty, why, why_bytes);
+}

@@ -1,0 +1,16 @@
+/*
+ * The reliable layer: over a transport that loses, repeats, reorders or cuts messages short, every
+ * message arrives once and those of one sender in order (RULES 4).  Sequence numbers, selective
+ * acks, resending with an estimate of the round trip, fragments, credit so that a slow node is not
+ * drowned, and a window that losses narrow.
+ *
+ * It is a transport over `lower` of its parameters.  All memory is taken at open.
+ */
+#ifndef ROAMI_RELIABLE_H
+#define ROAMI_RELIABLE_H
+
+#include "roam/transport.h"
+
+extern const struct roam_transport roami_transport_reliable;
+
+#endif

@@ -1,0 +1,291 @@
+#include "udp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+#define ROOM_WANTED (4 << 20)
+#define HEADERS     28u /* of IPv4 and UDP */
+#define MTU_MIN     576u
+#define NS_PER_S    1000000000u
+
+/* -------------------------------------------------------------------------------------- opening */
+
+/* The longest packet that a way to `address` takes, as the kernel knows it; 0: unknown. */
+static unsigned udp_path_mtu(const struct sockaddr_in *address)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), mtu = 0;
+	socklen_t length = sizeof(mtu);
+
+	if (fd < 0)
+		return 0;
+	if (connect(fd, (const void *)address, sizeof(*address)) != 0 ||
+	    getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &length) != 0 || mtu < 0)
+		mtu = 0;
+	close(fd);
+	return (unsigned)mtu;
+}
+
+static void udp_options(struct udp_state *udp)
+{
+	int room = ROOM_WANTED, whole = IP_PMTUDISC_DO;
+	socklen_t length = sizeof(room);
+
+	setsockopt(udp->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+	setsockopt(udp->fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	setsockopt(udp->fd, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof(whole));
+	if (getsockopt(udp->fd, SOL_SOCKET, SO_RCVBUF, &room, &length) != 0 || room < 0)
+		room = 0;
+	udp->room = (size_t)room / 2; /* the kernel counts its own books in */
+}
+
+static enum roam_err udp_socket(struct udp_state *udp)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+	unsigned mtu;
+
+	udp->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	for (unsigned i = 0; i < 2; i++)
+		udp->wake[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (udp->fd < 0 || udp->wake[0] < 0 || udp->wake[1] < 0 ||
+	    bind(udp->fd, (void *)&address, sizeof(address)) != 0 ||
+	    getsockname(udp->fd, (void *)&address, &length) != 0)
+		return ROAM_ESYSTEM;
+	udp_options(udp);
+	mtu = udp->params.mtu != 0 ? udp->params.mtu : udp_path_mtu(&address);
+	if (mtu < MTU_MIN)
+		return ROAM_EUNSUPPORTED;
+	udp->limit = mtu - HEADERS < UDP_DATAGRAM ? mtu - HEADERS : UDP_DATAGRAM;
+	udp->limit -= sizeof(struct udp_mark);
+	atomic_store(&udp->card->mark, udp->mark);
+	atomic_store(&udp->card->address,
+		     (uint64_t)ntohl(address.sin_addr.s_addr) << 16 | ntohs(address.sin_port));
+	return ROAM_OK;
+}
+
+/* The better ones first. */
+static const struct udp_way *const udp_ways[] = {
+	&roami_udp_plain,
+#ifdef ROAMI_HAVE_LIBURING
+	&roami_udp_uring,
+#endif
+};
+
+#define UDP_WAYS (sizeof(udp_ways) / sizeof(udp_ways[0]))
+
+static enum roam_err udp_way_open(struct udp_state *udp)
+{
+	const char *wanted = udp->params.option;
+	bool any = wanted == NULL || wanted[0] == '\0' || strcmp(wanted, "auto") == 0;
+
+	for (unsigned i = 0; i < UDP_WAYS; i++) {
+		udp->way = udp_ways[i];
+		if ((any || strcmp(wanted, udp->way->name) == 0) && udp->way->open(udp) == ROAM_OK)
+			return ROAM_OK;
+	}
+	udp->way = NULL;
+	return ROAM_EUNSUPPORTED;
+}
+
+static enum roam_err udp_open(void *state, const struct roam_transport_params *params)
+{
+	struct udp_state *udp = state;
+	enum roam_err err;
+
+	udp->fd = udp->wake[0] = udp->wake[1] = -1;
+	if (params->nodes > UDP_NODES_MAX)
+		return ROAM_ENODES;
+	udp->params = *params;
+	udp->mark = roami_os_random() & (((uint64_t)1 << 48) - 1);
+	udp->card = params->memory[params->node].base;
+	err = udp_socket(udp);
+	return err == ROAM_OK ? udp_way_open(udp) : err;
+}
+
+static void udp_close(void *state)
+{
+	struct udp_state *udp = state;
+
+	if (udp->way != NULL)
+		udp->way->close(udp);
+	udp->way = NULL;
+	if (udp->card != NULL)
+		atomic_store(&udp->card->address, 0);
+	if (udp->fd >= 0)
+		close(udp->fd);
+	for (unsigned i = 0; i < 2; i++)
+		if (udp->wake[i] >= 0)
+			close(udp->wake[i]);
+	udp->fd = udp->wake[0] = udp->wake[1] = -1;
+}
+
+/* Whether it is known how to reach a peer.  Any thread; a card does not change once it is there. */
+static bool udp_know(struct udp_state *udp, unsigned peer)
+{
+	struct udp_peer *there = &udp->peers[peer];
+	const struct udp_card *card = udp->params.memory[peer].base;
+	uint64_t address;
+	uint32_t unknown = 0;
+
+	if (atomic_load_explicit(&there->known, memory_order_acquire) == 2)
+		return true;
+	address = atomic_load(&card->address);
+	if (address == 0)
+		return false; /* not open yet */
+	if (!atomic_compare_exchange_strong(&there->known, &unknown, 1))
+		return unknown == 2; /* else another thread notes it just now */
+	there->mark = atomic_load(&card->mark);
+	there->address = (struct sockaddr_in){.sin_family = AF_INET,
+					      .sin_port = htons((uint16_t)address),
+					      .sin_addr.s_addr = htonl((uint32_t)(address >> 16))};
+	atomic_store_explicit(&there->known, 2, memory_order_release);
+	return true;
+}
+
+/* -------------------------------------------------------------------------------------- traffic */
+
+static enum roam_err udp_send(void *state, unsigned to, const struct iovec *parts, unsigned count)
+{
+	struct udp_state *udp = state;
+	struct udp_mark mark = {0, (uint16_t)udp->params.node};
+	struct iovec vec[UDP_PARTS_MAX + 1] = {{&mark, sizeof(mark)}};
+	struct msghdr message = {
+		.msg_namelen = sizeof(struct sockaddr_in), .msg_iov = vec, .msg_iovlen = count + 1};
+
+	if (count > UDP_PARTS_MAX)
+		return ROAM_EINVAL;
+	if (!udp_know(udp, to))
+		return ROAM_EAGAIN;
+	mark.mark = udp->peers[to].mark & (((uint64_t)1 << 48) - 1);
+	message.msg_name = &udp->peers[to].address;
+	memcpy(vec + 1, parts, count * sizeof(*parts));
+	if (sendmsg(udp->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return ROAM_OK;
+	/* All else is as good as a lost datagram. */
+	return errno == EAGAIN || errno == ENOBUFS ? ROAM_EAGAIN : ROAM_OK;
+}
+
+static unsigned udp_send_many(void *state, unsigned to, const struct iovec *messages,
+			      unsigned count)
+{
+	struct udp_state *udp = state;
+	struct udp_mark mark = {0, (uint16_t)udp->params.node};
+	struct mmsghdr headers[ROAM_SEND_MANY];
+	struct iovec parts[ROAM_SEND_MANY][2];
+	int sent;
+
+	if (count > ROAM_SEND_MANY || !udp_know(udp, to))
+		return 0;
+	mark.mark = udp->peers[to].mark & (((uint64_t)1 << 48) - 1);
+	for (unsigned i = 0; i < count; i++) {
+		parts[i][0] = (struct iovec){&mark, sizeof(mark)};
+		parts[i][1] = messages[i];
+		headers[i] = (struct mmsghdr){.msg_hdr = {.msg_name = &udp->peers[to].address,
+							  .msg_namelen = sizeof(struct sockaddr_in),
+							  .msg_iov = parts[i],
+							  .msg_iovlen = 2}};
+	}
+	sent = sendmmsg(udp->fd, headers, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent >= 0)
+		return (unsigned)sent;
+	/* An error is of the first one, which is as good as lost. */
+	return errno == EAGAIN || errno == ENOBUFS ? 0 : 1;
+}
+
+void roami_udp_arrived(struct udp_state *udp, const struct sockaddr_in *source, const void *data,
+		       size_t bytes)
+{
+	struct udp_mark mark;
+	const struct udp_peer *peer;
+
+	if (bytes < sizeof(mark))
+		goto stranger;
+	memcpy(&mark, data, sizeof(mark));
+	if (mark.mark != udp->mark || mark.from >= udp->params.nodes || !udp_know(udp, mark.from))
+		goto stranger;
+	peer = &udp->peers[mark.from];
+	if (source->sin_port != peer->address.sin_port ||
+	    source->sin_addr.s_addr != peer->address.sin_addr.s_addr)
+		goto stranger;
+	udp->deliver(udp->deliver_arg, mark.from, (const uint8_t *)data + sizeof(mark),
+		     bytes - sizeof(mark));
+	return;
+stranger:
+	atomic_fetch_add_explicit(&udp->strangers, 1, memory_order_relaxed);
+}
+
+static unsigned udp_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
+			 int *bad_peer)
+{
+	struct udp_state *udp = state;
+
+	(void)bad_peer;
+	udp->deliver = deliver;
+	udp->deliver_arg = arg;
+	return udp->way->poll(udp, max);
+}
+
+static bool udp_pending(const void *state)
+{
+	const struct udp_state *udp = state;
+
+	return udp->way->pending(udp);
+}
+
+static size_t udp_limit(const void *state)
+{
+	return ((const struct udp_state *)state)->limit;
+}
+
+static size_t udp_room(const void *state)
+{
+	return ((const struct udp_state *)state)->room;
+}
+
+/* ------------------------------------------------------------------------------------- sleeping */
+
+static void udp_wait(void *state, enum roam_sleeper who, uint64_t timeout_ns)
+{
+	struct udp_state *udp = state;
+	struct pollfd files[2] = {{udp->way->pollable(udp), POLLIN, 0},
+				  {udp->wake[who], POLLIN, 0}};
+	struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S), (long)(timeout_ns % NS_PER_S)};
+	uint64_t count;
+
+	if (ppoll(files, 2, timeout_ns == 0 ? NULL : &timeout, NULL) > 0 && files[1].revents != 0 &&
+	    read(udp->wake[who], &count, sizeof(count)) < 0)
+		return; /* it is empty again already */
+}
+
+static void udp_wake(void *state, enum roam_sleeper who)
+{
+	const struct udp_state *udp = state;
+	uint64_t one = 1;
+
+	if (write(udp->wake[who], &one, sizeof(one)) < 0)
+		return; /* full: it will wake */
+}
+
+const struct roam_transport roami_transport_udp = {
+	.name = "udp",
+	.caps = 0,
+	.state_size = sizeof(struct udp_state),
+	.message_max = UDP_DATAGRAM - sizeof(struct udp_mark),
+	.open = udp_open,
+	.close = udp_close,
+	.send = udp_send,
+	.send_many = udp_send_many,
+	.poll = udp_poll,
+	.pending = udp_pending,
+	.limit = udp_limit,
+	.room = udp_room,
+	.wait = udp_wait,
+	.wake = udp_wake,
+};

@@ -1,0 +1,204 @@
+/*
+ * libFuzzer: the decoder of messages, src/msg/msg.c, against a peer that writes anything: it fails
+ * with a line that names the peer, or hands a handler no more than it declared to take.
+ */
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "msg/msg.h"
+
+#define TYPES 6u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct bench {
+	jmp_buf failed;
+	const uint8_t *message;
+	size_t bytes;
+	uint64_t now;
+	uint64_t sum;
+	uint32_t call; /* the one under way */
+};
+
+static struct bench bench;
+
+/* ----------------------------------------------------------------------- what the decoder needs */
+
+void roami_node_fail(struct roami_node *node, const char *format, ...)
+{
+	(void)node;
+	if (strstr(format, "%u") == NULL)
+		abort(); /* names nobody */
+	longjmp(bench.failed, 1);
+}
+
+void roami_assert_failed(const char *condition, const char *file, int line)
+{
+	fprintf(stderr, "%s:%d: %s\n", file, line, condition);
+	abort();
+}
+
+static uint64_t env_now(struct roami_node *node)
+{
+	(void)node;
+	return bench.now;
+}
+
+static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+{
+	(void)node;
+	if (!condition(arg))
+		longjmp(bench.failed, 1);
+}
+
+static void env_notify(struct roami_node *node)
+{
+	(void)node;
+}
+
+static void env_ring(struct roami_node *node, unsigned peer)
+{
+	(void)node;
+	(void)peer;
+}
+
+static unsigned env_thread(struct roami_node *node)
+{
+	(void)node;
+	return 0;
+}
+
+static const struct roami_env env = {.now = env_now,
+				     .wait = env_wait,
+				     .notify = env_notify,
+				     .ring = env_ring,
+				     .spin = env_notify,
+				     .thread = env_thread};
+
+static enum roam_err wire_send(void *state, unsigned to, const struct iovec *parts, unsigned count)
+{
+	const struct roami_node *node = state;
+
+	if (to >= node->nodes)
+		abort();
+	for (unsigned i = 0; i < count; i++)
+		for (size_t at = 0; at < parts[i].iov_len; at++)
+			bench.sum += ((const uint8_t *)parts[i].iov_base)[at];
+	return bench.sum % 5 == 0 ? ROAM_EAGAIN : ROAM_OK;
+}
+
+static unsigned wire_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
+			  int *bad_peer)
+{
+	const uint8_t *message = bench.message;
+
+	(void)state;
+	(void)max;
+	(void)bad_peer;
+	if (message == NULL)
+		return 0;
+	bench.message = NULL;
+	deliver(arg, 1, message, bench.bytes);
+	return 1;
+}
+
+static bool wire_pending(const void *state)
+{
+	(void)state;
+	return bench.message != NULL;
+}
+
+static const struct roam_transport wire = {
+	.name = "wire", .send = wire_send, .poll = wire_poll, .pending = wire_pending};
+
+/* ------------------------------------------------------------------------------------ handlers */
+
+static void handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct roam_part part = {request->data, request->bytes};
+
+	if (request->origin >= node->nodes || request->from >= node->nodes ||
+	    request->bytes > node->msg.types[request->type]->bytes_max)
+		abort();
+	for (size_t at = 0; at < request->bytes; at++)
+		bench.sum += ((const uint8_t *)request->data)[at];
+	if (request->bytes % 4 == 0 && request->call != 0)
+		roami_reply(node, request, &part, 1);
+	else if (request->bytes % 4 == 1)
+		roami_forward(node, request, 2, 1);
+	else if (request->bytes % 4 == 2 && bench.now < 100000)
+		roami_delay(node, request, 1000);
+}
+
+static const struct roam_message messages[] = {
+	{"none", handle, 0},
+	{"word", handle, 8},
+	{"page", handle, 4096},
+	{"odd", handle, 77},
+	{"any", handle, ROAMI_MSG_MAX},
+	{"small", handle, 1},
+	{NULL, NULL, 0},
+};
+
+static void bench_messages(struct roami_node *node, const uint8_t *data, size_t size)
+{
+	while (size > 2) {
+		size_t bytes = data[0] | (size_t)(data[1] & 0x0f) << 8;
+		uint8_t *copy;
+
+		data += 2;
+		size -= 2;
+		if (bytes > size)
+			bytes = size;
+		copy = malloc(bytes + 1);
+		if (copy == NULL)
+			abort();
+		memcpy(copy, data, bytes);
+		/* The call that is under way has a number nobody guesses. */
+		if (bytes >= 16 && (copy[15] & 0x80) != 0)
+			memcpy(copy + 4, &bench.call, sizeof(bench.call));
+		bench.message = copy;
+		bench.bytes = bytes;
+		bench.now += 700;
+		if (setjmp(bench.failed) == 0) {
+			roami_msg_poll(node);
+		} else {
+			atomic_store(&node->msg.poll_lock.held, 0);
+			memset(node->msg.out_lock, 0, sizeof(node->msg.out_lock));
+		}
+		free(copy);
+		data += bytes;
+		size -= bytes;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct roami_stats stats;
+	static uint8_t reply[64];
+	struct roami_node *node = calloc(1, sizeof(*node));
+	struct roami_call *call;
+
+	if (node == NULL)
+		abort();
+	memset(&bench, 0, sizeof(bench));
+	node->nodes = 3;
+	node->env = &env;
+	node->stats = &stats;
+	node->transport = &wire;
+	node->transport_state = node;
+	node->layers[0].transport = &wire;
+	atomic_store(&node->msg.delay_next, UINT64_MAX);
+	roami_msg_register(node, ROAMI_TYPE_PROTOCOL, messages);
+	if (setjmp(bench.failed) == 0) {
+		call = roami_msg_call_start(node, 1, ROAMI_TYPE_PROTOCOL, NULL, 0, reply,
+					    sizeof(reply));
+		bench.call = call->id;
+	}
+	bench_messages(node, data, size);
+	roami_msg_fini(node);
+	free(node);
+	return 0;
+}

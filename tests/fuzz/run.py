@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Builds a libFuzzer target with clang and runs it over its corpus for some seconds.
+
+usage: run.py FILE.c SECONDS [--keep]
+
+The corpus is tests/fuzz/corpus/NAME; --keep merges what a run found new into it.  A crash prints
+where its input is, and the command that repeats it.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+SOURCES = {
+    'link': ['src/msg/link_in.c', 'src/msg/link_out.c', 'src/msg/reliable.c', 'src/msg/seal.c',
+             'src/os/os.c', 'src/os/proc.c', 'src/trace/stats.c'],
+    'msg': ['src/msg/msg.c', 'src/os/os.c', 'src/os/proc.c', 'src/trace/stats.c'],
+}
+FLAGS = ['-std=gnu11', '-g', '-O1', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,undefined',
+         '-fno-sanitize-recover=undefined']
+
+
+def build(clang, name, work):
+    target = os.path.join(work, name)
+    files = [os.path.join(HERE, name + '.c')] + [os.path.join(ROOT, path) for path in SOURCES[name]]
+    subprocess.run([clang, *FLAGS, f'-I{ROOT}/include', f'-I{ROOT}/src', *files, '-o', target,
+                    '-lpthread', '-lm'], check=True)
+    return target
+
+
+def main():
+    name = os.path.basename(sys.argv[1]).removesuffix('.c')
+    seconds = sys.argv[2]
+    clang = shutil.which('clang')
+    if clang is None:
+        print(f'skip: fuzz {name}: clang is not installed')
+        return 0
+    corpus = os.path.join(HERE, 'corpus', name)
+    with tempfile.TemporaryDirectory(prefix='roam-fuzz-') as work:
+        target = build(clang, name, work)
+        found = os.path.join(work, 'found')
+        os.mkdir(found)
+        crash = os.path.join(tempfile.gettempdir(), f'roam-fuzz-{name}-')
+        status = subprocess.run([target, found, corpus, f'-max_total_time={seconds}', '-timeout=10',
+                                 '-rss_limit_mb=2000', '-max_len=4096', '-print_final_stats=1',
+                                 f'-artifact_prefix={crash}'], stderr=subprocess.STDOUT,
+                                check=False).returncode
+        if status == 0 and '--keep' in sys.argv:
+            subprocess.run([target, '-merge=1', corpus, found], check=True)
+    return status
+
+
+if __name__ == '__main__':
+    sys.exit(main())
