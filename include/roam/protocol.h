@@ -8,8 +8,9 @@
  *
  * Words.  A page is *pending* while one thread of the node works on it (a fault, a release, an
  * acquire): that thread owns the page's access, twin and state; other threads that touch the page
- * wait.  The page *lock* is a short spin lock around single changes; it is never held across a call
- * that may block.
+ * wait.  (A handler may still take access away, under the page lock: an invalidation that must not
+ * wait, see ivy.)  The page *lock* is a short spin lock around single changes; it is never held
+ * across a call that may block.
  *
  * Threads.  "app" = a thread of the program, may block.  "handler" = a message handler: one at a
  * time per node, on any thread, never blocks: it replies, forwards or parks.
