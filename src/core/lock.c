@@ -345,10 +345,9 @@ static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t
 	return mine;
 }
 
-enum roam_err roami_lock(struct roami_node *node, uint64_t id)
+static enum roam_err lock_acquire(struct roami_node *node, struct roami_lock *lock)
 {
-	struct roami_lock *lock = lock_make(node, id);
-	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id};
+	struct roam_sync sync = {ROAM_SYNC_LOCK, false, lock->id};
 	struct lock_wait wait = {node, lock, 0, 0, 0};
 	bool fresh = false;
 
@@ -368,7 +367,7 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 	if (!lock_take(node, lock, wait.ticket, &fresh)) {
 		uint64_t start = roami_os_cycles();
 
-		roami_node_waits(node, ROAM_SYNC_LOCK, id);
+		roami_node_waits(node, ROAM_SYNC_LOCK, lock->id);
 		do {
 			if (lock->refusals != wait.refusals) {
 				roami_node_waits_no_more(node);
@@ -386,6 +385,34 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 		roami_acquire(node, &sync);
 	}
 	return ROAM_OK;
+}
+
+/*
+ * The home, which keeps the tail, did not know the lock.  The creator may have announced it after
+ * the home was forked: tells the home then.
+ */
+static bool lock_announced_late(struct roami_node *node, struct roami_lock *lock)
+{
+	unsigned home = roami_sync_home(node, lock->id);
+
+	if (lock->way != LOCK_MESSAGES)
+		return false;
+	if (node->me != 0 ? !lock_call_init(node, lock, 0, false) : !lock->announced)
+		return false;
+	lock_announce(node, lock, true);
+	if (home != node->me)
+		lock_call_init(node, lock, home, true);
+	return true;
+}
+
+enum roam_err roami_lock(struct roami_node *node, uint64_t id)
+{
+	struct roami_lock *lock = lock_make(node, id);
+	enum roam_err err = lock_acquire(node, lock);
+
+	if (err == ROAM_ENOTINIT && lock_announced_late(node, lock))
+		err = lock_acquire(node, lock);
+	return err;
 }
 
 enum roam_err roami_unlock(struct roami_node *node, uint64_t id)

@@ -1,0 +1,96 @@
+/* What a world is like: drawn from its seed, and told. */
+#include <stdio.h>
+#include <string.h>
+
+#include "world.h"
+
+static uint32_t draw_of(struct rng *rng, const uint32_t *values, uint32_t count)
+{
+	return values[rng_below(rng, count)];
+}
+
+#define DRAW_OF(rng, ...)                             \
+	draw_of(rng, (const uint32_t[]){__VA_ARGS__}, \
+		sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+void world_draw(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol)
+{
+	static const char *const simds[] = {"auto", "scalar", "avx2"};
+	struct rng rng = {seed * 2 + 1};
+
+	memset(config, 0, sizeof(*config));
+	config->seed = seed;
+	config->protocol = protocol;
+	config->nodes = rng_one_in(&rng, 16) ? rng_range(&rng, 6, 9) : rng_range(&rng, 2, 5);
+	for (unsigned i = 0; i < config->nodes; i++)
+		config->threads[i] = DRAW_OF(&rng, 1, 1, 2, 2, 3);
+	if (rng_one_in(&rng, 4))
+		for (unsigned i = 0; i < config->nodes; i++)
+			config->threads[i] = 1;
+	config->heap_pages = DRAW_OF(&rng, 64, 64, 128, 256);
+	config->creator_pages = DRAW_OF(&rng, 0, config->heap_pages / 2, config->heap_pages);
+	config->onesided = rng_one_in(&rng, 2);
+	config->hot = !rng_one_in(&rng, 3);
+	config->tree = rng_one_in(&rng, 2);
+	config->kind_known = !rng_one_in(&rng, 3);
+	config->placement = DRAW_OF(&rng, ROAM_PLACE_FIRST_TOUCH, ROAM_PLACE_FIRST_TOUCH,
+				    ROAM_PLACE_FIRST_TOUCH, ROAM_PLACE_BLOCK, ROAM_PLACE_CYCLIC,
+				    ROAM_PLACE_NODE);
+	config->prefetch = DRAW_OF(&rng, 0, 2, 64);
+	config->cache_pages = DRAW_OF(&rng, 0, 0, 1, 4);
+	config->simd = simds[rng_below(&rng, 3)];
+	config->step_every = DRAW_OF(&rng, 0, 1, 4, 16, 64);
+	config->stall_every = DRAW_OF(&rng, 0, 16, 256);
+	config->queue_max = DRAW_OF(&rng, 1, 2, 8, 64);
+	config->latency_ns_max = DRAW_OF(&rng, 100, 2000, 50000);
+	config->steps_max = 20000000;
+	config->board_runs = DRAW_OF(&rng, 0, 0, 1, 4, 16);
+	config->lock_slots = DRAW_OF(&rng, 0, 0, 1, 3);
+	config->meeting_slots = DRAW_OF(&rng, 0, 0, 0, 1);
+	config->ivy = DRAW_OF(&rng, ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC);
+	config->mirage_delta = DRAW_OF(&rng, 0, 0, 1, 50, 1000);
+}
+
+void world_lossy(struct world_config *config)
+{
+	struct rng rng = {config->seed ^ 0x10551};
+
+	config->lossy = true;
+	config->onesided = false;
+	config->queue_max = DRAW_OF(&rng, 8, 64, 1000);
+	config->datagram_max = DRAW_OF(&rng, 512, 1472, 4200, 9216);
+	config->room = DRAW_OF(&rng, 1, 1 << 20, 1 << 24);
+	snprintf(config->faulty, sizeof(config->faulty),
+		 "drop=5%%,repeat=%u%%,reorder=%u%%,corrupt=%u%%,delay=1%%:%uus,seed=%lu",
+		 DRAW_OF(&rng, 1, 5, 20), DRAW_OF(&rng, 1, 5, 30), DRAW_OF(&rng, 0, 1),
+		 DRAW_OF(&rng, 100, 3000), (unsigned long)(config->seed % 1000000));
+	config->steps_max *= 10;
+}
+
+void world_nodes(struct world_config *config, unsigned nodes)
+{
+	for (unsigned i = config->nodes; i < nodes; i++)
+		config->threads[i] = config->threads[i % config->nodes];
+	config->nodes = nodes;
+}
+
+void world_describe(const struct world_config *config, char *text, size_t bytes)
+{
+	unsigned threads = 0;
+
+	for (unsigned i = 0; i < config->nodes; i++)
+		threads += config->threads[i];
+	snprintf(
+		text, bytes,
+		"%s, %u nodes, %u threads, %u pages (%u of the creator), %s, %s, "
+		"hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
+		"stall 1/%u, queue %u, latency %lu ns, board %u, slots %u, %u, ivy %u, "
+		"delta %u%s%s",
+		config->protocol->name, config->nodes, threads, config->heap_pages,
+		config->creator_pages, config->onesided ? "one-sided" : "messages", config->simd,
+		config->hot, config->tree, config->kind_known, config->placement, config->prefetch,
+		config->cache_pages, config->step_every, config->stall_every, config->queue_max,
+		(unsigned long)config->latency_ns_max, config->board_runs, config->lock_slots,
+		config->meeting_slots, config->ivy, config->mirage_delta, config->lossy ? ", " : "",
+		config->faulty);
+}
