@@ -169,9 +169,10 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (!roami_node_dumped(node, page))
 		roami_node_dump(node, page);
 	roami_step(node);
-	solo_enter(node);
 	roami_page_hold(node, page);
 	has = roami_page_access(node, page);
+	if (has == ROAM_NONE)
+		solo_enter(node);
 	if (!kind_known)
 		write = has == ROAM_READ;
 	if (has == ROAM_WRITE || (has == ROAM_READ && !write)) {
@@ -189,7 +190,8 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	roami_page_done(node, page);
 	if (has == ROAM_NONE && !write)
 		fault_ahead(node, page);
-	solo_leave(node);
+	if (has == ROAM_NONE)
+		solo_leave(node);
 	if (node->options->cache_pages != 0)
 		roami_evict(node, page);
 }

@@ -294,7 +294,7 @@ void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
 /* ------------------------------------------------------------------------------------- flushes */
 
 #define STEP_BYTES  512u
-#define FLUSH_AHEAD 512u /* bytes */
+#define FLUSH_AHEAD 1024u /* bytes */
 
 /* Stores the changed bytes straight into the home's page; how many. */
 static size_t flush_put(struct roami_node *node, uint8_t *to, const uint8_t *from, uint8_t *twin,
