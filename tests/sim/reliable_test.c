@@ -15,9 +15,10 @@
 #include "rng.h"
 #include "sim.h"
 
-#define NODES_MAX 4u
-#define TURNS_MAX 2000000u
-#define QUIET_NS  2000000000u
+#define NODES_MAX  4u
+#define TURNS_MIN  2000000u /* a run may take, and so many for each datagram it needs at least */
+#define TURNS_EACH 100u
+#define QUIET_NS   2000000000u
 
 struct place {
 	struct run *run;
@@ -231,7 +232,8 @@ static bool run_one(uint64_t seed)
 	static struct run run;
 	static const size_t datagrams[] = {512, 1472, 4200, 9216};
 	char faults[160];
-	unsigned turns = 0;
+	unsigned drop, repeat, reorder;
+	uint64_t turns = 0, turns_max = TURNS_MIN;
 
 	memset(&run, 0, sizeof(run));
 	run.rng.state = seed * 2 + 1;
@@ -247,12 +249,16 @@ static bool run_one(uint64_t seed)
 				     .latency_ns_max = rng_one_in(&run.rng, 2) ? 5000 : 500000,
 				     .datagram_max = datagrams[rng_below(&run.rng, 4)],
 				     .room = rng_one_in(&run.rng, 2) ? 1 : 4u << 20};
+	drop = rng_below(&run.rng, 4) * 5;
+	repeat = rng_below(&run.rng, 20);
+	reorder = rng_below(&run.rng, 30);
 	snprintf(faults, sizeof(faults), "drop=%u%%,repeat=%u%%,reorder=%u%%,corrupt=1%%,seed=%lu",
-		 rng_below(&run.rng, 4) * 5, rng_below(&run.rng, 20), rng_below(&run.rng, 30),
-		 (unsigned long)seed);
+		 drop, repeat, reorder, (unsigned long)seed);
+	turns_max += (uint64_t)run.nodes * run.messages *
+		     (run.bytes_max / run.sim.datagram_max + 1) * TURNS_EACH;
 	for (unsigned me = 0; me < run.nodes; me++)
 		place_open(&run, me, faults);
-	while (run.error[0] == '\0' && !run_done(&run) && ++turns < TURNS_MAX)
+	while (run.error[0] == '\0' && !run_done(&run) && ++turns < turns_max)
 		run_turn(&run);
 	if (run.error[0] == '\0' && !run_done(&run))
 		snprintf(run.error, sizeof(run.error), "no end in sight");
