@@ -137,9 +137,12 @@ static uint32_t gen_tick(struct gen *gen, unsigned thread)
 static bool gen_alive(const struct gen *gen, const uint32_t *clock, uint32_t object)
 {
 	unsigned block = gen->program->objects[object].block;
-	const struct gen_block *life = &gen->blocks[block - 1];
+	const struct gen_block *life;
 
-	return block == 0 || (life->alive && clock[life->allocator] >= life->alloc_clock);
+	if (block == 0)
+		return true;
+	life = &gen->blocks[block - 1];
+	return life->alive && clock[life->allocator] >= life->alloc_clock;
 }
 
 static bool gen_may(const struct gen *gen, const uint32_t *clock, uint32_t object, bool store)
