@@ -251,7 +251,8 @@ static void place_page(struct roami_job *job, uint32_t page, unsigned home)
 {
 	struct roami_segment manager;
 
-	roami_segment_point(&manager, &job->layout, job->bases[page / 512 % job->nodes]);
+	roami_segment_point(&manager, &job->layout,
+			    job->bases[roami_page_manager(page, job->nodes)]);
 	if (atomic_load(&manager.directory[page]) == ROAMI_WORD_CREATOR)
 		atomic_store(&manager.directory[page], ROAMI_WORD_ASSIGNED | home);
 }
@@ -260,7 +261,8 @@ static void mark_block(struct roami_job *job, uint32_t page)
 {
 	struct roami_segment manager;
 
-	roami_segment_point(&manager, &job->layout, job->bases[page / 512 % job->nodes]);
+	roami_segment_point(&manager, &job->layout,
+			    job->bases[roami_page_manager(page, job->nodes)]);
 	atomic_fetch_or(&manager.headers[page].where, ROAMI_HEADER_BLOCK);
 }
 

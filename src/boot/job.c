@@ -25,56 +25,6 @@
 
 extern char **environ;
 
-/* --------------------------------------------------------------------- alone: no faults at all */
-
-static bool plain_probe(char *why, size_t why_bytes)
-{
-	(void)why;
-	(void)why_bytes;
-	return true;
-}
-
-static enum roam_err plain_open(void *state, const struct roami_view *view, roami_fault_fn *fn,
-				void *arg)
-{
-	(void)state;
-	(void)view;
-	(void)fn;
-	(void)arg;
-	return ROAM_OK;
-}
-
-static void plain_close(void *state)
-{
-	(void)state;
-}
-
-static enum roam_err plain_protect(void *state, uint32_t first, uint32_t count,
-				   enum roam_access from, enum roam_access to)
-{
-	(void)state;
-	(void)first;
-	(void)count;
-	(void)from;
-	(void)to;
-	return ROAM_OK;
-}
-
-static bool plain_check(void *state)
-{
-	(void)state;
-	return true;
-}
-
-static const struct roami_fault_engine job_plain = {
-	.name = "plain",
-	.probe = plain_probe,
-	.open = plain_open,
-	.close = plain_close,
-	.protect = plain_protect,
-	.check_handlers = plain_check,
-};
-
 /* -------------------------------------------------------------------------------------- errors */
 
 static void job_failed(struct roami_node *node, const char *text)
@@ -178,7 +128,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.env = job->options.chaos != 0 ? &roami_env_chaos : &roami_env_real,
 		.env_state = &job->real,
 		.protocol = roami_protocol_find(job->options.protocol),
-		.engine = nodes > 1 ? job->engine : &job_plain,
+		.engine = nodes > 1 ? job->engine : &roami_fault_plain,
 		/* Alone there is nobody to reach. */
 		.transport = roami_transport_find(nodes > 1 ? job->options.transport : "shm"),
 		.layout = job->layout,
@@ -202,7 +152,6 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		job->node = NULL;
 	}
 	job->nodes = nodes;
-	atomic_store(&job->real.threads, 0);
 	job->real.round++;
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)

@@ -214,14 +214,10 @@ static unsigned barrier_arrived(const struct roami_barrier *barrier)
 	return barrier->children + barrier->self + (unsigned)barrier->waiting.count;
 }
 
-/* With some threads here: fails if there are not enough left that could still come. */
-static void barrier_hopeless(struct roami_node *node, const struct roami_barrier *barrier)
+unsigned roami_barrier_lacks(const struct roami_node *node, unsigned expected)
 {
-	unsigned left = 0, gone = 0;
-	char name[ROAMI_SYNC_NAME_BYTES];
+	unsigned left = 0, gone = ROAM_NOBODY;
 
-	if (barrier->id == ROAMI_END_ID || barrier_arrived(barrier) == 0)
-		return;
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		const struct roami_ctl *ctl = node->segments[peer].ctl;
 
@@ -230,10 +226,27 @@ static void barrier_hopeless(struct roami_node *node, const struct roami_barrier
 		else
 			left += atomic_load(&ctl->threads);
 	}
-	if (left >= barrier->expected || !atomic_load(&node->segments[gone].ctl->returned))
-		return;
-	roami_sync_name(barrier->id, "at barrier ", name);
+	return left < expected ? gone : ROAM_NOBODY;
+}
+
+void roami_barrier_fail(struct roami_node *node, uint64_t id, unsigned gone)
+{
+	char name[ROAMI_SYNC_NAME_BYTES];
+
+	roami_sync_name(id, "at barrier ", name);
 	roami_node_fail(node, "threads wait %s for node %u, which has ended", name, gone);
+}
+
+/* With some threads here: fails if there are not enough left that could still come. */
+static void barrier_hopeless(struct roami_node *node, const struct roami_barrier *barrier)
+{
+	unsigned gone;
+
+	if (barrier->id == ROAMI_END_ID || barrier_arrived(barrier) == 0)
+		return;
+	gone = roami_barrier_lacks(node, barrier->expected);
+	if (gone != ROAM_NOBODY)
+		roami_barrier_fail(node, barrier->id, gone);
 }
 
 /* A node came to the end: does another barrier wait for it? */

@@ -48,11 +48,17 @@ static struct roami_stream *stream_near(struct roami_node *node, struct roami_th
 	return NULL;
 }
 
+/* Pages of a small stride are brought with those between them, where the engine prefers that. */
+static bool stream_bridged(const struct roami_node *node, int32_t stride)
+{
+	return stride > 1 && (uint32_t)stride <= node->engine->bridge;
+}
+
 /* Two equal distances make a stream; it doubles each time its next expected page faults. */
 static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *thread, uint32_t page,
 			     int32_t *stride_p)
 {
-	uint32_t max = (uint32_t)node->options->prefetch;
+	uint32_t max = (uint32_t)node->options->prefetch, each;
 	struct roami_stream *stream;
 
 	if (max == 0)
@@ -61,9 +67,10 @@ static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *threa
 	thread->last_fault = page;
 	if (stream == NULL)
 		return 0;
+	each = stream_bridged(node, stream->stride) ? (uint32_t)stream->stride : 1;
 	stream->ahead = stream->ahead == 0 ? AHEAD_FIRST : stream->ahead * 2;
-	if (stream->ahead > max)
-		stream->ahead = max;
+	if (stream->ahead > max / each)
+		stream->ahead = max / each;
 	stream->last = page;
 	stream->next = page + (stream->ahead + 1) * (uint32_t)stream->stride;
 	*stride_p = stream->stride;
@@ -106,7 +113,7 @@ static void fault_ahead(struct roami_node *node, uint32_t page)
 	ahead = stream_ahead(node, thread, page, &stride);
 	if (ahead == 0)
 		return;
-	if (stride > 1 && (uint32_t)stride <= node->engine->bridge)
+	if (stream_bridged(node, stride))
 		node->protocol->ahead(node, page + 1, ahead * (uint32_t)stride, 1);
 	else
 		node->protocol->ahead(node, page + (uint32_t)stride, ahead, stride);

@@ -3,15 +3,13 @@
 #include "core/remote.h"
 #include "msg/msg.h"
 
-#define MANAGER_PAGES 512u /* consecutive pages share a manager, so that their words share a page \
-			    */
 #define CLAIM_RUN        16u
 #define CLAIM_FIRST      4u
 #define CLAIM_STRIDE_MAX 64
 
 unsigned roami_manager(const struct roami_node *node, uint32_t page)
 {
-	return page / MANAGER_PAGES % node->nodes;
+	return roami_page_manager(page, node->nodes);
 }
 
 /* -------------------------------------------------------------------------------------- claims */

@@ -147,23 +147,11 @@ static bool meet_moved(void *arg)
 /* Fails if there are not enough threads left that could still come. */
 static void meet_hopeless(struct meet *meet, unsigned threads)
 {
-	struct roami_node *node = meet->node;
-	unsigned left = 0, gone = 0;
-	char name[ROAMI_SYNC_NAME_BYTES];
+	unsigned gone = roami_barrier_lacks(meet->node, threads);
 
-	for (unsigned peer = 0; peer < node->nodes; peer++) {
-		const struct roami_ctl *ctl = node->segments[peer].ctl;
-
-		if (atomic_load(&ctl->returned))
-			gone = peer;
-		else
-			left += atomic_load(&ctl->threads);
-	}
 	/* Those who left the barrier before they ended did not leave us alone. */
-	if (left >= threads || !atomic_load(&node->segments[gone].ctl->returned) || meet_over(meet))
-		return;
-	roami_sync_name(atomic_load(&meet->meeting->id), "at barrier ", name);
-	roami_node_fail(node, "threads wait %s for node %u, which has ended", name, gone);
+	if (gone != ROAM_NOBODY && !meet_over(meet))
+		roami_barrier_fail(meet->node, atomic_load(&meet->meeting->id), gone);
 }
 
 static void meet_await(struct meet *meet, unsigned threads)

@@ -276,6 +276,12 @@ struct roami_node {
 	struct roami_records meeting_records; /* in node 0's segment, barriers */
 };
 
+/* Which of `nodes` manages a page: consecutive ones share a manager, and their words a page. */
+static inline unsigned roami_page_manager(uint32_t page, unsigned nodes)
+{
+	return page / 512 % nodes;
+}
+
 /* ---- spin locks */
 static inline void roami_spin_lock(struct roami_node *node, struct roami_spin *spin)
 {

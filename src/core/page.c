@@ -105,21 +105,19 @@ void roami_page_hold(struct roami_node *node, uint32_t page)
 	atomic_fetch_sub(&node->page_waiters, 1);
 }
 
-/*
- * The page is pending no more; `gone` flags go too, and with `clean` its twin, which is returned.
- */
-static uint32_t page_end(struct roami_node *node, uint32_t page, uint8_t gone, bool clean)
+/* The page is pending no more; `clean`: nor dirty, and its twin is returned. */
+static uint32_t page_end(struct roami_node *node, uint32_t page, bool clean)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t was, gone = ROAMI_PAGE_PENDING | ROAMI_PAGE_WANT | ROAMI_PAGE_PARKED;
 	uint32_t twin = 0;
-	uint8_t was;
 
 	roami_spin_lock(node, &entry->lock);
 	if (clean) {
 		twin = entry->twin;
 		entry->twin = 0;
+		gone |= ROAMI_PAGE_DIRTY | ROAMI_PAGE_KEEP;
 	}
-	gone |= ROAMI_PAGE_PENDING | ROAMI_PAGE_WANT | ROAMI_PAGE_PARKED;
 	was = atomic_fetch_and(&entry->flags, (uint8_t)~gone);
 	roami_spin_unlock(&entry->lock);
 	roami_assert(was & ROAMI_PAGE_PENDING);
@@ -133,12 +131,12 @@ static uint32_t page_end(struct roami_node *node, uint32_t page, uint8_t gone, b
 
 void roami_page_done(struct roami_node *node, uint32_t page)
 {
-	page_end(node, page, 0, false);
+	page_end(node, page, false);
 }
 
 uint32_t roami_page_done_clean(struct roami_node *node, uint32_t page)
 {
-	return page_end(node, page, ROAMI_PAGE_DIRTY | ROAMI_PAGE_KEEP, true);
+	return page_end(node, page, true);
 }
 
 /* ------------------------------------------------------------------------------ cached copies */

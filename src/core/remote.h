@@ -39,9 +39,10 @@ struct roami_remote_free {
 	uint32_t interval;
 };
 
-/* Tells `owner` that this node freed its block; the free travels with this node's next release. */
-/* The interval of a free by this node, which ends at its next release. */
+/* The interval of a free by this node, which ends at its next release.  app, may block. */
 uint32_t roami_free_interval(struct roami_node *node);
+
+/* Tells `owner` that this node freed its block; the free travels with this node's next release. */
 void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset);
 
 /*

@@ -105,6 +105,14 @@ bool roami_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned
 bool roami_meet_reduce(struct roami_node *node, struct roami_barrier *barrier,
 		       const struct roam_sync *sync);
 
+/*
+ * A node that has ended and so leaves fewer threads than `expected` ones that a barrier waits for;
+ * ROAM_NOBODY: there are enough.  And the end of the job for it.
+ */
+unsigned roami_barrier_lacks(const struct roami_node *node, unsigned expected);
+__attribute__((noreturn)) void roami_barrier_fail(struct roami_node *node, uint64_t id,
+						  unsigned gone);
+
 /* This node has ended (ctl->returned): those who wait look whether they still can be met. */
 void roami_meet_ended(struct roami_node *node);
 

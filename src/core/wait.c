@@ -184,8 +184,7 @@ static unsigned real_thread(struct roami_node *node)
 	struct roami_real *real = real_of(node);
 
 	if (real_thread_number == 0 || real_thread_of != real || real_thread_round != real->round) {
-		real_thread_number = atomic_fetch_add(&real->threads, 1) + 1;
-		atomic_fetch_add(&node->users, 1);
+		real_thread_number = atomic_fetch_add(&node->users, 1) + 1;
 		while (atomic_load(&node->solo) != 0)
 			real_spin(node);
 		real_thread_of = real;

@@ -16,7 +16,6 @@ struct roami_real {
 	uint64_t pause_ns;        /* pause-spin so long */
 	uint64_t spin_ns;         /* then yield until so long after the start; then sleep */
 	uint64_t chaos;           /* ROAM_CHAOS; 0: off */
-	_Atomic uint32_t threads; /* numbers given to threads */
 	uint64_t round;           /* counts the nodes this state has served: numbers hold for one */
 	/* Of transports that a thread can sleep at, see net.c. */
 	_Atomic uint32_t watcher;       /* a thread of the application sleeps at the transport */

@@ -94,6 +94,9 @@ struct roami_fault_engine {
 	bool (*check_handlers)(void *state);
 };
 
+/* Does nothing: for a node that is alone.  Not in the list. */
+extern const struct roami_fault_engine roami_fault_plain;
+
 extern const struct roami_fault_engine
 	*const roami_fault_engines[]; /* NULL-terminated, from the build's list */
 

@@ -20,41 +20,6 @@
 
 extern const struct roam_transport roami_transport_shm;
 
-/* ---------------------------------------------------------------- an engine that does nothing */
-
-static enum roam_err nothing_open(void *state, const struct roami_view *view, roami_fault_fn *fn,
-				  void *arg)
-{
-	(void)state;
-	(void)view;
-	(void)fn;
-	(void)arg;
-	return ROAM_OK;
-}
-
-static void nothing_close(void *state)
-{
-	(void)state;
-}
-
-static enum roam_err nothing_protect(void *state, uint32_t first, uint32_t count,
-				     enum roam_access from, enum roam_access to)
-{
-	(void)state;
-	(void)first;
-	(void)count;
-	(void)from;
-	(void)to;
-	return ROAM_OK;
-}
-
-static const struct roami_fault_engine nothing = {
-	.name = "nothing",
-	.open = nothing_open,
-	.close = nothing_close,
-	.protect = nothing_protect,
-};
-
 /* --------------------------------------------------------------------------------- two nodes */
 
 struct pair {
@@ -80,7 +45,7 @@ static void pair_open_node(struct pair *pair, const struct roam_protocol *protoc
 		.env = &roami_env_real,
 		.env_state = &pair->reals[me],
 		.protocol = protocol,
-		.engine = &nothing,
+		.engine = &roami_fault_plain,
 		.transport = &roami_transport_shm,
 		.layout = pair->layout,
 		.bases = pair->bases,

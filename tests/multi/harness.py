@@ -9,6 +9,10 @@ import tempfile
 import time
 import traceback
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                '..', '..', 'tools', 'compare'))
+from processes import kill_all, session_pids  # noqa: E402, pylint: disable=wrong-import-position
+
 END_MAX = 2.0    # seconds: a job whose node died ends within them
 SLACK = 1.0      # for a busy machine
 POLL = 0.005
@@ -34,28 +38,8 @@ class Result:
         self.after = after
 
 
-def session_pids(session):
-    """The living processes of a session."""
-    pids = []
-    for name in os.listdir('/proc'):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f'/proc/{name}/stat', encoding='utf-8', errors='replace') as file:
-                fields = file.read().rpartition(')')[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session and fields[0] not in 'ZX':
-            pids.append(int(name))
-    return pids
-
-
 def end_session(session):
-    for pid in session_pids(session):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+    kill_all(session_pids(session))
 
 
 def cut(process):

@@ -2,11 +2,12 @@
 import json
 import os
 import re
-import signal
 import statistics
 import subprocess
 import tempfile
 import time
+
+from processes import kill_all, session_pids
 
 TIMES = ('total', 'region', 'wall')
 THREADS = 'threads'
@@ -48,30 +49,6 @@ def filled(text, nodes):
 
 
 # --------------------------------------------------------------------------------- one process
-
-def session_pids(session):
-    """The living processes of a session."""
-    pids = []
-    for name in os.listdir('/proc'):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f'/proc/{name}/stat', encoding='utf-8', errors='replace') as file:
-                fields = file.read().rpartition(')')[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session and fields[0] not in 'ZX':
-            pids.append(int(name))
-    return sorted(pids)
-
-
-def kill_all(pids):
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-
 
 class Outcome:
     """What a process left: status, negative after a signal; output; microseconds."""

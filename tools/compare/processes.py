@@ -1,0 +1,27 @@
+"""Processes of a session: all that a program has started."""
+import os
+import signal
+
+
+def session_pids(session):
+    """The living processes of a session."""
+    pids = []
+    for name in os.listdir('/proc'):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f'/proc/{name}/stat', encoding='utf-8', errors='replace') as file:
+                fields = file.read().rpartition(')')[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] not in 'ZX':
+            pids.append(int(name))
+    return sorted(pids)
+
+
+def kill_all(pids):
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
