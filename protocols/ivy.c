@@ -253,8 +253,8 @@ static bool ivy_serves(struct roami_node *node, const struct roam_request *reque
 	state = ivy_state(node, page);
 	to = data->owner;
 	if (state == IVY_ASKED || (ivy_owns(state) && roami_page_pending(node, page))) {
-		roami_page_unlock(node, page);
 		roami_park(node, request, page);
+		roami_page_unlock(node, page);
 		return false;
 	}
 	if (!ivy_owns(state)) {
@@ -320,8 +320,8 @@ static void ivy_invalidate(struct roami_node *node, const struct roam_request *r
 
 	roami_page_lock(node, page);
 	if (ivy_state(node, page) == IVY_FETCH) {
-		roami_page_unlock(node, page);
 		roami_park(node, request, page); /* the copy it means is on its way */
+		roami_page_unlock(node, page);
 		return;
 	}
 	if (now < data->until) {

@@ -93,8 +93,8 @@ static void onecopy_take(struct roami_node *node, const struct roam_request *req
 
 	roami_page_lock(node, page);
 	if (roami_page_pending(node, page)) {
-		roami_page_unlock(node, page);
 		roami_park(node, request, page); /* it is on its way here, or being opened */
+		roami_page_unlock(node, page);
 		return;
 	}
 	if (now < data->until) {

@@ -367,7 +367,8 @@ void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
 
 /*
  * In handlers: answer the caller; pass the request on as message `type`; keep it until
- * roami_page_done(page).
+ * roami_page_done(page).  To keep it, hold the page's lock since the look that found it pending: a
+ * request kept for another reason than it was looked at may wait for itself.
  */
 void roami_reply(struct roami_node *node, const struct roam_request *request,
 		 const struct roam_part *parts, unsigned count);

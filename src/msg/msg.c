@@ -315,10 +315,9 @@ void roami_park(struct roami_node *node, const struct roam_request *request, uin
 {
 	struct roami_page *entry = &node->table[page];
 
+	roami_step(node);
 	msg_keep(node, request, page, 0);
-	/* The caller saw the page pending under its lock and still holds it, or re-checks here: */
-	if ((atomic_fetch_or(&entry->flags, ROAMI_PAGE_PARKED) & ROAMI_PAGE_PENDING) == 0)
-		roami_msg_unpark(node, page);
+	roami_assert(atomic_fetch_or(&entry->flags, ROAMI_PAGE_PARKED) & ROAMI_PAGE_PENDING);
 }
 
 void roami_delay(struct roami_node *node, const struct roam_request *request, uint64_t ns)
