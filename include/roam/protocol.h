@@ -359,6 +359,13 @@ size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
 		  const struct roam_part *parts, unsigned count, void *reply, size_t reply_max);
 
 /*
+ * The same about a page, which is pending: its number is the request, its bytes, if they come with
+ * the reply, are in the runtime view on return.  Counts the fetch.
+ */
+size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint32_t page,
+		       void *reply, size_t reply_max, bool *came_p);
+
+/*
  * Calls every node of the set (bit i: node i), without waiting for one before the next; returns
  * when all have answered, with nothing.  app.
  */
@@ -374,6 +381,14 @@ void roami_reply(struct roami_node *node, const struct roam_request *request,
 		 const struct roam_part *parts, unsigned count);
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
 		   unsigned type);
+
+/*
+ * In handlers: answers a roami_call_page, with the page's bytes.  Where memory is shared the caller
+ * copies them itself, later: they must not change before it can be asked about the page again.
+ */
+void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
+		      const struct roam_part *parts, unsigned count);
+
 void roami_park(struct roami_node *node, const struct roam_request *request, uint32_t page);
 
 /* In handlers: keep the request and hand it to its handler again after `ns` nanoseconds. */

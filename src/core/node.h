@@ -100,6 +100,8 @@ struct roami_call {
 	uint8_t *reply;
 	size_t reply_max;
 	size_t bytes;
+	uint8_t *page;   /* where the bytes of a page go that come with the reply; may be NULL */
+	uint32_t page_at; /* they came: 1; or are to be copied from a node: 2 + it */
 };
 
 #define ROAMI_CALLS_MAX     256

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/page.h"
+
 /* What stands before every payload. */
 struct msg_header {
 	uint16_t type;
@@ -12,6 +14,8 @@ struct msg_header {
 };
 
 #define FLAG_REPLY 1u
+#define FLAG_PAGE  2u /* of a reply: a page's bytes follow the payload */
+#define FLAG_LEFT  4u /* of a reply: the page is to be copied from the sender's memory */
 #define PARTS_MAX  8u
 #define POLL_MAX   16u
 #define OUT_LIMIT  (1u << 20) /* bytes queued for one peer above which application threads wait */
@@ -129,6 +133,11 @@ static void msg_put(struct roami_node *node, unsigned to, const struct msg_heade
 	ROAMI_COUNT(node->stats, bytes_sent, sizeof(*header) + header->bytes);
 }
 
+static size_t msg_page_bytes(const struct msg_header *header)
+{
+	return header->flags & FLAG_PAGE ? ROAMI_PAGE : 0;
+}
+
 static uint32_t msg_bytes(const struct roam_part *parts, unsigned count)
 {
 	size_t bytes = 0;
@@ -164,6 +173,22 @@ void roami_reply(struct roami_node *node, const struct roam_request *request,
 	msg_put(node, request->origin, &header, parts, count);
 }
 
+void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
+		      const struct roam_part *parts, unsigned count)
+{
+	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
+				    msg_bytes(parts, count),
+				    FLAG_REPLY | (node->onesided ? FLAG_LEFT : FLAG_PAGE)};
+	struct roam_part all[PARTS_MAX];
+
+	roami_assert(request->call != 0 && count < PARTS_MAX);
+	for (unsigned i = 0; i < count; i++)
+		all[i] = parts[i];
+	all[count] = (struct roam_part){roami_page_bytes(node, page), msg_page_bytes(&header)};
+	header.bytes += (uint32_t)all[count].bytes;
+	msg_put(node, request->origin, &header, all, count + !node->onesided);
+}
+
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
 		   unsigned type)
 {
@@ -195,9 +220,9 @@ static bool msg_has_room(void *arg)
 	return yes;
 }
 
-struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, unsigned type,
-					const struct roam_part *parts, unsigned count, void *reply,
-					size_t reply_max)
+static struct roami_call *call_start(struct roami_node *node, unsigned to, unsigned type,
+				     const struct roam_part *parts, unsigned count,
+				     const struct roami_call *wanted)
 {
 	struct roami_msg *msg = &node->msg;
 	struct call_room room = {node, to};
@@ -214,13 +239,24 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 		roami_node_fail(node, "more than %u calls under way", ROAMI_CALLS_MAX);
 	msg->call_serial = (msg->call_serial + 1) & 0xffffffu;
 	call->id = (uint32_t)(call - msg->calls) | (msg->call_serial | 1u << 23) << 8;
-	call->reply = reply;
-	call->reply_max = reply_max;
+	call->reply = wanted->reply;
+	call->reply_max = wanted->reply_max;
+	call->page = wanted->page;
+	call->page_at = 0;
 	atomic_store_explicit(&call->state, 1, memory_order_relaxed);
 	roami_spin_unlock(&msg->call_lock);
 	header.call = call->id;
 	msg_put(node, to, &header, parts, count);
 	return call;
+}
+
+struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, unsigned type,
+					const struct roam_part *parts, unsigned count, void *reply,
+					size_t reply_max)
+{
+	struct roami_call wanted = {.reply = reply, .reply_max = reply_max};
+
+	return call_start(node, to, type, parts, count, &wanted);
 }
 
 static bool call_answered(void *arg)
@@ -253,6 +289,31 @@ size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
 	return roami_msg_call(node, to, ROAMI_TYPE_PROTOCOL + type, parts, count, reply, reply_max);
 }
 
+size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint32_t page,
+		       void *reply, size_t reply_max, bool *came_p)
+{
+	struct roam_part part = {&page, sizeof(page)};
+	struct roami_call wanted = {
+		.reply = reply, .reply_max = reply_max, .page = roami_page_bytes(node, page)};
+	struct roami_call *call = call_start(node, to, ROAMI_TYPE_PROTOCOL + type, &part, 1,
+					     &wanted);
+	uint32_t at;
+	size_t bytes;
+
+	roami_wait(node, call_answered, call);
+	at = call->page_at;
+	bytes = roami_msg_call_end(node, call);
+	*came_p = at != 0;
+	if (at != 0)
+		roami_fetched(node);
+	if (at > 1) {
+		roami_step(node);
+		roami_page_copy(node, wanted.page,
+				node->segments[at - 2].heap + (size_t)page * ROAMI_PAGE);
+	}
+	return bytes;
+}
+
 /* So many at a time that all threads of a node can do it at once. */
 #define EACH_MAX (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
 
@@ -277,13 +338,22 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 			 const void *data)
 {
 	struct roami_call *call = &node->msg.calls[header->call & 0xffu];
+	size_t page = msg_page_bytes(header), bytes = header->bytes - page;
 
-	if (atomic_load(&call->state) != 1 || call->id != header->call ||
-	    header->bytes > call->reply_max)
+	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes < page ||
+	    bytes > call->reply_max ||
+	    ((header->flags & (FLAG_PAGE | FLAG_LEFT)) != 0 && call->page == NULL) ||
+	    ((header->flags & FLAG_LEFT) != 0 && !node->onesided))
 		roami_node_fail(node, "node %u sent a reply nobody waits for", from);
-	if (header->bytes > 0)
-		memcpy(call->reply, data, header->bytes);
-	call->bytes = header->bytes;
+	if (bytes > 0)
+		memcpy(call->reply, data, bytes);
+	if (page > 0) {
+		memcpy(call->page, (const uint8_t *)data + bytes, page);
+		call->page_at = 1;
+	} else if ((header->flags & FLAG_LEFT) != 0) {
+		call->page_at = 2 + from;
+	}
+	call->bytes = bytes;
 	atomic_store_explicit(&call->state, 2, memory_order_release);
 }
 
