@@ -30,9 +30,6 @@ extern "C" {
 
 struct roami_node;
 
-/* What the protocol promises to programs; docs/consistency.md. */
-enum roam_model { ROAM_MODEL_SC, ROAM_MODEL_RC, ROAM_MODEL_SCC, ROAM_MODEL_TX };
-
 /*
  * How writes are noticed: by the core with twins (many writers), or by the protocol's write_fault
  * (one writer).

@@ -100,6 +100,20 @@ unsigned roam_node(void);
 unsigned roam_nodes(void);
 
 /*
+ * What a protocol promises to programs (docs/consistency.md), the strongest first: sequential,
+ * release, scope consistency.  TX, transactions, is not to be asked for.
+ */
+enum roam_model { ROAM_MODEL_SC, ROAM_MODEL_RC, ROAM_MODEL_SCC, ROAM_MODEL_TX };
+
+/*
+ * Declares the model that the program needs: at its start, before it creates nodes; under `roam
+ * run` on every node alike.  Starts roam if need be.  If the protocol in use promises less, the job
+ * warns in one line, once, and goes on; with ROAM_STRICT=1 it ends there, with status 1.  Of
+ * several calls the strongest counts.  Errors: ROAM_EINVAL, and those of roam_start.
+ */
+enum roam_err roam_needs(enum roam_model model);
+
+/*
  * Forks one more node, which runs fn() and then serves until the job ends; returns in the caller at
  * once.  The new node inherits private variables as they are now and shares the heap.  The number
  * of nodes is fixed ("sealed") at the caller's next synchronisation.  Only node 0 may call it, from

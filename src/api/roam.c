@@ -82,6 +82,19 @@ unsigned roam_nodes(void)
 	return job.life == ROAMI_JOB_NEW ? 1 : job.nodes;
 }
 
+enum roam_err roam_needs(enum roam_model model)
+{
+	enum roam_err err = roam_start();
+
+	if ((unsigned)model > ROAM_MODEL_SCC)
+		return ROAM_EINVAL;
+	if (err == ROAM_OK && job.life == ROAMI_JOB_OVER)
+		err = ROAM_ESTATE;
+	if (err == ROAM_OK)
+		roami_job_needs(&job, model);
+	return err;
+}
+
 enum roam_err roam_create(void (*fn)(void))
 {
 	enum roam_err err = roam_start();

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "boot/local.h"
+#include "boot/job.h"
 #include "msg/layers.h"
 
 static enum roam_err check_unknown(const char *variable, const char *value,
@@ -82,4 +82,40 @@ enum roam_err roami_boot_check(const struct roami_options *options,
 	enum roam_err err = check_names(options);
 
 	return err == ROAM_OK ? check_engine(options, engine_p) : err;
+}
+
+/* -------------------------------------------------------------------------------------- models */
+
+static const char *const model_names[] = {
+	[ROAM_MODEL_SC] = "SC",
+	[ROAM_MODEL_RC] = "RC",
+	[ROAM_MODEL_SCC] = "ScC",
+	[ROAM_MODEL_TX] = "TX",
+};
+
+/* Is what `protocol` promises enough for the program? */
+static void check_model(struct roami_job *job, const struct roam_protocol *protocol)
+{
+	struct roami_ctl *first = job->bases[0];
+
+	if (protocol->model <= job->needs)
+		return;
+	if (job->options.strict)
+		roami_node_fail(job->node,
+				"the program needs %s, and protocol %s promises only %s "
+				"(ROAM_STRICT=1)",
+				model_names[job->needs], protocol->name,
+				model_names[protocol->model]);
+	if (job->options.log >= ROAMI_LEVEL_WARN && atomic_exchange(&first->warned, 1) == 0)
+		fprintf(stderr,
+			"roam: warning: the program needs %s, and protocol %s promises only %s: "
+			"its results may be wrong\n",
+			model_names[job->needs], protocol->name, model_names[protocol->model]);
+}
+
+void roami_job_needs(struct roami_job *job, enum roam_model model)
+{
+	if (model < job->needs)
+		job->needs = model;
+	check_model(job, job->node->protocol);
 }

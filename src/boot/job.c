@@ -306,6 +306,7 @@ enum roam_err roami_job_start(struct roami_job *job)
 	if (err == ROAM_OK)
 		err = roami_boot_check(&job->options, &job->engine);
 	job->failed = err;
+	job->needs = ROAM_MODEL_TX;
 	if (err != ROAM_OK)
 		return err;
 	roami_layout_make(&job->layout, job->options.heap, (unsigned)job->options.nodes_max);

@@ -54,6 +54,7 @@ struct roami_job {
 	bool launched; /* by roam run: every node has run main */
 	bool exit_hook;
 	enum roam_err failed; /* why it could not start */
+	enum roam_model needs; /* what the program said it needs; ROAM_MODEL_TX: nothing yet */
 	bool reported;
 	struct roami_watch *watch;
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
@@ -85,6 +86,9 @@ void roami_job_report(struct roami_job *job);
 
 /* Prints the counters of all nodes. */
 void roami_job_print(struct roami_job *job, int fd);
+
+/* The program needs `model`: warns, or under ROAM_STRICT ends the job, if a protocol has less. */
+void roami_job_needs(struct roami_job *job, enum roam_model model);
 
 /* ---- alone: pages of the app view that are not our segment's */
 

@@ -86,6 +86,33 @@ def option_cases():
            0, near, None, {'ROAM_PROTCOL': 'hlrc'})
 
 
+def needs(start, protocol, models, falls_short):
+    """What the program says it needs: enough, nothing is said; else one line, or with ROAM_STRICT
+    the end."""
+    command = started(start, 'needs', start, 3, *models)
+    env = {'ROAM_PROTOCOL': protocol}
+    line = rf'needs {falls_short}, and protocol {protocol} promises only '
+    expect(command, out='all summed', env=env,
+           err=f'^roam: warning: the program {line}' if falls_short else '')
+    if falls_short is None:
+        expect(command, out='all summed', env={**env, 'ROAM_STRICT': '1'})
+        return
+    expect(command, out='all summed', env={**env, 'ROAM_LOG': 'error'})
+    result = expect(command, 1, rf'^roam: node \d: the program {line}.*ROAM_STRICT=1',
+                    env={**env, 'ROAM_STRICT': '1'})
+    if 'all summed' in result.out:
+        raise Wrong('it went on')
+
+
+def needs_cases():
+    for start in ('fork', 'run'):
+        yield (f'needs what ivy has, {start}', needs, start, 'ivy', ('RC', 'SC'), None)
+        yield (f'needs what hlrc has, {start}', needs, start, 'hlrc', ('ScC', 'RC'), None)
+        yield (f'needs nothing, {start}', needs, start, 'hlrc', (), None)
+        for models in (('SC',), ('ScC', 'SC'), ('SC', 'RC', 'SC')):
+            yield (f'needs {" ".join(models)}, {start}', needs, start, 'hlrc', models, 'SC')
+
+
 def launcher_cases():
     for bad in ('0', '-1', '65', 'two', '2x', ''):
         yield (f'run -n {bad or "nothing"}', expect, launched(bad, program('hello')), 2,
@@ -685,7 +712,7 @@ def net_cases():
 
 GROUPS = {
     'net': lambda: list(net_cases()),
-    'options': lambda: [*launcher_cases(), *option_cases()],
+    'options': lambda: [*launcher_cases(), *option_cases(), *needs_cases()],
     'trouble': lambda: list(trouble_cases()),
     'mpi': lambda: list(mpi_cases()),
     'start': lambda: list(start_cases()),
