@@ -127,11 +127,18 @@ struct roami_ctl {
 	struct roami_stats stats;
 };
 
+/*
+ * The heap: `regions` stretches of `region_pages` pages for regions of other protocols, then the
+ * pages under the job's, from `own_first` on (core/domain.h).
+ */
 struct roami_layout {
 	size_t heap_bytes;
 	uint32_t pages;
+	uint32_t regions;
+	uint32_t region_pages;
+	uint32_t own_first;
 	unsigned nodes_max;
-	size_t pool;
+	size_t pool; /* that of each domain, in their order */
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
 	size_t board;
 	uint32_t board_runs; /* a power of two */
@@ -187,8 +194,23 @@ static inline size_t roami_departure_bytes(unsigned nodes)
 	return (sizeof(struct roami_departure) + 4 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
 }
 
+/* A page's domain: what lies between the regions and `own_first` is nobody's, and counts there. */
+static inline unsigned roami_layout_domain(const struct roami_layout *layout, uint32_t page)
+{
+	unsigned region;
+
+	if (__builtin_expect(page >= layout->own_first, 1))
+		return 0;
+	region = page / layout->region_pages;
+	return region < layout->regions ? region + 1 : 0;
+}
+
 /* The counts of the layout may be lowered afterwards, on all nodes alike. */
 void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max);
+
+/* The same with `regions` regions of `region_bytes` below a heap that begins on a multiple of `part`. */
+void roami_layout_make_regions(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max,
+			       unsigned regions, size_t region_bytes, size_t part);
 
 /* Points the fields of `segment` into memory at `base` laid out so. */
 void roami_segment_point(struct roami_segment *segment, const struct roami_layout *layout,

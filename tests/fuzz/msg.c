@@ -70,12 +70,21 @@ static unsigned env_thread(struct roami_node *node)
 	return 0;
 }
 
+static unsigned *env_domain(struct roami_node *node)
+{
+	static unsigned domain;
+
+	(void)node;
+	return &domain;
+}
+
 static const struct roami_env env = {.now = env_now,
 				     .wait = env_wait,
 				     .notify = env_notify,
 				     .ring = env_ring,
 				     .spin = env_notify,
-				     .thread = env_thread};
+				     .thread = env_thread,
+				     .domain = env_domain};
 
 static enum roam_err wire_send(void *state, unsigned to, const struct iovec *parts, unsigned count)
 {
