@@ -167,6 +167,27 @@ void *roam_alloc(size_t bytes);
  */
 void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, const char *name);
 
+/* What a block is to be like; what is 0 or NULL: as roam_alloc does. */
+struct roam_region {
+	const char *protocol;  /* of its pages, one that `roam info` lists; NULL: the job's */
+	enum roam_place place; /* as in roam_alloc_placed */
+	unsigned node;
+	const char *name;
+};
+
+/*
+ * The same with a protocol of its own, so that two structures of one program can be under different
+ * ones at a time: a table that all read under one, a queue that wanders under another.  Such blocks
+ * share no page with those of other protocols.  All blocks under one protocol other than the job's
+ * together have a sixteenth of ROAM_HEAP, in addition to it.
+ *
+ * Locks, barriers and flags cover them all; what the program may rely on is the weakest model of
+ * the protocols in use (docs/consistency.md), and roam_needs is held against each.  Errors, besides
+ * those of roam_alloc: ROAM_EUNKNOWN (no such protocol: a line on stderr names those known),
+ * ROAM_EUNSUPPORTED (it cannot run here).
+ */
+void *roam_alloc_region(size_t bytes, const struct roam_region *region);
+
 /*
  * Frees a block, from any node.  The caller must not race with users of the block: free is a
  * release, and reuse waits for it.  NULL is ignored.  Errors: ROAM_ENOTOURS for anything roam_alloc

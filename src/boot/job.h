@@ -41,8 +41,10 @@ struct roami_job {
 	struct roami_real real;
 	const struct roami_fault_engine *engine; /* of sealed jobs */
 	struct roami_node *node;
-	struct roami_alloc *alloc;
-	bool leases;             /* `alloc` hands out what it has leased, no more */
+	/* This node's allocator in each domain; of regions opened when first used. */
+	struct roami_alloc *allocs[ROAMI_DOMAINS_MAX];
+	pthread_mutex_t opening; /* one of them */
+	bool leases;             /* they hand out what they have leased, no more */
 	uint8_t *app;
 	void *bases[ROAMI_NODES_MAX];
 	int fds[ROAMI_NODES_MAX];
@@ -107,19 +109,32 @@ enum roam_err roami_lone_end(struct roami_job *job);
 /* ---- the end of forked nodes: node 0 takes their pages; they drop their copies and exit. */
 typedef void roami_settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
 
-void roami_settle_each(struct roami_job *job, roami_settle_fn *each); /* stretch of pages in use */
+/* Each stretch of a domain's pages in use. */
+void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *each);
 void roami_settle_take(struct roami_job *job);
 void roami_settle_leave(struct roami_job *job);
 
 /* ---- memory */
 
+/* Opens the allocator of the job's own domain, over all of it; closes those of all. */
+enum roam_err roami_job_open_alloc(struct roami_job *job);
+void roami_job_close_allocs(struct roami_job *job);
+
+/* Ends the bump phase of all; a hash of what they have handed out. */
+void roami_job_seal_allocs(struct roami_job *job);
+uint64_t roami_job_hash_allocs(struct roami_job *job);
+
 /*
- * The job is sealed: this node's allocator gets parts of the heap from the pool.  Node 0's keeps
+ * The job is sealed: this node's allocators get parts of the heap from the pools.  Node 0's keep
  * what was handed out before.
  */
 enum roam_err roami_job_lease(struct roami_job *job);
 
-void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
+/* The domain of regions under a protocol; reports errors on stderr. */
+enum roam_err roami_job_domain(struct roami_job *job, const char *protocol, unsigned *domain_p);
+
+/* A block as `region` says, which names no protocol that is not there. */
+void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 		      enum roam_err *err_p);
 enum roam_err roami_job_free(struct roami_job *job, void *block);
 enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages,

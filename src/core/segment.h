@@ -159,7 +159,7 @@ struct roami_segment {
 	uint8_t *base; /* NULL: not mapped */
 	size_t bytes;
 	struct roami_ctl *ctl;
-	struct roami_pool *pool;
+	struct roami_pool *pool; /* of each domain */
 	struct roami_board *board;
 	struct roami_header *headers;
 	_Atomic uint64_t *directory;
@@ -205,10 +205,26 @@ static inline unsigned roami_layout_domain(const struct roami_layout *layout, ui
 	return region < layout->regions ? region + 1 : 0;
 }
 
+/* Where the pages of a domain begin, and how many bytes they are. */
+static inline uint64_t roami_layout_base(const struct roami_layout *layout, unsigned domain)
+{
+	return ROAMI_PAGE *
+	       (domain == 0 ? layout->own_first : (domain - 1) * (size_t)layout->region_pages);
+}
+
+static inline uint64_t roami_layout_bytes(const struct roami_layout *layout, unsigned domain)
+{
+	return ROAMI_PAGE *
+	       (size_t)(domain == 0 ? layout->pages - layout->own_first : layout->region_pages);
+}
+
 /* The counts of the layout may be lowered afterwards, on all nodes alike. */
 void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max);
 
-/* The same with `regions` regions of `region_bytes` below a heap that begins on a multiple of `part`. */
+/*
+ * The same with `regions` regions of `region_bytes` below a heap that begins on a multiple of
+ * `part`.
+ */
 void roami_layout_make_regions(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max,
 			       unsigned regions, size_t region_bytes, size_t part);
 

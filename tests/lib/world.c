@@ -357,6 +357,8 @@ static struct world_fiber *world_fiber_add(struct world *world, unsigned node, b
 struct world *world_open(const struct world_config *config)
 {
 	struct world *world = calloc(1, sizeof(*world));
+	size_t own_pages = config->heap_pages - config->region_count * config->region_pages +
+			   config->alloc_pages * config->nodes;
 
 	if (world == NULL)
 		return NULL;
@@ -374,10 +376,7 @@ struct world *world_open(const struct world_config *config)
 					.room = config->room};
 	world_options(world);
 	roami_layout_make_regions(&world->layout,
-				  ((size_t)config->heap_pages + config->alloc_pages * config->nodes -
-				   config->region_count * config->region_pages) *
-					  ROAMI_PAGE,
-				  config->nodes, config->region_count,
+				  own_pages * ROAMI_PAGE, config->nodes, config->region_count,
 				  config->region_pages * ROAMI_PAGE, ROAMI_PAGE);
 	if (config->board_runs != 0)
 		world->layout.board_runs = config->board_runs;

@@ -113,6 +113,34 @@ def needs_cases():
             yield (f'needs {" ".join(models)}, {start}', needs, start, 'hlrc', models, 'SC')
 
 
+NO_SUCH = r'^roam: roam_alloc_region: protocol=.*: unknown; known are' + \
+    ''.join(f'(?=.* {name})' for name in PROTOCOLS)
+
+
+def regions(start, nodes, protocol, others, env):
+    result = run(started(start, 'regions', start, nodes, *others),
+                 env={'ROAM_PROTOCOL': protocol, **env})
+    strange = [line for line in result.err.splitlines() if not re.search(NO_SUCH, line)]
+    if result.status != 0 or strange or 'all summed' not in result.out or \
+            not re.search(NO_SUCH, result.err, re.MULTILINE):
+        raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
+
+
+def regions_cases():
+    """Each protocol beside each other one, and all at a time; a region under the job's own."""
+    for start in ('fork', 'run'):
+        for protocol in PROTOCOLS:
+            for others in ([protocol], PROTOCOLS, *([name] for name in PROTOCOLS
+                                                    if name != protocol)):
+                yield (f'regions of {" ".join(others)} beside {protocol}, {start}', regions, start,
+                       3, protocol, others, {})
+        for env in ({'ROAM_FAULT': 'sigsegv'}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'},
+                    {'ROAM_CACHE_PAGES': '3'}, {'ROAM_HEAP': '16M'}, {'ROAM_ALLOC': 'own'},
+                    {'ROAM_CHAOS': '7'}):
+            words = ' '.join(f'{key}={value}' for key, value in env.items())
+            yield (f'regions of all, {words}, {start}', regions, start, 4, 'hlrc', PROTOCOLS, env)
+
+
 def launcher_cases():
     for bad in ('0', '-1', '65', 'two', '2x', ''):
         yield (f'run -n {bad or "nothing"}', expect, launched(bad, program('hello')), 2,
@@ -713,6 +741,7 @@ def net_cases():
 GROUPS = {
     'net': lambda: list(net_cases()),
     'options': lambda: [*launcher_cases(), *option_cases(), *needs_cases()],
+    'regions': lambda: list(regions_cases()),
     'trouble': lambda: list(trouble_cases()),
     'mpi': lambda: list(mpi_cases()),
     'start': lambda: list(start_cases()),
