@@ -70,6 +70,13 @@ static unsigned env_thread(struct roami_node *node)
 	return 0;
 }
 
+/* What core/domain.c says of a protocol that cannot run: there is none here. */
+const char *roam_strerror(enum roam_err err)
+{
+	(void)err;
+	abort();
+}
+
 static unsigned *env_domain(struct roami_node *node)
 {
 	static unsigned domain;
