@@ -218,7 +218,7 @@ static uint32_t ivy_request_page(struct roami_node *node, const struct roam_requ
 
 	if (request->bytes == sizeof(page))
 		memcpy(&page, request->data, sizeof(page));
-	if (page >= roami_pages(node))
+	if (page >= roami_pages(node) || !roami_page_ours(node, page))
 		roami_node_fail(node, "node %u asked for a page beyond the heap", request->from);
 	return page;
 }
@@ -370,7 +370,8 @@ static void ivy_check_page(struct roami_node *const *nodes, unsigned count, uint
 void ivy_check(struct roami_node *const *nodes, unsigned count)
 {
 	for (uint32_t page = 0; page < roami_pages(nodes[0]); page++)
-		ivy_check_page(nodes, count, page);
+		if (roami_page_ours(nodes[0], page))
+			ivy_check_page(nodes, count, page);
 }
 
 /* ---------------------------------------------------------------------------------------- table */

@@ -65,7 +65,7 @@ static uint32_t onecopy_request_page(struct roami_node *node, const struct roam_
 
 	if (request->bytes == sizeof(page))
 		memcpy(&page, request->data, sizeof(page));
-	if (page >= roami_pages(node))
+	if (page >= roami_pages(node) || !roami_page_ours(node, page))
 		roami_node_fail(node, "node %u asked for a page beyond the heap", request->from);
 	return page;
 }
@@ -108,6 +108,8 @@ static void onecopy_check(struct roami_node *const *nodes, unsigned count)
 	for (uint32_t page = 0; page < roami_pages(nodes[0]); page++) {
 		unsigned open = 0;
 
+		if (!roami_page_ours(nodes[0], page))
+			continue;
 		for (unsigned i = 0; i < count; i++)
 			open += roami_page_access(nodes[i], page) != ROAM_NONE;
 		roami_assert(open <= 1);

@@ -30,9 +30,6 @@ extern "C" {
 
 struct roami_node;
 
-/* What the protocol promises to programs; docs/consistency.md. */
-enum roam_model { ROAM_MODEL_SC, ROAM_MODEL_RC, ROAM_MODEL_SCC, ROAM_MODEL_TX };
-
 /*
  * How writes are noticed: by the core with twins (many writers), or by the protocol's write_fault
  * (one writer).
@@ -175,12 +172,23 @@ struct roam_protocol {
 };
 
 /* ------------------------------------------------------------------------------------ identity */
+/*
+ * A job may have several protocols, each for pages of its own (regions, roam_alloc_region).  A
+ * protocol is called for its own pages only, whatever others do beside it, and what it calls below
+ * without naming a page is for it: its state, its messages.
+ */
 
 unsigned roami_me(const struct roami_node *node);
 unsigned roami_count(const struct roami_node *node);
 uint32_t roami_pages(const struct roami_node *node);           /* of the heap */
 void *roami_node_state(struct roami_node *node);               /* node_size bytes */
 void *roami_page_data(struct roami_node *node, uint32_t page); /* page_size bytes */
+
+/*
+ * Whether the page is under the protocol that asks.  For `check`, which looks at all pages, and for
+ * handlers, which believe no page number.
+ */
+bool roami_page_ours(struct roami_node *node, uint32_t page);
 
 /*
  * The value of an option (src/api/options.def) by its variable: a number, 0 or 1, or the place of a

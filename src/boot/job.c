@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/domain.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/remote.h"
@@ -109,13 +110,6 @@ static enum roam_err job_make_segments(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-static enum roam_err job_open_alloc(struct roami_job *job)
-{
-	job->leases = false;
-	return roami_alloc_open(&job->alloc, ROAMI_PAGE, job->layout.heap_bytes,
-				job->options.alloc == ROAMI_ALLOC_OWN);
-}
-
 /* --------------------------------------------------------------------------------------- nodes */
 
 /* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
@@ -128,6 +122,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.env = job->options.chaos != 0 ? &roami_env_chaos : &roami_env_real,
 		.env_state = &job->real,
 		.protocol = roami_protocol_find(job->options.protocol),
+		.regions = roami_protocols,
 		.engine = nodes > 1 ? job->engine : &roami_fault_plain,
 		/* Alone there is nobody to reach. */
 		.transport = roami_transport_find(nodes > 1 ? job->options.transport : "shm"),
@@ -252,7 +247,7 @@ static enum roam_err job_launched(struct roami_job *job)
 	}
 	err = job_map_app(job);
 	if (err == ROAM_OK)
-		err = job_open_alloc(job); /* everybody allocates the same until the seal */
+		err = roami_job_open_alloc(job); /* everybody allocates the same until the seal */
 	roami_real_init(&job->real, size, job->options.spin_us, job->options.chaos);
 	if (err == ROAM_OK)
 		err = job_join(job, size);
@@ -269,7 +264,7 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err = ROAM_OK;
 
-	atomic_store(&ctl->alloc_hash, roami_alloc_hash(job->alloc));
+	atomic_store(&ctl->alloc_hash, roami_job_hash_allocs(job));
 	if (job->me == 0)
 		err = roami_job_lease(job); /* before anybody else can */
 	roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
@@ -282,14 +277,14 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 				"synchronisation than node %u; allocate alike everywhere, or "
 				"after it and pass the address",
 				job->me, i);
-	roami_alloc_seal(job->alloc);
+	roami_job_seal_allocs(job);
 	if (job->me != 0) {
-		roami_alloc_close(job->alloc);
-		err = job_open_alloc(job);
+		roami_job_close_allocs(job);
+		err = roami_job_open_alloc(job);
 		if (err == ROAM_OK)
 			err = roami_job_lease(job);
 		if (err == ROAM_OK)
-			roami_alloc_seal(job->alloc);
+			roami_job_seal_allocs(job);
 	}
 	__atomic_store_n(&job->life, ROAMI_JOB_TOGETHER, __ATOMIC_RELEASE);
 	return err;
@@ -306,9 +301,10 @@ enum roam_err roami_job_start(struct roami_job *job)
 	if (err == ROAM_OK)
 		err = roami_boot_check(&job->options, &job->engine);
 	job->failed = err;
+	job->needs = ROAM_MODEL_TX;
 	if (err != ROAM_OK)
 		return err;
-	roami_layout_make(&job->layout, job->options.heap, (unsigned)job->options.nodes_max);
+	roami_boot_layout(&job->layout, &job->options);
 	if (job->options.boot[0] != '\0') {
 		err = job_launched(job);
 	} else {
@@ -319,7 +315,7 @@ enum roam_err roami_job_start(struct roami_job *job)
 		if (err == ROAM_OK)
 			err = job_map_app(job);
 		if (err == ROAM_OK)
-			err = job_open_alloc(job);
+			err = roami_job_open_alloc(job);
 		if (err == ROAM_OK)
 			err = job_alone(job);
 	}
@@ -362,9 +358,9 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	job->nodes = nodes;
 	if (err == ROAM_OK)
 		err = job_map_app(job);
-	roami_alloc_close(job->alloc);
+	roami_job_close_allocs(job);
 	if (err == ROAM_OK)
-		err = job_open_alloc(job);
+		err = roami_job_open_alloc(job);
 	if (err == ROAM_OK)
 		err = roami_job_lease(job);
 	/*
@@ -382,7 +378,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		err = roami_watch_creator(job->node->segments, nodes, parent);
 	if (err != ROAM_OK)
 		_exit(ROAMI_EXIT_TOLD);
-	roami_alloc_seal(job->alloc);
+	roami_job_seal_allocs(job);
 	roami_stats_begin(job->node->stats);
 	fn();
 	job_serve(job);
@@ -472,7 +468,7 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 	atomic_store(&ctl->creator_end, job->leases ? job->layout.heap_bytes
 						    : (job->high + ROAMI_PAGE - 1) &
 							      ~(uint64_t)(ROAMI_PAGE - 1));
-	roami_alloc_seal(job->alloc);
+	roami_job_seal_allocs(job);
 	err = roami_job_lease(job);
 	while (roami_msg_poll(job->node) > 0)
 		; /* what this node sent itself while alone */
@@ -563,18 +559,22 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 static void gather(struct roami_job *job, uint32_t first, uint32_t end)
 {
 	struct roami_node *node = job->node;
+	struct roami_domain *domain = roami_domain_of(node, first);
+	unsigned was = roami_domain_enter(node, domain);
 
 	for (uint32_t page = first; page < end; page++) {
 		roami_page_hold(node, page);
-		node->protocol->settle(node, page);
+		domain->protocol->settle(node, page);
 		roami_page_done(node, page);
 	}
+	roami_domain_leave(node, was);
 }
 
 static void job_gather(struct roami_job *job)
 {
-	if (job->node->protocol->settle != NULL)
-		roami_settle_each(job, gather);
+	for (unsigned i = 0; i < job->node->domain_count; i++)
+		if (job->node->domains[i].protocol->settle != NULL)
+			roami_settle_each(job, i, gather);
 }
 
 /*
@@ -631,7 +631,8 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	roami_settle_take(job); /* while the others drop their copies */
 	roami_watch_end(job->watch);
 	job->watch = NULL;
-	roami_pool_settle(job->node->segments[0].pool);
+	for (unsigned i = 0; i < job->node->domain_count; i++)
+		roami_pool_settle(&job->node->segments[0].pool[i]);
 	err = job_alone(job);
 	job_clear(job);
 	return err;
@@ -676,8 +677,7 @@ void roami_job_finish(struct roami_job *job)
 	}
 	roami_node_close(job->node);
 	job->node = NULL;
-	roami_alloc_close(job->alloc);
-	job->alloc = NULL;
+	roami_job_close_allocs(job);
 	roami_os_vec_free(&job->blocks, sizeof(struct roami_job_block));
 	job->life = ROAMI_JOB_OVER;
 }

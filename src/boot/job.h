@@ -41,8 +41,10 @@ struct roami_job {
 	struct roami_real real;
 	const struct roami_fault_engine *engine; /* of sealed jobs */
 	struct roami_node *node;
-	struct roami_alloc *alloc;
-	bool leases;             /* `alloc` hands out what it has leased, no more */
+	/* This node's allocator in each domain; of regions opened when first used. */
+	struct roami_alloc *allocs[ROAMI_DOMAINS_MAX];
+	pthread_mutex_t opening; /* one of them */
+	bool leases;             /* they hand out what they have leased, no more */
 	uint8_t *app;
 	void *bases[ROAMI_NODES_MAX];
 	int fds[ROAMI_NODES_MAX];
@@ -54,6 +56,7 @@ struct roami_job {
 	bool launched; /* by roam run: every node has run main */
 	bool exit_hook;
 	enum roam_err failed; /* why it could not start */
+	enum roam_model needs; /* what the program said it needs; ROAM_MODEL_TX: nothing yet */
 	bool reported;
 	struct roami_watch *watch;
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
@@ -86,6 +89,9 @@ void roami_job_report(struct roami_job *job);
 /* Prints the counters of all nodes. */
 void roami_job_print(struct roami_job *job, int fd);
 
+/* The program needs `model`: warns, or under ROAM_STRICT ends the job, if a protocol has less. */
+void roami_job_needs(struct roami_job *job, enum roam_model model);
+
 /* ---- alone: pages of the app view that are not our segment's */
 
 /* A job of one node: its untouched blocks become anonymous memory. */
@@ -103,19 +109,32 @@ enum roam_err roami_lone_end(struct roami_job *job);
 /* ---- the end of forked nodes: node 0 takes their pages; they drop their copies and exit. */
 typedef void roami_settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
 
-void roami_settle_each(struct roami_job *job, roami_settle_fn *each); /* stretch of pages in use */
+/* Each stretch of a domain's pages in use. */
+void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *each);
 void roami_settle_take(struct roami_job *job);
 void roami_settle_leave(struct roami_job *job);
 
 /* ---- memory */
 
+/* Opens the allocator of the job's own domain, over all of it; closes those of all. */
+enum roam_err roami_job_open_alloc(struct roami_job *job);
+void roami_job_close_allocs(struct roami_job *job);
+
+/* Ends the bump phase of all; a hash of what they have handed out. */
+void roami_job_seal_allocs(struct roami_job *job);
+uint64_t roami_job_hash_allocs(struct roami_job *job);
+
 /*
- * The job is sealed: this node's allocator gets parts of the heap from the pool.  Node 0's keeps
+ * The job is sealed: this node's allocators get parts of the heap from the pools.  Node 0's keep
  * what was handed out before.
  */
 enum roam_err roami_job_lease(struct roami_job *job);
 
-void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
+/* The domain of regions under a protocol; reports errors on stderr. */
+enum roam_err roami_job_domain(struct roami_job *job, const char *protocol, unsigned *domain_p);
+
+/* A block as `region` says, which names no protocol that is not there. */
+void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 		      enum roam_err *err_p);
 enum roam_err roami_job_free(struct roami_job *job, void *block);
 enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages,

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/domain.h"
 #include "core/page.h"
 
 /* What stands before every payload. */
@@ -160,7 +161,7 @@ void roami_msg_send(struct roami_node *node, unsigned to, unsigned type,
 void roami_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
 		unsigned count)
 {
-	roami_msg_send(node, to, ROAMI_TYPE_PROTOCOL + type, parts, count);
+	roami_msg_send(node, to, roami_domain_current(node)->types + type, parts, count);
 }
 
 void roami_reply(struct roami_node *node, const struct roam_request *request,
@@ -192,8 +193,8 @@ void roami_reply_page(struct roami_node *node, const struct roam_request *reques
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
 		   unsigned type)
 {
-	struct msg_header header = {(uint16_t)(ROAMI_TYPE_PROTOCOL + type), request->origin,
-				    request->call, request->bytes, 0};
+	struct msg_header header = {(uint16_t)(roami_domain_current(node)->types + type),
+				    request->origin, request->call, request->bytes, 0};
 	struct roam_part part = {request->data, request->bytes};
 
 	msg_put(node, to, &header, &part, 1);
@@ -286,7 +287,8 @@ size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
 size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
 		  const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
 {
-	return roami_msg_call(node, to, ROAMI_TYPE_PROTOCOL + type, parts, count, reply, reply_max);
+	return roami_msg_call(node, to, roami_domain_current(node)->types + type, parts, count,
+			      reply, reply_max);
 }
 
 size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint32_t page,
@@ -295,8 +297,8 @@ size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint
 	struct roam_part part = {&page, sizeof(page)};
 	struct roami_call wanted = {
 		.reply = reply, .reply_max = reply_max, .page = roami_page_bytes(node, page)};
-	struct roami_call *call = call_start(node, to, ROAMI_TYPE_PROTOCOL + type, &part, 1,
-					     &wanted);
+	struct roami_call *call = call_start(
+		node, to, roami_domain_of(node, page)->types + type, &part, 1, &wanted);
 	uint32_t at;
 	size_t bytes;
 
@@ -322,13 +324,14 @@ void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
 {
 	struct roami_call *calls[EACH_MAX];
 
+	type += roami_domain_current(node)->types;
 	while (nodes != 0) {
 		unsigned started = 0;
 
 		for (; nodes != 0 && started < EACH_MAX; nodes &= nodes - 1)
 			calls[started++] = roami_msg_call_start(
-				node, (unsigned)__builtin_ctzll(nodes), ROAMI_TYPE_PROTOCOL + type,
-				parts, count, NULL, 0);
+				node, (unsigned)__builtin_ctzll(nodes), type, parts, count, NULL,
+				0);
 		for (unsigned i = 0; i < started; i++)
 			roami_msg_call_end(node, calls[i]);
 	}
@@ -463,6 +466,21 @@ static bool parked_take(struct roami_node *node, struct roami_vec *copy)
 	return found;
 }
 
+/* Hands a request to its handler, in the domain whose message it is. */
+static void msg_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_domain *domain = &node->domains[node->type_domains[request->type]];
+	unsigned was;
+
+	if (request->type < ROAMI_TYPE_PROTOCOL) {
+		node->msg.types[request->type]->handle(node, request);
+		return;
+	}
+	was = roami_domain_enter(node, domain);
+	node->msg.types[request->type]->handle(node, request);
+	roami_domain_leave(node, was);
+}
+
 /* Hands due requests to their handlers again; poll_lock is held. */
 static unsigned parked_handle(struct roami_node *node)
 {
@@ -473,7 +491,7 @@ static unsigned parked_handle(struct roami_node *node)
 		struct roami_parked *parked = (void *)copy->items;
 
 		parked->request.data = parked + 1;
-		node->msg.types[parked->request.type]->handle(node, &parked->request);
+		msg_handle(node, &parked->request);
 		handled++;
 	}
 	return handled;
@@ -510,7 +528,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 					header.bytes,
 					(const uint8_t *)data + sizeof(header)};
 	roami_step(node);
-	type->handle(node, &request);
+	msg_handle(node, &request);
 	return true;
 }
 

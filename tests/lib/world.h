@@ -18,9 +18,15 @@
 
 #define WORLD_THREADS_MAX 8u /* application threads of one node */
 
+#define WORLD_REGIONS_MAX 3u
+
 struct world_config {
 	uint64_t seed;
 	const struct roam_protocol *protocol;
+	/* The heap's first pages are under these, region_pages each. */
+	const struct roam_protocol *regions[WORLD_REGIONS_MAX];
+	unsigned region_count;
+	uint32_t region_pages;
 	unsigned nodes;
 	unsigned threads[ROAMI_NODES_MAX]; /* application threads of each node */
 	uint32_t heap_pages;
@@ -53,6 +59,15 @@ struct world_config {
 
 /* Draws everything but the protocol from the seed. */
 void world_draw(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol);
+
+/*
+ * Parts of the heap come under other protocols: over the seeds each one beside each other one, and
+ * more of them at a time.
+ */
+void world_mix(struct world_config *config, uint32_t region_pages);
+
+/* The weakest model of the protocols: what a program may rely on (docs/consistency.md). */
+enum roam_model world_model(const struct world_config *config);
 
 /* Messages become datagrams of which 5 % are lost and others come late, twice or changed. */
 void world_lossy(struct world_config *config);

@@ -51,6 +51,30 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->mirage_delta = DRAW_OF(&rng, 0, 0, 1, 50, 1000);
 }
 
+void world_mix(struct world_config *config, uint32_t region_pages)
+{
+	struct rng rng = {config->seed ^ 0x3e910};
+	unsigned known = 0;
+
+	while (roami_protocols[known] != NULL)
+		known++;
+	config->region_pages = region_pages;
+	config->region_count = DRAW_OF(&rng, 1, 1, 2, WORLD_REGIONS_MAX);
+	for (unsigned i = 0; i < config->region_count; i++)
+		config->regions[i] = roami_protocols[(config->seed + i * rng_below(&rng, known)) %
+						     known];
+}
+
+enum roam_model world_model(const struct world_config *config)
+{
+	enum roam_model model = config->protocol->model;
+
+	for (unsigned i = 0; i < config->region_count; i++)
+		if (config->regions[i]->model > model)
+			model = config->regions[i]->model;
+	return model;
+}
+
 void world_lossy(struct world_config *config)
 {
 	struct rng rng = {config->seed ^ 0x10551};
@@ -78,6 +102,13 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 {
 	unsigned threads = 0;
 
+	for (unsigned i = 0; i < config->region_count; i++) {
+		int used = snprintf(text, bytes, "%u pages of %s, ", config->region_pages,
+				    config->regions[i]->name);
+
+		text += used;
+		bytes -= (size_t)used;
+	}
 	for (unsigned i = 0; i < config->nodes; i++)
 		threads += config->threads[i];
 	snprintf(

@@ -86,6 +86,61 @@ def option_cases():
            0, near, None, {'ROAM_PROTCOL': 'hlrc'})
 
 
+def needs(start, protocol, models, falls_short):
+    """What the program says it needs: enough, nothing is said; else one line, or with ROAM_STRICT
+    the end."""
+    command = started(start, 'needs', start, 3, *models)
+    env = {'ROAM_PROTOCOL': protocol}
+    line = rf'needs {falls_short}, and protocol {protocol} promises only '
+    expect(command, out='all summed', env=env,
+           err=f'^roam: warning: the program {line}' if falls_short else '')
+    if falls_short is None:
+        expect(command, out='all summed', env={**env, 'ROAM_STRICT': '1'})
+        return
+    expect(command, out='all summed', env={**env, 'ROAM_LOG': 'error'})
+    result = expect(command, 1, rf'^roam: node \d: the program {line}.*ROAM_STRICT=1',
+                    env={**env, 'ROAM_STRICT': '1'})
+    if 'all summed' in result.out:
+        raise Wrong('it went on')
+
+
+def needs_cases():
+    for start in ('fork', 'run'):
+        yield (f'needs what ivy has, {start}', needs, start, 'ivy', ('RC', 'SC'), None)
+        yield (f'needs what hlrc has, {start}', needs, start, 'hlrc', ('ScC', 'RC'), None)
+        yield (f'needs nothing, {start}', needs, start, 'hlrc', (), None)
+        for models in (('SC',), ('ScC', 'SC'), ('SC', 'RC', 'SC')):
+            yield (f'needs {" ".join(models)}, {start}', needs, start, 'hlrc', models, 'SC')
+
+
+NO_SUCH = r'^roam: roam_alloc_region: protocol=.*: unknown; known are' + \
+    ''.join(f'(?=.* {name})' for name in PROTOCOLS)
+
+
+def regions(start, nodes, protocol, others, env):
+    result = run(started(start, 'regions', start, nodes, *others),
+                 env={'ROAM_PROTOCOL': protocol, **env})
+    strange = [line for line in result.err.splitlines() if not re.search(NO_SUCH, line)]
+    if result.status != 0 or strange or 'all summed' not in result.out or \
+            not re.search(NO_SUCH, result.err, re.MULTILINE):
+        raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
+
+
+def regions_cases():
+    """Each protocol beside each other one, and all at a time; a region under the job's own."""
+    for start in ('fork', 'run'):
+        for protocol in PROTOCOLS:
+            for others in ([protocol], PROTOCOLS, *([name] for name in PROTOCOLS
+                                                    if name != protocol)):
+                yield (f'regions of {" ".join(others)} beside {protocol}, {start}', regions, start,
+                       3, protocol, others, {})
+        for env in ({'ROAM_FAULT': 'sigsegv'}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'},
+                    {'ROAM_CACHE_PAGES': '3'}, {'ROAM_HEAP': '16M'}, {'ROAM_ALLOC': 'own'},
+                    {'ROAM_CHAOS': '7'}):
+            words = ' '.join(f'{key}={value}' for key, value in env.items())
+            yield (f'regions of all, {words}, {start}', regions, start, 4, 'hlrc', PROTOCOLS, env)
+
+
 def launcher_cases():
     for bad in ('0', '-1', '65', 'two', '2x', ''):
         yield (f'run -n {bad or "nothing"}', expect, launched(bad, program('hello')), 2,
@@ -685,7 +740,8 @@ def net_cases():
 
 GROUPS = {
     'net': lambda: list(net_cases()),
-    'options': lambda: [*launcher_cases(), *option_cases()],
+    'options': lambda: [*launcher_cases(), *option_cases(), *needs_cases()],
+    'regions': lambda: list(regions_cases()),
     'trouble': lambda: list(trouble_cases()),
     'mpi': lambda: list(mpi_cases()),
     'start': lambda: list(start_cases()),

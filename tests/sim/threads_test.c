@@ -40,6 +40,8 @@ struct job_thread {
 struct job {
 	struct roami_options options;
 	struct roami_layout layout;
+	const struct roam_protocol *regions[2]; /* those of the heap's first pages */
+	unsigned region_count;
 	unsigned nodes;
 	bool onesided;
 	bool udp;
@@ -146,6 +148,18 @@ static void job_lossy(struct job *job, struct rng *rng)
 		 (unsigned long)(job->seed % 1000000));
 }
 
+/* Other protocols beside the one: over the seeds each. */
+static void job_mix(struct job *job, struct rng *rng)
+{
+	unsigned known = 0;
+
+	while (roami_protocols[known] != NULL)
+		known++;
+	job->region_count = 2;
+	job->regions[0] = roami_protocols[job->seed % known];
+	job->regions[1] = roami_protocols[rng_below(rng, known)];
+}
+
 static void job_draw(struct job *job, const struct seed_options *options,
 		     struct random_params *params)
 {
@@ -176,6 +190,8 @@ static void job_draw(struct job *job, const struct seed_options *options,
 	job->options.mirage_delta = rng_one_in(&rng, 2) ? rng_below(&rng, 200) : 0;
 	if (options->lossy)
 		job_lossy(job, &rng);
+	if (options->mixed)
+		job_mix(job, &rng);
 }
 
 static void job_node_open(struct job *job, const struct roam_protocol *protocol, unsigned me)
@@ -188,6 +204,7 @@ static void job_node_open(struct job *job, const struct roam_protocol *protocol,
 		.env = job->chaos ? &roami_env_chaos : &roami_env_real,
 		.env_state = real,
 		.protocol = protocol,
+		.regions = job->regions,
 		.engine = &roami_fault_soft,
 		.transport = job->udp ? &roami_transport_udp : &roami_transport_shm,
 		.layout = job->layout,
@@ -225,9 +242,11 @@ static void job_heap(struct job *job)
 static void job_open(struct job *job, const struct roam_protocol *protocol,
 		     const struct random_params *params)
 {
-	size_t heap = params->heap_pages * ROAMI_PAGE;
+	size_t heap = params->heap_pages * ROAMI_PAGE, region = heap / 4;
 
-	roami_layout_make(&job->layout, heap + job->nodes * ALLOC_BYTES, job->nodes);
+	roami_layout_make_regions(&job->layout,
+				  heap + job->nodes * ALLOC_BYTES - job->region_count * region,
+				  job->nodes, job->region_count, region, ROAMI_PAGE);
 	job->slices.store = job_store;
 	random_slices_open(&job->slices, job->nodes, heap, ALLOC_BYTES);
 	if (job->seed % 3 == 0)
