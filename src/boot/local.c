@@ -10,6 +10,7 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 {
 	char name[32];
 	struct roami_ctl *ctl;
+	bool keyed = true;
 	int fd, saved;
 
 	snprintf(name, sizeof(name), "roam-node-%u", node);
@@ -28,9 +29,16 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	ctl->nodes_max = layout->nodes_max;
 	/* The thread that starts the node; counted before any barrier could look. */
 	atomic_store(&ctl->threads, 1);
-	if (node == 0)
+	if (node == 0) {
 		roami_pool_init((void *)((uint8_t *)ctl + layout->pool), layout->heap_bytes);
+		keyed = roami_os_secret(ctl->key, sizeof(ctl->key));
+	}
 	munmap(ctl, layout->rings);
+	if (!keyed) {
+		close(fd);
+		errno = ENOSYS;
+		return -1;
+	}
 	return fd;
 }
 

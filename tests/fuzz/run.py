@@ -27,7 +27,7 @@ def build(clang, name, work):
     target = os.path.join(work, name)
     files = [os.path.join(HERE, name + '.c')] + [os.path.join(ROOT, path) for path in SOURCES[name]]
     subprocess.run([clang, *FLAGS, f'-I{ROOT}/include', f'-I{ROOT}/src', *files, '-o', target,
-                    '-lpthread', '-lm'], check=True)
+                    '-lpthread', '-lm', '-lsodium'], check=True)
     return target
 
 
