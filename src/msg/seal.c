@@ -220,7 +220,7 @@ static struct seal_text seal_text(const struct roami_seal *seal, const struct ro
 	memcpy(witness->header, header, sizeof(witness->header));
 	witness->bytes = bytes;
 	seal_digest(seal->sealer->hash, (const uint8_t *)(packet + 1), payload, witness->digest);
-	return (struct seal_text){NULL, NULL, 0, witness, sizeof(*witness)};
+	return (struct seal_text){witness, witness, 0, witness, sizeof(*witness)};
 }
 
 void *roami_seal_close(struct roami_seal *seal, struct roami_packet *packet, size_t bytes,
@@ -262,12 +262,12 @@ static void seal_note(struct roami_seal *seal, uint64_t number)
 {
 	uint64_t slot = number % ROAMI_SEAL_WINDOW;
 
-	if (number >= seal->end && number - seal->end >= ROAMI_SEAL_WINDOW)
+	if (number >= seal->end && number - seal->end >= ROAMI_SEAL_WINDOW) {
 		memset(seal->seen, 0, sizeof(seal->seen));
-	else
-		for (uint64_t skipped = seal->end; skipped < number; skipped++)
-			seal->seen[skipped % ROAMI_SEAL_WINDOW / 64] &= ~((uint64_t)1
-									  << skipped % 64);
+		seal->end = number;
+	}
+	for (uint64_t skipped = seal->end; skipped < number; skipped++)
+		seal->seen[skipped % ROAMI_SEAL_WINDOW / 64] &= ~((uint64_t)1 << skipped % 64);
 	seal->seen[slot / 64] |= (uint64_t)1 << slot % 64;
 	if (number >= seal->end)
 		seal->end = number + 1;

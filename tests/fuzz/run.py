@@ -17,6 +17,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 SOURCES = {
     'link': ['src/msg/link_in.c', 'src/msg/link_out.c', 'src/msg/reliable.c', 'src/msg/seal.c',
              'src/os/os.c', 'src/os/proc.c', 'src/trace/stats.c'],
+    'options': ['src/api/options.c'],
+    'seal': ['src/msg/seal.c'],
     'msg': ['src/msg/msg.c', 'src/os/os.c', 'src/os/proc.c', 'src/trace/stats.c'],
 }
 FLAGS = ['-std=gnu11', '-g', '-O1', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,undefined',
