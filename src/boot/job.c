@@ -115,6 +115,7 @@ static enum roam_err job_make_segments(struct roami_job *job, unsigned nodes)
 /* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
+	const struct roami_ctl *first = job->bases[0];
 	struct roami_node_params params = {
 		.me = job->me,
 		.nodes = nodes,
@@ -130,6 +131,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.bases = job->bases,
 		.app = job->app,
 		.fd = job->fds[job->me],
+		.key = first->key,
+		.boot = first->boot,
 	};
 	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
@@ -138,8 +141,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	params.onesided =
 		job->options.onesided && (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
 	params.creator_pages =
-		(uint32_t)(atomic_load(&((struct roami_ctl *)job->bases[0])->creator_end) /
-			   ROAMI_PAGE);
+		(uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	if (job->node != NULL) {
 		job->node->sync = NULL;
 		job->node->regions = (struct roami_vec){0};
@@ -595,6 +597,7 @@ static void job_clear(struct roami_job *job)
 			 job->layout.heap - job->layout.rings);
 	atomic_store(&ctl->job, ROAMI_JOB_OPEN);
 	atomic_store(&ctl->creator_end, 0);
+	ctl->boot++;
 	atomic_store(&ctl->ended, 0);
 	memset(&ctl->bell, 0, sizeof(ctl->bell));
 	atomic_store(&ctl->threads, 1);

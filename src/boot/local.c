@@ -21,6 +21,7 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 {
 	char name[32];
 	struct roami_ctl *ctl;
+	bool keyed = true;
 	int fd, saved;
 
 	snprintf(name, sizeof(name), "roam-node-%u", node);
@@ -39,12 +40,20 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	ctl->nodes_max = layout->nodes_max;
 	/* The thread that starts the node; counted before any barrier could look. */
 	atomic_store(&ctl->threads, 1);
-	for (unsigned domain = 0; node == 0 && domain <= layout->regions; domain++) {
-		struct roami_pool *pool = (void *)((uint8_t *)ctl + layout->pool);
+	if (node == 0) {
+		for (unsigned domain = 0; domain <= layout->regions; domain++) {
+			struct roami_pool *pool = (void *)((uint8_t *)ctl + layout->pool);
 
-		roami_pool_init(&pool[domain], roami_layout_bytes(layout, domain));
+			roami_pool_init(&pool[domain], roami_layout_bytes(layout, domain));
+		}
+		keyed = roami_os_secret(ctl->key, sizeof(ctl->key));
 	}
 	munmap(ctl, layout->rings);
+	if (!keyed) {
+		close(fd);
+		errno = ENOSYS;
+		return -1;
+	}
 	return fd;
 }
 

@@ -354,6 +354,9 @@ struct roami_node_params {
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */
 	bool onesided;          /* loads and stores reach peers' segments */
+	bool far;               /* some nodes are on other hosts */
+	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */
+	uint64_t boot;          /* counts the times that the job's nodes start with this key */
 };
 
 /* Makes a node that serves messages as soon as somebody polls.  Reports errors itself. */

@@ -123,6 +123,8 @@ struct roami_ctl {
 	_Atomic uint64_t
 		creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
 	_Atomic uint64_t alloc_hash; /* of the node's allocations before the seal */
+	uint64_t boot;               /* node 0's: rounds of nodes that have ended */
+	uint8_t key[32];             /* node 0's: the job's key, drawn when the segment is made */
 	struct roami_bell bell;
 	struct roami_stats stats;
 };

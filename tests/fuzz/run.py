@@ -17,6 +17,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 SOURCES = {
     'link': ['src/msg/link_in.c', 'src/msg/link_out.c', 'src/msg/reliable.c', 'src/msg/seal.c',
              'src/os/os.c', 'src/os/proc.c', 'src/trace/stats.c'],
+    'options': ['src/api/options.c'],
+    'seal': ['src/msg/seal.c'],
     'msg': ['src/msg/msg.c', 'src/core/domain.c', 'src/os/os.c', 'src/os/proc.c',
             'src/trace/stats.c'],
 }
@@ -28,7 +30,7 @@ def build(clang, name, work):
     target = os.path.join(work, name)
     files = [os.path.join(HERE, name + '.c')] + [os.path.join(ROOT, path) for path in SOURCES[name]]
     subprocess.run([clang, *FLAGS, f'-I{ROOT}/include', f'-I{ROOT}/src', *files, '-o', target,
-                    '-lpthread', '-lm'], check=True)
+                    '-lpthread', '-lm', '-lsodium'], check=True)
     return target
 
 

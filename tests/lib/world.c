@@ -10,6 +10,7 @@
 #include "core/remote.h"
 #include "fault/soft.h"
 #include "msg/msg.h"
+#include "msg/seal.h"
 #include "os/fiber.h"
 #include "sim.h"
 
@@ -238,6 +239,7 @@ static void world_options(struct world *world)
 	options->barrier_tree = config->tree;
 	options->ivy = config->ivy;
 	options->mirage_delta = config->mirage_delta;
+	options->seal = config->seal;
 	snprintf(options->faulty, sizeof(options->faulty), "%s", config->faulty);
 	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
 	if (roami_diff_choose(options->simd) == NULL)
@@ -302,6 +304,7 @@ static void world_heap(struct world *world)
 
 static bool world_node_open(struct world *world, unsigned me)
 {
+	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every world";
 	struct world_place *place = &world->places[me];
 	struct roami_node_params params = {
 		.me = me,
@@ -321,6 +324,8 @@ static bool world_node_open(struct world *world, unsigned me)
 		.fd = -1,
 		.creator_pages = world->config.creator_pages,
 		.onesided = world->config.onesided,
+		.key = key,
+		.boot = world->config.seed,
 	};
 	enum roam_err err;
 

@@ -88,6 +88,7 @@ void world_lossy(struct world_config *config)
 		 "drop=5%%,repeat=%u%%,reorder=%u%%,corrupt=%u%%,delay=1%%:%uus,seed=%lu",
 		 DRAW_OF(&rng, 1, 5, 20), DRAW_OF(&rng, 1, 5, 30), DRAW_OF(&rng, 0, 1),
 		 DRAW_OF(&rng, 100, 3000), (unsigned long)(config->seed % 1000000));
+	config->seal = DRAW_OF(&rng, ROAMI_SEAL_OFF, ROAMI_SEAL_AUTH, ROAMI_SEAL_ENCRYPT);
 	config->steps_max *= 10;
 }
 
@@ -116,12 +117,13 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		"%s, %u nodes, %u threads, %u pages (%u of the creator), %s, %s, "
 		"hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
 		"stall 1/%u, queue %u, latency %lu ns, board %u, slots %u, %u, ivy %u, "
-		"delta %u%s%s",
+		"delta %u, seal %u%s%s",
 		config->protocol->name, config->nodes, threads, config->heap_pages,
 		config->creator_pages, config->onesided ? "one-sided" : "messages", config->simd,
 		config->hot, config->tree, config->kind_known, config->placement, config->prefetch,
 		config->cache_pages, config->step_every, config->stall_every, config->queue_max,
 		(unsigned long)config->latency_ns_max, config->board_runs, config->lock_slots,
-		config->meeting_slots, config->ivy, config->mirage_delta, config->lossy ? ", " : "",
+		config->meeting_slots, config->ivy, config->mirage_delta, config->seal,
+		config->lossy ? ", " : "",
 		config->faulty);
 }

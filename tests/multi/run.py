@@ -11,24 +11,13 @@ import signal
 import tempfile
 import time
 
-from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, main, program,
-                     run)
+from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, launched, main,
+                     program, right, run, started)
 
 ENGINES = ['uffd', 'sigsegv']
 PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage']
 SIGNALLED = 128
 PAGE = 4096
-
-
-def launched(nodes, *command):
-    return [program('roam'), 'run', '-n', str(nodes), *command]
-
-
-def started(start, name, *arguments):
-    """A program of this directory: one that forks its nodes (its first argument `fork`), or under
-    roam run."""
-    words = [program(name), *(str(word) for word in arguments)]
-    return words if start == 'fork' else launched(arguments[1], *words)
 
 
 # ------------------------------------------------------------------------------------- options
@@ -53,6 +42,7 @@ BAD_VALUES = [
     ('ROAM_MIRAGE_DELTA', '10000001', r'ROAM_MIRAGE_DELTA=10000001: must be a number from 0 to'),
     ('ROAM_MIRAGE_DELTA', '1ms', r'ROAM_MIRAGE_DELTA=1ms: must be a number from 0 to'),
     ('ROAM_PIN', '2', r'ROAM_PIN=2: must be 0 or 1'),
+    ('ROAM_SEAL', 'on', r'ROAM_SEAL=on: must be auto, auth, encrypt or off'),
     ('ROAM_STATS', 'here', r'ROAM_STATS=here: must be 0, 1, or a path'),
     ('ROAM_CHAOS', '1x', r'ROAM_CHAOS=1x: must be a number'),
 ]
@@ -682,10 +672,6 @@ def matrix(seeds):
                 yield (f'{protocol} {engine} chaos {seed}', env)
 
 
-def right(command, out, env):
-    expect(command, out=out, env=env, timeout=60)
-
-
 def thread_cases():
     for text, env in matrix([0, 1, 2]):
         for nodes, threads, start, when in ((2, 2, 'fork', 'settled'), (3, 3, 'fork', 'at-once'),
@@ -721,25 +707,7 @@ def lock_cases():
     yield ('locks run 3', right, started('run', 'locks', 'run', 3, 450000), '450000 locks right', {})
 
 
-def net_cases():
-    """What the nodes of one host do over a network's transport, they do over udp too."""
-    ways = {'udp': {'ROAM_TRANSPORT': 'udp'},
-            'udp, 5 % lost': {'ROAM_TRANSPORT': 'udp', 'ROAM_FAULTY': 'drop=5%,reorder=2%'},
-            'shm, 5 % lost': {'ROAM_FAULTY': 'drop=5%,reorder=2%'},
-            'udp, cut for a time': {'ROAM_TRANSPORT': 'udp',
-                                    'ROAM_FAULTY': 'cut=0-1@20ms+300ms,cut=1>0@600ms+100ms'}}
-    for text, env in ways.items():
-        yield (f'idle {text}', right, [program('idle'), '3'], 'node 2: ', env)
-        yield (f'rounds 3 {text}', right, [program('rounds'), 'all', '3', '5'], '5 rounds right',
-               env)
-        yield (f'rounds 4 {text}', right, [program('rounds'), 'loop', '4', '5'], '5 rounds right',
-               env)
-        yield (f'threads {text}', right, started('run', 'threads', 'run', 3, 2, 10, 'settled'),
-               'counted right', env)
-
-
 GROUPS = {
-    'net': lambda: list(net_cases()),
     'options': lambda: [*launcher_cases(), *option_cases(), *needs_cases()],
     'regions': lambda: list(regions_cases()),
     'trouble': lambda: list(trouble_cases()),

@@ -15,6 +15,7 @@
 #include "core/page.h"
 #include "core/wait.h"
 #include "fault/soft.h"
+#include "msg/seal.h"
 #include "random.h"
 #include "random_node.h"
 #include "rng.h"
@@ -139,6 +140,7 @@ static void *job_main(void *arg)
 static void job_lossy(struct job *job, struct rng *rng)
 {
 	static const unsigned mtus[] = {0, 600, 1500};
+	static const unsigned seals[] = {ROAMI_SEAL_OFF, ROAMI_SEAL_AUTH, ROAMI_SEAL_ENCRYPT};
 
 	job->udp = rng_one_in(rng, 2);
 	job->onesided = false;
@@ -146,6 +148,7 @@ static void job_lossy(struct job *job, struct rng *rng)
 	snprintf(job->options.faulty, sizeof(job->options.faulty),
 		 "drop=5%%,repeat=5%%,reorder=5%%,corrupt=1%%,seed=%lu",
 		 (unsigned long)(job->seed % 1000000));
+	job->options.seal = seals[rng_below(rng, 3)];
 }
 
 /* Other protocols beside the one: over the seeds each. */
@@ -196,6 +199,7 @@ static void job_draw(struct job *job, const struct seed_options *options,
 
 static void job_node_open(struct job *job, const struct roam_protocol *protocol, unsigned me)
 {
+	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every job of threads";
 	struct roami_real *real = &job->reals[me];
 	struct roami_node_params params = {
 		.me = me,
@@ -213,6 +217,8 @@ static void job_node_open(struct job *job, const struct roam_protocol *protocol,
 		.fd = -1,
 		.creator_pages = job->creator_pages,
 		.onesided = job->onesided,
+		.key = key,
+		.boot = job->seed,
 	};
 	enum roam_err err;
 
