@@ -80,15 +80,12 @@ static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *threa
 /* -------------------------------------------------------------------------------------- faults */
 
 /* A write to a page that this node can read. */
-static void fault_upgrade(struct roami_node *node, struct roami_page *entry, uint32_t page)
+static void fault_upgrade(struct roami_node *node, uint32_t page)
 {
-	if (node->protocol->writes == ROAM_WRITES_FAULT) {
+	if (node->protocol->writes == ROAM_WRITES_FAULT)
 		node->protocol->write_fault(node, page);
-		return;
-	}
-	if (roami_page_is_home(node, page))
-		roami_page_mark_dirty(node, entry, page);
-	roami_page_open(node, page, 1, ROAM_WRITE);
+	else
+		roami_page_upgrade(node, page);
 }
 
 static void fault_none(struct roami_node *node, uint32_t page, bool write)
@@ -168,7 +165,6 @@ static void solo_leave(struct roami_node *node)
 
 void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known)
 {
-	struct roami_page *entry = roami_page_entry(node, page);
 	enum roam_access has;
 
 	if (page >= node->layout.pages)
@@ -186,7 +182,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 		fault_repair(node, page);
 	} else if (has == ROAM_READ) {
 		ROAMI_COUNT(node->stats, write_faults, 1);
-		fault_upgrade(node, entry, page);
+		fault_upgrade(node, page);
 	} else {
 		if (write)
 			ROAMI_COUNT(node->stats, write_faults, 1);

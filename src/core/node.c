@@ -94,6 +94,22 @@ const struct roam_transport *roami_transport_find(const char *name)
 
 /* ---------------------------------------------------------------------------------------- life */
 
+/* Of a thread; of all. */
+static size_t scratch_each(const struct roami_node *node)
+{
+	return node->nodes * node->protocol->scratch_size;
+}
+
+static size_t scratch_bytes(const struct roami_node *node)
+{
+	return ROAMI_THREADS_MAX * scratch_each(node);
+}
+
+uint8_t *roami_scratch(struct roami_node *node)
+{
+	return node->scratch + node->env->thread(node) * scratch_each(node);
+}
+
 static enum roam_err node_memory(struct roami_node *node)
 {
 	size_t pages = node->layout.pages;
@@ -107,6 +123,11 @@ static enum roam_err node_memory(struct roami_node *node)
 	if (node->table == NULL || node->page_data == NULL || node->twins.pool == NULL ||
 	    node->protocol_state == NULL || node->engine_state == NULL)
 		return ROAM_ENOMEM;
+	if (scratch_bytes(node) > 0) {
+		node->scratch = roami_os_reserve_sparse(scratch_bytes(node));
+		if (node->scratch == NULL)
+			return ROAM_ENOMEM;
+	}
 	if (roami_race_init(node) != ROAM_OK)
 		return ROAM_ENOMEM;
 	return roami_sync_init(node);
@@ -211,6 +232,7 @@ void roami_node_close(struct roami_node *node)
 	roami_os_unmap(node->table, pages * sizeof(*node->table));
 	roami_os_unmap(node->page_data, pages * node->protocol->page_size + 1);
 	roami_os_unmap(node->twins.pool, (pages + 1) * ROAMI_PAGE);
+	roami_os_unmap(node->scratch, scratch_bytes(node));
 	free(node->protocol_state);
 	free(node->engine_state);
 	roami_os_unmap(node, sizeof(*node));

@@ -49,7 +49,8 @@ enum {
 	ROAMI_PAGE_KEEP = 8,    /* hot: writable across releases */
 	ROAMI_PAGE_WANT = 16,   /* the pending fault is a write */
 	ROAMI_PAGE_PARKED = 32, /* requests are parked for it */
-	ROAMI_PAGE_LISTED = 64  /* seen, while the list of copies is compacted */
+	ROAMI_PAGE_LISTED = 64, /* seen, while the list of copies is compacted */
+	ROAMI_PAGE_TWINS = 128  /* this home's writes make a twin, like others' */
 };
 
 struct roami_page {
@@ -102,7 +103,7 @@ struct roami_call {
 	size_t bytes;
 };
 
-#define ROAMI_CALLS_MAX     256
+#define ROAMI_CALLS_MAX     1024 /* a power of two */
 #define ROAMI_TYPES_MAX     96
 #define ROAMI_TYPE_SYNC     0
 #define ROAMI_TYPE_MEMORY   32
@@ -228,6 +229,7 @@ struct roami_node {
 	struct roam_transport_memory memory[ROAMI_NODES_MAX];
 	const struct roam_protocol *protocol;
 	void *protocol_state;
+	uint8_t *scratch; /* of each thread; NULL: the protocol wants none */
 
 	struct roami_msg msg;
 	struct roami_log log;
