@@ -24,8 +24,11 @@ enum roam_transport_caps {
 
 /*
  * Memory of one node that its peers can reach; how shm finds its rings.  NULL and 0 where there is
- * none.
+ * none.  Of a node on another host it is a copy of the first ROAM_CARD_BYTES bytes as they were
+ * when that one had opened its transport, and zero until the job has passed them on.
  */
+#define ROAM_CARD_BYTES 64u
+
 struct roam_transport_memory {
 	void *base;
 	size_t bytes;

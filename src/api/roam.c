@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "boot/job.h"
+#include "core/far.h"
 #include "core/page.h"
 #include "core/race.h"
 #include "core/sync.h"
@@ -119,7 +120,7 @@ enum roam_err roam_thread_init(void)
 	sigaddset(&faults, SIGBUS);
 	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
 	job.node->env->thread(job.node);
-	atomic_fetch_add(&job.node->self->ctl->threads, 1);
+	roami_state_set(job.node, ROAMI_STATE_THREADS, 1, true);
 	return ROAM_OK;
 }
 
@@ -127,7 +128,7 @@ enum roam_err roam_thread_fini(void)
 {
 	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
 		return ROAM_ESTATE;
-	atomic_fetch_sub(&job.node->self->ctl->threads, 1);
+	roami_state_set(job.node, ROAMI_STATE_THREADS, UINT64_MAX, true);
 	return ROAM_OK;
 }
 

@@ -3,22 +3,14 @@
 #include <string.h>
 
 #include "boot/job.h"
-#include "core/log.h"
 #include "core/remote.h"
 
+/* How the heap is cut; of node 0's also what is whose. */
 static struct roami_pool *job_pool(struct roami_job *job)
 {
-	return (void *)((uint8_t *)job->bases[0] + job->layout.pool);
-}
+	unsigned node = job->bases[0] != NULL ? 0 : job->me;
 
-static void pool_lock(struct roami_job *job)
-{
-	roami_spin_lock(job->node, (struct roami_spin *)(void *)&job_pool(job)->lock);
-}
-
-static void pool_unlock(struct roami_job *job)
-{
-	roami_spin_unlock((struct roami_spin *)(void *)&job_pool(job)->lock);
+	return (void *)((uint8_t *)job->bases[node] + job->layout.pool);
 }
 
 /* Others must have acquired what is freed now; with one node there is nobody to. */
@@ -30,16 +22,10 @@ static uint32_t job_free_interval(struct roami_job *job)
 static bool pool_take(struct roami_job *job, uint32_t parts, bool block, uint64_t *offset_p,
 		      bool *used_p)
 {
-	struct roami_pool *pool = job_pool(job);
-	struct roami_vclock clock;
 	uint32_t first;
-	bool ok;
+	bool ok = roami_parts_take(job->node, parts, block, &first, used_p);
 
-	roami_log_clock(job->node, &clock);
-	pool_lock(job);
-	ok = roami_pool_take(pool, parts, block, job->me, &clock, &first, used_p);
-	pool_unlock(job);
-	*offset_p = ok ? first * pool->part : 0;
+	*offset_p = ok ? first * job_pool(job)->part : 0;
 	return ok;
 }
 
@@ -54,10 +40,8 @@ static void pool_return(struct roami_job *job, uint64_t freed)
 	       roami_alloc_reclaim(job->alloc, freed, pool->part, &offset, &bytes, &used)) {
 		uint32_t interval = job_free_interval(job);
 
-		pool_lock(job);
-		roami_pool_put(pool, (uint32_t)(offset / pool->part),
-			       (uint32_t)(bytes / pool->part), used, job->me, interval);
-		pool_unlock(job);
+		roami_parts_put(job->node, (uint32_t)(offset / pool->part),
+				(uint32_t)(bytes / pool->part), used, interval);
 	}
 }
 
@@ -197,13 +181,11 @@ static enum roam_err free_large(struct roami_job *job, uint64_t offset)
 {
 	struct roami_pool *pool = job_pool(job);
 	uint32_t interval = job_free_interval(job);
-	bool freed = false;
 
-	pool_lock(job);
-	if (offset % pool->part == 0)
-		freed = roami_pool_free(pool, (uint32_t)(offset / pool->part), job->me, interval);
-	pool_unlock(job);
-	return freed ? ROAM_OK : ROAM_ENOTOURS;
+	if (offset % pool->part != 0 ||
+	    !roami_parts_free(job->node, (uint32_t)(offset / pool->part), interval))
+		return ROAM_ENOTOURS;
+	return ROAM_OK;
 }
 
 static enum roam_err job_free(struct roami_job *job, void *block)
@@ -226,7 +208,7 @@ static enum roam_err job_free(struct roami_job *job, void *block)
 	index = (uint32_t)(offset / pool->part);
 	if (index >= pool->count) /* less than a part at the end, handed out before the seal */
 		return free_leased(job, 0, offset);
-	part = roami_pool_look(pool, index);
+	part = roami_parts_look(job->node, index);
 	if (part.state == ROAMI_POOL_LEASED)
 		return free_leased(job, part.node, offset);
 	return free_large(job, offset);
@@ -246,30 +228,10 @@ enum roam_err roami_job_free(struct roami_job *job, void *block)
 
 /* -------------------------------------------------------------------------------------- blocks */
 
-/* A home for one page that has none: the word of its manager, which may be anywhere. */
-static void place_page(struct roami_job *job, uint32_t page, unsigned home)
-{
-	struct roami_segment manager;
-
-	roami_segment_point(&manager, &job->layout,
-			    job->bases[roami_page_manager(page, job->nodes)]);
-	if (atomic_load(&manager.directory[page]) == ROAMI_WORD_CREATOR)
-		atomic_store(&manager.directory[page], ROAMI_WORD_ASSIGNED | home);
-}
-
-static void mark_block(struct roami_job *job, uint32_t page)
-{
-	struct roami_segment manager;
-
-	roami_segment_point(&manager, &job->layout,
-			    job->bases[roami_page_manager(page, job->nodes)]);
-	atomic_fetch_or(&manager.headers[page].where, ROAMI_HEADER_BLOCK);
-}
-
 enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages,
 			      enum roam_place place, unsigned node)
 {
-	struct roami_job_block *block;
+	struct roami_place what = {page, pages, (uint32_t)place, node}, *block;
 
 	if (place == ROAM_PLACE_NODE && !place_node_known(job, node))
 		return ROAM_EINVAL;
@@ -277,21 +239,24 @@ enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pag
 		block = roami_os_vec_grow(&job->blocks, sizeof(*block), 1);
 		if (block == NULL)
 			return ROAM_ENOMEM;
-		*block = (struct roami_job_block){page, pages, (uint32_t)place, node};
+		*block = what;
 		job->blocks.count++;
 		return ROAM_OK;
 	}
-	mark_block(job, page);
-	if (place == ROAM_PLACE_FIRST_TOUCH)
-		return ROAM_OK;
-	for (uint32_t i = 0; i < pages; i++) {
-		unsigned home = node;
-
-		if (place == ROAM_PLACE_BLOCK)
-			home = (unsigned)((uint64_t)i * job->nodes / pages);
-		if (place == ROAM_PLACE_CYCLIC)
-			home = i % job->nodes;
-		place_page(job, page + i, home % job->nodes);
-	}
+	roami_place_all(job->node, &what);
 	return ROAM_OK;
+}
+
+void roami_job_settle_blocks(struct roami_job *job)
+{
+	struct roami_place *places = (void *)job->blocks.items;
+	struct roami_segment there;
+
+	for (unsigned node = 0; node < job->nodes; node++) {
+		if (job->bases[node] == NULL)
+			continue;
+		roami_segment_point(&there, &job->layout, job->bases[node]);
+		for (size_t i = 0; i < job->blocks.count; i++)
+			roami_place_words(&there, node, job->nodes, &places[i]);
+	}
 }

@@ -427,16 +427,6 @@ static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-/* Marks block starts and placements noted while alone, now that the managers are known. */
-static void job_settle_blocks(struct roami_job *job)
-{
-	struct roami_job_block *blocks = (void *)job->blocks.items;
-
-	for (size_t i = 0; i < job->blocks.count; i++)
-		roami_job_place(job, blocks[i].page, blocks[i].pages,
-				(enum roam_place)blocks[i].place, blocks[i].node);
-}
-
 /*
  * Marks the pages that this node, the creator, has bytes in: all others are zero and need no copy.
  */
@@ -484,7 +474,7 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 		return err;
 	job->nodes = nodes;
 	job_mark_bytes(job);
-	job_settle_blocks(job);
+	roami_job_settle_blocks(job);
 	atomic_store(&ctl->nodes, nodes);
 	roami_real_init(&job->real, nodes, job->options.spin_us, job->options.chaos);
 	for (unsigned i = 1; fn != NULL && i < nodes && err == ROAM_OK; i++)
@@ -678,6 +668,6 @@ void roami_job_finish(struct roami_job *job)
 	job->node = NULL;
 	roami_alloc_close(job->alloc);
 	job->alloc = NULL;
-	roami_os_vec_free(&job->blocks, sizeof(struct roami_job_block));
+	roami_os_vec_free(&job->blocks, sizeof(struct roami_place));
 	job->life = ROAMI_JOB_OVER;
 }

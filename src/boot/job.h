@@ -14,6 +14,7 @@
 
 #include "boot/local.h"
 #include "core/alloc.h"
+#include "core/far.h"
 #include "core/node.h"
 #include "core/wait.h"
 
@@ -23,14 +24,6 @@ enum roami_job_life {
 	ROAMI_JOB_JOINED,
 	ROAMI_JOB_TOGETHER,
 	ROAMI_JOB_OVER
-};
-
-/* A block placed or marked before the seal, when the nodes were not known yet. */
-struct roami_job_block {
-	uint32_t page;
-	uint32_t pages;
-	uint32_t place; /* enum roam_place */
-	uint32_t node;
 };
 
 struct roami_job {
@@ -57,7 +50,7 @@ struct roami_job {
 	bool reported;
 	struct roami_watch *watch;
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
-	struct roami_vec blocks; /* struct roami_job_block */
+	struct roami_vec blocks; /* struct roami_place: before the seal the nodes are not known */
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 };
 
@@ -120,5 +113,8 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place
 enum roam_err roami_job_free(struct roami_job *job, void *block);
 enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages,
 			      enum roam_place place, unsigned node);
+
+/* The nodes are known now: does what was noted while alone, in the segments that are mapped. */
+void roami_job_settle_blocks(struct roami_job *job);
 
 #endif

@@ -28,8 +28,7 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	ctl->nodes_max = layout->nodes_max;
 	/* The thread that starts the node; counted before any barrier could look. */
 	atomic_store(&ctl->threads, 1);
-	if (node == 0)
-		roami_pool_init((void *)((uint8_t *)ctl + layout->pool), layout->heap_bytes);
+	roami_pool_init((void *)((uint8_t *)ctl + layout->pool), layout->heap_bytes);
 	munmap(ctl, layout->rings);
 	return fd;
 }

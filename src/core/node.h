@@ -326,7 +326,8 @@ struct roami_node_params {
 	const struct roam_transport *transport;
 	void *world; /* for the transport */
 	struct roami_layout layout;
-	void *const *bases;     /* every node's segment, mapped */
+	void *const *bases;     /* every node's segment; NULL: it cannot be mapped */
+	struct roami_far *const *far; /* of those; NULL: there are none */
 	uint8_t *app;           /* the app view; with the soft engine the runtime view does */
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */

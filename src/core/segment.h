@@ -14,6 +14,7 @@
 #include "core/pool.h"
 
 #include "roam/roam.h"
+#include "roam/transport.h"
 #include "trace/stats.h"
 
 #define ROAMI_PAGE          ((size_t)ROAM_PAGE_SIZE)
@@ -126,6 +127,12 @@ struct roami_ctl {
 	struct roami_stats stats;
 };
 
+/* What a node keeps of a peer whose segment it cannot map: what that one has told it. */
+struct roami_far {
+	struct roami_ctl ctl;
+	_Alignas(8) uint8_t card[ROAM_CARD_BYTES]; /* of its transport */
+};
+
 struct roami_layout {
 	size_t heap_bytes;
 	uint32_t pages;
@@ -148,7 +155,7 @@ struct roami_layout {
 };
 
 struct roami_segment {
-	uint8_t *base; /* NULL: not mapped */
+	uint8_t *base; /* NULL: not mapped, and so is nothing below but `ctl`, a copy */
 	size_t bytes;
 	struct roami_ctl *ctl;
 	struct roami_pool *pool;

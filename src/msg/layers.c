@@ -59,11 +59,14 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 					     .mtu = (unsigned)params->options->mtu};
 	enum roam_err err;
 
-	for (unsigned peer = 0; peer < params->nodes; peer++) {
-		node->memory[peer].base = (uint8_t *)params->bases[peer] + params->layout.rings;
-		node->memory[peer].bytes = (size_t)params->layout.nodes_max *
-					   params->layout.ring_bytes;
-	}
+	for (unsigned peer = 0; peer < params->nodes; peer++)
+		if (params->bases[peer] != NULL)
+			node->memory[peer] = (struct roam_transport_memory){
+				(uint8_t *)params->bases[peer] + params->layout.rings,
+				(size_t)params->layout.nodes_max * params->layout.ring_bytes};
+		else
+			node->memory[peer] = (struct roam_transport_memory){
+				params->far[peer]->card, ROAM_CARD_BYTES};
 	if (params->transport->wait == NULL)
 		open.rouse = layer_rouse;
 	err = layer_open(node, &open, params->transport, params->options->udp);
