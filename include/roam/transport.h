@@ -49,6 +49,7 @@ struct roam_transport_params {
 	void *now_arg;
 	const char *option; /* what the user set for this transport; NULL or "": nothing */
 	unsigned mtu;       /* bytes of a packet on the way, if set; 0: ask the kernel */
+	uint32_t address;   /* IPv4 of this host, host byte order; 0: all peers are here */
 
 	/* Of layers, which are transports over another one: that one, opened, and its state. */
 	const struct roam_transport *lower;

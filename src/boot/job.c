@@ -27,11 +27,26 @@ extern char **environ;
 
 /* -------------------------------------------------------------------------------------- errors */
 
+struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node)
+{
+	return job->bases[node] != NULL ? job->bases[node] : &job->far[node]->ctl;
+}
+
+/* The job that a node's surroundings are part of. */
+static struct roami_job *job_of(struct roami_node *node)
+{
+	return (void *)((uint8_t *)node->env_state - offsetof(struct roami_job, real));
+}
+
 static void job_failed(struct roami_node *node, const char *text)
 {
 	char line[400];
 	int length = snprintf(line, sizeof(line), "roam: node %u: %s\n", node->me, text);
 
+	if (job_of(node)->control != 0) {
+		roami_far_fail(job_of(node), text);
+		_exit(ROAMI_EXIT_TOLD);
+	}
 	/* One line: who comes second leaves the first one time for it, and to end the job. */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
 		usleep(500000);
@@ -54,7 +69,7 @@ static enum roam_err job_says(struct roami_job *job, enum roam_err err, const ch
 		why = strerror(ENOMEM);
 		hint = " (limit of address space, ulimit -v, or ROAM_HEAP too large)";
 	}
-	if (atomic_exchange(&((struct roami_ctl *)job->bases[0])->told, 1) == 0)
+	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
 		fprintf(stderr, "roam: %s: %s%s\n", what, why, hint);
 	return err;
 }
@@ -133,6 +148,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.transport = roami_transport_find(nodes > 1 ? job->options.transport : "shm"),
 		.layout = job->layout,
 		.bases = job->bases,
+		.far = job->far,
+		.address = job->boot.address,
 		.app = job->app,
 		.fd = job->fds[job->me],
 	};
@@ -143,8 +160,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	params.onesided =
 		job->options.onesided && (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
 	params.creator_pages =
-		(uint32_t)(atomic_load(&((struct roami_ctl *)job->bases[0])->creator_end) /
-			   ROAMI_PAGE);
+		(uint32_t)(atomic_load(&roami_job_ctl(job, 0)->creator_end) / ROAMI_PAGE);
 	if (job->node != NULL) {
 		job->node->sync = NULL;
 		job->node->regions = (struct roami_vec){0};
@@ -166,8 +182,11 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-/* All segments are mapped: this process becomes node `me` of `nodes`. */
-static enum roam_err job_join(struct roami_job *job, unsigned nodes)
+/*
+ * All segments there are are mapped: this process becomes node `me` of `nodes`.  `asked`: that is
+ * what the program wants; 0: it takes what it gets.
+ */
+static enum roam_err job_join(struct roami_job *job, unsigned nodes, unsigned asked)
 {
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err;
@@ -176,6 +195,8 @@ static enum roam_err job_join(struct roami_job *job, unsigned nodes)
 	if (job->options.pin)
 		roami_os_pin(job->me);
 	err = job_open_node(job, nodes);
+	if (err == ROAM_OK && job->control != 0)
+		err = roami_far_join(job, asked, asked == 0 ? 0 : roami_alloc_hash(job->alloc));
 	if (err == ROAM_OK)
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
@@ -222,23 +243,17 @@ static void job_end_with_launcher(int lifeline)
 }
 
 /* ROAM_BOOT=local:RANK:SIZE:FD, from the launcher: FD and what follows are open. */
-static enum roam_err job_launched(struct roami_job *job)
+static enum roam_err job_launched_here(struct roami_job *job, unsigned rank, unsigned size, int fd)
 {
-	unsigned rank, size, fd;
 	struct roami_ctl *ctl;
 	enum roam_err err = ROAM_OK;
 
-	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) != 3 ||
-	    size > ROAMI_NODES_MAX || rank >= size) {
-		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
-		return ROAM_EINVAL;
-	}
-	job_end_with_launcher((int)(fd + size));
+	job_end_with_launcher(fd + (int)size);
 	job->me = rank;
 	job->nodes = size;
 	job->launched = true;
 	for (unsigned i = 0; i < size && err == ROAM_OK; i++) {
-		job->fds[i] = (int)(fd + i);
+		job->fds[i] = fd + (int)i;
 		err = job_map_segment(job, i);
 	}
 	if (err != ROAM_OK)
@@ -250,12 +265,46 @@ static enum roam_err job_launched(struct roami_job *job)
 			"roam: the launcher and this program differ in version or options\n");
 		return ROAM_EINVAL;
 	}
-	err = job_map_app(job);
+	roami_real_init(&job->real, size, job->options.spin_us, job->options.chaos);
+	return ROAM_OK;
+}
+
+/* ROAM_BOOT=far:FD, from an agent of the launcher. */
+static enum roam_err job_launched_far(struct roami_job *job, int fd)
+{
+	enum roam_err err;
+
+	job->control = fd;
+	err = roami_far_begin(job);
+	if (err != ROAM_OK)
+		return err;
+	job->made = job->me;
+	err = job_make_segments(job, job->me + 1);
+	if (err == ROAM_OK)
+		err = job_map_segment(job, job->me);
+	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us,
+			job->options.chaos);
+	return err;
+}
+
+static enum roam_err job_launched(struct roami_job *job)
+{
+	unsigned rank, size, fd;
+	enum roam_err err = ROAM_EINVAL;
+
+	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) == 3 &&
+	    size <= ROAMI_NODES_MAX && rank < size && fd < INT32_MAX - size)
+		err = job_launched_here(job, rank, size, (int)fd);
+	else if (sscanf(job->options.boot, "far:%u", &fd) == 1 && fd > 0 && fd < INT32_MAX)
+		err = job_launched_far(job, (int)fd);
+	else
+		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
+	if (err == ROAM_OK)
+		err = job_map_app(job);
 	if (err == ROAM_OK)
 		err = job_open_alloc(job); /* everybody allocates the same until the seal */
-	roami_real_init(&job->real, size, job->options.spin_us, job->options.chaos);
 	if (err == ROAM_OK)
-		err = job_join(job, size);
+		err = job_join(job, job->nodes, 0);
 	job->life = ROAMI_JOB_JOINED;
 	return err;
 }
@@ -269,12 +318,12 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err = ROAM_OK;
 
-	atomic_store(&ctl->alloc_hash, roami_alloc_hash(job->alloc));
+	roami_state_set(job->node, ROAMI_STATE_ALLOC_HASH, roami_alloc_hash(job->alloc), true);
 	if (job->me == 0)
 		err = roami_job_lease(job); /* before anybody else can */
 	roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
 	for (unsigned i = 0; i < job->nodes; i++)
-		if (atomic_load(&((struct roami_ctl *)job->bases[i])->alloc_hash) !=
+		if (atomic_load(&roami_job_ctl(job, i)->alloc_hash) !=
 		    atomic_load(&ctl->alloc_hash))
 			roami_node_fail(
 				job->node,
@@ -376,7 +425,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		if (!job->real.measured) /* forked before the seal */
 			roami_real_init(&job->real, nodes, job->options.spin_us,
 					job->options.chaos);
-		err = job_join(job, nodes);
+		err = job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK && job->me == 1)
 		err = roami_watch_creator(job->node->segments, nodes, parent);
@@ -483,7 +532,7 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 		/* The children may go on before we are ready: what they send waits in our rings. */
 		atomic_store(&ctl->job, ROAMI_JOB_SEALED);
 		roami_os_futex_wake(&ctl->job, INT32_MAX);
-		err = job_join(job, nodes);
+		err = job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK)
 		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids);
@@ -594,8 +643,7 @@ static void job_clear(struct roami_job *job)
 static void job_await_others(struct roami_job *job)
 {
 	for (unsigned i = 0; i < job->nodes; i++)
-		while (i != job->me &&
-		       atomic_load(&((struct roami_ctl *)job->bases[i])->joined) != 2)
+		while (i != job->me && atomic_load(&roami_job_ctl(job, i)->joined) != 2)
 			job->node->env->spin(job->node);
 	roami_stats_end(job->node->stats);
 }
@@ -627,17 +675,29 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	return err;
 }
 
+/* Node 0, with nothing more to ask of the others. */
+static void job_end(struct roami_job *job)
+{
+	struct roami_ctl *ctl = roami_job_ctl(job, 0);
+
+	atomic_store(&ctl->job, ROAMI_JOB_ENDING);
+	roami_os_futex_wake(&ctl->job, INT32_MAX);
+	if (job->control != 0)
+		roami_far_end(job);
+}
+
 /* Serves until node 0 has taken what it needs. */
 static void job_serve(struct roami_job *job)
 {
-	struct roami_ctl *ctl = job->bases[job->me], *first = job->bases[0];
+	struct roami_ctl *first = roami_job_ctl(job, 0);
 	uint32_t state;
 
-	atomic_store(&ctl->returned, 1);
+	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	roami_stats_end(job->node->stats);
-	atomic_store(&ctl->joined, 2);
+	roami_state_stats(job->node);
+	roami_state_set(job->node, ROAMI_STATE_JOINED, 2, false);
 	if (job->me != 0)
 		while ((state = atomic_load(&first->job)) != ROAMI_JOB_ENDING)
 			roami_os_futex_wait(&first->job, state, 0);
@@ -655,12 +715,9 @@ void roami_job_finish(struct roami_job *job)
 	} else if (job->life == ROAMI_JOB_TOGETHER) {
 		job_serve(job);
 		if (job->me == 0) {
-			struct roami_ctl *ctl = job->bases[0];
-
 			job_await_others(job);
 			roami_job_report(job);
-			atomic_store(&ctl->job, ROAMI_JOB_ENDING);
-			roami_os_futex_wake(&ctl->job, INT32_MAX);
+			job_end(job);
 		}
 		roami_service_stop(job->node);
 	}

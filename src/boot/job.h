@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "boot/control.h"
 #include "boot/local.h"
 #include "core/alloc.h"
 #include "core/far.h"
@@ -37,8 +38,11 @@ struct roami_job {
 	struct roami_alloc *alloc;
 	bool leases;             /* `alloc` hands out what it has leased, no more */
 	uint8_t *app;
-	void *bases[ROAMI_NODES_MAX];
+	void *bases[ROAMI_NODES_MAX]; /* segments; NULL: not mapped */
 	int fds[ROAMI_NODES_MAX];
+	struct roami_far *far[ROAMI_NODES_MAX]; /* instead, of nodes on other hosts */
+	int control;                            /* to the agent that started us; 0: none did */
+	struct roami_boot boot;                 /* what it said */
 	pid_t pids[ROAMI_NODES_MAX]; /* of forked nodes, in node 0 */
 	unsigned made;               /* segments made */
 	unsigned created;            /* nodes forked and not sealed, node 0 counted; 1: none */
@@ -78,6 +82,32 @@ void roami_job_report(struct roami_job *job);
 
 /* Prints the counters of all nodes. */
 void roami_job_print(struct roami_job *job, int fd);
+
+/* A node's control page, or the copy of it. */
+struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node);
+
+/* ---- far.c: a job across hosts */
+
+/* This program and these options, for the launcher to compare. */
+void roami_build_card(const struct roami_options *options, struct roami_boot_card *card);
+
+/* Takes what the agent says first: who we are.  Reports errors. */
+enum roam_err roami_far_begin(struct roami_job *job);
+
+/*
+ * The node is open: exchanges addresses with all others; waits for them.  `asked`: the program
+ * wants so many nodes, 0: any number.  `allocs`: hash of its allocations, 0: not known yet.
+ */
+enum roam_err roami_far_join(struct roami_job *job, unsigned asked, uint64_t allocs);
+
+/* Nodes on this host. */
+unsigned roami_far_here(const struct roami_job *job);
+
+/* Node 0: the job has ended in order. */
+void roami_far_end(struct roami_job *job);
+
+/* Tells why this node cannot go on. */
+void roami_far_fail(struct roami_job *job, const char *text);
 
 /* ---- alone: pages of the app view that are not our segment's */
 

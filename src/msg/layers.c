@@ -56,6 +56,7 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 					     .now = layer_now,
 					     .now_arg = node,
 					     .stats = node->stats,
+					     .address = params->address,
 					     .mtu = (unsigned)params->options->mtu};
 	enum roam_err err;
 
