@@ -1,5 +1,5 @@
 /*
- * roam run: starts a program on several nodes of this host, passes on signals and the exit status,
+ * roam run: starts a program on several nodes of this host (of several: roam_far.c), passes on signals and the exit status,
  * and ends all nodes when one dies or does not join.  Nodes die with the launcher
  * (PR_SET_PDEATHSIG), and their memory with them: there is nothing to clean up.
  */
@@ -23,6 +23,7 @@
 #include "core/node.h"
 #include "os/os.h"
 #include "roam_child.h"
+#include "roam_far.h"
 #include "roam_tool.h"
 
 #define MS UINT64_C(1000000)
@@ -35,6 +36,8 @@
 struct run {
 	unsigned nodes;
 	bool tag;
+	bool far; /* -H or --hostfile */
+	struct hosts hosts;
 	char **argv; /* of the program */
 	int memory;  /* the first memfd; the others follow it, and then the lifeline */
 	int signals;
@@ -55,16 +58,47 @@ struct run {
 static int run_usage(FILE *to)
 {
 	fprintf(to,
-		"usage: roam run -n NODES [--tag] [--] PROGRAM [ARGUMENT]...\n"
-		"  -n, --nodes NODES  how many nodes, 1 to %d\n"
-		"  -t, --tag          mark each line of output with its node: \"[2] ...\"\n"
-		"Node 0 has the standard input; the others have none.  The exit status is 0 if "
+		"usage: roam run -n NODES [-H HOSTS | -f FILE] [--tag] [--] PROGRAM [ARGUMENT]...\n"
+		"  -n, --nodes NODES    how many nodes, 1 to %d\n"
+		"  -H, --hosts HOSTS    on which hosts: a,b:4,n[01-03]:2; :N: so many of the nodes\n"
+		"  -f, --hostfile FILE  the same, a host in each line\n"
+		"  -t, --tag            mark each line of output with its node: \"[2] ...\"\n"
+		"On one host node 0 has the standard input, and the others have none; with -H each "
+		"has a copy.\n"
+		"Hosts are reached by ssh, or by the command in ROAM_RSH.  The exit status is 0 if "
 		"every node's\n"
 		"was; that of the first node that failed; or 128 + N if signal N killed it.\n"
 		"Signals are passed on; nodes that SIGINT, SIGTERM, SIGHUP or SIGQUIT did not end "
 		"within\n%u s are killed, at the second one at once.\n",
 		ROAMI_NODES_MAX, STOP_S);
 	return to == stdout ? 0 : TOOL_USAGE;
+}
+
+/* A hostfile may be as long as 1 MiB. */
+static bool run_read_hosts(struct hosts *hosts, const char *path)
+{
+	static char text[1 << 20];
+	FILE *file = fopen(path, "re");
+	size_t bytes;
+
+	if (file == NULL) {
+		snprintf(hosts->why, sizeof(hosts->why), "%.200s: %s", path, strerror(errno));
+		return false;
+	}
+	bytes = fread(text, 1, sizeof(text), file);
+	fclose(file);
+	return hosts_parse_file(hosts, path, text, bytes);
+}
+
+static bool run_parse_hosts(struct run *run, int option, const char *text)
+{
+	bool good = option == 'H' ? hosts_parse_list(&run->hosts, text)
+				  : run_read_hosts(&run->hosts, text);
+
+	if (!good)
+		tool_say("run: -%c: %s", option, run->hosts.why);
+	run->far = true;
+	return good;
 }
 
 static bool run_parse_nodes(const char *text, unsigned *nodes_p)
@@ -89,15 +123,22 @@ static int run_parse(struct run *run, int argc, char **argv)
 {
 	static const struct option longs[] = {{"nodes", required_argument, NULL, 'n'},
 					      {"tag", no_argument, NULL, 't'},
+					      {"hosts", required_argument, NULL, 'H'},
+					      {"hostfile", required_argument, NULL, 'f'},
 					      {"help", no_argument, NULL, 'h'},
 					      {NULL, 0, NULL, 0}};
 	int option;
 
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+:n:th", longs, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+:n:H:f:th", longs, NULL)) != -1) {
 		switch (option) {
 		case 'n':
 			if (!run_parse_nodes(optarg, &run->nodes))
+				return TOOL_USAGE;
+			break;
+		case 'H':
+		case 'f':
+			if (!run_parse_hosts(run, option, optarg))
 				return TOOL_USAGE;
 			break;
 		case 't':
@@ -118,6 +159,10 @@ static int run_parse(struct run *run, int argc, char **argv)
 		return TOOL_USAGE;
 	}
 	run->argv = argv + optind;
+	if (run->far && !hosts_share(&run->hosts, run->nodes)) {
+		tool_say("run: %s", run->hosts.why);
+		return TOOL_USAGE;
+	}
 	return -1;
 }
 
@@ -136,6 +181,23 @@ static bool run_options(const struct run *run, struct roami_options *options)
 	}
 	/* Said here once, instead of by every node. */
 	return roami_boot_check(options, &engine) == ROAM_OK;
+}
+
+/*
+ * Nodes that share no memory need a transport that does without; what the user names is checked.
+ */
+static bool run_far_options(struct roami_options *options)
+{
+	const char *named = getenv("ROAM_TRANSPORT");
+
+	if (roami_transport_find(options->transport)->caps == 0)
+		return true;
+	if (named != NULL && named[0] != '\0') {
+		tool_say("run: ROAM_TRANSPORT=%s: it does not reach other hosts; udp does", named);
+		return false;
+	}
+	snprintf(options->transport, sizeof(options->transport), "udp");
+	return setenv("ROAM_TRANSPORT", options->transport, 1) == 0;
 }
 
 /* --------------------------------------------------------------------------------------- memory */
@@ -491,6 +553,12 @@ int tool_run(int argc, char **argv)
 	run_open_standard();
 	if (!run_options(&run, &options))
 		return TOOL_USAGE;
+	if (run.far)
+		return run_far_options(&options)
+			       ? tool_far(&(struct far_job){run.nodes, run.tag, run.argv,
+							    &run.hosts},
+					  &options)
+			       : TOOL_USAGE;
 	if (!run_make_memory(&run, &options) || !run_block_signals(&run))
 		return TOOL_FAILED;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
