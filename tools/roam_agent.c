@@ -131,14 +131,6 @@ static bool agent_connect(struct agent *agent, const struct agent_card *card)
 
 /* ------------------------------------------------------------------------------------- starting */
 
-static int agent_control(struct agent_node *node, int pair[2])
-{
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-		return -1;
-	node->control = pair[0];
-	return 0;
-}
-
 static int agent_start_node(struct agent *agent, struct agent_node *node)
 {
 	char boot[32];
@@ -149,10 +141,13 @@ static int agent_start_node(struct agent *agent, struct agent_node *node)
 				  .mask = &agent->mask,
 				  .within = agent->start.tag ? agent->within : NULL};
 
-	if (agent_control(node, pair) != 0 || pipe2(input, O_CLOEXEC) != 0) {
-		child_no_pipe();
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0 ||
+	    pipe2(input, O_CLOEXEC) != 0) {
+		snprintf(node->child.why, sizeof(node->child.why), "cannot make a pipe: %s",
+			 strerror(errno));
 		return TOOL_FAILED;
 	}
+	node->control = pair[0];
 	fcntl(input[1], F_SETFL, O_NONBLOCK);
 	node->input = input[1];
 	plan.input = input[0];
@@ -171,6 +166,13 @@ static void agent_send_exit(struct agent *agent, unsigned rank, int wait_status,
 
 	if (!roami_wire_send(&agent->wire, ROAMI_FRAME_EXIT, rank, what, sizeof(what)))
 		agent->over = true;
+}
+
+static void agent_not_started(struct agent *agent, struct agent_node *node, int status)
+{
+	roami_wire_send(&agent->wire, ROAMI_FRAME_FAIL, node->rank, node->child.why,
+			strlen(node->child.why));
+	agent_send_exit(agent, node->rank, status, 0);
 }
 
 static void agent_start(struct agent *agent)
@@ -196,7 +198,7 @@ static void agent_start(struct agent *agent)
 		agent->nodes[agent->count].rank = rank;
 		status = agent_start_node(agent, &agent->nodes[agent->count++]);
 		if (status != 0)
-			agent_send_exit(agent, rank, status, 0);
+			agent_not_started(agent, &agent->nodes[agent->count - 1], status);
 	}
 }
 

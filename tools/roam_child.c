@@ -12,10 +12,11 @@
 
 #include "roam_tool.h"
 
-void child_no_pipe(void)
+static int child_not(struct child *child, int status, const char *what, int error)
 {
-	tool_say("run: cannot make a pipe: %s%s", strerror(errno),
-		 errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
+	snprintf(child->why, sizeof(child->why), "cannot %s: %s%s", what, strerror(error),
+		 error == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
+	return status;
 }
 
 static bool child_input(int from)
@@ -92,18 +93,15 @@ int child_start(struct child *child, const struct child_plan *plan)
 {
 	int report[2], error = 0, pipes[2] = {-1, -1};
 	pid_t parent = getpid();
+	char what[128];
 	ssize_t got;
 
 	if ((plan->within != NULL && !child_streams(child, plan, pipes)) ||
-	    pipe2(report, O_CLOEXEC) != 0) {
-		child_no_pipe();
-		return TOOL_FAILED;
-	}
+	    pipe2(report, O_CLOEXEC) != 0)
+		return child_not(child, TOOL_FAILED, "make a pipe", errno);
 	child->pid = fork();
-	if (child->pid < 0) {
-		tool_say("run: cannot fork node %u: %s", plan->node, strerror(errno));
-		return TOOL_FAILED;
-	}
+	if (child->pid < 0)
+		return child_not(child, TOOL_FAILED, "fork a node", errno);
 	if (child->pid == 0)
 		child_exec(plan, parent, pipes, report[1]);
 	child->runs = true;
@@ -117,8 +115,8 @@ int child_start(struct child *child, const struct child_plan *plan)
 	close(report[0]);
 	if (got <= 0)
 		return 0;
-	tool_say("run: cannot run %s: %s", plan->argv[0], strerror(error));
-	return error == ENOENT ? TOOL_NOT_FOUND : TOOL_CANNOT_EXEC;
+	snprintf(what, sizeof(what), "run %s", plan->argv[0]);
+	return child_not(child, error == ENOENT ? TOOL_NOT_FOUND : TOOL_CANNOT_EXEC, what, error);
 }
 
 bool child_sweep(void)

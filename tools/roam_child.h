@@ -14,6 +14,7 @@ struct child {
 	pid_t pid;
 	bool runs;
 	struct tag_stream *out[2]; /* --tag: its stdout and stderr */
+	char why[200];             /* it could not be started */
 };
 
 struct child_plan {
@@ -26,7 +27,7 @@ struct child_plan {
 	int keep;                   /* a descriptor that it inherits; -1: none */
 };
 
-/* Starts one and waits until it runs the program; 0, or the exit status, and why is said. */
+/* Starts one and waits until it runs the program; 0, or the exit status, and child->why. */
 int child_start(struct child *child, const struct child_plan *plan);
 
 /*
@@ -34,8 +35,5 @@ int child_start(struct child *child, const struct child_plan *plan);
  * program under a shell script, for one.  False: nothing was left.
  */
 bool child_sweep(void);
-
-/* Says that a pipe could not be made. */
-void child_no_pipe(void);
 
 #endif

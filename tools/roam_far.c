@@ -35,7 +35,6 @@
 #define WAITS_NS   (300 * MS)    /* for the others to say what they wait for */
 #define QUIT_NS    (2000 * MS)   /* for agents to end their nodes */
 #define STOP_NS    (5000 * MS)   /* from a signal passed on to the end */
-#define RSH        "ssh -x -o ConnectTimeout=10"
 #define WORDS_MAX  32u
 
 struct far_host {
@@ -248,13 +247,12 @@ static bool far_spawn(struct far *far, unsigned index, const struct agent_card *
 {
 	struct far_host *host = &far->hosts[index];
 	struct agent_card card = *common;
-	const char *rsh = getenv("ROAM_RSH");
-	char line[1024], agent[] = "agent", *words[WORDS_MAX];
+	char line[ROAMI_OPTION_TEXT_MAX], agent[] = "agent", *words[WORDS_MAX];
 	int input[2], out[2] = {-1, -1};
 
-	snprintf(line, sizeof(line), "%s", rsh != NULL && rsh[0] != '\0' ? rsh : RSH);
+	snprintf(line, sizeof(line), "%s", far->options->rsh);
 	if (!far_command(host->name, line, tool, agent, words)) {
-		tool_say("run: ROAM_RSH=%.100s: not a command", rsh);
+		tool_say("run: ROAM_RSH=%.100s: too many words", far->options->rsh);
 		return false;
 	}
 	card.host = (uint16_t)index;
@@ -370,7 +368,9 @@ static void far_greet(struct far *far, struct far_stranger *stranger)
 	stranger->wire = NULL;
 	host->greeted = true;
 	far->greeted++;
-	if (!far_start(far, index))
+	if (far->status >= 0)
+		far_all(far, ROAMI_FRAME_QUIT, 0, NULL, 0);
+	else if (!far_start(far, index))
 		far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
 			 "run: cannot tell the agent on host %s what to start: arguments or "
 			 "variables of more than %u bytes?",
@@ -520,8 +520,8 @@ static void far_exit(struct far *far, unsigned node)
 		return;
 	memcpy(what, far->frame.payload, sizeof(what));
 	status = what[0];
-	if (what[1] == 0) { /* never started; said there */
-		far_fail(far, status, node, false, NULL);
+	if (what[1] == 0) { /* never started; why came before */
+		far->status = far->status >= 0 && far->dead == node ? status : far->status;
 		return;
 	}
 	far->nodes[node].ended = true;
@@ -640,10 +640,9 @@ static void far_rsh_ended(struct far *far, unsigned index, int status)
 	else
 		snprintf(how, sizeof(how), "was killed by signal %d", WTERMSIG(status));
 	far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
-		 "run: cannot start on host %s: %s %s (can it be reached, and is roam there at the "
-		 "same path?)",
-		 host->name, far_is_here(host->name) ? "the agent" : "ROAM_RSH, which is ssh if unset,",
-		 how);
+		 "run: cannot start on host %s: `%s` %s (can the host be reached, and is roam there "
+		 "at the same path?)",
+		 host->name, far_is_here(host->name) ? "roam agent" : far->options->rsh, how);
 	far_lost(far, index);
 }
 

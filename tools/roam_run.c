@@ -229,7 +229,8 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 		return false; /* it has said why */
 	/* Its writing end is ours alone and never used: nodes see by it that we are gone. */
 	if (pipe2(lifeline, O_CLOEXEC) != 0) {
-		child_no_pipe();
+		tool_say("run: cannot make a pipe: %s%s", strerror(errno),
+			 errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
 		return false;
 	}
 	fds[run->nodes] = lifeline[0];
@@ -253,6 +254,8 @@ static int run_start(struct run *run, unsigned node)
 
 	snprintf(boot, sizeof(boot), "local:%u:%u:%d", node, run->nodes, run->memory);
 	status = child_start(&run->children[node], &plan);
+	if (status != 0)
+		tool_say("run: %s", run->children[node].why);
 	run->running += run->children[node].runs;
 	return status;
 }
