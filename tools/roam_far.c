@@ -439,7 +439,7 @@ static void far_compare(struct far *far, unsigned node)
 		what = "uses another libroam", fix = "; install the same on all hosts";
 	else if (far_option(a, b) != NULL)
 		what = far_option(a, b), fix = " differs; set it before `roam run` only";
-	else if (a->asked != b->asked)
+	else if (a->asked != b->asked && b->asked != ROAMI_ASKED_UNKNOWN)
 		what = "asks for other nodes", fix = "; every node must run main alike";
 	else if (a->allocs != b->allocs)
 		what = "allocated other blocks before CREATE",

@@ -48,7 +48,12 @@ uint64_t roam_clock_us(void)
 
 enum roam_err roam_start(void)
 {
-	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job) : ROAM_OK;
+	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, false) : ROAM_OK;
+}
+
+enum roam_err roam_start_main(void)
+{
+	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, true) : ROAM_OK;
 }
 
 /* Before anything that synchronises: started, and sealed if nodes were created. */
@@ -99,6 +104,15 @@ enum roam_err roam_create_all(void (*fn)(void), unsigned nodes)
 	if (fn == NULL || nodes == 0)
 		return ROAM_EINVAL;
 	return err == ROAM_OK ? roami_job_create_all(&job, fn, nodes) : err;
+}
+
+enum roam_err roam_distribute(void *variable, size_t bytes)
+{
+	enum roam_err err = roam_start();
+
+	if (variable == NULL || bytes == 0)
+		return ROAM_EINVAL;
+	return err == ROAM_OK ? roami_rerun_distribute(&job, variable, bytes) : err;
 }
 
 enum roam_err roam_wait_for_end(void)

@@ -16,6 +16,7 @@
 #define ROAMI_KEY_BYTES     32
 #define ROAMI_CARD_OPTIONS  64 /* options of a build at most */
 #define ROAMI_FRAME_PAYLOAD 16384u
+#define ROAMI_ASKED_UNKNOWN UINT32_MAX /* node 0 knows it */
 
 enum roami_frame_kind {
 	ROAMI_FRAME_JOIN = 1, /* from a node that starts */
@@ -67,7 +68,7 @@ struct roami_boot_card {
 	uint64_t library; /* and of libroam's, if that is another */
 	uint64_t load;    /* where they are loaded */
 	uint64_t allocs;  /* alloc_hash; 0: to be checked later */
-	uint32_t asked;   /* nodes that the program asks for; 0: any number */
+	uint32_t asked;   /* nodes that the program asks for; 0: any number; or unknown */
 	uint32_t threads; /* registered */
 	int32_t pid;
 	uint32_t options_count;

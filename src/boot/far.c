@@ -33,8 +33,6 @@ static enum roam_err far_read_boot(struct roami_job *job, struct roami_frame *fr
 	if (boot.nodes == 0 || boot.nodes > ROAMI_NODES_MAX || boot.me >= boot.nodes)
 		return ROAM_EPROTO;
 	job->boot = boot;
-	job->me = boot.me;
-	job->nodes = boot.nodes;
 	job->launched = true;
 	return ROAM_OK;
 }
@@ -42,8 +40,8 @@ static enum roam_err far_read_boot(struct roami_job *job, struct roami_frame *fr
 /* What is to be kept of the others. */
 static enum roam_err far_make(struct roami_job *job)
 {
-	for (unsigned node = 0; node < job->nodes; node++) {
-		if (node == job->me)
+	for (unsigned node = 0; node < job->boot.nodes; node++) {
+		if (node == job->boot.me)
 			continue;
 		job->far[node] = roami_os_reserve(sizeof(*job->far[node]));
 		if (job->far[node] == NULL)
@@ -58,8 +56,8 @@ unsigned roami_far_here(const struct roami_job *job)
 {
 	unsigned here = 0;
 
-	for (unsigned node = 0; node < job->nodes; node++)
-		here += job->boot.host[node] == job->boot.host[job->me];
+	for (unsigned node = 0; node < job->boot.nodes; node++)
+		here += job->boot.host[node] == job->boot.host[job->boot.me];
 	return here;
 }
 
@@ -131,9 +129,9 @@ static enum roam_err far_listen(struct roami_job *job)
 	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
 }
 
-enum roam_err roami_far_join(struct roami_job *job, unsigned asked, uint64_t allocs)
+enum roam_err roami_far_join(struct roami_job *job, unsigned asked)
 {
-	struct roami_boot_card card = {.asked = asked, .allocs = allocs, .pid = getpid()};
+	struct roami_boot_card card = {.asked = asked, .allocs = job->allocs, .pid = getpid()};
 	struct roami_frame *frame = malloc(sizeof(*frame));
 	enum roam_err err = ROAM_EPROTO;
 

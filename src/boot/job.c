@@ -76,7 +76,7 @@ static enum roam_err job_says(struct roami_job *job, enum roam_err err, const ch
 
 /* -------------------------------------------------------------------------------------- memory */
 
-static enum roam_err job_map_segment(struct roami_job *job, unsigned node)
+enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node)
 {
 	void *base = roami_os_map_fd(NULL, job->layout.total, job->fds[node], 0);
 
@@ -109,7 +109,7 @@ static enum roam_err job_map_app(struct roami_job *job)
 	return ROAM_OK;
 }
 
-static enum roam_err job_make_segments(struct roami_job *job, unsigned nodes)
+enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 {
 	for (; job->made < nodes; job->made++) {
 		job->fds[job->made] = roami_boot_segment(&job->layout, job->made);
@@ -124,7 +124,7 @@ static enum roam_err job_make_segments(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-static enum roam_err job_open_alloc(struct roami_job *job)
+enum roam_err roami_job_open_alloc(struct roami_job *job)
 {
 	job->leases = false;
 	return roami_alloc_open(&job->alloc, ROAMI_PAGE, job->layout.heap_bytes,
@@ -182,11 +182,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-/*
- * All segments there are are mapped: this process becomes node `me` of `nodes`.  `asked`: that is
- * what the program wants; 0: it takes what it gets.
- */
-static enum roam_err job_join(struct roami_job *job, unsigned nodes, unsigned asked)
+enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked)
 {
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err;
@@ -196,7 +192,7 @@ static enum roam_err job_join(struct roami_job *job, unsigned nodes, unsigned as
 		roami_os_pin(job->me);
 	err = job_open_node(job, nodes);
 	if (err == ROAM_OK && job->control != 0)
-		err = roami_far_join(job, asked, asked == 0 ? 0 : roami_alloc_hash(job->alloc));
+		err = roami_far_join(job, asked);
 	if (err == ROAM_OK)
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
@@ -254,7 +250,7 @@ static enum roam_err job_launched_here(struct roami_job *job, unsigned rank, uns
 	job->launched = true;
 	for (unsigned i = 0; i < size && err == ROAM_OK; i++) {
 		job->fds[i] = fd + (int)i;
-		err = job_map_segment(job, i);
+		err = roami_job_map_segment(job, i);
 	}
 	if (err != ROAM_OK)
 		return err;
@@ -270,18 +266,16 @@ static enum roam_err job_launched_here(struct roami_job *job, unsigned rank, uns
 }
 
 /* ROAM_BOOT=far:FD, from an agent of the launcher. */
-static enum roam_err job_launched_far(struct roami_job *job, int fd)
+static enum roam_err job_launched_far(struct roami_job *job)
 {
-	enum roam_err err;
+	enum roam_err err = ROAM_OK;
 
-	job->control = fd;
-	err = roami_far_begin(job);
-	if (err != ROAM_OK)
-		return err;
+	job->me = job->boot.me;
+	job->nodes = job->boot.nodes;
 	job->made = job->me;
-	err = job_make_segments(job, job->me + 1);
+	err = roami_job_make_segments(job, job->me + 1);
 	if (err == ROAM_OK)
-		err = job_map_segment(job, job->me);
+		err = roami_job_map_segment(job, job->me);
 	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us,
 			job->options.chaos);
 	return err;
@@ -295,16 +289,16 @@ static enum roam_err job_launched(struct roami_job *job)
 	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) == 3 &&
 	    size <= ROAMI_NODES_MAX && rank < size && fd < INT32_MAX - size)
 		err = job_launched_here(job, rank, size, (int)fd);
-	else if (sscanf(job->options.boot, "far:%u", &fd) == 1 && fd > 0 && fd < INT32_MAX)
-		err = job_launched_far(job, (int)fd);
+	else if (job->control != 0)
+		err = job_launched_far(job);
 	else
 		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
 	if (err == ROAM_OK)
 		err = job_map_app(job);
 	if (err == ROAM_OK)
-		err = job_open_alloc(job); /* everybody allocates the same until the seal */
+		err = roami_job_open_alloc(job); /* everybody allocates the same until the seal */
 	if (err == ROAM_OK)
-		err = job_join(job, job->nodes, 0);
+		err = roami_job_join(job, job->nodes, 0);
 	job->life = ROAMI_JOB_JOINED;
 	return err;
 }
@@ -319,6 +313,7 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	enum roam_err err = ROAM_OK;
 
 	roami_state_set(job->node, ROAMI_STATE_ALLOC_HASH, roami_alloc_hash(job->alloc), true);
+	roami_rerun_copy(job, true);
 	if (job->me == 0)
 		err = roami_job_lease(job); /* before anybody else can */
 	roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
@@ -334,17 +329,18 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	roami_alloc_seal(job->alloc);
 	if (job->me != 0) {
 		roami_alloc_close(job->alloc);
-		err = job_open_alloc(job);
+		err = roami_job_open_alloc(job);
 		if (err == ROAM_OK)
 			err = roami_job_lease(job);
 		if (err == ROAM_OK)
 			roami_alloc_seal(job->alloc);
 	}
+	roami_rerun_copy(job, false);
 	__atomic_store_n(&job->life, ROAMI_JOB_TOGETHER, __ATOMIC_RELEASE);
 	return err;
 }
 
-enum roam_err roami_job_start(struct roami_job *job)
+enum roam_err roami_job_start(struct roami_job *job, bool creates)
 {
 	enum roam_err err = job->failed;
 
@@ -358,19 +354,26 @@ enum roam_err roami_job_start(struct roami_job *job)
 	if (err != ROAM_OK)
 		return err;
 	roami_layout_make(&job->layout, job->options.heap, (unsigned)job->options.nodes_max);
-	if (job->options.boot[0] != '\0') {
+	if (sscanf(job->options.boot, "far:%d", &job->control) == 1)
+		err = job->failed = roami_far_begin(job);
+	if (err != ROAM_OK)
+		return err;
+	job->reruns = creates && job->control != 0 && job->boot.nodes > 1;
+	if (job->options.boot[0] != '\0' && !job->reruns) {
 		err = job_launched(job);
 	} else {
 		job->nodes = 1;
-		err = job_make_segments(job, 1);
+		err = roami_job_make_segments(job, 1);
 		if (err == ROAM_OK)
-			err = job_map_segment(job, 0);
+			err = roami_job_map_segment(job, 0);
 		if (err == ROAM_OK)
 			err = job_map_app(job);
 		if (err == ROAM_OK)
-			err = job_open_alloc(job);
+			err = roami_job_open_alloc(job);
 		if (err == ROAM_OK)
 			err = job_alone(job);
+		if (err == ROAM_OK && job->reruns)
+			err = roami_rerun_begin(job);
 	}
 	if (err == ROAM_OK)
 		roami_stats_begin(job->node->stats);
@@ -380,8 +383,6 @@ enum roam_err roami_job_start(struct roami_job *job)
 }
 
 /* -------------------------------------------------------------------------------- CREATE, seal */
-
-static void job_serve(struct roami_job *job);
 
 /* A forked node, from here to its end. */
 __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn)(void),
@@ -395,7 +396,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	if (getppid() != parent)
 		_exit(1);
 	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */
-	err = job_map_segment(job, 0);
+	err = roami_job_map_segment(job, 0);
 	if (err != ROAM_OK)
 		_exit(ROAMI_EXIT_TOLD);
 	creator = job->bases[0];
@@ -405,7 +406,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	if (job->me >= nodes)
 		_exit(0);
 	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
-		err = job_map_segment(job, i);
+		err = roami_job_map_segment(job, i);
 	for (unsigned i = nodes; i < job->made; i++)
 		close(job->fds[i]);
 	job->nodes = nodes;
@@ -413,7 +414,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		err = job_map_app(job);
 	roami_alloc_close(job->alloc);
 	if (err == ROAM_OK)
-		err = job_open_alloc(job);
+		err = roami_job_open_alloc(job);
 	if (err == ROAM_OK)
 		err = roami_job_lease(job);
 	/*
@@ -425,7 +426,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		if (!job->real.measured) /* forked before the seal */
 			roami_real_init(&job->real, nodes, job->options.spin_us,
 					job->options.chaos);
-		err = job_join(job, nodes, nodes);
+		err = roami_job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK && job->me == 1)
 		err = roami_watch_creator(job->node->segments, nodes, parent);
@@ -434,7 +435,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	roami_alloc_seal(job->alloc);
 	roami_stats_begin(job->node->stats);
 	fn();
-	job_serve(job);
+	roami_job_serve(job);
 	job->life = ROAMI_JOB_OVER;
 	roami_settle_leave(job);
 	fflush(NULL);
@@ -459,6 +460,10 @@ static enum roam_err job_fork(struct roami_job *job, unsigned node, void (*fn)(v
 
 static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
 {
+	if (job->reruns && job->life == ROAMI_JOB_ALONE && job->rounds > 0) {
+		fprintf(stderr, "roam: nodes cannot be created again: the launcher's have ended\n");
+		return ROAM_ESTATE;
+	}
 	if (job->life != ROAMI_JOB_ALONE || job->launched) {
 		if (job->launched && job->nodes != nodes)
 			fprintf(stderr,
@@ -476,10 +481,7 @@ static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-/*
- * Marks the pages that this node, the creator, has bytes in: all others are zero and need no copy.
- */
-static void job_mark_bytes(struct roami_job *job)
+void roami_job_mark_bytes(struct roami_job *job)
 {
 	struct roami_segment self;
 	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
@@ -518,11 +520,11 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 	roami_os_discard((uint8_t *)ctl + job->layout.rings,
 			 job->layout.headers - job->layout.rings);
 	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
-		err = job_map_segment(job, i);
+		err = roami_job_map_segment(job, i);
 	if (err != ROAM_OK)
 		return err;
 	job->nodes = nodes;
-	job_mark_bytes(job);
+	roami_job_mark_bytes(job);
 	roami_job_settle_blocks(job);
 	atomic_store(&ctl->nodes, nodes);
 	roami_real_init(&job->real, nodes, job->options.spin_us, job->options.chaos);
@@ -532,7 +534,7 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 		/* The children may go on before we are ready: what they send waits in our rings. */
 		atomic_store(&ctl->job, ROAMI_JOB_SEALED);
 		roami_os_futex_wake(&ctl->job, INT32_MAX);
-		err = job_join(job, nodes, nodes);
+		err = roami_job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK)
 		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids);
@@ -546,10 +548,13 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 
 enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
 {
-	enum roam_err err = job_may_create(job, job->created + 1);
+	enum roam_err err = ROAM_OK;
 
+	if (job->reruns && job->rounds == 0)
+		return roami_rerun_create(job, fn);
+	err = job_may_create(job, job->created + 1);
 	if (err == ROAM_OK)
-		err = job_make_segments(job, (unsigned)job->options.nodes_max);
+		err = roami_job_make_segments(job, (unsigned)job->options.nodes_max);
 	if (err == ROAM_OK)
 		err = job_fork(job, job->created, fn);
 	if (err == ROAM_OK)
@@ -568,6 +573,8 @@ enum roam_err roami_job_seal(struct roami_job *job)
 		pthread_mutex_unlock(&job->seal);
 		return err;
 	}
+	if (job->life == ROAMI_JOB_ALONE && job->reruns && job->rounds == 0)
+		return roami_rerun_seal(job, job->created, NULL);
 	if (job->life != ROAMI_JOB_ALONE || job->created == 1)
 		return ROAM_OK;
 	return job_seal(job, job->created, NULL);
@@ -577,9 +584,15 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 {
 	enum roam_err err;
 
-	if (job->launched && job->nodes == nodes) {
+	if (job->launched && job->nodes == nodes && !job->reruns) {
 		fn();
 		return ROAM_OK;
+	}
+	if (job->reruns && job->rounds == 0 && job->life == ROAMI_JOB_ALONE) {
+		err = roami_rerun_seal(job, nodes, fn);
+		if (err == ROAM_OK)
+			fn();
+		return err;
 	}
 	err = job_may_create(job, nodes);
 	if (err != ROAM_OK)
@@ -587,7 +600,7 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 	if (nodes == 1)
 		roami_lone_begin(job);
 	if (nodes > 1) {
-		err = job_make_segments(job, nodes);
+		err = roami_job_make_segments(job, nodes);
 		if (err == ROAM_OK)
 			err = job_seal(job, nodes, fn);
 	}
@@ -648,33 +661,6 @@ static void job_await_others(struct roami_job *job)
 	roami_stats_end(job->node->stats);
 }
 
-enum roam_err roami_job_wait_for_end(struct roami_job *job)
-{
-	struct roami_ctl *ctl = job->bases[0];
-	enum roam_err err = roami_job_seal(job);
-
-	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 || job->launched)
-		return err;
-	atomic_store(&ctl->returned, 1);
-	roami_lock_check_end(job->node);
-	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
-	atomic_store(&ctl->returned, 0);
-	job_gather(job);
-	job_await_others(job);
-	roami_job_report(job);
-	roami_watch_expect_end(job->watch);
-	atomic_store(&ctl->job, ROAMI_JOB_ENDING);
-	roami_os_futex_wake(&ctl->job, INT32_MAX);
-	roami_service_stop(job->node);
-	roami_settle_take(job); /* while the others drop their copies */
-	roami_watch_end(job->watch);
-	job->watch = NULL;
-	roami_pool_settle(job->node->segments[0].pool);
-	err = job_alone(job);
-	job_clear(job);
-	return err;
-}
-
 /* Node 0, with nothing more to ask of the others. */
 static void job_end(struct roami_job *job)
 {
@@ -686,8 +672,40 @@ static void job_end(struct roami_job *job)
 		roami_far_end(job);
 }
 
-/* Serves until node 0 has taken what it needs. */
-static void job_serve(struct roami_job *job)
+enum roam_err roami_job_wait_for_end(struct roami_job *job)
+{
+	struct roami_ctl *ctl = job->bases[0];
+	enum roam_err err = roami_job_seal(job);
+
+	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
+	    (job->launched && !job->reruns))
+		return err;
+	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
+	roami_lock_check_end(job->node);
+	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
+	atomic_store(&ctl->returned, 0);
+	job_gather(job);
+	if (job->reruns)
+		roami_settle_take(job); /* by message, while the others serve */
+	job_await_others(job);
+	roami_job_report(job);
+	if (job->watch != NULL)
+		roami_watch_expect_end(job->watch);
+	job_end(job);
+	roami_service_stop(job->node);
+	if (!job->reruns)
+		roami_settle_take(job); /* while the others drop their copies */
+	if (job->watch != NULL)
+		roami_watch_end(job->watch);
+	job->watch = NULL;
+	job->rounds++;
+	roami_pool_settle(job->node->segments[0].pool);
+	err = job_alone(job);
+	job_clear(job);
+	return err;
+}
+
+void roami_job_serve(struct roami_job *job)
 {
 	struct roami_ctl *first = roami_job_ctl(job, 0);
 	uint32_t state;
@@ -710,10 +728,11 @@ void roami_job_finish(struct roami_job *job)
 		roami_stats_end(job->node->stats);
 		roami_job_report(job);
 	}
-	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 && !job->launched) {
+	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 &&
+	    (!job->launched || job->reruns)) {
 		roami_job_wait_for_end(job);
 	} else if (job->life == ROAMI_JOB_TOGETHER) {
-		job_serve(job);
+		roami_job_serve(job);
 		if (job->me == 0) {
 			job_await_others(job);
 			roami_job_report(job);

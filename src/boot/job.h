@@ -43,6 +43,11 @@ struct roami_job {
 	struct roami_far *far[ROAMI_NODES_MAX]; /* instead, of nodes on other hosts */
 	int control;                            /* to the agent that started us; 0: none did */
 	struct roami_boot boot;                 /* what it said */
+	bool reruns;     /* far, and main is executed on every node up to CREATE, see rerun.c */
+	unsigned rounds; /* ended by roam_wait_for_end */
+	uint64_t allocs; /* hash of the allocations up to CREATE */
+	int quiet[2];    /* the real stdout and stderr, meanwhile */
+	struct roami_vec copies; /* struct roami_rerun_copy: of roam_distribute */
 	pid_t pids[ROAMI_NODES_MAX]; /* of forked nodes, in node 0 */
 	unsigned made;               /* segments made */
 	unsigned created;            /* nodes forked and not sealed, node 0 counted; 1: none */
@@ -58,8 +63,11 @@ struct roami_job {
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 };
 
-/* Joins or begins the job as the environment says.  Reports errors on stderr. */
-enum roam_err roami_job_start(struct roami_job *job);
+/*
+ * Joins or begins the job as the environment says.  `creates`: the program creates its nodes, so
+ * that a launched one is executed again up to there.  Reports errors on stderr.
+ */
+enum roam_err roami_job_start(struct roami_job *job, bool creates);
 
 /*
  * Forks one node, or `nodes` - 1 of them and seals; the functions of roam_create and
@@ -96,9 +104,9 @@ enum roam_err roami_far_begin(struct roami_job *job);
 
 /*
  * The node is open: exchanges addresses with all others; waits for them.  `asked`: the program
- * wants so many nodes, 0: any number.  `allocs`: hash of its allocations, 0: not known yet.
+ * wants so many nodes, 0: any number.
  */
-enum roam_err roami_far_join(struct roami_job *job, unsigned asked, uint64_t allocs);
+enum roam_err roami_far_join(struct roami_job *job, unsigned asked);
 
 /* Nodes on this host. */
 unsigned roami_far_here(const struct roami_job *job);
@@ -108,6 +116,43 @@ void roami_far_end(struct roami_job *job);
 
 /* Tells why this node cannot go on. */
 void roami_far_fail(struct roami_job *job, const char *text);
+
+/* ---- parts of a job's life */
+enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes); /* up to so many */
+enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node);
+enum roam_err roami_job_open_alloc(struct roami_job *job);
+
+/*
+ * All segments there are are mapped: this process becomes node `me` of `nodes`.  `asked`: that is
+ * what the program wants; 0: it takes what it gets.
+ */
+enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked);
+
+/*
+ * Marks the pages that this node, the creator, has bytes in: all others are zero and need no copy.
+ */
+void roami_job_mark_bytes(struct roami_job *job);
+
+/* Serves until node 0 has taken what it needs. */
+void roami_job_serve(struct roami_job *job);
+
+/* ---- rerun.c: programs that create their nodes, started across hosts */
+
+/* All is as in a process that is alone; nodes above 0 are silenced. */
+enum roam_err roami_rerun_begin(struct roami_job *job);
+
+/*
+ * roam_create and roam_create_all, or the first synchronisation after the former, which made
+ * `nodes`: nodes above 0 run fn, if it is their turn, serve, and end there.
+ */
+enum roam_err roami_rerun_create(struct roami_job *job, void (*fn)(void));
+enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)(void));
+
+/* Notes a variable to be copied from node 0 to all at the seal. */
+enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size_t bytes);
+
+/* At the seal: brings these to the heap, and from there. */
+void roami_rerun_copy(struct roami_job *job, bool to_heap);
 
 /* ---- alone: pages of the app view that are not our segment's */
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/log.h"
+#include "core/page.h"
 #include "core/remote.h"
 #include "core/sync.h"
 #include "core/sync_state.h"
@@ -303,4 +304,75 @@ void roami_place_handle(struct roami_node *node, const struct roam_request *requ
 		roami_node_fail(node, "node %u placed pages beyond the heap", request->from);
 	roami_place_words(node->self, node->me, node->nodes, &place);
 	roami_reply(node, request, NULL, 0);
+}
+
+/* ----------------------------------------------------------------------------------- many pages */
+
+struct words_ask {
+	uint32_t first;
+	uint32_t count;
+};
+
+static void words_copy(const struct roami_segment *there, const struct words_ask *ask,
+		       uint64_t *words)
+{
+	for (uint32_t i = 0; i < ask->count; i++)
+		words[i] = atomic_load(&there->directory[ask->first + i]);
+}
+
+void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
+{
+	unsigned manager = roami_manager(node, first);
+	struct words_ask ask = {first, count};
+	struct roam_part part = {&ask, sizeof(ask)};
+
+	roami_assert(count <= ROAMI_WORDS_MAX && roami_manager(node, first + count - 1) == manager);
+	if (!roami_is_far(node, manager))
+		words_copy(&node->segments[manager], &ask, words);
+	else if (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORDS, &part, 1,
+				words, count * sizeof(*words)) != count * sizeof(*words))
+		roami_node_fail(node, "node %u sent half of its words", manager);
+}
+
+void roami_words_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct words_ask ask;
+	uint64_t words[ROAMI_WORDS_MAX];
+	struct roam_part part = {words, 0};
+
+	if (request->bytes != sizeof(ask))
+		roami_node_fail(node, "node %u sent a short request", request->from);
+	memcpy(&ask, request->data, sizeof(ask));
+	if (ask.count > ROAMI_WORDS_MAX || ask.first >= node->layout.pages ||
+	    ask.count > node->layout.pages - ask.first)
+		roami_node_fail(node, "node %u asked for pages beyond the heap", request->from);
+	words_copy(node->self, &ask, words);
+	part.bytes = ask.count * sizeof(words[0]);
+	roami_reply(node, request, &part, 1);
+}
+
+#define RUN_AHEAD 16u /* calls under way */
+
+void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end)
+{
+	uint8_t bytes[RUN_AHEAD][ROAM_PAGE_SIZE];
+	struct roami_call *calls[RUN_AHEAD];
+
+	for (; first < end; first += RUN_AHEAD) {
+		uint32_t count = end - first < RUN_AHEAD ? end - first : RUN_AHEAD;
+
+		for (uint32_t i = 0; i < count; i++) {
+			uint32_t page = first + i;
+			struct roam_part part = {&page, sizeof(page)};
+
+			calls[i] = roami_msg_call_start(node, from,
+							ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW,
+							&part, 1, bytes[i], ROAMI_PAGE);
+		}
+		for (uint32_t i = 0; i < count; i++) {
+			if (roami_msg_call_end(node, calls[i]) != ROAMI_PAGE)
+				roami_node_fail(node, "node %u sent half a page", from);
+			memcpy(roami_page_bytes(node, first + i), bytes[i], ROAMI_PAGE);
+		}
+	}
 }

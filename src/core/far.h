@@ -57,10 +57,20 @@ void roami_place_words(const struct roami_segment *there, unsigned manager, unsi
 /* All of them, on the nodes that manage them.  app, may block. */
 void roami_place_all(struct roami_node *node, const struct roami_place *place);
 
+/* ---- many pages at once.  app, may block. */
+#define ROAMI_WORDS_MAX 512u /* pages in a row with one manager */
+
+/* The directory words of `count` pages, which have one manager. */
+void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words);
+
+/* Copies the bytes of pages at `from`, a far node, to this node's runtime view. */
+void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end);
+
 /* ---- handlers, for the tables in sync.c and remote.c */
 void roami_state_handle(struct roami_node *node, const struct roam_request *request);
 void roami_stats_handle(struct roami_node *node, const struct roam_request *request);
 void roami_parts_handle(struct roami_node *node, const struct roam_request *request);
+void roami_words_handle(struct roami_node *node, const struct roam_request *request);
 void roami_place_handle(struct roami_node *node, const struct roam_request *request);
 
 #endif
