@@ -333,8 +333,8 @@ static void agent_env(struct roami_frame *frame)
 {
 	char *value;
 
-	frame->payload[frame->bytes < ROAMI_FRAME_PAYLOAD ? frame->bytes : ROAMI_FRAME_PAYLOAD - 1] =
-		'\0';
+	frame->payload[frame->bytes < ROAMI_FRAME_PAYLOAD ? frame->bytes
+							  : ROAMI_FRAME_PAYLOAD - 1] = '\0';
 	value = strchr((char *)frame->payload, '=');
 	if (value == NULL)
 		return;
@@ -532,8 +532,7 @@ static void agent_drain(struct agent *agent)
 		struct tag_stream *stream = agent->nodes[i / 2].child.out[i % 2];
 		struct pollfd more = {stream != NULL ? stream->from : -1, POLLIN, 0};
 
-		while (more.fd >= 0 && poll(&more, 1, (int)(DRAIN_NS / MS)) > 0 &&
-		       tag_pump(stream))
+		while (more.fd >= 0 && poll(&more, 1, (int)(DRAIN_NS / MS)) > 0 && tag_pump(stream))
 			;
 	}
 }

@@ -3,21 +3,15 @@
  * back; the launcher waits until all nodes have joined, compares how they come, tells each where
  * the others are, and ends everything when one node or one host is lost.
  */
-#include "roam_far.h"
+#include "roam_far_priv.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <ifaddrs.h>
-#include <limits.h>
-#include <net/if.h>
 #include <poll.h>
 #include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -30,75 +24,35 @@
 #include "roam_tool.h"
 
 #define MS         UINT64_C(1000000)
-#define STRANGERS  16u           /* connections that have not shown the key yet */
-#define STRANGE_NS (3000 * MS)   /* the time they have for it */
-#define WAITS_NS   (300 * MS)    /* for the others to say what they wait for */
-#define QUIT_NS    (2000 * MS)   /* for agents to end their nodes */
-#define STOP_NS    (5000 * MS)   /* from a signal passed on to the end */
-#define WORDS_MAX  32u
-
-struct far_host {
-	const char *name;
-	pid_t rsh;
-	int status;	       /* of rsh, when it has ended */
-	int input;	       /* its stdin, held open: its end is the agent's */
-	struct roami_wire *wire; /* NULL: not connected, or lost */
-	bool greeted;
-	unsigned running; /* nodes that have not ended */
-	struct tag_stream *out[2];
-};
-
-struct far_stranger {
-	struct roami_wire *wire; /* NULL: none */
-	uint64_t until;
-};
-
-struct far_node {
-	unsigned host;
-	bool carded, ended, told_waits;
-	struct roami_boot_card card;
-};
-
-struct far {
-	const struct far_job *job;
-	const struct roami_options *options;
-	uint8_t key[ROAMI_KEY_BYTES];
-	int listener, signals;
-	uint16_t port;
-	sigset_t mask;
-	struct roami_frame frame;
-	struct far_host hosts[HOSTS_MAX];
-	struct far_node nodes[ROAMI_NODES_MAX];
-	struct far_stranger strangers[STRANGERS];
-	struct tag_stream *within[2];
-	struct roami_ctl ctls[ROAMI_NODES_MAX]; /* what the nodes waited for */
-	unsigned greeted, carded, running;
-	bool ending;	     /* node 0 says that all is over in order */
-	bool input_ended;
-	int status;	     /* -1: nobody has failed */
-	int forwarded;
-	char line[600];	     /* why the job failed; to be said when `say_at` comes */
-	unsigned dead;	     /* the node that it is about; ROAMI_NODES_MAX: none */
-	uint64_t say_at, quit_at, kill_at, gone_at; /* 0: not */
-};
+#define STRANGE_NS (3000 * MS) /* the time a stranger has to show the key */
+#define WAITS_NS   (300 * MS)  /* for the others to say what they wait for */
+#define QUIT_NS    (2000 * MS) /* for agents to end their nodes */
+#define STOP_NS    (5000 * MS) /* from a signal passed on to the end */
 
 static const char *far_where(const struct far *far, unsigned node)
 {
 	return far->hosts[far->nodes[node].host].name;
 }
 
+static void far_lost(struct far *far, unsigned index);
+
 static void far_all(struct far *far, uint32_t kind, uint32_t node, const void *data, size_t bytes)
 {
 	for (unsigned i = 0; i < far->job->hosts->count; i++)
 		if (far->hosts[i].greeted && far->hosts[i].wire != NULL &&
-		    !roami_wire_send(far->hosts[i].wire, kind, node, data, bytes)) {
-			roami_wire_close(far->hosts[i].wire);
-			free(far->hosts[i].wire);
-			far->hosts[i].wire = NULL;
-		}
+		    !roami_wire_send(far->hosts[i].wire, kind, node, data, bytes))
+			far_lost(far, i);
 }
 
-/* --------------------------------------------------------------------------------------- failing */
+static struct roami_wire *far_hang_up(struct roami_wire *wire)
+{
+	if (wire != NULL)
+		roami_wire_close(wire);
+	free(wire);
+	return NULL;
+}
+
+/* -------------------------------------------------------------------------------------- failing */
 
 /* The line comes when the others have said what they wait for, or do not say it in time. */
 static void far_say(struct far *far)
@@ -116,8 +70,8 @@ static void far_say(struct far *far)
 
 /* The job is over; `waits`: the others are asked first what they wait for. */
 __attribute__((format(printf, 5, 6))) static void far_fail(struct far *far, int status,
-							    unsigned dead, bool waits,
-							    const char *format, ...)
+							   unsigned dead, bool waits,
+							   const char *format, ...)
 {
 	va_list args;
 
@@ -137,174 +91,6 @@ __attribute__((format(printf, 5, 6))) static void far_fail(struct far *far, int 
 		return;
 	far->say_at += WAITS_NS;
 	far_all(far, ROAMI_FRAME_WAITS, 0, NULL, 0);
-}
-
-/* ------------------------------------------------------------------------------------- the start */
-
-static bool far_listen(struct far *far)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	socklen_t length = sizeof(address);
-
-	far->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (far->listener < 0 || bind(far->listener, (void *)&address, sizeof(address)) != 0 ||
-	    listen(far->listener, SOMAXCONN) != 0 ||
-	    getsockname(far->listener, (void *)&address, &length) != 0) {
-		tool_say("run: cannot listen for the agents: %s", strerror(errno));
-		return false;
-	}
-	far->port = ntohs(address.sin_port);
-	return true;
-}
-
-/* Where agents may reach us: every address of this host, its loopback last. */
-static void far_addresses(struct agent_card *card)
-{
-	struct ifaddrs *all, *at;
-
-	if (getifaddrs(&all) == 0) {
-		for (at = all; at != NULL && card->count < AGENT_ADDRESSES - 1; at = at->ifa_next) {
-			const struct sockaddr_in *have = (const void *)at->ifa_addr;
-
-			if (have != NULL && have->sin_family == AF_INET &&
-			    (at->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP)
-				card->addresses[card->count++] = ntohl(have->sin_addr.s_addr);
-		}
-		freeifaddrs(all);
-	}
-	card->addresses[card->count++] = INADDR_LOOPBACK;
-}
-
-/* This host needs no ROAM_RSH. */
-static bool far_is_here(const char *name)
-{
-	char self[256] = "";
-
-	gethostname(self, sizeof(self) - 1);
-	return strcmp(name, "localhost") == 0 || strcmp(name, self) == 0;
-}
-
-/* The words of the command that starts an agent; false: they cannot be. */
-static bool far_command(const char *name, char *rsh, char *tool, char *agent, char **words)
-{
-	unsigned count = 0;
-	char *rest = NULL;
-
-	if (!far_is_here(name)) {
-		for (char *word = strtok_r(rsh, " \t", &rest); word != NULL;
-		     word = strtok_r(NULL, " \t", &rest)) {
-			if (count == WORDS_MAX - 4)
-				return false;
-			words[count++] = word;
-		}
-		words[count++] = (char *)(uintptr_t)name;
-	}
-	words[count++] = tool;
-	words[count++] = agent;
-	words[count] = NULL;
-	return words[0][0] != '\0';
-}
-
-__attribute__((noreturn)) static void far_exec(const struct far *far, char **words, int input,
-					       const int out[2])
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* What is typed goes to the nodes by us. */
-	signal(SIGINT, SIG_IGN);
-	signal(SIGQUIT, SIG_IGN);
-	if (dup2(input, STDIN_FILENO) < 0 ||
-	    (out[0] >= 0 && (dup2(out[0], STDOUT_FILENO) < 0 || dup2(out[1], STDERR_FILENO) < 0)))
-		_exit(TOOL_FAILED);
-	sigprocmask(SIG_SETMASK, &far->mask, NULL);
-	execvp(words[0], words);
-	tool_say("run: cannot run %s: %s (ROAM_RSH)", words[0], strerror(errno));
-	_exit(TOOL_NOT_FOUND);
-}
-
-/* With --tag its output comes through us, so that lines of several hosts stay whole. */
-static bool far_streams(struct far *far, struct far_host *host, int out[2])
-{
-	for (int i = 0; i < 2; i++) {
-		struct tag_stream *stream = calloc(1, sizeof(*stream));
-		int ends[2];
-
-		if (stream == NULL || pipe2(ends, O_CLOEXEC) != 0) {
-			free(stream);
-			return false;
-		}
-		stream->from = ends[0];
-		stream->to = STDOUT_FILENO + i;
-		stream->marked = true;
-		stream->within = &far->within[i];
-		out[i] = ends[1];
-		host->out[i] = stream;
-	}
-	return true;
-}
-
-static bool far_spawn(struct far *far, unsigned index, const struct agent_card *common,
-		      char *tool)
-{
-	struct far_host *host = &far->hosts[index];
-	struct agent_card card = *common;
-	char line[ROAMI_OPTION_TEXT_MAX], agent[] = "agent", *words[WORDS_MAX];
-	int input[2], out[2] = {-1, -1};
-
-	snprintf(line, sizeof(line), "%s", far->options->rsh);
-	if (!far_command(host->name, line, tool, agent, words)) {
-		tool_say("run: ROAM_RSH=%.100s: too many words", far->options->rsh);
-		return false;
-	}
-	card.host = (uint16_t)index;
-	snprintf(card.name, sizeof(card.name), "%s", host->name);
-	if (pipe2(input, O_CLOEXEC) != 0 ||
-	    (far->job->tag && !far_streams(far, host, out))) {
-		tool_say("run: cannot make a pipe: %s", strerror(errno));
-		return false;
-	}
-	host->rsh = fork();
-	if (host->rsh == 0)
-		far_exec(far, words, input[0], out);
-	close(input[0]);
-	for (int i = 0; i < 2; i++)
-		if (out[i] >= 0)
-			close(out[i]);
-	host->input = input[1];
-	if (host->rsh < 0) {
-		tool_say("run: cannot fork: %s", strerror(errno));
-		return false;
-	}
-	/* Less than a pipe holds; if it has ended already, that is seen soon. */
-	if (write(host->input, &card, sizeof(card)) != (ssize_t)sizeof(card) && errno != EPIPE)
-		return false;
-	explicit_bzero(&card, sizeof(card));
-	return true;
-}
-
-static bool far_spawn_all(struct far *far)
-{
-	struct agent_card card = {.port = far->port};
-	char tool[PATH_MAX];
-	ssize_t length = readlink("/proc/self/exe", tool, sizeof(tool) - 1);
-	bool good = length > 0;
-
-	if (!good)
-		return false;
-	tool[length] = '\0';
-	if (strspn(tool, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._+-") !=
-	    (size_t)length) {
-		tool_say("run: a remote shell cannot be told to run %.300s: move it where the path "
-			 "has letters, digits and /._+- only",
-			 tool);
-		return false;
-	}
-	memcpy(card.magic, AGENT_MAGIC, sizeof(card.magic));
-	memcpy(card.key, far->key, sizeof(card.key));
-	far_addresses(&card);
-	for (unsigned i = 0; i < far->job->hosts->count && good; i++)
-		good = far_spawn(far, i, &card, tool);
-	explicit_bzero(&card, sizeof(card));
-	return good;
 }
 
 /* ------------------------------------------------------------------------------------- agents */
@@ -359,15 +145,16 @@ static void far_greet(struct far *far, struct far_stranger *stranger)
 
 	if (far->frame.kind != ROAMI_FRAME_HELLO || index >= far->job->hosts->count ||
 	    host->greeted) {
-		roami_wire_close(stranger->wire);
-		free(stranger->wire);
-		stranger->wire = NULL;
+		stranger->wire = far_hang_up(stranger->wire);
 		return;
 	}
 	host->wire = stranger->wire;
 	stranger->wire = NULL;
 	host->greeted = true;
-	far->greeted++;
+	if (++far->greeted == far->job->hosts->count) { /* nobody else is to come */
+		close(far->listener);
+		far->listener = -1;
+	}
 	if (far->status >= 0)
 		far_all(far, ROAMI_FRAME_QUIT, 0, NULL, 0);
 	else if (!far_start(far, index))
@@ -381,16 +168,13 @@ static void far_accept(struct far *far)
 {
 	struct far_stranger *stranger = far->strangers;
 	int fd = accept4(far->listener, NULL, NULL, SOCK_CLOEXEC);
-	struct far_stranger *oldest = stranger;
 
 	if (fd < 0)
 		return;
-	for (unsigned i = 0; i < STRANGERS; i++) {
-		if (far->strangers[i].wire == NULL ||
-		    (oldest->wire != NULL && far->strangers[i].until < oldest->until))
-			oldest = &far->strangers[i];
-	}
-	stranger = oldest; /* no place is free: the oldest goes, or strangers could keep us shut */
+	/* Where no place is free the oldest goes, or strangers could keep agents out. */
+	for (unsigned i = 1; i < STRANGERS && stranger->wire != NULL; i++)
+		if (far->strangers[i].wire == NULL || far->strangers[i].until < stranger->until)
+			stranger = &far->strangers[i];
 	if (stranger->wire != NULL)
 		roami_wire_close(stranger->wire);
 	else
@@ -409,9 +193,7 @@ static void far_stranger(struct far *far, struct far_stranger *stranger)
 	if (got == ROAMI_WIRE_GOT) {
 		far_greet(far, stranger);
 	} else if (got == ROAMI_WIRE_LOST) {
-		roami_wire_close(stranger->wire);
-		free(stranger->wire);
-		stranger->wire = NULL;
+		stranger->wire = far_hang_up(stranger->wire);
 	}
 }
 
@@ -525,7 +307,6 @@ static void far_exit(struct far *far, unsigned node)
 		return;
 	}
 	far->nodes[node].ended = true;
-	far->running--;
 	far->hosts[far->nodes[node].host].running--;
 	if (WIFSIGNALED(status) && WTERMSIG(status) == far->forwarded)
 		far_fail(far, 128 + WTERMSIG(status), node, false, NULL);
@@ -596,19 +377,15 @@ static void far_lost(struct far *far, unsigned index)
 {
 	struct far_host *host = &far->hosts[index];
 
-	if (host->wire != NULL)
-		roami_wire_close(host->wire);
-	free(host->wire);
-	host->wire = NULL;
+	host->wire = far_hang_up(host->wire);
 	if (host->running == 0)
 		return;
 	far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, true, "run: host %s is lost%s", host->name,
-		 host->rsh == 0 ? ": its agent has ended" : ": no connection to its agent any more");
+		 host->rsh == 0 ? ": its agent has ended"
+				: ": no connection to its agent any more");
 	for (unsigned node = 0; node < far->job->nodes; node++)
-		if (far->nodes[node].host == index && !far->nodes[node].ended) {
+		if (far->nodes[node].host == index)
 			far->nodes[node].ended = true;
-			far->running--;
-		}
 	host->running = 0;
 }
 
@@ -639,10 +416,11 @@ static void far_rsh_ended(struct far *far, unsigned index, int status)
 		snprintf(how, sizeof(how), "exited with status %d", WEXITSTATUS(status));
 	else
 		snprintf(how, sizeof(how), "was killed by signal %d", WTERMSIG(status));
-	far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
-		 "run: cannot start on host %s: `%s` %s (can the host be reached, and is roam there "
-		 "at the same path?)",
-		 host->name, far_is_here(host->name) ? "roam agent" : far->options->rsh, how);
+	far_fail(
+		far, TOOL_FAILED, ROAMI_NODES_MAX, false,
+		"run: cannot start on host %s: `%s` %s (can the host be reached, and is roam there "
+		"at the same path?)",
+		host->name, far_is_here(host->name) ? "roam agent" : far->options->rsh, how);
 	far_lost(far, index);
 }
 
@@ -674,7 +452,8 @@ static void far_take_signal(struct far *far)
 		return;
 	/* The second time there is no more patience; before the nodes run, none at all. */
 	far->kill_at = roami_os_now_ns() +
-		       (far->forwarded == 0 && far->greeted == far->job->hosts->count ? STOP_NS : 0);
+		       (far->forwarded == 0 && far->greeted == far->job->hosts->count ? STOP_NS
+										      : 0);
 	far->forwarded = signal;
 }
 
@@ -702,11 +481,8 @@ static int far_due(struct far *far)
 	uint64_t *const times[] = {&far->say_at, &far->quit_at, &far->kill_at, &far->gone_at};
 
 	for (unsigned i = 0; i < STRANGERS; i++)
-		if (far->strangers[i].wire != NULL && now >= far->strangers[i].until) {
-			roami_wire_close(far->strangers[i].wire);
-			free(far->strangers[i].wire);
-			far->strangers[i].wire = NULL;
-		}
+		if (far->strangers[i].wire != NULL && now >= far->strangers[i].until)
+			far->strangers[i].wire = far_hang_up(far->strangers[i].wire);
 	if (far->say_at != 0 && now >= far->say_at)
 		far_say(far);
 	if (far->kill_at != 0 && now >= far->kill_at) {
@@ -751,8 +527,8 @@ static void far_turn(struct far *far, int timeout_ms)
 	far_add(&polls, NULL, far->listener);
 	far_add(&polls, NULL, far_may_read(far) ? STDIN_FILENO : -1);
 	for (i = 0; i < far->job->hosts->count; i++)
-		far_add(&polls, &far->hosts[i], far->hosts[i].wire != NULL ? far->hosts[i].wire->fd
-									 : -1);
+		far_add(&polls, &far->hosts[i],
+			far->hosts[i].wire != NULL ? far->hosts[i].wire->fd : -1);
 	polls.strangers = polls.count;
 	for (i = 0; i < STRANGERS; i++)
 		if (far->strangers[i].wire != NULL)
@@ -855,7 +631,6 @@ int tool_far(const struct far_job *job, const struct roami_options *options)
 		for (unsigned n = 0; n < far.hosts[i].running; n++)
 			far.nodes[node++].host = i;
 	}
-	far.running = job->nodes;
 	if (!far_spawn_all(&far))
 		return TOOL_FAILED;
 	return far_watch(&far);

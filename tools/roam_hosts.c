@@ -10,7 +10,7 @@
 #define RANGES_MAX 8u
 
 __attribute__((format(printf, 2, 3))) static bool hosts_wrong(struct hosts *hosts,
-							       const char *format, ...)
+							      const char *format, ...)
 {
 	va_list args;
 
@@ -139,9 +139,8 @@ static size_t host_bytes(const char *at)
 	size_t bytes = 0;
 	bool within = false;
 
-	while (at[bytes] != '\0' &&
-	       (host_letter(at[bytes]) || at[bytes] == '[' || at[bytes] == ']' ||
-		(within && at[bytes] == ','))) {
+	while (at[bytes] != '\0' && (host_letter(at[bytes]) || at[bytes] == '[' ||
+				     at[bytes] == ']' || (within && at[bytes] == ','))) {
 		within = at[bytes] == '[' || (within && at[bytes] != ']');
 		bytes++;
 	}
@@ -185,7 +184,8 @@ bool hosts_parse_list(struct hosts *hosts, const char *text)
 static bool line_words(struct hosts *hosts, const char *at, unsigned *slots_p)
 {
 	for (at += strspn(at, " \t"); *at != '\0'; at += strspn(at, " \t")) {
-		if (strncmp(at, "slots=", 6) == 0 || (*at == 'x' && isdigit((unsigned char)at[1]))) {
+		if (strncmp(at, "slots=", 6) == 0 ||
+		    (*at == 'x' && isdigit((unsigned char)at[1]))) {
 			at += *at == 'x' ? 1 : 6;
 			if (!hosts_number(hosts, &at, slots_p))
 				return false;

@@ -1,7 +1,7 @@
 /*
- * roam run: starts a program on several nodes of this host (of several: roam_far.c), passes on signals and the exit status,
- * and ends all nodes when one dies or does not join.  Nodes die with the launcher
- * (PR_SET_PDEATHSIG), and their memory with them: there is nothing to clean up.
+ * roam run: starts a program on several nodes of this host (of several: roam_far.c), passes on
+ * signals and the exit status, and ends all nodes when one dies or does not join.  Nodes die with
+ * the launcher (PR_SET_PDEATHSIG), and their memory with them: there is nothing to clean up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +60,7 @@ static int run_usage(FILE *to)
 	fprintf(to,
 		"usage: roam run -n NODES [-H HOSTS | -f FILE] [--tag] [--] PROGRAM [ARGUMENT]...\n"
 		"  -n, --nodes NODES    how many nodes, 1 to %d\n"
-		"  -H, --hosts HOSTS    on which hosts: a,b:4,n[01-03]:2; :N: so many of the nodes\n"
+		"  -H, --hosts HOSTS    on which hosts: a,b:4,n[01-03]:2; :N: so many nodes\n"
 		"  -f, --hostfile FILE  the same, a host in each line\n"
 		"  -t, --tag            mark each line of output with its node: \"[2] ...\"\n"
 		"On one host node 0 has the standard input, and the others have none; with -H each "

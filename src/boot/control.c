@@ -25,6 +25,5 @@ bool roami_control_receive(int fd, struct roami_frame *frame)
 	do
 		got = recv(fd, frame, sizeof(*frame), 0);
 	while (got < 0 && errno == EINTR);
-	return got >= (ssize_t)ROAMI_FRAME_HEAD &&
-	       (size_t)got == ROAMI_FRAME_HEAD + frame->bytes;
+	return got >= (ssize_t)ROAMI_FRAME_HEAD && (size_t)got == ROAMI_FRAME_HEAD + frame->bytes;
 }

@@ -52,8 +52,8 @@ struct roami_boot {
 	uint8_t key[ROAMI_KEY_BYTES]; /* of the job; secret */
 	uint32_t me;
 	uint32_t nodes;
-	uint32_t address;                /* IPv4 of this host, host byte order */
-	uint32_t hosts;                  /* of the job */
+	uint32_t address;               /* IPv4 of this host, host byte order */
+	uint32_t hosts;                 /* of the job */
 	uint16_t host[ROAMI_NODES_MAX]; /* of each node */
 };
 
@@ -72,7 +72,8 @@ struct roami_boot_card {
 	uint32_t threads; /* registered */
 	int32_t pid;
 	uint32_t options_count;
-	uint32_t options[ROAMI_CARD_OPTIONS]; /* hashes of their values, in the order of the table */
+	uint32_t
+		options[ROAMI_CARD_OPTIONS]; /* hashes of their values, in the order of the table */
 	uint8_t transport[ROAM_CARD_BYTES];
 };
 

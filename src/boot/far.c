@@ -90,12 +90,11 @@ static void far_take(struct roami_job *job, const struct roami_boot_table *table
 static void far_told(struct roami_job *job, const struct roami_frame *frame)
 {
 	struct roami_ctl *ctl = roami_job_ctl(job, 0), *mine = roami_job_ctl(job, job->me);
-	struct roami_boot_waits waits = {atomic_load(&mine->wait_id),
-					 atomic_load(&mine->wait_kind), 0};
+	struct roami_boot_waits waits = {atomic_load(&mine->wait_id), atomic_load(&mine->wait_kind),
+					 0};
 
 	if (frame->kind == ROAMI_FRAME_WAITS)
-		roami_control_send(job->control, ROAMI_FRAME_WAITS, job->me, &waits,
-				   sizeof(waits));
+		roami_control_send(job->control, ROAMI_FRAME_WAITS, job->me, &waits, sizeof(waits));
 	if (frame->kind != ROAMI_FRAME_END)
 		return;
 	atomic_store(&ctl->job, ROAMI_JOB_ENDING);

@@ -89,8 +89,7 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 		roami_job_mark_bytes(job);
 	}
 	roami_job_settle_blocks(job);
-	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us,
-			job->options.chaos);
+	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
 	if (err == ROAM_OK)
 		err = roami_job_join(job, job->boot.nodes, nodes);
 	if (err == ROAM_OK && job->me != 0)

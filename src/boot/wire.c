@@ -8,12 +8,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HELLO_MAGIC  "roamtcp1"
-#define HELLO_BYTES  (8 + ROAMI_HELLO_NONCE)
-#define TAG_BYTES    crypto_aead_chacha20poly1305_ietf_ABYTES
-#define FRAME_MIN    (TAG_BYTES + ROAMI_FRAME_HEAD)
-#define FRAME_MAX    (TAG_BYTES + sizeof(struct roami_frame))
-#define LOST_MS      5000 /* nothing acknowledged for so long: the other host is gone */
+#define HELLO_MAGIC "roamtcp1"
+#define HELLO_BYTES (8 + ROAMI_HELLO_NONCE)
+#define TAG_BYTES   crypto_aead_chacha20poly1305_ietf_ABYTES
+#define FRAME_MIN   (TAG_BYTES + ROAMI_FRAME_HEAD)
+#define FRAME_MAX   (TAG_BYTES + sizeof(struct roami_frame))
+#define LOST_MS     5000 /* nothing acknowledged for so long: the other host is gone */
 
 _Static_assert(4 + FRAME_MAX == ROAMI_WIRE_FRAME, "one frame fits");
 
@@ -147,8 +147,8 @@ static bool wire_decrypt(struct roami_wire *wire, uint32_t length, struct roami_
 	uint8_t nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES];
 
 	wire_count(wire->received++, nonce);
-	return crypto_aead_chacha20poly1305_ietf_decrypt((uint8_t *)frame, NULL, NULL,
-							 wire->in + 4, length, wire->in, 4, nonce,
+	return crypto_aead_chacha20poly1305_ietf_decrypt((uint8_t *)frame, NULL, NULL, wire->in + 4,
+							 length, wire->in, 4, nonce,
 							 wire->receive_key) == 0 &&
 	       frame->bytes == length - FRAME_MIN;
 }

@@ -37,8 +37,7 @@ static void state_apply(struct roami_ctl *ctl, const struct state_change *change
 	}
 }
 
-void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t value,
-		     bool at_once)
+void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t value, bool at_once)
 {
 	struct state_change change = {state, 0, value};
 	struct roam_part part = {&change, sizeof(change)};
@@ -161,8 +160,8 @@ static void parts_apply(struct roami_node *node, unsigned by, const struct parts
 	if (ask->what == PARTS_LOOK) {
 		struct roami_pool_part part = roami_pool_look(pool, ask->first);
 
-		*answer = (struct parts_answer){1, ask->first, part.used, part.state, part.node,
-						part.interval};
+		*answer = (struct parts_answer){1,          ask->first, part.used,
+						part.state, part.node,  part.interval};
 		return;
 	}
 	roami_spin_lock(node, lock);
@@ -274,9 +273,9 @@ void roami_place_words(const struct roami_segment *there, unsigned manager, unsi
 		uint64_t nobody = ROAMI_WORD_CREATOR;
 
 		if (roami_page_manager(place->page + i, nodes) == manager)
-			atomic_compare_exchange_strong(
-				&there->directory[place->page + i], &nobody,
-				ROAMI_WORD_ASSIGNED | place_home(place, i, nodes));
+			atomic_compare_exchange_strong(&there->directory[place->page + i], &nobody,
+						       ROAMI_WORD_ASSIGNED |
+							       place_home(place, i, nodes));
 	}
 }
 
@@ -288,8 +287,8 @@ void roami_place_all(struct roami_node *node, const struct roami_place *place)
 		if (!roami_is_far(node, manager))
 			roami_place_words(&node->segments[manager], manager, node->nodes, place);
 		else if (place->place != ROAM_PLACE_FIRST_TOUCH)
-			roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PLACE,
-				       &part, 1, NULL, 0);
+			roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PLACE, &part,
+				       1, NULL, 0);
 }
 
 void roami_place_handle(struct roami_node *node, const struct roam_request *request)
@@ -299,8 +298,8 @@ void roami_place_handle(struct roami_node *node, const struct roam_request *requ
 	if (request->bytes != sizeof(place))
 		roami_node_fail(node, "node %u sent a malformed place", request->from);
 	memcpy(&place, request->data, sizeof(place));
-	if (place.place > ROAM_PLACE_NODE || place.page >= node->layout.pages ||
-	    place.pages == 0 || place.pages > node->layout.pages - place.page)
+	if (place.place > ROAM_PLACE_NODE || place.page >= node->layout.pages || place.pages == 0 ||
+	    place.pages > node->layout.pages - place.page)
 		roami_node_fail(node, "node %u placed pages beyond the heap", request->from);
 	roami_place_words(node->self, node->me, node->nodes, &place);
 	roami_reply(node, request, NULL, 0);
@@ -366,8 +365,8 @@ void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint3
 			struct roam_part part = {&page, sizeof(page)};
 
 			calls[i] = roami_msg_call_start(node, from,
-							ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW,
-							&part, 1, bytes[i], ROAMI_PAGE);
+							ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part,
+							1, bytes[i], ROAMI_PAGE);
 		}
 		for (uint32_t i = 0; i < count; i++) {
 			if (roami_msg_call_end(node, calls[i]) != ROAMI_PAGE)

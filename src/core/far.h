@@ -28,8 +28,7 @@ static inline bool roami_is_far(const struct roami_node *node, unsigned peer)
  * synchronisation with this node see it; `at_once`: also those that looked at anything else of this
  * node's since (app, may block).
  */
-void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t value,
-		     bool at_once);
+void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t value, bool at_once);
 
 /* Tells node 0 the sums of this node's counters, which are final. */
 void roami_state_stats(struct roami_node *node);
