@@ -36,7 +36,7 @@ static enum roam_err layers_seal(const struct roami_node_params *params,
 	unsigned wanted = params->options->seal;
 
 	if (wanted == ROAMI_SEAL_AUTO)
-		wanted = params->far ? ROAMI_SEAL_AUTH : ROAMI_SEAL_OFF;
+		wanted = params->between ? ROAMI_SEAL_AUTH : ROAMI_SEAL_OFF;
 	if (wanted == ROAMI_SEAL_OFF)
 		return ROAM_OK;
 	if (params->key == NULL)
@@ -84,14 +84,18 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 					     .stats = node->stats,
 					     .seal = &seal,
 					     .stranger = layer_stranger,
+					     .address = params->address,
 					     .mtu = (unsigned)params->options->mtu};
 	enum roam_err err;
 
-	for (unsigned peer = 0; peer < params->nodes; peer++) {
-		node->memory[peer].base = (uint8_t *)params->bases[peer] + params->layout.rings;
-		node->memory[peer].bytes = (size_t)params->layout.nodes_max *
-					   params->layout.ring_bytes;
-	}
+	for (unsigned peer = 0; peer < params->nodes; peer++)
+		if (params->bases[peer] != NULL)
+			node->memory[peer] = (struct roam_transport_memory){
+				(uint8_t *)params->bases[peer] + params->layout.rings,
+				(size_t)params->layout.nodes_max * params->layout.ring_bytes};
+		else
+			node->memory[peer] = (struct roam_transport_memory){
+				params->far[peer]->card, ROAM_CARD_BYTES};
 	if (params->transport->wait == NULL)
 		open.rouse = layer_rouse;
 	err = layers_seal(params, &seal);

@@ -23,10 +23,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/segment.h"
 #include "msg/packet.h"
 #include "roam/roam.h"
 
-#define ROAMI_KEY_BYTES   32u
 #define ROAMI_SEAL_WINDOW 1024u /* datagrams may overtake so many others */
 
 struct roami_seal_params {
