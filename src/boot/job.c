@@ -148,7 +148,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.transport = roami_transport_find(nodes > 1 ? job->options.transport : "shm"),
 		.layout = job->layout,
 		.bases = job->bases,
-		.far = job->far,
+		.peers = job->far,
 		.address = job->boot.address,
 		.app = job->app,
 		.fd = job->fds[job->me],

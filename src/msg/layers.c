@@ -67,7 +67,7 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 				(size_t)params->layout.nodes_max * params->layout.ring_bytes};
 		else
 			node->memory[peer] = (struct roam_transport_memory){
-				params->far[peer]->card, ROAM_CARD_BYTES};
+				params->peers[peer]->card, ROAM_CARD_BYTES};
 	if (params->transport->wait == NULL)
 		open.rouse = layer_rouse;
 	err = layer_open(node, &open, params->transport, params->options->udp);
