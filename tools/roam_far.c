@@ -208,30 +208,38 @@ static const char *far_option(const struct roami_boot_card *a, const struct roam
 	return NULL;
 }
 
-/* Whether a node fits to node 0. */
+/* In what a node does not fit to node 0, and what to do about it; NULL: it fits. */
+static const char *far_differs(const struct roami_boot_card *a, const struct roami_boot_card *b,
+			       const char **fix_p)
+{
+	*fix_p = "copy it to all hosts";
+	if (a->program != b->program)
+		return "runs another program";
+	*fix_p = "install the same on all hosts";
+	if (a->library != b->library || a->options_count != b->options_count)
+		return "uses another libroam";
+	*fix_p = "set it before `roam run` only";
+	if (far_option(a, b) != NULL)
+		return far_option(a, b);
+	*fix_p = "every node must run main alike";
+	if (a->asked != b->asked && b->asked != ROAMI_ASKED_UNKNOWN)
+		return "asks for another number of nodes";
+	if (a->allocs != b->allocs)
+		return "has allocated other blocks before CREATE";
+	*fix_p = "link it with -no-pie";
+	return a->load != b->load ? "is loaded at another address" : NULL;
+}
+
 static void far_compare(struct far *far, unsigned node)
 {
 	const struct roami_boot_card *a = &far->nodes[0].card, *b = &far->nodes[node].card;
-	const char *here = far_where(far, 0), *there = far_where(far, node);
-	const char *what = NULL, *fix = "";
+	const char *fix, *what = far_differs(a, b, &fix);
 
-	if (a->program != b->program)
-		what = "runs another program", fix = "; copy it to all hosts";
-	else if (a->library != b->library || a->options_count != b->options_count)
-		what = "uses another libroam", fix = "; install the same on all hosts";
-	else if (far_option(a, b) != NULL)
-		what = far_option(a, b), fix = " differs; set it before `roam run` only";
-	else if (a->asked != b->asked && b->asked != ROAMI_ASKED_UNKNOWN)
-		what = "asks for other nodes", fix = "; every node must run main alike";
-	else if (a->allocs != b->allocs)
-		what = "allocated other blocks before CREATE",
-		fix = "; every node must run main alike";
-	else if (a->load != b->load)
-		what = "is loaded at another address", fix = "; link it with -no-pie";
 	if (what != NULL)
 		far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
-			 "run: node %u on host %s: %s than node 0 on host %s%s", node, there, what,
-			 here, fix);
+			 "run: node %u on host %s %s%s than node 0 on host %s: %s", node,
+			 far_where(far, node), strncmp(what, "ROAM_", 5) == 0 ? "has another " : "",
+			 what, far_where(far, 0), fix);
 }
 
 /* All have joined: compares them, and tells each where the others are. */

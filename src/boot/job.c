@@ -144,11 +144,11 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.transport = roami_transport_find(nodes > 1 ? job->options.transport : "shm"),
 		.layout = job->layout,
 		.bases = job->bases,
-		.far = job->far,
+		.peers = job->far,
 		.address = job->boot.address,
 		.app = job->app,
 		.fd = job->fds[job->me],
-		.between = job->control != 0 && job->boot.hosts > 1,
+		.far = job->control != 0 && job->boot.hosts > 1,
 		.key = job->control != 0 ? job->boot.key : first->key,
 		.boot = first->boot,
 	};

@@ -136,7 +136,7 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 			roami_segment_point(&node->segments[peer], &params->layout,
 					    params->bases[peer]);
 		else
-			node->segments[peer].ctl = &params->far[peer]->ctl;
+			node->segments[peer].ctl = &params->peers[peer]->ctl;
 	node->self = &node->segments[params->me];
 	node->stats = &node->self->ctl->stats;
 	atomic_store(&node->msg.delay_next, UINT64_MAX);

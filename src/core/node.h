@@ -350,13 +350,13 @@ struct roami_node_params {
 	void *world; /* for the transport */
 	struct roami_layout layout;
 	void *const *bases;     /* every node's segment; NULL: it cannot be mapped */
-	struct roami_far *const *far; /* of those; NULL: there are none */
+	struct roami_far *const *peers; /* of those; NULL: there are none */
 	uint32_t address;             /* IPv4 of this host, host byte order; 0: one host */
 	uint8_t *app;           /* the app view; with the soft engine the runtime view does */
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */
 	bool onesided;          /* loads and stores reach peers' segments */
-	bool between;           /* the nodes are on several hosts */
+	bool far;               /* some nodes are on other hosts */
 	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */
 	uint64_t boot;          /* counts the times that the job's nodes start with this key */
 };

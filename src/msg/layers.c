@@ -36,7 +36,7 @@ static enum roam_err layers_seal(const struct roami_node_params *params,
 	unsigned wanted = params->options->seal;
 
 	if (wanted == ROAMI_SEAL_AUTO)
-		wanted = params->between ? ROAMI_SEAL_AUTH : ROAMI_SEAL_OFF;
+		wanted = params->far ? ROAMI_SEAL_AUTH : ROAMI_SEAL_OFF;
 	if (wanted == ROAMI_SEAL_OFF)
 		return ROAM_OK;
 	if (params->key == NULL)
@@ -95,7 +95,7 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 				(size_t)params->layout.nodes_max * params->layout.ring_bytes};
 		else
 			node->memory[peer] = (struct roam_transport_memory){
-				params->far[peer]->card, ROAM_CARD_BYTES};
+				params->peers[peer]->card, ROAM_CARD_BYTES};
 	if (params->transport->wait == NULL)
 		open.rouse = layer_rouse;
 	err = layers_seal(params, &seal);
