@@ -84,13 +84,10 @@ static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *threa
 static void fault_upgrade(struct roami_node *node, const struct roam_protocol *protocol,
 			  uint32_t page)
 {
-	if (protocol->writes == ROAM_WRITES_FAULT) {
+	if (protocol->writes == ROAM_WRITES_FAULT)
 		protocol->write_fault(node, page);
-		return;
-	}
-	if (roami_page_is_home(node, page))
-		roami_page_mark_dirty(node, roami_page_entry(node, page), page);
-	roami_page_open(node, page, 1, ROAM_WRITE);
+	else
+		roami_page_upgrade(node, page);
 }
 
 static void fault_none(struct roami_node *node, const struct roam_protocol *protocol, uint32_t page,

@@ -88,7 +88,8 @@ static size_t dirty_hold(struct roami_node *node, size_t count)
 			continue;
 		}
 		dirty[kept] = (struct roam_dirty){.page = page,
-						  .home = (flags & ROAMI_PAGE_HOME) != 0};
+						  .home = (flags & ROAMI_PAGE_HOME) != 0 &&
+							  (flags & ROAMI_PAGE_TWINS) == 0};
 		dirty[kept].keep = page_becomes_hot(node, entry, flags);
 		if (!dirty[kept].keep && (!dirty[kept].home || roami_race_checked(node)))
 			pages[closing++] = page;

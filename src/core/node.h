@@ -51,7 +51,8 @@ enum {
 	ROAMI_PAGE_KEEP = 8,    /* hot: writable across releases */
 	ROAMI_PAGE_WANT = 16,   /* the pending fault is a write */
 	ROAMI_PAGE_PARKED = 32, /* requests are parked for it */
-	ROAMI_PAGE_LISTED = 64  /* seen, while the list of copies is compacted */
+	ROAMI_PAGE_LISTED = 64, /* seen, while the list of copies is compacted */
+	ROAMI_PAGE_TWINS = 128  /* this home's writes make a twin, like others' */
 };
 
 struct roami_page {
@@ -106,7 +107,7 @@ struct roami_call {
 	uint32_t page_at; /* they came: 1; or are to be copied from a node: 2 + it */
 };
 
-#define ROAMI_CALLS_MAX     256
+#define ROAMI_CALLS_MAX     1024 /* a power of two */
 #define ROAMI_TYPES_MAX     192
 #define ROAMI_TYPE_SYNC     0
 #define ROAMI_TYPE_MEMORY   32
@@ -209,6 +210,7 @@ struct roami_domain {
 	uint32_t first, end; /* its pages */
 	void *state;
 	uint8_t *page_data;
+	uint8_t *scratch;        /* of each thread; NULL: the protocol wants none */
 	unsigned types;          /* its first message type */
 	enum roam_err err;       /* why its protocol cannot run */
 	_Atomic uint32_t active; /* this node has come across it */

@@ -229,6 +229,21 @@ void roami_page_set_home(struct roami_node *node, uint32_t page, bool home)
 		page_cached(node, page, page + 1);
 }
 
+void roami_page_set_twins(struct roami_node *node, uint32_t page, bool twins)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (twins)
+		atomic_fetch_or(&entry->flags, ROAMI_PAGE_TWINS);
+	else
+		atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_TWINS);
+}
+
+bool roami_page_twins(struct roami_node *node, uint32_t page)
+{
+	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_TWINS) != 0;
+}
+
 bool roami_page_wants_write(struct roami_node *node, uint32_t page)
 {
 	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_WANT) != 0;
@@ -297,7 +312,7 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 	roami_assert(flags & ROAMI_PAGE_PENDING);
 	if (roami_domain_of(node, page)->protocol->writes == ROAM_WRITES_FAULT)
 		return least;
-	if ((flags & ROAMI_PAGE_HOME) && !roami_race_checked(node))
+	if (roami_page_untwinned(node, flags))
 		return least;
 	if (least < ROAM_WRITE && (flags & ROAMI_PAGE_WANT) == 0)
 		return least;
@@ -371,6 +386,23 @@ void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 			page_cached(node, from, end);
 		from = end;
 	}
+}
+
+void roami_page_upgrade(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (roami_page_untwinned(node, atomic_load(&entry->flags)))
+		roami_page_mark_dirty(node, entry, page);
+	page_prepare(node, page, ROAM_WRITE);
+	roami_step(node);
+	roami_page_lock(node, page);
+	if (roami_page_access(node, page) == ROAM_READ &&
+	    (entry->twin != 0 || roami_page_untwinned(node, atomic_load(&entry->flags)))) {
+		page_open_run(node, page, 1, page_has(node, page), ROAM_WRITE);
+		atomic_store_explicit(&entry->access, ROAM_WRITE, memory_order_release);
+	}
+	roami_page_unlock(node, page);
 }
 
 /*

@@ -202,6 +202,9 @@ void roami_forward(struct roami_node *node, const struct roam_request *request, 
 
 /* --------------------------------------------------------------------------------------- calls */
 
+/* A call's id is its slot below a serial number whose top bit is set: 0 is no call. */
+#define CALL_SERIAL_TOP (UINT32_MAX / ROAMI_CALLS_MAX / 2 + 1)
+
 struct call_room {
 	struct roami_node *node;
 	unsigned to;
@@ -238,8 +241,9 @@ static struct roami_call *call_start(struct roami_node *node, unsigned to, unsig
 			call = &msg->calls[i];
 	if (call == NULL)
 		roami_node_fail(node, "more than %u calls under way", ROAMI_CALLS_MAX);
-	msg->call_serial = (msg->call_serial + 1) & 0xffffffu;
-	call->id = (uint32_t)(call - msg->calls) | (msg->call_serial | 1u << 23) << 8;
+	msg->call_serial = (msg->call_serial + 1) & (CALL_SERIAL_TOP - 1);
+	call->id = (uint32_t)(call - msg->calls) |
+		   (msg->call_serial | CALL_SERIAL_TOP) * ROAMI_CALLS_MAX;
 	call->reply = wanted->reply;
 	call->reply_max = wanted->reply_max;
 	call->page = wanted->page;
@@ -317,30 +321,43 @@ size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint
 }
 
 /* So many at a time that all threads of a node can do it at once. */
-#define EACH_MAX (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
+#define AT_ONCE (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
+
+void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned count)
+{
+	struct roami_call *started[AT_ONCE];
+	unsigned types = roami_domain_current(node)->types;
+
+	while (count > 0) {
+		unsigned some = count < AT_ONCE ? count : AT_ONCE;
+
+		for (unsigned i = 0; i < some; i++)
+			started[i] = roami_msg_call_start(
+				node, calls[i].to, types + calls[i].type, calls[i].parts,
+				calls[i].count, calls[i].reply, calls[i].reply_max);
+		for (unsigned i = 0; i < some; i++)
+			calls[i].bytes = roami_msg_call_end(node, started[i]);
+		calls += some;
+		count -= some;
+	}
+}
 
 void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
 		     const struct roam_part *parts, unsigned count)
 {
-	struct roami_call *calls[EACH_MAX];
+	struct roam_call calls[ROAMI_NODES_MAX];
+	unsigned used = 0;
 
-	type += roami_domain_current(node)->types;
-	while (nodes != 0) {
-		unsigned started = 0;
-
-		for (; nodes != 0 && started < EACH_MAX; nodes &= nodes - 1)
-			calls[started++] = roami_msg_call_start(
-				node, (unsigned)__builtin_ctzll(nodes), type, parts, count, NULL,
-				0);
-		for (unsigned i = 0; i < started; i++)
-			roami_msg_call_end(node, calls[i]);
-	}
+	for (; nodes != 0; nodes &= nodes - 1)
+		calls[used++] = (struct roam_call){(unsigned)__builtin_ctzll(nodes), type, parts,
+						   count, NULL, 0, 0};
+	roami_call_all(node, calls, used);
 }
 
 static void msg_answered(struct roami_node *node, unsigned from, const struct msg_header *header,
 			 const void *data)
 {
-	struct roami_call *call = &node->msg.calls[header->call & 0xffu];
+	struct roami_call *call = &node->msg.calls[header->call % ROAMI_CALLS_MAX];
 	size_t page = msg_page_bytes(header), bytes = header->bytes - page;
 
 	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes < page ||

@@ -238,6 +238,7 @@ static void world_options(struct world *world)
 	options->hot = config->hot;
 	options->barrier_tree = config->tree;
 	options->ivy = config->ivy;
+	options->erc = config->erc;
 	options->mirage_delta = config->mirage_delta;
 	options->seal = config->seal;
 	snprintf(options->faulty, sizeof(options->faulty), "%s", config->faulty);

@@ -41,6 +41,7 @@ struct world_config {
 	uint32_t cache_pages;
 	unsigned ivy; /* enum roami_option_ivy */
 	uint32_t mirage_delta;
+	unsigned erc; /* enum roami_option_erc */
 	const char *simd;
 	uint32_t step_every;  /* a step gives way once in so many times; 0: never */
 	uint32_t stall_every; /* and once in so many of those for long; 0: never */

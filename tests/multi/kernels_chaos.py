@@ -29,7 +29,7 @@ KERNELS = {
     'jump-sor': (['-n100', '-f', '-t'], [3]),
 }
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage']
+PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage', 'erc']
 WAYS = ['onesided', 'onesided', 'messages', 'udp', 'udp_bad']
 WAY = {
     'onesided': {'ROAM_ONESIDED': '1'},
