@@ -90,7 +90,7 @@ unsigned roam_nodes(void)
 
 enum roam_err roam_create(void (*fn)(void))
 {
-	enum roam_err err = roam_start();
+	enum roam_err err = roam_start_main();
 
 	if (fn == NULL)
 		return ROAM_EINVAL;
@@ -99,7 +99,7 @@ enum roam_err roam_create(void (*fn)(void))
 
 enum roam_err roam_create_all(void (*fn)(void), unsigned nodes)
 {
-	enum roam_err err = roam_start();
+	enum roam_err err = roam_start_main();
 
 	if (fn == NULL || nodes == 0)
 		return ROAM_EINVAL;

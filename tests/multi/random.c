@@ -49,6 +49,7 @@ struct setting {
 	unsigned threads; /* the most of a node */
 	unsigned seconds;
 	const char *roam;
+	const char *hosts; /* on which it does; NULL: on this one */
 	int fd; /* of the area; -1: not made yet */
 };
 
@@ -472,7 +473,7 @@ static void area_command(char **argv)
 /* This program again, as every node of a job. */
 __attribute__((noreturn)) static void launch(int argc, char **argv)
 {
-	char **words = calloc((size_t)argc + 8, sizeof(*words)), nodes[16], fd[16];
+	char **words = calloc((size_t)argc + 10, sizeof(*words)), nodes[16], fd[16];
 	unsigned count = 0;
 
 	check(words != NULL);
@@ -482,6 +483,10 @@ __attribute__((noreturn)) static void launch(int argc, char **argv)
 	words[count++] = strdup("run");
 	words[count++] = strdup("-n");
 	words[count++] = nodes;
+	if (setting.hosts != NULL) { /* the area's file stays open all the way there */
+		words[count++] = strdup("-H");
+		words[count++] = strdup(setting.hosts);
+	}
 	for (int i = 0; i < argc; i++)
 		words[count++] = argv[i];
 	words[count++] = strdup("--area");
@@ -506,6 +511,8 @@ static void option(const char *name, const char *value, unsigned *operations)
 		setting.seconds = number(value);
 	else if (strcmp(name, "--roam") == 0)
 		setting.roam = value;
+	else if (strcmp(name, "--hosts") == 0)
+		setting.hosts = value;
 	else if (strcmp(name, "--area") == 0)
 		setting.fd = (int)number(value);
 	else
