@@ -2,6 +2,7 @@
  * A node of a job across hosts: it maps nobody's memory.  The agent that started it brings what it
  * has to know of the others, tells it the end, and is told why it fails (boot/control.h).
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ static enum roam_err far_read_boot(struct roami_job *job, struct roami_frame *fr
 	struct roami_boot boot;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	fcntl(job->control, F_SETFD, FD_CLOEXEC);
 	if (!roami_control_send(job->control, ROAMI_FRAME_JOIN, 0, NULL, 0))
 		far_lost();
 	do /* the others may be failing already */

@@ -55,6 +55,9 @@ def make():
     for letter in '0' + HOSTS:
         ip('netns', 'add', host(letter))
         ip('-n', host(letter), 'link', 'set', 'lo', 'up')
+    ip('-n', host('0'), 'link', 'add', 'aa0', 'type', 'bridge')
+    ip('-n', host('0'), 'addr', 'add', '10.76.0.1/24', 'dev', 'aa0')
+    ip('-n', host('0'), 'link', 'set', 'aa0', 'up')
     ip('-n', host('0'), 'link', 'add', 'br0', 'type', 'bridge')
     ip('-n', host('0'), 'addr', 'add', '10.77.0.254/24', 'dev', 'br0')
     ip('-n', host('0'), 'link', 'set', 'br0', 'up')
@@ -88,6 +91,13 @@ def hosts_or_skip():
 
 def on(letters):
     return ','.join(host(letter) for letter in letters)
+
+
+def with_own(nodes, letters, *command):
+    """The same with nodes on the launcher's host, which has an address that reaches nobody."""
+    words = launched(nodes, letters, *command)
+    words[words.index('-H') + 1] += ',localhost'
+    return words
 
 
 def launched(nodes, letters, *command):
@@ -210,6 +220,7 @@ def quick_cases():
     yield ('hello on 3 hosts, marked', lines_of, 5, 'abc', True)
     yield ('CREATE of all', creates, 'all', 4, 'ab')
     yield ('CREATE one by one', creates, 'each', 3, 'abc')
+    yield ('the launcher\'s host, too', well, with_own(4, 'a', program('hello')), 'is 10')
     yield ('input', input_of_all, 3, 'ab')
     yield ('counters', stats, 3, 'abc')
     yield ('status', wrong, launched(3, 'ab', 'sh', '-c', 'exit 3'), 3,
