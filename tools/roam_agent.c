@@ -191,7 +191,8 @@ static void agent_start(struct agent *agent)
 		agent->over = true;
 		return;
 	}
-	agent->start.boot.address = ntohl(mine.sin_addr.s_addr);
+	if (agent->start.boot.address == 0)
+		agent->start.boot.address = ntohl(mine.sin_addr.s_addr);
 	for (unsigned rank = 0; rank < agent->start.boot.nodes && status == 0; rank++) {
 		if (agent->start.boot.host[rank] != agent->host)
 			continue;

@@ -5,6 +5,7 @@
  */
 #include "roam_far_priv.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <sodium.h>
@@ -129,6 +130,8 @@ static bool far_start(struct far *far, unsigned index)
 			good = far_text(wire, ROAMI_FRAME_ENV, *entry);
 	for (char **arg = far->job->argv; *arg != NULL && good; arg++)
 		good = far_text(wire, ROAMI_FRAME_ARG, *arg);
+	if (far->hosts[index].here)
+		start.boot.address = far->address;
 	memcpy(start.boot.key, far->key, sizeof(start.boot.key));
 	for (unsigned node = 0; node < far->job->nodes; node++)
 		start.boot.host[node] = (uint16_t)far->nodes[node].host;
@@ -137,11 +140,37 @@ static bool far_start(struct far *far, unsigned index)
 	return good;
 }
 
+/*
+ * Starts the agents that are here.  Those of our own host learn from the first other one at which
+ * of our addresses nodes elsewhere reach theirs.
+ */
+static void far_start_all(struct far *far)
+{
+	bool alone = true;
+
+	for (unsigned i = 0; i < far->job->hosts->count; i++)
+		alone = alone && far->hosts[i].here;
+	for (unsigned i = 0; i < far->job->hosts->count && far->status < 0; i++) {
+		struct far_host *host = &far->hosts[i];
+
+		if (!host->greeted || host->started || (host->here && !alone && far->address == 0))
+			continue;
+		host->started = true;
+		if (!far_start(far, i))
+			far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
+				 "run: cannot tell the agent on host %s what to start: arguments "
+				 "or variables of more than %u bytes?",
+				 host->name, ROAMI_FRAME_PAYLOAD);
+	}
+}
+
 /* A connection has shown the key: it is the agent of the host that it names. */
 static void far_greet(struct far *far, struct far_stranger *stranger)
 {
 	unsigned index = far->frame.node;
 	struct far_host *host = &far->hosts[index];
+	struct sockaddr_in mine = {0};
+	socklen_t length = sizeof(mine);
 
 	if (far->frame.kind != ROAMI_FRAME_HELLO || index >= far->job->hosts->count ||
 	    host->greeted) {
@@ -155,13 +184,12 @@ static void far_greet(struct far *far, struct far_stranger *stranger)
 		close(far->listener);
 		far->listener = -1;
 	}
+	if (!host->here && far->address == 0 &&
+	    getsockname(host->wire->fd, (void *)&mine, &length) == 0)
+		far->address = ntohl(mine.sin_addr.s_addr);
 	if (far->status >= 0)
 		far_all(far, ROAMI_FRAME_QUIT, 0, NULL, 0);
-	else if (!far_start(far, index))
-		far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
-			 "run: cannot tell the agent on host %s what to start: arguments or "
-			 "variables of more than %u bytes?",
-			 host->name, ROAMI_FRAME_PAYLOAD);
+	far_start_all(far);
 }
 
 static void far_accept(struct far *far)
@@ -428,7 +456,7 @@ static void far_rsh_ended(struct far *far, unsigned index, int status)
 		far, TOOL_FAILED, ROAMI_NODES_MAX, false,
 		"run: cannot start on host %s: `%s` %s (can the host be reached, and is roam there "
 		"at the same path?)",
-		host->name, far_is_here(host->name) ? "roam agent" : far->options->rsh, how);
+		host->name, host->here ? "roam agent" : far->options->rsh, how);
 	far_lost(far, index);
 }
 
@@ -635,6 +663,7 @@ int tool_far(const struct far_job *job, const struct roami_options *options)
 	randombytes_buf(far.key, sizeof(far.key));
 	for (unsigned i = 0; i < job->hosts->count; i++) {
 		far.hosts[i].name = job->hosts->entries[i].name;
+		far.hosts[i].here = far_is_here(far.hosts[i].name);
 		far.hosts[i].running = job->hosts->entries[i].nodes;
 		for (unsigned n = 0; n < far.hosts[i].running; n++)
 			far.nodes[node++].host = i;

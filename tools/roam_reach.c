@@ -60,12 +60,13 @@ bool far_is_here(const char *name)
 }
 
 /* The words of the command that starts an agent; false: they cannot be. */
-static bool far_command(const char *name, char *rsh, char *tool, char *agent, char **words)
+static bool far_command(const char *name, bool here, char *rsh, char *tool, char *agent,
+			char **words)
 {
 	unsigned count = 0;
 	char *rest = NULL;
 
-	if (!far_is_here(name)) {
+	if (!here) {
 		for (char *word = strtok_r(rsh, " \t", &rest); word != NULL;
 		     word = strtok_r(NULL, " \t", &rest)) {
 			if (count == WORDS_MAX - 4)
@@ -125,7 +126,7 @@ static bool far_spawn(struct far *far, unsigned index, const struct agent_card *
 	int input[2], out[2] = {-1, -1};
 
 	snprintf(line, sizeof(line), "%s", far->options->rsh);
-	if (!far_command(host->name, line, tool, agent, words)) {
+	if (!far_command(host->name, host->here, line, tool, agent, words)) {
 		tool_say("run: ROAM_RSH=%.100s: too many words", far->options->rsh);
 		return false;
 	}

@@ -104,7 +104,7 @@ enum roam_err roam_needs(enum roam_model model)
 
 enum roam_err roam_create(void (*fn)(void))
 {
-	enum roam_err err = roam_start();
+	enum roam_err err = roam_start_main();
 
 	if (fn == NULL)
 		return ROAM_EINVAL;
@@ -113,7 +113,7 @@ enum roam_err roam_create(void (*fn)(void))
 
 enum roam_err roam_create_all(void (*fn)(void), unsigned nodes)
 {
-	enum roam_err err = roam_start();
+	enum roam_err err = roam_start_main();
 
 	if (fn == NULL || nodes == 0)
 		return ROAM_EINVAL;

@@ -57,7 +57,7 @@ struct roami_boot {
 };
 
 struct roami_start {
-	struct roami_boot boot; /* without `me` and `address` */
+	struct roami_boot boot; /* without `me`; `address` 0: the one that reaches the launcher */
 	uint32_t tag;           /* mark lines of output */
 };
 

@@ -2,6 +2,7 @@
  * A node of a job across hosts: it maps nobody's memory.  The agent that started it brings what it
  * has to know of the others, tells it the end, and is told why it fails (boot/control.h).
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +13,10 @@
 
 #include "boot/job.h"
 
-static enum roam_err far_lost(void)
+/* Nobody is left to tell the others of us, or to start us: the end, as silent as by a signal. */
+__attribute__((noreturn)) static void far_lost(void)
 {
-	fprintf(stderr, "roam: the launcher is gone\n");
-	return ROAM_EPEER;
+	_exit(ROAMI_EXIT_TOLD);
 }
 
 /* The agent's end is ours: its child is this process, or a shell in between. */
@@ -24,10 +25,14 @@ static enum roam_err far_read_boot(struct roami_job *job, struct roami_frame *fr
 	struct roami_boot boot;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (!roami_control_send(job->control, ROAMI_FRAME_JOIN, 0, NULL, 0) ||
-	    !roami_control_receive(job->control, frame))
-		return far_lost();
-	if (frame->kind != ROAMI_FRAME_BOOT || frame->bytes != sizeof(boot))
+	fcntl(job->control, F_SETFD, FD_CLOEXEC);
+	if (!roami_control_send(job->control, ROAMI_FRAME_JOIN, 0, NULL, 0))
+		far_lost();
+	do /* the others may be failing already */
+		if (!roami_control_receive(job->control, frame))
+			far_lost();
+	while (frame->kind != ROAMI_FRAME_BOOT);
+	if (frame->bytes != sizeof(boot))
 		return ROAM_EPROTO;
 	memcpy(&boot, frame->payload, sizeof(boot));
 	if (boot.nodes == 0 || boot.nodes > ROAMI_NODES_MAX || boot.me >= boot.nodes)
@@ -108,8 +113,7 @@ static void *far_main(void *arg)
 
 	while (frame != NULL && roami_control_receive(job->control, frame))
 		far_told(job, frame);
-	/* The agent is gone, and with it everything that could tell the others of us. */
-	_exit(ROAMI_EXIT_TOLD);
+	far_lost();
 }
 
 /* A thread that takes no signals. */
@@ -132,7 +136,7 @@ enum roam_err roami_far_join(struct roami_job *job, unsigned asked)
 {
 	struct roami_boot_card card = {.asked = asked, .allocs = job->alloc_hash, .pid = getpid()};
 	struct roami_frame *frame = malloc(sizeof(*frame));
-	enum roam_err err = ROAM_EPROTO;
+	bool good;
 
 	if (frame == NULL)
 		return ROAM_ENOMEM;
@@ -140,21 +144,17 @@ enum roam_err roami_far_join(struct roami_job *job, unsigned asked)
 	card.threads = atomic_load(&roami_job_ctl(job, job->me)->threads);
 	memcpy(card.transport, job->node->memory[job->me].base, ROAM_CARD_BYTES);
 	if (!roami_control_send(job->control, ROAMI_FRAME_CARD, job->me, &card, sizeof(card)))
-		err = far_lost();
-	else
-		while (roami_control_receive(job->control, frame)) {
-			if (frame->kind != ROAMI_FRAME_TABLE) {
-				far_told(job, frame);
-				continue;
-			}
-			if (frame->bytes == sizeof(struct roami_boot_table)) {
-				far_take(job, (const void *)frame->payload);
-				err = ROAM_OK;
-			}
-			break;
-		}
+		far_lost();
+	do {
+		if (!roami_control_receive(job->control, frame))
+			far_lost();
+		far_told(job, frame);
+	} while (frame->kind != ROAMI_FRAME_TABLE);
+	good = frame->bytes == sizeof(struct roami_boot_table);
+	if (good)
+		far_take(job, (const void *)frame->payload);
 	free(frame);
-	return err == ROAM_OK ? far_listen(job) : err;
+	return good ? far_listen(job) : ROAM_EPROTO;
 }
 
 void roami_far_end(struct roami_job *job)

@@ -566,6 +566,10 @@ enum roam_err roami_job_seal(struct roami_job *job)
 {
 	enum roam_err err = ROAM_OK;
 
+	if (job->reruns)
+		return job->life == ROAMI_JOB_ALONE && job->rounds == 0
+			       ? roami_rerun_seal(job, job->created, NULL)
+			       : ROAM_OK;
 	if (job->launched) {
 		pthread_mutex_lock(&job->seal);
 		if (job->life == ROAMI_JOB_JOINED)
@@ -573,8 +577,6 @@ enum roam_err roami_job_seal(struct roami_job *job)
 		pthread_mutex_unlock(&job->seal);
 		return err;
 	}
-	if (job->life == ROAMI_JOB_ALONE && job->reruns && job->rounds == 0)
-		return roami_rerun_seal(job, job->created, NULL);
 	if (job->life != ROAMI_JOB_ALONE || job->created == 1)
 		return ROAM_OK;
 	return job_seal(job, job->created, NULL);

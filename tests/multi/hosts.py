@@ -56,6 +56,9 @@ def make():
     for letter in '0' + HOSTS:
         ip('netns', 'add', host(letter))
         ip('-n', host(letter), 'link', 'set', 'lo', 'up')
+    ip('-n', host('0'), 'link', 'add', 'aa0', 'type', 'bridge')
+    ip('-n', host('0'), 'addr', 'add', '10.76.0.1/24', 'dev', 'aa0')
+    ip('-n', host('0'), 'link', 'set', 'aa0', 'up')
     ip('-n', host('0'), 'link', 'add', 'br0', 'type', 'bridge')
     ip('-n', host('0'), 'addr', 'add', '10.77.0.254/24', 'dev', 'br0')
     ip('-n', host('0'), 'link', 'set', 'br0', 'up')
@@ -89,6 +92,13 @@ def hosts_or_skip():
 
 def on(letters):
     return ','.join(host(letter) for letter in letters)
+
+
+def with_own(nodes, letters, *command):
+    """The same with nodes on the launcher's host, which has an address that reaches nobody."""
+    words = launched(nodes, letters, *command)
+    words[words.index('-H') + 1] += ',localhost'
+    return words
 
 
 def launched(nodes, letters, *command):
@@ -186,9 +196,32 @@ def stats(nodes, letters):
         raise Wrong(f'barriers of {nodes} nodes: {row and row.group(0)}')
 
 
+def creates(way, nodes, letters, env=None):
+    """CREATE: every node runs main up to there, and only node 0's counts and is heard."""
+    command = ['sh', '-c', 'echo 4711 | exec "$0" "$@"',
+               *launched(nodes, letters, program('create'), way, nodes)]
+    result = well(command, None, env)
+    right = sorted(['said once', 'the end', *(f'node {node} was here' for node in range(nodes))])
+    if sorted(result.out.splitlines()) != right:
+        raise Wrong(f'{result.out!r}')
+
+
+def second_round():
+    """What launched nodes cannot do is an error, and the program's to deal with."""
+    command = launched(2, 'ab', program('create'), 'again', 2)
+    result = run(['sh', '-c', 'echo 4711 | exec "$0" "$@"', *command], env=env_of())
+    line = "roam: nodes cannot be created again: the launcher's have ended"
+    if result.status != 3 or result.err.splitlines()[:1] != [line]:
+        raise Wrong(f'status {result.status}, stderr {result.err!r}')
+    nothing_left()
+
+
 def quick_cases():
     yield ('hello on 2 hosts', lines_of, 4, 'ab', False)
     yield ('hello on 3 hosts, marked', lines_of, 5, 'abc', True)
+    yield ('CREATE of all', creates, 'all', 4, 'ab')
+    yield ('CREATE one by one', creates, 'each', 3, 'abc')
+    yield ('the launcher\'s host, too', well, with_own(4, 'a', program('hello')), 'is 10')
     yield ('input', input_of_all, 3, 'ab')
     yield ('counters', stats, 3, 'abc')
     yield ('status', wrong, launched(3, 'ab', 'sh', '-c', 'exit 3'), 3,
@@ -213,6 +246,7 @@ def run_cases():
                launched(3, 'abc', program('lu'), '-p3', '-n96', '-t'), 'verified ok', env)
         yield (f'fft {protocol}', well,
                launched(4, 'ab', program('fft'), '-p4', '-m12', '-t'), 'verified ok', env)
+        yield (f'CREATE {protocol}', creates, 'all', 3, 'abc', env)
     for program_, words in (('radix', ['-p4', '-n20000', '-t']), ('jump-sor', ['-p4', '-n128', '-t'])):
         yield (program_, well, launched(4, 'ab', program(program_), *words), 'ok')
     lossy = {'ROAM_FAULTY': 'drop=5%,reorder=2%,repeat=1%,seed=7'}
@@ -228,6 +262,21 @@ def run_cases():
                    PROTOCOLS)
     yield ('locks', well, launched(3, 'abc', program('locks'), 'run', 3, 2000),
            '2000 locks right')
+
+
+def random_cases():
+    """Random race-free programs, every read checked (random_run.py has them on one host)."""
+    lossy = {'ROAM_FAULTY': 'drop=5%,reorder=2%,repeat=1%,delay=1%:2ms,seed='}
+    for seed in range(1, 9):
+        for protocol in ('hlrc', 'ivy', 'mirage', 'onecopy'):
+            env = {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': ('uffd', 'sigsegv')[seed % 2]}
+            if seed % 4 == 0:
+                env['ROAM_FAULTY'] = lossy['ROAM_FAULTY'] + str(seed)
+            nodes = 2 + seed % 4
+            yield (f'random {seed} {protocol}', well,
+                   ['ip', 'netns', 'exec', host('0'), program('random'), '--seed', str(seed),
+                    '--nodes', str(nodes), '--threads', str(1 + seed % 3), '--roam',
+                    program('roam'), '--hosts', on('abc'[:2 + seed % 2])], '^right', env)
 
 
 # --------------------------------------------------------------------------------------- failures
@@ -358,6 +407,18 @@ def refusal_cases():
            launched(3, 'abc', *by_host('c', 'sleep 0.5; exit 0', f'exec {program("hello")}')), 1,
            rf'^roam: node 2 on host {host("c")} \(pid \d+\) exited with status 0 and never called '
            'roam_start')
+    input_ = ['sh', '-c', 'echo 4711 | exec "$0" "$@"']
+    yield ('other allocations', wrong,
+           [*input_, *launched(3, 'abc', program('create'), 'uneven', 3)], 1,
+           rf'^roam: run: node [12] on host {PREFIX}[bc] has allocated other blocks before CREATE '
+           'than node 0')
+    yield ('other -p, more CREATEs', wrong,
+           [*input_, *launched(2, 'ab', program('create'), 'each', 4)], 1,
+           '^roam: the program asks for 4 nodes, the launcher started 2$')
+    yield ('other -p, fewer CREATEs', wrong,
+           [*input_, *launched(4, 'ab', program('create'), 'each', 2)], 1,
+           '^roam: the program asks for 2 nodes, the launcher started 4$')
+    yield ('a second round', second_round)
     yield ('other -p, fewer', wrong, launched(2, 'ab', program('fft'), '-p4', '-m10'), 1,
            '^roam: the program asks for 4 nodes, the launcher started 2$')
     yield ('no CREATE at all', wrong, launched(2, 'ab', program('fft'), '-p1', '-m10'), 1,
@@ -434,6 +495,7 @@ def stranger_cases():
 GROUPS = {
     'quick': lambda: list(quick_cases()),
     'runs': lambda: list(run_cases()),
+    'random': lambda: list(random_cases()),
     'failures': lambda: list(failure_cases()),
     'refusals': lambda: list(refusal_cases()),
     'strangers': lambda: list(stranger_cases()),
