@@ -77,6 +77,28 @@ const char *roam_strerror(enum roam_err err)
 	abort();
 }
 
+/* Of pages that come with a reply: no call here asks for one. */
+uint8_t *roami_page_bytes(struct roami_node *node, uint32_t page)
+{
+	(void)node;
+	(void)page;
+	abort();
+}
+
+void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from)
+{
+	(void)node;
+	(void)to;
+	(void)from;
+	abort();
+}
+
+void roami_fetched(struct roami_node *node)
+{
+	(void)node;
+	abort();
+}
+
 static unsigned *env_domain(struct roami_node *node)
 {
 	static unsigned domain;
