@@ -42,7 +42,10 @@ static enum roam_err layers_seal(const struct roami_node_params *params,
 	if (params->key == NULL)
 		return ROAM_EINVAL;
 	*seal = (struct roami_seal_params){
-		.key = params->key, .boot = params->boot, .encrypt = wanted == ROAMI_SEAL_ENCRYPT};
+		.key = params->key,
+		.boot = params->boot,
+		.encrypt = wanted == ROAMI_SEAL_ENCRYPT,
+		.no_aes = params->far}; /* hosts do not ask each other for their CPUs */
 	return ROAM_OK;
 }
 

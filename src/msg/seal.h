@@ -33,7 +33,7 @@ struct roami_seal_params {
 	const uint8_t *key; /* the job's, ROAMI_KEY_BYTES of them; NULL: a checksum is all */
 	uint64_t boot;      /* of this start of the job's nodes: counters begin anew, so do keys */
 	bool encrypt;
-	bool no_aes; /* not every CPU of the job has it */
+	bool no_aes; /* nobody knows that every CPU of the job has it */
 };
 
 /* What all links of a node share. */

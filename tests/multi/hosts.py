@@ -5,6 +5,7 @@ ROAM_RSH="ip netns exec".  The launcher runs in one of its own.
 usage: hosts.py [-k PART_OF_A_NAME] [GROUP]...
 """
 import atexit
+import json
 import os
 import random
 import re
@@ -185,15 +186,27 @@ def input_of_all(nodes, letters):
         raise Wrong(f'{result.out!r}, expected {nodes} times {right!r}')
 
 
-def stats(nodes, letters):
+def counted(name, command, env=None):
+    """A counter of each node."""
     with tempfile.TemporaryDirectory() as where:
         path = os.path.join(where, 'stats.json')
-        well(launched(nodes, letters, program('hello')), None, {'ROAM_STATS': path})
+        well(command, None, {**(env or {}), 'ROAM_STATS': path})
         with open(path, encoding='utf-8') as file:
-            text = file.read()
-    row = re.search(r'"barriers":\s*\[([^]]*)\]', text)
-    if row is None or [int(count) > 0 for count in row.group(1).split(',')] != [True] * nodes:
-        raise Wrong(f'barriers of {nodes} nodes: {row and row.group(0)}')
+            return json.load(file)['counters'][name]
+
+
+def stats(nodes, letters):
+    barriers = counted('barriers', launched(nodes, letters, program('hello')))
+    if [count > 0 for count in barriers] != [True] * nodes:
+        raise Wrong(f'barriers of {nodes} nodes: {barriers}')
+
+
+def sealed(seal, yes):
+    """Only a sealed datagram that comes twice is refused as such."""
+    env = {'ROAM_FAULTY': 'repeat=50%,seed=1', **({'ROAM_SEAL': seal} if seal else {})}
+    twice = counted('datagrams_replayed', launched(3, 'ab', program('hello')), env)
+    if (sum(twice) > 0) != yes:
+        raise Wrong(f'replayed datagrams: {twice}')
 
 
 def creates(way, nodes, letters, env=None):
@@ -224,6 +237,8 @@ def quick_cases():
     yield ('the launcher\'s host, too', well, with_own(4, 'a', program('hello')), 'is 10')
     yield ('input', input_of_all, 3, 'ab')
     yield ('counters', stats, 3, 'abc')
+    for seal, yes in ((None, True), ('encrypt', True), ('off', False)):
+        yield (f'sealed, ROAM_SEAL={seal}', sealed, seal, yes)
     yield ('status', wrong, launched(3, 'ab', 'sh', '-c', 'exit 3'), 3,
            rf'^roam: node [0-2] on host {PREFIX}[ab] \(pid \d+\) exited with status 3$')
     yield ('unknown host', unreachable, launched(2, 'ax', program('hello')),
