@@ -44,6 +44,9 @@ def pids(letter):
     return [int(word) for word in found.stdout.split()]
 
 
+DAEMONS = set()  # pids that stay
+
+
 def remove():
     for letter in HOSTS + '0':
         for pid in pids(letter):
@@ -113,9 +116,12 @@ def env_of(env=None):
 
 def nothing_left():
     end = time.monotonic() + 3
-    while any(pids(letter) for letter in HOSTS + '0'):
+    while True:
+        left = {pid: name_of(pid) for letter in HOSTS + '0' for pid in pids(letter)
+                if pid not in DAEMONS}
+        if not left:
+            return
         if time.monotonic() > end:
-            left = {letter: pids(letter) for letter in HOSTS + '0'}
             raise Wrong(f'left processes: {left}')
         time.sleep(0.01)
 
@@ -468,9 +474,9 @@ def garbage(port, seed):
             there.close()
 
 
-def listening(pid):
+def listening(pid, name='roam'):
     """The port that a process's namespace listens at; None: none yet."""
-    if name_of(pid) != 'roam':  # not in its namespace yet
+    if name_of(pid) != name:  # not in its namespace yet
         return None
     with open(f'/proc/{pid}/net/tcp', encoding='utf-8') as table:
         for row in table.readlines()[1:]:
@@ -502,6 +508,81 @@ def strangers(seed):
     nothing_left()
 
 
+# -------------------------------------------------------------------------------------------- ssh
+
+SSHD = '/usr/sbin/sshd'
+
+
+def key(where, name):
+    path = os.path.join(where, name)
+    subprocess.run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', path], check=True)
+    return path
+
+
+def sshd_start(letter, where, number):
+    """A daemon of our own on a host, with keys that are thrown away."""
+    config = os.path.join(where, 'sshd_config')
+    with open(config, 'w', encoding='utf-8') as file:
+        file.write(f'Port 22\nHostKey {where}/host\nAuthorizedKeysFile {where}/user.pub\n'
+                   'UsePAM no\nStrictModes no\nPasswordAuthentication no\nPidFile none\n'
+                   f'PermitRootLogin prohibit-password\nSetEnv HOME={where}\n')
+    command = ['ip', 'netns', 'exec', host(letter), SSHD, '-D', '-e', '-f', config]
+    daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    DAEMONS.add(daemon.pid)
+    end = time.monotonic() + 5
+    while listening(daemon.pid, 'sshd') is None:
+        if daemon.poll() is not None or time.monotonic() > end:
+            raise Wrong(f'sshd on host {number} does not listen')
+        time.sleep(0.01)
+    return daemon
+
+
+def over_ssh(check, nodes, numbers, command, *arguments):
+    made = not os.path.isdir('/run/sshd')
+    daemons = []
+    with tempfile.TemporaryDirectory() as where:
+        try:
+            os.makedirs('/run/sshd', exist_ok=True)
+            key(where, 'host')
+            rsh = (f'ssh -F none -i {key(where, "user")} -o BatchMode=yes -o LogLevel=ERROR '
+                   '-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null')
+            for number, letter in enumerate('ab', 1):
+                daemons.append(sshd_start(letter, where, number))
+            words = launched(nodes, '', *command)
+            words[words.index('-H') + 1] = ','.join(f'10.77.0.{number}' for number in numbers)
+            check(words, *arguments, env={'ROAM_RSH': rsh})
+        finally:
+            for daemon in daemons:
+                daemon.kill()
+                daemon.wait()
+                DAEMONS.discard(daemon.pid)
+            if made:
+                os.rmdir('/run/sshd')
+
+
+def ssh_deaths(words, status, err, act, env):
+    expect_end(words, 2, status, err, act=act, env=env)
+    nothing_left()
+
+
+def ssh_cases():
+    if not os.path.exists(SSHD):
+        print('skip: ssh: no sshd')
+        yield ('ssh is not tested', lambda: None)
+        return
+    deaths_ = [program('deaths'), 'run', '2', '1', 'never', 'barrier']
+    yield ('hello over ssh', over_ssh, well, 4, (1, 2), [program('hello')], 'the sum of 1 to 4')
+    yield ('status over ssh', over_ssh, wrong, 2, (1, 2), ['sh', '-c', 'exit 5'], 5,
+           r'^roam: node [01] on host 10.77.0.[12] \(pid \d+\) exited with status 5$')
+    yield ('node killed over ssh', over_ssh, ssh_deaths, 2, (1, 2), deaths_, SIGNALLED + 9,
+           r'^roam: node 1 on host 10.77.0.2 \(pid \d+\) was killed by signal 9',
+           killed_in('b', signal.SIGKILL))
+    yield ('launcher killed over ssh', over_ssh, ssh_deaths, 2, (1, 2), deaths_, -signal.SIGKILL,
+           '', launcher_killed)
+    yield ('ssh refused', over_ssh, unreachable, 2, (1, 3), [program('hello')],
+           '^roam: run: cannot start on host 10.77.0.3: `ssh .*` exited with status 255')
+
+
 def stranger_cases():
     for seed in (1, 2):
         yield (f'strangers at the port, seed {seed}', strangers, seed)
@@ -513,6 +594,7 @@ GROUPS = {
     'random': lambda: list(random_cases()),
     'failures': lambda: list(failure_cases()),
     'refusals': lambda: list(refusal_cases()),
+    'ssh': lambda: list(ssh_cases()),
     'strangers': lambda: list(stranger_cases()),
 }
 
