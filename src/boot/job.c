@@ -562,12 +562,18 @@ enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
 	return err;
 }
 
+/* Executed again, and not yet one of its nodes. */
+static bool job_unsealed(const struct roami_job *job)
+{
+	return job->reruns && job->rounds == 0 && job->life == ROAMI_JOB_ALONE;
+}
+
 enum roam_err roami_job_seal(struct roami_job *job)
 {
 	enum roam_err err = ROAM_OK;
 
-	if (job->reruns)
-		return job->life == ROAMI_JOB_ALONE && job->rounds == 0
+	if (job->reruns) /* up to CREATE alone, whatever it synchronises */
+		return job_unsealed(job) && job->created > 1
 			       ? roami_rerun_seal(job, job->created, NULL)
 			       : ROAM_OK;
 	if (job->launched) {
@@ -590,7 +596,7 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 		fn();
 		return ROAM_OK;
 	}
-	if (job->reruns && job->rounds == 0 && job->life == ROAMI_JOB_ALONE) {
+	if (job_unsealed(job)) {
 		err = roami_rerun_seal(job, nodes, fn);
 		if (err == ROAM_OK)
 			fn();
@@ -731,7 +737,10 @@ void roami_job_serve(struct roami_job *job)
 
 void roami_job_finish(struct roami_job *job)
 {
-	roami_job_seal(job);
+	if (job_unsealed(job)) /* without a CREATE: an error, if the launcher's are several */
+		roami_rerun_seal(job, job->created, NULL);
+	else
+		roami_job_seal(job);
 	if (job->life == ROAMI_JOB_ALONE) {
 		roami_stats_end(job->node->stats);
 		roami_job_report(job);
