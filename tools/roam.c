@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "roam/roam.h"
+#include "roam_far.h"
 #include "roam_tool.h"
 
 /* Where the tool's other programs are: beside this one, in the build tree, installed. */
@@ -109,8 +110,8 @@ static int tool_compare(int argc, char **argv)
 static int tool_help(int argc, char **argv);
 
 static const struct command commands[] = {
-	{"run", tool_run, "run -n NODES [--tag] PROGRAM [ARGUMENT]...",
-	 "starts a program on several nodes; `roam run --help`"},
+	{"run", tool_run, "run -n NODES [-H HOSTS] [--tag] PROGRAM [ARGUMENT]...",
+	 "starts a program on several nodes, on one host or more; `roam run --help`"},
 	{"info", tool_info, "info [WHAT]",
 	 "version, kernel, protocols, transports, engines, options, counters; `roam info --help`"},
 	{"bench", tool_bench, "bench NAME [OPTION]...",
@@ -158,6 +159,8 @@ int main(int argc, char **argv)
 		tool_say("what? `roam help` lists the commands");
 		return TOOL_USAGE;
 	}
+	if (strcmp(argv[1], "agent") == 0)
+		return tool_agent(argc - 1, argv + 1);
 	command = command_find(argv[1]);
 	if (command == NULL) {
 		tool_say("no command \"%s\"; `roam help` lists them", argv[1]);

@@ -1,7 +1,7 @@
 /*
- * roam run: starts a program on several nodes of this host, passes on signals and the exit status,
- * and ends all nodes when one dies or does not join.  Nodes die with the launcher
- * (PR_SET_PDEATHSIG), and their memory with them: there is nothing to clean up.
+ * roam run: starts a program on several nodes of this host (of several: roam_far.c), passes on
+ * signals and the exit status, and ends all nodes when one dies or does not join.  Nodes die with
+ * the launcher (PR_SET_PDEATHSIG), and their memory with them: there is nothing to clean up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -23,7 +22,8 @@
 #include "boot/local.h"
 #include "core/node.h"
 #include "os/os.h"
-#include "roam_tag.h"
+#include "roam_child.h"
+#include "roam_far.h"
 #include "roam_tool.h"
 
 #define MS UINT64_C(1000000)
@@ -33,15 +33,11 @@
 #define LOOK_MS 100 /* how often to look whether others wait for a node that never joined */
 #define DRAIN_NS (200 * MS) /* for output of ended nodes, if something holds their pipes open */
 
-struct child {
-	pid_t pid;
-	bool runs;
-	struct tag_stream *out[2]; /* --tag: its stdout and stderr */
-};
-
 struct run {
 	unsigned nodes;
 	bool tag;
+	bool far; /* -H or --hostfile */
+	struct hosts hosts;
 	char **argv; /* of the program */
 	int memory;  /* the first memfd; the others follow it, and then the lifeline */
 	int signals;
@@ -62,16 +58,47 @@ struct run {
 static int run_usage(FILE *to)
 {
 	fprintf(to,
-		"usage: roam run -n NODES [--tag] [--] PROGRAM [ARGUMENT]...\n"
-		"  -n, --nodes NODES  how many nodes, 1 to %d\n"
-		"  -t, --tag          mark each line of output with its node: \"[2] ...\"\n"
-		"Node 0 has the standard input; the others have none.  The exit status is 0 if "
+		"usage: roam run -n NODES [-H HOSTS | -f FILE] [--tag] [--] PROGRAM [ARGUMENT]...\n"
+		"  -n, --nodes NODES    how many nodes, 1 to %d\n"
+		"  -H, --hosts HOSTS    on which hosts: a,b:4,n[01-03]:2; :N: so many nodes\n"
+		"  -f, --hostfile FILE  the same, a host in each line\n"
+		"  -t, --tag            mark each line of output with its node: \"[2] ...\"\n"
+		"On one host node 0 has the standard input, and the others have none; with -H each "
+		"has a copy.\n"
+		"Hosts are reached by ssh, or by the command in ROAM_RSH.  The exit status is 0 if "
 		"every node's\n"
 		"was; that of the first node that failed; or 128 + N if signal N killed it.\n"
 		"Signals are passed on; nodes that SIGINT, SIGTERM, SIGHUP or SIGQUIT did not end "
 		"within\n%u s are killed, at the second one at once.\n",
 		ROAMI_NODES_MAX, STOP_S);
 	return to == stdout ? 0 : TOOL_USAGE;
+}
+
+/* A hostfile may be as long as 1 MiB. */
+static bool run_read_hosts(struct hosts *hosts, const char *path)
+{
+	static char text[1 << 20];
+	FILE *file = fopen(path, "re");
+	size_t bytes;
+
+	if (file == NULL) {
+		snprintf(hosts->why, sizeof(hosts->why), "%.200s: %s", path, strerror(errno));
+		return false;
+	}
+	bytes = fread(text, 1, sizeof(text), file);
+	fclose(file);
+	return hosts_parse_file(hosts, path, text, bytes);
+}
+
+static bool run_parse_hosts(struct run *run, int option, const char *text)
+{
+	bool good = option == 'H' ? hosts_parse_list(&run->hosts, text)
+				  : run_read_hosts(&run->hosts, text);
+
+	if (!good)
+		tool_say("run: -%c: %s", option, run->hosts.why);
+	run->far = true;
+	return good;
 }
 
 static bool run_parse_nodes(const char *text, unsigned *nodes_p)
@@ -96,15 +123,22 @@ static int run_parse(struct run *run, int argc, char **argv)
 {
 	static const struct option longs[] = {{"nodes", required_argument, NULL, 'n'},
 					      {"tag", no_argument, NULL, 't'},
+					      {"hosts", required_argument, NULL, 'H'},
+					      {"hostfile", required_argument, NULL, 'f'},
 					      {"help", no_argument, NULL, 'h'},
 					      {NULL, 0, NULL, 0}};
 	int option;
 
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+:n:th", longs, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+:n:H:f:th", longs, NULL)) != -1) {
 		switch (option) {
 		case 'n':
 			if (!run_parse_nodes(optarg, &run->nodes))
+				return TOOL_USAGE;
+			break;
+		case 'H':
+		case 'f':
+			if (!run_parse_hosts(run, option, optarg))
 				return TOOL_USAGE;
 			break;
 		case 't':
@@ -125,6 +159,10 @@ static int run_parse(struct run *run, int argc, char **argv)
 		return TOOL_USAGE;
 	}
 	run->argv = argv + optind;
+	if (run->far && !hosts_share(&run->hosts, run->nodes)) {
+		tool_say("run: %s", run->hosts.why);
+		return TOOL_USAGE;
+	}
 	return -1;
 }
 
@@ -145,13 +183,24 @@ static bool run_options(const struct run *run, struct roami_options *options)
 	return roami_boot_check(options, &engine) == ROAM_OK;
 }
 
-/* --------------------------------------------------------------------------------------- memory */
-
-static void run_no_pipe(void)
+/*
+ * Nodes that share no memory need a transport that does without; what the user names is checked.
+ */
+static bool run_far_options(struct roami_options *options)
 {
-	tool_say("run: cannot make a pipe: %s%s", strerror(errno),
-		 errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
+	const char *named = getenv("ROAM_TRANSPORT");
+
+	if (roami_transport_find(options->transport)->caps == 0)
+		return true;
+	if (named != NULL && named[0] != '\0') {
+		tool_say("run: ROAM_TRANSPORT=%s: it does not reach other hosts; udp does", named);
+		return false;
+	}
+	snprintf(options->transport, sizeof(options->transport), "udp");
+	return setenv("ROAM_TRANSPORT", options->transport, 1) == 0;
 }
+
+/* --------------------------------------------------------------------------------------- memory */
 
 /* Nodes expect the memfds and the lifeline in a row, open across exec; they go beyond `above`. */
 static bool run_place_memory(struct run *run, const int *fds, int above)
@@ -180,7 +229,8 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 		return false; /* it has said why */
 	/* Its writing end is ours alone and never used: nodes see by it that we are gone. */
 	if (pipe2(lifeline, O_CLOEXEC) != 0) {
-		run_no_pipe();
+		tool_say("run: cannot make a pipe: %s%s", strerror(errno),
+			 errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
 		return false;
 	}
 	fds[run->nodes] = lifeline[0];
@@ -189,100 +239,25 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 
 /* ------------------------------------------------------------------------------------- starting */
 
-/* In the new process: what must be set up before the program.  False with errno. */
-static bool child_prepare(const struct run *run, unsigned node, const int pipes[2])
+/* Starts one node and waits until it runs the program; 0, or the exit status. */
+static int run_start(struct run *run, unsigned node)
 {
 	char boot[64];
-	int null;
+	struct child_plan plan = {.node = node,
+				  .argv = run->argv,
+				  .boot = boot,
+				  .mask = &run->mask,
+				  .within = run->tag ? run->within : NULL,
+				  .input = node > 0 ? CHILD_NO_INPUT : -1,
+				  .keep = -1};
+	int status;
 
-	for (int i = 0; i < 2; i++)
-		if (run->tag && dup2(pipes[i], STDOUT_FILENO + i) < 0)
-			return false;
-	if (node > 0) {
-		null = open("/dev/null", O_RDONLY);
-		if (null < 0 || dup2(null, STDIN_FILENO) < 0)
-			return false;
-		close(null);
-	}
-	/*
-	 * Statics name locks: they must lie at the same address on every node.  Checked by the
-	 * library.
-	 */
-	personality((unsigned long)personality(0xffffffff) | ADDR_NO_RANDOMIZE);
 	snprintf(boot, sizeof(boot), "local:%u:%u:%d", node, run->nodes, run->memory);
-	return setenv("ROAM_BOOT", boot, 1) == 0 && sigprocmask(SIG_SETMASK, &run->mask, NULL) == 0;
-}
-
-__attribute__((noreturn)) static void child_exec(const struct run *run, unsigned node,
-						 pid_t launcher, const int pipes[2], int report)
-{
-	int error;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != launcher)
-		_exit(TOOL_FAILED);
-	if (child_prepare(run, node, pipes))
-		execvp(run->argv[0], run->argv);
-	error = errno;
-	if (write(report, &error, sizeof(error)) < 0)
-		_exit(TOOL_CANNOT_EXEC);
-	_exit(TOOL_NOT_FOUND);
-}
-
-/* The reading ends of a node's output. */
-static bool child_streams(struct run *run, unsigned node, int pipes[2])
-{
-	for (int i = 0; i < 2; i++) {
-		struct tag_stream *stream = calloc(1, sizeof(*stream));
-		int ends[2];
-
-		if (stream == NULL || pipe2(ends, O_CLOEXEC) != 0) {
-			free(stream);
-			return false;
-		}
-		stream->node = node;
-		stream->from = ends[0];
-		stream->to = STDOUT_FILENO + i;
-		stream->within = &run->within[i];
-		pipes[i] = ends[1];
-		run->children[node].out[i] = stream;
-	}
-	return true;
-}
-
-/* Starts one node and waits until it runs the program; 0, or the exit status. */
-static int child_start(struct run *run, unsigned node)
-{
-	struct child *child = &run->children[node];
-	int report[2], error = 0, pipes[2] = {-1, -1};
-	pid_t launcher = getpid();
-	ssize_t got;
-
-	if ((run->tag && !child_streams(run, node, pipes)) || pipe2(report, O_CLOEXEC) != 0) {
-		run_no_pipe();
-		return TOOL_FAILED;
-	}
-	child->pid = fork();
-	if (child->pid < 0) {
-		tool_say("run: cannot fork node %u: %s", node, strerror(errno));
-		return TOOL_FAILED;
-	}
-	if (child->pid == 0)
-		child_exec(run, node, launcher, pipes, report[1]);
-	child->runs = true;
-	run->running++;
-	for (int i = 0; i < 2; i++)
-		if (pipes[i] >= 0)
-			close(pipes[i]);
-	close(report[1]);
-	do
-		got = read(report[0], &error, sizeof(error));
-	while (got < 0 && errno == EINTR);
-	close(report[0]);
-	if (got <= 0)
-		return 0;
-	tool_say("run: cannot run %s: %s", run->argv[0], strerror(error));
-	return error == ENOENT ? TOOL_NOT_FOUND : TOOL_CANNOT_EXEC;
+	status = child_start(&run->children[node], &plan);
+	if (status != 0)
+		tool_say("run: %s", run->children[node].why);
+	run->running += run->children[node].runs;
+	return status;
 }
 
 /* --------------------------------------------------------------------------------------- ending */
@@ -442,29 +417,6 @@ static void run_reap(struct run *run)
 		}
 }
 
-/*
- * What processes of the nodes have left behind is ours, as we are their subreaper: a program under
- * a shell script, for one. False: nothing was left.
- */
-static bool run_sweep(void)
-{
-	char path[64];
-	FILE *children;
-	int pid;
-	bool found = false;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-	children = fopen(path, "re");
-	if (children == NULL)
-		return false;
-	while (fscanf(children, "%d", &pid) == 1)
-		found = kill(pid, SIGKILL) == 0 || found;
-	fclose(children);
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
-	return found;
-}
-
 /* Passes a signal on.  One typed at the terminal reached the nodes by itself. */
 static void run_pass_on(struct run *run, int signal, bool typed)
 {
@@ -551,7 +503,7 @@ static int run_watch(struct run *run)
 	while (run->running > 0)
 		run_turn(run, run_due(run));
 	end = roami_os_now_ns() + DRAIN_NS;
-	while (run->status >= 0 && run_sweep() && roami_os_now_ns() < end)
+	while (run->status >= 0 && child_sweep() && roami_os_now_ns() < end)
 		usleep(1000);
 	while (run_turn(run, (int)(DRAIN_NS / MS)) && roami_os_now_ns() < end)
 		;
@@ -604,12 +556,18 @@ int tool_run(int argc, char **argv)
 	run_open_standard();
 	if (!run_options(&run, &options))
 		return TOOL_USAGE;
+	if (run.far)
+		return run_far_options(&options)
+			       ? tool_far(&(struct far_job){run.nodes, run.tag, run.argv,
+							    &run.hosts},
+					  &options)
+			       : TOOL_USAGE;
 	if (!run_make_memory(&run, &options) || !run_block_signals(&run))
 		return TOOL_FAILED;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	run.oom_kills = roami_os_oom_kills();
 	for (unsigned i = 0; i < run.nodes; i++) {
-		status = child_start(&run, i);
+		status = run_start(&run, i);
 		if (status == 0)
 			continue;
 		run_fail(&run, status, 0);

@@ -28,7 +28,11 @@ static void tag_pass(struct tag_stream *stream, size_t bytes, bool ends)
 	char line[TAG_BYTES + 16];
 	int mark = 0;
 
-	if (*stream->within != stream)
+	if (stream->marked)
+		mark = *stream->within != stream && *stream->within != NULL
+			       ? snprintf(line, sizeof(line), "\n")
+			       : 0;
+	else if (*stream->within != stream)
 		mark = snprintf(line, sizeof(line), "%s[%u] ", *stream->within != NULL ? "\n" : "",
 				stream->node);
 	memcpy(line + mark, stream->text, bytes);

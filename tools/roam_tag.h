@@ -10,6 +10,7 @@
 /* One pipe from a node; whole lines are passed on, longer ones than TAG_BYTES in parts. */
 struct tag_stream {
 	unsigned node;
+	bool marked; /* its lines have their marks already */
 	int from; /* -1: ended */
 	int to;
 	struct tag_stream **within; /* per `to`: the stream whose line is unfinished; or NULL */

@@ -129,6 +129,11 @@ def condition_holds(condition, build):
             return int(value.read()) > int(args[1])
     if kind == 'no-memory-cgroup':
         return not any(os.access(where, os.W_OK) for _, where in harness.MemoryGroup.places())
+    if kind == 'no-file':
+        return not os.path.exists(args[0])
+    if kind == 'no-namespaces':
+        return shutil.which('ip') is None or subprocess.run(
+            ['unshare', '--net', 'true'], stderr=subprocess.DEVNULL, check=False).returncode != 0
     if kind == 'build':
         return build == args[0]
     if kind == 'sanitizer':

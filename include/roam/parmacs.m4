@@ -74,7 +74,7 @@ static __inline__ __attribute__((unused)) enum roam_err roam_parmacs_locks_init(
 
 static __inline__ __attribute__((unused)) void roam_parmacs_start(void)
 {
-	if (roam_start() != ROAM_OK)
+	if (roam_start_main() != ROAM_OK)
 		exit(1);
 }
 

@@ -85,6 +85,15 @@ const char *roam_version(void);
 enum roam_err roam_start(void);
 
 /*
+ * The same for a program that creates its nodes by roam_create or roam_create_all; what the PARMACS
+ * macros call.  Where a launcher has started all processes of a job across hosts, each executes
+ * main up to there: alike, on a heap of its own, nodes above 0 with their output thrown away.
+ * Then only node 0's heap counts, they run the function, and end when it returns.
+ * Elsewhere it is roam_start().
+ */
+enum roam_err roam_start_main(void);
+
+/*
  * Leaves the job.  A full barrier: returns when every node has called it or ended; after it the
  * heap is gone. Called by exit() if the program did not.
  */
@@ -127,6 +136,15 @@ enum roam_err roam_create(void (*fn)(void));
  * when fn() returned here.
  */
 enum roam_err roam_create_all(void (*fn)(void), unsigned nodes);
+
+/*
+ * Gives `variable`, `bytes` of a static at the same address on every node, node 0's value on all of
+ * them: as it is at CREATE, or, under `roam run` without one, at the first synchronisation.  For
+ * what processes that execute main alike do not find alike: a time, a host's name.  Called before
+ * that on every node; nodes that are forked inherit all statics anyway.  Errors: ROAM_EINVAL,
+ * ROAM_ESTATE (too late), ROAM_ENOMEM.
+ */
+enum roam_err roam_distribute(void *variable, size_t bytes);
 
 /*
  * Waits until the functions of all other nodes have returned and ends those nodes.  Afterwards this

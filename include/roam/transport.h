@@ -24,8 +24,11 @@ enum roam_transport_caps {
 
 /*
  * Memory of one node that its peers can reach; how shm finds its rings.  NULL and 0 where there is
- * none.
+ * none.  Of a node on another host it is a copy of the first ROAM_CARD_BYTES bytes as they were
+ * when that one had opened its transport, and zero until the job has passed them on.
  */
+#define ROAM_CARD_BYTES 64u
+
 struct roam_transport_memory {
 	void *base;
 	size_t bytes;
@@ -46,6 +49,7 @@ struct roam_transport_params {
 	void *now_arg;
 	const char *option; /* what the user set for this transport; NULL or "": nothing */
 	unsigned mtu;       /* bytes of a packet on the way, if set; 0: ask the kernel */
+	uint32_t address;   /* IPv4 of this host, host byte order; 0: all peers are here */
 
 	/* Of layers, which are transports over another one: that one, opened, and its state. */
 	const struct roam_transport *lower;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "boot/job.h"
+#include "core/far.h"
 #include "core/page.h"
 #include "core/race.h"
 #include "core/sync.h"
@@ -48,7 +49,12 @@ uint64_t roam_clock_us(void)
 
 enum roam_err roam_start(void)
 {
-	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job) : ROAM_OK;
+	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, false) : ROAM_OK;
+}
+
+enum roam_err roam_start_main(void)
+{
+	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, true) : ROAM_OK;
 }
 
 /* Before anything that synchronises: started, and sealed if nodes were created. */
@@ -98,7 +104,7 @@ enum roam_err roam_needs(enum roam_model model)
 
 enum roam_err roam_create(void (*fn)(void))
 {
-	enum roam_err err = roam_start();
+	enum roam_err err = roam_start_main();
 
 	if (fn == NULL)
 		return ROAM_EINVAL;
@@ -107,11 +113,20 @@ enum roam_err roam_create(void (*fn)(void))
 
 enum roam_err roam_create_all(void (*fn)(void), unsigned nodes)
 {
-	enum roam_err err = roam_start();
+	enum roam_err err = roam_start_main();
 
 	if (fn == NULL || nodes == 0)
 		return ROAM_EINVAL;
 	return err == ROAM_OK ? roami_job_create_all(&job, fn, nodes) : err;
+}
+
+enum roam_err roam_distribute(void *variable, size_t bytes)
+{
+	enum roam_err err = roam_start();
+
+	if (variable == NULL || bytes == 0)
+		return ROAM_EINVAL;
+	return err == ROAM_OK ? roami_rerun_distribute(&job, variable, bytes) : err;
 }
 
 enum roam_err roam_wait_for_end(void)
@@ -133,7 +148,7 @@ enum roam_err roam_thread_init(void)
 	sigaddset(&faults, SIGBUS);
 	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
 	job.node->env->thread(job.node);
-	atomic_fetch_add(&job.node->self->ctl->threads, 1);
+	roami_state_set(job.node, ROAMI_STATE_THREADS, 1, true);
 	return ROAM_OK;
 }
 
@@ -141,7 +156,7 @@ enum roam_err roam_thread_fini(void)
 {
 	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
 		return ROAM_ESTATE;
-	atomic_fetch_sub(&job.node->self->ctl->threads, 1);
+	roami_state_set(job.node, ROAMI_STATE_THREADS, UINT64_MAX, true);
 	return ROAM_OK;
 }
 

@@ -3,42 +3,32 @@
 #include <string.h>
 
 #include "boot/job.h"
-#include "core/log.h"
 #include "core/remote.h"
 
-/* The pool of a domain, and where its parts begin. */
-static struct roami_pool *job_pool(struct roami_job *job, unsigned domain)
+/* How a domain is cut; of node 0's segment also what is whose. */
+static struct roami_pool *job_pool(const struct roami_job *job, unsigned domain)
 {
-	struct roami_pool *pools = (void *)((uint8_t *)job->bases[0] + job->layout.pool);
+	unsigned node = job->bases[0] != NULL ? 0 : job->me;
+	struct roami_pool *pools = (void *)((uint8_t *)job->bases[node] + job->layout.pool);
 
 	return &pools[domain];
 }
 
-static uint64_t pool_offset(const struct roami_job *job, const struct roami_pool *pool,
-			    unsigned domain, uint32_t part)
+/* Where the parts of a domain's pool lie. */
+static uint64_t pool_offset(const struct roami_job *job, unsigned domain, uint32_t part)
 {
-	return roami_layout_base(&job->layout, domain) + part * pool->part;
+	return roami_layout_base(&job->layout, domain) + part * job_pool(job, domain)->part;
 }
 
-static uint32_t pool_index(const struct roami_job *job, const struct roami_pool *pool,
-			   unsigned domain, uint64_t offset)
+static uint32_t pool_index(const struct roami_job *job, unsigned domain, uint64_t offset)
 {
-	return (uint32_t)((offset - roami_layout_base(&job->layout, domain)) / pool->part);
+	return (uint32_t)((offset - roami_layout_base(&job->layout, domain)) /
+			  job_pool(job, domain)->part);
 }
 
 static unsigned job_domain(const struct roami_job *job, uint64_t offset)
 {
 	return roami_layout_domain(&job->layout, (uint32_t)(offset / ROAMI_PAGE));
-}
-
-static void pool_lock(struct roami_job *job, struct roami_pool *pool)
-{
-	roami_spin_lock(job->node, (struct roami_spin *)(void *)&pool->lock);
-}
-
-static void pool_unlock(struct roami_pool *pool)
-{
-	roami_spin_unlock((struct roami_spin *)(void *)&pool->lock);
 }
 
 /* Others must have acquired what is freed now; with one node there is nobody to. */
@@ -50,16 +40,10 @@ static uint32_t job_free_interval(struct roami_job *job)
 static bool pool_take(struct roami_job *job, unsigned domain, uint32_t parts, bool block,
 		      uint64_t *offset_p, bool *used_p)
 {
-	struct roami_pool *pool = job_pool(job, domain);
-	struct roami_vclock clock;
-	uint32_t first = 0;
-	bool ok;
+	uint32_t first;
+	bool ok = roami_parts_take(job->node, domain, parts, block, &first, used_p);
 
-	roami_log_clock(job->node, &clock);
-	pool_lock(job, pool);
-	ok = roami_pool_take(pool, parts, block, job->me, &clock, &first, used_p);
-	pool_unlock(pool);
-	*offset_p = pool_offset(job, pool, domain, first);
+	*offset_p = ok ? pool_offset(job, domain, first) : 0;
 	return ok;
 }
 
@@ -74,10 +58,8 @@ static void pool_return(struct roami_job *job, unsigned domain, uint64_t freed)
 						  &bytes, &used)) {
 		uint32_t interval = job_free_interval(job);
 
-		pool_lock(job, pool);
-		roami_pool_put(pool, pool_index(job, pool, domain, offset),
-			       (uint32_t)(bytes / pool->part), used, job->me, interval);
-		pool_unlock(pool);
+		roami_parts_put(job->node, domain, pool_index(job, domain, offset),
+				(uint32_t)(bytes / pool->part), used, interval);
 	}
 }
 
@@ -310,15 +292,12 @@ static enum roam_err free_leased(struct roami_job *job, unsigned domain, unsigne
 
 static enum roam_err free_large(struct roami_job *job, unsigned domain, uint64_t offset)
 {
-	struct roami_pool *pool = job_pool(job, domain);
-	uint32_t interval = job_free_interval(job), part = pool_index(job, pool, domain, offset);
-	bool freed = false;
+	uint32_t interval = job_free_interval(job), part = pool_index(job, domain, offset);
 
-	pool_lock(job, pool);
-	if (offset == pool_offset(job, pool, domain, part))
-		freed = roami_pool_free(pool, part, job->me, interval);
-	pool_unlock(pool);
-	return freed ? ROAM_OK : ROAM_ENOTOURS;
+	if (offset != pool_offset(job, domain, part) ||
+	    !roami_parts_free(job->node, domain, part, interval))
+		return ROAM_ENOTOURS;
+	return ROAM_OK;
 }
 
 static enum roam_err job_free(struct roami_job *job, void *block)
@@ -340,10 +319,10 @@ static enum roam_err job_free(struct roami_job *job, void *block)
 	 */
 	if (!job->leases)
 		return job_give(job, domain, offset);
-	index = pool_index(job, pool, domain, offset);
+	index = pool_index(job, domain, offset);
 	if (index >= pool->count) /* less than a part at the end, handed out before the seal */
 		return free_leased(job, domain, 0, offset);
-	part = roami_pool_look(pool, index);
+	part = roami_parts_look(job->node, domain, index);
 	if (part.state == ROAMI_POOL_LEASED)
 		return free_leased(job, domain, part.node, offset);
 	return free_large(job, domain, offset);
@@ -363,30 +342,10 @@ enum roam_err roami_job_free(struct roami_job *job, void *block)
 
 /* -------------------------------------------------------------------------------------- blocks */
 
-/* A home for one page that has none: the word of its manager, which may be anywhere. */
-static void place_page(struct roami_job *job, uint32_t page, unsigned home)
-{
-	struct roami_segment manager;
-
-	roami_segment_point(&manager, &job->layout,
-			    job->bases[roami_page_manager(page, job->nodes)]);
-	if (atomic_load(&manager.directory[page]) == ROAMI_WORD_CREATOR)
-		atomic_store(&manager.directory[page], ROAMI_WORD_ASSIGNED | home);
-}
-
-static void mark_block(struct roami_job *job, uint32_t page)
-{
-	struct roami_segment manager;
-
-	roami_segment_point(&manager, &job->layout,
-			    job->bases[roami_page_manager(page, job->nodes)]);
-	atomic_fetch_or(&manager.headers[page].where, ROAMI_HEADER_BLOCK);
-}
-
 enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages,
 			      enum roam_place place, unsigned node)
 {
-	struct roami_job_block *block;
+	struct roami_place what = {page, pages, (uint32_t)place, node}, *block;
 
 	if (place == ROAM_PLACE_NODE && !place_node_known(job, node))
 		return ROAM_EINVAL;
@@ -394,21 +353,24 @@ enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pag
 		block = roami_os_vec_grow(&job->blocks, sizeof(*block), 1);
 		if (block == NULL)
 			return ROAM_ENOMEM;
-		*block = (struct roami_job_block){page, pages, (uint32_t)place, node};
+		*block = what;
 		job->blocks.count++;
 		return ROAM_OK;
 	}
-	mark_block(job, page);
-	if (place == ROAM_PLACE_FIRST_TOUCH)
-		return ROAM_OK;
-	for (uint32_t i = 0; i < pages; i++) {
-		unsigned home = node;
-
-		if (place == ROAM_PLACE_BLOCK)
-			home = (unsigned)((uint64_t)i * job->nodes / pages);
-		if (place == ROAM_PLACE_CYCLIC)
-			home = i % job->nodes;
-		place_page(job, page + i, home % job->nodes);
-	}
+	roami_place_all(job->node, &what);
 	return ROAM_OK;
+}
+
+void roami_job_settle_blocks(struct roami_job *job)
+{
+	struct roami_place *places = (void *)job->blocks.items;
+	struct roami_segment there;
+
+	for (unsigned node = 0; node < job->nodes; node++) {
+		if (job->bases[node] == NULL)
+			continue;
+		roami_segment_point(&there, &job->layout, job->bases[node]);
+		for (size_t i = 0; i < job->blocks.count; i++)
+			roami_place_words(&there, node, job->nodes, &places[i]);
+	}
 }

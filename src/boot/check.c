@@ -105,7 +105,8 @@ static const char *const model_names[] = {
 /* Is what `protocol` promises enough for the program? */
 static void check_model(struct roami_job *job, const struct roam_protocol *protocol)
 {
-	struct roami_ctl *first = job->bases[0];
+	struct roami_ctl *first = roami_job_ctl(job, 0);
+	bool ours = job->me == 0 || job->bases[0] != NULL; /* else node 0, far away, says it too */
 
 	if (protocol->model <= job->needs)
 		return;
@@ -115,7 +116,7 @@ static void check_model(struct roami_job *job, const struct roam_protocol *proto
 				"(ROAM_STRICT=1)",
 				model_names[job->needs], protocol->name,
 				model_names[protocol->model]);
-	if (job->options.log >= ROAMI_LEVEL_WARN && atomic_exchange(&first->warned, 1) == 0)
+	if (ours && job->options.log >= ROAMI_LEVEL_WARN && atomic_exchange(&first->warned, 1) == 0)
 		fprintf(stderr,
 			"roam: warning: the program needs %s, and protocol %s promises only %s: "
 			"its results may be wrong\n",

@@ -28,11 +28,26 @@ extern char **environ;
 
 /* -------------------------------------------------------------------------------------- errors */
 
+struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node)
+{
+	return job->bases[node] != NULL ? job->bases[node] : &job->far[node]->ctl;
+}
+
+/* The job that a node's surroundings are part of. */
+static struct roami_job *job_of(struct roami_node *node)
+{
+	return (void *)((uint8_t *)node->env_state - offsetof(struct roami_job, real));
+}
+
 static void job_failed(struct roami_node *node, const char *text)
 {
 	char line[400];
 	int length = snprintf(line, sizeof(line), "roam: node %u: %s\n", node->me, text);
 
+	if (job_of(node)->control != 0) {
+		roami_far_fail(job_of(node), text);
+		_exit(ROAMI_EXIT_TOLD);
+	}
 	/* One line: who comes second leaves the first one time for it, and to end the job. */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
 		usleep(500000);
@@ -55,14 +70,14 @@ static enum roam_err job_says(struct roami_job *job, enum roam_err err, const ch
 		why = strerror(ENOMEM);
 		hint = " (limit of address space, ulimit -v, or ROAM_HEAP too large)";
 	}
-	if (atomic_exchange(&((struct roami_ctl *)job->bases[0])->told, 1) == 0)
+	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
 		fprintf(stderr, "roam: %s: %s%s\n", what, why, hint);
 	return err;
 }
 
 /* -------------------------------------------------------------------------------------- memory */
 
-static enum roam_err job_map_segment(struct roami_job *job, unsigned node)
+enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node)
 {
 	void *base = roami_os_map_fd(NULL, job->layout.total, job->fds[node], 0);
 
@@ -95,7 +110,7 @@ static enum roam_err job_map_app(struct roami_job *job)
 	return ROAM_OK;
 }
 
-static enum roam_err job_make_segments(struct roami_job *job, unsigned nodes)
+enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 {
 	for (; job->made < nodes; job->made++) {
 		job->fds[job->made] = roami_boot_segment(&job->layout, job->made);
@@ -115,7 +130,7 @@ static enum roam_err job_make_segments(struct roami_job *job, unsigned nodes)
 /* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
-	const struct roami_ctl *first = job->bases[0];
+	const struct roami_ctl *first = roami_job_ctl(job, 0);
 	struct roami_node_params params = {
 		.me = job->me,
 		.nodes = nodes,
@@ -129,9 +144,12 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.transport = roami_transport_find(nodes > 1 ? job->options.transport : "shm"),
 		.layout = job->layout,
 		.bases = job->bases,
+		.peers = job->far,
+		.address = job->boot.address,
 		.app = job->app,
 		.fd = job->fds[job->me],
-		.key = first->key,
+		.far = job->control != 0 && job->boot.hosts > 1,
+		.key = job->control != 0 ? job->boot.key : first->key,
 		.boot = first->boot,
 	};
 	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
@@ -163,8 +181,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-/* All segments are mapped: this process becomes node `me` of `nodes`. */
-static enum roam_err job_join(struct roami_job *job, unsigned nodes)
+enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked)
 {
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err;
@@ -173,6 +190,8 @@ static enum roam_err job_join(struct roami_job *job, unsigned nodes)
 	if (job->options.pin)
 		roami_os_pin(job->me);
 	err = job_open_node(job, nodes);
+	if (err == ROAM_OK && job->control != 0)
+		err = roami_far_join(job, asked);
 	if (err == ROAM_OK)
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
@@ -219,24 +238,18 @@ static void job_end_with_launcher(int lifeline)
 }
 
 /* ROAM_BOOT=local:RANK:SIZE:FD, from the launcher: FD and what follows are open. */
-static enum roam_err job_launched(struct roami_job *job)
+static enum roam_err job_launched_here(struct roami_job *job, unsigned rank, unsigned size, int fd)
 {
-	unsigned rank, size, fd;
 	struct roami_ctl *ctl;
 	enum roam_err err = ROAM_OK;
 
-	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) != 3 ||
-	    size > ROAMI_NODES_MAX || rank >= size) {
-		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
-		return ROAM_EINVAL;
-	}
-	job_end_with_launcher((int)(fd + size));
+	job_end_with_launcher(fd + (int)size);
 	job->me = rank;
 	job->nodes = size;
 	job->launched = true;
 	for (unsigned i = 0; i < size && err == ROAM_OK; i++) {
-		job->fds[i] = (int)(fd + i);
-		err = job_map_segment(job, i);
+		job->fds[i] = fd + (int)i;
+		err = roami_job_map_segment(job, i);
 	}
 	if (err != ROAM_OK)
 		return err;
@@ -247,12 +260,44 @@ static enum roam_err job_launched(struct roami_job *job)
 			"roam: the launcher and this program differ in version or options\n");
 		return ROAM_EINVAL;
 	}
-	err = job_map_app(job);
+	roami_real_init(&job->real, size, job->options.spin_us, job->options.chaos);
+	return ROAM_OK;
+}
+
+/* ROAM_BOOT=far:FD, from an agent of the launcher. */
+static enum roam_err job_launched_far(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	job->me = job->boot.me;
+	job->nodes = job->boot.nodes;
+	job->made = job->me;
+	err = roami_job_make_segments(job, job->me + 1);
+	if (err == ROAM_OK)
+		err = roami_job_map_segment(job, job->me);
+	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us,
+			job->options.chaos);
+	return err;
+}
+
+static enum roam_err job_launched(struct roami_job *job)
+{
+	unsigned rank, size, fd;
+	enum roam_err err = ROAM_EINVAL;
+
+	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) == 3 &&
+	    size <= ROAMI_NODES_MAX && rank < size && fd < INT32_MAX - size)
+		err = job_launched_here(job, rank, size, (int)fd);
+	else if (job->control != 0)
+		err = job_launched_far(job);
+	else
+		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
+	if (err == ROAM_OK)
+		err = job_map_app(job);
 	if (err == ROAM_OK)
 		err = roami_job_open_alloc(job); /* everybody allocates the same until the seal */
-	roami_real_init(&job->real, size, job->options.spin_us, job->options.chaos);
 	if (err == ROAM_OK)
-		err = job_join(job, size);
+		err = roami_job_join(job, job->nodes, 0);
 	job->life = ROAMI_JOB_JOINED;
 	return err;
 }
@@ -266,12 +311,13 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err = ROAM_OK;
 
-	atomic_store(&ctl->alloc_hash, roami_job_hash_allocs(job));
+	roami_state_set(job->node, ROAMI_STATE_ALLOC_HASH, roami_job_hash_allocs(job), true);
+	roami_rerun_copy(job, true);
 	if (job->me == 0)
 		err = roami_job_lease(job); /* before anybody else can */
 	roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
 	for (unsigned i = 0; i < job->nodes; i++)
-		if (atomic_load(&((struct roami_ctl *)job->bases[i])->alloc_hash) !=
+		if (atomic_load(&roami_job_ctl(job, i)->alloc_hash) !=
 		    atomic_load(&ctl->alloc_hash))
 			roami_node_fail(
 				job->node,
@@ -288,11 +334,12 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 		if (err == ROAM_OK)
 			roami_job_seal_allocs(job);
 	}
+	roami_rerun_copy(job, false);
 	__atomic_store_n(&job->life, ROAMI_JOB_TOGETHER, __ATOMIC_RELEASE);
 	return err;
 }
 
-enum roam_err roami_job_start(struct roami_job *job)
+enum roam_err roami_job_start(struct roami_job *job, bool creates)
 {
 	enum roam_err err = job->failed;
 
@@ -307,19 +354,26 @@ enum roam_err roami_job_start(struct roami_job *job)
 	if (err != ROAM_OK)
 		return err;
 	roami_boot_layout(&job->layout, &job->options);
-	if (job->options.boot[0] != '\0') {
+	if (sscanf(job->options.boot, "far:%d", &job->control) == 1)
+		err = job->failed = roami_far_begin(job);
+	if (err != ROAM_OK)
+		return err;
+	job->reruns = creates && job->control != 0 && job->boot.nodes > 1;
+	if (job->options.boot[0] != '\0' && !job->reruns) {
 		err = job_launched(job);
 	} else {
 		job->nodes = 1;
-		err = job_make_segments(job, 1);
+		err = roami_job_make_segments(job, 1);
 		if (err == ROAM_OK)
-			err = job_map_segment(job, 0);
+			err = roami_job_map_segment(job, 0);
 		if (err == ROAM_OK)
 			err = job_map_app(job);
 		if (err == ROAM_OK)
 			err = roami_job_open_alloc(job);
 		if (err == ROAM_OK)
 			err = job_alone(job);
+		if (err == ROAM_OK && job->reruns)
+			err = roami_rerun_begin(job);
 	}
 	if (err == ROAM_OK)
 		roami_stats_begin(job->node->stats);
@@ -329,8 +383,6 @@ enum roam_err roami_job_start(struct roami_job *job)
 }
 
 /* -------------------------------------------------------------------------------- CREATE, seal */
-
-static void job_serve(struct roami_job *job);
 
 /* A forked node, from here to its end. */
 __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn)(void),
@@ -344,7 +396,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	if (getppid() != parent)
 		_exit(1);
 	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */
-	err = job_map_segment(job, 0);
+	err = roami_job_map_segment(job, 0);
 	if (err != ROAM_OK)
 		_exit(ROAMI_EXIT_TOLD);
 	creator = job->bases[0];
@@ -354,7 +406,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	if (job->me >= nodes)
 		_exit(0);
 	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
-		err = job_map_segment(job, i);
+		err = roami_job_map_segment(job, i);
 	for (unsigned i = nodes; i < job->made; i++)
 		close(job->fds[i]);
 	job->nodes = nodes;
@@ -374,7 +426,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		if (!job->real.measured) /* forked before the seal */
 			roami_real_init(&job->real, nodes, job->options.spin_us,
 					job->options.chaos);
-		err = job_join(job, nodes);
+		err = roami_job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK && job->me == 1)
 		err = roami_watch_creator(job->node->segments, nodes, parent);
@@ -383,7 +435,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	roami_job_seal_allocs(job);
 	roami_stats_begin(job->node->stats);
 	fn();
-	job_serve(job);
+	roami_job_serve(job);
 	job->life = ROAMI_JOB_OVER;
 	roami_settle_leave(job);
 	fflush(NULL);
@@ -408,6 +460,10 @@ static enum roam_err job_fork(struct roami_job *job, unsigned node, void (*fn)(v
 
 static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
 {
+	if (job->reruns && job->life == ROAMI_JOB_ALONE && job->rounds > 0) {
+		fprintf(stderr, "roam: nodes cannot be created again: the launcher's have ended\n");
+		return ROAM_ESTATE;
+	}
 	if (job->life != ROAMI_JOB_ALONE || job->launched) {
 		if (job->launched && job->nodes != nodes)
 			fprintf(stderr,
@@ -425,20 +481,7 @@ static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-/* Marks block starts and placements noted while alone, now that the managers are known. */
-static void job_settle_blocks(struct roami_job *job)
-{
-	struct roami_job_block *blocks = (void *)job->blocks.items;
-
-	for (size_t i = 0; i < job->blocks.count; i++)
-		roami_job_place(job, blocks[i].page, blocks[i].pages,
-				(enum roam_place)blocks[i].place, blocks[i].node);
-}
-
-/*
- * Marks the pages that this node, the creator, has bytes in: all others are zero and need no copy.
- */
-static void job_mark_bytes(struct roami_job *job)
+void roami_job_mark_bytes(struct roami_job *job)
 {
 	struct roami_segment self;
 	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
@@ -477,12 +520,12 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 	roami_os_discard((uint8_t *)ctl + job->layout.rings,
 			 job->layout.headers - job->layout.rings);
 	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
-		err = job_map_segment(job, i);
+		err = roami_job_map_segment(job, i);
 	if (err != ROAM_OK)
 		return err;
 	job->nodes = nodes;
-	job_mark_bytes(job);
-	job_settle_blocks(job);
+	roami_job_mark_bytes(job);
+	roami_job_settle_blocks(job);
 	atomic_store(&ctl->nodes, nodes);
 	roami_real_init(&job->real, nodes, job->options.spin_us, job->options.chaos);
 	for (unsigned i = 1; fn != NULL && i < nodes && err == ROAM_OK; i++)
@@ -491,7 +534,7 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 		/* The children may go on before we are ready: what they send waits in our rings. */
 		atomic_store(&ctl->job, ROAMI_JOB_SEALED);
 		roami_os_futex_wake(&ctl->job, INT32_MAX);
-		err = job_join(job, nodes);
+		err = roami_job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK)
 		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids);
@@ -505,10 +548,13 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 
 enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
 {
-	enum roam_err err = job_may_create(job, job->created + 1);
+	enum roam_err err = ROAM_OK;
 
+	if (job->reruns && job->rounds == 0)
+		return roami_rerun_create(job, fn);
+	err = job_may_create(job, job->created + 1);
 	if (err == ROAM_OK)
-		err = job_make_segments(job, (unsigned)job->options.nodes_max);
+		err = roami_job_make_segments(job, (unsigned)job->options.nodes_max);
 	if (err == ROAM_OK)
 		err = job_fork(job, job->created, fn);
 	if (err == ROAM_OK)
@@ -516,10 +562,20 @@ enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
 	return err;
 }
 
+/* Executed again, and not yet one of its nodes. */
+static bool job_unsealed(const struct roami_job *job)
+{
+	return job->reruns && job->rounds == 0 && job->life == ROAMI_JOB_ALONE;
+}
+
 enum roam_err roami_job_seal(struct roami_job *job)
 {
 	enum roam_err err = ROAM_OK;
 
+	if (job->reruns) /* up to CREATE alone, whatever it synchronises */
+		return job_unsealed(job) && job->created > 1
+			       ? roami_rerun_seal(job, job->created, NULL)
+			       : ROAM_OK;
 	if (job->launched) {
 		pthread_mutex_lock(&job->seal);
 		if (job->life == ROAMI_JOB_JOINED)
@@ -536,9 +592,15 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 {
 	enum roam_err err;
 
-	if (job->launched && job->nodes == nodes) {
+	if (job->launched && job->nodes == nodes && !job->reruns) {
 		fn();
 		return ROAM_OK;
+	}
+	if (job_unsealed(job)) {
+		err = roami_rerun_seal(job, nodes, fn);
+		if (err == ROAM_OK)
+			fn();
+		return err;
 	}
 	err = job_may_create(job, nodes);
 	if (err != ROAM_OK)
@@ -546,7 +608,7 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 	if (nodes == 1)
 		roami_lone_begin(job);
 	if (nodes > 1) {
-		err = job_make_segments(job, nodes);
+		err = roami_job_make_segments(job, nodes);
 		if (err == ROAM_OK)
 			err = job_seal(job, nodes, fn);
 	}
@@ -607,10 +669,20 @@ static void job_clear(struct roami_job *job)
 static void job_await_others(struct roami_job *job)
 {
 	for (unsigned i = 0; i < job->nodes; i++)
-		while (i != job->me &&
-		       atomic_load(&((struct roami_ctl *)job->bases[i])->joined) != 2)
+		while (i != job->me && atomic_load(&roami_job_ctl(job, i)->joined) != 2)
 			job->node->env->spin(job->node);
 	roami_stats_end(job->node->stats);
+}
+
+/* Node 0, with nothing more to ask of the others. */
+static void job_end(struct roami_job *job)
+{
+	struct roami_ctl *ctl = roami_job_ctl(job, 0);
+
+	atomic_store(&ctl->job, ROAMI_JOB_ENDING);
+	roami_os_futex_wake(&ctl->job, INT32_MAX);
+	if (job->control != 0)
+		roami_far_end(job);
 }
 
 enum roam_err roami_job_wait_for_end(struct roami_job *job)
@@ -618,22 +690,28 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[0];
 	enum roam_err err = roami_job_seal(job);
 
-	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 || job->launched)
+	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
+	    (job->launched && !job->reruns))
 		return err;
-	atomic_store(&ctl->returned, 1);
+	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	atomic_store(&ctl->returned, 0);
 	job_gather(job);
+	if (job->reruns)
+		roami_settle_take(job); /* by message, while the others serve */
 	job_await_others(job);
 	roami_job_report(job);
-	roami_watch_expect_end(job->watch);
-	atomic_store(&ctl->job, ROAMI_JOB_ENDING);
-	roami_os_futex_wake(&ctl->job, INT32_MAX);
+	if (job->watch != NULL)
+		roami_watch_expect_end(job->watch);
+	job_end(job);
 	roami_service_stop(job->node);
-	roami_settle_take(job); /* while the others drop their copies */
-	roami_watch_end(job->watch);
+	if (!job->reruns)
+		roami_settle_take(job); /* while the others drop their copies */
+	if (job->watch != NULL)
+		roami_watch_end(job->watch);
 	job->watch = NULL;
+	job->rounds++;
 	for (unsigned i = 0; i < job->node->domain_count; i++)
 		roami_pool_settle(&job->node->segments[0].pool[i]);
 	err = job_alone(job);
@@ -641,17 +719,17 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	return err;
 }
 
-/* Serves until node 0 has taken what it needs. */
-static void job_serve(struct roami_job *job)
+void roami_job_serve(struct roami_job *job)
 {
-	struct roami_ctl *ctl = job->bases[job->me], *first = job->bases[0];
+	struct roami_ctl *first = roami_job_ctl(job, 0);
 	uint32_t state;
 
-	atomic_store(&ctl->returned, 1);
+	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	roami_stats_end(job->node->stats);
-	atomic_store(&ctl->joined, 2);
+	roami_state_stats(job->node);
+	roami_state_set(job->node, ROAMI_STATE_JOINED, 2, false);
 	if (job->me != 0)
 		while ((state = atomic_load(&first->job)) != ROAMI_JOB_ENDING)
 			roami_os_futex_wait(&first->job, state, 0);
@@ -659,28 +737,29 @@ static void job_serve(struct roami_job *job)
 
 void roami_job_finish(struct roami_job *job)
 {
-	roami_job_seal(job);
+	if (job_unsealed(job)) /* without a CREATE: an error, if the launcher's are several */
+		roami_rerun_seal(job, job->created, NULL);
+	else
+		roami_job_seal(job);
 	if (job->life == ROAMI_JOB_ALONE) {
 		roami_stats_end(job->node->stats);
 		roami_job_report(job);
 	}
-	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 && !job->launched) {
+	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 &&
+	    (!job->launched || job->reruns)) {
 		roami_job_wait_for_end(job);
 	} else if (job->life == ROAMI_JOB_TOGETHER) {
-		job_serve(job);
+		roami_job_serve(job);
 		if (job->me == 0) {
-			struct roami_ctl *ctl = job->bases[0];
-
 			job_await_others(job);
 			roami_job_report(job);
-			atomic_store(&ctl->job, ROAMI_JOB_ENDING);
-			roami_os_futex_wake(&ctl->job, INT32_MAX);
+			job_end(job);
 		}
 		roami_service_stop(job->node);
 	}
 	roami_node_close(job->node);
 	job->node = NULL;
 	roami_job_close_allocs(job);
-	roami_os_vec_free(&job->blocks, sizeof(struct roami_job_block));
+	roami_os_vec_free(&job->blocks, sizeof(struct roami_place));
 	job->life = ROAMI_JOB_OVER;
 }

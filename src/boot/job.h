@@ -12,8 +12,10 @@
 
 #include <pthread.h>
 
+#include "boot/control.h"
 #include "boot/local.h"
 #include "core/alloc.h"
+#include "core/far.h"
 #include "core/node.h"
 #include "core/wait.h"
 
@@ -23,14 +25,6 @@ enum roami_job_life {
 	ROAMI_JOB_JOINED,
 	ROAMI_JOB_TOGETHER,
 	ROAMI_JOB_OVER
-};
-
-/* A block placed or marked before the seal, when the nodes were not known yet. */
-struct roami_job_block {
-	uint32_t page;
-	uint32_t pages;
-	uint32_t place; /* enum roam_place */
-	uint32_t node;
 };
 
 struct roami_job {
@@ -46,8 +40,16 @@ struct roami_job {
 	pthread_mutex_t opening; /* one of them */
 	bool leases;             /* they hand out what they have leased, no more */
 	uint8_t *app;
-	void *bases[ROAMI_NODES_MAX];
+	void *bases[ROAMI_NODES_MAX]; /* segments; NULL: not mapped */
 	int fds[ROAMI_NODES_MAX];
+	struct roami_far *far[ROAMI_NODES_MAX]; /* instead, of nodes on other hosts */
+	int control;                            /* to the agent that started us; 0: none did */
+	struct roami_boot boot;                 /* what it said */
+	bool reruns;     /* far, and main is executed on every node up to CREATE, see rerun.c */
+	unsigned rounds; /* ended by roam_wait_for_end */
+	uint64_t alloc_hash; /* of the allocations up to CREATE */
+	int quiet[2];    /* the real stdout and stderr, meanwhile */
+	struct roami_vec copies; /* struct roami_rerun_copy: of roam_distribute */
 	pid_t pids[ROAMI_NODES_MAX]; /* of forked nodes, in node 0 */
 	unsigned made;               /* segments made */
 	unsigned created;            /* nodes forked and not sealed, node 0 counted; 1: none */
@@ -60,12 +62,15 @@ struct roami_job {
 	bool reported;
 	struct roami_watch *watch;
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
-	struct roami_vec blocks; /* struct roami_job_block */
+	struct roami_vec blocks; /* struct roami_place: before the seal the nodes are not known */
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 };
 
-/* Joins or begins the job as the environment says.  Reports errors on stderr. */
-enum roam_err roami_job_start(struct roami_job *job);
+/*
+ * Joins or begins the job as the environment says.  `creates`: the program creates its nodes, so
+ * that a launched one is executed again up to there.  Reports errors on stderr.
+ */
+enum roam_err roami_job_start(struct roami_job *job, bool creates);
 
 /*
  * Forks one node, or `nodes` - 1 of them and seals; the functions of roam_create and
@@ -91,6 +96,68 @@ void roami_job_print(struct roami_job *job, int fd);
 
 /* The program needs `model`: warns, or under ROAM_STRICT ends the job, if a protocol has less. */
 void roami_job_needs(struct roami_job *job, enum roam_model model);
+
+/* A node's control page, or the copy of it. */
+struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node);
+
+/* ---- far.c: a job across hosts */
+
+/* This program and these options, for the launcher to compare. */
+void roami_build_card(const struct roami_options *options, struct roami_boot_card *card);
+
+/* Takes what the agent says first: who we are.  Reports errors. */
+enum roam_err roami_far_begin(struct roami_job *job);
+
+/*
+ * The node is open: exchanges addresses with all others; waits for them.  `asked`: the program
+ * wants so many nodes, 0: any number.
+ */
+enum roam_err roami_far_join(struct roami_job *job, unsigned asked);
+
+/* Nodes on this host. */
+unsigned roami_far_here(const struct roami_job *job);
+
+/* Node 0: the job has ended in order. */
+void roami_far_end(struct roami_job *job);
+
+/* Tells why this node cannot go on. */
+void roami_far_fail(struct roami_job *job, const char *text);
+
+/* ---- parts of a job's life */
+enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes); /* up to so many */
+enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node);
+
+/*
+ * All segments there are are mapped: this process becomes node `me` of `nodes`.  `asked`: that is
+ * what the program wants; 0: it takes what it gets.
+ */
+enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked);
+
+/*
+ * Marks the pages that this node, the creator, has bytes in: all others are zero and need no copy.
+ */
+void roami_job_mark_bytes(struct roami_job *job);
+
+/* Serves until node 0 has taken what it needs. */
+void roami_job_serve(struct roami_job *job);
+
+/* ---- rerun.c: programs that create their nodes, started across hosts */
+
+/* All is as in a process that is alone; nodes above 0 are silenced. */
+enum roam_err roami_rerun_begin(struct roami_job *job);
+
+/*
+ * roam_create and roam_create_all, or the first synchronisation after the former, which made
+ * `nodes`: nodes above 0 run fn, if it is their turn, serve, and end there.
+ */
+enum roam_err roami_rerun_create(struct roami_job *job, void (*fn)(void));
+enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)(void));
+
+/* Notes a variable to be copied from node 0 to all at the seal. */
+enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size_t bytes);
+
+/* At the seal: brings these to the heap, and from there. */
+void roami_rerun_copy(struct roami_job *job, bool to_heap);
 
 /* ---- alone: pages of the app view that are not our segment's */
 
@@ -139,5 +206,8 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_reg
 enum roam_err roami_job_free(struct roami_job *job, void *block);
 enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages,
 			      enum roam_place place, unsigned node);
+
+/* The nodes are known now: does what was noted while alone, in the segments that are mapped. */
+void roami_job_settle_blocks(struct roami_job *job);
 
 #endif

@@ -40,14 +40,14 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	ctl->nodes_max = layout->nodes_max;
 	/* The thread that starts the node; counted before any barrier could look. */
 	atomic_store(&ctl->threads, 1);
-	if (node == 0) {
-		for (unsigned domain = 0; domain <= layout->regions; domain++) {
-			struct roami_pool *pool = (void *)((uint8_t *)ctl + layout->pool);
+	/* Of node 0's also the words count; of the others', how the heap is cut. */
+	for (unsigned domain = 0; domain <= layout->regions; domain++) {
+		struct roami_pool *pool = (void *)((uint8_t *)ctl + layout->pool);
 
-			roami_pool_init(&pool[domain], roami_layout_bytes(layout, domain));
-		}
-		keyed = roami_os_secret(ctl->key, sizeof(ctl->key));
+		roami_pool_init(&pool[domain], roami_layout_bytes(layout, domain));
 	}
+	if (node == 0)
+		keyed = roami_os_secret(ctl->key, sizeof(ctl->key));
 	munmap(ctl, layout->rings);
 	if (!keyed) {
 		close(fd);

@@ -21,7 +21,7 @@ static bool job_show(struct roami_job *job, int fd, const char *path)
 	};
 
 	for (unsigned i = 0; i < job->nodes; i++)
-		stats[i] = &((struct roami_ctl *)job->bases[i])->stats;
+		stats[i] = &roami_job_ctl(job, i)->stats;
 	for (unsigned i = 0; i < ROAMI_TYPES_MAX && i < ROAMI_STATS_TYPES_MAX; i++)
 		types[i] = job->node->msg.types[i] != NULL ? job->node->msg.types[i]->name : NULL;
 	if (path != NULL)

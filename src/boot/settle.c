@@ -17,12 +17,9 @@
 #define FETCHES_MIN 16384u /* pages; dropping fewer copies is not worth the time */
 #define RUNS_MAX    8192u  /* mapped at most: vm.max_map_count is 65530 */
 
-/* Whose bytes of `page` are the right ones: its home's, or the creator's if it has none. */
-static unsigned settle_owner(const struct roami_job *job, uint32_t page)
+/* Whose bytes of a page with this word are the right ones: its home's, or the creator's. */
+static unsigned settle_owner(const struct roami_job *job, uint64_t word)
 {
-	const struct roami_node *node = job->node;
-	uint64_t word = atomic_load(&node->segments[roami_manager(node, page)].directory[page]);
-
 	if ((word & ROAMI_WORD_STATE) != ROAMI_WORD_READY || (word & 0xffffu) >= job->nodes)
 		return 0;
 	return (unsigned)(word & 0xffffu);
@@ -60,15 +57,28 @@ static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
 			void (*each)(struct roami_job *job, unsigned owner, uint32_t first,
 				     uint32_t end))
 {
-	while (first < end) {
-		unsigned owner = settle_owner(job, first);
-		uint32_t at = first + 1;
+	uint64_t words[ROAMI_WORDS_MAX];
+	uint32_t read = first, known = first, run = first; /* words of [read, known) are there */
+	unsigned owner = 0;
 
-		while (at < end && settle_owner(job, at) == owner)
-			at++;
-		each(job, owner, first, at);
-		first = at;
+	for (uint32_t at = first; at < end; at++) {
+		unsigned next;
+
+		if (at == known) {
+			read = at;
+			known = (at / ROAMI_WORDS_MAX + 1) * ROAMI_WORDS_MAX;
+			known = known < end ? known : end;
+			roami_words_read(job->node, read, known - read, words);
+		}
+		next = settle_owner(job, words[at - read]);
+		if (next != owner && run < at)
+			each(job, owner, run, at);
+		if (next != owner)
+			run = at;
+		owner = next;
 	}
+	if (run < end)
+		each(job, owner, run, end);
 }
 
 /* The bytes of this process's own segment in the pages [first, end). */
@@ -91,6 +101,10 @@ static void take_run(struct roami_job *job, unsigned owner, uint32_t first, uint
 
 	if (owner == 0)
 		return;
+	if (job->bases[owner] == NULL) {
+		roami_raw_run(job->node, owner, first, end);
+		return;
+	}
 	drop_run(job, first, end);
 	if (end - first >= RUN_MAPPED && job->lone.count < RUNS_MAX &&
 	    roami_lone_take(job, at, at + bytes, job->fds[owner]))

@@ -132,7 +132,11 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 	node->protocol = params->protocol;
 	node->engine = params->engine;
 	for (unsigned peer = 0; peer < params->nodes; peer++)
-		roami_segment_point(&node->segments[peer], &params->layout, params->bases[peer]);
+		if (params->bases[peer] != NULL)
+			roami_segment_point(&node->segments[peer], &params->layout,
+					    params->bases[peer]);
+		else
+			node->segments[peer].ctl = &params->peers[peer]->ctl;
 	node->self = &node->segments[params->me];
 	node->stats = &node->self->ctl->stats;
 	atomic_store(&node->msg.delay_next, UINT64_MAX);

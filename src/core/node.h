@@ -351,7 +351,9 @@ struct roami_node_params {
 	const struct roam_transport *transport;
 	void *world; /* for the transport */
 	struct roami_layout layout;
-	void *const *bases;     /* every node's segment, mapped */
+	void *const *bases;     /* every node's segment; NULL: it cannot be mapped */
+	struct roami_far *const *peers; /* of those; NULL: there are none */
+	uint32_t address;             /* IPv4 of this host, host byte order; 0: one host */
 	uint8_t *app;           /* the app view; with the soft engine the runtime view does */
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */

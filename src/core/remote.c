@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/far.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
@@ -602,5 +603,8 @@ const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_DIFFS] = {"diffs", diffs_handle, ROAMI_MSG_MAX},
 	[ROAMI_MEMORY_ADOPT] = {"adopt", adopt_handle, 8 + ROAM_PAGE_SIZE},
 	[ROAMI_MEMORY_FREE] = {"free", free_handle, sizeof(struct roami_remote_free)},
+	[ROAMI_MEMORY_PARTS] = {"parts", roami_parts_handle, 512},
+	[ROAMI_MEMORY_PLACE] = {"place", roami_place_handle, sizeof(struct roami_place)},
+	[ROAMI_MEMORY_WORDS] = {"words", roami_words_handle, 8},
 	[ROAMI_MEMORY_TYPES] = {NULL, NULL, 0},
 };

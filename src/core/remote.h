@@ -14,6 +14,9 @@ enum {
 	ROAMI_MEMORY_DIFFS, /* apply these */
 	ROAMI_MEMORY_ADOPT, /* become home of a page, with these bytes */
 	ROAMI_MEMORY_FREE,  /* a block of yours was freed here */
+	ROAMI_MEMORY_PARTS, /* look at parts of the heap, take them, give them back */
+	ROAMI_MEMORY_PLACE, /* give pages homes */
+	ROAMI_MEMORY_WORDS, /* read directory words */
 	ROAMI_MEMORY_TYPES
 };
 

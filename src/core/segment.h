@@ -14,10 +14,12 @@
 #include "core/pool.h"
 
 #include "roam/roam.h"
+#include "roam/transport.h"
 #include "trace/stats.h"
 
 #define ROAMI_PAGE          ((size_t)ROAM_PAGE_SIZE)
 #define ROAMI_SEGMENT_MAGIC 0x726f616d2d303101u
+#define ROAMI_KEY_BYTES     32u /* of a job's key */
 
 /* A spin lock; the holder never blocks.  `step` lets a world's other fibers run. */
 struct roami_spin {
@@ -124,9 +126,15 @@ struct roami_ctl {
 		creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
 	_Atomic uint64_t alloc_hash; /* of the node's allocations before the seal */
 	uint64_t boot;               /* node 0's: rounds of nodes that have ended */
-	uint8_t key[32];             /* node 0's: the job's key, drawn when the segment is made */
+	uint8_t key[ROAMI_KEY_BYTES]; /* node 0's, drawn with it: the job's on one host */
 	struct roami_bell bell;
 	struct roami_stats stats;
+};
+
+/* What a node keeps of a peer whose segment it cannot map: what that one has told it. */
+struct roami_far {
+	struct roami_ctl ctl;
+	_Alignas(8) uint8_t card[ROAM_CARD_BYTES]; /* of its transport */
 };
 
 /*
@@ -158,7 +166,7 @@ struct roami_layout {
 };
 
 struct roami_segment {
-	uint8_t *base; /* NULL: not mapped */
+	uint8_t *base; /* NULL: not mapped, and so is nothing below but `ctl`, a copy */
 	size_t bytes;
 	struct roami_ctl *ctl;
 	struct roami_pool *pool; /* of each domain */

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "core/far.h"
 #include "core/log.h"
 #include "core/sync_state.h"
 #include "msg/msg.h"
@@ -157,6 +158,8 @@ const struct roam_message roami_sync_messages[] = {
 	[ROAMI_SYNC_COND_WAKE] = {"cond wake", roami_cond_handle_wake, 512},
 	[ROAMI_SYNC_COND_POST] = {"cond post", roami_cond_handle_post, 512},
 	[ROAMI_SYNC_ENDED] = {"ended", roami_barrier_handle_ended, 0},
+	[ROAMI_SYNC_STATE] = {"state", roami_state_handle, 16},
+	[ROAMI_SYNC_STATS] = {"stats", roami_stats_handle, 4096},
 	[ROAMI_SYNC_TYPES] = {NULL, NULL, 0},
 };
 

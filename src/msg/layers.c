@@ -42,7 +42,10 @@ static enum roam_err layers_seal(const struct roami_node_params *params,
 	if (params->key == NULL)
 		return ROAM_EINVAL;
 	*seal = (struct roami_seal_params){
-		.key = params->key, .boot = params->boot, .encrypt = wanted == ROAMI_SEAL_ENCRYPT};
+		.key = params->key,
+		.boot = params->boot,
+		.encrypt = wanted == ROAMI_SEAL_ENCRYPT,
+		.no_aes = params->far}; /* hosts do not ask each other for their CPUs */
 	return ROAM_OK;
 }
 
@@ -84,14 +87,18 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 					     .stats = node->stats,
 					     .seal = &seal,
 					     .stranger = layer_stranger,
+					     .address = params->address,
 					     .mtu = (unsigned)params->options->mtu};
 	enum roam_err err;
 
-	for (unsigned peer = 0; peer < params->nodes; peer++) {
-		node->memory[peer].base = (uint8_t *)params->bases[peer] + params->layout.rings;
-		node->memory[peer].bytes = (size_t)params->layout.nodes_max *
-					   params->layout.ring_bytes;
-	}
+	for (unsigned peer = 0; peer < params->nodes; peer++)
+		if (params->bases[peer] != NULL)
+			node->memory[peer] = (struct roam_transport_memory){
+				(uint8_t *)params->bases[peer] + params->layout.rings,
+				(size_t)params->layout.nodes_max * params->layout.ring_bytes};
+		else
+			node->memory[peer] = (struct roam_transport_memory){
+				params->peers[peer]->card, ROAM_CARD_BYTES};
 	if (params->transport->wait == NULL)
 		open.rouse = layer_rouse;
 	err = layers_seal(params, &seal);

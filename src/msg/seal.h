@@ -23,17 +23,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/segment.h"
 #include "msg/packet.h"
 #include "roam/roam.h"
 
-#define ROAMI_KEY_BYTES   32u
 #define ROAMI_SEAL_WINDOW 1024u /* datagrams may overtake so many others */
 
 struct roami_seal_params {
 	const uint8_t *key; /* the job's, ROAMI_KEY_BYTES of them; NULL: a checksum is all */
 	uint64_t boot;      /* of this start of the job's nodes: counters begin anew, so do keys */
 	bool encrypt;
-	bool no_aes; /* not every CPU of the job has it */
+	bool no_aes; /* nobody knows that every CPU of the job has it */
 };
 
 /* What all links of a node share. */

@@ -2,9 +2,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "os/os.h"
@@ -31,9 +35,34 @@ static unsigned udp_path_mtu(const struct sockaddr_in *address)
 	return (unsigned)mtu;
 }
 
+/* The same of the interface that has `address`: the kernel takes a way to itself for short. */
+static unsigned udp_link_mtu(int fd, uint32_t address)
+{
+	struct ifaddrs *all, *at;
+	struct ifreq request = {0};
+	unsigned mtu = 0;
+
+	if (getifaddrs(&all) != 0)
+		return 0;
+	for (at = all; at != NULL && mtu == 0; at = at->ifa_next) {
+		const struct sockaddr_in *have = (const void *)at->ifa_addr;
+
+		if (have == NULL || have->sin_family != AF_INET ||
+		    have->sin_addr.s_addr != htonl(address))
+			continue;
+		snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", at->ifa_name);
+		if (ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0)
+			mtu = (unsigned)request.ifr_mtu;
+	}
+	freeifaddrs(all);
+	return mtu;
+}
+
+/* Between hosts a narrower way behind the first link is the kernel's to find, and to cut for. */
 static void udp_options(struct udp_state *udp)
 {
-	int room = ROOM_WANTED, whole = IP_PMTUDISC_DO;
+	int room = ROOM_WANTED;
+	int whole = udp->params.address != 0 ? IP_PMTUDISC_WANT : IP_PMTUDISC_DO;
 	socklen_t length = sizeof(room);
 
 	setsockopt(udp->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
@@ -47,7 +76,9 @@ static void udp_options(struct udp_state *udp)
 static enum roam_err udp_socket(struct udp_state *udp)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+				      .sin_addr.s_addr = htonl(udp->params.address != 0
+								       ? udp->params.address
+								       : INADDR_LOOPBACK)};
 	socklen_t length = sizeof(address);
 	unsigned mtu;
 
@@ -59,7 +90,10 @@ static enum roam_err udp_socket(struct udp_state *udp)
 	    getsockname(udp->fd, (void *)&address, &length) != 0)
 		return ROAM_ESYSTEM;
 	udp_options(udp);
-	mtu = udp->params.mtu != 0 ? udp->params.mtu : udp_path_mtu(&address);
+	mtu = udp->params.mtu;
+	if (mtu == 0)
+		mtu = udp->params.address != 0 ? udp_link_mtu(udp->fd, udp->params.address)
+					       : udp_path_mtu(&address);
 	if (mtu < MTU_MIN)
 		return ROAM_EUNSUPPORTED;
 	udp->limit = mtu - HEADERS < UDP_DATAGRAM ? mtu - HEADERS : UDP_DATAGRAM;

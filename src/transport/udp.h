@@ -27,7 +27,7 @@ struct udp_mark {
 
 _Static_assert(sizeof(struct udp_mark) == 8, "what stands before a datagram");
 
-/* Where a node tells its peers on this host how to reach it: at the start of its memory. */
+/* Where a node tells its peers how to reach it: at the start of its memory. */
 struct udp_card {
 	_Atomic uint64_t mark;
 	_Atomic uint64_t address; /* IPv4 address << 16 | port; 0: not open */

@@ -15,12 +15,14 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SOURCES = {
+    'hosts': ['tools/roam_hosts.c'],
     'link': ['src/msg/link_in.c', 'src/msg/link_out.c', 'src/msg/reliable.c', 'src/msg/seal.c',
              'src/os/os.c', 'src/os/proc.c', 'src/trace/stats.c'],
-    'options': ['src/api/options.c'],
-    'seal': ['src/msg/seal.c'],
     'msg': ['src/msg/msg.c', 'src/core/domain.c', 'src/os/os.c', 'src/os/proc.c',
             'src/trace/stats.c'],
+    'options': ['src/api/options.c'],
+    'seal': ['src/msg/seal.c'],
+    'wire': ['src/boot/wire.c'],
 }
 FLAGS = ['-std=gnu11', '-g', '-O1', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,undefined',
          '-fno-sanitize-recover=undefined']
@@ -29,8 +31,8 @@ FLAGS = ['-std=gnu11', '-g', '-O1', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,
 def build(clang, name, work):
     target = os.path.join(work, name)
     files = [os.path.join(HERE, name + '.c')] + [os.path.join(ROOT, path) for path in SOURCES[name]]
-    subprocess.run([clang, *FLAGS, f'-I{ROOT}/include', f'-I{ROOT}/src', *files, '-o', target,
-                    '-lpthread', '-lm', '-lsodium'], check=True)
+    subprocess.run([clang, *FLAGS, f'-I{ROOT}/include', f'-I{ROOT}/src', f'-I{ROOT}/tools', *files,
+                    '-o', target, '-lpthread', '-lm', '-lsodium'], check=True)
     return target
 
 

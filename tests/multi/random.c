@@ -54,6 +54,7 @@ struct setting {
 	const char *regions[PARTS]; /* protocols */
 	unsigned region_count;
 	const char *roam;
+	const char *hosts; /* on which it does; NULL: on this one */
 	int fd; /* of the area; -1: not made yet */
 };
 
@@ -502,7 +503,7 @@ static void area_command(char **argv)
 /* This program again, as every node of a job. */
 __attribute__((noreturn)) static void launch(int argc, char **argv)
 {
-	char **words = calloc((size_t)argc + 8, sizeof(*words)), nodes[16], fd[16];
+	char **words = calloc((size_t)argc + 10, sizeof(*words)), nodes[16], fd[16];
 	unsigned count = 0;
 
 	check(words != NULL);
@@ -512,6 +513,10 @@ __attribute__((noreturn)) static void launch(int argc, char **argv)
 	words[count++] = strdup("run");
 	words[count++] = strdup("-n");
 	words[count++] = nodes;
+	if (setting.hosts != NULL) { /* the area's file stays open all the way there */
+		words[count++] = strdup("-H");
+		words[count++] = strdup(setting.hosts);
+	}
 	for (int i = 0; i < argc; i++)
 		words[count++] = argv[i];
 	words[count++] = strdup("--area");
@@ -538,6 +543,8 @@ static void option(const char *name, const char *value, unsigned *operations)
 		setting.roam = value;
 	else if (strcmp(name, "--region") == 0 && setting.region_count < PARTS)
 		setting.regions[setting.region_count++] = value;
+	else if (strcmp(name, "--hosts") == 0)
+		setting.hosts = value;
 	else if (strcmp(name, "--area") == 0)
 		setting.fd = (int)number(value);
 	else

@@ -1,8 +1,8 @@
 /*
  * Structures under protocols of their own, at a time.  regions START NODES [PROTOCOL]...: one of
- * each, and one under the job's; START fork: roam_create_all; run: under roam run.  Each is written
- * by all nodes in turns under one lock, read after one barrier, moved when the nodes end, used
- * alone, and in fork style again by new nodes.
+ * each, and one under the job's; START fork: roam_create_all; once: the same, no second time; run:
+ * under roam run.  Each is written by all nodes in turns under one lock, read after one barrier,
+ * moved when the nodes end, used alone, and after fork again by new nodes.
  */
 #include "multi.h"
 
@@ -103,9 +103,9 @@ static void node_main(void)
 	must(roam_barrier_all());
 }
 
-static void rounds(void)
+static void rounds(unsigned times)
 {
-	for (unsigned round = 0; round < 2; round++) {
+	for (unsigned round = 0; round < times; round++) {
 		unsigned before[STRUCTURES];
 
 		must(roam_create_all(node_main, nodes));
@@ -141,8 +141,14 @@ static void refused(void)
 
 int main(int argc, char **argv)
 {
+	unsigned times = 0;
+
 	check(argc >= 3 && argc < 3 + STRUCTURES);
 	nodes = number(argv[2]);
+	if (strcmp(argv[1], "run") != 0) {
+		times = strcmp(argv[1], "once") == 0 ? 1 : 2;
+		must(roam_start_main());
+	}
 	for (count = 1; (int)count + 2 < argc; count++)
 		protocols[count] = argv[2 + count];
 	must(roam_needs(ROAM_MODEL_RC));
@@ -150,11 +156,11 @@ int main(int argc, char **argv)
 	refused();
 	for (unsigned i = 0; i < count; i++) {
 		words[i] = make((WORDS + 16 * nodes) * sizeof(unsigned), i);
-		for (unsigned word = 0; strcmp(argv[1], "fork") == 0 && word < WORDS; word++)
+		for (unsigned word = 0; times > 0 && word < WORDS; word++)
 			words[i][word] = word;
 	}
-	if (strcmp(argv[1], "fork") == 0)
-		rounds();
+	if (times > 0)
+		rounds(times);
 	else
 		node_main();
 	must(roam_finish());

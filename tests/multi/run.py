@@ -107,9 +107,8 @@ NO_SUCH = r'^roam: roam_alloc_region: protocol=.*: unknown; known are' + \
     ''.join(f'(?=.* {name})' for name in PROTOCOLS)
 
 
-def regions(start, nodes, protocol, others, env):
-    result = run(started(start, 'regions', start, nodes, *others),
-                 env={'ROAM_PROTOCOL': protocol, **env})
+def regions(command, protocol, env):
+    result = run(command, env={'ROAM_PROTOCOL': protocol, **env})
     strange = [line for line in result.err.splitlines() if not re.search(NO_SUCH, line)]
     if result.status != 0 or strange or 'all summed' not in result.out or \
             not re.search(NO_SUCH, result.err, re.MULTILINE):
@@ -122,13 +121,14 @@ def regions_cases():
         for protocol in PROTOCOLS:
             for others in ([protocol], PROTOCOLS, *([name] for name in PROTOCOLS
                                                     if name != protocol)):
-                yield (f'regions of {" ".join(others)} beside {protocol}, {start}', regions, start,
-                       3, protocol, others, {})
+                yield (f'regions of {" ".join(others)} beside {protocol}, {start}', regions,
+                       started(start, 'regions', start, 3, *others), protocol, {})
         for env in ({'ROAM_FAULT': 'sigsegv'}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'},
                     {'ROAM_CACHE_PAGES': '3'}, {'ROAM_HEAP': '16M'}, {'ROAM_ALLOC': 'own'},
                     {'ROAM_CHAOS': '7'}):
             words = ' '.join(f'{key}={value}' for key, value in env.items())
-            yield (f'regions of all, {words}, {start}', regions, start, 4, 'hlrc', PROTOCOLS, env)
+            yield (f'regions of all, {words}, {start}', regions,
+                   started(start, 'regions', start, 4, *PROTOCOLS), 'hlrc', env)
 
 
 def launcher_cases():

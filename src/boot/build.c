@@ -1,0 +1,82 @@
+/* What program a process runs, and where it lies: alike on all nodes of a job. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/options.h"
+#include "boot/job.h"
+
+static uint64_t build_mix(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+	return hash ^ hash >> 29;
+}
+
+static uint64_t build_bytes(const void *data, size_t bytes)
+{
+	uint64_t hash = bytes, word;
+	const uint8_t *at = data;
+
+	for (; bytes >= sizeof(word); at += sizeof(word), bytes -= sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		hash = build_mix(hash, word);
+	}
+	word = 0;
+	memcpy(&word, at, bytes);
+	return build_mix(hash, word);
+}
+
+/* Of a file's bytes; 0: it cannot be read. */
+static uint64_t build_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat status;
+	uint64_t hash = 0;
+	void *data;
+
+	if (fd < 0)
+		return 0;
+	if (fstat(fd, &status) == 0 && status.st_size > 0) {
+		data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (data != MAP_FAILED) {
+			hash = build_bytes(data, (size_t)status.st_size);
+			munmap(data, (size_t)status.st_size);
+		}
+	}
+	close(fd);
+	return hash;
+}
+
+static int build_first(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	*(uint64_t *)arg = info->dlpi_addr;
+	return 1; /* the program is the first */
+}
+
+void roami_build_card(const struct roami_options *options, struct roami_boot_card *card)
+{
+	uint64_t base = 0;
+	Dl_info library;
+	char value[ROAMI_OPTION_OUTPUT_MAX + 64];
+
+	dl_iterate_phdr(build_first, &base);
+	card->program = build_file("/proc/self/exe");
+	card->load = build_mix(base, (uintptr_t)roam_start);
+	if (dladdr((void *)(uintptr_t)roam_start, &library) != 0 &&
+	    (uintptr_t)library.dli_fbase != base && strchr(library.dli_fname, '/') != NULL)
+		card->library = build_file(library.dli_fname);
+	card->options_count = 0;
+	for (const struct roami_option *option = roami_options_table; option->variable != NULL;
+	     option++) {
+		roami_assert(card->options_count < ROAMI_CARD_OPTIONS);
+		roami_option_show(option, options, value, sizeof(value));
+		card->options[card->options_count++] =
+			option->internal ? 0 : (uint32_t)build_bytes(value, strlen(value));
+	}
+}

@@ -1,0 +1,168 @@
+/*
+ * A node of a job across hosts: it maps nobody's memory.  The agent that started it brings what it
+ * has to know of the others, tells it the end, and is told why it fails (boot/control.h).
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "boot/job.h"
+
+/* Nobody is left to tell the others of us, or to start us: the end, as silent as by a signal. */
+__attribute__((noreturn)) static void far_lost(void)
+{
+	_exit(ROAMI_EXIT_TOLD);
+}
+
+/* The agent's end is ours: its child is this process, or a shell in between. */
+static enum roam_err far_read_boot(struct roami_job *job, struct roami_frame *frame)
+{
+	struct roami_boot boot;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	fcntl(job->control, F_SETFD, FD_CLOEXEC);
+	if (!roami_control_send(job->control, ROAMI_FRAME_JOIN, 0, NULL, 0))
+		far_lost();
+	do /* the others may be failing already */
+		if (!roami_control_receive(job->control, frame))
+			far_lost();
+	while (frame->kind != ROAMI_FRAME_BOOT);
+	if (frame->bytes != sizeof(boot))
+		return ROAM_EPROTO;
+	memcpy(&boot, frame->payload, sizeof(boot));
+	if (boot.nodes == 0 || boot.nodes > ROAMI_NODES_MAX || boot.me >= boot.nodes)
+		return ROAM_EPROTO;
+	job->boot = boot;
+	job->launched = true;
+	return ROAM_OK;
+}
+
+/* What is to be kept of the others. */
+static enum roam_err far_make(struct roami_job *job)
+{
+	for (unsigned node = 0; node < job->boot.nodes; node++) {
+		if (node == job->boot.me)
+			continue;
+		job->far[node] = roami_os_reserve(sizeof(*job->far[node]));
+		if (job->far[node] == NULL)
+			return ROAM_ENOMEM;
+		roami_os_dontfork(job->far[node], sizeof(*job->far[node]));
+		atomic_store(&job->far[node]->ctl.threads, 1);
+	}
+	return ROAM_OK;
+}
+
+unsigned roami_far_here(const struct roami_job *job)
+{
+	unsigned here = 0;
+
+	for (unsigned node = 0; node < job->boot.nodes; node++)
+		here += job->boot.host[node] == job->boot.host[job->boot.me];
+	return here;
+}
+
+enum roam_err roami_far_begin(struct roami_job *job)
+{
+	struct roami_frame *frame = malloc(sizeof(*frame));
+	enum roam_err err = frame == NULL ? ROAM_ENOMEM : far_read_boot(job, frame);
+
+	if (err == ROAM_EPROTO)
+		fprintf(stderr, "roam: the launcher and this program differ in version\n");
+	if (frame != NULL)
+		explicit_bzero(frame, sizeof(*frame));
+	free(frame);
+	if (err == ROAM_OK)
+		err = far_make(job);
+	return err;
+}
+
+static void far_take(struct roami_job *job, const struct roami_boot_table *table)
+{
+	for (unsigned node = 0; node < job->nodes; node++) {
+		if (node == job->me)
+			continue;
+		atomic_store(&job->far[node]->ctl.threads, table->nodes[node].threads);
+		memcpy(job->far[node]->card, table->nodes[node].transport, ROAM_CARD_BYTES);
+	}
+}
+
+/* What came from the agent while the job runs. */
+static void far_told(struct roami_job *job, const struct roami_frame *frame)
+{
+	struct roami_ctl *ctl = roami_job_ctl(job, 0), *mine = roami_job_ctl(job, job->me);
+	struct roami_boot_waits waits = {atomic_load(&mine->wait_id), atomic_load(&mine->wait_kind),
+					 0};
+
+	if (frame->kind == ROAMI_FRAME_WAITS)
+		roami_control_send(job->control, ROAMI_FRAME_WAITS, job->me, &waits, sizeof(waits));
+	if (frame->kind != ROAMI_FRAME_END)
+		return;
+	atomic_store(&ctl->job, ROAMI_JOB_ENDING);
+	roami_os_futex_wake(&ctl->job, INT32_MAX);
+}
+
+static void *far_main(void *arg)
+{
+	struct roami_job *job = arg;
+	struct roami_frame *frame = malloc(sizeof(*frame));
+
+	while (frame != NULL && roami_control_receive(job->control, frame))
+		far_told(job, frame);
+	far_lost();
+}
+
+/* A thread that takes no signals. */
+static enum roam_err far_listen(struct roami_job *job)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, NULL, far_main, job);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err == 0)
+		pthread_detach(thread);
+	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
+}
+
+enum roam_err roami_far_join(struct roami_job *job, unsigned asked)
+{
+	struct roami_boot_card card = {.asked = asked, .allocs = job->alloc_hash, .pid = getpid()};
+	struct roami_frame *frame = malloc(sizeof(*frame));
+	bool good;
+
+	if (frame == NULL)
+		return ROAM_ENOMEM;
+	roami_build_card(&job->options, &card);
+	card.threads = atomic_load(&roami_job_ctl(job, job->me)->threads);
+	memcpy(card.transport, job->node->memory[job->me].base, ROAM_CARD_BYTES);
+	if (!roami_control_send(job->control, ROAMI_FRAME_CARD, job->me, &card, sizeof(card)))
+		far_lost();
+	do {
+		if (!roami_control_receive(job->control, frame))
+			far_lost();
+		far_told(job, frame);
+	} while (frame->kind != ROAMI_FRAME_TABLE);
+	good = frame->bytes == sizeof(struct roami_boot_table);
+	if (good)
+		far_take(job, (const void *)frame->payload);
+	free(frame);
+	return good ? far_listen(job) : ROAM_EPROTO;
+}
+
+void roami_far_end(struct roami_job *job)
+{
+	roami_control_send(job->control, ROAMI_FRAME_END, job->me, NULL, 0);
+}
+
+void roami_far_fail(struct roami_job *job, const char *text)
+{
+	roami_control_send(job->control, ROAMI_FRAME_FAIL, job->me, text, strlen(text));
+}

@@ -1,0 +1,163 @@
+/*
+ * A program that creates its nodes, started across hosts: nobody there can be forked, so every
+ * process executes main up to CREATE (DESIGN 7).  Until then each is alone, in the place of node 0.
+ * At CREATE they must have come alike; node 0's heap is the job's, the others drop theirs.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "boot/job.h"
+#include "core/sync.h"
+#include "msg/msg.h"
+
+struct roami_rerun_copy {
+	uint8_t *variable;
+	uint8_t *block;
+	size_t bytes;
+};
+
+enum roam_err roami_rerun_begin(struct roami_job *job)
+{
+	int null;
+
+	if (job->boot.me == 0)
+		return ROAM_OK;
+	fflush(NULL);
+	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	for (int i = 0; i < 2; i++) {
+		job->quiet[i] = fcntl(STDOUT_FILENO + i, F_DUPFD_CLOEXEC, 3);
+		if (null < 0 || job->quiet[i] < 0 || dup2(null, STDOUT_FILENO + i) < 0)
+			return ROAM_ESYSTEM;
+	}
+	close(null);
+	return ROAM_OK;
+}
+
+/* What was printed so far is node 0's to say. */
+static void rerun_speak(struct roami_job *job)
+{
+	fflush(stdout);
+	fflush(stderr);
+	for (int i = 0; i < 2; i++) {
+		dup2(job->quiet[i], STDOUT_FILENO + i);
+		close(job->quiet[i]);
+	}
+}
+
+/* From the place of node 0 to this process's own, without the heap that it filled. */
+static enum roam_err rerun_move(struct roami_job *job)
+{
+	unsigned me = job->boot.me;
+
+	roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings,
+			 job->layout.total - job->layout.rings);
+	job->bases[me] = job->bases[0];
+	job->fds[me] = job->fds[0];
+	job->bases[0] = NULL;
+	job->fds[0] = -1;
+	job->me = me;
+	/* The node that was node 0 is not closed: what it holds is small, and of another number. */
+	job->node->self = NULL;
+	roami_job_close_allocs(job);
+	return roami_job_open_alloc(job);
+}
+
+/* This process takes its place among `nodes`; then node 0's heap is everybody's. */
+static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
+{
+	uint64_t high = (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1);
+	enum roam_err err = roami_lone_end(job);
+
+	job->alloc_hash = roami_job_hash_allocs(job);
+	roami_rerun_copy(job, true);
+	if (job->boot.me == 0)
+		roami_job_seal_allocs(job);
+	else if (err == ROAM_OK)
+		err = rerun_move(job);
+	if (err == ROAM_OK)
+		err = roami_job_lease(job);
+	while (job->me == 0 && roami_msg_poll(job->node) > 0)
+		; /* what this node sent itself while alone */
+	job->nodes = job->boot.nodes;
+	atomic_store(&roami_job_ctl(job, 0)->creator_end, high);
+	if (job->me == 0) {
+		roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings,
+				 job->layout.headers - job->layout.rings);
+		roami_job_mark_bytes(job);
+	}
+	roami_job_settle_blocks(job);
+	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
+	if (err == ROAM_OK)
+		err = roami_job_join(job, job->boot.nodes, nodes);
+	if (err == ROAM_OK && job->me != 0)
+		roami_job_seal_allocs(job);
+	if (err == ROAM_OK)
+		roami_rerun_copy(job, false);
+	return err;
+}
+
+enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)(void))
+{
+	enum roam_err err;
+
+	if (job->boot.me != 0)
+		rerun_speak(job);
+	err = rerun_join(job, nodes);
+	if (err != ROAM_OK || job->me == 0)
+		return err;
+	roami_stats_begin(job->node->stats);
+	if (fn != NULL)
+		fn();
+	roami_job_serve(job);
+	job->life = ROAMI_JOB_OVER;
+	fflush(NULL);
+	_exit(0);
+}
+
+enum roam_err roami_rerun_create(struct roami_job *job, void (*fn)(void))
+{
+	if (job->life != ROAMI_JOB_ALONE)
+		return ROAM_ESTATE;
+	if (job->created++ == job->boot.me) /* how many there will be is for node 0 to say */
+		return roami_rerun_seal(job, ROAMI_ASKED_UNKNOWN, fn);
+	return ROAM_OK;
+}
+
+/* ------------------------------------------------------------------------------- distribution */
+
+enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size_t bytes)
+{
+	static const struct roam_region anywhere = {.place = ROAM_PLACE_FIRST_TOUCH};
+	struct roami_rerun_copy *copy;
+	enum roam_err err;
+
+	if (job->life == ROAMI_JOB_TOGETHER || job->life == ROAMI_JOB_OVER || job->rounds > 0)
+		return ROAM_ESTATE;
+	if (!job->launched)
+		return ROAM_OK;
+	copy = roami_os_vec_grow(&job->copies, sizeof(*copy), 1);
+	if (copy == NULL)
+		return ROAM_ENOMEM;
+	copy->block = roami_job_alloc(job, bytes, &anywhere, &err);
+	if (copy->block == NULL)
+		return err;
+	copy->variable = variable;
+	copy->bytes = bytes;
+	job->copies.count++;
+	return ROAM_OK;
+}
+
+void roami_rerun_copy(struct roami_job *job, bool to_heap)
+{
+	const struct roami_rerun_copy *copies = (void *)job->copies.items;
+	unsigned me = job->control != 0 ? job->boot.me : job->me;
+
+	for (size_t i = 0; i < job->copies.count; i++)
+		if (to_heap && me == 0)
+			memcpy(copies[i].block, copies[i].variable, copies[i].bytes);
+		else if (!to_heap && me != 0)
+			memcpy(copies[i].variable, copies[i].block, copies[i].bytes);
+}

@@ -1,0 +1,380 @@
+#include "core/far.h"
+
+#include <string.h>
+
+#include "core/log.h"
+#include "core/page.h"
+#include "core/remote.h"
+#include "core/sync.h"
+#include "core/sync_state.h"
+#include "msg/msg.h"
+
+/* --------------------------------------------------------------------------------------- state */
+
+struct state_change {
+	uint32_t state;
+	uint32_t spare;
+	uint64_t value;
+};
+
+static void state_apply(struct roami_ctl *ctl, const struct state_change *change)
+{
+	switch ((enum roami_state)change->state) {
+	case ROAMI_STATE_THREADS:
+		atomic_fetch_add(&ctl->threads, (uint32_t)change->value);
+		break;
+	case ROAMI_STATE_RETURNED:
+		atomic_store(&ctl->returned, (uint32_t)change->value);
+		break;
+	case ROAMI_STATE_ALLOC_HASH:
+		atomic_store(&ctl->alloc_hash, change->value);
+		break;
+	case ROAMI_STATE_JOINED:
+		atomic_store(&ctl->joined, (uint32_t)change->value);
+		break;
+	case ROAMI_STATES:
+		break;
+	}
+}
+
+void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t value, bool at_once)
+{
+	struct state_change change = {state, 0, value};
+	struct roam_part part = {&change, sizeof(change)};
+	struct roami_call *calls[ROAMI_NODES_MAX];
+	unsigned type = ROAMI_TYPE_SYNC + ROAMI_SYNC_STATE;
+
+	state_apply(node->self->ctl, &change);
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		calls[peer] = NULL;
+		if (!roami_is_far(node, peer))
+			continue;
+		if (at_once)
+			calls[peer] = roami_msg_call_start(node, peer, type, &part, 1, NULL, 0);
+		else
+			roami_msg_send(node, peer, type, &part, 1);
+	}
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		if (calls[peer] != NULL)
+			roami_msg_call_end(node, calls[peer]);
+}
+
+/* Of a node that cannot write here itself. */
+static struct roami_ctl *state_of(struct roami_node *node, const struct roam_request *request)
+{
+	if (!roami_is_far(node, request->from))
+		roami_node_fail(node, "node %u, which is near, sent its state", request->from);
+	return node->segments[request->from].ctl;
+}
+
+void roami_state_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct state_change change;
+	struct roami_ctl *ctl = state_of(node, request);
+
+	if (request->bytes != sizeof(change))
+		roami_node_fail(node, "node %u sent a malformed state", request->from);
+	memcpy(&change, request->data, sizeof(change));
+	if (change.state >= ROAMI_STATES)
+		roami_node_fail(node, "node %u sent an unknown state", request->from);
+	state_apply(ctl, &change);
+	if (change.state == ROAMI_STATE_RETURNED)
+		roami_barrier_handle_ended(node, request);
+	if (request->call != 0)
+		roami_reply(node, request, NULL, 0);
+}
+
+struct state_sums {
+	uint64_t values[ROAMI_STATS_COUNT];
+	uint64_t types[ROAMI_STATS_TYPES_MAX];
+	uint64_t wall_ns;
+	uint64_t wall_cycles;
+	uint64_t peak_kb;
+};
+
+void roami_state_stats(struct roami_node *node)
+{
+	const struct roami_stats *stats = node->stats;
+	struct state_sums sums;
+	struct roam_part part = {&sums, sizeof(sums)};
+
+	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
+		sums.values[i] = roami_stats_sum(stats, i);
+	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
+		sums.types[i] = roami_stats_sum_type(stats, i);
+	sums.wall_ns = atomic_load(&stats->wall_ns);
+	sums.wall_cycles = atomic_load(&stats->wall_cycles);
+	sums.peak_kb = atomic_load(&stats->peak_kb);
+	if (roami_is_far(node, 0))
+		roami_msg_send(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_STATS, &part, 1);
+}
+
+void roami_stats_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct state_sums sums;
+	struct roami_stats *stats = &state_of(node, request)->stats;
+
+	if (request->bytes != sizeof(sums))
+		roami_node_fail(node, "node %u sent malformed counters", request->from);
+	memcpy(&sums, request->data, sizeof(sums));
+	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
+		atomic_store(&stats->banks[0].values[i], sums.values[i]);
+	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
+		atomic_store(&stats->banks[0].types[i], sums.types[i]);
+	atomic_store(&stats->start_ns, 1);
+	atomic_store(&stats->wall_ns, sums.wall_ns);
+	atomic_store(&stats->wall_cycles, sums.wall_cycles);
+	atomic_store(&stats->peak_kb, sums.peak_kb);
+}
+
+/* ----------------------------------------------------------------------------------- the pools */
+
+enum { PARTS_LOOK, PARTS_TAKE, PARTS_PUT, PARTS_FREE };
+
+struct parts_ask {
+	uint32_t what;
+	uint32_t domain;
+	uint32_t first;
+	uint32_t parts;
+	uint32_t flag; /* a block; used */
+	uint32_t interval;
+	struct roami_vclock clock;
+};
+
+struct parts_answer {
+	uint32_t done;
+	uint32_t first;
+	uint32_t used;
+	uint32_t state; /* of one part, looked at */
+	uint32_t node;
+	uint32_t interval;
+};
+
+static void parts_apply(struct roami_node *node, unsigned by, const struct parts_ask *ask,
+			struct parts_answer *answer)
+{
+	struct roami_pool *pool = &node->segments[0].pool[ask->domain];
+	struct roami_spin *lock = (void *)&pool->lock;
+	bool used = false;
+
+	memset(answer, 0, sizeof(*answer));
+	if (ask->what == PARTS_LOOK) {
+		struct roami_pool_part part = roami_pool_look(pool, ask->first);
+
+		*answer = (struct parts_answer){1,          ask->first, part.used,
+						part.state, part.node,  part.interval};
+		return;
+	}
+	roami_spin_lock(node, lock);
+	if (ask->what == PARTS_TAKE)
+		answer->done = roami_pool_take(pool, ask->parts, ask->flag != 0, by, &ask->clock,
+					       &answer->first, &used);
+	else if (ask->what == PARTS_PUT)
+		roami_pool_put(pool, ask->first, ask->parts, ask->flag != 0, by, ask->interval);
+	else
+		answer->done = roami_pool_free(pool, ask->first, by, ask->interval);
+	roami_spin_unlock(lock);
+	answer->used = used;
+}
+
+static void parts_do(struct roami_node *node, const struct parts_ask *ask,
+		     struct parts_answer *answer)
+{
+	struct roam_part part = {ask, sizeof(*ask)};
+
+	if (!roami_is_far(node, 0)) {
+		parts_apply(node, node->me, ask, answer);
+		return;
+	}
+	if (roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PARTS, &part, 1, answer,
+			   sizeof(*answer)) != sizeof(*answer))
+		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
+}
+
+void roami_parts_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct parts_ask ask;
+	struct parts_answer answer;
+	struct roam_part part = {&answer, sizeof(answer)};
+	uint32_t count;
+
+	if (node->me != 0 || request->bytes != sizeof(ask))
+		roami_node_fail(node, "node %u sent a malformed request", request->from);
+	memcpy(&ask, request->data, sizeof(ask));
+	count = ask.domain < node->domain_count ? node->self->pool[ask.domain].count : 0;
+	if (ask.what > PARTS_FREE || ask.first >= count || ask.parts > count - ask.first)
+		roami_node_fail(node, "node %u asked for parts beyond the heap", request->from);
+	parts_apply(node, request->from, &ask, &answer);
+	roami_reply(node, request, &part, 1);
+}
+
+struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain, uint32_t part)
+{
+	struct parts_ask ask = {.what = PARTS_LOOK, .domain = domain, .first = part};
+	struct parts_answer answer;
+
+	parts_do(node, &ask, &answer);
+	if (answer.state > ROAMI_POOL_REST ||
+	    (answer.node >= node->nodes && answer.node != ROAMI_POOL_NOBODY))
+		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
+	return (struct roami_pool_part){(enum roami_pool_state)answer.state, answer.used != 0,
+					answer.node, answer.interval};
+}
+
+bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, bool block,
+		      uint32_t *first_p, bool *used_p)
+{
+	struct parts_ask ask = {
+		.what = PARTS_TAKE, .domain = domain, .parts = parts, .flag = block};
+	struct parts_answer answer;
+	uint32_t count = node->self->pool[domain].count;
+
+	roami_log_clock(node, &ask.clock);
+	parts_do(node, &ask, &answer);
+	if (answer.done != 0 && (answer.first >= count || parts > count - answer.first))
+		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
+	*first_p = answer.first;
+	*used_p = answer.used != 0;
+	return answer.done != 0;
+}
+
+void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, uint32_t parts,
+		     bool used, uint32_t interval)
+{
+	struct parts_ask ask = {PARTS_PUT, domain, first, parts, used, interval, {{0}}};
+	struct parts_answer answer;
+
+	parts_do(node, &ask, &answer);
+}
+
+bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint32_t interval)
+{
+	struct parts_ask ask = {PARTS_FREE, domain, first, 0, 0, interval, {{0}}};
+	struct parts_answer answer;
+
+	parts_do(node, &ask, &answer);
+	return answer.done != 0;
+}
+
+/* -------------------------------------------------------------------------------------- places */
+
+static unsigned place_home(const struct roami_place *place, uint32_t i, unsigned nodes)
+{
+	if (place->place == ROAM_PLACE_BLOCK)
+		return (unsigned)((uint64_t)i * nodes / place->pages);
+	return (place->place == ROAM_PLACE_CYCLIC ? i : place->home) % nodes;
+}
+
+void roami_place_words(const struct roami_segment *there, unsigned manager, unsigned nodes,
+		       const struct roami_place *place)
+{
+	if (roami_page_manager(place->page, nodes) == manager)
+		atomic_fetch_or(&there->headers[place->page].where, ROAMI_HEADER_BLOCK);
+	if (place->place == ROAM_PLACE_FIRST_TOUCH)
+		return;
+	for (uint32_t i = 0; i < place->pages; i++) {
+		uint64_t nobody = ROAMI_WORD_CREATOR;
+
+		if (roami_page_manager(place->page + i, nodes) == manager)
+			atomic_compare_exchange_strong(&there->directory[place->page + i], &nobody,
+						       ROAMI_WORD_ASSIGNED |
+							       place_home(place, i, nodes));
+	}
+}
+
+void roami_place_all(struct roami_node *node, const struct roami_place *place)
+{
+	struct roam_part part = {place, sizeof(*place)};
+
+	for (unsigned manager = 0; manager < node->nodes; manager++)
+		if (!roami_is_far(node, manager))
+			roami_place_words(&node->segments[manager], manager, node->nodes, place);
+		else if (place->place != ROAM_PLACE_FIRST_TOUCH)
+			roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PLACE, &part,
+				       1, NULL, 0);
+}
+
+void roami_place_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_place place;
+
+	if (request->bytes != sizeof(place))
+		roami_node_fail(node, "node %u sent a malformed place", request->from);
+	memcpy(&place, request->data, sizeof(place));
+	if (place.place > ROAM_PLACE_NODE || place.page >= node->layout.pages || place.pages == 0 ||
+	    place.pages > node->layout.pages - place.page)
+		roami_node_fail(node, "node %u placed pages beyond the heap", request->from);
+	roami_place_words(node->self, node->me, node->nodes, &place);
+	roami_reply(node, request, NULL, 0);
+}
+
+/* ----------------------------------------------------------------------------------- many pages */
+
+struct words_ask {
+	uint32_t first;
+	uint32_t count;
+};
+
+static void words_copy(const struct roami_segment *there, const struct words_ask *ask,
+		       uint64_t *words)
+{
+	for (uint32_t i = 0; i < ask->count; i++)
+		words[i] = atomic_load(&there->directory[ask->first + i]);
+}
+
+void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
+{
+	unsigned manager = roami_manager(node, first);
+	struct words_ask ask = {first, count};
+	struct roam_part part = {&ask, sizeof(ask)};
+
+	roami_assert(count <= ROAMI_WORDS_MAX && roami_manager(node, first + count - 1) == manager);
+	if (!roami_is_far(node, manager))
+		words_copy(&node->segments[manager], &ask, words);
+	else if (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORDS, &part, 1,
+				words, count * sizeof(*words)) != count * sizeof(*words))
+		roami_node_fail(node, "node %u sent half of its words", manager);
+}
+
+void roami_words_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct words_ask ask;
+	uint64_t words[ROAMI_WORDS_MAX];
+	struct roam_part part = {words, 0};
+
+	if (request->bytes != sizeof(ask))
+		roami_node_fail(node, "node %u sent a short request", request->from);
+	memcpy(&ask, request->data, sizeof(ask));
+	if (ask.count > ROAMI_WORDS_MAX || ask.first >= node->layout.pages ||
+	    ask.count > node->layout.pages - ask.first)
+		roami_node_fail(node, "node %u asked for pages beyond the heap", request->from);
+	words_copy(node->self, &ask, words);
+	part.bytes = ask.count * sizeof(words[0]);
+	roami_reply(node, request, &part, 1);
+}
+
+#define RUN_AHEAD 16u /* calls under way */
+
+void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end)
+{
+	uint8_t bytes[RUN_AHEAD][ROAM_PAGE_SIZE];
+	struct roami_call *calls[RUN_AHEAD];
+
+	for (; first < end; first += RUN_AHEAD) {
+		uint32_t count = end - first < RUN_AHEAD ? end - first : RUN_AHEAD;
+
+		for (uint32_t i = 0; i < count; i++) {
+			uint32_t page = first + i;
+			struct roam_part part = {&page, sizeof(page)};
+
+			calls[i] = roami_msg_call_start(node, from,
+							ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part,
+							1, bytes[i], ROAMI_PAGE);
+		}
+		for (uint32_t i = 0; i < count; i++) {
+			if (roami_msg_call_end(node, calls[i]) != ROAMI_PAGE)
+				roami_node_fail(node, "node %u sent half a page", from);
+			memcpy(roami_page_bytes(node, first + i), bytes[i], ROAMI_PAGE);
+		}
+	}
+}

@@ -1,0 +1,75 @@
+/*
+ * What nodes do to one another's memory besides pages, where it may not be mapped: the state of a
+ * node that its peers look at, the pool of the heap at node 0, the words of pages that are placed.
+ * By loads and stores where segments are mapped, else by message.
+ */
+#ifndef ROAMI_FAR_H
+#define ROAMI_FAR_H
+
+#include "core/node.h"
+
+/* Fields of a control page that peers look at. */
+enum roami_state {
+	ROAMI_STATE_THREADS,    /* registered threads; the value is added */
+	ROAMI_STATE_RETURNED,   /* ctl->returned */
+	ROAMI_STATE_ALLOC_HASH, /* ctl->alloc_hash */
+	ROAMI_STATE_JOINED,     /* ctl->joined */
+	ROAMI_STATES
+};
+
+/* Whether this node cannot map a peer's segment. */
+static inline bool roami_is_far(const struct roami_node *node, unsigned peer)
+{
+	return node->segments[peer].base == NULL;
+}
+
+/*
+ * Changes a field of this node's, and of the copies that its peers keep.  Peers that look after a
+ * synchronisation with this node see it; `at_once`: also those that looked at anything else of this
+ * node's since (app, may block).
+ */
+void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t value, bool at_once);
+
+/* Tells node 0 the sums of this node's counters, which are final. */
+void roami_state_stats(struct roami_node *node);
+
+/* ---- the pool (core/pool.h) of a domain, with its lock.  app, may block. */
+struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain, uint32_t part);
+bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, bool block,
+		      uint32_t *first_p, bool *used_p);
+void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, uint32_t parts,
+		     bool used, uint32_t interval);
+bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint32_t interval);
+
+/* ---- places: pages that nobody has touched get homes.  `home` for ROAM_PLACE_NODE. */
+struct roami_place {
+	uint32_t page;
+	uint32_t pages;
+	uint32_t place; /* enum roam_place */
+	uint32_t home;
+};
+
+/* Those whose words `manager` of `nodes` has, in its segment `there`. */
+void roami_place_words(const struct roami_segment *there, unsigned manager, unsigned nodes,
+		       const struct roami_place *place);
+
+/* All of them, on the nodes that manage them.  app, may block. */
+void roami_place_all(struct roami_node *node, const struct roami_place *place);
+
+/* ---- many pages at once.  app, may block. */
+#define ROAMI_WORDS_MAX 512u /* pages in a row with one manager */
+
+/* The directory words of `count` pages, which have one manager. */
+void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words);
+
+/* Copies the bytes of pages at `from`, a far node, to this node's runtime view. */
+void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end);
+
+/* ---- handlers, for the tables in sync.c and remote.c */
+void roami_state_handle(struct roami_node *node, const struct roam_request *request);
+void roami_stats_handle(struct roami_node *node, const struct roam_request *request);
+void roami_parts_handle(struct roami_node *node, const struct roam_request *request);
+void roami_words_handle(struct roami_node *node, const struct roam_request *request);
+void roami_place_handle(struct roami_node *node, const struct roam_request *request);
+
+#endif

@@ -1,0 +1,606 @@
+#!/usr/bin/env python3
+"""Jobs across hosts: network namespaces joined by veth, each as good as a host, reached by
+ROAM_RSH="ip netns exec".  The launcher runs in one of its own.
+
+usage: hosts.py [-k PART_OF_A_NAME] [GROUP]...
+"""
+import atexit
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+from harness import Wrong, expect, expect_end, main, program, run
+from run import PROTOCOLS, regions
+
+HOSTS = 'abc'
+PREFIX = f'roam-{os.getpid()}-'
+SIGNALLED = 128
+LOST_MAX = 8.0   # seconds: a host that is cut off is noticed
+
+
+# ------------------------------------------------------------------------------------- the hosts
+
+def ip(*words):
+    subprocess.run(['ip', *words], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                   stderr=subprocess.PIPE)
+
+
+def host(letter):
+    return PREFIX + letter
+
+
+def pids(letter):
+    found = subprocess.run(['ip', 'netns', 'pids', host(letter)], check=False, text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return [int(word) for word in found.stdout.split()]
+
+
+DAEMONS = set()  # pids that stay
+
+
+def remove():
+    for letter in HOSTS + '0':
+        for pid in pids(letter):
+            os.kill(pid, signal.SIGKILL)
+        subprocess.run(['ip', 'netns', 'del', host(letter)], check=False,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def make():
+    """The launcher's host 0 has a bridge, to which the others are joined."""
+    for letter in '0' + HOSTS:
+        ip('netns', 'add', host(letter))
+        ip('-n', host(letter), 'link', 'set', 'lo', 'up')
+    ip('-n', host('0'), 'link', 'add', 'aa0', 'type', 'bridge')
+    ip('-n', host('0'), 'addr', 'add', '10.76.0.1/24', 'dev', 'aa0')
+    ip('-n', host('0'), 'link', 'set', 'aa0', 'up')
+    ip('-n', host('0'), 'link', 'add', 'br0', 'type', 'bridge')
+    ip('-n', host('0'), 'addr', 'add', '10.77.0.254/24', 'dev', 'br0')
+    ip('-n', host('0'), 'link', 'set', 'br0', 'up')
+    for number, letter in enumerate(HOSTS, 1):
+        ip('-n', host('0'), 'link', 'add', f'v{letter}', 'type', 'veth', 'peer', 'name', 'eth0',
+           'netns', host(letter))
+        ip('-n', host('0'), 'link', 'set', f'v{letter}', 'master', 'br0', 'up')
+        ip('-n', host(letter), 'addr', 'add', f'10.77.0.{number}/24', 'dev', 'eth0')
+        ip('-n', host(letter), 'link', 'set', 'eth0', 'up')
+
+
+def hosts_or_skip():
+    """Makes the hosts; where that is not permitted the whole program is skipped."""
+    reason = None
+    if os.geteuid() != 0:
+        reason = 'network namespaces are for root'
+    elif shutil.which('ip') is None:
+        reason = 'no command ip'
+    else:
+        atexit.register(remove)
+        try:
+            make()
+        except subprocess.CalledProcessError as error:
+            reason = error.stderr.decode(errors='replace').strip().replace('\n', ' ')
+    if reason is not None:
+        print(f'skip: hosts: {reason}')
+        sys.exit(77)
+
+
+# -------------------------------------------------------------------------------------- commands
+
+def on(letters):
+    return ','.join(host(letter) for letter in letters)
+
+
+def with_own(nodes, letters, *command):
+    """The same with nodes on the launcher's host, which has an address that reaches nobody."""
+    words = launched(nodes, letters, *command)
+    words[words.index('-H') + 1] += ',localhost'
+    return words
+
+
+def launched(nodes, letters, *command):
+    return ['ip', 'netns', 'exec', host('0'), program('roam'), 'run', '-n', str(nodes), '-H',
+            on(letters), *(str(word) for word in command)]
+
+
+def env_of(env=None):
+    return {'ROAM_RSH': 'ip netns exec', **(env or {})}
+
+
+def nothing_left():
+    end = time.monotonic() + 3
+    while True:
+        left = {pid: name_of(pid) for letter in HOSTS + '0' for pid in pids(letter)
+                if pid not in DAEMONS}
+        if not left:
+            return
+        if time.monotonic() > end:
+            raise Wrong(f'left processes: {left}')
+        time.sleep(0.01)
+
+
+def well(command, out, env=None, **how):
+    result = expect(command, 0, '', out, env=env_of(env), **how)
+    nothing_left()
+    return result
+
+
+def wrong(command, status, err, env=None, seconds=5.0, **how):
+    result = expect(command, status, err, env=env_of(env), **how)
+    if result.seconds > seconds:
+        raise Wrong(f'took {result.seconds:.1f} s')
+    nothing_left()
+
+
+def unreachable(command, err, env=None):
+    """What ROAM_RSH says comes before our line."""
+    result = run(command, env=env_of(env))
+    last = result.err.splitlines()[-1] if result.err else ''
+    if result.status != 1 or re.search(err, last) is None or result.seconds > 5:
+        raise Wrong(f'status {result.status}, stderr {result.err!r}')
+    nothing_left()
+
+
+def badly(command, nodes, status, err, act=None, seconds=None):
+    """Ends badly once all nodes are ready; in `seconds`, or as on one host."""
+    how = {'env': env_of(), 'act': act}
+    if seconds is None:
+        expect_end(command, nodes, status, err, **how)
+    else:
+        result = expect(command, status, err, wanted=nodes, **how)
+        if result.after is None or result.after > seconds:
+            raise Wrong(f'ended after {result.after}')
+    nothing_left()
+
+
+def by_host(letter, here, elsewhere):
+    """A script that does one thing on one host, and another on the others."""
+    return ['sh', '-c', f'case $(ip netns identify) in {host(letter)}) {here};; '
+                        f'*) {elsewhere};; esac']
+
+
+# ------------------------------------------------------------------------------------------ runs
+
+def lines_of(nodes, letters, tag):
+    command = launched(nodes, letters, program('hello'))
+    if tag:
+        command.insert(command.index('-H'), '--tag')
+    result = well(command, 'hello')
+    for node in range(nodes):
+        mark = rf'\[{node}\] ' if tag else ''
+        if re.search(rf'^{mark}hello from node {node} of {nodes}$', result.out, re.M) is None:
+            raise Wrong(f'no line of node {node}: {result.out!r}')
+
+
+def input_of_all(nodes, letters):
+    """More than pipes hold; every node has all of it."""
+    with tempfile.NamedTemporaryFile(mode='w') as file:
+        file.write('0123456789abcde\n' * 20000)
+        file.flush()
+        command = launched(nodes, letters, 'cksum')
+        result = well(['sh', '-c', f'exec "$0" "$@" < {file.name}', *command], None)
+        right = subprocess.run(['sh', '-c', f'cksum < {file.name}'], check=True,
+                               stdout=subprocess.PIPE, text=True).stdout
+    if result.out != right * nodes:
+        raise Wrong(f'{result.out!r}, expected {nodes} times {right!r}')
+
+
+def counted(name, command, env=None):
+    """A counter of each node."""
+    with tempfile.TemporaryDirectory() as where:
+        path = os.path.join(where, 'stats.json')
+        well(command, None, {**(env or {}), 'ROAM_STATS': path})
+        with open(path, encoding='utf-8') as file:
+            return json.load(file)['counters'][name]
+
+
+def stats(nodes, letters):
+    barriers = counted('barriers', launched(nodes, letters, program('hello')))
+    if [count > 0 for count in barriers] != [True] * nodes:
+        raise Wrong(f'barriers of {nodes} nodes: {barriers}')
+
+
+def sealed(seal, yes):
+    """Only a sealed datagram that comes twice is refused as such."""
+    env = {'ROAM_FAULTY': 'repeat=50%,seed=1', **({'ROAM_SEAL': seal} if seal else {})}
+    twice = counted('datagrams_replayed', launched(3, 'ab', program('hello')), env)
+    if (sum(twice) > 0) != yes:
+        raise Wrong(f'replayed datagrams: {twice}')
+
+
+def creates(way, nodes, letters, env=None):
+    """CREATE: every node runs main up to there, and only node 0's counts and is heard."""
+    command = ['sh', '-c', 'echo 4711 | exec "$0" "$@"',
+               *launched(nodes, letters, program('create'), way, nodes)]
+    result = well(command, None, env)
+    right = sorted(['said once', 'the end', *(f'node {node} was here' for node in range(nodes))])
+    if sorted(result.out.splitlines()) != right:
+        raise Wrong(f'{result.out!r}')
+
+
+def second_round():
+    """What launched nodes cannot do is an error, and the program's to deal with."""
+    command = launched(2, 'ab', program('create'), 'again', 2)
+    result = run(['sh', '-c', 'echo 4711 | exec "$0" "$@"', *command], env=env_of())
+    line = "roam: nodes cannot be created again: the launcher's have ended"
+    if result.status != 3 or result.err.splitlines()[:1] != [line]:
+        raise Wrong(f'status {result.status}, stderr {result.err!r}')
+    nothing_left()
+
+
+def quick_cases():
+    yield ('hello on 2 hosts', lines_of, 4, 'ab', False)
+    yield ('hello on 3 hosts, marked', lines_of, 5, 'abc', True)
+    yield ('CREATE of all', creates, 'all', 4, 'ab')
+    yield ('CREATE one by one', creates, 'each', 3, 'abc')
+    yield ('the launcher\'s host, too', well, with_own(4, 'a', program('hello')), 'is 10')
+    yield ('input', input_of_all, 3, 'ab')
+    yield ('counters', stats, 3, 'abc')
+    for seal, yes in ((None, True), ('encrypt', True), ('off', False)):
+        yield (f'sealed, ROAM_SEAL={seal}', sealed, seal, yes)
+    yield ('status', wrong, launched(3, 'ab', 'sh', '-c', 'exit 3'), 3,
+           rf'^roam: node [0-2] on host {PREFIX}[ab] \(pid \d+\) exited with status 3$')
+    yield ('unknown host', unreachable, launched(2, 'ax', program('hello')),
+           rf'^roam: run: cannot start on host {host("x")}: `ip netns exec` exited with status')
+    yield ('other -p', wrong, launched(8, 'ab', program('lu'), '-p4', '-n64'), 1,
+           '^roam: the program asks for 4 nodes, the launcher started 8$')
+    yield ('lu', well, launched(4, 'ab', program('lu'), '-p4', '-n128', '-t'), 'verified ok')
+    yield ('a region under ivy', spread_regions, 'once', 'hlrc', ['ivy'])
+
+
+def spread_regions(start, protocol, others):
+    regions(launched(3, 'abc', program('regions'), start, 3, *others), protocol, env_of())
+    nothing_left()
+
+
+def run_cases():
+    for protocol in ('hlrc', 'ivy', 'mirage', 'onecopy'):
+        env = {'ROAM_PROTOCOL': protocol}
+        yield (f'lu {protocol}', well,
+               launched(3, 'abc', program('lu'), '-p3', '-n96', '-t'), 'verified ok', env)
+        yield (f'fft {protocol}', well,
+               launched(4, 'ab', program('fft'), '-p4', '-m12', '-t'), 'verified ok', env)
+        yield (f'CREATE {protocol}', creates, 'all', 3, 'abc', env)
+    for program_, words in (('radix', ['-p4', '-n20000', '-t']), ('jump-sor', ['-p4', '-n128', '-t'])):
+        yield (program_, well, launched(4, 'ab', program(program_), *words), 'ok')
+    lossy = {'ROAM_FAULTY': 'drop=5%,reorder=2%,repeat=1%,seed=7'}
+    yield ('lu, 5 % lost', well, launched(4, 'ab', program('lu'), '-p4', '-n128', '-t'),
+           'verified ok', lossy)
+    yield ('threads', well, launched(3, 'abc', program('threads'), 'run', 3, 2, 10, 'settled'),
+           'counted right')
+    yield ('one heap', well, launched(4, 'ab', program('heap'), 'run', 4, 48 << 20), 'one heap',
+           {'ROAM_HEAP': str(48 << 20)})
+    for start in ('once', 'run'):
+        for protocol in PROTOCOLS:
+            yield (f'regions of all beside {protocol}, {start}', spread_regions, start, protocol,
+                   PROTOCOLS)
+    yield ('locks', well, launched(3, 'abc', program('locks'), 'run', 3, 2000),
+           '2000 locks right')
+
+
+def random_cases():
+    """Random race-free programs, every read checked (random_run.py has them on one host)."""
+    lossy = {'ROAM_FAULTY': 'drop=5%,reorder=2%,repeat=1%,delay=1%:2ms,seed='}
+    for seed in range(1, 9):
+        for protocol in ('hlrc', 'ivy', 'mirage', 'onecopy'):
+            env = {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': ('uffd', 'sigsegv')[seed % 2]}
+            if seed % 4 == 0:
+                env['ROAM_FAULTY'] = lossy['ROAM_FAULTY'] + str(seed)
+            nodes = 2 + seed % 4
+            yield (f'random {seed} {protocol}', well,
+                   ['ip', 'netns', 'exec', host('0'), program('random'), '--seed', str(seed),
+                    '--nodes', str(nodes), '--threads', str(1 + seed % 3), '--roam',
+                    program('roam'), '--hosts', on('abc'[:2 + seed % 2])], '^right', env)
+
+
+# --------------------------------------------------------------------------------------- failures
+
+def killed_in(letter, number):
+    def act(_first, _pids):
+        victims = [pid for pid in pids(letter) if name_of(pid) == 'multi_deaths']
+        os.kill(victims[0], number)
+    return act
+
+
+def name_of(pid):
+    try:
+        with open(f'/proc/{pid}/comm', encoding='utf-8') as file:
+            return file.read().strip()
+    except OSError:
+        return ''
+
+
+def agent_killed(_first, _pids):
+    for pid in pids('b'):
+        if name_of(pid) == 'roam':
+            os.kill(pid, signal.SIGKILL)
+
+
+def launcher_killed(first, _pids):
+    os.kill(first, signal.SIGKILL)
+
+
+def cut_off(_first, _pids):
+    ip('-n', host('b'), 'link', 'set', 'eth0', 'down')
+
+
+def cut(command):
+    """Host b goes: the line comes in time; and the agent there sees it too, and ends its nodes."""
+    try:
+        badly_cut(command)
+    finally:
+        ip('-n', host('b'), 'link', 'set', 'eth0', 'up')
+
+
+def badly_cut(command):
+    result = expect(command, 1, rf'^roam: run: host {host("b")} is lost', wanted=3,
+                    env=env_of(), act=cut_off)
+    if result.after is None or result.after > LOST_MAX:
+        raise Wrong(f'ended after {result.after}')
+    end = time.monotonic() + LOST_MAX
+    while pids('b'):
+        if time.monotonic() > end:
+            raise Wrong(f'left on the lost host: {pids("b")}')
+        time.sleep(0.05)
+    nothing_left()
+
+
+def deaths(how, others):
+    return launched(3, 'abc', program('deaths'), 'run', 3, 1, how, others)
+
+
+def other_build(words):
+    """One host has another file at the same name."""
+    with tempfile.TemporaryDirectory() as where:
+        copy = os.path.join(where, 'hello')
+        shutil.copy(program('hello'), copy)
+        with open(copy, 'ab') as file:
+            file.write(b'another build')
+        wrong(launched(3, 'abc', *by_host('b', f'exec {copy}', f'exec {program("hello")}')), 1,
+              words)
+
+
+def stubborn(twice):
+    def act(first, _pids):
+        os.kill(first, signal.SIGTERM)
+        if twice:
+            time.sleep(0.3)
+            os.kill(first, signal.SIGTERM)
+    script = 'trap "" INT TERM; echo ready 0 $$; while :; do sleep 0.05; done'
+    result = expect(launched(2, 'ab', 'sh', '-c', script), SIGNALLED + signal.SIGTERM, wanted=2,
+                    act=act, env=env_of())
+    least, most = (0, 2.5) if twice else (5, 7.5)
+    if not least <= result.after <= most:
+        raise Wrong(f'ended after {result.after:.1f} s')
+    nothing_left()
+
+
+def failure_cases():
+    other = rf'node 1 on host {host("b")} \(pid \d+\)'
+    yield ('node killed', badly, deaths('kill', 'barrier'), 3, SIGNALLED + 9,
+           rf'^roam: {other} was killed by signal 9 \(Killed\); node 0 waited at '
+           'roam_barrier_all, node 2 waited at roam_barrier_all$')
+    yield ('node killed, others compute', badly, deaths('kill', 'compute'), 3, SIGNALLED + 9,
+           rf'^roam: {other} was killed by signal 9 \(Killed\)$')
+    yield ('node exits', badly, deaths('_exit0', 'barrier'), 3, 1,
+           rf"^roam: {other} exited with status 0 before the job's end; node 0 waited")
+    yield ('node ends', badly, deaths('exit0', 'partial'), 3, 1,
+           r'^roam: node [02] on host \S+: threads wait at barrier 0x\w+ for node 1, which has '
+           'ended')
+    yield ('node killed from outside', badly, deaths('never', 'lock'), 3, SIGNALLED + 9,
+           rf'^roam: {other} was killed by signal 9', killed_in('b', signal.SIGKILL))
+    yield ('agent killed', badly, deaths('never', 'barrier'), 3, 1,
+           rf'^roam: run: host {host("b")} is lost', agent_killed)
+    yield ('launcher killed', badly, deaths('never', 'barrier'), 3, -signal.SIGKILL, '',
+           launcher_killed)
+    yield ('host cut off', cut, deaths('never', 'barrier'))
+    yield ('stubborn', stubborn, False)
+    yield ('stubborn, asked twice', stubborn, True)
+
+
+def refusal_cases():
+    yield ('ROAM_RSH fails', wrong, launched(2, 'ab', program('hello')), 1,
+           r'^roam: run: cannot start on host \S+: `false` exited with status 1',
+           {'ROAM_RSH': 'false'})
+    yield ('ROAM_RSH is not there', unreachable, launched(2, 'a', program('hello')),
+           r'cannot start on host \S+: `/nonexistent/rsh` exited with status 127',
+           {'ROAM_RSH': '/nonexistent/rsh'})
+    yield ('nothing to run', wrong, launched(2, 'a', '/nonexistent/program'), 127,
+           rf'^roam: node 0 on host {host("a")}: cannot run /nonexistent/program: No such file')
+    yield ('another program on a host', other_build,
+           rf'^roam: run: node 1 on host {host("b")} runs another program than node 0 on host '
+           rf'{host("a")}: copy it to all hosts$')
+    yield ('another option on a host', wrong,
+           launched(3, 'abc', *by_host('c', f'ROAM_HOT=0 exec {program("hello")}',
+                                       f'exec {program("hello")}')), 1,
+           rf'^roam: run: node 2 on host {host("c")} has another ROAM_HOT than node 0 on host')
+    yield ('joined twice', wrong,
+           launched(2, 'ab', 'sh', '-c', f'{program("hello")}; exec {program("hello")}'), 1,
+           'joined twice: a script that starts the program twice')
+    yield ('a node that never joins', wrong,
+           launched(3, 'abc', *by_host('c', 'sleep 0.5; exit 0', f'exec {program("hello")}')), 1,
+           rf'^roam: node 2 on host {host("c")} \(pid \d+\) exited with status 0 and never called '
+           'roam_start')
+    input_ = ['sh', '-c', 'echo 4711 | exec "$0" "$@"']
+    yield ('other allocations', wrong,
+           [*input_, *launched(3, 'abc', program('create'), 'uneven', 3)], 1,
+           rf'^roam: run: node [12] on host {PREFIX}[bc] has allocated other blocks before CREATE '
+           'than node 0')
+    yield ('other -p, more CREATEs', wrong,
+           [*input_, *launched(2, 'ab', program('create'), 'each', 4)], 1,
+           '^roam: the program asks for 4 nodes, the launcher started 2$')
+    yield ('other -p, fewer CREATEs', wrong,
+           [*input_, *launched(4, 'ab', program('create'), 'each', 2)], 1,
+           '^roam: the program asks for 2 nodes, the launcher started 4$')
+    yield ('a second round', second_round)
+    yield ('other -p, fewer', wrong, launched(2, 'ab', program('fft'), '-p4', '-m10'), 1,
+           '^roam: the program asks for 4 nodes, the launcher started 2$')
+    yield ('no CREATE at all', wrong, launched(2, 'ab', program('fft'), '-p1', '-m10'), 1,
+           '^roam: the program asks for 1 nodes, the launcher started 2$')
+    yield ('a transport of one host', wrong, launched(2, 'ab', program('hello')), 2,
+           '^roam: run: ROAM_TRANSPORT=shm: it does not reach other hosts; udp does$',
+           {'ROAM_TRANSPORT': 'shm'})
+
+
+# ---------------------------------------------------------------------------------------- garbage
+
+HELLO = b'roamtcp1' + bytes(24)
+
+
+def garbage(port, seed):
+    """What strangers may send to the launcher: run in its namespace."""
+    rng = random.Random(seed)
+    kept = []
+    for turn in range(60):
+        there = socket.create_connection(('127.0.0.1', port), timeout=2)
+        kinds = [b'', rng.randbytes(rng.randrange(1, 200)), HELLO, HELLO[:rng.randrange(1, 32)],
+                 HELLO + rng.randbytes(400), HELLO + struct.pack('<I', 0xffffffff) + bytes(100),
+                 HELLO + struct.pack('<I', 40) + rng.randbytes(40),
+                 HELLO + struct.pack('<I', 16000) + rng.randbytes(8000)]
+        try:
+            there.sendall(kinds[turn % len(kinds)])
+        except OSError:
+            pass
+        if turn % 3 == 0:
+            kept.append(there)  # stays open, silent
+        else:
+            there.close()
+
+
+def listening(pid, name='roam'):
+    """The port that a process's namespace listens at; None: none yet."""
+    if name_of(pid) != name:  # not in its namespace yet
+        return None
+    with open(f'/proc/{pid}/net/tcp', encoding='utf-8') as table:
+        for row in table.readlines()[1:]:
+            fields = row.split()
+            if fields[3] == '0A':
+                return int(fields[1].split(':')[1], 16)
+    return None
+
+
+def strangers(seed):
+    """The job comes about though strangers speak first, and agents come late."""
+    with tempfile.TemporaryDirectory() as where:
+        slow = os.path.join(where, 'rsh')
+        with open(slow, 'w', encoding='utf-8') as file:
+            file.write('#!/bin/sh\nsleep 1.5\nexec ip netns exec "$@"\n')
+        os.chmod(slow, 0o755)
+        with subprocess.Popen(launched(3, 'ab', program('hello')), env={
+                **os.environ, 'ROAM_RSH': slow}, stdin=subprocess.DEVNULL, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
+            port, end = None, time.monotonic() + 1
+            while port is None and time.monotonic() < end:
+                port = listening(job.pid)
+                time.sleep(0.01)
+            subprocess.run(['ip', 'netns', 'exec', host('0'), sys.executable, __file__,
+                            '--garbage', str(port), str(seed)], check=True)
+            out, err = job.communicate(timeout=20)
+    if job.returncode != 0 or err or 'the sum of 1 to 3 is 6' not in out:
+        raise Wrong(f'status {job.returncode}, {out!r}, {err!r}')
+    nothing_left()
+
+
+# -------------------------------------------------------------------------------------------- ssh
+
+SSHD = '/usr/sbin/sshd'
+
+
+def key(where, name):
+    path = os.path.join(where, name)
+    subprocess.run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', path], check=True)
+    return path
+
+
+def sshd_start(letter, where, number):
+    """A daemon of our own on a host, with keys that are thrown away."""
+    config = os.path.join(where, 'sshd_config')
+    with open(config, 'w', encoding='utf-8') as file:
+        file.write(f'Port 22\nHostKey {where}/host\nAuthorizedKeysFile {where}/user.pub\n'
+                   'UsePAM no\nStrictModes no\nPasswordAuthentication no\nPidFile none\n'
+                   f'PermitRootLogin prohibit-password\nSetEnv HOME={where}\n')
+    command = ['ip', 'netns', 'exec', host(letter), SSHD, '-D', '-e', '-f', config]
+    daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    DAEMONS.add(daemon.pid)
+    end = time.monotonic() + 5
+    while listening(daemon.pid, 'sshd') is None:
+        if daemon.poll() is not None or time.monotonic() > end:
+            raise Wrong(f'sshd on host {number} does not listen')
+        time.sleep(0.01)
+    return daemon
+
+
+def over_ssh(check, nodes, numbers, command, *arguments):
+    made = not os.path.isdir('/run/sshd')
+    daemons = []
+    with tempfile.TemporaryDirectory() as where:
+        try:
+            os.makedirs('/run/sshd', exist_ok=True)
+            key(where, 'host')
+            rsh = (f'ssh -F none -i {key(where, "user")} -o BatchMode=yes -o LogLevel=ERROR '
+                   '-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null')
+            for number, letter in enumerate('ab', 1):
+                daemons.append(sshd_start(letter, where, number))
+            words = launched(nodes, '', *command)
+            words[words.index('-H') + 1] = ','.join(f'10.77.0.{number}' for number in numbers)
+            check(words, *arguments, env={'ROAM_RSH': rsh})
+        finally:
+            for daemon in daemons:
+                daemon.kill()
+                daemon.wait()
+                DAEMONS.discard(daemon.pid)
+            if made:
+                os.rmdir('/run/sshd')
+
+
+def ssh_deaths(words, status, err, act, env):
+    expect_end(words, 2, status, err, act=act, env=env)
+    nothing_left()
+
+
+def ssh_cases():
+    if not os.path.exists(SSHD):
+        print('skip: ssh: no sshd')
+        yield ('ssh is not tested', lambda: None)
+        return
+    deaths_ = [program('deaths'), 'run', '2', '1', 'never', 'barrier']
+    yield ('hello over ssh', over_ssh, well, 4, (1, 2), [program('hello')], 'the sum of 1 to 4')
+    yield ('status over ssh', over_ssh, wrong, 2, (1, 2), ['sh', '-c', 'exit 5'], 5,
+           r'^roam: node [01] on host 10.77.0.[12] \(pid \d+\) exited with status 5$')
+    yield ('node killed over ssh', over_ssh, ssh_deaths, 2, (1, 2), deaths_, SIGNALLED + 9,
+           r'^roam: node 1 on host 10.77.0.2 \(pid \d+\) was killed by signal 9',
+           killed_in('b', signal.SIGKILL))
+    yield ('launcher killed over ssh', over_ssh, ssh_deaths, 2, (1, 2), deaths_, -signal.SIGKILL,
+           '', launcher_killed)
+    yield ('ssh refused', over_ssh, unreachable, 2, (1, 3), [program('hello')],
+           '^roam: run: cannot start on host 10.77.0.3: `ssh .*` exited with status 255')
+
+
+def stranger_cases():
+    for seed in (1, 2):
+        yield (f'strangers at the port, seed {seed}', strangers, seed)
+
+
+GROUPS = {
+    'quick': lambda: list(quick_cases()),
+    'runs': lambda: list(run_cases()),
+    'random': lambda: list(random_cases()),
+    'failures': lambda: list(failure_cases()),
+    'refusals': lambda: list(refusal_cases()),
+    'ssh': lambda: list(ssh_cases()),
+    'strangers': lambda: list(stranger_cases()),
+}
+
+if __name__ == '__main__':
+    if sys.argv[1:2] == ['--garbage']:
+        garbage(int(sys.argv[2]), int(sys.argv[3]))
+        sys.exit(0)
+    hosts_or_skip()
+    main(GROUPS)

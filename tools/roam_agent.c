@@ -1,0 +1,568 @@
+/*
+ * roam agent: the launcher's hand on one host, started there by ssh or what ROAM_RSH names.  It
+ * reads the job's key from its standard input, connects to the launcher, starts the nodes of its
+ * host, and carries their frames, signals, input and ends.  Whatever it loses (the launcher, the
+ * standard input), it kills its nodes and ends.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "boot/wire.h"
+#include "os/os.h"
+#include "roam_child.h"
+#include "roam_far.h"
+#include "roam_tool.h"
+
+#define MS         UINT64_C(1000000)
+#define CONNECT_MS 2000 /* for each address of the launcher */
+#define TERM_NS    (1000 * MS)
+#define DRAIN_NS   (200 * MS)
+
+struct agent_node {
+	struct child child;
+	unsigned rank;
+	int control; /* -1: closed */
+	int input;   /* the writing end of its stdin; -1: closed */
+	uint64_t fed;
+	bool joined;
+};
+
+struct agent {
+	struct roami_wire wire;
+	struct roami_frame frame;
+	unsigned host;
+	struct roami_start start;
+	char **argv;
+	size_t args;
+	int signals, lifeline, spool;
+	sigset_t mask;
+	uint64_t input; /* bytes in the spool */
+	bool input_ends;
+	struct agent_node nodes[ROAMI_NODES_MAX];
+	unsigned count, running;
+	struct tag_stream *within[2];
+	uint64_t kill_at;
+	bool over; /* nothing is left to be done */
+};
+
+/* ---------------------------------------------------------------------------- the first contact */
+
+/* What the launcher wrote to our stdin. */
+static bool agent_read_card(struct agent_card *card)
+{
+	size_t have = 0;
+
+	while (have < sizeof(*card)) {
+		ssize_t got = read(STDIN_FILENO, (uint8_t *)card + have, sizeof(*card) - have);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return false;
+		have += (size_t)got;
+	}
+	return memcmp(card->magic, AGENT_MAGIC, sizeof(card->magic)) == 0 &&
+	       card->count <= AGENT_ADDRESSES;
+}
+
+static bool agent_await(int fd, short what)
+{
+	struct pollfd at = {fd, what, 0};
+
+	return poll(&at, 1, CONNECT_MS) > 0;
+}
+
+/* Connects to one address of the launcher and waits for its hello. */
+static bool agent_try(struct agent *agent, const struct agent_card *card, uint32_t address)
+{
+	struct sockaddr_in there = {.sin_family = AF_INET,
+				    .sin_port = htons(card->port),
+				    .sin_addr.s_addr = htonl(address)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+	socklen_t length = sizeof(error);
+
+	if (fd < 0)
+		return false;
+	if ((connect(fd, (void *)&there, sizeof(there)) != 0 && errno != EINPROGRESS) ||
+	    !agent_await(fd, POLLOUT) ||
+	    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) {
+		close(fd);
+		return false;
+	}
+	fcntl(fd, F_SETFL, 0);
+	if (!roami_wire_open(&agent->wire, fd, true, card->key))
+		return false;
+	while (!agent->wire.keyed && agent_await(fd, POLLIN) &&
+	       roami_wire_receive(&agent->wire, &agent->frame) == ROAMI_WIRE_NOTHING)
+		;
+	if (roami_wire_send(&agent->wire, ROAMI_FRAME_HELLO, card->host, NULL, 0))
+		return true;
+	roami_wire_close(&agent->wire);
+	return false;
+}
+
+static bool agent_connect(struct agent *agent, const struct agent_card *card)
+{
+	char text[INET_ADDRSTRLEN] = "", name[64] = "";
+	struct in_addr first = {htonl(card->addresses[0])};
+
+	for (unsigned i = 0; i < card->count; i++)
+		if (agent_try(agent, card, card->addresses[i]))
+			return true;
+	gethostname(name, sizeof(name) - 1);
+	inet_ntop(AF_INET, &first, text, sizeof(text));
+	tool_say("run: host %s cannot reach the launcher at %s port %u, nor at its other addresses "
+		 "(a firewall?)",
+		 card->name[0] != '\0' ? card->name : name, text, card->port);
+	return false;
+}
+
+/* ------------------------------------------------------------------------------------- starting */
+
+static int agent_start_node(struct agent *agent, struct agent_node *node)
+{
+	char boot[32];
+	int pair[2], input[2], status;
+	struct child_plan plan = {.node = node->rank,
+				  .argv = agent->argv,
+				  .boot = boot,
+				  .mask = &agent->mask,
+				  .within = agent->start.tag ? agent->within : NULL};
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0 ||
+	    pipe2(input, O_CLOEXEC) != 0) {
+		snprintf(node->child.why, sizeof(node->child.why), "cannot make a pipe: %s",
+			 strerror(errno));
+		return TOOL_FAILED;
+	}
+	node->control = pair[0];
+	fcntl(input[1], F_SETFL, O_NONBLOCK);
+	node->input = input[1];
+	plan.input = input[0];
+	plan.keep = pair[1];
+	snprintf(boot, sizeof(boot), "far:%d", pair[1]);
+	status = child_start(&node->child, &plan);
+	close(pair[1]);
+	close(input[0]);
+	agent->running += node->child.runs;
+	return status;
+}
+
+static void agent_send_exit(struct agent *agent, unsigned rank, int wait_status, pid_t pid)
+{
+	int32_t what[2] = {wait_status, pid};
+
+	if (!roami_wire_send(&agent->wire, ROAMI_FRAME_EXIT, rank, what, sizeof(what)))
+		agent->over = true;
+}
+
+static void agent_not_started(struct agent *agent, struct agent_node *node, int status)
+{
+	roami_wire_send(&agent->wire, ROAMI_FRAME_FAIL, node->rank, node->child.why,
+			strlen(node->child.why));
+	agent_send_exit(agent, node->rank, status, 0);
+}
+
+static void agent_start(struct agent *agent)
+{
+	struct sockaddr_in mine;
+	socklen_t length = sizeof(mine);
+	int status = 0;
+
+	if (agent->count != 0 || agent->args == 0 || agent->frame.bytes != sizeof(agent->start)) {
+		agent->over = true;
+		return;
+	}
+	memcpy(&agent->start, agent->frame.payload, sizeof(agent->start));
+	if (agent->start.boot.nodes > ROAMI_NODES_MAX ||
+	    getsockname(agent->wire.fd, (void *)&mine, &length) != 0) {
+		agent->over = true;
+		return;
+	}
+	if (agent->start.boot.address == 0)
+		agent->start.boot.address = ntohl(mine.sin_addr.s_addr);
+	for (unsigned rank = 0; rank < agent->start.boot.nodes && status == 0; rank++) {
+		if (agent->start.boot.host[rank] != agent->host)
+			continue;
+		agent->nodes[agent->count].rank = rank;
+		status = agent_start_node(agent, &agent->nodes[agent->count++]);
+		if (status != 0)
+			agent_not_started(agent, &agent->nodes[agent->count - 1], status);
+	}
+}
+
+/* ---------------------------------------------------------------------------------------- input */
+
+/* Gives a node what it has not had yet of the input, as its pipe takes it. */
+static void agent_feed(struct agent *agent, struct agent_node *node)
+{
+	char chunk[4096];
+
+	while (node->input >= 0 && node->fed < agent->input) {
+		ssize_t got = pread(agent->spool, chunk, sizeof(chunk), (off_t)node->fed), put;
+
+		if (got <= 0)
+			break;
+		put = write(node->input, chunk, (size_t)got);
+		if (put < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (put < 0) { /* it does not read any more */
+			close(node->input);
+			node->input = -1;
+			return;
+		}
+		node->fed += (uint64_t)put;
+	}
+	if (node->input >= 0 && agent->input_ends) {
+		close(node->input);
+		node->input = -1;
+	}
+}
+
+static void agent_input(struct agent *agent)
+{
+	const struct roami_frame *frame = &agent->frame;
+
+	if (frame->bytes == 0)
+		agent->input_ends = true;
+	else if (pwrite(agent->spool, frame->payload, frame->bytes, (off_t)agent->input) ==
+		 (ssize_t)frame->bytes)
+		agent->input += frame->bytes;
+	else
+		agent->input_ends = true;
+	for (unsigned i = 0; i < agent->count; i++)
+		agent_feed(agent, &agent->nodes[i]);
+}
+
+/* --------------------------------------------------------------------------------------- ending */
+
+static void agent_signal(struct agent *agent, int signal)
+{
+	for (unsigned i = 0; i < agent->count; i++)
+		if (agent->nodes[i].child.runs)
+			kill(agent->nodes[i].child.pid, signal);
+}
+
+static void agent_quit(struct agent *agent, bool at_once)
+{
+	agent_signal(agent, at_once ? SIGKILL : SIGTERM);
+	agent_signal(agent, SIGCONT); /* a stopped one would not notice */
+	if (!at_once && agent->kill_at == 0)
+		agent->kill_at = roami_os_now_ns() + TERM_NS;
+	if (agent->count == 0)
+		agent->over = true;
+}
+
+/* A frame of a node: passed on as it is, in its name. */
+static bool agent_from_node(struct agent *agent, struct agent_node *node)
+{
+	struct roami_frame *frame = &agent->frame;
+	static const char twice[] = "it joined twice: a script that starts the program twice?";
+	struct roami_boot boot = agent->start.boot;
+
+	if (node->control < 0 || !roami_control_receive(node->control, frame))
+		return false;
+	if (frame->kind == ROAMI_FRAME_JOIN && !node->joined) {
+		boot.me = node->rank;
+		node->joined = true;
+		return roami_control_send(node->control, ROAMI_FRAME_BOOT, node->rank, &boot,
+					  sizeof(boot));
+	}
+	if (frame->kind == ROAMI_FRAME_JOIN) {
+		frame->kind = ROAMI_FRAME_FAIL;
+		frame->bytes = sizeof(twice) - 1;
+		memcpy(frame->payload, twice, sizeof(twice));
+	}
+	if (frame->kind > ROAMI_FRAME_END)
+		return false;
+	if (!roami_wire_send(&agent->wire, frame->kind, node->rank, frame->payload, frame->bytes))
+		agent->over = true;
+	return true;
+}
+
+static void agent_ended(struct agent *agent, struct agent_node *node, int status)
+{
+	struct pollfd more = {node->control, POLLIN, 0};
+
+	node->child.runs = false;
+	agent->running--;
+	/* What it said before comes first. */
+	while (node->control >= 0 && poll(&more, 1, 0) > 0 && (more.revents & POLLIN) != 0 &&
+	       agent_from_node(agent, node))
+		;
+	agent_send_exit(agent, node->rank, status, node->child.pid);
+}
+
+static void agent_reap(struct agent *agent)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (unsigned i = 0; i < agent->count; i++)
+			if (agent->nodes[i].child.runs && agent->nodes[i].child.pid == pid)
+				agent_ended(agent, &agent->nodes[i], status);
+}
+
+static void agent_take_signal(struct agent *agent)
+{
+	struct signalfd_siginfo info;
+
+	if (read(agent->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	if (info.ssi_signo == SIGCHLD)
+		agent_reap(agent);
+	else
+		agent->over = true; /* somebody ends us: the launcher will see it */
+}
+
+/* ------------------------------------------------------------------------------------- the loop */
+
+static void agent_env(struct roami_frame *frame)
+{
+	char *value;
+
+	frame->payload[frame->bytes < ROAMI_FRAME_PAYLOAD ? frame->bytes
+							  : ROAMI_FRAME_PAYLOAD - 1] = '\0';
+	value = strchr((char *)frame->payload, '=');
+	if (value == NULL)
+		return;
+	*value++ = '\0';
+	if (strcmp((char *)frame->payload, "PWD") == 0 && chdir(value) != 0)
+		return; /* not on this host: where the remote shell has put us */
+	setenv((char *)frame->payload, value, 1);
+}
+
+static void agent_arg(struct agent *agent)
+{
+	char **more = realloc(agent->argv, (agent->args + 2) * sizeof(*more));
+	char *arg = strndup((const char *)agent->frame.payload, agent->frame.bytes);
+
+	if (more == NULL || arg == NULL) {
+		free(arg);
+		agent->over = true;
+		return;
+	}
+	agent->argv = more;
+	more[agent->args++] = arg;
+	more[agent->args] = NULL;
+}
+
+/* From the launcher. */
+static void agent_told(struct agent *agent)
+{
+	struct roami_frame *frame = &agent->frame;
+
+	switch ((enum roami_frame_kind)frame->kind) {
+	case ROAMI_FRAME_ENV:
+		agent_env(frame);
+		break;
+	case ROAMI_FRAME_ARG:
+		agent_arg(agent);
+		break;
+	case ROAMI_FRAME_START:
+		agent_start(agent);
+		break;
+	case ROAMI_FRAME_SIGNAL:
+		agent_signal(agent, (int)frame->node);
+		break;
+	case ROAMI_FRAME_INPUT:
+		agent_input(agent);
+		break;
+	case ROAMI_FRAME_QUIT:
+		agent_quit(agent, frame->node == 0);
+		break;
+	case ROAMI_FRAME_TABLE:
+	case ROAMI_FRAME_WAITS:
+	case ROAMI_FRAME_END:
+		for (unsigned i = 0; i < agent->count; i++)
+			if (agent->nodes[i].control >= 0)
+				roami_control_send(agent->nodes[i].control, frame->kind,
+						   agent->nodes[i].rank, frame->payload,
+						   frame->bytes);
+		break;
+	default:
+		agent->over = true;
+	}
+}
+
+static void agent_from_launcher(struct agent *agent)
+{
+	enum roami_wire_got got;
+
+	while ((got = roami_wire_receive(&agent->wire, &agent->frame)) == ROAMI_WIRE_GOT &&
+	       !agent->over)
+		agent_told(agent);
+	if (got == ROAMI_WIRE_LOST)
+		agent->over = true;
+}
+
+struct agent_polls {
+	struct pollfd at[3 + 4 * ROAMI_NODES_MAX];
+	struct agent_node *node[3 + 4 * ROAMI_NODES_MAX];
+	nfds_t count;
+};
+
+static void agent_add(struct agent_polls *polls, struct agent_node *node, int fd, short events)
+{
+	if (fd < 0)
+		return;
+	polls->node[polls->count] = node;
+	polls->at[polls->count++] = (struct pollfd){fd, events, 0};
+}
+
+/* What a node's descriptor is ready for. */
+static void agent_serve(struct agent *agent, struct agent_node *node, int fd)
+{
+	if (fd == node->control) {
+		if (!agent_from_node(agent, node)) {
+			close(node->control);
+			node->control = -1;
+		}
+	} else if (fd == node->input) {
+		agent_feed(agent, node);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		if (node->child.out[i] != NULL && fd == node->child.out[i]->from)
+			tag_pump(node->child.out[i]);
+}
+
+static void agent_turn(struct agent *agent, int timeout_ms)
+{
+	struct agent_polls polls = {.count = 0};
+
+	agent_add(&polls, NULL, agent->signals, POLLIN);
+	agent_add(&polls, NULL, agent->wire.fd, POLLIN);
+	agent_add(&polls, NULL, agent->lifeline, POLLIN);
+	for (unsigned i = 0; i < agent->count; i++) {
+		struct agent_node *node = &agent->nodes[i];
+
+		agent_add(&polls, node, node->control, POLLIN);
+		if (node->fed < agent->input)
+			agent_add(&polls, node, node->input, POLLOUT);
+		for (unsigned out = 0; out < 2; out++)
+			if (node->child.out[out] != NULL)
+				agent_add(&polls, node, node->child.out[out]->from, POLLIN);
+	}
+	if (poll(polls.at, polls.count, timeout_ms) <= 0)
+		return;
+	for (nfds_t i = 3; i < polls.count; i++)
+		if (polls.at[i].revents != 0)
+			agent_serve(agent, polls.node[i], polls.at[i].fd);
+	if (polls.at[2].revents != 0) /* nothing is ever written there: the launcher is gone */
+		agent->over = true;
+	if (polls.at[1].revents != 0)
+		agent_from_launcher(agent);
+	if (polls.at[0].revents != 0)
+		agent_take_signal(agent);
+}
+
+static bool agent_prepare(struct agent *agent)
+{
+	static const int taken[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	sigset_t set;
+
+	setsid(); /* what is typed at a terminal comes by the launcher alone */
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
+		signal(taken[i], SIG_DFL);
+		sigaddset(&set, taken[i]);
+	}
+	sigprocmask(SIG_BLOCK, &set, &agent->mask);
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		sigdelset(&agent->mask, taken[i]);
+	agent->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE); /* a node may close its input */
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	agent->spool = (int)memfd_create("roam-input", MFD_CLOEXEC);
+	agent->lifeline = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	return agent->signals >= 0 && agent->spool >= 0 && agent->lifeline >= 0;
+}
+
+/* Variables of roam's own come from the launcher alone. */
+static void agent_forget_env(void)
+{
+	for (char **at = environ; *at != NULL;) {
+		char name[128];
+		size_t length = strcspn(*at, "=");
+
+		if (strncmp(*at, "ROAM_", 5) == 0 && length < sizeof(name)) {
+			memcpy(name, *at, length);
+			name[length] = '\0';
+			unsetenv(name);
+		} else {
+			at++;
+		}
+	}
+}
+
+/* Until all nodes have ended, and their output is through. */
+static void agent_run(struct agent *agent)
+{
+	while (!agent->over && (agent->count == 0 || agent->running > 0)) {
+		uint64_t now = roami_os_now_ns();
+
+		if (agent->kill_at != 0 && now >= agent->kill_at) {
+			agent_signal(agent, SIGKILL);
+			agent->kill_at = UINT64_MAX;
+		}
+		agent_turn(agent, agent->kill_at == 0 || agent->kill_at == UINT64_MAX
+					  ? -1
+					  : (int)((agent->kill_at - now) / MS) + 1);
+	}
+}
+
+/* The last output of nodes that have ended. */
+static void agent_drain(struct agent *agent)
+{
+	for (unsigned i = 0; i < 2 * agent->count; i++) {
+		struct tag_stream *stream = agent->nodes[i / 2].child.out[i % 2];
+		struct pollfd more = {stream != NULL ? stream->from : -1, POLLIN, 0};
+
+		while (more.fd >= 0 && poll(&more, 1, (int)(DRAIN_NS / MS)) > 0 && tag_pump(stream))
+			;
+	}
+}
+
+int tool_agent(int argc, char **argv)
+{
+	static struct agent agent; /* large */
+	struct agent_card card;
+	uint64_t end;
+
+	(void)argc;
+	(void)argv;
+	if (!agent_read_card(&card)) {
+		tool_say("agent: started by `roam run -H` only, of the same version");
+		return TOOL_USAGE;
+	}
+	agent.host = card.host;
+	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
+		agent.nodes[i].control = agent.nodes[i].input = -1;
+	if (!agent_prepare(&agent) || !agent_connect(&agent, &card))
+		return TOOL_FAILED;
+	explicit_bzero(card.key, sizeof(card.key));
+	agent_forget_env();
+	agent_run(&agent);
+	agent_signal(&agent, SIGKILL);
+	end = roami_os_now_ns() + DRAIN_NS;
+	while (child_sweep() && roami_os_now_ns() < end)
+		usleep(1000);
+	agent_drain(&agent);
+	roami_wire_close(&agent.wire);
+	return 0;
+}

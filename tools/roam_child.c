@@ -1,0 +1,139 @@
+#include "roam_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "roam_tool.h"
+
+static int child_not(struct child *child, int status, const char *what, int error)
+{
+	snprintf(child->why, sizeof(child->why), "cannot %s: %s%s", what, strerror(error),
+		 error == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
+	return status;
+}
+
+static bool child_input(int from)
+{
+	int fd = from;
+
+	if (from == -1)
+		return true;
+	if (from == CHILD_NO_INPUT)
+		fd = open("/dev/null", O_RDONLY);
+	if (fd < 0 || dup2(fd, STDIN_FILENO) < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
+/* In the new process: what must be set up before the program.  False with errno. */
+static bool child_prepare(const struct child_plan *plan, const int pipes[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (plan->within != NULL && dup2(pipes[i], STDOUT_FILENO + i) < 0)
+			return false;
+	if (!child_input(plan->input))
+		return false;
+	if (plan->keep >= 0 && fcntl(plan->keep, F_SETFD, 0) != 0)
+		return false;
+	/*
+	 * Statics name locks: they must lie at the same address on every node.  Checked by the
+	 * library.
+	 */
+	personality((unsigned long)personality(0xffffffff) | ADDR_NO_RANDOMIZE);
+	return setenv("ROAM_BOOT", plan->boot, 1) == 0 &&
+	       sigprocmask(SIG_SETMASK, plan->mask, NULL) == 0;
+}
+
+__attribute__((noreturn)) static void child_exec(const struct child_plan *plan, pid_t parent,
+						 const int pipes[2], int report)
+{
+	int error;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(TOOL_FAILED);
+	if (child_prepare(plan, pipes))
+		execvp(plan->argv[0], plan->argv);
+	error = errno;
+	if (write(report, &error, sizeof(error)) < 0)
+		_exit(TOOL_CANNOT_EXEC);
+	_exit(TOOL_NOT_FOUND);
+}
+
+/* The reading ends of a node's output. */
+static bool child_streams(struct child *child, const struct child_plan *plan, int pipes[2])
+{
+	for (int i = 0; i < 2; i++) {
+		struct tag_stream *stream = calloc(1, sizeof(*stream));
+		int ends[2];
+
+		if (stream == NULL || pipe2(ends, O_CLOEXEC) != 0) {
+			free(stream);
+			return false;
+		}
+		stream->node = plan->node;
+		stream->from = ends[0];
+		stream->to = STDOUT_FILENO + i;
+		stream->within = &plan->within[i];
+		pipes[i] = ends[1];
+		child->out[i] = stream;
+	}
+	return true;
+}
+
+int child_start(struct child *child, const struct child_plan *plan)
+{
+	int report[2], error = 0, pipes[2] = {-1, -1};
+	pid_t parent = getpid();
+	char what[128];
+	ssize_t got;
+
+	if ((plan->within != NULL && !child_streams(child, plan, pipes)) ||
+	    pipe2(report, O_CLOEXEC) != 0)
+		return child_not(child, TOOL_FAILED, "make a pipe", errno);
+	child->pid = fork();
+	if (child->pid < 0)
+		return child_not(child, TOOL_FAILED, "fork a node", errno);
+	if (child->pid == 0)
+		child_exec(plan, parent, pipes, report[1]);
+	child->runs = true;
+	for (int i = 0; i < 2; i++)
+		if (pipes[i] >= 0)
+			close(pipes[i]);
+	close(report[1]);
+	do
+		got = read(report[0], &error, sizeof(error));
+	while (got < 0 && errno == EINTR);
+	close(report[0]);
+	if (got <= 0)
+		return 0;
+	snprintf(what, sizeof(what), "run %s", plan->argv[0]);
+	return child_not(child, error == ENOENT ? TOOL_NOT_FOUND : TOOL_CANNOT_EXEC, what, error);
+}
+
+bool child_sweep(void)
+{
+	char path[64];
+	FILE *children;
+	int pid;
+	bool found = false;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	children = fopen(path, "re");
+	if (children == NULL)
+		return false;
+	while (fscanf(children, "%d", &pid) == 1)
+		found = kill(pid, SIGKILL) == 0 || found;
+	fclose(children);
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+	return found;
+}

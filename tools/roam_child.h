@@ -1,0 +1,39 @@
+/* A node as the launcher's or an agent's child. */
+#ifndef ROAM_CHILD_H
+#define ROAM_CHILD_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "roam_tag.h"
+
+#define CHILD_NO_INPUT (-2)
+
+struct child {
+	pid_t pid;
+	bool runs;
+	struct tag_stream *out[2]; /* --tag: its stdout and stderr */
+	char why[200];             /* it could not be started */
+};
+
+struct child_plan {
+	unsigned node;
+	char **argv;
+	const char *boot;           /* its ROAM_BOOT */
+	const sigset_t *mask;       /* of signals, when the program begins */
+	struct tag_stream **within; /* of stdout and stderr: tag its lines; NULL: do not */
+	int input;                  /* its stdin; -1: ours; CHILD_NO_INPUT: none */
+	int keep;                   /* a descriptor that it inherits; -1: none */
+};
+
+/* Starts one and waits until it runs the program; 0, or the exit status, and child->why. */
+int child_start(struct child *child, const struct child_plan *plan);
+
+/*
+ * Kills what processes of the nodes have left behind; it is ours, as we are their subreaper: a
+ * program under a shell script, for one.  False: nothing was left.
+ */
+bool child_sweep(void);
+
+#endif

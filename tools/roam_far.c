@@ -1,0 +1,674 @@
+/*
+ * roam run -H: a job across hosts.  ROAM_RSH starts an agent on each (roam_agent.c), which connects
+ * back; the launcher waits until all nodes have joined, compares how they come, tells each where
+ * the others are, and ends everything when one node or one host is lost.
+ */
+#include "roam_far_priv.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "boot/local.h"
+#include "boot/wire.h"
+#include "os/os.h"
+#include "roam_tag.h"
+#include "roam_tool.h"
+
+#define MS         UINT64_C(1000000)
+#define STRANGE_NS (3000 * MS) /* the time a stranger has to show the key */
+#define WAITS_NS   (300 * MS)  /* for the others to say what they wait for */
+#define QUIT_NS    (2000 * MS) /* for agents to end their nodes */
+#define STOP_NS    (5000 * MS) /* from a signal passed on to the end */
+
+static const char *far_where(const struct far *far, unsigned node)
+{
+	return far->hosts[far->nodes[node].host].name;
+}
+
+static void far_lost(struct far *far, unsigned index);
+
+static void far_all(struct far *far, uint32_t kind, uint32_t node, const void *data, size_t bytes)
+{
+	for (unsigned i = 0; i < far->job->hosts->count; i++)
+		if (far->hosts[i].greeted && far->hosts[i].wire != NULL &&
+		    !roami_wire_send(far->hosts[i].wire, kind, node, data, bytes))
+			far_lost(far, i);
+}
+
+static struct roami_wire *far_hang_up(struct roami_wire *wire)
+{
+	if (wire != NULL)
+		roami_wire_close(wire);
+	free(wire);
+	return NULL;
+}
+
+/* -------------------------------------------------------------------------------------- failing */
+
+/* The line comes when the others have said what they wait for, or do not say it in time. */
+static void far_say(struct far *far)
+{
+	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
+	char waits[ROAMI_WAITS_BYTES];
+
+	far->say_at = 0;
+	for (unsigned i = 0; i < far->job->nodes; i++)
+		ctls[i] = far->nodes[i].told_waits && i != far->dead ? &far->ctls[i] : NULL;
+	roami_boot_waits(ctls, far->job->nodes, waits, sizeof(waits));
+	tool_say("%s%s", far->line, waits);
+	far->quit_at = roami_os_now_ns();
+}
+
+/* The job is over; `waits`: the others are asked first what they wait for. */
+__attribute__((format(printf, 5, 6))) static void far_fail(struct far *far, int status,
+							   unsigned dead, bool waits,
+							   const char *format, ...)
+{
+	va_list args;
+
+	if (far->status >= 0)
+		return; /* a consequence */
+	far->status = status;
+	far->dead = dead;
+	if (format == NULL) {
+		far->quit_at = roami_os_now_ns();
+		return;
+	}
+	va_start(args, format);
+	vsnprintf(far->line, sizeof(far->line), format, args);
+	va_end(args);
+	far->say_at = roami_os_now_ns();
+	if (!waits)
+		return;
+	far->say_at += WAITS_NS;
+	far_all(far, ROAMI_FRAME_WAITS, 0, NULL, 0);
+}
+
+/* ------------------------------------------------------------------------------------- agents */
+
+/* Variables that nodes get on every host, besides what their shell there has. */
+static bool far_passes(const char *entry)
+{
+	static const char *const names[] = {"LD_LIBRARY_PATH=", "PWD="};
+
+	if (strncmp(entry, "ROAM_", 5) == 0)
+		return strncmp(entry, "ROAM_RSH=", 9) != 0 && strncmp(entry, "ROAM_BOOT=", 10) != 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strncmp(entry, names[i], strlen(names[i])) == 0)
+			return true;
+	return false;
+}
+
+static bool far_text(struct roami_wire *wire, uint32_t kind, const char *text)
+{
+	size_t bytes = strlen(text);
+
+	return bytes < ROAMI_FRAME_PAYLOAD && roami_wire_send(wire, kind, 0, text, bytes);
+}
+
+/* The agent of a host is here: what it is to start. */
+static bool far_start(struct far *far, unsigned index)
+{
+	struct roami_wire *wire = far->hosts[index].wire;
+	struct roami_start start = {.tag = far->job->tag,
+				    .boot = {.nodes = far->job->nodes,
+					     .hosts = far->job->hosts->count}};
+	bool good = true;
+
+	for (char **entry = environ; *entry != NULL && good; entry++)
+		if (far_passes(*entry))
+			good = far_text(wire, ROAMI_FRAME_ENV, *entry);
+	for (char **arg = far->job->argv; *arg != NULL && good; arg++)
+		good = far_text(wire, ROAMI_FRAME_ARG, *arg);
+	if (far->hosts[index].here)
+		start.boot.address = far->address;
+	memcpy(start.boot.key, far->key, sizeof(start.boot.key));
+	for (unsigned node = 0; node < far->job->nodes; node++)
+		start.boot.host[node] = (uint16_t)far->nodes[node].host;
+	good = good && roami_wire_send(wire, ROAMI_FRAME_START, 0, &start, sizeof(start));
+	explicit_bzero(&start, sizeof(start));
+	return good;
+}
+
+/*
+ * Starts the agents that are here.  Those of our own host learn from the first other one at which
+ * of our addresses nodes elsewhere reach theirs.
+ */
+static void far_start_all(struct far *far)
+{
+	bool alone = true;
+
+	for (unsigned i = 0; i < far->job->hosts->count; i++)
+		alone = alone && far->hosts[i].here;
+	for (unsigned i = 0; i < far->job->hosts->count && far->status < 0; i++) {
+		struct far_host *host = &far->hosts[i];
+
+		if (!host->greeted || host->started || (host->here && !alone && far->address == 0))
+			continue;
+		host->started = true;
+		if (!far_start(far, i))
+			far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
+				 "run: cannot tell the agent on host %s what to start: arguments "
+				 "or variables of more than %u bytes?",
+				 host->name, ROAMI_FRAME_PAYLOAD);
+	}
+}
+
+/* A connection has shown the key: it is the agent of the host that it names. */
+static void far_greet(struct far *far, struct far_stranger *stranger)
+{
+	unsigned index = far->frame.node;
+	struct far_host *host = &far->hosts[index];
+	struct sockaddr_in mine = {0};
+	socklen_t length = sizeof(mine);
+
+	if (far->frame.kind != ROAMI_FRAME_HELLO || index >= far->job->hosts->count ||
+	    host->greeted) {
+		stranger->wire = far_hang_up(stranger->wire);
+		return;
+	}
+	host->wire = stranger->wire;
+	stranger->wire = NULL;
+	host->greeted = true;
+	if (++far->greeted == far->job->hosts->count) { /* nobody else is to come */
+		close(far->listener);
+		far->listener = -1;
+	}
+	if (!host->here && far->address == 0 &&
+	    getsockname(host->wire->fd, (void *)&mine, &length) == 0)
+		far->address = ntohl(mine.sin_addr.s_addr);
+	if (far->status >= 0)
+		far_all(far, ROAMI_FRAME_QUIT, 0, NULL, 0);
+	far_start_all(far);
+}
+
+static void far_accept(struct far *far)
+{
+	struct far_stranger *stranger = far->strangers;
+	int fd = accept4(far->listener, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	/* Where no place is free the oldest goes, or strangers could keep agents out. */
+	for (unsigned i = 1; i < STRANGERS && stranger->wire != NULL; i++)
+		if (far->strangers[i].wire == NULL || far->strangers[i].until < stranger->until)
+			stranger = &far->strangers[i];
+	if (stranger->wire != NULL)
+		roami_wire_close(stranger->wire);
+	else
+		stranger->wire = malloc(sizeof(*stranger->wire));
+	stranger->until = roami_os_now_ns() + STRANGE_NS;
+	if (stranger->wire == NULL)
+		close(fd);
+	else if (!roami_wire_open(stranger->wire, fd, false, far->key))
+		stranger->until = 0;
+}
+
+static void far_stranger(struct far *far, struct far_stranger *stranger)
+{
+	enum roami_wire_got got = roami_wire_receive(stranger->wire, &far->frame);
+
+	if (got == ROAMI_WIRE_GOT) {
+		far_greet(far, stranger);
+	} else if (got == ROAMI_WIRE_LOST) {
+		stranger->wire = far_hang_up(stranger->wire);
+	}
+}
+
+/* ----------------------------------------------------------------------------------- the cards */
+
+/* The option in which two nodes differ; NULL: none. */
+static const char *far_option(const struct roami_boot_card *a, const struct roami_boot_card *b)
+{
+	for (unsigned i = 0; i < ROAMI_CARD_OPTIONS && roami_options_table[i].variable != NULL; i++)
+		if (a->options[i] != b->options[i])
+			return roami_options_table[i].variable;
+	return NULL;
+}
+
+/* In what a node does not fit to node 0, and what to do about it; NULL: it fits. */
+static const char *far_differs(const struct roami_boot_card *a, const struct roami_boot_card *b,
+			       const char **fix_p)
+{
+	*fix_p = "copy it to all hosts";
+	if (a->program != b->program)
+		return "runs another program";
+	*fix_p = "install the same on all hosts";
+	if (a->library != b->library || a->options_count != b->options_count)
+		return "uses another libroam";
+	*fix_p = "set it before `roam run` only";
+	if (far_option(a, b) != NULL)
+		return far_option(a, b);
+	*fix_p = "every node must run main alike";
+	if (a->asked != b->asked && b->asked != ROAMI_ASKED_UNKNOWN)
+		return "asks for another number of nodes";
+	if (a->allocs != b->allocs)
+		return "has allocated other blocks before CREATE";
+	*fix_p = "link it with -no-pie";
+	return a->load != b->load ? "is loaded at another address" : NULL;
+}
+
+static void far_compare(struct far *far, unsigned node)
+{
+	const struct roami_boot_card *a = &far->nodes[0].card, *b = &far->nodes[node].card;
+	const char *fix, *what = far_differs(a, b, &fix);
+
+	if (what != NULL)
+		far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
+			 "run: node %u on host %s %s%s than node 0 on host %s: %s", node,
+			 far_where(far, node), strncmp(what, "ROAM_", 5) == 0 ? "has another " : "",
+			 what, far_where(far, 0), fix);
+}
+
+/* All have joined: compares them, and tells each where the others are. */
+static void far_table(struct far *far)
+{
+	static struct roami_boot_table table;
+	unsigned asked = far->nodes[0].card.asked;
+
+	for (unsigned node = 1; node < far->job->nodes; node++)
+		far_compare(far, node);
+	if (asked != 0 && asked != far->job->nodes)
+		far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
+			 "the program asks for %u nodes, the launcher started %u", asked,
+			 far->job->nodes);
+	if (far->status >= 0)
+		return;
+	for (unsigned node = 0; node < far->job->nodes; node++) {
+		memcpy(table.nodes[node].transport, far->nodes[node].card.transport,
+		       ROAM_CARD_BYTES);
+		table.nodes[node].threads = far->nodes[node].card.threads;
+	}
+	far_all(far, ROAMI_FRAME_TABLE, 0, &table, sizeof(table));
+}
+
+static void far_card(struct far *far, unsigned node)
+{
+	struct far_node *from = &far->nodes[node];
+
+	if (from->carded || far->frame.bytes != sizeof(from->card)) {
+		far_fail(far, TOOL_FAILED, node, false,
+			 "run: node %u on host %s joined twice, or is of another version", node,
+			 far_where(far, node));
+		return;
+	}
+	memcpy(&from->card, far->frame.payload, sizeof(from->card));
+	from->carded = true;
+	if (++far->carded == far->job->nodes)
+		far_table(far);
+}
+
+/* ---------------------------------------------------------------------------- ends of nodes */
+
+/*
+ * A node ended in order though the job has not: others wait for it, unless nobody has joined, as in
+ * programs that do without roam.
+ */
+static void far_left(struct far *far, unsigned node, int pid)
+{
+	if (far->ending || far->status >= 0)
+		return;
+	if (far->nodes[node].carded)
+		far_fail(far, TOOL_FAILED, node, true,
+			 "node %u on host %s (pid %d) exited with status 0 before the job's end",
+			 node, far_where(far, node), pid);
+	else if (far->carded > 0)
+		far_fail(far, TOOL_FAILED, node, true,
+			 "node %u on host %s (pid %d) exited with status 0 and never called "
+			 "roam_start",
+			 node, far_where(far, node), pid);
+}
+
+static void far_exit(struct far *far, unsigned node)
+{
+	int32_t what[2];
+	int status;
+
+	if (far->frame.bytes != sizeof(what) || far->nodes[node].ended)
+		return;
+	memcpy(what, far->frame.payload, sizeof(what));
+	status = what[0];
+	if (what[1] == 0) { /* never started; why came before */
+		far->status = far->status >= 0 && far->dead == node ? status : far->status;
+		return;
+	}
+	far->nodes[node].ended = true;
+	far->hosts[far->nodes[node].host].running--;
+	if (WIFSIGNALED(status) && WTERMSIG(status) == far->forwarded)
+		far_fail(far, 128 + WTERMSIG(status), node, false, NULL);
+	else if (WIFSIGNALED(status))
+		far_fail(far, 128 + WTERMSIG(status), node, true,
+			 "node %u on host %s (pid %d) was killed by signal %d (%s)", node,
+			 far_where(far, node), (int)what[1], WTERMSIG(status),
+			 strsignal(WTERMSIG(status)));
+	else if (WEXITSTATUS(status) == ROAMI_EXIT_TOLD)
+		far_fail(far, TOOL_FAILED, node, false, NULL);
+	else if (WEXITSTATUS(status) != 0)
+		far_fail(far, WEXITSTATUS(status), node, true,
+			 "node %u on host %s (pid %d) exited with status %d", node,
+			 far_where(far, node), (int)what[1], WEXITSTATUS(status));
+	else
+		far_left(far, node, what[1]);
+	/* Somebody who has never joined has left: whoever joins later must not wait for it. */
+	for (unsigned other = 0; far->carded > 0 && other < far->job->nodes; other++)
+		if (far->nodes[other].ended && !far->nodes[other].carded)
+			far_left(far, other, what[1]);
+}
+
+static void far_waits(struct far *far, unsigned node)
+{
+	struct roami_boot_waits waits;
+	bool all = true;
+
+	if (far->frame.bytes != sizeof(waits) || far->say_at == 0)
+		return;
+	memcpy(&waits, far->frame.payload, sizeof(waits));
+	atomic_store(&far->ctls[node].wait_id, waits.id);
+	atomic_store(&far->ctls[node].wait_kind, waits.kind);
+	far->nodes[node].told_waits = true;
+	for (unsigned i = 0; i < far->job->nodes; i++)
+		all = all && (far->nodes[i].told_waits || far->nodes[i].ended);
+	if (all)
+		far_say(far);
+}
+
+/* ---------------------------------------------------------------------------------- the loop */
+
+/* A frame of the agent on host `index`. */
+static void far_told(struct far *far, unsigned index)
+{
+	struct roami_frame *frame = &far->frame;
+	unsigned node = frame->node;
+
+	if (node >= far->job->nodes || far->nodes[node].host != index)
+		return;
+	if (frame->kind == ROAMI_FRAME_CARD)
+		far_card(far, node);
+	if (frame->kind == ROAMI_FRAME_FAIL)
+		far_fail(far, TOOL_FAILED, node, false, "node %u on host %s: %.*s", node,
+			 far_where(far, node), (int)(frame->bytes < 400 ? frame->bytes : 400),
+			 (const char *)frame->payload);
+	if (frame->kind == ROAMI_FRAME_WAITS)
+		far_waits(far, node);
+	if (frame->kind == ROAMI_FRAME_EXIT)
+		far_exit(far, node);
+	if (frame->kind == ROAMI_FRAME_END && node == 0) {
+		far->ending = true;
+		far_all(far, ROAMI_FRAME_END, 0, NULL, 0);
+	}
+}
+
+/* A connection has broken, or its agent has ended. */
+static void far_lost(struct far *far, unsigned index)
+{
+	struct far_host *host = &far->hosts[index];
+
+	host->wire = far_hang_up(host->wire);
+	if (host->running == 0)
+		return;
+	far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, true, "run: host %s is lost%s", host->name,
+		 host->rsh == 0 ? ": its agent has ended"
+				: ": no connection to its agent any more");
+	for (unsigned node = 0; node < far->job->nodes; node++)
+		if (far->nodes[node].host == index)
+			far->nodes[node].ended = true;
+	host->running = 0;
+}
+
+static void far_from_agent(struct far *far, unsigned index)
+{
+	enum roami_wire_got got = ROAMI_WIRE_LOST;
+
+	while (far->hosts[index].wire != NULL &&
+	       (got = roami_wire_receive(far->hosts[index].wire, &far->frame)) == ROAMI_WIRE_GOT)
+		far_told(far, index);
+	if (got == ROAMI_WIRE_LOST)
+		far_lost(far, index);
+}
+
+/* ROAM_RSH has ended. */
+static void far_rsh_ended(struct far *far, unsigned index, int status)
+{
+	struct far_host *host = &far->hosts[index];
+	char how[64];
+
+	host->rsh = 0;
+	if (host->greeted) {
+		far_from_agent(far, index); /* what it said last */
+		far_lost(far, index);
+		return;
+	}
+	if (WIFEXITED(status))
+		snprintf(how, sizeof(how), "exited with status %d", WEXITSTATUS(status));
+	else
+		snprintf(how, sizeof(how), "was killed by signal %d", WTERMSIG(status));
+	far_fail(
+		far, TOOL_FAILED, ROAMI_NODES_MAX, false,
+		"run: cannot start on host %s: `%s` %s (can the host be reached, and is roam there "
+		"at the same path?)",
+		host->name, host->here ? "roam agent" : far->options->rsh, how);
+	far_lost(far, index);
+}
+
+static void far_reap(struct far *far)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (unsigned i = 0; i < far->job->hosts->count; i++)
+			if (far->hosts[i].rsh == pid)
+				far_rsh_ended(far, i, status);
+}
+
+static void far_take_signal(struct far *far)
+{
+	struct signalfd_siginfo info;
+	int signal;
+
+	if (read(far->signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	signal = (int)info.ssi_signo;
+	if (signal == SIGCHLD) {
+		far_reap(far);
+		return;
+	}
+	far_all(far, ROAMI_FRAME_SIGNAL, (uint32_t)signal, NULL, 0);
+	if (signal == SIGUSR1 || signal == SIGUSR2)
+		return;
+	/* The second time there is no more patience; before the nodes run, none at all. */
+	far->kill_at = roami_os_now_ns() +
+		       (far->forwarded == 0 && far->greeted == far->job->hosts->count ? STOP_NS
+										      : 0);
+	far->forwarded = signal;
+}
+
+/* Our standard input, to all; not while another job of the terminal has it. */
+static bool far_may_read(const struct far *far)
+{
+	return !far->input_ended && far->greeted == far->job->hosts->count &&
+	       (!isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) == getpgrp());
+}
+
+static void far_read(struct far *far)
+{
+	ssize_t got = read(STDIN_FILENO, far->frame.payload, ROAMI_FRAME_PAYLOAD);
+
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	far->input_ended = got <= 0;
+	far_all(far, ROAMI_FRAME_INPUT, 0, far->frame.payload, got > 0 ? (size_t)got : 0);
+}
+
+/* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
+static int far_due(struct far *far)
+{
+	uint64_t now = roami_os_now_ns(), next = UINT64_MAX;
+	uint64_t *const times[] = {&far->say_at, &far->quit_at, &far->kill_at, &far->gone_at};
+
+	for (unsigned i = 0; i < STRANGERS; i++)
+		if (far->strangers[i].wire != NULL && now >= far->strangers[i].until)
+			far->strangers[i].wire = far_hang_up(far->strangers[i].wire);
+	if (far->say_at != 0 && now >= far->say_at)
+		far_say(far);
+	if (far->kill_at != 0 && now >= far->kill_at) {
+		far->kill_at = 0;
+		far->quit_at = far->quit_at != 0 ? far->quit_at : now;
+		far->status = far->status >= 0 ? far->status : 128 + far->forwarded;
+	}
+	if (far->quit_at != 0 && now >= far->quit_at) {
+		far_all(far, ROAMI_FRAME_QUIT, far->forwarded == 0, NULL, 0);
+		far->quit_at = 0;
+		far->gone_at = now + QUIT_NS;
+	}
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		if (*times[i] != 0 && *times[i] < next)
+			next = *times[i];
+	for (unsigned i = 0; i < STRANGERS; i++)
+		if (far->strangers[i].wire != NULL && far->strangers[i].until < next)
+			next = far->strangers[i].until;
+	if (next == UINT64_MAX)
+		return -1;
+	return next <= now ? 0 : (int)((next - now) / MS) + 1;
+}
+
+struct far_polls {
+	struct pollfd at[3 + 3 * HOSTS_MAX + STRANGERS];
+	void *who[3 + 3 * HOSTS_MAX + STRANGERS];
+	nfds_t count, strangers, streams;
+};
+
+static void far_add(struct far_polls *polls, void *who, int fd)
+{
+	polls->who[polls->count] = who;
+	polls->at[polls->count++] = (struct pollfd){fd, POLLIN, 0};
+}
+
+static void far_turn(struct far *far, int timeout_ms)
+{
+	struct far_polls polls = {.count = 0};
+	nfds_t i;
+
+	far_add(&polls, NULL, far->signals);
+	far_add(&polls, NULL, far->listener);
+	far_add(&polls, NULL, far_may_read(far) ? STDIN_FILENO : -1);
+	for (i = 0; i < far->job->hosts->count; i++)
+		far_add(&polls, &far->hosts[i],
+			far->hosts[i].wire != NULL ? far->hosts[i].wire->fd : -1);
+	polls.strangers = polls.count;
+	for (i = 0; i < STRANGERS; i++)
+		if (far->strangers[i].wire != NULL)
+			far_add(&polls, &far->strangers[i], far->strangers[i].wire->fd);
+	polls.streams = polls.count;
+	for (i = 0; i < 2 * far->job->hosts->count; i++)
+		if (far->hosts[i / 2].out[i % 2] != NULL)
+			far_add(&polls, far->hosts[i / 2].out[i % 2],
+				far->hosts[i / 2].out[i % 2]->from);
+	if (poll(polls.at, polls.count, timeout_ms) <= 0)
+		return;
+	for (i = polls.streams; i < polls.count; i++)
+		if (polls.at[i].revents != 0)
+			tag_pump(polls.who[i]);
+	for (i = 3; i < polls.strangers; i++)
+		if (polls.at[i].revents != 0)
+			far_from_agent(far, (unsigned)(i - 3));
+	for (; i < polls.streams; i++)
+		if (polls.at[i].revents != 0)
+			far_stranger(far, polls.who[i]);
+	if (polls.at[1].revents != 0)
+		far_accept(far);
+	if (polls.at[2].revents != 0)
+		far_read(far);
+	if (polls.at[0].revents != 0)
+		far_take_signal(far);
+}
+
+/* Whether agents, or what started them, are still there. */
+static bool far_remain(const struct far *far)
+{
+	for (unsigned i = 0; i < far->job->hosts->count; i++)
+		if (far->hosts[i].rsh > 0)
+			return true;
+	return false;
+}
+
+/* The output of agents that have ended. */
+static void far_drain(struct far *far)
+{
+	for (unsigned i = 0; i < 2 * far->job->hosts->count; i++) {
+		struct tag_stream *stream = far->hosts[i / 2].out[i % 2];
+		struct pollfd more = {stream != NULL ? stream->from : -1, POLLIN, 0};
+
+		while (more.fd >= 0 && poll(&more, 1, 200) > 0 && tag_pump(stream))
+			;
+	}
+}
+
+static int far_watch(struct far *far)
+{
+	while (far_remain(far)) {
+		int due_ms = far_due(far);
+
+		if (far->gone_at != 0 && roami_os_now_ns() >= far->gone_at)
+			break; /* what is left dies with the connections */
+		far_turn(far, due_ms);
+	}
+	if (far->say_at != 0)
+		far_say(far);
+	for (unsigned i = 0; i < far->job->hosts->count; i++)
+		if (far->hosts[i].rsh > 0)
+			kill(far->hosts[i].rsh, SIGKILL);
+	far_drain(far);
+	return far->status >= 0 ? far->status : 0;
+}
+
+static bool far_signals(struct far *far)
+{
+	static const int taken[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		sigaddset(&set, taken[i]);
+	signal(SIGCHLD, SIG_DFL);
+	sigprocmask(SIG_BLOCK, &set, &far->mask);
+	sigdelset(&far->mask, SIGCHLD);
+	far->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return far->signals >= 0;
+}
+
+int tool_far(const struct far_job *job, const struct roami_options *options)
+{
+	static struct far far; /* large */
+	unsigned node = 0;
+
+	far.job = job;
+	far.options = options;
+	far.status = -1;
+	if (sodium_init() < 0 || !far_listen(&far) || !far_signals(&far))
+		return TOOL_FAILED;
+	randombytes_buf(far.key, sizeof(far.key));
+	for (unsigned i = 0; i < job->hosts->count; i++) {
+		far.hosts[i].name = job->hosts->entries[i].name;
+		far.hosts[i].here = far_is_here(far.hosts[i].name);
+		far.hosts[i].running = job->hosts->entries[i].nodes;
+		for (unsigned n = 0; n < far.hosts[i].running; n++)
+			far.nodes[node++].host = i;
+	}
+	if (!far_spawn_all(&far))
+		return TOOL_FAILED;
+	return far_watch(&far);
+}

@@ -1,0 +1,39 @@
+/* Jobs across hosts: the launcher's side, and what it writes to the stdin of each host's agent. */
+#ifndef ROAM_FAR_H
+#define ROAM_FAR_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/options.h"
+#include "boot/control.h"
+#include "roam_hosts.h"
+
+#define AGENT_MAGIC     "roamagt1"
+#define AGENT_ADDRESSES 16u
+
+struct agent_card {
+	char magic[8];
+	uint8_t key[ROAMI_KEY_BYTES];
+	char name[64]; /* the host, as the user calls it; cut off */
+	uint16_t host; /* its number */
+	uint16_t port; /* of the launcher */
+	uint32_t count;
+	uint32_t addresses[AGENT_ADDRESSES]; /* of the launcher: IPv4, host byte order */
+};
+
+struct far_job {
+	unsigned nodes;
+	bool tag;
+	char **argv;
+	struct hosts *hosts; /* nodes are given to them */
+};
+
+/* Runs it; the exit status. */
+int tool_far(const struct far_job *job, const struct roami_options *options);
+
+/* The command `agent`. */
+int tool_agent(int argc, char **argv);
+
+#endif

@@ -1,0 +1,72 @@
+/* The launcher of a job across hosts: its state, and how it reaches them. */
+#ifndef ROAM_FAR_PRIV_H
+#define ROAM_FAR_PRIV_H
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include "boot/wire.h"
+#include "core/segment.h"
+#include "roam_far.h"
+#include "roam_tag.h"
+
+#define STRANGERS 16u /* connections that have not shown the key yet */
+
+struct far_host {
+	const char *name;
+	pid_t rsh;
+	int input;               /* its stdin, held open: its end is the agent's */
+	struct roami_wire *wire; /* NULL: not connected, or lost */
+	bool greeted, started;
+	bool here;        /* it is the launcher's own */
+	unsigned running; /* nodes that have not ended */
+	struct tag_stream *out[2];
+};
+
+struct far_stranger {
+	struct roami_wire *wire; /* NULL: none */
+	uint64_t until;
+};
+
+struct far_node {
+	unsigned host;
+	bool carded, ended, told_waits;
+	struct roami_boot_card card;
+};
+
+struct far {
+	const struct far_job *job;
+	const struct roami_options *options;
+	uint8_t key[ROAMI_KEY_BYTES];
+	int listener, signals;
+	uint16_t port;
+	sigset_t mask;
+	struct roami_frame frame;
+	struct far_host hosts[HOSTS_MAX];
+	struct far_node nodes[ROAMI_NODES_MAX];
+	struct far_stranger strangers[STRANGERS];
+	struct tag_stream *within[2];
+	struct roami_ctl ctls[ROAMI_NODES_MAX]; /* what the nodes waited for */
+	unsigned greeted, carded;
+	uint32_t address; /* at which other hosts reach this one; 0: not known */
+	bool ending;      /* node 0 says that all is over in order */
+	bool input_ended;
+	int status; /* -1: nobody has failed */
+	int forwarded;
+	char line[600]; /* why the job failed; to be said when `say_at` comes */
+	unsigned dead;  /* the node that it is about; ROAMI_NODES_MAX: none */
+	uint64_t say_at, quit_at, kill_at, gone_at; /* 0: not */
+};
+
+/* ---- roam_reach.c */
+
+/* Where agents connect to. */
+bool far_listen(struct far *far);
+
+/* Starts an agent on every host.  Says why not. */
+bool far_spawn_all(struct far *far);
+
+/* This host needs no ROAM_RSH. */
+bool far_is_here(const char *name);
+
+#endif

@@ -1,0 +1,182 @@
+/* How the launcher reaches hosts: ROAM_RSH starts an agent there, which connects back. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "roam_far_priv.h"
+#include "roam_tool.h"
+
+#define WORDS_MAX 32u /* of ROAM_RSH */
+
+bool far_listen(struct far *far)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	socklen_t length = sizeof(address);
+
+	far->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (far->listener < 0 || bind(far->listener, (void *)&address, sizeof(address)) != 0 ||
+	    listen(far->listener, SOMAXCONN) != 0 ||
+	    getsockname(far->listener, (void *)&address, &length) != 0) {
+		tool_say("run: cannot listen for the agents: %s", strerror(errno));
+		return false;
+	}
+	far->port = ntohs(address.sin_port);
+	return true;
+}
+
+/* Where agents may reach us: every address of this host, its loopback last. */
+static void far_addresses(struct agent_card *card)
+{
+	struct ifaddrs *all, *at;
+
+	if (getifaddrs(&all) == 0) {
+		for (at = all; at != NULL && card->count < AGENT_ADDRESSES - 1; at = at->ifa_next) {
+			const struct sockaddr_in *have = (const void *)at->ifa_addr;
+
+			if (have != NULL && have->sin_family == AF_INET &&
+			    (at->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP)
+				card->addresses[card->count++] = ntohl(have->sin_addr.s_addr);
+		}
+		freeifaddrs(all);
+	}
+	card->addresses[card->count++] = INADDR_LOOPBACK;
+}
+
+bool far_is_here(const char *name)
+{
+	char self[256] = "";
+
+	gethostname(self, sizeof(self) - 1);
+	return strcmp(name, "localhost") == 0 || strcmp(name, self) == 0;
+}
+
+/* The words of the command that starts an agent; false: they cannot be. */
+static bool far_command(const char *name, bool here, char *rsh, char *tool, char *agent,
+			char **words)
+{
+	unsigned count = 0;
+	char *rest = NULL;
+
+	if (!here) {
+		for (char *word = strtok_r(rsh, " \t", &rest); word != NULL;
+		     word = strtok_r(NULL, " \t", &rest)) {
+			if (count == WORDS_MAX - 4)
+				return false;
+			words[count++] = word;
+		}
+		words[count++] = (char *)(uintptr_t)name;
+	}
+	words[count++] = tool;
+	words[count++] = agent;
+	words[count] = NULL;
+	return words[0][0] != '\0';
+}
+
+__attribute__((noreturn)) static void far_exec(const struct far *far, char **words, int input,
+					       const int out[2])
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* What is typed goes to the nodes by us. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	if (dup2(input, STDIN_FILENO) < 0 ||
+	    (out[0] >= 0 && (dup2(out[0], STDOUT_FILENO) < 0 || dup2(out[1], STDERR_FILENO) < 0)))
+		_exit(TOOL_FAILED);
+	sigprocmask(SIG_SETMASK, &far->mask, NULL);
+	execvp(words[0], words);
+	tool_say("run: cannot run %s: %s (ROAM_RSH)", words[0], strerror(errno));
+	_exit(TOOL_NOT_FOUND);
+}
+
+/* With --tag its output comes through us, so that lines of several hosts stay whole. */
+static bool far_streams(struct far *far, struct far_host *host, int out[2])
+{
+	for (int i = 0; i < 2; i++) {
+		struct tag_stream *stream = calloc(1, sizeof(*stream));
+		int ends[2];
+
+		if (stream == NULL || pipe2(ends, O_CLOEXEC) != 0) {
+			free(stream);
+			return false;
+		}
+		stream->from = ends[0];
+		stream->to = STDOUT_FILENO + i;
+		stream->marked = true;
+		stream->within = &far->within[i];
+		out[i] = ends[1];
+		host->out[i] = stream;
+	}
+	return true;
+}
+
+static bool far_spawn(struct far *far, unsigned index, const struct agent_card *common, char *tool)
+{
+	struct far_host *host = &far->hosts[index];
+	struct agent_card card = *common;
+	char line[ROAMI_OPTION_TEXT_MAX], agent[] = "agent", *words[WORDS_MAX];
+	int input[2], out[2] = {-1, -1};
+
+	snprintf(line, sizeof(line), "%s", far->options->rsh);
+	if (!far_command(host->name, host->here, line, tool, agent, words)) {
+		tool_say("run: ROAM_RSH=%.100s: too many words", far->options->rsh);
+		return false;
+	}
+	card.host = (uint16_t)index;
+	snprintf(card.name, sizeof(card.name), "%s", host->name);
+	if (pipe2(input, O_CLOEXEC) != 0 || (far->job->tag && !far_streams(far, host, out))) {
+		tool_say("run: cannot make a pipe: %s", strerror(errno));
+		return false;
+	}
+	host->rsh = fork();
+	if (host->rsh == 0)
+		far_exec(far, words, input[0], out);
+	close(input[0]);
+	for (int i = 0; i < 2; i++)
+		if (out[i] >= 0)
+			close(out[i]);
+	host->input = input[1];
+	if (host->rsh < 0) {
+		tool_say("run: cannot fork: %s", strerror(errno));
+		return false;
+	}
+	/* Less than a pipe holds; if it has ended already, that is seen soon. */
+	if (write(host->input, &card, sizeof(card)) != (ssize_t)sizeof(card) && errno != EPIPE)
+		return false;
+	explicit_bzero(&card, sizeof(card));
+	return true;
+}
+
+bool far_spawn_all(struct far *far)
+{
+	struct agent_card card = {.port = far->port};
+	char tool[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", tool, sizeof(tool) - 1);
+	bool good = length > 0;
+
+	if (!good)
+		return false;
+	tool[length] = '\0';
+	if (strspn(tool, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._+-") !=
+	    (size_t)length) {
+		tool_say("run: a remote shell cannot be told to run %.300s: move it where the path "
+			 "has letters, digits and /._+- only",
+			 tool);
+		return false;
+	}
+	memcpy(card.magic, AGENT_MAGIC, sizeof(card.magic));
+	memcpy(card.key, far->key, sizeof(card.key));
+	far_addresses(&card);
+	for (unsigned i = 0; i < far->job->hosts->count && good; i++)
+		good = far_spawn(far, i, &card, tool);
+	explicit_bzero(&card, sizeof(card));
+	return good;
+}
