@@ -27,16 +27,33 @@ extern char **environ;
 
 /* -------------------------------------------------------------------------------------- errors */
 
+/* What the nodes of this host wait for. */
+static void job_waits(const struct roami_node *node, char *text, size_t bytes)
+{
+	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
+
+	for (unsigned i = 0; i < node->nodes; i++)
+		ctls[i] = node->segments[i].ctl;
+	roami_boot_waits(ctls, node->nodes, text, bytes);
+}
+
 static void job_failed(struct roami_node *node, const char *text)
 {
-	char line[400];
-	int length = snprintf(line, sizeof(line), "roam: node %u: %s\n", node->me, text);
+	char line[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES] = "";
+	int length;
+
+	if (node->lost != 0)
+		job_waits(node, waits, sizeof(waits));
+	length = snprintf(line, sizeof(line), "roam: node %u: %s%s\n", node->me, text, waits);
 
 	/* One line: who comes second leaves the first one time for it, and to end the job. */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
 		usleep(500000);
 	else if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
+	/* Forked, so on this host, but nothing says that it runs and sees that we are gone. */
+	if (node->lost != 0 && node->options->boot[0] == '\0')
+		kill(atomic_load(&node->segments[node->lost - 1].ctl->pid), SIGKILL);
 	/* Somebody watches this process, unless it is the creator. */
 	_exit(node->me != 0 || node->options->boot[0] != '\0' ? ROAMI_EXIT_TOLD : 1);
 }
@@ -136,6 +153,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.bases = job->bases,
 		.app = job->app,
 		.fd = job->fds[job->me],
+		.traced = roami_os_traced(),
 		.key = first->key,
 		.boot = first->boot,
 	};

@@ -26,7 +26,7 @@
 #include "msg/packet.h"
 #include "roam/roam.h"
 
-#define ROAMI_KEY_BYTES   32u
+#define ROAMI_KEY_BYTES   32
 #define ROAMI_SEAL_WINDOW 1024u /* datagrams may overtake so many others */
 
 struct roami_seal_params {
