@@ -63,6 +63,7 @@ static uint64_t story_run(struct story *story, const struct roam_protocol *proto
 	config.deadline = DEADLINE_S;
 	config.latency_ns_max = 50000;
 	config.stall_every = 0;
+	config.steps_max = 2000000;
 	for (unsigned i = 0; i < config.nodes; i++)
 		config.threads[i] = 1;
 	snprintf(config.faulty, sizeof(config.faulty), "drop=2%%,%sseed=%lu", faulty,
