@@ -57,7 +57,7 @@ static size_t dirty_take(struct roami_node *node)
 
 static bool page_becomes_hot(struct roami_node *node, const struct roami_page *entry, uint8_t flags)
 {
-	return node->options->hot && (flags & ROAMI_PAGE_HOME) == 0 &&
+	return node->options->hot && !node->protocol->keeps_twins && (flags & ROAMI_PAGE_HOME) == 0 &&
 	       ((flags & ROAMI_PAGE_KEEP) != 0 || entry->heat >= HOT_AFTER);
 }
 
@@ -151,7 +151,7 @@ void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
 
 	if (note == NULL)
 		roami_node_fail(node, "no memory for write notices");
-	*note = (struct roam_notice){page, node->me, version};
+	*note = (struct roam_notice){page, node->me, version, 0};
 	node->note_work.count++;
 }
 

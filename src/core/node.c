@@ -9,6 +9,7 @@
 #include "core/page.h"
 #include "core/race.h"
 #include "core/remote.h"
+#include "core/store.h"
 #include "core/sync.h"
 #include "msg/layers.h"
 #include "msg/msg.h"
@@ -115,7 +116,7 @@ static enum roam_err node_memory(struct roami_node *node)
 	size_t pages = node->layout.pages;
 
 	node->table = roami_os_reserve_sparse(pages * sizeof(*node->table));
-	node->page_data = roami_os_reserve_sparse(pages * node->protocol->page_size + 1);
+	node->page_data = roami_os_reserve_sparse(pages * roami_page_state_bytes(node) + 1);
 	/* One more: index 0 means no twin. */
 	node->twins.pool = roami_os_reserve_sparse((pages + 1) * ROAMI_PAGE);
 	node->protocol_state = calloc(1, node->protocol->node_size + 1);
@@ -194,7 +195,7 @@ void roami_node_dump(struct roami_node *node, uint32_t page)
 {
 	uint32_t part = page / ROAMI_DUMP_PAGES, bit = 1u << part % 32;
 	size_t first = (size_t)part * ROAMI_DUMP_PAGES, count = ROAMI_DUMP_PAGES;
-	size_t each = node->protocol->page_size;
+	size_t each = roami_page_state_bytes(node);
 
 	if ((atomic_fetch_or(&node->dumped[part / 32], bit) & bit) != 0)
 		return;
@@ -230,7 +231,8 @@ void roami_node_close(struct roami_node *node)
 	roami_os_vec_free(&node->cache, sizeof(uint32_t));
 	roami_os_vec_free(&node->twins.free, sizeof(uint32_t));
 	roami_os_unmap(node->table, pages * sizeof(*node->table));
-	roami_os_unmap(node->page_data, pages * node->protocol->page_size + 1);
+	roami_os_unmap(node->page_data, pages * roami_page_state_bytes(node) + 1);
+	roami_store_close(node);
 	roami_os_unmap(node->twins.pool, (pages + 1) * ROAMI_PAGE);
 	roami_os_unmap(node->scratch, scratch_bytes(node));
 	free(node->protocol_state);

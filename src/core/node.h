@@ -140,6 +140,16 @@ struct roami_twins {
 	struct roami_vec free;
 };
 
+/* See core/store.c. */
+struct roami_store {
+	struct roami_spin lock;
+	uint8_t *blocks;
+	uint32_t total;
+	uint32_t used;
+	uint32_t fresh; /* the last block that was ever used */
+	uint32_t free;  /* chained */
+};
+
 /* Faults at a constant distance, for fetching ahead. */
 struct roami_stream {
 	uint32_t last;
@@ -229,6 +239,7 @@ struct roami_node {
 	struct roam_transport_memory memory[ROAMI_NODES_MAX];
 	const struct roam_protocol *protocol;
 	void *protocol_state;
+	struct roami_store store;
 	uint8_t *scratch; /* of each thread; NULL: the protocol wants none */
 
 	struct roami_msg msg;

@@ -227,6 +227,7 @@ static void world_options(struct world *world)
 	options->barrier_tree = config->tree;
 	options->ivy = config->ivy;
 	options->erc = config->erc;
+	options->lrc_memory = config->lrc_memory;
 	options->mirage_delta = config->mirage_delta;
 	snprintf(options->faulty, sizeof(options->faulty), "%s", config->faulty);
 	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);

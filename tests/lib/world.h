@@ -35,6 +35,7 @@ struct world_config {
 	uint32_t cache_pages;
 	unsigned ivy; /* enum roami_option_ivy */
 	uint32_t mirage_delta;
+	uint64_t lrc_memory;
 	unsigned erc; /* enum roami_option_erc */
 	const char *simd;
 	uint32_t step_every;  /* a step gives way once in so many times; 0: never */
