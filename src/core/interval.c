@@ -57,7 +57,8 @@ static size_t dirty_take(struct roami_node *node)
 
 static bool page_becomes_hot(struct roami_node *node, const struct roami_page *entry, uint8_t flags)
 {
-	return node->options->hot && !node->protocol->keeps_twins && (flags & ROAMI_PAGE_HOME) == 0 &&
+	return node->options->hot && !node->protocol->keeps_twins &&
+	       (flags & ROAMI_PAGE_HOME) == 0 &&
 	       ((flags & ROAMI_PAGE_KEEP) != 0 || entry->heat >= HOT_AFTER);
 }
 
