@@ -48,7 +48,7 @@
 
 #define BATCH 256u /* pages of an acquire handled at a time */
 
-/* ---------------------------------------------------------------------------------------- faults */
+/* --------------------------------------------------------------------------------------- faults */
 
 static bool lrc_lacks(const struct lrc_from *from)
 {
@@ -146,7 +146,7 @@ static void lrc_read_fault(struct roami_node *node, uint32_t page)
 	roami_page_open(node, page, 1, ROAM_READ);
 }
 
-/* --------------------------------------------------------------------------- release and acquire */
+/* -------------------------------------------------------------------------- release and acquire */
 
 static void lrc_release(struct roami_node *node, const struct roam_sync *sync,
 			struct roam_dirty *dirty, size_t count)
@@ -276,7 +276,7 @@ static void lrc_settle(struct roami_node *node, uint32_t page)
 		lrc_validate(node, page);
 }
 
-/* ----------------------------------------------------------------------------------------- tests */
+/* ---------------------------------------------------------------------------------------- tests */
 
 /*
  * What a writer gave away its page's manager has; nobody's copy has more of a writer than it made;
@@ -311,7 +311,7 @@ static void lrc_check(struct roami_node *const *nodes, unsigned count)
 		lrc_check_page_of(nodes, count, page);
 }
 
-/* ----------------------------------------------------------------------------------------- table */
+/* ---------------------------------------------------------------------------------------- table */
 
 static enum roam_err lrc_init(struct roami_node *node)
 {

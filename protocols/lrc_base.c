@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---------------------------------------------------------------------------------- whole copies */
+/* --------------------------------------------------------------------------------- whole copies */
 
 static size_t lrc_copy_bytes(const struct roami_node *node)
 {
@@ -79,7 +79,7 @@ void lrc_fetch_page(struct roami_node *node, uint32_t page, unsigned from)
 	roami_page_unlock(node, page);
 }
 
-/* ------------------------------------------------------------------------------------ collection */
+/* ----------------------------------------------------------------------------------- collection */
 
 /* Sends this node's copy to a manager that has none; it takes it if it still has none. */
 static void lrc_give_base(struct roami_node *node, uint32_t page, unsigned manager)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ------------------------------------------------------------------------------------- the store */
+/* ------------------------------------------------------------------------------------ the store */
 
 /* Room for a twin's record, and then for its diff. */
 uint64_t lrc_room(void)
@@ -110,7 +110,7 @@ void lrc_seal_open(struct roami_node *node, uint32_t page)
 	lrc_seal(node, page);
 }
 
-/* ------------------------------------------------------------------------------ diffs for others */
+/* ----------------------------------------------------------------------------- diffs for others */
 
 /* Under the page lock.  The answer, and the diffs behind it; how many bytes. */
 size_t lrc_gather(struct roami_node *node, const struct lrc_ask *ask, uint8_t *out)
@@ -196,7 +196,7 @@ void lrc_forget(struct roami_node *node, uint32_t page, uint32_t key)
 	roami_page_unlock(node, page);
 }
 
-/* --------------------------------------------------------------------------------------- streams */
+/* -------------------------------------------------------------------------------------- streams */
 
 static void lrc_stream(struct roami_node *node, struct lrc_stream *stream, unsigned writer,
 		       const uint8_t *in, size_t bytes)

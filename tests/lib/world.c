@@ -347,6 +347,7 @@ static struct world_fiber *world_fiber_add(struct world *world, unsigned node, b
 struct world *world_open(const struct world_config *config)
 {
 	struct world *world = calloc(1, sizeof(*world));
+	uint64_t latency = config->latency_ns_min != 0 ? config->latency_ns_min : 50;
 
 	if (world == NULL)
 		return NULL;
@@ -358,8 +359,8 @@ struct world *world_open(const struct world_config *config)
 					.now = sim_now,
 					.draw = sim_draw,
 					.queue_max = config->queue_max,
-					.latency_ns_min = 50,
-					.latency_ns_max = 50 + config->latency_ns_max,
+					.latency_ns_min = latency,
+					.latency_ns_max = latency + config->latency_ns_max,
 					.datagram_max = config->datagram_max,
 					.room = config->room};
 	world_options(world);
