@@ -79,7 +79,7 @@ struct lrc_copy {
 };
 
 #define LRC_NODES_MAX   64u
-#define LRC_REPLY       (24u * 1024) /* bytes of an answer with diffs */
+#define LRC_REPLY       (12u * 1024) /* bytes of an answer with diffs */
 #define LRC_PATCH_BYTES (32u * 1024)
 #define LRC_COPY_MAX \
 	(sizeof(struct lrc_copy) + LRC_NODES_MAX * sizeof(struct lrc_mark) + ROAM_PAGE_SIZE)

@@ -18,10 +18,12 @@
 #define LATENCY_NS 100000u
 #define ID_BARRIER 0x7500000000u
 #define ID_LOCKS   0x7400000000u
-#define LOCKS      4u
+#define LOCKS      8u
+#define PAGES      6u
+#define STRIDE     417u /* pages between those that are used */
 #define NODES      4u
 #define SECTIONS   150u
-#define BLOCK      512u /* bytes that a section writes */
+#define BLOCK      500u /* bytes that a section writes */
 #define MEMORY     (128u << 10)
 
 struct lazy {
@@ -107,18 +109,17 @@ static void locks_main(void *arg)
 		world_sleep(lazy->world, 1000);
 	for (unsigned i = 0; i < SECTIONS; i++) {
 		unsigned lock = rng_below(&rng, LOCKS);
-		uint32_t page = 3 * (lazy->counts[lock] % 7);
-		uint64_t at = page * ROAMI_PAGE + lock * BLOCK;
+		uint64_t at;
+		uint32_t count;
 
 		lazy_must(lazy, roami_lock(node, ID_LOCKS + lock * 8));
-		page = 3 * (lazy->counts[lock] % 7);
-		at = page * ROAMI_PAGE + lock * BLOCK;
-		memset(block, lazy->counts[lock] < 7 ? 0 : (int)(lazy->counts[lock] - 6) & 0xff,
-		       sizeof(block));
+		count = lazy->counts[lock];
+		at = count % PAGES * STRIDE * ROAMI_PAGE + lock * BLOCK;
+		memset(block, count < PAGES ? 0 : (int)(count + 1 - PAGES) & 0xff, sizeof(block));
 		world_load(node, at, found, sizeof(found));
 		if (memcmp(block, found, sizeof(found)) != 0)
-			world_fail(lazy->world, "lock %u, section %u: %u, not %u", lock,
-				   lazy->counts[lock], found[0], block[0]);
+			world_fail(lazy->world, "lock %u, section %u: %u, not %u", lock, count,
+				   found[0], block[0]);
 		memset(block, (int)++lazy->counts[lock] & 0xff, sizeof(block));
 		world_store(node, at, block, sizeof(block));
 		lazy_must(lazy, roami_unlock(node, ID_LOCKS + lock * 8));
@@ -139,6 +140,7 @@ static bool lazy_run(struct lazy *lazy, const struct roam_protocol *protocol, ui
 	for (unsigned i = 0; i < nodes; i++)
 		config.threads[i] = 1;
 	config.creator_pages = 0;
+	config.heap_pages = 2560; /* so that every node manages some */
 	config.lrc_memory = MEMORY;
 	if (fn == fan_main) {
 		config.latency_ns_min = LATENCY_NS;
@@ -155,8 +157,8 @@ static bool lazy_run(struct lazy *lazy, const struct roam_protocol *protocol, ui
 	}
 	good = world_run(lazy->world);
 	if (!good)
-		printf("FAILED seed %lu: %s\n  %s\n", (unsigned long)seed,
-		       world_error(lazy->world), seed_replay());
+		printf("FAILED seed %lu: %s\n  %s\n", (unsigned long)seed, world_error(lazy->world),
+		       seed_replay());
 	world_close(lazy->world);
 	return good;
 }
