@@ -69,6 +69,7 @@ struct roam_notice {
 	uint32_t page;
 	uint32_t writer;
 	uint64_t version;
+	uint32_t interval; /* of the writer, the last one meant; none that this node has not seen */
 };
 
 /* A message being handled. */
@@ -112,7 +113,9 @@ struct roam_protocol {
 			     zeroes, frees */
 	size_t page_size;
 	size_t sync_size;
+	size_t page_node_size; /* more state of each page, per node of the job */
 	size_t scratch_size; /* bytes for messages, per thread and node of the job: roami_scratch */
+	bool keeps_twins; /* after a release they are the protocol's: roami_twin_drop */
 	const struct roam_page_state
 		*states; /* ends with a NULL name; state 0 is where every page starts */
 	const struct roam_message *messages; /* ends with a NULL name */
@@ -319,6 +322,9 @@ size_t roami_diff_make(struct roami_node *node, uint32_t page, uint8_t *out, boo
 /* Stores the bytes of a diff in the page, and in its twin if there is one; false: malformed. */
 bool roami_diff_patch(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes);
 
+/* Forgets the twin, if there is one. */
+void roami_twin_drop(struct roami_node *node, uint32_t page);
+
 /* Puts fresh bytes, of another node, under what was written here since the twin was made. */
 void roami_page_rebase(struct roami_node *node, uint32_t page, const uint8_t *bytes);
 
@@ -394,6 +400,33 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page);
  * release or acquire.
  */
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version);
+
+/* This node's open interval: the next to be closed.  app or handler. */
+uint32_t roami_interval(struct roami_node *node);
+
+/* --------------------------------------------------------------------------------------- store */
+
+/*
+ * A bounded store of records for a protocol: store_bytes of them at most, taken up front and used
+ * as needed, so that handlers may put and drop.  A record is a head of ROAM_STORE_HEAD bytes that
+ * the protocol reads and changes in place, then bytes that it copies in and out.  Records are
+ * numbered from 1.  The caller orders its calls: roami_store_lock, a short spin lock.
+ */
+#define ROAM_STORE_HEAD 32
+
+void roami_store_open(struct roami_node *node, uint64_t store_bytes);
+void roami_store_lock(struct roami_node *node);
+void roami_store_unlock(struct roami_node *node);
+
+/* What a record of so many bytes takes; how much is left. */
+uint64_t roami_store_need(size_t bytes);
+uint64_t roami_store_left(struct roami_node *node);
+
+/* 0: there is no room. */
+uint32_t roami_store_put(struct roami_node *node, const void *data, size_t bytes);
+void *roami_store_head(struct roami_node *node, uint32_t record);
+void roami_store_get(struct roami_node *node, uint32_t record, void *data, size_t bytes);
+void roami_store_drop(struct roami_node *node, uint32_t record);
 
 /* ------------------------------------------------------------------------------------ messages */
 

@@ -77,7 +77,7 @@ bool roami_board_read(struct roami_node *node, unsigned writer, uint32_t since, 
 			return false;
 		}
 		for (uint32_t i = 0; i < count && runs[i].interval <= upto; i++)
-			roami_log_collect_run(node, writer, &runs[i]);
+			roami_log_collect_run(node, writer, &runs[i], upto);
 		at += count;
 	}
 	return true;

@@ -2,11 +2,13 @@
 
 #include <stdlib.h>
 
+#include "core/page.h"
+#include "core/store.h"
 #include "msg/msg.h"
 
-static size_t domain_data_bytes(const struct roami_domain *domain)
+static size_t domain_data_bytes(const struct roami_node *node, const struct roami_domain *domain)
 {
-	return (size_t)(domain->end - domain->first) * domain->protocol->page_size + 1;
+	return (domain->end - domain->first) * roami_page_state_bytes(node, domain->protocol) + 1;
 }
 
 /* Gives the domain's messages their types. */
@@ -47,7 +49,7 @@ static enum roam_err domain_open(struct roami_node *node, struct roami_domain *d
 		if (domain->scratch == NULL)
 			return ROAM_ENOMEM;
 	}
-	domain->page_data = roami_os_reserve_sparse(domain_data_bytes(domain));
+	domain->page_data = roami_os_reserve_sparse(domain_data_bytes(node, domain));
 	domain->state = calloc(1, domain->protocol->node_size + 1);
 	if (domain->page_data == NULL || domain->state == NULL)
 		return ROAM_ENOMEM;
@@ -120,16 +122,18 @@ void roami_domains_close(struct roami_node *node)
 		if (domain->protocol == NULL) /* not opened */
 			break;
 		domain_fini(node, domain);
-		roami_os_unmap(domain->page_data, domain_data_bytes(domain));
+		roami_os_unmap(domain->page_data, domain_data_bytes(node, domain));
 		roami_os_unmap(domain->scratch, scratch_bytes(node, domain));
+		roami_store_close(&domain->store);
 		roami_os_vec_free(&domain->shared, sizeof(uint32_t));
 		free(domain->state);
 	}
 }
 
-void roami_domain_dump(const struct roami_domain *domain, size_t first, size_t end)
+void roami_domain_dump(const struct roami_node *node, const struct roami_domain *domain,
+		       size_t first, size_t end)
 {
-	size_t each = domain->protocol->page_size;
+	size_t each = roami_page_state_bytes(node, domain->protocol);
 
 	if (first < domain->first)
 		first = domain->first;

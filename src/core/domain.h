@@ -23,7 +23,8 @@ enum roam_err roami_domains_init(struct roami_node *node);
 void roami_domains_close(struct roami_node *node);
 
 /* What it knows of its pages among [first, end) belongs into a core file. */
-void roami_domain_dump(const struct roami_domain *domain, size_t first, size_t end);
+void roami_domain_dump(const struct roami_node *node, const struct roami_domain *domain,
+		       size_t first, size_t end);
 
 /* A node comes across a domain of regions for the first time. */
 void roami_domain_begin(struct roami_node *node, struct roami_domain *domain);

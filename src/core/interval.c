@@ -56,10 +56,12 @@ static size_t dirty_take(struct roami_node *node)
 	return roami_pages_sort(pages, count);
 }
 
-static bool page_becomes_hot(struct roami_node *node, const struct roami_page *entry, uint8_t flags)
+static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t flags)
 {
-	return node->options->hot && (flags & ROAMI_PAGE_HOME) == 0 &&
-	       ((flags & ROAMI_PAGE_KEEP) != 0 || entry->heat >= HOT_AFTER);
+	return node->options->hot && !roami_domain_of(node, page)->protocol->keeps_twins &&
+	       (flags & ROAMI_PAGE_HOME) == 0 &&
+	       ((flags & ROAMI_PAGE_KEEP) != 0 ||
+		roami_page_entry(node, page)->heat >= HOT_AFTER);
 }
 
 /*
@@ -90,7 +92,7 @@ static size_t dirty_hold(struct roami_node *node, size_t count)
 		dirty[kept] = (struct roam_dirty){.page = page,
 						  .home = (flags & ROAMI_PAGE_HOME) != 0 &&
 							  (flags & ROAMI_PAGE_TWINS) == 0};
-		dirty[kept].keep = page_becomes_hot(node, entry, flags);
+		dirty[kept].keep = page_becomes_hot(node, page, flags);
 		if (!dirty[kept].keep && (!dirty[kept].home || roami_race_checked(node)))
 			pages[closing++] = page;
 		kept++;
@@ -152,7 +154,7 @@ void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
 
 	if (note == NULL)
 		roami_node_fail(node, "no memory for write notices");
-	*note = (struct roam_notice){page, node->me, version};
+	*note = (struct roam_notice){page, node->me, version, 0};
 	node->note_work.count++;
 }
 

@@ -305,7 +305,8 @@ void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock
 
 /* ---------------------------------------------------------------------------------- collecting */
 
-void roami_log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run)
+void roami_log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run,
+			   uint32_t upto)
 {
 	struct roam_notice *notices;
 
@@ -315,7 +316,8 @@ void roami_log_collect_run(struct roami_node *node, unsigned writer, const struc
 	if (notices == NULL)
 		roami_node_fail(node, "no memory for write notices");
 	for (uint32_t i = 0; i < run->count; i++)
-		notices[i] = (struct roam_notice){run->page + i, writer, run->version};
+		notices[i] = (struct roam_notice){run->page + i, writer, run->version,
+						  run->interval < upto ? run->interval : upto};
 	node->apply_work.count += run->count;
 }
 
@@ -323,21 +325,23 @@ void roami_log_collect_run(struct roami_node *node, unsigned writer, const struc
  * What the log has of `writer` beyond `since`; also what lies beyond the target, for it may stand
  * for an older notice that compaction dropped.  The lock is held.
  */
-static void log_collect_writer(struct roami_node *node, unsigned writer, uint32_t since)
+static void log_collect_writer(struct roami_node *node, unsigned writer, uint32_t since,
+			       uint32_t upto)
 {
 	for (size_t i = log_after(node, writer, since); i < node->log.runs[writer].count; i++)
-		roami_log_collect_run(node, writer, &log_runs(node, writer)[i]);
+		roami_log_collect_run(node, writer, &log_runs(node, writer)[i], upto);
 }
 
 /* Asks `writer` itself, whose log is longer than its board. */
-static void log_collect_asked(struct roami_node *node, unsigned writer, uint32_t since)
+static void log_collect_asked(struct roami_node *node, unsigned writer, uint32_t since,
+			      uint32_t upto)
 {
 	struct roam_part part = {&since, sizeof(since)};
 
 	ROAMI_COUNT(node->stats, notices_asked, 1);
 	roami_msg_call(node, writer, ROAMI_TYPE_SYNC + ROAMI_SYNC_NOTICES_ASK, &part, 1, NULL, 0);
 	roami_spin_lock(node, &node->log.lock);
-	log_collect_writer(node, writer, since);
+	log_collect_writer(node, writer, since, upto);
 	node->log.runs[writer].count = 0; /* of others nothing is kept */
 	node->log.compacted[writer] = 0;
 	roami_spin_unlock(&node->log.lock);
@@ -366,13 +370,23 @@ void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p)
 	clock = log->clock;
 	for (unsigned writer = 0; writer < node->nodes && !one_host; writer++)
 		if (writer != node->me && target_p->at[writer] > clock.at[writer])
-			log_collect_writer(node, writer, clock.at[writer]);
+			log_collect_writer(node, writer, clock.at[writer], target_p->at[writer]);
 	roami_spin_unlock(&log->lock);
 	for (unsigned writer = 0; writer < node->nodes && one_host; writer++)
 		if (writer != node->me && target_p->at[writer] > clock.at[writer] &&
 		    !roami_board_read(node, writer, clock.at[writer], target_p->at[writer]))
-			log_collect_asked(node, writer, clock.at[writer]);
+			log_collect_asked(node, writer, clock.at[writer], target_p->at[writer]);
 	ROAMI_COUNT(node->stats, notices_received, one_host ? node->apply_work.count : 0);
+}
+
+uint32_t roami_interval(struct roami_node *node)
+{
+	uint32_t interval;
+
+	roami_spin_lock(node, &node->log.lock);
+	interval = node->log.seen.at[node->me] + 1;
+	roami_spin_unlock(&node->log.lock);
+	return interval;
 }
 
 bool roami_log_fresh(struct roami_node *node)

@@ -56,8 +56,12 @@ void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock);
  */
 void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p);
 
-/* Adds one run's notices, checked, to node->apply_work. */
-void roami_log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run);
+/*
+ * Adds one run's notices, checked, to node->apply_work.  `upto`: the writer's last interval that
+ * is seen; the run may be of a later one.
+ */
+void roami_log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run,
+			   uint32_t upto);
 
 /* Whether `clock` covers `seen`: there is nothing to collect. */
 bool roami_log_fresh(struct roami_node *node);

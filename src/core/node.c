@@ -183,7 +183,7 @@ void roami_node_dump(struct roami_node *node, uint32_t page)
 		count = node->layout.pages - first;
 	roami_os_dump(node->table + first, count * sizeof(*node->table));
 	for (unsigned i = 0; i < node->domain_count; i++)
-		roami_domain_dump(&node->domains[i], first, first + count);
+		roami_domain_dump(node, &node->domains[i], first, first + count);
 }
 
 void roami_node_close(struct roami_node *node)

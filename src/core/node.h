@@ -144,6 +144,16 @@ struct roami_twins {
 	struct roami_vec free;
 };
 
+/* See core/store.c. */
+struct roami_store {
+	struct roami_spin lock;
+	uint8_t *blocks;
+	uint32_t total;
+	uint32_t used;
+	uint32_t fresh; /* the last block that was ever used */
+	uint32_t free;  /* chained */
+};
+
 /* Faults at a constant distance, for fetching ahead. */
 struct roami_stream {
 	uint32_t last;
@@ -211,6 +221,7 @@ struct roami_domain {
 	void *state;
 	uint8_t *page_data;
 	uint8_t *scratch;        /* of each thread; NULL: the protocol wants none */
+	struct roami_store store;
 	unsigned types;          /* its first message type */
 	enum roam_err err;       /* why its protocol cannot run */
 	_Atomic uint32_t active; /* this node has come across it */

@@ -39,7 +39,8 @@ void *roami_page_data(struct roami_node *node, uint32_t page)
 	const struct roami_domain *domain = roami_domain_of(node, page);
 
 	roami_assert(page < node->layout.pages);
-	return domain->page_data + (size_t)(page - domain->first) * domain->protocol->page_size;
+	return domain->page_data +
+	       (size_t)(page - domain->first) * roami_page_state_bytes(node, domain->protocol);
 }
 
 unsigned roami_page_state(struct roami_node *node, uint32_t page)
@@ -108,7 +109,7 @@ void roami_page_hold(struct roami_node *node, uint32_t page)
 	atomic_fetch_sub(&node->page_waiters, 1);
 }
 
-/* The page is pending no more; `clean`: nor dirty, and its twin is returned. */
+/* The page is pending no more; `clean`: nor dirty, and its twin, unless it is kept, returned. */
 static uint32_t page_end(struct roami_node *node, uint32_t page, bool clean)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
@@ -116,11 +117,12 @@ static uint32_t page_end(struct roami_node *node, uint32_t page, bool clean)
 	uint32_t twin = 0;
 
 	roami_spin_lock(node, &entry->lock);
-	if (clean) {
+	if (clean && !roami_domain_of(node, page)->protocol->keeps_twins) {
 		twin = entry->twin;
 		entry->twin = 0;
-		gone |= ROAMI_PAGE_DIRTY | ROAMI_PAGE_KEEP;
 	}
+	if (clean)
+		gone |= ROAMI_PAGE_DIRTY | ROAMI_PAGE_KEEP;
 	was = atomic_fetch_and(&entry->flags, (uint8_t)~gone);
 	roami_spin_unlock(&entry->lock);
 	roami_assert(was & ROAMI_PAGE_PENDING);
@@ -259,7 +261,9 @@ void roami_page_clean(struct roami_node *node, uint32_t page)
 	struct roami_page *entry = roami_page_entry(node, page);
 
 	atomic_fetch_and(&entry->flags, (uint8_t) ~(ROAMI_PAGE_DIRTY | ROAMI_PAGE_KEEP));
-	roami_twin_drop(node, entry);
+	roami_spin_lock(node, &entry->lock);
+	roami_twin_drop(node, page);
+	roami_spin_unlock(&entry->lock);
 }
 
 static void page_protect(struct roami_node *node, uint32_t first, uint32_t count,
@@ -526,17 +530,14 @@ void roami_twins_give(struct roami_node *node, const uint32_t *list, size_t coun
 	roami_spin_unlock(&twins->lock);
 }
 
-void roami_twin_drop(struct roami_node *node, struct roami_page *entry)
+void roami_twin_drop(struct roami_node *node, uint32_t page)
 {
-	uint32_t twin;
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint32_t twin = entry->twin;
 
-	if (entry->twin == 0)
-		return;
-	roami_spin_lock(node, &entry->lock);
-	twin = entry->twin;
 	entry->twin = 0;
-	roami_spin_unlock(&entry->lock);
-	roami_twins_give(node, &twin, 1);
+	if (twin != 0)
+		roami_twins_give(node, &twin, 1);
 }
 
 void roami_page_list(struct roami_node *node, uint32_t page)

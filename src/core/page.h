@@ -20,6 +20,12 @@ static inline bool roami_page_untwinned(const struct roami_node *node, uint8_t f
 	       node->options->check != ROAMI_CHECK_RACE;
 }
 
+static inline size_t roami_page_state_bytes(const struct roami_node *node,
+					    const struct roam_protocol *protocol)
+{
+	return protocol->page_size + node->nodes * protocol->page_node_size;
+}
+
 static inline uint8_t *roami_twin_bytes(struct roami_node *node, uint32_t twin)
 {
 	return node->twins.pool + (size_t)twin * ROAMI_PAGE;
@@ -27,7 +33,6 @@ static inline uint8_t *roami_twin_bytes(struct roami_node *node, uint32_t twin)
 
 /* Copies the page into a pooled twin; the page is pending. */
 void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t page);
-void roami_twin_drop(struct roami_node *node, struct roami_page *entry);
 
 /* Closes a page that the engine has opened ahead of roami_page_open. */
 void roami_page_unmap(struct roami_node *node, uint32_t page);

@@ -239,6 +239,7 @@ static void world_options(struct world *world)
 	options->barrier_tree = config->tree;
 	options->ivy = config->ivy;
 	options->erc = config->erc;
+	options->lrc_memory = config->lrc_memory;
 	options->mirage_delta = config->mirage_delta;
 	options->seal = config->seal;
 	options->deadline = config->deadline;
@@ -366,6 +367,7 @@ struct world *world_open(const struct world_config *config)
 	struct world *world = calloc(1, sizeof(*world));
 	size_t own_pages = config->heap_pages - config->region_count * config->region_pages +
 			   config->alloc_pages * config->nodes;
+	uint64_t latency = config->latency_ns_min != 0 ? config->latency_ns_min : 50;
 
 	if (world == NULL)
 		return NULL;
@@ -377,8 +379,8 @@ struct world *world_open(const struct world_config *config)
 					.now = sim_now,
 					.draw = sim_draw,
 					.queue_max = config->queue_max,
-					.latency_ns_min = 50,
-					.latency_ns_max = 50 + config->latency_ns_max,
+					.latency_ns_min = latency,
+					.latency_ns_max = latency + config->latency_ns_max,
 					.datagram_max = config->datagram_max,
 					.room = config->room};
 	world_options(world);

@@ -41,12 +41,14 @@ struct world_config {
 	uint32_t cache_pages;
 	unsigned ivy; /* enum roami_option_ivy */
 	uint32_t mirage_delta;
+	uint64_t lrc_memory;
 	unsigned erc; /* enum roami_option_erc */
 	const char *simd;
 	uint32_t step_every;  /* a step gives way once in so many times; 0: never */
 	uint32_t stall_every; /* and once in so many of those for long; 0: never */
 	unsigned queue_max;
-	uint64_t latency_ns_max;
+	uint64_t latency_ns_min; /* 0: very short */
+	uint64_t latency_ns_max; /* beyond that */
 	bool lossy; /* datagrams, and what `faulty` says, instead of messages */
 	size_t datagram_max;
 	size_t room;

@@ -115,6 +115,7 @@ struct litmus_forbidden {
 	unsigned threads;
 	enum litmus_layout layout;
 	struct litmus_op ops[LITMUS_THREADS][LITMUS_OPS];
+	bool unsynchronised;
 	struct litmus_outcome only;      /* the one that may be */
 	struct litmus_outcome always[3]; /* none of these under any model */
 	struct litmus_outcome sc[3];     /* nor these under sequential consistency */

@@ -37,6 +37,7 @@ struct run {
 	unsigned threads;
 	uint64_t offsets[4];   /* of the variables */
 	uint64_t locks[LOCKS]; /* ids */
+	bool dropped;          /* a release takes copies away */
 	bool warm;             /* the threads look at the variables before */
 	unsigned turn;
 	uint8_t registers[LITMUS_REGISTERS];
@@ -302,6 +303,9 @@ static bool forbidden_done(const struct litmus_forbidden *test,
 		printf(" x%u", histogram->runs[i]);
 	}
 	printf("\n");
+	/* Without synchronisation a lazy protocol without homes shows nothing of what is written */
+	if (test->unsynchronised && protocol->keeps_twins)
+		enough = false;
 	for (unsigned i = 0; enough && i < 2; i++)
 		if (!histogram_has(histogram, &test->seen[i])) {
 			printf("FAILED %s: never saw what it should see: ", test->name);
@@ -355,6 +359,22 @@ static void lazy_expect(struct run *run, const char *what, uint64_t got, uint64_
 			   (unsigned long)got, (unsigned long)most);
 }
 
+/*
+ * What 20 sections that nobody else enters may send.  hlrc, own page: nothing; another's: a put, or
+ * a message and its answer.  lrc: another's page is asked for, once; then nothing.  erc must tell
+ * who has the page of it each time.
+ */
+static void lazy_sections(struct run *run, struct roami_node *node, uint64_t got)
+{
+	if (strcmp(node->protocol->name, "erc") == 0 && got < 2 * 20)
+		world_fail(run->world, "20 eager sections sent %lu messages", (unsigned long)got);
+	if (strcmp(node->protocol->name, "hlrc") == 0)
+		lazy_expect(run, "20 sections that nobody else enters", got,
+			    node->onesided ? 0 : 2 * 20 + 2);
+	if (strcmp(node->protocol->name, "lrc") == 0)
+		lazy_expect(run, "20 sections that nobody else enters", got, 2);
+}
+
 /* Node 0 writes and releases; node 1 has copies and does nothing. */
 static void lazy_writer(void *arg)
 {
@@ -377,10 +397,9 @@ static void lazy_writer(void *arg)
 		world_store(node, run->offsets[Y], &value, 1);
 		run_check(run, roami_unlock(node, run->locks[0]));
 	}
-	/* Own page: nothing.  Another's: a put, or a message and its answer. */
-	lazy_expect(run, "20 sections that nobody else enters", lazy_messages(run) - before,
-		    node->onesided ? 0 : 2 * 20 + 2);
-	if (roami_page_access(world_node(run->world, 1),
+	lazy_sections(run, node, lazy_messages(run) - before);
+	if (!run->dropped &&
+	    roami_page_access(world_node(run->world, 1),
 			      (uint32_t)(run->offsets[X] / ROAMI_PAGE)) != ROAM_READ)
 		world_fail(run->world, "a release took away a copy");
 	run->turn = 2;
@@ -424,6 +443,7 @@ static bool lazy_one(const struct seed_options *options, const struct roam_proto
 	config.placement = ROAM_PLACE_FIRST_TOUCH;
 	config.prefetch = 0;
 	config.cache_pages = 0;
+	run.dropped = strcmp(protocol->name, "erc") == 0 && config.erc == ROAMI_ERC_INVALIDATE;
 	run.world = run_open(&config);
 	run_variables(&run, LITMUS_PAGES, 5);
 	run.locks[0] = run_lock_id(&run, 0, 0);
@@ -461,7 +481,7 @@ static bool litmus_one(const struct seed_options *options, const struct roam_pro
 	for (unsigned i = 0; litmus_witnesses[i].name != NULL; i++)
 		if (strcmp(litmus_witnesses[i].protocol, protocol->name) == 0)
 			good = witness_one(&litmus_witnesses[i], options, protocol, seed) && good;
-	if (strcmp(protocol->name, "hlrc") == 0)
+	if (protocol->model == ROAM_MODEL_RC)
 		good = lazy_one(options, protocol, seed) && good;
 	return good;
 }

@@ -29,7 +29,7 @@ KERNELS = {
     'jump-sor': (['-n100', '-f', '-t'], [3]),
 }
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage', 'erc']
+PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc']
 WAYS = ['onesided', 'onesided', 'messages', 'udp', 'udp_bad']
 WAY = {
     'onesided': {'ROAM_ONESIDED': '1'},

@@ -189,6 +189,7 @@ static void job_draw(struct job *job, const struct seed_options *options,
 	job->options.cache_pages = rng_one_in(&rng, 3) ? 3 : 0;
 	job->options.hot = !rng_one_in(&rng, 3);
 	job->options.barrier_tree = rng_one_in(&rng, 2);
+	job->options.lrc_memory = rng_one_in(&rng, 2) ? 64u << 10 : 64u << 20;
 	job->options.erc = rng_one_in(&rng, 2) ? ROAMI_ERC_UPDATE : ROAMI_ERC_INVALIDATE;
 	job->options.ivy = rng_one_in(&rng, 2) ? ROAMI_IVY_FIXED : ROAMI_IVY_DYNAMIC;
 	job->options.mirage_delta = rng_one_in(&rng, 2) ? rng_below(&rng, 200) : 0;

@@ -1,0 +1,147 @@
+/*
+ * A protocol's bounded store: memory cut into equal blocks, a record a chain of them.  So nothing
+ * is ever lost between records, and putting one finds room if the count says that there is some.
+ */
+#include "core/store.h"
+
+#include <string.h>
+
+#include "core/domain.h"
+
+#define BLOCK 256u
+#define BODY  (BLOCK - sizeof(uint32_t))
+#define FIRST (BODY - ROAM_STORE_HEAD)
+
+struct store_block {
+	uint32_t next; /* 0: the last */
+	uint8_t bytes[BODY];
+};
+
+_Static_assert(sizeof(struct store_block) == BLOCK, "a block");
+
+/* That of the protocol that asks. */
+static struct roami_store *store_of(struct roami_node *node)
+{
+	return &roami_domain_current(node)->store;
+}
+
+static struct store_block *store_block(const struct roami_store *store, uint32_t at)
+{
+	return (struct store_block *)(void *)store->blocks + at;
+}
+
+void roami_store_open(struct roami_node *node, uint64_t store_bytes)
+{
+	struct roami_store *store = store_of(node);
+
+	store->total = (uint32_t)(store_bytes / BLOCK);
+	/* One more: number 0 means none. */
+	store->blocks = roami_os_reserve_sparse(((size_t)store->total + 1) * BLOCK);
+	if (store->blocks == NULL)
+		roami_node_fail(node, "no memory for a store of %llu bytes",
+				(unsigned long long)store_bytes);
+}
+
+void roami_store_close(struct roami_store *store)
+{
+	roami_os_unmap(store->blocks, ((size_t)store->total + 1) * BLOCK);
+}
+
+void roami_store_lock(struct roami_node *node)
+{
+	roami_spin_lock(node, &store_of(node)->lock);
+}
+
+void roami_store_unlock(struct roami_node *node)
+{
+	roami_spin_unlock(&store_of(node)->lock);
+}
+
+uint64_t roami_store_need(size_t bytes)
+{
+	return BLOCK * (1 + (bytes > FIRST ? (bytes - FIRST + BODY - 1) / BODY : 0));
+}
+
+uint64_t roami_store_left(struct roami_node *node)
+{
+	const struct roami_store *store = store_of(node);
+
+	return (uint64_t)(store->total - store->used) * BLOCK;
+}
+
+static uint32_t store_take(struct roami_store *store)
+{
+	uint32_t at = store->free;
+
+	if (at != 0)
+		store->free = store_block(store, at)->next;
+	else
+		at = ++store->fresh;
+	store->used++;
+	store_block(store, at)->next = 0;
+	return at;
+}
+
+/* Walks over a record's blocks behind its head, `bytes` in all; `in`: copies to the record. */
+static void store_copy(struct roami_store *store, uint32_t record, uint8_t *data, size_t bytes,
+		       bool in)
+{
+	struct store_block *block = store_block(store, record);
+	uint8_t *body = block->bytes + ROAM_STORE_HEAD;
+	size_t room = FIRST;
+
+	while (bytes > 0) {
+		size_t some = bytes < room ? bytes : room;
+
+		if (in)
+			memcpy(body, data, some);
+		else
+			memcpy(data, body, some);
+		data += some;
+		bytes -= some;
+		if (bytes == 0)
+			break;
+		if (in)
+			block->next = store_take(store);
+		block = store_block(store, block->next);
+		body = block->bytes;
+		room = BODY;
+	}
+}
+
+uint32_t roami_store_put(struct roami_node *node, const void *data, size_t bytes)
+{
+	struct roami_store *store = store_of(node);
+	uint32_t record;
+
+	if (roami_store_left(node) < roami_store_need(bytes))
+		return 0;
+	record = store_take(store);
+	store_copy(store, record, (uint8_t *)(uintptr_t)data, bytes, true);
+	return record;
+}
+
+void *roami_store_head(struct roami_node *node, uint32_t record)
+{
+	return store_block(store_of(node), record)->bytes;
+}
+
+void roami_store_get(struct roami_node *node, uint32_t record, void *data, size_t bytes)
+{
+	store_copy(store_of(node), record, data, bytes, false);
+}
+
+void roami_store_drop(struct roami_node *node, uint32_t record)
+{
+	struct roami_store *store = store_of(node);
+
+	while (record != 0) {
+		struct store_block *block = store_block(store, record);
+		uint32_t next = block->next;
+
+		block->next = store->free;
+		store->free = record;
+		store->used--;
+		record = next;
+	}
+}
