@@ -25,6 +25,7 @@
 #define SEEDS    12u
 #define LOCKS    4u
 #define LOCK_ID  0x1000u
+#define OWN_ID   (LOCK_ID + 8 * LOCKS) /* of locks that one node alone takes */
 #define MOST     200000u     /* events of one node: more is a page that faults for ever */
 #define CREATORS (PAGES / 2) /* the pages that node 0 filled before */
 
@@ -118,6 +119,7 @@ struct run {
 	pthread_cond_t passed;
 	unsigned turn;
 	unsigned arrived;
+	unsigned released; /* nodes, before barriers */
 	_Atomic unsigned handling; /* handlers of the protocol's messages that run */
 };
 
@@ -211,7 +213,9 @@ static void wrap_handle(struct roami_node *node, const struct roam_request *requ
 {
 	atomic_fetch_add(&now->handling, 1);
 	now->protocol->messages[request->type - ROAMI_TYPE_PROTOCOL].handle(node, request);
-	trace_look(node, MESSAGE);
+	/* Nobody waits for an answer: it may be in the middle of what the node itself does. */
+	if (request->call != 0)
+		trace_look(node, MESSAGE);
 	atomic_fetch_sub(&now->handling, 1);
 }
 
@@ -247,6 +251,13 @@ struct wrapped {
 	_Alignas(16) uint8_t inner[];
 };
 
+/* The handlers that answered are over, too: what comes next must not race with their end. */
+static void handlers_end(void)
+{
+	while (atomic_load(&now->handling) != 0)
+		sched_yield();
+}
+
 static void wrap_fault(void *arg, uint32_t page, bool write, bool known)
 {
 	struct wrapped *wrapped = arg;
@@ -258,9 +269,7 @@ static void wrap_fault(void *arg, uint32_t page, bool write, bool known)
 	trace_event(node, &(struct event){FAULT, page, 1, cause, write, known, 0, 0});
 	wrapped->fn(node, page, write, known);
 	trace_look(node, cause);
-	/* The handler that answered is over, too: the next step must not race with its end. */
-	while (atomic_load(&now->handling) != 0)
-		sched_yield();
+	handlers_end();
 }
 
 static enum roam_err wrap_open(void *state, const struct roami_view *view, roami_fault_fn *fn,
@@ -401,12 +410,31 @@ static void baton_take(struct run *run, unsigned i)
 /* The last of `all` gives it on. */
 static void baton_pass(struct run *run, unsigned all)
 {
+	handlers_end();
 	if (++run->arrived == all) {
 		run->arrived = 0;
 		run->turn++;
 		pthread_cond_broadcast(&run->passed);
 	}
 	pthread_mutex_unlock(&run->baton);
+}
+
+/*
+ * Before a barrier the nodes release one after another, hot pages too: at it they would all at
+ * once, and what a release tells others by message would come to them before or after their own.
+ */
+static void release_in_turn(struct run *run, struct roami_node *node)
+{
+	while (run->released % NODES != node->me)
+		pthread_cond_wait(&run->passed, &run->baton);
+	do
+		if (roami_lock(node, OWN_ID + 8 * node->me) != ROAM_OK ||
+		    roami_unlock(node, OWN_ID + 8 * node->me) != ROAM_OK)
+			abort();
+	while (atomic_load(&node->dirty_count) != 0);
+	handlers_end();
+	run->released++;
+	pthread_cond_broadcast(&run->passed);
 }
 
 static void *node_main(void *arg)
@@ -425,6 +453,7 @@ static void *node_main(void *arg)
 			baton_pass(run, 1);
 			continue;
 		}
+		release_in_turn(run, node);
 		pthread_mutex_unlock(&run->baton);
 		if (roami_barrier(node, ROAMI_ALL_ID, 0) != ROAM_OK)
 			abort();
@@ -512,7 +541,7 @@ static void run_open(struct run *run)
 	for (unsigned i = 0; i < NODES; i++)
 		if (roami_service_start(run->nodes[i]) != ROAM_OK)
 			abort();
-	for (unsigned i = 0; i < LOCKS; i++)
+	for (unsigned i = 0; i < LOCKS + NODES; i++)
 		if (roami_lock_init(run->nodes[0], LOCK_ID + 8 * i) != ROAM_OK)
 			abort();
 }
