@@ -366,6 +366,8 @@ void home_check(struct roami_node *const *nodes, unsigned count)
 	for (uint32_t page = 0; page < roami_pages(nodes[0]); page++) {
 		unsigned masters = 0;
 
+		if (!roami_page_ours(nodes[0], page))
+			continue;
 		for (unsigned i = 0; i < count; i++) {
 			bool master = roami_page_state(nodes[i], page) == HOME_MASTER;
 

@@ -50,12 +50,6 @@ enum { IVY_READ, IVY_WRITE, IVY_INVALIDATE, IVY_DROP };
 
 enum { IVY_MANAGER_FIXED, IVY_MANAGER_DYNAMIC }; /* words of ROAM_IVY */
 
-/* What a write request is answered with; without `bytes` if the asker has a copy. */
-struct ivy_grant {
-	uint64_t copies;
-	uint8_t bytes[ROAM_PAGE_SIZE];
-};
-
 static uint64_t ivy_bit(unsigned node)
 {
 	return UINT64_C(1) << node;
@@ -104,19 +98,21 @@ static void ivy_keep(struct roami_node *node, uint32_t page)
 
 /* -------------------------------------------------------------------------------------- faults */
 
-/* Sends a request towards the page's owner; returns the length of the answer. */
-static size_t ivy_ask(struct roami_node *node, uint32_t page, unsigned type, void *answer,
-		      size_t bytes)
+/* Sends a request towards the page's owner; whether the page came with the answer. */
+static bool ivy_ask(struct roami_node *node, uint32_t page, unsigned type, void *answer,
+		    size_t bytes)
 {
 	const struct ivy_node *ivy = roami_node_state(node);
 	const struct ivy_page *data = roami_page_data(node, page);
 	unsigned manager = roami_manager(node, page), to;
-	struct roam_part part = {&page, sizeof(page)};
+	bool came;
 
 	roami_page_lock(node, page);
 	to = ivy->dynamic || manager == roami_me(node) ? data->owner : manager;
 	roami_page_unlock(node, page);
-	return roami_call(node, to, type, &part, 1, answer, bytes);
+	if (roami_call_page(node, to, type, page, answer, bytes, &came) != bytes)
+		roami_node_fail(node, "page %u: its owner's answer is malformed", page);
+	return came;
 }
 
 /* The owner's own read: nobody took the bytes. */
@@ -143,8 +139,6 @@ static void ivy_leave(struct roami_node *node, uint32_t page)
 
 void ivy_read_fault(struct roami_node *node, uint32_t page)
 {
-	size_t got;
-
 	if (ivy_owns(ivy_look(node, page))) {
 		ivy_read_own(node, page);
 		return;
@@ -152,10 +146,8 @@ void ivy_read_fault(struct roami_node *node, uint32_t page)
 	if (ivy_look(node, page) == IVY_EVICTED)
 		ivy_leave(node, page);
 	ivy_move(node, page, IVY_FETCH);
-	got = ivy_ask(node, page, IVY_READ, roami_page_bytes(node, page), ROAM_PAGE_SIZE);
-	if (got != ROAM_PAGE_SIZE)
-		roami_node_fail(node, "page %u came with %zu bytes", page, got);
-	roami_fetched(node);
+	if (!ivy_ask(node, page, IVY_READ, NULL, 0))
+		roami_node_fail(node, "page %u came without bytes", page);
 	roami_page_open(node, page, 1, ROAM_READ);
 	roami_page_lock(node, page);
 	ivy_keep(node, page);
@@ -168,21 +160,15 @@ static void ivy_take(struct roami_node *node, uint32_t page)
 {
 	struct ivy_page *data = roami_page_data(node, page);
 	unsigned me = roami_me(node), nodes = roami_count(node);
-	struct ivy_grant grant;
-	size_t got;
+	uint64_t copies = 0;
 
 	ivy_move(node, page, IVY_ASKED);
-	got = ivy_ask(node, page, IVY_WRITE, &grant, sizeof(grant));
-	if (got != sizeof(grant) &&
-	    (got != sizeof(grant.copies) || roami_page_access(node, page) != ROAM_READ))
-		roami_node_fail(node, "page %u came with %zu bytes", page, got);
-	if ((grant.copies & ivy_bit(me)) != 0 || (nodes < 64 && grant.copies >> nodes != 0))
+	if (!ivy_ask(node, page, IVY_WRITE, &copies, sizeof(copies)) &&
+	    roami_page_access(node, page) != ROAM_READ)
+		roami_node_fail(node, "page %u came without bytes", page);
+	if ((copies & ivy_bit(me)) != 0 || (nodes < 64 && copies >> nodes != 0))
 		roami_node_fail(node, "page %u came with a malformed copyset", page);
-	if (got == sizeof(grant)) {
-		memcpy(roami_page_bytes(node, page), grant.bytes, sizeof(grant.bytes));
-		roami_fetched(node);
-	}
-	data->copies = grant.copies;
+	data->copies = copies;
 }
 
 void ivy_write_fault(struct roami_node *node, uint32_t page)
@@ -232,7 +218,7 @@ static uint32_t ivy_request_page(struct roami_node *node, const struct roam_requ
 
 	if (request->bytes == sizeof(page))
 		memcpy(&page, request->data, sizeof(page));
-	if (page >= roami_pages(node))
+	if (page >= roami_pages(node) || !roami_page_ours(node, page))
 		roami_node_fail(node, "node %u asked for a page beyond the heap", request->from);
 	return page;
 }
@@ -253,8 +239,8 @@ static bool ivy_serves(struct roami_node *node, const struct roam_request *reque
 	state = ivy_state(node, page);
 	to = data->owner;
 	if (state == IVY_ASKED || (ivy_owns(state) && roami_page_pending(node, page))) {
-		roami_page_unlock(node, page);
 		roami_park(node, request, page);
+		roami_page_unlock(node, page);
 		return false;
 	}
 	if (!ivy_owns(state)) {
@@ -278,14 +264,13 @@ static void ivy_read(struct roami_node *node, const struct roam_request *request
 {
 	uint32_t page = ivy_request_page(node, request);
 	struct ivy_page *data = roami_page_data(node, page);
-	struct roam_part part = {roami_page_bytes(node, page), ROAM_PAGE_SIZE};
 
 	if (!ivy_serves(node, request, page, IVY_READ))
 		return;
 	roami_page_close(node, &page, 1, ROAM_READ);
 	roami_page_move(node, page, IVY_SHARED);
 	data->copies |= ivy_bit(request->origin);
-	roami_reply(node, request, &part, 1);
+	roami_reply_page(node, request, page, NULL, 0);
 	roami_page_unlock(node, page);
 }
 
@@ -294,8 +279,7 @@ static void ivy_write(struct roami_node *node, const struct roam_request *reques
 	uint32_t page = ivy_request_page(node, request);
 	struct ivy_page *data = roami_page_data(node, page);
 	uint64_t asker = ivy_bit(request->origin), copies;
-	struct roam_part parts[] = {{&copies, sizeof(copies)},
-				    {roami_page_bytes(node, page), ROAM_PAGE_SIZE}};
+	struct roam_part part = {&copies, sizeof(copies)};
 
 	if (!ivy_serves(node, request, page, IVY_WRITE))
 		return;
@@ -303,7 +287,10 @@ static void ivy_write(struct roami_node *node, const struct roam_request *reques
 	roami_page_set_home(node, page, false);
 	roami_page_move(node, page, IVY_NONE);
 	copies = data->copies & ~asker;
-	roami_reply(node, request, parts, (data->copies & asker) != 0 ? 1 : 2);
+	if ((data->copies & asker) != 0)
+		roami_reply(node, request, &part, 1);
+	else
+		roami_reply_page(node, request, page, &part, 1);
 	data->copies = 0;
 	data->owner = request->origin;
 	data->until = roami_now(node);
@@ -320,8 +307,8 @@ static void ivy_invalidate(struct roami_node *node, const struct roam_request *r
 
 	roami_page_lock(node, page);
 	if (ivy_state(node, page) == IVY_FETCH) {
-		roami_page_unlock(node, page);
 		roami_park(node, request, page); /* the copy it means is on its way */
+		roami_page_unlock(node, page);
 		return;
 	}
 	if (now < data->until) {
@@ -383,7 +370,8 @@ static void ivy_check_page(struct roami_node *const *nodes, unsigned count, uint
 void ivy_check(struct roami_node *const *nodes, unsigned count)
 {
 	for (uint32_t page = 0; page < roami_pages(nodes[0]); page++)
-		ivy_check_page(nodes, count, page);
+		if (roami_page_ours(nodes[0], page))
+			ivy_check_page(nodes, count, page);
 }
 
 /* ---------------------------------------------------------------------------------------- table */

@@ -45,18 +45,13 @@ static bool onecopy_is_here(struct roami_node *node, uint32_t page)
 static void onecopy_get(struct roami_node *node, uint32_t page)
 {
 	struct onecopy_page *data = roami_page_data(node, page);
-	struct roam_part part = {&page, sizeof(page)};
-	uint8_t bytes[ROAM_PAGE_SIZE];
-	size_t got;
+	bool came = true;
 
-	if (!onecopy_is_here(node, page)) {
-		got = roami_call(node, roami_manager(node, page), ONECOPY_WANT, &part, 1, bytes,
-				 sizeof(bytes));
-		if (got != sizeof(bytes))
-			roami_node_fail(node, "page %u came with %zu bytes", page, got);
-		memcpy(roami_page_bytes(node, page), bytes, sizeof(bytes));
-		roami_fetched(node);
-	}
+	if (!onecopy_is_here(node, page))
+		roami_call_page(node, roami_manager(node, page), ONECOPY_WANT, page, NULL, 0,
+				&came);
+	if (!came)
+		roami_node_fail(node, "page %u came without bytes", page);
 	roami_page_lock(node, page);
 	roami_page_move(node, page, ONECOPY_HERE);
 	data->until = roami_now(node) + STAY_NS;
@@ -70,7 +65,7 @@ static uint32_t onecopy_request_page(struct roami_node *node, const struct roam_
 
 	if (request->bytes == sizeof(page))
 		memcpy(&page, request->data, sizeof(page));
-	if (page >= roami_pages(node))
+	if (page >= roami_pages(node) || !roami_page_ours(node, page))
 		roami_node_fail(node, "node %u asked for a page beyond the heap", request->from);
 	return page;
 }
@@ -88,13 +83,12 @@ static void onecopy_take(struct roami_node *node, const struct roam_request *req
 {
 	uint32_t page = onecopy_request_page(node, request);
 	struct onecopy_page *data = roami_page_data(node, page);
-	struct roam_part part = {roami_page_bytes(node, page), ROAM_PAGE_SIZE};
 	uint64_t now = roami_now(node);
 
 	roami_page_lock(node, page);
 	if (roami_page_pending(node, page)) {
-		roami_page_unlock(node, page);
 		roami_park(node, request, page); /* it is on its way here, or being opened */
+		roami_page_unlock(node, page);
 		return;
 	}
 	if (now < data->until) {
@@ -105,7 +99,7 @@ static void onecopy_take(struct roami_node *node, const struct roam_request *req
 	roami_assert(onecopy_is_here(node, page));
 	roami_page_close(node, &page, 1, ROAM_NONE);
 	roami_page_move(node, page, ONECOPY_AWAY);
-	roami_reply(node, request, &part, 1);
+	roami_reply_page(node, request, page, NULL, 0);
 	roami_page_unlock(node, page);
 }
 
@@ -114,6 +108,8 @@ static void onecopy_check(struct roami_node *const *nodes, unsigned count)
 	for (uint32_t page = 0; page < roami_pages(nodes[0]); page++) {
 		unsigned open = 0;
 
+		if (!roami_page_ours(nodes[0], page))
+			continue;
 		for (unsigned i = 0; i < count; i++)
 			open += roami_page_access(nodes[i], page) != ROAM_NONE;
 		roami_assert(open <= 1);

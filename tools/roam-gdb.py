@@ -58,17 +58,26 @@ def page_number(argument, job):
     return (address - base) // PAGE, address % PAGE
 
 
+def domain_of(node, number):
+    """The stretch of the heap, under one protocol, that the page lies in."""
+    domains = [node['domains'][i] for i in range(int(node['domain_count']))]
+    return next((domain for domain in domains
+                 if int(domain['first']) <= number < int(domain['end'])), domains[0])
+
+
 def protocol_data(node, number):
     """The protocol's own words: struct NAME_page, or struct home_page of those that share it."""
-    name = node['protocol']['name'].string()
-    size = int(node['protocol']['page_size'])
+    domain = domain_of(node, number)
+    name = domain['protocol']['name'].string()
+    size = int(domain['protocol']['page_size'])
+    number -= int(domain['first'])
     for kind in (f'struct {name}_page', 'struct home_page'):
         try:
             found = gdb.lookup_type(kind)
         except gdb.error:
             continue
         if found.sizeof == size:
-            at = (node['page_data'] + number * size).cast(found.pointer())
+            at = (domain['page_data'] + number * size).cast(found.pointer())
             return f'{kind[7:]} {at.dereference()}'
     return f'{size} bytes'
 
@@ -105,13 +114,14 @@ def twin_text(node, number, twin):
 def show_page(job, node, number, offset):
     me, nodes = int(node['me']), int(node['nodes'])
     entry = node['table'][number]
-    state = node['protocol']['states'][int(entry['state'])]['name'].string()
+    protocol = domain_of(node, number)['protocol']
+    state = protocol['states'][int(entry['state'])]['name'].string()
     home = int(entry['home']) - 1
     manager = number // 512 % nodes
     segments = node['segments']
     base = int(job['app'].cast(gdb.lookup_type('unsigned long')))
     print(f'page {number} at {base + number * PAGE:#x}, seen by node {me} of {nodes}, '
-          f'{node["protocol"]["name"].string()}')
+          f'{protocol["name"].string()}')
     print(f'  access     {ACCESS[int(entry["access"])]}')
     print(f'  state      {state}')
     print(f'  flags      {names(int(entry["flags"]), FLAGS)}')

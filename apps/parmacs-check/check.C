@@ -6,7 +6,7 @@
  * CREATE(fn, N).  In comments the macros may stand with any arguments: LOCK, CREATE, LOCK(),
  * CREATE(a), BARRIER(a), WAIT_FOR_END(), G_MALLOC, LOCKDEC(x), CLOCK(), G_FREE(a, b, c),
  * SETPAUSE(), GETSUB(), BARINIT(one), BARINIT(one, two), MAIN_INITENV(), ALOCKINIT(), AGETL(),
- * MAIN_INITENV(a, b, c, d)
+ * MAIN_INITENV(a, b, c, d), ROAM_NEEDS(RC)
  */
 include(check.H)
 MAIN_ENV
@@ -183,6 +183,8 @@ int main(int argc, char **argv)
 	set_up();
 	MAIN_INITENV(,64 * 1024 + sizeof(struct shared),)
 	MAIN_INITENV(,1000000);
+	ROAM_NEEDS(RC)
+	ROAM_NEEDS(ScC);
 	check_names();
 
 	/* The first generation. */

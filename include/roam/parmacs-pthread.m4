@@ -265,6 +265,7 @@ struct parmacs_state parmacs_state;
 |>)
 roam_macro(<|ENV|>, <||>)
 roam_macro(<|MAIN_INITENV|>, <|{ }|>)
+roam_macro(<|ROAM_NEEDS|>, <|{ }|>)
 define(<|MAIN_END|>, <|{ exit(0); }|>)
 
 # --------------------------------------------------------------------------------------- processes

@@ -117,6 +117,8 @@ define(<|MAIN_ENV|>, defn(<|roam_env|>))
 define(<|EXTERN_ENV|>, defn(<|roam_env|>))
 roam_macro(<|ENV|>, <||>)
 roam_macro(<|MAIN_INITENV|>, <|{ roam_parmacs_start(); }|>)
+# ROAM_NEEDS(model): SC, RC or ScC, which the program is right under; before CREATE.
+roam_call(<|ROAM_NEEDS|>, <|roam_needs(ROAM_MODEL_<||>translit(<|$1|>, <|c|>, <|C|>))|>)
 define(<|MAIN_END|>, <|{ roam_must(<|roam_finish()|>, <|<|MAIN_END|>|>) exit(0); }|>)
 
 # --------------------------------------------------------------------------------------- processes

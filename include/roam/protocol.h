@@ -30,9 +30,6 @@ extern "C" {
 
 struct roami_node;
 
-/* What the protocol promises to programs; docs/consistency.md. */
-enum roam_model { ROAM_MODEL_SC, ROAM_MODEL_RC, ROAM_MODEL_SCC, ROAM_MODEL_TX };
-
 /*
  * How writes are noticed: by the core with twins (many writers), or by the protocol's write_fault
  * (one writer).
@@ -115,6 +112,7 @@ struct roam_protocol {
 			     zeroes, frees */
 	size_t page_size;
 	size_t sync_size;
+	size_t scratch_size; /* bytes for messages, per thread and node of the job: roami_scratch */
 	const struct roam_page_state
 		*states; /* ends with a NULL name; state 0 is where every page starts */
 	const struct roam_message *messages; /* ends with a NULL name */
@@ -175,12 +173,23 @@ struct roam_protocol {
 };
 
 /* ------------------------------------------------------------------------------------ identity */
+/*
+ * A job may have several protocols, each for pages of its own (regions, roam_alloc_region).  A
+ * protocol is called for its own pages only, whatever others do beside it, and what it calls below
+ * without naming a page is for it: its state, its messages.
+ */
 
 unsigned roami_me(const struct roami_node *node);
 unsigned roami_count(const struct roami_node *node);
 uint32_t roami_pages(const struct roami_node *node);           /* of the heap */
 void *roami_node_state(struct roami_node *node);               /* node_size bytes */
 void *roami_page_data(struct roami_node *node, uint32_t page); /* page_size bytes */
+
+/*
+ * Whether the page is under the protocol that asks.  For `check`, which looks at all pages, and for
+ * handlers, which believe no page number.
+ */
+bool roami_page_ours(struct roami_node *node, uint32_t page);
 
 /*
  * The value of an option (src/api/options.def) by its variable: a number, 0 or 1, or the place of a
@@ -259,6 +268,13 @@ uint8_t *roami_page_bytes(struct roami_node *node, uint32_t page);
 void roami_page_set_home(struct roami_node *node, uint32_t page, bool home);
 bool roami_page_is_home(struct roami_node *node, uint32_t page);
 
+/*
+ * Whether this home's writes make a twin, as those of others do.  A page opened for writing
+ * without one is closed first.
+ */
+void roami_page_set_twins(struct roami_node *node, uint32_t page, bool twins);
+bool roami_page_twins(struct roami_node *node, uint32_t page);
+
 /* Whether the pending page was touched by a write (then a fetch may open it for writing). */
 bool roami_page_wants_write(struct roami_node *node, uint32_t page);
 
@@ -277,6 +293,37 @@ bool roami_page_dirty(struct roami_node *node, uint32_t page);
 
 /* Forgets that the page is dirty, and its twin.  After a flush outside of release. */
 void roami_page_clean(struct roami_node *node, uint32_t page);
+
+/* Copies a page that threads of this node, or others, may write meanwhile. */
+void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from);
+
+/* ------------------------------------------------------------------------------ twins and diffs */
+
+/*
+ * For protocols that send diffs themselves.  All under the page lock, which is what makes a
+ * handler and a release agree on what the twin is.
+ */
+#define ROAM_DIFF_MAX (8 + ROAM_PAGE_SIZE / 64 * 8 + ROAM_PAGE_SIZE)
+
+bool roami_page_has_twin(struct roami_node *node, uint32_t page);
+
+/* The page's bytes without what was written since the twin was made. */
+const uint8_t *roami_page_old(struct roami_node *node, uint32_t page);
+
+/*
+ * Writes what differs from the twin to `out`, which has ROAM_DIFF_MAX bytes; how long it is, 0:
+ * nothing differs.  `keep`: the twin takes the bytes.
+ */
+size_t roami_diff_make(struct roami_node *node, uint32_t page, uint8_t *out, bool keep);
+
+/* Stores the bytes of a diff in the page, and in its twin if there is one; false: malformed. */
+bool roami_diff_patch(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes);
+
+/* Puts fresh bytes, of another node, under what was written here since the twin was made. */
+void roami_page_rebase(struct roami_node *node, uint32_t page, const uint8_t *bytes);
+
+/* Memory for messages: scratch_size bytes for each node, one after the other, of this thread. */
+uint8_t *roami_scratch(struct roami_node *node);
 
 /* --------------------------------------------------------------------------------------- homes */
 
@@ -358,6 +405,26 @@ void roami_send(struct roami_node *node, unsigned to, unsigned type, const struc
 size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
 		  const struct roam_part *parts, unsigned count, void *reply, size_t reply_max);
 
+/* Calls that are all sent before the first is waited for; returns when all are answered.  app. */
+struct roam_call {
+	unsigned to;
+	unsigned type;
+	const struct roam_part *parts;
+	unsigned count;
+	void *reply;
+	size_t reply_max;
+	size_t bytes; /* out: of the reply */
+};
+
+void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned count);
+
+/*
+ * The same about a page, which is pending: its number is the request, its bytes, if they come with
+ * the reply, are in the runtime view on return.  Counts the fetch.
+ */
+size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint32_t page,
+		       void *reply, size_t reply_max, bool *came_p);
+
 /*
  * Calls every node of the set (bit i: node i), without waiting for one before the next; returns
  * when all have answered, with nothing.  app.
@@ -367,12 +434,21 @@ void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
 
 /*
  * In handlers: answer the caller; pass the request on as message `type`; keep it until
- * roami_page_done(page).
+ * roami_page_done(page).  To keep it, hold the page's lock since the look that found it pending: a
+ * request kept for another reason than it was looked at may wait for itself.
  */
 void roami_reply(struct roami_node *node, const struct roam_request *request,
 		 const struct roam_part *parts, unsigned count);
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
 		   unsigned type);
+
+/*
+ * In handlers: answers a roami_call_page, with the page's bytes.  Where memory is shared the caller
+ * copies them itself, later: they must not change before it can be asked about the page again.
+ */
+void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
+		      const struct roam_part *parts, unsigned count);
+
 void roami_park(struct roami_node *node, const struct roam_request *request, uint32_t page);
 
 /* In handlers: keep the request and hand it to its handler again after `ns` nanoseconds. */

@@ -109,6 +109,20 @@ unsigned roam_node(void);
 unsigned roam_nodes(void);
 
 /*
+ * What a protocol promises to programs (docs/consistency.md), the strongest first: sequential,
+ * release, scope consistency.  TX, transactions, is not to be asked for.
+ */
+enum roam_model { ROAM_MODEL_SC, ROAM_MODEL_RC, ROAM_MODEL_SCC, ROAM_MODEL_TX };
+
+/*
+ * Declares the model that the program needs: at its start, before it creates nodes; under `roam
+ * run` on every node alike.  Starts roam if need be.  If the protocol in use promises less, the job
+ * warns in one line, once, and goes on; with ROAM_STRICT=1 it ends there, with status 1.  Of
+ * several calls the strongest counts.  Errors: ROAM_EINVAL, and those of roam_start.
+ */
+enum roam_err roam_needs(enum roam_model model);
+
+/*
  * Forks one more node, which runs fn() and then serves until the job ends; returns in the caller at
  * once.  The new node inherits private variables as they are now and shares the heap.  The number
  * of nodes is fixed ("sealed") at the caller's next synchronisation.  Only node 0 may call it, from
@@ -170,6 +184,27 @@ void *roam_alloc(size_t bytes);
  * appears in reports.
  */
 void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, const char *name);
+
+/* What a block is to be like; what is 0 or NULL: as roam_alloc does. */
+struct roam_region {
+	const char *protocol;  /* of its pages, one that `roam info` lists; NULL: the job's */
+	enum roam_place place; /* as in roam_alloc_placed */
+	unsigned node;
+	const char *name;
+};
+
+/*
+ * The same with a protocol of its own, so that two structures of one program can be under different
+ * ones at a time: a table that all read under one, a queue that wanders under another.  Such blocks
+ * share no page with those of other protocols.  All blocks under one protocol other than the job's
+ * together have a sixteenth of ROAM_HEAP, in addition to it.
+ *
+ * Locks, barriers and flags cover them all; what the program may rely on is the weakest model of
+ * the protocols in use (docs/consistency.md), and roam_needs is held against each.  Errors, besides
+ * those of roam_alloc: ROAM_EUNKNOWN (no such protocol: a line on stderr names those known),
+ * ROAM_EUNSUPPORTED (it cannot run here).
+ */
+void *roam_alloc_region(size_t bytes, const struct roam_region *region);
 
 /*
  * Frees a block, from any node.  The caller must not race with users of the block: free is a

@@ -54,7 +54,11 @@ struct roam_transport_params {
 	/* Of layers, which are transports over another one: that one, opened, and its state. */
 	const struct roam_transport *lower;
 	void *lower_state;
-	void *stats; /* the node's counters; NULL: none */
+	void *stats;      /* the node's counters; NULL: none */
+	const void *seal; /* what datagrams are closed with; NULL: a checksum */
+
+	/* To be called when something comes that no node of the job can have sent.  May be NULL. */
+	void (*stranger)(void *now_arg);
 
 	/*
 	 * To be called after a layer has sent by itself, outside its own send(): the peer may sleep

@@ -19,7 +19,8 @@
 #define DOTTED(a, b, c) STRING(a) "." STRING(b) "." STRING(c)
 
 /* The job of this process; the only mutable file-scope state of the library. */
-static struct roami_job job = {.seal = PTHREAD_MUTEX_INITIALIZER};
+static struct roami_job job = {.seal = PTHREAD_MUTEX_INITIALIZER,
+			       .opening = PTHREAD_MUTEX_INITIALIZER};
 static __thread enum roam_err alloc_err;
 
 const char *roam_strerror(enum roam_err err)
@@ -88,6 +89,19 @@ unsigned roam_nodes(void)
 	return job.life == ROAMI_JOB_NEW ? 1 : job.nodes;
 }
 
+enum roam_err roam_needs(enum roam_model model)
+{
+	enum roam_err err = roam_start();
+
+	if ((unsigned)model > ROAM_MODEL_SCC)
+		return ROAM_EINVAL;
+	if (err == ROAM_OK && job.life == ROAMI_JOB_OVER)
+		err = ROAM_ESTATE;
+	if (err == ROAM_OK)
+		roami_job_needs(&job, model);
+	return err;
+}
+
 enum roam_err roam_create(void (*fn)(void))
 {
 	enum roam_err err = roam_start_main();
@@ -148,27 +162,40 @@ enum roam_err roam_thread_fini(void)
 
 /* -------------------------------------------------------------------------------------- memory */
 
-void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, const char *name)
+static void alloc_name(const uint8_t *block, size_t bytes, const char *name)
 {
+	roami_race_name(job.node, (uint32_t)((size_t)(block - job.app) / ROAMI_PAGE),
+			(uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE), name);
+}
+
+void *roam_alloc_region(size_t bytes, const struct roam_region *region)
+{
+	static const struct roam_region plain = {.place = ROAM_PLACE_FIRST_TOUCH};
 	void *block = NULL;
 
+	if (region == NULL)
+		region = &plain;
 	alloc_err = roam_start();
 	if (alloc_err != ROAM_OK)
 		return NULL;
-	if (bytes == 0 || (unsigned)place > ROAM_PLACE_NODE || job.life == ROAMI_JOB_OVER)
+	if (bytes == 0 || (unsigned)region->place > ROAM_PLACE_NODE || job.life == ROAMI_JOB_OVER)
 		alloc_err = ROAM_EINVAL;
 	else
-		block = roami_job_alloc(&job, bytes, place, node, &alloc_err);
-	if (block != NULL && name != NULL)
-		roami_race_name(job.node,
-				(uint32_t)((size_t)((uint8_t *)block - job.app) / ROAMI_PAGE),
-				(uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE), name);
+		block = roami_job_alloc(&job, bytes, region, &alloc_err);
+	if (block != NULL && region->name != NULL)
+		alloc_name(block, bytes, region->name);
 	return block;
+}
+
+void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, const char *name)
+{
+	return roam_alloc_region(bytes,
+				 &(struct roam_region){.place = place, .node = node, .name = name});
 }
 
 void *roam_alloc(size_t bytes)
 {
-	return roam_alloc_placed(bytes, ROAM_PLACE_FIRST_TOUCH, 0, NULL);
+	return roam_alloc_region(bytes, NULL);
 }
 
 enum roam_err roam_errno(void)

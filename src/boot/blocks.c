@@ -5,12 +5,30 @@
 #include "boot/job.h"
 #include "core/remote.h"
 
-/* How the heap is cut; of node 0's also what is whose. */
-static struct roami_pool *job_pool(struct roami_job *job)
+/* How a domain is cut; of node 0's also what is whose. */
+static struct roami_pool *job_pool(struct roami_job *job, unsigned domain)
 {
 	unsigned node = job->bases[0] != NULL ? 0 : job->me;
+	struct roami_pool *pools = (void *)((uint8_t *)job->bases[node] + job->layout.pool);
 
-	return (void *)((uint8_t *)job->bases[node] + job->layout.pool);
+	return &pools[domain];
+}
+
+static uint64_t pool_offset(const struct roami_job *job, const struct roami_pool *pool,
+			    unsigned domain, uint32_t part)
+{
+	return roami_layout_base(&job->layout, domain) + part * pool->part;
+}
+
+static uint32_t pool_index(const struct roami_job *job, const struct roami_pool *pool,
+			   unsigned domain, uint64_t offset)
+{
+	return (uint32_t)((offset - roami_layout_base(&job->layout, domain)) / pool->part);
+}
+
+static unsigned job_domain(const struct roami_job *job, uint64_t offset)
+{
+	return roami_layout_domain(&job->layout, (uint32_t)(offset / ROAMI_PAGE));
 }
 
 /* Others must have acquired what is freed now; with one node there is nobody to. */
@@ -19,55 +37,138 @@ static uint32_t job_free_interval(struct roami_job *job)
 	return job->life == ROAMI_JOB_TOGETHER ? roami_free_interval(job->node) : 0;
 }
 
-static bool pool_take(struct roami_job *job, uint32_t parts, bool block, uint64_t *offset_p,
-		      bool *used_p)
+static bool pool_take(struct roami_job *job, unsigned domain, uint32_t parts, bool block,
+		      uint64_t *offset_p, bool *used_p)
 {
-	uint32_t first;
-	bool ok = roami_parts_take(job->node, parts, block, &first, used_p);
+	uint32_t first = 0;
+	bool ok = roami_parts_take(job->node, domain, parts, block, &first, used_p);
 
-	*offset_p = ok ? first * job_pool(job)->part : 0;
+	*offset_p = pool_offset(job, job_pool(job, domain), domain, first);
 	return ok;
 }
 
 /* After `freed` was given back: free parts of this node's go back to all. */
-static void pool_return(struct roami_job *job, uint64_t freed)
+static void pool_return(struct roami_job *job, unsigned domain, uint64_t freed)
 {
-	struct roami_pool *pool = job_pool(job);
+	struct roami_pool *pool = job_pool(job, domain);
 	uint64_t offset, bytes;
 	bool used;
 
-	while (job->leases &&
-	       roami_alloc_reclaim(job->alloc, freed, pool->part, &offset, &bytes, &used)) {
+	while (job->leases && roami_alloc_reclaim(job->allocs[domain], freed, pool->part, &offset,
+						  &bytes, &used)) {
 		uint32_t interval = job_free_interval(job);
 
-		roami_parts_put(job->node, (uint32_t)(offset / pool->part),
+		roami_parts_put(job->node, domain, pool_index(job, pool, domain, offset),
 				(uint32_t)(bytes / pool->part), used, interval);
 	}
 }
 
+/* ---------------------------------------------------------------------------------- allocators */
+
+static enum roam_err alloc_open(struct roami_job *job, unsigned domain,
+				struct roami_alloc **alloc_p)
+{
+	uint64_t base = roami_layout_base(&job->layout, domain);
+	uint64_t end = base + roami_layout_bytes(&job->layout, domain);
+
+	/* Nothing lies at the very start of a heap without regions. */
+	return roami_alloc_open(alloc_p, base == 0 && domain == 0 ? ROAMI_PAGE : base, end,
+				job->options.alloc == ROAMI_ALLOC_OWN);
+}
+
+enum roam_err roami_job_open_alloc(struct roami_job *job)
+{
+	job->leases = false;
+	return alloc_open(job, 0, &job->allocs[0]);
+}
+
+void roami_job_close_allocs(struct roami_job *job)
+{
+	for (unsigned i = 0; i < ROAMI_DOMAINS_MAX; i++) {
+		roami_alloc_close(job->allocs[i]);
+		job->allocs[i] = NULL;
+	}
+}
+
+void roami_job_seal_allocs(struct roami_job *job)
+{
+	for (unsigned i = 0; i < ROAMI_DOMAINS_MAX; i++)
+		if (job->allocs[i] != NULL)
+			roami_alloc_seal(job->allocs[i]);
+}
+
+uint64_t roami_job_hash_allocs(struct roami_job *job)
+{
+	uint64_t hash = 0;
+
+	for (unsigned i = 0; i < ROAMI_DOMAINS_MAX; i++)
+		if (job->allocs[i] != NULL)
+			hash = hash * 31 + i + roami_alloc_hash(job->allocs[i]);
+	return hash;
+}
+
+/* What node 0 handed out in the domain before there were leases stays its own. */
+static enum roam_err domain_lease(struct roami_job *job, unsigned domain)
+{
+	struct roami_pool *pool = job_pool(job, domain);
+	uint64_t base = roami_layout_base(&job->layout, domain), end;
+	enum roam_err err = roami_alloc_cut(job->allocs[domain], pool->part, job->me == 0, &end);
+	uint64_t parts = (end - base + pool->part - 1) / pool->part;
+
+	if (err == ROAM_OK && job->me == 0)
+		roami_pool_begin(pool, parts < pool->count ? (uint32_t)parts : pool->count, 0);
+	return err;
+}
+
 enum roam_err roami_job_lease(struct roami_job *job)
 {
-	struct roami_pool *pool = job_pool(job);
-	uint64_t end;
-	enum roam_err err;
+	enum roam_err err = ROAM_OK;
 
 	if (job->leases)
 		return ROAM_OK;
-	err = roami_alloc_cut(job->alloc, pool->part, job->me == 0, &end);
-	if (err == ROAM_OK && job->me == 0) {
-		uint32_t parts = (uint32_t)((end + pool->part - 1) / pool->part);
-
-		roami_pool_begin(pool, parts < pool->count ? parts : pool->count, 0);
-	}
+	for (unsigned i = 0; i < ROAMI_DOMAINS_MAX && err == ROAM_OK; i++)
+		if (job->allocs[i] != NULL)
+			err = domain_lease(job, i);
 	job->leases = err == ROAM_OK;
 	return err;
 }
 
-/* From this node's leases, or, what is large, from the pool itself. */
-static enum roam_err job_take(struct roami_job *job, size_t bytes, uint64_t *offset_p,
-			      bool *fresh_p)
+/* The allocator of a region's domain, opened when it is first needed. */
+static enum roam_err region_open(struct roami_job *job, unsigned domain)
 {
-	struct roami_pool *pool = job_pool(job);
+	struct roami_alloc *alloc;
+	enum roam_err err;
+	uint64_t end;
+
+	err = alloc_open(job, domain, &alloc);
+	if (err == ROAM_OK && job->leases) {
+		err = roami_alloc_cut(alloc, job_pool(job, domain)->part, false, &end);
+		roami_alloc_seal(alloc);
+	}
+	if (err == ROAM_OK)
+		__atomic_store_n(&job->allocs[domain], alloc, __ATOMIC_RELEASE);
+	return err;
+}
+
+static enum roam_err region_ready(struct roami_job *job, unsigned domain)
+{
+	enum roam_err err = ROAM_OK;
+
+	if (__atomic_load_n(&job->allocs[domain], __ATOMIC_ACQUIRE) != NULL)
+		return ROAM_OK;
+	pthread_mutex_lock(&job->opening);
+	if (job->allocs[domain] == NULL)
+		err = region_open(job, domain);
+	pthread_mutex_unlock(&job->opening);
+	return err;
+}
+
+/* From this node's leases, or, what is large, from the pool itself. */
+static enum roam_err job_take(struct roami_job *job, unsigned domain, size_t bytes,
+			      uint64_t *offset_p, bool *fresh_p)
+{
+	struct roami_pool *pool = job_pool(job, domain);
+	struct roami_alloc *alloc = job->allocs[domain];
 	uint64_t parts = bytes / pool->part + (bytes % pool->part != 0), offset;
 	enum roam_err err = ROAM_ENOMEM;
 	bool used;
@@ -75,20 +176,32 @@ static enum roam_err job_take(struct roami_job *job, size_t bytes, uint64_t *off
 	if (job->leases && parts > pool->count)
 		return ROAM_ENOMEM;
 	if (job->leases && parts >= ROAMI_POOL_LARGE) {
-		if (!pool_take(job, (uint32_t)parts, true, offset_p, &used))
+		if (!pool_take(job, domain, (uint32_t)parts, true, offset_p, &used))
 			return ROAM_ENOMEM;
 		*fresh_p = !used;
 		return ROAM_OK;
 	}
 	for (;;) {
-		err = roami_alloc_take(job->alloc, bytes, offset_p, fresh_p);
+		err = roami_alloc_take(alloc, bytes, offset_p, fresh_p);
 		if (err != ROAM_ENOMEM || !job->leases ||
-		    !pool_take(job, (uint32_t)parts, false, &offset, &used))
+		    !pool_take(job, domain, (uint32_t)parts, false, &offset, &used))
 			return err;
-		err = roami_alloc_lend(job->alloc, offset, parts * pool->part, pool->part, used);
+		err = roami_alloc_lend(alloc, offset, parts * pool->part, pool->part, used);
 		if (err != ROAM_OK)
 			return err;
 	}
+}
+
+/* A block of an allocator of this node's goes back to it. */
+static enum roam_err job_give(struct roami_job *job, unsigned domain, uint64_t offset)
+{
+	enum roam_err err = ROAM_ENOTOURS;
+
+	if (job->allocs[domain] != NULL)
+		err = roami_alloc_give(job->allocs[domain], offset);
+	if (err == ROAM_OK)
+		pool_return(job, domain, offset);
+	return err;
 }
 
 /* A remotely freed block whose free this node has acquired (RULES 3.2). */
@@ -96,9 +209,7 @@ static void job_take_back(void *arg, const struct roami_remote_free *block)
 {
 	struct roami_job *job = arg;
 
-	if (roami_alloc_give(job->alloc, block->offset) == ROAM_OK)
-		pool_return(job, block->offset);
-	else
+	if (job_give(job, job_domain(job, block->offset), block->offset) != ROAM_OK)
 		fprintf(stderr, "roam: node %u freed %#llx, which is not a block\n", block->freer,
 			(unsigned long long)block->offset);
 }
@@ -118,25 +229,28 @@ static void job_raise(struct roami_job *job, uint64_t end)
 		;
 }
 
-static void *job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
-		       enum roam_err *err_p)
+static void *job_alloc(struct roami_job *job, unsigned domain, size_t bytes,
+		       const struct roam_region *region, enum roam_err *err_p)
 {
 	uint64_t offset;
 	uint32_t pages;
 	bool fresh;
 
 	*err_p = ROAM_EINVAL;
-	if (place == ROAM_PLACE_NODE && !place_node_known(job, node))
+	if (region->place == ROAM_PLACE_NODE && !place_node_known(job, region->node))
 		return NULL;
 	roami_remote_free_drain(job->node, job_take_back, job);
-	*err_p = job_take(job, bytes, &offset, &fresh);
+	*err_p = region_ready(job, domain);
+	if (*err_p == ROAM_OK)
+		*err_p = job_take(job, domain, bytes, &offset, &fresh);
 	if (*err_p != ROAM_OK)
 		return NULL;
 	job_raise(job, offset + bytes);
 	ROAMI_COUNT(job->node->stats, allocs, 1);
 	pages = (uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE);
 	if (bytes >= ROAMI_PAGE)
-		*err_p = roami_job_place(job, (uint32_t)(offset / ROAMI_PAGE), pages, place, node);
+		*err_p = roami_job_place(job, (uint32_t)(offset / ROAMI_PAGE), pages, region->place,
+					 region->node);
 	if (*err_p != ROAM_OK) {
 		roami_job_free(job, job->app + offset);
 		return NULL;
@@ -147,43 +261,42 @@ static void *job_alloc(struct roami_job *job, size_t bytes, enum roam_place plac
 }
 
 /* The allocator of a started job changes when its nodes first synchronise. */
-void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
+void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 		      enum roam_err *err_p)
 {
+	unsigned domain;
 	void *block;
 
+	*err_p = roami_job_domain(job, region->protocol, &domain);
+	if (*err_p != ROAM_OK)
+		return NULL;
 	if (__atomic_load_n(&job->life, __ATOMIC_ACQUIRE) != ROAMI_JOB_JOINED)
-		return job_alloc(job, bytes, place, node, err_p);
+		return job_alloc(job, domain, bytes, region, err_p);
 	pthread_mutex_lock(&job->seal);
-	block = job_alloc(job, bytes, place, node, err_p);
+	block = job_alloc(job, domain, bytes, region, err_p);
 	pthread_mutex_unlock(&job->seal);
 	return block;
 }
 
 /* A block that lies in a lease: of this node, of another one, or of one of an ended round. */
-static enum roam_err free_leased(struct roami_job *job, unsigned owner, uint64_t offset)
+static enum roam_err free_leased(struct roami_job *job, unsigned domain, unsigned owner,
+				 uint64_t offset)
 {
-	enum roam_err err;
-
 	if (owner == ROAMI_POOL_NOBODY) /* its allocator went with it; the range is lost */
 		return offset % 64 == 0 ? ROAM_OK : ROAM_ENOTOURS;
-	if (owner != job->me) {
-		roami_remote_free_send(job->node, owner, offset);
-		return ROAM_OK;
-	}
-	err = roami_alloc_give(job->alloc, offset);
-	if (err == ROAM_OK)
-		pool_return(job, offset);
-	return err;
+	if (owner == job->me)
+		return job_give(job, domain, offset);
+	roami_remote_free_send(job->node, owner, offset);
+	return ROAM_OK;
 }
 
-static enum roam_err free_large(struct roami_job *job, uint64_t offset)
+static enum roam_err free_large(struct roami_job *job, unsigned domain, uint64_t offset)
 {
-	struct roami_pool *pool = job_pool(job);
-	uint32_t interval = job_free_interval(job);
+	struct roami_pool *pool = job_pool(job, domain);
+	uint32_t interval = job_free_interval(job), part = pool_index(job, pool, domain, offset);
 
-	if (offset % pool->part != 0 ||
-	    !roami_parts_free(job->node, (uint32_t)(offset / pool->part), interval))
+	if (offset != pool_offset(job, pool, domain, part) ||
+	    !roami_parts_free(job->node, domain, part, interval))
 		return ROAM_ENOTOURS;
 	return ROAM_OK;
 }
@@ -191,11 +304,13 @@ static enum roam_err free_large(struct roami_job *job, uint64_t offset)
 static enum roam_err job_free(struct roami_job *job, void *block)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)block - job->app);
-	struct roami_pool *pool = job_pool(job);
+	unsigned domain = job_domain(job, offset);
+	struct roami_pool *pool = job_pool(job, domain);
 	struct roami_pool_part part;
 	uint32_t index;
 
-	if ((uint8_t *)block < job->app || offset >= job->layout.heap_bytes)
+	if ((uint8_t *)block < job->app || offset >= job->layout.heap_bytes ||
+	    offset < roami_layout_base(&job->layout, domain))
 		return ROAM_ENOTOURS;
 	ROAMI_COUNT(job->node->stats, frees, 1);
 	roami_remote_free_drain(job->node, job_take_back, job);
@@ -204,14 +319,14 @@ static enum roam_err job_free(struct roami_job *job, void *block)
 	 * itself.
 	 */
 	if (!job->leases)
-		return roami_alloc_give(job->alloc, offset);
-	index = (uint32_t)(offset / pool->part);
+		return job_give(job, domain, offset);
+	index = pool_index(job, pool, domain, offset);
 	if (index >= pool->count) /* less than a part at the end, handed out before the seal */
-		return free_leased(job, 0, offset);
-	part = roami_parts_look(job->node, index);
+		return free_leased(job, domain, 0, offset);
+	part = roami_parts_look(job->node, domain, index);
 	if (part.state == ROAMI_POOL_LEASED)
-		return free_leased(job, part.node, offset);
-	return free_large(job, offset);
+		return free_leased(job, domain, part.node, offset);
+	return free_large(job, domain, offset);
 }
 
 enum roam_err roami_job_free(struct roami_job *job, void *block)

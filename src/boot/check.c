@@ -2,17 +2,29 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "boot/local.h"
+#include "boot/job.h"
 #include "msg/layers.h"
 
-static enum roam_err check_unknown(const char *variable, const char *value,
-				   const char *const *names)
+/* In one piece: other nodes may say the same at the same time. */
+static enum roam_err check_unknown(const char *what, const char *value, const char *const *names)
 {
-	fprintf(stderr, "roam: %s=%s: unknown; known are", variable, value);
-	for (; *names != NULL; names++)
-		fprintf(stderr, " %s", *names);
-	fprintf(stderr, "\n");
+	char known[400] = "";
+	size_t used = 0;
+
+	for (; *names != NULL && used < sizeof(known); names++)
+		used += (size_t)snprintf(known + used, sizeof(known) - used, " %s", *names);
+	fprintf(stderr, "roam: %s=%s: unknown; known are%s\n", what, value, known);
 	return ROAM_EUNKNOWN;
+}
+
+/* That there is no such protocol. */
+static enum roam_err check_protocol(const char *what, const char *protocol)
+{
+	const char *names[64] = {NULL};
+
+	for (unsigned count = 0; roami_protocols[count] != NULL && count < 63; count++)
+		names[count] = roami_protocols[count]->name;
+	return check_unknown(what, protocol, names);
 }
 
 static enum roam_err check_names(const struct roami_options *options)
@@ -21,11 +33,8 @@ static enum roam_err check_names(const struct roami_options *options)
 	char why[160] = "";
 	unsigned count = 0;
 
-	if (roami_protocol_find(options->protocol) == NULL) {
-		for (; roami_protocols[count] != NULL && count < 63; count++)
-			names[count] = roami_protocols[count]->name;
-		return check_unknown("ROAM_PROTOCOL", options->protocol, names);
-	}
+	if (roami_protocol_find(options->protocol) == NULL)
+		return check_protocol("ROAM_PROTOCOL", options->protocol);
 	if (roami_transport_find(options->transport) == NULL) {
 		for (; roami_transports[count] != NULL && count < 63; count++)
 			names[count] = roami_transports[count]->name;
@@ -82,4 +91,68 @@ enum roam_err roami_boot_check(const struct roami_options *options,
 	enum roam_err err = check_names(options);
 
 	return err == ROAM_OK ? check_engine(options, engine_p) : err;
+}
+
+/* -------------------------------------------------------------------------------------- models */
+
+static const char *const model_names[] = {
+	[ROAM_MODEL_SC] = "SC",
+	[ROAM_MODEL_RC] = "RC",
+	[ROAM_MODEL_SCC] = "ScC",
+	[ROAM_MODEL_TX] = "TX",
+};
+
+/* Is what `protocol` promises enough for the program? */
+static void check_model(struct roami_job *job, const struct roam_protocol *protocol)
+{
+	struct roami_ctl *first = roami_job_ctl(job, 0);
+	bool speaks = job->control == 0 || job->boot.me == 0;
+
+	if (protocol->model <= job->needs)
+		return;
+	if (job->options.strict)
+		roami_node_fail(job->node,
+				"the program needs %s, and protocol %s promises only %s "
+				"(ROAM_STRICT=1)",
+				model_names[job->needs], protocol->name,
+				model_names[protocol->model]);
+	if (job->options.log >= ROAMI_LEVEL_WARN && speaks &&
+	    atomic_exchange(&first->warned, 1) == 0)
+		fprintf(stderr,
+			"roam: warning: the program needs %s, and protocol %s promises only %s: "
+			"its results may be wrong\n",
+			model_names[job->needs], protocol->name, model_names[protocol->model]);
+}
+
+void roami_job_needs(struct roami_job *job, enum roam_model model)
+{
+	if (model < job->needs)
+		job->needs = model;
+	check_model(job, job->node->protocol);
+	for (unsigned i = 1; i < job->node->domain_count; i++)
+		if (job->allocs[i] != NULL)
+			check_model(job, job->node->domains[i].protocol);
+}
+
+enum roam_err roami_job_domain(struct roami_job *job, const char *protocol, unsigned *domain_p)
+{
+	const struct roam_protocol *found;
+	unsigned domain = 0;
+
+	*domain_p = 0;
+	if (protocol == NULL || strcmp(protocol, job->node->protocol->name) == 0)
+		return ROAM_OK;
+	found = roami_protocol_find(protocol);
+	if (found == NULL)
+		return check_protocol("roam_alloc_region: protocol", protocol);
+	while (job->node->domains[++domain].protocol != found)
+		;
+	if (job->node->domains[domain].err != ROAM_OK) {
+		fprintf(stderr, "roam: roam_alloc_region: protocol %s cannot run here: %s\n",
+			protocol, roam_strerror(job->node->domains[domain].err));
+		return ROAM_EUNSUPPORTED;
+	}
+	check_model(job, found);
+	*domain_p = domain;
+	return ROAM_OK;
 }

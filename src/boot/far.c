@@ -134,7 +134,7 @@ static enum roam_err far_listen(struct roami_job *job)
 
 enum roam_err roami_far_join(struct roami_job *job, unsigned asked)
 {
-	struct roami_boot_card card = {.asked = asked, .allocs = job->allocs, .pid = getpid()};
+	struct roami_boot_card card = {.asked = asked, .allocs = job->hash, .pid = getpid()};
 	struct roami_frame *frame = malloc(sizeof(*frame));
 	bool good;
 

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/domain.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/remote.h"
@@ -124,18 +125,12 @@ enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-enum roam_err roami_job_open_alloc(struct roami_job *job)
-{
-	job->leases = false;
-	return roami_alloc_open(&job->alloc, ROAMI_PAGE, job->layout.heap_bytes,
-				job->options.alloc == ROAMI_ALLOC_OWN);
-}
-
 /* --------------------------------------------------------------------------------------- nodes */
 
 /* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
+	struct roami_ctl *first = roami_job_ctl(job, 0);
 	struct roami_node_params params = {
 		.me = job->me,
 		.nodes = nodes,
@@ -143,6 +138,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.env = job->options.chaos != 0 ? &roami_env_chaos : &roami_env_real,
 		.env_state = &job->real,
 		.protocol = roami_protocol_find(job->options.protocol),
+		.regions = roami_protocols,
 		.engine = nodes > 1 ? job->engine : &roami_fault_plain,
 		/* Alone there is nobody to reach. */
 		.transport = roami_transport_find(nodes > 1 ? job->options.transport : "shm"),
@@ -152,6 +148,9 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.address = job->boot.address,
 		.app = job->app,
 		.fd = job->fds[job->me],
+		.far = job->control != 0,
+		.key = first->key,
+		.boot = first->boot,
 	};
 	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
@@ -160,7 +159,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	params.onesided =
 		job->options.onesided && (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
 	params.creator_pages =
-		(uint32_t)(atomic_load(&roami_job_ctl(job, 0)->creator_end) / ROAMI_PAGE);
+		(uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	if (job->node != NULL) {
 		job->node->sync = NULL;
 		job->node->regions = (struct roami_vec){0};
@@ -188,6 +187,8 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	enum roam_err err;
 
 	job->real.on_fail = job_failed;
+	if (job->control != 0)
+		memcpy(roami_job_ctl(job, 0)->key, job->boot.key, sizeof(job->boot.key));
 	if (job->options.pin)
 		roami_os_pin(job->me);
 	err = job_open_node(job, nodes);
@@ -312,7 +313,7 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err = ROAM_OK;
 
-	roami_state_set(job->node, ROAMI_STATE_ALLOC_HASH, roami_alloc_hash(job->alloc), true);
+	roami_state_set(job->node, ROAMI_STATE_ALLOC_HASH, roami_job_hash_allocs(job), true);
 	roami_rerun_copy(job, true);
 	if (job->me == 0)
 		err = roami_job_lease(job); /* before anybody else can */
@@ -326,14 +327,14 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 				"synchronisation than node %u; allocate alike everywhere, or "
 				"after it and pass the address",
 				job->me, i);
-	roami_alloc_seal(job->alloc);
+	roami_job_seal_allocs(job);
 	if (job->me != 0) {
-		roami_alloc_close(job->alloc);
+		roami_job_close_allocs(job);
 		err = roami_job_open_alloc(job);
 		if (err == ROAM_OK)
 			err = roami_job_lease(job);
 		if (err == ROAM_OK)
-			roami_alloc_seal(job->alloc);
+			roami_job_seal_allocs(job);
 	}
 	roami_rerun_copy(job, false);
 	__atomic_store_n(&job->life, ROAMI_JOB_TOGETHER, __ATOMIC_RELEASE);
@@ -351,9 +352,10 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 	if (err == ROAM_OK)
 		err = roami_boot_check(&job->options, &job->engine);
 	job->failed = err;
+	job->needs = ROAM_MODEL_TX;
 	if (err != ROAM_OK)
 		return err;
-	roami_layout_make(&job->layout, job->options.heap, (unsigned)job->options.nodes_max);
+	roami_boot_layout(&job->layout, &job->options);
 	if (sscanf(job->options.boot, "far:%d", &job->control) == 1)
 		err = job->failed = roami_far_begin(job);
 	if (err != ROAM_OK)
@@ -412,7 +414,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	job->nodes = nodes;
 	if (err == ROAM_OK)
 		err = job_map_app(job);
-	roami_alloc_close(job->alloc);
+	roami_job_close_allocs(job);
 	if (err == ROAM_OK)
 		err = roami_job_open_alloc(job);
 	if (err == ROAM_OK)
@@ -432,7 +434,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		err = roami_watch_creator(job->node->segments, nodes, parent);
 	if (err != ROAM_OK)
 		_exit(ROAMI_EXIT_TOLD);
-	roami_alloc_seal(job->alloc);
+	roami_job_seal_allocs(job);
 	roami_stats_begin(job->node->stats);
 	fn();
 	roami_job_serve(job);
@@ -513,7 +515,7 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 	atomic_store(&ctl->creator_end, job->leases ? job->layout.heap_bytes
 						    : (job->high + ROAMI_PAGE - 1) &
 							      ~(uint64_t)(ROAMI_PAGE - 1));
-	roami_alloc_seal(job->alloc);
+	roami_job_seal_allocs(job);
 	err = roami_job_lease(job);
 	while (roami_msg_poll(job->node) > 0)
 		; /* what this node sent itself while alone */
@@ -566,8 +568,8 @@ enum roam_err roami_job_seal(struct roami_job *job)
 {
 	enum roam_err err = ROAM_OK;
 
-	if (job->reruns)
-		return job->life == ROAMI_JOB_ALONE && job->rounds == 0
+	if (job->reruns) /* before its first CREATE it is alone indeed */
+		return job->life == ROAMI_JOB_ALONE && job->rounds == 0 && job->created > 1
 			       ? roami_rerun_seal(job, job->created, NULL)
 			       : ROAM_OK;
 	if (job->launched) {
@@ -617,18 +619,22 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 static void gather(struct roami_job *job, uint32_t first, uint32_t end)
 {
 	struct roami_node *node = job->node;
+	struct roami_domain *domain = roami_domain_of(node, first);
+	unsigned was = roami_domain_enter(node, domain);
 
 	for (uint32_t page = first; page < end; page++) {
 		roami_page_hold(node, page);
-		node->protocol->settle(node, page);
+		domain->protocol->settle(node, page);
 		roami_page_done(node, page);
 	}
+	roami_domain_leave(node, was);
 }
 
 static void job_gather(struct roami_job *job)
 {
-	if (job->node->protocol->settle != NULL)
-		roami_settle_each(job, gather);
+	for (unsigned i = 0; i < job->node->domain_count; i++)
+		if (job->node->domains[i].protocol->settle != NULL)
+			roami_settle_each(job, i, gather);
 }
 
 /*
@@ -649,6 +655,7 @@ static void job_clear(struct roami_job *job)
 			 job->layout.heap - job->layout.rings);
 	atomic_store(&ctl->job, ROAMI_JOB_OPEN);
 	atomic_store(&ctl->creator_end, 0);
+	ctl->boot++;
 	atomic_store(&ctl->ended, 0);
 	memset(&ctl->bell, 0, sizeof(ctl->bell));
 	atomic_store(&ctl->threads, 1);
@@ -679,6 +686,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[0];
 	enum roam_err err = roami_job_seal(job);
 
+	roami_rerun_check(job);
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
 	    (job->launched && !job->reruns))
 		return err;
@@ -701,7 +709,8 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 		roami_watch_end(job->watch);
 	job->watch = NULL;
 	job->rounds++;
-	roami_pool_settle(job->node->segments[0].pool);
+	for (unsigned i = 0; i < job->node->domain_count; i++)
+		roami_pool_settle(&job->node->segments[0].pool[i]);
 	err = job_alone(job);
 	job_clear(job);
 	return err;
@@ -726,6 +735,7 @@ void roami_job_serve(struct roami_job *job)
 void roami_job_finish(struct roami_job *job)
 {
 	roami_job_seal(job);
+	roami_rerun_check(job);
 	if (job->life == ROAMI_JOB_ALONE) {
 		roami_stats_end(job->node->stats);
 		roami_job_report(job);
@@ -744,8 +754,7 @@ void roami_job_finish(struct roami_job *job)
 	}
 	roami_node_close(job->node);
 	job->node = NULL;
-	roami_alloc_close(job->alloc);
-	job->alloc = NULL;
+	roami_job_close_allocs(job);
 	roami_os_vec_free(&job->blocks, sizeof(struct roami_place));
 	job->life = ROAMI_JOB_OVER;
 }

@@ -35,8 +35,10 @@ struct roami_job {
 	struct roami_real real;
 	const struct roami_fault_engine *engine; /* of sealed jobs */
 	struct roami_node *node;
-	struct roami_alloc *alloc;
-	bool leases;             /* `alloc` hands out what it has leased, no more */
+	/* This node's allocator in each domain; of regions opened when first used. */
+	struct roami_alloc *allocs[ROAMI_DOMAINS_MAX];
+	pthread_mutex_t opening; /* one of them */
+	bool leases;             /* they hand out what they have leased, no more */
 	uint8_t *app;
 	void *bases[ROAMI_NODES_MAX]; /* segments; NULL: not mapped */
 	int fds[ROAMI_NODES_MAX];
@@ -45,7 +47,7 @@ struct roami_job {
 	struct roami_boot boot;                 /* what it said */
 	bool reruns;     /* far, and main is executed on every node up to CREATE, see rerun.c */
 	unsigned rounds; /* ended by roam_wait_for_end */
-	uint64_t allocs; /* hash of the allocations up to CREATE */
+	uint64_t hash;   /* of the allocations up to CREATE */
 	int quiet[2];    /* the real stdout and stderr, meanwhile */
 	struct roami_vec copies; /* struct roami_rerun_copy: of roam_distribute */
 	pid_t pids[ROAMI_NODES_MAX]; /* of forked nodes, in node 0 */
@@ -56,6 +58,7 @@ struct roami_job {
 	bool launched; /* by roam run: every node has run main */
 	bool exit_hook;
 	enum roam_err failed; /* why it could not start */
+	enum roam_model needs; /* what the program said it needs; ROAM_MODEL_TX: nothing yet */
 	bool reported;
 	struct roami_watch *watch;
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
@@ -120,7 +123,6 @@ void roami_far_fail(struct roami_job *job, const char *text);
 /* ---- parts of a job's life */
 enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes); /* up to so many */
 enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node);
-enum roam_err roami_job_open_alloc(struct roami_job *job);
 
 /*
  * All segments there are are mapped: this process becomes node `me` of `nodes`.  `asked`: that is
@@ -148,11 +150,16 @@ enum roam_err roami_rerun_begin(struct roami_job *job);
 enum roam_err roami_rerun_create(struct roami_job *job, void (*fn)(void));
 enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)(void));
 
+/* The program waits for the end, or ends: without a CREATE it is an error of the job. */
+void roami_rerun_check(struct roami_job *job);
+
 /* Notes a variable to be copied from node 0 to all at the seal. */
 enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size_t bytes);
 
 /* At the seal: brings these to the heap, and from there. */
 void roami_rerun_copy(struct roami_job *job, bool to_heap);
+/* The program needs `model`: warns, or under ROAM_STRICT ends the job, if a protocol has less. */
+void roami_job_needs(struct roami_job *job, enum roam_model model);
 
 /* ---- alone: pages of the app view that are not our segment's */
 
@@ -171,19 +178,32 @@ enum roam_err roami_lone_end(struct roami_job *job);
 /* ---- the end of forked nodes: node 0 takes their pages; they drop their copies and exit. */
 typedef void roami_settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
 
-void roami_settle_each(struct roami_job *job, roami_settle_fn *each); /* stretch of pages in use */
+/* Each stretch of a domain's pages in use. */
+void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *each);
 void roami_settle_take(struct roami_job *job);
 void roami_settle_leave(struct roami_job *job);
 
 /* ---- memory */
 
+/* Opens the allocator of the job's own domain, over all of it; closes those of all. */
+enum roam_err roami_job_open_alloc(struct roami_job *job);
+void roami_job_close_allocs(struct roami_job *job);
+
+/* Ends the bump phase of all; a hash of what they have handed out. */
+void roami_job_seal_allocs(struct roami_job *job);
+uint64_t roami_job_hash_allocs(struct roami_job *job);
+
 /*
- * The job is sealed: this node's allocator gets parts of the heap from the pool.  Node 0's keeps
+ * The job is sealed: this node's allocators get parts of the heap from the pools.  Node 0's keep
  * what was handed out before.
  */
 enum roam_err roami_job_lease(struct roami_job *job);
 
-void *roami_job_alloc(struct roami_job *job, size_t bytes, enum roam_place place, unsigned node,
+/* The domain of regions under a protocol; reports errors on stderr. */
+enum roam_err roami_job_domain(struct roami_job *job, const char *protocol, unsigned *domain_p);
+
+/* A block as `region` says, which names no protocol that is not there. */
+void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 		      enum roam_err *err_p);
 enum roam_err roami_job_free(struct roami_job *job, void *block);
 enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages,

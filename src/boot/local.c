@@ -6,10 +6,22 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+void roami_boot_layout(struct roami_layout *layout, const struct roami_options *options)
+{
+	uint64_t bytes = options->heap / ROAMI_REGION_SHARE, part = roami_pool_part(bytes);
+	unsigned regions = 0;
+
+	while (roami_protocols[regions] != NULL)
+		regions++;
+	roami_layout_make_regions(layout, options->heap, (unsigned)options->nodes_max, regions,
+				  (bytes + part - 1) / part * part, roami_pool_part(options->heap));
+}
+
 int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 {
 	char name[32];
 	struct roami_ctl *ctl;
+	bool keyed = true;
 	int fd, saved;
 
 	snprintf(name, sizeof(name), "roam-node-%u", node);
@@ -28,8 +40,19 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	ctl->nodes_max = layout->nodes_max;
 	/* The thread that starts the node; counted before any barrier could look. */
 	atomic_store(&ctl->threads, 1);
-	roami_pool_init((void *)((uint8_t *)ctl + layout->pool), layout->heap_bytes);
+	for (unsigned domain = 0; domain <= layout->regions; domain++) {
+		struct roami_pool *pool = (void *)((uint8_t *)ctl + layout->pool);
+
+		roami_pool_init(&pool[domain], roami_layout_bytes(layout, domain));
+	}
+	if (node == 0)
+		keyed = roami_os_secret(ctl->key, sizeof(ctl->key));
 	munmap(ctl, layout->rings);
+	if (!keyed) {
+		close(fd);
+		errno = ENOSYS;
+		return -1;
+	}
 	return fd;
 }
 
@@ -58,7 +81,7 @@ enum roam_err roami_boot_memory(const struct roami_options *options, unsigned no
 {
 	struct roami_layout layout;
 
-	roami_layout_make(&layout, options->heap, (unsigned)options->nodes_max);
+	roami_boot_layout(&layout, options);
 	if (!boot_space(&layout, nodes))
 		return ROAM_ENOMEM;
 	for (unsigned i = 0; i < nodes; i++) {

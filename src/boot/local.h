@@ -23,6 +23,13 @@ void roami_boot_waits(const struct roami_ctl *const *ctls, unsigned nodes, char 
 		      size_t bytes);
 
 /*
+ * The layout of every segment: the heap, and below it a sixteenth of its size for the regions of
+ * each protocol of the build, in their order.
+ */
+#define ROAMI_REGION_SHARE 16u
+void roami_boot_layout(struct roami_layout *layout, const struct roami_options *options);
+
+/*
  * Makes the segments of `nodes` nodes: fds[i] is node i's memfd.  Reports errors on stderr; leaves
  * nothing behind.
  */

@@ -35,7 +35,7 @@ bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd
 
 void roami_lone_begin(struct roami_job *job)
 {
-	uint64_t heap = job->layout.heap, at = ROAMI_PAGE;
+	uint64_t heap = job->layout.heap, at = roami_layout_base(&job->layout, 0) + ROAMI_PAGE;
 	uint64_t high = (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1);
 
 	if (job->lone.count > 0)

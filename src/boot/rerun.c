@@ -61,7 +61,7 @@ static enum roam_err rerun_move(struct roami_job *job)
 	job->me = me;
 	/* The node that was node 0 is not closed: what it holds is small, and of another number. */
 	job->node->self = NULL;
-	roami_alloc_close(job->alloc);
+	roami_job_close_allocs(job);
 	return roami_job_open_alloc(job);
 }
 
@@ -71,10 +71,10 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 	uint64_t high = (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1);
 	enum roam_err err = roami_lone_end(job);
 
-	job->allocs = roami_alloc_hash(job->alloc);
+	job->hash = roami_job_hash_allocs(job);
 	roami_rerun_copy(job, true);
 	if (job->boot.me == 0)
-		roami_alloc_seal(job->alloc);
+		roami_job_seal_allocs(job);
 	else if (err == ROAM_OK)
 		err = rerun_move(job);
 	if (err == ROAM_OK)
@@ -93,7 +93,7 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 	if (err == ROAM_OK)
 		err = roami_job_join(job, job->boot.nodes, nodes);
 	if (err == ROAM_OK && job->me != 0)
-		roami_alloc_seal(job->alloc);
+		roami_job_seal_allocs(job);
 	if (err == ROAM_OK)
 		roami_rerun_copy(job, false);
 	return err;
@@ -126,10 +126,17 @@ enum roam_err roami_rerun_create(struct roami_job *job, void (*fn)(void))
 	return ROAM_OK;
 }
 
+void roami_rerun_check(struct roami_job *job)
+{
+	if (job->reruns && job->life == ROAMI_JOB_ALONE && job->rounds == 0)
+		roami_rerun_seal(job, job->created, NULL); /* the launcher says so and ends us */
+}
+
 /* ------------------------------------------------------------------------------- distribution */
 
 enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size_t bytes)
 {
+	const struct roam_region region = {.name = "distributed"};
 	struct roami_rerun_copy *copy;
 	enum roam_err err;
 
@@ -140,7 +147,7 @@ enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size
 	copy = roami_os_vec_grow(&job->copies, sizeof(*copy), 1);
 	if (copy == NULL)
 		return ROAM_ENOMEM;
-	copy->block = roami_job_alloc(job, bytes, ROAM_PLACE_FIRST_TOUCH, 0, &err);
+	copy->block = roami_job_alloc(job, bytes, &region, &err);
 	if (copy->block == NULL)
 		return err;
 	copy->variable = variable;

@@ -26,19 +26,30 @@ static unsigned settle_owner(const struct roami_job *job, uint64_t word)
 }
 
 /* What no block is in may stay where it is.  What is less than a part, at the end, is looked at. */
-void roami_settle_each(struct roami_job *job, roami_settle_fn *each)
+void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *each)
 {
-	const struct roami_pool *pool = job->node->segments[0].pool;
-	uint32_t pages = (uint32_t)(pool->part / ROAMI_PAGE), first = 0;
+	const struct roami_pool *pool = &job->node->segments[0].pool[domain];
+	uint32_t pages = (uint32_t)(pool->part / ROAMI_PAGE);
+	uint32_t base = job->node->domains[domain].first, first = base;
 
+	if (atomic_load(&pool->used) == 0)
+		return;
 	for (uint32_t part = 0; part < pool->count; part++)
 		if (roami_pool_look(pool, part).state == ROAMI_POOL_FREE) {
-			if (first < part * pages)
-				each(job, first, part * pages);
-			first = (part + 1) * pages;
+			if (first < base + part * pages)
+				each(job, first, base + part * pages);
+			first = base + (part + 1) * pages;
 		}
-	if (first < job->layout.pages)
-		each(job, first, job->layout.pages);
+	if (first < job->node->domains[domain].end)
+		each(job, first, job->node->domains[domain].end);
+}
+
+/* Where the directory knows whose bytes are right: no protocol has to bring them. */
+static void settle_by_directory(struct roami_job *job, roami_settle_fn *each)
+{
+	for (unsigned i = 0; i < job->node->domain_count; i++)
+		if (job->node->domains[i].protocol->settle == NULL)
+			roami_settle_each(job, i, each);
 }
 
 /* Calls `each` with the runs of one owner's pages in [first, end). */
@@ -108,8 +119,7 @@ static void take_runs(struct roami_job *job, uint32_t first, uint32_t end)
 
 void roami_settle_take(struct roami_job *job)
 {
-	if (job->node->protocol->settle == NULL)
-		roami_settle_each(job, take_runs);
+	settle_by_directory(job, take_runs);
 }
 
 static void leave_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
@@ -125,6 +135,5 @@ static void leave_runs(struct roami_job *job, uint32_t first, uint32_t end)
 
 void roami_settle_leave(struct roami_job *job)
 {
-	if (job->node->protocol->settle == NULL)
-		roami_settle_each(job, leave_runs);
+	settle_by_directory(job, leave_runs);
 }

@@ -247,7 +247,8 @@ enum roam_err roami_alloc_cut(struct roami_alloc *alloc, uint64_t part, bool fir
 	if (end > alloc->end)
 		end = alloc->end;
 	ok = roami_ranges_cut(&alloc->ranges, (uint32_t)((end - alloc->first) / ROAM_PAGE_SIZE),
-			      first ? (uint32_t)((end + part - 1) / part) : 0);
+			      first ? (uint32_t)((end + part - 1) / part - alloc->first / part)
+				    : 0);
 	pthread_mutex_unlock(&alloc->lock);
 	*end_p = end;
 	return ok ? ROAM_OK : ROAM_ENOMEM;

@@ -133,6 +133,7 @@ enum { PARTS_LOOK, PARTS_TAKE, PARTS_PUT, PARTS_FREE };
 
 struct parts_ask {
 	uint32_t what;
+	uint32_t domain;
 	uint32_t first;
 	uint32_t parts;
 	uint32_t flag; /* a block; used */
@@ -152,7 +153,7 @@ struct parts_answer {
 static void parts_apply(struct roami_node *node, unsigned by, const struct parts_ask *ask,
 			struct parts_answer *answer)
 {
-	struct roami_pool *pool = node->segments[0].pool;
+	struct roami_pool *pool = &node->segments[0].pool[ask->domain];
 	struct roami_spin *lock = (void *)&pool->lock;
 	bool used = false;
 
@@ -195,20 +196,21 @@ void roami_parts_handle(struct roami_node *node, const struct roam_request *requ
 	struct parts_ask ask;
 	struct parts_answer answer;
 	struct roam_part part = {&answer, sizeof(answer)};
-	uint32_t count = node->self->pool->count;
+	uint32_t count;
 
 	if (node->me != 0 || request->bytes != sizeof(ask))
 		roami_node_fail(node, "node %u sent a malformed request", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
+	count = ask.domain < node->domain_count ? node->self->pool[ask.domain].count : 0;
 	if (ask.what > PARTS_FREE || ask.first >= count || ask.parts > count - ask.first)
 		roami_node_fail(node, "node %u asked for parts beyond the heap", request->from);
 	parts_apply(node, request->from, &ask, &answer);
 	roami_reply(node, request, &part, 1);
 }
 
-struct roami_pool_part roami_parts_look(struct roami_node *node, uint32_t part)
+struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain, uint32_t part)
 {
-	struct parts_ask ask = {.what = PARTS_LOOK, .first = part};
+	struct parts_ask ask = {.what = PARTS_LOOK, .domain = domain, .first = part};
 	struct parts_answer answer;
 
 	parts_do(node, &ask, &answer);
@@ -219,34 +221,35 @@ struct roami_pool_part roami_parts_look(struct roami_node *node, uint32_t part)
 					answer.node, answer.interval};
 }
 
-bool roami_parts_take(struct roami_node *node, uint32_t parts, bool block, uint32_t *first_p,
-		      bool *used_p)
+bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, bool block,
+		      uint32_t *first_p, bool *used_p)
 {
-	struct parts_ask ask = {.what = PARTS_TAKE, .parts = parts, .flag = block};
+	struct parts_ask ask = {
+		.what = PARTS_TAKE, .domain = domain, .parts = parts, .flag = block};
 	struct parts_answer answer;
+	uint32_t count = node->self->pool[domain].count;
 
 	roami_log_clock(node, &ask.clock);
 	parts_do(node, &ask, &answer);
-	if (answer.done != 0 && (answer.first >= node->self->pool->count ||
-				 parts > node->self->pool->count - answer.first))
+	if (answer.done != 0 && (answer.first >= count || parts > count - answer.first))
 		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
 	*first_p = answer.first;
 	*used_p = answer.used != 0;
 	return answer.done != 0;
 }
 
-void roami_parts_put(struct roami_node *node, uint32_t first, uint32_t parts, bool used,
-		     uint32_t interval)
+void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, uint32_t parts,
+		     bool used, uint32_t interval)
 {
-	struct parts_ask ask = {PARTS_PUT, first, parts, used, interval, {{0}}};
+	struct parts_ask ask = {PARTS_PUT, domain, first, parts, used, interval, {{0}}};
 	struct parts_answer answer;
 
 	parts_do(node, &ask, &answer);
 }
 
-bool roami_parts_free(struct roami_node *node, uint32_t first, uint32_t interval)
+bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint32_t interval)
 {
-	struct parts_ask ask = {PARTS_FREE, first, 0, 0, interval, {{0}}};
+	struct parts_ask ask = {PARTS_FREE, domain, first, 0, 0, interval, {{0}}};
 	struct parts_answer answer;
 
 	parts_do(node, &ask, &answer);

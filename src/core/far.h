@@ -33,13 +33,13 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 /* Tells node 0 the sums of this node's counters, which are final. */
 void roami_state_stats(struct roami_node *node);
 
-/* ---- the pool (core/pool.h) of the job, with its lock.  app, may block. */
-struct roami_pool_part roami_parts_look(struct roami_node *node, uint32_t part);
-bool roami_parts_take(struct roami_node *node, uint32_t parts, bool block, uint32_t *first_p,
-		      bool *used_p);
-void roami_parts_put(struct roami_node *node, uint32_t first, uint32_t parts, bool used,
-		     uint32_t interval);
-bool roami_parts_free(struct roami_node *node, uint32_t first, uint32_t interval);
+/* ---- the pool (core/pool.h) of a domain, with its lock.  app, may block. */
+struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain, uint32_t part);
+bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, bool block,
+		      uint32_t *first_p, bool *used_p);
+void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, uint32_t parts,
+		     bool used, uint32_t interval);
+bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint32_t interval);
 
 /* ---- places: pages that nobody has touched get homes.  `home` for ROAM_PLACE_NODE. */
 struct roami_place {

@@ -1,6 +1,7 @@
 /* Faults of the app view: what the touching thread does until its access may be tried again. */
 #include <errno.h>
 
+#include "core/domain.h"
 #include "core/page.h"
 #include "os/os.h"
 
@@ -80,49 +81,82 @@ static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *threa
 /* -------------------------------------------------------------------------------------- faults */
 
 /* A write to a page that this node can read. */
-static void fault_upgrade(struct roami_node *node, struct roami_page *entry, uint32_t page)
+static void fault_upgrade(struct roami_node *node, const struct roam_protocol *protocol,
+			  uint32_t page)
 {
-	if (node->protocol->writes == ROAM_WRITES_FAULT) {
-		node->protocol->write_fault(node, page);
-		return;
-	}
-	if (roami_page_is_home(node, page))
-		roami_page_mark_dirty(node, entry, page);
-	roami_page_open(node, page, 1, ROAM_WRITE);
+	if (protocol->writes == ROAM_WRITES_FAULT)
+		protocol->write_fault(node, page);
+	else
+		roami_page_upgrade(node, page);
 }
 
-static void fault_none(struct roami_node *node, uint32_t page, bool write)
+static void fault_none(struct roami_node *node, const struct roam_protocol *protocol, uint32_t page,
+		       bool write)
 {
-	if (write && node->protocol->writes == ROAM_WRITES_FAULT) {
-		node->protocol->write_fault(node, page);
+	if (write && protocol->writes == ROAM_WRITES_FAULT) {
+		protocol->write_fault(node, page);
 		return;
 	}
 	if (write)
 		atomic_fetch_or(&node->table[page].flags, ROAMI_PAGE_WANT);
-	node->protocol->read_fault(node, page);
+	protocol->read_fault(node, page);
 }
 
-static void fault_ahead(struct roami_node *node, uint32_t page)
+/* How many of the pages first + i * stride, i < count, are the domain's, from the first one on. */
+static uint32_t ahead_within(const struct roami_domain *domain, uint32_t first, uint32_t count,
+			     int32_t stride)
+{
+	uint32_t room;
+
+	if (first < domain->first || first >= domain->end)
+		return 0;
+	if (stride > 0)
+		room = (domain->end - 1 - first) / (uint32_t)stride + 1;
+	else
+		room = (first - domain->first) / (uint32_t)-stride + 1;
+	return count < room ? count : room;
+}
+
+/* Of pages that will probably be read soon, the domain's protocol gets those that are its own. */
+static void ahead_ask(struct roami_node *node, const struct roami_domain *domain, uint32_t first,
+		      uint32_t count, int32_t stride)
+{
+	count = ahead_within(domain, first, count, stride);
+	if (count > 0 && domain->protocol->ahead != NULL)
+		domain->protocol->ahead(node, first, count, stride);
+}
+
+/* After a fault in `domain`, which the thread is still in. */
+static void fault_ahead(struct roami_node *node, const struct roami_domain *domain, uint32_t page)
 {
 	struct roami_thread *thread = &node->threads[node->env->thread(node)];
 	int32_t stride = 0;
 	uint32_t ahead;
 
-	if (node->protocol->ahead == NULL)
+	if (domain->protocol->ahead == NULL)
 		return;
 	ahead = stream_ahead(node, thread, page, &stride);
 	if (ahead == 0)
 		return;
 	if (stream_bridged(node, stride))
-		node->protocol->ahead(node, page + 1, ahead * (uint32_t)stride, 1);
+		ahead_ask(node, domain, page + 1, ahead * (uint32_t)stride, 1);
 	else
-		node->protocol->ahead(node, page + (uint32_t)stride, ahead, stride);
+		ahead_ask(node, domain, page + (uint32_t)stride, ahead, stride);
 }
 
 void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count)
 {
-	if (node->protocol->ahead != NULL)
-		node->protocol->ahead(node, first, count, 1);
+	uint32_t end = first + count;
+
+	while (first < end) {
+		struct roami_domain *domain = roami_domain_of(node, first);
+		uint32_t until = domain->end < end ? domain->end : end;
+		unsigned was = roami_domain_enter(node, domain);
+
+		ahead_ask(node, domain, first, until - first, 1);
+		roami_domain_leave(node, was);
+		first = until;
+	}
 }
 
 /*
@@ -168,14 +202,16 @@ static void solo_leave(struct roami_node *node)
 
 void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known)
 {
-	struct roami_page *entry = roami_page_entry(node, page);
+	struct roami_domain *domain = roami_domain_of(node, page);
 	enum roam_access has;
+	unsigned was;
 
-	if (page >= node->layout.pages)
+	if (page >= node->layout.pages || page < domain->first)
 		roami_node_fail(node, "touch beyond the shared heap");
 	if (!roami_node_dumped(node, page))
 		roami_node_dump(node, page);
 	roami_step(node);
+	was = roami_domain_enter(node, domain);
 	roami_page_hold(node, page);
 	has = roami_page_access(node, page);
 	if (has == ROAM_NONE)
@@ -186,17 +222,18 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 		fault_repair(node, page);
 	} else if (has == ROAM_READ) {
 		ROAMI_COUNT(node->stats, write_faults, 1);
-		fault_upgrade(node, entry, page);
+		fault_upgrade(node, domain->protocol, page);
 	} else {
 		if (write)
 			ROAMI_COUNT(node->stats, write_faults, 1);
 		else
 			ROAMI_COUNT(node->stats, read_faults, 1);
-		fault_none(node, page, write);
+		fault_none(node, domain->protocol, page, write);
 	}
 	roami_page_done(node, page);
 	if (has == ROAM_NONE && !write)
-		fault_ahead(node, page);
+		fault_ahead(node, domain, page);
+	roami_domain_leave(node, was);
 	if (has == ROAM_NONE)
 		solo_leave(node);
 	if (node->options->cache_pages != 0)

@@ -1,4 +1,5 @@
 /* Who is a page's home: the directory, claiming at first touch, headers of own pages. */
+#include "core/domain.h"
 #include "core/page.h"
 #include "core/remote.h"
 #include "msg/msg.h"
@@ -145,6 +146,7 @@ uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *s
 		int64_t next = (int64_t)thread->claim_last + stride;
 
 		if (next < 0 || next >= node->layout.pages ||
+		    roami_domain_of(node, (uint32_t)next) != roami_domain_of(node, page) ||
 		    !claim_same_block(node, thread->claim_last, (uint32_t)next) ||
 		    !claim_more(node, (uint32_t)next))
 			break;
@@ -201,16 +203,45 @@ bool roami_home_shared_any(struct roami_node *node)
 		if (atomic_load_explicit(&node->self->tails[by].tail, memory_order_acquire) !=
 		    node->share_head[by])
 			return true;
-	return false;
+	return atomic_load(&node->shared_left) != 0;
+}
+
+/* Another domain's: kept until that one asks, in this release or the next. */
+static void home_shared_leave(struct roami_node *node, uint32_t page)
+{
+	struct roami_vec *shared = &roami_domain_of(node, page)->shared;
+	uint32_t *slot = roami_os_vec_grow(shared, sizeof(*slot), 1);
+
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for the list of shared pages");
+	*slot = page;
+	shared->count++;
+	atomic_fetch_add(&node->shared_left, 1);
+}
+
+/* What another domain has left for this one. */
+static size_t home_shared_left(struct roami_node *node, struct roami_domain *mine, uint32_t *pages,
+			       size_t max)
+{
+	struct roami_vec *shared = &mine->shared;
+	const uint32_t *left = (const void *)shared->items;
+	size_t count = 0;
+
+	while (shared->count > 0 && count < max)
+		pages[count++] = left[--shared->count];
+	atomic_fetch_sub(&node->shared_left, (uint32_t)count);
+	return count;
 }
 
 size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 {
 	uint32_t ring = roami_share_slots(&node->layout);
-	size_t count = 0;
+	struct roami_domain *mine = roami_domain_current(node);
+	size_t count;
 
 	roami_step(node);
 	atomic_thread_fence(memory_order_seq_cst);
+	count = home_shared_left(node, mine, pages, max);
 	for (unsigned by = 0; by < node->nodes; by++) {
 		const _Atomic uint32_t *slots = node->self->slots + (size_t)by * ring;
 		uint32_t tail = atomic_load_explicit(&node->self->tails[by].tail,
@@ -222,7 +253,10 @@ size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 			if (page >= node->layout.pages)
 				roami_node_fail(node, "node %u reported page %u, beyond the heap",
 						by, page);
-			pages[count++] = page;
+			if (roami_domain_of(node, page) == mine)
+				pages[count++] = page;
+			else
+				home_shared_leave(node, page);
 		}
 	}
 	return count;

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/domain.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
@@ -87,7 +88,8 @@ static size_t dirty_hold(struct roami_node *node, size_t count)
 			continue;
 		}
 		dirty[kept] = (struct roam_dirty){.page = page,
-						  .home = (flags & ROAMI_PAGE_HOME) != 0};
+						  .home = (flags & ROAMI_PAGE_HOME) != 0 &&
+							  (flags & ROAMI_PAGE_TWINS) == 0};
 		dirty[kept].keep = page_becomes_hot(node, entry, flags);
 		if (!dirty[kept].keep && (!dirty[kept].home || roami_race_checked(node)))
 			pages[closing++] = page;
@@ -189,6 +191,37 @@ static bool release_idle(struct roami_node *node)
 	return atomic_load(&node->interval_lock.held) == 0;
 }
 
+/* The protocol of one domain releases its part of the dirty pages. */
+static void release_domain(struct roami_node *node, struct roami_domain *domain,
+			   const struct roam_sync *sync, struct roam_dirty *dirty, size_t count)
+{
+	unsigned was;
+
+	if (domain->protocol->release == NULL)
+		return;
+	was = roami_domain_enter(node, domain);
+	domain->protocol->release(node, sync, dirty, count);
+	roami_domain_leave(node, was);
+}
+
+/* Every protocol in use releases, whatever was written (RULES 5.4).  `dirty` ascends by page. */
+static void release_all(struct roami_node *node, const struct roam_sync *sync,
+			struct roam_dirty *dirty, size_t count)
+{
+	for (unsigned i = 1; roami_domains_several(node) && i < node->domain_count; i++) {
+		struct roami_domain *domain = &node->domains[i];
+		size_t mine = 0;
+
+		while (mine < count && roami_domain_of(node, dirty[mine].page) == domain)
+			mine++;
+		if (atomic_load(&domain->active) != 0)
+			release_domain(node, domain, sync, dirty, mine);
+		dirty += mine;
+		count -= mine;
+	}
+	release_domain(node, node->domains, sync, dirty, count);
+}
+
 void roami_release(struct roami_node *node, const struct roam_sync *sync)
 {
 	struct roam_dirty *dirty;
@@ -203,8 +236,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	roami_interval_enter(node);
 	count = dirty_hold(node, dirty_take(node));
 	dirty = (void *)node->dirty_work.items;
-	if (node->protocol->release != NULL)
-		node->protocol->release(node, sync, dirty, count);
+	release_all(node, sync, dirty, count);
 	dirty_settle_all(node, dirty, count);
 	note_sort((void *)node->note_work.items, node->note_work.count);
 	roami_log_close_interval(node, (void *)node->note_work.items, node->note_work.count);
@@ -214,6 +246,26 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 }
 
 /* ------------------------------------------------------------------------------------- acquire */
+
+/* Every protocol gets the notices of its own pages; they ascend by page. */
+static void acquire_all(struct roami_node *node, const struct roam_sync *sync,
+			const struct roam_notice *notices, size_t count)
+{
+	while (count > 0) {
+		struct roami_domain *domain = roami_domain_of(node, notices->page);
+		size_t mine = 1;
+		unsigned was;
+
+		while (mine < count && roami_domain_of(node, notices[mine].page) == domain)
+			mine++;
+		was = roami_domain_enter(node, domain);
+		if (domain->protocol->acquire != NULL)
+			domain->protocol->acquire(node, sync, notices, mine);
+		roami_domain_leave(node, was);
+		notices += mine;
+		count -= mine;
+	}
+}
 
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 {
@@ -227,9 +279,7 @@ void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 	roami_interval_enter(node);
 	roami_log_collect(node, &target);
 	note_sort((void *)node->apply_work.items, node->apply_work.count);
-	if (node->apply_work.count > 0 && node->protocol->acquire != NULL)
-		node->protocol->acquire(node, sync, (void *)node->apply_work.items,
-					node->apply_work.count);
+	acquire_all(node, sync, (void *)node->apply_work.items, node->apply_work.count);
 	ROAMI_COUNT(node->stats, notices_applied, node->apply_work.count);
 	/* Only now: a second thread's request must not claim what is not done (RULES 6.5). */
 	roami_log_applied(node, &target);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/domain.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
@@ -99,13 +100,10 @@ static enum roam_err node_memory(struct roami_node *node)
 	size_t pages = node->layout.pages;
 
 	node->table = roami_os_reserve_sparse(pages * sizeof(*node->table));
-	node->page_data = roami_os_reserve_sparse(pages * node->protocol->page_size + 1);
 	/* One more: index 0 means no twin. */
 	node->twins.pool = roami_os_reserve_sparse((pages + 1) * ROAMI_PAGE);
-	node->protocol_state = calloc(1, node->protocol->node_size + 1);
 	node->engine_state = calloc(1, node->engine->state_size + 1);
-	if (node->table == NULL || node->page_data == NULL || node->twins.pool == NULL ||
-	    node->protocol_state == NULL || node->engine_state == NULL)
+	if (node->table == NULL || node->twins.pool == NULL || node->engine_state == NULL)
 		return ROAM_ENOMEM;
 	if (roami_race_init(node) != ROAM_OK)
 		return ROAM_ENOMEM;
@@ -144,8 +142,6 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 	atomic_store(&node->msg.delay_next, UINT64_MAX);
 	roami_msg_register(node, ROAMI_TYPE_SYNC, roami_sync_messages);
 	roami_msg_register(node, ROAMI_TYPE_MEMORY, roami_memory_messages);
-	if (node->protocol->messages != NULL)
-		roami_msg_register(node, ROAMI_TYPE_PROTOCOL, node->protocol->messages);
 }
 
 enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_node_params *params)
@@ -165,11 +161,13 @@ enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_nod
 	view.runtime = node->self->heap;
 	err = node_memory(node);
 	if (err == ROAM_OK)
+		err = roami_domains_open(node, params->regions);
+	if (err == ROAM_OK)
 		err = roami_layers_open(node, params);
 	if (err == ROAM_OK)
 		err = node->engine->open(node->engine_state, &view, roami_fault_entry, node);
-	if (err == ROAM_OK && node->protocol->init != NULL)
-		err = node->protocol->init(node);
+	if (err == ROAM_OK)
+		err = roami_domains_init(node);
 	return err;
 }
 
@@ -177,14 +175,14 @@ void roami_node_dump(struct roami_node *node, uint32_t page)
 {
 	uint32_t part = page / ROAMI_DUMP_PAGES, bit = 1u << part % 32;
 	size_t first = (size_t)part * ROAMI_DUMP_PAGES, count = ROAMI_DUMP_PAGES;
-	size_t each = node->protocol->page_size;
 
 	if ((atomic_fetch_or(&node->dumped[part / 32], bit) & bit) != 0)
 		return;
 	if (count > node->layout.pages - first)
 		count = node->layout.pages - first;
 	roami_os_dump(node->table + first, count * sizeof(*node->table));
-	roami_os_dump(node->page_data + first * each, count * each);
+	for (unsigned i = 0; i < node->domain_count; i++)
+		roami_domain_dump(&node->domains[i], first, first + count);
 }
 
 void roami_node_close(struct roami_node *node)
@@ -194,8 +192,7 @@ void roami_node_close(struct roami_node *node)
 	if (node == NULL)
 		return;
 	pages = node->layout.pages;
-	if (node->protocol->fini != NULL && node->protocol_state != NULL)
-		node->protocol->fini(node);
+	roami_domains_close(node);
 	if (node->engine_state != NULL)
 		node->engine->close(node->engine_state);
 	roami_layers_close(node);
@@ -213,9 +210,7 @@ void roami_node_close(struct roami_node *node)
 	roami_os_vec_free(&node->cache, sizeof(uint32_t));
 	roami_os_vec_free(&node->twins.free, sizeof(uint32_t));
 	roami_os_unmap(node->table, pages * sizeof(*node->table));
-	roami_os_unmap(node->page_data, pages * node->protocol->page_size + 1);
 	roami_os_unmap(node->twins.pool, (pages + 1) * ROAMI_PAGE);
-	free(node->protocol_state);
 	free(node->engine_state);
 	roami_os_unmap(node, sizeof(*node));
 }

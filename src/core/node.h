@@ -36,6 +36,8 @@ struct roami_env {
 	void (*spin)(struct roami_node *node);
 	/* The calling thread's small number within the node, 0 .. ROAMI_THREADS_MAX - 1. */
 	unsigned (*thread)(struct roami_node *node);
+	/* Where the calling thread keeps the number of the domain it is in; 0 at first. */
+	unsigned *(*domain)(struct roami_node *node);
 	__attribute__((noreturn)) void (*fail)(struct roami_node *node, const char *text);
 };
 
@@ -49,7 +51,8 @@ enum {
 	ROAMI_PAGE_KEEP = 8,    /* hot: writable across releases */
 	ROAMI_PAGE_WANT = 16,   /* the pending fault is a write */
 	ROAMI_PAGE_PARKED = 32, /* requests are parked for it */
-	ROAMI_PAGE_LISTED = 64  /* seen, while the list of copies is compacted */
+	ROAMI_PAGE_LISTED = 64, /* seen, while the list of copies is compacted */
+	ROAMI_PAGE_TWINS = 128  /* this home's writes make a twin, like others' */
 };
 
 struct roami_page {
@@ -100,10 +103,12 @@ struct roami_call {
 	uint8_t *reply;
 	size_t reply_max;
 	size_t bytes;
+	uint8_t *page;   /* where the bytes of a page go that come with the reply; may be NULL */
+	uint32_t page_at; /* they came: 1; or are to be copied from a node: 2 + it */
 };
 
-#define ROAMI_CALLS_MAX     256
-#define ROAMI_TYPES_MAX     96
+#define ROAMI_CALLS_MAX     1024 /* a power of two */
+#define ROAMI_TYPES_MAX     192
 #define ROAMI_TYPE_SYNC     0
 #define ROAMI_TYPE_MEMORY   32
 #define ROAMI_TYPE_PROTOCOL 64
@@ -197,6 +202,21 @@ struct roami_region {
 
 struct roami_sync_state;
 
+#define ROAMI_DOMAINS_MAX 16
+
+/* A stretch of the heap under one protocol, and that protocol at this node; see core/domain.h. */
+struct roami_domain {
+	const struct roam_protocol *protocol;
+	uint32_t first, end; /* its pages */
+	void *state;
+	uint8_t *page_data;
+	uint8_t *scratch;        /* of each thread; NULL: the protocol wants none */
+	unsigned types;          /* its first message type */
+	enum roam_err err;       /* why its protocol cannot run */
+	_Atomic uint32_t active; /* this node has come across it */
+	struct roami_vec shared; /* uint32_t own pages newly shared; under interval_lock */
+};
+
 struct roami_node {
 	uint32_t magic;
 	unsigned me;
@@ -217,7 +237,6 @@ struct roami_node {
 	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
 	_Atomic uint32_t dumped[ROAMI_PAGES_MAX / ROAMI_DUMP_PAGES / 32];
 	struct roami_page *table;
-	uint8_t *page_data;
 	struct roami_twins twins;
 	const struct roami_diff_ops *diff;
 	const struct roami_fault_engine *engine;
@@ -226,8 +245,13 @@ struct roami_node {
 	void *transport_state;
 	struct roami_layer layers[ROAMI_LAYERS_MAX]; /* the lowest first */
 	struct roam_transport_memory memory[ROAMI_NODES_MAX];
-	const struct roam_protocol *protocol;
-	void *protocol_state;
+	const struct roam_protocol *protocol; /* that of domain 0 */
+	struct roami_domain domains[ROAMI_DOMAINS_MAX];
+	unsigned domain_count;
+	_Atomic uint32_t several;    /* another domain than 0 is active */
+	_Atomic uint32_t shared_left; /* pages in the domains' lists of newly shared ones */
+	unsigned types_end;          /* message types in use */
+	uint8_t type_domains[ROAMI_TYPES_MAX]; /* whose they are */
 
 	struct roami_msg msg;
 	struct roami_log log;
@@ -322,6 +346,7 @@ struct roami_node_params {
 	const struct roami_env *env;
 	void *env_state;
 	const struct roam_protocol *protocol;
+	const struct roam_protocol *const *regions; /* as many as the layout has */
 	const struct roami_fault_engine *engine;
 	const struct roam_transport *transport;
 	void *world; /* for the transport */
@@ -333,6 +358,9 @@ struct roami_node_params {
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */
 	bool onesided;          /* loads and stores reach peers' segments */
+	bool far;               /* some nodes are on other hosts */
+	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */
+	uint64_t boot;          /* counts the times that the job's nodes start with this key */
 };
 
 /* Makes a node that serves messages as soon as somebody polls.  Reports errors itself. */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/domain.h"
 #include "core/race.h"
 #include "core/sort.h"
 #include "msg/msg.h"
@@ -30,13 +31,15 @@ uint32_t roami_pages(const struct roami_node *node)
 
 void *roami_node_state(struct roami_node *node)
 {
-	return node->protocol_state;
+	return roami_domain_current(node)->state;
 }
 
 void *roami_page_data(struct roami_node *node, uint32_t page)
 {
+	const struct roami_domain *domain = roami_domain_of(node, page);
+
 	roami_assert(page < node->layout.pages);
-	return node->page_data + (size_t)page * node->protocol->page_size;
+	return domain->page_data + (size_t)(page - domain->first) * domain->protocol->page_size;
 }
 
 unsigned roami_page_state(struct roami_node *node, uint32_t page)
@@ -47,11 +50,11 @@ unsigned roami_page_state(struct roami_node *node, uint32_t page)
 void roami_page_move(struct roami_node *node, uint32_t page, unsigned state)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
+	const struct roam_page_state *states = roami_domain_of(node, page)->protocol->states;
 
-	if ((node->protocol->states[entry->state].next & (1u << state)) == 0)
+	if ((states[entry->state].next & (1u << state)) == 0)
 		roami_node_fail(node, "page %u: no move from state %s to %s", page,
-				node->protocol->states[entry->state].name,
-				node->protocol->states[state].name);
+				states[entry->state].name, states[state].name);
 	entry->state = (uint8_t)state;
 }
 
@@ -226,6 +229,21 @@ void roami_page_set_home(struct roami_node *node, uint32_t page, bool home)
 		page_cached(node, page, page + 1);
 }
 
+void roami_page_set_twins(struct roami_node *node, uint32_t page, bool twins)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (twins)
+		atomic_fetch_or(&entry->flags, ROAMI_PAGE_TWINS);
+	else
+		atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_TWINS);
+}
+
+bool roami_page_twins(struct roami_node *node, uint32_t page)
+{
+	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_TWINS) != 0;
+}
+
 bool roami_page_wants_write(struct roami_node *node, uint32_t page)
 {
 	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_WANT) != 0;
@@ -292,9 +310,9 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 	uint8_t flags = atomic_load(&entry->flags);
 
 	roami_assert(flags & ROAMI_PAGE_PENDING);
-	if (node->protocol->writes == ROAM_WRITES_FAULT)
+	if (roami_domain_of(node, page)->protocol->writes == ROAM_WRITES_FAULT)
 		return least;
-	if ((flags & ROAMI_PAGE_HOME) && !roami_race_checked(node))
+	if (roami_page_untwinned(node, flags))
 		return least;
 	if (least < ROAM_WRITE && (flags & ROAMI_PAGE_WANT) == 0)
 		return least;
@@ -368,6 +386,23 @@ void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 			page_cached(node, from, end);
 		from = end;
 	}
+}
+
+void roami_page_upgrade(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (roami_page_untwinned(node, atomic_load(&entry->flags)))
+		roami_page_mark_dirty(node, entry, page);
+	page_prepare(node, page, ROAM_WRITE);
+	roami_step(node);
+	roami_page_lock(node, page);
+	if (roami_page_access(node, page) == ROAM_READ &&
+	    (entry->twin != 0 || roami_page_untwinned(node, atomic_load(&entry->flags)))) {
+		page_open_run(node, page, 1, page_has(node, page), ROAM_WRITE);
+		atomic_store_explicit(&entry->access, ROAM_WRITE, memory_order_release);
+	}
+	roami_page_unlock(node, page);
 }
 
 /*
@@ -525,6 +560,17 @@ void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, ui
 
 /* ------------------------------------------------------------------------------------ eviction */
 
+/* Lets the page's protocol give the copy up; the page is pending. */
+static bool page_give_up(struct roami_node *node, uint32_t page)
+{
+	struct roami_domain *domain = roami_domain_of(node, page);
+	unsigned was = roami_domain_enter(node, domain);
+	bool gone = domain->protocol->evict != NULL && domain->protocol->evict(node, page);
+
+	roami_domain_leave(node, was);
+	return gone;
+}
+
 static bool page_evict(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = &node->table[page];
@@ -536,7 +582,7 @@ static bool page_evict(struct roami_node *node, uint32_t page)
 		return false;
 	if (atomic_load(&entry->access) == ROAM_READ &&
 	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) == 0)
-		gone = node->protocol->evict(node, page);
+		gone = page_give_up(node, page);
 	if (gone && node->fd >= 0) {
 		roami_os_discard(roami_page_bytes(node, page), ROAMI_PAGE);
 		entry->here = 0;
@@ -566,7 +612,7 @@ void roami_evict(struct roami_node *node, uint32_t spare)
 	uint32_t limit = (uint32_t)node->options->cache_pages, page;
 	unsigned tries = EVICT_TRIES;
 
-	if (limit == 0 || node->protocol->evict == NULL)
+	if (limit == 0)
 		return;
 	while (tries-- > 0 && atomic_load(&node->cached) > limit && cache_oldest(node, &page)) {
 		if (page != spare && page_evict(node, page))

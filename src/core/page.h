@@ -13,6 +13,13 @@ static inline struct roami_page *roami_page_entry(struct roami_node *node, uint3
 	return &node->table[page];
 }
 
+/* Whether a page with these flags is written without a twin. */
+static inline bool roami_page_untwinned(const struct roami_node *node, uint8_t flags)
+{
+	return (flags & (ROAMI_PAGE_HOME | ROAMI_PAGE_TWINS)) == ROAMI_PAGE_HOME &&
+	       node->options->check != ROAMI_CHECK_RACE;
+}
+
 static inline uint8_t *roami_twin_bytes(struct roami_node *node, uint32_t twin)
 {
 	return node->twins.pool + (size_t)twin * ROAMI_PAGE;
@@ -40,6 +47,12 @@ void roami_page_list(struct roami_node *node, uint32_t page);
 /* Whether roami_home_shared would return anything; the caller fences. */
 bool roami_home_shared_any(struct roami_node *node);
 
+/*
+ * Opens a pending page that can be read for writing.  Not if a handler took its access meanwhile,
+ * or its twin: then the write faults again.
+ */
+void roami_page_upgrade(struct roami_node *node, uint32_t page);
+
 /* A fault of the app view, from an engine or from roam_touch.  app. */
 void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known);
 
@@ -48,9 +61,6 @@ void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count);
 
 /* The engine's callback: `arg` is the node. */
 void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known);
-
-/* Copies page bytes that others may write meanwhile; yields every 512 bytes where steps are on. */
-void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from);
 
 /*
  * Drops clean copies while more than ROAM_CACHE_PAGES are cached; not `spare`, which the caller is

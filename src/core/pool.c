@@ -17,13 +17,22 @@ static void pool_set(struct roami_pool *pool, uint32_t first, uint32_t parts,
 	for (uint32_t i = 0; i < parts; i++)
 		atomic_store_explicit(&pool->words[first + i], pool_word(&part),
 				      memory_order_relaxed);
+	if (parts > 0)
+		atomic_store(&pool->used, 1);
+}
+
+uint64_t roami_pool_part(uint64_t heap_bytes)
+{
+	uint64_t part = ROAMI_POOL_PART_BYTES;
+
+	while (part * ROAMI_POOL_PARTS < heap_bytes)
+		part *= 2;
+	return part;
 }
 
 void roami_pool_init(struct roami_pool *pool, uint64_t heap_bytes)
 {
-	pool->part = ROAMI_POOL_PART_BYTES;
-	while (pool->part * ROAMI_POOL_PARTS < heap_bytes)
-		pool->part *= 2;
+	pool->part = roami_pool_part(heap_bytes);
 	pool->count = (uint32_t)(heap_bytes / pool->part);
 }
 
@@ -98,7 +107,7 @@ bool roami_pool_free(struct roami_pool *pool, uint32_t first, unsigned node, uin
 
 void roami_pool_settle(struct roami_pool *pool)
 {
-	for (uint32_t i = 0; i < pool->count; i++) {
+	for (uint32_t i = 0; atomic_load(&pool->used) != 0 && i < pool->count; i++) {
 		struct roami_pool_part part = roami_pool_look(pool, i);
 
 		if (part.state == ROAMI_POOL_LEASED && part.node != 0)

@@ -28,6 +28,7 @@ struct roami_pool {
 	_Alignas(64) _Atomic uint32_t lock; /* a struct roami_spin */
 	uint32_t count;                     /* parts */
 	uint64_t part;                      /* bytes of one */
+	_Atomic uint32_t used;              /* parts have been taken */
 	_Atomic uint64_t words[ROAMI_POOL_PARTS];
 };
 
@@ -38,6 +39,9 @@ struct roami_pool_part {
 	unsigned node;
 	uint32_t interval; /* of a free part: in which `node` freed it; 0: everybody knows */
 };
+
+/* Bytes of a part of such a heap. */
+uint64_t roami_pool_part(uint64_t heap_bytes);
 
 /* All parts of a heap are free; the memory was zero. */
 void roami_pool_init(struct roami_pool *pool, uint64_t heap_bytes);

@@ -14,14 +14,18 @@ static size_t segment_round(size_t bytes)
 
 void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max)
 {
-	size_t at = segment_round(sizeof(struct roami_ctl));
-	size_t pages = heap_bytes / ROAMI_PAGE;
+	roami_layout_make_regions(layout, heap_bytes, nodes_max, 0, 0, ROAMI_PAGE);
+}
 
-	layout->heap_bytes = heap_bytes;
-	layout->pages = (uint32_t)pages;
+/* Where everything lies; the heap's bytes and regions are set. */
+static void layout_place(struct roami_layout *layout, unsigned nodes_max)
+{
+	size_t at = segment_round(sizeof(struct roami_ctl));
+	size_t pages = layout->pages;
+
 	layout->nodes_max = nodes_max;
 	layout->pool = at;
-	at += segment_round(sizeof(struct roami_pool));
+	at += segment_round((1 + layout->regions) * sizeof(struct roami_pool));
 	layout->rings = at;
 	layout->ring_bytes = RING_BYTES;
 	at += (size_t)nodes_max * RING_BYTES;
@@ -46,7 +50,20 @@ void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned 
 	layout->slots = at;
 	at += segment_round((size_t)nodes_max * roami_share_slots(layout) * sizeof(uint32_t));
 	layout->heap = at;
-	layout->total = at + heap_bytes;
+	layout->total = at + layout->heap_bytes;
+}
+
+void roami_layout_make_regions(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max,
+			       unsigned regions, size_t region_bytes, size_t part)
+{
+	size_t own_first = (regions * region_bytes + part - 1) / part * part;
+
+	layout->regions = regions;
+	layout->region_pages = (uint32_t)(region_bytes / ROAMI_PAGE);
+	layout->own_first = (uint32_t)(own_first / ROAMI_PAGE);
+	layout->heap_bytes = own_first + heap_bytes;
+	layout->pages = (uint32_t)(layout->heap_bytes / ROAMI_PAGE);
+	layout_place(layout, nodes_max);
 }
 
 void roami_segment_point(struct roami_segment *segment, const struct roami_layout *layout,

@@ -118,11 +118,14 @@ struct roami_ctl {
 	_Atomic uint32_t returned; /* the node's function returned */
 	_Atomic uint32_t threads;  /* registered application threads; read at each barrier */
 	_Atomic uint32_t told;     /* node 0's: somebody has said why the job fails */
+	_Atomic uint32_t warned;   /* node 0's: somebody has said that the model is too weak */
 	_Alignas(64) _Atomic uint32_t wait_kind;
 	_Atomic uint64_t wait_id;
 	_Atomic uint64_t
 		creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
 	_Atomic uint64_t alloc_hash; /* of the node's allocations before the seal */
+	uint64_t boot;               /* node 0's: rounds of nodes that have ended */
+	uint8_t key[32];             /* node 0's: the job's key, drawn when the segment is made */
 	struct roami_bell bell;
 	struct roami_stats stats;
 };
@@ -133,11 +136,18 @@ struct roami_far {
 	_Alignas(8) uint8_t card[ROAM_CARD_BYTES]; /* of its transport */
 };
 
+/*
+ * The heap: `regions` stretches of `region_pages` pages for regions of other protocols, then the
+ * pages under the job's, from `own_first` on (core/domain.h).
+ */
 struct roami_layout {
 	size_t heap_bytes;
 	uint32_t pages;
+	uint32_t regions;
+	uint32_t region_pages;
+	uint32_t own_first;
 	unsigned nodes_max;
-	size_t pool;
+	size_t pool; /* that of each domain, in their order */
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
 	size_t board;
 	uint32_t board_runs; /* a power of two */
@@ -158,7 +168,7 @@ struct roami_segment {
 	uint8_t *base; /* NULL: not mapped, and so is nothing below but `ctl`, a copy */
 	size_t bytes;
 	struct roami_ctl *ctl;
-	struct roami_pool *pool;
+	struct roami_pool *pool; /* of each domain */
 	struct roami_board *board;
 	struct roami_header *headers;
 	_Atomic uint64_t *directory;
@@ -193,8 +203,39 @@ static inline size_t roami_departure_bytes(unsigned nodes)
 	return (sizeof(struct roami_departure) + 4 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
 }
 
+/* A page's domain: what lies between the regions and `own_first` is nobody's, and counts there. */
+static inline unsigned roami_layout_domain(const struct roami_layout *layout, uint32_t page)
+{
+	unsigned region;
+
+	if (__builtin_expect(page >= layout->own_first, 1))
+		return 0;
+	region = page / layout->region_pages;
+	return region < layout->regions ? region + 1 : 0;
+}
+
+/* Where the pages of a domain begin, and how many bytes they are. */
+static inline uint64_t roami_layout_base(const struct roami_layout *layout, unsigned domain)
+{
+	return ROAMI_PAGE *
+	       (domain == 0 ? layout->own_first : (domain - 1) * (size_t)layout->region_pages);
+}
+
+static inline uint64_t roami_layout_bytes(const struct roami_layout *layout, unsigned domain)
+{
+	return ROAMI_PAGE *
+	       (size_t)(domain == 0 ? layout->pages - layout->own_first : layout->region_pages);
+}
+
 /* The counts of the layout may be lowered afterwards, on all nodes alike. */
 void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max);
+
+/*
+ * The same with `regions` regions of `region_bytes` below a heap that begins on a multiple of
+ * `part`.
+ */
+void roami_layout_make_regions(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max,
+			       unsigned regions, size_t region_bytes, size_t part);
 
 /* Points the fields of `segment` into memory at `base` laid out so. */
 void roami_segment_point(struct roami_segment *segment, const struct roami_layout *layout,

@@ -195,6 +195,14 @@ static unsigned real_thread(struct roami_node *node)
 	return real_thread_number - 1;
 }
 
+static unsigned *real_domain(struct roami_node *node)
+{
+	static __thread unsigned domain;
+
+	(void)node;
+	return &domain;
+}
+
 __attribute__((noreturn)) static void real_fail(struct roami_node *node, const char *text)
 {
 	real_of(node)->on_fail(node, text);
@@ -356,6 +364,7 @@ const struct roami_env roami_env_real = {
 	.ring = real_ring,
 	.spin = real_spin,
 	.thread = real_thread,
+	.domain = real_domain,
 	.fail = real_fail,
 };
 
@@ -367,5 +376,6 @@ const struct roami_env roami_env_chaos = {
 	.step = chaos_step,
 	.spin = real_spin,
 	.thread = real_thread,
+	.domain = real_domain,
 	.fail = real_fail,
 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "msg/reliable.h"
+#include "msg/seal.h"
 
 extern const struct roam_transport roami_transport_faulty;
 
@@ -19,6 +20,30 @@ static void layer_rouse(void *arg, unsigned peer)
 	struct roami_node *node = arg;
 
 	node->env->ring(node, peer);
+}
+
+static void layer_stranger(void *arg)
+{
+	struct roami_node *node = arg;
+
+	ROAMI_COUNT(node->stats, datagrams_strange, 1);
+}
+
+/* Whether datagrams are sealed, and how.  An error: they should be, and there is no key. */
+static enum roam_err layers_seal(const struct roami_node_params *params,
+				 struct roami_seal_params *seal)
+{
+	unsigned wanted = params->options->seal;
+
+	if (wanted == ROAMI_SEAL_AUTO)
+		wanted = params->far ? ROAMI_SEAL_AUTH : ROAMI_SEAL_OFF;
+	if (wanted == ROAMI_SEAL_OFF)
+		return ROAM_OK;
+	if (params->key == NULL)
+		return ROAM_EINVAL;
+	*seal = (struct roami_seal_params){
+		.key = params->key, .boot = params->boot, .encrypt = wanted == ROAMI_SEAL_ENCRYPT};
+	return ROAM_OK;
 }
 
 /* One more layer over what is there. */
@@ -49,6 +74,7 @@ static enum roam_err layer_open(struct roami_node *node, struct roam_transport_p
 enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node_params *params)
 {
 	const unsigned good = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED;
+	struct roami_seal_params seal = {.key = NULL};
 	struct roam_transport_params open = {.node = params->me,
 					     .nodes = params->nodes,
 					     .memory = node->memory,
@@ -57,6 +83,8 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 					     .now_arg = node,
 					     .stats = node->stats,
 					     .address = params->address,
+					     .seal = &seal,
+					     .stranger = layer_stranger,
 					     .mtu = (unsigned)params->options->mtu};
 	enum roam_err err;
 
@@ -70,7 +98,9 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 				params->peers[peer]->card, ROAM_CARD_BYTES};
 	if (params->transport->wait == NULL)
 		open.rouse = layer_rouse;
-	err = layer_open(node, &open, params->transport, params->options->udp);
+	err = layers_seal(params, &seal);
+	if (err == ROAM_OK)
+		err = layer_open(node, &open, params->transport, params->options->udp);
 	if (err == ROAM_OK && params->nodes > 1 && params->options->faulty[0] != '\0')
 		err = layer_open(node, &open, &roami_transport_faulty, params->options->faulty);
 	if (err == ROAM_OK && (node->transport->caps & good) != good)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "msg/packet.h"
+#include "msg/seal.h"
 #include "roam/transport.h"
 #include "trace/stats.h"
 
@@ -34,6 +35,7 @@ struct roami_kept {
 struct roami_link {
 	_Atomic uint32_t held;
 	unsigned peer;
+	struct roami_seal seal;
 
 	/* Leaving.  Datagrams first .. end - 1 are kept, those before `next` were sent. */
 	uint64_t first, next, end;
@@ -48,6 +50,7 @@ struct roami_link {
 	uint64_t recover; /* losses before it have narrowed the window */
 	uint64_t rtt_ns, rtt_vary_ns;
 	unsigned backoff;
+	uint8_t *closed; /* ROAM_SEND_MANY of ROAMI_DATAGRAM_MAX bytes: encrypted copies */
 	struct roami_kept kept[ROAMI_WINDOW];
 
 	/* Arriving. */
@@ -81,6 +84,8 @@ struct roami_reliable {
 	void *deliver_arg;
 	unsigned delivered;
 	int bad_peer;
+	uint8_t *opened; /* ROAMI_DATAGRAM_MAX bytes: what was encrypted */
+	struct roami_sealer sealer;
 	struct roami_link links[ROAMI_LINKS_MAX];
 };
 

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#include "msg/seal.h"
-
 static bool map_has(const struct roami_link *link, uint64_t seq)
 {
 	uint64_t slot = seq % ROAMI_WINDOW;
@@ -186,18 +184,35 @@ static bool packet_sound(const struct roami_packet *packet, size_t bytes)
 	}
 }
 
+/* What a datagram says, if the peer closed it and it is new; NULL: it is dropped. */
+static const struct roami_packet *link_open(struct roami_reliable *reliable,
+					    struct roami_link *link, const void *data, size_t bytes)
+{
+	const struct roami_packet *packet = data;
+
+	if (bytes >= sizeof(*packet) && bytes <= ROAMI_DATAGRAM_MAX)
+		switch (roami_seal_open(&link->seal, &packet, bytes, reliable->opened)) {
+		case ROAMI_SEAL_GOOD:
+			return packet;
+		case ROAMI_SEAL_REPLAYED:
+			ROAMI_RELIABLE_COUNT(reliable, datagrams_replayed, 1);
+			return NULL;
+		case ROAMI_SEAL_BROKEN:
+			break;
+		}
+	ROAMI_RELIABLE_COUNT(reliable, datagrams_refused, 1);
+	return NULL;
+}
+
 bool roami_link_arrive(struct roami_reliable *reliable, struct roami_link *link, const void *data,
 		       size_t bytes)
 {
-	const struct roami_packet *packet = data;
+	const struct roami_packet *packet = link_open(reliable, link, data, bytes);
 	uint64_t map[ROAMI_MAP_WORDS], now = roami_link_now(reliable);
 	bool data_packet, good;
 
-	if (bytes < sizeof(*packet) || bytes > ROAMI_DATAGRAM_MAX ||
-	    !roami_seal_open(packet, bytes, link->peer, reliable->params.node)) {
-		ROAMI_RELIABLE_COUNT(reliable, datagrams_refused, 1);
+	if (packet == NULL)
 		return true;
-	}
 	if (!packet_sound(packet, bytes))
 		return false;
 	data_packet = (packet->flags & ROAMI_PACKET_DATA) != 0;

@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <string.h>
 
-#include "msg/seal.h"
 #include "os/os.h"
 
 #define RTO_MIN_NS   1000000u
@@ -176,16 +175,21 @@ static unsigned link_send(struct roami_reliable *reliable, struct roami_link *li
 			  const struct iovec *datagrams, unsigned count)
 {
 	const struct roam_transport_params *params = &reliable->params;
+	struct iovec closed[ROAM_SEND_MANY];
 	unsigned sent = 0;
 
-	for (unsigned i = 0; i < count; i++)
-		roami_seal_close(datagrams[i].iov_base, datagrams[i].iov_len, params->node,
-				 link->peer);
+	for (unsigned i = 0; i < count; i++) {
+		void *room = link->closed + (size_t)i * ROAMI_DATAGRAM_MAX;
+
+		closed[i] = datagrams[i];
+		closed[i].iov_base = roami_seal_close(&link->seal, datagrams[i].iov_base,
+						      datagrams[i].iov_len, room);
+	}
 	if (count > 1 && params->lower->send_many != NULL)
-		sent = params->lower->send_many(params->lower_state, link->peer, datagrams, count);
+		sent = params->lower->send_many(params->lower_state, link->peer, closed, count);
 	else
 		while (sent < count && params->lower->send(params->lower_state, link->peer,
-							   &datagrams[sent], 1) == ROAM_OK)
+							   &closed[sent], 1) == ROAM_OK)
 			sent++;
 	if (sent > 0 && params->rouse != NULL)
 		params->rouse(params->now_arg, link->peer);

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "core/domain.h"
+#include "core/page.h"
+
 /* What stands before every payload. */
 struct msg_header {
 	uint16_t type;
@@ -12,6 +15,8 @@ struct msg_header {
 };
 
 #define FLAG_REPLY 1u
+#define FLAG_PAGE  2u /* of a reply: a page's bytes follow the payload */
+#define FLAG_LEFT  4u /* of a reply: the page is to be copied from the sender's memory */
 #define PARTS_MAX  8u
 #define POLL_MAX   16u
 #define OUT_LIMIT  (1u << 20) /* bytes queued for one peer above which application threads wait */
@@ -129,6 +134,11 @@ static void msg_put(struct roami_node *node, unsigned to, const struct msg_heade
 	ROAMI_COUNT(node->stats, bytes_sent, sizeof(*header) + header->bytes);
 }
 
+static size_t msg_page_bytes(const struct msg_header *header)
+{
+	return header->flags & FLAG_PAGE ? ROAMI_PAGE : 0;
+}
+
 static uint32_t msg_bytes(const struct roam_part *parts, unsigned count)
 {
 	size_t bytes = 0;
@@ -151,7 +161,7 @@ void roami_msg_send(struct roami_node *node, unsigned to, unsigned type,
 void roami_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
 		unsigned count)
 {
-	roami_msg_send(node, to, ROAMI_TYPE_PROTOCOL + type, parts, count);
+	roami_msg_send(node, to, roami_domain_current(node)->types + type, parts, count);
 }
 
 void roami_reply(struct roami_node *node, const struct roam_request *request,
@@ -164,17 +174,36 @@ void roami_reply(struct roami_node *node, const struct roam_request *request,
 	msg_put(node, request->origin, &header, parts, count);
 }
 
+void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
+		      const struct roam_part *parts, unsigned count)
+{
+	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
+				    msg_bytes(parts, count),
+				    FLAG_REPLY | (node->onesided ? FLAG_LEFT : FLAG_PAGE)};
+	struct roam_part all[PARTS_MAX];
+
+	roami_assert(request->call != 0 && count < PARTS_MAX);
+	for (unsigned i = 0; i < count; i++)
+		all[i] = parts[i];
+	all[count] = (struct roam_part){roami_page_bytes(node, page), msg_page_bytes(&header)};
+	header.bytes += (uint32_t)all[count].bytes;
+	msg_put(node, request->origin, &header, all, count + !node->onesided);
+}
+
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
 		   unsigned type)
 {
-	struct msg_header header = {(uint16_t)(ROAMI_TYPE_PROTOCOL + type), request->origin,
-				    request->call, request->bytes, 0};
+	struct msg_header header = {(uint16_t)(roami_domain_current(node)->types + type),
+				    request->origin, request->call, request->bytes, 0};
 	struct roam_part part = {request->data, request->bytes};
 
 	msg_put(node, to, &header, &part, 1);
 }
 
 /* --------------------------------------------------------------------------------------- calls */
+
+/* A call's id is its slot below a serial number whose top bit is set: 0 is no call. */
+#define CALL_SERIAL_TOP (UINT32_MAX / ROAMI_CALLS_MAX / 2 + 1)
 
 struct call_room {
 	struct roami_node *node;
@@ -195,9 +224,9 @@ static bool msg_has_room(void *arg)
 	return yes;
 }
 
-struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, unsigned type,
-					const struct roam_part *parts, unsigned count, void *reply,
-					size_t reply_max)
+static struct roami_call *call_start(struct roami_node *node, unsigned to, unsigned type,
+				     const struct roam_part *parts, unsigned count,
+				     const struct roami_call *wanted)
 {
 	struct roami_msg *msg = &node->msg;
 	struct call_room room = {node, to};
@@ -212,15 +241,27 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 			call = &msg->calls[i];
 	if (call == NULL)
 		roami_node_fail(node, "more than %u calls under way", ROAMI_CALLS_MAX);
-	msg->call_serial = (msg->call_serial + 1) & 0xffffffu;
-	call->id = (uint32_t)(call - msg->calls) | (msg->call_serial | 1u << 23) << 8;
-	call->reply = reply;
-	call->reply_max = reply_max;
+	msg->call_serial = (msg->call_serial + 1) & (CALL_SERIAL_TOP - 1);
+	call->id = (uint32_t)(call - msg->calls) |
+		   (msg->call_serial | CALL_SERIAL_TOP) * ROAMI_CALLS_MAX;
+	call->reply = wanted->reply;
+	call->reply_max = wanted->reply_max;
+	call->page = wanted->page;
+	call->page_at = 0;
 	atomic_store_explicit(&call->state, 1, memory_order_relaxed);
 	roami_spin_unlock(&msg->call_lock);
 	header.call = call->id;
 	msg_put(node, to, &header, parts, count);
 	return call;
+}
+
+struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, unsigned type,
+					const struct roam_part *parts, unsigned count, void *reply,
+					size_t reply_max)
+{
+	struct roami_call wanted = {.reply = reply, .reply_max = reply_max};
+
+	return call_start(node, to, type, parts, count, &wanted);
 }
 
 static bool call_answered(void *arg)
@@ -250,40 +291,89 @@ size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
 size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
 		  const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
 {
-	return roami_msg_call(node, to, ROAMI_TYPE_PROTOCOL + type, parts, count, reply, reply_max);
+	return roami_msg_call(node, to, roami_domain_current(node)->types + type, parts, count,
+			      reply, reply_max);
+}
+
+size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint32_t page,
+		       void *reply, size_t reply_max, bool *came_p)
+{
+	struct roam_part part = {&page, sizeof(page)};
+	struct roami_call wanted = {
+		.reply = reply, .reply_max = reply_max, .page = roami_page_bytes(node, page)};
+	struct roami_call *call = call_start(
+		node, to, roami_domain_of(node, page)->types + type, &part, 1, &wanted);
+	uint32_t at;
+	size_t bytes;
+
+	roami_wait(node, call_answered, call);
+	at = call->page_at;
+	bytes = roami_msg_call_end(node, call);
+	*came_p = at != 0;
+	if (at != 0)
+		roami_fetched(node);
+	if (at > 1) {
+		roami_step(node);
+		roami_page_copy(node, wanted.page,
+				node->segments[at - 2].heap + (size_t)page * ROAMI_PAGE);
+	}
+	return bytes;
 }
 
 /* So many at a time that all threads of a node can do it at once. */
-#define EACH_MAX (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
+#define AT_ONCE (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
+
+void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned count)
+{
+	struct roami_call *started[AT_ONCE];
+	unsigned types = roami_domain_current(node)->types;
+
+	while (count > 0) {
+		unsigned some = count < AT_ONCE ? count : AT_ONCE;
+
+		for (unsigned i = 0; i < some; i++)
+			started[i] = roami_msg_call_start(
+				node, calls[i].to, types + calls[i].type, calls[i].parts,
+				calls[i].count, calls[i].reply, calls[i].reply_max);
+		for (unsigned i = 0; i < some; i++)
+			calls[i].bytes = roami_msg_call_end(node, started[i]);
+		calls += some;
+		count -= some;
+	}
+}
 
 void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
 		     const struct roam_part *parts, unsigned count)
 {
-	struct roami_call *calls[EACH_MAX];
+	struct roam_call calls[ROAMI_NODES_MAX];
+	unsigned used = 0;
 
-	while (nodes != 0) {
-		unsigned started = 0;
-
-		for (; nodes != 0 && started < EACH_MAX; nodes &= nodes - 1)
-			calls[started++] = roami_msg_call_start(
-				node, (unsigned)__builtin_ctzll(nodes), ROAMI_TYPE_PROTOCOL + type,
-				parts, count, NULL, 0);
-		for (unsigned i = 0; i < started; i++)
-			roami_msg_call_end(node, calls[i]);
-	}
+	for (; nodes != 0; nodes &= nodes - 1)
+		calls[used++] = (struct roam_call){(unsigned)__builtin_ctzll(nodes), type, parts,
+						   count, NULL, 0, 0};
+	roami_call_all(node, calls, used);
 }
 
 static void msg_answered(struct roami_node *node, unsigned from, const struct msg_header *header,
 			 const void *data)
 {
-	struct roami_call *call = &node->msg.calls[header->call & 0xffu];
+	struct roami_call *call = &node->msg.calls[header->call % ROAMI_CALLS_MAX];
+	size_t page = msg_page_bytes(header), bytes = header->bytes - page;
 
-	if (atomic_load(&call->state) != 1 || call->id != header->call ||
-	    header->bytes > call->reply_max)
+	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes < page ||
+	    bytes > call->reply_max ||
+	    ((header->flags & (FLAG_PAGE | FLAG_LEFT)) != 0 && call->page == NULL) ||
+	    ((header->flags & FLAG_LEFT) != 0 && !node->onesided))
 		roami_node_fail(node, "node %u sent a reply nobody waits for", from);
-	if (header->bytes > 0)
-		memcpy(call->reply, data, header->bytes);
-	call->bytes = header->bytes;
+	if (bytes > 0)
+		memcpy(call->reply, data, bytes);
+	if (page > 0) {
+		memcpy(call->page, (const uint8_t *)data + bytes, page);
+		call->page_at = 1;
+	} else if ((header->flags & FLAG_LEFT) != 0) {
+		call->page_at = 2 + from;
+	}
+	call->bytes = bytes;
 	atomic_store_explicit(&call->state, 2, memory_order_release);
 }
 
@@ -315,10 +405,9 @@ void roami_park(struct roami_node *node, const struct roam_request *request, uin
 {
 	struct roami_page *entry = &node->table[page];
 
+	roami_step(node);
 	msg_keep(node, request, page, 0);
-	/* The caller saw the page pending under its lock and still holds it, or re-checks here: */
-	if ((atomic_fetch_or(&entry->flags, ROAMI_PAGE_PARKED) & ROAMI_PAGE_PENDING) == 0)
-		roami_msg_unpark(node, page);
+	roami_assert(atomic_fetch_or(&entry->flags, ROAMI_PAGE_PARKED) & ROAMI_PAGE_PENDING);
 }
 
 void roami_delay(struct roami_node *node, const struct roam_request *request, uint64_t ns)
@@ -394,6 +483,21 @@ static bool parked_take(struct roami_node *node, struct roami_vec *copy)
 	return found;
 }
 
+/* Hands a request to its handler, in the domain whose message it is. */
+static void msg_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_domain *domain = &node->domains[node->type_domains[request->type]];
+	unsigned was;
+
+	if (request->type < ROAMI_TYPE_PROTOCOL) {
+		node->msg.types[request->type]->handle(node, request);
+		return;
+	}
+	was = roami_domain_enter(node, domain);
+	node->msg.types[request->type]->handle(node, request);
+	roami_domain_leave(node, was);
+}
+
 /* Hands due requests to their handlers again; poll_lock is held. */
 static unsigned parked_handle(struct roami_node *node)
 {
@@ -404,7 +508,7 @@ static unsigned parked_handle(struct roami_node *node)
 		struct roami_parked *parked = (void *)copy->items;
 
 		parked->request.data = parked + 1;
-		node->msg.types[parked->request.type]->handle(node, &parked->request);
+		msg_handle(node, &parked->request);
 		handled++;
 	}
 	return handled;
@@ -441,7 +545,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 					header.bytes,
 					(const uint8_t *)data + sizeof(header)};
 	roami_step(node);
-	type->handle(node, &request);
+	msg_handle(node, &request);
 	return true;
 }
 

@@ -17,20 +17,23 @@ enum {
 	ROAMI_PACKET_ECHO = 4, /* `echo` and `held` mean something */
 };
 
+#define ROAMI_TAG_BYTES 16u
+
 struct roami_packet {
-	uint64_t check;  /* see seal.h */
-	uint64_t seq;    /* of this datagram, from 0; of bare acks 0 */
-	uint64_t ack;    /* every datagram before it has arrived */
-	uint32_t stamp;  /* the sender's clock, in units of 256 ns */
-	uint32_t echo;   /* `stamp` of the newest datagram that arrived */
-	uint32_t held;   /* how long ago that was, in the same unit */
-	uint32_t length; /* of the whole message */
-	uint32_t offset; /* of this fragment in it */
-	uint16_t credit; /* datagrams from `ack` on that may be sent */
+	uint8_t tag[ROAMI_TAG_BYTES]; /* see seal.h */
+	uint64_t number;              /* of all that were sent to this peer, resent ones anew */
+	uint64_t seq;                 /* of what the datagram carries, from 0; of bare acks 0 */
+	uint64_t ack;                 /* every datagram before it has arrived */
+	uint32_t stamp;               /* the sender's clock, in units of 256 ns */
+	uint32_t echo;                /* `stamp` of the newest datagram that arrived */
+	uint32_t held;                /* how long ago that was, in the same unit */
+	uint32_t length;              /* of the whole message */
+	uint32_t offset;              /* of this fragment in it */
+	uint16_t credit;              /* datagrams from `ack` on that may be sent */
 	uint16_t flags;
 };
 
-_Static_assert(sizeof(struct roami_packet) == 48, "header of a datagram");
+_Static_assert(sizeof(struct roami_packet) == 64, "header of a datagram");
 
 #define ROAMI_MAP_WORDS (ROAMI_WINDOW / 64)
 

@@ -4,8 +4,9 @@
 #include "os/os.h"
 
 #define CREDIT_FIRST 16u /* before the peer has said anything; no share is smaller */
-#define LINK_MEMORY \
-	(ROAMI_LINK_BYTES + ROAMI_LINK_MESSAGE + (size_t)ROAMI_WINDOW * ROAMI_DATAGRAM_MAX)
+#define LINK_MEMORY                              \
+	(ROAMI_LINK_BYTES + ROAMI_LINK_MESSAGE + \
+	 (size_t)(ROAMI_WINDOW + ROAM_SEND_MANY) * ROAMI_DATAGRAM_MAX)
 
 /* The part of the room for arriving datagrams that each peer may fill. */
 static unsigned reliable_share(const struct roam_transport_params *params, size_t datagram)
@@ -19,10 +20,37 @@ static unsigned reliable_share(const struct roam_transport_params *params, size_
 	return share < CREDIT_FIRST ? CREDIT_FIRST : (unsigned)share;
 }
 
+/* Links and their memory, the last of which is what the node opens datagrams in. */
+static enum roam_err reliable_links(struct roami_reliable *reliable)
+{
+	const struct roam_transport_params *params = &reliable->params;
+
+	reliable->memory_bytes = params->nodes * LINK_MEMORY + ROAMI_DATAGRAM_MAX;
+	reliable->memory = roami_os_reserve_sparse(reliable->memory_bytes);
+	if (reliable->memory == NULL)
+		return ROAM_ENOMEM;
+	reliable->opened = reliable->memory + params->nodes * LINK_MEMORY;
+	for (unsigned peer = 0; peer < params->nodes; peer++) {
+		struct roami_link *link = &reliable->links[peer];
+
+		link->peer = peer;
+		link->credit = CREDIT_FIRST;
+		link->window = CREDIT_FIRST;
+		link->steady = ROAMI_WINDOW;
+		link->store = reliable->memory + peer * LINK_MEMORY;
+		link->message = link->store + ROAMI_LINK_BYTES;
+		link->early = link->message + ROAMI_LINK_MESSAGE;
+		link->closed = link->early + (size_t)ROAMI_WINDOW * ROAMI_DATAGRAM_MAX;
+		roami_seal_init(&link->seal, &reliable->sealer, params->node, peer);
+	}
+	return ROAM_OK;
+}
+
 static enum roam_err reliable_open(void *state, const struct roam_transport_params *params)
 {
 	struct roami_reliable *reliable = state;
 	size_t datagram = params->lower->message_max;
+	enum roam_err err;
 
 	if (params->nodes > ROAMI_LINKS_MAX)
 		return ROAM_ENODES;
@@ -37,22 +65,8 @@ static enum roam_err reliable_open(void *state, const struct roam_transport_para
 	reliable->fragment = (uint32_t)(datagram - sizeof(struct roami_packet)) & ~7u;
 	reliable->bad_peer = -1;
 	atomic_store(&reliable->due, UINT64_MAX);
-	reliable->memory_bytes = params->nodes * LINK_MEMORY;
-	reliable->memory = roami_os_reserve_sparse(reliable->memory_bytes);
-	if (reliable->memory == NULL)
-		return ROAM_ENOMEM;
-	for (unsigned peer = 0; peer < params->nodes; peer++) {
-		struct roami_link *link = &reliable->links[peer];
-
-		link->peer = peer;
-		link->credit = CREDIT_FIRST;
-		link->window = CREDIT_FIRST;
-		link->steady = ROAMI_WINDOW;
-		link->store = reliable->memory + peer * LINK_MEMORY;
-		link->message = link->store + ROAMI_LINK_BYTES;
-		link->early = link->message + ROAMI_LINK_MESSAGE;
-	}
-	return ROAM_OK;
+	err = roami_sealer_init(&reliable->sealer, params->seal);
+	return err == ROAM_OK ? reliable_links(reliable) : err;
 }
 
 static void reliable_close(void *state)

@@ -260,3 +260,20 @@ uint64_t roami_os_random(void)
 		value = roami_os_now_ns() * 0x9e3779b97f4a7c15u;
 	return value;
 }
+
+bool roami_os_secret(void *bytes, size_t count)
+{
+	uint8_t *at = bytes;
+
+	while (count > 0) {
+		ssize_t got = getrandom(at, count, 0);
+
+		if (got < 0 && errno != EINTR)
+			return false;
+		if (got > 0) {
+			at += got;
+			count -= (size_t)got;
+		}
+	}
+	return true;
+}

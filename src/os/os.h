@@ -66,5 +66,7 @@ uint64_t roami_os_rss_peak_kb(void); /* the most that was resident, since exec o
 /* Processes that the kernel has killed so far because our memory cgroup was full; 0 if unknown. */
 uint64_t roami_os_oom_kills(void);
 uint64_t roami_os_random(void);
+/* Bytes that nobody can guess; false: the kernel gives none. */
+bool roami_os_secret(void *bytes, size_t count);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ROAMI_STATS_TYPES_MAX 96 /* message types counted one by one */
+#define ROAMI_STATS_TYPES_MAX 192 /* message types counted one by one */
 
 enum roami_stat {
 #define COUNTER(name, meaning) ROAMI_STAT_##name,

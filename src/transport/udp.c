@@ -252,7 +252,8 @@ void roami_udp_arrived(struct udp_state *udp, const struct sockaddr_in *source, 
 		     bytes - sizeof(mark));
 	return;
 stranger:
-	atomic_fetch_add_explicit(&udp->strangers, 1, memory_order_relaxed);
+	if (udp->params.stranger != NULL)
+		udp->params.stranger(udp->params.now_arg);
 }
 
 static unsigned udp_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,

@@ -61,7 +61,6 @@ struct udp_state {
 	size_t room;
 	struct udp_card *card;
 	struct udp_peer peers[UDP_NODES_MAX];
-	_Atomic uint64_t strangers;
 	const struct udp_way *way;
 	void *way_state;
 	roam_deliver_fn *deliver; /* of the poll under way */

@@ -26,6 +26,8 @@ struct bench {
 	bool refuses;
 	bool wild; /* payloads are the input's; else they tell their place in the message */
 	bool full;
+	struct roami_sealer sealer; /* without a key */
+	struct roami_seal seal;     /* of the peer */
 };
 
 /* A reader of the input; short of bytes it gives zeroes. */
@@ -185,7 +187,7 @@ static bool step_datagram(struct bench *bench, struct roami_reliable *reliable, 
 	if (bench->wild)
 		input_take(input, packet + 1, size - sizeof(*packet));
 	if ((what & 12) != 12)
-		roami_seal_close(packet, size, 1, 0);
+		roami_seal_close(&bench->seal, packet, size, NULL);
 	bench->arriving = packet;
 	bench->arriving_bytes = bytes < sizeof(*packet) && (what & 16) != 0 ? bytes : size;
 	bench->arriving_from = 1;
@@ -237,6 +239,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (reliable == NULL || roami_transport_reliable.open(reliable, &params) != ROAM_OK)
 		abort();
+	roami_seal_init(&bench.seal, &bench.sealer, 1, 0);
 	bench.wild = input_byte(&input) % 4 == 0;
 	message = reliable->links[1].message;
 	reliable->links[1].message = malloc(ROAMI_LINK_MESSAGE);

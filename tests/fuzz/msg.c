@@ -70,12 +70,28 @@ static unsigned env_thread(struct roami_node *node)
 	return 0;
 }
 
+/* What core/domain.c says of a protocol that cannot run: there is none here. */
+const char *roam_strerror(enum roam_err err)
+{
+	(void)err;
+	abort();
+}
+
+static unsigned *env_domain(struct roami_node *node)
+{
+	static unsigned domain;
+
+	(void)node;
+	return &domain;
+}
+
 static const struct roami_env env = {.now = env_now,
 				     .wait = env_wait,
 				     .notify = env_notify,
 				     .ring = env_ring,
 				     .spin = env_notify,
-				     .thread = env_thread};
+				     .thread = env_thread,
+				     .domain = env_domain};
 
 static enum roam_err wire_send(void *state, unsigned to, const struct iovec *parts, unsigned count)
 {

@@ -18,7 +18,10 @@ SOURCES = {
     'hosts': ['tools/roam_hosts.c'],
     'link': ['src/msg/link_in.c', 'src/msg/link_out.c', 'src/msg/reliable.c', 'src/msg/seal.c',
              'src/os/os.c', 'src/os/proc.c', 'src/trace/stats.c'],
-    'msg': ['src/msg/msg.c', 'src/os/os.c', 'src/os/proc.c', 'src/trace/stats.c'],
+    'options': ['src/api/options.c'],
+    'seal': ['src/msg/seal.c'],
+    'msg': ['src/msg/msg.c', 'src/core/domain.c', 'src/os/os.c', 'src/os/proc.c',
+            'src/trace/stats.c'],
     'wire': ['src/boot/wire.c'],
 }
 FLAGS = ['-std=gnu11', '-g', '-O1', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,undefined',

@@ -19,7 +19,7 @@ __attribute__((noreturn)) static void usage(const struct seed_options *options)
 {
 	fprintf(stderr,
 		"usage: %s [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] "
-		"[--list] [--lossy]\n",
+		"[--list] [--lossy] [--mixed]\n",
 		options->program);
 	exit(2);
 }
@@ -64,6 +64,8 @@ void seed_options_read(struct seed_options *options, int argc, char **argv)
 			options->list = true;
 		} else if (strcmp(argv[i], "--lossy") == 0) {
 			options->lossy = true;
+		} else if (strcmp(argv[i], "--mixed") == 0) {
+			options->mixed = true;
 		} else {
 			options_value(options, argv[i], argv[i + 1]);
 			i++;
@@ -107,8 +109,8 @@ static void seed_remember(const struct seed_options *options, const char *protoc
 	if (options->operations != 0)
 		at += snprintf(replay + at, sizeof(replay) - (size_t)at, " --ops %u",
 			       options->operations);
-	if (options->lossy)
-		snprintf(replay + at, sizeof(replay) - (size_t)at, " --lossy");
+	snprintf(replay + at, sizeof(replay) - (size_t)at, "%s%s",
+		 options->lossy ? " --lossy" : "", options->mixed ? " --mixed" : "");
 }
 
 int seed_main(const struct seed_options *options,

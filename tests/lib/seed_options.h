@@ -14,11 +14,12 @@ struct seed_options {
 	bool trace;
 	bool list;
 	bool lossy; /* over datagrams */
+	bool mixed; /* other protocols beside the one */
 };
 
 /*
- * [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] [--list] [--lossy]; anything
- * else: usage, exit status 2.
+ * [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] [--list] [--lossy]
+ * [--mixed]; anything else: usage, exit status 2.
  */
 void seed_options_read(struct seed_options *options, int argc, char **argv);
 

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/domain.h"
 #include "core/page.h"
 #include "core/remote.h"
 #include "fault/soft.h"
 #include "msg/msg.h"
+#include "msg/seal.h"
 #include "os/fiber.h"
 #include "sim.h"
 
@@ -40,6 +42,7 @@ struct world_fiber {
 	bool notified;
 	enum fiber_state state;
 	uint64_t wake; /* FIBER_SLEEPING: when; others: look again then */
+	unsigned domain;
 	void (*fn)(void *arg);
 	void *arg;
 	const char *doing;
@@ -70,6 +73,7 @@ struct world {
 	unsigned apps; /* application fibers not done */
 	unsigned resting;
 	struct world_fiber *current;
+	unsigned domain; /* where no fiber runs */
 	struct roami_fiber *scheduler;
 	bool failed;
 	char error[4096];
@@ -187,6 +191,13 @@ static unsigned env_thread(struct roami_node *node)
 	return world_of(node)->current->thread;
 }
 
+static unsigned *env_domain(struct roami_node *node)
+{
+	struct world *world = world_of(node);
+
+	return world->current != NULL ? &world->current->domain : &world->domain;
+}
+
 __attribute__((noreturn)) static void env_fail(struct roami_node *node, const char *text)
 {
 	world_fail(world_of(node), "node %u failed: %s", node->me, text);
@@ -200,6 +211,7 @@ static const struct roami_env world_env = {
 	.step = env_step,
 	.spin = env_spin,
 	.thread = env_thread,
+	.domain = env_domain,
 	.fail = env_fail,
 };
 
@@ -226,7 +238,9 @@ static void world_options(struct world *world)
 	options->hot = config->hot;
 	options->barrier_tree = config->tree;
 	options->ivy = config->ivy;
+	options->erc = config->erc;
 	options->mirage_delta = config->mirage_delta;
+	options->seal = config->seal;
 	snprintf(options->faulty, sizeof(options->faulty), "%s", config->faulty);
 	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
 	if (roami_diff_choose(options->simd) == NULL)
@@ -291,6 +305,7 @@ static void world_heap(struct world *world)
 
 static bool world_node_open(struct world *world, unsigned me)
 {
+	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every world";
 	struct world_place *place = &world->places[me];
 	struct roami_node_params params = {
 		.me = me,
@@ -299,6 +314,7 @@ static bool world_node_open(struct world *world, unsigned me)
 		.env = &world_env,
 		.env_state = place,
 		.protocol = world->config.protocol,
+		.regions = world->config.regions,
 		.engine = &roami_fault_soft,
 		.transport = world->config.lossy ? &roami_transport_sim_datagrams
 						 : &roami_transport_sim,
@@ -309,6 +325,8 @@ static bool world_node_open(struct world *world, unsigned me)
 		.fd = -1,
 		.creator_pages = world->config.creator_pages,
 		.onesided = world->config.onesided,
+		.key = key,
+		.boot = world->config.seed,
 	};
 	enum roam_err err;
 
@@ -345,6 +363,8 @@ static struct world_fiber *world_fiber_add(struct world *world, unsigned node, b
 struct world *world_open(const struct world_config *config)
 {
 	struct world *world = calloc(1, sizeof(*world));
+	size_t own_pages = config->heap_pages - config->region_count * config->region_pages +
+			   config->alloc_pages * config->nodes;
 
 	if (world == NULL)
 		return NULL;
@@ -361,10 +381,9 @@ struct world *world_open(const struct world_config *config)
 					.datagram_max = config->datagram_max,
 					.room = config->room};
 	world_options(world);
-	roami_layout_make(&world->layout,
-			  ((size_t)config->heap_pages + config->alloc_pages * config->nodes) *
-				  ROAMI_PAGE,
-			  config->nodes);
+	roami_layout_make_regions(&world->layout,
+				  own_pages * ROAMI_PAGE, config->nodes, config->region_count,
+				  config->region_pages * ROAMI_PAGE, ROAMI_PAGE);
 	if (config->board_runs != 0)
 		world->layout.board_runs = config->board_runs;
 	if (config->lock_slots != 0)
@@ -569,12 +588,35 @@ static void world_turn(struct world *world)
 		world_report(world, "no end in sight");
 }
 
+/* The invariants of one domain, if any node has come across it. */
+static void world_check_domain(struct world *world, unsigned index)
+{
+	const struct roam_protocol *protocol = world->nodes[0]->domains[index].protocol;
+	unsigned *current = env_domain(world->nodes[0]), was = *current;
+	bool active = false;
+
+	for (unsigned i = 0; i < world->config.nodes; i++)
+		active |= atomic_load(&world->nodes[i]->domains[index].active) != 0;
+	if (!active || protocol->check == NULL)
+		return;
+	for (unsigned i = 0; i < world->config.nodes; i++)
+		roami_domain_enter(world->nodes[i], &world->nodes[i]->domains[index]);
+	protocol->check(world->nodes, world->config.nodes);
+	*current = was;
+}
+
+static void world_check(struct world *world)
+{
+	for (unsigned i = 0; i < world->nodes[0]->domain_count; i++)
+		world_check_domain(world, i);
+}
+
 bool world_run(struct world *world)
 {
 	while (world->apps > 0 && !world->failed)
 		world_turn(world);
-	if (!world->failed && world->config.protocol->check != NULL)
-		world->config.protocol->check(world->nodes, world->config.nodes);
+	if (!world->failed)
+		world_check(world);
 	return !world->failed;
 }
 
@@ -655,8 +697,7 @@ void world_rest(struct world *world)
 		return;
 	}
 	world->resting = 0;
-	if (world->config.protocol->check != NULL)
-		world->config.protocol->check(world->nodes, world->config.nodes);
+	world_check(world);
 	for (uint32_t page = 0; page < world->layout.pages; page++) {
 		rest_compare(world, page);
 		rest_access(world, page);

@@ -18,9 +18,15 @@
 
 #define WORLD_THREADS_MAX 8u /* application threads of one node */
 
+#define WORLD_REGIONS_MAX 3u
+
 struct world_config {
 	uint64_t seed;
 	const struct roam_protocol *protocol;
+	/* The heap's first pages are under these, region_pages each. */
+	const struct roam_protocol *regions[WORLD_REGIONS_MAX];
+	unsigned region_count;
+	uint32_t region_pages;
 	unsigned nodes;
 	unsigned threads[ROAMI_NODES_MAX]; /* application threads of each node */
 	uint32_t heap_pages;
@@ -35,6 +41,7 @@ struct world_config {
 	uint32_t cache_pages;
 	unsigned ivy; /* enum roami_option_ivy */
 	uint32_t mirage_delta;
+	unsigned erc; /* enum roami_option_erc */
 	const char *simd;
 	uint32_t step_every;  /* a step gives way once in so many times; 0: never */
 	uint32_t stall_every; /* and once in so many of those for long; 0: never */
@@ -43,6 +50,7 @@ struct world_config {
 	bool lossy; /* datagrams, and what `faulty` says, instead of messages */
 	size_t datagram_max;
 	size_t room;
+	unsigned seal; /* of datagrams: enum roami_option_seal */
 	char faulty[128];
 	uint64_t steps_max;  /* more: it does not end */
 	uint32_t board_runs; /* write notices a node leaves for the others; 0: as many as usual */
@@ -53,6 +61,15 @@ struct world_config {
 
 /* Draws everything but the protocol from the seed. */
 void world_draw(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol);
+
+/*
+ * Parts of the heap come under other protocols: over the seeds each one beside each other one, and
+ * more of them at a time.
+ */
+void world_mix(struct world_config *config, uint32_t region_pages);
+
+/* The weakest model of the protocols: what a program may rely on (docs/consistency.md). */
+enum roam_model world_model(const struct world_config *config);
 
 /* Messages become datagrams of which 5 % are lost and others come late, twice or changed. */
 void world_lossy(struct world_config *config);

@@ -49,6 +49,31 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->meeting_slots = DRAW_OF(&rng, 0, 0, 0, 1);
 	config->ivy = DRAW_OF(&rng, ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC);
 	config->mirage_delta = DRAW_OF(&rng, 0, 0, 1, 50, 1000);
+	config->erc = DRAW_OF(&rng, ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE);
+}
+
+void world_mix(struct world_config *config, uint32_t region_pages)
+{
+	struct rng rng = {config->seed ^ 0x3e910};
+	unsigned known = 0;
+
+	while (roami_protocols[known] != NULL)
+		known++;
+	config->region_pages = region_pages;
+	config->region_count = DRAW_OF(&rng, 1, 1, 2, WORLD_REGIONS_MAX);
+	for (unsigned i = 0; i < config->region_count; i++)
+		config->regions[i] = roami_protocols[(config->seed + i * rng_below(&rng, known)) %
+						     known];
+}
+
+enum roam_model world_model(const struct world_config *config)
+{
+	enum roam_model model = config->protocol->model;
+
+	for (unsigned i = 0; i < config->region_count; i++)
+		if (config->regions[i]->model > model)
+			model = config->regions[i]->model;
+	return model;
 }
 
 void world_lossy(struct world_config *config)
@@ -64,6 +89,7 @@ void world_lossy(struct world_config *config)
 		 "drop=5%%,repeat=%u%%,reorder=%u%%,corrupt=%u%%,delay=1%%:%uus,seed=%lu",
 		 DRAW_OF(&rng, 1, 5, 20), DRAW_OF(&rng, 1, 5, 30), DRAW_OF(&rng, 0, 1),
 		 DRAW_OF(&rng, 100, 3000), (unsigned long)(config->seed % 1000000));
+	config->seal = DRAW_OF(&rng, ROAMI_SEAL_OFF, ROAMI_SEAL_AUTH, ROAMI_SEAL_ENCRYPT);
 	config->steps_max *= 10;
 }
 
@@ -78,6 +104,13 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 {
 	unsigned threads = 0;
 
+	for (unsigned i = 0; i < config->region_count; i++) {
+		int used = snprintf(text, bytes, "%u pages of %s, ", config->region_pages,
+				    config->regions[i]->name);
+
+		text += used;
+		bytes -= (size_t)used;
+	}
 	for (unsigned i = 0; i < config->nodes; i++)
 		threads += config->threads[i];
 	snprintf(
@@ -85,12 +118,12 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		"%s, %u nodes, %u threads, %u pages (%u of the creator), %s, %s, "
 		"hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
 		"stall 1/%u, queue %u, latency %lu ns, board %u, slots %u, %u, ivy %u, "
-		"delta %u%s%s",
+		"delta %u, erc %u, seal %u%s%s",
 		config->protocol->name, config->nodes, threads, config->heap_pages,
 		config->creator_pages, config->onesided ? "one-sided" : "messages", config->simd,
 		config->hot, config->tree, config->kind_known, config->placement, config->prefetch,
 		config->cache_pages, config->step_every, config->stall_every, config->queue_max,
 		(unsigned long)config->latency_ns_max, config->board_runs, config->lock_slots,
-		config->meeting_slots, config->ivy, config->mirage_delta, config->lossy ? ", " : "",
-		config->faulty);
+		config->meeting_slots, config->ivy, config->mirage_delta, config->erc,
+		config->seal, config->lossy ? ", " : "", config->faulty);
 }

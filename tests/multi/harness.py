@@ -214,6 +214,21 @@ def expect_end(command, nodes, status, err, act=None, **how):
     return result
 
 
+def right(command, out, env):
+    expect(command, out=out, env=env, timeout=60)
+
+
+def launched(nodes, *command):
+    return [program('roam'), 'run', '-n', str(nodes), *command]
+
+
+def started(start, name, *arguments):
+    """A program of this directory: one that forks its nodes (its first argument `fork`), or under
+    roam run."""
+    words = [program(name), *(str(word) for word in arguments)]
+    return words if start == 'fork' else launched(arguments[1], *words)
+
+
 def run_cases(cases):
     """Cases: (name, function, arguments...).  The exit status."""
     failed = 0

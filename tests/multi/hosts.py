@@ -253,8 +253,8 @@ def run_cases():
            'verified ok', lossy)
     yield ('threads', well, launched(3, 'abc', program('threads'), 'run', 3, 2, 10, 'settled'),
            'counted right')
-    yield ('one heap', well, launched(4, 'ab', program('heap'), 'run', 4, 48 << 20), 'one heap',
-           {'ROAM_HEAP': str(48 << 20)})
+    yield ('one heap', well, launched(4, 'ab', program('heap'), 'run', 4, 16 << 20), 'one heap',
+           {'ROAM_HEAP': str(16 << 20)})
     yield ('locks', well, launched(3, 'abc', program('locks'), 'run', 3, 2000),
            '2000 locks right')
 

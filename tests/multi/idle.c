@@ -32,6 +32,8 @@ static void idle_main(void)
 		must(roam_barrier_all());
 	}
 	usleep(QUIET_US);
+	printf("ready %u %d\n", me, (int)getpid());
+	fflush(stdout);
 	start = cpu_us();
 	if (me == 0)
 		sleep(IDLE_S);

@@ -3,11 +3,10 @@
 
 usage: kernels_chaos.py [--seeds FIRST..LAST] [--kernel NAME] [--engine NAME]
 
-usage: kernels_chaos.py --product: the same under every engine and protocol, by shared memory,
-by messages and over udp.
+usage: kernels_chaos.py --product: each of them under every protocol.
 
 A seed runs every kernel on all its numbers of nodes, and over the seeds goes through engines,
-protocols and ways; --product runs each of them, seed by seed.
+protocols and ways; --product takes every kernel under every protocol, and engines and ways in turn.
 The job of a failure can be repeated by the line that it prints.
 """
 import argparse
@@ -30,7 +29,7 @@ KERNELS = {
     'jump-sor': (['-n100', '-f', '-t'], [3]),
 }
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage']
+PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage', 'erc']
 WAYS = ['onesided', 'onesided', 'messages', 'udp', 'udp_bad']
 WAY = {
     'onesided': {'ROAM_ONESIDED': '1'},
@@ -69,14 +68,16 @@ def jobs(seed, kernels, engines):
 
 
 def product(seed, kernels, engines):
-    for name in kernels:
-        for nodes, engine, way, protocol in itertools.product(
-                KERNELS[name][1], engines, sorted(set(WAYS)), sorted(set(PROTOCOLS))):
-            if way != way_of(name, protocol, way):
-                continue
-            yield ([harness.program(name), f'-p{nodes}', *KERNELS[name][0]],
-                   {'ROAM_CHAOS': str(seed), 'ROAM_FAULT': engine, 'ROAM_PROTOCOL': protocol,
-                    **WAY[way]})
+    """Every kernel on all its nodes under every protocol; engines and ways in turn."""
+    pairs = list(itertools.product(engines, sorted(set(WAYS))))
+    jobs_of = ((name, nodes, protocol) for name in kernels for nodes in KERNELS[name][1]
+               for protocol in sorted(set(PROTOCOLS)))
+    for at, (name, nodes, protocol) in enumerate(jobs_of):
+        # A step of its own for each protocol: else it would always meet the same pair.
+        engine, way = pairs[(seed + at + at // len(pairs)) % len(pairs)]
+        yield ([harness.program(name), f'-p{nodes}', *KERNELS[name][0]],
+               {'ROAM_CHAOS': str(seed), 'ROAM_FAULT': engine, 'ROAM_PROTOCOL': protocol,
+                **WAY[way_of(name, protocol, way)]})
 
 
 def run_job(command, env):

@@ -2,6 +2,7 @@
  * A random race-free program on real processes: every value that any thread read is what the oracle
  * expects.  Nodes fork, or, with --roam, are started by `roam run`.
  * random --seed S --nodes N [--threads MOST] [--ops PER-THREAD] [--seconds MOST] [--roam PATH]
+ *	[--region PROTOCOL]...	a quarter of the objects, and some blocks, are under this one
  *	Options of roam come from the environment, as always.
  * Exits with 0, with 3 if a value was wrong, with 4 if it took too long: then every thread's last
  * call is told.  A failure prints the command that repeats it.
@@ -22,6 +23,8 @@
 #define HUNG        4 /* exit status */
 #define HEAP_PAGES  64u
 #define NODES_MOST  8u
+#define PARTS       4u
+#define PART_BYTES  ((size_t)HEAP_PAGES * ROAM_PAGE_SIZE / PARTS)
 #define COMMAND_MAX 1024u
 #define IDS         64u /* addresses of objects of each kind */
 
@@ -48,6 +51,8 @@ struct setting {
 	struct random_params params;
 	unsigned threads; /* the most of a node */
 	unsigned seconds;
+	const char *regions[PARTS]; /* protocols */
+	unsigned region_count;
 	const char *roam;
 	const char *hosts; /* on which it does; NULL: on this one */
 	int fd; /* of the area; -1: not made yet */
@@ -92,7 +97,8 @@ static struct setting setting = {
 static struct random_program *program;
 static struct area *area;
 static size_t area_bytes;
-static uint8_t *base; /* the block of objects */
+static uint8_t *base; /* the block of objects, or of those that are not in regions */
+static uint8_t *parts[PARTS];
 static uint8_t *ids;  /* the block whose addresses name locks and so on */
 static uint8_t *initial;
 
@@ -167,6 +173,12 @@ static void *id(enum id_kind kind, unsigned which)
 	return ids + (kind * IDS + which) * 8;
 }
 
+static uint8_t *at(uint64_t offset)
+{
+	return offset < PARTS * PART_BYTES ? parts[offset / PART_BYTES] + offset % PART_BYTES
+					   : base + offset;
+}
+
 /* Now and then by way of a hint, or of what a system call would need. */
 static void op_load(void *self, uint64_t offset, void *out, size_t bytes)
 {
@@ -174,10 +186,10 @@ static void op_load(void *self, uint64_t offset, void *out, size_t bytes)
 
 	doing(self, CALL_LOAD, offset);
 	if (++member->loads % 61 == 0)
-		roam_prefetch(base + offset, bytes);
+		roam_prefetch(at(offset), bytes);
 	else if (member->loads % 67 == 0)
-		must(roam_touch(base + offset, bytes, ROAM_READ));
-	memcpy(out, base + offset, bytes);
+		must(roam_touch(at(offset), bytes, ROAM_READ));
+	memcpy(out, at(offset), bytes);
 }
 
 static void op_store(void *self, uint64_t offset, const void *in, size_t bytes)
@@ -186,8 +198,8 @@ static void op_store(void *self, uint64_t offset, const void *in, size_t bytes)
 
 	doing(self, CALL_STORE, offset);
 	if (++member->loads % 71 == 0)
-		must(roam_touch(base + offset, bytes, ROAM_WRITE));
-	memcpy(base + offset, in, bytes);
+		must(roam_touch(at(offset), bytes, ROAM_WRITE));
+	memcpy(at(offset), in, bytes);
 }
 
 static enum roam_err op_lock_init(void *self, unsigned lock)
@@ -265,11 +277,14 @@ static enum roam_err op_reduce(void *self, void *values, unsigned count, enum ro
 static enum roam_err op_alloc(void *self, size_t bytes, uint64_t *offset_p)
 {
 	struct member *member = self;
-	enum roam_place place = (enum roam_place)(++member->loads % 4);
+	struct roam_region region = {.place = (enum roam_place)(++member->loads % 4),
+				     .node = member->loads % roam_nodes()};
 	uint8_t *block;
 
 	doing(self, CALL_ALLOC, bytes);
-	block = roam_alloc_placed(bytes, place, member->loads % roam_nodes(), NULL);
+	if (setting.region_count > 0 && member->loads / 4 % 2 == 0)
+		region.protocol = setting.regions[member->loads / 8 % setting.region_count];
+	block = roam_alloc_region(bytes, &region);
 	*offset_p = (uint64_t)(uintptr_t)block - (uint64_t)(uintptr_t)base;
 	return block == NULL ? roam_errno() : ROAM_OK;
 }
@@ -405,18 +420,33 @@ static void fill(void)
 
 	for (size_t at = 0; at < HEAP_PAGES / 2 * ROAM_PAGE_SIZE && setting.roam == NULL; at++)
 		initial[at] = at / ROAM_PAGE_SIZE % 4 == 3 ? 0 : (uint8_t)rng_next(&rng);
-	if (setting.roam == NULL)
-		memcpy(base, initial, HEAP_PAGES / 2 * ROAM_PAGE_SIZE);
+	for (unsigned i = 0; setting.roam == NULL && i < PARTS / 2; i++)
+		memcpy(parts[i], initial + i * PART_BYTES, PART_BYTES);
+}
+
+/* The block of objects; its first parts are under the protocols that were named. */
+static void make_parts(void)
+{
+	struct roam_region region = {.place = (enum roam_place)(setting.params.seed % 4),
+				     .node = (unsigned)(setting.params.seed / 4 %
+							setting.params.nodes),
+				     .name = "objects"};
+
+	base = roam_alloc_region(PARTS * PART_BYTES, &region);
+	check(base != NULL);
+	for (unsigned i = 0; i < PARTS; i++)
+		parts[i] = base + i * PART_BYTES;
+	for (unsigned i = 0; i < setting.region_count; i++) {
+		region.protocol = setting.regions[i];
+		parts[i] = roam_alloc_region(PART_BYTES, &region);
+		check(parts[i] != NULL);
+	}
 }
 
 static int job_main(void)
 {
-	uint64_t seed = setting.params.seed;
-
 	must(roam_start());
-	base = roam_alloc_placed(HEAP_PAGES * ROAM_PAGE_SIZE, (enum roam_place)(seed % 4),
-				 (unsigned)(seed / 4 % setting.params.nodes), "objects");
-	check(base != NULL);
+	make_parts();
 	ids = must_alloc(ID_KINDS * IDS * 8);
 	initial = calloc(HEAP_PAGES, ROAM_PAGE_SIZE);
 	check(initial != NULL);
@@ -513,6 +543,8 @@ static void option(const char *name, const char *value, unsigned *operations)
 		setting.roam = value;
 	else if (strcmp(name, "--hosts") == 0)
 		setting.hosts = value;
+	else if (strcmp(name, "--region") == 0 && setting.region_count < PARTS)
+		setting.regions[setting.region_count++] = value;
 	else if (strcmp(name, "--area") == 0)
 		setting.fd = (int)number(value);
 	else

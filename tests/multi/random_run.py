@@ -8,7 +8,8 @@ A way is onesided or messages, both over shm, or another transport of the build;
 of the seeds also have ROAM_FAULTY.
 
 Every seed runs under each of the combinations, seed by seed; it draws nodes, how they start, and
-roam's options; odd seeds have ROAM_CHAOS.  A failure prints the command that repeats it.  The soft
+roam's options, and whether parts of the heap are regions of other protocols; odd seeds have
+ROAM_CHAOS.  A failure prints the command that repeats it.  The soft
 engine is not among them: it sees only loads and stores that ask it, which the world's and the
 threads' random programs do.
 """
@@ -61,7 +62,7 @@ def way_env(way, seed, rng):
     return env
 
 
-def drawn(seed, salt, way):
+def drawn(seed, salt, way, protocols):
     """What a seed draws beside the program: the same under every combination but for `salt`."""
     rng = random.Random(f'{seed} {salt}')
     env = {'ROAM_CACHE_PAGES': rng.choice(['0', '0', '1', '4']),
@@ -70,6 +71,7 @@ def drawn(seed, salt, way):
            'ROAM_BARRIER': rng.choice(['flat', 'tree']),
            'ROAM_SIMD': rng.choice(['auto', 'scalar'])}
     env['ROAM_IVY'] = rng.choice(['fixed', 'dynamic'])
+    env['ROAM_ERC'] = rng.choice(['update', 'invalidate'])
     env['ROAM_MIRAGE_DELTA'] = rng.choice(['0', '0', '1', '300', '3000'])
     if seed % 2 == 1:
         env['ROAM_CHAOS'] = str(rng.randrange(1, 1 << 32))
@@ -79,14 +81,18 @@ def drawn(seed, salt, way):
         command += ['--threads', '1']
     if rng.random() < 0.5:
         command += ['--roam', harness.program('roam')]
+    if rng.random() < 0.4:
+        for name in rng.choices(protocols, k=rng.randint(1, 3)):
+            command += ['--region', name]
     env.update(way_env(way, seed, rng))
     return env, command
 
 
 def jobs(first, last, combinations):
+    protocols = list(info('protocols'))
     for seed in range(first, last + 1):
         for at, (protocol, engine, way) in enumerate(combinations):
-            env, command = drawn(seed, at, way)
+            env, command = drawn(seed, at, way, protocols)
             yield {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine, **env}, command
 
 

@@ -11,24 +11,13 @@ import signal
 import tempfile
 import time
 
-from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, main, program,
-                     run)
+from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, launched, main,
+                     program, right, run, started)
 
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage']
+PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'erc']
 SIGNALLED = 128
 PAGE = 4096
-
-
-def launched(nodes, *command):
-    return [program('roam'), 'run', '-n', str(nodes), *command]
-
-
-def started(start, name, *arguments):
-    """A program of this directory: one that forks its nodes (its first argument `fork`), or under
-    roam run."""
-    words = [program(name), *(str(word) for word in arguments)]
-    return words if start == 'fork' else launched(arguments[1], *words)
 
 
 # ------------------------------------------------------------------------------------- options
@@ -53,6 +42,7 @@ BAD_VALUES = [
     ('ROAM_MIRAGE_DELTA', '10000001', r'ROAM_MIRAGE_DELTA=10000001: must be a number from 0 to'),
     ('ROAM_MIRAGE_DELTA', '1ms', r'ROAM_MIRAGE_DELTA=1ms: must be a number from 0 to'),
     ('ROAM_PIN', '2', r'ROAM_PIN=2: must be 0 or 1'),
+    ('ROAM_SEAL', 'on', r'ROAM_SEAL=on: must be auto, auth, encrypt or off'),
     ('ROAM_STATS', 'here', r'ROAM_STATS=here: must be 0, 1, or a path'),
     ('ROAM_CHAOS', '1x', r'ROAM_CHAOS=1x: must be a number'),
 ]
@@ -84,6 +74,61 @@ def option_cases():
            0, near, 'ended in order', {'ROAM_PROTCOL': 'hlrc'})
     yield ('unknown variable, run', expect_env, launched(2, program('hello')),
            0, near, None, {'ROAM_PROTCOL': 'hlrc'})
+
+
+def needs(start, protocol, models, falls_short):
+    """What the program says it needs: enough, nothing is said; else one line, or with ROAM_STRICT
+    the end."""
+    command = started(start, 'needs', start, 3, *models)
+    env = {'ROAM_PROTOCOL': protocol}
+    line = rf'needs {falls_short}, and protocol {protocol} promises only '
+    expect(command, out='all summed', env=env,
+           err=f'^roam: warning: the program {line}' if falls_short else '')
+    if falls_short is None:
+        expect(command, out='all summed', env={**env, 'ROAM_STRICT': '1'})
+        return
+    expect(command, out='all summed', env={**env, 'ROAM_LOG': 'error'})
+    result = expect(command, 1, rf'^roam: node \d: the program {line}.*ROAM_STRICT=1',
+                    env={**env, 'ROAM_STRICT': '1'})
+    if 'all summed' in result.out:
+        raise Wrong('it went on')
+
+
+def needs_cases():
+    for start in ('fork', 'run'):
+        yield (f'needs what ivy has, {start}', needs, start, 'ivy', ('RC', 'SC'), None)
+        yield (f'needs what hlrc has, {start}', needs, start, 'hlrc', ('ScC', 'RC'), None)
+        yield (f'needs nothing, {start}', needs, start, 'hlrc', (), None)
+        for models in (('SC',), ('ScC', 'SC'), ('SC', 'RC', 'SC')):
+            yield (f'needs {" ".join(models)}, {start}', needs, start, 'hlrc', models, 'SC')
+
+
+NO_SUCH = r'^roam: roam_alloc_region: protocol=.*: unknown; known are' + \
+    ''.join(f'(?=.* {name})' for name in PROTOCOLS)
+
+
+def regions(start, nodes, protocol, others, env):
+    result = run(started(start, 'regions', start, nodes, *others),
+                 env={'ROAM_PROTOCOL': protocol, **env})
+    strange = [line for line in result.err.splitlines() if not re.search(NO_SUCH, line)]
+    if result.status != 0 or strange or 'all summed' not in result.out or \
+            not re.search(NO_SUCH, result.err, re.MULTILINE):
+        raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
+
+
+def regions_cases():
+    """Each protocol beside each other one, and all at a time; a region under the job's own."""
+    for start in ('fork', 'run'):
+        for protocol in PROTOCOLS:
+            for others in ([protocol], PROTOCOLS, *([name] for name in PROTOCOLS
+                                                    if name != protocol)):
+                yield (f'regions of {" ".join(others)} beside {protocol}, {start}', regions, start,
+                       3, protocol, others, {})
+        for env in ({'ROAM_FAULT': 'sigsegv'}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'},
+                    {'ROAM_CACHE_PAGES': '3'}, {'ROAM_HEAP': '16M'}, {'ROAM_ALLOC': 'own'},
+                    {'ROAM_CHAOS': '7'}):
+            words = ' '.join(f'{key}={value}' for key, value in env.items())
+            yield (f'regions of all, {words}, {start}', regions, start, 4, 'hlrc', PROTOCOLS, env)
 
 
 def launcher_cases():
@@ -627,10 +672,6 @@ def matrix(seeds):
                 yield (f'{protocol} {engine} chaos {seed}', env)
 
 
-def right(command, out, env):
-    expect(command, out=out, env=env, timeout=60)
-
-
 def thread_cases():
     for text, env in matrix([0, 1, 2]):
         for nodes, threads, start, when in ((2, 2, 'fork', 'settled'), (3, 3, 'fork', 'at-once'),
@@ -666,26 +707,9 @@ def lock_cases():
     yield ('locks run 3', right, started('run', 'locks', 'run', 3, 450000), '450000 locks right', {})
 
 
-def net_cases():
-    """What the nodes of one host do over a network's transport, they do over udp too."""
-    ways = {'udp': {'ROAM_TRANSPORT': 'udp'},
-            'udp, 5 % lost': {'ROAM_TRANSPORT': 'udp', 'ROAM_FAULTY': 'drop=5%,reorder=2%'},
-            'shm, 5 % lost': {'ROAM_FAULTY': 'drop=5%,reorder=2%'},
-            'udp, cut for a time': {'ROAM_TRANSPORT': 'udp',
-                                    'ROAM_FAULTY': 'cut=0-1@20ms+300ms,cut=1>0@600ms+100ms'}}
-    for text, env in ways.items():
-        yield (f'idle {text}', right, [program('idle'), '3'], 'node 2: ', env)
-        yield (f'rounds 3 {text}', right, [program('rounds'), 'all', '3', '5'], '5 rounds right',
-               env)
-        yield (f'rounds 4 {text}', right, [program('rounds'), 'loop', '4', '5'], '5 rounds right',
-               env)
-        yield (f'threads {text}', right, started('run', 'threads', 'run', 3, 2, 10, 'settled'),
-               'counted right', env)
-
-
 GROUPS = {
-    'net': lambda: list(net_cases()),
-    'options': lambda: [*launcher_cases(), *option_cases()],
+    'options': lambda: [*launcher_cases(), *option_cases(), *needs_cases()],
+    'regions': lambda: list(regions_cases()),
     'trouble': lambda: list(trouble_cases()),
     'mpi': lambda: list(mpi_cases()),
     'start': lambda: list(start_cases()),

@@ -6,7 +6,8 @@
 For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of sim_test
 (random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC) and, for mirage,
 thrash_test (how often a page moves) until one fails, by a wrong value, a count, an invariant or a hang; of reliable_test
-and sim_test over datagrams if it changes the layers below the messages.  A mutant that survives all seeds fails this test: then
+and sim_test over datagrams if it changes the layers below the messages; of share_test and sim_test with several
+protocols at a time if its name begins with region_.  A mutant that survives all seeds fails this test: then
 "0 wrong answers" proves nothing about the rule that the patch names.
 """
 import argparse
@@ -42,6 +43,7 @@ PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "reliable_test
 LAYERS = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
 CATCH_LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"]]
+CATCH_REGIONS = [["share_test", "--mixed"], ["sim_test", "--mixed"]]  # of those whose name says so
 
 
 def protocols():
@@ -119,6 +121,8 @@ def mutate(base, objects, patch, work, seeds):
     link(copies, work)
     protocol = protocol_of(patch)
     catch = CATCH_LAYERS if all(LAYERS.match(name) for name in changed) else CATCH
+    if os.path.basename(patch).startswith("region_"):
+        catch = CATCH_REGIONS
     catch = [words for words in catch if protocol in ONLY.get(words[0], [protocol])]
     for first in range(1, seeds + 1, CHUNK):
         for program, *words in catch:

@@ -1,7 +1,10 @@
 /*
  * The reliable layer alone, over simulated datagrams that get lost, repeated, reordered, late and
  * changed: every message arrives once, whole and in order; a slow node is not drowned; who has
- * nothing to say falls silent.  Everything follows from the seed.
+ * nothing to say falls silent.  Where datagrams are sealed, a stranger on the way repeats what he
+ * has heard, sends it back, and sends what the same nodes closed in an earlier life: none of it is
+ * taken.
+ * Everything follows from the seed.
  *
  * usage: reliable_test [--seeds A..B]
  */
@@ -12,6 +15,7 @@
 #include "faulty.h"
 #include "msg/link.h"
 #include "msg/reliable.h"
+#include "msg/seal.h"
 #include "rng.h"
 #include "sim.h"
 
@@ -19,12 +23,26 @@
 #define TURNS_MIN  2000000u /* a run may take, and so many for each datagram it needs at least */
 #define TURNS_EACH 100u
 #define QUIET_NS   2000000000u
+#define LAYERS     4u
+#define TOP        3u
+#define HEARD      16u
+
+/* What the stranger has heard of one direction: the first and the last datagrams. */
+struct ear {
+	uint64_t count;
+	uint64_t end; /* of the numbers used */
+	size_t bytes[HEARD];
+	_Alignas(8) uint8_t heard[HEARD][ROAMI_DATAGRAM_MAX];
+};
 
 struct place {
 	struct run *run;
 	unsigned me;
-	void *states[3];
+	void *states[LAYERS];
 	struct roam_transport_params params;
+	struct roami_stats stats;
+	struct ear ears[NODES_MAX];
+	struct roami_seal earlier[NODES_MAX]; /* of the same node's earlier life */
 	uint64_t sent[NODES_MAX], taken[NODES_MAX];
 	uint32_t slow;    /* polls once in so many turns */
 	uint32_t refuses; /* takes a message not at once, one time in so many; 0: never */
@@ -36,6 +54,8 @@ struct run {
 	unsigned nodes;
 	uint64_t messages; /* each node to each */
 	uint32_t bytes_max;
+	struct roami_seal_params seal;
+	struct roami_sealer earlier;
 	struct roami_sim sim;
 	struct place places[NODES_MAX];
 	char error[200];
@@ -45,6 +65,11 @@ struct run {
 static uint64_t run_now(void *arg)
 {
 	return ((struct run *)arg)->now;
+}
+
+static uint64_t place_now(void *arg)
+{
+	return ((struct place *)arg)->run->now;
 }
 
 static uint64_t run_draw(void *arg, uint64_t limit)
@@ -103,7 +128,7 @@ static void place_send(struct place *place)
 	parts[0] = (struct iovec){data, cut};
 	parts[1] = (struct iovec){NULL, 0};
 	parts[2] = (struct iovec){data + cut, bytes - cut};
-	if (roami_transport_reliable.send(place->states[2], to, parts, 3) == ROAM_OK)
+	if (roami_transport_reliable.send(place->states[TOP], to, parts, 3) == ROAM_OK)
 		place->sent[to]++;
 }
 
@@ -111,18 +136,142 @@ static void place_poll(struct place *place)
 {
 	int bad = -1;
 
-	roami_transport_reliable.poll(place->states[2], place_deliver, place, 16, &bad);
+	roami_transport_reliable.poll(place->states[TOP], place_deliver, place, 16, &bad);
 	if (bad >= 0)
 		snprintf(place->run->error, sizeof(place->run->error),
 			 "node %u calls node %d malformed", place->me, bad);
 }
+
+/* --------------------------------------------------------------------------------- the stranger */
+
+/* He stands between a node and the network; the state is a pointer to the node's place. */
+static struct place *tap_place(const void *state)
+{
+	return *(struct place *const *)state;
+}
+
+static enum roam_err tap_open(void *state, const struct roam_transport_params *params)
+{
+	*(struct place **)state = params->now_arg;
+	return ROAM_OK;
+}
+
+static void tap_close(void *state)
+{
+	(void)state;
+}
+
+static enum roam_err tap_pass(struct place *place, unsigned to, void *data, size_t bytes)
+{
+	struct iovec part = {data, bytes};
+
+	return roami_transport_faulty.send(place->states[1], to, &part, 1);
+}
+
+static void tap_hear(struct place *place, unsigned to, const uint8_t *data, size_t bytes)
+{
+	const struct roami_packet *packet = (const void *)data;
+	struct ear *ear = &place->ears[to];
+	uint64_t which;
+
+	if (packet->number < ear->end)
+		snprintf(place->run->error, sizeof(place->run->error),
+			 "node %u used number %lu twice towards node %u", place->me,
+			 (unsigned long)packet->number, to);
+	ear->end = packet->number + 1;
+	which = ear->count < HEARD / 2 ? ear->count : HEARD / 2 + ear->count % (HEARD / 2);
+	memcpy(ear->heard[which], data, bytes);
+	ear->bytes[which] = bytes;
+	ear->count++;
+}
+
+/* A message of nothing but 7s, in the place of the next one. */
+static void tap_forge(struct place *place, unsigned to)
+{
+	const struct roami_reliable *mine = place->states[TOP];
+	struct {
+		struct roami_packet packet;
+		uint8_t text[64];
+	} forged, room;
+	const struct roami_link *link = &mine->links[to];
+
+	memset(&forged, 7, sizeof(forged));
+	forged.packet = (struct roami_packet){
+		.seq = link->next, .length = sizeof(forged.text), .flags = ROAMI_PACKET_DATA};
+	tap_pass(place, to,
+		 roami_seal_close(&place->earlier[to], &forged.packet, sizeof(forged), &room),
+		 sizeof(forged));
+}
+
+static enum roam_err tap_send(void *state, unsigned to, const struct iovec *parts, unsigned count)
+{
+	struct place *place = tap_place(state);
+	struct ear *ear = &place->ears[to];
+	struct rng *rng = &place->run->rng;
+
+	if (count != 1 || parts->iov_len > ROAMI_DATAGRAM_MAX)
+		return ROAM_EINVAL;
+	tap_hear(place, to, parts->iov_base, parts->iov_len);
+	if (place->run->seal.key != NULL && rng_one_in(rng, 10)) {
+		unsigned which = rng_below(rng, ear->count < HEARD ? (uint32_t)ear->count : HEARD);
+
+		tap_pass(place, to, ear->heard[which], ear->bytes[which]);
+		/* And back to where it came from, as if from the other node. */
+		tap_pass(&place->run->places[to], place->me, ear->heard[which], ear->bytes[which]);
+	}
+	if (place->run->seal.key != NULL && rng_one_in(rng, 10))
+		tap_forge(place, to);
+	return tap_pass(place, to, parts->iov_base, parts->iov_len);
+}
+
+static unsigned tap_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
+			 int *bad_peer)
+{
+	return roami_transport_faulty.poll(tap_place(state)->states[1], deliver, arg, max,
+					   bad_peer);
+}
+
+static bool tap_pending(const void *state)
+{
+	return roami_transport_faulty.pending(tap_place(state)->states[1]);
+}
+
+static size_t tap_limit(const void *state)
+{
+	return roami_transport_faulty.limit(tap_place(state)->states[1]);
+}
+
+static size_t tap_room(const void *state)
+{
+	return roami_transport_faulty.room(tap_place(state)->states[1]);
+}
+
+static uint64_t tap_due(const void *state)
+{
+	return roami_transport_faulty.due(tap_place(state)->states[1]);
+}
+
+static const struct roam_transport tap = {
+	.name = "tap",
+	.state_size = sizeof(struct place *),
+	.message_max = ROAMI_DATAGRAM_MAX,
+	.open = tap_open,
+	.close = tap_close,
+	.send = tap_send,
+	.poll = tap_poll,
+	.pending = tap_pending,
+	.limit = tap_limit,
+	.room = tap_room,
+	.due = tap_due,
+};
 
 /* -------------------------------------------------------------------------------------- one run */
 
 static void place_open(struct run *run, unsigned me, const char *faults)
 {
 	static const struct roam_transport *const layers[] = {
-		&roami_transport_sim_datagrams, &roami_transport_faulty, &roami_transport_reliable};
+		&roami_transport_sim_datagrams, &roami_transport_faulty, &tap,
+		&roami_transport_reliable};
 	struct place *place = &run->places[me];
 
 	place->run = run;
@@ -132,10 +281,14 @@ static void place_open(struct run *run, unsigned me, const char *faults)
 	place->params = (struct roam_transport_params){.node = me,
 						       .nodes = run->nodes,
 						       .world = &run->sim,
-						       .now = run_now,
-						       .now_arg = run,
-						       .option = faults};
-	for (unsigned i = 0; i < 3; i++) {
+						       .now = place_now,
+						       .now_arg = place,
+						       .option = faults,
+						       .stats = &place->stats,
+						       .seal = &run->seal};
+	for (unsigned to = 0; to < run->nodes; to++)
+		roami_seal_init(&place->earlier[to], &run->earlier, me, to);
+	for (unsigned i = 0; i < LAYERS; i++) {
 		place->states[i] = calloc(1, layers[i]->state_size);
 		if (place->states[i] == NULL ||
 		    layers[i]->open(place->states[i], &place->params) != ROAM_OK) {
@@ -149,10 +302,10 @@ static void place_open(struct run *run, unsigned me, const char *faults)
 
 static void place_close(struct place *place)
 {
-	roami_transport_reliable.close(place->states[2]);
+	roami_transport_reliable.close(place->states[TOP]);
 	roami_transport_faulty.close(place->states[1]);
 	roami_transport_sim_datagrams.close(place->states[0]);
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < LAYERS; i++)
 		free(place->states[i]);
 }
 
@@ -172,10 +325,10 @@ static bool run_done(const struct run *run)
 static void run_watch(struct run *run)
 {
 	for (unsigned me = 0; me < run->nodes; me++) {
-		const struct roami_reliable *mine = run->places[me].states[2];
+		const struct roami_reliable *mine = run->places[me].states[TOP];
 
 		for (unsigned to = 0; to < run->nodes; to++) {
-			const struct roami_reliable *theirs = run->places[to].states[2];
+			const struct roami_reliable *theirs = run->places[to].states[TOP];
 			uint64_t ahead = mine->links[to].next - theirs->links[me].expect;
 
 			if (to == me)
@@ -215,8 +368,8 @@ static void run_quiet(struct run *run)
 
 			place_poll(place);
 			quiet = quiet &&
-				roami_transport_reliable.due(place->states[2]) == UINT64_MAX &&
-				!roami_transport_reliable.pending(place->states[2]) &&
+				roami_transport_reliable.due(place->states[TOP]) == UINT64_MAX &&
+				!roami_transport_reliable.pending(place->states[TOP]) &&
 				roami_sim_due(&run->sim, me) == UINT64_MAX;
 		}
 		if (quiet)
@@ -225,6 +378,39 @@ static void run_quiet(struct run *run)
 	}
 	if (run->error[0] == '\0')
 		snprintf(run->error, sizeof(run->error), "the nodes do not fall silent");
+}
+
+/* What arrives again was sent again: nobody else can make it. */
+static void run_count(struct run *run)
+{
+	uint64_t repeated = 0, resent = 0;
+
+	for (unsigned me = 0; me < run->nodes; me++) {
+		repeated += roami_stats_sum(&run->places[me].stats, ROAMI_STAT_datagrams_repeated);
+		resent += roami_stats_sum(&run->places[me].stats, ROAMI_STAT_datagrams_resent);
+	}
+	if (repeated > resent)
+		snprintf(run->error, sizeof(run->error),
+			 "%lu datagrams came again, %lu were resent", (unsigned long)repeated,
+			 (unsigned long)resent);
+}
+
+/* Half of the runs are sealed, in every way. */
+static void run_seal(struct run *run)
+{
+	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every run";
+	struct roami_seal_params earlier;
+
+	if (rng_one_in(&run->rng, 2))
+		return;
+	run->seal = (struct roami_seal_params){.key = key,
+					       .boot = 1,
+					       .encrypt = rng_one_in(&run->rng, 2),
+					       .no_aes = rng_one_in(&run->rng, 3)};
+	earlier = run->seal;
+	earlier.boot = 0;
+	if (roami_sealer_init(&run->earlier, &earlier) != ROAM_OK)
+		snprintf(run->error, sizeof(run->error), "no cipher");
 }
 
 static bool run_one(uint64_t seed)
@@ -256,6 +442,7 @@ static bool run_one(uint64_t seed)
 		 drop, repeat, reorder, (unsigned long)seed);
 	turns_max += (uint64_t)run.nodes * run.messages *
 		     (run.bytes_max / run.sim.datagram_max + 1) * TURNS_EACH;
+	run_seal(&run);
 	for (unsigned me = 0; me < run.nodes; me++)
 		place_open(&run, me, faults);
 	while (run.error[0] == '\0' && !run_done(&run) && ++turns < turns_max)
@@ -264,10 +451,14 @@ static bool run_one(uint64_t seed)
 		snprintf(run.error, sizeof(run.error), "no end in sight");
 	if (run.error[0] == '\0')
 		run_quiet(&run);
+	if (run.error[0] == '\0' && run.seal.key != NULL)
+		run_count(&run);
 	if (run.error[0] != '\0')
-		printf("FAILED seed %lu: %s\n  %u nodes, datagrams of %zu, %s\n  replay: "
+		printf("FAILED seed %lu: %s\n  %u nodes, datagrams of %zu, %s%s%s\n  replay: "
 		       "reliable_test --seeds %lu..%lu\n",
 		       (unsigned long)seed, run.error, run.nodes, run.sim.datagram_max, faults,
+		       run.seal.key != NULL ? ", sealed" : "",
+		       run.seal.encrypt ? ", encrypted" : "",
 		       (unsigned long)seed, (unsigned long)seed);
 	for (unsigned me = 0; me < run.nodes; me++)
 		place_close(&run.places[me]);

@@ -147,6 +147,8 @@ static bool share_one(const struct seed_options *options, const struct roam_prot
 	config.step_every = (uint32_t)(seed % 3) + 1;
 	config.stall_every = seed % 2 == 0 ? 4 : 16;
 	config.trace = options->trace;
+	if (options->mixed)
+		world_mix(&config, 1);
 	share.world = world_open(&config);
 	if (share.world == NULL)
 		exit(EXIT_FAILURE);

@@ -162,6 +162,8 @@ static bool sim_one(const struct seed_options *options, const struct roam_protoc
 		world_nodes(&config, options->nodes);
 	if (options->lossy)
 		world_lossy(&config);
+	if (options->mixed)
+		world_mix(&config, config.heap_pages / 4);
 	config.trace = options->trace;
 	config.alloc_pages = SIM_ALLOC_PAGES;
 	run->world = world_open(&config);

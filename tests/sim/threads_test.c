@@ -15,6 +15,7 @@
 #include "core/page.h"
 #include "core/wait.h"
 #include "fault/soft.h"
+#include "msg/seal.h"
 #include "random.h"
 #include "random_node.h"
 #include "rng.h"
@@ -40,6 +41,8 @@ struct job_thread {
 struct job {
 	struct roami_options options;
 	struct roami_layout layout;
+	const struct roam_protocol *regions[2]; /* those of the heap's first pages */
+	unsigned region_count;
 	unsigned nodes;
 	bool onesided;
 	bool udp;
@@ -137,6 +140,7 @@ static void *job_main(void *arg)
 static void job_lossy(struct job *job, struct rng *rng)
 {
 	static const unsigned mtus[] = {0, 600, 1500};
+	static const unsigned seals[] = {ROAMI_SEAL_OFF, ROAMI_SEAL_AUTH, ROAMI_SEAL_ENCRYPT};
 
 	job->udp = rng_one_in(rng, 2);
 	job->onesided = false;
@@ -144,6 +148,19 @@ static void job_lossy(struct job *job, struct rng *rng)
 	snprintf(job->options.faulty, sizeof(job->options.faulty),
 		 "drop=5%%,repeat=5%%,reorder=5%%,corrupt=1%%,seed=%lu",
 		 (unsigned long)(job->seed % 1000000));
+	job->options.seal = seals[rng_below(rng, 3)];
+}
+
+/* Other protocols beside the one: over the seeds each. */
+static void job_mix(struct job *job, struct rng *rng)
+{
+	unsigned known = 0;
+
+	while (roami_protocols[known] != NULL)
+		known++;
+	job->region_count = 2;
+	job->regions[0] = roami_protocols[job->seed % known];
+	job->regions[1] = roami_protocols[rng_below(rng, known)];
 }
 
 static void job_draw(struct job *job, const struct seed_options *options,
@@ -172,14 +189,18 @@ static void job_draw(struct job *job, const struct seed_options *options,
 	job->options.cache_pages = rng_one_in(&rng, 3) ? 3 : 0;
 	job->options.hot = !rng_one_in(&rng, 3);
 	job->options.barrier_tree = rng_one_in(&rng, 2);
+	job->options.erc = rng_one_in(&rng, 2) ? ROAMI_ERC_UPDATE : ROAMI_ERC_INVALIDATE;
 	job->options.ivy = rng_one_in(&rng, 2) ? ROAMI_IVY_FIXED : ROAMI_IVY_DYNAMIC;
 	job->options.mirage_delta = rng_one_in(&rng, 2) ? rng_below(&rng, 200) : 0;
 	if (options->lossy)
 		job_lossy(job, &rng);
+	if (options->mixed)
+		job_mix(job, &rng);
 }
 
 static void job_node_open(struct job *job, const struct roam_protocol *protocol, unsigned me)
 {
+	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every job of threads";
 	struct roami_real *real = &job->reals[me];
 	struct roami_node_params params = {
 		.me = me,
@@ -188,6 +209,7 @@ static void job_node_open(struct job *job, const struct roam_protocol *protocol,
 		.env = job->chaos ? &roami_env_chaos : &roami_env_real,
 		.env_state = real,
 		.protocol = protocol,
+		.regions = job->regions,
 		.engine = &roami_fault_soft,
 		.transport = job->udp ? &roami_transport_udp : &roami_transport_shm,
 		.layout = job->layout,
@@ -196,6 +218,8 @@ static void job_node_open(struct job *job, const struct roam_protocol *protocol,
 		.fd = -1,
 		.creator_pages = job->creator_pages,
 		.onesided = job->onesided,
+		.key = key,
+		.boot = job->seed,
 	};
 	enum roam_err err;
 
@@ -225,9 +249,11 @@ static void job_heap(struct job *job)
 static void job_open(struct job *job, const struct roam_protocol *protocol,
 		     const struct random_params *params)
 {
-	size_t heap = params->heap_pages * ROAMI_PAGE;
+	size_t heap = params->heap_pages * ROAMI_PAGE, region = heap / 4;
 
-	roami_layout_make(&job->layout, heap + job->nodes * ALLOC_BYTES, job->nodes);
+	roami_layout_make_regions(&job->layout,
+				  heap + job->nodes * ALLOC_BYTES - job->region_count * region,
+				  job->nodes, job->region_count, region, ROAMI_PAGE);
 	job->slices.store = job_store;
 	random_slices_open(&job->slices, job->nodes, heap, ALLOC_BYTES);
 	if (job->seed % 3 == 0)

@@ -371,6 +371,7 @@ int main(int argc, char **argv)
 		}
 	}
 	MAIN_INITENV(,)
+	ROAM_NEEDS(ScC)
 	set_up(lines, log2_line);
 
 	total_us = now_us();

@@ -267,6 +267,7 @@ int main(int argc, char **argv)
 		}
 	}
 	MAIN_INITENV(,)
+	ROAM_NEEDS(ScC)
 	set_up();
 
 	total_us = now_us();

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Programs on real processes over a network's transport.
+
+usage: net.py [-k PART_OF_A_NAME] [GROUP]...
+"""
+import glob
+import json
+import os
+import random
+import re
+import socket
+import tempfile
+
+from harness import Wrong, expect, main, program, right, started
+
+UDP = {'ROAM_TRANSPORT': 'udp'}
+SEALS = ['auth', 'encrypt']
+
+
+def way_cases():
+    """What the nodes of one host do over a network's transport, they do over udp too."""
+    ways = {'udp': UDP,
+            'udp, 5 % lost': {**UDP, 'ROAM_FAULTY': 'drop=5%,reorder=2%'},
+            'shm, 5 % lost': {'ROAM_FAULTY': 'drop=5%,reorder=2%'},
+            'udp, cut for a time': {**UDP,
+                                    'ROAM_FAULTY': 'cut=0-1@20ms+300ms,cut=1>0@600ms+100ms'},
+            'udp, auth, 5 % lost': {**UDP, 'ROAM_SEAL': 'auth',
+                                    'ROAM_FAULTY': 'drop=5%,repeat=5%,corrupt=2%'},
+            'udp, encrypt': {**UDP, 'ROAM_SEAL': 'encrypt'}}
+    for text, env in ways.items():
+        if 'ROAM_SEAL' not in env:  # the strangers' cases are of the same program
+            yield (f'idle {text}', right, [program('idle'), '3'], 'node 2: ', env)
+            yield (f'rounds 4 {text}', right, [program('rounds'), 'loop', '4', '5'],
+                   '5 rounds right', env)
+        yield (f'rounds 3 {text}', right, [program('rounds'), 'all', '3', '5'], '5 rounds right',
+               env)
+        yield (f'threads {text}', right, started('run', 'threads', 'run', 3, 2, 10, 'settled'),
+               'counted right', env)
+
+
+def seal_cases():
+    for seal in SEALS:
+        env = {**UDP, 'ROAM_SEAL': seal}
+        for kernel, *words in (('fft', '-p2', '-m12', '-t'), ('lu', '-p3', '-n128', '-t'),
+                               ('ocean', '-p2', '-n34', '-c'), ('radix', '-p3', '-n65536', '-t')):
+            yield (f'{kernel} {seal}', right, [program(kernel), *words], 'verified ok', env)
+        for how in ('fork', 'system', 'efault', 'blocked', 'evict'):
+            yield (f'stranger {how} {seal}', right, [program('stranger'), how, '2'],
+                   'ended in order', {**env, 'ROAM_CACHE_PAGES': '300'})
+        yield (f'strangers at the ports, {seal}', strangers, env)
+    yield ('strangers at the ports, unsealed', strangers, UDP)
+
+
+def ports(pid):
+    """The ports of a process's UDP sockets."""
+    inodes = set()
+    for link in glob.glob(f'/proc/{pid}/fd/*'):
+        try:
+            inodes.update(re.findall(r'^socket:\[(\d+)\]$', os.readlink(link)))
+        except OSError:
+            pass
+    with open('/proc/net/udp', encoding='utf-8') as file:
+        rows = [line.split() for line in file.readlines()[1:]]
+    return [int(row[1].split(':')[1], 16) for row in rows if row[9] in inodes]
+
+
+SENT = 100
+
+
+def strangers(env):
+    """Datagrams of somebody else at the nodes' ports are counted and do nothing else; nobody
+    answers them."""
+    rng = random.Random(1)
+    with tempfile.TemporaryDirectory() as directory, \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.bind(('127.0.0.1', 0))
+        stranger.setblocking(False)
+        path = os.path.join(directory, 'stats.json')
+
+        def act(_first, pids):
+            for pid in pids:
+                found = ports(pid)
+                if len(found) != 1:
+                    raise Wrong(f'process {pid} has the ports {found}')
+                for _ in range(SENT):
+                    size = rng.choice([0, 1, 7, 8, 64, 72, 1400])
+                    stranger.sendto(rng.randbytes(size), ('127.0.0.1', found[0]))
+
+        expect([program('idle'), '3'], out='node 2: ', env={**env, 'ROAM_STATS': path}, wanted=3,
+               act=act)
+        with open(path, encoding='utf-8') as file:
+            counted = json.load(file)['counters']['datagrams_strange']
+        if counted != [SENT] * 3:
+            raise Wrong(f'counted {counted} strange datagrams')
+        try:
+            raise Wrong(f'answered: {stranger.recv(4096)!r}')
+        except BlockingIOError:
+            pass
+
+
+GROUPS = {
+    'ways': lambda: list(way_cases()),
+    'seal': lambda: list(seal_cases()),
+}
+
+if __name__ == '__main__':
+    main(GROUPS)
