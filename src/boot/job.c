@@ -187,6 +187,8 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	enum roam_err err;
 
 	job->real.on_fail = job_failed;
+	if (job->control != 0)
+		memcpy(roami_job_ctl(job, 0)->key, job->boot.key, sizeof(job->boot.key));
 	if (job->options.pin)
 		roami_os_pin(job->me);
 	err = job_open_node(job, nodes);
@@ -690,6 +692,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[0];
 	enum roam_err err = roami_job_seal(job);
 
+	roami_rerun_check(job);
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
 	    (job->launched && !job->reruns))
 		return err;
