@@ -13,6 +13,7 @@ struct bench {
 	const char *engines[3]; /* NULL-terminated */
 	unsigned samples;       /* of a row */
 	unsigned rounds;
+	bool udp;         /* nodes are reached over udp */
 	bool progress;    /* rows are printed as they come */
 	const char *only; /* rows with this in their name, and floors; NULL: all */
 	unsigned cpu[2];
@@ -66,9 +67,18 @@ void bench_diff(struct bench *bench);
 void bench_lock(struct bench *bench);
 void bench_barrier(struct bench *bench);
 void bench_rtt(struct bench *bench);
+void bench_stream(struct bench *bench);
 void bench_apps(struct bench *bench);
 
+/* Bare sockets, by channel: round trips of 64 bytes, a page, 64 small diffs; a stream of pages. */
+enum { BENCH_UDP_64, BENCH_UDP_4K, BENCH_UDP_DIFFS, BENCH_UDP_STREAM };
+extern const struct rig_scenario bench_udp_floor;
+
 /* ---- shared by scenarios of roam */
+
+/* The node that this process is. */
+struct roami_node;
+struct roami_node *bench_node(void);
 
 static inline uint8_t *scenario_page(const struct rig_run *run, uint32_t page)
 {

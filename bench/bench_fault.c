@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "msg/msg.h"
 #include "roam/roam.h"
 #include "roam/transport.h"
 
@@ -206,6 +207,21 @@ static void release_1_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
+/*
+ * Node 1 has measured.  Over udp node 0 polls until then: while node 1 takes its faults it would
+ * fall asleep, and floors spin.
+ */
+static void release_end(struct rig_run *run, uint32_t pass)
+{
+	bool polls = run->scenario->env != NULL && strstr(run->scenario->env, "=udp") != NULL;
+
+	if (run->node == 1)
+		atomic_store(&run->shared->flag, pass);
+	while (polls && run->node == 0 && atomic_load(&run->shared->flag) != pass)
+		roami_msg_poll(bench_node());
+	roam_barrier_all();
+}
+
 /* The argument is the stride. */
 static void release_64_round(struct rig_run *run)
 {
@@ -219,7 +235,7 @@ static void release_64_round(struct rig_run *run)
 
 			release_measure(run, 0, first, FLOOR_BATCH, stride, change_word);
 		}
-		roam_barrier_all();
+		release_end(run, run->round * 64 + pass);
 	}
 }
 
@@ -247,7 +263,7 @@ static void release_sparse_round(struct rig_run *run)
 		else
 			release_measure(run, 1, run->order[i], 1, 1, change_byte);
 	}
-	roam_barrier_all();
+	release_end(run, run->round);
 }
 
 /* Another thread of node 1 has the CPU of node 0, which sleeps outside roam. */
@@ -657,10 +673,99 @@ static const struct plan_row rows[] = {
 	 HLRC},
 };
 
+/* ------------------------------------------------------------------------------ plan over udp */
+
+#define UDP "ROAM_TRANSPORT=udp ROAM_HOT=0"
+
+SCENARIO(udp_fetch, "read_fetch", UDP " ROAM_PREFETCH=0", fetch_round, 0);
+SCENARIO(udp_stream, "read_stream", UDP, stream_round, 1);
+SCENARIO(udp_release_1, "release_1", UDP, release_1_round, 0);
+SCENARIO(udp_release_64, "release_64", UDP, release_64_round, 1);
+SCENARIO(udp_release_sparse, "release_sparse", UDP, release_sparse_round, 0);
+
+enum {
+	UDP_FLOORS,
+	UDP_WIRE,
+	UDP_FETCH,
+	UDP_READ_STREAM,
+	UDP_RELEASE_1,
+	UDP_RELEASE_64,
+	UDP_SPARSE,
+};
+
+static const struct rig_scenario *const udp_scenarios[] = {
+	[UDP_FLOORS] = &floors,
+	[UDP_WIRE] = &bench_udp_floor,
+	[UDP_FETCH] = &udp_fetch,
+	[UDP_READ_STREAM] = &udp_stream,
+	[UDP_RELEASE_1] = &udp_release_1,
+	[UDP_RELEASE_64] = &udp_release_64,
+	[UDP_SPARSE] = &udp_release_sparse,
+	NULL,
+};
+
+#define WIRE(channel)                          \
+	{                                      \
+		UDP_WIRE, BENCH_UDP_##channel, 1 \
+	}
+#define HLRC_UDP .protocol = "hlrc", .transport = "udp"
+
+static const struct plan_row udp_rows[] = {
+	{"read_fetch",
+	 UDP_FETCH,
+	 0,
+	 {F(FAULT_READ, 1), WIRE(4K)},
+	 0,
+	 "f_fault_r + f_udp_4k",
+	 .goal = NULL,
+	 HLRC_UDP},
+	{"read_stream",
+	 UDP_READ_STREAM,
+	 0,
+	 {WIRE(STREAM)},
+	 0,
+	 "f_udp_stream",
+	 .goal = NULL,
+	 HLRC_UDP},
+	{"release_1",
+	 UDP_RELEASE_1,
+	 0,
+	 {F(COMPARE, 1), F(PROTECT, 1), WIRE(64)},
+	 0,
+	 "compare + protect + f_udp_64",
+	 .goal = NULL,
+	 HLRC_UDP},
+	{"release_64",
+	 UDP_RELEASE_64,
+	 0,
+	 {F(COMPARE_64, 1), F(PROTECT_64, 1), WIRE(DIFFS)},
+	 0,
+	 "64 compares + one protect + the bytes over a bare socket, acknowledged",
+	 PLAN_LIMIT,
+	 1.5,
+	 0,
+	 0,
+	 "<= 1.5 x floor",
+	 HLRC_UDP},
+	{"release_sparse",
+	 UDP_SPARSE,
+	 0,
+	 {{UDP_SPARSE, 1, 1}},
+	 0,
+	 "release of one changed byte",
+	 PLAN_LIMIT,
+	 1.5,
+	 0,
+	 0,
+	 "<= 1.5 x floor",
+	 HLRC_UDP},
+};
+
 void bench_fault(struct bench *bench)
 {
-	const struct plan plan = {scenarios, rows, sizeof(rows) / sizeof(rows[0])};
+	const struct plan shm = {scenarios, rows, sizeof(rows) / sizeof(rows[0])};
+	const struct plan udp = {udp_scenarios, udp_rows, sizeof(udp_rows) / sizeof(udp_rows[0])};
 
 	for (const char *const *engine = bench->engines; *engine != NULL; engine++)
-		plan_run(bench, &plan, *engine);
+		plan_run(bench, bench->udp ? &udp : &shm, *engine);
 }

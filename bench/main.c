@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "bench.h"
+#include "core/node.h"
 #include "fault/engine.h"
 #include "roam/transport.h"
 
@@ -39,6 +40,28 @@ const struct roam_transport *__wrap_roami_transport_find(const char *name)
 	return &narrow;
 }
 
+enum roam_err __real_roami_node_open(struct roami_node **node_p,
+				     const struct roami_node_params *params);
+enum roam_err __wrap_roami_node_open(struct roami_node **node_p,
+				     const struct roami_node_params *params);
+
+static struct roami_node *last_node;
+
+/* For rows that call the core: the library keeps its node to itself. */
+enum roam_err __wrap_roami_node_open(struct roami_node **node_p,
+				     const struct roami_node_params *params)
+{
+	enum roam_err err = __real_roami_node_open(node_p, params);
+
+	last_node = *node_p;
+	return err;
+}
+
+struct roami_node *bench_node(void)
+{
+	return last_node;
+}
+
 static const struct {
 	const char *name;
 	void (*run)(struct bench *bench);
@@ -48,7 +71,8 @@ static const struct {
 	{"diff", bench_diff, "comparing pages, with every kind of instructions"},
 	{"lock", bench_lock, "hand-over of locks"},
 	{"barrier", bench_barrier, "barriers of 2, 4 and 8 nodes"},
-	{"rtt", bench_rtt, "round trips over udp"},
+	{"rtt", bench_rtt, "round trips, calls and page fetches over udp"},
+	{"stream", bench_stream, "pages sent one after the other over udp"},
 	{"apps", bench_apps, "the SPLASH-2 programs against the same on threads"},
 };
 
@@ -57,7 +81,7 @@ static const struct {
 static int usage(FILE *to)
 {
 	fprintf(to, "usage: roam bench NAME [--json] [--engine uffd|sigsegv] [-n SAMPLES]\n"
-		    "                 [--only ROWS WITH THIS IN THEIR NAME]\n\n");
+		    "                 [--transport shm|udp] [--only PART OF A ROW'S NAME]\n\n");
 	for (size_t i = 0; i < BENCHES; i++)
 		fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].meaning);
 	fprintf(to,
@@ -154,6 +178,16 @@ static bool bench_samples(struct bench *bench, const char *text)
 	return true;
 }
 
+/* What nodes reach each other by in `fault`; `rtt` and `stream` are of udp, the rest of shm. */
+static bool bench_transport(struct bench *bench, const char *text)
+{
+	bench->udp = strcmp(text, "udp") == 0;
+	if (bench->udp || strcmp(text, "shm") == 0)
+		return true;
+	fprintf(stderr, "roam bench: --transport %s: must be shm or udp\n", text);
+	return false;
+}
+
 static bool bench_known(const char *name)
 {
 	for (size_t i = 0; i < BENCHES; i++)
@@ -193,6 +227,7 @@ int roami_bench_main(int argc, char **argv)
 	static const struct option options[] = {{"json", no_argument, NULL, 'j'},
 						{"engine", required_argument, NULL, 'e'},
 						{"only", required_argument, NULL, 'o'},
+						{"transport", required_argument, NULL, 't'},
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
 	static struct bench bench; /* large */
@@ -209,6 +244,8 @@ int roami_bench_main(int argc, char **argv)
 		else if (option == 'o')
 			bench.only = optarg;
 		else if (option == 'n' && bench_samples(&bench, optarg))
+			continue;
+		else if (option == 't' && bench_transport(&bench, optarg))
 			continue;
 		else if (option == 'h')
 			return usage(stdout);

@@ -8,7 +8,9 @@ KEYS = {"name", "protocol", "transport", "engine", "us", "p10", "p90", "floor_us
         "goal", "met"}
 ROWS = {
     "diff": {"diff_same", "diff_sparse16"},
-    "rtt": {"f_udp_64", "f_udp_4k", "rtt_64", "rtt_4k"},
+    "rtt": {"f_udp_64", "f_udp_4k", "rtt_64", "rtt_4k", "call_64", "page_4k", "call_64_seal",
+            "page_4k_seal", "call_64_encrypt", "page_4k_encrypt"},
+    "stream": {"f_udp_stream", "stream"},
     "lock": {"lock_remote", "lock_remote_busy", "lock_again"},
     "fault": {"shm_rtt", "read_fetch", "read_fetch_first", "read_fetch_busy_home", "read_stream",
               "read_stride", "write_fault", "own_home_write", "release_1", "release_1_msg",

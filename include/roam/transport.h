@@ -57,6 +57,13 @@ struct roam_transport_params {
 	void *stats;      /* the node's counters; NULL: none */
 	const void *seal; /* what datagrams are closed with; NULL: a checksum */
 
+	/*
+	 * Of layers that notice when a peer falls silent for so long: what to call then.  0: none
+	 * does.
+	 */
+	uint64_t deadline_ns;
+	void (*lost)(void *now_arg, unsigned peer, uint64_t silent_ns);
+
 	/* To be called when something comes that no node of the job can have sent.  May be NULL. */
 	void (*stranger)(void *now_arg);
 

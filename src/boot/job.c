@@ -39,20 +39,37 @@ static struct roami_job *job_of(struct roami_node *node)
 	return (void *)((uint8_t *)node->env_state - offsetof(struct roami_job, real));
 }
 
+/* What the nodes wait for, those of other hosts as far as it is known here. */
+static void job_waits(const struct roami_node *node, char *text, size_t bytes)
+{
+	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
+
+	for (unsigned i = 0; i < node->nodes; i++)
+		ctls[i] = node->segments[i].ctl;
+	roami_boot_waits(ctls, node->nodes, text, bytes);
+}
+
 static void job_failed(struct roami_node *node, const char *text)
 {
-	char line[400];
-	int length = snprintf(line, sizeof(line), "roam: node %u: %s\n", node->me, text);
+	char line[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES] = "";
+	int length;
 
+	if (node->lost != 0)
+		job_waits(node, waits, sizeof(waits));
 	if (job_of(node)->control != 0) {
-		roami_far_fail(job_of(node), text);
+		snprintf(line, sizeof(line), "%s%s", text, waits);
+		roami_far_fail(job_of(node), line);
 		_exit(ROAMI_EXIT_TOLD);
 	}
+	length = snprintf(line, sizeof(line), "roam: node %u: %s%s\n", node->me, text, waits);
 	/* One line: who comes second leaves the first one time for it, and to end the job. */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
 		usleep(500000);
 	else if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
+	/* Forked, so on this host, but nothing says that it runs and sees that we are gone. */
+	if (node->lost != 0 && node->options->boot[0] == '\0')
+		kill(atomic_load(&node->segments[node->lost - 1].ctl->pid), SIGKILL);
 	/* Somebody watches this process, unless it is the creator. */
 	_exit(node->me != 0 || node->options->boot[0] != '\0' ? ROAMI_EXIT_TOLD : 1);
 }
@@ -148,7 +165,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.address = job->boot.address,
 		.app = job->app,
 		.fd = job->fds[job->me],
-		.far = job->control != 0 && job->boot.hosts > 1,
+		.hosts = job->control != 0 ? job->boot.hosts : 1,
+		.traced = roami_os_traced(),
 		.key = job->control != 0 ? job->boot.key : first->key,
 		.boot = first->boot,
 	};

@@ -123,6 +123,7 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 	node->fd = params->fd;
 	node->creator_pages = params->creator_pages;
 	node->onesided = params->onesided;
+	node->host_names = params->host_names;
 	node->lock_records = (struct roami_records){params->layout.locks, params->layout.lock_slots,
 						    (uint32_t)roami_lock_bytes(params->nodes)};
 	node->meeting_records = (struct roami_records){

@@ -245,6 +245,8 @@ struct roami_node {
 	void *transport_state;
 	struct roami_layer layers[ROAMI_LAYERS_MAX]; /* the lowest first */
 	struct roam_transport_memory memory[ROAMI_NODES_MAX];
+	const char *const *host_names; /* NULL: not known */
+	unsigned lost; /* + 1: the peer that has fallen silent, for which the node fails */
 	const struct roam_protocol *protocol; /* that of domain 0 */
 	struct roami_domain domains[ROAMI_DOMAINS_MAX];
 	unsigned domain_count;
@@ -358,7 +360,9 @@ struct roami_node_params {
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */
 	bool onesided;          /* loads and stores reach peers' segments */
-	bool far;               /* some nodes are on other hosts */
+	unsigned hosts;         /* of the job; 0 counts as 1 */
+	const char *const *host_names; /* of each node's host; NULL: not known */
+	bool traced;            /* a debugger may stop this node for as long as it likes */
 	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */
 	uint64_t boot;          /* counts the times that the job's nodes start with this key */
 };

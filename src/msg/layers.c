@@ -6,6 +6,9 @@
 #include "msg/reliable.h"
 #include "msg/seal.h"
 
+#define DEADLINE_S 5u
+#define NS_PER_S   1000000000u
+
 extern const struct roam_transport roami_transport_faulty;
 
 static uint64_t layer_now(void *arg)
@@ -29,6 +32,32 @@ static void layer_stranger(void *arg)
 	ROAMI_COUNT(node->stats, datagrams_strange, 1);
 }
 
+__attribute__((noreturn)) static void layer_lost(void *arg, unsigned peer, uint64_t silent_ns)
+{
+	struct roami_node *node = arg;
+	const char *on = "", *host = "";
+
+	if (node->host_names != NULL) {
+		on = " on ";
+		host = node->host_names[peer];
+	}
+	node->lost = peer + 1;
+	roami_node_fail(node, "node %u%s%s has been silent for %.1f s, longer than ROAM_DEADLINE",
+			peer, on, host, (double)silent_ns / 1e9);
+}
+
+/* How long a peer may be silent; 0: for ever. */
+static uint64_t layers_deadline(const struct roami_node_params *params)
+{
+	uint64_t seconds = params->options->deadline;
+
+	if (params->traced)
+		return 0;
+	if (seconds == 0 && params->hosts > 1)
+		seconds = DEADLINE_S;
+	return seconds * NS_PER_S;
+}
+
 /* Whether datagrams are sealed, and how.  An error: they should be, and there is no key. */
 static enum roam_err layers_seal(const struct roami_node_params *params,
 				 struct roami_seal_params *seal)
@@ -36,7 +65,7 @@ static enum roam_err layers_seal(const struct roami_node_params *params,
 	unsigned wanted = params->options->seal;
 
 	if (wanted == ROAMI_SEAL_AUTO)
-		wanted = params->far ? ROAMI_SEAL_AUTH : ROAMI_SEAL_OFF;
+		wanted = params->hosts > 1 ? ROAMI_SEAL_AUTH : ROAMI_SEAL_OFF;
 	if (wanted == ROAMI_SEAL_OFF)
 		return ROAM_OK;
 	if (params->key == NULL)
@@ -45,7 +74,7 @@ static enum roam_err layers_seal(const struct roami_node_params *params,
 		.key = params->key,
 		.boot = params->boot,
 		.encrypt = wanted == ROAMI_SEAL_ENCRYPT,
-		.no_aes = params->far}; /* hosts do not ask each other for their CPUs */
+		.no_aes = params->hosts > 1}; /* hosts do not ask each other for their CPUs */
 	return ROAM_OK;
 }
 
@@ -88,6 +117,8 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 					     .seal = &seal,
 					     .stranger = layer_stranger,
 					     .address = params->address,
+					     .deadline_ns = layers_deadline(params),
+					     .lost = layer_lost,
 					     .mtu = (unsigned)params->options->mtu};
 	enum roam_err err;
 

@@ -50,6 +50,7 @@ struct roami_link {
 	uint64_t recover; /* losses before it have narrowed the window */
 	uint64_t rtt_ns, rtt_vary_ns;
 	unsigned backoff;
+	uint64_t spoke_ns; /* when anything was sent */
 	uint8_t *closed; /* ROAM_SEND_MANY of ROAMI_DATAGRAM_MAX bytes: encrypted copies */
 	struct roami_kept kept[ROAMI_WINDOW];
 
@@ -59,6 +60,9 @@ struct roami_link {
 	uint8_t *early;                /* ROAMI_WINDOW of ROAMI_DATAGRAM_MAX bytes */
 	uint16_t early_bytes[ROAMI_WINDOW];
 	unsigned early_count;
+	uint64_t heard_ns; /* when the last good datagram arrived; before the first: the start */
+	bool heard;
+	bool may_be_silent;
 	unsigned owed; /* datagrams not acknowledged */
 	bool owed_now;
 	uint64_t owed_due;
@@ -75,6 +79,8 @@ struct roami_reliable {
 	unsigned share;       /* credit given to each peer */
 	uint32_t fragment;    /* payload of one datagram */
 	_Atomic uint64_t due; /* not later than any timer */
+	uint64_t beat_ns;     /* a sign of life goes to each peer so often; 0: none does */
+	uint64_t beat_due;
 	uint64_t owing;       /* of the poll under way: peers whose datagrams arrived; bits */
 	unsigned refused;     /* links with a message that could not be delivered yet */
 	uint8_t *memory;      /* of all links */

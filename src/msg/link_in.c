@@ -173,7 +173,7 @@ static bool packet_sound(const struct roami_packet *packet, size_t bytes)
 {
 	size_t payload = bytes - sizeof(*packet);
 
-	switch (packet->flags & ~(unsigned)ROAMI_PACKET_ECHO) {
+	switch (packet->flags & ~(unsigned)(ROAMI_PACKET_ECHO | ROAMI_PACKET_SILENT)) {
 	case ROAMI_PACKET_DATA:
 		return payload > 0 && packet->length <= ROAMI_LINK_MESSAGE &&
 		       packet->length >= payload && packet->offset <= packet->length - payload;
@@ -219,6 +219,9 @@ bool roami_link_arrive(struct roami_reliable *reliable, struct roami_link *link,
 	if (!data_packet)
 		memcpy(map, packet + 1, sizeof(map));
 	roami_link_lock(link);
+	link->heard_ns = now;
+	link->heard = true;
+	link->may_be_silent = (packet->flags & ROAMI_PACKET_SILENT) != 0;
 	good = roami_link_acked(reliable, link, packet, data_packet ? NULL : map, now);
 	roami_link_unlock(link);
 	if (!good)

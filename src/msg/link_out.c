@@ -162,7 +162,9 @@ static void link_tell(struct roami_reliable *reliable, struct roami_link *link,
 	packet->ack = link->expect;
 	packet->credit = (uint16_t)reliable->share;
 	packet->stamp = stamp_of(now);
-	packet->flags &= (uint16_t)~ROAMI_PACKET_ECHO;
+	packet->flags &= (uint16_t)~(ROAMI_PACKET_ECHO | ROAMI_PACKET_SILENT);
+	if (reliable->beat_ns == 0)
+		packet->flags |= ROAMI_PACKET_SILENT;
 	if (link->echo_ns != 0) {
 		packet->flags |= ROAMI_PACKET_ECHO;
 		packet->echo = link->echo;
@@ -172,7 +174,7 @@ static void link_tell(struct roami_reliable *reliable, struct roami_link *link,
 
 /* Sends datagrams that are filled in; how many the lower transport took. */
 static unsigned link_send(struct roami_reliable *reliable, struct roami_link *link,
-			  const struct iovec *datagrams, unsigned count)
+			  const struct iovec *datagrams, unsigned count, uint64_t now)
 {
 	const struct roam_transport_params *params = &reliable->params;
 	struct iovec closed[ROAM_SEND_MANY];
@@ -191,6 +193,8 @@ static unsigned link_send(struct roami_reliable *reliable, struct roami_link *li
 		while (sent < count && params->lower->send(params->lower_state, link->peer,
 							   &closed[sent], 1) == ROAM_OK)
 			sent++;
+	if (sent > 0)
+		link->spoke_ns = now;
 	if (sent > 0 && params->rouse != NULL)
 		params->rouse(params->now_arg, link->peer);
 	ROAMI_RELIABLE_COUNT(reliable, datagrams_sent, sent);
@@ -211,7 +215,7 @@ static unsigned link_transmit(struct roami_reliable *reliable, struct roami_link
 		link_tell(reliable, link, packet, now);
 		datagrams[i] = (struct iovec){packet, kept->bytes};
 	}
-	sent = link_send(reliable, link, datagrams, count);
+	sent = link_send(reliable, link, datagrams, count, now);
 	for (unsigned i = 0; i < sent; i++)
 		link_kept(link, seq + i)->sent_ns = now;
 	/* With a gap the peer must see the map, in an ack of its own. */
@@ -238,7 +242,7 @@ void roami_link_ack(struct roami_reliable *reliable, struct roami_link *link, ui
 	}
 	link->owed = 0;
 	link->owed_now = false;
-	if (link_send(reliable, link, &(struct iovec){&ack, sizeof(ack)}, 1) == 1)
+	if (link_send(reliable, link, &(struct iovec){&ack, sizeof(ack)}, 1, now) == 1)
 		ROAMI_RELIABLE_COUNT(reliable, acks_sent, 1);
 }
 

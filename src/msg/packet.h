@@ -12,9 +12,10 @@
 #define ROAMI_WINDOW       256u  /* datagrams under way to one peer */
 
 enum {
-	ROAMI_PACKET_DATA = 1, /* a fragment follows */
-	ROAMI_PACKET_MAP = 2,  /* a map follows: bit i stands for datagram ack + i */
-	ROAMI_PACKET_ECHO = 4, /* `echo` and `held` mean something */
+	ROAMI_PACKET_DATA = 1,   /* a fragment follows */
+	ROAMI_PACKET_MAP = 2,    /* a map follows: bit i stands for datagram ack + i */
+	ROAMI_PACKET_ECHO = 4,   /* `echo` and `held` mean something */
+	ROAMI_PACKET_SILENT = 8, /* the sender may fall silent, and gives no signs of life */
 };
 
 #define ROAMI_TAG_BYTES 16u

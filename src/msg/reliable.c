@@ -3,7 +3,10 @@
 #include "msg/link.h"
 #include "os/os.h"
 
-#define CREDIT_FIRST 16u /* before the peer has said anything; no share is smaller */
+#define BEAT_NS      1000000000u
+#define BEATS        4u           /* signs of life within a deadline, if that is short */
+#define BEGIN_NS     30000000000u /* a peer has so long to begin, if the deadline is not longer */
+#define CREDIT_FIRST 16u          /* before the peer has said anything; no share is smaller */
 #define LINK_MEMORY                              \
 	(ROAMI_LINK_BYTES + ROAMI_LINK_MESSAGE + \
 	 (size_t)(ROAMI_WINDOW + ROAM_SEND_MANY) * ROAMI_DATAGRAM_MAX)
@@ -34,6 +37,7 @@ static enum roam_err reliable_links(struct roami_reliable *reliable)
 		struct roami_link *link = &reliable->links[peer];
 
 		link->peer = peer;
+		link->heard_ns = roami_link_now(reliable);
 		link->credit = CREDIT_FIRST;
 		link->window = CREDIT_FIRST;
 		link->steady = ROAMI_WINDOW;
@@ -44,6 +48,17 @@ static enum roam_err reliable_links(struct roami_reliable *reliable)
 		roami_seal_init(&link->seal, &reliable->sealer, params->node, peer);
 	}
 	return ROAM_OK;
+}
+
+static void reliable_begin_beat(struct roami_reliable *reliable)
+{
+	uint64_t deadline = reliable->params.deadline_ns;
+
+	if (deadline == 0)
+		return;
+	reliable->beat_ns = deadline / BEATS < BEAT_NS ? deadline / BEATS : BEAT_NS;
+	reliable->beat_due = roami_link_now(reliable) + reliable->beat_ns;
+	roami_link_due(reliable, reliable->beat_due);
 }
 
 static enum roam_err reliable_open(void *state, const struct roam_transport_params *params)
@@ -65,6 +80,7 @@ static enum roam_err reliable_open(void *state, const struct roam_transport_para
 	reliable->fragment = (uint32_t)(datagram - sizeof(struct roami_packet)) & ~7u;
 	reliable->bad_peer = -1;
 	atomic_store(&reliable->due, UINT64_MAX);
+	reliable_begin_beat(reliable);
 	err = roami_sealer_init(&reliable->sealer, params->seal);
 	return err == ROAM_OK ? reliable_links(reliable) : err;
 }
@@ -153,6 +169,41 @@ static void reliable_acks(struct roami_reliable *reliable)
 	}
 }
 
+/* Speaks to a peer that has heard nothing; how long it has been silent, 0: not too long. */
+static uint64_t reliable_beat_peer(struct roami_reliable *reliable, struct roami_link *link,
+				   bool excused, uint64_t now)
+{
+	uint64_t deadline = reliable->params.deadline_ns, silent;
+
+	roami_link_lock(link);
+	if (now >= link->spoke_ns + reliable->beat_ns)
+		roami_link_ack(reliable, link, now);
+	if (excused)
+		link->heard_ns = now;
+	silent = link->may_be_silent ? 0 : now - link->heard_ns;
+	if (!link->heard && deadline < BEGIN_NS)
+		deadline = BEGIN_NS;
+	roami_link_unlock(link);
+	return silent > deadline ? silent : 0;
+}
+
+static void reliable_beat(struct roami_reliable *reliable, uint64_t now)
+{
+	const struct roam_transport_params *params = &reliable->params;
+	/* Who has slept that long himself has not listened. */
+	bool excused = now - reliable->beat_due > params->deadline_ns / 2;
+
+	reliable->beat_due = now + reliable->beat_ns;
+	for (unsigned peer = 0; peer < params->nodes; peer++) {
+		uint64_t silent = 0;
+
+		if (peer != params->node)
+			silent = reliable_beat_peer(reliable, &reliable->links[peer], excused, now);
+		if (silent > 0)
+			params->lost(params->now_arg, peer, silent);
+	}
+}
+
 static void reliable_timers(struct roami_reliable *reliable)
 {
 	uint64_t now = roami_link_now(reliable);
@@ -169,6 +220,11 @@ static void reliable_timers(struct roami_reliable *reliable)
 		roami_link_due(reliable, roami_link_timers(reliable, link, now));
 		roami_link_unlock(link);
 	}
+	if (reliable->beat_ns == 0)
+		return;
+	if (reliable->beat_due <= now)
+		reliable_beat(reliable, now);
+	roami_link_due(reliable, reliable->beat_due);
 }
 
 static unsigned reliable_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,

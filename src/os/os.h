@@ -62,6 +62,7 @@ unsigned roami_os_cpus(void);    /* in our affinity mask */
 bool roami_os_pin(unsigned cpu); /* the calling thread, to the cpu-th of our mask */
 int roami_os_pidfd(pid_t pid);   /* -1 with errno */
 pid_t roami_os_tid(void);
+bool roami_os_traced(void); /* a debugger holds this process */
 uint64_t roami_os_rss_peak_kb(void); /* the most that was resident, since exec or fork */
 /* Processes that the kernel has killed so far because our memory cgroup was full; 0 if unknown. */
 uint64_t roami_os_oom_kills(void);

@@ -29,6 +29,11 @@ uint64_t roami_os_rss_peak_kb(void)
 	return proc_number("/proc/self/status", "VmHWM:");
 }
 
+bool roami_os_traced(void)
+{
+	return proc_number("/proc/self/status", "TracerPid:") != 0;
+}
+
 /* Of one line of /proc/self/cgroup, "number:controllers:path". */
 static uint64_t proc_oom_kills(char *line)
 {

@@ -162,7 +162,7 @@ static void packet_small(struct roami_packet *packet, struct input *input)
 	packet->ack = input_byte(input);
 	packet->offset = input_byte(input) * 8u;
 	packet->length = input_byte(input) * 16u;
-	packet->flags = input_byte(input) & 7;
+	packet->flags = input_byte(input) & 15;
 }
 
 static bool step_datagram(struct bench *bench, struct roami_reliable *reliable, struct input *input)

@@ -241,6 +241,7 @@ static void world_options(struct world *world)
 	options->erc = config->erc;
 	options->mirage_delta = config->mirage_delta;
 	options->seal = config->seal;
+	options->deadline = config->deadline;
 	snprintf(options->faulty, sizeof(options->faulty), "%s", config->faulty);
 	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
 	if (roami_diff_choose(options->simd) == NULL)

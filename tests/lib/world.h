@@ -50,7 +50,8 @@ struct world_config {
 	bool lossy; /* datagrams, and what `faulty` says, instead of messages */
 	size_t datagram_max;
 	size_t room;
-	unsigned seal; /* of datagrams: enum roami_option_seal */
+	unsigned deadline; /* seconds; 0: none */
+	unsigned seal;     /* of datagrams: enum roami_option_seal */
 	char faulty[128];
 	uint64_t steps_max;  /* more: it does not end */
 	uint32_t board_runs; /* write notices a node leaves for the others; 0: as many as usual */

@@ -146,6 +146,7 @@ def watch(process, out, wanted, act, deadline):
         if wanted and len(lines) >= wanted:
             since = time.monotonic()
             if act is not None:
+                lines.sort(key=lambda line: int(line.split()[1]))
                 act(process.pid, [int(line.split()[2]) for line in lines])
         time.sleep(POLL)
     # It may have been ready and gone between two looks.

@@ -8,8 +8,10 @@ import json
 import os
 import random
 import re
+import signal
 import socket
 import tempfile
+import time
 
 from harness import Wrong, expect, main, program, right, started
 
@@ -98,7 +100,53 @@ def strangers(env):
             pass
 
 
+# ------------------------------------------------------------------------------------- silence
+
+DEADLINE = 2
+LATE = 1.5  # the next sign of life is looked for, on a busy machine
+
+
+def stopped_for_good(start, who):
+    """A node that does not go on ends the job, in time, and nothing of it is left."""
+    line = rf'^roam: node \d: node {who} has been silent for {DEADLINE}\.\d s, longer than ' \
+        rf'ROAM_DEADLINE; node {1 - who} waited at roam_barrier_all'
+    status = -signal.SIGKILL if start == 'fork' and who == 0 else 1
+    result = expect(started(start, 'deaths', start, 3, who, 'never', 'barrier'), status, line,
+                    env={**UDP, 'ROAM_DEADLINE': str(DEADLINE)}, wanted=3,
+                    act=lambda _first, pids: os.kill(pids[who], signal.SIGSTOP))
+    if not DEADLINE - 0.7 <= result.after <= DEADLINE + LATE:
+        raise Wrong(f'ended after {result.after:.1f} s')
+
+
+def stopped_for(seconds, some, env):
+    """Nodes that go on before the deadline, or that were all stopped, are not dead."""
+    def act(_first, pids):
+        pids = pids[:some]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+    expect([program('idle'), '3'], out='node 2: ', wanted=3, act=act,
+           env={**UDP, 'ROAM_DEADLINE': str(DEADLINE), **env})
+
+
+def silence_cases():
+    for start in ('fork', 'run'):
+        for who in (0, 1):
+            yield (f'node {who} stopped for good, {start}', stopped_for_good, start, who)
+    for some in (1, 2):
+        yield (f'{some} stopped for a second', stopped_for, 1, some, {})
+    yield ('1 stopped for a second, encrypted', stopped_for, 1, 1, {'ROAM_SEAL': 'encrypt'})
+    yield ('all stopped for long', stopped_for, 2 * DEADLINE, 3, {})
+    yield ('one stopped for long without a deadline', stopped_for, 2 * DEADLINE, 1,
+           {'ROAM_DEADLINE': '0'})
+    yield ('idle', right, [program('idle'), '3'], 'node 2: ', {**UDP, 'ROAM_DEADLINE': '5'})
+
+
 GROUPS = {
+    'silence': lambda: list(silence_cases()),
     'ways': lambda: list(way_cases()),
     'seal': lambda: list(seal_cases()),
 }

@@ -5,9 +5,9 @@
 
 For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of sim_test
 (random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC) and, for mirage,
-thrash_test (how often a page moves) until one fails, by a wrong value, a count, an invariant or a hang; of reliable_test
-and sim_test over datagrams if it changes the layers below the messages; of share_test and sim_test with several
-protocols at a time if its name begins with region_.  A mutant that survives all seeds fails this test: then
+thrash_test (how often a page moves) until one fails, by a wrong value, a count, an invariant or a hang; of reliable_test,
+sim_test over datagrams and deadline_test (nodes that cannot be heard) if it changes the layers below the messages; of
+share_test and sim_test with several protocols at a time if its name begins with region_.  A mutant that survives all seeds fails this test: then
 "0 wrong answers" proves nothing about the rule that the patch names.
 """
 import argparse
@@ -37,11 +37,12 @@ def sources(root):
     return [name for name in found if name != "tests/lib/unit.c"]
 
 
-PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "reliable_test"]
+PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "reliable_test", "deadline_test"]
 
 # What can catch a mutant: of the layers below the messages, or of all above them.
 LAYERS = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
 CATCH_LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
+CATCH_SILENCE = [["deadline_test"]]
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"]]
 CATCH_REGIONS = [["share_test", "--mixed"], ["sim_test", "--mixed"]]  # of those whose name says so
 
@@ -123,6 +124,8 @@ def mutate(base, objects, patch, work, seeds):
     catch = CATCH_LAYERS if all(LAYERS.match(name) for name in changed) else CATCH
     if os.path.basename(patch).startswith("region_"):
         catch = CATCH_REGIONS
+    if open(patch).read().startswith("RULES 10.1:"):
+        catch = CATCH_SILENCE
     catch = [words for words in catch if protocol in ONLY.get(words[0], [protocol])]
     for first in range(1, seeds + 1, CHUNK):
         for program, *words in catch:

@@ -269,9 +269,9 @@ static const struct roam_transport tap = {
 
 static void place_open(struct run *run, unsigned me, const char *faults)
 {
-	static const struct roam_transport *const layers[] = {
-		&roami_transport_sim_datagrams, &roami_transport_faulty, &tap,
-		&roami_transport_reliable};
+	static const struct roam_transport *const layers[] = {&roami_transport_sim_datagrams,
+							      &roami_transport_faulty, &tap,
+							      &roami_transport_reliable};
 	struct place *place = &run->places[me];
 
 	place->run = run;
@@ -458,8 +458,8 @@ static bool run_one(uint64_t seed)
 		       "reliable_test --seeds %lu..%lu\n",
 		       (unsigned long)seed, run.error, run.nodes, run.sim.datagram_max, faults,
 		       run.seal.key != NULL ? ", sealed" : "",
-		       run.seal.encrypt ? ", encrypted" : "",
-		       (unsigned long)seed, (unsigned long)seed);
+		       run.seal.encrypt ? ", encrypted" : "", (unsigned long)seed,
+		       (unsigned long)seed);
 	for (unsigned me = 0; me < run.nodes; me++)
 		place_close(&run.places[me]);
 	return run.error[0] == '\0';
