@@ -580,18 +580,12 @@ enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
 	return err;
 }
 
-/* Executed again, and not yet one of its nodes. */
-static bool job_unsealed(const struct roami_job *job)
-{
-	return job->reruns && job->rounds == 0 && job->life == ROAMI_JOB_ALONE;
-}
-
 enum roam_err roami_job_seal(struct roami_job *job)
 {
 	enum roam_err err = ROAM_OK;
 
-	if (job->reruns) /* up to CREATE alone, whatever it synchronises */
-		return job_unsealed(job) && job->created > 1
+	if (job->reruns) /* before its first CREATE it is alone indeed */
+		return job->life == ROAMI_JOB_ALONE && job->rounds == 0 && job->created > 1
 			       ? roami_rerun_seal(job, job->created, NULL)
 			       : ROAM_OK;
 	if (job->launched) {
@@ -614,7 +608,7 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 		fn();
 		return ROAM_OK;
 	}
-	if (job_unsealed(job)) {
+	if (job->reruns && job->rounds == 0 && job->life == ROAMI_JOB_ALONE) {
 		err = roami_rerun_seal(job, nodes, fn);
 		if (err == ROAM_OK)
 			fn();
@@ -708,6 +702,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[0];
 	enum roam_err err = roami_job_seal(job);
 
+	roami_rerun_check(job);
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
 	    (job->launched && !job->reruns))
 		return err;
@@ -755,10 +750,8 @@ void roami_job_serve(struct roami_job *job)
 
 void roami_job_finish(struct roami_job *job)
 {
-	if (job_unsealed(job)) /* without a CREATE: an error, if the launcher's are several */
-		roami_rerun_seal(job, job->created, NULL);
-	else
-		roami_job_seal(job);
+	roami_job_seal(job);
+	roami_rerun_check(job);
 	if (job->life == ROAMI_JOB_ALONE) {
 		roami_stats_end(job->node->stats);
 		roami_job_report(job);

@@ -153,6 +153,9 @@ enum roam_err roami_rerun_begin(struct roami_job *job);
 enum roam_err roami_rerun_create(struct roami_job *job, void (*fn)(void));
 enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)(void));
 
+/* The program waits for the end, or ends: without a CREATE it is an error of the job. */
+void roami_rerun_check(struct roami_job *job);
+
 /* Notes a variable to be copied from node 0 to all at the seal. */
 enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size_t bytes);
 

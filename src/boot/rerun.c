@@ -126,6 +126,12 @@ enum roam_err roami_rerun_create(struct roami_job *job, void (*fn)(void))
 	return ROAM_OK;
 }
 
+void roami_rerun_check(struct roami_job *job)
+{
+	if (job->reruns && job->life == ROAMI_JOB_ALONE && job->rounds == 0)
+		roami_rerun_seal(job, job->created, NULL); /* the launcher says so and ends us */
+}
+
 /* ------------------------------------------------------------------------------- distribution */
 
 enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size_t bytes)

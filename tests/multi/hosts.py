@@ -256,7 +256,8 @@ def quick_cases():
 
 
 def spread_regions(start, protocol, others):
-    regions(launched(3, 'abc', program('regions'), start, 3, *others), protocol, env_of())
+    regions(launched(3, 'abc', program('regions'), start, 3, *others), protocol,
+            env_of({'ROAM_HEAP': '48M'}))
     nothing_left()
 
 

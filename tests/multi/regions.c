@@ -11,6 +11,7 @@
 #define STRUCTURES 9
 #define WORDS      5000u /* of a structure: ten pages */
 #define TURNS      20u
+#define LARGE      (512u << 10) /* in a small heap this has parts of its own */
 
 static unsigned nodes, count;
 static const char *protocols[STRUCTURES]; /* 0: NULL */
@@ -70,6 +71,17 @@ static void pass_on(unsigned turn)
 	}
 }
 
+static void large(void)
+{
+	for (unsigned i = 0; i < count; i++) {
+		unsigned *block = make(LARGE, i);
+
+		check(block[0] == 0 && block[LARGE / sizeof(*block) - 1] == 0);
+		block[LARGE / sizeof(*block) - 1] = 1;
+		must(roam_free(block));
+	}
+}
+
 static unsigned sum(unsigned which)
 {
 	unsigned total = 0;
@@ -100,6 +112,8 @@ static void node_main(void)
 	must(roam_barrier_all());
 	for (unsigned turn = 0; turn < 4; turn++)
 		pass_on(turn);
+	if (roam_node() == nodes - 1)
+		large();
 	must(roam_barrier_all());
 }
 
