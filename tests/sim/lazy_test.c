@@ -124,7 +124,8 @@ static void locks_main(void *arg)
 		world_store(node, at, block, sizeof(block));
 		lazy_must(lazy, roami_unlock(node, ID_LOCKS + lock * 8));
 		if ((uint64_t)node->domains[0].store.used * 256 > MEMORY / 2)
-			world_fail(lazy->world, "%u blocks are stored", node->domains[0].store.used);
+			world_fail(lazy->world, "%u blocks are stored",
+				   node->domains[0].store.used);
 	}
 }
 
