@@ -186,7 +186,7 @@ static bool home_leave_open(struct roami_node *node, uint32_t page)
 {
 	struct home_page *data = home_page(node, page);
 
-	if (data->shares == 0)
+	if (data->shares == 0 || roami_closes_homes(node))
 		return false;
 	data->shares--;
 	roami_home_unshare(node, page);
@@ -242,13 +242,13 @@ static void home_answered(struct roami_node *node, const struct roam_dirty *dirt
 
 /*
  * A write to an own shared page was seen: from now on it is left open for a while.  It was not
- * closed since.
+ * closed since, unless the protocol wants to see all.
  */
 static void home_written(struct roami_node *node, uint32_t page)
 {
 	if (roami_checks_races(node)) {
 		roami_race_note_home(node, page);
-	} else {
+	} else if (!roami_closes_homes(node)) {
 		home_page(node, page)->shares = SHARES_WRITTEN;
 		roami_home_unshare(node, page);
 	}

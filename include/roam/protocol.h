@@ -109,8 +109,14 @@ struct roam_page_state {
 struct roam_protocol {
 	const char *name;
 	const char *paper; /* one line for `roam info` */
-	enum roam_model model;
+	enum roam_model model; /* ScC: notices are kept with locks, see roami_notice_add */
 	enum roam_writes writes;
+	/*
+	 * ROAM_WRITES_DIFF: pages this node is home of lose write access at each release, so that
+	 * the protocol sees in every interval which of them were written.  ScC needs it: what is
+	 * written unseen is in no lock's list.
+	 */
+	bool closes_homes;
 	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,
 			     zeroes, frees */
 	size_t page_size;
@@ -267,6 +273,8 @@ bool roami_page_wants_write(struct roami_node *node, uint32_t page);
  * only, never left open across a release, and handed to roami_race_note_home at each.
  */
 bool roami_checks_races(struct roami_node *node);
+/* Whether the protocol closes_homes. */
+bool roami_closes_homes(struct roami_node *node);
 void roami_race_note_home(struct roami_node *node, uint32_t page);
 
 /*
@@ -344,7 +352,8 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page);
 
 /*
  * This node's open interval changed `page`, findable as `version` (0: no version).  app, inside
- * release or acquire.
+ * release or acquire.  Under ScC the notice goes to the lists of the locks that threads of this
+ * node hold when the interval ends; barriers pass all notices on, flags the setter's own.
  */
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version);
 

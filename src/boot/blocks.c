@@ -35,7 +35,7 @@ static bool pool_take(struct roami_job *job, uint32_t parts, bool block, uint64_
 	uint32_t first;
 	bool ok;
 
-	roami_log_clock(job->node, &clock);
+	roami_log_reuse_clock(job->node, &clock);
 	pool_lock(job);
 	ok = roami_pool_take(pool, parts, block, job->me, &clock, &first, used_p);
 	pool_unlock(job);

@@ -157,7 +157,7 @@ static void calls_depart(struct roami_node *node, struct roami_barrier *barrier)
 				     {barrier->depart_floor.at, node->nodes * sizeof(uint32_t)}};
 
 	for (size_t i = 0; i < barrier->waiting.count; i++)
-		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, parts, 2);
+		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, NULL, parts, 2);
 	roami_os_vec_free(&barrier->waiting, sizeof(*waiters));
 }
 
@@ -204,9 +204,13 @@ static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
 	roami_log_known(node, parent, &known);
-	/* Along a tree all nodes take part, and each one's own notices are enough at its leaves. */
-	roami_log_arrive(node, parent, &known, &barrier->merged,
-			 barrier->tree && tree_children(node) == 0, parts, 3);
+	/*
+	 * The clock is what the subtree's nodes had seen together, of which the log may have only
+	 * their own notices.  Along a tree all nodes take part, so each one's own meet at the root.
+	 */
+	roami_log_send_upto(node, parent, &known, &barrier->merged,
+			    barrier->tree && tree_children(node) == 0,
+			    ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3);
 }
 
 static unsigned barrier_arrived(const struct roami_barrier *barrier)

@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
+#include "core/scope.h"
 #include "core/sort.h"
 #include "core/sync.h"
 
@@ -89,7 +90,8 @@ static size_t dirty_hold(struct roami_node *node, size_t count)
 		dirty[kept] = (struct roam_dirty){.page = page,
 						  .home = (flags & ROAMI_PAGE_HOME) != 0};
 		dirty[kept].keep = page_becomes_hot(node, entry, flags);
-		if (!dirty[kept].keep && (!dirty[kept].home || roami_race_checked(node)))
+		if (!dirty[kept].keep &&
+		    (!dirty[kept].home || roami_race_checked(node) || roami_closes_homes(node)))
 			pages[closing++] = page;
 		kept++;
 	}
@@ -215,6 +217,32 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 
 /* ------------------------------------------------------------------------------------- acquire */
 
+/* Hands the notices in apply_work to the protocol. */
+static void acquire_apply(struct roami_node *node, const struct roam_sync *sync)
+{
+	note_sort((void *)node->apply_work.items, node->apply_work.count);
+	if (node->apply_work.count > 0 && node->protocol->acquire != NULL)
+		node->protocol->acquire(node, sync, (void *)node->apply_work.items,
+					node->apply_work.count);
+	ROAMI_COUNT(node->stats, notices_applied, node->apply_work.count);
+}
+
+void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
+			 struct roami_scope *scope)
+{
+	uint64_t start;
+
+	roami_step(node);
+	if (scope->applied == scope->number)
+		return;
+	start = roami_os_cycles();
+	roami_interval_enter(node);
+	roami_scope_collect(node, scope);
+	acquire_apply(node, sync);
+	roami_interval_leave(node);
+	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
+}
+
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 {
 	struct roami_vclock target;
@@ -226,11 +254,7 @@ void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 	start = roami_os_cycles();
 	roami_interval_enter(node);
 	roami_log_collect(node, &target);
-	note_sort((void *)node->apply_work.items, node->apply_work.count);
-	if (node->apply_work.count > 0 && node->protocol->acquire != NULL)
-		node->protocol->acquire(node, sync, (void *)node->apply_work.items,
-					node->apply_work.count);
-	ROAMI_COUNT(node->stats, notices_applied, node->apply_work.count);
+	acquire_apply(node, sync);
 	/* Only now: a second thread's request must not claim what is not done (RULES 6.5). */
 	roami_log_applied(node, &target);
 	roami_interval_leave(node);

@@ -90,6 +90,7 @@ struct roami_log {
 	size_t compacted[ROAMI_NODES_MAX];          /* length after the last compaction */
 	struct roami_vclock seen;                   /* the log is complete up to here */
 	struct roami_vclock clock;                  /* applied: copies are as fresh as this */
+	struct roami_vclock floor;                  /* everybody has applied this at least */
 	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
 	uint64_t published;                         /* own runs put on the board */
 };
@@ -280,6 +281,12 @@ struct roami_node {
 static inline unsigned roami_page_manager(uint32_t page, unsigned nodes)
 {
 	return page / 512 % nodes;
+}
+
+/* Scope consistency: notices are kept with locks; see core/scope.h. */
+static inline bool roami_scoped(const struct roami_node *node)
+{
+	return node->protocol->model == ROAM_MODEL_SCC;
 }
 
 /* ---- spin locks */

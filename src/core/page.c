@@ -23,6 +23,11 @@ bool roami_checks_races(struct roami_node *node)
 	return roami_race_checked(node);
 }
 
+bool roami_closes_homes(struct roami_node *node)
+{
+	return node->protocol->closes_homes;
+}
+
 uint32_t roami_pages(const struct roami_node *node)
 {
 	return node->layout.pages;

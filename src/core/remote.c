@@ -564,7 +564,7 @@ static bool free_next(struct roami_node *node, struct roami_remote_free *freed)
 	struct roami_vclock clock;
 	bool found = false;
 
-	roami_log_clock(node, &clock);
+	roami_log_reuse_clock(node, &clock);
 	roami_spin_lock(node, &node->frees_lock);
 	frees = (void *)node->frees.items;
 	for (size_t i = 0; i < node->frees.count && !found; i++) {
