@@ -41,7 +41,7 @@ static void jiajia1_acquire(struct roami_node *node, const struct roam_sync *syn
 			    const struct roam_notice *notices, size_t count)
 {
 	(void)sync;
-	home_invalidate(node, notices, count);
+	home_invalidate(node, notices, count, home_flush);
 }
 
 const struct roam_protocol roami_protocol_jiajia1 = {

@@ -66,13 +66,23 @@ struct roam_dirty {
 
 /*
  * A write notice: `writer` changed `page`; whoever holds an older version than `version` must not
- * read its copy.
+ * read its copy.  `place` is a ROAM_PLACE_MADE, or 0: the writer does not tell.
  */
 struct roam_notice {
 	uint32_t page;
 	uint32_t writer;
 	uint64_t version;
+	uint32_t place;
 };
+
+/*
+ * Where a page's home is, or was: the node and the epoch, which each move of the home counts up.
+ * 0: not known.
+ */
+#define ROAM_PLACE_MADE(node, epoch) ((uint32_t)(epoch) << 8 | ((uint32_t)(node) + 1))
+#define ROAM_PLACE_OF(place)         (((place) & 0xffu) - 1)
+#define ROAM_PLACE_EPOCH(place)      ((place) >> 8)
+#define ROAM_EPOCH_MAX               0xffffffu
 
 /* A message being handled. */
 struct roam_request {
@@ -345,6 +355,42 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
  */
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p);
 
+/* ---- homes that move (RULES 7.1): by message, in handlers and in faults of the protocol's own */
+
+/* Where the page is if this node's header says that it is here; else 0. */
+uint32_t roami_home_here(struct roami_node *node, uint32_t page);
+
+/*
+ * Under the page lock, not pending: this node is the page's home no more.  The header says so
+ * first, then write access goes, then `bytes` and *version_p are taken.  What was open for writing
+ * stays dirty, without a twin: the next release hands it over.  true: it was.
+ */
+bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p);
+
+/* Under the page lock: this node is the home of a pending page, whose bytes are in place. */
+void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
+
+/*
+ * What roami_fetch would get: bytes and the version read before, for a copy at node `by`, at the
+ * page's home.
+ */
+void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_t *bytes,
+		     uint64_t *version_p);
+
+/* Applies a diff at the page's home and counts the version; the new one. */
+uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page, const void *diff,
+			  size_t bytes);
+
+/*
+ * The diff of a dirty page of another home; sets `changed`.  Its bytes: 0 if nothing changed, or
+ * there is no twin.
+ */
+#define ROAM_DIFF_MAX 5128u
+size_t roami_diff_make(struct roami_node *node, struct roam_dirty *dirty, void *diff);
+
+/* How many full barriers this node has left, threads counted one by one. */
+uint32_t roami_barriers_left(struct roami_node *node);
+
 /* The page's manager: the node that keeps its directory word. */
 unsigned roami_manager(const struct roami_node *node, uint32_t page);
 
@@ -356,6 +402,8 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page);
  * node hold when the interval ends; barriers pass all notices on, flags the setter's own.
  */
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version);
+/* The same with the page's place, which roami_notice_add tells if it is here. */
+void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
 
 /* ------------------------------------------------------------------------------------ messages */
 
@@ -375,13 +423,15 @@ void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
 		     const struct roam_part *parts, unsigned count);
 
 /*
- * In handlers: answer the caller; pass the request on as message `type`; keep it until
- * roami_page_done(page).
+ * In handlers: answer the caller; pass the request on as message `type`, as it is or with another
+ * payload; keep it until roami_page_done(page).
  */
 void roami_reply(struct roami_node *node, const struct roam_request *request,
 		 const struct roam_part *parts, unsigned count);
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
 		   unsigned type);
+void roami_pass(struct roami_node *node, const struct roam_request *request, unsigned to,
+		unsigned type, const struct roam_part *parts, unsigned count);
 void roami_park(struct roami_node *node, const struct roam_request *request, uint32_t page);
 
 /* In handlers: keep the request and hand it to its handler again after `ns` nanoseconds. */

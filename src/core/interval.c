@@ -148,11 +148,16 @@ static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *d
 
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
 {
+	roami_notice_add_at(node, page, version, roami_home_here(node, page));
+}
+
+void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place)
+{
 	struct roam_notice *note = roami_os_vec_grow(&node->note_work, sizeof(*note), 1);
 
 	if (note == NULL)
 		roami_node_fail(node, "no memory for write notices");
-	*note = (struct roam_notice){page, node->me, version};
+	*note = (struct roam_notice){page, node->me, version, place};
 	node->note_work.count++;
 }
 

@@ -108,10 +108,11 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 	roami_spin_lock(node, &log->lock);
 	interval = log->seen.at[me] + 1;
 	for (size_t i = 0; i < count;) {
-		struct roami_run run = {notices[i].page, 1, interval, 0, notices[i].version};
+		struct roami_run run = {notices[i].page, 1, interval, notices[i].place,
+					notices[i].version};
 
 		for (i++; i < count && notices[i].page == run.page + run.count &&
-			  notices[i].version == run.version;
+			  notices[i].version == run.version && notices[i].place == run.place;
 		     i++)
 			run.count++;
 		log_insert(node, me, &run);
@@ -336,7 +337,8 @@ void roami_log_collect_run(struct roami_node *node, unsigned writer, const struc
 	if (notices == NULL)
 		roami_node_fail(node, "no memory for write notices");
 	for (uint32_t i = 0; i < run->count; i++)
-		notices[i] = (struct roam_notice){run->page + i, writer, run->version};
+		notices[i] = (struct roam_notice){run->page + i, writer, run->version,
+						  run->place};
 	node->apply_work.count += run->count;
 }
 

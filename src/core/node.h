@@ -79,7 +79,7 @@ struct roami_run {
 	uint32_t page;
 	uint32_t count;
 	uint32_t interval;
-	uint32_t spare;
+	uint32_t place;
 	uint64_t version;
 };
 
@@ -232,6 +232,8 @@ struct roami_node {
 
 	struct roami_msg msg;
 	struct roami_log log;
+
+	_Atomic uint32_t barriers_left;
 
 	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
 	struct roami_spin dirty_lock;

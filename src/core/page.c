@@ -28,6 +28,11 @@ bool roami_closes_homes(struct roami_node *node)
 	return node->protocol->closes_homes;
 }
 
+uint32_t roami_barriers_left(struct roami_node *node)
+{
+	return atomic_load_explicit(&node->barriers_left, memory_order_relaxed);
+}
+
 uint32_t roami_pages(const struct roami_node *node)
 {
 	return node->layout.pages;
@@ -299,8 +304,13 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 	roami_assert(flags & ROAMI_PAGE_PENDING);
 	if (node->protocol->writes == ROAM_WRITES_FAULT)
 		return least;
-	if ((flags & ROAMI_PAGE_HOME) && !roami_race_checked(node))
-		return least;
+	if ((flags & ROAMI_PAGE_HOME) && !roami_race_checked(node)) {
+		if (least == ROAM_WRITE || (flags & ROAMI_PAGE_WANT) == 0 ||
+		    !roami_closes_homes(node))
+			return least;
+		roami_page_mark_dirty(node, entry, page);
+		return ROAM_WRITE;
+	}
 	if (least < ROAM_WRITE && (flags & ROAMI_PAGE_WANT) == 0)
 		return least;
 	roami_twin_make(node, entry, page);

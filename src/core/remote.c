@@ -195,6 +195,13 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 	roami_reply(node, request, &part, 1);
 }
 
+void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_t *bytes,
+		     uint64_t *version_p)
+{
+	if (fetch_direct(node, node->me, by, page, bytes, version_p) != ROAM_FETCH_OK)
+		roami_node_fail(node, "page %u: copied where it is not at home", page);
+}
+
 static void raw_handle(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = request_page(node, request, sizeof(page));
@@ -457,6 +464,32 @@ static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t pag
 	if (keep)
 		return (uint32_t)node->diff->encode_sticky(out, bytes, twin, ROAMI_PAGE);
 	return (uint32_t)node->diff->encode(out, bytes, twin, ROAMI_PAGE);
+}
+
+uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page, const void *diff,
+			  size_t bytes)
+{
+	if (bytes > 0 && !diff_apply(node, page, diff, bytes))
+		roami_node_fail(node, "node %u sent a malformed diff", from);
+	ROAMI_COUNT(node->stats, diffs_applied, 1);
+	return atomic_fetch_add(&node->self->headers[page].version, 1) + 1;
+}
+
+_Static_assert(ROAM_DIFF_MAX >= ROAMI_DIFF_BYTES_MAX, "room for any diff");
+
+size_t roami_diff_make(struct roami_node *node, struct roam_dirty *dirty, void *diff)
+{
+	struct roami_page *entry = roami_page_entry(node, dirty->page);
+	size_t bytes = 0;
+
+	if (entry->twin != 0)
+		bytes = flush_encode(node, diff, dirty->page, roami_twin_bytes(node, entry->twin),
+				     dirty->keep);
+	dirty->changed = bytes != 0;
+	ROAMI_COUNT(node->stats, diffs_empty, bytes == 0);
+	ROAMI_COUNT(node->stats, diffs, bytes != 0);
+	ROAMI_COUNT(node->stats, diff_bytes, bytes);
+	return bytes;
 }
 
 /* Sends one batch of diffs for `home` and waits; returns the index behind the last page in it. */

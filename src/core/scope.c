@@ -6,17 +6,19 @@
 #include "core/sync.h"
 #include "msg/msg.h"
 
-/* In a list and on the wire; run.spare is the writer. */
+/* In a list and on the wire. */
 struct roami_scope_notice {
 	uint64_t number;
+	uint32_t writer;
+	uint32_t spare;
 	struct roami_run run;
 };
 
 #define NOTICE_BYTES sizeof(struct roami_scope_notice)
 #define SEND_MAX     (32u * 1024 / NOTICE_BYTES)
-#define COMPACT_MIN  256u
+#define COMPACT_MIN  32u
 
-_Static_assert(NOTICE_BYTES == 32, "a lock's notice on the wire");
+_Static_assert(NOTICE_BYTES == 40, "a lock's notice on the wire");
 
 static struct roami_scope_notice *scope_items(const struct roami_scope *scope)
 {
@@ -60,7 +62,7 @@ static void scope_compact(struct roami_node *node, struct roami_scope *scope)
 	if (bits == NULL)
 		return;
 	for (size_t i = count; i-- > 0;)
-		if (items[i].run.interval > node->log.floor.at[items[i].run.spare] &&
+		if (items[i].run.interval > node->log.floor.at[items[i].writer] &&
 		    roami_log_mark(bits, items[i].run.page, items[i].run.count))
 			items[--kept] = items[i];
 	roami_os_unmap(bits, bytes);
@@ -81,9 +83,9 @@ void roami_scope_leave(struct roami_node *node, struct roami_scope *scope)
 	while (at > log->first[node->me] && runs[at - 1].interval > scope->since)
 		at--;
 	for (; at < log->runs[node->me].count; at++) {
-		struct roami_scope_notice notice = {scope->number + 1, runs[at]};
+		struct roami_scope_notice notice = {scope->number + 1, node->me, 0,
+						    runs[at]};
 
-		notice.run.spare = node->me;
 		scope_add(node, scope, &notice);
 	}
 	if (scope->notices.count > 2 * scope->compacted + COMPACT_MIN)
@@ -133,7 +135,7 @@ void roami_scope_learn(struct roami_node *node, struct roami_scope *scope,
 		struct roami_scope_notice notice;
 
 		memcpy(&notice, data + at, NOTICE_BYTES);
-		if (notice.number <= scope->number || notice.run.spare >= node->nodes ||
+		if (notice.number <= scope->number || notice.writer >= node->nodes ||
 		    !roami_log_run_fits(node, &notice.run))
 			roami_node_fail(node, "node %u sent malformed notices", request->from);
 		scope_add(node, scope, &notice);
@@ -147,7 +149,7 @@ void roami_scope_collect(struct roami_node *node, struct roami_scope *scope)
 
 	node->apply_work.count = 0;
 	for (size_t i = scope_after(scope, scope->applied); i < scope->notices.count; i++)
-		if (items[i].run.spare != node->me)
-			roami_log_collect_run(node, items[i].run.spare, &items[i].run);
+		if (items[i].writer != node->me)
+			roami_log_collect_run(node, items[i].writer, &items[i].run);
 	scope->applied = scope->number;
 }

@@ -167,11 +167,18 @@ void roami_reply(struct roami_node *node, const struct roam_request *request,
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
 		   unsigned type)
 {
-	struct msg_header header = {(uint16_t)(ROAMI_TYPE_PROTOCOL + type), request->origin,
-				    request->call, request->bytes, 0};
 	struct roam_part part = {request->data, request->bytes};
 
-	msg_put(node, to, &header, &part, 1);
+	roami_pass(node, request, to, type, &part, 1);
+}
+
+void roami_pass(struct roami_node *node, const struct roam_request *request, unsigned to,
+		unsigned type, const struct roam_part *parts, unsigned count)
+{
+	struct msg_header header = {(uint16_t)(ROAMI_TYPE_PROTOCOL + type), request->origin,
+				    request->call, msg_bytes(parts, count), 0};
+
+	msg_put(node, to, &header, parts, count);
 }
 
 /* --------------------------------------------------------------------------------------- calls */
