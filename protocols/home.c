@@ -237,18 +237,40 @@ void home_publish_shared(struct roami_node *node, const struct roam_dirty *dirty
 }
 
 /*
+ * Under ScC a page that was written without a change gets a notice too: what the section wrote may
+ * be what this node had written, or read, before it, and a copy may be older than that.  Returns
+ * the version that has it; never less than what the locks held tell already, for of two notices of
+ * a page in a list the later one counts.
+ */
+static uint64_t home_silent(struct roami_node *node, uint32_t page)
+{
+	const struct home_scoped_page *data = roami_page_data(node, page);
+
+	uint64_t version = data->sent > data->page.have ? data->sent : data->page.have;
+
+	return version > data->page.need ? version : data->page.need;
+}
+
+/*
  * The home's answer; our copy is current if no other diff came between (RULES 6.2).  The page is
  * pending and nobody acquires meanwhile, so `have` is ours.
  */
-static void home_answered(struct roami_node *node, const struct roam_dirty *dirty)
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place)
 {
 	struct home_page *data = home_page(node, dirty->page);
+	bool scoped = roami_model(node) == ROAM_MODEL_SCC;
 
-	if (!dirty->changed)
+	if (!dirty->changed) {
+		if (scoped)
+			roami_notice_add_at(node, dirty->page, home_silent(node, dirty->page),
+					    place);
 		return;
+	}
 	if (dirty->version == data->have + 1)
 		data->have = dirty->version;
-	roami_notice_add(node, dirty->page, dirty->version);
+	if (scoped)
+		((struct home_scoped_page *)data)->sent = dirty->version;
+	roami_notice_add_at(node, dirty->page, dirty->version, place);
 }
 
 /*
@@ -282,7 +304,7 @@ void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count)
 		roami_flush(node, dirty, homes, some);
 		for (size_t i = 0; i < some; i++)
 			if (!dirty[i].home)
-				home_answered(node, &dirty[i]);
+				home_answered(node, &dirty[i], 0);
 		dirty += some;
 		count -= some;
 	}

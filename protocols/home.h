@@ -26,6 +26,12 @@ struct home_page {
 	uint64_t need; /* of a copy: version of the newest write notice */
 };
 
+/* The same under ScC. */
+struct home_scoped_page {
+	struct home_page page;
+	uint64_t sent; /* the version that this node's last diff made */
+};
+
 /* Finds the page's home, claiming it if nobody did, and opens the pending page. */
 void home_read_fault(struct roami_node *node, uint32_t page);
 
@@ -57,6 +63,9 @@ void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count)
 
 /* Gives notice of a page that this node, its home, has written. */
 void home_written(struct roami_node *node, uint32_t page);
+
+/* The same of a copy, whose diff, if it `changed`, made dirty->version; the home is at `place`. */
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place);
 
 /*
  * Notes what the notices ask for; copies that are too old are flushed if dirty, and gone on return.

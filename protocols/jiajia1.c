@@ -25,6 +25,8 @@
  *   after each release, so that each section's first write of it is seen and put into the lists.
  *   (hlrc leaves such pages open at times and gives notice later: under a transitive model who is
  *   told of a later interval is told of the earlier ones.)
+ * - A page written without a change gets a notice too: the section may have written what its node
+ *   wrote before it, and a diff does not show that.
  * - Homes are claimed by the first node that touches the page after CREATE, not in blocks.
  */
 #include "home.h"
@@ -50,7 +52,7 @@ const struct roam_protocol roami_protocol_jiajia1 = {
 	.model = ROAM_MODEL_SCC,
 	.writes = ROAM_WRITES_DIFF,
 	.closes_homes = true,
-	.page_size = sizeof(struct home_page),
+	.page_size = sizeof(struct home_scoped_page),
 	.states = home_states,
 	.read_fault = home_read_fault,
 	.ahead = home_ahead,

@@ -42,12 +42,12 @@
 enum { JUMP_WANT, JUMP_DIFF };
 
 struct jump_page {
-	struct home_page home;
+	struct home_scoped_page home;
 	uint64_t copies;   /* at the home: nodes that may have a copy and have sent nothing since */
 	uint32_t barriers; /* when they were counted last */
 	uint32_t place;    /* the newest known, while this node is not home; 0: ask the directory */
 	uint32_t owed;     /* given away with writes of the open interval */
-	uint32_t checked;  /* at node 0, by the tests: the newest epoch ever seen */
+	uint32_t checked;  /* at node 0, by the tests: the newest epoch ever seen of a home */
 };
 
 /* The beginning of both messages. */
@@ -101,14 +101,14 @@ static bool jump_install(struct roami_node *node, uint32_t page, const struct ju
 	roami_page_lock(node, page);
 	jump_learn(data, answer->place);
 	if (answer->moved) {
-		roami_assert(answer->version >= data->home.need);
+		roami_assert(answer->version >= data->home.page.need);
 		roami_page_move(node, page, HOME_MASTER);
-		data->home.shares = 0;
+		data->home.page.shares = 0;
 		data->copies = 0;
 		roami_home_receive(node, page, answer->version, answer->place);
 	} else {
-		data->home.have = answer->version;
-		good = answer->version >= data->home.need; /* else a notice came meanwhile */
+		data->home.page.have = answer->version;
+		good = answer->version >= data->home.page.need; /* else a notice came meanwhile */
 		if (good)
 			roami_page_move(node, page, HOME_COPY);
 	}
@@ -179,19 +179,20 @@ static void jump_send_diff(struct roami_node *node, struct roam_dirty *dirty)
 	struct jump_answer answer;
 
 	parts[1].bytes = roami_diff_make(node, dirty, diff);
-	if (!dirty->changed && !data->owed)
+	if (!dirty->changed && !data->owed) {
+		home_answered(node, dirty, head.place);
 		return;
+	}
 	data->owed = 0;
 	if (roami_call(node, ROAM_PLACE_OF(head.place), JUMP_DIFF, parts, 2, &answer,
 		       sizeof(answer)) != sizeof(answer))
 		roami_node_fail(node, "page %u: malformed acknowledgement", dirty->page);
+	dirty->changed = true; /* the version is, at least */
 	dirty->version = answer.version;
 	roami_page_lock(node, dirty->page);
 	jump_learn(data, answer.place);
-	if (answer.version == data->home.have + 1)
-		data->home.have = answer.version;
 	roami_page_unlock(node, dirty->page);
-	roami_notice_add_at(node, dirty->page, answer.version, answer.place);
+	home_answered(node, dirty, answer.place);
 }
 
 static void jump_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count)
@@ -308,7 +309,7 @@ static void jump_give(struct roami_node *node, uint32_t page, unsigned to,
 	if (roami_home_give(node, page, answer->bytes, &answer->head.version))
 		data->owed = 1;
 	roami_page_move(node, page, HOME_COPY);
-	data->home.have = answer->head.version;
+	data->home.page.have = answer->head.version;
 	data->place = ROAM_PLACE_MADE(to, ROAM_PLACE_EPOCH(place) + 1);
 	answer->head.place = data->place;
 	answer->head.moved = 1;
@@ -376,30 +377,25 @@ static const struct roam_message jump_messages[] = {
 
 static void jump_check_page(struct roami_node *const *nodes, unsigned count, uint32_t page)
 {
-	struct jump_page *first = jump_page(nodes[0], page);
-	uint32_t epoch = first->checked;
+	uint32_t *epoch = &jump_page(nodes[0], page)->checked;
 	unsigned homes = 0, pending = 0;
 
 	for (unsigned i = 0; i < count; i++) {
+		const struct home_page *data = &jump_page(nodes[i], page)->home.page;
 		uint32_t place = roami_home_here(nodes[i], page);
 
-		homes += place != 0;
 		pending += roami_page_pending(nodes[i], page);
-		if (place != 0)
-			roami_assert(ROAM_PLACE_EPOCH(place) >= first->checked);
-		if (place != 0)
-			epoch = ROAM_PLACE_EPOCH(place);
-		roami_assert(ROAM_PLACE_EPOCH(jump_page(nodes[i], page)->place) <= epoch ||
-			     homes == 0 || pending > 0 || place == 0);
 		roami_assert(place != 0 || !roami_page_is_home(nodes[i], page));
 		roami_assert(roami_page_state(nodes[i], page) != HOME_COPY ||
-			     jump_page(nodes[i], page)->home.have >=
-				     jump_page(nodes[i], page)->home.need ||
-			     roami_page_pending(nodes[i], page));
+			     data->have >= data->need || roami_page_pending(nodes[i], page));
+		if (place == 0)
+			continue;
+		homes++;
+		roami_assert(ROAM_PLACE_EPOCH(place) >= *epoch);
+		*epoch = ROAM_PLACE_EPOCH(place);
 	}
 	roami_assert(homes <= 1);
-	roami_assert(homes == 1 || pending > 0 || epoch == 0);
-	first->checked = epoch;
+	roami_assert(homes == 1 || pending > 0 || *epoch == 0);
 }
 
 static void jump_check(struct roami_node *const *nodes, unsigned count)

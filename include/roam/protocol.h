@@ -283,7 +283,8 @@ bool roami_page_wants_write(struct roami_node *node, uint32_t page);
  * only, never left open across a release, and handed to roami_race_note_home at each.
  */
 bool roami_checks_races(struct roami_node *node);
-/* Whether the protocol closes_homes. */
+/* The protocol's model, and whether it closes_homes. */
+enum roam_model roami_model(const struct roami_node *node);
 bool roami_closes_homes(struct roami_node *node);
 void roami_race_note_home(struct roami_node *node, uint32_t page);
 

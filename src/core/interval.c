@@ -196,6 +196,13 @@ static bool release_idle(struct roami_node *node)
 	return atomic_load(&node->interval_lock.held) == 0;
 }
 
+static void interval_close(struct roami_node *node)
+{
+	note_sort((void *)node->note_work.items, node->note_work.count);
+	roami_log_close_interval(node, (void *)node->note_work.items, node->note_work.count);
+	node->note_work.count = 0;
+}
+
 void roami_release(struct roami_node *node, const struct roam_sync *sync)
 {
 	struct roam_dirty *dirty;
@@ -213,22 +220,26 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	if (node->protocol->release != NULL)
 		node->protocol->release(node, sync, dirty, count);
 	dirty_settle_all(node, dirty, count);
-	note_sort((void *)node->note_work.items, node->note_work.count);
-	roami_log_close_interval(node, (void *)node->note_work.items, node->note_work.count);
-	node->note_work.count = 0;
+	interval_close(node);
 	roami_interval_leave(node);
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
 }
 
 /* ------------------------------------------------------------------------------------- acquire */
 
-/* Hands the notices in apply_work to the protocol. */
+/*
+ * Hands the notices in apply_work to the protocol.  Under ScC what the protocol has to tell at once
+ * gets an interval at once: by a later one it would come into lists that say more already, and
+ * there the later of a page's notices counts.
+ */
 static void acquire_apply(struct roami_node *node, const struct roam_sync *sync)
 {
 	note_sort((void *)node->apply_work.items, node->apply_work.count);
 	if (node->apply_work.count > 0 && node->protocol->acquire != NULL)
 		node->protocol->acquire(node, sync, (void *)node->apply_work.items,
 					node->apply_work.count);
+	if (roami_scoped(node) && node->note_work.count > 0)
+		interval_close(node);
 	ROAMI_COUNT(node->stats, notices_applied, node->apply_work.count);
 }
 

@@ -23,6 +23,11 @@ bool roami_checks_races(struct roami_node *node)
 	return roami_race_checked(node);
 }
 
+enum roam_model roami_model(const struct roami_node *node)
+{
+	return node->protocol->model;
+}
+
 bool roami_closes_homes(struct roami_node *node)
 {
 	return node->protocol->closes_homes;
