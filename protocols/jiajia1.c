@@ -27,6 +27,8 @@
  *   told of a later interval is told of the earlier ones.)
  * - A page written without a change gets a notice too: the section may have written what its node
  *   wrote before it, and a diff does not show that.
+ * - jiajia1-rc is the same with release consistency: notices are not the locks' but everybody's, as
+ *   hlrc's are.
  * - Homes are claimed by the first node that touches the page after CREATE, not in blocks.
  */
 #include "home.h"
@@ -46,18 +48,29 @@ static void jiajia1_acquire(struct roami_node *node, const struct roam_sync *syn
 	home_invalidate(node, notices, count, home_flush);
 }
 
+/* The model is a parameter: -rc tells all that a node knows, at every synchronisation. */
+#define JIAJIA1_FIELDS					\
+	.writes = ROAM_WRITES_DIFF,			\
+	.closes_homes = true,				\
+	.page_size = sizeof(struct home_scoped_page),	\
+	.states = home_states,				\
+	.read_fault = home_read_fault,			\
+	.ahead = home_ahead,				\
+	.release = jiajia1_release,			\
+	.acquire = jiajia1_acquire,			\
+	.evict = home_evict,				\
+	.check = home_check
+
 const struct roam_protocol roami_protocol_jiajia1 = {
 	.name = "jiajia1",
 	.paper = "home-based scope consistency; Hu, Shi and Tang 1998",
 	.model = ROAM_MODEL_SCC,
-	.writes = ROAM_WRITES_DIFF,
-	.closes_homes = true,
-	.page_size = sizeof(struct home_scoped_page),
-	.states = home_states,
-	.read_fault = home_read_fault,
-	.ahead = home_ahead,
-	.release = jiajia1_release,
-	.acquire = jiajia1_acquire,
-	.evict = home_evict,
-	.check = home_check,
+	JIAJIA1_FIELDS,
+};
+
+const struct roam_protocol roami_protocol_jiajia1_rc = {
+	.name = "jiajia1-rc",
+	.paper = "home-based, notices as under RC; after Hu, Shi and Tang 1998",
+	.model = ROAM_MODEL_RC,
+	JIAJIA1_FIELDS,
 };

@@ -32,6 +32,8 @@
  * - A request that was passed on three times is served with a copy; so is one that comes while
  *   the home works on the page, and reading ahead.  So a page cannot run away from who wants it.
  * - Notices tell the new home's place, and nobody is told otherwise.
+ * - jump-rc is the same with release consistency, for programs that hand on by a lock what they
+ *   wrote outside of its sections.
  */
 #include <string.h>
 
@@ -404,20 +406,31 @@ static void jump_check(struct roami_node *const *nodes, unsigned count)
 		jump_check_page(nodes, count, page);
 }
 
+/* The model is a parameter: -rc tells all that a node knows, at every synchronisation. */
+#define JUMP_FIELDS				\
+	.writes = ROAM_WRITES_DIFF,		\
+	.closes_homes = true,			\
+	.page_size = sizeof(struct jump_page),	\
+	.states = jump_states,			\
+	.messages = jump_messages,		\
+	.read_fault = jump_read_fault,		\
+	.ahead = jump_ahead,			\
+	.release = jump_release,		\
+	.acquire = jump_acquire,		\
+	.evict = home_evict,			\
+	.settle = jump_settle,			\
+	.check = jump_check
+
 const struct roam_protocol roami_protocol_jump = {
 	.name = "jump",
 	.paper = "migrating home, scope consistency; Cheung, Wang and Hwang",
 	.model = ROAM_MODEL_SCC,
-	.writes = ROAM_WRITES_DIFF,
-	.closes_homes = true,
-	.page_size = sizeof(struct jump_page),
-	.states = jump_states,
-	.messages = jump_messages,
-	.read_fault = jump_read_fault,
-	.ahead = jump_ahead,
-	.release = jump_release,
-	.acquire = jump_acquire,
-	.evict = home_evict,
-	.settle = jump_settle,
-	.check = jump_check,
+	JUMP_FIELDS,
+};
+
+const struct roam_protocol roami_protocol_jump_rc = {
+	.name = "jump-rc",
+	.paper = "migrating home, notices as under RC; after Cheung, Wang and Hwang",
+	.model = ROAM_MODEL_RC,
+	JUMP_FIELDS,
 };

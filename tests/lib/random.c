@@ -336,6 +336,30 @@ static void turn_publish(struct gen *gen, unsigned thread)
 	memcpy(pub->clock, gen->clock[thread], sizeof(pub->clock));
 }
 
+/* Frees a block if nobody can still be using it; often written a last time, so that a diff is due. */
+static void gen_free(struct gen *gen, unsigned thread, unsigned which)
+{
+	const uint32_t *clock = gen->clock[thread];
+	const struct random_block *block = &gen->program->blocks[which];
+	struct gen_block *life = &gen->blocks[which];
+	bool write = !rng_one_in(&gen->rng, 4), may = life->alive;
+
+	if (life->allocator == thread && !rng_one_in(&gen->rng, 4))
+		return;
+	for (uint32_t object = block->first; object < block->first + block->count; object++)
+		may = may && gen_may(gen, thread, clock, object, true);
+	if (!may)
+		return;
+	for (uint32_t object = block->first; object < block->first + block->count; object++)
+		if (write)
+			gen_emit(gen, thread, object, true);
+	gen_op(gen, thread, RANDOM_FREE, which);
+	life->alive = false;
+	life->freed = true;
+	life->freer = thread;
+	life->free_clock = gen_tick(gen, thread);
+}
+
 /* Look whether it was told; if so, use what was written.  Nothing is certain for others. */
 static void turn_test(struct gen *gen, unsigned thread)
 {
@@ -379,10 +403,14 @@ static void turn_await(struct gen *gen, unsigned thread)
 	op->cond = pub->cond;
 	op->value = pub->count;
 	gen_op(gen, thread, RANDOM_UNLOCK, pub->lock);
-	if (gen->program->params.scoped)
+	if (gen->program->params.scoped) {
 		told_use(gen, thread, pub, true);
-	else
+		for (unsigned block = 0; block < gen->program->block_count; block++)
+			if (pub->told[gen->program->blocks[block].first] != 0)
+				gen_free(gen, thread, block);
+	} else {
 		clock_join(gen->clock[thread], pub->clock);
+	}
 	turn_accesses(gen, thread);
 }
 
@@ -486,30 +514,9 @@ static void turn_alloc(struct gen *gen, unsigned thread)
 	}
 }
 
-/* A block that nobody can still be using; often written a last time, so that a diff is due. */
 static void turn_free(struct gen *gen, unsigned thread)
 {
-	struct random_program *program = gen->program;
-	const uint32_t *clock = gen->clock[thread];
-	unsigned which = rng_below(&gen->rng, program->block_count);
-	const struct random_block *block = &program->blocks[which];
-	struct gen_block *life = &gen->blocks[which];
-	bool write = !rng_one_in(&gen->rng, 4), may = life->alive;
-
-	if (life->allocator == thread && !rng_one_in(&gen->rng, 4))
-		return;
-	for (uint32_t object = block->first; object < block->first + block->count; object++)
-		may = may && gen_may(gen, thread, clock, object, true);
-	if (!may)
-		return;
-	for (uint32_t object = block->first; object < block->first + block->count; object++)
-		if (write)
-			gen_emit(gen, thread, object, true);
-	gen_op(gen, thread, RANDOM_FREE, which);
-	life->alive = false;
-	life->freed = true;
-	life->freer = thread;
-	life->free_clock = gen_tick(gen, thread);
+	gen_free(gen, thread, rng_below(&gen->rng, gen->program->block_count));
 }
 
 static void turn_pause(struct gen *gen, unsigned thread)

@@ -2,7 +2,8 @@
  * A random race-free program on real processes: every value that any thread read is what the oracle
  * expects.  Nodes fork, or, with --roam, are started by `roam run`.
  * random --seed S --nodes N [--threads MOST] [--ops PER-THREAD] [--seconds MOST] [--roam PATH]
- *	Options of roam come from the environment, as always.
+ *	[--scoped 1]
+ *	With --scoped only what scope consistency orders.  Options of roam come from the environment, as always.
  * Exits with 0, with 3 if a value was wrong, with 4 if it took too long: then every thread's last
  * call is told.  A failure prints the command that repeats it.
  */
@@ -506,6 +507,8 @@ static void option(const char *name, const char *value, unsigned *operations)
 		setting.seconds = number(value);
 	else if (strcmp(name, "--roam") == 0)
 		setting.roam = value;
+	else if (strcmp(name, "--scoped") == 0)
+		setting.params.scoped = number(value) != 0;
 	else if (strcmp(name, "--area") == 0)
 		setting.fd = (int)number(value);
 	else

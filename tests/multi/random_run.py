@@ -30,7 +30,7 @@ def info(what):
     """The names that `roam info` lists, each with its text."""
     out = subprocess.run([harness.program('roam'), 'info', what], check=True, text=True,
                          stdout=subprocess.PIPE).stdout
-    return dict(re.findall(r'^  (\w+) +(.*)$', out, re.MULTILINE))
+    return dict(re.findall(r'^  ([\w-]+) +(.*)$', out, re.MULTILINE))
 
 
 def engines():
@@ -84,9 +84,12 @@ def drawn(seed, salt, way):
 
 
 def jobs(first, last, combinations):
+    scoped = [name for name, text in info('protocols').items() if text.startswith('ScC')]
     for seed in range(first, last + 1):
         for at, (protocol, engine, way) in enumerate(combinations):
             env, command = drawn(seed, at, way)
+            if protocol in scoped:
+                command += ['--scoped', '1']
             yield {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine, **env}, command
 
 

@@ -15,7 +15,7 @@ from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, mai
                      run)
 
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage']
+PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'jiajia1', 'jump']
 SIGNALLED = 128
 PAGE = 4096
 
