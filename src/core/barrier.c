@@ -132,8 +132,8 @@ static void depart_send(struct roami_node *node, struct roami_barrier *barrier, 
 				     {barrier->depart_floor.at, node->nodes * sizeof(uint32_t)},
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
-	roami_log_send(node, to, &barrier->child_floor[to], ROAMI_TYPE_SYNC + ROAMI_SYNC_DEPART,
-		       parts, 3);
+	roami_log_send_upto(node, to, &barrier->child_floor[to], &barrier->depart_seen, false,
+			    ROAMI_TYPE_SYNC + ROAMI_SYNC_DEPART, parts, 3);
 }
 
 static void tree_depart(struct roami_node *node, struct roami_barrier *barrier)
@@ -148,7 +148,7 @@ struct barrier_waiter {
 	struct roami_vclock clock;
 };
 
-/* Answers the calls: head, floor, then what node 0 has seen. */
+/* Answers the calls: head, floor, then what the arrived know together. */
 static void calls_depart(struct roami_node *node, struct roami_barrier *barrier)
 {
 	struct barrier_waiter *waiters = (void *)barrier->waiting.items;
@@ -157,7 +157,8 @@ static void calls_depart(struct roami_node *node, struct roami_barrier *barrier)
 				     {barrier->depart_floor.at, node->nodes * sizeof(uint32_t)}};
 
 	for (size_t i = 0; i < barrier->waiting.count; i++)
-		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, NULL, parts, 2);
+		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, &barrier->depart_seen,
+				parts, 2);
 	roami_os_vec_free(&barrier->waiting, sizeof(*waiters));
 }
 
@@ -347,9 +348,11 @@ static void barrier_await(struct roami_node *node, struct barrier_wait *wait)
 }
 
 /* What everybody has by now is forgotten, and known to be known. */
-static void barrier_learn(struct roami_node *node, const struct roami_vclock *seen,
-			  const struct roami_vclock *floor)
+static void barrier_learn(struct roami_node *node, const struct roam_sync *sync,
+			  const struct roami_vclock *seen, const struct roami_vclock *floor)
 {
+	if (sync->full)
+		roami_log_met(node, seen);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
 		roami_log_know(node, peer, seen);
 	roami_log_trim(node, floor);
@@ -381,7 +384,7 @@ static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrie
 	barrier_await(node, &wait);
 	roami_acquire(node, sync);
 	if (barrier->depart_all)
-		barrier_learn(node, &barrier->depart_seen, &barrier->depart_floor);
+		barrier_learn(node, sync, &barrier->depart_seen, &barrier->depart_floor);
 }
 
 /*
@@ -416,7 +419,7 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 	roami_log_saw(node, &seen);
 	roami_acquire(node, sync);
 	if (head.way != 0)
-		barrier_learn(node, &seen, &clock);
+		barrier_learn(node, sync, &seen, &clock);
 }
 
 enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads)

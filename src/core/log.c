@@ -243,13 +243,8 @@ void roami_log_reply(struct roami_node *node, const struct roam_request *request
 		     const struct roami_vclock *since, const struct roami_vclock *upto,
 		     const struct roam_part *parts, unsigned count)
 {
-	struct roami_vclock seen;
 	struct roam_part all[4];
 
-	if (upto == NULL) {
-		roami_log_seen(node, &seen);
-		upto = &seen;
-	}
 	log_send_notices(node, request->origin, since, upto, false);
 	count = log_parts(all, parts, count, upto, node->nodes);
 	roami_reply(node, request, all, count);
@@ -300,12 +295,19 @@ void roami_log_passed_on(struct roami_node *node, struct roami_vclock *clock_p)
 	roami_spin_unlock(&log->lock);
 }
 
+void roami_log_met(struct roami_node *node, const struct roami_vclock *seen)
+{
+	roami_spin_lock(node, &node->log.lock);
+	roami_vclock_merge(&node->log.met, seen, node->nodes);
+	roami_spin_unlock(&node->log.lock);
+}
+
 void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p)
 {
 	struct roami_log *log = &node->log;
 
 	roami_spin_lock(node, &log->lock);
-	*clock_p = roami_scoped(node) ? log->floor : log->clock;
+	*clock_p = roami_scoped(node) ? log->met : log->clock;
 	roami_spin_unlock(&log->lock);
 }
 

@@ -41,7 +41,7 @@ void roami_log_send_upto(struct roami_node *node, unsigned to, const struct roam
 void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 		     struct roami_vclock *seen_p);
 
-/* Notices and `upto`, NULL: this node's `seen`, as the reply to a call. */
+/* Notices up to `upto`, and that clock, as the reply to a call. */
 void roami_log_reply(struct roami_node *node, const struct roam_request *request,
 		     const struct roami_vclock *since, const struct roami_vclock *upto,
 		     const struct roam_part *parts, unsigned count);
@@ -78,6 +78,9 @@ void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
 
 /* The clock of what a flag passes on: all this node has seen; under ScC its own writes. */
 void roami_log_passed_on(struct roami_node *node, struct roami_vclock *clock_p);
+
+/* All threads of the job have met; `seen` is what they knew together when the last one came. */
+void roami_log_met(struct roami_node *node, const struct roami_vclock *seen);
 
 /*
  * The clock that must cover a free before its memory is used again (RULES 3.2).  Under ScC what

@@ -91,6 +91,7 @@ struct roami_log {
 	struct roami_vclock seen;                   /* the log is complete up to here */
 	struct roami_vclock clock;                  /* applied: copies are as fresh as this */
 	struct roami_vclock floor;                  /* everybody has applied this at least */
+	struct roami_vclock met; /* what had been released before the last full barrier */
 	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
 	uint64_t published;                         /* own runs put on the board */
 };
