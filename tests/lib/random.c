@@ -336,7 +336,9 @@ static void turn_publish(struct gen *gen, unsigned thread)
 	memcpy(pub->clock, gen->clock[thread], sizeof(pub->clock));
 }
 
-/* Frees a block if nobody can still be using it; often written a last time, so that a diff is due. */
+/*
+ * Frees a block if nobody can still be using it; often written a last time, so that a diff is due.
+ */
 static void gen_free(struct gen *gen, unsigned thread, unsigned which)
 {
 	const uint32_t *clock = gen->clock[thread];

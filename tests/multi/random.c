@@ -3,7 +3,8 @@
  * expects.  Nodes fork, or, with --roam, are started by `roam run`.
  * random --seed S --nodes N [--threads MOST] [--ops PER-THREAD] [--seconds MOST] [--roam PATH]
  *	[--scoped 1]
- *	With --scoped only what scope consistency orders.  Options of roam come from the environment, as always.
+ *	With --scoped only what scope consistency orders.  Options of roam come from the
+ *	environment, as always.
  * Exits with 0, with 3 if a value was wrong, with 4 if it took too long: then every thread's last
  * call is told.  A failure prints the command that repeats it.
  */
