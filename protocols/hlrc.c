@@ -42,7 +42,7 @@ static void hlrc_acquire(struct roami_node *node, const struct roam_sync *sync,
 			 const struct roam_notice *notices, size_t count)
 {
 	(void)sync;
-	home_invalidate(node, notices, count);
+	home_invalidate(node, notices, count, home_flush);
 }
 
 const struct roam_protocol roami_protocol_hlrc = {

@@ -105,6 +105,12 @@ static void home_open_run(struct roami_node *node, uint32_t first, uint32_t coun
 
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride)
 {
+	home_ahead_by(node, from, pages, stride, home_fetch);
+}
+
+void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride,
+		   home_fetch_fn *fetch)
+{
 	uint32_t first = 0, count = 0;
 
 	for (uint32_t i = 0; i < pages; i++) {
@@ -115,7 +121,7 @@ void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t 
 			break;
 		if (!home_wants(node, (uint32_t)next, &home))
 			continue;
-		home_fetch(node, (uint32_t)next, home);
+		fetch(node, (uint32_t)next, home);
 		roami_fetched_ahead(node);
 		if (count > 0 && next == (int64_t)first + count) {
 			count++;
@@ -128,19 +134,24 @@ void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t 
 	home_open_run(node, first, count);
 }
 
-void home_read_fault(struct roami_node *node, uint32_t page)
+bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)
 {
 	bool claimed;
-	unsigned home = roami_home_find(node, page, true, &claimed);
 
-	if (claimed) {
+	*home_p = roami_home_find(node, page, true, &claimed);
+	if (claimed)
 		home_claimed(node, page);
-		return;
-	}
-	if (home == roami_me(node)) {
+	else if (*home_p == roami_me(node))
 		home_adopted(node, page);
+	return *home_p == roami_me(node);
+}
+
+void home_read_fault(struct roami_node *node, uint32_t page)
+{
+	unsigned home;
+
+	if (home_mine(node, page, &home))
 		return;
-	}
 	home_fetch(node, page, home);
 	roami_page_open(node, page, 1, ROAM_READ);
 }
@@ -186,7 +197,7 @@ static bool home_leave_open(struct roami_node *node, uint32_t page)
 {
 	struct home_page *data = home_page(node, page);
 
-	if (data->shares == 0)
+	if (data->shares == 0 || roami_closes_homes(node))
 		return false;
 	data->shares--;
 	roami_home_unshare(node, page);
@@ -226,29 +237,51 @@ void home_publish_shared(struct roami_node *node, const struct roam_dirty *dirty
 }
 
 /*
+ * Under ScC a page that was written without a change gets a notice too: what the section wrote may
+ * be what this node had written, or read, before it, and a copy may be older than that.  Returns
+ * the version that has it; never less than what the locks held tell already, for of two notices of
+ * a page in a list the later one counts.
+ */
+static uint64_t home_silent(struct roami_node *node, uint32_t page)
+{
+	const struct home_scoped_page *data = roami_page_data(node, page);
+
+	uint64_t version = data->sent > data->page.have ? data->sent : data->page.have;
+
+	return version > data->page.need ? version : data->page.need;
+}
+
+/*
  * The home's answer; our copy is current if no other diff came between (RULES 6.2).  The page is
  * pending and nobody acquires meanwhile, so `have` is ours.
  */
-static void home_answered(struct roami_node *node, const struct roam_dirty *dirty)
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place)
 {
 	struct home_page *data = home_page(node, dirty->page);
+	bool scoped = roami_model(node) == ROAM_MODEL_SCC;
 
-	if (!dirty->changed)
+	if (!dirty->changed) {
+		if (scoped)
+			roami_notice_add_at(node, dirty->page, home_silent(node, dirty->page),
+					    place);
 		return;
+	}
 	if (dirty->version == data->have + 1)
 		data->have = dirty->version;
-	roami_notice_add(node, dirty->page, dirty->version);
+	if (scoped)
+		((struct home_scoped_page *)data)->sent = dirty->version;
+	roami_notice_add_at(node, dirty->page, dirty->version, place);
 }
 
 /*
  * A write to an own shared page was seen: from now on it is left open for a while.  It was not
- * closed since.
+ * closed since, unless the protocol wants to see all.
  */
-static void home_written(struct roami_node *node, uint32_t page)
+void home_written(struct roami_node *node, uint32_t page)
 {
 	if (roami_checks_races(node)) {
 		roami_race_note_home(node, page);
-	} else {
+	} else if (!roami_closes_homes(node)) {
 		home_page(node, page)->shares = SHARES_WRITTEN;
 		roami_home_unshare(node, page);
 	}
@@ -271,7 +304,7 @@ void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count)
 		roami_flush(node, dirty, homes, some);
 		for (size_t i = 0; i < some; i++)
 			if (!dirty[i].home)
-				home_answered(node, &dirty[i]);
+				home_answered(node, &dirty[i], 0);
 		dirty += some;
 		count -= some;
 	}
@@ -302,7 +335,7 @@ static bool home_needs(struct roami_node *node, const struct roam_notice *notice
  * Drops the copies of `pages`, ascending; those that are dirty go home first, once nobody can write
  * them.
  */
-static void home_drop(struct roami_node *node, uint32_t *pages, size_t count)
+static void home_drop(struct roami_node *node, uint32_t *pages, size_t count, home_flush_fn *give)
 {
 	struct roam_dirty dirty[BATCH];
 	size_t stale = 0, flush = 0;
@@ -320,7 +353,7 @@ static void home_drop(struct roami_node *node, uint32_t *pages, size_t count)
 	for (size_t i = 0; i < stale; i++)
 		if (roami_page_dirty(node, pages[i]))
 			dirty[flush++] = (struct roam_dirty){.page = pages[i]};
-	home_flush(node, dirty, flush);
+	give(node, dirty, flush);
 	for (size_t i = 0; i < stale; i++) {
 		roami_page_lock(node, pages[i]);
 		roami_page_move(node, pages[i], HOME_INVALID);
@@ -330,7 +363,8 @@ static void home_drop(struct roami_node *node, uint32_t *pages, size_t count)
 	}
 }
 
-void home_invalidate(struct roami_node *node, const struct roam_notice *notices, size_t count)
+void home_invalidate(struct roami_node *node, const struct roam_notice *notices, size_t count,
+		     home_flush_fn *flush)
 {
 	uint32_t pages[BATCH];
 	size_t stale = 0;
@@ -340,12 +374,12 @@ void home_invalidate(struct roami_node *node, const struct roam_notice *notices,
 		    (stale > 0 && pages[stale - 1] == notices[i].page))
 			continue;
 		if (stale == BATCH) {
-			home_drop(node, pages, stale);
+			home_drop(node, pages, stale, flush);
 			stale = 0;
 		}
 		pages[stale++] = notices[i].page;
 	}
-	home_drop(node, pages, stale);
+	home_drop(node, pages, stale, flush);
 }
 
 bool home_evict(struct roami_node *node, uint32_t page)

@@ -26,11 +26,28 @@ struct home_page {
 	uint64_t need; /* of a copy: version of the newest write notice */
 };
 
+/* The same under ScC. */
+struct home_scoped_page {
+	struct home_page page;
+	uint64_t sent; /* the version that this node's last diff made */
+};
+
 /* Finds the page's home, claiming it if nobody did, and opens the pending page. */
 void home_read_fault(struct roami_node *node, uint32_t page);
 
+/*
+ * Its first half: the page is open if it is this node's; false: it is not, but *home_p's, as far as
+ * the directory knows.
+ */
+bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p);
+
 /* Fetches pages that have a home elsewhere; opens neighbours in one go. */
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride);
+
+/* The same with another way to fetch: on return the page's state says that a copy is in place. */
+typedef void home_fetch_fn(struct roami_node *node, uint32_t page, unsigned home);
+void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride,
+		   home_fetch_fn *fetch);
 
 /*
  * Own pages that others fetched since: protects them and gives notice, for they may have been
@@ -44,10 +61,18 @@ void home_publish_shared(struct roami_node *node, const struct roam_dirty *dirty
  */
 void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count);
 
+/* Gives notice of a page that this node, its home, has written. */
+void home_written(struct roami_node *node, uint32_t page);
+
+/* The same of a copy, whose diff, if it `changed`, made dirty->version; the home is at `place`. */
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place);
+
 /*
  * Notes what the notices ask for; copies that are too old are flushed if dirty, and gone on return.
  */
-void home_invalidate(struct roami_node *node, const struct roam_notice *notices, size_t count);
+typedef void home_flush_fn(struct roami_node *node, struct roam_dirty *dirty, size_t count);
+void home_invalidate(struct roami_node *node, const struct roam_notice *notices, size_t count,
+		     home_flush_fn *flush);
 
 bool home_evict(struct roami_node *node, uint32_t page);
 

@@ -63,14 +63,24 @@ struct roam_dirty {
 
 /*
  * A write notice: `writer` changed `page`; whoever holds an older version than `version` must not
- * read its copy.
+ * read its copy.  `place` is a ROAM_PLACE_MADE, or 0: the writer does not tell.
  */
 struct roam_notice {
 	uint32_t page;
 	uint32_t writer;
 	uint64_t version;
 	uint32_t interval; /* of the writer, the last one meant; none that this node has not seen */
+	uint32_t place;
 };
+
+/*
+ * Where a page's home is, or was: the node and the epoch, which each move of the home counts up.
+ * 0: not known.
+ */
+#define ROAM_PLACE_MADE(node, epoch) ((uint32_t)(epoch) << 8 | ((uint32_t)(node) + 1))
+#define ROAM_PLACE_OF(place)         (((place) & 0xffu) - 1)
+#define ROAM_PLACE_EPOCH(place)      ((place) >> 8)
+#define ROAM_EPOCH_MAX               0xffffffu
 
 /* A message being handled. */
 struct roam_request {
@@ -107,8 +117,14 @@ struct roam_page_state {
 struct roam_protocol {
 	const char *name;
 	const char *paper; /* one line for `roam info` */
-	enum roam_model model;
+	enum roam_model model; /* ScC: notices are kept with locks, see roami_notice_add */
 	enum roam_writes writes;
+	/*
+	 * ROAM_WRITES_DIFF: pages this node is home of lose write access at each release, so that
+	 * the protocol sees in every interval which of them were written.  ScC needs it: what is
+	 * written unseen is in no lock's list.
+	 */
+	bool closes_homes;
 	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,
 			     zeroes, frees */
 	size_t page_size;
@@ -286,6 +302,9 @@ bool roami_page_wants_write(struct roami_node *node, uint32_t page);
  * only, never left open across a release, and handed to roami_race_note_home at each.
  */
 bool roami_checks_races(struct roami_node *node);
+/* The protocol's model, and whether it closes_homes. */
+enum roam_model roami_model(const struct roami_node *node);
+bool roami_closes_homes(struct roami_node *node);
 void roami_race_note_home(struct roami_node *node, uint32_t page);
 
 /*
@@ -390,6 +409,35 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
  */
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p);
 
+/* ---- homes that move (RULES 7.1): by message, in handlers and in faults of the protocol's own */
+
+/* Where the page is if this node's header says that it is here; else 0. */
+uint32_t roami_home_here(struct roami_node *node, uint32_t page);
+
+/*
+ * Under the page lock, not pending: this node is the page's home no more.  The header says so
+ * first, then write access goes, then `bytes` and *version_p are taken.  What was open for writing
+ * stays dirty, without a twin: the next release hands it over.  true: it was.
+ */
+bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p);
+
+/* Under the page lock: this node is the home of a pending page, whose bytes are in place. */
+void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
+
+/*
+ * What roami_fetch would get: bytes and the version read before, for a copy at node `by`, at the
+ * page's home.
+ */
+void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_t *bytes,
+		     uint64_t *version_p);
+
+/* Applies a diff at the page's home and counts the version; the new one. */
+uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page, const void *diff,
+			  size_t bytes);
+
+/* How many full barriers this node has left, threads counted one by one. */
+uint32_t roami_barriers_left(struct roami_node *node);
+
 /* The page's manager: the node that keeps its directory word. */
 unsigned roami_manager(const struct roami_node *node, uint32_t page);
 
@@ -397,9 +445,12 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page);
 
 /*
  * This node's open interval changed `page`, findable as `version` (0: no version).  app, inside
- * release or acquire.
+ * release or acquire.  Under ScC the notice goes to the lists of the locks that threads of this
+ * node hold when the interval ends; barriers pass all notices on, flags the setter's own.
  */
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version);
+/* The same with the page's place, which roami_notice_add tells if it is here. */
+void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
 
 /* This node's open interval: the next to be closed.  app or handler. */
 uint32_t roami_interval(struct roami_node *node);
@@ -466,14 +517,17 @@ void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
 		     const struct roam_part *parts, unsigned count);
 
 /*
- * In handlers: answer the caller; pass the request on as message `type`; keep it until
- * roami_page_done(page).  To keep it, hold the page's lock since the look that found it pending: a
- * request kept for another reason than it was looked at may wait for itself.
+ * In handlers: answer the caller; pass the request on as message `type`, as it is or with another
+ * payload; keep it until roami_page_done(page).  To keep it, hold the page's lock since the look
+ * that found it pending: a request kept for another reason than it was looked at may wait for
+ * itself.
  */
 void roami_reply(struct roami_node *node, const struct roam_request *request,
 		 const struct roam_part *parts, unsigned count);
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
 		   unsigned type);
+void roami_pass(struct roami_node *node, const struct roam_request *request, unsigned to,
+		unsigned type, const struct roam_part *parts, unsigned count);
 
 /*
  * In handlers: answers a roami_call_page, with the page's bytes.  Where memory is shared the caller

@@ -146,6 +146,14 @@ enum roam_err roami_job_domain(struct roami_job *job, const char *protocol, unsi
 		return check_protocol("roam_alloc_region: protocol", protocol);
 	while (job->node->domains[++domain].protocol != found)
 		;
+	if (!roami_protocol_beside(job->node->protocol, found)) {
+		fprintf(stderr,
+			"roam: roam_alloc_region: protocol %s needs the notices of %s, under %s "
+			"they are of %s; take ROAM_PROTOCOL=%s-rc\n",
+			protocol, model_names[found->model], job->node->protocol->name,
+			model_names[job->node->protocol->model], job->node->protocol->name);
+		return ROAM_EUNSUPPORTED;
+	}
 	if (job->node->domains[domain].err != ROAM_OK) {
 		fprintf(stderr, "roam: roam_alloc_region: protocol %s cannot run here: %s\n",
 			protocol, roam_strerror(job->node->domains[domain].err));

@@ -132,8 +132,8 @@ static void depart_send(struct roami_node *node, struct roami_barrier *barrier, 
 				     {barrier->depart_floor.at, node->nodes * sizeof(uint32_t)},
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
-	roami_log_send(node, to, &barrier->child_floor[to], ROAMI_TYPE_SYNC + ROAMI_SYNC_DEPART,
-		       parts, 3);
+	roami_log_send_upto(node, to, &barrier->child_floor[to], &barrier->depart_seen, false,
+			    ROAMI_TYPE_SYNC + ROAMI_SYNC_DEPART, parts, 3);
 }
 
 static void tree_depart(struct roami_node *node, struct roami_barrier *barrier)
@@ -148,7 +148,7 @@ struct barrier_waiter {
 	struct roami_vclock clock;
 };
 
-/* Answers the calls: head, floor, then what node 0 has seen. */
+/* Answers the calls: head, floor, then what the arrived know together. */
 static void calls_depart(struct roami_node *node, struct roami_barrier *barrier)
 {
 	struct barrier_waiter *waiters = (void *)barrier->waiting.items;
@@ -157,7 +157,8 @@ static void calls_depart(struct roami_node *node, struct roami_barrier *barrier)
 				     {barrier->depart_floor.at, node->nodes * sizeof(uint32_t)}};
 
 	for (size_t i = 0; i < barrier->waiting.count; i++)
-		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, parts, 2);
+		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, &barrier->depart_seen,
+				parts, 2);
 	roami_os_vec_free(&barrier->waiting, sizeof(*waiters));
 }
 
@@ -204,9 +205,13 @@ static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
 	roami_log_known(node, parent, &known);
-	/* Along a tree all nodes take part, and each one's own notices are enough at its leaves. */
-	roami_log_arrive(node, parent, &known, &barrier->merged,
-			 barrier->tree && tree_children(node) == 0, parts, 3);
+	/*
+	 * The clock is what the subtree's nodes had seen together, of which the log may have only
+	 * their own notices.  Along a tree all nodes take part, so each one's own meet at the root.
+	 */
+	roami_log_send_upto(node, parent, &known, &barrier->merged,
+			    barrier->tree && tree_children(node) == 0,
+			    ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3);
 }
 
 static unsigned barrier_arrived(const struct roami_barrier *barrier)
@@ -343,9 +348,11 @@ static void barrier_await(struct roami_node *node, struct barrier_wait *wait)
 }
 
 /* What everybody has by now is forgotten, and known to be known. */
-static void barrier_learn(struct roami_node *node, const struct roami_vclock *seen,
-			  const struct roami_vclock *floor)
+static void barrier_learn(struct roami_node *node, const struct roam_sync *sync,
+			  const struct roami_vclock *seen, const struct roami_vclock *floor)
 {
+	if (sync->full)
+		roami_log_met(node, seen);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
 		roami_log_know(node, peer, seen);
 	roami_log_trim(node, floor);
@@ -377,7 +384,7 @@ static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrie
 	barrier_await(node, &wait);
 	roami_acquire(node, sync);
 	if (barrier->depart_all)
-		barrier_learn(node, &barrier->depart_seen, &barrier->depart_floor);
+		barrier_learn(node, sync, &barrier->depart_seen, &barrier->depart_floor);
 }
 
 /*
@@ -412,7 +419,7 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 	roami_log_saw(node, &seen);
 	roami_acquire(node, sync);
 	if (head.way != 0)
-		barrier_learn(node, &seen, &clock);
+		barrier_learn(node, sync, &seen, &clock);
 }
 
 enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads)
@@ -442,6 +449,7 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 	else
 		barrier_by_call(node, id, threads, &sync);
 	roami_node_waits_no_more(node);
+	atomic_fetch_add(&node->barriers_left, sync.full);
 	ROAMI_COUNT(node->stats, barriers, 1);
 	return ROAM_OK;
 }
@@ -465,6 +473,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 	if (!roami_meet_reduce(node, barrier, &sync))
 		barrier_by_leg(node, barrier, node->nodes, &sync, false);
 	roami_node_waits_no_more(node);
+	atomic_fetch_add(&node->barriers_left, 1);
 	for (unsigned i = 0; i < count; i++)
 		if (type == ROAM_INT32)
 			((int32_t *)values)[i] = (int32_t)barrier->own[i];

@@ -21,7 +21,8 @@ void roami_board_add(struct roami_node *node, const struct roami_run *run)
 	atomic_store_explicit(&words[0], run->page | (uint64_t)run->count << 32,
 			      memory_order_relaxed);
 	roami_step(node);
-	atomic_store_explicit(&words[1], run->interval, memory_order_relaxed);
+	atomic_store_explicit(&words[1], run->interval | (uint64_t)run->place << 32,
+			      memory_order_relaxed);
 	atomic_store_explicit(&words[2], run->version, memory_order_relaxed);
 	atomic_store_explicit(&board->head, at + 1, memory_order_release);
 	node->log.published = at + 1;
@@ -49,10 +50,12 @@ static bool board_copy(struct roami_node *node, unsigned writer, uint64_t first,
 	for (uint32_t i = 0; i < count; i++) {
 		_Atomic uint64_t *words = board_run(node, writer, first + i);
 		uint64_t pages = atomic_load_explicit(&words[0], memory_order_relaxed);
+		uint64_t interval = atomic_load_explicit(&words[1], memory_order_relaxed);
 
 		runs[i].page = (uint32_t)pages;
 		runs[i].count = (uint32_t)(pages >> 32);
-		runs[i].interval = (uint32_t)atomic_load_explicit(&words[1], memory_order_relaxed);
+		runs[i].interval = (uint32_t)interval;
+		runs[i].place = (uint32_t)(interval >> 32);
 		runs[i].version = atomic_load_explicit(&words[2], memory_order_relaxed);
 		roami_step(node);
 	}

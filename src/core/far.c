@@ -229,7 +229,7 @@ bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, 
 	struct parts_answer answer;
 	uint32_t count = node->self->pool[domain].count;
 
-	roami_log_clock(node, &ask.clock);
+	roami_log_reuse_clock(node, &ask.clock);
 	parts_do(node, &ask, &answer);
 	if (answer.done != 0 && (answer.first >= count || parts > count - answer.first))
 		roami_node_fail(node, "node 0 sent a malformed answer about the heap");

@@ -1,6 +1,6 @@
 /*
- * Latched flags (PAUSE): setting is a release with everything the setter knows, waiting an acquire.
- * State at the flag's home.
+ * Latched flags (PAUSE): setting is a release with everything the setter knows, under ScC with its
+ * own writes; waiting is an acquire.  State at the flag's home.
  */
 #include <string.h>
 
@@ -20,6 +20,7 @@ void roami_flag_make(struct roami_node *node, void *item)
 
 	(void)node;
 	flag->set = false;
+	flag->clock = (struct roami_vclock){{0}};
 	flag->waiters = (struct roami_vec){0};
 }
 
@@ -33,12 +34,14 @@ enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id};
 	struct roam_part part = {&id, sizeof(id)};
 	unsigned home = roami_sync_home(node, id);
-	struct roami_vclock known;
+	struct roami_vclock known, passed_on;
 
 	ROAMI_COUNT(node->stats, flags, 1);
 	roami_release(node, &sync);
 	roami_log_known(node, home, &known);
-	roami_log_send(node, home, &known, ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET, &part, 1);
+	roami_log_passed_on(node, &passed_on);
+	roami_log_send_upto(node, home, &known, &passed_on, false,
+			    ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET, &part, 1);
 	return ROAM_OK;
 }
 
@@ -98,9 +101,11 @@ void roami_flag_handle_set(struct roami_node *node, const struct roam_request *r
 	roami_log_saw(node, &clock);
 	roami_spin_lock(node, &flag->spin);
 	flag->set = true;
+	roami_vclock_merge(&flag->clock, &clock, node->nodes);
 	waiters = (void *)flag->waiters.items;
 	for (size_t i = 0; i < flag->waiters.count; i++)
-		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, NULL, 0);
+		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, &flag->clock, NULL,
+				0);
 	roami_os_vec_free(&flag->waiters, sizeof(*waiters));
 	roami_spin_unlock(&flag->spin);
 }
@@ -120,7 +125,7 @@ void roami_flag_handle_wait(struct roami_node *node, const struct roam_request *
 
 	roami_spin_lock(node, &flag->spin);
 	if (flag->set) {
-		roami_log_reply(node, request, &waiter.clock, NULL, 0);
+		roami_log_reply(node, request, &waiter.clock, &flag->clock, NULL, 0);
 	} else {
 		slot = roami_os_vec_grow(&flag->waiters, sizeof(*slot), 1);
 		if (slot == NULL)

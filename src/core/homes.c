@@ -261,3 +261,48 @@ size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 	}
 	return count;
 }
+
+/* ------------------------------------------------------------------------------ homes that move */
+
+#define EPOCH_SHIFT 8u
+
+uint32_t roami_home_here(struct roami_node *node, uint32_t page)
+{
+	uint32_t where = atomic_load(&node->self->headers[page].where);
+
+	return (where & ROAM_HEADER_HOME) == 0
+		       ? 0
+		       : ROAM_PLACE_MADE(node->me, where >> EPOCH_SHIFT);
+}
+
+bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p)
+{
+	struct roami_header *header = &node->self->headers[page];
+	struct roami_page *entry = roami_page_entry(node, page);
+	bool open = roami_page_access(node, page) == ROAM_WRITE;
+
+	atomic_fetch_and(&header->where, ~(ROAM_HEADER_HOME | ROAM_HEADER_READY));
+	atomic_thread_fence(memory_order_seq_cst);
+	roami_page_close(node, &page, 1, ROAM_READ);
+	*version_p = atomic_load(&header->version);
+	roami_page_copy(node, bytes, roami_page_bytes(node, page));
+	roami_page_set_home(node, page, false);
+	entry->heat = 0; /* never hot: there is no twin to compare with */
+	if (open)
+		roami_page_mark_dirty(node, entry, page);
+	return open;
+}
+
+void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place)
+{
+	struct roami_header *header = &node->self->headers[page];
+	uint32_t marks = atomic_load(&header->where) & (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
+
+	/* Others may have copies; they are not listed again. */
+	atomic_fetch_or(&header->shared, ROAMI_SHARED | ROAMI_SHARED_LISTED);
+	atomic_store(&header->version, version);
+	roami_page_set_home(node, page, true);
+	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks |
+					     ROAM_PLACE_EPOCH(place) << EPOCH_SHIFT);
+	ROAMI_COUNT(node->stats, home_moves, 1);
+}

@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
+#include "core/scope.h"
 #include "core/sort.h"
 #include "core/sync.h"
 
@@ -93,7 +94,9 @@ static size_t dirty_hold(struct roami_node *node, size_t count)
 						  .home = (flags & ROAMI_PAGE_HOME) != 0 &&
 							  (flags & ROAMI_PAGE_TWINS) == 0};
 		dirty[kept].keep = page_becomes_hot(node, page, flags);
-		if (!dirty[kept].keep && (!dirty[kept].home || roami_race_checked(node)))
+		if (!dirty[kept].keep &&
+		    (!dirty[kept].home || roami_race_checked(node) ||
+		     roami_domain_of(node, page)->protocol->closes_homes))
 			pages[closing++] = page;
 		kept++;
 	}
@@ -150,11 +153,16 @@ static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *d
 
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
 {
+	roami_notice_add_at(node, page, version, roami_home_here(node, page));
+}
+
+void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place)
+{
 	struct roam_notice *note = roami_os_vec_grow(&node->note_work, sizeof(*note), 1);
 
 	if (note == NULL)
 		roami_node_fail(node, "no memory for write notices");
-	*note = (struct roam_notice){page, node->me, version, 0};
+	*note = (struct roam_notice){page, node->me, version, 0, place};
 	node->note_work.count++;
 }
 
@@ -191,6 +199,13 @@ static bool release_idle(struct roami_node *node)
 	    roami_home_shared_any(node))
 		return false;
 	return atomic_load(&node->interval_lock.held) == 0;
+}
+
+static void interval_close(struct roami_node *node)
+{
+	note_sort((void *)node->note_work.items, node->note_work.count);
+	roami_log_close_interval(node, (void *)node->note_work.items, node->note_work.count);
+	node->note_work.count = 0;
 }
 
 /* The protocol of one domain releases its part of the dirty pages. */
@@ -240,9 +255,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	dirty = (void *)node->dirty_work.items;
 	release_all(node, sync, dirty, count);
 	dirty_settle_all(node, dirty, count);
-	note_sort((void *)node->note_work.items, node->note_work.count);
-	roami_log_close_interval(node, (void *)node->note_work.items, node->note_work.count);
-	node->note_work.count = 0;
+	interval_close(node);
 	roami_interval_leave(node);
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
 }
@@ -269,6 +282,36 @@ static void acquire_all(struct roami_node *node, const struct roam_sync *sync,
 	}
 }
 
+/*
+ * Hands the notices in apply_work to the protocols.  Under ScC what a protocol has to tell at once
+ * gets an interval at once: by a later one it would come into lists that say more already, and
+ * there the later of a page's notices counts.
+ */
+static void acquire_apply(struct roami_node *node, const struct roam_sync *sync)
+{
+	note_sort((void *)node->apply_work.items, node->apply_work.count);
+	acquire_all(node, sync, (void *)node->apply_work.items, node->apply_work.count);
+	if (roami_scoped(node) && node->note_work.count > 0)
+		interval_close(node);
+	ROAMI_COUNT(node->stats, notices_applied, node->apply_work.count);
+}
+
+void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
+			 struct roami_scope *scope)
+{
+	uint64_t start;
+
+	roami_step(node);
+	if (scope->applied == scope->number)
+		return;
+	start = roami_os_cycles();
+	roami_interval_enter(node);
+	roami_scope_collect(node, scope);
+	acquire_apply(node, sync);
+	roami_interval_leave(node);
+	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
+}
+
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 {
 	struct roami_vclock target;
@@ -280,9 +323,7 @@ void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 	start = roami_os_cycles();
 	roami_interval_enter(node);
 	roami_log_collect(node, &target);
-	note_sort((void *)node->apply_work.items, node->apply_work.count);
-	acquire_all(node, sync, (void *)node->apply_work.items, node->apply_work.count);
-	ROAMI_COUNT(node->stats, notices_applied, node->apply_work.count);
+	acquire_apply(node, sync);
 	/* Only now: a second thread's request must not claim what is not done (RULES 6.5). */
 	roami_log_applied(node, &target);
 	roami_interval_leave(node);

@@ -7,6 +7,9 @@
  * behind the previous one, who looks there at his unlock.  A token that nobody asked for goes back
  * to the record, with what its holder had seen; then no node's CPU but the next one's is needed to
  * take it.
+ *
+ * Under ScC the token brings the lock's list of notices instead of a clock (scope.h), always by
+ * message.
  */
 #include <string.h>
 
@@ -21,6 +24,13 @@ struct lock_request {
 	uint64_t id;
 	uint32_t node;
 	uint32_t spare;
+	uint64_t number; /* the last notice of the lock's list that it has */
+};
+
+/* What a grant carries, before the granter's clock. */
+struct lock_grant {
+	uint64_t id;
+	uint64_t number; /* of the newest notice that was ever in the lock's list */
 };
 
 struct lock_init {
@@ -50,11 +60,19 @@ void roami_lock_make(struct roami_node *node, void *item)
 	bool announced = lock->announced;
 	uint64_t id = lock->id;
 
+	roami_lock_fini(item);
 	memset(lock, 0, sizeof(*lock));
 	lock->id = id;
 	lock->announced = announced;
 	lock->tail = (uint16_t)roami_sync_home(node, id);
 	lock->next = ROAM_NOBODY;
+}
+
+void roami_lock_fini(void *item)
+{
+	struct roami_lock *lock = item;
+
+	roami_scope_fini(&lock->scope);
 }
 
 static struct roami_lock *lock_make(struct roami_node *node, uint64_t id)
@@ -73,7 +91,7 @@ static void lock_settle(struct roami_node *node, struct roami_lock *lock)
 
 	if (lock->way != LOCK_UNKNOWN)
 		return;
-	if (roami_one_host(node))
+	if (roami_one_host(node) && !roami_scoped(node))
 		lock->record = roami_record_find(node, home, &node->lock_records, lock->id,
 						 lock->announced, &full);
 	if (lock->record != NULL) {
@@ -217,7 +235,9 @@ static uint32_t record_grants(const struct roami_lock *lock)
 /* Sends the token to `next`, with the notices it lacks; the lock's spin is held.  Any thread. */
 static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 {
-	struct roam_part part = {&lock->id, sizeof(lock->id)};
+	static const struct roami_vclock nothing;
+	struct lock_grant grant = {lock->id, lock->scope.number};
+	struct roam_part part = {&grant, sizeof(grant)};
 	unsigned next = lock->next;
 
 	roami_assert(lock->token && next != ROAM_NOBODY);
@@ -227,6 +247,12 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	lock->token = false;
 	lock->next = ROAM_NOBODY;
 	roami_log_know(node, next, &lock->next_clock);
+	if (roami_scoped(node)) {
+		roami_scope_send(node, next, lock->id, &lock->scope, lock->next_number);
+		roami_log_send_upto(node, next, &nothing, &nothing, false,
+				    ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_GRANT, &part, 1);
+		return;
+	}
 	roami_log_send(node, next, &lock->next_clock, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_GRANT,
 		       &part, 1);
 }
@@ -234,7 +260,7 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 /* Takes the token or asks for it; the lock's spin is held. */
 static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 {
-	struct lock_request request = {lock->id, node->me, 0};
+	struct lock_request request = {lock->id, node->me, 0, lock->scope.number};
 	struct roami_vclock clock;
 	struct roam_part parts[2] = {{&request, sizeof(request)},
 				     {clock.at, node->nodes * sizeof(clock.at[0])}};
@@ -345,6 +371,16 @@ static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t
 	return mine;
 }
 
+/* The token came from another node. */
+static void lock_begin(struct roami_node *node, struct roami_lock *lock,
+		       const struct roam_sync *sync)
+{
+	if (roami_scoped(node))
+		roami_acquire_scope(node, sync, &lock->scope);
+	else
+		roami_acquire(node, sync);
+}
+
 static enum roam_err lock_acquire(struct roami_node *node, struct roami_lock *lock)
 {
 	struct roam_sync sync = {ROAM_SYNC_LOCK, false, lock->id};
@@ -354,6 +390,8 @@ static enum roam_err lock_acquire(struct roami_node *node, struct roami_lock *lo
 	if (atomic_load_explicit(&lock->way, memory_order_acquire) != LOCK_RECORD &&
 	    !lock_known(node, lock))
 		return ROAM_ENOTINIT;
+	if (roami_scoped(node)) /* what was written before belongs to no section of this lock */
+		roami_release(node, &sync);
 	roami_spin_lock(node, &lock->spin);
 	if (lock->holder == node->env->thread(node) + 1) {
 		roami_spin_unlock(&lock->spin);
@@ -382,8 +420,10 @@ static enum roam_err lock_acquire(struct roami_node *node, struct roami_lock *lo
 	ROAMI_COUNT(node->stats, lock_acquires, 1);
 	if (fresh) {
 		ROAMI_COUNT(node->stats, lock_remote, 1);
-		roami_acquire(node, &sync);
+		lock_begin(node, lock, &sync);
 	}
+	if (roami_scoped(node))
+		roami_scope_enter(node, &lock->scope);
 	return ROAM_OK;
 }
 
@@ -424,6 +464,8 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 	if (lock == NULL || lock->holder != node->env->thread(node) + 1)
 		return ROAM_ENOTHELD;
 	roami_release(node, &sync);
+	if (roami_scoped(node))
+		roami_scope_leave(node, &lock->scope);
 	roami_spin_lock(node, &lock->spin);
 	lock->holder = 0;
 	lock->serving++;
@@ -539,6 +581,7 @@ void roami_lock_handle_forward(struct roami_node *node, const struct roam_reques
 				(unsigned long long)ask.id);
 	lock->next = (uint16_t)ask.node;
 	lock->next_clock = clock;
+	lock->next_number = ask.number;
 	lock->next_after = lock->tickets;
 	if (lock->token && lock->serving == lock->tickets) {
 		lock_grant(node, lock);
@@ -547,23 +590,38 @@ void roami_lock_handle_forward(struct roami_node *node, const struct roam_reques
 	roami_spin_unlock(&lock->spin);
 }
 
+void roami_lock_handle_notices(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_lock *lock;
+	uint64_t id;
+
+	if (request->bytes < sizeof(id))
+		roami_node_fail(node, "node %u sent malformed notices", request->from);
+	memcpy(&id, request->data, sizeof(id));
+	lock = lock_make(node, id);
+	roami_spin_lock(node, &lock->spin);
+	roami_scope_learn(node, &lock->scope, request, sizeof(id));
+	roami_spin_unlock(&lock->spin);
+}
+
 void roami_lock_handle_grant(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_vclock clock = {{0}};
 	struct roami_lock *lock;
-	uint64_t id;
+	struct lock_grant grant;
 
-	if (request->bytes != sizeof(id) + node->nodes * sizeof(clock.at[0]))
+	if (request->bytes != sizeof(grant) + node->nodes * sizeof(clock.at[0]))
 		roami_node_fail(node, "node %u sent a malformed grant", request->from);
-	memcpy(&id, request->data, sizeof(id));
-	memcpy(clock.at, (const uint8_t *)request->data + sizeof(id),
+	memcpy(&grant, request->data, sizeof(grant));
+	memcpy(clock.at, (const uint8_t *)request->data + sizeof(grant),
 	       node->nodes * sizeof(clock.at[0]));
 	roami_log_saw(node, &clock);
-	lock = lock_make(node, id);
+	lock = lock_make(node, grant.id);
 	roami_spin_lock(node, &lock->spin);
 	if (lock->token || !lock->asked)
 		roami_node_fail(node, "node %u granted lock %#llx unasked", request->from,
-				(unsigned long long)id);
+				(unsigned long long)grant.id);
+	lock->scope.number = grant.number;
 	lock->token = true;
 	lock->asked = false;
 	lock->fresh = true;

@@ -42,8 +42,7 @@ static size_t log_after(struct roami_node *node, unsigned writer, uint32_t since
 
 /* ---------------------------------------------------------------------------------- compaction */
 
-/* Marks [page, page + count) in `bits`; true if one was not marked yet. */
-static bool compact_mark(uint8_t *bits, uint32_t page, uint32_t count)
+bool roami_log_mark(uint8_t *bits, uint32_t page, uint32_t count)
 {
 	bool fresh = false;
 
@@ -66,7 +65,7 @@ static void log_compact(struct roami_node *node, unsigned writer)
 	if (bits == NULL)
 		return;
 	for (size_t i = vec->count; i-- > first;)
-		if (compact_mark(bits, runs[i].page, runs[i].count))
+		if (roami_log_mark(bits, runs[i].page, runs[i].count))
 			runs[--kept] = runs[i];
 	roami_os_unmap(bits, bytes);
 	memmove(runs, runs + kept, (vec->count - kept) * RUN_BYTES);
@@ -109,10 +108,11 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 	roami_spin_lock(node, &log->lock);
 	interval = log->seen.at[me] + 1;
 	for (size_t i = 0; i < count;) {
-		struct roami_run run = {notices[i].page, 1, interval, 0, notices[i].version};
+		struct roami_run run = {notices[i].page, 1, interval, notices[i].place,
+					notices[i].version};
 
 		for (i++; i < count && notices[i].page == run.page + run.count &&
-			  notices[i].version == run.version;
+			  notices[i].version == run.version && notices[i].place == run.place;
 		     i++)
 			run.count++;
 		log_insert(node, me, &run);
@@ -125,7 +125,7 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 	ROAMI_COUNT(node->stats, intervals, 1);
 }
 
-static bool log_run_fits(struct roami_node *node, const struct roami_run *run)
+bool roami_log_run_fits(struct roami_node *node, const struct roami_run *run)
 {
 	return run->page < node->layout.pages && run->count > 0 &&
 	       run->count <= node->layout.pages - run->page;
@@ -149,7 +149,7 @@ void roami_log_handle(struct roami_node *node, const struct roam_request *reques
 			struct roami_run run;
 
 			memcpy(&run, at, RUN_BYTES);
-			if (!log_run_fits(node, &run))
+			if (!roami_log_run_fits(node, &run))
 				roami_node_fail(node, "node %u sent malformed notices",
 						request->from);
 			if (run.interval > node->log.clock.at[header.writer])
@@ -212,27 +212,24 @@ static unsigned log_parts(struct roam_part *all, const struct roam_part *parts, 
 	return count + 1;
 }
 
-void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since,
-		    unsigned type, const struct roam_part *parts, unsigned count)
-{
-	struct roami_vclock seen;
-	struct roam_part all[4];
-
-	roami_log_seen(node, &seen);
-	log_send_notices(node, to, since, &seen, false);
-	count = log_parts(all, parts, count, &seen, node->nodes);
-	roami_msg_send(node, to, type, all, count);
-}
-
-void roami_log_arrive(struct roami_node *node, unsigned to, const struct roami_vclock *since,
-		      const struct roami_vclock *upto, bool own_only, const struct roam_part *parts,
-		      unsigned count)
+void roami_log_send_upto(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+			 const struct roami_vclock *upto, bool own_only, unsigned type,
+			 const struct roam_part *parts, unsigned count)
 {
 	struct roam_part all[4];
 
 	log_send_notices(node, to, since, upto, own_only);
 	count = log_parts(all, parts, count, upto, node->nodes);
-	roami_msg_send(node, to, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, all, count);
+	roami_msg_send(node, to, type, all, count);
+}
+
+void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		    unsigned type, const struct roam_part *parts, unsigned count)
+{
+	struct roami_vclock seen;
+
+	roami_log_seen(node, &seen);
+	roami_log_send_upto(node, to, since, &seen, false, type, parts, count);
 }
 
 void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
@@ -243,15 +240,13 @@ void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vc
 }
 
 void roami_log_reply(struct roami_node *node, const struct roam_request *request,
-		     const struct roami_vclock *since, const struct roam_part *parts,
-		     unsigned count)
+		     const struct roami_vclock *since, const struct roami_vclock *upto,
+		     const struct roam_part *parts, unsigned count)
 {
-	struct roami_vclock seen;
 	struct roam_part all[4];
 
-	roami_log_seen(node, &seen);
-	log_send_notices(node, request->origin, since, &seen, false);
-	count = log_parts(all, parts, count, &seen, node->nodes);
+	log_send_notices(node, request->origin, since, upto, false);
+	count = log_parts(all, parts, count, upto, node->nodes);
 	roami_reply(node, request, all, count);
 }
 
@@ -287,6 +282,35 @@ void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
 	roami_spin_unlock(&node->log.lock);
 }
 
+void roami_log_passed_on(struct roami_node *node, struct roami_vclock *clock_p)
+{
+	struct roami_log *log = &node->log;
+
+	roami_spin_lock(node, &log->lock);
+	*clock_p = log->seen;
+	if (roami_scoped(node)) {
+		memset(clock_p, 0, sizeof(*clock_p));
+		clock_p->at[node->me] = log->seen.at[node->me];
+	}
+	roami_spin_unlock(&log->lock);
+}
+
+void roami_log_met(struct roami_node *node, const struct roami_vclock *seen)
+{
+	roami_spin_lock(node, &node->log.lock);
+	roami_vclock_merge(&node->log.met, seen, node->nodes);
+	roami_spin_unlock(&node->log.lock);
+}
+
+void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p)
+{
+	struct roami_log *log = &node->log;
+
+	roami_spin_lock(node, &log->lock);
+	*clock_p = roami_scoped(node) ? log->met : log->clock;
+	roami_spin_unlock(&log->lock);
+}
+
 void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
 {
 	if (roami_one_host(node))
@@ -310,14 +334,15 @@ void roami_log_collect_run(struct roami_node *node, unsigned writer, const struc
 {
 	struct roam_notice *notices;
 
-	if (!log_run_fits(node, run))
+	if (!roami_log_run_fits(node, run))
 		roami_node_fail(node, "node %u left malformed notices", writer);
 	notices = roami_os_vec_grow(&node->apply_work, sizeof(*notices), run->count);
 	if (notices == NULL)
 		roami_node_fail(node, "no memory for write notices");
 	for (uint32_t i = 0; i < run->count; i++)
 		notices[i] = (struct roam_notice){run->page + i, writer, run->version,
-						  run->interval < upto ? run->interval : upto};
+						  run->interval < upto ? run->interval : upto,
+						  run->place};
 	node->apply_work.count += run->count;
 }
 
@@ -411,6 +436,7 @@ void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor)
 	struct roami_log *log = &node->log;
 
 	roami_spin_lock(node, &log->lock);
+	roami_vclock_merge(&log->floor, floor, node->nodes);
 	for (unsigned writer = 0; writer < node->nodes; writer++) {
 		struct roami_vec *vec = &log->runs[writer];
 

@@ -30,22 +30,21 @@ void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vcl
 		    unsigned type, const struct roam_part *parts, unsigned count);
 
 /*
- * Sends an arrival at a barrier: its clock is `upto`, what the subtree's nodes had seen together,
- * of which the log may have only the subtree's own notices: at the root each node's own ones meet.
- * `own_only`: there is no subtree.
+ * The same with the clock `upto` instead of `seen`.  `own_only`: this node's own notices are
+ * enough.
  */
-void roami_log_arrive(struct roami_node *node, unsigned to, const struct roami_vclock *since,
-		      const struct roami_vclock *upto, bool own_only, const struct roam_part *parts,
-		      unsigned count);
+void roami_log_send_upto(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+			 const struct roami_vclock *upto, bool own_only, unsigned type,
+			 const struct roam_part *parts, unsigned count);
 
 /* Only the notices, for a leg that is a call; *seen_p is to be its clock. */
 void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 		     struct roami_vclock *seen_p);
 
-/* The same as the reply to a call. */
+/* Notices up to `upto`, and that clock, as the reply to a call. */
 void roami_log_reply(struct roami_node *node, const struct roam_request *request,
-		     const struct roami_vclock *since, const struct roam_part *parts,
-		     unsigned count);
+		     const struct roami_vclock *since, const struct roami_vclock *upto,
+		     const struct roam_part *parts, unsigned count);
 
 /* A leg arrived whose notices came before it: the log is complete up to `clock` too. */
 void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock);
@@ -55,6 +54,12 @@ void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock);
  * *target_p: their `seen`.  app, in an interval; may block.
  */
 void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p);
+
+/* Whether its pages are in the heap. */
+bool roami_log_run_fits(struct roami_node *node, const struct roami_run *run);
+
+/* Marks [page, page + count) in `bits`; true if one was not marked yet. */
+bool roami_log_mark(uint8_t *bits, uint32_t page, uint32_t count);
 
 /*
  * Adds one run's notices, checked, to node->apply_work.  `upto`: the writer's last interval that
@@ -74,6 +79,19 @@ void roami_log_clock(struct roami_node *node, struct roami_vclock *clock_p);
 void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p);
 void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
 		      struct roami_vclock *clock_p);
+
+/* The clock of what a flag passes on: all this node has seen; under ScC its own writes. */
+void roami_log_passed_on(struct roami_node *node, struct roami_vclock *clock_p);
+
+/* All threads of the job have met; `seen` is what they knew together when the last one came. */
+void roami_log_met(struct roami_node *node, const struct roami_vclock *seen);
+
+/*
+ * The clock that must cover a free before its memory is used again (RULES 3.2).  Under ScC what
+ * this node has applied tells nothing of writes that the freer had learned of by locks: everybody
+ * must have met since.
+ */
+void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p);
 
 /* What `peer` knows at least: raises the bound; reads it. */
 void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock);

@@ -171,8 +171,8 @@ static void meet_await(struct meet *meet, unsigned threads)
 	ROAMI_TIME(meet->node->stats, barrier, roami_os_cycles() - start);
 }
 
-/* The clocks of the episode that ended last: ours, or one that says more. */
-static void meet_read(struct meet *meet, struct roami_vclock *seen, struct roami_vclock *floor)
+/* The clocks of the episode that ended last: ours, if true, or one that says more. */
+static bool meet_read(struct meet *meet, struct roami_vclock *seen, struct roami_vclock *floor)
 {
 	unsigned nodes = meet->node->nodes;
 	struct roami_departure *departure = meet->departure;
@@ -190,15 +190,19 @@ static void meet_read(struct meet *meet, struct roami_vclock *seen, struct roami
 		atomic_thread_fence(memory_order_acquire);
 		now = atomic_load_explicit(&departure->episode, memory_order_acquire);
 	} while (now != episode);
+	return episode == meet->episode + 1;
 }
 
 static void meet_leave(struct meet *meet, const struct roam_sync *sync)
 {
 	struct roami_vclock seen = {{0}}, floor = {{0}};
 
-	meet_read(meet, &seen, &floor);
+	bool ours = meet_read(meet, &seen, &floor);
+
 	roami_log_saw(meet->node, &seen);
 	roami_acquire(meet->node, sync);
+	if (ours && sync->full)
+		roami_log_met(meet->node, &seen);
 	roami_log_trim(meet->node, &floor);
 }
 

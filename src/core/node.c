@@ -85,6 +85,12 @@ const struct roam_protocol *roami_protocol_find(const char *name)
 	return NULL;
 }
 
+bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_protocol *region)
+{
+	return own->model != ROAM_MODEL_SCC || region->model != ROAM_MODEL_RC ||
+	       region->acquire == NULL;
+}
+
 const struct roam_transport *roami_transport_find(const char *name)
 {
 	for (unsigned i = 0; roami_transports[i] != NULL; i++)

@@ -82,7 +82,7 @@ struct roami_run {
 	uint32_t page;
 	uint32_t count;
 	uint32_t interval;
-	uint32_t spare;
+	uint32_t place;
 	uint64_t version;
 };
 
@@ -93,6 +93,8 @@ struct roami_log {
 	size_t compacted[ROAMI_NODES_MAX];          /* length after the last compaction */
 	struct roami_vclock seen;                   /* the log is complete up to here */
 	struct roami_vclock clock;                  /* applied: copies are as fresh as this */
+	struct roami_vclock floor;                  /* everybody has applied this at least */
+	struct roami_vclock met; /* what had been released before the last full barrier */
 	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
 	uint64_t published;                         /* own runs put on the board */
 };
@@ -269,6 +271,8 @@ struct roami_node {
 	struct roami_msg msg;
 	struct roami_log log;
 
+	_Atomic uint32_t barriers_left;
+
 	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
 	struct roami_spin dirty_lock;
 	_Atomic uint32_t dirty_count; /* of `dirty`, to be read without the lock */
@@ -317,6 +321,12 @@ struct roami_node {
 static inline unsigned roami_page_manager(uint32_t page, unsigned nodes)
 {
 	return page / 512 % nodes;
+}
+
+/* Scope consistency: notices are kept with locks; see core/scope.h. */
+static inline bool roami_scoped(const struct roami_node *node)
+{
+	return node->protocol->model == ROAM_MODEL_SCC;
 }
 
 /* ---- spin locks */
@@ -397,6 +407,12 @@ static inline bool roami_node_dumped(struct roami_node *node, uint32_t page)
 
 /* By name; NULL if there is none. */
 const struct roam_protocol *roami_protocol_find(const char *name);
+
+/*
+ * Whether a region under `region` is right in a job under `own`: under ScC notices are locks', and
+ * a protocol that lives by RC's would miss some.
+ */
+bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_protocol *region);
 const struct roam_transport *roami_transport_find(const char *name);
 extern const struct roam_protocol
 	*const roami_protocols[]; /* NULL-terminated, from the build's list */

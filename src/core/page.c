@@ -24,6 +24,21 @@ bool roami_checks_races(struct roami_node *node)
 	return roami_race_checked(node);
 }
 
+enum roam_model roami_model(const struct roami_node *node)
+{
+	return node->protocol->model;
+}
+
+bool roami_closes_homes(struct roami_node *node)
+{
+	return roami_domain_current(node)->protocol->closes_homes;
+}
+
+uint32_t roami_barriers_left(struct roami_node *node)
+{
+	return atomic_load_explicit(&node->barriers_left, memory_order_relaxed);
+}
+
 uint32_t roami_pages(const struct roami_node *node)
 {
 	return node->layout.pages;
@@ -316,8 +331,13 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 	roami_assert(flags & ROAMI_PAGE_PENDING);
 	if (roami_domain_of(node, page)->protocol->writes == ROAM_WRITES_FAULT)
 		return least;
-	if (roami_page_untwinned(node, flags))
-		return least;
+	if (roami_page_untwinned(node, flags)) {
+		if (least == ROAM_WRITE || (flags & ROAMI_PAGE_WANT) == 0 ||
+		    !roami_domain_of(node, page)->protocol->closes_homes)
+			return least;
+		roami_page_mark_dirty(node, entry, page);
+		return ROAM_WRITE;
+	}
 	if (least < ROAM_WRITE && (flags & ROAMI_PAGE_WANT) == 0)
 		return least;
 	roami_twin_make(node, entry, page);

@@ -196,6 +196,13 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 	roami_reply(node, request, &part, 1);
 }
 
+void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_t *bytes,
+		     uint64_t *version_p)
+{
+	if (fetch_direct(node, node->me, by, page, bytes, version_p) != ROAM_FETCH_OK)
+		roami_node_fail(node, "page %u: copied where it is not at home", page);
+}
+
 static void raw_handle(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = request_page(node, request, sizeof(page));
@@ -460,6 +467,15 @@ static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t pag
 	return (uint32_t)node->diff->encode(out, bytes, twin, ROAMI_PAGE);
 }
 
+uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page, const void *diff,
+			  size_t bytes)
+{
+	if (bytes > 0 && !diff_apply(node, page, diff, bytes))
+		roami_node_fail(node, "node %u sent a malformed diff", from);
+	ROAMI_COUNT(node->stats, diffs_applied, 1);
+	return atomic_fetch_add(&node->self->headers[page].version, 1) + 1;
+}
+
 /* Sends one batch of diffs for `home` and waits; returns the index behind the last page in it. */
 static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
 			  size_t from, size_t count, unsigned home)
@@ -565,7 +581,7 @@ static bool free_next(struct roami_node *node, struct roami_remote_free *freed)
 	struct roami_vclock clock;
 	bool found = false;
 
-	roami_log_clock(node, &clock);
+	roami_log_reuse_clock(node, &clock);
 	roami_spin_lock(node, &node->frees_lock);
 	frees = (void *)node->frees.items;
 	for (size_t i = 0; i < node->frees.count && !found; i++) {

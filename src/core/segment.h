@@ -58,7 +58,7 @@ struct roami_shared_tail {
 
 /*
  * The node's own write notices, newest over oldest; see core/board.h.  A run is three words: page
- * and count, interval, version.
+ * and count, interval and place, version.
  */
 struct roami_board {
 	_Alignas(64) _Atomic uint64_t head; /* runs published */

@@ -147,6 +147,7 @@ const struct roam_message roami_sync_messages[] = {
 	[ROAMI_SYNC_LOCK_INIT] = {"lock init", roami_lock_handle_init, 16},
 	[ROAMI_SYNC_LOCK_REQUEST] = {"lock request", roami_lock_handle_request, 512},
 	[ROAMI_SYNC_LOCK_FORWARD] = {"lock forward", roami_lock_handle_forward, 512},
+	[ROAMI_SYNC_LOCK_NOTICES] = {"lock notices", roami_lock_handle_notices, ROAMI_MSG_MAX},
 	[ROAMI_SYNC_LOCK_GRANT] = {"lock grant", roami_lock_handle_grant, 512},
 	[ROAMI_SYNC_LOCK_REFUSE] = {"lock refuse", roami_lock_handle_refuse, 512},
 	[ROAMI_SYNC_ARRIVE] = {"arrive", roami_barrier_handle_arrive, 2048},
@@ -204,6 +205,8 @@ void roami_sync_fini(struct roami_node *node)
 
 	if (sync == NULL)
 		return;
+	for (uint32_t i = 0; i < sync->locks.count; i++)
+		roami_lock_fini(table_item(&sync->locks, i));
 	roami_table_fini(&sync->locks);
 	roami_table_fini(&sync->barriers);
 	roami_table_fini(&sync->conds);

@@ -14,6 +14,7 @@ enum {
 	ROAMI_SYNC_LOCK_INIT,
 	ROAMI_SYNC_LOCK_REQUEST,
 	ROAMI_SYNC_LOCK_FORWARD,
+	ROAMI_SYNC_LOCK_NOTICES,
 	ROAMI_SYNC_LOCK_GRANT,
 	ROAMI_SYNC_LOCK_REFUSE,
 	ROAMI_SYNC_ARRIVE,
@@ -53,6 +54,12 @@ unsigned roami_sync_home(const struct roami_node *node, uint64_t id);
  */
 void roami_release(struct roami_node *node, const struct roam_sync *sync);
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync);
+
+struct roami_scope;
+
+/* Under ScC: begins to see what came with a lock's token.  By its holder. */
+void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
+			 struct roami_scope *scope);
 
 /* A wait-based lock: at most one thread of the node is in a release or acquire. */
 void roami_interval_enter(struct roami_node *node);
@@ -95,6 +102,7 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id);
 void roami_lock_handle_init(struct roami_node *node, const struct roam_request *request);
 void roami_lock_handle_request(struct roami_node *node, const struct roam_request *request);
 void roami_lock_handle_forward(struct roami_node *node, const struct roam_request *request);
+void roami_lock_handle_notices(struct roami_node *node, const struct roam_request *request);
 void roami_lock_handle_grant(struct roami_node *node, const struct roam_request *request);
 void roami_lock_handle_refuse(struct roami_node *node, const struct roam_request *request);
 void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_request *request);

@@ -3,6 +3,7 @@
 #define ROAMI_SYNC_STATE_H
 
 #include "core/node.h"
+#include "core/scope.h"
 
 /*
  * A lock's token travels from node to node.  On one host it lies in the lock's record while nobody
@@ -12,6 +13,7 @@
  */
 struct roami_lock {
 	uint64_t id;
+	struct roami_scope scope; /* under ScC; the holder's, else under `spin` */
 	struct roami_spin spin;
 	_Atomic uint8_t way;              /* of the tail: enum lock_way in lock.c */
 	struct roami_lock_record *record; /* with LOCK_RECORD */
@@ -27,6 +29,7 @@ struct roami_lock {
 	uint32_t next_after;       /* tickets before it go before `next` */
 	uint32_t holder;           /* thread + 1; 0: free */
 	struct roami_vclock next_clock; /* what `next` has applied */
+	uint64_t next_number;           /* under ScC: the last of the list that `next` has */
 };
 
 /*
@@ -82,7 +85,8 @@ struct roami_flag {
 	uint64_t id;
 	struct roami_spin spin;
 	bool set;
-	struct roami_vec waiters; /* struct roam_request with its clock: struct flag_waiter */
+	struct roami_vclock clock; /* what its setters have passed on */
+	struct roami_vec waiters;  /* struct roam_request with its clock: struct flag_waiter */
 };
 
 struct roami_sync_state {
@@ -120,6 +124,7 @@ uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum 
 
 /* Set a zeroed or used object to its first state. */
 void roami_lock_make(struct roami_node *node, void *item);
+void roami_lock_fini(void *item);
 void roami_barrier_make(struct roami_node *node, void *item);
 void roami_cond_make(struct roami_node *node, void *item);
 void roami_flag_make(struct roami_node *node, void *item);

@@ -193,11 +193,18 @@ void roami_reply_page(struct roami_node *node, const struct roam_request *reques
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
 		   unsigned type)
 {
-	struct msg_header header = {(uint16_t)(roami_domain_current(node)->types + type),
-				    request->origin, request->call, request->bytes, 0};
 	struct roam_part part = {request->data, request->bytes};
 
-	msg_put(node, to, &header, &part, 1);
+	roami_pass(node, request, to, type, &part, 1);
+}
+
+void roami_pass(struct roami_node *node, const struct roam_request *request, unsigned to,
+		unsigned type, const struct roam_part *parts, unsigned count)
+{
+	struct msg_header header = {(uint16_t)(roami_domain_current(node)->types + type),
+				    request->origin, request->call, msg_bytes(parts, count), 0};
+
+	msg_put(node, to, &header, parts, count);
 }
 
 /* --------------------------------------------------------------------------------------- calls */

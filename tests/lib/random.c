@@ -20,6 +20,14 @@ struct gen_pub {
 	int consumer; /* >= 0: the only one that waits; it is signalled */
 	uint64_t count;
 	uint32_t clock[CLOCKS];
+	uint32_t told[RANDOM_OBJECTS_MAX]; /* scoped: the producer's clock at its last store in a
+					      section that raised the counter */
+};
+
+/* Scoped: a thread has seen `writer`'s stores to one object, up to `clock`, by a lock. */
+struct gen_shown {
+	unsigned writer;
+	uint32_t clock;
 };
 
 struct gen_flag {
@@ -52,6 +60,7 @@ struct gen {
 	uint32_t clock[CLOCKS][CLOCKS];
 	uint32_t written[RANDOM_OBJECTS_MAX][CLOCKS]; /* by thread: its clock at its last store */
 	uint32_t read[RANDOM_OBJECTS_MAX][CLOCKS];
+	struct gen_shown shown[CLOCKS][RANDOM_OBJECTS_MAX];
 	uint16_t owner[RANDOM_OBJECTS_MAX]; /* lock; NO_LOCK: ordered by other means */
 	uint32_t shared;                    /* objects below are free to use; above: counters */
 	unsigned locks;
@@ -145,11 +154,25 @@ static bool gen_alive(const struct gen *gen, const uint32_t *clock, uint32_t obj
 	return life->alive && clock[life->allocator] >= life->alloc_clock;
 }
 
-static bool gen_may(const struct gen *gen, const uint32_t *clock, uint32_t object, bool store)
+/* Whether `thread`, at `clock`, has seen the accesses to `object` with these stamps. */
+static bool gen_knows(const struct gen *gen, unsigned thread, const uint32_t *clock,
+		      uint32_t object, const uint32_t *stamps)
+{
+	const struct gen_shown *shown = &gen->shown[thread][object];
+
+	for (unsigned i = 0; i < CLOCKS; i++)
+		if (clock[i] < stamps[i] && (shown->writer != i || shown->clock < stamps[i]))
+			return false;
+	return true;
+}
+
+static bool gen_may(const struct gen *gen, unsigned thread, const uint32_t *clock, uint32_t object,
+		    bool store)
 {
 	/* All stores, not the last: it may be one that is skipped. */
-	return gen_alive(gen, clock, object) && clock_covers(clock, gen->written[object]) &&
-	       (!store || clock_covers(clock, gen->read[object]));
+	return gen_alive(gen, clock, object) &&
+	       gen_knows(gen, thread, clock, object, gen->written[object]) &&
+	       (!store || gen_knows(gen, thread, clock, object, gen->read[object]));
 }
 
 static void gen_emit(struct gen *gen, unsigned thread, uint32_t object, bool store)
@@ -178,7 +201,7 @@ static bool gen_access(struct gen *gen, unsigned thread, const uint32_t *clock, 
 		/* Held locks first: their objects are what the section is for. */
 		if (held != NO_LOCK && turn < 5 && owner == NO_LOCK)
 			continue;
-		if (owner == NO_LOCK ? !gen_may(gen, clock, object, store)
+		if (owner == NO_LOCK ? !gen_may(gen, thread, clock, object, store)
 				     : (owner != held && owner != inner) ||
 					       !gen_alive(gen, clock, object))
 			continue;
@@ -214,7 +237,7 @@ static void turn_scan(struct gen *gen, unsigned thread)
 
 	for (uint32_t object = from; object < from + count && object < gen->shared; object++)
 		if (gen->owner[object] == NO_LOCK &&
-		    gen_may(gen, gen->clock[thread], object, store))
+		    gen_may(gen, thread, gen->clock[thread], object, store))
 			gen_emit(gen, thread, object, store);
 }
 
@@ -235,7 +258,59 @@ static void turn_section(struct gen *gen, unsigned thread)
 	gen_op(gen, thread, RANDOM_UNLOCK, lock);
 }
 
-/* Write outside of any lock, tell under one. */
+/*
+ * Stores in a section that tells of them.  They are made in every run, and whoever sees the last
+ * one sees what it overwrote: nothing older matters from now on.
+ */
+static void publish_inside(struct gen *gen, unsigned thread, struct gen_pub *pub)
+{
+	for (uint32_t turn = rng_range(&gen->rng, 2, 8); turn > 0; turn--) {
+		uint32_t object = rng_below(&gen->rng, gen->shared);
+
+		if (gen->owner[object] != NO_LOCK ||
+		    !gen_may(gen, thread, gen->clock[thread], object, true))
+			continue;
+		gen_emit(gen, thread, object, true);
+		memset(gen->written[object], 0, sizeof(gen->written[object]));
+		memset(gen->read[object], 0, sizeof(gen->read[object]));
+		gen->written[object][thread] = gen->clock[thread][thread];
+		pub->told[object] = gen->clock[thread][thread];
+	}
+}
+
+/* The same, at times with another lock held inside. */
+static void publish_scoped(struct gen *gen, unsigned thread, struct gen_pub *pub)
+{
+	unsigned inner = pub->lock + 1u;
+
+	publish_inside(gen, thread, pub);
+	if (inner >= gen->locks || !rng_one_in(&gen->rng, 3))
+		return;
+	gen_op(gen, thread, RANDOM_LOCK, inner);
+	publish_inside(gen, thread, pub);
+	gen_op(gen, thread, RANDOM_UNLOCK, inner);
+}
+
+/* Scoped: uses what `pub` told of; `thread` has seen the counter. */
+static void told_use(struct gen *gen, unsigned thread, const struct gen_pub *pub, bool keep)
+{
+	for (uint32_t i = 0, first = rng_below(&gen->rng, gen->shared); i < gen->shared; i++) {
+		uint32_t object = (first + i) % gen->shared;
+		struct gen_shown *shown = &gen->shown[thread][object], was = *shown;
+		bool store = rng_one_in(&gen->rng, gen->store_in);
+
+		if (pub->told[object] == 0)
+			continue;
+		*shown = (struct gen_shown){(unsigned)pub->producer, pub->told[object]};
+		if (gen->owner[object] == NO_LOCK && !rng_one_in(&gen->rng, 3) &&
+		    gen_may(gen, thread, gen->clock[thread], object, store))
+			gen_emit(gen, thread, object, store);
+		if (!keep)
+			*shown = was;
+	}
+}
+
+/* Write outside of any lock, tell under one; scoped: write inside. */
 static void turn_publish(struct gen *gen, unsigned thread)
 {
 	struct gen_pub *pub = &gen->pubs[rng_below(&gen->rng, gen->pub_count)];
@@ -246,6 +321,8 @@ static void turn_publish(struct gen *gen, unsigned thread)
 	thread = (unsigned)pub->producer;
 	gen_burst(gen, thread, gen->clock[thread], NO_LOCK, NO_LOCK, 6);
 	gen_op(gen, thread, RANDOM_LOCK, pub->lock);
+	if (gen->program->params.scoped)
+		publish_scoped(gen, thread, pub);
 	gen_tick(gen, thread);
 	op = gen_op(gen, thread, RANDOM_STORE, pub->object);
 	op->mode = RANDOM_EXACT;
@@ -257,6 +334,32 @@ static void turn_publish(struct gen *gen, unsigned thread)
 		gen_op(gen, thread, post, pub->cond);
 	gen->program->posts++;
 	memcpy(pub->clock, gen->clock[thread], sizeof(pub->clock));
+}
+
+/*
+ * Frees a block if nobody can still be using it; often written a last time, so that a diff is due.
+ */
+static void gen_free(struct gen *gen, unsigned thread, unsigned which)
+{
+	const uint32_t *clock = gen->clock[thread];
+	const struct random_block *block = &gen->program->blocks[which];
+	struct gen_block *life = &gen->blocks[which];
+	bool write = !rng_one_in(&gen->rng, 4), may = life->alive;
+
+	if (life->allocator == thread && !rng_one_in(&gen->rng, 4))
+		return;
+	for (uint32_t object = block->first; object < block->first + block->count; object++)
+		may = may && gen_may(gen, thread, clock, object, true);
+	if (!may)
+		return;
+	for (uint32_t object = block->first; object < block->first + block->count; object++)
+		if (write)
+			gen_emit(gen, thread, object, true);
+	gen_op(gen, thread, RANDOM_FREE, which);
+	life->alive = false;
+	life->freed = true;
+	life->freer = thread;
+	life->free_clock = gen_tick(gen, thread);
 }
 
 /* Look whether it was told; if so, use what was written.  Nothing is certain for others. */
@@ -276,7 +379,10 @@ static void turn_test(struct gen *gen, unsigned thread)
 	gen_op(gen, thread, RANDOM_UNLESS, 0);
 	unless = list->count - 1;
 	memcpy(clock, gen->clock[thread], sizeof(clock));
-	clock_join(clock, pub->clock);
+	if (gen->program->params.scoped)
+		told_use(gen, thread, pub, false);
+	else
+		clock_join(clock, pub->clock);
 	for (unsigned i = 0; i < 5; i++) {
 		clock[thread] = gen->clock[thread][thread];
 		gen_access(gen, thread, clock, NO_LOCK, NO_LOCK);
@@ -299,7 +405,14 @@ static void turn_await(struct gen *gen, unsigned thread)
 	op->cond = pub->cond;
 	op->value = pub->count;
 	gen_op(gen, thread, RANDOM_UNLOCK, pub->lock);
-	clock_join(gen->clock[thread], pub->clock);
+	if (gen->program->params.scoped) {
+		told_use(gen, thread, pub, true);
+		for (unsigned block = 0; block < gen->program->block_count; block++)
+			if (pub->told[gen->program->blocks[block].first] != 0)
+				gen_free(gen, thread, block);
+	} else {
+		clock_join(gen->clock[thread], pub->clock);
+	}
 	turn_accesses(gen, thread);
 }
 
@@ -325,7 +438,10 @@ static void turn_flag_set(struct gen *gen, unsigned thread)
 	flag->set = true;
 	flag->setter = thread;
 	flag->waits[thread] = gen_tick(gen, thread);
-	memcpy(flag->clock, clock, sizeof(flag->clock));
+	if (gen->program->params.scoped)
+		flag->clock[thread] = clock[thread];
+	else
+		memcpy(flag->clock, clock, sizeof(flag->clock));
 }
 
 static void turn_flag_wait(struct gen *gen, unsigned thread)
@@ -400,30 +516,9 @@ static void turn_alloc(struct gen *gen, unsigned thread)
 	}
 }
 
-/* A block that nobody can still be using; often written a last time, so that a diff is due. */
 static void turn_free(struct gen *gen, unsigned thread)
 {
-	struct random_program *program = gen->program;
-	const uint32_t *clock = gen->clock[thread];
-	unsigned which = rng_below(&gen->rng, program->block_count);
-	const struct random_block *block = &program->blocks[which];
-	struct gen_block *life = &gen->blocks[which];
-	bool write = !rng_one_in(&gen->rng, 4), may = life->alive;
-
-	if (life->allocator == thread && !rng_one_in(&gen->rng, 4))
-		return;
-	for (uint32_t object = block->first; object < block->first + block->count; object++)
-		may = may && gen_may(gen, clock, object, true);
-	if (!may)
-		return;
-	for (uint32_t object = block->first; object < block->first + block->count; object++)
-		if (write)
-			gen_emit(gen, thread, object, true);
-	gen_op(gen, thread, RANDOM_FREE, which);
-	life->alive = false;
-	life->freed = true;
-	life->freer = thread;
-	life->free_clock = gen_tick(gen, thread);
+	gen_free(gen, thread, rng_below(&gen->rng, gen->program->block_count));
 }
 
 static void turn_pause(struct gen *gen, unsigned thread)
@@ -519,88 +614,7 @@ static void gen_full(struct gen *gen)
 	gen_ordered(gen);
 }
 
-/* -------------------------------------------------------------------------------------- layout */
-
-static void layout_object(struct gen *gen, uint32_t *at, unsigned bytes)
-{
-	struct random_program *program = gen->program;
-
-	if (*at % ROAM_PAGE_SIZE + bytes > ROAM_PAGE_SIZE)
-		*at = (*at / ROAM_PAGE_SIZE + 1) * ROAM_PAGE_SIZE;
-	if (*at / ROAM_PAGE_SIZE >= program->params.heap_pages ||
-	    program->object_count == RANDOM_OBJECTS_MAX)
-		return;
-	program->objects[program->object_count++] = (struct random_object){*at, (uint8_t)bytes, 0};
-	*at += bytes;
-}
-
-static void layout_block(struct gen *gen, uint32_t bytes)
-{
-	static const uint8_t sizes[] = {1, 2, 4, 8, 8, 16};
-	struct random_program *program = gen->program;
-	struct random_block *block = &program->blocks[program->block_count++];
-	uint32_t slots = bytes / 16, count = slots < 3 ? slots : 3;
-
-	block->bytes = bytes;
-	block->first = (uint16_t)program->object_count;
-	block->copy = program->copy_bytes;
-	program->copy_bytes += bytes;
-	for (uint32_t i = 0; i < count; i++) {
-		uint8_t size = sizes[rng_below(&gen->rng, sizeof(sizes))];
-		uint32_t slot = i > 0 && i + 1 == count ? slots - 1 : i;
-
-		program->objects[program->object_count++] = (struct random_object){
-			slot * 16 + rng_below(&gen->rng, 17u - size), size,
-			(uint8_t)program->block_count};
-	}
-	block->count = (uint16_t)count;
-}
-
-/* Few sizes, so that one block's memory becomes another's. */
-static void gen_blocks(struct gen *gen)
-{
-	static const uint16_t sizes[] = {16, 24, 64, 64, 200, 1000, 2000, 4096, 5000};
-	uint32_t count = rng_range(&gen->rng, 3, RANDOM_BLOCKS_MAX), kinds[2];
-
-	if (!gen->program->params.allocates || rng_one_in(&gen->rng, 3))
-		return;
-	kinds[0] = sizes[rng_below(&gen->rng, sizeof(sizes) / sizeof(sizes[0]))];
-	kinds[1] = sizes[rng_below(&gen->rng, sizeof(sizes) / sizeof(sizes[0]))];
-	for (uint32_t i = 0; i < count; i++)
-		layout_block(gen, kinds[rng_below(&gen->rng, 2)]);
-}
-
-/* Objects packed on few pages, or one or two on each of many. */
-static void gen_layout(struct gen *gen)
-{
-	static const uint8_t sizes[] = {1, 1, 1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 8, 12, 16};
-	static const uint16_t gaps[] = {0, 0, 0, 0, 1, 3, 8, 60, 200};
-	struct rng *rng = &gen->rng;
-	uint32_t pages = gen->program->params.heap_pages, wanted = rng_range(rng, 12, 110);
-	bool wide = rng_one_in(rng, 3);
-	uint32_t stride = rng_range(rng, 1, 3),
-		 at = rng_below(rng, pages / 2) * ROAM_PAGE_SIZE + rng_below(rng, 64);
-	uint32_t per_page = wide ? rng_range(rng, 1, 3) : rng_range(rng, 4, 30), here = 0, last;
-
-	for (uint32_t i = 0; i < wanted && at / ROAM_PAGE_SIZE < pages; i++) {
-		layout_object(gen, &at, sizes[rng_below(rng, sizeof(sizes))]);
-		at += gaps[rng_below(rng, sizeof(gaps) / sizeof(gaps[0]))];
-		if (++here % per_page == 0)
-			at = (at / ROAM_PAGE_SIZE + stride) * ROAM_PAGE_SIZE +
-			     (rng_one_in(rng, 2) ? 0 : rng_below(rng, 4000));
-	}
-	last = gen->program->objects[gen->program->object_count - 1].offset;
-	gen_blocks(gen);
-	gen->shared = gen->program->object_count;
-	/* The counters: among the others, where there is room, else at the heap's start. */
-	at = last + 16;
-	if (at / ROAM_PAGE_SIZE + 1 >= pages || rng_one_in(rng, 2))
-		at = 0;
-	if (at == 0 && gen->program->objects[0].offset < PUBS_MAX * 8)
-		at = last + 16;
-	for (unsigned i = 0; i < PUBS_MAX; i++)
-		layout_object(gen, &at, 8);
-}
+/* -------------------------------------------------------------------------------------- start */
 
 static void gen_pubs(struct gen *gen)
 {
@@ -688,7 +702,7 @@ struct random_program *random_generate(const struct random_params *params)
 	gen->program = program;
 	gen->threads = params->threads;
 	gen->rng.state = params->seed * 0x2545f4914f6cdd1du + 3;
-	gen_layout(gen);
+	gen->shared = random_layout(program, &gen->rng, PUBS_MAX);
 	gen_shape(gen);
 	gen_pubs(gen);
 	gen_start(gen);

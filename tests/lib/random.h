@@ -5,7 +5,9 @@
  * pages and in blocks allocated and freed on the way, by any thread; locks, conditions, flags, full
  * and partial barriers, reductions.  The generator lays the
  * operations out in one order and allows an access only if every conflicting earlier one is
- * ordered before it by synchronisation (vector clocks), or both hold the object's lock.
+ * ordered before it by synchronisation (vector clocks), or both hold the object's lock.  With
+ * `scoped` it counts as ordered only what scope consistency shows: by a lock what was written in
+ * its sections, by a flag the setter's own writes.
  *
  * A run writes a log per thread.  Every synchronisation takes a number from one counter, before it
  * releases or after it acquired, so that the order of numbers is an order the run may have had.
@@ -41,6 +43,7 @@ struct random_params {
 	uint32_t heap_pages;
 	uint32_t operations; /* about so many per thread */
 	bool allocates;
+	bool scoped; /* only what scope consistency orders, see random.c */
 };
 
 struct random_program;

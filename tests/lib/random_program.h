@@ -96,6 +96,13 @@ struct random_program {
 	uint32_t posts;
 };
 
+/*
+ * Draws objects and blocks; behind them, as the last objects, up to `counters` of 8 bytes.  Returns
+ * how many objects come before those.
+ */
+struct rng;
+uint32_t random_layout(struct random_program *program, struct rng *rng, unsigned counters);
+
 extern const char *const random_kind_names[RANDOM_KINDS];
 
 #endif

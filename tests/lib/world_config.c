@@ -62,9 +62,13 @@ void world_mix(struct world_config *config, uint32_t region_pages)
 		known++;
 	config->region_pages = region_pages;
 	config->region_count = DRAW_OF(&rng, 1, 1, 2, WORLD_REGIONS_MAX);
-	for (unsigned i = 0; i < config->region_count; i++)
-		config->regions[i] = roami_protocols[(config->seed + i * rng_below(&rng, known)) %
-						     known];
+	for (unsigned i = 0; i < config->region_count; i++) {
+		uint64_t draw = config->seed + i * rng_below(&rng, known);
+
+		while (!roami_protocol_beside(config->protocol, roami_protocols[draw % known]))
+			draw++;
+		config->regions[i] = roami_protocols[draw % known];
+	}
 }
 
 enum roam_model world_model(const struct world_config *config)

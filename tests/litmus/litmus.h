@@ -118,6 +118,7 @@ struct litmus_forbidden {
 	bool unsynchronised;
 	struct litmus_outcome only;      /* the one that may be */
 	struct litmus_outcome always[3]; /* none of these under any model */
+	struct litmus_outcome rc[3];     /* nor these but under scope consistency */
 	struct litmus_outcome sc[3];     /* nor these under sequential consistency */
 	struct litmus_outcome seen[2];   /* must be seen now and then, or the test is asleep */
 };

@@ -225,6 +225,8 @@ static bool outcome_forbidden(const struct litmus_forbidden *test, enum roam_mod
 
 	for (unsigned i = 0; i < 3; i++)
 		forbidden |= outcome_matches(&test->always[i], registers) ||
+			     (model != ROAM_MODEL_SCC &&
+			      outcome_matches(&test->rc[i], registers)) ||
 			     (model == ROAM_MODEL_SC && outcome_matches(&test->sc[i], registers));
 	return forbidden;
 }
@@ -481,7 +483,7 @@ static bool litmus_one(const struct seed_options *options, const struct roam_pro
 	for (unsigned i = 0; litmus_witnesses[i].name != NULL; i++)
 		if (strcmp(litmus_witnesses[i].protocol, protocol->name) == 0)
 			good = witness_one(&litmus_witnesses[i], options, protocol, seed) && good;
-	if (protocol->model == ROAM_MODEL_RC)
+	if (protocol->model == ROAM_MODEL_RC || strcmp(protocol->name, "jiajia1") == 0)
 		good = lazy_one(options, protocol, seed) && good;
 	return good;
 }

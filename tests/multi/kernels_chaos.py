@@ -29,7 +29,8 @@ KERNELS = {
     'jump-sor': (['-n100', '-f', '-t'], [3]),
 }
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc']
+PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc',
+             'jiajia1', 'jump', 'jump-rc']
 WAYS = ['onesided', 'onesided', 'messages', 'udp', 'udp_bad']
 WAY = {
     'onesided': {'ROAM_ONESIDED': '1'},

@@ -3,6 +3,7 @@
  * expects.  Nodes fork, or, with --roam, are started by `roam run`.
  * random --seed S --nodes N [--threads MOST] [--ops PER-THREAD] [--seconds MOST] [--roam PATH]
  *	[--region PROTOCOL]...	a quarter of the objects, and some blocks, are under this one
+ *	[--scoped 1]		only what scope consistency orders
  *	Options of roam come from the environment, as always.
  * Exits with 0, with 3 if a value was wrong, with 4 if it took too long: then every thread's last
  * call is told.  A failure prints the command that repeats it.
@@ -545,6 +546,8 @@ static void option(const char *name, const char *value, unsigned *operations)
 		setting.regions[setting.region_count++] = value;
 	else if (strcmp(name, "--hosts") == 0)
 		setting.hosts = value;
+	else if (strcmp(name, "--scoped") == 0)
+		setting.params.scoped = number(value) != 0;
 	else if (strcmp(name, "--area") == 0)
 		setting.fd = (int)number(value);
 	else

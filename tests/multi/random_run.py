@@ -31,7 +31,7 @@ def info(what):
     """The names that `roam info` lists, each with its text."""
     out = subprocess.run([harness.program('roam'), 'info', what], check=True, text=True,
                          stdout=subprocess.PIPE).stdout
-    return dict(re.findall(r'^  (\w+) +(.*)$', out, re.MULTILINE))
+    return dict(re.findall(r'^  ([\w-]+) +(.*)$', out, re.MULTILINE))
 
 
 def engines():
@@ -90,10 +90,19 @@ def drawn(seed, salt, way, protocols):
 
 
 def jobs(first, last, combinations):
-    protocols = list(info('protocols'))
+def beside(own, models, name):
+    """Whether a region under `name` may be in a job under `own`: roam_alloc_region."""
+    return models[own] != 'ScC' or models[name] != 'RC' or name == 'erc'
+
+
+def jobs(first, last, combinations):
+    models = {name: text.split()[0].rstrip(',:') for name, text in info('protocols').items()}
     for seed in range(first, last + 1):
         for at, (protocol, engine, way) in enumerate(combinations):
-            env, command = drawn(seed, at, way, protocols)
+            env, command = drawn(seed, at, way,
+                                 [name for name in models if beside(protocol, models, name)])
+            if models[protocol] == 'ScC':
+                command += ['--scoped', '1']
             yield {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine, **env}, command
 
 

@@ -15,7 +15,7 @@ from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, lau
                      program, right, run, started)
 
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc']
+PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jump']
 SIGNALLED = 128
 PAGE = 4096
 

@@ -102,8 +102,10 @@ static void sim_main(void *arg)
 
 static struct random_program *sim_program(const struct world_config *config, uint32_t operations)
 {
-	struct random_params params = {
-		.seed = config->seed, .nodes = config->nodes, .allocates = true};
+	struct random_params params = {.seed = config->seed,
+				       .nodes = config->nodes,
+				       .allocates = true,
+				       .scoped = config->protocol->model == ROAM_MODEL_SCC};
 	struct rng rng = {config->seed + 99};
 
 	for (unsigned node = 0; node < config->nodes; node++)

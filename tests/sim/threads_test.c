@@ -319,6 +319,7 @@ static bool job_one(const struct seed_options *options, const struct roam_protoc
 	alarm(SECONDS_MAX);
 	job->seed = seed;
 	job_draw(job, options, &params);
+	params.scoped = protocol->model == ROAM_MODEL_SCC;
 	job->program = random_generate(&params);
 	if (options->list)
 		random_print(job->program);
