@@ -16,7 +16,7 @@
 #define PAGES     (1u << 20)
 #define BATCH     1024u /* pages of copies kept at most */
 #define BYTES_MAX 64u
-#define MOVING_MAX 96u /* where a home moves: places, who has copies */
+#define SCOPED_MAX 96u /* of the scope-consistent: own versions, places, who has copies */
 #define NODES     2u
 
 extern const struct roam_transport roami_transport_shm;
@@ -131,7 +131,7 @@ static void check_touch(struct roami_node *node, bool write, const char *what)
 		if (roami_page_access(node, page) == ROAM_NONE)
 			CU_FAIL_FATAL("a page that was not opened");
 	CU_ASSERT(bytes > sizeof(struct roami_page) * PAGES); /* it is what was measured */
-	CU_ASSERT(bytes <= (uint64_t)(node->protocol->page_size > 24 ? MOVING_MAX : BYTES_MAX) *
+	CU_ASSERT(bytes <= (uint64_t)(node->protocol->page_size > 16 ? SCOPED_MAX : BYTES_MAX) *
 				   PAGES);
 }
 
