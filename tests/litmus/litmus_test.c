@@ -305,7 +305,7 @@ static bool forbidden_done(const struct litmus_forbidden *test,
 		printf(" x%u", histogram->runs[i]);
 	}
 	printf("\n");
-	/* Without synchronisation a lazy protocol without homes shows nothing of what is written */
+	/* Without synchronisation a lazy protocol without homes shows no write at all. */
 	if (test->unsynchronised && protocol->keeps_twins)
 		enough = false;
 	for (unsigned i = 0; enough && i < 2; i++)
