@@ -71,6 +71,7 @@ holds	jump	-DOPS=1
 holds	jump	-DNODES=2 -DOPS=2
 found	jump	-DOPS=1 -DMUTANT_TWO_HOMES
 found	jump	-DOPS=1 -DMUTANT_NOT_KEPT
+found	jump	-DOPS=2 -DOTHERS=1 -DMUTANT_NOT_OWED
 found	jump	-DOPS=1 -DMUTANT_DIFF_DROPPED
 found	jump	-DOPS=1 -DMUTANT_EARLY_NOTICE
 found	jump	-DOPS=1 -DMUTANT_VERSION_ANEW
