@@ -1,8 +1,8 @@
 #!/bin/bash
 #
-# Checks the Spin models of the page header protocol, of sleep and wake and of a lock's word (RULES
-# 9.4): the models as they are must hold in every interleaving, each mutant must be found.  One line for each run,
-# two at a time.  Needs spin and gcc; exit status 0: all as expected.
+# Checks the Spin models of the page header protocol, of sleep and wake, of a lock's word (RULES 9.4)
+# and of protocols: the models as they are must hold in every interleaving, each mutant must be
+# found.  One line for each run, two at a time.  Needs spin and gcc; exit status 0: all as expected.
 #
 #	tests/model/run.sh [word ...]	only the runs whose line has one of the words
 #	KEEP=dir tests/model/run.sh	keeps the outputs and the trails (spin -t) there
@@ -46,6 +46,35 @@ found	lock	-DNODES=2 -DMUTANT_NO_LEARN
 found	lock	-DNODES=2 -DMUTANT_NO_WAIT
 found	lock	-DNODES=2 -DMUTANT_EARLY_FREE
 found	lock	-DNODES=2 -DMUTANT_STALE_WORD
+holds	ivy	-DOPS=2
+holds	ivy	-DOPS=2 -DFIXED
+holds	ivy	-DOPS=1 -DEVICT -DSHORT
+holds	ivy	-DNODES=2 -DOPS=3 -DEVICT -DSHORT
+found	ivy	-DOPS=1 -DEVICT -DMUTANT_OVERTAKEN
+found	ivy	-DOPS=2 -DMUTANT_WRITES_ON
+found	ivy	-DOPS=2 -DMUTANT_FORGOTTEN
+found	ivy	-DOPS=2 -DFIXED -DMUTANT_FORGOTTEN
+found	ivy	-DOPS=2 -DMUTANT_EARLY_WRITE
+found	ivy	-DOPS=2 -DMUTANT_INVALIDATE_WAITS
+found	ivy	-DOPS=2 -DEVICT -DMUTANT_SILENT_EVICTION
+found	ivy	-DOPS=2 -DMUTANT_NOT_KEPT
+holds	hlrc	-DOPS=2 -DOTHERS=1
+holds	hlrc	-DNODES=2 -DTHREADS=2 -DOPS=1 -DOTHERS=2
+found	hlrc	-DOPS=1 -DMUTANT_EARLY_NOTICE
+found	hlrc	-DOPS=2 -DMUTANT_HAVE_JUMPS
+found	hlrc	-DOPS=2 -DMUTANT_LATE_VERSION
+found	hlrc	-DOPS=2 -DMUTANT_WHOLE_PAGE
+found	hlrc	-DNODES=2 -DTHREADS=2 -DOPS=2 -DOTHERS=1 -DMUTANT_DIRTY_DROPPED
+found	hlrc	-DNODES=2 -DTHREADS=2 -DOPS=1 -DOTHERS=2 -DMUTANT_NO_NEED
+found	hlrc	-DNODES=2 -DTHREADS=2 -DOPS=2 -DMUTANT_CLOCK_FIRST
+holds	jump	-DOPS=1
+holds	jump	-DNODES=2 -DOPS=2
+found	jump	-DOPS=1 -DMUTANT_TWO_HOMES
+found	jump	-DOPS=1 -DMUTANT_NOT_KEPT
+found	jump	-DOPS=2 -DOTHERS=1 -DMUTANT_NOT_OWED
+found	jump	-DOPS=1 -DMUTANT_DIFF_DROPPED
+found	jump	-DOPS=1 -DMUTANT_EARLY_NOTICE
+found	jump	-DOPS=1 -DMUTANT_VERSION_ANEW
 END
 }
 
