@@ -1,4 +1,5 @@
 /* roam bench fault: faults, fetches, releases, and the floors of the engine in use. */
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -218,7 +219,8 @@ static void release_end(struct rig_run *run, uint32_t pass)
 	if (run->node == 1)
 		atomic_store(&run->shared->flag, pass);
 	while (polls && run->node == 0 && atomic_load(&run->shared->flag) != pass)
-		roami_msg_poll(bench_node());
+		if (roami_msg_poll(bench_node()) == 0)
+			sched_yield(); /* to the service thread, should it be polling */
 	roam_barrier_all();
 }
 

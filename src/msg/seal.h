@@ -12,8 +12,8 @@
  * CRYPTO 1999: two payloads of one length collide with probability 2^-64, whoever chose them);
  * header, digest and length are what the cipher authenticates.
  *
- * Without a key there is a checksum against bytes changed on the way, which UDP's own 16 bits do
- * not exclude; it protects from nobody who means it.
+ * Without a key the same digest, with a hash key that everybody knows, is a checksum against bytes
+ * changed on the way, which UDP's own 16 bits do not exclude; it protects from nobody who means it.
  */
 #ifndef ROAMI_SEAL_H
 #define ROAMI_SEAL_H

@@ -239,6 +239,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (reliable == NULL || roami_transport_reliable.open(reliable, &params) != ROAM_OK)
 		abort();
+	if (roami_sealer_init(&bench.sealer, NULL) != ROAM_OK)
+		abort();
 	roami_seal_init(&bench.seal, &bench.sealer, 1, 0);
 	bench.wild = input_byte(&input) % 4 == 0;
 	message = reliable->links[1].message;

@@ -11,6 +11,7 @@
 
 #define HEADER sizeof(struct roami_packet)
 #define MODES  4u
+#define PLAIN  MODES /* the mode without a key */
 
 /* Nodes 0 and 1 and the link between them, seen from both. */
 struct pair {
@@ -45,7 +46,7 @@ static struct pair *pair_of_mode(unsigned mode)
 {
 	struct roami_seal_params params = mode_params(mode);
 
-	return pair_open(&params, &params);
+	return mode == PLAIN ? pair_open(NULL, NULL) : pair_open(&params, &params);
 }
 
 /* A datagram in memory of exactly its size, so that an address checker sees who reads beyond. */
@@ -93,7 +94,7 @@ static enum roami_seal_verdict packet_open(struct roami_seal *seal,
 
 static void test_lengths(void)
 {
-	for (unsigned mode = 0; mode < MODES; mode++) {
+	for (unsigned mode = 0; mode <= PLAIN; mode++) {
 		struct pair *pair = pair_of_mode(mode);
 
 		for (size_t bytes = HEADER; bytes <= ROAMI_DATAGRAM_MAX;
@@ -114,7 +115,7 @@ static void test_flipped_bits(void)
 {
 	static const size_t lengths[] = {HEADER + 32, HEADER + 45, HEADER};
 
-	for (unsigned mode = 0; mode < MODES; mode++)
+	for (unsigned mode = 0; mode <= PLAIN; mode++)
 		for (unsigned i = 0; i < 3; i++) {
 			struct pair *pair = pair_of_mode(mode);
 			size_t bytes = lengths[i];
@@ -136,7 +137,7 @@ static void test_flipped_bits(void)
 /* Shorter, and zeroes more, which the digest alone would not see. */
 static void test_cut(void)
 {
-	for (unsigned mode = 0; mode < MODES; mode++) {
+	for (unsigned mode = 0; mode <= PLAIN; mode++) {
 		struct pair *pair = pair_of_mode(mode);
 		size_t bytes = HEADER + 40;
 		struct roami_packet *packet = packet_closed(&pair->seals[0], bytes, 3);
@@ -187,7 +188,7 @@ static void test_strangers(void)
 /* What was meant for one node, or comes from one, is nothing to another, nor to its sender. */
 static void test_direction(void)
 {
-	for (unsigned mode = 0; mode < MODES; mode++) {
+	for (unsigned mode = 0; mode <= PLAIN; mode++) {
 		struct pair *pair = pair_of_mode(mode);
 		struct roami_packet *packet = packet_closed(&pair->seals[0], HEADER + 64, 0);
 		struct roami_seal *third = calloc(1, sizeof(*third));
