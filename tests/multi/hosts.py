@@ -262,7 +262,7 @@ def spread_regions(start, protocol, others):
 
 
 def run_cases():
-    for protocol in ('hlrc', 'ivy', 'mirage', 'onecopy'):
+    for protocol in PROTOCOLS:
         env = {'ROAM_PROTOCOL': protocol}
         yield (f'lu {protocol}', well,
                launched(3, 'abc', program('lu'), '-p3', '-n96', '-t'), 'verified ok', env)
@@ -289,16 +289,19 @@ def run_cases():
 def random_cases():
     """Random race-free programs, every read checked (random_run.py has them on one host)."""
     lossy = {'ROAM_FAULTY': 'drop=5%,reorder=2%,repeat=1%,delay=1%:2ms,seed='}
-    for seed in range(1, 9):
-        for protocol in ('hlrc', 'ivy', 'mirage', 'onecopy'):
+    for seed in range(1, 7):
+        for at, protocol in enumerate(PROTOCOLS):
+            other = PROTOCOLS[(at + seed) % len(PROTOCOLS)]
             env = {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': ('uffd', 'sigsegv')[seed % 2]}
             if seed % 4 == 0:
                 env['ROAM_FAULTY'] = lossy['ROAM_FAULTY'] + str(seed)
             nodes = 2 + seed % 4
+            regions = ['--region', other] if seed % 2 else []
             yield (f'random {seed} {protocol}', well,
                    ['ip', 'netns', 'exec', host('0'), program('random'), '--seed', str(seed),
                     '--nodes', str(nodes), '--threads', str(1 + seed % 3), '--roam',
-                    program('roam'), '--hosts', on('abc'[:2 + seed % 2])], '^right', env)
+                    program('roam'), '--hosts', on('abc'[:2 + seed % 2]), *regions],
+                   '^right', env)
 
 
 # --------------------------------------------------------------------------------------- failures
