@@ -105,21 +105,43 @@ static void stream_round(struct rig_run *run)
 
 /* ----------------------------------------------------------------------------------- writes */
 
+static void write_measure(struct rig_run *run)
+{
+	rig_count_begin(run, 0);
+	for (unsigned i = 0; i < run->samples; i++) {
+		volatile uint64_t *word = scenario_word(run, run->order[i]);
+		uint64_t start = floor_begin();
+
+		*word = i;
+		rig_note(run, 0, floor_end() - start, 1);
+	}
+	rig_count_end(run, 0, run->samples);
+}
+
 static void write_round(struct rig_run *run)
 {
 	scenario_rewrite(run, 0, PAGES, run->round);
 	roam_barrier_all();
 	if (run->node == 1) {
 		scenario_read_all(run);
-		rig_count_begin(run, 0);
-		for (unsigned i = 0; i < run->samples; i++) {
-			volatile uint64_t *word = scenario_word(run, run->order[i]);
-			uint64_t start = floor_begin();
+		write_measure(run);
+	}
+	roam_barrier_all();
+}
 
-			*word = i;
-			rig_note(run, 0, floor_end() - start, 1);
-		}
-		rig_count_end(run, 0, run->samples);
+/* Node 0 has become the home of all pages; each moves to node 1, which writes it. */
+static void migration_round(struct rig_run *run)
+{
+	scenario_rewrite(run, 0, PAGES, run->round);
+	roam_barrier_all();
+	if (run->node == 1) {
+		uint64_t before = roam_counter("home_moves"), moved;
+
+		write_measure(run);
+		moved = roam_counter("home_moves") - before;
+		if (moved < run->samples)
+			rig_fail(run, "%llu homes moved, not %u", (unsigned long long)moved,
+				 run->samples);
 	}
 	roam_barrier_all();
 }
@@ -392,6 +414,36 @@ SCENARIO(release_64, "release_64", COLD, release_64_round, 1);
 SCENARIO(release_64_scattered, "release_64_scattered", COLD, release_64_round, 8);
 SCENARIO(release_hot, "release_hot", NULL, release_hot_round, 0);
 SCENARIO(release_sparse, "release_sparse", COLD, release_sparse_round, 0);
+/* Every page has been written by node 0, its owner. */
+#define SC_READ(system)                                       \
+	static const struct rig_scenario sc_read_##system = { \
+		.name = "sc_read_fault",                      \
+		.protocol = #system,                          \
+		.nodes = 2,                                   \
+		.roam = true,                                 \
+		.env = PLAIN,                                 \
+		.bytes = BYTES,                               \
+		.prepare = scenario_prepare,                  \
+		.begin = scenario_share,                      \
+		.round = fetch_round,                         \
+	}
+
+SC_READ(ivy);
+SC_READ(mirage);
+SC_READ(onecopy);
+
+static const struct rig_scenario jump_migration = {
+	.name = "jump_migration",
+	.protocol = "jump",
+	.nodes = 2,
+	.roam = true,
+	.env = PLAIN,
+	.bytes = BYTES,
+	.prepare = scenario_prepare,
+	.begin = scenario_share,
+	.round = migration_round,
+};
+
 SCENARIO(running_1, "protect_running_thread_1", COLD, running_round, 1);
 SCENARIO(running_64, "protect_running_thread_64", COLD, running_round, FLOOR_BATCH);
 
@@ -440,6 +492,10 @@ enum {
 	AT_SPARSE,
 	AT_RUNNING_1,
 	AT_RUNNING_64,
+	AT_SC_READ_IVY,
+	AT_SC_READ_MIRAGE,
+	AT_SC_READ_ONECOPY,
+	AT_JUMP_MIGRATION,
 };
 
 static const struct rig_scenario *const scenarios[] = {
@@ -460,6 +516,10 @@ static const struct rig_scenario *const scenarios[] = {
 	[AT_SPARSE] = &release_sparse,
 	[AT_RUNNING_1] = &running_1,
 	[AT_RUNNING_64] = &running_64,
+	[AT_SC_READ_IVY] = &sc_read_ivy,
+	[AT_SC_READ_MIRAGE] = &sc_read_mirage,
+	[AT_SC_READ_ONECOPY] = &sc_read_onecopy,
+	[AT_JUMP_MIGRATION] = &jump_migration,
 	NULL,
 };
 
@@ -467,7 +527,12 @@ static const struct rig_scenario *const scenarios[] = {
 	{                                       \
 		AT_FLOORS, FLOOR_##kind, weight \
 	}
-#define HLRC .protocol = "hlrc", .transport = "shm"
+#define SHM .transport = "shm"
+#define SC_READ_ROW(rig, system)                                                                \
+	{                                                                                       \
+		"sc_read_fault", rig, 0, {F(FAULT_READ, 1), F(GET, 1)}, 0, "f_fault_r + f_get", \
+			PLAN_LIMIT, 1.5, 0, 0, "<= 1.5 x floor", system, SHM                    \
+	}
 
 static const struct plan_row rows[] = {
 	{"f_fault_r", AT_FLOORS, FLOOR_FAULT_READ, .goal = NULL},
@@ -501,7 +566,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.3 x floor",
-	 HLRC},
+	 SHM},
 	{"read_fetch_first",
 	 AT_FETCH_FIRST,
 	 0,
@@ -509,7 +574,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 "f_fault_r + f_get",
 	 .goal = NULL,
-	 HLRC},
+	 SHM},
 	{"read_fetch_busy_home",
 	 AT_FETCH_BUSY,
 	 0,
@@ -521,7 +586,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.2 x read_fetch",
-	 HLRC},
+	 SHM},
 	{"read_stream",
 	 AT_STREAM,
 	 0,
@@ -533,7 +598,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.7 x floor",
-	 HLRC},
+	 SHM},
 	{"read_stride",
 	 AT_STRIDE,
 	 0,
@@ -545,7 +610,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 0.5 x read_fetch",
-	 HLRC},
+	 SHM},
 	{"write_fault",
 	 AT_WRITE,
 	 0,
@@ -557,7 +622,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.3 x floor",
-	 HLRC},
+	 SHM},
 	{"own_home_write",
 	 AT_OWN,
 	 0,
@@ -566,7 +631,7 @@ static const struct plan_row rows[] = {
 	 "a plain store",
 	 PLAN_SILENT,
 	 .goal = "no twin, diff or message",
-	 HLRC},
+	 SHM},
 	{"release_1",
 	 AT_RELEASE_1,
 	 0,
@@ -578,7 +643,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.5 x floor",
-	 HLRC},
+	 SHM},
 	{"release_1_msg",
 	 AT_RELEASE_1_MSG,
 	 0,
@@ -590,7 +655,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.5 x floor",
-	 HLRC},
+	 SHM},
 	{"release_64",
 	 AT_RELEASE_64,
 	 0,
@@ -602,7 +667,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.5 x floor",
-	 HLRC},
+	 SHM},
 	{"release_64_scattered",
 	 AT_SCATTERED,
 	 0,
@@ -614,7 +679,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 0.6 x floor",
-	 HLRC},
+	 SHM},
 	{"release_hot",
 	 AT_HOT,
 	 0,
@@ -626,7 +691,7 @@ static const struct plan_row rows[] = {
 	 0.3,
 	 0,
 	 "<= 0.3 us",
-	 HLRC},
+	 SHM},
 	{"protect_running_thread_1",
 	 AT_RUNNING_1,
 	 0,
@@ -634,7 +699,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 "compare + protect beside a running thread + f_put",
 	 .goal = NULL,
-	 HLRC},
+	 SHM},
 	{"protect_running_thread_64",
 	 AT_RUNNING_64,
 	 0,
@@ -642,7 +707,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 "64 compares + one protect beside a running thread + the bytes over the ring",
 	 .goal = NULL,
-	 HLRC},
+	 SHM},
 	{"release_sparse",
 	 AT_SPARSE,
 	 0,
@@ -654,7 +719,22 @@ static const struct plan_row rows[] = {
 	 0,
 	 0.3,
 	 "<= 3 x floor, or 0.3 us more",
-	 HLRC},
+	 SHM},
+	SC_READ_ROW(AT_SC_READ_IVY, "ivy"),
+	SC_READ_ROW(AT_SC_READ_MIRAGE, "mirage"),
+	SC_READ_ROW(AT_SC_READ_ONECOPY, "onecopy"),
+	{"jump_migration",
+	 AT_JUMP_MIGRATION,
+	 0,
+	 {F(FAULT_READ, 1), F(RTT, 1), F(GET, 1)},
+	 0,
+	 "f_fault_r + f_rtt + f_get",
+	 PLAN_LIMIT,
+	 1.5,
+	 0,
+	 0,
+	 "<= 1.5 x floor",
+	 SHM},
 };
 
 void bench_fault(struct bench *bench)
