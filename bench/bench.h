@@ -11,6 +11,8 @@
 struct bench {
 	struct report report;
 	const char *engines[3]; /* NULL-terminated */
+	const char *protocol;   /* of rows that have none of their own */
+	bool protocol_chosen;   /* rows of other protocols are left out */
 	unsigned samples;       /* of a row */
 	unsigned rounds;
 	bool udp;         /* nodes are reached over udp */
@@ -47,7 +49,7 @@ struct plan_row {
 	double ratio, plus, slack;
 	const char *goal;
 	const char *variant;
-	const char *protocol, *transport;
+	const char *transport;
 };
 
 struct plan {
@@ -58,6 +60,15 @@ struct plan {
 
 #define PLAN_RIGS 24
 
+#define BENCH_PROTOCOL "hlrc" /* whose goals those of rows without a protocol of their own are */
+
+/*
+ * Whether rows of the protocol, NULL: of the benched one, are wanted and can be had.  `note`:
+ * stderr says that `what` is left out because the protocol is missing.
+ */
+bool bench_has(const struct bench *bench, const char *protocol, const char *what, bool note);
+/* Whether a row of the protocol, NULL: of the benched one, has its goal. */
+bool bench_has_goal(const struct bench *bench, const char *protocol);
 /* Runs the plan's rigs in turn and adds its rows; `engine` NULL: none is involved. */
 void plan_run(struct bench *bench, const struct plan *plan, const char *engine);
 

@@ -1,6 +1,6 @@
 /*
- * roam bench apps: the four kernels against the same sources on threads.  Programs run one after
- * the other, the kinds in turn; NAME_P is the wall time from fork to exit, NAME_P_region the time
+ * roam bench apps: programs against the same sources on threads.  Programs run one after the
+ * other, the kinds in turn; NAME_P is the wall time from fork to exit, NAME_P_region the time
  * between the program's own clocks.
  */
 #include <errno.h>
@@ -25,11 +25,22 @@ static const char *const apps_places[] = {"../apps", "../libexec/roam/apps", "..
 
 struct app {
 	const char *name;
-	const char *arguments[3];
+	const char *arguments[4];
 	const char *verify;
 	double alone, pair, region; /* limits; 0: reported */
 	const char *alone_goal, *pair_goal, *region_goal;
+	const char *program;  /* NULL: the name */
+	const char *protocol; /* NULL: the one that is benched */
+	bool two;             /* on 2 nodes alone */
 };
+
+/* The protocol has to find the placement: the first process writes all there is (-f). */
+#define SOR(system)                                                                                \
+	{                                                                                          \
+		.name = "sor", .arguments = {"-n2048", "-i50", "-f"}, .verify = "-t", .pair = 1.3, \
+		.pair_goal = "<= 1.3 x threads", .program = "jump-sor", .protocol = system,        \
+		.two = true,                                                                       \
+	}
 
 static const struct app apps[] = {
 	{"fft",
@@ -40,7 +51,8 @@ static const struct app apps[] = {
 	 0,
 	 "<= 1.1 x sequential",
 	 "<= 1.5 x threads (goal 1.3)",
-	 NULL},
+	 NULL,
+	 .two = false},
 	{"lu",
 	 {"-n2048", "-b16"},
 	 "-t",
@@ -49,7 +61,8 @@ static const struct app apps[] = {
 	 0,
 	 "<= 1.05 x sequential",
 	 "<= 1.3 x threads (goal 1.15)",
-	 NULL},
+	 NULL,
+	 .two = false},
 	{"ocean",
 	 {"-n1026"},
 	 "-c",
@@ -58,7 +71,8 @@ static const struct app apps[] = {
 	 0,
 	 "<= 1.05 x sequential",
 	 "<= 1.3 x threads (goal 1.15)",
-	 NULL},
+	 NULL,
+	 .two = false},
 	{"radix",
 	 {"-n8388608"},
 	 "-t",
@@ -67,7 +81,10 @@ static const struct app apps[] = {
 	 2,
 	 "<= 1.05 x sequential",
 	 "<= 1.3 x threads (goal 1.15)",
-	 "<= 2 x threads (goal 1.6)"},
+	 "<= 2 x threads (goal 1.6)",
+	 .two = false},
+	SOR("jump"),
+	SOR("adapt"),
 };
 
 static const unsigned procs_list[] = {1, 2, 4};
@@ -118,6 +135,7 @@ struct app_run {
 	const struct app *app;
 	unsigned procs;
 	const char *engine; /* NULL: the twin */
+	const char *protocol;
 	bool verify;
 };
 
@@ -139,6 +157,7 @@ __attribute__((noreturn)) static void run_child(const struct app_run *run, int o
 	alarm(SECONDS_MAX);
 	if (run->engine != NULL) {
 		setenv("ROAM_FAULT", run->engine, 1);
+		setenv("ROAM_PROTOCOL", run->protocol, 1);
 		setenv("ROAM_PIN", "1", 1);
 	}
 	dup2(out, STDOUT_FILENO);
@@ -207,9 +226,26 @@ static double median_of(float *samples, unsigned count)
 	return report_median(samples, count, 1).us;
 }
 
-static void app_row(struct bench *bench, const char *name, const char *engine, float *samples,
-		    unsigned count, double floor_us, const char *floor, double ratio,
-		    const char *goal)
+static const char *app_protocol(const struct bench *bench, const struct app *app)
+{
+	return app->protocol != NULL ? app->protocol : bench->protocol;
+}
+
+static bool app_runs(const struct app *app, unsigned at)
+{
+	return !app->two || procs_list[at] == 2;
+}
+
+/* What a time is measured against. */
+struct app_limit {
+	double floor_us;
+	const char *floor;
+	double ratio; /* 0: reported */
+	const char *goal;
+};
+
+static void app_row(struct bench *bench, const struct app *app, const char *name,
+		    const char *engine, float *samples, unsigned count, struct app_limit limit)
 {
 	struct report_median median = report_median(samples, count, 1);
 	struct report_row *row = report_add(&bench->report, name);
@@ -217,20 +253,20 @@ static void app_row(struct bench *bench, const char *name, const char *engine, f
 	if (row == NULL)
 		return;
 	row->engine = engine;
-	row->protocol = engine != NULL ? "hlrc" : NULL;
+	row->protocol = engine != NULL ? app_protocol(bench, app) : NULL;
 	row->transport = engine != NULL ? "shm" : NULL;
 	row->us = median.us;
 	row->p10 = median.p10;
 	row->p90 = median.p90;
 	row->n = median.n;
-	row->floor_us = floor_us;
-	row->floor = floor;
-	row->goal = goal;
-	if (ratio <= 0)
+	row->floor_us = limit.floor_us;
+	row->floor = limit.floor;
+	if (limit.ratio <= 0 || !bench_has_goal(bench, app->protocol))
 		return;
-	row->limit_us = floor_us > 0 ? ratio * floor_us : -1;
-	row->met = row->us >= 0 && floor_us > 0 && row->us <= row->limit_us ? REPORT_MET
-									    : REPORT_MISSED;
+	row->goal = limit.goal;
+	row->limit_us = limit.floor_us > 0 ? limit.ratio * limit.floor_us : -1;
+	row->met = row->us >= 0 && limit.floor_us > 0 && row->us <= row->limit_us ? REPORT_MET
+										  : REPORT_MISSED;
 }
 
 /* Row names live as long as the program. */
@@ -248,31 +284,42 @@ static void app_engine_rows(struct bench *bench, const struct app *app, struct a
 			    unsigned kind)
 {
 	const char *engine = bench->engines[kind - 1];
-	double alone = median_of(times->wall[0][0], times->count[0][0]);
-	double pair = median_of(times->wall[1][0], times->count[1][0]);
-	double region_1 = median_of(times->region[0][0], times->count[0][0]);
-	double region_2 = median_of(times->region[1][0], times->count[1][0]);
-	double two = median_of(times->wall[1][kind], times->count[1][kind]);
+	const struct app_limit walls[PROCS] = {
+		{median_of(times->wall[0][0], times->count[0][0]), "threads, 1", app->alone,
+		 app->alone_goal},
+		{median_of(times->wall[1][0], times->count[1][0]), "threads, 2", app->pair,
+		 app->pair_goal},
+		{median_of(times->wall[1][kind], times->count[1][kind]), "2 nodes", 2,
+		 "<= 2 x 2 nodes"},
+	};
+	const struct app_limit regions[2] = {
+		{median_of(times->region[0][0], times->count[0][0]), "threads, 1", 0, NULL},
+		{median_of(times->region[1][0], times->count[1][0]), "threads, 2", app->region,
+		 app->region_goal},
+	};
 
-	app_row(bench, app_name(app, "", 1, ""), engine, times->wall[0][kind],
-		times->count[0][kind], alone, "threads, 1", app->alone, app->alone_goal);
-	app_row(bench, app_name(app, "", 1, "_region"), engine, times->region[0][kind],
-		times->count[0][kind], region_1, "threads, 1", 0, NULL);
-	app_row(bench, app_name(app, "", 2, ""), engine, times->wall[1][kind],
-		times->count[1][kind], pair, "threads, 2", app->pair, app->pair_goal);
-	app_row(bench, app_name(app, "", 2, "_region"), engine, times->region[1][kind],
-		times->count[1][kind], region_2, "threads, 2", app->region, app->region_goal);
-	app_row(bench, app_name(app, "", 4, ""), engine, times->wall[2][kind],
-		times->count[2][kind], two, "2 nodes", 2, "<= 2 x 2 nodes");
+	for (unsigned at = 0; at < PROCS; at++) {
+		if (!app_runs(app, at))
+			continue;
+		app_row(bench, app, app_name(app, "", procs_list[at], ""), engine,
+			times->wall[at][kind], times->count[at][kind], walls[at]);
+		if (at < 2)
+			app_row(bench, app, app_name(app, "", procs_list[at], "_region"), engine,
+				times->region[at][kind], times->count[at][kind], regions[at]);
+	}
 }
 
 static void app_rows(struct bench *bench, const struct app *app, struct app_times *times)
 {
+	const struct app_limit none = {-1, NULL, 0, NULL};
+
 	for (unsigned at = 0; at < 2; at++) {
-		app_row(bench, app_name(app, "_pthread", procs_list[at], ""), NULL,
-			times->wall[at][0], times->count[at][0], -1, NULL, 0, NULL);
-		app_row(bench, app_name(app, "_pthread", procs_list[at], "_region"), NULL,
-			times->region[at][0], times->count[at][0], -1, NULL, 0, NULL);
+		if (!app_runs(app, at))
+			continue;
+		app_row(bench, app, app_name(app, "_pthread", procs_list[at], ""), NULL,
+			times->wall[at][0], times->count[at][0], none);
+		app_row(bench, app, app_name(app, "_pthread", procs_list[at], "_region"), NULL,
+			times->region[at][0], times->count[at][0], none);
 	}
 	for (unsigned kind = 1; kind < KINDS && bench->engines[kind - 1] != NULL; kind++)
 		app_engine_rows(bench, app, times, kind);
@@ -286,15 +333,18 @@ static void app_turn(struct bench *bench, const struct app *app, const char *dir
 
 	for (unsigned at = 0; at < PROCS; at++)
 		for (unsigned kind = 0; kind < KINDS; kind++) {
-			struct app_run run = {path, app, procs_list[at], NULL, verify};
+			struct app_run run = {
+				path, app, procs_list[at], NULL, app_protocol(bench, app), verify};
 			unsigned *count = &times->count[at][kind];
 			double wall, region;
 
 			if (kind > 0)
 				run.engine = bench->engines[kind - 1];
-			if ((kind > 0 && run.engine == NULL) || (kind == 0 && at == 2))
+			if (!app_runs(app, at) || (kind > 0 && run.engine == NULL) ||
+			    (kind == 0 && at == 2))
 				continue;
-			snprintf(path, sizeof(path), "%s/%s%s", directory, app->name,
+			snprintf(path, sizeof(path), "%s/%s%s", directory,
+				 app->program != NULL ? app->program : app->name,
 				 kind == 0 ? "-pthread" : "");
 			if (times->count[at][kind] > REPEATS) /* failed once */
 				continue;
@@ -319,6 +369,9 @@ void bench_apps(struct bench *bench)
 		unsigned first = bench->report.count;
 		struct app_times times;
 
+		if ((bench->only != NULL && strstr(apps[i].name, bench->only) == NULL) ||
+		    !bench_has(bench, apps[i].protocol, apps[i].name, true))
+			continue;
 		memset(&times, 0, sizeof(times));
 		app_turn(bench, &apps[i], directory, true, &times);
 		for (unsigned repeat = 0; repeat < REPEATS; repeat++)

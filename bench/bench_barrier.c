@@ -83,7 +83,7 @@ static const struct rig_scenario *const scenarios[] = {
 	&barrier_2_big, &barrier_4, &barrier_8, NULL,
 };
 
-#define HLRC .protocol = "hlrc", .transport = "shm"
+#define SHM .transport = "shm"
 
 static const struct plan_row rows[] = {
 	{"barrier_2",
@@ -97,7 +97,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.5 x floor",
-	 HLRC},
+	 SHM},
 	{"barrier_2_big",
 	 5,
 	 0,
@@ -109,7 +109,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0.1,
 	 "within 10 % or 0.1 us",
-	 HLRC},
+	 SHM},
 	{"barrier_4",
 	 6,
 	 0,
@@ -121,7 +121,7 @@ static const struct plan_row rows[] = {
 	 10,
 	 0,
 	 "<= 10 us",
-	 HLRC},
+	 SHM},
 	{"barrier_8",
 	 7,
 	 0,
@@ -133,7 +133,7 @@ static const struct plan_row rows[] = {
 	 10,
 	 0,
 	 "<= 10 us",
-	 HLRC},
+	 SHM},
 };
 
 void bench_barrier(struct bench *bench)

@@ -4,13 +4,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "fault_rounds.h"
 #include "msg/msg.h"
 #include "roam/roam.h"
 #include "roam/transport.h"
 
 #define PAGES    FLOOR_PAGES
-#define BYTES    ((size_t)PAGES * FLOOR_PAGE)
 #define COMPUTES 1u /* argument: node 0 does not call roam meanwhile */
 
 /* ------------------------------------------------------------------------------------ reads */
@@ -37,7 +36,7 @@ static void fetch_measure(struct rig_run *run, uint32_t first, uint32_t value)
 	rig_count_end(run, 0, run->samples);
 }
 
-static void fetch_round(struct rig_run *run)
+void fault_fetch_round(struct rig_run *run)
 {
 	scenario_rewrite(run, 0, PAGES, run->round);
 	roam_barrier_all();
@@ -90,7 +89,7 @@ static void stream_pass(struct rig_run *run, uint32_t value)
 		rig_fail(run, "old bytes");
 }
 
-static void stream_round(struct rig_run *run)
+void fault_stream_round(struct rig_run *run)
 {
 	unsigned passes = (run->samples + 127) / 128;
 
@@ -107,21 +106,43 @@ static void stream_round(struct rig_run *run)
 
 /* ----------------------------------------------------------------------------------- writes */
 
+static void write_measure(struct rig_run *run)
+{
+	rig_count_begin(run, 0);
+	for (unsigned i = 0; i < run->samples; i++) {
+		volatile uint64_t *word = scenario_word(run, run->order[i]);
+		uint64_t start = floor_begin();
+
+		*word = i;
+		rig_note(run, 0, floor_end() - start, 1);
+	}
+	rig_count_end(run, 0, run->samples);
+}
+
 static void write_round(struct rig_run *run)
 {
 	scenario_rewrite(run, 0, PAGES, run->round);
 	roam_barrier_all();
 	if (run->node == 1) {
 		scenario_read_all(run);
-		rig_count_begin(run, 0);
-		for (unsigned i = 0; i < run->samples; i++) {
-			volatile uint64_t *word = scenario_word(run, run->order[i]);
-			uint64_t start = floor_begin();
+		write_measure(run);
+	}
+	roam_barrier_all();
+}
 
-			*word = i;
-			rig_note(run, 0, floor_end() - start, 1);
-		}
-		rig_count_end(run, 0, run->samples);
+/* Node 0 writes all pages, the homes move there; then each moves to node 1, which writes it. */
+static void migration_round(struct rig_run *run)
+{
+	scenario_rewrite(run, 0, PAGES, run->round);
+	roam_barrier_all();
+	if (run->node == 1) {
+		uint64_t before = roam_counter("home_moves"), moved;
+
+		write_measure(run);
+		moved = roam_counter("home_moves") - before;
+		if (moved < run->samples)
+			rig_fail(run, "%llu homes moved, not %u", (unsigned long long)moved,
+				 run->samples);
 	}
 	roam_barrier_all();
 }
@@ -200,7 +221,7 @@ static void release_refresh(struct rig_run *run, uint32_t value)
 		scenario_read_all(run);
 }
 
-static void release_1_round(struct rig_run *run)
+void fault_release_1_round(struct rig_run *run)
 {
 	release_refresh(run, run->round);
 	for (unsigned i = 0; run->node == 1 && i < run->samples; i++)
@@ -225,7 +246,7 @@ static void release_end(struct rig_run *run, uint32_t pass)
 }
 
 /* The argument is the stride. */
-static void release_64_round(struct rig_run *run)
+void fault_release_64_round(struct rig_run *run)
 {
 	uint32_t stride = run->scenario->argument, span = FLOOR_BATCH * stride;
 	unsigned passes = (run->samples + 255) / 256;
@@ -256,7 +277,7 @@ static void release_hot_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
-static void release_sparse_round(struct rig_run *run)
+void fault_release_sparse_round(struct rig_run *run)
 {
 	release_refresh(run, run->round);
 	for (unsigned i = 0; run->node == 1 && i < run->samples; i++) {
@@ -371,7 +392,7 @@ static const uint8_t floor_list[] = {
 	FLOOR_PROTECT_RUN_64, FLOOR_RTT,         FLOOR_SEND_64,    FLOOR_KINDS_COUNT,
 };
 
-static const struct rig_scenario floors = {
+const struct rig_scenario fault_floors = {
 	.name = "floors",
 	.nodes = 2,
 	.floors = floor_list,
@@ -380,18 +401,6 @@ static const struct rig_scenario floors = {
 	.round = rig_floor_round,
 };
 
-#define SCENARIO(identifier, title, options, function, value) \
-	static const struct rig_scenario identifier = {       \
-		.name = title,                                \
-		.nodes = 2,                                   \
-		.roam = true,                                 \
-		.env = options,                               \
-		.bytes = BYTES,                               \
-		.argument = value,                            \
-		.prepare = scenario_prepare,                  \
-		.begin = scenario_share,                      \
-		.round = function,                            \
-	}
 
 /* Every page its own fault; pages that are written are not kept open. */
 #define PLAIN "ROAM_PREFETCH=0 ROAM_HOT=0"
@@ -399,17 +408,47 @@ static const struct rig_scenario floors = {
 /* Ours, see main.c: the transport claims not to reach its peers' memory. */
 #define MESSAGES "ROAM_HOT=0 BENCH_MESSAGES=1"
 
-SCENARIO(fetch, "read_fetch", PLAIN, fetch_round, 0);
-SCENARIO(fetch_busy, "read_fetch_busy_home", PLAIN, fetch_round, COMPUTES);
-SCENARIO(stream, "read_stream", COLD, stream_round, 1);
-SCENARIO(stride, "read_stride", COLD, stream_round, 4);
+SCENARIO(fetch, "read_fetch", PLAIN, fault_fetch_round, 0);
+SCENARIO(fetch_busy, "read_fetch_busy_home", PLAIN, fault_fetch_round, COMPUTES);
+SCENARIO(stream, "read_stream", COLD, fault_stream_round, 1);
+SCENARIO(stride, "read_stride", COLD, fault_stream_round, 4);
 SCENARIO(write_fault, "write_fault", COLD, write_round, 0);
-SCENARIO(release_1, "release_1", COLD, release_1_round, 0);
-SCENARIO(release_1_msg, "release_1_msg", MESSAGES, release_1_round, 0);
-SCENARIO(release_64, "release_64", COLD, release_64_round, 1);
-SCENARIO(release_64_scattered, "release_64_scattered", COLD, release_64_round, 8);
+SCENARIO(release_1, "release_1", COLD, fault_release_1_round, 0);
+SCENARIO(release_1_msg, "release_1_msg", MESSAGES, fault_release_1_round, 0);
+SCENARIO(release_64, "release_64", COLD, fault_release_64_round, 1);
+SCENARIO(release_64_scattered, "release_64_scattered", COLD, fault_release_64_round, 8);
 SCENARIO(release_hot, "release_hot", NULL, release_hot_round, 0);
-SCENARIO(release_sparse, "release_sparse", COLD, release_sparse_round, 0);
+SCENARIO(release_sparse, "release_sparse", COLD, fault_release_sparse_round, 0);
+/* Every page has been written by node 0, its owner. */
+#define SC_READ(system)                                       \
+	static const struct rig_scenario sc_read_##system = { \
+		.name = "sc_read_fault",                      \
+		.protocol = #system,                          \
+		.nodes = 2,                                   \
+		.roam = true,                                 \
+		.env = PLAIN,                                 \
+		.bytes = BYTES,                               \
+		.prepare = scenario_prepare,                  \
+		.begin = scenario_share,                      \
+		.round = fault_fetch_round,                         \
+	}
+
+SC_READ(ivy);
+SC_READ(mirage);
+SC_READ(onecopy);
+
+/* Nobody reads before: a home that a read has moved would stay where node 0 writes a copy. */
+static const struct rig_scenario jump_migration = {
+	.name = "jump_migration",
+	.protocol = "jump",
+	.nodes = 2,
+	.roam = true,
+	.env = PLAIN,
+	.bytes = BYTES,
+	.prepare = scenario_prepare,
+	.round = migration_round,
+};
+
 SCENARIO(running_1, "protect_running_thread_1", COLD, running_round, 1);
 SCENARIO(running_64, "protect_running_thread_64", COLD, running_round, FLOOR_BATCH);
 
@@ -458,10 +497,14 @@ enum {
 	AT_SPARSE,
 	AT_RUNNING_1,
 	AT_RUNNING_64,
+	AT_SC_READ_IVY,
+	AT_SC_READ_MIRAGE,
+	AT_SC_READ_ONECOPY,
+	AT_JUMP_MIGRATION,
 };
 
 static const struct rig_scenario *const scenarios[] = {
-	[AT_FLOORS] = &floors,
+	[AT_FLOORS] = &fault_floors,
 	[AT_SHM_RTT] = &shm_rtt,
 	[AT_FETCH] = &fetch,
 	[AT_FETCH_FIRST] = &fetch_first,
@@ -478,6 +521,10 @@ static const struct rig_scenario *const scenarios[] = {
 	[AT_SPARSE] = &release_sparse,
 	[AT_RUNNING_1] = &running_1,
 	[AT_RUNNING_64] = &running_64,
+	[AT_SC_READ_IVY] = &sc_read_ivy,
+	[AT_SC_READ_MIRAGE] = &sc_read_mirage,
+	[AT_SC_READ_ONECOPY] = &sc_read_onecopy,
+	[AT_JUMP_MIGRATION] = &jump_migration,
 	NULL,
 };
 
@@ -485,7 +532,12 @@ static const struct rig_scenario *const scenarios[] = {
 	{                                       \
 		AT_FLOORS, FLOOR_##kind, weight \
 	}
-#define HLRC .protocol = "hlrc", .transport = "shm"
+#define SHM .transport = "shm"
+#define SC_READ_ROW(rig, system)                                                                \
+	{                                                                                       \
+		"sc_read_fault", rig, 0, {F(FAULT_READ, 1), F(GET, 1)}, 0, "f_fault_r + f_get", \
+			PLAN_LIMIT, 1.5, 0, 0, "<= 1.5 x floor", system, SHM                    \
+	}
 
 static const struct plan_row rows[] = {
 	{"f_fault_r", AT_FLOORS, FLOOR_FAULT_READ, .goal = NULL},
@@ -519,7 +571,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.3 x floor",
-	 HLRC},
+	 SHM},
 	{"read_fetch_first",
 	 AT_FETCH_FIRST,
 	 0,
@@ -527,7 +579,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 "f_fault_r + f_get",
 	 .goal = NULL,
-	 HLRC},
+	 SHM},
 	{"read_fetch_busy_home",
 	 AT_FETCH_BUSY,
 	 0,
@@ -539,7 +591,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.2 x read_fetch",
-	 HLRC},
+	 SHM},
 	{"read_stream",
 	 AT_STREAM,
 	 0,
@@ -551,7 +603,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.7 x floor",
-	 HLRC},
+	 SHM},
 	{"read_stride",
 	 AT_STRIDE,
 	 0,
@@ -563,7 +615,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 0.5 x read_fetch",
-	 HLRC},
+	 SHM},
 	{"write_fault",
 	 AT_WRITE,
 	 0,
@@ -575,7 +627,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.3 x floor",
-	 HLRC},
+	 SHM},
 	{"own_home_write",
 	 AT_OWN,
 	 0,
@@ -584,7 +636,7 @@ static const struct plan_row rows[] = {
 	 "a plain store",
 	 PLAN_SILENT,
 	 .goal = "no twin, diff or message",
-	 HLRC},
+	 SHM},
 	{"release_1",
 	 AT_RELEASE_1,
 	 0,
@@ -596,7 +648,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.5 x floor",
-	 HLRC},
+	 SHM},
 	{"release_1_msg",
 	 AT_RELEASE_1_MSG,
 	 0,
@@ -608,7 +660,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.5 x floor",
-	 HLRC},
+	 SHM},
 	{"release_64",
 	 AT_RELEASE_64,
 	 0,
@@ -620,7 +672,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.5 x floor",
-	 HLRC},
+	 SHM},
 	{"release_64_scattered",
 	 AT_SCATTERED,
 	 0,
@@ -632,7 +684,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 0.6 x floor",
-	 HLRC},
+	 SHM},
 	{"release_hot",
 	 AT_HOT,
 	 0,
@@ -644,7 +696,7 @@ static const struct plan_row rows[] = {
 	 0.3,
 	 0,
 	 "<= 0.3 us",
-	 HLRC},
+	 SHM},
 	{"protect_running_thread_1",
 	 AT_RUNNING_1,
 	 0,
@@ -652,7 +704,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 "compare + protect beside a running thread + f_put",
 	 .goal = NULL,
-	 HLRC},
+	 SHM},
 	{"protect_running_thread_64",
 	 AT_RUNNING_64,
 	 0,
@@ -660,7 +712,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 "64 compares + one protect beside a running thread + the bytes over the ring",
 	 .goal = NULL,
-	 HLRC},
+	 SHM},
 	{"release_sparse",
 	 AT_SPARSE,
 	 0,
@@ -672,102 +724,28 @@ static const struct plan_row rows[] = {
 	 0,
 	 0.3,
 	 "<= 3 x floor, or 0.3 us more",
-	 HLRC},
-};
-
-/* ------------------------------------------------------------------------------ plan over udp */
-
-#define UDP "ROAM_TRANSPORT=udp ROAM_HOT=0"
-
-SCENARIO(udp_fetch, "read_fetch", UDP " ROAM_PREFETCH=0", fetch_round, 0);
-SCENARIO(udp_stream, "read_stream", UDP, stream_round, 1);
-SCENARIO(udp_release_1, "release_1", UDP, release_1_round, 0);
-SCENARIO(udp_release_64, "release_64", UDP, release_64_round, 1);
-SCENARIO(udp_release_sparse, "release_sparse", UDP, release_sparse_round, 0);
-
-enum {
-	UDP_FLOORS,
-	UDP_WIRE,
-	UDP_FETCH,
-	UDP_READ_STREAM,
-	UDP_RELEASE_1,
-	UDP_RELEASE_64,
-	UDP_SPARSE,
-};
-
-static const struct rig_scenario *const udp_scenarios[] = {
-	[UDP_FLOORS] = &floors,
-	[UDP_WIRE] = &bench_udp_floor,
-	[UDP_FETCH] = &udp_fetch,
-	[UDP_READ_STREAM] = &udp_stream,
-	[UDP_RELEASE_1] = &udp_release_1,
-	[UDP_RELEASE_64] = &udp_release_64,
-	[UDP_SPARSE] = &udp_release_sparse,
-	NULL,
-};
-
-#define WIRE(channel)                          \
-	{                                      \
-		UDP_WIRE, BENCH_UDP_##channel, 1 \
-	}
-#define HLRC_UDP .protocol = "hlrc", .transport = "udp"
-
-static const struct plan_row udp_rows[] = {
-	{"read_fetch",
-	 UDP_FETCH,
+	 SHM},
+	SC_READ_ROW(AT_SC_READ_IVY, "ivy"),
+	SC_READ_ROW(AT_SC_READ_MIRAGE, "mirage"),
+	SC_READ_ROW(AT_SC_READ_ONECOPY, "onecopy"),
+	{"jump_migration",
+	 AT_JUMP_MIGRATION,
 	 0,
-	 {F(FAULT_READ, 1), WIRE(4K)},
+	 {F(FAULT_READ, 1), F(RTT, 1), F(GET, 1)},
 	 0,
-	 "f_fault_r + f_udp_4k",
-	 .goal = NULL,
-	 HLRC_UDP},
-	{"read_stream",
-	 UDP_READ_STREAM,
-	 0,
-	 {WIRE(STREAM)},
-	 0,
-	 "f_udp_stream",
-	 .goal = NULL,
-	 HLRC_UDP},
-	{"release_1",
-	 UDP_RELEASE_1,
-	 0,
-	 {F(COMPARE, 1), F(PROTECT, 1), WIRE(64)},
-	 0,
-	 "compare + protect + f_udp_64",
-	 .goal = NULL,
-	 HLRC_UDP},
-	{"release_64",
-	 UDP_RELEASE_64,
-	 0,
-	 {F(COMPARE_64, 1), F(PROTECT_64, 1), WIRE(DIFFS)},
-	 0,
-	 "64 compares + one protect + the bytes over a bare socket, acknowledged",
+	 "f_fault_r + f_rtt + f_get",
 	 PLAN_LIMIT,
 	 1.5,
 	 0,
 	 0,
 	 "<= 1.5 x floor",
-	 HLRC_UDP},
-	{"release_sparse",
-	 UDP_SPARSE,
-	 0,
-	 {{UDP_SPARSE, 1, 1}},
-	 0,
-	 "release of one changed byte",
-	 PLAN_LIMIT,
-	 1.5,
-	 0,
-	 0,
-	 "<= 1.5 x floor",
-	 HLRC_UDP},
+	 SHM},
 };
 
 void bench_fault(struct bench *bench)
 {
 	const struct plan shm = {scenarios, rows, sizeof(rows) / sizeof(rows[0])};
-	const struct plan udp = {udp_scenarios, udp_rows, sizeof(udp_rows) / sizeof(udp_rows[0])};
 
 	for (const char *const *engine = bench->engines; *engine != NULL; engine++)
-		plan_run(bench, bench->udp ? &udp : &shm, *engine);
+		plan_run(bench, bench->udp ? &bench_fault_udp : &shm, *engine);
 }

@@ -113,7 +113,7 @@ SCENARIO(again, "lock_again", again_round);
 
 static const struct rig_scenario *const scenarios[] = {&floors, &remote, &busy, &again, NULL};
 
-#define HLRC .protocol = "hlrc", .transport = "shm"
+#define SHM .transport = "shm"
 
 static const struct plan_row rows[] = {
 	{"f_wake_busy", 0, FLOOR_WAKE_BUSY, .goal = NULL},
@@ -128,7 +128,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.5 x floor",
-	 HLRC},
+	 SHM},
 	{"lock_remote_here",
 	 1,
 	 1,
@@ -140,7 +140,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.5 x floor",
-	 HLRC},
+	 SHM},
 	{"lock_remote_busy",
 	 2,
 	 0,
@@ -152,7 +152,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.3 x floor (goal 1 us)",
-	 HLRC},
+	 SHM},
 	{"lock_remote_busy_here",
 	 2,
 	 1,
@@ -164,7 +164,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "<= 1.3 x floor (goal 1 us)",
-	 HLRC},
+	 SHM},
 	{"lock_again",
 	 3,
 	 0,
@@ -176,8 +176,8 @@ static const struct plan_row rows[] = {
 	 0.1,
 	 0,
 	 "<= 0.1 us",
-	 HLRC},
-	{"lock_again_pair", 3, 1, {{0, FLOOR_RTT, 1}}, 0, "f_rtt", .goal = NULL, HLRC},
+	 SHM},
+	{"lock_again_pair", 3, 1, {{0, FLOOR_RTT, 1}}, 0, "f_rtt", .goal = NULL, SHM},
 };
 
 void bench_lock(struct bench *bench)

@@ -53,6 +53,7 @@ static void machine_engine(struct bench *bench, struct rig *rig, const char *eng
 void bench_machine(struct bench *bench)
 {
 	struct rig_params params = {
+		.protocol = bench->protocol,
 		.rounds = 1,
 		.samples = bench->samples < 512 ? bench->samples : 512,
 		.cpu = {bench->cpu[0], bench->cpu[1]},

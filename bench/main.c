@@ -65,15 +65,16 @@ struct roami_node *bench_node(void)
 static const struct {
 	const char *name;
 	void (*run)(struct bench *bench);
+	bool under_protocol;
 	const char *meaning;
 } benches[] = {
-	{"fault", bench_fault, "page faults, fetches, writes, releases"},
-	{"diff", bench_diff, "comparing pages, with every kind of instructions"},
-	{"lock", bench_lock, "hand-over of locks"},
-	{"barrier", bench_barrier, "barriers of 2, 4 and 8 nodes"},
-	{"rtt", bench_rtt, "round trips, calls and page fetches over udp"},
-	{"stream", bench_stream, "pages sent one after the other over udp"},
-	{"apps", bench_apps, "the SPLASH-2 programs against the same on threads"},
+	{"fault", bench_fault, true, "page faults, fetches, writes, releases"},
+	{"diff", bench_diff, false, "comparing pages, with every kind of instructions"},
+	{"lock", bench_lock, true, "hand-over of locks"},
+	{"barrier", bench_barrier, true, "barriers of 2, 4 and 8 nodes"},
+	{"rtt", bench_rtt, false, "round trips, calls and page fetches over udp"},
+	{"stream", bench_stream, false, "pages sent one after the other over udp"},
+	{"apps", bench_apps, true, "programs against the same on threads"},
 };
 
 #define BENCHES (sizeof(benches) / sizeof(benches[0]))
@@ -81,7 +82,8 @@ static const struct {
 static int usage(FILE *to)
 {
 	fprintf(to, "usage: roam bench NAME [--json] [--engine uffd|sigsegv] [-n SAMPLES]\n"
-		    "                 [--transport shm|udp] [--only PART OF A ROW'S NAME]\n\n");
+		    "                 [--transport shm|udp] [--protocol NAME]\n"
+		    "                 [--only PART OF A ROW'S NAME]\n\n");
 	for (size_t i = 0; i < BENCHES; i++)
 		fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].meaning);
 	fprintf(to,
@@ -89,6 +91,8 @@ static int usage(FILE *to)
 		"Every time comes with its floor, what the kernel or a bare copy takes for the\n"
 		"same, measured in turn with it.  Times in microseconds; msgs and calls: messages\n"
 		"and system calls of the measured node for one operation.\n"
+		"With --protocol, the rows of the default protocol are measured under that one\n"
+		"instead, without its limits, and rows of other protocols are left out.\n"
 		"The programs of `apps` are looked for beside the build, or in ROAM_BENCH_APPS.\n",
 		"all");
 	return to == stdout ? 0 : EXIT_USAGE;
@@ -135,6 +139,25 @@ static bool bench_cpus(struct bench *bench)
 	return sched_setaffinity(0, sizeof(two), &two) == 0;
 }
 
+bool bench_has_goal(const struct bench *bench, const char *protocol)
+{
+	return protocol != NULL || strcmp(bench->protocol, BENCH_PROTOCOL) == 0;
+}
+
+bool bench_has(const struct bench *bench, const char *protocol, const char *what, bool note)
+{
+	if (protocol == NULL)
+		return true;
+	if (bench->protocol_chosen && strcmp(protocol, bench->protocol) != 0)
+		return false;
+	if (roami_protocol_find(protocol) != NULL)
+		return true;
+	if (note)
+		fprintf(stderr, "roam bench: %s left out: no protocol %s in this build\n", what,
+			protocol);
+	return false;
+}
+
 static bool engine_runs(const char *name)
 {
 	char why[160] = "";
@@ -164,6 +187,19 @@ static bool bench_engines(struct bench *bench, const char *wanted)
 	return count > 0;
 }
 
+static bool bench_protocol(struct bench *bench, const char *wanted)
+{
+	bench->protocol = wanted != NULL ? wanted : BENCH_PROTOCOL;
+	bench->protocol_chosen = wanted != NULL;
+	if (roami_protocol_find(bench->protocol) != NULL)
+		return true;
+	fprintf(stderr, "roam bench: no protocol \"%s\":", bench->protocol);
+	for (size_t i = 0; roami_protocols[i] != NULL; i++)
+		fprintf(stderr, " %s", roami_protocols[i]->name);
+	fprintf(stderr, "\n");
+	return false;
+}
+
 static bool bench_samples(struct bench *bench, const char *text)
 {
 	char *end;
@@ -188,11 +224,17 @@ static bool bench_transport(struct bench *bench, const char *text)
 	return false;
 }
 
-static bool bench_known(const char *name)
+/* `protocol`: one was chosen. */
+static bool bench_known(const char *name, bool protocol)
 {
-	for (size_t i = 0; i < BENCHES; i++)
-		if (strcmp(name, benches[i].name) == 0)
+	for (size_t i = 0; i < BENCHES; i++) {
+		if (strcmp(name, benches[i].name) != 0)
+			continue;
+		if (!protocol || benches[i].under_protocol)
 			return true;
+		fprintf(stderr, "roam bench: %s is the same under every --protocol\n", name);
+		return false;
+	}
 	fprintf(stderr, "roam bench: no benchmark \"%s\":", name);
 	for (size_t i = 0; i < BENCHES; i++)
 		fprintf(stderr, " %s", benches[i].name);
@@ -228,10 +270,11 @@ int roami_bench_main(int argc, char **argv)
 						{"engine", required_argument, NULL, 'e'},
 						{"only", required_argument, NULL, 'o'},
 						{"transport", required_argument, NULL, 't'},
+						{"protocol", required_argument, NULL, 'p'},
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
 	static struct bench bench; /* large */
-	const char *engine = NULL, *name;
+	const char *engine = NULL, *protocol = NULL, *name;
 	bool json = false;
 	int option;
 
@@ -243,6 +286,8 @@ int roami_bench_main(int argc, char **argv)
 			engine = optarg;
 		else if (option == 'o')
 			bench.only = optarg;
+		else if (option == 'p')
+			protocol = optarg;
 		else if (option == 'n' && bench_samples(&bench, optarg))
 			continue;
 		else if (option == 't' && bench_transport(&bench, optarg))
@@ -257,7 +302,9 @@ int roami_bench_main(int argc, char **argv)
 	name = argv[optind];
 	if (strcmp(name, "help") == 0)
 		return usage(stdout);
-	if (strcmp(name, "all") != 0 && !bench_known(name))
+	if (strcmp(name, "all") != 0 && !bench_known(name, protocol != NULL))
+		return EXIT_USAGE;
+	if (!bench_protocol(&bench, protocol))
 		return EXIT_USAGE;
 	if (!bench_engines(&bench, engine) || !bench_cpus(&bench))
 		return EXIT_FAILURE;

@@ -12,6 +12,7 @@ struct plan_state {
 	const char *engine;
 	unsigned count;
 	struct rig rigs[PLAN_RIGS];
+	bool wanted[PLAN_RIGS]; /* else the rig is not open */
 	bool sorted[PLAN_RIGS][RIG_CHANNELS];
 	struct report_median medians[PLAN_RIGS][RIG_CHANNELS];
 };
@@ -20,6 +21,8 @@ static struct report_median plan_median(struct plan_state *state, unsigned rig, 
 {
 	struct rig_shared *shared = state->rigs[rig].run.shared;
 
+	if (!state->wanted[rig])
+		return (struct report_median){-1, -1, -1, 0};
 	if (!state->sorted[rig][channel]) {
 		struct floor_out *out = &shared->channel[channel].out;
 
@@ -80,6 +83,7 @@ static void plan_add(struct plan_state *state, const struct plan_row *spec)
 {
 	const struct rig_counts *counts =
 		&state->rigs[spec->rig].run.shared->channel[spec->channel].counts;
+	const struct rig_scenario *scenario = state->plan->scenarios[spec->rig];
 	struct report_median median = plan_median(state, spec->rig, spec->channel);
 	struct report_row *row = report_add(&state->bench->report, spec->name);
 
@@ -87,28 +91,33 @@ static void plan_add(struct plan_state *state, const struct plan_row *spec)
 		return;
 	row->engine = state->engine;
 	row->variant = spec->variant;
-	row->protocol = spec->protocol;
+	if (scenario->roam)
+		row->protocol = scenario->protocol != NULL ? scenario->protocol
+							   : state->bench->protocol;
 	row->transport = spec->transport;
 	row->us = median.us;
 	row->p10 = median.p10;
 	row->p90 = median.p90;
 	row->n = median.n;
 	row->floor = spec->floor;
-	row->goal = spec->goal;
 	row->floor_us = plan_floor(state, spec);
 	if (counts->operations > 0) {
 		row->faults = counts->faults / counts->operations;
 		row->messages = counts->messages / counts->operations;
 		row->syscalls = counts->syscalls / counts->operations;
 	}
+	if (scenario->roam && !bench_has_goal(state->bench, scenario->protocol))
+		return;
+	row->goal = spec->goal;
 	plan_judge(row, spec, counts);
 }
 
 /* Rigs with floors of their own always run: other rows are measured against them. */
-static bool plan_wants(const struct bench *bench, const struct rig_scenario *scenario)
+static bool plan_wants(const struct bench *bench, const struct rig_scenario *scenario, bool note)
 {
-	return bench->only == NULL || scenario->floors != NULL || scenario == &bench_udp_floor ||
-	       strstr(scenario->name, bench->only) != NULL;
+	return (bench->only == NULL || scenario->floors != NULL || scenario == &bench_udp_floor ||
+		strstr(scenario->name, bench->only) != NULL) &&
+	       bench_has(bench, scenario->protocol, scenario->name, note);
 }
 
 void plan_run(struct bench *bench, const struct plan *plan, const char *engine)
@@ -117,6 +126,7 @@ void plan_run(struct bench *bench, const struct plan *plan, const char *engine)
 	unsigned first = bench->report.count;
 	struct rig_params params = {
 		.engine = engine != NULL ? engine : "uffd",
+		.protocol = bench->protocol,
 		.rounds = bench->rounds,
 		.samples = (bench->samples + bench->rounds - 1) / bench->rounds,
 		.cpu = {bench->cpu[0], bench->cpu[1]},
@@ -127,14 +137,20 @@ void plan_run(struct bench *bench, const struct plan *plan, const char *engine)
 	state.bench = bench;
 	state.plan = plan;
 	state.engine = engine;
-	for (; plan->scenarios[state.count] != NULL && state.count < PLAN_RIGS; state.count++)
-		rig_open(&state.rigs[state.count], plan->scenarios[state.count], &params);
+	for (; plan->scenarios[state.count] != NULL && state.count < PLAN_RIGS; state.count++) {
+		const struct rig_scenario *scenario = plan->scenarios[state.count];
+
+		state.wanted[state.count] = plan_wants(bench, scenario,
+						       engine == bench->engines[0]);
+		if (state.wanted[state.count])
+			rig_open(&state.rigs[state.count], scenario, &params);
+	}
 	for (unsigned round = 0; round < bench->rounds; round++)
 		for (unsigned i = 0; i < state.count; i++)
-			if (plan_wants(bench, plan->scenarios[i]))
+			if (state.wanted[i])
 				rig_round(&state.rigs[i]);
 	for (unsigned i = 0; i < plan->row_count; i++)
-		if (plan_wants(bench, plan->scenarios[plan->rows[i].rig]))
+		if (state.wanted[plan->rows[i].rig])
 			plan_add(&state, &plan->rows[i]);
 	for (unsigned i = 0; i < state.count; i++)
 		rig_close(&state.rigs[i]);

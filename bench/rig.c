@@ -152,15 +152,18 @@ static void rig_environment(const char *env)
 	free(copy);
 }
 
-__attribute__((noreturn)) static void rig_child(struct rig *rig, const char *engine)
+__attribute__((noreturn)) static void rig_child(struct rig *rig, const struct rig_params *params)
 {
 	struct rig_run *run = &rig->run;
 
 	rig_self = run;
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	setenv("ROAM_FAULT", engine, 1);
+	setenv("ROAM_FAULT", params->engine, 1);
+	setenv("ROAM_PROTOCOL", params->protocol, 1);
 	setenv("ROAM_PIN", "1", 1);
+	if (run->scenario->protocol != NULL)
+		setenv("ROAM_PROTOCOL", run->scenario->protocol, 1);
 	if (run->scenario->env != NULL)
 		rig_environment(run->scenario->env);
 	if (run->scenario->prepare != NULL)
@@ -255,7 +258,7 @@ bool rig_open(struct rig *rig, const struct rig_scenario *scenario, const struct
 	if (rig->pid < 0)
 		return rig_says(rig, strerror(errno));
 	if (rig->pid == 0)
-		rig_child(rig, params->engine);
+		rig_child(rig, params);
 	rig->group = rig->pid;
 	setpgid(rig->pid, rig->pid);
 	return rig_await(rig, 1);

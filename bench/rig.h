@@ -69,6 +69,7 @@ struct rig_scenario {
 	unsigned nodes;
 	bool roam;                            /* nodes of roam; else plain processes */
 	const char *env;                      /* "NAME=VALUE NAME=VALUE" */
+	const char *protocol;                 /* NULL: the one that is benched */
 	size_t bytes;                         /* of shared memory */
 	unsigned argument;                    /* the scenario's own */
 	const uint8_t *floors;                /* kinds, ended by FLOOR_KINDS_COUNT */
@@ -87,6 +88,7 @@ struct rig {
 
 struct rig_params {
 	const char *engine; /* ROAM_FAULT and the floors': "uffd" or "sigsegv" */
+	const char *protocol;
 	unsigned rounds;
 	unsigned samples; /* of a round */
 	unsigned cpu[2];

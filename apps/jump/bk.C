@@ -45,8 +45,11 @@ static void fill(long id)
 {
 	long i;
 
-	for (i = first_of(n, id); i < first_of(n, id + 1); i++)
+	for (i = first_of(n, id); i < first_of(n, id + 1); i++) {
 		keys[i] = key_at(i);
+		if (first_fills)
+			sorted[i] = 0;
+	}
 }
 
 static long bucket_of(uint32_t key)

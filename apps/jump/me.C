@@ -32,8 +32,11 @@ static void fill(long id)
 	uint32_t key = 0;
 	long i;
 
-	for (i = first_of(n, id); i < first_of(n, id + 1); i++)
+	for (i = first_of(n, id); i < first_of(n, id + 1); i++) {
 		keys[0][i] = key += step(i);
+		if (first_fills)
+			keys[1][i] = 0;
+	}
 }
 
 static void merge(uint32_t *to, const uint32_t *a, const uint32_t *a_end, const uint32_t *b,

@@ -38,8 +38,11 @@ static void fill(long id)
 {
 	long i;
 
-	for (i = first_of(n, id); i < first_of(n, id + 1); i++)
+	for (i = first_of(n, id); i < first_of(n, id + 1); i++) {
 		keys[0][i] = key_at(i);
+		if (first_fills)
+			keys[1][i] = 0;
+	}
 }
 
 static uint32_t digit(uint32_t key, long stage)

@@ -271,8 +271,8 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 size_t roami_pages_sort(uint32_t *pages, size_t count);
 
 /*
- * Counts a page that came by the protocol's own message (roami_fetch counts itself), and one that
- * was fetched before anybody touched it.
+ * Counts a page that came by the protocol's own message, whose bytes are counted as sent
+ * (roami_fetch counts itself), and one that was fetched before anybody touched it.
  */
 void roami_fetched(struct roami_node *node);
 void roami_fetched_ahead(struct roami_node *node);

@@ -314,7 +314,6 @@ size_t roami_pages_sort(uint32_t *pages, size_t count)
 void roami_fetched(struct roami_node *node)
 {
 	ROAMI_COUNT(node->stats, fetches, 1);
-	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
 }
 
 void roami_fetched_ahead(struct roami_node *node)

@@ -1,12 +1,14 @@
 """Runs a program under each protocol, verifies each result, and shows what it cost.
 
 usage: roam compare [OPTION]... [--] PROGRAM [ARGUMENT]...
+       roam compare [OPTION]... --paper jump
 
   --protocols LIST  protocols, separated by commas; else all that `roam info protocols` lists
   --nodes LIST      numbers of nodes, separated by commas (2,4)
   --repeat N        runs of each, of which the median is shown (3)
   --engine NAME     the fault engine, one of `roam info engines` (auto)
   --timeout S       seconds after which a run counts as hung (120)
+  --cache-pages N   nodes cache no more pages of others (ROAM_CACHE_PAGES)
 
   --run             PROGRAM is started by `roam run -n NODES`.  Else it makes its nodes itself and
                     is told their number: -pNODES before the arguments, or {nodes} among them
@@ -21,6 +23,14 @@ usage: roam compare [OPTION]... [--] PROGRAM [ARGUMENT]...
   --svg FILE        a picture
   --html FILE       a page of its own with table and picture
 
+  --paper jump      the six kernels of the JUMP paper under jiajia1, jump and jiajia2, on 4, 8 and 16
+                    nodes, 5 runs of each, beside the times of its table 2; pages and diffs go by
+                    messages (ROAM_ONESIDED=0); a run may take 600 s
+  --kernels LIST    some of them: mm, me, rx, lu, bk, sor
+  --sizes WHICH     of the paper: all, largest or small (all)
+  --placed          each process writes its part of the input; else the first writes all of it
+  --apps FOLDER     where the kernels are
+
 If PROGRAM-pthread stands beside PROGRAM, the speed is compared with it.  Other ROAM_ variables
 hold for all runs.  The exit status is 0 if every result was right, 1 if one was not, 2 for wrong
 options, 127 if there is no such program.
@@ -34,10 +44,17 @@ import signal
 import subprocess
 import sys
 
+import paper
 import report
 import runs
 
 NODES_MAX = 64
+CACHE_MAX = 2**32 - 1
+# What holds for one program, and its defaults; for a paper see there.
+DEFAULTS = {'nodes': [2, 4], 'repeat': 3, 'timeout': 120.0, 'time': 'total'}
+# Options that one program alone has, and a paper alone.
+PROGRAM_ONLY = ('run', 'input', 'verify', 'verified', 'no_verify', 'time')
+PAPER_ONLY = ('kernels', 'sizes', 'placed', 'apps')
 
 
 class Arguments(argparse.ArgumentParser):
@@ -67,6 +84,16 @@ def positive(kind):
     return parse
 
 
+def cache_pages(text):
+    if not text.isdecimal() or not 1 <= int(text) <= CACHE_MAX:
+        raise argparse.ArgumentTypeError(f'{text}: a number from 1 to {CACHE_MAX}')
+    return int(text)
+
+
+def names(text):
+    return list(dict.fromkeys(text.split(',')))
+
+
 def pattern(text):
     try:
         return re.compile(text, re.MULTILINE)
@@ -85,39 +112,51 @@ def split(parser, argv):
     longs = [name[2:] + ('' if action.nargs == 0 else '=') for action in parser._actions
              for name in action.option_strings if name.startswith('--')]
     try:
-        program = getopt.getopt(argv, 'h', longs)[1]
+        options, program = getopt.getopt(argv, 'h', longs)
     except getopt.GetoptError as error:
         parser.error(str(error))
-    ours = argv[:len(argv) - len(program)]
-    return [word for word in ours if word != '--'], program
+    # In one word: a value may begin with a minus.
+    return [f'{name}={value}' if name[2:] + '=' in longs else name for name, value in options], \
+        program
 
 
 def parse(argv):
     parser = Arguments(prog='roam compare', add_help=False, allow_abbrev=False)
     parser.add_argument('-h', '--help', action='store_true')
     parser.add_argument('--roam', default=shutil.which('roam') or 'roam')
-    parser.add_argument('--protocols', type=lambda text: list(dict.fromkeys(text.split(','))))
-    parser.add_argument('--nodes', type=number_list, default=[2, 4])
-    parser.add_argument('--repeat', type=positive(int), default=3)
+    parser.add_argument('--protocols', type=names)
+    parser.add_argument('--nodes', type=number_list)
+    parser.add_argument('--repeat', type=positive(int))
     parser.add_argument('--engine', default='auto')
-    parser.add_argument('--timeout', type=positive(float), default=120.0)
+    parser.add_argument('--timeout', type=positive(float))
+    parser.add_argument('--cache-pages', type=cache_pages)
     parser.add_argument('--run', action='store_true')
     parser.add_argument('--input')
     parser.add_argument('--verify')
     parser.add_argument('--verified', type=pattern)
     parser.add_argument('--no-verify', action='store_true')
-    parser.add_argument('--time', choices=runs.TIMES, default='total')
+    parser.add_argument('--time', choices=runs.TIMES)
     parser.add_argument('--json')
     parser.add_argument('--svg', type=file_name)
     parser.add_argument('--html', type=file_name)
+    parser.add_argument('--paper', choices=paper.PAPERS)
+    parser.add_argument('--kernels', type=names)
+    parser.add_argument('--sizes', choices=paper.SIZES)
+    parser.add_argument('--placed', action='store_true')
+    parser.add_argument('--apps')
     ours, program = split(parser, argv)
     args = parser.parse_args(ours)
     if args.help:
         print(__doc__.strip())
         sys.exit(0)
-    if not program:
+    if args.paper and program:
+        parser.error(f'{program[0]}: the programs are those of the paper')
+    if not args.paper and not program:
         parser.error('PROGRAM missing')
-    args.program, args.arguments = program[0], program[1:]
+    for name in PROGRAM_ONLY if args.paper else PAPER_ONLY:
+        if getattr(args, name):
+            parser.error(f'--{name.replace("_", "-")}: not {"with" if args.paper else "without"} --paper')
+    args.program, args.arguments = (program[0], program[1:]) if program else (None, [])
     return args
 
 
@@ -132,7 +171,9 @@ def known(roam, what):
 
 def check_names(args):
     protocols = known(args.roam, 'protocols')
-    if args.protocols is None:
+    if args.paper:
+        paper.prepare(args, protocols)
+    elif args.protocols is None:
         args.protocols = list(protocols)
     for name in args.protocols:
         if name not in protocols:
@@ -173,27 +214,33 @@ def check_files(args):
 
 # ------------------------------------------------------------------------------------------- runs
 
-def progress(number, count, text):
-    if sys.stderr.isatty():
-        print(f'\r\033[K[{number}/{count}] {text}', end='', file=sys.stderr, flush=True)
-    else:
-        print(f'[{number}/{count}] {text}', file=sys.stderr, flush=True)
-
-
 def run_all(args, job):
-    """The rows.  Protocols and threads take turns, so that the machine's moods hit all."""
+    """The rows, and those of threads."""
     rows = [runs.Row(protocol, args.engine, nodes) for nodes in args.nodes
             for protocol in args.protocols]
     twins = [runs.Row(runs.THREADS, None, nodes) for nodes in args.nodes] if job.twin else []
     order = [row for nodes in args.nodes for row in twins + rows if row.nodes == nodes]
-    for turn in range(args.repeat):
-        for at, row in enumerate(order):
-            if not row.error:
-                progress(turn * len(order) + at + 1, args.repeat * len(order), row.label())
-                row.add(job)
-    if sys.stderr.isatty():
-        print('\r\033[K', end='', file=sys.stderr, flush=True)
+    runs.take_turns(job, order, args.repeat, runs.Progress(args.repeat * len(order)))
     return rows, twins
+
+
+def compare_program(args):
+    """All that was measured; the table is printed."""
+    for name, value in DEFAULTS.items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
+    check_program(args)
+    check_files(args)
+    job = runs.Job(args)
+    result = report.Comparison(args, job, *run_all(args, job))
+    if args.json != '-':
+        print(result.table())
+    return result
+
+
+def compare_paper(args):
+    check_files(args)
+    return paper.compare(args)
 
 
 def end(number, _):
@@ -206,18 +253,9 @@ def main(argv):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, end)
     check_names(args)
-    check_program(args)
-    check_files(args)
-    job = runs.Job(args)
-    rows, twins = run_all(args, job)
-    result = report.Comparison(args, job, rows, twins)
-    if args.json:
-        result.write_json(args.json)
-    if args.json != '-':
-        print(result.table())
-    if args.svg or args.html:
-        result.write_picture(args.svg, args.html)
-    wrong = [row for row in rows + twins if row.error]
+    result = compare_paper(args) if args.paper else compare_program(args)
+    result.write()
+    wrong = [row for row in [*result.rows, *result.twins.values()] if row.error]
     for row in wrong:
         print(f'roam: compare: {row.label()}: {row.error}', file=sys.stderr)
     return 1 if wrong else 0

@@ -1,4 +1,4 @@
-"""The picture of a comparison: a panel per measure, drawn by matplotlib."""
+"""The pictures, drawn by matplotlib: panels of bars."""
 import io
 
 import matplotlib
@@ -17,25 +17,43 @@ LOG_ABOVE = 50         # largest by smallest value, from where on a panel is log
 WRONG = '#c0201a'
 LABELS_MAX = 14        # bars of a panel that still have their values written above them
 TITLES = {'faults': 'page faults', 'fetches': 'pages fetched', 'diffs': 'diffs sent',
-          'messages': 'messages', 'home_moves': 'home moves'}
+          'messages': 'messages', 'bytes': 'MB sent and copied', 'home_moves': 'home moves'}
 
 
-def panels(comparison):
-    """(title, value of a row) of each panel that has something to show."""
-    found = [('time, ms', lambda row: divided(row.median_us(comparison.time), 1e3)),
-             ('speed against threads', comparison.speed)]
-    for name in comparison.columns:
-        if name == 'bytes':
-            found.append(('MB sent and copied',
-                          lambda row: divided(row.column('bytes'), 1e6)))
-        else:
-            found.append((TITLES[name], lambda row, name=name: row.column(name)))
-    return [(title, value) for title, value in found
-            if any(value(row) for row in comparison.rows)] or found[:1]
+class Panel:
+    """Bars: for each number of nodes one of each protocol."""
+
+    def __init__(self, title, args, rows, values):
+        """`values`: of a row, one for each run; [] where there is none."""
+        self.title = title
+        self.protocols = args.protocols
+        self.nodes = args.nodes
+        self.rows = rows
+        self.values = values
+
+    def value(self, row):
+        return runs.median(self.values(row))
 
 
-def divided(value, by):
-    return None if value is None else value / by
+def times_panel(comparison):
+    return Panel('time, ms', comparison.args, comparison.rows,
+                 lambda row: [us / 1e3 for us in row.microseconds(comparison.time)])
+
+
+def column_panel(name, args, rows, prefix=''):
+    unit = 1e6 if name == 'bytes' else 1
+    return Panel(prefix + TITLES[name], args, rows,
+                 lambda row: [value / unit for value in row.values(name)])
+
+
+def of_comparison(comparison):
+    """A panel for everything that there is something to show of."""
+    def speed(row):
+        return [] if comparison.speed(row) is None else [comparison.speed(row)]
+    args, rows = comparison.args, comparison.rows
+    found = [times_panel(comparison), Panel('speed against threads', args, rows, speed),
+             *(column_panel(name, args, rows) for name in comparison.columns)]
+    return [panel for panel in found if any(map(panel.value, rows))] or found[:1]
 
 
 def short(value):
@@ -55,38 +73,37 @@ def draw_height(axes, x, top, height):
                   textcoords='offset points', ha='center', fontsize=7)
 
 
-def draw_row(axes, comparison, row, value, spread):
-    """The bar of a row, from the fastest to the slowest run a line; a cross if it was wrong."""
-    protocols, nodes = comparison.args.protocols, comparison.args.nodes
-    palette = colours(len(protocols))
-    at = protocols.index(row.protocol)
-    width = GROUP / len(protocols)
-    x = nodes.index(row.nodes) - GROUP / 2 + (at + 0.5) * width
-    height = value(row)
+def draw_row(axes, panel, row):
+    """The bar of a row, a line from the least to the most of its runs; a cross if it was wrong."""
+    palette = colours(len(panel.protocols))
+    at = panel.protocols.index(row.protocol)
+    width = GROUP / len(panel.protocols)
+    x = panel.nodes.index(row.nodes) - GROUP / 2 + (at + 0.5) * width
+    values = panel.values(row)
     if row.error:
         axes.plot(x, 0.03, marker='x', color=WRONG, clip_on=False,
                   transform=axes.get_xaxis_transform())
-    if row.error or height is None:
+    if not values:
         return
-    axes.bar(x, height, width * 0.94, color=palette[at % len(palette)])
-    times = [us / 1e3 for us in row.microseconds(comparison.time)] if spread else []
-    if len(times) > 1:
-        axes.vlines(x, min(times), max(times), color='black', linewidth=1)
-    if len(comparison.rows) <= LABELS_MAX:
-        draw_height(axes, x, max([height, *times]), height)
+    axes.bar(x, panel.value(row), width * 0.94, color=palette[at % len(palette)])
+    if len(values) > 1:
+        axes.vlines(x, min(values), max(values), color='black', linewidth=1)
+    if len(panel.rows) <= LABELS_MAX:
+        draw_height(axes, x, max(values), panel.value(row))
 
 
-def draw_panel(axes, comparison, title, value, spread):
-    values = [value(row) for row in comparison.rows if value(row)]
-    if values and max(values) > LOG_ABOVE * min(values):
+def draw_panel(axes, panel):
+    heights = [panel.value(row) for row in panel.rows if panel.value(row)]
+    title = panel.title
+    if heights and max(heights) > LOG_ABOVE * min(heights):
         axes.set_yscale('log')
         title += ' (logarithmic)'
-    for row in comparison.rows:
-        draw_row(axes, comparison, row, value, spread)
+    for row in panel.rows:
+        draw_row(axes, panel, row)
     axes.set_title(title, fontsize=10)
-    axes.set_xticks(range(len(comparison.args.nodes)),
-                    [f'{nodes} node{"s" * (nodes > 1)}' for nodes in comparison.args.nodes])
-    axes.set_xlim(-0.5, len(comparison.args.nodes) - 0.5)
+    axes.set_xticks(range(len(panel.nodes)),
+                    [f'{nodes} node{"s" * (nodes > 1)}' for nodes in panel.nodes])
+    axes.set_xlim(-0.5, len(panel.nodes) - 0.5)
     axes.margins(y=0.15)
     axes.tick_params(labelsize=8)
     axes.grid(axis='y', color='#dddddd', linewidth=0.6)
@@ -94,30 +111,29 @@ def draw_panel(axes, comparison, title, value, spread):
     axes.spines[['top', 'right']].set_visible(False)
 
 
-def draw_legend(figure, comparison, protocols):
+def draw_legend(figure, panels):
+    protocols = panels[0].protocols
     palette = colours(len(protocols))
     handles = [Patch(color=palette[at % len(palette)], label=name)
                for at, name in enumerate(protocols)]
-    if any(row.error for row in comparison.rows):
+    if any(row.error for panel in panels for row in panel.rows):
         handles.append(Line2D([], [], marker='x', color=WRONG, linewidth=0, label='failed'))
     figure.legend(handles=handles, loc='upper center', ncols=min(len(handles), 8), frameon=False,
                   bbox_to_anchor=(0.5, 1 - 0.3 / figure.get_figheight()))
 
 
-def draw(comparison):
+def draw(title, panels):
     """The picture as SVG: text as outlines, the same everywhere; nothing outside of it needed."""
-    found = panels(comparison)
-    rows = (len(found) + COLUMNS - 1) // COLUMNS
+    rows = (len(panels) + COLUMNS - 1) // COLUMNS
     height = rows * PANEL_INCHES[1] + LEGEND_INCHES
-    protocols = comparison.args.protocols
     figure = Figure(figsize=(COLUMNS * PANEL_INCHES[0], height))
     grid = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)
-    for axes, (title, value) in zip(grid, found):
-        draw_panel(axes, comparison, title, value, spread=value is found[0][1])
-    for axes in grid[len(found):]:
+    for axes, panel in zip(grid, panels):
+        draw_panel(axes, panel)
+    for axes in grid[len(panels):]:
         axes.set_visible(False)
-    draw_legend(figure, comparison, protocols)
-    figure.suptitle(comparison.title(), fontsize=11, y=1 - 0.12 / height)
+    draw_legend(figure, panels)
+    figure.suptitle(title, fontsize=11, y=1 - 0.12 / height)
     figure.tight_layout(rect=(0, 0, 1, 1 - LEGEND_INCHES / height))
     out = io.StringIO()
     with matplotlib.rc_context({'svg.hashsalt': runs.THREADS}):

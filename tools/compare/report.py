@@ -46,21 +46,156 @@ def milliseconds(us):
     return '-' if us is None else f'{us / 1e3:.1f}'
 
 
-class Comparison:
-    """All that was measured."""
+def row_json(row, no_verify):
+    """What a row says by itself."""
+    def times(which):
+        values = [] if row.error else row.times[which]
+        return {'median': row.median_us(which), 'least': min(values), 'most': max(values)} \
+            if values else None
+    return {
+        'protocol': row.protocol, 'nodes': row.nodes, 'runs': len(row.times['wall']),
+        'verified': not row.error and not no_verify, 'error': row.error or None,
+        **{f'{which}_us': times(which) for which in runs.TIMES},
+        **{name: row.column(name) for name in runs.COLUMNS},
+        'spread': {name: [min(values), max(values)] for name in runs.COLUMNS
+                   if (values := row.values(name))},
+        'counters': {} if row.error else row.counters(), 'notes': row.notes,
+    }
+
+
+class Report:
+    """What was measured with what, and how it is written.  A kind of report has a title, headings,
+    cells of a row, paragraphs, as_json and panels of a picture."""
+
+    def __init__(self, args, rows):
+        self.args = args
+        self.rows = rows
+        self.twins = {}
+        self.when = datetime.datetime.now().astimezone()
+        self.version = subprocess.run([args.roam, 'version'], check=True, text=True,
+                                      stdout=subprocess.PIPE).stdout.strip()
+
+    def machine(self):
+        name = os.uname()
+        return {'system': f'{name.sysname} {name.release}', 'machine': name.machine,
+                'cpus': len(os.sched_getaffinity(0))}
+
+    def head_json(self):
+        env = runs.environment(self.args)
+        return {
+            'format': FORMAT, 'roam': self.version, 'when': self.when.isoformat('T', 'seconds'),
+            'machine': self.machine(), 'engine': self.args.engine,
+            'variables': {key: value for key, value in sorted(env.items())
+                          if key.startswith('ROAM_')},
+            'repeat': self.args.repeat,
+        }
+
+    def verdict(self):
+        right = sum(not row.error for row in self.rows)
+        how = 'ended with status 0' if self.args.no_verify else 'verified'
+        return f'{right} of {len(self.rows)} {how}'
+
+    def notes(self):
+        """What right runs said on standard error, each line once."""
+        seen = {}
+        for row in [*self.twins.values(), *self.rows]:
+            for note in row.notes:
+                seen.setdefault(note, row.label())
+        return [f'{label}: {note}' for note, label in seen.items()]
+
+    def lines(self, rows):
+        """Their table, with a gap where the number of nodes changes."""
+        table = [self.headings()] + [self.cells(row) for row in rows]
+        widths = [max(len(line[i]) for line in table) for i in range(len(table[0]) - 1)]
+        lines = []
+        for i, line in enumerate(table):
+            if i > 1 and rows[i - 1].nodes != rows[i - 2].nodes:
+                lines.append('')
+            right = [line[j].rjust(widths[j]) for j in range(1, len(widths))]
+            lines.append('  '.join([line[0].ljust(widths[0]), *right, line[-1]]))
+        return lines
+
+    # --------------------------------------------------------------------------------------- files
+
+    def write(self):
+        """All but the table."""
+        if self.args.json:
+            self.write_json(self.args.json)
+        if self.args.svg or self.args.html:
+            self.write_picture(self.args.svg, self.args.html)
+
+    def write_json(self, path):
+        text = json.dumps(self.as_json(), indent=1) + '\n'
+        if path == '-':
+            sys.stdout.write(text)
+            return
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(text)
+
+    def write_picture(self, svg_path, html_path):
+        import picture  # pylint: disable=import-outside-toplevel
+
+        svg = picture.draw(self.title(), self.panels(picture))
+        if svg_path:
+            with open(svg_path, 'w', encoding='utf-8') as file:
+                file.write(svg)
+        if html_path:
+            with open(html_path, 'w', encoding='utf-8') as file:
+                file.write(self.page(svg[svg.index('<svg'):]))
+
+    def page_rows(self):
+        before = None
+        for row in self.rows:
+            kind = 'wrong' if row.error else ''
+            if before not in (None, row.nodes):
+                kind += ' first'
+            before = row.nodes
+            cells = ''.join(f'<td>{html.escape(cell)}</td>' for cell in self.cells(row))
+            yield f'<tr class="{kind.strip()}">{cells}</tr>'
+
+    def page(self, svg):
+        machine = self.machine()
+        heads = ''.join(f'<th>{html.escape(head)}</th>' for head in self.headings())
+        below = '\n'.join(f'<p>{html.escape(text)}</p>' for text in self.paragraphs())
+        title = html.escape(self.title())
+        return f'''<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>roam compare: {title}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<h1>Protocols compared: <code>{title}</code></h1>
+<div class="wide"><table>
+<thead><tr>{heads}</tr></thead>
+<tbody>
+{chr(10).join(self.page_rows())}
+</tbody>
+</table></div>
+{below}
+<figure>
+{svg}
+</figure>
+<footer>{html.escape(self.version)}, {self.when:%Y-%m-%d %H:%M}, {machine['system']},
+{machine['cpus']} CPUs usable</footer>
+</body>
+</html>
+'''
+
+
+class Comparison(Report):
+    """One program."""
 
     def __init__(self, args, job, rows, twins):
-        self.args = args
+        super().__init__(args, rows)
         self.job = job
-        self.rows = rows
         self.twins = {twin.nodes: twin for twin in twins}
-        self.when = datetime.datetime.now().astimezone()
         self.columns = [name for name in runs.COLUMNS
                         if any(row.column(name) is not None for row in rows)]
         said = any(row.times[args.time] for row in rows)
         self.time = args.time if said else 'wall'
-        self.version = subprocess.run([args.roam, 'version'], check=True, text=True,
-                                      stdout=subprocess.PIPE).stdout.strip()
 
     # ------------------------------------------------------------------------------------- numbers
 
@@ -71,11 +206,6 @@ class Comparison:
     def speed(self, row):
         mine, threads = row.median_us(self.time), self.threads_us(row)
         return threads / mine if mine and threads else None
-
-    def machine(self):
-        name = os.uname()
-        return {'system': f'{name.sysname} {name.release}', 'machine': name.machine,
-                'cpus': len(os.sched_getaffinity(0))}
 
     # --------------------------------------------------------------------------------------- table
 
@@ -114,119 +244,24 @@ class Comparison:
         return ' '.join([f'time: {TIME_MEANING[self.time]}, {runs_meaning}.',
                          *([THREADS_MEANING] if self.twins else []), COUNTERS_MEANING])
 
-    def notes(self):
-        """What right runs said on standard error, each line once."""
-        seen = {}
-        for row in [*self.twins.values(), *self.rows]:
-            for note in row.notes:
-                seen.setdefault(note, row.label())
-        return [f'{label}: {note}' for note, label in seen.items()]
-
-    def verdict(self):
-        right = sum(not row.error for row in self.rows)
-        how = 'ended with status 0' if self.args.no_verify else 'verified'
-        return f'{right} of {len(self.rows)} {how}'
+    def paragraphs(self):
+        return [self.meaning(), *self.notes(), self.verdict()]
 
     def table(self):
-        table = [self.headings()] + [self.cells(row) for row in self.rows]
-        widths = [max(len(line[i]) for line in table) for i in range(len(table[0]) - 1)]
-        lines = [self.title(), '']
-        for i, line in enumerate(table):
-            if i > 1 and line[1] != table[i - 1][1]:
-                lines.append('')
-            right = [line[j].rjust(widths[j]) for j in range(1, len(widths))]
-            lines.append('  '.join([line[0].ljust(widths[0]), *right, line[-1]]))
-        lines += ['', textwrap.fill(self.meaning(), WIDTH), *self.notes(), self.verdict()]
-        return '\n'.join(lines)
+        return '\n'.join([self.title(), '', *self.lines(self.rows), '',
+                          textwrap.fill(self.meaning(), WIDTH), *self.notes(), self.verdict()])
+
+    def panels(self, picture):
+        return picture.of_comparison(self)
 
     # ---------------------------------------------------------------------------------------- JSON
 
-    def row_json(self, row):
-        def times(which):
-            values = [] if row.error else row.times[which]
-            return {'median': row.median_us(which), 'least': min(values), 'most': max(values)} \
-                if values else None
-        return {
-            'protocol': row.protocol, 'nodes': row.nodes, 'runs': len(row.times['wall']),
-            'verified': not row.error and not self.args.no_verify, 'error': row.error or None,
-            **{f'{which}_us': times(which) for which in runs.TIMES},
-            'threads_us': self.threads_us(row), 'speed': self.speed(row),
-            **{name: row.column(name) for name in runs.COLUMNS},
-            'counters': {} if row.error else row.counters(), 'notes': row.notes,
-        }
-
     def as_json(self):
         return {
-            'format': FORMAT, 'roam': self.version, 'when': self.when.isoformat('T', 'seconds'),
-            'machine': self.machine(), 'program': self.job.program,
-            'arguments': self.job.arguments, 'engine': self.args.engine,
-            'variables': {key: value for key, value in sorted(self.job.env.items())
-                          if key.startswith('ROAM_')},
-            'repeat': self.args.repeat, 'time': self.time,
-            'rows': [self.row_json(row) for row in self.rows],
+            **self.head_json(), 'program': self.job.program, 'arguments': self.job.arguments,
+            'time': self.time,
+            'rows': [{**row_json(row, self.args.no_verify), 'threads_us': self.threads_us(row),
+                      'speed': self.speed(row)} for row in self.rows],
             'threads': [{'nodes': twin.nodes, 'error': twin.error or None,
                          'us': twin.microseconds(self.time)} for twin in self.twins.values()],
         }
-
-    def write_json(self, path):
-        text = json.dumps(self.as_json(), indent=1) + '\n'
-        if path == '-':
-            sys.stdout.write(text)
-            return
-        with open(path, 'w', encoding='utf-8') as file:
-            file.write(text)
-
-    # ------------------------------------------------------------------------------------- picture
-
-    def write_picture(self, svg_path, html_path):
-        import picture  # pylint: disable=import-outside-toplevel
-
-        svg = picture.draw(self)
-        if svg_path:
-            with open(svg_path, 'w', encoding='utf-8') as file:
-                file.write(svg)
-        if html_path:
-            with open(html_path, 'w', encoding='utf-8') as file:
-                file.write(self.page(svg[svg.index('<svg'):]))
-
-    def page_rows(self):
-        before = None
-        for row in self.rows:
-            kind = 'wrong' if row.error else ''
-            if before not in (None, row.nodes):
-                kind += ' first'
-            before = row.nodes
-            cells = ''.join(f'<td>{html.escape(cell)}</td>' for cell in self.cells(row))
-            yield f'<tr class="{kind.strip()}">{cells}</tr>'
-
-    def page(self, svg):
-        machine = self.machine()
-        heads = ''.join(f'<th>{html.escape(head)}</th>' for head in self.headings())
-        notes = ''.join(f'<p>{html.escape(note)}</p>\n' for note in self.notes())
-        title = html.escape(self.title())
-        return f'''<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>roam compare: {title}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<h1>Protocols compared: <code>{title}</code></h1>
-<div class="wide"><table>
-<thead><tr>{heads}</tr></thead>
-<tbody>
-{chr(10).join(self.page_rows())}
-</tbody>
-</table></div>
-<p>{html.escape(self.meaning())}</p>
-{notes}<p>{self.verdict()}</p>
-<figure>
-{svg}
-</figure>
-<footer>{html.escape(self.version)}, {self.when:%Y-%m-%d %H:%M}, {machine['system']},
-{machine['cpus']} CPUs usable</footer>
-</body>
-</html>
-'''

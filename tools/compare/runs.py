@@ -4,6 +4,7 @@ import os
 import re
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -42,6 +43,17 @@ def median(values):
     """As a whole number, if it is one; None of nothing."""
     value = statistics.median(values) if values else None
     return int(value) if value is not None and value == int(value) else value
+
+
+def environment(args):
+    """What holds for all runs."""
+    env = {key: value for key, value in os.environ.items()
+           if key not in ('ROAM_STATS', 'ROAM_BOOT')}
+    if args.cache_pages is not None:
+        env['ROAM_CACHE_PAGES'] = str(args.cache_pages)
+    if args.paper:
+        env['ROAM_ONESIDED'] = '0'
+    return env
 
 
 def filled(text, nodes):
@@ -105,8 +117,7 @@ class Job:
             self.arguments.append(option)
         twin = args.program + '-pthread'
         self.twin = twin if not args.run and os.access(twin, os.X_OK) else None
-        self.env = {key: value for key, value in os.environ.items()
-                    if key not in ('ROAM_STATS', 'ROAM_BOOT')}
+        self.env = environment(args)
 
     def command(self, program, nodes):
         """With the number of nodes where the program wants it."""
@@ -214,10 +225,48 @@ class Row:
 
     def column(self, name):
         """None: none of its counters."""
-        values = [self.counter(counter) for counter in COLUMNS[name]]
-        values = [value for value in values if value is not None]
-        return sum(values) if values else None
+        return median(self.values(name))
+
+    def values(self, name):
+        """A column of each run; [] after an error, or if there is none of its counters."""
+        each = [[sum(stats['counters'][counter]) for counter in COLUMNS[name]
+                 if counter in stats['counters']] for stats in self.stats]
+        return [] if self.error else [sum(values) for values in each if values]
 
     def counters(self):
         names = self.stats[0]['counters'] if self.stats else []
         return {name: self.counter(name) for name in names}
+
+
+# --------------------------------------------------------------------------------------- all runs
+
+class Progress:
+    """A line on standard error for every run, the same line again on a terminal."""
+
+    def __init__(self, count):
+        self.count = count
+        self.number = 0
+
+    def step(self, text):
+        self.number += 1
+        if not text:
+            return
+        line = f'[{self.number}/{self.count}] {text}'
+        if sys.stderr.isatty():
+            line = f'\r\033[K{line}'
+        print(line, end='' if sys.stderr.isatty() else '\n', file=sys.stderr, flush=True)
+
+    @staticmethod
+    def clear():
+        if sys.stderr.isatty():
+            print('\r\033[K', end='', file=sys.stderr, flush=True)
+
+
+def take_turns(job, rows, repeat, progress):
+    """Protocols and threads take turns, so that the machine's moods hit all."""
+    for _ in range(repeat):
+        for row in rows:
+            progress.step('' if row.error else row.label())
+            if not row.error:
+                row.add(job)
+    progress.clear()
