@@ -321,6 +321,7 @@ size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint
 		roami_fetched(node);
 	if (at > 1) {
 		roami_step(node);
+		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
 		roami_page_copy(node, wanted.page,
 				node->segments[at - 2].heap + (size_t)page * ROAMI_PAGE);
 	}

@@ -89,7 +89,6 @@ def drawn(seed, salt, way, protocols):
     return env, command
 
 
-def jobs(first, last, combinations):
 def beside(own, models, name):
     """Whether a region under `name` may be in a job under `own`: roam_alloc_region."""
     return models[own] != 'ScC' or models[name] != 'RC' or name == 'erc'

@@ -165,7 +165,7 @@ int main(int argc, char **argv)
 	}
 	for (count = 1; (int)count + 2 < argc; count++)
 		protocols[count] = argv[2 + count];
-	must(roam_needs(ROAM_MODEL_RC));
+	must(roam_needs(ROAM_MODEL_SCC));
 	must(roam_lock_init(&lock));
 	refused();
 	for (unsigned i = 0; i < count; i++) {

@@ -3,6 +3,7 @@
 
 usage: run.py [-k PART_OF_A_NAME] [GROUP]...
 """
+import itertools
 import json
 import os
 import re
@@ -115,12 +116,17 @@ def regions(command, protocol, env):
         raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
 
 
+SCOPED = ['jiajia1', 'jump']
+NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jump-rc']  # of RC, which there are not beside those
+
+
 def regions_cases():
     """Each protocol beside each other one, and all at a time; a region under the job's own."""
     for start in ('fork', 'run'):
         for protocol in PROTOCOLS:
-            for others in ([protocol], PROTOCOLS, *([name] for name in PROTOCOLS
-                                                    if name != protocol)):
+            known = [name for name in PROTOCOLS
+                     if not (protocol in SCOPED and name in NEED_NOTICES)]
+            for others in ([protocol], known, *([name] for name in known if name != protocol)):
                 yield (f'regions of {" ".join(others)} beside {protocol}, {start}', regions,
                        started(start, 'regions', start, 3, *others), protocol, {})
         for env in ({'ROAM_FAULT': 'sigsegv'}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'},
@@ -129,6 +135,11 @@ def regions_cases():
             words = ' '.join(f'{key}={value}' for key, value in env.items())
             yield (f'regions of all, {words}, {start}', regions,
                    started(start, 'regions', start, 4, *PROTOCOLS), 'hlrc', env)
+    for protocol, name in itertools.product(SCOPED, NEED_NOTICES):
+        yield (f'region of {name} refused beside {protocol}', expect_env,
+               started('fork', 'regions', 'fork', 2, name), 3,
+               f'protocol {name} needs the notices of RC, .*take ROAM_PROTOCOL={protocol}-rc',
+               None, {'ROAM_PROTOCOL': protocol})
 
 
 def launcher_cases():
