@@ -116,6 +116,12 @@ def regions(command, protocol, env):
         raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
 
 
+def refused(command, protocol, text):
+    result = run(command, env={'ROAM_PROTOCOL': protocol})
+    if result.status == 0 or not re.search(text, result.err, re.MULTILINE):
+        raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
+
+
 SCOPED = ['jiajia1', 'jump']
 NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jump-rc']  # of RC, which there are not beside those
 
@@ -136,10 +142,10 @@ def regions_cases():
             yield (f'regions of all, {words}, {start}', regions,
                    started(start, 'regions', start, 4, *PROTOCOLS), 'hlrc', env)
     for protocol, name in itertools.product(SCOPED, NEED_NOTICES):
-        yield (f'region of {name} refused beside {protocol}', expect_env,
-               started('fork', 'regions', 'fork', 2, name), 3,
-               f'protocol {name} needs the notices of RC, .*take ROAM_PROTOCOL={protocol}-rc',
-               None, {'ROAM_PROTOCOL': protocol})
+        yield (f'region of {name} refused beside {protocol}', refused,
+               started('fork', 'regions', 'fork', 2, name), protocol,
+               f'^roam: roam_alloc_region: protocol {name} needs the notices of RC, .*; '
+               f'take ROAM_PROTOCOL={protocol}-rc$')
 
 
 def launcher_cases():
