@@ -116,7 +116,7 @@ def regions(command, protocol, env):
         raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
 
 
-def refused(command, protocol, text):
+def region_refused(command, protocol, text):
     result = run(command, env={'ROAM_PROTOCOL': protocol})
     if result.status == 0 or not re.search(text, result.err, re.MULTILINE):
         raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
@@ -142,7 +142,7 @@ def regions_cases():
             yield (f'regions of all, {words}, {start}', regions,
                    started(start, 'regions', start, 4, *PROTOCOLS), 'hlrc', env)
     for protocol, name in itertools.product(SCOPED, NEED_NOTICES):
-        yield (f'region of {name} refused beside {protocol}', refused,
+        yield (f'region of {name} refused beside {protocol}', region_refused,
                started('fork', 'regions', 'fork', 2, name), protocol,
                f'^roam: roam_alloc_region: protocol {name} needs the notices of RC, .*; '
                f'take ROAM_PROTOCOL={protocol}-rc$')
