@@ -33,16 +33,14 @@
 static void hlrc_release(struct roami_node *node, const struct roam_sync *sync,
 			 struct roam_dirty *dirty, size_t count)
 {
-	(void)sync;
-	home_publish_shared(node, dirty, count);
-	home_flush(node, dirty, count);
+	home_publish_shared(node, sync, dirty, count);
+	home_flush(node, sync, dirty, count);
 }
 
 static void hlrc_acquire(struct roami_node *node, const struct roam_sync *sync,
 			 const struct roam_notice *notices, size_t count)
 {
-	(void)sync;
-	home_invalidate(node, notices, count, home_flush);
+	home_invalidate(node, sync, notices, count, home_flush);
 }
 
 const struct roam_protocol roami_protocol_hlrc = {

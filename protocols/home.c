@@ -187,24 +187,34 @@ static bool home_unseen(struct roami_node *node, uint32_t page)
 }
 
 /*
+ * Whether own pages that others have may stay open.  If all writes must be seen: when all copies
+ * end before anybody here writes again, or another thread could write what a copy still lacks.
+ */
+static bool home_may_open(struct roami_node *node, const struct roam_sync *sync)
+{
+	return !roami_closes_homes(node) || sync->quiet;
+}
+
+/*
  * Such a page may have been written unseen, so it gets a new version either way.  Then it is
  * protected, so that its next write is seen; or left open and marked as not shared: whoever fetches
  * it again reports it again.  The first costs a fault if it is written in the next interval, the
  * second a fetch by each reader if it is not.  Left open at first and after a write that was seen
  * (shares is 0 then); every so often protected, to find out.
  */
-static bool home_leave_open(struct roami_node *node, uint32_t page)
+static bool home_leave_open(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
 	struct home_page *data = home_page(node, page);
 
-	if (data->shares == 0 || roami_closes_homes(node))
+	if (data->shares == 0 || !home_may_open(node, sync))
 		return false;
 	data->shares--;
 	roami_home_unshare(node, page);
 	return true;
 }
 
-void home_publish_shared(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
+void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
+			 const struct roam_dirty *dirty, size_t count)
 {
 	uint32_t pages[BATCH];
 	size_t got;
@@ -221,7 +231,7 @@ void home_publish_shared(struct roami_node *node, const struct roam_dirty *dirty
 			if (!dirty_has(dirty, count, pages[i]) && home_unseen(node, pages[i]))
 				pages[unseen++] = pages[i];
 		for (size_t i = 0; i < unseen; i++)
-			if (home_leave_open(node, pages[i])) {
+			if (home_leave_open(node, sync, pages[i])) {
 				roami_notice_add(node, pages[i],
 						 roami_home_version_bump(node, pages[i]));
 				roami_page_done(node, pages[i]);
@@ -277,18 +287,19 @@ void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint
  * A write to an own shared page was seen: from now on it is left open for a while.  It was not
  * closed since, unless the protocol wants to see all.
  */
-void home_written(struct roami_node *node, uint32_t page)
+void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
 	if (roami_checks_races(node)) {
 		roami_race_note_home(node, page);
-	} else if (!roami_closes_homes(node)) {
+	} else if (home_may_open(node, sync)) {
 		home_page(node, page)->shares = SHARES_WRITTEN;
 		roami_home_unshare(node, page);
 	}
 	roami_notice_add(node, page, roami_home_version_bump(node, page));
 }
 
-void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count)
+void home_flush(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
+		size_t count)
 {
 	uint16_t homes[BATCH];
 
@@ -299,7 +310,7 @@ void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count)
 		for (size_t i = 0; i < some; i++) {
 			homes[i] = (uint16_t)roami_home_find(node, dirty[i].page, false, &claimed);
 			if (dirty[i].home)
-				home_written(node, dirty[i].page);
+				home_written(node, sync, dirty[i].page);
 		}
 		roami_flush(node, dirty, homes, some);
 		for (size_t i = 0; i < some; i++)
@@ -335,7 +346,8 @@ static bool home_needs(struct roami_node *node, const struct roam_notice *notice
  * Drops the copies of `pages`, ascending; those that are dirty go home first, once nobody can write
  * them.
  */
-static void home_drop(struct roami_node *node, uint32_t *pages, size_t count, home_flush_fn *give)
+static void home_drop(struct roami_node *node, const struct roam_sync *sync, uint32_t *pages,
+		      size_t count, home_flush_fn *give)
 {
 	struct roam_dirty dirty[BATCH];
 	size_t stale = 0, flush = 0;
@@ -353,7 +365,7 @@ static void home_drop(struct roami_node *node, uint32_t *pages, size_t count, ho
 	for (size_t i = 0; i < stale; i++)
 		if (roami_page_dirty(node, pages[i]))
 			dirty[flush++] = (struct roam_dirty){.page = pages[i]};
-	give(node, dirty, flush);
+	give(node, sync, dirty, flush);
 	for (size_t i = 0; i < stale; i++) {
 		roami_page_lock(node, pages[i]);
 		roami_page_move(node, pages[i], HOME_INVALID);
@@ -363,8 +375,8 @@ static void home_drop(struct roami_node *node, uint32_t *pages, size_t count, ho
 	}
 }
 
-void home_invalidate(struct roami_node *node, const struct roam_notice *notices, size_t count,
-		     home_flush_fn *flush)
+void home_invalidate(struct roami_node *node, const struct roam_sync *sync,
+		     const struct roam_notice *notices, size_t count, home_flush_fn *flush)
 {
 	uint32_t pages[BATCH];
 	size_t stale = 0;
@@ -374,12 +386,12 @@ void home_invalidate(struct roami_node *node, const struct roam_notice *notices,
 		    (stale > 0 && pages[stale - 1] == notices[i].page))
 			continue;
 		if (stale == BATCH) {
-			home_drop(node, pages, stale, flush);
+			home_drop(node, sync, pages, stale, flush);
 			stale = 0;
 		}
 		pages[stale++] = notices[i].page;
 	}
-	home_drop(node, pages, stale, flush);
+	home_drop(node, sync, pages, stale, flush);
 }
 
 bool home_evict(struct roami_node *node, uint32_t page)

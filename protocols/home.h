@@ -53,16 +53,18 @@ void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32
  * Own pages that others fetched since: protects them and gives notice, for they may have been
  * written unseen (RULES 6.7).
  */
-void home_publish_shared(struct roami_node *node, const struct roam_dirty *dirty, size_t count);
+void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
+			 const struct roam_dirty *dirty, size_t count);
 
 /*
  * Sends the diffs of dirty pages to their homes, counts the own ones' versions; gives notice of all
  * that changed.
  */
-void home_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count);
+void home_flush(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
+		size_t count);
 
 /* Gives notice of a page that this node, its home, has written. */
-void home_written(struct roami_node *node, uint32_t page);
+void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page);
 
 /* The same of a copy, whose diff, if it `changed`, made dirty->version; the home is at `place`. */
 void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place);
@@ -70,9 +72,10 @@ void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint
 /*
  * Notes what the notices ask for; copies that are too old are flushed if dirty, and gone on return.
  */
-typedef void home_flush_fn(struct roami_node *node, struct roam_dirty *dirty, size_t count);
-void home_invalidate(struct roami_node *node, const struct roam_notice *notices, size_t count,
-		     home_flush_fn *flush);
+typedef void home_flush_fn(struct roami_node *node, const struct roam_sync *sync,
+			   struct roam_dirty *dirty, size_t count);
+void home_invalidate(struct roami_node *node, const struct roam_sync *sync,
+		     const struct roam_notice *notices, size_t count, home_flush_fn *flush);
 
 bool home_evict(struct roami_node *node, uint32_t page);
 

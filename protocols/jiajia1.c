@@ -36,16 +36,14 @@
 static void jiajia1_release(struct roami_node *node, const struct roam_sync *sync,
 			    struct roam_dirty *dirty, size_t count)
 {
-	(void)sync;
-	home_publish_shared(node, dirty, count);
-	home_flush(node, dirty, count);
+	home_publish_shared(node, sync, dirty, count);
+	home_flush(node, sync, dirty, count);
 }
 
 static void jiajia1_acquire(struct roami_node *node, const struct roam_sync *sync,
 			    const struct roam_notice *notices, size_t count)
 {
-	(void)sync;
-	home_invalidate(node, notices, count, home_flush);
+	home_invalidate(node, sync, notices, count, home_flush);
 }
 
 /* The model is a parameter: -rc tells all that a node knows, at every synchronisation. */

@@ -201,7 +201,8 @@ static void jump_send_diff(struct roami_node *node, struct roam_dirty *dirty)
 	home_answered(node, dirty, answer.place);
 }
 
-static void jump_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count)
+static void jump_flush(struct roami_node *node, const struct roam_sync *sync,
+		       struct roam_dirty *dirty, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (!dirty[i].home) {
@@ -209,28 +210,26 @@ static void jump_flush(struct roami_node *node, struct roam_dirty *dirty, size_t
 			continue;
 		}
 		jump_page(node, dirty[i].page)->owed = 0;
-		home_written(node, dirty[i].page);
+		home_written(node, sync, dirty[i].page);
 	}
 }
 
 static void jump_release(struct roami_node *node, const struct roam_sync *sync,
 			 struct roam_dirty *dirty, size_t count)
 {
-	(void)sync;
-	home_publish_shared(node, dirty, count);
-	jump_flush(node, dirty, count);
+	home_publish_shared(node, sync, dirty, count);
+	jump_flush(node, sync, dirty, count);
 }
 
 static void jump_acquire(struct roami_node *node, const struct roam_sync *sync,
 			 const struct roam_notice *notices, size_t count)
 {
-	(void)sync;
 	for (size_t i = 0; i < count; i++) {
 		roami_page_lock(node, notices[i].page);
 		jump_learn(jump_page(node, notices[i].page), notices[i].place);
 		roami_page_unlock(node, notices[i].page);
 	}
-	home_invalidate(node, notices, count, jump_flush);
+	home_invalidate(node, sync, notices, count, jump_flush);
 }
 
 /* The directory names the first home only: bring the bytes here. */

@@ -50,6 +50,7 @@ struct roam_sync {
 	enum roam_sync_kind kind;
 	bool full;   /* all threads of the job take part */
 	uint64_t id; /* the object's address */
+	bool quiet;  /* of a full barrier: no thread of this node runs before it is over */
 };
 
 /* One page written in an interval that ends now. */
@@ -120,9 +121,10 @@ struct roam_protocol {
 	enum roam_model model; /* ScC: notices are kept with locks, see roami_notice_add */
 	enum roam_writes writes;
 	/*
-	 * ROAM_WRITES_DIFF: pages this node is home of lose write access at each release, so that
-	 * the protocol sees in every interval which of them were written.  ScC needs it: what is
-	 * written unseen is in no lock's list.
+	 * ROAM_WRITES_DIFF: pages this node is home of lose write access at each release but those
+	 * of quiet barriers, so that the protocol sees in every interval which of them were
+	 * written.  ScC needs it: what is written unseen is in no lock's list.  After a barrier
+	 * nobody has a copy of them.
 	 */
 	bool closes_homes;
 	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,

@@ -425,7 +425,7 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads)
 {
 	struct roami_barrier *barrier = barrier_make(node, id);
-	struct roam_sync sync = {ROAM_SYNC_BARRIER, true, id};
+	struct roam_sync sync = {ROAM_SYNC_BARRIER, true, id, false};
 	unsigned all = job_threads(node);
 	/*
 	 * Where all registered threads meet, all nodes know how many those are.  A number of
@@ -436,6 +436,7 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 	if (threads == 0)
 		threads = all;
 	sync.full = threads == all;
+	sync.quiet = sync.full && id != ROAMI_END_ID && atomic_load(&node->self->ctl->threads) == 1;
 	roami_node_waits(node, ROAM_SYNC_BARRIER, id);
 	if (id == ROAMI_END_ID) {
 		roami_meet_ended(node);
@@ -458,7 +459,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 			   enum roam_type type, enum roam_op op)
 {
 	struct roami_barrier *barrier = barrier_make(node, ROAMI_REDUCE_ID);
-	struct roam_sync sync = {ROAM_SYNC_REDUCE, true, ROAMI_REDUCE_ID};
+	struct roam_sync sync = {ROAM_SYNC_REDUCE, true, ROAMI_REDUCE_ID, false};
 
 	barrier->values = count;
 	barrier->type = type;

@@ -31,7 +31,7 @@ static struct roami_flag *flag_make(struct roami_node *node, uint64_t id)
 
 enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 {
-	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id};
+	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id, false};
 	struct roam_part part = {&id, sizeof(id)};
 	unsigned home = roami_sync_home(node, id);
 	struct roami_vclock known, passed_on;
@@ -56,7 +56,7 @@ enum roam_err roami_flag_clear(struct roami_node *node, uint64_t id)
 
 enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 {
-	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id};
+	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id, false};
 	struct roami_vclock clock, seen = {{0}};
 	uint64_t start;
 	struct roam_part parts[2] = {{&id, sizeof(id)}, {clock.at, node->nodes * sizeof(uint32_t)}};

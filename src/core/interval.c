@@ -65,11 +65,18 @@ static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t fla
 		roami_page_entry(node, page)->heat >= HOT_AFTER);
 }
 
+/* Whether a page of this home loses write access for the protocol's sake. */
+static bool page_closes(struct roami_node *node, uint32_t page, const struct roam_sync *sync)
+{
+	return roami_race_checked(node) ||
+	       (roami_domain_of(node, page)->protocol->closes_homes && !sync->quiet);
+}
+
 /*
  * Makes the pages pending and fills dirty_work with those still dirty; closes those that are not
  * hot or ours.
  */
-static size_t dirty_hold(struct roami_node *node, size_t count)
+static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, size_t count)
 {
 	uint32_t *pages = (void *)node->page_work.items;
 	struct roam_dirty *dirty;
@@ -94,9 +101,7 @@ static size_t dirty_hold(struct roami_node *node, size_t count)
 						  .home = (flags & ROAMI_PAGE_HOME) != 0 &&
 							  (flags & ROAMI_PAGE_TWINS) == 0};
 		dirty[kept].keep = page_becomes_hot(node, page, flags);
-		if (!dirty[kept].keep &&
-		    (!dirty[kept].home || roami_race_checked(node) ||
-		     roami_domain_of(node, page)->protocol->closes_homes))
+		if (!dirty[kept].keep && (!dirty[kept].home || page_closes(node, page, sync)))
 			pages[closing++] = page;
 		kept++;
 	}
@@ -251,7 +256,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 		return;
 	start = roami_os_cycles();
 	roami_interval_enter(node);
-	count = dirty_hold(node, dirty_take(node));
+	count = dirty_hold(node, sync, dirty_take(node));
 	dirty = (void *)node->dirty_work.items;
 	release_all(node, sync, dirty, count);
 	dirty_settle_all(node, dirty, count);

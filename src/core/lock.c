@@ -383,7 +383,7 @@ static void lock_begin(struct roami_node *node, struct roami_lock *lock,
 
 static enum roam_err lock_acquire(struct roami_node *node, struct roami_lock *lock)
 {
-	struct roam_sync sync = {ROAM_SYNC_LOCK, false, lock->id};
+	struct roam_sync sync = {ROAM_SYNC_LOCK, false, lock->id, false};
 	struct lock_wait wait = {node, lock, 0, 0, 0};
 	bool fresh = false;
 
@@ -458,7 +458,7 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 {
 	struct roami_lock *lock = roami_table_find(node, &node->sync->locks, id);
-	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id};
+	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id, false};
 	bool waiters;
 
 	if (lock == NULL || lock->holder != node->env->thread(node) + 1)
