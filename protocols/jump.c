@@ -40,6 +40,7 @@
 #include "home.h"
 
 #define HOPS_MAX 3u
+#define FLUSH_ONCE 16u /* diffs under way at a time */
 
 enum { JUMP_WANT, JUMP_DIFF };
 
@@ -171,47 +172,82 @@ static void jump_ahead(struct roami_node *node, uint32_t first, uint32_t count, 
 
 /* --------------------------------------------------------------------------- release, acquire */
 
-/* The actual home acknowledges, wherever the diff found it. */
-static void jump_send_diff(struct roami_node *node, struct roam_dirty *dirty)
+/* A diff on its way. */
+struct jump_update {
+	struct roam_dirty *dirty;
+	struct jump_head head;
+	struct jump_answer answer;
+	struct roam_part parts[2];
+};
+
+/* Makes the diff of a dirty page at `out`; false: there is nothing to send. */
+static bool jump_make(struct roami_node *node, struct roam_dirty *dirty, uint8_t *out,
+		      struct jump_update *update)
 {
 	struct jump_page *data = jump_page(node, dirty->page);
-	struct jump_head head = {.page = dirty->page, .place = jump_place(node, dirty->page)};
-	uint8_t diff[ROAM_DIFF_MAX];
-	struct roam_part parts[2] = {{&head, sizeof(head)}, {diff, 0}};
-	struct jump_answer answer;
+	size_t bytes = 0;
 
+	*update = (struct jump_update){
+		.dirty = dirty,
+		.head = {.page = dirty->page, .place = jump_place(node, dirty->page)}};
 	roami_page_lock(node, dirty->page);
 	if (roami_page_has_twin(node, dirty->page))
-		parts[1].bytes = roami_diff_make(node, dirty->page, diff, dirty->keep);
+		bytes = roami_diff_make(node, dirty->page, out, dirty->keep);
 	roami_page_unlock(node, dirty->page);
-	dirty->changed = parts[1].bytes != 0;
+	update->parts[0] = (struct roam_part){&update->head, sizeof(update->head)};
+	update->parts[1] = (struct roam_part){out, bytes};
+	dirty->changed = bytes != 0;
 	if (!dirty->changed && !data->owed) {
-		home_answered(node, dirty, head.place);
-		return;
+		home_answered(node, dirty, update->head.place);
+		return false;
 	}
 	data->owed = 0;
-	if (roami_call(node, ROAM_PLACE_OF(head.place), JUMP_DIFF, parts, 2, &answer,
-		       sizeof(answer)) != sizeof(answer))
-		roami_node_fail(node, "page %u: malformed acknowledgement", dirty->page);
-	dirty->changed = true; /* the version is, at least */
-	dirty->version = answer.version;
-	roami_page_lock(node, dirty->page);
-	jump_learn(data, answer.place);
-	roami_page_unlock(node, dirty->page);
-	home_answered(node, dirty, answer.place);
+	return true;
+}
+
+/* The actual homes acknowledge, wherever the diffs found them. */
+static void jump_send(struct roami_node *node, struct jump_update *updates, unsigned count)
+{
+	struct roam_call calls[FLUSH_ONCE];
+
+	for (unsigned i = 0; i < count; i++)
+		calls[i] = (struct roam_call){ROAM_PLACE_OF(updates[i].head.place), JUMP_DIFF,
+					      updates[i].parts, 2, &updates[i].answer,
+					      sizeof(updates[i].answer), 0};
+	roami_call_all(node, calls, count);
+	for (unsigned i = 0; i < count; i++) {
+		struct roam_dirty *dirty = updates[i].dirty;
+
+		if (calls[i].bytes != sizeof(updates[i].answer))
+			roami_node_fail(node, "page %u: malformed acknowledgement", dirty->page);
+		dirty->changed = true; /* the version is, at least */
+		dirty->version = updates[i].answer.version;
+		roami_page_lock(node, dirty->page);
+		jump_learn(jump_page(node, dirty->page), updates[i].answer.place);
+		roami_page_unlock(node, dirty->page);
+		home_answered(node, dirty, updates[i].answer.place);
+	}
 }
 
 static void jump_flush(struct roami_node *node, const struct roam_sync *sync,
 		       struct roam_dirty *dirty, size_t count)
 {
+	struct jump_update updates[FLUSH_ONCE];
+	unsigned made = 0;
+
 	for (size_t i = 0; i < count; i++) {
-		if (!dirty[i].home) {
-			jump_send_diff(node, &dirty[i]);
-			continue;
+		uint8_t *out = roami_scratch(node) + made * ROAM_DIFF_MAX;
+
+		if (dirty[i].home) {
+			jump_page(node, dirty[i].page)->owed = 0;
+			home_written(node, sync, dirty[i].page);
+		} else if (jump_make(node, &dirty[i], out, &updates[made]) &&
+			   ++made == FLUSH_ONCE) {
+			jump_send(node, updates, made);
+			made = 0;
 		}
-		jump_page(node, dirty[i].page)->owed = 0;
-		home_written(node, sync, dirty[i].page);
 	}
+	jump_send(node, updates, made);
 }
 
 static void jump_release(struct roami_node *node, const struct roam_sync *sync,
@@ -416,6 +452,7 @@ static void jump_check(struct roami_node *const *nodes, unsigned count)
 	.writes = ROAM_WRITES_DIFF,		\
 	.closes_homes = true,			\
 	.page_size = sizeof(struct jump_page),	\
+	.scratch_size = FLUSH_ONCE * ROAM_DIFF_MAX, \
 	.states = jump_states,			\
 	.messages = jump_messages,		\
 	.read_fault = jump_read_fault,		\
