@@ -29,6 +29,10 @@ static struct roami_flag *flag_make(struct roami_node *node, uint64_t id)
 	return roami_table_make(node, &node->sync->flags, id);
 }
 
+/*
+ * Returns when the flag is set: who learns of that in another way than by waiting for it, by a
+ * barrier, say, may clear it for the next round.
+ */
 enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 {
 	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id, false};
@@ -40,8 +44,8 @@ enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 	roami_release(node, &sync);
 	roami_log_known(node, home, &known);
 	roami_log_passed_on(node, &passed_on);
-	roami_log_send_upto(node, home, &known, &passed_on, false,
-			    ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET, &part, 1);
+	roami_log_call_upto(node, home, &known, &passed_on, ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET,
+			    &part, 1);
 	return ROAM_OK;
 }
 
@@ -108,6 +112,7 @@ void roami_flag_handle_set(struct roami_node *node, const struct roam_request *r
 				0);
 	roami_os_vec_free(&flag->waiters, sizeof(*waiters));
 	roami_spin_unlock(&flag->spin);
+	roami_reply(node, request, NULL, 0);
 }
 
 void roami_flag_handle_clear(struct roami_node *node, const struct roam_request *request)

@@ -223,6 +223,17 @@ void roami_log_send_upto(struct roami_node *node, unsigned to, const struct roam
 	roami_msg_send(node, to, type, all, count);
 }
 
+void roami_log_call_upto(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+			 const struct roami_vclock *upto, unsigned type,
+			 const struct roam_part *parts, unsigned count)
+{
+	struct roam_part all[4];
+
+	log_send_notices(node, to, since, upto, false);
+	count = log_parts(all, parts, count, upto, node->nodes);
+	roami_msg_call(node, to, type, all, count, NULL, 0);
+}
+
 void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 		    unsigned type, const struct roam_part *parts, unsigned count)
 {

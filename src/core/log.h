@@ -37,6 +37,11 @@ void roami_log_send_upto(struct roami_node *node, unsigned to, const struct roam
 			 const struct roami_vclock *upto, bool own_only, unsigned type,
 			 const struct roam_part *parts, unsigned count);
 
+/* The same of all writers, as a call that is answered with nothing.  app. */
+void roami_log_call_upto(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+			 const struct roami_vclock *upto, unsigned type,
+			 const struct roam_part *parts, unsigned count);
+
 /* Only the notices, for a leg that is a call; *seen_p is to be its clock. */
 void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 		     struct roami_vclock *seen_p);
