@@ -133,8 +133,11 @@ static bool far_start(struct far *far, unsigned index)
 	if (far->hosts[index].here)
 		start.boot.address = far->address;
 	memcpy(start.boot.key, far->key, sizeof(start.boot.key));
-	for (unsigned node = 0; node < far->job->nodes; node++)
+	for (unsigned node = 0; node < far->job->nodes; node++) {
 		start.boot.host[node] = (uint16_t)far->nodes[node].host;
+		snprintf(start.boot.names[node], sizeof(start.boot.names[node]), "%.*s",
+			 ROAMI_HOST_BYTES - 1, far_where(far, node));
+	}
 	good = good && roami_wire_send(wire, ROAMI_FRAME_START, 0, &start, sizeof(start));
 	explicit_bzero(&start, sizeof(start));
 	return good;

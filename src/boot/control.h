@@ -15,6 +15,7 @@
 
 #define ROAMI_CARD_OPTIONS  64 /* options of a build at most */
 #define ROAMI_FRAME_PAYLOAD 16384u
+#define ROAMI_HOST_BYTES    64     /* of a host's name, its end included */
 #define ROAMI_ASKED_UNKNOWN UINT32_MAX /* node 0 knows it */
 
 enum roami_frame_kind {
@@ -54,6 +55,7 @@ struct roami_boot {
 	uint32_t address;               /* IPv4 of this host, host byte order */
 	uint32_t hosts;                 /* of the job */
 	uint16_t host[ROAMI_NODES_MAX]; /* of each node */
+	char names[ROAMI_NODES_MAX][ROAMI_HOST_BYTES]; /* of that host; cut off if it is longer */
 };
 
 struct roami_start {

@@ -78,6 +78,10 @@ enum roam_err roami_far_begin(struct roami_job *job)
 	free(frame);
 	if (err == ROAM_OK)
 		err = far_make(job);
+	for (unsigned node = 0; node < ROAMI_NODES_MAX; node++) {
+		job->boot.names[node][ROAMI_HOST_BYTES - 1] = '\0';
+		job->host_names[node] = job->boot.names[node];
+	}
 	return err;
 }
 

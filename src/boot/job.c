@@ -166,6 +166,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.app = job->app,
 		.fd = job->fds[job->me],
 		.hosts = job->control != 0 ? job->boot.hosts : 1,
+		.host_names = job->control != 0 ? job->host_names : NULL,
 		.traced = roami_os_traced(),
 		.key = job->control != 0 ? job->boot.key : first->key,
 		.boot = first->boot,

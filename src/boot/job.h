@@ -45,6 +45,7 @@ struct roami_job {
 	struct roami_far *far[ROAMI_NODES_MAX]; /* instead, of nodes on other hosts */
 	int control;                            /* to the agent that started us; 0: none did */
 	struct roami_boot boot;                 /* what it said */
+	const char *host_names[ROAMI_NODES_MAX]; /* in it */
 	bool reruns;     /* far, and main is executed on every node up to CREATE, see rerun.c */
 	unsigned rounds; /* ended by roam_wait_for_end */
 	uint64_t alloc_hash; /* of the allocations up to CREATE */

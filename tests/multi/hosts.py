@@ -348,7 +348,7 @@ def cut(command):
 def badly_cut(command):
     # Launcher and nodes have the same deadline: one of them is first.
     result = expect(command, 1, rf'^roam: (run: host {host("b")} is lost|'
-                    r'node \d on host \S+: node \d has been silent)', wanted=3,
+                    r'node \d on host \S+: node \d on \S+ has been silent)', wanted=3,
                     env=env_of(), act=cut_off)
     if result.after is None or result.after > LOST_MAX:
         raise Wrong(f'ended after {result.after}')
