@@ -20,6 +20,7 @@
 #endif
 
 #ifdef FIBER_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #ifdef FIBER_TSAN
@@ -207,6 +208,11 @@ void roami_fiber_destroy(struct roami_fiber *fiber)
 #ifdef FIBER_TSAN
 	if (fiber->stack != NULL)
 		__tsan_destroy_fiber(fiber->tsan);
+#endif
+#ifdef FIBER_ASAN
+	/* Who was left in the middle has marks there, which others would find. */
+	if (fiber->stack != NULL)
+		ASAN_UNPOISON_MEMORY_REGION(fiber->stack, fiber->bytes);
 #endif
 	if (fiber->stack != NULL)
 		munmap(fiber->stack - FIBER_PAGE, fiber->bytes + FIBER_PAGE);
