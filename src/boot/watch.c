@@ -79,6 +79,8 @@ static void *watch_creator_main(void *arg)
 	_exit(ROAMI_EXIT_TOLD);
 }
 
+#define TOLD_US 100000u /* for a line to be written */
+
 /* A node has ended that should not: one line, and the job is over. */
 __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, unsigned node,
 						   const siginfo_t *info)
@@ -86,9 +88,16 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 	char text[1024], waits[ROAMI_WAITS_BYTES];
 	int status = info->si_status, length;
 
+	bool told = info->si_code == CLD_EXITED && status == ROAMI_EXIT_TOLD;
+
 	watch_waits(watch, node, waits, sizeof(waits));
+	/* Or somebody is about to: this node, perhaps, which ended the other. */
+	if (!told && atomic_exchange(&watch->segments[0].ctl->told, 1) != 0) {
+		told = true;
+		usleep(TOLD_US);
+	}
 	watch_kill(watch);
-	if (info->si_code == CLD_EXITED && status == ROAMI_EXIT_TOLD)
+	if (told)
 		_exit(1);
 	if (info->si_code == CLD_EXITED)
 		length = snprintf(
