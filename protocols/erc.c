@@ -331,8 +331,7 @@ static bool erc_next(struct roami_node *node, const struct roam_request *request
 	if (request->bytes - *at_p >= sizeof(*item))
 		memcpy(item, data + *at_p, sizeof(*item));
 	*at_p += sizeof(*item);
-	if (item->page >= roami_pages(node) || !roami_page_ours(node, item->page) ||
-	    item->bytes > request->bytes - *at_p)
+	if (!roami_page_ours(node, item->page) || item->bytes > request->bytes - *at_p)
 		roami_node_fail(node, "node %u sent malformed diffs", request->from);
 	*diff_p = data + *at_p;
 	*at_p += (item->bytes + 7u) & ~(size_t)7;
@@ -346,20 +345,9 @@ static void erc_patch(struct roami_node *node, const struct roam_request *reques
 		roami_node_fail(node, "node %u sent a malformed diff", request->from);
 }
 
-static uint32_t erc_request_page(struct roami_node *node, const struct roam_request *request)
-{
-	uint32_t page = UINT32_MAX;
-
-	if (request->bytes == sizeof(page))
-		memcpy(&page, request->data, sizeof(page));
-	if (page >= roami_pages(node) || !roami_page_ours(node, page))
-		roami_node_fail(node, "node %u asked for a page beyond the heap", request->from);
-	return page;
-}
-
 static void erc_ask(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = erc_request_page(node, request);
+	uint32_t page = roami_request_page(node, request, sizeof(page));
 	uint8_t bytes[ROAM_PAGE_SIZE];
 	struct roam_part part = {bytes, sizeof(bytes)};
 
@@ -377,7 +365,7 @@ static void erc_ask(struct roami_node *node, const struct roam_request *request)
 
 static void erc_leave(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = erc_request_page(node, request);
+	uint32_t page = roami_request_page(node, request, sizeof(page));
 
 	roami_page_lock(node, page);
 	erc_page(node, page)->copies &= ~erc_bit(request->origin);
@@ -426,7 +414,7 @@ static bool erc_waits(struct roami_node *node, const struct roam_request *reques
 }
 
 /* Pages fetched since the look at them come from a home that has the diff. */
-static void erc_update(struct roami_node *node, const struct roam_request *request)
+static void erc_told(struct roami_node *node, const struct roam_request *request, bool drop)
 {
 	struct erc_item item;
 	const uint8_t *diff;
@@ -435,27 +423,23 @@ static void erc_update(struct roami_node *node, const struct roam_request *reque
 		return;
 	for (size_t at = 0; erc_next(node, request, &at, &item, &diff);) {
 		roami_page_lock(node, item.page);
-		if (roami_page_state(node, item.page) == ERC_COPY)
+		if (roami_page_state(node, item.page) == ERC_COPY && drop)
+			erc_drop_copy(node, item.page);
+		else if (roami_page_state(node, item.page) == ERC_COPY)
 			erc_patch(node, request, &item, diff);
 		roami_page_unlock(node, item.page);
 	}
 	roami_reply(node, request, NULL, 0);
 }
 
+static void erc_update(struct roami_node *node, const struct roam_request *request)
+{
+	erc_told(node, request, false);
+}
+
 static void erc_drop(struct roami_node *node, const struct roam_request *request)
 {
-	struct erc_item item;
-	const uint8_t *diff;
-
-	if (erc_waits(node, request))
-		return;
-	for (size_t at = 0; erc_next(node, request, &at, &item, &diff);) {
-		roami_page_lock(node, item.page);
-		if (roami_page_state(node, item.page) == ERC_COPY)
-			erc_drop_copy(node, item.page);
-		roami_page_unlock(node, item.page);
-	}
-	roami_reply(node, request, NULL, 0);
+	erc_told(node, request, true);
 }
 
 /* --------------------------------------------------------------------------------------- tests */

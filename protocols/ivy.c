@@ -212,17 +212,6 @@ void ivy_settle(struct roami_node *node, uint32_t page)
 
 /* ------------------------------------------------------------------------------------ messages */
 
-static uint32_t ivy_request_page(struct roami_node *node, const struct roam_request *request)
-{
-	uint32_t page = UINT32_MAX;
-
-	if (request->bytes == sizeof(page))
-		memcpy(&page, request->data, sizeof(page));
-	if (page >= roami_pages(node) || !roami_page_ours(node, page))
-		roami_node_fail(node, "node %u asked for a page beyond the heap", request->from);
-	return page;
-}
-
 /*
  * Whether this node, as the page's owner, can answer now: then the page lock is held on return.
  * Else the request was kept, or passed on.
@@ -262,7 +251,7 @@ static bool ivy_serves(struct roami_node *node, const struct roam_request *reque
 
 static void ivy_read(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = ivy_request_page(node, request);
+	uint32_t page = roami_request_page(node, request, sizeof(page));
 	struct ivy_page *data = roami_page_data(node, page);
 
 	if (!ivy_serves(node, request, page, IVY_READ))
@@ -276,7 +265,7 @@ static void ivy_read(struct roami_node *node, const struct roam_request *request
 
 static void ivy_write(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = ivy_request_page(node, request);
+	uint32_t page = roami_request_page(node, request, sizeof(page));
 	struct ivy_page *data = roami_page_data(node, page);
 	uint64_t asker = ivy_bit(request->origin), copies;
 	struct roam_part part = {&copies, sizeof(copies)};
@@ -300,7 +289,7 @@ static void ivy_write(struct roami_node *node, const struct roam_request *reques
 /* The sender waits for the answer: then no thread of this node can read the page any more. */
 static void ivy_invalidate(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = ivy_request_page(node, request);
+	uint32_t page = roami_request_page(node, request, sizeof(page));
 	const struct ivy_node *ivy = roami_node_state(node);
 	struct ivy_page *data = roami_page_data(node, page);
 	uint64_t now = roami_now(node);
@@ -330,7 +319,7 @@ static void ivy_invalidate(struct roami_node *node, const struct roam_request *r
 
 static void ivy_drop(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = ivy_request_page(node, request);
+	uint32_t page = roami_request_page(node, request, sizeof(page));
 	struct ivy_page *data = roami_page_data(node, page);
 
 	if (!ivy_serves(node, request, page, IVY_DROP))

@@ -285,11 +285,9 @@ static void jump_settle(struct roami_node *node, uint32_t page)
 static void jump_parse(struct roami_node *node, const struct roam_request *request,
 		       struct jump_head *head)
 {
-	if (request->bytes >= sizeof(*head))
-		memcpy(head, request->data, sizeof(*head));
-	if (request->bytes < sizeof(*head) || head->page >= roami_pages(node) ||
-	    !roami_page_ours(node, head->page) ||
-	    head->place == 0 || request->origin >= roami_count(node))
+	roami_request_page(node, request, sizeof(*head));
+	memcpy(head, request->data, sizeof(*head));
+	if (head->place == 0 || request->origin >= roami_count(node))
 		roami_node_fail(node, "node %u sent a malformed request", request->from);
 }
 
@@ -359,11 +357,12 @@ static void jump_give(struct roami_node *node, uint32_t page, unsigned to,
 
 static void jump_handle_want(struct roami_node *node, const struct roam_request *request)
 {
-	struct jump_bytes answer = {.head = {0}};
+	struct jump_bytes answer;
 	struct roam_part part = {&answer, sizeof(answer)};
 	struct jump_head head;
 	uint32_t place;
 
+	answer.head = (struct jump_answer){0}; /* the bytes are filled in either way */
 	jump_parse(node, request, &head);
 	roami_page_lock(node, head.page);
 	place = roami_home_here(node, head.page);

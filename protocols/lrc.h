@@ -168,9 +168,6 @@ void lrc_make_room(struct roami_node *node);
 /* The same for a full barrier, where room is made sooner. */
 void lrc_make_room_early(struct roami_node *node);
 
-/* A message's page number, checked, as is its length. */
-uint32_t lrc_check_page(struct roami_node *node, const struct roam_request *request, size_t bytes);
-
 /* Handlers. */
 void lrc_diffs(struct roami_node *node, const struct roam_request *request);
 void lrc_page_asked(struct roami_node *node, const struct roam_request *request);

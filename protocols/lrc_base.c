@@ -52,7 +52,7 @@ static void lrc_copy_in(struct roami_node *node, uint32_t page, const uint8_t *i
 
 void lrc_page_asked(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = lrc_check_page(node, request, sizeof(page));
+	uint32_t page = roami_request_page(node, request, sizeof(page));
 	_Alignas(8) uint8_t out[LRC_COPY_MAX];
 	struct roam_part part = {out, 0};
 
@@ -219,7 +219,7 @@ void lrc_make_room_early(struct roami_node *node)
 
 void lrc_marks(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = lrc_check_page(node, request, sizeof(page));
+	uint32_t page = roami_request_page(node, request, sizeof(page));
 	_Alignas(8) uint8_t out[LRC_COPY_MAX];
 	struct lrc_copy *copy = (void *)out;
 	struct roam_part part = {out, lrc_copy_bytes(node)};
@@ -234,7 +234,7 @@ void lrc_marks(struct roami_node *node, const struct roam_request *request)
 
 void lrc_base(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = lrc_check_page(node, request, lrc_copy_bytes(node) + ROAM_PAGE_SIZE);
+	uint32_t page = roami_request_page(node, request, lrc_copy_bytes(node) + ROAM_PAGE_SIZE);
 
 	roami_page_lock(node, page);
 	if (!lrc_has(node, page))
@@ -245,7 +245,7 @@ void lrc_base(struct roami_node *node, const struct roam_request *request)
 
 void lrc_patch(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = lrc_check_page(node, request, sizeof(uint64_t));
+	uint32_t page = roami_request_page(node, request, sizeof(uint64_t));
 	const uint8_t *at = (const uint8_t *)request->data + sizeof(uint64_t),
 		      *end = (const uint8_t *)request->data + request->bytes;
 	struct lrc_item item;

@@ -150,20 +150,9 @@ size_t lrc_gather(struct roami_node *node, const struct lrc_ask *ask, uint8_t *o
 	return used;
 }
 
-uint32_t lrc_check_page(struct roami_node *node, const struct roam_request *request, size_t bytes)
-{
-	uint32_t page = UINT32_MAX;
-
-	if (request->bytes >= bytes)
-		memcpy(&page, request->data, sizeof(page));
-	if (page >= roami_pages(node) || !roami_page_ours(node, page))
-		roami_node_fail(node, "node %u sent a malformed request", request->from);
-	return page;
-}
-
 void lrc_diffs(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = lrc_check_page(node, request, sizeof(struct lrc_ask));
+	uint32_t page = roami_request_page(node, request, sizeof(struct lrc_ask));
 	uint8_t out[LRC_REPLY];
 	struct roam_part part = {out, 0};
 	struct lrc_ask ask;

@@ -59,20 +59,10 @@ static void onecopy_get(struct roami_node *node, uint32_t page)
 	roami_page_open(node, page, 1, ROAM_WRITE);
 }
 
-static uint32_t onecopy_request_page(struct roami_node *node, const struct roam_request *request)
-{
-	uint32_t page = UINT32_MAX;
-
-	if (request->bytes == sizeof(page))
-		memcpy(&page, request->data, sizeof(page));
-	if (page >= roami_pages(node) || !roami_page_ours(node, page))
-		roami_node_fail(node, "node %u asked for a page beyond the heap", request->from);
-	return page;
-}
-
 static void onecopy_want(struct roami_node *node, const struct roam_request *request)
 {
-	struct onecopy_page *data = roami_page_data(node, onecopy_request_page(node, request));
+	uint32_t page = roami_request_page(node, request, sizeof(page));
+	struct onecopy_page *data = roami_page_data(node, page);
 	unsigned last = data->asker;
 
 	data->asker = request->origin;
@@ -81,7 +71,7 @@ static void onecopy_want(struct roami_node *node, const struct roam_request *req
 
 static void onecopy_take(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = onecopy_request_page(node, request);
+	uint32_t page = roami_request_page(node, request, sizeof(page));
 	struct onecopy_page *data = roami_page_data(node, page);
 	uint64_t now = roami_now(node);
 

@@ -532,6 +532,13 @@ void roami_pass(struct roami_node *node, const struct roam_request *request, uns
 		unsigned type, const struct roam_part *parts, unsigned count);
 
 /*
+ * In handlers: the page whose number a request of at least `bytes` begins with; it is under the
+ * protocol that asks, or the node fails.
+ */
+uint32_t roami_request_page(struct roami_node *node, const struct roam_request *request,
+			    size_t bytes);
+
+/*
  * In handlers: answers a roami_call_page, with the page's bytes.  Where memory is shared the caller
  * copies them itself, later: they must not change before it can be asked about the page again.
  */

@@ -1,6 +1,7 @@
 #include "core/domain.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/page.h"
 #include "core/store.h"
@@ -160,5 +161,19 @@ struct roami_domain *roami_domain_current(struct roami_node *node)
 
 bool roami_page_ours(struct roami_node *node, uint32_t page)
 {
-	return roami_domain_of(node, page) == roami_domain_current(node);
+	return page < node->layout.pages &&
+	       roami_domain_of(node, page) == roami_domain_current(node);
+}
+
+uint32_t roami_request_page(struct roami_node *node, const struct roam_request *request,
+			    size_t bytes)
+{
+	uint32_t page = UINT32_MAX;
+
+	if (request->bytes >= bytes)
+		memcpy(&page, request->data, sizeof(page));
+	if (!roami_page_ours(node, page))
+		roami_node_fail(node, "node %u sent a malformed request about a page",
+				request->from);
+	return page;
 }

@@ -278,14 +278,23 @@ static bool call_answered(void *arg)
 	return atomic_load_explicit(&call->state, memory_order_acquire) == 2;
 }
 
-size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
+/* *page_at_p: what it says of a page, see struct roami_call. */
+static size_t call_end(struct roami_node *node, struct roami_call *call, uint32_t *page_at_p)
 {
 	size_t bytes;
 
 	roami_wait(node, call_answered, call);
 	bytes = call->bytes;
+	*page_at_p = call->page_at;
 	atomic_store_explicit(&call->state, 0, memory_order_release);
 	return bytes;
+}
+
+size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
+{
+	uint32_t page_at;
+
+	return call_end(node, call, &page_at);
 }
 
 size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
@@ -311,11 +320,8 @@ size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint
 	struct roami_call *call = call_start(
 		node, to, roami_domain_of(node, page)->types + type, &part, 1, &wanted);
 	uint32_t at;
-	size_t bytes;
+	size_t bytes = call_end(node, call, &at);
 
-	roami_wait(node, call_answered, call);
-	at = call->page_at;
-	bytes = roami_msg_call_end(node, call);
 	*came_p = at != 0;
 	if (at != 0)
 		roami_fetched(node);

@@ -142,3 +142,11 @@ int seed_main(const struct seed_options *options,
 		fprintf(stderr, "%s: no protocol %s\n", options->program, options->protocol);
 	return good && found ? EXIT_SUCCESS : EXIT_FAILURE;
 }
+
+bool seed_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed, void *arg)
+{
+	(void)arg;
+	printf("%s: %lu seeds, %lu failed\n", protocol->name, (unsigned long)seeds,
+	       (unsigned long)failed);
+	return failed == 0;
+}

@@ -39,4 +39,7 @@ int seed_main(const struct seed_options *options,
 
 const char *seed_replay(void);
 
+/* A `done` that says how many seeds failed, and no more. */
+bool seed_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed, void *arg);
+
 #endif

@@ -137,19 +137,10 @@ static bool deadline_one(const struct seed_options *options, const struct roam_p
 	return true;
 }
 
-static bool deadline_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
-			  void *arg)
-{
-	(void)arg;
-	printf("%s: %lu seeds, %lu failed\n", protocol->name, (unsigned long)seeds,
-	       (unsigned long)failed);
-	return failed == 0;
-}
-
 int main(int argc, char **argv)
 {
 	struct seed_options options = {.from = 1, .to = 20};
 
 	seed_options_read(&options, argc, argv);
-	return seed_main(&options, deadline_one, deadline_done, NULL);
+	return seed_main(&options, deadline_one, seed_done, NULL);
 }

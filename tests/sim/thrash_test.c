@@ -200,19 +200,10 @@ static bool thrash_one(const struct seed_options *options, const struct roam_pro
 	return count_one(seed) && turns_one(seed) && await_one(seed);
 }
 
-static bool thrash_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
-			void *arg)
-{
-	(void)arg;
-	printf("%s: %lu seeds, %lu failed\n", protocol->name, (unsigned long)seeds,
-	       (unsigned long)failed);
-	return failed == 0;
-}
-
 int main(int argc, char **argv)
 {
 	struct seed_options options = {.from = 1, .to = 20};
 
 	seed_options_read(&options, argc, argv);
-	return seed_main(&options, thrash_one, thrash_done, NULL);
+	return seed_main(&options, thrash_one, seed_done, NULL);
 }
