@@ -55,7 +55,7 @@ def main():
                                 check=False).returncode
         if status == 0 and '--keep' in sys.argv:
             subprocess.run([target, '-merge=1', corpus, found], check=True)
-    return status
+    return 1 if status else 0  # a crash ends libFuzzer with 77, which means a skip to meson
 
 
 if __name__ == '__main__':
