@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +67,25 @@ __attribute__((noreturn)) static void child_exec(const struct child_plan *plan, 
 	if (write(report, &error, sizeof(error)) < 0)
 		_exit(TOOL_CANNOT_EXEC);
 	_exit(TOOL_NOT_FOUND);
+}
+
+int child_signals(sigset_t *mask_p)
+{
+	static const int taken[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		sigaddset(&set, taken[i]);
+	/* Inherited as ignored, it would leave us without notice of the children's ends. */
+	signal(SIGCHLD, SIG_DFL);
+	sigprocmask(SIG_BLOCK, &set, mask_p);
+	sigdelset(mask_p, SIGCHLD);
+	fd = signalfd(-1, &set, SFD_CLOEXEC);
+	if (fd < 0)
+		tool_say("run: signalfd: %s", strerror(errno));
+	return fd;
 }
 
 /* The reading ends of a node's output. */

@@ -27,6 +27,12 @@ struct child_plan {
 	int keep;                   /* a descriptor that it inherits; -1: none */
 };
 
+/*
+ * Takes the signals that a launcher passes on, and those of its children's ends, by a descriptor;
+ * *mask_p: those that were blocked before, for the children.  -1: it cannot, and said so.
+ */
+int child_signals(sigset_t *mask_p);
+
 /* Starts one and waits until it runs the program; 0, or the exit status, and child->why. */
 int child_start(struct child *child, const struct child_plan *plan);
 

@@ -21,6 +21,7 @@
 #include "boot/local.h"
 #include "boot/wire.h"
 #include "os/os.h"
+#include "roam_child.h"
 #include "roam_tag.h"
 #include "roam_tool.h"
 
@@ -637,16 +638,9 @@ static int far_watch(struct far *far)
 
 static bool far_signals(struct far *far)
 {
-	static const int taken[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 	sigset_t set;
 
-	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
-		sigaddset(&set, taken[i]);
-	signal(SIGCHLD, SIG_DFL);
-	sigprocmask(SIG_BLOCK, &set, &far->mask);
-	sigdelset(&far->mask, SIGCHLD);
-	far->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	far->signals = child_signals(&far->mask);
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE);
 	sigprocmask(SIG_BLOCK, &set, NULL);

@@ -526,19 +526,7 @@ static void run_open_standard(void)
 
 static bool run_block_signals(struct run *run)
 {
-	static const int taken[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
-		sigaddset(&set, taken[i]);
-	/* Inherited as ignored, it would leave us without notice of the nodes' ends. */
-	signal(SIGCHLD, SIG_DFL);
-	sigprocmask(SIG_BLOCK, &set, &run->mask);
-	sigdelset(&run->mask, SIGCHLD);
-	run->signals = signalfd(-1, &set, SFD_CLOEXEC);
-	if (run->signals < 0)
-		tool_say("run: signalfd: %s", strerror(errno));
+	run->signals = child_signals(&run->mask);
 	return run->signals >= 0;
 }
 
