@@ -42,8 +42,7 @@ static enum roam_err far_read_boot(struct roami_job *job, struct roami_frame *fr
 	return ROAM_OK;
 }
 
-/* What is to be kept of the others. */
-static enum roam_err far_make(struct roami_job *job)
+enum roam_err roami_far_make(struct roami_job *job)
 {
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
 		if (node == job->boot.me)
@@ -77,7 +76,7 @@ enum roam_err roami_far_begin(struct roami_job *job)
 		explicit_bzero(frame, sizeof(*frame));
 	free(frame);
 	if (err == ROAM_OK)
-		err = far_make(job);
+		err = roami_far_make(job);
 	for (unsigned node = 0; node < ROAMI_NODES_MAX; node++) {
 		job->boot.names[node][ROAMI_HOST_BYTES - 1] = '\0';
 		job->host_names[node] = job->boot.names[node];

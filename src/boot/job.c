@@ -165,10 +165,10 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.address = job->boot.address,
 		.app = job->app,
 		.fd = job->fds[job->me],
-		.hosts = job->control != 0 ? job->boot.hosts : 1,
-		.host_names = job->control != 0 ? job->host_names : NULL,
+		.hosts = job->boot.nodes != 0 ? job->boot.hosts : 1,
+		.host_names = job->boot.hosts > 1 || job->control != 0 ? job->host_names : NULL,
 		.traced = roami_os_traced(),
-		.key = job->control != 0 ? job->boot.key : first->key,
+		.key = job->boot.nodes != 0 ? job->boot.key : first->key,
 		.boot = first->boot,
 	};
 	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
@@ -203,14 +203,19 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked)
 {
 	struct roami_ctl *ctl = job->bases[job->me];
-	enum roam_err err;
+	enum roam_err err = ROAM_OK;
 
 	job->real.on_fail = job_failed;
 	if (job->options.pin)
 		roami_os_pin(job->me);
-	err = job_open_node(job, nodes);
+	if (job->bound.binding != NULL)
+		err = roami_meet_join(job, asked);
+	if (err == ROAM_OK)
+		err = job_open_node(job, nodes);
 	if (err == ROAM_OK && job->control != 0)
 		err = roami_far_join(job, asked);
+	if (err == ROAM_OK && job->bound.binding != NULL)
+		err = roami_meet_open(job);
 	if (err == ROAM_OK)
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
@@ -283,7 +288,7 @@ static enum roam_err job_launched_here(struct roami_job *job, unsigned rank, uns
 	return ROAM_OK;
 }
 
-/* ROAM_BOOT=far:FD, from an agent of the launcher. */
+/* ROAM_BOOT=far:FD, from an agent of the launcher; or from another launcher. */
 static enum roam_err job_launched_far(struct roami_job *job)
 {
 	enum roam_err err = ROAM_OK;
@@ -307,7 +312,7 @@ static enum roam_err job_launched(struct roami_job *job)
 	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) == 3 &&
 	    size <= ROAMI_NODES_MAX && rank < size && fd < INT32_MAX - size)
 		err = job_launched_here(job, rank, size, (int)fd);
-	else if (job->control != 0)
+	else if (job->boot.nodes != 0)
 		err = job_launched_far(job);
 	else
 		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
@@ -375,10 +380,12 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 	roami_boot_layout(&job->layout, &job->options);
 	if (sscanf(job->options.boot, "far:%d", &job->control) == 1)
 		err = job->failed = roami_far_begin(job);
+	else if (job->options.boot[0] == '\0')
+		err = job->failed = roami_meet_begin(job);
 	if (err != ROAM_OK)
 		return err;
-	job->reruns = creates && job->control != 0 && job->boot.nodes > 1;
-	if (job->options.boot[0] != '\0' && !job->reruns) {
+	job->reruns = creates && job->boot.nodes > 1;
+	if ((job->options.boot[0] != '\0' || job->boot.nodes != 0) && !job->reruns) {
 		err = job_launched(job);
 	} else {
 		job->nodes = 1;
@@ -696,6 +703,8 @@ static void job_end(struct roami_job *job)
 	roami_os_futex_wake(&ctl->job, INT32_MAX);
 	if (job->control != 0)
 		roami_far_end(job);
+	if (roami_meet_apart(job))
+		roami_meet_end(job);
 }
 
 enum roam_err roami_job_wait_for_end(struct roami_job *job)
@@ -744,7 +753,9 @@ void roami_job_serve(struct roami_job *job)
 	roami_stats_end(job->node->stats);
 	roami_state_stats(job->node);
 	roami_state_set(job->node, ROAMI_STATE_JOINED, 2, false);
-	if (job->me != 0)
+	if (job->me != 0 && roami_meet_apart(job))
+		roami_meet_end(job);
+	else if (job->me != 0)
 		while ((state = atomic_load(&first->job)) != ROAMI_JOB_ENDING)
 			roami_os_futex_wait(&first->job, state, 0);
 }
@@ -765,12 +776,15 @@ void roami_job_finish(struct roami_job *job)
 		if (job->me == 0) {
 			job_await_others(job);
 			roami_job_report(job);
+			if (job->watch != NULL)
+				roami_watch_expect_end(job->watch);
 			job_end(job);
 		}
 		roami_service_stop(job->node);
 	}
 	roami_node_close(job->node);
 	job->node = NULL;
+	roami_meet_leave(job);
 	roami_job_close_allocs(job);
 	roami_os_vec_free(&job->blocks, sizeof(struct roami_place));
 	job->life = ROAMI_JOB_OVER;
