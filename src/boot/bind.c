@@ -16,6 +16,12 @@
 #define LOOK_MS 100    /* between looks at the others */
 #define TURN_US 100000 /* from node to node */
 
+#ifdef ROAMI_HAVE_PMIX
+#define OFFERED "offers neither PMIx nor PMI"
+#else
+#define OFFERED "offers no PMI, and this roam is built without PMIx"
+#endif
+
 const struct roami_binding *const roami_bindings[] = {
 #ifdef ROAMI_HAVE_PMIX
 	&roami_bind_pmix,
@@ -56,37 +62,24 @@ bool roami_bound_wait(struct roami_bound *bound, int fd, short events)
 	return true;
 }
 
-/* Variables by which launchers say how many processes there are, whatever else they offer. */
-static bool bind_count(const char **name_p, const char **value_p)
+/* A launcher says that there are several nodes, whatever else it offers. */
+static bool bind_several(struct roami_bound *bound)
 {
-	static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+	static const char *const names[][2] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+					       {"PMI_SIZE", "PMI_RANK"}};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		*name_p = names[i];
-		*value_p = getenv(names[i]);
-		if (*value_p != NULL && atoi(*value_p) > 1)
-			return true;
+		const char *size = getenv(names[i][0]), *rank = getenv(names[i][1]);
+
+		if (size == NULL || atoi(size) <= 1)
+			continue;
+		bound->quiet = rank != NULL && strcmp(rank, "0") != 0;
+		roami_bound_fail(bound,
+				 "%s=%.8s says that a launcher started several nodes, but %s "
+				 "(ROAM_LAUNCHER=none: be alone)", names[i][0], size, OFFERED);
+		return true;
 	}
 	return false;
-}
-
-/* Nothing has worked: fine for a process that is alone. */
-static enum roam_err bind_none(struct roami_bound *bound, const char *tried)
-{
-	const char *name, *value;
-
-	bound->binding = NULL;
-	if (tried[0] == '\0' && !bind_count(&name, &value))
-		return ROAM_OK;
-	if (tried[0] != '\0')
-		snprintf(bound->why, sizeof(bound->why), "%s", tried);
-	else
-		roami_bound_fail(bound,
-				 "%s=%.8s says that a launcher started several nodes, but there is "
-				 "neither PMIx nor PMI (srun: add --mpi=pmix or --mpi=pmi2; "
-				 "ROAM_LAUNCHER=none: be alone)",
-				 name, value);
-	return ROAM_ESYSTEM;
 }
 
 enum roam_err roami_bind(struct roami_bound *bound, const char *wanted)
@@ -109,7 +102,11 @@ enum roam_err roami_bind(struct roami_bound *bound, const char *wanted)
 			return ROAM_OK;
 		snprintf(tried, sizeof(tried), "%s", bound->why);
 	}
-	return bind_none(bound, tried);
+	bound->binding = NULL;
+	if (tried[0] == '\0')
+		return bind_several(bound) ? ROAM_ESYSTEM : ROAM_OK;
+	snprintf(bound->why, sizeof(bound->why), "%s", tried);
+	return ROAM_ESYSTEM;
 }
 
 /*

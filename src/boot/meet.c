@@ -318,7 +318,9 @@ enum roam_err roami_meet_begin(struct roami_job *job)
 	struct roami_bound *bound = &job->bound;
 	enum roam_err err = roami_bind(bound, job->options.launcher);
 
-	if (err != ROAM_OK)
+	if (err != ROAM_OK && bound->quiet)
+		usleep(MEET_TELL_US);
+	else if (err != ROAM_OK)
 		fprintf(stderr, "roam: %s\n", bound->why);
 	if (err != ROAM_OK || bound->binding == NULL)
 		return err;
