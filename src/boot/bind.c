@@ -13,9 +13,6 @@
 #include "api/options.h"
 #include "os/os.h"
 
-#define LOOK_MS 100    /* between looks at the others */
-#define TURN_US 100000 /* from node to node */
-
 #ifdef ROAMI_HAVE_PMIX
 #define OFFERED "offers neither PMIx nor PMI"
 #else
@@ -27,7 +24,7 @@ const struct roami_binding *const roami_bindings[] = {
 	&roami_bind_pmix,
 #endif
 	&roami_bind_pmi1,
-	//SLURM
+	&roami_bind_slurm,
 	NULL,
 };
 
@@ -47,7 +44,6 @@ bool roami_bound_patient(struct roami_bound *bound)
 		return bound->look(bound);
 	if (roami_os_now_ns() < bound->until)
 		return true;
-	usleep(bound->me * TURN_US); /* one line, then the launcher ends the others */
 	return roami_bound_fail(bound, "not all %u nodes have come: a process has ended early, or "
 				       "never called roam_start", bound->nodes);
 }
@@ -56,7 +52,7 @@ bool roami_bound_wait(struct roami_bound *bound, int fd, short events)
 {
 	struct pollfd ready = {fd, events, 0};
 
-	while (poll(&ready, 1, LOOK_MS) <= 0)
+	while (poll(&ready, 1, ROAMI_LOOK_MS) <= 0)
 		if (!roami_bound_patient(bound))
 			return false;
 	return true;
@@ -82,16 +78,17 @@ static bool bind_several(struct roami_bound *bound)
 	return false;
 }
 
-enum roam_err roami_bind(struct roami_bound *bound, const char *wanted)
+enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool open_network)
 {
 	char tried[ROAMI_WHY_BYTES] = "";
 
 	memset(bound, 0, sizeof(*bound));
+	bound->open_network = open_network;
 	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
 		bound->pidfds[i] = -1;
 	if (strcmp(wanted, "none") == 0)
 		return ROAM_OK;
-	for (unsigned i = 0; roami_bindings[i] != NULL; i++) {
+	for (unsigned i = 0; roami_bindings[i] != NULL && !bound->final; i++) {
 		const struct roami_binding *binding = roami_bindings[i];
 
 		if (binding->marker() == NULL ||

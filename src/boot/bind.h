@@ -15,6 +15,10 @@
 
 #define ROAMI_BLOB_BYTES 4096u /* that a node shows at most */
 #define ROAMI_WHY_BYTES  256u
+#define ROAMI_LOOK_MS    100 /* between looks at the others */
+
+#define ROAMI_TWICE                                                                                \
+	"node %u runs in two processes: start the program once in each of the launcher's"
 
 struct roami_blob {
 	uint32_t bytes;
@@ -25,7 +29,7 @@ struct roami_blob {
 struct roami_bound {
 	const struct roami_binding *binding;
 	unsigned me, nodes;
-	bool trusted; /* who takes part in a gathering has been checked by who started us */
+	bool open_network; /* ROAM_SEAL=off: strangers may listen, and answer */
 	void *state;  /* the binding's */
 	/*
 	 * Asked now and then while the others are waited for; false: it is in vain, `why` says so.
@@ -36,6 +40,7 @@ struct roami_bound {
 	int pidfds[ROAMI_NODES_MAX]; /* of the nodes on this host; -1: not known */
 	char why[ROAMI_WHY_BYTES];   /* it failed; a line without an end */
 	bool quiet;                  /* another node says so */
+	bool final;                  /* no other binding is to be tried */
 };
 
 struct roami_binding {
@@ -62,7 +67,7 @@ extern const struct roami_binding roami_bind_pmix, roami_bind_pmi1, roami_bind_s
  * Binds this process if something in the environment says that it should be.  ROAM_OK with
  * bound->binding NULL: nothing does, or `wanted`, of ROAM_LAUNCHER, says no.  Else bound->why.
  */
-enum roam_err roami_bind(struct roami_bound *bound, const char *wanted);
+enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool open_network);
 
 /* For bindings: waits until `fd` is ready for `events`; false: it is in vain. */
 bool roami_bound_wait(struct roami_bound *bound, int fd, short events);

@@ -26,6 +26,7 @@
 #define MEET_MAGIC     (UINT64_C(0x726f616d6d656574) + sizeof(struct meet_card))
 #define MEET_ADDRESSES 8u
 #define MEET_S         10u /* for all to come, unless ROAM_DEADLINE says otherwise */
+#define MEET_TURNS     5u
 #define MEET_TELL_US   300000u
 #define NS_PER_S       UINT64_C(1000000000)
 
@@ -72,8 +73,6 @@ struct roami_meet {
 };
 
 #define MEET_OLD   "node %u is of another version of roam: install the same on all hosts"
-#define MEET_TWICE                                                                                 \
-	"node %u runs in two processes: start the program once in each of the launcher's"
 
 /* -------------------------------------------------------------------------------------- failing */
 
@@ -262,10 +261,6 @@ static void meet_apart(struct roami_job *job)
 {
 	const char *named = getenv("ROAM_TRANSPORT");
 
-	if (!job->bound.trusted && job->options.seal != ROAMI_SEAL_OFF)
-		MEET_FAIL(job, "%s cannot bring a key to %u hosts: start with srun --mpi=pmi2 or "
-			       "--mpi=pmix, or set ROAM_SEAL=off in a network that you trust",
-			  job->bound.binding->name, job->boot.hosts);
 	if (job->boot.address == 0 && job->meet->hello[0].addresses > 0)
 		MEET_FAIL(job, "no network reaches the other hosts");
 	if (roami_transport_find(job->options.transport)->caps == 0)
@@ -281,7 +276,7 @@ static void meet_take_hello(struct roami_job *job, unsigned node, const struct m
 	struct meet_hello *hello = &job->meet->hello[node];
 
 	if (node == job->bound.me && memcmp(job->meet->blobs[node].data, mine, sizeof(*mine)) != 0)
-		MEET_FAIL(job, MEET_TWICE, node);
+		MEET_FAIL(job, ROAMI_TWICE, node);
 	memcpy(hello, job->meet->blobs[node].data, sizeof(*hello));
 	hello->name[sizeof(hello->name) - 1] = '\0';
 	if (hello->magic != MEET_MAGIC || hello->addresses > MEET_ADDRESSES)
@@ -291,9 +286,11 @@ static void meet_take_hello(struct roami_job *job, unsigned node, const struct m
 static void meet_greet(struct roami_job *job)
 {
 	uint64_t seconds = job->options.deadline != 0 ? job->options.deadline : MEET_S;
+	unsigned turn = job->boot.me < MEET_TURNS ? job->boot.me : MEET_TURNS;
 	struct meet_hello mine;
 
-	job->bound.until = roami_os_now_ns() + seconds * NS_PER_S;
+	/* One says that somebody is missing; then the launcher ends the others, if it does. */
+	job->bound.until = roami_os_now_ns() + (seconds + turn) * NS_PER_S;
 	meet_introduce(&mine, job->meet->secret);
 	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++)
@@ -316,7 +313,8 @@ static void meet_say(const struct roami_job *job)
 enum roam_err roami_meet_begin(struct roami_job *job)
 {
 	struct roami_bound *bound = &job->bound;
-	enum roam_err err = roami_bind(bound, job->options.launcher);
+	enum roam_err err = roami_bind(bound, job->options.launcher,
+				       job->options.seal == ROAMI_SEAL_OFF);
 
 	if (err != ROAM_OK && bound->quiet)
 		usleep(MEET_TELL_US);
@@ -404,7 +402,7 @@ static void meet_claim(struct roami_job *job)
 	if (job->bases[next] == NULL ||
 	    atomic_compare_exchange_strong(&roami_job_ctl(job, next)->before, &nobody, me))
 		return;
-	roami_bound_fail(&job->bound, MEET_TWICE, job->boot.me);
+	roami_bound_fail(&job->bound, ROAMI_TWICE, job->boot.me);
 	meet_failed(job);
 }
 

@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #define LENGTH_DIGITS 8u   /* before the bytes of a blob */
-#define PART_MAX      500u /* bytes; two digits each and the length stay below 1024 */
+#define PUT_MAX       960u /* of a line: some servers take no more than 1024 bytes of it */
+#define PUT_WORDS     60u  /* of it besides the name and the value */
+#define PART_MAX      400u /* bytes of a blob in a value, two digits each */
 #define VALUE_MIN     64u
 #define CONNECT_S     5
 
@@ -150,6 +152,7 @@ bool roami_pmi1_ack(struct roami_bound *bound, struct roami_pmi1 *pmi, unsigned 
 bool roami_pmi1_begin(struct roami_bound *bound, struct roami_pmi1 *pmi)
 {
 	unsigned value;
+	size_t room;
 
 	if (!pmi1_write(bound, pmi, "cmd=init pmi_version=1 pmi_subversion=1\n") ||
 	    !pmi1_expect(bound, pmi, "response_to_init") ||
@@ -157,15 +160,17 @@ bool roami_pmi1_begin(struct roami_bound *bound, struct roami_pmi1 *pmi)
 		return false;
 	if (!pmi1_number(pmi->line, "vallen_max", 1 << 20, &value) || value < VALUE_MIN)
 		return pmi1_malformed(bound, pmi);
-	pmi->part = (value - 1 - LENGTH_DIGITS) / 2;
-	if (pmi->part > PART_MAX)
-		pmi->part = PART_MAX;
 	if (!pmi1_write(bound, pmi, "cmd=get_my_kvsname\n") ||
 	    !pmi1_expect(bound, pmi, "my_kvsname"))
 		return false;
-	return (roami_pmi1_value(pmi->line, "kvsname", pmi->name, sizeof(pmi->name)) &&
-		pmi->name[0] != '\0') ||
-	       pmi1_malformed(bound, pmi);
+	if (!roami_pmi1_value(pmi->line, "kvsname", pmi->name, sizeof(pmi->name)) ||
+	    pmi->name[0] == '\0')
+		return pmi1_malformed(bound, pmi);
+	room = PUT_MAX - PUT_WORDS - strlen(pmi->name);
+	pmi->part = ((value < room ? value : room) - 1 - LENGTH_DIGITS) / 2;
+	if (pmi->part > PART_MAX)
+		pmi->part = PART_MAX;
+	return true;
 }
 
 /* ----------------------------------------------------------------------------------- gathering */
@@ -302,6 +307,7 @@ static bool pmi1_lock(struct roami_bound *bound, int fd)
 		return true;
 	if (fcntl(fd, F_GETLK, &lock) != 0)
 		lock.l_pid = 0;
+	bound->final = true;
 	return roami_bound_fail(bound,
 				"node %u runs in two processes, %d and %d: start the program once "
 				"in each of the launcher's processes",
@@ -374,7 +380,6 @@ static bool pmi1_open(struct roami_bound *bound)
 	if (pmi == NULL)
 		return roami_bound_fail(bound, "out of memory");
 	bound->state = pmi;
-	bound->trusted = true;
 	if (getenv("PMI_FD") != NULL ? !pmi1_inherited(bound, pmi) : !pmi1_called(bound, pmi))
 		return false;
 	return roami_pmi1_begin(bound, pmi);

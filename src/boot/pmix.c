@@ -13,7 +13,7 @@
 #include "os/os.h"
 
 #define LIBRARY "libpmix.so.2"
-#define LOOK_NS UINT64_C(100000000)
+#define LOOK_NS (ROAMI_LOOK_MS * UINT64_C(1000000))
 
 struct client {
 	void *library;
@@ -123,7 +123,6 @@ static bool client_open(struct roami_bound *bound)
 	if (client == NULL)
 		return roami_bound_fail(bound, "out of memory");
 	bound->state = client;
-	bound->trusted = true;
 	if (!client_load(client))
 		return roami_bound_fail(bound, "the launcher offers PMIx, but %s", dlerror());
 	status = client_init(client);
@@ -177,7 +176,10 @@ static bool client_take(struct roami_bound *bound, unsigned node, const char *ke
 	from.rank = node;
 	status = client->get(&from, key, NULL, 0, &value);
 	if (status != PMIX_SUCCESS)
-		return client_failed(bound, "learn of another node", status);
+		return roami_bound_fail(bound,
+					"PMIx: nothing of node %u: %s (does the program run twice in "
+					"one of the launcher's processes?)",
+					node, client->error(status));
 	good = value->type == PMIX_BYTE_OBJECT && value->data.bo.size > 0 &&
 	       value->data.bo.size <= ROAMI_BLOB_BYTES + 1;
 	if (good) {
