@@ -14,6 +14,7 @@
 #define STRANGE_NS UINT64_C(3000000000) /* the time a stranger has to show who it is */
 #define SEND_S     5
 #define RETRY_US   20000u
+#define GREET_MS   1000 /* the time node 0 has to say that it is it */
 
 static bool hub_send(int fd, const void *data, size_t bytes)
 {
@@ -58,7 +59,7 @@ bool roami_hub_listen(struct roami_bound *bound, struct roami_hub *hub)
 			break;
 		setsockopt(hub->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 		if (bind(hub->listener, place, hub->place_bytes) == 0 &&
-		    listen(hub->listener, (int)bound->nodes) == 0)
+		    listen(hub->listener, SOMAXCONN) == 0)
 			return true;
 		close(hub->listener);
 		hub->listener = -1;
@@ -77,11 +78,19 @@ static void hub_drop(struct roami_hub_peer *peer)
 	peer->have = 0;
 }
 
+/* What node 0 says first: others may listen at its places. */
+static void hub_greeting(const struct roami_hub *hub, uint64_t *greeting)
+{
+	greeting[0] = HUB_MAGIC;
+	greeting[1] = hub->job;
+}
+
 /* Where no place is free the oldest stranger goes. */
 static void hub_accept(struct roami_bound *bound, struct roami_hub *hub)
 {
 	struct roami_hub_peer *place = &hub->peers[bound->nodes];
 	int fd = accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC);
+	uint64_t greeting[2];
 
 	if (fd < 0)
 		return;
@@ -95,6 +104,9 @@ static void hub_accept(struct roami_bound *bound, struct roami_hub *hub)
 	hub_patience(fd);
 	place->fd = fd;
 	place->since = roami_os_now_ns();
+	hub_greeting(hub, greeting);
+	if (!hub_send(fd, greeting, sizeof(greeting)))
+		hub_drop(place);
 }
 
 /* What a peer says of itself fits this job and this round. */
@@ -245,20 +257,33 @@ static bool hub_collect(struct roami_bound *bound, struct roami_hub *hub, struct
 
 /* ----------------------------------------------------------------------------------- the others */
 
+/* Whether it is node 0 that has taken a connection. */
+static bool hub_greeted(const struct roami_hub *hub, int fd)
+{
+	uint64_t wanted[2], greeting[2];
+	struct pollfd ready = {fd, POLLIN, 0};
+
+	hub_greeting(hub, wanted);
+	return poll(&ready, 1, GREET_MS) > 0 &&
+	       recv(fd, greeting, sizeof(greeting), MSG_DONTWAIT) == (ssize_t)sizeof(greeting) &&
+	       memcmp(greeting, wanted, sizeof(wanted)) == 0;
+}
+
 /* Node 0 may come later, or be at another of its places. */
 static bool hub_connect(struct roami_bound *bound, struct roami_hub *hub)
 {
 	for (unsigned i = 0;; i++) {
 		const struct sockaddr *place = (const void *)&hub->places[i % hub->place_count];
+		int fd = socket(place->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-		hub->fd = socket(place->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (hub->fd < 0)
+		if (fd < 0)
 			return roami_bound_fail(bound, "socket: %s", strerror(errno));
-		hub_patience(hub->fd);
-		if (connect(hub->fd, place, hub->place_bytes) == 0)
+		hub_patience(fd);
+		if (connect(fd, place, hub->place_bytes) == 0 && hub_greeted(hub, fd)) {
+			hub->fd = fd;
 			return true;
-		close(hub->fd);
-		hub->fd = -1;
+		}
+		close(fd);
 		if (!roami_bound_patient(bound))
 			return false;
 		usleep(RETRY_US);

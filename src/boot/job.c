@@ -62,6 +62,8 @@ static void job_failed(struct roami_node *node, const char *text)
 		_exit(ROAMI_EXIT_TOLD);
 	}
 	length = snprintf(line, sizeof(line), "roam: node %u: %s%s\n", node->me, text, waits);
+	if (node->lost != 0 && roami_meet_apart(job_of(node)))
+		usleep(node->me * 100000); /* one says so, then the launcher ends the others */
 	/* One line: who comes second leaves the first one time for it, and to end the job. */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
 		usleep(500000);
