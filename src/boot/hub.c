@@ -42,7 +42,7 @@ static void hub_patience(int fd)
 
 /* --------------------------------------------------------------------------------------- node 0 */
 
-bool roami_hub_listen(struct roami_bound *bound, struct roami_hub *hub)
+static bool hub_listen(struct roami_bound *bound, struct roami_hub *hub)
 {
 	const int on = 1;
 
@@ -351,6 +351,8 @@ bool roami_hub_gather(struct roami_bound *bound, struct roami_hub *hub, const vo
 {
 	bool good;
 
+	if (bound->me == 0 && hub->peers == NULL && !hub_listen(bound, hub))
+		return false;
 	if (bound->me == 0) {
 		all[0].bytes = (uint32_t)bytes;
 		if (bytes > 0)

@@ -76,13 +76,15 @@ struct roami_meet {
 
 /* -------------------------------------------------------------------------------------- failing */
 
-/* The job is over.  Whoever started us ends the others, when one ends so. */
+/*
+ * The job is over.  Whoever started us ends the others, when one ends so; none does before all know
+ * why.
+ */
 __attribute__((noreturn)) static void meet_failed(struct roami_job *job)
 {
-	if (job->bound.quiet)
-		usleep(MEET_TELL_US);
-	else
+	if (!job->bound.quiet)
 		fprintf(stderr, "roam: %s\n", job->bound.why);
+	usleep(MEET_TELL_US);
 	_exit(ROAMI_EXIT_TOLD);
 }
 
@@ -488,6 +490,8 @@ bool roami_meet_apart(const struct roami_job *job)
 
 void roami_meet_end(struct roami_job *job)
 {
+	job->bound.look = NULL; /* whoever is through may leave; of who dies the transport tells */
+	job->bound.until = UINT64_MAX;
 	meet_gather(job, NULL, 0, 0);
 }
 
