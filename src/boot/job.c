@@ -144,6 +144,20 @@ enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 
 /* --------------------------------------------------------------------------------------- nodes */
 
+/* Whose memory this node reaches by loads and stores. */
+static uint64_t job_near(const struct roami_job *job, unsigned nodes,
+			 const struct roam_transport *transport)
+{
+	uint64_t near = 0;
+
+	if (!job->options.onesided || (transport->caps & ROAM_CAP_ONESIDED) == 0)
+		return 0;
+	for (unsigned node = 0; node < nodes; node++)
+		if (job->bases[node] != NULL)
+			near |= roami_nodeset_bit(node);
+	return near;
+}
+
 /* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
@@ -175,8 +189,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
 	enum roam_err err;
 
-	params.onesided =
-		job->options.onesided && (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
+	params.near = job_near(job, nodes, params.transport);
 	params.creator_pages =
 		(uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	if (job->node != NULL) {

@@ -245,7 +245,7 @@ struct roami_node {
 	struct roami_segment *self;
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
-	bool onesided;
+	uint64_t near; /* peers whose memory loads and stores reach, this node among them; bits */
 
 	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
 	_Atomic uint32_t dumped[ROAMI_PAGES_MAX / ROAMI_DUMP_PAGES / 32];
@@ -317,6 +317,12 @@ struct roami_node {
 	struct roami_records meeting_records; /* in node 0's segment, barriers */
 };
 
+/* Whether loads and stores reach a peer's memory; else messages do. */
+static inline bool roami_near(const struct roami_node *node, unsigned peer)
+{
+	return (node->near >> peer & 1) != 0;
+}
+
 /* Which of `nodes` manages a page: consecutive ones share a manager, and their words a page. */
 static inline unsigned roami_page_manager(uint32_t page, unsigned nodes)
 {
@@ -380,7 +386,7 @@ struct roami_node_params {
 	uint8_t *app;           /* the app view; with the soft engine the runtime view does */
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */
-	bool onesided;          /* loads and stores reach peers' segments */
+	uint64_t near;          /* peers whose segments loads and stores reach; bits */
 	unsigned hosts;         /* of the job; 0 counts as 1 */
 	const char *const *host_names; /* of each node's host; NULL: not known */
 	bool traced;            /* a debugger may stop this node for as long as it likes */

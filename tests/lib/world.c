@@ -305,6 +305,18 @@ static void world_heap(struct world *world)
 	}
 }
 
+/* Whose memory a node reaches by loads and stores. */
+static uint64_t world_near(const struct world_config *config, unsigned me)
+{
+	unsigned hosts = config->hosts > 1 ? config->hosts : 1;
+	uint64_t near = 0;
+
+	for (unsigned peer = 0; peer < config->nodes && config->onesided; peer++)
+		if (peer % hosts == me % hosts)
+			near |= roami_nodeset_bit(peer);
+	return near;
+}
+
 static bool world_node_open(struct world *world, unsigned me)
 {
 	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every world";
@@ -326,7 +338,7 @@ static bool world_node_open(struct world *world, unsigned me)
 		.app = (uint8_t *)world->bases[me] + world->layout.heap,
 		.fd = -1,
 		.creator_pages = world->config.creator_pages,
-		.onesided = world->config.onesided,
+		.near = world_near(&world->config, me),
 		.key = key,
 		.boot = world->config.seed,
 	};

@@ -32,7 +32,8 @@ struct world_config {
 	uint32_t heap_pages;
 	uint32_t alloc_pages;   /* per node, behind the heap_pages: for what it allocates */
 	uint32_t creator_pages; /* with bytes of node 0 that are not zero */
-	bool onesided;
+	bool onesided;  /* between nodes of one host */
+	unsigned hosts; /* node i is on host i % hosts */
 	bool hot;
 	bool tree;          /* barriers along a tree */
 	bool kind_known;    /* faults tell reads from writes */
