@@ -203,7 +203,7 @@ struct roami_layer {
 	bool opened;
 };
 
-#define ROAMI_LAYERS_MAX 3
+#define ROAMI_LAYERS_MAX 5
 
 /* A named block, for reports. */
 struct roami_region {
@@ -258,6 +258,8 @@ struct roami_node {
 	void *transport_state;
 	struct roami_layer layers[ROAMI_LAYERS_MAX]; /* the lowest first */
 	struct roam_transport_memory memory[ROAMI_NODES_MAX];
+	struct roam_transport_memory rings[ROAMI_NODES_MAX]; /* of `beside` of the params */
+	const int *bells; /* eventfds of the nodes of this host, with `beside`; see net.c */
 	const char *const *host_names; /* NULL: not known */
 	unsigned lost; /* + 1: the peer that has fallen silent, for which the node fails */
 	const struct roam_protocol *protocol; /* that of domain 0 */
@@ -378,10 +380,13 @@ struct roami_node_params {
 	const struct roam_protocol *const *regions; /* as many as the layout has */
 	const struct roami_fault_engine *engine;
 	const struct roam_transport *transport;
+	/* For peers whose segment is mapped, if that is another; NULL: there are none. */
+	const struct roam_transport *beside;
+	const int *bells; /* then: eventfds that wake nodes of this host */
 	void *world; /* for the transport */
 	struct roami_layout layout;
 	void *const *bases;     /* every node's segment; NULL: it cannot be mapped */
-	struct roami_far *const *peers; /* of those; NULL: there are none */
+	struct roami_far *const *peers; /* of those, and with `beside` of all; NULL: there are none */
 	uint32_t address;             /* IPv4 of this host, host byte order; 0: one host */
 	uint8_t *app;           /* the app view; with the soft engine the runtime view does */
 	int fd;                 /* this node's memfd; -1: none */

@@ -119,18 +119,18 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 	}
 	for (unsigned i = 0; i < config->nodes; i++)
 		threads += config->threads[i];
-	snprintf(
-		text, bytes,
-		"%s, %u nodes, %u threads, %u pages (%u of the creator), %s on %u hosts, %s, "
-		"hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
-		"stall 1/%u, queue %u, latency %lu ns, board %u, slots %u, %u, ivy %u, "
-		"delta %u, erc %u, store %lu KiB, seal %u%s%s",
-		config->protocol->name, config->nodes, threads, config->heap_pages,
-		config->creator_pages, config->onesided ? "one-sided" : "messages",
-		config->hosts, config->simd, config->hot, config->tree, config->kind_known, config->placement, config->prefetch,
-		config->cache_pages, config->step_every, config->stall_every, config->queue_max,
-		(unsigned long)config->latency_ns_max, config->board_runs, config->lock_slots,
-		config->meeting_slots, config->ivy, config->mirage_delta, config->erc,
-		(unsigned long)config->lrc_memory / 1024, config->seal,
-		config->lossy ? ", " : "", config->faulty);
+	snprintf(text, bytes,
+		 "%s, %u nodes, %u threads, %u pages (%u of the creator), %s on %u hosts, "
+		 "%s, "
+		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
+		 "stall 1/%u, queue %u, latency %lu ns, board %u, slots %u, %u, ivy %u, "
+		 "delta %u, erc %u, store %lu KiB, seal %u%s%s",
+		 config->protocol->name, config->nodes, threads, config->heap_pages,
+		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->hosts,
+		 config->simd, config->hot, config->tree, config->kind_known, config->placement,
+		 config->prefetch, config->cache_pages, config->step_every, config->stall_every,
+		 config->queue_max, (unsigned long)config->latency_ns_max, config->board_runs,
+		 config->lock_slots, config->meeting_slots, config->ivy, config->mirage_delta,
+		 config->erc, (unsigned long)config->lrc_memory / 1024, config->seal,
+		 config->lossy ? ", " : "", config->faulty);
 }
