@@ -134,6 +134,24 @@ enum roam_err roami_far_begin(struct roami_job *job, int lent)
 	return err;
 }
 
+enum roam_err roami_far_place(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	job->me = job->boot.me;
+	job->nodes = job->boot.nodes;
+	if (job->lent_count > 0) {
+		err = roami_far_map(job);
+	} else {
+		job->made = job->me;
+		err = roami_job_make_segments(job, job->me + 1);
+		if (err == ROAM_OK)
+			err = roami_job_map_segment(job, job->me);
+	}
+	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
+	return err;
+}
+
 static void far_take(struct roami_job *job, const struct roami_boot_table *table)
 {
 	for (unsigned node = 0; node < job->nodes; node++) {

@@ -199,8 +199,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 
 	if (nodes > job->lent_count && job->lent_count > 0 && nodes > 1)
 		params.beside = roami_transport_find("shm");
-	params.near = job_near(job, nodes,
-			       params.beside != NULL ? params.beside : params.transport);
+	params.near = job_near(job, nodes, params.beside ? params.beside : params.transport);
 	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	if (job->node != NULL) {
 		job->node->sync = NULL;
@@ -306,25 +305,6 @@ static enum roam_err job_launched_here(struct roami_job *job, unsigned rank, uns
 	return ROAM_OK;
 }
 
-/* ROAM_BOOT=far:FD, or far:FD:LENT, from an agent of the launcher. */
-static enum roam_err job_launched_far(struct roami_job *job)
-{
-	enum roam_err err = ROAM_OK;
-
-	job->me = job->boot.me;
-	job->nodes = job->boot.nodes;
-	if (job->lent_count > 0) {
-		err = roami_far_map(job);
-	} else {
-		job->made = job->me;
-		err = roami_job_make_segments(job, job->me + 1);
-		if (err == ROAM_OK)
-			err = roami_job_map_segment(job, job->me);
-	}
-	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
-	return err;
-}
-
 static enum roam_err job_launched(struct roami_job *job)
 {
 	unsigned rank, size, fd;
@@ -334,7 +314,7 @@ static enum roam_err job_launched(struct roami_job *job)
 	    size <= ROAMI_NODES_MAX && rank < size && fd < INT32_MAX - size)
 		err = job_launched_here(job, rank, size, (int)fd);
 	else if (job->control != 0)
-		err = job_launched_far(job);
+		err = roami_far_place(job);
 	else
 		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
 	if (err == ROAM_OK)
@@ -778,8 +758,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 
 void roami_job_serve(struct roami_job *job)
 {
-	struct roami_ctl *first =
-		job->control != 0 ? &job->far[0]->ctl : roami_job_ctl(job, 0);
+	struct roami_ctl *first = job->control ? &job->far[0]->ctl : roami_job_ctl(job, 0);
 	uint32_t state;
 
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);

@@ -124,6 +124,9 @@ enum roam_err roami_far_join(struct roami_job *job, unsigned asked);
 /* Nodes on this host. */
 unsigned roami_far_here(const struct roami_job *job);
 
+/* The process takes its place in the job: ROAM_BOOT=far:FD, or far:FD:LENT. */
+enum roam_err roami_far_place(struct roami_job *job);
+
 /* Maps the segments of this host's nodes that the agent lent; the caller's own is `me`'s. */
 enum roam_err roami_far_map(struct roami_job *job);
 

@@ -386,7 +386,8 @@ struct roami_node_params {
 	void *world; /* for the transport */
 	struct roami_layout layout;
 	void *const *bases;     /* every node's segment; NULL: it cannot be mapped */
-	struct roami_far *const *peers; /* of those, and with `beside` of all; NULL: there are none */
+	/* Of those; with `beside` of all; NULL: there are none. */
+	struct roami_far *const *peers;
 	uint32_t address;             /* IPv4 of this host, host byte order; 0: one host */
 	uint8_t *app;           /* the app view; with the soft engine the runtime view does */
 	int fd;                 /* this node's memfd; -1: none */
