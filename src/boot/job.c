@@ -13,7 +13,6 @@
 
 #include "core/domain.h"
 #include "core/log.h"
-#include "core/page.h"
 #include "core/remote.h"
 #include "core/sync.h"
 #include "msg/msg.h"
@@ -238,7 +237,7 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	if (err != ROAM_OK)
 		return job_says(job, err, "cannot start the service thread");
 	atomic_store(&ctl->pid, (int32_t)getpid());
-	atomic_store(&ctl->joined, 1);
+	atomic_store(&ctl->joined, ROAMI_JOINED_READY);
 	job->life = ROAMI_JOB_TOGETHER;
 	return ROAM_OK;
 }
@@ -477,7 +476,9 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	job->life = ROAMI_JOB_OVER;
 	roami_settle_leave(job);
 	fflush(NULL);
-	_exit(0); /* the kernel takes everything back at once */
+	/* The creator does not wait for the kernel, which takes everything back at once. */
+	atomic_store(&roami_job_ctl(job, job->me)->joined, ROAMI_JOINED_LEFT);
+	_exit(0);
 }
 
 static enum roam_err job_fork(struct roami_job *job, unsigned node, void (*fn)(void))
@@ -494,6 +495,26 @@ static enum roam_err job_fork(struct roami_job *job, unsigned node, void (*fn)(v
 	}
 	job->pids[node] = pid;
 	return ROAM_OK;
+}
+
+/* What nodes that ended have left behind. */
+static void job_part(struct roami_job *job)
+{
+	if (!job->parting)
+		return;
+	job->parting = false;
+	if (job->watch != NULL)
+		roami_watch_end(job->watch);
+	job->watch = NULL;
+	for (unsigned i = 1; i < ROAMI_NODES_MAX; i++) {
+		if (i >= job->made && job->bases[i] == NULL)
+			continue;
+		roami_os_unmap(job->bases[i], job->layout.total);
+		job->bases[i] = NULL;
+		close(job->fds[i]);
+		job->pids[i] = 0;
+	}
+	job->made = 1;
 }
 
 static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
@@ -516,6 +537,7 @@ static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
 			nodes, (unsigned long long)job->options.nodes_max);
 		return ROAM_ENODES;
 	}
+	job_part(job);
 	return ROAM_OK;
 }
 
@@ -651,28 +673,6 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 
 /* ----------------------------------------------------------------------------------------- end */
 
-/* Brings the pages of a protocol that says how, one by one. */
-static void gather(struct roami_job *job, uint32_t first, uint32_t end)
-{
-	struct roami_node *node = job->node;
-	struct roami_domain *domain = roami_domain_of(node, first);
-	unsigned was = roami_domain_enter(node, domain);
-
-	for (uint32_t page = first; page < end; page++) {
-		roami_page_hold(node, page);
-		domain->protocol->settle(node, page);
-		roami_page_done(node, page);
-	}
-	roami_domain_leave(node, was);
-}
-
-static void job_gather(struct roami_job *job)
-{
-	for (unsigned i = 0; i < job->node->domain_count; i++)
-		if (job->node->domains[i].protocol->settle != NULL)
-			roami_settle_each(job, i, gather);
-}
-
 /*
  * Node 0 forgets everything that was true of the nodes that ended, so that a new round can begin.
  */
@@ -680,16 +680,7 @@ static void job_clear(struct roami_job *job)
 {
 	struct roami_ctl *ctl = job->bases[0];
 
-	for (unsigned i = 1; i < ROAMI_NODES_MAX; i++) {
-		if (i >= job->made && job->bases[i] == NULL)
-			continue;
-		roami_os_unmap(job->bases[i], job->layout.total);
-		job->bases[i] = NULL;
-		close(job->fds[i]);
-		job->pids[i] = 0;
-	}
-	job->made = 1;
-	roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings,
+	roami_os_discard((uint8_t *)ctl + job->layout.rings,
 			 job->layout.heap - job->layout.rings);
 	atomic_store(&ctl->job, ROAMI_JOB_OPEN);
 	atomic_store(&ctl->creator_end, 0);
@@ -699,13 +690,19 @@ static void job_clear(struct roami_job *job)
 	atomic_store(&ctl->threads, 1);
 }
 
-/* Their counters are final when they say so; they do so right after the barrier. */
-static void job_await_others(struct roami_job *job)
+static void job_await_others(struct roami_job *job, enum roami_joined state)
 {
 	for (unsigned i = 0; i < job->nodes; i++)
-		while (i != job->me && atomic_load(&roami_job_ctl(job, i)->joined) != 2)
+		while (i != job->me && atomic_load(&roami_job_ctl(job, i)->joined) < state)
 			job->node->env->spin(job->node);
+}
+
+/* The counters of all are final when they say so; they do so right after the barrier. */
+static void job_report_all(struct roami_job *job)
+{
+	job_await_others(job, ROAMI_JOINED_FINAL);
 	roami_stats_end(job->node->stats);
+	roami_job_report(job);
 }
 
 /* Node 0, with nothing more to ask of the others. */
@@ -734,25 +731,24 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	atomic_store(&ctl->returned, 0);
-	job_gather(job);
+	roami_settle_gather(job);
 	if (job->reruns)
 		roami_settle_take(job); /* by message, while the others serve */
-	job_await_others(job);
-	roami_job_report(job);
+	job_report_all(job);
 	if (job->watch != NULL)
 		roami_watch_expect_end(job->watch);
 	job_end(job);
 	roami_service_stop(job->node);
-	if (!job->reruns)
+	if (!job->reruns) {
 		roami_settle_take(job); /* while the others drop their copies */
-	if (job->watch != NULL)
-		roami_watch_end(job->watch);
-	job->watch = NULL;
+		job_await_others(job, ROAMI_JOINED_LEFT);
+	}
 	job->rounds++;
 	for (unsigned i = 0; i < job->node->domain_count; i++)
 		roami_pool_settle(&job->node->segments[0].pool[i]);
 	err = job_alone(job);
 	job_clear(job);
+	job->parting = true;
 	return err;
 }
 
@@ -766,7 +762,7 @@ void roami_job_serve(struct roami_job *job)
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	roami_stats_end(job->node->stats);
 	roami_state_stats(job->node);
-	roami_state_set(job->node, ROAMI_STATE_JOINED, 2, false);
+	roami_state_set(job->node, ROAMI_STATE_JOINED, ROAMI_JOINED_FINAL, false);
 	if (job->me != 0)
 		while ((state = atomic_load(&first->job)) != ROAMI_JOB_ENDING)
 			roami_os_futex_wait(&first->job, state, 0);
@@ -786,8 +782,7 @@ void roami_job_finish(struct roami_job *job)
 	} else if (job->life == ROAMI_JOB_TOGETHER) {
 		roami_job_serve(job);
 		if (job->me == 0) {
-			job_await_others(job);
-			roami_job_report(job);
+			job_report_all(job);
 			job_end(job);
 		}
 		roami_service_stop(job->node);
@@ -796,5 +791,6 @@ void roami_job_finish(struct roami_job *job)
 	job->node = NULL;
 	roami_job_close_allocs(job);
 	roami_os_vec_free(&job->blocks, sizeof(struct roami_place));
+	job_part(job);
 	job->life = ROAMI_JOB_OVER;
 }

@@ -65,6 +65,7 @@ struct roami_job {
 	enum roam_model needs; /* what the program said it needs; ROAM_MODEL_TX: nothing yet */
 	bool reported;
 	struct roami_watch *watch;
+	bool parting; /* nodes have ended; what is left of them goes later */
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
 	struct roami_vec blocks; /* struct roami_place: before the seal the nodes are not known */
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
@@ -191,11 +192,8 @@ bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd
 enum roam_err roami_lone_end(struct roami_job *job);
 
 /* ---- the end of forked nodes: node 0 takes their pages; they drop their copies and exit. */
-typedef void roami_settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
-
-/* Each stretch of a domain's pages in use. */
-void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *each);
 void roami_settle_take(struct roami_job *job);
+void roami_settle_gather(struct roami_job *job); /* of protocols that say how, page by page */
 void roami_settle_leave(struct roami_job *job);
 
 /* ---- memory */

@@ -21,7 +21,7 @@
 #define P_PIDFD_ID 3 /* waitid's P_PIDFD; not in every header */
 
 struct roami_watch {
-	const struct roami_segment *segments;
+	struct roami_ctl *ctls[ROAMI_NODES_MAX];
 	unsigned nodes;
 	pid_t pids[ROAMI_NODES_MAX];
 	int pidfds[ROAMI_NODES_MAX];
@@ -38,7 +38,7 @@ static void watch_waits(const struct roami_watch *watch, unsigned dead, char *te
 	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
 
 	for (unsigned node = 0; node < watch->nodes; node++)
-		ctls[node] = node != dead ? watch->segments[node].ctl : NULL;
+		ctls[node] = node != dead ? watch->ctls[node] : NULL;
 	roami_boot_waits(ctls, watch->nodes, text, bytes);
 }
 
@@ -69,11 +69,13 @@ static void *watch_creator_main(void *arg)
 
 	while (poll(&fd, 1, -1) < 0)
 		;
+	if (atomic_load(&watch->ctls[1]->joined) == ROAMI_JOINED_LEFT)
+		_exit(0);
 	watch_waits(watch, 0, waits, sizeof(waits));
 	length = snprintf(text, sizeof(text),
 			  "roam: node 0 (pid %d) ended before the job's end%s%s\n",
 			  (int)watch->pids[0], roami_boot_oom(SIGKILL, watch->oom_kills), waits);
-	if (atomic_exchange(&watch->segments[0].ctl->told, 1) == 0 &&
+	if (atomic_exchange(&watch->ctls[0]->told, 1) == 0 &&
 	    write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
 	_exit(ROAMI_EXIT_TOLD);
@@ -92,7 +94,7 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 
 	watch_waits(watch, node, waits, sizeof(waits));
 	/* Or somebody is about to: this node, perhaps, which ended the other. */
-	if (!told && atomic_exchange(&watch->segments[0].ctl->told, 1) != 0) {
+	if (!told && atomic_exchange(&watch->ctls[0]->told, 1) != 0) {
 		told = true;
 		usleep(TOLD_US);
 	}
@@ -123,7 +125,9 @@ static void watch_look(struct roami_watch *watch, unsigned node)
 	    info.si_pid == 0)
 		return;
 	watch->gone[node] = true;
-	if (atomic_load(&watch->ending) && info.si_code == CLD_EXITED && info.si_status == 0)
+	if (atomic_load(&watch->ending) &&
+	    ((info.si_code == CLD_EXITED && info.si_status == 0) ||
+	     atomic_load(&watch->ctls[node]->joined) == ROAMI_JOINED_LEFT))
 		return;
 	watch_failed(watch, node, &info);
 }
@@ -176,7 +180,8 @@ enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
-	watch->segments = segments;
+	for (unsigned node = 0; node < nodes; node++)
+		watch->ctls[node] = segments[node].ctl;
 	watch->nodes = nodes;
 	watch->oom_kills = roami_os_oom_kills();
 	watch->pids[0] = creator;
@@ -198,7 +203,8 @@ enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
-	watch->segments = segments;
+	for (unsigned node = 0; node < nodes; node++)
+		watch->ctls[node] = segments[node].ctl;
 	watch->nodes = nodes;
 	watch->oom_kills = roami_os_oom_kills();
 	for (unsigned node = 0; node < nodes; node++) {

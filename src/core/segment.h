@@ -110,6 +110,9 @@ struct roami_departure {
 
 enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI_JOB_FAILED };
 
+/* A node: mapped and ready to serve; its counters are final; it looks at no segment any more. */
+enum roami_joined { ROAMI_JOINED_READY = 1, ROAMI_JOINED_FINAL, ROAMI_JOINED_LEFT };
+
 struct roami_ctl {
 	uint64_t magic;
 	uint64_t heap_bytes;
@@ -118,7 +121,7 @@ struct roami_ctl {
 	_Atomic uint32_t job;      /* node 0's: enum roami_job_state, a futex */
 	_Atomic uint32_t ended;    /* node 0's: nodes that have come to the end; see core/meet.c */
 	_Atomic int32_t pid;       /* 0 until the node has joined */
-	_Atomic uint32_t joined;   /* mapped and ready to serve */
+	_Atomic uint32_t joined;   /* enum roami_joined; 0: not yet */
 	_Atomic uint32_t returned; /* the node's function returned */
 	_Atomic uint32_t threads;  /* registered application threads; read at each barrier */
 	_Atomic uint32_t told;     /* node 0's: somebody has said why the job fails */
