@@ -366,8 +366,16 @@ enum roam_fetch { ROAM_FETCH_OK, ROAM_FETCH_NOT_HOME, ROAM_FETCH_NOT_READY };
 
 /*
  * Copies page bytes from `home` into the runtime view (the page is pending), with the version read
- * before.  app, may block.
+ * before.  app, may block.  Several at a time take hardly longer than one where they are far away.
  */
+struct roam_fetch_one {
+	uint32_t page;
+	unsigned home;
+	enum roam_fetch result;
+	uint64_t version;
+};
+
+void roami_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count);
 enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page,
 			    uint64_t *version_p);
 

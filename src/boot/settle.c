@@ -13,6 +13,7 @@
 #include "core/page.h"
 #include "core/pool.h"
 #include "core/remote.h"
+#include "msg/msg.h"
 
 #define RUN_MAPPED  4u     /* pages; shorter runs are copied */
 #define RUN_DROPPED 64u    /* pages; of shorter runs copies stay until the memory goes */
@@ -78,6 +79,23 @@ static void settle_by_directory(struct roami_job *job, settle_fn *each)
 			settle_each(job, i, each);
 }
 
+/* A page that was claimed just before the end: that it is ready may be on its way still. */
+static bool settle_ready(const uint64_t *words, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if ((words[i] & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED)
+			return false;
+	return true;
+}
+
+static void settle_words(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
+{
+	do {
+		roami_words_read(node, first, count, words);
+		roami_msg_poll(node);
+	} while (!settle_ready(words, count));
+}
+
 /* Calls `each` with the runs of one owner's pages in [first, end). */
 static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
 			void (*each)(struct roami_job *job, unsigned owner, uint32_t first,
@@ -94,7 +112,7 @@ static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
 			read = at;
 			known = (at / ROAMI_WORDS_MAX + 1) * ROAMI_WORDS_MAX;
 			known = known < end ? known : end;
-			roami_words_read(job->node, read, known - read, words);
+			settle_words(job->node, read, known - read, words);
 		}
 		next = settle_owner(job, words[at - read]);
 		if (next != owner && run < at)

@@ -353,28 +353,27 @@ void roami_words_handle(struct roami_node *node, const struct roam_request *requ
 	roami_reply(node, request, &part, 1);
 }
 
-#define RUN_AHEAD 16u /* calls under way */
-
 void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end)
 {
-	uint8_t bytes[RUN_AHEAD][ROAM_PAGE_SIZE];
-	struct roami_call *calls[RUN_AHEAD];
+	struct roami_call *calls[ROAMI_CALLS_AT_ONCE];
 
-	for (; first < end; first += RUN_AHEAD) {
-		uint32_t count = end - first < RUN_AHEAD ? end - first : RUN_AHEAD;
+	for (; first < end; first += ROAMI_CALLS_AT_ONCE) {
+		uint32_t count = end - first < ROAMI_CALLS_AT_ONCE ? end - first
+								   : ROAMI_CALLS_AT_ONCE;
+		bool came;
 
 		for (uint32_t i = 0; i < count; i++) {
-			uint32_t page = first + i;
-			struct roam_part part = {&page, sizeof(page)};
+			uint32_t ask[2] = {first + i, 0};
+			struct roam_part part = {ask, sizeof(ask)};
 
-			calls[i] = roami_msg_call_start(node, from,
-							ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part,
-							1, bytes[i], ROAMI_PAGE);
+			calls[i] = roami_msg_call_bytes(
+				node, from, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part, NULL, 0,
+				roami_page_bytes(node, first + i));
 		}
 		for (uint32_t i = 0; i < count; i++) {
-			if (roami_msg_call_end(node, calls[i]) != ROAMI_PAGE)
-				roami_node_fail(node, "node %u sent half a page", from);
-			memcpy(roami_page_bytes(node, first + i), bytes[i], ROAMI_PAGE);
+			roami_msg_call_bytes_end(node, calls[i], &came);
+			if (!came)
+				roami_node_fail(node, "node %u sent no page", from);
 		}
 	}
 }

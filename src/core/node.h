@@ -62,7 +62,7 @@ struct roami_page {
 	uint8_t state;
 	uint8_t heat;  /* intervals in a row that wrote it; for hot pages, releases in a row without
 			  change */
-	uint16_t home;  /* cached, + 1; 0: not known */
+	_Atomic uint16_t home; /* cached, + 1; 0: not known */
 	uint8_t here;   /* the memfd may have bytes of it */
 	uint8_t mapped; /* the engine has it open for reading already, see roami_fetch */
 	uint32_t twin; /* index in the pool; 0: none */
