@@ -1,6 +1,7 @@
 /* Blocks of the shared heap: allocating, freeing, placing. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "boot/job.h"
 #include "core/remote.h"
@@ -372,5 +373,25 @@ void roami_job_settle_blocks(struct roami_job *job)
 		roami_segment_point(&there, &job->layout, job->bases[node]);
 		for (size_t i = 0; i < job->blocks.count; i++)
 			roami_place_words(&there, node, job->nodes, &places[i]);
+	}
+}
+
+void roami_job_mark_bytes(struct roami_job *job)
+{
+	struct roami_segment self;
+	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
+
+	roami_segment_point(&self, &job->layout, job->bases[0]);
+	while (at < end) {
+		off_t data = lseek(job->fds[0], at, SEEK_DATA);
+
+		if (data < 0 || data >= end)
+			return;
+		at = lseek(job->fds[0], data, SEEK_HOLE);
+		if (at < 0)
+			at = end;
+		for (off_t page = (data - heap) / (off_t)ROAMI_PAGE;
+		     page * (off_t)ROAMI_PAGE < at - heap; page++)
+			atomic_fetch_or(&self.headers[page].where, ROAMI_HEADER_BYTES);
 	}
 }

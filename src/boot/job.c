@@ -61,6 +61,8 @@ static void job_failed(struct roami_node *node, const char *text)
 		_exit(ROAMI_EXIT_TOLD);
 	}
 	length = snprintf(line, sizeof(line), "roam: node %u: %s%s\n", node->me, text, waits);
+	if (node->lost != 0 && roami_meet_apart(job_of(node)))
+		usleep(node->me * 100000); /* one says so, then the launcher ends the others */
 	/* One line: who comes second leaves the first one time for it, and to end the job. */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
 		usleep(500000);
@@ -186,10 +188,10 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.address = job->boot.address,
 		.app = job->app,
 		.fd = job->fds[job->me],
-		.hosts = job->control != 0 ? job->boot.hosts : 1,
-		.host_names = job->control != 0 ? job->host_names : NULL,
+		.hosts = job->boot.nodes != 0 ? job->boot.hosts : 1,
+		.host_names = job->boot.hosts > 1 || job->control != 0 ? job->host_names : NULL,
 		.traced = roami_os_traced(),
-		.key = job->control != 0 ? job->boot.key : first->key,
+		.key = job->boot.nodes != 0 ? job->boot.key : first->key,
 		.boot = first->boot,
 	};
 	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
@@ -224,14 +226,19 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked)
 {
 	struct roami_ctl *ctl = job->bases[job->me];
-	enum roam_err err;
+	enum roam_err err = ROAM_OK;
 
 	job->real.on_fail = job_failed;
 	if (job->options.pin)
 		roami_os_pin(job->me);
-	err = job_open_node(job, nodes);
+	if (job->bound.binding != NULL)
+		err = roami_meet_join(job, asked);
+	if (err == ROAM_OK)
+		err = job_open_node(job, nodes);
 	if (err == ROAM_OK && job->control != 0)
 		err = roami_far_join(job, asked);
+	if (err == ROAM_OK && job->bound.binding != NULL)
+		err = roami_meet_open(job);
 	if (err == ROAM_OK)
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
@@ -312,7 +319,7 @@ static enum roam_err job_launched(struct roami_job *job)
 	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) == 3 &&
 	    size <= ROAMI_NODES_MAX && rank < size && fd < INT32_MAX - size)
 		err = job_launched_here(job, rank, size, (int)fd);
-	else if (job->control != 0)
+	else if (job->boot.nodes != 0)
 		err = roami_far_place(job);
 	else
 		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
@@ -395,10 +402,12 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 	roami_boot_layout(&job->layout, &job->options);
 	if (sscanf(job->options.boot, "far:%d:%d", &job->control, &lent) >= 1)
 		err = job->failed = roami_far_begin(job, lent);
+	else if (job->options.boot[0] == '\0')
+		err = job->failed = roami_meet_begin(job);
 	if (err != ROAM_OK)
 		return err;
-	job->reruns = creates && job->control != 0 && job->boot.nodes > 1;
-	if (job->options.boot[0] != '\0' && !job->reruns) {
+	job->reruns = creates && job->boot.nodes > 1;
+	if ((job->options.boot[0] != '\0' || job->boot.nodes != 0) && !job->reruns) {
 		err = job_launched(job);
 	} else {
 		job->nodes = 1;
@@ -541,26 +550,6 @@ static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-void roami_job_mark_bytes(struct roami_job *job)
-{
-	struct roami_segment self;
-	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
-
-	roami_segment_point(&self, &job->layout, job->bases[0]);
-	while (at < end) {
-		off_t data = lseek(job->fds[0], at, SEEK_DATA);
-
-		if (data < 0 || data >= end)
-			return;
-		at = lseek(job->fds[0], data, SEEK_HOLE);
-		if (at < 0)
-			at = end;
-		for (off_t page = (data - heap) / (off_t)ROAMI_PAGE;
-		     page * (off_t)ROAMI_PAGE < at - heap; page++)
-			atomic_fetch_or(&self.headers[page].where, ROAMI_HEADER_BYTES);
-	}
-}
-
 /* Node 0 and `nodes` - 1 children, forked already or about to be, become a job. */
 static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(void))
 {
@@ -682,7 +671,8 @@ static void job_clear(struct roami_job *job)
 
 	roami_os_discard((uint8_t *)ctl + job->layout.rings,
 			 job->layout.heap - job->layout.rings);
-	atomic_store(&ctl->job, ROAMI_JOB_OPEN);
+	if (!job->reruns) /* of those executed again some may still look, and more never come */
+		atomic_store(&ctl->job, ROAMI_JOB_OPEN);
 	atomic_store(&ctl->creator_end, 0);
 	ctl->boot++;
 	atomic_store(&ctl->ended, 0);
@@ -716,6 +706,8 @@ static void job_end(struct roami_job *job)
 	}
 	atomic_store(&ctl->job, ROAMI_JOB_ENDING);
 	roami_os_futex_wake(&ctl->job, INT32_MAX);
+	if (roami_meet_apart(job))
+		roami_meet_end(job);
 }
 
 enum roam_err roami_job_wait_for_end(struct roami_job *job)
@@ -763,7 +755,9 @@ void roami_job_serve(struct roami_job *job)
 	roami_stats_end(job->node->stats);
 	roami_state_stats(job->node);
 	roami_state_set(job->node, ROAMI_STATE_JOINED, ROAMI_JOINED_FINAL, false);
-	if (job->me != 0)
+	if (job->me != 0 && roami_meet_apart(job))
+		roami_meet_end(job);
+	else if (job->me != 0)
 		while ((state = atomic_load(&first->job)) != ROAMI_JOB_ENDING)
 			roami_os_futex_wait(&first->job, state, 0);
 }
@@ -783,12 +777,15 @@ void roami_job_finish(struct roami_job *job)
 		roami_job_serve(job);
 		if (job->me == 0) {
 			job_report_all(job);
+			if (job->watch != NULL)
+				roami_watch_expect_end(job->watch);
 			job_end(job);
 		}
 		roami_service_stop(job->node);
 	}
 	roami_node_close(job->node);
 	job->node = NULL;
+	roami_meet_leave(job);
 	roami_job_close_allocs(job);
 	roami_os_vec_free(&job->blocks, sizeof(struct roami_place));
 	job_part(job);

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "boot/bind.h"
 #include "boot/control.h"
 #include "boot/local.h"
 #include "core/alloc.h"
@@ -47,7 +48,9 @@ struct roami_job {
 	/* What it lent: the segments of this host's nodes, and eventfds that wake them. */
 	int lent[ROAMI_NODES_MAX], bells[ROAMI_NODES_MAX];
 	unsigned lent_count; /* 0: none */
-	struct roami_boot boot;                 /* what it said */
+	struct roami_bound bound; /* to a job of another launcher */
+	struct roami_meet *meet;  /* and what its nodes have said */
+	struct roami_boot boot;   /* what either said; no nodes: nobody did */
 	const char *host_names[ROAMI_NODES_MAX]; /* in it */
 	bool reruns;     /* far, and main is executed on every node up to CREATE, see rerun.c */
 	unsigned rounds; /* ended by roam_wait_for_end */
@@ -136,6 +139,29 @@ void roami_far_end(struct roami_job *job);
 
 /* Tells why this node cannot go on. */
 void roami_far_fail(struct roami_job *job, const char *text);
+
+/* What is to be kept of the others, where their segments are not mapped. */
+enum roam_err roami_far_make(struct roami_job *job);
+
+/* ---- meet.c: a job of mpirun, srun or mpiexec.hydra; errors are told, and may end the process */
+
+/* Who we are, and who is there. */
+enum roam_err roami_meet_begin(struct roami_job *job);
+
+/* Before the node is open: all come alike; those on this host map each other's segments. */
+enum roam_err roami_meet_join(struct roami_job *job, unsigned asked);
+
+/* It is open: exchanges addresses. */
+enum roam_err roami_meet_open(struct roami_job *job);
+
+/* Whether the nodes of the job lie on several hosts, without a launcher that tells them the end. */
+bool roami_meet_apart(const struct roami_job *job);
+
+/* The end of such a job: node 0 and all others wait for each other. */
+void roami_meet_end(struct roami_job *job);
+
+/* This node is done. */
+void roami_meet_leave(struct roami_job *job);
 
 /* ---- parts of a job's life */
 enum roam_err roami_job_map_app(struct roami_job *job);

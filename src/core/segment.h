@@ -124,6 +124,7 @@ struct roami_ctl {
 	_Atomic uint32_t joined;   /* enum roami_joined; 0: not yet */
 	_Atomic uint32_t returned; /* the node's function returned */
 	_Atomic uint32_t threads;  /* registered application threads; read at each barrier */
+	_Atomic int32_t before;    /* of the node before this one: its pid, see boot/meet.c */
 	_Atomic uint32_t told;     /* node 0's: somebody has said why the job fails */
 	_Atomic uint32_t warned;   /* node 0's: somebody has said that the model is too weak */
 	_Alignas(64) _Atomic uint32_t wait_kind;

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -245,6 +246,27 @@ bool roami_os_pin(unsigned index)
 int roami_os_pidfd(pid_t pid)
 {
 	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+/* As in newer kernels' <linux/pidfd.h>. */
+struct os_pidfd_info {
+	uint64_t mask;
+	uint64_t cgroup;
+	uint32_t ids[11];
+	int32_t exit_code;
+};
+
+#define OS_PIDFD_GET_INFO  _IOWR(0xff, 11, struct os_pidfd_info)
+#define OS_PIDFD_INFO_EXIT (UINT64_C(1) << 3)
+
+bool roami_os_pidfd_status(int pidfd, int *status)
+{
+	struct os_pidfd_info info = {.mask = OS_PIDFD_INFO_EXIT};
+
+	if (ioctl(pidfd, OS_PIDFD_GET_INFO, &info) != 0 || (info.mask & OS_PIDFD_INFO_EXIT) == 0)
+		return false;
+	*status = info.exit_code;
+	return true;
 }
 
 pid_t roami_os_tid(void)

@@ -61,6 +61,8 @@ void roami_os_futex_wake(_Atomic uint32_t *word, int count);
 unsigned roami_os_cpus(void);    /* in our affinity mask */
 bool roami_os_pin(unsigned cpu); /* the calling thread, to the cpu-th of our mask */
 int roami_os_pidfd(pid_t pid);   /* -1 with errno */
+/* How the process of a pidfd ended, as of wait; false: it has not, or this kernel does not say. */
+bool roami_os_pidfd_status(int pidfd, int *status);
 pid_t roami_os_tid(void);
 bool roami_os_traced(void); /* a debugger holds this process */
 uint64_t roami_os_rss_peak_kb(void); /* the most that was resident, since exec or fork */
