@@ -53,7 +53,7 @@ static uint64_t mirage_window(struct roami_node *node, uint32_t page)
 	const struct mirage_page *data = roami_page_data(node, page);
 	uint64_t delta = mirage->delta_ns != 0 ? mirage->delta_ns : data->delta_ns;
 
-	return delta > IVY_STAY_NS ? delta : IVY_STAY_NS;
+	return delta > ROAM_STAY_NS ? delta : ROAM_STAY_NS;
 }
 
 /* The page is missed now: was it gone for a short time or a long one?  Since ivy.until. */

@@ -553,6 +553,14 @@ void roami_delay(struct roami_node *node, const struct roam_request *request, ui
 /* Nanoseconds: virtual in a world. */
 uint64_t roami_now(struct roami_node *node);
 
+/*
+ * How long a page that came now should stay, in nanoseconds, so that the access that faulted can be
+ * made before it is taken away: ROAM_STAY_NS, and twice as long each time in a row that the calling
+ * thread comes back to a page without having run in between.  For ROAM_WRITES_FAULT.  app.
+ */
+#define ROAM_STAY_NS 20000u
+uint64_t roami_stay_ns(struct roami_node *node);
+
 #ifdef __cplusplus
 }
 #endif
