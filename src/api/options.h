@@ -90,6 +90,12 @@ void roami_options_default(struct roami_options *options);
  */
 enum roam_err roami_options_read(struct roami_options *options, char *const *env, int err_fd);
 
+/*
+ * The number in "VARIABLE=number", checked like the environment's.  ROAM_EINVAL, and one line to
+ * err_fd, if it is not allowed.
+ */
+enum roam_err roami_options_number(const char *text, uint64_t *value_p, int err_fd);
+
 /* What an option takes, in words: "a size from 16M to 1T".  Cut off at `bytes`. */
 void roami_option_allowed(const struct roami_option *option, char *text, size_t bytes);
 
