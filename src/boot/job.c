@@ -111,7 +111,7 @@ enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node)
 	return ROAM_OK;
 }
 
-static enum roam_err job_map_app(struct roami_job *job)
+enum roam_err roami_job_map_app(struct roami_job *job)
 {
 	job->app = roami_os_map_fd(APP_BASE, job->layout.heap_bytes, job->fds[job->me],
 				   job->layout.heap);
@@ -144,6 +144,28 @@ enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 
 /* --------------------------------------------------------------------------------------- nodes */
 
+/* How messages travel: within this host, if all nodes are here. */
+static const struct roam_transport *job_transport(const struct roami_job *job, unsigned nodes)
+{
+	bool here = nodes == 1 || job->lent_count == nodes; /* alone there is nobody to reach */
+
+	return roami_transport_find(here ? "shm" : job->options.transport);
+}
+
+/* Whose memory this node reaches by loads and stores. */
+static uint64_t job_near(const struct roami_job *job, unsigned nodes,
+			 const struct roam_transport *transport)
+{
+	uint64_t near = 0;
+
+	if (!job->options.onesided || (transport->caps & ROAM_CAP_ONESIDED) == 0)
+		return 0;
+	for (unsigned node = 0; node < nodes; node++)
+		if (job->bases[node] != NULL)
+			near |= roami_nodeset_bit(node);
+	return near;
+}
+
 /* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
@@ -157,8 +179,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.protocol = roami_protocol_find(job->options.protocol),
 		.regions = roami_protocols,
 		.engine = nodes > 1 ? job->engine : &roami_fault_plain,
-		/* Alone there is nobody to reach. */
-		.transport = roami_transport_find(nodes > 1 ? job->options.transport : "shm"),
+		.transport = job_transport(job, nodes),
+		.bells = job->bells,
 		.layout = job->layout,
 		.bases = job->bases,
 		.peers = job->far,
@@ -175,10 +197,10 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
 	enum roam_err err;
 
-	params.onesided =
-		job->options.onesided && (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
-	params.creator_pages =
-		(uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
+	if (nodes > job->lent_count && job->lent_count > 0 && nodes > 1)
+		params.beside = roami_transport_find("shm");
+	params.near = job_near(job, nodes, params.beside ? params.beside : params.transport);
+	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	if (job->node != NULL) {
 		job->node->sync = NULL;
 		job->node->regions = (struct roami_vec){0};
@@ -283,22 +305,6 @@ static enum roam_err job_launched_here(struct roami_job *job, unsigned rank, uns
 	return ROAM_OK;
 }
 
-/* ROAM_BOOT=far:FD, from an agent of the launcher. */
-static enum roam_err job_launched_far(struct roami_job *job)
-{
-	enum roam_err err = ROAM_OK;
-
-	job->me = job->boot.me;
-	job->nodes = job->boot.nodes;
-	job->made = job->me;
-	err = roami_job_make_segments(job, job->me + 1);
-	if (err == ROAM_OK)
-		err = roami_job_map_segment(job, job->me);
-	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us,
-			job->options.chaos);
-	return err;
-}
-
 static enum roam_err job_launched(struct roami_job *job)
 {
 	unsigned rank, size, fd;
@@ -308,11 +314,11 @@ static enum roam_err job_launched(struct roami_job *job)
 	    size <= ROAMI_NODES_MAX && rank < size && fd < INT32_MAX - size)
 		err = job_launched_here(job, rank, size, (int)fd);
 	else if (job->control != 0)
-		err = job_launched_far(job);
+		err = roami_far_place(job);
 	else
 		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
 	if (err == ROAM_OK)
-		err = job_map_app(job);
+		err = roami_job_map_app(job);
 	if (err == ROAM_OK)
 		err = roami_job_open_alloc(job); /* everybody allocates the same until the seal */
 	if (err == ROAM_OK)
@@ -358,9 +364,24 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	return err;
 }
 
+/* The segment of a process that is alone, in the place of node 0; the agent's, if it is that. */
+static enum roam_err job_first_segment(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	if (job->lent_count > 0 && job->boot.me == 0) {
+		job->fds[0] = job->lent[0];
+		job->made = 1;
+	} else {
+		err = roami_job_make_segments(job, 1);
+	}
+	return err == ROAM_OK ? roami_job_map_segment(job, 0) : err;
+}
+
 enum roam_err roami_job_start(struct roami_job *job, bool creates)
 {
 	enum roam_err err = job->failed;
+	int lent = 0;
 
 	if (job->life != ROAMI_JOB_NEW || err != ROAM_OK)
 		return err; /* told the first time */
@@ -373,8 +394,8 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 	if (err != ROAM_OK)
 		return err;
 	roami_boot_layout(&job->layout, &job->options);
-	if (sscanf(job->options.boot, "far:%d", &job->control) == 1)
-		err = job->failed = roami_far_begin(job);
+	if (sscanf(job->options.boot, "far:%d:%d", &job->control, &lent) >= 1)
+		err = job->failed = roami_far_begin(job, lent);
 	if (err != ROAM_OK)
 		return err;
 	job->reruns = creates && job->control != 0 && job->boot.nodes > 1;
@@ -382,11 +403,9 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 		err = job_launched(job);
 	} else {
 		job->nodes = 1;
-		err = roami_job_make_segments(job, 1);
+		err = job_first_segment(job);
 		if (err == ROAM_OK)
-			err = roami_job_map_segment(job, 0);
-		if (err == ROAM_OK)
-			err = job_map_app(job);
+			err = roami_job_map_app(job);
 		if (err == ROAM_OK)
 			err = roami_job_open_alloc(job);
 		if (err == ROAM_OK)
@@ -430,7 +449,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		close(job->fds[i]);
 	job->nodes = nodes;
 	if (err == ROAM_OK)
-		err = job_map_app(job);
+		err = roami_job_map_app(job);
 	roami_job_close_allocs(job);
 	if (err == ROAM_OK)
 		err = roami_job_open_alloc(job);
@@ -661,7 +680,9 @@ static void job_clear(struct roami_job *job)
 {
 	struct roami_ctl *ctl = job->bases[0];
 
-	for (unsigned i = 1; i < job->made; i++) {
+	for (unsigned i = 1; i < ROAMI_NODES_MAX; i++) {
+		if (i >= job->made && job->bases[i] == NULL)
+			continue;
 		roami_os_unmap(job->bases[i], job->layout.total);
 		job->bases[i] = NULL;
 		close(job->fds[i]);
@@ -692,10 +713,12 @@ static void job_end(struct roami_job *job)
 {
 	struct roami_ctl *ctl = roami_job_ctl(job, 0);
 
+	if (job->control != 0) { /* the launcher must know before anybody leaves */
+		roami_far_end(job);
+		return;
+	}
 	atomic_store(&ctl->job, ROAMI_JOB_ENDING);
 	roami_os_futex_wake(&ctl->job, INT32_MAX);
-	if (job->control != 0)
-		roami_far_end(job);
 }
 
 enum roam_err roami_job_wait_for_end(struct roami_job *job)
@@ -735,7 +758,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 
 void roami_job_serve(struct roami_job *job)
 {
-	struct roami_ctl *first = roami_job_ctl(job, 0);
+	struct roami_ctl *first = job->control ? &job->far[0]->ctl : roami_job_ctl(job, 0);
 	uint32_t state;
 
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);

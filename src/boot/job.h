@@ -44,6 +44,9 @@ struct roami_job {
 	int fds[ROAMI_NODES_MAX];
 	struct roami_far *far[ROAMI_NODES_MAX]; /* instead, of nodes on other hosts */
 	int control;                            /* to the agent that started us; 0: none did */
+	/* What it lent: the segments of this host's nodes, and eventfds that wake them. */
+	int lent[ROAMI_NODES_MAX], bells[ROAMI_NODES_MAX];
+	unsigned lent_count; /* 0: none */
 	struct roami_boot boot;                 /* what it said */
 	const char *host_names[ROAMI_NODES_MAX]; /* in it */
 	bool reruns;     /* far, and main is executed on every node up to CREATE, see rerun.c */
@@ -106,8 +109,11 @@ struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node);
 /* This program and these options, for the launcher to compare. */
 void roami_build_card(const struct roami_options *options, struct roami_boot_card *card);
 
-/* Takes what the agent says first: who we are.  Reports errors. */
-enum roam_err roami_far_begin(struct roami_job *job);
+/*
+ * Takes what the agent says first: who we are; and what it lent, from descriptor `lent` on, 0:
+ * nothing.  Reports errors.
+ */
+enum roam_err roami_far_begin(struct roami_job *job, int lent);
 
 /*
  * The node is open: exchanges addresses with all others; waits for them.  `asked`: the program
@@ -118,6 +124,12 @@ enum roam_err roami_far_join(struct roami_job *job, unsigned asked);
 /* Nodes on this host. */
 unsigned roami_far_here(const struct roami_job *job);
 
+/* The process takes its place in the job: ROAM_BOOT=far:FD, or far:FD:LENT. */
+enum roam_err roami_far_place(struct roami_job *job);
+
+/* Maps the segments of this host's nodes that the agent lent; the caller's own is `me`'s. */
+enum roam_err roami_far_map(struct roami_job *job);
+
 /* Node 0: the job has ended in order. */
 void roami_far_end(struct roami_job *job);
 
@@ -125,6 +137,7 @@ void roami_far_end(struct roami_job *job);
 void roami_far_fail(struct roami_job *job, const char *text);
 
 /* ---- parts of a job's life */
+enum roam_err roami_job_map_app(struct roami_job *job);
 enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes); /* up to so many */
 enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node);
 

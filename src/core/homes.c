@@ -19,7 +19,7 @@ bool roami_creator_has(struct roami_node *node, uint32_t page)
 {
 	if (page >= node->creator_pages)
 		return false;
-	return !node->onesided ||
+	return !roami_near(node, 0) ||
 	       (atomic_load(&node->segments[0].headers[page].where) & ROAMI_HEADER_BYTES) != 0;
 }
 
@@ -102,16 +102,20 @@ static bool claim_more(struct roami_node *node, uint32_t page)
 
 /*
  * A block's first page is marked in its manager's header.  None begins in (from, to], or (to,
- * from]?
+ * from]?  Of managers that are not near it is not known.
  */
 static bool claim_same_block(struct roami_node *node, uint32_t from, uint32_t to)
 {
 	uint32_t low = from < to ? from : to, high = from < to ? to : from;
 
-	for (uint32_t page = low + 1; page <= high; page++)
-		if (atomic_load(&node->segments[roami_manager(node, page)].headers[page].where) &
-		    ROAMI_HEADER_BLOCK)
+	for (uint32_t page = low + 1; page <= high; page++) {
+		unsigned manager = roami_manager(node, page);
+
+		if (!roami_near(node, manager) ||
+		    (atomic_load(&node->segments[manager].headers[page].where) &
+		     ROAMI_HEADER_BLOCK) != 0)
 			return false;
+	}
 	return true;
 }
 
@@ -140,7 +144,7 @@ uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *s
 	int32_t stride = thread->claim_stride;
 
 	*stride_p = stride;
-	if (!node->onesided || stride > CLAIM_STRIDE_MAX || stride < -CLAIM_STRIDE_MAX)
+	if (stride > CLAIM_STRIDE_MAX || stride < -CLAIM_STRIDE_MAX)
 		return 0;
 	while (count < most) {
 		int64_t next = (int64_t)thread->claim_last + stride;

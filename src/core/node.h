@@ -222,7 +222,7 @@ struct roami_layer {
 	bool opened;
 };
 
-#define ROAMI_LAYERS_MAX 3
+#define ROAMI_LAYERS_MAX 5
 
 /* A named block, for reports. */
 struct roami_region {
@@ -264,7 +264,7 @@ struct roami_node {
 	struct roami_segment *self;
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
-	bool onesided;
+	uint64_t near; /* peers whose memory loads and stores reach, this node among them; bits */
 
 	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
 	_Atomic uint32_t dumped[ROAMI_PAGES_MAX / ROAMI_DUMP_PAGES / 32];
@@ -277,6 +277,8 @@ struct roami_node {
 	void *transport_state;
 	struct roami_layer layers[ROAMI_LAYERS_MAX]; /* the lowest first */
 	struct roam_transport_memory memory[ROAMI_NODES_MAX];
+	struct roam_transport_memory rings[ROAMI_NODES_MAX]; /* of `beside` of the params */
+	const int *bells; /* eventfds of the nodes of this host, with `beside`; see net.c */
 	const char *const *host_names; /* NULL: not known */
 	unsigned lost; /* + 1: the peer that has fallen silent, for which the node fails */
 	const struct roam_protocol *protocol; /* that of domain 0 */
@@ -336,6 +338,12 @@ struct roami_node {
 	struct roami_records meeting_records; /* in node 0's segment, barriers */
 };
 
+/* Whether loads and stores reach a peer's memory; else messages do. */
+static inline bool roami_near(const struct roami_node *node, unsigned peer)
+{
+	return (node->near >> peer & 1) != 0;
+}
+
 /* Which of `nodes` manages a page: consecutive ones share a manager, and their words a page. */
 static inline unsigned roami_page_manager(uint32_t page, unsigned nodes)
 {
@@ -391,15 +399,19 @@ struct roami_node_params {
 	const struct roam_protocol *const *regions; /* as many as the layout has */
 	const struct roami_fault_engine *engine;
 	const struct roam_transport *transport;
+	/* For peers whose segment is mapped, if that is another; NULL: there are none. */
+	const struct roam_transport *beside;
+	const int *bells; /* then: eventfds that wake nodes of this host */
 	void *world; /* for the transport */
 	struct roami_layout layout;
 	void *const *bases;     /* every node's segment; NULL: it cannot be mapped */
-	struct roami_far *const *peers; /* of those; NULL: there are none */
+	/* Of those; with `beside` of all; NULL: there are none. */
+	struct roami_far *const *peers;
 	uint32_t address;             /* IPv4 of this host, host byte order; 0: one host */
 	uint8_t *app;           /* the app view; with the soft engine the runtime view does */
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */
-	bool onesided;          /* loads and stores reach peers' segments */
+	uint64_t near;          /* peers whose segments loads and stores reach; bits */
 	unsigned hosts;         /* of the job; 0 counts as 1 */
 	const char *const *host_names; /* of each node's host; NULL: not known */
 	bool traced;            /* a debugger may stop this node for as long as it likes */

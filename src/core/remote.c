@@ -35,7 +35,7 @@ static uint64_t word_remote(struct roami_node *node, const struct word_op *op)
 	uint64_t found;
 
 	roami_step(node);
-	if (node->onesided || manager == node->me)
+	if (roami_near(node, manager) || manager == node->me)
 		return word_apply(&node->segments[manager].directory[op->page], op);
 	roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORD, &part, 1, &found,
 		       sizeof(found));
@@ -221,7 +221,7 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 	roami_assert(home < node->nodes && home != node->me);
 	roami_step(node);
 	ROAMI_COUNT(node->stats, fetches, 1);
-	if (node->onesided) {
+	if (roami_near(node, home)) {
 		enum roam_fetch result = fetch_direct(node, home, node->me, page,
 						      roami_page_bytes(node, page), version_p);
 
@@ -241,22 +241,23 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 	return (enum roam_fetch)answer.result;
 }
 
-void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page)
+static void raw_copy(struct roami_node *node, unsigned from, uint32_t page, uint8_t *to)
 {
 	struct roam_part part = {&page, sizeof(page)};
-	uint8_t bytes[ROAM_PAGE_SIZE];
 
-	roami_page_entry(node, page)->here = 1;
-	if (node->onesided) {
+	if (roami_near(node, from)) {
 		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-		roami_page_copy(node, roami_page_bytes(node, page),
-				node->segments[from].heap + (size_t)page * ROAMI_PAGE);
-		return;
-	}
-	if (roami_msg_call(node, from, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part, 1, bytes,
-			   sizeof(bytes)) != sizeof(bytes))
+		roami_page_copy(node, to, node->segments[from].heap + (size_t)page * ROAMI_PAGE);
+	} else if (roami_msg_call(node, from, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part, 1, to,
+				  ROAMI_PAGE) != ROAMI_PAGE) {
 		roami_node_fail(node, "node %u sent half a page", from);
-	roami_page_copy(node, roami_page_bytes(node, page), bytes);
+	}
+}
+
+void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page)
+{
+	roami_page_entry(node, page)->here = 1;
+	raw_copy(node, from, page, roami_page_bytes(node, page));
 }
 
 /* ------------------------------------------------------------------------------------ adoption */
@@ -282,21 +283,20 @@ void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
 {
 	uint64_t word = page;
 	uint8_t bytes[ROAM_PAGE_SIZE];
-	struct roam_part ask = {&page, sizeof(page)},
-			 parts[2] = {{&word, sizeof(word)}, {bytes, 0}};
-	uint8_t *to = node->segments[home].heap + (size_t)page * ROAMI_PAGE;
+	struct roam_part parts[2] = {{&word, sizeof(word)}, {bytes, 0}};
 
-	if (node->onesided) {
-		if (roami_creator_has(node, page) && home != 0)
-			roami_page_copy(node, to,
-					node->segments[0].heap + (size_t)page * ROAMI_PAGE);
-		adopt_header(&node->segments[home].headers[page]);
+	if (roami_creator_has(node, page) && home != 0) {
+		raw_copy(node, 0, page, bytes);
+		parts[1].bytes = sizeof(bytes);
+	}
+	if (!roami_near(node, home)) {
+		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL,
+			       0);
 		return;
 	}
-	if (roami_creator_has(node, page) && home != 0)
-		parts[1].bytes = roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &ask,
-						1, bytes, sizeof(bytes));
-	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL, 0);
+	if (parts[1].bytes > 0)
+		roami_page_copy(node, node->segments[home].heap + (size_t)page * ROAMI_PAGE, bytes);
+	adopt_header(&node->segments[home].headers[page]);
 }
 
 /* ------------------------------------------------------------------------------------- flushes */
@@ -353,6 +353,12 @@ static void flush_expect(struct roami_node *node, uint32_t page, unsigned home)
 	}
 }
 
+/* Whether diffs go straight into a home's memory; a check for races is the home's to make. */
+static bool flush_near(const struct roami_node *node, unsigned home)
+{
+	return roami_near(node, home) && !roami_race_checked(node);
+}
+
 /*
  * All bytes first, then all versions (RULES 6.3): a version is a locked instruction, which waits
  * for the stores before it.
@@ -363,9 +369,9 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 	size_t bytes = 0, changed = 0, same = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (i + 2 < count && !dirty[i + 2].home)
+		if (i + 2 < count && !dirty[i + 2].home && flush_near(node, homes[i + 2]))
 			flush_expect(node, dirty[i + 2].page, homes[i + 2]);
-		if (dirty[i].home)
+		if (dirty[i].home || !flush_near(node, homes[i]))
 			continue;
 		bytes += flush_bytes(node, &dirty[i], homes[i]);
 		changed += dirty[i].changed;
@@ -374,7 +380,7 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 	for (size_t i = 0; i < count; i++) {
 		struct roami_header *header;
 
-		if (dirty[i].home || !dirty[i].changed)
+		if (dirty[i].home || !flush_near(node, homes[i]) || !dirty[i].changed)
 			continue;
 		roami_step(node);
 		header = &node->segments[homes[i]].headers[dirty[i].page];
@@ -526,12 +532,9 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
 		 size_t count)
 {
-	bool direct = node->onesided && !roami_race_checked(node);
-
-	if (direct)
-		flush_direct(node, dirty, homes, count);
-	for (unsigned home = 0; !direct && home < node->nodes; home++)
-		for (size_t at = 0; at < count;)
+	flush_direct(node, dirty, homes, count);
+	for (unsigned home = 0; home < node->nodes; home++)
+		for (size_t at = 0; at < count && !flush_near(node, home);)
 			at = flush_batch(node, dirty, homes, at, count, home);
 }
 

@@ -26,13 +26,16 @@ struct roami_spin {
 	_Atomic uint32_t held;
 };
 
+/* Where the service thread sleeps. */
+enum roami_asleep { ROAMI_AWAKE, ROAMI_ASLEEP_FUTEX, ROAMI_ASLEEP_TRANSPORT };
+
 /* Where threads of a node sleep and how others wake them; modelled in tests/model/ring.pml. */
 struct roami_bell {
 	_Alignas(64) _Atomic uint32_t
 		busy; /* low half: threads polling in a wait; high half: such threads asleep */
 	_Atomic uint32_t app;     /* futex of application threads */
 	_Atomic uint32_t service; /* futex of the service thread */
-	_Atomic uint32_t service_asleep;
+	_Atomic uint32_t service_asleep; /* where: enum roami_asleep */
 };
 
 /* The header of a page at its home, and at every node that was home (RULES 6). */

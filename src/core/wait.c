@@ -247,11 +247,11 @@ static void service_sleep(struct roami_node *node)
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t value = atomic_load(&bell->service);
 
-	atomic_store(&bell->service_asleep, 1);
+	atomic_store(&bell->service_asleep, ROAMI_ASLEEP_FUTEX);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!roami_msg_pending(node) && atomic_load(&real_of(node)->stop) == 0)
 		roami_os_futex_wait(&bell->service, value, roami_sleep_ns(node));
-	atomic_store(&bell->service_asleep, 0);
+	atomic_store(&bell->service_asleep, ROAMI_AWAKE);
 }
 
 static void *service_main(void *arg)

@@ -177,9 +177,10 @@ void roami_reply(struct roami_node *node, const struct roam_request *request,
 void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		      const struct roam_part *parts, unsigned count)
 {
+	bool left = roami_near(node, request->origin);
 	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
 				    msg_bytes(parts, count),
-				    FLAG_REPLY | (node->onesided ? FLAG_LEFT : FLAG_PAGE)};
+				    FLAG_REPLY | (left ? FLAG_LEFT : FLAG_PAGE)};
 	struct roam_part all[PARTS_MAX];
 
 	roami_assert(request->call != 0 && count < PARTS_MAX);
@@ -187,7 +188,7 @@ void roami_reply_page(struct roami_node *node, const struct roam_request *reques
 		all[i] = parts[i];
 	all[count] = (struct roam_part){roami_page_bytes(node, page), msg_page_bytes(&header)};
 	header.bytes += (uint32_t)all[count].bytes;
-	msg_put(node, request->origin, &header, all, count + !node->onesided);
+	msg_put(node, request->origin, &header, all, count + !left);
 }
 
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
@@ -377,7 +378,7 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes < page ||
 	    bytes > call->reply_max ||
 	    ((header->flags & (FLAG_PAGE | FLAG_LEFT)) != 0 && call->page == NULL) ||
-	    ((header->flags & FLAG_LEFT) != 0 && !node->onesided))
+	    ((header->flags & FLAG_LEFT) != 0 && !roami_near(node, from)))
 		roami_node_fail(node, "node %u sent a reply nobody waits for", from);
 	if (bytes > 0)
 		memcpy(call->reply, data, bytes);

@@ -236,28 +236,6 @@ static uint64_t sim_draw(void *world, uint64_t limit)
 
 /* ------------------------------------------------------------------------------------- opening */
 
-static void world_options(struct world *world)
-{
-	const struct world_config *config = &world->config;
-	struct roami_options *options = &world->options;
-
-	roami_options_default(options);
-	options->prefetch = config->prefetch;
-	options->cache_pages = config->cache_pages;
-	options->hot = config->hot;
-	options->barrier_tree = config->tree;
-	options->ivy = config->ivy;
-	options->erc = config->erc;
-	options->lrc_memory = config->lrc_memory;
-	options->mirage_delta = config->mirage_delta;
-	options->seal = config->seal;
-	options->deadline = config->deadline;
-	snprintf(options->faulty, sizeof(options->faulty), "%s", config->faulty);
-	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
-	if (roami_diff_choose(options->simd) == NULL)
-		snprintf(options->simd, sizeof(options->simd), "auto");
-}
-
 /* Placement is a word of the page's directory, as roam_alloc_placed leaves it. */
 static void world_place_page(struct world *world, uint32_t page)
 {
@@ -314,6 +292,18 @@ static void world_heap(struct world *world)
 	}
 }
 
+/* Whose memory a node reaches by loads and stores. */
+static uint64_t world_near(const struct world_config *config, unsigned me)
+{
+	unsigned hosts = config->hosts > 1 ? config->hosts : 1;
+	uint64_t near = 0;
+
+	for (unsigned peer = 0; peer < config->nodes && config->onesided; peer++)
+		if (peer % hosts == me % hosts)
+			near |= roami_nodeset_bit(peer);
+	return near;
+}
+
 static bool world_node_open(struct world *world, unsigned me)
 {
 	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every world";
@@ -335,7 +325,7 @@ static bool world_node_open(struct world *world, unsigned me)
 		.app = (uint8_t *)world->bases[me] + world->layout.heap,
 		.fd = -1,
 		.creator_pages = world->config.creator_pages,
-		.onesided = world->config.onesided,
+		.near = world_near(&world->config, me),
 		.key = key,
 		.boot = world->config.seed,
 	};
@@ -392,7 +382,7 @@ struct world *world_open(const struct world_config *config)
 					.latency_ns_max = latency + config->latency_ns_max,
 					.datagram_max = config->datagram_max,
 					.room = config->room};
-	world_options(world);
+	world_options(config, &world->options);
 	roami_layout_make_regions(&world->layout,
 				  own_pages * ROAMI_PAGE, config->nodes, config->region_count,
 				  config->region_pages * ROAMI_PAGE, ROAMI_PAGE);

@@ -32,7 +32,8 @@ struct world_config {
 	uint32_t heap_pages;
 	uint32_t alloc_pages;   /* per node, behind the heap_pages: for what it allocates */
 	uint32_t creator_pages; /* with bytes of node 0 that are not zero */
-	bool onesided;
+	bool onesided;  /* between nodes of one host */
+	unsigned hosts; /* node i is on host i % hosts */
 	bool hot;
 	bool tree;          /* barriers along a tree */
 	bool kind_known;    /* faults tell reads from writes */
@@ -81,6 +82,9 @@ void world_lossy(struct world_config *config);
 
 /* Another number of nodes, with the threads the seed drew for them. */
 void world_nodes(struct world_config *config, unsigned nodes);
+
+/* The library's options as the configuration has them. */
+void world_options(const struct world_config *config, struct roami_options *options);
 
 /* One line: what the seed drew. */
 void world_describe(const struct world_config *config, char *text, size_t bytes);
