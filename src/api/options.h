@@ -18,7 +18,7 @@
 /* Values of CHOICE options: the index of the word in the table. */
 enum roami_option_check { ROAMI_CHECK_NONE, ROAMI_CHECK_RACE };
 enum roami_option_ivy { ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC };
-enum roami_option_erc { ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE };
+enum roami_option_erc { ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO };
 enum roami_option_barrier { ROAMI_BARRIER_FLAT, ROAMI_BARRIER_TREE };
 enum roami_option_alloc { ROAMI_ALLOC_OWN, ROAMI_ALLOC_JEMALLOC };
 enum roami_option_seal { ROAMI_SEAL_AUTO, ROAMI_SEAL_AUTH, ROAMI_SEAL_ENCRYPT, ROAMI_SEAL_OFF };

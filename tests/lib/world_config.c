@@ -51,7 +51,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->ivy = DRAW_OF(&rng, ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC);
 	config->mirage_delta = DRAW_OF(&rng, 0, 0, 1, 50, 1000);
 	config->lrc_memory = 1024ull * DRAW_OF(&rng, 64, 128, 1024, 65536);
-	config->erc = DRAW_OF(&rng, ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE);
+	config->erc = DRAW_OF(&rng, ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO);
 }
 
 void world_mix(struct world_config *config, uint32_t region_pages)

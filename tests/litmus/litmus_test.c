@@ -455,7 +455,7 @@ static bool lazy_one(const struct seed_options *options, const struct roam_proto
 	config.placement = ROAM_PLACE_FIRST_TOUCH;
 	config.prefetch = 0;
 	config.cache_pages = 0;
-	run.dropped = strcmp(protocol->name, "erc") == 0 && config.erc == ROAMI_ERC_INVALIDATE;
+	run.dropped = strcmp(protocol->name, "erc") == 0 && config.erc != ROAMI_ERC_UPDATE;
 	run.world = run_open(&config);
 	run_variables(&run, LITMUS_PAGES, 5);
 	run.locks[0] = run_lock_id(&run, 0, 0);
