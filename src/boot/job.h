@@ -241,12 +241,15 @@ enum roam_err roami_job_lease(struct roami_job *job);
 /* The domain of regions under a protocol; reports errors on stderr. */
 enum roam_err roami_job_domain(struct roami_job *job, const char *protocol, unsigned *domain_p);
 
+/* What roam_region.option says: the `option` of struct roami_place; reports errors on stderr. */
+enum roam_err roami_job_option(const struct roami_job *job, unsigned domain, const char *text,
+			       uint64_t *option_p);
+
 /* A block as `region` says, which names no protocol that is not there. */
 void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 		      enum roam_err *err_p);
 enum roam_err roami_job_free(struct roami_job *job, void *block);
-enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages,
-			      enum roam_place place, unsigned node);
+enum roam_err roami_job_place(struct roami_job *job, const struct roami_place *place);
 
 /* The nodes are known now: does what was noted while alone, in the segments that are mapped. */
 void roami_job_settle_blocks(struct roami_job *job);

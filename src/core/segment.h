@@ -43,8 +43,15 @@ struct roami_header {
 	_Atomic uint32_t where; /* ROAM_HEADER_HOME | ROAM_HEADER_READY | epoch << 8 */
 	_Atomic uint32_t
 		shared; /* somebody may hold a copy: ROAMI_SHARED..., and a generation above */
+	/*
+	 * Of a protocol with a region_option that instead, at every node: ROAMI_OPTION_OWN + the
+	 * value; less: the job's.
+	 */
 	_Atomic uint64_t version;
 };
+
+#define ROAMI_OPTION_JOBS 1u /* again; 0: as it was */
+#define ROAMI_OPTION_OWN  2u
 
 /* A mark is set, then listed; the home clears both and counts the generation up. */
 #define ROAMI_SHARED        1u
