@@ -139,6 +139,20 @@ int child_start(struct child *child, const struct child_plan *plan)
 	return child_not(child, error == ENOENT ? TOOL_NOT_FOUND : TOOL_CANNOT_EXEC, what, error);
 }
 
+int child_place(const int *fds, unsigned count, int above)
+{
+	int base = above + 1;
+
+	for (unsigned i = 0; i < count; i++)
+		base = fds[i] >= base ? fds[i] + 1 : base;
+	for (unsigned i = 0; i < count; i++) {
+		if (dup2(fds[i], base + (int)i) < 0)
+			return -1;
+		close(fds[i]);
+	}
+	return base;
+}
+
 bool child_sweep(void)
 {
 	char path[64];

@@ -37,6 +37,12 @@ int child_signals(sigset_t *mask_p);
 int child_start(struct child *child, const struct child_plan *plan);
 
 /*
+ * Moves `count` descriptors to a row behind all of them and `above`, where programs inherit them;
+ * the first, or -1 with errno.
+ */
+int child_place(const int *fds, unsigned count, int above);
+
+/*
  * Kills what processes of the nodes have left behind; it is ours, as we are their subreaper: a
  * program under a shell script, for one.  False: nothing was left.
  */

@@ -122,6 +122,7 @@ static bool far_start(struct far *far, unsigned index)
 {
 	struct roami_wire *wire = far->hosts[index].wire;
 	struct roami_start start = {.tag = far->job->tag,
+				    .share = far->job->share,
 				    .boot = {.nodes = far->job->nodes,
 					     .hosts = far->job->hosts->count}};
 	bool good = true;

@@ -26,6 +26,7 @@ struct agent_card {
 struct far_job {
 	unsigned nodes;
 	bool tag;
+	bool share; /* nodes of one host share memory */
 	char **argv;
 	struct hosts *hosts; /* nodes are given to them */
 };

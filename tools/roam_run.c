@@ -184,12 +184,14 @@ static bool run_options(const struct run *run, struct roami_options *options)
 }
 
 /*
- * Nodes that share no memory need a transport that does without; what the user names is checked.
+ * Hosts need a transport that does without memory; what the user names is checked, and then is for
+ * all nodes.  *share_p: those of one host share memory.
  */
-static bool run_far_options(struct roami_options *options)
+static bool run_far_options(struct roami_options *options, bool *share_p)
 {
 	const char *named = getenv("ROAM_TRANSPORT");
 
+	*share_p = named == NULL || named[0] == '\0';
 	if (roami_transport_find(options->transport)->caps == 0)
 		return true;
 	if (named != NULL && named[0] != '\0') {
@@ -202,30 +204,11 @@ static bool run_far_options(struct roami_options *options)
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* Nodes expect the memfds and the lifeline in a row, open across exec; they go beyond `above`. */
-static bool run_place_memory(struct run *run, const int *fds, int above)
-{
-	int base = above + 1;
-
-	for (unsigned i = 0; i <= run->nodes; i++)
-		base = fds[i] >= base ? fds[i] + 1 : base;
-	for (unsigned i = 0; i <= run->nodes; i++) {
-		if (dup2(fds[i], base + (int)i) < 0) {
-			tool_say("run: too few file descriptors: %s (raise the limit, ulimit -n)",
-				 strerror(errno));
-			return false;
-		}
-		close(fds[i]);
-	}
-	run->memory = base;
-	return true;
-}
-
 static bool run_make_memory(struct run *run, const struct roami_options *options)
 {
 	int fds[ROAMI_NODES_MAX + 1], lifeline[2] = {-1, -1};
 
-	if (roami_boot_memory(options, run->nodes, fds) != ROAM_OK)
+	if (roami_boot_memory(options, roami_nodeset_first(run->nodes).bits, fds) != ROAM_OK)
 		return false; /* it has said why */
 	/* Its writing end is ours alone and never used: nodes see by it that we are gone. */
 	if (pipe2(lifeline, O_CLOEXEC) != 0) {
@@ -234,7 +217,12 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 		return false;
 	}
 	fds[run->nodes] = lifeline[0];
-	return run_place_memory(run, fds, lifeline[1]);
+	/* Nodes expect the memfds and the lifeline in a row. */
+	run->memory = child_place(fds, run->nodes + 1, lifeline[1]);
+	if (run->memory < 0)
+		tool_say("run: too few file descriptors: %s (raise the limit, ulimit -n)",
+			 strerror(errno));
+	return run->memory >= 0;
 }
 
 /* ------------------------------------------------------------------------------------- starting */
@@ -391,7 +379,7 @@ static void child_left(struct run *run, unsigned node, int wait_status)
 {
 	unsigned joined = child_joined(run, node);
 
-	if (joined == 1)
+	if (joined == ROAMI_JOINED_READY)
 		child_died(run, node, wait_status);
 	if (joined == 0)
 		run->absent = (int)node;
@@ -530,6 +518,14 @@ static bool run_block_signals(struct run *run)
 	return run->signals >= 0;
 }
 
+static int run_across(struct run *run, struct roami_options *options)
+{
+	struct far_job job = {
+		.nodes = run->nodes, .tag = run->tag, .argv = run->argv, .hosts = &run->hosts};
+
+	return run_far_options(options, &job.share) ? tool_far(&job, options) : TOOL_USAGE;
+}
+
 int tool_run(int argc, char **argv)
 {
 	static struct run run; /* large */
@@ -545,11 +541,7 @@ int tool_run(int argc, char **argv)
 	if (!run_options(&run, &options))
 		return TOOL_USAGE;
 	if (run.far)
-		return run_far_options(&options)
-			       ? tool_far(&(struct far_job){run.nodes, run.tag, run.argv,
-							    &run.hosts},
-					  &options)
-			       : TOOL_USAGE;
+		return run_across(&run, &options);
 	if (!run_make_memory(&run, &options) || !run_block_signals(&run))
 		return TOOL_FAILED;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);

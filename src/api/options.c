@@ -378,6 +378,22 @@ enum roam_err roami_options_read(struct roami_options *options, char *const *env
 	return err;
 }
 
+enum roam_err roami_options_number(const char *text, uint64_t *value_p, int err_fd)
+{
+	const struct roami_option *option = roami_options_table;
+	size_t length = strcspn(text, "=");
+
+	while (option->variable != NULL && (strlen(option->variable) != length ||
+					    memcmp(option->variable, text, length) != 0))
+		option++;
+	if (option->variable == NULL || text[length] == '\0')
+		return ROAM_EINVAL;
+	if (option_range(option, text + length + 1, value_p))
+		return ROAM_OK;
+	option_refuse(option, text + length + 1, err_fd);
+	return ROAM_EINVAL;
+}
+
 /* ------------------------------------------------------------------------------------- in words */
 
 /* "a|b|c" as "a, b or c". */

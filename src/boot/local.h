@@ -30,10 +30,10 @@ void roami_boot_waits(const struct roami_ctl *const *ctls, unsigned nodes, char 
 void roami_boot_layout(struct roami_layout *layout, const struct roami_options *options);
 
 /*
- * Makes the segments of `nodes` nodes: fds[i] is node i's memfd.  Reports errors on stderr; leaves
- * nothing behind.
+ * Makes the segments of the nodes whose bits are set, in their order.  Reports errors on stderr;
+ * leaves nothing behind.
  */
-enum roam_err roami_boot_memory(const struct roami_options *options, unsigned nodes, int *fds);
+enum roam_err roami_boot_memory(const struct roami_options *options, uint64_t nodes, int *fds);
 
 /* Makes one node's segment; -1 with errno. */
 int roami_boot_segment(const struct roami_layout *layout, unsigned node);

@@ -67,7 +67,8 @@ static void *watch_first_main(void *arg)
 
 	while (poll(&fd, 1, -1) < 0)
 		;
-	if (atomic_load(&watch->ctls[0]->job) == ROAMI_JOB_ENDING)
+	if (atomic_load(&watch->ctls[0]->job) == ROAMI_JOB_ENDING ||
+	    atomic_load(&watch->ctls[1]->joined) == ROAMI_JOINED_LEFT)
 		return NULL;
 	watch_waits(watch, 0, waits, sizeof(waits));
 	length = snprintf(text, sizeof(text),
@@ -152,7 +153,8 @@ static void watch_look(struct roami_watch *watch, unsigned node)
 		return;
 	watch->gone[node] = true;
 	if (atomic_load(&watch->ending) &&
-	    (info.si_code == 0 || (info.si_code == CLD_EXITED && info.si_status == 0)))
+	    (info.si_code == 0 || (info.si_code == CLD_EXITED && info.si_status == 0) ||
+	     atomic_load(&watch->ctls[node]->joined) == ROAMI_JOINED_LEFT))
 		return;
 	watch_failed(watch, node, &info);
 }

@@ -1,5 +1,8 @@
 /* Who is a page's home: the directory, claiming at first touch, headers of own pages. */
+#include <string.h>
+
 #include "core/domain.h"
+#include "core/far.h"
 #include "core/page.h"
 #include "core/remote.h"
 #include "msg/msg.h"
@@ -7,6 +10,7 @@
 #define CLAIM_RUN        16u
 #define CLAIM_FIRST      4u
 #define CLAIM_STRIDE_MAX 64
+#define LEARN_WORDS      64u
 
 unsigned roami_manager(const struct roami_node *node, uint32_t page)
 {
@@ -15,20 +19,17 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page)
 
 /* -------------------------------------------------------------------------------------- claims */
 
-bool roami_creator_has(struct roami_node *node, uint32_t page)
+/* Whether the words and headers that a manager keeps are reached by loads and stores. */
+static bool manager_near(const struct roami_node *node, unsigned manager)
 {
-	if (page >= node->creator_pages)
-		return false;
-	return !node->onesided ||
-	       (atomic_load(&node->segments[0].headers[page].where) & ROAMI_HEADER_BYTES) != 0;
+	return manager == node->me || roami_near(node, manager);
 }
 
-/* The word says CLAIMED by us: brings the creator's bytes. */
-static void claim_fill(struct roami_node *node, uint32_t page)
+/* The words say CLAIMED by us: brings the creator's bytes. */
+static void claim_fill(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
 {
-	if (roami_creator_has(node, page) && node->me != 0)
-		roami_raw_fetch(node, 0, page);
-	ROAMI_COUNT(node->stats, claims, 1);
+	roami_creator_fetch(node, first, count, stride);
+	ROAMI_COUNT(node->stats, claims, count);
 }
 
 /* Tries to move the word from `word` to a home; true: it is ours now and must be published. */
@@ -41,7 +42,7 @@ static bool claim_try(struct roami_node *node, uint32_t page, uint64_t word)
 	if (roami_word_swap(node, page, word, ROAMI_WORD_CLAIMED | home) != word)
 		return false;
 	if (home == node->me) {
-		claim_fill(node, page);
+		claim_fill(node, page, 1, 1);
 		return true;
 	}
 	roami_adopt(node, home, page);
@@ -58,22 +59,60 @@ static void claim_pause(struct roami_node *node)
 	node->env->spin(node);
 }
 
+/* A word as a peer has it: the home that it names is noted, for homes do not change. */
+static void word_learned(struct roami_node *node, uint32_t page, uint64_t word)
+{
+	uint16_t unknown = 0;
+
+	if ((word & ROAMI_WORD_STATE) != ROAMI_WORD_READY)
+		return;
+	if ((word & 0xffffu) >= node->nodes)
+		roami_node_fail(node, "page %u: malformed directory word", page);
+	atomic_compare_exchange_strong(&roami_page_entry(node, page)->home, &unknown,
+				       (uint16_t)((word & 0xffffu) + 1));
+}
+
+/* A page's word; what has to be asked for by message is asked for its neighbours, too. */
+static uint64_t word_find(struct roami_node *node, uint32_t page)
+{
+	unsigned manager = roami_manager(node, page);
+	uint32_t first = page / LEARN_WORDS * LEARN_WORDS, count = LEARN_WORDS;
+	uint64_t words[LEARN_WORDS];
+
+	if (manager_near(node, manager)) {
+		words[0] = roami_word_load(node, page);
+		word_learned(node, page, words[0]);
+		return words[0];
+	}
+	if (count > node->layout.pages - first)
+		count = node->layout.pages - first;
+	roami_words_read(node, first, count, words);
+	for (uint32_t i = 0; i < count; i++)
+		word_learned(node, first + i, words[i]);
+	return words[page - first];
+}
+
+/* In the middle of a run of claims: the next one is tried without asking. */
+static bool claim_expected(struct roami_node *node, uint32_t page)
+{
+	const struct roami_thread *thread = &node->threads[node->env->thread(node)];
+
+	return thread->claim_ahead > 0 &&
+	       page == thread->claim_last + (uint32_t)thread->claim_stride &&
+	       !manager_near(node, roami_manager(node, page));
+}
+
 unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
+	bool expected = claim && entry->home == 0 && claim_expected(node, page);
 
 	*claimed_p = false;
-	if (entry->home != 0)
-		return entry->home - 1u;
-	for (;;) {
-		uint64_t word = roami_word_load(node, page);
+	for (; entry->home == 0; expected = false) {
+		uint64_t word = expected ? ROAMI_WORD_CREATOR : word_find(node, page);
 
-		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY) {
-			if ((word & 0xffffu) >= node->nodes)
-				roami_node_fail(node, "page %u: malformed directory word", page);
-			entry->home = (uint16_t)((word & 0xffffu) + 1);
-			return entry->home - 1u;
-		}
+		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY)
+			break;
 		if (!claim)
 			return ROAM_NOBODY;
 		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED) {
@@ -83,6 +122,7 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
 			return node->me;
 		}
 	}
+	return entry->home - 1u;
 }
 
 /*
@@ -94,7 +134,8 @@ static bool claim_more(struct roami_node *node, uint32_t page)
 	if (roami_page_access(node, page) != ROAM_NONE ||
 	    roami_word_load(node, page) != ROAMI_WORD_CREATOR || !roami_page_try(node, page))
 		return false;
-	if (claim_try(node, page, ROAMI_WORD_CREATOR))
+	if (roami_word_swap(node, page, ROAMI_WORD_CREATOR, ROAMI_WORD_CLAIMED | node->me) ==
+	    ROAMI_WORD_CREATOR)
 		return true;
 	roami_page_done(node, page);
 	return false;
@@ -102,16 +143,20 @@ static bool claim_more(struct roami_node *node, uint32_t page)
 
 /*
  * A block's first page is marked in its manager's header.  None begins in (from, to], or (to,
- * from]?
+ * from]?  Of managers that are not near it is not known.
  */
 static bool claim_same_block(struct roami_node *node, uint32_t from, uint32_t to)
 {
 	uint32_t low = from < to ? from : to, high = from < to ? to : from;
 
-	for (uint32_t page = low + 1; page <= high; page++)
-		if (atomic_load(&node->segments[roami_manager(node, page)].headers[page].where) &
-		    ROAMI_HEADER_BLOCK)
+	for (uint32_t page = low + 1; page <= high; page++) {
+		unsigned manager = roami_manager(node, page);
+
+		if (!manager_near(node, manager) ||
+		    (atomic_load(&node->segments[manager].headers[page].where) &
+		     ROAMI_HEADER_BLOCK) != 0)
 			return false;
+	}
 	return true;
 }
 
@@ -133,26 +178,103 @@ static uint32_t claim_ahead(struct roami_thread *thread, uint32_t page)
 	return thread->claim_ahead;
 }
 
+/* Whether the run may go on at `next`, as far as this node can tell. */
+static bool claim_goes_on(struct roami_node *node, uint32_t page, int64_t next)
+{
+	return next >= 0 && next < node->layout.pages &&
+	       roami_domain_of(node, (uint32_t)next) == roami_domain_of(node, page);
+}
+
+static uint32_t claim_run_near(struct roami_node *node, uint32_t page, int32_t stride,
+			       uint32_t most)
+{
+	uint32_t count = 0;
+
+	for (uint32_t last = page; count < most; count++) {
+		int64_t next = (int64_t)last + stride;
+
+		if (!claim_goes_on(node, page, next) ||
+		    !claim_same_block(node, last, (uint32_t)next) ||
+		    !claim_more(node, (uint32_t)next))
+			break;
+		last = (uint32_t)next;
+	}
+	return count;
+}
+
+struct claim_ask {
+	uint32_t last; /* the page before the first one */
+	int32_t stride;
+	uint32_t count;
+};
+
+/* The same where the manager has to be asked: what it grants, of pages that are held meanwhile. */
+static uint32_t claim_run_far(struct roami_node *node, uint32_t page, int32_t stride, uint32_t most)
+{
+	struct claim_ask ask = {page, stride, 0};
+	struct roam_part part = {&ask, sizeof(ask)};
+	uint32_t first = page + (uint32_t)stride, granted = 0;
+	unsigned manager = roami_manager(node, first);
+
+	for (int64_t next = first; ask.count < most; next += stride, ask.count++)
+		if (!claim_goes_on(node, page, next) ||
+		    roami_manager(node, (uint32_t)next) != manager ||
+		    roami_page_access(node, (uint32_t)next) != ROAM_NONE ||
+		    !roami_page_try(node, (uint32_t)next))
+			break;
+	if (ask.count > 0 &&
+	    (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIM, &part, 1,
+			    &granted, sizeof(granted)) != sizeof(granted) ||
+	     granted > ask.count))
+		roami_node_fail(node, "node %u sent a malformed answer to a claim", manager);
+	for (uint32_t i = granted; i < ask.count; i++)
+		roami_page_done(node, first + i * (uint32_t)stride);
+	return granted;
+}
+
+void roami_claim_handle(struct roami_node *node, const struct roam_request *request)
+{
+	uint64_t theirs = ROAMI_WORD_CLAIMED | request->origin;
+	struct claim_ask ask;
+	uint32_t granted = 0;
+	struct roam_part part = {&granted, sizeof(granted)};
+	int64_t next;
+
+	if (request->bytes != sizeof(ask))
+		roami_node_fail(node, "node %u sent a malformed claim", request->from);
+	memcpy(&ask, request->data, sizeof(ask));
+	if (ask.count >= CLAIM_RUN || ask.last >= node->layout.pages ||
+	    ask.stride > CLAIM_STRIDE_MAX || ask.stride < -CLAIM_STRIDE_MAX)
+		roami_node_fail(node, "node %u claimed pages beyond the heap", request->from);
+	for (uint32_t last = ask.last; granted < ask.count; last = (uint32_t)next, granted++) {
+		uint64_t nobody = ROAMI_WORD_CREATOR;
+
+		next = (int64_t)last + ask.stride;
+		if (!claim_goes_on(node, last, next) ||
+		    roami_manager(node, (uint32_t)next) != node->me ||
+		    !claim_same_block(node, last, (uint32_t)next) ||
+		    !atomic_compare_exchange_strong(&node->self->directory[next], &nobody, theirs))
+			break;
+	}
+	roami_reply(node, request, &part, 1);
+}
+
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p)
 {
 	struct roami_thread *thread = &node->threads[node->env->thread(node)];
-	uint32_t most = claim_ahead(thread, page), count = 0;
+	uint32_t most = claim_ahead(thread, page), count;
 	int32_t stride = thread->claim_stride;
+	int64_t next = (int64_t)page + stride;
 
 	*stride_p = stride;
-	if (!node->onesided || stride > CLAIM_STRIDE_MAX || stride < -CLAIM_STRIDE_MAX)
+	if (stride > CLAIM_STRIDE_MAX || stride < -CLAIM_STRIDE_MAX || most == 0 ||
+	    !claim_goes_on(node, page, next))
 		return 0;
-	while (count < most) {
-		int64_t next = (int64_t)thread->claim_last + stride;
-
-		if (next < 0 || next >= node->layout.pages ||
-		    roami_domain_of(node, (uint32_t)next) != roami_domain_of(node, page) ||
-		    !claim_same_block(node, thread->claim_last, (uint32_t)next) ||
-		    !claim_more(node, (uint32_t)next))
-			break;
-		thread->claim_last = (uint32_t)next;
-		count++;
-	}
+	count = manager_near(node, roami_manager(node, (uint32_t)next))
+			? claim_run_near(node, page, stride, most)
+			: claim_run_far(node, page, stride, most);
+	claim_fill(node, (uint32_t)next, count, stride);
+	thread->claim_last = page + count * (uint32_t)stride;
 	return count;
 }
 
@@ -164,9 +286,7 @@ void roami_home_publish(struct roami_node *node, uint32_t page, uint64_t version
 	atomic_store(&header->version, version);
 	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks);
 	roami_page_entry(node, page)->home = (uint16_t)(node->me + 1);
-	if (roami_word_swap(node, page, ROAMI_WORD_CLAIMED | node->me,
-			    ROAMI_WORD_READY | node->me) != (ROAMI_WORD_CLAIMED | node->me))
-		roami_node_fail(node, "page %u: its directory word changed while claimed", page);
+	roami_word_publish(node, page);
 }
 
 /* --------------------------------------------------------------------------------- own headers */

@@ -35,7 +35,7 @@ static uint64_t word_remote(struct roami_node *node, const struct word_op *op)
 	uint64_t found;
 
 	roami_step(node);
-	if (node->onesided || manager == node->me)
+	if (roami_near(node, manager) || manager == node->me)
 		return word_apply(&node->segments[manager].directory[op->page], op);
 	roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORD, &part, 1, &found,
 		       sizeof(found));
@@ -54,6 +54,25 @@ uint64_t roami_word_swap(struct roami_node *node, uint32_t page, uint64_t from, 
 	struct word_op op = {page, 1, from, to};
 
 	return word_remote(node, &op);
+}
+
+static void word_published(struct roami_node *node, const struct word_op *op, uint64_t found)
+{
+	if (found != op->from)
+		roami_node_fail(node, "page %u: its directory word changed while claimed",
+				op->page);
+}
+
+void roami_word_publish(struct roami_node *node, uint32_t page)
+{
+	struct word_op op = {page, 1, ROAMI_WORD_CLAIMED | node->me, ROAMI_WORD_READY | node->me};
+	struct roam_part part = {&op, sizeof(op)};
+	unsigned manager = roami_manager(node, page);
+
+	if (roami_near(node, manager) || manager == node->me)
+		word_published(node, &op, word_remote(node, &op));
+	else
+		roami_msg_send(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORD, &part, 1);
 }
 
 /* A request whose payload begins with a page number; checked. */
@@ -80,7 +99,10 @@ static void word_handle(struct roami_node *node, const struct roam_request *requ
 	request_page(node, request, sizeof(op));
 	memcpy(&op, request->data, sizeof(op));
 	found = word_apply(&node->self->directory[op.page], &op);
-	roami_reply(node, request, &part, 1);
+	if (request->call != 0)
+		roami_reply(node, request, &part, 1);
+	else
+		word_published(node, &op, found);
 }
 
 /* ------------------------------------------------------------------------------------- fetches */
@@ -177,23 +199,24 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsi
 	}
 }
 
-struct fetch_answer {
+struct fetch_head {
 	uint64_t version;
 	uint64_t result;
-	uint8_t bytes[ROAM_PAGE_SIZE];
 };
 
 static void fetch_handle(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = request_page(node, request, sizeof(page));
-	struct fetch_answer answer;
-	struct roam_part part = {&answer, sizeof(answer)};
+	uint8_t bytes[ROAM_PAGE_SIZE];
+	struct fetch_head head;
+	struct roam_part parts[2] = {{&head, sizeof(head)}, {bytes, sizeof(bytes)}};
 
-	answer.result = fetch_direct(node, node->me, request->origin, page, answer.bytes,
-				     &answer.version);
-	if (answer.result != ROAM_FETCH_OK)
-		part.bytes = offsetof(struct fetch_answer, bytes);
-	roami_reply(node, request, &part, 1);
+	head.result =
+		fetch_direct(node, node->me, request->origin, page, bytes, &head.version);
+	if (head.result == ROAM_FETCH_OK)
+		roami_msg_reply_bytes(node, request, parts, 2);
+	else
+		roami_reply(node, request, parts, 1);
 }
 
 void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_t *bytes,
@@ -203,60 +226,154 @@ void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_
 		roami_node_fail(node, "page %u: copied where it is not at home", page);
 }
 
+/* A page's bytes, whatever its header says; or those that node 0 had in it at the seal, if any. */
+struct raw_ask {
+	uint32_t page;
+	uint32_t seal;
+};
+
 static void raw_handle(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = request_page(node, request, sizeof(page));
+	uint32_t page = request_page(node, request, sizeof(struct raw_ask));
 	struct roam_part part = {roami_page_bytes(node, page), ROAMI_PAGE};
+	struct raw_ask ask;
 
-	roami_reply(node, request, &part, 1);
+	memcpy(&ask, request->data, sizeof(ask));
+	if (ask.seal && (atomic_load(&node->self->headers[page].where) & ROAMI_HEADER_BYTES) == 0)
+		roami_reply(node, request, NULL, 0);
+	else
+		roami_msg_reply_bytes(node, request, &part, 1);
+}
+
+/* A fetch that is under way. */
+struct fetch_call {
+	struct roami_call *call; /* NULL: it was done at once */
+	struct fetch_head head;
+};
+
+static void fetch_begin(struct roami_node *node, struct roam_fetch_one *one,
+			struct fetch_call *under)
+{
+	struct roam_part part = {&one->page, sizeof(one->page)};
+	uint8_t *to = roami_page_bytes(node, one->page);
+
+	roami_assert(one->home < node->nodes && one->home != node->me);
+	roami_step(node);
+	ROAMI_COUNT(node->stats, fetches, 1);
+	under->call = NULL;
+	if (!roami_near(node, one->home)) {
+		roami_page_entry(node, one->page)->here = 1;
+		under->call = roami_msg_call_bytes(node, one->home,
+						   ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, &part,
+						   &under->head, sizeof(under->head), to);
+		return;
+	}
+	one->result = fetch_direct(node, one->home, node->me, one->page, to, &one->version);
+	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
+	if (one->result != ROAM_FETCH_OK)
+		roami_page_unmap(node, one->page);
+}
+
+static void fetch_end(struct roami_node *node, struct roam_fetch_one *one, struct fetch_call *under)
+{
+	bool came;
+	size_t bytes;
+
+	if (under->call == NULL)
+		return;
+	bytes = roami_msg_call_bytes_end(node, under->call, &came);
+	if (bytes != sizeof(under->head) || came != (under->head.result == ROAM_FETCH_OK))
+		roami_node_fail(node, "node %u sent a malformed page", one->home);
+	one->version = under->head.version;
+	one->result = (enum roam_fetch)under->head.result;
+}
+
+void roami_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+{
+	struct fetch_call under[ROAMI_CALLS_AT_ONCE];
+
+	for (unsigned i = 0; i < count + ROAMI_CALLS_AT_ONCE; i++) {
+		struct fetch_call *at = &under[i % ROAMI_CALLS_AT_ONCE];
+
+		if (i >= ROAMI_CALLS_AT_ONCE && i - ROAMI_CALLS_AT_ONCE < count)
+			fetch_end(node, &list[i - ROAMI_CALLS_AT_ONCE], at);
+		if (i < count)
+			fetch_begin(node, &list[i], at);
+	}
 }
 
 enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page,
 			    uint64_t *version_p)
 {
-	struct fetch_answer answer;
-	struct roam_part part = {&page, sizeof(page)};
-	size_t bytes;
+	struct roam_fetch_one one = {.page = page, .home = home};
 
-	roami_assert(home < node->nodes && home != node->me);
-	roami_step(node);
-	ROAMI_COUNT(node->stats, fetches, 1);
-	if (node->onesided) {
-		enum roam_fetch result = fetch_direct(node, home, node->me, page,
-						      roami_page_bytes(node, page), version_p);
-
-		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-		if (result != ROAM_FETCH_OK)
-			roami_page_unmap(node, page);
-		return result;
-	}
-	bytes = roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, &part, 1,
-			       &answer, sizeof(answer));
-	if (bytes != sizeof(answer) && answer.result == ROAM_FETCH_OK)
-		roami_node_fail(node, "node %u sent a page of %zu bytes", home, bytes);
-	if (answer.result == ROAM_FETCH_OK) {
-		*version_p = answer.version;
-		roami_page_copy(node, roami_page_bytes(node, page), answer.bytes);
-	}
-	return (enum roam_fetch)answer.result;
+	roami_fetch_all(node, &one, 1);
+	*version_p = one.version;
+	return one.result;
 }
 
-void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page)
-{
-	struct roam_part part = {&page, sizeof(page)};
-	uint8_t bytes[ROAM_PAGE_SIZE];
+/* ------------------------------------------------------------------------- the creator's bytes */
 
-	roami_page_entry(node, page)->here = 1;
-	if (node->onesided) {
-		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-		roami_page_copy(node, roami_page_bytes(node, page),
-				node->segments[from].heap + (size_t)page * ROAMI_PAGE);
-		return;
+bool roami_creator_has(struct roami_node *node, uint32_t page)
+{
+	if (page >= node->creator_pages)
+		return false;
+	return !roami_near(node, 0) ||
+	       (atomic_load(&node->segments[0].headers[page].where) & ROAMI_HEADER_BYTES) != 0;
+}
+
+static struct roami_call *creator_ask(struct roami_node *node, uint32_t page, uint8_t *to)
+{
+	struct raw_ask ask = {page, 1};
+	struct roam_part part = {&ask, sizeof(ask)};
+
+	return roami_msg_call_bytes(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part, NULL, 0,
+				    to);
+}
+
+/* The bytes of one page; false: there were none, it is zero. */
+static bool creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
+{
+	bool came = roami_creator_has(node, page);
+
+	if (!came || !roami_near(node, 0)) {
+		if (came)
+			roami_msg_call_bytes_end(node, creator_ask(node, page, to), &came);
+		return came;
 	}
-	if (roami_msg_call(node, from, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part, 1, bytes,
-			   sizeof(bytes)) != sizeof(bytes))
-		roami_node_fail(node, "node %u sent half a page", from);
-	roami_page_copy(node, roami_page_bytes(node, page), bytes);
+	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
+	roami_page_copy(node, to, node->segments[0].heap + (size_t)page * ROAMI_PAGE);
+	return true;
+}
+
+void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
+{
+	struct roami_call *calls[ROAMI_CALLS_AT_ONCE];
+
+	roami_assert(count <= ROAMI_CALLS_AT_ONCE);
+	if (node->me == 0)
+		return;
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t page = first + i * (uint32_t)stride;
+		uint8_t *to = roami_page_bytes(node, page);
+
+		calls[i] = NULL;
+		if (!roami_creator_has(node, page))
+			continue;
+		roami_page_entry(node, page)->here = 1;
+		if (roami_near(node, 0))
+			creator_copy(node, page, to);
+		else
+			calls[i] = creator_ask(node, page, to);
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		bool came = true;
+
+		if (calls[i] != NULL)
+			roami_msg_call_bytes_end(node, calls[i], &came);
+		if (!came)
+			roami_page_entry(node, first + i * (uint32_t)stride)->here = 0;
+	}
 }
 
 /* ------------------------------------------------------------------------------------ adoption */
@@ -282,21 +399,18 @@ void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
 {
 	uint64_t word = page;
 	uint8_t bytes[ROAM_PAGE_SIZE];
-	struct roam_part ask = {&page, sizeof(page)},
-			 parts[2] = {{&word, sizeof(word)}, {bytes, 0}};
-	uint8_t *to = node->segments[home].heap + (size_t)page * ROAMI_PAGE;
+	struct roam_part parts[2] = {{&word, sizeof(word)}, {bytes, 0}};
 
-	if (node->onesided) {
-		if (roami_creator_has(node, page) && home != 0)
-			roami_page_copy(node, to,
-					node->segments[0].heap + (size_t)page * ROAMI_PAGE);
-		adopt_header(&node->segments[home].headers[page]);
+	if (home != 0 && creator_copy(node, page, bytes))
+		parts[1].bytes = sizeof(bytes);
+	if (!roami_near(node, home)) {
+		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL,
+			       0);
 		return;
 	}
-	if (roami_creator_has(node, page) && home != 0)
-		parts[1].bytes = roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &ask,
-						1, bytes, sizeof(bytes));
-	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL, 0);
+	if (parts[1].bytes > 0)
+		roami_page_copy(node, node->segments[home].heap + (size_t)page * ROAMI_PAGE, bytes);
+	adopt_header(&node->segments[home].headers[page]);
 }
 
 /* ------------------------------------------------------------------------------------- flushes */
@@ -353,6 +467,12 @@ static void flush_expect(struct roami_node *node, uint32_t page, unsigned home)
 	}
 }
 
+/* Whether diffs go straight into a home's memory; a check for races is the home's to make. */
+static bool flush_near(const struct roami_node *node, unsigned home)
+{
+	return roami_near(node, home) && !roami_race_checked(node);
+}
+
 /*
  * All bytes first, then all versions (RULES 6.3): a version is a locked instruction, which waits
  * for the stores before it.
@@ -363,9 +483,9 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 	size_t bytes = 0, changed = 0, same = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (i + 2 < count && !dirty[i + 2].home)
+		if (i + 2 < count && !dirty[i + 2].home && flush_near(node, homes[i + 2]))
 			flush_expect(node, dirty[i + 2].page, homes[i + 2]);
-		if (dirty[i].home)
+		if (dirty[i].home || !flush_near(node, homes[i]))
 			continue;
 		bytes += flush_bytes(node, &dirty[i], homes[i]);
 		changed += dirty[i].changed;
@@ -374,7 +494,7 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 	for (size_t i = 0; i < count; i++) {
 		struct roami_header *header;
 
-		if (dirty[i].home || !dirty[i].changed)
+		if (dirty[i].home || !flush_near(node, homes[i]) || !dirty[i].changed)
 			continue;
 		roami_step(node);
 		header = &node->segments[homes[i]].headers[dirty[i].page];
@@ -526,12 +646,9 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
 		 size_t count)
 {
-	bool direct = node->onesided && !roami_race_checked(node);
-
-	if (direct)
-		flush_direct(node, dirty, homes, count);
-	for (unsigned home = 0; !direct && home < node->nodes; home++)
-		for (size_t at = 0; at < count;)
+	flush_direct(node, dirty, homes, count);
+	for (unsigned home = 0; home < node->nodes; home++)
+		for (size_t at = 0; at < count && !flush_near(node, home);)
 			at = flush_batch(node, dirty, homes, at, count, home);
 }
 
@@ -621,6 +738,7 @@ const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_FREE] = {"free", free_handle, sizeof(struct roami_remote_free)},
 	[ROAMI_MEMORY_PARTS] = {"parts", roami_parts_handle, 512},
 	[ROAMI_MEMORY_PLACE] = {"place", roami_place_handle, sizeof(struct roami_place)},
+	[ROAMI_MEMORY_CLAIM] = {"claim", roami_claim_handle, 16},
 	[ROAMI_MEMORY_WORDS] = {"words", roami_words_handle, 8},
 	[ROAMI_MEMORY_TYPES] = {NULL, NULL, 0},
 };

@@ -17,6 +17,7 @@ enum {
 	ROAMI_MEMORY_PARTS, /* look at parts of the heap, take them, give them back */
 	ROAMI_MEMORY_PLACE, /* give pages homes */
 	ROAMI_MEMORY_WORDS, /* read directory words */
+	ROAMI_MEMORY_CLAIM, /* claim pages in a row */
 	ROAMI_MEMORY_TYPES
 };
 
@@ -57,11 +58,19 @@ void roami_remote_free_drain(struct roami_node *node,
 			     void (*give)(void *arg, const struct roami_remote_free *block),
 			     void *arg);
 
-/* Copies the bytes of `page` at `from` to this node's runtime view. */
-void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page);
-
-/* Whether node 0 had bytes in the page at the seal, to be brought by who claims it. */
+/*
+ * Whether node 0 may have had bytes in the page at the seal, to be brought by who claims it; and
+ * brings them to the runtime view for `count` pages that this node has claimed, at most
+ * ROAMI_CALLS_AT_ONCE.  app, may block.
+ */
 bool roami_creator_has(struct roami_node *node, uint32_t page);
+void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride);
+
+/* The claimed page's word says READY; over the network without waiting for it. */
+void roami_word_publish(struct roami_node *node, uint32_t page);
+
+/* In homes.c: the manager's part of a run of claims. */
+void roami_claim_handle(struct roami_node *node, const struct roam_request *request);
 
 /* Makes `home` the home of `page`, with the creator's bytes, on its behalf. */
 void roami_adopt(struct roami_node *node, unsigned home, uint32_t page);

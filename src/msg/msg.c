@@ -174,12 +174,23 @@ void roami_reply(struct roami_node *node, const struct roam_request *request,
 	msg_put(node, request->origin, &header, parts, count);
 }
 
+void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *request,
+			   const struct roam_part *parts, unsigned count)
+{
+	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
+				    msg_bytes(parts, count), FLAG_REPLY | FLAG_PAGE};
+
+	roami_assert(request->call != 0 && parts[count - 1].bytes == ROAMI_PAGE);
+	msg_put(node, request->origin, &header, parts, count);
+}
+
 void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		      const struct roam_part *parts, unsigned count)
 {
+	bool left = roami_near(node, request->origin);
 	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
 				    msg_bytes(parts, count),
-				    FLAG_REPLY | (node->onesided ? FLAG_LEFT : FLAG_PAGE)};
+				    FLAG_REPLY | (left ? FLAG_LEFT : FLAG_PAGE)};
 	struct roam_part all[PARTS_MAX];
 
 	roami_assert(request->call != 0 && count < PARTS_MAX);
@@ -187,7 +198,7 @@ void roami_reply_page(struct roami_node *node, const struct roam_request *reques
 		all[i] = parts[i];
 	all[count] = (struct roam_part){roami_page_bytes(node, page), msg_page_bytes(&header)};
 	header.bytes += (uint32_t)all[count].bytes;
-	msg_put(node, request->origin, &header, all, count + !node->onesided);
+	msg_put(node, request->origin, &header, all, count + !left);
 }
 
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
@@ -297,6 +308,24 @@ size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
 	return call_end(node, call, &page_at);
 }
 
+struct roami_call *roami_msg_call_bytes(struct roami_node *node, unsigned to, unsigned type,
+					const struct roam_part *part, void *reply, size_t reply_max,
+					uint8_t *page)
+{
+	struct roami_call wanted = {.reply = reply, .reply_max = reply_max, .page = page};
+
+	return call_start(node, to, type, part, 1, &wanted);
+}
+
+size_t roami_msg_call_bytes_end(struct roami_node *node, struct roami_call *call, bool *came_p)
+{
+	uint32_t page_at;
+	size_t bytes = call_end(node, call, &page_at);
+
+	*came_p = page_at != 0;
+	return bytes;
+}
+
 size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
 		      const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
 {
@@ -334,16 +363,13 @@ size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint
 	return bytes;
 }
 
-/* So many at a time that all threads of a node can do it at once. */
-#define AT_ONCE (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
-
 void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned count)
 {
-	struct roami_call *started[AT_ONCE];
+	struct roami_call *started[ROAMI_CALLS_AT_ONCE];
 	unsigned types = roami_domain_current(node)->types;
 
 	while (count > 0) {
-		unsigned some = count < AT_ONCE ? count : AT_ONCE;
+		unsigned some = count < ROAMI_CALLS_AT_ONCE ? count : ROAMI_CALLS_AT_ONCE;
 
 		for (unsigned i = 0; i < some; i++)
 			started[i] = roami_msg_call_start(
@@ -377,7 +403,7 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes < page ||
 	    bytes > call->reply_max ||
 	    ((header->flags & (FLAG_PAGE | FLAG_LEFT)) != 0 && call->page == NULL) ||
-	    ((header->flags & FLAG_LEFT) != 0 && !node->onesided))
+	    ((header->flags & FLAG_LEFT) != 0 && !roami_near(node, from)))
 		roami_node_fail(node, "node %u sent a reply nobody waits for", from);
 	if (bytes > 0)
 		memcpy(call->reply, data, bytes);

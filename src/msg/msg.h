@@ -29,6 +29,20 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 					size_t reply_max);
 size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call);
 
+/* So many at a time that all threads of a node can do it at once. */
+#define ROAMI_CALLS_AT_ONCE (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
+
+/*
+ * The same; the answer may bring the bytes of a page, which go to `page`.  *came_p: it did.
+ * Handlers answer by roami_msg_reply_bytes, the last part of which they are.
+ */
+struct roami_call *roami_msg_call_bytes(struct roami_node *node, unsigned to, unsigned type,
+					const struct roam_part *part, void *reply, size_t reply_max,
+					uint8_t *page);
+size_t roami_msg_call_bytes_end(struct roami_node *node, struct roami_call *call, bool *came_p);
+void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *request,
+			   const struct roam_part *parts, unsigned count);
+
 /* Handles waiting messages, if no other thread of the node does so already; how many. */
 unsigned roami_msg_poll(struct roami_node *node);
 

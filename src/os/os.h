@@ -14,6 +14,8 @@ static inline uint64_t roami_os_cycles(void) /* the time stamp counter */
 {
 	return __builtin_ia32_rdtsc();
 }
+uint64_t roami_os_ran_ns(void); /* CPU time of the calling thread; async-signal-safe */
+uint64_t roami_os_sleeps(void); /* how often it gave the CPU up to wait; async-signal-safe */
 double roami_os_cycles_per_ns(void); /* calibrated on the first call (5 ms), then cached */
 static inline void roami_os_pause(void)
 {
