@@ -163,9 +163,8 @@ static bool hub_hear(struct roami_bound *bound, struct roami_hub *hub, struct ro
 
 	if (!hub_read(bound, hub, peer)) {
 		hub_drop(peer);
-		return stranger ||
-		       roami_bound_fail(bound, "node %u has ended before it joined",
-					(unsigned)(peer - hub->peers));
+		return stranger || roami_bound_fail(bound, "node %u has ended before it joined",
+						    (unsigned)(peer - hub->peers));
 	}
 	return !stranger || !hub_complete(peer) || hub_know(bound, hub, peer);
 }

@@ -50,7 +50,8 @@ static const char *slurm_marker(void)
 
 static bool slurm_works(char *text, size_t bytes)
 {
-	snprintf(text, bytes, "node 0 listens for the others; several hosts with ROAM_SEAL=off only");
+	snprintf(text, bytes,
+		 "node 0 listens for the others; several hosts with ROAM_SEAL=off only");
 	return true;
 }
 
@@ -82,8 +83,7 @@ static bool slurm_stale(const struct sockaddr_un *place)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	bool stale = fd >= 0 && lstat(place->sun_path, &status) == 0 &&
 		     status.st_mtime + STALE_S < time(NULL) &&
-		     connect(fd, (const void *)place, sizeof(*place)) != 0 &&
-		     errno == ECONNREFUSED;
+		     connect(fd, (const void *)place, sizeof(*place)) != 0 && errno == ECONNREFUSED;
 
 	if (fd >= 0)
 		close(fd);
@@ -115,7 +115,7 @@ static bool slurm_here(struct roami_bound *bound, struct slurm *slurm, const cha
 	char directory[64];
 	int length;
 
-	snprintf(directory, sizeof(directory), "/tmp/roam-%u", (unsigned)geteuid());
+	snprintf(directory, sizeof(directory), P_tmpdir "/roam-%u", (unsigned)geteuid());
 	if (!slurm_directory(bound, directory))
 		return false;
 	place->sun_family = AF_UNIX;
@@ -157,9 +157,10 @@ static bool slurm_far(struct roami_bound *bound, struct slurm *slurm)
 
 	if (!bound->open_network) {
 		bound->quiet = bound->me != 0;
-		return roami_bound_fail(bound, "srun without PMI cannot bring a key to other hosts: "
-					       "add --mpi=pmix or --mpi=pmi2, or set ROAM_SEAL=off "
-					       "in a network that you trust");
+		return roami_bound_fail(bound,
+					"srun without PMI cannot bring a key to other hosts: "
+					"add --mpi=pmix or --mpi=pmi2, or set ROAM_SEAL=off "
+					"in a network that you trust");
 	}
 	if (!slurm_first_host(host, sizeof(host)) || getaddrinfo(host, NULL, &hints, &found) != 0)
 		return roami_bound_fail(bound, "SLURM_STEP_NODELIST: no host that is known here");
@@ -194,7 +195,8 @@ static bool slurm_open(struct roami_bound *bound)
 	if (job == NULL || strchr(job, '/') != NULL || strchr(step, '/') != NULL ||
 	    bound->me >= bound->nodes ||
 	    snprintf(name, sizeof(name), "%s.%s", job, step) >= (int)sizeof(name))
-		return roami_bound_fail(bound, "SLURM_JOB_ID or SLURM_PROCID: missing or malformed");
+		return roami_bound_fail(bound,
+					"SLURM_JOB_ID or SLURM_PROCID: missing or malformed");
 	if (bound->nodes > ROAMI_NODES_MAX)
 		return true; /* too many: not for us to say */
 	slurm->hub.job = slurm_hash(name);

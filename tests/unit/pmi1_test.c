@@ -9,15 +9,15 @@
 
 #include "unit.h"
 
-#define INIT   "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n"
-#define MAXES  "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n"
-#define NAME   "cmd=my_kvsname kvsname=kvs_7\n"
-#define PUT    "cmd=put_result rc=0 msg=success\n"
-#define OUT    "cmd=barrier_out\n"
-#define GET    "cmd=get_result rc=0 msg=success value="
-#define START  INIT MAXES NAME
-#define UPTO   START PUT OUT
-#define MINE   "00000003616263" /* "abc" */
+#define INIT  "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n"
+#define MAXES "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n"
+#define NAME  "cmd=my_kvsname kvsname=kvs_7\n"
+#define PUT   "cmd=put_result rc=0 msg=success\n"
+#define OUT   "cmd=barrier_out\n"
+#define GET   "cmd=get_result rc=0 msg=success value="
+#define START INIT MAXES NAME
+#define UPTO  START PUT OUT
+#define MINE  "00000003616263" /* "abc" */
 
 static struct roami_blob blobs[2];
 static char asked[16384];
