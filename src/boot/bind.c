@@ -38,6 +38,12 @@ bool roami_bound_fail(struct roami_bound *bound, const char *format, ...)
 	return false;
 }
 
+void roami_bound_abort(struct roami_bound *bound)
+{
+	if (bound != NULL && bound->binding != NULL && bound->binding->abort != NULL)
+		bound->binding->abort(bound);
+}
+
 bool roami_bound_patient(struct roami_bound *bound)
 {
 	if (bound->look != NULL)

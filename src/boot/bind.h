@@ -55,6 +55,11 @@ struct roami_binding {
 	/* All nodes call it: all[i] is what node i gave.  Waits for them. */
 	bool (*gather)(struct roami_bound *bound, const void *mine, size_t bytes,
 		       struct roami_blob *all);
+	/*
+	 * The job is over, from any thread, before this process exits; NULL: a launcher that sees
+	 * it exit so ends the others by itself.
+	 */
+	void (*abort)(struct roami_bound *bound);
 	/* In order, and with all others. */
 	void (*close)(struct roami_bound *bound);
 };
@@ -68,6 +73,9 @@ extern const struct roami_binding roami_bind_pmix, roami_bind_pmi1, roami_bind_s
  * bound->binding NULL: nothing does, or `wanted`, of ROAM_LAUNCHER, says no.  Else bound->why.
  */
 enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool open_network);
+
+/* Sees to it that the job ends everywhere. */
+void roami_bound_abort(struct roami_bound *bound);
 
 /* For bindings: waits until `fd` is ready for `events`; false: it is in vain. */
 bool roami_bound_wait(struct roami_bound *bound, int fd, short events);

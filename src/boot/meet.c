@@ -27,6 +27,7 @@
 #define MEET_ADDRESSES 8u
 #define MEET_S         10u /* for all to come, unless ROAM_DEADLINE says otherwise */
 #define MEET_TURNS     5u
+#define MEET_TURN_S    2u /* that a launcher takes to end the others */
 #define MEET_TELL_US   300000u
 #define NS_PER_S       UINT64_C(1000000000)
 
@@ -293,7 +294,7 @@ static void meet_greet(struct roami_job *job)
 	struct meet_hello mine;
 
 	/* One says that somebody is missing; then the launcher ends the others, if it does. */
-	job->bound.until = roami_os_now_ns() + (seconds + turn) * NS_PER_S;
+	job->bound.until = roami_os_now_ns() + (seconds + MEET_TURN_S * turn) * NS_PER_S;
 	meet_introduce(&mine, job->meet->secret);
 	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++)
@@ -498,8 +499,9 @@ static enum roam_err meet_keep_watch(struct roami_job *job)
 			first = node < first ? node : first;
 		}
 	if (first != job->me)
-		return roami_watch_first(job->node->segments, job->nodes, first, pids[first]);
-	return roami_watch_start(&job->watch, job->node->segments, job->nodes, pids);
+		return roami_watch_first(job->node->segments, job->nodes, first, pids[first],
+					 &job->bound);
+	return roami_watch_start(&job->watch, job->node->segments, job->nodes, pids, &job->bound);
 }
 
 enum roam_err roami_meet_open(struct roami_job *job)

@@ -394,6 +394,15 @@ static bool pmi1_gather(struct roami_bound *bound, const void *mine, size_t byte
 	return roami_pmi1_gather(bound, bound->state, mine, bytes, all);
 }
 
+static void pmi1_abort(struct roami_bound *bound)
+{
+	static const char line[] = "cmd=abort exitcode=1\n";
+	const struct roami_pmi1 *pmi = bound->state;
+
+	if (send(pmi->fd, line, sizeof(line) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return; /* it is gone already */
+}
+
 static void pmi1_close(struct roami_bound *bound)
 {
 	struct roami_pmi1 *pmi = bound->state;
@@ -412,5 +421,6 @@ const struct roami_binding roami_bind_pmi1 = {
 	.works = pmi1_works,
 	.open = pmi1_open,
 	.gather = pmi1_gather,
+	.abort = pmi1_abort,
 	.close = pmi1_close,
 };

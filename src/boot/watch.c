@@ -23,6 +23,7 @@
 
 struct roami_watch {
 	struct roami_ctl *ctls[ROAMI_NODES_MAX];
+	struct roami_bound *bound; /* to be told; NULL: nobody */
 	unsigned nodes;
 	unsigned first; /* of watch_first_main */
 	pid_t pids[ROAMI_NODES_MAX];
@@ -80,6 +81,7 @@ static void *watch_first_main(void *arg)
 	if (atomic_exchange(&watch->ctls[0]->told, 1) == 0 &&
 	    write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
+	roami_bound_abort(watch->bound);
 	_exit(ROAMI_EXIT_TOLD);
 }
 
@@ -144,6 +146,7 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 				  roami_boot_oom(status, watch->oom_kills), waits);
 	if (write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
+	roami_bound_abort(watch->bound);
 	_exit(info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED
 		      ? 128 + status
 		      : (status != 0 ? status : 1));
@@ -220,13 +223,14 @@ static struct roami_watch *watch_make(const struct roami_segment *segments, unsi
 }
 
 enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
-				unsigned first, pid_t pid)
+				unsigned first, pid_t pid, struct roami_bound *bound)
 {
 	struct roami_watch *watch = watch_make(segments, nodes);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
 	watch->first = first;
+	watch->bound = bound;
 	watch->pids[first] = pid;
 	watch->pidfds[first] = roami_os_pidfd(pid);
 	return watch->pidfds[first] < 0 ? ROAM_ESYSTEM : watch_thread(watch, watch_first_main);
@@ -235,7 +239,7 @@ enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned n
 enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
 				  pid_t creator)
 {
-	enum roam_err err = roami_watch_first(segments, nodes, 0, creator);
+	enum roam_err err = roami_watch_first(segments, nodes, 0, creator, NULL);
 
 	if (err != ROAM_OK)
 		return err;
@@ -247,12 +251,13 @@ enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned
 }
 
 enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
-				unsigned nodes, const pid_t *pids)
+				unsigned nodes, const pid_t *pids, struct roami_bound *bound)
 {
 	struct roami_watch *watch = watch_make(segments, nodes);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
+	watch->bound = bound;
 	for (unsigned node = 0; node < nodes; node++) {
 		watch->pids[node] = pids[node];
 		if (pids[node] > 0)

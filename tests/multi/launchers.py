@@ -445,7 +445,8 @@ RSH = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1
 shift
-exec ip netns exec "$host" sh -c "$*"
+mkdir -p "${0%/*}/$host"
+exec ip netns exec "$host" env TMPDIR="${0%/*}/$host" sh -c "$*"
 """
 
 
