@@ -29,6 +29,7 @@ struct roami_watch {
 	pid_t pids[ROAMI_NODES_MAX];
 	int pidfds[ROAMI_NODES_MAX];
 	bool gone[ROAMI_NODES_MAX];
+	int parent; /* a pidfd of another launcher's process, or of a shell of its; -1: none */
 	int stop;
 	_Atomic uint32_t ending;
 	uint64_t oom_kills; /* of the kernel, when the watch began */
@@ -59,20 +60,32 @@ const char *roami_boot_oom(int signal, uint64_t kills_before)
 		       : "";
 }
 
+#define LAUNCHER_US 300000u /* that it takes to end all its processes */
+
+/* Its launcher is gone: nobody is left to tell, or to end the others. */
+__attribute__((noreturn)) static void watch_orphan(void)
+{
+	_exit(ROAMI_EXIT_TOLD);
+}
+
 /* Nobody else is left to tell when the one who watches the others, often node 0, is gone. */
 static void *watch_first_main(void *arg)
 {
 	struct roami_watch *watch = arg;
 	unsigned first = watch->first;
-	struct pollfd fd = {watch->pidfds[first], POLLIN, 0};
+	struct pollfd fds[2] = {{watch->pidfds[first], POLLIN, 0}, {watch->parent, POLLIN, 0}};
 	char text[1024], waits[700] = "";
 	int length;
 
-	while (poll(&fd, 1, -1) < 0)
+	while (poll(fds, 2, -1) < 0)
 		;
 	if (atomic_load(&watch->ctls[0]->job) == ROAMI_JOB_ENDING ||
 	    atomic_load(&watch->ctls[1]->joined) == ROAMI_JOINED_LEFT)
 		return NULL;
+	if (fds[1].revents != 0)
+		watch_orphan();
+	if (watch->bound != NULL) /* another launcher may be ending all of us, one by one */
+		usleep(LAUNCHER_US);
 	watch_waits(watch, first, waits, sizeof(waits));
 	length = snprintf(text, sizeof(text),
 			  "roam: node %u (pid %d) ended before the job's end%s%s\n", first,
@@ -173,7 +186,7 @@ static void *watch_main(void *arg)
 	bool stop = false;
 
 	for (;;) {
-		struct pollfd fds[ROAMI_NODES_MAX + 1];
+		struct pollfd fds[ROAMI_NODES_MAX + 2];
 		unsigned who[ROAMI_NODES_MAX + 1], count = 0;
 
 		for (unsigned node = 0; node < watch->nodes; node++)
@@ -184,8 +197,13 @@ static void *watch_main(void *arg)
 		if (count == 0 && stop)
 			return NULL;
 		fds[count] = (struct pollfd){stop ? -1 : watch->stop, POLLIN, 0};
-		if (poll(fds, count + 1, -1) < 0)
+		fds[count + 1] = (struct pollfd){watch->parent, POLLIN, 0};
+		if (poll(fds, count + 2, -1) < 0)
 			continue;
+		if (fds[count + 1].revents != 0 && !atomic_load(&watch->ending))
+			watch_orphan();
+		if (fds[count + 1].revents != 0)
+			watch->parent = -1;
 		for (unsigned i = 0; i < count; i++)
 			if (fds[i].revents != 0)
 				watch_look(watch, who[i]);
@@ -207,7 +225,8 @@ static enum roam_err watch_thread(struct roami_watch *watch, void *(*fn)(void *)
 	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
 }
 
-static struct roami_watch *watch_make(const struct roami_segment *segments, unsigned nodes)
+static struct roami_watch *watch_make(const struct roami_segment *segments, unsigned nodes,
+				      struct roami_bound *bound)
 {
 	struct roami_watch *watch = calloc(1, sizeof(*watch));
 
@@ -217,6 +236,8 @@ static struct roami_watch *watch_make(const struct roami_segment *segments, unsi
 		watch->ctls[node] = segments[node].ctl;
 		watch->pidfds[node] = -1;
 	}
+	watch->bound = bound;
+	watch->parent = bound != NULL ? roami_os_pidfd(getppid()) : -1;
 	watch->nodes = nodes;
 	watch->oom_kills = roami_os_oom_kills();
 	return watch;
@@ -225,12 +246,11 @@ static struct roami_watch *watch_make(const struct roami_segment *segments, unsi
 enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
 				unsigned first, pid_t pid, struct roami_bound *bound)
 {
-	struct roami_watch *watch = watch_make(segments, nodes);
+	struct roami_watch *watch = watch_make(segments, nodes, bound);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
 	watch->first = first;
-	watch->bound = bound;
 	watch->pids[first] = pid;
 	watch->pidfds[first] = roami_os_pidfd(pid);
 	return watch->pidfds[first] < 0 ? ROAM_ESYSTEM : watch_thread(watch, watch_first_main);
@@ -253,11 +273,10 @@ enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned
 enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
 				unsigned nodes, const pid_t *pids, struct roami_bound *bound)
 {
-	struct roami_watch *watch = watch_make(segments, nodes);
+	struct roami_watch *watch = watch_make(segments, nodes, bound);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
-	watch->bound = bound;
 	for (unsigned node = 0; node < nodes; node++) {
 		watch->pids[node] = pids[node];
 		if (pids[node] > 0)
@@ -289,6 +308,8 @@ void roami_watch_end(struct roami_watch *watch)
 	for (unsigned node = 0; node < watch->nodes; node++)
 		if (watch->pidfds[node] >= 0)
 			close(watch->pidfds[node]);
+	if (watch->parent >= 0)
+		close(watch->parent);
 	close(watch->stop);
 	free(watch);
 }

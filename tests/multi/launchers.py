@@ -9,6 +9,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -137,6 +138,14 @@ def twice(launcher):
         raise Wrong(f'{result.out!r}, {told(result)}')
 
 
+def launcher_killed(launcher):
+    """Its nodes notice."""
+    result = job(by(launcher, 3, program('deaths'), 'fork', 3, 1, 'never', 'barrier'), wanted=3,
+                 act=lambda pid, _: os.kill(pid, signal.SIGKILL))
+    if result.status != -signal.SIGKILL:
+        raise Wrong(f'status {result.status}')
+
+
 def run_cases(launcher):
     info = rf'^roam: info: 4 nodes on 1 host, by {BINDING[launcher]} \(\w+\), over shm$'
     yield (f'{launcher}: hello', well, by(launcher, 4, program('hello')), 'the sum of 1 to 4 is 10',
@@ -181,6 +190,8 @@ def wrong_cases(launcher):
                    # These launchers end the others, and may be faster.
                    f'^roam: node {who if launcher.startswith("srun") else "[0-3]"} ', None, END_S,
                    not launcher.startswith('srun'))
+    if not launcher.startswith('srun'):
+        yield (f'{launcher}: killed', launcher_killed, launcher)
     yield (f'{launcher}: twice', twice, launcher)
     yield (f'{launcher}: alone', alone, launcher)
 
