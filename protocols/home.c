@@ -78,8 +78,7 @@ static void home_fetch(struct roami_node *node, uint32_t page, unsigned home)
 	}
 }
 
-/* Whether `page` is worth fetching ahead: pending on return if so. */
-static bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p)
+bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p)
 {
 	bool claimed;
 
@@ -94,7 +93,7 @@ static bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p)
 	return false;
 }
 
-static void home_open_run(struct roami_node *node, uint32_t first, uint32_t count)
+void home_open_run(struct roami_node *node, uint32_t first, uint32_t count)
 {
 	if (count == 0)
 		return;
@@ -104,12 +103,6 @@ static void home_open_run(struct roami_node *node, uint32_t first, uint32_t coun
 }
 
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride)
-{
-	home_ahead_by(node, from, pages, stride, home_fetch);
-}
-
-void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride,
-		   home_fetch_fn *fetch)
 {
 	uint32_t first = 0, count = 0;
 
@@ -121,7 +114,7 @@ void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32
 			break;
 		if (!home_wants(node, (uint32_t)next, &home))
 			continue;
-		fetch(node, (uint32_t)next, home);
+		home_fetch(node, (uint32_t)next, home);
 		roami_fetched_ahead(node);
 		if (count > 0 && next == (int64_t)first + count) {
 			count++;

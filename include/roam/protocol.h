@@ -29,6 +29,7 @@ extern "C" {
 #endif
 
 struct roami_node;
+struct roami_call;
 
 /*
  * How writes are noticed: by the core with twins (many writers), or by the protocol's write_fault
@@ -418,8 +419,9 @@ uint32_t roami_home_here(struct roami_node *node, uint32_t page);
 
 /*
  * Under the page lock, not pending: this node is the page's home no more.  The header says so
- * first, then write access goes, then `bytes` and *version_p are taken.  What was open for writing
- * stays dirty, without a twin: the next release hands it over.  true: it was.
+ * first, then write access goes, then `bytes`, if not NULL, and *version_p are taken.  What was
+ * open for writing may have been written in the open interval, and counts a version for that; true:
+ * it was, and the next release has to give notice of that version.
  */
 bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p);
 
@@ -512,6 +514,28 @@ size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint
 		       void *reply, size_t reply_max, bool *came_p);
 
 /*
+ * Such calls that are all sent before the first is waited for, at most ROAM_PAGES_ONCE; what they
+ * carry begins with the page.  roami_pages_await: waits until one more is answered, or several; how
+ * many are left.  A page that has come must not wait for one that may wait for it elsewhere.
+ */
+#define ROAM_PAGES_ONCE 16u
+
+struct roam_page_call {
+	uint32_t page;
+	unsigned to;
+	unsigned type;
+	struct roam_part part;
+	void *reply;
+	size_t reply_max;
+	struct roami_call *started; /* the core's; NULL: answered */
+	size_t bytes;               /* out: of the reply */
+	bool came;                  /* out: the page's bytes did */
+};
+
+void roami_pages_ask(struct roami_node *node, struct roam_page_call *calls, unsigned count);
+unsigned roami_pages_await(struct roami_node *node, struct roam_page_call *calls, unsigned count);
+
+/*
  * Calls every node of the set (bit i: node i), without waiting for one before the next; returns
  * when all have answered, with nothing.  app.
  */
@@ -544,6 +568,15 @@ uint32_t roami_request_page(struct roami_node *node, const struct roam_request *
  */
 void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		      const struct roam_part *parts, unsigned count);
+
+/*
+ * The same with bytes that may change at once.  roami_reply_room: where to put them first, the
+ * caller's page where memory is shared, else `spare`.
+ */
+uint8_t *roami_reply_room(struct roami_node *node, const struct roam_request *request,
+			  uint32_t page, uint8_t *spare);
+void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
+			const uint8_t *room, const struct roam_part *parts, unsigned count);
 
 void roami_park(struct roami_node *node, const struct roam_request *request, uint32_t page);
 

@@ -284,8 +284,11 @@ bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uin
 	atomic_fetch_and(&header->where, ~(ROAM_HEADER_HOME | ROAM_HEADER_READY));
 	atomic_thread_fence(memory_order_seq_cst);
 	roami_page_close(node, &page, 1, ROAM_READ);
+	if (open)
+		atomic_fetch_add(&header->version, 1);
 	*version_p = atomic_load(&header->version);
-	roami_page_copy(node, bytes, roami_page_bytes(node, page));
+	if (bytes != NULL)
+		roami_page_copy(node, bytes, roami_page_bytes(node, page));
 	roami_page_set_home(node, page, false);
 	entry->heat = 0; /* never hot: there is no twin to compare with */
 	if (open)
