@@ -68,9 +68,14 @@ static void jump_handle_want(struct roami_node *node, const struct roam_request 
 	moving_handle_want(node, request, jump_moves);
 }
 
+static void jump_handle_diff(struct roami_node *node, const struct roam_request *request)
+{
+	moving_handle_diff(node, request, jump_moves);
+}
+
 static const struct roam_message jump_messages[] = {
 	[MOVING_WANT] = {"want", jump_handle_want, sizeof(struct moving_head)},
-	[MOVING_DIFF] = {"diff", moving_handle_diff, MOVING_DIFF_MAX},
+	[MOVING_DIFF] = {"diff", jump_handle_diff, MOVING_DIFF_MAX},
 	{NULL, NULL, 0},
 };
 

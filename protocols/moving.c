@@ -5,7 +5,7 @@
 struct moving_answer {
 	uint64_t version;
 	uint32_t place;
-	uint32_t moved; /* of a want: the home did; its place is then the asker's */
+	uint32_t moved; /* the home did; its place is then the asker's */
 };
 
 const struct roam_page_state moving_states[] = {
@@ -85,7 +85,8 @@ static void want_ask(struct roami_node *node, struct moving_want *wants,
 
 		if (place == 0)
 			place = ROAM_PLACE_MADE(want->home, 0);
-		want->head = (struct moving_head){want->page, place, 0, stay, 0};
+		want->head = (struct moving_head){
+			.page = want->page, .place = place, .stay = stay};
 		calls[i] = (struct roam_page_call){
 			.page = want->page,
 			.to = ROAM_PLACE_OF(place),
@@ -209,9 +210,11 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	struct moving_page *data = moving_page(node, dirty->page);
 	size_t bytes = 0;
 
-	*update = (struct moving_update){
-		.dirty = dirty,
-		.head = {.page = dirty->page, .place = moving_place(node, dirty->page)}};
+	*update = (struct moving_update){.dirty = dirty,
+					 .head = {.page = dirty->page,
+						  .place = moving_place(node, dirty->page),
+						  .stay = dirty->keep, /* it is being written */
+						  .have = data->home.page.have}};
 	roami_page_lock(node, dirty->page);
 	if (roami_page_has_twin(node, dirty->page))
 		bytes = roami_diff_make(node, dirty->page, out, dirty->keep);
@@ -229,6 +232,22 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	return bytes != 0;
 }
 
+/* The page is pending, so it is what the diff was made of.  Its home is here if it moved. */
+static void update_answered(struct roami_node *node, struct roam_dirty *dirty,
+			    const struct moving_answer *answer)
+{
+	dirty->version = answer->version;
+	roami_page_lock(node, dirty->page);
+	if (answer->moved) {
+		roami_twin_drop(node, dirty->page);
+		moving_receive(node, dirty->page, answer->version, answer->place);
+	} else {
+		moving_learn(moving_page(node, dirty->page), answer->place);
+	}
+	roami_page_unlock(node, dirty->page);
+	home_answered(node, dirty, answer->place);
+}
+
 /* The actual homes acknowledge, wherever the diffs found them. */
 static void update_send(struct roami_node *node, struct moving_update *updates, unsigned count)
 {
@@ -240,15 +259,10 @@ static void update_send(struct roami_node *node, struct moving_update *updates, 
 					      sizeof(updates[i].answer), 0};
 	roami_call_all(node, calls, count);
 	for (unsigned i = 0; i < count; i++) {
-		struct roam_dirty *dirty = updates[i].dirty;
-
 		if (calls[i].bytes != sizeof(updates[i].answer))
-			roami_node_fail(node, "page %u: malformed acknowledgement", dirty->page);
-		dirty->version = updates[i].answer.version;
-		roami_page_lock(node, dirty->page);
-		moving_learn(moving_page(node, dirty->page), updates[i].answer.place);
-		roami_page_unlock(node, dirty->page);
-		home_answered(node, dirty, updates[i].answer.place);
+			roami_node_fail(node, "page %u: malformed acknowledgement",
+					updates[i].head.page);
+		update_answered(node, updates[i].dirty, &updates[i].answer);
 	}
 }
 
@@ -385,7 +399,27 @@ void moving_handle_want(struct roami_node *node, const struct roam_request *requ
 	roami_reply_filled(node, request, room, &part, 1);
 }
 
-void moving_handle_diff(struct roami_node *node, const struct roam_request *request)
+bool moving_never(struct roami_node *node, const struct moving_head *head, unsigned to)
+{
+	(void)node;
+	(void)head;
+	(void)to;
+	return false;
+}
+
+/*
+ * Whether the writer's copy is what is here, its diff having made `version`: nobody else's came
+ * since the copy was made, and nobody writes here.  The page lock is held.
+ */
+static bool diff_is_all(struct roami_node *node, const struct moving_head *head, uint64_t version)
+{
+	return version == head->have + 1 && roami_home_version(node, head->page) == version &&
+	       roami_page_access(node, head->page) != ROAM_WRITE &&
+	       !roami_page_pending(node, head->page);
+}
+
+void moving_handle_diff(struct roami_node *node, const struct roam_request *request,
+			moving_policy_fn *moves)
 {
 	struct moving_answer answer = {0, 0, 0};
 	struct roam_part part = {&answer, sizeof(answer)};
@@ -406,6 +440,13 @@ void moving_handle_diff(struct roami_node *node, const struct roam_request *requ
 	answer.version = roami_home_apply(node, request->origin, head.page,
 					  (const uint8_t *)request->data + sizeof(head),
 					  request->bytes - sizeof(head));
+	roami_page_lock(node, head.page);
+	answer.moved = diff_is_all(node, &head, answer.version) &&
+		       moves(node, &head, request->origin);
+	if (answer.moved)
+		answer.place = moving_give(node, head.page, request->origin, NULL,
+					   &answer.version);
+	roami_page_unlock(node, head.page);
 	roami_reply(node, request, &part, 1);
 }
 

@@ -32,8 +32,9 @@ struct moving_head {
 	uint32_t page;
 	uint32_t place;
 	uint16_t hops;
-	uint16_t stay; /* of a want: a copy, please */
+	uint16_t stay; /* that is not to move */
 	uint32_t spare;
+	uint64_t have; /* of a diff: the version that it was made of */
 };
 
 #define MOVING_SCRATCH  (MOVING_ONCE * ROAM_DIFF_MAX)
@@ -71,7 +72,12 @@ typedef bool moving_policy_fn(struct roami_node *node, const struct moving_head 
 
 void moving_handle_want(struct roami_node *node, const struct roam_request *request,
 			moving_policy_fn *moves);
-void moving_handle_diff(struct roami_node *node, const struct roam_request *request);
+/* With the diff applied the writer may have all that the home has, and need no bytes. */
+void moving_handle_diff(struct roami_node *node, const struct roam_request *request,
+			moving_policy_fn *moves);
+
+/* A policy: nothing moves. */
+bool moving_never(struct roami_node *node, const struct moving_head *head, unsigned to);
 
 /* Who may have a copy, of those not told otherwise since the last full barrier. */
 uint64_t *moving_copies(struct roami_node *node, struct moving_page *data);

@@ -385,6 +385,9 @@ void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16
  */
 uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page);
 
+/* What it counts now. */
+uint64_t roami_home_version(struct roami_node *node, uint32_t page);
+
 /* Becomes home: header home + ready.  The bytes must be in place. */
 void roami_home_publish(struct roami_node *node, uint32_t page, uint64_t version);
 

@@ -178,6 +178,11 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 	return atomic_fetch_add(&node->self->headers[page].version, 1) + 1;
 }
 
+uint64_t roami_home_version(struct roami_node *node, uint32_t page)
+{
+	return atomic_load(&node->self->headers[page].version);
+}
+
 bool roami_home_is_shared(struct roami_node *node, uint32_t page)
 {
 	atomic_thread_fence(memory_order_seq_cst);
