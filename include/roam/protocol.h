@@ -128,6 +128,7 @@ struct roam_protocol {
 	 * nobody has a copy of them.
 	 */
 	bool closes_homes;
+	bool homes_move; /* a page is where a header says "home", not where the directory does */
 	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,
 			     zeroes, frees */
 	size_t page_size;
@@ -186,7 +187,8 @@ struct roam_protocol {
 
 	/*
 	 * app; the job's other nodes are quiet: bring the page's current bytes here and make this
-	 * node its only holder.
+	 * node its only holder.  Not asked for if the directory, or headers that this process sees,
+	 * tell where the bytes are.
 	 */
 	void (*settle)(struct roami_node *node, uint32_t page);
 

@@ -650,7 +650,7 @@ static void gather(struct roami_job *job, uint32_t first, uint32_t end)
 static void job_gather(struct roami_job *job)
 {
 	for (unsigned i = 0; i < job->node->domain_count; i++)
-		if (job->node->domains[i].protocol->settle != NULL)
+		if (roami_settle_asks(job, job->node->domains[i].protocol))
 			roami_settle_each(job, i, gather);
 }
 

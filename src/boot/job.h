@@ -182,6 +182,8 @@ typedef void roami_settle_fn(struct roami_job *job, uint32_t first, uint32_t end
 
 /* Each stretch of a domain's pages in use. */
 void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *each);
+/* Whether a protocol has to bring the pages; else it is known who has them. */
+bool roami_settle_asks(const struct roami_job *job, const struct roam_protocol *protocol);
 void roami_settle_take(struct roami_job *job);
 void roami_settle_leave(struct roami_job *job);
 

@@ -115,42 +115,66 @@ static bool claim_same_block(struct roami_node *node, uint32_t from, uint32_t to
 	return true;
 }
 
-/* How many pages to claim beyond `page`: more each time the next claim is where it was expected. */
-static uint32_t claim_ahead(struct roami_thread *thread, uint32_t page)
+static bool claims_near(const struct roami_claims *claims, uint32_t page)
 {
-	int32_t stride = (int32_t)(page - thread->claim_last);
+	int64_t distance = (int64_t)page - claims->last;
 
-	if (stride != 0 && stride == thread->claim_stride) {
-		thread->claim_ahead = thread->claim_ahead == 0 ? CLAIM_FIRST
-							       : thread->claim_ahead * 2;
-		if (thread->claim_ahead > CLAIM_RUN - 1)
-			thread->claim_ahead = CLAIM_RUN - 1;
-	} else {
-		thread->claim_ahead = 0;
-		thread->claim_stride = stride;
+	return distance != 0 && distance >= -CLAIM_STRIDE_MAX && distance <= CLAIM_STRIDE_MAX;
+}
+
+/* The stream that goes on at `page`, else one near it, else a new one. */
+static struct roami_claims *claims_find(struct roami_thread *thread, uint32_t page)
+{
+	struct roami_claims *claims;
+
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
+		claims = &thread->claims[i];
+		if (claims->stride != 0 && page - claims->last == (uint32_t)claims->stride)
+			return claims;
 	}
-	thread->claim_last = page;
-	return thread->claim_ahead;
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
+		if (claims_near(&thread->claims[i], page))
+			return &thread->claims[i];
+	claims = &thread->claims[thread->claims_next++ % ROAMI_STREAMS];
+	claims->last = page;
+	return claims;
+}
+
+/* How many pages to claim beyond `page`: more each time the next claim is where it was expected. */
+static uint32_t claims_ahead(struct roami_claims *claims, uint32_t page)
+{
+	int32_t stride = (int32_t)(page - claims->last);
+
+	if (stride != 0 && stride == claims->stride) {
+		claims->ahead = claims->ahead == 0 ? CLAIM_FIRST : claims->ahead * 2;
+		if (claims->ahead > CLAIM_RUN - 1)
+			claims->ahead = CLAIM_RUN - 1;
+	} else {
+		claims->ahead = 0;
+		claims->stride = stride;
+	}
+	claims->last = page;
+	return claims->ahead;
 }
 
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p)
 {
 	struct roami_thread *thread = &node->threads[node->env->thread(node)];
-	uint32_t most = claim_ahead(thread, page), count = 0;
-	int32_t stride = thread->claim_stride;
+	struct roami_claims *claims = claims_find(thread, page);
+	uint32_t most = claims_ahead(claims, page), count = 0;
 
-	*stride_p = stride;
-	if (!node->onesided || stride > CLAIM_STRIDE_MAX || stride < -CLAIM_STRIDE_MAX)
+	*stride_p = claims->stride;
+	if (!node->onesided)
 		return 0;
 	while (count < most) {
-		int64_t next = (int64_t)thread->claim_last + stride;
+		int64_t next = (int64_t)claims->last + claims->stride;
 
 		if (next < 0 || next >= node->layout.pages ||
 		    roami_domain_of(node, (uint32_t)next) != roami_domain_of(node, page) ||
-		    !claim_same_block(node, thread->claim_last, (uint32_t)next) ||
+		    !claim_same_block(node, claims->last, (uint32_t)next) ||
 		    !claim_more(node, (uint32_t)next))
 			break;
-		thread->claim_last = (uint32_t)next;
+		claims->last = (uint32_t)next;
 		count++;
 	}
 	return count;
