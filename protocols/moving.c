@@ -407,15 +407,12 @@ bool moving_never(struct roami_node *node, const struct moving_head *head, unsig
 	return false;
 }
 
-/*
- * Whether the writer's copy is what is here, its diff having made `version`: nobody else's came
- * since the copy was made, and nobody writes here.  The page lock is held.
- */
-static bool diff_is_all(struct roami_node *node, const struct moving_head *head, uint64_t version)
+bool moving_is_all(struct roami_node *node, uint32_t page, uint64_t version)
 {
-	return version == head->have + 1 && roami_home_version(node, head->page) == version &&
-	       roami_page_access(node, head->page) != ROAM_WRITE &&
-	       !roami_page_pending(node, head->page);
+	return roami_page_state(node, page) == HOME_MASTER &&
+	       roami_home_version(node, page) == version &&
+	       roami_page_access(node, page) != ROAM_WRITE && !roami_page_dirty(node, page) &&
+	       !roami_page_pending(node, page);
 }
 
 void moving_handle_diff(struct roami_node *node, const struct roam_request *request,
@@ -441,7 +438,8 @@ void moving_handle_diff(struct roami_node *node, const struct roam_request *requ
 					  (const uint8_t *)request->data + sizeof(head),
 					  request->bytes - sizeof(head));
 	roami_page_lock(node, head.page);
-	answer.moved = diff_is_all(node, &head, answer.version) &&
+	answer.moved = answer.version == head.have + 1 &&
+		       moving_is_all(node, head.page, answer.version) &&
 		       moves(node, &head, request->origin);
 	if (answer.moved)
 		answer.place = moving_give(node, head.page, request->origin, NULL,

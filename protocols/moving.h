@@ -79,6 +79,12 @@ void moving_handle_diff(struct roami_node *node, const struct roam_request *requ
 /* A policy: nothing moves. */
 bool moving_never(struct roami_node *node, const struct moving_head *head, unsigned to);
 
+/*
+ * Whether a copy of that version is all that is here: nobody else's diff has come since it was made,
+ * and nobody writes here.  The page lock is held, and the page is here.
+ */
+bool moving_is_all(struct roami_node *node, uint32_t page, uint64_t version);
+
 /* Who may have a copy, of those not told otherwise since the last full barrier. */
 uint64_t *moving_copies(struct roami_node *node, struct moving_page *data);
 

@@ -180,6 +180,12 @@ struct roam_protocol {
 			const struct roam_notice *notices, size_t count);
 
 	/*
+	 * app, may block.  All threads of the job have met, and what this node had not seen of
+	 * their writes is applied.  Called by each thread, one at a time, before it goes on.
+	 */
+	void (*met)(struct roami_node *node);
+
+	/*
 	 * app; may block.  A clean copy is to be dropped to save memory; `page` is pending.  false:
 	 * not this one.
 	 */
