@@ -243,9 +243,15 @@ static void jiajia2_handle_diff(struct roami_node *node, const struct roam_reque
 	moving_handle_diff(node, request, moving_never);
 }
 
+static void jiajia2_handle_ask(struct roami_node *node, const struct roam_request *request)
+{
+	moving_handle_ask(node, request, moving_never);
+}
+
 static const struct roam_message jiajia2_messages[] = {
 	[MOVING_WANT] = {"want", jiajia2_handle_want, sizeof(struct moving_head)},
 	[MOVING_DIFF] = {"diff", jiajia2_handle_diff, MOVING_DIFF_MAX},
+	[MOVING_ASK] = {"ask", jiajia2_handle_ask, sizeof(struct moving_head)},
 	[JIAJIA2_TAKE] = {"take", jiajia2_handle_take, TAKE_ONCE * sizeof(struct jiajia2_offer)},
 	{NULL, NULL, 0},
 };

@@ -48,7 +48,7 @@ static void jump_release(struct roami_node *node, const struct roam_sync *sync,
 			 struct roam_dirty *dirty, size_t count)
 {
 	home_publish_shared(node, sync, dirty, count);
-	moving_flush(node, sync, dirty, count);
+	moving_flush_asking(node, sync, dirty, count);
 }
 
 /* The paper's condition. */
@@ -73,9 +73,15 @@ static void jump_handle_diff(struct roami_node *node, const struct roam_request 
 	moving_handle_diff(node, request, jump_moves);
 }
 
+static void jump_handle_ask(struct roami_node *node, const struct roam_request *request)
+{
+	moving_handle_ask(node, request, jump_moves);
+}
+
 static const struct roam_message jump_messages[] = {
 	[MOVING_WANT] = {"want", jump_handle_want, sizeof(struct moving_head)},
 	[MOVING_DIFF] = {"diff", jump_handle_diff, MOVING_DIFF_MAX},
+	[MOVING_ASK] = {"ask", jump_handle_ask, sizeof(struct moving_head)},
 	{NULL, NULL, 0},
 };
 

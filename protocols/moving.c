@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#define ASK_MIN     512u /* bytes of a diff that is worth a question */
+#define REGRETS_MAX 2u   /* then a home that its last node keeps using stays there */
+
 struct moving_answer {
 	uint64_t version;
 	uint32_t place;
@@ -44,6 +47,7 @@ void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, ui
 	moving_learn(data, place);
 	data->home.page.shares = 0;
 	data->copies = 0;
+	data->asked = 0;
 	roami_home_receive(node, page, version, place);
 }
 
@@ -56,6 +60,7 @@ static bool moving_install(struct roami_node *node, uint32_t page,
 
 	roami_page_lock(node, page);
 	if (answer->moved) {
+		data->regrets = (uint16_t)(data->regrets + data->asked);
 		moving_receive(node, page, answer->version, answer->place);
 	} else {
 		moving_learn(data, answer->place);
@@ -210,11 +215,12 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	struct moving_page *data = moving_page(node, dirty->page);
 	size_t bytes = 0;
 
-	*update = (struct moving_update){.dirty = dirty,
-					 .head = {.page = dirty->page,
-						  .place = moving_place(node, dirty->page),
-						  .stay = dirty->keep, /* it is being written */
-						  .have = data->home.page.have}};
+	*update = (struct moving_update){
+		.dirty = dirty,
+		.head = {.page = dirty->page,
+			 .place = moving_place(node, dirty->page),
+			 .stay = dirty->keep || roami_checks_races(node),
+			 .have = data->home.page.have}};
 	roami_page_lock(node, dirty->page);
 	if (roami_page_has_twin(node, dirty->page))
 		bytes = roami_diff_make(node, dirty->page, out, dirty->keep);
@@ -232,42 +238,73 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	return bytes != 0;
 }
 
-/* The page is pending, so it is what the diff was made of.  Its home is here if it moved. */
-static void update_answered(struct roami_node *node, struct roam_dirty *dirty,
-			    const struct moving_answer *answer)
-{
-	dirty->version = answer->version;
-	roami_page_lock(node, dirty->page);
-	if (answer->moved) {
-		roami_twin_drop(node, dirty->page);
-		moving_receive(node, dirty->page, answer->version, answer->place);
-	} else {
-		moving_learn(moving_page(node, dirty->page), answer->place);
-	}
-	roami_page_unlock(node, dirty->page);
-	home_answered(node, dirty, answer->place);
-}
-
-/* The actual homes acknowledge, wherever the diffs found them. */
-static void update_send(struct roami_node *node, struct moving_update *updates, unsigned count)
+/* Sends all of them, with the first `parts` of each; then the homes' answers are there. */
+static void update_call(struct roami_node *node, struct moving_update **updates, unsigned count,
+			unsigned type, unsigned parts)
 {
 	struct roam_call calls[MOVING_ONCE];
 
 	for (unsigned i = 0; i < count; i++)
-		calls[i] = (struct roam_call){ROAM_PLACE_OF(updates[i].head.place), MOVING_DIFF,
-					      updates[i].parts, 2, &updates[i].answer,
-					      sizeof(updates[i].answer), 0};
+		calls[i] = (struct roam_call){ROAM_PLACE_OF(updates[i]->head.place), type,
+					      updates[i]->parts, parts, &updates[i]->answer,
+					      sizeof(updates[i]->answer), 0};
 	roami_call_all(node, calls, count);
 	for (unsigned i = 0; i < count; i++) {
-		if (calls[i].bytes != sizeof(updates[i].answer))
+		const struct moving_update *update = updates[i];
+
+		if (calls[i].bytes != sizeof(update->answer))
 			roami_node_fail(node, "page %u: malformed acknowledgement",
-					updates[i].head.page);
-		update_answered(node, updates[i].dirty, &updates[i].answer);
+					update->head.page);
+		roami_page_lock(node, update->head.page);
+		if (update->answer.moved) {
+			roami_twin_drop(node, update->head.page);
+			moving_receive(node, update->head.page, update->answer.version,
+				       update->answer.place);
+		} else {
+			moving_learn(moving_page(node, update->head.page), update->answer.place);
+		}
+		roami_page_unlock(node, update->head.page);
 	}
 }
 
-void moving_flush(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
-		  size_t count)
+/* Long diffs need not be sent if the home comes here: asks for it.  How many updates are left. */
+static unsigned update_ask(struct roami_node *node, const struct roam_sync *sync,
+			   struct moving_update **updates, unsigned count)
+{
+	struct moving_update *asks[MOVING_ONCE];
+	unsigned asked = 0, left = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		if (!updates[i]->head.stay && updates[i]->parts[1].bytes >= ASK_MIN)
+			asks[asked++] = updates[i];
+	update_call(node, asks, asked, MOVING_ASK, 1);
+	for (unsigned i = 0; i < count; i++)
+		if (updates[i]->answer.moved)
+			home_written(node, sync, updates[i]->dirty->page);
+		else
+			updates[left++] = updates[i];
+	return left;
+}
+
+/* The actual homes acknowledge, wherever the diffs found them. */
+static void update_send(struct roami_node *node, const struct roam_sync *sync,
+			struct moving_update *all, unsigned count, bool asks)
+{
+	struct moving_update *updates[MOVING_ONCE];
+
+	for (unsigned i = 0; i < count; i++)
+		updates[i] = &all[i];
+	if (asks)
+		count = update_ask(node, sync, updates, count);
+	update_call(node, updates, count, MOVING_DIFF, 2);
+	for (unsigned i = 0; i < count; i++) {
+		updates[i]->dirty->version = updates[i]->answer.version;
+		home_answered(node, updates[i]->dirty, updates[i]->answer.place);
+	}
+}
+
+static void flush_all(struct roami_node *node, const struct roam_sync *sync,
+		      struct roam_dirty *dirty, size_t count, bool asks)
 {
 	struct moving_update updates[MOVING_ONCE];
 	unsigned made = 0;
@@ -280,11 +317,23 @@ void moving_flush(struct roami_node *node, const struct roam_sync *sync, struct 
 			home_written(node, sync, dirty[i].page);
 		} else if (update_make(node, &dirty[i], out, &updates[made]) &&
 			   ++made == MOVING_ONCE) {
-			update_send(node, updates, made);
+			update_send(node, sync, updates, made, asks);
 			made = 0;
 		}
 	}
-	update_send(node, updates, made);
+	update_send(node, sync, updates, made, asks);
+}
+
+void moving_flush(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
+		  size_t count)
+{
+	flush_all(node, sync, dirty, count, false);
+}
+
+void moving_flush_asking(struct roami_node *node, const struct roam_sync *sync,
+			 struct roam_dirty *dirty, size_t count)
+{
+	flush_all(node, sync, dirty, count, true);
 }
 
 void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
@@ -415,6 +464,23 @@ bool moving_is_all(struct roami_node *node, uint32_t page, uint64_t version)
 	       !roami_page_pending(node, page);
 }
 
+/*
+ * The home goes to a writer that has all that is here, if its policy and what came of that before
+ * let it.  The page lock is held.
+ */
+static void moving_hand_over(struct roami_node *node, const struct moving_head *head, unsigned to,
+			     moving_policy_fn *moves, uint64_t have, struct moving_answer *answer)
+{
+	struct moving_page *data = moving_page(node, head->page);
+
+	answer->moved = data->regrets < REGRETS_MAX && moving_is_all(node, head->page, have) &&
+			moves(node, head, to);
+	if (!answer->moved)
+		return;
+	answer->place = moving_give(node, head->page, to, NULL, &answer->version);
+	data->asked = 1;
+}
+
 void moving_handle_diff(struct roami_node *node, const struct roam_request *request,
 			moving_policy_fn *moves)
 {
@@ -438,14 +504,31 @@ void moving_handle_diff(struct roami_node *node, const struct roam_request *requ
 					  (const uint8_t *)request->data + sizeof(head),
 					  request->bytes - sizeof(head));
 	roami_page_lock(node, head.page);
-	answer.moved = answer.version == head.have + 1 &&
-		       moving_is_all(node, head.page, answer.version) &&
-		       moves(node, &head, request->origin);
-	if (answer.moved)
-		answer.place = moving_give(node, head.page, request->origin, NULL,
-					   &answer.version);
+	if (!roami_page_pending(node, head.page)) /* the next release that finds it shared closes it */
+		moving_page(node, head.page)->home.page.shares = 0;
+	if (answer.version == head.have + 1)
+		moving_hand_over(node, &head, request->origin, moves, answer.version, &answer);
 	roami_page_unlock(node, head.page);
 	roami_reply(node, request, &part, 1);
+}
+
+void moving_handle_ask(struct roami_node *node, const struct roam_request *request,
+		       moving_policy_fn *moves)
+{
+	struct moving_answer answer = {0, 0, 0};
+	struct roam_part part = {&answer, sizeof(answer)};
+	struct moving_head head;
+
+	moving_parse(node, request, &head);
+	roami_page_lock(node, head.page);
+	answer.place = roami_home_here(node, head.page);
+	if (answer.place == 0)
+		moving_elsewhere(node, request, &head, MOVING_ASK);
+	else
+		moving_hand_over(node, &head, request->origin, moves, head.have, &answer);
+	roami_page_unlock(node, head.page);
+	if (answer.place != 0)
+		roami_reply(node, request, &part, 1);
 }
 
 /* --------------------------------------------------------------------------------------- tests */

@@ -19,22 +19,23 @@ struct moving_page {
 	uint32_t counted; /* full barriers when they were counted last */
 	uint32_t place;   /* the newest known, while this node is not home; 0: ask the directory */
 	uint32_t checked; /* at node 0, by the tests: the newest epoch ever seen of a home */
-	uint32_t spare;
+	uint16_t asked;   /* the home was given to who asked for it, not for bytes */
+	uint16_t regrets; /* how often it was wanted back then */
 };
 
 extern const struct roam_page_state moving_states[];
 
-/* The first messages of such a protocol; its handlers are the two below, with its policy. */
-enum { MOVING_WANT, MOVING_DIFF, MOVING_TYPES };
+/* The first messages of such a protocol; its handlers are those below, with its policy. */
+enum { MOVING_WANT, MOVING_DIFF, MOVING_ASK, MOVING_TYPES };
 
-/* The beginning of both. */
+/* The beginning of all. */
 struct moving_head {
 	uint32_t page;
 	uint32_t place;
 	uint16_t hops;
 	uint16_t stay; /* that is not to move */
 	uint32_t spare;
-	uint64_t have; /* of a diff: the version that it was made of */
+	uint64_t have; /* of a diff, or of what would be one: the version that it was made of */
 };
 
 #define MOVING_SCRATCH  (MOVING_ONCE * ROAM_DIFF_MAX)
@@ -56,9 +57,14 @@ void moving_fault(struct roami_node *node, uint32_t page, bool stay);
 void moving_ahead(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride,
 		  bool stay);
 
-/* As home_flush; the homes acknowledge wherever the diffs find them. */
+/*
+ * As home_flush; the homes acknowledge wherever the diffs find them.  Or this node tries first to
+ * become home of a page whose diff is long.
+ */
 void moving_flush(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
 		  size_t count);
+void moving_flush_asking(struct roami_node *node, const struct roam_sync *sync,
+			 struct roam_dirty *dirty, size_t count);
 
 void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
 		    const struct roam_notice *notices, size_t count);
@@ -75,6 +81,10 @@ void moving_handle_want(struct roami_node *node, const struct roam_request *requ
 /* With the diff applied the writer may have all that the home has, and need no bytes. */
 void moving_handle_diff(struct roami_node *node, const struct roam_request *request,
 			moving_policy_fn *moves);
+
+/* Of who has written a copy and wants to be home of it, for that is all that is here. */
+void moving_handle_ask(struct roami_node *node, const struct roam_request *request,
+		       moving_policy_fn *moves);
 
 /* A policy: nothing moves. */
 bool moving_never(struct roami_node *node, const struct moving_head *head, unsigned to);
