@@ -78,7 +78,8 @@ static void home_fetch(struct roami_node *node, uint32_t page, unsigned home)
 	}
 }
 
-bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p)
+/* Whether `page` is worth fetching ahead: pending on return if so. */
+static bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p)
 {
 	bool claimed;
 

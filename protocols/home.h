@@ -44,9 +44,6 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p);
 /* Fetches pages that have a home elsewhere; opens neighbours in one go. */
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride);
 
-/* Whether `page` is worth fetching ahead: pending on return if so, and *home_p its first home. */
-bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p);
-
 /* Opens pages that were fetched ahead, all copies or all own ones, and ends them. */
 void home_open_run(struct roami_node *node, uint32_t first, uint32_t count);
 

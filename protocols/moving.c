@@ -176,6 +176,22 @@ static void ahead_bring(struct roami_node *node, struct moving_want *wants, unsi
 	}
 }
 
+/* Whether a page is worth asking for: pending on return if so, and its first home known. */
+static bool ahead_wants(struct roami_node *node, struct moving_want *want)
+{
+	bool claimed;
+
+	if (roami_page_access(node, want->page) != ROAM_NONE || !roami_page_try(node, want->page))
+		return false;
+	want->home = roami_home_find(node, want->page, false, &claimed);
+	if (roami_page_state(node, want->page) == HOME_INVALID &&
+	    roami_home_here(node, want->page) == 0 && want->home != ROAM_NOBODY &&
+	    (want->home != roami_me(node) || moving_place(node, want->page) != 0))
+		return true;
+	roami_page_done(node, want->page);
+	return false;
+}
+
 void moving_ahead(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride,
 		  bool stay)
 {
@@ -188,7 +204,7 @@ void moving_ahead(struct roami_node *node, uint32_t first, uint32_t count, int32
 		if (next < 0 || next >= roami_pages(node))
 			break;
 		wants[used].page = (uint32_t)next;
-		if (!home_wants(node, (uint32_t)next, &wants[used].home))
+		if (!ahead_wants(node, &wants[used]))
 			continue;
 		if (++used == ROAM_PAGES_ONCE) {
 			ahead_bring(node, wants, used, stay);
