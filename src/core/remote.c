@@ -203,10 +203,13 @@ void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_
 		roami_node_fail(node, "page %u: copied where it is not at home", page);
 }
 
+/* What the creator has never written is zero everywhere: no bytes say so. */
 static void raw_handle(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = request_page(node, request, sizeof(page));
-	struct roam_part part = {roami_page_bytes(node, page), ROAMI_PAGE};
+	uint32_t where = atomic_load(&node->self->headers[page].where);
+	bool zero = node->me == 0 && (where & (ROAMI_HEADER_BYTES | ROAM_HEADER_HOME)) == 0;
+	struct roam_part part = {roami_page_bytes(node, page), zero ? 0 : ROAMI_PAGE};
 
 	roami_reply(node, request, &part, 1);
 }
@@ -245,6 +248,7 @@ void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page)
 {
 	struct roam_part part = {&page, sizeof(page)};
 	uint8_t bytes[ROAM_PAGE_SIZE];
+	size_t got;
 
 	roami_page_entry(node, page)->here = 1;
 	if (node->onesided) {
@@ -253,10 +257,12 @@ void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page)
 				node->segments[from].heap + (size_t)page * ROAMI_PAGE);
 		return;
 	}
-	if (roami_msg_call(node, from, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part, 1, bytes,
-			   sizeof(bytes)) != sizeof(bytes))
+	got = roami_msg_call(node, from, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part, 1, bytes,
+			     sizeof(bytes));
+	if (got != 0 && got != sizeof(bytes))
 		roami_node_fail(node, "node %u sent half a page", from);
-	roami_page_copy(node, roami_page_bytes(node, page), bytes);
+	if (got != 0)
+		roami_page_copy(node, roami_page_bytes(node, page), bytes);
 }
 
 /* ------------------------------------------------------------------------------------ adoption */
