@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define ASK_MIN     512u /* bytes of a diff that is worth a question */
+#define ASK_MIN     128u /* bytes of a diff that is worth a question */
 #define REGRETS_MAX 2u   /* then a home that its last node keeps using stays there */
 
 struct moving_answer {
