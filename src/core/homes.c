@@ -97,9 +97,15 @@ static bool claim_expected(struct roami_node *node, uint32_t page)
 {
 	const struct roami_thread *thread = &node->threads[node->env->thread(node)];
 
-	return thread->claim_ahead > 0 &&
-	       page == thread->claim_last + (uint32_t)thread->claim_stride &&
-	       !manager_near(node, roami_manager(node, page));
+	if (manager_near(node, roami_manager(node, page)))
+		return false;
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
+		const struct roami_claims *claims = &thread->claims[i];
+
+		if (claims->ahead > 0 && page == claims->last + (uint32_t)claims->stride)
+			return true;
+	}
+	return false;
 }
 
 unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p)
@@ -160,22 +166,46 @@ static bool claim_same_block(struct roami_node *node, uint32_t from, uint32_t to
 	return true;
 }
 
-/* How many pages to claim beyond `page`: more each time the next claim is where it was expected. */
-static uint32_t claim_ahead(struct roami_thread *thread, uint32_t page)
+static bool claims_near(const struct roami_claims *claims, uint32_t page)
 {
-	int32_t stride = (int32_t)(page - thread->claim_last);
+	int64_t distance = (int64_t)page - claims->last;
 
-	if (stride != 0 && stride == thread->claim_stride) {
-		thread->claim_ahead = thread->claim_ahead == 0 ? CLAIM_FIRST
-							       : thread->claim_ahead * 2;
-		if (thread->claim_ahead > CLAIM_RUN - 1)
-			thread->claim_ahead = CLAIM_RUN - 1;
-	} else {
-		thread->claim_ahead = 0;
-		thread->claim_stride = stride;
+	return distance != 0 && distance >= -CLAIM_STRIDE_MAX && distance <= CLAIM_STRIDE_MAX;
+}
+
+/* The stream that goes on at `page`, else one near it, else a new one. */
+static struct roami_claims *claims_find(struct roami_thread *thread, uint32_t page)
+{
+	struct roami_claims *claims;
+
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
+		claims = &thread->claims[i];
+		if (claims->stride != 0 && page - claims->last == (uint32_t)claims->stride)
+			return claims;
 	}
-	thread->claim_last = page;
-	return thread->claim_ahead;
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
+		if (claims_near(&thread->claims[i], page))
+			return &thread->claims[i];
+	claims = &thread->claims[thread->claims_next++ % ROAMI_STREAMS];
+	claims->last = page;
+	return claims;
+}
+
+/* How many pages to claim beyond `page`: more each time the next claim is where it was expected. */
+static uint32_t claims_ahead(struct roami_claims *claims, uint32_t page)
+{
+	int32_t stride = (int32_t)(page - claims->last);
+
+	if (stride != 0 && stride == claims->stride) {
+		claims->ahead = claims->ahead == 0 ? CLAIM_FIRST : claims->ahead * 2;
+		if (claims->ahead > CLAIM_RUN - 1)
+			claims->ahead = CLAIM_RUN - 1;
+	} else {
+		claims->ahead = 0;
+		claims->stride = stride;
+	}
+	claims->last = page;
+	return claims->ahead;
 }
 
 /* Whether the run may go on at `next`, as far as this node can tell. */
@@ -262,19 +292,19 @@ void roami_claim_handle(struct roami_node *node, const struct roam_request *requ
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p)
 {
 	struct roami_thread *thread = &node->threads[node->env->thread(node)];
-	uint32_t most = claim_ahead(thread, page), count;
-	int32_t stride = thread->claim_stride;
+	struct roami_claims *claims = claims_find(thread, page);
+	uint32_t most = claims_ahead(claims, page), count;
+	int32_t stride = claims->stride;
 	int64_t next = (int64_t)page + stride;
 
 	*stride_p = stride;
-	if (stride > CLAIM_STRIDE_MAX || stride < -CLAIM_STRIDE_MAX || most == 0 ||
-	    !claim_goes_on(node, page, next))
+	if (most == 0 || !claim_goes_on(node, page, next))
 		return 0;
 	count = manager_near(node, roami_manager(node, (uint32_t)next))
 			? claim_run_near(node, page, stride, most)
 			: claim_run_far(node, page, stride, most);
 	claim_fill(node, (uint32_t)next, count, stride);
-	thread->claim_last = page + count * (uint32_t)stride;
+	claims->last = page + count * (uint32_t)stride;
 	return count;
 }
 
@@ -296,6 +326,11 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 	roami_step(node);
 	ROAMI_COUNT(node->stats, home_writes, 1);
 	return atomic_fetch_add(&node->self->headers[page].version, 1) + 1;
+}
+
+uint64_t roami_home_version(struct roami_node *node, uint32_t page)
+{
+	return atomic_load(&node->self->headers[page].version);
 }
 
 bool roami_home_is_shared(struct roami_node *node, uint32_t page)
@@ -404,8 +439,11 @@ bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uin
 	atomic_fetch_and(&header->where, ~(ROAM_HEADER_HOME | ROAM_HEADER_READY));
 	atomic_thread_fence(memory_order_seq_cst);
 	roami_page_close(node, &page, 1, ROAM_READ);
+	if (open)
+		atomic_fetch_add(&header->version, 1);
 	*version_p = atomic_load(&header->version);
-	roami_page_copy(node, bytes, roami_page_bytes(node, page));
+	if (bytes != NULL)
+		roami_page_copy(node, bytes, roami_page_bytes(node, page));
 	roami_page_set_home(node, page, false);
 	entry->heat = 0; /* never hot: there is no twin to compare with */
 	if (open)

@@ -184,6 +184,13 @@ struct roami_returns {
 	uint64_t ran;  /* how long the thread had run when that ended; 0: not known */
 };
 
+/* Claims at a constant distance. */
+struct roami_claims {
+	uint32_t last;
+	int32_t stride; /* 0: not known */
+	uint32_t ahead;
+};
+
 #define ROAMI_PAGES_MAX  (1u << 28) /* of the largest heap */
 #define ROAMI_DUMP_PAGES (1u << 16)
 
@@ -192,9 +199,8 @@ struct roami_thread {
 	struct roami_stream streams[ROAMI_STREAMS];
 	uint32_t stream_next; /* the one to replace */
 	uint32_t last_fault;
-	uint32_t claim_last;
-	int32_t claim_stride;
-	uint32_t claim_ahead;
+	struct roami_claims claims[ROAMI_STREAMS];
+	uint32_t claims_next; /* the one to replace */
 	struct roami_returns returns;
 };
 

@@ -16,7 +16,7 @@ from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, lau
                      program, right, run, started)
 
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jump']
+PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jiajia2', 'jump']
 SIGNALLED = 128
 PAGE = 4096
 
@@ -122,8 +122,9 @@ def region_refused(command, protocol, text):
         raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
 
 
-SCOPED = ['jiajia1', 'jump']
-NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jump-rc']  # of RC, which there are not beside those
+SCOPED = ['jiajia1', 'jiajia2', 'jump']
+# Of RC, which there are not beside those.
+NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jiajia2-rc', 'jump-rc']
 
 
 def delta(command, env):
