@@ -17,7 +17,7 @@
 #define ROAMI_WHY_BYTES  256u
 #define ROAMI_LOOK_MS    100 /* between looks at the others */
 
-#define ROAMI_TWICE                                                                                \
+#define ROAMI_TWICE \
 	"node %u runs in two processes: start the program once in each of the launcher's"
 
 struct roami_blob {
@@ -30,7 +30,7 @@ struct roami_bound {
 	const struct roami_binding *binding;
 	unsigned me, nodes;
 	bool open_network; /* ROAM_SEAL=off: strangers may listen, and answer */
-	void *state;  /* the binding's */
+	void *state;       /* the binding's */
 	/*
 	 * Asked now and then while the others are waited for; false: it is in vain, `why` says so.
 	 * NULL: until `until`, of roami_os_now_ns, and no longer.

@@ -72,26 +72,28 @@ struct roami_meet {
 	struct roami_blob blobs[ROAMI_NODES_MAX];
 };
 
-#define MEET_OLD   "node %u is of another version of roam: install the same on all hosts"
+#define MEET_OLD "node %u is of another version of roam: install the same on all hosts"
 
 /* -------------------------------------------------------------------------------------- failing */
 
-/* The job is over.  Whoever started us ends the others, when one ends so. */
+/*
+ * The job is over.  Whoever started us ends the others, when one ends so; none does before all know
+ * why.
+ */
 __attribute__((noreturn)) static void meet_failed(struct roami_job *job)
 {
-	if (job->bound.quiet)
-		usleep(MEET_TELL_US);
-	else
+	if (!job->bound.quiet)
 		fprintf(stderr, "roam: %s\n", job->bound.why);
+	usleep(MEET_TELL_US);
 	_exit(ROAMI_EXIT_TOLD);
 }
 
 /* All have seen the same: node 0 says it. */
-#define MEET_FAIL(job, ...)                                                                        \
-	do {                                                                                       \
-		roami_bound_fail(&(job)->bound, __VA_ARGS__);                                      \
-		(job)->bound.quiet = (job)->bound.me != 0;                                         \
-		meet_failed(job);                                                                  \
+#define MEET_FAIL(job, ...)                                   \
+	do {                                                  \
+		roami_bound_fail(&(job)->bound, __VA_ARGS__); \
+		(job)->bound.quiet = (job)->bound.me != 0;    \
+		meet_failed(job);                             \
 	} while (0)
 
 static bool meet_gone(const struct roami_bound *bound, unsigned node)
@@ -191,9 +193,8 @@ static bool meet_near(const struct meet_address *mine, const struct meet_hello *
 /* The address that this host sends to another one from; 0: there is no way. */
 static uint32_t meet_from(uint32_t to)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_port = htons(9),
-				      .sin_addr.s_addr = htonl(to)};
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(to)};
 	socklen_t length = sizeof(address);
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	uint32_t from = 0;
@@ -234,8 +235,8 @@ static void meet_hosts(struct roami_job *job)
 		while (!meet_same_host(&hello[first], &hello[node]))
 			first++;
 		boot->host[node] = (uint16_t)(first < node ? boot->host[first] : boot->hosts++);
-		snprintf(boot->names[node], sizeof(boot->names[node]), "%.*s",
-			 ROAMI_HOST_BYTES - 1, hello[node].name);
+		snprintf(boot->names[node], sizeof(boot->names[node]), "%.*s", ROAMI_HOST_BYTES - 1,
+			 hello[node].name);
 		job->host_names[node] = boot->names[node];
 	}
 	boot->address = meet_address(job);
@@ -323,8 +324,9 @@ enum roam_err roami_meet_begin(struct roami_job *job)
 	if (err != ROAM_OK || bound->binding == NULL)
 		return err;
 	if (bound->nodes == 0 || bound->nodes > job->options.nodes_max || bound->me >= bound->nodes)
-		MEET_FAIL(job, "the launcher started %u nodes, at most %llu are allowed "
-			       "(ROAM_NODES_MAX)",
+		MEET_FAIL(job,
+			  "the launcher started %u nodes, at most %llu are allowed "
+			  "(ROAM_NODES_MAX)",
 			  bound->nodes, (unsigned long long)job->options.nodes_max);
 	job->boot.me = bound->me;
 	job->boot.nodes = bound->nodes;
@@ -488,6 +490,8 @@ bool roami_meet_apart(const struct roami_job *job)
 
 void roami_meet_end(struct roami_job *job)
 {
+	job->bound.look = NULL; /* whoever is through may leave; of who dies the transport tells */
+	job->bound.until = UINT64_MAX;
 	meet_gather(job, NULL, 0, 0);
 }
 

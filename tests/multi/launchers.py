@@ -24,6 +24,7 @@ RANK = '${PMIX_RANK:-${PMI_RANK:-$SLURM_PROCID}}'
 ALLOW = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
 MARK = f'LAUNCH_TEST_{os.getpid()}'  # in the environment of every process of a job
 END_S = 8.0
+STARTED = time.time()
 LAUNCHERS = {
     'mpirun': ('mpirun', '--oversubscribe', '-n'),
     'hydra': ('mpiexec.hydra', '-n'),
@@ -55,6 +56,12 @@ def by(launcher, nodes, *command):
 def shell(text):
     """A command of each process, in which {NAME} is the path of a program."""
     return ['sh', '-c', re.sub(r'\{(\w+)\}', lambda name: program(name.group(1)), text)]
+
+
+def strict(launcher, nodes, *command):
+    """The same where srun ends the others when one ends badly."""
+    words = by(launcher, nodes, *command)
+    return words[:1] + ['-K'] + words[1:] if words[0] == 'srun' else words
 
 
 def ours():
@@ -159,13 +166,14 @@ def wrong_cases(launcher):
            '^roam: the launcher started 5 nodes, at most 4 are allowed', {'ROAM_NODES_MAX': '4'})
     for rank in (0, 1):
         yield (f'{launcher}: node {rank} never comes', wrong,
-               by(launcher, 3, *shell(f'[ {RANK} = {rank} ] && exec sleep 30; exec {{hello}}')),
+               strict(launcher, 3,
+                      *shell(f'[ {RANK} = {rank} ] && exec sleep 30; exec {{hello}}')),
                '^roam: (not all 3 nodes have come|node 1 of 3 has not come)',
                {'ROAM_DEADLINE': '2'})
     yield (f'{launcher}: a node ends early', wrong,
-           by(launcher, 3, *shell(f'[ {RANK} = 1 ] && exit 3; exec {{hello}}')),
+           strict(launcher, 3, *shell(f'[ {RANK} = 1 ] && exit 3; exec {{hello}}')),
            '^roam: (not all 3 nodes have come|node 1 of 3 has not come)',
-           {'ROAM_DEADLINE': '2'}, END_S, True)
+           {'ROAM_DEADLINE': '2'}, END_S, True)  # the launcher may be faster
     for who in (0, 2):
         for how in ('kill', 'exit3', 'null'):
             yield (f'{launcher}: node {who}: {how}', wrong,
@@ -289,8 +297,10 @@ def private_directory():
     mode = os.stat(f'/tmp/roam-{os.geteuid()}').st_mode
     if stat.S_IMODE(mode) != 0o700:
         raise Wrong(f'mode {stat.S_IMODE(mode):o}')
-    if os.listdir(f'/tmp/roam-{os.geteuid()}'):
-        raise Wrong(f'left: {os.listdir(f"/tmp/roam-{os.geteuid()}")}')
+    new = [name for name in os.listdir(f'/tmp/roam-{os.geteuid()}')
+           if os.lstat(f'/tmp/roam-{os.geteuid()}/{name}').st_mtime >= STARTED]
+    if new:
+        raise Wrong(f'left: {new}')
 
 
 def slurm_cases():
@@ -302,9 +312,10 @@ def slurm_cases():
     cases = []
     for launcher in ('srun pmix', 'srun pmi2', 'srun'):
         cases += run_cases(launcher)
+    cases.append(('nothing of it is left', private_directory))
     cases += wrong_cases('srun')
     cases += wrong_cases('srun pmi2')
-    return [*cases, ('nothing of it is left', private_directory)]
+    return cases
 
 
 # ----------------------------------------------------------------------------------------- by hand
