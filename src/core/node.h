@@ -109,7 +109,7 @@ struct roami_call {
 	uint32_t page_at; /* they came: 1; or are to be copied from a node: 2 + it */
 };
 
-#define ROAMI_CALLS_MAX     1024 /* a power of two */
+#define ROAMI_CALLS_MAX     4096 /* a power of two */
 #define ROAMI_TYPES_MAX     192
 #define ROAMI_TYPE_SYNC     0
 #define ROAMI_TYPE_MEMORY   32
@@ -177,6 +177,7 @@ struct roami_thread {
 	uint32_t claim_last;
 	int32_t claim_stride;
 	uint32_t claim_ahead;
+	uint32_t claim_granted; /* pages of the run that the claim under way has already */
 };
 
 /* Objects by id: items never move, finding takes no lock. */
