@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/board.h"
 #include "core/far.h"
 #include "core/log.h"
 #include "core/page.h"
@@ -211,7 +212,8 @@ static void raw_handle(struct roami_node *node, const struct roam_request *reque
 	uint64_t what;
 
 	memcpy(&what, request->data, sizeof(what));
-	if ((what & ROAMI_RAW_SEAL) != 0 && (atomic_load(&node->self->headers[page].where) & ROAMI_HEADER_BYTES) == 0)
+	if ((what & ROAMI_RAW_SEAL) != 0 &&
+	    (atomic_load(&node->self->headers[page].where) & ROAMI_HEADER_BYTES) == 0)
 		roami_reply(node, request, NULL, 0);
 	else
 		roami_msg_reply_bytes(node, request, &part, 1);
@@ -503,6 +505,7 @@ struct flush_item {
 
 #define BATCH_BYTES (48u * 1024)
 #define BATCH_PAGES (BATCH_BYTES / sizeof(struct flush_item))
+#define FLUSH_PAGES 512u
 
 /* Patches an existing twin too: what another node wrote must not look like ours (RULES 1.5). */
 static bool diff_apply(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes)
@@ -573,6 +576,26 @@ static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t pag
 	return (uint32_t)node->diff->encode(out, bytes, twin, ROAMI_PAGE);
 }
 
+/* Adds a page's diff to a batch; bytes used.  *count: pages that have changed. */
+static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, uint8_t *batch,
+			 size_t *count)
+{
+	struct flush_item item = {dirty->page, 0};
+	uint8_t *twin = roami_twin_bytes(node, roami_page_entry(node, item.page)->twin);
+
+	item.bytes = flush_encode(node, batch + sizeof(item), item.page, twin, dirty->keep);
+	dirty->changed = item.bytes != 0;
+	if (item.bytes == 0) {
+		ROAMI_COUNT(node->stats, diffs_empty, 1);
+		return 0;
+	}
+	memcpy(batch, &item, sizeof(item));
+	ROAMI_COUNT(node->stats, diffs, 1);
+	ROAMI_COUNT(node->stats, diff_bytes, item.bytes);
+	(*count)++;
+	return sizeof(item) + ((item.bytes + 7u) & ~7u);
+}
+
 uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page, const void *diff,
 			  size_t bytes)
 {
@@ -582,60 +605,105 @@ uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page,
 	return atomic_fetch_add(&node->self->headers[page].version, 1) + 1;
 }
 
-/* Sends one batch of diffs for `home` and waits; returns the index behind the last page in it. */
-static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
-			  size_t from, size_t count, unsigned home)
+/* Batches under way. */
+#define FLUSH_CALLS 16u
+
+struct flush_call {
+	struct roami_call *call; /* NULL: nothing has changed */
+	unsigned home;
+	size_t first, end;  /* among the dirty pages */
+	uint64_t *versions; /* of those that changed */
+	size_t count;
+};
+
+struct flush {
+	struct roam_dirty *dirty;
+	const uint16_t *homes;
+	size_t count;
+	struct flush_call calls[FLUSH_CALLS]; /* in turn */
+	unsigned begun, ended;
+	uint64_t versions[FLUSH_PAGES];
+	size_t versions_used;
+};
+
+static void flush_await(struct roami_node *node, struct flush *flush)
+{
+	struct flush_call *call = &flush->calls[flush->ended++ % FLUSH_CALLS];
+	size_t answered = 0;
+
+	if (call->call != NULL && roami_msg_call_end(node, call->call) !=
+					  call->count * sizeof(call->versions[0]))
+		roami_node_fail(node, "node %u has not taken all diffs", call->home);
+	for (size_t i = call->first; i < call->end; i++)
+		if (flush->homes[i] == call->home && !flush->dirty[i].home &&
+		    flush->dirty[i].changed)
+			flush->dirty[i].version = call->versions[answered++];
+}
+
+/* Sends one batch of diffs for `home`, of pages from `from` on; the index behind the last one. */
+static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t from, unsigned home)
 {
 	uint8_t batch[BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64];
-	uint64_t versions[BATCH_PAGES];
-	size_t used = 0, answered = 0, at = from;
+	struct flush_call *call;
+	size_t used = 0, at = from;
 	struct roami_vclock clock;
 	uint64_t numbers = roami_race_checked(node) ? ROAMI_NODES_MAX : 0;
 	struct roam_part parts[3] = {{&numbers, sizeof(numbers)},
 				     {clock.at, numbers * sizeof(clock.at[0])},
 				     {batch, 0}};
 
-	for (; at < count && used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
-	     at++) {
-		struct flush_item item = {dirty[at].page, 0};
-		struct roami_page *entry;
-		uint8_t *twin;
-
-		if (homes[at] != home || dirty[at].home)
-			continue;
-		entry = roami_page_entry(node, item.page);
-		twin = roami_twin_bytes(node, entry->twin);
-		item.bytes = flush_encode(node, batch + used + sizeof(item), item.page, twin,
-					  dirty[at].keep);
-		dirty[at].changed = item.bytes != 0;
-		if (item.bytes == 0) {
-			ROAMI_COUNT(node->stats, diffs_empty, 1);
-			continue;
-		}
-		memcpy(batch + used, &item, sizeof(item));
-		used += sizeof(item) + ((item.bytes + 7u) & ~7u);
-		ROAMI_COUNT(node->stats, diffs, 1);
-		ROAMI_COUNT(node->stats, diff_bytes, item.bytes);
-	}
+	if (flush->begun - flush->ended == FLUSH_CALLS)
+		flush_await(node, flush);
+	call = &flush->calls[flush->begun++ % FLUSH_CALLS];
+	*call = (struct flush_call){.home = home,
+				    .first = from,
+				    .versions = flush->versions + flush->versions_used};
+	for (; at < flush->count &&
+	       used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
+	     at++)
+		if (flush->homes[at] == home && !flush->dirty[at].home)
+			used += flush_item(node, &flush->dirty[at], batch + used, &call->count);
+	call->end = at;
+	flush->versions_used += call->count;
 	parts[2].bytes = used;
 	if (numbers > 0)
 		roami_log_clock(node, &clock);
 	if (used > 0)
-		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
-			       versions, sizeof(versions));
-	for (size_t i = from; i < at; i++)
-		if (homes[i] == home && !dirty[i].home && dirty[i].changed)
-			dirty[i].version = versions[answered++];
+		call->call = roami_msg_call_start(
+			node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
+			call->versions, call->count * sizeof(call->versions[0]));
 	return at;
+}
+
+/* Diffs that travel: batch after batch, to all homes at the same time. */
+static void flush_far(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
+		      size_t count)
+{
+	struct flush flush = {.dirty = dirty, .homes = homes, .count = count};
+	uint64_t wanted = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!dirty[i].home && !flush_near(node, homes[i]))
+			wanted |= roami_nodeset_bit(homes[i]);
+	for (; wanted != 0; wanted &= wanted - 1)
+		for (size_t at = 0; at < count;)
+			at = flush_batch(node, &flush, at, (unsigned)__builtin_ctzll(wanted));
+	while (flush.ended < flush.begun)
+		flush_await(node, &flush);
 }
 
 void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
 		 size_t count)
 {
 	flush_direct(node, dirty, homes, count);
-	for (unsigned home = 0; home < node->nodes; home++)
-		for (size_t at = 0; at < count && !flush_near(node, home);)
-			at = flush_batch(node, dirty, homes, at, count, home);
+	while (count > 0 && (!roami_one_host(node) || roami_race_checked(node))) {
+		size_t some = count < FLUSH_PAGES ? count : FLUSH_PAGES;
+
+		flush_far(node, dirty, homes, some);
+		dirty += some;
+		homes += some;
+		count -= some;
+	}
 }
 
 /* --------------------------------------------------------------------------------------- frees */
