@@ -379,7 +379,7 @@ static void child_left(struct run *run, unsigned node, int wait_status)
 {
 	unsigned joined = child_joined(run, node);
 
-	if (joined == 1)
+	if (joined == ROAMI_JOINED_READY)
 		child_died(run, node, wait_status);
 	if (joined == 0)
 		run->absent = (int)node;

@@ -134,6 +134,8 @@ struct roam_protocol {
 	size_t page_node_size; /* more state of each page, per node of the job */
 	size_t scratch_size; /* bytes for messages, per thread and node of the job: roami_scratch */
 	bool keeps_twins; /* after a release they are the protocol's: roami_twin_drop */
+	/* An option (a number) that a block may have of its own: roami_page_option.  NULL: none. */
+	const char *region_option;
 	const struct roam_page_state
 		*states; /* ends with a NULL name; state 0 is where every page starts */
 	const struct roam_message *messages; /* ends with a NULL name */
@@ -217,6 +219,9 @@ bool roami_page_ours(struct roami_node *node, uint32_t page);
  * word among those allowed.  For init.
  */
 uint64_t roami_option(struct roami_node *node, const char *variable);
+
+/* The region_option that the page's block was given, or `otherwise`. */
+uint64_t roami_page_option(struct roami_node *node, uint32_t page, uint64_t otherwise);
 
 /* The job cannot go on: prints one line, ends it.  In a world: fails the test. */
 __attribute__((noreturn, format(printf, 2, 3))) void roami_node_fail(struct roami_node *node,
@@ -564,6 +569,14 @@ void roami_delay(struct roami_node *node, const struct roam_request *request, ui
 
 /* Nanoseconds: virtual in a world. */
 uint64_t roami_now(struct roami_node *node);
+
+/*
+ * How long a page that came now should stay, in nanoseconds, so that the access that faulted can be
+ * made before it is taken away: ROAM_STAY_NS, and twice as long each time in a row that the calling
+ * thread comes back to a page without having run in between.  For ROAM_WRITES_FAULT.  app.
+ */
+#define ROAM_STAY_NS 20000u
+uint64_t roami_stay_ns(struct roami_node *node);
 
 #ifdef __cplusplus
 }

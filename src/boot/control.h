@@ -95,6 +95,14 @@ struct roami_boot_waits {
 
 _Static_assert(sizeof(struct roami_boot_table) <= ROAMI_FRAME_PAYLOAD, "a table is one frame");
 
+/*
+ * In what `node` does not fit to `first`, in words before "than node 0", and what to do about it;
+ * NULL: it fits.
+ */
+#define ROAMI_DIFFERS_BYTES 100u
+const char *roami_build_differs(const struct roami_boot_card *first,
+				const struct roami_boot_card *node, char *what, size_t bytes);
+
 /* One frame, from or to a socket pair; false: the other side is gone, or what came is malformed. */
 bool roami_control_send(int fd, uint32_t kind, uint32_t node, const void *data, size_t bytes);
 bool roami_control_receive(int fd, struct roami_frame *frame);

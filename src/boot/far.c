@@ -46,7 +46,7 @@ static enum roam_err far_read_boot(struct roami_job *job, struct roami_frame *fr
  * What is to be kept of the others; of this node and its host's only the card, and in node 0's that
  * the job ends.
  */
-static enum roam_err far_make(struct roami_job *job)
+enum roam_err roami_far_make(struct roami_job *job)
 {
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
 		job->far[node] = roami_os_reserve(sizeof(*job->far[node]));
@@ -124,7 +124,7 @@ enum roam_err roami_far_begin(struct roami_job *job, int lent)
 		explicit_bzero(frame, sizeof(*frame));
 	free(frame);
 	if (err == ROAM_OK)
-		err = far_make(job);
+		err = roami_far_make(job);
 	if (err == ROAM_OK && lent > 0)
 		far_lend(job, lent);
 	for (unsigned node = 0; node < ROAMI_NODES_MAX; node++) {

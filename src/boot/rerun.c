@@ -132,6 +132,7 @@ enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)
 	if (fn != NULL)
 		fn();
 	roami_job_serve(job);
+	roami_meet_leave(job);
 	job->life = ROAMI_JOB_OVER;
 	fflush(NULL);
 	_exit(0);
@@ -179,7 +180,7 @@ enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size
 void roami_rerun_copy(struct roami_job *job, bool to_heap)
 {
 	const struct roami_rerun_copy *copies = (void *)job->copies.items;
-	unsigned me = job->control != 0 ? job->boot.me : job->me;
+	unsigned me = job->boot.nodes != 0 ? job->boot.me : job->me;
 
 	for (size_t i = 0; i < job->copies.count; i++)
 		if (to_heap && me == 0)

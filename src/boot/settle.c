@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 
 #include "boot/job.h"
+#include "core/domain.h"
+#include "core/page.h"
 #include "core/pool.h"
 #include "core/remote.h"
 #include "msg/msg.h"
@@ -26,8 +28,10 @@ static unsigned settle_owner(const struct roami_job *job, uint64_t word)
 	return (unsigned)(word & 0xffffu);
 }
 
+typedef void settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
+
 /* What no block is in may stay where it is.  What is less than a part, at the end, is looked at. */
-void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *each)
+static void settle_each(struct roami_job *job, unsigned domain, settle_fn *each)
 {
 	const struct roami_pool *pool = &job->node->segments[0].pool[domain];
 	uint32_t pages = (uint32_t)(pool->part / ROAMI_PAGE);
@@ -45,12 +49,34 @@ void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *
 		each(job, first, job->node->domains[domain].end);
 }
 
+/* Brings the pages of a protocol that says how, one by one. */
+static void gather(struct roami_job *job, uint32_t first, uint32_t end)
+{
+	struct roami_node *node = job->node;
+	struct roami_domain *domain = roami_domain_of(node, first);
+	unsigned was = roami_domain_enter(node, domain);
+
+	for (uint32_t page = first; page < end; page++) {
+		roami_page_hold(node, page);
+		domain->protocol->settle(node, page);
+		roami_page_done(node, page);
+	}
+	roami_domain_leave(node, was);
+}
+
+void roami_settle_gather(struct roami_job *job)
+{
+	for (unsigned i = 0; i < job->node->domain_count; i++)
+		if (job->node->domains[i].protocol->settle != NULL)
+			settle_each(job, i, gather);
+}
+
 /* Where the directory knows whose bytes are right: no protocol has to bring them. */
-static void settle_by_directory(struct roami_job *job, roami_settle_fn *each)
+static void settle_by_directory(struct roami_job *job, settle_fn *each)
 {
 	for (unsigned i = 0; i < job->node->domain_count; i++)
 		if (job->node->domains[i].protocol->settle == NULL)
-			roami_settle_each(job, i, each);
+			settle_each(job, i, each);
 }
 
 /* A page that was claimed just before the end: that it is ready may be on its way still. */

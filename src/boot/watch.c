@@ -1,6 +1,7 @@
 /*
- * Who watches whom: node 0 has a pidfd of every node it forked and a thread that sleeps on them;
- * node 1 has one of node 0, for the line that says so.  The others die with node 0 by signal.
+ * Who watches whom: node 0 has a pidfd of every node and a thread that sleeps on them.  Of nodes it
+ * forked node 1 has one of node 0, for the line that says so, and the others die with node 0 by
+ * signal; of nodes that another launcher started all have.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +22,7 @@
 #define P_PIDFD_ID 3 /* waitid's P_PIDFD; not in every header */
 
 struct roami_watch {
-	const struct roami_segment *segments;
+	struct roami_ctl *ctls[ROAMI_NODES_MAX];
 	unsigned nodes;
 	pid_t pids[ROAMI_NODES_MAX];
 	int pidfds[ROAMI_NODES_MAX];
@@ -38,7 +39,7 @@ static void watch_waits(const struct roami_watch *watch, unsigned dead, char *te
 	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
 
 	for (unsigned node = 0; node < watch->nodes; node++)
-		ctls[node] = node != dead ? watch->segments[node].ctl : NULL;
+		ctls[node] = node != dead ? watch->ctls[node] : NULL;
 	roami_boot_waits(ctls, watch->nodes, text, bytes);
 }
 
@@ -56,11 +57,8 @@ const char *roami_boot_oom(int signal, uint64_t kills_before)
 		       : "";
 }
 
-/*
- * Thread of node 1, if the creator forked it: nobody else is left to tell when the creator, whom
- * no node can wait for, is gone.
- */
-static void *watch_creator_main(void *arg)
+/* Nobody else is left to tell when node 0, whom no node can wait for, is gone. */
+static void *watch_first_main(void *arg)
 {
 	struct roami_watch *watch = arg;
 	struct pollfd fd = {watch->pidfds[0], POLLIN, 0};
@@ -69,17 +67,21 @@ static void *watch_creator_main(void *arg)
 
 	while (poll(&fd, 1, -1) < 0)
 		;
+	if (atomic_load(&watch->ctls[0]->job) == ROAMI_JOB_ENDING ||
+	    atomic_load(&watch->ctls[1]->joined) == ROAMI_JOINED_LEFT)
+		return NULL;
 	watch_waits(watch, 0, waits, sizeof(waits));
 	length = snprintf(text, sizeof(text),
 			  "roam: node 0 (pid %d) ended before the job's end%s%s\n",
 			  (int)watch->pids[0], roami_boot_oom(SIGKILL, watch->oom_kills), waits);
-	if (atomic_exchange(&watch->segments[0].ctl->told, 1) == 0 &&
+	if (atomic_exchange(&watch->ctls[0]->told, 1) == 0 &&
 	    write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
 	_exit(ROAMI_EXIT_TOLD);
 }
 
-#define TOLD_US 100000u /* for a line to be written */
+#define TOLD_US     100000u /* for a line to be written */
+#define STRANGER_US 8000u   /* for another launcher to wait for its child; then it ends us */
 
 /* A node has ended that should not: one line, and the job is over. */
 __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, unsigned node,
@@ -92,14 +94,18 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 
 	watch_waits(watch, node, waits, sizeof(waits));
 	/* Or somebody is about to: this node, perhaps, which ended the other. */
-	if (!told && atomic_exchange(&watch->segments[0].ctl->told, 1) != 0) {
+	if (!told && atomic_exchange(&watch->ctls[0]->told, 1) != 0) {
 		told = true;
 		usleep(TOLD_US);
 	}
 	watch_kill(watch);
 	if (told)
 		_exit(1);
-	if (info->si_code == CLD_EXITED)
+	if (info->si_code == 0)
+		length = snprintf(text, sizeof(text),
+				  "roam: node %u (pid %d) ended before the job's end%s\n", node,
+				  (int)watch->pids[node], waits);
+	else if (info->si_code == CLD_EXITED)
 		length = snprintf(
 			text, sizeof(text),
 			"roam: node %u (pid %d) exited with status %d before the job's end%s\n",
@@ -111,19 +117,44 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 				  roami_boot_oom(status, watch->oom_kills), waits);
 	if (write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
-	_exit(info->si_code == CLD_EXITED ? (status != 0 ? status : 1) : 128 + status);
+	_exit(info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED
+		      ? 128 + status
+		      : (status != 0 ? status : 1));
+}
+
+/* How somebody else's child ended: newer kernels say so once it has been waited for. */
+static void watch_stranger(int pidfd, siginfo_t *info)
+{
+	int status;
+
+	memset(info, 0, sizeof(*info));
+	for (unsigned us = 500; us <= STRANGER_US; us *= 2) {
+		if (roami_os_pidfd_status(pidfd, &status)) {
+			info->si_code = WIFSIGNALED(status) ? CLD_KILLED : CLD_EXITED;
+			info->si_status = WIFSIGNALED(status) ? WTERMSIG(status)
+							      : WEXITSTATUS(status);
+			return;
+		}
+		usleep(us);
+	}
 }
 
 /* Looks at one process that ended. */
 static void watch_look(struct roami_watch *watch, unsigned node)
 {
 	siginfo_t info = {0};
+	bool child = waitid((idtype_t)P_PIDFD_ID, (id_t)watch->pidfds[node], &info, WEXITED) == 0;
 
-	if (waitid((idtype_t)P_PIDFD_ID, (id_t)watch->pidfds[node], &info, WEXITED) != 0 ||
-	    info.si_pid == 0)
+	if (!child && errno != ECHILD)
+		return;
+	if (!child)
+		watch_stranger(watch->pidfds[node], &info);
+	else if (info.si_pid == 0)
 		return;
 	watch->gone[node] = true;
-	if (atomic_load(&watch->ending) && info.si_code == CLD_EXITED && info.si_status == 0)
+	if (atomic_load(&watch->ending) &&
+	    (info.si_code == 0 || (info.si_code == CLD_EXITED && info.si_status == 0) ||
+	     atomic_load(&watch->ctls[node]->joined) == ROAMI_JOINED_LEFT))
 		return;
 	watch_failed(watch, node, &info);
 }
@@ -168,20 +199,37 @@ static enum roam_err watch_thread(struct roami_watch *watch, void *(*fn)(void *)
 	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
 }
 
-enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
-				  pid_t creator)
+static struct roami_watch *watch_make(const struct roami_segment *segments, unsigned nodes)
 {
 	struct roami_watch *watch = calloc(1, sizeof(*watch));
-	enum roam_err err;
+
+	if (watch == NULL)
+		return NULL;
+	for (unsigned node = 0; node < nodes; node++) {
+		watch->ctls[node] = segments[node].ctl;
+		watch->pidfds[node] = -1;
+	}
+	watch->nodes = nodes;
+	watch->oom_kills = roami_os_oom_kills();
+	return watch;
+}
+
+enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes, pid_t first)
+{
+	struct roami_watch *watch = watch_make(segments, nodes);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
-	watch->segments = segments;
-	watch->nodes = nodes;
-	watch->oom_kills = roami_os_oom_kills();
-	watch->pids[0] = creator;
-	watch->pidfds[0] = roami_os_pidfd(creator);
-	err = watch->pidfds[0] < 0 ? ROAM_ESYSTEM : watch_thread(watch, watch_creator_main);
+	watch->pids[0] = first;
+	watch->pidfds[0] = roami_os_pidfd(first);
+	return watch->pidfds[0] < 0 ? ROAM_ESYSTEM : watch_thread(watch, watch_first_main);
+}
+
+enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
+				  pid_t creator)
+{
+	enum roam_err err = roami_watch_first(segments, nodes, creator);
+
 	if (err != ROAM_OK)
 		return err;
 	/* The thread's from now on; had he died before, his pidfd would not be his. */
@@ -194,16 +242,14 @@ enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned
 enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
 				unsigned nodes, const pid_t *pids)
 {
-	struct roami_watch *watch = calloc(1, sizeof(*watch));
+	struct roami_watch *watch = watch_make(segments, nodes);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
-	watch->segments = segments;
-	watch->nodes = nodes;
-	watch->oom_kills = roami_os_oom_kills();
 	for (unsigned node = 0; node < nodes; node++) {
 		watch->pids[node] = pids[node];
-		watch->pidfds[node] = pids[node] > 0 ? roami_os_pidfd(pids[node]) : -1;
+		if (pids[node] > 0)
+			watch->pidfds[node] = roami_os_pidfd(pids[node]);
 		if (pids[node] > 0 && watch->pidfds[node] < 0)
 			return ROAM_ESYSTEM;
 	}

@@ -38,8 +38,12 @@ struct roami_env {
 	unsigned (*thread)(struct roami_node *node);
 	/* Where the calling thread keeps the number of the domain it is in; 0 at first. */
 	unsigned *(*domain)(struct roami_node *node);
+	/* Nanoseconds that the calling thread ran; a sleep of its own counts as ROAMI_RAN_FAR. */
+	uint64_t (*ran)(struct roami_node *node);
 	__attribute__((noreturn)) void (*fail)(struct roami_node *node, const char *text);
 };
+
+#define ROAMI_RAN_FAR 1000000u
 
 #define ROAMI_THREADS_MAX 64
 
@@ -166,6 +170,20 @@ struct roami_stream {
 
 #define ROAMI_STREAMS 4
 
+/*
+ * Pages that a thread touched last under one-writer protocols, and how often in a row it came back
+ * to one of them without having run meanwhile.  An instruction needs four pages at most.
+ */
+struct roami_returns {
+	uint32_t pages[4]; /* + 1 */
+	uint32_t next;     /* the one to replace */
+	uint32_t count;
+	bool again;    /* the page of the fault under way, or the last one, was listed already */
+	bool idle;     /* the thread has hardly run since the last one */
+	uint32_t read; /* the page that the last fault read, + 1 */
+	uint64_t ran;  /* how long the thread had run when that ended; 0: not known */
+};
+
 #define ROAMI_PAGES_MAX  (1u << 28) /* of the largest heap */
 #define ROAMI_DUMP_PAGES (1u << 16)
 
@@ -178,6 +196,7 @@ struct roami_thread {
 	int32_t claim_stride;
 	uint32_t claim_ahead;
 	uint32_t claim_granted; /* pages of the run that the claim under way has already */
+	struct roami_returns returns;
 };
 
 /* Objects by id: items never move, finding takes no lock. */

@@ -203,6 +203,12 @@ static unsigned *real_domain(struct roami_node *node)
 	return &domain;
 }
 
+static uint64_t real_ran(struct roami_node *node)
+{
+	(void)node;
+	return roami_os_ran_ns() + roami_os_sleeps() * ROAMI_RAN_FAR;
+}
+
 __attribute__((noreturn)) static void real_fail(struct roami_node *node, const char *text)
 {
 	real_of(node)->on_fail(node, text);
@@ -365,6 +371,7 @@ const struct roami_env roami_env_real = {
 	.spin = real_spin,
 	.thread = real_thread,
 	.domain = real_domain,
+	.ran = real_ran,
 	.fail = real_fail,
 };
 
@@ -377,5 +384,6 @@ const struct roami_env roami_env_chaos = {
 	.spin = real_spin,
 	.thread = real_thread,
 	.domain = real_domain,
+	.ran = real_ran,
 	.fail = real_fail,
 };

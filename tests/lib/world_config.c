@@ -51,7 +51,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->ivy = DRAW_OF(&rng, ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC);
 	config->mirage_delta = DRAW_OF(&rng, 0, 0, 1, 50, 1000);
 	config->lrc_memory = 1024ull * DRAW_OF(&rng, 64, 128, 1024, 65536);
-	config->erc = DRAW_OF(&rng, ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE);
+	config->erc = DRAW_OF(&rng, ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO);
 }
 
 void world_mix(struct world_config *config, uint32_t region_pages)
@@ -104,6 +104,25 @@ void world_nodes(struct world_config *config, unsigned nodes)
 	for (unsigned i = config->nodes; i < nodes; i++)
 		config->threads[i] = config->threads[i % config->nodes];
 	config->nodes = nodes;
+}
+
+void world_options(const struct world_config *config, struct roami_options *options)
+{
+	roami_options_default(options);
+	options->prefetch = config->prefetch;
+	options->cache_pages = config->cache_pages;
+	options->hot = config->hot;
+	options->barrier_tree = config->tree;
+	options->ivy = config->ivy;
+	options->erc = config->erc;
+	options->lrc_memory = config->lrc_memory;
+	options->mirage_delta = config->mirage_delta;
+	options->seal = config->seal;
+	options->deadline = config->deadline;
+	snprintf(options->faulty, sizeof(options->faulty), "%s", config->faulty);
+	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
+	if (roami_diff_choose(options->simd) == NULL)
+		snprintf(options->simd, sizeof(options->simd), "auto");
 }
 
 void world_describe(const struct world_config *config, char *text, size_t bytes)

@@ -50,6 +50,9 @@ holds	ivy	-DOPS=2
 holds	ivy	-DOPS=2 -DFIXED
 holds	ivy	-DOPS=1 -DEVICT -DSHORT
 holds	ivy	-DNODES=2 -DOPS=3 -DEVICT -DSHORT
+holds	ivy	-DOPS=1 -DSHORT -DTRIES=1
+holds	ivy	-DOPS=1 -DSHORT -DTRIES=1 -DFIXED
+holds	ivy	-DNODES=2 -DOPS=3 -DEVICT -DSHORT -DTRIES=2
 found	ivy	-DOPS=1 -DEVICT -DMUTANT_OVERTAKEN
 found	ivy	-DOPS=2 -DMUTANT_WRITES_ON
 found	ivy	-DOPS=2 -DMUTANT_FORGOTTEN
@@ -58,6 +61,7 @@ found	ivy	-DOPS=2 -DMUTANT_EARLY_WRITE
 found	ivy	-DOPS=2 -DMUTANT_INVALIDATE_WAITS
 found	ivy	-DOPS=2 -DEVICT -DMUTANT_SILENT_EVICTION
 found	ivy	-DOPS=2 -DMUTANT_NOT_KEPT
+found	ivy	-DNODES=2 -DOPS=1 -DSHORT -DTRIES=1 -DMUTANT_SAME_STAY
 holds	hlrc	-DOPS=2 -DOTHERS=1
 holds	hlrc	-DNODES=2 -DTHREADS=2 -DOPS=1 -DOTHERS=2
 found	hlrc	-DOPS=1 -DMUTANT_EARLY_NOTICE
@@ -81,11 +85,14 @@ END
 # Runs one line in a directory of its own; prints what came of it.
 check() {
 	local expected=$1 model=$2 dir=$4 result cflags="-DSAFETY" flags="-E" start=$SECONDS states
+	local wrong='assertion violated'
 	local -a switches
 	read -ra switches <<<"$3"
 
 	if [[ $3 == *LIVENESS* ]]; then
 		cflags="-DNFAIR=4" flags="-a -f"
+	elif [[ $3 == *TRIES* ]]; then
+		cflags="-DNP" flags="-l" wrong='non-progress cycle'
 	fi
 	rm -f "$dir/passed"
 	mkdir -p "$dir" && cp "$here"/*.pml "$dir" && cd "$dir" || return
@@ -97,11 +104,11 @@ check() {
 		gcc -w $cflags -DCOLLAPSE -DVECTORSZ=512 -DMEMLIM=2000 -o pan pan.c >>out 2>&1; then
 		timeout 400 ./pan $flags -m100000 >>out 2>&1
 		if grep -Eq 'max search depth too small|Search not completed|out of memory' out &&
-			! grep -q 'assertion violated' out; then
+			! grep -q "pan:1: $wrong" out; then
 			result="cut short"
 		elif grep -q 'errors: 0$' out; then
 			result="holds"
-		elif grep -q 'assertion violated' out && [[ -s $model.pml.trail ]]; then
+		elif grep -q "pan:1: $wrong" out && [[ -s $model.pml.trail ]]; then
 			result="found"
 		fi
 	fi
@@ -113,7 +120,7 @@ check() {
 		return
 	fi
 	printf 'FAIL  %-6s %s, expected %s: %s\n' "$model" "$result" "$expected" "$3"
-	grep -E 'errors:|rror: |violated|too small|out of memory' out | head -5
+	grep -E 'errors:|rror: |violated|non-progress|too small|out of memory' out | head -5
 }
 
 if ! command -v spin >/dev/null; then

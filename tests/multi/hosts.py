@@ -19,7 +19,7 @@ import tempfile
 import time
 
 from harness import Wrong, expect, expect_end, main, program, run
-from run import PROTOCOLS, regions
+from run import PROTOCOLS, delta, regions
 
 HOSTS = 'abc'
 ORDERED = [name for name in PROTOCOLS if name not in ('jiajia1', 'jump')]  # not ScC
@@ -271,6 +271,7 @@ def quick_cases():
            '^roam: the program asks for 4 nodes, the launcher started 8$')
     yield ('lu', well, launched(4, 'ab', program('lu'), '-p4', '-n128', '-t'), 'verified ok')
     yield ('a region under ivy', spread_regions, 'once', 'hlrc', ['ivy'])
+    yield ('a region with a delta', delta, launched(2, 'ab', program('delta'), 'run', 2), env_of())
     yield ('two on each host', two_ways, 4, 'ab', True, True, {})
     yield ('one on each host', two_ways, 2, 'ab', False, True, {})
     yield ('all on one host', two_ways, 4, 'a', True, False, {})

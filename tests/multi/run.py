@@ -126,6 +126,19 @@ SCOPED = ['jiajia1', 'jump']
 NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jump-rc']  # of RC, which there are not beside those
 
 
+def delta(command, env):
+    result = run(command, env=env)
+    if result.status != 0 or 'all in time' not in result.out:
+        raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
+    for line in ('^roam: ROAM_MIRAGE_DELTA=10000001: must be a number from 0 to 10000000$',
+                 '^roam: ROAM_MIRAGE_DELTA=: must be a number from 0 to 10000000$',
+                 '^roam: roam_alloc_region: option=ROAM_MIRAGE_DELTA: .* takes ROAM_MIRAGE_DELTA=NUMBER$',
+                 '^roam: .*: option=ROAM_IVY=fixed: a region under mirage takes ROAM_MIRAGE_DELTA=NUMBER$',
+                 '^roam: .*: option=ROAM_MIRAGE_DELTA=.*: a region under ivy takes none$'):
+        if not re.search(line, result.err, re.MULTILINE):
+            raise Wrong(f'no line {line} in {result.err[-600:]!r}')
+
+
 def regions_cases():
     """Each protocol beside each other one, and all at a time; a region under the job's own."""
     for start in ('fork', 'run'):
@@ -135,6 +148,11 @@ def regions_cases():
             for others in ([protocol], known, *([name] for name in known if name != protocol)):
                 yield (f'regions of {" ".join(others)} beside {protocol}, {start}', regions,
                        started(start, 'regions', start, 3, *others), protocol, {})
+        for env in ({}, {'ROAM_PROTOCOL': 'mirage'},
+                    {'ROAM_TRANSPORT': 'udp', 'ROAM_MIRAGE_DELTA': '1000'}):
+            words = ' '.join(f'{key}={value}' for key, value in env.items())
+            yield (f'region with a delta {words}, {start}', delta, started(start, 'delta', start, 2),
+                   env)
         for env in ({'ROAM_FAULT': 'sigsegv'}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'},
                     {'ROAM_CACHE_PAGES': '3'}, {'ROAM_HEAP': '16M'}, {'ROAM_ALLOC': 'own'},
                     {'ROAM_CHAOS': '7'}):
