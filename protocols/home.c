@@ -24,7 +24,6 @@ static void home_take(struct roami_node *node, uint32_t page)
 	roami_page_move(node, page, HOME_MASTER);
 	roami_page_set_home(node, page, true);
 	home_page(node, page)->shares = SHARES_FIRST;
-	roami_home_publish(node, page, 1);
 }
 
 static void home_claimed(struct roami_node *node, uint32_t page)
@@ -34,6 +33,7 @@ static void home_claimed(struct roami_node *node, uint32_t page)
 
 	for (uint32_t i = 0; i <= more; i++)
 		home_take(node, page + i * (uint32_t)stride);
+	roami_home_publish(node, page, more + 1, stride, 1);
 	if (roami_checks_races(node)) {
 		for (uint32_t i = 0; i <= more; i++)
 			roami_page_open(node, page + i * (uint32_t)stride, 1, ROAM_READ);

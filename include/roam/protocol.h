@@ -409,8 +409,12 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page);
 /* What it counts now. */
 uint64_t roami_home_version(struct roami_node *node, uint32_t page);
 
-/* Becomes home: header home + ready.  The bytes must be in place. */
-void roami_home_publish(struct roami_node *node, uint32_t page, uint64_t version);
+/*
+ * Becomes home of pages first + i * stride, i < count, that were claimed together: headers home +
+ * ready.  The bytes must be in place.
+ */
+void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride,
+			uint64_t version);
 
 /*
  * Pages of this home that others fetched since the last call, after a full fence.  Up to `max`;

@@ -113,7 +113,7 @@ struct roami_call {
 	uint32_t page_at; /* they came: 1; or are to be copied from a node: 2 + it */
 };
 
-#define ROAMI_CALLS_MAX     1024 /* a power of two */
+#define ROAMI_CALLS_MAX     4096 /* a power of two */
 #define ROAMI_TYPES_MAX     192
 #define ROAMI_TYPE_SYNC     0
 #define ROAMI_TYPE_MEMORY   32
@@ -189,6 +189,7 @@ struct roami_claims {
 	uint32_t last;
 	int32_t stride; /* 0: not known */
 	uint32_t ahead;
+	uint32_t granted; /* pages of the run that the claim under way has already */
 };
 
 #define ROAMI_PAGES_MAX  (1u << 28) /* of the largest heap */

@@ -18,11 +18,18 @@ struct msg_header {
 #define FLAG_PAGE  2u /* of a reply: a page's bytes follow the payload */
 #define FLAG_LEFT  4u /* of a reply: the page is to be copied from the sender's memory */
 #define FLAG_PUT   8u /* of a reply: the sender has put the page's bytes in place */
+#define FLAG_MANY  16u /* several requests of a word each: struct msg_many */
 #define PARTS_MAX  8u
 #define POLL_MAX   16u
 #define OUT_LIMIT  (1u << 20) /* bytes queued for one peer above which application threads wait */
 
 _Static_assert(sizeof(struct msg_header) == 16, "message header");
+
+struct msg_many {
+	uint32_t call;
+	uint32_t spare;
+	uint64_t what;
+};
 
 void roami_msg_register(struct roami_node *node, unsigned base, const struct roam_message *messages)
 {
@@ -269,17 +276,12 @@ static bool msg_has_room(void *arg)
 	return yes;
 }
 
-static struct roami_call *call_start(struct roami_node *node, unsigned to, unsigned type,
-				     const struct roam_part *parts, unsigned count,
-				     const struct roami_call *wanted)
+/* A call that waits for an answer, with what `wanted` says of that. */
+static struct roami_call *call_open(struct roami_node *node, const struct roami_call *wanted)
 {
 	struct roami_msg *msg = &node->msg;
-	struct call_room room = {node, to};
 	struct roami_call *call = NULL;
-	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count),
-				    0};
 
-	roami_wait(node, msg_has_room, &room);
 	roami_spin_lock(node, &msg->call_lock);
 	for (unsigned i = 0; i < ROAMI_CALLS_MAX && call == NULL; i++)
 		if (atomic_load(&msg->calls[i].state) == 0)
@@ -295,6 +297,20 @@ static struct roami_call *call_start(struct roami_node *node, unsigned to, unsig
 	call->page_at = 0;
 	atomic_store_explicit(&call->state, 1, memory_order_relaxed);
 	roami_spin_unlock(&msg->call_lock);
+	return call;
+}
+
+static struct roami_call *call_start(struct roami_node *node, unsigned to, unsigned type,
+				     const struct roam_part *parts, unsigned count,
+				     const struct roami_call *wanted)
+{
+	struct call_room room = {node, to};
+	struct roami_call *call;
+	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count),
+				    0};
+
+	roami_wait(node, msg_has_room, &room);
+	call = call_open(node, wanted);
 	header.call = call->id;
 	msg_put(node, to, &header, parts, count);
 	return call;
@@ -335,19 +351,39 @@ size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
 	return call_end(node, call, &page_at);
 }
 
-struct roami_call *roami_msg_call_bytes(struct roami_node *node, unsigned to, unsigned type,
-					const struct roam_part *part, void *reply, size_t reply_max,
-					uint8_t *page)
+/* Calls to one node. */
+static void ask_one(struct roami_node *node, unsigned type, struct roami_ask *asks, unsigned count)
 {
-	struct roami_call wanted = {.reply = reply, .reply_max = reply_max, .page = page};
+	struct call_room room = {node, asks[0].to};
+	struct msg_many many[ROAMI_CALLS_AT_ONCE];
+	struct roam_part part = {many, count * sizeof(many[0])};
+	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, (uint32_t)part.bytes,
+				    FLAG_MANY};
 
-	return call_start(node, to, type, part, 1, &wanted);
+	roami_wait(node, msg_has_room, &room);
+	for (unsigned i = 0; i < count; i++) {
+		asks[i].call = call_open(node, &(struct roami_call){.reply = asks[i].reply,
+								    .reply_max = asks[i].reply_max,
+								    .page = asks[i].page});
+		many[i] = (struct msg_many){asks[i].call->id, 0, asks[i].what};
+	}
+	msg_put(node, asks[0].to, &header, &part, 1);
 }
 
-size_t roami_msg_call_bytes_end(struct roami_node *node, struct roami_call *call, bool *came_p)
+void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_ask *asks, unsigned count)
+{
+	roami_assert(count <= ROAMI_CALLS_AT_ONCE);
+	for (unsigned at = 0, end; at < count; at = end) {
+		for (end = at + 1; end < count && asks[end].to == asks[at].to; end++)
+			;
+		ask_one(node, type, asks + at, end - at);
+	}
+}
+
+size_t roami_msg_answer(struct roami_node *node, struct roami_ask *ask, bool *came_p)
 {
 	uint32_t page_at;
-	size_t bytes = call_end(node, call, &page_at);
+	size_t bytes = call_end(node, ask->call, &page_at);
 
 	*came_p = page_at != 0;
 	return bytes;
@@ -643,6 +679,27 @@ static unsigned parked_handle(struct roami_node *node)
 
 /* ------------------------------------------------------------------------------------- polling */
 
+/* Hands on each of several requests that came in one message. */
+static void msg_deliver_many(struct roami_node *node, const struct roam_request *all)
+{
+	const struct msg_many *many = all->data;
+	size_t count = all->bytes / sizeof(*many);
+
+	if (count == 0 || all->bytes % sizeof(*many) != 0 ||
+	    node->msg.types[all->type]->bytes_max < sizeof(many->what))
+		roami_node_fail(node, "node %u sent malformed requests", all->from);
+	for (size_t i = 0; i < count; i++) {
+		struct roam_request one = *all;
+
+		one.call = many[i].call;
+		one.bytes = sizeof(many[i].what);
+		one.data = &many[i].what;
+		if (one.call == 0)
+			roami_node_fail(node, "node %u sent malformed requests", all->from);
+		msg_handle(node, &one);
+	}
+}
+
 static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes)
 {
 	struct roami_node *node = arg;
@@ -661,7 +718,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 		msg_answered(node, from, &header, (const uint8_t *)data + sizeof(header));
 		return true;
 	}
-	if (header.bytes > type->bytes_max)
+	if (header.bytes > type->bytes_max && (header.flags & FLAG_MANY) == 0)
 		roami_node_fail(node, "node %u sent %s with %u bytes", from, type->name,
 				header.bytes);
 	request = (struct roam_request){header.type,
@@ -672,7 +729,10 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 					header.bytes,
 					(const uint8_t *)data + sizeof(header)};
 	roami_step(node);
-	msg_handle(node, &request);
+	if (header.flags & FLAG_MANY)
+		msg_deliver_many(node, &request);
+	else
+		msg_handle(node, &request);
 	return true;
 }
 
