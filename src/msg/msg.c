@@ -271,7 +271,7 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 	return call_start(node, to, type, parts, count, &wanted);
 }
 
-static bool call_answered(void *arg)
+bool roami_msg_call_answered(void *arg)
 {
 	struct roami_call *call = arg;
 
@@ -283,7 +283,7 @@ static size_t call_end(struct roami_node *node, struct roami_call *call, uint32_
 {
 	size_t bytes;
 
-	roami_wait(node, call_answered, call);
+	roami_wait(node, roami_msg_call_answered, call);
 	bytes = call->bytes;
 	*page_at_p = call->page_at;
 	atomic_store_explicit(&call->state, 0, memory_order_release);

@@ -29,6 +29,9 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 					size_t reply_max);
 size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call);
 
+/* Whether the end would find the reply there; to be waited for.  `call`: a struct roami_call. */
+bool roami_msg_call_answered(void *call);
+
 /* Handles waiting messages, if no other thread of the node does so already; how many. */
 unsigned roami_msg_poll(struct roami_node *node);
 

@@ -12,6 +12,7 @@
 #include "msg/msg.h"
 #include "msg/seal.h"
 #include "os/fiber.h"
+#include "pastset/server.h"
 #include "sim.h"
 
 #define FIBERS_MAX   (ROAMI_NODES_MAX * (WORLD_THREADS_MAX + 1))
@@ -243,6 +244,8 @@ static void world_options(struct world *world)
 	options->mirage_delta = config->mirage_delta;
 	options->seal = config->seal;
 	options->deadline = config->deadline;
+	if (config->ps_memory != 0)
+		options->ps_memory = config->ps_memory;
 	snprintf(options->faulty, sizeof(options->faulty), "%s", config->faulty);
 	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
 	if (roami_diff_choose(options->simd) == NULL)
@@ -329,6 +332,7 @@ static bool world_node_open(struct world *world, unsigned me)
 		.onesided = world->config.onesided,
 		.key = key,
 		.boot = world->config.seed,
+		.service = &roami_past_service,
 	};
 	enum roam_err err;
 

@@ -32,7 +32,7 @@ CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
 
 def sources(root):
     found = []
-    for part in ["src/core", "src/msg", "src/transport", "src/os", "src/api", "src/boot", "src/trace", "src/fault",
+    for part in ["src/core", "src/msg", "src/transport", "src/os", "src/api", "src/boot", "src/pastset", "src/trace", "src/fault",
                  "protocols", "tests/lib"]:
         folder = os.path.join(root, part)
         found += [os.path.join(part, name) for name in sorted(os.listdir(folder)) if name.endswith(".c") and name != "udp_uring.c"]
