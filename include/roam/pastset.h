@@ -151,7 +151,7 @@ enum roam_err roam_ps_delta(struct roam_ps_element *element, uint64_t delta);
 
 /*
  * Removes all tuples with numbers below `number`, observed or not; UINT64_MAX: all there are.  May
- * raise First, and so let movers go on.  Who waits for a tuple removed gets ROAM_EGONE.
+ * raise First, and so let movers go on.  The element keeps its numbers.
  */
 enum roam_err roam_ps_truncate(struct roam_ps_element *element, uint64_t number);
 

@@ -121,15 +121,16 @@ roami_record roami_tuples_reserve(struct roami_node *node, struct roami_past_poo
 
 /* ---------------------------------------------------------------------------------------- slots */
 
-static uint32_t *slots_unit(const struct roami_past_pool *pool, const struct roami_tuples *tuples,
+static uint32_t *slots_unit(const struct roami_past_pool *pool, struct roami_tuples *tuples,
 			    uint64_t number)
 {
-	uint32_t *units = roami_past_pool_at(pool, tuples->index);
+	uint32_t *units = tuples->index == 0 ? tuples->few
+					     : roami_past_pool_at(pool, tuples->index);
 
 	return &units[number / SLOTS & (tuples->index_size - 1)];
 }
 
-static uint64_t *slot_at(const struct roami_past_pool *pool, const struct roami_tuples *tuples,
+static uint64_t *slot_at(const struct roami_past_pool *pool, struct roami_tuples *tuples,
 			 uint64_t number)
 {
 	uint64_t *slots = roami_past_pool_at(pool, *slots_unit(pool, tuples, number));
@@ -154,12 +155,10 @@ static bool index_fit(struct roami_node *node, struct roami_past_pool *pool,
 		return false;
 	grown.index_size = (ROAMI_PAST_UNIT << order) / (uint32_t)sizeof(uint32_t);
 	memset(roami_past_pool_at(pool, grown.index), 0, (size_t)ROAMI_PAST_UNIT << order);
-	if (tuples->index != 0) {
-		for (uint64_t at = tuples->oldest / SLOTS; at <= tuples->last / SLOTS; at++)
-			*slots_unit(pool, &grown, at * SLOTS) = *slots_unit(pool, tuples,
-									    at * SLOTS);
+	for (uint64_t at = tuples->oldest / SLOTS; at <= tuples->last / SLOTS; at++)
+		*slots_unit(pool, &grown, at * SLOTS) = *slots_unit(pool, tuples, at * SLOTS);
+	if (tuples->index != 0)
 		roami_past_pool_give(node, pool, tuples->index);
-	}
 	tuples->index = grown.index;
 	tuples->index_size = grown.index_size;
 	return true;
@@ -184,8 +183,8 @@ bool roami_tuples_append(struct roami_node *node, struct roami_past_pool *pool,
 	return true;
 }
 
-roami_record roami_tuples_find(const struct roami_past_pool *pool,
-			       const struct roami_tuples *tuples, uint64_t number)
+roami_record roami_tuples_find(const struct roami_past_pool *pool, struct roami_tuples *tuples,
+			       uint64_t number)
 {
 	roami_assert(number >= tuples->oldest && number <= tuples->last);
 	return *slot_at(pool, tuples, number) & ~SLOT_TAGGED;
@@ -230,4 +229,5 @@ void roami_tuples_init(struct roami_tuples *tuples)
 {
 	memset(tuples, 0, sizeof(*tuples));
 	tuples->oldest = tuples->first = 1;
+	tuples->index_size = sizeof(tuples->few) / sizeof(tuples->few[0]);
 }

@@ -13,8 +13,9 @@ struct roami_tuples {
 	uint64_t oldest; /* lowest number there; last + 1: none */
 	uint64_t first;  /* lowest number not tagged; last + 1: none */
 	uint64_t bytes;
-	uint32_t index;      /* block of units of slots, in a ring; 0: none yet */
-	uint32_t index_size; /* units of slots that it has room for, a power of two */
+	uint32_t few[4];     /* units of slots, in a ring by number; */
+	uint32_t index;      /* where there are more, the block where their ring is; 0: none */
+	uint32_t index_size; /* units of slots that the ring has room for, a power of two */
 	uint32_t chunk;      /* where records are put; 0: none yet */
 	uint32_t chunk_used; /* bytes */
 };
@@ -33,8 +34,8 @@ bool roami_tuples_append(struct roami_node *node, struct roami_past_pool *pool,
 			 struct roami_tuples *tuples, roami_record record);
 
 /* The record of a number from `oldest` to `last`. */
-roami_record roami_tuples_find(const struct roami_past_pool *pool,
-			       const struct roami_tuples *tuples, uint64_t number);
+roami_record roami_tuples_find(const struct roami_past_pool *pool, struct roami_tuples *tuples,
+			       uint64_t number);
 
 /* Tags it as observed; `first` moves on. */
 void roami_tuples_tag(const struct roami_past_pool *pool, struct roami_tuples *tuples,

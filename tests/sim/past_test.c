@@ -32,8 +32,9 @@ struct story_thread {
 
 struct story {
 	struct world *world;
-	unsigned nodes, elements, threads;
+	unsigned nodes, elements, threads, running;
 	bool free; /* any operation; else producers and consumers */
+	bool mobs; /* most of them mobs, soon cancelled */
 	uint32_t payload_max;
 	struct roam_ps_options options[ELEMENTS_MAX];
 	uint64_t clock;
@@ -164,6 +165,8 @@ static void random_request(struct story_thread *thread, struct roam_ps_request *
 	unsigned draw = rng_below(rng, 100);
 
 	*request = (struct roam_ps_request){.op = ROAM_PS_MOVE};
+	if (thread->story->mobs && draw < 60)
+		draw = 80;
 	if (draw >= 40)
 		request->op = ROAM_PS_OBSERVE;
 	if (draw >= 80)
@@ -187,20 +190,23 @@ static void random_request(struct story_thread *thread, struct roam_ps_request *
 		request->number = deltas[rng_below(rng, 5)];
 	request->timeout_ns = rng_one_in(rng, 4) ? ROAM_PS_TRY : 1 + rng_below(rng, 30000);
 	if (rng_one_in(rng, 3))
-		request->timeout_ns += 200000; /* to be cancelled */
+		request->timeout_ns = 0; /* to be cancelled, sooner or later */
 }
 
-/* Cancels what another thread of the node does, if it does anything. */
-static void random_cancel(struct story_thread *thread)
+/* Now and then cancels what any thread does, until all are done: so nobody waits for ever. */
+static void cancel_main(void *arg)
 {
-	struct story *story = thread->story;
-	struct roami_node *node = world_node(story->world, thread->node);
-	struct story_thread *other = &story->thread[rng_below(&thread->rng, story->threads)];
+	struct story *story = arg;
+	struct rng rng = {story->clock + 99};
 
-	if (other->node != thread->node)
-		return;
-	__atomic_store_n(&other->cancel.cancelled, 1, __ATOMIC_SEQ_CST);
-	node->env->notify(node, node->me);
+	while (story->running > 0) {
+		struct story_thread *other = &story->thread[rng_below(&rng, story->threads)];
+		struct roami_node *node = world_node(story->world, other->node);
+
+		__atomic_store_n(&other->cancel.cancelled, 1, __ATOMIC_SEQ_CST);
+		node->env->notify(node, node->me);
+		world_sleep(story->world, rng_below(&rng, story->mobs ? 3000 : 100000));
+	}
 }
 
 static void random_main(struct story_thread *thread)
@@ -218,7 +224,6 @@ static void random_main(struct story_thread *thread)
 				 (uint64_t)(thread->number + 1) << 32 | i);
 		if (rng_one_in(&thread->rng, 3))
 			world_sleep(story->world, rng_below(&thread->rng, 20000));
-		random_cancel(thread);
 	}
 }
 
@@ -262,6 +267,7 @@ static void story_main(void *arg)
 		random_main(thread);
 	else
 		trade_main(thread);
+	story->running--;
 }
 
 /* ------------------------------------------------------------------------------------- one seed */
@@ -273,10 +279,13 @@ static void story_draw(struct story *story, struct world_config *config, struct 
 	story->nodes = config->nodes;
 	story->elements = rng_range(rng, 1, ELEMENTS_MAX);
 	story->free = rng_one_in(rng, 2);
+	story->mobs = story->free && rng_one_in(rng, 3);
 	story->threads = 2 * rng_range(rng, 1, THREADS_MAX / 2);
 	story->payload_max = rng_one_in(rng, 4) ? 20000 : 100;
 	config->ps_memory = 1u << 20;
 	each = (HISTORY_MAX - 2 * THREADS_MAX) * story->elements / story->threads;
+	if (story->mobs)
+		config->step_every = 2;
 	if (story->free)
 		each = rng_range(rng, 4, 24);
 	each = each / story->elements * story->elements;
@@ -376,6 +385,9 @@ static bool past_one(const struct seed_options *options, const struct roam_proto
 		exit(EXIT_FAILURE);
 	for (unsigned i = 0; i < story->threads; i++)
 		world_spawn(story->world, story->thread[i].node, story_main, &story->thread[i]);
+	story->running = story->threads;
+	if (story->free)
+		world_spawn(story->world, 0, cancel_main, story);
 	good = world_run(story->world);
 	if (!good)
 		printf("FAILED seed %lu: %s\n  %s\n", (unsigned long)seed,
