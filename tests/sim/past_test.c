@@ -34,7 +34,8 @@ struct story {
 	struct world *world;
 	unsigned nodes, elements, threads, running;
 	bool free; /* any operation; else producers and consumers */
-	bool mobs; /* most of them mobs, soon cancelled */
+	bool mobs; /* most of them mobs that wait twice, and are cancelled */
+	bool cuts; /* many truncations of long tuples */
 	uint32_t payload_max;
 	struct roam_ps_options options[ELEMENTS_MAX];
 	uint64_t clock;
@@ -167,6 +168,8 @@ static void random_request(struct story_thread *thread, struct roam_ps_request *
 	*request = (struct roam_ps_request){.op = ROAM_PS_MOVE};
 	if (thread->story->mobs && draw < 60)
 		draw = 80;
+	if (thread->story->cuts && draw >= 60)
+		draw = 92;
 	if (draw >= 40)
 		request->op = ROAM_PS_OBSERVE;
 	if (draw >= 80)
@@ -179,12 +182,16 @@ static void random_request(struct story_thread *thread, struct roam_ps_request *
 		request->op = ROAM_PS_DELTA;
 	if (request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB) {
 		request->which = (enum roam_ps_which)rng_below(rng, 4);
+		if (thread->story->mobs && request->op == ROAM_PS_MOB && rng_one_in(rng, 2))
+			request->which = ROAM_PS_NUMBER; /* of one that never comes */
 		request->flags = rng_one_in(rng, 4) ? ROAM_PS_PEEK : 0;
 		if (request->which == ROAM_PS_LAST && rng_one_in(rng, 2))
 			request->flags |= ROAM_PS_SKIP;
 	}
 	request->number = rng_below(rng, 12) + (request->which == ROAM_PS_NUMBER);
-	if (request->op == ROAM_PS_TRUNCATE && rng_one_in(rng, 4))
+	if (thread->story->mobs && request->which == ROAM_PS_NUMBER)
+		request->number += HISTORY_MAX;
+	if (request->op == ROAM_PS_TRUNCATE && (thread->story->cuts || rng_one_in(rng, 4)))
 		request->number = UINT64_MAX;
 	if (request->op == ROAM_PS_DELTA)
 		request->number = deltas[rng_below(rng, 5)];
@@ -280,12 +287,14 @@ static void story_draw(struct story *story, struct world_config *config, struct 
 	story->elements = rng_range(rng, 1, ELEMENTS_MAX);
 	story->free = rng_one_in(rng, 2);
 	story->mobs = story->free && rng_one_in(rng, 3);
+	story->cuts = story->free && !story->mobs && rng_one_in(rng, 3);
 	story->threads = 2 * rng_range(rng, 1, THREADS_MAX / 2);
-	story->payload_max = rng_one_in(rng, 4) ? 20000 : 100;
+	story->payload_max = story->cuts || rng_one_in(rng, 4) ? 20000 : 100;
 	config->ps_memory = 1u << 20;
 	each = (HISTORY_MAX - 2 * THREADS_MAX) * story->elements / story->threads;
-	if (story->mobs)
+	if (story->mobs || story->cuts)
 		config->step_every = 2;
+	config->steps_max = 2000000;
 	if (story->free)
 		each = rng_range(rng, 4, 24);
 	each = each / story->elements * story->elements;
@@ -296,7 +305,7 @@ static void story_draw(struct story *story, struct world_config *config, struct 
 		story->options[i] = (struct roam_ps_options){
 			.place = places[rng_below(rng, 3)],
 			.node = rng_below(rng, story->nodes),
-			.delta = rng_one_in(rng, 2) ? rng_range(rng, 1, 3) : 0};
+			.delta = story->mobs || rng_one_in(rng, 2) ? rng_range(rng, 1, 3) : 0};
 		story->histories[i].delta = story->options[i].delta != 0 ? story->options[i].delta
 									 : UINT64_MAX;
 	}
