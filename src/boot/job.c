@@ -193,6 +193,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.traced = roami_os_traced(),
 		.key = job->boot.nodes != 0 ? job->boot.key : first->key,
 		.boot = first->boot,
+		.service = job->service,
 	};
 	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};

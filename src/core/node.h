@@ -117,6 +117,7 @@ struct roami_call {
 #define ROAMI_TYPES_MAX     192
 #define ROAMI_TYPE_SYNC     0
 #define ROAMI_TYPE_MEMORY   32
+#define ROAMI_TYPE_SERVICE  48
 #define ROAMI_TYPE_PROTOCOL 64
 
 /* Messages that wait: parked for a page, delayed until a time, or out for a full ring. */
@@ -240,6 +241,14 @@ struct roami_region {
 
 struct roami_sync_state;
 
+/* A part of the library that the core knows nothing of, with messages and state on each node. */
+struct roami_service {
+	const struct roam_message *messages; /* from ROAMI_TYPE_SERVICE on; ends with a NULL name */
+	size_t state_size;                   /* the core allocates and zeroes */
+	enum roam_err (*init)(struct roami_node *node);
+	void (*fini)(struct roami_node *node); /* also after a failed init */
+};
+
 #define ROAMI_DOMAINS_MAX 16
 
 /* A stretch of the heap under one protocol, and that protocol at this node; see core/domain.h. */
@@ -343,6 +352,9 @@ struct roami_node {
 	struct roami_sync_state *sync;
 	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
 	struct roami_records meeting_records; /* in node 0's segment, barriers */
+
+	const struct roami_service *service; /* NULL: none */
+	void *service_state;
 };
 
 /* Whether loads and stores reach a peer's memory; else messages do. */
@@ -424,6 +436,7 @@ struct roami_node_params {
 	bool traced;            /* a debugger may stop this node for as long as it likes */
 	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */
 	uint64_t boot;          /* counts the times that the job's nodes start with this key */
+	const struct roami_service *service; /* NULL: none */
 };
 
 /* Makes a node that serves messages as soon as somebody polls.  Reports errors itself. */

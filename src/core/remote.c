@@ -229,7 +229,7 @@ static void fetch_near(struct roami_node *node, struct roam_fetch_one *one)
 }
 
 static void fetch_answered(struct roami_node *node, struct roam_fetch_one *one,
-			   struct roami_ask *ask)
+			   struct roami_query *ask)
 {
 	const struct fetch_head *head = ask->reply;
 	bool came;
@@ -244,7 +244,7 @@ static void fetch_answered(struct roami_node *node, struct roam_fetch_one *one,
 /* At most ROAMI_CALLS_AT_ONCE: those that travel are asked for first. */
 static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
 {
-	struct roami_ask asks[ROAMI_CALLS_AT_ONCE];
+	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
 	struct fetch_head heads[ROAMI_CALLS_AT_ONCE];
 	unsigned far = 0;
 
@@ -253,7 +253,7 @@ static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, uns
 		if (roami_near(node, list[i].home))
 			continue;
 		roami_page_entry(node, list[i].page)->here = 1;
-		asks[far] = (struct roami_ask){list[i].home,
+		asks[far] = (struct roami_query){list[i].home,
 					       list[i].page,
 					       &heads[far],
 					       sizeof(heads[far]),
@@ -309,7 +309,7 @@ bool roami_creator_has(struct roami_node *node, uint32_t page)
 	       (atomic_load(&node->segments[0].headers[page].where) & ROAMI_HEADER_BYTES) != 0;
 }
 
-static void creator_ask(struct roami_node *node, struct roami_ask *asks, unsigned count)
+static void creator_ask(struct roami_node *node, struct roami_query *asks, unsigned count)
 {
 	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, asks, count);
 }
@@ -323,7 +323,7 @@ static void creator_near(struct roami_node *node, uint32_t page, uint8_t *to)
 /* The bytes of one page; false: there were none, it is zero. */
 static bool creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
 {
-	struct roami_ask ask = {.what = page | ROAMI_RAW_SEAL, .page = to};
+	struct roami_query ask = {.what = page | ROAMI_RAW_SEAL, .page = to};
 	bool came = true;
 
 	if (!roami_creator_has(node, page))
@@ -339,7 +339,7 @@ static bool creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
 
 void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
 {
-	struct roami_ask asks[ROAMI_CALLS_AT_ONCE];
+	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
 	unsigned asked = 0;
 	bool came;
 
@@ -354,7 +354,7 @@ void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count
 			creator_near(node, page, to);
 		else
 			asks[asked++] =
-				(struct roami_ask){.what = page | ROAMI_RAW_SEAL, .page = to};
+				(struct roami_query){.what = page | ROAMI_RAW_SEAL, .page = to};
 	}
 	creator_ask(node, asks, asked);
 	for (unsigned i = 0; i < asked; i++) {

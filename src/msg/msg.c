@@ -325,7 +325,7 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 	return call_start(node, to, type, parts, count, &wanted);
 }
 
-static bool call_answered(void *arg)
+bool roami_msg_call_answered(void *arg)
 {
 	struct roami_call *call = arg;
 
@@ -337,7 +337,7 @@ static size_t call_end(struct roami_node *node, struct roami_call *call, uint32_
 {
 	size_t bytes;
 
-	roami_wait(node, call_answered, call);
+	roami_wait(node, roami_msg_call_answered, call);
 	bytes = call->bytes;
 	*page_at_p = call->page_at;
 	atomic_store_explicit(&call->state, 0, memory_order_release);
@@ -352,7 +352,7 @@ size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
 }
 
 /* Calls to one node. */
-static void ask_one(struct roami_node *node, unsigned type, struct roami_ask *asks, unsigned count)
+static void ask_one(struct roami_node *node, unsigned type, struct roami_query *asks, unsigned count)
 {
 	struct call_room room = {node, asks[0].to};
 	struct msg_many many[ROAMI_CALLS_AT_ONCE];
@@ -370,7 +370,7 @@ static void ask_one(struct roami_node *node, unsigned type, struct roami_ask *as
 	msg_put(node, asks[0].to, &header, &part, 1);
 }
 
-void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_ask *asks, unsigned count)
+void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_query *asks, unsigned count)
 {
 	roami_assert(count <= ROAMI_CALLS_AT_ONCE);
 	for (unsigned at = 0, end; at < count; at = end) {
@@ -380,7 +380,7 @@ void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_ask *ask
 	}
 }
 
-size_t roami_msg_answer(struct roami_node *node, struct roami_ask *ask, bool *came_p)
+size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *came_p)
 {
 	uint32_t page_at;
 	size_t bytes = call_end(node, ask->call, &page_at);
@@ -480,7 +480,7 @@ static bool pages_some(void *arg)
 	const struct pages_wait *wait = arg;
 
 	for (unsigned i = 0; i < wait->count; i++)
-		if (wait->calls[i].started != NULL && call_answered(wait->calls[i].started))
+		if (wait->calls[i].started != NULL && roami_msg_call_answered(wait->calls[i].started))
 			return true;
 	return false;
 }
@@ -492,7 +492,7 @@ unsigned roami_pages_await(struct roami_node *node, struct roam_page_call *calls
 
 	roami_wait(node, pages_some, &wait);
 	for (unsigned i = 0; i < count; i++)
-		if (calls[i].started != NULL && call_answered(calls[i].started))
+		if (calls[i].started != NULL && roami_msg_call_answered(calls[i].started))
 			page_call_end(node, &calls[i]);
 		else
 			left += calls[i].started != NULL;

@@ -743,8 +743,22 @@ def lock_cases():
     yield ('locks run 3', right, started('run', 'locks', 'run', 3, 450000), '450000 locks right', {})
 
 
+def past_cases(protocols, seeds):
+    """Tuples beside pages: under any protocol, and over any transport."""
+    for seed in seeds:
+        for protocol in protocols:
+            for start, nodes, transport in (('fork', 2, 'shm'), ('run', 3, 'shm'),
+                                            ('run', 2, 'udp')):
+                env = {'ROAM_PROTOCOL': protocol, 'ROAM_TRANSPORT': transport,
+                       'ROAM_CHAOS': str(seed)}
+                yield (f'past {start} {nodes} {transport} {protocol} chaos {seed}', right,
+                       started(start, 'past', start, nodes), 'tuples right', env)
+
+
 GROUPS = {
     'options': lambda: [*launcher_cases(), *option_cases(), *needs_cases()],
+    'past': lambda: list(past_cases(['hlrc'], [0])),
+    'past_more': lambda: list(past_cases(['ivy', 'lrc', 'jump'], [1, 2])),
     'regions': lambda: list(regions_cases()),
     'trouble': lambda: list(trouble_cases()),
     'mpi': lambda: list(mpi_cases()),
