@@ -54,8 +54,12 @@ struct roami_watch;
 enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
 				unsigned nodes, const pid_t *pids);
 
-/* The other way round: says so if node 0 ends before the job's end, and ends this process. */
-enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes, pid_t first);
+/*
+ * The other way round: says so if `first`, who watches the others, ends before the job's end, and
+ * ends this process.
+ */
+enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
+				unsigned first, pid_t pid);
 
 /* The same in one of the nodes that `creator` forked. */
 enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,

@@ -24,6 +24,7 @@
 struct roami_watch {
 	struct roami_ctl *ctls[ROAMI_NODES_MAX];
 	unsigned nodes;
+	unsigned first; /* of watch_first_main */
 	pid_t pids[ROAMI_NODES_MAX];
 	int pidfds[ROAMI_NODES_MAX];
 	bool gone[ROAMI_NODES_MAX];
@@ -57,11 +58,12 @@ const char *roami_boot_oom(int signal, uint64_t kills_before)
 		       : "";
 }
 
-/* Nobody else is left to tell when node 0, whom no node can wait for, is gone. */
+/* Nobody else is left to tell when the one who watches the others, often node 0, is gone. */
 static void *watch_first_main(void *arg)
 {
 	struct roami_watch *watch = arg;
-	struct pollfd fd = {watch->pidfds[0], POLLIN, 0};
+	unsigned first = watch->first;
+	struct pollfd fd = {watch->pidfds[first], POLLIN, 0};
 	char text[1024], waits[700] = "";
 	int length;
 
@@ -70,10 +72,11 @@ static void *watch_first_main(void *arg)
 	if (atomic_load(&watch->ctls[0]->job) == ROAMI_JOB_ENDING ||
 	    atomic_load(&watch->ctls[1]->joined) == ROAMI_JOINED_LEFT)
 		return NULL;
-	watch_waits(watch, 0, waits, sizeof(waits));
+	watch_waits(watch, first, waits, sizeof(waits));
 	length = snprintf(text, sizeof(text),
-			  "roam: node 0 (pid %d) ended before the job's end%s%s\n",
-			  (int)watch->pids[0], roami_boot_oom(SIGKILL, watch->oom_kills), waits);
+			  "roam: node %u (pid %d) ended before the job's end%s%s\n", first,
+			  (int)watch->pids[first], roami_boot_oom(SIGKILL, watch->oom_kills),
+			  waits);
 	if (atomic_exchange(&watch->ctls[0]->told, 1) == 0 &&
 	    write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
@@ -83,14 +86,35 @@ static void *watch_first_main(void *arg)
 #define TOLD_US     100000u /* for a line to be written */
 #define STRANGER_US 8000u   /* for another launcher to wait for its child; then it ends us */
 
+/* How somebody else's child ended: newer kernels say so once it has been waited for. */
+static void watch_stranger(int pidfd, siginfo_t *info)
+{
+	int status;
+
+	memset(info, 0, sizeof(*info));
+	for (unsigned us = 500; us <= STRANGER_US; us *= 2) {
+		if (roami_os_pidfd_status(pidfd, &status)) {
+			info->si_code = WIFSIGNALED(status) ? CLD_KILLED : CLD_EXITED;
+			info->si_status = WIFSIGNALED(status) ? WTERMSIG(status)
+							      : WEXITSTATUS(status);
+			return;
+		}
+		usleep(us);
+	}
+}
+
+static bool watch_told(const siginfo_t *info)
+{
+	return info->si_code == CLD_EXITED && info->si_status == ROAMI_EXIT_TOLD;
+}
+
 /* A node has ended that should not: one line, and the job is over. */
 __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, unsigned node,
-						   const siginfo_t *info)
+						   siginfo_t *info)
 {
 	char text[1024], waits[ROAMI_WAITS_BYTES];
-	int status = info->si_status, length;
-
-	bool told = info->si_code == CLD_EXITED && status == ROAMI_EXIT_TOLD;
+	int status, length;
+	bool told = watch_told(info);
 
 	watch_waits(watch, node, waits, sizeof(waits));
 	/* Or somebody is about to: this node, perhaps, which ended the other. */
@@ -98,8 +122,11 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 		told = true;
 		usleep(TOLD_US);
 	}
+	if (info->si_pid == 0)
+		watch_stranger(watch->pidfds[node], info);
+	status = info->si_status;
 	watch_kill(watch);
-	if (told)
+	if (told || watch_told(info))
 		_exit(1);
 	if (info->si_code == 0)
 		length = snprintf(text, sizeof(text),
@@ -122,39 +149,17 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 		      : (status != 0 ? status : 1));
 }
 
-/* How somebody else's child ended: newer kernels say so once it has been waited for. */
-static void watch_stranger(int pidfd, siginfo_t *info)
-{
-	int status;
-
-	memset(info, 0, sizeof(*info));
-	for (unsigned us = 500; us <= STRANGER_US; us *= 2) {
-		if (roami_os_pidfd_status(pidfd, &status)) {
-			info->si_code = WIFSIGNALED(status) ? CLD_KILLED : CLD_EXITED;
-			info->si_status = WIFSIGNALED(status) ? WTERMSIG(status)
-							      : WEXITSTATUS(status);
-			return;
-		}
-		usleep(us);
-	}
-}
-
 /* Looks at one process that ended. */
 static void watch_look(struct roami_watch *watch, unsigned node)
 {
 	siginfo_t info = {0};
-	bool child = waitid((idtype_t)P_PIDFD_ID, (id_t)watch->pidfds[node], &info, WEXITED) == 0;
+	bool child = waitid((idtype_t)P_PIDFD_ID, (id_t)watch->pidfds[node], &info, WEXITED) == 0,
+	     ending = atomic_load(&watch->ending) != 0;
 
-	if (!child && errno != ECHILD)
-		return;
-	if (!child)
-		watch_stranger(watch->pidfds[node], &info);
-	else if (info.si_pid == 0)
+	if (child ? info.si_pid == 0 : errno != ECHILD)
 		return;
 	watch->gone[node] = true;
-	if (atomic_load(&watch->ending) &&
-	    (info.si_code == 0 || (info.si_code == CLD_EXITED && info.si_status == 0) ||
-	     atomic_load(&watch->ctls[node]->joined) == ROAMI_JOINED_LEFT))
+	if (ending && (!child || (info.si_code == CLD_EXITED && info.si_status == 0)))
 		return;
 	watch_failed(watch, node, &info);
 }
@@ -214,21 +219,23 @@ static struct roami_watch *watch_make(const struct roami_segment *segments, unsi
 	return watch;
 }
 
-enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes, pid_t first)
+enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
+				unsigned first, pid_t pid)
 {
 	struct roami_watch *watch = watch_make(segments, nodes);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
-	watch->pids[0] = first;
-	watch->pidfds[0] = roami_os_pidfd(first);
-	return watch->pidfds[0] < 0 ? ROAM_ESYSTEM : watch_thread(watch, watch_first_main);
+	watch->first = first;
+	watch->pids[first] = pid;
+	watch->pidfds[first] = roami_os_pidfd(pid);
+	return watch->pidfds[first] < 0 ? ROAM_ESYSTEM : watch_thread(watch, watch_first_main);
 }
 
 enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
 				  pid_t creator)
 {
-	enum roam_err err = roami_watch_first(segments, nodes, creator);
+	enum roam_err err = roami_watch_first(segments, nodes, 0, creator);
 
 	if (err != ROAM_OK)
 		return err;
