@@ -202,8 +202,8 @@ static void jiajia2_met(struct roami_node *node)
 static uint32_t jiajia2_hand_over(struct roami_node *node, const struct jiajia2_offer *offer,
 				  unsigned to)
 {
+	uint64_t version = offer->have;
 	uint32_t place = 0;
-	uint64_t version;
 
 	roami_page_lock(node, offer->page);
 	if (roami_home_here(node, offer->page) != 0 &&

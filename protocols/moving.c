@@ -47,7 +47,7 @@ void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, ui
 	moving_learn(data, place);
 	data->home.page.shares = 0;
 	data->copies = 0;
-	data->asked = 0;
+	data->asked = false;
 	roami_home_receive(node, page, version, place);
 }
 
@@ -60,11 +60,12 @@ static bool moving_install(struct roami_node *node, uint32_t page,
 
 	roami_page_lock(node, page);
 	if (answer->moved) {
-		data->regrets = (uint16_t)(data->regrets + data->asked);
+		data->regrets = (uint16_t)(data->regrets + (data->asked ? 1 : 0));
 		moving_receive(node, page, answer->version, answer->place);
 	} else {
 		moving_learn(data, answer->place);
 		data->home.page.have = answer->version;
+		data->refused = false;
 		good = answer->version >= data->home.page.need; /* else a notice came meanwhile */
 		if (good)
 			roami_page_move(node, page, HOME_COPY);
@@ -81,6 +82,17 @@ struct moving_want {
 	struct moving_answer answer;
 };
 
+/* How many of the wants behind the first are for the pages behind its own, at the same node. */
+static uint32_t want_run(const struct moving_want *wants, unsigned count)
+{
+	uint32_t run = 0;
+
+	while (run + 1 < count && wants[run + 1].page == wants[run].page + 1 &&
+	       ROAM_PLACE_OF(wants[run + 1].head.place) == ROAM_PLACE_OF(wants[run].head.place))
+		run++;
+	return run;
+}
+
 static void want_ask(struct roami_node *node, struct moving_want *wants,
 		     struct roam_page_call *calls, unsigned count, bool stay)
 {
@@ -90,11 +102,16 @@ static void want_ask(struct roami_node *node, struct moving_want *wants,
 
 		if (place == 0)
 			place = ROAM_PLACE_MADE(want->home, 0);
-		want->head = (struct moving_head){
-			.page = want->page, .place = place, .stay = stay};
+		want->head =
+			(struct moving_head){.page = want->page, .place = place, .stay = stay};
+	}
+	for (unsigned i = 0; i < count; i++) {
+		struct moving_want *want = &wants[i];
+
+		want->head.run = stay ? 0 : want_run(want, count - i);
 		calls[i] = (struct roam_page_call){
 			.page = want->page,
-			.to = ROAM_PLACE_OF(place),
+			.to = ROAM_PLACE_OF(want->head.place),
 			.type = MOVING_WANT,
 			.part = {&want->head, sizeof(want->head)},
 			.reply = &want->answer,
@@ -224,6 +241,21 @@ struct moving_update {
 	struct roam_part parts[2];
 };
 
+/*
+ * The diff of a page that is written again and again, and whose home does not come here, is stored
+ * there; false: it is to be sent.
+ */
+static bool update_put(struct roami_node *node, struct roam_dirty *dirty)
+{
+	uint32_t place = moving_place(node, dirty->page);
+
+	if (!dirty->keep || place == 0 || moving_page(node, dirty->page)->owed != 0 ||
+	    !roami_flush_pinned(node, dirty, ROAM_PLACE_OF(place)))
+		return false;
+	home_answered(node, dirty, place);
+	return true;
+}
+
 /* Makes the diff of a dirty page at `out`; false: there is nothing to send. */
 static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8_t *out,
 			struct moving_update *update)
@@ -291,9 +323,12 @@ static unsigned update_ask(struct roami_node *node, const struct roam_sync *sync
 	unsigned asked = 0, left = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		if (!updates[i]->head.stay && updates[i]->parts[1].bytes >= ASK_MIN)
+		if (!updates[i]->head.stay && updates[i]->parts[1].bytes >= ASK_MIN &&
+		    !moving_page(node, updates[i]->head.page)->refused)
 			asks[asked++] = updates[i];
 	update_call(node, asks, asked, MOVING_ASK, 1);
+	for (unsigned i = 0; i < asked; i++)
+		moving_page(node, asks[i]->head.page)->refused = asks[i]->answer.moved == 0;
 	for (unsigned i = 0; i < count; i++)
 		if (updates[i]->answer.moved)
 			home_written(node, sync, updates[i]->dirty->page);
@@ -331,7 +366,8 @@ static void flush_all(struct roami_node *node, const struct roam_sync *sync,
 		if (dirty[i].home) {
 			moving_page(node, dirty[i].page)->owed = 0;
 			home_written(node, sync, dirty[i].page);
-		} else if (update_make(node, &dirty[i], out, &updates[made]) &&
+		} else if (!update_put(node, &dirty[i]) &&
+			   update_make(node, &dirty[i], out, &updates[made]) &&
 			   ++made == MOVING_ONCE) {
 			update_send(node, sync, updates, made, asks);
 			made = 0;
@@ -426,8 +462,11 @@ uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_
 {
 	struct moving_page *data = moving_page(node, page);
 	uint32_t place = roami_home_here(node, page);
+	bool open;
 
-	if (roami_home_give(node, page, bytes, version_p))
+	if (!roami_home_give(node, page, bytes, version_p, &open))
+		return 0;
+	if (open)
 		data->owed = *version_p;
 	roami_page_move(node, page, HOME_COPY);
 	data->home.page.have = *version_p;
@@ -442,9 +481,12 @@ void moving_handle_want(struct roami_node *node, const struct roam_request *requ
 	struct roam_part part = {&answer, sizeof(answer)};
 	struct moving_head head;
 	uint8_t spare[ROAM_PAGE_SIZE], *room;
+	uint32_t given = 0;
 
 	moving_parse(node, request, &head);
 	room = roami_reply_room(node, request, head.page, spare);
+	if (head.run > 0)
+		roami_home_close_run(node, head.page, head.run + 1);
 	roami_page_lock(node, head.page);
 	answer.place = roami_home_here(node, head.page);
 	if (answer.place == 0) {
@@ -452,9 +494,11 @@ void moving_handle_want(struct roami_node *node, const struct roam_request *requ
 		roami_page_unlock(node, head.page);
 		return;
 	}
-	answer.moved = moves(node, &head, request->origin);
+	if (moves(node, &head, request->origin))
+		given = moving_give(node, head.page, request->origin, room, &answer.version);
+	answer.moved = given != 0;
 	if (answer.moved)
-		answer.place = moving_give(node, head.page, request->origin, room, &answer.version);
+		answer.place = given;
 	else
 		*moving_copies(node, moving_page(node, head.page)) |= UINT64_C(1)
 								      << request->origin;
@@ -488,13 +532,17 @@ static void moving_hand_over(struct roami_node *node, const struct moving_head *
 			     moving_policy_fn *moves, uint64_t have, struct moving_answer *answer)
 {
 	struct moving_page *data = moving_page(node, head->page);
+	uint64_t version = have;
+	uint32_t place;
 
-	answer->moved = data->regrets < REGRETS_MAX && moving_is_all(node, head->page, have) &&
-			moves(node, head, to);
-	if (!answer->moved)
+	if (data->regrets >= REGRETS_MAX || !moving_is_all(node, head->page, have) ||
+	    !moves(node, head, to))
 		return;
-	answer->place = moving_give(node, head->page, to, NULL, &answer->version);
-	data->asked = 1;
+	place = moving_give(node, head->page, to, NULL, &version);
+	if (place == 0)
+		return;
+	*answer = (struct moving_answer){version, place, 1};
+	data->asked = true;
 }
 
 void moving_handle_diff(struct roami_node *node, const struct roam_request *request,

@@ -19,7 +19,8 @@ struct moving_page {
 	uint32_t counted; /* full barriers when they were counted last */
 	uint32_t place;   /* the newest known, while this node is not home; 0: ask the directory */
 	uint32_t checked; /* at node 0, by the tests: the newest epoch ever seen of a home */
-	uint16_t asked;   /* the home was given to who asked for it, not for bytes */
+	bool refused;     /* by the home, to move to this copy */
+	bool asked;       /* the home was given to a copy */
 	uint16_t regrets; /* how often it was wanted back then */
 };
 
@@ -34,7 +35,7 @@ struct moving_head {
 	uint32_t place;
 	uint16_t hops;
 	uint16_t stay; /* that is not to move */
-	uint32_t spare;
+	uint32_t run;  /* of a want: so many pages behind it are wanted too */
 	uint64_t have; /* of a diff, or of what would be one: the version that it was made of */
 };
 
@@ -99,8 +100,8 @@ bool moving_is_all(struct roami_node *node, uint32_t page, uint64_t version);
 uint64_t *moving_copies(struct roami_node *node, struct moving_page *data);
 
 /*
- * Gives the page, which is here and not pending, to node `to`, with its bytes if `bytes` is not
- * NULL; its new place.  The page lock is held.
+ * Gives the page, which is here and not pending, to node `to`, see roami_home_give; its new place,
+ * 0: it stays.  The page lock is held.
  */
 uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_t *bytes,
 		     uint64_t *version_p);

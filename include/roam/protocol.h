@@ -447,11 +447,26 @@ uint32_t roami_home_here(struct roami_node *node, uint32_t page);
 
 /*
  * Under the page lock, not pending: this node is the page's home no more.  The header says so
- * first, then write access goes, then `bytes`, if not NULL, and *version_p are taken.  What was
- * open for writing may have been written in the open interval, and counts a version for that; true:
- * it was, and the next release has to give notice of that version.
+ * first, then write access goes, then `bytes` and *version_p are taken.  What was open for writing,
+ * or dirty, may have been written in the open interval, and counts a version for that: then
+ * *open_p is true, the page stays dirty, without a twin, and the next release has to give notice of
+ * that version.  Without `bytes` the page goes to who has them, if *version_p is its version.
+ * false: it does not go; another version, or roami_flush_pinned is at work.
  */
-bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p);
+bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p,
+		     bool *open_p);
+
+/*
+ * In handlers: own pages from `first` on will be given away next.  Takes write access of them at
+ * one go, of those that are open and nobody works on; they are dirty then.
+ */
+void roami_home_close_run(struct roami_node *node, uint32_t first, uint32_t count);
+
+/*
+ * As roami_flush of one page whose home may move: stores its diff where the home is, if that can be
+ * reached and is there.  false: nothing is done.  app.
+ */
+bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home);
 
 /* Under the page lock: this node is the home of a pending page, whose bytes are in place. */
 void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);

@@ -537,25 +537,68 @@ uint32_t roami_home_here(struct roami_node *node, uint32_t page)
 		       : ROAM_PLACE_MADE(node->me, where >> EPOCH_SHIFT);
 }
 
-bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p)
+/* Nobody else's stores are under way, and none can begin; false: some are. */
+static bool home_leaves(struct roami_header *header)
+{
+	uint32_t where = atomic_load(&header->where);
+
+	while ((where & ROAMI_HEADER_PINNED) == 0)
+		if (atomic_compare_exchange_weak(&header->where, &where,
+						 where & ~(ROAM_HEADER_HOME | ROAM_HEADER_READY)))
+			return true;
+	return false;
+}
+
+bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p,
+		     bool *open_p)
 {
 	struct roami_header *header = &node->self->headers[page];
 	struct roami_page *entry = roami_page_entry(node, page);
-	bool open = roami_page_access(node, page) == ROAM_WRITE;
 
-	atomic_fetch_and(&header->where, ~(ROAM_HEADER_HOME | ROAM_HEADER_READY));
+	*open_p = roami_page_access(node, page) == ROAM_WRITE || roami_page_dirty(node, page);
+	if (!home_leaves(header))
+		return false;
 	atomic_thread_fence(memory_order_seq_cst);
+	if (bytes == NULL && atomic_load(&header->version) != *version_p) {
+		atomic_fetch_or(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY);
+		return false;
+	}
 	roami_page_close(node, &page, 1, ROAM_READ);
-	if (open)
+	if (*open_p)
 		atomic_fetch_add(&header->version, 1);
 	*version_p = atomic_load(&header->version);
 	if (bytes != NULL)
 		roami_page_copy(node, bytes, roami_page_bytes(node, page));
 	roami_page_set_home(node, page, false);
 	entry->heat = 0; /* never hot: there is no twin to compare with */
-	if (open)
+	if (*open_p)
 		roami_page_mark_dirty(node, entry, page);
-	return open;
+	return true;
+}
+
+#define CLOSE_RUN 16u
+
+void roami_home_close_run(struct roami_node *node, uint32_t first, uint32_t count)
+{
+	uint32_t pages[CLOSE_RUN] = {0}, closing = 0;
+
+	if (count > CLOSE_RUN)
+		count = CLOSE_RUN;
+	for (uint32_t page = first; page < first + count && page < node->layout.pages; page++) {
+		roami_page_lock(node, page);
+		if (!roami_page_pending(node, page) && roami_page_is_home(node, page) &&
+		    roami_page_access(node, page) == ROAM_WRITE && roami_page_ours(node, page)) {
+			pages[closing++] = page;
+			continue;
+		}
+		roami_page_unlock(node, page);
+		break;
+	}
+	roami_page_close(node, pages, closing, ROAM_READ);
+	for (uint32_t i = 0; i < closing; i++) {
+		roami_page_mark_dirty(node, roami_page_entry(node, pages[i]), pages[i]);
+		roami_page_unlock(node, pages[i]);
+	}
 }
 
 void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place)

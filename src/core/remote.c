@@ -124,7 +124,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by,
 }
 
 /* Bits of `where` that say nothing about the home. */
-#define MARKS (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES)
+#define MARKS (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES | ROAMI_HEADER_PINNED)
 
 /*
  * Copies a page to this node.  One that was never here goes through the engine, which also opens it
@@ -492,6 +492,30 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 	ROAMI_COUNT(node->stats, diffs, changed);
 	ROAMI_COUNT(node->stats, diff_bytes, bytes);
 	ROAMI_COUNT(node->stats, bytes_sent, bytes);
+}
+
+bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
+{
+	struct roami_header *header = &node->segments[home].headers[dirty->page];
+	size_t bytes;
+	uint32_t where;
+
+	if (!node->onesided || roami_race_checked(node))
+		return false;
+	where = atomic_load(&header->where);
+	if ((where & ROAM_HEADER_HOME) == 0 || (where & ROAMI_HEADER_PINNED) != 0 ||
+	    !atomic_compare_exchange_strong(&header->where, &where, where | ROAMI_HEADER_PINNED))
+		return false;
+	roami_step(node);
+	bytes = flush_bytes(node, dirty, home);
+	if (dirty->changed)
+		dirty->version = atomic_fetch_add(&header->version, 1) + 1;
+	atomic_fetch_and(&header->where, ~ROAMI_HEADER_PINNED);
+	ROAMI_COUNT(node->stats, diffs_empty, !dirty->changed);
+	ROAMI_COUNT(node->stats, diffs, dirty->changed);
+	ROAMI_COUNT(node->stats, diff_bytes, bytes);
+	ROAMI_COUNT(node->stats, bytes_sent, bytes);
+	return true;
 }
 
 /*
