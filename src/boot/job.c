@@ -232,6 +232,8 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	job->real.on_fail = job_failed;
 	if (job->options.pin)
 		roami_os_pin(job->me);
+	if (job->options.bindings)
+		roami_job_report_binding(job);
 	if (job->bound.binding != NULL)
 		err = roami_meet_join(job, asked);
 	if (err == ROAM_OK)

@@ -100,6 +100,9 @@ void roami_job_finish(struct roami_job *job);
 /* Reports the job's counters as ROAM_STATS asks. */
 void roami_job_report(struct roami_job *job);
 
+/* Says where this node may run. */
+void roami_job_report_binding(const struct roami_job *job);
+
 /* Prints the counters of all nodes. */
 void roami_job_print(struct roami_job *job, int fd);
 

@@ -500,7 +500,7 @@ bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsig
 	size_t bytes;
 	uint32_t where;
 
-	if (!node->onesided || roami_race_checked(node))
+	if (!flush_near(node, home))
 		return false;
 	where = atomic_load(&header->where);
 	if ((where & ROAM_HEADER_HOME) == 0 || (where & ROAMI_HEADER_PINNED) != 0 ||
