@@ -352,7 +352,8 @@ size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
 }
 
 /* Calls to one node. */
-static void ask_one(struct roami_node *node, unsigned type, struct roami_query *asks, unsigned count)
+static void ask_one(struct roami_node *node, unsigned type, struct roami_query *asks,
+		    unsigned count)
 {
 	struct call_room room = {node, asks[0].to};
 	struct msg_many many[ROAMI_CALLS_AT_ONCE];
@@ -480,7 +481,8 @@ static bool pages_some(void *arg)
 	const struct pages_wait *wait = arg;
 
 	for (unsigned i = 0; i < wait->count; i++)
-		if (wait->calls[i].started != NULL && roami_msg_call_answered(wait->calls[i].started))
+		if (wait->calls[i].started != NULL &&
+		    roami_msg_call_answered(wait->calls[i].started))
 			return true;
 	return false;
 }

@@ -50,7 +50,8 @@ struct roami_query {
  * answered and ended by itself; *came_p: a page came.  Handlers answer by roami_reply, or by
  * roami_msg_reply_bytes, whose last part is the page.
  */
-void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_query *asks, unsigned count);
+void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_query *asks,
+		   unsigned count);
 size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *came_p);
 void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *request,
 			   const struct roam_part *parts, unsigned count);
