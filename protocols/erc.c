@@ -128,10 +128,10 @@ static void erc_claimed(struct roami_node *node, uint32_t page)
 	int32_t stride;
 	uint32_t more = roami_home_claim_run(node, page, &stride);
 
+	roami_home_publish(node, page, more + 1, stride, 1);
 	for (uint32_t i = 0; i <= more; i++) {
 		uint32_t at = page + i * (uint32_t)stride;
 
-		roami_home_publish(node, at, 1);
 		erc_open_master(node, at);
 		if (i > 0)
 			roami_page_done(node, at);

@@ -150,6 +150,8 @@ static int agent_start_node(struct agent *agent, struct agent_node *node)
 			 strerror(errno));
 		return TOOL_FAILED;
 	}
+	if (agent->start.gdb == node->rank + 1)
+		plan.argv = child_gdb(agent->argv, false);
 	node->control = pair[0];
 	fcntl(input[1], F_SETFL, O_NONBLOCK);
 	node->input = input[1];

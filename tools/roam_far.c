@@ -123,6 +123,7 @@ static bool far_start(struct far *far, unsigned index)
 	struct roami_wire *wire = far->hosts[index].wire;
 	struct roami_start start = {.tag = far->job->tag,
 				    .share = far->job->share,
+				    .gdb = (uint32_t)(far->job->gdb + 1),
 				    .boot = {.nodes = far->job->nodes,
 					     .hosts = far->job->hosts->count}};
 	bool good = true;
@@ -488,11 +489,16 @@ static void far_read(struct far *far)
 static int far_due(struct far *far)
 {
 	uint64_t now = roami_os_now_ns(), next = UINT64_MAX;
-	uint64_t *const times[] = {&far->say_at, &far->quit_at, &far->kill_at, &far->gone_at};
+	uint64_t *const times[] = {&far->say_at, &far->quit_at, &far->kill_at, &far->gone_at,
+				   &far->end_at};
 
 	for (unsigned i = 0; i < STRANGERS; i++)
 		if (far->strangers[i].wire != NULL && now >= far->strangers[i].until)
 			far->strangers[i].wire = far_hang_up(far->strangers[i].wire);
+	if (far->end_at != 0 && now >= far->end_at) {
+		far->end_at = 0;
+		far_fail(far, TOOL_TIMEOUT, ROAMI_NODES_MAX, true, TOOL_LATE, far->job->timeout);
+	}
 	if (far->say_at != 0 && now >= far->say_at)
 		far_say(far);
 	if (far->kill_at != 0 && now >= far->kill_at) {
@@ -635,6 +641,8 @@ int tool_far(const struct far_job *job, const struct roami_options *options)
 		for (unsigned n = 0; n < far.hosts[i].running; n++)
 			far.nodes[node++].host = i;
 	}
+	if (job->timeout > 0)
+		far.end_at = roami_os_now_ns() + job->timeout * 1000 * MS;
 	if (!far_spawn_all(&far))
 		return TOOL_FAILED;
 	return far_watch(&far);

@@ -62,6 +62,7 @@ struct roami_start {
 	struct roami_boot boot; /* without `me`; `address` 0: the one that reaches the launcher */
 	uint32_t tag;           /* mark lines of output */
 	uint32_t share;         /* nodes of one host reach each other's memory */
+	uint32_t gdb;           /* + 1: the node that runs under gdb; 0: none */
 };
 
 /* How a node comes: it must fit to the others. */

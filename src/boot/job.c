@@ -194,6 +194,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.traced = roami_os_traced(),
 		.key = job->boot.nodes != 0 ? job->boot.key : first->key,
 		.boot = first->boot,
+		.service = job->service,
 	};
 	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
@@ -232,6 +233,8 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	job->real.on_fail = job_failed;
 	if (job->options.pin)
 		roami_os_pin(job->me);
+	if (job->options.bindings)
+		roami_job_report_binding(job);
 	if (job->bound.binding != NULL)
 		err = roami_meet_join(job, asked);
 	if (err == ROAM_OK)

@@ -71,6 +71,7 @@ struct roami_job {
 	bool parting; /* nodes have ended; what is left of them goes later */
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
 	struct roami_vec blocks; /* struct roami_place: before the seal the nodes are not known */
+	const struct roami_service *service; /* of its nodes */
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 };
 
@@ -98,6 +99,9 @@ void roami_job_finish(struct roami_job *job);
 
 /* Reports the job's counters as ROAM_STATS asks. */
 void roami_job_report(struct roami_job *job);
+
+/* Says where this node may run. */
+void roami_job_report_binding(const struct roami_job *job);
 
 /* Prints the counters of all nodes. */
 void roami_job_print(struct roami_job *job, int fd);

@@ -342,6 +342,8 @@ void roami_place_handle(struct roami_node *node, const struct roam_request *requ
 
 /* ----------------------------------------------------------------------------------- many pages */
 
+#define RAW_AT_ONCE (ROAMI_CALLS_AT_ONCE / 2) /* the next ones are asked for meanwhile */
+
 struct words_ask {
 	uint32_t first;
 	uint32_t count;
@@ -385,27 +387,34 @@ void roami_words_handle(struct roami_node *node, const struct roam_request *requ
 	roami_reply(node, request, &part, 1);
 }
 
+/* Asks for a part of a run; how many. */
+static uint32_t raw_ask(struct roami_node *node, unsigned from, uint32_t first, uint32_t end,
+			struct roami_query *asks)
+{
+	uint32_t count = end - first < RAW_AT_ONCE ? end - first : RAW_AT_ONCE;
+
+	for (uint32_t i = 0; i < count; i++)
+		asks[i] = (struct roami_query){
+			.to = from, .what = first + i, .page = roami_page_bytes(node, first + i)};
+	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, asks, count);
+	return count;
+}
+
 void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end)
 {
-	struct roami_call *calls[ROAMI_CALLS_AT_ONCE];
+	struct roami_query asks[2][RAW_AT_ONCE];
+	uint32_t count = raw_ask(node, from, first, end, asks[0]), next = first + count;
 
-	for (; first < end; first += ROAMI_CALLS_AT_ONCE) {
-		uint32_t count = end - first < ROAMI_CALLS_AT_ONCE ? end - first
-								   : ROAMI_CALLS_AT_ONCE;
+	for (unsigned turn = 0; count > 0; turn ^= 1) {
+		uint32_t more = raw_ask(node, from, next, end, asks[turn ^ 1]);
 		bool came;
 
 		for (uint32_t i = 0; i < count; i++) {
-			uint32_t ask[2] = {first + i, 0};
-			struct roam_part part = {ask, sizeof(ask)};
-
-			calls[i] = roami_msg_call_bytes(
-				node, from, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part, NULL, 0,
-				roami_page_bytes(node, first + i));
-		}
-		for (uint32_t i = 0; i < count; i++) {
-			roami_msg_call_bytes_end(node, calls[i], &came);
+			roami_msg_answer(node, &asks[turn][i], &came);
 			if (!came)
 				roami_node_fail(node, "node %u sent no page", from);
 		}
+		next += more;
+		count = more;
 	}
 }

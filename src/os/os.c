@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -240,6 +241,27 @@ unsigned roami_os_cpus(void)
 	if (sched_getaffinity(0, sizeof(set), &set) != 0)
 		return 1;
 	return (unsigned)CPU_COUNT(&set);
+}
+
+void roami_os_cpus_text(char *text, size_t bytes)
+{
+	cpu_set_t set;
+	size_t used = 0;
+
+	text[0] = '\0';
+	if (sched_getaffinity(0, sizeof(set), &set) != 0)
+		return;
+	for (unsigned cpu = 0, end; cpu < CPU_SETSIZE && used < bytes; cpu = end + 1) {
+		const char *comma = used > 0 ? "," : "";
+
+		for (end = cpu; end < CPU_SETSIZE && CPU_ISSET(end, &set); end++)
+			;
+		if (end == cpu + 1)
+			used += (size_t)snprintf(text + used, bytes - used, "%s%u", comma, cpu);
+		else if (end > cpu)
+			used += (size_t)snprintf(text + used, bytes - used, "%s%u-%u", comma, cpu,
+						 end - 1);
+	}
 }
 
 bool roami_os_pin(unsigned index)

@@ -61,6 +61,8 @@ void roami_os_futex_wake(_Atomic uint32_t *word, int count);
 
 /* ---- processes */
 unsigned roami_os_cpus(void);    /* in our affinity mask */
+/* The CPUs that the calling thread may run on, "0-3,8"; cut off at `bytes`. */
+void roami_os_cpus_text(char *text, size_t bytes);
 bool roami_os_pin(unsigned cpu); /* the calling thread, to the cpu-th of our mask */
 int roami_os_pidfd(pid_t pid);   /* -1 with errno */
 /* How the process of a pidfd ended, as of wait; false: it has not, or this kernel does not say. */

@@ -22,7 +22,7 @@ from harness import Wrong, expect, expect_end, main, program, run
 from run import PROTOCOLS, delta, regions
 
 HOSTS = 'abc'
-ORDERED = [name for name in PROTOCOLS if name not in ('jiajia1', 'jump')]  # not ScC
+ORDERED = [name for name in PROTOCOLS if name not in ('jiajia1', 'jiajia2', 'jump')]  # not ScC
 PREFIX = f'roam-{os.getpid()}-'
 SIGNALLED = 128
 LOST_MAX = 8.0   # seconds: a host that is cut off is noticed
@@ -208,6 +208,27 @@ def stats(nodes, letters):
         raise Wrong(f'barriers of {nodes} nodes: {barriers}')
 
 
+def with_words(command, *words):
+    at = command.index('-n')
+    return [*command[:at], *words, *command[at:]]
+
+
+def bindings(nodes, letters):
+    result = run(with_words(launched(nodes, letters, program('hello')), '--report-bindings'),
+                 env=env_of())
+    hosts = sorted(re.findall(r'^roam: node \d+ on host (\S+) \(pid \d+\): CPUs [\d,-]+$',
+                              result.err, re.M))
+    if result.status != 0 or hosts != sorted(host(letters[node * len(letters) // nodes])
+                                             for node in range(nodes)):
+        raise Wrong(f'status {result.status}, {result.err!r}')
+    nothing_left()
+
+
+def under_gdb(nodes, letters):
+    well(with_words(launched(nodes, letters, program('hello')), '--gdb', str(nodes - 1)),
+         r'Inferior 1 .* exited normally')
+
+
 def counters(command, env=None):
     """All counters, summed up over the nodes."""
     with tempfile.TemporaryDirectory() as where:
@@ -281,6 +302,9 @@ def quick_cases():
            {'ROAM_ONESIDED': '0'})
     yield ('two on each host wake each other', well, launched(4, 'ab', program('wake'), 4),
            'woken at once')
+    yield ('bindings', bindings, 4, 'ab')
+    if shutil.which('gdb') is not None:
+        yield ('gdb', under_gdb, 3, 'ab')
     yield ('another heap by a script', well,
            launched(4, 'ab', 'sh', '-c', f'ROAM_HEAP=32M exec {program("hello")}'), 'is 10')
 
@@ -443,6 +467,8 @@ def failure_cases():
     yield ('host cut off', cut, deaths('never', 'barrier'))
     yield ('stubborn', stubborn, False)
     yield ('stubborn, asked twice', stubborn, True)
+    yield ('timeout', wrong, with_words(deaths('never', 'barrier'), '--timeout', '1'), 124,
+           r'^roam: run: the job has not ended within 1 s \(--timeout\); node 0 waited')
     yield ('node killed, one beside it', badly,
            launched(4, 'ab', program('deaths'), 'run', 4, 1, 'kill', 'barrier'), 4, SIGNALLED + 9,
            rf'^roam: node 1 on host {host("a")} \(pid \d+\) was killed by signal 9 \(Killed\); '
