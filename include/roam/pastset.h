@@ -74,6 +74,12 @@ enum roam_ps_place {
 	ROAM_PS_NODE     /* at the node given */
 };
 
+/* Where the bytes of its tuples are. */
+enum roam_ps_storage {
+	ROAM_PS_SERVER, /* at its node: they travel with the operations (default) */
+	ROAM_PS_PAGES   /* in the shared heap, under a lock: they travel as pages */
+};
+
 /* What a new element is to be like; NULL or zeroes: the defaults. */
 struct roam_ps_options {
 	enum roam_ps_place place;
@@ -84,6 +90,8 @@ struct roam_ps_options {
 	 * older ones have been observed.  Otherwise tuples go by roam_ps_truncate only.
 	 */
 	bool forget;
+	enum roam_ps_storage storage;
+	size_t memory; /* ROAM_PS_PAGES: bytes of the heap for its tuples; 0: 4 MiB */
 };
 
 /*
@@ -91,7 +99,8 @@ struct roam_ps_options {
  * text without spaces, as in the papers' first PastSet.  Of an element that is there already the
  * options count for nothing, but its template must be the same.  Blocks for messages to two nodes
  * at most, not for other programs.  Errors: ROAM_EINVAL (a name, a template that makes no sense, a
- * node that is not there), ROAM_EMISMATCH (another template), ROAM_ENOMEM (no memory here),
+ * node that is not there), ROAM_EMISMATCH (another template), ROAM_ENOMEM (no memory here, or in
+ * the heap),
  * ROAM_ENOSPC (none where the element is to live); roam_ps_why() says more about each.
  */
 enum roam_err roam_ps_enter(const char *name, const char *template_text,

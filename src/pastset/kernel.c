@@ -32,15 +32,23 @@ enum roam_err roami_past_open(struct roami_past *past)
 	return err;
 }
 
-bool roami_past_make(struct roami_past *past, uint64_t delta, bool forget, uint32_t *element_p)
+bool roami_past_make(struct roami_past *past, const struct roami_bind *ask, uint32_t *element_p)
 {
-	uint32_t element = atomic_load(&past->element_count);
+	uint32_t number = atomic_load(&past->element_count);
+	struct roami_element *element = &past->elements[number];
 
-	if (element == ROAMI_ELEMENTS_MAX)
+	if (number == ROAMI_ELEMENTS_MAX)
 		return false;
-	roami_element_init(&past->elements[element], delta, forget);
-	atomic_store_explicit(&past->element_count, element + 1, memory_order_release);
-	*element_p = element;
+	roami_element_init(element, &past->pool, ask->delta, ask->forget != 0);
+	if (ask->heap_bytes != 0) {
+		if (roami_past_pool_init(&element->own, ask->heap_bytes) != ROAM_OK)
+			return false;
+		element->paged = true;
+		element->heap = ask->heap;
+		element->pool = &element->own;
+	}
+	atomic_store_explicit(&past->element_count, number + 1, memory_order_release);
+	*element_p = number;
 	return true;
 }
 
@@ -49,6 +57,12 @@ struct roami_element *roami_past_element(struct roami_past *past, uint32_t eleme
 	if (element >= atomic_load_explicit(&past->element_count, memory_order_acquire))
 		return NULL;
 	return &past->elements[element];
+}
+
+bool roami_past_plausible(const struct roami_element *element, roami_record record)
+{
+	return element->paged && record % sizeof(uint64_t) == 0 &&
+	       record / ROAMI_PAST_UNIT < element->own.fresh && record >= ROAMI_PAST_UNIT;
 }
 
 /* ------------------------------------------------------------------------------------- waiters */
@@ -133,7 +147,7 @@ static void queue_serve(struct roami_past *past, struct roami_element *element,
 	struct roami_waiter *waiter = element->first_waiter;
 
 	while (waiter != NULL) {
-		if (!roami_element_try(past->node, &past->pool, element, &waiter->op)) {
+		if (!roami_element_try(past->node, element, &waiter->op)) {
 			waiter = waiter->next;
 			continue;
 		}
@@ -145,11 +159,16 @@ static void queue_serve(struct roami_past *past, struct roami_element *element,
 	}
 }
 
+static struct roami_past_pool *op_pool(struct roami_past *past, const struct roami_op *op)
+{
+	return roami_past_element(past, op->ask.element)->pool;
+}
+
 /* It will not be done: what it reserved goes back. */
 static void op_give_up(struct roami_past *past, struct roami_op *op, enum roam_err why)
 {
 	if (op->record != 0)
-		roami_record_rele(past->node, &past->pool, op->record);
+		roami_record_rele(past->node, op_pool(past, op), op->record);
 	op->record = 0;
 	op->err = why;
 }
@@ -248,7 +267,7 @@ bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t byt
 	struct roami_element *element = roami_past_element(past, op->ask.element);
 
 	roami_spin_lock(past->node, &element->lock);
-	op->record = roami_element_reserve(past->node, &past->pool, element, (uint32_t)bytes);
+	op->record = roami_element_reserve(past->node, element, (uint32_t)bytes);
 	roami_spin_unlock(&element->lock);
 	if (op->record == 0)
 		op->err = ROAM_ENOSPC;
@@ -312,7 +331,7 @@ static struct roami_waiter *op_step(struct roami_past *past, struct roami_op *op
 
 		roami_step(past->node);
 		roami_spin_lock(past->node, &element->lock);
-		if (roami_element_try(past->node, &past->pool, element, op))
+		if (roami_element_try(past->node, element, op))
 			queue_serve(past, element, served);
 		else
 			queued = op_queue(past, element, op, waiter, request);

@@ -55,8 +55,13 @@ struct roami_past *roami_past_of(struct roami_node *node);
 /* Memory, at first use.  ROAM_ENOMEM. */
 enum roam_err roami_past_open(struct roami_past *past);
 
-/* A new element; false: too many.  past->lock is held. */
-bool roami_past_make(struct roami_past *past, uint64_t delta, bool forget, uint32_t *element_p);
+struct roami_bind;
+
+/* A new element; false: there is no room.  past->lock is held. */
+bool roami_past_make(struct roami_past *past, const struct roami_bind *ask, uint32_t *element_p);
+
+/* Whether a record of a peer's may be one. */
+bool roami_past_plausible(const struct roami_element *element, roami_record record);
 
 /* NULL: there is none of that number. */
 struct roami_element *roami_past_element(struct roami_past *past, uint32_t element);

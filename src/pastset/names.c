@@ -112,7 +112,7 @@ static enum roam_err name_make(struct roami_past *past, struct roami_name *entry
 	uint32_t element;
 
 	if (!name_keep(past, template_text, ask->template_bytes, &entry->template_text) ||
-	    !roami_past_make(past, ask->delta, ask->forget != 0, &element))
+	    !roami_past_make(past, ask, &element))
 		return ROAM_ENOSPC;
 	entry->template_bytes = ask->template_bytes;
 	entry->element = element + 1;
@@ -133,6 +133,8 @@ static enum roam_err name_bind(struct roami_past *past, const struct roami_bind 
 	if (err != ROAM_OK)
 		return err;
 	answer->element = entry->element - 1;
+	answer->paged = past->elements[answer->element].paged;
+	answer->heap = past->elements[answer->element].heap;
 	own = past->strings.items + entry->template_text;
 	if (entry->template_bytes == ask->template_bytes &&
 	    memcmp(own, template_text, ask->template_bytes) == 0)

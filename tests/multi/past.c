@@ -49,10 +49,10 @@ static void *bag_take(void *arg)
 	return sum;
 }
 
-static void bag(void)
+static void bag(const char *name, enum roam_ps_storage storage)
 {
-	struct roam_ps_element *element = enter("bag", "u64",
-						&(struct roam_ps_options){.delta = 50});
+	struct roam_ps_options options = {.delta = 50, .storage = storage, .forget = true};
+	struct roam_ps_element *element = enter(name, "u64", &options);
 	pthread_t threads[THREADS];
 	int64_t sum = 0;
 
@@ -75,19 +75,20 @@ static void bag(void)
 	roam_ps_leave(element);
 }
 
-/* -------------------------------------------------------------------------------- to and fro, mob */
+/* ------------------------------------------------------------------------------ to and fro, mob */
 
 /* Node `me` and the next exchange tuples out of and into the heap, of all sizes. */
-static void exchange_with(unsigned first, unsigned second, enum roam_ps_place place)
+static void exchange_with(unsigned first, unsigned second, enum roam_ps_place place,
+			  enum roam_ps_storage storage)
 {
 	unsigned me = roam_node();
-	struct roam_ps_options options = {.place = place, .delta = 1};
+	struct roam_ps_options options = {.place = place, .delta = 1, .storage = storage};
 	char names[2][32];
 	struct roam_ps_element *to, *from;
 	uint8_t *out = shared + 2 * me * TUPLE_MAX, *in = out + TUPLE_MAX;
 
-	snprintf(names[0], sizeof(names[0]), "from %u to %u, %u", first, second, place);
-	snprintf(names[1], sizeof(names[1]), "from %u to %u, %u", second, first, place);
+	snprintf(names[0], sizeof(names[0]), "%u to %u, %u %u", first, second, place, storage);
+	snprintf(names[1], sizeof(names[1]), "%u to %u, %u %u", second, first, place, storage);
 	to = enter(names[me != first], "u8[]", &options);
 	from = enter(names[me == first], "u8[]", &options);
 	for (unsigned round = 0; round < ROUNDS; round++) {
@@ -107,13 +108,14 @@ static void exchange_with(unsigned first, unsigned second, enum roam_ps_place pl
 
 static void exchange(void)
 {
-	for (unsigned place = ROAM_PS_HASH; place <= ROAM_PS_NODE; place++)
+	for (unsigned i = 0; i < 6; i++)
 		if (roam_node() == 0 || roam_node() == nodes - 1)
-			exchange_with(0, nodes - 1, (enum roam_ps_place)place);
+			exchange_with(0, nodes - 1, (enum roam_ps_place)(i / 2),
+				      (enum roam_ps_storage)(i % 2));
 	must(roam_barrier_all());
 }
 
-/* ------------------------------------------------------------------------------------------ many */
+/* ----------------------------------------------------------------------------------------- many */
 
 /* Every node leaves its number in every element; each finds all of them in some. */
 static void many_elements(void)
@@ -181,7 +183,7 @@ static void many_tuples(void)
 	roam_ps_leave(element);
 }
 
-/* ------------------------------------------------------------------------------------- bad input */
+/* ------------------------------------------------------------------------------------ bad input */
 
 static void enter_fails(const char *name, const char *text, const struct roam_ps_options *options,
 			enum roam_err err, const char *why)
@@ -252,7 +254,7 @@ static void bad_operations(void)
 	roam_ps_leave(element);
 }
 
-/* ------------------------------------------------------------------------------- time, cancelling */
+/* ----------------------------------------------------------------------------- time, cancelling */
 
 static void *cancel_soon(void *arg)
 {
@@ -316,7 +318,8 @@ static void node_main(void)
 	uint8_t byte = 1;
 
 	nodes = roam_nodes();
-	bag();
+	bag("bag", ROAM_PS_SERVER);
+	bag("bag of pages", ROAM_PS_PAGES);
 	exchange();
 	many_elements();
 	many_tuples();
