@@ -2,9 +2,11 @@
 #include "roam/pastset.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "pastset/client.h"
+#include "pastset/server.h"
 
 #define WHY_BYTES (2 * ROAM_PS_TEMPLATE_MAX + ROAM_PS_NAME_MAX + 64)
 
@@ -59,6 +61,19 @@ enum roam_err roam_ps_enter(const char *name, const char *template_text,
 	if (err == ROAM_OK)
 		(*element_p)->round = round;
 	return err;
+}
+
+enum roam_err roam_ps_register(const struct roam_ps_function *function)
+{
+	struct roami_node *node;
+	uint64_t round;
+	enum roam_err err;
+
+	if (function == NULL || function->name == NULL || function->combine == NULL ||
+	    function->name[0] == '\0' || strlen(function->name) > ROAM_PS_FUNCTION_MAX)
+		return ROAM_EINVAL;
+	err = roami_api_node(&node, &round);
+	return err == ROAM_OK ? roami_past_register(roami_past_of(node), function) : err;
 }
 
 void roam_ps_leave(struct roam_ps_element *element)

@@ -206,19 +206,34 @@ __attribute__((noinline)) static enum roam_err client_away_large(
 
 /* ----------------------------------------------------------------------------------- operations */
 
+/* The turn of an X-function's participant to observe. */
+static bool client_turn(const struct roam_ps_request *request)
+{
+	return request->op == ROAM_PS_OBSERVE && request->which == ROAM_PS_FIFO &&
+	       (request->flags & ROAM_PS_PEEK) == 0;
+}
+
 struct roami_ask roami_client_begin(const struct roam_ps_element *element,
 				    const struct roam_ps_request *request)
 {
 	size_t limit = request->limit < ROAM_PS_TUPLE_MAX ? request->limit : ROAM_PS_TUPLE_MAX;
+	struct roami_ask ask = {.element = element->element,
+				.op = (uint8_t)request->op,
+				.which = (uint8_t)request->which,
+				.flags = (uint8_t)request->flags,
+				.number = request->number,
+				.timeout_ns = request->timeout_ns,
+				.limit = (uint32_t)limit,
+				.from = element->element};
 
-	return (struct roami_ask){.element = element->element,
-				  .op = (uint8_t)request->op,
-				  .which = (uint8_t)request->which,
-				  .flags = (uint8_t)request->flags,
-				  .number = request->number,
-				  .timeout_ns = request->timeout_ns,
-				  .limit = (uint32_t)limit,
-				  .from = element->element};
+	if (element->rounds && request->op == ROAM_PS_MOVE) {
+		ask.number = element->rounds_moved + 1;
+	} else if (element->rounds && client_turn(request)) {
+		ask.which = ROAM_PS_NUMBER;
+		ask.number = element->rounds_observed + 1;
+		ask.flags |= ROAMI_ASK_ROUND;
+	}
+	return ask;
 }
 
 enum roam_err roami_client_ask(struct roam_ps_element *element, const struct roami_ask *ask,
@@ -298,14 +313,20 @@ static enum roam_err client_call(struct roam_ps_element *element, struct roam_ps
 	request->skipped = false;
 	if (err != ROAM_OK)
 		return err;
-	if (from->owner != element->owner || (request->op == ROAM_PS_MOB && element->paged) ||
-	    from->paged != element->paged)
+	if (from->owner != element->owner ||
+	    (request->op == ROAM_PS_MOB &&
+	     (element->paged || from->paged || element->rounds || from->rounds)))
 		return client_mob_apart(element, request);
 	if (element->paged && (request->op == ROAM_PS_MOVE || request->op == ROAM_PS_OBSERVE))
 		return roami_pages_do(element, request);
 	ask = roami_client_begin(element, request);
 	ask.from = from->element;
-	return roami_client_ask(element, &ask, request, NULL);
+	err = roami_client_ask(element, &ask, request, NULL);
+	if (err == ROAM_OK && request->op == ROAM_PS_MOVE)
+		element->rounds_moved++;
+	if (err == ROAM_OK && client_turn(request))
+		element->rounds_observed++;
+	return err;
 }
 
 /* --------------------------------------------------------------------------------------- enter */
@@ -331,6 +352,31 @@ static enum roam_err enter_locate(struct roami_node *node, const char *name, siz
 	return (enum roam_err)answer.err;
 }
 
+/* More about what the owner answered. */
+static void enter_says(const struct roam_ps_element *element, const char *texts, size_t name_bytes,
+		       const struct roami_bind *ask, const struct roami_bound *answer, char *why,
+		       size_t why_bytes)
+{
+	const char *own = element->template.text;
+
+	if (answer->err == ROAM_EUNKNOWN)
+		snprintf(why, why_bytes, "node %u knows no X-function %s", element->owner,
+			 ask->function);
+	else if (answer->err == ROAM_EINVAL)
+		snprintf(why, why_bytes, "X-function %s is not for the template %s%s",
+			 ask->function, own, ask->heap_bytes != 0 ? " in pages" : "");
+	else if (answer->err == ROAM_EMISMATCH && answer->template_bytes == 0)
+		snprintf(why, why_bytes,
+			 "element %.*s has the X-function \"%s\" of %u participants, not \"%s\" of "
+			 "%u",
+			 (int)name_bytes, texts, answer->function, answer->participants,
+			 ask->function, ask->participants);
+	else if (answer->err == ROAM_EMISMATCH)
+		snprintf(why, why_bytes, "element %.*s has the template %.*s, not %s",
+			 (int)name_bytes, texts, (int)answer->template_bytes, answer->template_text,
+			 own);
+}
+
 /* Its number there; both texts lie in `texts`, one after the other. */
 static enum roam_err enter_bind(struct roam_ps_element *element, const char *texts,
 				size_t name_bytes, const struct roam_ps_options *options,
@@ -345,6 +391,11 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 	struct roam_part parts[2] = {{&ask, sizeof(ask)}, {texts, name_bytes + ask.template_bytes}};
 	struct roami_bound answer;
 
+	if (options->function != NULL) {
+		snprintf(ask.function, sizeof(ask.function), "%s", options->function);
+		ask.participants = options->participants;
+		element->rounds = true;
+	}
 	if (options->storage == ROAM_PS_PAGES) {
 		ask.heap_bytes = options->memory;
 		roami_pages_init(node, heap);
@@ -357,10 +408,7 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 	element->element = answer.element;
 	element->paged = answer.paged != 0;
 	element->heap = answer.heap;
-	if (answer.err == ROAM_EMISMATCH)
-		snprintf(why, why_bytes, "element %.*s has the template %.*s, not %s",
-			 (int)name_bytes, texts, (int)answer.template_bytes, answer.template_text,
-			 element->template.text);
+	enter_says(element, texts, name_bytes, &ask, &answer, why, why_bytes);
 	return (enum roam_err)answer.err;
 }
 
@@ -371,6 +419,12 @@ static enum roam_err enter_check(const struct roami_node *node, const char *name
 		snprintf(why, why_bytes, "a name has 1 to %u bytes", ROAM_PS_NAME_MAX);
 	else if ((unsigned)options->place > ROAM_PS_NODE)
 		snprintf(why, why_bytes, "there is no such place as %u", (unsigned)options->place);
+	else if (options->function != NULL &&
+		 (options->function[0] == '\0' ||
+		  strlen(options->function) > ROAM_PS_FUNCTION_MAX || options->participants == 0))
+		snprintf(why, why_bytes,
+			 "an X-function has a name of 1 to %u bytes, and participants",
+			 ROAM_PS_FUNCTION_MAX);
 	else if ((unsigned)options->storage > ROAM_PS_PAGES)
 		snprintf(why, why_bytes, "there is no such storage as %u",
 			 (unsigned)options->storage);

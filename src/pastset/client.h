@@ -15,6 +15,8 @@ struct roam_ps_element {
 	uint32_t element; /* of the owner's */
 	bool paged;       /* its tuples' bytes are in the heap, from `heap` on */
 	uint64_t heap;
+	bool rounds; /* it has an X-function, of which this binding is a participant */
+	uint64_t rounds_moved, rounds_observed;
 	struct roami_template template;
 };
 

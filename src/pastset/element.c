@@ -59,6 +59,51 @@ static bool element_move(struct roami_node *node, struct roami_element *element,
 	return true;
 }
 
+/* Takes the tuple into its round; the last one completes it. */
+static enum roam_err element_combine(struct roami_node *node, struct roami_element *element,
+				     struct roami_op *op)
+{
+	struct roami_round *round = &element->rounds[op->ask.number % ROAMI_ROUNDS_MAX];
+	struct roami_tuples *tuples = &element->tuples;
+	bool completes = round->count + 1 == element->participants;
+
+	if (completes && op->ask.number != tuples->last + 1)
+		return ROAM_EINVAL;
+	while (completes && !roami_tuples_room(node, element->pool, tuples))
+		if (!element_forget(node, element))
+			return ROAM_ENOSPC;
+	if (round->count++ == 0)
+		round->record = op->record;
+	else
+		roami_function_combine(element->function, element->template,
+				       roami_record_data(element->pool, round->record),
+				       roami_record_data(element->pool, op->record));
+	if (round->record != op->record)
+		roami_record_rele(node, element->pool, op->record);
+	op->record = 0;
+	op->moved = op->ask.number;
+	if (completes) {
+		roami_tuples_append(node, element->pool, tuples, round->record);
+		round->count = 0;
+	}
+	return ROAM_OK;
+}
+
+static bool element_round(struct roami_node *node, struct roami_element *element,
+			  struct roami_op *op)
+{
+	const struct roami_tuples *tuples = &element->tuples;
+
+	if (op->ask.number > tuples->last + ROAMI_ROUNDS_MAX ||
+	    (op->ask.number > tuples->last && op->ask.number - tuples->first >= element->delta))
+		return false;
+	op->err = op->ask.number <= tuples->last ? ROAM_EINVAL : element_combine(node, element, op);
+	if (op->record != 0)
+		roami_record_rele(node, element->pool, op->record);
+	op->record = 0;
+	return true;
+}
+
 /* The number that an observe is for, beyond `last` if it has to wait. */
 static uint64_t element_number(const struct roami_element *element, struct roami_op *op)
 {
@@ -85,6 +130,10 @@ static void element_tag(struct roami_element *element, const struct roami_op *op
 	struct roami_tuples *tuples = &element->tuples;
 
 	if ((op->ask.flags & ROAM_PS_PEEK) != 0)
+		return;
+	if (element->function != NULL &&
+	    ((op->ask.flags & ROAMI_ASK_ROUND) == 0 ||
+	     roami_record_seen(element->pool, op->record) != element->participants))
 		return;
 	if (op->ask.which == ROAM_PS_LAST && (op->ask.flags & ROAM_PS_SKIP) != 0)
 		while (tuples->first < number)
@@ -129,6 +178,8 @@ bool roami_element_try(struct roami_node *node, struct roami_element *element, s
 	switch ((enum roam_ps_op)op->ask.op) {
 	case ROAM_PS_MOVE:
 	case ROAM_PS_MOB:
+		if (element->function != NULL)
+			return element_round(node, element, op);
 		return element_move(node, element, op);
 	case ROAM_PS_OBSERVE:
 		return element_observe(element, op);

@@ -3,10 +3,14 @@
 #define ROAMI_ELEMENT_H
 
 #include "pastset/tuple.h"
+#include "pastset/xfunc.h"
 #include "roam/pastset.h"
 
 /* In ask.flags, beside ROAM_PS_PEEK and ROAM_PS_SKIP: the tuple's bytes stay in the heap. */
 #define ROAMI_ASK_RECORD 0x80u
+
+/* The same: an X-function's participant observes the result of a round. */
+#define ROAMI_ASK_ROUND 0x40u
 
 /* In ask.op, beside enum roam_ps_op: room in the heap for a tuple of `number` bytes. */
 #define ROAMI_ASK_RESERVE 0x80u
@@ -22,6 +26,12 @@ struct roami_ask {
 	uint64_t timeout_ns;
 	uint32_t limit;
 	uint32_t from; /* mob: where it observes */
+};
+
+/* A round of an X-function that not all participants have moved to. */
+struct roami_round {
+	roami_record record; /* the sum so far */
+	uint32_t count;      /* of those who have moved */
 };
 
 /* An operation under way at its element's owner. */
@@ -48,6 +58,10 @@ struct roami_element {
 	struct roami_past_pool *pool; /* of its records: that of all, or its own */
 	uint64_t delta;
 	struct roami_tuples tuples;
+	const struct roami_function *function; /* NULL: none */
+	const struct roami_template *template; /* with a function */
+	uint32_t participants;
+	struct roami_round rounds[ROAMI_ROUNDS_MAX];     /* by number, in a ring */
 	struct roami_waiter *first_waiter, *last_waiter; /* in the order in which they came */
 	uint32_t waiting;
 };

@@ -20,8 +20,10 @@ enum roam_err roami_past_open(struct roami_past *past)
 		past->elements = roami_os_reserve_sparse(ROAMI_ELEMENTS_MAX *
 							 sizeof(*past->elements));
 		past->waiters = roami_os_reserve_sparse(ROAMI_WAITERS_MAX * sizeof(*past->waiters));
+		past->templates = roami_os_reserve_sparse(ROAMI_ELEMENTS_MAX *
+							  sizeof(*past->templates));
 		err = roami_past_pool_init(&past->pool, past->node->options->ps_memory);
-		if (past->elements == NULL || past->waiters == NULL)
+		if (past->elements == NULL || past->waiters == NULL || past->templates == NULL)
 			err = ROAM_ENOMEM;
 		if (err == ROAM_OK)
 			err = roami_names_open(past);
@@ -32,24 +34,83 @@ enum roam_err roami_past_open(struct roami_past *past)
 	return err;
 }
 
-bool roami_past_make(struct roami_past *past, const struct roami_bind *ask, uint32_t *element_p)
+/* NULL: it is not known.  past->lock is held. */
+static const struct roami_function *function_find(struct roami_past *past, const char *name)
+{
+	const struct roami_function *const lists[] = {roami_functions, past->functions};
+
+	for (unsigned i = 0; i < 2; i++)
+		for (const struct roami_function *at = lists[i]; at->name[0] != '\0'; at++)
+			if (strcmp(at->name, name) == 0)
+				return at;
+	return NULL;
+}
+
+enum roam_err roami_past_register(struct roami_past *past, const struct roam_ps_function *function)
+{
+	enum roam_err err = roami_past_open(past);
+	unsigned at = 0;
+
+	if (err != ROAM_OK)
+		return err;
+	roami_spin_lock(past->node, &past->lock);
+	if (function_find(past, function->name) == NULL) {
+		while (past->functions[at].name[0] != '\0')
+			at++;
+		if (at < ROAMI_FUNCTIONS_MAX - 1) {
+			past->functions[at].user = *function;
+			strcpy(past->functions[at].name, function->name);
+		} else {
+			err = ROAM_ENOSPC;
+		}
+	}
+	roami_spin_unlock(&past->lock);
+	return err;
+}
+
+/* The X-function of a new element. */
+static enum roam_err past_make_function(struct roami_past *past, const struct roami_bind *ask,
+					const char *template_text, uint32_t number)
+{
+	struct roami_element *element = &past->elements[number];
+	struct roami_template *template = &past->templates[number];
+	char why[64];
+
+	element->function = function_find(past, ask->function);
+	if (element->function == NULL)
+		return ROAM_EUNKNOWN;
+	if (roami_template_parse(template, template_text, why, sizeof(why)) != ROAM_OK ||
+	    !roami_function_fits(element->function, template) || ask->heap_bytes != 0)
+		return ROAM_EINVAL;
+	element->template = template;
+	element->participants = ask->participants;
+	return ROAM_OK;
+}
+
+enum roam_err roami_past_make(struct roami_past *past, const struct roami_bind *ask,
+			      const char *template_text, uint32_t *element_p)
 {
 	uint32_t number = atomic_load(&past->element_count);
 	struct roami_element *element = &past->elements[number];
+	enum roam_err err = ROAM_OK;
 
 	if (number == ROAMI_ELEMENTS_MAX)
-		return false;
+		return ROAM_ENOSPC;
 	roami_element_init(element, &past->pool, ask->delta, ask->forget != 0);
+	if (ask->function[0] != '\0')
+		err = past_make_function(past, ask, template_text, number);
+	else if (ask->heap_bytes != 0)
+		err = roami_past_pool_init(&element->own, ask->heap_bytes);
+	if (err != ROAM_OK)
+		return err;
 	if (ask->heap_bytes != 0) {
-		if (roami_past_pool_init(&element->own, ask->heap_bytes) != ROAM_OK)
-			return false;
 		element->paged = true;
 		element->heap = ask->heap;
 		element->pool = &element->own;
 	}
 	atomic_store_explicit(&past->element_count, number + 1, memory_order_release);
 	*element_p = number;
-	return true;
+	return ROAM_OK;
 }
 
 struct roami_element *roami_past_element(struct roami_past *past, uint32_t element)

@@ -53,6 +53,7 @@ static void server_bind(struct roami_node *node, const struct roam_request *requ
 	size_t rest;
 	const char *texts = server_parse(node, request, &ask, sizeof(ask), &rest);
 
+	ask.function[ROAM_PS_FUNCTION_MAX] = '\0';
 	if (ask.template_bytes > ROAM_PS_TEMPLATE_MAX ||
 	    (size_t)ask.name_bytes + ask.template_bytes != rest)
 		server_malformed(node, request);
@@ -181,6 +182,7 @@ static void service_fini(struct roami_node *node)
 	roami_names_close(past);
 	roami_past_pool_fini(&past->pool);
 	roami_os_unmap(past->elements, ROAMI_ELEMENTS_MAX * sizeof(*past->elements));
+	roami_os_unmap(past->templates, ROAMI_ELEMENTS_MAX * sizeof(*past->templates));
 	roami_os_unmap(past->waiters, ROAMI_WAITERS_MAX * sizeof(*past->waiters));
 }
 

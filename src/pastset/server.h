@@ -61,10 +61,11 @@ struct roami_bind {
 	uint64_t delta;
 	uint64_t heap;       /* where its tuples' bytes go in the heap, if it is new, */
 	uint64_t heap_bytes; /* and how many; 0: they stay with the element */
+	char function[ROAM_PS_FUNCTION_MAX + 1]; /* "": none */
+	uint32_t participants;
 	uint32_t forget;
 	uint32_t name_bytes;
 	uint32_t template_bytes;
-	uint32_t spare;
 	/* then the name and the template's canonical text */
 };
 
@@ -74,6 +75,9 @@ struct roami_bound {
 	uint32_t template_bytes; /* of the element's own, if that is another one */
 	uint32_t paged;
 	uint64_t heap;
+	char function[ROAM_PS_FUNCTION_MAX + 1]; /* the element's own */
+	uint32_t participants;
+	uint32_t spare;
 	char template_text[ROAM_PS_TEMPLATE_MAX + 1];
 };
 

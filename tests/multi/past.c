@@ -32,6 +32,61 @@ static struct roam_ps_element *enter(const char *name, const char *template_text
 	return element;
 }
 
+/* ---------------------------------------------------------------------------------- X-functions */
+
+static void longest(void *arg, void *sum, const void *tuple, size_t bytes)
+{
+	check(bytes == 8 && arg == &nodes);
+	if (memcmp(tuple, sum, bytes) > 0)
+		memcpy(sum, tuple, bytes);
+}
+
+/* Global reductions, the library's and the program's own, and who asks for another. */
+static void reductions(void)
+{
+	struct roam_ps_options options = {.function = "sum", .participants = nodes};
+	struct roam_ps_function own = {"longest", longest, &nodes};
+	struct roam_ps_element *sum, *own_element, *other = NULL;
+	uint64_t word = 0;
+
+	must_fail(roam_ps_register(NULL), ROAM_EINVAL);
+	must(roam_ps_register(&own));
+	must(roam_barrier_all());
+	sum = enter("sum", "i64, f64", &options);
+	options.function = "longest";
+	own_element = enter("longest", "u8[8]", &options);
+	for (unsigned round = 1; round <= 500; round++) {
+		struct {
+			int64_t whole;
+			double real;
+		} pair = {roam_node() + round, roam_node() * 0.5};
+
+		must(roam_ps_mob(sum, &pair, sizeof(pair), NULL, &pair, sizeof(pair), NULL));
+		check(pair.whole == nodes * round + nodes * (nodes - 1) / 2);
+		check(pair.real == 0.25 * nodes * (nodes - 1));
+		word = (roam_node() + round) % nodes;
+		must(roam_ps_mob(own_element, &word, 8, NULL, &word, 8, NULL));
+		check(word == nodes - 1);
+	}
+	must_fail(roam_ps_enter("unknown", "i64",
+				&(struct roam_ps_options){.function = "sums", .participants = 2},
+				&other),
+		  ROAM_EUNKNOWN);
+	check(strstr(roam_ps_why(), "knows no X-function sums") != NULL);
+	options.participants++;
+	must_fail(roam_ps_enter("longest", "u8[8]", &options, &other), ROAM_EMISMATCH);
+	check(strstr(roam_ps_why(), "has the X-function \"longest\" of") != NULL);
+	options.function = "and";
+	must_fail(roam_ps_enter("real", "f64", &options, &other), ROAM_EINVAL);
+	check(strstr(roam_ps_why(), "and is not for the template f64") != NULL);
+	options.participants = 0;
+	must_fail(roam_ps_enter("none", "i64", &options, &other), ROAM_EINVAL);
+	must_fail(roam_ps_enter("sum", "i64, f64", NULL, &other), ROAM_EMISMATCH);
+	check(other == NULL);
+	roam_ps_leave(sum);
+	roam_ps_leave(own_element);
+}
+
 /* ------------------------------------------------------------------------------- a bag of tasks */
 
 static void *bag_take(void *arg)
@@ -321,6 +376,7 @@ static void node_main(void)
 	bag("bag", ROAM_PS_SERVER);
 	bag("bag of pages", ROAM_PS_PAGES);
 	exchange();
+	reductions();
 	many_elements();
 	many_tuples();
 	bad_enters();

@@ -7,7 +7,7 @@ For each NAME.patch: copies the sources, applies the patch, compiles what it cha
 (random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC), thrash_test (how
 often a page moves, for mirage) and lazy_test (how long faults take and what is stored, for lrc) until one fails, by a
 wrong value, a count, an invariant or a hang; of reliable_test, sim_test over datagrams and deadline_test (nodes that cannot
-be heard) if it changes the layers below the messages; of past_order_test and past_test if it changes PastSet; of share_test and sim_test with several protocols at a time if its
+be heard) if it changes the layers below the messages; of those of past_ if it changes PastSet; of share_test and sim_test with several protocols at a time if its
 name begins with region_.  A mutant that survives all seeds fails this test: then
 "0 wrong answers" proves nothing about the rule that the patch names.
 """
@@ -40,13 +40,13 @@ def sources(root):
 
 
 PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "lazy_test", "reliable_test", "deadline_test",
-            "past_order_test", "past_test"]
+            "past_order_test", "past_rounds_test", "past_test"]
 
 # What can catch a mutant: of the layers below the messages, or of all above them.
 LAYERS = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
 CATCH_LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
 CATCH_SILENCE = [["deadline_test"]]
-CATCH_PAST = [["past_order_test"], ["past_test"]]
+CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"]]
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["lazy_test"]]
 CATCH_REGIONS = [["share_test", "--mixed"], ["sim_test", "--mixed"]]  # of those whose name says so
 
