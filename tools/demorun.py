@@ -20,7 +20,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BUILD = os.path.join(ROOT, 'build', 'demo')
+BUILD = os.path.join(ROOT, 'build')
 TIMEOUT_S = 60
 
 # Program: arguments at the real size, at the small one, and what makes it verify its result.
@@ -48,12 +48,11 @@ def say(text):
 
 
 def build():
-    """The release build; returns the path of every program by name."""
+    """The release build of the README; returns the path of every program by name."""
     if not os.path.exists(os.path.join(BUILD, 'build.ninja')):
         say('configuring')
-        logged(['meson', 'setup', '-Dbuildtype=release', '-Dtests=false', '-Dbench=false', BUILD,
-                ROOT])
-    say('building')
+        logged(['meson', 'setup', '-Dbuildtype=release', '-Dtests=false', '--libdir=lib', BUILD, ROOT])
+    say('building, in ' + os.path.relpath(BUILD))
     logged(['ninja', '-C', BUILD])
     targets = json.loads(subprocess.run(['meson', 'introspect', '--targets', BUILD], check=True,
                                         stdout=subprocess.PIPE, text=True).stdout)

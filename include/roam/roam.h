@@ -197,6 +197,11 @@ struct roam_region {
 	enum roam_place place; /* as in roam_alloc_placed */
 	unsigned node;
 	const char *name;
+	/*
+	 * An option of the protocol for these pages alone, as the environment has it for all:
+	 * "ROAM_MIRAGE_DELTA=500".  Only mirage has one, this.  The block gets whole pages.
+	 */
+	const char *option;
 };
 
 /*
@@ -207,8 +212,9 @@ struct roam_region {
  *
  * Locks, barriers and flags cover them all; what the program may rely on is the weakest model of
  * the protocols in use (docs/consistency.md), and roam_needs is held against each.  Errors, besides
- * those of roam_alloc: ROAM_EUNKNOWN (no such protocol: a line on stderr names those known),
- * ROAM_EUNSUPPORTED (it cannot run here).
+ * those of roam_alloc: ROAM_EUNKNOWN (no such protocol, or not an option of it: a line on stderr
+ * names those known), ROAM_EINVAL (also the option's value: the line says what is allowed),
+ * ROAM_EUNSUPPORTED (the protocol cannot run here).
  */
 void *roam_alloc_region(size_t bytes, const struct roam_region *region);
 

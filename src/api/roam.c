@@ -280,7 +280,7 @@ enum roam_err roam_home(const void *addr, size_t bytes, unsigned node)
 
 	if (!heap_pages(addr, bytes, &first, &count))
 		return ROAM_ENOTOURS;
-	return roami_job_place(&job, first, count, ROAM_PLACE_NODE, node);
+	return roami_job_place(&job, &(struct roami_place){first, count, ROAM_PLACE_NODE, node, 0});
 }
 
 /* ----------------------------------------------------------------------------- synchronisation */

@@ -140,8 +140,9 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 	node->app = params->app;
 	node->fd = params->fd;
 	node->creator_pages = params->creator_pages;
-	node->onesided = params->onesided;
+	node->near = params->near & roami_nodeset_first(params->nodes).bits;
 	node->host_names = params->host_names;
+	node->bells = params->bells;
 	node->lock_records = (struct roami_records){params->layout.locks, params->layout.lock_slots,
 						    (uint32_t)roami_lock_bytes(params->nodes)};
 	node->meeting_records = (struct roami_records){

@@ -65,6 +65,9 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 void roami_heap_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes);
 void roami_heap_store(struct roami_node *node, uint64_t offset, const void *in, size_t bytes);
 
+/* The calling thread has synchronised: it did not come back to a page for nothing. */
+void roami_returns_forget(struct roami_node *node);
+
 /* A hint that these pages will be read. */
 void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count);
 

@@ -389,7 +389,7 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 				 .name_bytes = (uint32_t)name_bytes,
 				 .template_bytes = (uint32_t)strlen(element->template.text)};
 	struct roam_part parts[2] = {{&ask, sizeof(ask)}, {texts, name_bytes + ask.template_bytes}};
-	struct roami_bound answer;
+	struct roami_ps_bound answer;
 
 	if (options->function != NULL) {
 		snprintf(ask.function, sizeof(ask.function), "%s", options->function);

@@ -126,7 +126,7 @@ static enum roam_err name_make(struct roami_past *past, struct roami_name *entry
 
 /* past->lock is held. */
 static enum roam_err name_bind(struct roami_past *past, const struct roami_bind *ask,
-			       const char *texts, struct roami_bound *answer)
+			       const char *texts, struct roami_ps_bound *answer)
 {
 	const char *template_text = texts + ask->name_bytes;
 	struct roami_name *entry = name_find(past, texts, ask->name_bytes);
@@ -158,7 +158,7 @@ static enum roam_err name_bind(struct roami_past *past, const struct roami_bind 
 }
 
 void roami_name_bind(struct roami_past *past, const struct roami_bind *ask, const char *texts,
-		     struct roami_bound *answer)
+		     struct roami_ps_bound *answer)
 {
 	enum roam_err err = roami_past_open(past);
 

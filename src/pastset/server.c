@@ -48,7 +48,7 @@ static void server_locate(struct roami_node *node, const struct roam_request *re
 static void server_bind(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_bind ask;
-	struct roami_bound answer;
+	struct roami_ps_bound answer;
 	struct roam_part part = {&answer, sizeof(answer)};
 	size_t rest;
 	const char *texts = server_parse(node, request, &ask, sizeof(ask), &rest);

@@ -69,7 +69,7 @@ struct roami_bind {
 	/* then the name and the template's canonical text */
 };
 
-struct roami_bound {
+struct roami_ps_bound {
 	uint32_t err;
 	uint32_t element;
 	uint32_t template_bytes; /* of the element's own, if that is another one */
@@ -82,6 +82,6 @@ struct roami_bound {
 };
 
 void roami_name_bind(struct roami_past *past, const struct roami_bind *ask, const char *texts,
-		     struct roami_bound *answer);
+		     struct roami_ps_bound *answer);
 
 #endif
