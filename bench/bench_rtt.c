@@ -187,8 +187,8 @@ static void layers_round(struct rig_run *run)
 }
 
 /*
- * Pages from node 0, which node 1 asks for, until the last has come; then node 0 need not look after
- * them any more.
+ * Pages from node 0, which node 1 asks for, until the last has come; then node 0 need not look
+ * after them any more.
  */
 static void stream_round(struct rig_run *run)
 {
