@@ -392,7 +392,7 @@ def strangers(seed):
     env = {'ROAM_DEADLINE': '10'}
     first = begin({**slurm_env(0, 3, seed), **env}, program('hello'))
     held = []
-    for _ in range(60):
+    for _ in range(120):
         stranger = connected(ports(seed)[0], first)
         held.append(stranger)
         magic = b'1buhmaor' if rng.random() < 0.5 else b''
