@@ -354,7 +354,7 @@ static enum roam_err enter_locate(struct roami_node *node, const char *name, siz
 
 /* More about what the owner answered. */
 static void enter_says(const struct roam_ps_element *element, const char *texts, size_t name_bytes,
-		       const struct roami_bind *ask, const struct roami_bound *answer, char *why,
+		       const struct roami_bind *ask, const struct roami_ps_bound *answer, char *why,
 		       size_t why_bytes)
 {
 	const char *own = element->template.text;
