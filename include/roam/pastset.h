@@ -162,7 +162,7 @@ struct roam_ps_function {
 /*
  * Makes a function known on this node.  No code is sent: each node where elements with it may live
  * registers it before any node enters one.  Of one name the first stays.  Errors: ROAM_EINVAL,
- * ROAM_ENOSPC (58 are known).
+ * ROAM_ENOSPC (63 are known).
  */
 enum roam_err roam_ps_register(const struct roam_ps_function *function);
 

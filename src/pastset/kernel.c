@@ -48,21 +48,21 @@ static const struct roami_function *function_find(struct roami_past *past, const
 
 enum roam_err roami_past_register(struct roami_past *past, const struct roam_ps_function *function)
 {
+	struct roami_function made = {.user = *function};
 	enum roam_err err = roami_past_open(past);
 	unsigned at = 0;
 
 	if (err != ROAM_OK)
 		return err;
+	strcpy(made.name, function->name); /* before the lock: it may fault */
 	roami_spin_lock(past->node, &past->lock);
-	if (function_find(past, function->name) == NULL) {
+	if (function_find(past, made.name) == NULL) {
 		while (past->functions[at].name[0] != '\0')
 			at++;
-		if (at < ROAMI_FUNCTIONS_MAX - 1) {
-			past->functions[at].user = *function;
-			strcpy(past->functions[at].name, function->name);
-		} else {
+		if (at < ROAMI_FUNCTIONS_MAX - 1)
+			past->functions[at] = made;
+		else
 			err = ROAM_ENOSPC;
-		}
 	}
 	roami_spin_unlock(&past->lock);
 	return err;
@@ -131,10 +131,11 @@ bool roami_past_plausible(const struct roami_element *element, roami_record reco
 static struct roami_waiter *waiter_take(struct roami_past *past, const struct roam_request *request)
 {
 	struct roami_waiter *waiter;
-	uint32_t used = atomic_load_explicit(&past->waiters_used, memory_order_relaxed);
+	uint32_t used;
 	uint64_t id;
 
 	roami_spin_lock(past->node, &past->waiter_lock);
+	used = atomic_load_explicit(&past->waiters_used, memory_order_relaxed);
 	waiter = past->free_waiter;
 	if (waiter != NULL) {
 		past->free_waiter = waiter->next;
@@ -153,6 +154,7 @@ static struct roami_waiter *waiter_take(struct roami_past *past, const struct ro
 	}
 	atomic_store(&waiter->done, 0);
 	atomic_store(&waiter->deadline, 0);
+	atomic_store(&waiter->cancelled, 0);
 	atomic_store(&waiter->id, id);
 	return waiter;
 }

@@ -9,7 +9,7 @@
 #include "pastset/template.h"
 
 #define ROAMI_ROUNDS_MAX    16u /* begun and not complete */
-#define ROAMI_FUNCTIONS_MAX 64u /* of a node, with those that are there from the start */
+#define ROAMI_FUNCTIONS_MAX 64u /* registered at a node; one less */
 
 /* Combines a tuple into the sum so far.  As a handler: it must not block or touch the heap. */
 typedef void roami_combine_fn(const struct roami_template *template, void *sum, const void *tuple);
