@@ -136,6 +136,8 @@ struct roam_protocol {
 	size_t page_node_size; /* more state of each page, per node of the job */
 	size_t scratch_size; /* bytes for messages, per thread and node of the job: roami_scratch */
 	bool keeps_twins; /* after a release they are the protocol's: roami_twin_drop */
+	/* An option (a number) that a block may have of its own: roami_page_option.  NULL: none. */
+	const char *region_option;
 	const struct roam_page_state
 		*states; /* ends with a NULL name; state 0 is where every page starts */
 	const struct roam_message *messages; /* ends with a NULL name */
@@ -226,6 +228,9 @@ bool roami_page_ours(struct roami_node *node, uint32_t page);
  * word among those allowed.  For init.
  */
 uint64_t roami_option(struct roami_node *node, const char *variable);
+
+/* The region_option that the page's block was given, or `otherwise`. */
+uint64_t roami_page_option(struct roami_node *node, uint32_t page, uint64_t otherwise);
 
 /* The job cannot go on: prints one line, ends it.  In a world: fails the test. */
 __attribute__((noreturn, format(printf, 2, 3))) void roami_node_fail(struct roami_node *node,
@@ -378,8 +383,16 @@ enum roam_fetch { ROAM_FETCH_OK, ROAM_FETCH_NOT_HOME, ROAM_FETCH_NOT_READY };
 
 /*
  * Copies page bytes from `home` into the runtime view (the page is pending), with the version read
- * before.  app, may block.
+ * before.  app, may block.  Several at a time take hardly longer than one where they are far away.
  */
+struct roam_fetch_one {
+	uint32_t page;
+	unsigned home;
+	enum roam_fetch result;
+	uint64_t version;
+};
+
+void roami_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count);
 enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page,
 			    uint64_t *version_p);
 
@@ -399,8 +412,12 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page);
 /* What it counts now. */
 uint64_t roami_home_version(struct roami_node *node, uint32_t page);
 
-/* Becomes home: header home + ready.  The bytes must be in place. */
-void roami_home_publish(struct roami_node *node, uint32_t page, uint64_t version);
+/*
+ * Becomes home of pages first + i * stride, i < count, that were claimed together: headers home +
+ * ready.  The bytes must be in place.
+ */
+void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride,
+			uint64_t version);
 
 /*
  * Pages of this home that others fetched since the last call, after a full fence.  Up to `max`;
@@ -614,6 +631,14 @@ void roami_delay(struct roami_node *node, const struct roam_request *request, ui
 
 /* Nanoseconds: virtual in a world. */
 uint64_t roami_now(struct roami_node *node);
+
+/*
+ * How long a page that came now should stay, in nanoseconds, so that the access that faulted can be
+ * made before it is taken away: ROAM_STAY_NS, and twice as long each time in a row that the calling
+ * thread comes back to a page without having run in between.  For ROAM_WRITES_FAULT.  app.
+ */
+#define ROAM_STAY_NS 20000u
+uint64_t roami_stay_ns(struct roami_node *node);
 
 #ifdef __cplusplus
 }

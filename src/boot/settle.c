@@ -10,8 +10,10 @@
 
 #include "boot/job.h"
 #include "core/domain.h"
+#include "core/page.h"
 #include "core/pool.h"
 #include "core/remote.h"
+#include "msg/msg.h"
 
 #define RUN_MAPPED  4u     /* pages; shorter runs are copied */
 #define RUN_DROPPED 64u    /* pages; of shorter runs copies stay until the memory goes */
@@ -57,8 +59,10 @@ static unsigned settle_owner(const struct roami_job *job, uint32_t page, uint64_
 	return sees ? settle_home(job, first, page) : first;
 }
 
+typedef void settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
+
 /* What no block is in may stay where it is.  What is less than a part, at the end, is looked at. */
-void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *each)
+static void settle_each(struct roami_job *job, unsigned domain, settle_fn *each)
 {
 	const struct roami_pool *pool = &job->node->segments[0].pool[domain];
 	uint32_t pages = (uint32_t)(pool->part / ROAMI_PAGE);
@@ -76,17 +80,57 @@ void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *
 		each(job, first, job->node->domains[domain].end);
 }
 
-bool roami_settle_asks(const struct roami_job *job, const struct roam_protocol *protocol)
+/* Brings the pages of a protocol that says how, one by one. */
+static void gather(struct roami_job *job, uint32_t first, uint32_t end)
+{
+	struct roami_node *node = job->node;
+	struct roami_domain *domain = roami_domain_of(node, first);
+	unsigned was = roami_domain_enter(node, domain);
+
+	for (uint32_t page = first; page < end; page++) {
+		roami_page_hold(node, page);
+		domain->protocol->settle(node, page);
+		roami_page_done(node, page);
+	}
+	roami_domain_leave(node, was);
+}
+
+/* Whether a protocol has to bring the pages; else it is known who has them. */
+static bool settle_asks(const struct roami_job *job, const struct roam_protocol *protocol)
 {
 	return protocol->settle != NULL && !(protocol->homes_move && settle_sees(job));
 }
 
-/* Where it is known whose bytes are right: no protocol has to bring them. */
-static void settle_by_directory(struct roami_job *job, roami_settle_fn *each)
+void roami_settle_gather(struct roami_job *job)
 {
 	for (unsigned i = 0; i < job->node->domain_count; i++)
-		if (!roami_settle_asks(job, job->node->domains[i].protocol))
-			roami_settle_each(job, i, each);
+		if (settle_asks(job, job->node->domains[i].protocol))
+			settle_each(job, i, gather);
+}
+
+/* Where it is known whose bytes are right: no protocol has to bring them. */
+static void settle_by_directory(struct roami_job *job, settle_fn *each)
+{
+	for (unsigned i = 0; i < job->node->domain_count; i++)
+		if (!settle_asks(job, job->node->domains[i].protocol))
+			settle_each(job, i, each);
+}
+
+/* A page that was claimed just before the end: that it is ready may be on its way still. */
+static bool settle_ready(const uint64_t *words, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if ((words[i] & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED)
+			return false;
+	return true;
+}
+
+static void settle_words(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
+{
+	do {
+		roami_words_read(node, first, count, words);
+		roami_msg_poll(node);
+	} while (!settle_ready(words, count));
 }
 
 /* Calls `each` with the runs of one owner's pages in [first, end). */
@@ -107,7 +151,7 @@ static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
 			read = at;
 			known = (at / ROAMI_WORDS_MAX + 1) * ROAMI_WORDS_MAX;
 			known = known < end ? known : end;
-			roami_words_read(job->node, read, known - read, words);
+			settle_words(job->node, read, known - read, words);
 		}
 		next = settle_owner(job, at, words[at - read], sees);
 		if (next != owner && run < at)

@@ -1,5 +1,6 @@
 /* Faults of the app view: what the touching thread does until its access may be tried again. */
 #include <errno.h>
+#include <string.h>
 
 #include "core/domain.h"
 #include "core/page.h"
@@ -76,6 +77,69 @@ static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *threa
 	stream->next = page + (stream->ahead + 1) * (uint32_t)stream->stride;
 	*stride_p = stream->stride;
 	return stream->ahead;
+}
+
+/* ------------------------------------------------------------------------------- coming back */
+
+#define RETURNS_MAX 16u
+#define RETURNS     (sizeof(((struct roami_returns *)0)->pages) / sizeof(uint32_t))
+
+/*
+ * A page may be gone before the access that faulted is made, if the thread does not get to run (or
+ * waits for another page that the same instruction needs).  Then it faults again, having run for
+ * the time of a fault's way in and out.  A write after a read of a page proves nothing: that is how
+ * one instruction may do it, or two.
+ */
+static struct roami_returns *returns_of(struct roami_node *node)
+{
+	return &node->threads[node->env->thread(node)].returns;
+}
+
+static struct roami_returns *returns_enter(struct roami_node *node)
+{
+	struct roami_returns *returns = returns_of(node);
+
+	returns->idle = returns->ran != 0 &&
+			node->env->ran(node) - returns->ran < ROAM_STAY_NS / 2;
+	return returns;
+}
+
+static void returns_count(struct roami_returns *returns, uint32_t page, bool upgrade)
+{
+	bool listed = false;
+
+	for (unsigned i = 0; i < RETURNS; i++)
+		listed |= returns->pages[i] == page + 1;
+	if (!listed)
+		returns->pages[returns->next++ % RETURNS] = page + 1;
+	if (upgrade && returns->read == page + 1)
+		return;
+	if (!listed || !returns->idle)
+		returns->count = 0;
+	else if (returns->count < RETURNS_MAX)
+		returns->count++;
+	returns->again = listed;
+}
+
+/* Only who comes back to a page pays for a look at the clock. */
+static void returns_leave(struct roami_node *node, struct roami_returns *returns, uint32_t page,
+			  bool write)
+{
+	returns->read = write ? 0 : page + 1;
+	returns->ran = returns->again ? node->env->ran(node) : 0;
+}
+
+void roami_returns_forget(struct roami_node *node)
+{
+	returns_of(node)->ran = 0;
+}
+
+/* Each node another time: two that each need what the other has must not swap it for ever. */
+uint64_t roami_stay_ns(struct roami_node *node)
+{
+	uint64_t more = ((uint64_t)ROAM_STAY_NS << returns_of(node)->count) - ROAM_STAY_NS;
+
+	return ROAM_STAY_NS + more + more * node->me / node->nodes;
 }
 
 /* -------------------------------------------------------------------------------------- faults */
@@ -203,6 +267,7 @@ static void solo_leave(struct roami_node *node)
 void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known)
 {
 	struct roami_domain *domain = roami_domain_of(node, page);
+	struct roami_returns *returns = NULL;
 	enum roam_access has;
 	unsigned was;
 
@@ -212,12 +277,16 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 		roami_node_dump(node, page);
 	roami_step(node);
 	was = roami_domain_enter(node, domain);
+	if (domain->protocol->writes == ROAM_WRITES_FAULT)
+		returns = returns_enter(node);
 	roami_page_hold(node, page);
 	has = roami_page_access(node, page);
 	if (has == ROAM_NONE)
 		solo_enter(node);
 	if (!kind_known)
 		write = has == ROAM_READ;
+	if (returns != NULL)
+		returns_count(returns, page, write && has == ROAM_READ);
 	if (has == ROAM_WRITE || (has == ROAM_READ && !write)) {
 		fault_repair(node, page);
 	} else if (has == ROAM_READ) {
@@ -238,6 +307,8 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 		solo_leave(node);
 	if (node->options->cache_pages != 0)
 		roami_evict(node, page);
+	if (returns != NULL)
+		returns_leave(node, returns, page, write);
 }
 
 void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known)
@@ -249,4 +320,48 @@ void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known)
 	roami_fault(node, page, write, kind_known);
 	errno = saved;
 	ROAMI_TIME(node->stats, page, roami_os_cycles() - start);
+}
+
+/* ---------------------------------------------------------------------------- loads and stores */
+
+/* Of `bytes` from `offset` on, what lies in the first page. */
+static size_t heap_step(uint64_t offset, size_t bytes)
+{
+	size_t left = ROAMI_PAGE - offset % ROAMI_PAGE;
+
+	return bytes < left ? bytes : left;
+}
+
+void roami_heap_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes)
+{
+	uint8_t *to = out;
+	size_t step;
+
+	if (node->engine->load == NULL)
+		memcpy(out, node->app + offset, bytes);
+	for (; node->engine->load != NULL && bytes > 0; bytes -= step) {
+		step = heap_step(offset, bytes);
+		roami_step(node);
+		while (!node->engine->load(node->engine_state, offset, to, step))
+			roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), false, true);
+		offset += step;
+		to += step;
+	}
+}
+
+void roami_heap_store(struct roami_node *node, uint64_t offset, const void *in, size_t bytes)
+{
+	const uint8_t *from = in;
+	size_t step;
+
+	if (node->engine->store == NULL)
+		memcpy(node->app + offset, in, bytes);
+	for (; node->engine->store != NULL && bytes > 0; bytes -= step) {
+		step = heap_step(offset, bytes);
+		roami_step(node);
+		while (!node->engine->store(node->engine_state, offset, from, step))
+			roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), true, true);
+		offset += step;
+		from += step;
+	}
 }

@@ -254,6 +254,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	release_check_handlers(node);
 	if (node->protocol->writes == ROAM_WRITES_DIFF && release_idle(node))
 		return;
+	roami_returns_forget(node);
 	start = roami_os_cycles();
 	roami_interval_enter(node);
 	count = dirty_hold(node, sync, dirty_take(node));
