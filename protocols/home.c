@@ -115,27 +115,32 @@ static bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p)
 	return false;
 }
 
+void home_open_run(struct roami_node *node, uint32_t first, uint32_t count)
+{
+	if (count == 0)
+		return;
+	roami_page_open(node, first, count, ROAM_READ);
+	for (uint32_t i = 0; i < count; i++)
+		roami_page_done(node, first + i);
+}
+
 /* Pages in a row that are open at once. */
 struct home_run {
 	uint32_t first;
 	uint32_t count;
 };
 
-static void home_open_run(struct roami_node *node, struct home_run *run)
+static void home_run_open(struct roami_node *node, struct home_run *run)
 {
-	if (run->count == 0)
-		return;
-	roami_page_open(node, run->first, run->count, ROAM_READ);
-	for (uint32_t i = 0; i < run->count; i++)
-		roami_page_done(node, run->first + i);
+	home_open_run(node, run->first, run->count);
 	run->count = 0;
 }
 
-static void home_open_next(struct roami_node *node, struct home_run *run, uint32_t page)
+static void home_run_add(struct roami_node *node, struct home_run *run, uint32_t page)
 {
 	roami_fetched_ahead(node);
 	if (run->count == 0 || page != run->first + run->count) {
-		home_open_run(node, run);
+		home_run_open(node, run);
 		run->first = page;
 	}
 	run->count++;
@@ -152,8 +157,8 @@ static void home_ahead_take(struct roami_node *node, struct roam_fetch_one *list
 		pages[i] = list[i].page;
 	home_fetch_all(node, list, count);
 	for (unsigned i = 0; i < count; i++)
-		home_open_next(node, &run, pages[i]);
-	home_open_run(node, &run);
+		home_run_add(node, &run, pages[i]);
+	home_run_open(node, &run);
 }
 
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride)
@@ -175,25 +180,6 @@ void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t 
 		}
 	}
 	home_ahead_take(node, list, count);
-}
-
-void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride,
-		   home_fetch_fn *fetch)
-{
-	struct home_run run = {0, 0};
-
-	for (uint32_t i = 0; i < pages; i++) {
-		int64_t next = (int64_t)from + (int64_t)stride * i;
-		unsigned home;
-
-		if (next < 0 || next >= roami_pages(node))
-			break;
-		if (!home_wants(node, (uint32_t)next, &home))
-			continue;
-		fetch(node, (uint32_t)next, home);
-		home_open_next(node, &run, (uint32_t)next);
-	}
-	home_open_run(node, &run);
 }
 
 bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)

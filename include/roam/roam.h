@@ -56,7 +56,13 @@ extern "C" {
 	X(EAGAIN, 10, "queue full, try again")                                           \
 	X(ESYSTEM, 11, "a system call failed")                                           \
 	X(EPEER, 12, "another node of the job failed")                                   \
-	X(EPROTO, 13, "malformed message")
+	X(EPROTO, 13, "malformed message")                                               \
+	X(ENOSPC, 14, "the memory for tuples is used up")                                \
+	X(EGONE, 15, "the tuple was truncated")                                          \
+	X(ETIMEDOUT, 16, "not done within the time given")                               \
+	X(ECANCELED, 17, "cancelled")                                                    \
+	X(EMISMATCH, 18, "an element of this name is another one")                 \
+	X(ETOOBIG, 19, "larger than its buffer, or than a tuple may be")
 
 #define ROAM_ERR_ENUM(name, value, text) ROAM_##name = value,
 enum roam_err { ROAM_ERRORS(ROAM_ERR_ENUM) };

@@ -38,14 +38,22 @@ bool roami_bound_fail(struct roami_bound *bound, const char *format, ...)
 	return false;
 }
 
+void roami_bound_abort(struct roami_bound *bound)
+{
+	if (bound != NULL && bound->binding != NULL && bound->binding->abort != NULL)
+		bound->binding->abort(bound);
+}
+
 bool roami_bound_patient(struct roami_bound *bound)
 {
 	if (bound->look != NULL)
 		return bound->look(bound);
 	if (roami_os_now_ns() < bound->until)
 		return true;
-	return roami_bound_fail(bound, "not all %u nodes have come: a process has ended early, or "
-				       "never called roam_start", bound->nodes);
+	return roami_bound_fail(bound,
+				"not all %u nodes have come: a process has ended early, or "
+				"never called roam_start",
+				bound->nodes);
 }
 
 bool roami_bound_wait(struct roami_bound *bound, int fd, short events)
@@ -72,7 +80,8 @@ static bool bind_several(struct roami_bound *bound)
 		bound->quiet = rank != NULL && strcmp(rank, "0") != 0;
 		roami_bound_fail(bound,
 				 "%s=%.8s says that a launcher started several nodes, but %s "
-				 "(ROAM_LAUNCHER=none: be alone)", names[i][0], size, OFFERED);
+				 "(ROAM_LAUNCHER=none: be alone)",
+				 names[i][0], size, OFFERED);
 		return true;
 	}
 	return false;

@@ -17,7 +17,7 @@
 #define ROAMI_WHY_BYTES  256u
 #define ROAMI_LOOK_MS    100 /* between looks at the others */
 
-#define ROAMI_TWICE                                                                                \
+#define ROAMI_TWICE \
 	"node %u runs in two processes: start the program once in each of the launcher's"
 
 struct roami_blob {
@@ -30,7 +30,7 @@ struct roami_bound {
 	const struct roami_binding *binding;
 	unsigned me, nodes;
 	bool open_network; /* ROAM_SEAL=off: strangers may listen, and answer */
-	void *state;  /* the binding's */
+	void *state;       /* the binding's */
 	/*
 	 * Asked now and then while the others are waited for; false: it is in vain, `why` says so.
 	 * NULL: until `until`, of roami_os_now_ns, and no longer.
@@ -55,6 +55,11 @@ struct roami_binding {
 	/* All nodes call it: all[i] is what node i gave.  Waits for them. */
 	bool (*gather)(struct roami_bound *bound, const void *mine, size_t bytes,
 		       struct roami_blob *all);
+	/*
+	 * The job is over, from any thread, before this process exits; NULL: a launcher that sees
+	 * it exit so ends the others by itself.
+	 */
+	void (*abort)(struct roami_bound *bound);
 	/* In order, and with all others. */
 	void (*close)(struct roami_bound *bound);
 };
@@ -68,6 +73,9 @@ extern const struct roami_binding roami_bind_pmix, roami_bind_pmi1, roami_bind_s
  * bound->binding NULL: nothing does, or `wanted`, of ROAM_LAUNCHER, says no.  Else bound->why.
  */
 enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool open_network);
+
+/* Sees to it that the job ends everywhere. */
+void roami_bound_abort(struct roami_bound *bound);
 
 /* For bindings: waits until `fd` is ready for `events`; false: it is in vain. */
 bool roami_bound_wait(struct roami_bound *bound, int fd, short events);

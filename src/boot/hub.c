@@ -42,7 +42,7 @@ static void hub_patience(int fd)
 
 /* --------------------------------------------------------------------------------------- node 0 */
 
-bool roami_hub_listen(struct roami_bound *bound, struct roami_hub *hub)
+static bool hub_listen(struct roami_bound *bound, struct roami_hub *hub)
 {
 	const int on = 1;
 
@@ -163,9 +163,8 @@ static bool hub_hear(struct roami_bound *bound, struct roami_hub *hub, struct ro
 
 	if (!hub_read(bound, hub, peer)) {
 		hub_drop(peer);
-		return stranger ||
-		       roami_bound_fail(bound, "node %u has ended before it joined",
-					(unsigned)(peer - hub->peers));
+		return stranger || roami_bound_fail(bound, "node %u has ended before it joined",
+						    (unsigned)(peer - hub->peers));
 	}
 	return !stranger || !hub_complete(peer) || hub_know(bound, hub, peer);
 }
@@ -351,6 +350,8 @@ bool roami_hub_gather(struct roami_bound *bound, struct roami_hub *hub, const vo
 {
 	bool good;
 
+	if (bound->me == 0 && hub->peers == NULL && !hub_listen(bound, hub))
+		return false;
 	if (bound->me == 0) {
 		all[0].bytes = (uint32_t)bytes;
 		if (bytes > 0)

@@ -42,9 +42,7 @@ struct roami_hub {
 	int fd; /* others: to node 0 */
 };
 
-/* Node 0: listens at a place. */
-bool roami_hub_listen(struct roami_bound *bound, struct roami_hub *hub);
-
+/* Node 0 listens from the first time on until all have come. */
 bool roami_hub_gather(struct roami_bound *bound, struct roami_hub *hub, const void *mine,
 		      size_t bytes, struct roami_blob *all);
 

@@ -68,8 +68,9 @@ static void job_failed(struct roami_node *node, const char *text)
 		usleep(500000);
 	else if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
+	roami_bound_abort(&job_of(node)->bound);
 	/* Forked, so on this host, but nothing says that it runs and sees that we are gone. */
-	if (node->lost != 0 && node->options->boot[0] == '\0')
+	if (node->lost != 0 && node->options->boot[0] == '\0' && job_of(node)->boot.nodes == 0)
 		kill(atomic_load(&node->segments[node->lost - 1].ctl->pid), SIGKILL);
 	/* Somebody watches this process, unless it is the creator. */
 	_exit(node->me != 0 || node->options->boot[0] != '\0' ? ROAMI_EXIT_TOLD : 1);
@@ -193,6 +194,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.traced = roami_os_traced(),
 		.key = job->boot.nodes != 0 ? job->boot.key : first->key,
 		.boot = first->boot,
+		.service = job->service,
 	};
 	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
@@ -588,7 +590,8 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 		err = roami_job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK)
-		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids);
+		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids,
+					NULL);
 	if (err != ROAM_OK)
 		job_says(job, err, "cannot begin with the nodes");
 	for (unsigned i = 1; i < nodes && err != ROAM_OK; i++)

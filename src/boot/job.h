@@ -71,6 +71,7 @@ struct roami_job {
 	bool parting; /* nodes have ended; what is left of them goes later */
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
 	struct roami_vec blocks; /* struct roami_place: before the seal the nodes are not known */
+	const struct roami_service *service; /* of its nodes */
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 };
 

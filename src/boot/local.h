@@ -2,6 +2,7 @@
 #ifndef ROAMI_LOCAL_H
 #define ROAMI_LOCAL_H
 
+#include "boot/bind.h"
 #include "core/node.h"
 
 /* A node exits with this status after it has itself told why. */
@@ -49,13 +50,17 @@ struct roami_watch;
 /*
  * Watches other processes of the job from a thread of this one: when one ends that should not, says
  * so in one line, ends the others and this process.  `segments` are all nodes', for saying what
- * they waited for.
+ * they waited for; `bound` is told that the job ends, NULL: nobody is.
  */
 enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
-				unsigned nodes, const pid_t *pids);
+				unsigned nodes, const pid_t *pids, struct roami_bound *bound);
 
-/* The other way round: says so if node 0 ends before the job's end, and ends this process. */
-enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes, pid_t first);
+/*
+ * The other way round: says so if `first`, who watches the others, ends before the job's end, and
+ * ends this process.
+ */
+enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
+				unsigned first, pid_t pid, struct roami_bound *bound);
 
 /* The same in one of the nodes that `creator` forked. */
 enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,

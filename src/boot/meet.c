@@ -27,6 +27,7 @@
 #define MEET_ADDRESSES 8u
 #define MEET_S         10u /* for all to come, unless ROAM_DEADLINE says otherwise */
 #define MEET_TURNS     5u
+#define MEET_TURN_S    2u /* that a launcher takes to end the others */
 #define MEET_TELL_US   300000u
 #define NS_PER_S       UINT64_C(1000000000)
 
@@ -52,7 +53,7 @@ struct meet_hello {
 struct meet_card {
 	struct roami_boot_card card;
 	int32_t segment; /* its descriptor there */
-	uint32_t spare;
+	int32_t bell;    /* a pipe's, which wakes it; 0: none */
 	uint8_t nonce[crypto_box_NONCEBYTES];
 	uint8_t keys[ROAMI_NODES_MAX][MEET_SEALED]; /* the job's, for each node */
 };
@@ -67,31 +68,34 @@ _Static_assert(sizeof(struct meet_card) <= ROAMI_BLOB_BYTES, "a card is one blob
 
 /* What is known between the steps. */
 struct roami_meet {
+	bool share; /* nodes of one host reach each other's memory */
 	uint8_t secret[crypto_box_SECRETKEYBYTES];
 	struct meet_hello hello[ROAMI_NODES_MAX];
 	struct roami_blob blobs[ROAMI_NODES_MAX];
 };
 
-#define MEET_OLD   "node %u is of another version of roam: install the same on all hosts"
+#define MEET_OLD "node %u is of another version of roam: install the same on all hosts"
 
 /* -------------------------------------------------------------------------------------- failing */
 
-/* The job is over.  Whoever started us ends the others, when one ends so. */
+/*
+ * The job is over.  Whoever started us ends the others, when one ends so; none does before all know
+ * why.
+ */
 __attribute__((noreturn)) static void meet_failed(struct roami_job *job)
 {
-	if (job->bound.quiet)
-		usleep(MEET_TELL_US);
-	else
+	if (!job->bound.quiet)
 		fprintf(stderr, "roam: %s\n", job->bound.why);
+	usleep(MEET_TELL_US);
 	_exit(ROAMI_EXIT_TOLD);
 }
 
 /* All have seen the same: node 0 says it. */
-#define MEET_FAIL(job, ...)                                                                        \
-	do {                                                                                       \
-		roami_bound_fail(&(job)->bound, __VA_ARGS__);                                      \
-		(job)->bound.quiet = (job)->bound.me != 0;                                         \
-		meet_failed(job);                                                                  \
+#define MEET_FAIL(job, ...)                                   \
+	do {                                                  \
+		roami_bound_fail(&(job)->bound, __VA_ARGS__); \
+		(job)->bound.quiet = (job)->bound.me != 0;    \
+		meet_failed(job);                             \
 	} while (0)
 
 static bool meet_gone(const struct roami_bound *bound, unsigned node)
@@ -191,9 +195,8 @@ static bool meet_near(const struct meet_address *mine, const struct meet_hello *
 /* The address that this host sends to another one from; 0: there is no way. */
 static uint32_t meet_from(uint32_t to)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_port = htons(9),
-				      .sin_addr.s_addr = htonl(to)};
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(to)};
 	socklen_t length = sizeof(address);
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	uint32_t from = 0;
@@ -234,8 +237,8 @@ static void meet_hosts(struct roami_job *job)
 		while (!meet_same_host(&hello[first], &hello[node]))
 			first++;
 		boot->host[node] = (uint16_t)(first < node ? boot->host[first] : boot->hosts++);
-		snprintf(boot->names[node], sizeof(boot->names[node]), "%.*s",
-			 ROAMI_HOST_BYTES - 1, hello[node].name);
+		snprintf(boot->names[node], sizeof(boot->names[node]), "%.*s", ROAMI_HOST_BYTES - 1,
+			 hello[node].name);
 		job->host_names[node] = boot->names[node];
 	}
 	boot->address = meet_address(job);
@@ -268,6 +271,7 @@ static void meet_apart(struct roami_job *job)
 	if (named != NULL && named[0] != '\0')
 		MEET_FAIL(job, "ROAM_TRANSPORT=%s: it does not reach other hosts; udp does", named);
 	snprintf(job->options.transport, sizeof(job->options.transport), "udp");
+	job->meet->share = roami_far_here(job) > 1;
 }
 
 /* What the others have said is for us to check. */
@@ -290,7 +294,7 @@ static void meet_greet(struct roami_job *job)
 	struct meet_hello mine;
 
 	/* One says that somebody is missing; then the launcher ends the others, if it does. */
-	job->bound.until = roami_os_now_ns() + (seconds + turn) * NS_PER_S;
+	job->bound.until = roami_os_now_ns() + (seconds + MEET_TURN_S * turn) * NS_PER_S;
 	meet_introduce(&mine, job->meet->secret);
 	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++)
@@ -323,8 +327,9 @@ enum roam_err roami_meet_begin(struct roami_job *job)
 	if (err != ROAM_OK || bound->binding == NULL)
 		return err;
 	if (bound->nodes == 0 || bound->nodes > job->options.nodes_max || bound->me >= bound->nodes)
-		MEET_FAIL(job, "the launcher started %u nodes, at most %llu are allowed "
-			       "(ROAM_NODES_MAX)",
+		MEET_FAIL(job,
+			  "the launcher started %u nodes, at most %llu are allowed "
+			  "(ROAM_NODES_MAX)",
 			  bound->nodes, (unsigned long long)job->options.nodes_max);
 	job->boot.me = bound->me;
 	job->boot.nodes = bound->nodes;
@@ -376,16 +381,20 @@ static void meet_compare(struct roami_job *job, const struct roami_boot_card *fi
 }
 
 /* A node of this host: nobody but its user can open what /proc shows of it. */
+static int meet_open_its(const struct roami_job *job, unsigned node, int its, int flags)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)job->meet->hello[node].pid, its);
+	return open(path, flags | O_CLOEXEC);
+}
+
 static int meet_segment(const struct roami_job *job, unsigned node)
 {
 	const struct meet_card *card = (const void *)job->meet->blobs[node].data;
 	struct stat status;
-	char path[64];
-	int fd;
+	int fd = meet_open_its(job, node, card->segment, O_RDWR);
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)job->meet->hello[node].pid,
-		 (int)card->segment);
-	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0 && (fstat(fd, &status) != 0 || (uint64_t)status.st_size != job->layout.total)) {
 		close(fd);
 		fd = -1;
@@ -406,15 +415,41 @@ static void meet_claim(struct roami_job *job)
 	meet_failed(job);
 }
 
+/* A pipe, as it can be opened in /proc; both its ends stay open here. */
+static int meet_make_bell(struct roami_job *job)
+{
+	int ends[2];
+
+	if (!job->meet->share)
+		return 0;
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+		roami_bound_fail(&job->bound, "cannot make a pipe: %s", strerror(errno));
+		meet_failed(job);
+	}
+	job->bells[job->boot.me] = ends[0];
+	return ends[0];
+}
+
+static bool meet_reach(struct roami_job *job, unsigned node)
+{
+	const struct meet_card *card = (const void *)job->meet->blobs[node].data;
+
+	job->fds[node] = meet_segment(job, node);
+	if (job->fds[node] >= 0 && job->meet->share)
+		job->bells[node] = meet_open_its(job, node, card->bell, O_WRONLY | O_NONBLOCK);
+	return job->fds[node] >= 0 && job->bells[node] >= 0;
+}
+
 static enum roam_err meet_map(struct roami_job *job)
 {
 	enum roam_err err = ROAM_OK;
 
+	if (job->boot.hosts > 1 && !job->meet->share)
+		return ROAM_OK;
 	for (unsigned node = 0; node < job->boot.nodes && err == ROAM_OK; node++) {
-		if (node == job->boot.me || job->boot.hosts > 1)
+		if (node == job->boot.me || job->boot.host[node] != job->boot.host[job->boot.me])
 			continue;
-		job->fds[node] = meet_segment(job, node);
-		if (job->fds[node] < 0) {
+		if (!meet_reach(job, node)) {
 			roami_bound_fail(&job->bound, "cannot open the memory of node %u (pid %d)",
 					 node, (int)job->meet->hello[node].pid);
 			meet_failed(job);
@@ -423,7 +458,8 @@ static enum roam_err meet_map(struct roami_job *job)
 	}
 	if (err != ROAM_OK)
 		return err;
-	job->made = job->boot.hosts > 1 ? job->made : job->boot.nodes;
+	if (job->meet->share)
+		job->lent_count = roami_far_here(job);
 	meet_claim(job);
 	return ROAM_OK;
 }
@@ -431,7 +467,8 @@ static enum roam_err meet_map(struct roami_job *job)
 enum roam_err roami_meet_join(struct roami_job *job, unsigned asked)
 {
 	struct meet_card mine = {.card = {.asked = asked, .allocs = job->alloc_hash},
-				 .segment = job->fds[job->me]};
+				 .segment = job->fds[job->me],
+				 .bell = meet_make_bell(job)};
 	size_t least = offsetof(struct meet_card, keys);
 	const struct meet_card *first = (const void *)job->meet->blobs[0].data;
 
@@ -450,16 +487,21 @@ enum roam_err roami_meet_join(struct roami_job *job, unsigned asked)
 	return meet_map(job);
 }
 
-/* Node 0 has an eye on all, and all on node 0. */
+/* The first node of a host has an eye on the others, and they on it. */
 static enum roam_err meet_keep_watch(struct roami_job *job)
 {
-	pid_t pids[ROAMI_NODES_MAX];
+	pid_t pids[ROAMI_NODES_MAX] = {0};
+	unsigned first = job->me;
 
-	for (unsigned node = 0; node < job->boot.nodes; node++)
-		pids[node] = node != job->me ? job->meet->hello[node].pid : 0;
-	if (job->me != 0)
-		return roami_watch_first(job->node->segments, job->nodes, pids[0]);
-	return roami_watch_start(&job->watch, job->node->segments, job->nodes, pids);
+	for (unsigned node = job->nodes; node-- > 0;)
+		if (node != job->me && job->boot.host[node] == job->boot.host[job->me]) {
+			pids[node] = job->meet->hello[node].pid;
+			first = node < first ? node : first;
+		}
+	if (first != job->me)
+		return roami_watch_first(job->node->segments, job->nodes, first, pids[first],
+					 &job->bound);
+	return roami_watch_start(&job->watch, job->node->segments, job->nodes, pids, &job->bound);
 }
 
 enum roam_err roami_meet_open(struct roami_job *job)
@@ -471,12 +513,12 @@ enum roam_err roami_meet_open(struct roami_job *job)
 	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
 		last = (const void *)job->meet->blobs[node].data;
-		if (job->far[node] == NULL || job->bases[node] != NULL)
+		if (node == job->me)
 			continue;
 		atomic_store(&job->far[node]->ctl.threads, last->threads);
 		memcpy(job->far[node]->card, last->transport, ROAM_CARD_BYTES);
 	}
-	return job->boot.hosts == 1 ? meet_keep_watch(job) : ROAM_OK;
+	return meet_keep_watch(job);
 }
 
 /* ------------------------------------------------------------------------------------------ end */
@@ -488,6 +530,11 @@ bool roami_meet_apart(const struct roami_job *job)
 
 void roami_meet_end(struct roami_job *job)
 {
+	if (job->watch != NULL)
+		roami_watch_expect_end(job->watch);
+	atomic_store(&roami_job_ctl(job, 0)->job, ROAMI_JOB_ENDING); /* for who watches the first */
+	job->bound.look = NULL; /* whoever is through may leave; of who dies the transport tells */
+	job->bound.until = UINT64_MAX;
 	meet_gather(job, NULL, 0, 0);
 }
 

@@ -54,8 +54,9 @@ static bool pmi1_number(const char *line, const char *key, unsigned long most, u
 	return *end == '\0' && value <= most;
 }
 
-__attribute__((format(printf, 3, 4))) static bool
-pmi1_write(struct roami_bound *bound, struct roami_pmi1 *pmi, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool pmi1_write(struct roami_bound *bound,
+							     struct roami_pmi1 *pmi,
+							     const char *format, ...)
 {
 	char text[ROAMI_PMI1_LINE];
 	size_t bytes, sent = 0;
@@ -85,7 +86,8 @@ pmi1_write(struct roami_bound *bound, struct roami_pmi1 *pmi, const char *format
 static bool pmi1_read(struct roami_bound *bound, struct roami_pmi1 *pmi)
 {
 	for (;;) {
-		char *start = pmi->in + pmi->used, *end = memchr(start, '\n', pmi->have - pmi->used);
+		char *start = pmi->in + pmi->used;
+		char *end = memchr(start, '\n', pmi->have - pmi->used);
 		ssize_t got;
 
 		if (end != NULL) {
@@ -104,7 +106,8 @@ static bool pmi1_read(struct roami_bound *bound, struct roami_pmi1 *pmi)
 			return false;
 		got = recv(pmi->fd, pmi->in + pmi->have, sizeof(pmi->in) - pmi->have, 0);
 		if (got == 0 || (got < 0 && errno != EINTR))
-			return roami_bound_fail(bound, "PMI: the launcher has closed the connection");
+			return roami_bound_fail(bound,
+						"PMI: the launcher has closed the connection");
 		pmi->have += got > 0 ? (size_t)got : 0;
 	}
 }
@@ -391,6 +394,15 @@ static bool pmi1_gather(struct roami_bound *bound, const void *mine, size_t byte
 	return roami_pmi1_gather(bound, bound->state, mine, bytes, all);
 }
 
+static void pmi1_abort(struct roami_bound *bound)
+{
+	static const char line[] = "cmd=abort exitcode=1\n";
+	const struct roami_pmi1 *pmi = bound->state;
+
+	if (send(pmi->fd, line, sizeof(line) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return; /* it is gone already */
+}
+
 static void pmi1_close(struct roami_bound *bound)
 {
 	struct roami_pmi1 *pmi = bound->state;
@@ -409,5 +421,6 @@ const struct roami_binding roami_bind_pmi1 = {
 	.works = pmi1_works,
 	.open = pmi1_open,
 	.gather = pmi1_gather,
+	.abort = pmi1_abort,
 	.close = pmi1_close,
 };

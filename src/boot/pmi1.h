@@ -13,9 +13,9 @@
 
 struct roami_pmi1 {
 	int fd;
-	unsigned round;   /* of gatherings */
-	size_t part;      /* bytes of a blob in one value */
-	size_t have, used; /* of `in` */
+	unsigned round;             /* of gatherings */
+	size_t part;                /* bytes of a blob in one value */
+	size_t have, used;          /* of `in` */
 	char name[ROAMI_PMI1_NAME]; /* of the job's space of keys */
 	char line[ROAMI_PMI1_LINE];
 	char in[ROAMI_PMI1_LINE];

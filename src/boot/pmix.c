@@ -1,6 +1,6 @@
 /*
- * The PMIx binding, for Open MPI's mpirun, prterun and `srun --mpi=pmix`.  libpmix is loaded when it
- * is needed: roam runs without it.
+ * The PMIx binding, for Open MPI's mpirun, prterun and `srun --mpi=pmix`.  libpmix is loaded when
+ * it is needed: roam runs without it.
  */
 #include <dlfcn.h>
 #include <pmix.h>
@@ -30,9 +30,20 @@ struct client {
 	pmix_status_t status;
 };
 
+/* MPI_Init in a process that is alone sets it, too: what counts is what the process began with. */
 static const char *client_marker(void)
 {
-	return getenv("PMIX_NAMESPACE") != NULL ? "PMIX_NAMESPACE" : NULL;
+	FILE *began = fopen("/proc/self/environ", "re");
+	char *entry = NULL;
+	size_t room = 0;
+	bool found = began == NULL;
+
+	while (began != NULL && !found && getdelim(&entry, &room, '\0', began) > 0)
+		found = strncmp(entry, "PMIX_NAMESPACE=", 15) == 0;
+	free(entry);
+	if (began != NULL)
+		fclose(began);
+	return found && getenv("PMIX_NAMESPACE") != NULL ? "PMIX_NAMESPACE" : NULL;
 }
 
 /* Function pointers and object pointers are alike here, which C does not know. */
@@ -47,7 +58,8 @@ static bool client_find(void *library, const char *name, void *function)
 static bool client_load(struct client *client)
 {
 	client->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	return client->library != NULL && client_find(client->library, "PMIx_Init", &client->init) &&
+	return client->library != NULL &&
+	       client_find(client->library, "PMIx_Init", &client->init) &&
 	       client_find(client->library, "PMIx_Finalize", &client->finalize) &&
 	       client_find(client->library, "PMIx_Put", &client->put) &&
 	       client_find(client->library, "PMIx_Commit", &client->commit) &&
@@ -165,7 +177,7 @@ static bool client_fence(struct roami_bound *bound)
 }
 
 static bool client_take(struct roami_bound *bound, unsigned node, const char *key,
-		      struct roami_blob *blob)
+			struct roami_blob *blob)
 {
 	struct client *client = bound->state;
 	pmix_proc_t from = client->self;
@@ -176,10 +188,11 @@ static bool client_take(struct roami_bound *bound, unsigned node, const char *ke
 	from.rank = node;
 	status = client->get(&from, key, NULL, 0, &value);
 	if (status != PMIX_SUCCESS)
-		return roami_bound_fail(bound,
-					"PMIx: nothing of node %u: %s (does the program run twice in "
-					"one of the launcher's processes?)",
-					node, client->error(status));
+		return roami_bound_fail(
+			bound,
+			"PMIx: nothing of node %u: %s (does the program run twice in "
+			"one of the launcher's processes?)",
+			node, client->error(status));
 	good = value->type == PMIX_BYTE_OBJECT && value->data.bo.size > 0 &&
 	       value->data.bo.size <= ROAMI_BLOB_BYTES + 1;
 	if (good) {
@@ -192,7 +205,7 @@ static bool client_take(struct roami_bound *bound, unsigned node, const char *ke
 
 /* Values are a byte longer than what is put: none is empty. */
 static bool client_gather(struct roami_bound *bound, const void *mine, size_t bytes,
-			struct roami_blob *all)
+			  struct roami_blob *all)
 {
 	struct client *client = bound->state;
 	char data[ROAMI_BLOB_BYTES + 1] = {0}, key[32];

@@ -20,12 +20,43 @@
 #define FETCHES_MIN 16384u /* pages; dropping fewer copies is not worth the time */
 #define RUNS_MAX    8192u  /* mapped at most: vm.max_map_count is 65530 */
 
-/* Whose bytes of a page with this word are the right ones: its home's, or the creator's. */
-static unsigned settle_owner(const struct roami_job *job, uint64_t word)
+/* Whether this process sees the headers of all nodes, those of `page` among them. */
+static bool settle_sees(const struct roami_job *job)
 {
-	if ((word & ROAMI_WORD_STATE) != ROAMI_WORD_READY || (word & 0xffffu) >= job->nodes)
+	for (unsigned i = 0; i < job->nodes; i++)
+		if (job->bases[i] == NULL)
+			return false;
+	return true;
+}
+
+static bool settle_is_home(const struct roami_job *job, unsigned owner, uint32_t page)
+{
+	const struct roami_header *headers = job->node->segments[owner].headers;
+
+	return (atomic_load_explicit(&headers[page].where, memory_order_relaxed) &
+		ROAM_HEADER_HOME) != 0;
+}
+
+/* The home that the directory names, or another one if it has moved and that can be seen. */
+static unsigned settle_home(const struct roami_job *job, unsigned first, uint32_t page)
+{
+	unsigned owner = 0;
+
+	if (settle_is_home(job, first, page))
+		return first;
+	while (owner < job->nodes && !settle_is_home(job, owner, page))
+		owner++;
+	return owner < job->nodes ? owner : first;
+}
+
+/* Whose bytes of a page with this word are the right ones: its home's, or the creator's. */
+static unsigned settle_owner(const struct roami_job *job, uint32_t page, uint64_t word, bool sees)
+{
+	unsigned first = (unsigned)(word & 0xffffu);
+
+	if ((word & ROAMI_WORD_STATE) != ROAMI_WORD_READY || first >= job->nodes)
 		return 0;
-	return (unsigned)(word & 0xffffu);
+	return sees ? settle_home(job, first, page) : first;
 }
 
 typedef void settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
@@ -64,18 +95,24 @@ static void gather(struct roami_job *job, uint32_t first, uint32_t end)
 	roami_domain_leave(node, was);
 }
 
+/* Whether a protocol has to bring the pages; else it is known who has them. */
+static bool settle_asks(const struct roami_job *job, const struct roam_protocol *protocol)
+{
+	return protocol->settle != NULL && !(protocol->homes_move && settle_sees(job));
+}
+
 void roami_settle_gather(struct roami_job *job)
 {
 	for (unsigned i = 0; i < job->node->domain_count; i++)
-		if (job->node->domains[i].protocol->settle != NULL)
+		if (settle_asks(job, job->node->domains[i].protocol))
 			settle_each(job, i, gather);
 }
 
-/* Where the directory knows whose bytes are right: no protocol has to bring them. */
+/* Where it is known whose bytes are right: no protocol has to bring them. */
 static void settle_by_directory(struct roami_job *job, settle_fn *each)
 {
 	for (unsigned i = 0; i < job->node->domain_count; i++)
-		if (job->node->domains[i].protocol->settle == NULL)
+		if (!settle_asks(job, job->node->domains[i].protocol))
 			settle_each(job, i, each);
 }
 
@@ -103,6 +140,8 @@ static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
 {
 	uint64_t words[ROAMI_WORDS_MAX];
 	uint32_t read = first, known = first, run = first; /* words of [read, known) are there */
+	bool sees = settle_sees(job) &&
+		    roami_domain_of(job->node, first)->protocol->homes_move;
 	unsigned owner = 0;
 
 	for (uint32_t at = first; at < end; at++) {
@@ -114,7 +153,7 @@ static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
 			known = known < end ? known : end;
 			settle_words(job->node, read, known - read, words);
 		}
-		next = settle_owner(job, words[at - read]);
+		next = settle_owner(job, at, words[at - read], sees);
 		if (next != owner && run < at)
 			each(job, owner, run, at);
 		if (next != owner)

@@ -3,6 +3,7 @@
  * On one host that is a socket in a directory of ours that nobody else may enter.  Between hosts it
  * is a TCP port, at which anybody could answer: only with ROAM_SEAL=off.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "boot/hub.h"
@@ -18,6 +20,7 @@
 #define PORT_FIRST 20000u
 #define PORT_COUNT 12000u
 #define PORT_STEP  997u
+#define STALE_S    60
 
 struct slurm {
 	struct roami_hub hub;
@@ -47,7 +50,8 @@ static const char *slurm_marker(void)
 
 static bool slurm_works(char *text, size_t bytes)
 {
-	snprintf(text, bytes, "node 0 listens for the others; several hosts with ROAM_SEAL=off only");
+	snprintf(text, bytes,
+		 "node 0 listens for the others; several hosts with ROAM_SEAL=off only");
 	return true;
 }
 
@@ -72,16 +76,37 @@ static bool slurm_directory(struct roami_bound *bound, const char *path)
 	       roami_bound_fail(bound, "%s: not a directory of this user alone", path);
 }
 
-/* A socket that a job which ended badly has left is in the way of none. */
-static void slurm_sweep(const struct sockaddr_un *place)
+/* Whether nobody listens there any more.  A job that has just bound its socket has time to. */
+static bool slurm_stale(const struct sockaddr_un *place)
 {
+	struct stat status;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool stale = fd >= 0 && lstat(place->sun_path, &status) == 0 &&
+		     status.st_mtime + STALE_S < time(NULL) &&
+		     connect(fd, (const void *)place, sizeof(*place)) != 0 && errno == ECONNREFUSED;
 
-	if (fd >= 0 && connect(fd, (const void *)place, sizeof(*place)) != 0 &&
-	    errno == ECONNREFUSED)
-		unlink(place->sun_path);
 	if (fd >= 0)
 		close(fd);
+	return stale;
+}
+
+/* Sockets that jobs which were killed as they began have left. */
+static void slurm_sweep(const char *directory)
+{
+	DIR *all = opendir(directory);
+	struct dirent *entry;
+
+	while (all != NULL && (entry = readdir(all)) != NULL) {
+		struct sockaddr_un place = {.sun_family = AF_UNIX};
+		int length = snprintf(place.sun_path, sizeof(place.sun_path), "%s/%s", directory,
+				      entry->d_name);
+
+		if (strncmp(entry->d_name, "slurm-", 6) == 0 && length > 0 &&
+		    (size_t)length < sizeof(place.sun_path) && slurm_stale(&place))
+			unlink(place.sun_path);
+	}
+	if (all != NULL)
+		closedir(all);
 }
 
 static bool slurm_here(struct roami_bound *bound, struct slurm *slurm, const char *name)
@@ -90,7 +115,7 @@ static bool slurm_here(struct roami_bound *bound, struct slurm *slurm, const cha
 	char directory[64];
 	int length;
 
-	snprintf(directory, sizeof(directory), "/tmp/roam-%u", (unsigned)geteuid());
+	snprintf(directory, sizeof(directory), P_tmpdir "/roam-%u", (unsigned)geteuid());
 	if (!slurm_directory(bound, directory))
 		return false;
 	place->sun_family = AF_UNIX;
@@ -101,7 +126,7 @@ static bool slurm_here(struct roami_bound *bound, struct slurm *slurm, const cha
 	slurm->hub.place_count = 1;
 	if (bound->me != 0)
 		return true;
-	slurm_sweep(place);
+	slurm_sweep(directory);
 	memcpy(slurm->path, place->sun_path, sizeof(slurm->path));
 	return true;
 }
@@ -132,9 +157,10 @@ static bool slurm_far(struct roami_bound *bound, struct slurm *slurm)
 
 	if (!bound->open_network) {
 		bound->quiet = bound->me != 0;
-		return roami_bound_fail(bound, "srun without PMI cannot bring a key to other hosts: "
-					       "add --mpi=pmix or --mpi=pmi2, or set ROAM_SEAL=off "
-					       "in a network that you trust");
+		return roami_bound_fail(bound,
+					"srun without PMI cannot bring a key to other hosts: "
+					"add --mpi=pmix or --mpi=pmi2, or set ROAM_SEAL=off "
+					"in a network that you trust");
 	}
 	if (!slurm_first_host(host, sizeof(host)) || getaddrinfo(host, NULL, &hints, &found) != 0)
 		return roami_bound_fail(bound, "SLURM_STEP_NODELIST: no host that is known here");
@@ -169,13 +195,12 @@ static bool slurm_open(struct roami_bound *bound)
 	if (job == NULL || strchr(job, '/') != NULL || strchr(step, '/') != NULL ||
 	    bound->me >= bound->nodes ||
 	    snprintf(name, sizeof(name), "%s.%s", job, step) >= (int)sizeof(name))
-		return roami_bound_fail(bound, "SLURM_JOB_ID or SLURM_PROCID: missing or malformed");
+		return roami_bound_fail(bound,
+					"SLURM_JOB_ID or SLURM_PROCID: missing or malformed");
 	if (bound->nodes > ROAMI_NODES_MAX)
 		return true; /* too many: not for us to say */
 	slurm->hub.job = slurm_hash(name);
-	if (one_host ? !slurm_here(bound, slurm, name) : !slurm_far(bound, slurm))
-		return false;
-	return bound->me != 0 || roami_hub_listen(bound, &slurm->hub);
+	return one_host ? slurm_here(bound, slurm, name) : slurm_far(bound, slurm);
 }
 
 static bool slurm_gather(struct roami_bound *bound, const void *mine, size_t bytes,
@@ -184,6 +209,7 @@ static bool slurm_gather(struct roami_bound *bound, const void *mine, size_t byt
 	struct slurm *slurm = bound->state;
 	bool good = roami_hub_gather(bound, &slurm->hub, mine, bytes, all);
 
+	/* All know each other now. */
 	if (slurm->path[0] != '\0')
 		unlink(slurm->path);
 	slurm->path[0] = '\0';

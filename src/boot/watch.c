@@ -23,10 +23,13 @@
 
 struct roami_watch {
 	struct roami_ctl *ctls[ROAMI_NODES_MAX];
+	struct roami_bound *bound; /* to be told; NULL: nobody */
 	unsigned nodes;
+	unsigned first; /* of watch_first_main */
 	pid_t pids[ROAMI_NODES_MAX];
 	int pidfds[ROAMI_NODES_MAX];
 	bool gone[ROAMI_NODES_MAX];
+	int parent; /* a pidfd of another launcher's process, or of a shell of its; -1: none */
 	int stop;
 	_Atomic uint32_t ending;
 	uint64_t oom_kills; /* of the kernel, when the watch began */
@@ -57,70 +60,46 @@ const char *roami_boot_oom(int signal, uint64_t kills_before)
 		       : "";
 }
 
-/* Nobody else is left to tell when node 0, whom no node can wait for, is gone. */
+#define LAUNCHER_US 300000u /* that it takes to end all its processes */
+
+/* Its launcher is gone: nobody is left to tell, or to end the others. */
+__attribute__((noreturn)) static void watch_orphan(void)
+{
+	_exit(ROAMI_EXIT_TOLD);
+}
+
+/* Nobody else is left to tell when the one who watches the others, often node 0, is gone. */
 static void *watch_first_main(void *arg)
 {
 	struct roami_watch *watch = arg;
-	struct pollfd fd = {watch->pidfds[0], POLLIN, 0};
+	unsigned first = watch->first;
+	struct pollfd fds[2] = {{watch->pidfds[first], POLLIN, 0}, {watch->parent, POLLIN, 0}};
 	char text[1024], waits[700] = "";
 	int length;
 
-	while (poll(&fd, 1, -1) < 0)
+	while (poll(fds, 2, -1) < 0)
 		;
 	if (atomic_load(&watch->ctls[0]->job) == ROAMI_JOB_ENDING ||
 	    atomic_load(&watch->ctls[1]->joined) == ROAMI_JOINED_LEFT)
 		return NULL;
-	watch_waits(watch, 0, waits, sizeof(waits));
+	if (fds[1].revents != 0)
+		watch_orphan();
+	if (watch->bound != NULL) /* another launcher may be ending all of us, one by one */
+		usleep(LAUNCHER_US);
+	watch_waits(watch, first, waits, sizeof(waits));
 	length = snprintf(text, sizeof(text),
-			  "roam: node 0 (pid %d) ended before the job's end%s%s\n",
-			  (int)watch->pids[0], roami_boot_oom(SIGKILL, watch->oom_kills), waits);
+			  "roam: node %u (pid %d) ended before the job's end%s%s\n", first,
+			  (int)watch->pids[first], roami_boot_oom(SIGKILL, watch->oom_kills),
+			  waits);
 	if (atomic_exchange(&watch->ctls[0]->told, 1) == 0 &&
 	    write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
+	roami_bound_abort(watch->bound);
 	_exit(ROAMI_EXIT_TOLD);
 }
 
 #define TOLD_US     100000u /* for a line to be written */
 #define STRANGER_US 8000u   /* for another launcher to wait for its child; then it ends us */
-
-/* A node has ended that should not: one line, and the job is over. */
-__attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, unsigned node,
-						   const siginfo_t *info)
-{
-	char text[1024], waits[ROAMI_WAITS_BYTES];
-	int status = info->si_status, length;
-
-	bool told = info->si_code == CLD_EXITED && status == ROAMI_EXIT_TOLD;
-
-	watch_waits(watch, node, waits, sizeof(waits));
-	/* Or somebody is about to: this node, perhaps, which ended the other. */
-	if (!told && atomic_exchange(&watch->ctls[0]->told, 1) != 0) {
-		told = true;
-		usleep(TOLD_US);
-	}
-	watch_kill(watch);
-	if (told)
-		_exit(1);
-	if (info->si_code == 0)
-		length = snprintf(text, sizeof(text),
-				  "roam: node %u (pid %d) ended before the job's end%s\n", node,
-				  (int)watch->pids[node], waits);
-	else if (info->si_code == CLD_EXITED)
-		length = snprintf(
-			text, sizeof(text),
-			"roam: node %u (pid %d) exited with status %d before the job's end%s\n",
-			node, (int)watch->pids[node], status, waits);
-	else
-		length = snprintf(text, sizeof(text),
-				  "roam: node %u (pid %d) was killed by signal %d (%s)%s%s\n", node,
-				  (int)watch->pids[node], status, strsignal(status),
-				  roami_boot_oom(status, watch->oom_kills), waits);
-	if (write(STDERR, text, (size_t)length) < 0)
-		_exit(1);
-	_exit(info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED
-		      ? 128 + status
-		      : (status != 0 ? status : 1));
-}
 
 /* How somebody else's child ended: newer kernels say so once it has been waited for. */
 static void watch_stranger(int pidfd, siginfo_t *info)
@@ -139,22 +118,64 @@ static void watch_stranger(int pidfd, siginfo_t *info)
 	}
 }
 
+static bool watch_told(const siginfo_t *info)
+{
+	return info->si_code == CLD_EXITED && info->si_status == ROAMI_EXIT_TOLD;
+}
+
+/* A node has ended that should not: one line, and the job is over. */
+__attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, unsigned node,
+						   siginfo_t *info)
+{
+	char text[1024], waits[ROAMI_WAITS_BYTES];
+	int status, length;
+	bool told = watch_told(info);
+
+	watch_waits(watch, node, waits, sizeof(waits));
+	/* Or somebody is about to: this node, perhaps, which ended the other. */
+	if (!told && atomic_exchange(&watch->ctls[0]->told, 1) != 0) {
+		told = true;
+		usleep(TOLD_US);
+	}
+	if (info->si_pid == 0)
+		watch_stranger(watch->pidfds[node], info);
+	status = info->si_status;
+	watch_kill(watch);
+	if (told || watch_told(info))
+		_exit(1);
+	if (info->si_code == 0)
+		length = snprintf(text, sizeof(text),
+				  "roam: node %u (pid %d) ended before the job's end%s\n", node,
+				  (int)watch->pids[node], waits);
+	else if (info->si_code == CLD_EXITED)
+		length = snprintf(
+			text, sizeof(text),
+			"roam: node %u (pid %d) exited with status %d before the job's end%s\n",
+			node, (int)watch->pids[node], status, waits);
+	else
+		length = snprintf(text, sizeof(text),
+				  "roam: node %u (pid %d) was killed by signal %d (%s)%s%s\n", node,
+				  (int)watch->pids[node], status, strsignal(status),
+				  roami_boot_oom(status, watch->oom_kills), waits);
+	if (write(STDERR, text, (size_t)length) < 0)
+		_exit(1);
+	roami_bound_abort(watch->bound);
+	_exit(info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED
+		      ? 128 + status
+		      : (status != 0 ? status : 1));
+}
+
 /* Looks at one process that ended. */
 static void watch_look(struct roami_watch *watch, unsigned node)
 {
 	siginfo_t info = {0};
-	bool child = waitid((idtype_t)P_PIDFD_ID, (id_t)watch->pidfds[node], &info, WEXITED) == 0;
+	bool child = waitid((idtype_t)P_PIDFD_ID, (id_t)watch->pidfds[node], &info, WEXITED) == 0,
+	     ending = atomic_load(&watch->ending) != 0;
 
-	if (!child && errno != ECHILD)
-		return;
-	if (!child)
-		watch_stranger(watch->pidfds[node], &info);
-	else if (info.si_pid == 0)
+	if (child ? info.si_pid == 0 : errno != ECHILD)
 		return;
 	watch->gone[node] = true;
-	if (atomic_load(&watch->ending) &&
-	    (info.si_code == 0 || (info.si_code == CLD_EXITED && info.si_status == 0) ||
-	     atomic_load(&watch->ctls[node]->joined) == ROAMI_JOINED_LEFT))
+	if (ending && (!child || (info.si_code == CLD_EXITED && info.si_status == 0)))
 		return;
 	watch_failed(watch, node, &info);
 }
@@ -165,7 +186,7 @@ static void *watch_main(void *arg)
 	bool stop = false;
 
 	for (;;) {
-		struct pollfd fds[ROAMI_NODES_MAX + 1];
+		struct pollfd fds[ROAMI_NODES_MAX + 2];
 		unsigned who[ROAMI_NODES_MAX + 1], count = 0;
 
 		for (unsigned node = 0; node < watch->nodes; node++)
@@ -176,8 +197,13 @@ static void *watch_main(void *arg)
 		if (count == 0 && stop)
 			return NULL;
 		fds[count] = (struct pollfd){stop ? -1 : watch->stop, POLLIN, 0};
-		if (poll(fds, count + 1, -1) < 0)
+		fds[count + 1] = (struct pollfd){watch->parent, POLLIN, 0};
+		if (poll(fds, count + 2, -1) < 0)
 			continue;
+		if (fds[count + 1].revents != 0 && !atomic_load(&watch->ending))
+			watch_orphan();
+		if (fds[count + 1].revents != 0)
+			watch->parent = -1;
 		for (unsigned i = 0; i < count; i++)
 			if (fds[i].revents != 0)
 				watch_look(watch, who[i]);
@@ -199,7 +225,8 @@ static enum roam_err watch_thread(struct roami_watch *watch, void *(*fn)(void *)
 	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
 }
 
-static struct roami_watch *watch_make(const struct roami_segment *segments, unsigned nodes)
+static struct roami_watch *watch_make(const struct roami_segment *segments, unsigned nodes,
+				      struct roami_bound *bound)
 {
 	struct roami_watch *watch = calloc(1, sizeof(*watch));
 
@@ -209,26 +236,30 @@ static struct roami_watch *watch_make(const struct roami_segment *segments, unsi
 		watch->ctls[node] = segments[node].ctl;
 		watch->pidfds[node] = -1;
 	}
+	watch->bound = bound;
+	watch->parent = bound != NULL ? roami_os_pidfd(getppid()) : -1;
 	watch->nodes = nodes;
 	watch->oom_kills = roami_os_oom_kills();
 	return watch;
 }
 
-enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes, pid_t first)
+enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
+				unsigned first, pid_t pid, struct roami_bound *bound)
 {
-	struct roami_watch *watch = watch_make(segments, nodes);
+	struct roami_watch *watch = watch_make(segments, nodes, bound);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
-	watch->pids[0] = first;
-	watch->pidfds[0] = roami_os_pidfd(first);
-	return watch->pidfds[0] < 0 ? ROAM_ESYSTEM : watch_thread(watch, watch_first_main);
+	watch->first = first;
+	watch->pids[first] = pid;
+	watch->pidfds[first] = roami_os_pidfd(pid);
+	return watch->pidfds[first] < 0 ? ROAM_ESYSTEM : watch_thread(watch, watch_first_main);
 }
 
 enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
 				  pid_t creator)
 {
-	enum roam_err err = roami_watch_first(segments, nodes, creator);
+	enum roam_err err = roami_watch_first(segments, nodes, 0, creator, NULL);
 
 	if (err != ROAM_OK)
 		return err;
@@ -240,9 +271,9 @@ enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned
 }
 
 enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
-				unsigned nodes, const pid_t *pids)
+				unsigned nodes, const pid_t *pids, struct roami_bound *bound)
 {
-	struct roami_watch *watch = watch_make(segments, nodes);
+	struct roami_watch *watch = watch_make(segments, nodes, bound);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
@@ -277,6 +308,8 @@ void roami_watch_end(struct roami_watch *watch)
 	for (unsigned node = 0; node < watch->nodes; node++)
 		if (watch->pidfds[node] >= 0)
 			close(watch->pidfds[node]);
+	if (watch->parent >= 0)
+		close(watch->parent);
 	close(watch->stop);
 	free(watch);
 }

@@ -389,12 +389,12 @@ void roami_words_handle(struct roami_node *node, const struct roam_request *requ
 
 /* Asks for a part of a run; how many. */
 static uint32_t raw_ask(struct roami_node *node, unsigned from, uint32_t first, uint32_t end,
-			struct roami_ask *asks)
+			struct roami_query *asks)
 {
 	uint32_t count = end - first < RAW_AT_ONCE ? end - first : RAW_AT_ONCE;
 
 	for (uint32_t i = 0; i < count; i++)
-		asks[i] = (struct roami_ask){
+		asks[i] = (struct roami_query){
 			.to = from, .what = first + i, .page = roami_page_bytes(node, first + i)};
 	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, asks, count);
 	return count;
@@ -402,7 +402,7 @@ static uint32_t raw_ask(struct roami_node *node, unsigned from, uint32_t first, 
 
 void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end)
 {
-	struct roami_ask asks[2][RAW_AT_ONCE];
+	struct roami_query asks[2][RAW_AT_ONCE];
 	uint32_t count = raw_ask(node, from, first, end, asks[0]), next = first + count;
 
 	for (unsigned turn = 0; count > 0; turn ^= 1) {

@@ -92,16 +92,6 @@ static uint64_t word_find(struct roami_node *node, uint32_t page)
 	return words[page - first];
 }
 
-/* In the middle of a run of claims: the next one is tried without asking. */
-static bool claim_expected(struct roami_node *node, uint32_t page)
-{
-	const struct roami_thread *thread = &node->threads[node->env->thread(node)];
-
-	return thread->claim_ahead > 0 &&
-	       page == thread->claim_last + (uint32_t)thread->claim_stride &&
-	       !manager_near(node, roami_manager(node, page));
-}
-
 /*
  * Whether a claim run may go on to `page`: within one allocation, untouched by anybody.  Pending
  * and claimed on return.
@@ -137,22 +127,71 @@ static bool claim_same_block(struct roami_node *node, uint32_t from, uint32_t to
 	return true;
 }
 
-/* How many pages to claim beyond `page`: more each time the next claim is where it was expected. */
-static uint32_t claim_ahead(struct roami_thread *thread, uint32_t page)
+static bool claims_near(const struct roami_claims *claims, uint32_t page)
 {
-	int32_t stride = (int32_t)(page - thread->claim_last);
+	int64_t distance = (int64_t)page - claims->last;
 
-	if (stride != 0 && stride == thread->claim_stride) {
-		thread->claim_ahead = thread->claim_ahead == 0 ? CLAIM_FIRST
-							       : thread->claim_ahead * 2;
-		if (thread->claim_ahead > CLAIM_RUN - 1)
-			thread->claim_ahead = CLAIM_RUN - 1;
-	} else {
-		thread->claim_ahead = 0;
-		thread->claim_stride = stride;
+	return distance != 0 && distance >= -CLAIM_STRIDE_MAX && distance <= CLAIM_STRIDE_MAX;
+}
+
+/* The stream that goes on at `page`, else one near it, else a new one. */
+static struct roami_claims *claims_find(struct roami_thread *thread, uint32_t page)
+{
+	struct roami_claims *claims;
+
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
+		claims = &thread->claims[i];
+		if (claims->stride != 0 && page - claims->last == (uint32_t)claims->stride)
+			return claims;
 	}
-	thread->claim_last = page;
-	return thread->claim_ahead;
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
+		if (claims_near(&thread->claims[i], page))
+			return &thread->claims[i];
+	claims = &thread->claims[thread->claims_next++ % ROAMI_STREAMS];
+	claims->last = page;
+	return claims;
+}
+
+/* The run of another host's pages that goes on at `page`: it is claimed without looking first. */
+static struct roami_claims *claims_expecting(struct roami_node *node, uint32_t page)
+{
+	struct roami_thread *thread = &node->threads[node->env->thread(node)];
+
+	if (manager_near(node, roami_manager(node, page)))
+		return NULL;
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
+		struct roami_claims *claims = &thread->claims[i];
+
+		if (claims->ahead > 0 && page == claims->last + (uint32_t)claims->stride)
+			return claims;
+	}
+	return NULL;
+}
+
+/* The run of which the claim under way has got more than its page. */
+static struct roami_claims *claims_granted(struct roami_thread *thread)
+{
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
+		if (thread->claims[i].granted > 0)
+			return &thread->claims[i];
+	return NULL;
+}
+
+/* How many pages to claim beyond `page`: more each time the next claim is where it was expected. */
+static uint32_t claims_ahead(struct roami_claims *claims, uint32_t page)
+{
+	int32_t stride = (int32_t)(page - claims->last);
+
+	if (stride != 0 && stride == claims->stride) {
+		claims->ahead = claims->ahead == 0 ? CLAIM_FIRST : claims->ahead * 2;
+		if (claims->ahead > CLAIM_RUN - 1)
+			claims->ahead = CLAIM_RUN - 1;
+	} else {
+		claims->ahead = 0;
+		claims->stride = stride;
+	}
+	claims->last = page;
+	return claims->ahead;
 }
 
 /* Whether the run may go on at `next`, as far as this node can tell. */
@@ -219,15 +258,16 @@ static uint32_t claim_run_far(struct roami_node *node, uint32_t last, int32_t st
 /* Claims a page that goes on with a run, and those that are expected behind it. */
 static bool claim_at_once(struct roami_node *node, uint32_t page)
 {
-	struct roami_thread *thread = &node->threads[node->env->thread(node)];
-	uint32_t last = thread->claim_last, most = claim_ahead(thread, page);
-	int32_t stride = thread->claim_stride;
+	struct roami_claims *claims = claims_expecting(node, page);
+	uint32_t last, most;
 
-	if (stride > CLAIM_STRIDE_MAX || stride < -CLAIM_STRIDE_MAX)
+	if (claims == NULL)
 		return false;
-	thread->claim_granted = claim_run_far(node, last, stride, 1 + most, 1);
-	claim_fill(node, page, thread->claim_granted, stride);
-	return thread->claim_granted > 0;
+	last = claims->last;
+	most = claims_ahead(claims, page);
+	claims->granted = claim_run_far(node, last, claims->stride, 1 + most, 1);
+	claim_fill(node, page, claims->granted, claims->stride);
+	return claims->granted > 0;
 }
 
 void roami_claim_handle(struct roami_node *node, const struct roam_request *request)
@@ -262,7 +302,7 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
 	struct roami_page *entry = roami_page_entry(node, page);
 
 	*claimed_p = false;
-	if (claim && entry->home == 0 && claim_expected(node, page) && claim_at_once(node, page)) {
+	if (claim && entry->home == 0 && claim_at_once(node, page)) {
 		*claimed_p = true;
 		return node->me;
 	}
@@ -287,27 +327,29 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p)
 {
 	struct roami_thread *thread = &node->threads[node->env->thread(node)];
-	uint32_t most, count = thread->claim_granted;
+	struct roami_claims *claims = claims_granted(thread);
+	uint32_t most, count;
 	int32_t stride;
 	int64_t next;
 
-	thread->claim_granted = 0;
-	*stride_p = thread->claim_stride;
-	if (count > 0) { /* with the first one */
-		thread->claim_last = page + (count - 1) * (uint32_t)thread->claim_stride;
-		return count - 1;
+	if (claims != NULL) { /* with the first one */
+		count = claims->granted - 1;
+		claims->granted = 0;
+		claims->last = page + count * (uint32_t)claims->stride;
+		*stride_p = claims->stride;
+		return count;
 	}
-	most = claim_ahead(thread, page);
-	*stride_p = stride = thread->claim_stride;
+	claims = claims_find(thread, page);
+	most = claims_ahead(claims, page);
+	*stride_p = stride = claims->stride;
 	next = (int64_t)page + stride;
-	if (stride > CLAIM_STRIDE_MAX || stride < -CLAIM_STRIDE_MAX || most == 0 ||
-	    !claim_goes_on(node, page, next))
+	if (most == 0 || !claim_goes_on(node, page, next))
 		return 0;
 	count = manager_near(node, roami_manager(node, (uint32_t)next))
 			? claim_run_near(node, page, stride, most)
 			: claim_run_far(node, page, stride, most, 0);
 	claim_fill(node, (uint32_t)next, count, stride);
-	thread->claim_last = page + count * (uint32_t)stride;
+	claims->last = page + count * (uint32_t)stride;
 	return count;
 }
 
@@ -391,6 +433,11 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 	roami_step(node);
 	ROAMI_COUNT(node->stats, home_writes, 1);
 	return atomic_fetch_add(&node->self->headers[page].version, 1) + 1;
+}
+
+uint64_t roami_home_version(struct roami_node *node, uint32_t page)
+{
+	return atomic_load(&node->self->headers[page].version);
 }
 
 bool roami_home_is_shared(struct roami_node *node, uint32_t page)
@@ -490,22 +537,68 @@ uint32_t roami_home_here(struct roami_node *node, uint32_t page)
 		       : ROAM_PLACE_MADE(node->me, where >> EPOCH_SHIFT);
 }
 
-bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p)
+/* Nobody else's stores are under way, and none can begin; false: some are. */
+static bool home_leaves(struct roami_header *header)
+{
+	uint32_t where = atomic_load(&header->where);
+
+	while ((where & ROAMI_HEADER_PINNED) == 0)
+		if (atomic_compare_exchange_weak(&header->where, &where,
+						 where & ~(ROAM_HEADER_HOME | ROAM_HEADER_READY)))
+			return true;
+	return false;
+}
+
+bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p,
+		     bool *open_p)
 {
 	struct roami_header *header = &node->self->headers[page];
 	struct roami_page *entry = roami_page_entry(node, page);
-	bool open = roami_page_access(node, page) == ROAM_WRITE;
 
-	atomic_fetch_and(&header->where, ~(ROAM_HEADER_HOME | ROAM_HEADER_READY));
+	*open_p = roami_page_access(node, page) == ROAM_WRITE || roami_page_dirty(node, page);
+	if (!home_leaves(header))
+		return false;
 	atomic_thread_fence(memory_order_seq_cst);
+	if (bytes == NULL && atomic_load(&header->version) != *version_p) {
+		atomic_fetch_or(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY);
+		return false;
+	}
 	roami_page_close(node, &page, 1, ROAM_READ);
+	if (*open_p)
+		atomic_fetch_add(&header->version, 1);
 	*version_p = atomic_load(&header->version);
-	roami_page_copy(node, bytes, roami_page_bytes(node, page));
+	if (bytes != NULL)
+		roami_page_copy(node, bytes, roami_page_bytes(node, page));
 	roami_page_set_home(node, page, false);
 	entry->heat = 0; /* never hot: there is no twin to compare with */
-	if (open)
+	if (*open_p)
 		roami_page_mark_dirty(node, entry, page);
-	return open;
+	return true;
+}
+
+#define CLOSE_RUN 16u
+
+void roami_home_close_run(struct roami_node *node, uint32_t first, uint32_t count)
+{
+	uint32_t pages[CLOSE_RUN] = {0}, closing = 0;
+
+	if (count > CLOSE_RUN)
+		count = CLOSE_RUN;
+	for (uint32_t page = first; page < first + count && page < node->layout.pages; page++) {
+		roami_page_lock(node, page);
+		if (!roami_page_pending(node, page) && roami_page_is_home(node, page) &&
+		    roami_page_access(node, page) == ROAM_WRITE && roami_page_ours(node, page)) {
+			pages[closing++] = page;
+			continue;
+		}
+		roami_page_unlock(node, page);
+		break;
+	}
+	roami_page_close(node, pages, closing, ROAM_READ);
+	for (uint32_t i = 0; i < closing; i++) {
+		roami_page_mark_dirty(node, roami_page_entry(node, pages[i]), pages[i]);
+		roami_page_unlock(node, pages[i]);
+	}
 }
 
 void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place)

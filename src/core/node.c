@@ -116,6 +116,18 @@ static enum roam_err node_memory(struct roami_node *node)
 	return roami_sync_init(node);
 }
 
+static enum roam_err node_service(struct roami_node *node, const struct roami_service *service)
+{
+	if (service == NULL)
+		return ROAM_OK;
+	node->service_state = calloc(1, service->state_size);
+	if (node->service_state == NULL)
+		return ROAM_ENOMEM;
+	node->service = service;
+	roami_msg_register(node, ROAMI_TYPE_SERVICE, service->messages);
+	return service->init(node);
+}
+
 static void node_identity(struct roami_node *node, const struct roami_node_params *params)
 {
 	node->magic = NODE_MAGIC;
@@ -176,6 +188,8 @@ enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_nod
 		err = node->engine->open(node->engine_state, &view, roami_fault_entry, node);
 	if (err == ROAM_OK)
 		err = roami_domains_init(node);
+	if (err == ROAM_OK)
+		err = node_service(node, params->service);
 	return err;
 }
 
@@ -200,6 +214,9 @@ void roami_node_close(struct roami_node *node)
 	if (node == NULL)
 		return;
 	pages = node->layout.pages;
+	if (node->service != NULL)
+		node->service->fini(node);
+	free(node->service_state);
 	roami_domains_close(node);
 	if (node->engine_state != NULL)
 		node->engine->close(node->engine_state);

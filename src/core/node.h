@@ -117,6 +117,7 @@ struct roami_call {
 #define ROAMI_TYPES_MAX     192
 #define ROAMI_TYPE_SYNC     0
 #define ROAMI_TYPE_MEMORY   32
+#define ROAMI_TYPE_SERVICE  48
 #define ROAMI_TYPE_PROTOCOL 64
 
 /* Messages that wait: parked for a page, delayed until a time, or out for a full ring. */
@@ -184,6 +185,14 @@ struct roami_returns {
 	uint64_t ran;  /* how long the thread had run when that ended; 0: not known */
 };
 
+/* Claims at a constant distance. */
+struct roami_claims {
+	uint32_t last;
+	int32_t stride; /* 0: not known */
+	uint32_t ahead;
+	uint32_t granted; /* pages of the run that the claim under way has already */
+};
+
 #define ROAMI_PAGES_MAX  (1u << 28) /* of the largest heap */
 #define ROAMI_DUMP_PAGES (1u << 16)
 
@@ -192,10 +201,8 @@ struct roami_thread {
 	struct roami_stream streams[ROAMI_STREAMS];
 	uint32_t stream_next; /* the one to replace */
 	uint32_t last_fault;
-	uint32_t claim_last;
-	int32_t claim_stride;
-	uint32_t claim_ahead;
-	uint32_t claim_granted; /* pages of the run that the claim under way has already */
+	struct roami_claims claims[ROAMI_STREAMS];
+	uint32_t claims_next; /* the one to replace */
 	struct roami_returns returns;
 };
 
@@ -233,6 +240,14 @@ struct roami_region {
 };
 
 struct roami_sync_state;
+
+/* A part of the library that the core knows nothing of, with messages and state on each node. */
+struct roami_service {
+	const struct roam_message *messages; /* from ROAMI_TYPE_SERVICE on; ends with a NULL name */
+	size_t state_size;                   /* the core allocates and zeroes */
+	enum roam_err (*init)(struct roami_node *node);
+	void (*fini)(struct roami_node *node); /* also after a failed init */
+};
 
 #define ROAMI_DOMAINS_MAX 16
 
@@ -337,6 +352,9 @@ struct roami_node {
 	struct roami_sync_state *sync;
 	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
 	struct roami_records meeting_records; /* in node 0's segment, barriers */
+
+	const struct roami_service *service; /* NULL: none */
+	void *service_state;
 };
 
 /* Whether loads and stores reach a peer's memory; else messages do. */
@@ -418,6 +436,7 @@ struct roami_node_params {
 	bool traced;            /* a debugger may stop this node for as long as it likes */
 	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */
 	uint64_t boot;          /* counts the times that the job's nodes start with this key */
+	const struct roami_service *service; /* NULL: none */
 };
 
 /* Makes a node that serves messages as soon as somebody polls.  Reports errors itself. */

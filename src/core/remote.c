@@ -124,7 +124,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by,
 }
 
 /* Bits of `where` that say nothing about the home. */
-#define MARKS (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES)
+#define MARKS (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES | ROAMI_HEADER_PINNED)
 
 /*
  * Copies a page to this node.  One that was never here goes through the engine, which also opens it
@@ -229,7 +229,7 @@ static void fetch_near(struct roami_node *node, struct roam_fetch_one *one)
 }
 
 static void fetch_answered(struct roami_node *node, struct roam_fetch_one *one,
-			   struct roami_ask *ask)
+			   struct roami_query *ask)
 {
 	const struct fetch_head *head = ask->reply;
 	bool came;
@@ -244,7 +244,7 @@ static void fetch_answered(struct roami_node *node, struct roam_fetch_one *one,
 /* At most ROAMI_CALLS_AT_ONCE: those that travel are asked for first. */
 static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
 {
-	struct roami_ask asks[ROAMI_CALLS_AT_ONCE];
+	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
 	struct fetch_head heads[ROAMI_CALLS_AT_ONCE];
 	unsigned far = 0;
 
@@ -253,7 +253,7 @@ static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, uns
 		if (roami_near(node, list[i].home))
 			continue;
 		roami_page_entry(node, list[i].page)->here = 1;
-		asks[far] = (struct roami_ask){list[i].home,
+		asks[far] = (struct roami_query){list[i].home,
 					       list[i].page,
 					       &heads[far],
 					       sizeof(heads[far]),
@@ -309,7 +309,7 @@ bool roami_creator_has(struct roami_node *node, uint32_t page)
 	       (atomic_load(&node->segments[0].headers[page].where) & ROAMI_HEADER_BYTES) != 0;
 }
 
-static void creator_ask(struct roami_node *node, struct roami_ask *asks, unsigned count)
+static void creator_ask(struct roami_node *node, struct roami_query *asks, unsigned count)
 {
 	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, asks, count);
 }
@@ -323,7 +323,7 @@ static void creator_near(struct roami_node *node, uint32_t page, uint8_t *to)
 /* The bytes of one page; false: there were none, it is zero. */
 static bool creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
 {
-	struct roami_ask ask = {.what = page | ROAMI_RAW_SEAL, .page = to};
+	struct roami_query ask = {.what = page | ROAMI_RAW_SEAL, .page = to};
 	bool came = true;
 
 	if (!roami_creator_has(node, page))
@@ -339,7 +339,7 @@ static bool creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
 
 void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
 {
-	struct roami_ask asks[ROAMI_CALLS_AT_ONCE];
+	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
 	unsigned asked = 0;
 	bool came;
 
@@ -354,7 +354,7 @@ void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count
 			creator_near(node, page, to);
 		else
 			asks[asked++] =
-				(struct roami_ask){.what = page | ROAMI_RAW_SEAL, .page = to};
+				(struct roami_query){.what = page | ROAMI_RAW_SEAL, .page = to};
 	}
 	creator_ask(node, asks, asked);
 	for (unsigned i = 0; i < asked; i++) {
@@ -492,6 +492,30 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 	ROAMI_COUNT(node->stats, diffs, changed);
 	ROAMI_COUNT(node->stats, diff_bytes, bytes);
 	ROAMI_COUNT(node->stats, bytes_sent, bytes);
+}
+
+bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
+{
+	struct roami_header *header = &node->segments[home].headers[dirty->page];
+	size_t bytes;
+	uint32_t where;
+
+	if (!flush_near(node, home))
+		return false;
+	where = atomic_load(&header->where);
+	if ((where & ROAM_HEADER_HOME) == 0 || (where & ROAMI_HEADER_PINNED) != 0 ||
+	    !atomic_compare_exchange_strong(&header->where, &where, where | ROAMI_HEADER_PINNED))
+		return false;
+	roami_step(node);
+	bytes = flush_bytes(node, dirty, home);
+	if (dirty->changed)
+		dirty->version = atomic_fetch_add(&header->version, 1) + 1;
+	atomic_fetch_and(&header->where, ~ROAMI_HEADER_PINNED);
+	ROAMI_COUNT(node->stats, diffs_empty, !dirty->changed);
+	ROAMI_COUNT(node->stats, diffs, dirty->changed);
+	ROAMI_COUNT(node->stats, diff_bytes, bytes);
+	ROAMI_COUNT(node->stats, bytes_sent, bytes);
+	return true;
 }
 
 /*

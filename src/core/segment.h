@@ -115,6 +115,9 @@ struct roami_departure {
  */
 #define ROAMI_HEADER_BYTES 8u
 
+/* In `where` of a home: another node is storing a diff, so it must not move. */
+#define ROAMI_HEADER_PINNED 128u
+
 enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI_JOB_FAILED };
 
 /* A node: mapped and ready to serve; its counters are final; it looks at no segment any more. */

@@ -17,7 +17,8 @@ struct msg_header {
 #define FLAG_REPLY 1u
 #define FLAG_PAGE  2u /* of a reply: a page's bytes follow the payload */
 #define FLAG_LEFT  4u /* of a reply: the page is to be copied from the sender's memory */
-#define FLAG_MANY  8u /* several requests of a word each: struct msg_many */
+#define FLAG_PUT   8u /* of a reply: the sender has put the page's bytes in place */
+#define FLAG_MANY  16u /* several requests of a word each: struct msg_many */
 #define PARTS_MAX  8u
 #define POLL_MAX   16u
 #define OUT_LIMIT  (1u << 20) /* bytes queued for one peer above which application threads wait */
@@ -208,6 +209,32 @@ void roami_reply_page(struct roami_node *node, const struct roam_request *reques
 	msg_put(node, request->origin, &header, all, count + !left);
 }
 
+uint8_t *roami_reply_room(struct roami_node *node, const struct roam_request *request,
+			  uint32_t page, uint8_t *spare)
+{
+	if (!roami_near(node, request->origin))
+		return spare;
+	return node->segments[request->origin].heap + (size_t)page * ROAMI_PAGE;
+}
+
+void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
+			const uint8_t *room, const struct roam_part *parts, unsigned count)
+{
+	bool put = roami_near(node, request->origin);
+	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
+				    msg_bytes(parts, count),
+				    FLAG_REPLY | (put ? FLAG_PUT : FLAG_PAGE)};
+	struct roam_part all[PARTS_MAX];
+
+	roami_assert(request->call != 0 && count < PARTS_MAX);
+	for (unsigned i = 0; i < count; i++)
+		all[i] = parts[i];
+	all[count] = (struct roam_part){room, msg_page_bytes(&header)};
+	header.bytes += (uint32_t)all[count].bytes;
+	msg_put(node, request->origin, &header, all, count + !put);
+	ROAMI_COUNT(node->stats, bytes_sent, put ? ROAMI_PAGE : 0);
+}
+
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
 		   unsigned type)
 {
@@ -298,7 +325,7 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 	return call_start(node, to, type, parts, count, &wanted);
 }
 
-static bool call_answered(void *arg)
+bool roami_msg_call_answered(void *arg)
 {
 	struct roami_call *call = arg;
 
@@ -310,7 +337,7 @@ static size_t call_end(struct roami_node *node, struct roami_call *call, uint32_
 {
 	size_t bytes;
 
-	roami_wait(node, call_answered, call);
+	roami_wait(node, roami_msg_call_answered, call);
 	bytes = call->bytes;
 	*page_at_p = call->page_at;
 	atomic_store_explicit(&call->state, 0, memory_order_release);
@@ -325,7 +352,8 @@ size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
 }
 
 /* Calls to one node. */
-static void ask_one(struct roami_node *node, unsigned type, struct roami_ask *asks, unsigned count)
+static void ask_one(struct roami_node *node, unsigned type, struct roami_query *asks,
+		    unsigned count)
 {
 	struct call_room room = {node, asks[0].to};
 	struct msg_many many[ROAMI_CALLS_AT_ONCE];
@@ -343,7 +371,7 @@ static void ask_one(struct roami_node *node, unsigned type, struct roami_ask *as
 	msg_put(node, asks[0].to, &header, &part, 1);
 }
 
-void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_ask *asks, unsigned count)
+void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_query *asks, unsigned count)
 {
 	roami_assert(count <= ROAMI_CALLS_AT_ONCE);
 	for (unsigned at = 0, end; at < count; at = end) {
@@ -353,7 +381,7 @@ void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_ask *ask
 	}
 }
 
-size_t roami_msg_answer(struct roami_node *node, struct roami_ask *ask, bool *came_p)
+size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *came_p)
 {
 	uint32_t page_at;
 	size_t bytes = call_end(node, ask->call, &page_at);
@@ -376,28 +404,6 @@ size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
 			      reply, reply_max);
 }
 
-size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint32_t page,
-		       void *reply, size_t reply_max, bool *came_p)
-{
-	struct roam_part part = {&page, sizeof(page)};
-	struct roami_call wanted = {
-		.reply = reply, .reply_max = reply_max, .page = roami_page_bytes(node, page)};
-	struct roami_call *call = call_start(
-		node, to, roami_domain_of(node, page)->types + type, &part, 1, &wanted);
-	uint32_t at;
-	size_t bytes = call_end(node, call, &at);
-
-	*came_p = at != 0;
-	if (at != 0)
-		roami_fetched(node);
-	if (at > 1) {
-		roami_step(node);
-		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-		roami_page_copy(node, wanted.page,
-				node->segments[at - 2].heap + (size_t)page * ROAMI_PAGE);
-	}
-	return bytes;
-}
 
 void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned count)
 {
@@ -430,6 +436,87 @@ void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
 	roami_call_all(node, calls, used);
 }
 
+_Static_assert(ROAM_PAGES_ONCE <= ROAMI_CALLS_AT_ONCE, "calls about pages");
+
+void roami_pages_ask(struct roami_node *node, struct roam_page_call *calls, unsigned count)
+{
+	roami_assert(count <= ROAM_PAGES_ONCE);
+	for (unsigned i = 0; i < count; i++) {
+		struct roam_page_call *call = &calls[i];
+		struct roami_call wanted = {.reply = call->reply,
+					    .reply_max = call->reply_max,
+					    .page = roami_page_bytes(node, call->page)};
+
+		roami_page_entry(node, call->page)->here = 1;
+		call->started = call_start(
+			node, call->to, roami_domain_of(node, call->page)->types + call->type,
+			&call->part, 1, &wanted);
+	}
+}
+
+static void page_call_end(struct roami_node *node, struct roam_page_call *call)
+{
+	uint32_t at;
+
+	call->bytes = call_end(node, call->started, &at);
+	call->started = NULL;
+	call->came = at != 0;
+	if (call->came)
+		roami_fetched(node);
+	if (at > 1) {
+		roami_step(node);
+		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
+		roami_page_copy(node, roami_page_bytes(node, call->page),
+				node->segments[at - 2].heap + (size_t)call->page * ROAMI_PAGE);
+	}
+}
+
+struct pages_wait {
+	struct roam_page_call *calls;
+	unsigned count;
+};
+
+static bool pages_some(void *arg)
+{
+	const struct pages_wait *wait = arg;
+
+	for (unsigned i = 0; i < wait->count; i++)
+		if (wait->calls[i].started != NULL &&
+		    roami_msg_call_answered(wait->calls[i].started))
+			return true;
+	return false;
+}
+
+unsigned roami_pages_await(struct roami_node *node, struct roam_page_call *calls, unsigned count)
+{
+	struct pages_wait wait = {calls, count};
+	unsigned left = 0;
+
+	roami_wait(node, pages_some, &wait);
+	for (unsigned i = 0; i < count; i++)
+		if (calls[i].started != NULL && roami_msg_call_answered(calls[i].started))
+			page_call_end(node, &calls[i]);
+		else
+			left += calls[i].started != NULL;
+	return left;
+}
+
+size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint32_t page,
+		       void *reply, size_t reply_max, bool *came_p)
+{
+	struct roam_page_call call = {.page = page,
+				      .to = to,
+				      .type = type,
+				      .part = {&page, sizeof(page)},
+				      .reply = reply,
+				      .reply_max = reply_max};
+
+	roami_pages_ask(node, &call, 1);
+	roami_pages_await(node, &call, 1);
+	*came_p = call.came;
+	return call.bytes;
+}
+
 static void msg_answered(struct roami_node *node, unsigned from, const struct msg_header *header,
 			 const void *data)
 {
@@ -438,8 +525,8 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 
 	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes < page ||
 	    bytes > call->reply_max ||
-	    ((header->flags & (FLAG_PAGE | FLAG_LEFT)) != 0 && call->page == NULL) ||
-	    ((header->flags & FLAG_LEFT) != 0 && !roami_near(node, from)))
+	    ((header->flags & (FLAG_PAGE | FLAG_LEFT | FLAG_PUT)) != 0 && call->page == NULL) ||
+	    ((header->flags & (FLAG_LEFT | FLAG_PUT)) != 0 && !roami_near(node, from)))
 		roami_node_fail(node, "node %u sent a reply nobody waits for", from);
 	if (bytes > 0)
 		memcpy(call->reply, data, bytes);
@@ -448,6 +535,8 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 		call->page_at = 1;
 	} else if ((header->flags & FLAG_LEFT) != 0) {
 		call->page_at = 2 + from;
+	} else if ((header->flags & FLAG_PUT) != 0) {
+		call->page_at = 1;
 	}
 	call->bytes = bytes;
 	atomic_store_explicit(&call->state, 2, memory_order_release);

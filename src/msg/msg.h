@@ -29,11 +29,14 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 					size_t reply_max);
 size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call);
 
+/* Whether the end would find the reply there; to be waited for.  `call`: a struct roami_call. */
+bool roami_msg_call_answered(void *call);
+
 /* So many at a time that all threads of a node can do it at once. */
 #define ROAMI_CALLS_AT_ONCE (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
 
 /* A call whose request is one word, and whose answer may bring the bytes of a page. */
-struct roami_ask {
+struct roami_query {
 	unsigned to;
 	uint64_t what;
 	void *reply;
@@ -47,8 +50,9 @@ struct roami_ask {
  * answered and ended by itself; *came_p: a page came.  Handlers answer by roami_reply, or by
  * roami_msg_reply_bytes, whose last part is the page.
  */
-void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_ask *asks, unsigned count);
-size_t roami_msg_answer(struct roami_node *node, struct roami_ask *ask, bool *came_p);
+void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_query *asks,
+		   unsigned count);
+size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *came_p);
 void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *request,
 			   const struct roam_part *parts, unsigned count);
 

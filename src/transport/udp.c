@@ -367,12 +367,12 @@ static void udp_wait(void *state, enum roam_sleeper who, uint64_t timeout_ns)
 				  {udp->wake[who], POLLIN, 0},
 				  {udp->params.bell > 0 ? udp->params.bell : -1, POLLIN, 0}};
 	struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S), (long)(timeout_ns % NS_PER_S)};
-	uint64_t count;
+	uint64_t counts[64]; /* a bell may be a pipe */
 
 	if (ppoll(files, 3, timeout_ns == 0 ? NULL : &timeout, NULL) <= 0)
 		return;
 	for (unsigned i = 1; i < 3; i++)
-		if (files[i].revents != 0 && read(files[i].fd, &count, sizeof(count)) < 0)
+		if (files[i].revents != 0 && read(files[i].fd, counts, sizeof(counts)) < 0)
 			continue; /* it is empty again already */
 }
 

@@ -12,6 +12,7 @@
 #include "msg/msg.h"
 #include "msg/seal.h"
 #include "os/fiber.h"
+#include "pastset/server.h"
 #include "sim.h"
 
 #define FIBERS_MAX   (ROAMI_NODES_MAX * (WORLD_THREADS_MAX + 1))
@@ -328,6 +329,7 @@ static bool world_node_open(struct world *world, unsigned me)
 		.near = world_near(&world->config, me),
 		.key = key,
 		.boot = world->config.seed,
+		.service = &roami_past_service,
 	};
 	enum roam_err err;
 

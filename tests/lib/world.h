@@ -56,6 +56,7 @@ struct world_config {
 	size_t datagram_max;
 	size_t room;
 	unsigned deadline; /* seconds; 0: none */
+	uint64_t ps_memory; /* for tuples, of each node; 0: as much as usual */
 	unsigned seal;     /* of datagrams: enum roami_option_seal */
 	char faulty[128];
 	uint64_t steps_max;  /* more: it does not end */

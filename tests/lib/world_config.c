@@ -119,6 +119,8 @@ void world_options(const struct world_config *config, struct roami_options *opti
 	options->mirage_delta = config->mirage_delta;
 	options->seal = config->seal;
 	options->deadline = config->deadline;
+	if (config->ps_memory != 0)
+		options->ps_memory = config->ps_memory;
 	snprintf(options->faulty, sizeof(options->faulty), "%s", config->faulty);
 	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
 	if (roami_diff_choose(options->simd) == NULL)

@@ -370,7 +370,8 @@ static void lazy_expect(struct run *run, const char *what, uint64_t got, uint64_
 /* Diffs, and who gave its home away owes one, go by message even where memory is shared. */
 static bool lazy_jumps(const struct roami_node *node)
 {
-	return strncmp(node->protocol->name, "jump", 4) == 0;
+	return strncmp(node->protocol->name, "jump", 4) == 0 ||
+	       strncmp(node->protocol->name, "jiajia2", 7) == 0;
 }
 
 static void lazy_sections(struct run *run, struct roami_node *node, uint64_t got)

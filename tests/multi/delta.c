@@ -8,7 +8,7 @@
 
 #define DELTA   "ROAM_MIRAGE_DELTA=100000"
 #define LONG_US 80000u
-#define ROUNDS  2u
+#define ROUNDS  3u
 #define PAGES   3u
 #define TRIES   64u
 
@@ -28,10 +28,10 @@ static struct slot *make(size_t bytes, const char *option)
 	return block;
 }
 
-/* How long a write takes, in microseconds, to what node 1 has just written. */
+/* How long it takes, in microseconds, until both have written: node 1, and then node 0. */
 static uint64_t steal(struct slot *slot)
 {
-	uint64_t *flag = &flags[used++ % ROUNDS], start = 0;
+	uint64_t *flag = &flags[used++ % ROUNDS], start = roam_clock_us();
 
 	must(roam_barrier_all());
 	if (roam_node() == 1) {
@@ -40,7 +40,6 @@ static uint64_t steal(struct slot *slot)
 	}
 	if (roam_node() == 0) {
 		must(roam_flag_wait(flag));
-		start = roam_clock_us();
 		slot->value++;
 		start = roam_clock_us() - start;
 		must(roam_flag_clear(flag));

@@ -22,7 +22,7 @@ from harness import Wrong, expect, expect_end, main, program, run
 from run import PROTOCOLS, delta, regions
 
 HOSTS = 'abc'
-ORDERED = [name for name in PROTOCOLS if name not in ('jiajia1', 'jump')]  # not ScC
+ORDERED = [name for name in PROTOCOLS if name not in ('jiajia1', 'jiajia2', 'jump')]  # not ScC
 PREFIX = f'roam-{os.getpid()}-'
 SIGNALLED = 128
 LOST_MAX = 8.0   # seconds: a host that is cut off is noticed

@@ -17,7 +17,7 @@ from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, lau
                      program, right, run, started)
 
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jump']
+PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jiajia2', 'jump']
 SIGNALLED = 128
 PAGE = 4096
 
@@ -123,8 +123,9 @@ def region_refused(command, protocol, text):
         raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
 
 
-SCOPED = ['jiajia1', 'jump']
-NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jump-rc']  # of RC, which there are not beside those
+SCOPED = ['jiajia1', 'jiajia2', 'jump']
+# Of RC, which there are not beside those.
+NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jiajia2-rc', 'jump-rc']
 
 
 def delta(command, env):
@@ -807,8 +808,22 @@ def lock_cases():
     yield ('locks run 3', right, started('run', 'locks', 'run', 3, 450000), '450000 locks right', {})
 
 
+def past_cases(protocols, seeds):
+    """Tuples beside pages: under any protocol, and over any transport."""
+    for seed in seeds:
+        for protocol in protocols:
+            for start, nodes, transport in (('fork', 2, 'shm'), ('run', 3, 'shm'),
+                                            ('run', 2, 'udp')):
+                env = {'ROAM_PROTOCOL': protocol, 'ROAM_TRANSPORT': transport,
+                       'ROAM_CHAOS': str(seed)}
+                yield (f'past {start} {nodes} {transport} {protocol} chaos {seed}', right,
+                       started(start, 'past', start, nodes), 'tuples right', env)
+
+
 GROUPS = {
     'options': lambda: [*launcher_cases(), *option_cases(), *needs_cases()],
+    'past': lambda: list(past_cases(['hlrc'], [0])),
+    'past_more': lambda: list(past_cases(['ivy', 'lrc', 'jump'], [1, 2])),
     'regions': lambda: list(regions_cases()),
     'trouble': lambda: list(trouble_cases()),
     'mpi': lambda: list(mpi_cases()),

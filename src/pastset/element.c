@@ -1,0 +1,197 @@
+/*
+ * The rules of RULES 11.2, 11.3 and 11.5: what First, Last and DeltaValue allow, and which tuple an
+ * observe gets.
+ */
+#include "pastset/element.h"
+
+#include <string.h>
+
+void roami_element_init(struct roami_element *element, struct roami_past_pool *pool, uint64_t delta,
+			bool forget)
+{
+	memset(element, 0, sizeof(*element));
+	element->pool = pool;
+	element->delta = delta != 0 ? delta : UINT64_MAX;
+	element->forget = forget;
+	roami_tuples_init(&element->tuples);
+}
+
+/* Removes the oldest tuple if it and so all older ones were observed, and the element may. */
+static bool element_forget(struct roami_node *node, struct roami_element *element)
+{
+	struct roami_tuples *tuples = &element->tuples;
+
+	if (!element->forget || tuples->oldest >= tuples->first)
+		return false;
+	roami_tuples_truncate(node, element->pool, tuples, tuples->oldest + 1);
+	return true;
+}
+
+roami_record roami_element_reserve(struct roami_node *node, struct roami_element *element,
+				   uint32_t bytes)
+{
+	roami_record record;
+
+	do
+		record = roami_tuples_reserve(node, element->pool, &element->tuples, bytes);
+	while (record == 0 && element_forget(node, element));
+	return record;
+}
+
+static bool element_move(struct roami_node *node, struct roami_element *element,
+			 struct roami_op *op)
+{
+	struct roami_tuples *tuples = &element->tuples;
+	bool done;
+
+	if (tuples->last + 1 - tuples->first >= element->delta)
+		return false;
+	do
+		done = roami_tuples_append(node, element->pool, tuples, op->record);
+	while (!done && element_forget(node, element));
+	if (done) {
+		op->moved = tuples->last;
+	} else {
+		op->err = ROAM_ENOSPC;
+		roami_record_rele(node, element->pool, op->record);
+	}
+	op->record = 0;
+	return true;
+}
+
+/* Takes the tuple into its round; the last one completes it. */
+static enum roam_err element_combine(struct roami_node *node, struct roami_element *element,
+				     struct roami_op *op)
+{
+	struct roami_round *round = &element->rounds[op->ask.number % ROAMI_ROUNDS_MAX];
+	struct roami_tuples *tuples = &element->tuples;
+	bool completes = round->count + 1 == element->participants;
+
+	if (completes && op->ask.number != tuples->last + 1)
+		return ROAM_EINVAL;
+	while (completes && !roami_tuples_room(node, element->pool, tuples))
+		if (!element_forget(node, element))
+			return ROAM_ENOSPC;
+	if (round->count++ == 0)
+		round->record = op->record;
+	else
+		roami_function_combine(element->function, element->template,
+				       roami_record_data(element->pool, round->record),
+				       roami_record_data(element->pool, op->record));
+	if (round->record != op->record)
+		roami_record_rele(node, element->pool, op->record);
+	op->record = 0;
+	op->moved = op->ask.number;
+	if (completes) {
+		roami_tuples_append(node, element->pool, tuples, round->record);
+		round->count = 0;
+	}
+	return ROAM_OK;
+}
+
+static bool element_round(struct roami_node *node, struct roami_element *element,
+			  struct roami_op *op)
+{
+	const struct roami_tuples *tuples = &element->tuples;
+
+	if (op->ask.number > tuples->last + ROAMI_ROUNDS_MAX ||
+	    (op->ask.number > tuples->last && op->ask.number - tuples->first >= element->delta))
+		return false;
+	op->err = op->ask.number <= tuples->last ? ROAM_EINVAL : element_combine(node, element, op);
+	if (op->record != 0)
+		roami_record_rele(node, element->pool, op->record);
+	op->record = 0;
+	return true;
+}
+
+/* The number that an observe is for, beyond `last` if it has to wait. */
+static uint64_t element_number(const struct roami_element *element, struct roami_op *op)
+{
+	const struct roami_tuples *tuples = &element->tuples;
+
+	switch ((enum roam_ps_which)op->ask.which) {
+	case ROAM_PS_FIFO:
+		return tuples->first;
+	case ROAM_PS_LAST:
+		return tuples->oldest > tuples->last ? tuples->oldest : tuples->last;
+	case ROAM_PS_NUMBER:
+		return op->ask.number;
+	case ROAM_PS_NEXT:
+		break;
+	}
+	if (op->ask.number > tuples->last)
+		return op->ask.number;
+	op->skipped = op->ask.number + 1 < tuples->oldest;
+	return op->skipped ? tuples->oldest : op->ask.number + 1;
+}
+
+static void element_tag(struct roami_element *element, const struct roami_op *op, uint64_t number)
+{
+	struct roami_tuples *tuples = &element->tuples;
+
+	if ((op->ask.flags & ROAM_PS_PEEK) != 0)
+		return;
+	if (element->function != NULL &&
+	    ((op->ask.flags & ROAMI_ASK_ROUND) == 0 ||
+	     roami_record_seen(element->pool, op->record) != element->participants))
+		return;
+	if (op->ask.which == ROAM_PS_LAST && (op->ask.flags & ROAM_PS_SKIP) != 0)
+		while (tuples->first < number)
+			roami_tuples_tag(element->pool, tuples, tuples->first);
+	roami_tuples_tag(element->pool, tuples, number);
+}
+
+static bool element_observe(struct roami_element *element, struct roami_op *op)
+{
+	uint64_t number = element_number(element, op);
+	roami_record record;
+
+	if (number > element->tuples.last)
+		return false;
+	if (number < element->tuples.oldest) {
+		op->err = ROAM_EGONE;
+		return true;
+	}
+	record = roami_tuples_find(element->pool, &element->tuples, number);
+	op->bytes = roami_record_bytes(element->pool, record);
+	if (op->bytes > op->ask.limit) {
+		op->err = ROAM_ETOOBIG;
+		return true;
+	}
+	roami_record_hold(element->pool, record);
+	op->record = record;
+	op->observed = number;
+	element_tag(element, op, number);
+	return true;
+}
+
+static void element_state(const struct roami_element *element, struct roam_ps_state *state)
+{
+	const struct roami_tuples *tuples = &element->tuples;
+
+	*state = (struct roam_ps_state){tuples->first,  tuples->last,  tuples->oldest,
+					element->delta, tuples->bytes, element->waiting};
+}
+
+bool roami_element_try(struct roami_node *node, struct roami_element *element, struct roami_op *op)
+{
+	switch ((enum roam_ps_op)op->ask.op) {
+	case ROAM_PS_MOVE:
+	case ROAM_PS_MOB:
+		if (element->function != NULL)
+			return element_round(node, element, op);
+		return element_move(node, element, op);
+	case ROAM_PS_OBSERVE:
+		return element_observe(element, op);
+	case ROAM_PS_DELTA:
+		element->delta = op->ask.number;
+		break;
+	case ROAM_PS_TRUNCATE:
+		roami_tuples_truncate(node, element->pool, &element->tuples, op->ask.number);
+		break;
+	case ROAM_PS_STATE:
+		element_state(element, &op->state);
+		break;
+	}
+	return true;
+}
