@@ -70,6 +70,9 @@ void roami_remote_free_drain(struct roami_node *node,
 bool roami_creator_has(struct roami_node *node, uint32_t page);
 void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride);
 
+/* Copies such bytes of one page to `to`; false: there were none, it is zero. */
+bool roami_creator_copy(struct roami_node *node, uint32_t page, uint8_t *to);
+
 /* In homes.c: the manager's part of a run of claims. */
 void roami_claim_handle(struct roami_node *node, const struct roam_request *request);
 void roami_publish_handle(struct roami_node *node, const struct roam_request *request);
