@@ -77,6 +77,7 @@ void bench_fault(struct bench *bench);
 void bench_diff(struct bench *bench);
 void bench_lock(struct bench *bench);
 void bench_barrier(struct bench *bench);
+void bench_past(struct bench *bench);
 void bench_rtt(struct bench *bench);
 void bench_stream(struct bench *bench);
 void bench_apps(struct bench *bench);

@@ -72,6 +72,7 @@ static const struct {
 	{"diff", bench_diff, false, "comparing pages, with every kind of instructions"},
 	{"lock", bench_lock, true, "hand-over of locks"},
 	{"barrier", bench_barrier, true, "barriers of 2, 4 and 8 nodes"},
+	{"past", bench_past, true, "operations of PastSet, here and at another node"},
 	{"rtt", bench_rtt, false, "round trips, calls and page fetches over udp"},
 	{"stream", bench_stream, false, "pages sent one after the other over udp"},
 	{"apps", bench_apps, true, "programs against the same on threads"},

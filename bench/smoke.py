@@ -12,6 +12,8 @@ ROWS = {
     "rtt": {"f_udp_64", "f_udp_4k", "rtt_64", "rtt_4k", "call_64", "page_4k", "call_64_seal",
             "page_4k_seal", "call_64_encrypt", "page_4k_encrypt"},
     "stream": {"f_udp_stream", "stream"},
+    "past": {"move_local_1", "observe_local_31k", "move_remote_1", "observe_remote_1k",
+             "pingpong_lr"},
     "lock": {"lock_remote", "lock_remote_busy", "lock_again"},
     "fault": {"shm_rtt", "read_fetch", "read_fetch_first", "read_fetch_busy_home", "read_stream",
               "read_stride", "write_fault", "own_home_write", "release_1", "release_1_msg",

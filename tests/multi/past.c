@@ -12,12 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TASKS     4000u
+#define TASKS     1500u
 #define THREADS   4u
 #define ROUNDS    60u
-#define ELEMENTS  3000u
+#define ELEMENTS  2000u
 #define TUPLE_MAX 31000u
-#define MANY      200000u
+#define MANY      100000u
 
 static unsigned nodes;
 static uint8_t *shared; /* in the heap: two tuples for each node */

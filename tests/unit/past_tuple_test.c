@@ -1,8 +1,9 @@
 /*
  * The memory for tuples against a naive model, and the tuples of an element: a million of them,
- * found by number, tagged and truncated at random; all memory comes back.
+ * found by number, tagged and truncated at random; all memory comes back, and no sooner than its
+ * last user has let go.
  */
-#include "pastset/tuple.h"
+#include "pastset/element.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -204,9 +205,50 @@ static void test_random(void)
 	pool_free(pool);
 }
 
+static void element_do(struct roami_element *element, struct roami_op *op)
+{
+	CU_ASSERT_FATAL(roami_element_try(NULL, element, op));
+	CU_ASSERT_EQUAL_FATAL(op->err, ROAM_OK);
+}
+
+static void element_move(struct roami_element *element, uint8_t value)
+{
+	struct roami_op op = {.ask = {.op = ROAM_PS_MOVE}};
+
+	op.record = roami_element_reserve(NULL, element, 20000);
+	CU_ASSERT_FATAL(op.record != 0);
+	memset(roami_record_data(element->pool, op.record), value, 20000);
+	element_do(element, &op);
+}
+
+/* What was observed keeps its bytes until its observer lets go, though it is truncated. */
+static void test_held(void)
+{
+	struct roami_past_pool *pool = pool_new(1 * MIB);
+	struct roami_element element;
+	struct roami_op observe = {.ask = {.op = ROAM_PS_OBSERVE, .limit = 20000}};
+	struct roami_op truncate = {.ask = {.op = ROAM_PS_TRUNCATE, .number = UINT64_MAX}};
+	unsigned changed = 0;
+
+	roami_element_init(&element, pool, 0, false);
+	element_move(&element, 1);
+	element_do(&element, &observe);
+	for (unsigned round = 0; round < 100; round++) {
+		element_do(&element, &truncate);
+		element_move(&element, 2);
+	}
+	for (unsigned i = 0; i < observe.bytes; i++)
+		changed += roami_record_data(pool, observe.record)[i] != 1;
+	CU_ASSERT_EQUAL(observe.bytes, 20000);
+	CU_ASSERT_EQUAL(changed, 0);
+	roami_record_rele(NULL, pool, observe.record);
+	pool_free(pool);
+}
+
 static CU_TestInfo tests[] = {{"blocks of the pool", test_pool},
 			      {"a million tuples", test_million},
 			      {"random work in little memory", test_random},
+			      {"what is observed is held", test_held},
 			      CU_TEST_INFO_NULL};
 
 int main(int argc, char **argv)
