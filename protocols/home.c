@@ -27,7 +27,7 @@ static void home_take(struct roami_node *node, uint32_t page)
 	roami_home_publish(node, page, 1);
 }
 
-static void home_claimed(struct roami_node *node, uint32_t page)
+void home_claimed(struct roami_node *node, uint32_t page)
 {
 	int32_t stride;
 	uint32_t more = roami_home_claim_run(node, page, &stride);
@@ -206,7 +206,7 @@ static bool home_leave_open(struct roami_node *node, const struct roam_sync *syn
 {
 	struct home_page *data = home_page(node, page);
 
-	if (data->shares == 0 || !home_may_open(node, sync))
+	if (data->shares == 0 || !home_may_open(node, sync) || roami_home_wanted(node, page))
 		return false;
 	data->shares--;
 	roami_home_unshare(node, page);
@@ -241,6 +241,7 @@ void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
 		roami_page_close(node, pages, closing, ROAM_READ);
 		for (size_t i = 0; i < closing; i++) {
 			roami_notice_add(node, pages[i], roami_home_version_bump(node, pages[i]));
+			roami_home_shut(node, pages[i]);
 			roami_page_done(node, pages[i]);
 		}
 	}

@@ -35,6 +35,9 @@ struct home_scoped_page {
 /* Finds the page's home, claiming it if nobody did, and opens the pending page. */
 void home_read_fault(struct roami_node *node, uint32_t page);
 
+/* The pending page was claimed: more of them, if they come steadily; opens them. */
+void home_claimed(struct roami_node *node, uint32_t page);
+
 /*
  * Its first half: the page is open if it is this node's; false: it is not, but *home_p's, as far as
  * the directory knows.

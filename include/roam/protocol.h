@@ -59,6 +59,7 @@ struct roam_dirty {
 	bool home;        /* this node is the page's home: no twin */
 	bool keep;        /* stays writable (a hot page): the twin takes the bytes sent */
 	bool changed;     /* out of roami_flush: some byte differed */
+	bool moved;       /* out of roami_flush: the home is elsewhere, and nothing was done */
 	uint64_t version; /* out of roami_flush: the home's version after the diff was applied */
 };
 
@@ -127,6 +128,11 @@ struct roam_protocol {
 	 * nobody has a copy of them.
 	 */
 	bool closes_homes;
+	/*
+	 * ROAM_WRITES_DIFF: other nodes may take homes, see roami_home_take.  A claimed page is
+	 * then dirty.
+	 */
+	bool homes_taken;
 	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,
 			     zeroes, frees */
 	size_t page_size;
@@ -156,8 +162,9 @@ struct roam_protocol {
 	void (*ahead)(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride);
 
 	/*
-	 * app, may block.  ROAM_WRITES_FAULT only: a write was denied; `page` is pending; must be
-	 * writable on return.
+	 * app, may block.  A write was denied; `page` is pending.  ROAM_WRITES_FAULT: it must be
+	 * writable on return.  ROAM_WRITES_DIFF: may be NULL; the page can be read, and if it is not
+	 * writable on return the core opens it, without a twin if this node is its home by then.
 	 */
 	void (*write_fault)(struct roami_node *node, uint32_t page);
 
@@ -432,6 +439,39 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
  */
 void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_t *bytes,
 		     uint64_t *version_p);
+
+/*
+ * ---- homes that are taken, protocols with homes_taken: who has a current copy becomes home, by
+ * loads and stores where memory is shared.  The header says whether the home has the page open; if
+ * so, nobody takes it.
+ */
+
+/* Before the home opens its page for writing: false: it was taken meanwhile. */
+bool roami_home_open(struct roami_node *node, uint32_t page);
+
+/* It is closed, and whoever may have a copy will hear of what was written. */
+void roami_home_shut(struct roami_node *node, uint32_t page);
+
+/* Whether somebody wanted to take a page that was open. */
+bool roami_home_wanted(struct roami_node *node, uint32_t page);
+
+/*
+ * Makes this node home of a pending page, of which it has a copy of version `have`, if that is what
+ * its home has, and closed.  The page then counts as opened.  app, may block.
+ */
+bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have);
+
+/*
+ * Under the page lock: whether another node took the home from this one, which finds out now: what
+ * it has is a copy of *version_p.
+ */
+bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p);
+
+/*
+ * Another node is home, but not the one that roami_home_find said: which one.  It may say this node
+ * while another takes the page from it.  app.
+ */
+unsigned roami_home_again(struct roami_node *node, uint32_t page);
 
 /* Applies a diff at the page's home and counts the version; the new one. */
 uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page, const void *diff,

@@ -84,9 +84,9 @@ static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *threa
 static void fault_upgrade(struct roami_node *node, const struct roam_protocol *protocol,
 			  uint32_t page)
 {
-	if (protocol->writes == ROAM_WRITES_FAULT)
+	if (protocol->write_fault != NULL)
 		protocol->write_fault(node, page);
-	else
+	if (protocol->writes == ROAM_WRITES_DIFF && roami_page_access(node, page) == ROAM_READ)
 		roami_page_upgrade(node, page);
 }
 

@@ -1,6 +1,7 @@
 /* Who is a page's home: the directory, claiming at first touch, headers of own pages. */
 #include "core/domain.h"
 #include "core/page.h"
+#include "core/race.h"
 #include "core/remote.h"
 #include "msg/msg.h"
 
@@ -162,6 +163,10 @@ void roami_home_publish(struct roami_node *node, uint32_t page, uint64_t version
 	uint32_t marks = atomic_load(&header->where) & (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
 
 	atomic_store(&header->version, version);
+	if (roami_domain_of(node, page)->protocol->homes_taken && !roami_race_checked(node)) {
+		marks |= ROAMI_HEADER_OPEN;
+		roami_page_mark_dirty(node, roami_page_entry(node, page), page);
+	}
 	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks);
 	roami_page_entry(node, page)->home = (uint16_t)(node->me + 1);
 	if (roami_word_swap(node, page, ROAMI_WORD_CLAIMED | node->me,
@@ -175,7 +180,7 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 {
 	roami_step(node);
 	ROAMI_COUNT(node->stats, home_writes, 1);
-	return atomic_fetch_add(&node->self->headers[page].version, 1) + 1;
+	return ROAMI_VERSION(atomic_fetch_add(&node->self->headers[page].version, 1) + 1);
 }
 
 bool roami_home_is_shared(struct roami_node *node, uint32_t page)
@@ -300,8 +305,11 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 
 	/* Others may have copies; they are not listed again. */
 	atomic_fetch_or(&header->shared, ROAMI_SHARED | ROAMI_SHARED_LISTED);
-	atomic_store(&header->version, version);
+	/* Who takes it for the home it was once may be about to look (roami_home_enter). */
+	atomic_fetch_add(&header->version, version - ROAMI_VERSION(atomic_load(&header->version)));
 	roami_page_set_home(node, page, true);
+	if (roami_domain_of(node, page)->protocol->homes_taken)
+		marks |= ROAMI_HEADER_OPEN;
 	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks |
 					     ROAM_PLACE_EPOCH(place) << EPOCH_SHIFT);
 	ROAMI_COUNT(node->stats, home_moves, 1);

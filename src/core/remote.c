@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/domain.h"
 #include "core/far.h"
 #include "core/log.h"
 #include "core/page.h"
@@ -123,7 +124,8 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by,
 }
 
 /* Bits of `where` that say nothing about the home. */
-#define MARKS (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES)
+#define MARKS \
+	(ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES | ROAMI_HEADER_OPEN | ROAMI_HEADER_WANTED)
 
 /*
  * Copies a page to this node.  One that was never here goes through the engine, which also opens it
@@ -166,7 +168,7 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsi
 		generation = fetch_share(node, home, by, page);
 		atomic_thread_fence(memory_order_seq_cst);
 		roami_step(node);
-		*version_p = atomic_load(&header->version);
+		*version_p = ROAMI_VERSION(atomic_load(&header->version));
 		fetch_bytes(node, home != node->me, page, to,
 			    node->segments[home].heap + (size_t)page * ROAMI_PAGE);
 		atomic_thread_fence(memory_order_acquire);
@@ -225,8 +227,9 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 		enum roam_fetch result = fetch_direct(node, home, node->me, page,
 						      roami_page_bytes(node, page), version_p);
 
-		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-		if (result != ROAM_FETCH_OK)
+		if (result == ROAM_FETCH_OK)
+			ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
+		else
 			roami_page_unmap(node, page);
 		return result;
 	}
@@ -353,6 +356,26 @@ static void flush_expect(struct roami_node *node, uint32_t page, unsigned home)
 	}
 }
 
+/* Homes that may be taken are held for as long as it takes; false: this one is elsewhere. */
+static bool flush_enter(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
+{
+	dirty->moved =
+		!dirty->home &&
+		roami_domain_current(node)->protocol->homes_taken &&
+		!roami_home_enter(node, &node->segments[home].headers[dirty->page]);
+	return !dirty->home && !dirty->moved;
+}
+
+static uint64_t flush_leave(struct roami_node *node, const struct roam_dirty *dirty, unsigned home)
+{
+	struct roami_header *header = &node->segments[home].headers[dirty->page];
+
+	roami_step(node);
+	if (roami_domain_current(node)->protocol->homes_taken)
+		return roami_home_leave(header, dirty->changed);
+	return dirty->changed ? atomic_fetch_add(&header->version, 1) + 1 : 0;
+}
+
 /*
  * All bytes first, then all versions (RULES 6.3): a version is a locked instruction, which waits
  * for the stores before it.
@@ -365,21 +388,15 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 	for (size_t i = 0; i < count; i++) {
 		if (i + 2 < count && !dirty[i + 2].home)
 			flush_expect(node, dirty[i + 2].page, homes[i + 2]);
-		if (dirty[i].home)
+		if (!flush_enter(node, &dirty[i], homes[i]))
 			continue;
 		bytes += flush_bytes(node, &dirty[i], homes[i]);
 		changed += dirty[i].changed;
 		same += !dirty[i].changed;
 	}
-	for (size_t i = 0; i < count; i++) {
-		struct roami_header *header;
-
-		if (dirty[i].home || !dirty[i].changed)
-			continue;
-		roami_step(node);
-		header = &node->segments[homes[i]].headers[dirty[i].page];
-		dirty[i].version = atomic_fetch_add(&header->version, 1) + 1;
-	}
+	for (size_t i = 0; i < count; i++)
+		if (!dirty[i].home && !dirty[i].moved)
+			dirty[i].version = flush_leave(node, &dirty[i], homes[i]);
 	ROAMI_COUNT(node->stats, diffs_empty, same);
 	ROAMI_COUNT(node->stats, diffs, changed);
 	ROAMI_COUNT(node->stats, diff_bytes, bytes);
@@ -412,6 +429,22 @@ static bool diff_apply(struct roami_node *node, uint32_t page, const uint8_t *di
 	return good;
 }
 
+/* Applies the diff at this home; the version it made, 0: the home was taken. */
+static uint64_t diffs_count(struct roami_node *node, const struct roam_request *request,
+			    uint32_t page, const uint8_t *diff, size_t bytes)
+{
+	struct roami_header *header = &node->self->headers[page];
+	bool taken = roami_domain_of(node, page)->protocol->homes_taken;
+
+	if (taken && !roami_home_enter(node, header))
+		return 0;
+	if (!diff_apply(node, page, diff, bytes))
+		roami_node_fail(node, "node %u sent a malformed diff", request->from);
+	ROAMI_COUNT(node->stats, diffs_applied, 1);
+	roami_assert(atomic_load(&header->where) & ROAM_HEADER_HOME);
+	return taken ? roami_home_leave(header, true) : atomic_fetch_add(&header->version, 1) + 1;
+}
+
 static void diffs_handle(struct roami_node *node, const struct roam_request *request)
 {
 	const uint8_t *at = request->data, *end = at + request->bytes;
@@ -431,38 +464,35 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	at += numbers * sizeof(clock.at[0]);
 	while (at < end) {
 		struct flush_item item;
-		struct roami_header *header;
 
 		if ((size_t)(end - at) < sizeof(item))
 			roami_node_fail(node, "node %u sent malformed diffs", request->from);
 		memcpy(&item, at, sizeof(item));
 		at += sizeof(item);
 		if (item.page >= node->layout.pages || item.bytes > (size_t)(end - at) ||
-		    count == BATCH_PAGES || !diff_apply(node, item.page, at, item.bytes))
+		    count == BATCH_PAGES)
 			roami_node_fail(node, "node %u sent a malformed diff", request->from);
+		versions[count++] = diffs_count(node, request, item.page, at, item.bytes);
 		if (roami_race_checked(node)) {
 			roami_page_lock(node, item.page);
 			roami_race_note(node, item.page, request->origin, &clock, at, item.bytes);
 			roami_page_unlock(node, item.page);
 		}
 		at += (item.bytes + 7u) & ~7u;
-		header = &node->self->headers[item.page];
-		roami_assert(atomic_load(&header->where) & ROAM_HEADER_HOME);
-		ROAMI_COUNT(node->stats, diffs_applied, 1);
-		versions[count++] = atomic_fetch_add(&header->version, 1) + 1;
 		roami_step(node);
 	}
 	part.bytes = count * sizeof(versions[0]);
 	roami_reply(node, request, &part, 1);
 }
 
+/* If homes are taken, the twin is as it was until it is certain that there is a home. */
 static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t page, uint8_t *twin,
 			     bool keep)
 {
 	const uint8_t *bytes = roami_page_bytes(node, page);
 
 	roami_step(node);
-	if (keep)
+	if (keep && !roami_domain_of(node, page)->protocol->homes_taken)
 		return (uint32_t)node->diff->encode_sticky(out, bytes, twin, ROAMI_PAGE);
 	return (uint32_t)node->diff->encode(out, bytes, twin, ROAMI_PAGE);
 }
@@ -476,12 +506,30 @@ uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page,
 	return atomic_fetch_add(&node->self->headers[page].version, 1) + 1;
 }
 
+/* The answer to the diff at `item`; the next one. */
+static const uint8_t *flush_answered(struct roami_node *node, struct roam_dirty *dirty,
+				     const uint8_t *at)
+{
+	struct roami_page *entry = roami_page_entry(node, dirty->page);
+	struct flush_item item;
+
+	memcpy(&item, at, sizeof(item));
+	at += sizeof(item);
+	dirty->moved = dirty->version == 0;
+	if (!dirty->moved && dirty->keep &&
+	    roami_domain_of(node, dirty->page)->protocol->homes_taken &&
+	    !node->diff->apply(roami_twin_bytes(node, entry->twin), NULL, at, item.bytes))
+		roami_node_fail(node, "page %u: malformed diff", dirty->page);
+	return at + ((item.bytes + 7u) & ~7u);
+}
+
 /* Sends one batch of diffs for `home` and waits; returns the index behind the last page in it. */
 static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
 			  size_t from, size_t count, unsigned home)
 {
 	uint8_t batch[BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64];
 	uint64_t versions[BATCH_PAGES];
+	const uint8_t *item = batch;
 	size_t used = 0, answered = 0, at = from;
 	struct roami_vclock clock;
 	uint64_t numbers = roami_race_checked(node) ? ROAMI_NODES_MAX : 0;
@@ -491,25 +539,25 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 
 	for (; at < count && used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
 	     at++) {
-		struct flush_item item = {dirty[at].page, 0};
+		struct flush_item next = {dirty[at].page, 0};
 		struct roami_page *entry;
 		uint8_t *twin;
 
 		if (homes[at] != home || dirty[at].home)
 			continue;
-		entry = roami_page_entry(node, item.page);
+		entry = roami_page_entry(node, next.page);
 		twin = roami_twin_bytes(node, entry->twin);
-		item.bytes = flush_encode(node, batch + used + sizeof(item), item.page, twin,
+		next.bytes = flush_encode(node, batch + used + sizeof(next), next.page, twin,
 					  dirty[at].keep);
-		dirty[at].changed = item.bytes != 0;
-		if (item.bytes == 0) {
+		dirty[at].changed = next.bytes != 0;
+		if (next.bytes == 0) {
 			ROAMI_COUNT(node->stats, diffs_empty, 1);
 			continue;
 		}
-		memcpy(batch + used, &item, sizeof(item));
-		used += sizeof(item) + ((item.bytes + 7u) & ~7u);
+		memcpy(batch + used, &next, sizeof(next));
+		used += sizeof(next) + ((next.bytes + 7u) & ~7u);
 		ROAMI_COUNT(node->stats, diffs, 1);
-		ROAMI_COUNT(node->stats, diff_bytes, item.bytes);
+		ROAMI_COUNT(node->stats, diff_bytes, next.bytes);
 	}
 	parts[2].bytes = used;
 	if (numbers > 0)
@@ -517,9 +565,12 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 	if (used > 0)
 		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
 			       versions, sizeof(versions));
-	for (size_t i = from; i < at; i++)
-		if (homes[i] == home && !dirty[i].home && dirty[i].changed)
-			dirty[i].version = versions[answered++];
+	for (size_t i = from; i < at; i++) {
+		if (homes[i] != home || dirty[i].home || !dirty[i].changed)
+			continue;
+		dirty[i].version = versions[answered++];
+		item = flush_answered(node, &dirty[i], item);
+	}
 	return at;
 }
 
@@ -622,5 +673,6 @@ const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_PARTS] = {"parts", roami_parts_handle, 512},
 	[ROAMI_MEMORY_PLACE] = {"place", roami_place_handle, sizeof(struct roami_place)},
 	[ROAMI_MEMORY_WORDS] = {"words", roami_words_handle, 8},
+	[ROAMI_MEMORY_TAKE] = {"take", roami_take_handle, 16},
 	[ROAMI_MEMORY_TYPES] = {NULL, NULL, 0},
 };

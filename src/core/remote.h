@@ -17,6 +17,7 @@ enum {
 	ROAMI_MEMORY_PARTS, /* look at parts of the heap, take them, give them back */
 	ROAMI_MEMORY_PLACE, /* give pages homes */
 	ROAMI_MEMORY_WORDS, /* read directory words */
+	ROAMI_MEMORY_TAKE,  /* give up the home of a page */
 	ROAMI_MEMORY_TYPES
 };
 
@@ -62,6 +63,15 @@ void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page);
 
 /* Whether node 0 had bytes in the page at the seal, to be brought by who claims it. */
 bool roami_creator_has(struct roami_node *node, uint32_t page);
+
+/*
+ * Keeps a home that others may take where it is, until roami_home_leave has counted the version,
+ * which it returns, or not; false: it is there no more.
+ */
+bool roami_home_enter(struct roami_node *node, struct roami_header *header);
+uint64_t roami_home_leave(struct roami_header *header, bool changed);
+
+void roami_take_handle(struct roami_node *node, const struct roam_request *request);
 
 /* Makes `home` the home of `page`, with the creator's bytes, on its behalf. */
 void roami_adopt(struct roami_node *node, unsigned home, uint32_t page);

@@ -43,6 +43,13 @@ struct roami_header {
 	_Atomic uint64_t version;
 };
 
+/*
+ * The version counts below; above, nodes that are storing a diff and hold the home where it is, if
+ * homes are taken.
+ */
+#define ROAMI_VERSION_BUSY (UINT64_C(1) << 48)
+#define ROAMI_VERSION(word) ((word) & (ROAMI_VERSION_BUSY - 1))
+
 /* A mark is set, then listed; the home clears both and counts the generation up. */
 #define ROAMI_SHARED        1u
 #define ROAMI_SHARED_LISTED 2u
@@ -104,6 +111,10 @@ struct roami_departure {
  * still zero.
  */
 #define ROAMI_HEADER_BYTES 8u
+
+/* In `where` at a home that others may take: it has the page open; one of them would take it. */
+#define ROAMI_HEADER_OPEN   16u
+#define ROAMI_HEADER_WANTED 32u
 
 enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI_JOB_FAILED };
 

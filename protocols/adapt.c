@@ -1,0 +1,345 @@
+/*
+ * adapt: home-based release consistency that finds each page's home by itself.
+ *
+ * Paper: none.  The parts are those of hlrc (Rangarajan and Iftode 2000), of JUMP's migrating home
+ * (Cheung, Wang and Hwang 1999) and of Munin's choice by sharing pattern (Carter, Bennett and
+ * Zwaenepoel 1991), here per page, observed, and without the home's CPU.
+ *
+ * Idea.  As hlrc, but a home may be taken: who is about to write a page of which it has a current
+ * copy becomes its home, if the home has not opened the page since.  No byte of the page moves, and
+ * where memory is shared no message is sent; the new home writes without twin and diff.
+ *
+ * - Private, or one writer: the writer becomes home at its first write, for good.
+ * - Migratory, under a lock: an unlock closes the home's page, so whoever locks next, reads and
+ *   writes takes it along.
+ * - Producer and consumers: the producer is home, and leaves the page open over barriers.
+ * - False sharing: the home has the page open, so nobody takes it; the others send diffs.
+ *
+ * Where a page is.  The directory word always names the home, or who was it a moment ago.  Nodes
+ * remember it; the header of a node that is not home any more says so, and they look again.
+ *
+ * Page states: invalid -> copy, invalid -> master at the home; copy -> invalid, copy -> master of
+ * who takes it; master -> copy of who has lost it, once it finds out.  It may read the page until
+ * then: its copy was current when the page was taken.
+ *
+ * Messages: none of its own.  Without shared memory the core asks the home (roami_home_take).
+ *
+ * What keeps it right:
+ * - The home says that it has a page open before it writes, and shuts it when the page is closed
+ *   and whoever may have a copy will hear of the writes.
+ * - Who stores a diff holds the home meanwhile; what finds none, looks again.
+ * - A page taken counts as one that others have copies of: its writes are seen.
+ */
+#include "home.h"
+
+#define BATCH	  512u
+#define TRIES_MAX 6u
+#define ALONE     2u  /* diffs in a row that nobody else's came between */
+#define RUN	  15u /* pages of this home opened ahead */
+
+struct adapt_page {
+	struct home_page home;
+	uint8_t tries; /* that were refused, up to TRIES_MAX */
+	uint8_t wait;  /* writes until the next one */
+	uint8_t alone; /* as a copy: diffs since another's */
+	uint8_t placed; /* as home: has been closed once */
+	uint32_t spare;
+};
+
+static const struct roam_page_state adapt_states[] = {
+	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
+	[HOME_COPY] = {"copy", 1u << HOME_INVALID | 1u << HOME_MASTER},
+	[HOME_MASTER] = {"master", 1u << HOME_COPY},
+	{NULL, 0},
+};
+
+static struct adapt_page *adapt_page(struct roami_node *node, uint32_t page)
+{
+	return roami_page_data(node, page);
+}
+
+/* ---------------------------------------------------------------------------------- the home */
+
+/* Finds out whether the page was taken from this node. */
+static void adapt_look(struct roami_node *node, uint32_t page)
+{
+	uint64_t version;
+
+	roami_page_lock(node, page);
+	if (roami_home_lost(node, page, &version)) {
+		roami_page_move(node, page, HOME_COPY);
+		adapt_page(node, page)->home.have = version;
+	}
+	roami_page_unlock(node, page);
+}
+
+/*
+ * The pending page, of which there is a current copy, is about to be written.  Who is refused asks
+ * less and less often: the home has it open whenever it looks.
+ */
+static bool adapt_take(struct roami_node *node, uint32_t page)
+{
+	struct adapt_page *data = adapt_page(node, page);
+
+	if (roami_checks_races(node))
+		return false;
+	if (data->wait > 0) {
+		data->wait--;
+		return false;
+	}
+	if (!roami_home_take(node, page, data->home.have)) {
+		if (data->tries < TRIES_MAX)
+			data->tries++;
+		data->wait = (uint8_t)((1u << data->tries) - 2);
+		return false;
+	}
+	roami_page_lock(node, page);
+	roami_page_move(node, page, HOME_MASTER);
+	data->home.shares = 0;
+	data->placed = 1;
+	roami_page_unlock(node, page);
+	return true;
+}
+
+/* -------------------------------------------------------------------------------------- faults */
+
+/* As home_fetch, but the home may be elsewhere by now. */
+static void adapt_fetch(struct roami_node *node, uint32_t page, unsigned home)
+{
+	struct home_page *data = &adapt_page(node, page)->home;
+	uint64_t version = 0;
+	bool good = false;
+
+	while (!good) {
+		while (roami_fetch(node, home, page, &version) != ROAM_FETCH_OK)
+			home = roami_home_again(node, page);
+		roami_page_lock(node, page);
+		data->have = version;
+		good = version >= data->need;
+		if (good)
+			roami_page_move(node, page, HOME_COPY);
+		roami_page_unlock(node, page);
+	}
+}
+
+static void adapt_ahead(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
+{
+	home_ahead_by(node, first, count, stride, adapt_fetch);
+}
+
+/* Placed here before anybody touched it; or taken since. */
+static bool adapt_placed(struct roami_node *node, uint32_t page)
+{
+	if (roami_page_wants_write(node, page) ? !roami_home_open(node, page)
+					       : roami_home_here(node, page) == 0)
+		return false;
+	roami_page_move(node, page, HOME_MASTER);
+	roami_page_set_home(node, page, true);
+	roami_page_open(node, page, 1, ROAM_READ);
+	return true;
+}
+
+static void adapt_read_fault(struct roami_node *node, uint32_t page)
+{
+	bool claimed;
+	unsigned home = roami_home_find(node, page, true, &claimed);
+
+	if (claimed) {
+		home_claimed(node, page);
+		return;
+	}
+	if (home == roami_me(node)) {
+		if (adapt_placed(node, page))
+			return;
+		home = roami_home_again(node, page);
+	}
+	adapt_fetch(node, page, home);
+	if (roami_page_wants_write(node, page))
+		adapt_take(node, page);
+	roami_page_open(node, page, 1, ROAM_READ);
+}
+
+/* Own pages that nobody has a copy of, and that follow `page`, will be written next. */
+static void adapt_open_run(struct roami_node *node, uint32_t page)
+{
+	uint32_t end = page + 1;
+
+	while (end - page <= RUN && end < roami_pages(node) && roami_page_ours(node, end) &&
+	       roami_page_access(node, end) == ROAM_READ && roami_page_try(node, end)) {
+		if (roami_page_access(node, end) != ROAM_READ || !roami_page_is_home(node, end) ||
+		    !roami_home_open(node, end)) {
+			roami_page_done(node, end);
+			break;
+		}
+		if (roami_home_is_shared(node, end)) {
+			roami_home_shut(node, end);
+			roami_page_done(node, end);
+			break;
+		}
+		end++;
+	}
+	roami_page_open(node, page, end - page, ROAM_WRITE);
+	for (uint32_t i = page + 1; i < end; i++)
+		roami_page_done(node, i);
+}
+
+/* The page can be read. */
+static void adapt_write_fault(struct roami_node *node, uint32_t page)
+{
+	if (roami_checks_races(node))
+		return;
+	if (roami_page_is_home(node, page) && roami_home_open(node, page)) {
+		if (!roami_home_is_shared(node, page))
+			adapt_open_run(node, page);
+		return;
+	}
+	adapt_look(node, page);
+	adapt_take(node, page);
+}
+
+/* ------------------------------------------------------------------------------------- release */
+
+/*
+ * Pages of this home that are open still, and should not be: after the first interval, in which the
+ * data may have been put there by somebody who has no use for it; and if somebody wants the page.
+ */
+static bool adapt_closes(struct roami_node *node, const struct roam_dirty *dirty)
+{
+	const struct adapt_page *data = adapt_page(node, dirty->page);
+
+	if (dirty->home)
+		return roami_page_access(node, dirty->page) == ROAM_WRITE &&
+		       (!data->placed || roami_home_wanted(node, dirty->page));
+	return dirty->keep && data->alone >= ALONE << data->tries;
+}
+
+static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_t count)
+{
+	uint32_t pages[BATCH];
+	size_t closing = 0;
+
+	for (size_t i = 0; i < count && !roami_checks_races(node); i++) {
+		if (!adapt_closes(node, &dirty[i]))
+			continue;
+		pages[closing++] = dirty[i].page;
+		dirty[i].keep = false;
+		adapt_page(node, dirty[i].page)->alone = 0;
+	}
+	roami_page_close(node, pages, closing, ROAM_READ);
+}
+
+/* A page of this home.  If it is closed, what is fetched from now on has what was written. */
+static void adapt_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
+{
+	if (roami_checks_races(node) || roami_page_access(node, page) == ROAM_WRITE) {
+		home_written(node, sync, page);
+		return;
+	}
+	adapt_page(node, page)->placed = 1;
+	adapt_page(node, page)->home.shares = 0;
+	if (roami_home_is_shared(node, page))
+		roami_notice_add(node, page, roami_home_version_bump(node, page));
+	roami_home_shut(node, page);
+}
+
+static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty)
+{
+	struct adapt_page *data = adapt_page(node, dirty->page);
+	uint16_t home;
+
+	while (dirty->moved) {
+		home = (uint16_t)roami_home_again(node, dirty->page);
+		roami_flush(node, dirty, &home, 1);
+	}
+	if (dirty->changed && dirty->version != data->home.have + 1)
+		data->alone = 0;
+	else if (data->alone < UINT8_MAX)
+		data->alone++;
+	home_answered(node, dirty, 0);
+}
+
+static void adapt_flush(struct roami_node *node, const struct roam_sync *sync,
+			struct roam_dirty *dirty, size_t count)
+{
+	uint16_t homes[BATCH];
+
+	while (count > 0) {
+		size_t some = count < BATCH ? count : BATCH;
+		bool claimed;
+
+		adapt_close(node, dirty, some);
+		for (size_t i = 0; i < some; i++) {
+			homes[i] = (uint16_t)roami_home_find(node, dirty[i].page, false, &claimed);
+			if (!dirty[i].home && homes[i] == roami_me(node))
+				homes[i] = (uint16_t)roami_home_again(node, dirty[i].page);
+			if (dirty[i].home)
+				adapt_written(node, sync, dirty[i].page);
+		}
+		roami_flush(node, dirty, homes, some);
+		for (size_t i = 0; i < some; i++)
+			if (!dirty[i].home)
+				adapt_answered(node, &dirty[i]);
+		dirty += some;
+		count -= some;
+	}
+}
+
+static void adapt_release(struct roami_node *node, const struct roam_sync *sync,
+			  struct roam_dirty *dirty, size_t count)
+{
+	home_publish_shared(node, sync, dirty, count);
+	adapt_flush(node, sync, dirty, count);
+}
+
+static void adapt_acquire(struct roami_node *node, const struct roam_sync *sync,
+			  const struct roam_notice *notices, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		adapt_look(node, notices[i].page);
+	home_invalidate(node, sync, notices, count, adapt_flush);
+}
+
+/* --------------------------------------------------------------------------------------- tests */
+
+/* One home at most; none only while somebody takes it.  A copy is as new as it must be. */
+static void adapt_check_page(struct roami_node *const *nodes, unsigned count, uint32_t page)
+{
+	unsigned homes = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct home_page *data = &adapt_page(nodes[i], page)->home;
+		bool here = roami_home_here(nodes[i], page) != 0;
+
+		homes += here;
+		roami_assert(here || roami_page_access(nodes[i], page) != ROAM_WRITE ||
+			     !roami_page_is_home(nodes[i], page));
+		roami_assert(roami_page_state(nodes[i], page) != HOME_COPY ||
+			     data->have >= data->need || roami_page_pending(nodes[i], page));
+	}
+	roami_assert(homes <= 1);
+}
+
+static void adapt_check(struct roami_node *const *nodes, unsigned count)
+{
+	for (uint32_t page = 0; page < roami_pages(nodes[0]); page++)
+		if (roami_page_ours(nodes[0], page))
+			adapt_check_page(nodes, count, page);
+}
+
+const struct roam_protocol roami_protocol_adapt = {
+	.name = "adapt",
+	.paper = "finds each page's home by itself; after hlrc, JUMP and Munin",
+	.model = ROAM_MODEL_RC,
+	.writes = ROAM_WRITES_DIFF,
+	.closes_homes = true,
+	.homes_taken = true,
+	.page_size = sizeof(struct adapt_page),
+	.states = adapt_states,
+	.read_fault = adapt_read_fault,
+	.ahead = adapt_ahead,
+	.write_fault = adapt_write_fault,
+	.release = adapt_release,
+	.acquire = adapt_acquire,
+	.evict = home_evict,
+	.check = adapt_check,
+};
