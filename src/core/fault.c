@@ -212,6 +212,9 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 		roami_node_dump(node, page);
 	roami_step(node);
 	was = roami_domain_enter(node, domain);
+	if (node->options->cache_pages != 0)
+		atomic_store_explicit(&node->threads[node->env->thread(node)].touching, page + 1,
+				      memory_order_relaxed);
 	roami_page_hold(node, page);
 	has = roami_page_access(node, page);
 	if (has == ROAM_NONE)
@@ -237,7 +240,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (has == ROAM_NONE)
 		solo_leave(node);
 	if (node->options->cache_pages != 0)
-		roami_evict(node, page);
+		roami_evict(node);
 }
 
 void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known)

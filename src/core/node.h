@@ -174,6 +174,7 @@ struct roami_thread {
 	struct roami_stream streams[ROAMI_STREAMS];
 	uint32_t stream_next; /* the one to replace */
 	uint32_t last_fault;
+	_Atomic uint32_t touching; /* + 1: the page of the last fault, with ROAM_CACHE_PAGES */
 	uint32_t claim_last;
 	int32_t claim_stride;
 	uint32_t claim_ahead;
