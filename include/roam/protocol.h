@@ -163,8 +163,8 @@ struct roam_protocol {
 
 	/*
 	 * app, may block.  A write was denied; `page` is pending.  ROAM_WRITES_FAULT: it must be
-	 * writable on return.  ROAM_WRITES_DIFF: may be NULL; the page can be read, and if it is not
-	 * writable on return the core opens it, without a twin if this node is its home by then.
+	 * writable on return.  ROAM_WRITES_DIFF: may be NULL; the page can be read, and if it is
+	 * not writable on return the core opens it, without a twin if this node is home by then.
 	 */
 	void (*write_fault)(struct roami_node *node, uint32_t page);
 
@@ -468,8 +468,8 @@ bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have);
 bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p);
 
 /*
- * Another node is home, but not the one that roami_home_find said: which one.  It may say this node
- * while another takes the page from it.  app.
+ * Another node is home, but not the one that roami_home_find said, which may be this node while
+ * another takes the page from it: which one.  app.
  */
 unsigned roami_home_again(struct roami_node *node, uint32_t page);
 

@@ -16,7 +16,7 @@ from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, lau
                      program, right, run, started)
 
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jump']
+PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jump', 'adapt']
 SIGNALLED = 128
 PAGE = 4096
 
@@ -123,7 +123,7 @@ def region_refused(command, protocol, text):
 
 
 SCOPED = ['jiajia1', 'jump']
-NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jump-rc']  # of RC, which there are not beside those
+NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jump-rc', 'adapt']  # of RC, which there are not beside those
 
 
 def regions_cases():
