@@ -35,15 +35,23 @@
 #define BATCH	  512u
 #define TRIES_MAX 6u
 #define ALONE     2u  /* diffs in a row that nobody else's came between */
+#define SPARSE    (ROAM_PAGE_SIZE / 4 * 3) /* bytes of a diff that is worth leaving */
+#define DENSE     7u
+#define UPDATES   3u
+#define ROUNDS    64u
+#define ROUNDS_FIRST 8u
 #define RUN	  15u /* pages of this home opened ahead */
 
 struct adapt_page {
 	struct home_page home;
 	uint8_t tries; /* that were refused, up to TRIES_MAX */
 	uint8_t wait;  /* writes until the next one */
-	uint8_t alone; /* as a copy: diffs since another's */
-	uint8_t placed; /* as home: has been closed once */
-	uint32_t spare;
+	uint8_t own; /* of a copy: a version beyond `have` that this node made; low bits, 0: none */
+	uint8_t rounds;      /* of a home: releases with a twin */
+	uint8_t alone : 2;   /* of a copy: diffs since another's */
+	uint8_t placed : 1;  /* of a home: has been closed once */
+	uint8_t dense : 3;   /* writes until a twin is tried again */
+	uint8_t updates : 2; /* of a copy: since it was last seen to be read */
 };
 
 static const struct roam_page_state adapt_states[] = {
@@ -74,6 +82,22 @@ static void adapt_look(struct roami_node *node, uint32_t page)
 }
 
 /*
+ * A page of this home that others have read is about to be written: with a twin, if its diffs may
+ * spare them the page.
+ */
+static void adapt_twin(struct roami_node *node, uint32_t page)
+{
+	struct adapt_page *data = adapt_page(node, page);
+
+	if (!roami_trail_on(node))
+		return;
+	if (data->dense > 0)
+		data->dense--;
+	else
+		roami_home_twin(node, page, true);
+}
+
+/*
  * The pending page, of which there is a current copy, is about to be written.  Who is refused asks
  * less and less often: the home has it open whenever it looks.
  */
@@ -87,7 +111,7 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 		data->wait--;
 		return false;
 	}
-	if (!roami_home_take(node, page, data->home.have)) {
+	if (!roami_home_take(node, page, data->home.have, data->alone >= ALONE)) {
 		if (data->tries < TRIES_MAX)
 			data->tries++;
 		data->wait = (uint8_t)((1u << data->tries) - 2);
@@ -96,8 +120,11 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 	roami_page_lock(node, page);
 	roami_page_move(node, page, HOME_MASTER);
 	data->home.shares = 0;
+	data->own = 0;
+	data->rounds = 0;
 	data->placed = 1;
 	roami_page_unlock(node, page);
+	adapt_twin(node, page);
 	return true;
 }
 
@@ -115,6 +142,8 @@ static void adapt_fetch(struct roami_node *node, uint32_t page, unsigned home)
 			home = roami_home_again(node, page);
 		roami_page_lock(node, page);
 		data->have = version;
+		adapt_page(node, page)->own = 0;
+		adapt_page(node, page)->updates = 0;
 		good = version >= data->need;
 		if (good)
 			roami_page_move(node, page, HOME_COPY);
@@ -139,21 +168,31 @@ static bool adapt_placed(struct roami_node *node, uint32_t page)
 	return true;
 }
 
-static void adapt_read_fault(struct roami_node *node, uint32_t page)
+/* The page is open if it is this node's, else a copy is in place. */
+static bool adapt_mine(struct roami_node *node, uint32_t page)
 {
 	bool claimed;
 	unsigned home = roami_home_find(node, page, true, &claimed);
 
 	if (claimed) {
 		home_claimed(node, page);
-		return;
+		return true;
 	}
 	if (home == roami_me(node)) {
 		if (adapt_placed(node, page))
-			return;
+			return true;
 		home = roami_home_again(node, page);
 	}
 	adapt_fetch(node, page, home);
+	return false;
+}
+
+static void adapt_read_fault(struct roami_node *node, uint32_t page)
+{
+	if (roami_page_state(node, page) == HOME_COPY)
+		adapt_page(node, page)->updates = 0; /* it was closed to see whether it is read */
+	else if (adapt_mine(node, page))
+		return;
 	if (roami_page_wants_write(node, page))
 		adapt_take(node, page);
 	roami_page_open(node, page, 1, ROAM_READ);
@@ -189,7 +228,9 @@ static void adapt_write_fault(struct roami_node *node, uint32_t page)
 	if (roami_checks_races(node))
 		return;
 	if (roami_page_is_home(node, page) && roami_home_open(node, page)) {
-		if (!roami_home_is_shared(node, page))
+		if (roami_home_is_shared(node, page))
+			adapt_twin(node, page);
+		else
 			adapt_open_run(node, page);
 		return;
 	}
@@ -210,7 +251,7 @@ static bool adapt_closes(struct roami_node *node, const struct roam_dirty *dirty
 	if (dirty->home)
 		return roami_page_access(node, dirty->page) == ROAM_WRITE &&
 		       (!data->placed || roami_home_wanted(node, dirty->page));
-	return dirty->keep && data->alone >= ALONE << data->tries;
+	return dirty->keep && data->alone >= ALONE && data->wait == 0;
 }
 
 static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_t count)
@@ -242,7 +283,61 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 	roami_home_shut(node, page);
 }
 
-static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty)
+/* Leaves the page's diff for the others, if it is not most of the page; its place. */
+static uint32_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty,
+			    size_t *bytes_p)
+{
+	uint8_t diff[ROAM_DIFF_MAX];
+
+	roami_page_lock(node, dirty->page);
+	*bytes_p = roami_diff_make(node, dirty->page, diff, false);
+	roami_page_unlock(node, dirty->page);
+	return *bytes_p == 0 || *bytes_p > SPARSE
+		       ? 0
+		       : roami_trail_leave(node, dirty->page, diff, *bytes_p);
+}
+
+/*
+ * A page of this home that was written with a twin.  From time to time it is asked anew who reads
+ * it.
+ */
+static void adapt_twinned(struct roami_node *node, const struct roam_dirty *dirty)
+{
+	struct adapt_page *data = adapt_page(node, dirty->page);
+	size_t bytes;
+	uint32_t place = adapt_leave(node, dirty, &bytes);
+
+	if (bytes > 0) {
+		data->rounds = (uint8_t)(data->rounds % ROUNDS + 1);
+		if (bytes > SPARSE)
+			data->dense = DENSE;
+		if (bytes > SPARSE || data->rounds == ROUNDS_FIRST) {
+			roami_home_twin(node, dirty->page, false);
+			roami_home_unshare(node, dirty->page);
+			place = 0;
+		}
+		roami_notice_add_at(node, dirty->page, roami_home_version_bump(node, dirty->page),
+				    place);
+	}
+	roami_home_shut(node, dirty->page);
+}
+
+/*
+ * The place of a diff that goes to a home with a twin, for those who are neither.  Of a page that
+ * stays open it is what goes there only if no other thread writes.
+ */
+static uint32_t adapt_copied(struct roami_node *node, const struct roam_sync *sync,
+			     const struct roam_dirty *dirty, unsigned home)
+{
+	size_t bytes;
+
+	if (roami_count(node) == 2 || (dirty->keep && !sync->quiet) ||
+	    !roami_home_twinned(node, home, dirty->page))
+		return 0;
+	return adapt_leave(node, dirty, &bytes);
+}
+
+static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, uint32_t place)
 {
 	struct adapt_page *data = adapt_page(node, dirty->page);
 	uint16_t home;
@@ -251,34 +346,57 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty)
 		home = (uint16_t)roami_home_again(node, dirty->page);
 		roami_flush(node, dirty, &home, 1);
 	}
-	if (dirty->changed && dirty->version != data->home.have + 1)
+	if (!dirty->changed) {
+		home_answered(node, dirty, 0);
+		return;
+	}
+	if (dirty->version != data->home.have + 1) {
+		data->own = data->own == 0 && dirty->version < data->home.have + UINT8_MAX
+				    ? (uint8_t)dirty->version
+				    : 0;
 		data->alone = 0;
-	else if (data->alone < UINT8_MAX)
+	} else if (data->alone < ALONE) {
 		data->alone++;
-	home_answered(node, dirty, 0);
+	}
+	home_answered(node, dirty, place);
+}
+
+/* Tells of what was written at this home; else where its diff goes, and stays. */
+static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync,
+			   struct roam_dirty *dirty, uint32_t *place_p)
+{
+	bool claimed;
+	unsigned home = roami_home_find(node, dirty->page, false, &claimed);
+
+	if (dirty->home) {
+		adapt_written(node, sync, dirty->page);
+	} else if (roami_page_is_home(node, dirty->page)) {
+		adapt_twinned(node, dirty);
+		dirty->home = true; /* nothing is sent */
+	} else {
+		if (home == roami_me(node))
+			home = roami_home_again(node, dirty->page);
+		*place_p = adapt_copied(node, sync, dirty, home);
+	}
+	return (uint16_t)home;
 }
 
 static void adapt_flush(struct roami_node *node, const struct roam_sync *sync,
 			struct roam_dirty *dirty, size_t count)
 {
+	uint32_t places[BATCH];
 	uint16_t homes[BATCH];
 
 	while (count > 0) {
 		size_t some = count < BATCH ? count : BATCH;
-		bool claimed;
 
 		adapt_close(node, dirty, some);
-		for (size_t i = 0; i < some; i++) {
-			homes[i] = (uint16_t)roami_home_find(node, dirty[i].page, false, &claimed);
-			if (!dirty[i].home && homes[i] == roami_me(node))
-				homes[i] = (uint16_t)roami_home_again(node, dirty[i].page);
-			if (dirty[i].home)
-				adapt_written(node, sync, dirty[i].page);
-		}
+		for (size_t i = 0; i < some; i++)
+			homes[i] = adapt_home(node, sync, &dirty[i], &places[i]);
 		roami_flush(node, dirty, homes, some);
 		for (size_t i = 0; i < some; i++)
 			if (!dirty[i].home)
-				adapt_answered(node, &dirty[i]);
+				adapt_answered(node, &dirty[i], places[i]);
 		dirty += some;
 		count -= some;
 	}
@@ -291,11 +409,88 @@ static void adapt_release(struct roami_node *node, const struct roam_sync *sync,
 	adapt_flush(node, sync, dirty, count);
 }
 
+/* The diff that made this version, if some of the notices tells where it is. */
+static size_t adapt_follow(struct roami_node *node, const struct roam_notice *notices, size_t count,
+			   uint64_t version, uint8_t *diff)
+{
+	for (size_t i = 0; i < count; i++)
+		if (notices[i].version == version && notices[i].place != 0)
+			return roami_trail_follow(node, notices[i].writer, notices[i].place,
+						  notices[i].page, diff);
+	return 0;
+}
+
+/* The next version is in the copy: this node wrote it. */
+static void adapt_own(struct adapt_page *data)
+{
+	if (data->own == 0 || data->own != (uint8_t)(data->home.have + 1))
+		return;
+	data->own = 0;
+	data->home.have++;
+}
+
+/*
+ * Brings a copy from its version to the newest of the page's notices by the diffs between, if they
+ * are all there; what this node has written itself is in it.
+ */
+static void adapt_update(struct roami_node *node, const struct roam_notice *notices, size_t count)
+{
+	struct adapt_page *data = adapt_page(node, notices->page);
+	uint8_t diff[ROAM_DIFF_MAX];
+	uint64_t newest = 0;
+	size_t bytes;
+
+	for (size_t i = 0; i < count; i++)
+		newest = notices[i].version > newest ? notices[i].version : newest;
+	while (adapt_own(data), data->home.have < newest) {
+		bool good;
+
+		bytes = adapt_follow(node, notices, count, data->home.have + 1, diff);
+		if (bytes == 0)
+			return;
+		roami_page_lock(node, notices->page);
+		good = roami_diff_patch(node, notices->page, diff, bytes);
+		data->home.have += good;
+		roami_page_unlock(node, notices->page);
+		if (!good)
+			roami_node_fail(node, "node %u left a malformed diff", notices->writer);
+	}
+}
+
+/*
+ * A copy that was updated a few times is closed, to see whether it is read; if not by the next
+ * time, it is let go.
+ */
+static void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count)
+{
+	uint32_t page = notices->page;
+	struct adapt_page *data = adapt_page(node, page);
+
+	roami_page_hold(node, page);
+	if (roami_page_state(node, page) == HOME_COPY &&
+	    roami_page_access(node, page) != ROAM_NONE)
+		adapt_update(node, notices, count);
+	if (roami_page_dirty(node, page))
+		data->updates = 0;
+	else if (data->updates < UPDATES)
+		data->updates++;
+	else
+		roami_page_close(node, &page, 1, ROAM_NONE);
+	roami_page_done(node, page);
+}
+
 static void adapt_acquire(struct roami_node *node, const struct roam_sync *sync,
 			  const struct roam_notice *notices, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0, same; i < count; i += same) {
+		bool left = false;
+
+		for (same = 0; i + same < count && notices[i + same].page == notices[i].page; same++)
+			left |= notices[i + same].place != 0;
 		adapt_look(node, notices[i].page);
+		if (left && roami_page_state(node, notices[i].page) == HOME_COPY)
+			adapt_refresh(node, &notices[i], same);
+	}
 	home_invalidate(node, sync, notices, count, adapt_flush);
 }
 

@@ -60,6 +60,7 @@ struct roam_dirty {
 	bool keep;        /* stays writable (a hot page): the twin takes the bytes sent */
 	bool changed;     /* out of roami_flush: some byte differed */
 	bool moved;       /* out of roami_flush: the home is elsewhere, and nothing was done */
+	bool asks;        /* roami_flush's own: by message */
 	uint64_t version; /* out of roami_flush: the home's version after the diff was applied */
 };
 
@@ -457,9 +458,17 @@ bool roami_home_wanted(struct roami_node *node, uint32_t page);
 
 /*
  * Makes this node home of a pending page, of which it has a copy of version `have`, if that is what
- * its home has, and closed.  The page then counts as opened.  app, may block.
+ * its home has, and closed; and if it is `alone` in writing it, should the home have made twins.
+ * The page then counts as opened.  app, may block.
  */
-bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have);
+bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have, bool alone);
+
+/*
+ * Whether this home writes with a twin from now on, so that it knows its own diff: then others' are
+ * not stored behind its back.  The page is closed.
+ */
+void roami_home_twin(struct roami_node *node, uint32_t page, bool twin);
+bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page);
 
 /*
  * Under the page lock: whether another node took the home from this one, which finds out now: what
@@ -493,6 +502,18 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page);
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version);
 /* The same with the page's place, which roami_notice_add tells if it is here. */
 void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
+
+/*
+ * A diff of this node's open interval, left where others reach it without a message: what to say as
+ * its notice's place, 0: there is no room.  app, inside release.
+ */
+bool roami_trail_on(struct roami_node *node); /* whether there is such a place */
+uint32_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
+			   size_t bytes);
+
+/* Copies it, of at most ROAM_DIFF_MAX bytes; how long it is, 0: it is gone.  app. */
+size_t roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t place, uint32_t page,
+			  uint8_t *diff);
 
 /* This node's open interval: the next to be closed.  app or handler. */
 uint32_t roami_interval(struct roami_node *node);

@@ -125,7 +125,8 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by,
 
 /* Bits of `where` that say nothing about the home. */
 #define MARKS \
-	(ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES | ROAMI_HEADER_OPEN | ROAMI_HEADER_WANTED)
+	(ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES | ROAMI_HEADER_OPEN | ROAMI_HEADER_WANTED |     \
+	 ROAMI_HEADER_TWIN)
 
 /*
  * Copies a page to this node.  One that was never here goes through the engine, which also opens it
@@ -356,14 +357,23 @@ static void flush_expect(struct roami_node *node, uint32_t page, unsigned home)
 	}
 }
 
-/* Homes that may be taken are held for as long as it takes; false: this one is elsewhere. */
+/*
+ * Homes that may be taken are held for as long as it takes; false: this one is elsewhere, or it has
+ * a twin that the diff must go into, too.
+ */
 static bool flush_enter(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
 {
-	dirty->moved =
-		!dirty->home &&
-		roami_domain_current(node)->protocol->homes_taken &&
-		!roami_home_enter(node, &node->segments[home].headers[dirty->page]);
-	return !dirty->home && !dirty->moved;
+	struct roami_header *header = &node->segments[home].headers[dirty->page];
+
+	dirty->moved = dirty->asks = false;
+	if (dirty->home || !roami_domain_current(node)->protocol->homes_taken)
+		return !dirty->home;
+	dirty->moved = !roami_home_enter(node, header);
+	if (dirty->moved || (atomic_load(&header->where) & ROAMI_HEADER_TWIN) == 0)
+		return !dirty->moved;
+	roami_home_leave(header, false);
+	dirty->asks = true;
+	return false;
 }
 
 static uint64_t flush_leave(struct roami_node *node, const struct roam_dirty *dirty, unsigned home)
@@ -395,7 +405,7 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 		same += !dirty[i].changed;
 	}
 	for (size_t i = 0; i < count; i++)
-		if (!dirty[i].home && !dirty[i].moved)
+		if (!dirty[i].home && !dirty[i].moved && !dirty[i].asks)
 			dirty[i].version = flush_leave(node, &dirty[i], homes[i]);
 	ROAMI_COUNT(node->stats, diffs_empty, same);
 	ROAMI_COUNT(node->stats, diffs, changed);
@@ -543,7 +553,7 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 		struct roami_page *entry;
 		uint8_t *twin;
 
-		if (homes[at] != home || dirty[at].home)
+		if (homes[at] != home || !dirty[at].asks)
 			continue;
 		entry = roami_page_entry(node, next.page);
 		twin = roami_twin_bytes(node, entry->twin);
@@ -566,7 +576,7 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
 			       versions, sizeof(versions));
 	for (size_t i = from; i < at; i++) {
-		if (homes[i] != home || dirty[i].home || !dirty[i].changed)
+		if (homes[i] != home || !dirty[i].asks || !dirty[i].changed)
 			continue;
 		dirty[i].version = versions[answered++];
 		item = flush_answered(node, &dirty[i], item);
@@ -577,11 +587,15 @@ static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, con
 void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
 		 size_t count)
 {
-	bool direct = node->onesided && !roami_race_checked(node);
+	bool asks = !node->onesided || roami_race_checked(node);
 
-	if (direct)
+	for (size_t i = 0; i < count; i++)
+		dirty[i].asks = asks && !dirty[i].home;
+	if (!asks)
 		flush_direct(node, dirty, homes, count);
-	for (unsigned home = 0; !direct && home < node->nodes; home++)
+	for (size_t i = 0; i < count; i++)
+		asks |= dirty[i].asks;
+	for (unsigned home = 0; asks && home < node->nodes; home++)
 		for (size_t at = 0; at < count;)
 			at = flush_batch(node, dirty, homes, at, count, home);
 }

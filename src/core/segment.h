@@ -73,6 +73,12 @@ struct roami_board {
 	_Alignas(64) _Atomic uint64_t words[][3];
 };
 
+/* Diffs that the node has left, see core/trail.c. */
+struct roami_trail {
+	_Alignas(64) _Atomic uint64_t begun; /* words written, or being written */
+	_Alignas(64) _Atomic uint64_t words[];
+};
+
 /* A lock whose home is here; its word is that of core/lock.c. */
 struct roami_lock_record {
 	_Atomic uint64_t id;
@@ -115,6 +121,9 @@ struct roami_departure {
 /* In `where` at a home that others may take: it has the page open; one of them would take it. */
 #define ROAMI_HEADER_OPEN   16u
 #define ROAMI_HEADER_WANTED 32u
+
+/* In `where` at such a home: it has, or makes, a twin, so diffs go through its hands. */
+#define ROAMI_HEADER_TWIN 64u
 
 enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI_JOB_FAILED };
 
@@ -163,6 +172,8 @@ struct roami_layout {
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
 	size_t board;
 	uint32_t board_runs; /* a power of two */
+	size_t trail;
+	size_t trail_bytes;
 	size_t locks;
 	uint32_t lock_slots;
 	size_t meetings;
@@ -182,6 +193,7 @@ struct roami_segment {
 	struct roami_ctl *ctl;
 	struct roami_pool *pool; /* of each domain */
 	struct roami_board *board;
+	struct roami_trail *trail;
 	struct roami_header *headers;
 	_Atomic uint64_t *directory;
 	struct roami_shared_tail *tails;

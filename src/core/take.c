@@ -77,6 +77,28 @@ void roami_home_shut(struct roami_node *node, uint32_t page)
 		atomic_fetch_and(&header->where, ~marks);
 }
 
+void roami_home_twin(struct roami_node *node, uint32_t page, bool twin)
+{
+	struct roami_header *header = take_header(node, page);
+
+	roami_page_set_twins(node, page, twin);
+	if (!twin) {
+		atomic_fetch_and(&header->where, ~ROAMI_HEADER_TWIN);
+		return;
+	}
+	/* Said first, looked second: who stores a diff does the same, and stores no more then. */
+	atomic_fetch_or(&header->where, ROAMI_HEADER_TWIN);
+	while (atomic_load(&header->version) >= ROAMI_VERSION_BUSY)
+		node->env->spin(node);
+}
+
+bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page)
+{
+	const struct roami_header *header = &node->segments[home].headers[page];
+
+	return node->onesided && (atomic_load(&header->where) & ROAMI_HEADER_TWIN) != 0;
+}
+
 bool roami_home_wanted(struct roami_node *node, uint32_t page)
 {
 	return (atomic_load(&take_header(node, page)->where) & ROAMI_HEADER_WANTED) != 0;
@@ -90,6 +112,7 @@ bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p
 	    (atomic_load(&header->where) & ROAM_HEADER_HOME) != 0)
 		return false;
 	roami_page_set_home(node, page, false);
+	roami_page_set_twins(node, page, false);
 	roami_page_entry(node, page)->home = 0;
 	roami_page_entry(node, page)->heat = 0; /* never hot: there is no twin to compare with */
 	*version_p = ROAMI_VERSION(atomic_load(&header->version));
@@ -100,17 +123,19 @@ bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p
 
 struct take_ask {
 	uint32_t page;
-	uint32_t spare;
+	uint32_t alone;
 	uint64_t have;
 };
 
 #define GONE UINT32_MAX
 
 /*
- * The home of this header moves to who asks, and has a copy of version `have`; the epoch it has
- * from now on, 0: it does not, GONE: it is elsewhere.
+ * The home of this header moves to who asks, if his copy has its version; the epoch it has from now
+ * on, 0: it does not, GONE: it is elsewhere.  A home that made diffs for others keeps the page until
+ * it writes no more.
  */
-static uint32_t take_yield(struct roami_node *node, struct roami_header *header, uint64_t have)
+static uint32_t take_yield(struct roami_node *node, struct roami_header *header,
+			   const struct take_ask *ask)
 {
 	uint32_t where = atomic_load(&header->where);
 	uint32_t epoch = ROAM_PLACE_EPOCH(where) + 1;
@@ -124,15 +149,18 @@ static uint32_t take_yield(struct roami_node *node, struct roami_header *header,
 			atomic_fetch_or(&header->where, ROAMI_HEADER_WANTED);
 		return 0;
 	}
+	if ((where & ROAMI_HEADER_TWIN) != 0 && !ask->alone)
+		return 0;
 	if (!atomic_compare_exchange_strong(&header->where, &where,
 					    where & ~ROAM_HEADER_READY))
 		return 0;
 	roami_step(node);
-	if (atomic_load(&header->version) != have) { /* or somebody stores a diff */
+	if (atomic_load(&header->version) != ask->have) { /* or somebody stores a diff */
 		atomic_fetch_or(&header->where, ROAM_HEADER_READY);
 		return 0;
 	}
-	atomic_fetch_and(&header->where, ~(ROAM_HEADER_HOME | ROAMI_HEADER_WANTED));
+	atomic_fetch_and(&header->where,
+			 ~(ROAM_HEADER_HOME | ROAMI_HEADER_WANTED | ROAMI_HEADER_TWIN));
 	return epoch;
 }
 
@@ -147,13 +175,13 @@ void roami_take_handle(struct roami_node *node, const struct roam_request *reque
 	if (ask.page >= node->layout.pages ||
 	    !roami_domain_of(node, ask.page)->protocol->homes_taken)
 		roami_node_fail(node, "node %u sent a malformed request", request->from);
-	epoch = take_yield(node, take_header(node, ask.page), ask.have);
+	epoch = take_yield(node, take_header(node, ask.page), &ask);
 	roami_reply(node, request, &part, 1);
 }
 
-bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have)
+bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have, bool alone)
 {
-	struct take_ask ask = {page, 0, have};
+	struct take_ask ask = {page, alone, have};
 	struct roam_part part = {&ask, sizeof(ask)};
 	uint64_t was;
 	unsigned home;
@@ -165,7 +193,7 @@ bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have)
 		home = roami_home_again(node, page);
 	roami_step(node);
 	if (node->onesided)
-		epoch = take_yield(node, &node->segments[home].headers[page], have);
+		epoch = take_yield(node, &node->segments[home].headers[page], &ask);
 	else
 		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_TAKE, &part, 1, &epoch,
 			       sizeof(epoch));
