@@ -1,5 +1,5 @@
 /*
- * adapt: home-based release consistency that finds each page's home by itself.
+ * adapt: home-based release consistency that finds out how each page is shared.
  *
  * Paper: none.  The parts are those of hlrc (Rangarajan and Iftode 2000), of JUMP's migrating home
  * (Cheung, Wang and Hwang 1999) and of Munin's choice by sharing pattern (Carter, Bennett and
@@ -7,13 +7,17 @@
  *
  * Idea.  As hlrc, but a home may be taken: who is about to write a page of which it has a current
  * copy becomes its home, if the home has not opened the page since.  No byte of the page moves, and
- * where memory is shared no message is sent; the new home writes without twin and diff.
+ * where memory is shared no message is sent.  And a home whose page others read makes diffs, and
+ * leaves them where others reach them (roami_trail_leave); who acquires brings his copy up to date
+ * by those that it lacks.
  *
- * - Private, or one writer: the writer becomes home at its first write, for good.
+ * - Private, or one writer: the writer becomes home at its first write, for good, and writes
+ *   without twin and diff, over barriers without a fault.
  * - Migratory, under a lock: an unlock closes the home's page, so whoever locks next, reads and
  *   writes takes it along.
- * - Producer and consumers: the producer is home, and leaves the page open over barriers.
- * - False sharing: the home has the page open, so nobody takes it; the others send diffs.
+ * - Producer and consumers: the producer is home.  If it changes most of the page, they fetch it;
+ *   else they get its diffs at each acquire, as long as they read the page.
+ * - False sharing: diffs, of the home as of the others; nobody fetches.
  *
  * Where a page is.  The directory word always names the home, or who was it a moment ago.  Nodes
  * remember it; the header of a node that is not home any more says so, and they look again.
@@ -29,6 +33,9 @@
  *   and whoever may have a copy will hear of the writes.
  * - Who stores a diff holds the home meanwhile; what finds none, looks again.
  * - A page taken counts as one that others have copies of: its writes are seen.
+ * - While a home makes a diff, others' go through its hands (roami_home_twin), for its twin must
+ *   have them; and a copy that was fetched meanwhile has what is in no diff, so it is not updated.
+ * - Diffs are applied in the order of their versions, none missing.
  */
 #include "home.h"
 
@@ -52,6 +59,9 @@ struct adapt_page {
 	uint8_t placed : 1;  /* of a home: has been closed once */
 	uint8_t dense : 3;   /* writes until a twin is tried again */
 	uint8_t updates : 2; /* of a copy: since it was last seen to be read */
+	uint8_t seen : 1;    /* there has been a copy */
+	uint8_t keen : 1;    /* it was missed afterwards */
+	uint8_t exact : 1;   /* the copy has nothing of an interval that its version has not */
 };
 
 static const struct roam_page_state adapt_states[] = {
@@ -77,6 +87,7 @@ static void adapt_look(struct roami_node *node, uint32_t page)
 	if (roami_home_lost(node, page, &version)) {
 		roami_page_move(node, page, HOME_COPY);
 		adapt_page(node, page)->home.have = version;
+		adapt_page(node, page)->exact = 1;
 	}
 	roami_page_unlock(node, page);
 }
@@ -111,7 +122,7 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 		data->wait--;
 		return false;
 	}
-	if (!roami_home_take(node, page, data->home.have, data->alone >= ALONE)) {
+	if (!roami_home_take(node, page, data->home.have)) {
 		if (data->tries < TRIES_MAX)
 			data->tries++;
 		data->wait = (uint8_t)((1u << data->tries) - 2);
@@ -138,12 +149,17 @@ static void adapt_fetch(struct roami_node *node, uint32_t page, unsigned home)
 	bool good = false;
 
 	while (!good) {
-		while (roami_fetch(node, home, page, &version) != ROAM_FETCH_OK)
+		enum roam_fetch result;
+
+		while ((result = roami_fetch(node, home, page, &version)) > ROAM_FETCH_OPEN)
 			home = roami_home_again(node, page);
 		roami_page_lock(node, page);
 		data->have = version;
 		adapt_page(node, page)->own = 0;
 		adapt_page(node, page)->updates = 0;
+		adapt_page(node, page)->keen = adapt_page(node, page)->seen;
+		adapt_page(node, page)->seen = 1;
+		adapt_page(node, page)->exact = result == ROAM_FETCH_OK;
 		good = version >= data->need;
 		if (good)
 			roami_page_move(node, page, HOME_COPY);
@@ -292,14 +308,15 @@ static uint32_t adapt_leave(struct roami_node *node, const struct roam_dirty *di
 	roami_page_lock(node, dirty->page);
 	*bytes_p = roami_diff_make(node, dirty->page, diff, false);
 	roami_page_unlock(node, dirty->page);
-	return *bytes_p == 0 || *bytes_p > SPARSE
+	return *bytes_p > SPARSE
 		       ? 0
 		       : roami_trail_leave(node, dirty->page, diff, *bytes_p);
 }
 
 /*
- * A page of this home that was written with a twin.  From time to time it is asked anew who reads
- * it.
+ * A page of this home that was written with a twin.  What changed twice may be as it was, but who
+ * fetched it in between has it otherwise: that is a version, too.  From time to time it is asked
+ * anew who reads the page.
  */
 static void adapt_twinned(struct roami_node *node, const struct roam_dirty *dirty)
 {
@@ -307,18 +324,15 @@ static void adapt_twinned(struct roami_node *node, const struct roam_dirty *dirt
 	size_t bytes;
 	uint32_t place = adapt_leave(node, dirty, &bytes);
 
-	if (bytes > 0) {
-		data->rounds = (uint8_t)(data->rounds % ROUNDS + 1);
-		if (bytes > SPARSE)
-			data->dense = DENSE;
-		if (bytes > SPARSE || data->rounds == ROUNDS_FIRST) {
-			roami_home_twin(node, dirty->page, false);
-			roami_home_unshare(node, dirty->page);
-			place = 0;
-		}
-		roami_notice_add_at(node, dirty->page, roami_home_version_bump(node, dirty->page),
-				    place);
+	data->rounds = (uint8_t)(data->rounds % ROUNDS + 1);
+	if (bytes > SPARSE)
+		data->dense = DENSE;
+	if (bytes > SPARSE || data->rounds == ROUNDS_FIRST) {
+		roami_home_twin(node, dirty->page, false);
+		roami_home_unshare(node, dirty->page);
+		place = 0;
 	}
+	roami_notice_add_at(node, dirty->page, roami_home_version_bump(node, dirty->page), place);
 	roami_home_shut(node, dirty->page);
 }
 
@@ -410,14 +424,14 @@ static void adapt_release(struct roami_node *node, const struct roam_sync *sync,
 }
 
 /* The diff that made this version, if some of the notices tells where it is. */
-static size_t adapt_follow(struct roami_node *node, const struct roam_notice *notices, size_t count,
-			   uint64_t version, uint8_t *diff)
+static bool adapt_follow(struct roami_node *node, const struct roam_notice *notices, size_t count,
+			 uint64_t version, uint8_t *diff, size_t *bytes_p)
 {
 	for (size_t i = 0; i < count; i++)
 		if (notices[i].version == version && notices[i].place != 0)
 			return roami_trail_follow(node, notices[i].writer, notices[i].place,
-						  notices[i].page, diff);
-	return 0;
+						  notices[i].page, diff, bytes_p);
+	return false;
 }
 
 /* The next version is in the copy: this node wrote it. */
@@ -445,8 +459,7 @@ static void adapt_update(struct roami_node *node, const struct roam_notice *noti
 	while (adapt_own(data), data->home.have < newest) {
 		bool good;
 
-		bytes = adapt_follow(node, notices, count, data->home.have + 1, diff);
-		if (bytes == 0)
+		if (!adapt_follow(node, notices, count, data->home.have + 1, diff, &bytes))
 			return;
 		roami_page_lock(node, notices->page);
 		good = roami_diff_patch(node, notices->page, diff, bytes);
@@ -467,14 +480,17 @@ static void adapt_refresh(struct roami_node *node, const struct roam_notice *not
 	struct adapt_page *data = adapt_page(node, page);
 
 	roami_page_hold(node, page);
-	if (roami_page_state(node, page) == HOME_COPY &&
-	    roami_page_access(node, page) != ROAM_NONE)
-		adapt_update(node, notices, count);
 	if (roami_page_dirty(node, page))
 		data->updates = 0;
-	else if (data->updates < UPDATES)
+	if (roami_page_state(node, page) != HOME_COPY)
+		;
+	else if (roami_page_access(node, page) == ROAM_NONE)
+		data->seen = 0;
+	else if (data->exact && (data->keen || roami_page_dirty(node, page)))
+		adapt_update(node, notices, count);
+	if (data->updates < UPDATES)
 		data->updates++;
-	else
+	else if (roami_page_state(node, page) == HOME_COPY)
 		roami_page_close(node, &page, 1, ROAM_NONE);
 	roami_page_done(node, page);
 }
@@ -482,14 +498,15 @@ static void adapt_refresh(struct roami_node *node, const struct roam_notice *not
 static void adapt_acquire(struct roami_node *node, const struct roam_sync *sync,
 			  const struct roam_notice *notices, size_t count)
 {
-	for (size_t i = 0, same; i < count; i += same) {
+	for (size_t first = 0, end; first < count; first = end) {
+		uint32_t page = notices[first].page;
 		bool left = false;
 
-		for (same = 0; i + same < count && notices[i + same].page == notices[i].page; same++)
-			left |= notices[i + same].place != 0;
-		adapt_look(node, notices[i].page);
-		if (left && roami_page_state(node, notices[i].page) == HOME_COPY)
-			adapt_refresh(node, &notices[i], same);
+		for (end = first; end < count && notices[end].page == page; end++)
+			left |= notices[end].place != 0;
+		adapt_look(node, page);
+		if (left && roami_page_state(node, page) == HOME_COPY)
+			adapt_refresh(node, &notices[first], end - first);
 	}
 	home_invalidate(node, sync, notices, count, adapt_flush);
 }

@@ -370,7 +370,8 @@ uint8_t *roami_scratch(struct roami_node *node);
 #define ROAM_HEADER_HOME  1u
 #define ROAM_HEADER_READY 2u
 
-enum roam_fetch { ROAM_FETCH_OK, ROAM_FETCH_NOT_HOME, ROAM_FETCH_NOT_READY };
+/* OPEN: as OK, but the home, which others may take, was writing it. */
+enum roam_fetch { ROAM_FETCH_OK, ROAM_FETCH_OPEN, ROAM_FETCH_NOT_HOME, ROAM_FETCH_NOT_READY };
 
 /*
  * Copies page bytes from `home` into the runtime view (the page is pending), with the version read
@@ -458,10 +459,9 @@ bool roami_home_wanted(struct roami_node *node, uint32_t page);
 
 /*
  * Makes this node home of a pending page, of which it has a copy of version `have`, if that is what
- * its home has, and closed; and if it is `alone` in writing it, should the home have made twins.
- * The page then counts as opened.  app, may block.
+ * its home has, and closed.  The page then counts as opened.  app, may block.
  */
-bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have, bool alone);
+bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have);
 
 /*
  * Whether this home writes with a twin from now on, so that it knows its own diff: then others' are
@@ -511,9 +511,9 @@ bool roami_trail_on(struct roami_node *node); /* whether there is such a place *
 uint32_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
 			   size_t bytes);
 
-/* Copies it, of at most ROAM_DIFF_MAX bytes; how long it is, 0: it is gone.  app. */
-size_t roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t place, uint32_t page,
-			  uint8_t *diff);
+/* Copies it, of at most ROAM_DIFF_MAX bytes; false: it is gone.  app. */
+bool roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t place, uint32_t page,
+			uint8_t *diff, size_t *bytes_p);
 
 /* This node's open interval: the next to be closed.  app or handler. */
 uint32_t roami_interval(struct roami_node *node);

@@ -161,6 +161,7 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsi
 
 	for (;;) {
 		uint32_t where = atomic_load(&header->where), generation;
+		bool open;
 
 		if ((where & ROAM_HEADER_HOME) == 0)
 			return ROAM_FETCH_NOT_HOME;
@@ -169,13 +170,14 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsi
 		generation = fetch_share(node, home, by, page);
 		atomic_thread_fence(memory_order_seq_cst);
 		roami_step(node);
+		open = (atomic_load(&header->where) & ROAMI_HEADER_OPEN) != 0;
 		*version_p = ROAMI_VERSION(atomic_load(&header->version));
 		fetch_bytes(node, home != node->me, page, to,
 			    node->segments[home].heap + (size_t)page * ROAMI_PAGE);
 		atomic_thread_fence(memory_order_acquire);
 		if (((atomic_load(&header->where) ^ where) & ~MARKS) == 0 &&
 		    atomic_load(&header->shared) >> ROAMI_SHARED_BITS == generation)
-			return ROAM_FETCH_OK;
+			return open ? ROAM_FETCH_OPEN : ROAM_FETCH_OK;
 		ROAMI_COUNT(node->stats, fetches_retried, 1);
 	}
 }
@@ -194,7 +196,7 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 
 	answer.result = fetch_direct(node, node->me, request->origin, page, answer.bytes,
 				     &answer.version);
-	if (answer.result != ROAM_FETCH_OK)
+	if (answer.result > ROAM_FETCH_OPEN)
 		part.bytes = offsetof(struct fetch_answer, bytes);
 	roami_reply(node, request, &part, 1);
 }
@@ -202,7 +204,7 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_t *bytes,
 		     uint64_t *version_p)
 {
-	if (fetch_direct(node, node->me, by, page, bytes, version_p) != ROAM_FETCH_OK)
+	if (fetch_direct(node, node->me, by, page, bytes, version_p) > ROAM_FETCH_OPEN)
 		roami_node_fail(node, "page %u: copied where it is not at home", page);
 }
 
@@ -228,7 +230,7 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 		enum roam_fetch result = fetch_direct(node, home, node->me, page,
 						      roami_page_bytes(node, page), version_p);
 
-		if (result == ROAM_FETCH_OK)
+		if (result <= ROAM_FETCH_OPEN)
 			ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
 		else
 			roami_page_unmap(node, page);
@@ -236,9 +238,9 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 	}
 	bytes = roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, &part, 1,
 			       &answer, sizeof(answer));
-	if (bytes != sizeof(answer) && answer.result == ROAM_FETCH_OK)
+	if (bytes != sizeof(answer) && answer.result <= ROAM_FETCH_OPEN)
 		roami_node_fail(node, "node %u sent a page of %zu bytes", home, bytes);
-	if (answer.result == ROAM_FETCH_OK) {
+	if (answer.result <= ROAM_FETCH_OPEN) {
 		*version_p = answer.version;
 		roami_page_copy(node, roami_page_bytes(node, page), answer.bytes);
 	}

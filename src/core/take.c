@@ -63,6 +63,8 @@ bool roami_home_open(struct roami_node *node, uint32_t page)
 			return false;
 	} while (!atomic_compare_exchange_strong(&header->where, &where,
 						 where | ROAMI_HEADER_OPEN));
+	/* Who is copying the page begins anew, and sees that it is open. */
+	atomic_fetch_add(&header->shared, 1u << ROAMI_SHARED_BITS);
 	roami_step(node);
 	return true;
 }
@@ -123,7 +125,7 @@ bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p
 
 struct take_ask {
 	uint32_t page;
-	uint32_t alone;
+	uint32_t spare;
 	uint64_t have;
 };
 
@@ -131,11 +133,9 @@ struct take_ask {
 
 /*
  * The home of this header moves to who asks, if his copy has its version; the epoch it has from now
- * on, 0: it does not, GONE: it is elsewhere.  A home that made diffs for others keeps the page until
- * it writes no more.
+ * on, 0: it does not, GONE: it is elsewhere.
  */
-static uint32_t take_yield(struct roami_node *node, struct roami_header *header,
-			   const struct take_ask *ask)
+static uint32_t take_yield(struct roami_node *node, struct roami_header *header, uint64_t have)
 {
 	uint32_t where = atomic_load(&header->where);
 	uint32_t epoch = ROAM_PLACE_EPOCH(where) + 1;
@@ -149,13 +149,11 @@ static uint32_t take_yield(struct roami_node *node, struct roami_header *header,
 			atomic_fetch_or(&header->where, ROAMI_HEADER_WANTED);
 		return 0;
 	}
-	if ((where & ROAMI_HEADER_TWIN) != 0 && !ask->alone)
-		return 0;
 	if (!atomic_compare_exchange_strong(&header->where, &where,
 					    where & ~ROAM_HEADER_READY))
 		return 0;
 	roami_step(node);
-	if (atomic_load(&header->version) != ask->have) { /* or somebody stores a diff */
+	if (atomic_load(&header->version) != have) { /* or somebody stores a diff */
 		atomic_fetch_or(&header->where, ROAM_HEADER_READY);
 		return 0;
 	}
@@ -175,31 +173,35 @@ void roami_take_handle(struct roami_node *node, const struct roam_request *reque
 	if (ask.page >= node->layout.pages ||
 	    !roami_domain_of(node, ask.page)->protocol->homes_taken)
 		roami_node_fail(node, "node %u sent a malformed request", request->from);
-	epoch = take_yield(node, take_header(node, ask.page), &ask);
+	epoch = take_yield(node, take_header(node, ask.page), ask.have);
 	roami_reply(node, request, &part, 1);
 }
 
-bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have, bool alone)
+static uint32_t take_ask(struct roami_node *node, unsigned home, const struct take_ask *ask)
 {
-	struct take_ask ask = {page, alone, have};
-	struct roam_part part = {&ask, sizeof(ask)};
+	struct roam_part part = {ask, sizeof(*ask)};
+	uint32_t epoch = 0;
+
+	roami_step(node);
+	if (node->onesided)
+		return take_yield(node, &node->segments[home].headers[ask->page], ask->have);
+	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_TAKE, &part, 1, &epoch,
+		       sizeof(epoch));
+	return epoch;
+}
+
+bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have)
+{
+	struct take_ask ask = {page, 0, have};
 	uint64_t was;
 	unsigned home;
 	uint32_t epoch;
 	bool claimed;
 
 	home = roami_home_find(node, page, false, &claimed);
-	if (home == node->me)
+	while (home == node->me || (epoch = take_ask(node, home, &ask)) == GONE)
 		home = roami_home_again(node, page);
-	roami_step(node);
-	if (node->onesided)
-		epoch = take_yield(node, &node->segments[home].headers[page], &ask);
-	else
-		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_TAKE, &part, 1, &epoch,
-			       sizeof(epoch));
-	if (epoch == GONE)
-		roami_page_entry(node, page)->home = 0;
-	if (epoch == 0 || epoch == GONE)
+	if (epoch == 0)
 		return false;
 	roami_page_lock(node, page);
 	roami_home_receive(node, page, have, ROAM_PLACE_MADE(node->me, epoch));

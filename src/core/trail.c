@@ -54,8 +54,8 @@ uint32_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t
 	return (uint32_t)at + 1;
 }
 
-size_t roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t place, uint32_t page,
-			  uint8_t *diff)
+bool roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t place, uint32_t page,
+			uint8_t *diff, size_t *bytes_p)
 {
 	const struct roami_trail *trail = node->segments[writer].trail;
 	uint64_t room = trail_words(node), word, at;
@@ -67,7 +67,7 @@ size_t roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t pla
 	memcpy(&item, &word, sizeof(item));
 	if (begun - at > room || item.page != page || item.bytes > ROAM_DIFF_MAX ||
 	    at % room + 1 + TRAIL_WORDS(item.bytes) > room)
-		return 0;
+		return false;
 	for (size_t i = 0; i < item.bytes; i += 8) {
 		word = atomic_load_explicit(&trail->words[at % room + 1 + i / 8],
 					    memory_order_relaxed);
@@ -77,7 +77,8 @@ size_t roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t pla
 	}
 	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load_explicit(&trail->begun, memory_order_relaxed) - at > room)
-		return 0;
+		return false;
 	ROAMI_COUNT(node->stats, bytes_fetched, item.bytes);
-	return item.bytes;
+	*bytes_p = item.bytes;
+	return true;
 }
