@@ -141,29 +141,40 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 
 /* -------------------------------------------------------------------------------------- faults */
 
-/* As home_fetch, but the home may be elsewhere by now. */
-static void adapt_fetch(struct roami_node *node, uint32_t page, unsigned home)
+/* Whether a fetch has brought a copy that is new enough; else the home to ask. */
+static bool adapt_fetched(struct roami_node *node, struct roam_fetch_one *one)
 {
-	struct home_page *data = &adapt_page(node, page)->home;
-	uint64_t version = 0;
-	bool good = false;
+	struct adapt_page *data = adapt_page(node, one->page);
+	bool good;
 
-	while (!good) {
-		enum roam_fetch result;
+	if (one->result > ROAM_FETCH_OPEN) {
+		one->home = roami_home_again(node, one->page);
+		return false;
+	}
+	roami_page_lock(node, one->page);
+	data->home.have = one->version;
+	data->own = 0;
+	data->updates = 0;
+	data->keen = data->seen;
+	data->seen = 1;
+	data->exact = one->result == ROAM_FETCH_OK;
+	good = one->version >= data->home.need;
+	if (good)
+		roami_page_move(node, one->page, HOME_COPY);
+	roami_page_unlock(node, one->page);
+	return good;
+}
 
-		while ((result = roami_fetch(node, home, page, &version)) > ROAM_FETCH_OPEN)
-			home = roami_home_again(node, page);
-		roami_page_lock(node, page);
-		data->have = version;
-		adapt_page(node, page)->own = 0;
-		adapt_page(node, page)->updates = 0;
-		adapt_page(node, page)->keen = adapt_page(node, page)->seen;
-		adapt_page(node, page)->seen = 1;
-		adapt_page(node, page)->exact = result == ROAM_FETCH_OK;
-		good = version >= data->need;
-		if (good)
-			roami_page_move(node, page, HOME_COPY);
-		roami_page_unlock(node, page);
+static void adapt_fetch(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+{
+	while (count > 0) {
+		unsigned again = 0;
+
+		roami_fetch_all(node, list, count);
+		for (unsigned i = 0; i < count; i++)
+			if (!adapt_fetched(node, &list[i]))
+				list[again++] = list[i];
+		count = again;
 	}
 }
 
@@ -187,19 +198,20 @@ static bool adapt_placed(struct roami_node *node, uint32_t page)
 /* The page is open if it is this node's, else a copy is in place. */
 static bool adapt_mine(struct roami_node *node, uint32_t page)
 {
+	struct roam_fetch_one one = {.page = page};
 	bool claimed;
-	unsigned home = roami_home_find(node, page, true, &claimed);
 
+	one.home = roami_home_find(node, page, true, &claimed);
 	if (claimed) {
 		home_claimed(node, page);
 		return true;
 	}
-	if (home == roami_me(node)) {
+	if (one.home == roami_me(node)) {
 		if (adapt_placed(node, page))
 			return true;
-		home = roami_home_again(node, page);
+		one.home = roami_home_again(node, page);
 	}
-	adapt_fetch(node, page, home);
+	adapt_fetch(node, &one, 1);
 	return false;
 }
 

@@ -40,6 +40,9 @@
  * - A page that nobody has a copy of is written at its home without a twin, and not detected.
  * - ROAM_ERC=invalidate drops the copies, Munin's default for pages of other kinds; a home is
  *   always updated.
+ * - In Munin the program says which of the two suits a variable.  ROAM_ERC=auto finds it for each
+ *   copy: one that got ERC_LOOK updates is closed, to see whether it is used; used, it is opened
+ *   again where it is, else it goes with the ERC_GONE-th.
  */
 #include "roam/protocol.h"
 
@@ -49,15 +52,20 @@ enum erc_state { ERC_INVALID, ERC_FETCH, ERC_COPY, ERC_MASTER };
 
 enum { ERC_ASK, ERC_DIFFS, ERC_UPDATE, ERC_DROP, ERC_LEAVE }; /* messages */
 
-enum { ERC_MODE_INVALIDATE, ERC_MODE_UPDATE }; /* words of ROAM_ERC */
+enum { ERC_MODE_INVALIDATE, ERC_MODE_UPDATE, ERC_MODE_AUTO }; /* words of ROAM_ERC */
 
 struct erc_node {
-	bool update;
+	unsigned mode;
 };
 
 struct erc_page {
 	uint64_t copies; /* at the home: who may have one, a bit each */
+	uint32_t unseen; /* of a copy: updates since it was seen in use; with ERC_MODE_AUTO */
+	uint32_t spare;
 };
+
+#define ERC_LOOK 2u
+#define ERC_GONE 4u
 
 /* In messages: a page, and a diff of so many bytes behind it, padded to 8. */
 struct erc_item {
@@ -80,11 +88,11 @@ static struct erc_page *erc_page(struct roami_node *node, uint32_t page)
 	return roami_page_data(node, page);
 }
 
-static bool erc_updates(struct roami_node *node)
+static unsigned erc_mode(struct roami_node *node)
 {
 	const struct erc_node *erc = roami_node_state(node);
 
-	return erc->update;
+	return erc->mode;
 }
 
 /* -------------------------------------------------------------------------------------- faults */
@@ -120,10 +128,10 @@ static void erc_claimed(struct roami_node *node, uint32_t page)
 	int32_t stride;
 	uint32_t more = roami_home_claim_run(node, page, &stride);
 
+	roami_home_publish(node, page, more + 1, stride, 1);
 	for (uint32_t i = 0; i <= more; i++) {
 		uint32_t at = page + i * (uint32_t)stride;
 
-		roami_home_publish(node, at, 1);
 		erc_open_master(node, at);
 		if (i > 0)
 			roami_page_done(node, at);
@@ -156,8 +164,14 @@ static void erc_fetch(struct roami_node *node, uint32_t page, unsigned home)
 static void erc_read_fault(struct roami_node *node, uint32_t page)
 {
 	bool claimed;
-	unsigned home = roami_home_find(node, page, true, &claimed);
+	unsigned home;
 
+	if (roami_page_state(node, page) == ERC_COPY) { /* it was closed; stays while pending */
+		erc_page(node, page)->unseen = 0;
+		roami_page_open(node, page, 1, ROAM_READ);
+		return;
+	}
+	home = roami_home_find(node, page, true, &claimed);
 	if (claimed)
 		erc_claimed(node, page);
 	else if (home == roami_me(node))
@@ -175,6 +189,7 @@ static void erc_drop_copy(struct roami_node *node, uint32_t page)
 	struct roam_part part = {&page, sizeof(page)};
 	bool claimed;
 
+	erc_page(node, page)->unseen = 0;
 	roami_page_close(node, &page, 1, ROAM_NONE);
 	roami_page_move(node, page, ERC_INVALID);
 	roami_send(node, roami_home_find(node, page, false, &claimed), ERC_LEAVE, &part, 1);
@@ -312,7 +327,8 @@ static void erc_release(struct roami_node *node, const struct roam_sync *sync,
 		    used + made * sizeof(struct erc_item) + 2 * ROAM_DIFF_MAX < BATCH_BYTES)
 			continue;
 		erc_tell(node, writes, made, ERC_DIFFS);
-		erc_tell(node, writes, made, erc_updates(node) ? ERC_UPDATE : ERC_DROP);
+		erc_tell(node, writes, made,
+			 erc_mode(node) == ERC_MODE_INVALIDATE ? ERC_DROP : ERC_UPDATE);
 		used = made = 0;
 	}
 }
@@ -413,6 +429,20 @@ static bool erc_waits(struct roami_node *node, const struct roam_request *reques
 	return false;
 }
 
+/* Whether a copy is not worth its updates; under the page lock.  Who is at work on it uses it. */
+static bool erc_unused(struct roami_node *node, uint32_t page)
+{
+	struct erc_page *data = erc_page(node, page);
+
+	if (erc_mode(node) != ERC_MODE_AUTO || roami_page_pending(node, page))
+		return false;
+	if (roami_page_has_twin(node, page))
+		data->unseen = 0;
+	else if (++data->unseen == ERC_LOOK)
+		roami_page_close(node, &page, 1, ROAM_NONE);
+	return data->unseen >= ERC_GONE;
+}
+
 /* Pages fetched since the look at them come from a home that has the diff. */
 static void erc_told(struct roami_node *node, const struct roam_request *request, bool drop)
 {
@@ -423,7 +453,8 @@ static void erc_told(struct roami_node *node, const struct roam_request *request
 		return;
 	for (size_t at = 0; erc_next(node, request, &at, &item, &diff);) {
 		roami_page_lock(node, item.page);
-		if (roami_page_state(node, item.page) == ERC_COPY && drop)
+		if (roami_page_state(node, item.page) == ERC_COPY &&
+		    (drop || erc_unused(node, item.page)))
 			erc_drop_copy(node, item.page);
 		else if (roami_page_state(node, item.page) == ERC_COPY)
 			erc_patch(node, request, &item, diff);
@@ -489,7 +520,7 @@ static enum roam_err erc_init(struct roami_node *node)
 {
 	struct erc_node *erc = roami_node_state(node);
 
-	erc->update = roami_option(node, "ROAM_ERC") == ERC_MODE_UPDATE;
+	erc->mode = (unsigned)roami_option(node, "ROAM_ERC");
 	return ROAM_OK;
 }
 

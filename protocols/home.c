@@ -24,7 +24,6 @@ static void home_take(struct roami_node *node, uint32_t page)
 	roami_page_move(node, page, HOME_MASTER);
 	roami_page_set_home(node, page, true);
 	home_page(node, page)->shares = SHARES_FIRST;
-	roami_home_publish(node, page, 1);
 }
 
 void home_claimed(struct roami_node *node, uint32_t page)
@@ -34,6 +33,7 @@ void home_claimed(struct roami_node *node, uint32_t page)
 
 	for (uint32_t i = 0; i <= more; i++)
 		home_take(node, page + i * (uint32_t)stride);
+	roami_home_publish(node, page, more + 1, stride, 1);
 	if (roami_checks_races(node)) {
 		for (uint32_t i = 0; i <= more; i++)
 			roami_page_open(node, page + i * (uint32_t)stride, 1, ROAM_READ);
@@ -59,23 +59,44 @@ static void home_adopted(struct roami_node *node, uint32_t page)
 										     : ROAM_WRITE);
 }
 
-/* RULES 6.6.  The page is pending; on return its state says that a good copy is in place. */
-static void home_fetch(struct roami_node *node, uint32_t page, unsigned home)
+/* A fetch brought `version`: whether that is new enough, or a notice came meanwhile. */
+static bool home_fresh(struct roami_node *node, uint32_t page, uint64_t version)
 {
 	struct home_page *data = home_page(node, page);
-	uint64_t version = 0;
-	bool good = false;
+	bool good;
 
-	while (!good) {
-		if (roami_fetch(node, home, page, &version) != ROAM_FETCH_OK)
-			roami_node_fail(node, "page %u: node %u is not its home", page, home);
-		roami_page_lock(node, page);
-		data->have = version;
-		good = version >= data->need; /* else a notice came meanwhile */
-		if (good)
-			roami_page_move(node, page, HOME_COPY);
-		roami_page_unlock(node, page);
+	roami_page_lock(node, page);
+	data->have = version;
+	good = version >= data->need;
+	if (good)
+		roami_page_move(node, page, HOME_COPY);
+	roami_page_unlock(node, page);
+	return good;
+}
+
+/* RULES 6.6.  The pages are pending; on return their states say that good copies are in place. */
+static void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+{
+	while (count > 0) {
+		unsigned again = 0;
+
+		roami_fetch_all(node, list, count);
+		for (unsigned i = 0; i < count; i++) {
+			if (list[i].result != ROAM_FETCH_OK)
+				roami_node_fail(node, "page %u: node %u is not its home",
+						list[i].page, list[i].home);
+			if (!home_fresh(node, list[i].page, list[i].version))
+				list[again++] = list[i];
+		}
+		count = again;
 	}
+}
+
+static void home_fetch(struct roami_node *node, uint32_t page, unsigned home)
+{
+	struct roam_fetch_one one = {.page = page, .home = home};
+
+	home_fetch_all(node, &one, 1);
 }
 
 /* Whether `page` is worth fetching ahead: pending on return if so. */
@@ -94,7 +115,7 @@ static bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p)
 	return false;
 }
 
-static void home_open_run(struct roami_node *node, uint32_t first, uint32_t count)
+void home_open_run(struct roami_node *node, uint32_t first, uint32_t count)
 {
 	if (count == 0)
 		return;
@@ -103,35 +124,69 @@ static void home_open_run(struct roami_node *node, uint32_t first, uint32_t coun
 		roami_page_done(node, first + i);
 }
 
+/* Pages in a row that are open at once. */
+struct home_run {
+	uint32_t first;
+	uint32_t count;
+};
+
+static void home_run_open(struct roami_node *node, struct home_run *run)
+{
+	home_open_run(node, run->first, run->count);
+	run->count = 0;
+}
+
+static void home_run_add(struct roami_node *node, struct home_run *run, uint32_t page)
+{
+	roami_fetched_ahead(node);
+	if (run->count == 0 || page != run->first + run->count) {
+		home_run_open(node, run);
+		run->first = page;
+	}
+	run->count++;
+}
+
+#define AHEAD_AT_ONCE 64u
+
+static void home_ahead_take(struct roami_node *node, struct roam_fetch_one *list, unsigned count,
+			    home_fetch_fn *fetch)
+{
+	uint32_t pages[AHEAD_AT_ONCE];
+	struct home_run run = {0, 0};
+
+	for (unsigned i = 0; i < count; i++)
+		pages[i] = list[i].page;
+	fetch(node, list, count);
+	for (unsigned i = 0; i < count; i++)
+		home_run_add(node, &run, pages[i]);
+	home_run_open(node, &run);
+}
+
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride)
 {
-	home_ahead_by(node, from, pages, stride, home_fetch);
+	home_ahead_by(node, from, pages, stride, home_fetch_all);
 }
 
 void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride,
 		   home_fetch_fn *fetch)
 {
-	uint32_t first = 0, count = 0;
+	struct roam_fetch_one list[AHEAD_AT_ONCE];
+	unsigned count = 0;
 
 	for (uint32_t i = 0; i < pages; i++) {
 		int64_t next = (int64_t)from + (int64_t)stride * i;
-		unsigned home;
 
 		if (next < 0 || next >= roami_pages(node))
 			break;
-		if (!home_wants(node, (uint32_t)next, &home))
+		if (!home_wants(node, (uint32_t)next, &list[count].home))
 			continue;
-		fetch(node, (uint32_t)next, home);
-		roami_fetched_ahead(node);
-		if (count > 0 && next == (int64_t)first + count) {
-			count++;
-			continue;
+		list[count++].page = (uint32_t)next;
+		if (count == AHEAD_AT_ONCE) {
+			home_ahead_take(node, list, count, fetch);
+			count = 0;
 		}
-		home_open_run(node, first, count);
-		first = (uint32_t)next;
-		count = 1;
 	}
-	home_open_run(node, first, count);
+	home_ahead_take(node, list, count, fetch);
 }
 
 bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)

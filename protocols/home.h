@@ -47,10 +47,13 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p);
 /* Fetches pages that have a home elsewhere; opens neighbours in one go. */
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride);
 
-/* The same with another way to fetch: on return the page's state says that a copy is in place. */
-typedef void home_fetch_fn(struct roami_node *node, uint32_t page, unsigned home);
+/* The same with another way to fetch: on return the pages' states say that copies are in place. */
+typedef void home_fetch_fn(struct roami_node *node, struct roam_fetch_one *list, unsigned count);
 void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride,
 		   home_fetch_fn *fetch);
+
+/* Opens pages that were fetched ahead, all copies or all own ones, and ends them. */
+void home_open_run(struct roami_node *node, uint32_t first, uint32_t count);
 
 /*
  * Own pages that others fetched since: protects them and gives notice, for they may have been

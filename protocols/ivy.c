@@ -36,7 +36,8 @@
  * - The manager keeps no copyset and gets no confirmations, as in the papers' improved managers: it
  *   is a node that everybody asks first, and is otherwise like any other in the dynamic scheme.
  * - Reads leave the ownership and the guesses as they are; only write requests change them.
- * - A page stays for a moment where it came, so that the access that faulted can be made.
+ * - A page stays for a moment where it came, so that the access that faulted can be made, and for
+ *   longer if the thread was kept from running (roami_stay_ns): so somebody always gets on.
  * - Invalidations go out all at once, not by a broadcast.
  * - Copies can be evicted (ROAM_CACHE_PAGES).  The owner hears of it when the page is wanted again,
  *   and before that.  So whoever waits for a copy is in a copyset by that copy alone, and can keep
@@ -92,8 +93,9 @@ static void ivy_keep(struct roami_node *node, uint32_t page)
 {
 	const struct ivy_node *ivy = roami_node_state(node);
 	struct ivy_page *data = roami_page_data(node, page);
+	uint64_t stay = roami_stay_ns(node), window = ivy->window(node, page);
 
-	data->until = roami_now(node) + ivy->window(node, page);
+	data->until = roami_now(node) + (stay > window ? stay : window);
 }
 
 /* -------------------------------------------------------------------------------------- faults */
@@ -369,7 +371,7 @@ static uint64_t ivy_window(struct roami_node *node, uint32_t page)
 {
 	(void)node;
 	(void)page;
-	return IVY_STAY_NS;
+	return ROAM_STAY_NS;
 }
 
 static enum roam_err ivy_init(struct roami_node *node)

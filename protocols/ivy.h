@@ -29,12 +29,9 @@ struct ivy_page {
 /* Per node; begins the node state. */
 struct ivy_node {
 	bool dynamic; /* ask the probable owner; else the page's manager */
-	/* How long a page stays that came here, in ns; under the page lock. */
+	/* How long a page stays at least that came here, in ns; under the page lock. */
 	uint64_t (*window)(struct roami_node *node, uint32_t page);
 };
-
-/* Enough for the access that faulted to be made before the page leaves again. */
-#define IVY_STAY_NS 20000u
 
 extern const struct roam_page_state ivy_states[];
 extern const struct roam_message ivy_messages[];

@@ -10,10 +10,11 @@
  * library, here the page's manager).  Too short a delta is ivy; too long a one lets others wait for
  * a page that nobody uses.
  *
- * Delta is the same for all pages (ROAM_MIRAGE_DELTA, in microseconds), or each node finds one for
- * each page (0): if a write wants the page back sooner after its loss than the page had stayed,
- * the window was too short: twice as long next time, up to 2 milliseconds.  If the page is not
- * missed for four windows, half as long next time, down to what ivy leaves it.
+ * Delta is the same for all pages (ROAM_MIRAGE_DELTA, in microseconds) but those of regions with
+ * one of their own (roam_region.option), or each node finds one for each page (0): if a write wants
+ * the page back sooner after its loss than the page had stayed, the window was too short: twice as
+ * long next time, up to 2 milliseconds.  If the page is not missed for four windows, half as long
+ * next time, down to what ivy leaves it.
  *
  * Page states and messages: ivy's.
  *
@@ -35,6 +36,7 @@
 #include "ivy.h"
 
 #define MIRAGE_MOST_NS 2000000u
+#define MIRAGE_DELTA   "ROAM_MIRAGE_DELTA"
 
 struct mirage_page {
 	struct ivy_page ivy;
@@ -44,16 +46,23 @@ struct mirage_page {
 
 struct mirage_node {
 	struct ivy_node ivy;
-	uint64_t delta_ns; /* of every page; 0: each its own */
+	uint64_t delta_us; /* of every page; 0: each its own */
 };
+
+/* What the page's region asks for, or the job; 0: found for the page. */
+static uint64_t mirage_given(struct roami_node *node, uint32_t page)
+{
+	const struct mirage_node *mirage = roami_node_state(node);
+
+	return roami_page_option(node, page, mirage->delta_us) * 1000;
+}
 
 static uint64_t mirage_window(struct roami_node *node, uint32_t page)
 {
-	const struct mirage_node *mirage = roami_node_state(node);
 	const struct mirage_page *data = roami_page_data(node, page);
-	uint64_t delta = mirage->delta_ns != 0 ? mirage->delta_ns : data->delta_ns;
+	uint64_t given = mirage_given(node, page), delta = given != 0 ? given : data->delta_ns;
 
-	return delta > IVY_STAY_NS ? delta : IVY_STAY_NS;
+	return delta > ROAM_STAY_NS ? delta : ROAM_STAY_NS;
 }
 
 /* The page is missed now: was it gone for a short time or a long one?  Since ivy.until. */
@@ -93,24 +102,20 @@ static enum roam_err mirage_init(struct roami_node *node)
 
 	mirage->ivy.dynamic = false;
 	mirage->ivy.window = mirage_window;
-	mirage->delta_ns = roami_option(node, "ROAM_MIRAGE_DELTA") * 1000;
+	mirage->delta_us = roami_option(node, MIRAGE_DELTA);
 	return ROAM_OK;
 }
 
 static void mirage_read_fault(struct roami_node *node, uint32_t page)
 {
-	const struct mirage_node *mirage = roami_node_state(node);
-
-	if (mirage->delta_ns == 0)
+	if (mirage_given(node, page) == 0)
 		mirage_missed(node, page);
 	ivy_read_fault(node, page);
 }
 
 static void mirage_write_fault(struct roami_node *node, uint32_t page)
 {
-	const struct mirage_node *mirage = roami_node_state(node);
-
-	if (mirage->delta_ns == 0) {
+	if (mirage_given(node, page) == 0) {
 		mirage_missed(node, page);
 		mirage_lengthen(node, page);
 	}
@@ -124,6 +129,7 @@ const struct roam_protocol roami_protocol_mirage = {
 	.writes = ROAM_WRITES_FAULT,
 	.node_size = sizeof(struct mirage_node),
 	.page_size = sizeof(struct mirage_page),
+	.region_option = MIRAGE_DELTA,
 	.states = ivy_states,
 	.messages = ivy_messages,
 	.init = mirage_init,

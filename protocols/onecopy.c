@@ -26,9 +26,6 @@ enum onecopy_state { ONECOPY_START, ONECOPY_HERE, ONECOPY_AWAY };
 
 enum { ONECOPY_WANT, ONECOPY_TAKE };
 
-/* A page stays so long with who asked for it, so that the access that faulted can be made. */
-#define STAY_NS 20000u
-
 struct onecopy_page {
 	uint64_t until; /* may not leave before */
 	uint32_t asker; /* at the manager: the last asker; node 0 at first */
@@ -54,7 +51,7 @@ static void onecopy_get(struct roami_node *node, uint32_t page)
 		roami_node_fail(node, "page %u came without bytes", page);
 	roami_page_lock(node, page);
 	roami_page_move(node, page, ONECOPY_HERE);
-	data->until = roami_now(node) + STAY_NS;
+	data->until = roami_now(node) + roami_stay_ns(node);
 	roami_page_unlock(node, page);
 	roami_page_open(node, page, 1, ROAM_WRITE);
 }

@@ -41,7 +41,7 @@ ARROWS = {
     # The core reads the options; their table is the API's.
     "core": {"core", "fault", "msg", "os", "trace", "roam", "lists", "api/options.h",
              "api/options.def"},
-    "api": {"api", "core", "fault", "msg", "boot", "os", "trace", "roam", "lists"},
+    "api": {"api", "core", "fault", "msg", "boot", "os", "pastset", "trace", "roam", "lists"},
     "boot": {"boot", "core", "msg", "os", "trace", "roam", "lists", "api/options.h"},
     "store": {"store", "core", "msg", "os", "trace", "roam"},
     "pastset": {"pastset", "core", "msg", "os", "trace", "roam"},

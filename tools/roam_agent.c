@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -19,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "boot/local.h"
 #include "boot/wire.h"
 #include "os/os.h"
 #include "roam_child.h"
@@ -52,6 +54,7 @@ struct agent {
 	bool input_ends;
 	struct agent_node nodes[ROAMI_NODES_MAX];
 	unsigned count, running;
+	int lent; /* the first of the descriptors that nodes of this host share; 0: none */
 	struct tag_stream *within[2];
 	uint64_t kill_at;
 	bool over; /* nothing is left to be done */
@@ -147,12 +150,15 @@ static int agent_start_node(struct agent *agent, struct agent_node *node)
 			 strerror(errno));
 		return TOOL_FAILED;
 	}
+	if (agent->start.gdb == node->rank + 1)
+		plan.argv = child_gdb(agent->argv, false);
 	node->control = pair[0];
 	fcntl(input[1], F_SETFL, O_NONBLOCK);
 	node->input = input[1];
 	plan.input = input[0];
 	plan.keep = pair[1];
-	snprintf(boot, sizeof(boot), "far:%d", pair[1]);
+	snprintf(boot, sizeof(boot), agent->lent > 0 ? "far:%d:%d" : "far:%d", pair[1],
+		 agent->lent);
 	status = child_start(&node->child, &plan);
 	close(pair[1]);
 	close(input[0]);
@@ -175,6 +181,33 @@ static void agent_not_started(struct agent *agent, struct agent_node *node, int 
 	agent_send_exit(agent, node->rank, status, 0);
 }
 
+/*
+ * What this host's nodes share: their segments, then eventfds by which they wake each other, in a
+ * row.  Says why not.
+ */
+static bool agent_lend(struct agent *agent)
+{
+	static struct roami_options options;
+	int fds[2 * ROAMI_NODES_MAX];
+	uint64_t ranks = 0;
+	unsigned count = 0;
+
+	for (unsigned rank = 0; rank < agent->start.boot.nodes; rank++)
+		if (agent->start.boot.host[rank] == agent->host)
+			ranks |= roami_nodeset_bit(rank);
+	if (roami_options_read(&options, environ, STDERR_FILENO) != ROAM_OK ||
+	    roami_boot_memory(&options, ranks, fds) != ROAM_OK)
+		return false;
+	count = (unsigned)__builtin_popcountll(ranks);
+	for (unsigned i = 0; i < count; i++)
+		fds[count + i] = eventfd(0, EFD_NONBLOCK);
+	agent->lent = fds[2 * count - 1] < 0 ? -1 : child_place(fds, 2 * count, agent->wire.fd);
+	if (agent->lent < 0)
+		tool_say("run: host %s: too few file descriptors: %s (raise the limit, ulimit -n)",
+			 agent->start.boot.names[__builtin_ctzll(ranks)], strerror(errno));
+	return agent->lent >= 0;
+}
+
 static void agent_start(struct agent *agent)
 {
 	struct sockaddr_in mine;
@@ -193,6 +226,10 @@ static void agent_start(struct agent *agent)
 	}
 	if (agent->start.boot.address == 0)
 		agent->start.boot.address = ntohl(mine.sin_addr.s_addr);
+	if (agent->start.share && !agent_lend(agent)) {
+		agent->over = true;
+		return;
+	}
 	for (unsigned rank = 0; rank < agent->start.boot.nodes && status == 0; rank++) {
 		if (agent->start.boot.host[rank] != agent->host)
 			continue;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "boot/local.h"
 #include "roam_tool.h"
 
 static int child_not(struct child *child, int status, const char *what, int error)
@@ -44,6 +46,8 @@ static bool child_prepare(const struct child_plan *plan, const int pipes[2])
 		return false;
 	if (plan->keep >= 0 && fcntl(plan->keep, F_SETFD, 0) != 0)
 		return false;
+	if (plan->undisturbed)
+		signal(SIGINT, SIG_IGN);
 	/*
 	 * Statics name locks: they must lie at the same address on every node.  Checked by the
 	 * library.
@@ -137,6 +141,64 @@ int child_start(struct child *child, const struct child_plan *plan)
 		return 0;
 	snprintf(what, sizeof(what), "run %s", plan->argv[0]);
 	return child_not(child, error == ENOENT ? TOOL_NOT_FOUND : TOOL_CANNOT_EXEC, what, error);
+}
+
+/* Pages come by signals, which are not for gdb; what is no page's comes to signals_default. */
+static const char *child_faults(void)
+{
+	static struct roami_options options;
+	const struct roami_fault_engine *engine = NULL;
+
+	if (roami_options_read(&options, environ, STDERR_FILENO) == ROAM_OK &&
+	    roami_boot_check(&options, &engine) == ROAM_OK &&
+	    strcmp(engine->name, "sigsegv") == 0)
+		return "handle SIGSEGV SIGBUS nostop noprint pass";
+	return "handle SIGBUS nostop noprint pass";
+}
+
+char **child_gdb(char **argv, bool talks)
+{
+	const char *always[] = {"gdb",
+				"-q",
+				"-ex",
+				"set startup-with-shell off",
+				"-ex",
+				child_faults(),
+				"-ex",
+				"set breakpoint pending on",
+				"-ex",
+				"break signals_default"};
+	static const char *const alone[] = {"-batch", "-return-child-result", "-ex", "run", "-ex",
+					    "thread apply all -s backtrace"};
+	size_t first = sizeof(always) / sizeof(always[0]);
+	size_t more = talks ? 0 : sizeof(alone) / sizeof(alone[0]), count = 0;
+	const char **all;
+
+	while (argv[count] != NULL)
+		count++;
+	all = calloc(first + more + 1 + count + 1, sizeof(*all));
+	if (all == NULL)
+		return NULL;
+	memcpy(all, always, sizeof(always));
+	if (more > 0)
+		memcpy(all + first, alone, sizeof(alone));
+	all[first + more] = "--args";
+	memcpy(all + first + more + 1, argv, count * sizeof(*argv));
+	return (char **)(uintptr_t)all;
+}
+
+int child_place(const int *fds, unsigned count, int above)
+{
+	int base = above + 1;
+
+	for (unsigned i = 0; i < count; i++)
+		base = fds[i] >= base ? fds[i] + 1 : base;
+	for (unsigned i = 0; i < count; i++) {
+		if (dup2(fds[i], base + (int)i) < 0)
+			return -1;
+		close(fds[i]);
+	}
+	return base;
 }
 
 bool child_sweep(void)

@@ -25,6 +25,7 @@ struct child_plan {
 	struct tag_stream **within; /* of stdout and stderr: tag its lines; NULL: do not */
 	int input;                  /* its stdin; -1: ours; CHILD_NO_INPUT: none */
 	int keep;                   /* a descriptor that it inherits; -1: none */
+	bool undisturbed;           /* what is typed to interrupt is for a debugger beside it */
 };
 
 /*
@@ -35,6 +36,18 @@ int child_signals(sigset_t *mask_p);
 
 /* Starts one and waits until it runs the program; 0, or the exit status, and child->why. */
 int child_start(struct child *child, const struct child_plan *plan);
+
+/*
+ * The command that runs `argv` under gdb: `talks` with whom is at the terminal, or starts it and
+ * shows where it stopped.  NULL: no memory.
+ */
+char **child_gdb(char **argv, bool talks);
+
+/*
+ * Moves `count` descriptors to a row behind all of them and `above`, where programs inherit them;
+ * the first, or -1 with errno.
+ */
+int child_place(const int *fds, unsigned count, int above);
 
 /*
  * Kills what processes of the nodes have left behind; it is ours, as we are their subreaper: a

@@ -122,6 +122,8 @@ static bool far_start(struct far *far, unsigned index)
 {
 	struct roami_wire *wire = far->hosts[index].wire;
 	struct roami_start start = {.tag = far->job->tag,
+				    .share = far->job->share,
+				    .gdb = (uint32_t)(far->job->gdb + 1),
 				    .boot = {.nodes = far->job->nodes,
 					     .hosts = far->job->hosts->count}};
 	bool good = true;
@@ -231,47 +233,16 @@ static void far_stranger(struct far *far, struct far_stranger *stranger)
 
 /* ----------------------------------------------------------------------------------- the cards */
 
-/* The option in which two nodes differ; NULL: none. */
-static const char *far_option(const struct roami_boot_card *a, const struct roami_boot_card *b)
-{
-	for (unsigned i = 0; i < ROAMI_CARD_OPTIONS && roami_options_table[i].variable != NULL; i++)
-		if (a->options[i] != b->options[i])
-			return roami_options_table[i].variable;
-	return NULL;
-}
-
-/* In what a node does not fit to node 0, and what to do about it; NULL: it fits. */
-static const char *far_differs(const struct roami_boot_card *a, const struct roami_boot_card *b,
-			       const char **fix_p)
-{
-	*fix_p = "copy it to all hosts";
-	if (a->program != b->program)
-		return "runs another program";
-	*fix_p = "install the same on all hosts";
-	if (a->library != b->library || a->options_count != b->options_count)
-		return "uses another libroam";
-	*fix_p = "set it before `roam run` only";
-	if (far_option(a, b) != NULL)
-		return far_option(a, b);
-	*fix_p = "every node must run main alike";
-	if (a->asked != b->asked && b->asked != ROAMI_ASKED_UNKNOWN)
-		return "asks for another number of nodes";
-	if (a->allocs != b->allocs)
-		return "has allocated other blocks before CREATE";
-	*fix_p = "link it with -no-pie";
-	return a->load != b->load ? "is loaded at another address" : NULL;
-}
-
 static void far_compare(struct far *far, unsigned node)
 {
-	const struct roami_boot_card *a = &far->nodes[0].card, *b = &far->nodes[node].card;
-	const char *fix, *what = far_differs(a, b, &fix);
+	char what[ROAMI_DIFFERS_BYTES];
+	const char *fix = roami_build_differs(&far->nodes[0].card, &far->nodes[node].card, what,
+					      sizeof(what));
 
-	if (what != NULL)
+	if (fix != NULL)
 		far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
-			 "run: node %u on host %s %s%s than node 0 on host %s: %s", node,
-			 far_where(far, node), strncmp(what, "ROAM_", 5) == 0 ? "has another " : "",
-			 what, far_where(far, 0), fix);
+			 "run: node %u on host %s %s than node 0 on host %s: %s", node,
+			 far_where(far, node), what, far_where(far, 0), fix);
 }
 
 /* All have joined: compares them, and tells each where the others are. */
@@ -518,11 +489,16 @@ static void far_read(struct far *far)
 static int far_due(struct far *far)
 {
 	uint64_t now = roami_os_now_ns(), next = UINT64_MAX;
-	uint64_t *const times[] = {&far->say_at, &far->quit_at, &far->kill_at, &far->gone_at};
+	uint64_t *const times[] = {&far->say_at, &far->quit_at, &far->kill_at, &far->gone_at,
+				   &far->end_at};
 
 	for (unsigned i = 0; i < STRANGERS; i++)
 		if (far->strangers[i].wire != NULL && now >= far->strangers[i].until)
 			far->strangers[i].wire = far_hang_up(far->strangers[i].wire);
+	if (far->end_at != 0 && now >= far->end_at) {
+		far->end_at = 0;
+		far_fail(far, TOOL_TIMEOUT, ROAMI_NODES_MAX, true, TOOL_LATE, far->job->timeout);
+	}
 	if (far->say_at != 0 && now >= far->say_at)
 		far_say(far);
 	if (far->kill_at != 0 && now >= far->kill_at) {
@@ -665,6 +641,8 @@ int tool_far(const struct far_job *job, const struct roami_options *options)
 		for (unsigned n = 0; n < far.hosts[i].running; n++)
 			far.nodes[node++].host = i;
 	}
+	if (job->timeout > 0)
+		far.end_at = roami_os_now_ns() + job->timeout * 1000 * MS;
 	if (!far_spawn_all(&far))
 		return TOOL_FAILED;
 	return far_watch(&far);

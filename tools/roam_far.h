@@ -26,6 +26,9 @@ struct agent_card {
 struct far_job {
 	unsigned nodes;
 	bool tag;
+	bool share; /* nodes of one host share memory */
+	int gdb;    /* the node that runs under gdb; -1: none */
+	unsigned timeout; /* seconds; 0: none */
 	char **argv;
 	struct hosts *hosts; /* nodes are given to them */
 };

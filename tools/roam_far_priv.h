@@ -55,7 +55,7 @@ struct far {
 	int forwarded;
 	char line[600]; /* why the job failed; to be said when `say_at` comes */
 	unsigned dead;  /* the node that it is about; ROAMI_NODES_MAX: none */
-	uint64_t say_at, quit_at, kill_at, gone_at; /* 0: not */
+	uint64_t say_at, quit_at, kill_at, gone_at, end_at; /* 0: not */
 };
 
 /* ---- roam_reach.c */

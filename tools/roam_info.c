@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/options.h"
+#include "boot/bind.h"
 #include "core/node.h"
 #include "fault/engine.h"
 #include "roam_tool.h"
@@ -152,6 +153,27 @@ static void info_transports(void)
 	}
 }
 
+/* Of what else starts jobs; what of it is at work here. */
+static void info_launchers(void)
+{
+	char why[256], text[400];
+
+	printf("\nlaunchers (ROAM_LAUNCHER), besides `roam run`\n");
+#ifndef ROAMI_HAVE_PMIX
+	info_row("pmix", "mpirun, prterun, srun --mpi=pmix: not built in (pmix.h was missing)");
+#endif
+	for (size_t i = 0; roami_bindings[i] != NULL; i++) {
+		const struct roami_binding *binding = roami_bindings[i];
+		bool works = binding->works(why, sizeof(why));
+		const char *marker = binding->marker();
+
+		snprintf(text, sizeof(text), "%s: %s: %s%s%s", binding->launchers,
+			 works ? "works" : "missing", why,
+			 marker != NULL ? "; here: " : "", marker != NULL ? marker : "");
+		info_row(binding->name, text);
+	}
+}
+
 static void info_engines(void)
 {
 	char why[256], text[300];
@@ -217,6 +239,7 @@ struct section {
 static const struct section sections[] = {
 	{"version", info_version, true},     {"machine", info_machine, true},
 	{"protocols", info_protocols, true}, {"transports", info_transports, true},
+	{"launchers", info_launchers, true},
 	{"engines", info_engines, true},     {"options", info_options, true},
 	{"counters", info_counters, false},
 };

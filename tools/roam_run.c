@@ -31,12 +31,16 @@
 #define TERM_NS (1000 * MS) /* from SIGTERM to SIGKILL */
 #define STOP_S 5u /* from a signal passed on to SIGKILL */
 #define LOOK_MS 100 /* how often to look whether others wait for a node that never joined */
+#define TIMEOUT_MAX 1000000u /* seconds */
 #define DRAIN_NS (200 * MS) /* for output of ended nodes, if something holds their pipes open */
 
 struct run {
 	unsigned nodes;
 	bool tag;
 	bool far; /* -H or --hostfile */
+	int gdb;  /* the node that runs under gdb; -1: none */
+	bool talks; /* and gdb has the terminal */
+	unsigned timeout; /* seconds; 0: none */
 	struct hosts hosts;
 	char **argv; /* of the program */
 	int memory;  /* the first memfd; the others follow it, and then the lifeline */
@@ -49,6 +53,7 @@ struct run {
 	int status;	  /* the exit status; -1: nobody has failed */
 	int forwarded;	  /* the last signal passed on that ends programs; 0: none */
 	int absent;	  /* a node that ended in order and never joined; -1: none */
+	uint64_t end_at;  /* --timeout; 0: none */
 	uint64_t term_at; /* 0: not yet */
 	uint64_t kill_at;
 };
@@ -58,11 +63,17 @@ struct run {
 static int run_usage(FILE *to)
 {
 	fprintf(to,
-		"usage: roam run -n NODES [-H HOSTS | -f FILE] [--tag] [--] PROGRAM [ARGUMENT]...\n"
+		"usage: roam run -n NODES [-H HOSTS | -f FILE] [OPTION]... [--] PROGRAM "
+		"[ARGUMENT]...\n"
 		"  -n, --nodes NODES    how many nodes, 1 to %d\n"
 		"  -H, --hosts HOSTS    on which hosts: a,b:4,n[01-03]:2; :N: so many nodes\n"
 		"  -f, --hostfile FILE  the same, a host in each line\n"
 		"  -t, --tag            mark each line of output with its node: \"[2] ...\"\n"
+		"  -T, --timeout S      end the job after S seconds, with status %d\n"
+		"      --gdb NODE       run this node under gdb: at the terminal; without one, or "
+		"with -H,\n"
+		"                       gdb starts it and shows where it stopped\n"
+		"      --report-bindings  say where each node may run: host, CPUs\n"
 		"On one host node 0 has the standard input, and the others have none; with -H each "
 		"has a copy.\n"
 		"Hosts are reached by ssh, or by the command in ROAM_RSH.  The exit status is 0 if "
@@ -70,7 +81,7 @@ static int run_usage(FILE *to)
 		"was; that of the first node that failed; or 128 + N if signal N killed it.\n"
 		"Signals are passed on; nodes that SIGINT, SIGTERM, SIGHUP or SIGQUIT did not end "
 		"within\n%u s are killed, at the second one at once.\n",
-		ROAMI_NODES_MAX, STOP_S);
+		ROAMI_NODES_MAX, TOOL_TIMEOUT, STOP_S);
 	return to == stdout ? 0 : TOOL_USAGE;
 }
 
@@ -101,6 +112,23 @@ static bool run_parse_hosts(struct run *run, int option, const char *text)
 	return good;
 }
 
+static bool run_parse_number(const char *option, const char *text, unsigned least, unsigned most,
+			     unsigned *number_p)
+{
+	char *end;
+	unsigned long number;
+
+	errno = 0;
+	number = strtoul(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number < least ||
+	    number > most) {
+		tool_say("run: %s %.40s: a number from %u to %u", option, text, least, most);
+		return false;
+	}
+	*number_p = (unsigned)number;
+	return true;
+}
+
 static bool run_parse_nodes(const char *text, unsigned *nodes_p)
 {
 	char *end;
@@ -125,12 +153,16 @@ static int run_parse(struct run *run, int argc, char **argv)
 					      {"tag", no_argument, NULL, 't'},
 					      {"hosts", required_argument, NULL, 'H'},
 					      {"hostfile", required_argument, NULL, 'f'},
+					      {"timeout", required_argument, NULL, 'T'},
+					      {"gdb", required_argument, NULL, 'g'},
+					      {"report-bindings", no_argument, NULL, 'b'},
 					      {"help", no_argument, NULL, 'h'},
 					      {NULL, 0, NULL, 0}};
+	unsigned node;
 	int option;
 
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+:n:H:f:th", longs, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+:n:H:f:tT:h", longs, NULL)) != -1) {
 		switch (option) {
 		case 'n':
 			if (!run_parse_nodes(optarg, &run->nodes))
@@ -143,6 +175,18 @@ static int run_parse(struct run *run, int argc, char **argv)
 			break;
 		case 't':
 			run->tag = true;
+			break;
+		case 'T':
+			if (!run_parse_number("--timeout", optarg, 1, TIMEOUT_MAX, &run->timeout))
+				return TOOL_USAGE;
+			break;
+		case 'g':
+			if (!run_parse_number("--gdb", optarg, 0, ROAMI_NODES_MAX - 1, &node))
+				return TOOL_USAGE;
+			run->gdb = (int)node;
+			break;
+		case 'b':
+			setenv("ROAM_BINDINGS", "1", 1);
 			break;
 		case 'h':
 			return run_usage(stdout);
@@ -159,6 +203,10 @@ static int run_parse(struct run *run, int argc, char **argv)
 		return TOOL_USAGE;
 	}
 	run->argv = argv + optind;
+	if (run->gdb >= (int)run->nodes) {
+		tool_say("run: --gdb %d: there are nodes 0 to %u", run->gdb, run->nodes - 1);
+		return TOOL_USAGE;
+	}
 	if (run->far && !hosts_share(&run->hosts, run->nodes)) {
 		tool_say("run: %s", run->hosts.why);
 		return TOOL_USAGE;
@@ -184,12 +232,14 @@ static bool run_options(const struct run *run, struct roami_options *options)
 }
 
 /*
- * Nodes that share no memory need a transport that does without; what the user names is checked.
+ * Hosts need a transport that does without memory; what the user names is checked, and then is for
+ * all nodes.  *share_p: those of one host share memory.
  */
-static bool run_far_options(struct roami_options *options)
+static bool run_far_options(struct roami_options *options, bool *share_p)
 {
 	const char *named = getenv("ROAM_TRANSPORT");
 
+	*share_p = named == NULL || named[0] == '\0';
 	if (roami_transport_find(options->transport)->caps == 0)
 		return true;
 	if (named != NULL && named[0] != '\0') {
@@ -202,30 +252,11 @@ static bool run_far_options(struct roami_options *options)
 
 /* --------------------------------------------------------------------------------------- memory */
 
-/* Nodes expect the memfds and the lifeline in a row, open across exec; they go beyond `above`. */
-static bool run_place_memory(struct run *run, const int *fds, int above)
-{
-	int base = above + 1;
-
-	for (unsigned i = 0; i <= run->nodes; i++)
-		base = fds[i] >= base ? fds[i] + 1 : base;
-	for (unsigned i = 0; i <= run->nodes; i++) {
-		if (dup2(fds[i], base + (int)i) < 0) {
-			tool_say("run: too few file descriptors: %s (raise the limit, ulimit -n)",
-				 strerror(errno));
-			return false;
-		}
-		close(fds[i]);
-	}
-	run->memory = base;
-	return true;
-}
-
 static bool run_make_memory(struct run *run, const struct roami_options *options)
 {
 	int fds[ROAMI_NODES_MAX + 1], lifeline[2] = {-1, -1};
 
-	if (roami_boot_memory(options, run->nodes, fds) != ROAM_OK)
+	if (roami_boot_memory(options, roami_nodeset_first(run->nodes).bits, fds) != ROAM_OK)
 		return false; /* it has said why */
 	/* Its writing end is ours alone and never used: nodes see by it that we are gone. */
 	if (pipe2(lifeline, O_CLOEXEC) != 0) {
@@ -234,7 +265,12 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 		return false;
 	}
 	fds[run->nodes] = lifeline[0];
-	return run_place_memory(run, fds, lifeline[1]);
+	/* Nodes expect the memfds and the lifeline in a row. */
+	run->memory = child_place(fds, run->nodes + 1, lifeline[1]);
+	if (run->memory < 0)
+		tool_say("run: too few file descriptors: %s (raise the limit, ulimit -n)",
+			 strerror(errno));
+	return run->memory >= 0;
 }
 
 /* ------------------------------------------------------------------------------------- starting */
@@ -252,6 +288,15 @@ static int run_start(struct run *run, unsigned node)
 				  .keep = -1};
 	int status;
 
+	if (run->gdb == (int)node) {
+		plan.argv = child_gdb(run->argv, run->talks);
+		if (plan.argv == NULL)
+			return TOOL_FAILED;
+	}
+	if (run->talks) { /* the terminal is gdb's */
+		plan.input = run->gdb == (int)node ? -1 : CHILD_NO_INPUT;
+		plan.undisturbed = run->gdb != (int)node;
+	}
 	snprintf(boot, sizeof(boot), "local:%u:%u:%d", node, run->nodes, run->memory);
 	status = child_start(&run->children[node], &plan);
 	if (status != 0)
@@ -391,7 +436,7 @@ static void child_left(struct run *run, unsigned node, int wait_status)
 {
 	unsigned joined = child_joined(run, node);
 
-	if (joined == 1)
+	if (joined == ROAMI_JOINED_READY)
 		child_died(run, node, wait_status);
 	if (joined == 0)
 		run->absent = (int)node;
@@ -417,9 +462,14 @@ static void run_reap(struct run *run)
 		}
 }
 
-/* Passes a signal on.  One typed at the terminal reached the nodes by itself. */
+/*
+ * Passes a signal on.  One typed at the terminal reached the nodes by itself; gdb there stops its
+ * node by it.
+ */
 static void run_pass_on(struct run *run, int signal, bool typed)
 {
+	if (run->talks && typed && signal == SIGINT)
+		return;
 	if (!typed)
 		run_signal(run, signal);
 	if (signal == SIGUSR1 || signal == SIGUSR2)
@@ -442,6 +492,19 @@ static void run_take_signal(struct run *run)
 	run_pass_on(run, (int)info.ssi_signo, info.ssi_code == SI_KERNEL);
 }
 
+/* --timeout has passed. */
+static void run_late(struct run *run)
+{
+	char waits[ROAMI_WAITS_BYTES];
+
+	run->end_at = 0;
+	if (run->status >= 0)
+		return; /* it ends already */
+	run_waits(run, ROAMI_NODES_MAX, waits, sizeof(waits));
+	tool_say(TOOL_LATE "%s", run->timeout, waits);
+	run_fail(run, TOOL_TIMEOUT, 0);
+}
+
 /* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
 static int run_due(struct run *run)
 {
@@ -453,6 +516,8 @@ static int run_due(struct run *run)
 		run->kill_at = now + TERM_NS;
 		run->term_at = 0;
 	}
+	if (run->end_at != 0 && now >= run->end_at)
+		run_late(run);
 	if (run->kill_at != 0 && now >= run->kill_at) {
 		if (run->status < 0)
 			run->status = 128 + run->forwarded;
@@ -461,6 +526,8 @@ static int run_due(struct run *run)
 	}
 	run_check_absent(run);
 	next = run->term_at != 0 ? run->term_at : run->kill_at;
+	if (run->end_at != 0 && (next == 0 || next > run->end_at))
+		next = run->end_at;
 	if (run->absent >= 0 && (next == 0 || next > now + LOOK_MS * MS))
 		next = now + LOOK_MS * MS;
 	return next == 0 ? -1 : (int)((next - now) / MS) + 1;
@@ -530,6 +597,15 @@ static bool run_block_signals(struct run *run)
 	return run->signals >= 0;
 }
 
+static int run_across(struct run *run, struct roami_options *options)
+{
+	struct far_job job = {
+		.nodes = run->nodes, .tag = run->tag, .argv = run->argv, .hosts = &run->hosts,
+		.gdb = run->gdb, .timeout = run->timeout};
+
+	return run_far_options(options, &job.share) ? tool_far(&job, options) : TOOL_USAGE;
+}
+
 int tool_run(int argc, char **argv)
 {
 	static struct run run; /* large */
@@ -538,6 +614,7 @@ int tool_run(int argc, char **argv)
 
 	run.status = -1;
 	run.absent = -1;
+	run.gdb = -1;
 	status = run_parse(&run, argc, argv);
 	if (status >= 0)
 		return status;
@@ -545,15 +622,14 @@ int tool_run(int argc, char **argv)
 	if (!run_options(&run, &options))
 		return TOOL_USAGE;
 	if (run.far)
-		return run_far_options(&options)
-			       ? tool_far(&(struct far_job){run.nodes, run.tag, run.argv,
-							    &run.hosts},
-					  &options)
-			       : TOOL_USAGE;
+		return run_across(&run, &options);
 	if (!run_make_memory(&run, &options) || !run_block_signals(&run))
 		return TOOL_FAILED;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	run.oom_kills = roami_os_oom_kills();
+	run.talks = run.gdb >= 0 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	if (run.timeout > 0)
+		run.end_at = roami_os_now_ns() + run.timeout * 1000 * MS;
 	for (unsigned i = 0; i < run.nodes; i++) {
 		status = run_start(&run, i);
 		if (status == 0)

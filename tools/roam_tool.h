@@ -5,8 +5,11 @@
 /* Exit statuses besides those of programs. */
 #define TOOL_USAGE 2
 #define TOOL_FAILED 1
+#define TOOL_TIMEOUT 124 /* as of timeout(1) */
 #define TOOL_CANNOT_EXEC 126
 #define TOOL_NOT_FOUND 127
+
+#define TOOL_LATE "run: the job has not ended within %u s (--timeout)"
 
 /* argv[0] is the command's name.  They return the exit status. */
 int tool_info(int argc, char **argv);

@@ -29,6 +29,7 @@ extern "C" {
 #endif
 
 struct roami_node;
+struct roami_call;
 
 /*
  * How writes are noticed: by the core with twins (many writers), or by the protocol's write_fault
@@ -134,6 +135,7 @@ struct roam_protocol {
 	 * then dirty.
 	 */
 	bool homes_taken;
+	bool homes_move; /* a page is where a header says "home", not where the directory does */
 	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,
 			     zeroes, frees */
 	size_t page_size;
@@ -141,6 +143,8 @@ struct roam_protocol {
 	size_t page_node_size; /* more state of each page, per node of the job */
 	size_t scratch_size; /* bytes for messages, per thread and node of the job: roami_scratch */
 	bool keeps_twins; /* after a release they are the protocol's: roami_twin_drop */
+	/* An option (a number) that a block may have of its own: roami_page_option.  NULL: none. */
+	const char *region_option;
 	const struct roam_page_state
 		*states; /* ends with a NULL name; state 0 is where every page starts */
 	const struct roam_message *messages; /* ends with a NULL name */
@@ -186,6 +190,12 @@ struct roam_protocol {
 			const struct roam_notice *notices, size_t count);
 
 	/*
+	 * app, may block.  All threads of the job have met, and what this node had not seen of
+	 * their writes is applied.  Called by each thread, one at a time, before it goes on.
+	 */
+	void (*met)(struct roami_node *node);
+
+	/*
 	 * app; may block.  A clean copy is to be dropped to save memory; `page` is pending.  false:
 	 * not this one.
 	 */
@@ -193,7 +203,8 @@ struct roam_protocol {
 
 	/*
 	 * app; the job's other nodes are quiet: bring the page's current bytes here and make this
-	 * node its only holder.
+	 * node its only holder.  Not asked for if the directory, or headers that this process sees,
+	 * tell where the bytes are.
 	 */
 	void (*settle)(struct roami_node *node, uint32_t page);
 
@@ -225,6 +236,9 @@ bool roami_page_ours(struct roami_node *node, uint32_t page);
  * word among those allowed.  For init.
  */
 uint64_t roami_option(struct roami_node *node, const char *variable);
+
+/* The region_option that the page's block was given, or `otherwise`. */
+uint64_t roami_page_option(struct roami_node *node, uint32_t page, uint64_t otherwise);
 
 /* The job cannot go on: prints one line, ends it.  In a world: fails the test. */
 __attribute__((noreturn, format(printf, 2, 3))) void roami_node_fail(struct roami_node *node,
@@ -375,8 +389,16 @@ enum roam_fetch { ROAM_FETCH_OK, ROAM_FETCH_OPEN, ROAM_FETCH_NOT_HOME, ROAM_FETC
 
 /*
  * Copies page bytes from `home` into the runtime view (the page is pending), with the version read
- * before.  app, may block.
+ * before.  app, may block.  Several at a time take hardly longer than one where they are far away.
  */
+struct roam_fetch_one {
+	uint32_t page;
+	unsigned home;
+	enum roam_fetch result;
+	uint64_t version;
+};
+
+void roami_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count);
 enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page,
 			    uint64_t *version_p);
 
@@ -393,8 +415,15 @@ void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16
  */
 uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page);
 
-/* Becomes home: header home + ready.  The bytes must be in place. */
-void roami_home_publish(struct roami_node *node, uint32_t page, uint64_t version);
+/* What it counts now. */
+uint64_t roami_home_version(struct roami_node *node, uint32_t page);
+
+/*
+ * Becomes home of pages first + i * stride, i < count, that were claimed together: headers home +
+ * ready.  The bytes must be in place.
+ */
+void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride,
+			uint64_t version);
 
 /*
  * Pages of this home that others fetched since the last call, after a full fence.  Up to `max`;
@@ -427,10 +456,26 @@ uint32_t roami_home_here(struct roami_node *node, uint32_t page);
 
 /*
  * Under the page lock, not pending: this node is the page's home no more.  The header says so
- * first, then write access goes, then `bytes` and *version_p are taken.  What was open for writing
- * stays dirty, without a twin: the next release hands it over.  true: it was.
+ * first, then write access goes, then `bytes` and *version_p are taken.  What was open for writing,
+ * or dirty, may have been written in the open interval, and counts a version for that: then
+ * *open_p is true, the page stays dirty, without a twin, and the next release has to give notice of
+ * that version.  Without `bytes` the page goes to who has them, if *version_p is its version.
+ * false: it does not go; another version, or roami_flush_pinned is at work.
  */
-bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p);
+bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p,
+		     bool *open_p);
+
+/*
+ * In handlers: own pages from `first` on will be given away next.  Takes write access of them at
+ * one go, of those that are open and nobody works on; they are dirty then.
+ */
+void roami_home_close_run(struct roami_node *node, uint32_t first, uint32_t count);
+
+/*
+ * As roami_flush of one page whose home may move: stores its diff where the home is, if that can be
+ * reached and is there.  false: nothing is done.  app.
+ */
+bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home);
 
 /* Under the page lock: this node is the home of a pending page, whose bytes are in place. */
 void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
@@ -573,6 +618,28 @@ size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint
 		       void *reply, size_t reply_max, bool *came_p);
 
 /*
+ * Such calls that are all sent before the first is waited for, at most ROAM_PAGES_ONCE; what they
+ * carry begins with the page.  roami_pages_await: waits until one more is answered, or several; how
+ * many are left.  A page that has come must not wait for one that may wait for it elsewhere.
+ */
+#define ROAM_PAGES_ONCE 16u
+
+struct roam_page_call {
+	uint32_t page;
+	unsigned to;
+	unsigned type;
+	struct roam_part part;
+	void *reply;
+	size_t reply_max;
+	struct roami_call *started; /* the core's; NULL: answered */
+	size_t bytes;               /* out: of the reply */
+	bool came;                  /* out: the page's bytes did */
+};
+
+void roami_pages_ask(struct roami_node *node, struct roam_page_call *calls, unsigned count);
+unsigned roami_pages_await(struct roami_node *node, struct roam_page_call *calls, unsigned count);
+
+/*
  * Calls every node of the set (bit i: node i), without waiting for one before the next; returns
  * when all have answered, with nothing.  app.
  */
@@ -606,6 +673,15 @@ uint32_t roami_request_page(struct roami_node *node, const struct roam_request *
 void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		      const struct roam_part *parts, unsigned count);
 
+/*
+ * The same with bytes that may change at once.  roami_reply_room: where to put them first, the
+ * caller's page where memory is shared, else `spare`.
+ */
+uint8_t *roami_reply_room(struct roami_node *node, const struct roam_request *request,
+			  uint32_t page, uint8_t *spare);
+void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
+			const uint8_t *room, const struct roam_part *parts, unsigned count);
+
 void roami_park(struct roami_node *node, const struct roam_request *request, uint32_t page);
 
 /* In handlers: keep the request and hand it to its handler again after `ns` nanoseconds. */
@@ -613,6 +689,14 @@ void roami_delay(struct roami_node *node, const struct roam_request *request, ui
 
 /* Nanoseconds: virtual in a world. */
 uint64_t roami_now(struct roami_node *node);
+
+/*
+ * How long a page that came now should stay, in nanoseconds, so that the access that faulted can be
+ * made before it is taken away: ROAM_STAY_NS, and twice as long each time in a row that the calling
+ * thread comes back to a page without having run in between.  For ROAM_WRITES_FAULT.  app.
+ */
+#define ROAM_STAY_NS 20000u
+uint64_t roami_stay_ns(struct roami_node *node);
 
 #ifdef __cplusplus
 }

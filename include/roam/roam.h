@@ -56,7 +56,13 @@ extern "C" {
 	X(EAGAIN, 10, "queue full, try again")                                           \
 	X(ESYSTEM, 11, "a system call failed")                                           \
 	X(EPEER, 12, "another node of the job failed")                                   \
-	X(EPROTO, 13, "malformed message")
+	X(EPROTO, 13, "malformed message")                                               \
+	X(ENOSPC, 14, "the memory for tuples is used up")                                \
+	X(EGONE, 15, "the tuple was truncated")                                          \
+	X(ETIMEDOUT, 16, "not done within the time given")                               \
+	X(ECANCELED, 17, "cancelled")                                                    \
+	X(EMISMATCH, 18, "an element of this name has another template")                 \
+	X(ETOOBIG, 19, "larger than its buffer, or than a tuple may be")
 
 #define ROAM_ERR_ENUM(name, value, text) ROAM_##name = value,
 enum roam_err { ROAM_ERRORS(ROAM_ERR_ENUM) };
@@ -191,6 +197,11 @@ struct roam_region {
 	enum roam_place place; /* as in roam_alloc_placed */
 	unsigned node;
 	const char *name;
+	/*
+	 * An option of the protocol for these pages alone, as the environment has it for all:
+	 * "ROAM_MIRAGE_DELTA=500".  Only mirage has one, this.  The block gets whole pages.
+	 */
+	const char *option;
 };
 
 /*
@@ -201,8 +212,9 @@ struct roam_region {
  *
  * Locks, barriers and flags cover them all; what the program may rely on is the weakest model of
  * the protocols in use (docs/consistency.md), and roam_needs is held against each.  Errors, besides
- * those of roam_alloc: ROAM_EUNKNOWN (no such protocol: a line on stderr names those known),
- * ROAM_EUNSUPPORTED (it cannot run here).
+ * those of roam_alloc: ROAM_EUNKNOWN (no such protocol, or not an option of it: a line on stderr
+ * names those known), ROAM_EINVAL (also the option's value: the line says what is allowed),
+ * ROAM_EUNSUPPORTED (the protocol cannot run here).
  */
 void *roam_alloc_region(size_t bytes, const struct roam_region *region);
 

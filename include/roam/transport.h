@@ -50,10 +50,15 @@ struct roam_transport_params {
 	const char *option; /* what the user set for this transport; NULL or "": nothing */
 	unsigned mtu;       /* bytes of a packet on the way, if set; 0: ask the kernel */
 	uint32_t address;   /* IPv4 of this host, host byte order; 0: all peers are here */
+	uint64_t others;    /* peers that another transport reaches, not this one; bits */
+	int bell;           /* an eventfd by which `others` wake who is in wait(); 0: none */
 
 	/* Of layers, which are transports over another one: that one, opened, and its state. */
 	const struct roam_transport *lower;
 	void *lower_state;
+	/* Of the layer that joins two transports: the one that reaches `others`. */
+	const struct roam_transport *beside;
+	void *beside_state;
 	void *stats;      /* the node's counters; NULL: none */
 	const void *seal; /* what datagrams are closed with; NULL: a checksum */
 

@@ -345,6 +345,20 @@ void roami_options_default(struct roami_options *options)
 		option_set(option, option->value, options); /* a unit test shows all are good */
 }
 
+/* Node 0's, or a process's that is alone; as far as launchers say. */
+static bool options_first(char *const *env)
+{
+	static const char *const ranks[] = {"PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
+	bool first = true;
+
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+		const char *rank = option_lookup(env, ranks[i]);
+
+		first = first && (rank == NULL || strcmp(rank, "0") == 0);
+	}
+	return first;
+}
+
 enum roam_err roami_options_read(struct roami_options *options, char *const *env, int err_fd)
 {
 	const struct roami_option *option = roami_options_table;
@@ -359,9 +373,25 @@ enum roam_err roami_options_read(struct roami_options *options, char *const *env
 		option_refuse(option, value, err_fd);
 		err = ROAM_EINVAL;
 	}
-	if (options->boot[0] == '\0' && options->log >= ROAMI_LEVEL_WARN)
+	if (options->boot[0] == '\0' && options->log >= ROAMI_LEVEL_WARN && options_first(env))
 		options_warn(env, err_fd);
 	return err;
+}
+
+enum roam_err roami_options_number(const char *text, uint64_t *value_p, int err_fd)
+{
+	const struct roami_option *option = roami_options_table;
+	size_t length = strcspn(text, "=");
+
+	while (option->variable != NULL && (strlen(option->variable) != length ||
+					    memcmp(option->variable, text, length) != 0))
+		option++;
+	if (option->variable == NULL || text[length] == '\0')
+		return ROAM_EINVAL;
+	if (option_range(option, text + length + 1, value_p))
+		return ROAM_OK;
+	option_refuse(option, text + length + 1, err_fd);
+	return ROAM_EINVAL;
 }
 
 /* ------------------------------------------------------------------------------------- in words */

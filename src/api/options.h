@@ -18,7 +18,7 @@
 /* Values of CHOICE options: the index of the word in the table. */
 enum roami_option_check { ROAMI_CHECK_NONE, ROAMI_CHECK_RACE };
 enum roami_option_ivy { ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC };
-enum roami_option_erc { ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE };
+enum roami_option_erc { ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO };
 enum roami_option_barrier { ROAMI_BARRIER_FLAT, ROAMI_BARRIER_TREE };
 enum roami_option_alloc { ROAMI_ALLOC_OWN, ROAMI_ALLOC_JEMALLOC };
 enum roami_option_seal { ROAMI_SEAL_AUTO, ROAMI_SEAL_AUTH, ROAMI_SEAL_ENCRYPT, ROAMI_SEAL_OFF };
@@ -89,6 +89,12 @@ void roami_options_default(struct roami_options *options);
  * nothing.  Allocates nothing. ROAM_EINVAL if a value was bad; that option then has its default.
  */
 enum roam_err roami_options_read(struct roami_options *options, char *const *env, int err_fd);
+
+/*
+ * The number in "VARIABLE=number", checked like the environment's.  ROAM_EINVAL, and one line to
+ * err_fd, if it is not allowed.
+ */
+enum roam_err roami_options_number(const char *text, uint64_t *value_p, int err_fd);
 
 /* What an option takes, in words: "a size from 16M to 1T".  Cut off at `bytes`. */
 void roami_option_allowed(const struct roami_option *option, char *text, size_t bytes);

@@ -8,11 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "boot/job.h"
 #include "core/far.h"
 #include "core/page.h"
 #include "core/race.h"
 #include "core/sync.h"
+#include "pastset/server.h"
 #include "roam/protocol.h"
 
 #define STRING(x)       #x
@@ -20,7 +22,8 @@
 
 /* The job of this process; the only mutable file-scope state of the library. */
 static struct roami_job job = {.seal = PTHREAD_MUTEX_INITIALIZER,
-			       .opening = PTHREAD_MUTEX_INITIALIZER};
+			       .opening = PTHREAD_MUTEX_INITIALIZER,
+			       .service = &roami_past_service};
 static __thread enum roam_err alloc_err;
 
 const char *roam_strerror(enum roam_err err)
@@ -69,6 +72,15 @@ static enum roam_err job_ready(void)
 		err = roami_job_seal(&job);
 	if (err == ROAM_OK && job.life == ROAMI_JOB_OVER)
 		err = ROAM_ESTATE;
+	return err;
+}
+
+enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p)
+{
+	enum roam_err err = job_ready();
+
+	*node_p = job.node;
+	*round_p = job.real.round;
 	return err;
 }
 
@@ -268,7 +280,7 @@ enum roam_err roam_home(const void *addr, size_t bytes, unsigned node)
 
 	if (!heap_pages(addr, bytes, &first, &count))
 		return ROAM_ENOTOURS;
-	return roami_job_place(&job, first, count, ROAM_PLACE_NODE, node);
+	return roami_job_place(&job, &(struct roami_place){first, count, ROAM_PLACE_NODE, node, 0});
 }
 
 /* ----------------------------------------------------------------------------- synchronisation */

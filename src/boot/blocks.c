@@ -1,6 +1,7 @@
 /* Blocks of the shared heap: allocating, freeing, placing. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "boot/job.h"
 #include "core/remote.h"
@@ -229,11 +230,31 @@ static void job_raise(struct roami_job *job, uint64_t end)
 		;
 }
 
+/* Places a block that was taken; what was freed there may have had an option of its own. */
+static enum roam_err job_place_block(struct roami_job *job, unsigned domain, uint64_t offset,
+				     size_t bytes, const struct roam_region *region,
+				     uint64_t option)
+{
+	struct roami_place place = {.page = (uint32_t)(offset / ROAMI_PAGE),
+				    .place = (uint32_t)region->place,
+				    .home = region->node,
+				    .option = option};
+
+	place.pages = (uint32_t)((offset + bytes - 1) / ROAMI_PAGE) - place.page + 1;
+	if (option == 0 && job->node->domains[domain].protocol->region_option != NULL &&
+	    roami_place_has_option(job->node, &place))
+		place.option = ROAMI_OPTION_JOBS;
+	if (bytes < ROAMI_PAGE && place.option == 0)
+		return ROAM_OK;
+	if (bytes < ROAMI_PAGE)
+		place.place = ROAM_PLACE_FIRST_TOUCH;
+	return roami_job_place(job, &place);
+}
+
 static void *job_alloc(struct roami_job *job, unsigned domain, size_t bytes,
-		       const struct roam_region *region, enum roam_err *err_p)
+		       const struct roam_region *region, uint64_t option, enum roam_err *err_p)
 {
 	uint64_t offset;
-	uint32_t pages;
 	bool fresh;
 
 	*err_p = ROAM_EINVAL;
@@ -247,10 +268,7 @@ static void *job_alloc(struct roami_job *job, unsigned domain, size_t bytes,
 		return NULL;
 	job_raise(job, offset + bytes);
 	ROAMI_COUNT(job->node->stats, allocs, 1);
-	pages = (uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE);
-	if (bytes >= ROAMI_PAGE)
-		*err_p = roami_job_place(job, (uint32_t)(offset / ROAMI_PAGE), pages, region->place,
-					 region->node);
+	*err_p = job_place_block(job, domain, offset, bytes, region, option);
 	if (*err_p != ROAM_OK) {
 		roami_job_free(job, job->app + offset);
 		return NULL;
@@ -264,16 +282,21 @@ static void *job_alloc(struct roami_job *job, unsigned domain, size_t bytes,
 void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 		      enum roam_err *err_p)
 {
+	uint64_t option = 0;
 	unsigned domain;
 	void *block;
 
 	*err_p = roami_job_domain(job, region->protocol, &domain);
+	if (*err_p == ROAM_OK && region->option != NULL)
+		*err_p = roami_job_option(job, domain, region->option, &option);
 	if (*err_p != ROAM_OK)
 		return NULL;
+	if (option != 0) /* what is less than a page shares one */
+		bytes = bytes < ROAMI_PAGE ? ROAMI_PAGE : bytes;
 	if (__atomic_load_n(&job->life, __ATOMIC_ACQUIRE) != ROAMI_JOB_JOINED)
-		return job_alloc(job, domain, bytes, region, err_p);
+		return job_alloc(job, domain, bytes, region, option, err_p);
 	pthread_mutex_lock(&job->seal);
-	block = job_alloc(job, domain, bytes, region, err_p);
+	block = job_alloc(job, domain, bytes, region, option, err_p);
 	pthread_mutex_unlock(&job->seal);
 	return block;
 }
@@ -342,23 +365,35 @@ enum roam_err roami_job_free(struct roami_job *job, void *block)
 
 /* -------------------------------------------------------------------------------------- blocks */
 
-enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages,
-			      enum roam_place place, unsigned node)
+static enum roam_err job_note(struct roami_job *job, const struct roami_place *place)
 {
-	struct roami_place what = {page, pages, (uint32_t)place, node}, *block;
+	struct roami_place *block;
 
-	if (place == ROAM_PLACE_NODE && !place_node_known(job, node))
-		return ROAM_EINVAL;
-	if (job->life == ROAMI_JOB_ALONE && job->nodes == 1) {
-		block = roami_os_vec_grow(&job->blocks, sizeof(*block), 1);
-		if (block == NULL)
-			return ROAM_ENOMEM;
-		*block = what;
+	pthread_mutex_lock(&job->opening);
+	block = roami_os_vec_grow(&job->blocks, sizeof(*block), 1);
+	if (block != NULL) {
+		*block = *place;
 		job->blocks.count++;
-		return ROAM_OK;
 	}
-	roami_place_all(job->node, &what);
-	return ROAM_OK;
+	pthread_mutex_unlock(&job->opening);
+	return block != NULL ? ROAM_OK : ROAM_ENOMEM;
+}
+
+enum roam_err roami_job_place(struct roami_job *job, const struct roami_place *place)
+{
+	bool alone = job->life == ROAMI_JOB_ALONE && job->nodes == 1;
+	enum roam_err err = ROAM_OK;
+
+	if (place->place == ROAM_PLACE_NODE && !place_node_known(job, place->home))
+		return ROAM_EINVAL;
+	/* Homes are for nodes that there are now, an option is for those of later rounds too. */
+	if (alone || (job->me == 0 && place->option != 0))
+		err = job_note(job, place);
+	if (err == ROAM_OK && alone)
+		roami_place_option(job->node->self, place);
+	else if (err == ROAM_OK)
+		roami_place_all(job->node, place);
+	return err;
 }
 
 void roami_job_settle_blocks(struct roami_job *job)
@@ -372,5 +407,25 @@ void roami_job_settle_blocks(struct roami_job *job)
 		roami_segment_point(&there, &job->layout, job->bases[node]);
 		for (size_t i = 0; i < job->blocks.count; i++)
 			roami_place_words(&there, node, job->nodes, &places[i]);
+	}
+}
+
+void roami_job_mark_bytes(struct roami_job *job)
+{
+	struct roami_segment self;
+	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
+
+	roami_segment_point(&self, &job->layout, job->bases[0]);
+	while (at < end) {
+		off_t data = lseek(job->fds[0], at, SEEK_DATA);
+
+		if (data < 0 || data >= end)
+			return;
+		at = lseek(job->fds[0], data, SEEK_HOLE);
+		if (at < 0)
+			at = end;
+		for (off_t page = (data - heap) / (off_t)ROAMI_PAGE;
+		     page * (off_t)ROAMI_PAGE < at - heap; page++)
+			atomic_fetch_or(&self.headers[page].where, ROAMI_HEADER_BYTES);
 	}
 }

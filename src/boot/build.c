@@ -80,3 +80,44 @@ void roami_build_card(const struct roami_options *options, struct roami_boot_car
 			option->internal ? 0 : (uint32_t)build_bytes(value, strlen(value));
 	}
 }
+
+/* The option in which two nodes differ; NULL: none. */
+static const char *build_option(const struct roami_boot_card *a, const struct roami_boot_card *b)
+{
+	for (unsigned i = 0; i < ROAMI_CARD_OPTIONS && roami_options_table[i].variable != NULL; i++)
+		if (a->options[i] != b->options[i])
+			return roami_options_table[i].variable;
+	return NULL;
+}
+
+static const char *build_differs(const struct roami_boot_card *a, const struct roami_boot_card *b,
+				 const char **fix_p)
+{
+	*fix_p = "copy it to all hosts";
+	if (a->program != b->program)
+		return "runs another program";
+	*fix_p = "install the same on all hosts";
+	if (a->library != b->library || a->options_count != b->options_count)
+		return "uses another libroam";
+	*fix_p = "set it once, for all nodes";
+	if (build_option(a, b) != NULL)
+		return build_option(a, b);
+	*fix_p = "every node must run main alike";
+	if (a->asked != b->asked && b->asked != ROAMI_ASKED_UNKNOWN)
+		return "asks for another number of nodes";
+	if (a->allocs != b->allocs)
+		return "has allocated other blocks before CREATE";
+	*fix_p = "link it with -no-pie";
+	return a->load != b->load ? "is loaded at another address" : NULL;
+}
+
+const char *roami_build_differs(const struct roami_boot_card *first,
+				const struct roami_boot_card *node, char *what, size_t bytes)
+{
+	const char *fix, *found = build_differs(first, node, &fix);
+
+	if (found == NULL)
+		return NULL;
+	snprintf(what, bytes, "%s%s", strncmp(found, "ROAM_", 5) == 0 ? "has another " : "", found);
+	return fix;
+}

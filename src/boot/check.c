@@ -1,6 +1,7 @@
 /* Whether the options name things that this build, machine and kernel have. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "boot/job.h"
 #include "msg/layers.h"
@@ -131,6 +132,27 @@ void roami_job_needs(struct roami_job *job, enum roam_model model)
 	for (unsigned i = 1; i < job->node->domain_count; i++)
 		if (job->allocs[i] != NULL)
 			check_model(job, job->node->domains[i].protocol);
+}
+
+enum roam_err roami_job_option(const struct roami_job *job, unsigned domain, const char *text,
+			       uint64_t *option_p)
+{
+	const struct roam_protocol *protocol = job->node->domains[domain].protocol;
+	const char *takes = protocol->region_option;
+	size_t length = strcspn(text, "=");
+	enum roam_err err;
+
+	if (takes == NULL || strlen(takes) != length || memcmp(takes, text, length) != 0 ||
+	    text[length] == '\0') {
+		fprintf(stderr,
+			"roam: roam_alloc_region: option=%.60s: a region under %s takes %s%s\n",
+			text, protocol->name, takes == NULL ? "none" : takes,
+			takes == NULL ? "" : "=NUMBER");
+		return ROAM_EUNKNOWN;
+	}
+	err = roami_options_number(text, option_p, STDERR_FILENO);
+	*option_p += ROAMI_OPTION_OWN;
+	return err;
 }
 
 enum roam_err roami_job_domain(struct roami_job *job, const char *protocol, unsigned *domain_p)

@@ -61,6 +61,8 @@ struct roami_boot {
 struct roami_start {
 	struct roami_boot boot; /* without `me`; `address` 0: the one that reaches the launcher */
 	uint32_t tag;           /* mark lines of output */
+	uint32_t share;         /* nodes of one host reach each other's memory */
+	uint32_t gdb;           /* + 1: the node that runs under gdb; 0: none */
 };
 
 /* How a node comes: it must fit to the others. */
@@ -93,6 +95,14 @@ struct roami_boot_waits {
 };
 
 _Static_assert(sizeof(struct roami_boot_table) <= ROAMI_FRAME_PAYLOAD, "a table is one frame");
+
+/*
+ * In what `node` does not fit to `first`, in words before "than node 0", and what to do about it;
+ * NULL: it fits.
+ */
+#define ROAMI_DIFFERS_BYTES 100u
+const char *roami_build_differs(const struct roami_boot_card *first,
+				const struct roami_boot_card *node, char *what, size_t bytes);
 
 /* One frame, from or to a socket pair; false: the other side is gone, or what came is malformed. */
 bool roami_control_send(int fd, uint32_t kind, uint32_t node, const void *data, size_t bytes);

@@ -42,12 +42,13 @@ static enum roam_err far_read_boot(struct roami_job *job, struct roami_frame *fr
 	return ROAM_OK;
 }
 
-/* What is to be kept of the others. */
-static enum roam_err far_make(struct roami_job *job)
+/*
+ * What is to be kept of the others; of this node and its host's only the card, and in node 0's that
+ * the job ends.
+ */
+enum roam_err roami_far_make(struct roami_job *job)
 {
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
-		if (node == job->boot.me)
-			continue;
 		job->far[node] = roami_os_reserve(sizeof(*job->far[node]));
 		if (job->far[node] == NULL)
 			return ROAM_ENOMEM;
@@ -66,7 +67,53 @@ unsigned roami_far_here(const struct roami_job *job)
 	return here;
 }
 
-enum roam_err roami_far_begin(struct roami_job *job)
+/* Whether a segment is laid out as this process would do it. */
+static bool far_fits(const struct roami_job *job, int fd)
+{
+	const struct roami_ctl *ctl = mmap(NULL, sizeof(*ctl), PROT_READ, MAP_SHARED, fd, 0);
+	bool fits;
+
+	if (ctl == MAP_FAILED)
+		return false;
+	fits = ctl->magic == ROAMI_SEGMENT_MAGIC && ctl->heap_bytes == job->layout.heap_bytes &&
+	       ctl->nodes_max == job->layout.nodes_max;
+	munmap((void *)(uintptr_t)ctl, sizeof(*ctl));
+	return fits;
+}
+
+/*
+ * The agent lent descriptors from `first` on: segments of this host's nodes, as many eventfds.
+ * Those of another layout are left alone: all nodes have the same options, or the launcher says so.
+ */
+static void far_lend(struct roami_job *job, int first)
+{
+	unsigned here = roami_far_here(job), at = 0;
+
+	if (!far_fits(job, first))
+		return;
+	for (unsigned node = 0; node < job->boot.nodes; node++) {
+		if (job->boot.host[node] != job->boot.host[job->boot.me])
+			continue;
+		job->lent[node] = first + (int)at;
+		job->bells[node] = first + (int)(here + at++);
+	}
+	job->lent_count = here;
+}
+
+enum roam_err roami_far_map(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	for (unsigned node = 0; node < job->boot.nodes && err == ROAM_OK; node++) {
+		if (job->lent[node] == 0 || job->bases[node] != NULL)
+			continue;
+		job->fds[node] = job->lent[node];
+		err = roami_job_map_segment(job, node);
+	}
+	return err;
+}
+
+enum roam_err roami_far_begin(struct roami_job *job, int lent)
 {
 	struct roami_frame *frame = malloc(sizeof(*frame));
 	enum roam_err err = frame == NULL ? ROAM_ENOMEM : far_read_boot(job, frame);
@@ -77,11 +124,31 @@ enum roam_err roami_far_begin(struct roami_job *job)
 		explicit_bzero(frame, sizeof(*frame));
 	free(frame);
 	if (err == ROAM_OK)
-		err = far_make(job);
+		err = roami_far_make(job);
+	if (err == ROAM_OK && lent > 0)
+		far_lend(job, lent);
 	for (unsigned node = 0; node < ROAMI_NODES_MAX; node++) {
 		job->boot.names[node][ROAMI_HOST_BYTES - 1] = '\0';
 		job->host_names[node] = job->boot.names[node];
 	}
+	return err;
+}
+
+enum roam_err roami_far_place(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	job->me = job->boot.me;
+	job->nodes = job->boot.nodes;
+	if (job->lent_count > 0) {
+		err = roami_far_map(job);
+	} else {
+		job->made = job->me;
+		err = roami_job_make_segments(job, job->me + 1);
+		if (err == ROAM_OK)
+			err = roami_job_map_segment(job, job->me);
+	}
+	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
 	return err;
 }
 
@@ -98,7 +165,7 @@ static void far_take(struct roami_job *job, const struct roami_boot_table *table
 /* What came from the agent while the job runs. */
 static void far_told(struct roami_job *job, const struct roami_frame *frame)
 {
-	struct roami_ctl *ctl = roami_job_ctl(job, 0), *mine = roami_job_ctl(job, job->me);
+	struct roami_ctl *ctl = &job->far[0]->ctl, *mine = roami_job_ctl(job, job->me);
 	struct roami_boot_waits waits = {atomic_load(&mine->wait_id), atomic_load(&mine->wait_kind),
 					 0};
 

@@ -13,7 +13,6 @@
 
 #include "core/domain.h"
 #include "core/log.h"
-#include "core/page.h"
 #include "core/remote.h"
 #include "core/sync.h"
 #include "msg/msg.h"
@@ -62,13 +61,16 @@ static void job_failed(struct roami_node *node, const char *text)
 		_exit(ROAMI_EXIT_TOLD);
 	}
 	length = snprintf(line, sizeof(line), "roam: node %u: %s%s\n", node->me, text, waits);
+	if (node->lost != 0 && roami_meet_apart(job_of(node)))
+		usleep(node->me * 100000); /* one says so, then the launcher ends the others */
 	/* One line: who comes second leaves the first one time for it, and to end the job. */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
 		usleep(500000);
 	else if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
+	roami_bound_abort(&job_of(node)->bound);
 	/* Forked, so on this host, but nothing says that it runs and sees that we are gone. */
-	if (node->lost != 0 && node->options->boot[0] == '\0')
+	if (node->lost != 0 && node->options->boot[0] == '\0' && job_of(node)->boot.nodes == 0)
 		kill(atomic_load(&node->segments[node->lost - 1].ctl->pid), SIGKILL);
 	/* Somebody watches this process, unless it is the creator. */
 	_exit(node->me != 0 || node->options->boot[0] != '\0' ? ROAMI_EXIT_TOLD : 1);
@@ -111,7 +113,7 @@ enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node)
 	return ROAM_OK;
 }
 
-static enum roam_err job_map_app(struct roami_job *job)
+enum roam_err roami_job_map_app(struct roami_job *job)
 {
 	job->app = roami_os_map_fd(APP_BASE, job->layout.heap_bytes, job->fds[job->me],
 				   job->layout.heap);
@@ -144,6 +146,28 @@ enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 
 /* --------------------------------------------------------------------------------------- nodes */
 
+/* How messages travel: within this host, if all nodes are here. */
+static const struct roam_transport *job_transport(const struct roami_job *job, unsigned nodes)
+{
+	bool here = nodes == 1 || job->lent_count == nodes; /* alone there is nobody to reach */
+
+	return roami_transport_find(here ? "shm" : job->options.transport);
+}
+
+/* Whose memory this node reaches by loads and stores. */
+static uint64_t job_near(const struct roami_job *job, unsigned nodes,
+			 const struct roam_transport *transport)
+{
+	uint64_t near = 0;
+
+	if (!job->options.onesided || (transport->caps & ROAM_CAP_ONESIDED) == 0)
+		return 0;
+	for (unsigned node = 0; node < nodes; node++)
+		if (job->bases[node] != NULL)
+			near |= roami_nodeset_bit(node);
+	return near;
+}
+
 /* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
@@ -157,28 +181,29 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.protocol = roami_protocol_find(job->options.protocol),
 		.regions = roami_protocols,
 		.engine = nodes > 1 ? job->engine : &roami_fault_plain,
-		/* Alone there is nobody to reach. */
-		.transport = roami_transport_find(nodes > 1 ? job->options.transport : "shm"),
+		.transport = job_transport(job, nodes),
+		.bells = job->bells,
 		.layout = job->layout,
 		.bases = job->bases,
 		.peers = job->far,
 		.address = job->boot.address,
 		.app = job->app,
 		.fd = job->fds[job->me],
-		.hosts = job->control != 0 ? job->boot.hosts : 1,
-		.host_names = job->control != 0 ? job->host_names : NULL,
+		.hosts = job->boot.nodes != 0 ? job->boot.hosts : 1,
+		.host_names = job->boot.hosts > 1 || job->control != 0 ? job->host_names : NULL,
 		.traced = roami_os_traced(),
-		.key = job->control != 0 ? job->boot.key : first->key,
+		.key = job->boot.nodes != 0 ? job->boot.key : first->key,
 		.boot = first->boot,
+		.service = job->service,
 	};
 	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
 	enum roam_err err;
 
-	params.onesided =
-		job->options.onesided && (params.transport->caps & ROAM_CAP_ONESIDED) != 0;
-	params.creator_pages =
-		(uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
+	if (nodes > job->lent_count && job->lent_count > 0 && nodes > 1)
+		params.beside = roami_transport_find("shm");
+	params.near = job_near(job, nodes, params.beside ? params.beside : params.transport);
+	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	if (job->node != NULL) {
 		job->node->sync = NULL;
 		job->node->regions = (struct roami_vec){0};
@@ -203,20 +228,27 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked)
 {
 	struct roami_ctl *ctl = job->bases[job->me];
-	enum roam_err err;
+	enum roam_err err = ROAM_OK;
 
 	job->real.on_fail = job_failed;
 	if (job->options.pin)
 		roami_os_pin(job->me);
-	err = job_open_node(job, nodes);
+	if (job->options.bindings)
+		roami_job_report_binding(job);
+	if (job->bound.binding != NULL)
+		err = roami_meet_join(job, asked);
+	if (err == ROAM_OK)
+		err = job_open_node(job, nodes);
 	if (err == ROAM_OK && job->control != 0)
 		err = roami_far_join(job, asked);
+	if (err == ROAM_OK && job->bound.binding != NULL)
+		err = roami_meet_open(job);
 	if (err == ROAM_OK)
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
 		return job_says(job, err, "cannot start the service thread");
 	atomic_store(&ctl->pid, (int32_t)getpid());
-	atomic_store(&ctl->joined, 1);
+	atomic_store(&ctl->joined, ROAMI_JOINED_READY);
 	job->life = ROAMI_JOB_TOGETHER;
 	return ROAM_OK;
 }
@@ -283,22 +315,6 @@ static enum roam_err job_launched_here(struct roami_job *job, unsigned rank, uns
 	return ROAM_OK;
 }
 
-/* ROAM_BOOT=far:FD, from an agent of the launcher. */
-static enum roam_err job_launched_far(struct roami_job *job)
-{
-	enum roam_err err = ROAM_OK;
-
-	job->me = job->boot.me;
-	job->nodes = job->boot.nodes;
-	job->made = job->me;
-	err = roami_job_make_segments(job, job->me + 1);
-	if (err == ROAM_OK)
-		err = roami_job_map_segment(job, job->me);
-	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us,
-			job->options.chaos);
-	return err;
-}
-
 static enum roam_err job_launched(struct roami_job *job)
 {
 	unsigned rank, size, fd;
@@ -307,12 +323,12 @@ static enum roam_err job_launched(struct roami_job *job)
 	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) == 3 &&
 	    size <= ROAMI_NODES_MAX && rank < size && fd < INT32_MAX - size)
 		err = job_launched_here(job, rank, size, (int)fd);
-	else if (job->control != 0)
-		err = job_launched_far(job);
+	else if (job->boot.nodes != 0)
+		err = roami_far_place(job);
 	else
 		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
 	if (err == ROAM_OK)
-		err = job_map_app(job);
+		err = roami_job_map_app(job);
 	if (err == ROAM_OK)
 		err = roami_job_open_alloc(job); /* everybody allocates the same until the seal */
 	if (err == ROAM_OK)
@@ -358,9 +374,24 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	return err;
 }
 
+/* The segment of a process that is alone, in the place of node 0; the agent's, if it is that. */
+static enum roam_err job_first_segment(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	if (job->lent_count > 0 && job->boot.me == 0) {
+		job->fds[0] = job->lent[0];
+		job->made = 1;
+	} else {
+		err = roami_job_make_segments(job, 1);
+	}
+	return err == ROAM_OK ? roami_job_map_segment(job, 0) : err;
+}
+
 enum roam_err roami_job_start(struct roami_job *job, bool creates)
 {
 	enum roam_err err = job->failed;
+	int lent = 0;
 
 	if (job->life != ROAMI_JOB_NEW || err != ROAM_OK)
 		return err; /* told the first time */
@@ -373,20 +404,20 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 	if (err != ROAM_OK)
 		return err;
 	roami_boot_layout(&job->layout, &job->options);
-	if (sscanf(job->options.boot, "far:%d", &job->control) == 1)
-		err = job->failed = roami_far_begin(job);
+	if (sscanf(job->options.boot, "far:%d:%d", &job->control, &lent) >= 1)
+		err = job->failed = roami_far_begin(job, lent);
+	else if (job->options.boot[0] == '\0')
+		err = job->failed = roami_meet_begin(job);
 	if (err != ROAM_OK)
 		return err;
-	job->reruns = creates && job->control != 0 && job->boot.nodes > 1;
-	if (job->options.boot[0] != '\0' && !job->reruns) {
+	job->reruns = creates && job->boot.nodes > 1;
+	if ((job->options.boot[0] != '\0' || job->boot.nodes != 0) && !job->reruns) {
 		err = job_launched(job);
 	} else {
 		job->nodes = 1;
-		err = roami_job_make_segments(job, 1);
+		err = job_first_segment(job);
 		if (err == ROAM_OK)
-			err = roami_job_map_segment(job, 0);
-		if (err == ROAM_OK)
-			err = job_map_app(job);
+			err = roami_job_map_app(job);
 		if (err == ROAM_OK)
 			err = roami_job_open_alloc(job);
 		if (err == ROAM_OK)
@@ -430,7 +461,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		close(job->fds[i]);
 	job->nodes = nodes;
 	if (err == ROAM_OK)
-		err = job_map_app(job);
+		err = roami_job_map_app(job);
 	roami_job_close_allocs(job);
 	if (err == ROAM_OK)
 		err = roami_job_open_alloc(job);
@@ -458,7 +489,9 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	job->life = ROAMI_JOB_OVER;
 	roami_settle_leave(job);
 	fflush(NULL);
-	_exit(0); /* the kernel takes everything back at once */
+	/* The creator does not wait for the kernel, which takes everything back at once. */
+	atomic_store(&roami_job_ctl(job, job->me)->joined, ROAMI_JOINED_LEFT);
+	_exit(0);
 }
 
 static enum roam_err job_fork(struct roami_job *job, unsigned node, void (*fn)(void))
@@ -475,6 +508,26 @@ static enum roam_err job_fork(struct roami_job *job, unsigned node, void (*fn)(v
 	}
 	job->pids[node] = pid;
 	return ROAM_OK;
+}
+
+/* What nodes that ended have left behind. */
+static void job_part(struct roami_job *job)
+{
+	if (!job->parting)
+		return;
+	job->parting = false;
+	if (job->watch != NULL)
+		roami_watch_end(job->watch);
+	job->watch = NULL;
+	for (unsigned i = 1; i < ROAMI_NODES_MAX; i++) {
+		if (i >= job->made && job->bases[i] == NULL)
+			continue;
+		roami_os_unmap(job->bases[i], job->layout.total);
+		job->bases[i] = NULL;
+		close(job->fds[i]);
+		job->pids[i] = 0;
+	}
+	job->made = 1;
 }
 
 static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
@@ -497,27 +550,8 @@ static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
 			nodes, (unsigned long long)job->options.nodes_max);
 		return ROAM_ENODES;
 	}
+	job_part(job);
 	return ROAM_OK;
-}
-
-void roami_job_mark_bytes(struct roami_job *job)
-{
-	struct roami_segment self;
-	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
-
-	roami_segment_point(&self, &job->layout, job->bases[0]);
-	while (at < end) {
-		off_t data = lseek(job->fds[0], at, SEEK_DATA);
-
-		if (data < 0 || data >= end)
-			return;
-		at = lseek(job->fds[0], data, SEEK_HOLE);
-		if (at < 0)
-			at = end;
-		for (off_t page = (data - heap) / (off_t)ROAMI_PAGE;
-		     page * (off_t)ROAMI_PAGE < at - heap; page++)
-			atomic_fetch_or(&self.headers[page].where, ROAMI_HEADER_BYTES);
-	}
 }
 
 /* Node 0 and `nodes` - 1 children, forked already or about to be, become a job. */
@@ -556,7 +590,8 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 		err = roami_job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK)
-		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids);
+		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids,
+					NULL);
 	if (err != ROAM_OK)
 		job_says(job, err, "cannot begin with the nodes");
 	for (unsigned i = 1; i < nodes && err != ROAM_OK; i++)
@@ -632,28 +667,6 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 
 /* ----------------------------------------------------------------------------------------- end */
 
-/* Brings the pages of a protocol that says how, one by one. */
-static void gather(struct roami_job *job, uint32_t first, uint32_t end)
-{
-	struct roami_node *node = job->node;
-	struct roami_domain *domain = roami_domain_of(node, first);
-	unsigned was = roami_domain_enter(node, domain);
-
-	for (uint32_t page = first; page < end; page++) {
-		roami_page_hold(node, page);
-		domain->protocol->settle(node, page);
-		roami_page_done(node, page);
-	}
-	roami_domain_leave(node, was);
-}
-
-static void job_gather(struct roami_job *job)
-{
-	for (unsigned i = 0; i < job->node->domain_count; i++)
-		if (job->node->domains[i].protocol->settle != NULL)
-			roami_settle_each(job, i, gather);
-}
-
 /*
  * Node 0 forgets everything that was true of the nodes that ended, so that a new round can begin.
  */
@@ -661,16 +674,10 @@ static void job_clear(struct roami_job *job)
 {
 	struct roami_ctl *ctl = job->bases[0];
 
-	for (unsigned i = 1; i < job->made; i++) {
-		roami_os_unmap(job->bases[i], job->layout.total);
-		job->bases[i] = NULL;
-		close(job->fds[i]);
-		job->pids[i] = 0;
-	}
-	job->made = 1;
-	roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings,
+	roami_os_discard((uint8_t *)ctl + job->layout.rings,
 			 job->layout.heap - job->layout.rings);
-	atomic_store(&ctl->job, ROAMI_JOB_OPEN);
+	if (!job->reruns) /* of those executed again some may still look, and more never come */
+		atomic_store(&ctl->job, ROAMI_JOB_OPEN);
 	atomic_store(&ctl->creator_end, 0);
 	ctl->boot++;
 	atomic_store(&ctl->ended, 0);
@@ -678,13 +685,19 @@ static void job_clear(struct roami_job *job)
 	atomic_store(&ctl->threads, 1);
 }
 
-/* Their counters are final when they say so; they do so right after the barrier. */
-static void job_await_others(struct roami_job *job)
+static void job_await_others(struct roami_job *job, enum roami_joined state)
 {
 	for (unsigned i = 0; i < job->nodes; i++)
-		while (i != job->me && atomic_load(&roami_job_ctl(job, i)->joined) != 2)
+		while (i != job->me && atomic_load(&roami_job_ctl(job, i)->joined) < state)
 			job->node->env->spin(job->node);
+}
+
+/* The counters of all are final when they say so; they do so right after the barrier. */
+static void job_report_all(struct roami_job *job)
+{
+	job_await_others(job, ROAMI_JOINED_FINAL);
 	roami_stats_end(job->node->stats);
+	roami_job_report(job);
 }
 
 /* Node 0, with nothing more to ask of the others. */
@@ -692,10 +705,14 @@ static void job_end(struct roami_job *job)
 {
 	struct roami_ctl *ctl = roami_job_ctl(job, 0);
 
+	if (job->control != 0) { /* the launcher must know before anybody leaves */
+		roami_far_end(job);
+		return;
+	}
 	atomic_store(&ctl->job, ROAMI_JOB_ENDING);
 	roami_os_futex_wake(&ctl->job, INT32_MAX);
-	if (job->control != 0)
-		roami_far_end(job);
+	if (roami_meet_apart(job))
+		roami_meet_end(job);
 }
 
 enum roam_err roami_job_wait_for_end(struct roami_job *job)
@@ -711,31 +728,30 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	atomic_store(&ctl->returned, 0);
-	job_gather(job);
+	roami_settle_gather(job);
 	if (job->reruns)
 		roami_settle_take(job); /* by message, while the others serve */
-	job_await_others(job);
-	roami_job_report(job);
+	job_report_all(job);
 	if (job->watch != NULL)
 		roami_watch_expect_end(job->watch);
 	job_end(job);
 	roami_service_stop(job->node);
-	if (!job->reruns)
+	if (!job->reruns) {
 		roami_settle_take(job); /* while the others drop their copies */
-	if (job->watch != NULL)
-		roami_watch_end(job->watch);
-	job->watch = NULL;
+		job_await_others(job, ROAMI_JOINED_LEFT);
+	}
 	job->rounds++;
 	for (unsigned i = 0; i < job->node->domain_count; i++)
 		roami_pool_settle(&job->node->segments[0].pool[i]);
 	err = job_alone(job);
 	job_clear(job);
+	job->parting = true;
 	return err;
 }
 
 void roami_job_serve(struct roami_job *job)
 {
-	struct roami_ctl *first = roami_job_ctl(job, 0);
+	struct roami_ctl *first = job->control ? &job->far[0]->ctl : roami_job_ctl(job, 0);
 	uint32_t state;
 
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
@@ -743,8 +759,10 @@ void roami_job_serve(struct roami_job *job)
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	roami_stats_end(job->node->stats);
 	roami_state_stats(job->node);
-	roami_state_set(job->node, ROAMI_STATE_JOINED, 2, false);
-	if (job->me != 0)
+	roami_state_set(job->node, ROAMI_STATE_JOINED, ROAMI_JOINED_FINAL, false);
+	if (job->me != 0 && roami_meet_apart(job))
+		roami_meet_end(job);
+	else if (job->me != 0)
 		while ((state = atomic_load(&first->job)) != ROAMI_JOB_ENDING)
 			roami_os_futex_wait(&first->job, state, 0);
 }
@@ -763,15 +781,18 @@ void roami_job_finish(struct roami_job *job)
 	} else if (job->life == ROAMI_JOB_TOGETHER) {
 		roami_job_serve(job);
 		if (job->me == 0) {
-			job_await_others(job);
-			roami_job_report(job);
+			job_report_all(job);
+			if (job->watch != NULL)
+				roami_watch_expect_end(job->watch);
 			job_end(job);
 		}
 		roami_service_stop(job->node);
 	}
 	roami_node_close(job->node);
 	job->node = NULL;
+	roami_meet_leave(job);
 	roami_job_close_allocs(job);
 	roami_os_vec_free(&job->blocks, sizeof(struct roami_place));
+	job_part(job);
 	job->life = ROAMI_JOB_OVER;
 }

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "boot/bind.h"
 #include "boot/control.h"
 #include "boot/local.h"
 #include "core/alloc.h"
@@ -44,7 +45,12 @@ struct roami_job {
 	int fds[ROAMI_NODES_MAX];
 	struct roami_far *far[ROAMI_NODES_MAX]; /* instead, of nodes on other hosts */
 	int control;                            /* to the agent that started us; 0: none did */
-	struct roami_boot boot;                 /* what it said */
+	/* What it lent: the segments of this host's nodes, and eventfds that wake them. */
+	int lent[ROAMI_NODES_MAX], bells[ROAMI_NODES_MAX];
+	unsigned lent_count; /* 0: none */
+	struct roami_bound bound; /* to a job of another launcher */
+	struct roami_meet *meet;  /* and what its nodes have said */
+	struct roami_boot boot;   /* what either said; no nodes: nobody did */
 	const char *host_names[ROAMI_NODES_MAX]; /* in it */
 	bool reruns;     /* far, and main is executed on every node up to CREATE, see rerun.c */
 	unsigned rounds; /* ended by roam_wait_for_end */
@@ -62,8 +68,10 @@ struct roami_job {
 	enum roam_model needs; /* what the program said it needs; ROAM_MODEL_TX: nothing yet */
 	bool reported;
 	struct roami_watch *watch;
+	bool parting; /* nodes have ended; what is left of them goes later */
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
 	struct roami_vec blocks; /* struct roami_place: before the seal the nodes are not known */
+	const struct roami_service *service; /* of its nodes */
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 };
 
@@ -92,6 +100,9 @@ void roami_job_finish(struct roami_job *job);
 /* Reports the job's counters as ROAM_STATS asks. */
 void roami_job_report(struct roami_job *job);
 
+/* Says where this node may run. */
+void roami_job_report_binding(const struct roami_job *job);
+
 /* Prints the counters of all nodes. */
 void roami_job_print(struct roami_job *job, int fd);
 
@@ -106,8 +117,11 @@ struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node);
 /* This program and these options, for the launcher to compare. */
 void roami_build_card(const struct roami_options *options, struct roami_boot_card *card);
 
-/* Takes what the agent says first: who we are.  Reports errors. */
-enum roam_err roami_far_begin(struct roami_job *job);
+/*
+ * Takes what the agent says first: who we are; and what it lent, from descriptor `lent` on, 0:
+ * nothing.  Reports errors.
+ */
+enum roam_err roami_far_begin(struct roami_job *job, int lent);
 
 /*
  * The node is open: exchanges addresses with all others; waits for them.  `asked`: the program
@@ -118,13 +132,43 @@ enum roam_err roami_far_join(struct roami_job *job, unsigned asked);
 /* Nodes on this host. */
 unsigned roami_far_here(const struct roami_job *job);
 
+/* The process takes its place in the job: ROAM_BOOT=far:FD, or far:FD:LENT. */
+enum roam_err roami_far_place(struct roami_job *job);
+
+/* Maps the segments of this host's nodes that the agent lent; the caller's own is `me`'s. */
+enum roam_err roami_far_map(struct roami_job *job);
+
 /* Node 0: the job has ended in order. */
 void roami_far_end(struct roami_job *job);
 
 /* Tells why this node cannot go on. */
 void roami_far_fail(struct roami_job *job, const char *text);
 
+/* What is to be kept of the others, where their segments are not mapped. */
+enum roam_err roami_far_make(struct roami_job *job);
+
+/* ---- meet.c: a job of mpirun, srun or mpiexec.hydra; errors are told, and may end the process */
+
+/* Who we are, and who is there. */
+enum roam_err roami_meet_begin(struct roami_job *job);
+
+/* Before the node is open: all come alike; those on this host map each other's segments. */
+enum roam_err roami_meet_join(struct roami_job *job, unsigned asked);
+
+/* It is open: exchanges addresses. */
+enum roam_err roami_meet_open(struct roami_job *job);
+
+/* Whether the nodes of the job lie on several hosts, without a launcher that tells them the end. */
+bool roami_meet_apart(const struct roami_job *job);
+
+/* The end of such a job: node 0 and all others wait for each other. */
+void roami_meet_end(struct roami_job *job);
+
+/* This node is done. */
+void roami_meet_leave(struct roami_job *job);
+
 /* ---- parts of a job's life */
+enum roam_err roami_job_map_app(struct roami_job *job);
 enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes); /* up to so many */
 enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node);
 
@@ -178,11 +222,8 @@ bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd
 enum roam_err roami_lone_end(struct roami_job *job);
 
 /* ---- the end of forked nodes: node 0 takes their pages; they drop their copies and exit. */
-typedef void roami_settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
-
-/* Each stretch of a domain's pages in use. */
-void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *each);
 void roami_settle_take(struct roami_job *job);
+void roami_settle_gather(struct roami_job *job); /* of protocols that say how, page by page */
 void roami_settle_leave(struct roami_job *job);
 
 /* ---- memory */
@@ -204,12 +245,15 @@ enum roam_err roami_job_lease(struct roami_job *job);
 /* The domain of regions under a protocol; reports errors on stderr. */
 enum roam_err roami_job_domain(struct roami_job *job, const char *protocol, unsigned *domain_p);
 
+/* What roam_region.option says: the `option` of struct roami_place; reports errors on stderr. */
+enum roam_err roami_job_option(const struct roami_job *job, unsigned domain, const char *text,
+			       uint64_t *option_p);
+
 /* A block as `region` says, which names no protocol that is not there. */
 void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 		      enum roam_err *err_p);
 enum roam_err roami_job_free(struct roami_job *job, void *block);
-enum roam_err roami_job_place(struct roami_job *job, uint32_t page, uint32_t pages,
-			      enum roam_place place, unsigned node);
+enum roam_err roami_job_place(struct roami_job *job, const struct roami_place *place);
 
 /* The nodes are known now: does what was noted while alone, in the segments that are mapped. */
 void roami_job_settle_blocks(struct roami_job *job);

@@ -78,22 +78,25 @@ static bool boot_space(const struct roami_layout *layout, unsigned nodes)
 	return true;
 }
 
-enum roam_err roami_boot_memory(const struct roami_options *options, unsigned nodes, int *fds)
+enum roam_err roami_boot_memory(const struct roami_options *options, uint64_t nodes, int *fds)
 {
 	struct roami_layout layout;
+	unsigned made = 0;
 
 	roami_boot_layout(&layout, options);
-	if (!boot_space(&layout, nodes))
+	if (!boot_space(&layout, (unsigned)__builtin_popcountll(nodes)))
 		return ROAM_ENOMEM;
-	for (unsigned i = 0; i < nodes; i++) {
-		fds[i] = roami_boot_segment(&layout, i);
-		if (fds[i] >= 0)
+	for (; nodes != 0; nodes &= nodes - 1) {
+		unsigned node = (unsigned)__builtin_ctzll(nodes);
+
+		fds[made] = roami_boot_segment(&layout, node);
+		if (fds[made++] >= 0)
 			continue;
-		fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n", i,
+		fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n", node,
 			strerror(errno),
 			errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
-		while (i-- > 0)
-			close(fds[i]);
+		while (--made > 0)
+			close(fds[made - 1]);
 		return ROAM_ESYSTEM;
 	}
 	return ROAM_OK;

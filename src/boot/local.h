@@ -2,6 +2,7 @@
 #ifndef ROAMI_LOCAL_H
 #define ROAMI_LOCAL_H
 
+#include "boot/bind.h"
 #include "core/node.h"
 
 /* A node exits with this status after it has itself told why. */
@@ -30,10 +31,10 @@ void roami_boot_waits(const struct roami_ctl *const *ctls, unsigned nodes, char 
 void roami_boot_layout(struct roami_layout *layout, const struct roami_options *options);
 
 /*
- * Makes the segments of `nodes` nodes: fds[i] is node i's memfd.  Reports errors on stderr; leaves
- * nothing behind.
+ * Makes the segments of the nodes whose bits are set, in their order.  Reports errors on stderr;
+ * leaves nothing behind.
  */
-enum roam_err roami_boot_memory(const struct roami_options *options, unsigned nodes, int *fds);
+enum roam_err roami_boot_memory(const struct roami_options *options, uint64_t nodes, int *fds);
 
 /* Makes one node's segment; -1 with errno. */
 int roami_boot_segment(const struct roami_layout *layout, unsigned node);
@@ -49,15 +50,19 @@ struct roami_watch;
 /*
  * Watches other processes of the job from a thread of this one: when one ends that should not, says
  * so in one line, ends the others and this process.  `segments` are all nodes', for saying what
- * they waited for.
+ * they waited for; `bound` is told that the job ends, NULL: nobody is.
  */
 enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
-				unsigned nodes, const pid_t *pids);
+				unsigned nodes, const pid_t *pids, struct roami_bound *bound);
 
 /*
- * The other way round, in one of the nodes that `creator` forked: says so if he ends before this
- * process, and ends it.
+ * The other way round: says so if `first`, who watches the others, ends before the job's end, and
+ * ends this process.
  */
+enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
+				unsigned first, pid_t pid, struct roami_bound *bound);
+
+/* The same in one of the nodes that `creator` forked. */
 enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
 				  pid_t creator);
 

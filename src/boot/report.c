@@ -45,3 +45,17 @@ void roami_job_report(struct roami_job *job)
 	if (!job_show(job, STDERR_FILENO, strcmp(where, "1") == 0 ? NULL : where))
 		fprintf(stderr, "roam: ROAM_STATS=%s: %s\n", where, strerror(errno));
 }
+
+void roami_job_report_binding(const struct roami_job *job)
+{
+	char line[300], name[ROAMI_HOST_BYTES] = "", cpus[128];
+	const char *host = job->control != 0 ? job->host_names[job->me] : name;
+	int length;
+
+	gethostname(name, sizeof(name) - 1);
+	roami_os_cpus_text(cpus, sizeof(cpus));
+	length = snprintf(line, sizeof(line), "roam: node %u on host %s (pid %d): CPUs %s\n",
+			  job->me, host, (int)getpid(), cpus);
+	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+		return; /* nobody listens */
+}

@@ -47,22 +47,40 @@ static void rerun_speak(struct roami_job *job)
 	}
 }
 
+/* The segment that it filled goes altogether: another one waits, which others map too. */
+static enum roam_err rerun_drop(struct roami_job *job)
+{
+	enum roam_err err;
+
+	roami_os_unmap(job->app, job->layout.heap_bytes);
+	roami_os_unmap(job->bases[0], job->layout.total);
+	close(job->fds[0]);
+	job->bases[0] = NULL;
+	err = roami_far_map(job);
+	return err == ROAM_OK ? roami_job_map_app(job) : err;
+}
+
 /* From the place of node 0 to this process's own, without the heap that it filled. */
 static enum roam_err rerun_move(struct roami_job *job)
 {
 	unsigned me = job->boot.me;
+	enum roam_err err = ROAM_OK;
 
-	roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings,
-			 job->layout.total - job->layout.rings);
-	job->bases[me] = job->bases[0];
-	job->fds[me] = job->fds[0];
-	job->bases[0] = NULL;
-	job->fds[0] = -1;
-	job->me = me;
 	/* The node that was node 0 is not closed: what it holds is small, and of another number. */
 	job->node->self = NULL;
 	roami_job_close_allocs(job);
-	return roami_job_open_alloc(job);
+	job->me = me;
+	if (job->lent_count > 0) {
+		err = rerun_drop(job);
+	} else {
+		roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings,
+				 job->layout.total - job->layout.rings);
+		job->bases[me] = job->bases[0];
+		job->fds[me] = job->fds[0];
+		job->bases[0] = NULL;
+		job->fds[0] = -1;
+	}
+	return err == ROAM_OK ? roami_job_open_alloc(job) : err;
 }
 
 /* This process takes its place among `nodes`; then node 0's heap is everybody's. */
@@ -77,6 +95,8 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 		roami_job_seal_allocs(job);
 	else if (err == ROAM_OK)
 		err = rerun_move(job);
+	if (err == ROAM_OK)
+		err = roami_far_map(job);
 	if (err == ROAM_OK)
 		err = roami_job_lease(job);
 	while (job->me == 0 && roami_msg_poll(job->node) > 0)
@@ -112,6 +132,7 @@ enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)
 	if (fn != NULL)
 		fn();
 	roami_job_serve(job);
+	roami_meet_leave(job);
 	job->life = ROAMI_JOB_OVER;
 	fflush(NULL);
 	_exit(0);
@@ -159,7 +180,7 @@ enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size
 void roami_rerun_copy(struct roami_job *job, bool to_heap)
 {
 	const struct roami_rerun_copy *copies = (void *)job->copies.items;
-	unsigned me = job->control != 0 ? job->boot.me : job->me;
+	unsigned me = job->boot.nodes != 0 ? job->boot.me : job->me;
 
 	for (size_t i = 0; i < job->copies.count; i++)
 		if (to_heap && me == 0)

@@ -9,24 +9,60 @@
 #include <sys/mman.h>
 
 #include "boot/job.h"
+#include "core/domain.h"
+#include "core/page.h"
 #include "core/pool.h"
 #include "core/remote.h"
+#include "msg/msg.h"
 
 #define RUN_MAPPED  4u     /* pages; shorter runs are copied */
 #define RUN_DROPPED 64u    /* pages; of shorter runs copies stay until the memory goes */
 #define FETCHES_MIN 16384u /* pages; dropping fewer copies is not worth the time */
 #define RUNS_MAX    8192u  /* mapped at most: vm.max_map_count is 65530 */
 
-/* Whose bytes of a page with this word are the right ones: its home's, or the creator's. */
-static unsigned settle_owner(const struct roami_job *job, uint64_t word)
+/* Whether this process sees the headers of all nodes, those of `page` among them. */
+static bool settle_sees(const struct roami_job *job)
 {
-	if ((word & ROAMI_WORD_STATE) != ROAMI_WORD_READY || (word & 0xffffu) >= job->nodes)
-		return 0;
-	return (unsigned)(word & 0xffffu);
+	for (unsigned i = 0; i < job->nodes; i++)
+		if (job->bases[i] == NULL)
+			return false;
+	return true;
 }
 
+static bool settle_is_home(const struct roami_job *job, unsigned owner, uint32_t page)
+{
+	const struct roami_header *headers = job->node->segments[owner].headers;
+
+	return (atomic_load_explicit(&headers[page].where, memory_order_relaxed) &
+		ROAM_HEADER_HOME) != 0;
+}
+
+/* The home that the directory names, or another one if it has moved and that can be seen. */
+static unsigned settle_home(const struct roami_job *job, unsigned first, uint32_t page)
+{
+	unsigned owner = 0;
+
+	if (settle_is_home(job, first, page))
+		return first;
+	while (owner < job->nodes && !settle_is_home(job, owner, page))
+		owner++;
+	return owner < job->nodes ? owner : first;
+}
+
+/* Whose bytes of a page with this word are the right ones: its home's, or the creator's. */
+static unsigned settle_owner(const struct roami_job *job, uint32_t page, uint64_t word, bool sees)
+{
+	unsigned first = (unsigned)(word & 0xffffu);
+
+	if ((word & ROAMI_WORD_STATE) != ROAMI_WORD_READY || first >= job->nodes)
+		return 0;
+	return sees ? settle_home(job, first, page) : first;
+}
+
+typedef void settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
+
 /* What no block is in may stay where it is.  What is less than a part, at the end, is looked at. */
-void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *each)
+static void settle_each(struct roami_job *job, unsigned domain, settle_fn *each)
 {
 	const struct roami_pool *pool = &job->node->segments[0].pool[domain];
 	uint32_t pages = (uint32_t)(pool->part / ROAMI_PAGE);
@@ -44,12 +80,57 @@ void roami_settle_each(struct roami_job *job, unsigned domain, roami_settle_fn *
 		each(job, first, job->node->domains[domain].end);
 }
 
-/* Where the directory knows whose bytes are right: no protocol has to bring them. */
-static void settle_by_directory(struct roami_job *job, roami_settle_fn *each)
+/* Brings the pages of a protocol that says how, one by one. */
+static void gather(struct roami_job *job, uint32_t first, uint32_t end)
+{
+	struct roami_node *node = job->node;
+	struct roami_domain *domain = roami_domain_of(node, first);
+	unsigned was = roami_domain_enter(node, domain);
+
+	for (uint32_t page = first; page < end; page++) {
+		roami_page_hold(node, page);
+		domain->protocol->settle(node, page);
+		roami_page_done(node, page);
+	}
+	roami_domain_leave(node, was);
+}
+
+/* Whether a protocol has to bring the pages; else it is known who has them. */
+static bool settle_asks(const struct roami_job *job, const struct roam_protocol *protocol)
+{
+	return protocol->settle != NULL && !(protocol->homes_move && settle_sees(job));
+}
+
+void roami_settle_gather(struct roami_job *job)
 {
 	for (unsigned i = 0; i < job->node->domain_count; i++)
-		if (job->node->domains[i].protocol->settle == NULL)
-			roami_settle_each(job, i, each);
+		if (settle_asks(job, job->node->domains[i].protocol))
+			settle_each(job, i, gather);
+}
+
+/* Where it is known whose bytes are right: no protocol has to bring them. */
+static void settle_by_directory(struct roami_job *job, settle_fn *each)
+{
+	for (unsigned i = 0; i < job->node->domain_count; i++)
+		if (!settle_asks(job, job->node->domains[i].protocol))
+			settle_each(job, i, each);
+}
+
+/* A page that was claimed just before the end: that it is ready may be on its way still. */
+static bool settle_ready(const uint64_t *words, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if ((words[i] & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED)
+			return false;
+	return true;
+}
+
+static void settle_words(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
+{
+	do {
+		roami_words_read(node, first, count, words);
+		roami_msg_poll(node);
+	} while (!settle_ready(words, count));
 }
 
 /* Calls `each` with the runs of one owner's pages in [first, end). */
@@ -59,6 +140,8 @@ static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
 {
 	uint64_t words[ROAMI_WORDS_MAX];
 	uint32_t read = first, known = first, run = first; /* words of [read, known) are there */
+	bool sees = settle_sees(job) &&
+		    roami_domain_of(job->node, first)->protocol->homes_move;
 	unsigned owner = 0;
 
 	for (uint32_t at = first; at < end; at++) {
@@ -68,9 +151,9 @@ static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
 			read = at;
 			known = (at / ROAMI_WORDS_MAX + 1) * ROAMI_WORDS_MAX;
 			known = known < end ? known : end;
-			roami_words_read(job->node, read, known - read, words);
+			settle_words(job->node, read, known - read, words);
 		}
-		next = settle_owner(job, words[at - read]);
+		next = settle_owner(job, at, words[at - read], sees);
 		if (next != owner && run < at)
 			each(job, owner, run, at);
 		if (next != owner)

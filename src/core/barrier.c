@@ -450,6 +450,8 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 	else
 		barrier_by_call(node, id, threads, &sync);
 	roami_node_waits_no_more(node);
+	if (sync.full && id != ROAMI_END_ID)
+		roami_met(node);
 	atomic_fetch_add(&node->barriers_left, sync.full);
 	ROAMI_COUNT(node->stats, barriers, 1);
 	return ROAM_OK;
@@ -474,6 +476,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 	if (!roami_meet_reduce(node, barrier, &sync))
 		barrier_by_leg(node, barrier, node->nodes, &sync, false);
 	roami_node_waits_no_more(node);
+	roami_met(node);
 	atomic_fetch_add(&node->barriers_left, 1);
 	for (unsigned i = 0; i < count; i++)
 		if (type == ROAM_INT32)

@@ -11,7 +11,7 @@
 /* Whether all nodes of the job reach one another's segments, and there are others. */
 static inline bool roami_one_host(const struct roami_node *node)
 {
-	return node->onesided && node->nodes > 1;
+	return node->nodes > 1 && node->near == roami_nodeset_first(node->nodes).bits;
 }
 
 /* Appends an own run; one at a time, intervals ascending. */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/domain.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/remote.h"
@@ -265,9 +266,34 @@ static unsigned place_home(const struct roami_place *place, uint32_t i, unsigned
 	return (place->place == ROAM_PLACE_CYCLIC ? i : place->home) % nodes;
 }
 
+bool roami_place_has_option(struct roami_node *node, const struct roami_place *place)
+{
+	bool has = false;
+
+	for (uint32_t i = 0; i < place->pages; i++)
+		has |= atomic_load(&node->self->headers[place->page + i].version) >=
+		       ROAMI_OPTION_OWN;
+	return has;
+}
+
+void roami_place_option(const struct roami_segment *there, const struct roami_place *place)
+{
+	for (uint32_t i = 0; place->option != 0 && i < place->pages; i++)
+		atomic_store(&there->headers[place->page + i].version, place->option);
+}
+
+uint64_t roami_page_option(struct roami_node *node, uint32_t page, uint64_t otherwise)
+{
+	uint64_t option = atomic_load_explicit(&node->self->headers[page].version,
+					       memory_order_relaxed);
+
+	return option >= ROAMI_OPTION_OWN ? option - ROAMI_OPTION_OWN : otherwise;
+}
+
 void roami_place_words(const struct roami_segment *there, unsigned manager, unsigned nodes,
 		       const struct roami_place *place)
 {
+	roami_place_option(there, place);
 	if (roami_page_manager(place->page, nodes) == manager)
 		atomic_fetch_or(&there->headers[place->page].where, ROAMI_HEADER_BLOCK);
 	if (place->place == ROAM_PLACE_FIRST_TOUCH)
@@ -289,7 +315,7 @@ void roami_place_all(struct roami_node *node, const struct roami_place *place)
 	for (unsigned manager = 0; manager < node->nodes; manager++)
 		if (!roami_is_far(node, manager))
 			roami_place_words(&node->segments[manager], manager, node->nodes, place);
-		else if (place->place != ROAM_PLACE_FIRST_TOUCH)
+		else if (place->place != ROAM_PLACE_FIRST_TOUCH || place->option != 0)
 			roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PLACE, &part,
 				       1, NULL, 0);
 }
@@ -304,11 +330,19 @@ void roami_place_handle(struct roami_node *node, const struct roam_request *requ
 	if (place.place > ROAM_PLACE_NODE || place.page >= node->layout.pages || place.pages == 0 ||
 	    place.pages > node->layout.pages - place.page)
 		roami_node_fail(node, "node %u placed pages beyond the heap", request->from);
+	if (place.option != 0 &&
+	    (roami_domain_of(node, place.page)->protocol->region_option == NULL ||
+	     roami_domain_of(node, place.page) !=
+		     roami_domain_of(node, place.page + place.pages - 1)))
+		roami_node_fail(node, "node %u gave pages an option that they cannot have",
+				request->from);
 	roami_place_words(node->self, node->me, node->nodes, &place);
 	roami_reply(node, request, NULL, 0);
 }
 
 /* ----------------------------------------------------------------------------------- many pages */
+
+#define RAW_AT_ONCE (ROAMI_CALLS_AT_ONCE / 2) /* the next ones are asked for meanwhile */
 
 struct words_ask {
 	uint32_t first;
@@ -353,28 +387,34 @@ void roami_words_handle(struct roami_node *node, const struct roam_request *requ
 	roami_reply(node, request, &part, 1);
 }
 
-#define RUN_AHEAD 16u /* calls under way */
+/* Asks for a part of a run; how many. */
+static uint32_t raw_ask(struct roami_node *node, unsigned from, uint32_t first, uint32_t end,
+			struct roami_query *asks)
+{
+	uint32_t count = end - first < RAW_AT_ONCE ? end - first : RAW_AT_ONCE;
+
+	for (uint32_t i = 0; i < count; i++)
+		asks[i] = (struct roami_query){
+			.to = from, .what = first + i, .page = roami_page_bytes(node, first + i)};
+	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, asks, count);
+	return count;
+}
 
 void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end)
 {
-	uint8_t bytes[RUN_AHEAD][ROAM_PAGE_SIZE];
-	struct roami_call *calls[RUN_AHEAD];
+	struct roami_query asks[2][RAW_AT_ONCE];
+	uint32_t count = raw_ask(node, from, first, end, asks[0]), next = first + count;
 
-	for (; first < end; first += RUN_AHEAD) {
-		uint32_t count = end - first < RUN_AHEAD ? end - first : RUN_AHEAD;
+	for (unsigned turn = 0; count > 0; turn ^= 1) {
+		uint32_t more = raw_ask(node, from, next, end, asks[turn ^ 1]);
+		bool came;
 
 		for (uint32_t i = 0; i < count; i++) {
-			uint32_t page = first + i;
-			struct roam_part part = {&page, sizeof(page)};
-
-			calls[i] = roami_msg_call_start(node, from,
-							ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part,
-							1, bytes[i], ROAMI_PAGE);
+			roami_msg_answer(node, &asks[turn][i], &came);
+			if (!came)
+				roami_node_fail(node, "node %u sent no page", from);
 		}
-		for (uint32_t i = 0; i < count; i++) {
-			if (roami_msg_call_end(node, calls[i]) != ROAMI_PAGE)
-				roami_node_fail(node, "node %u sent half a page", from);
-			memcpy(roami_page_bytes(node, first + i), bytes[i], ROAMI_PAGE);
-		}
+		next += more;
+		count = more;
 	}
 }

@@ -41,20 +41,30 @@ void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, u
 		     bool used, uint32_t interval);
 bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint32_t interval);
 
-/* ---- places: pages that nobody has touched get homes.  `home` for ROAM_PLACE_NODE. */
+/*
+ * ---- places: pages that nobody has touched get homes.  `home` for ROAM_PLACE_NODE.  And what
+ * holds for them, touched or not, at all nodes: `option`, as in struct roami_header.
+ */
 struct roami_place {
 	uint32_t page;
 	uint32_t pages;
 	uint32_t place; /* enum roam_place */
 	uint32_t home;
+	uint64_t option;
 };
 
-/* Those whose words `manager` of `nodes` has, in its segment `there`. */
+/* Tells the node whose segment `there` is of the place's option. */
+void roami_place_option(const struct roami_segment *there, const struct roami_place *place);
+
+/* The same, and of those pages whose words `manager` of `nodes` has, the homes. */
 void roami_place_words(const struct roami_segment *there, unsigned manager, unsigned nodes,
 		       const struct roami_place *place);
 
 /* All of them, on the nodes that manage them.  app, may block. */
 void roami_place_all(struct roami_node *node, const struct roami_place *place);
+
+/* Whether this node knows an option for any page of the place. */
+bool roami_place_has_option(struct roami_node *node, const struct roami_place *place);
 
 /* ---- many pages at once.  app, may block. */
 #define ROAMI_WORDS_MAX 512u /* pages in a row with one manager */

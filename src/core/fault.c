@@ -78,6 +78,69 @@ static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *threa
 	return stream->ahead;
 }
 
+/* ------------------------------------------------------------------------------- coming back */
+
+#define RETURNS_MAX 16u
+#define RETURNS     (sizeof(((struct roami_returns *)0)->pages) / sizeof(uint32_t))
+
+/*
+ * A page may be gone before the access that faulted is made, if the thread does not get to run (or
+ * waits for another page that the same instruction needs).  Then it faults again, having run for
+ * the time of a fault's way in and out.  A write after a read of a page proves nothing: that is how
+ * one instruction may do it, or two.
+ */
+static struct roami_returns *returns_of(struct roami_node *node)
+{
+	return &node->threads[node->env->thread(node)].returns;
+}
+
+static struct roami_returns *returns_enter(struct roami_node *node)
+{
+	struct roami_returns *returns = returns_of(node);
+
+	returns->idle = returns->ran != 0 &&
+			node->env->ran(node) - returns->ran < ROAM_STAY_NS / 2;
+	return returns;
+}
+
+static void returns_count(struct roami_returns *returns, uint32_t page, bool upgrade)
+{
+	bool listed = false;
+
+	for (unsigned i = 0; i < RETURNS; i++)
+		listed |= returns->pages[i] == page + 1;
+	if (!listed)
+		returns->pages[returns->next++ % RETURNS] = page + 1;
+	if (upgrade && returns->read == page + 1)
+		return;
+	if (!listed || !returns->idle)
+		returns->count = 0;
+	else if (returns->count < RETURNS_MAX)
+		returns->count++;
+	returns->again = listed;
+}
+
+/* Only who comes back to a page pays for a look at the clock. */
+static void returns_leave(struct roami_node *node, struct roami_returns *returns, uint32_t page,
+			  bool write)
+{
+	returns->read = write ? 0 : page + 1;
+	returns->ran = returns->again ? node->env->ran(node) : 0;
+}
+
+void roami_returns_forget(struct roami_node *node)
+{
+	returns_of(node)->ran = 0;
+}
+
+/* Each node another time: two that each need what the other has must not swap it for ever. */
+uint64_t roami_stay_ns(struct roami_node *node)
+{
+	uint64_t more = ((uint64_t)ROAM_STAY_NS << returns_of(node)->count) - ROAM_STAY_NS;
+
+	return ROAM_STAY_NS + more + more * node->me / node->nodes;
+}
+
 /* -------------------------------------------------------------------------------------- faults */
 
 /* A write to a page that this node can read. */
@@ -203,6 +266,7 @@ static void solo_leave(struct roami_node *node)
 void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known)
 {
 	struct roami_domain *domain = roami_domain_of(node, page);
+	struct roami_returns *returns = NULL;
 	enum roam_access has;
 	unsigned was;
 
@@ -215,12 +279,16 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (node->options->cache_pages != 0)
 		atomic_store_explicit(&node->threads[node->env->thread(node)].touching, page + 1,
 				      memory_order_relaxed);
+	if (domain->protocol->writes == ROAM_WRITES_FAULT)
+		returns = returns_enter(node);
 	roami_page_hold(node, page);
 	has = roami_page_access(node, page);
 	if (has == ROAM_NONE)
 		solo_enter(node);
 	if (!kind_known)
 		write = has == ROAM_READ;
+	if (returns != NULL)
+		returns_count(returns, page, write && has == ROAM_READ);
 	if (has == ROAM_WRITE || (has == ROAM_READ && !write)) {
 		fault_repair(node, page);
 	} else if (has == ROAM_READ) {
@@ -241,6 +309,8 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 		solo_leave(node);
 	if (node->options->cache_pages != 0)
 		roami_evict(node);
+	if (returns != NULL)
+		returns_leave(node, returns, page, write);
 }
 
 void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known)

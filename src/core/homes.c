@@ -1,5 +1,8 @@
 /* Who is a page's home: the directory, claiming at first touch, headers of own pages. */
+#include <string.h>
+
 #include "core/domain.h"
+#include "core/far.h"
 #include "core/page.h"
 #include "core/race.h"
 #include "core/remote.h"
@@ -8,6 +11,7 @@
 #define CLAIM_RUN        16u
 #define CLAIM_FIRST      4u
 #define CLAIM_STRIDE_MAX 64
+#define LEARN_WORDS      64u
 
 unsigned roami_manager(const struct roami_node *node, uint32_t page)
 {
@@ -16,20 +20,17 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page)
 
 /* -------------------------------------------------------------------------------------- claims */
 
-bool roami_creator_has(struct roami_node *node, uint32_t page)
+/* Whether the words and headers that a manager keeps are reached by loads and stores. */
+static bool manager_near(const struct roami_node *node, unsigned manager)
 {
-	if (page >= node->creator_pages)
-		return false;
-	return !node->onesided ||
-	       (atomic_load(&node->segments[0].headers[page].where) & ROAMI_HEADER_BYTES) != 0;
+	return manager == node->me || roami_near(node, manager);
 }
 
-/* The word says CLAIMED by us: brings the creator's bytes. */
-static void claim_fill(struct roami_node *node, uint32_t page)
+/* The words say CLAIMED by us: brings the creator's bytes. */
+static void claim_fill(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
 {
-	if (roami_creator_has(node, page) && node->me != 0)
-		roami_raw_fetch(node, 0, page);
-	ROAMI_COUNT(node->stats, claims, 1);
+	roami_creator_fetch(node, first, count, stride);
+	ROAMI_COUNT(node->stats, claims, count);
 }
 
 /* Tries to move the word from `word` to a home; true: it is ours now and must be published. */
@@ -42,7 +43,7 @@ static bool claim_try(struct roami_node *node, uint32_t page, uint64_t word)
 	if (roami_word_swap(node, page, word, ROAMI_WORD_CLAIMED | home) != word)
 		return false;
 	if (home == node->me) {
-		claim_fill(node, page);
+		claim_fill(node, page, 1, 1);
 		return true;
 	}
 	roami_adopt(node, home, page);
@@ -59,31 +60,37 @@ static void claim_pause(struct roami_node *node)
 	node->env->spin(node);
 }
 
-unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p)
+/* A word as a peer has it: the home that it names is noted, for homes do not change. */
+static void word_learned(struct roami_node *node, uint32_t page, uint64_t word)
 {
-	struct roami_page *entry = roami_page_entry(node, page);
+	uint16_t unknown = 0;
 
-	*claimed_p = false;
-	if (entry->home != 0)
-		return entry->home - 1u;
-	for (;;) {
-		uint64_t word = roami_word_load(node, page);
+	if ((word & ROAMI_WORD_STATE) != ROAMI_WORD_READY)
+		return;
+	if ((word & 0xffffu) >= node->nodes)
+		roami_node_fail(node, "page %u: malformed directory word", page);
+	atomic_compare_exchange_strong(&roami_page_entry(node, page)->home, &unknown,
+				       (uint16_t)((word & 0xffffu) + 1));
+}
 
-		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY) {
-			if ((word & 0xffffu) >= node->nodes)
-				roami_node_fail(node, "page %u: malformed directory word", page);
-			entry->home = (uint16_t)((word & 0xffffu) + 1);
-			return entry->home - 1u;
-		}
-		if (!claim)
-			return ROAM_NOBODY;
-		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED) {
-			claim_pause(node);
-		} else if (claim_try(node, page, word)) {
-			*claimed_p = true;
-			return node->me;
-		}
+/* A page's word; what has to be asked for by message is asked for its neighbours, too. */
+static uint64_t word_find(struct roami_node *node, uint32_t page)
+{
+	unsigned manager = roami_manager(node, page);
+	uint32_t first = page / LEARN_WORDS * LEARN_WORDS, count = LEARN_WORDS;
+	uint64_t words[LEARN_WORDS];
+
+	if (manager_near(node, manager)) {
+		words[0] = roami_word_load(node, page);
+		word_learned(node, page, words[0]);
+		return words[0];
 	}
+	if (count > node->layout.pages - first)
+		count = node->layout.pages - first;
+	roami_words_read(node, first, count, words);
+	for (uint32_t i = 0; i < count; i++)
+		word_learned(node, first + i, words[i]);
+	return words[page - first];
 }
 
 /*
@@ -95,7 +102,8 @@ static bool claim_more(struct roami_node *node, uint32_t page)
 	if (roami_page_access(node, page) != ROAM_NONE ||
 	    roami_word_load(node, page) != ROAMI_WORD_CREATOR || !roami_page_try(node, page))
 		return false;
-	if (claim_try(node, page, ROAMI_WORD_CREATOR))
+	if (roami_word_swap(node, page, ROAMI_WORD_CREATOR, ROAMI_WORD_CLAIMED | node->me) ==
+	    ROAMI_WORD_CREATOR)
 		return true;
 	roami_page_done(node, page);
 	return false;
@@ -103,75 +111,325 @@ static bool claim_more(struct roami_node *node, uint32_t page)
 
 /*
  * A block's first page is marked in its manager's header.  None begins in (from, to], or (to,
- * from]?
+ * from]?  Of managers that are not near it is not known.
  */
 static bool claim_same_block(struct roami_node *node, uint32_t from, uint32_t to)
 {
 	uint32_t low = from < to ? from : to, high = from < to ? to : from;
 
-	for (uint32_t page = low + 1; page <= high; page++)
-		if (atomic_load(&node->segments[roami_manager(node, page)].headers[page].where) &
-		    ROAMI_HEADER_BLOCK)
+	for (uint32_t page = low + 1; page <= high; page++) {
+		unsigned manager = roami_manager(node, page);
+
+		if (!manager_near(node, manager) ||
+		    (atomic_load(&node->segments[manager].headers[page].where) &
+		     ROAMI_HEADER_BLOCK) != 0)
 			return false;
+	}
 	return true;
 }
 
-/* How many pages to claim beyond `page`: more each time the next claim is where it was expected. */
-static uint32_t claim_ahead(struct roami_thread *thread, uint32_t page)
+static bool claims_near(const struct roami_claims *claims, uint32_t page)
 {
-	int32_t stride = (int32_t)(page - thread->claim_last);
+	int64_t distance = (int64_t)page - claims->last;
 
-	if (stride != 0 && stride == thread->claim_stride) {
-		thread->claim_ahead = thread->claim_ahead == 0 ? CLAIM_FIRST
-							       : thread->claim_ahead * 2;
-		if (thread->claim_ahead > CLAIM_RUN - 1)
-			thread->claim_ahead = CLAIM_RUN - 1;
-	} else {
-		thread->claim_ahead = 0;
-		thread->claim_stride = stride;
+	return distance != 0 && distance >= -CLAIM_STRIDE_MAX && distance <= CLAIM_STRIDE_MAX;
+}
+
+/* The stream that goes on at `page`, else one near it, else a new one. */
+static struct roami_claims *claims_find(struct roami_thread *thread, uint32_t page)
+{
+	struct roami_claims *claims;
+
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
+		claims = &thread->claims[i];
+		if (claims->stride != 0 && page - claims->last == (uint32_t)claims->stride)
+			return claims;
 	}
-	thread->claim_last = page;
-	return thread->claim_ahead;
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
+		if (claims_near(&thread->claims[i], page))
+			return &thread->claims[i];
+	claims = &thread->claims[thread->claims_next++ % ROAMI_STREAMS];
+	claims->last = page;
+	return claims;
+}
+
+/* The run of another host's pages that goes on at `page`: it is claimed without looking first. */
+static struct roami_claims *claims_expecting(struct roami_node *node, uint32_t page)
+{
+	struct roami_thread *thread = &node->threads[node->env->thread(node)];
+
+	if (manager_near(node, roami_manager(node, page)))
+		return NULL;
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
+		struct roami_claims *claims = &thread->claims[i];
+
+		if (claims->ahead > 0 && page == claims->last + (uint32_t)claims->stride)
+			return claims;
+	}
+	return NULL;
+}
+
+/* The run of which the claim under way has got more than its page. */
+static struct roami_claims *claims_granted(struct roami_thread *thread)
+{
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
+		if (thread->claims[i].granted > 0)
+			return &thread->claims[i];
+	return NULL;
+}
+
+/* How many pages to claim beyond `page`: more each time the next claim is where it was expected. */
+static uint32_t claims_ahead(struct roami_claims *claims, uint32_t page)
+{
+	int32_t stride = (int32_t)(page - claims->last);
+
+	if (stride != 0 && stride == claims->stride) {
+		claims->ahead = claims->ahead == 0 ? CLAIM_FIRST : claims->ahead * 2;
+		if (claims->ahead > CLAIM_RUN - 1)
+			claims->ahead = CLAIM_RUN - 1;
+	} else {
+		claims->ahead = 0;
+		claims->stride = stride;
+	}
+	claims->last = page;
+	return claims->ahead;
+}
+
+/* Whether the run may go on at `next`, as far as this node can tell. */
+static bool claim_goes_on(struct roami_node *node, uint32_t page, int64_t next)
+{
+	return next >= 0 && next < node->layout.pages &&
+	       roami_domain_of(node, (uint32_t)next) == roami_domain_of(node, page);
+}
+
+static uint32_t claim_run_near(struct roami_node *node, uint32_t page, int32_t stride,
+			       uint32_t most)
+{
+	uint32_t count = 0;
+
+	for (uint32_t last = page; count < most; count++) {
+		int64_t next = (int64_t)last + stride;
+
+		if (!claim_goes_on(node, page, next) ||
+		    !claim_same_block(node, last, (uint32_t)next) ||
+		    !claim_more(node, (uint32_t)next))
+			break;
+		last = (uint32_t)next;
+	}
+	return count;
+}
+
+struct claim_ask {
+	uint32_t last; /* the page before the first one */
+	int32_t stride;
+	uint32_t count;
+};
+
+/*
+ * The same where the manager has to be asked: what it grants, of pages that are held meanwhile.
+ * The first `held` of them are so already.
+ */
+static uint32_t claim_run_far(struct roami_node *node, uint32_t last, int32_t stride, uint32_t most,
+			      uint32_t held)
+{
+	struct claim_ask ask = {last, stride, held};
+	struct roam_part part = {&ask, sizeof(ask)};
+	uint32_t first = last + (uint32_t)stride, granted = 0;
+	unsigned manager = roami_manager(node, first);
+
+	for (; ask.count < most; ask.count++) {
+		int64_t next = (int64_t)first + (int64_t)stride * ask.count;
+
+		if (!claim_goes_on(node, last, next) ||
+		    roami_manager(node, (uint32_t)next) != manager ||
+		    roami_page_access(node, (uint32_t)next) != ROAM_NONE ||
+		    !roami_page_try(node, (uint32_t)next))
+			break;
+	}
+	if (ask.count > 0 &&
+	    (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIM, &part, 1,
+			    &granted, sizeof(granted)) != sizeof(granted) ||
+	     granted > ask.count))
+		roami_node_fail(node, "node %u sent a malformed answer to a claim", manager);
+	for (uint32_t i = granted > held ? granted : held; i < ask.count; i++)
+		roami_page_done(node, first + i * (uint32_t)stride);
+	return granted;
+}
+
+/* Claims a page that goes on with a run, and those that are expected behind it. */
+static bool claim_at_once(struct roami_node *node, uint32_t page)
+{
+	struct roami_claims *claims = claims_expecting(node, page);
+	uint32_t last, most;
+
+	if (claims == NULL)
+		return false;
+	last = claims->last;
+	most = claims_ahead(claims, page);
+	claims->granted = claim_run_far(node, last, claims->stride, 1 + most, 1);
+	claim_fill(node, page, claims->granted, claims->stride);
+	return claims->granted > 0;
+}
+
+void roami_claim_handle(struct roami_node *node, const struct roam_request *request)
+{
+	uint64_t theirs = ROAMI_WORD_CLAIMED | request->origin;
+	struct claim_ask ask;
+	uint32_t granted = 0;
+	struct roam_part part = {&granted, sizeof(granted)};
+	int64_t next;
+
+	if (request->bytes != sizeof(ask))
+		roami_node_fail(node, "node %u sent a malformed claim", request->from);
+	memcpy(&ask, request->data, sizeof(ask));
+	if (ask.count > CLAIM_RUN || ask.last >= node->layout.pages ||
+	    ask.stride > CLAIM_STRIDE_MAX || ask.stride < -CLAIM_STRIDE_MAX)
+		roami_node_fail(node, "node %u claimed pages beyond the heap", request->from);
+	for (uint32_t last = ask.last; granted < ask.count; last = (uint32_t)next, granted++) {
+		uint64_t nobody = ROAMI_WORD_CREATOR;
+
+		next = (int64_t)last + ask.stride;
+		if (!claim_goes_on(node, last, next) ||
+		    roami_manager(node, (uint32_t)next) != node->me ||
+		    !claim_same_block(node, last, (uint32_t)next) ||
+		    !atomic_compare_exchange_strong(&node->self->directory[next], &nobody, theirs))
+			break;
+	}
+	roami_reply(node, request, &part, 1);
+}
+
+unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	*claimed_p = false;
+	if (claim && entry->home == 0 && claim_at_once(node, page)) {
+		*claimed_p = true;
+		return node->me;
+	}
+
+	while (entry->home == 0) {
+		uint64_t word = word_find(node, page);
+
+		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY)
+			break;
+		if (!claim)
+			return ROAM_NOBODY;
+		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED) {
+			claim_pause(node);
+		} else if (claim_try(node, page, word)) {
+			*claimed_p = true;
+			return node->me;
+		}
+	}
+	return entry->home - 1u;
 }
 
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p)
 {
 	struct roami_thread *thread = &node->threads[node->env->thread(node)];
-	uint32_t most = claim_ahead(thread, page), count = 0;
-	int32_t stride = thread->claim_stride;
+	struct roami_claims *claims = claims_granted(thread);
+	uint32_t most, count;
+	int32_t stride;
+	int64_t next;
 
-	*stride_p = stride;
-	if (!node->onesided || stride > CLAIM_STRIDE_MAX || stride < -CLAIM_STRIDE_MAX)
-		return 0;
-	while (count < most) {
-		int64_t next = (int64_t)thread->claim_last + stride;
-
-		if (next < 0 || next >= node->layout.pages ||
-		    roami_domain_of(node, (uint32_t)next) != roami_domain_of(node, page) ||
-		    !claim_same_block(node, thread->claim_last, (uint32_t)next) ||
-		    !claim_more(node, (uint32_t)next))
-			break;
-		thread->claim_last = (uint32_t)next;
-		count++;
+	if (claims != NULL) { /* with the first one */
+		count = claims->granted - 1;
+		claims->granted = 0;
+		claims->last = page + count * (uint32_t)claims->stride;
+		*stride_p = claims->stride;
+		return count;
 	}
+	claims = claims_find(thread, page);
+	most = claims_ahead(claims, page);
+	*stride_p = stride = claims->stride;
+	next = (int64_t)page + stride;
+	if (most == 0 || !claim_goes_on(node, page, next))
+		return 0;
+	count = manager_near(node, roami_manager(node, (uint32_t)next))
+			? claim_run_near(node, page, stride, most)
+			: claim_run_far(node, page, stride, most, 0);
+	claim_fill(node, (uint32_t)next, count, stride);
+	claims->last = page + count * (uint32_t)stride;
 	return count;
 }
 
-void roami_home_publish(struct roami_node *node, uint32_t page, uint64_t version)
-{
-	struct roami_header *header = &node->self->headers[page];
-	uint32_t marks = atomic_load(&header->where) & (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
+/* ---------------------------------------------------------------------------------- publishing */
 
-	atomic_store(&header->version, version);
-	if (roami_domain_of(node, page)->protocol->homes_taken && !roami_race_checked(node)) {
-		marks |= ROAMI_HEADER_OPEN;
-		roami_page_mark_dirty(node, roami_page_entry(node, page), page);
+struct publish {
+	uint32_t first;
+	int32_t stride;
+	uint32_t count;
+};
+
+/* The words of pages that `home` has claimed, which this node reaches, say that they are ready. */
+static void publish_words(struct roami_node *node, unsigned home, const struct publish *run)
+{
+	for (uint32_t i = 0; i < run->count; i++) {
+		uint32_t page = run->first + i * (uint32_t)run->stride;
+
+		if (roami_word_swap(node, page, ROAMI_WORD_CLAIMED | home,
+				    ROAMI_WORD_READY | home) != (ROAMI_WORD_CLAIMED | home))
+			roami_node_fail(node, "page %u: its directory word changed while claimed",
+					page);
 	}
-	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks);
-	roami_page_entry(node, page)->home = (uint16_t)(node->me + 1);
-	if (roami_word_swap(node, page, ROAMI_WORD_CLAIMED | node->me,
-			    ROAMI_WORD_READY | node->me) != (ROAMI_WORD_CLAIMED | node->me))
-		roami_node_fail(node, "page %u: its directory word changed while claimed", page);
+}
+
+void roami_publish_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct publish run;
+	int64_t page;
+
+	if (request->bytes != sizeof(run))
+		roami_node_fail(node, "node %u sent malformed homes", request->from);
+	memcpy(&run, request->data, sizeof(run));
+	page = run.first;
+	for (uint32_t i = 0; i < run.count; i++, page += run.stride)
+		if (i > CLAIM_RUN || page < 0 || page >= node->layout.pages ||
+		    roami_manager(node, (uint32_t)page) != node->me)
+			roami_node_fail(node, "node %u is home of pages beyond the heap",
+					request->from);
+	publish_words(node, request->from, &run);
+}
+
+/* Over the network nobody waits for it: who finds a page claimed looks again. */
+static void publish_run(struct roami_node *node, unsigned manager, const struct publish *run)
+{
+	struct roam_part part = {run, sizeof(*run)};
+
+	if (manager_near(node, manager))
+		publish_words(node, node->me, run);
+	else
+		roami_msg_send(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PUBLISH, &part, 1);
+}
+
+void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride,
+			uint64_t version)
+{
+	struct publish run = {first, stride, 0};
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t page = first + i * (uint32_t)stride;
+		struct roami_header *header = &node->self->headers[page];
+		uint32_t marks = atomic_load(&header->where) &
+				 (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
+
+		atomic_store(&header->version, version);
+		if (roami_domain_of(node, page)->protocol->homes_taken &&
+		    !roami_race_checked(node)) {
+			marks |= ROAMI_HEADER_OPEN;
+			roami_page_mark_dirty(node, roami_page_entry(node, page), page);
+		}
+		atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks);
+		atomic_store_explicit(&roami_page_entry(node, page)->home,
+				      (uint16_t)(node->me + 1), memory_order_relaxed);
+		if (roami_manager(node, page) != roami_manager(node, run.first)) {
+			publish_run(node, roami_manager(node, run.first), &run);
+			run = (struct publish){page, stride, 0};
+		}
+		run.count++;
+	}
+	publish_run(node, roami_manager(node, run.first), &run);
 }
 
 /* --------------------------------------------------------------------------------- own headers */
@@ -181,6 +439,11 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 	roami_step(node);
 	ROAMI_COUNT(node->stats, home_writes, 1);
 	return ROAMI_VERSION(atomic_fetch_add(&node->self->headers[page].version, 1) + 1);
+}
+
+uint64_t roami_home_version(struct roami_node *node, uint32_t page)
+{
+	return atomic_load(&node->self->headers[page].version);
 }
 
 bool roami_home_is_shared(struct roami_node *node, uint32_t page)
@@ -280,22 +543,68 @@ uint32_t roami_home_here(struct roami_node *node, uint32_t page)
 		       : ROAM_PLACE_MADE(node->me, where >> EPOCH_SHIFT);
 }
 
-bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p)
+/* Nobody else's stores are under way, and none can begin; false: some are. */
+static bool home_leaves(struct roami_header *header)
+{
+	uint32_t where = atomic_load(&header->where);
+
+	while ((where & ROAMI_HEADER_PINNED) == 0)
+		if (atomic_compare_exchange_weak(&header->where, &where,
+						 where & ~(ROAM_HEADER_HOME | ROAM_HEADER_READY)))
+			return true;
+	return false;
+}
+
+bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p,
+		     bool *open_p)
 {
 	struct roami_header *header = &node->self->headers[page];
 	struct roami_page *entry = roami_page_entry(node, page);
-	bool open = roami_page_access(node, page) == ROAM_WRITE;
 
-	atomic_fetch_and(&header->where, ~(ROAM_HEADER_HOME | ROAM_HEADER_READY));
+	*open_p = roami_page_access(node, page) == ROAM_WRITE || roami_page_dirty(node, page);
+	if (!home_leaves(header))
+		return false;
 	atomic_thread_fence(memory_order_seq_cst);
+	if (bytes == NULL && atomic_load(&header->version) != *version_p) {
+		atomic_fetch_or(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY);
+		return false;
+	}
 	roami_page_close(node, &page, 1, ROAM_READ);
+	if (*open_p)
+		atomic_fetch_add(&header->version, 1);
 	*version_p = atomic_load(&header->version);
-	roami_page_copy(node, bytes, roami_page_bytes(node, page));
+	if (bytes != NULL)
+		roami_page_copy(node, bytes, roami_page_bytes(node, page));
 	roami_page_set_home(node, page, false);
 	entry->heat = 0; /* never hot: there is no twin to compare with */
-	if (open)
+	if (*open_p)
 		roami_page_mark_dirty(node, entry, page);
-	return open;
+	return true;
+}
+
+#define CLOSE_RUN 16u
+
+void roami_home_close_run(struct roami_node *node, uint32_t first, uint32_t count)
+{
+	uint32_t pages[CLOSE_RUN] = {0}, closing = 0;
+
+	if (count > CLOSE_RUN)
+		count = CLOSE_RUN;
+	for (uint32_t page = first; page < first + count && page < node->layout.pages; page++) {
+		roami_page_lock(node, page);
+		if (!roami_page_pending(node, page) && roami_page_is_home(node, page) &&
+		    roami_page_access(node, page) == ROAM_WRITE && roami_page_ours(node, page)) {
+			pages[closing++] = page;
+			continue;
+		}
+		roami_page_unlock(node, page);
+		break;
+	}
+	roami_page_close(node, pages, closing, ROAM_READ);
+	for (uint32_t i = 0; i < closing; i++) {
+		roami_page_mark_dirty(node, roami_page_entry(node, pages[i]), pages[i]);
+		roami_page_unlock(node, pages[i]);
+	}
 }
 
 void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place)

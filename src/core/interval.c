@@ -256,6 +256,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	release_check_handlers(node);
 	if (node->protocol->writes == ROAM_WRITES_DIFF && release_idle(node))
 		return;
+	roami_returns_forget(node);
 	start = roami_os_cycles();
 	roami_interval_enter(node);
 	count = dirty_hold(node, sync, dirty_take(node));
@@ -335,4 +336,20 @@ void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 	roami_log_applied(node, &target);
 	roami_interval_leave(node);
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
+}
+
+void roami_met(struct roami_node *node)
+{
+	for (unsigned i = 0; i < node->domain_count; i++) {
+		struct roami_domain *domain = &node->domains[i];
+		unsigned was;
+
+		if (domain->protocol->met == NULL || atomic_load(&domain->active) == 0)
+			continue;
+		roami_interval_enter(node);
+		was = roami_domain_enter(node, domain);
+		domain->protocol->met(node);
+		roami_domain_leave(node, was);
+		roami_interval_leave(node);
+	}
 }

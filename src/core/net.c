@@ -8,15 +8,15 @@
  * All timers of the layers below are covered by somebody: by who polls, by the timeout of who
  * sleeps, or by the service thread, which is woken if its sleep lasts too long.
  */
+#include <unistd.h>
+
 #include "core/wait.h"
 #include "msg/msg.h"
 
-#define AWAKE_MASK   0xffffu
-#define STUCK_NS     50000u  /* own messages wait for room: look again so often */
-#define HOT_NS       100000u /* a hot service thread looks so often */
-#define FRUITLESS    3u      /* vain wake-ups in a row make it hot */
-#define AT_TRANSPORT 1u
-#define AT_FUTEX     2u
+#define AWAKE_MASK 0xffffu
+#define STUCK_NS   50000u  /* own messages wait for room: look again so often */
+#define HOT_NS     100000u /* a hot service thread looks so often */
+#define FRUITLESS  3u      /* vain wake-ups in a row make it hot */
 
 static struct roami_real *net_of(struct roami_node *node)
 {
@@ -75,7 +75,7 @@ static void net_kick(struct roami_node *node, uint32_t at)
 {
 	struct roami_bell *bell = &node->self->ctl->bell;
 
-	if (at == AT_TRANSPORT) {
+	if (at == ROAMI_ASLEEP_TRANSPORT) {
 		net_wake(node, ROAM_SLEEPER_SERVICE);
 	} else {
 		atomic_fetch_add(&bell->service, 1);
@@ -92,8 +92,8 @@ void roami_net_leave(struct roami_node *node)
 	uint32_t at;
 
 	atomic_thread_fence(memory_order_seq_cst);
-	at = atomic_load(&real->service_at);
-	if (at == 0)
+	at = atomic_load(&node->self->ctl->bell.service_asleep);
+	if (at == ROAMI_AWAKE)
 		return; /* awake: it looks at everything before it sleeps */
 	until = atomic_load(&real->service_until);
 	due = roami_msg_due(node);
@@ -101,24 +101,53 @@ void roami_net_leave(struct roami_node *node)
 	if (roami_msg_stuck(node) && due > now)
 		due = now;
 	if (due < until ||
-	    (at == AT_FUTEX && until > now + HOT_NS && atomic_load(&real->watcher) == 0))
+	    (at == ROAMI_ASLEEP_FUTEX && until > now + HOT_NS && atomic_load(&real->watcher) == 0))
 		net_kick(node, at);
+}
+
+/*
+ * A message lies in the memory of a peer of this host.  It may sleep at the transport, where its
+ * eventfd wakes it as a datagram does.
+ */
+static void net_ring_near(struct roami_node *node, unsigned peer)
+{
+	struct roami_bell *bell = &node->segments[peer].ctl->bell;
+	uint64_t one = 1;
+	uint32_t busy, at;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	busy = atomic_load(&bell->busy);
+	at = atomic_load(&bell->service_asleep);
+	if ((busy & AWAKE_MASK) != 0 || (busy == 0 && at == ROAMI_AWAKE))
+		return;
+	if (busy == 0 && at == ROAMI_ASLEEP_FUTEX) {
+		atomic_fetch_add(&bell->service, 1);
+		roami_os_futex_wake(&bell->service, 1);
+	} else if (write(node->bells[peer], &one, sizeof(one)) < 0) {
+		return; /* full: it will wake */
+	}
+	ROAMI_COUNT(node->stats, wakes, 1);
 }
 
 void roami_net_ring(struct roami_node *node, unsigned peer)
 {
+	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t busy;
 
+	if (peer != node->me && node->rings[peer].base != NULL) {
+		net_ring_near(node, peer);
+		return;
+	}
 	atomic_thread_fence(memory_order_seq_cst);
-	busy = atomic_load(&node->self->ctl->bell.busy);
+	busy = atomic_load(&bell->busy);
 	if ((busy & AWAKE_MASK) != 0)
 		return;
 	if (peer != node->me)
 		roami_net_leave(node); /* a datagram wakes its peer, but has begun a timer here */
 	else if (busy != 0)
 		roami_net_wake_apps(node);
-	else if (atomic_load(&net_of(node)->service_at) != 0)
-		net_kick(node, atomic_load(&net_of(node)->service_at));
+	else if (atomic_load(&bell->service_asleep) != ROAMI_AWAKE)
+		net_kick(node, atomic_load(&bell->service_asleep));
 }
 
 /* -------------------------------------------------------------------------- the service thread */
@@ -137,12 +166,12 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t value = atomic_load(&bell->service);
 	bool watched = atomic_load(&real->watcher) != 0;
-	uint32_t at = watched || view->hot ? AT_FUTEX : AT_TRANSPORT;
+	uint32_t at = watched || view->hot ? ROAMI_ASLEEP_FUTEX : ROAMI_ASLEEP_TRANSPORT;
 	uint64_t now, until;
 
 	/* First where, then how long: who starts a timer meanwhile sees that we are about to. */
 	atomic_store(&real->service_until, UINT64_MAX);
-	atomic_store(&real->service_at, at);
+	atomic_store(&bell->service_asleep, at);
 	atomic_thread_fence(memory_order_seq_cst);
 	now = node->env->now(node);
 	until = roami_msg_due(node);
@@ -153,15 +182,15 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	atomic_store(&real->service_until, until);
 	watched = atomic_load(&real->watcher) != 0;
 	if (atomic_load(&real->stop) == 0 && !roami_msg_pending(node) &&
-	    (at == AT_TRANSPORT || view->hot || watched)) {
+	    (at == ROAMI_ASLEEP_TRANSPORT || view->hot || watched)) {
 		uint64_t ns = until == UINT64_MAX ? 0 : until > now ? until - now : 1;
 
-		if (at == AT_TRANSPORT)
+		if (at == ROAMI_ASLEEP_TRANSPORT)
 			net_wait(node, ROAM_SLEEPER_SERVICE, ns);
 		else
 			roami_os_futex_wait(&bell->service, value, ns);
 	}
-	atomic_store(&real->service_at, 0);
+	atomic_store(&bell->service_asleep, ROAMI_AWAKE);
 	return at;
 }
 
@@ -170,7 +199,7 @@ static void service_judge(struct roami_node *node, struct net_view *view, uint32
 {
 	uint64_t entries = atomic_load(&net_of(node)->entries);
 
-	if (slept_at == AT_TRANSPORT) {
+	if (slept_at == ROAMI_ASLEEP_TRANSPORT) {
 		view->fruitless = net_awake(node) ? view->fruitless + 1 : 0;
 		view->hot = view->fruitless >= FRUITLESS;
 	} else if (view->hot && entries == view->entries && !net_awake(node)) {

@@ -116,6 +116,18 @@ static enum roam_err node_memory(struct roami_node *node)
 	return roami_sync_init(node);
 }
 
+static enum roam_err node_service(struct roami_node *node, const struct roami_service *service)
+{
+	if (service == NULL)
+		return ROAM_OK;
+	node->service_state = calloc(1, service->state_size);
+	if (node->service_state == NULL)
+		return ROAM_ENOMEM;
+	node->service = service;
+	roami_msg_register(node, ROAMI_TYPE_SERVICE, service->messages);
+	return service->init(node);
+}
+
 static void node_identity(struct roami_node *node, const struct roami_node_params *params)
 {
 	node->magic = NODE_MAGIC;
@@ -128,8 +140,9 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 	node->app = params->app;
 	node->fd = params->fd;
 	node->creator_pages = params->creator_pages;
-	node->onesided = params->onesided;
+	node->near = params->near & roami_nodeset_first(params->nodes).bits;
 	node->host_names = params->host_names;
+	node->bells = params->bells;
 	node->lock_records = (struct roami_records){params->layout.locks, params->layout.lock_slots,
 						    (uint32_t)roami_lock_bytes(params->nodes)};
 	node->meeting_records = (struct roami_records){
@@ -175,6 +188,8 @@ enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_nod
 		err = node->engine->open(node->engine_state, &view, roami_fault_entry, node);
 	if (err == ROAM_OK)
 		err = roami_domains_init(node);
+	if (err == ROAM_OK)
+		err = node_service(node, params->service);
 	return err;
 }
 
@@ -199,6 +214,9 @@ void roami_node_close(struct roami_node *node)
 	if (node == NULL)
 		return;
 	pages = node->layout.pages;
+	if (node->service != NULL)
+		node->service->fini(node);
+	free(node->service_state);
 	roami_domains_close(node);
 	if (node->engine_state != NULL)
 		node->engine->close(node->engine_state);

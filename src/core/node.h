@@ -38,8 +38,12 @@ struct roami_env {
 	unsigned (*thread)(struct roami_node *node);
 	/* Where the calling thread keeps the number of the domain it is in; 0 at first. */
 	unsigned *(*domain)(struct roami_node *node);
+	/* Nanoseconds that the calling thread ran; a sleep of its own counts as ROAMI_RAN_FAR. */
+	uint64_t (*ran)(struct roami_node *node);
 	__attribute__((noreturn)) void (*fail)(struct roami_node *node, const char *text);
 };
+
+#define ROAMI_RAN_FAR 1000000u
 
 #define ROAMI_THREADS_MAX 64
 
@@ -62,7 +66,7 @@ struct roami_page {
 	uint8_t state;
 	uint8_t heat;  /* intervals in a row that wrote it; for hot pages, releases in a row without
 			  change */
-	uint16_t home;  /* cached, + 1; 0: not known */
+	_Atomic uint16_t home; /* cached, + 1; 0: not known */
 	uint8_t here;   /* the memfd may have bytes of it */
 	uint8_t mapped; /* the engine has it open for reading already, see roami_fetch */
 	uint32_t twin; /* index in the pool; 0: none */
@@ -109,10 +113,11 @@ struct roami_call {
 	uint32_t page_at; /* they came: 1; or are to be copied from a node: 2 + it */
 };
 
-#define ROAMI_CALLS_MAX     1024 /* a power of two */
+#define ROAMI_CALLS_MAX     4096 /* a power of two */
 #define ROAMI_TYPES_MAX     192
 #define ROAMI_TYPE_SYNC     0
 #define ROAMI_TYPE_MEMORY   32
+#define ROAMI_TYPE_SERVICE  48
 #define ROAMI_TYPE_PROTOCOL 64
 
 /* Messages that wait: parked for a page, delayed until a time, or out for a full ring. */
@@ -166,6 +171,28 @@ struct roami_stream {
 
 #define ROAMI_STREAMS 4
 
+/*
+ * Pages that a thread touched last under one-writer protocols, and how often in a row it came back
+ * to one of them without having run meanwhile.  An instruction needs four pages at most.
+ */
+struct roami_returns {
+	uint32_t pages[4]; /* + 1 */
+	uint32_t next;     /* the one to replace */
+	uint32_t count;
+	bool again;    /* the page of the fault under way, or the last one, was listed already */
+	bool idle;     /* the thread has hardly run since the last one */
+	uint32_t read; /* the page that the last fault read, + 1 */
+	uint64_t ran;  /* how long the thread had run when that ended; 0: not known */
+};
+
+/* Claims at a constant distance. */
+struct roami_claims {
+	uint32_t last;
+	int32_t stride; /* 0: not known */
+	uint32_t ahead;
+	uint32_t granted; /* pages of the run that the claim under way has already */
+};
+
 #define ROAMI_PAGES_MAX  (1u << 28) /* of the largest heap */
 #define ROAMI_DUMP_PAGES (1u << 16)
 
@@ -175,9 +202,9 @@ struct roami_thread {
 	uint32_t stream_next; /* the one to replace */
 	uint32_t last_fault;
 	_Atomic uint32_t touching; /* + 1: the page of the last fault, with ROAM_CACHE_PAGES */
-	uint32_t claim_last;
-	int32_t claim_stride;
-	uint32_t claim_ahead;
+	struct roami_claims claims[ROAMI_STREAMS];
+	uint32_t claims_next; /* the one to replace */
+	struct roami_returns returns;
 };
 
 /* Objects by id: items never move, finding takes no lock. */
@@ -204,7 +231,7 @@ struct roami_layer {
 	bool opened;
 };
 
-#define ROAMI_LAYERS_MAX 3
+#define ROAMI_LAYERS_MAX 5
 
 /* A named block, for reports. */
 struct roami_region {
@@ -214,6 +241,14 @@ struct roami_region {
 };
 
 struct roami_sync_state;
+
+/* A part of the library that the core knows nothing of, with messages and state on each node. */
+struct roami_service {
+	const struct roam_message *messages; /* from ROAMI_TYPE_SERVICE on; ends with a NULL name */
+	size_t state_size;                   /* the core allocates and zeroes */
+	enum roam_err (*init)(struct roami_node *node);
+	void (*fini)(struct roami_node *node); /* also after a failed init */
+};
 
 #define ROAMI_DOMAINS_MAX 16
 
@@ -246,7 +281,7 @@ struct roami_node {
 	struct roami_segment *self;
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
-	bool onesided;
+	uint64_t near; /* peers whose memory loads and stores reach, this node among them; bits */
 
 	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
 	_Atomic uint32_t dumped[ROAMI_PAGES_MAX / ROAMI_DUMP_PAGES / 32];
@@ -259,6 +294,8 @@ struct roami_node {
 	void *transport_state;
 	struct roami_layer layers[ROAMI_LAYERS_MAX]; /* the lowest first */
 	struct roam_transport_memory memory[ROAMI_NODES_MAX];
+	struct roam_transport_memory rings[ROAMI_NODES_MAX]; /* of `beside` of the params */
+	const int *bells; /* eventfds of the nodes of this host, with `beside`; see net.c */
 	const char *const *host_names; /* NULL: not known */
 	unsigned lost; /* + 1: the peer that has fallen silent, for which the node fails */
 	const struct roam_protocol *protocol; /* that of domain 0 */
@@ -317,7 +354,16 @@ struct roami_node {
 	struct roami_sync_state *sync;
 	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
 	struct roami_records meeting_records; /* in node 0's segment, barriers */
+
+	const struct roami_service *service; /* NULL: none */
+	void *service_state;
 };
+
+/* Whether loads and stores reach a peer's memory; else messages do. */
+static inline bool roami_near(const struct roami_node *node, unsigned peer)
+{
+	return (node->near >> peer & 1) != 0;
+}
 
 /* Which of `nodes` manages a page: consecutive ones share a manager, and their words a page. */
 static inline unsigned roami_page_manager(uint32_t page, unsigned nodes)
@@ -374,20 +420,25 @@ struct roami_node_params {
 	const struct roam_protocol *const *regions; /* as many as the layout has */
 	const struct roami_fault_engine *engine;
 	const struct roam_transport *transport;
+	/* For peers whose segment is mapped, if that is another; NULL: there are none. */
+	const struct roam_transport *beside;
+	const int *bells; /* then: eventfds that wake nodes of this host */
 	void *world; /* for the transport */
 	struct roami_layout layout;
 	void *const *bases;     /* every node's segment; NULL: it cannot be mapped */
-	struct roami_far *const *peers; /* of those; NULL: there are none */
+	/* Of those; with `beside` of all; NULL: there are none. */
+	struct roami_far *const *peers;
 	uint32_t address;             /* IPv4 of this host, host byte order; 0: one host */
 	uint8_t *app;           /* the app view; with the soft engine the runtime view does */
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */
-	bool onesided;          /* loads and stores reach peers' segments */
+	uint64_t near;          /* peers whose segments loads and stores reach; bits */
 	unsigned hosts;         /* of the job; 0 counts as 1 */
 	const char *const *host_names; /* of each node's host; NULL: not known */
 	bool traced;            /* a debugger may stop this node for as long as it likes */
 	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */
 	uint64_t boot;          /* counts the times that the job's nodes start with this key */
+	const struct roami_service *service; /* NULL: none */
 };
 
 /* Makes a node that serves messages as soon as somebody polls.  Reports errors itself. */

@@ -61,6 +61,9 @@ void roami_page_upgrade(struct roami_node *node, uint32_t page);
 /* A fault of the app view, from an engine or from roam_touch.  app. */
 void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known);
 
+/* The calling thread has synchronised: it did not come back to a page for nothing. */
+void roami_returns_forget(struct roami_node *node);
+
 /* A hint that these pages will be read. */
 void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count);
 

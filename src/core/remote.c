@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/board.h"
 #include "core/domain.h"
 #include "core/far.h"
 #include "core/log.h"
@@ -36,7 +37,7 @@ static uint64_t word_remote(struct roami_node *node, const struct word_op *op)
 	uint64_t found;
 
 	roami_step(node);
-	if (node->onesided || manager == node->me)
+	if (roami_near(node, manager) || manager == node->me)
 		return word_apply(&node->segments[manager].directory[op->page], op);
 	roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORD, &part, 1, &found,
 		       sizeof(found));
@@ -125,8 +126,8 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by,
 
 /* Bits of `where` that say nothing about the home. */
 #define MARKS \
-	(ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES | ROAMI_HEADER_OPEN | ROAMI_HEADER_WANTED |     \
-	 ROAMI_HEADER_TWIN)
+	(ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES | ROAMI_HEADER_PINNED | ROAMI_HEADER_OPEN | \
+	 ROAMI_HEADER_WANTED | ROAMI_HEADER_TWIN)
 
 /*
  * Copies a page to this node.  One that was never here goes through the engine, which also opens it
@@ -182,23 +183,24 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsi
 	}
 }
 
-struct fetch_answer {
+struct fetch_head {
 	uint64_t version;
 	uint64_t result;
-	uint8_t bytes[ROAM_PAGE_SIZE];
 };
 
 static void fetch_handle(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = request_page(node, request, sizeof(page));
-	struct fetch_answer answer;
-	struct roam_part part = {&answer, sizeof(answer)};
+	uint8_t bytes[ROAM_PAGE_SIZE];
+	struct fetch_head head;
+	struct roam_part parts[2] = {{&head, sizeof(head)}, {bytes, sizeof(bytes)}};
 
-	answer.result = fetch_direct(node, node->me, request->origin, page, answer.bytes,
-				     &answer.version);
-	if (answer.result > ROAM_FETCH_OPEN)
-		part.bytes = offsetof(struct fetch_answer, bytes);
-	roami_reply(node, request, &part, 1);
+	head.result =
+		fetch_direct(node, node->me, request->origin, page, bytes, &head.version);
+	if (head.result <= ROAM_FETCH_OPEN)
+		roami_msg_reply_bytes(node, request, parts, 2);
+	else
+		roami_reply(node, request, parts, 1);
 }
 
 void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_t *bytes,
@@ -210,59 +212,162 @@ void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_
 
 static void raw_handle(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t page = request_page(node, request, sizeof(page));
+	uint32_t page = request_page(node, request, sizeof(uint64_t));
 	struct roam_part part = {roami_page_bytes(node, page), ROAMI_PAGE};
+	uint64_t what;
 
-	roami_reply(node, request, &part, 1);
+	memcpy(&what, request->data, sizeof(what));
+	if ((what & ROAMI_RAW_SEAL) != 0 &&
+	    (atomic_load(&node->self->headers[page].where) & ROAMI_HEADER_BYTES) == 0)
+		roami_reply(node, request, NULL, 0);
+	else
+		roami_msg_reply_bytes(node, request, &part, 1);
+}
+
+static void fetch_near(struct roami_node *node, struct roam_fetch_one *one)
+{
+	one->result = fetch_direct(node, one->home, node->me, one->page,
+				   roami_page_bytes(node, one->page), &one->version);
+	if (one->result <= ROAM_FETCH_OPEN)
+		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
+	else
+		roami_page_unmap(node, one->page);
+}
+
+static void fetch_answered(struct roami_node *node, struct roam_fetch_one *one,
+			   struct roami_query *ask)
+{
+	const struct fetch_head *head = ask->reply;
+	bool came;
+
+	if (roami_msg_answer(node, ask, &came) != sizeof(*head) ||
+	    came != (head->result <= ROAM_FETCH_OPEN))
+		roami_node_fail(node, "node %u sent a malformed page", one->home);
+	one->version = head->version;
+	one->result = (enum roam_fetch)head->result;
+}
+
+/* At most ROAMI_CALLS_AT_ONCE: those that travel are asked for first. */
+static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+{
+	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
+	struct fetch_head heads[ROAMI_CALLS_AT_ONCE];
+	unsigned far = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		roami_assert(list[i].home < node->nodes && list[i].home != node->me);
+		if (roami_near(node, list[i].home))
+			continue;
+		roami_page_entry(node, list[i].page)->here = 1;
+		asks[far] = (struct roami_query){list[i].home,
+					       list[i].page,
+					       &heads[far],
+					       sizeof(heads[far]),
+					       roami_page_bytes(node, list[i].page),
+					       NULL};
+		far++;
+	}
+	roami_step(node);
+	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, asks, far);
+	far = 0;
+	for (unsigned i = 0; i < count; i++)
+		if (roami_near(node, list[i].home))
+			fetch_near(node, &list[i]);
+		else
+			fetch_answered(node, &list[i], &asks[far++]);
+	ROAMI_COUNT(node->stats, fetches, count);
+}
+
+void roami_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+{
+	while (count > 0) {
+		unsigned some = count < ROAMI_CALLS_AT_ONCE ? count : ROAMI_CALLS_AT_ONCE;
+
+		fetch_some(node, list, some);
+		list += some;
+		count -= some;
+	}
 }
 
 enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page,
 			    uint64_t *version_p)
 {
-	struct fetch_answer answer;
-	struct roam_part part = {&page, sizeof(page)};
-	size_t bytes;
+	struct roam_fetch_one one = {.page = page, .home = home};
 
-	roami_assert(home < node->nodes && home != node->me);
-	roami_step(node);
-	ROAMI_COUNT(node->stats, fetches, 1);
-	if (node->onesided) {
-		enum roam_fetch result = fetch_direct(node, home, node->me, page,
-						      roami_page_bytes(node, page), version_p);
-
-		if (result <= ROAM_FETCH_OPEN)
-			ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-		else
-			roami_page_unmap(node, page);
-		return result;
+	if (roami_near(node, home)) { /* in a hurry */
+		roami_step(node);
+		fetch_near(node, &one);
+		ROAMI_COUNT(node->stats, fetches, 1);
+	} else {
+		fetch_some(node, &one, 1);
 	}
-	bytes = roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, &part, 1,
-			       &answer, sizeof(answer));
-	if (bytes != sizeof(answer) && answer.result <= ROAM_FETCH_OPEN)
-		roami_node_fail(node, "node %u sent a page of %zu bytes", home, bytes);
-	if (answer.result <= ROAM_FETCH_OPEN) {
-		*version_p = answer.version;
-		roami_page_copy(node, roami_page_bytes(node, page), answer.bytes);
-	}
-	return (enum roam_fetch)answer.result;
+	*version_p = one.version;
+	return one.result;
 }
 
-void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page)
-{
-	struct roam_part part = {&page, sizeof(page)};
-	uint8_t bytes[ROAM_PAGE_SIZE];
+/* ------------------------------------------------------------------------- the creator's bytes */
 
-	roami_page_entry(node, page)->here = 1;
-	if (node->onesided) {
-		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-		roami_page_copy(node, roami_page_bytes(node, page),
-				node->segments[from].heap + (size_t)page * ROAMI_PAGE);
-		return;
+bool roami_creator_has(struct roami_node *node, uint32_t page)
+{
+	if (page >= node->creator_pages)
+		return false;
+	return !roami_near(node, 0) ||
+	       (atomic_load(&node->segments[0].headers[page].where) & ROAMI_HEADER_BYTES) != 0;
+}
+
+static void creator_ask(struct roami_node *node, struct roami_query *asks, unsigned count)
+{
+	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, asks, count);
+}
+
+static void creator_near(struct roami_node *node, uint32_t page, uint8_t *to)
+{
+	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
+	roami_page_copy(node, to, node->segments[0].heap + (size_t)page * ROAMI_PAGE);
+}
+
+/* The bytes of one page; false: there were none, it is zero. */
+static bool creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
+{
+	struct roami_query ask = {.what = page | ROAMI_RAW_SEAL, .page = to};
+	bool came = true;
+
+	if (!roami_creator_has(node, page))
+		return false;
+	if (roami_near(node, 0)) {
+		creator_near(node, page, to);
+	} else {
+		creator_ask(node, &ask, 1);
+		roami_msg_answer(node, &ask, &came);
 	}
-	if (roami_msg_call(node, from, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &part, 1, bytes,
-			   sizeof(bytes)) != sizeof(bytes))
-		roami_node_fail(node, "node %u sent half a page", from);
-	roami_page_copy(node, roami_page_bytes(node, page), bytes);
+	return came;
+}
+
+void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
+{
+	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
+	unsigned asked = 0;
+	bool came;
+
+	for (uint32_t i = 0; i < count && node->me != 0; i++) {
+		uint32_t page = first + i * (uint32_t)stride;
+		uint8_t *to = roami_page_bytes(node, page);
+
+		if (!roami_creator_has(node, page))
+			continue;
+		roami_page_entry(node, page)->here = 1;
+		if (roami_near(node, 0))
+			creator_near(node, page, to);
+		else
+			asks[asked++] =
+				(struct roami_query){.what = page | ROAMI_RAW_SEAL, .page = to};
+	}
+	creator_ask(node, asks, asked);
+	for (unsigned i = 0; i < asked; i++) {
+		roami_msg_answer(node, &asks[i], &came);
+		if (!came)
+			roami_page_entry(node, (uint32_t)asks[i].what)->here = 0;
+	}
 }
 
 /* ------------------------------------------------------------------------------------ adoption */
@@ -288,21 +393,18 @@ void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
 {
 	uint64_t word = page;
 	uint8_t bytes[ROAM_PAGE_SIZE];
-	struct roam_part ask = {&page, sizeof(page)},
-			 parts[2] = {{&word, sizeof(word)}, {bytes, 0}};
-	uint8_t *to = node->segments[home].heap + (size_t)page * ROAMI_PAGE;
+	struct roam_part parts[2] = {{&word, sizeof(word)}, {bytes, 0}};
 
-	if (node->onesided) {
-		if (roami_creator_has(node, page) && home != 0)
-			roami_page_copy(node, to,
-					node->segments[0].heap + (size_t)page * ROAMI_PAGE);
-		adopt_header(&node->segments[home].headers[page]);
+	if (home != 0 && creator_copy(node, page, bytes))
+		parts[1].bytes = sizeof(bytes);
+	if (!roami_near(node, home)) {
+		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL,
+			       0);
 		return;
 	}
-	if (roami_creator_has(node, page) && home != 0)
-		parts[1].bytes = roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, &ask,
-						1, bytes, sizeof(bytes));
-	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL, 0);
+	if (parts[1].bytes > 0)
+		roami_page_copy(node, node->segments[home].heap + (size_t)page * ROAMI_PAGE, bytes);
+	adopt_header(&node->segments[home].headers[page]);
 }
 
 /* ------------------------------------------------------------------------------------- flushes */
@@ -359,17 +461,25 @@ static void flush_expect(struct roami_node *node, uint32_t page, unsigned home)
 	}
 }
 
+/* Whether diffs go straight into a home's memory; a check for races is the home's to make. */
+static bool flush_near(const struct roami_node *node, unsigned home)
+{
+	return roami_near(node, home) && !roami_race_checked(node);
+}
+
 /*
  * Homes that may be taken are held for as long as it takes; false: this one is elsewhere, or it has
  * a twin that the diff must go into, too.
  */
 static bool flush_enter(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
 {
-	struct roami_header *header = &node->segments[home].headers[dirty->page];
+	struct roami_header *header;
 
-	dirty->moved = dirty->asks = false;
-	if (dirty->home || !roami_domain_current(node)->protocol->homes_taken)
-		return !dirty->home;
+	dirty->moved = false;
+	dirty->asks = !dirty->home && !flush_near(node, home);
+	if (dirty->home || dirty->asks || !roami_domain_current(node)->protocol->homes_taken)
+		return !dirty->home && !dirty->asks;
+	header = &node->segments[home].headers[dirty->page];
 	dirty->moved = !roami_home_enter(node, header);
 	if (dirty->moved || (atomic_load(&header->where) & ROAMI_HEADER_TWIN) == 0)
 		return !dirty->moved;
@@ -398,7 +508,7 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 	size_t bytes = 0, changed = 0, same = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (i + 2 < count && !dirty[i + 2].home)
+		if (i + 2 < count && !dirty[i + 2].home && flush_near(node, homes[i + 2]))
 			flush_expect(node, dirty[i + 2].page, homes[i + 2]);
 		if (!flush_enter(node, &dirty[i], homes[i]))
 			continue;
@@ -415,6 +525,30 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 	ROAMI_COUNT(node->stats, bytes_sent, bytes);
 }
 
+bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
+{
+	struct roami_header *header = &node->segments[home].headers[dirty->page];
+	size_t bytes;
+	uint32_t where;
+
+	if (!flush_near(node, home))
+		return false;
+	where = atomic_load(&header->where);
+	if ((where & ROAM_HEADER_HOME) == 0 || (where & ROAMI_HEADER_PINNED) != 0 ||
+	    !atomic_compare_exchange_strong(&header->where, &where, where | ROAMI_HEADER_PINNED))
+		return false;
+	roami_step(node);
+	bytes = flush_bytes(node, dirty, home);
+	if (dirty->changed)
+		dirty->version = atomic_fetch_add(&header->version, 1) + 1;
+	atomic_fetch_and(&header->where, ~ROAMI_HEADER_PINNED);
+	ROAMI_COUNT(node->stats, diffs_empty, !dirty->changed);
+	ROAMI_COUNT(node->stats, diffs, dirty->changed);
+	ROAMI_COUNT(node->stats, diff_bytes, bytes);
+	ROAMI_COUNT(node->stats, bytes_sent, bytes);
+	return true;
+}
+
 /*
  * Diffs for one home, in messages: how many numbers of the writer's clock, those (for the race
  * check only), then items.
@@ -426,6 +560,7 @@ struct flush_item {
 
 #define BATCH_BYTES (48u * 1024)
 #define BATCH_PAGES (BATCH_BYTES / sizeof(struct flush_item))
+#define FLUSH_PAGES 512u
 
 /* Patches an existing twin too: what another node wrote must not look like ours (RULES 1.5). */
 static bool diff_apply(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes)
@@ -497,16 +632,40 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	roami_reply(node, request, &part, 1);
 }
 
-/* If homes are taken, the twin is as it was until it is certain that there is a home. */
 static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t page, uint8_t *twin,
 			     bool keep)
 {
 	const uint8_t *bytes = roami_page_bytes(node, page);
 
 	roami_step(node);
-	if (keep && !roami_domain_of(node, page)->protocol->homes_taken)
+	if (keep)
 		return (uint32_t)node->diff->encode_sticky(out, bytes, twin, ROAMI_PAGE);
 	return (uint32_t)node->diff->encode(out, bytes, twin, ROAMI_PAGE);
+}
+
+/* Adds a page's diff to a batch; bytes used.  *count: pages that have changed. */
+static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, uint8_t *batch,
+			 size_t *count)
+{
+	struct flush_item item = {dirty->page, 0};
+	uint8_t *twin = roami_twin_bytes(node, roami_page_entry(node, item.page)->twin);
+
+	if (dirty->keep && roami_domain_of(node, item.page)->protocol->homes_taken) {
+		/* Its home may be gone: then the twin must be as it was. */
+		roami_page_close(node, &item.page, 1, ROAM_READ);
+		dirty->keep = false;
+	}
+	item.bytes = flush_encode(node, batch + sizeof(item), item.page, twin, dirty->keep);
+	dirty->changed = item.bytes != 0;
+	if (item.bytes == 0) {
+		ROAMI_COUNT(node->stats, diffs_empty, 1);
+		return 0;
+	}
+	memcpy(batch, &item, sizeof(item));
+	ROAMI_COUNT(node->stats, diffs, 1);
+	ROAMI_COUNT(node->stats, diff_bytes, item.bytes);
+	(*count)++;
+	return sizeof(item) + ((item.bytes + 7u) & ~7u);
 }
 
 uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page, const void *diff,
@@ -518,88 +677,111 @@ uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page,
 	return atomic_fetch_add(&node->self->headers[page].version, 1) + 1;
 }
 
-/* The answer to the diff at `item`; the next one. */
-static const uint8_t *flush_answered(struct roami_node *node, struct roam_dirty *dirty,
-				     const uint8_t *at)
-{
-	struct roami_page *entry = roami_page_entry(node, dirty->page);
-	struct flush_item item;
+/* Batches under way. */
+#define FLUSH_CALLS 16u
 
-	memcpy(&item, at, sizeof(item));
-	at += sizeof(item);
-	dirty->moved = dirty->version == 0;
-	if (!dirty->moved && dirty->keep &&
-	    roami_domain_of(node, dirty->page)->protocol->homes_taken &&
-	    !node->diff->apply(roami_twin_bytes(node, entry->twin), NULL, at, item.bytes))
-		roami_node_fail(node, "page %u: malformed diff", dirty->page);
-	return at + ((item.bytes + 7u) & ~7u);
+struct flush_call {
+	struct roami_call *call; /* NULL: nothing has changed */
+	unsigned home;
+	size_t first, end;  /* among the dirty pages */
+	uint64_t *versions; /* of those that changed */
+	size_t count;
+};
+
+struct flush {
+	struct roam_dirty *dirty;
+	const uint16_t *homes;
+	size_t count;
+	struct flush_call calls[FLUSH_CALLS]; /* in turn */
+	unsigned begun, ended;
+	uint64_t versions[FLUSH_PAGES];
+	size_t versions_used;
+};
+
+static void flush_await(struct roami_node *node, struct flush *flush)
+{
+	struct flush_call *call = &flush->calls[flush->ended++ % FLUSH_CALLS];
+	size_t answered = 0;
+
+	if (call->call != NULL && roami_msg_call_end(node, call->call) !=
+					  call->count * sizeof(call->versions[0]))
+		roami_node_fail(node, "node %u has not taken all diffs", call->home);
+	for (size_t i = call->first; i < call->end; i++)
+		if (flush->homes[i] == call->home && flush->dirty[i].asks &&
+		    flush->dirty[i].changed) {
+			flush->dirty[i].version = call->versions[answered++];
+			flush->dirty[i].moved = flush->dirty[i].version == 0;
+		}
 }
 
-/* Sends one batch of diffs for `home` and waits; returns the index behind the last page in it. */
-static size_t flush_batch(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
-			  size_t from, size_t count, unsigned home)
+/* Sends one batch of diffs for `home`, of pages from `from` on; the index behind the last one. */
+static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t from, unsigned home)
 {
 	uint8_t batch[BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64];
-	uint64_t versions[BATCH_PAGES];
-	const uint8_t *item = batch;
-	size_t used = 0, answered = 0, at = from;
+	struct flush_call *call;
+	size_t used = 0, at = from;
 	struct roami_vclock clock;
 	uint64_t numbers = roami_race_checked(node) ? ROAMI_NODES_MAX : 0;
 	struct roam_part parts[3] = {{&numbers, sizeof(numbers)},
 				     {clock.at, numbers * sizeof(clock.at[0])},
 				     {batch, 0}};
 
-	for (; at < count && used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
-	     at++) {
-		struct flush_item next = {dirty[at].page, 0};
-		struct roami_page *entry;
-		uint8_t *twin;
-
-		if (homes[at] != home || !dirty[at].asks)
-			continue;
-		entry = roami_page_entry(node, next.page);
-		twin = roami_twin_bytes(node, entry->twin);
-		next.bytes = flush_encode(node, batch + used + sizeof(next), next.page, twin,
-					  dirty[at].keep);
-		dirty[at].changed = next.bytes != 0;
-		if (next.bytes == 0) {
-			ROAMI_COUNT(node->stats, diffs_empty, 1);
-			continue;
-		}
-		memcpy(batch + used, &next, sizeof(next));
-		used += sizeof(next) + ((next.bytes + 7u) & ~7u);
-		ROAMI_COUNT(node->stats, diffs, 1);
-		ROAMI_COUNT(node->stats, diff_bytes, next.bytes);
-	}
+	if (flush->begun - flush->ended == FLUSH_CALLS)
+		flush_await(node, flush);
+	call = &flush->calls[flush->begun++ % FLUSH_CALLS];
+	*call = (struct flush_call){.home = home,
+				    .first = from,
+				    .versions = flush->versions + flush->versions_used};
+	for (; at < flush->count &&
+	       used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
+	     at++)
+		if (flush->homes[at] == home && flush->dirty[at].asks)
+			used += flush_item(node, &flush->dirty[at], batch + used, &call->count);
+	call->end = at;
+	flush->versions_used += call->count;
 	parts[2].bytes = used;
 	if (numbers > 0)
 		roami_log_clock(node, &clock);
 	if (used > 0)
-		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
-			       versions, sizeof(versions));
-	for (size_t i = from; i < at; i++) {
-		if (homes[i] != home || !dirty[i].asks || !dirty[i].changed)
-			continue;
-		dirty[i].version = versions[answered++];
-		item = flush_answered(node, &dirty[i], item);
-	}
+		call->call = roami_msg_call_start(
+			node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
+			call->versions, call->count * sizeof(call->versions[0]));
 	return at;
+}
+
+/* Diffs that travel: batch after batch, to all homes at the same time. */
+static void flush_far(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
+		      size_t count)
+{
+	struct flush flush = {.dirty = dirty, .homes = homes, .count = count};
+	uint64_t wanted = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (dirty[i].asks)
+			wanted |= roami_nodeset_bit(homes[i]);
+	for (; wanted != 0; wanted &= wanted - 1)
+		for (size_t at = 0; at < count;)
+			at = flush_batch(node, &flush, at, (unsigned)__builtin_ctzll(wanted));
+	while (flush.ended < flush.begun)
+		flush_await(node, &flush);
 }
 
 void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
 		 size_t count)
 {
-	bool asks = !node->onesided || roami_race_checked(node);
+	bool asks = false;
 
-	for (size_t i = 0; i < count; i++)
-		dirty[i].asks = asks && !dirty[i].home;
-	if (!asks)
-		flush_direct(node, dirty, homes, count);
+	flush_direct(node, dirty, homes, count);
 	for (size_t i = 0; i < count; i++)
 		asks |= dirty[i].asks;
-	for (unsigned home = 0; asks && home < node->nodes; home++)
-		for (size_t at = 0; at < count;)
-			at = flush_batch(node, dirty, homes, at, count, home);
+	while (count > 0 && asks) {
+		size_t some = count < FLUSH_PAGES ? count : FLUSH_PAGES;
+
+		flush_far(node, dirty, homes, some);
+		dirty += some;
+		homes += some;
+		count -= some;
+	}
 }
 
 /* --------------------------------------------------------------------------------------- frees */
@@ -688,6 +870,8 @@ const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_FREE] = {"free", free_handle, sizeof(struct roami_remote_free)},
 	[ROAMI_MEMORY_PARTS] = {"parts", roami_parts_handle, 512},
 	[ROAMI_MEMORY_PLACE] = {"place", roami_place_handle, sizeof(struct roami_place)},
+	[ROAMI_MEMORY_CLAIM] = {"claim", roami_claim_handle, 16},
+	[ROAMI_MEMORY_PUBLISH] = {"publish", roami_publish_handle, 16},
 	[ROAMI_MEMORY_WORDS] = {"words", roami_words_handle, 8},
 	[ROAMI_MEMORY_TAKE] = {"take", roami_take_handle, 16},
 	[ROAMI_MEMORY_TYPES] = {NULL, NULL, 0},

@@ -10,16 +10,21 @@
 enum {
 	ROAMI_MEMORY_WORD,  /* an atomic operation on a directory word */
 	ROAMI_MEMORY_FETCH, /* page bytes and version */
-	ROAMI_MEMORY_RAW,   /* page bytes, whatever the header says */
+	ROAMI_MEMORY_RAW,   /* page bytes, whatever the header says; ROAMI_RAW_SEAL */
 	ROAMI_MEMORY_DIFFS, /* apply these */
 	ROAMI_MEMORY_ADOPT, /* become home of a page, with these bytes */
 	ROAMI_MEMORY_FREE,  /* a block of yours was freed here */
 	ROAMI_MEMORY_PARTS, /* look at parts of the heap, take them, give them back */
 	ROAMI_MEMORY_PLACE, /* give pages homes */
 	ROAMI_MEMORY_WORDS, /* read directory words */
-	ROAMI_MEMORY_TAKE,  /* give up the home of a page */
+	ROAMI_MEMORY_CLAIM, /* claim pages in a row */
+	ROAMI_MEMORY_PUBLISH, /* and say that they are ready */
+	ROAMI_MEMORY_TAKE, /* give up the home of a page */
 	ROAMI_MEMORY_TYPES
 };
+
+/* Beside a page's number: the bytes that node 0 had in it at the seal, if it had any. */
+#define ROAMI_RAW_SEAL ((uint64_t)1 << 32)
 
 extern const struct roam_message roami_memory_messages[];
 
@@ -58,11 +63,17 @@ void roami_remote_free_drain(struct roami_node *node,
 			     void (*give)(void *arg, const struct roami_remote_free *block),
 			     void *arg);
 
-/* Copies the bytes of `page` at `from` to this node's runtime view. */
-void roami_raw_fetch(struct roami_node *node, unsigned from, uint32_t page);
-
-/* Whether node 0 had bytes in the page at the seal, to be brought by who claims it. */
+/*
+ * Whether node 0 may have had bytes in the page at the seal, to be brought by who claims it; and
+ * brings them to the runtime view for `count` pages that this node has claimed, at most
+ * ROAMI_CALLS_AT_ONCE.  app, may block.
+ */
 bool roami_creator_has(struct roami_node *node, uint32_t page);
+void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride);
+
+/* In homes.c: the manager's part of a run of claims. */
+void roami_claim_handle(struct roami_node *node, const struct roam_request *request);
+void roami_publish_handle(struct roami_node *node, const struct roam_request *request);
 
 /*
  * Keeps a home that others may take where it is, until roami_home_leave has counted the version,

@@ -26,13 +26,16 @@ struct roami_spin {
 	_Atomic uint32_t held;
 };
 
+/* Where the service thread sleeps. */
+enum roami_asleep { ROAMI_AWAKE, ROAMI_ASLEEP_FUTEX, ROAMI_ASLEEP_TRANSPORT };
+
 /* Where threads of a node sleep and how others wake them; modelled in tests/model/ring.pml. */
 struct roami_bell {
 	_Alignas(64) _Atomic uint32_t
 		busy; /* low half: threads polling in a wait; high half: such threads asleep */
 	_Atomic uint32_t app;     /* futex of application threads */
 	_Atomic uint32_t service; /* futex of the service thread */
-	_Atomic uint32_t service_asleep;
+	_Atomic uint32_t service_asleep; /* where: enum roami_asleep */
 };
 
 /* The header of a page at its home, and at every node that was home (RULES 6). */
@@ -40,8 +43,15 @@ struct roami_header {
 	_Atomic uint32_t where; /* ROAM_HEADER_HOME | ROAM_HEADER_READY | epoch << 8 */
 	_Atomic uint32_t
 		shared; /* somebody may hold a copy: ROAMI_SHARED..., and a generation above */
+	/*
+	 * Of a protocol with a region_option that instead, at every node: ROAMI_OPTION_OWN + the
+	 * value; less: the job's.
+	 */
 	_Atomic uint64_t version;
 };
+
+#define ROAMI_OPTION_JOBS 1u /* again; 0: as it was */
+#define ROAMI_OPTION_OWN  2u
 
 /*
  * The version counts below; above, nodes that are storing a diff and hold the home where it is, if
@@ -118,6 +128,9 @@ struct roami_departure {
  */
 #define ROAMI_HEADER_BYTES 8u
 
+/* In `where` of a home: another node is storing a diff, so it must not move. */
+#define ROAMI_HEADER_PINNED 128u
+
 /* In `where` at a home that others may take: it has the page open; one of them would take it. */
 #define ROAMI_HEADER_OPEN   16u
 #define ROAMI_HEADER_WANTED 32u
@@ -127,6 +140,9 @@ struct roami_departure {
 
 enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI_JOB_FAILED };
 
+/* A node: mapped and ready to serve; its counters are final; it looks at no segment any more. */
+enum roami_joined { ROAMI_JOINED_READY = 1, ROAMI_JOINED_FINAL, ROAMI_JOINED_LEFT };
+
 struct roami_ctl {
 	uint64_t magic;
 	uint64_t heap_bytes;
@@ -135,9 +151,10 @@ struct roami_ctl {
 	_Atomic uint32_t job;      /* node 0's: enum roami_job_state, a futex */
 	_Atomic uint32_t ended;    /* node 0's: nodes that have come to the end; see core/meet.c */
 	_Atomic int32_t pid;       /* 0 until the node has joined */
-	_Atomic uint32_t joined;   /* mapped and ready to serve */
+	_Atomic uint32_t joined;   /* enum roami_joined; 0: not yet */
 	_Atomic uint32_t returned; /* the node's function returned */
 	_Atomic uint32_t threads;  /* registered application threads; read at each barrier */
+	_Atomic int32_t before;    /* of the node before this one: its pid, see boot/meet.c */
 	_Atomic uint32_t told;     /* node 0's: somebody has said why the job fails */
 	_Atomic uint32_t warned;   /* node 0's: somebody has said that the model is too weak */
 	_Alignas(64) _Atomic uint32_t wait_kind;

@@ -55,6 +55,9 @@ unsigned roami_sync_home(const struct roami_node *node, uint64_t id);
 void roami_release(struct roami_node *node, const struct roam_sync *sync);
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync);
 
+/* After the acquire of a full barrier: protocols that want to know are told.  app, may block. */
+void roami_met(struct roami_node *node);
+
 struct roami_scope;
 
 /* Under ScC: begins to see what came with a lock's token.  By its holder. */

@@ -98,7 +98,7 @@ bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page)
 {
 	const struct roami_header *header = &node->segments[home].headers[page];
 
-	return node->onesided && (atomic_load(&header->where) & ROAMI_HEADER_TWIN) != 0;
+	return roami_near(node, home) && (atomic_load(&header->where) & ROAMI_HEADER_TWIN) != 0;
 }
 
 bool roami_home_wanted(struct roami_node *node, uint32_t page)
@@ -183,7 +183,7 @@ static uint32_t take_ask(struct roami_node *node, unsigned home, const struct ta
 	uint32_t epoch = 0;
 
 	roami_step(node);
-	if (node->onesided)
+	if (roami_near(node, home))
 		return take_yield(node, &node->segments[home].headers[ask->page], ask->have);
 	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_TAKE, &part, 1, &epoch,
 		       sizeof(epoch));

@@ -22,7 +22,7 @@ static uint64_t trail_words(const struct roami_node *node)
 
 bool roami_trail_on(struct roami_node *node)
 {
-	return node->onesided && !roami_race_checked(node);
+	return (node->near & (node->near - 1)) != 0 && !roami_race_checked(node);
 }
 
 uint32_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
@@ -58,10 +58,12 @@ bool roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t place
 			uint8_t *diff, size_t *bytes_p)
 {
 	const struct roami_trail *trail = node->segments[writer].trail;
-	uint64_t room = trail_words(node), word, at;
-	uint64_t begun = atomic_load_explicit(&trail->begun, memory_order_acquire);
+	uint64_t room = trail_words(node), word, at, begun;
 	struct trail_item item;
 
+	if (!roami_near(node, writer))
+		return false;
+	begun = atomic_load_explicit(&trail->begun, memory_order_acquire);
 	at = begun - (uint32_t)((uint32_t)begun - (place - 1));
 	word = atomic_load_explicit(&trail->words[at % room], memory_order_relaxed);
 	memcpy(&item, &word, sizeof(item));

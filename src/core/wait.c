@@ -203,6 +203,12 @@ static unsigned *real_domain(struct roami_node *node)
 	return &domain;
 }
 
+static uint64_t real_ran(struct roami_node *node)
+{
+	(void)node;
+	return roami_os_ran_ns() + roami_os_sleeps() * ROAMI_RAN_FAR;
+}
+
 __attribute__((noreturn)) static void real_fail(struct roami_node *node, const char *text)
 {
 	real_of(node)->on_fail(node, text);
@@ -241,11 +247,11 @@ static void service_sleep(struct roami_node *node)
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t value = atomic_load(&bell->service);
 
-	atomic_store(&bell->service_asleep, 1);
+	atomic_store(&bell->service_asleep, ROAMI_ASLEEP_FUTEX);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!roami_msg_pending(node) && atomic_load(&real_of(node)->stop) == 0)
 		roami_os_futex_wait(&bell->service, value, roami_sleep_ns(node));
-	atomic_store(&bell->service_asleep, 0);
+	atomic_store(&bell->service_asleep, ROAMI_AWAKE);
 }
 
 static void *service_main(void *arg)
@@ -365,6 +371,7 @@ const struct roami_env roami_env_real = {
 	.spin = real_spin,
 	.thread = real_thread,
 	.domain = real_domain,
+	.ran = real_ran,
 	.fail = real_fail,
 };
 
@@ -377,5 +384,6 @@ const struct roami_env roami_env_chaos = {
 	.spin = real_spin,
 	.thread = real_thread,
 	.domain = real_domain,
+	.ran = real_ran,
 	.fail = real_fail,
 };

@@ -19,8 +19,7 @@ struct roami_real {
 	uint64_t round;           /* counts the nodes this state has served: numbers hold for one */
 	/* Of transports that a thread can sleep at, see net.c. */
 	_Atomic uint32_t watcher;       /* a thread of the application sleeps at the transport */
-	_Atomic uint32_t service_at;    /* where the service thread sleeps; 0: it does not */
-	_Atomic uint64_t service_until; /* and how long at most; UINT64_MAX: for ever */
+	_Atomic uint64_t service_until; /* the service thread sleeps; UINT64_MAX: for ever */
 	_Atomic uint64_t entries;       /* waits begun */
 	void (*on_fail)(struct roami_node *node,
 			const char *text); /* ends the job; does not return */

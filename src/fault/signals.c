@@ -127,8 +127,11 @@ static bool signals_lookup(int signal, uintptr_t address, struct signals_found *
 	return false;
 }
 
-/* As if we had never been there: the instruction is tried again and the kernel ends the process. */
-static void signals_default(int signal, const siginfo_t *info)
+/*
+ * As if we had never been there: the instruction is tried again and the kernel ends the process.
+ * `roam run --gdb` has a breakpoint here.
+ */
+__attribute__((noinline)) static void signals_default(int signal, const siginfo_t *info)
 {
 	struct sigaction action = {.sa_handler = SIG_DFL};
 

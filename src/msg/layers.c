@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "msg/mixed.h"
 #include "msg/reliable.h"
 #include "msg/seal.h"
 
@@ -103,33 +104,73 @@ static enum roam_err layer_open(struct roami_node *node, struct roam_transport_p
 	return err;
 }
 
+static struct roam_transport_memory layers_rings(const struct roami_node_params *params,
+						 unsigned peer)
+{
+	return (struct roam_transport_memory){(uint8_t *)params->bases[peer] + params->layout.rings,
+					      (size_t)params->layout.nodes_max *
+						      params->layout.ring_bytes};
+}
+
+static struct roam_transport_memory layers_card(const struct roami_node_params *params,
+						unsigned peer)
+{
+	return (struct roam_transport_memory){params->peers[peer]->card, ROAM_CARD_BYTES};
+}
+
+/* What the lowest transport finds of each peer, and whom it is not for. */
+static void layers_memory(struct roami_node *node, const struct roami_node_params *params,
+			  struct roam_transport_params *open)
+{
+	for (unsigned peer = 0; peer < params->nodes; peer++) {
+		bool mapped = params->bases[peer] != NULL;
+
+		node->memory[peer] = mapped && params->beside == NULL ? layers_rings(params, peer)
+								      : layers_card(params, peer);
+		if (mapped && params->beside != NULL) {
+			node->rings[peer] = layers_rings(params, peer);
+			open->others |= roami_nodeset_bit(peer);
+		}
+	}
+}
+
+/* The transport of this host's peers beside what is there, and the layer that joins them. */
+static enum roam_err layers_mix(struct roami_node *node, struct roam_transport_params *open,
+				const struct roam_transport *transport)
+{
+	struct roam_transport_params rings = *open;
+	enum roam_err err;
+
+	rings.others = ~open->others;
+	rings.memory = node->rings;
+	err = layer_open(node, &rings, transport, NULL);
+	open->beside = rings.lower;
+	open->beside_state = rings.lower_state;
+	return err == ROAM_OK ? layer_open(node, open, &roami_transport_mixed, NULL) : err;
+}
+
 enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node_params *params)
 {
 	const unsigned good = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED;
 	struct roami_seal_params seal = {.key = NULL};
-	struct roam_transport_params open = {.node = params->me,
-					     .nodes = params->nodes,
-					     .memory = node->memory,
-					     .world = params->world,
-					     .now = layer_now,
-					     .now_arg = node,
-					     .stats = node->stats,
-					     .seal = &seal,
-					     .stranger = layer_stranger,
-					     .address = params->address,
-					     .deadline_ns = layers_deadline(params),
-					     .lost = layer_lost,
-					     .mtu = (unsigned)params->options->mtu};
+	struct roam_transport_params open = {
+		.node = params->me,
+		.nodes = params->nodes,
+		.memory = node->memory,
+		.world = params->world,
+		.now = layer_now,
+		.now_arg = node,
+		.stats = node->stats,
+		.seal = &seal,
+		.stranger = layer_stranger,
+		.address = params->address,
+		.bell = params->beside != NULL ? params->bells[params->me] : 0,
+		.deadline_ns = layers_deadline(params),
+		.lost = layer_lost,
+		.mtu = (unsigned)params->options->mtu};
 	enum roam_err err;
 
-	for (unsigned peer = 0; peer < params->nodes; peer++)
-		if (params->bases[peer] != NULL)
-			node->memory[peer] = (struct roam_transport_memory){
-				(uint8_t *)params->bases[peer] + params->layout.rings,
-				(size_t)params->layout.nodes_max * params->layout.ring_bytes};
-		else
-			node->memory[peer] = (struct roam_transport_memory){
-				params->peers[peer]->card, ROAM_CARD_BYTES};
+	layers_memory(node, params, &open);
 	if (params->transport->wait == NULL)
 		open.rouse = layer_rouse;
 	err = layers_seal(params, &seal);
@@ -139,6 +180,8 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 		err = layer_open(node, &open, &roami_transport_faulty, params->options->faulty);
 	if (err == ROAM_OK && (node->transport->caps & good) != good)
 		err = layer_open(node, &open, &roami_transport_reliable, NULL);
+	if (err == ROAM_OK && params->beside != NULL)
+		err = layers_mix(node, &open, params->beside);
 	return err;
 }
 

@@ -17,11 +17,19 @@ struct msg_header {
 #define FLAG_REPLY 1u
 #define FLAG_PAGE  2u /* of a reply: a page's bytes follow the payload */
 #define FLAG_LEFT  4u /* of a reply: the page is to be copied from the sender's memory */
+#define FLAG_PUT   8u /* of a reply: the sender has put the page's bytes in place */
+#define FLAG_MANY  16u /* several requests of a word each: struct msg_many */
 #define PARTS_MAX  8u
 #define POLL_MAX   16u
 #define OUT_LIMIT  (1u << 20) /* bytes queued for one peer above which application threads wait */
 
 _Static_assert(sizeof(struct msg_header) == 16, "message header");
+
+struct msg_many {
+	uint32_t call;
+	uint32_t spare;
+	uint64_t what;
+};
 
 void roami_msg_register(struct roami_node *node, unsigned base, const struct roam_message *messages)
 {
@@ -174,12 +182,23 @@ void roami_reply(struct roami_node *node, const struct roam_request *request,
 	msg_put(node, request->origin, &header, parts, count);
 }
 
+void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *request,
+			   const struct roam_part *parts, unsigned count)
+{
+	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
+				    msg_bytes(parts, count), FLAG_REPLY | FLAG_PAGE};
+
+	roami_assert(request->call != 0 && parts[count - 1].bytes == ROAMI_PAGE);
+	msg_put(node, request->origin, &header, parts, count);
+}
+
 void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		      const struct roam_part *parts, unsigned count)
 {
+	bool left = roami_near(node, request->origin);
 	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
 				    msg_bytes(parts, count),
-				    FLAG_REPLY | (node->onesided ? FLAG_LEFT : FLAG_PAGE)};
+				    FLAG_REPLY | (left ? FLAG_LEFT : FLAG_PAGE)};
 	struct roam_part all[PARTS_MAX];
 
 	roami_assert(request->call != 0 && count < PARTS_MAX);
@@ -187,7 +206,33 @@ void roami_reply_page(struct roami_node *node, const struct roam_request *reques
 		all[i] = parts[i];
 	all[count] = (struct roam_part){roami_page_bytes(node, page), msg_page_bytes(&header)};
 	header.bytes += (uint32_t)all[count].bytes;
-	msg_put(node, request->origin, &header, all, count + !node->onesided);
+	msg_put(node, request->origin, &header, all, count + !left);
+}
+
+uint8_t *roami_reply_room(struct roami_node *node, const struct roam_request *request,
+			  uint32_t page, uint8_t *spare)
+{
+	if (!roami_near(node, request->origin))
+		return spare;
+	return node->segments[request->origin].heap + (size_t)page * ROAMI_PAGE;
+}
+
+void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
+			const uint8_t *room, const struct roam_part *parts, unsigned count)
+{
+	bool put = roami_near(node, request->origin);
+	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
+				    msg_bytes(parts, count),
+				    FLAG_REPLY | (put ? FLAG_PUT : FLAG_PAGE)};
+	struct roam_part all[PARTS_MAX];
+
+	roami_assert(request->call != 0 && count < PARTS_MAX);
+	for (unsigned i = 0; i < count; i++)
+		all[i] = parts[i];
+	all[count] = (struct roam_part){room, msg_page_bytes(&header)};
+	header.bytes += (uint32_t)all[count].bytes;
+	msg_put(node, request->origin, &header, all, count + !put);
+	ROAMI_COUNT(node->stats, bytes_sent, put ? ROAMI_PAGE : 0);
 }
 
 void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
@@ -231,17 +276,12 @@ static bool msg_has_room(void *arg)
 	return yes;
 }
 
-static struct roami_call *call_start(struct roami_node *node, unsigned to, unsigned type,
-				     const struct roam_part *parts, unsigned count,
-				     const struct roami_call *wanted)
+/* A call that waits for an answer, with what `wanted` says of that. */
+static struct roami_call *call_open(struct roami_node *node, const struct roami_call *wanted)
 {
 	struct roami_msg *msg = &node->msg;
-	struct call_room room = {node, to};
 	struct roami_call *call = NULL;
-	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count),
-				    0};
 
-	roami_wait(node, msg_has_room, &room);
 	roami_spin_lock(node, &msg->call_lock);
 	for (unsigned i = 0; i < ROAMI_CALLS_MAX && call == NULL; i++)
 		if (atomic_load(&msg->calls[i].state) == 0)
@@ -257,6 +297,20 @@ static struct roami_call *call_start(struct roami_node *node, unsigned to, unsig
 	call->page_at = 0;
 	atomic_store_explicit(&call->state, 1, memory_order_relaxed);
 	roami_spin_unlock(&msg->call_lock);
+	return call;
+}
+
+static struct roami_call *call_start(struct roami_node *node, unsigned to, unsigned type,
+				     const struct roam_part *parts, unsigned count,
+				     const struct roami_call *wanted)
+{
+	struct call_room room = {node, to};
+	struct roami_call *call;
+	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count),
+				    0};
+
+	roami_wait(node, msg_has_room, &room);
+	call = call_open(node, wanted);
 	header.call = call->id;
 	msg_put(node, to, &header, parts, count);
 	return call;
@@ -271,7 +325,7 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 	return call_start(node, to, type, parts, count, &wanted);
 }
 
-static bool call_answered(void *arg)
+bool roami_msg_call_answered(void *arg)
 {
 	struct roami_call *call = arg;
 
@@ -283,7 +337,7 @@ static size_t call_end(struct roami_node *node, struct roami_call *call, uint32_
 {
 	size_t bytes;
 
-	roami_wait(node, call_answered, call);
+	roami_wait(node, roami_msg_call_answered, call);
 	bytes = call->bytes;
 	*page_at_p = call->page_at;
 	atomic_store_explicit(&call->state, 0, memory_order_release);
@@ -295,6 +349,45 @@ size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
 	uint32_t page_at;
 
 	return call_end(node, call, &page_at);
+}
+
+/* Calls to one node. */
+static void ask_one(struct roami_node *node, unsigned type, struct roami_query *asks,
+		    unsigned count)
+{
+	struct call_room room = {node, asks[0].to};
+	struct msg_many many[ROAMI_CALLS_AT_ONCE];
+	struct roam_part part = {many, count * sizeof(many[0])};
+	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, (uint32_t)part.bytes,
+				    FLAG_MANY};
+
+	roami_wait(node, msg_has_room, &room);
+	for (unsigned i = 0; i < count; i++) {
+		asks[i].call = call_open(node, &(struct roami_call){.reply = asks[i].reply,
+								    .reply_max = asks[i].reply_max,
+								    .page = asks[i].page});
+		many[i] = (struct msg_many){asks[i].call->id, 0, asks[i].what};
+	}
+	msg_put(node, asks[0].to, &header, &part, 1);
+}
+
+void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_query *asks, unsigned count)
+{
+	roami_assert(count <= ROAMI_CALLS_AT_ONCE);
+	for (unsigned at = 0, end; at < count; at = end) {
+		for (end = at + 1; end < count && asks[end].to == asks[at].to; end++)
+			;
+		ask_one(node, type, asks + at, end - at);
+	}
+}
+
+size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *came_p)
+{
+	uint32_t page_at;
+	size_t bytes = call_end(node, ask->call, &page_at);
+
+	*came_p = page_at != 0;
+	return bytes;
 }
 
 size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
@@ -311,39 +404,14 @@ size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
 			      reply, reply_max);
 }
 
-size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint32_t page,
-		       void *reply, size_t reply_max, bool *came_p)
-{
-	struct roam_part part = {&page, sizeof(page)};
-	struct roami_call wanted = {
-		.reply = reply, .reply_max = reply_max, .page = roami_page_bytes(node, page)};
-	struct roami_call *call = call_start(
-		node, to, roami_domain_of(node, page)->types + type, &part, 1, &wanted);
-	uint32_t at;
-	size_t bytes = call_end(node, call, &at);
-
-	*came_p = at != 0;
-	if (at != 0)
-		roami_fetched(node);
-	if (at > 1) {
-		roami_step(node);
-		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-		roami_page_copy(node, wanted.page,
-				node->segments[at - 2].heap + (size_t)page * ROAMI_PAGE);
-	}
-	return bytes;
-}
-
-/* So many at a time that all threads of a node can do it at once. */
-#define AT_ONCE (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
 
 void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned count)
 {
-	struct roami_call *started[AT_ONCE];
+	struct roami_call *started[ROAMI_CALLS_AT_ONCE];
 	unsigned types = roami_domain_current(node)->types;
 
 	while (count > 0) {
-		unsigned some = count < AT_ONCE ? count : AT_ONCE;
+		unsigned some = count < ROAMI_CALLS_AT_ONCE ? count : ROAMI_CALLS_AT_ONCE;
 
 		for (unsigned i = 0; i < some; i++)
 			started[i] = roami_msg_call_start(
@@ -368,6 +436,87 @@ void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
 	roami_call_all(node, calls, used);
 }
 
+_Static_assert(ROAM_PAGES_ONCE <= ROAMI_CALLS_AT_ONCE, "calls about pages");
+
+void roami_pages_ask(struct roami_node *node, struct roam_page_call *calls, unsigned count)
+{
+	roami_assert(count <= ROAM_PAGES_ONCE);
+	for (unsigned i = 0; i < count; i++) {
+		struct roam_page_call *call = &calls[i];
+		struct roami_call wanted = {.reply = call->reply,
+					    .reply_max = call->reply_max,
+					    .page = roami_page_bytes(node, call->page)};
+
+		roami_page_entry(node, call->page)->here = 1;
+		call->started = call_start(
+			node, call->to, roami_domain_of(node, call->page)->types + call->type,
+			&call->part, 1, &wanted);
+	}
+}
+
+static void page_call_end(struct roami_node *node, struct roam_page_call *call)
+{
+	uint32_t at;
+
+	call->bytes = call_end(node, call->started, &at);
+	call->started = NULL;
+	call->came = at != 0;
+	if (call->came)
+		roami_fetched(node);
+	if (at > 1) {
+		roami_step(node);
+		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
+		roami_page_copy(node, roami_page_bytes(node, call->page),
+				node->segments[at - 2].heap + (size_t)call->page * ROAMI_PAGE);
+	}
+}
+
+struct pages_wait {
+	struct roam_page_call *calls;
+	unsigned count;
+};
+
+static bool pages_some(void *arg)
+{
+	const struct pages_wait *wait = arg;
+
+	for (unsigned i = 0; i < wait->count; i++)
+		if (wait->calls[i].started != NULL &&
+		    roami_msg_call_answered(wait->calls[i].started))
+			return true;
+	return false;
+}
+
+unsigned roami_pages_await(struct roami_node *node, struct roam_page_call *calls, unsigned count)
+{
+	struct pages_wait wait = {calls, count};
+	unsigned left = 0;
+
+	roami_wait(node, pages_some, &wait);
+	for (unsigned i = 0; i < count; i++)
+		if (calls[i].started != NULL && roami_msg_call_answered(calls[i].started))
+			page_call_end(node, &calls[i]);
+		else
+			left += calls[i].started != NULL;
+	return left;
+}
+
+size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint32_t page,
+		       void *reply, size_t reply_max, bool *came_p)
+{
+	struct roam_page_call call = {.page = page,
+				      .to = to,
+				      .type = type,
+				      .part = {&page, sizeof(page)},
+				      .reply = reply,
+				      .reply_max = reply_max};
+
+	roami_pages_ask(node, &call, 1);
+	roami_pages_await(node, &call, 1);
+	*came_p = call.came;
+	return call.bytes;
+}
+
 static void msg_answered(struct roami_node *node, unsigned from, const struct msg_header *header,
 			 const void *data)
 {
@@ -376,8 +525,8 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 
 	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes < page ||
 	    bytes > call->reply_max ||
-	    ((header->flags & (FLAG_PAGE | FLAG_LEFT)) != 0 && call->page == NULL) ||
-	    ((header->flags & FLAG_LEFT) != 0 && !node->onesided))
+	    ((header->flags & (FLAG_PAGE | FLAG_LEFT | FLAG_PUT)) != 0 && call->page == NULL) ||
+	    ((header->flags & (FLAG_LEFT | FLAG_PUT)) != 0 && !roami_near(node, from)))
 		roami_node_fail(node, "node %u sent a reply nobody waits for", from);
 	if (bytes > 0)
 		memcpy(call->reply, data, bytes);
@@ -386,6 +535,8 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 		call->page_at = 1;
 	} else if ((header->flags & FLAG_LEFT) != 0) {
 		call->page_at = 2 + from;
+	} else if ((header->flags & FLAG_PUT) != 0) {
+		call->page_at = 1;
 	}
 	call->bytes = bytes;
 	atomic_store_explicit(&call->state, 2, memory_order_release);
@@ -530,6 +681,27 @@ static unsigned parked_handle(struct roami_node *node)
 
 /* ------------------------------------------------------------------------------------- polling */
 
+/* Hands on each of several requests that came in one message. */
+static void msg_deliver_many(struct roami_node *node, const struct roam_request *all)
+{
+	const struct msg_many *many = all->data;
+	size_t count = all->bytes / sizeof(*many);
+
+	if (count == 0 || all->bytes % sizeof(*many) != 0 ||
+	    node->msg.types[all->type]->bytes_max < sizeof(many->what))
+		roami_node_fail(node, "node %u sent malformed requests", all->from);
+	for (size_t i = 0; i < count; i++) {
+		struct roam_request one = *all;
+
+		one.call = many[i].call;
+		one.bytes = sizeof(many[i].what);
+		one.data = &many[i].what;
+		if (one.call == 0)
+			roami_node_fail(node, "node %u sent malformed requests", all->from);
+		msg_handle(node, &one);
+	}
+}
+
 static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes)
 {
 	struct roami_node *node = arg;
@@ -548,7 +720,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 		msg_answered(node, from, &header, (const uint8_t *)data + sizeof(header));
 		return true;
 	}
-	if (header.bytes > type->bytes_max)
+	if (header.bytes > type->bytes_max && (header.flags & FLAG_MANY) == 0)
 		roami_node_fail(node, "node %u sent %s with %u bytes", from, type->name,
 				header.bytes);
 	request = (struct roam_request){header.type,
@@ -559,7 +731,10 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 					header.bytes,
 					(const uint8_t *)data + sizeof(header)};
 	roami_step(node);
-	msg_handle(node, &request);
+	if (header.flags & FLAG_MANY)
+		msg_deliver_many(node, &request);
+	else
+		msg_handle(node, &request);
 	return true;
 }
 

@@ -29,6 +29,33 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 					size_t reply_max);
 size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call);
 
+/* Whether the end would find the reply there; to be waited for.  `call`: a struct roami_call. */
+bool roami_msg_call_answered(void *call);
+
+/* So many at a time that all threads of a node can do it at once. */
+#define ROAMI_CALLS_AT_ONCE (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
+
+/* A call whose request is one word, and whose answer may bring the bytes of a page. */
+struct roami_query {
+	unsigned to;
+	uint64_t what;
+	void *reply;
+	size_t reply_max;
+	uint8_t *page;           /* where they go */
+	struct roami_call *call; /* set meanwhile */
+};
+
+/*
+ * Begins calls of one type, those to one node in one message, at most ROAMI_CALLS_AT_ONCE.  Each is
+ * answered and ended by itself; *came_p: a page came.  Handlers answer by roami_reply, or by
+ * roami_msg_reply_bytes, whose last part is the page.
+ */
+void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_query *asks,
+		   unsigned count);
+size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *came_p);
+void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *request,
+			   const struct roam_part *parts, unsigned count);
+
 /* Handles waiting messages, if no other thread of the node does so already; how many. */
 unsigned roami_msg_poll(struct roami_node *node);
 

@@ -197,7 +197,7 @@ static void reliable_beat(struct roami_reliable *reliable, uint64_t now)
 	for (unsigned peer = 0; peer < params->nodes; peer++) {
 		uint64_t silent = 0;
 
-		if (peer != params->node)
+		if (peer != params->node && (params->others >> peer & 1) == 0)
 			silent = reliable_beat_peer(reliable, &reliable->links[peer], excused, now);
 		if (silent > 0)
 			params->lost(params->now_arg, peer, silent);

@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +28,22 @@ uint64_t roami_os_now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t roami_os_ran_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t roami_os_sleeps(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return (uint64_t)usage.ru_nvcsw;
 }
 
 double roami_os_cycles_per_ns(void)
@@ -224,6 +243,27 @@ unsigned roami_os_cpus(void)
 	return (unsigned)CPU_COUNT(&set);
 }
 
+void roami_os_cpus_text(char *text, size_t bytes)
+{
+	cpu_set_t set;
+	size_t used = 0;
+
+	text[0] = '\0';
+	if (sched_getaffinity(0, sizeof(set), &set) != 0)
+		return;
+	for (unsigned cpu = 0, end; cpu < CPU_SETSIZE && used < bytes; cpu = end + 1) {
+		const char *comma = used > 0 ? "," : "";
+
+		for (end = cpu; end < CPU_SETSIZE && CPU_ISSET(end, &set); end++)
+			;
+		if (end == cpu + 1)
+			used += (size_t)snprintf(text + used, bytes - used, "%s%u", comma, cpu);
+		else if (end > cpu)
+			used += (size_t)snprintf(text + used, bytes - used, "%s%u-%u", comma, cpu,
+						 end - 1);
+	}
+}
+
 bool roami_os_pin(unsigned index)
 {
 	cpu_set_t set, one;
@@ -245,6 +285,27 @@ bool roami_os_pin(unsigned index)
 int roami_os_pidfd(pid_t pid)
 {
 	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+/* As in newer kernels' <linux/pidfd.h>. */
+struct os_pidfd_info {
+	uint64_t mask;
+	uint64_t cgroup;
+	uint32_t ids[11];
+	int32_t exit_code;
+};
+
+#define OS_PIDFD_GET_INFO  _IOWR(0xff, 11, struct os_pidfd_info)
+#define OS_PIDFD_INFO_EXIT (UINT64_C(1) << 3)
+
+bool roami_os_pidfd_status(int pidfd, int *status)
+{
+	struct os_pidfd_info info = {.mask = OS_PIDFD_INFO_EXIT};
+
+	if (ioctl(pidfd, OS_PIDFD_GET_INFO, &info) != 0 || (info.mask & OS_PIDFD_INFO_EXIT) == 0)
+		return false;
+	*status = info.exit_code;
+	return true;
 }
 
 pid_t roami_os_tid(void)

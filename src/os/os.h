@@ -14,6 +14,8 @@ static inline uint64_t roami_os_cycles(void) /* the time stamp counter */
 {
 	return __builtin_ia32_rdtsc();
 }
+uint64_t roami_os_ran_ns(void); /* CPU time of the calling thread; async-signal-safe */
+uint64_t roami_os_sleeps(void); /* how often it gave the CPU up to wait; async-signal-safe */
 double roami_os_cycles_per_ns(void); /* calibrated on the first call (5 ms), then cached */
 static inline void roami_os_pause(void)
 {
@@ -59,8 +61,12 @@ void roami_os_futex_wake(_Atomic uint32_t *word, int count);
 
 /* ---- processes */
 unsigned roami_os_cpus(void);    /* in our affinity mask */
+/* The CPUs that the calling thread may run on, "0-3,8"; cut off at `bytes`. */
+void roami_os_cpus_text(char *text, size_t bytes);
 bool roami_os_pin(unsigned cpu); /* the calling thread, to the cpu-th of our mask */
 int roami_os_pidfd(pid_t pid);   /* -1 with errno */
+/* How the process of a pidfd ended, as of wait; false: it has not, or this kernel does not say. */
+bool roami_os_pidfd_status(int pidfd, int *status);
 pid_t roami_os_tid(void);
 bool roami_os_traced(void); /* a debugger holds this process */
 uint64_t roami_os_rss_peak_kb(void); /* the most that was resident, since exec or fork */

@@ -39,6 +39,7 @@ struct shm_in {
 struct shm_state {
 	unsigned node;
 	unsigned nodes;
+	uint64_t others; /* nodes of other hosts */
 	uint64_t ring_bytes; /* of data, a multiple of CELL */
 	struct shm_out out[SHM_NODES_MAX];
 	struct shm_in in[SHM_NODES_MAX];
@@ -47,6 +48,11 @@ struct shm_state {
 static _Atomic uint64_t *ring_word(struct shm_ring *ring, uint64_t at)
 {
 	return (_Atomic uint64_t *)(void *)(ring->data + at);
+}
+
+static bool shm_reaches(const struct shm_state *shm, unsigned peer)
+{
+	return (shm->others >> peer & 1) == 0;
 }
 
 static enum roam_err shm_open(void *state, const struct roam_transport_params *params)
@@ -58,6 +64,7 @@ static enum roam_err shm_open(void *state, const struct roam_transport_params *p
 		return ROAM_ENODES;
 	shm->node = params->node;
 	shm->nodes = params->nodes;
+	shm->others = params->others;
 	each = params->memory[params->node].bytes / params->nodes & ~(uint64_t)(CELL - 1);
 	if (each > 64 * 4096u * 4)
 		each = 64 * 4096u * 4;
@@ -67,6 +74,8 @@ static enum roam_err shm_open(void *state, const struct roam_transport_params *p
 		uint8_t *theirs = params->memory[peer].base,
 			*mine = params->memory[params->node].base;
 
+		if (!shm_reaches(shm, peer))
+			continue;
 		shm->out[peer].ring = (void *)(theirs + each * params->node);
 		shm->in[peer].ring = (void *)(mine + each * peer);
 	}
@@ -169,6 +178,8 @@ static unsigned shm_poll(void *state, roam_deliver_fn *deliver, void *arg, unsig
 	for (unsigned peer = 0; peer < shm->nodes; peer++) {
 		unsigned some = 0;
 
+		if (!shm_reaches(shm, peer))
+			continue;
 		if (!shm_take(shm, peer, deliver, arg, max, &some)) {
 			*bad_peer = (int)peer;
 			return 0;
@@ -192,7 +203,8 @@ __attribute__((no_sanitize_thread)) static bool shm_pending(const void *state)
 		uint64_t at = atomic_load_explicit(&in->taken, memory_order_relaxed) %
 			      shm->ring_bytes;
 
-		if (*(const volatile uint64_t *)(const void *)(in->ring->data + at) != 0)
+		if (shm_reaches(shm, peer) &&
+		    *(const volatile uint64_t *)(const void *)(in->ring->data + at) != 0)
 			return true;
 	}
 	return false;

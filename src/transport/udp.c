@@ -242,7 +242,8 @@ void roami_udp_arrived(struct udp_state *udp, const struct sockaddr_in *source, 
 	if (bytes < sizeof(mark))
 		goto stranger;
 	memcpy(&mark, data, sizeof(mark));
-	if (mark.mark != udp->mark || mark.from >= udp->params.nodes || !udp_know(udp, mark.from))
+	if (mark.mark != udp->mark || mark.from >= udp->params.nodes ||
+	    (udp->params.others >> mark.from & 1) != 0 || !udp_know(udp, mark.from))
 		goto stranger;
 	peer = &udp->peers[mark.from];
 	if (source->sin_port != peer->address.sin_port ||
@@ -289,14 +290,17 @@ static size_t udp_room(const void *state)
 static void udp_wait(void *state, enum roam_sleeper who, uint64_t timeout_ns)
 {
 	struct udp_state *udp = state;
-	struct pollfd files[2] = {{udp->way->pollable(udp), POLLIN, 0},
-				  {udp->wake[who], POLLIN, 0}};
+	struct pollfd files[3] = {{udp->way->pollable(udp), POLLIN, 0},
+				  {udp->wake[who], POLLIN, 0},
+				  {udp->params.bell > 0 ? udp->params.bell : -1, POLLIN, 0}};
 	struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S), (long)(timeout_ns % NS_PER_S)};
-	uint64_t count;
+	uint64_t counts[64]; /* a bell may be a pipe */
 
-	if (ppoll(files, 2, timeout_ns == 0 ? NULL : &timeout, NULL) > 0 && files[1].revents != 0 &&
-	    read(udp->wake[who], &count, sizeof(count)) < 0)
-		return; /* it is empty again already */
+	if (ppoll(files, 3, timeout_ns == 0 ? NULL : &timeout, NULL) <= 0)
+		return;
+	for (unsigned i = 1; i < 3; i++)
+		if (files[i].revents != 0 && read(files[i].fd, counts, sizeof(counts)) < 0)
+			continue; /* it is empty again already */
 }
 
 static void udp_wake(void *state, enum roam_sleeper who)

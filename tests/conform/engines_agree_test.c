@@ -502,7 +502,7 @@ static void open_node(struct run *run, unsigned me)
 		.app = run->apps[me],
 		.fd = run->fds[me],
 		.creator_pages = CREATORS,
-		.onesided = true,
+		.near = UINT64_MAX,
 	};
 	struct trace *trace = &run->traces[me];
 

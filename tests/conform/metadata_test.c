@@ -51,7 +51,7 @@ static void pair_open_node(struct pair *pair, const struct roam_protocol *protoc
 		.bases = pair->bases,
 		.app = (uint8_t *)pair->bases[me] + pair->layout.heap,
 		.fd = -1,
-		.onesided = true,
+		.near = UINT64_MAX,
 	};
 
 	roami_real_init(&pair->reals[me], NODES, 20, 0);

@@ -21,6 +21,8 @@ SOURCES = {
     'msg': ['src/msg/msg.c', 'src/core/domain.c', 'src/core/store.c', 'src/os/os.c',
             'src/os/proc.c', 'src/trace/stats.c'],
     'options': ['src/api/options.c'],
+    'pmi1': ['src/boot/bind.c', 'src/boot/hub.c', 'src/boot/pmi1.c', 'src/boot/slurm.c',
+             'src/os/os.c', 'src/os/proc.c'],
     'seal': ['src/msg/seal.c'],
     'wire': ['src/boot/wire.c'],
 }

@@ -12,12 +12,14 @@
 #include "msg/msg.h"
 #include "msg/seal.h"
 #include "os/fiber.h"
+#include "pastset/server.h"
 #include "sim.h"
 
 #define FIBERS_MAX   (ROAMI_NODES_MAX * (WORLD_THREADS_MAX + 1))
 #define STACK_BYTES  (320u * 1024)
 #define STUCK_NS     50000u /* a full queue is looked at again, as with real threads */
 #define STALL_NS_MAX 200000u
+#define LATE_LOOKS   256u
 
 extern const struct roami_fault_engine roami_fault_soft;
 
@@ -45,6 +47,7 @@ struct world_fiber {
 	unsigned domain;
 	void (*fn)(void *arg);
 	void *arg;
+	uint64_t made; /* accesses */
 	const char *doing;
 	uint64_t number;
 };
@@ -198,6 +201,12 @@ static unsigned *env_domain(struct roami_node *node)
 	return world->current != NULL ? &world->current->domain : &world->domain;
 }
 
+/* A fiber gets on by its accesses. */
+static uint64_t env_ran(struct roami_node *node)
+{
+	return 1 + world_of(node)->current->made * ROAMI_RAN_FAR;
+}
+
 __attribute__((noreturn)) static void env_fail(struct roami_node *node, const char *text)
 {
 	world_fail(world_of(node), "node %u failed: %s", node->me, text);
@@ -212,6 +221,7 @@ static const struct roami_env world_env = {
 	.spin = env_spin,
 	.thread = env_thread,
 	.domain = env_domain,
+	.ran = env_ran,
 	.fail = env_fail,
 };
 
@@ -226,28 +236,6 @@ static uint64_t sim_draw(void *world, uint64_t limit)
 }
 
 /* ------------------------------------------------------------------------------------- opening */
-
-static void world_options(struct world *world)
-{
-	const struct world_config *config = &world->config;
-	struct roami_options *options = &world->options;
-
-	roami_options_default(options);
-	options->prefetch = config->prefetch;
-	options->cache_pages = config->cache_pages;
-	options->hot = config->hot;
-	options->barrier_tree = config->tree;
-	options->ivy = config->ivy;
-	options->erc = config->erc;
-	options->lrc_memory = config->lrc_memory;
-	options->mirage_delta = config->mirage_delta;
-	options->seal = config->seal;
-	options->deadline = config->deadline;
-	snprintf(options->faulty, sizeof(options->faulty), "%s", config->faulty);
-	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
-	if (roami_diff_choose(options->simd) == NULL)
-		snprintf(options->simd, sizeof(options->simd), "auto");
-}
 
 /* Placement is a word of the page's directory, as roam_alloc_placed leaves it. */
 static void world_place_page(struct world *world, uint32_t page)
@@ -305,6 +293,18 @@ static void world_heap(struct world *world)
 	}
 }
 
+/* Whose memory a node reaches by loads and stores. */
+static uint64_t world_near(const struct world_config *config, unsigned me)
+{
+	unsigned hosts = config->hosts > 1 ? config->hosts : 1;
+	uint64_t near = 0;
+
+	for (unsigned peer = 0; peer < config->nodes && config->onesided; peer++)
+		if (peer % hosts == me % hosts)
+			near |= roami_nodeset_bit(peer);
+	return near;
+}
+
 static bool world_node_open(struct world *world, unsigned me)
 {
 	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every world";
@@ -326,9 +326,10 @@ static bool world_node_open(struct world *world, unsigned me)
 		.app = (uint8_t *)world->bases[me] + world->layout.heap,
 		.fd = -1,
 		.creator_pages = world->config.creator_pages,
-		.onesided = world->config.onesided,
+		.near = world_near(&world->config, me),
 		.key = key,
 		.boot = world->config.seed,
+		.service = &roami_past_service,
 	};
 	enum roam_err err;
 
@@ -383,7 +384,7 @@ struct world *world_open(const struct world_config *config)
 					.latency_ns_max = latency + config->latency_ns_max,
 					.datagram_max = config->datagram_max,
 					.room = config->room};
-	world_options(world);
+	world_options(config, &world->options);
 	roami_layout_make_regions(&world->layout,
 				  own_pages * ROAMI_PAGE, config->nodes, config->region_count,
 				  config->region_pages * ROAMI_PAGE, ROAMI_PAGE);
@@ -468,11 +469,6 @@ void world_doing(struct world *world, const char *what, uint64_t number)
 	if (world->config.trace)
 		printf("%10lu  node %u thread %u: %s %#lx\n", (unsigned long)world->now,
 		       fiber->node, fiber->thread, what, (unsigned long)number);
-}
-
-void world_yield(struct world *world)
-{
-	fiber_give_way(world->current);
 }
 
 void world_sleep(struct world *world, uint64_t ns)
@@ -716,27 +712,51 @@ void world_rest(struct world *world)
 
 /* -------------------------------------------------------------------------------------- access */
 
-void world_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes)
+/* The fiber's access faulted; late: it tries again only when the page is gone. */
+static void access_fault(struct roami_node *node, uint64_t offset, bool write)
 {
 	struct world *world = world_of(node);
+	bool known = world->config.kind_known;
+	enum roam_access needed = write ? ROAM_WRITE : ROAM_READ;
+	uint32_t page = (uint32_t)(offset / ROAMI_PAGE);
+	uint64_t until;
 
+	roami_fault(node, page, write && known, known);
+	until = world->now + world->config.late_ns;
+	while (world->now < until && roami_soft_access(node->engine_state, page) >= needed)
+		world_sleep(world, world->config.late_ns / LATE_LOOKS);
 	env_step(node);
-	while (!roami_soft_load(node->engine_state, offset, out, bytes)) {
-		roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), false, world->config.kind_known);
-		env_step(node);
-	}
+}
+
+void world_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes)
+{
+	env_step(node);
+	while (!roami_soft_load(node->engine_state, offset, out, bytes))
+		access_fault(node, offset, false);
+	world_of(node)->current->made++;
 }
 
 void world_store(struct roami_node *node, uint64_t offset, const void *in, size_t bytes)
 {
-	struct world *world = world_of(node);
+	env_step(node);
+	while (!roami_soft_store(node->engine_state, offset, in, bytes))
+		access_fault(node, offset, true);
+	world_of(node)->current->made++;
+}
+
+void world_move(struct roami_node *node, uint64_t to, uint64_t from)
+{
+	void *soft = node->engine_state;
+	uint32_t word;
 
 	env_step(node);
-	while (!roami_soft_store(node->engine_state, offset, in, bytes)) {
-		roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), world->config.kind_known,
-			    world->config.kind_known);
-		env_step(node);
+	while (!roami_soft_load(soft, from, &word, sizeof(word)) ||
+	       !roami_soft_store(soft, to, &word, sizeof(word))) {
+		bool write = roami_soft_access(soft, (uint32_t)(from / ROAMI_PAGE)) != ROAM_NONE;
+
+		access_fault(node, write ? to : from, write);
 	}
+	world_of(node)->current->made++;
 }
 
 struct roami_node *world_node(struct world *world, unsigned node)

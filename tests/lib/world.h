@@ -32,7 +32,8 @@ struct world_config {
 	uint32_t heap_pages;
 	uint32_t alloc_pages;   /* per node, behind the heap_pages: for what it allocates */
 	uint32_t creator_pages; /* with bytes of node 0 that are not zero */
-	bool onesided;
+	bool onesided;  /* between nodes of one host */
+	unsigned hosts; /* node i is on host i % hosts */
 	bool hot;
 	bool tree;          /* barriers along a tree */
 	bool kind_known;    /* faults tell reads from writes */
@@ -46,6 +47,8 @@ struct world_config {
 	const char *simd;
 	uint32_t step_every;  /* a step gives way once in so many times; 0: never */
 	uint32_t stall_every; /* and once in so many of those for long; 0: never */
+	/* An access is tried again when the page it faulted on is gone, or so late; 0: at once. */
+	uint32_t late_ns;
 	unsigned queue_max;
 	uint64_t latency_ns_min; /* 0: very short */
 	uint64_t latency_ns_max; /* beyond that */
@@ -53,6 +56,7 @@ struct world_config {
 	size_t datagram_max;
 	size_t room;
 	unsigned deadline; /* seconds; 0: none */
+	uint64_t ps_memory; /* for tuples, of each node; 0: as much as usual */
 	unsigned seal;     /* of datagrams: enum roami_option_seal */
 	char faulty[128];
 	uint64_t steps_max;  /* more: it does not end */
@@ -80,6 +84,9 @@ void world_lossy(struct world_config *config);
 
 /* Another number of nodes, with the threads the seed drew for them. */
 void world_nodes(struct world_config *config, unsigned nodes);
+
+/* The library's options as the configuration has them. */
+void world_options(const struct world_config *config, struct roami_options *options);
 
 /* One line: what the seed drew. */
 void world_describe(const struct world_config *config, char *text, size_t bytes);
@@ -115,11 +122,13 @@ const uint8_t *world_initial(const struct world *world);
 void world_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes);
 void world_store(struct roami_node *node, uint64_t offset, const void *in, size_t bytes);
 
+/* Copies four bytes by one instruction, which needs both pages at a time. */
+void world_move(struct roami_node *node, uint64_t to, uint64_t from);
+
 /* What the fiber is doing, shown when nothing goes on; `what` must last. */
 void world_doing(struct world *world, const char *what, uint64_t number);
 
-/* Lets others run; sleeps on virtual time. */
-void world_yield(struct world *world);
+/* Sleeps on virtual time. */
 void world_sleep(struct world *world, uint64_t ns);
 
 /* Waits until every application thread is here, then the invariants are checked; all go on. */

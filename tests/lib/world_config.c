@@ -16,7 +16,7 @@ static uint32_t draw_of(struct rng *rng, const uint32_t *values, uint32_t count)
 void world_draw(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol)
 {
 	static const char *const simds[] = {"auto", "scalar", "avx2"};
-	struct rng rng = {seed * 2 + 1};
+	struct rng rng = {seed * 2 + 1}, apart = {seed ^ 0x40575};
 
 	memset(config, 0, sizeof(*config));
 	config->seed = seed;
@@ -30,6 +30,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->heap_pages = DRAW_OF(&rng, 64, 64, 128, 256);
 	config->creator_pages = DRAW_OF(&rng, 0, config->heap_pages / 2, config->heap_pages);
 	config->onesided = rng_one_in(&rng, 2);
+	config->hosts = DRAW_OF(&apart, 1, 1, 1, 2, 3);
 	config->hot = !rng_one_in(&rng, 3);
 	config->tree = rng_one_in(&rng, 2);
 	config->kind_known = !rng_one_in(&rng, 3);
@@ -50,7 +51,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->ivy = DRAW_OF(&rng, ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC);
 	config->mirage_delta = DRAW_OF(&rng, 0, 0, 1, 50, 1000);
 	config->lrc_memory = 1024ull * DRAW_OF(&rng, 64, 128, 1024, 65536);
-	config->erc = DRAW_OF(&rng, ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE);
+	config->erc = DRAW_OF(&rng, ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO);
 	config->trail_bytes = DRAW_OF(&rng, 0, 0, 256, 1024, 16384);
 }
 
@@ -106,6 +107,27 @@ void world_nodes(struct world_config *config, unsigned nodes)
 	config->nodes = nodes;
 }
 
+void world_options(const struct world_config *config, struct roami_options *options)
+{
+	roami_options_default(options);
+	options->prefetch = config->prefetch;
+	options->cache_pages = config->cache_pages;
+	options->hot = config->hot;
+	options->barrier_tree = config->tree;
+	options->ivy = config->ivy;
+	options->erc = config->erc;
+	options->lrc_memory = config->lrc_memory;
+	options->mirage_delta = config->mirage_delta;
+	options->seal = config->seal;
+	options->deadline = config->deadline;
+	if (config->ps_memory != 0)
+		options->ps_memory = config->ps_memory;
+	snprintf(options->faulty, sizeof(options->faulty), "%s", config->faulty);
+	snprintf(options->simd, sizeof(options->simd), "%s", config->simd);
+	if (roami_diff_choose(options->simd) == NULL)
+		snprintf(options->simd, sizeof(options->simd), "auto");
+}
+
 void world_describe(const struct world_config *config, char *text, size_t bytes)
 {
 	unsigned threads = 0;
@@ -119,19 +141,19 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 	}
 	for (unsigned i = 0; i < config->nodes; i++)
 		threads += config->threads[i];
-	snprintf(
-		text, bytes,
-		"%s, %u nodes, %u threads, %u pages (%u of the creator), %s, %s, "
-		"hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
-		"stall 1/%u, queue %u, latency %lu ns, board %u, trail %u, slots %u, %u, ivy %u, "
-		"delta %u, erc %u, store %lu KiB, seal %u%s%s",
-		config->protocol->name, config->nodes, threads, config->heap_pages,
-		config->creator_pages, config->onesided ? "one-sided" : "messages", config->simd,
-		config->hot, config->tree, config->kind_known, config->placement, config->prefetch,
-		config->cache_pages, config->step_every, config->stall_every, config->queue_max,
-		(unsigned long)config->latency_ns_max, config->board_runs, config->trail_bytes,
-		config->lock_slots,
-		config->meeting_slots, config->ivy, config->mirage_delta, config->erc,
-		(unsigned long)config->lrc_memory / 1024, config->seal,
-		config->lossy ? ", " : "", config->faulty);
+	snprintf(text, bytes,
+		 "%s, %u nodes, %u threads, %u pages (%u of the creator), %s on %u hosts, "
+		 "%s, "
+		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
+		 "stall 1/%u, queue %u, latency %lu ns, board %u, trail %u, "
+		 "slots %u, %u, ivy %u, "
+		 "delta %u, erc %u, store %lu KiB, seal %u%s%s",
+		 config->protocol->name, config->nodes, threads, config->heap_pages,
+		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->hosts,
+		 config->simd, config->hot, config->tree, config->kind_known, config->placement,
+		 config->prefetch, config->cache_pages, config->step_every, config->stall_every,
+		 config->queue_max, (unsigned long)config->latency_ns_max, config->board_runs, config->trail_bytes,
+		 config->lock_slots, config->meeting_slots, config->ivy, config->mirage_delta,
+		 config->erc, (unsigned long)config->lrc_memory / 1024, config->seal,
+		 config->lossy ? ", " : "", config->faulty);
 }

@@ -307,6 +307,24 @@ const struct litmus_witness litmus_witnesses[] = {
 		 {TURN(0), W(X, 0), NEXT}},
 		OUTCOME(0, ___, ___, ___, 0, ___),
 	},
+	{
+		"a lock does not show what was written before its section",
+		"jiajia2",
+		{{TURN(2), W(X, 1), LOCK(A), W(Y, 1), UNLOCK(A), NEXT},
+		 {TURN(1), R(X, 4), NEXT, TURN(3), LOCK(A), R(Y, 0), UNLOCK(A), R(X, 1), NEXT},
+		 {TURN(4), NEXT},
+		 {TURN(0), W(X, 0), W(Y, 0), NEXT}},
+		OUTCOME(1, 0, ___, ___, 0, ___),
+	},
+	{
+		"locks are not transitive",
+		"jiajia2",
+		{{TURN(2), LOCK(A), W(X, 1), UNLOCK(A), NEXT},
+		 {TURN(3), LOCK(A), R(X, 0), UNLOCK(A), LOCK(B), W(Y, 1), UNLOCK(B), NEXT},
+		 {TURN(1), R(X, 4), NEXT, TURN(4), LOCK(B), R(Y, 1), UNLOCK(B), R(X, 2), NEXT},
+		 {TURN(0), W(X, 0), W(Y, 0), NEXT}},
+		OUTCOME(1, 1, 0, ___, 0, ___),
+	},
 	/* The home moves to who reads it, and stays at the last one. */
 	{
 		"both stores are buffered",

@@ -3,8 +3,9 @@
  *
  * Each node: a thread that faults and accesses, a handler, and the page: state, access, whether a
  * fault works on it, whether it may not leave yet (`fresh`: until the access that faulted was made,
- * or, with SHORT, any time), the probable owner, the copyset.  Messages of one sender to one receiver keep their order; what is kept (parked for
- * the page, or delayed) is tried again whenever that could help.  Answers travel by themselves.
+ * or, with SHORT, any time), the probable owner, the copyset.  Messages of one sender to one
+ * receiver keep their order; what is kept (parked for the page, or delayed) is tried again whenever
+ * that could help.  Answers travel by themselves.
  *
  *	read:	  ask towards the owner, who adds the reader to the copyset; the copy is open
  *	write:	  ask towards the owner, who gives the page and the copyset away; have each copy
@@ -15,12 +16,14 @@
  *
  * Shown: one owner, or none while the page is given to one who asked; who writes is alone; every
  * read sees the last write, and every write is made to it (no lost update); all get through; but
- * for SHORT, no request is passed on more than HOPS times.  (If pages leave before they are used, as
- * in SHORT, two writers can take a page from each other for ever and a reader run after it: that is
- * what the window is for.)
+ * for SHORT, no request is passed on more than HOPS times.  If pages leave before they are used, as
+ * in SHORT, two writers can take a page from each other for ever: that is what the window is for.
+ * It is a time, and grows each time that the thread comes back for nothing (roami_stay_ns): so it
+ * ends too early at most so often for one access until it is longer than any thread is kept from
+ * running.  With TRIES, that number, there must be no cycle in which nobody gets on (pan -l).
  *
- * Build switches: NODES, OPS of each node, FIXED, EVICT (copies are given up), SHORT, HOPS, and one
- * of
+ * Build switches: NODES, OPS of each node, FIXED, EVICT (copies are given up), SHORT, TRIES (with
+ * SHORT), HOPS, and one of
  *	MUTANT_OVERTAKEN	an invalidation does not wait for the copy that it means
  *	MUTANT_WRITES_ON	the owner serves a read and can still write
  *	MUTANT_FORGOTTEN	the reader is not in the copyset
@@ -28,6 +31,7 @@
  *	MUTANT_INVALIDATE_WAITS	an invalidation waits for a write under way
  *	MUTANT_SILENT_EVICTION	the owner does not hear that a copy was given up
  *	MUTANT_NOT_KEPT		who has asked to be owner passes requests on
+ *	MUTANT_SAME_STAY	the window does not grow (with TRIES)
  */
 #ifndef NODES
 #define NODES 3
@@ -48,6 +52,9 @@ typedef node {
 	mtype state;
 	byte access, owner, copies, value;
 	bit pending, fresh;
+#ifdef TRIES
+	byte tries; /* windows of the access under way that ended too early */
+#endif
 };
 node nodes[NODES];
 byte latest, done;
@@ -195,6 +202,9 @@ proctype thread(byte me)
 			fi;
 			need = 0;
 			ME.fresh = 0;
+#ifdef TRIES
+			ME.tries = 0;
+#endif
 			break
 		   }
 		:: ME.access < need ->
@@ -220,7 +230,7 @@ proctype thread(byte me)
 			fi
 		}
 #endif
-		op++
+progress:	op++
 	:: else -> break
 	od;
 	done++
@@ -338,7 +348,9 @@ end:	do
 #if NODES > 2
 	:: ARRIVES(2)
 #endif
-#ifdef SHORT
+#if defined(TRIES) && !defined(MUTANT_SAME_STAY)
+	:: atomic { ME.fresh && ME.tries < TRIES -> ME.fresh = 0; ME.tries++ }
+#elif defined(SHORT)
 	:: atomic { ME.fresh -> ME.fresh = 0 }
 #endif
 	:: atomic {

@@ -19,10 +19,10 @@ import tempfile
 import time
 
 from harness import Wrong, expect, expect_end, main, program, run
-from run import PROTOCOLS, regions
+from run import PROTOCOLS, delta, regions
 
 HOSTS = 'abc'
-ORDERED = [name for name in PROTOCOLS if name not in ('jiajia1', 'jump')]  # not ScC
+ORDERED = [name for name in PROTOCOLS if name not in ('jiajia1', 'jiajia2', 'jump')]  # not ScC
 PREFIX = f'roam-{os.getpid()}-'
 SIGNALLED = 128
 LOST_MAX = 8.0   # seconds: a host that is cut off is noticed
@@ -208,6 +208,44 @@ def stats(nodes, letters):
         raise Wrong(f'barriers of {nodes} nodes: {barriers}')
 
 
+def with_words(command, *words):
+    at = command.index('-n')
+    return [*command[:at], *words, *command[at:]]
+
+
+def bindings(nodes, letters):
+    result = run(with_words(launched(nodes, letters, program('hello')), '--report-bindings'),
+                 env=env_of())
+    hosts = sorted(re.findall(r'^roam: node \d+ on host (\S+) \(pid \d+\): CPUs [\d,-]+$',
+                              result.err, re.M))
+    if result.status != 0 or hosts != sorted(host(letters[node * len(letters) // nodes])
+                                             for node in range(nodes)):
+        raise Wrong(f'status {result.status}, {result.err!r}')
+    nothing_left()
+
+
+def under_gdb(nodes, letters):
+    well(with_words(launched(nodes, letters, program('hello')), '--gdb', str(nodes - 1)),
+         r'Inferior 1 .* exited normally')
+
+
+def counters(command, env=None):
+    """All counters, summed up over the nodes."""
+    with tempfile.TemporaryDirectory() as where:
+        path = os.path.join(where, 'stats.json')
+        well(command, 'verified ok', {**(env or {}), 'ROAM_STATS': path})
+        with open(path, encoding='utf-8') as file:
+            return {name: sum(each) for name, each in json.load(file)['counters'].items()}
+
+
+def two_ways(nodes, letters, near, datagrams, env):
+    """Nodes of one host reach each other's memory, those of others by datagrams only."""
+    counts = counters(launched(nodes, letters, program('fft'), f'-p{nodes}', '-m12', '-t'), env)
+    if (counts['bytes_fetched'] > 0, counts['datagrams_sent'] > 0) != (near, datagrams):
+        raise Wrong(f'{counts["bytes_fetched"]} bytes fetched, {counts["datagrams_sent"]} '
+                    'datagrams sent')
+
+
 def sealed(seal, yes):
     """Only a sealed datagram that comes twice is refused as such."""
     env = {'ROAM_FAULTY': 'repeat=50%,seed=1', **({'ROAM_SEAL': seal} if seal else {})}
@@ -254,6 +292,21 @@ def quick_cases():
            '^roam: the program asks for 4 nodes, the launcher started 8$')
     yield ('lu', well, launched(4, 'ab', program('lu'), '-p4', '-n128', '-t'), 'verified ok')
     yield ('a region under ivy', spread_regions, 'once', 'hlrc', ['ivy'])
+    yield ('a region with a delta', delta, launched(2, 'ab', program('delta'), 'run', 2), env_of())
+    yield ('two on each host', two_ways, 4, 'ab', True, True, {})
+    yield ('one on each host', two_ways, 2, 'ab', False, True, {})
+    yield ('all on one host', two_ways, 4, 'a', True, False, {})
+    yield ('two on each host, all by udp', two_ways, 4, 'ab', False, True,
+           {'ROAM_TRANSPORT': 'udp'})
+    yield ('two on each host, by messages', two_ways, 4, 'ab', False, True,
+           {'ROAM_ONESIDED': '0'})
+    yield ('two on each host wake each other', well, launched(4, 'ab', program('wake'), 4),
+           'woken at once')
+    yield ('bindings', bindings, 4, 'ab')
+    if shutil.which('gdb') is not None:
+        yield ('gdb', under_gdb, 3, 'ab')
+    yield ('another heap by a script', well,
+           launched(4, 'ab', 'sh', '-c', f'ROAM_HEAP=32M exec {program("hello")}'), 'is 10')
 
 
 def spread_regions(start, protocol, others):
@@ -283,6 +336,7 @@ def run_cases():
         for protocol in ORDERED:
             yield (f'regions of all beside {protocol}, {start}', spread_regions, start, protocol,
                    ORDERED)
+    yield ('idle', well, launched(4, 'ab', program('idle'), 4), 'node 3: ')
     yield ('locks', well, launched(3, 'abc', program('locks'), 'run', 3, 2000),
            '2000 locks right')
 
@@ -297,6 +351,8 @@ def random_cases():
             env = {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': ('uffd', 'sigsegv')[seed % 2]}
             if seed % 4 == 0:
                 env['ROAM_FAULTY'] = lossy['ROAM_FAULTY'] + str(seed)
+            if seed % 3 == 0:
+                env.update(({'ROAM_TRANSPORT': 'udp'}, {'ROAM_ONESIDED': '0'})[seed % 2])
             nodes = 2 + seed % 4
             rest = ['--scoped', '1'] if scoped else ['--region', other] if seed % 2 else []
             yield (f'random {seed} {protocol}', well,
@@ -411,6 +467,12 @@ def failure_cases():
     yield ('host cut off', cut, deaths('never', 'barrier'))
     yield ('stubborn', stubborn, False)
     yield ('stubborn, asked twice', stubborn, True)
+    yield ('timeout', wrong, with_words(deaths('never', 'barrier'), '--timeout', '1'), 124,
+           r'^roam: run: the job has not ended within 1 s \(--timeout\); node 0 waited')
+    yield ('node killed, one beside it', badly,
+           launched(4, 'ab', program('deaths'), 'run', 4, 1, 'kill', 'barrier'), 4, SIGNALLED + 9,
+           rf'^roam: node 1 on host {host("a")} \(pid \d+\) was killed by signal 9 \(Killed\); '
+           'node 0 waited at roam_barrier_all, node 2 waited at roam_barrier_all, node 3 waited')
 
 
 def refusal_cases():

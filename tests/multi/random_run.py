@@ -72,7 +72,7 @@ def drawn(seed, salt, way, protocols):
            'ROAM_SIMD': rng.choice(['auto', 'scalar'])}
     env['ROAM_IVY'] = rng.choice(['fixed', 'dynamic'])
     env['ROAM_LRC_MEMORY'] = rng.choice(['128K', '1M', '64M'])
-    env['ROAM_ERC'] = rng.choice(['update', 'invalidate'])
+    env['ROAM_ERC'] = rng.choice(['update', 'invalidate', 'auto'])
     env['ROAM_MIRAGE_DELTA'] = rng.choice(['0', '0', '1', '300', '3000'])
     if seed % 2 == 1:
         env['ROAM_CHAOS'] = str(rng.randrange(1, 1 << 32))

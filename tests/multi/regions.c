@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define STRUCTURES 12
+#define STRUCTURES 16
 #define WORDS      5000u /* of a structure: ten pages */
 #define TURNS      20u
 #define LARGE      (512u << 10) /* in a small heap this has parts of its own */

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import resource
 import signal
 import tempfile
@@ -16,7 +17,7 @@ from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, lau
                      program, right, run, started)
 
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jump', 'adapt']
+PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jiajia2', 'jump', 'adapt']
 SIGNALLED = 128
 PAGE = 4096
 
@@ -122,8 +123,22 @@ def region_refused(command, protocol, text):
         raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
 
 
-SCOPED = ['jiajia1', 'jump']
-NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jump-rc', 'adapt']  # of RC, which there are not beside those
+SCOPED = ['jiajia1', 'jiajia2', 'jump']
+# Of RC, which there are not beside those.
+NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jiajia2-rc', 'jump-rc', 'adapt']
+
+
+def delta(command, env):
+    result = run(command, env=env)
+    if result.status != 0 or 'all in time' not in result.out:
+        raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
+    for line in ('^roam: ROAM_MIRAGE_DELTA=10000001: must be a number from 0 to 10000000$',
+                 '^roam: ROAM_MIRAGE_DELTA=: must be a number from 0 to 10000000$',
+                 '^roam: roam_alloc_region: option=ROAM_MIRAGE_DELTA: .* takes ROAM_MIRAGE_DELTA=NUMBER$',
+                 '^roam: .*: option=ROAM_IVY=fixed: a region under mirage takes ROAM_MIRAGE_DELTA=NUMBER$',
+                 '^roam: .*: option=ROAM_MIRAGE_DELTA=.*: a region under ivy takes none$'):
+        if not re.search(line, result.err, re.MULTILINE):
+            raise Wrong(f'no line {line} in {result.err[-600:]!r}')
 
 
 def regions_cases():
@@ -135,6 +150,11 @@ def regions_cases():
             for others in ([protocol], known, *([name] for name in known if name != protocol)):
                 yield (f'regions of {" ".join(others)} beside {protocol}, {start}', regions,
                        started(start, 'regions', start, 3, *others), protocol, {})
+        for env in ({}, {'ROAM_PROTOCOL': 'mirage'},
+                    {'ROAM_TRANSPORT': 'udp', 'ROAM_MIRAGE_DELTA': '1000'}):
+            words = ' '.join(f'{key}={value}' for key, value in env.items())
+            yield (f'region with a delta {words}, {start}', delta, started(start, 'delta', start, 2),
+                   env)
         for env in ({'ROAM_FAULT': 'sigsegv'}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'},
                     {'ROAM_CACHE_PAGES': '3'}, {'ROAM_HEAP': '16M'}, {'ROAM_ALLOC': 'own'},
                     {'ROAM_CHAOS': '7'}):
@@ -148,10 +168,63 @@ def regions_cases():
                f'take ROAM_PROTOCOL={protocol}-rc$')
 
 
+def with_option(nodes, words, *command):
+    return [program('roam'), 'run', '-n', str(nodes), *words, *command]
+
+
+def timed_out():
+    deaths = [program('deaths'), 'run', '3', '1', 'never', 'barrier']
+    result = expect(with_option(3, ['--timeout', '1'], *deaths), 124,
+                    r'^roam: run: the job has not ended within 1 s \(--timeout\); node 0 waited at '
+                    'roam_barrier_all, node 2 waited at roam_barrier_all$')
+    if not 1 <= result.seconds < 3:
+        raise Wrong(f'took {result.seconds:.1f} s')
+
+
+def bindings(pin):
+    """Each node says where it may run; pinned, on one CPU."""
+    cpus = sorted(os.sched_getaffinity(0))
+    result = run(with_option(3, ['--report-bindings'], program('hello')), env={'ROAM_PIN': pin})
+    lines = sorted(result.err.splitlines())
+    one = {node: str(cpus[node % len(cpus)]) for node in range(3)}
+    for node, line in enumerate(lines):
+        where = one[node] if pin == '1' else r'[\d,-]+'
+        if re.search(rf'^roam: node {node} on host {os.uname().nodename[:63]} \(pid \d+\): CPUs '
+                     rf'{where}$', line) is None:
+            raise Wrong(f'{line!r}')
+    if result.status != 0 or len(lines) != 3:
+        raise Wrong(f'status {result.status}, {lines}')
+
+
+def crash_shown(engine):
+    """gdb lets page faults pass and stops where a fault is no page's."""
+    result = run(with_option(2, ['--gdb', '1'], program('deaths'), 'run', '2', '1', 'null',
+                             'barrier'), env={'ROAM_FAULT': engine})
+    if result.status != 255 or re.search(r'(Program received signal SIGSEGV|hit Breakpoint 1, )'
+                                         r'(?s:.*)^#\d+ .* in end_badly ', result.out, re.M) is None:
+        raise Wrong(f'status {result.status}, {result.out[-2000:]!r}')
+
+
 def launcher_cases():
     for bad in ('0', '-1', '65', 'two', '2x', ''):
         yield (f'run -n {bad or "nothing"}', expect, launched(bad, program('hello')), 2,
                '^roam: run: -n .*: the number of nodes must be from 1 to 64$')
+    for option, bad, why in (('--timeout', '0', 'a number from 1 to'), ('--gdb', 'x', 'a number'),
+                             ('--gdb', '2', 'there are nodes 0 to 1')):
+        yield (f'run {option} {bad}', expect, with_option(2, [option, bad], program('hello')), 2,
+               f'^roam: run: {option} {bad}: {why}')
+    yield ('timeout', timed_out)
+    yield ('timeout that is not reached', right,
+           with_option(2, ['--timeout', '60'], program('hello')), 'the sum of 1 to 2 is 3', {})
+    for pin in '01':
+        yield (f'bindings, pin {pin}', bindings, pin)
+    if shutil.which('gdb') is None:
+        print('skip: gdb: no command gdb')
+    else:
+        yield ('gdb', right, with_option(2, ['--gdb', '1'], program('hello')),
+               r'(?s)^(?=.*Inferior 1 .* exited normally)(?=.*the sum of 1 to 2 is 3)', {})
+        for engine in ENGINES:
+            yield (f'gdb shows a crash, {engine}', crash_shown, engine)
     yield ('run without -n', expect, [program('roam'), 'run', program('hello')], 2,
            'roam run --help')
     yield ('run without a program', expect, launched(2), 2, 'PROGRAM missing')
@@ -627,7 +700,17 @@ def absent(nodes, who, pause):
         raise Wrong(f'ended only after {result.seconds:.1f} s')
 
 
+def many(start):
+    """As many nodes as there may be on one host, in good time."""
+    words = [program('wake'), '64']
+    result = expect(words if start == 'fork' else launched(64, *words), out='woken at once')
+    if result.seconds > 5:
+        raise Wrong(f'took {result.seconds:.1f} s')
+
+
 def start_cases():
+    for start in ('fork', 'run'):
+        yield (f'64 nodes, {start}', many, start)
     for nodes, who, pause in ((2, 0, 0), (2, 1, 0), (2, 1, 1), (5, 3, 0), (5, 4, 1)):
         yield (f'absent {who} of {nodes}, {pause} s', absent, nodes, who, pause)
     yield ('nobody joins', expect, launched(3, 'true'))
@@ -698,6 +781,7 @@ def thread_cases():
 
 
 def round_cases():
+    yield ('idle', right, launched(3, program('idle'), '3'), 'node 2: ', {})
     for text, env in matrix([0, 1, 2]):
         for nodes, how in ((2, 'all'), (3, 'all'), (2, 'loop'), (4, 'loop')):
             yield (f'rounds {how} {nodes} {text}', right,
@@ -724,8 +808,22 @@ def lock_cases():
     yield ('locks run 3', right, started('run', 'locks', 'run', 3, 450000), '450000 locks right', {})
 
 
+def past_cases(protocols, seeds):
+    """Tuples beside pages: under any protocol, and over any transport."""
+    for seed in seeds:
+        for protocol in protocols:
+            for start, nodes, transport in (('fork', 2, 'shm'), ('run', 3, 'shm'),
+                                            ('run', 2, 'udp')):
+                env = {'ROAM_PROTOCOL': protocol, 'ROAM_TRANSPORT': transport,
+                       'ROAM_CHAOS': str(seed)}
+                yield (f'past {start} {nodes} {transport} {protocol} chaos {seed}', right,
+                       started(start, 'past', start, nodes), 'tuples right', env)
+
+
 GROUPS = {
     'options': lambda: [*launcher_cases(), *option_cases(), *needs_cases()],
+    'past': lambda: list(past_cases(['hlrc'], [0])),
+    'past_more': lambda: list(past_cases(['ivy', 'lrc', 'jump'], [1, 2])),
     'regions': lambda: list(regions_cases()),
     'trouble': lambda: list(trouble_cases()),
     'mpi': lambda: list(mpi_cases()),

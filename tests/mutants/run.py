@@ -3,13 +3,14 @@
 
     tests/mutants/run.py [--seeds N] [--json FILE] [NAME ...]
 
-For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of sim_test
-(random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC), thrash_test (how
-often a page moves, for mirage) and lazy_test (how long faults take and what is stored, for lrc) until one fails, by a
-wrong value, a count, an invariant or a hang; of reliable_test, sim_test over datagrams and deadline_test (nodes that cannot
-be heard) if it changes the layers below the messages; of share_test and sim_test with several protocols at a time if its
-name begins with region_.  A mutant that survives all seeds fails this test: then
-"0 wrong answers" proves nothing about the rule that the patch names.
+For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of
+sim_test (random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC),
+thrash_test (how often a page moves, for mirage), late_test (accesses long after their page has come, under SC),
+update_test (who gets updates, for erc) and lazy_test (how long faults take and what is stored, for lrc) until one
+fails, by a wrong value, a count, an invariant or a hang; of reliable_test, sim_test over datagrams and deadline_test
+(nodes that cannot be heard) if it changes the layers below the messages; of past_order_test and past_test if it
+changes PastSet; of share_test and sim_test with several protocols at a time if its name begins with region_. A mutant
+that survives all seeds fails this test: then "0 wrong answers" proves nothing about the rule that the patch names.
 """
 import argparse
 import concurrent.futures
@@ -25,27 +26,31 @@ import time
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HERE = os.path.join(ROOT, "tests", "mutants")
 PARTS = ["src", "include", "protocols", "tests/lib", "tests/sim"]
-ONLY = {"racy_test": ["onecopy", "ivy", "mirage"], "thrash_test": ["mirage"], "lazy_test": ["lrc"]}
+SC = ["onecopy", "ivy", "mirage"]
+ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc"], "lazy_test": ["lrc"]}
 CHUNK = 50          # seeds per run of sim_test
 CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
 
 
 def sources(root):
     found = []
-    for part in ["src/core", "src/msg", "src/transport", "src/os", "src/api", "src/boot", "src/trace", "src/fault",
+    for part in ["src/core", "src/msg", "src/transport", "src/os", "src/api", "src/boot", "src/pastset", "src/trace", "src/fault",
                  "protocols", "tests/lib"]:
         folder = os.path.join(root, part)
         found += [os.path.join(part, name) for name in sorted(os.listdir(folder)) if name.endswith(".c") and name != "udp_uring.c"]
     return [name for name in found if name != "tests/lib/unit.c"]
 
 
-PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "lazy_test", "reliable_test", "deadline_test"]
+PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "late_test", "update_test", "lazy_test",
+            "reliable_test", "deadline_test", "past_order_test", "past_test"]
 
 # What can catch a mutant: of the layers below the messages, or of all above them.
 LAYERS = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
 CATCH_LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
 CATCH_SILENCE = [["deadline_test"]]
-CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["lazy_test"]]
+CATCH_PAST = [["past_order_test"], ["past_test"]]
+CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"],
+         ["lazy_test"]]
 CATCH_REGIONS = [["share_test", "--mixed"], ["sim_test", "--mixed"]]  # of those whose name says so
 
 
@@ -129,6 +134,8 @@ def mutate(base, objects, patch, work, seeds):
     catch = CATCH_LAYERS if all(LAYERS.match(name) for name in changed) else CATCH
     if os.path.basename(patch).startswith("region_"):
         catch = CATCH_REGIONS
+    if all(name.startswith("src/pastset/") for name in changed):
+        catch = CATCH_PAST
     if open(patch).read().startswith("RULES 10.1:"):
         catch = CATCH_SILENCE
     catch = [words for words in catch if protocol in ONLY.get(words[0], [protocol])]

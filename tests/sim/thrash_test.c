@@ -2,13 +2,15 @@
  * Two nodes that write one page at the same time, each its own word: how often does the page move?
  * Under mirage with a good window, given or found, several times less often than under ivy; with a
  * window too short to matter as often.  A page that is passed on in turns does not make the window
- * long, nor do reads that wait for a value.  All in the world: the counts of a seed are the same in
- * every run.  Options: seed_options.h; protocols other than mirage pass.
+ * long, nor do reads that wait for a value.  A region's window goes before the job's.  All in the
+ * world: the counts of a seed are the same in every run.  Options: seed_options.h; protocols other
+ * than mirage pass.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/far.h"
 #include "core/sync.h"
 #include "rng.h"
 #include "seed_options.h"
@@ -104,10 +106,13 @@ static void await_main(void *arg)
 	thread->thrash->ends = world_now(thread->thrash->world);
 }
 
-/* Runs two nodes. */
-static struct thrash thrash_run(const char *protocol, uint64_t seed, uint32_t delta,
-				void (*fn)(void *arg))
+#define JOBS UINT32_MAX /* the page has no delta of its own */
+
+/* Runs two nodes; the page is in a region with a delta of its own. */
+static struct thrash thrash_region(const char *protocol, uint64_t seed, uint32_t delta,
+				   uint32_t own, void (*fn)(void *arg))
 {
+	struct roami_place region = {.pages = 1, .option = ROAMI_OPTION_OWN + own};
 	struct thrash thrash = {0};
 	struct thrash_thread threads[2] = {{&thrash, 0}, {&thrash, 1}};
 	struct world_config config;
@@ -123,6 +128,8 @@ static struct thrash thrash_run(const char *protocol, uint64_t seed, uint32_t de
 	thrash.world = world_open(&config);
 	if (thrash.world == NULL)
 		exit(EXIT_FAILURE);
+	if (own != JOBS)
+		roami_place_all(world_node(thrash.world, 0), &region);
 	for (unsigned i = 0; i < 2; i++)
 		world_spawn(thrash.world, i, fn, &threads[i]);
 	thrash.good = world_run(thrash.world);
@@ -132,6 +139,12 @@ static struct thrash thrash_run(const char *protocol, uint64_t seed, uint32_t de
 	thrash.moves = world_count(thrash.world, ROAMI_STAT_fetches);
 	world_close(thrash.world);
 	return thrash;
+}
+
+static struct thrash thrash_run(const char *protocol, uint64_t seed, uint32_t delta,
+				void (*fn)(void *arg))
+{
+	return thrash_region(protocol, seed, delta, JOBS, fn);
 }
 
 static bool thrash_expect(bool holds, uint64_t seed, const char *what)
@@ -190,6 +203,25 @@ static bool await_one(uint64_t seed)
 			     "a loop that waits for a value made the window long");
 }
 
+/* A region's window holds whatever the job's is. */
+static bool region_one(uint64_t seed)
+{
+	struct thrash window = thrash_run("mirage", seed, GOOD_US, count_main);
+	struct thrash brief = thrash_run("mirage", seed, SHORT_US, count_main);
+	struct thrash found = thrash_run("mirage", seed, AUTO, count_main);
+	struct thrash longer = thrash_region("mirage", seed, SHORT_US, GOOD_US, count_main);
+	struct thrash shorter = thrash_region("mirage", seed, GOOD_US, SHORT_US, count_main);
+	struct thrash free = thrash_region("mirage", seed, GOOD_US, AUTO, count_main);
+
+	return longer.good && shorter.good && free.good &&
+	       thrash_expect(longer.moves == window.moves && longer.ends == window.ends, seed,
+			     "a region's longer window is not the job's") &&
+	       thrash_expect(shorter.moves == brief.moves && shorter.ends == brief.ends, seed,
+			     "a region's shorter window is not the job's") &&
+	       thrash_expect(free.moves == found.moves && free.ends == found.ends, seed,
+			     "a region's window is not found");
+}
+
 static bool thrash_one(const struct seed_options *options, const struct roam_protocol *protocol,
 		       uint64_t seed, void *arg)
 {
@@ -197,7 +229,7 @@ static bool thrash_one(const struct seed_options *options, const struct roam_pro
 	(void)arg;
 	if (strcmp(protocol->name, "mirage") != 0)
 		return true;
-	return count_one(seed) && turns_one(seed) && await_one(seed);
+	return count_one(seed) && region_one(seed) && turns_one(seed) && await_one(seed);
 }
 
 int main(int argc, char **argv)

@@ -218,7 +218,7 @@ static void job_node_open(struct job *job, const struct roam_protocol *protocol,
 		.app = (uint8_t *)job->bases[me] + job->layout.heap,
 		.fd = -1,
 		.creator_pages = job->creator_pages,
-		.onesided = job->onesided,
+		.near = job->onesided ? UINT64_MAX : 0,
 		.key = key,
 		.boot = job->seed,
 	};

@@ -1,0 +1,235 @@
+/*
+ * PastSet: structured shared memory, beside the pages of roam/roam.h.
+ *
+ * Programs share *elements* instead of bytes.  An element is a named, ordered sequence of tuples of
+ * one type, its *template*.  roam_ps_move adds a tuple at the end, roam_ps_observe reads one, which
+ * stays: a tuple is tagged as observed, and can be observed again until the element is truncated.
+ * The words and their meaning are those of the PastSet papers (Bjorndalen, Anshus, Vinter and
+ * Larsen 2000; Vinter 1999); docs/pastset.md says where this library had to choose.
+ *
+ * Order.  Operations on one element happen one after the other, in an order that all see; between
+ * elements there is none.  Tuples carry their own bytes and order nothing else: what a program
+ * stores in the heap of roam.h still needs that header's synchronisation.
+ *
+ * Numbers.  The tuples of an element are numbered 1, 2, 3 and so on.  *Last* is the number of the
+ * newest; *First* that of the oldest that nobody has observed, Last + 1 if there is none.
+ *
+ * Blocking.  All operations are synchronous.  A move waits while DeltaValue forbids it, an observe
+ * until its tuple is there; with a timeout, or until another thread cancels it.  An operation that
+ * was timed out or cancelled has not been done, and says so.  Who came first is served first, among
+ * those who can be served.
+ *
+ * Threads.  Any number of threads of any node may use elements, and the same one, at the same time.
+ * None of them has to be known to roam_thread_init.  Not from signal handlers.
+ *
+ * Where.  An element lives at one node; others send their operations there, its own threads need no
+ * message.  Elements belong to the nodes of a job as they are since CREATE, or since roam run
+ * started them: those entered before CREATE, or in a round that roam_wait_for_end has ended, are
+ * gone, and operations on them return ROAM_ESTATE.
+ *
+ * Errors that every operation can return: ROAM_EINVAL, ROAM_ESTATE, and those of roam_start.
+ */
+#ifndef ROAM_PASTSET_H
+#define ROAM_PASTSET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "roam/roam.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ROAM_PS_TUPLE_MAX    61184u /* bytes of a tuple */
+#define ROAM_PS_NAME_MAX     255u   /* bytes of a name */
+#define ROAM_PS_TEMPLATE_MAX 511u   /* bytes of a template's text */
+#define ROAM_PS_FIELDS_MAX   64u    /* fields of a template, and groups */
+#define ROAM_PS_NESTED_MAX   8u     /* groups in one another */
+
+/* ---------------------------------------------------------------------------------- templates */
+/*
+ * A template is a list of fields, written as text, so that it can be made while the program runs:
+ *
+ *	i32, f64[16]                two fields: a number and an array of 16
+ *	u8[]                        as many as the tuple says: a string, a blob
+ *	u32, (i32, f32[3])[10]      an array of groups of fields
+ *	(i64, u8[])[]               any number of records, with a part of variable size each
+ *
+ * Numbers are i8 i16 i32 i64, u8 u16 u32 u64, f32 f64.  Spaces count for nothing.
+ *
+ * A tuple's bytes are the same on every machine: the fields in their order without gaps, numbers
+ * little-endian, IEEE 754; before the items of a [] their count as u32.  So the tuple of a template
+ * of fixed size is a packed struct; others are written and read with a cursor, below.
+ */
+
+/* An element as one program knows it. */
+struct roam_ps_element;
+
+/* Where a new element lives. */
+enum roam_ps_place {
+	ROAM_PS_HASH,    /* at a node that its name says (default): elements spread over the job */
+	ROAM_PS_CREATOR, /* at the node that enters it first */
+	ROAM_PS_NODE     /* at the node given */
+};
+
+/* What a new element is to be like; NULL or zeroes: the defaults. */
+struct roam_ps_options {
+	enum roam_ps_place place;
+	unsigned node;  /* ROAM_PS_NODE */
+	uint64_t delta; /* DeltaValue; 0: unlimited */
+	/*
+	 * Where there is no memory for a new tuple, the element's oldest go, as far as they and all
+	 * older ones have been observed.  Otherwise tuples go by roam_ps_truncate only.
+	 */
+	bool forget;
+};
+
+/*
+ * Binds to the element of that name, made now if there is none; NULL: the name is the template's
+ * text without spaces, as in the papers' first PastSet.  Of an element that is there already the
+ * options count for nothing, but its template must be the same.  Blocks for messages to two nodes
+ * at most, not for other programs.  Errors: ROAM_EINVAL (a name, a template that makes no sense, a
+ * node that is not there), ROAM_EMISMATCH (another template), ROAM_ENOMEM (no memory here),
+ * ROAM_ENOSPC (none where the element is to live); roam_ps_why() says more about each.
+ */
+enum roam_err roam_ps_enter(const char *name, const char *template_text,
+			    const struct roam_ps_options *options,
+			    struct roam_ps_element **element_p);
+
+/*
+ * Forgets the binding; the element stays as it is.  No operation may be under way with it.  NULL is
+ * ignored.
+ */
+void roam_ps_leave(struct roam_ps_element *element);
+
+/* The template's text, without spaces; lasts as long as the binding. */
+const char *roam_ps_template(const struct roam_ps_element *element);
+
+/* The node that the element lives at. */
+unsigned roam_ps_node(const struct roam_ps_element *element);
+
+/*
+ * More about the last error of the calling thread's roam_ps_enter, in one line: both templates of
+ * a mismatch, the place where a text makes no sense.  Never NULL; lasts until the thread's next
+ * roam_ps_enter.
+ */
+const char *roam_ps_why(void);
+
+/* --------------------------------------------------------------------------------- operations */
+
+/*
+ * Adds a tuple.  Blocks while Last + 1 - First would reach DeltaValue.  The bytes are copied: the
+ * caller may change them at once.  Errors: ROAM_EINVAL (bytes that are no tuple of the template),
+ * ROAM_ENOSPC (ROAM_PS_MEMORY of the node where the element lives is used up), ROAM_ETOOBIG.
+ */
+enum roam_err roam_ps_move(struct roam_ps_element *element, const void *tuple, size_t bytes);
+
+/*
+ * Reads the oldest tuple that nobody has observed, and tags it: each goes to one observer.  Blocks
+ * until there is one.  *bytes_p, which may be NULL, is its size.  Errors: ROAM_ETOOBIG (longer than
+ * `limit`; it is not tagged, and *bytes_p is set).
+ */
+enum roam_err roam_ps_observe(struct roam_ps_element *element, void *tuple, size_t limit,
+			      size_t *bytes_p);
+
+/*
+ * Moves a tuple to `to`, then observes one of `from` as roam_ps_observe does; both may be the same
+ * element.  Not atomic: others may come in between.  One message forth and back if both live at one
+ * node.
+ */
+enum roam_err roam_ps_mob(struct roam_ps_element *to, const void *tuple, size_t bytes,
+			  struct roam_ps_element *from, void *out, size_t limit, size_t *bytes_p);
+
+/*
+ * Sets DeltaValue, the most by which Last + 1 may exceed First: 1 lets one tuple wait to be
+ * observed; UINT64_MAX: unlimited.  At any time.  A greater one lets movers go on; a smaller one
+ * removes nothing.  Errors: ROAM_EINVAL (0).
+ */
+enum roam_err roam_ps_delta(struct roam_ps_element *element, uint64_t delta);
+
+/*
+ * Removes all tuples with numbers below `number`, observed or not; UINT64_MAX: all there are.  May
+ * raise First, and so let movers go on.  The element keeps its numbers.
+ */
+enum roam_err roam_ps_truncate(struct roam_ps_element *element, uint64_t number);
+
+/* An element at one moment. */
+struct roam_ps_state {
+	uint64_t first;
+	uint64_t last;    /* 0: no tuple was ever moved */
+	uint64_t oldest;  /* the lowest number that has not been truncated; last + 1: none */
+	uint64_t delta;   /* UINT64_MAX: unlimited */
+	uint64_t bytes;   /* of the tuples there */
+	uint64_t waiting; /* operations that wait */
+};
+enum roam_err roam_ps_state(struct roam_ps_element *element, struct roam_ps_state *state_p);
+
+/*
+ * The one call behind those above, with everything they leave out.  What an operation does not use
+ * may be zero.
+ */
+enum roam_ps_op {
+	ROAM_PS_MOVE,
+	ROAM_PS_OBSERVE,
+	ROAM_PS_MOB,
+	ROAM_PS_DELTA,
+	ROAM_PS_TRUNCATE,
+	ROAM_PS_STATE
+};
+
+/* Which tuple an observe reads. */
+enum roam_ps_which {
+	ROAM_PS_FIFO,   /* the oldest that nobody has observed */
+	ROAM_PS_LAST,   /* the newest; blocks while there is none */
+	ROAM_PS_NUMBER, /* that of a number; blocks until it was moved; ROAM_EGONE: truncated */
+	ROAM_PS_NEXT    /* the first after a number; the oldest there if that one was truncated */
+};
+
+#define ROAM_PS_PEEK 1u /* do not tag it as observed */
+#define ROAM_PS_SKIP 2u /* with ROAM_PS_LAST: tag all older ones too, so that movers go on */
+
+#define ROAM_PS_TRY UINT64_MAX /* as a timeout: do not wait at all */
+
+/*
+ * Cancels operations that wait.  Zero at first.  Many operations may have the same one; once it was
+ * cancelled, all that have to wait return ROAM_ECANCELED at once.
+ */
+struct roam_ps_cancel {
+	uint32_t cancelled;
+};
+void roam_ps_cancel(struct roam_ps_cancel *cancel);
+
+struct roam_ps_request {
+	enum roam_ps_op op;
+	enum roam_ps_which which;
+	unsigned flags;
+	uint64_t number;   /* of the tuple; DeltaValue; where to truncate */
+	const void *tuple; /* to move */
+	size_t bytes;
+	struct roam_ps_element *from;  /* mob: where to observe; NULL: the same element */
+	void *buffer;                  /* for the tuple observed; may be NULL if limit is 0 */
+	size_t limit;                  /* its size */
+	uint64_t timeout_ns;           /* 0: wait for ever */
+	struct roam_ps_cancel *cancel; /* NULL: nobody will */
+
+	/* Out, whether there was an error or not. */
+	uint64_t moved;             /* the number of the tuple moved; 0: none was */
+	uint64_t observed;          /* the number of the tuple observed; 0: none was */
+	size_t got;                 /* its size; also with ROAM_ETOOBIG */
+	bool skipped;               /* ROAM_PS_NEXT: tuples in between have been truncated */
+	struct roam_ps_state state; /* ROAM_PS_STATE */
+};
+
+/*
+ * Errors, besides those above: ROAM_ETIMEDOUT, ROAM_ECANCELED (the operation was not done; of a mob
+ * request->moved says whether its first half was), ROAM_EGONE.
+ */
+enum roam_err roam_ps_call(struct roam_ps_element *element, struct roam_ps_request *request);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

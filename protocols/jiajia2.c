@@ -1,0 +1,290 @@
+/*
+ * jiajia2: jiajia1 whose homes move at barriers, as JIAJIA V2.1.
+ *
+ * Paper: Hu, Shi and Tang, JIAJIA: An SVM System Based on A New Cache Coherence Protocol (1999), as
+ * Cheung, Wang and Hwang, JUMP-DP (section 6), describe its home migration.
+ *
+ * Idea.  As jiajia1; but a page that exactly one node has written since the last full barrier, by a
+ * copy that is current, has its home there after the barrier.  From then on that node writes it
+ * without twin and diff.  Faults move nothing, so a page that is read by many stays where it is.
+ *
+ * How a page gets there.  A barrier's departure tells everybody who wrote what: its writer learns
+ * from it that nobody else did.  So it asks the homes of all such pages, with one message for each,
+ * before it goes on; a home that finds the version to be the writer's, and has not written the page
+ * itself, gives it away without a byte.  Where the page is then, the writer's notices tell: they are
+ * appended to the next grants.  Until they come requests are passed on (moving.h, RULES 7).
+ *
+ * Page states: as in jump; a copy becomes master without a fetch.
+ *
+ * Messages: want and diff, see moving.h; take (pages, versions -> places, 0: it stays).
+ *
+ * Differences from the paper, and why:
+ * - The writer asks, where JIAJIA's barrier manager decides and tells all with its grants: on one
+ *   host barriers have no manager, and here nobody has to believe what a decision elsewhere was.
+ *   Two messages a barrier for each two nodes between which homes move.
+ * - A home that wrote the page too keeps it, though the writes were before the writer's copy.
+ * - As in jiajia1: versions tell what is news, threads of a node are not told apart, homes are
+ *   claimed at first touch.
+ * - jiajia2-rc is the same with release consistency.
+ */
+#include <string.h>
+
+#include "moving.h"
+
+#define TAKE_ONCE 256u /* pages asked for at a time */
+
+enum { JIAJIA2_TAKE = MOVING_TYPES };
+
+struct jiajia2_node {
+	uint32_t wrote; /* the list of pages with a current copy that this node has flushed; + 1 */
+};
+
+struct jiajia2_page {
+	struct moving_page moving;
+	uint32_t next;    /* in that list, + 1 */
+	bool listed;
+	bool others;      /* somebody else wrote it since the last full barrier */
+	uint32_t barrier; /* which that was */
+};
+
+/* Of a take: a page, and the version of the copy. */
+struct jiajia2_offer {
+	uint32_t page;
+	uint32_t spare;
+	uint64_t have;
+};
+
+static struct jiajia2_page *jiajia2_page(struct roami_node *node, uint32_t page)
+{
+	return roami_page_data(node, page);
+}
+
+static void jiajia2_read_fault(struct roami_node *node, uint32_t page)
+{
+	moving_fault(node, page, true);
+}
+
+static void jiajia2_ahead(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
+{
+	moving_ahead(node, first, count, stride, true);
+}
+
+/* --------------------------------------------------------------------------- release, acquire */
+
+/* Pages whose copies are current after their diffs could get their homes here. */
+static void jiajia2_note(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
+{
+	struct jiajia2_node *state = roami_node_state(node);
+
+	for (size_t i = 0; i < count; i++) {
+		struct jiajia2_page *data = jiajia2_page(node, dirty[i].page);
+
+		if (dirty[i].home || !dirty[i].changed || data->listed ||
+		    data->moving.home.page.have != dirty[i].version)
+			continue;
+		data->listed = true;
+		data->next = state->wrote;
+		state->wrote = dirty[i].page + 1;
+	}
+}
+
+static void jiajia2_release(struct roami_node *node, const struct roam_sync *sync,
+			    struct roam_dirty *dirty, size_t count)
+{
+	home_publish_shared(node, sync, dirty, count);
+	moving_flush(node, sync, dirty, count);
+	jiajia2_note(node, dirty, count);
+}
+
+static void jiajia2_acquire(struct roami_node *node, const struct roam_sync *sync,
+			    const struct roam_notice *notices, size_t count)
+{
+	uint32_t barriers = roami_barriers_left(node);
+
+	for (size_t i = 0; i < count; i++) {
+		struct jiajia2_page *data = jiajia2_page(node, notices[i].page);
+
+		data->others = true;
+		data->barrier = barriers;
+	}
+	moving_acquire(node, sync, notices, count);
+}
+
+/* ------------------------------------------------------------------------------------ barriers */
+
+/* Pages of one home that are pending here until it has answered. */
+struct jiajia2_take {
+	unsigned home;
+	unsigned count;
+	struct jiajia2_offer offers[TAKE_ONCE];
+	uint32_t places[TAKE_ONCE];
+};
+
+/* Whether this node alone wrote the page since the last full barrier; it is pending if so. */
+static bool jiajia2_alone(struct roami_node *node, uint32_t page)
+{
+	const struct jiajia2_page *data = jiajia2_page(node, page);
+
+	if ((data->others && data->barrier == roami_barriers_left(node)) ||
+	    !roami_page_try(node, page))
+		return false;
+	if (roami_page_state(node, page) == HOME_COPY &&
+	    data->moving.home.page.have >= data->moving.home.page.need &&
+	    ROAM_PLACE_EPOCH(data->moving.place) < ROAM_EPOCH_MAX)
+		return true;
+	roami_page_done(node, page);
+	return false;
+}
+
+static void jiajia2_take(struct roami_node *node, struct jiajia2_take *take)
+{
+	struct roam_part part = {take->offers, take->count * sizeof(take->offers[0])};
+
+	if (take->count == 0)
+		return;
+	if (roami_call(node, take->home, JIAJIA2_TAKE, &part, 1, take->places,
+		       sizeof(take->places)) != take->count * sizeof(take->places[0]))
+		roami_node_fail(node, "node %u sent a malformed answer", take->home);
+	for (unsigned i = 0; i < take->count; i++) {
+		const struct jiajia2_offer *offer = &take->offers[i];
+
+		if (take->places[i] != 0) {
+			roami_page_lock(node, offer->page);
+			roami_twin_drop(node, offer->page);
+			moving_receive(node, offer->page, offer->have, take->places[i]);
+			roami_page_unlock(node, offer->page);
+		}
+		roami_page_done(node, offer->page);
+	}
+	take->count = 0;
+}
+
+/* Offers to be home of all such pages whose home is `home`. */
+static void jiajia2_offer(struct roami_node *node, unsigned home)
+{
+	const struct jiajia2_node *state = roami_node_state(node);
+	struct jiajia2_take take = {.home = home, .count = 0};
+
+	for (uint32_t next = state->wrote; next != 0; next = jiajia2_page(node, next - 1)->next) {
+		const struct moving_page *data = moving_page(node, next - 1);
+
+		if (ROAM_PLACE_OF(moving_place(node, next - 1)) != home ||
+		    !jiajia2_alone(node, next - 1))
+			continue;
+		take.offers[take.count++] =
+			(struct jiajia2_offer){next - 1, 0, data->home.page.have};
+		if (take.count == TAKE_ONCE)
+			jiajia2_take(node, &take);
+	}
+	jiajia2_take(node, &take);
+}
+
+static void jiajia2_met(struct roami_node *node)
+{
+	struct jiajia2_node *state = roami_node_state(node);
+
+	if (state->wrote == 0)
+		return;
+	for (unsigned home = 0; home < roami_count(node); home++)
+		if (home != roami_me(node))
+			jiajia2_offer(node, home);
+	while (state->wrote != 0) {
+		struct jiajia2_page *data = jiajia2_page(node, state->wrote - 1);
+
+		data->listed = false;
+		state->wrote = data->next;
+	}
+}
+
+/* ------------------------------------------------------------------------------------ messages */
+
+/* Whether the copy of that version is all that is here; then it is the home's.  Its place. */
+static uint32_t jiajia2_hand_over(struct roami_node *node, const struct jiajia2_offer *offer,
+				  unsigned to)
+{
+	uint64_t version = offer->have;
+	uint32_t place = 0;
+
+	roami_page_lock(node, offer->page);
+	if (roami_home_here(node, offer->page) != 0 &&
+	    moving_is_all(node, offer->page, offer->have))
+		place = moving_give(node, offer->page, to, NULL, &version);
+	roami_page_unlock(node, offer->page);
+	return place;
+}
+
+static void jiajia2_handle_take(struct roami_node *node, const struct roam_request *request)
+{
+	unsigned count = request->bytes / sizeof(struct jiajia2_offer);
+	uint32_t places[TAKE_ONCE];
+	struct roam_part part = {places, count * sizeof(places[0])};
+
+	if (request->bytes % sizeof(struct jiajia2_offer) != 0)
+		roami_node_fail(node, "node %u sent a malformed request", request->from);
+	for (unsigned i = 0; i < count; i++) {
+		struct jiajia2_offer offer;
+
+		memcpy(&offer, (const uint8_t *)request->data + i * sizeof(offer), sizeof(offer));
+		if (!roami_page_ours(node, offer.page))
+			roami_node_fail(node, "node %u sent a malformed request about a page",
+					request->from);
+		places[i] = jiajia2_hand_over(node, &offer, request->origin);
+	}
+	roami_reply(node, request, &part, 1);
+}
+
+static void jiajia2_handle_want(struct roami_node *node, const struct roam_request *request)
+{
+	moving_handle_want(node, request, moving_never);
+}
+
+static void jiajia2_handle_diff(struct roami_node *node, const struct roam_request *request)
+{
+	moving_handle_diff(node, request, moving_never);
+}
+
+static void jiajia2_handle_ask(struct roami_node *node, const struct roam_request *request)
+{
+	moving_handle_ask(node, request, moving_never);
+}
+
+static const struct roam_message jiajia2_messages[] = {
+	[MOVING_WANT] = {"want", jiajia2_handle_want, sizeof(struct moving_head)},
+	[MOVING_DIFF] = {"diff", jiajia2_handle_diff, MOVING_DIFF_MAX},
+	[MOVING_ASK] = {"ask", jiajia2_handle_ask, sizeof(struct moving_head)},
+	[JIAJIA2_TAKE] = {"take", jiajia2_handle_take, TAKE_ONCE * sizeof(struct jiajia2_offer)},
+	{NULL, NULL, 0},
+};
+
+/* The model is a parameter: -rc tells all that a node knows, at every synchronisation. */
+#define JIAJIA2_FIELDS					\
+	.writes = ROAM_WRITES_DIFF,			\
+	.closes_homes = true,				\
+	.homes_move = true,				\
+	.node_size = sizeof(struct jiajia2_node),	\
+	.page_size = sizeof(struct jiajia2_page),	\
+	.scratch_size = MOVING_SCRATCH,			\
+	.states = moving_states,			\
+	.messages = jiajia2_messages,			\
+	.read_fault = jiajia2_read_fault,		\
+	.ahead = jiajia2_ahead,				\
+	.release = jiajia2_release,			\
+	.acquire = jiajia2_acquire,			\
+	.met = jiajia2_met,				\
+	.evict = home_evict,				\
+	.settle = moving_settle,			\
+	.check = moving_check
+
+const struct roam_protocol roami_protocol_jiajia2 = {
+	.name = "jiajia2",
+	.paper = "home-based scope consistency, homes move at barriers; Hu, Shi and Tang 1999",
+	.model = ROAM_MODEL_SCC,
+	JIAJIA2_FIELDS,
+};
+
+const struct roam_protocol roami_protocol_jiajia2_rc = {
+	.name = "jiajia2-rc",
+	.paper = "homes move at barriers, notices as under RC; after Hu, Shi and Tang 1999",
+	.model = ROAM_MODEL_RC,
+	JIAJIA2_FIELDS,
+};

@@ -1,0 +1,628 @@
+#include "moving.h"
+
+#include <string.h>
+
+#define ASK_MIN     128u /* bytes of a diff that is worth a question */
+#define REGRETS_MAX 2u   /* then a home that its last node keeps using stays there */
+
+struct moving_answer {
+	uint64_t version;
+	uint32_t place;
+	uint32_t moved; /* the home did; its place is then the asker's */
+};
+
+const struct roam_page_state moving_states[] = {
+	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
+	[HOME_COPY] = {"copy", 1u << HOME_INVALID | 1u << HOME_MASTER},
+	[HOME_MASTER] = {"master", 1u << HOME_COPY},
+	{NULL, 0},
+};
+
+/* Epochs only grow.  The page lock is held. */
+static void moving_learn(struct moving_page *data, uint32_t place)
+{
+	if (place != 0 &&
+	    (data->place == 0 || ROAM_PLACE_EPOCH(place) > ROAM_PLACE_EPOCH(data->place)))
+		data->place = place;
+}
+
+uint32_t moving_place(struct roami_node *node, uint32_t page)
+{
+	uint32_t place;
+
+	roami_page_lock(node, page);
+	place = moving_page(node, page)->place;
+	roami_page_unlock(node, page);
+	return place;
+}
+
+/* -------------------------------------------------------------------------------------- faults */
+
+void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place)
+{
+	struct moving_page *data = moving_page(node, page);
+
+	roami_assert(version >= data->home.page.need);
+	roami_page_move(node, page, HOME_MASTER);
+	moving_learn(data, place);
+	data->home.page.shares = 0;
+	data->copies = 0;
+	data->asked = false;
+	roami_home_receive(node, page, version, place);
+}
+
+/* The answer's bytes are in place; true: the page may be opened, as copy or as home's. */
+static bool moving_install(struct roami_node *node, uint32_t page,
+			   const struct moving_answer *answer)
+{
+	struct moving_page *data = moving_page(node, page);
+	bool good = true;
+
+	roami_page_lock(node, page);
+	if (answer->moved) {
+		data->regrets = (uint16_t)(data->regrets + (data->asked ? 1 : 0));
+		moving_receive(node, page, answer->version, answer->place);
+	} else {
+		moving_learn(data, answer->place);
+		data->home.page.have = answer->version;
+		data->refused = false;
+		good = answer->version >= data->home.page.need; /* else a notice came meanwhile */
+		if (good)
+			roami_page_move(node, page, HOME_COPY);
+	}
+	roami_page_unlock(node, page);
+	return good;
+}
+
+/* A page that is asked for. */
+struct moving_want {
+	uint32_t page;
+	unsigned home; /* the first, if no place is known */
+	struct moving_head head;
+	struct moving_answer answer;
+};
+
+/* How many of the wants behind the first are for the pages behind its own, at the same node. */
+static uint32_t want_run(const struct moving_want *wants, unsigned count)
+{
+	uint32_t run = 0;
+
+	while (run + 1 < count && wants[run + 1].page == wants[run].page + 1 &&
+	       ROAM_PLACE_OF(wants[run + 1].head.place) == ROAM_PLACE_OF(wants[run].head.place))
+		run++;
+	return run;
+}
+
+static void want_ask(struct roami_node *node, struct moving_want *wants,
+		     struct roam_page_call *calls, unsigned count, bool stay)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct moving_want *want = &wants[i];
+		uint32_t place = moving_place(node, want->page);
+
+		if (place == 0)
+			place = ROAM_PLACE_MADE(want->home, 0);
+		want->head =
+			(struct moving_head){.page = want->page, .place = place, .stay = stay};
+	}
+	for (unsigned i = 0; i < count; i++) {
+		struct moving_want *want = &wants[i];
+
+		want->head.run = stay ? 0 : want_run(want, count - i);
+		calls[i] = (struct roam_page_call){
+			.page = want->page,
+			.to = ROAM_PLACE_OF(want->head.place),
+			.type = MOVING_WANT,
+			.part = {&want->head, sizeof(want->head)},
+			.reply = &want->answer,
+			.reply_max = sizeof(want->answer),
+		};
+	}
+	roami_pages_ask(node, calls, count);
+}
+
+/* Whether what came is as new as it must be. */
+static bool want_came(struct roami_node *node, const struct moving_want *want,
+		      const struct roam_page_call *call)
+{
+	if (!call->came || call->bytes != sizeof(want->answer))
+		roami_node_fail(node, "page %u came in part", want->page);
+	return moving_install(node, want->page, &want->answer);
+}
+
+static void want_one(struct roami_node *node, struct moving_want *want, bool stay)
+{
+	struct roam_page_call call;
+
+	do {
+		want_ask(node, want, &call, 1, stay);
+		roami_pages_await(node, &call, 1);
+	} while (!want_came(node, want, &call));
+}
+
+void moving_fault(struct roami_node *node, uint32_t page, bool stay)
+{
+	struct moving_want want = {.page = page, .home = ROAM_NOBODY};
+
+	/* Home already, if it was placed here and not touched yet. */
+	if ((moving_place(node, page) == 0 || roami_home_here(node, page) != 0) &&
+	    home_mine(node, page, &want.home))
+		return;
+	want_one(node, &want, stay);
+	roami_page_open(node, page, 1, ROAM_READ);
+}
+
+/* Opens what has come of pages that ascend, runs of copies or of own pages at once. */
+static void ahead_open(struct roami_node *node, const uint32_t *pages, unsigned count)
+{
+	unsigned first = 0;
+
+	for (unsigned i = 1; i <= count; i++) {
+		if (i < count && pages[i] == pages[i - 1] + 1 &&
+		    roami_page_state(node, pages[i]) == roami_page_state(node, pages[i - 1]))
+			continue;
+		home_open_run(node, pages[first], i - first);
+		first = i;
+	}
+}
+
+static void ahead_bring(struct roami_node *node, struct moving_want *wants, unsigned count,
+			bool stay)
+{
+	struct roam_page_call calls[ROAM_PAGES_ONCE];
+	uint32_t pages[ROAM_PAGES_ONCE];
+	bool done[ROAM_PAGES_ONCE] = {false};
+	unsigned left = count;
+
+	want_ask(node, wants, calls, count, stay);
+	while (left > 0) {
+		unsigned came = 0;
+
+		left = roami_pages_await(node, calls, count);
+		for (unsigned i = 0; i < count; i++) {
+			if (done[i] || calls[i].started != NULL)
+				continue;
+			done[i] = true;
+			roami_fetched_ahead(node);
+			if (want_came(node, &wants[i], &calls[i]))
+				pages[came++] = wants[i].page;
+			else
+				roami_page_done(node, wants[i].page);
+		}
+		ahead_open(node, pages, came);
+	}
+}
+
+/* Whether a page is worth asking for: pending on return if so, and its first home known. */
+static bool ahead_wants(struct roami_node *node, struct moving_want *want)
+{
+	bool claimed;
+
+	if (roami_page_access(node, want->page) != ROAM_NONE || !roami_page_try(node, want->page))
+		return false;
+	want->home = roami_home_find(node, want->page, false, &claimed);
+	if (roami_page_state(node, want->page) == HOME_INVALID &&
+	    roami_home_here(node, want->page) == 0 && want->home != ROAM_NOBODY &&
+	    (want->home != roami_me(node) || moving_place(node, want->page) != 0))
+		return true;
+	roami_page_done(node, want->page);
+	return false;
+}
+
+void moving_ahead(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride,
+		  bool stay)
+{
+	struct moving_want wants[ROAM_PAGES_ONCE];
+	unsigned used = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		int64_t next = (int64_t)first + (int64_t)stride * i;
+
+		if (next < 0 || next >= roami_pages(node))
+			break;
+		wants[used].page = (uint32_t)next;
+		if (!ahead_wants(node, &wants[used]))
+			continue;
+		if (++used == ROAM_PAGES_ONCE) {
+			ahead_bring(node, wants, used, stay);
+			used = 0;
+		}
+	}
+	ahead_bring(node, wants, used, stay);
+}
+
+/* --------------------------------------------------------------------------- release, acquire */
+
+/* A diff on its way. */
+struct moving_update {
+	struct roam_dirty *dirty;
+	struct moving_head head;
+	struct moving_answer answer;
+	struct roam_part parts[2];
+};
+
+/*
+ * The diff of a page that is written again and again, and whose home does not come here, is stored
+ * there; false: it is to be sent.
+ */
+static bool update_put(struct roami_node *node, struct roam_dirty *dirty)
+{
+	uint32_t place = moving_place(node, dirty->page);
+
+	if (!dirty->keep || place == 0 || moving_page(node, dirty->page)->owed != 0 ||
+	    !roami_flush_pinned(node, dirty, ROAM_PLACE_OF(place)))
+		return false;
+	home_answered(node, dirty, place);
+	return true;
+}
+
+/* Makes the diff of a dirty page at `out`; false: there is nothing to send. */
+static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8_t *out,
+			struct moving_update *update)
+{
+	struct moving_page *data = moving_page(node, dirty->page);
+	size_t bytes = 0;
+
+	*update = (struct moving_update){
+		.dirty = dirty,
+		.head = {.page = dirty->page,
+			 .place = moving_place(node, dirty->page),
+			 .stay = dirty->keep || roami_checks_races(node),
+			 .have = data->home.page.have}};
+	roami_page_lock(node, dirty->page);
+	if (roami_page_has_twin(node, dirty->page))
+		bytes = roami_diff_make(node, dirty->page, out, dirty->keep);
+	roami_page_unlock(node, dirty->page);
+	update->parts[0] = (struct roam_part){&update->head, sizeof(update->head)};
+	update->parts[1] = (struct roam_part){out, bytes};
+	dirty->changed = bytes != 0;
+	if (!dirty->changed) {
+		/* Under ScC such a page gives notice anyway, of what is here: that has it. */
+		dirty->changed = data->owed != 0 && roami_model(node) != ROAM_MODEL_SCC;
+		dirty->version = data->owed;
+		home_answered(node, dirty, update->head.place);
+	}
+	data->owed = 0;
+	return bytes != 0;
+}
+
+/* Sends all of them, with the first `parts` of each; then the homes' answers are there. */
+static void update_call(struct roami_node *node, struct moving_update **updates, unsigned count,
+			unsigned type, unsigned parts)
+{
+	struct roam_call calls[MOVING_ONCE];
+
+	for (unsigned i = 0; i < count; i++)
+		calls[i] = (struct roam_call){ROAM_PLACE_OF(updates[i]->head.place), type,
+					      updates[i]->parts, parts, &updates[i]->answer,
+					      sizeof(updates[i]->answer), 0};
+	roami_call_all(node, calls, count);
+	for (unsigned i = 0; i < count; i++) {
+		const struct moving_update *update = updates[i];
+
+		if (calls[i].bytes != sizeof(update->answer))
+			roami_node_fail(node, "page %u: malformed acknowledgement",
+					update->head.page);
+		roami_page_lock(node, update->head.page);
+		if (update->answer.moved) {
+			roami_twin_drop(node, update->head.page);
+			moving_receive(node, update->head.page, update->answer.version,
+				       update->answer.place);
+		} else {
+			moving_learn(moving_page(node, update->head.page), update->answer.place);
+		}
+		roami_page_unlock(node, update->head.page);
+	}
+}
+
+/* Long diffs need not be sent if the home comes here: asks for it.  How many updates are left. */
+static unsigned update_ask(struct roami_node *node, const struct roam_sync *sync,
+			   struct moving_update **updates, unsigned count)
+{
+	struct moving_update *asks[MOVING_ONCE];
+	unsigned asked = 0, left = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		if (!updates[i]->head.stay && updates[i]->parts[1].bytes >= ASK_MIN &&
+		    !moving_page(node, updates[i]->head.page)->refused)
+			asks[asked++] = updates[i];
+	update_call(node, asks, asked, MOVING_ASK, 1);
+	for (unsigned i = 0; i < asked; i++)
+		moving_page(node, asks[i]->head.page)->refused = asks[i]->answer.moved == 0;
+	for (unsigned i = 0; i < count; i++)
+		if (updates[i]->answer.moved)
+			home_written(node, sync, updates[i]->dirty->page);
+		else
+			updates[left++] = updates[i];
+	return left;
+}
+
+/* The actual homes acknowledge, wherever the diffs found them. */
+static void update_send(struct roami_node *node, const struct roam_sync *sync,
+			struct moving_update *all, unsigned count, bool asks)
+{
+	struct moving_update *updates[MOVING_ONCE];
+
+	for (unsigned i = 0; i < count; i++)
+		updates[i] = &all[i];
+	if (asks)
+		count = update_ask(node, sync, updates, count);
+	update_call(node, updates, count, MOVING_DIFF, 2);
+	for (unsigned i = 0; i < count; i++) {
+		updates[i]->dirty->version = updates[i]->answer.version;
+		home_answered(node, updates[i]->dirty, updates[i]->answer.place);
+	}
+}
+
+static void flush_all(struct roami_node *node, const struct roam_sync *sync,
+		      struct roam_dirty *dirty, size_t count, bool asks)
+{
+	struct moving_update updates[MOVING_ONCE];
+	unsigned made = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint8_t *out = roami_scratch(node) + made * ROAM_DIFF_MAX;
+
+		if (dirty[i].home) {
+			moving_page(node, dirty[i].page)->owed = 0;
+			home_written(node, sync, dirty[i].page);
+		} else if (!update_put(node, &dirty[i]) &&
+			   update_make(node, &dirty[i], out, &updates[made]) &&
+			   ++made == MOVING_ONCE) {
+			update_send(node, sync, updates, made, asks);
+			made = 0;
+		}
+	}
+	update_send(node, sync, updates, made, asks);
+}
+
+void moving_flush(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
+		  size_t count)
+{
+	flush_all(node, sync, dirty, count, false);
+}
+
+void moving_flush_asking(struct roami_node *node, const struct roam_sync *sync,
+			 struct roam_dirty *dirty, size_t count)
+{
+	flush_all(node, sync, dirty, count, true);
+}
+
+void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
+		    const struct roam_notice *notices, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		roami_page_lock(node, notices[i].page);
+		moving_learn(moving_page(node, notices[i].page), notices[i].place);
+		roami_page_unlock(node, notices[i].page);
+	}
+	home_invalidate(node, sync, notices, count, moving_flush);
+}
+
+/* The directory names the first home only: bring the bytes here. */
+void moving_settle(struct roami_node *node, uint32_t page)
+{
+	struct moving_want want = {.page = page};
+	bool claimed;
+
+	want.home = roami_home_find(node, page, false, &claimed);
+	if (want.home == ROAM_NOBODY || roami_home_here(node, page) != 0 ||
+	    roami_page_state(node, page) == HOME_COPY)
+		return;
+	want_one(node, &want, true);
+}
+
+/* ------------------------------------------------------------------------------------ messages */
+
+static void moving_parse(struct roami_node *node, const struct roam_request *request,
+			 struct moving_head *head)
+{
+	roami_request_page(node, request, sizeof(*head));
+	memcpy(head, request->data, sizeof(*head));
+	if (head->place == 0 || request->origin >= roami_count(node))
+		roami_node_fail(node, "node %u sent a malformed request", request->from);
+}
+
+/*
+ * Not home: passes the request on to a newer place, or keeps it for the page that is on its way
+ * here.  The page lock is held.
+ */
+static void moving_elsewhere(struct roami_node *node, const struct roam_request *request,
+			     struct moving_head *head, unsigned type)
+{
+	uint32_t place = moving_page(node, head->page)->place;
+	struct roam_part parts[2] = {{head, sizeof(*head)},
+				     {(const uint8_t *)request->data + sizeof(*head),
+				      request->bytes - sizeof(*head)}};
+
+	if (place != 0 && ROAM_PLACE_EPOCH(place) > ROAM_PLACE_EPOCH(head->place)) {
+		head->place = place;
+		head->hops++;
+		roami_pass(node, request, ROAM_PLACE_OF(place), type, parts, 2);
+		return;
+	}
+	if (!roami_page_pending(node, head->page))
+		roami_node_fail(node, "node %u asked for page %u, which was never here",
+				request->origin, head->page);
+	roami_park(node, request, head->page);
+}
+
+uint64_t *moving_copies(struct roami_node *node, struct moving_page *data)
+{
+	uint32_t barriers = roami_barriers_left(node);
+
+	if (data->counted != barriers)
+		data->copies = 0;
+	data->counted = barriers;
+	return &data->copies;
+}
+
+uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_t *bytes,
+		     uint64_t *version_p)
+{
+	struct moving_page *data = moving_page(node, page);
+	uint32_t place = roami_home_here(node, page);
+	bool open;
+
+	if (!roami_home_give(node, page, bytes, version_p, &open))
+		return 0;
+	if (open)
+		data->owed = *version_p;
+	roami_page_move(node, page, HOME_COPY);
+	data->home.page.have = *version_p;
+	data->place = ROAM_PLACE_MADE(to, ROAM_PLACE_EPOCH(place) + 1);
+	return data->place;
+}
+
+void moving_handle_want(struct roami_node *node, const struct roam_request *request,
+			moving_policy_fn *moves)
+{
+	struct moving_answer answer = {0, 0, 0};
+	struct roam_part part = {&answer, sizeof(answer)};
+	struct moving_head head;
+	uint8_t spare[ROAM_PAGE_SIZE], *room;
+	uint32_t given = 0;
+
+	moving_parse(node, request, &head);
+	room = roami_reply_room(node, request, head.page, spare);
+	if (head.run > 0)
+		roami_home_close_run(node, head.page, head.run + 1);
+	roami_page_lock(node, head.page);
+	answer.place = roami_home_here(node, head.page);
+	if (answer.place == 0) {
+		moving_elsewhere(node, request, &head, MOVING_WANT);
+		roami_page_unlock(node, head.page);
+		return;
+	}
+	if (moves(node, &head, request->origin))
+		given = moving_give(node, head.page, request->origin, room, &answer.version);
+	answer.moved = given != 0;
+	if (answer.moved)
+		answer.place = given;
+	else
+		*moving_copies(node, moving_page(node, head.page)) |= UINT64_C(1)
+								      << request->origin;
+	roami_page_unlock(node, head.page);
+	if (!answer.moved)
+		roami_home_copy(node, request->origin, head.page, room, &answer.version);
+	roami_reply_filled(node, request, room, &part, 1);
+}
+
+bool moving_never(struct roami_node *node, const struct moving_head *head, unsigned to)
+{
+	(void)node;
+	(void)head;
+	(void)to;
+	return false;
+}
+
+bool moving_is_all(struct roami_node *node, uint32_t page, uint64_t version)
+{
+	return roami_page_state(node, page) == HOME_MASTER &&
+	       roami_home_version(node, page) == version &&
+	       roami_page_access(node, page) != ROAM_WRITE && !roami_page_dirty(node, page) &&
+	       !roami_page_pending(node, page);
+}
+
+/*
+ * The home goes to a writer that has all that is here, if its policy and what came of that before
+ * let it.  The page lock is held.
+ */
+static void moving_hand_over(struct roami_node *node, const struct moving_head *head, unsigned to,
+			     moving_policy_fn *moves, uint64_t have, struct moving_answer *answer)
+{
+	struct moving_page *data = moving_page(node, head->page);
+	uint64_t version = have;
+	uint32_t place;
+
+	if (data->regrets >= REGRETS_MAX || !moving_is_all(node, head->page, have) ||
+	    !moves(node, head, to))
+		return;
+	place = moving_give(node, head->page, to, NULL, &version);
+	if (place == 0)
+		return;
+	*answer = (struct moving_answer){version, place, 1};
+	data->asked = true;
+}
+
+void moving_handle_diff(struct roami_node *node, const struct roam_request *request,
+			moving_policy_fn *moves)
+{
+	struct moving_answer answer = {0, 0, 0};
+	struct roam_part part = {&answer, sizeof(answer)};
+	struct moving_head head;
+
+	moving_parse(node, request, &head);
+	roami_page_lock(node, head.page);
+	answer.place = roami_home_here(node, head.page);
+	if (answer.place == 0)
+		moving_elsewhere(node, request, &head, MOVING_DIFF);
+	else
+		*moving_copies(node, moving_page(node, head.page)) &=
+			~(UINT64_C(1) << request->origin);
+	roami_page_unlock(node, head.page);
+	if (answer.place == 0)
+		return;
+	/* Only handlers give homes away, and they run one at a time. */
+	answer.version = roami_home_apply(node, request->origin, head.page,
+					  (const uint8_t *)request->data + sizeof(head),
+					  request->bytes - sizeof(head));
+	roami_page_lock(node, head.page);
+	if (!roami_page_pending(node, head.page)) /* the next release that finds it shared closes it */
+		moving_page(node, head.page)->home.page.shares = 0;
+	if (answer.version == head.have + 1)
+		moving_hand_over(node, &head, request->origin, moves, answer.version, &answer);
+	roami_page_unlock(node, head.page);
+	roami_reply(node, request, &part, 1);
+}
+
+void moving_handle_ask(struct roami_node *node, const struct roam_request *request,
+		       moving_policy_fn *moves)
+{
+	struct moving_answer answer = {0, 0, 0};
+	struct roam_part part = {&answer, sizeof(answer)};
+	struct moving_head head;
+
+	moving_parse(node, request, &head);
+	roami_page_lock(node, head.page);
+	answer.place = roami_home_here(node, head.page);
+	if (answer.place == 0)
+		moving_elsewhere(node, request, &head, MOVING_ASK);
+	else
+		moving_hand_over(node, &head, request->origin, moves, head.have, &answer);
+	roami_page_unlock(node, head.page);
+	if (answer.place != 0)
+		roami_reply(node, request, &part, 1);
+}
+
+/* --------------------------------------------------------------------------------------- tests */
+
+static void moving_check_page(struct roami_node *const *nodes, unsigned count, uint32_t page)
+{
+	uint32_t *epoch = &moving_page(nodes[0], page)->checked;
+	unsigned homes = 0, pending = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct home_page *data = &moving_page(nodes[i], page)->home.page;
+		uint32_t place = roami_home_here(nodes[i], page);
+
+		pending += roami_page_pending(nodes[i], page);
+		roami_assert(place != 0 || !roami_page_is_home(nodes[i], page));
+		roami_assert(roami_page_state(nodes[i], page) != HOME_COPY ||
+			     data->have >= data->need || roami_page_pending(nodes[i], page));
+		if (place == 0)
+			continue;
+		homes++;
+		roami_assert(ROAM_PLACE_EPOCH(place) >= *epoch);
+		*epoch = ROAM_PLACE_EPOCH(place);
+	}
+	roami_assert(homes <= 1);
+	roami_assert(homes == 1 || pending > 0 || *epoch == 0);
+}
+
+void moving_check(struct roami_node *const *nodes, unsigned count)
+{
+	for (uint32_t page = 0; page < roami_pages(nodes[0]); page++)
+		if (roami_page_ours(nodes[0], page))
+			moving_check_page(nodes, count, page);
+}

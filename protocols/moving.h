@@ -1,0 +1,112 @@
+/*
+ * What protocols share whose homes move (RULES 7).  Every move counts the page's epoch up.  Each
+ * node knows a place, node and epoch, for the pages it has dealt with: from what it gave away, from
+ * answers, from notices; for others the directory names the first home.  Requests and diffs carry
+ * the place at which they are directed.  Who is not home passes them on to the newer place it
+ * knows, so epochs grow on the way; who knows of no newer one than the request does is about to get
+ * the page, and keeps the request until it is here.  The home it ends at answers.
+ */
+#ifndef ROAM_PROTOCOLS_MOVING_H
+#define ROAM_PROTOCOLS_MOVING_H
+
+#include "home.h"
+
+/* Per page. */
+struct moving_page {
+	struct home_scoped_page home;
+	uint64_t owed;    /* given away open: the version of what was written, still to be told */
+	uint64_t copies;  /* at the home: who may have a copy and has sent nothing since */
+	uint32_t counted; /* full barriers when they were counted last */
+	uint32_t place;   /* the newest known, while this node is not home; 0: ask the directory */
+	uint32_t checked; /* at node 0, by the tests: the newest epoch ever seen of a home */
+	bool refused;     /* by the home, to move to this copy */
+	bool asked;       /* the home was given to a copy */
+	uint16_t regrets; /* how often it was wanted back then */
+};
+
+extern const struct roam_page_state moving_states[];
+
+/* The first messages of such a protocol; its handlers are those below, with its policy. */
+enum { MOVING_WANT, MOVING_DIFF, MOVING_ASK, MOVING_TYPES };
+
+/* The beginning of all. */
+struct moving_head {
+	uint32_t page;
+	uint32_t place;
+	uint16_t hops;
+	uint16_t stay; /* that is not to move */
+	uint32_t run;  /* of a want: so many pages behind it are wanted too */
+	uint64_t have; /* of a diff, or of what would be one: the version that it was made of */
+};
+
+#define MOVING_SCRATCH  (MOVING_ONCE * ROAM_DIFF_MAX)
+#define MOVING_ONCE     16u /* diffs under way at a time */
+#define MOVING_DIFF_MAX (sizeof(struct moving_head) + ROAM_DIFF_MAX)
+
+static inline struct moving_page *moving_page(struct roami_node *node, uint32_t page)
+{
+	return roami_page_data(node, page);
+}
+
+/* The newest place known; 0: none. */
+uint32_t moving_place(struct roami_node *node, uint32_t page);
+
+/* Brings the pending page here: the home too, or a copy if it must `stay`, and opens it. */
+void moving_fault(struct roami_node *node, uint32_t page, bool stay);
+
+/* The same of pages that will be read soon, all asked for before the first is waited for. */
+void moving_ahead(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride,
+		  bool stay);
+
+/*
+ * As home_flush; the homes acknowledge wherever the diffs find them.  Or this node tries first to
+ * become home of a page whose diff is long.
+ */
+void moving_flush(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
+		  size_t count);
+void moving_flush_asking(struct roami_node *node, const struct roam_sync *sync,
+			 struct roam_dirty *dirty, size_t count);
+
+void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
+		    const struct roam_notice *notices, size_t count);
+void moving_settle(struct roami_node *node, uint32_t page);
+void moving_check(struct roami_node *const *nodes, unsigned count);
+
+/* ------------------------------------------------------------------------------------ handlers */
+
+/* Whether the home, which is here, goes to `to`.  The page lock is held. */
+typedef bool moving_policy_fn(struct roami_node *node, const struct moving_head *head, unsigned to);
+
+void moving_handle_want(struct roami_node *node, const struct roam_request *request,
+			moving_policy_fn *moves);
+/* With the diff applied the writer may have all that the home has, and need no bytes. */
+void moving_handle_diff(struct roami_node *node, const struct roam_request *request,
+			moving_policy_fn *moves);
+
+/* Of who has written a copy and wants to be home of it, for that is all that is here. */
+void moving_handle_ask(struct roami_node *node, const struct roam_request *request,
+		       moving_policy_fn *moves);
+
+/* A policy: nothing moves. */
+bool moving_never(struct roami_node *node, const struct moving_head *head, unsigned to);
+
+/*
+ * Whether a copy of that version is all that is here: nobody else's diff has come since it was made,
+ * and nobody writes here.  The page lock is held, and the page is here.
+ */
+bool moving_is_all(struct roami_node *node, uint32_t page, uint64_t version);
+
+/* Who may have a copy, of those not told otherwise since the last full barrier. */
+uint64_t *moving_copies(struct roami_node *node, struct moving_page *data);
+
+/*
+ * Gives the page, which is here and not pending, to node `to`, see roami_home_give; its new place,
+ * 0: it stays.  The page lock is held.
+ */
+uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_t *bytes,
+		     uint64_t *version_p);
+
+/* The pending page is this node's from now on; its bytes are in place.  The page lock is held. */
+void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
+
+#endif

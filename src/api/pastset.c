@@ -1,0 +1,140 @@
+/* The public API of PastSet: bindings of the default job, and the short calls. */
+#include "roam/pastset.h"
+
+#include <stdlib.h>
+
+#include "api/api.h"
+#include "pastset/client.h"
+
+#define WHY_BYTES (2 * ROAM_PS_TEMPLATE_MAX + ROAM_PS_NAME_MAX + 64)
+
+static __thread char why[WHY_BYTES];
+
+const char *roam_ps_why(void)
+{
+	return why;
+}
+
+enum roam_err roam_ps_enter(const char *name, const char *template_text,
+			    const struct roam_ps_options *options,
+			    struct roam_ps_element **element_p)
+{
+	struct roami_node *node;
+	uint64_t round;
+	enum roam_err err;
+
+	why[0] = '\0';
+	if (template_text == NULL || element_p == NULL)
+		return ROAM_EINVAL;
+	err = roami_api_node(&node, &round);
+	if (err == ROAM_OK)
+		err = roami_past_enter(node, name, template_text, options, element_p, why,
+				       sizeof(why));
+	if (err == ROAM_OK)
+		(*element_p)->round = round;
+	return err;
+}
+
+void roam_ps_leave(struct roam_ps_element *element)
+{
+	free(element);
+}
+
+const char *roam_ps_template(const struct roam_ps_element *element)
+{
+	return element->template.text;
+}
+
+unsigned roam_ps_node(const struct roam_ps_element *element)
+{
+	return element->owner;
+}
+
+/* Whether the binding is of the job as it is now. */
+static bool element_lives(const struct roam_ps_element *element)
+{
+	struct roami_node *node;
+	uint64_t round;
+
+	return roami_api_node(&node, &round) == ROAM_OK && round == element->round;
+}
+
+enum roam_err roam_ps_call(struct roam_ps_element *element, struct roam_ps_request *request)
+{
+	if (element == NULL || request == NULL)
+		return ROAM_EINVAL;
+	if (!element_lives(element) || (request->from != NULL && !element_lives(request->from)))
+		return ROAM_ESTATE;
+	return element->call(element, request);
+}
+
+void roam_ps_cancel(struct roam_ps_cancel *cancel)
+{
+	struct roami_node *node;
+	uint64_t round;
+
+	__atomic_store_n(&cancel->cancelled, 1, __ATOMIC_SEQ_CST);
+	if (roami_api_node(&node, &round) == ROAM_OK)
+		node->env->notify(node, node->me);
+}
+
+enum roam_err roam_ps_move(struct roam_ps_element *element, const void *tuple, size_t bytes)
+{
+	struct roam_ps_request request = {.op = ROAM_PS_MOVE, .tuple = tuple, .bytes = bytes};
+
+	return roam_ps_call(element, &request);
+}
+
+enum roam_err roam_ps_observe(struct roam_ps_element *element, void *tuple, size_t limit,
+			      size_t *bytes_p)
+{
+	struct roam_ps_request request = {.op = ROAM_PS_OBSERVE, .buffer = tuple, .limit = limit};
+	enum roam_err err = roam_ps_call(element, &request);
+
+	if (bytes_p != NULL)
+		*bytes_p = request.got;
+	return err;
+}
+
+enum roam_err roam_ps_mob(struct roam_ps_element *to, const void *tuple, size_t bytes,
+			  struct roam_ps_element *from, void *out, size_t limit, size_t *bytes_p)
+{
+	struct roam_ps_request request = {.op = ROAM_PS_MOB,
+					  .tuple = tuple,
+					  .bytes = bytes,
+					  .from = from,
+					  .buffer = out,
+					  .limit = limit};
+	enum roam_err err = roam_ps_call(to, &request);
+
+	if (bytes_p != NULL)
+		*bytes_p = request.got;
+	return err;
+}
+
+enum roam_err roam_ps_delta(struct roam_ps_element *element, uint64_t delta)
+{
+	struct roam_ps_request request = {.op = ROAM_PS_DELTA, .number = delta};
+
+	return roam_ps_call(element, &request);
+}
+
+enum roam_err roam_ps_truncate(struct roam_ps_element *element, uint64_t number)
+{
+	struct roam_ps_request request = {.op = ROAM_PS_TRUNCATE, .number = number};
+
+	return roam_ps_call(element, &request);
+}
+
+enum roam_err roam_ps_state(struct roam_ps_element *element, struct roam_ps_state *state_p)
+{
+	struct roam_ps_request request = {.op = ROAM_PS_STATE};
+	enum roam_err err;
+
+	if (state_p == NULL)
+		return ROAM_EINVAL;
+	err = roam_ps_call(element, &request);
+	if (err == ROAM_OK)
+		*state_p = request.state;
+	return err;
+}

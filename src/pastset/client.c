@@ -1,0 +1,355 @@
+#include "pastset/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "msg/msg.h"
+#include "pastset/server.h"
+
+/* ------------------------------------------------------------------------------------- waiting */
+
+/* A thread waits for its operation, and may be told not to. */
+struct client_wait {
+	struct roami_past *past;
+	const struct roam_ps_cancel *cancel; /* NULL: not, or not any more */
+	struct roami_waiter *waiter;         /* here, */
+	struct roami_call *call;             /* or at another node */
+};
+
+static bool wait_cancelled(const struct client_wait *wait)
+{
+	return wait->cancel != NULL &&
+	       __atomic_load_n(&wait->cancel->cancelled, __ATOMIC_SEQ_CST) != 0;
+}
+
+static bool wait_over(void *arg)
+{
+	struct client_wait *wait = arg;
+
+	if (wait->waiter != NULL)
+		return atomic_load_explicit(&wait->waiter->done, memory_order_acquire) != 0;
+	return roami_msg_call_answered(wait->call);
+}
+
+static bool wait_looks(void *arg)
+{
+	return wait_over(arg) || wait_cancelled(arg);
+}
+
+/* The outcome of who cancels is the operation's all the same: it may have been done before. */
+static void wait_end(struct client_wait *wait, unsigned owner)
+{
+	struct roami_node *node = wait->past->node;
+
+	roami_wait(node, wait_looks, wait);
+	if (!wait_over(wait)) {
+		wait->cancel = NULL;
+		if (wait->waiter != NULL) {
+			roami_past_cancel(wait->past, wait->waiter);
+		} else {
+			struct roam_part part = {&wait->call->id, sizeof(wait->call->id)};
+
+			roami_msg_send(node, owner, ROAMI_TYPE_SERVICE + ROAMI_PAST_CANCEL, &part,
+				       1);
+		}
+	}
+	roami_wait(node, wait_over, wait);
+}
+
+/* -------------------------------------------------------------------------- at the one place */
+
+static bool client_moves(const struct roam_ps_request *request)
+{
+	return request->op == ROAM_PS_MOVE || request->op == ROAM_PS_MOB;
+}
+
+/* Takes over what is known of the outcome but the tuple. */
+static enum roam_err client_outcome(struct roam_ps_request *request, const struct roami_told *told)
+{
+	request->moved = told->moved;
+	request->observed = told->observed;
+	request->got = told->bytes;
+	request->skipped = told->skipped != 0;
+	return (enum roam_err)told->err;
+}
+
+/* The element lives here.  The program's memory is touched without any lock: it may fault. */
+static enum roam_err client_here(struct roami_past *past, const struct roami_ask *ask,
+				 struct roam_ps_request *request)
+{
+	struct client_wait wait = {past, request->cancel, NULL, NULL};
+	struct roami_op op = {.ask = *ask};
+
+	if (client_moves(request)) {
+		if (!roami_past_reserve(past, &op, request->bytes))
+			return op.err;
+		memcpy(roami_record_data(&past->pool, op.record), request->tuple, request->bytes);
+	}
+	wait.waiter = roami_past_run(past, &op, NULL);
+	if (wait.waiter != NULL) {
+		wait_end(&wait, past->node->me);
+		op = wait.waiter->op;
+		roami_past_free_waiter(past, wait.waiter);
+	}
+	if (op.record != 0) {
+		roami_step(past->node);
+		memcpy(request->buffer, roami_record_data(&past->pool, op.record), op.bytes);
+		roami_record_rele(past->node, &past->pool, op.record);
+	}
+	request->state = op.state;
+	return client_outcome(request, &(struct roami_told){(uint32_t)op.err, op.bytes, op.moved,
+							    op.observed, op.skipped, 0});
+}
+
+/* Whether memory of the program's may fault: no message is made of it, or put there. */
+static bool client_faults(const struct roami_node *node, const void *memory)
+{
+	return (const uint8_t *)memory >= node->app &&
+	       (const uint8_t *)memory < node->app + node->layout.heap_bytes;
+}
+
+/* At another node; `room` for the reply, and before it for a tuple that may fault. */
+static enum roam_err client_away(const struct roam_ps_element *element, const struct roami_ask *ask,
+				 struct roam_ps_request *request, void *room, size_t room_bytes)
+{
+	struct roam_part parts[2] = {{ask, sizeof(*ask)}, {request->tuple, 0}};
+	struct client_wait wait = {roami_past_of(element->node), request->cancel, NULL, NULL};
+	const uint8_t *data = (const uint8_t *)room + sizeof(struct roami_told);
+	struct roami_told told;
+	size_t got;
+
+	if (client_moves(request))
+		parts[1].bytes = request->bytes;
+	if (parts[1].bytes != 0 && client_faults(element->node, request->tuple)) {
+		memcpy(room, request->tuple, request->bytes);
+		parts[1].data = room;
+	}
+	wait.call = roami_msg_call_start(element->node, element->owner,
+					 ROAMI_TYPE_SERVICE + ROAMI_PAST_OP, parts, 2, room,
+					 room_bytes);
+	wait_end(&wait, element->owner);
+	got = roami_msg_call_end(element->node, wait.call);
+	memcpy(&told, room, sizeof(told));
+	if (got < sizeof(told) || (told.observed != 0 && (got != sizeof(told) + told.bytes ||
+							  told.bytes > request->limit)))
+		roami_node_fail(element->node, "node %u sent a malformed PastSet reply",
+				element->owner);
+	if (told.observed != 0)
+		memcpy(request->buffer, data, told.bytes);
+	else if (request->op == ROAM_PS_STATE && got == sizeof(told) + sizeof(request->state))
+		memcpy(&request->state, data, sizeof(request->state));
+	return client_outcome(request, &told);
+}
+
+/* Apart, for what they need of the stack. */
+#define ROOM_SMALL 1024u
+#define ROOM_LARGE (sizeof(struct roami_told) + ROAM_PS_TUPLE_MAX)
+
+__attribute__((noinline)) static enum roam_err client_away_small(
+	const struct roam_ps_element *element, const struct roami_ask *ask,
+	struct roam_ps_request *request)
+{
+	uint64_t room[ROOM_SMALL / sizeof(uint64_t)];
+
+	return client_away(element, ask, request, room, sizeof(room));
+}
+
+__attribute__((noinline)) static enum roam_err client_away_large(
+	const struct roam_ps_element *element, const struct roami_ask *ask,
+	struct roam_ps_request *request)
+{
+	uint64_t room[ROOM_LARGE / sizeof(uint64_t)];
+
+	return client_away(element, ask, request, room, sizeof(room));
+}
+
+/* ----------------------------------------------------------------------------------- operations */
+
+static enum roam_err client_do(struct roam_ps_element *element, uint32_t from,
+			       struct roam_ps_request *request)
+{
+	struct roami_ask ask = {element->element,
+				(uint8_t)request->op,
+				(uint8_t)request->which,
+				(uint8_t)request->flags,
+				0,
+				request->number,
+				request->timeout_ns,
+				0,
+				from};
+	size_t room = sizeof(struct roami_told);
+
+	ask.limit = (uint32_t)(request->limit < ROAM_PS_TUPLE_MAX ? request->limit
+								  : ROAM_PS_TUPLE_MAX);
+	if (element->owner == element->node->me)
+		return client_here(roami_past_of(element->node), &ask, request);
+	room += request->bytes > ask.limit ? request->bytes : ask.limit;
+	return room <= ROOM_SMALL ? client_away_small(element, &ask, request)
+				  : client_away_large(element, &ask, request);
+}
+
+/* The two elements live at different nodes. */
+static enum roam_err client_mob_apart(struct roam_ps_element *element,
+				      struct roam_ps_request *request)
+{
+	struct roami_node *node = element->node;
+	uint64_t begun = node->env->now(node), spent, timeout = request->timeout_ns, moved;
+	enum roam_err err;
+
+	request->op = ROAM_PS_MOVE;
+	err = element->call(element, request);
+	request->op = ROAM_PS_MOB;
+	if (err != ROAM_OK)
+		return err;
+	moved = request->moved;
+	spent = node->env->now(node) - begun;
+	if (timeout != 0 && timeout != ROAM_PS_TRY)
+		request->timeout_ns = spent < timeout ? timeout - spent : ROAM_PS_TRY;
+	request->op = ROAM_PS_OBSERVE;
+	err = request->from->call(request->from, request);
+	request->op = ROAM_PS_MOB;
+	request->timeout_ns = timeout;
+	request->moved = moved;
+	return err;
+}
+
+/* What makes no sense, whatever the element holds. */
+static enum roam_err client_check(const struct roam_ps_element *element,
+				  const struct roam_ps_request *request)
+{
+	bool observes = request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB;
+
+	if ((unsigned)request->op > ROAM_PS_STATE)
+		return ROAM_EINVAL;
+	if (client_moves(request)) {
+		if (request->bytes > ROAM_PS_TUPLE_MAX)
+			return ROAM_ETOOBIG;
+		if (request->tuple == NULL ||
+		    !roami_template_fits(&element->template, request->tuple, request->bytes))
+			return ROAM_EINVAL;
+	}
+	if (observes && ((unsigned)request->which > ROAM_PS_NEXT ||
+			 (request->flags & ~(ROAM_PS_PEEK | ROAM_PS_SKIP)) != 0 ||
+			 ((request->flags & ROAM_PS_SKIP) != 0 && request->which != ROAM_PS_LAST) ||
+			 (request->which == ROAM_PS_NUMBER && request->number == 0) ||
+			 (request->limit != 0 && request->buffer == NULL)))
+		return ROAM_EINVAL;
+	if (request->op == ROAM_PS_DELTA && request->number == 0)
+		return ROAM_EINVAL;
+	return ROAM_OK;
+}
+
+static enum roam_err client_call(struct roam_ps_element *element, struct roam_ps_request *request)
+{
+	bool two = request->op == ROAM_PS_MOB && request->from != NULL;
+	const struct roam_ps_element *from = two ? request->from : element;
+	enum roam_err err = client_check(element, request);
+
+	request->moved = request->observed = 0;
+	request->got = 0;
+	request->skipped = false;
+	if (err != ROAM_OK)
+		return err;
+	if (from->owner != element->owner)
+		return client_mob_apart(element, request);
+	return client_do(element, from->element, request);
+}
+
+/* --------------------------------------------------------------------------------------- enter */
+
+/* Which node the element lives at. */
+static enum roam_err enter_locate(struct roami_node *node, const char *name, size_t bytes,
+				  const struct roam_ps_options *options, uint32_t *owner_p)
+{
+	unsigned home = roami_name_home(node, name, bytes);
+	struct roami_locate ask = {home, (uint32_t)bytes};
+	struct roam_part parts[2] = {{&ask, sizeof(ask)}, {name, bytes}};
+	struct roami_located answer;
+
+	if (options->place != ROAM_PS_HASH)
+		ask.wanted = options->place == ROAM_PS_CREATOR ? node->me : options->node;
+	if (home == node->me)
+		roami_name_locate(roami_past_of(node), &ask, name, &answer);
+	else if (roami_msg_call(node, home, ROAMI_TYPE_SERVICE + ROAMI_PAST_LOCATE, parts, 2,
+				&answer, sizeof(answer)) != sizeof(answer) ||
+		 answer.owner >= node->nodes)
+		roami_node_fail(node, "node %u sent a malformed PastSet reply", home);
+	*owner_p = answer.owner;
+	return (enum roam_err)answer.err;
+}
+
+/* Its number there; both texts lie in `texts`, one after the other. */
+static enum roam_err enter_bind(struct roam_ps_element *element, const char *texts,
+				size_t name_bytes, const struct roam_ps_options *options, char *why,
+				size_t why_bytes)
+{
+	struct roami_node *node = element->node;
+	struct roami_bind ask = {.delta = options->delta,
+				 .forget = options->forget,
+				 .name_bytes = (uint32_t)name_bytes,
+				 .template_bytes = (uint32_t)strlen(element->template.text)};
+	struct roam_part parts[2] = {{&ask, sizeof(ask)}, {texts, name_bytes + ask.template_bytes}};
+	struct roami_ps_bound answer;
+
+	if (element->owner == node->me)
+		roami_name_bind(roami_past_of(node), &ask, texts, &answer);
+	else if (roami_msg_call(node, element->owner, ROAMI_TYPE_SERVICE + ROAMI_PAST_BIND, parts,
+				2, &answer, sizeof(answer)) != sizeof(answer))
+		roami_node_fail(node, "node %u sent a malformed PastSet reply", element->owner);
+	element->element = answer.element;
+	if (answer.err == ROAM_EMISMATCH)
+		snprintf(why, why_bytes, "element %.*s has the template %.*s, not %s",
+			 (int)name_bytes, texts, (int)answer.template_bytes, answer.template_text,
+			 element->template.text);
+	return (enum roam_err)answer.err;
+}
+
+static enum roam_err enter_check(const struct roami_node *node, const char *name,
+				 const struct roam_ps_options *options, char *why, size_t why_bytes)
+{
+	if (name != NULL && (name[0] == '\0' || strlen(name) > ROAM_PS_NAME_MAX))
+		snprintf(why, why_bytes, "a name has 1 to %u bytes", ROAM_PS_NAME_MAX);
+	else if ((unsigned)options->place > ROAM_PS_NODE)
+		snprintf(why, why_bytes, "there is no such place as %u", (unsigned)options->place);
+	else if (options->place == ROAM_PS_NODE && options->node >= node->nodes)
+		snprintf(why, why_bytes, "there is no node %u, the job has %u", options->node,
+			 node->nodes);
+	else
+		return ROAM_OK;
+	return ROAM_EINVAL;
+}
+
+enum roam_err roami_past_enter(struct roami_node *node, const char *name, const char *template_text,
+			       const struct roam_ps_options *options,
+			       struct roam_ps_element **element_p, char *why, size_t why_bytes)
+{
+	static const struct roam_ps_options defaults = {.place = ROAM_PS_HASH};
+	char texts[2 * ROAM_PS_TEMPLATE_MAX + 2];
+	struct roam_ps_element *element = calloc(1, sizeof(*element));
+	enum roam_err err = ROAM_ENOMEM;
+	size_t bytes;
+
+	if (options == NULL)
+		options = &defaults;
+	if (element != NULL)
+		err = enter_check(node, name, options, why, why_bytes);
+	if (err == ROAM_OK)
+		err = roami_template_parse(&element->template, template_text, why, why_bytes);
+	if (err == ROAM_OK) {
+		if (name == NULL)
+			name = element->template.text;
+		bytes = strlen(name);
+		snprintf(texts, sizeof(texts), "%s%s", name, element->template.text);
+		element->node = node;
+		element->call = client_call;
+		err = enter_locate(node, texts, bytes, options, &element->owner);
+	}
+	if (err == ROAM_OK)
+		err = enter_bind(element, texts, bytes, options, why, why_bytes);
+	if (err == ROAM_OK)
+		*element_p = element;
+	else
+		free(element);
+	return err;
+}

@@ -1,0 +1,374 @@
+#include "pastset/kernel.h"
+
+#include <string.h>
+
+#include "pastset/server.h"
+
+struct roami_past *roami_past_of(struct roami_node *node)
+{
+	return node->service_state;
+}
+
+enum roam_err roami_past_open(struct roami_past *past)
+{
+	enum roam_err err = ROAM_OK;
+
+	if (atomic_load_explicit(&past->opened, memory_order_acquire) != 0)
+		return ROAM_OK;
+	roami_spin_lock(past->node, &past->lock);
+	if (atomic_load(&past->opened) == 0) {
+		past->elements = roami_os_reserve_sparse(ROAMI_ELEMENTS_MAX *
+							 sizeof(*past->elements));
+		past->waiters = roami_os_reserve_sparse(ROAMI_WAITERS_MAX * sizeof(*past->waiters));
+		err = roami_past_pool_init(&past->pool, past->node->options->ps_memory);
+		if (past->elements == NULL || past->waiters == NULL)
+			err = ROAM_ENOMEM;
+		if (err == ROAM_OK)
+			err = roami_names_open(past);
+		if (err == ROAM_OK)
+			atomic_store_explicit(&past->opened, 1, memory_order_release);
+	}
+	roami_spin_unlock(&past->lock);
+	return err;
+}
+
+bool roami_past_make(struct roami_past *past, uint64_t delta, bool forget, uint32_t *element_p)
+{
+	uint32_t element = atomic_load(&past->element_count);
+
+	if (element == ROAMI_ELEMENTS_MAX)
+		return false;
+	roami_element_init(&past->elements[element], delta, forget);
+	atomic_store_explicit(&past->element_count, element + 1, memory_order_release);
+	*element_p = element;
+	return true;
+}
+
+struct roami_element *roami_past_element(struct roami_past *past, uint32_t element)
+{
+	if (element >= atomic_load_explicit(&past->element_count, memory_order_acquire))
+		return NULL;
+	return &past->elements[element];
+}
+
+/* ------------------------------------------------------------------------------------- waiters */
+
+static struct roami_waiter *waiter_take(struct roami_past *past, const struct roam_request *request)
+{
+	struct roami_waiter *waiter;
+	uint32_t used = atomic_load_explicit(&past->waiters_used, memory_order_relaxed);
+	uint64_t id;
+
+	roami_spin_lock(past->node, &past->waiter_lock);
+	waiter = past->free_waiter;
+	if (waiter != NULL) {
+		past->free_waiter = waiter->next;
+	} else if (used < ROAMI_WAITERS_MAX) {
+		waiter = &past->waiters[used];
+		atomic_store(&past->waiters_used, used + 1);
+	}
+	id = ++past->serial | 1ull << 63;
+	roami_spin_unlock(&past->waiter_lock);
+	if (waiter == NULL)
+		return NULL;
+	memset(&waiter->request, 0, sizeof(waiter->request));
+	if (request != NULL) {
+		waiter->request = *request;
+		id = (uint64_t)(request->origin + 1u) << 32 | request->call;
+	}
+	atomic_store(&waiter->done, 0);
+	atomic_store(&waiter->deadline, 0);
+	atomic_store(&waiter->id, id);
+	return waiter;
+}
+
+void roami_past_free_waiter(struct roami_past *past, struct roami_waiter *waiter)
+{
+	atomic_store(&waiter->id, 0);
+	roami_spin_lock(past->node, &past->waiter_lock);
+	waiter->next = past->free_waiter;
+	past->free_waiter = waiter;
+	roami_spin_unlock(&past->waiter_lock);
+}
+
+static bool waiter_cancelled(const struct roami_waiter *waiter)
+{
+	return atomic_load(&waiter->cancelled) == atomic_load(&waiter->id);
+}
+
+/* The element's lock is held, for all four. */
+static void queue_push(struct roami_past *past, struct roami_element *element,
+		       struct roami_waiter *waiter)
+{
+	waiter->next = NULL;
+	waiter->before = element->last_waiter;
+	if (element->last_waiter != NULL)
+		element->last_waiter->next = waiter;
+	else
+		element->first_waiter = waiter;
+	element->last_waiter = waiter;
+	element->waiting++;
+	atomic_store(&waiter->deadline, waiter->op.deadline);
+	atomic_store(&waiter->at, (uint32_t)(element - past->elements) + 1);
+}
+
+static void queue_pull(struct roami_element *element, struct roami_waiter *waiter)
+{
+	if (waiter->before != NULL)
+		waiter->before->next = waiter->next;
+	else
+		element->first_waiter = waiter->next;
+	if (waiter->next != NULL)
+		waiter->next->before = waiter->before;
+	else
+		element->last_waiter = waiter->before;
+	element->waiting--;
+	atomic_store(&waiter->at, 0);
+}
+
+/* Those that can go on now, the first come first: each may change what those before it can do. */
+static void queue_serve(struct roami_past *past, struct roami_element *element,
+			struct roami_waiter ***served)
+{
+	struct roami_waiter *waiter = element->first_waiter;
+
+	while (waiter != NULL) {
+		if (!roami_element_try(past->node, &past->pool, element, &waiter->op)) {
+			waiter = waiter->next;
+			continue;
+		}
+		queue_pull(element, waiter);
+		waiter->next = NULL;
+		**served = waiter;
+		*served = &waiter->next;
+		waiter = element->first_waiter;
+	}
+}
+
+/* It will not be done: what it reserved goes back. */
+static void op_give_up(struct roami_past *past, struct roami_op *op, enum roam_err why)
+{
+	if (op->record != 0)
+		roami_record_rele(past->node, &past->pool, op->record);
+	op->record = 0;
+	op->err = why;
+}
+
+/* Takes it out of the queue it waits in, if it still does. */
+static bool waiter_give_up(struct roami_past *past, struct roami_waiter *waiter, enum roam_err why,
+			   bool (*really)(struct roami_past *past, struct roami_waiter *waiter))
+{
+	uint32_t at = atomic_load(&waiter->at);
+	struct roami_element *element;
+	bool mine;
+
+	if (at == 0)
+		return false;
+	element = &past->elements[at - 1];
+	roami_spin_lock(past->node, &element->lock);
+	mine = atomic_load(&waiter->at) == at && really(past, waiter);
+	if (mine) {
+		queue_pull(element, waiter);
+		op_give_up(past, &waiter->op, why);
+	}
+	roami_spin_unlock(&element->lock);
+	return mine;
+}
+
+static void waiter_complete(struct roami_past *past, struct roami_waiter *waiter)
+{
+	if (waiter->request.call != 0) {
+		roami_past_reply(past, &waiter->request, &waiter->op);
+		roami_past_free_waiter(past, waiter);
+		return;
+	}
+	atomic_store_explicit(&waiter->done, 1, memory_order_release);
+	past->node->env->notify(past->node, past->node->me);
+}
+
+/* -------------------------------------------------------------------------------------- alarms */
+
+/*
+ * Sees to it that somebody looks when this deadline has passed.  An alarm is only set before all
+ * that are, so they go off in the order of the stack, the last one first.
+ */
+static void alarm_set(struct roami_past *past, uint64_t deadline)
+{
+	struct roam_request request = {.type = ROAMI_TYPE_SERVICE + ROAMI_PAST_ALARM,
+				       .from = (uint16_t)past->node->me,
+				       .origin = (uint16_t)past->node->me};
+	uint64_t now = past->node->env->now(past->node);
+	bool set;
+
+	roami_spin_lock(past->node, &past->alarm_lock);
+	set = past->alarm_count == 0 || past->alarms[past->alarm_count - 1] > deadline;
+	if (set && past->alarm_count == ROAMI_ALARMS_MAX)
+		past->alarm_count--; /* it goes off unexpected, which does no harm */
+	if (set)
+		past->alarms[past->alarm_count++] = deadline;
+	roami_spin_unlock(&past->alarm_lock);
+	if (set)
+		roami_delay(past->node, &request, deadline > now ? deadline - now : 0);
+}
+
+static bool waiter_late(struct roami_past *past, struct roami_waiter *waiter)
+{
+	uint64_t deadline = atomic_load(&waiter->deadline);
+
+	return deadline != 0 && deadline <= past->node->env->now(past->node);
+}
+
+void roami_past_expire(struct roami_past *past)
+{
+	uint64_t now = past->node->env->now(past->node), next = UINT64_MAX;
+
+	roami_spin_lock(past->node, &past->alarm_lock);
+	while (past->alarm_count > 0 && past->alarms[past->alarm_count - 1] <= now)
+		past->alarm_count--;
+	roami_spin_unlock(&past->alarm_lock);
+	for (uint32_t i = 0; i < atomic_load(&past->waiters_used); i++) {
+		struct roami_waiter *waiter = &past->waiters[i];
+		uint64_t deadline = atomic_load(&waiter->deadline);
+
+		if (atomic_load(&waiter->at) == 0 || deadline == 0)
+			continue;
+		if (deadline > now)
+			next = deadline < next ? deadline : next;
+		else if (waiter_give_up(past, waiter, ROAM_ETIMEDOUT, waiter_late))
+			waiter_complete(past, waiter);
+	}
+	if (next != UINT64_MAX)
+		alarm_set(past, next);
+}
+
+/* ---------------------------------------------------------------------------------- operations */
+
+bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t bytes)
+{
+	struct roami_element *element = roami_past_element(past, op->ask.element);
+
+	roami_spin_lock(past->node, &element->lock);
+	op->record = roami_element_reserve(past->node, &past->pool, element, (uint32_t)bytes);
+	roami_spin_unlock(&element->lock);
+	if (op->record == 0)
+		op->err = ROAM_ENOSPC;
+	return op->record != 0;
+}
+
+/* The second half of a mob is due. */
+static bool op_continues(struct roami_op *op)
+{
+	if (op->ask.op != ROAM_PS_MOB || op->err != ROAM_OK)
+		return false;
+	op->ask.op = ROAM_PS_OBSERVE;
+	op->ask.element = op->ask.from;
+	return true;
+}
+
+/*
+ * It has to wait, `op` or that of the waiter; NULL: it may not, and is done.  A new waiter's id is
+ * known to nobody who could cancel it.  The element's lock is held. */
+static struct roami_waiter *op_queue(struct roami_past *past, struct roami_element *element,
+				     struct roami_op *op, struct roami_waiter *waiter,
+				     const struct roam_request *request)
+{
+	if (op->ask.timeout_ns == ROAM_PS_TRY) {
+		op_give_up(past, op, ROAM_ETIMEDOUT);
+		return NULL;
+	}
+	if (waiter == NULL) {
+		waiter = waiter_take(past, request);
+		if (waiter == NULL) {
+			op_give_up(past, op, ROAM_EAGAIN);
+			return NULL;
+		}
+		waiter->op = *op;
+	}
+	queue_push(past, element, waiter);
+	/*
+	 * Between the halves of a mob it is in no queue to be found in.  Who cancels says so and
+	 * then looks; we are there and then look who said so.
+	 */
+	if (!waiter_cancelled(waiter))
+		return waiter;
+	queue_pull(element, waiter);
+	op_give_up(past, op, ROAM_ECANCELED);
+	return NULL;
+}
+
+/*
+ * Does what is left of an operation, `op` or that of the waiter.  The waiter in whose queue it
+ * waits now; NULL: it is done.  *served: others that were served meanwhile.
+ */
+static struct roami_waiter *op_step(struct roami_past *past, struct roami_op *op,
+				    struct roami_waiter *waiter, const struct roam_request *request,
+				    struct roami_waiter ***served)
+{
+	struct roami_waiter *queued = NULL;
+	uint64_t deadline = op->deadline;
+
+	do {
+		struct roami_element *element = roami_past_element(past, op->ask.element);
+
+		roami_step(past->node);
+		roami_spin_lock(past->node, &element->lock);
+		if (roami_element_try(past->node, &past->pool, element, op))
+			queue_serve(past, element, served);
+		else
+			queued = op_queue(past, element, op, waiter, request);
+		roami_spin_unlock(&element->lock);
+	} while (queued == NULL && op_continues(op));
+	if (queued != NULL && deadline != 0)
+		alarm_set(past, deadline);
+	return queued;
+}
+
+struct roami_waiter *roami_past_run(struct roami_past *past, struct roami_op *op,
+				    const struct roam_request *request)
+{
+	struct roami_waiter *served = NULL, **end = &served, *queued;
+
+	if (op->ask.timeout_ns != 0 && op->ask.timeout_ns != ROAM_PS_TRY)
+		op->deadline = past->node->env->now(past->node) + op->ask.timeout_ns;
+	queued = op_step(past, op, NULL, request, &end);
+	while (served != NULL) {
+		struct roami_waiter *waiter = served;
+
+		served = waiter->next;
+		if (served == NULL)
+			end = &served;
+		if (!op_continues(&waiter->op) ||
+		    op_step(past, &waiter->op, waiter, NULL, &end) == NULL)
+			waiter_complete(past, waiter);
+	}
+	return queued;
+}
+
+/* ---------------------------------------------------------------------------------- cancelling */
+
+static bool waiter_unwanted(struct roami_past *past, struct roami_waiter *waiter)
+{
+	(void)past;
+	return waiter_cancelled(waiter);
+}
+
+static void waiter_cancel(struct roami_past *past, struct roami_waiter *waiter, uint64_t id)
+{
+	atomic_store(&waiter->cancelled, id);
+	if (waiter_give_up(past, waiter, ROAM_ECANCELED, waiter_unwanted))
+		waiter_complete(past, waiter);
+}
+
+void roami_past_cancel(struct roami_past *past, struct roami_waiter *waiter)
+{
+	waiter_cancel(past, waiter, atomic_load(&waiter->id));
+}
+
+void roami_past_cancel_call(struct roami_past *past, unsigned origin, uint32_t call)
+{
+	uint64_t id = (uint64_t)(origin + 1u) << 32 | call;
+
+	for (uint32_t i = 0; i < atomic_load(&past->waiters_used); i++)
+		if (atomic_load(&past->waiters[i].id) == id)
+			waiter_cancel(past, &past->waiters[i], id);
+}

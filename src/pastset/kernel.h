@@ -1,0 +1,86 @@
+/*
+ * The kernel: the elements that live at this node, the operations on them, and those that wait.
+ *
+ * Locks: an element's, then that of the pool or of the waiters.  All are short: no memory of the
+ * program is touched under them, so no page fault and no message comes in between.
+ */
+#ifndef ROAMI_PAST_KERNEL_H
+#define ROAMI_PAST_KERNEL_H
+
+#include "pastset/element.h"
+#include "pastset/pool.h"
+
+#define ROAMI_ELEMENTS_MAX (1u << 20)
+#define ROAMI_WAITERS_MAX  (1u << 16)
+#define ROAMI_ALARMS_MAX   32u
+
+/* An operation that waits in an element's queue, or has just been served. */
+struct roami_waiter {
+	struct roami_op op;
+	struct roami_waiter *next, *before; /* in the queue; `next` also of the served, the free */
+	_Atomic uint32_t at;                /* element + 1 in whose queue it is; 0: none */
+	_Atomic uint64_t deadline;          /* that of op, while it waits */
+	_Atomic uint64_t id;                /* of the operation; 0: free */
+	_Atomic uint64_t cancelled;         /* = id: it must not wait any longer */
+	_Atomic uint32_t done;              /* of this node's threads: the outcome is in op */
+	struct roam_request request;        /* to reply to; call 0: of this node's threads */
+};
+
+struct roami_name;
+
+/* The node's share of PastSet; service_state of the node. */
+struct roami_past {
+	struct roami_node *node;
+	struct roami_spin lock; /* of what follows, up to the pool */
+	_Atomic uint32_t opened;
+	struct roami_name *names;
+	uint32_t *name_slots;
+	uint32_t name_count;
+	struct roami_vec strings;
+	struct roami_element *elements;
+	_Atomic uint32_t element_count;
+	struct roami_past_pool pool;
+	struct roami_spin waiter_lock;
+	struct roami_waiter *waiters;
+	struct roami_waiter *free_waiter;
+	_Atomic uint32_t waiters_used; /* since the start: those before it may be in use */
+	uint64_t serial;               /* of this node's own operations */
+	struct roami_spin alarm_lock;
+	uint64_t alarms[ROAMI_ALARMS_MAX]; /* when to look for deadlines, the next one last */
+	uint32_t alarm_count;
+};
+
+struct roami_past *roami_past_of(struct roami_node *node);
+
+/* Memory, at first use.  ROAM_ENOMEM. */
+enum roam_err roami_past_open(struct roami_past *past);
+
+/* A new element; false: too many.  past->lock is held. */
+bool roami_past_make(struct roami_past *past, uint64_t delta, bool forget, uint32_t *element_p);
+
+/* NULL: there is none of that number. */
+struct roami_element *roami_past_element(struct roami_past *past, uint32_t element);
+
+/* Reserves room for a tuple of `bytes` in op->record, or sets op->err. */
+bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t bytes);
+
+/*
+ * Does an operation.  NULL: it is done, the outcome is in *op.  Else it waits: where there is a
+ * request it will be replied to, else the caller waits for waiter->done and frees it.
+ */
+struct roami_waiter *roami_past_run(struct roami_past *past, struct roami_op *op,
+				    const struct roam_request *request);
+void roami_past_free_waiter(struct roami_past *past, struct roami_waiter *waiter);
+
+/* Ends a wait of this node's thread; of a call of another node's. */
+void roami_past_cancel(struct roami_past *past, struct roami_waiter *waiter);
+void roami_past_cancel_call(struct roami_past *past, unsigned origin, uint32_t call);
+
+/* An alarm went off. */
+void roami_past_expire(struct roami_past *past);
+
+/* Server: replies to an operation of another node, which is done. */
+void roami_past_reply(struct roami_past *past, const struct roam_request *request,
+		      const struct roami_op *op);
+
+#endif

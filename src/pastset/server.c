@@ -1,0 +1,156 @@
+/*
+ * The server: operations of other nodes on the elements here.  Each is a call; one that has to wait
+ * is answered when it is done, by whoever made that possible.
+ */
+#include "pastset/server.h"
+
+#include <string.h>
+
+#include "msg/msg.h"
+
+#define ASK_BYTES_MAX (sizeof(struct roami_ask) + ROAM_PS_TUPLE_MAX)
+
+_Static_assert(ASK_BYTES_MAX <= ROAMI_MSG_MAX &&
+		       sizeof(struct roami_told) + ROAM_PS_TUPLE_MAX <= ROAMI_MSG_MAX,
+	       "a tuple fits into a message");
+
+__attribute__((noreturn)) static void server_malformed(struct roami_node *node,
+						       const struct roam_request *request)
+{
+	roami_node_fail(node, "node %u sent a malformed PastSet message", request->from);
+}
+
+/* The fixed part of a request; what follows it, of *rest_p bytes. */
+static const void *server_parse(struct roami_node *node, const struct roam_request *request,
+				void *ask, size_t bytes, size_t *rest_p)
+{
+	if (request->bytes < bytes || request->call == 0)
+		server_malformed(node, request);
+	memcpy(ask, request->data, bytes);
+	*rest_p = request->bytes - bytes;
+	return (const uint8_t *)request->data + bytes;
+}
+
+static void server_locate(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_locate ask;
+	struct roami_located answer;
+	struct roam_part part = {&answer, sizeof(answer)};
+	size_t rest;
+	const char *name = server_parse(node, request, &ask, sizeof(ask), &rest);
+
+	if (ask.wanted >= node->nodes || ask.name_bytes != rest)
+		server_malformed(node, request);
+	roami_name_locate(roami_past_of(node), &ask, name, &answer);
+	roami_reply(node, request, &part, 1);
+}
+
+static void server_bind(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_bind ask;
+	struct roami_ps_bound answer;
+	struct roam_part part = {&answer, sizeof(answer)};
+	size_t rest;
+	const char *texts = server_parse(node, request, &ask, sizeof(ask), &rest);
+
+	if (ask.template_bytes > ROAM_PS_TEMPLATE_MAX ||
+	    (size_t)ask.name_bytes + ask.template_bytes != rest)
+		server_malformed(node, request);
+	roami_name_bind(roami_past_of(node), &ask, texts, &answer);
+	roami_reply(node, request, &part, 1);
+}
+
+void roami_past_reply(struct roami_past *past, const struct roam_request *request,
+		      const struct roami_op *op)
+{
+	struct roami_told told = {(uint32_t)op->err, op->bytes,   op->moved,
+				  op->observed,      op->skipped, 0};
+	struct roam_part parts[2] = {{&told, sizeof(told)}, {NULL, 0}};
+
+	if (op->record != 0)
+		parts[1] = (struct roam_part){roami_record_data(&past->pool, op->record),
+					      op->bytes};
+	else if (op->ask.op == ROAM_PS_STATE)
+		parts[1] = (struct roam_part){&op->state, sizeof(op->state)};
+	roami_reply(past->node, request, parts, 2);
+	if (op->record != 0)
+		roami_record_rele(past->node, &past->pool, op->record);
+}
+
+static void server_op(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_past *past = roami_past_of(node);
+	struct roami_op op = {.err = ROAM_OK};
+	size_t bytes;
+	const void *tuple = server_parse(node, request, &op.ask, sizeof(op.ask), &bytes);
+	bool moves = op.ask.op == ROAM_PS_MOVE || op.ask.op == ROAM_PS_MOB;
+
+	if (op.ask.op > ROAM_PS_STATE || op.ask.which > ROAM_PS_NEXT || (!moves && bytes != 0) ||
+	    roami_past_element(past, op.ask.element) == NULL ||
+	    roami_past_element(past, op.ask.from) == NULL)
+		server_malformed(node, request);
+	if (moves) {
+		if (!roami_past_reserve(past, &op, bytes)) {
+			roami_past_reply(past, request, &op);
+			return;
+		}
+		memcpy(roami_record_data(&past->pool, op.record), tuple, bytes);
+	}
+	if (roami_past_run(past, &op, request) == NULL)
+		roami_past_reply(past, request, &op);
+}
+
+static void server_cancel(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t call;
+
+	if (request->bytes != sizeof(call))
+		server_malformed(node, request);
+	memcpy(&call, request->data, sizeof(call));
+	roami_past_cancel_call(roami_past_of(node), request->from, call);
+}
+
+static void server_alarm(struct roami_node *node, const struct roam_request *request)
+{
+	if (request->from != node->me)
+		server_malformed(node, request);
+	roami_past_expire(roami_past_of(node));
+}
+
+/* ---------------------------------------------------------------------------------------- life */
+
+static enum roam_err service_init(struct roami_node *node)
+{
+	roami_past_of(node)->node = node;
+	return ROAM_OK;
+}
+
+static void service_fini(struct roami_node *node)
+{
+	struct roami_past *past = roami_past_of(node);
+
+	roami_names_close(past);
+	roami_past_pool_fini(&past->pool);
+	roami_os_unmap(past->elements, ROAMI_ELEMENTS_MAX * sizeof(*past->elements));
+	roami_os_unmap(past->waiters, ROAMI_WAITERS_MAX * sizeof(*past->waiters));
+}
+
+static const struct roam_message service_messages[] = {
+	[ROAMI_PAST_LOCATE] = {"ps locate", server_locate,
+			       sizeof(struct roami_locate) + ROAM_PS_NAME_MAX +
+				       ROAM_PS_TEMPLATE_MAX},
+	[ROAMI_PAST_BIND] = {"ps bind", server_bind,
+			     sizeof(struct roami_bind) + ROAM_PS_NAME_MAX +
+				     2 * ROAM_PS_TEMPLATE_MAX},
+	[ROAMI_PAST_OP] = {"ps op", server_op, ASK_BYTES_MAX},
+	[ROAMI_PAST_CANCEL] = {"ps cancel", server_cancel, sizeof(uint32_t)},
+	[ROAMI_PAST_ALARM] = {"ps alarm", server_alarm, 0},
+	[ROAMI_PAST_TYPES] = {NULL, NULL, 0},
+};
+
+const struct roami_service roami_past_service = {
+	.messages = service_messages,
+	.state_size = sizeof(struct roami_past),
+	.init = service_init,
+	.fini = service_fini,
+};

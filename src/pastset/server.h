@@ -1,0 +1,72 @@
+/* What nodes ask of each other's kernels; the names of elements. */
+#ifndef ROAMI_PAST_SERVER_H
+#define ROAMI_PAST_SERVER_H
+
+#include "pastset/kernel.h"
+
+/* Message types, in the order of the table. */
+enum {
+	ROAMI_PAST_LOCATE, /* at which node is an element, or is it to be? */
+	ROAMI_PAST_BIND,   /* of its owner: its number, made now if it is not there */
+	ROAMI_PAST_OP,     /* struct roami_ask, then a tuple to move */
+	ROAMI_PAST_CANCEL, /* the call of the sender's with this id must not wait any longer */
+	ROAMI_PAST_ALARM,  /* to oneself */
+	ROAMI_PAST_TYPES
+};
+
+extern const struct roami_service roami_past_service;
+
+/* The reply to an operation; then the tuple observed, or struct roam_ps_state. */
+struct roami_told {
+	uint32_t err;
+	uint32_t bytes; /* of the tuple observed, or of that which was too long */
+	uint64_t moved;
+	uint64_t observed;
+	uint32_t skipped;
+	uint32_t spare;
+};
+
+/* ---- names.c: every node knows where the elements are whose names have their hash there */
+
+enum roam_err roami_names_open(struct roami_past *past); /* past->lock is held */
+void roami_names_close(struct roami_past *past);
+
+/* The node that knows where an element is. */
+unsigned roami_name_home(const struct roami_node *node, const char *name, size_t bytes);
+
+/* Where a name's element lives: at `wanted` if it is new. */
+struct roami_locate {
+	uint32_t wanted;
+	uint32_t name_bytes;
+	/* then the name */
+};
+
+struct roami_located {
+	uint32_t err;
+	uint32_t owner;
+};
+
+void roami_name_locate(struct roami_past *past, const struct roami_locate *ask, const char *name,
+		       struct roami_located *answer);
+
+struct roami_bind {
+	uint64_t delta;
+	uint32_t forget;
+	uint32_t name_bytes;
+	uint32_t template_bytes;
+	uint32_t spare;
+	/* then the name and the template's canonical text */
+};
+
+struct roami_ps_bound {
+	uint32_t err;
+	uint32_t element;
+	uint32_t template_bytes; /* of the element's own, if that is another one */
+	uint32_t spare;
+	char template_text[ROAM_PS_TEMPLATE_MAX + 1];
+};
+
+void roami_name_bind(struct roami_past *past, const struct roami_bind *ask, const char *texts,
+		     struct roami_ps_bound *answer);
+
+#endif

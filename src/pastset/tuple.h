@@ -1,0 +1,55 @@
+/*
+ * The tuples of an element: records in chunks, found by number in constant time.  Nothing here
+ * locks: who calls holds the element's lock, unless it says otherwise.
+ */
+#ifndef ROAMI_TUPLE_H
+#define ROAMI_TUPLE_H
+
+#include "pastset/pool.h"
+#include "roam/pastset.h"
+
+struct roami_tuples {
+	uint64_t last;
+	uint64_t oldest; /* lowest number there; last + 1: none */
+	uint64_t first;  /* lowest number not tagged; last + 1: none */
+	uint64_t bytes;
+	uint32_t few[4];     /* units of slots, in a ring by number; */
+	uint32_t index;      /* where there are more, the block where their ring is; 0: none */
+	uint32_t index_size; /* units of slots that the ring has room for, a power of two */
+	uint32_t chunk;      /* where records are put; 0: none yet */
+	uint32_t chunk_used; /* bytes */
+};
+
+/* A record: a place in the pool; 0: none. */
+typedef uint64_t roami_record;
+
+void roami_tuples_init(struct roami_tuples *tuples);
+
+/* Room for a tuple, which is no tuple yet; 0: there is none. */
+roami_record roami_tuples_reserve(struct roami_node *node, struct roami_past_pool *pool,
+				  struct roami_tuples *tuples, uint32_t bytes);
+
+/* Makes the record, whose bytes are in place, the next tuple; false: no room for its number. */
+bool roami_tuples_append(struct roami_node *node, struct roami_past_pool *pool,
+			 struct roami_tuples *tuples, roami_record record);
+
+/* The record of a number from `oldest` to `last`. */
+roami_record roami_tuples_find(const struct roami_past_pool *pool, struct roami_tuples *tuples,
+			       uint64_t number);
+
+/* Tags it as observed; `first` moves on. */
+void roami_tuples_tag(const struct roami_past_pool *pool, struct roami_tuples *tuples,
+		      uint64_t number);
+
+/* Removes all tuples below `number`. */
+void roami_tuples_truncate(struct roami_node *node, struct roami_past_pool *pool,
+			   struct roami_tuples *tuples, uint64_t number);
+
+/* Keeps a record's bytes although the tuple may be removed; and lets go of them, without a lock. */
+void roami_record_hold(const struct roami_past_pool *pool, roami_record record);
+void roami_record_rele(struct roami_node *node, struct roami_past_pool *pool, roami_record record);
+
+uint8_t *roami_record_data(const struct roami_past_pool *pool, roami_record record);
+uint32_t roami_record_bytes(const struct roami_past_pool *pool, roami_record record);
+
+#endif

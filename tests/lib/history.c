@@ -1,0 +1,238 @@
+#include "history.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The element after some of the events.  Which tuples there are, and which of them are tagged,
+ * follows from the set of events done, for their outcomes name the numbers; what does not is below.
+ */
+struct spec {
+	uint64_t done; /* a bit for each event */
+	uint64_t delta;
+	uint64_t oldest;
+};
+
+struct search {
+	const struct history *history;
+	struct spec *seen; /* a table of specs that lead nowhere; done 0: none */
+	size_t size, used;
+};
+
+/* ---------------------------------------------------------------------------------------- rules */
+
+static bool spec_has(const struct spec *spec, unsigned event)
+{
+	return (spec->done >> event & 1) != 0;
+}
+
+static uint64_t spec_last(const struct search *search, const struct spec *spec)
+{
+	uint64_t last = 0;
+
+	for (unsigned i = 0; i < search->history->count; i++)
+		if (spec_has(spec, i) && search->history->events[i].op == ROAM_PS_MOVE &&
+		    search->history->events[i].err == ROAM_OK)
+			last++;
+	return last;
+}
+
+static bool event_tags(const struct history_event *event, uint64_t number)
+{
+	if (event->op != ROAM_PS_OBSERVE || event->err != ROAM_OK ||
+	    (event->flags & ROAM_PS_PEEK) != 0)
+		return false;
+	return event->number == number ||
+	       ((event->flags & ROAM_PS_SKIP) != 0 && number < event->number);
+}
+
+static uint64_t spec_first(const struct search *search, const struct spec *spec)
+{
+	uint64_t last = spec_last(search, spec);
+
+	for (uint64_t number = spec->oldest; number <= last; number++) {
+		bool tagged = false;
+
+		for (unsigned i = 0; i < search->history->count; i++)
+			tagged |= spec_has(spec, i) &&
+				  event_tags(&search->history->events[i], number);
+		if (!tagged)
+			return number;
+	}
+	return last + 1;
+}
+
+static uint64_t spec_value(const struct search *search, uint64_t number)
+{
+	for (unsigned i = 0; i < search->history->count; i++) {
+		const struct history_event *event = &search->history->events[i];
+
+		if (event->op == ROAM_PS_MOVE && event->err == ROAM_OK && event->number == number)
+			return event->value;
+	}
+	return UINT64_MAX;
+}
+
+/* The number an observe is for; beyond `last`: it has to wait. */
+static uint64_t spec_number(const struct search *search, const struct spec *spec,
+			    const struct history_event *event, bool *skipped_p)
+{
+	uint64_t last = spec_last(search, spec);
+
+	*skipped_p = false;
+	switch (event->which) {
+	case ROAM_PS_FIFO:
+		return spec_first(search, spec);
+	case ROAM_PS_LAST:
+		return spec->oldest <= last ? last : last + 1;
+	case ROAM_PS_NUMBER:
+		return event->argument;
+	case ROAM_PS_NEXT:
+		break;
+	}
+	if (event->argument >= last)
+		return last + 1;
+	*skipped_p = event->argument + 1 < spec->oldest;
+	return *skipped_p ? spec->oldest : event->argument + 1;
+}
+
+static bool spec_observe(const struct search *search, const struct spec *spec,
+			 const struct history_event *event)
+{
+	bool waits = event->err == ROAM_ETIMEDOUT || event->err == ROAM_ECANCELED, skipped;
+	uint64_t number = spec_number(search, spec, event, &skipped);
+
+	if (number > spec_last(search, spec))
+		return waits;
+	if (number < spec->oldest)
+		return event->err == ROAM_EGONE;
+	return event->err == ROAM_OK && event->number == number && event->skipped == skipped &&
+	       event->value == spec_value(search, number);
+}
+
+/* Whether the event can come next with its outcome; *next is the element after it. */
+static bool spec_apply(const struct search *search, const struct spec *spec, unsigned index,
+		       struct spec *next)
+{
+	const struct history_event *event = &search->history->events[index];
+	uint64_t last = spec_last(search, spec), first;
+
+	*next = *spec;
+	next->done |= 1ull << index;
+	switch (event->op) {
+	case ROAM_PS_MOVE:
+		if (last + 1 - spec_first(search, spec) >= spec->delta)
+			return event->err == ROAM_ETIMEDOUT || event->err == ROAM_ECANCELED;
+		return event->err == ROAM_OK && event->number == last + 1;
+	case ROAM_PS_OBSERVE:
+		return spec_observe(search, spec, event);
+	case ROAM_PS_DELTA:
+		next->delta = event->argument;
+		return event->err == ROAM_OK;
+	case ROAM_PS_TRUNCATE:
+		first = event->argument > last ? last + 1 : event->argument;
+		next->oldest = first > spec->oldest ? first : spec->oldest;
+		return event->err == ROAM_OK;
+	case ROAM_PS_STATE:
+		return event->err == ROAM_OK && event->state.last == last &&
+		       event->state.first == spec_first(search, spec) &&
+		       event->state.oldest == spec->oldest && event->state.delta == spec->delta;
+	default:
+		return false;
+	}
+}
+
+/* --------------------------------------------------------------------------------------- search */
+
+static size_t seen_slot(const struct search *search, const struct spec *spec)
+{
+	uint64_t hash = spec->done * 0x9e3779b97f4a7c15u ^ spec->delta * 0xbf58476d1ce4e5b9u ^
+			spec->oldest * 0x94d049bb133111ebu;
+	size_t slot = (hash ^ hash >> 29) % search->size;
+
+	while (search->seen[slot].done != 0 &&
+	       memcmp(&search->seen[slot], spec, sizeof(*spec)) != 0)
+		slot = (slot + 1) % search->size;
+	return slot;
+}
+
+static void seen_grow(struct search *search)
+{
+	struct search grown = {search->history, NULL, search->size * 2 + 1024, search->used};
+
+	grown.seen = calloc(grown.size, sizeof(*grown.seen));
+	if (grown.seen == NULL)
+		abort();
+	for (size_t i = 0; i < search->size; i++)
+		if (search->seen[i].done != 0)
+			grown.seen[seen_slot(&grown, &search->seen[i])] = search->seen[i];
+	free(search->seen);
+	*search = grown;
+}
+
+static bool search_from(struct search *search, const struct spec *spec)
+{
+	const struct history *history = search->history;
+	uint64_t ended = UINT64_MAX; /* what begins later cannot come next */
+
+	if (spec->done == UINT64_MAX >> (64 - history->count))
+		return true;
+	if (spec->done != 0 && search->seen[seen_slot(search, spec)].done != 0)
+		return false;
+	for (unsigned i = 0; i < history->count; i++)
+		if (!spec_has(spec, i) && history->events[i].end < ended)
+			ended = history->events[i].end;
+	for (unsigned i = 0; i < history->count; i++) {
+		const struct history_event *event = &history->events[i];
+		struct spec next;
+
+		if (!spec_has(spec, i) && event->begin < ended &&
+		    (event->after == 0 || spec_has(spec, event->after - 1)) &&
+		    spec_apply(search, spec, i, &next) && search_from(search, &next))
+			return true;
+	}
+	if (2 * ++search->used > search->size)
+		seen_grow(search);
+	search->seen[seen_slot(search, spec)] = *spec;
+	return false;
+}
+
+bool history_explained(const struct history *history)
+{
+	struct search search = {history, NULL, 0, 0};
+	struct spec spec = {0, history->delta, 1};
+	bool yes;
+
+	if (history->count == 0)
+		return true;
+	seen_grow(&search);
+	yes = search_from(&search, &spec);
+	free(search.seen);
+	return yes;
+}
+
+void history_print(const struct history *history)
+{
+	static const char *const ops[] = {"move", "observe", "mob", "delta", "truncate", "state"};
+	static const char *const which[] = {"fifo", "last", "number", "next"};
+
+	for (unsigned i = 0; i < history->count; i++) {
+		const struct history_event *event = &history->events[i];
+
+		printf("  %2u: %5lu..%-5lu thread %u %s", i, (unsigned long)event->begin,
+		       (unsigned long)event->end, event->thread, ops[event->op]);
+		if (event->op == ROAM_PS_OBSERVE)
+			printf(" %s%s%s", which[event->which],
+			       (event->flags & ROAM_PS_PEEK) != 0 ? " peek" : "",
+			       (event->flags & ROAM_PS_SKIP) != 0 ? " skip" : "");
+		printf(" %ld -> %s, number %lu value %lx", (long)event->argument,
+		       roam_strerror(event->err), (unsigned long)event->number,
+		       (unsigned long)event->value);
+		if (event->op == ROAM_PS_STATE)
+			printf(", first %lu last %lu oldest %lu", (unsigned long)event->state.first,
+			       (unsigned long)event->state.last,
+			       (unsigned long)event->state.oldest);
+		printf("%s\n", event->skipped ? ", skipped" : "");
+	}
+}

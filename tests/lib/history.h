@@ -1,0 +1,43 @@
+/*
+ * Whether what clients saw of one PastSet element can be explained: is there an order of the
+ * operations, in which each lies between its call and its return, and every outcome is the one that
+ * RULES 11 gives?  Exact, by trying all orders; so for short histories.
+ */
+#ifndef ROAM_TESTS_HISTORY_H
+#define ROAM_TESTS_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "roam/pastset.h"
+
+#define HISTORY_MAX 64u
+
+/* An operation and its outcome, as the client saw them.  A mob is two of them. */
+struct history_event {
+	uint64_t begin, end; /* of one clock, all different */
+	unsigned after;      /* + 1: the event that is the first half of this mob; 0: none */
+	unsigned thread;     /* for who reads it */
+	enum roam_ps_op op;
+	enum roam_ps_which which;
+	unsigned flags;
+	uint64_t argument; /* a number, DeltaValue */
+	uint64_t value;    /* of the tuple moved, or observed */
+	enum roam_err err;
+	uint64_t number; /* of the tuple moved, or observed */
+	bool skipped;
+	struct roam_ps_state state;
+};
+
+struct history {
+	struct history_event events[HISTORY_MAX];
+	unsigned count;
+	uint64_t delta; /* of the element when it was made */
+};
+
+bool history_explained(const struct history *history);
+
+void history_print(const struct history *history);
+
+#endif

@@ -1,0 +1,355 @@
+/*
+ * PastSet on real processes and threads: a bag of tasks that every thread of every node takes from,
+ * tuples to and fro between nodes out of shared memory, thousands of elements, bad input, and what
+ * was entered before CREATE.
+ * past START NODES
+ *	START  fork: roam_create_all; run: under roam run
+ */
+#include "multi.h"
+
+#include <pthread.h>
+#include <roam/pastset.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TASKS     4000u
+#define THREADS   4u
+#define ROUNDS    60u
+#define ELEMENTS  3000u
+#define TUPLE_MAX 31000u
+#define MANY      200000u
+
+static unsigned nodes;
+static uint8_t *shared; /* in the heap: two tuples for each node */
+static struct roam_ps_element *early;
+
+static struct roam_ps_element *enter(const char *name, const char *template_text,
+				     const struct roam_ps_options *options)
+{
+	struct roam_ps_element *element = NULL;
+
+	must(roam_ps_enter(name, template_text, options, &element));
+	return element;
+}
+
+/* ------------------------------------------------------------------------------- a bag of tasks */
+
+static void *bag_take(void *arg)
+{
+	struct roam_ps_element *bag = arg;
+	uint64_t *sum = calloc(1, sizeof(*sum)), task = 0;
+
+	do {
+		size_t bytes;
+
+		must(roam_ps_observe(bag, &task, sizeof(task), &bytes));
+		check(bytes == sizeof(task));
+		*sum += task;
+	} while (task != 0); /* one for each thread */
+	return sum;
+}
+
+static void bag(void)
+{
+	struct roam_ps_element *element = enter("bag", "u64",
+						&(struct roam_ps_options){.delta = 50});
+	pthread_t threads[THREADS];
+	int64_t sum = 0;
+
+	for (unsigned i = 0; i < THREADS; i++)
+		check(pthread_create(&threads[i], NULL, bag_take, element) == 0);
+	for (uint64_t task = TASKS + nodes * THREADS; roam_node() == 0 && task > 0; task--) {
+		uint64_t left = task > nodes * THREADS ? task - nodes * THREADS : 0;
+
+		must(roam_ps_move(element, &left, sizeof(left)));
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		void *part;
+
+		pthread_join(threads[i], &part);
+		sum += (int64_t) * (uint64_t *)part;
+		free(part);
+	}
+	must(roam_reduce(&sum, 1, ROAM_INT64, ROAM_SUM));
+	check(sum == (int64_t)TASKS * (TASKS + 1) / 2);
+	roam_ps_leave(element);
+}
+
+/* -------------------------------------------------------------------------------- to and fro, mob */
+
+/* Node `me` and the next exchange tuples out of and into the heap, of all sizes. */
+static void exchange_with(unsigned first, unsigned second, enum roam_ps_place place)
+{
+	unsigned me = roam_node();
+	struct roam_ps_options options = {.place = place, .delta = 1};
+	char names[2][32];
+	struct roam_ps_element *to, *from;
+	uint8_t *out = shared + 2 * me * TUPLE_MAX, *in = out + TUPLE_MAX;
+
+	snprintf(names[0], sizeof(names[0]), "from %u to %u, %u", first, second, place);
+	snprintf(names[1], sizeof(names[1]), "from %u to %u, %u", second, first, place);
+	to = enter(names[me != first], "u8[]", &options);
+	from = enter(names[me == first], "u8[]", &options);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		uint32_t count = round * (TUPLE_MAX - 4) / (ROUNDS - 1);
+		size_t bytes;
+
+		memcpy(out, &count, sizeof(count));
+		memset(out + 4, (int)(me + round), count);
+		must(roam_ps_mob(to, out, 4 + count, from, in, TUPLE_MAX, &bytes));
+		check(bytes == 4 + count && memcmp(in, &count, 4) == 0);
+		for (uint32_t i = 0; i < count; i++)
+			check(in[4 + i] == (uint8_t)(first + second - me + round));
+	}
+	roam_ps_leave(to);
+	roam_ps_leave(from);
+}
+
+static void exchange(void)
+{
+	for (unsigned place = ROAM_PS_HASH; place <= ROAM_PS_NODE; place++)
+		if (roam_node() == 0 || roam_node() == nodes - 1)
+			exchange_with(0, nodes - 1, (enum roam_ps_place)place);
+	must(roam_barrier_all());
+}
+
+/* ------------------------------------------------------------------------------------------ many */
+
+/* Every node leaves its number in every element; each finds all of them in some. */
+static void many_elements(void)
+{
+	static struct roam_ps_element *elements[ELEMENTS];
+	char name[32];
+
+	for (unsigned i = 0; i < ELEMENTS; i++) {
+		uint32_t me = roam_node();
+
+		snprintf(name, sizeof(name), "element %u", i);
+		elements[i] = enter(name, "u32", NULL);
+		must(roam_ps_move(elements[i], &me, sizeof(me)));
+	}
+	for (unsigned i = roam_node(); i < ELEMENTS; i += nodes) {
+		uint64_t seen = 0;
+
+		for (unsigned k = 0; k < nodes; k++) {
+			uint32_t who;
+
+			must(roam_ps_observe(elements[i], &who, sizeof(who), NULL));
+			seen |= 1ull << who;
+		}
+		check(seen == (1ull << nodes) - 1);
+	}
+	for (unsigned i = 0; i < ELEMENTS; i++)
+		roam_ps_leave(elements[i]);
+	must(roam_barrier_all());
+}
+
+/* A long element, read by number from elsewhere while it grows. */
+static void many_tuples(void)
+{
+	struct roam_ps_element *element = enter("long", "u32, u8[]",
+						&(struct roam_ps_options){.place = ROAM_PS_NODE});
+	struct roam_ps_state state;
+	uint8_t tuple[64] = {0};
+
+	for (uint32_t i = 1; roam_node() == 0 && i <= MANY; i++) {
+		uint32_t count = i % 50;
+
+		memcpy(tuple, &i, 4);
+		memcpy(tuple + 4, &count, 4);
+		must(roam_ps_move(element, tuple, 8 + count));
+	}
+	for (uint32_t i = 1 + roam_node(); roam_node() != 0 && i <= MANY; i += MANY / 500) {
+		struct roam_ps_request request = {.op = ROAM_PS_OBSERVE,
+						  .which = ROAM_PS_NUMBER,
+						  .number = i,
+						  .buffer = tuple,
+						  .limit = sizeof(tuple)};
+
+		must(roam_ps_call(element, &request));
+		check(memcmp(tuple, &i, 4) == 0 && request.got == 8 + i % 50);
+	}
+	must(roam_barrier_all());
+	must(roam_ps_state(element, &state));
+	check(state.last == MANY && state.oldest == 1 && state.waiting == 0);
+	must(roam_barrier_all());
+	if (roam_node() == nodes - 1)
+		must(roam_ps_truncate(element, UINT64_MAX));
+	must(roam_barrier_all());
+	must(roam_ps_state(element, &state));
+	check(state.first == MANY + 1 && state.oldest == MANY + 1 && state.bytes == 0);
+	roam_ps_leave(element);
+}
+
+/* ------------------------------------------------------------------------------------- bad input */
+
+static void enter_fails(const char *name, const char *text, const struct roam_ps_options *options,
+			enum roam_err err, const char *why)
+{
+	struct roam_ps_element *element = NULL;
+
+	must_fail(roam_ps_enter(name, text, options, &element), err);
+	check(element == NULL && strstr(roam_ps_why(), why) != NULL);
+}
+
+static void bad_enters(void)
+{
+	char name[ROAM_PS_NAME_MAX + 2];
+
+	memset(name, 'n', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	enter_fails("bad", "i32, f65", NULL, ROAM_EINVAL, "character 6: no type");
+	enter_fails("", "i32", NULL, ROAM_EINVAL, "a name has 1 to 255 bytes");
+	enter_fails(name, "i32", NULL, ROAM_EINVAL, "a name has 1 to 255 bytes");
+	enter_fails("bad", NULL, NULL, ROAM_EINVAL, "");
+	enter_fails("bad", "i32", &(struct roam_ps_options){.place = (enum roam_ps_place)9},
+		    ROAM_EINVAL, "no such place as 9");
+	enter_fails("bad", "i32", &(struct roam_ps_options){.place = ROAM_PS_NODE, .node = nodes},
+		    ROAM_EINVAL, "there is no node");
+	roam_ps_leave(enter("typed", "i32, f64[3]", NULL));
+	roam_ps_leave(enter("typed", " i32,f64[ 3 ]", NULL));
+	enter_fails("typed", "i32, f64[4]", NULL, ROAM_EMISMATCH,
+		    "element typed has the template i32,f64[3], not i32,f64[4]");
+	roam_ps_leave(NULL);
+}
+
+static void bad_operations(void)
+{
+	struct roam_ps_element *element = enter(NULL, "u8[]",
+						&(struct roam_ps_options){.place = ROAM_PS_NODE});
+	static uint8_t tuple[ROAM_PS_TUPLE_MAX + 8];
+	struct roam_ps_request request = {.op = ROAM_PS_OBSERVE, .timeout_ns = ROAM_PS_TRY};
+	uint32_t count = ROAM_PS_TUPLE_MAX - 4;
+	size_t bytes;
+
+	if (roam_node() != nodes - 1)
+		return;
+	check(strcmp(roam_ps_template(element), "u8[]") == 0 && roam_ps_node(element) == 0);
+	must_fail(roam_ps_call(NULL, &request), ROAM_EINVAL);
+	must_fail(roam_ps_call(element, NULL), ROAM_EINVAL);
+	must_fail(roam_ps_call(element, &request), ROAM_ETIMEDOUT);
+	memcpy(tuple, &count, 4);
+	must_fail(roam_ps_move(element, tuple, 5), ROAM_EINVAL);
+	must_fail(roam_ps_move(element, NULL, 4), ROAM_EINVAL);
+	must_fail(roam_ps_move(element, tuple, sizeof(tuple)), ROAM_ETOOBIG);
+	must(roam_ps_move(element, tuple, ROAM_PS_TUPLE_MAX));
+	must_fail(roam_ps_observe(element, tuple, 100, &bytes), ROAM_ETOOBIG);
+	check(bytes == ROAM_PS_TUPLE_MAX);
+	must(roam_ps_observe(element, tuple, sizeof(tuple), &bytes));
+	check(bytes == ROAM_PS_TUPLE_MAX);
+	must_fail(roam_ps_delta(element, 0), ROAM_EINVAL);
+	must_fail(roam_ps_state(element, NULL), ROAM_EINVAL);
+	request.which = ROAM_PS_NUMBER;
+	must_fail(roam_ps_call(element, &request), ROAM_EINVAL);
+	request.number = 1;
+	request.flags = ROAM_PS_SKIP;
+	must_fail(roam_ps_call(element, &request), ROAM_EINVAL);
+	must(roam_ps_truncate(element, 2));
+	request.flags = 0;
+	must_fail(roam_ps_call(element, &request), ROAM_EGONE);
+	request.op = (enum roam_ps_op)77;
+	must_fail(roam_ps_call(element, &request), ROAM_EINVAL);
+	roam_ps_leave(element);
+}
+
+/* ------------------------------------------------------------------------------- time, cancelling */
+
+static void *cancel_soon(void *arg)
+{
+	usleep(30000);
+	roam_ps_cancel(arg);
+	return NULL;
+}
+
+/* An observe that waits in vain ends in time; by a timeout, by another thread. */
+static void ends(unsigned node)
+{
+	struct roam_ps_options options = {.place = ROAM_PS_NODE, .node = node};
+	struct roam_ps_element *element = enter(node == 0 ? "idle 0" : "idle 1", "u8", &options);
+	struct roam_ps_cancel cancel = {0};
+	struct roam_ps_request request = {.op = ROAM_PS_OBSERVE, .timeout_ns = 50000000};
+	uint64_t begun = roam_clock_us();
+	pthread_t thread;
+
+	must_fail(roam_ps_call(element, &request), ROAM_ETIMEDOUT);
+	check(roam_clock_us() - begun >= 50000);
+	request.timeout_ns = 0;
+	request.cancel = &cancel;
+	check(pthread_create(&thread, NULL, cancel_soon, &cancel) == 0);
+	must_fail(roam_ps_call(element, &request), ROAM_ECANCELED);
+	must_fail(roam_ps_call(element, &request), ROAM_ECANCELED);
+	pthread_join(thread, NULL);
+	roam_ps_leave(element);
+}
+
+/* The memory for tuples is bounded; observed ones may go. */
+static void full(void)
+{
+	struct roam_ps_options options = {.place = ROAM_PS_CREATOR, .forget = true};
+	struct roam_ps_element *element;
+	static uint8_t tuple[16384];
+	uint32_t count = sizeof(tuple) - 4;
+	enum roam_err err = ROAM_OK;
+	struct roam_ps_state state;
+
+	if (roam_node() != 0)
+		return;
+	element = enter("full", "u8[]", &options);
+	memcpy(tuple, &count, 4);
+	while (err == ROAM_OK)
+		err = roam_ps_move(element, tuple, sizeof(tuple));
+	check(err == ROAM_ENOSPC);
+	must(roam_ps_state(element, &state));
+	check(state.bytes > 4u << 20 && state.bytes < 32u << 20);
+	must(roam_ps_observe(element, tuple, sizeof(tuple), NULL));
+	for (unsigned i = 0; i < 8; i++)
+		must(roam_ps_observe(element, tuple, sizeof(tuple), NULL));
+	must(roam_ps_move(element, tuple, sizeof(tuple)));
+	must(roam_ps_state(element, &state));
+	check(state.oldest > 1 && state.oldest <= state.first);
+	must(roam_ps_truncate(element, UINT64_MAX));
+	roam_ps_leave(element);
+}
+
+static void node_main(void)
+{
+	uint8_t byte = 1;
+
+	nodes = roam_nodes();
+	bag();
+	exchange();
+	many_elements();
+	many_tuples();
+	bad_enters();
+	bad_operations();
+	ends(0);
+	ends(1);
+	full();
+	if (early != NULL)
+		must_fail(roam_ps_move(early, &byte, 1), ROAM_ESTATE);
+	must(roam_barrier_all());
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 3)
+		return WRONG;
+	setenv("ROAM_PS_MEMORY", "32M", 1);
+	must(roam_start());
+	shared = must_alloc(2 * number(argv[2]) * TUPLE_MAX);
+	if (strcmp(argv[1], "fork") == 0) {
+		uint8_t byte = 7;
+
+		early = enter("early", "u8", NULL);
+		must(roam_ps_mob(early, &byte, 1, early, &byte, 1, NULL));
+		must(roam_create_all(node_main, number(argv[2])));
+		must(roam_wait_for_end());
+		must_fail(roam_ps_move(early, &byte, 1), ROAM_ESTATE);
+	} else {
+		node_main();
+	}
+	if (roam_node() == 0)
+		printf("tuples right\n");
+	must(roam_finish());
+	return 0;
+}

@@ -1,0 +1,441 @@
+/*
+ * PastSet in the world: threads of several nodes do random operations on a few elements; what they
+ * saw of each must have an explanation (history.h), no tuple's bytes may be wrong, and nobody may
+ * wait for ever.  Half of the seeds are producers and consumers that wait without a timeout: there
+ * a lost wake-up is a deadlock.  Options: seed_options.h; the pages' protocol does not matter.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "history.h"
+#include "pastset/client.h"
+#include "rng.h"
+#include "seed_options.h"
+#include "world.h"
+
+#define ELEMENTS_MAX 3u
+#define THREADS_MAX  12u
+#define TEMPLATE     "u64, u8[]"
+#define HEAD_BYTES   12u
+
+struct story_thread {
+	struct story *story;
+	unsigned number, node;
+	bool produces; /* of producers and consumers */
+	unsigned operations;
+	struct rng rng;
+	struct roam_ps_cancel cancel;
+	struct roam_ps_element *elements[ELEMENTS_MAX];
+	uint8_t out[HEAD_BYTES + ROAM_PS_TUPLE_MAX], in[HEAD_BYTES + ROAM_PS_TUPLE_MAX];
+};
+
+struct story {
+	struct world *world;
+	unsigned nodes, elements, threads, running;
+	bool free; /* any operation; else producers and consumers */
+	bool mobs; /* most of them mobs that wait twice, and are cancelled */
+	bool cuts; /* many truncations of long tuples */
+	uint32_t payload_max;
+	struct roam_ps_options options[ELEMENTS_MAX];
+	uint64_t clock;
+	struct history histories[ELEMENTS_MAX];
+	struct story_thread thread[THREADS_MAX];
+};
+
+struct totals {
+	uint64_t operations, waits, cancelled, timed_out, gone, skipped, mobs, state;
+};
+
+/* --------------------------------------------------------------------------------------- tuples */
+
+static uint32_t payload_of(const struct story *story, uint64_t value)
+{
+	return (uint32_t)(value * 0x9e3779b97f4a7c15u >> 32) % (story->payload_max + 1);
+}
+
+static size_t tuple_make(const struct story *story, uint8_t *out, uint64_t value)
+{
+	uint32_t payload = payload_of(story, value);
+
+	memcpy(out, &value, sizeof(value));
+	memcpy(out + sizeof(value), &payload, sizeof(payload));
+	for (uint32_t i = 0; i < payload; i++)
+		out[HEAD_BYTES + i] = (uint8_t)(value + i);
+	return HEAD_BYTES + payload;
+}
+
+static uint64_t tuple_check(struct story_thread *thread, size_t bytes)
+{
+	struct story *story = thread->story;
+	uint64_t value;
+
+	memcpy(&value, thread->in, sizeof(value));
+	if (bytes != tuple_make(story, thread->out, value) ||
+	    memcmp(thread->in, thread->out, bytes) != 0)
+		world_fail(story->world, "the tuple %lx of %zu bytes is damaged",
+			   (unsigned long)value, bytes);
+	return value;
+}
+
+/* ----------------------------------------------------------------------------------- operations */
+
+static struct history_event *event_new(struct story_thread *thread, unsigned element,
+				       const struct roam_ps_request *request)
+{
+	struct history *history = &thread->story->histories[element];
+	struct history_event *event = &history->events[history->count++];
+
+	roami_assert(history->count <= HISTORY_MAX);
+	*event = (struct history_event){.begin = ++thread->story->clock,
+					.end = UINT64_MAX,
+					.thread = thread->number,
+					.op = request->op,
+					.which = request->which,
+					.flags = request->flags,
+					.argument = request->number};
+	return event;
+}
+
+static void event_end(struct history_event *event, uint64_t end,
+		      const struct roam_ps_request *request, enum roam_err err, uint64_t value)
+{
+	event->end = end;
+	event->err = err;
+	event->skipped = request->skipped;
+	event->state = request->state;
+	event->number = event->op == ROAM_PS_MOVE ? request->moved : request->observed;
+	event->value = value;
+}
+
+static bool history_room(const struct story *story, unsigned element)
+{
+	return story->histories[element].count + THREADS_MAX + 2 < HISTORY_MAX;
+}
+
+/* Does it and notes what came of it. */
+static enum roam_err story_do(struct story_thread *thread, unsigned element, unsigned from,
+			      struct roam_ps_request *request, uint64_t value)
+{
+	struct story *story = thread->story;
+	struct history_event *event = event_new(thread, element, request), *second = NULL;
+	bool observes = request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB;
+	uint64_t got = 0, end;
+	enum roam_err err;
+
+	if (request->op == ROAM_PS_MOB) {
+		event->op = ROAM_PS_MOVE;
+		second = event_new(thread, from, request);
+		second->op = ROAM_PS_OBSERVE;
+		if (from == element)
+			second->after = (unsigned)(event - story->histories[element].events) + 1;
+		request->from = thread->elements[from];
+	}
+	if (request->op == ROAM_PS_MOVE || request->op == ROAM_PS_MOB) {
+		request->bytes = tuple_make(story, thread->out, value);
+		request->tuple = thread->out;
+	}
+	request->buffer = thread->in;
+	request->limit = observes ? sizeof(thread->in) : 0;
+	thread->cancel.cancelled = 0;
+	request->cancel = &thread->cancel;
+	world_doing(story->world, "op", (uint64_t)request->op << 8 | element);
+	err = thread->elements[element]->call(thread->elements[element], request);
+	if (request->observed != 0)
+		got = tuple_check(thread, request->got);
+	end = ++story->clock;
+	event_end(event, end, request, second != NULL && request->moved != 0 ? ROAM_OK : err,
+		  event->op == ROAM_PS_OBSERVE ? got : value);
+	if (second != NULL && request->moved != 0)
+		event_end(second, end, request, err, got);
+	else if (second != NULL) /* it was not begun: nothing follows from it */
+		*second = (struct history_event){.begin = second->begin,
+						 .end = end,
+						 .op = ROAM_PS_DELTA,
+						 .argument = UINT64_MAX - 1,
+						 .err = ROAM_EPEER};
+	return err;
+}
+
+/* ------------------------------------------------------------------------------ random threads */
+
+static void random_request(struct story_thread *thread, struct roam_ps_request *request)
+{
+	struct rng *rng = &thread->rng;
+	static const uint64_t deltas[] = {1, 1, 2, 3, UINT64_MAX};
+	unsigned draw = rng_below(rng, 100);
+
+	*request = (struct roam_ps_request){.op = ROAM_PS_MOVE};
+	if (thread->story->mobs && draw < 60)
+		draw = 80;
+	if (thread->story->cuts && draw >= 60)
+		draw = 92;
+	if (draw >= 40)
+		request->op = ROAM_PS_OBSERVE;
+	if (draw >= 80)
+		request->op = ROAM_PS_MOB;
+	if (draw >= 88)
+		request->op = ROAM_PS_STATE;
+	if (draw >= 92)
+		request->op = ROAM_PS_TRUNCATE;
+	if (draw >= 96)
+		request->op = ROAM_PS_DELTA;
+	if (request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB) {
+		request->which = (enum roam_ps_which)rng_below(rng, 4);
+		if (thread->story->mobs && request->op == ROAM_PS_MOB && rng_one_in(rng, 2))
+			request->which = ROAM_PS_NUMBER; /* of one that never comes */
+		request->flags = rng_one_in(rng, 4) ? ROAM_PS_PEEK : 0;
+		if (request->which == ROAM_PS_LAST && rng_one_in(rng, 2))
+			request->flags |= ROAM_PS_SKIP;
+	}
+	request->number = rng_below(rng, 12) + (request->which == ROAM_PS_NUMBER);
+	if (thread->story->mobs && request->which == ROAM_PS_NUMBER)
+		request->number += HISTORY_MAX;
+	if (request->op == ROAM_PS_TRUNCATE && (thread->story->cuts || rng_one_in(rng, 4)))
+		request->number = UINT64_MAX;
+	if (request->op == ROAM_PS_DELTA)
+		request->number = deltas[rng_below(rng, 5)];
+	request->timeout_ns = rng_one_in(rng, 4) ? ROAM_PS_TRY : 1 + rng_below(rng, 30000);
+	if (rng_one_in(rng, 3))
+		request->timeout_ns = 0; /* to be cancelled, sooner or later */
+}
+
+/* Now and then cancels what any thread does, until all are done: so nobody waits for ever. */
+static void cancel_main(void *arg)
+{
+	struct story *story = arg;
+	struct rng rng = {story->clock + 99};
+
+	while (story->running > 0) {
+		struct story_thread *other = &story->thread[rng_below(&rng, story->threads)];
+		struct roami_node *node = world_node(story->world, other->node);
+
+		__atomic_store_n(&other->cancel.cancelled, 1, __ATOMIC_SEQ_CST);
+		node->env->notify(node, node->me);
+		world_sleep(story->world, rng_below(&rng, story->mobs ? 3000 : 100000));
+	}
+}
+
+static void random_main(struct story_thread *thread)
+{
+	struct story *story = thread->story;
+
+	for (unsigned i = 0; i < thread->operations; i++) {
+		unsigned element = rng_below(&thread->rng, story->elements);
+		unsigned from = rng_below(&thread->rng, story->elements);
+		struct roam_ps_request request;
+
+		random_request(thread, &request);
+		if (history_room(story, element) && history_room(story, from))
+			story_do(thread, element, from, &request,
+				 (uint64_t)(thread->number + 1) << 32 | i);
+		if (rng_one_in(&thread->rng, 3))
+			world_sleep(story->world, rng_below(&thread->rng, 20000));
+	}
+}
+
+/* ------------------------------------------------------------------------ producers, consumers */
+
+static void story_must(struct story_thread *thread, enum roam_err err)
+{
+	if (err != ROAM_OK)
+		world_fail(thread->story->world, "%s", roam_strerror(err));
+}
+
+static void trade_main(struct story_thread *thread)
+{
+	struct story *story = thread->story;
+
+	for (unsigned i = 0; i < thread->operations; i++) {
+		unsigned element = i % story->elements;
+		struct roam_ps_request request = {.op = thread->produces ? ROAM_PS_MOVE
+									 : ROAM_PS_OBSERVE};
+
+		story_must(thread, story_do(thread, element, element, &request,
+					    (uint64_t)(thread->number + 1) << 32 | i));
+		if (rng_one_in(&thread->rng, 4))
+			world_sleep(story->world, rng_below(&thread->rng, 20000));
+	}
+}
+
+static void story_main(void *arg)
+{
+	struct story_thread *thread = arg;
+	struct story *story = thread->story;
+	char why[200], name[16];
+
+	for (unsigned i = 0; i < story->elements; i++) {
+		snprintf(name, sizeof(name), "e%u", i);
+		story_must(thread, roami_past_enter(world_node(story->world, thread->node), name,
+						    TEMPLATE, &story->options[i],
+						    &thread->elements[i], why, sizeof(why)));
+	}
+	if (story->free)
+		random_main(thread);
+	else
+		trade_main(thread);
+	story->running--;
+}
+
+/* ------------------------------------------------------------------------------------- one seed */
+
+static void story_draw(struct story *story, struct world_config *config, struct rng *rng)
+{
+	unsigned each;
+
+	story->nodes = config->nodes;
+	story->elements = rng_range(rng, 1, ELEMENTS_MAX);
+	story->free = rng_one_in(rng, 2);
+	story->mobs = story->free && rng_one_in(rng, 3);
+	story->cuts = story->free && !story->mobs && rng_one_in(rng, 3);
+	story->threads = 2 * rng_range(rng, 1, THREADS_MAX / 2);
+	story->payload_max = story->cuts || rng_one_in(rng, 4) ? 20000 : 100;
+	config->ps_memory = 1u << 20;
+	each = (HISTORY_MAX - 2 * THREADS_MAX) * story->elements / story->threads;
+	if (story->mobs || story->cuts)
+		config->step_every = 2;
+	config->steps_max = 2000000;
+	if (story->free)
+		each = rng_range(rng, 4, 24);
+	each = each / story->elements * story->elements;
+	for (unsigned i = 0; i < story->elements; i++) {
+		static const enum roam_ps_place places[] = {ROAM_PS_HASH, ROAM_PS_CREATOR,
+							    ROAM_PS_NODE};
+
+		story->options[i] = (struct roam_ps_options){
+			.place = places[rng_below(rng, 3)],
+			.node = rng_below(rng, story->nodes),
+			.delta = story->mobs || rng_one_in(rng, 2) ? rng_range(rng, 1, 3) : 0};
+		story->histories[i].delta = story->options[i].delta != 0 ? story->options[i].delta
+									 : UINT64_MAX;
+	}
+	for (unsigned i = 0; i < story->threads; i++) {
+		struct story_thread *thread = &story->thread[i];
+
+		thread->story = story;
+		thread->number = i;
+		thread->node = rng_below(rng, story->nodes);
+		thread->produces = i % 2 == 0;
+		thread->operations = each;
+		thread->rng.state = rng_next(rng);
+	}
+	memset(config->threads, 0, sizeof(config->threads));
+}
+
+static void story_count(const struct story *story, struct totals *totals)
+{
+	for (unsigned i = 0; i < story->elements; i++)
+		for (unsigned k = 0; k < story->histories[i].count; k++) {
+			const struct history_event *event = &story->histories[i].events[k];
+
+			totals->operations++;
+			totals->cancelled += event->err == ROAM_ECANCELED;
+			totals->timed_out += event->err == ROAM_ETIMEDOUT;
+			totals->gone += event->err == ROAM_EGONE;
+			totals->skipped += event->skipped;
+			totals->mobs += event->after != 0;
+			totals->state += event->op == ROAM_PS_STATE;
+		}
+}
+
+/* Leaves out second halves that were not begun. */
+static void history_trim(struct history *history)
+{
+	unsigned count = 0, place[HISTORY_MAX];
+
+	for (unsigned i = 0; i < history->count; i++) {
+		struct history_event event = history->events[i];
+
+		place[i] = count;
+		if (event.err == ROAM_EPEER)
+			continue;
+		if (event.after != 0)
+			event.after = place[event.after - 1] + 1;
+		history->events[count++] = event;
+	}
+	history->count = count;
+}
+
+static bool story_explained(struct story *story, uint64_t seed)
+{
+	for (unsigned i = 0; i < story->elements; i++) {
+		history_trim(&story->histories[i]);
+		if (history_explained(&story->histories[i]))
+			continue;
+		printf("FAILED seed %lu: what was seen of element %u, DeltaValue %ld, cannot be "
+		       "explained:\n",
+		       (unsigned long)seed, i, (long)story->histories[i].delta);
+		history_print(&story->histories[i]);
+		printf("  %s\n", seed_replay());
+		return false;
+	}
+	return true;
+}
+
+static bool past_one(const struct seed_options *options, const struct roam_protocol *protocol,
+		     uint64_t seed, void *arg)
+{
+	struct story *story = calloc(1, sizeof(*story));
+	struct rng rng = {seed * 11 + 3};
+	struct world_config config;
+	bool good;
+
+	if (story == NULL)
+		abort();
+	world_draw(&config, seed, protocol);
+	if (options->nodes != 0)
+		world_nodes(&config, options->nodes);
+	if (options->lossy)
+		world_lossy(&config);
+	story_draw(story, &config, &rng);
+	config.trace = options->trace;
+	story->world = world_open(&config);
+	if (story->world == NULL)
+		exit(EXIT_FAILURE);
+	for (unsigned i = 0; i < story->threads; i++)
+		world_spawn(story->world, story->thread[i].node, story_main, &story->thread[i]);
+	story->running = story->threads;
+	if (story->free)
+		world_spawn(story->world, 0, cancel_main, story);
+	good = world_run(story->world);
+	if (!good)
+		printf("FAILED seed %lu: %s\n  %s\n", (unsigned long)seed,
+		       world_error(story->world), seed_replay());
+	good = good && story_explained(story, seed);
+	story_count(story, arg);
+	for (unsigned i = 0; i < story->threads; i++)
+		for (unsigned k = 0; k < story->elements; k++)
+			free(story->thread[i].elements[k]);
+	world_close(story->world);
+	free(story);
+	return good;
+}
+
+/* What never happened was not tested. */
+static bool past_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
+		      void *arg)
+{
+	struct totals *totals = arg;
+	bool enough = seeds < 200 ||
+		      (totals->cancelled > 0 && totals->timed_out > 0 && totals->gone > 0 &&
+		       totals->skipped > 0 && totals->mobs > 0 && totals->state > 0);
+
+	printf("%s: %lu seeds, %lu failed; %lu operations, %lu timed out, %lu cancelled, %lu of "
+	       "truncated tuples, %lu skipped\n",
+	       protocol->name, (unsigned long)seeds, (unsigned long)failed,
+	       (unsigned long)totals->operations, (unsigned long)totals->timed_out,
+	       (unsigned long)totals->cancelled, (unsigned long)totals->gone,
+	       (unsigned long)totals->skipped);
+	if (!enough)
+		printf("FAILED: something was never tried\n");
+	return failed == 0 && enough;
+}
+
+int main(int argc, char **argv)
+{
+	struct seed_options options = {.from = 1, .to = 100};
+	struct totals totals = {0};
+
+	seed_options_read(&options, argc, argv);
+	return seed_main(&options, past_one, past_done, &totals);
+}

@@ -1,0 +1,120 @@
+/*
+ * Updates or invalidations, under erc: a producer writes a page in every round, a consumer reads it
+ * each time, an idler read it once.  Updates spare the consumer all fetches, invalidations spare
+ * the idler all messages; ROAM_ERC=auto has both, but for the few updates that it takes to see who
+ * does not read.  Counts in the world.  Options: seed_options.h; other protocols pass.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/sync.h"
+#include "rng.h"
+#include "seed_options.h"
+#include "world.h"
+
+#define ROUNDS 30u
+#define FEW    4u /* updates that an idler may get */
+#define NODES  3u
+
+struct update {
+	struct world *world;
+	uint64_t messages;
+	uint64_t fetches;
+	bool good;
+};
+
+struct update_thread {
+	struct update *update;
+	unsigned me;
+};
+
+enum { PRODUCER, CONSUMER, IDLER };
+
+static void update_main(void *arg)
+{
+	const struct update_thread *thread = arg;
+	struct world *world = thread->update->world;
+	struct roami_node *node = world_node(world, thread->me);
+
+	for (uint32_t round = 1; round <= ROUNDS; round++) {
+		uint32_t value = round;
+
+		if (thread->me == PRODUCER)
+			world_store(node, 0, &value, sizeof(value));
+		if (roami_barrier(node, ROAM_PAGE_SIZE, 0) != ROAM_OK)
+			world_fail(world, "no barrier");
+		if (thread->me == CONSUMER || (thread->me == IDLER && round == 1))
+			world_load(node, 0, &value, sizeof(value));
+		if (value != round)
+			world_fail(world, "node %u read %u, not %u", thread->me, value, round);
+		if (roami_barrier(node, ROAM_PAGE_SIZE, 0) != ROAM_OK)
+			world_fail(world, "no barrier");
+	}
+}
+
+static struct update update_run(const struct roam_protocol *protocol, uint64_t seed, unsigned mode)
+{
+	struct update update = {0};
+	struct update_thread threads[NODES];
+	struct world_config config;
+
+	world_draw(&config, seed, protocol);
+	config.nodes = NODES;
+	for (unsigned i = 0; i < NODES; i++)
+		config.threads[i] = 1;
+	config.creator_pages = 0;
+	config.cache_pages = 0;
+	config.placement = ROAM_PLACE_FIRST_TOUCH;
+	config.tree = false;
+	config.erc = mode;
+	update.world = world_open(&config);
+	if (update.world == NULL)
+		exit(EXIT_FAILURE);
+	for (unsigned i = 0; i < NODES; i++) {
+		threads[i] = (struct update_thread){&update, i};
+		world_spawn(update.world, i, update_main, &threads[i]);
+	}
+	update.good = world_run(update.world);
+	if (!update.good)
+		printf("FAILED seed %lu: %s\n  %s\n", (unsigned long)seed,
+		       world_error(update.world), seed_replay());
+	update.messages = world_count(update.world, ROAMI_STAT_messages_sent);
+	update.fetches = world_count(update.world, ROAMI_STAT_fetches);
+	world_close(update.world);
+	return update;
+}
+
+static bool update_one(const struct seed_options *options, const struct roam_protocol *protocol,
+		       uint64_t seed, void *arg)
+{
+	struct update drop, update, found;
+
+	(void)options;
+	(void)arg;
+	if (strcmp(protocol->name, "erc") != 0)
+		return true;
+	drop = update_run(protocol, seed, ROAMI_ERC_INVALIDATE);
+	update = update_run(protocol, seed, ROAMI_ERC_UPDATE);
+	found = update_run(protocol, seed, ROAMI_ERC_AUTO);
+	if (!drop.good || !update.good || !found.good)
+		return false;
+	/* An update is a message and its answer. */
+	if (update.fetches == 2 && drop.fetches >= ROUNDS && found.fetches == 2 &&
+	    found.messages + 2 * (ROUNDS - 1 - FEW) <= update.messages + 1)
+		return true;
+	printf("FAILED seed %lu: %lu fetches and %lu messages with updates, %lu and %lu with "
+	       "invalidations, %lu and %lu by itself\n  %s\n",
+	       (unsigned long)seed, (unsigned long)update.fetches, (unsigned long)update.messages,
+	       (unsigned long)drop.fetches, (unsigned long)drop.messages,
+	       (unsigned long)found.fetches, (unsigned long)found.messages, seed_replay());
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	struct seed_options options = {.from = 1, .to = 20};
+
+	seed_options_read(&options, argc, argv);
+	return seed_main(&options, update_one, seed_done, NULL);
+}

@@ -1,0 +1,162 @@
+/* Templates: what is one, its canonical text and size, and which bytes are a tuple of it. */
+#include "pastset/template.h"
+
+#include <string.h>
+
+#include "unit.h"
+
+struct good {
+	const char *text, *canonical;
+	uint32_t bytes;
+};
+
+static const struct good goods[] = {
+	{"u8", "u8", 1},
+	{" i32 , f64 [ 16 ] ", "i32,f64[16]", 132},
+	{"u8[]", "u8[]", 0},
+	{"(i32,f32[3])[10]", "(i32,f32[3])[10]", 160},
+	{"( i64, u8[] )[]", "(i64,u8[])[]", 0},
+	{"((u16)[2],i8)[3]", "((u16)[2],i8)[3]", 15},
+	{"i8,i16,i32,i64,u8,u16,u32,u64,f32,f64", "i8,i16,i32,i64,u8,u16,u32,u64,f32,f64", 42},
+	{"((((((((u8))))))))", "((((((((u8))))))))", 1},
+	{"u8[61184]", "u8[61184]", 61184},
+};
+
+struct bad {
+	const char *text, *says;
+};
+
+static const struct bad bads[] = {
+	{"", "character 1"},
+	{"i32,", "character 5: a field"},
+	{"i32 f64", "character 5: ,"},
+	{"i31", "character 1: no type"},
+	{"f16", "no type"},
+	{"i320", "no type"},
+	{"int", "no type"},
+	{"i32[", "a number or ]"},
+	{"i32[x]", "a number or ]"},
+	{"i32[0]", "at least one"},
+	{"i32[4", "a number or ]"},
+	{"(i32", ", or )"},
+	{"()", "character 2: a"},
+	{"(i32))", "character 6: ,"},
+	{"i32]", "character 4"},
+	{"u8[61185]", "at most 61184 bytes"},
+	{"u8[61184],u8", "at most"},
+	{"(u64[100])[100]", "at most"},
+	{"u8[18446744073709551617]", "at most"},
+	{"(((((((((u8)))))))))", "more than 8 nested"},
+};
+
+static void test_good(void)
+{
+	struct roami_template template;
+	char why[700];
+
+	for (size_t i = 0; i < sizeof(goods) / sizeof(goods[0]); i++) {
+		CU_ASSERT_EQUAL_FATAL(
+			roami_template_parse(&template, goods[i].text, why, sizeof(why)), ROAM_OK);
+		CU_ASSERT_STRING_EQUAL(template.text, goods[i].canonical);
+		CU_ASSERT_EQUAL(template.bytes, goods[i].bytes);
+	}
+}
+
+static void test_bad(void)
+{
+	struct roami_template template;
+	char why[700], text[2 * ROAM_PS_TEMPLATE_MAX];
+
+	for (size_t i = 0; i < sizeof(bads) / sizeof(bads[0]); i++) {
+		why[0] = '\0';
+		CU_ASSERT_EQUAL(roami_template_parse(&template, bads[i].text, why, sizeof(why)),
+				ROAM_EINVAL);
+		if (strstr(why, bads[i].says) == NULL) {
+			printf("\n%s: %s\n", bads[i].text, why);
+			CU_FAIL("says something else");
+		}
+	}
+	memset(text, 'u', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	CU_ASSERT_EQUAL(roami_template_parse(&template, text, why, sizeof(why)), ROAM_EINVAL);
+	for (unsigned i = 0; i < ROAM_PS_FIELDS_MAX + 1; i++)
+		memcpy(text + 3 * i, "u8,", 4);
+	text[3 * (ROAM_PS_FIELDS_MAX + 1) - 1] = '\0';
+	CU_ASSERT_EQUAL(roami_template_parse(&template, text, why, sizeof(why)), ROAM_EINVAL);
+	CU_ASSERT_PTR_NOT_NULL(strstr(why, "more than 64 fields"));
+	text[3 * ROAM_PS_FIELDS_MAX - 1] = '\0';
+	CU_ASSERT_EQUAL(roami_template_parse(&template, text, why, sizeof(why)), ROAM_OK);
+}
+
+/* Writes a random tuple of the fields; how long it is. */
+static size_t tuple_random(const struct roami_field *fields, unsigned count, uint8_t *out,
+			   uint64_t *random)
+{
+	uint8_t *at = out;
+
+	for (unsigned i = 0; i < count; i += 1u + fields[i].fields) {
+		uint32_t items = fields[i].count;
+
+		if (items == 0) {
+			items = (uint32_t)unit_below(random, 4);
+			memcpy(at, &items, sizeof(items));
+			at += sizeof(items);
+		}
+		for (; items > 0; items--)
+			at += fields[i].kind == '('
+				      ? tuple_random(&fields[i + 1], fields[i].fields, at, random)
+				      : fields[i].item;
+	}
+	return (size_t)(at - out);
+}
+
+/* A tuple fits; one byte more or less does not. */
+static void test_fits(void)
+{
+	static const char *const texts[] = {"i32,f64[3]",           "u8[]",
+					    "(i64,u8[])[]",         "u8[],u16[],f64",
+					    "((u8[],i8)[2],u32)[]", "(u8[])[3],(f64,f32)[]"};
+	uint64_t random = unit_seed();
+	uint8_t tuple[4096];
+	char why[700];
+
+	memset(tuple, 0, sizeof(tuple));
+	for (unsigned round = 0; round < 3000; round++) {
+		struct roami_template template;
+		size_t bytes;
+
+		roami_template_parse(&template, texts[round % 6], why, sizeof(why));
+		bytes = tuple_random(template.fields, template.count, tuple, &random);
+		CU_ASSERT(roami_template_fits(&template, tuple, bytes));
+		CU_ASSERT_FALSE(roami_template_fits(&template, tuple, bytes + 1));
+		CU_ASSERT_FALSE(roami_template_fits(&template, tuple, bytes - 1));
+		memset(tuple, 0, sizeof(tuple));
+	}
+}
+
+/* Counts that lie. */
+static void test_lies(void)
+{
+	struct roami_template template;
+	uint8_t tuple[16];
+	char why[700];
+
+	memset(tuple, 0xff, sizeof(tuple));
+	roami_template_parse(&template, "u64[]", why, sizeof(why));
+	CU_ASSERT_FALSE(roami_template_fits(&template, tuple, sizeof(tuple)));
+	roami_template_parse(&template, "(u8[])[]", why, sizeof(why));
+	CU_ASSERT_FALSE(roami_template_fits(&template, tuple, sizeof(tuple)));
+	CU_ASSERT_FALSE(roami_template_fits(&template, tuple, 3));
+	CU_ASSERT_FALSE(roami_template_fits(&template, tuple, 0));
+}
+
+static CU_TestInfo tests[] = {{"texts that are templates", test_good},
+			      {"texts that are none, and why", test_bad},
+			      {"bytes that are a tuple", test_fits},
+			      {"counts that lie", test_lies},
+			      CU_TEST_INFO_NULL};
+
+int main(int argc, char **argv)
+{
+	return unit_main("past_template", tests, argc, argv);
+}
