@@ -52,6 +52,8 @@ struct roami_remote_free {
 /* The interval of a free by this node, which ends at its next release.  app, may block. */
 uint32_t roami_free_interval(struct roami_node *node);
 
+void roami_free_handle(struct roami_node *node, const struct roam_request *request);
+
 /* Tells `owner` that this node freed its block; the free travels with this node's next release. */
 void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset);
 

@@ -152,7 +152,8 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->hosts,
 		 config->simd, config->hot, config->tree, config->kind_known, config->placement,
 		 config->prefetch, config->cache_pages, config->step_every, config->stall_every,
-		 config->queue_max, (unsigned long)config->latency_ns_max, config->board_runs, config->trail_bytes,
+		 config->queue_max, (unsigned long)config->latency_ns_max, config->board_runs,
+		 config->trail_bytes,
 		 config->lock_slots, config->meeting_slots, config->ivy, config->mirage_delta,
 		 config->erc, (unsigned long)config->lrc_memory / 1024, config->seal,
 		 config->lossy ? ", " : "", config->faulty);
