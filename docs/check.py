@@ -13,8 +13,8 @@ FOLDERS = ('src/', 'include/', 'protocols/', 'apps/', 'tools/', 'tests/', 'bench
 LINK = re.compile(r'\]\((?!https?:|#)([^)#]+)')
 QUOTED = re.compile(r'`([^`\n]+)`')
 VARIABLE = re.compile(r'\bROAM_[A-Z][A-Z_0-9]*[A-Z0-9]\b')
-HEADERS = ('include/roam/roam.h', 'include/roam/parmacs.m4', 'include/roam/protocol.h',
-           'include/roam/transport.h', 'src/api/options.def', 'bench/main.c',
+HEADERS = ('include/roam/roam.h', 'include/roam/pastset.h', 'include/roam/parmacs.m4',
+           'include/roam/protocol.h', 'include/roam/transport.h', 'src/api/options.def', 'bench/main.c',
            'bench/bench_apps.c')
 
 

@@ -233,12 +233,12 @@ void moving_ahead(struct roami_node *node, uint32_t first, uint32_t count, int32
 
 /* --------------------------------------------------------------------------- release, acquire */
 
-/* A diff on its way. */
+/* A diff on its way; in the message its head stands before it. */
 struct moving_update {
 	struct roam_dirty *dirty;
-	struct moving_head head;
+	struct moving_head *head;
+	size_t bytes; /* of the diff */
 	struct moving_answer answer;
-	struct roam_part parts[2];
 };
 
 /*
@@ -256,62 +256,81 @@ static bool update_put(struct roami_node *node, struct roam_dirty *dirty)
 	return true;
 }
 
-/* Makes the diff of a dirty page at `out`; false: there is nothing to send. */
+/* Makes the diff of a dirty page, and its message at `out`; false: there is nothing to send. */
 static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8_t *out,
 			struct moving_update *update)
 {
 	struct moving_page *data = moving_page(node, dirty->page);
+	struct moving_head *head = (void *)out;
 	size_t bytes = 0;
 
-	*update = (struct moving_update){
-		.dirty = dirty,
-		.head = {.page = dirty->page,
-			 .place = moving_place(node, dirty->page),
-			 .stay = dirty->keep || roami_checks_races(node),
-			 .have = data->home.page.have}};
+	*head = (struct moving_head){.page = dirty->page,
+				     .place = moving_place(node, dirty->page),
+				     .stay = dirty->keep || roami_checks_races(node),
+				     .have = data->home.page.have};
 	roami_page_lock(node, dirty->page);
 	if (roami_page_has_twin(node, dirty->page))
-		bytes = roami_diff_make(node, dirty->page, out, dirty->keep);
+		bytes = roami_diff_make(node, dirty->page, out + sizeof(*head), dirty->keep);
 	roami_page_unlock(node, dirty->page);
-	update->parts[0] = (struct roam_part){&update->head, sizeof(update->head)};
-	update->parts[1] = (struct roam_part){out, bytes};
+	*update = (struct moving_update){.dirty = dirty, .head = head, .bytes = bytes};
 	dirty->changed = bytes != 0;
 	if (!dirty->changed) {
 		/* Under ScC such a page gives notice anyway, of what is here: that has it. */
 		dirty->changed = data->owed != 0 && roami_model(node) != ROAM_MODEL_SCC;
 		dirty->version = data->owed;
-		home_answered(node, dirty, update->head.place);
+		home_answered(node, dirty, head->place);
 	}
 	data->owed = 0;
 	return bytes != 0;
 }
 
-/* Sends all of them, with the first `parts` of each; then the homes' answers are there. */
-static void update_call(struct roami_node *node, struct moving_update **updates, unsigned count,
-			unsigned type, unsigned parts)
+/* What was kept for a page that has come with an answer may wait for this node's other updates. */
+static void update_answered(struct roami_node *node, const struct moving_update *update,
+			    const struct roam_page_call *call)
 {
-	struct roam_call calls[MOVING_ONCE];
+	uint32_t page = update->head->page;
+
+	if (call->bytes != sizeof(update->answer))
+		roami_node_fail(node, "page %u: malformed acknowledgement", page);
+	roami_page_lock(node, page);
+	if (update->answer.moved) {
+		roami_twin_drop(node, page);
+		moving_receive(node, page, update->answer.version, update->answer.place);
+	} else {
+		moving_learn(moving_page(node, page), update->answer.place);
+	}
+	roami_page_unlock(node, page);
+	if (update->answer.moved)
+		roami_page_unpark(node, page);
+}
+
+/* Sends all of them, with or without the diffs; then the homes' answers are there. */
+static void update_call(struct roami_node *node, struct moving_update **updates, unsigned count,
+			unsigned type)
+{
+	struct roam_page_call calls[MOVING_ONCE];
+	bool done[MOVING_ONCE] = {false};
+	unsigned left = count;
 
 	for (unsigned i = 0; i < count; i++)
-		calls[i] = (struct roam_call){ROAM_PLACE_OF(updates[i]->head.place), type,
-					      updates[i]->parts, parts, &updates[i]->answer,
-					      sizeof(updates[i]->answer), 0};
-	roami_call_all(node, calls, count);
-	for (unsigned i = 0; i < count; i++) {
-		const struct moving_update *update = updates[i];
-
-		if (calls[i].bytes != sizeof(update->answer))
-			roami_node_fail(node, "page %u: malformed acknowledgement",
-					update->head.page);
-		roami_page_lock(node, update->head.page);
-		if (update->answer.moved) {
-			roami_twin_drop(node, update->head.page);
-			moving_receive(node, update->head.page, update->answer.version,
-				       update->answer.place);
-		} else {
-			moving_learn(moving_page(node, update->head.page), update->answer.place);
+		calls[i] = (struct roam_page_call){
+			.page = updates[i]->head->page,
+			.to = ROAM_PLACE_OF(updates[i]->head->place),
+			.type = type,
+			.part = {updates[i]->head, sizeof(struct moving_head) +
+							   (type == MOVING_DIFF ? updates[i]->bytes : 0)},
+			.reply = &updates[i]->answer,
+			.reply_max = sizeof(updates[i]->answer),
+		};
+	roami_pages_ask(node, calls, count);
+	while (left > 0) {
+		left = roami_pages_await(node, calls, count);
+		for (unsigned i = 0; i < count; i++) {
+			if (done[i] || calls[i].started != NULL)
+				continue;
+			done[i] = true;
+			update_answered(node, updates[i], &calls[i]);
 		}
-		roami_page_unlock(node, update->head.page);
 	}
 }
 
@@ -323,12 +342,12 @@ static unsigned update_ask(struct roami_node *node, const struct roam_sync *sync
 	unsigned asked = 0, left = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		if (!updates[i]->head.stay && updates[i]->parts[1].bytes >= ASK_MIN &&
-		    !moving_page(node, updates[i]->head.page)->refused)
+		if (!updates[i]->head->stay && updates[i]->bytes >= ASK_MIN &&
+		    !moving_page(node, updates[i]->head->page)->refused)
 			asks[asked++] = updates[i];
-	update_call(node, asks, asked, MOVING_ASK, 1);
+	update_call(node, asks, asked, MOVING_ASK);
 	for (unsigned i = 0; i < asked; i++)
-		moving_page(node, asks[i]->head.page)->refused = asks[i]->answer.moved == 0;
+		moving_page(node, asks[i]->head->page)->refused = asks[i]->answer.moved == 0;
 	for (unsigned i = 0; i < count; i++)
 		if (updates[i]->answer.moved)
 			home_written(node, sync, updates[i]->dirty->page);
@@ -347,7 +366,7 @@ static void update_send(struct roami_node *node, const struct roam_sync *sync,
 		updates[i] = &all[i];
 	if (asks)
 		count = update_ask(node, sync, updates, count);
-	update_call(node, updates, count, MOVING_DIFF, 2);
+	update_call(node, updates, count, MOVING_DIFF);
 	for (unsigned i = 0; i < count; i++) {
 		updates[i]->dirty->version = updates[i]->answer.version;
 		home_answered(node, updates[i]->dirty, updates[i]->answer.place);
@@ -361,7 +380,7 @@ static void flush_all(struct roami_node *node, const struct roam_sync *sync,
 	unsigned made = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		uint8_t *out = roami_scratch(node) + made * ROAM_DIFF_MAX;
+		uint8_t *out = roami_scratch(node) + made * MOVING_DIFF_MAX;
 
 		if (dirty[i].home) {
 			moving_page(node, dirty[i].page)->owed = 0;

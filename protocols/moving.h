@@ -39,9 +39,9 @@ struct moving_head {
 	uint64_t have; /* of a diff, or of what would be one: the version that it was made of */
 };
 
-#define MOVING_SCRATCH  (MOVING_ONCE * ROAM_DIFF_MAX)
-#define MOVING_ONCE     16u /* diffs under way at a time */
+#define MOVING_ONCE     ROAM_PAGES_ONCE /* diffs under way at a time */
 #define MOVING_DIFF_MAX (sizeof(struct moving_head) + ROAM_DIFF_MAX)
+#define MOVING_SCRATCH  (MOVING_ONCE * MOVING_DIFF_MAX)
 
 static inline struct moving_page *moving_page(struct roami_node *node, uint32_t page)
 {

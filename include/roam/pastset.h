@@ -47,6 +47,7 @@ extern "C" {
 #define ROAM_PS_TEMPLATE_MAX 511u   /* bytes of a template's text */
 #define ROAM_PS_FIELDS_MAX   64u    /* fields of a template, and groups */
 #define ROAM_PS_NESTED_MAX   8u     /* groups in one another */
+#define ROAM_PS_FUNCTION_MAX 31u    /* bytes of an X-function's name */
 
 /* ---------------------------------------------------------------------------------- templates */
 /*
@@ -74,6 +75,12 @@ enum roam_ps_place {
 	ROAM_PS_NODE     /* at the node given */
 };
 
+/* Where the bytes of its tuples are. */
+enum roam_ps_storage {
+	ROAM_PS_SERVER, /* at its node: they travel with the operations (default) */
+	ROAM_PS_PAGES   /* in the shared heap, under a lock: they travel as pages */
+};
+
 /* What a new element is to be like; NULL or zeroes: the defaults. */
 struct roam_ps_options {
 	enum roam_ps_place place;
@@ -84,6 +91,10 @@ struct roam_ps_options {
 	 * older ones have been observed.  Otherwise tuples go by roam_ps_truncate only.
 	 */
 	bool forget;
+	enum roam_ps_storage storage;
+	size_t memory;         /* ROAM_PS_PAGES: bytes of the heap for its tuples; 0: 4 MiB */
+	const char *function;  /* an X-function's name, see below; NULL: tuples stay as they are */
+	unsigned participants; /* in it */
 };
 
 /*
@@ -91,7 +102,9 @@ struct roam_ps_options {
  * text without spaces, as in the papers' first PastSet.  Of an element that is there already the
  * options count for nothing, but its template must be the same.  Blocks for messages to two nodes
  * at most, not for other programs.  Errors: ROAM_EINVAL (a name, a template that makes no sense, a
- * node that is not there), ROAM_EMISMATCH (another template), ROAM_ENOMEM (no memory here),
+ * node that is not there, a template that is not for the X-function), ROAM_EMISMATCH (another
+ * template, X-function or number of participants), ROAM_EUNKNOWN (an X-function that is not known
+ * where the element is to live), ROAM_ENOMEM (no memory here, or in the heap),
  * ROAM_ENOSPC (none where the element is to live); roam_ps_why() says more about each.
  */
 enum roam_err roam_ps_enter(const char *name, const char *template_text,
@@ -116,6 +129,42 @@ unsigned roam_ps_node(const struct roam_ps_element *element);
  * roam_ps_enter.
  */
 const char *roam_ps_why(void);
+
+/* -------------------------------------------------------------------------------- X-functions */
+/*
+ * An X-function changes what moving to an element and observing it mean (Vinter et al. 2002: "user
+ * redefinable memory semantics").  Those here are reductions over a number of participants, which
+ * goes in rounds: each participant moves a tuple, and observes the result of all; between the two
+ * it may work.  The result of round k is the element's tuple number k.
+ *
+ * A participant is a binding, used by one thread at a time: its k-th move takes part in round k,
+ * its k-th roam_ps_observe waits for round k's result.  It may move several rounds ahead, at most
+ * 16 before the oldest is complete, and as far as DeltaValue allows: First is the oldest round that
+ * not all have observed.  Observes in another order than ROAM_PS_FIFO tag nothing.  The template
+ * must be of fixed size, the storage ROAM_PS_SERVER.  With options->forget results that all have
+ * observed make room.  Errors: ROAM_EINVAL for a move of more participants than there are.
+ *
+ * "sum", "product", "min" and "max" combine the tuples number by number, "and" and "or" integers.
+ */
+
+/* A reduction of the program's own. */
+struct roam_ps_function {
+	const char *name;
+	/*
+	 * Combines a tuple into the sum of those before it, both of so many bytes and at no
+	 * particular address.  In which order is not said.  Runs at the element's node, on any
+	 * thread, under a lock: it must be short, not block, not allocate, not touch the heap.
+	 */
+	void (*combine)(void *arg, void *sum, const void *tuple, size_t bytes);
+	void *arg;
+};
+
+/*
+ * Makes a function known on this node.  No code is sent: each node where elements with it may live
+ * registers it before any node enters one.  Of one name the first stays.  Errors: ROAM_EINVAL,
+ * ROAM_ENOSPC (58 are known).
+ */
+enum roam_err roam_ps_register(const struct roam_ps_function *function);
 
 /* --------------------------------------------------------------------------------- operations */
 

@@ -275,6 +275,9 @@ void roami_page_hold(struct roami_node *node, uint32_t page);
  */
 void roami_page_done(struct roami_node *node, uint32_t page);
 
+/* Hands parked messages to their handlers though the page goes on to be pending. */
+void roami_page_unpark(struct roami_node *node, uint32_t page);
+
 /* Whether a thread of this node works on the page; for handlers, under the page lock. */
 bool roami_page_pending(struct roami_node *node, uint32_t page);
 

@@ -61,7 +61,7 @@ extern "C" {
 	X(EGONE, 15, "the tuple was truncated")                                          \
 	X(ETIMEDOUT, 16, "not done within the time given")                               \
 	X(ECANCELED, 17, "cancelled")                                                    \
-	X(EMISMATCH, 18, "an element of this name has another template")                 \
+	X(EMISMATCH, 18, "an element of this name is another one")                 \
 	X(ETOOBIG, 19, "larger than its buffer, or than a tuple may be")
 
 #define ROAM_ERR_ENUM(name, value, text) ROAM_##name = value,

@@ -2,17 +2,43 @@
 #include "roam/pastset.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "pastset/client.h"
+#include "pastset/server.h"
 
 #define WHY_BYTES (2 * ROAM_PS_TEMPLATE_MAX + ROAM_PS_NAME_MAX + 64)
+
+#define MEMORY_USUAL ((size_t)4 << 20)
+#define MEMORY_MIN   ((size_t)256 << 10)
 
 static __thread char why[WHY_BYTES];
 
 const char *roam_ps_why(void)
 {
 	return why;
+}
+
+/* With room in the heap, which goes back unless the element is new. */
+static enum roam_err enter_pages(struct roami_node *node, const char *name,
+				 const char *template_text, const struct roam_ps_options *options,
+				 struct roam_ps_element **element_p)
+{
+	struct roam_ps_options sized = *options;
+	uint8_t *block;
+	enum roam_err err;
+
+	if (sized.memory < MEMORY_MIN)
+		sized.memory = sized.memory == 0 ? MEMORY_USUAL : MEMORY_MIN;
+	block = roam_alloc(sized.memory);
+	if (block == NULL)
+		return roam_errno();
+	err = roami_past_enter(node, name, template_text, &sized, (uint64_t)(block - node->app),
+			       element_p, why, sizeof(why));
+	if (err != ROAM_OK || !(*element_p)->paged || node->app + (*element_p)->heap != block)
+		roam_free(block);
+	return err;
 }
 
 enum roam_err roam_ps_enter(const char *name, const char *template_text,
@@ -27,12 +53,27 @@ enum roam_err roam_ps_enter(const char *name, const char *template_text,
 	if (template_text == NULL || element_p == NULL)
 		return ROAM_EINVAL;
 	err = roami_api_node(&node, &round);
-	if (err == ROAM_OK)
-		err = roami_past_enter(node, name, template_text, options, element_p, why,
+	if (err == ROAM_OK && options != NULL && options->storage == ROAM_PS_PAGES)
+		err = enter_pages(node, name, template_text, options, element_p);
+	else if (err == ROAM_OK)
+		err = roami_past_enter(node, name, template_text, options, 0, element_p, why,
 				       sizeof(why));
 	if (err == ROAM_OK)
 		(*element_p)->round = round;
 	return err;
+}
+
+enum roam_err roam_ps_register(const struct roam_ps_function *function)
+{
+	struct roami_node *node;
+	uint64_t round;
+	enum roam_err err;
+
+	if (function == NULL || function->name == NULL || function->combine == NULL ||
+	    function->name[0] == '\0' || strlen(function->name) > ROAM_PS_FUNCTION_MAX)
+		return ROAM_EINVAL;
+	err = roami_api_node(&node, &round);
+	return err == ROAM_OK ? roami_past_register(roami_past_of(node), function) : err;
 }
 
 void roam_ps_leave(struct roam_ps_element *element)

@@ -1,5 +1,6 @@
 /* Faults of the app view: what the touching thread does until its access may be tried again. */
 #include <errno.h>
+#include <string.h>
 
 #include "core/domain.h"
 #include "core/page.h"
@@ -322,4 +323,48 @@ void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known)
 	roami_fault(node, page, write, kind_known);
 	errno = saved;
 	ROAMI_TIME(node->stats, page, roami_os_cycles() - start);
+}
+
+/* ---------------------------------------------------------------------------- loads and stores */
+
+/* Of `bytes` from `offset` on, what lies in the first page. */
+static size_t heap_step(uint64_t offset, size_t bytes)
+{
+	size_t left = ROAMI_PAGE - offset % ROAMI_PAGE;
+
+	return bytes < left ? bytes : left;
+}
+
+void roami_heap_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes)
+{
+	uint8_t *to = out;
+	size_t step;
+
+	if (node->engine->load == NULL)
+		memcpy(out, node->app + offset, bytes);
+	for (; node->engine->load != NULL && bytes > 0; bytes -= step) {
+		step = heap_step(offset, bytes);
+		roami_step(node);
+		while (!node->engine->load(node->engine_state, offset, to, step))
+			roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), false, true);
+		offset += step;
+		to += step;
+	}
+}
+
+void roami_heap_store(struct roami_node *node, uint64_t offset, const void *in, size_t bytes)
+{
+	const uint8_t *from = in;
+	size_t step;
+
+	if (node->engine->store == NULL)
+		memcpy(node->app + offset, in, bytes);
+	for (; node->engine->store != NULL && bytes > 0; bytes -= step) {
+		step = heap_step(offset, bytes);
+		roami_step(node);
+		while (!node->engine->store(node->engine_state, offset, from, step))
+			roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), true, true);
+		offset += step;
+		from += step;
+	}
 }

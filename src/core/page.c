@@ -154,6 +154,18 @@ void roami_page_done(struct roami_node *node, uint32_t page)
 	page_end(node, page, false);
 }
 
+void roami_page_unpark(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t was;
+
+	roami_spin_lock(node, &entry->lock);
+	was = atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_PARKED);
+	roami_spin_unlock(&entry->lock);
+	if (was & ROAMI_PAGE_PARKED)
+		roami_msg_unpark(node, page);
+}
+
 uint32_t roami_page_done_clean(struct roami_node *node, uint32_t page)
 {
 	return page_end(node, page, true);

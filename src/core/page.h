@@ -61,6 +61,10 @@ void roami_page_upgrade(struct roami_node *node, uint32_t page);
 /* A fault of the app view, from an engine or from roam_touch.  app. */
 void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known);
 
+/* Loads and stores at an offset of the heap, as a program's: they may fault.  app, may block. */
+void roami_heap_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes);
+void roami_heap_store(struct roami_node *node, uint64_t offset, const void *in, size_t bytes);
+
 /* The calling thread has synchronised: it did not come back to a page for nothing. */
 void roami_returns_forget(struct roami_node *node);
 

@@ -88,6 +88,13 @@ struct roami_fault_engine {
 	enum roam_err (*zero)(void *state, uint32_t first, uint32_t count);
 
 	/*
+	 * Loads and stores of this node at an offset of the heap, within one page; false: the page
+	 * has to fault first.  NULL: they are those of the app view, and fault by themselves.
+	 */
+	bool (*load)(void *state, uint64_t offset, void *out, size_t bytes);
+	bool (*store)(void *state, uint64_t offset, const void *in, size_t bytes);
+
+	/*
 	 * Whether our signal handlers are still installed; reinstalls and chains if not.  Cheap
 	 * enough for once a second.
 	 */

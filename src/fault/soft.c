@@ -205,5 +205,7 @@ const struct roami_fault_engine roami_fault_soft = {
 	.open = soft_open,
 	.close = soft_close,
 	.protect = soft_protect,
+	.load = roami_soft_load,
+	.store = roami_soft_store,
 	.check_handlers = soft_check_handlers,
 };

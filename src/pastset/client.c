@@ -74,32 +74,58 @@ static enum roam_err client_outcome(struct roam_ps_request *request, const struc
 	return (enum roam_err)told->err;
 }
 
+/* What is to be moved: room with its bytes, unless they are in the heap.  false: op->err. */
+static bool client_take(struct roami_past *past, struct roami_op *op,
+			const struct roam_ps_request *request, const roami_record *record)
+{
+	struct roami_element *element = roami_past_element(past, op->ask.element);
+
+	if (record != NULL) {
+		op->record = *record;
+		return true;
+	}
+	if (!roami_past_reserve(past, op, request->bytes))
+		return false;
+	memcpy(roami_record_data(element->pool, op->record), request->tuple, request->bytes);
+	return true;
+}
+
 /* The element lives here.  The program's memory is touched without any lock: it may fault. */
 static enum roam_err client_here(struct roami_past *past, const struct roami_ask *ask,
-				 struct roam_ps_request *request)
+				 struct roam_ps_request *request, roami_record *record)
 {
 	struct client_wait wait = {past, request->cancel, NULL, NULL};
 	struct roami_op op = {.ask = *ask};
+	struct roami_past_pool *pool;
 
-	if (client_moves(request)) {
-		if (!roami_past_reserve(past, &op, request->bytes))
-			return op.err;
-		memcpy(roami_record_data(&past->pool, op.record), request->tuple, request->bytes);
+	if (ask->op == ROAMI_ASK_RESERVE) {
+		roami_past_reserve(past, &op, ask->number);
+		*record = op.record;
+		return op.err;
 	}
+	if ((ask->op == ROAM_PS_MOVE || ask->op == ROAM_PS_MOB) &&
+	    !client_take(past, &op, request, record))
+		return op.err;
 	wait.waiter = roami_past_run(past, &op, NULL);
 	if (wait.waiter != NULL) {
 		wait_end(&wait, past->node->me);
 		op = wait.waiter->op;
 		roami_past_free_waiter(past, wait.waiter);
 	}
-	if (op.record != 0) {
+	pool = roami_past_element(past, op.ask.element)->pool;
+	if (record != NULL) {
+		*record = op.record;
+	} else if (op.record != 0) {
 		roami_step(past->node);
-		memcpy(request->buffer, roami_record_data(&past->pool, op.record), op.bytes);
-		roami_record_rele(past->node, &past->pool, op.record);
+		memcpy(request->buffer, roami_record_data(pool, op.record), op.bytes);
+		roami_record_rele(past->node, pool, op.record);
 	}
 	request->state = op.state;
-	return client_outcome(request, &(struct roami_told){(uint32_t)op.err, op.bytes, op.moved,
-							    op.observed, op.skipped, 0});
+	return client_outcome(request, &(struct roami_told){.err = (uint32_t)op.err,
+							    .bytes = op.bytes,
+							    .moved = op.moved,
+							    .observed = op.observed,
+							    .skipped = op.skipped});
 }
 
 /* Whether memory of the program's may fault: no message is made of it, or put there. */
@@ -109,33 +135,47 @@ static bool client_faults(const struct roami_node *node, const void *memory)
 	       (const uint8_t *)memory < node->app + node->layout.heap_bytes;
 }
 
+/* What goes with the request; what may fault goes by `room`. */
+static struct roam_part client_payload(const struct roam_ps_element *element,
+				       const struct roami_ask *ask,
+				       const struct roam_ps_request *request,
+				       const roami_record *record, void *room)
+{
+	if (ask->op != ROAM_PS_MOVE && ask->op != ROAM_PS_MOB)
+		return (struct roam_part){NULL, 0};
+	if (record != NULL)
+		return (struct roam_part){record, sizeof(*record)};
+	if (!client_faults(element->node, request->tuple))
+		return (struct roam_part){request->tuple, request->bytes};
+	memcpy(room, request->tuple, request->bytes);
+	return (struct roam_part){room, request->bytes};
+}
+
 /* At another node; `room` for the reply, and before it for a tuple that may fault. */
 static enum roam_err client_away(const struct roam_ps_element *element, const struct roami_ask *ask,
-				 struct roam_ps_request *request, void *room, size_t room_bytes)
+				 struct roam_ps_request *request, roami_record *record, void *room,
+				 size_t room_bytes)
 {
-	struct roam_part parts[2] = {{ask, sizeof(*ask)}, {request->tuple, 0}};
+	struct roam_part parts[2] = {{ask, sizeof(*ask)},
+				     client_payload(element, ask, request, record, room)};
 	struct client_wait wait = {roami_past_of(element->node), request->cancel, NULL, NULL};
 	const uint8_t *data = (const uint8_t *)room + sizeof(struct roami_told);
 	struct roami_told told;
 	size_t got;
 
-	if (client_moves(request))
-		parts[1].bytes = request->bytes;
-	if (parts[1].bytes != 0 && client_faults(element->node, request->tuple)) {
-		memcpy(room, request->tuple, request->bytes);
-		parts[1].data = room;
-	}
 	wait.call = roami_msg_call_start(element->node, element->owner,
 					 ROAMI_TYPE_SERVICE + ROAMI_PAST_OP, parts, 2, room,
 					 room_bytes);
 	wait_end(&wait, element->owner);
 	got = roami_msg_call_end(element->node, wait.call);
 	memcpy(&told, room, sizeof(told));
-	if (got < sizeof(told) || (told.observed != 0 && (got != sizeof(told) + told.bytes ||
-							  told.bytes > request->limit)))
+	if (got < sizeof(told) || (told.observed != 0 && told.bytes > request->limit) ||
+	    (told.observed != 0 && record == NULL && got != sizeof(told) + told.bytes))
 		roami_node_fail(element->node, "node %u sent a malformed PastSet reply",
 				element->owner);
-	if (told.observed != 0)
+	if (record != NULL)
+		*record = told.record;
+	else if (told.observed != 0)
 		memcpy(request->buffer, data, told.bytes);
 	else if (request->op == ROAM_PS_STATE && got == sizeof(told) + sizeof(request->state))
 		memcpy(&request->state, data, sizeof(request->state));
@@ -148,52 +188,73 @@ static enum roam_err client_away(const struct roam_ps_element *element, const st
 
 __attribute__((noinline)) static enum roam_err client_away_small(
 	const struct roam_ps_element *element, const struct roami_ask *ask,
-	struct roam_ps_request *request)
+	struct roam_ps_request *request, roami_record *record)
 {
 	uint64_t room[ROOM_SMALL / sizeof(uint64_t)];
 
-	return client_away(element, ask, request, room, sizeof(room));
+	return client_away(element, ask, request, record, room, sizeof(room));
 }
 
 __attribute__((noinline)) static enum roam_err client_away_large(
 	const struct roam_ps_element *element, const struct roami_ask *ask,
-	struct roam_ps_request *request)
+	struct roam_ps_request *request, roami_record *record)
 {
 	uint64_t room[ROOM_LARGE / sizeof(uint64_t)];
 
-	return client_away(element, ask, request, room, sizeof(room));
+	return client_away(element, ask, request, record, room, sizeof(room));
 }
 
 /* ----------------------------------------------------------------------------------- operations */
 
-static enum roam_err client_do(struct roam_ps_element *element, uint32_t from,
-			       struct roam_ps_request *request)
+/* The turn of an X-function's participant to observe. */
+static bool client_turn(const struct roam_ps_request *request)
 {
-	struct roami_ask ask = {element->element,
-				(uint8_t)request->op,
-				(uint8_t)request->which,
-				(uint8_t)request->flags,
-				0,
-				request->number,
-				request->timeout_ns,
-				0,
-				from};
-	size_t room = sizeof(struct roami_told);
-
-	ask.limit = (uint32_t)(request->limit < ROAM_PS_TUPLE_MAX ? request->limit
-								  : ROAM_PS_TUPLE_MAX);
-	if (element->owner == element->node->me)
-		return client_here(roami_past_of(element->node), &ask, request);
-	room += request->bytes > ask.limit ? request->bytes : ask.limit;
-	return room <= ROOM_SMALL ? client_away_small(element, &ask, request)
-				  : client_away_large(element, &ask, request);
+	return request->op == ROAM_PS_OBSERVE && request->which == ROAM_PS_FIFO &&
+	       (request->flags & ROAM_PS_PEEK) == 0;
 }
 
-/* The two elements live at different nodes. */
+struct roami_ask roami_client_begin(const struct roam_ps_element *element,
+				    const struct roam_ps_request *request)
+{
+	size_t limit = request->limit < ROAM_PS_TUPLE_MAX ? request->limit : ROAM_PS_TUPLE_MAX;
+	struct roami_ask ask = {.element = element->element,
+				.op = (uint8_t)request->op,
+				.which = (uint8_t)request->which,
+				.flags = (uint8_t)request->flags,
+				.number = request->number,
+				.timeout_ns = request->timeout_ns,
+				.limit = (uint32_t)limit,
+				.from = element->element};
+
+	if (element->rounds && request->op == ROAM_PS_MOVE) {
+		ask.number = element->rounds_moved + 1;
+	} else if (element->rounds && client_turn(request)) {
+		ask.which = ROAM_PS_NUMBER;
+		ask.number = element->rounds_observed + 1;
+		ask.flags |= ROAMI_ASK_ROUND;
+	}
+	return ask;
+}
+
+enum roam_err roami_client_ask(struct roam_ps_element *element, const struct roami_ask *ask,
+			       struct roam_ps_request *request, roami_record *record)
+{
+	size_t room = sizeof(struct roami_told);
+
+	if (element->owner == element->node->me)
+		return client_here(roami_past_of(element->node), ask, request, record);
+	if (record == NULL)
+		room += request->bytes > ask->limit ? request->bytes : ask->limit;
+	return room <= ROOM_SMALL ? client_away_small(element, ask, request, record)
+				  : client_away_large(element, ask, request, record);
+}
+
+/* The two elements cannot be reached by one message. */
 static enum roam_err client_mob_apart(struct roam_ps_element *element,
 				      struct roam_ps_request *request)
 {
 	struct roami_node *node = element->node;
+	struct roam_ps_element *from = request->from != NULL ? request->from : element;
 	uint64_t begun = node->env->now(node), spent, timeout = request->timeout_ns, moved;
 	enum roam_err err;
 
@@ -207,7 +268,7 @@ static enum roam_err client_mob_apart(struct roam_ps_element *element,
 	if (timeout != 0 && timeout != ROAM_PS_TRY)
 		request->timeout_ns = spent < timeout ? timeout - spent : ROAM_PS_TRY;
 	request->op = ROAM_PS_OBSERVE;
-	err = request->from->call(request->from, request);
+	err = from->call(from, request);
 	request->op = ROAM_PS_MOB;
 	request->timeout_ns = timeout;
 	request->moved = moved;
@@ -245,15 +306,27 @@ static enum roam_err client_call(struct roam_ps_element *element, struct roam_ps
 	bool two = request->op == ROAM_PS_MOB && request->from != NULL;
 	const struct roam_ps_element *from = two ? request->from : element;
 	enum roam_err err = client_check(element, request);
+	struct roami_ask ask;
 
 	request->moved = request->observed = 0;
 	request->got = 0;
 	request->skipped = false;
 	if (err != ROAM_OK)
 		return err;
-	if (from->owner != element->owner)
+	if (from->owner != element->owner ||
+	    (request->op == ROAM_PS_MOB &&
+	     (element->paged || from->paged || element->rounds || from->rounds)))
 		return client_mob_apart(element, request);
-	return client_do(element, from->element, request);
+	if (element->paged && (request->op == ROAM_PS_MOVE || request->op == ROAM_PS_OBSERVE))
+		return roami_pages_do(element, request);
+	ask = roami_client_begin(element, request);
+	ask.from = from->element;
+	err = roami_client_ask(element, &ask, request, NULL);
+	if (err == ROAM_OK && request->op == ROAM_PS_MOVE)
+		element->rounds_moved++;
+	if (err == ROAM_OK && client_turn(request))
+		element->rounds_observed++;
+	return err;
 }
 
 /* --------------------------------------------------------------------------------------- enter */
@@ -279,29 +352,63 @@ static enum roam_err enter_locate(struct roami_node *node, const char *name, siz
 	return (enum roam_err)answer.err;
 }
 
+/* More about what the owner answered. */
+static void enter_says(const struct roam_ps_element *element, const char *texts, size_t name_bytes,
+		       const struct roami_bind *ask, const struct roami_ps_bound *answer, char *why,
+		       size_t why_bytes)
+{
+	const char *own = element->template.text;
+
+	if (answer->err == ROAM_EUNKNOWN)
+		snprintf(why, why_bytes, "node %u knows no X-function %s", element->owner,
+			 ask->function);
+	else if (answer->err == ROAM_EINVAL)
+		snprintf(why, why_bytes, "X-function %s is not for the template %s%s",
+			 ask->function, own, ask->heap_bytes != 0 ? " in pages" : "");
+	else if (answer->err == ROAM_EMISMATCH && answer->template_bytes == 0)
+		snprintf(why, why_bytes,
+			 "element %.*s has the X-function \"%s\" of %u participants, not \"%s\" of "
+			 "%u",
+			 (int)name_bytes, texts, answer->function, answer->participants,
+			 ask->function, ask->participants);
+	else if (answer->err == ROAM_EMISMATCH)
+		snprintf(why, why_bytes, "element %.*s has the template %.*s, not %s",
+			 (int)name_bytes, texts, (int)answer->template_bytes, answer->template_text,
+			 own);
+}
+
 /* Its number there; both texts lie in `texts`, one after the other. */
 static enum roam_err enter_bind(struct roam_ps_element *element, const char *texts,
-				size_t name_bytes, const struct roam_ps_options *options, char *why,
-				size_t why_bytes)
+				size_t name_bytes, const struct roam_ps_options *options,
+				uint64_t heap, char *why, size_t why_bytes)
 {
 	struct roami_node *node = element->node;
 	struct roami_bind ask = {.delta = options->delta,
 				 .forget = options->forget,
+				 .heap = heap,
 				 .name_bytes = (uint32_t)name_bytes,
 				 .template_bytes = (uint32_t)strlen(element->template.text)};
 	struct roam_part parts[2] = {{&ask, sizeof(ask)}, {texts, name_bytes + ask.template_bytes}};
 	struct roami_ps_bound answer;
 
+	if (options->function != NULL) {
+		snprintf(ask.function, sizeof(ask.function), "%s", options->function);
+		ask.participants = options->participants;
+		element->rounds = true;
+	}
+	if (options->storage == ROAM_PS_PAGES) {
+		ask.heap_bytes = options->memory;
+		roami_pages_init(node, heap);
+	}
 	if (element->owner == node->me)
 		roami_name_bind(roami_past_of(node), &ask, texts, &answer);
 	else if (roami_msg_call(node, element->owner, ROAMI_TYPE_SERVICE + ROAMI_PAST_BIND, parts,
 				2, &answer, sizeof(answer)) != sizeof(answer))
 		roami_node_fail(node, "node %u sent a malformed PastSet reply", element->owner);
 	element->element = answer.element;
-	if (answer.err == ROAM_EMISMATCH)
-		snprintf(why, why_bytes, "element %.*s has the template %.*s, not %s",
-			 (int)name_bytes, texts, (int)answer.template_bytes, answer.template_text,
-			 element->template.text);
+	element->paged = answer.paged != 0;
+	element->heap = answer.heap;
+	enter_says(element, texts, name_bytes, &ask, &answer, why, why_bytes);
 	return (enum roam_err)answer.err;
 }
 
@@ -312,6 +419,15 @@ static enum roam_err enter_check(const struct roami_node *node, const char *name
 		snprintf(why, why_bytes, "a name has 1 to %u bytes", ROAM_PS_NAME_MAX);
 	else if ((unsigned)options->place > ROAM_PS_NODE)
 		snprintf(why, why_bytes, "there is no such place as %u", (unsigned)options->place);
+	else if (options->function != NULL &&
+		 (options->function[0] == '\0' ||
+		  strlen(options->function) > ROAM_PS_FUNCTION_MAX || options->participants == 0))
+		snprintf(why, why_bytes,
+			 "an X-function has a name of 1 to %u bytes, and participants",
+			 ROAM_PS_FUNCTION_MAX);
+	else if ((unsigned)options->storage > ROAM_PS_PAGES)
+		snprintf(why, why_bytes, "there is no such storage as %u",
+			 (unsigned)options->storage);
 	else if (options->place == ROAM_PS_NODE && options->node >= node->nodes)
 		snprintf(why, why_bytes, "there is no node %u, the job has %u", options->node,
 			 node->nodes);
@@ -321,7 +437,7 @@ static enum roam_err enter_check(const struct roami_node *node, const char *name
 }
 
 enum roam_err roami_past_enter(struct roami_node *node, const char *name, const char *template_text,
-			       const struct roam_ps_options *options,
+			       const struct roam_ps_options *options, uint64_t heap,
 			       struct roam_ps_element **element_p, char *why, size_t why_bytes)
 {
 	static const struct roam_ps_options defaults = {.place = ROAM_PS_HASH};
@@ -346,7 +462,7 @@ enum roam_err roami_past_enter(struct roami_node *node, const char *name, const 
 		err = enter_locate(node, texts, bytes, options, &element->owner);
 	}
 	if (err == ROAM_OK)
-		err = enter_bind(element, texts, bytes, options, why, why_bytes);
+		err = enter_bind(element, texts, bytes, options, heap, why, why_bytes);
 	if (err == ROAM_OK)
 		*element_p = element;
 	else

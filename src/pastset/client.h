@@ -3,6 +3,7 @@
 #define ROAMI_PAST_CLIENT_H
 
 #include "core/node.h"
+#include "pastset/element.h"
 #include "pastset/template.h"
 
 struct roam_ps_element {
@@ -12,12 +13,38 @@ struct roam_ps_element {
 	uint64_t round; /* of the job; for src/api */
 	uint32_t owner;
 	uint32_t element; /* of the owner's */
+	bool paged;       /* its tuples' bytes are in the heap, from `heap` on */
+	uint64_t heap;
+	bool rounds; /* it has an X-function, of which this binding is a participant */
+	uint64_t rounds_moved, rounds_observed;
 	struct roami_template template;
 };
 
-/* `why`, of why_bytes: more about an error. */
+/*
+ * `heap`: an offset, of options->memory bytes, for a new element whose storage is ROAM_PS_PAGES.
+ * `why`, of why_bytes: more about an error.
+ */
 enum roam_err roami_past_enter(struct roami_node *node, const char *name, const char *template_text,
-			       const struct roam_ps_options *options,
+			       const struct roam_ps_options *options, uint64_t heap,
 			       struct roam_ps_element **element_p, char *why, size_t why_bytes);
+
+/*
+ * Has an operation done at the element's owner.  `ask` begins it.  *record: of a tuple in the heap,
+ * to be moved, or that was reserved or observed; NULL: the bytes travel.
+ */
+enum roam_err roami_client_ask(struct roam_ps_element *element, const struct roami_ask *ask,
+			       struct roam_ps_request *request, roami_record *record);
+
+/* The beginning of a request. */
+struct roami_ask roami_client_begin(const struct roam_ps_element *element,
+				    const struct roam_ps_request *request);
+
+/* ---- pages.c: elements whose tuples lie in the heap */
+
+/* Moves and observes. */
+enum roam_err roami_pages_do(struct roam_ps_element *element, struct roam_ps_request *request);
+
+/* Announces the lock of the tuples at `heap`. */
+void roami_pages_init(struct roami_node *node, uint64_t heap);
 
 #endif

@@ -6,39 +6,40 @@
 
 #include <string.h>
 
-void roami_element_init(struct roami_element *element, uint64_t delta, bool forget)
+void roami_element_init(struct roami_element *element, struct roami_past_pool *pool, uint64_t delta,
+			bool forget)
 {
 	memset(element, 0, sizeof(*element));
+	element->pool = pool;
 	element->delta = delta != 0 ? delta : UINT64_MAX;
 	element->forget = forget;
 	roami_tuples_init(&element->tuples);
 }
 
 /* Removes the oldest tuple if it and so all older ones were observed, and the element may. */
-static bool element_forget(struct roami_node *node, struct roami_past_pool *pool,
-			   struct roami_element *element)
+static bool element_forget(struct roami_node *node, struct roami_element *element)
 {
 	struct roami_tuples *tuples = &element->tuples;
 
 	if (!element->forget || tuples->oldest >= tuples->first)
 		return false;
-	roami_tuples_truncate(node, pool, tuples, tuples->oldest + 1);
+	roami_tuples_truncate(node, element->pool, tuples, tuples->oldest + 1);
 	return true;
 }
 
-roami_record roami_element_reserve(struct roami_node *node, struct roami_past_pool *pool,
-				   struct roami_element *element, uint32_t bytes)
+roami_record roami_element_reserve(struct roami_node *node, struct roami_element *element,
+				   uint32_t bytes)
 {
 	roami_record record;
 
 	do
-		record = roami_tuples_reserve(node, pool, &element->tuples, bytes);
-	while (record == 0 && element_forget(node, pool, element));
+		record = roami_tuples_reserve(node, element->pool, &element->tuples, bytes);
+	while (record == 0 && element_forget(node, element));
 	return record;
 }
 
-static bool element_move(struct roami_node *node, struct roami_past_pool *pool,
-			 struct roami_element *element, struct roami_op *op)
+static bool element_move(struct roami_node *node, struct roami_element *element,
+			 struct roami_op *op)
 {
 	struct roami_tuples *tuples = &element->tuples;
 	bool done;
@@ -46,14 +47,59 @@ static bool element_move(struct roami_node *node, struct roami_past_pool *pool,
 	if (tuples->last + 1 - tuples->first >= element->delta)
 		return false;
 	do
-		done = roami_tuples_append(node, pool, tuples, op->record);
-	while (!done && element_forget(node, pool, element));
+		done = roami_tuples_append(node, element->pool, tuples, op->record);
+	while (!done && element_forget(node, element));
 	if (done) {
 		op->moved = tuples->last;
 	} else {
 		op->err = ROAM_ENOSPC;
-		roami_record_rele(node, pool, op->record);
+		roami_record_rele(node, element->pool, op->record);
 	}
+	op->record = 0;
+	return true;
+}
+
+/* Takes the tuple into its round; the last one completes it. */
+static enum roam_err element_combine(struct roami_node *node, struct roami_element *element,
+				     struct roami_op *op)
+{
+	struct roami_round *round = &element->rounds[op->ask.number % ROAMI_ROUNDS_MAX];
+	struct roami_tuples *tuples = &element->tuples;
+	bool completes = round->count + 1 == element->participants;
+
+	if (completes && op->ask.number != tuples->last + 1)
+		return ROAM_EINVAL;
+	while (completes && !roami_tuples_room(node, element->pool, tuples))
+		if (!element_forget(node, element))
+			return ROAM_ENOSPC;
+	if (round->count++ == 0)
+		round->record = op->record;
+	else
+		roami_function_combine(element->function, element->template,
+				       roami_record_data(element->pool, round->record),
+				       roami_record_data(element->pool, op->record));
+	if (round->record != op->record)
+		roami_record_rele(node, element->pool, op->record);
+	op->record = 0;
+	op->moved = op->ask.number;
+	if (completes) {
+		roami_tuples_append(node, element->pool, tuples, round->record);
+		round->count = 0;
+	}
+	return ROAM_OK;
+}
+
+static bool element_round(struct roami_node *node, struct roami_element *element,
+			  struct roami_op *op)
+{
+	const struct roami_tuples *tuples = &element->tuples;
+
+	if (op->ask.number > tuples->last + ROAMI_ROUNDS_MAX ||
+	    (op->ask.number > tuples->last && op->ask.number - tuples->first >= element->delta))
+		return false;
+	op->err = op->ask.number <= tuples->last ? ROAM_EINVAL : element_combine(node, element, op);
+	if (op->record != 0)
+		roami_record_rele(node, element->pool, op->record);
 	op->record = 0;
 	return true;
 }
@@ -79,21 +125,23 @@ static uint64_t element_number(const struct roami_element *element, struct roami
 	return op->skipped ? tuples->oldest : op->ask.number + 1;
 }
 
-static void element_tag(const struct roami_past_pool *pool, struct roami_element *element,
-			const struct roami_op *op, uint64_t number)
+static void element_tag(struct roami_element *element, const struct roami_op *op, uint64_t number)
 {
 	struct roami_tuples *tuples = &element->tuples;
 
 	if ((op->ask.flags & ROAM_PS_PEEK) != 0)
 		return;
+	if (element->function != NULL &&
+	    ((op->ask.flags & ROAMI_ASK_ROUND) == 0 ||
+	     roami_record_seen(element->pool, op->record) != element->participants))
+		return;
 	if (op->ask.which == ROAM_PS_LAST && (op->ask.flags & ROAM_PS_SKIP) != 0)
 		while (tuples->first < number)
-			roami_tuples_tag(pool, tuples, tuples->first);
-	roami_tuples_tag(pool, tuples, number);
+			roami_tuples_tag(element->pool, tuples, tuples->first);
+	roami_tuples_tag(element->pool, tuples, number);
 }
 
-static bool element_observe(const struct roami_past_pool *pool, struct roami_element *element,
-			    struct roami_op *op)
+static bool element_observe(struct roami_element *element, struct roami_op *op)
 {
 	uint64_t number = element_number(element, op);
 	roami_record record;
@@ -104,16 +152,16 @@ static bool element_observe(const struct roami_past_pool *pool, struct roami_ele
 		op->err = ROAM_EGONE;
 		return true;
 	}
-	record = roami_tuples_find(pool, &element->tuples, number);
-	op->bytes = roami_record_bytes(pool, record);
+	record = roami_tuples_find(element->pool, &element->tuples, number);
+	op->bytes = roami_record_bytes(element->pool, record);
 	if (op->bytes > op->ask.limit) {
 		op->err = ROAM_ETOOBIG;
 		return true;
 	}
-	roami_record_hold(pool, record);
+	roami_record_hold(element->pool, record);
 	op->record = record;
 	op->observed = number;
-	element_tag(pool, element, op, number);
+	element_tag(element, op, number);
 	return true;
 }
 
@@ -125,20 +173,21 @@ static void element_state(const struct roami_element *element, struct roam_ps_st
 					element->delta, tuples->bytes, element->waiting};
 }
 
-bool roami_element_try(struct roami_node *node, struct roami_past_pool *pool,
-		       struct roami_element *element, struct roami_op *op)
+bool roami_element_try(struct roami_node *node, struct roami_element *element, struct roami_op *op)
 {
 	switch ((enum roam_ps_op)op->ask.op) {
 	case ROAM_PS_MOVE:
 	case ROAM_PS_MOB:
-		return element_move(node, pool, element, op);
+		if (element->function != NULL)
+			return element_round(node, element, op);
+		return element_move(node, element, op);
 	case ROAM_PS_OBSERVE:
-		return element_observe(pool, element, op);
+		return element_observe(element, op);
 	case ROAM_PS_DELTA:
 		element->delta = op->ask.number;
 		break;
 	case ROAM_PS_TRUNCATE:
-		roami_tuples_truncate(node, pool, &element->tuples, op->ask.number);
+		roami_tuples_truncate(node, element->pool, &element->tuples, op->ask.number);
 		break;
 	case ROAM_PS_STATE:
 		element_state(element, &op->state);

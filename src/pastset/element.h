@@ -3,7 +3,17 @@
 #define ROAMI_ELEMENT_H
 
 #include "pastset/tuple.h"
+#include "pastset/xfunc.h"
 #include "roam/pastset.h"
+
+/* In ask.flags, beside ROAM_PS_PEEK and ROAM_PS_SKIP: the tuple's bytes stay in the heap. */
+#define ROAMI_ASK_RECORD 0x80u
+
+/* The same: an X-function's participant observes the result of a round. */
+#define ROAMI_ASK_ROUND 0x40u
+
+/* In ask.op, beside enum roam_ps_op: room in the heap for a tuple of `number` bytes. */
+#define ROAMI_ASK_RESERVE 0x80u
 
 /* An operation as it travels. */
 struct roami_ask {
@@ -16,6 +26,12 @@ struct roami_ask {
 	uint64_t timeout_ns;
 	uint32_t limit;
 	uint32_t from; /* mob: where it observes */
+};
+
+/* A round of an X-function that not all participants have moved to. */
+struct roami_round {
+	roami_record record; /* the sum so far */
+	uint32_t count;      /* of those who have moved */
 };
 
 /* An operation under way at its element's owner. */
@@ -36,23 +52,31 @@ struct roami_waiter;
 struct roami_element {
 	struct roami_spin lock;
 	bool forget;
+	bool paged; /* of `own`, the places stand for places in the heap, where the bytes are */
+	uint64_t heap;
+	struct roami_past_pool own;
+	struct roami_past_pool *pool; /* of its records: that of all, or its own */
 	uint64_t delta;
 	struct roami_tuples tuples;
+	const struct roami_function *function; /* NULL: none */
+	const struct roami_template *template; /* with a function */
+	uint32_t participants;
+	struct roami_round rounds[ROAMI_ROUNDS_MAX];     /* by number, in a ring */
 	struct roami_waiter *first_waiter, *last_waiter; /* in the order in which they came */
 	uint32_t waiting;
 };
 
-void roami_element_init(struct roami_element *element, uint64_t delta, bool forget);
+void roami_element_init(struct roami_element *element, struct roami_past_pool *pool, uint64_t delta,
+			bool forget);
 
 /* Room for a tuple to move; 0: there is none.  The lock is held. */
-roami_record roami_element_reserve(struct roami_node *node, struct roami_past_pool *pool,
-				   struct roami_element *element, uint32_t bytes);
+roami_record roami_element_reserve(struct roami_node *node, struct roami_element *element,
+				   uint32_t bytes);
 
 /*
  * Does the operation, or, of a mob, the half that is due, if it can be done now: then the outcome
  * is in it.  false: it has to wait; nothing has changed.  The lock is held.
  */
-bool roami_element_try(struct roami_node *node, struct roami_past_pool *pool,
-		       struct roami_element *element, struct roami_op *op);
+bool roami_element_try(struct roami_node *node, struct roami_element *element, struct roami_op *op);
 
 #endif

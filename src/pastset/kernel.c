@@ -20,8 +20,10 @@ enum roam_err roami_past_open(struct roami_past *past)
 		past->elements = roami_os_reserve_sparse(ROAMI_ELEMENTS_MAX *
 							 sizeof(*past->elements));
 		past->waiters = roami_os_reserve_sparse(ROAMI_WAITERS_MAX * sizeof(*past->waiters));
+		past->templates = roami_os_reserve_sparse(ROAMI_ELEMENTS_MAX *
+							  sizeof(*past->templates));
 		err = roami_past_pool_init(&past->pool, past->node->options->ps_memory);
-		if (past->elements == NULL || past->waiters == NULL)
+		if (past->elements == NULL || past->waiters == NULL || past->templates == NULL)
 			err = ROAM_ENOMEM;
 		if (err == ROAM_OK)
 			err = roami_names_open(past);
@@ -32,16 +34,83 @@ enum roam_err roami_past_open(struct roami_past *past)
 	return err;
 }
 
-bool roami_past_make(struct roami_past *past, uint64_t delta, bool forget, uint32_t *element_p)
+/* NULL: it is not known.  past->lock is held. */
+static const struct roami_function *function_find(struct roami_past *past, const char *name)
 {
-	uint32_t element = atomic_load(&past->element_count);
+	const struct roami_function *const lists[] = {roami_functions, past->functions};
 
-	if (element == ROAMI_ELEMENTS_MAX)
-		return false;
-	roami_element_init(&past->elements[element], delta, forget);
-	atomic_store_explicit(&past->element_count, element + 1, memory_order_release);
-	*element_p = element;
-	return true;
+	for (unsigned i = 0; i < 2; i++)
+		for (const struct roami_function *at = lists[i]; at->name[0] != '\0'; at++)
+			if (strcmp(at->name, name) == 0)
+				return at;
+	return NULL;
+}
+
+enum roam_err roami_past_register(struct roami_past *past, const struct roam_ps_function *function)
+{
+	enum roam_err err = roami_past_open(past);
+	unsigned at = 0;
+
+	if (err != ROAM_OK)
+		return err;
+	roami_spin_lock(past->node, &past->lock);
+	if (function_find(past, function->name) == NULL) {
+		while (past->functions[at].name[0] != '\0')
+			at++;
+		if (at < ROAMI_FUNCTIONS_MAX - 1) {
+			past->functions[at].user = *function;
+			strcpy(past->functions[at].name, function->name);
+		} else {
+			err = ROAM_ENOSPC;
+		}
+	}
+	roami_spin_unlock(&past->lock);
+	return err;
+}
+
+/* The X-function of a new element. */
+static enum roam_err past_make_function(struct roami_past *past, const struct roami_bind *ask,
+					const char *template_text, uint32_t number)
+{
+	struct roami_element *element = &past->elements[number];
+	struct roami_template *template = &past->templates[number];
+	char why[64];
+
+	element->function = function_find(past, ask->function);
+	if (element->function == NULL)
+		return ROAM_EUNKNOWN;
+	if (roami_template_parse(template, template_text, why, sizeof(why)) != ROAM_OK ||
+	    !roami_function_fits(element->function, template) || ask->heap_bytes != 0)
+		return ROAM_EINVAL;
+	element->template = template;
+	element->participants = ask->participants;
+	return ROAM_OK;
+}
+
+enum roam_err roami_past_make(struct roami_past *past, const struct roami_bind *ask,
+			      const char *template_text, uint32_t *element_p)
+{
+	uint32_t number = atomic_load(&past->element_count);
+	struct roami_element *element = &past->elements[number];
+	enum roam_err err = ROAM_OK;
+
+	if (number == ROAMI_ELEMENTS_MAX)
+		return ROAM_ENOSPC;
+	roami_element_init(element, &past->pool, ask->delta, ask->forget != 0);
+	if (ask->function[0] != '\0')
+		err = past_make_function(past, ask, template_text, number);
+	else if (ask->heap_bytes != 0)
+		err = roami_past_pool_init(&element->own, ask->heap_bytes);
+	if (err != ROAM_OK)
+		return err;
+	if (ask->heap_bytes != 0) {
+		element->paged = true;
+		element->heap = ask->heap;
+		element->pool = &element->own;
+	}
+	atomic_store_explicit(&past->element_count, number + 1, memory_order_release);
+	*element_p = number;
+	return ROAM_OK;
 }
 
 struct roami_element *roami_past_element(struct roami_past *past, uint32_t element)
@@ -49,6 +118,12 @@ struct roami_element *roami_past_element(struct roami_past *past, uint32_t eleme
 	if (element >= atomic_load_explicit(&past->element_count, memory_order_acquire))
 		return NULL;
 	return &past->elements[element];
+}
+
+bool roami_past_plausible(const struct roami_element *element, roami_record record)
+{
+	return element->paged && record % sizeof(uint64_t) == 0 &&
+	       record / ROAMI_PAST_UNIT < element->own.fresh && record >= ROAMI_PAST_UNIT;
 }
 
 /* ------------------------------------------------------------------------------------- waiters */
@@ -133,7 +208,7 @@ static void queue_serve(struct roami_past *past, struct roami_element *element,
 	struct roami_waiter *waiter = element->first_waiter;
 
 	while (waiter != NULL) {
-		if (!roami_element_try(past->node, &past->pool, element, &waiter->op)) {
+		if (!roami_element_try(past->node, element, &waiter->op)) {
 			waiter = waiter->next;
 			continue;
 		}
@@ -145,11 +220,16 @@ static void queue_serve(struct roami_past *past, struct roami_element *element,
 	}
 }
 
+static struct roami_past_pool *op_pool(struct roami_past *past, const struct roami_op *op)
+{
+	return roami_past_element(past, op->ask.element)->pool;
+}
+
 /* It will not be done: what it reserved goes back. */
 static void op_give_up(struct roami_past *past, struct roami_op *op, enum roam_err why)
 {
 	if (op->record != 0)
-		roami_record_rele(past->node, &past->pool, op->record);
+		roami_record_rele(past->node, op_pool(past, op), op->record);
 	op->record = 0;
 	op->err = why;
 }
@@ -248,7 +328,7 @@ bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t byt
 	struct roami_element *element = roami_past_element(past, op->ask.element);
 
 	roami_spin_lock(past->node, &element->lock);
-	op->record = roami_element_reserve(past->node, &past->pool, element, (uint32_t)bytes);
+	op->record = roami_element_reserve(past->node, element, (uint32_t)bytes);
 	roami_spin_unlock(&element->lock);
 	if (op->record == 0)
 		op->err = ROAM_ENOSPC;
@@ -312,7 +392,7 @@ static struct roami_waiter *op_step(struct roami_past *past, struct roami_op *op
 
 		roami_step(past->node);
 		roami_spin_lock(past->node, &element->lock);
-		if (roami_element_try(past->node, &past->pool, element, op))
+		if (roami_element_try(past->node, element, op))
 			queue_serve(past, element, served);
 		else
 			queued = op_queue(past, element, op, waiter, request);

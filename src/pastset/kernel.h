@@ -40,6 +40,8 @@ struct roami_past {
 	struct roami_element *elements;
 	_Atomic uint32_t element_count;
 	struct roami_past_pool pool;
+	struct roami_template *templates;                     /* of elements with an X-function */
+	struct roami_function functions[ROAMI_FUNCTIONS_MAX]; /* the program's; ends with no name */
 	struct roami_spin waiter_lock;
 	struct roami_waiter *waiters;
 	struct roami_waiter *free_waiter;
@@ -55,8 +57,17 @@ struct roami_past *roami_past_of(struct roami_node *node);
 /* Memory, at first use.  ROAM_ENOMEM. */
 enum roam_err roami_past_open(struct roami_past *past);
 
-/* A new element; false: too many.  past->lock is held. */
-bool roami_past_make(struct roami_past *past, uint64_t delta, bool forget, uint32_t *element_p);
+struct roami_bind;
+
+/* A new element with this template.  past->lock is held. */
+enum roam_err roami_past_make(struct roami_past *past, const struct roami_bind *ask,
+			      const char *template_text, uint32_t *element_p);
+
+/* Makes an X-function known. */
+enum roam_err roami_past_register(struct roami_past *past, const struct roam_ps_function *function);
+
+/* Whether a record of a peer's may be one. */
+bool roami_past_plausible(const struct roami_element *element, roami_record record);
 
 /* NULL: there is none of that number. */
 struct roami_element *roami_past_element(struct roami_past *past, uint32_t element);

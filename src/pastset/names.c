@@ -109,11 +109,16 @@ void roami_name_locate(struct roami_past *past, const struct roami_locate *ask, 
 static enum roam_err name_make(struct roami_past *past, struct roami_name *entry,
 			       const struct roami_bind *ask, const char *template_text)
 {
+	char text[ROAM_PS_TEMPLATE_MAX + 1] = "";
+	enum roam_err err;
 	uint32_t element;
 
-	if (!name_keep(past, template_text, ask->template_bytes, &entry->template_text) ||
-	    !roami_past_make(past, ask->delta, ask->forget != 0, &element))
+	memcpy(text, template_text, ask->template_bytes);
+	if (!name_keep(past, text, ask->template_bytes, &entry->template_text))
 		return ROAM_ENOSPC;
+	err = roami_past_make(past, ask, text, &element);
+	if (err != ROAM_OK)
+		return err;
 	entry->template_bytes = ask->template_bytes;
 	entry->element = element + 1;
 	return ROAM_OK;
@@ -126,6 +131,7 @@ static enum roam_err name_bind(struct roami_past *past, const struct roami_bind 
 	const char *template_text = texts + ask->name_bytes;
 	struct roami_name *entry = name_find(past, texts, ask->name_bytes);
 	enum roam_err err = entry == NULL ? ROAM_ENOSPC : ROAM_OK;
+	const struct roami_element *element;
 	const uint8_t *own;
 
 	if (entry != NULL && entry->element == 0)
@@ -133,10 +139,19 @@ static enum roam_err name_bind(struct roami_past *past, const struct roami_bind 
 	if (err != ROAM_OK)
 		return err;
 	answer->element = entry->element - 1;
+	element = &past->elements[answer->element];
+	answer->paged = element->paged;
+	answer->heap = element->heap;
+	answer->participants = element->participants;
+	if (element->function != NULL)
+		strcpy(answer->function, element->function->name);
 	own = past->strings.items + entry->template_text;
 	if (entry->template_bytes == ask->template_bytes &&
 	    memcmp(own, template_text, ask->template_bytes) == 0)
-		return ROAM_OK;
+		return strcmp(answer->function, ask->function) == 0 &&
+				       answer->participants == ask->participants
+			       ? ROAM_OK
+			       : ROAM_EMISMATCH;
 	answer->template_bytes = entry->template_bytes;
 	memcpy(answer->template_text, own, entry->template_bytes);
 	return ROAM_EMISMATCH;

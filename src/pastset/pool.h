@@ -10,6 +10,9 @@
 #define ROAMI_PAST_UNIT   4096u
 #define ROAMI_PAST_ORDERS 7u /* of blocks: 4 KiB to 256 KiB */
 
+/* Bytes at the beginning that are not used: unit 0 means none. */
+#define ROAMI_PAST_SKIPPED (ROAMI_PAST_UNIT << (ROAMI_PAST_ORDERS - 1))
+
 struct roami_past_pool {
 	struct roami_spin lock;
 	uint8_t *base;

@@ -53,6 +53,7 @@ static void server_bind(struct roami_node *node, const struct roam_request *requ
 	size_t rest;
 	const char *texts = server_parse(node, request, &ask, sizeof(ask), &rest);
 
+	ask.function[ROAM_PS_FUNCTION_MAX] = '\0';
 	if (ask.template_bytes > ROAM_PS_TEMPLATE_MAX ||
 	    (size_t)ask.name_bytes + ask.template_bytes != rest)
 		server_malformed(node, request);
@@ -63,18 +64,46 @@ static void server_bind(struct roami_node *node, const struct roam_request *requ
 void roami_past_reply(struct roami_past *past, const struct roam_request *request,
 		      const struct roami_op *op)
 {
-	struct roami_told told = {(uint32_t)op->err, op->bytes,   op->moved,
-				  op->observed,      op->skipped, 0};
+	struct roami_told told = {.err = (uint32_t)op->err,
+				  .bytes = op->bytes,
+				  .moved = op->moved,
+				  .observed = op->observed,
+				  .skipped = op->skipped};
 	struct roam_part parts[2] = {{&told, sizeof(told)}, {NULL, 0}};
+	struct roami_past_pool *pool = roami_past_element(past, op->ask.element)->pool;
+	bool stays = (op->ask.flags & ROAMI_ASK_RECORD) != 0;
 
-	if (op->record != 0)
-		parts[1] = (struct roam_part){roami_record_data(&past->pool, op->record),
-					      op->bytes};
+	if (stays)
+		told.record = op->record;
+	else if (op->record != 0)
+		parts[1] = (struct roam_part){roami_record_data(pool, op->record), op->bytes};
 	else if (op->ask.op == ROAM_PS_STATE)
 		parts[1] = (struct roam_part){&op->state, sizeof(op->state)};
 	roami_reply(past->node, request, parts, 2);
-	if (op->record != 0)
-		roami_record_rele(past->node, &past->pool, op->record);
+	if (op->record != 0 && !stays)
+		roami_record_rele(past->node, pool, op->record);
+}
+
+/* What is moved: its bytes come with the request, or lie in the heap already. */
+static bool server_take(struct roami_past *past, const struct roam_request *request,
+			struct roami_op *op, const void *tuple, size_t bytes)
+{
+	struct roami_element *element = roami_past_element(past, op->ask.element);
+
+	if ((op->ask.flags & ROAMI_ASK_RECORD) != 0) {
+		if (bytes != sizeof(op->record))
+			server_malformed(past->node, request);
+		memcpy(&op->record, tuple, sizeof(op->record));
+		if (!roami_past_plausible(element, op->record))
+			server_malformed(past->node, request);
+		return true;
+	}
+	if (element->paged)
+		server_malformed(past->node, request);
+	if (!roami_past_reserve(past, op, bytes))
+		return false;
+	memcpy(roami_record_data(element->pool, op->record), tuple, bytes);
+	return true;
 }
 
 static void server_op(struct roami_node *node, const struct roam_request *request)
@@ -84,20 +113,38 @@ static void server_op(struct roami_node *node, const struct roam_request *reques
 	size_t bytes;
 	const void *tuple = server_parse(node, request, &op.ask, sizeof(op.ask), &bytes);
 	bool moves = op.ask.op == ROAM_PS_MOVE || op.ask.op == ROAM_PS_MOB;
+	bool done = false;
 
-	if (op.ask.op > ROAM_PS_STATE || op.ask.which > ROAM_PS_NEXT || (!moves && bytes != 0) ||
+	if ((op.ask.op > ROAM_PS_STATE && op.ask.op != ROAMI_ASK_RESERVE) ||
+	    op.ask.which > ROAM_PS_NEXT || (!moves && bytes != 0) ||
 	    roami_past_element(past, op.ask.element) == NULL ||
 	    roami_past_element(past, op.ask.from) == NULL)
 		server_malformed(node, request);
-	if (moves) {
-		if (!roami_past_reserve(past, &op, bytes)) {
-			roami_past_reply(past, request, &op);
-			return;
-		}
-		memcpy(roami_record_data(&past->pool, op.record), tuple, bytes);
+	if (op.ask.op == ROAMI_ASK_RESERVE) {
+		if (op.ask.number > ROAM_PS_TUPLE_MAX)
+			server_malformed(node, request);
+		roami_past_reserve(past, &op, op.ask.number);
+		done = true;
+	} else if (moves) {
+		done = !server_take(past, request, &op, tuple, bytes);
 	}
-	if (roami_past_run(past, &op, request) == NULL)
+	if (done || roami_past_run(past, &op, request) == NULL)
 		roami_past_reply(past, request, &op);
+}
+
+static void server_rele(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_past *past = roami_past_of(node);
+	const struct roami_element *element;
+	struct roami_let_go ask;
+
+	if (request->bytes != sizeof(ask))
+		server_malformed(node, request);
+	memcpy(&ask, request->data, sizeof(ask));
+	element = roami_past_element(past, ask.element);
+	if (element == NULL || !roami_past_plausible(element, ask.record))
+		server_malformed(node, request);
+	roami_record_rele(node, element->pool, ask.record);
 }
 
 static void server_cancel(struct roami_node *node, const struct roam_request *request)
@@ -129,9 +176,13 @@ static void service_fini(struct roami_node *node)
 {
 	struct roami_past *past = roami_past_of(node);
 
+	for (uint32_t i = 0; i < atomic_load(&past->element_count); i++)
+		if (past->elements[i].paged)
+			roami_past_pool_fini(&past->elements[i].own);
 	roami_names_close(past);
 	roami_past_pool_fini(&past->pool);
 	roami_os_unmap(past->elements, ROAMI_ELEMENTS_MAX * sizeof(*past->elements));
+	roami_os_unmap(past->templates, ROAMI_ELEMENTS_MAX * sizeof(*past->templates));
 	roami_os_unmap(past->waiters, ROAMI_WAITERS_MAX * sizeof(*past->waiters));
 }
 
@@ -143,6 +194,7 @@ static const struct roam_message service_messages[] = {
 			     sizeof(struct roami_bind) + ROAM_PS_NAME_MAX +
 				     2 * ROAM_PS_TEMPLATE_MAX},
 	[ROAMI_PAST_OP] = {"ps op", server_op, ASK_BYTES_MAX},
+	[ROAMI_PAST_RELE] = {"ps rele", server_rele, sizeof(struct roami_let_go)},
 	[ROAMI_PAST_CANCEL] = {"ps cancel", server_cancel, sizeof(uint32_t)},
 	[ROAMI_PAST_ALARM] = {"ps alarm", server_alarm, 0},
 	[ROAMI_PAST_TYPES] = {NULL, NULL, 0},

@@ -9,6 +9,7 @@ enum {
 	ROAMI_PAST_LOCATE, /* at which node is an element, or is it to be? */
 	ROAMI_PAST_BIND,   /* of its owner: its number, made now if it is not there */
 	ROAMI_PAST_OP,     /* struct roami_ask, then a tuple to move */
+	ROAMI_PAST_RELE,   /* struct roami_let_go: a record is held no more */
 	ROAMI_PAST_CANCEL, /* the call of the sender's with this id must not wait any longer */
 	ROAMI_PAST_ALARM,  /* to oneself */
 	ROAMI_PAST_TYPES
@@ -16,12 +17,19 @@ enum {
 
 extern const struct roami_service roami_past_service;
 
+struct roami_let_go {
+	uint64_t record;
+	uint32_t element;
+	uint32_t spare;
+};
+
 /* The reply to an operation; then the tuple observed, or struct roam_ps_state. */
 struct roami_told {
 	uint32_t err;
 	uint32_t bytes; /* of the tuple observed, or of that which was too long */
 	uint64_t moved;
 	uint64_t observed;
+	uint64_t record; /* ROAMI_ASK_RECORD: held for who asked; ROAMI_ASK_RESERVE: his */
 	uint32_t skipped;
 	uint32_t spare;
 };
@@ -51,10 +59,13 @@ void roami_name_locate(struct roami_past *past, const struct roami_locate *ask, 
 
 struct roami_bind {
 	uint64_t delta;
+	uint64_t heap;       /* where its tuples' bytes go in the heap, if it is new, */
+	uint64_t heap_bytes; /* and how many; 0: they stay with the element */
+	char function[ROAM_PS_FUNCTION_MAX + 1]; /* "": none */
+	uint32_t participants;
 	uint32_t forget;
 	uint32_t name_bytes;
 	uint32_t template_bytes;
-	uint32_t spare;
 	/* then the name and the template's canonical text */
 };
 
@@ -62,6 +73,10 @@ struct roami_ps_bound {
 	uint32_t err;
 	uint32_t element;
 	uint32_t template_bytes; /* of the element's own, if that is another one */
+	uint32_t paged;
+	uint64_t heap;
+	char function[ROAM_PS_FUNCTION_MAX + 1]; /* the element's own */
+	uint32_t participants;
 	uint32_t spare;
 	char template_text[ROAM_PS_TEMPLATE_MAX + 1];
 };

@@ -20,7 +20,7 @@ struct chunk {
 
 struct record {
 	uint32_t bytes;
-	uint32_t spare;
+	uint32_t seen; /* by so many participants */
 	uint8_t data[];
 };
 
@@ -52,6 +52,11 @@ uint8_t *roami_record_data(const struct roami_past_pool *pool, roami_record reco
 uint32_t roami_record_bytes(const struct roami_past_pool *pool, roami_record record)
 {
 	return record_at(pool, record)->bytes;
+}
+
+uint32_t roami_record_seen(const struct roami_past_pool *pool, roami_record record)
+{
+	return ++record_at(pool, record)->seen;
 }
 
 static void chunk_rele(struct roami_node *node, struct roami_past_pool *pool, uint32_t unit)
@@ -115,6 +120,7 @@ roami_record roami_tuples_reserve(struct roami_node *node, struct roami_past_poo
 	record = (roami_record)tuples->chunk * ROAMI_PAST_UNIT + tuples->chunk_used;
 	tuples->chunk_used += need;
 	record_at(pool, record)->bytes = bytes;
+	record_at(pool, record)->seen = 0;
 	roami_record_hold(pool, record);
 	return record;
 }
@@ -164,22 +170,27 @@ static bool index_fit(struct roami_node *node, struct roami_past_pool *pool,
 	return true;
 }
 
+bool roami_tuples_room(struct roami_node *node, struct roami_past_pool *pool,
+		       struct roami_tuples *tuples)
+{
+	uint32_t *unit;
+
+	if (!index_fit(node, pool, tuples, tuples->last + 1))
+		return false;
+	unit = slots_unit(pool, tuples, tuples->last + 1);
+	if (*unit == 0)
+		*unit = roami_past_pool_take(node, pool, 0);
+	return *unit != 0;
+}
+
 bool roami_tuples_append(struct roami_node *node, struct roami_past_pool *pool,
 			 struct roami_tuples *tuples, roami_record record)
 {
-	uint64_t number = tuples->last + 1;
-	uint32_t *unit;
-
-	if (!index_fit(node, pool, tuples, number))
+	if (!roami_tuples_room(node, pool, tuples))
 		return false;
-	unit = slots_unit(pool, tuples, number);
-	if (*unit == 0)
-		*unit = roami_past_pool_take(node, pool, 0);
-	if (*unit == 0)
-		return false;
-	tuples->last = number;
+	tuples->last++;
 	tuples->bytes += roami_record_bytes(pool, record);
-	*slot_at(pool, tuples, number) = record;
+	*slot_at(pool, tuples, tuples->last) = record;
 	return true;
 }
 

@@ -29,6 +29,10 @@ void roami_tuples_init(struct roami_tuples *tuples);
 roami_record roami_tuples_reserve(struct roami_node *node, struct roami_past_pool *pool,
 				  struct roami_tuples *tuples, uint32_t bytes);
 
+/* Whether there is room for one more number; then the next append succeeds. */
+bool roami_tuples_room(struct roami_node *node, struct roami_past_pool *pool,
+		       struct roami_tuples *tuples);
+
 /* Makes the record, whose bytes are in place, the next tuple; false: no room for its number. */
 bool roami_tuples_append(struct roami_node *node, struct roami_past_pool *pool,
 			 struct roami_tuples *tuples, roami_record record);
@@ -48,6 +52,9 @@ void roami_tuples_truncate(struct roami_node *node, struct roami_past_pool *pool
 /* Keeps a record's bytes although the tuple may be removed; and lets go of them, without a lock. */
 void roami_record_hold(const struct roami_past_pool *pool, roami_record record);
 void roami_record_rele(struct roami_node *node, struct roami_past_pool *pool, roami_record record);
+
+/* Counts who has observed it; how many with this one. */
+uint32_t roami_record_seen(const struct roami_past_pool *pool, roami_record record);
 
 uint8_t *roami_record_data(const struct roami_past_pool *pool, roami_record record);
 uint32_t roami_record_bytes(const struct roami_past_pool *pool, roami_record record);

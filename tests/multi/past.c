@@ -32,6 +32,61 @@ static struct roam_ps_element *enter(const char *name, const char *template_text
 	return element;
 }
 
+/* ---------------------------------------------------------------------------------- X-functions */
+
+static void longest(void *arg, void *sum, const void *tuple, size_t bytes)
+{
+	check(bytes == 8 && arg == &nodes);
+	if (memcmp(tuple, sum, bytes) > 0)
+		memcpy(sum, tuple, bytes);
+}
+
+/* Global reductions, the library's and the program's own, and who asks for another. */
+static void reductions(void)
+{
+	struct roam_ps_options options = {.function = "sum", .participants = nodes};
+	struct roam_ps_function own = {"longest", longest, &nodes};
+	struct roam_ps_element *sum, *own_element, *other = NULL;
+	uint64_t word = 0;
+
+	must_fail(roam_ps_register(NULL), ROAM_EINVAL);
+	must(roam_ps_register(&own));
+	must(roam_barrier_all());
+	sum = enter("sum", "i64, f64", &options);
+	options.function = "longest";
+	own_element = enter("longest", "u8[8]", &options);
+	for (unsigned round = 1; round <= 500; round++) {
+		struct {
+			int64_t whole;
+			double real;
+		} pair = {roam_node() + round, roam_node() * 0.5};
+
+		must(roam_ps_mob(sum, &pair, sizeof(pair), NULL, &pair, sizeof(pair), NULL));
+		check(pair.whole == nodes * round + nodes * (nodes - 1) / 2);
+		check(pair.real == 0.25 * nodes * (nodes - 1));
+		word = (roam_node() + round) % nodes;
+		must(roam_ps_mob(own_element, &word, 8, NULL, &word, 8, NULL));
+		check(word == nodes - 1);
+	}
+	must_fail(roam_ps_enter("unknown", "i64",
+				&(struct roam_ps_options){.function = "sums", .participants = 2},
+				&other),
+		  ROAM_EUNKNOWN);
+	check(strstr(roam_ps_why(), "knows no X-function sums") != NULL);
+	options.participants++;
+	must_fail(roam_ps_enter("longest", "u8[8]", &options, &other), ROAM_EMISMATCH);
+	check(strstr(roam_ps_why(), "has the X-function \"longest\" of") != NULL);
+	options.function = "and";
+	must_fail(roam_ps_enter("real", "f64", &options, &other), ROAM_EINVAL);
+	check(strstr(roam_ps_why(), "and is not for the template f64") != NULL);
+	options.participants = 0;
+	must_fail(roam_ps_enter("none", "i64", &options, &other), ROAM_EINVAL);
+	must_fail(roam_ps_enter("sum", "i64, f64", NULL, &other), ROAM_EMISMATCH);
+	check(other == NULL);
+	roam_ps_leave(sum);
+	roam_ps_leave(own_element);
+}
+
 /* ------------------------------------------------------------------------------- a bag of tasks */
 
 static void *bag_take(void *arg)
@@ -49,10 +104,10 @@ static void *bag_take(void *arg)
 	return sum;
 }
 
-static void bag(void)
+static void bag(const char *name, enum roam_ps_storage storage)
 {
-	struct roam_ps_element *element = enter("bag", "u64",
-						&(struct roam_ps_options){.delta = 50});
+	struct roam_ps_options options = {.delta = 50, .storage = storage, .forget = true};
+	struct roam_ps_element *element = enter(name, "u64", &options);
 	pthread_t threads[THREADS];
 	int64_t sum = 0;
 
@@ -75,19 +130,20 @@ static void bag(void)
 	roam_ps_leave(element);
 }
 
-/* -------------------------------------------------------------------------------- to and fro, mob */
+/* ------------------------------------------------------------------------------ to and fro, mob */
 
 /* Node `me` and the next exchange tuples out of and into the heap, of all sizes. */
-static void exchange_with(unsigned first, unsigned second, enum roam_ps_place place)
+static void exchange_with(unsigned first, unsigned second, enum roam_ps_place place,
+			  enum roam_ps_storage storage)
 {
 	unsigned me = roam_node();
-	struct roam_ps_options options = {.place = place, .delta = 1};
+	struct roam_ps_options options = {.place = place, .delta = 1, .storage = storage};
 	char names[2][32];
 	struct roam_ps_element *to, *from;
 	uint8_t *out = shared + 2 * me * TUPLE_MAX, *in = out + TUPLE_MAX;
 
-	snprintf(names[0], sizeof(names[0]), "from %u to %u, %u", first, second, place);
-	snprintf(names[1], sizeof(names[1]), "from %u to %u, %u", second, first, place);
+	snprintf(names[0], sizeof(names[0]), "%u to %u, %u %u", first, second, place, storage);
+	snprintf(names[1], sizeof(names[1]), "%u to %u, %u %u", second, first, place, storage);
 	to = enter(names[me != first], "u8[]", &options);
 	from = enter(names[me == first], "u8[]", &options);
 	for (unsigned round = 0; round < ROUNDS; round++) {
@@ -107,13 +163,14 @@ static void exchange_with(unsigned first, unsigned second, enum roam_ps_place pl
 
 static void exchange(void)
 {
-	for (unsigned place = ROAM_PS_HASH; place <= ROAM_PS_NODE; place++)
+	for (unsigned i = 0; i < 6; i++)
 		if (roam_node() == 0 || roam_node() == nodes - 1)
-			exchange_with(0, nodes - 1, (enum roam_ps_place)place);
+			exchange_with(0, nodes - 1, (enum roam_ps_place)(i / 2),
+				      (enum roam_ps_storage)(i % 2));
 	must(roam_barrier_all());
 }
 
-/* ------------------------------------------------------------------------------------------ many */
+/* ----------------------------------------------------------------------------------------- many */
 
 /* Every node leaves its number in every element; each finds all of them in some. */
 static void many_elements(void)
@@ -181,7 +238,7 @@ static void many_tuples(void)
 	roam_ps_leave(element);
 }
 
-/* ------------------------------------------------------------------------------------- bad input */
+/* ------------------------------------------------------------------------------------ bad input */
 
 static void enter_fails(const char *name, const char *text, const struct roam_ps_options *options,
 			enum roam_err err, const char *why)
@@ -252,7 +309,7 @@ static void bad_operations(void)
 	roam_ps_leave(element);
 }
 
-/* ------------------------------------------------------------------------------- time, cancelling */
+/* ----------------------------------------------------------------------------- time, cancelling */
 
 static void *cancel_soon(void *arg)
 {
@@ -316,8 +373,10 @@ static void node_main(void)
 	uint8_t byte = 1;
 
 	nodes = roam_nodes();
-	bag();
+	bag("bag", ROAM_PS_SERVER);
+	bag("bag of pages", ROAM_PS_PAGES);
 	exchange();
+	reductions();
 	many_elements();
 	many_tuples();
 	bad_enters();

@@ -200,7 +200,7 @@ def crash_shown(engine):
     """gdb lets page faults pass and stops where a fault is no page's."""
     result = run(with_option(2, ['--gdb', '1'], program('deaths'), 'run', '2', '1', 'null',
                              'barrier'), env={'ROAM_FAULT': engine})
-    if result.status != 255 or re.search(r'(Program received signal SIGSEGV|hit Breakpoint 1, )'
+    if result.status != 255 or re.search(r'(received signal SIGSEGV|hit Breakpoint 1, )'
                                          r'(?s:.*)^#\d+ .* in end_badly ', result.out, re.M) is None:
         raise Wrong(f'status {result.status}, {result.out[-2000:]!r}')
 

@@ -8,7 +8,7 @@ sim_test (random programs), share_test (pages that their home alone writes), rac
 thrash_test (how often a page moves, for mirage), late_test (accesses long after their page has come, under SC),
 update_test (who gets updates, for erc) and lazy_test (how long faults take and what is stored, for lrc) until one
 fails, by a wrong value, a count, an invariant or a hang; of reliable_test, sim_test over datagrams and deadline_test
-(nodes that cannot be heard) if it changes the layers below the messages; of past_order_test and past_test if it
+(nodes that cannot be heard) if it changes the layers below the messages; of the tests past_ if it
 changes PastSet; of share_test and sim_test with several protocols at a time if its name begins with region_. A mutant
 that survives all seeds fails this test: then "0 wrong answers" proves nothing about the rule that the patch names.
 """
@@ -42,13 +42,13 @@ def sources(root):
 
 
 PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "late_test", "update_test", "lazy_test",
-            "reliable_test", "deadline_test", "past_order_test", "past_test"]
+            "reliable_test", "deadline_test", "past_order_test", "past_rounds_test", "past_test"]
 
 # What can catch a mutant: of the layers below the messages, or of all above them.
 LAYERS = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
 CATCH_LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
 CATCH_SILENCE = [["deadline_test"]]
-CATCH_PAST = [["past_order_test"], ["past_test"]]
+CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"]]
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"],
          ["lazy_test"]]
 CATCH_REGIONS = [["share_test", "--mixed"], ["sim_test", "--mixed"]]  # of those whose name says so

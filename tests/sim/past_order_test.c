@@ -1,8 +1,9 @@
 /*
  * Who waits for an element, and who goes on: scripts of operations that begin one after the other,
  * each from a node that the seed draws, with the outcome of each and the time at which it ends.
- * First come first served, DeltaValue raised and lowered while movers wait, mobs that end half done,
- * several who wait for one tuple.  Options: seed_options.h; the pages' protocol does not matter.
+ * First come first served, DeltaValue raised and lowered while movers wait, mobs that end half
+ * done, several who wait for one tuple.  Options: seed_options.h; the pages' protocol does not
+ * matter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,7 +170,7 @@ static struct roam_ps_element *play_enter(struct actor *actor, const char *name,
 	struct roam_ps_element *element = NULL;
 	char why[100];
 
-	if (roami_past_enter(world_node(actor->play->world, actor->node), name, "u8", &options,
+	if (roami_past_enter(world_node(actor->play->world, actor->node), name, "u8", &options, 0,
 			     &element, why, sizeof(why)) != ROAM_OK)
 		world_fail(actor->play->world, "%s: %s", name, why);
 	return element;

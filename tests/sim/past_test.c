@@ -18,6 +18,7 @@
 #define THREADS_MAX  12u
 #define TEMPLATE     "u64, u8[]"
 #define HEAD_BYTES   12u
+#define HEAP_BYTES   (512u << 10) /* of an element, with storage in pages */
 
 struct story_thread {
 	struct story *story;
@@ -267,7 +268,7 @@ static void story_main(void *arg)
 	for (unsigned i = 0; i < story->elements; i++) {
 		snprintf(name, sizeof(name), "e%u", i);
 		story_must(thread, roami_past_enter(world_node(story->world, thread->node), name,
-						    TEMPLATE, &story->options[i],
+						    TEMPLATE, &story->options[i], i * HEAP_BYTES,
 						    &thread->elements[i], why, sizeof(why)));
 	}
 	if (story->free)
@@ -291,6 +292,7 @@ static void story_draw(struct story *story, struct world_config *config, struct 
 	story->threads = 2 * rng_range(rng, 1, THREADS_MAX / 2);
 	story->payload_max = story->cuts || rng_one_in(rng, 4) ? 20000 : 100;
 	config->ps_memory = 1u << 20;
+	config->heap_pages = ELEMENTS_MAX * HEAP_BYTES / ROAM_PAGE_SIZE;
 	each = (HISTORY_MAX - 2 * THREADS_MAX) * story->elements / story->threads;
 	if (story->mobs || story->cuts)
 		config->step_every = 2;
@@ -305,6 +307,8 @@ static void story_draw(struct story *story, struct world_config *config, struct 
 		story->options[i] = (struct roam_ps_options){
 			.place = places[rng_below(rng, 3)],
 			.node = rng_below(rng, story->nodes),
+			.storage = rng_one_in(rng, 2) ? ROAM_PS_PAGES : ROAM_PS_SERVER,
+			.memory = HEAP_BYTES,
 			.delta = story->mobs || rng_one_in(rng, 2) ? rng_range(rng, 1, 3) : 0};
 		story->histories[i].delta = story->options[i].delta != 0 ? story->options[i].delta
 									 : UINT64_MAX;

@@ -1,5 +1,8 @@
-/* Templates: what is one, its canonical text and size, and which bytes are a tuple of it. */
-#include "pastset/template.h"
+/*
+ * Templates: what is one, its canonical text and size, which bytes are a tuple of it, and what
+ * X-functions make of two tuples.
+ */
+#include "pastset/xfunc.h"
 
 #include <string.h>
 
@@ -150,11 +153,81 @@ static void test_lies(void)
 	CU_ASSERT_FALSE(roami_template_fits(&template, tuple, 0));
 }
 
-static CU_TestInfo tests[] = {{"texts that are templates", test_good},
-			      {"texts that are none, and why", test_bad},
-			      {"bytes that are a tuple", test_fits},
-			      {"counts that lie", test_lies},
-			      CU_TEST_INFO_NULL};
+/* Every X-function on every type, beside what C does. */
+static const struct roami_function *function_of(const char *name)
+{
+	const struct roami_function *at = roami_functions;
+
+	while (strcmp(at->name, name) != 0)
+		at++;
+	return at;
+}
+
+#define COMBINES(type, text, name, expression)                                                 \
+	do {                                                                                   \
+		type a, b, c;                                                                  \
+                                                                                               \
+		memcpy(&a, bytes, sizeof(a));                                                  \
+		memcpy(&b, bytes + 8, sizeof(b));                                              \
+		c = (type)(expression);                                                        \
+		CU_ASSERT_EQUAL_FATAL(roami_template_parse(&template, text, why, sizeof(why)), \
+				      ROAM_OK);                                                \
+		CU_ASSERT(roami_function_fits(function_of(name), &template));                  \
+		roami_function_combine(function_of(name), &template, &a, &b);                  \
+		CU_ASSERT(memcmp(&a, &c, sizeof(a)) == 0);                                     \
+	} while (0)
+
+#define COMBINES_ALL(type, text)                    \
+	COMBINES(type, text, "sum", a + b);         \
+	COMBINES(type, text, "product", a *b);      \
+	COMBINES(type, text, "min", a < b ? a : b); \
+	COMBINES(type, text, "max", a < b ? b : a)
+
+#define COMBINES_WHOLE(type, text)         \
+	COMBINES_ALL(type, text);          \
+	COMBINES(type, text, "and", a &b); \
+	COMBINES(type, text, "or", a | b)
+
+static void test_functions(void)
+{
+	struct roami_template template;
+	uint64_t random = unit_seed();
+	char why[700];
+
+	for (unsigned round = 0; round < 2000; round++) {
+		uint8_t bytes[16];
+		uint64_t one = unit_random(&random), two = unit_random(&random);
+
+		memcpy(bytes, &one, 8);
+		memcpy(bytes + 8, &two, 8);
+		COMBINES_WHOLE(uint8_t, "u8");
+		COMBINES_WHOLE(int8_t, "i8");
+		COMBINES_WHOLE(int16_t, "i16");
+		COMBINES_WHOLE(uint32_t, "(u32)");
+		COMBINES_WHOLE(uint64_t, "u64[1]");
+		one = (uint64_t)(int64_t)((int32_t)one % 1000);
+		memcpy(bytes, &one, 8);
+		two = (uint64_t)(int64_t)((int32_t)two % 1000);
+		memcpy(bytes + 8, &two, 8);
+		COMBINES_WHOLE(int32_t, "i32");
+		COMBINES_WHOLE(int64_t, "i64");
+		memcpy(bytes, &(double){(double)(int64_t)one / 7}, 8);
+		memcpy(bytes + 8, &(double){(double)(int64_t)two / 3}, 8);
+		COMBINES_ALL(double, "f64");
+		memcpy(bytes, &(float){(float)(int64_t)one / 7}, 4);
+		memcpy(bytes + 8, &(float){(float)(int64_t)two / 3}, 4);
+		COMBINES_ALL(float, "f32");
+	}
+	roami_template_parse(&template, "i32, f32", why, sizeof(why));
+	CU_ASSERT_FALSE(roami_function_fits(function_of("and"), &template));
+	roami_template_parse(&template, "i32[]", why, sizeof(why));
+	CU_ASSERT_FALSE(roami_function_fits(function_of("sum"), &template));
+}
+
+static CU_TestInfo tests[] = {
+	{"texts that are templates", test_good},       {"texts that are none, and why", test_bad},
+	{"bytes that are a tuple", test_fits},         {"counts that lie", test_lies},
+	{"X-functions on every type", test_functions}, CU_TEST_INFO_NULL};
 
 int main(int argc, char **argv)
 {

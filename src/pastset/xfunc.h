@@ -1,0 +1,34 @@
+/*
+ * X-functions: pairs of a write and a read function that give an element another meaning.  Those
+ * here are reductions: in every round each participant moves one tuple, the round's result is the
+ * element's next tuple, and each participant observes it once (RULES 11.6).
+ */
+#ifndef ROAMI_XFUNC_H
+#define ROAMI_XFUNC_H
+
+#include "pastset/template.h"
+
+#define ROAMI_ROUNDS_MAX    16u /* begun and not complete */
+#define ROAMI_FUNCTIONS_MAX 64u /* of a node, with those that are there from the start */
+
+/* Combines a tuple into the sum so far.  As a handler: it must not block or touch the heap. */
+typedef void roami_combine_fn(const struct roami_template *template, void *sum, const void *tuple);
+
+struct roami_function {
+	char name[ROAM_PS_FUNCTION_MAX + 1];
+	roami_combine_fn *combine; /* of those that are there from the start */
+	struct roam_ps_function user;
+	bool whole; /* for integers only */
+};
+
+/* Those that are there from the start; the last has no name. */
+extern const struct roami_function roami_functions[];
+
+/* Whether the template is one for the function: of fixed size, its numbers right. */
+bool roami_function_fits(const struct roami_function *function,
+			 const struct roami_template *template);
+
+void roami_function_combine(const struct roami_function *function,
+			    const struct roami_template *template, void *sum, const void *tuple);
+
+#endif

@@ -1,0 +1,296 @@
+/*
+ * X-functions in the world: participants on several nodes move to rounds and observe their results,
+ * some rounds ahead of the slow ones; every result is what a plain loop over the contributions
+ * gives, and everybody gets it once.  Long tuples go through little memory: what all have observed
+ * makes room.  Options: seed_options.h; the pages' protocol does not matter.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pastset/client.h"
+#include "pastset/kernel.h"
+#include "rng.h"
+#include "seed_options.h"
+#include "world.h"
+
+#define PARTICIPANTS_MAX 8u
+#define ROUNDS           80u
+#define NUMBERS          5u /* an i64, an f64, then f32, u16, i8 in a group */
+#define FILL_MAX         20000u
+
+struct story {
+	struct world *world;
+	char template_text[80];
+	struct roam_ps_options options;
+	unsigned function; /* of `functions` below */
+	uint32_t fill;     /* bytes behind the numbers */
+	unsigned ahead;    /* a participant moves at most so many rounds before it observes */
+	uint64_t seed;
+};
+
+struct participant {
+	struct story *story;
+	unsigned number, node;
+	struct rng rng;
+	uint8_t tuple[32 + FILL_MAX];
+};
+
+/* ------------------------------------------------------------------------------------- by hand */
+
+static int64_t plain_sum(int64_t a, int64_t b)
+{
+	return a + b;
+}
+
+static int64_t plain_min(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t plain_max(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t plain_product(int64_t a, int64_t b)
+{
+	return a * b;
+}
+
+/* The program's own: of the first number alone, xor; the rest stays as the first one had it. */
+static int64_t plain_xor(int64_t a, int64_t b)
+{
+	return a ^ b;
+}
+
+static void user_xor(void *arg, void *sum, const void *tuple, size_t bytes)
+{
+	int64_t a, b;
+
+	if (bytes < sizeof(a) || arg != NULL)
+		abort();
+	memcpy(&a, sum, sizeof(a));
+	memcpy(&b, tuple, sizeof(b));
+	a ^= b;
+	memcpy(sum, &a, sizeof(a));
+}
+
+static const struct roam_ps_function own_xor = {.name = "own xor", .combine = user_xor};
+
+static const struct {
+	const char *name;
+	int64_t (*plain)(int64_t a, int64_t b);
+} functions[] = {{"sum", plain_sum},
+		 {"min", plain_min},
+		 {"max", plain_max},
+		 {"product", plain_product},
+		 {"own xor", plain_xor}};
+
+/* A number of a contribution: small, so that all of its types hold any result. */
+static int64_t contribution(const struct story *story, unsigned participant, uint64_t round,
+			    unsigned number)
+{
+	uint64_t mixed = (story->seed + participant * 31 + round * 101 + number) *
+			 0x9e3779b97f4a7c15u;
+	int64_t value = (int64_t)(mixed >> 40) % 6 + 1;
+
+	if (number == 3) /* unsigned */
+		return value;
+	return strcmp(functions[story->function].name, "product") == 0 ? value % 2 + 1 : value - 3;
+}
+
+static void numbers_store(uint8_t *tuple, const int64_t *values)
+{
+	double real = (double)values[1];
+	float small = (float)values[2];
+	uint16_t whole = (uint16_t)values[3];
+	int8_t tiny = (int8_t)values[4];
+
+	memcpy(tuple, &values[0], 8);
+	memcpy(tuple + 8, &real, 8);
+	memcpy(tuple + 16, &small, 4);
+	memcpy(tuple + 20, &whole, 2);
+	memcpy(tuple + 22, &tiny, 1);
+}
+
+static void numbers_load(const uint8_t *tuple, int64_t *values)
+{
+	double real;
+	float small;
+	uint16_t whole;
+	int8_t tiny;
+
+	memcpy(&values[0], tuple, 8);
+	memcpy(&real, tuple + 8, 8);
+	memcpy(&small, tuple + 16, 4);
+	memcpy(&whole, tuple + 20, 2);
+	memcpy(&tiny, tuple + 22, 1);
+	values[1] = (int64_t)real;
+	values[2] = (int64_t)small;
+	values[3] = whole;
+	values[4] = tiny;
+}
+
+/* --------------------------------------------------------------------------------- participants */
+
+static void participant_must(struct participant *participant, enum roam_err err, uint64_t round)
+{
+	if (err != ROAM_OK)
+		world_fail(participant->story->world, "round %lu: %s", (unsigned long)round,
+			   roam_strerror(err));
+}
+
+static void participant_move(struct participant *participant, struct roam_ps_element *element,
+			     uint64_t round)
+{
+	struct story *story = participant->story;
+	struct roam_ps_request request = {
+		.op = ROAM_PS_MOVE, .tuple = participant->tuple, .bytes = 23 + story->fill};
+	int64_t values[NUMBERS];
+
+	for (unsigned i = 0; i < NUMBERS; i++)
+		values[i] = contribution(story, participant->number, round, i);
+	memset(participant->tuple, 0, sizeof(participant->tuple));
+	numbers_store(participant->tuple, values);
+	participant_must(participant, element->call(element, &request), round);
+	if (request.moved != round)
+		world_fail(story->world, "moved to round %lu, not %lu",
+			   (unsigned long)request.moved, (unsigned long)round);
+}
+
+static void participant_observe(struct participant *participant, struct roam_ps_element *element,
+				uint64_t round)
+{
+	struct story *story = participant->story;
+	struct roam_ps_request request = {.op = ROAM_PS_OBSERVE,
+					  .buffer = participant->tuple,
+					  .limit = sizeof(participant->tuple)};
+	unsigned all = story->function == 4 ? 1 : NUMBERS;
+	int64_t values[NUMBERS];
+
+	participant_must(participant, element->call(element, &request), round);
+	numbers_load(participant->tuple, values);
+	for (unsigned i = 0; i < all; i++) {
+		int64_t wanted = contribution(story, 0, round, i);
+
+		for (unsigned k = 1; k < story->options.participants; k++)
+			wanted = functions[story->function].plain(wanted,
+								  contribution(story, k, round, i));
+		if (i == 4)
+			wanted = (int8_t)wanted;
+		if (i == 3)
+			wanted = (uint16_t)wanted;
+		if (request.observed != round || values[i] != wanted)
+			world_fail(story->world,
+				   "%s, round %lu: number %u is %ld in tuple %lu, not %ld",
+				   functions[story->function].name, (unsigned long)round, i,
+				   (long)values[i], (unsigned long)request.observed, (long)wanted);
+	}
+}
+
+static struct roam_ps_element *participant_enter(struct participant *participant)
+{
+	struct story *story = participant->story;
+	struct roam_ps_element *element = NULL;
+	char why[300] = "";
+
+	if (roami_past_enter(world_node(story->world, participant->node), "rounds",
+			     story->template_text, &story->options, 0, &element, why,
+			     sizeof(why)) != ROAM_OK)
+		world_fail(story->world, "enter: %s", why);
+	return element;
+}
+
+static void participant_main(void *arg)
+{
+	struct participant *participant = arg;
+	struct story *story = participant->story;
+	struct roam_ps_element *element = participant_enter(participant);
+	uint64_t moved = 0, observed = 0;
+
+	while (observed < ROUNDS) {
+		bool may = moved < ROUNDS && moved - observed <= story->ahead;
+
+		if (may && (moved == observed || rng_one_in(&participant->rng, 2)))
+			participant_move(participant, element, ++moved);
+		else
+			participant_observe(participant, element, ++observed);
+		if (rng_one_in(&participant->rng, 6))
+			world_sleep(story->world, rng_below(&participant->rng, 30000));
+	}
+	free(element);
+}
+
+/* ------------------------------------------------------------------------------------- one seed */
+
+static void story_draw(struct story *story, struct rng *rng)
+{
+	story->function = rng_below(rng, 5);
+	story->fill = rng_one_in(rng, 3) ? rng_range(rng, 10000, FILL_MAX) : 0;
+	story->options.function = functions[story->function].name;
+	story->options.participants = rng_range(rng, 1, PARTICIPANTS_MAX);
+	story->options.place = rng_one_in(rng, 2) ? ROAM_PS_HASH : ROAM_PS_CREATOR;
+	story->options.forget = true;
+	story->options.delta = rng_one_in(rng, 2) ? rng_range(rng, 1, 20) : 0;
+	story->ahead = rng_below(rng, 24);
+	if (story->options.delta != 0 && story->ahead >= story->options.delta)
+		story->ahead = (unsigned)story->options.delta - 1;
+	if (story->ahead > 14)
+		story->ahead = 14;
+	if (story->fill != 0 && story->ahead > 3) /* what is not observed by all takes memory */
+		story->ahead = 3;
+	snprintf(story->template_text, sizeof(story->template_text),
+		 story->fill != 0 ? "i64, f64, (f32, u16, i8), u8[%u]" : "i64, f64, (f32, u16, i8)",
+		 story->fill);
+}
+
+static bool rounds_one(const struct seed_options *options, const struct roam_protocol *protocol,
+		       uint64_t seed, void *arg)
+{
+	struct participant *participants = calloc(PARTICIPANTS_MAX, sizeof(*participants));
+	struct rng rng = {seed * 17 + 5};
+	struct story story = {.seed = seed};
+	struct world_config config;
+	bool good;
+
+	(void)arg;
+	if (participants == NULL)
+		abort();
+	world_draw(&config, seed, protocol);
+	if (options->lossy)
+		world_lossy(&config);
+	memset(config.threads, 0, sizeof(config.threads));
+	config.ps_memory = 1u << 20;
+	story_draw(&story, &rng);
+	story.world = world_open(&config);
+	if (story.world == NULL)
+		exit(EXIT_FAILURE);
+	for (unsigned i = 0; i < config.nodes; i++)
+		roami_past_register(roami_past_of(world_node(story.world, i)), &own_xor);
+	for (unsigned i = 0; i < story.options.participants; i++) {
+		struct participant *participant = &participants[i];
+
+		participant->story = &story;
+		participant->number = i;
+		participant->node = rng_below(&rng, config.nodes);
+		participant->rng.state = rng_next(&rng);
+		world_spawn(story.world, participant->node, participant_main, participant);
+	}
+	good = world_run(story.world);
+	if (!good)
+		printf("FAILED seed %lu: %s\n  %u participants, %u ahead, DeltaValue %lu\n  %s\n",
+		       (unsigned long)seed, world_error(story.world), story.options.participants,
+		       story.ahead, (unsigned long)story.options.delta, seed_replay());
+	world_close(story.world);
+	free(participants);
+	return good;
+}
+
+int main(int argc, char **argv)
+{
+	struct seed_options options = {.from = 1, .to = 100};
+
+	seed_options_read(&options, argc, argv);
+	return seed_main(&options, rounds_one, seed_done, NULL);
+}
