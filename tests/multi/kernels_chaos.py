@@ -30,7 +30,7 @@ KERNELS = {
 }
 ENGINES = ['uffd', 'sigsegv']
 PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc',
-             'jiajia1', 'jiajia2', 'jump', 'jump-rc']
+             'jiajia1', 'jiajia2', 'jump', 'jump-rc', 'adapt', 'adapt']
 WAYS = ['onesided', 'onesided', 'messages', 'udp', 'udp_bad']
 WAY = {
     'onesided': {'ROAM_ONESIDED': '1'},

@@ -17,7 +17,7 @@ from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, lau
                      program, right, run, started)
 
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jiajia2', 'jump']
+PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jiajia2', 'jump', 'adapt']
 SIGNALLED = 128
 PAGE = 4096
 
@@ -125,7 +125,7 @@ def region_refused(command, protocol, text):
 
 SCOPED = ['jiajia1', 'jiajia2', 'jump']
 # Of RC, which there are not beside those.
-NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jiajia2-rc', 'jump-rc']
+NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jiajia2-rc', 'jump-rc', 'adapt']
 
 
 def delta(command, env):
