@@ -307,6 +307,8 @@ uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_
 		data->owed = *version_p;
 	roami_page_move(node, page, HOME_COPY);
 	data->home.page.have = *version_p;
+	if (roami_cache_drop(node, page))
+		roami_page_move(node, page, HOME_INVALID);
 	data->place = ROAM_PLACE_MADE(to, ROAM_PLACE_EPOCH(place) + 1);
 	return data->place;
 }

@@ -343,6 +343,12 @@ bool roami_page_dirty(struct roami_node *node, uint32_t page);
 /* Forgets that the page is dirty, and its twin.  After a flush outside of release. */
 void roami_page_clean(struct roami_node *node, uint32_t page);
 
+/*
+ * Under the page lock, of a page that has become a copy: closes it if there are more copies than
+ * there may be (ROAM_CACHE_PAGES); true: it is evicted.
+ */
+bool roami_cache_drop(struct roami_node *node, uint32_t page);
+
 /* Copies a page that threads of this node, or others, may write meanwhile. */
 void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from);
 

@@ -603,6 +603,16 @@ static bool page_give_up(struct roami_node *node, uint32_t page)
 	return gone;
 }
 
+bool roami_cache_drop(struct roami_node *node, uint32_t page)
+{
+	if (node->options->cache_pages == 0 ||
+	    atomic_load(&node->cached) <= node->options->cache_pages)
+		return false;
+	roami_page_close(node, &page, 1, ROAM_NONE);
+	ROAMI_COUNT(node->stats, evictions, 1);
+	return true;
+}
+
 static bool page_evict(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = &node->table[page];
