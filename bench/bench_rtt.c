@@ -186,7 +186,10 @@ static void layers_round(struct rig_run *run)
 		}
 }
 
-/* Pages from node 0, which node 1 asks for, until the last has come. */
+/*
+ * Pages from node 0, which node 1 asks for, until the last has come; then node 0 need not look
+ * after them any more.
+ */
 static void stream_round(struct rig_run *run)
 {
 	struct rtt_state *state = run->state;
@@ -199,10 +202,12 @@ static void stream_round(struct rig_run *run)
 			for (unsigned page = 0; page < PAGES; page++)
 				layers_receive(state);
 			rig_note(run, 0, floor_end() - start, PAGES);
+			layers_send(run, SMALL);
 		} else {
 			layers_receive(state);
 			for (unsigned page = 0; page < PAGES; page++)
 				layers_send(run, PAGE);
+			layers_receive(state);
 		}
 	}
 }

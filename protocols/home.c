@@ -26,7 +26,7 @@ static void home_take(struct roami_node *node, uint32_t page)
 	home_page(node, page)->shares = SHARES_FIRST;
 }
 
-static void home_claimed(struct roami_node *node, uint32_t page)
+void home_claimed(struct roami_node *node, uint32_t page)
 {
 	int32_t stride;
 	uint32_t more = roami_home_claim_run(node, page, &stride);
@@ -148,20 +148,27 @@ static void home_run_add(struct roami_node *node, struct home_run *run, uint32_t
 
 #define AHEAD_AT_ONCE 64u
 
-static void home_ahead_take(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+static void home_ahead_take(struct roami_node *node, struct roam_fetch_one *list, unsigned count,
+			    home_fetch_fn *fetch)
 {
 	uint32_t pages[AHEAD_AT_ONCE];
 	struct home_run run = {0, 0};
 
 	for (unsigned i = 0; i < count; i++)
 		pages[i] = list[i].page;
-	home_fetch_all(node, list, count);
+	fetch(node, list, count);
 	for (unsigned i = 0; i < count; i++)
 		home_run_add(node, &run, pages[i]);
 	home_run_open(node, &run);
 }
 
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride)
+{
+	home_ahead_by(node, from, pages, stride, home_fetch_all);
+}
+
+void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride,
+		   home_fetch_fn *fetch)
 {
 	struct roam_fetch_one list[AHEAD_AT_ONCE];
 	unsigned count = 0;
@@ -175,11 +182,11 @@ void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t 
 			continue;
 		list[count++].page = (uint32_t)next;
 		if (count == AHEAD_AT_ONCE) {
-			home_ahead_take(node, list, count);
+			home_ahead_take(node, list, count, fetch);
 			count = 0;
 		}
 	}
-	home_ahead_take(node, list, count);
+	home_ahead_take(node, list, count, fetch);
 }
 
 bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)
@@ -254,7 +261,7 @@ static bool home_leave_open(struct roami_node *node, const struct roam_sync *syn
 {
 	struct home_page *data = home_page(node, page);
 
-	if (data->shares == 0 || !home_may_open(node, sync))
+	if (data->shares == 0 || !home_may_open(node, sync) || roami_home_wanted(node, page))
 		return false;
 	data->shares--;
 	roami_home_unshare(node, page);
@@ -289,6 +296,7 @@ void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
 		roami_page_close(node, pages, closing, ROAM_READ);
 		for (size_t i = 0; i < closing; i++) {
 			roami_notice_add(node, pages[i], roami_home_version_bump(node, pages[i]));
+			roami_home_shut(node, pages[i]);
 			roami_page_done(node, pages[i]);
 		}
 	}

@@ -35,6 +35,9 @@ struct home_scoped_page {
 /* Finds the page's home, claiming it if nobody did, and opens the pending page. */
 void home_read_fault(struct roami_node *node, uint32_t page);
 
+/* The pending page was claimed: more of them, if they come steadily; opens them. */
+void home_claimed(struct roami_node *node, uint32_t page);
+
 /*
  * Its first half: the page is open if it is this node's; false: it is not, but *home_p's, as far as
  * the directory knows.
@@ -43,6 +46,11 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p);
 
 /* Fetches pages that have a home elsewhere; opens neighbours in one go. */
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride);
+
+/* The same with another way to fetch: on return the pages' states say that copies are in place. */
+typedef void home_fetch_fn(struct roami_node *node, struct roam_fetch_one *list, unsigned count);
+void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride,
+		   home_fetch_fn *fetch);
 
 /* Opens pages that were fetched ahead, all copies or all own ones, and ends them. */
 void home_open_run(struct roami_node *node, uint32_t first, uint32_t count);

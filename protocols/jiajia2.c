@@ -11,8 +11,8 @@
  * How a page gets there.  A barrier's departure tells everybody who wrote what: its writer learns
  * from it that nobody else did.  So it asks the homes of all such pages, with one message for each,
  * before it goes on; a home that finds the version to be the writer's, and has not written the page
- * itself, gives it away without a byte.  Where the page is then, the writer's notices tell: they are
- * appended to the next grants.  Until they come requests are passed on (moving.h, RULES 7).
+ * itself, gives it away without a byte.  Where the page is then, the writer's notices tell: they
+ * are appended to the next grants.  Until they come requests are passed on (moving.h, RULES 7).
  *
  * Page states: as in jump; a copy becomes master without a fetch.
  *

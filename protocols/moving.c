@@ -2,14 +2,7 @@
 
 #include <string.h>
 
-#define ASK_MIN     128u /* bytes of a diff that is worth a question */
-#define REGRETS_MAX 2u   /* then a home that its last node keeps using stays there */
-
-struct moving_answer {
-	uint64_t version;
-	uint32_t place;
-	uint32_t moved; /* the home did; its place is then the asker's */
-};
+#define REGRETS_MAX 2u /* then a home that its last node keeps using stays there */
 
 const struct roam_page_state moving_states[] = {
 	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
@@ -18,8 +11,7 @@ const struct roam_page_state moving_states[] = {
 	{NULL, 0},
 };
 
-/* Epochs only grow.  The page lock is held. */
-static void moving_learn(struct moving_page *data, uint32_t place)
+void moving_learn(struct moving_page *data, uint32_t place)
 {
 	if (place != 0 &&
 	    (data->place == 0 || ROAM_PLACE_EPOCH(place) > ROAM_PLACE_EPOCH(data->place)))
@@ -231,181 +223,7 @@ void moving_ahead(struct roami_node *node, uint32_t first, uint32_t count, int32
 	ahead_bring(node, wants, used, stay);
 }
 
-/* --------------------------------------------------------------------------- release, acquire */
-
-/* A diff on its way; in the message its head stands before it. */
-struct moving_update {
-	struct roam_dirty *dirty;
-	struct moving_head *head;
-	size_t bytes; /* of the diff */
-	struct moving_answer answer;
-};
-
-/*
- * The diff of a page that is written again and again, and whose home does not come here, is stored
- * there; false: it is to be sent.
- */
-static bool update_put(struct roami_node *node, struct roam_dirty *dirty)
-{
-	uint32_t place = moving_place(node, dirty->page);
-
-	if (!dirty->keep || place == 0 || moving_page(node, dirty->page)->owed != 0 ||
-	    !roami_flush_pinned(node, dirty, ROAM_PLACE_OF(place)))
-		return false;
-	home_answered(node, dirty, place);
-	return true;
-}
-
-/* Makes the diff of a dirty page, and its message at `out`; false: there is nothing to send. */
-static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8_t *out,
-			struct moving_update *update)
-{
-	struct moving_page *data = moving_page(node, dirty->page);
-	struct moving_head *head = (void *)out;
-	size_t bytes = 0;
-
-	*head = (struct moving_head){.page = dirty->page,
-				     .place = moving_place(node, dirty->page),
-				     .stay = dirty->keep || roami_checks_races(node),
-				     .have = data->home.page.have};
-	roami_page_lock(node, dirty->page);
-	if (roami_page_has_twin(node, dirty->page))
-		bytes = roami_diff_make(node, dirty->page, out + sizeof(*head), dirty->keep);
-	roami_page_unlock(node, dirty->page);
-	*update = (struct moving_update){.dirty = dirty, .head = head, .bytes = bytes};
-	dirty->changed = bytes != 0;
-	if (!dirty->changed) {
-		/* Under ScC such a page gives notice anyway, of what is here: that has it. */
-		dirty->changed = data->owed != 0 && roami_model(node) != ROAM_MODEL_SCC;
-		dirty->version = data->owed;
-		home_answered(node, dirty, head->place);
-	}
-	data->owed = 0;
-	return bytes != 0;
-}
-
-/* What was kept for a page that has come with an answer may wait for this node's other updates. */
-static void update_answered(struct roami_node *node, const struct moving_update *update,
-			    const struct roam_page_call *call)
-{
-	uint32_t page = update->head->page;
-
-	if (call->bytes != sizeof(update->answer))
-		roami_node_fail(node, "page %u: malformed acknowledgement", page);
-	roami_page_lock(node, page);
-	if (update->answer.moved) {
-		roami_twin_drop(node, page);
-		moving_receive(node, page, update->answer.version, update->answer.place);
-	} else {
-		moving_learn(moving_page(node, page), update->answer.place);
-	}
-	roami_page_unlock(node, page);
-	if (update->answer.moved)
-		roami_page_unpark(node, page);
-}
-
-/* Sends all of them, with or without the diffs; then the homes' answers are there. */
-static void update_call(struct roami_node *node, struct moving_update **updates, unsigned count,
-			unsigned type)
-{
-	struct roam_page_call calls[MOVING_ONCE];
-	bool done[MOVING_ONCE] = {false};
-	unsigned left = count;
-
-	for (unsigned i = 0; i < count; i++)
-		calls[i] = (struct roam_page_call){
-			.page = updates[i]->head->page,
-			.to = ROAM_PLACE_OF(updates[i]->head->place),
-			.type = type,
-			.part = {updates[i]->head, sizeof(struct moving_head) +
-							   (type == MOVING_DIFF ? updates[i]->bytes : 0)},
-			.reply = &updates[i]->answer,
-			.reply_max = sizeof(updates[i]->answer),
-		};
-	roami_pages_ask(node, calls, count);
-	while (left > 0) {
-		left = roami_pages_await(node, calls, count);
-		for (unsigned i = 0; i < count; i++) {
-			if (done[i] || calls[i].started != NULL)
-				continue;
-			done[i] = true;
-			update_answered(node, updates[i], &calls[i]);
-		}
-	}
-}
-
-/* Long diffs need not be sent if the home comes here: asks for it.  How many updates are left. */
-static unsigned update_ask(struct roami_node *node, const struct roam_sync *sync,
-			   struct moving_update **updates, unsigned count)
-{
-	struct moving_update *asks[MOVING_ONCE];
-	unsigned asked = 0, left = 0;
-
-	for (unsigned i = 0; i < count; i++)
-		if (!updates[i]->head->stay && updates[i]->bytes >= ASK_MIN &&
-		    !moving_page(node, updates[i]->head->page)->refused)
-			asks[asked++] = updates[i];
-	update_call(node, asks, asked, MOVING_ASK);
-	for (unsigned i = 0; i < asked; i++)
-		moving_page(node, asks[i]->head->page)->refused = asks[i]->answer.moved == 0;
-	for (unsigned i = 0; i < count; i++)
-		if (updates[i]->answer.moved)
-			home_written(node, sync, updates[i]->dirty->page);
-		else
-			updates[left++] = updates[i];
-	return left;
-}
-
-/* The actual homes acknowledge, wherever the diffs found them. */
-static void update_send(struct roami_node *node, const struct roam_sync *sync,
-			struct moving_update *all, unsigned count, bool asks)
-{
-	struct moving_update *updates[MOVING_ONCE];
-
-	for (unsigned i = 0; i < count; i++)
-		updates[i] = &all[i];
-	if (asks)
-		count = update_ask(node, sync, updates, count);
-	update_call(node, updates, count, MOVING_DIFF);
-	for (unsigned i = 0; i < count; i++) {
-		updates[i]->dirty->version = updates[i]->answer.version;
-		home_answered(node, updates[i]->dirty, updates[i]->answer.place);
-	}
-}
-
-static void flush_all(struct roami_node *node, const struct roam_sync *sync,
-		      struct roam_dirty *dirty, size_t count, bool asks)
-{
-	struct moving_update updates[MOVING_ONCE];
-	unsigned made = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		uint8_t *out = roami_scratch(node) + made * MOVING_DIFF_MAX;
-
-		if (dirty[i].home) {
-			moving_page(node, dirty[i].page)->owed = 0;
-			home_written(node, sync, dirty[i].page);
-		} else if (!update_put(node, &dirty[i]) &&
-			   update_make(node, &dirty[i], out, &updates[made]) &&
-			   ++made == MOVING_ONCE) {
-			update_send(node, sync, updates, made, asks);
-			made = 0;
-		}
-	}
-	update_send(node, sync, updates, made, asks);
-}
-
-void moving_flush(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
-		  size_t count)
-{
-	flush_all(node, sync, dirty, count, false);
-}
-
-void moving_flush_asking(struct roami_node *node, const struct roam_sync *sync,
-			 struct roam_dirty *dirty, size_t count)
-{
-	flush_all(node, sync, dirty, count, true);
-}
+/* -------------------------------------------------------------------------------------- acquire */
 
 void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
 		    const struct roam_notice *notices, size_t count)
@@ -587,7 +405,7 @@ void moving_handle_diff(struct roami_node *node, const struct roam_request *requ
 					  (const uint8_t *)request->data + sizeof(head),
 					  request->bytes - sizeof(head));
 	roami_page_lock(node, head.page);
-	if (!roami_page_pending(node, head.page)) /* the next release that finds it shared closes it */
+	if (!roami_page_pending(node, head.page)) /* a release that finds it shared closes it */
 		moving_page(node, head.page)->home.page.shares = 0;
 	if (answer.version == head.have + 1)
 		moving_hand_over(node, &head, request->origin, moves, answer.version, &answer);

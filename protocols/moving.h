@@ -48,6 +48,15 @@ static inline struct moving_page *moving_page(struct roami_node *node, uint32_t 
 	return roami_page_data(node, page);
 }
 
+struct moving_answer {
+	uint64_t version;
+	uint32_t place;
+	uint32_t moved; /* the home did; its place is then the asker's */
+};
+
+/* Epochs only grow.  The page lock is held. */
+void moving_learn(struct moving_page *data, uint32_t place);
+
 /* The newest place known; 0: none. */
 uint32_t moving_place(struct roami_node *node, uint32_t page);
 
@@ -91,8 +100,8 @@ void moving_handle_ask(struct roami_node *node, const struct roam_request *reque
 bool moving_never(struct roami_node *node, const struct moving_head *head, unsigned to);
 
 /*
- * Whether a copy of that version is all that is here: nobody else's diff has come since it was made,
- * and nobody writes here.  The page lock is held, and the page is here.
+ * Whether a copy of that version is all that is here: nobody else's diff has come since it was
+ * made, and nobody writes here.  The page lock is held, and the page is here.
  */
 bool moving_is_all(struct roami_node *node, uint32_t page, uint64_t version);
 

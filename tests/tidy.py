@@ -47,7 +47,7 @@ ARROWS = {
     "pastset": {"pastset", "core", "msg", "os", "trace", "roam"},
     "paths": {"paths", "pastset", "os", "trace", "roam"},
 }
-PROTOCOL_INCLUDES = {"roam/protocol.h", "home.h", "protocols/home.h", "ivy.h", "lrc.h",
+PROTOCOL_INCLUDES = {"roam/protocol.h", "home.h", "protocols/home.h", "ivy.h", "lrc.h", "moving.h",
                      "stdbool.h", "stddef.h", "stdint.h", "string.h"}
 
 FORBIDDEN_CALLS = re.compile(
@@ -373,7 +373,8 @@ class Tree:
                     wrong = f"src/{words[1]} is not in the table of arrows"
                 elif path.startswith("protocols/"):
                     if name not in PROTOCOL_INCLUDES:
-                        wrong = "protocols see roam/protocol.h, home.h, ivy.h, lrc.h and four of C's headers"
+                        wrong = "protocols see roam/protocol.h, home.h, moving.h, ivy.h, lrc.h and " \
+                            "four of C's headers"
                 elif re.match(r"bench/floor[_.]", path):
                     if target is not None and not re.match(r"bench/floor[_.]", target[1]):
                         wrong = "a floor includes nothing of ours"
@@ -436,7 +437,8 @@ class Tree:
                 name = os.path.basename(path)
                 if not path.endswith(".c") or name[:-2] in names:
                     continue
-                if directory == "protocols" and name != "home.c" and name.split("_")[0] not in names:
+                if directory == "protocols" and \
+                        re.split(r"[_.]", name)[0] not in [*names, "home", "moving"]:
                     self.found(path, 1, "list", f"not among the protocols of {build}")
                 elif not re.search(rf"['/]{re.escape(name)}'", everything):
                     self.found(path, 1, "list", f"not in {build}")

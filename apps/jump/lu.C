@@ -114,7 +114,7 @@ static void work(long id)
 
 static int verify(void)
 {
-	const double limit = 4 * DBL_EPSILON * (double)n;
+	const double limit = 16 * DBL_EPSILON * (double)n;
 
 	printf("test: largest deviation %.2e, limit %.2e\n", *deviation, limit);
 	return *deviation >= 0 && *deviation <= limit;

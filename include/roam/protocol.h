@@ -60,6 +60,8 @@ struct roam_dirty {
 	bool home;        /* this node is the page's home: no twin */
 	bool keep;        /* stays writable (a hot page): the twin takes the bytes sent */
 	bool changed;     /* out of roami_flush: some byte differed */
+	bool moved;       /* out of roami_flush: the home is elsewhere, and nothing was done */
+	bool asks;        /* roami_flush's own: by message */
 	uint64_t version; /* out of roami_flush: the home's version after the diff was applied */
 };
 
@@ -128,6 +130,11 @@ struct roam_protocol {
 	 * nobody has a copy of them.
 	 */
 	bool closes_homes;
+	/*
+	 * ROAM_WRITES_DIFF: other nodes may take homes, see roami_home_take.  A claimed page is
+	 * then dirty.
+	 */
+	bool homes_taken;
 	bool homes_move; /* a page is where a header says "home", not where the directory does */
 	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,
 			     zeroes, frees */
@@ -160,8 +167,9 @@ struct roam_protocol {
 	void (*ahead)(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride);
 
 	/*
-	 * app, may block.  ROAM_WRITES_FAULT only: a write was denied; `page` is pending; must be
-	 * writable on return.
+	 * app, may block.  A write was denied; `page` is pending.  ROAM_WRITES_FAULT: it must be
+	 * writable on return.  ROAM_WRITES_DIFF: may be NULL; the page can be read, and if it is
+	 * not writable on return the core opens it, without a twin if this node is home by then.
 	 */
 	void (*write_fault)(struct roami_node *node, uint32_t page);
 
@@ -379,7 +387,8 @@ uint8_t *roami_scratch(struct roami_node *node);
 #define ROAM_HEADER_HOME  1u
 #define ROAM_HEADER_READY 2u
 
-enum roam_fetch { ROAM_FETCH_OK, ROAM_FETCH_NOT_HOME, ROAM_FETCH_NOT_READY };
+/* OPEN: as OK, but the home, which others may take, was writing it. */
+enum roam_fetch { ROAM_FETCH_OK, ROAM_FETCH_OPEN, ROAM_FETCH_NOT_HOME, ROAM_FETCH_NOT_READY };
 
 /*
  * Copies page bytes from `home` into the runtime view (the page is pending), with the version read
@@ -481,6 +490,46 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_t *bytes,
 		     uint64_t *version_p);
 
+/*
+ * ---- homes that are taken, protocols with homes_taken: who has a current copy becomes home, by
+ * loads and stores where memory is shared.  The header says whether the home has the page open; if
+ * so, nobody takes it.
+ */
+
+/* Before the home opens its page for writing: false: it was taken meanwhile. */
+bool roami_home_open(struct roami_node *node, uint32_t page);
+
+/* It is closed, and whoever may have a copy will hear of what was written. */
+void roami_home_shut(struct roami_node *node, uint32_t page);
+
+/* Whether somebody wanted to take a page that was open. */
+bool roami_home_wanted(struct roami_node *node, uint32_t page);
+
+/*
+ * Makes this node home of a pending page, of which it has a copy of version `have`, if that is what
+ * its home has, and closed.  The page then counts as opened.  app, may block.
+ */
+bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have);
+
+/*
+ * Whether this home writes with a twin from now on, so that it knows its own diff: then others' are
+ * not stored behind its back.  The page is closed.
+ */
+void roami_home_twin(struct roami_node *node, uint32_t page, bool twin);
+bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page);
+
+/*
+ * Under the page lock: whether another node took the home from this one, which finds out now: what
+ * it has is a copy of *version_p.
+ */
+bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p);
+
+/*
+ * Another node is home, but not the one that roami_home_find said, which may be this node while
+ * another takes the page from it: which one.  app.
+ */
+unsigned roami_home_again(struct roami_node *node, uint32_t page);
+
 /* Applies a diff at the page's home and counts the version; the new one. */
 uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page, const void *diff,
 			  size_t bytes);
@@ -501,6 +550,18 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page);
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version);
 /* The same with the page's place, which roami_notice_add tells if it is here. */
 void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
+
+/*
+ * A diff of this node's open interval, left where others reach it without a message: what to say as
+ * its notice's place, 0: there is no room.  app, inside release.
+ */
+bool roami_trail_on(struct roami_node *node); /* whether there is such a place */
+uint32_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
+			   size_t bytes);
+
+/* Copies it, of at most ROAM_DIFF_MAX bytes; false: it is gone.  app. */
+bool roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t place, uint32_t page,
+			uint8_t *diff, size_t *bytes_p);
 
 /* This node's open interval: the next to be closed.  app or handler. */
 uint32_t roami_interval(struct roami_node *node);

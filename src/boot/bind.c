@@ -87,12 +87,14 @@ static bool bind_several(struct roami_bound *bound)
 	return false;
 }
 
-enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool open_network)
+enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool open_network,
+			 uint64_t until)
 {
 	char tried[ROAMI_WHY_BYTES] = "";
 
 	memset(bound, 0, sizeof(*bound));
 	bound->open_network = open_network;
+	bound->until = until;
 	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
 		bound->pidfds[i] = -1;
 	if (strcmp(wanted, "none") == 0)

@@ -69,10 +69,12 @@ extern const struct roami_binding *const roami_bindings[];
 extern const struct roami_binding roami_bind_pmix, roami_bind_pmi1, roami_bind_slurm;
 
 /*
- * Binds this process if something in the environment says that it should be.  ROAM_OK with
- * bound->binding NULL: nothing does, or `wanted`, of ROAM_LAUNCHER, says no.  Else bound->why.
+ * Binds this process if something in the environment says that it should be, waiting for the
+ * launcher up to `until`.  ROAM_OK with bound->binding NULL: nothing does, or `wanted`, of
+ * ROAM_LAUNCHER, says no.  Else bound->why.
  */
-enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool open_network);
+enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool open_network,
+			 uint64_t until);
 
 /* Sees to it that the job ends everywhere. */
 void roami_bound_abort(struct roami_bound *bound);

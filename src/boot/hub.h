@@ -9,7 +9,7 @@
 
 #include "boot/bind.h"
 
-#define ROAMI_HUB_STRANGERS 16u
+#define ROAMI_HUB_STRANGERS (ROAMI_NODES_MAX + 16u) /* all nodes may come at once */
 #define ROAMI_HUB_PLACES    4u
 
 struct roami_hub_head {

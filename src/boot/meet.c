@@ -289,12 +289,11 @@ static void meet_take_hello(struct roami_job *job, unsigned node, const struct m
 
 static void meet_greet(struct roami_job *job)
 {
-	uint64_t seconds = job->options.deadline != 0 ? job->options.deadline : MEET_S;
 	unsigned turn = job->boot.me < MEET_TURNS ? job->boot.me : MEET_TURNS;
 	struct meet_hello mine;
 
 	/* One says that somebody is missing; then the launcher ends the others, if it does. */
-	job->bound.until = roami_os_now_ns() + (seconds + MEET_TURN_S * turn) * NS_PER_S;
+	job->bound.until += MEET_TURN_S * turn * NS_PER_S;
 	meet_introduce(&mine, job->meet->secret);
 	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++)
@@ -317,8 +316,10 @@ static void meet_say(const struct roami_job *job)
 enum roam_err roami_meet_begin(struct roami_job *job)
 {
 	struct roami_bound *bound = &job->bound;
+	uint64_t seconds = job->options.deadline != 0 ? job->options.deadline : MEET_S;
 	enum roam_err err = roami_bind(bound, job->options.launcher,
-				       job->options.seal == ROAMI_SEAL_OFF);
+				       job->options.seal == ROAMI_SEAL_OFF,
+				       roami_os_now_ns() + seconds * NS_PER_S);
 
 	if (err != ROAM_OK && bound->quiet)
 		usleep(MEET_TELL_US);

@@ -148,9 +148,9 @@ uint64_t roami_stay_ns(struct roami_node *node)
 static void fault_upgrade(struct roami_node *node, const struct roam_protocol *protocol,
 			  uint32_t page)
 {
-	if (protocol->writes == ROAM_WRITES_FAULT)
+	if (protocol->write_fault != NULL)
 		protocol->write_fault(node, page);
-	else
+	if (protocol->writes == ROAM_WRITES_DIFF && roami_page_access(node, page) == ROAM_READ)
 		roami_page_upgrade(node, page);
 }
 
@@ -277,6 +277,9 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 		roami_node_dump(node, page);
 	roami_step(node);
 	was = roami_domain_enter(node, domain);
+	if (node->options->cache_pages != 0)
+		atomic_store_explicit(&node->threads[node->env->thread(node)].touching, page + 1,
+				      memory_order_relaxed);
 	if (domain->protocol->writes == ROAM_WRITES_FAULT)
 		returns = returns_enter(node);
 	roami_page_hold(node, page);
@@ -306,7 +309,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (has == ROAM_NONE)
 		solo_leave(node);
 	if (node->options->cache_pages != 0)
-		roami_evict(node, page);
+		roami_evict(node);
 	if (returns != NULL)
 		returns_leave(node, returns, page, write);
 }

@@ -4,6 +4,7 @@
 #include "core/domain.h"
 #include "core/far.h"
 #include "core/page.h"
+#include "core/race.h"
 #include "core/remote.h"
 #include "msg/msg.h"
 
@@ -414,6 +415,11 @@ void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count,
 				 (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
 
 		atomic_store(&header->version, version);
+		if (roami_domain_of(node, page)->protocol->homes_taken &&
+		    !roami_race_checked(node)) {
+			marks |= ROAMI_HEADER_OPEN;
+			roami_page_mark_dirty(node, roami_page_entry(node, page), page);
+		}
 		atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks);
 		atomic_store_explicit(&roami_page_entry(node, page)->home,
 				      (uint16_t)(node->me + 1), memory_order_relaxed);
@@ -432,7 +438,7 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 {
 	roami_step(node);
 	ROAMI_COUNT(node->stats, home_writes, 1);
-	return atomic_fetch_add(&node->self->headers[page].version, 1) + 1;
+	return ROAMI_VERSION(atomic_fetch_add(&node->self->headers[page].version, 1) + 1);
 }
 
 uint64_t roami_home_version(struct roami_node *node, uint32_t page)
@@ -608,8 +614,11 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 
 	/* Others may have copies; they are not listed again. */
 	atomic_fetch_or(&header->shared, ROAMI_SHARED | ROAMI_SHARED_LISTED);
-	atomic_store(&header->version, version);
+	/* Who takes it for the home it was once may be about to look (roami_home_enter). */
+	atomic_fetch_add(&header->version, version - ROAMI_VERSION(atomic_load(&header->version)));
 	roami_page_set_home(node, page, true);
+	if (roami_domain_of(node, page)->protocol->homes_taken)
+		marks |= ROAMI_HEADER_OPEN;
 	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks |
 					     ROAM_PLACE_EPOCH(place) << EPOCH_SHIFT);
 	ROAMI_COUNT(node->stats, home_moves, 1);

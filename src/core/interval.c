@@ -158,7 +158,9 @@ static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *d
 
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
 {
-	roami_notice_add_at(node, page, version, roami_home_here(node, page));
+	bool taken = roami_domain_of(node, page)->protocol->homes_taken;
+
+	roami_notice_add_at(node, page, version, taken ? 0 : roami_home_here(node, page));
 }
 
 void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place)

@@ -201,6 +201,7 @@ struct roami_thread {
 	struct roami_stream streams[ROAMI_STREAMS];
 	uint32_t stream_next; /* the one to replace */
 	uint32_t last_fault;
+	_Atomic uint32_t touching; /* + 1: the page of the last fault, with ROAM_CACHE_PAGES */
 	struct roami_claims claims[ROAMI_STREAMS];
 	uint32_t claims_next; /* the one to replace */
 	struct roami_returns returns;
@@ -320,6 +321,7 @@ struct roami_node {
 	struct roami_vec apply_work; /* struct roam_notice of the acquire under way */
 	struct roami_vec page_work;  /* uint32_t */
 	struct roami_vec note_work;  /* struct roam_notice: own notices of the open interval */
+	uint64_t trail_head;         /* words left in the trail */
 
 	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* appending to peers' shared lists */
 	_Atomic uint32_t

@@ -639,15 +639,23 @@ static bool cache_oldest(struct roami_node *node, uint32_t *page_p)
 /* Those that are dirty or in use go to the end of the list. */
 #define EVICT_TRIES 64u
 
-void roami_evict(struct roami_node *node, uint32_t spare)
+/* Whether a thread is about to touch the page: it has just got it, or waits for it. */
+static bool evict_spares(struct roami_node *node, uint32_t page)
+{
+	for (unsigned i = 0; i < ROAMI_THREADS_MAX; i++)
+		if (atomic_load_explicit(&node->threads[i].touching, memory_order_relaxed) ==
+		    page + 1)
+			return true;
+	return false;
+}
+
+void roami_evict(struct roami_node *node)
 {
 	uint32_t limit = (uint32_t)node->options->cache_pages, page;
 	unsigned tries = EVICT_TRIES;
 
-	if (limit == 0)
-		return;
 	while (tries-- > 0 && atomic_load(&node->cached) > limit && cache_oldest(node, &page)) {
-		if (page != spare && page_evict(node, page))
+		if (!evict_spares(node, page) && page_evict(node, page))
 			ROAMI_COUNT(node->stats, evictions, 1);
 		else if (atomic_load(&node->table[page].access) != ROAM_NONE)
 			cache_list(node, page);

@@ -75,9 +75,9 @@ void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count);
 void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known);
 
 /*
- * Drops clean copies while more than ROAM_CACHE_PAGES are cached; not `spare`, which the caller is
- * about to touch: two that evict each other's page, or one its own, would never get on.  app.
+ * Drops clean copies while more than ROAM_CACHE_PAGES are cached; not those that threads are about
+ * to touch: two that evict each other's page, or one its own, would never get on.  app.
  */
-void roami_evict(struct roami_node *node, uint32_t spare);
+void roami_evict(struct roami_node *node);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/board.h"
+#include "core/domain.h"
 #include "core/far.h"
 #include "core/log.h"
 #include "core/page.h"
@@ -124,7 +125,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by,
 }
 
 /* Bits of `where` that say nothing about the home. */
-#define MARKS (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES | ROAMI_HEADER_PINNED)
+#define MARKS (0xffu & ~(ROAM_HEADER_HOME | ROAM_HEADER_READY))
 
 /*
  * Copies a page to this node.  One that was never here goes through the engine, which also opens it
@@ -159,6 +160,7 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsi
 
 	for (;;) {
 		uint32_t where = atomic_load(&header->where), generation;
+		bool open;
 
 		if ((where & ROAM_HEADER_HOME) == 0)
 			return ROAM_FETCH_NOT_HOME;
@@ -167,13 +169,14 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsi
 		generation = fetch_share(node, home, by, page);
 		atomic_thread_fence(memory_order_seq_cst);
 		roami_step(node);
-		*version_p = atomic_load(&header->version);
+		open = (atomic_load(&header->where) & ROAMI_HEADER_OPEN) != 0;
+		*version_p = ROAMI_VERSION(atomic_load(&header->version));
 		fetch_bytes(node, home != node->me, page, to,
 			    node->segments[home].heap + (size_t)page * ROAMI_PAGE);
 		atomic_thread_fence(memory_order_acquire);
 		if (((atomic_load(&header->where) ^ where) & ~MARKS) == 0 &&
 		    atomic_load(&header->shared) >> ROAMI_SHARED_BITS == generation)
-			return ROAM_FETCH_OK;
+			return open ? ROAM_FETCH_OPEN : ROAM_FETCH_OK;
 		ROAMI_COUNT(node->stats, fetches_retried, 1);
 	}
 }
@@ -192,7 +195,7 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 
 	head.result =
 		fetch_direct(node, node->me, request->origin, page, bytes, &head.version);
-	if (head.result == ROAM_FETCH_OK)
+	if (head.result <= ROAM_FETCH_OPEN)
 		roami_msg_reply_bytes(node, request, parts, 2);
 	else
 		roami_reply(node, request, parts, 1);
@@ -201,7 +204,7 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_t *bytes,
 		     uint64_t *version_p)
 {
-	if (fetch_direct(node, node->me, by, page, bytes, version_p) != ROAM_FETCH_OK)
+	if (fetch_direct(node, node->me, by, page, bytes, version_p) > ROAM_FETCH_OPEN)
 		roami_node_fail(node, "page %u: copied where it is not at home", page);
 }
 
@@ -223,8 +226,9 @@ static void fetch_near(struct roami_node *node, struct roam_fetch_one *one)
 {
 	one->result = fetch_direct(node, one->home, node->me, one->page,
 				   roami_page_bytes(node, one->page), &one->version);
-	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-	if (one->result != ROAM_FETCH_OK)
+	if (one->result <= ROAM_FETCH_OPEN)
+		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
+	else
 		roami_page_unmap(node, one->page);
 }
 
@@ -235,7 +239,7 @@ static void fetch_answered(struct roami_node *node, struct roam_fetch_one *one,
 	bool came;
 
 	if (roami_msg_answer(node, ask, &came) != sizeof(*head) ||
-	    came != (head->result == ROAM_FETCH_OK))
+	    came != (head->result <= ROAM_FETCH_OPEN))
 		roami_node_fail(node, "node %u sent a malformed page", one->home);
 	one->version = head->version;
 	one->result = (enum roam_fetch)head->result;
@@ -299,71 +303,6 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 	return one.result;
 }
 
-/* ------------------------------------------------------------------------- the creator's bytes */
-
-bool roami_creator_has(struct roami_node *node, uint32_t page)
-{
-	if (page >= node->creator_pages)
-		return false;
-	return !roami_near(node, 0) ||
-	       (atomic_load(&node->segments[0].headers[page].where) & ROAMI_HEADER_BYTES) != 0;
-}
-
-static void creator_ask(struct roami_node *node, struct roami_query *asks, unsigned count)
-{
-	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, asks, count);
-}
-
-static void creator_near(struct roami_node *node, uint32_t page, uint8_t *to)
-{
-	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-	roami_page_copy(node, to, node->segments[0].heap + (size_t)page * ROAMI_PAGE);
-}
-
-/* The bytes of one page; false: there were none, it is zero. */
-static bool creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
-{
-	struct roami_query ask = {.what = page | ROAMI_RAW_SEAL, .page = to};
-	bool came = true;
-
-	if (!roami_creator_has(node, page))
-		return false;
-	if (roami_near(node, 0)) {
-		creator_near(node, page, to);
-	} else {
-		creator_ask(node, &ask, 1);
-		roami_msg_answer(node, &ask, &came);
-	}
-	return came;
-}
-
-void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
-{
-	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
-	unsigned asked = 0;
-	bool came;
-
-	for (uint32_t i = 0; i < count && node->me != 0; i++) {
-		uint32_t page = first + i * (uint32_t)stride;
-		uint8_t *to = roami_page_bytes(node, page);
-
-		if (!roami_creator_has(node, page))
-			continue;
-		roami_page_entry(node, page)->here = 1;
-		if (roami_near(node, 0))
-			creator_near(node, page, to);
-		else
-			asks[asked++] =
-				(struct roami_query){.what = page | ROAMI_RAW_SEAL, .page = to};
-	}
-	creator_ask(node, asks, asked);
-	for (unsigned i = 0; i < asked; i++) {
-		roami_msg_answer(node, &asks[i], &came);
-		if (!came)
-			roami_page_entry(node, (uint32_t)asks[i].what)->here = 0;
-	}
-}
-
 /* ------------------------------------------------------------------------------------ adoption */
 
 static void adopt_header(struct roami_header *header)
@@ -389,7 +328,7 @@ void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
 	uint8_t bytes[ROAM_PAGE_SIZE];
 	struct roam_part parts[2] = {{&word, sizeof(word)}, {bytes, 0}};
 
-	if (home != 0 && creator_copy(node, page, bytes))
+	if (home != 0 && roami_creator_copy(node, page, bytes))
 		parts[1].bytes = sizeof(bytes);
 	if (!roami_near(node, home)) {
 		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL,
@@ -462,6 +401,37 @@ static bool flush_near(const struct roami_node *node, unsigned home)
 }
 
 /*
+ * Homes that may be taken are held for as long as it takes; false: this one is elsewhere, or it has
+ * a twin that the diff must go into, too.
+ */
+static bool flush_enter(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
+{
+	struct roami_header *header;
+
+	dirty->moved = false;
+	dirty->asks = !dirty->home && !flush_near(node, home);
+	if (dirty->home || dirty->asks || !roami_domain_current(node)->protocol->homes_taken)
+		return !dirty->home && !dirty->asks;
+	header = &node->segments[home].headers[dirty->page];
+	dirty->moved = !roami_home_enter(node, header);
+	if (dirty->moved || (atomic_load(&header->where) & ROAMI_HEADER_TWIN) == 0)
+		return !dirty->moved;
+	roami_home_leave(header, false);
+	dirty->asks = true;
+	return false;
+}
+
+static uint64_t flush_leave(struct roami_node *node, const struct roam_dirty *dirty, unsigned home)
+{
+	struct roami_header *header = &node->segments[home].headers[dirty->page];
+
+	roami_step(node);
+	if (roami_domain_current(node)->protocol->homes_taken)
+		return roami_home_leave(header, dirty->changed);
+	return dirty->changed ? atomic_fetch_add(&header->version, 1) + 1 : 0;
+}
+
+/*
  * All bytes first, then all versions (RULES 6.3): a version is a locked instruction, which waits
  * for the stores before it.
  */
@@ -473,21 +443,15 @@ static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, cons
 	for (size_t i = 0; i < count; i++) {
 		if (i + 2 < count && !dirty[i + 2].home && flush_near(node, homes[i + 2]))
 			flush_expect(node, dirty[i + 2].page, homes[i + 2]);
-		if (dirty[i].home || !flush_near(node, homes[i]))
+		if (!flush_enter(node, &dirty[i], homes[i]))
 			continue;
 		bytes += flush_bytes(node, &dirty[i], homes[i]);
 		changed += dirty[i].changed;
 		same += !dirty[i].changed;
 	}
-	for (size_t i = 0; i < count; i++) {
-		struct roami_header *header;
-
-		if (dirty[i].home || !flush_near(node, homes[i]) || !dirty[i].changed)
-			continue;
-		roami_step(node);
-		header = &node->segments[homes[i]].headers[dirty[i].page];
-		dirty[i].version = atomic_fetch_add(&header->version, 1) + 1;
-	}
+	for (size_t i = 0; i < count; i++)
+		if (!dirty[i].home && !dirty[i].moved && !dirty[i].asks)
+			dirty[i].version = flush_leave(node, &dirty[i], homes[i]);
 	ROAMI_COUNT(node->stats, diffs_empty, same);
 	ROAMI_COUNT(node->stats, diffs, changed);
 	ROAMI_COUNT(node->stats, diff_bytes, bytes);
@@ -545,6 +509,22 @@ static bool diff_apply(struct roami_node *node, uint32_t page, const uint8_t *di
 	return good;
 }
 
+/* Applies the diff at this home; the version it made, 0: the home was taken. */
+static uint64_t diffs_count(struct roami_node *node, const struct roam_request *request,
+			    uint32_t page, const uint8_t *diff, size_t bytes)
+{
+	struct roami_header *header = &node->self->headers[page];
+	bool taken = roami_domain_of(node, page)->protocol->homes_taken;
+
+	if (taken && !roami_home_enter(node, header))
+		return 0;
+	if (!diff_apply(node, page, diff, bytes))
+		roami_node_fail(node, "node %u sent a malformed diff", request->from);
+	ROAMI_COUNT(node->stats, diffs_applied, 1);
+	roami_assert(atomic_load(&header->where) & ROAM_HEADER_HOME);
+	return taken ? roami_home_leave(header, true) : atomic_fetch_add(&header->version, 1) + 1;
+}
+
 static void diffs_handle(struct roami_node *node, const struct roam_request *request)
 {
 	const uint8_t *at = request->data, *end = at + request->bytes;
@@ -564,25 +544,21 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	at += numbers * sizeof(clock.at[0]);
 	while (at < end) {
 		struct flush_item item;
-		struct roami_header *header;
 
 		if ((size_t)(end - at) < sizeof(item))
 			roami_node_fail(node, "node %u sent malformed diffs", request->from);
 		memcpy(&item, at, sizeof(item));
 		at += sizeof(item);
 		if (item.page >= node->layout.pages || item.bytes > (size_t)(end - at) ||
-		    count == BATCH_PAGES || !diff_apply(node, item.page, at, item.bytes))
+		    count == BATCH_PAGES)
 			roami_node_fail(node, "node %u sent a malformed diff", request->from);
+		versions[count++] = diffs_count(node, request, item.page, at, item.bytes);
 		if (roami_race_checked(node)) {
 			roami_page_lock(node, item.page);
 			roami_race_note(node, item.page, request->origin, &clock, at, item.bytes);
 			roami_page_unlock(node, item.page);
 		}
 		at += (item.bytes + 7u) & ~7u;
-		header = &node->self->headers[item.page];
-		roami_assert(atomic_load(&header->where) & ROAM_HEADER_HOME);
-		ROAMI_COUNT(node->stats, diffs_applied, 1);
-		versions[count++] = atomic_fetch_add(&header->version, 1) + 1;
 		roami_step(node);
 	}
 	part.bytes = count * sizeof(versions[0]);
@@ -607,6 +583,11 @@ static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, uint
 	struct flush_item item = {dirty->page, 0};
 	uint8_t *twin = roami_twin_bytes(node, roami_page_entry(node, item.page)->twin);
 
+	if (dirty->keep && roami_domain_of(node, item.page)->protocol->homes_taken) {
+		/* Its home may be gone: then the twin must be as it was. */
+		roami_page_close(node, &item.page, 1, ROAM_READ);
+		dirty->keep = false;
+	}
 	item.bytes = flush_encode(node, batch + sizeof(item), item.page, twin, dirty->keep);
 	dirty->changed = item.bytes != 0;
 	if (item.bytes == 0) {
@@ -659,9 +640,11 @@ static void flush_await(struct roami_node *node, struct flush *flush)
 					  call->count * sizeof(call->versions[0]))
 		roami_node_fail(node, "node %u has not taken all diffs", call->home);
 	for (size_t i = call->first; i < call->end; i++)
-		if (flush->homes[i] == call->home && !flush->dirty[i].home &&
-		    flush->dirty[i].changed)
+		if (flush->homes[i] == call->home && flush->dirty[i].asks &&
+		    flush->dirty[i].changed) {
 			flush->dirty[i].version = call->versions[answered++];
+			flush->dirty[i].moved = flush->dirty[i].version == 0;
+		}
 }
 
 /* Sends one batch of diffs for `home`, of pages from `from` on; the index behind the last one. */
@@ -685,7 +668,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	for (; at < flush->count &&
 	       used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
 	     at++)
-		if (flush->homes[at] == home && !flush->dirty[at].home)
+		if (flush->homes[at] == home && flush->dirty[at].asks)
 			used += flush_item(node, &flush->dirty[at], batch + used, &call->count);
 	call->end = at;
 	flush->versions_used += call->count;
@@ -707,7 +690,7 @@ static void flush_far(struct roami_node *node, struct roam_dirty *dirty, const u
 	uint64_t wanted = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (!dirty[i].home && !flush_near(node, homes[i]))
+		if (dirty[i].asks)
 			wanted |= roami_nodeset_bit(homes[i]);
 	for (; wanted != 0; wanted &= wanted - 1)
 		for (size_t at = 0; at < count;)
@@ -719,8 +702,12 @@ static void flush_far(struct roami_node *node, struct roam_dirty *dirty, const u
 void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
 		 size_t count)
 {
+	bool asks = false;
+
 	flush_direct(node, dirty, homes, count);
-	while (count > 0 && (!roami_one_host(node) || roami_race_checked(node))) {
+	for (size_t i = 0; i < count; i++)
+		asks |= dirty[i].asks;
+	while (count > 0 && asks) {
 		size_t some = count < FLUSH_PAGES ? count : FLUSH_PAGES;
 
 		flush_far(node, dirty, homes, some);
@@ -730,94 +717,18 @@ void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16
 	}
 }
 
-/* --------------------------------------------------------------------------------------- frees */
-
-uint32_t roami_free_interval(struct roami_node *node)
-{
-	struct roami_vclock clock;
-
-	roami_interval_enter(node);
-	roami_log_clock(node, &clock);
-	atomic_store(&node->interval_due, 1);
-	roami_interval_leave(node);
-	return clock.at[node->me] + 1;
-}
-
-void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset)
-{
-	struct roami_remote_free freed = {offset, node->me, roami_free_interval(node)};
-	struct roam_part part = {&freed, sizeof(freed)};
-
-	roami_msg_send(node, owner, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FREE, &part, 1);
-}
-
-static void free_handle(struct roami_node *node, const struct roam_request *request)
-{
-	struct roami_remote_free *slot;
-
-	if (request->bytes != sizeof(*slot))
-		roami_node_fail(node, "node %u sent a malformed free", request->from);
-	roami_spin_lock(node, &node->frees_lock);
-	slot = roami_os_vec_grow(&node->frees, sizeof(*slot), 1);
-	if (slot == NULL)
-		roami_node_fail(node, "no memory for blocks freed by other nodes");
-	memcpy(slot, request->data, sizeof(*slot));
-	slot->freer = request->from;
-	node->frees.count++;
-	roami_spin_unlock(&node->frees_lock);
-}
-
-#define POLLS_MAX 1000u
-
-/* Takes one out of the list that this node has acquired the free of; false: none. */
-static bool free_next(struct roami_node *node, struct roami_remote_free *freed)
-{
-	struct roami_remote_free *frees;
-	struct roami_vclock clock;
-	bool found = false;
-
-	roami_log_reuse_clock(node, &clock);
-	roami_spin_lock(node, &node->frees_lock);
-	frees = (void *)node->frees.items;
-	for (size_t i = 0; i < node->frees.count && !found; i++) {
-		if (clock.at[frees[i].freer] < frees[i].interval)
-			continue;
-		*freed = frees[i];
-		frees[i] = frees[--node->frees.count];
-		found = true;
-	}
-	roami_spin_unlock(&node->frees_lock);
-	return found;
-}
-
-void roami_remote_free_drain(struct roami_node *node,
-			     void (*give)(void *arg, const struct roami_remote_free *block),
-			     void *arg)
-{
-	struct roami_remote_free freed;
-
-	/*
-	 * What was freed before a synchronisation that we have passed lies in our rings at least:
-	 * that may not have been by message.
-	 */
-	for (unsigned turn = 0; turn < POLLS_MAX && roami_msg_pending(node); turn++)
-		if (roami_msg_poll(node) == 0)
-			node->env->spin(node);
-	while (free_next(node, &freed))
-		give(arg, &freed);
-}
-
 const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_WORD] = {"word", word_handle, sizeof(struct word_op)},
 	[ROAMI_MEMORY_FETCH] = {"fetch", fetch_handle, 8},
 	[ROAMI_MEMORY_RAW] = {"raw", raw_handle, 8},
 	[ROAMI_MEMORY_DIFFS] = {"diffs", diffs_handle, ROAMI_MSG_MAX},
 	[ROAMI_MEMORY_ADOPT] = {"adopt", adopt_handle, 8 + ROAM_PAGE_SIZE},
-	[ROAMI_MEMORY_FREE] = {"free", free_handle, sizeof(struct roami_remote_free)},
+	[ROAMI_MEMORY_FREE] = {"free", roami_free_handle, sizeof(struct roami_remote_free)},
 	[ROAMI_MEMORY_PARTS] = {"parts", roami_parts_handle, 512},
 	[ROAMI_MEMORY_PLACE] = {"place", roami_place_handle, sizeof(struct roami_place)},
 	[ROAMI_MEMORY_CLAIM] = {"claim", roami_claim_handle, 16},
 	[ROAMI_MEMORY_PUBLISH] = {"publish", roami_publish_handle, 16},
 	[ROAMI_MEMORY_WORDS] = {"words", roami_words_handle, 8},
+	[ROAMI_MEMORY_TAKE] = {"take", roami_take_handle, 16},
 	[ROAMI_MEMORY_TYPES] = {NULL, NULL, 0},
 };

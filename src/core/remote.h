@@ -19,6 +19,7 @@ enum {
 	ROAMI_MEMORY_WORDS, /* read directory words */
 	ROAMI_MEMORY_CLAIM, /* claim pages in a row */
 	ROAMI_MEMORY_PUBLISH, /* and say that they are ready */
+	ROAMI_MEMORY_TAKE, /* give up the home of a page */
 	ROAMI_MEMORY_TYPES
 };
 
@@ -51,6 +52,8 @@ struct roami_remote_free {
 /* The interval of a free by this node, which ends at its next release.  app, may block. */
 uint32_t roami_free_interval(struct roami_node *node);
 
+void roami_free_handle(struct roami_node *node, const struct roam_request *request);
+
 /* Tells `owner` that this node freed its block; the free travels with this node's next release. */
 void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset);
 
@@ -70,9 +73,21 @@ void roami_remote_free_drain(struct roami_node *node,
 bool roami_creator_has(struct roami_node *node, uint32_t page);
 void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride);
 
+/* Copies such bytes of one page to `to`; false: there were none, it is zero. */
+bool roami_creator_copy(struct roami_node *node, uint32_t page, uint8_t *to);
+
 /* In homes.c: the manager's part of a run of claims. */
 void roami_claim_handle(struct roami_node *node, const struct roam_request *request);
 void roami_publish_handle(struct roami_node *node, const struct roam_request *request);
+
+/*
+ * Keeps a home that others may take where it is, until roami_home_leave has counted the version,
+ * which it returns, or not; false: it is there no more.
+ */
+bool roami_home_enter(struct roami_node *node, struct roami_header *header);
+uint64_t roami_home_leave(struct roami_header *header, bool changed);
+
+void roami_take_handle(struct roami_node *node, const struct roam_request *request);
 
 /* Makes `home` the home of `page`, with the creator's bytes, on its behalf. */
 void roami_adopt(struct roami_node *node, unsigned home, uint32_t page);

@@ -1,6 +1,7 @@
 #include "core/segment.h"
 
 #define RING_BYTES    (256u * 1024)
+#define TRAIL_BYTES   ((size_t)4 << 20)
 #define BOARD_RUNS    (64u * 1024)
 #define LOCK_SLOTS    (128u * 1024)
 #define MEETING_SLOTS 4096u
@@ -32,6 +33,9 @@ static void layout_place(struct roami_layout *layout, unsigned nodes_max)
 	layout->board = at;
 	layout->board_runs = BOARD_RUNS;
 	at += segment_round(sizeof(struct roami_board) + BOARD_RUNS * 3 * sizeof(uint64_t));
+	layout->trail = at;
+	layout->trail_bytes = TRAIL_BYTES;
+	at += segment_round(sizeof(struct roami_trail) + TRAIL_BYTES);
 	layout->locks = at;
 	layout->lock_slots = LOCK_SLOTS;
 	at += segment_round(LOCK_SLOTS * roami_lock_bytes(nodes_max));
@@ -76,6 +80,7 @@ void roami_segment_point(struct roami_segment *segment, const struct roami_layou
 	segment->ctl = (void *)at;
 	segment->pool = (void *)(at + layout->pool);
 	segment->board = (void *)(at + layout->board);
+	segment->trail = (void *)(at + layout->trail);
 	segment->headers = (void *)(at + layout->headers);
 	segment->directory = (void *)(at + layout->directory);
 	segment->tails = (void *)(at + layout->tails);

@@ -53,6 +53,13 @@ struct roami_header {
 #define ROAMI_OPTION_JOBS 1u /* again; 0: as it was */
 #define ROAMI_OPTION_OWN  2u
 
+/*
+ * The version counts below; above, nodes that are storing a diff and hold the home where it is, if
+ * homes are taken.
+ */
+#define ROAMI_VERSION_BUSY (UINT64_C(1) << 48)
+#define ROAMI_VERSION(word) ((word) & (ROAMI_VERSION_BUSY - 1))
+
 /* A mark is set, then listed; the home clears both and counts the generation up. */
 #define ROAMI_SHARED        1u
 #define ROAMI_SHARED_LISTED 2u
@@ -74,6 +81,12 @@ struct roami_board {
 	_Alignas(64) _Atomic uint64_t head; /* runs published */
 	_Atomic uint64_t begun;             /* runs published or being written */
 	_Alignas(64) _Atomic uint64_t words[][3];
+};
+
+/* Diffs that the node has left, see core/trail.c. */
+struct roami_trail {
+	_Alignas(64) _Atomic uint64_t begun; /* words written, or being written */
+	_Alignas(64) _Atomic uint64_t words[];
 };
 
 /* A lock whose home is here; its word is that of core/lock.c. */
@@ -117,6 +130,13 @@ struct roami_departure {
 
 /* In `where` of a home: another node is storing a diff, so it must not move. */
 #define ROAMI_HEADER_PINNED 128u
+
+/* In `where` at a home that others may take: it has the page open; one of them would take it. */
+#define ROAMI_HEADER_OPEN   16u
+#define ROAMI_HEADER_WANTED 32u
+
+/* In `where` at such a home: it has, or makes, a twin, so diffs go through its hands. */
+#define ROAMI_HEADER_TWIN 64u
 
 enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI_JOB_FAILED };
 
@@ -169,6 +189,8 @@ struct roami_layout {
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
 	size_t board;
 	uint32_t board_runs; /* a power of two */
+	size_t trail;
+	size_t trail_bytes;
 	size_t locks;
 	uint32_t lock_slots;
 	size_t meetings;
@@ -188,6 +210,7 @@ struct roami_segment {
 	struct roami_ctl *ctl;
 	struct roami_pool *pool; /* of each domain */
 	struct roami_board *board;
+	struct roami_trail *trail;
 	struct roami_header *headers;
 	_Atomic uint64_t *directory;
 	struct roami_shared_tail *tails;

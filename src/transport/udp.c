@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #define HEADERS     28u /* of IPv4 and UDP */
 #define MTU_MIN     576u
 #define NS_PER_S    1000000000u
+#define RUN_MAX     65000u /* bytes of datagrams that leave as one */
 
 /* -------------------------------------------------------------------------------------- opening */
 
@@ -90,6 +92,7 @@ static enum roam_err udp_socket(struct udp_state *udp)
 	    getsockname(udp->fd, (void *)&address, &length) != 0)
 		return ROAM_ESYSTEM;
 	udp_options(udp);
+	atomic_store(&udp->cuts, 1);
 	mtu = udp->params.mtu;
 	if (mtu == 0)
 		mtu = udp->params.address != 0 ? udp_link_mtu(udp->fd, udp->params.address)
@@ -206,6 +209,40 @@ static enum roam_err udp_send(void *state, unsigned to, const struct iovec *part
 	return errno == EAGAIN || errno == ENOBUFS ? ROAM_EAGAIN : ROAM_OK;
 }
 
+/* How many of `messages` can leave as one, which the kernel cuts: all are as long but the last. */
+static unsigned udp_run_length(const struct udp_state *udp, const struct iovec *messages,
+			       unsigned count)
+{
+	size_t each = messages[0].iov_len, bytes = each + sizeof(struct udp_mark);
+	unsigned run = 1;
+
+	/* Arriving together they lie one behind the other: their bytes must be aligned. */
+	if (atomic_load_explicit(&udp->cuts, memory_order_relaxed) == 0 || each % 8 != 0)
+		return 1;
+	while (run < count && messages[run].iov_len <= each &&
+	       bytes + messages[run].iov_len + sizeof(struct udp_mark) <= RUN_MAX) {
+		bytes += messages[run].iov_len + sizeof(struct udp_mark);
+		if (messages[run++].iov_len < each)
+			break;
+	}
+	return run;
+}
+
+/* Tells the kernel where to cut. */
+static void udp_run_cut(struct msghdr *header, void *beside, size_t room, size_t each)
+{
+	struct cmsghdr *head;
+	uint16_t bytes = (uint16_t)each;
+
+	header->msg_control = beside;
+	header->msg_controllen = room;
+	head = CMSG_FIRSTHDR(header);
+	head->cmsg_level = SOL_UDP;
+	head->cmsg_type = UDP_SEGMENT;
+	head->cmsg_len = CMSG_LEN(sizeof(bytes));
+	memcpy(CMSG_DATA(head), &bytes, sizeof(bytes));
+}
+
 static unsigned udp_send_many(void *state, unsigned to, const struct iovec *messages,
 			      unsigned count)
 {
@@ -213,6 +250,8 @@ static unsigned udp_send_many(void *state, unsigned to, const struct iovec *mess
 	struct udp_mark mark = {0, (uint16_t)udp->params.node};
 	struct mmsghdr headers[ROAM_SEND_MANY];
 	struct iovec parts[ROAM_SEND_MANY][2];
+	_Alignas(struct cmsghdr) uint8_t beside[ROAM_SEND_MANY][CMSG_SPACE(sizeof(uint16_t))];
+	unsigned runs[ROAM_SEND_MANY], used = 0, taken = 0;
 	int sent;
 
 	if (count > ROAM_SEND_MANY || !udp_know(udp, to))
@@ -221,16 +260,50 @@ static unsigned udp_send_many(void *state, unsigned to, const struct iovec *mess
 	for (unsigned i = 0; i < count; i++) {
 		parts[i][0] = (struct iovec){&mark, sizeof(mark)};
 		parts[i][1] = messages[i];
-		headers[i] = (struct mmsghdr){.msg_hdr = {.msg_name = &udp->peers[to].address,
-							  .msg_namelen = sizeof(struct sockaddr_in),
-							  .msg_iov = parts[i],
-							  .msg_iovlen = 2}};
 	}
-	sent = sendmmsg(udp->fd, headers, count, MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (sent >= 0)
-		return (unsigned)sent;
+	for (unsigned i = 0; i < count; i += runs[used++]) {
+		runs[used] = udp_run_length(udp, messages + i, count - i);
+		headers[used] =
+			(struct mmsghdr){.msg_hdr = {.msg_name = &udp->peers[to].address,
+						     .msg_namelen = sizeof(struct sockaddr_in),
+						     .msg_iov = parts[i],
+						     .msg_iovlen = 2 * (size_t)runs[used]}};
+		if (runs[used] > 1)
+			udp_run_cut(&headers[used].msg_hdr, beside[used], sizeof(beside[used]),
+				    messages[i].iov_len + sizeof(mark));
+	}
+	sent = sendmmsg(udp->fd, headers, used, MSG_DONTWAIT | MSG_NOSIGNAL);
+	for (int i = 0; i < sent; i++)
+		taken += runs[i];
+	if (sent > 0)
+		return taken;
+	if (errno == EAGAIN || errno == ENOBUFS)
+		return 0;
+	if (runs[0] > 1) /* it does not cut here: the next ones leave one by one */
+		atomic_store(&udp->cuts, 0);
 	/* An error is of the first one, which is as good as lost. */
-	return errno == EAGAIN || errno == ENOBUFS ? 0 : 1;
+	return runs[0];
+}
+
+bool roami_udp_joined(struct udp_state *udp)
+{
+	int on = 1;
+
+	return setsockopt(udp->fd, SOL_UDP, UDP_GRO, &on, sizeof(on)) == 0;
+}
+
+size_t roami_udp_each(struct msghdr *header)
+{
+	for (struct cmsghdr *at = CMSG_FIRSTHDR(header); at != NULL; at = CMSG_NXTHDR(header, at)) {
+		int each;
+
+		if (at->cmsg_level != SOL_UDP || at->cmsg_type != UDP_GRO ||
+		    at->cmsg_len < CMSG_LEN(sizeof(each)))
+			continue;
+		memcpy(&each, CMSG_DATA(at), sizeof(each));
+		return each > 0 ? (size_t)each : 0;
+	}
+	return 0;
 }
 
 void roami_udp_arrived(struct udp_state *udp, const struct sockaddr_in *source, const void *data,

@@ -58,6 +58,7 @@ struct udp_state {
 	int wake[2]; /* eventfds, one per sleeper */
 	uint64_t mark;
 	size_t limit; /* without the mark */
+	_Atomic uint32_t cuts; /* the kernel cuts several datagrams out of one long one */
 	size_t room;
 	struct udp_card *card;
 	struct udp_peer peers[UDP_NODES_MAX];
@@ -69,6 +70,15 @@ struct udp_state {
 
 extern const struct udp_way roami_udp_plain;
 extern const struct udp_way roami_udp_uring;
+
+/* Whether the kernel hands over datagrams that belong together as one; the caller can take that. */
+bool roami_udp_joined(struct udp_state *udp);
+
+/* Bytes of each but the last, as the kernel says beside them; 0: it is one. */
+size_t roami_udp_each(struct msghdr *header);
+
+#define UDP_JOINED 65536u /* bytes of joined datagrams at most */
+#define UDP_BESIDE CMSG_SPACE(sizeof(int))
 
 /* Checks whose datagram this is, and hands it on.  `data` is aligned to 8. */
 void roami_udp_arrived(struct udp_state *udp, const struct sockaddr_in *source, const void *data,

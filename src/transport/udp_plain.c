@@ -8,10 +8,13 @@
 
 struct plain_state {
 	unsigned batch; /* datagrams asked for: looking for one more that is not there costs time */
+	size_t room;    /* bytes for each */
 	struct mmsghdr headers[BATCH];
 	struct iovec parts[BATCH];
 	struct sockaddr_in sources[BATCH];
-	_Alignas(64) uint8_t data[BATCH][(UDP_DATAGRAM + 63) & ~63u];
+	_Alignas(64) uint8_t beside[BATCH][(UDP_BESIDE + 63) & ~(size_t)63];
+	_Alignas(64) uint8_t one[(UDP_DATAGRAM + 63) & ~63u]; /* that came at an odd place */
+	_Alignas(64) uint8_t data[BATCH][UDP_JOINED];
 };
 
 static enum roam_err plain_open(struct udp_state *udp)
@@ -20,11 +23,13 @@ static enum roam_err plain_open(struct udp_state *udp)
 
 	if (plain == NULL)
 		return ROAM_ENOMEM;
+	plain->room = roami_udp_joined(udp) ? UDP_JOINED : UDP_DATAGRAM;
 	for (unsigned i = 0; i < BATCH; i++) {
-		plain->parts[i] = (struct iovec){plain->data[i], UDP_DATAGRAM};
+		plain->parts[i] = (struct iovec){plain->data[i], plain->room};
 		plain->headers[i] = (struct mmsghdr){.msg_hdr = {.msg_iov = &plain->parts[i],
 								 .msg_iovlen = 1,
-								 .msg_name = &plain->sources[i]}};
+								 .msg_name = &plain->sources[i],
+								 .msg_control = plain->beside[i]}};
 	}
 	plain->batch = 1;
 	udp->way_state = plain;
@@ -37,15 +42,39 @@ static void plain_close(struct udp_state *udp)
 	udp->way_state = NULL;
 }
 
+/* Hands on what came together; how many datagrams. */
+static unsigned plain_arrived(struct udp_state *udp, struct plain_state *plain, unsigned i)
+{
+	struct msghdr *header = &plain->headers[i].msg_hdr;
+	size_t bytes = plain->headers[i].msg_len, each = roami_udp_each(header);
+	unsigned count = 0;
+
+	if (each == 0 || each > bytes)
+		each = bytes;
+	for (size_t at = 0; at < bytes || count == 0; at += each, count++) {
+		size_t some = bytes - at < each ? bytes - at : each;
+		const uint8_t *data = plain->data[i] + at;
+
+		if (at % 8 != 0 && some <= UDP_DATAGRAM)
+			data = memcpy(plain->one, data, some);
+		if (some <= UDP_DATAGRAM)
+			roami_udp_arrived(udp, &plain->sources[i], data, some);
+	}
+	return count;
+}
+
 static unsigned plain_poll(struct udp_state *udp, unsigned max)
 {
 	struct plain_state *plain = udp->way_state;
+	unsigned taken = 0;
 	int got;
 
 	if (max > plain->batch)
 		max = plain->batch;
-	for (unsigned i = 0; i < max; i++)
+	for (unsigned i = 0; i < max; i++) {
 		plain->headers[i].msg_hdr.msg_namelen = sizeof(plain->sources[i]);
+		plain->headers[i].msg_hdr.msg_controllen = UDP_BESIDE;
+	}
 	got = recvmmsg(udp->fd, plain->headers, max, MSG_DONTWAIT, NULL);
 	if (got < (int)max)
 		plain->batch = got > 1 ? (unsigned)got : 1;
@@ -56,10 +85,11 @@ static unsigned plain_poll(struct udp_state *udp, unsigned max)
 
 		if ((header->msg_flags & MSG_TRUNC) == 0 &&
 		    header->msg_namelen == sizeof(struct sockaddr_in))
-			roami_udp_arrived(udp, &plain->sources[i], plain->data[i],
-					  plain->headers[i].msg_len);
+			taken += plain_arrived(udp, plain, (unsigned)i);
+		else
+			taken++;
 	}
-	return got < 0 ? 0 : (unsigned)got;
+	return taken;
 }
 
 static bool plain_pending(const struct udp_state *udp)

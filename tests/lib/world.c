@@ -390,6 +390,8 @@ struct world *world_open(const struct world_config *config)
 				  config->region_pages * ROAMI_PAGE, ROAMI_PAGE);
 	if (config->board_runs != 0)
 		world->layout.board_runs = config->board_runs;
+	if (config->trail_bytes != 0)
+		world->layout.trail_bytes = config->trail_bytes;
 	if (config->lock_slots != 0)
 		world->layout.lock_slots = config->lock_slots;
 	if (config->meeting_slots != 0)

@@ -60,6 +60,7 @@ struct world_config {
 	unsigned seal;     /* of datagrams: enum roami_option_seal */
 	char faulty[128];
 	uint64_t steps_max;  /* more: it does not end */
+	uint32_t trail_bytes; /* of diffs that a node leaves for the others; 0: as many as usual */
 	uint32_t board_runs; /* write notices a node leaves for the others; 0: as many as usual */
 	uint32_t lock_slots; /* records of locks at each home; 0: as many as usual */
 	uint32_t meeting_slots; /* the same of barriers */

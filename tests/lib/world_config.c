@@ -52,6 +52,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->mirage_delta = DRAW_OF(&rng, 0, 0, 1, 50, 1000);
 	config->lrc_memory = 1024ull * DRAW_OF(&rng, 64, 128, 1024, 65536);
 	config->erc = DRAW_OF(&rng, ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO);
+	config->trail_bytes = DRAW_OF(&rng, 0, 0, 256, 1024, 16384);
 }
 
 void world_mix(struct world_config *config, uint32_t region_pages)
@@ -144,13 +145,15 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 "%s, %u nodes, %u threads, %u pages (%u of the creator), %s on %u hosts, "
 		 "%s, "
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
-		 "stall 1/%u, queue %u, latency %lu ns, board %u, slots %u, %u, ivy %u, "
+		 "stall 1/%u, queue %u, latency %lu ns, board %u, trail %u, "
+		 "slots %u, %u, ivy %u, "
 		 "delta %u, erc %u, store %lu KiB, seal %u%s%s",
 		 config->protocol->name, config->nodes, threads, config->heap_pages,
 		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->hosts,
 		 config->simd, config->hot, config->tree, config->kind_known, config->placement,
 		 config->prefetch, config->cache_pages, config->step_every, config->stall_every,
 		 config->queue_max, (unsigned long)config->latency_ns_max, config->board_runs,
+		 config->trail_bytes,
 		 config->lock_slots, config->meeting_slots, config->ivy, config->mirage_delta,
 		 config->erc, (unsigned long)config->lrc_memory / 1024, config->seal,
 		 config->lossy ? ", " : "", config->faulty);

@@ -30,7 +30,7 @@ KERNELS = {
 }
 ENGINES = ['uffd', 'sigsegv']
 PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc',
-             'jiajia1', 'jiajia2', 'jump', 'jump-rc']
+             'jiajia1', 'jiajia2', 'jump', 'jump-rc', 'adapt', 'adapt']
 WAYS = ['onesided', 'onesided', 'messages', 'udp', 'udp_bad']
 WAY = {
     'onesided': {'ROAM_ONESIDED': '1'},
@@ -81,6 +81,14 @@ def product(seed, kernels, engines):
                 **WAY[way_of(name, protocol, way)]})
 
 
+def crowd(seed, _kernels, engines):
+    """Sixteen nodes that flush at once, and whose pages move meanwhile: none may wait for another."""
+    for protocol in ('jiajia2', 'jump', 'jump-rc'):
+        yield ([harness.program('jump-lu'), '-p16', '-n128', '-f', '-t'],
+               {'ROAM_FAULT': engines[seed % len(engines)], 'ROAM_PROTOCOL': protocol,
+                **WAY['messages']})
+
+
 def run_job(command, env):
     """Why it is wrong, or None."""
     try:
@@ -110,13 +118,15 @@ def main():
     parser.add_argument('--seeds', default='1..3', help='FIRST..LAST, or how many')
     parser.add_argument('--kernel', choices=list(KERNELS), action='append')
     parser.add_argument('--product', action='store_true')
+    parser.add_argument('--crowd', action='store_true')
     parser.add_argument('--engine', choices=ENGINES, action='append')
     wanted = parser.parse_args()
     first, dots, last = wanted.seeds.partition('..')
     if not dots:
         first, last = '1', first
     sys.exit(run_seeds(int(first), int(last), wanted.kernel or list(KERNELS),
-                       wanted.engine or ENGINES, product if wanted.product else jobs))
+                       wanted.engine or ENGINES,
+                       crowd if wanted.crowd else product if wanted.product else jobs))
 
 
 if __name__ == '__main__':

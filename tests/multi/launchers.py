@@ -156,6 +156,8 @@ def run_cases(launcher):
            'p 4 .* verified ok', (), {'ROAM_PROTOCOL': 'ivy'})
     yield (f'{launcher}: over udp', well, by(launcher, 3, program('fft'), '-p3', '-m12', '-t'),
            'verified ok', (), {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'encrypt'})
+    yield (f'{launcher}: 64 nodes', well, by(launcher, 64, program('hello')),
+           'the sum of 1 to 64 is 2080')
     yield (f'{launcher}: one node', well, by(launcher, 1, program('hello')),
            'the sum of 1 to 1 is 1')
 
@@ -231,7 +233,7 @@ SlurmctldPidFile={where}/slurmctld.pid
 SlurmdPidFile={where}/slurmd.pid
 SlurmctldLogFile={where}/slurmctld.log
 SlurmdLogFile={where}/slurmd.log
-NodeName={host} NodeAddr=127.0.0.1 CPUs=16
+NodeName={host} NodeAddr=127.0.0.1 CPUs=64
 PartitionName=all Nodes={host} Default=YES State=UP
 """
 
@@ -390,7 +392,7 @@ def strangers(seed):
     env = {'ROAM_DEADLINE': '10'}
     first = begin({**slurm_env(0, 3, seed), **env}, program('hello'))
     held = []
-    for _ in range(60):
+    for _ in range(120):
         stranger = connected(ports(seed)[0], first)
         held.append(stranger)
         magic = b'1buhmaor' if rng.random() < 0.5 else b''

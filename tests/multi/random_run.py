@@ -2,10 +2,13 @@
 """Random race-free programs on real processes: protocols x engines x ways to reach a peer's memory.
 
 usage: random_run.py [--seeds FIRST..LAST] [--seconds MOST] [--protocol NAME] [--engine NAME]
-                     [--way NAME]
+                     [--way NAME] [--loss]
 
 A way is onesided or messages, both over shm, or another transport of the build; over that one half
 of the seeds also have ROAM_FAULTY.
+
+With --loss every program runs twice over udp, without and with loss, repeats and reordering: all
+must be right, and the second runs, taken together, may take LOSS_MAX times as long as the first.
 
 Every seed runs under each of the combinations, seed by seed; it draws nodes, how they start, and
 roam's options, and whether parts of the heap are regions of other protocols; odd seeds have
@@ -25,6 +28,8 @@ import harness
 
 TIMEOUT = 25    # the program itself ends at SECONDS, and tells who waits for what
 SECONDS = 20
+LOSS = 'drop=5%,repeat=1%,reorder=2%,seed='
+LOSS_MAX = 3.0  # times as long
 
 
 def info(what):
@@ -118,6 +123,26 @@ def run_job(env, command):
     return int(reads), int(foreign), int(reused)
 
 
+def run_loss(first, last, combinations):
+    """Every program without and with loss; the exit status."""
+    took = [0.0, 0.0]
+    count = failed = 0
+    for env, command in jobs(first, last, combinations):
+        env.pop('ROAM_FAULTY', None)
+        env.pop('ROAM_CHAOS', None)  # it would hide the difference
+        for lossy in (False, True):
+            start = time.monotonic()
+            if lossy:
+                env['ROAM_FAULTY'] = LOSS + str(count)
+            if run_job(env, command) is None:
+                failed += 1
+            took[lossy] += time.monotonic() - start
+        count += 1
+    print(f'{2 * count - failed} of {2 * count} runs right, {count} of them with 5 % loss, which '
+          f'took {took[1]:.1f} s, {took[1] / took[0]:.2f} times as long as the others')
+    return 1 if failed or took[1] > LOSS_MAX * took[0] else 0
+
+
 def run_all(first, last, combinations, seconds):
     failed = count = reads = foreign = reused = 0
     start = time.monotonic()
@@ -145,6 +170,7 @@ def main():
     parser.add_argument('--protocol', action='append')
     parser.add_argument('--engine', action='append')
     parser.add_argument('--way', action='append')
+    parser.add_argument('--loss', action='store_true')
     wanted = parser.parse_args()
     first, dots, last = wanted.seeds.partition('..')
     if not dots:
@@ -152,6 +178,8 @@ def main():
     combinations = list(itertools.product(wanted.protocol or list(info('protocols')),
                                           wanted.engine or engines(),
                                           wanted.way or ways()))
+    if wanted.loss:
+        sys.exit(run_loss(int(first), int(last), combinations))
     sys.exit(run_all(int(first), int(last), combinations, wanted.seconds))
 
 

@@ -17,7 +17,7 @@ from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, lau
                      program, right, run, started)
 
 ENGINES = ['uffd', 'sigsegv']
-PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jiajia2', 'jump']
+PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jiajia2', 'jump', 'adapt']
 SIGNALLED = 128
 PAGE = 4096
 
@@ -125,7 +125,7 @@ def region_refused(command, protocol, text):
 
 SCOPED = ['jiajia1', 'jiajia2', 'jump']
 # Of RC, which there are not beside those.
-NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jiajia2-rc', 'jump-rc']
+NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jiajia2-rc', 'jump-rc', 'adapt']
 
 
 def delta(command, env):
@@ -200,7 +200,7 @@ def crash_shown(engine):
     """gdb lets page faults pass and stops where a fault is no page's."""
     result = run(with_option(2, ['--gdb', '1'], program('deaths'), 'run', '2', '1', 'null',
                              'barrier'), env={'ROAM_FAULT': engine})
-    if result.status != 255 or re.search(r'(Program received signal SIGSEGV|hit Breakpoint 1, )'
+    if result.status != 255 or re.search(r'(received signal SIGSEGV|hit Breakpoint 1, )'
                                          r'(?s:.*)^#\d+ .* in end_badly ', result.out, re.M) is None:
         raise Wrong(f'status {result.status}, {result.out[-2000:]!r}')
 

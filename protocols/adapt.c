@@ -1,0 +1,569 @@
+/*
+ * adapt: home-based release consistency that finds out how each page is shared.
+ *
+ * Paper: none.  The parts are those of hlrc (Rangarajan and Iftode 2000), of JUMP's migrating home
+ * (Cheung, Wang and Hwang 1999) and of Munin's choice by sharing pattern (Carter, Bennett and
+ * Zwaenepoel 1991), here per page, observed, and without the home's CPU.
+ *
+ * Idea.  As hlrc, but a home may be taken: who is about to write a page of which it has a current
+ * copy becomes its home, if the home has not opened the page since.  No byte of the page moves, and
+ * where memory is shared no message is sent.  And a home whose page others read makes diffs, and
+ * leaves them where others reach them (roami_trail_leave); who acquires brings his copy up to date
+ * by those that it lacks.
+ *
+ * - Private, or one writer: the writer becomes home at its first write, for good, and writes
+ *   without twin and diff, over barriers without a fault.
+ * - Migratory, under a lock: an unlock closes the home's page, so whoever locks next, reads and
+ *   writes takes it along.
+ * - Producer and consumers: the producer is home.  If it changes most of the page, they fetch it;
+ *   else they get its diffs at each acquire, as long as they read the page.
+ * - False sharing: diffs, of the home as of the others; nobody fetches.
+ *
+ * Where a page is.  The directory word always names the home, or who was it a moment ago.  Nodes
+ * remember it; the header of a node that is not home any more says so, and they look again.
+ *
+ * Page states: invalid -> copy, invalid -> master at the home; copy -> invalid, copy -> master of
+ * who takes it; master -> copy of who has lost it, once it finds out.  It may read the page until
+ * then: its copy was current when the page was taken.
+ *
+ * Messages: none of its own.  Without shared memory the core asks the home (roami_home_take).
+ *
+ * What keeps it right:
+ * - The home says that it has a page open before it writes, and shuts it when the page is closed
+ *   and whoever may have a copy will hear of the writes.
+ * - Who stores a diff holds the home meanwhile; what finds none, looks again.
+ * - A page taken counts as one that others have copies of: its writes are seen.
+ * - While a home makes a diff, others' go through its hands (roami_home_twin), for its twin must
+ *   have them; and a copy that was fetched meanwhile has what is in no diff, so it is not updated.
+ * - Diffs are applied in the order of their versions, none missing.
+ */
+#include "home.h"
+
+#define BATCH	  512u
+#define TRIES_MAX 6u
+#define ALONE     2u  /* diffs in a row that nobody else's came between */
+#define SPARSE    (ROAM_PAGE_SIZE / 4 * 3) /* bytes of a diff that is worth leaving */
+#define DENSE     7u
+#define UPDATES   3u
+#define ROUNDS    64u
+#define ROUNDS_FIRST 8u
+#define RUN	  15u /* pages of this home opened ahead */
+
+struct adapt_page {
+	struct home_page home;
+	uint8_t tries; /* that were refused, up to TRIES_MAX */
+	uint8_t wait;  /* writes until the next one */
+	uint8_t own; /* of a copy: a version beyond `have` that this node made; low bits, 0: none */
+	uint8_t rounds;      /* of a home: releases with a twin */
+	uint8_t alone : 2;   /* of a copy: diffs since another's */
+	uint8_t placed : 1;  /* of a home: has been closed once */
+	uint8_t dense : 3;   /* writes until a twin is tried again */
+	uint8_t updates : 2; /* of a copy: since it was last seen to be read */
+	uint8_t seen : 1;    /* there has been a copy */
+	uint8_t keen : 1;    /* it was missed afterwards */
+	uint8_t exact : 1;   /* the copy has nothing of an interval that its version has not */
+};
+
+static const struct roam_page_state adapt_states[] = {
+	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
+	[HOME_COPY] = {"copy", 1u << HOME_INVALID | 1u << HOME_MASTER},
+	[HOME_MASTER] = {"master", 1u << HOME_COPY},
+	{NULL, 0},
+};
+
+static struct adapt_page *adapt_page(struct roami_node *node, uint32_t page)
+{
+	return roami_page_data(node, page);
+}
+
+/* ---------------------------------------------------------------------------------- the home */
+
+/* Finds out whether the page was taken from this node. */
+static void adapt_look(struct roami_node *node, uint32_t page)
+{
+	uint64_t version;
+
+	roami_page_lock(node, page);
+	if (roami_home_lost(node, page, &version)) {
+		roami_page_move(node, page, HOME_COPY);
+		adapt_page(node, page)->home.have = version;
+		adapt_page(node, page)->exact = 1;
+	}
+	roami_page_unlock(node, page);
+}
+
+/*
+ * A page of this home that others have read is about to be written: with a twin, if its diffs may
+ * spare them the page.
+ */
+static void adapt_twin(struct roami_node *node, uint32_t page)
+{
+	struct adapt_page *data = adapt_page(node, page);
+
+	if (!roami_trail_on(node))
+		return;
+	if (data->dense > 0)
+		data->dense--;
+	else
+		roami_home_twin(node, page, true);
+}
+
+/*
+ * The pending page, of which there is a current copy, is about to be written.  Who is refused asks
+ * less and less often: the home has it open whenever it looks.
+ */
+static bool adapt_take(struct roami_node *node, uint32_t page)
+{
+	struct adapt_page *data = adapt_page(node, page);
+
+	if (roami_checks_races(node))
+		return false;
+	if (data->wait > 0) {
+		data->wait--;
+		return false;
+	}
+	if (!roami_home_take(node, page, data->home.have)) {
+		if (data->tries < TRIES_MAX)
+			data->tries++;
+		data->wait = (uint8_t)((1u << data->tries) - 2);
+		return false;
+	}
+	roami_page_lock(node, page);
+	roami_page_move(node, page, HOME_MASTER);
+	data->home.shares = 0;
+	data->own = 0;
+	data->rounds = 0;
+	data->placed = 1;
+	roami_page_unlock(node, page);
+	adapt_twin(node, page);
+	return true;
+}
+
+/* -------------------------------------------------------------------------------------- faults */
+
+/* Whether a fetch has brought a copy that is new enough; else the home to ask. */
+static bool adapt_fetched(struct roami_node *node, struct roam_fetch_one *one)
+{
+	struct adapt_page *data = adapt_page(node, one->page);
+	bool good;
+
+	if (one->result > ROAM_FETCH_OPEN) {
+		one->home = roami_home_again(node, one->page);
+		return false;
+	}
+	roami_page_lock(node, one->page);
+	data->home.have = one->version;
+	data->own = 0;
+	data->updates = 0;
+	data->keen = data->seen;
+	data->seen = 1;
+	data->exact = one->result == ROAM_FETCH_OK;
+	good = one->version >= data->home.need;
+	if (good)
+		roami_page_move(node, one->page, HOME_COPY);
+	roami_page_unlock(node, one->page);
+	return good;
+}
+
+static void adapt_fetch(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+{
+	while (count > 0) {
+		unsigned again = 0;
+
+		roami_fetch_all(node, list, count);
+		for (unsigned i = 0; i < count; i++)
+			if (!adapt_fetched(node, &list[i]))
+				list[again++] = list[i];
+		count = again;
+	}
+}
+
+static void adapt_ahead(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
+{
+	home_ahead_by(node, first, count, stride, adapt_fetch);
+}
+
+/* Placed here before anybody touched it; or taken since. */
+static bool adapt_placed(struct roami_node *node, uint32_t page)
+{
+	if (roami_page_wants_write(node, page) ? !roami_home_open(node, page)
+					       : roami_home_here(node, page) == 0)
+		return false;
+	roami_page_move(node, page, HOME_MASTER);
+	roami_page_set_home(node, page, true);
+	roami_page_open(node, page, 1, ROAM_READ);
+	return true;
+}
+
+/* The page is open if it is this node's, else a copy is in place. */
+static bool adapt_mine(struct roami_node *node, uint32_t page)
+{
+	struct roam_fetch_one one = {.page = page};
+	bool claimed;
+
+	one.home = roami_home_find(node, page, true, &claimed);
+	if (claimed) {
+		home_claimed(node, page);
+		return true;
+	}
+	if (one.home == roami_me(node)) {
+		if (adapt_placed(node, page))
+			return true;
+		one.home = roami_home_again(node, page);
+	}
+	adapt_fetch(node, &one, 1);
+	return false;
+}
+
+static void adapt_read_fault(struct roami_node *node, uint32_t page)
+{
+	if (roami_page_state(node, page) == HOME_COPY)
+		adapt_page(node, page)->updates = 0; /* it was closed to see whether it is read */
+	else if (adapt_mine(node, page))
+		return;
+	if (roami_page_wants_write(node, page))
+		adapt_take(node, page);
+	roami_page_open(node, page, 1, ROAM_READ);
+}
+
+/* Own pages that nobody has a copy of, and that follow `page`, will be written next. */
+static void adapt_open_run(struct roami_node *node, uint32_t page)
+{
+	uint32_t end = page + 1;
+
+	while (end - page <= RUN && end < roami_pages(node) && roami_page_ours(node, end) &&
+	       roami_page_access(node, end) == ROAM_READ && roami_page_try(node, end)) {
+		if (roami_page_access(node, end) != ROAM_READ || !roami_page_is_home(node, end) ||
+		    !roami_home_open(node, end)) {
+			roami_page_done(node, end);
+			break;
+		}
+		if (roami_home_is_shared(node, end)) {
+			roami_home_shut(node, end);
+			roami_page_done(node, end);
+			break;
+		}
+		end++;
+	}
+	roami_page_open(node, page, end - page, ROAM_WRITE);
+	for (uint32_t i = page + 1; i < end; i++)
+		roami_page_done(node, i);
+}
+
+/* The page can be read. */
+static void adapt_write_fault(struct roami_node *node, uint32_t page)
+{
+	if (roami_checks_races(node))
+		return;
+	if (roami_page_is_home(node, page) && roami_home_open(node, page)) {
+		if (roami_home_is_shared(node, page))
+			adapt_twin(node, page);
+		else
+			adapt_open_run(node, page);
+		return;
+	}
+	adapt_look(node, page);
+	adapt_take(node, page);
+}
+
+/* ------------------------------------------------------------------------------------- release */
+
+/*
+ * Pages of this home that are open still, and should not be: after the first interval, in which the
+ * data may have been put there by somebody who has no use for it; and if somebody wants the page.
+ */
+static bool adapt_closes(struct roami_node *node, const struct roam_dirty *dirty)
+{
+	const struct adapt_page *data = adapt_page(node, dirty->page);
+
+	if (dirty->home)
+		return roami_page_access(node, dirty->page) == ROAM_WRITE &&
+		       (!data->placed || roami_home_wanted(node, dirty->page));
+	return dirty->keep && data->alone >= ALONE && data->wait == 0;
+}
+
+static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_t count)
+{
+	uint32_t pages[BATCH];
+	size_t closing = 0;
+
+	for (size_t i = 0; i < count && !roami_checks_races(node); i++) {
+		if (!adapt_closes(node, &dirty[i]))
+			continue;
+		pages[closing++] = dirty[i].page;
+		dirty[i].keep = false;
+		adapt_page(node, dirty[i].page)->alone = 0;
+	}
+	roami_page_close(node, pages, closing, ROAM_READ);
+}
+
+/* A page of this home.  If it is closed, what is fetched from now on has what was written. */
+static void adapt_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
+{
+	if (roami_checks_races(node) || roami_page_access(node, page) == ROAM_WRITE) {
+		home_written(node, sync, page);
+		return;
+	}
+	adapt_page(node, page)->placed = 1;
+	adapt_page(node, page)->home.shares = 0;
+	if (roami_home_is_shared(node, page))
+		roami_notice_add(node, page, roami_home_version_bump(node, page));
+	roami_home_shut(node, page);
+}
+
+/* Leaves the page's diff for the others, if it is not most of the page; its place. */
+static uint32_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty,
+			    size_t *bytes_p)
+{
+	uint8_t diff[ROAM_DIFF_MAX];
+
+	roami_page_lock(node, dirty->page);
+	*bytes_p = roami_diff_make(node, dirty->page, diff, false);
+	roami_page_unlock(node, dirty->page);
+	return *bytes_p > SPARSE
+		       ? 0
+		       : roami_trail_leave(node, dirty->page, diff, *bytes_p);
+}
+
+/*
+ * A page of this home that was written with a twin.  What changed twice may be as it was, but who
+ * fetched it in between has it otherwise: that is a version, too.  From time to time it is asked
+ * anew who reads the page.
+ */
+static void adapt_twinned(struct roami_node *node, const struct roam_dirty *dirty)
+{
+	struct adapt_page *data = adapt_page(node, dirty->page);
+	size_t bytes;
+	uint32_t place = adapt_leave(node, dirty, &bytes);
+
+	data->rounds = (uint8_t)(data->rounds % ROUNDS + 1);
+	if (bytes > SPARSE)
+		data->dense = DENSE;
+	if (bytes > SPARSE || data->rounds == ROUNDS_FIRST) {
+		roami_home_twin(node, dirty->page, false);
+		roami_home_unshare(node, dirty->page);
+		place = 0;
+	}
+	roami_notice_add_at(node, dirty->page, roami_home_version_bump(node, dirty->page), place);
+	roami_home_shut(node, dirty->page);
+}
+
+/*
+ * The place of a diff that goes to a home with a twin, for those who are neither.  Of a page that
+ * stays open it is what goes there only if no other thread writes.
+ */
+static uint32_t adapt_copied(struct roami_node *node, const struct roam_sync *sync,
+			     const struct roam_dirty *dirty, unsigned home)
+{
+	size_t bytes;
+
+	if (roami_count(node) == 2 || (dirty->keep && !sync->quiet) ||
+	    !roami_home_twinned(node, home, dirty->page))
+		return 0;
+	return adapt_leave(node, dirty, &bytes);
+}
+
+static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, uint32_t place)
+{
+	struct adapt_page *data = adapt_page(node, dirty->page);
+	uint16_t home;
+
+	while (dirty->moved) {
+		home = (uint16_t)roami_home_again(node, dirty->page);
+		roami_flush(node, dirty, &home, 1);
+	}
+	if (!dirty->changed) {
+		home_answered(node, dirty, 0);
+		return;
+	}
+	if (dirty->version != data->home.have + 1) {
+		data->own = data->own == 0 && dirty->version < data->home.have + UINT8_MAX
+				    ? (uint8_t)dirty->version
+				    : 0;
+		data->alone = 0;
+	} else if (data->alone < ALONE) {
+		data->alone++;
+	}
+	home_answered(node, dirty, place);
+}
+
+/* Tells of what was written at this home; else where its diff goes, and stays. */
+static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync,
+			   struct roam_dirty *dirty, uint32_t *place_p)
+{
+	bool claimed;
+	unsigned home = roami_home_find(node, dirty->page, false, &claimed);
+
+	if (dirty->home) {
+		adapt_written(node, sync, dirty->page);
+	} else if (roami_page_is_home(node, dirty->page)) {
+		adapt_twinned(node, dirty);
+		dirty->home = true; /* nothing is sent */
+	} else {
+		if (home == roami_me(node))
+			home = roami_home_again(node, dirty->page);
+		*place_p = adapt_copied(node, sync, dirty, home);
+	}
+	return (uint16_t)home;
+}
+
+static void adapt_flush(struct roami_node *node, const struct roam_sync *sync,
+			struct roam_dirty *dirty, size_t count)
+{
+	uint32_t places[BATCH];
+	uint16_t homes[BATCH];
+
+	while (count > 0) {
+		size_t some = count < BATCH ? count : BATCH;
+
+		adapt_close(node, dirty, some);
+		for (size_t i = 0; i < some; i++)
+			homes[i] = adapt_home(node, sync, &dirty[i], &places[i]);
+		roami_flush(node, dirty, homes, some);
+		for (size_t i = 0; i < some; i++)
+			if (!dirty[i].home)
+				adapt_answered(node, &dirty[i], places[i]);
+		dirty += some;
+		count -= some;
+	}
+}
+
+static void adapt_release(struct roami_node *node, const struct roam_sync *sync,
+			  struct roam_dirty *dirty, size_t count)
+{
+	home_publish_shared(node, sync, dirty, count);
+	adapt_flush(node, sync, dirty, count);
+}
+
+/* The diff that made this version, if some of the notices tells where it is. */
+static bool adapt_follow(struct roami_node *node, const struct roam_notice *notices, size_t count,
+			 uint64_t version, uint8_t *diff, size_t *bytes_p)
+{
+	for (size_t i = 0; i < count; i++)
+		if (notices[i].version == version && notices[i].place != 0)
+			return roami_trail_follow(node, notices[i].writer, notices[i].place,
+						  notices[i].page, diff, bytes_p);
+	return false;
+}
+
+/* The next version is in the copy: this node wrote it. */
+static void adapt_own(struct adapt_page *data)
+{
+	if (data->own == 0 || data->own != (uint8_t)(data->home.have + 1))
+		return;
+	data->own = 0;
+	data->home.have++;
+}
+
+/*
+ * Brings a copy from its version to the newest of the page's notices by the diffs between, if they
+ * are all there; what this node has written itself is in it.
+ */
+static void adapt_update(struct roami_node *node, const struct roam_notice *notices, size_t count)
+{
+	struct adapt_page *data = adapt_page(node, notices->page);
+	uint8_t diff[ROAM_DIFF_MAX];
+	uint64_t newest = 0;
+	size_t bytes;
+
+	for (size_t i = 0; i < count; i++)
+		newest = notices[i].version > newest ? notices[i].version : newest;
+	while (adapt_own(data), data->home.have < newest) {
+		bool good;
+
+		if (!adapt_follow(node, notices, count, data->home.have + 1, diff, &bytes))
+			return;
+		roami_page_lock(node, notices->page);
+		good = roami_diff_patch(node, notices->page, diff, bytes);
+		data->home.have += good;
+		roami_page_unlock(node, notices->page);
+		if (!good)
+			roami_node_fail(node, "node %u left a malformed diff", notices->writer);
+	}
+}
+
+/*
+ * A copy that was updated a few times is closed, to see whether it is read; if not by the next
+ * time, it is let go.
+ */
+static void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count)
+{
+	uint32_t page = notices->page;
+	struct adapt_page *data = adapt_page(node, page);
+
+	roami_page_hold(node, page);
+	if (roami_page_dirty(node, page))
+		data->updates = 0;
+	if (roami_page_state(node, page) != HOME_COPY)
+		;
+	else if (roami_page_access(node, page) == ROAM_NONE)
+		data->seen = 0;
+	else if (data->exact && (data->keen || roami_page_dirty(node, page)))
+		adapt_update(node, notices, count);
+	if (data->updates < UPDATES)
+		data->updates++;
+	else if (roami_page_state(node, page) == HOME_COPY)
+		roami_page_close(node, &page, 1, ROAM_NONE);
+	roami_page_done(node, page);
+}
+
+static void adapt_acquire(struct roami_node *node, const struct roam_sync *sync,
+			  const struct roam_notice *notices, size_t count)
+{
+	for (size_t first = 0, end; first < count; first = end) {
+		uint32_t page = notices[first].page;
+		bool left = false;
+
+		for (end = first; end < count && notices[end].page == page; end++)
+			left |= notices[end].place != 0;
+		adapt_look(node, page);
+		if (left && roami_page_state(node, page) == HOME_COPY)
+			adapt_refresh(node, &notices[first], end - first);
+	}
+	home_invalidate(node, sync, notices, count, adapt_flush);
+}
+
+/* --------------------------------------------------------------------------------------- tests */
+
+/* One home at most; none only while somebody takes it.  A copy is as new as it must be. */
+static void adapt_check_page(struct roami_node *const *nodes, unsigned count, uint32_t page)
+{
+	unsigned homes = 0;
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct home_page *data = &adapt_page(nodes[i], page)->home;
+		bool here = roami_home_here(nodes[i], page) != 0;
+
+		homes += here;
+		roami_assert(here || roami_page_access(nodes[i], page) != ROAM_WRITE ||
+			     !roami_page_is_home(nodes[i], page));
+		roami_assert(roami_page_state(nodes[i], page) != HOME_COPY ||
+			     data->have >= data->need || roami_page_pending(nodes[i], page));
+	}
+	roami_assert(homes <= 1);
+}
+
+static void adapt_check(struct roami_node *const *nodes, unsigned count)
+{
+	for (uint32_t page = 0; page < roami_pages(nodes[0]); page++)
+		if (roami_page_ours(nodes[0], page))
+			adapt_check_page(nodes, count, page);
+}
+
+const struct roam_protocol roami_protocol_adapt = {
+	.name = "adapt",
+	.paper = "finds each page's home by itself; after hlrc, JUMP and Munin",
+	.model = ROAM_MODEL_RC,
+	.writes = ROAM_WRITES_DIFF,
+	.closes_homes = true,
+	.homes_taken = true,
+	.page_size = sizeof(struct adapt_page),
+	.states = adapt_states,
+	.read_fault = adapt_read_fault,
+	.ahead = adapt_ahead,
+	.write_fault = adapt_write_fault,
+	.release = adapt_release,
+	.acquire = adapt_acquire,
+	.evict = home_evict,
+	.check = adapt_check,
+};
