@@ -124,10 +124,11 @@ SCENARIO(exchange, "pingpong_lr", 0, exchange_round);
 
 static const struct rig_scenario *const scenarios[] = {&floors, &local, &remote, &exchange, NULL};
 
-#define LOCAL(title, channel, bytes)                                                         \
-	{                                                                                    \
-		title, 1, channel, {{0, FLOOR_TWIN, (bytes) / 4096.0}}, 0.3, "a copy + 0.3", \
-			PLAN_LIMIT, 1, 0, 0, "<= floor", .transport = "shm"                  \
+#define LOCAL(title, channel, bytes)                                                        \
+	{                                                                                   \
+		title, 1, channel, {{0, FLOOR_TWIN, (bytes) / 4096.0}}, 0.3,                \
+			"a copy into a pooled twin + 0.3", PLAN_LIMIT, 1, 0, 0, "<= floor", \
+			.transport = "shm"                                                  \
 	}
 #define REMOTE(title, channel, bytes)                                                            \
 	{                                                                                        \

@@ -236,8 +236,6 @@ static void story_draw(struct story *story, struct rng *rng)
 	story->ahead = rng_below(rng, 24);
 	if (story->options.delta != 0 && story->ahead >= story->options.delta)
 		story->ahead = (unsigned)story->options.delta - 1;
-	if (story->ahead > 14)
-		story->ahead = 14;
 	if (story->fill != 0 && story->ahead > 3) /* what is not observed by all takes memory */
 		story->ahead = 3;
 	snprintf(story->template_text, sizeof(story->template_text),
