@@ -114,7 +114,7 @@ check() {
 	[[ $expected != found ]] && cflags="-O2 $cflags"
 	# shellcheck disable=SC2086
 	if spin -a "${switches[@]}" "$model.pml" >out 2>&1 &&
-		gcc -w $cflags $store -DVECTORSZ=512 -DMEMLIM=3000 -o pan pan.c >>out 2>&1; then
+		gcc -w $cflags $store -DVECTORSZ=512 -DMEMLIM=6000 -o pan pan.c >>out 2>&1; then
 		timeout $limit ./pan $flags -m100000 >>out 2>&1
 		if grep -Eq 'max search depth too small|Search not completed|out of memory' out &&
 			! grep -q "pan:1: $wrong" out; then
