@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -27,6 +28,7 @@ static bool address_unix(const char *address, struct sockaddr_un *un, char *why,
 	if (strlen(address) >= sizeof(un->sun_path)) {
 		snprintf(why, why_bytes, "the path of a socket has at most %zu bytes: %s",
 			 sizeof(un->sun_path) - 1, address);
+		errno = EINVAL;
 		return false;
 	}
 	strcpy(un->sun_path, address);
@@ -43,15 +45,18 @@ static struct addrinfo *address_inet(const char *address, bool listens, char *wh
 	char host[256];
 	int err;
 
-	if (colon == NULL || colon[1] == '\0' || (size_t)(colon - address) >= sizeof(host)) {
+	if (colon == NULL || colon[1] == '\0' || (size_t)(colon - address) >= sizeof(host) ||
+	    strtoul(colon + 1, NULL, 10) > UINT16_MAX) {
 		snprintf(why, why_bytes, "an address is HOST:PORT, or a path with a /: not \"%s\"",
 			 address);
+		errno = EINVAL;
 		return NULL;
 	}
 	snprintf(host, sizeof(host), "%.*s", (int)(colon - address), address);
 	err = getaddrinfo(host[0] != '\0' ? host : NULL, colon + 1, &hints, &list);
 	if (err != 0) {
 		snprintf(why, why_bytes, "%s: %s", address, gai_strerror(err));
+		errno = EINVAL;
 		return NULL;
 	}
 	return list;

@@ -11,7 +11,8 @@
 
 /*
  * A connected socket; or one that listens, without waiting, with its address in `at` as clients may
- * use it (of a port 0, the one chosen).  -1: `why` says why.
+ * use it (of a port 0, the one chosen).  -1: `why` says why; errno is EINVAL where the address
+ * makes no sense.
  */
 int roami_address_connect(const char *address, char *why, size_t why_bytes);
 int roami_address_listen(const char *address, char *at, size_t at_bytes, char *why,

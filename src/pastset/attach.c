@@ -374,7 +374,9 @@ enum roam_err roami_attach_open(struct roami_attachments *all, const char *addre
 	server->pid = getpid();
 	server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	server->fd = roami_address_connect(address, why, why_bytes);
-	if (server->fd >= 0)
+	if (server->fd < 0 && errno == EINVAL)
+		err = ROAM_EINVAL;
+	else if (server->fd >= 0)
 		err = server->wake < 0 ? ROAM_ESYSTEM
 				       : attach_meet(server, address, key, why, why_bytes);
 	if (err != ROAM_OK) {
