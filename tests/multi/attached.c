@@ -48,7 +48,7 @@ static void nap(void)
 	nanosleep(&(struct timespec){0, 2000000}, NULL);
 }
 
-/* ------------------------------------------------------------------------------------------- all */
+/* ------------------------------------------------------------------------------------------ all */
 
 static void *bag_take(void *arg)
 {
@@ -234,7 +234,7 @@ static void all(void)
 	roam_ps_leave(element);
 }
 
-/* ------------------------------------------------------------------------------------------ loops */
+/* ---------------------------------------------------------------------------------------- loops */
 
 static void loop_once(const char *op, struct roam_ps_element *element, uint64_t count)
 {
@@ -314,7 +314,7 @@ static void loop_check(const char *op, uint64_t done)
 	}
 }
 
-/* ----------------------------------------------------------------------------------------- waiting */
+/* -------------------------------------------------------------------------------------- waiting */
 
 static const char *wait_how;
 static struct roam_ps_element *wait_element, *wait_sum;
