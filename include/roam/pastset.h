@@ -21,8 +21,8 @@
  *
  * Threads.  Any number of threads of any node may use elements, and the same one, at the same time.
  * None of them has to be known to roam_thread_init, but for elements in pages.  Not from signal
- * handlers.  At most 1,024 operations of one node may be under way at others: the next one ends
- * the job.
+ * handlers.  At most 1,024 operations of one node may be under way at others: the next one is not
+ * done, and returns ROAM_EAGAIN.
  *
  * Where.  An element lives at one node; others send their operations there, its own threads need no
  * message.  Elements belong to the nodes of a job as they are since CREATE, or since roam run

@@ -309,22 +309,14 @@ static enum roam_err client_check(const struct roam_ps_element *element,
 	return ROAM_OK;
 }
 
-static enum roam_err client_call(struct roam_ps_element *element, struct roam_ps_request *request)
+/* Has it done where its elements are, which is one place. */
+static enum roam_err client_once(struct roam_ps_element *element,
+				 const struct roam_ps_element *from,
+				 struct roam_ps_request *request)
 {
-	bool two = request->op == ROAM_PS_MOB && request->from != NULL;
-	const struct roam_ps_element *from = two ? request->from : element;
-	enum roam_err err = client_check(element, request);
 	struct roami_ask ask;
+	enum roam_err err;
 
-	request->moved = request->observed = 0;
-	request->got = 0;
-	request->skipped = false;
-	if (err != ROAM_OK)
-		return err;
-	if (from->owner != element->owner || from->server != element->server ||
-	    (request->op == ROAM_PS_MOB &&
-	     (element->paged || from->paged || element->rounds || from->rounds)))
-		return client_mob_apart(element, request);
 	if (element->paged && (request->op == ROAM_PS_MOVE || request->op == ROAM_PS_OBSERVE))
 		return roami_pages_do(element, request);
 	ask = roami_client_begin(element, request);
@@ -335,6 +327,40 @@ static enum roam_err client_call(struct roam_ps_element *element, struct roam_ps
 	if (err == ROAM_OK && client_turn(request))
 		element->rounds_observed++;
 	return err;
+}
+
+/* So that there is a call left for each: who waits for one might keep up those whom he waits for. */
+static enum roam_err client_once_away(struct roam_ps_element *element,
+				      const struct roam_ps_element *from,
+				      struct roam_ps_request *request)
+{
+	struct roami_past *past = roami_past_of(element->node);
+	enum roam_err err = ROAM_EAGAIN;
+
+	if (atomic_fetch_add(&past->away, 1) < ROAMI_AWAY_MAX)
+		err = client_once(element, from, request);
+	atomic_fetch_sub(&past->away, 1);
+	return err;
+}
+
+static enum roam_err client_call(struct roam_ps_element *element, struct roam_ps_request *request)
+{
+	bool two = request->op == ROAM_PS_MOB && request->from != NULL;
+	const struct roam_ps_element *from = two ? request->from : element;
+	enum roam_err err = client_check(element, request);
+
+	request->moved = request->observed = 0;
+	request->got = 0;
+	request->skipped = false;
+	if (err != ROAM_OK)
+		return err;
+	if (from->owner != element->owner || from->server != element->server ||
+	    (request->op == ROAM_PS_MOB &&
+	     (element->paged || from->paged || element->rounds || from->rounds)))
+		return client_mob_apart(element, request);
+	if (element->server == NULL && element->owner != element->node->me)
+		return client_once_away(element, from, request);
+	return client_once(element, from, request);
 }
 
 /* --------------------------------------------------------------------------------------- enter */

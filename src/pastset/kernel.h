@@ -13,6 +13,7 @@
 #define ROAMI_ELEMENTS_MAX (1u << 20)
 #define ROAMI_WAITERS_MAX  (1u << 16)
 #define ROAMI_ALARMS_MAX   32u
+#define ROAMI_AWAY_MAX     1024u
 #define ROAMI_GUEST_ID     (1ull << 62) /* in ids of operations of programs that are attached */
 
 /* An operation that waits in an element's queue, or has just been served. */
@@ -48,6 +49,7 @@ struct roami_past {
 	struct roami_waiter *free_waiter;
 	_Atomic uint32_t waiters_used; /* since the start: those before it may be in use */
 	uint64_t serial;               /* of this node's own operations */
+	_Atomic uint32_t away;         /* this node's operations that are under way at others */
 	struct roami_spin alarm_lock;
 	uint64_t alarms[ROAMI_ALARMS_MAX]; /* when to look for deadlines, the next one last */
 	uint32_t alarm_count;
