@@ -1,6 +1,7 @@
 /* What node 0 had in the heap when the job was sealed: brought by whoever claims a page. */
 #include <string.h>
 
+#include "core/far.h"
 #include "core/page.h"
 #include "core/remote.h"
 #include "msg/msg.h"
@@ -83,20 +84,6 @@ static bool creator_has(struct roami_node *node, uint32_t page)
 	       0;
 }
 
-static void creator_ask(struct roami_node *node, struct roami_query *asks, unsigned count)
-{
-	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, asks, count);
-}
-
-static void creator_answer(struct roami_node *node, struct roami_query *ask)
-{
-	bool came;
-
-	roami_msg_answer(node, ask, &came);
-	if (!came)
-		roami_node_fail(node, "node 0 sent no page");
-}
-
 static void creator_near(struct roami_node *node, uint32_t page, uint8_t *to)
 {
 	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
@@ -106,14 +93,15 @@ static void creator_near(struct roami_node *node, uint32_t page, uint8_t *to)
 bool roami_creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
 {
 	struct roami_query ask = {.what = page, .page = to};
+	struct roami_raw_head head;
 
 	if (!creator_has(node, page))
 		return false;
 	if (roami_near(node, 0)) {
 		creator_near(node, page, to);
 	} else {
-		creator_ask(node, &ask, 1);
-		creator_answer(node, &ask);
+		roami_raw_ask(node, &ask, &head, 1);
+		roami_raw_answer(node, &ask);
 	}
 	return true;
 }
@@ -121,6 +109,7 @@ bool roami_creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
 void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
 {
 	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
+	struct roami_raw_head heads[ROAMI_CALLS_AT_ONCE];
 	unsigned asked = 0;
 
 	for (uint32_t i = 0; i < count && node->me != 0; i++) {
@@ -135,7 +124,7 @@ void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count
 		else
 			asks[asked++] = (struct roami_query){.what = page, .page = to};
 	}
-	creator_ask(node, asks, asked);
+	roami_raw_ask(node, asks, heads, asked);
 	for (unsigned i = 0; i < asked; i++)
-		creator_answer(node, &asks[i]);
+		roami_raw_answer(node, &asks[i]);
 }

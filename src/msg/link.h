@@ -15,7 +15,7 @@
 #include "trace/stats.h"
 
 #define ROAMI_LINKS_MAX     64u
-#define ROAMI_LINK_BYTES    (256u * 1024) /* of messages kept until they are acknowledged */
+#define ROAMI_LINK_BYTES    (384u * 1024) /* of messages kept until they are acknowledged */
 #define ROAMI_LINK_MESSAGE  (64u * 1024)  /* longest message */
 #define ROAMI_LINK_HOLD_NS  300000u       /* an ack waits so long for a message to ride on */
 #define ROAMI_LINK_ACK_EACH 2u            /* this many datagrams are acknowledged at once */
