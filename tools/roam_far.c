@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "boot/input.h"
 #include "boot/local.h"
 #include "boot/wire.h"
 #include "os/os.h"
@@ -468,21 +469,21 @@ static void far_take_signal(struct far *far)
 	far->forwarded = signal;
 }
 
-/* Our standard input, to all; not while another job of the terminal has it. */
+/* Our standard input, to all. */
 static bool far_may_read(const struct far *far)
 {
-	return !far->input_ended && far->greeted == far->job->hosts->count &&
-	       (!isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) == getpgrp());
+	return far->greeted == far->job->hosts->count && !far->input_ended &&
+	       roami_input_may_read(STDIN_FILENO);
 }
 
 static void far_read(struct far *far)
 {
-	ssize_t got = read(STDIN_FILENO, far->frame.payload, ROAMI_FRAME_PAYLOAD);
+	int got = roami_input_read(STDIN_FILENO, far->frame.payload, ROAMI_FRAME_PAYLOAD);
 
-	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+	if (got < 0)
 		return;
-	far->input_ended = got <= 0;
-	far_all(far, ROAMI_FRAME_INPUT, 0, far->frame.payload, got > 0 ? (size_t)got : 0);
+	far->input_ended = got == 0;
+	far_all(far, ROAMI_FRAME_INPUT, 0, far->frame.payload, (size_t)got);
 }
 
 /* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
@@ -614,12 +615,7 @@ static int far_watch(struct far *far)
 
 static bool far_signals(struct far *far)
 {
-	sigset_t set;
-
 	far->signals = child_signals(&far->mask);
-	sigemptyset(&set);
-	sigaddset(&set, SIGPIPE);
-	sigprocmask(SIG_BLOCK, &set, NULL);
 	return far->signals >= 0;
 }
 

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+from creating import all_read, created, fed, not_again
 from harness import Wrong, expect, expect_end, main, program, run
 from run import PROTOCOLS, delta, regions
 
@@ -181,16 +182,7 @@ def lines_of(nodes, letters, tag):
 
 
 def input_of_all(nodes, letters):
-    """More than pipes hold; every node has all of it."""
-    with tempfile.NamedTemporaryFile(mode='w') as file:
-        file.write('0123456789abcde\n' * 20000)
-        file.flush()
-        command = launched(nodes, letters, 'cksum')
-        result = well(['sh', '-c', f'exec "$0" "$@" < {file.name}', *command], None)
-        right = subprocess.run(['sh', '-c', f'cksum < {file.name}'], check=True,
-                               stdout=subprocess.PIPE, text=True).stdout
-    if result.out != right * nodes:
-        raise Wrong(f'{result.out!r}, expected {nodes} times {right!r}')
+    all_read(launched(nodes, letters, 'cksum'), nodes, lambda command: well(command, None))
 
 
 def counted(name, command, env=None):
@@ -255,22 +247,11 @@ def sealed(seal, yes):
 
 
 def creates(way, nodes, letters, env=None):
-    """CREATE: every node runs main up to there, and only node 0's counts and is heard."""
-    command = ['sh', '-c', 'echo 4711 | exec "$0" "$@"',
-               *launched(nodes, letters, program('create'), way, nodes)]
-    result = well(command, None, env)
-    right = sorted(['said once', 'the end', *(f'node {node} was here' for node in range(nodes))])
-    if sorted(result.out.splitlines()) != right:
-        raise Wrong(f'{result.out!r}')
+    created(well(fed(launched(nodes, letters, program('create'), way, nodes)), None, env), nodes)
 
 
 def second_round():
-    """What launched nodes cannot do is an error, and the program's to deal with."""
-    command = launched(2, 'ab', program('create'), 'again', 2)
-    result = run(['sh', '-c', 'echo 4711 | exec "$0" "$@"', *command], env=env_of())
-    line = "roam: nodes cannot be created again: the launcher's have ended"
-    if result.status != 3 or result.err.splitlines()[:1] != [line]:
-        raise Wrong(f'status {result.status}, stderr {result.err!r}')
+    not_again(run(fed(launched(2, 'ab', program('create'), 'again', 2)), env=env_of()))
     nothing_left()
 
 
@@ -498,16 +479,15 @@ def refusal_cases():
            launched(3, 'abc', *by_host('c', 'sleep 0.5; exit 0', f'exec {program("hello")}')), 1,
            rf'^roam: node 2 on host {host("c")} \(pid \d+\) exited with status 0 and never called '
            'roam_start')
-    input_ = ['sh', '-c', 'echo 4711 | exec "$0" "$@"']
     yield ('other allocations', wrong,
-           [*input_, *launched(3, 'abc', program('create'), 'uneven', 3)], 1,
+           fed(launched(3, 'abc', program('create'), 'uneven', 3)), 1,
            rf'^roam: run: node [12] on host {PREFIX}[bc] has allocated other blocks before CREATE '
            'than node 0')
     yield ('other -p, more CREATEs', wrong,
-           [*input_, *launched(2, 'ab', program('create'), 'each', 4)], 1,
+           fed(launched(2, 'ab', program('create'), 'each', 4)), 1,
            '^roam: the program asks for 4 nodes, the launcher started 2$')
     yield ('other -p, fewer CREATEs', wrong,
-           [*input_, *launched(4, 'ab', program('create'), 'each', 2)], 1,
+           fed(launched(4, 'ab', program('create'), 'each', 2)), 1,
            '^roam: the program asks for 2 nodes, the launcher started 4$')
     yield ('a second round', second_round)
     yield ('other -p, fewer', wrong, launched(2, 'ab', program('fft'), '-p4', '-m10'), 1,
