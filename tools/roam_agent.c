@@ -22,6 +22,7 @@
 #include "boot/input.h"
 #include "boot/local.h"
 #include "boot/wire.h"
+#include "msg/seal.h"
 #include "os/os.h"
 #include "roam_child.h"
 #include "roam_far.h"
@@ -92,6 +93,7 @@ static bool agent_try(struct agent *agent, const struct agent_card *card, uint32
 				    .sin_port = htons(card->port),
 				    .sin_addr.s_addr = htonl(address)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+	const struct roami_hello hello = {.aes = roami_seal_has_aes()};
 	socklen_t length = sizeof(error);
 
 	if (fd < 0)
@@ -108,7 +110,7 @@ static bool agent_try(struct agent *agent, const struct agent_card *card, uint32
 	while (!agent->wire.keyed && agent_await(fd, POLLIN) &&
 	       roami_wire_receive(&agent->wire, &agent->frame) == ROAMI_WIRE_NOTHING)
 		;
-	if (roami_wire_send(&agent->wire, ROAMI_FRAME_HELLO, card->host, NULL, 0))
+	if (roami_wire_send(&agent->wire, ROAMI_FRAME_HELLO, card->host, &hello, sizeof(hello)))
 		return true;
 	roami_wire_close(&agent->wire);
 	return false;

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "boot/job.h"
+#include "msg/seal.h"
 
 #define MEET_MAGIC     (UINT64_C(0x726f616d6d656574) + sizeof(struct meet_card))
 #define MEET_ADDRESSES 8u
@@ -41,7 +42,9 @@ struct meet_hello {
 	uint64_t pid_space, net_space;
 	char boot[40]; /* the kernel's name for its present run: with these a host */
 	int32_t pid;
+	uint32_t aes; /* the host's CPU has it */
 	uint32_t addresses;
+	uint32_t spare;
 	struct meet_address address[MEET_ADDRESSES];
 	uint8_t public[crypto_box_PUBLICKEYBYTES];
 	char name[ROAMI_HOST_BYTES];
@@ -174,6 +177,7 @@ static void meet_introduce(struct meet_hello *hello, uint8_t *secret)
 	if (boot != NULL)
 		fclose(boot);
 	gethostname(hello->name, sizeof(hello->name) - 1);
+	hello->aes = roami_seal_has_aes();
 	meet_addresses(hello);
 	crypto_box_keypair(hello->public, secret);
 }
@@ -231,6 +235,7 @@ static void meet_hosts(struct roami_job *job)
 	const struct meet_hello *hello = job->meet->hello;
 	struct roami_boot *boot = &job->boot;
 
+	boot->aes = 1;
 	for (unsigned node = 0; node < boot->nodes; node++) {
 		unsigned first = 0;
 
@@ -240,6 +245,7 @@ static void meet_hosts(struct roami_job *job)
 		snprintf(boot->names[node], sizeof(boot->names[node]), "%.*s", ROAMI_HOST_BYTES - 1,
 			 hello[node].name);
 		job->host_names[node] = boot->names[node];
+		boot->aes = boot->aes != 0 && hello[node].aes != 0;
 	}
 	boot->address = meet_address(job);
 }

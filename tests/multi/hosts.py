@@ -246,6 +246,34 @@ def sealed(seal, yes):
         raise Wrong(f'replayed datagrams: {twice}')
 
 
+def cipher(without, seal, name):
+    """AES where the CPUs of all hosts have it; `without` has none."""
+    with tempfile.TemporaryDirectory() as where:
+        rsh = os.path.join(where, 'rsh')
+        with open(rsh, 'w', encoding='utf-8') as file:
+            file.write(f'#!/bin/sh\n[ "$1" = "{without}" ] && export LD_PRELOAD={program("no_aes")}\n'
+                       'exec ip netns exec "$@"\n')
+        os.chmod(rsh, 0o700)
+        expect(launched(3, 'ab', program('hello')), 0,
+               f'^roam: info: datagrams are sealed by {name}$', 'the sum of 1 to 3 is 6',
+               env=env_of({'ROAM_RSH': rsh, 'ROAM_LOG': 'info', 'ROAM_SEAL': seal}))
+    nothing_left()
+
+
+def aes_here():
+    with open('/proc/cpuinfo', encoding='utf-8') as info:
+        flags = re.search('^flags.*', info.read(), re.M)
+    return flags is not None and {'aes', 'pclmulqdq', 'avx'} <= set(flags.group().split())
+
+
+def cipher_cases():
+    aes = 'AES-256-GCM' if aes_here() else 'ChaCha20-Poly1305'
+    for seal in ('auth', 'encrypt'):
+        yield (f'{seal}, AES everywhere', cipher, '', seal, aes)
+        yield (f'{seal}, one host has no AES', cipher, host('b'), seal, 'ChaCha20-Poly1305')
+    yield ('not sealed', cipher, '', 'off', 'nothing')
+
+
 def creates(way, nodes, letters, env=None):
     created(well(fed(launched(nodes, letters, program('create'), way, nodes)), None, env), nodes)
 
@@ -265,6 +293,7 @@ def quick_cases():
     yield ('counters', stats, 3, 'abc')
     for seal, yes in ((None, True), ('encrypt', True), ('off', False)):
         yield (f'sealed, ROAM_SEAL={seal}', sealed, seal, yes)
+    yield from cipher_cases()
     yield ('status', wrong, launched(3, 'ab', 'sh', '-c', 'exit 3'), 3,
            rf'^roam: node [0-2] on host {PREFIX}[ab] \(pid \d+\) exited with status 3$')
     yield ('unknown host', unreachable, launched(2, 'ax', program('hello')),
