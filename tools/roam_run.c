@@ -514,14 +514,9 @@ static void run_late(struct run *run)
 	run_fail(run, TOOL_TIMEOUT, 0);
 }
 
-/* Whether some node has had all that was read so far; and there may be more. */
 static bool run_wants_input(const struct run *run)
 {
-	bool wanted = false;
-
-	for (unsigned i = 0; run->copies && i < run->nodes && !wanted; i++)
-		wanted = roami_input_sated(&run->input, &run->inputs[i]);
-	return wanted && !run->input.ends;
+	return run->copies && roami_input_wanted(&run->input, run->inputs, run->nodes);
 }
 
 /* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
@@ -572,29 +567,6 @@ static nfds_t run_poll_output(struct run *run, struct pollfd *polls, struct tag_
 	return count;
 }
 
-/* Our input, which is the first, and the nodes that have more to get of it. */
-static nfds_t run_poll_input(struct run *run, struct pollfd *polls)
-{
-	bool reads = run_wants_input(run) && roami_input_may_read(STDIN_FILENO);
-	nfds_t count = 0;
-
-	if (!run->copies || run->running == 0)
-		return 0;
-	polls[count++] = (struct pollfd){reads ? STDIN_FILENO : -1, POLLIN, 0};
-	for (unsigned i = 0; i < run->nodes; i++)
-		polls[count++] = (struct pollfd){roami_input_hungry(&run->input, &run->inputs[i]),
-						 POLLOUT, 0};
-	return count;
-}
-
-static void run_copy_input(struct run *run, bool more)
-{
-	if (more)
-		roami_input_more(&run->input);
-	for (unsigned i = 0; i < run->nodes; i++)
-		roami_input_feed(&run->input, &run->inputs[i]);
-}
-
 /*
  * Waits for output, input, signals and what is due.  False: `timeout_ms` passed, or no output can
  * come any more.
@@ -605,7 +577,10 @@ static bool run_turn(struct run *run, int timeout_ms)
 	struct tag_stream *streams[2 * ROAMI_NODES_MAX];
 	nfds_t outputs = run_poll_output(run, polls + 1, streams);
 	struct pollfd *input = polls + 1 + outputs;
-	nfds_t inputs = run_poll_input(run, input);
+	nfds_t inputs = 0;
+
+	if (run->copies && run->running > 0)
+		inputs = roami_input_polls(&run->input, run->inputs, run->nodes, input);
 
 	if ((run->running == 0 && outputs == 0) ||
 	    poll(polls, 1 + outputs + inputs, timeout_ms) == 0)
@@ -616,7 +591,7 @@ static bool run_turn(struct run *run, int timeout_ms)
 		if (polls[1 + i].revents != 0)
 			tag_pump(streams[i]);
 	if (inputs > 0)
-		run_copy_input(run, input->revents != 0);
+		roami_input_copy(&run->input, run->inputs, run->nodes, input->revents != 0);
 	return true;
 }
 

@@ -34,15 +34,6 @@ int roami_input_read(int from, void *data, size_t room)
 	return got > 0 ? (int)got : 0;
 }
 
-void roami_input_more(struct roami_input *input)
-{
-	char chunk[4096];
-	int got = roami_input_read(input->from, chunk, sizeof(chunk));
-
-	if (got >= 0)
-		roami_input_take(input, chunk, (size_t)got);
-}
-
 bool roami_input_pipe_open(struct roami_input_pipe *pipe, int *from_p)
 {
 	int ends[2];
@@ -83,12 +74,39 @@ void roami_input_feed(const struct roami_input *input, struct roami_input_pipe *
 		input_close(pipe);
 }
 
-bool roami_input_sated(const struct roami_input *input, const struct roami_input_pipe *pipe)
-{
-	return pipe->to >= 0 && pipe->fed == input->bytes;
-}
-
 int roami_input_hungry(const struct roami_input *input, const struct roami_input_pipe *pipe)
 {
 	return pipe->fed < input->bytes ? pipe->to : -1;
+}
+
+bool roami_input_wanted(const struct roami_input *input, const struct roami_input_pipe *pipes,
+			unsigned nodes)
+{
+	for (unsigned i = 0; i < nodes && !input->ends; i++)
+		if (pipes[i].to >= 0 && pipes[i].fed == input->bytes)
+			return true;
+	return false;
+}
+
+nfds_t roami_input_polls(const struct roami_input *input, const struct roami_input_pipe *pipes,
+			 unsigned nodes, struct pollfd *polls)
+{
+	bool reads = roami_input_wanted(input, pipes, nodes) && roami_input_may_read(input->from);
+
+	polls[0] = (struct pollfd){reads ? input->from : -1, POLLIN, 0};
+	for (unsigned i = 0; i < nodes; i++)
+		polls[1 + i] = (struct pollfd){roami_input_hungry(input, &pipes[i]), POLLOUT, 0};
+	return nodes + 1;
+}
+
+void roami_input_copy(struct roami_input *input, struct roami_input_pipe *pipes, unsigned nodes,
+		      bool more)
+{
+	char chunk[4096];
+	int got = more ? roami_input_read(input->from, chunk, sizeof(chunk)) : -1;
+
+	if (got >= 0)
+		roami_input_take(input, chunk, (size_t)got);
+	for (unsigned i = 0; i < nodes; i++)
+		roami_input_feed(input, &pipes[i]);
 }

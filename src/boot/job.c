@@ -375,7 +375,7 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 	else if (job->options.boot[0] != '\0')
 		err = job->failed = roami_here_begin(job);
 	else
-		err = job->failed = roami_meet_begin(job);
+		err = job->failed = roami_meet_begin(job, creates);
 	if (err != ROAM_OK)
 		return err;
 	job->reruns = creates && job->boot.nodes > 1;

@@ -167,8 +167,8 @@ void roami_here_compare(struct roami_job *job);
 
 /* ---- meet.c: a job of mpirun, srun or mpiexec.hydra; errors are told, and may end the process */
 
-/* Who we are, and who is there. */
-enum roam_err roami_meet_begin(struct roami_job *job);
+/* Who we are, and who is there.  `creates`: node 0's standard input is for all, up to CREATE. */
+enum roam_err roami_meet_begin(struct roami_job *job, bool creates);
 
 /* Before the node is open: all come alike; those on this host map each other's segments. */
 enum roam_err roami_meet_join(struct roami_job *job, unsigned asked);

@@ -19,6 +19,7 @@ import time
 
 import harness
 import hosts
+from creating import created, fed, not_again
 from harness import Wrong, main, program, run
 
 RANK = '${PMIX_RANK:-${PMI_RANK:-$SLURM_PROCID}}'
@@ -161,6 +162,11 @@ def run_cases(launcher):
            'verified ok', (), {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'encrypt'})
     yield (f'{launcher}: 64 nodes', well, by(launcher, 64, program('hello')),
            'the sum of 1 to 64 is 2080')
+    for way in ('all', 'each'):
+        yield (f'{launcher}: CREATE {way}, with input', lambda way_: created(job(
+            fed(by(launcher, 3, program('create'), way_, 3))), 3), way)
+    yield (f'{launcher}: CREATE again', lambda: not_again(job(
+        fed(by(launcher, 3, program('create'), 'again', 3)))))
     yield (f'{launcher}: one node', well, by(launcher, 1, program('hello')),
            'the sum of 1 to 1 is 1')
 
