@@ -437,6 +437,7 @@ struct roami_node_params {
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */
 	uint64_t near;          /* peers whose segments loads and stores reach; bits */
 	unsigned hosts;         /* of the job; 0 counts as 1 */
+	bool aes;               /* each of several has a CPU with AES */
 	const char *const *host_names; /* of each node's host; NULL: not known */
 	bool traced;            /* a debugger may stop this node for as long as it likes */
 	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */
