@@ -369,10 +369,9 @@ bool moving_never(struct roami_node *node, const struct moving_head *head, unsig
 	return false;
 }
 
-bool moving_is_all(struct roami_node *node, uint32_t page, uint64_t version)
+bool moving_rests(struct roami_node *node, uint32_t page)
 {
 	return roami_page_state(node, page) == HOME_MASTER &&
-	       roami_home_version(node, page) == version &&
 	       roami_page_access(node, page) != ROAM_WRITE && !roami_page_dirty(node, page) &&
 	       !roami_page_pending(node, page);
 }
@@ -388,7 +387,7 @@ static void moving_hand_over(struct roami_node *node, const struct moving_head *
 	uint64_t version = have;
 	uint32_t place;
 
-	if (data->regrets >= REGRETS_MAX || !moving_is_all(node, head->page, have) ||
+	if (data->regrets >= REGRETS_MAX || !moving_rests(node, head->page) ||
 	    !moves(node, head, to))
 		return;
 	place = moving_give(node, head->page, to, NULL, &version);
