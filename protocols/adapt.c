@@ -40,13 +40,14 @@
 #include "home.h"
 
 #define BATCH      512u /* pages handled at a time, on the stack */
-#define TRIES_MAX  5u   /* refusals that are counted: up to 30 writes between two requests */
+#define TRIES_MAX  6u   /* refusals that are counted: up to 62 writes between two requests */
 #define ALONE      2u   /* diffs in a row that nobody else's came between */
-#define SPARSE     (ROAM_PAGE_SIZE / 4 * 3) /* bytes of a diff that is worth leaving */
-#define DENSE      7u   /* writes without a twin after a diff that was not */
+#define SPARSE     (ROAM_PAGE_SIZE / 16 * 15) /* bytes of a diff that is worth leaving */
+#define DENSE      3u   /* diffs in a row that were not, and the next write goes without a twin, */
+#define DENSE_OPEN 16u  /* and this many releases leave the page open */
 #define UPDATES    3u   /* of a copy before it is asked whether anybody reads it */
-#define ROUNDS     64u  /* releases of a home after which it is asked who has copies, */
-#define ROUNDS_FIRST 8u /* and the first time */
+#define ROUNDS     16u  /* releases of a home with a twin, for which somebody must read a diff, */
+#define ROUNDS_FIRST 4u /* and the first time */
 #define RUN        15u  /* pages of this home opened ahead */
 #define OWN_BITS   7
 #define OWN_MASK   ((1u << OWN_BITS) - 1)
@@ -55,7 +56,7 @@
 struct adapt_page {
 	struct home_page home;
 	uint32_t tries : 3;   /* that were refused, up to TRIES_MAX */
-	uint32_t wait : 5;    /* writes until the next one */
+	uint32_t wait : 6;    /* writes until the next one */
 	uint32_t alone : 2;   /* of a copy: diffs since another's */
 	uint32_t updates : 2; /* of a copy: since it was last seen to be read */
 	uint32_t seen : 1;    /* there has been a copy */
@@ -64,8 +65,8 @@ struct adapt_page {
 	uint32_t own : OWN_BITS; /* of a copy: a version beyond `have` that this node made;
 				    low bits, 0: none */
 	uint32_t placed : 1;  /* of a home: has been closed once */
-	uint32_t dense : 3;   /* of a home: writes until a twin is tried again */
-	uint32_t rounds : 6;  /* of a home: releases with a twin */
+	uint32_t dense : 2;   /* of a home: diffs in a row that were not worth leaving */
+	uint32_t rounds : 4;  /* of a home: releases with a twin */
 };
 
 _Static_assert(sizeof(struct adapt_page) <= 16, "at most 64 bytes of metadata per touched page");
@@ -108,8 +109,8 @@ static void adapt_twin(struct roami_node *node, uint32_t page)
 
 	if (!roami_trail_on(node))
 		return;
-	if (data->dense > 0)
-		data->dense--;
+	if (data->dense == DENSE)
+		data->dense--; /* the diff after next will tell */
 	else
 		roami_home_twin(node, page, true);
 }
@@ -131,7 +132,7 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 	if (!roami_home_take(node, page, data->home.have)) {
 		if (data->tries < TRIES_MAX)
 			data->tries++;
-		data->wait = ((1u << data->tries) - 2) & 31u;
+		data->wait = ((1u << data->tries) - 2) & 63u;
 		return false;
 	}
 	roami_page_lock(node, page);
@@ -306,12 +307,16 @@ static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_
 /* A page of this home.  If it is closed, what is fetched from now on has what was written. */
 static void adapt_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
+	struct adapt_page *data = adapt_page(node, page);
+
 	if (roami_checks_races(node) || roami_page_access(node, page) == ROAM_WRITE) {
 		home_written(node, sync, page);
+		if (roami_trail_on(node))
+			data->home.shares = data->dense == DENSE - 1 ? DENSE_OPEN : 0;
 		return;
 	}
-	adapt_page(node, page)->placed = 1;
-	adapt_page(node, page)->home.shares = 0;
+	data->placed = 1;
+	data->home.shares = 0;
 	if (roami_home_is_shared(node, page))
 		roami_notice_add(node, page, roami_home_version_bump(node, page));
 	roami_home_shut(node, page);
@@ -331,21 +336,27 @@ static uint32_t adapt_leave(struct roami_node *node, const struct roam_dirty *di
 		       : roami_trail_leave(node, dirty->page, diff, *bytes_p);
 }
 
+/* Whether the page of this home goes on being written with a twin. */
+static bool adapt_twins_on(struct roami_node *node, uint32_t page, bool sparse)
+{
+	struct adapt_page *data = adapt_page(node, page);
+
+	data->dense = sparse ? 0 : (data->dense + 1) & DENSE;
+	data->rounds = (data->rounds + 1) % ROUNDS;
+	return data->dense < DENSE &&
+	       (data->rounds != ROUNDS_FIRST || roami_home_read(node, page));
+}
+
 /*
  * A page of this home that was written with a twin.  What changed twice may be as it was, but who
- * fetched it in between has it otherwise: that is a version, too.  From time to time it is asked
- * anew who reads the page.
+ * fetched it in between has it otherwise: that is a version, too.
  */
 static void adapt_twinned(struct roami_node *node, const struct roam_dirty *dirty)
 {
-	struct adapt_page *data = adapt_page(node, dirty->page);
 	size_t bytes;
 	uint32_t place = adapt_leave(node, dirty, &bytes);
 
-	data->rounds = (data->rounds + 1) % ROUNDS;
-	if (bytes > SPARSE)
-		data->dense = DENSE;
-	if (bytes > SPARSE || data->rounds == ROUNDS_FIRST) {
+	if (!adapt_twins_on(node, dirty->page, bytes <= SPARSE)) {
 		roami_home_twin(node, dirty->page, false);
 		roami_home_unshare(node, dirty->page);
 		place = 0;
