@@ -56,7 +56,7 @@ static bool moving_install(struct roami_node *node, uint32_t page,
 		moving_receive(node, page, answer->version, answer->place);
 	} else {
 		moving_learn(data, answer->place);
-		data->home.page.have = answer->version;
+		data->home.page.have = HOME_VERSION(answer->version);
 		data->refused = false;
 		good = answer->version >= data->home.page.need; /* else a notice came meanwhile */
 		if (good)
@@ -327,7 +327,7 @@ uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_
 	if (open)
 		data->owed = *version_p;
 	roami_page_move(node, page, HOME_COPY);
-	data->home.page.have = *version_p;
+	data->home.page.have = HOME_VERSION(*version_p);
 	if (roami_cache_drop(node, page))
 		roami_page_move(node, page, HOME_INVALID);
 	data->place = ROAM_PLACE_MADE(to, ROAM_PLACE_EPOCH(place) + 1);
