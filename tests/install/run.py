@@ -95,6 +95,16 @@ class Installed:
                     call([compiler, *STRICT, '-Wpedantic', standard, *language, '-fsyntax-only',
                           text, *self.config('--cflags')], env=self.env)
 
+    def check_cxx(self):
+        """The C++ header by itself, in the standards it is for."""
+        text = os.path.join(self.out, 'header.cpp')
+        with open(text, 'w', encoding='utf-8') as file:
+            file.write('#include <roam/pastset.hpp>\n#include <roam/pastset.hpp>\n')
+        for compiler in COMPILERS_CXX:
+            for standard in ('-std=c++17', '-std=c++20'):
+                call([compiler, *STRICT, '-Wpedantic', '-Wconversion', '-Wshadow', standard,
+                      '-fsyntax-only', text, *self.config('--cflags')], env=self.env)
+
     def check_symbols(self):
         """The shared library shows roam_* and nothing else."""
         library = os.path.join(self.libraries, 'libroam.so.0')
