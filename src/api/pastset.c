@@ -15,7 +15,7 @@
 #define MEMORY_USUAL ((size_t)4 << 20)
 #define MEMORY_MIN   ((size_t)256 << 10)
 
-/* A library that is loaded late gets little memory of each thread's own: it is made when asked for. */
+/* On the heap: a library that is loaded late gets little memory of each thread's own. */
 static pthread_once_t why_once = PTHREAD_ONCE_INIT;
 static pthread_key_t why_key = PTHREAD_KEYS_MAX; /* none */
 
