@@ -266,10 +266,7 @@ static enum roam_err job_alone(struct roami_job *job)
 
 /* --------------------------------------------------------------------------------------- start */
 
-/*
- * A node that ends in order still serves; one that does not takes the job down.  A process that the
- * program forked is no node, and has inherited this.
- */
+/* A node that ends in order still serves, else it takes the job down.  Whom it forked is none. */
 static void job_on_exit(int status, void *arg)
 {
 	struct roami_job *job = arg;
