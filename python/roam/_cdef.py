@@ -13,6 +13,16 @@ unsigned roam_nodes(void);
 enum roam_err roam_barrier_all(void);
 enum roam_err roam_thread_init(void);
 enum roam_err roam_thread_fini(void);
+struct roam_ps_cursor {
+    uint8_t *begin, *at, *end;
+};
+void roam_ps_cursor_begin(struct roam_ps_cursor *cursor, void *tuple, size_t bytes);
+enum roam_err roam_ps_cursor_end(const struct roam_ps_cursor *cursor, size_t *bytes_p);
+void roam_ps_put(struct roam_ps_cursor *cursor, const void *fields, size_t bytes);
+void roam_ps_get(struct roam_ps_cursor *cursor, void *fields, size_t bytes);
+void roam_ps_put_items(struct roam_ps_cursor *cursor, const void *items, uint32_t count,
+               size_t item_bytes);
+const void *roam_ps_get_items(struct roam_ps_cursor *cursor, uint32_t *count_p, size_t item_bytes);
 struct roam_ps_element;
 enum roam_ps_place {
     ROAM_PS_HASH,
