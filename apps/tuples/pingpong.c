@@ -15,20 +15,20 @@ static bool plays(void)
 	return other < procs;
 }
 
-/* ------------------------------------------------------------------------------ one mob each way */
+/* ----------------------------------------------------------------------------- one mob each way */
 
 static struct roam_ps_element *forth, *back;
 
 static void tuples_begin(void)
 {
-	char name[32];
+	char name[64];
 
 	if (!plays())
 		return;
 	snprintf(name, sizeof(name), "from %ld", me);
-	forth = element(name, "i64", NULL);
+	forth = element_at(name, "i64", me & ~1l);
 	snprintf(name, sizeof(name), "from %ld", other);
-	back = element(name, "i64", NULL);
+	back = element_at(name, "i64", me & ~1l);
 }
 
 static void tuples_work(void)
@@ -110,6 +110,8 @@ int main(int argc, char **argv)
 	static const struct program pingpong = {
 		.name = "tuples-pingpong",
 		.size = 300,
+		.size_min = 1,
+		.size_max = 1000000,
 		.procs_min = 2,
 		.set_up = set_up,
 		.right = right,

@@ -1,6 +1,7 @@
 /*
- * The sum of a number of each process, which all of them get: -n times.  The ways `memory`, `tuples`
- * and `xfunction` are those of figure 1 of Vinter et al. (2002), "User redefinable memory semantics".
+ * The sum of a number of each process, which all of them get: -n times.  The ways `memory`,
+ * `tuples` and `xfunction` are those of figure 1 of Vinter et al. (2002), "User redefinable memory
+ * semantics".
  */
 #include "tuples.h"
 
@@ -14,16 +15,16 @@ static int64_t part(long round, long id)
 	return (int64_t)(noise((uint64_t)(round * 64 + id)) >> 32) - (1l << 31);
 }
 
-/* --------------------------------------------------- tuples that are used as if they were memory */
+/* -------------------------------------------------- tuples that are used as if they were memory */
 
 static struct roam_ps_element *semaphore, *counter, *value, *result;
 
 static void memory_begin(void)
 {
-	semaphore = element("semaphore", "i64", NULL);
-	counter = element("counter", "i64", NULL);
-	value = element("value", "i64", NULL);
-	result = element("result", "i64", NULL);
+	semaphore = element("semaphore", "i64");
+	counter = element("counter", "i64");
+	value = element("value", "i64");
+	result = element("result", "i64");
 	if (me != 0)
 		return;
 	put(semaphore, 1);
@@ -48,7 +49,7 @@ static void memory_work(void)
 	}
 }
 
-/* ------------------------------------------------------- one tuple that goes from hand to hand */
+/* -------------------------------------------------------- one tuple that goes from hand to hand */
 
 struct partial {
 	int64_t count, sum;
@@ -60,8 +61,8 @@ static void tuples_begin(void)
 {
 	const struct partial none = {0, 0};
 
-	partials = element("partials", "i64, i64", NULL);
-	result = element("result", "i64", NULL);
+	partials = element("partials", "i64, i64");
+	result = element("result", "i64");
 	if (me == 0)
 		must(roam_ps_move(partials, &none, sizeof(none)));
 }
@@ -89,7 +90,7 @@ static struct roam_ps_element *sum_of_all;
 
 static void xfunction_begin(void)
 {
-	sum_of_all = element("sum", "i64", "sum");
+	sum_of_all = element_x("sum", "i64", "sum");
 }
 
 static void xfunction_work(void)
@@ -100,7 +101,7 @@ static void xfunction_work(void)
 	}
 }
 
-/* ------------------------------------------------------------------- pages: a lock and a barrier */
+/* ------------------------------------------------------------------ pages: a lock and a barrier */
 
 static void pages_work(void)
 {
@@ -113,7 +114,7 @@ static void pages_work(void)
 	}
 }
 
-/* ---------------------------------------------------------------------- what roam has for this */
+/* ----------------------------------------------------------------------- what roam has for this */
 
 static void reduce_work(void)
 {
@@ -148,6 +149,8 @@ int main(int argc, char **argv)
 	static const struct program sum = {
 		.name = "tuples-sum",
 		.size = 300,
+		.size_min = 1,
+		.size_max = 1000000,
 		.procs_min = 1,
 		.set_up = set_up,
 		.right = right,

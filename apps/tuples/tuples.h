@@ -26,6 +26,7 @@ struct model {
 struct program {
 	const char *name;
 	long size; /* if there is no -n */
+	long size_min, size_max;
 	long procs_min;
 	void (*set_up)(void); /* before CREATE: memory, the input; the same in every process */
 	bool (*right)(void);  /* is what work() left in this process what one process computes? */
@@ -50,10 +51,14 @@ uint64_t noise(uint64_t i);
 /* The first of `count` things that belong to process `id`; the next one's first ends its part. */
 long first_of(long count, long id);
 
-/* ---- elements, all of them at process 0 */
+/* ---- elements */
 
-/* `function`: an X-function of all processes; NULL: tuples stay as they are. */
-struct roam_ps_element *element(const char *name, const char *text, const char *function);
+/* At process 0, where many use it. */
+struct roam_ps_element *element(const char *name, const char *text);
+/* At a process. */
+struct roam_ps_element *element_at(const char *name, const char *text, long process);
+/* At process 0, with an X-function of which all processes are participants. */
+struct roam_ps_element *element_x(const char *name, const char *text, const char *function);
 /* Tuples of one i64: adds one; takes the oldest; reads that of a number, which stays. */
 void put(struct roam_ps_element *element, int64_t value);
 int64_t take(struct roam_ps_element *element);
