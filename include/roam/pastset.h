@@ -67,6 +67,42 @@ extern "C" {
  * of fixed size is a packed struct; others are written and read with a cursor, below.
  */
 
+/*
+ * A place in the bytes of a tuple that is written or read field by field.  What does not fit any
+ * more, or is not there, does nothing, nor does what follows; roam_ps_cursor_end says so.
+ *
+ *	roam_ps_cursor_begin(&cursor, tuple, sizeof(tuple));
+ *	roam_ps_put(&cursor, &number, sizeof(number));
+ *	roam_ps_put_items(&cursor, name, (uint32_t)strlen(name), 1);
+ *	err = roam_ps_cursor_end(&cursor, &bytes);
+ */
+struct roam_ps_cursor {
+	uint8_t *begin, *at, *end; /* at: NULL once something did not fit */
+};
+
+/* At the beginning of `bytes` of a tuple, or for one. */
+void roam_ps_cursor_begin(struct roam_ps_cursor *cursor, void *tuple, size_t bytes);
+
+/*
+ * *bytes_p, which may be NULL: those that were written or read.  Errors: ROAM_ETOOBIG (not all
+ * fitted, or was there).
+ */
+enum roam_err roam_ps_cursor_end(const struct roam_ps_cursor *cursor, size_t *bytes_p);
+
+/* Numbers, arrays and groups of fixed size. */
+void roam_ps_put(struct roam_ps_cursor *cursor, const void *fields, size_t bytes);
+void roam_ps_get(struct roam_ps_cursor *cursor, void *fields, size_t bytes);
+
+/*
+ * A [], of items of that size each.  To write, `items` may be NULL: then they follow one by one, as
+ * they must where their sizes vary (item_bytes 0).  roam_ps_get_items returns where they are, in
+ * the tuple and at no particular address, and goes on behind them; items of size 0 are to be read
+ * one by one.  *count_p: how many; 0 where something was not there, and the result NULL.
+ */
+void roam_ps_put_items(struct roam_ps_cursor *cursor, const void *items, uint32_t count,
+		       size_t item_bytes);
+const void *roam_ps_get_items(struct roam_ps_cursor *cursor, uint32_t *count_p, size_t item_bytes);
+
 /* An element as one program knows it. */
 struct roam_ps_element;
 
