@@ -56,6 +56,13 @@ struct roami_op {
 
 struct roami_waiter;
 
+/* A record whose place another node was told: reserved for it to move, or observed, and held. */
+struct roami_lent {
+	roami_record record;
+	uint32_t node;
+	uint32_t reserved;
+};
+
 struct roami_element {
 	struct roami_spin lock;
 	bool forget;
@@ -63,6 +70,7 @@ struct roami_element {
 	bool paged; /* of `own`, the places stand for places in the heap, where the bytes are */
 	uint64_t heap;
 	struct roami_past_pool own;
+	struct roami_vec lent; /* struct roami_lent, of a paged one; in no order */
 	struct roami_past_pool *pool; /* of its records: that of all, or its own */
 	uint64_t delta;
 	struct roami_tuples tuples;

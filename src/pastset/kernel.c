@@ -120,10 +120,38 @@ struct roami_element *roami_past_element(struct roami_past *past, uint32_t eleme
 	return &past->elements[element];
 }
 
-bool roami_past_plausible(const struct roami_element *element, roami_record record)
+void roami_past_lend(struct roami_past *past, struct roami_element *element,
+		     const struct roami_lent *lent)
 {
-	return element->paged && record % sizeof(uint64_t) == 0 &&
-	       record / ROAMI_PAST_UNIT < element->own.fresh && record >= ROAMI_PAST_UNIT;
+	struct roami_lent *at;
+
+	roami_spin_lock(past->node, &element->lock);
+	at = roami_os_vec_grow(&element->lent, sizeof(*at), 1);
+	if (at != NULL) {
+		*at = *lent;
+		element->lent.count++;
+	}
+	roami_spin_unlock(&element->lock);
+	if (at == NULL)
+		roami_node_fail(past->node, "no memory for what is known of tuples lent");
+}
+
+bool roami_past_return(struct roami_past *past, struct roami_element *element,
+		       const struct roami_lent *lent)
+{
+	struct roami_lent *all;
+	size_t at = 0;
+	bool known;
+
+	roami_spin_lock(past->node, &element->lock);
+	all = (struct roami_lent *)(void *)element->lent.items;
+	while (at < element->lent.count && memcmp(&all[at], lent, sizeof(*lent)) != 0)
+		at++;
+	known = at < element->lent.count;
+	if (known)
+		all[at] = all[--element->lent.count];
+	roami_spin_unlock(&element->lock);
+	return known;
 }
 
 /* ------------------------------------------------------------------------------------- waiters */

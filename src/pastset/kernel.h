@@ -69,8 +69,14 @@ enum roam_err roami_past_make(struct roami_past *past, const struct roami_bind *
 /* Makes an X-function known. */
 enum roam_err roami_past_register(struct roami_past *past, const struct roam_ps_function *function);
 
-/* Whether a record of a peer's may be one. */
-bool roami_past_plausible(const struct roami_element *element, roami_record record);
+/*
+ * A record of a paged element's is lent to a node; and comes back, for what it was lent for. false:
+ * that node has none such.
+ */
+void roami_past_lend(struct roami_past *past, struct roami_element *element,
+		     const struct roami_lent *lent);
+bool roami_past_return(struct roami_past *past, struct roami_element *element,
+		       const struct roami_lent *lent);
 
 /* NULL: there is none of that number. */
 struct roami_element *roami_past_element(struct roami_past *past, uint32_t element);

@@ -88,6 +88,10 @@ void roami_past_reply(struct roami_past *past, const struct roam_request *reques
 	struct roam_part parts[2] = {{&told, sizeof(told)}, {NULL, 0}};
 
 	roami_past_told(past, op, &told, &parts[1]);
+	if (told.record != 0)
+		roami_past_lend(past, roami_past_element(past, op->ask.element),
+				&(struct roami_lent){told.record, request->origin,
+						     op->ask.op == ROAMI_ASK_RESERVE});
 	roami_reply(past->node, request, parts, 2);
 	if (op->record != 0 && (op->ask.flags & ROAMI_ASK_RECORD) == 0)
 		roami_record_rele(past->node, roami_past_element(past, op->ask.element)->pool,
@@ -104,7 +108,8 @@ static bool server_take(struct roami_past *past, const struct roam_request *requ
 		if (bytes != sizeof(op->record))
 			server_malformed(past->node, request);
 		memcpy(&op->record, tuple, sizeof(op->record));
-		if (!roami_past_plausible(element, op->record))
+		if (!roami_past_return(past, element,
+				       &(struct roami_lent){op->record, request->origin, true}))
 			server_malformed(past->node, request);
 		return true;
 	}
@@ -145,14 +150,18 @@ static void server_op(struct roami_node *node, const struct roam_request *reques
 static void server_rele(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_past *past = roami_past_of(node);
-	const struct roami_element *element;
+	struct roami_element *element;
 	struct roami_let_go ask;
 
 	if (request->bytes != sizeof(ask))
 		server_malformed(node, request);
 	memcpy(&ask, request->data, sizeof(ask));
 	element = roami_past_element(past, ask.element);
-	if (element == NULL || !roami_past_plausible(element, ask.record))
+	if (element == NULL ||
+	    (!roami_past_return(past, element,
+				&(struct roami_lent){ask.record, request->from, false}) &&
+	     !roami_past_return(past, element,
+				&(struct roami_lent){ask.record, request->from, true})))
 		server_malformed(node, request);
 	roami_record_rele(node, element->pool, ask.record);
 }
@@ -182,13 +191,19 @@ static enum roam_err service_init(struct roami_node *node)
 	return ROAM_OK;
 }
 
+static void element_fini(struct roami_element *element)
+{
+	roami_past_pool_fini(&element->own);
+	roami_os_vec_free(&element->lent, sizeof(struct roami_lent));
+}
+
 static void service_fini(struct roami_node *node)
 {
 	struct roami_past *past = roami_past_of(node);
 
 	for (uint32_t i = 0; i < atomic_load(&past->element_count); i++)
 		if (past->elements[i].paged)
-			roami_past_pool_fini(&past->elements[i].own);
+			element_fini(&past->elements[i]);
 	roami_names_close(past);
 	roami_past_pool_fini(&past->pool);
 	roami_os_unmap(past->elements, ROAMI_ELEMENTS_MAX * sizeof(*past->elements));
