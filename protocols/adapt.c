@@ -122,6 +122,7 @@ static void adapt_twin(struct roami_node *node, uint32_t page)
 static bool adapt_take(struct roami_node *node, uint32_t page)
 {
 	struct adapt_page *data = adapt_page(node, page);
+	bool again;
 
 	if (roami_checks_races(node))
 		return false;
@@ -140,9 +141,11 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 	data->home.shares = 0;
 	data->own = 0;
 	data->rounds = 0;
+	again = data->placed;
 	data->placed = 1;
 	roami_page_unlock(node, page);
-	adapt_twin(node, page);
+	if (again)
+		adapt_twin(node, page);
 	return true;
 }
 
