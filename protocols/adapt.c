@@ -15,8 +15,8 @@
  *   without twin and diff, over barriers without a fault.
  * - Migratory, under a lock: an unlock closes the home's page, so whoever locks next, reads and
  *   writes takes it along.
- * - Producer and consumers: the producer is home.  If it changes most of the page, they fetch it;
- *   else they get its diffs at each acquire, as long as they read the page.
+ * - Producer and consumers: the producer is home.  If it changes nearly all of the page, they fetch
+ *   it; else they get its diffs at each acquire, as long as they read the page.
  * - False sharing: diffs, of the home as of the others; nobody fetches.
  *
  * Where a page is.  The directory word always names the home, or who was it a moment ago.  Nodes
