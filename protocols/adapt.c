@@ -15,8 +15,8 @@
  *   without twin and diff, over barriers without a fault.
  * - Migratory, under a lock: an unlock closes the home's page, so whoever locks next, reads and
  *   writes takes it along.
- * - Producer and consumers: the producer is home.  If it changes most of the page, they fetch it;
- *   else they get its diffs at each acquire, as long as they read the page.
+ * - Producer and consumers: the producer is home.  If it changes nearly all of the page, they fetch
+ *   it; else they get its diffs at each acquire, as long as they read the page.
  * - False sharing: diffs, of the home as of the others; nobody fetches.
  *
  * Where a page is.  The directory word always names the home, or who was it a moment ago.  Nodes
@@ -122,6 +122,7 @@ static void adapt_twin(struct roami_node *node, uint32_t page)
 static bool adapt_take(struct roami_node *node, uint32_t page)
 {
 	struct adapt_page *data = adapt_page(node, page);
+	bool again;
 
 	if (roami_checks_races(node))
 		return false;
@@ -140,9 +141,11 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 	data->home.shares = 0;
 	data->own = 0;
 	data->rounds = 0;
+	again = data->placed;
 	data->placed = 1;
 	roami_page_unlock(node, page);
-	adapt_twin(node, page);
+	if (again)
+		adapt_twin(node, page);
 	return true;
 }
 
