@@ -3,7 +3,7 @@
 VERSION = '0.1.0'
 NUMBERS = {'ROAM_PS_TUPLE_MAX': 61184, 'ROAM_PS_NAME_MAX': 255, 'ROAM_PS_TEMPLATE_MAX': 511, 'ROAM_PS_FIELDS_MAX': 64, 'ROAM_PS_NESTED_MAX': 8, 'ROAM_PS_FUNCTION_MAX': 31, 'ROAM_PS_PEEK': 1, 'ROAM_PS_SKIP': 2}
 CDEF = """
-enum roam_err { ROAM_OK = 0, ROAM_EINVAL = 1, ROAM_ENOMEM = 2, ROAM_ENOTOURS = 3, ROAM_ENOTHELD = 4, ROAM_ENOTINIT = 5, ROAM_ENODES = 6, ROAM_ESTATE = 7, ROAM_EUNSUPPORTED = 8, ROAM_EUNKNOWN = 9, ROAM_EAGAIN = 10, ROAM_ESYSTEM = 11, ROAM_EPEER = 12, ROAM_EPROTO = 13, ROAM_ENOSPC = 14, ROAM_EGONE = 15, ROAM_ETIMEDOUT = 16, ROAM_ECANCELED = 17, ROAM_EMISMATCH = 18, ROAM_ETOOBIG = 19 };
+enum roam_err { ROAM_OK = 0, ROAM_EINVAL = 1, ROAM_ENOMEM = 2, ROAM_ENOTOURS = 3, ROAM_ENOTHELD = 4, ROAM_ENOTINIT = 5, ROAM_ENODES = 6, ROAM_ESTATE = 7, ROAM_EUNSUPPORTED = 8, ROAM_EUNKNOWN = 9, ROAM_EAGAIN = 10, ROAM_ESYSTEM = 11, ROAM_EPEER = 12, ROAM_EPROTO = 13, ROAM_ENOSPC = 14, ROAM_EGONE = 15, ROAM_ETIMEDOUT = 16, ROAM_ECANCELED = 17, ROAM_EMISMATCH = 18, ROAM_ETOOBIG = 19, ROAM_EKEY = 20, ROAM_ELOST = 21 };
 const char *roam_strerror(enum roam_err err);
 const char *roam_version(void);
 enum roam_err roam_start(void);
@@ -50,6 +50,13 @@ void roam_ps_leave(struct roam_ps_element *element);
 const char *roam_ps_template(const struct roam_ps_element *element);
 unsigned roam_ps_node(const struct roam_ps_element *element);
 const char *roam_ps_why(void);
+struct roam_ps_server;
+enum roam_err roam_ps_attach(const char *address, const char *key_file,
+                 struct roam_ps_server **server_p);
+void roam_ps_detach(struct roam_ps_server *server);
+enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
+                   const char *template_text, const struct roam_ps_options *options,
+                   struct roam_ps_element **element_p);
 struct roam_ps_function {
     const char *name;
     void (*combine)(void *arg, void *sum, const void *tuple, size_t bytes);
@@ -84,7 +91,8 @@ enum roam_ps_which {
     ROAM_PS_FIFO,
     ROAM_PS_LAST,
     ROAM_PS_NUMBER,
-    ROAM_PS_NEXT
+    ROAM_PS_NEXT,
+    ROAM_PS_MATCH
 };
 struct roam_ps_cancel {
     uint32_t cancelled;
