@@ -333,7 +333,7 @@ static bool guest_bind(struct roami_guest *guest, uint64_t number, const uint8_t
 	answer.err = ROAM_EINVAL;
 	if (roami_template_parse(&template, texts + ask.name_bytes, why, sizeof(why)) == ROAM_OK &&
 	    strlen(template.text) == ask.template_bytes && ask.heap_bytes == 0 &&
-	    (ask.function[0] == '\0') == (ask.participants == 0))
+	    (ask.function[0] != '\0' || ask.participants == 0))
 		roami_name_bind(all->past, &ask, texts, &answer);
 	if (answer.err == ROAM_OK) {
 		hosted = &all->hosted[answer.element];

@@ -182,8 +182,8 @@ static bool match_one(const struct seed_options *options, const struct roam_prot
 			    &actors[i]);
 	good = world_run(story.world);
 	if (!good)
-		printf("FAILED seed %lu: %s\n  %s\n", (unsigned long)seed,
-		       world_error(story.world), seed_replay());
+		printf("FAILED seed %lu: %s\n  %s\n", (unsigned long)seed, world_error(story.world),
+		       seed_replay());
 	world_close(story.world);
 	free(actors);
 	return good;
