@@ -224,6 +224,11 @@ enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
  * observed make room.  Errors: ROAM_EINVAL for a move of more participants than there are.
  *
  * "sum", "product", "min" and "max" combine the tuples number by number, "and" and "or" integers.
+ *
+ * "match" is no reduction, and has 0 participants: its element is as any other, and ROAM_PS_MATCH
+ * may be asked of it.  Then request->tuple is a pattern, a tuple of the template, and the bits of
+ * request->number say in which of the outermost fields the tuple observed has to be the same, bit 0
+ * in the first one.  Tuples are compared where the element lives; only the one found travels.
  */
 
 /* A reduction of the program's own. */
@@ -312,7 +317,8 @@ enum roam_ps_which {
 	ROAM_PS_FIFO,   /* the oldest that nobody has observed */
 	ROAM_PS_LAST,   /* the newest; blocks while there is none */
 	ROAM_PS_NUMBER, /* that of a number; blocks until it was moved; ROAM_EGONE: truncated */
-	ROAM_PS_NEXT    /* the first after a number; the oldest there if that one was truncated */
+	ROAM_PS_NEXT,   /* the first after a number; the oldest there if that one was truncated */
+	ROAM_PS_MATCH   /* the oldest nobody has observed that is like `tuple`, see "match" above */
 };
 
 #define ROAM_PS_PEEK 1u /* do not tag it as observed */
@@ -333,8 +339,8 @@ struct roam_ps_request {
 	enum roam_ps_op op;
 	enum roam_ps_which which;
 	unsigned flags;
-	uint64_t number;   /* of the tuple; DeltaValue; where to truncate */
-	const void *tuple; /* to move */
+	uint64_t number;   /* of the tuple; DeltaValue; where to truncate; fields of a pattern */
+	const void *tuple; /* to move; a pattern */
 	size_t bytes;
 	struct roam_ps_element *from;  /* mob: where to observe; NULL: the same element */
 	void *buffer;                  /* for the tuple observed; may be NULL if limit is 0 */

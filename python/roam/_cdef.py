@@ -91,7 +91,8 @@ enum roam_ps_which {
     ROAM_PS_FIFO,
     ROAM_PS_LAST,
     ROAM_PS_NUMBER,
-    ROAM_PS_NEXT
+    ROAM_PS_NEXT,
+    ROAM_PS_MATCH
 };
 struct roam_ps_cancel {
     uint32_t cancelled;

@@ -150,8 +150,7 @@ enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
 	why[0] = '\0';
 	if (server == NULL || template_text == NULL || element_p == NULL)
 		return ROAM_EINVAL;
-	return roami_past_enter_at(server, name, template_text, options, element_p, why,
-				   WHY_BYTES);
+	return roami_past_enter_at(server, name, template_text, options, element_p, why, WHY_BYTES);
 }
 
 void roam_ps_leave(struct roam_ps_element *element)

@@ -86,7 +86,9 @@ enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p)
 
 struct roami_node *roami_api_node_now(void)
 {
-	return __atomic_load_n(&job.life, __ATOMIC_ACQUIRE) == ROAMI_JOB_TOGETHER ? job.node : NULL;
+	unsigned life = (unsigned)__atomic_load_n(&job.life, __ATOMIC_ACQUIRE);
+
+	return life == ROAMI_JOB_TOGETHER || life == ROAMI_JOB_ALONE ? job.node : NULL;
 }
 
 enum roam_err roam_finish(void)

@@ -274,7 +274,7 @@ enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roa
 				 .head_max = sizeof(told)};
 	enum roam_err err;
 
-	if (what->op == ROAM_PS_MOVE || what->op == ROAM_PS_MOB)
+	if (roami_ask_carries(what))
 		parts[1] = (struct roam_part){request->tuple, request->bytes};
 	if (what->op == ROAM_PS_OBSERVE || what->op == ROAM_PS_MOB) {
 		ask.rest = request->buffer;

@@ -103,7 +103,7 @@ static enum roam_err client_here(struct roami_past *past, const struct roami_ask
 		*record = op.record;
 		return op.err;
 	}
-	if ((ask->op == ROAM_PS_MOVE || ask->op == ROAM_PS_MOB) &&
+	if (roami_ask_carries(ask) &&
 	    !client_take(past, &op, request, record))
 		return op.err;
 	wait.waiter = roami_past_run(past, &op, NULL);
@@ -141,7 +141,7 @@ static struct roam_part client_payload(const struct roam_ps_element *element,
 				       const struct roam_ps_request *request,
 				       const roami_record *record, void *room)
 {
-	if (ask->op != ROAM_PS_MOVE && ask->op != ROAM_PS_MOB)
+	if (!roami_ask_carries(ask))
 		return (struct roam_part){NULL, 0};
 	if (record != NULL)
 		return (struct roam_part){record, sizeof(*record)};
@@ -288,17 +288,19 @@ static enum roam_err client_check(const struct roam_ps_element *element,
 				  const struct roam_ps_request *request)
 {
 	bool observes = request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB;
+	bool matches = observes && request->which == ROAM_PS_MATCH;
 
-	if ((unsigned)request->op > ROAM_PS_STATE)
+	if ((unsigned)request->op > ROAM_PS_STATE ||
+	    (matches && (request->op == ROAM_PS_MOB || element->paged)))
 		return ROAM_EINVAL;
-	if (client_moves(request)) {
+	if (client_moves(request) || matches) {
 		if (request->bytes > ROAM_PS_TUPLE_MAX)
 			return ROAM_ETOOBIG;
 		if (request->tuple == NULL ||
 		    !roami_template_fits(&element->template, request->tuple, request->bytes))
 			return ROAM_EINVAL;
 	}
-	if (observes && ((unsigned)request->which > ROAM_PS_NEXT ||
+	if (observes && ((unsigned)request->which > ROAM_PS_MATCH ||
 			 (request->flags & ~(ROAM_PS_PEEK | ROAM_PS_SKIP)) != 0 ||
 			 ((request->flags & ROAM_PS_SKIP) != 0 && request->which != ROAM_PS_LAST) ||
 			 (request->which == ROAM_PS_NUMBER && request->number == 0) ||
@@ -397,8 +399,10 @@ static void enter_says(const struct roam_ps_element *element, const char *texts,
 		snprintf(why, why_bytes, "node %u knows no X-function %s", element->owner,
 			 ask->function);
 	else if (answer->err == ROAM_EINVAL)
-		snprintf(why, why_bytes, "X-function %s is not for the template %s%s",
-			 ask->function, own, ask->heap_bytes != 0 ? " in pages" : "");
+		snprintf(why, why_bytes,
+			 "X-function %s is not for the template %s%s, or not of %u participants",
+			 ask->function, own, ask->heap_bytes != 0 ? " in pages" : "",
+			 ask->participants);
 	else if (answer->err == ROAM_EMISMATCH && answer->template_bytes == 0)
 		snprintf(why, why_bytes,
 			 "element %.*s has the X-function \"%s\" of %u participants, not \"%s\" of "
@@ -443,7 +447,7 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 	if (options->function != NULL) {
 		snprintf(ask.function, sizeof(ask.function), "%s", options->function);
 		ask.participants = options->participants;
-		element->rounds = true;
+		element->rounds = options->participants != 0;
 	}
 	if (options->storage == ROAM_PS_PAGES) {
 		ask.heap_bytes = options->memory;
@@ -474,9 +478,9 @@ static enum roam_err enter_check(const struct roami_node *node, const char *name
 		snprintf(why, why_bytes, "there is no such place as %u", (unsigned)options->place);
 	else if (options->function != NULL &&
 		 (options->function[0] == '\0' ||
-		  strlen(options->function) > ROAM_PS_FUNCTION_MAX || options->participants == 0))
+		  strlen(options->function) > ROAM_PS_FUNCTION_MAX))
 		snprintf(why, why_bytes,
-			 "an X-function has a name of 1 to %u bytes, and participants",
+			 "an X-function has a name of 1 to %u bytes",
 			 ROAM_PS_FUNCTION_MAX);
 	else if ((unsigned)options->storage > ROAM_PS_PAGES)
 		snprintf(why, why_bytes, "there is no such storage as %u",

@@ -104,8 +104,32 @@ static bool element_round(struct roami_node *node, struct roami_element *element
 	return true;
 }
 
+/*
+ * The oldest untagged tuple that is like the pattern.  It looks at each tuple once: tags stay, and
+ * new tuples have new numbers.
+ */
+static uint64_t element_match(struct roami_element *element, struct roami_op *op)
+{
+	struct roami_tuples *tuples = &element->tuples;
+	const struct roami_past_pool *pool = element->pool;
+	uint64_t number = op->looked + 1 > tuples->first ? op->looked + 1 : tuples->first;
+
+	for (; number <= tuples->last; number++) {
+		roami_record record = roami_tuples_find(pool, tuples, number);
+
+		if (!roami_tuples_tagged(pool, tuples, number) &&
+		    roami_template_match(
+			    element->template, op->ask.number, roami_record_data(pool, op->record),
+			    roami_record_bytes(pool, op->record), roami_record_data(pool, record),
+			    roami_record_bytes(pool, record)))
+			break;
+	}
+	op->looked = number - 1;
+	return number;
+}
+
 /* The number that an observe is for, beyond `last` if it has to wait. */
-static uint64_t element_number(const struct roami_element *element, struct roami_op *op)
+static uint64_t element_number(struct roami_element *element, struct roami_op *op)
 {
 	const struct roami_tuples *tuples = &element->tuples;
 
@@ -116,6 +140,8 @@ static uint64_t element_number(const struct roami_element *element, struct roami
 		return tuples->oldest > tuples->last ? tuples->oldest : tuples->last;
 	case ROAM_PS_NUMBER:
 		return op->ask.number;
+	case ROAM_PS_MATCH:
+		return element_match(element, op);
 	case ROAM_PS_NEXT:
 		break;
 	}
@@ -131,7 +157,7 @@ static void element_tag(struct roami_element *element, const struct roami_op *op
 
 	if ((op->ask.flags & ROAM_PS_PEEK) != 0)
 		return;
-	if (element->function != NULL &&
+	if (element->participants != 0 &&
 	    ((op->ask.flags & ROAMI_ASK_ROUND) == 0 ||
 	     roami_record_seen(element->pool, op->record) != element->participants))
 		return;
@@ -141,13 +167,22 @@ static void element_tag(struct roami_element *element, const struct roami_op *op
 	roami_tuples_tag(element->pool, tuples, number);
 }
 
-static bool element_observe(struct roami_element *element, struct roami_op *op)
+static bool element_observe(struct roami_node *node, struct roami_element *element,
+			    struct roami_op *op)
 {
-	uint64_t number = element_number(element, op);
+	bool known = op->ask.which != ROAM_PS_MATCH || (element->matches && op->record != 0);
+	uint64_t number = known ? element_number(element, op) : 0;
 	roami_record record;
 
 	if (number > element->tuples.last)
 		return false;
+	if (op->record != 0)
+		roami_record_rele(node, element->pool, op->record);
+	op->record = 0;
+	if (!known) {
+		op->err = ROAM_EINVAL;
+		return true;
+	}
 	if (number < element->tuples.oldest) {
 		op->err = ROAM_EGONE;
 		return true;
@@ -195,11 +230,11 @@ bool roami_element_try(struct roami_node *node, struct roami_element *element, s
 	switch ((enum roam_ps_op)op->ask.op) {
 	case ROAM_PS_MOVE:
 	case ROAM_PS_MOB:
-		if (element->function != NULL)
+		if (element->participants != 0)
 			return element_round(node, element, op);
 		return element_move(node, element, op);
 	case ROAM_PS_OBSERVE:
-		return element_observe(element, op);
+		return element_observe(node, element, op);
 	case ROAM_PS_DELTA:
 		element->delta = op->ask.number;
 		break;

@@ -31,6 +31,13 @@ struct roami_ask {
 	uint32_t from; /* mob: where it observes */
 };
 
+/* Whether a tuple goes with it: to move, or a pattern. */
+static inline bool roami_ask_carries(const struct roami_ask *ask)
+{
+	return ask->op == ROAM_PS_MOVE || ask->op == ROAM_PS_MOB ||
+	       (ask->op == ROAM_PS_OBSERVE && ask->which == ROAM_PS_MATCH);
+}
+
 /* A round of an X-function that not all participants have moved to. */
 struct roami_round {
 	roami_record record; /* the sum so far */
@@ -45,7 +52,8 @@ struct roami_op {
 	void *arg;
 	uint64_t id; /* with `served`: ROAMI_GUEST_ID and a number, to cancel it by */
 	uint64_t deadline;   /* 0: none */
-	roami_record record; /* to move, reserved; then that observed, held; 0: none */
+	roami_record record; /* to move, a pattern: reserved; then that observed, held; 0: none */
+	uint64_t looked;     /* for a pattern: tuples up to this number are not like it or tagged */
 	enum roam_err err;
 	uint32_t bytes; /* of the tuple observed, also if it was too long */
 	bool skipped;
@@ -76,7 +84,8 @@ struct roami_element {
 	struct roami_tuples tuples;
 	const struct roami_function *function; /* NULL: none */
 	const struct roami_template *template; /* with a function */
-	uint32_t participants;
+	bool matches;          /* tuples may be observed by a pattern */
+	uint32_t participants; /* in a reduction; 0: it is none */
 	struct roami_round rounds[ROAMI_ROUNDS_MAX];     /* by number, in a ring */
 	struct roami_waiter *first_waiter, *last_waiter; /* in the order in which they came */
 	uint32_t waiting;

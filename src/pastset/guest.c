@@ -244,18 +244,13 @@ static bool guest_part(struct roami_guest *guest, uint32_t element)
 	return true;
 }
 
-static bool ask_moves(const struct roami_ask *ask)
-{
-	return ask->op == ROAM_PS_MOVE || ask->op == ROAM_PS_MOB;
-}
-
 /* What a client's library would not ask.  The lengths are checked already. */
 static enum roam_err ask_check(const struct roami_guests *all, const struct roami_ask *ask,
 			       const void *tuple, size_t bytes)
 {
 	unsigned flags = ask->flags;
 
-	if (ask->op > ROAM_PS_STATE || ask->which > ROAM_PS_NEXT ||
+	if (ask->op > ROAM_PS_STATE || ask->which > ROAM_PS_MATCH ||
 	    (flags & ~(ROAM_PS_PEEK | ROAM_PS_SKIP | ROAMI_ASK_ROUND)) != 0 ||
 	    ((flags & ROAM_PS_SKIP) != 0 && ask->which != ROAM_PS_LAST) ||
 	    roami_past_element(all->past, ask->element) == NULL ||
@@ -264,7 +259,7 @@ static enum roam_err ask_check(const struct roami_guests *all, const struct roam
 	if (ask->number == 0 && (ask->op == ROAM_PS_DELTA ||
 				 (ask->op == ROAM_PS_OBSERVE && ask->which == ROAM_PS_NUMBER)))
 		return ROAM_EINVAL;
-	if (ask_moves(ask) &&
+	if (roami_ask_carries(ask) &&
 	    !roami_template_fits(&all->hosted[ask->element].template, tuple, bytes))
 		return ROAM_EINVAL;
 	return ROAM_OK;
@@ -282,7 +277,7 @@ static bool guest_op(struct roami_guest *guest, uint64_t number, const uint8_t *
 	memcpy(&op.ask, data, sizeof(op.ask));
 	data += sizeof(op.ask);
 	bytes -= sizeof(op.ask);
-	if (bytes > (ask_moves(&op.ask) ? ROAM_PS_TUPLE_MAX : 0))
+	if (bytes > (roami_ask_carries(&op.ask) ? ROAM_PS_TUPLE_MAX : 0))
 		return false;
 	if (op.ask.limit > ROAM_PS_TUPLE_MAX)
 		op.ask.limit = ROAM_PS_TUPLE_MAX;
@@ -291,8 +286,8 @@ static bool guest_op(struct roami_guest *guest, uint64_t number, const uint8_t *
 	if (told.err != ROAM_OK)
 		return guest_say(guest, ROAMI_GUEST_TOLD, number, &told, sizeof(told));
 	element = roami_past_element(past, op.ask.element);
-	if (ask_moves(&op.ask)) {
-		if (element->function != NULL && !guest_part(guest, op.ask.element))
+	if (roami_ask_carries(&op.ask)) {
+		if (element->participants != 0 && !guest_part(guest, op.ask.element))
 			return false;
 		if (!roami_past_reserve(past, &op, bytes))
 			return op_answer(guest->all, guest, number, op.ask.element, &op);
@@ -338,7 +333,7 @@ static bool guest_bind(struct roami_guest *guest, uint64_t number, const uint8_t
 	answer.err = ROAM_EINVAL;
 	if (roami_template_parse(&template, texts + ask.name_bytes, why, sizeof(why)) == ROAM_OK &&
 	    strlen(template.text) == ask.template_bytes && ask.heap_bytes == 0 &&
-	    (ask.function[0] == '\0') == (ask.participants == 0))
+	    (ask.function[0] != '\0' || ask.participants == 0))
 		roami_name_bind(all->past, &ask, texts, &answer);
 	if (answer.err == ROAM_OK) {
 		hosted = &all->hosted[answer.element];

@@ -80,9 +80,11 @@ static enum roam_err past_make_function(struct roami_past *past, const struct ro
 	if (element->function == NULL)
 		return ROAM_EUNKNOWN;
 	if (roami_template_parse(template, template_text, why, sizeof(why)) != ROAM_OK ||
-	    !roami_function_fits(element->function, template) || ask->heap_bytes != 0)
+	    !roami_function_fits(element->function, template, ask->participants) ||
+	    ask->heap_bytes != 0)
 		return ROAM_EINVAL;
 	element->template = template;
+	element->matches = element->function->matches;
 	element->participants = ask->participants;
 	return ROAM_OK;
 }

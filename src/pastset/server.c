@@ -127,11 +127,11 @@ static void server_op(struct roami_node *node, const struct roam_request *reques
 	struct roami_op op = {.err = ROAM_OK};
 	size_t bytes;
 	const void *tuple = server_parse(node, request, &op.ask, sizeof(op.ask), &bytes);
-	bool moves = op.ask.op == ROAM_PS_MOVE || op.ask.op == ROAM_PS_MOB;
+	bool carries = roami_ask_carries(&op.ask);
 	bool done = false;
 
 	if ((op.ask.op > ROAM_PS_STATE && op.ask.op != ROAMI_ASK_RESERVE) ||
-	    op.ask.which > ROAM_PS_NEXT || (!moves && bytes != 0) ||
+	    op.ask.which > ROAM_PS_MATCH || (!carries && bytes != 0) ||
 	    roami_past_element(past, op.ask.element) == NULL ||
 	    roami_past_element(past, op.ask.from) == NULL)
 		server_malformed(node, request);
@@ -140,7 +140,7 @@ static void server_op(struct roami_node *node, const struct roam_request *reques
 			server_malformed(node, request);
 		roami_past_reserve(past, &op, op.ask.number);
 		done = true;
-	} else if (moves) {
+	} else if (carries) {
 		done = !server_take(past, request, &op, tuple, bytes);
 	}
 	if (done || roami_past_run(past, &op, request) == NULL)

@@ -197,3 +197,28 @@ bool roami_template_fits(const struct roami_template *template, const void *tupl
 		return bytes == template->bytes;
 	return fields_end(template->fields, template->count, at, at + bytes) == at + bytes;
 }
+
+bool roami_template_match(const struct roami_template *template, uint64_t fields, const void *one,
+			  size_t one_bytes, const void *other, size_t other_bytes)
+{
+	const uint8_t *at[2] = {one, other};
+	const uint8_t *const ends[2] = {at[0] + one_bytes, at[1] + other_bytes};
+
+	for (uint32_t i = 0; fields != 0 && i < template->count; fields >>= 1) {
+		const struct roami_field *field = &template->fields[i];
+		const uint8_t *next[2];
+
+		for (unsigned k = 0; k < 2; k++) {
+			next[k] = field_end(field, at[k], ends[k]);
+			if (next[k] == NULL)
+				return false;
+		}
+		if ((fields & 1) != 0 && (next[0] - at[0] != next[1] - at[1] ||
+					  memcmp(at[0], at[1], (size_t)(next[0] - at[0])) != 0))
+			return false;
+		at[0] = next[0];
+		at[1] = next[1];
+		i += 1u + field->fields;
+	}
+	return true;
+}

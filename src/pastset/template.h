@@ -27,6 +27,13 @@ struct roami_template {
 enum roam_err roami_template_parse(struct roami_template *template, const char *text, char *why,
 				   size_t why_bytes);
 
+/*
+ * Whether two tuples have the same bytes in those of the outermost fields whose bits are set; bit 0
+ * is that of the first field.
+ */
+bool roami_template_match(const struct roami_template *template, uint64_t fields, const void *one,
+			  size_t one_bytes, const void *other, size_t other_bytes);
+
 /* Whether these bytes are a tuple. */
 bool roami_template_fits(const struct roami_template *template, const void *tuple, size_t bytes);
 

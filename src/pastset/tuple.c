@@ -208,6 +208,12 @@ static void tuples_first(const struct roami_past_pool *pool, struct roami_tuples
 		tuples->first++;
 }
 
+bool roami_tuples_tagged(const struct roami_past_pool *pool, struct roami_tuples *tuples,
+			 uint64_t number)
+{
+	return (*slot_at(pool, tuples, number) & SLOT_TAGGED) != 0;
+}
+
 void roami_tuples_tag(const struct roami_past_pool *pool, struct roami_tuples *tuples,
 		      uint64_t number)
 {

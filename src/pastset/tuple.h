@@ -41,6 +41,9 @@ bool roami_tuples_append(struct roami_node *node, struct roami_past_pool *pool,
 roami_record roami_tuples_find(const struct roami_past_pool *pool, struct roami_tuples *tuples,
 			       uint64_t number);
 
+bool roami_tuples_tagged(const struct roami_past_pool *pool, struct roami_tuples *tuples,
+			 uint64_t number);
+
 /* Tags it as observed; `first` moves on. */
 void roami_tuples_tag(const struct roami_past_pool *pool, struct roami_tuples *tuples,
 		      uint64_t number);

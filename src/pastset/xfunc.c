@@ -123,15 +123,18 @@ const struct roami_function roami_functions[] = {
 	{.name = "max", .combine = max_combine},
 	{.name = "and", .combine = and_combine, .whole = true},
 	{.name = "or", .combine = or_combine, .whole = true},
+	{.name = "match", .matches = true},
 	{.name = ""},
 };
 
 /* ------------------------------------------------------------------------------------ functions */
 
 bool roami_function_fits(const struct roami_function *function,
-			 const struct roami_template *template)
+			 const struct roami_template *template, uint32_t participants)
 {
-	if (template->bytes == 0)
+	if (function->matches)
+		return participants == 0;
+	if (template->bytes == 0 || participants == 0)
 		return false;
 	for (uint32_t i = 0; i < template->count; i++)
 		if (function->whole && template->fields[i].kind == 'f')

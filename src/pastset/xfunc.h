@@ -1,7 +1,8 @@
 /*
  * X-functions: pairs of a write and a read function that give an element another meaning.  Those
  * here are reductions: in every round each participant moves one tuple, the round's result is the
- * element's next tuple, and each participant observes it once (RULES 11.6).
+ * element's next tuple, and each participant observes it once (RULES 11.6).  But "match" leaves
+ * tuples as they are, and lets observers say what theirs is to be like.
  */
 #ifndef ROAMI_XFUNC_H
 #define ROAMI_XFUNC_H
@@ -18,15 +19,19 @@ struct roami_function {
 	char name[ROAM_PS_FUNCTION_MAX + 1];
 	roami_combine_fn *combine; /* of those that are there from the start */
 	struct roam_ps_function user;
-	bool whole; /* for integers only */
+	bool whole;   /* for integers only */
+	bool matches; /* no reduction: tuples stay, and are observed by a pattern */
 };
 
 /* Those that are there from the start; the last has no name. */
 extern const struct roami_function roami_functions[];
 
-/* Whether the template is one for the function: of fixed size, its numbers right. */
+/*
+ * Whether the template is one for the function, and the number of participants: reductions are for
+ * one of fixed size, its numbers right.
+ */
 bool roami_function_fits(const struct roami_function *function,
-			 const struct roami_template *template);
+			 const struct roami_template *template, uint32_t participants);
 
 void roami_function_combine(const struct roami_function *function,
 			    const struct roami_template *template, void *sum, const void *tuple);

@@ -88,6 +88,7 @@ static uint64_t spec_number(const struct search *search, const struct spec *spec
 		return spec->oldest <= last ? last : last + 1;
 	case ROAM_PS_NUMBER:
 		return event->argument;
+	case ROAM_PS_MATCH: /* never in a history */
 	case ROAM_PS_NEXT:
 		break;
 	}

@@ -172,7 +172,7 @@ static const struct roami_function *function_of(const char *name)
 		c = (type)(expression);                                                        \
 		CU_ASSERT_EQUAL_FATAL(roami_template_parse(&template, text, why, sizeof(why)), \
 				      ROAM_OK);                                                \
-		CU_ASSERT(roami_function_fits(function_of(name), &template));                  \
+		CU_ASSERT(roami_function_fits(function_of(name), &template, 2));                  \
 		roami_function_combine(function_of(name), &template, &a, &b);                  \
 		CU_ASSERT(memcmp(&a, &c, sizeof(a)) == 0);                                     \
 	} while (0)
@@ -219,15 +219,50 @@ static void test_functions(void)
 		COMBINES_ALL(float, "f32");
 	}
 	roami_template_parse(&template, "i32, f32", why, sizeof(why));
-	CU_ASSERT_FALSE(roami_function_fits(function_of("and"), &template));
+	CU_ASSERT_FALSE(roami_function_fits(function_of("and"), &template, 2));
 	roami_template_parse(&template, "i32[]", why, sizeof(why));
-	CU_ASSERT_FALSE(roami_function_fits(function_of("sum"), &template));
+	CU_ASSERT_FALSE(roami_function_fits(function_of("sum"), &template, 2));
+	CU_ASSERT(roami_function_fits(function_of("match"), &template, 0));
+	CU_ASSERT_FALSE(roami_function_fits(function_of("match"), &template, 2));
+}
+
+static bool alike(const struct roami_template *template, uint64_t fields, const char *one,
+		  const char *other)
+{
+	return roami_template_match(template, fields, one, strlen(one), other, strlen(other));
+}
+
+/* Fields of any size are compared each by itself; what is cut short is like nothing. */
+static void test_match(void)
+{
+	struct roami_template template;
+	char why[80];
+	const uint32_t one = 1, two = 2;
+	char ones[20] = "aaxxxxbyyyyccc", twos[20] = "aaxxxxbbyyyydd";
+
+	roami_template_parse(&template, "u8[2], (u16, i8)[1], u8, i32", why, sizeof(why));
+	CU_ASSERT(alike(&template, 0, "aabbbcdddd", "eefffghhhh"));
+	CU_ASSERT(alike(&template, 1, "aabbbcdddd", "aafffghhhh"));
+	CU_ASSERT(alike(&template, 2 | 8, "aabbbcdddd", "aebbbgdddd"));
+	CU_ASSERT_FALSE(alike(&template, 2 | 8, "aabbbcdddd", "aabbecdddd"));
+	CU_ASSERT_FALSE(alike(&template, 15, "aabbbcdddd", "aabbbcddde"));
+	CU_ASSERT_FALSE(alike(&template, 8, "aabbbcdddd", "aabbbcddd"));
+	CU_ASSERT(alike(&template, ~0ull, "aabbbcdddd", "aabbbcdddd"));
+	roami_template_parse(&template, "u16, u8[], u8[3]", why, sizeof(why));
+	memcpy(ones + 2, &one, 4);
+	memcpy(twos + 2, &two, 4);
+	CU_ASSERT(roami_template_match(&template, 1, ones, 10, twos, 11));
+	CU_ASSERT_FALSE(roami_template_match(&template, 2, ones, 10, twos, 11));
+	CU_ASSERT_FALSE(roami_template_match(&template, 4, ones, 10, twos, 10));
+	memcpy(ones + 7, twos + 8, 3);
+	CU_ASSERT(roami_template_match(&template, 4 | 1, ones, 10, twos, 11));
 }
 
 static CU_TestInfo tests[] = {
 	{"texts that are templates", test_good},       {"texts that are none, and why", test_bad},
 	{"bytes that are a tuple", test_fits},         {"counts that lie", test_lies},
-	{"X-functions on every type", test_functions}, CU_TEST_INFO_NULL};
+	{"X-functions on every type", test_functions}, {"tuples that are alike", test_match},
+	CU_TEST_INFO_NULL};
 
 int main(int argc, char **argv)
 {
