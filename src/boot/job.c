@@ -279,12 +279,12 @@ static enum roam_err job_alone(struct roami_job *job)
 
 /* --------------------------------------------------------------------------------------- start */
 
-/* A child that ends in order still serves; one that does not takes the job down. */
+/* A node that ends in order still serves, else it takes the job down.  Whom it forked is none. */
 static void job_on_exit(int status, void *arg)
 {
 	struct roami_job *job = arg;
 
-	if (status == 0 && job->life != ROAMI_JOB_OVER)
+	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid())
 		roami_job_finish(job);
 }
 
@@ -395,6 +395,7 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 	}
 	if (err == ROAM_OK)
 		roami_stats_begin(job->node->stats);
+	job->pid = getpid();
 	if (err == ROAM_OK && !job->exit_hook)
 		job->exit_hook = on_exit(job_on_exit, job) == 0;
 	return err;
@@ -413,6 +414,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
+	job->pid = getpid();
 	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */
 	err = roami_job_map_segment(job, 0);
 	if (err != ROAM_OK)

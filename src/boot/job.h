@@ -65,6 +65,7 @@ struct roami_job {
 	unsigned nodes;
 	bool launched; /* by roam run: every node has run main */
 	bool exit_hook;
+	pid_t pid; /* of the node's process */
 	enum roam_err failed; /* why it could not start */
 	enum roam_model needs; /* what the program said it needs; ROAM_MODEL_TX: nothing yet */
 	bool reported;

@@ -64,8 +64,8 @@ struct roami_page {
 	_Atomic uint8_t flags;
 	_Atomic uint8_t access;
 	uint8_t state;
-	uint8_t heat;  /* intervals in a row that wrote it; for hot pages, releases in a row without
-			  change */
+	uint8_t heat;  /* intervals that wrote it; for hot pages, releases in a row without change;
+			  top bit: see roami_release_rest */
 	_Atomic uint16_t home; /* cached, + 1; 0: not known */
 	uint8_t here;   /* the memfd may have bytes of it */
 	uint8_t mapped; /* the engine has it open for reading already, see roami_fetch */
@@ -130,6 +130,7 @@ struct roami_parked {
 
 struct roami_msg {
 	struct roami_spin poll_lock;
+	uint32_t polls; /* that found something; poll_lock is held */
 	struct roami_spin call_lock;
 	struct roami_spin out_lock[ROAMI_NODES_MAX];
 	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */
@@ -281,6 +282,7 @@ struct roami_node {
 	struct roami_segment *self;
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
+	struct roami_creator_part *creator_parts; /* see creator.c */
 	uint64_t near; /* peers whose memory loads and stores reach, this node among them; bits */
 
 	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
@@ -314,6 +316,8 @@ struct roami_node {
 	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
 	struct roami_spin dirty_lock;
 	_Atomic uint32_t dirty_count; /* of `dirty`, to be read without the lock */
+	_Atomic bool spared;         /* pages wait for roami_release_rest */
+	_Atomic uint64_t told;       /* the cycle at which that began last, for benchmarks */
 	_Atomic uint64_t handlers_checked;
 	_Atomic uint32_t handlers_warned;
 	struct roami_vec dirty;      /* uint32_t pages with ROAMI_PAGE_DIRTY, some stale */

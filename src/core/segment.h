@@ -139,6 +139,9 @@ struct roami_departure {
 /* In `where` at such a home: it has, or makes, a twin, so diffs go through its hands. */
 #define ROAMI_HEADER_TWIN 64u
 
+/* In `where` at such a home, whose homes are never pinned: somebody has read a diff of it. */
+#define ROAMI_HEADER_READ 128u
+
 enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI_JOB_FAILED };
 
 /* A node: mapped and ready to serve; its counters are final; it looks at no segment any more. */
