@@ -1,6 +1,7 @@
 #include "boot/bind.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -64,6 +65,21 @@ bool roami_bound_wait(struct roami_bound *bound, int fd, short events)
 		if (!roami_bound_patient(bound))
 			return false;
 	return true;
+}
+
+bool roami_bound_claim(struct roami_bound *bound, int fd)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	if (fcntl(fd, F_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES))
+		return true;
+	if (fcntl(fd, F_GETLK, &lock) != 0)
+		lock.l_pid = 0;
+	bound->final = true;
+	return roami_bound_fail(bound,
+				"node %u runs in two processes, %d and %d: start the program once "
+				"in each of the launcher's processes",
+				bound->me, (int)lock.l_pid, (int)getpid());
 }
 
 /* A launcher says that there are several nodes, whatever else it offers. */

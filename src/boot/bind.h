@@ -79,6 +79,12 @@ enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool ope
 /* Sees to it that the job ends everywhere. */
 void roami_bound_abort(struct roami_bound *bound);
 
+/*
+ * For bindings: this process is the node, for as long as it has locked the file, which all
+ * processes that could be it open.  False: another one is, or `why`.
+ */
+bool roami_bound_claim(struct roami_bound *bound, int fd);
+
 /* For bindings: waits until `fd` is ready for `events`; false: it is in vain. */
 bool roami_bound_wait(struct roami_bound *bound, int fd, short events);
 

@@ -6,6 +6,8 @@
 #include "boot/job.h"
 #include "msg/layers.h"
 
+#define MTU_MIN 576u /* that every network of IPv4 takes, and udp needs */
+
 /* In one piece: other nodes may say the same at the same time. */
 static enum roam_err check_unknown(const char *what, const char *value, const char *const *names)
 {
@@ -43,6 +45,11 @@ static enum roam_err check_names(const struct roami_options *options)
 	}
 	if (!roami_layers_check(options->faulty, why, sizeof(why))) {
 		fprintf(stderr, "roam: ROAM_FAULTY=%s: %s\n", options->faulty, why);
+		return ROAM_EINVAL;
+	}
+	if (options->mtu > 0 && options->mtu < MTU_MIN) {
+		fprintf(stderr, "roam: ROAM_MTU=%u: must be 0, or at least %u\n",
+			(unsigned)options->mtu, MTU_MIN);
 		return ROAM_EINVAL;
 	}
 	if (roami_diff_choose(options->simd) == NULL) {

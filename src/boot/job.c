@@ -79,6 +79,7 @@ static void job_failed(struct roami_node *node, const char *text)
 static enum roam_err job_says(struct roami_job *job, enum roam_err err, const char *what)
 {
 	const char *why = roam_strerror(err), *hint = "";
+	char line[400];
 
 	if (err == ROAM_ESYSTEM) {
 		why = strerror(errno);
@@ -87,6 +88,13 @@ static enum roam_err job_says(struct roami_job *job, enum roam_err err, const ch
 	} else if (err == ROAM_ENOMEM) {
 		why = strerror(ENOMEM);
 		hint = " (limit of address space, ulimit -v, or ROAM_HEAP too large)";
+	} else if (err == ROAM_EUNSUPPORTED && job->boot.hosts > 1) {
+		hint = " (is the MTU of its network less than 576?)";
+	}
+	if (job->control != 0) { /* the launcher names the node and its host */
+		snprintf(line, sizeof(line), "%s: %s%s", what, why, hint);
+		roami_far_fail(job, line);
+		_exit(ROAMI_EXIT_TOLD);
 	}
 	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
 		fprintf(stderr, "roam: %s: %s%s\n", what, why, hint);

@@ -301,22 +301,6 @@ static bool pmi1_env(const char *name, unsigned long most, unsigned *number)
 	return *end == '\0' && value <= most;
 }
 
-/* Two processes at one connection read each other's answers. */
-static bool pmi1_lock(struct roami_bound *bound, int fd)
-{
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-
-	if (fcntl(fd, F_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES))
-		return true;
-	if (fcntl(fd, F_GETLK, &lock) != 0)
-		lock.l_pid = 0;
-	bound->final = true;
-	return roami_bound_fail(bound,
-				"node %u runs in two processes, %d and %d: start the program once "
-				"in each of the launcher's processes",
-				bound->me, (int)lock.l_pid, (int)getpid());
-}
-
 /* PMI_FD, with PMI_RANK and PMI_SIZE. */
 static bool pmi1_inherited(struct roami_bound *bound, struct roami_pmi1 *pmi)
 {
@@ -330,7 +314,7 @@ static bool pmi1_inherited(struct roami_bound *bound, struct roami_pmi1 *pmi)
 		return roami_bound_fail(bound, "PMI_FD without PMI_RANK or PMI_SIZE");
 	pmi->fd = (int)fd;
 	fcntl(pmi->fd, F_SETFD, FD_CLOEXEC);
-	return pmi1_lock(bound, pmi->fd);
+	return roami_bound_claim(bound, pmi->fd);
 }
 
 static int pmi1_connect(const char *host, const char *port)

@@ -485,6 +485,15 @@ def failure_cases():
            'node 0 waited at roam_barrier_all, node 2 waited at roam_barrier_all, node 3 waited')
 
 
+def narrow():
+    ip('-n', host('b'), 'link', 'set', 'eth0', 'mtu', '500')
+    try:
+        wrong(launched(2, 'ab', program('hello')), 1,
+              rf'^roam: node 1 on host {host("b")}: cannot start the node: .*MTU')
+    finally:
+        ip('-n', host('b'), 'link', 'set', 'eth0', 'mtu', '1500')
+
+
 def refusal_cases():
     yield ('ROAM_RSH fails', wrong, launched(2, 'ab', program('hello')), 1,
            r'^roam: run: cannot start on host \S+: `false` exited with status 1',
@@ -523,6 +532,9 @@ def refusal_cases():
            '^roam: the program asks for 4 nodes, the launcher started 2$')
     yield ('no CREATE at all', wrong, launched(2, 'ab', program('fft'), '-p1', '-m10'), 1,
            '^roam: the program asks for 1 nodes, the launcher started 2$')
+    yield ('ROAM_MTU too small', wrong, launched(2, 'ab', program('hello')), 2,
+           '^roam: ROAM_MTU=100: must be 0, or at least 576$', {'ROAM_MTU': '100'})
+    yield ('a network with a small MTU', narrow)
     yield ('a transport of one host', wrong, launched(2, 'ab', program('hello')), 2,
            '^roam: run: ROAM_TRANSPORT=shm: it does not reach other hosts; udp does$',
            {'ROAM_TRANSPORT': 'shm'})
