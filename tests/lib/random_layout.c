@@ -64,7 +64,7 @@ static unsigned layout_bytes(struct rng *rng, struct rng *apart, bool longs)
 uint32_t random_layout(struct random_program *program, struct rng *rng, unsigned counters)
 {
 	static const uint16_t gaps[] = {0, 0, 0, 0, 1, 3, 8, 60, 200};
-	struct rng apart = {program->params.seed ^ 0x10e6};
+	struct rng apart = {program->params.seed ^ 0x1096};
 	bool longs = rng_one_in(&apart, 3);
 	uint32_t pages = program->params.heap_pages - (longs ? 2 : 0);
 	uint32_t wanted = rng_range(rng, 12, 110);
