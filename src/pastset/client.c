@@ -329,7 +329,7 @@ static enum roam_err client_once(struct roam_ps_element *element,
 	return err;
 }
 
-/* So that there is a call left for each: who waits for one might keep up those whom he waits for. */
+/* So that there is a call left for each: who waits for one might keep up whom he waits for. */
 static enum roam_err client_once_away(struct roam_ps_element *element,
 				      const struct roam_ps_element *from,
 				      struct roam_ps_request *request)
