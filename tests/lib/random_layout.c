@@ -64,21 +64,22 @@ static unsigned layout_bytes(struct rng *rng, struct rng *apart, bool longs)
 uint32_t random_layout(struct random_program *program, struct rng *rng, unsigned counters)
 {
 	static const uint16_t gaps[] = {0, 0, 0, 0, 1, 3, 8, 60, 200};
-	struct rng apart = {program->params.seed ^ 0x10e6};
-	bool longs = rng_one_in(&apart, 3);
+	struct rng apart = {program->params.seed ^ 0x1096};
+	bool longs = rng_one_in(&apart, 3), dense = rng_one_in(&apart, 4);
 	uint32_t pages = program->params.heap_pages - (longs ? 2 : 0);
 	uint32_t wanted = rng_range(rng, 12, 110);
 	bool wide = rng_one_in(rng, 3);
 	uint32_t stride = rng_range(rng, 1, 3),
 		 at = rng_below(rng, pages / 2) * ROAM_PAGE_SIZE + rng_below(rng, 64);
-	uint32_t per_page = wide ? rng_range(rng, 1, 3) : rng_range(rng, 4, 30), here = 0;
+	uint32_t per_page = wide ? rng_range(rng, 1, 3) : rng_range(rng, 4, 30);
+	uint32_t here = 0;
 	const struct random_object *last;
 	uint32_t behind, shared;
 
 	for (uint32_t i = 0; i < wanted && at / ROAM_PAGE_SIZE < pages; i++) {
 		layout_object(program, &at, layout_bytes(rng, &apart, longs));
 		at += gaps[rng_below(rng, sizeof(gaps) / sizeof(gaps[0]))];
-		if (++here % per_page == 0)
+		if (++here % per_page == 0 && !dense)
 			at = (at / ROAM_PAGE_SIZE + stride) * ROAM_PAGE_SIZE +
 			     (rng_one_in(rng, 2) ? 0 : rng_below(rng, 4000));
 	}
