@@ -36,7 +36,7 @@ struct roam_transport_memory {
 
 struct roam_transport;
 
-#define ROAM_SEND_MANY 16u
+#define ROAM_SEND_MANY 44u
 
 struct roam_transport_params {
 	unsigned node;

@@ -1,19 +1,87 @@
 /* What node 0 had in the heap when the job was sealed: brought by whoever claims a page. */
+#include <string.h>
+
+#include "core/far.h"
 #include "core/page.h"
 #include "core/remote.h"
 #include "msg/msg.h"
 
-bool roami_creator_has(struct roami_node *node, uint32_t page)
+#define PART_PAGES 4096u
+#define PART_WORDS (PART_PAGES / 64)
+
+/* Of a part of the heap: in which pages node 0, which is not near, had bytes.  Asked for once. */
+struct roami_creator_part {
+	_Atomic uint64_t marks[PART_WORDS];
+	_Atomic uint32_t known;
+};
+
+static size_t creator_bytes(const struct roami_node *node)
 {
-	if (page >= node->creator_pages)
-		return false;
-	return !roami_near(node, 0) ||
-	       (atomic_load(&node->segments[0].headers[page].where) & ROAMI_HEADER_BYTES) != 0;
+	return (node->layout.pages / PART_PAGES + 1) * sizeof(*node->creator_parts);
 }
 
-static void creator_ask(struct roami_node *node, struct roami_query *asks, unsigned count)
+enum roam_err roami_creator_init(struct roami_node *node)
 {
-	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, asks, count);
+	node->creator_parts = roami_os_reserve_sparse(creator_bytes(node));
+	return node->creator_parts != NULL ? ROAM_OK : ROAM_ENOMEM;
+}
+
+void roami_creator_fini(struct roami_node *node)
+{
+	roami_os_unmap(node->creator_parts, creator_bytes(node));
+}
+
+static bool creator_marked(const struct roami_segment *first, uint32_t page)
+{
+	return (atomic_load(&first->headers[page].where) & ROAMI_HEADER_BYTES) != 0;
+}
+
+void roami_marks_handle(struct roami_node *node, const struct roam_request *request)
+{
+	uint64_t marks[PART_WORDS] = {0}, part;
+	struct roam_part answer = {marks, sizeof(marks)};
+	uint32_t first;
+
+	if (request->bytes != sizeof(part))
+		roami_node_fail(node, "node %u sent a short request", request->from);
+	memcpy(&part, request->data, sizeof(part));
+	if (part > (node->layout.pages - 1) / PART_PAGES)
+		roami_node_fail(node, "node %u asked for pages beyond the heap", request->from);
+	first = (uint32_t)part * PART_PAGES;
+	for (uint32_t i = 0; i < PART_PAGES && i < node->layout.pages - first; i++)
+		if (creator_marked(node->self, first + i))
+			marks[i / 64] |= (uint64_t)1 << i % 64;
+	roami_reply(node, request, &answer, 1);
+}
+
+static void creator_learn(struct roami_node *node, uint64_t number)
+{
+	struct roami_creator_part *part = &node->creator_parts[number];
+	struct roam_part ask = {&number, sizeof(number)};
+	uint64_t marks[PART_WORDS];
+
+	if (roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_MARKS, &ask, 1, marks,
+			   sizeof(marks)) != sizeof(marks))
+		roami_node_fail(node, "node 0 sent half of its marks");
+	for (unsigned i = 0; i < PART_WORDS; i++)
+		atomic_store_explicit(&part->marks[i], marks[i], memory_order_relaxed);
+	atomic_store_explicit(&part->known, 1, memory_order_release);
+}
+
+/* Whether node 0 had bytes in the page at the seal. */
+static bool creator_has(struct roami_node *node, uint32_t page)
+{
+	struct roami_creator_part *part = &node->creator_parts[page / PART_PAGES];
+	uint32_t at = page % PART_PAGES;
+
+	if (page >= node->creator_pages)
+		return false;
+	if (roami_near(node, 0))
+		return creator_marked(&node->segments[0], page);
+	if (atomic_load_explicit(&part->known, memory_order_acquire) == 0)
+		creator_learn(node, page / PART_PAGES);
+	return (atomic_load_explicit(&part->marks[at / 64], memory_order_relaxed) >> at % 64 & 1) !=
+	       0;
 }
 
 static void creator_near(struct roami_node *node, uint32_t page, uint8_t *to)
@@ -24,43 +92,39 @@ static void creator_near(struct roami_node *node, uint32_t page, uint8_t *to)
 
 bool roami_creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
 {
-	struct roami_query ask = {.what = page | ROAMI_RAW_SEAL, .page = to};
-	bool came = true;
+	struct roami_query ask = {.what = page, .page = to};
+	struct roami_raw_head head;
 
-	if (!roami_creator_has(node, page))
+	if (!creator_has(node, page))
 		return false;
 	if (roami_near(node, 0)) {
 		creator_near(node, page, to);
 	} else {
-		creator_ask(node, &ask, 1);
-		roami_msg_answer(node, &ask, &came);
+		roami_raw_ask(node, &ask, &head, 1);
+		roami_raw_answer(node, &ask);
 	}
-	return came;
+	return true;
 }
 
 void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
 {
 	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
+	struct roami_raw_head heads[ROAMI_CALLS_AT_ONCE];
 	unsigned asked = 0;
-	bool came;
 
 	for (uint32_t i = 0; i < count && node->me != 0; i++) {
 		uint32_t page = first + i * (uint32_t)stride;
 		uint8_t *to = roami_page_bytes(node, page);
 
-		if (!roami_creator_has(node, page))
+		if (!creator_has(node, page))
 			continue;
 		roami_page_entry(node, page)->here = 1;
 		if (roami_near(node, 0))
 			creator_near(node, page, to);
 		else
-			asks[asked++] =
-				(struct roami_query){.what = page | ROAMI_RAW_SEAL, .page = to};
+			asks[asked++] = (struct roami_query){.what = page, .page = to};
 	}
-	creator_ask(node, asks, asked);
-	for (unsigned i = 0; i < asked; i++) {
-		roami_msg_answer(node, &asks[i], &came);
-		if (!came)
-			roami_page_entry(node, (uint32_t)asks[i].what)->here = 0;
-	}
+	roami_raw_ask(node, asks, heads, asked);
+	for (unsigned i = 0; i < asked; i++)
+		roami_raw_answer(node, &asks[i]);
 }

@@ -387,33 +387,66 @@ void roami_words_handle(struct roami_node *node, const struct roam_request *requ
 	roami_reply(node, request, &part, 1);
 }
 
+void roami_raw_ask(struct roami_node *node, struct roami_query *asks, struct roami_raw_head *heads,
+		   unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		asks[i].reply = &heads[i];
+		asks[i].reply_max = sizeof(heads[i]);
+	}
+	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, asks, count);
+}
+
+void roami_raw_answer(struct roami_node *node, struct roami_query *ask)
+{
+	const struct roami_raw_head *head = ask->reply;
+	bool came;
+
+	if (roami_msg_answer(node, ask, &came) != sizeof(*head) || !came || head->page != ask->what)
+		roami_node_fail(node, "node %u sent no page", ask->to);
+}
+
+void roami_raw_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_raw_head head = {0, 0};
+	struct roam_part parts[2] = {{&head, sizeof(head)}, {NULL, ROAMI_PAGE}};
+
+	if (request->bytes >= sizeof(head.page))
+		memcpy(&head.page, request->data, sizeof(head.page));
+	if (request->bytes < sizeof(head.page) || head.page >= node->layout.pages)
+		roami_node_fail(node, "node %u asked for a page beyond the heap", request->from);
+	parts[1].data = roami_page_bytes(node, (uint32_t)head.page);
+	roami_msg_reply_bytes(node, request, parts, 2);
+}
+
+struct raw_part {
+	struct roami_query asks[RAW_AT_ONCE];
+	struct roami_raw_head heads[RAW_AT_ONCE];
+};
+
 /* Asks for a part of a run; how many. */
 static uint32_t raw_ask(struct roami_node *node, unsigned from, uint32_t first, uint32_t end,
-			struct roami_query *asks)
+			struct raw_part *part)
 {
 	uint32_t count = end - first < RAW_AT_ONCE ? end - first : RAW_AT_ONCE;
 
 	for (uint32_t i = 0; i < count; i++)
-		asks[i] = (struct roami_query){
+		part->asks[i] = (struct roami_query){
 			.to = from, .what = first + i, .page = roami_page_bytes(node, first + i)};
-	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, asks, count);
+	roami_raw_ask(node, part->asks, part->heads, count);
 	return count;
 }
 
 void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end)
 {
-	struct roami_query asks[2][RAW_AT_ONCE];
-	uint32_t count = raw_ask(node, from, first, end, asks[0]), next = first + count;
+	struct raw_part parts[2];
+	uint32_t count = raw_ask(node, from, first, end, &parts[0]), next = first + count;
 
 	for (unsigned turn = 0; count > 0; turn ^= 1) {
-		uint32_t more = raw_ask(node, from, next, end, asks[turn ^ 1]);
-		bool came;
+		uint32_t more = raw_ask(node, from, next, end, &parts[turn ^ 1]);
 
-		for (uint32_t i = 0; i < count; i++) {
-			roami_msg_answer(node, &asks[turn][i], &came);
-			if (!came)
-				roami_node_fail(node, "node %u sent no page", from);
-		}
+		for (uint32_t i = 0; i < count; i++)
+			roami_raw_answer(node, &parts[turn].asks[i]);
 		next += more;
 		count = more;
 	}

@@ -72,6 +72,22 @@ bool roami_place_has_option(struct roami_node *node, const struct roami_place *p
 /* The directory words of `count` pages, which have one manager. */
 void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words);
 
+struct roami_query;
+
+struct roami_raw_head {
+	uint64_t page;
+	uint64_t spare; /* as long as a fetch's: pages that are as long leave in long runs */
+};
+
+/*
+ * Asks a far node for the bytes of pages, whatever their headers say, and takes one answer; `asks`
+ * have `to`, `what`: the number, and `page`.  Of `heads` there are as many.
+ */
+void roami_raw_ask(struct roami_node *node, struct roami_query *asks, struct roami_raw_head *heads,
+		   unsigned count);
+void roami_raw_answer(struct roami_node *node, struct roami_query *ask);
+void roami_raw_handle(struct roami_node *node, const struct roam_request *request);
+
 /* Copies the bytes of pages at `from`, a far node, to this node's runtime view. */
 void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end);
 

@@ -73,24 +73,39 @@ static void word_learned(struct roami_node *node, uint32_t page, uint64_t word)
 				       (uint16_t)((word & 0xffffu) + 1));
 }
 
-/* A page's word; what has to be asked for by message is asked for its neighbours, too. */
+/* What is asked for by message is asked for a page's neighbours, too: how many from *first_p. */
+static uint32_t words_around(const struct roami_node *node, uint32_t page, uint32_t *first_p)
+{
+	uint32_t left;
+
+	*first_p = page / LEARN_WORDS * LEARN_WORDS;
+	left = node->layout.pages - *first_p;
+	return left < LEARN_WORDS ? left : LEARN_WORDS;
+}
+
+/* The words around a page have come; its own. */
+static uint64_t words_learned(struct roami_node *node, uint32_t page, const uint64_t *words)
+{
+	uint32_t first, count = words_around(node, page, &first);
+
+	for (uint32_t i = 0; i < count; i++)
+		word_learned(node, first + i, words[i]);
+	return words[page - first];
+}
+
 static uint64_t word_find(struct roami_node *node, uint32_t page)
 {
-	unsigned manager = roami_manager(node, page);
-	uint32_t first = page / LEARN_WORDS * LEARN_WORDS, count = LEARN_WORDS;
 	uint64_t words[LEARN_WORDS];
+	uint32_t first, count;
 
-	if (manager_near(node, manager)) {
+	if (manager_near(node, roami_manager(node, page))) {
 		words[0] = roami_word_load(node, page);
 		word_learned(node, page, words[0]);
 		return words[0];
 	}
-	if (count > node->layout.pages - first)
-		count = node->layout.pages - first;
+	count = words_around(node, page, &first);
 	roami_words_read(node, first, count, words);
-	for (uint32_t i = 0; i < count; i++)
-		word_learned(node, first + i, words[i]);
-	return words[page - first];
+	return words_learned(node, page, words);
 }
 
 /*
@@ -220,10 +235,36 @@ static uint32_t claim_run_near(struct roami_node *node, uint32_t page, int32_t s
 }
 
 struct claim_ask {
-	uint32_t last; /* the page before the first one */
+	uint32_t last; /* the page before the first one; with a stride of 0, this one */
 	int32_t stride;
 	uint32_t count;
 };
+
+struct claim_answer {
+	uint32_t granted;
+	uint32_t spare;
+	uint64_t words[LEARN_WORDS]; /* around the last one, with a stride of 0 */
+};
+
+static size_t claim_answer_bytes(const struct roami_node *node, const struct claim_ask *ask)
+{
+	uint32_t first, words = ask->stride == 0 ? words_around(node, ask->last, &first) : 0;
+
+	return offsetof(struct claim_answer, words) + words * sizeof(uint64_t);
+}
+
+/* Asks a manager that is not near; how many it grants. */
+static uint32_t claim_call(struct roami_node *node, unsigned manager, const struct claim_ask *ask,
+			   struct claim_answer *answer)
+{
+	struct roam_part part = {ask, sizeof(*ask)};
+
+	if (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIM, &part, 1, answer,
+			   sizeof(*answer)) != claim_answer_bytes(node, ask) ||
+	    answer->granted > ask->count)
+		roami_node_fail(node, "node %u sent a malformed answer to a claim", manager);
+	return answer->granted;
+}
 
 /*
  * The same where the manager has to be asked: what it grants, of pages that are held meanwhile.
@@ -233,7 +274,7 @@ static uint32_t claim_run_far(struct roami_node *node, uint32_t last, int32_t st
 			      uint32_t held)
 {
 	struct claim_ask ask = {last, stride, held};
-	struct roam_part part = {&ask, sizeof(ask)};
+	struct claim_answer answer;
 	uint32_t first = last + (uint32_t)stride, granted = 0;
 	unsigned manager = roami_manager(node, first);
 
@@ -246,11 +287,8 @@ static uint32_t claim_run_far(struct roami_node *node, uint32_t last, int32_t st
 		    !roami_page_try(node, (uint32_t)next))
 			break;
 	}
-	if (ask.count > 0 &&
-	    (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIM, &part, 1,
-			    &granted, sizeof(granted)) != sizeof(granted) ||
-	     granted > ask.count))
-		roami_node_fail(node, "node %u sent a malformed answer to a claim", manager);
+	if (ask.count > 0)
+		granted = claim_call(node, manager, &ask, &answer);
 	for (uint32_t i = granted > held ? granted : held; i < ask.count; i++)
 		roami_page_done(node, first + i * (uint32_t)stride);
 	return granted;
@@ -271,12 +309,28 @@ static bool claim_at_once(struct roami_node *node, uint32_t page)
 	return claims->granted > 0;
 }
 
+/*
+ * Claims a page of another host's without looking first; its word if somebody else has it, and what
+ * is known around it.
+ */
+static uint64_t claim_or_find(struct roami_node *node, uint32_t page, bool *claimed_p)
+{
+	struct claim_ask ask = {page, 0, 1};
+	struct claim_answer answer;
+
+	*claimed_p = claim_call(node, roami_manager(node, page), &ask, &answer) == 1;
+	if (*claimed_p)
+		claim_fill(node, page, 1, 1);
+	return words_learned(node, page, answer.words);
+}
+
 void roami_claim_handle(struct roami_node *node, const struct roam_request *request)
 {
 	uint64_t theirs = ROAMI_WORD_CLAIMED | request->origin;
 	struct claim_ask ask;
-	uint32_t granted = 0;
-	struct roam_part part = {&granted, sizeof(granted)};
+	struct claim_answer answer;
+	struct roam_part part = {&answer, 0};
+	uint32_t granted = 0, first, words;
 	int64_t next;
 
 	if (request->bytes != sizeof(ask))
@@ -295,22 +349,32 @@ void roami_claim_handle(struct roami_node *node, const struct roam_request *requ
 		    !atomic_compare_exchange_strong(&node->self->directory[next], &nobody, theirs))
 			break;
 	}
+	answer.granted = granted;
+	answer.spare = 0;
+	words = words_around(node, ask.last, &first);
+	for (uint32_t i = 0; ask.stride == 0 && i < words; i++)
+		answer.words[i] = atomic_load(&node->self->directory[first + i]);
+	part.bytes = claim_answer_bytes(node, &ask);
 	roami_reply(node, request, &part, 1);
 }
 
 unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
+	bool asks = claim && !manager_near(node, roami_manager(node, page));
 
 	*claimed_p = false;
-	if (claim && entry->home == 0 && claim_at_once(node, page)) {
+	if (asks && entry->home == 0 && claim_at_once(node, page)) {
 		*claimed_p = true;
 		return node->me;
 	}
 
 	while (entry->home == 0) {
-		uint64_t word = word_find(node, page);
+		uint64_t word =
+			asks ? claim_or_find(node, page, claimed_p) : word_find(node, page);
 
+		if (*claimed_p)
+			return node->me;
 		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY)
 			break;
 		if (!claim)

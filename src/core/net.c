@@ -181,7 +181,8 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 		until = now + HOT_NS;
 	atomic_store(&real->service_until, until);
 	watched = atomic_load(&real->watcher) != 0;
-	if (atomic_load(&real->stop) == 0 && !roami_msg_pending(node) &&
+	/* What has come is theirs who poll: they look once more before they leave. */
+	if (atomic_load(&real->stop) == 0 && (net_awake(node) || !roami_msg_pending(node)) &&
 	    (at == ROAMI_ASLEEP_TRANSPORT || view->hot || watched)) {
 		uint64_t ns = until == UINT64_MAX ? 0 : until > now ? until - now : 1;
 

@@ -282,6 +282,7 @@ struct roami_node {
 	struct roami_segment *self;
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
+	struct roami_creator_part *creator_parts; /* see creator.c */
 	uint64_t near; /* peers whose memory loads and stores reach, this node among them; bits */
 
 	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
@@ -437,6 +438,7 @@ struct roami_node_params {
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */
 	uint64_t near;          /* peers whose segments loads and stores reach; bits */
 	unsigned hosts;         /* of the job; 0 counts as 1 */
+	bool aes;               /* each of several has a CPU with AES */
 	const char *const *host_names; /* of each node's host; NULL: not known */
 	bool traced;            /* a debugger may stop this node for as long as it likes */
 	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */

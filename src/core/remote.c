@@ -208,20 +208,6 @@ void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_
 		roami_node_fail(node, "page %u: copied where it is not at home", page);
 }
 
-static void raw_handle(struct roami_node *node, const struct roam_request *request)
-{
-	uint32_t page = request_page(node, request, sizeof(uint64_t));
-	struct roam_part part = {roami_page_bytes(node, page), ROAMI_PAGE};
-	uint64_t what;
-
-	memcpy(&what, request->data, sizeof(what));
-	if ((what & ROAMI_RAW_SEAL) != 0 &&
-	    (atomic_load(&node->self->headers[page].where) & ROAMI_HEADER_BYTES) == 0)
-		roami_reply(node, request, NULL, 0);
-	else
-		roami_msg_reply_bytes(node, request, &part, 1);
-}
-
 static void fetch_near(struct roami_node *node, struct roam_fetch_one *one)
 {
 	one->result = fetch_direct(node, one->home, node->me, one->page,
@@ -720,7 +706,8 @@ void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16
 const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_WORD] = {"word", word_handle, sizeof(struct word_op)},
 	[ROAMI_MEMORY_FETCH] = {"fetch", fetch_handle, 8},
-	[ROAMI_MEMORY_RAW] = {"raw", raw_handle, 8},
+	[ROAMI_MEMORY_RAW] = {"raw", roami_raw_handle, 8},
+	[ROAMI_MEMORY_MARKS] = {"marks", roami_marks_handle, 8},
 	[ROAMI_MEMORY_DIFFS] = {"diffs", diffs_handle, ROAMI_MSG_MAX},
 	[ROAMI_MEMORY_ADOPT] = {"adopt", adopt_handle, 8 + ROAM_PAGE_SIZE},
 	[ROAMI_MEMORY_FREE] = {"free", roami_free_handle, sizeof(struct roami_remote_free)},

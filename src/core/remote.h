@@ -10,7 +10,8 @@
 enum {
 	ROAMI_MEMORY_WORD,  /* an atomic operation on a directory word */
 	ROAMI_MEMORY_FETCH, /* page bytes and version */
-	ROAMI_MEMORY_RAW,   /* page bytes, whatever the header says; ROAMI_RAW_SEAL */
+	ROAMI_MEMORY_RAW,   /* page bytes, whatever the header says */
+	ROAMI_MEMORY_MARKS, /* in which pages there were bytes at the seal */
 	ROAMI_MEMORY_DIFFS, /* apply these */
 	ROAMI_MEMORY_ADOPT, /* become home of a page, with these bytes */
 	ROAMI_MEMORY_FREE,  /* a block of yours was freed here */
@@ -22,9 +23,6 @@ enum {
 	ROAMI_MEMORY_TAKE, /* give up the home of a page */
 	ROAMI_MEMORY_TYPES
 };
-
-/* Beside a page's number: the bytes that node 0 had in it at the seal, if it had any. */
-#define ROAMI_RAW_SEAL ((uint64_t)1 << 32)
 
 extern const struct roam_message roami_memory_messages[];
 
@@ -65,12 +63,15 @@ void roami_remote_free_drain(struct roami_node *node,
 			     void (*give)(void *arg, const struct roami_remote_free *block),
 			     void *arg);
 
+/* What a node knows of the pages that had bytes at the seal. */
+enum roam_err roami_creator_init(struct roami_node *node);
+void roami_creator_fini(struct roami_node *node);
+void roami_marks_handle(struct roami_node *node, const struct roam_request *request);
+
 /*
- * Whether node 0 may have had bytes in the page at the seal, to be brought by who claims it; and
- * brings them to the runtime view for `count` pages that this node has claimed, at most
- * ROAMI_CALLS_AT_ONCE.  app, may block.
+ * Brings what node 0 had at the seal to the runtime view, for `count` pages that this node has
+ * claimed, at most ROAMI_CALLS_AT_ONCE.  app, may block.
  */
-bool roami_creator_has(struct roami_node *node, uint32_t page);
 void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride);
 
 /* Copies such bytes of one page to `to`; false: there were none, it is zero. */

@@ -15,7 +15,7 @@
 #include "trace/stats.h"
 
 #define ROAMI_LINKS_MAX     64u
-#define ROAMI_LINK_BYTES    (256u * 1024) /* of messages kept until they are acknowledged */
+#define ROAMI_LINK_BYTES    (384u * 1024) /* of messages kept until they are acknowledged */
 #define ROAMI_LINK_MESSAGE  (64u * 1024)  /* longest message */
 #define ROAMI_LINK_HOLD_NS  300000u       /* an ack waits so long for a message to ride on */
 #define ROAMI_LINK_ACK_EACH 2u            /* this many datagrams are acknowledged at once */
@@ -85,6 +85,8 @@ struct roami_reliable {
 	unsigned refused;     /* links with a message that could not be delivered yet */
 	uint8_t *memory;      /* of all links */
 	size_t memory_bytes;
+	_Atomic uint32_t corked;  /* a poll is under way, which sends at its end what is kept */
+	_Atomic uint64_t uncork;  /* peers for which something was kept meanwhile; bits */
 	_Atomic uint32_t own;     /* messages of this node to itself, kept in its link's store */
 	roam_deliver_fn *deliver; /* of the poll under way */
 	void *deliver_arg;

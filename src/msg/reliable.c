@@ -93,6 +93,38 @@ static void reliable_close(void *state)
 	reliable->memory = NULL;
 }
 
+/*
+ * Datagrams of about the same length, rather than long ones and a rest: those of several messages
+ * leave and arrive as one run.
+ */
+static uint32_t reliable_cut(const struct roami_reliable *reliable, size_t bytes)
+{
+	size_t count = (bytes + reliable->fragment - 1) / reliable->fragment;
+
+	return (uint32_t)((bytes + count - 1) / count + 7) & ~7u;
+}
+
+static void reliable_uncork(struct roami_reliable *reliable)
+{
+	for (uint64_t peers = atomic_exchange(&reliable->uncork, 0); peers != 0;
+	     peers &= peers - 1) {
+		struct roami_link *link = &reliable->links[__builtin_ctzll(peers)];
+
+		roami_link_lock(link);
+		roami_link_push(reliable, link, roami_link_now(reliable));
+		roami_link_unlock(link);
+	}
+}
+
+/* Sends what is kept, or leaves it to the poll under way, unless that is enough for a batch. */
+static void reliable_push(struct roami_reliable *reliable, struct roami_link *link)
+{
+	if (atomic_load(&reliable->corked) != 0 && link->end - link->next < ROAM_SEND_MANY)
+		atomic_fetch_or(&reliable->uncork, (uint64_t)1 << link->peer);
+	else
+		roami_link_push(reliable, link, roami_link_now(reliable));
+}
+
 static enum roam_err reliable_send(void *state, unsigned to, const struct iovec *parts,
 				   unsigned count)
 {
@@ -107,12 +139,14 @@ static enum roam_err reliable_send(void *state, unsigned to, const struct iovec 
 		return ROAM_EINVAL;
 	roami_link_lock(link);
 	kept = roami_link_keep(link, parts, count, bytes,
-			       own ? ROAMI_LINK_MESSAGE : reliable->fragment);
+			       own ? ROAMI_LINK_MESSAGE : reliable_cut(reliable, bytes));
 	if (kept && own)
 		atomic_fetch_add(&reliable->own, 1);
 	else if (kept)
-		roami_link_push(reliable, link, roami_link_now(reliable));
+		reliable_push(reliable, link);
 	roami_link_unlock(link);
+	if (atomic_load(&reliable->corked) == 0 && atomic_load(&reliable->uncork) != 0)
+		reliable_uncork(reliable); /* the poll ended meanwhile */
 	return kept ? ROAM_OK : ROAM_EAGAIN;
 }
 
@@ -236,9 +270,12 @@ static unsigned reliable_poll(void *state, roam_deliver_fn *deliver, void *arg, 
 	reliable->deliver = deliver;
 	reliable->deliver_arg = arg;
 	reliable->delivered = 0;
+	atomic_store(&reliable->corked, 1);
 	reliable_retry(reliable);
 	reliable_own(reliable, max);
 	params->lower->poll(params->lower_state, reliable_datagram, reliable, max, bad_peer);
+	atomic_store(&reliable->corked, 0);
+	reliable_uncork(reliable);
 	reliable_acks(reliable);
 	reliable_timers(reliable);
 	if (reliable->bad_peer >= 0)
