@@ -170,8 +170,11 @@ static void allreduce_round(struct rig_run *run)
 		uint64_t start = floor_begin();
 
 		for (unsigned turn = 0; turn < BENCH_TURNS; turn++) {
-			past_must(run, roam_ps_move(element, &value, sizeof(value)));
-			past_must(run, roam_ps_observe(element, &value, sizeof(value), NULL));
+			value = 1;
+			past_must(run, roam_ps_mob(element, &value, sizeof(value), NULL, &value,
+						   sizeof(value), NULL));
+			if (value != (int32_t)run->nodes)
+				rig_fail(run, "the sum is %d", value);
 		}
 		if (run->node == 0)
 			rig_note(run, 0, floor_end() - start, BENCH_TURNS);

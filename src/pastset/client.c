@@ -209,8 +209,27 @@ __attribute__((noinline)) static enum roam_err client_away_large(
 /* The turn of an X-function's participant to observe. */
 static bool client_turn(const struct roam_ps_request *request)
 {
-	return request->op == ROAM_PS_OBSERVE && request->which == ROAM_PS_FIFO &&
-	       (request->flags & ROAM_PS_PEEK) == 0;
+	return (request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB) &&
+	       request->which == ROAM_PS_FIFO && (request->flags & ROAM_PS_PEEK) == 0;
+}
+
+/* A mob that moves to a round and observes its result: one operation, with one number. */
+static bool client_round(const struct roam_ps_element *element,
+			 const struct roam_ps_request *request)
+{
+	return (request->from == NULL || request->from == element) && client_turn(request) &&
+	       element->rounds_moved == element->rounds_observed;
+}
+
+/* It cannot be one operation. */
+static bool client_parts(const struct roam_ps_element *element,
+			 const struct roam_ps_element *from, const struct roam_ps_request *request)
+{
+	if (from->owner != element->owner || from->server != element->server)
+		return true;
+	return request->op == ROAM_PS_MOB &&
+	       (element->paged || from->paged ||
+		((element->rounds || from->rounds) && !client_round(element, request)));
 }
 
 struct roami_ask roami_client_begin(const struct roam_ps_element *element,
@@ -228,7 +247,7 @@ struct roami_ask roami_client_begin(const struct roam_ps_element *element,
 
 	if (element->rounds && request->op == ROAM_PS_MOVE) {
 		ask.number = element->rounds_moved + 1;
-	} else if (element->rounds && client_turn(request)) {
+	} else if (element->rounds && client_turn(request)) { /* a mob, too: client_round */
 		ask.which = ROAM_PS_NUMBER;
 		ask.number = element->rounds_observed + 1;
 		ask.flags |= ROAMI_ASK_ROUND;
@@ -324,10 +343,8 @@ static enum roam_err client_once(struct roam_ps_element *element,
 	ask = roami_client_begin(element, request);
 	ask.from = from->element;
 	err = roami_client_ask(element, &ask, request, NULL);
-	if (err == ROAM_OK && request->op == ROAM_PS_MOVE)
-		element->rounds_moved++;
-	if (err == ROAM_OK && client_turn(request))
-		element->rounds_observed++;
+	element->rounds_moved += request->moved != 0;
+	element->rounds_observed += request->observed != 0 && client_turn(request);
 	return err;
 }
 
@@ -356,9 +373,7 @@ static enum roam_err client_call(struct roam_ps_element *element, struct roam_ps
 	request->skipped = false;
 	if (err != ROAM_OK)
 		return err;
-	if (from->owner != element->owner || from->server != element->server ||
-	    (request->op == ROAM_PS_MOB &&
-	     (element->paged || from->paged || element->rounds || from->rounds)))
+	if (client_parts(element, from, request))
 		return client_mob_apart(element, request);
 	if (element->server == NULL && element->owner != element->node->me)
 		return client_once_away(element, from, request);

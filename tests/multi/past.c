@@ -42,6 +42,33 @@ static void longest(void *arg, void *sum, const void *tuple, size_t bytes)
 		memcpy(sum, tuple, bytes);
 }
 
+/* Who does not wait in a mob has moved; the result is the next observe's, and rounds go on. */
+static void reduction_late(struct roam_ps_element *element)
+{
+	unsigned late = 0;
+
+	for (int64_t round = 1; round <= 200; round++) {
+		int64_t value = round;
+		struct roam_ps_request request = {.op = ROAM_PS_MOB,
+						  .tuple = &value,
+						  .bytes = sizeof(value),
+						  .buffer = &value,
+						  .limit = sizeof(value),
+						  .timeout_ns = ROAM_PS_TRY};
+		enum roam_err err = roam_ps_call(element, &request);
+
+		check(request.moved == (uint64_t)round);
+		if (err != ROAM_OK) {
+			check(err == ROAM_ETIMEDOUT && request.observed == 0);
+			must(roam_ps_observe(element, &value, sizeof(value), NULL));
+			late++;
+		}
+		check(value == round * nodes);
+	}
+	check(late < 200 || nodes > 1);
+	roam_ps_leave(element);
+}
+
 /* Global reductions, the library's and the program's own, and who asks for another. */
 static void reductions(void)
 {
@@ -53,6 +80,7 @@ static void reductions(void)
 	must_fail(roam_ps_register(NULL), ROAM_EINVAL);
 	must(roam_ps_register(&own));
 	must(roam_barrier_all());
+	reduction_late(enter("late", "i64", &options));
 	sum = enter("sum", "i64, f64", &options);
 	options.function = "longest";
 	own_element = enter("longest", "u8[8]", &options);
