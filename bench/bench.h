@@ -86,6 +86,22 @@ void bench_apps(struct bench *bench);
 enum { BENCH_UDP_64, BENCH_UDP_4K, BENCH_UDP_DIFFS, BENCH_UDP_STREAM };
 extern const struct rig_scenario bench_udp_floor;
 
+/* ---- peers of PastSet, and what is measured of both alike */
+
+#define BENCH_SIZES     3u
+#define BENCH_TUPLE_MAX (31u * 1024)
+#define BENCH_TURNS     16u /* exchanges, or reductions, of a sample */
+
+extern const uint32_t bench_sizes[BENCH_SIZES];
+
+/* Channels: exchanges of tuples of those sizes, then a push of the smallest one. */
+extern const struct rig_scenario bench_redis, bench_redis_one;
+/* MPI_Allreduce of one int. */
+extern const struct rig_scenario bench_mpi_2, bench_mpi_4, bench_mpi_tcp_2;
+
+/* Whether a program is found where the shell would find it. */
+bool bench_program_there(const char *name);
+
 /* ---- shared by scenarios of roam */
 
 /* The node that this process is. */

@@ -196,11 +196,17 @@ static void change_sparse(uint8_t *page)
 		*byte = (uint8_t)(*byte + 1);
 }
 
-/* Changes `pages` pages `stride` apart and notes the time until the lock is free. */
+/* Channels of a release: until the lock is free, two kinds of it; and until the caller goes on. */
+enum { RELEASE_FREE, RELEASE_FREE_BYTE, RELEASE_BACK };
+
+/*
+ * Changes `pages` pages `stride` apart and notes the time until the lock is free and could be
+ * granted elsewhere.  The caller goes on later if few pages were written: they are closed then.
+ */
 static void release_measure(struct rig_run *run, unsigned channel, uint32_t first, uint32_t pages,
 			    uint32_t stride, void (*change)(uint8_t *page))
 {
-	uint64_t start;
+	uint64_t start, end, told;
 
 	roam_lock(scenario_lock(0));
 	for (uint32_t i = 0; i < pages; i++)
@@ -208,7 +214,10 @@ static void release_measure(struct rig_run *run, unsigned channel, uint32_t firs
 	rig_count_begin(run, channel);
 	start = floor_begin();
 	roam_unlock(scenario_lock(0));
-	rig_note(run, channel, floor_end() - start, 1);
+	end = floor_end();
+	told = atomic_load(&bench_node()->told);
+	rig_note(run, channel, (told > start ? told : end) - start, 1);
+	rig_note(run, RELEASE_BACK, end - start, 1);
 	rig_count_end(run, channel, 1);
 }
 
@@ -225,7 +234,7 @@ void fault_release_1_round(struct rig_run *run)
 {
 	release_refresh(run, run->round);
 	for (unsigned i = 0; run->node == 1 && i < run->samples; i++)
-		release_measure(run, 0, run->order[i], 1, 1, change_word);
+		release_measure(run, RELEASE_FREE, run->order[i], 1, 1, change_word);
 	roam_barrier_all();
 }
 
@@ -256,7 +265,7 @@ void fault_release_64_round(struct rig_run *run)
 		for (uint32_t group = 0; run->node == 1 && group < PAGES / FLOOR_BATCH; group++) {
 			uint32_t first = group / stride * span + group % stride;
 
-			release_measure(run, 0, first, FLOOR_BATCH, stride, change_word);
+			release_measure(run, RELEASE_FREE, first, FLOOR_BATCH, stride, change_word);
 		}
 		release_end(run, run->round * 64 + pass);
 	}
@@ -272,7 +281,7 @@ static void release_hot_round(struct rig_run *run)
 			roam_unlock(scenario_lock(0));
 		}
 		for (unsigned i = 0; i < run->samples; i++)
-			release_measure(run, 0, 0, 1, 1, change_word);
+			release_measure(run, RELEASE_FREE, 0, 1, 1, change_word);
 	}
 	roam_barrier_all();
 }
@@ -282,9 +291,9 @@ void fault_release_sparse_round(struct rig_run *run)
 	release_refresh(run, run->round);
 	for (unsigned i = 0; run->node == 1 && i < run->samples; i++) {
 		if (i % 2 == 0)
-			release_measure(run, 0, run->order[i], 1, 1, change_sparse);
+			release_measure(run, RELEASE_FREE, run->order[i], 1, 1, change_sparse);
 		else
-			release_measure(run, 1, run->order[i], 1, 1, change_byte);
+			release_measure(run, RELEASE_FREE_BYTE, run->order[i], 1, 1, change_byte);
 	}
 	release_end(run, run->round);
 }
@@ -305,7 +314,8 @@ static void running_round(struct rig_run *run)
 	spinner = floor_spinner_start(run->cpu[0]);
 	for (unsigned i = 0; spinner != NULL && i < (run->samples + 15) / 16; i++) {
 		floor_spinner_await(spinner);
-		release_measure(run, 0, run->order[i] & ~(pages - 1), pages, 1, change_word);
+		release_measure(run, RELEASE_FREE, run->order[i] & ~(pages - 1), pages, 1,
+				change_word);
 	}
 	floor_spinner_stop(spinner);
 	rig_flag_set(run, run->round);
@@ -538,6 +548,12 @@ static const struct rig_scenario *const scenarios[] = {
 		"sc_read_fault", rig, 0, {F(FAULT_READ, 1), F(GET, 1)}, 0, "f_fault_r + f_get", \
 			PLAN_LIMIT, 1.5, 0, 0, "<= 1.5 x floor", system, SHM                    \
 	}
+/* Until the releasing thread goes on, beside the time until others could. */
+#define RELEASE_BACK_ROW(title, rig)                                                            \
+	{                                                                                       \
+		title, rig, RELEASE_BACK, {{rig, RELEASE_FREE, 1}}, 0, "until the lock is free", \
+			.goal = NULL, SHM                                                       \
+	}
 
 static const struct plan_row rows[] = {
 	{"f_fault_r", AT_FLOORS, FLOOR_FAULT_READ, .goal = NULL},
@@ -685,6 +701,10 @@ static const struct plan_row rows[] = {
 	 0,
 	 "<= 0.6 x floor",
 	 SHM},
+	RELEASE_BACK_ROW("release_1_back", AT_RELEASE_1),
+	RELEASE_BACK_ROW("release_1_msg_back", AT_RELEASE_1_MSG),
+	RELEASE_BACK_ROW("release_64_back", AT_RELEASE_64),
+	RELEASE_BACK_ROW("release_64_scattered_back", AT_SCATTERED),
 	{"release_hot",
 	 AT_HOT,
 	 0,
@@ -699,7 +719,7 @@ static const struct plan_row rows[] = {
 	 SHM},
 	{"protect_running_thread_1",
 	 AT_RUNNING_1,
-	 0,
+	 RELEASE_BACK,
 	 {F(COMPARE, 1), F(PROTECT_RUN, 1), F(PUT, 1)},
 	 0,
 	 "compare + protect beside a running thread + f_put",
@@ -707,7 +727,7 @@ static const struct plan_row rows[] = {
 	 SHM},
 	{"protect_running_thread_64",
 	 AT_RUNNING_64,
-	 0,
+	 RELEASE_BACK,
 	 {F(COMPARE_64, 1), F(PROTECT_RUN_64, 1), F(SEND_64, 1)},
 	 0,
 	 "64 compares + one protect beside a running thread + the bytes over the ring",

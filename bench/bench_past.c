@@ -2,25 +2,32 @@
  * roam bench past: the operations of PastSet.  move_*, observe_*: one operation on an element here,
  * and at another node that waits; the papers' mvlat and oblat, of 1 byte, 1 KiB and 31 KiB.
  * pingpong_*: two nodes exchange tuples by mob, both elements at one of them; one exchange.
+ * *_vs_redis, *_vs_mpi: the same beside a peer, whose time is the floor.  allreduce_*: a round of
+ * an X-function's sum; reduce_*: of roam_reduce.  pages_vs_server_*: an exchange of tuples that lie
+ * in pages, beside one of tuples that travel with the operations.
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
+#include "core/node.h"
+#include "core/wait.h"
 #include "roam/pastset.h"
 #include "roam/roam.h"
 
-#define SIZES     3u
-#define TUPLE_MAX (31u * 1024)
-#define KEPT      64u /* tuples, then all are truncated */
-#define TURNS     16u /* of a sample of exchanges */
+#define KEPT 64u /* tuples, then all are truncated */
 
-static const uint32_t sizes[SIZES] = {1, 1024, TUPLE_MAX};
+const uint32_t bench_sizes[BENCH_SIZES] = {1, 1024, BENCH_TUPLE_MAX};
 
 struct past_state {
 	struct roam_ps_element *element[2];
-	uint8_t out[TUPLE_MAX], in[TUPLE_MAX];
+	uint64_t exchanged; /* tuples each way */
+	uint8_t out[BENCH_TUPLE_MAX], in[BENCH_TUPLE_MAX];
 };
+
+/* A scenario's argument: the node that the elements are at, and how their tuples are stored. */
+#define IN_PAGES 0x100u
 
 static void past_must(struct rig_run *run, enum roam_err err)
 {
@@ -32,7 +39,12 @@ static void past_must(struct rig_run *run, enum roam_err err)
 static struct past_state *past_state(struct rig_run *run, const char *text)
 {
 	static const char *const names[] = {"forth", "back"};
-	struct roam_ps_options options = {.place = ROAM_PS_NODE, .node = run->scenario->argument};
+	unsigned argument = run->scenario->argument;
+	struct roam_ps_options options = {
+		.place = ROAM_PS_NODE,
+		.node = argument & ~IN_PAGES,
+		.storage = (argument & IN_PAGES) != 0 ? ROAM_PS_PAGES : ROAM_PS_SERVER,
+	};
 	struct past_state *state = run->state;
 
 	if (state != NULL)
@@ -45,20 +57,27 @@ static struct past_state *past_state(struct rig_run *run, const char *text)
 	return state;
 }
 
-/* One tuple: its size as u32, and so many bytes. */
+/* Makes a tuple: its size as u32, and so many bytes.  All of them. */
+static size_t past_tuple(struct past_state *state, unsigned size)
+{
+	uint32_t count = bench_sizes[size] > 4 ? bench_sizes[size] - 4 : bench_sizes[size];
+
+	memcpy(state->out, &count, sizeof(count));
+	return sizeof(count) + count;
+}
+
 static void past_pair(struct rig_run *run, struct past_state *state, unsigned size)
 {
 	struct roam_ps_element *element = state->element[0];
-	uint32_t count = sizes[size] > 4 ? sizes[size] - 4 : sizes[size];
+	size_t bytes = past_tuple(state, size);
 	uint64_t start;
 
-	memcpy(state->out, &count, sizeof(count));
 	start = floor_begin();
-	past_must(run, roam_ps_move(element, state->out, 4 + (size_t)count));
+	past_must(run, roam_ps_move(element, state->out, bytes));
 	rig_note(run, size, floor_end() - start, 1);
 	start = floor_begin();
 	past_must(run, roam_ps_observe(element, state->in, sizeof(state->in), NULL));
-	rig_note(run, SIZES + size, floor_end() - start, 1);
+	rig_note(run, BENCH_SIZES + size, floor_end() - start, 1);
 }
 
 static void operations_round(struct rig_run *run)
@@ -66,7 +85,7 @@ static void operations_round(struct rig_run *run)
 	struct past_state *state = past_state(run, "u8[]");
 
 	for (unsigned i = 0; run->node == 1 && i < run->samples; i++) {
-		for (unsigned size = 0; size < SIZES; size++)
+		for (unsigned size = 0; size < BENCH_SIZES; size++)
 			past_pair(run, state, size);
 		if (i % KEPT == 0)
 			past_must(run, roam_ps_truncate(state->element[0], UINT64_MAX));
@@ -74,27 +93,107 @@ static void operations_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
+/* What both have observed goes, now and then. */
+static void exchange_forget(struct rig_run *run, struct past_state *state)
+{
+	state->exchanged += BENCH_TURNS;
+	if (run->node == 0 && state->exchanged % KEPT == 0)
+		for (unsigned i = 0; i < 2; i++)
+			past_must(run, roam_ps_truncate(state->element[i], state->exchanged));
+}
+
+static void exchange_size(struct rig_run *run, struct past_state *state, unsigned size)
+{
+	struct roam_ps_element *to = state->element[run->node],
+			       *from = state->element[1 - run->node];
+	size_t bytes = past_tuple(state, size);
+
+	for (unsigned i = 0; i < run->samples; i += BENCH_TURNS) {
+		uint64_t start = floor_begin();
+
+		for (unsigned turn = 0; turn < BENCH_TURNS; turn++)
+			past_must(run, roam_ps_mob(to, state->out, bytes, from, state->in,
+						   sizeof(state->in), NULL));
+		if (run->node == 1)
+			rig_note(run, size, floor_end() - start, BENCH_TURNS);
+		exchange_forget(run, state);
+	}
+	roam_barrier_all();
+}
+
 static void exchange_round(struct rig_run *run)
 {
 	struct past_state *state = past_state(run, "u8[]");
-	struct roam_ps_element *to = state->element[run->node],
-			       *from = state->element[1 - run->node];
-	uint32_t count = 1;
 
-	memcpy(state->out, &count, sizeof(count));
+	for (unsigned size = 0; size < BENCH_SIZES; size++)
+		exchange_size(run, state, size);
+}
+
+/* Every wait sleeps at once; the least that ROAM_SPIN_US allows is longer than an exchange. */
+static void asleep_round(struct rig_run *run)
+{
+	struct roami_real *real = bench_node()->env_state;
+
+	real->fits = false;
+	real->spin_ns = 0;
+	exchange_round(run);
+}
+
+/* Both nodes on one CPU, with ROAM_PIN=0. */
+static void one_cpu_prepare(struct rig_run *run)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(run->cpu[0], &one);
+	if (sched_setaffinity(0, sizeof(one), &one) != 0)
+		rig_fail(run, "cannot pin to CPU %u", run->cpu[0]);
+	scenario_prepare(run);
+}
+
+/* ------------------------------------------------------------------------------- reductions */
+
+static void allreduce_round(struct rig_run *run)
+{
+	const struct roam_ps_options options = {.place = ROAM_PS_NODE,
+						.forget = true,
+						.function = "sum",
+						.participants = run->nodes};
+	struct roam_ps_element *element = run->state;
+	int32_t value = 1;
+
+	if (element == NULL) {
+		past_must(run, roam_ps_enter("allreduce", "i32", &options, &element));
+		run->state = element;
+	}
 	for (unsigned i = 0; i < run->samples; i++) {
 		uint64_t start = floor_begin();
 
-		for (unsigned turn = 0; turn < TURNS; turn++)
-			past_must(run, roam_ps_mob(to, state->out, 5, from, state->in, 5, NULL));
-		if (run->node == 1)
-			rig_note(run, 0, floor_end() - start, TURNS);
+		for (unsigned turn = 0; turn < BENCH_TURNS; turn++) {
+			past_must(run, roam_ps_move(element, &value, sizeof(value)));
+			past_must(run, roam_ps_observe(element, &value, sizeof(value), NULL));
+		}
+		if (run->node == 0)
+			rig_note(run, 0, floor_end() - start, BENCH_TURNS);
 	}
 	roam_barrier_all();
-	if (run->node == 0)
-		for (unsigned i = 0; i < 2; i++)
-			past_must(run, roam_ps_truncate(state->element[i], UINT64_MAX));
 }
+
+static void reduce_round(struct rig_run *run)
+{
+	int32_t value = 1;
+
+	for (unsigned i = 0; i < run->samples; i++) {
+		uint64_t start = floor_begin();
+
+		for (unsigned turn = 0; turn < BENCH_TURNS; turn++)
+			past_must(run, roam_reduce(&value, 1, ROAM_INT32, ROAM_SUM));
+		if (run->node == 0)
+			rig_note(run, 0, floor_end() - start, BENCH_TURNS);
+	}
+}
+
+/* ------------------------------------------------------------------------------------- rows */
 
 static const uint8_t floor_list[] = {FLOOR_RTT, FLOOR_TWIN, FLOOR_PUT, FLOOR_KINDS_COUNT};
 
@@ -107,35 +206,99 @@ static const struct rig_scenario floors = {
 	.round = rig_floor_round,
 };
 
-/* The argument: the node that the elements are at. */
-#define SCENARIO(identifier, title, at, function)       \
-	static const struct rig_scenario identifier = { \
-		.name = title,                          \
-		.nodes = 2,                             \
-		.roam = true,                           \
-		.argument = (at),                       \
-		.prepare = scenario_prepare,            \
-		.round = function,                      \
+#define SCENARIO(identifier, title, count, variables, at, before, function) \
+	static const struct rig_scenario identifier = {                     \
+		.name = title,                                              \
+		.nodes = (count),                                           \
+		.roam = true,                                               \
+		.env = variables,                                           \
+		.argument = (at),                                           \
+		.prepare = before,                                          \
+		.round = function,                                          \
 	}
 
-SCENARIO(local, "move_local", 1, operations_round);
-SCENARIO(remote, "move_remote", 0, operations_round);
-SCENARIO(exchange, "pingpong_lr", 0, exchange_round);
+SCENARIO(local, "move_local", 2, NULL, 1, scenario_prepare, operations_round);
+SCENARIO(remote, "move_remote", 2, NULL, 0, scenario_prepare, operations_round);
+SCENARIO(exchange, "pingpong_lr", 2, NULL, 0, scenario_prepare, exchange_round);
+SCENARIO(one_cpu, "exchange_one_cpu", 2, "ROAM_PIN=0", 0, one_cpu_prepare, exchange_round);
+SCENARIO(asleep, "exchange_asleep", 2, NULL, 0, scenario_prepare, asleep_round);
+SCENARIO(paged, "exchange_pages", 2, NULL, IN_PAGES, scenario_prepare, exchange_round);
+SCENARIO(allreduce_2, "allreduce_2", 2, NULL, 0, scenario_prepare, allreduce_round);
+SCENARIO(allreduce_4, "allreduce_4", 4, NULL, 0, scenario_prepare, allreduce_round);
+SCENARIO(allreduce_udp, "allreduce_udp", 2, "ROAM_TRANSPORT=udp", 0, scenario_prepare,
+	 allreduce_round);
+SCENARIO(reduce_2, "reduce_2", 2, NULL, 0, scenario_prepare, reduce_round);
 
-static const struct rig_scenario *const scenarios[] = {&floors, &local, &remote, &exchange, NULL};
+enum {
+	FLOORS,
+	MOVE_LOCAL,
+	MOVE_REMOTE,
+	EXCHANGE,
+	REDIS,
+	ONE_CPU,
+	REDIS_ONE,
+	ASLEEP,
+	PAGED,
+	ALLREDUCE_2,
+	ALLREDUCE_4,
+	ALLREDUCE_UDP,
+	REDUCE_2,
+	MPI_2,
+	MPI_4,
+	MPI_TCP_2
+};
+
+static const struct rig_scenario *const scenarios[] = {
+	[FLOORS] = &floors,
+	[MOVE_LOCAL] = &local,
+	[MOVE_REMOTE] = &remote,
+	[EXCHANGE] = &exchange,
+	[REDIS] = &bench_redis,
+	[ONE_CPU] = &one_cpu,
+	[REDIS_ONE] = &bench_redis_one,
+	[ASLEEP] = &asleep,
+	[PAGED] = &paged,
+	[ALLREDUCE_2] = &allreduce_2,
+	[ALLREDUCE_4] = &allreduce_4,
+	[ALLREDUCE_UDP] = &allreduce_udp,
+	[REDUCE_2] = &reduce_2,
+	[MPI_2] = &bench_mpi_2,
+	[MPI_4] = &bench_mpi_4,
+	[MPI_TCP_2] = &bench_mpi_tcp_2,
+	NULL,
+};
 
 #define LOCAL(title, channel, bytes)                                                        \
 	{                                                                                   \
-		title, 1, channel, {{0, FLOOR_TWIN, (bytes) / 4096.0}}, 0.3,                \
+		title, MOVE_LOCAL, channel, {{FLOORS, FLOOR_TWIN, (bytes) / 4096.0}}, 0.3,  \
 			"a copy into a pooled twin + 0.3", PLAN_LIMIT, 1, 0, 0, "<= floor", \
 			.transport = "shm"                                                  \
 	}
 #define REMOTE(title, channel, bytes)                                                            \
 	{                                                                                        \
-		title, 2, channel, {{0, FLOOR_RTT, 1}, {0, FLOOR_PUT, (bytes) / 4096.0}}, 0.15,  \
+		title, MOVE_REMOTE, channel,                                                     \
+			{{FLOORS, FLOOR_RTT, 1}, {FLOORS, FLOOR_PUT, (bytes) / 4096.0}}, 0.15,   \
 			"f_rtt + the bytes put + 0.15", PLAN_LIMIT, 1.3, 0, 0, "<= 1.3 x floor", \
 			.transport = "shm"                                                       \
 	}
+
+/* Against a peer, whose channel is given; `most`: 0: reported. */
+#define PEER(title, mine, channel, peer, theirs, what, most, aim, kind)           \
+	{                                                                         \
+		title, mine, channel, {{peer, theirs, 1}}, 0, what,               \
+			(most) > 0 ? PLAN_LIMIT : PLAN_REPORTED, most, 0, 0, aim, \
+			.variant = kind, .transport = "shm"                       \
+	}
+#define REDIS_LISTS(title, channel)                                                           \
+	PEER(title, EXCHANGE, channel, REDIS, channel, "Redis lists, RPUSH and BLPOP", 0.33,  \
+	     "<= 0.33 x Redis", NULL),                                                        \
+		PEER(title, ONE_CPU, channel, REDIS_ONE, channel, "the same on one CPU", 0.6, \
+		     "<= 0.6 x Redis", "one CPU"),                                            \
+		PEER(title, ASLEEP, channel, REDIS, channel, "Redis lists", 0,                \
+		     "reported (goal 1)", "asleep")
+#define PAGES(title, channel)                                                           \
+	PEER(title, PAGED, channel, EXCHANGE, channel, "tuples with the operations", 0, \
+	     "reported", NULL)
 
 static const struct plan_row rows[] = {
 	LOCAL("move_local_1", 0, 1),
@@ -150,7 +313,33 @@ static const struct plan_row rows[] = {
 	REMOTE("observe_remote_1", 3, 1),
 	REMOTE("observe_remote_1k", 4, 1024),
 	REMOTE("observe_remote_31k", 5, 31744),
-	{"pingpong_lr", 3, 0, {{0, FLOOR_RTT, 1}}, 0, "f_rtt", .goal = NULL, .transport = "shm"},
+	{"pingpong_lr", EXCHANGE, 0, {{FLOORS, FLOOR_RTT, 1}}, 0, "f_rtt", .transport = "shm"},
+	REDIS_LISTS("pingpong_vs_redis_1", 0),
+	REDIS_LISTS("pingpong_vs_redis_1k", 1),
+	REDIS_LISTS("pingpong_vs_redis_31k", 2),
+	PEER("move_vs_redis_1", MOVE_REMOTE, 0, REDIS, BENCH_SIZES, "Redis lists, RPUSH", 0.33,
+	     "<= 0.33 x Redis", NULL),
+	PAGES("pages_vs_server_1", 0),
+	PAGES("pages_vs_server_1k", 1),
+	PAGES("pages_vs_server_31k", 2),
+	PEER("allreduce_2_vs_mpi", ALLREDUCE_2, 0, MPI_2, 0, "Open MPI, shared memory", 3,
+	     "<= 3 x Open MPI", NULL),
+	PEER("allreduce_4_vs_mpi", ALLREDUCE_4, 0, MPI_4, 0, "Open MPI, shared memory", 3,
+	     "<= 3 x Open MPI", NULL),
+	PEER("reduce_2_vs_mpi", REDUCE_2, 0, MPI_2, 0, "Open MPI, shared memory", 1.5,
+	     "<= 1.5 x Open MPI", NULL),
+	{"allreduce_2_udp_vs_mpi_tcp",
+	 ALLREDUCE_UDP,
+	 0,
+	 {{MPI_TCP_2, 0, 1}},
+	 0,
+	 "Open MPI, TCP",
+	 PLAN_LIMIT,
+	 1,
+	 0,
+	 0,
+	 "<= Open MPI over TCP",
+	 .transport = "udp"},
 };
 
 void bench_past(struct bench *bench)

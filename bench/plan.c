@@ -1,6 +1,9 @@
 /* Plans: rigs called in turn, medians, floors, goals. */
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "core/sync.h"
@@ -112,12 +115,50 @@ static void plan_add(struct plan_state *state, const struct plan_row *spec)
 	plan_judge(row, spec, counts);
 }
 
-/* Rigs with floors of their own always run: other rows are measured against them. */
-static bool plan_wants(const struct bench *bench, const struct rig_scenario *scenario, bool note)
+/* A row is measured on the rig, or against it. */
+static bool plan_uses(const struct plan_row *row, unsigned rig)
 {
-	return (bench->only == NULL || scenario->floors != NULL || scenario == &bench_udp_floor ||
-		strstr(scenario->name, bench->only) != NULL) &&
-	       bench_has(bench, scenario->protocol, scenario->name, note);
+	bool uses = row->rig == rig;
+
+	for (unsigned i = 0; i < PLAN_TERMS; i++)
+		uses = uses || (row->term[i].weight != 0 && row->term[i].rig == rig);
+	return uses;
+}
+
+static bool plan_asked_for(const struct bench *bench, const struct plan *plan, unsigned rig)
+{
+	if (bench->only == NULL || strstr(plan->scenarios[rig]->name, bench->only) != NULL)
+		return true;
+	for (unsigned i = 0; i < plan->row_count; i++)
+		if (strstr(plan->rows[i].name, bench->only) != NULL &&
+		    plan_uses(&plan->rows[i], rig))
+			return true;
+	return false;
+}
+
+/* Rigs with floors of their own always run: other rows are measured against them. */
+static bool plan_wants(const struct bench *bench, const struct plan *plan, unsigned rig, bool note)
+{
+	const struct rig_scenario *scenario = plan->scenarios[rig];
+	const char *missing;
+
+	if (scenario->floors == NULL && scenario != &bench_udp_floor &&
+	    !plan_asked_for(bench, plan, rig))
+		return false;
+	missing = scenario->missing != NULL ? scenario->missing() : NULL;
+	if (missing != NULL && note)
+		fprintf(stderr, "roam bench: %s left out: there was no %s\n", scenario->name,
+			missing);
+	return missing == NULL && bench_has(bench, scenario->protocol, scenario->name, note);
+}
+
+/* All that it needs was measured. */
+static bool plan_can_add(const struct plan_state *state, const struct plan_row *row)
+{
+	for (unsigned i = 0; i < state->count; i++)
+		if (!state->wanted[i] && plan_uses(row, i))
+			return false;
+	return true;
 }
 
 void plan_run(struct bench *bench, const struct plan *plan, const char *engine)
@@ -140,8 +181,8 @@ void plan_run(struct bench *bench, const struct plan *plan, const char *engine)
 	for (; plan->scenarios[state.count] != NULL && state.count < PLAN_RIGS; state.count++) {
 		const struct rig_scenario *scenario = plan->scenarios[state.count];
 
-		state.wanted[state.count] = plan_wants(bench, scenario,
-						       engine == bench->engines[0]);
+		state.wanted[state.count] =
+			plan_wants(bench, plan, state.count, engine == bench->engines[0]);
 		if (state.wanted[state.count])
 			rig_open(&state.rigs[state.count], scenario, &params);
 	}
@@ -150,12 +191,26 @@ void plan_run(struct bench *bench, const struct plan *plan, const char *engine)
 			if (state.wanted[i])
 				rig_round(&state.rigs[i]);
 	for (unsigned i = 0; i < plan->row_count; i++)
-		if (state.wanted[plan->rows[i].rig])
+		if (plan_can_add(&state, &plan->rows[i]))
 			plan_add(&state, &plan->rows[i]);
 	for (unsigned i = 0; i < state.count; i++)
 		rig_close(&state.rigs[i]);
 	if (bench->progress)
 		report_table_rows(&bench->report, first);
+}
+
+bool bench_program_there(const char *name)
+{
+	char path[PATH_MAX], *list = strdup(getenv("PATH") != NULL ? getenv("PATH") : "");
+	char *rest = list, *folder;
+	bool there = false;
+
+	while (!there && rest != NULL && (folder = strsep(&rest, ":")) != NULL) {
+		snprintf(path, sizeof(path), "%s/%s", folder, name);
+		there = access(path, X_OK) == 0;
+	}
+	free(list);
+	return there;
 }
 
 /* -------------------------------------------------------------------- scenarios of roam */

@@ -73,6 +73,8 @@ struct rig_scenario {
 	size_t bytes;                         /* of shared memory */
 	unsigned argument;                    /* the scenario's own */
 	const uint8_t *floors;                /* kinds, ended by FLOOR_KINDS_COUNT */
+	/* What it would need and is not here; NULL: nothing.  The whole slot may be NULL. */
+	const char *(*missing)(void);
 	void (*prepare)(struct rig_run *run); /* before the processes part; may be NULL */
 	void (*begin)(struct rig_run *run);   /* in each; may be NULL */
 	void (*round)(struct rig_run *run);   /* in each */

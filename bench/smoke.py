@@ -13,13 +13,18 @@ ROWS = {
             "page_4k_seal", "call_64_encrypt", "page_4k_encrypt"},
     "stream": {"f_udp_stream", "stream"},
     "past": {"move_local_1", "observe_local_31k", "move_remote_1", "observe_remote_1k",
-             "pingpong_lr"},
+             "pingpong_lr", "pages_vs_server_31k"},
     "lock": {"lock_remote", "lock_remote_busy", "lock_again"},
     "fault": {"shm_rtt", "read_fetch", "read_fetch_first", "read_fetch_busy_home", "read_stream",
               "read_stride", "write_fault", "own_home_write", "release_1", "release_1_msg",
               "release_64", "release_64_scattered", "release_hot", "protect_running_thread_1",
               "protect_running_thread_64", "release_sparse", "sc_read_fault"},
 }
+# Rows against peers, and the peer that may be missing; a note says so.
+PEERS = {"redis": {"pingpong_vs_redis_1", "pingpong_vs_redis_1k", "pingpong_vs_redis_31k",
+                   "move_vs_redis_1"},
+         "mpi_2": {"allreduce_2_vs_mpi", "reduce_2_vs_mpi"}, "mpi_4": {"allreduce_4_vs_mpi"},
+         "mpi_tcp_2": {"allreduce_2_udp_vs_mpi_tcp"}}
 # Rows of protocols that a build may lack; a note says so.
 OPTIONAL = {"jump_migration": "jump"}
 
@@ -43,6 +48,9 @@ def check(program, name):
     for row, protocol in OPTIONAL.items() if name == "fault" else ():
         note = f"roam bench: {row} left out: no protocol {protocol} in this build"
         assert (row in names) != (note in said), (row, said)
+    for peer, rows in PEERS.items() if name == "past" else ():
+        missing = f"roam bench: {peer} left out: there was no " in said
+        assert (rows <= names) != missing, (peer, said)
     for row in result["rows"]:
         assert KEYS <= set(row), row
         assert row["n"] > 0 and row["us"] >= 0, row

@@ -9,7 +9,8 @@ import os
 import re
 import sys
 
-FOLDERS = ('src/', 'include/', 'protocols/', 'apps/', 'tools/', 'tests/', 'bench/', 'docs/')
+FOLDERS = ('src/', 'include/', 'protocols/', 'apps/', 'tools/', 'tests/', 'bench/', 'docs/',
+           'python/')
 LINK = re.compile(r'\]\((?!https?:|#)([^)#]+)')
 QUOTED = re.compile(r'`([^`\n]+)`')
 VARIABLE = re.compile(r'\bROAM_[A-Z][A-Z_0-9]*[A-Z0-9]\b')
@@ -24,7 +25,8 @@ def read(path):
 
 
 def documents():
-    yield from ('README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'protocols/README.md')
+    yield from ('README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'protocols/README.md',
+                'python/README.md')
     yield from (f'docs/{name}' for name in sorted(os.listdir('docs')) if name.endswith('.md'))
 
 

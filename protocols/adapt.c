@@ -39,30 +39,37 @@
  */
 #include "home.h"
 
-#define BATCH	  512u
-#define TRIES_MAX 6u
-#define ALONE     2u  /* diffs in a row that nobody else's came between */
-#define SPARSE    (ROAM_PAGE_SIZE / 4 * 3) /* bytes of a diff that is worth leaving */
-#define DENSE     7u
-#define UPDATES   3u
-#define ROUNDS    64u
-#define ROUNDS_FIRST 8u
-#define RUN	  15u /* pages of this home opened ahead */
+#define BATCH      512u /* pages handled at a time, on the stack */
+#define TRIES_MAX  6u   /* refusals that are counted: up to 62 writes between two requests */
+#define ALONE      2u   /* diffs in a row that nobody else's came between */
+#define SPARSE     (ROAM_PAGE_SIZE / 16 * 15) /* bytes of a diff that is worth leaving */
+#define DENSE      3u   /* diffs in a row that were not, and the next write goes without a twin, */
+#define DENSE_OPEN 16u  /* and this many releases leave the page open */
+#define UPDATES    3u   /* of a copy before it is asked whether anybody reads it */
+#define ROUNDS     16u  /* releases of a home with a twin, for which somebody must read a diff, */
+#define ROUNDS_FIRST 4u /* and the first time */
+#define RUN        15u  /* pages of this home opened ahead */
+#define OWN_BITS   7
+#define OWN_MASK   ((1u << OWN_BITS) - 1)
 
+/* The second half is its own four bytes: changed while the page is pending, without its lock. */
 struct adapt_page {
 	struct home_page home;
-	uint8_t tries; /* that were refused, up to TRIES_MAX */
-	uint8_t wait;  /* writes until the next one */
-	uint8_t own; /* of a copy: a version beyond `have` that this node made; low bits, 0: none */
-	uint8_t rounds;      /* of a home: releases with a twin */
-	uint8_t alone : 2;   /* of a copy: diffs since another's */
-	uint8_t placed : 1;  /* of a home: has been closed once */
-	uint8_t dense : 3;   /* writes until a twin is tried again */
-	uint8_t updates : 2; /* of a copy: since it was last seen to be read */
-	uint8_t seen : 1;    /* there has been a copy */
-	uint8_t keen : 1;    /* it was missed afterwards */
-	uint8_t exact : 1;   /* the copy has nothing of an interval that its version has not */
+	uint32_t tries : 3;   /* that were refused, up to TRIES_MAX */
+	uint32_t wait : 6;    /* writes until the next one */
+	uint32_t alone : 2;   /* of a copy: diffs since another's */
+	uint32_t updates : 2; /* of a copy: since it was last seen to be read */
+	uint32_t seen : 1;    /* there has been a copy */
+	uint32_t keen : 1;    /* it was missed afterwards */
+	uint32_t exact : 1;   /* the copy has nothing of an interval that its version has not */
+	uint32_t own : OWN_BITS; /* of a copy: a version beyond `have` that this node made;
+				    low bits, 0: none */
+	uint32_t placed : 1;  /* of a home: has been closed once */
+	uint32_t dense : 2;   /* of a home: diffs in a row that were not worth leaving */
+	uint32_t rounds : 4;  /* of a home: releases with a twin */
 };
+
+_Static_assert(sizeof(struct adapt_page) <= 16, "at most 64 bytes of metadata per touched page");
 
 static const struct roam_page_state adapt_states[] = {
 	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
@@ -78,7 +85,7 @@ static struct adapt_page *adapt_page(struct roami_node *node, uint32_t page)
 
 /* ---------------------------------------------------------------------------------- the home */
 
-/* Finds out whether the page was taken from this node. */
+/* Finds out whether the pending page was taken from this node. */
 static void adapt_look(struct roami_node *node, uint32_t page)
 {
 	uint64_t version;
@@ -86,7 +93,7 @@ static void adapt_look(struct roami_node *node, uint32_t page)
 	roami_page_lock(node, page);
 	if (roami_home_lost(node, page, &version)) {
 		roami_page_move(node, page, HOME_COPY);
-		adapt_page(node, page)->home.have = version;
+		adapt_page(node, page)->home.have = HOME_VERSION(version);
 		adapt_page(node, page)->exact = 1;
 	}
 	roami_page_unlock(node, page);
@@ -102,8 +109,8 @@ static void adapt_twin(struct roami_node *node, uint32_t page)
 
 	if (!roami_trail_on(node))
 		return;
-	if (data->dense > 0)
-		data->dense--;
+	if (data->dense == DENSE)
+		data->dense--; /* the diff after next will tell */
 	else
 		roami_home_twin(node, page, true);
 }
@@ -125,7 +132,7 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 	if (!roami_home_take(node, page, data->home.have)) {
 		if (data->tries < TRIES_MAX)
 			data->tries++;
-		data->wait = (uint8_t)((1u << data->tries) - 2);
+		data->wait = ((1u << data->tries) - 2) & 63u;
 		return false;
 	}
 	roami_page_lock(node, page);
@@ -152,7 +159,7 @@ static bool adapt_fetched(struct roami_node *node, struct roam_fetch_one *one)
 		return false;
 	}
 	roami_page_lock(node, one->page);
-	data->home.have = one->version;
+	data->home.have = HOME_VERSION(one->version);
 	data->own = 0;
 	data->updates = 0;
 	data->keen = data->seen;
@@ -300,12 +307,16 @@ static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_
 /* A page of this home.  If it is closed, what is fetched from now on has what was written. */
 static void adapt_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
+	struct adapt_page *data = adapt_page(node, page);
+
 	if (roami_checks_races(node) || roami_page_access(node, page) == ROAM_WRITE) {
 		home_written(node, sync, page);
+		if (roami_trail_on(node))
+			data->home.shares = data->dense == DENSE - 1 ? DENSE_OPEN : 0;
 		return;
 	}
-	adapt_page(node, page)->placed = 1;
-	adapt_page(node, page)->home.shares = 0;
+	data->placed = 1;
+	data->home.shares = 0;
 	if (roami_home_is_shared(node, page))
 		roami_notice_add(node, page, roami_home_version_bump(node, page));
 	roami_home_shut(node, page);
@@ -325,21 +336,27 @@ static uint32_t adapt_leave(struct roami_node *node, const struct roam_dirty *di
 		       : roami_trail_leave(node, dirty->page, diff, *bytes_p);
 }
 
+/* Whether the page of this home goes on being written with a twin. */
+static bool adapt_twins_on(struct roami_node *node, uint32_t page, bool sparse)
+{
+	struct adapt_page *data = adapt_page(node, page);
+
+	data->dense = sparse ? 0 : (data->dense + 1) & DENSE;
+	data->rounds = (data->rounds + 1) % ROUNDS;
+	return data->dense < DENSE &&
+	       (data->rounds != ROUNDS_FIRST || roami_home_read(node, page));
+}
+
 /*
  * A page of this home that was written with a twin.  What changed twice may be as it was, but who
- * fetched it in between has it otherwise: that is a version, too.  From time to time it is asked
- * anew who reads the page.
+ * fetched it in between has it otherwise: that is a version, too.
  */
 static void adapt_twinned(struct roami_node *node, const struct roam_dirty *dirty)
 {
-	struct adapt_page *data = adapt_page(node, dirty->page);
 	size_t bytes;
 	uint32_t place = adapt_leave(node, dirty, &bytes);
 
-	data->rounds = (uint8_t)(data->rounds % ROUNDS + 1);
-	if (bytes > SPARSE)
-		data->dense = DENSE;
-	if (bytes > SPARSE || data->rounds == ROUNDS_FIRST) {
+	if (!adapt_twins_on(node, dirty->page, bytes <= SPARSE)) {
 		roami_home_twin(node, dirty->page, false);
 		roami_home_unshare(node, dirty->page);
 		place = 0;
@@ -377,8 +394,8 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 		return;
 	}
 	if (dirty->version != data->home.have + 1) {
-		data->own = data->own == 0 && dirty->version < data->home.have + UINT8_MAX
-				    ? (uint8_t)dirty->version
+		data->own = data->own == 0 && dirty->version <= data->home.have + OWN_MASK
+				    ? dirty->version & OWN_MASK
 				    : 0;
 		data->alone = 0;
 	} else if (data->alone < ALONE) {
@@ -449,7 +466,7 @@ static bool adapt_follow(struct roami_node *node, const struct roam_notice *noti
 /* The next version is in the copy: this node wrote it. */
 static void adapt_own(struct adapt_page *data)
 {
-	if (data->own == 0 || data->own != (uint8_t)(data->home.have + 1))
+	if (data->own == 0 || data->own != ((data->home.have + 1) & OWN_MASK))
 		return;
 	data->own = 0;
 	data->home.have++;
@@ -475,7 +492,8 @@ static void adapt_update(struct roami_node *node, const struct roam_notice *noti
 			return;
 		roami_page_lock(node, notices->page);
 		good = roami_diff_patch(node, notices->page, diff, bytes);
-		data->home.have += good;
+		if (good)
+			data->home.have++;
 		roami_page_unlock(node, notices->page);
 		if (!good)
 			roami_node_fail(node, "node %u left a malformed diff", notices->writer);
@@ -494,16 +512,26 @@ static void adapt_refresh(struct roami_node *node, const struct roam_notice *not
 	roami_page_hold(node, page);
 	if (roami_page_dirty(node, page))
 		data->updates = 0;
-	if (roami_page_state(node, page) != HOME_COPY)
-		;
-	else if (roami_page_access(node, page) == ROAM_NONE)
-		data->seen = 0;
-	else if (data->exact && (data->keen || roami_page_dirty(node, page)))
-		adapt_update(node, notices, count);
-	if (data->updates < UPDATES)
-		data->updates++;
-	else if (roami_page_state(node, page) == HOME_COPY)
-		roami_page_close(node, &page, 1, ROAM_NONE);
+	if (roami_page_state(node, page) == HOME_COPY) {
+		if (roami_page_access(node, page) == ROAM_NONE)
+			data->seen = 0;
+		else if (data->exact && (data->keen || roami_page_dirty(node, page)))
+			adapt_update(node, notices, count);
+		if (data->updates < UPDATES)
+			data->updates++;
+		else
+			roami_page_close(node, &page, 1, ROAM_NONE);
+	}
+	roami_page_done(node, page);
+}
+
+/* The same while others may have the page pending; quick if it was not taken. */
+static void adapt_look_again(struct roami_node *node, uint32_t page)
+{
+	if (!roami_page_is_home(node, page) || roami_home_here(node, page) != 0)
+		return;
+	roami_page_hold(node, page);
+	adapt_look(node, page);
 	roami_page_done(node, page);
 }
 
@@ -516,7 +544,7 @@ static void adapt_acquire(struct roami_node *node, const struct roam_sync *sync,
 
 		for (end = first; end < count && notices[end].page == page; end++)
 			left |= notices[end].place != 0;
-		adapt_look(node, page);
+		adapt_look_again(node, page);
 		if (left && roami_page_state(node, page) == HOME_COPY)
 			adapt_refresh(node, &notices[first], end - first);
 	}

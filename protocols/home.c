@@ -67,7 +67,7 @@ static bool home_fresh(struct roami_node *node, uint32_t page, uint64_t version)
 	bool good;
 
 	roami_page_lock(node, page);
-	data->have = version;
+	data->have = HOME_VERSION(version);
 	good = version >= data->need;
 	if (good)
 		roami_page_move(node, page, HOME_COPY);
@@ -352,7 +352,7 @@ void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint
 		return;
 	}
 	if (dirty->version == data->have + 1)
-		data->have = dirty->version;
+		data->have = HOME_VERSION(dirty->version);
 	if (scoped)
 		((struct home_scoped_page *)data)->sent = dirty->version;
 	roami_notice_add_at(node, dirty->page, dirty->version, place);
@@ -411,7 +411,7 @@ static bool home_needs(struct roami_node *node, const struct roam_notice *notice
 		return false;
 	roami_page_lock(node, notice->page);
 	if (data->need < notice->version)
-		data->need = notice->version;
+		data->need = HOME_VERSION(notice->version);
 	stale = roami_page_state(node, notice->page) == HOME_COPY && data->have < data->need;
 	roami_page_unlock(node, notice->page);
 	return stale;

@@ -16,15 +16,21 @@ enum home_state {
 /* State 0 to 2 in every home-based protocol; home_states is their table. */
 extern const struct roam_page_state home_states[];
 
-/* Per page. */
+/* Versions have no more bits (core/segment.h). */
+#define HOME_VERSION_BITS 48
+#define HOME_VERSION(version) ((version) & ((UINT64_C(1) << HOME_VERSION_BITS) - 1))
+
+/* Per page, packed: at most 64 bytes of metadata, of which protocols may have 16. */
 struct home_page {
 	union {
-		uint64_t have;   /* of a copy: the version read before its bytes were */
-		uint64_t shares; /* at the home: releases in a row that found it shared and left it
-				    open */
-	};
-	uint64_t need; /* of a copy: version of the newest write notice */
-};
+		/* Of a copy: the version read before its bytes were. */
+		uint64_t have : HOME_VERSION_BITS;
+		/* At the home: releases in a row that found it shared and left it open. */
+		uint64_t shares : HOME_VERSION_BITS;
+	} __attribute__((packed));
+	/* Of a copy: version of the newest write notice. */
+	uint64_t need : HOME_VERSION_BITS;
+} __attribute__((packed, aligned(4)));
 
 /* The same under ScC. */
 struct home_scoped_page {

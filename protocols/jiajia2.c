@@ -206,8 +206,7 @@ static uint32_t jiajia2_hand_over(struct roami_node *node, const struct jiajia2_
 	uint32_t place = 0;
 
 	roami_page_lock(node, offer->page);
-	if (roami_home_here(node, offer->page) != 0 &&
-	    moving_is_all(node, offer->page, offer->have))
+	if (roami_home_here(node, offer->page) != 0 && moving_rests(node, offer->page))
 		place = moving_give(node, offer->page, to, NULL, &version);
 	roami_page_unlock(node, offer->page);
 	return place;

@@ -56,7 +56,7 @@ static bool moving_install(struct roami_node *node, uint32_t page,
 		moving_receive(node, page, answer->version, answer->place);
 	} else {
 		moving_learn(data, answer->place);
-		data->home.page.have = answer->version;
+		data->home.page.have = HOME_VERSION(answer->version);
 		data->refused = false;
 		good = answer->version >= data->home.page.need; /* else a notice came meanwhile */
 		if (good)
@@ -284,6 +284,27 @@ static void moving_elsewhere(struct roami_node *node, const struct roam_request 
 	roami_park(node, request, head->page);
 }
 
+/*
+ * What all handlers begin with.  The page's place, which is here, and the page lock held; 0: the
+ * request was passed on or kept, and nothing is held.
+ */
+static uint32_t moving_begin(struct roami_node *node, const struct roam_request *request,
+			     struct moving_head *head, unsigned type)
+{
+	uint32_t place;
+
+	moving_parse(node, request, head);
+	if (head->run > 0)
+		roami_home_close_run(node, head->page, head->run + 1);
+	roami_page_lock(node, head->page);
+	place = roami_home_here(node, head->page);
+	if (place == 0) {
+		moving_elsewhere(node, request, head, type);
+		roami_page_unlock(node, head->page);
+	}
+	return place;
+}
+
 uint64_t *moving_copies(struct roami_node *node, struct moving_page *data)
 {
 	uint32_t barriers = roami_barriers_left(node);
@@ -306,7 +327,7 @@ uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_
 	if (open)
 		data->owed = *version_p;
 	roami_page_move(node, page, HOME_COPY);
-	data->home.page.have = *version_p;
+	data->home.page.have = HOME_VERSION(*version_p);
 	if (roami_cache_drop(node, page))
 		roami_page_move(node, page, HOME_INVALID);
 	data->place = ROAM_PLACE_MADE(to, ROAM_PLACE_EPOCH(place) + 1);
@@ -322,17 +343,10 @@ void moving_handle_want(struct roami_node *node, const struct roam_request *requ
 	uint8_t spare[ROAM_PAGE_SIZE], *room;
 	uint32_t given = 0;
 
-	moving_parse(node, request, &head);
-	room = roami_reply_room(node, request, head.page, spare);
-	if (head.run > 0)
-		roami_home_close_run(node, head.page, head.run + 1);
-	roami_page_lock(node, head.page);
-	answer.place = roami_home_here(node, head.page);
-	if (answer.place == 0) {
-		moving_elsewhere(node, request, &head, MOVING_WANT);
-		roami_page_unlock(node, head.page);
+	answer.place = moving_begin(node, request, &head, MOVING_WANT);
+	if (answer.place == 0)
 		return;
-	}
+	room = roami_reply_room(node, request, head.page, spare);
 	if (moves(node, &head, request->origin))
 		given = moving_give(node, head.page, request->origin, room, &answer.version);
 	answer.moved = given != 0;
@@ -355,10 +369,9 @@ bool moving_never(struct roami_node *node, const struct moving_head *head, unsig
 	return false;
 }
 
-bool moving_is_all(struct roami_node *node, uint32_t page, uint64_t version)
+bool moving_rests(struct roami_node *node, uint32_t page)
 {
 	return roami_page_state(node, page) == HOME_MASTER &&
-	       roami_home_version(node, page) == version &&
 	       roami_page_access(node, page) != ROAM_WRITE && !roami_page_dirty(node, page) &&
 	       !roami_page_pending(node, page);
 }
@@ -374,7 +387,7 @@ static void moving_hand_over(struct roami_node *node, const struct moving_head *
 	uint64_t version = have;
 	uint32_t place;
 
-	if (data->regrets >= REGRETS_MAX || !moving_is_all(node, head->page, have) ||
+	if (data->regrets >= REGRETS_MAX || !moving_rests(node, head->page) ||
 	    !moves(node, head, to))
 		return;
 	place = moving_give(node, head->page, to, NULL, &version);
@@ -391,17 +404,11 @@ void moving_handle_diff(struct roami_node *node, const struct roam_request *requ
 	struct roam_part part = {&answer, sizeof(answer)};
 	struct moving_head head;
 
-	moving_parse(node, request, &head);
-	roami_page_lock(node, head.page);
-	answer.place = roami_home_here(node, head.page);
-	if (answer.place == 0)
-		moving_elsewhere(node, request, &head, MOVING_DIFF);
-	else
-		*moving_copies(node, moving_page(node, head.page)) &=
-			~(UINT64_C(1) << request->origin);
-	roami_page_unlock(node, head.page);
+	answer.place = moving_begin(node, request, &head, MOVING_DIFF);
 	if (answer.place == 0)
 		return;
+	*moving_copies(node, moving_page(node, head.page)) &= ~(UINT64_C(1) << request->origin);
+	roami_page_unlock(node, head.page);
 	/* Only handlers give homes away, and they run one at a time. */
 	answer.version = roami_home_apply(node, request->origin, head.page,
 					  (const uint8_t *)request->data + sizeof(head),
@@ -422,16 +429,12 @@ void moving_handle_ask(struct roami_node *node, const struct roam_request *reque
 	struct roam_part part = {&answer, sizeof(answer)};
 	struct moving_head head;
 
-	moving_parse(node, request, &head);
-	roami_page_lock(node, head.page);
-	answer.place = roami_home_here(node, head.page);
+	answer.place = moving_begin(node, request, &head, MOVING_ASK);
 	if (answer.place == 0)
-		moving_elsewhere(node, request, &head, MOVING_ASK);
-	else
-		moving_hand_over(node, &head, request->origin, moves, head.have, &answer);
+		return;
+	moving_hand_over(node, &head, request->origin, moves, head.have, &answer);
 	roami_page_unlock(node, head.page);
-	if (answer.place != 0)
-		roami_reply(node, request, &part, 1);
+	roami_reply(node, request, &part, 1);
 }
 
 /* --------------------------------------------------------------------------------------- tests */

@@ -100,10 +100,10 @@ void moving_handle_ask(struct roami_node *node, const struct roam_request *reque
 bool moving_never(struct roami_node *node, const struct moving_head *head, unsigned to);
 
 /*
- * Whether a copy of that version is all that is here: nobody else's diff has come since it was
- * made, and nobody writes here.  The page lock is held, and the page is here.
+ * Whether nobody works on the page or writes it here: then a copy of its version is all that is
+ * here.  The page lock is held, and the page is here.
  */
-bool moving_is_all(struct roami_node *node, uint32_t page, uint64_t version);
+bool moving_rests(struct roami_node *node, uint32_t page);
 
 /* Who may have a copy, of those not told otherwise since the last full barrier. */
 uint64_t *moving_copies(struct roami_node *node, struct moving_page *data);

@@ -26,7 +26,7 @@ SELF = "tests/tidy.py"
 
 TEXT = (".c", ".h", ".S", ".build", ".options", ".sh", ".py", ".m4", ".md", ".def", ".in", ".map",
         ".pml", ".txt", ".C", ".U", ".1", ".7", ".c.in", ".h.in")
-TOP = ("src", "protocols", "include", "apps", "tools", "bench", "docs", "tests", ".ci")
+TOP = ("src", "protocols", "include", "apps", "python", "tools", "bench", "docs", "tests", ".ci")
 MODULES = ("api", "core", "fault", "msg", "transport", "boot", "os", "pastset", "paths", "trace",
            "store")
 

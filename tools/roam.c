@@ -118,6 +118,8 @@ static const struct command commands[] = {
 	 "measures; `roam bench help` lists the names"},
 	{"compare", tool_compare, "compare [OPTION]... PROGRAM [ARGUMENT]...",
 	 "runs a program under each protocol and shows what it cost; `roam compare --help`"},
+	{"past", tool_past, "past serve|top ADDRESS [OPTION]...",
+	 "hosts PastSet elements that programs attach to, shows them; `roam past --help`"},
 	{"help", tool_help, "help", "this"},
 	{"version", tool_version, "version", "the version"},
 };

@@ -13,15 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "boot/input.h"
 #include "boot/local.h"
 #include "boot/wire.h"
+#include "msg/seal.h"
 #include "os/os.h"
 #include "roam_child.h"
 #include "roam_far.h"
@@ -36,8 +37,7 @@ struct agent_node {
 	struct child child;
 	unsigned rank;
 	int control; /* -1: closed */
-	int input;   /* the writing end of its stdin; -1: closed */
-	uint64_t fed;
+	struct roami_input_pipe input;
 	bool joined;
 };
 
@@ -48,10 +48,9 @@ struct agent {
 	struct roami_start start;
 	char **argv;
 	size_t args;
-	int signals, lifeline, spool;
+	int signals, lifeline;
 	sigset_t mask;
-	uint64_t input; /* bytes in the spool */
-	bool input_ends;
+	struct roami_input input;
 	struct agent_node nodes[ROAMI_NODES_MAX];
 	unsigned count, running;
 	int lent; /* the first of the descriptors that nodes of this host share; 0: none */
@@ -94,6 +93,7 @@ static bool agent_try(struct agent *agent, const struct agent_card *card, uint32
 				    .sin_port = htons(card->port),
 				    .sin_addr.s_addr = htonl(address)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+	const struct roami_hello hello = {.aes = roami_seal_has_aes()};
 	socklen_t length = sizeof(error);
 
 	if (fd < 0)
@@ -110,7 +110,7 @@ static bool agent_try(struct agent *agent, const struct agent_card *card, uint32
 	while (!agent->wire.keyed && agent_await(fd, POLLIN) &&
 	       roami_wire_receive(&agent->wire, &agent->frame) == ROAMI_WIRE_NOTHING)
 		;
-	if (roami_wire_send(&agent->wire, ROAMI_FRAME_HELLO, card->host, NULL, 0))
+	if (roami_wire_send(&agent->wire, ROAMI_FRAME_HELLO, card->host, &hello, sizeof(hello)))
 		return true;
 	roami_wire_close(&agent->wire);
 	return false;
@@ -137,7 +137,7 @@ static bool agent_connect(struct agent *agent, const struct agent_card *card)
 static int agent_start_node(struct agent *agent, struct agent_node *node)
 {
 	char boot[32];
-	int pair[2], input[2], status;
+	int pair[2], input, status;
 	struct child_plan plan = {.node = node->rank,
 				  .argv = agent->argv,
 				  .boot = boot,
@@ -145,7 +145,7 @@ static int agent_start_node(struct agent *agent, struct agent_node *node)
 				  .within = agent->start.tag ? agent->within : NULL};
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0 ||
-	    pipe2(input, O_CLOEXEC) != 0) {
+	    !roami_input_pipe_open(&node->input, &input)) {
 		snprintf(node->child.why, sizeof(node->child.why), "cannot make a pipe: %s",
 			 strerror(errno));
 		return TOOL_FAILED;
@@ -153,15 +153,13 @@ static int agent_start_node(struct agent *agent, struct agent_node *node)
 	if (agent->start.gdb == node->rank + 1)
 		plan.argv = child_gdb(agent->argv, false);
 	node->control = pair[0];
-	fcntl(input[1], F_SETFL, O_NONBLOCK);
-	node->input = input[1];
-	plan.input = input[0];
+	plan.input = input;
 	plan.keep = pair[1];
 	snprintf(boot, sizeof(boot), agent->lent > 0 ? "far:%d:%d" : "far:%d", pair[1],
 		 agent->lent);
 	status = child_start(&node->child, &plan);
 	close(pair[1]);
-	close(input[0]);
+	close(input);
 	agent->running += node->child.runs;
 	return status;
 }
@@ -240,47 +238,11 @@ static void agent_start(struct agent *agent)
 	}
 }
 
-/* ---------------------------------------------------------------------------------------- input */
-
-/* Gives a node what it has not had yet of the input, as its pipe takes it. */
-static void agent_feed(struct agent *agent, struct agent_node *node)
-{
-	char chunk[4096];
-
-	while (node->input >= 0 && node->fed < agent->input) {
-		ssize_t got = pread(agent->spool, chunk, sizeof(chunk), (off_t)node->fed), put;
-
-		if (got <= 0)
-			break;
-		put = write(node->input, chunk, (size_t)got);
-		if (put < 0 && (errno == EAGAIN || errno == EINTR))
-			return;
-		if (put < 0) { /* it does not read any more */
-			close(node->input);
-			node->input = -1;
-			return;
-		}
-		node->fed += (uint64_t)put;
-	}
-	if (node->input >= 0 && agent->input_ends) {
-		close(node->input);
-		node->input = -1;
-	}
-}
-
 static void agent_input(struct agent *agent)
 {
-	const struct roami_frame *frame = &agent->frame;
-
-	if (frame->bytes == 0)
-		agent->input_ends = true;
-	else if (pwrite(agent->spool, frame->payload, frame->bytes, (off_t)agent->input) ==
-		 (ssize_t)frame->bytes)
-		agent->input += frame->bytes;
-	else
-		agent->input_ends = true;
+	roami_input_take(&agent->input, agent->frame.payload, agent->frame.bytes);
 	for (unsigned i = 0; i < agent->count; i++)
-		agent_feed(agent, &agent->nodes[i]);
+		roami_input_feed(&agent->input, &agent->nodes[i].input);
 }
 
 /* --------------------------------------------------------------------------------------- ending */
@@ -468,8 +430,8 @@ static void agent_serve(struct agent *agent, struct agent_node *node, int fd)
 			close(node->control);
 			node->control = -1;
 		}
-	} else if (fd == node->input) {
-		agent_feed(agent, node);
+	} else if (fd == node->input.to) {
+		roami_input_feed(&agent->input, &node->input);
 	}
 	for (unsigned i = 0; i < 2; i++)
 		if (node->child.out[i] != NULL && fd == node->child.out[i]->from)
@@ -487,8 +449,7 @@ static void agent_turn(struct agent *agent, int timeout_ms)
 		struct agent_node *node = &agent->nodes[i];
 
 		agent_add(&polls, node, node->control, POLLIN);
-		if (node->fed < agent->input)
-			agent_add(&polls, node, node->input, POLLOUT);
+		agent_add(&polls, node, roami_input_hungry(&agent->input, &node->input), POLLOUT);
 		for (unsigned out = 0; out < 2; out++)
 			if (node->child.out[out] != NULL)
 				agent_add(&polls, node, node->child.out[out]->from, POLLIN);
@@ -524,10 +485,9 @@ static bool agent_prepare(struct agent *agent)
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE); /* a node may close its input */
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	agent->spool = (int)memfd_create("roam-input", MFD_CLOEXEC);
 	agent->lifeline = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	return agent->signals >= 0 && agent->spool >= 0 && agent->lifeline >= 0;
+	return agent->signals >= 0 && agent->lifeline >= 0 && roami_input_open(&agent->input, -1);
 }
 
 /* Variables of roam's own come from the launcher alone. */
@@ -589,7 +549,7 @@ int tool_agent(int argc, char **argv)
 	}
 	agent.host = card.host;
 	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
-		agent.nodes[i].control = agent.nodes[i].input = -1;
+		agent.nodes[i].control = agent.nodes[i].input.to = -1;
 	if (!agent_prepare(&agent) || !agent_connect(&agent, &card))
 		return TOOL_FAILED;
 	explicit_bzero(card.key, sizeof(card.key));

@@ -87,30 +87,12 @@ int child_signals(sigset_t *mask_p)
 	sigprocmask(SIG_BLOCK, &set, mask_p);
 	sigdelset(mask_p, SIGCHLD);
 	fd = signalfd(-1, &set, SFD_CLOEXEC);
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE); /* whoever is written to may have closed its end */
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	if (fd < 0)
 		tool_say("run: signalfd: %s", strerror(errno));
 	return fd;
-}
-
-/* The reading ends of a node's output. */
-static bool child_streams(struct child *child, const struct child_plan *plan, int pipes[2])
-{
-	for (int i = 0; i < 2; i++) {
-		struct tag_stream *stream = calloc(1, sizeof(*stream));
-		int ends[2];
-
-		if (stream == NULL || pipe2(ends, O_CLOEXEC) != 0) {
-			free(stream);
-			return false;
-		}
-		stream->node = plan->node;
-		stream->from = ends[0];
-		stream->to = STDOUT_FILENO + i;
-		stream->within = &plan->within[i];
-		pipes[i] = ends[1];
-		child->out[i] = stream;
-	}
-	return true;
 }
 
 int child_start(struct child *child, const struct child_plan *plan)
@@ -120,7 +102,8 @@ int child_start(struct child *child, const struct child_plan *plan)
 	char what[128];
 	ssize_t got;
 
-	if ((plan->within != NULL && !child_streams(child, plan, pipes)) ||
+	if ((plan->within != NULL &&
+	     !tag_open(child->out, plan->within, plan->node, false, pipes)) ||
 	    pipe2(report, O_CLOEXEC) != 0)
 		return child_not(child, TOOL_FAILED, "make a pipe", errno);
 	child->pid = fork();
@@ -150,26 +133,20 @@ static const char *child_faults(void)
 	const struct roami_fault_engine *engine = NULL;
 
 	if (roami_options_read(&options, environ, STDERR_FILENO) == ROAM_OK &&
-	    roami_boot_check(&options, &engine) == ROAM_OK &&
-	    strcmp(engine->name, "sigsegv") == 0)
+	    roami_boot_check(&options, &engine) == ROAM_OK && strcmp(engine->name, "sigsegv") == 0)
 		return "handle SIGSEGV SIGBUS nostop noprint pass";
 	return "handle SIGBUS nostop noprint pass";
 }
 
 char **child_gdb(char **argv, bool talks)
 {
-	const char *always[] = {"gdb",
-				"-q",
-				"-ex",
-				"set startup-with-shell off",
-				"-ex",
-				child_faults(),
-				"-ex",
-				"set breakpoint pending on",
-				"-ex",
-				"break signals_default"};
-	static const char *const alone[] = {"-batch", "-return-child-result", "-ex", "run", "-ex",
-					    "thread apply all -s backtrace"};
+	const char *always[] = {"gdb", "-q",
+				"-ex", "set startup-with-shell off",
+				"-ex", child_faults(),
+				"-ex", "set breakpoint pending on",
+				"-ex", "break signals_default"};
+	static const char *const alone[] = {"-batch", "-return-child-result",         "-ex", "run",
+					    "-ex",    "thread apply all -s backtrace"};
 	size_t first = sizeof(always) / sizeof(always[0]);
 	size_t more = talks ? 0 : sizeof(alone) / sizeof(alone[0]), count = 0;
 	const char **all;

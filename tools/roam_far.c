@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "boot/input.h"
 #include "boot/local.h"
 #include "boot/wire.h"
 #include "os/os.h"
@@ -125,7 +126,8 @@ static bool far_start(struct far *far, unsigned index)
 				    .share = far->job->share,
 				    .gdb = (uint32_t)(far->job->gdb + 1),
 				    .boot = {.nodes = far->job->nodes,
-					     .hosts = far->job->hosts->count}};
+					     .hosts = far->job->hosts->count,
+					     .aes = far->aes}};
 	bool good = true;
 
 	for (char **entry = environ; *entry != NULL && good; entry++)
@@ -146,28 +148,15 @@ static bool far_start(struct far *far, unsigned index)
 	return good;
 }
 
-/*
- * Starts the agents that are here.  Those of our own host learn from the first other one at which
- * of our addresses nodes elsewhere reach theirs.
- */
+/* All agents are here: only now it is known what their hosts have in common. */
 static void far_start_all(struct far *far)
 {
-	bool alone = true;
-
-	for (unsigned i = 0; i < far->job->hosts->count; i++)
-		alone = alone && far->hosts[i].here;
-	for (unsigned i = 0; i < far->job->hosts->count && far->status < 0; i++) {
-		struct far_host *host = &far->hosts[i];
-
-		if (!host->greeted || host->started || (host->here && !alone && far->address == 0))
-			continue;
-		host->started = true;
+	for (unsigned i = 0; i < far->job->hosts->count && far->status < 0; i++)
 		if (!far_start(far, i))
 			far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
 				 "run: cannot tell the agent on host %s what to start: arguments "
 				 "or variables of more than %u bytes?",
-				 host->name, ROAMI_FRAME_PAYLOAD);
-	}
+				 far->hosts[i].name, ROAMI_FRAME_PAYLOAD);
 }
 
 /* A connection has shown the key: it is the agent of the host that it names. */
@@ -177,24 +166,27 @@ static void far_greet(struct far *far, struct far_stranger *stranger)
 	struct far_host *host = &far->hosts[index];
 	struct sockaddr_in mine = {0};
 	socklen_t length = sizeof(mine);
+	struct roami_hello hello;
 
 	if (far->frame.kind != ROAMI_FRAME_HELLO || index >= far->job->hosts->count ||
-	    host->greeted) {
+	    far->frame.bytes != sizeof(hello) || host->greeted) {
 		stranger->wire = far_hang_up(stranger->wire);
 		return;
 	}
 	host->wire = stranger->wire;
 	stranger->wire = NULL;
 	host->greeted = true;
-	if (++far->greeted == far->job->hosts->count) { /* nobody else is to come */
-		close(far->listener);
-		far->listener = -1;
-	}
+	memcpy(&hello, far->frame.payload, sizeof(hello));
+	far->aes = far->aes && hello.aes != 0;
 	if (!host->here && far->address == 0 &&
 	    getsockname(host->wire->fd, (void *)&mine, &length) == 0)
 		far->address = ntohl(mine.sin_addr.s_addr);
 	if (far->status >= 0)
 		far_all(far, ROAMI_FRAME_QUIT, 0, NULL, 0);
+	if (++far->greeted < far->job->hosts->count)
+		return;
+	close(far->listener); /* nobody else is to come */
+	far->listener = -1;
 	far_start_all(far);
 }
 
@@ -468,21 +460,21 @@ static void far_take_signal(struct far *far)
 	far->forwarded = signal;
 }
 
-/* Our standard input, to all; not while another job of the terminal has it. */
+/* Our standard input, to all. */
 static bool far_may_read(const struct far *far)
 {
-	return !far->input_ended && far->greeted == far->job->hosts->count &&
-	       (!isatty(STDIN_FILENO) || tcgetpgrp(STDIN_FILENO) == getpgrp());
+	return far->greeted == far->job->hosts->count && !far->input_ended &&
+	       roami_input_may_read(STDIN_FILENO);
 }
 
 static void far_read(struct far *far)
 {
-	ssize_t got = read(STDIN_FILENO, far->frame.payload, ROAMI_FRAME_PAYLOAD);
+	int got = roami_input_read(STDIN_FILENO, far->frame.payload, ROAMI_FRAME_PAYLOAD);
 
-	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+	if (got < 0)
 		return;
-	far->input_ended = got <= 0;
-	far_all(far, ROAMI_FRAME_INPUT, 0, far->frame.payload, got > 0 ? (size_t)got : 0);
+	far->input_ended = got == 0;
+	far_all(far, ROAMI_FRAME_INPUT, 0, far->frame.payload, (size_t)got);
 }
 
 /* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
@@ -614,12 +606,7 @@ static int far_watch(struct far *far)
 
 static bool far_signals(struct far *far)
 {
-	sigset_t set;
-
 	far->signals = child_signals(&far->mask);
-	sigemptyset(&set);
-	sigaddset(&set, SIGPIPE);
-	sigprocmask(SIG_BLOCK, &set, NULL);
 	return far->signals >= 0;
 }
 
@@ -631,6 +618,7 @@ int tool_far(const struct far_job *job, const struct roami_options *options)
 	far.job = job;
 	far.options = options;
 	far.status = -1;
+	far.aes = true;
 	if (sodium_init() < 0 || !far_listen(&far) || !far_signals(&far))
 		return TOOL_FAILED;
 	randombytes_buf(far.key, sizeof(far.key));

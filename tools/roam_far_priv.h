@@ -17,7 +17,7 @@ struct far_host {
 	pid_t rsh;
 	int input;               /* its stdin, held open: its end is the agent's */
 	struct roami_wire *wire; /* NULL: not connected, or lost */
-	bool greeted, started;
+	bool greeted;
 	bool here;        /* it is the launcher's own */
 	unsigned running; /* nodes that have not ended */
 	struct tag_stream *out[2];
@@ -49,6 +49,7 @@ struct far {
 	struct roami_ctl ctls[ROAMI_NODES_MAX]; /* what the nodes waited for */
 	unsigned greeted, carded;
 	uint32_t address; /* at which other hosts reach this one; 0: not known */
+	bool aes;         /* the CPUs of all hosts that have come have it */
 	bool ending;      /* node 0 says that all is over in order */
 	bool input_ended;
 	int status; /* -1: nobody has failed */

@@ -97,27 +97,6 @@ __attribute__((noreturn)) static void far_exec(const struct far *far, char **wor
 	_exit(TOOL_NOT_FOUND);
 }
 
-/* With --tag its output comes through us, so that lines of several hosts stay whole. */
-static bool far_streams(struct far *far, struct far_host *host, int out[2])
-{
-	for (int i = 0; i < 2; i++) {
-		struct tag_stream *stream = calloc(1, sizeof(*stream));
-		int ends[2];
-
-		if (stream == NULL || pipe2(ends, O_CLOEXEC) != 0) {
-			free(stream);
-			return false;
-		}
-		stream->from = ends[0];
-		stream->to = STDOUT_FILENO + i;
-		stream->marked = true;
-		stream->within = &far->within[i];
-		out[i] = ends[1];
-		host->out[i] = stream;
-	}
-	return true;
-}
-
 static bool far_spawn(struct far *far, unsigned index, const struct agent_card *common, char *tool)
 {
 	struct far_host *host = &far->hosts[index];
@@ -132,7 +111,9 @@ static bool far_spawn(struct far *far, unsigned index, const struct agent_card *
 	}
 	card.host = (uint16_t)index;
 	snprintf(card.name, sizeof(card.name), "%s", host->name);
-	if (pipe2(input, O_CLOEXEC) != 0 || (far->job->tag && !far_streams(far, host, out))) {
+	/* With --tag its output comes through us, so that lines of several hosts stay whole. */
+	if (pipe2(input, O_CLOEXEC) != 0 ||
+	    (far->job->tag && !tag_open(host->out, far->within, 0, true, out))) {
 		tool_say("run: cannot make a pipe: %s", strerror(errno));
 		return false;
 	}

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "api/options.h"
+#include "boot/input.h"
 #include "boot/local.h"
 #include "core/node.h"
 #include "os/os.h"
@@ -26,20 +27,20 @@
 #include "roam_far.h"
 #include "roam_tool.h"
 
-#define MS UINT64_C(1000000)
-#define GRACE_NS (100 * MS) /* after a bad exit the others may be about to end by themselves */
-#define TERM_NS (1000 * MS) /* from SIGTERM to SIGKILL */
-#define STOP_S 5u /* from a signal passed on to SIGKILL */
-#define LOOK_MS 100 /* how often to look whether others wait for a node that never joined */
-#define TIMEOUT_MAX 1000000u /* seconds */
-#define DRAIN_NS (200 * MS) /* for output of ended nodes, if something holds their pipes open */
+#define MS          UINT64_C(1000000)
+#define GRACE_NS    (100 * MS)  /* after a bad exit the others may be about to end by themselves */
+#define TERM_NS     (1000 * MS) /* from SIGTERM to SIGKILL */
+#define STOP_S      5u          /* from a signal passed on to SIGKILL */
+#define LOOK_MS     100 /* how often to look whether others wait for a node that never joined */
+#define TIMEOUT_MAX 1000000u   /* seconds */
+#define DRAIN_NS    (200 * MS) /* for output of ended nodes, if something holds their pipes open */
 
 struct run {
 	unsigned nodes;
 	bool tag;
-	bool far; /* -H or --hostfile */
-	int gdb;  /* the node that runs under gdb; -1: none */
-	bool talks; /* and gdb has the terminal */
+	bool far;         /* -H or --hostfile */
+	int gdb;          /* the node that runs under gdb; -1: none */
+	bool talks;       /* and gdb has the terminal */
 	unsigned timeout; /* seconds; 0: none */
 	struct hosts hosts;
 	char **argv; /* of the program */
@@ -47,14 +48,17 @@ struct run {
 	int signals;
 	sigset_t mask; /* from before we blocked signals */
 	struct child children[ROAMI_NODES_MAX];
+	bool copies; /* every node has a copy of our input; else the only one, or gdb's, has it */
+	struct roami_input input;
+	struct roami_input_pipe inputs[ROAMI_NODES_MAX];
 	struct tag_stream *within[2]; /* whose unfinished line is on stdout and stderr */
 	unsigned running;
 	uint64_t oom_kills; /* of the kernel, before the nodes began */
-	int status;	  /* the exit status; -1: nobody has failed */
-	int forwarded;	  /* the last signal passed on that ends programs; 0: none */
-	int absent;	  /* a node that ended in order and never joined; -1: none */
-	uint64_t end_at;  /* --timeout; 0: none */
-	uint64_t term_at; /* 0: not yet */
+	int status;         /* the exit status; -1: nobody has failed */
+	int forwarded;      /* the last signal passed on that ends programs; 0: none */
+	int absent;         /* a node that ended in order and never joined; -1: none */
+	uint64_t end_at;    /* --timeout; 0: none */
+	uint64_t term_at;   /* 0: not yet */
 	uint64_t kill_at;
 };
 
@@ -74,8 +78,7 @@ static int run_usage(FILE *to)
 		"with -H,\n"
 		"                       gdb starts it and shows where it stopped\n"
 		"      --report-bindings  say where each node may run: host, CPUs\n"
-		"On one host node 0 has the standard input, and the others have none; with -H each "
-		"has a copy.\n"
+		"Each node has a copy of the standard input.\n"
 		"Hosts are reached by ssh, or by the command in ROAM_RSH.  The exit status is 0 if "
 		"every node's\n"
 		"was; that of the first node that failed; or 128 + N if signal N killed it.\n"
@@ -284,7 +287,7 @@ static int run_start(struct run *run, unsigned node)
 				  .boot = boot,
 				  .mask = &run->mask,
 				  .within = run->tag ? run->within : NULL,
-				  .input = node > 0 ? CHILD_NO_INPUT : -1,
+				  .input = -1,
 				  .keep = -1};
 	int status;
 
@@ -297,8 +300,14 @@ static int run_start(struct run *run, unsigned node)
 		plan.input = run->gdb == (int)node ? -1 : CHILD_NO_INPUT;
 		plan.undisturbed = run->gdb != (int)node;
 	}
+	if (run->copies && !roami_input_pipe_open(&run->inputs[node], &plan.input)) {
+		tool_say("run: cannot make a pipe: %s", strerror(errno));
+		return TOOL_FAILED;
+	}
 	snprintf(boot, sizeof(boot), "local:%u:%u:%d", node, run->nodes, run->memory);
 	status = child_start(&run->children[node], &plan);
+	if (run->copies)
+		close(plan.input);
 	if (status != 0)
 		tool_say("run: %s", run->children[node].why);
 	run->running += run->children[node].runs;
@@ -505,6 +514,11 @@ static void run_late(struct run *run)
 	run_fail(run, TOOL_TIMEOUT, 0);
 }
 
+static bool run_wants_input(const struct run *run)
+{
+	return run->copies && roami_input_wanted(&run->input, run->inputs, run->nodes);
+}
+
 /* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
 static int run_due(struct run *run)
 {
@@ -528,22 +542,20 @@ static int run_due(struct run *run)
 	next = run->term_at != 0 ? run->term_at : run->kill_at;
 	if (run->end_at != 0 && (next == 0 || next > run->end_at))
 		next = run->end_at;
-	if (run->absent >= 0 && (next == 0 || next > now + LOOK_MS * MS))
+	/* That the terminal is ours again nobody tells us. */
+	if ((run->absent >= 0 || (run_wants_input(run) && !roami_input_may_read(STDIN_FILENO))) &&
+	    (next == 0 || next > now + LOOK_MS * MS))
 		next = now + LOOK_MS * MS;
 	return next == 0 ? -1 : (int)((next - now) / MS) + 1;
 }
 
-/*
- * Waits for output, signals and what is due.  False: `timeout_ms` passed, or no output can come any
- * more.
- */
-static bool run_turn(struct run *run, int timeout_ms)
-{
-	struct pollfd polls[1 + 2 * ROAMI_NODES_MAX];
-	struct tag_stream *streams[1 + 2 * ROAMI_NODES_MAX];
-	nfds_t count = 1;
+#define POLLS_MAX (2 + 3 * ROAMI_NODES_MAX)
 
-	polls[0] = (struct pollfd){run->signals, POLLIN, 0};
+/* Output of nodes that may come. */
+static nfds_t run_poll_output(struct run *run, struct pollfd *polls, struct tag_stream **streams)
+{
+	nfds_t count = 0;
+
 	for (unsigned i = 0; i < 2 * run->nodes; i++) {
 		struct tag_stream *stream = run->children[i / 2].out[i % 2];
 
@@ -552,13 +564,34 @@ static bool run_turn(struct run *run, int timeout_ms)
 		streams[count] = stream;
 		polls[count++] = (struct pollfd){stream->from, POLLIN, 0};
 	}
-	if ((run->running == 0 && count == 1) || poll(polls, count, timeout_ms) == 0)
+	return count;
+}
+
+/*
+ * Waits for output, input, signals and what is due.  False: `timeout_ms` passed, or no output can
+ * come any more.
+ */
+static bool run_turn(struct run *run, int timeout_ms)
+{
+	struct pollfd polls[POLLS_MAX] = {{run->signals, POLLIN, 0}};
+	struct tag_stream *streams[2 * ROAMI_NODES_MAX];
+	nfds_t outputs = run_poll_output(run, polls + 1, streams);
+	struct pollfd *input = polls + 1 + outputs;
+	nfds_t inputs = 0;
+
+	if (run->copies && run->running > 0)
+		inputs = roami_input_polls(&run->input, run->inputs, run->nodes, input);
+
+	if ((run->running == 0 && outputs == 0) ||
+	    poll(polls, 1 + outputs + inputs, timeout_ms) == 0)
 		return false;
 	if (polls[0].revents != 0)
 		run_take_signal(run);
-	for (nfds_t i = 1; i < count; i++)
-		if (polls[i].revents != 0)
+	for (nfds_t i = 0; i < outputs; i++)
+		if (polls[1 + i].revents != 0)
 			tag_pump(streams[i]);
+	if (inputs > 0)
+		roami_input_copy(&run->input, run->inputs, run->nodes, input->revents != 0);
 	return true;
 }
 
@@ -599,9 +632,12 @@ static bool run_block_signals(struct run *run)
 
 static int run_across(struct run *run, struct roami_options *options)
 {
-	struct far_job job = {
-		.nodes = run->nodes, .tag = run->tag, .argv = run->argv, .hosts = &run->hosts,
-		.gdb = run->gdb, .timeout = run->timeout};
+	struct far_job job = {.nodes = run->nodes,
+			      .tag = run->tag,
+			      .argv = run->argv,
+			      .hosts = &run->hosts,
+			      .gdb = run->gdb,
+			      .timeout = run->timeout};
 
 	return run_far_options(options, &job.share) ? tool_far(&job, options) : TOOL_USAGE;
 }
@@ -628,6 +664,13 @@ int tool_run(int argc, char **argv)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	run.oom_kills = roami_os_oom_kills();
 	run.talks = run.gdb >= 0 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	run.copies = run.nodes > 1 && !run.talks;
+	for (unsigned i = 0; i < run.nodes; i++)
+		run.inputs[i].to = -1;
+	if (run.copies && !roami_input_open(&run.input, STDIN_FILENO)) {
+		tool_say("run: cannot make a memfd: %s", strerror(errno));
+		return TOOL_FAILED;
+	}
 	if (run.timeout > 0)
 		run.end_at = roami_os_now_ns() + run.timeout * 1000 * MS;
 	for (unsigned i = 0; i < run.nodes; i++) {

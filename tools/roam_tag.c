@@ -1,9 +1,33 @@
 #include "roam_tag.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+bool tag_open(struct tag_stream *streams[2], struct tag_stream *within[2], unsigned node,
+	      bool marked, int ends[2])
+{
+	for (int i = 0; i < 2; i++) {
+		struct tag_stream *stream = calloc(1, sizeof(*stream));
+		int pipe[2];
+
+		if (stream == NULL || pipe2(pipe, O_CLOEXEC) != 0) {
+			free(stream);
+			return false;
+		}
+		stream->node = node;
+		stream->marked = marked;
+		stream->from = pipe[0];
+		stream->to = STDOUT_FILENO + i;
+		stream->within = &within[i];
+		ends[i] = pipe[1];
+		streams[i] = stream;
+	}
+	return true;
+}
 
 static void tag_write(int to, const char *text, size_t bytes)
 {

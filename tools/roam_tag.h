@@ -11,12 +11,20 @@
 struct tag_stream {
 	unsigned node;
 	bool marked; /* its lines have their marks already */
-	int from; /* -1: ended */
+	int from;    /* -1: ended */
 	int to;
 	struct tag_stream **within; /* per `to`: the stream whose line is unfinished; or NULL */
 	size_t used;
 	char text[TAG_BYTES];
 };
+
+/*
+ * The streams of a process's stdout and stderr; it writes to ends[0] and ends[1].  `marked`: its
+ * lines have their marks, else they get that of `node`.  False with errno: what there is of them
+ * stays.
+ */
+bool tag_open(struct tag_stream *streams[2], struct tag_stream *within[2], unsigned node,
+	      bool marked, int ends[2]);
 
 /* Reads what is there and passes it on; false at the end of the stream, which is then closed. */
 bool tag_pump(struct tag_stream *stream);

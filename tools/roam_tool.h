@@ -13,6 +13,7 @@
 
 /* argv[0] is the command's name.  They return the exit status. */
 int tool_info(int argc, char **argv);
+int tool_past(int argc, char **argv);
 int tool_run(int argc, char **argv);
 
 /* One line "roam: ..." to stderr. */

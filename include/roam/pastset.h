@@ -21,8 +21,8 @@
  *
  * Threads.  Any number of threads of any node may use elements, and the same one, at the same time.
  * None of them has to be known to roam_thread_init, but for elements in pages.  Not from signal
- * handlers.  At most 1,024 operations of one node may be under way at others: the next one ends
- * the job.
+ * handlers.  At most 1,024 operations of one node may be under way at others: the next one is not
+ * done, and returns ROAM_EAGAIN.
  *
  * Where.  An element lives at one node; others send their operations there, its own threads need no
  * message.  Elements belong to the nodes of a job as they are since CREATE, or since roam run
@@ -66,6 +66,42 @@ extern "C" {
  * little-endian, IEEE 754; before the items of a [] their count as u32.  So the tuple of a template
  * of fixed size is a packed struct; others are written and read with a cursor, below.
  */
+
+/*
+ * A place in the bytes of a tuple that is written or read field by field.  What does not fit any
+ * more, or is not there, does nothing, nor does what follows; roam_ps_cursor_end says so.
+ *
+ *	roam_ps_cursor_begin(&cursor, tuple, sizeof(tuple));
+ *	roam_ps_put(&cursor, &number, sizeof(number));
+ *	roam_ps_put_items(&cursor, name, (uint32_t)strlen(name), 1);
+ *	err = roam_ps_cursor_end(&cursor, &bytes);
+ */
+struct roam_ps_cursor {
+	uint8_t *begin, *at, *end; /* at: NULL once something did not fit */
+};
+
+/* At the beginning of `bytes` of a tuple, or for one. */
+void roam_ps_cursor_begin(struct roam_ps_cursor *cursor, void *tuple, size_t bytes);
+
+/*
+ * *bytes_p, which may be NULL: those that were written or read.  Errors: ROAM_ETOOBIG (not all
+ * fitted, or was there).
+ */
+enum roam_err roam_ps_cursor_end(const struct roam_ps_cursor *cursor, size_t *bytes_p);
+
+/* Numbers, arrays and groups of fixed size. */
+void roam_ps_put(struct roam_ps_cursor *cursor, const void *fields, size_t bytes);
+void roam_ps_get(struct roam_ps_cursor *cursor, void *fields, size_t bytes);
+
+/*
+ * A [], of items of that size each.  To write, `items` may be NULL: then they follow one by one, as
+ * they must where their sizes vary (item_bytes 0).  roam_ps_get_items returns where they are, in
+ * the tuple and at no particular address, and goes on behind them; items of size 0 are to be read
+ * one by one.  *count_p: how many; 0 where something was not there, and the result NULL.
+ */
+void roam_ps_put_items(struct roam_ps_cursor *cursor, const void *items, uint32_t count,
+		       size_t item_bytes);
+const void *roam_ps_get_items(struct roam_ps_cursor *cursor, uint32_t *count_p, size_t item_bytes);
 
 /* An element as one program knows it. */
 struct roam_ps_element;
@@ -122,15 +158,56 @@ void roam_ps_leave(struct roam_ps_element *element);
 /* The template's text, without spaces; lasts as long as the binding. */
 const char *roam_ps_template(const struct roam_ps_element *element);
 
-/* The node that the element lives at. */
+/* The node that the element lives at; 0 at a server. */
 unsigned roam_ps_node(const struct roam_ps_element *element);
 
 /*
- * More about the last error of the calling thread's roam_ps_enter, in one line: both templates of
- * a mismatch, the place where a text makes no sense.  Never NULL; lasts until the thread's next
- * roam_ps_enter.
+ * More about the last error of the calling thread's roam_ps_enter, roam_ps_enter_at or
+ * roam_ps_attach, in one line: both templates of a mismatch, the place where a text makes no sense.
+ * Never NULL; lasts until the thread's next of these.
  */
 const char *roam_ps_why(void);
+
+/* ----------------------------------------------------------------------------------- attaching */
+/*
+ * `roam past serve` hosts elements without a job.  Programs attach to it and leave as they like; it
+ * keeps the elements.  They need not be nodes of a job, nor start one: roam_start is not called.
+ * Everything below works on elements of a server as on those of a node, from any number of
+ * threads, of which 1,024 may be in an operation of one attachment at a time: ROAM_EAGAIN.
+ *
+ * The connection is a Unix socket or TCP, encrypted and authenticated both ways with a key that
+ * server and client have in a file.  Where it breaks, because the server was killed say, every
+ * operation under way and every later one returns ROAM_ELOST at once: whether those under way were
+ * done is not known, what had returned ROAM_OK was.  A program that is killed leaves nothing that
+ * waits; where it had moved to an element with an X-function, the others' operations on that one
+ * return ROAM_ELOST.
+ */
+struct roam_ps_server;
+
+/*
+ * Attaches to the server at an address: HOST:PORT, or the path of a Unix socket (with a /).  The
+ * key is in `key_file`; NULL: in the one that ROAM_PS_KEY names.  A child of fork() attaches for
+ * itself: what its parent is attached to returns ROAM_ESTATE.  Blocks, 10 s for an answer at most.
+ * Errors: ROAM_EINVAL (an address or a key file that makes no sense), ROAM_ELOST (no server
+ * there), ROAM_EKEY (it has another key), ROAM_EPROTO (something else answers, or another
+ * version), ROAM_ENOMEM, ROAM_ESYSTEM; roam_ps_why() says more about each.
+ */
+enum roam_err roam_ps_attach(const char *address, const char *key_file,
+			     struct roam_ps_server **server_p);
+
+/*
+ * Leaves the server.  Operations under way return ROAM_ELOST, so do later ones; elements are still
+ * to be left.  NULL is ignored.
+ */
+void roam_ps_detach(struct roam_ps_server *server);
+
+/*
+ * As roam_ps_enter, at a server: options->place counts for nothing but ROAM_PS_NODE, which is
+ * ROAM_EINVAL, as is ROAM_PS_PAGES.
+ */
+enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
+			       const char *template_text, const struct roam_ps_options *options,
+			       struct roam_ps_element **element_p);
 
 /* -------------------------------------------------------------------------------- X-functions */
 /*

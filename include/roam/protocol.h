@@ -519,6 +519,9 @@ void roami_home_shut(struct roami_node *node, uint32_t page);
 /* Whether somebody wanted to take a page that was open. */
 bool roami_home_wanted(struct roami_node *node, uint32_t page);
 
+/* Whether somebody has read a diff that this home had left, since this was asked last. */
+bool roami_home_read(struct roami_node *node, uint32_t page);
+
 /*
  * Makes this node home of a pending page, of which it has a copy of version `have`, if that is what
  * its home has, and closed.  The page then counts as opened.  app, may block.

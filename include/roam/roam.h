@@ -62,7 +62,9 @@ extern "C" {
 	X(ETIMEDOUT, 16, "not done within the time given")                               \
 	X(ECANCELED, 17, "cancelled")                                                    \
 	X(EMISMATCH, 18, "an element of this name is another one")                 \
-	X(ETOOBIG, 19, "larger than its buffer, or than a tuple may be")
+	X(ETOOBIG, 19, "larger than its buffer, or than a tuple may be")           \
+	X(EKEY, 20, "the server has another key")                                  \
+	X(ELOST, 21, "the server, or a participant of an X-function, is gone")
 
 #define ROAM_ERR_ENUM(name, value, text) ROAM_##name = value,
 enum roam_err { ROAM_ERRORS(ROAM_ERR_ENUM) };

@@ -10,4 +10,7 @@
  */
 enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p);
 
+/* The node as it is, nothing is started; NULL: there is none that works with others. */
+struct roami_node *roami_api_node_now(void);
+
 #endif

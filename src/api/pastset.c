@@ -1,10 +1,15 @@
 /* The public API of PastSet: bindings of the default job, and the short calls. */
 #include "roam/pastset.h"
 
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
+#include "pastset/address.h"
+#include "pastset/attach.h"
 #include "pastset/client.h"
 #include "pastset/server.h"
 
@@ -13,17 +18,44 @@
 #define MEMORY_USUAL ((size_t)4 << 20)
 #define MEMORY_MIN   ((size_t)256 << 10)
 
-static __thread char why[WHY_BYTES];
+/* On the heap: a library that is loaded late gets little memory of each thread's own. */
+static pthread_once_t why_once = PTHREAD_ONCE_INIT;
+static pthread_key_t why_key = PTHREAD_KEYS_MAX; /* none */
+
+static void why_begin(void)
+{
+	pthread_key_create(&why_key, free);
+}
+
+/* NULL: there is no memory. */
+static char *why_room(void)
+{
+	char *room;
+
+	pthread_once(&why_once, why_begin);
+	room = pthread_getspecific(why_key);
+	if (room == NULL) {
+		room = calloc(1, WHY_BYTES);
+		if (pthread_setspecific(why_key, room) == 0)
+			return room;
+		free(room);
+		return NULL;
+	}
+	return room;
+}
+static struct roami_attachments attachments = {PTHREAD_MUTEX_INITIALIZER, NULL};
 
 const char *roam_ps_why(void)
 {
-	return why;
+	const char *why = why_room();
+
+	return why != NULL ? why : "no memory";
 }
 
 /* With room in the heap, which goes back unless the element is new. */
 static enum roam_err enter_pages(struct roami_node *node, const char *name,
 				 const char *template_text, const struct roam_ps_options *options,
-				 struct roam_ps_element **element_p)
+				 struct roam_ps_element **element_p, char *why)
 {
 	struct roam_ps_options sized = *options;
 	uint8_t *block;
@@ -35,7 +67,7 @@ static enum roam_err enter_pages(struct roami_node *node, const char *name,
 	if (block == NULL)
 		return roam_errno();
 	err = roami_past_enter(node, name, template_text, &sized, (uint64_t)(block - node->app),
-			       element_p, why, sizeof(why));
+			       element_p, why, WHY_BYTES);
 	if (err != ROAM_OK || !(*element_p)->paged || node->app + (*element_p)->heap != block)
 		roam_free(block);
 	return err;
@@ -45,19 +77,22 @@ enum roam_err roam_ps_enter(const char *name, const char *template_text,
 			    const struct roam_ps_options *options,
 			    struct roam_ps_element **element_p)
 {
+	char *why = why_room();
 	struct roami_node *node;
 	uint64_t round;
 	enum roam_err err;
 
+	if (why == NULL)
+		return ROAM_ENOMEM;
 	why[0] = '\0';
 	if (template_text == NULL || element_p == NULL)
 		return ROAM_EINVAL;
 	err = roami_api_node(&node, &round);
 	if (err == ROAM_OK && options != NULL && options->storage == ROAM_PS_PAGES)
-		err = enter_pages(node, name, template_text, options, element_p);
+		err = enter_pages(node, name, template_text, options, element_p, why);
 	else if (err == ROAM_OK)
 		err = roami_past_enter(node, name, template_text, options, 0, element_p, why,
-				       sizeof(why));
+				       WHY_BYTES);
 	if (err == ROAM_OK)
 		(*element_p)->round = round;
 	return err;
@@ -76,8 +111,53 @@ enum roam_err roam_ps_register(const struct roam_ps_function *function)
 	return err == ROAM_OK ? roami_past_register(roami_past_of(node), function) : err;
 }
 
+enum roam_err roam_ps_attach(const char *address, const char *key_file,
+			     struct roam_ps_server **server_p)
+{
+	uint8_t key[ROAMI_CHANNEL_KEY];
+	enum roam_err err = ROAM_EINVAL;
+	char *why = why_room();
+
+	if (why == NULL)
+		return ROAM_ENOMEM;
+	why[0] = '\0';
+	if (address == NULL || server_p == NULL)
+		return ROAM_EINVAL;
+	if (key_file == NULL)
+		key_file = getenv("ROAM_PS_KEY");
+	if (key_file == NULL)
+		snprintf(why, WHY_BYTES, "no file with the server's key: set ROAM_PS_KEY");
+	else if (roami_address_key(key_file, false, key, why, WHY_BYTES))
+		err = roami_attach_open(&attachments, address, key, server_p, why, WHY_BYTES);
+	memset(key, 0, sizeof(key));
+	return err;
+}
+
+void roam_ps_detach(struct roam_ps_server *server)
+{
+	if (server != NULL)
+		roami_attach_close(&attachments, server);
+}
+
+enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
+			       const char *template_text, const struct roam_ps_options *options,
+			       struct roam_ps_element **element_p)
+{
+	char *why = why_room();
+
+	if (why == NULL)
+		return ROAM_ENOMEM;
+	why[0] = '\0';
+	if (server == NULL || template_text == NULL || element_p == NULL)
+		return ROAM_EINVAL;
+	return roami_past_enter_at(server, name, template_text, options, element_p, why,
+				   WHY_BYTES);
+}
+
 void roam_ps_leave(struct roam_ps_element *element)
 {
+	if (element != NULL && element->server != NULL)
+		roami_attach_rele(element->server);
 	free(element);
 }
 
@@ -97,6 +177,8 @@ static bool element_lives(const struct roam_ps_element *element)
 	struct roami_node *node;
 	uint64_t round;
 
+	if (element->server != NULL)
+		return true;
 	return roami_api_node(&node, &round) == ROAM_OK && round == element->round;
 }
 
@@ -111,11 +193,11 @@ enum roam_err roam_ps_call(struct roam_ps_element *element, struct roam_ps_reque
 
 void roam_ps_cancel(struct roam_ps_cancel *cancel)
 {
-	struct roami_node *node;
-	uint64_t round;
+	struct roami_node *node = roami_api_node_now();
 
 	__atomic_store_n(&cancel->cancelled, 1, __ATOMIC_SEQ_CST);
-	if (roami_api_node(&node, &round) == ROAM_OK)
+	roami_attach_look(&attachments);
+	if (node != NULL)
 		node->env->notify(node, node->me);
 }
 

@@ -84,6 +84,11 @@ enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p)
 	return err;
 }
 
+struct roami_node *roami_api_node_now(void)
+{
+	return __atomic_load_n(&job.life, __ATOMIC_ACQUIRE) == ROAMI_JOB_TOGETHER ? job.node : NULL;
+}
+
 enum roam_err roam_finish(void)
 {
 	if (job.life != ROAMI_JOB_NEW && job.life != ROAMI_JOB_OVER)

@@ -27,7 +27,7 @@ enum roami_frame_kind {
 	ROAMI_FRAME_WAITS,    /* from a node: struct roami_boot_waits; to it: say so */
 	ROAMI_FRAME_END,      /* from node 0, and to all: the job has ended in order */
 	/* Between launcher and agents only. */
-	ROAMI_FRAME_HELLO,  /* an agent's first; node: the number of its host */
+	ROAMI_FRAME_HELLO,  /* an agent's first; node: the number of its host; struct roami_hello */
 	ROAMI_FRAME_ENV,    /* to it: NAME=VALUE */
 	ROAMI_FRAME_ARG,    /* one argument of the program, which is the first */
 	ROAMI_FRAME_START,  /* struct roami_start: go */
@@ -54,8 +54,13 @@ struct roami_boot {
 	uint32_t nodes;
 	uint32_t address;               /* IPv4 of this host, host byte order */
 	uint32_t hosts;                 /* of the job */
+	uint32_t aes;                   /* all of them have AES in their CPUs */
 	uint16_t host[ROAMI_NODES_MAX]; /* of each node */
 	char names[ROAMI_NODES_MAX][ROAMI_HOST_BYTES]; /* of that host; cut off if it is longer */
+};
+
+struct roami_hello {
+	uint32_t aes; /* the host's CPU has it */
 };
 
 struct roami_start {

@@ -67,8 +67,7 @@ unsigned roami_far_here(const struct roami_job *job)
 	return here;
 }
 
-/* Whether a segment is laid out as this process would do it. */
-static bool far_fits(const struct roami_job *job, int fd)
+bool roami_far_fits(const struct roami_job *job, int fd)
 {
 	const struct roami_ctl *ctl = mmap(NULL, sizeof(*ctl), PROT_READ, MAP_SHARED, fd, 0);
 	bool fits;
@@ -89,7 +88,7 @@ static void far_lend(struct roami_job *job, int first)
 {
 	unsigned here = roami_far_here(job), at = 0;
 
-	if (!far_fits(job, first))
+	if (!roami_far_fits(job, first))
 		return;
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
 		if (job->boot.host[node] != job->boot.host[job->boot.me])

@@ -1,7 +1,6 @@
 #include "boot/job.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +148,8 @@ enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 /* How messages travel: within this host, if all nodes are here. */
 static const struct roam_transport *job_transport(const struct roami_job *job, unsigned nodes)
 {
-	bool here = nodes == 1 || job->lent_count == nodes; /* alone there is nobody to reach */
+	/* Alone there is nobody to reach. */
+	bool here = nodes == 1 || (job->lent_count == nodes && !job->here);
 
 	return roami_transport_find(here ? "shm" : job->options.transport);
 }
@@ -190,9 +190,10 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.app = job->app,
 		.fd = job->fds[job->me],
 		.hosts = job->boot.nodes != 0 ? job->boot.hosts : 1,
+		.aes = job->boot.aes != 0,
 		.host_names = job->boot.hosts > 1 || job->control != 0 ? job->host_names : NULL,
 		.traced = roami_os_traced(),
-		.key = job->boot.nodes != 0 ? job->boot.key : first->key,
+		.key = job->boot.nodes != 0 && !job->here ? job->boot.key : first->key,
 		.boot = first->boot,
 		.service = job->service,
 	};
@@ -225,6 +226,15 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
+static void job_say_seal(const struct roami_job *job)
+{
+	const char *how = job->boot.aes != 0 ? "AES-256-GCM" : "ChaCha20-Poly1305";
+
+	if (job->me == 0 && job->boot.hosts > 1 && job->options.log >= ROAMI_LEVEL_INFO)
+		fprintf(stderr, "roam: info: datagrams are sealed by %s\n",
+			job->options.seal == ROAMI_SEAL_OFF ? "nothing" : how);
+}
+
 enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked)
 {
 	struct roami_ctl *ctl = job->bases[job->me];
@@ -235,6 +245,8 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 		roami_os_pin(job->me);
 	if (job->options.bindings)
 		roami_job_report_binding(job);
+	if (job->here)
+		roami_here_join(job, asked);
 	if (job->bound.binding != NULL)
 		err = roami_meet_join(job, asked);
 	if (err == ROAM_OK)
@@ -247,6 +259,7 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
 		return job_says(job, err, "cannot start the service thread");
+	job_say_seal(job);
 	atomic_store(&ctl->pid, (int32_t)getpid());
 	atomic_store(&ctl->joined, ROAMI_JOINED_READY);
 	job->life = ROAMI_JOB_TOGETHER;
@@ -266,67 +279,19 @@ static enum roam_err job_alone(struct roami_job *job)
 
 /* --------------------------------------------------------------------------------------- start */
 
-/* A child that ends in order still serves; one that does not takes the job down. */
+/* A node that ends in order still serves, else it takes the job down.  Whom it forked is none. */
 static void job_on_exit(int status, void *arg)
 {
 	struct roami_job *job = arg;
 
-	if (status == 0 && job->life != ROAMI_JOB_OVER)
+	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid())
 		roami_job_finish(job);
-}
-
-/*
- * The launcher's end is our parent's, and so ours: of a shell in between, too.  If it has ended
- * already, so has the other side of the pipe behind the segments.
- */
-static void job_end_with_launcher(int lifeline)
-{
-	struct pollfd gone = {lifeline, 0, 0};
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (poll(&gone, 1, 0) > 0 && (gone.revents & POLLHUP) != 0)
-		_exit(ROAMI_EXIT_TOLD);
-}
-
-/* ROAM_BOOT=local:RANK:SIZE:FD, from the launcher: FD and what follows are open. */
-static enum roam_err job_launched_here(struct roami_job *job, unsigned rank, unsigned size, int fd)
-{
-	struct roami_ctl *ctl;
-	enum roam_err err = ROAM_OK;
-
-	job_end_with_launcher(fd + (int)size);
-	job->me = rank;
-	job->nodes = size;
-	job->launched = true;
-	for (unsigned i = 0; i < size && err == ROAM_OK; i++) {
-		job->fds[i] = fd + (int)i;
-		err = roami_job_map_segment(job, i);
-	}
-	if (err != ROAM_OK)
-		return err;
-	ctl = job->bases[rank];
-	if (ctl->magic != ROAMI_SEGMENT_MAGIC || ctl->heap_bytes != job->layout.heap_bytes ||
-	    ctl->nodes_max != job->layout.nodes_max) {
-		fprintf(stderr,
-			"roam: the launcher and this program differ in version or options\n");
-		return ROAM_EINVAL;
-	}
-	roami_real_init(&job->real, size, job->options.spin_us, job->options.chaos);
-	return ROAM_OK;
 }
 
 static enum roam_err job_launched(struct roami_job *job)
 {
-	unsigned rank, size, fd;
-	enum roam_err err = ROAM_EINVAL;
+	enum roam_err err = roami_far_place(job);
 
-	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) == 3 &&
-	    size <= ROAMI_NODES_MAX && rank < size && fd < INT32_MAX - size)
-		err = job_launched_here(job, rank, size, (int)fd);
-	else if (job->boot.nodes != 0)
-		err = roami_far_place(job);
-	else
-		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
 	if (err == ROAM_OK)
 		err = roami_job_map_app(job);
 	if (err == ROAM_OK)
@@ -351,6 +316,7 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	if (job->me == 0)
 		err = roami_job_lease(job); /* before anybody else can */
 	roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
+	roami_here_compare(job);
 	for (unsigned i = 0; i < job->nodes; i++)
 		if (atomic_load(&roami_job_ctl(job, i)->alloc_hash) !=
 		    atomic_load(&ctl->alloc_hash))
@@ -406,12 +372,14 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 	roami_boot_layout(&job->layout, &job->options);
 	if (sscanf(job->options.boot, "far:%d:%d", &job->control, &lent) >= 1)
 		err = job->failed = roami_far_begin(job, lent);
-	else if (job->options.boot[0] == '\0')
-		err = job->failed = roami_meet_begin(job);
+	else if (job->options.boot[0] != '\0')
+		err = job->failed = roami_here_begin(job);
+	else
+		err = job->failed = roami_meet_begin(job, creates);
 	if (err != ROAM_OK)
 		return err;
 	job->reruns = creates && job->boot.nodes > 1;
-	if ((job->options.boot[0] != '\0' || job->boot.nodes != 0) && !job->reruns) {
+	if (job->boot.nodes != 0 && !job->reruns) {
 		err = job_launched(job);
 	} else {
 		job->nodes = 1;
@@ -427,6 +395,7 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 	}
 	if (err == ROAM_OK)
 		roami_stats_begin(job->node->stats);
+	job->pid = getpid();
 	if (err == ROAM_OK && !job->exit_hook)
 		job->exit_hook = on_exit(job_on_exit, job) == 0;
 	return err;
@@ -445,6 +414,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
+	job->pid = getpid();
 	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */
 	err = roami_job_map_segment(job, 0);
 	if (err != ROAM_OK)
@@ -563,9 +533,9 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 	if (err != ROAM_OK)
 		return job_says(job, err, "cannot map the shared heap");
 	/* In later rounds also what other nodes had allocated. */
-	atomic_store(&ctl->creator_end, job->leases ? job->layout.heap_bytes
-						    : (job->high + ROAMI_PAGE - 1) &
-							      ~(uint64_t)(ROAMI_PAGE - 1));
+	atomic_store(&ctl->creator_end,
+		     job->leases ? job->layout.heap_bytes
+				 : (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1));
 	roami_job_seal_allocs(job);
 	err = roami_job_lease(job);
 	while (roami_msg_poll(job->node) > 0)
@@ -590,8 +560,7 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 		err = roami_job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK)
-		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids,
-					NULL);
+		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids, NULL);
 	if (err != ROAM_OK)
 		job_says(job, err, "cannot begin with the nodes");
 	for (unsigned i = 1; i < nodes && err != ROAM_OK; i++)
@@ -674,8 +643,7 @@ static void job_clear(struct roami_job *job)
 {
 	struct roami_ctl *ctl = job->bases[0];
 
-	roami_os_discard((uint8_t *)ctl + job->layout.rings,
-			 job->layout.heap - job->layout.rings);
+	roami_os_discard((uint8_t *)ctl + job->layout.rings, job->layout.heap - job->layout.rings);
 	if (!job->reruns) /* of those executed again some may still look, and more never come */
 		atomic_store(&ctl->job, ROAMI_JOB_OPEN);
 	atomic_store(&ctl->creator_end, 0);
@@ -739,6 +707,8 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	if (!job->reruns) {
 		roami_settle_take(job); /* while the others drop their copies */
 		job_await_others(job, ROAMI_JOINED_LEFT);
+	} else {
+		atomic_store(&ctl->joined, ROAMI_JOINED_LEFT);
 	}
 	job->rounds++;
 	for (unsigned i = 0; i < job->node->domain_count; i++)
@@ -775,8 +745,7 @@ void roami_job_finish(struct roami_job *job)
 		roami_stats_end(job->node->stats);
 		roami_job_report(job);
 	}
-	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 &&
-	    (!job->launched || job->reruns)) {
+	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 && (!job->launched || job->reruns)) {
 		roami_job_wait_for_end(job);
 	} else if (job->life == ROAMI_JOB_TOGETHER) {
 		roami_job_serve(job);

@@ -52,7 +52,8 @@ struct roami_job {
 	struct roami_meet *meet;  /* and what its nodes have said */
 	struct roami_boot boot;   /* what either said; no nodes: nobody did */
 	const char *host_names[ROAMI_NODES_MAX]; /* in it */
-	bool reruns;     /* far, and main is executed on every node up to CREATE, see rerun.c */
+	bool here;       /* roam run has started all its nodes on this host */
+	bool reruns;     /* main is executed on every node up to CREATE, see rerun.c */
 	unsigned rounds; /* ended by roam_wait_for_end */
 	uint64_t alloc_hash; /* of the allocations up to CREATE */
 	int quiet[2];    /* the real stdout and stderr, meanwhile */
@@ -64,6 +65,7 @@ struct roami_job {
 	unsigned nodes;
 	bool launched; /* by roam run: every node has run main */
 	bool exit_hook;
+	pid_t pid; /* of the node's process */
 	enum roam_err failed; /* why it could not start */
 	enum roam_model needs; /* what the program said it needs; ROAM_MODEL_TX: nothing yet */
 	bool reported;
@@ -129,6 +131,9 @@ enum roam_err roami_far_begin(struct roami_job *job, int lent);
  */
 enum roam_err roami_far_join(struct roami_job *job, unsigned asked);
 
+/* Whether a segment is laid out as this process would do it. */
+bool roami_far_fits(const struct roami_job *job, int fd);
+
 /* Nodes on this host. */
 unsigned roami_far_here(const struct roami_job *job);
 
@@ -147,10 +152,24 @@ void roami_far_fail(struct roami_job *job, const char *text);
 /* What is to be kept of the others, where their segments are not mapped. */
 enum roam_err roami_far_make(struct roami_job *job);
 
+/* ---- here.c: a job of roam run on one host; errors are told, and end the process */
+
+/* ROAM_BOOT=local:RANK:SIZE:FD: FD and what follows are open, segments and the lifeline. */
+enum roam_err roami_here_begin(struct roami_job *job);
+
+/*
+ * The node is about to open: shows how it comes.  If main has been executed again, waits until all
+ * have come, and compares.
+ */
+void roami_here_join(struct roami_job *job, unsigned asked);
+
+/* All have come: ends the job unless they come alike. */
+void roami_here_compare(struct roami_job *job);
+
 /* ---- meet.c: a job of mpirun, srun or mpiexec.hydra; errors are told, and may end the process */
 
-/* Who we are, and who is there. */
-enum roam_err roami_meet_begin(struct roami_job *job);
+/* Who we are, and who is there.  `creates`: node 0's standard input is for all, up to CREATE. */
+enum roam_err roami_meet_begin(struct roami_job *job, bool creates);
 
 /* Before the node is open: all come alike; those on this host map each other's segments. */
 enum roam_err roami_meet_join(struct roami_job *job, unsigned asked);

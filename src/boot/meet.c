@@ -21,7 +21,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "boot/feed.h"
 #include "boot/job.h"
+#include "msg/seal.h"
 
 #define MEET_MAGIC     (UINT64_C(0x726f616d6d656574) + sizeof(struct meet_card))
 #define MEET_ADDRESSES 8u
@@ -41,7 +43,9 @@ struct meet_hello {
 	uint64_t pid_space, net_space;
 	char boot[40]; /* the kernel's name for its present run: with these a host */
 	int32_t pid;
+	uint32_t aes; /* the host's CPU has it */
 	uint32_t addresses;
+	int32_t input; /* node 0's: the first of the pipes that the others' comes by; 0: none */
 	struct meet_address address[MEET_ADDRESSES];
 	uint8_t public[crypto_box_PUBLICKEYBYTES];
 	char name[ROAMI_HOST_BYTES];
@@ -68,6 +72,7 @@ _Static_assert(sizeof(struct meet_card) <= ROAMI_BLOB_BYTES, "a card is one blob
 
 /* What is known between the steps. */
 struct roami_meet {
+	struct roami_feed *feed; /* in node 0, if it copies its input to others; never closed */
 	bool share; /* nodes of one host reach each other's memory */
 	uint8_t secret[crypto_box_SECRETKEYBYTES];
 	struct meet_hello hello[ROAMI_NODES_MAX];
@@ -174,6 +179,7 @@ static void meet_introduce(struct meet_hello *hello, uint8_t *secret)
 	if (boot != NULL)
 		fclose(boot);
 	gethostname(hello->name, sizeof(hello->name) - 1);
+	hello->aes = roami_seal_has_aes();
 	meet_addresses(hello);
 	crypto_box_keypair(hello->public, secret);
 }
@@ -231,6 +237,7 @@ static void meet_hosts(struct roami_job *job)
 	const struct meet_hello *hello = job->meet->hello;
 	struct roami_boot *boot = &job->boot;
 
+	boot->aes = 1;
 	for (unsigned node = 0; node < boot->nodes; node++) {
 		unsigned first = 0;
 
@@ -240,6 +247,7 @@ static void meet_hosts(struct roami_job *job)
 		snprintf(boot->names[node], sizeof(boot->names[node]), "%.*s", ROAMI_HOST_BYTES - 1,
 			 hello[node].name);
 		job->host_names[node] = boot->names[node];
+		boot->aes = boot->aes != 0 && hello[node].aes != 0;
 	}
 	boot->address = meet_address(job);
 }
@@ -287,7 +295,39 @@ static void meet_take_hello(struct roami_job *job, unsigned node, const struct m
 		MEET_FAIL(job, MEET_OLD, node);
 }
 
-static void meet_greet(struct roami_job *job)
+/* The standard input of a program that is executed up to CREATE by all. */
+static void meet_feed(struct roami_job *job)
+{
+	const struct meet_hello *first = &job->meet->hello[0];
+	bool good = true;
+
+	if (first->input <= 0 || job->boot.host[job->boot.me] != job->boot.host[0])
+		return;
+	if (job->boot.me == 0)
+		good = roami_feed_start(job->meet->feed);
+	else
+		good = roami_feed_take(first->pid, first->input, job->boot.me);
+	if (good)
+		return;
+	roami_bound_fail(&job->bound, "node %u cannot have a copy of node 0's input: %s",
+			 job->boot.me, strerror(errno));
+	meet_failed(job);
+}
+
+/* The first of its pipes; 0: there is nothing to be copied. */
+static int32_t meet_make_feed(struct roami_job *job)
+{
+	job->meet->feed = roami_feed_open(job->boot.nodes);
+	if (job->meet->feed != NULL)
+		return job->meet->feed->first;
+	if (errno == EBADF)
+		return 0;
+	roami_bound_fail(&job->bound, "cannot copy the standard input to all nodes: %s",
+			 strerror(errno));
+	meet_failed(job);
+}
+
+static void meet_greet(struct roami_job *job, bool creates)
 {
 	unsigned turn = job->boot.me < MEET_TURNS ? job->boot.me : MEET_TURNS;
 	struct meet_hello mine;
@@ -295,11 +335,15 @@ static void meet_greet(struct roami_job *job)
 	/* One says that somebody is missing; then the launcher ends the others, if it does. */
 	job->bound.until += MEET_TURN_S * turn * NS_PER_S;
 	meet_introduce(&mine, job->meet->secret);
+	if (creates && job->boot.me == 0 && job->boot.nodes > 1)
+		mine.input = meet_make_feed(job);
 	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++)
 		meet_take_hello(job, node, &mine);
 	meet_hosts(job);
 	meet_watch(job);
+	if (creates)
+		meet_feed(job);
 	if (job->boot.hosts > 1)
 		meet_apart(job);
 }
@@ -313,7 +357,7 @@ static void meet_say(const struct roami_job *job)
 			job->options.transport);
 }
 
-enum roam_err roami_meet_begin(struct roami_job *job)
+enum roam_err roami_meet_begin(struct roami_job *job, bool creates)
 {
 	struct roami_bound *bound = &job->bound;
 	uint64_t seconds = job->options.deadline != 0 ? job->options.deadline : MEET_S;
@@ -338,7 +382,7 @@ enum roam_err roami_meet_begin(struct roami_job *job)
 	job->meet = calloc(1, sizeof(*job->meet));
 	if (job->meet == NULL || sodium_init() < 0)
 		return ROAM_ENOMEM;
-	meet_greet(job);
+	meet_greet(job, creates);
 	meet_say(job);
 	return roami_far_make(job);
 }
@@ -477,6 +521,8 @@ enum roam_err roami_meet_join(struct roami_job *job, unsigned asked)
 	if (job->boot.me == 0)
 		meet_lock_key(job, &mine);
 	meet_gather(job, &mine, job->boot.me == 0 ? sizeof(mine) : least, least);
+	if (job->meet->feed != NULL)
+		roami_feed_taken(job->meet->feed);
 	for (unsigned node = 1; node < job->boot.nodes; node++)
 		meet_compare(job, &first->card, node);
 	if (job->meet->blobs[0].bytes != sizeof(mine))

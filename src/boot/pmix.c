@@ -108,23 +108,38 @@ static void client_free(pmix_value_t *value)
 	free(value);
 }
 
+/* What `rank` has under `key`; NULL with *status_p: it is not there, or of another type. */
+static pmix_value_t *client_get(struct roami_bound *bound, pmix_rank_t rank, const char *key,
+				pmix_data_type_t type, pmix_status_t *status_p)
+{
+	struct client *client = bound->state;
+	pmix_proc_t from = client->self;
+	pmix_value_t *value = NULL;
+
+	from.rank = rank;
+	*status_p = client->get(&from, key, NULL, 0, &value);
+	if (*status_p != PMIX_SUCCESS)
+		return NULL;
+	if (value->type == type)
+		return value;
+	client_free(value);
+	*status_p = PMIX_ERR_TYPE_MISMATCH;
+	return NULL;
+}
+
 static bool client_size(struct roami_bound *bound)
 {
 	struct client *client = bound->state;
-	pmix_proc_t all = client->self;
-	pmix_value_t *value = NULL;
 	pmix_status_t status;
-	bool good;
+	pmix_value_t *value =
+		client_get(bound, PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, PMIX_UINT32, &status);
 
-	all.rank = PMIX_RANK_WILDCARD;
-	status = client->get(&all, PMIX_JOB_SIZE, NULL, 0, &value);
-	if (status != PMIX_SUCCESS)
+	if (value == NULL)
 		return client_failed(bound, "learn how many nodes there are", status);
-	good = value->type == PMIX_UINT32;
-	bound->nodes = good ? value->data.uint32 : 0;
+	bound->nodes = value->data.uint32;
 	bound->me = client->self.rank;
 	client_free(value);
-	return good || roami_bound_fail(bound, "PMIx: a malformed number of nodes");
+	return true;
 }
 
 static bool client_open(struct roami_bound *bound)
@@ -180,21 +195,17 @@ static bool client_take(struct roami_bound *bound, unsigned node, const char *ke
 			struct roami_blob *blob)
 {
 	struct client *client = bound->state;
-	pmix_proc_t from = client->self;
-	pmix_value_t *value = NULL;
 	pmix_status_t status;
+	pmix_value_t *value = client_get(bound, node, key, PMIX_BYTE_OBJECT, &status);
 	bool good;
 
-	from.rank = node;
-	status = client->get(&from, key, NULL, 0, &value);
-	if (status != PMIX_SUCCESS)
+	if (value == NULL)
 		return roami_bound_fail(
 			bound,
 			"PMIx: nothing of node %u: %s (does the program run twice in "
 			"one of the launcher's processes?)",
 			node, client->error(status));
-	good = value->type == PMIX_BYTE_OBJECT && value->data.bo.size > 0 &&
-	       value->data.bo.size <= ROAMI_BLOB_BYTES + 1;
+	good = value->data.bo.size > 0 && value->data.bo.size <= ROAMI_BLOB_BYTES + 1;
 	if (good) {
 		blob->bytes = (uint32_t)value->data.bo.size - 1;
 		memcpy(blob->data, value->data.bo.bytes, blob->bytes);

@@ -381,6 +381,7 @@ static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrie
 		arrive_send(node, barrier);
 	}
 	roami_spin_unlock(&barrier->spin);
+	roami_release_rest(node);
 	barrier_await(node, &wait);
 	roami_acquire(node, sync);
 	if (barrier->depart_all)
@@ -401,14 +402,17 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 	struct roam_part parts[3] = {
 		{&head, sizeof(head)}, {clock.at, clock_bytes}, {seen.at, clock_bytes}};
 	uint8_t answer[sizeof(head) + 2 * sizeof(clock)];
+	struct roami_call *call;
 	uint64_t start = roami_os_cycles();
 
 	roami_release(node, sync);
 	roami_log_clock(node, &clock);
 	roami_log_known(node, 0, &known);
 	roami_log_ahead(node, 0, &known, &seen);
-	if (roami_msg_call(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3, answer,
-			   sizeof(answer)) != sizeof(head) + 2 * clock_bytes)
+	call = roami_msg_call_start(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3, answer,
+				    sizeof(answer));
+	roami_release_rest(node);
+	if (roami_msg_call_end(node, call) != sizeof(head) + 2 * clock_bytes)
 		roami_node_fail(node, "node 0 sent a malformed departure");
 	ROAMI_TIME(node->stats, barrier, roami_os_cycles() - start);
 	memcpy(&head, answer, sizeof(head));

@@ -46,6 +46,7 @@ enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 	roami_log_passed_on(node, &passed_on);
 	roami_log_call_upto(node, home, &known, &passed_on, ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET,
 			    &part, 1);
+	roami_release_rest(node);
 	return ROAM_OK;
 }
 

@@ -73,7 +73,7 @@ static void word_learned(struct roami_node *node, uint32_t page, uint64_t word)
 				       (uint16_t)((word & 0xffffu) + 1));
 }
 
-/* What has to be asked for by message is asked for a page's neighbours, too: how many from *first_p. */
+/* What is asked for by message is asked for a page's neighbours, too: how many from *first_p. */
 static uint32_t words_around(const struct roami_node *node, uint32_t page, uint32_t *first_p)
 {
 	uint32_t left;

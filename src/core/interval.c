@@ -12,6 +12,9 @@
 
 #define HOT_AFTER  2u /* intervals in a row that wrote a page make it hot */
 #define COLD_AFTER 3u /* releases in a row without a change end that */
+#define HEAT_MAX   127u
+#define SPARED     128u /* in heat: written, told, and still to be closed */
+#define SPARED_MAX 64u  /* pages: with their twins they are still in a cache when compared again */
 
 #define NOTE_KEY(note) ((note).page)
 ROAMI_SORT_DEFINE(note_sort, struct roam_notice, NOTE_KEY)
@@ -59,10 +62,25 @@ static size_t dirty_take(struct roami_node *node)
 
 static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t flags)
 {
+	uint8_t heat = roami_page_entry(node, page)->heat;
+
 	return node->options->hot && !roami_domain_of(node, page)->protocol->keeps_twins &&
 	       (flags & ROAMI_PAGE_HOME) == 0 &&
-	       ((flags & ROAMI_PAGE_KEEP) != 0 ||
-		roami_page_entry(node, page)->heat >= HOT_AFTER);
+	       (((flags & ROAMI_PAGE_KEEP) != 0 && (heat & SPARED) == 0) ||
+		(heat & HEAT_MAX) >= HOT_AFTER);
+}
+
+/*
+ * Whether the page is closed only after others have been told, see roami_release_rest.  Under ScC a
+ * page that stays dirty gives notice, and where homes move it matters who writes.
+ */
+static bool page_is_spared(struct roami_node *node, uint32_t page, uint8_t flags)
+{
+	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
+
+	return (flags & ROAMI_PAGE_HOME) == 0 && protocol->model == ROAM_MODEL_RC &&
+	       !protocol->keeps_twins && !protocol->homes_move && !protocol->homes_taken &&
+	       !roami_race_checked(node);
 }
 
 /* Whether a page of this home loses write access for the protocol's sake. */
@@ -74,7 +92,7 @@ static bool page_closes(struct roami_node *node, uint32_t page, const struct roa
 
 /*
  * Makes the pages pending and fills dirty_work with those still dirty; closes those that are not
- * hot or ours.
+ * hot, ours or, if they are few, spared.
  */
 static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, size_t count)
 {
@@ -101,6 +119,12 @@ static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, 
 						  .home = (flags & ROAMI_PAGE_HOME) != 0 &&
 							  (flags & ROAMI_PAGE_TWINS) == 0};
 		dirty[kept].keep = page_becomes_hot(node, page, flags);
+		entry->heat &= HEAT_MAX;
+		if (!dirty[kept].keep && count <= SPARED_MAX && page_is_spared(node, page, flags)) {
+			entry->heat |= SPARED;
+			dirty[kept].keep = true;
+			atomic_store_explicit(&node->spared, true, memory_order_relaxed);
+		}
 		if (!dirty[kept].keep && (!dirty[kept].home || page_closes(node, page, sync)))
 			pages[closing++] = page;
 		kept++;
@@ -109,25 +133,22 @@ static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, 
 	return kept;
 }
 
-/*
- * After the flush: twins go, hot pages stay listed or are demoted.  Returns the twin to give back;
- * 0: none.
- */
-static uint32_t dirty_settle(struct roami_node *node, const struct roam_dirty *dirty)
+/* Writable for the next interval, or until it is closed; the twin has the bytes sent. */
+static void page_stays(struct roami_node *node, uint32_t page)
+{
+	atomic_fetch_or(&roami_page_entry(node, page)->flags, ROAMI_PAGE_KEEP);
+	roami_page_list(node, page);
+}
+
+static void hot_settle(struct roami_node *node, const struct roam_dirty *dirty)
 {
 	struct roami_page *entry = roami_page_entry(node, dirty->page);
 
-	if (!dirty->keep) {
-		if (entry->heat < UINT8_MAX)
-			entry->heat++;
-		return roami_page_done_clean(node, dirty->page);
-	}
 	if (dirty->changed || ++entry->heat < HOT_AFTER + COLD_AFTER) {
 		if (dirty->changed)
 			entry->heat = HOT_AFTER;
 		ROAMI_COUNT(node->stats, hot_pages, 1);
-		atomic_fetch_or(&entry->flags, ROAMI_PAGE_KEEP);
-		roami_page_list(node, dirty->page);
+		page_stays(node, dirty->page);
 	} else {
 		/*
 		 * Still dirty for the next release, which closes it first: a write may have come
@@ -137,6 +158,25 @@ static uint32_t dirty_settle(struct roami_node *node, const struct roam_dirty *d
 		atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_KEEP);
 		roami_page_list(node, dirty->page);
 	}
+}
+
+/*
+ * After the flush: twins go, hot pages stay listed or are demoted, spared ones wait to be closed.
+ * Returns the twin to give back; 0: none.
+ */
+static uint32_t dirty_settle(struct roami_node *node, const struct roam_dirty *dirty)
+{
+	struct roami_page *entry = roami_page_entry(node, dirty->page);
+	bool spared = (entry->heat & SPARED) != 0;
+
+	if ((!dirty->keep || spared) && (entry->heat & HEAT_MAX) < HEAT_MAX)
+		entry->heat++;
+	if (!dirty->keep)
+		return roami_page_done_clean(node, dirty->page);
+	if (spared)
+		page_stays(node, dirty->page);
+	else
+		hot_settle(node, dirty);
 	roami_page_done(node, dirty->page);
 	return 0;
 }
@@ -264,6 +304,84 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	release_all(node, sync, dirty, count);
 	dirty_settle_all(node, dirty, count);
 	interval_close(node);
+	roami_interval_leave(node);
+	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
+}
+
+/* ----------------------------------------------------------------------- after others were told */
+
+/* Leaves those spared pages in page_work that are still to be closed; they are pending. */
+static size_t spared_hold(struct roami_node *node, size_t count)
+{
+	uint32_t *pages = (void *)node->page_work.items;
+	size_t spared = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t page = pages[i];
+		struct roami_page *entry = roami_page_entry(node, page);
+		uint8_t flags = atomic_load(&entry->flags);
+
+		if ((flags & ROAMI_PAGE_KEEP) != 0 && (entry->heat & SPARED) != 0) {
+			roami_page_hold(node, page);
+			pages[spared++] = page;
+		} else if ((flags & ROAMI_PAGE_DIRTY) != 0) {
+			roami_page_list(node, page);
+		}
+	}
+	return spared;
+}
+
+/* Whether nobody has written the page since its changes were sent; it is closed. */
+static bool spared_same(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	bool same;
+
+	roami_step(node);
+	roami_page_lock(node, page);
+	same = node->diff->same(roami_page_bytes(node, page), roami_twin_bytes(node, entry->twin),
+				ROAMI_PAGE);
+	roami_page_unlock(node, page);
+	return same;
+}
+
+static void spared_close(struct roami_node *node, uint32_t *pages, size_t count)
+{
+	size_t given = 0;
+
+	roami_page_close(node, pages, count, ROAM_READ);
+	for (size_t i = 0; i < count; i++) {
+		struct roami_page *entry = roami_page_entry(node, pages[i]);
+		uint32_t twin = 0;
+
+		entry->heat &= HEAT_MAX;
+		if (spared_same(node, pages[i])) {
+			twin = roami_page_done_clean(node, pages[i]);
+		} else {
+			/* Another thread has; it is the next release's. */
+			atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_KEEP);
+			roami_page_list(node, pages[i]);
+			roami_page_done(node, pages[i]);
+		}
+		if (twin != 0)
+			pages[given++] = twin;
+	}
+	roami_twins_give(node, pages, given);
+}
+
+void roami_release_rest(struct roami_node *node)
+{
+	uint64_t start;
+	size_t count;
+
+	if (!atomic_load_explicit(&node->spared, memory_order_relaxed))
+		return;
+	start = roami_os_cycles();
+	atomic_store_explicit(&node->told, start, memory_order_relaxed);
+	roami_interval_enter(node);
+	atomic_store_explicit(&node->spared, false, memory_order_relaxed);
+	count = spared_hold(node, dirty_take(node));
+	spared_close(node, (void *)node->page_work.items, count);
 	roami_interval_leave(node);
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
 }

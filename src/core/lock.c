@@ -481,6 +481,7 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 	roami_spin_unlock(&lock->spin);
 	if (waiters)
 		node->env->notify(node, node->me);
+	roami_release_rest(node);
 	return ROAM_OK;
 }
 

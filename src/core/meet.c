@@ -216,6 +216,7 @@ bool roami_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned
 	meet_begin(&meet, node, barrier);
 	roami_release(node, sync);
 	meet_arrive(&meet, threads);
+	roami_release_rest(node);
 	meet_await(&meet, threads);
 	meet_leave(&meet, sync);
 	return true;
@@ -270,6 +271,7 @@ bool roami_meet_reduce(struct roami_node *node, struct roami_barrier *barrier,
 	memcpy(meet_values(&meet, episode, node->me), barrier->own,
 	       barrier->values * sizeof(uint64_t));
 	meet_arrive(&meet, node->nodes);
+	roami_release_rest(node);
 	meet_await(&meet, node->nodes);
 	meet_combine(&meet, barrier);
 	meet_leave(&meet, sync);

@@ -64,8 +64,8 @@ struct roami_page {
 	_Atomic uint8_t flags;
 	_Atomic uint8_t access;
 	uint8_t state;
-	uint8_t heat;  /* intervals in a row that wrote it; for hot pages, releases in a row without
-			  change */
+	uint8_t heat;  /* intervals that wrote it; for hot pages, releases in a row without change;
+			  top bit: see roami_release_rest */
 	_Atomic uint16_t home; /* cached, + 1; 0: not known */
 	uint8_t here;   /* the memfd may have bytes of it */
 	uint8_t mapped : 1; /* the engine has it open for reading already, see roami_fetch */
@@ -131,6 +131,7 @@ struct roami_parked {
 
 struct roami_msg {
 	struct roami_spin poll_lock;
+	uint32_t polls; /* that found something; poll_lock is held */
 	struct roami_spin call_lock;
 	struct roami_spin out_lock[ROAMI_NODES_MAX];
 	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */
@@ -316,6 +317,8 @@ struct roami_node {
 	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
 	struct roami_spin dirty_lock;
 	_Atomic uint32_t dirty_count; /* of `dirty`, to be read without the lock */
+	_Atomic bool spared;         /* pages wait for roami_release_rest */
+	_Atomic uint64_t told;       /* the cycle at which that began last, for benchmarks */
 	_Atomic uint64_t handlers_checked;
 	_Atomic uint32_t handlers_warned;
 	struct roami_vec dirty;      /* uint32_t pages with ROAMI_PAGE_DIRTY, some stale */
@@ -436,6 +439,7 @@ struct roami_node_params {
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */
 	uint64_t near;          /* peers whose segments loads and stores reach; bits */
 	unsigned hosts;         /* of the job; 0 counts as 1 */
+	bool aes;               /* each of several has a CPU with AES */
 	const char *const *host_names; /* of each node's host; NULL: not known */
 	bool traced;            /* a debugger may stop this node for as long as it likes */
 	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */

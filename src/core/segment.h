@@ -20,6 +20,7 @@
 #define ROAMI_PAGE          ((size_t)ROAM_PAGE_SIZE)
 #define ROAMI_SEGMENT_MAGIC 0x726f616d2d303101u
 #define ROAMI_KEY_BYTES     32u /* of a job's key */
+#define ROAMI_COMES_BYTES   384u
 
 /* A spin lock; the holder never blocks.  `step` lets a world's other fibers run. */
 struct roami_spin {
@@ -138,6 +139,9 @@ struct roami_departure {
 /* In `where` at such a home: it has, or makes, a twin, so diffs go through its hands. */
 #define ROAMI_HEADER_TWIN 64u
 
+/* In `where` at such a home, whose homes are never pinned: somebody has read a diff of it. */
+#define ROAMI_HEADER_READ 128u
+
 enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI_JOB_FAILED };
 
 /* A node: mapped and ready to serve; its counters are final; it looks at no segment any more. */
@@ -164,6 +168,7 @@ struct roami_ctl {
 	_Atomic uint64_t alloc_hash; /* of the node's allocations before the seal */
 	uint64_t boot;               /* node 0's: rounds of nodes that have ended */
 	uint8_t key[ROAMI_KEY_BYTES]; /* node 0's, drawn with it: the job's on one host */
+	_Alignas(8) uint8_t comes[ROAMI_COMES_BYTES]; /* how the node comes, see boot/here.c */
 	struct roami_bell bell;
 	struct roami_stats stats;
 };

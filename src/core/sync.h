@@ -55,6 +55,13 @@ unsigned roami_sync_home(const struct roami_node *node, uint64_t id);
 void roami_release(struct roami_node *node, const struct roam_sync *sync);
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync);
 
+/*
+ * What of a release nobody has to wait for, once the others have been told: takes write access to
+ * the few pages that were written away.  They are compared once more then, for other threads may
+ * have written meanwhile.  Left out, it is done by the next release.  app, may block.
+ */
+void roami_release_rest(struct roami_node *node);
+
 /* After the acquire of a full barrier: protocols that want to know are told.  app, may block. */
 void roami_met(struct roami_node *node);
 

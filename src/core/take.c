@@ -106,6 +106,12 @@ bool roami_home_wanted(struct roami_node *node, uint32_t page)
 	return (atomic_load(&take_header(node, page)->where) & ROAMI_HEADER_WANTED) != 0;
 }
 
+bool roami_home_read(struct roami_node *node, uint32_t page)
+{
+	return (atomic_fetch_and(&take_header(node, page)->where, ~ROAMI_HEADER_READ) &
+		ROAMI_HEADER_READ) != 0;
+}
+
 bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p)
 {
 	struct roami_header *header = take_header(node, page);
@@ -158,7 +164,8 @@ static uint32_t take_yield(struct roami_node *node, struct roami_header *header,
 		return 0;
 	}
 	atomic_fetch_and(&header->where,
-			 ~(ROAM_HEADER_HOME | ROAMI_HEADER_WANTED | ROAMI_HEADER_TWIN));
+			 ~(ROAM_HEADER_HOME | ROAMI_HEADER_WANTED | ROAMI_HEADER_TWIN |
+			   ROAMI_HEADER_READ));
 	return epoch;
 }
 

@@ -54,6 +54,15 @@ uint32_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t
 	return (uint32_t)at + 1;
 }
 
+/* A home that nobody reads makes no more diffs. */
+static void trail_say_read(struct roami_header *header)
+{
+	uint32_t where = atomic_load_explicit(&header->where, memory_order_relaxed);
+
+	if ((where & (ROAMI_HEADER_TWIN | ROAMI_HEADER_READ)) == ROAMI_HEADER_TWIN)
+		atomic_fetch_or(&header->where, ROAMI_HEADER_READ);
+}
+
 bool roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t place, uint32_t page,
 			uint8_t *diff, size_t *bytes_p)
 {
@@ -80,6 +89,7 @@ bool roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t place
 	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load_explicit(&trail->begun, memory_order_relaxed) - at > room)
 		return false;
+	trail_say_read(&node->segments[writer].headers[page]);
 	ROAMI_COUNT(node->stats, bytes_fetched, item.bytes);
 	*bytes_p = item.bytes;
 	return true;

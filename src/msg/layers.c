@@ -75,7 +75,7 @@ static enum roam_err layers_seal(const struct roami_node_params *params,
 		.key = params->key,
 		.boot = params->boot,
 		.encrypt = wanted == ROAMI_SEAL_ENCRYPT,
-		.no_aes = params->hosts > 1}; /* hosts do not ask each other for their CPUs */
+		.no_aes = params->hosts > 1 && !params->aes};
 	return ROAM_OK;
 }
 

@@ -40,6 +40,11 @@ static void seal_derive(const struct roami_seal_params *params, unsigned from, u
 			   params->key, ROAMI_KEY_BYTES);
 }
 
+bool roami_seal_has_aes(void)
+{
+	return sodium_init() >= 0 && crypto_aead_aes256gcm_is_available() != 0;
+}
+
 enum roam_err roami_sealer_init(struct roami_sealer *sealer, const struct roami_seal_params *params)
 {
 	static const uint8_t nonce[crypto_stream_chacha20_NONCEBYTES];
@@ -49,7 +54,7 @@ enum roam_err roami_sealer_init(struct roami_sealer *sealer, const struct roami_
 		return ROAM_ESYSTEM;
 	if (params != NULL && params->key != NULL) {
 		sealer->params = *params;
-		sealer->aes = !params->no_aes && crypto_aead_aes256gcm_is_available() != 0;
+		sealer->aes = !params->no_aes && roami_seal_has_aes();
 		seal_derive(params, 0, 0, key);
 	}
 	crypto_stream_chacha20((uint8_t *)sealer->hash, sizeof(sealer->hash), nonce, key);

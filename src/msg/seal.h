@@ -60,6 +60,9 @@ struct roami_seal {
 
 enum roami_seal_verdict { ROAMI_SEAL_GOOD, ROAMI_SEAL_BROKEN, ROAMI_SEAL_REPLAYED };
 
+/* Whether this host's CPU has what AES-256-GCM takes. */
+bool roami_seal_has_aes(void);
+
 /* `params` NULL: no key.  ROAM_ESYSTEM: the cipher library does not start. */
 enum roam_err roami_sealer_init(struct roami_sealer *sealer,
 				const struct roami_seal_params *params);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "msg/msg.h"
+#include "pastset/attach.h"
 #include "pastset/server.h"
 
 /* ------------------------------------------------------------------------------------- waiting */
@@ -64,8 +65,7 @@ static bool client_moves(const struct roam_ps_request *request)
 	return request->op == ROAM_PS_MOVE || request->op == ROAM_PS_MOB;
 }
 
-/* Takes over what is known of the outcome but the tuple. */
-static enum roam_err client_outcome(struct roam_ps_request *request, const struct roami_told *told)
+enum roam_err roami_client_outcome(struct roam_ps_request *request, const struct roami_told *told)
 {
 	request->moved = told->moved;
 	request->observed = told->observed;
@@ -121,11 +121,11 @@ static enum roam_err client_here(struct roami_past *past, const struct roami_ask
 		roami_record_rele(past->node, pool, op.record);
 	}
 	request->state = op.state;
-	return client_outcome(request, &(struct roami_told){.err = (uint32_t)op.err,
-							    .bytes = op.bytes,
-							    .moved = op.moved,
-							    .observed = op.observed,
-							    .skipped = op.skipped});
+	return roami_client_outcome(request, &(struct roami_told){.err = (uint32_t)op.err,
+								  .bytes = op.bytes,
+								  .moved = op.moved,
+								  .observed = op.observed,
+								  .skipped = op.skipped});
 }
 
 /* Whether memory of the program's may fault: no message is made of it, or put there. */
@@ -179,7 +179,7 @@ static enum roam_err client_away(const struct roam_ps_element *element, const st
 		memcpy(request->buffer, data, told.bytes);
 	else if (request->op == ROAM_PS_STATE && got == sizeof(told) + sizeof(request->state))
 		memcpy(&request->state, data, sizeof(request->state));
-	return client_outcome(request, &told);
+	return roami_client_outcome(request, &told);
 }
 
 /* Apart, for what they need of the stack. */
@@ -241,6 +241,8 @@ enum roam_err roami_client_ask(struct roam_ps_element *element, const struct roa
 {
 	size_t room = sizeof(struct roami_told);
 
+	if (element->server != NULL)
+		return roami_attach_ask(element, ask, request);
 	if (element->owner == element->node->me)
 		return client_here(roami_past_of(element->node), ask, request, record);
 	if (record == NULL)
@@ -249,13 +251,19 @@ enum roam_err roami_client_ask(struct roam_ps_element *element, const struct roa
 				  : client_away_large(element, ask, request, record);
 }
 
+/* Of the real world where there is no node. */
+static uint64_t client_now(struct roami_node *node)
+{
+	return node != NULL ? node->env->now(node) : roami_os_now_ns();
+}
+
 /* The two elements cannot be reached by one message. */
 static enum roam_err client_mob_apart(struct roam_ps_element *element,
 				      struct roam_ps_request *request)
 {
 	struct roami_node *node = element->node;
 	struct roam_ps_element *from = request->from != NULL ? request->from : element;
-	uint64_t begun = node->env->now(node), spent, timeout = request->timeout_ns, moved;
+	uint64_t begun = client_now(node), spent, timeout = request->timeout_ns, moved;
 	enum roam_err err;
 
 	request->op = ROAM_PS_MOVE;
@@ -264,7 +272,7 @@ static enum roam_err client_mob_apart(struct roam_ps_element *element,
 	if (err != ROAM_OK)
 		return err;
 	moved = request->moved;
-	spent = node->env->now(node) - begun;
+	spent = client_now(node) - begun;
 	if (timeout != 0 && timeout != ROAM_PS_TRY)
 		request->timeout_ns = spent < timeout ? timeout - spent : ROAM_PS_TRY;
 	request->op = ROAM_PS_OBSERVE;
@@ -301,22 +309,14 @@ static enum roam_err client_check(const struct roam_ps_element *element,
 	return ROAM_OK;
 }
 
-static enum roam_err client_call(struct roam_ps_element *element, struct roam_ps_request *request)
+/* Has it done where its elements are, which is one place. */
+static enum roam_err client_once(struct roam_ps_element *element,
+				 const struct roam_ps_element *from,
+				 struct roam_ps_request *request)
 {
-	bool two = request->op == ROAM_PS_MOB && request->from != NULL;
-	const struct roam_ps_element *from = two ? request->from : element;
-	enum roam_err err = client_check(element, request);
 	struct roami_ask ask;
+	enum roam_err err;
 
-	request->moved = request->observed = 0;
-	request->got = 0;
-	request->skipped = false;
-	if (err != ROAM_OK)
-		return err;
-	if (from->owner != element->owner ||
-	    (request->op == ROAM_PS_MOB &&
-	     (element->paged || from->paged || element->rounds || from->rounds)))
-		return client_mob_apart(element, request);
 	if (element->paged && (request->op == ROAM_PS_MOVE || request->op == ROAM_PS_OBSERVE))
 		return roami_pages_do(element, request);
 	ask = roami_client_begin(element, request);
@@ -327,6 +327,40 @@ static enum roam_err client_call(struct roam_ps_element *element, struct roam_ps
 	if (err == ROAM_OK && client_turn(request))
 		element->rounds_observed++;
 	return err;
+}
+
+/* So that there is a call left for each: who waits for one might keep up whom he waits for. */
+static enum roam_err client_once_away(struct roam_ps_element *element,
+				      const struct roam_ps_element *from,
+				      struct roam_ps_request *request)
+{
+	struct roami_past *past = roami_past_of(element->node);
+	enum roam_err err = ROAM_EAGAIN;
+
+	if (atomic_fetch_add(&past->away, 1) < ROAMI_AWAY_MAX)
+		err = client_once(element, from, request);
+	atomic_fetch_sub(&past->away, 1);
+	return err;
+}
+
+static enum roam_err client_call(struct roam_ps_element *element, struct roam_ps_request *request)
+{
+	bool two = request->op == ROAM_PS_MOB && request->from != NULL;
+	const struct roam_ps_element *from = two ? request->from : element;
+	enum roam_err err = client_check(element, request);
+
+	request->moved = request->observed = 0;
+	request->got = 0;
+	request->skipped = false;
+	if (err != ROAM_OK)
+		return err;
+	if (from->owner != element->owner || from->server != element->server ||
+	    (request->op == ROAM_PS_MOB &&
+	     (element->paged || from->paged || element->rounds || from->rounds)))
+		return client_mob_apart(element, request);
+	if (element->server == NULL && element->owner != element->node->me)
+		return client_once_away(element, from, request);
+	return client_once(element, from, request);
 }
 
 /* --------------------------------------------------------------------------------------- enter */
@@ -377,6 +411,20 @@ static void enter_says(const struct roam_ps_element *element, const char *texts,
 			 own);
 }
 
+static enum roam_err enter_attached(struct roam_ps_server *server, const struct roam_part *parts,
+				    struct roami_ps_bound *answer)
+{
+	size_t got;
+	enum roam_err err = roami_attach_call(server, ROAMI_GUEST_BIND, parts, 2, answer,
+					      sizeof(*answer), &got);
+
+	if (err == ROAM_OK && got != sizeof(*answer))
+		err = ROAM_EPROTO;
+	answer->template_text[ROAM_PS_TEMPLATE_MAX] = '\0';
+	answer->function[ROAM_PS_FUNCTION_MAX] = '\0';
+	return err;
+}
+
 /* Its number there; both texts lie in `texts`, one after the other. */
 static enum roam_err enter_bind(struct roam_ps_element *element, const char *texts,
 				size_t name_bytes, const struct roam_ps_options *options,
@@ -390,6 +438,7 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 				 .template_bytes = (uint32_t)strlen(element->template.text)};
 	struct roam_part parts[2] = {{&ask, sizeof(ask)}, {texts, name_bytes + ask.template_bytes}};
 	struct roami_ps_bound answer;
+	enum roam_err err = ROAM_OK;
 
 	if (options->function != NULL) {
 		snprintf(ask.function, sizeof(ask.function), "%s", options->function);
@@ -400,11 +449,15 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 		ask.heap_bytes = options->memory;
 		roami_pages_init(node, heap);
 	}
-	if (element->owner == node->me)
+	if (element->server != NULL)
+		err = enter_attached(element->server, parts, &answer);
+	else if (element->owner == node->me)
 		roami_name_bind(roami_past_of(node), &ask, texts, &answer);
 	else if (roami_msg_call(node, element->owner, ROAMI_TYPE_SERVICE + ROAMI_PAST_BIND, parts,
 				2, &answer, sizeof(answer)) != sizeof(answer))
 		roami_node_fail(node, "node %u sent a malformed PastSet reply", element->owner);
+	if (err != ROAM_OK)
+		return err;
 	element->element = answer.element;
 	element->paged = answer.paged != 0;
 	element->heap = answer.heap;
@@ -428,6 +481,10 @@ static enum roam_err enter_check(const struct roami_node *node, const char *name
 	else if ((unsigned)options->storage > ROAM_PS_PAGES)
 		snprintf(why, why_bytes, "there is no such storage as %u",
 			 (unsigned)options->storage);
+	else if (node == NULL && options->storage == ROAM_PS_PAGES)
+		snprintf(why, why_bytes, "storage in pages is for nodes of a job");
+	else if (node == NULL && options->place == ROAM_PS_NODE)
+		snprintf(why, why_bytes, "a server of elements has no nodes to choose from");
 	else if (options->place == ROAM_PS_NODE && options->node >= node->nodes)
 		snprintf(why, why_bytes, "there is no node %u, the job has %u", options->node,
 			 node->nodes);
@@ -436,9 +493,11 @@ static enum roam_err enter_check(const struct roami_node *node, const char *name
 	return ROAM_EINVAL;
 }
 
-enum roam_err roami_past_enter(struct roami_node *node, const char *name, const char *template_text,
-			       const struct roam_ps_options *options, uint64_t heap,
-			       struct roam_ps_element **element_p, char *why, size_t why_bytes)
+/* At the node, or the server. */
+static enum roam_err enter_do(struct roami_node *node, struct roam_ps_server *server,
+			      const char *name, const char *template_text,
+			      const struct roam_ps_options *options, uint64_t heap,
+			      struct roam_ps_element **element_p, char *why, size_t why_bytes)
 {
 	static const struct roam_ps_options defaults = {.place = ROAM_PS_HASH};
 	char texts[2 * ROAM_PS_TEMPLATE_MAX + 2];
@@ -458,8 +517,10 @@ enum roam_err roami_past_enter(struct roami_node *node, const char *name, const 
 		bytes = strlen(name);
 		snprintf(texts, sizeof(texts), "%s%s", name, element->template.text);
 		element->node = node;
+		element->server = server;
 		element->call = client_call;
-		err = enter_locate(node, texts, bytes, options, &element->owner);
+		if (server == NULL)
+			err = enter_locate(node, texts, bytes, options, &element->owner);
 	}
 	if (err == ROAM_OK)
 		err = enter_bind(element, texts, bytes, options, heap, why, why_bytes);
@@ -467,5 +528,24 @@ enum roam_err roami_past_enter(struct roami_node *node, const char *name, const 
 		*element_p = element;
 	else
 		free(element);
+	return err;
+}
+
+enum roam_err roami_past_enter(struct roami_node *node, const char *name, const char *template_text,
+			       const struct roam_ps_options *options, uint64_t heap,
+			       struct roam_ps_element **element_p, char *why, size_t why_bytes)
+{
+	return enter_do(node, NULL, name, template_text, options, heap, element_p, why, why_bytes);
+}
+
+enum roam_err roami_past_enter_at(struct roam_ps_server *server, const char *name,
+				  const char *template_text, const struct roam_ps_options *options,
+				  struct roam_ps_element **element_p, char *why, size_t why_bytes)
+{
+	enum roam_err err = enter_do(NULL, server, name, template_text, options, 0, element_p, why,
+				     why_bytes);
+
+	if (err == ROAM_OK)
+		roami_attach_hold(server);
 	return err;
 }

@@ -10,6 +10,7 @@ struct roam_ps_element {
 	/* The one way to the element: what stands in front of it replaces this. */
 	enum roam_err (*call)(struct roam_ps_element *element, struct roam_ps_request *request);
 	struct roami_node *node;
+	struct roam_ps_server *server; /* where the program is attached, instead of a node */
 	uint64_t round; /* of the job; for src/api */
 	uint32_t owner;
 	uint32_t element; /* of the owner's */
@@ -28,6 +29,11 @@ enum roam_err roami_past_enter(struct roami_node *node, const char *name, const 
 			       const struct roam_ps_options *options, uint64_t heap,
 			       struct roam_ps_element **element_p, char *why, size_t why_bytes);
 
+/* The same at a server that the program is attached to. */
+enum roam_err roami_past_enter_at(struct roam_ps_server *server, const char *name,
+				  const char *template_text, const struct roam_ps_options *options,
+				  struct roam_ps_element **element_p, char *why, size_t why_bytes);
+
 /*
  * Has an operation done at the element's owner.  `ask` begins it.  *record: of a tuple in the heap,
  * to be moved, or that was reserved or observed; NULL: the bytes travel.
@@ -38,6 +44,10 @@ enum roam_err roami_client_ask(struct roam_ps_element *element, const struct roa
 /* The beginning of a request. */
 struct roami_ask roami_client_begin(const struct roam_ps_element *element,
 				    const struct roam_ps_request *request);
+
+/* Takes over what is known of the outcome but the tuple. */
+struct roami_told;
+enum roam_err roami_client_outcome(struct roam_ps_request *request, const struct roami_told *told);
 
 /* ---- pages.c: elements whose tuples lie in the heap */
 

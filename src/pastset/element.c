@@ -173,8 +173,25 @@ static void element_state(const struct roami_element *element, struct roam_ps_st
 					element->delta, tuples->bytes, element->waiting};
 }
 
+/* Nothing is moved or observed any more; what there is may be looked at. */
+static bool element_broken(struct roami_node *node, struct roami_element *element,
+			   struct roami_op *op)
+{
+	if (op->ask.op == ROAMI_ASK_BREAK)
+		element->broken = true;
+	if (!element->broken || op->ask.op == ROAM_PS_STATE || op->ask.op == ROAM_PS_TRUNCATE)
+		return false;
+	if (op->record != 0)
+		roami_record_rele(node, element->pool, op->record);
+	op->record = 0;
+	op->err = ROAM_ELOST;
+	return true;
+}
+
 bool roami_element_try(struct roami_node *node, struct roami_element *element, struct roami_op *op)
 {
+	if (element_broken(node, element, op))
+		return true;
 	switch ((enum roam_ps_op)op->ask.op) {
 	case ROAM_PS_MOVE:
 	case ROAM_PS_MOB:

@@ -15,6 +15,9 @@
 /* In ask.op, beside enum roam_ps_op: room in the heap for a tuple of `number` bytes. */
 #define ROAMI_ASK_RESERVE 0x80u
 
+/* The same: a participant of the element's X-function is gone, so its rounds never end. */
+#define ROAMI_ASK_BREAK 0x81u
+
 /* An operation as it travels. */
 struct roami_ask {
 	uint32_t element; /* of its owner's */
@@ -37,6 +40,10 @@ struct roami_round {
 /* An operation under way at its element's owner. */
 struct roami_op {
 	struct roami_ask ask;
+	/* Called, on any thread, once it is done after it had to wait; NULL: see roami_past_run. */
+	void (*served)(void *arg, const struct roami_op *op);
+	void *arg;
+	uint64_t id; /* with `served`: ROAMI_GUEST_ID and a number, to cancel it by */
 	uint64_t deadline;   /* 0: none */
 	roami_record record; /* to move, reserved; then that observed, held; 0: none */
 	enum roam_err err;
@@ -52,6 +59,7 @@ struct roami_waiter;
 struct roami_element {
 	struct roami_spin lock;
 	bool forget;
+	bool broken; /* operations fail, ROAM_ELOST */
 	bool paged; /* of `own`, the places stand for places in the heap, where the bytes are */
 	uint64_t heap;
 	struct roami_past_pool own;

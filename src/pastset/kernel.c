@@ -264,6 +264,11 @@ static void waiter_complete(struct roami_past *past, struct roami_waiter *waiter
 		roami_past_free_waiter(past, waiter);
 		return;
 	}
+	if (waiter->op.served != NULL) {
+		waiter->op.served(waiter->op.arg, &waiter->op);
+		roami_past_free_waiter(past, waiter);
+		return;
+	}
 	atomic_store_explicit(&waiter->done, 1, memory_order_release);
 	past->node->env->notify(past->node, past->node->me);
 }
@@ -365,6 +370,8 @@ static struct roami_waiter *op_queue(struct roami_past *past, struct roami_eleme
 			return NULL;
 		}
 		waiter->op = *op;
+		if (op->served != NULL)
+			atomic_store(&waiter->id, op->id);
 	}
 	queue_push(past, element, waiter);
 	/*
@@ -434,7 +441,7 @@ static bool waiter_unwanted(struct roami_past *past, struct roami_waiter *waiter
 	return waiter_cancelled(waiter);
 }
 
-static void waiter_cancel(struct roami_past *past, struct roami_waiter *waiter, uint64_t id)
+void roami_past_cancel_id(struct roami_past *past, struct roami_waiter *waiter, uint64_t id)
 {
 	atomic_store(&waiter->cancelled, id);
 	if (waiter_give_up(past, waiter, ROAM_ECANCELED, waiter_unwanted))
@@ -443,7 +450,7 @@ static void waiter_cancel(struct roami_past *past, struct roami_waiter *waiter, 
 
 void roami_past_cancel(struct roami_past *past, struct roami_waiter *waiter)
 {
-	waiter_cancel(past, waiter, atomic_load(&waiter->id));
+	roami_past_cancel_id(past, waiter, atomic_load(&waiter->id));
 }
 
 void roami_past_cancel_call(struct roami_past *past, unsigned origin, uint32_t call)
@@ -452,5 +459,5 @@ void roami_past_cancel_call(struct roami_past *past, unsigned origin, uint32_t c
 
 	for (uint32_t i = 0; i < atomic_load(&past->waiters_used); i++)
 		if (atomic_load(&past->waiters[i].id) == id)
-			waiter_cancel(past, &past->waiters[i], id);
+			roami_past_cancel_id(past, &past->waiters[i], id);
 }

@@ -13,6 +13,8 @@
 #define ROAMI_ELEMENTS_MAX (1u << 20)
 #define ROAMI_WAITERS_MAX  (1u << 16)
 #define ROAMI_ALARMS_MAX   32u
+#define ROAMI_AWAY_MAX     1024u
+#define ROAMI_GUEST_ID     (1ull << 62) /* in ids of operations of programs that are attached */
 
 /* An operation that waits in an element's queue, or has just been served. */
 struct roami_waiter {
@@ -47,6 +49,7 @@ struct roami_past {
 	struct roami_waiter *free_waiter;
 	_Atomic uint32_t waiters_used; /* since the start: those before it may be in use */
 	uint64_t serial;               /* of this node's own operations */
+	_Atomic uint32_t away;         /* this node's operations that are under way at others */
 	struct roami_spin alarm_lock;
 	uint64_t alarms[ROAMI_ALARMS_MAX]; /* when to look for deadlines, the next one last */
 	uint32_t alarm_count;
@@ -77,18 +80,25 @@ bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t byt
 
 /*
  * Does an operation.  NULL: it is done, the outcome is in *op.  Else it waits: where there is a
- * request it will be replied to, else the caller waits for waiter->done and frees it.
+ * request it will be replied to, where there is op->served that will be called, else the caller
+ * waits for waiter->done and frees it.
  */
 struct roami_waiter *roami_past_run(struct roami_past *past, struct roami_op *op,
 				    const struct roam_request *request);
 void roami_past_free_waiter(struct roami_past *past, struct roami_waiter *waiter);
 
-/* Ends a wait of this node's thread; of a call of another node's. */
+/* Ends a wait of this node's thread; of the operation with that id; of another node's call. */
 void roami_past_cancel(struct roami_past *past, struct roami_waiter *waiter);
+void roami_past_cancel_id(struct roami_past *past, struct roami_waiter *waiter, uint64_t id);
 void roami_past_cancel_call(struct roami_past *past, unsigned origin, uint32_t call);
 
 /* An alarm went off. */
 void roami_past_expire(struct roami_past *past);
+
+/* Server: the reply to an operation that is done, and what follows it. */
+struct roami_told;
+void roami_past_told(struct roami_past *past, const struct roami_op *op, struct roami_told *told,
+		     struct roam_part *rest);
 
 /* Server: replies to an operation of another node, which is done. */
 void roami_past_reply(struct roami_past *past, const struct roam_request *request,

@@ -61,27 +61,37 @@ static void server_bind(struct roami_node *node, const struct roam_request *requ
 	roami_reply(node, request, &part, 1);
 }
 
+void roami_past_told(struct roami_past *past, const struct roami_op *op, struct roami_told *told,
+		     struct roam_part *rest)
+{
+	*told = (struct roami_told){.err = (uint32_t)op->err,
+				    .bytes = op->bytes,
+				    .moved = op->moved,
+				    .observed = op->observed,
+				    .skipped = op->skipped};
+	*rest = (struct roam_part){NULL, 0};
+	if ((op->ask.flags & ROAMI_ASK_RECORD) != 0)
+		told->record = op->record;
+	else if (op->record != 0)
+		*rest = (struct roam_part){
+			roami_record_data(roami_past_element(past, op->ask.element)->pool,
+					  op->record),
+			op->bytes};
+	else if (op->ask.op == ROAM_PS_STATE)
+		*rest = (struct roam_part){&op->state, sizeof(op->state)};
+}
+
 void roami_past_reply(struct roami_past *past, const struct roam_request *request,
 		      const struct roami_op *op)
 {
-	struct roami_told told = {.err = (uint32_t)op->err,
-				  .bytes = op->bytes,
-				  .moved = op->moved,
-				  .observed = op->observed,
-				  .skipped = op->skipped};
+	struct roami_told told;
 	struct roam_part parts[2] = {{&told, sizeof(told)}, {NULL, 0}};
-	struct roami_past_pool *pool = roami_past_element(past, op->ask.element)->pool;
-	bool stays = (op->ask.flags & ROAMI_ASK_RECORD) != 0;
 
-	if (stays)
-		told.record = op->record;
-	else if (op->record != 0)
-		parts[1] = (struct roam_part){roami_record_data(pool, op->record), op->bytes};
-	else if (op->ask.op == ROAM_PS_STATE)
-		parts[1] = (struct roam_part){&op->state, sizeof(op->state)};
+	roami_past_told(past, op, &told, &parts[1]);
 	roami_reply(past->node, request, parts, 2);
-	if (op->record != 0 && !stays)
-		roami_record_rele(past->node, pool, op->record);
+	if (op->record != 0 && (op->ask.flags & ROAMI_ASK_RECORD) == 0)
+		roami_record_rele(past->node, roami_past_element(past, op->ask.element)->pool,
+				  op->record);
 }
 
 /* What is moved: its bytes come with the request, or lie in the heap already. */

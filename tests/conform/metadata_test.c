@@ -125,6 +125,8 @@ static void check_touch(struct roami_node *node, bool write, uint32_t count, con
 		 most = BYTES_MAX + node->protocol->page_size +
 			NODES * node->protocol->page_node_size;
 
+	if (strcmp(node->protocol->name, "hlrc") == 0 || strcmp(node->protocol->name, "adapt") == 0)
+		CU_ASSERT(most <= 64);
 	touch_all(node, write, count);
 	bytes = resident_bytes() - before - (node->twins.fresh - twins) * ROAMI_PAGE;
 	printf("\n%s: node %u %s %u pages: %.1f bytes each", node->protocol->name, node->me, what,

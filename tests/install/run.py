@@ -95,13 +95,29 @@ class Installed:
                     call([compiler, *STRICT, '-Wpedantic', standard, *language, '-fsyntax-only',
                           text, *self.config('--cflags')], env=self.env)
 
+    def check_cxx(self):
+        """The C++ header by itself, in the standards it is for."""
+        text = os.path.join(self.out, 'header.cpp')
+        with open(text, 'w', encoding='utf-8') as file:
+            file.write('#include <roam/pastset.hpp>\n#include <roam/pastset.hpp>\n')
+        for compiler in COMPILERS_CXX:
+            for standard in ('-std=c++17', '-std=c++20'):
+                call([compiler, *STRICT, '-Wpedantic', '-Wconversion', '-Wshadow', standard,
+                      '-fsyntax-only', text, *self.config('--cflags')], env=self.env)
+
     def check_symbols(self):
-        """The shared library shows roam_* and nothing else."""
-        library = os.path.join(self.libraries, 'libroam.so.0')
-        shown = re.findall(r' [A-Z] (\w+)', call(['nm', '-D', '--defined-only', library]))
-        strange = [name for name in shown if not re.match(r'(roam_[a-z_]+|ROAM_[\d.]+)$', name)]
-        if strange or 'roam_version' not in shown:
-            raise Wrong(f'libroam.so.0 shows {strange or shown}')
+        """The shared libraries show roam_* and nothing else; one can be loaded late."""
+        for name in ('libroam.so.0', 'libroam-late.so.0'):
+            library = os.path.join(self.libraries, name)
+            shown = re.findall(r' [A-Z] (\w+)', call(['nm', '-D', '--defined-only', library]))
+            strange = [symbol for symbol in shown
+                       if not re.match(r'(roam_[a-z_]+|ROAM_[\d.]+)$', symbol)]
+            if strange or 'roam_version' not in shown:
+                raise Wrong(f'{name} shows {strange or shown}')
+        late = call(['readelf', '-dlW', library])
+        static_tls = re.search(r'TLS +\w+ \w+ \w+ \w+ (\w+)', late)
+        if 'jemalloc' in late or int(static_tls.group(1), 16) > 256 or 'NODELETE' not in late:
+            raise Wrong(f'{library}: {late}')
 
     def check_macros(self):
         """A SPLASH-2 program, by the macro file that pkg-config names."""

@@ -55,6 +55,7 @@ struct gen_block {
 
 struct gen {
 	struct rng rng;
+	struct rng apart; /* of what came later, and leaves the other programs as they were */
 	struct random_program *program;
 	unsigned threads;
 	uint32_t clock[CLOCKS][CLOCKS];
@@ -72,6 +73,7 @@ struct gen {
 	unsigned barrier_count;
 	struct gen_block blocks[RANDOM_BLOCKS_MAX];
 	bool reduces;
+	bool returns;
 	uint32_t store_in; /* one access in so many is a store */
 	uint32_t weights[11];
 };
@@ -175,18 +177,26 @@ static bool gen_may(const struct gen *gen, unsigned thread, const uint32_t *cloc
 	       (!store || gen_knows(gen, thread, clock, object, gen->read[object]));
 }
 
+static void gen_store(struct gen *gen, unsigned thread, uint32_t object, uint32_t mode)
+{
+	gen_op(gen, thread, RANDOM_STORE, object)->mode = (uint8_t)mode;
+	gen->written[object][thread] = gen_tick(gen, thread);
+}
+
+static void gen_load(struct gen *gen, unsigned thread, uint32_t object)
+{
+	gen_op(gen, thread, RANDOM_LOAD, object);
+	gen->read[object][thread] = gen_tick(gen, thread);
+}
+
 static void gen_emit(struct gen *gen, unsigned thread, uint32_t object, bool store)
 {
-	struct random_op *op = gen_op(gen, thread, store ? RANDOM_STORE : RANDOM_LOAD, object);
-	uint32_t now = gen_tick(gen, thread);
-
-	if (store) {
-		op->mode = (uint8_t)(rng_one_in(&gen->rng, 4) ? 1 + rng_below(&gen->rng, 2)
-							      : RANDOM_FRESH);
-		gen->written[object][thread] = now;
-	} else {
-		gen->read[object][thread] = now;
-	}
+	if (!store)
+		gen_load(gen, thread, object);
+	else if (rng_one_in(&gen->rng, 4))
+		gen_store(gen, thread, object, 1 + rng_below(&gen->rng, 2));
+	else
+		gen_store(gen, thread, object, RANDOM_FRESH);
 }
 
 /* One access, at `clock`, with the locks held; false: nothing allowed was found. */
@@ -526,6 +536,23 @@ static void turn_pause(struct gen *gen, unsigned thread)
 	gen_op(gen, thread, RANDOM_PAUSE, 0)->count = 1u << rng_below(&gen->rng, 8);
 }
 
+/* For a while an object has another value: who fetches it then has what is in no diff. */
+static void turn_return(struct gen *gen, unsigned thread)
+{
+	for (unsigned turn = 0; turn < 8; turn++) {
+		uint32_t object = rng_below(&gen->apart, gen->shared);
+
+		if (gen->owner[object] != NO_LOCK ||
+		    !gen_may(gen, thread, gen->clock[thread], object, true))
+			continue;
+		gen_load(gen, thread, object);
+		gen_store(gen, thread, object, RANDOM_FRESH);
+		gen_op(gen, thread, RANDOM_PAUSE, 0)->count = 1u << rng_below(&gen->apart, 8);
+		gen_store(gen, thread, object, RANDOM_COPY);
+		return;
+	}
+}
+
 static void (*const turns[])(struct gen *gen, unsigned thread) = {
 	turn_accesses, turn_scan,     turn_section,   turn_publish, turn_test,
 	turn_await,    turn_flag_set, turn_flag_wait, turn_partial, turn_alloc,
@@ -702,6 +729,8 @@ struct random_program *random_generate(const struct random_params *params)
 	gen->program = program;
 	gen->threads = params->threads;
 	gen->rng.state = params->seed * 0x2545f4914f6cdd1du + 3;
+	gen->apart.state = params->seed ^ 0x5e7412;
+	gen->returns = rng_one_in(&gen->apart, 3);
 	gen->shared = random_layout(program, &gen->rng, PUBS_MAX);
 	gen_shape(gen);
 	gen_pubs(gen);
@@ -711,6 +740,8 @@ struct random_program *random_generate(const struct random_params *params)
 		unsigned thread = rng_below(&gen->rng, gen->threads);
 
 		turns[gen_choose(gen)](gen, thread);
+		if (gen->returns && rng_one_in(&gen->apart, 6))
+			turn_return(gen, thread);
 		if (rng_one_in(&gen->rng, full_in))
 			gen_full(gen);
 		done = 0;

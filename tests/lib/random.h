@@ -2,12 +2,12 @@
  * Random race-free programs and their oracle.
  *
  * A program is one list of operations per thread: loads and stores of small objects packed on few
- * pages and in blocks allocated and freed on the way, by any thread; locks, conditions, flags, full
- * and partial barriers, reductions.  The generator lays the
- * operations out in one order and allows an access only if every conflicting earlier one is
- * ordered before it by synchronisation (vector clocks), or both hold the object's lock.  With
- * `scoped` it counts as ordered only what scope consistency shows: by a lock what was written in
- * its sections, by a flag the setter's own writes.
+ * pages, in some programs of long ones between them, up to whole pages, and of objects in blocks
+ * allocated and freed on the way, by any thread; locks, conditions, flags, full and partial
+ * barriers, reductions. The generator lays the operations out in one order and allows an access
+ * only if every conflicting earlier one is ordered before it by synchronisation (vector clocks),
+ * or both hold the object's lock. With `scoped` it counts as ordered only what scope consistency
+ * shows: by a lock what was written in its sections, by a flag the setter's own writes.
  *
  * A run writes a log per thread.  Every synchronisation takes a number from one counter, before it
  * releases or after it acquired, so that the order of numbers is an order the run may have had.
@@ -56,10 +56,9 @@ const struct random_params *random_params_of(const struct random_program *progra
 struct random_event {
 	uint64_t sequence;
 	uint8_t kind;
-	uint8_t bytes;    /* of an access */
 	uint16_t which;   /* object or synchronisation object */
 	uint32_t episode; /* of a barrier */
-	uint64_t value[2];
+	uint64_t value[2]; /* or what long ones come to */
 };
 
 struct random_log {

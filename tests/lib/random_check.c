@@ -89,15 +89,18 @@ static bool check_value(struct check *check, unsigned thread, const struct rando
 	const uint8_t *expected = check_bytes(check, event->which);
 	int writer = check->writer[event->which];
 	char got[40], want[40];
+	unsigned shown = object->bytes < 16 ? object->bytes : 16;
+	uint64_t value[2];
 
 	check->result->reads++;
 	if (writer >= 0 &&
 	    check->program->params.node_of[writer] != check->program->params.node_of[thread])
 		check->result->reads_foreign++;
-	if (memcmp(event->value, expected, object->bytes) == 0)
+	random_value_read(expected, object->bytes, value);
+	if (memcmp(event->value, value, sizeof(value)) == 0)
 		return true;
-	bytes_print(got, sizeof(got), event->value, object->bytes);
-	bytes_print(want, sizeof(want), expected, object->bytes);
+	bytes_print(got, sizeof(got), event->value, shown);
+	bytes_print(want, sizeof(want), value, shown);
 	snprintf(check->result->error, sizeof(check->result->error),
 		 "wrong value: thread %u of node %u read %s from object %u (block %d, page %u, "
 		 "offset %u, %u bytes), sequence %lu; thread %d had written %s",
@@ -122,7 +125,7 @@ static bool check_access(struct check *check, unsigned thread, const struct rand
 	check->result->writes++;
 	check->writer[event->which] = (int)thread;
 	check->written[event->which] = now;
-	memcpy(check_bytes(check, event->which), event->value, object->bytes);
+	random_value_write(check_bytes(check, event->which), object->bytes, event->value);
 	return true;
 }
 

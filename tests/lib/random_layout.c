@@ -9,7 +9,7 @@ static void layout_object(struct random_program *program, uint32_t *at, unsigned
 	if (*at / ROAM_PAGE_SIZE >= program->params.heap_pages ||
 	    program->object_count == RANDOM_OBJECTS_MAX)
 		return;
-	program->objects[program->object_count++] = (struct random_object){*at, (uint8_t)bytes, 0};
+	program->objects[program->object_count++] = (struct random_object){*at, (uint16_t)bytes, 0};
 	*at += bytes;
 }
 
@@ -48,34 +48,50 @@ static void layout_blocks(struct random_program *program, struct rng *rng)
 		layout_block(program, rng, kinds[rng_below(rng, 2)]);
 }
 
+/* Long ones are drawn apart, so that programs without them stay as they are. */
+static unsigned layout_bytes(struct rng *rng, struct rng *apart, bool longs)
+{
+	static const uint8_t sizes[] = {1, 1, 1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 8, 12, 16};
+	static const uint16_t long_sizes[] = {200, 500, 1000, 2000, 2048, 3000, ROAM_PAGE_SIZE};
+	unsigned bytes = sizes[rng_below(rng, sizeof(sizes))];
+
+	if (!longs || rng_one_in(apart, 2))
+		return bytes;
+	return long_sizes[rng_below(apart, sizeof(long_sizes) / sizeof(long_sizes[0]))];
+}
+
 /* Objects packed on few pages, or one or two on each of many. */
 uint32_t random_layout(struct random_program *program, struct rng *rng, unsigned counters)
 {
-	static const uint8_t sizes[] = {1, 1, 1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 8, 12, 16};
 	static const uint16_t gaps[] = {0, 0, 0, 0, 1, 3, 8, 60, 200};
-	uint32_t pages = program->params.heap_pages, wanted = rng_range(rng, 12, 110);
+	struct rng apart = {program->params.seed ^ 0x10e6};
+	bool longs = rng_one_in(&apart, 3);
+	uint32_t pages = program->params.heap_pages - (longs ? 2 : 0);
+	uint32_t wanted = rng_range(rng, 12, 110);
 	bool wide = rng_one_in(rng, 3);
 	uint32_t stride = rng_range(rng, 1, 3),
 		 at = rng_below(rng, pages / 2) * ROAM_PAGE_SIZE + rng_below(rng, 64);
 	uint32_t per_page = wide ? rng_range(rng, 1, 3) : rng_range(rng, 4, 30), here = 0;
-	uint32_t last, shared;
+	const struct random_object *last;
+	uint32_t behind, shared;
 
 	for (uint32_t i = 0; i < wanted && at / ROAM_PAGE_SIZE < pages; i++) {
-		layout_object(program, &at, sizes[rng_below(rng, sizeof(sizes))]);
+		layout_object(program, &at, layout_bytes(rng, &apart, longs));
 		at += gaps[rng_below(rng, sizeof(gaps) / sizeof(gaps[0]))];
 		if (++here % per_page == 0)
 			at = (at / ROAM_PAGE_SIZE + stride) * ROAM_PAGE_SIZE +
 			     (rng_one_in(rng, 2) ? 0 : rng_below(rng, 4000));
 	}
-	last = program->objects[program->object_count - 1].offset;
+	last = &program->objects[program->object_count - 1];
+	behind = last->offset + (last->bytes < 16 ? 16 : last->bytes);
 	layout_blocks(program, rng);
 	shared = program->object_count;
 	/* The counters: among the others, where there is room, else at the heap's start. */
-	at = last + 16;
-	if (at / ROAM_PAGE_SIZE + 1 >= pages || rng_one_in(rng, 2))
+	at = behind;
+	if (at / ROAM_PAGE_SIZE + 1 >= program->params.heap_pages || rng_one_in(rng, 2))
 		at = 0;
 	if (at == 0 && program->objects[0].offset < counters * 8)
-		at = last + 16;
+		at = behind;
 	for (unsigned i = 0; i < counters; i++)
 		layout_object(program, &at, 8);
 	return shared;

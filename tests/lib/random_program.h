@@ -5,7 +5,7 @@
 #include "random.h"
 
 #define RANDOM_OBJECTS_MAX 256u
-#define RANDOM_BYTES_MAX   16u
+#define RANDOM_BYTES_MAX   ROAM_PAGE_SIZE
 #define RANDOM_REDUCE_MAX  3u
 
 enum random_kind {
@@ -54,7 +54,7 @@ struct random_op {
 
 struct random_object {
 	uint32_t offset; /* in the heap, or in its block */
-	uint8_t bytes;
+	uint16_t bytes;
 	uint8_t block; /* number + 1; 0: none */
 };
 
@@ -102,6 +102,13 @@ struct random_program {
  */
 struct rng;
 uint32_t random_layout(struct random_program *program, struct rng *rng, unsigned counters);
+
+/*
+ * A long object's bytes follow from a value of 16; what a log says of them is a value again.  Of
+ * one of up to 16 bytes both are the same.
+ */
+void random_value_write(void *bytes, uint32_t count, const uint64_t value[2]);
+void random_value_read(const void *bytes, uint32_t count, uint64_t value[2]);
 
 extern const char *const random_kind_names[RANDOM_KINDS];
 

@@ -102,16 +102,37 @@ static uint64_t run_where(const struct run *run, const struct random_object *obj
 				  : run_place(run, object->block - 1u) + object->offset;
 }
 
+void random_value_write(void *bytes, uint32_t count, const uint64_t value[2])
+{
+	for (uint32_t at = 0; at < count; at += sizeof(*value)) {
+		uint64_t word = value[at / 8 % 2] + at / 16;
+
+		memcpy((uint8_t *)bytes + at, &word, count - at < 8 ? count - at : 8);
+	}
+}
+
+void random_value_read(const void *bytes, uint32_t count, uint64_t value[2])
+{
+	value[0] = value[1] = 0;
+	for (uint32_t at = 0; at < count; at += sizeof(*value)) {
+		uint64_t word = 0;
+
+		memcpy(&word, (const uint8_t *)bytes + at, count - at < 8 ? count - at : 8);
+		value[at / 8 % 2] = value[at / 8 % 2] * 0x2545f4914f6cdd1du + word;
+	}
+}
+
 static void run_load(struct run *run, const struct random_op *op)
 {
 	const struct random_object *object = &run->program->objects[op->which];
+	uint8_t bytes[RANDOM_BYTES_MAX];
 	struct random_event *event;
 
+	run->ops->load(run->self, run_where(run, object), bytes, object->bytes);
 	memset(run->last, 0, sizeof(run->last));
-	run->ops->load(run->self, run_where(run, object), run->last, object->bytes);
+	memcpy(run->last, bytes, object->bytes < 16 ? object->bytes : 16);
 	event = run_event(run, RANDOM_LOAD, op->which);
-	event->bytes = object->bytes;
-	memcpy(event->value, run->last, sizeof(event->value));
+	random_value_read(bytes, object->bytes, event->value);
 }
 
 static void run_store(struct run *run, const struct random_op *op)
@@ -120,6 +141,7 @@ static void run_store(struct run *run, const struct random_op *op)
 	uint64_t mark = rng_mix(run->program->params.seed * 977 + run->thread * 0x100000001u +
 				run->at * 0x10001u);
 	uint64_t value[2] = {mark, ~mark * 3};
+	uint8_t bytes[RANDOM_BYTES_MAX];
 	struct random_event *event;
 
 	if (op->mode == RANDOM_FEW) {
@@ -131,9 +153,9 @@ static void run_store(struct run *run, const struct random_op *op)
 		value[0] = op->value;
 	}
 	event = run_event(run, RANDOM_STORE, op->which);
-	event->bytes = object->bytes;
-	memcpy(event->value, value, object->bytes);
-	run->ops->store(run->self, run_where(run, object), value, object->bytes);
+	memcpy(event->value, value, sizeof(value));
+	random_value_write(bytes, object->bytes, value);
+	run->ops->store(run->self, run_where(run, object), bytes, object->bytes);
 }
 
 static void run_lock(struct run *run, unsigned lock)

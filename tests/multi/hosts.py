@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 
+from creating import all_read, created, fed, not_again
 from harness import Wrong, expect, expect_end, main, program, run
 from run import PROTOCOLS, delta, regions
 
@@ -181,16 +182,7 @@ def lines_of(nodes, letters, tag):
 
 
 def input_of_all(nodes, letters):
-    """More than pipes hold; every node has all of it."""
-    with tempfile.NamedTemporaryFile(mode='w') as file:
-        file.write('0123456789abcde\n' * 20000)
-        file.flush()
-        command = launched(nodes, letters, 'cksum')
-        result = well(['sh', '-c', f'exec "$0" "$@" < {file.name}', *command], None)
-        right = subprocess.run(['sh', '-c', f'cksum < {file.name}'], check=True,
-                               stdout=subprocess.PIPE, text=True).stdout
-    if result.out != right * nodes:
-        raise Wrong(f'{result.out!r}, expected {nodes} times {right!r}')
+    all_read(launched(nodes, letters, 'cksum'), nodes, lambda command: well(command, None))
 
 
 def counted(name, command, env=None):
@@ -254,23 +246,40 @@ def sealed(seal, yes):
         raise Wrong(f'replayed datagrams: {twice}')
 
 
+def cipher(without, seal, name):
+    """AES where the CPUs of all hosts have it; `without` has none."""
+    with tempfile.TemporaryDirectory() as where:
+        rsh = os.path.join(where, 'rsh')
+        with open(rsh, 'w', encoding='utf-8') as file:
+            file.write(f'#!/bin/sh\n[ "$1" = "{without}" ] && export LD_PRELOAD={program("no_aes")}\n'
+                       'exec ip netns exec "$@"\n')
+        os.chmod(rsh, 0o700)
+        expect(launched(3, 'ab', program('hello')), 0,
+               f'^roam: info: datagrams are sealed by {name}$', 'the sum of 1 to 3 is 6',
+               env=env_of({'ROAM_RSH': rsh, 'ROAM_LOG': 'info', 'ROAM_SEAL': seal}))
+    nothing_left()
+
+
+def aes_here():
+    with open('/proc/cpuinfo', encoding='utf-8') as info:
+        flags = re.search('^flags.*', info.read(), re.M)
+    return flags is not None and {'aes', 'pclmulqdq', 'avx'} <= set(flags.group().split())
+
+
+def cipher_cases():
+    aes = 'AES-256-GCM' if aes_here() else 'ChaCha20-Poly1305'
+    for seal in ('auth', 'encrypt'):
+        yield (f'{seal}, AES everywhere', cipher, '', seal, aes)
+        yield (f'{seal}, one host has no AES', cipher, host('b'), seal, 'ChaCha20-Poly1305')
+    yield ('not sealed', cipher, '', 'off', 'nothing')
+
+
 def creates(way, nodes, letters, env=None):
-    """CREATE: every node runs main up to there, and only node 0's counts and is heard."""
-    command = ['sh', '-c', 'echo 4711 | exec "$0" "$@"',
-               *launched(nodes, letters, program('create'), way, nodes)]
-    result = well(command, None, env)
-    right = sorted(['said once', 'the end', *(f'node {node} was here' for node in range(nodes))])
-    if sorted(result.out.splitlines()) != right:
-        raise Wrong(f'{result.out!r}')
+    created(well(fed(launched(nodes, letters, program('create'), way, nodes)), None, env), nodes)
 
 
 def second_round():
-    """What launched nodes cannot do is an error, and the program's to deal with."""
-    command = launched(2, 'ab', program('create'), 'again', 2)
-    result = run(['sh', '-c', 'echo 4711 | exec "$0" "$@"', *command], env=env_of())
-    line = "roam: nodes cannot be created again: the launcher's have ended"
-    if result.status != 3 or result.err.splitlines()[:1] != [line]:
-        raise Wrong(f'status {result.status}, stderr {result.err!r}')
+    not_again(run(fed(launched(2, 'ab', program('create'), 'again', 2)), env=env_of()))
     nothing_left()
 
 
@@ -284,6 +293,7 @@ def quick_cases():
     yield ('counters', stats, 3, 'abc')
     for seal, yes in ((None, True), ('encrypt', True), ('off', False)):
         yield (f'sealed, ROAM_SEAL={seal}', sealed, seal, yes)
+    yield from cipher_cases()
     yield ('status', wrong, launched(3, 'ab', 'sh', '-c', 'exit 3'), 3,
            rf'^roam: node [0-2] on host {PREFIX}[ab] \(pid \d+\) exited with status 3$')
     yield ('unknown host', unreachable, launched(2, 'ax', program('hello')),
@@ -498,16 +508,15 @@ def refusal_cases():
            launched(3, 'abc', *by_host('c', 'sleep 0.5; exit 0', f'exec {program("hello")}')), 1,
            rf'^roam: node 2 on host {host("c")} \(pid \d+\) exited with status 0 and never called '
            'roam_start')
-    input_ = ['sh', '-c', 'echo 4711 | exec "$0" "$@"']
     yield ('other allocations', wrong,
-           [*input_, *launched(3, 'abc', program('create'), 'uneven', 3)], 1,
+           fed(launched(3, 'abc', program('create'), 'uneven', 3)), 1,
            rf'^roam: run: node [12] on host {PREFIX}[bc] has allocated other blocks before CREATE '
            'than node 0')
     yield ('other -p, more CREATEs', wrong,
-           [*input_, *launched(2, 'ab', program('create'), 'each', 4)], 1,
+           fed(launched(2, 'ab', program('create'), 'each', 4)), 1,
            '^roam: the program asks for 4 nodes, the launcher started 2$')
     yield ('other -p, fewer CREATEs', wrong,
-           [*input_, *launched(4, 'ab', program('create'), 'each', 2)], 1,
+           fed(launched(4, 'ab', program('create'), 'each', 2)), 1,
            '^roam: the program asks for 2 nodes, the launcher started 4$')
     yield ('a second round', second_round)
     yield ('other -p, fewer', wrong, launched(2, 'ab', program('fft'), '-p4', '-m10'), 1,

@@ -19,6 +19,7 @@ import time
 
 import harness
 import hosts
+from creating import created, fed, not_again
 from harness import Wrong, main, program, run
 
 RANK = '${PMIX_RANK:-${PMI_RANK:-$SLURM_PROCID}}'
@@ -161,6 +162,11 @@ def run_cases(launcher):
            'verified ok', (), {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'encrypt'})
     yield (f'{launcher}: 64 nodes', well, by(launcher, 64, program('hello')),
            'the sum of 1 to 64 is 2080')
+    for way in ('all', 'each'):
+        yield (f'{launcher}: CREATE {way}, with input', lambda way_: created(job(
+            fed(by(launcher, 3, program('create'), way_, 3))), 3), way)
+    yield (f'{launcher}: CREATE again', lambda: not_again(job(
+        fed(by(launcher, 3, program('create'), 'again', 3)))))
     yield (f'{launcher}: one node', well, by(launcher, 1, program('hello')),
            'the sum of 1 to 1 is 1')
 
@@ -501,12 +507,19 @@ def by_hand(seal, status, out, err):
 
 def hosts_cases():
     hosts.hosts_or_skip()
+    cipher = 'AES-256-GCM' if hosts.aes_here() else 'ChaCha20-Poly1305'
     for launcher, command, binding in (('hydra', 'mpiexec.hydra', 'pmi1'),
                                        ('mpirun', 'mpirun', 'pmix')):
         needs('hosts', command)
         yield (f'{launcher}: hello on 2 hosts', with_rsh, well,
                over(launcher, 4, program('hello')), 'the sum of 1 to 4 is 10',
-               [rf'^roam: info: 4 nodes on 2 hosts, by {binding} \(\w+\), over udp$'],
+               [rf'^roam: info: 4 nodes on 2 hosts, by {binding} \(\w+\), over udp$',
+                '^roam: info: datagrams are sealed by ' + cipher],
+               {'ROAM_LOG': 'info'})
+        yield (f'{launcher}: a host without AES', with_rsh, well,
+               over(launcher, 4, *shell(f'[ {RANK} = 3 ] && export LD_PRELOAD={{no_aes}}; '
+                                        'exec {hello}')), 'the sum of 1 to 4 is 10',
+               ['^roam: info: 4 nodes', '^roam: info: datagrams are sealed by ChaCha20-Poly1305$'],
                {'ROAM_LOG': 'info'})
         yield (f'{launcher}: fft on 2 hosts', with_rsh, well,
                over(launcher, 4, program('fft'), '-p4', '-m12', '-t'), 'p 4 .* verified ok')

@@ -18,6 +18,7 @@
 #define ELEMENTS  2000u
 #define TUPLE_MAX 31000u
 #define MANY      100000u
+#define AWAY_MAX  1024u
 
 static unsigned nodes;
 static uint8_t *shared; /* in the heap: two tuples for each node */
@@ -339,6 +340,48 @@ static void ends(unsigned node)
 	roam_ps_leave(element);
 }
 
+static struct roam_ps_cancel crowd_cancel;
+
+static void *crowd_one(void *arg)
+{
+	struct roam_ps_request request = {.op = ROAM_PS_OBSERVE, .cancel = &crowd_cancel};
+	enum roam_err err;
+
+	do
+		err = roam_ps_call(arg, &request);
+	while (err == ROAM_EAGAIN);
+	check(err == ROAM_ECANCELED);
+	return NULL;
+}
+
+/* Operations of a node under way at another: one too many is refused, the others go on. */
+static void crowd(void)
+{
+	struct roam_ps_options options = {.place = ROAM_PS_NODE, .node = 0};
+	struct roam_ps_element *element = enter("crowd", "u8", &options);
+	static pthread_t threads[AWAY_MAX];
+	struct roam_ps_state state;
+	pthread_attr_t small;
+	enum roam_err err = ROAM_OK;
+
+	must(roam_barrier_all());
+	if (roam_node() != 1)
+		return;
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 64u << 10);
+	for (unsigned i = 0; i < AWAY_MAX; i++)
+		check(pthread_create(&threads[i], &small, crowd_one, element) == 0);
+	while (err == ROAM_OK)
+		err = roam_ps_state(element, &state);
+	check(err == ROAM_EAGAIN);
+	roam_ps_cancel(&crowd_cancel);
+	for (unsigned i = 0; i < AWAY_MAX; i++)
+		pthread_join(threads[i], NULL);
+	must(roam_ps_state(element, &state));
+	check(state.waiting == 0);
+	roam_ps_leave(element);
+}
+
 /* The memory for tuples is bounded; observed ones may go. */
 static void full(void)
 {
@@ -384,6 +427,8 @@ static void node_main(void)
 	ends(0);
 	ends(1);
 	full();
+	if (nodes == 2 && early != NULL)
+		crowd();
 	if (early != NULL)
 		must_fail(roam_ps_move(early, &byte, 1), ROAM_ESTATE);
 	must(roam_barrier_all());

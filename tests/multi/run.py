@@ -13,6 +13,7 @@ import signal
 import tempfile
 import time
 
+from creating import all_read, created, fed, not_again
 from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, launched, main,
                      program, right, run, started)
 
@@ -708,7 +709,35 @@ def many(start):
         raise Wrong(f'took {result.seconds:.1f} s')
 
 
+def create_cases():
+    """Nodes of `roam run` that all execute main up to CREATE."""
+    for way, nodes, env in (('all', 4, {}), ('each', 4, {}), ('all', 2, {'ROAM_PROTOCOL': 'ivy'}),
+                            ('all', 3, {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'encrypt'})):
+        yield (f'CREATE {way} of {nodes}, run {" ".join(env.values())}', lambda *how: created(run(
+            fed(launched(how[1], program('create'), *how[:2])), env=how[2]), how[1]), way, nodes, env)
+    yield ('CREATE again, run', lambda: not_again(run(
+        fed(launched(3, program('create'), 'again', 3)))))
+    yield ('input of all, run', lambda: all_read(launched(3, 'cksum'), 3, run))
+    yield ('input that nobody reads, and no end of it, run', expect,
+           ['sh', '-c', 'yes | exec "$0" "$@"', *launched(3, 'true')])
+    wrong = '^roam: the program asks for {} nodes, the launcher started {}$'
+    for way, asked, nodes in (('all', 4, 2), ('each', 4, 2), ('each', 2, 4)):
+        yield (f'CREATE {way} of {asked} against {nodes}', expect,
+               fed(launched(nodes, program('create'), way, asked)), 1, wrong.format(asked, nodes))
+    yield ('other allocations, run', expect, fed(launched(3, program('create'), 'uneven', 3)), 1,
+           '^roam: node [12] has allocated other blocks before CREATE than node 0: ')
+    for name, words in (('create', 'all 2'), ('hello', '')):
+        yield (f'another option of one node, {name}', expect, fed(launched(
+            2, 'sh', '-c', 'case $ROAM_BOOT in local:1:*) export ROAM_HOT=0;; esac; '
+            f'exec {program(name)} {words}')), 1,
+               '^roam: node 1 has another ROAM_HOT than node 0: set it once, for all nodes$')
+    yield ('another program on one node', expect, fed(launched(
+        2, 'sh', '-c', f'case $ROAM_BOOT in local:1:*) exec {program("hello")};; esac; '
+        f'exec {program("locks")} run 2 10')), 1, '^roam: node 1 runs another program than node 0: ')
+
+
 def start_cases():
+    yield from create_cases()
     for start in ('fork', 'run'):
         yield (f'64 nodes, {start}', many, start)
     for nodes, who, pause in ((2, 0, 0), (2, 1, 0), (2, 1, 1), (5, 3, 0), (5, 4, 1)):

@@ -6,7 +6,8 @@
  *	creates    one roam_create after another, until refused: status 4
  *	exhaust    all nodes allocate until refused, free, and go on
  *	alternate  node 0 reads every other page of 600 MiB that node 1 wrote
- *	fork       forks mid-run; the child writes to the heap, which it does not have
+ *	fork       forks mid-run; one child writes to the heap, which it does not have, the other
+ *	           ends in order, but is no node
  *	system     runs a command in between, several times
  *	efault     write(2) of pages that are not here fails; roam_write does not
  *	blocked    a thread that blocks SIGSEGV and SIGBUS registers and touches the heap
@@ -117,6 +118,10 @@ static void fork_stranger(unsigned round)
 	}
 	check(waitpid(pid, &status, 0) == pid);
 	check(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+	pid = fork();
+	if (pid == 0)
+		exit(0);
+	check(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
 static void call_system(unsigned round)

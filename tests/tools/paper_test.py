@@ -148,7 +148,7 @@ def real_kernels(place):
 def bad_options(place):
     def wrong(status, err, *options):
         refused(status, err, '--paper', 'jump', '--protocols', 'hlrc', *options)
-    wrong(2, 'no program "jump-nosuch" in the paper; known: jump-mm, ', '--kernels', 'me,nosuch')
+    wrong(2, 'no program "jump-nosuch" here; known: jump-mm, ', '--kernels', 'me,nosuch')
     wrong(2, '--sizes', '--sizes', 'huge')
     wrong(2, 'jump-me: the programs are those of the paper', os.path.join(APPS, 'jump-me'))
     wrong(127, 'no programs jump-mm, .* in .*nowhere', '--apps', os.path.join(place, 'nowhere'))
@@ -160,7 +160,7 @@ def bad_options(place):
         wrong(2, '--cache-pages', '--cache-pages', pages)
     refused(2, '--paper', '--paper', 'nosuch')
     for option in (['--kernels', 'me'], ['--sizes', 'small'], ['--placed'], ['--apps', place]):
-        refused(2, f'{option[0]}: not without --paper', *option, os.path.join(APPS, 'jump-me'))
+        refused(2, f'{option[0]}: not with a program', *option, os.path.join(APPS, 'jump-me'))
 
 
 if __name__ == '__main__':

@@ -2,6 +2,7 @@
 
 usage: roam compare [OPTION]... [--] PROGRAM [ARGUMENT]...
        roam compare [OPTION]... --paper jump
+       roam compare tuples [OPTION]...
 
   --protocols LIST  protocols, separated by commas; else all that `roam info protocols` lists
   --nodes LIST      numbers of nodes, separated by commas (2,4)
@@ -26,10 +27,15 @@ usage: roam compare [OPTION]... [--] PROGRAM [ARGUMENT]...
   --paper jump      the six kernels of the JUMP paper under jiajia1, jump and jiajia2, on 4, 8 and 16
                     nodes, 5 runs of each, beside the times of its table 2; pages and diffs go by
                     messages (ROAM_ONESIDED=0); a run may take 600 s
-  --kernels LIST    some of them: mm, me, rx, lu, bk, sor
   --sizes WHICH     of the paper: all, largest or small (all)
   --placed          each process writes its part of the input; else the first writes all of it
-  --apps FOLDER     where the kernels are
+
+  tuples            the same computations by tuples of PastSet, by its X-functions, and by shared
+                    pages under one protocol (hlrc), on 1, 2, 4, 8, 16 and 32 nodes
+
+  --kernels LIST    of the paper: some of mm, me, rx, lu, bk, sor; of tuples: some of sum, pi, sor,
+                    tsp, producers, pingpong
+  --apps FOLDER     where they are
 
 If PROGRAM-pthread stands beside PROGRAM, the speed is compared with it.  Other ROAM_ variables
 hold for all runs.  The exit status is 0 if every result was right, 1 if one was not, 2 for wrong
@@ -47,14 +53,20 @@ import sys
 import paper
 import report
 import runs
+import tuples
 
 NODES_MAX = 64
 CACHE_MAX = 2**32 - 1
 # What holds for one program, and its defaults; for a paper see there.
 DEFAULTS = {'nodes': [2, 4], 'repeat': 3, 'timeout': 120.0, 'time': 'total'}
-# Options that one program alone has, and a paper alone.
-PROGRAM_ONLY = ('run', 'input', 'verify', 'verified', 'no_verify', 'time')
-PAPER_ONLY = ('kernels', 'sizes', 'placed', 'apps')
+# What may be compared: one program, the programs of a paper, tuples with pages.
+PROGRAM, PAPER, TUPLES = 'a program', '--paper', 'tuples'
+# Options that not all of them have.
+OF_SOME = {
+    **dict.fromkeys(('run', 'input', 'verify', 'verified', 'no_verify', 'time'), [PROGRAM]),
+    **dict.fromkeys(('sizes', 'placed'), [PAPER]),
+    **dict.fromkeys(('kernels', 'apps'), [PAPER, TUPLES]),
+}
 
 
 class Arguments(argparse.ArgumentParser):
@@ -108,7 +120,8 @@ def file_name(text):
 
 
 def split(parser, argv):
-    """Our options, and the program with its arguments, which are not ours to look at."""
+    """Our options, and the program with its arguments, which are not ours to look at; those of
+    `tuples` are."""
     longs = [name[2:] + ('' if action.nargs == 0 else '=') for action in parser._actions
              for name in action.option_strings if name.startswith('--')]
     try:
@@ -116,8 +129,13 @@ def split(parser, argv):
     except getopt.GetoptError as error:
         parser.error(str(error))
     # In one word: a value may begin with a minus.
-    return [f'{name}={value}' if name[2:] + '=' in longs else name for name, value in options], \
-        program
+    ours = [f'{name}={value}' if name[2:] + '=' in longs else name for name, value in options]
+    if program[:1] == [TUPLES] and program[1:]:
+        more, rest = split(parser, program[1:])
+        if rest:
+            parser.error(f'{rest[0]}: the programs are those that come with roam')
+        return ours + more, program[:1]
+    return ours, program
 
 
 def parse(argv):
@@ -149,13 +167,14 @@ def parse(argv):
     if args.help:
         print(__doc__.strip())
         sys.exit(0)
-    if args.paper and program:
+    args.kind = PAPER if args.paper else TUPLES if program[:1] == [TUPLES] else PROGRAM
+    if args.kind == PAPER and program:
         parser.error(f'{program[0]}: the programs are those of the paper')
-    if not args.paper and not program:
+    if args.kind == PROGRAM and not program:
         parser.error('PROGRAM missing')
-    for name in PROGRAM_ONLY if args.paper else PAPER_ONLY:
-        if getattr(args, name):
-            parser.error(f'--{name.replace("_", "-")}: not {"with" if args.paper else "without"} --paper')
+    for name, kinds in OF_SOME.items():
+        if getattr(args, name) and args.kind not in kinds:
+            parser.error(f'--{name.replace("_", "-")}: not with {args.kind}')
     args.program, args.arguments = (program[0], program[1:]) if program else (None, [])
     return args
 
@@ -171,8 +190,10 @@ def known(roam, what):
 
 def check_names(args):
     protocols = known(args.roam, 'protocols')
-    if args.paper:
+    if args.kind == PAPER:
         paper.prepare(args, protocols)
+    elif args.kind == TUPLES:
+        tuples.prepare(args)
     elif args.protocols is None:
         args.protocols = list(protocols)
     for name in args.protocols:
@@ -216,11 +237,11 @@ def check_files(args):
 
 def run_all(args, job):
     """The rows, and those of threads."""
-    rows = [runs.Row(protocol, args.engine, nodes) for nodes in args.nodes
+    rows = [runs.Row(job, protocol, args.engine, nodes) for nodes in args.nodes
             for protocol in args.protocols]
-    twins = [runs.Row(runs.THREADS, None, nodes) for nodes in args.nodes] if job.twin else []
+    twins = [runs.Row(job, runs.THREADS, None, nodes) for nodes in args.nodes] if job.twin else []
     order = [row for nodes in args.nodes for row in twins + rows if row.nodes == nodes]
-    runs.take_turns(job, order, args.repeat, runs.Progress(args.repeat * len(order)))
+    runs.take_turns(order, args.repeat, runs.Progress(args.repeat * len(order)))
     return rows, twins
 
 
@@ -238,9 +259,11 @@ def compare_program(args):
     return result
 
 
-def compare_paper(args):
+def compare(args):
+    if args.kind == PROGRAM:
+        return compare_program(args)
     check_files(args)
-    return paper.compare(args)
+    return paper.compare(args) if args.kind == PAPER else tuples.compare(args)
 
 
 def end(number, _):
@@ -253,7 +276,7 @@ def main(argv):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, end)
     check_names(args)
-    result = compare_paper(args) if args.paper else compare_program(args)
+    result = compare(args)
     result.write()
     wrong = [row for row in [*result.rows, *result.twins.values()] if row.error]
     for row in wrong:

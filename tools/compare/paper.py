@@ -1,16 +1,13 @@
 """`roam compare --paper`: the programs of a paper, and its table beside what they cost here."""
-import copy
 import math
-import os
-import textwrap
 
+import kernels
 import paper_jump
 import report
 import runs
 
 PAPERS = {'jump': paper_jump}
 SIZES = {'all': slice(None), 'largest': slice(-1, None), 'small': slice(1)}
-PLACES = ('../../apps', '../apps')   # from here, in the build tree and as installed
 COLUMNS = ('messages', 'bytes', 'faults', 'home_moves')
 ALIKE = 1.05    # ratios between this and its inverse tell no order
 FIRST_FILLS = '-f'
@@ -28,8 +25,8 @@ ORDER_MEANING = ('Bytes here and, in parentheses, times in the paper, one protoc
 class PaperRow(runs.Row):
     """A row of the paper's table on one number of nodes."""
 
-    def __init__(self, kernel, size, protocol, engine, nodes):
-        super().__init__(protocol, engine, nodes)
+    def __init__(self, job, kernel, size, protocol, nodes):
+        super().__init__(job, protocol, job.args.engine, nodes)
         self.kernel = kernel
         self.size = size
 
@@ -41,13 +38,10 @@ class Benchmark:
     """A program with one of its sizes."""
 
     def __init__(self, args, kernel, size):
-        args = copy.copy(args)
-        args.program = os.path.join(args.apps, kernel)
-        args.arguments = ['-n', size] + ([] if args.placed else [FIRST_FILLS])
-        self.job = runs.Job(args)
         self.kernel = kernel
         self.size = size
-        self.rows = [PaperRow(kernel, size, protocol, args.engine, nodes)
+        job = kernels.job(args, kernel, ['-n', size] + ([] if args.placed else [FIRST_FILLS]))
+        self.rows = [PaperRow(job, kernel, size, protocol, nodes)
                      for nodes in args.nodes for protocol in args.protocols]
 
 
@@ -106,7 +100,7 @@ class Pair:
                 'verdict': self.verdict()}
 
 
-class PaperReport(report.Report):
+class PaperReport(report.Growing):
     """The paper's table, and ours."""
 
     def __init__(self, args, benchmarks):
@@ -166,15 +160,8 @@ class PaperReport(report.Report):
     def paragraphs(self):
         return [self.meaning(), *self.missing(), *self.orders(), *self.notes(), self.verdict()]
 
-    def print_head(self):
-        print('\n'.join([self.title(), *self.missing(), '']), flush=True)
-
-    def print_block(self, benchmark):
-        print('\n'.join([*self.lines(benchmark.rows), '']), flush=True)
-
-    def print_end(self):
-        first, *rest = self.paragraphs()
-        print('\n'.join([textwrap.fill(first, report.WIDTH), '', *rest]))
+    def head(self):
+        return [self.title(), *self.missing()]
 
     def row_json(self, row):
         time_less = {} if row.nodes <= self.cpus else {f'{which}_us': None for which in runs.TIMES}
@@ -199,27 +186,6 @@ class PaperReport(report.Report):
 
 # ----------------------------------------------------------------------------------------- options
 
-def check_kernels(args, known):
-    if args.kernels is None:
-        args.kernels = list(known)
-        return
-    args.kernels = [name if name in known else f'{args.paper}-{name}' for name in args.kernels]
-    for name in args.kernels:
-        if name not in known:
-            raise runs.Failure(f'no program "{name}" in the paper; known: {", ".join(known)}', 2)
-
-
-def check_apps(args):
-    here = os.path.dirname(os.path.abspath(__file__))
-    places = [args.apps] if args.apps else [os.path.join(here, place) for place in PLACES]
-    for place in places:
-        if all(os.access(os.path.join(place, kernel), os.X_OK) for kernel in args.kernels):
-            args.apps = os.path.normpath(place)
-            return
-    raise runs.Failure(f'no programs {", ".join(args.kernels)} in {" or ".join(places)}: say '
-                       'where with --apps', 127)
-
-
 def prepare(args, protocols):
     """Fills in what was not said.  `protocols`: those that the build has."""
     source = PAPERS[args.paper]
@@ -234,8 +200,7 @@ def prepare(args, protocols):
     if not args.protocols:
         raise runs.Failure(f'this build has none of the paper\'s protocols: '
                            f'{", ".join(args.missing)}')
-    check_kernels(args, source.seconds())
-    check_apps(args)
+    kernels.check(args, list(source.seconds()), args.paper)
 
 
 def compare(args):
@@ -244,14 +209,5 @@ def compare(args):
     benchmarks = [Benchmark(args, kernel, size) for kernel in args.kernels
                   for size in list(table[kernel])[SIZES[args.sizes]]]
     result = PaperReport(args, benchmarks)
-    quiet = args.json == '-'
-    progress = runs.Progress(args.repeat * len(result.rows))
-    if not quiet:
-        result.print_head()
-    for benchmark in benchmarks:
-        runs.take_turns(benchmark.job, benchmark.rows, args.repeat, progress)
-        if not quiet:
-            result.print_block(benchmark)
-    if not quiet:
-        result.print_end()
+    result.grow([benchmark.rows for benchmark in benchmarks])
     return result

@@ -21,18 +21,35 @@ TITLES = {'faults': 'page faults', 'fetches': 'pages fetched', 'diffs': 'diffs s
 
 
 class Panel:
-    """Bars: for each number of nodes one of each protocol."""
+    """Bars: for each number of nodes one of each kind of rows: of each protocol."""
 
     def __init__(self, title, args, rows, values):
         """`values`: of a row, one for each run; [] where there is none."""
         self.title = title
-        self.protocols = args.protocols
+        self.kinds = args.protocols
         self.nodes = args.nodes
         self.rows = rows
         self.values = values
 
+    @staticmethod
+    def kind(row):
+        return row.protocol
+
     def value(self, row):
         return runs.median(self.values(row))
+
+
+class ModelsPanel(Panel):
+    """For each number of nodes one bar of each model: milliseconds of the measured part."""
+
+    def __init__(self, title, args, models, rows):
+        super().__init__(title, args, rows,
+                         lambda row: [us / 1e3 for us in row.microseconds('region')])
+        self.kinds = models
+
+    @staticmethod
+    def kind(row):
+        return row.model
 
 
 def times_panel(comparison):
@@ -75,9 +92,9 @@ def draw_height(axes, x, top, height):
 
 def draw_row(axes, panel, row):
     """The bar of a row, a line from the least to the most of its runs; a cross if it was wrong."""
-    palette = colours(len(panel.protocols))
-    at = panel.protocols.index(row.protocol)
-    width = GROUP / len(panel.protocols)
+    palette = colours(len(panel.kinds))
+    at = panel.kinds.index(panel.kind(row))
+    width = GROUP / len(panel.kinds)
     x = panel.nodes.index(row.nodes) - GROUP / 2 + (at + 0.5) * width
     values = panel.values(row)
     if row.error:
@@ -112,10 +129,10 @@ def draw_panel(axes, panel):
 
 
 def draw_legend(figure, panels):
-    protocols = panels[0].protocols
-    palette = colours(len(protocols))
+    kinds = panels[0].kinds
+    palette = colours(len(kinds))
     handles = [Patch(color=palette[at % len(palette)], label=name)
-               for at, name in enumerate(protocols)]
+               for at, name in enumerate(kinds)]
     if any(row.error for panel in panels for row in panel.rows):
         handles.append(Line2D([], [], marker='x', color=WRONG, linewidth=0, label='failed'))
     figure.legend(handles=handles, loc='upper center', ncols=min(len(handles), 8), frameon=False,

@@ -66,6 +66,7 @@ def row_json(row, no_verify):
 class Report:
     """What was measured with what, and how it is written.  A kind of report has a title, headings,
     cells of a row, paragraphs, as_json and panels of a picture."""
+    heading = 'Protocols compared'
 
     def __init__(self, args, rows):
         self.args = args
@@ -167,7 +168,7 @@ class Report:
 <style>{STYLE}</style>
 </head>
 <body>
-<h1>Protocols compared: <code>{title}</code></h1>
+<h1>{self.heading}: <code>{title}</code></h1>
 <div class="wide"><table>
 <thead><tr>{heads}</tr></thead>
 <tbody>
@@ -183,6 +184,28 @@ class Report:
 </body>
 </html>
 '''
+
+
+class Growing(Report):
+    """Of several programs: a block of the table for each, printed as soon as it is there."""
+
+    def head(self):
+        """Lines above the first block."""
+        return [self.title()]
+
+    def grow(self, blocks):
+        """Runs them all; `blocks`: the rows of each."""
+        quiet = self.args.json == '-'
+        progress = runs.Progress(self.args.repeat * len(self.rows))
+        if not quiet:
+            print('\n'.join([*self.head(), '']), flush=True)
+        for rows in blocks:
+            runs.take_turns(rows, self.args.repeat, progress)
+            if not quiet:
+                print('\n'.join([*self.lines(rows), '']), flush=True)
+        if not quiet:
+            first, *rest = self.paragraphs()
+            print('\n'.join([textwrap.fill(first, WIDTH), '', *rest]))
 
 
 class Comparison(Report):

@@ -173,7 +173,8 @@ class Job:
 class Row:
     """One protocol, or threads, on one number of nodes: all its runs."""
 
-    def __init__(self, protocol, engine, nodes):
+    def __init__(self, job, protocol, engine, nodes):
+        self.job = job
         self.protocol = protocol
         self.engine = engine
         self.nodes = nodes
@@ -185,9 +186,10 @@ class Row:
     def label(self):
         return f'{self.protocol} on {self.nodes}'
 
-    def add(self, job):
-        outcome, stats = job.run(self.protocol, self.engine, self.nodes)
-        self.error = job.wrong(outcome)
+    def add(self):
+        """One run more."""
+        outcome, stats = self.job.run(self.protocol, self.engine, self.nodes)
+        self.error = self.job.wrong(outcome)
         if not self.error and self.protocol != THREADS:
             self.error = self.strange(stats or {})
         if self.error:
@@ -262,11 +264,11 @@ class Progress:
             print('\r\033[K', end='', file=sys.stderr, flush=True)
 
 
-def take_turns(job, rows, repeat, progress):
-    """Protocols and threads take turns, so that the machine's moods hit all."""
+def take_turns(rows, repeat, progress):
+    """They take turns, so that the machine's moods hit all."""
     for _ in range(repeat):
         for row in rows:
             progress.step('' if row.error else row.label())
             if not row.error:
-                row.add(job)
+                row.add()
     progress.clear()

@@ -1,0 +1,30 @@
+/*
+ * Where a server of elements is, and the key that it shares with its clients.  An address with a /
+ * is a Unix socket's path, another is HOST:PORT.
+ */
+#ifndef ROAMI_PAST_ADDRESS_H
+#define ROAMI_PAST_ADDRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * A connected socket; or one that listens, without waiting, with its address in `at` as clients may
+ * use it (of a port 0, the one chosen).  -1: `why` says why; errno is EINVAL where the address
+ * makes no sense.
+ */
+int roami_address_connect(const char *address, char *why, size_t why_bytes);
+int roami_address_listen(const char *address, char *at, size_t at_bytes, char *why,
+			 size_t why_bytes);
+
+/* A host that is cut off or down shows as a lost connection. */
+void roami_address_tune(int fd);
+
+/*
+ * Reads the key, ROAMI_STREAM_KEY bytes, from a file of 64 hexadecimal digits that only its owner
+ * may read; `make`: a new one if there is no file.  false: `why` says why.
+ */
+bool roami_address_key(const char *file, bool make, uint8_t *key, char *why, size_t why_bytes);
+
+#endif

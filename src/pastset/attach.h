@@ -1,0 +1,62 @@
+/*
+ * A program that is attached to a server of elements, as it sees the server.  Any number of threads
+ * ask at a time over one connection; one of those that wait reads the answers of all.
+ */
+#ifndef ROAMI_PAST_ATTACH_H
+#define ROAMI_PAST_ATTACH_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "pastset/client.h"
+#include "pastset/frames.h"
+
+struct roam_ps_server {
+	struct roam_ps_server *next; /* of the process's, see struct roami_attachments */
+	pthread_mutex_t lock;        /* of what follows, up to `sending` */
+	enum roam_err lost;          /* why the connection is of no use any more */
+	uint32_t held;               /* by elements, by the program */
+	uint64_t number;             /* of the last thing asked */
+	struct attach_ask *asks;     /* under way, answered or not */
+	uint32_t ask_count;
+	bool reading;            /* a thread reads; then `in` and receiving are its own */
+	pthread_mutex_t sending; /* of `out`, and sending */
+	struct roami_channel channel;
+	pid_t pid; /* a child's connection would be its parent's */
+	int fd, wake;
+	size_t have;
+	uint8_t in[ROAMI_GUEST_FRAME_MAX];
+	uint8_t out[ROAMI_GUEST_FRAME_MAX];
+};
+
+/* What the process is attached to. */
+struct roami_attachments {
+	pthread_mutex_t lock;
+	struct roam_ps_server *servers;
+};
+
+/* `why`: more about an error. */
+enum roam_err roami_attach_open(struct roami_attachments *all, const char *address,
+				const uint8_t *key, struct roam_ps_server **server_p, char *why,
+				size_t why_bytes);
+
+/* Ends the connection.  What is under way returns ROAM_ELOST. */
+void roami_attach_close(struct roami_attachments *all, struct roam_ps_server *server);
+
+/* The memory goes with the last element. */
+void roami_attach_hold(struct roam_ps_server *server);
+void roami_attach_rele(struct roam_ps_server *server);
+
+/* Those who wait look whether they were cancelled. */
+void roami_attach_look(struct roami_attachments *all);
+
+/* As roami_client_ask. */
+enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roami_ask *ask,
+			       struct roam_ps_request *request);
+
+/* Asks for what the server answers with so many bytes at most; *got_p: how many came. */
+enum roam_err roami_attach_call(struct roam_ps_server *server, uint32_t kind,
+				const struct roam_part *parts, unsigned count, void *reply,
+				size_t reply_max, size_t *got_p);
+
+#endif

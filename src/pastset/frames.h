@@ -1,0 +1,75 @@
+/*
+ * What a server of elements and the programs attached to it say to each other: frames of a sealed
+ * stream (msg/channel.h), over TCP or a Unix socket.
+ *
+ * The client says hello; the server answers with its own and WELCOME, which shows the client that
+ * the server knows the key; the client's ATTACH shows it to the server, which answers ATTACHED.
+ * From then on the client asks and the server answers, each answer with the number of what was
+ * asked, in any order.
+ */
+#ifndef ROAMI_PAST_FRAMES_H
+#define ROAMI_PAST_FRAMES_H
+
+#include "msg/channel.h"
+#include "pastset/server.h"
+
+#define ROAMI_GUEST_MAGIC "roamps01" /* the last two: the version of the format */
+
+/* Operations of one client under way at a time; RULES 11.7. */
+#define ROAMI_GUEST_ASKS_MAX 1024u
+
+enum {
+	ROAMI_GUEST_WELCOME,
+	ROAMI_GUEST_ATTACH,
+	ROAMI_GUEST_ATTACHED,
+	ROAMI_GUEST_DETACH, /* the client goes of its own will; no answer */
+	ROAMI_GUEST_BIND,   /* struct roami_bind, then the name and the template's text */
+	ROAMI_GUEST_BOUND,  /* struct roami_ps_bound */
+	ROAMI_GUEST_OP,     /* struct roami_ask, then a tuple to move */
+	ROAMI_GUEST_TOLD, /* struct roami_told, then the tuple observed, or struct roam_ps_state */
+	ROAMI_GUEST_CANCEL, /* the operation of that number must not wait; no answer of its own */
+	ROAMI_GUEST_LIST,   /* struct roami_list */
+	ROAMI_GUEST_LISTED  /* struct roami_listed, then struct roami_listing of each element */
+};
+
+struct roami_guest_head {
+	uint32_t kind;
+	uint32_t spare;
+	uint64_t number; /* of what is asked, the client's; 0: none */
+};
+
+struct roami_list {
+	uint32_t first; /* element */
+	uint32_t spare;
+};
+
+struct roami_listed {
+	uint32_t elements; /* in all */
+	uint32_t count;    /* of them here */
+	uint32_t guests;   /* programs attached */
+	uint32_t spare;
+	uint64_t refused; /* connections, since the start */
+	uint64_t now_ns;  /* the server's clock */
+};
+
+struct roami_listing {
+	struct roam_ps_state state;
+	uint64_t moves, observes; /* done since the start */
+	char name[ROAM_PS_NAME_MAX + 1];
+	char function[ROAM_PS_FUNCTION_MAX + 1];
+};
+
+#define ROAMI_LISTINGS_MAX 64u /* in one answer */
+
+/* Bytes of a frame as it is before it is closed. */
+#define ROAMI_GUEST_TEXT_MAX \
+	(sizeof(struct roami_guest_head) + sizeof(struct roami_told) + ROAM_PS_TUPLE_MAX)
+#define ROAMI_GUEST_FRAME_MAX (ROAMI_GUEST_TEXT_MAX + ROAMI_CHANNEL_EXTRA)
+
+_Static_assert(sizeof(struct roami_told) >= sizeof(struct roami_ask) &&
+		       sizeof(struct roami_listed) +
+				       ROAMI_LISTINGS_MAX * sizeof(struct roami_listing) <=
+			       ROAM_PS_TUPLE_MAX,
+	       "every frame fits");
+
+#endif

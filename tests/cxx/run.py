@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Programs over roam/pastset.hpp, compiled with all warnings and run.
+
+usage: run.py COMPILER SOURCE LIBRARY TOOL
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+STRICT = ['-std=c++17', '-O1', '-Wall', '-Wextra', '-Wpedantic', '-Wconversion', '-Wshadow', '-Werror']
+# What does not compile, and what the compiler says of it.
+REFUSED = {
+    'roam::element<bool>::text()': 'no field: integers',
+    'roam::element<std::vector<bool>>::text()': 'bool is no field',
+    'roam::element<>::text()': 'a template has a field',
+    'roam::element<std::array<double, 8000>>("a")': 'the tuple is too large',
+    'roam::element<int>("a").move("text")': '',
+}
+
+
+def call(command, status=0, **how):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False, timeout=60, **how)
+    if (done.returncode == 0) != (status == 0):
+        sys.exit(f'FAILED: {" ".join(command)}: status {done.returncode}\n{done.stdout[-3000:]}')
+    return done.stdout
+
+
+def main():
+    compiler, source, library, tool = sys.argv[1:]
+    env = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
+    env['LD_LIBRARY_PATH'] = os.path.dirname(library)
+    include = ['-I', os.path.join(source, 'include')]
+    with tempfile.TemporaryDirectory(prefix='roam-cxx-') as out:
+        def build(text):
+            program = os.path.join(out, os.path.basename(text) + '.out')
+            call([compiler, *STRICT, *include, text, '-o', program, library, '-pthread'])
+            return program
+
+        past = build(os.path.join(source, 'tests', 'cxx', 'past.cpp'))
+        call([past], env=env)
+        for nodes in ('2', '3'):
+            said = call([tool, 'run', '-n', nodes, past], env=env)
+            if said.count('ended in order') != int(nodes):
+                sys.exit(f'FAILED: {said}')
+        said = call([tool, 'run', '-n', '3', build(os.path.join(source, 'apps', 'past', 'pi.cpp'))],
+                    env=env)
+        if not re.fullmatch(r'pi is about 3\.14\d\n', said):
+            sys.exit(f'FAILED: pi: {said}')
+        for expression, why in REFUSED.items():
+            text = os.path.join(out, 'refused.cpp')
+            with open(text, 'w', encoding='utf-8') as file:
+                file.write(f'#include <roam/pastset.hpp>\nvoid f() {{ {expression}; }}\n')
+            said = call([compiler, *STRICT, *include, '-fsyntax-only', text], status=1)
+            if why not in said:
+                sys.exit(f'FAILED: {expression}: {said[-2000:]}')
+    print('ok')
+
+
+if __name__ == '__main__':
+    main()

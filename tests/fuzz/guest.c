@@ -1,0 +1,215 @@
+/*
+ * libFuzzer: what comes to a server of elements, src/pastset/guest.c.  A stranger gets no further
+ * than his hello, whatever he says; a client that knows the key may ask anything: what he asks is
+ * answered, or he is dropped, and when he is gone nothing of him waits.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pastset/guest.h"
+
+#define GUESTS 2u /* one waits for what the other does */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The client's side of a connection. */
+struct client {
+	struct roami_guest guest;
+	struct roami_channel channel;
+	bool dropped;
+};
+
+static const uint8_t key[ROAMI_CHANNEL_KEY] = "a key of thirty-two bytes, known";
+static struct roami_node node;
+static struct roami_options options = {.ps_memory = 1u << 20};
+static struct roami_guests guests;
+static struct client clients[GUESTS];
+static uint8_t frame[ROAMI_GUEST_FRAME_MAX];
+static uint64_t now_ns;
+
+static void must(int holds)
+{
+	if (!holds)
+		abort();
+}
+
+/* ------------------------------------------------------------------------ what the server needs */
+
+void roami_node_fail(struct roami_node *failed, const char *format, ...)
+{
+	(void)failed;
+	(void)format;
+	abort(); /* no client ends the server */
+}
+
+void roami_assert_failed(const char *condition, const char *file, int line)
+{
+	(void)condition;
+	(void)file;
+	(void)line;
+	abort();
+}
+
+void roami_delay(struct roami_node *at, const struct roam_request *request, uint64_t ns)
+{
+	(void)at;
+	(void)request;
+	(void)ns;
+}
+
+void roami_reply(struct roami_node *at, const struct roam_request *request,
+		 const struct roam_part *parts, unsigned count)
+{
+	(void)at;
+	(void)request;
+	(void)parts;
+	(void)count;
+	abort(); /* there are no other nodes */
+}
+
+static uint64_t env_now(struct roami_node *at)
+{
+	(void)at;
+	return now_ns;
+}
+
+static void env_spin(struct roami_node *at)
+{
+	(void)at;
+	abort(); /* one thread: a lock was left held */
+}
+
+static const struct roami_env env = {.now = env_now, .spin = env_spin};
+
+/* -------------------------------------------------------------------------------------- clients */
+
+/* What the server says is closed with the right key, and of a kind that it may say. */
+static void client_hears(struct client *client)
+{
+	struct roami_flow *out = &client->guest.out;
+	struct roami_guest_head head;
+	uint32_t length;
+	uint8_t *text;
+
+	while (out->at < out->end) {
+		memcpy(&length, out->bytes + out->at, sizeof(length));
+		must(length <= out->end - out->at - sizeof(length));
+		text = roami_channel_open(&client->channel, out->bytes + out->at, length);
+		must(text != NULL && length <= ROAMI_GUEST_FRAME_MAX - sizeof(length));
+		memcpy(&head, text, sizeof(head));
+		must(head.kind == ROAMI_GUEST_WELCOME || head.kind == ROAMI_GUEST_ATTACHED ||
+		     head.kind == ROAMI_GUEST_BOUND || head.kind == ROAMI_GUEST_TOLD ||
+		     head.kind == ROAMI_GUEST_LISTED);
+		out->at += sizeof(length) + length;
+	}
+}
+
+static void client_says(struct client *client, const void *data, size_t bytes)
+{
+	struct roam_part part = {data, bytes};
+	size_t length = roami_channel_close(&client->channel, &part, 1, frame);
+	size_t took = roami_guest_take(&client->guest, frame, length);
+
+	must(took == length || took == SIZE_MAX);
+	client->dropped = took == SIZE_MAX;
+}
+
+static void client_attach(struct client *client)
+{
+	struct roami_guest_head attach = {.kind = ROAMI_GUEST_ATTACH};
+	uint8_t hello[ROAMI_CHANNEL_HELLO];
+
+	roami_guest_init(&client->guest, &guests);
+	client->dropped = false;
+	must(roami_channel_init(&client->channel, ROAMI_GUEST_MAGIC, hello));
+	must(roami_guest_take(&client->guest, hello, sizeof(hello)) == sizeof(hello));
+	must(roami_channel_meet(&client->channel, ROAMI_GUEST_MAGIC, key, true,
+				client->guest.out.bytes));
+	client->guest.out.at = ROAMI_CHANNEL_HELLO;
+	client_says(client, &attach, sizeof(attach));
+	must(!client->dropped && client->guest.attached);
+	client_hears(client);
+}
+
+/* Frames: who says it, and how time goes on; how long it is; what. */
+static void talk(const uint8_t *data, size_t size)
+{
+	for (unsigned i = 0; i < GUESTS; i++)
+		client_attach(&clients[i]);
+	while (size >= 3) {
+		struct client *client = &clients[data[0] % GUESTS];
+		size_t bytes = (size_t)(data[1] | data[2] << 8);
+
+		now_ns += data[0] / GUESTS;
+		data += 3;
+		size -= 3;
+		bytes = bytes < size ? bytes : size;
+		if (!client->dropped)
+			client_says(client, data, bytes);
+		data += bytes;
+		size -= bytes;
+		roami_past_expire(guests.past);
+		roami_guests_answer(&guests);
+		while (roami_guests_speaking(&guests) != NULL)
+			continue;
+		for (unsigned i = 0; i < GUESTS; i++)
+			client_hears(&clients[i]);
+	}
+	for (unsigned i = 0; i < GUESTS; i++)
+		roami_guest_fini(&clients[i].guest);
+	must(guests.attached == 0 && guests.speaking == NULL);
+}
+
+/* Two pieces of a stranger's, of all lengths. */
+static void strange(const uint8_t *data, size_t size)
+{
+	struct roami_guest *guest = &clients[0].guest;
+	size_t first = size > 0 ? data[0] % size : 0, took;
+
+	roami_guest_init(guest, &guests);
+	memcpy(frame, data, size);
+	took = roami_guest_take(guest, frame, first);
+	if (took != SIZE_MAX) {
+		must(took <= first);
+		took = roami_guest_take(guest, frame + took, size - took);
+	}
+	must(!guest->attached && atomic_load(&guests.past->element_count) == 0);
+	roami_guest_fini(guest);
+	must(guests.refused == 1);
+}
+
+/* Nobody waits, and what is there is of the template. */
+static void element_sound(struct roami_element *element, const struct roami_template *template)
+{
+	struct roami_tuples *tuples = &element->tuples;
+
+	must(element->waiting == 0 && element->lock.held == 0);
+	for (uint64_t number = tuples->oldest; number <= tuples->last; number++) {
+		roami_record record = roami_tuples_find(element->pool, tuples, number);
+
+		must(roami_template_fits(template, roami_record_data(element->pool, record),
+					 roami_record_bytes(element->pool, record)));
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct roami_past *past = calloc(1, sizeof(*past));
+
+	node.env = &env;
+	node.options = &options;
+	node.nodes = 1;
+	node.service_state = past;
+	past->node = &node;
+	must(roami_guests_init(&guests, past, key) == ROAM_OK);
+	if (size > 0 && size <= sizeof(frame) && data[0] % 2 == 0)
+		strange(data + 1, size - 1);
+	else if (size > 0)
+		talk(data + 1, size - 1);
+	for (uint32_t i = 0; i < atomic_load(&past->element_count); i++)
+		element_sound(&past->elements[i], &guests.hosted[i].template);
+	roami_guests_fini(&guests);
+	roami_past_service.fini(&node);
+	free(past);
+	return 0;
+}

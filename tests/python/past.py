@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""The Python package: all kinds of fields there and back, orders, limits of time, errors, X-functions,
+threads, and programs that fork or have handlers of their own.  Under roam run, or alone; each node
+ends with a line."""
+import array
+import faulthandler
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import roam
+
+
+def own(name):
+    return f'{name} {roam.node()}'
+
+
+def fails(error, act, *arguments, says='', **more):
+    try:
+        act(*arguments, **more)
+    except error as caught:
+        assert says in str(caught), caught
+        return caught
+    raise AssertionError(f'no {error.__name__}')
+
+
+def kinds():
+    element = roam.Element(own('kinds'), ' u32 , u8[], f64[3], (i8, f32)[2], (u8[4])[2], '
+                                         '(u8[], i16[])[], i64, u64, f32[]')
+    values = (7, b'sev\0n', [0.5, -1.0, 1e300], [(-128, 2.5), (127, -4.0)], [b'abcd', b'efgh'],
+              [(b'x', [1, -2]), (b'', [])], -2 ** 63, 2 ** 64 - 1, [])
+    assert element.template == 'u32,u8[],f64[3],(i8,f32)[2],(u8[4])[2],(u8[],i16[])[],i64,u64,f32[]'
+    assert element.move(*values) == 1
+    assert element.observe() == values
+    numbers = roam.Element(own('numbers'), 'u8[], f64[]')
+    assert numbers.move('Bjørndalen', array.array('d', [1, 2.5])) == 1
+    assert numbers.observe() == ('Bjørndalen'.encode(), [1.0, 2.5])
+    for wrong in ((1,), (b'', [], 3), (b'', 'x'), (5.5, [])):
+        fails((ValueError, TypeError), numbers.move, *wrong)
+    whole = roam.Element(own('whole'), 'u8')
+    for wrong in (-1, 256, 1.5, 'a', None):
+        fails(ValueError, whole.move, wrong, says='is no u8')
+    assert whole.state().last == 0
+
+
+def orders():
+    element = roam.Element(own('orders'), 'u64', place='creator')
+    assert element.node == roam.node()
+    for i in range(1, 6):
+        assert element.move(i * i) == i
+    assert element.observe(last=True, peek=True) == (25,)
+    assert element.observe() == (1,) and element.observe(after=2) == (9,)
+    assert element.observe(number=4).number == 4
+    assert element.state()[:3] == (2, 5, 1)
+    element.observe(last=True, skip=True)
+    assert element.state().first == 6
+    element.truncate(4)
+    survivor = element.observe(after=1)
+    assert survivor.skipped and survivor.number == 4
+    fails(roam.Gone, element.observe, number=3)
+    fails(roam.Invalid, element.observe, number=3, last=True)
+    fails(roam.Invalid, element.observe, skip=True)
+    element.truncate()
+    assert element.state().oldest == 6
+    again = roam.Element(own('orders'), 'u64')
+    assert again.state() == element.state()
+
+
+def times():
+    one = roam.Element(own('times'), 'i32', delta=1)
+    other = roam.Element(own('other times'), 'u8[]')
+    begun = time.monotonic()
+    fails(TimeoutError, one.observe, timeout=0.02)
+    assert time.monotonic() - begun >= 0.02
+    fails(roam.Timeout, one.observe, timeout=0)
+    one.move(1)
+    assert fails(roam.Timeout, one.mob, 2, source=other, timeout=0.005).moved == 0
+    assert fails(roam.Timeout, other.mob, '3', source=roam.Element(own('none'), 'u8'),
+                 timeout=0.005).moved == 1
+    one.delta(5)
+    got = other.mob('4', source=one)
+    assert got == (1,) and got.moved == 2 and got.number == 1
+    assert other.mob('5', timeout=9) == (b'3',)
+    fails(roam.Invalid, one.delta, 0)
+    stop = roam.Cancel()
+    threading.Timer(0.02, stop.cancel).start()
+    fails(roam.Cancelled, one.observe, cancel=stop)
+    assert one.move(6) == 2
+
+
+def errors():
+    roam.Element(own('errors'), 'i32')
+    fails(roam.Mismatch, roam.Element, own('errors'), 'f32', says='has the template i32, not f32')
+    fails(roam.Invalid, roam.Element, 'bad', 'i32, x9', says='at character 6: a field should follow')
+    fails(roam.Invalid, roam.Element, 'bad', 'i32', place=99, says='there is no node 99')
+    fails(roam.Invalid, roam.Element, 'bad', 'i32', storage='tape')
+    fails(roam.Invalid, roam.Element, 'n' * 256, 'i32')
+    fails(roam.Unknown, roam.Element, 'bad', 'i32', function='mean', participants=2, says='mean')
+    fails(roam.Invalid, roam.Element, 'bad', 'i32', function='sum', says='participants')
+    long = roam.Element(own('long'), 'u8[]')
+    fails(roam.TooBig, long.move, bytes(roam.TUPLE_MAX - 3))
+    most = os.urandom(roam.TUPLE_MAX - 4)
+    long.move(most)
+    assert long.observe() == (most,)
+
+
+def threads():
+    """Those that wait hold nobody up; each tuple goes to one."""
+    bag = roam.Element('bag', 'u32', delta=4, forget=True)
+    got = []
+
+    def take():
+        while True:
+            task, = bag.observe()
+            if task == 0:
+                return
+            got.append(task)
+
+    takers = [threading.Thread(target=take) for _ in range(3)]
+    for taker in takers:
+        taker.start()
+    for task in range(300, -3, -1):
+        bag.move(max(task, 0))
+    for taker in takers:
+        taker.join()
+    total = roam.Element('taken', 'i64[2]', function='sum', participants=roam.nodes())
+    assert total.mob([sum(got), len(got)])[0] == [roam.nodes() * 300 * 301 // 2,
+                                                  roam.nodes() * 300]
+
+
+def rounds():
+    total = roam.Element('sum', 'i64, f64', function='sum', participants=roam.nodes())
+    most = roam.Element('max', 'i64', function='max', participants=roam.nodes())
+    for i in range(100):
+        assert total.mob(i + roam.node(), 0.5) == (i * roam.nodes() + sum(range(roam.nodes())),
+                                                   roam.nodes() / 2)
+        assert most.move(i * roam.node()) == i + 1
+    for i in range(16):
+        assert most.observe() == (i * (roam.nodes() - 1),)
+    roam.barrier()
+
+
+def paged():
+    element = roam.Element('paged', 'u32, f64[500]', storage='pages')
+    if roam.node() == 0:
+        for i in range(20):
+            element.move(i, range(500))
+    roam.barrier()
+    for i in range(1, 21):
+        assert element.observe(number=i) == (i - 1, list(range(500)))
+    roam.barrier()
+
+
+def forked(queue):
+    try:
+        roam.Element('forked', 'u8')
+    except roam.StateError as error:
+        queue.put(str(error))
+
+
+def forks():
+    """Children of a node are none, and their ends are nobody's."""
+    assert subprocess.run([sys.executable, '-c', 'import roam; print(roam.nodes())'], check=True,
+                          stdout=subprocess.PIPE, timeout=30,
+                          env={key: value for key, value in os.environ.items()
+                               if key != 'ROAM_BOOT'}).stdout == b'1\n'
+    for status in (0, 3):
+        child = os.fork()
+        if child == 0:
+            sys.exit(status)
+        assert os.waitpid(child, 0)[1] == status << 8
+    context = multiprocessing.get_context('fork')
+    queue = context.Queue()
+    process = context.Process(target=forked, args=(queue,))
+    process.start()
+    assert 'forked by a node' in queue.get(timeout=30)
+    process.join()
+    assert process.exitcode == 0
+
+
+def main():
+    faulthandler.enable()
+    fails(roam.Invalid, roam.Element, '', 'i32')
+    for part in (kinds, orders, times, errors, threads, rounds, paged, forks, rounds_again):
+        part()
+    print(f'node {roam.node()} of {roam.nodes()} ended in order', flush=True)
+
+
+def rounds_again():
+    """After the forks the job is as it was."""
+    roam.barrier()
+    total = roam.Element('again', 'u32', function='sum', participants=roam.nodes())
+    assert total.mob(1) == (roam.nodes(),)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""The Python package, installed by pip into an empty directory and used under roam run.
+
+usage: run.py SOURCE LIBRARY TOOL
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+# Waits; hears of a signal that raises nothing, waits on, and is ended by Ctrl-C.
+WAITS = '''
+import signal, sys, threading, roam
+heard = []
+signal.signal(signal.SIGUSR1, lambda *_: heard.append(1))
+waits = roam.Element('waits', 'u8')
+other = roam.Element('other', 'u8')
+def signals():
+    for number in (signal.SIGUSR1, signal.SIGINT):
+        while waits.state().waiting != 1 or (number == signal.SIGINT and not heard):
+            pass
+        signal.pthread_kill(threading.main_thread().ident, number)
+threading.Thread(target=signals, daemon=True).start()
+try:
+    waits.observe() if sys.argv[1] == 'observe' else other.mob(9, source=waits)
+except KeyboardInterrupt:
+    print('interrupted', len(heard), other.state().last)
+'''
+# What is no page of the heap goes on to who was there before.
+FAULTS = '''
+import faulthandler, roam
+faulthandler.enable()
+roam.start()
+roam.Element('pages', 'u8', storage='pages').mob(1)
+faulthandler._sigsegv()
+'''
+
+
+class Wrong(Exception):
+    """What is not as it should be."""
+
+
+def interpreter():
+    """This Python, or Debian's: one that has what tools/setup installs."""
+    for python in (sys.executable, '/usr/bin/python3'):
+        if subprocess.run([python, '-c', 'import setuptools, wheel, pip, cffi, matplotlib'], check=False,
+                          stderr=subprocess.DEVNULL).returncode == 0:
+            return python
+    sys.exit('FAILED: no Python with cffi, matplotlib, pip, setuptools, wheel: run tools/setup test')
+
+
+class Package:
+    def __init__(self, source, library, tool, root):
+        self.source, self.tool, self.root = source, tool, root
+        self.interpreter = interpreter()
+        self.place = os.path.join(root, 'installed')
+        self.env = {key: value for key, value in os.environ.items()
+                    if not key.startswith(('ROAM_', 'PYTHON'))}
+        self.env['LD_LIBRARY_PATH'] = os.path.dirname(os.path.abspath(library))
+        self.env['PYTHONPATH'] = self.place
+        self.install()
+
+    def call(self, *command, status=0, **env):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False, timeout=100, env={**self.env, **env}, cwd=self.root)
+        if done.returncode != status:
+            raise Wrong(f'{" ".join(command)}: status {done.returncode}\n{done.stdout[-3000:]}')
+        return done.stdout
+
+    def python(self, nodes, *arguments, status=0, **env):
+        return self.call(self.tool, 'run', '-n', str(nodes), self.interpreter, *arguments,
+                         status=status, **env)
+
+    def install(self):
+        """From a copy: setuptools writes beside what it builds."""
+        checkout = os.path.join(self.root, 'python')
+        shutil.copytree(os.path.join(self.source, 'python'), checkout,
+                        ignore=shutil.ignore_patterns('__pycache__', 'build', '*.egg-info'))
+        self.call(self.interpreter, '-m', 'pip', 'install', '--quiet', '--no-deps', '--no-index',
+                  '--no-build-isolation', '--disable-pip-version-check', '--root-user-action=ignore',
+                  '--target', self.place, checkout)
+
+    # ---------------------------------------------------------------------------------- checks
+
+    def check_declarations(self):
+        """What cffi is told is what the headers say."""
+        self.call(self.interpreter, os.path.join(self.source, 'python', 'cdef.py'), '--check')
+
+    def check_program(self):
+        program = os.path.join(self.source, 'tests', 'python', 'past.py')
+        if self.call(self.interpreter, program) != 'node 0 of 1 ended in order\n':
+            raise Wrong('alone')
+        for nodes, env in ((2, {}), (3, {'ROAM_FAULT': 'sigsegv', 'ROAM_PROTOCOL': 'ivy'})):
+            said = self.python(nodes, program, **env)
+            if said.count('ended in order') != nodes or said.count('\n') != nodes:
+                raise Wrong(said)
+
+    def check_signals(self):
+        for operation, moved in (('observe', 0), ('mob', 1)):
+            said = self.call(self.interpreter, '-c', WAITS, operation)
+            if said != f'interrupted 1 {moved}\n':
+                raise Wrong(f'{operation}: {said}')
+
+    def check_faults(self):
+        said = self.call(self.interpreter, '-c', FAULTS, status=-signal.SIGSEGV)
+        if 'Fatal Python error: Segmentation fault' not in said:
+            raise Wrong(said)
+
+    def check_failure(self):
+        """A node that fails ends the job; where there is no library the error says so."""
+        said = self.python(2, '-c', 'import roam; roam.barrier(); 1 / roam.node(); roam.barrier()',
+                           status=1)
+        if 'ZeroDivisionError' not in said:
+            raise Wrong(said)
+        broken = os.path.join(self.root, 'broken')
+        os.mkdir(broken)
+        with open(os.path.join(broken, 'libroam-late.so.0'), 'wb'):
+            pass
+        said = self.call(self.interpreter, '-c', 'import roam', status=1, LD_LIBRARY_PATH=broken)
+        if not re.search('^ImportError: .*too short.*; roam is to be installed', said, re.MULTILINE):
+            raise Wrong(said)
+
+    def check_plot(self):
+        picture = os.path.join(self.root, 'latency.png')
+        said = self.python(2, os.path.join(self.source, 'apps', 'past', 'latency.py'), picture)
+        if len(re.findall(r'^(local|remote) .* bytes: median .* us, most .* us$', said,
+                          re.MULTILINE)) != 6:
+            raise Wrong(said)
+        if os.path.getsize(picture) < 5000:
+            raise Wrong('no picture')
+
+
+def main():
+    source, library, tool = sys.argv[1:]
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix='roam-python-') as root:
+        package = Package(source, library, os.path.abspath(tool), root)
+        for name in sorted(name for name in dir(package) if name.startswith('check_')):
+            try:
+                getattr(package, name)()
+                print(f'ok {name}', flush=True)
+            except Wrong as wrong:
+                failed += 1
+                print(f'FAILED {name}: {wrong}', flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,234 @@
+/* roam past: a server of PastSet elements that programs attach to, and a look at its elements. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "pastset/address.h"
+#include "pastset/host.h"
+#include "roam_past.h"
+#include "roam_tool.h"
+
+#define WHY_BYTES 512
+
+static const char past_usage[] =
+	"usage: roam past serve ADDRESS [--key FILE] [--functions FILE]...\n"
+	"       roam past top ADDRESS [--key FILE] [--once] [--json] [--every SECONDS]\n"
+	"\n"
+	"serve hosts PastSet elements without a job.  Programs attach with roam_ps_attach\n"
+	"(roam/pastset.h) and leave as they like; the elements end with the server, at SIGINT\n"
+	"or SIGTERM.  It says \"serving at ADDRESS\" once it does.\n"
+	"\n"
+	"top shows a server's elements, the busiest first, until it is interrupted.\n"
+	"\n"
+	"  ADDRESS            HOST:PORT (port 0: one that is free), or the path of a Unix\n"
+	"                     socket, with a /\n"
+	"  --key FILE         the key that server and clients have; else the file that\n"
+	"                     ROAM_PS_KEY names.  serve makes one that is not there\n"
+	"  --functions FILE   a shared object with X-functions: its array roam_ps_functions, of\n"
+	"                     struct roam_ps_function, which ends with a NULL name, is registered\n"
+	"  --once             shows the elements once, with rates over --every, and ends\n"
+	"  --json             a line of JSON for each time\n"
+	"  --every SECONDS    between two looks (1)\n"
+	"\n"
+	"ROAM_PS_MEMORY bounds the memory for tuples of serve.\n";
+
+/* -------------------------------------------------------------------------------------- options */
+
+struct past_options {
+	const char *address;
+	const char *key;
+	const char *functions[16];
+	unsigned function_count;
+	struct top_options top;
+};
+
+static const struct option past_long[] = {
+	{"key", required_argument, NULL, 'k'},
+	{"functions", required_argument, NULL, 'f'},
+	{"once", no_argument, NULL, 'o'},
+	{"json", no_argument, NULL, 'j'},
+	{"every", required_argument, NULL, 'e'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+static bool past_option(struct past_options *options, int letter, bool top)
+{
+	char *end;
+
+	switch (letter) {
+	case 'k':
+		options->key = optarg;
+		return true;
+	case 'f':
+		if (top || options->function_count == 16)
+			return false;
+		options->functions[options->function_count++] = optarg;
+		return true;
+	case 'o':
+		options->top.once = true;
+		return top;
+	case 'j':
+		options->top.json = true;
+		return top;
+	case 'e':
+		options->top.every_s = strtod(optarg, &end);
+		return top && *end == '\0' && options->top.every_s >= 0.01 &&
+		       options->top.every_s <= 3600;
+	default:
+		return false;
+	}
+}
+
+/* What the arguments say; 0: go on, else the status to end with, + 1. */
+static int past_parse(struct past_options *options, int argc, char **argv, bool top)
+{
+	int letter;
+
+	options->top.every_s = 1;
+	optind = 1;
+	while ((letter = getopt_long(argc, argv, "h", past_long, NULL)) != -1) {
+		if (letter == 'h') {
+			fputs(past_usage, stdout);
+			return 1;
+		}
+		if (!past_option(options, letter, top)) {
+			tool_say("past %s: what is %s? `roam past --help`", argv[0],
+				 argv[optind - 1]);
+			return TOOL_USAGE + 1;
+		}
+	}
+	if (optind != argc - 1) {
+		tool_say("past %s: one address, please; `roam past --help`", argv[0]);
+		return TOOL_USAGE + 1;
+	}
+	options->address = argv[optind];
+	if (options->key == NULL)
+		options->key = getenv("ROAM_PS_KEY");
+	if (options->key == NULL) {
+		tool_say("past %s: no key: name its file by --key or ROAM_PS_KEY", argv[0]);
+		return TOOL_USAGE + 1;
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------------------------------- serve */
+
+static bool serve_functions(const char *file)
+{
+	void *object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	const struct roam_ps_function *function = object != NULL
+							  ? dlsym(object, "roam_ps_functions")
+							  : NULL;
+
+	if (function == NULL) {
+		tool_say("past serve: no X-functions in %s: %s", file, dlerror());
+		return false;
+	}
+	for (; function->name != NULL; function++) {
+		enum roam_err err = roam_ps_register(function);
+
+		if (err != ROAM_OK) {
+			tool_say("past serve: the X-function %s of %s: %s", function->name, file,
+				 roam_strerror(err));
+			return false;
+		}
+	}
+	return true;
+}
+
+static int serve_run(const struct past_options *options, const uint8_t *key, int stop)
+{
+	char why[WHY_BYTES], at[WHY_BYTES];
+	struct roami_host *host;
+	struct roami_node *node;
+	enum roam_err err;
+	uint64_t round;
+
+	err = roami_api_node(&node, &round); /* says itself what is wrong */
+	for (unsigned i = 0; err == ROAM_OK && i < options->function_count; i++)
+		if (!serve_functions(options->functions[i]))
+			return TOOL_FAILED;
+	if (err != ROAM_OK)
+		return TOOL_FAILED;
+	err = roami_host_open(&host, roami_past_of(node), options->address, key, at, sizeof(at),
+			      why, sizeof(why));
+	if (err != ROAM_OK) {
+		tool_say("past serve: %s", why);
+		return TOOL_FAILED;
+	}
+	printf("serving at %s\n", at);
+	fflush(stdout);
+	err = roami_host_serve(host, stop);
+	if (err != ROAM_OK)
+		tool_say("past serve: %s", strerror(errno));
+	roami_host_close(host);
+	roam_finish();
+	return err == ROAM_OK ? 0 : TOOL_FAILED;
+}
+
+static int past_serve(int argc, char **argv)
+{
+	struct past_options options = {.address = NULL};
+	uint8_t key[ROAMI_CHANNEL_KEY];
+	char why[WHY_BYTES];
+	int status = past_parse(&options, argc, argv, false), stop;
+	sigset_t ends;
+
+	if (status != 0)
+		return status - 1;
+	if (!roami_address_key(options.key, true, key, why, sizeof(why))) {
+		tool_say("past serve: %s", why);
+		return TOOL_FAILED;
+	}
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+	stop = signalfd(-1, &ends, SFD_CLOEXEC);
+	if (stop < 0) {
+		tool_say("past serve: %s", strerror(errno));
+		return TOOL_FAILED;
+	}
+	return serve_run(&options, key, stop);
+}
+
+/* ------------------------------------------------------------------------------------------ top */
+
+static int past_top(int argc, char **argv)
+{
+	struct past_options options = {.address = NULL};
+	struct roam_ps_server *server;
+	int status = past_parse(&options, argc, argv, true);
+
+	if (status != 0)
+		return status - 1;
+	if (roam_ps_attach(options.address, options.key, &server) != ROAM_OK) {
+		tool_say("past top: %s", roam_ps_why());
+		return TOOL_FAILED;
+	}
+	status = tool_past_top(server, options.address, &options.top);
+	roam_ps_detach(server);
+	return status;
+}
+
+int tool_past(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "serve") == 0)
+		return past_serve(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "top") == 0)
+		return past_top(argc - 1, argv + 1);
+	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+		fputs(past_usage, stdout);
+		return 0;
+	}
+	tool_say("past what? serve or top; `roam past --help`");
+	return TOOL_USAGE;
+}

@@ -1,0 +1,19 @@
+/* roam past top: what a server of elements holds, time and again. */
+#ifndef ROAM_PAST_H
+#define ROAM_PAST_H
+
+#include <stdbool.h>
+
+#include "pastset/attach.h"
+
+struct top_options {
+	bool once;
+	bool json;
+	double every_s;
+};
+
+/* Shows the server's elements until it is interrupted, or once; the exit status. */
+int tool_past_top(struct roam_ps_server *server, const char *address,
+		  const struct top_options *options);
+
+#endif
