@@ -3,6 +3,7 @@
 #define BATCH          512u /* pages handled at a time, on the stack */
 #define SHARES_FIRST   2u
 #define SHARES_WRITTEN 16u
+#define ALONG          7u /* pages at most that a fetch brings along */
 
 const struct roam_page_state home_states[] = {
 	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
@@ -90,13 +91,6 @@ static void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list,
 		}
 		count = again;
 	}
-}
-
-static void home_fetch(struct roami_node *node, uint32_t page, unsigned home)
-{
-	struct roam_fetch_one one = {.page = page, .home = home};
-
-	home_fetch_all(node, &one, 1);
 }
 
 /* Whether `page` is worth fetching ahead: pending on return if so. */
@@ -201,14 +195,39 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)
 	return *home_p == roami_me(node);
 }
 
+/* Whether `page` goes along with one that is fetched from a far `home`: pending on return if so. */
+static bool home_goes_along(struct roami_node *node, uint32_t page, unsigned home)
+{
+	if (page >= roami_pages(node) || roami_page_access(node, page) != ROAM_NONE ||
+	    !roami_page_try(node, page))
+		return false;
+	if (roami_page_ours(node, page) && roami_page_state(node, page) == HOME_INVALID &&
+	    roami_page_again(node, page, home))
+		return true;
+	roami_page_done(node, page);
+	return false;
+}
+
+/*
+ * Pages behind a far one that this node had too, and lost since, are probably read again, too: they
+ * cost less than a round trip.
+ */
 void home_read_fault(struct roami_node *node, uint32_t page)
 {
-	unsigned home;
+	struct roam_fetch_one list[ALONG + 1];
+	unsigned home, count = 1;
 
 	if (home_mine(node, page, &home))
 		return;
-	home_fetch(node, page, home);
+	list[0] = (struct roam_fetch_one){.page = page, .home = home};
+	roami_page_asked(node, page, home);
+	for (; count <= ALONG && home_goes_along(node, page + count, home); count++)
+		list[count] = (struct roam_fetch_one){.page = page + count, .home = home};
+	home_fetch_all(node, list, count);
 	roami_page_open(node, page, 1, ROAM_READ);
+	for (unsigned i = 1; i < count; i++)
+		roami_fetched_ahead(node);
+	home_open_run(node, page + 1, count - 1);
 }
 
 /* ------------------------------------------------------------------------------------- release */

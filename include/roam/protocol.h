@@ -412,6 +412,14 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 			    uint64_t *version_p);
 
 /*
+ * A fault asks for the pending page, which is far away; and whether another pending page, which is
+ * too, may come along with such a one: some times after a fault that was its own, for nobody sees
+ * whether it is read then.
+ */
+void roami_page_asked(struct roami_node *node, uint32_t page, unsigned home);
+bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home);
+
+/*
  * Sends the diffs of dirty pages (not `home` ones) to their homes, homes[i] for dirty[i]; returns
  * when all are applied. Sets `changed` and `version` of each.  app, may block.
  */

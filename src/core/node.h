@@ -68,7 +68,8 @@ struct roami_page {
 			  top bit: see roami_release_rest */
 	_Atomic uint16_t home; /* cached, + 1; 0: not known */
 	uint8_t here;   /* the memfd may have bytes of it */
-	uint8_t mapped; /* the engine has it open for reading already, see roami_fetch */
+	uint8_t mapped : 1; /* the engine has it open for reading already, see roami_fetch */
+	uint8_t again : 7;  /* see roami_page_again */
 	uint32_t twin; /* index in the pool; 0: none */
 };
 

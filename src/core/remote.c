@@ -289,6 +289,24 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 	return one.result;
 }
 
+#define AGAIN 8u
+
+void roami_page_asked(struct roami_node *node, uint32_t page, unsigned home)
+{
+	if (!roami_near(node, home))
+		roami_page_entry(node, page)->again = AGAIN;
+}
+
+bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (entry->again == 0 || entry->home != home + 1 || roami_near(node, home))
+		return false;
+	entry->again--;
+	return true;
+}
+
 /* ------------------------------------------------------------------------------------ adoption */
 
 static void adopt_header(struct roami_header *header)

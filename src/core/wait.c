@@ -122,8 +122,6 @@ static void real_wait(struct roami_node *node, bool (*condition)(void *arg), voi
 {
 	struct roami_real *real = real_of(node);
 	struct roami_bell *bell = &node->self->ctl->bell;
-	/* Over a network a look is a system call: who is to answer may as well have the CPU. */
-	bool fits = real->fits && !roami_net(node);
 	uint64_t start = 0, spent;
 	unsigned turns = 0;
 
@@ -155,7 +153,7 @@ static void real_wait(struct roami_node *node, bool (*condition)(void *arg), voi
 			atomic_fetch_add(&bell->busy, 1);
 			continue;
 		}
-		if (fits && ++turns % 16 != 0) {
+		if (real->fits && ++turns % 16 != 0) {
 			roami_os_pause();
 			continue;
 		}
@@ -164,7 +162,7 @@ static void real_wait(struct roami_node *node, bool (*condition)(void *arg), voi
 		spent = roami_os_now_ns() - start;
 		if (spent > real->spin_ns)
 			bell_sleep(node, condition, arg);
-		else if (!fits || spent > real->pause_ns)
+		else if (!real->fits || spent > real->pause_ns)
 			sched_yield();
 	}
 }
