@@ -215,7 +215,8 @@ void roami_net_service(struct roami_node *node)
 	struct net_view view = {0};
 
 	while (atomic_load(&net_of(node)->stop) == 0) {
-		if (roami_msg_poll(node) > 0)
+		/* Who polls does it sooner: two at it would only take the CPU from each other. */
+		if (!net_awake(node) && roami_msg_poll(node) > 0)
 			view = (struct net_view){.entries = view.entries};
 		else
 			service_judge(node, &view, service_sleep(node, &view));

@@ -85,8 +85,8 @@ struct roami_reliable {
 	unsigned refused;     /* links with a message that could not be delivered yet */
 	uint8_t *memory;      /* of all links */
 	size_t memory_bytes;
-	_Atomic uint32_t corked;  /* a poll is under way, which sends at its end what is kept */
-	_Atomic uint64_t uncork;  /* peers for which something was kept meanwhile; bits */
+	_Atomic uintptr_t corker; /* the thread that polls: what its handlers say leaves after */
+	uint64_t uncork;          /* its own: peers for which something is kept; bits */
 	_Atomic uint32_t own;     /* messages of this node to itself, kept in its link's store */
 	roam_deliver_fn *deliver; /* of the poll under way */
 	void *deliver_arg;

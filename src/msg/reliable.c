@@ -1,5 +1,7 @@
 #include "msg/reliable.h"
 
+#include <pthread.h>
+
 #include "msg/link.h"
 #include "os/os.h"
 
@@ -106,9 +108,8 @@ static uint32_t reliable_cut(const struct roami_reliable *reliable, size_t bytes
 
 static void reliable_uncork(struct roami_reliable *reliable)
 {
-	for (uint64_t peers = atomic_exchange(&reliable->uncork, 0); peers != 0;
-	     peers &= peers - 1) {
-		struct roami_link *link = &reliable->links[__builtin_ctzll(peers)];
+	for (; reliable->uncork != 0; reliable->uncork &= reliable->uncork - 1) {
+		struct roami_link *link = &reliable->links[__builtin_ctzll(reliable->uncork)];
 
 		roami_link_lock(link);
 		roami_link_push(reliable, link, roami_link_now(reliable));
@@ -116,11 +117,17 @@ static void reliable_uncork(struct roami_reliable *reliable)
 	}
 }
 
-/* Sends what is kept, or leaves it to the poll under way, unless that is enough for a batch. */
+/*
+ * Sends what is kept, or leaves it to the end of this thread's poll, unless that is enough for a
+ * batch.  Never to another's: that may have lost the CPU to us.
+ */
 static void reliable_push(struct roami_reliable *reliable, struct roami_link *link)
 {
-	if (atomic_load(&reliable->corked) != 0 && link->end - link->next < ROAM_SEND_MANY)
-		atomic_fetch_or(&reliable->uncork, (uint64_t)1 << link->peer);
+	uintptr_t corker = atomic_load_explicit(&reliable->corker, memory_order_relaxed);
+
+	if (corker == (uintptr_t)pthread_self() &&
+	    link->end - link->next < ROAM_SEND_MANY)
+		reliable->uncork |= (uint64_t)1 << link->peer;
 	else
 		roami_link_push(reliable, link, roami_link_now(reliable));
 }
@@ -145,8 +152,6 @@ static enum roam_err reliable_send(void *state, unsigned to, const struct iovec 
 	else if (kept)
 		reliable_push(reliable, link);
 	roami_link_unlock(link);
-	if (atomic_load(&reliable->corked) == 0 && atomic_load(&reliable->uncork) != 0)
-		reliable_uncork(reliable); /* the poll ended meanwhile */
 	return kept ? ROAM_OK : ROAM_EAGAIN;
 }
 
@@ -270,11 +275,11 @@ static unsigned reliable_poll(void *state, roam_deliver_fn *deliver, void *arg, 
 	reliable->deliver = deliver;
 	reliable->deliver_arg = arg;
 	reliable->delivered = 0;
-	atomic_store(&reliable->corked, 1);
+	atomic_store_explicit(&reliable->corker, (uintptr_t)pthread_self(), memory_order_relaxed);
 	reliable_retry(reliable);
 	reliable_own(reliable, max);
 	params->lower->poll(params->lower_state, reliable_datagram, reliable, max, bad_peer);
-	atomic_store(&reliable->corked, 0);
+	atomic_store_explicit(&reliable->corker, 0, memory_order_relaxed);
 	reliable_uncork(reliable);
 	reliable_acks(reliable);
 	reliable_timers(reliable);
