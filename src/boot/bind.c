@@ -67,6 +67,15 @@ bool roami_bound_wait(struct roami_bound *bound, int fd, short events)
 	return true;
 }
 
+bool roami_bound_twice(struct roami_bound *bound, int other)
+{
+	bound->final = true;
+	return roami_bound_fail(bound,
+				"node %u runs in two processes, %d and %d: start the program once "
+				"in each of the launcher's processes",
+				bound->me, other, (int)getpid());
+}
+
 bool roami_bound_claim(struct roami_bound *bound, int fd)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -75,11 +84,7 @@ bool roami_bound_claim(struct roami_bound *bound, int fd)
 		return true;
 	if (fcntl(fd, F_GETLK, &lock) != 0)
 		lock.l_pid = 0;
-	bound->final = true;
-	return roami_bound_fail(bound,
-				"node %u runs in two processes, %d and %d: start the program once "
-				"in each of the launcher's processes",
-				bound->me, (int)lock.l_pid, (int)getpid());
+	return roami_bound_twice(bound, (int)lock.l_pid);
 }
 
 /* A launcher says that there are several nodes, whatever else it offers. */

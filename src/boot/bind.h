@@ -85,6 +85,9 @@ void roami_bound_abort(struct roami_bound *bound);
  */
 bool roami_bound_claim(struct roami_bound *bound, int fd);
 
+/* For bindings: fails, for process `other` is the node. */
+bool roami_bound_twice(struct roami_bound *bound, int other);
+
 /* For bindings: waits until `fd` is ready for `events`; false: it is in vain. */
 bool roami_bound_wait(struct roami_bound *bound, int fd, short events);
 

@@ -5,9 +5,9 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +22,11 @@
 #define PORT_COUNT 12000u
 #define PORT_STEP  997u
 #define STALE_S    60
+#define CLAIM_US   1000
 
 struct slurm {
 	struct roami_hub hub;
-	char lock[80]; /* the path of what says that this process is the node; "": none */
+	int claim; /* the socket whose name says that this process is the node; -1: none */
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of the socket; "": none */
 };
 
@@ -78,38 +79,21 @@ static bool slurm_directory(struct roami_bound *bound, const char *path)
 	       roami_bound_fail(bound, "%s: not a directory of this user alone", path);
 }
 
-/* Whether nobody has locked it. */
-static bool slurm_free(const char *path)
-{
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	bool found = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
-
-	if (fd >= 0)
-		close(fd);
-	return found;
-}
-
 /* Whether nobody listens there any more.  A job that has just bound its socket has time to. */
 static bool slurm_stale(const struct sockaddr_un *place)
 {
 	struct stat status;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	bool stale = fd >= 0 && lstat(place->sun_path, &status) == 0 &&
-		     status.st_mtime + STALE_S < time(NULL);
-
-	if (stale && S_ISREG(status.st_mode))
-		stale = slurm_free(place->sun_path);
-	else if (stale)
-		stale = connect(fd, (const void *)place, sizeof(*place)) != 0 &&
-			errno == ECONNREFUSED;
+		     status.st_mtime + STALE_S < time(NULL) &&
+		     connect(fd, (const void *)place, sizeof(*place)) != 0 && errno == ECONNREFUSED;
 
 	if (fd >= 0)
 		close(fd);
 	return stale;
 }
 
-/* Sockets, and locks, that jobs which were killed as they began have left. */
+/* Sockets that jobs which were killed as they began have left. */
 static void slurm_sweep(const char *directory)
 {
 	DIR *all = opendir(directory);
@@ -128,38 +112,60 @@ static void slurm_sweep(const char *directory)
 		closedir(all);
 }
 
-/* No other process of this host is the node, as long as we have the lock. */
-static bool slurm_claim(struct roami_bound *bound, struct slurm *slurm, const char *directory,
-			const char *name)
+/* The process that has the name; 0: it is about to have it, or has just ended. */
+static int claim_holder(const struct sockaddr_un *place, socklen_t bytes)
 {
-	char path[sizeof(slurm->lock)];
-	struct stat status = {.st_nlink = 0};
-	int fd = -1;
+	struct ucred peer = {0, 0, 0};
+	socklen_t room = sizeof(peer);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (snprintf(path, sizeof(path), "%s/slurm-%s.%u", directory, name, bound->me) >=
-	    (int)sizeof(path))
-		return roami_bound_fail(bound, "SLURM_JOB_ID or SLURM_STEP_ID: malformed");
-	while (status.st_nlink == 0) { /* who was the node before may have removed it just now */
-		if (fd >= 0)
-			close(fd);
-		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (fd < 0)
-			return roami_bound_fail(bound, "%s: %s", path, strerror(errno));
-		if (!roami_bound_claim(bound, fd))
-			return false;
-		if (fstat(fd, &status) != 0)
-			break;
-	}
-	memcpy(slurm->lock, path, sizeof(path)); /* the descriptor is closed as we end */
-	return true;
+	if (fd < 0 || connect(fd, (const void *)place, bytes) != 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &room) != 0)
+		peer.pid = 0;
+	if (fd >= 0)
+		close(fd);
+	return (int)peer.pid;
 }
 
-static bool slurm_here(struct roami_bound *bound, struct slurm *slurm, const char *directory,
-		       const char *name)
+/*
+ * No other process of this host is the node, as long as we have the name of its number: one without
+ * a file, so that nothing is left of who is killed.
+ */
+static bool slurm_claim(struct roami_bound *bound, struct slurm *slurm, const char *name)
+{
+	struct sockaddr_un place = {.sun_family = AF_UNIX};
+	int length = snprintf(place.sun_path + 1, sizeof(place.sun_path) - 1, "roam-%u-slurm-%s.%u",
+			      (unsigned)geteuid(), name, bound->me);
+	socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+
+	slurm->claim = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (slurm->claim < 0 || (size_t)length >= sizeof(place.sun_path) - 1)
+		return roami_bound_fail(bound, "SLURM_JOB_ID or SLURM_STEP_ID: malformed");
+	while (bind(slurm->claim, (void *)&place, bytes) != 0) {
+		int holder = errno == EADDRINUSE ? claim_holder(&place, bytes) : -1;
+
+		if (holder > 0)
+			return roami_bound_twice(bound, holder);
+		if (holder == 0 && !roami_bound_patient(bound))
+			return false;
+		if (holder < 0)
+			return roami_bound_fail(bound, "cannot be node %u: %s", bound->me,
+						strerror(errno));
+		usleep(CLAIM_US);
+	}
+	return listen(slurm->claim, 1) == 0 ||
+	       roami_bound_fail(bound, "cannot be node %u: %s", bound->me, strerror(errno));
+}
+
+static bool slurm_here(struct roami_bound *bound, struct slurm *slurm, const char *name)
 {
 	struct sockaddr_un *place = (void *)&slurm->hub.places[0];
+	char directory[64];
 	int length;
 
+	snprintf(directory, sizeof(directory), P_tmpdir "/roam-%u", (unsigned)geteuid());
+	if (!slurm_directory(bound, directory))
+		return false;
 	place->sun_family = AF_UNIX;
 	length = snprintf(place->sun_path, sizeof(place->sun_path), "%s/slurm-%s", directory, name);
 	if (length < 0 || (size_t)length >= sizeof(place->sun_path))
@@ -226,12 +232,12 @@ static bool slurm_open(struct roami_bound *bound)
 	struct slurm *slurm = calloc(1, sizeof(*slurm));
 	const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
 	bool one_host = slurm_number("SLURM_STEP_NUM_NODES", 0) == 1;
-	char name[64], directory[64];
+	char name[64];
 
 	if (slurm == NULL)
 		return roami_bound_fail(bound, "out of memory");
 	bound->state = slurm;
-	slurm->hub.listener = slurm->hub.fd = -1;
+	slurm->hub.listener = slurm->hub.fd = slurm->claim = -1;
 	bound->nodes = slurm_number("SLURM_STEP_NUM_TASKS", 0);
 	bound->me = slurm_number("SLURM_PROCID", UINT32_MAX);
 	if (job == NULL || strchr(job, '/') != NULL || strchr(step, '/') != NULL ||
@@ -242,10 +248,9 @@ static bool slurm_open(struct roami_bound *bound)
 	if (bound->nodes > ROAMI_NODES_MAX)
 		return true; /* too many: not for us to say */
 	slurm->hub.job = slurm_hash(name);
-	snprintf(directory, sizeof(directory), P_tmpdir "/roam-%u", (unsigned)geteuid());
-	if (!slurm_directory(bound, directory) || !slurm_claim(bound, slurm, directory, name))
+	if (!slurm_claim(bound, slurm, name))
 		return false;
-	return one_host ? slurm_here(bound, slurm, directory, name) : slurm_far(bound, slurm);
+	return one_host ? slurm_here(bound, slurm, name) : slurm_far(bound, slurm);
 }
 
 static bool slurm_gather(struct roami_bound *bound, const void *mine, size_t bytes,
@@ -266,8 +271,8 @@ static void slurm_close(struct roami_bound *bound)
 	struct slurm *slurm = bound->state;
 
 	roami_hub_close(bound, &slurm->hub);
-	if (slurm->lock[0] != '\0')
-		unlink(slurm->lock);
+	if (slurm->claim >= 0)
+		close(slurm->claim);
 	free(slurm);
 	bound->state = NULL;
 }
