@@ -14,14 +14,15 @@ class _Waker:
     def __init__(self):
         self.ours, self.theirs = socket.socketpair()
         self.theirs.setblocking(False)
+        self.lock = threading.Lock()
         self.cancel = None  # of the operation under way
         threading.Thread(target=self._serve, name='roam', daemon=True).start()
 
     def _serve(self):
         while self.ours.recv(64):
-            cancel = self.cancel
-            if cancel is not None:
-                lib.roam_ps_cancel(cancel)
+            with self.lock:
+                if self.cancel is not None:
+                    lib.roam_ps_cancel(self.cancel)
 
 
 _waker = None
@@ -45,7 +46,8 @@ def _call(element, request):
         err = lib.roam_ps_call(element, request)
     finally:
         signal.set_wakeup_fd(before)
-        _waker.cancel = None
+        with _waker.lock:  # the thread is not in C any more: the program may end
+            _waker.cancel = None
         request.cancel = ffi.NULL
     return err, cancel.cancelled != 0
 

@@ -99,7 +99,8 @@ class Package:
                 raise Wrong(said)
 
     def check_signals(self):
-        for operation, moved in (('observe', 0), ('mob', 1)):
+        # Several times: the program once ended, in one run of 50, while the package's thread was in C.
+        for operation, moved in (('observe', 0), ('mob', 1)) * 8:
             said = self.call(self.interpreter, '-c', WAITS, operation)
             if said != f'interrupted 1 {moved}\n':
                 raise Wrong(f'{operation}: {said}')
