@@ -16,23 +16,6 @@
 #define RETRY_US   20000u
 #define GREET_MS   1000 /* the time node 0 has to say that it is it */
 
-static bool hub_send(int fd, const void *data, size_t bytes)
-{
-	const uint8_t *at = data;
-
-	while (bytes > 0) {
-		ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL);
-
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent <= 0)
-			return false;
-		at += sent;
-		bytes -= (size_t)sent;
-	}
-	return true;
-}
-
 static void hub_patience(int fd)
 {
 	const struct timeval patience = {SEND_S, 0};
@@ -105,7 +88,7 @@ static void hub_accept(struct roami_bound *bound, struct roami_hub *hub)
 	place->fd = fd;
 	place->since = roami_os_now_ns();
 	hub_greeting(hub, greeting);
-	if (!hub_send(fd, greeting, sizeof(greeting)))
+	if (!roami_os_send(fd, greeting, sizeof(greeting)))
 		hub_drop(place);
 }
 
@@ -216,11 +199,11 @@ static bool hub_answer(struct roami_bound *bound, struct roami_hub *hub,
 		head.bytes += (uint32_t)sizeof(all[i].bytes) + all[i].bytes;
 	for (unsigned node = 1; node < bound->nodes; node++) {
 		int fd = hub->peers[node].fd;
-		bool good = hub_send(fd, &head, sizeof(head));
+		bool good = roami_os_send(fd, &head, sizeof(head));
 
 		for (unsigned i = 0; i < bound->nodes && good; i++)
-			good = hub_send(fd, &all[i].bytes, sizeof(all[i].bytes)) &&
-			       hub_send(fd, all[i].data, all[i].bytes);
+			good = roami_os_send(fd, &all[i].bytes, sizeof(all[i].bytes)) &&
+			       roami_os_send(fd, all[i].data, all[i].bytes);
 		if (!good)
 			return roami_bound_fail(bound, "node %u has ended before it joined", node);
 		hub->peers[node].have = 0;
@@ -339,7 +322,8 @@ static bool hub_give(struct roami_bound *bound, struct roami_hub *hub, const voi
 
 	if (hub->fd < 0 && !hub_connect(bound, hub))
 		return false;
-	return (hub_send(hub->fd, &head, sizeof(head)) && hub_send(hub->fd, mine, bytes)) ||
+	return (roami_os_send(hub->fd, &head, sizeof(head)) &&
+		roami_os_send(hub->fd, mine, bytes)) ||
 	       roami_bound_fail(bound, "node 0 has closed the connection");
 }
 

@@ -13,6 +13,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "os/os.h"
+
 #define LENGTH_DIGITS 8u   /* before the bytes of a blob */
 #define PUT_MAX       960u /* of a line: some servers take no more than 1024 bytes of it */
 #define PUT_WORDS     60u  /* of it besides the name and the value */
@@ -59,7 +61,6 @@ __attribute__((format(printf, 3, 4))) static bool pmi1_write(struct roami_bound 
 							     const char *format, ...)
 {
 	char text[ROAMI_PMI1_LINE];
-	size_t bytes, sent = 0;
 	va_list args;
 	int length;
 
@@ -68,18 +69,8 @@ __attribute__((format(printf, 3, 4))) static bool pmi1_write(struct roami_bound 
 	va_end(args);
 	if (length < 0 || (size_t)length >= sizeof(text))
 		return roami_bound_fail(bound, "PMI: a line too long");
-	bytes = (size_t)length;
-	while (sent < bytes) {
-		ssize_t count = send(pmi->fd, text + sent, bytes - sent, MSG_NOSIGNAL);
-
-		if (count < 0 && errno == EINTR)
-			continue;
-		if (count <= 0)
-			return roami_bound_fail(bound, "PMI: the launcher is gone: %s",
-						strerror(errno));
-		sent += (size_t)count;
-	}
-	return true;
+	return roami_os_send(pmi->fd, text, (size_t)length) ||
+	       roami_bound_fail(bound, "PMI: the launcher is gone: %s", strerror(errno));
 }
 
 /* The next line, into pmi->line. */

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "os/os.h"
+
 #define HELLO_MAGIC "roamtcp1"
 #define HELLO_BYTES (8 + ROAMI_HELLO_NONCE)
 #define TAG_BYTES   crypto_aead_chacha20poly1305_ietf_ABYTES
@@ -16,21 +18,6 @@
 #define LOST_MS     5000 /* nothing acknowledged for so long: the other host is gone */
 
 _Static_assert(4 + FRAME_MAX == ROAMI_WIRE_FRAME, "one frame fits");
-
-static bool wire_write(int fd, const uint8_t *data, size_t bytes)
-{
-	while (bytes > 0) {
-		ssize_t wrote = send(fd, data, bytes, MSG_NOSIGNAL);
-
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote <= 0)
-			return false;
-		data += wrote;
-		bytes -= (size_t)wrote;
-	}
-	return true;
-}
 
 /* A host that is cut off or down shows as a lost connection; one that is only stopped does not. */
 static void wire_options(int fd)
@@ -61,7 +48,7 @@ bool roami_wire_open(struct roami_wire *wire, int fd, bool agent, const uint8_t 
 	wire_options(fd);
 	memcpy(hello, HELLO_MAGIC, 8);
 	memcpy(hello + 8, wire->nonce, sizeof(wire->nonce));
-	return wire_write(fd, hello, sizeof(hello));
+	return roami_os_send(fd, hello, sizeof(hello));
 }
 
 void roami_wire_close(struct roami_wire *wire)
@@ -121,7 +108,7 @@ bool roami_wire_send(struct roami_wire *wire, uint32_t kind, uint32_t node, cons
 	crypto_aead_chacha20poly1305_ietf_encrypt(out + 4, NULL, (const uint8_t *)&frame,
 						  ROAMI_FRAME_HEAD + bytes, out, 4, NULL, nonce,
 						  wire->send_key);
-	return wire_write(wire->fd, out, 4 + length);
+	return roami_os_send(wire->fd, out, 4 + length);
 }
 
 /* Reads until there are `want` bytes; ROAMI_WIRE_GOT: they are there. */

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -305,6 +306,23 @@ bool roami_os_pidfd_status(int pidfd, int *status)
 	if (ioctl(pidfd, OS_PIDFD_GET_INFO, &info) != 0 || (info.mask & OS_PIDFD_INFO_EXIT) == 0)
 		return false;
 	*status = info.exit_code;
+	return true;
+}
+
+bool roami_os_send(int fd, const void *data, size_t bytes)
+{
+	const uint8_t *at = data;
+
+	while (bytes > 0) {
+		ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent <= 0)
+			return false;
+		at += sent;
+		bytes -= (size_t)sent;
+	}
 	return true;
 }
 

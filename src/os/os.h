@@ -67,6 +67,8 @@ bool roami_os_pin(unsigned cpu); /* the calling thread, to the cpu-th of our mas
 int roami_os_pidfd(pid_t pid);   /* -1 with errno */
 /* How the process of a pidfd ended, as of wait; false: it has not, or this kernel does not say. */
 bool roami_os_pidfd_status(int pidfd, int *status);
+/* All of it, over a socket that blocks; false: the other side is gone, or takes too long. */
+bool roami_os_send(int fd, const void *data, size_t bytes);
 pid_t roami_os_tid(void);
 bool roami_os_traced(void); /* a debugger holds this process */
 uint64_t roami_os_rss_peak_kb(void); /* the most that was resident, since exec or fork */

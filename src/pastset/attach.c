@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "os/os.h"
 #include "pastset/address.h"
 
 #define PATIENCE_MS 10000 /* so long may a server take to answer who attaches */
@@ -33,21 +34,6 @@ struct attach_ask {
 
 /* ---------------------------------------------------------------------------------------- bytes */
 
-static bool attach_write(int fd, const uint8_t *data, size_t bytes)
-{
-	while (bytes > 0) {
-		ssize_t wrote = send(fd, data, bytes, MSG_NOSIGNAL);
-
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote <= 0)
-			return false;
-		data += wrote;
-		bytes -= (size_t)wrote;
-	}
-	return true;
-}
-
 /* server->lock is held. */
 static void attach_lose(struct roam_ps_server *server, enum roam_err why)
 {
@@ -70,7 +56,7 @@ static enum roam_err attach_send(struct roam_ps_server *server, uint32_t kind, u
 		all[i + 1] = parts[i];
 	pthread_mutex_lock(&server->sending);
 	bytes = roami_channel_close(&server->channel, all, count + 1, server->out);
-	sent = attach_write(server->fd, server->out, bytes);
+	sent = roami_os_send(server->fd, server->out, bytes);
 	pthread_mutex_unlock(&server->sending);
 	return sent ? ROAM_OK : ROAM_ELOST;
 }
@@ -332,7 +318,7 @@ static enum roam_err attach_meet(struct roam_ps_server *server, const char *addr
 		return ROAM_ESYSTEM;
 	snprintf(why, why_bytes, "what answers at %s is no server of elements of this version",
 		 address);
-	if (!attach_write(server->fd, hello, sizeof(hello)) || !meet_fill(server, sizeof(hello)) ||
+	if (!roami_os_send(server->fd, hello, sizeof(hello)) || !meet_fill(server, sizeof(hello)) ||
 	    !roami_channel_meet(&server->channel, ROAMI_GUEST_MAGIC, key, true, server->in))
 		return ROAM_EPROTO;
 	server->have -= sizeof(hello);

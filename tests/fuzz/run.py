@@ -27,7 +27,7 @@ SOURCES = {
     'pmi1': ['src/boot/bind.c', 'src/boot/hub.c', 'src/boot/pmi1.c', 'src/boot/slurm.c',
              'src/os/os.c', 'src/os/proc.c'],
     'seal': ['src/msg/seal.c'],
-    'wire': ['src/boot/wire.c'],
+    'wire': ['src/boot/wire.c', 'src/os/os.c', 'src/os/proc.c'],
 }
 FLAGS = ['-std=gnu11', '-g', '-O1', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,undefined',
          '-fno-sanitize-recover=undefined']
