@@ -68,7 +68,7 @@ static bool lrc_stale(struct roami_node *node, uint32_t page)
 	return !lrc_has(node, page);
 }
 
-/* Who has a copy for certain. */
+/* Who has a copy for certain; under the page lock. */
 static unsigned lrc_holder(struct roami_node *node, uint32_t page)
 {
 	const struct lrc_page *data = lrc_page(node, page);
@@ -120,7 +120,7 @@ static bool lrc_fetch_diffs(struct roami_node *node, uint32_t page)
 /* Makes the pending page's copy as new as the notices ask. */
 static void lrc_validate(struct roami_node *node, uint32_t page)
 {
-	unsigned manager = roami_manager(node, page), me = roami_me(node);
+	unsigned manager = roami_manager(node, page), me = roami_me(node), holder;
 
 	for (;;) {
 		bool has, good;
@@ -128,13 +128,14 @@ static void lrc_validate(struct roami_node *node, uint32_t page)
 		roami_page_lock(node, page);
 		has = lrc_has(node, page);
 		good = !lrc_stale(node, page);
+		holder = lrc_holder(node, page);
 		if (good && roami_page_state(node, page) != LRC_COPY)
 			roami_page_move(node, page, LRC_COPY);
 		roami_page_unlock(node, page);
 		if (good)
 			return;
 		if (!has)
-			lrc_fetch_page(node, page, lrc_holder(node, page));
+			lrc_fetch_page(node, page, holder);
 		else if (!lrc_fetch_diffs(node, page) && manager != me)
 			lrc_fetch_page(node, page, manager);
 	}
