@@ -525,8 +525,12 @@ void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t
 {
 	struct roami_twins *twins = &node->twins;
 	uint32_t twin;
+	bool has;
 
-	if (entry->twin != 0)
+	roami_page_lock(node, page); /* a handler may take it away, pending or not */
+	has = entry->twin != 0;
+	roami_page_unlock(node, page);
+	if (has)
 		return;
 	roami_spin_lock(node, &twins->lock);
 	if (twins->free.count > 0)
