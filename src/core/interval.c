@@ -80,7 +80,7 @@ static bool page_is_spared(struct roami_node *node, uint32_t page, uint8_t flags
 
 	return (flags & ROAMI_PAGE_HOME) == 0 && protocol->model == ROAM_MODEL_RC &&
 	       !protocol->keeps_twins && !protocol->homes_move && !protocol->homes_taken &&
-	       !roami_race_checked(node);
+	       !roami_scoped(node) && !roami_race_checked(node);
 }
 
 /* Whether a page of this home loses write access for the protocol's sake. */
