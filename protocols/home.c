@@ -216,12 +216,13 @@ void home_read_fault(struct roami_node *node, uint32_t page)
 {
 	struct roam_fetch_one list[ALONG + 1];
 	unsigned home, count = 1;
+	bool far;
 
 	if (home_mine(node, page, &home))
 		return;
 	list[0] = (struct roam_fetch_one){.page = page, .home = home};
-	roami_page_asked(node, page, home);
-	for (; count <= ALONG && home_goes_along(node, page + count, home); count++)
+	far = roami_page_asked(node, page, home);
+	for (; far && count <= ALONG && home_goes_along(node, page + count, home); count++)
 		list[count] = (struct roam_fetch_one){.page = page + count, .home = home};
 	home_fetch_all(node, list, count);
 	roami_page_open(node, page, 1, ROAM_READ);

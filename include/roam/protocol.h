@@ -412,11 +412,11 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 			    uint64_t *version_p);
 
 /*
- * A fault asks for the pending page, which is far away; and whether another pending page, which is
- * too, may come along with such a one: some times after a fault that was its own, for nobody sees
+ * A fault asks for the pending page; whether its home is far away.  And whether another pending
+ * page of that far home may come along: some times after a fault that was its own, for nobody sees
  * whether it is read then.
  */
-void roami_page_asked(struct roami_node *node, uint32_t page, unsigned home);
+bool roami_page_asked(struct roami_node *node, uint32_t page, unsigned home);
 bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home);
 
 /*

@@ -291,17 +291,19 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 
 #define AGAIN 8u
 
-void roami_page_asked(struct roami_node *node, uint32_t page, unsigned home)
+bool roami_page_asked(struct roami_node *node, uint32_t page, unsigned home)
 {
-	if (!roami_near(node, home))
-		roami_page_entry(node, page)->again = AGAIN;
+	if (roami_near(node, home))
+		return false;
+	roami_page_entry(node, page)->again = AGAIN;
+	return true;
 }
 
 bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
-	if (entry->again == 0 || entry->home != home + 1 || roami_near(node, home))
+	if (entry->again == 0 || entry->home != home + 1)
 		return false;
 	entry->again--;
 	return true;
