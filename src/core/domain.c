@@ -63,7 +63,9 @@ static void domain_init(struct roami_node *node, struct roami_domain *domain)
 {
 	unsigned was = roami_domain_enter(node, domain);
 
-	if (domain->protocol->init != NULL)
+	if (!roami_protocol_beside(node->protocol, domain->protocol))
+		domain->err = ROAM_EUNSUPPORTED;
+	else if (domain->protocol->init != NULL)
 		domain->err = domain->protocol->init(node);
 	roami_domain_leave(node, was);
 }

@@ -151,20 +151,25 @@ static void job_lossy(struct job *job, struct rng *rng)
 	job->options.seal = seals[rng_below(rng, 3)];
 }
 
-/* Other protocols beside the one: over the seeds each. */
-static void job_mix(struct job *job, struct rng *rng)
+/* Other protocols beside the one, of those that can be: over the seeds each. */
+static void job_mix(struct job *job, const struct roam_protocol *own, struct rng *rng)
 {
 	unsigned known = 0;
 
 	while (roami_protocols[known] != NULL)
 		known++;
 	job->region_count = 2;
-	job->regions[0] = roami_protocols[job->seed % known];
-	job->regions[1] = roami_protocols[rng_below(rng, known)];
+	for (unsigned i = 0; i < job->region_count; i++) {
+		uint64_t draw = i == 0 ? job->seed : rng_below(rng, known);
+
+		while (!roami_protocol_beside(own, roami_protocols[draw % known]))
+			draw++;
+		job->regions[i] = roami_protocols[draw % known];
+	}
 }
 
 static void job_draw(struct job *job, const struct seed_options *options,
-		     struct random_params *params)
+		     const struct roam_protocol *protocol, struct random_params *params)
 {
 	struct rng rng = {job->seed * 3 + 5};
 
@@ -196,7 +201,7 @@ static void job_draw(struct job *job, const struct seed_options *options,
 	if (options->lossy)
 		job_lossy(job, &rng);
 	if (options->mixed)
-		job_mix(job, &rng);
+		job_mix(job, protocol, &rng);
 }
 
 static void job_node_open(struct job *job, const struct roam_protocol *protocol, unsigned me)
@@ -318,7 +323,7 @@ static bool job_one(const struct seed_options *options, const struct roam_protoc
 		abort();
 	alarm(SECONDS_MAX);
 	job->seed = seed;
-	job_draw(job, options, &params);
+	job_draw(job, options, protocol, &params);
 	params.scoped = protocol->model == ROAM_MODEL_SCC;
 	job->program = random_generate(&params);
 	if (options->list)
