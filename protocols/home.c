@@ -250,15 +250,24 @@ static bool dirty_has(const struct roam_dirty *dirty, size_t count, uint32_t pag
 	return false;
 }
 
-/* Whether a newly shared page was open for unseen writes; it is pending on return if so. */
-static bool home_unseen(struct roami_node *node, uint32_t page)
+/* What a newly shared page is that is not in this release's list. */
+enum home_news {
+	HOME_TOLD,   /* nothing was written unseen */
+	HOME_UNSEEN, /* it is open, and may have been */
+	HOME_LATE    /* a handler closed it, or gave it away, since the list was made */
+};
+
+/* Pending on return, unless there is nothing to tell. */
+static enum home_news home_news(struct roami_node *node, uint32_t page)
 {
 	roami_page_hold(node, page);
+	if (roami_page_dirty(node, page))
+		return HOME_LATE;
 	if (roami_page_state(node, page) == HOME_MASTER &&
-	    roami_page_access(node, page) == ROAM_WRITE && !roami_page_dirty(node, page))
-		return true;
+	    roami_page_access(node, page) == ROAM_WRITE)
+		return HOME_UNSEEN;
 	roami_page_done(node, page);
-	return false;
+	return HOME_TOLD;
 }
 
 /*
@@ -288,40 +297,6 @@ static bool home_leave_open(struct roami_node *node, const struct roam_sync *syn
 	return true;
 }
 
-void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
-			 const struct roam_dirty *dirty, size_t count)
-{
-	uint32_t pages[BATCH];
-	size_t got;
-
-	while ((got = roami_home_shared(node, pages, BATCH)) > 0) {
-		size_t unseen = 0, closing = 0;
-
-		got = roami_pages_sort(pages, got);
-		for (size_t i = 0; i < got; i++)
-			/*
-			 * A page of this release's list is pending already, and gets its notice
-			 * there.
-			 */
-			if (!dirty_has(dirty, count, pages[i]) && home_unseen(node, pages[i]))
-				pages[unseen++] = pages[i];
-		for (size_t i = 0; i < unseen; i++)
-			if (home_leave_open(node, sync, pages[i])) {
-				roami_notice_add(node, pages[i],
-						 roami_home_version_bump(node, pages[i]));
-				roami_page_done(node, pages[i]);
-			} else {
-				pages[closing++] = pages[i];
-			}
-		roami_page_close(node, pages, closing, ROAM_READ);
-		for (size_t i = 0; i < closing; i++) {
-			roami_notice_add(node, pages[i], roami_home_version_bump(node, pages[i]));
-			roami_home_shut(node, pages[i]);
-			roami_page_done(node, pages[i]);
-		}
-	}
-}
-
 /*
  * Under ScC a page that was written without a change gets a notice too: what the section wrote may
  * be what this node had written, or read, before it, and a copy may be older than that.  Returns
@@ -331,10 +306,69 @@ void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
 static uint64_t home_silent(struct roami_node *node, uint32_t page)
 {
 	const struct home_scoped_page *data = roami_page_data(node, page);
-
 	uint64_t version = data->sent > data->page.have ? data->sent : data->page.have;
 
 	return version > data->page.need ? version : data->page.need;
+}
+
+/*
+ * The writes of this interval are in what was given away, though the page will be in the next
+ * release's list.
+ */
+static void home_publish_late(struct roami_node *node, uint32_t page)
+{
+	const struct home_page *data = home_page(node, page);
+
+	if (roami_page_state(node, page) == HOME_MASTER)
+		roami_notice_add(node, page, roami_home_version_bump(node, page));
+	else if (roami_model(node) == ROAM_MODEL_SCC)
+		roami_notice_add(node, page, home_silent(node, page));
+	else
+		roami_notice_add(node, page, data->have);
+	roami_page_done(node, page);
+}
+
+/* Gives notice of the pages, ascending, that are not in the release's list, which does so. */
+static void home_publish(struct roami_node *node, const struct roam_sync *sync, uint32_t *pages,
+			 size_t count)
+{
+	size_t closing = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		enum home_news news = home_news(node, pages[i]);
+
+		if (news == HOME_LATE) {
+			home_publish_late(node, pages[i]);
+		} else if (news == HOME_UNSEEN && home_leave_open(node, sync, pages[i])) {
+			roami_notice_add(node, pages[i], roami_home_version_bump(node, pages[i]));
+			roami_page_done(node, pages[i]);
+		} else if (news == HOME_UNSEEN) {
+			pages[closing++] = pages[i];
+		}
+	}
+	roami_page_close(node, pages, closing, ROAM_READ);
+	for (size_t i = 0; i < closing; i++) {
+		roami_notice_add(node, pages[i], roami_home_version_bump(node, pages[i]));
+		roami_home_shut(node, pages[i]);
+		roami_page_done(node, pages[i]);
+	}
+}
+
+void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
+			 const struct roam_dirty *dirty, size_t count)
+{
+	uint32_t pages[BATCH];
+	size_t got;
+
+	while ((got = roami_home_shared(node, pages, BATCH)) > 0) {
+		size_t others = 0;
+
+		got = roami_pages_sort(pages, got);
+		for (size_t i = 0; i < got; i++)
+			if (!dirty_has(dirty, count, pages[i]))
+				pages[others++] = pages[i];
+		home_publish(node, sync, pages, others);
+	}
 }
 
 /*

@@ -6,11 +6,12 @@
 For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of
 sim_test (random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC),
 thrash_test (how often a page moves, for mirage), late_test (accesses long after their page has come, under SC),
-update_test (who gets updates, for erc) and lazy_test (how long faults take and what is stored, for lrc) until one
-fails, by a wrong value, a count, an invariant or a hang; of reliable_test, sim_test over datagrams and deadline_test
-(nodes that cannot be heard) if it changes the layers below the messages; of the tests past_ if it
-changes PastSet; of share_test and sim_test with several protocols at a time if its name begins with region_. A mutant
-that survives all seeds fails this test: then "0 wrong answers" proves nothing about the rule that the patch names.
+update_test (who gets updates, for erc), lazy_test (how long faults take and what is stored, for lrc) and rows_test
+(pages of many writers between barriers, for jump) until one fails, by a wrong value, a count, an invariant or a hang;
+of reliable_test, sim_test over datagrams and deadline_test (nodes that cannot be heard) if it changes the layers below
+the messages; of the tests past_ if it changes PastSet; of share_test and sim_test with several protocols at a time if
+its name begins with region_. A mutant that survives all seeds fails this test: then "0 wrong answers" proves nothing
+about the rule that the patch names.
 """
 import argparse
 import concurrent.futures
@@ -27,7 +28,8 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HERE = os.path.join(ROOT, "tests", "mutants")
 PARTS = ["src", "include", "protocols", "tests/lib", "tests/sim"]
 SC = ["onecopy", "ivy", "mirage"]
-ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc"], "lazy_test": ["lrc"]}
+ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc"], "lazy_test": ["lrc"],
+        "rows_test": ["jump"]}
 OPTIONAL = ["udp_uring.c", "pmix.c"]  # of libraries
 CHUNK = 50          # seeds per run of sim_test
 CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
@@ -43,7 +45,7 @@ def sources(root):
 
 
 PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "late_test", "update_test", "lazy_test",
-            "reliable_test", "deadline_test", "past_match_test", "past_order_test", "past_rounds_test",
+            "rows_test", "reliable_test", "deadline_test", "past_match_test", "past_order_test", "past_rounds_test",
             "past_test"]
 
 # What can catch a mutant: of the layers below the messages, or of all above them.
@@ -52,7 +54,7 @@ CATCH_LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
 CATCH_SILENCE = [["deadline_test"]]
 CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"]]
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"],
-         ["lazy_test"]]
+         ["lazy_test"], ["rows_test"]]
 CATCH_REGIONS = [["share_test", "--mixed"], ["sim_test", "--mixed"]]  # of those whose name says so
 
 
