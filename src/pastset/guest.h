@@ -1,6 +1,7 @@
 /*
  * A connection of a program that is attached to a server of elements, as the server sees it: bytes
- * in, bytes out; what the program asks is its session's.  Nothing here knows of sockets or threads; pastset/host.c does.
+ * in, bytes out; what the program asks is its session's.  Nothing here knows of sockets or threads;
+ * pastset/host.c does.
  *
  * What comes is not trusted.  Whoever does not know the key gets no further than his hello; what a
  * client that knows it asks is checked all the same, for it may be wrong.

@@ -32,7 +32,7 @@ struct roami_memo {
 	uint8_t rest[];
 };
 
-/* --------------------------------------------------------------------------------------- answers */
+/* -------------------------------------------------------------------------------------- answers */
 
 /* memo_count: there is none of that number. */
 static uint32_t memo_find(const struct roami_session *session, uint64_t number)
@@ -112,6 +112,14 @@ void roami_session_heard(struct roami_session *session, uint32_t heard)
 
 /* ----------------------------------------------------------------------------------- operations */
 
+/* What it observed is held no more. */
+static void op_release(struct roami_past *past, const struct roami_op *op)
+{
+	if (op->record != 0)
+		roami_record_rele(past->node, roami_past_element(past, op->ask.element)->pool,
+				  op->record);
+}
+
 /* Was begun at element `to`.  false: there is no memory. */
 static bool op_answer(struct roami_session *session, uint64_t number, uint32_t to,
 		      const struct roami_op *op)
@@ -125,9 +133,7 @@ static bool op_answer(struct roami_session *session, uint64_t number, uint32_t t
 	all->hosted[to].moves += op->moved != 0;
 	all->hosted[op->ask.element].observes += op->observed != 0;
 	known = session_remember(session, number, &told, &rest) != NULL;
-	if (op->record != 0)
-		roami_record_rele(all->past->node,
-				  roami_past_element(all->past, op->ask.element)->pool, op->record);
+	op_release(all->past, op);
 	return known && (session->guest == NULL || memo_send(session));
 }
 
@@ -172,9 +178,7 @@ static void errand_end(struct roami_errand *errand)
 	struct roami_memo *memo;
 
 	if (session == NULL) {
-		if (op->record != 0)
-			roami_record_rele(past->node, roami_past_element(past, op->ask.element)->pool,
-					  op->record);
+		op_release(past, op);
 		return;
 	}
 	errand_unlink(errand);

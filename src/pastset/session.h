@@ -4,9 +4,9 @@
  * (RULES 11.4).
  *
  * An answer is remembered until the client says that he has heard it, as each of his frames does.
- * A client asks ROAMI_GUEST_ASKS_MAX operations at a time, so no more answers than that are unheard;
- * who asks more loses the oldest.  While he is away nothing of his waits: what did is taken back,
- * and begun again when he repeats it.
+ * He asks ROAMI_GUEST_ASKS_MAX operations at a time at most, so no more answers are unheard; who
+ * asks more loses the oldest.  While he is away nothing of his waits: what did is taken back, and
+ * begun again when he repeats it.
  */
 #ifndef ROAMI_PAST_SESSION_H
 #define ROAMI_PAST_SESSION_H
@@ -25,7 +25,7 @@ struct roami_session {
 	uint64_t highest;                    /* number that he has asked by */
 	struct roami_errand *errands;        /* that wait */
 	uint32_t errand_count, memo_count;
-	/* Answers: those that are yet to be repeated, then others in the order they were sent in. */
+	/* Answers: those yet to be repeated, then others in the order they were sent in. */
 	struct roami_memo *memos[ROAMI_GUEST_ASKS_MAX];
 	uint32_t *parts; /* elements whose X-functions he takes part in */
 	uint32_t part_count;

@@ -10,7 +10,7 @@
 #include "pastset/guest.h"
 
 #define GUESTS  2u /* one waits for what the other does */
-#define CUT     0xff00u /* as a length: his connection breaks, and he comes again by the next byte */
+#define CUT     0xff00u /* as a length: he is cut off, and comes again as the next byte says */
 #define KEEP_NS 100u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -153,8 +153,8 @@ static void guest_gone(struct roami_guest *guest)
 }
 
 /*
- * He comes again: `how` says what he has heard, whether the server has noticed that he was gone, and
- * whether he takes the other's session.  Who is forgotten begins anew.
+ * He comes again: `how` says what he has heard, whether the server has noticed that he was gone,
+ * and whether he takes the other's session.  Who is forgotten begins anew.
  */
 static void client_again(struct client *client, uint8_t how)
 {

@@ -296,7 +296,7 @@ void history_end(struct history_event *event, struct history_event *second, uint
 	if (half)
 		event_end(second, now, request, err, observed);
 	else if (second != NULL)
-		*second = (struct history_event){.begin = second->begin, .end = now, .err = NOT_BEGUN};
+		second->err = NOT_BEGUN;
 }
 
 void history_trim(struct history *history)

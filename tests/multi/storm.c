@@ -4,8 +4,8 @@
  * storm ADDRESS MODE [ARGUMENT]...
  *	histories SEED ROUNDS   random operations on one element after the other; what was seen of
  *	                        each must have an explanation (tests/lib/history.h)
- *	flood BYTES TUPLES      movers, observers and mobs with tuples of so many bytes: each goes to
- *	                        one observer, under the number that its mover was told
+ *	flood BYTES TUPLES      movers, observers and mobs, tuples of so many bytes: each to one
+ *	                        observer, under the number that its mover was told
  *	rounds COUNT            participants of an X-function
  *	wait                    says "waiting", observes one tuple, says what that returned
  *	pause                   moves a tuple, says "moved", and another after a line from stdin;
@@ -255,7 +255,7 @@ static void *rounds_thread(void *arg)
 	return NULL;
 }
 
-/* ----------------------------------------------------------------------------------------- alone */
+/* ---------------------------------------------------------------------------------------- alone */
 
 static void alone(bool waits)
 {
