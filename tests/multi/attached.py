@@ -297,6 +297,8 @@ def usage():
             (['past'], 2, 'past what'), (['past', 'serve'], 2, 'one address'),
             (['past', 'serve', './x'], 2, 'no key'), (['past', 'top', '--every', '0', 'x'], 2, 'what'),
             (['past', 'serve', '--once', './x'], 2, 'what'),
+            (['past', 'serve', '--keep', '0', './x'], 2, 'what'),
+            (['past', 'top', '--keep', '9', './x'], 2, 'what'),
             (['past', 'serve', './x', '--key', '/nowhere/key'], 1, 'no key in /nowhere/key'),
             (['past', 'top', './nobody', '--key', '/nowhere/key'], 1, 'no key in')):
         expect([roam, *words], status=status, err=err)
