@@ -656,11 +656,12 @@ static void msg_handle(struct roami_node *node, const struct roam_request *reque
 
 	if (request->type < ROAMI_TYPE_PROTOCOL) {
 		node->msg.types[request->type]->handle(node, request);
-		return;
+	} else {
+		was = roami_domain_enter(node, domain);
+		node->msg.types[request->type]->handle(node, request);
+		roami_domain_leave(node, was);
 	}
-	was = roami_domain_enter(node, domain);
-	node->msg.types[request->type]->handle(node, request);
-	roami_domain_leave(node, was);
+	roami_page_close_late(node);
 }
 
 /* Hands due requests to their handlers again; poll_lock is held. */
