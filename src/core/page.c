@@ -316,6 +316,7 @@ void roami_page_close_late(struct roami_node *node)
 	if (late.count == 0)
 		return;
 	node->late.count = 0;
+	roami_step(node);
 	page_engine(node, late.first, late.count, late.from, late.to);
 }
 
