@@ -41,8 +41,8 @@ struct roami_env {
 	/* Nanoseconds that the calling thread ran; a sleep of its own counts as ROAMI_RAN_FAR. */
 	uint64_t (*ran)(struct roami_node *node);
 	/*
-	 * Whether the calling thread waits, and the process has no other that runs the program: then
-	 * nothing touches the app view before it goes on.  NULL: never.
+	 * Whether the calling thread waits, and the process has no other that runs the program:
+	 * then nothing touches the app view before it goes on, but a signal handler.  NULL: never.
 	 */
 	bool (*alone)(struct roami_node *node);
 	__attribute__((noreturn)) void (*fail)(struct roami_node *node, const char *text);

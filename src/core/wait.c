@@ -170,10 +170,15 @@ static void real_await(struct roami_node *node, bool (*condition)(void *arg), vo
 
 /* ------------------------------------------------------------------------------ threads alone */
 
-/* Of the thread that asks: what it has found since it began to wait. */
-enum { ALONE_OUTSIDE, ALONE_UNKNOWN, ALONE_YES, ALONE_NO };
+enum alone { ALONE_OUTSIDE, ALONE_UNKNOWN, ALONE_YES, ALONE_NO };
 
-static __thread unsigned real_found;
+/* What the calling thread has found since it began to wait. */
+static enum alone *real_found(void)
+{
+	static __thread enum alone found;
+
+	return &found;
+}
 
 /* Threads of this process; 0: not known. */
 static unsigned real_threads(const struct roami_real *real)
@@ -190,22 +195,23 @@ static unsigned real_threads(const struct roami_real *real)
 static bool real_alone(struct roami_node *node)
 {
 	struct roami_real *real = real_of(node);
+	enum alone *found = real_found();
 	bool yes;
 
-	if (real_found != ALONE_UNKNOWN)
-		return real_found == ALONE_YES;
+	if (*found != ALONE_UNKNOWN)
+		return *found == ALONE_YES;
 	yes = real_threads(real) == atomic_load(&real->helpers) + 1;
-	real_found = yes ? ALONE_YES : ALONE_NO;
+	*found = yes ? ALONE_YES : ALONE_NO;
 	return yes;
 }
 
 static void real_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
-	unsigned outside = real_found;
+	enum alone *found = real_found(), outside = *found;
 
-	real_found = ALONE_UNKNOWN;
+	*found = ALONE_UNKNOWN;
 	real_await(node, condition, arg);
-	real_found = outside;
+	*found = outside;
 }
 
 static void real_spin(struct roami_node *node)
