@@ -12,11 +12,11 @@
  *
  * Page states: start (at node 0: here, never moved; elsewhere: away), here, away.
  *
- * Messages: want (to the manager) and take (from the manager to the last asker), answered to the
- * asker with the page's bytes.
+ * Messages: want (to the manager, if that is another node) and take (from the manager to the last
+ * asker), answered to the asker with the page's bytes.
  *
- * Sequential consistency: a page is readable at one node at most, and access is gone before the
- * bytes leave.
+ * Sequential consistency: a page is readable at one node at most, and access is gone before
+ * anybody could use it beside the bytes that leave.
  */
 #include <string.h>
 
@@ -39,16 +39,39 @@ static bool onecopy_is_here(struct roami_node *node, uint32_t page)
 	return state == ONECOPY_HERE || (state == ONECOPY_START && roami_me(node) == 0);
 }
 
+/* At the manager: `asker` is the last one now; who was it before? */
+static unsigned onecopy_queue(struct roami_node *node, uint32_t page, unsigned asker)
+{
+	struct onecopy_page *data = roami_page_data(node, page);
+	unsigned last;
+
+	roami_page_lock(node, page);
+	last = data->asker;
+	data->asker = asker;
+	roami_page_unlock(node, page);
+	return last;
+}
+
+static void onecopy_bring(struct roami_node *node, uint32_t page)
+{
+	unsigned to = roami_manager(node, page), type = ONECOPY_WANT;
+	bool came;
+
+	if (to == roami_me(node)) {
+		to = onecopy_queue(node, page, to);
+		type = ONECOPY_TAKE;
+	}
+	roami_call_page(node, to, type, page, NULL, 0, &came);
+	if (!came)
+		roami_node_fail(node, "page %u came without bytes", page);
+}
+
 static void onecopy_get(struct roami_node *node, uint32_t page)
 {
 	struct onecopy_page *data = roami_page_data(node, page);
-	bool came = true;
 
 	if (!onecopy_is_here(node, page))
-		roami_call_page(node, roami_manager(node, page), ONECOPY_WANT, page, NULL, 0,
-				&came);
-	if (!came)
-		roami_node_fail(node, "page %u came without bytes", page);
+		onecopy_bring(node, page);
 	roami_page_lock(node, page);
 	roami_page_move(node, page, ONECOPY_HERE);
 	data->until = roami_now(node) + roami_stay_ns(node);
@@ -59,11 +82,8 @@ static void onecopy_get(struct roami_node *node, uint32_t page)
 static void onecopy_want(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = roami_request_page(node, request, sizeof(page));
-	struct onecopy_page *data = roami_page_data(node, page);
-	unsigned last = data->asker;
 
-	data->asker = request->origin;
-	roami_forward(node, request, last, ONECOPY_TAKE);
+	roami_forward(node, request, onecopy_queue(node, page, request->origin), ONECOPY_TAKE);
 }
 
 static void onecopy_take(struct roami_node *node, const struct roam_request *request)

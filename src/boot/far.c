@@ -199,6 +199,7 @@ static enum roam_err far_listen(struct roami_job *job)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err == 0)
 		pthread_detach(thread);
+	atomic_fetch_add(&job->real.helpers, err == 0); /* it ends with the process */
 	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
 }
 

@@ -221,6 +221,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	}
 	job->nodes = nodes;
 	job->real.round++;
+	atomic_store(&job->real.helpers, 0); /* those of a parent process are not here */
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
 		return job_says(job, err, "cannot start the node");
@@ -457,7 +458,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		err = roami_job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK && job->me == 1)
-		err = roami_watch_creator(job->node->segments, nodes, parent);
+		err = roami_watch_creator(job->node->segments, nodes, parent, &job->real.helpers);
 	if (err != ROAM_OK)
 		_exit(ROAMI_EXIT_TOLD);
 	roami_job_seal_allocs(job);
@@ -568,7 +569,8 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 		err = roami_job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK)
-		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids, NULL);
+		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids, NULL,
+					&job->real.helpers);
 	if (err != ROAM_OK)
 		job_says(job, err, "cannot begin with the nodes");
 	for (unsigned i = 1; i < nodes && err != ROAM_OK; i++)

@@ -50,21 +50,24 @@ struct roami_watch;
 /*
  * Watches other processes of the job from a thread of this one: when one ends that should not, says
  * so in one line, ends the others and this process.  `segments` are all nodes', for saying what
- * they waited for; `bound` is told that the job ends, NULL: nobody is.
+ * they waited for; `bound` is told that the job ends, NULL: nobody is.  `helpers` counts the thread
+ * while it is there, see struct roami_real.
  */
 enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
-				unsigned nodes, const pid_t *pids, struct roami_bound *bound);
+				unsigned nodes, const pid_t *pids, struct roami_bound *bound,
+				_Atomic uint32_t *helpers);
 
 /*
  * The other way round: says so if `first`, who watches the others, ends before the job's end, and
  * ends this process.
  */
 enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
-				unsigned first, pid_t pid, struct roami_bound *bound);
+				unsigned first, pid_t pid, struct roami_bound *bound,
+				_Atomic uint32_t *helpers);
 
 /* The same in one of the nodes that `creator` forked. */
 enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
-				  pid_t creator);
+				  pid_t creator, _Atomic uint32_t *helpers);
 
 /* From now on the watched processes may end, with status 0. */
 void roami_watch_expect_end(struct roami_watch *watch);

@@ -547,8 +547,9 @@ static enum roam_err meet_keep_watch(struct roami_job *job)
 		}
 	if (first != job->me)
 		return roami_watch_first(job->node->segments, job->nodes, first, pids[first],
-					 &job->bound);
-	return roami_watch_start(&job->watch, job->node->segments, job->nodes, pids, &job->bound);
+					 &job->bound, &job->real.helpers);
+	return roami_watch_start(&job->watch, job->node->segments, job->nodes, pids, &job->bound,
+				 &job->real.helpers);
 }
 
 enum roam_err roami_meet_open(struct roami_job *job)

@@ -33,6 +33,7 @@ struct roami_watch {
 	int stop;
 	_Atomic uint32_t ending;
 	uint64_t oom_kills; /* of the kernel, when the watch began */
+	_Atomic uint32_t *helpers; /* see struct roami_real: the thread is one */
 	pthread_t thread;
 };
 
@@ -80,8 +81,10 @@ static void *watch_first_main(void *arg)
 	while (poll(fds, 2, -1) < 0)
 		;
 	if (atomic_load(&watch->ctls[0]->job) == ROAMI_JOB_ENDING ||
-	    atomic_load(&watch->ctls[1]->joined) == ROAMI_JOINED_LEFT)
+	    atomic_load(&watch->ctls[1]->joined) == ROAMI_JOINED_LEFT) {
+		atomic_fetch_sub(watch->helpers, 1);
 		return NULL;
+	}
 	if (fds[1].revents != 0)
 		watch_orphan();
 	if (watch->bound != NULL) /* another launcher may be ending all of us, one by one */
@@ -194,8 +197,10 @@ static void *watch_main(void *arg)
 				who[count] = node;
 				fds[count++] = (struct pollfd){watch->pidfds[node], POLLIN, 0};
 			}
-		if (count == 0 && stop)
+		if (count == 0 && stop) {
+			atomic_fetch_sub(watch->helpers, 1);
 			return NULL;
+		}
 		fds[count] = (struct pollfd){stop ? -1 : watch->stop, POLLIN, 0};
 		fds[count + 1] = (struct pollfd){watch->parent, POLLIN, 0};
 		if (poll(fds, count + 2, -1) < 0)
@@ -221,12 +226,13 @@ static enum roam_err watch_thread(struct roami_watch *watch, void *(*fn)(void *)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&watch->thread, NULL, fn, watch);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	atomic_fetch_add(watch->helpers, err == 0);
 	errno = err;
 	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
 }
 
 static struct roami_watch *watch_make(const struct roami_segment *segments, unsigned nodes,
-				      struct roami_bound *bound)
+				      struct roami_bound *bound, _Atomic uint32_t *helpers)
 {
 	struct roami_watch *watch = calloc(1, sizeof(*watch));
 
@@ -239,14 +245,16 @@ static struct roami_watch *watch_make(const struct roami_segment *segments, unsi
 	watch->bound = bound;
 	watch->parent = bound != NULL ? roami_os_pidfd(getppid()) : -1;
 	watch->nodes = nodes;
+	watch->helpers = helpers;
 	watch->oom_kills = roami_os_oom_kills();
 	return watch;
 }
 
 enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
-				unsigned first, pid_t pid, struct roami_bound *bound)
+				unsigned first, pid_t pid, struct roami_bound *bound,
+				_Atomic uint32_t *helpers)
 {
-	struct roami_watch *watch = watch_make(segments, nodes, bound);
+	struct roami_watch *watch = watch_make(segments, nodes, bound, helpers);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
@@ -257,9 +265,9 @@ enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned n
 }
 
 enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
-				  pid_t creator)
+				  pid_t creator, _Atomic uint32_t *helpers)
 {
-	enum roam_err err = roami_watch_first(segments, nodes, 0, creator, NULL);
+	enum roam_err err = roami_watch_first(segments, nodes, 0, creator, NULL, helpers);
 
 	if (err != ROAM_OK)
 		return err;
@@ -271,9 +279,10 @@ enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned
 }
 
 enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
-				unsigned nodes, const pid_t *pids, struct roami_bound *bound)
+				unsigned nodes, const pid_t *pids, struct roami_bound *bound,
+				_Atomic uint32_t *helpers)
 {
-	struct roami_watch *watch = watch_make(segments, nodes, bound);
+	struct roami_watch *watch = watch_make(segments, nodes, bound, helpers);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;

@@ -40,6 +40,11 @@ struct roami_env {
 	unsigned *(*domain)(struct roami_node *node);
 	/* Nanoseconds that the calling thread ran; a sleep of its own counts as ROAMI_RAN_FAR. */
 	uint64_t (*ran)(struct roami_node *node);
+	/*
+	 * Whether the calling thread waits, and the process has no other that runs the program:
+	 * then nothing touches the app view before it goes on, but a signal handler.  NULL: never.
+	 */
+	bool (*alone)(struct roami_node *node);
 	__attribute__((noreturn)) void (*fail)(struct roami_node *node, const char *text);
 };
 
@@ -57,6 +62,17 @@ enum {
 	ROAMI_PAGE_PARKED = 32, /* requests are parked for it */
 	ROAMI_PAGE_LISTED = 64, /* seen, while the list of copies is compacted */
 	ROAMI_PAGE_TWINS = 128  /* this home's writes make a twin, like others' */
+};
+
+/*
+ * Pages that a handler has closed, for the engine to close when it is done: it runs on a thread
+ * that nobody else can touch them beside (alone).  No pages elsewhere.
+ */
+struct roami_late {
+	uint32_t first;
+	uint32_t count; /* 0: none */
+	enum roam_access from;
+	enum roam_access to;
 };
 
 struct roami_page {
@@ -339,6 +355,7 @@ struct roami_node {
 	_Atomic uint32_t users;
 	_Atomic uint32_t solo;
 
+	struct roami_late late;
 	struct roami_thread threads[ROAMI_THREADS_MAX];
 	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
 	_Atomic uint32_t cached;       /* clean or dirty copies of other nodes' pages */

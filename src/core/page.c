@@ -293,8 +293,8 @@ void roami_page_clean(struct roami_node *node, uint32_t page)
 	roami_spin_unlock(&entry->lock);
 }
 
-static void page_protect(struct roami_node *node, uint32_t first, uint32_t count,
-			 enum roam_access from, enum roam_access to)
+static void page_engine(struct roami_node *node, uint32_t first, uint32_t count,
+			enum roam_access from, enum roam_access to)
 {
 	enum roam_err err = node->engine->protect(node->engine_state, first, count, from, to);
 
@@ -307,6 +307,36 @@ static void page_protect(struct roami_node *node, uint32_t first, uint32_t count
 	if (err != ROAM_OK)
 		roami_node_fail(node, "cannot change the access of page %u: %s", first,
 				roam_strerror(err));
+}
+
+void roami_page_close_late(struct roami_node *node)
+{
+	struct roami_late late = node->late;
+
+	if (late.count == 0)
+		return;
+	node->late.count = 0;
+	roami_step(node);
+	page_engine(node, late.first, late.count, late.from, late.to);
+}
+
+/* In the order of the calls. */
+static void page_protect(struct roami_node *node, uint32_t first, uint32_t count,
+			 enum roam_access from, enum roam_access to)
+{
+	roami_page_close_late(node);
+	page_engine(node, first, count, from, to);
+}
+
+/* Where nobody can look meanwhile, the answer does not wait for the engine. */
+static void page_shut(struct roami_node *node, uint32_t first, uint32_t count,
+		      enum roam_access from, enum roam_access to)
+{
+	roami_page_close_late(node);
+	if (node->env->alone != NULL && node->env->alone(node))
+		node->late = (struct roami_late){first, count, from, to};
+	else
+		page_engine(node, first, count, from, to);
 }
 
 #define PAGE_KEY(page) (page)
@@ -475,7 +505,7 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 			end = pages[at] + 1;
 		}
 		if (from > access)
-			page_protect(node, first, end - first, from, access);
+			page_shut(node, first, end - first, from, access);
 	}
 	for (size_t i = 0; i < count; i++) {
 		if (roami_page_access(node, pages[i]) <= access)

@@ -37,6 +37,9 @@ void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t
 /* Closes a page that the engine has opened ahead of roami_page_open. */
 void roami_page_unmap(struct roami_node *node, uint32_t page);
 
+/* Closes what a handler has left to be closed when it is done. */
+void roami_page_close_late(struct roami_node *node);
+
 /* Gives twins back to the pool. */
 void roami_twins_give(struct roami_node *node, const uint32_t *list, size_t count);
 

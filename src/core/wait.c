@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "core/page.h"
 #include "msg/msg.h"
@@ -118,7 +119,7 @@ static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), vo
 	atomic_fetch_sub(&bell->busy, ASLEEP_ONE - 1);
 }
 
-static void real_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+static void real_await(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct roami_real *real = real_of(node);
 	struct roami_bell *bell = &node->self->ctl->bell;
@@ -165,6 +166,52 @@ static void real_wait(struct roami_node *node, bool (*condition)(void *arg), voi
 		else if (!real->fits || spent > real->pause_ns)
 			sched_yield();
 	}
+}
+
+/* ------------------------------------------------------------------------------ threads alone */
+
+enum alone { ALONE_OUTSIDE, ALONE_UNKNOWN, ALONE_YES, ALONE_NO };
+
+/* What the calling thread has found since it began to wait. */
+static enum alone *real_found(void)
+{
+	static __thread enum alone found;
+
+	return &found;
+}
+
+/* Threads of this process; 0: not known. */
+static unsigned real_threads(const struct roami_real *real)
+{
+	unsigned links = real->tasks > 0 ? roami_os_links(real->tasks) : 0;
+
+	return links > 2 ? links - 2 : 0; /* the directory's name and its "." are links, too */
+}
+
+/*
+ * One look for each wait: only this thread could start another, and it waits.  Helpers count
+ * themselves late and leave early.
+ */
+static bool real_alone(struct roami_node *node)
+{
+	struct roami_real *real = real_of(node);
+	enum alone *found = real_found();
+	bool yes;
+
+	if (*found != ALONE_UNKNOWN)
+		return *found == ALONE_YES;
+	yes = real_threads(real) == atomic_load(&real->helpers) + 1;
+	*found = yes ? ALONE_YES : ALONE_NO;
+	return yes;
+}
+
+static void real_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+{
+	enum alone *found = real_found(), outside = *found;
+
+	*found = ALONE_UNKNOWN;
+	real_await(node, condition, arg);
+	*found = outside;
 }
 
 static void real_spin(struct roami_node *node)
@@ -271,6 +318,15 @@ static void *service_main(void *arg)
 	return NULL;
 }
 
+static void tasks_close(struct roami_real *real)
+{
+	int tasks = real->tasks;
+
+	real->tasks = 0;
+	if (tasks > 0)
+		close(tasks);
+}
+
 enum roam_err roami_service_start(struct roami_node *node)
 {
 	struct roami_real *real = real_of(node);
@@ -278,6 +334,7 @@ enum roam_err roami_service_start(struct roami_node *node)
 	int err;
 
 	atomic_store(&real->stop, 0);
+	real->tasks = roami_os_tasks();
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
@@ -285,6 +342,9 @@ enum roam_err roami_service_start(struct roami_node *node)
 	err = pthread_create(&real->service, NULL, service_main, node);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	real->service_runs = err == 0;
+	atomic_fetch_add(&real->helpers, err == 0);
+	if (real_threads(real) < 2)
+		tasks_close(real); /* this system does not count them */
 	errno = err;
 	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
 }
@@ -295,12 +355,14 @@ void roami_service_stop(struct roami_node *node)
 
 	if (!real->service_runs)
 		return;
+	atomic_fetch_sub(&real->helpers, 1);
 	atomic_store(&real->stop, 1);
 	bell_wake_all(&node->self->ctl->bell);
 	if (roami_net(node))
 		roami_net_service_stop(node);
 	pthread_join(real->service, NULL);
 	real->service_runs = false;
+	tasks_close(real);
 }
 
 /* --------------------------------------------------------------------------------- calibration */
@@ -372,6 +434,7 @@ const struct roami_env roami_env_real = {
 	.thread = real_thread,
 	.domain = real_domain,
 	.ran = real_ran,
+	.alone = real_alone,
 	.fail = real_fail,
 };
 
@@ -385,5 +448,6 @@ const struct roami_env roami_env_chaos = {
 	.thread = real_thread,
 	.domain = real_domain,
 	.ran = real_ran,
+	.alone = real_alone,
 	.fail = real_fail,
 };

@@ -11,6 +11,8 @@ struct roami_real {
 	pthread_t service;
 	bool service_runs;
 	_Atomic uint32_t stop;
+	_Atomic uint32_t helpers; /* threads of this process that are the library's own */
+	int tasks;                /* the kernel's directory of the process's threads; 0: none */
 	bool measured;            /* the policy below is this machine's */
 	bool fits;                /* the host's nodes fit its CPUs */
 	uint64_t pause_ns;        /* pause-spin so long */

@@ -212,9 +212,13 @@ void roami_reply_page(struct roami_node *node, const struct roam_request *reques
 uint8_t *roami_reply_room(struct roami_node *node, const struct roam_request *request,
 			  uint32_t page, uint8_t *spare)
 {
+	uint8_t *room = node->segments[request->origin].heap + (size_t)page * ROAMI_PAGE;
+
 	if (!roami_near(node, request->origin))
 		return spare;
-	return node->segments[request->origin].heap + (size_t)page * ROAMI_PAGE;
+	/* If it is not mapped yet: a read maps its neighbours too, a write does not. */
+	(void)*(const volatile uint8_t *)room;
+	return room;
 }
 
 void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
@@ -656,11 +660,12 @@ static void msg_handle(struct roami_node *node, const struct roam_request *reque
 
 	if (request->type < ROAMI_TYPE_PROTOCOL) {
 		node->msg.types[request->type]->handle(node, request);
-		return;
+	} else {
+		was = roami_domain_enter(node, domain);
+		node->msg.types[request->type]->handle(node, request);
+		roami_domain_leave(node, was);
 	}
-	was = roami_domain_enter(node, domain);
-	node->msg.types[request->type]->handle(node, request);
-	roami_domain_leave(node, was);
+	roami_page_close_late(node);
 }
 
 /* Hands due requests to their handlers again; poll_lock is held. */

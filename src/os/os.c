@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,6 +38,18 @@ uint64_t roami_os_ran_ns(void)
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+int roami_os_tasks(void)
+{
+	return open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+unsigned roami_os_links(int fd)
+{
+	struct stat stat;
+
+	return fstat(fd, &stat) == 0 ? (unsigned)stat.st_nlink : 0;
 }
 
 uint64_t roami_os_sleeps(void)

@@ -807,6 +807,9 @@ def thread_cases():
                                             (3, 2, 'run', 'settled'), (2, 3, 'run', 'at-once')):
             yield (f'threads {start} {nodes} x {threads} {when} {text}', right,
                    started(start, 'threads', start, nodes, threads, 10, when), 'counted right', env)
+    for text, env in matrix([0, 1]):
+        if env['ROAM_PROTOCOL'] in ('onecopy', 'ivy', 'mirage'):
+            yield f'beside {text}', right, [program('beside'), '300'], 'nothing lost', env
 
 
 def round_cases():
