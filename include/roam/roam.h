@@ -19,6 +19,8 @@
  *
  * Threads.  Any thread may touch the heap and call everything here unless a call says otherwise; a
  * thread that synchronises must be the one that started roam or have called roam_thread_init().
+ * Signal handlers of the program call nothing here and leave the heap alone: a page may be on its
+ * way to another node while its thread waits, and what a handler writes to it is lost.
  *
  * System calls do not fault pages in: read(2) into a page this node has no access to returns
  * EFAULT.  Use roam_touch(), roam_read() and roam_write().
