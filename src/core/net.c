@@ -155,8 +155,10 @@ void roami_net_ring(struct roami_node *node, unsigned peer)
 /* What the service thread has seen of the others. */
 struct net_view {
 	bool hot;
+	bool served; /* what only it was there to answer, since it slept */
 	unsigned fruitless;
-	uint64_t entries; /* at the last look while hot */
+	uint32_t slept_at;
+	uint64_t entries; /* when it slept */
 };
 
 /* Sleeps; where. */
@@ -195,31 +197,38 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	return at;
 }
 
-/* Whether others do the work, as this wake-up shows. */
-static void service_judge(struct roami_node *node, struct net_view *view, uint32_t slept_at)
+/*
+ * Whether others do the work, as it shows since the last sleep.  An answer that came before its
+ * caller began to wait is not work: who had to give the CPU away for it would have taken it next.
+ */
+static void service_judge(struct roami_node *node, struct net_view *view)
 {
 	uint64_t entries = atomic_load(&net_of(node)->entries);
 
-	if (slept_at == ROAMI_ASLEEP_TRANSPORT) {
-		view->fruitless = net_awake(node) ? view->fruitless + 1 : 0;
-		view->hot = view->fruitless >= FRUITLESS;
-	} else if (view->hot && entries == view->entries && !net_awake(node)) {
+	if (view->served || (entries == view->entries && !net_awake(node))) {
 		view->hot = false;
 		view->fruitless = 0;
+	} else if (view->slept_at == ROAMI_ASLEEP_TRANSPORT) {
+		view->hot = ++view->fruitless >= FRUITLESS;
 	}
+	view->served = false;
 	view->entries = entries;
 }
 
 void roami_net_service(struct roami_node *node)
 {
-	struct net_view view = {0};
+	struct net_view view = {.served = true};
 
 	while (atomic_load(&net_of(node)->stop) == 0) {
+		uint64_t asked = roami_msg_asked(node);
+
 		/* Who polls does it sooner: two at it would only take the CPU from each other. */
-		if (!net_awake(node) && roami_msg_poll(node) > 0)
-			view = (struct net_view){.entries = view.entries};
-		else
-			service_judge(node, &view, service_sleep(node, &view));
+		if (!net_awake(node) && roami_msg_poll(node) > 0) {
+			view.served |= roami_msg_asked(node) != asked;
+			continue;
+		}
+		service_judge(node, &view);
+		view.slept_at = service_sleep(node, &view);
 	}
 }
 

@@ -132,6 +132,7 @@ struct roami_parked {
 struct roami_msg {
 	struct roami_spin poll_lock;
 	uint32_t polls; /* that found something; poll_lock is held */
+	_Atomic uint64_t asked; /* requests handed to handlers */
 	struct roami_spin call_lock;
 	struct roami_spin out_lock[ROAMI_NODES_MAX];
 	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */

@@ -648,6 +648,20 @@ static bool parked_take(struct roami_node *node, struct roami_vec *copy)
 	return found;
 }
 
+/* poll_lock is held. */
+static void msg_asked(struct roami_node *node)
+{
+	_Atomic uint64_t *asked = &node->msg.asked;
+
+	atomic_store_explicit(asked, atomic_load_explicit(asked, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+uint64_t roami_msg_asked(const struct roami_node *node)
+{
+	return atomic_load_explicit(&node->msg.asked, memory_order_relaxed);
+}
+
 /* Hands a request to its handler, in the domain whose message it is. */
 static void msg_handle(struct roami_node *node, const struct roam_request *request)
 {
@@ -673,6 +687,7 @@ static unsigned parked_handle(struct roami_node *node)
 		struct roami_parked *parked = (void *)copy->items;
 
 		parked->request.data = parked + 1;
+		msg_asked(node);
 		msg_handle(node, &parked->request);
 		handled++;
 	}
@@ -731,6 +746,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 					header.bytes,
 					(const uint8_t *)data + sizeof(header)};
 	roami_step(node);
+	msg_asked(node);
 	if (header.flags & FLAG_MANY)
 		msg_deliver_many(node, &request);
 	else
