@@ -6,7 +6,8 @@
  * wait so often that they take the messages themselves, it leaves the transport to them and looks
  * only now and then ("hot").  While one of them sleeps at the transport, it need not be there.
  * All timers of the layers below are covered by somebody: by who polls, by the timeout of who
- * sleeps, or by the service thread, which is woken if its sleep lasts too long.
+ * sleeps, or by the service thread, which is woken if its sleep lasts too long; while it is hot
+ * they may be late by one of its looks.
  */
 #include <unistd.h>
 
@@ -15,8 +16,10 @@
 
 #define AWAKE_MASK 0xffffu
 #define STUCK_NS   50000u  /* own messages wait for room: look again so often */
-#define HOT_NS     100000u /* a hot service thread looks so often */
+#define HOT_NS     100000u /* a hot service thread looks after this, then ever more seldom */
+#define HOT_MAX_NS 400000u /* no later: timers wait for it, and peers resend after 1 ms */
 #define FRUITLESS  3u      /* vain wake-ups in a row make it hot */
+#define UNTIL_LOOK 0u      /* hot: it looks soon, whatever is due */
 
 static struct roami_real *net_of(struct roami_node *node)
 {
@@ -96,6 +99,8 @@ void roami_net_leave(struct roami_node *node)
 	if (at == ROAMI_AWAKE)
 		return; /* awake: it looks at everything before it sleeps */
 	until = atomic_load(&real->service_until);
+	if (until == UNTIL_LOOK && !roami_msg_stuck(node))
+		return;
 	due = roami_msg_due(node);
 	now = node->env->now(node);
 	if (roami_msg_stuck(node) && due > now)
@@ -159,6 +164,7 @@ struct net_view {
 	unsigned fruitless;
 	uint32_t slept_at;
 	uint64_t entries; /* when it slept */
+	uint64_t look_ns; /* while hot */
 };
 
 /* Sleeps; where. */
@@ -170,6 +176,7 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	bool watched = atomic_load(&real->watcher) != 0;
 	uint32_t at = watched || view->hot ? ROAMI_ASLEEP_FUTEX : ROAMI_ASLEEP_TRANSPORT;
 	uint64_t now, until;
+	bool looks;
 
 	/* First where, then how long: who starts a timer meanwhile sees that we are about to. */
 	atomic_store(&real->service_until, UINT64_MAX);
@@ -179,9 +186,10 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	until = roami_msg_due(node);
 	if (roami_msg_stuck(node) && until > now + STUCK_NS)
 		until = now + STUCK_NS;
-	if (view->hot && !watched && until > now + HOT_NS)
-		until = now + HOT_NS;
-	atomic_store(&real->service_until, until);
+	looks = view->hot && !watched && !roami_msg_stuck(node);
+	if (looks)
+		until = now + view->look_ns;
+	atomic_store(&real->service_until, looks ? UNTIL_LOOK : until);
 	watched = atomic_load(&real->watcher) != 0;
 	/* What has come is theirs who poll: they look once more before they leave. */
 	if (atomic_load(&real->stop) == 0 && (net_awake(node) || !roami_msg_pending(node)) &&
@@ -210,6 +218,9 @@ static void service_judge(struct roami_node *node, struct net_view *view)
 		view->fruitless = 0;
 	} else if (view->slept_at == ROAMI_ASLEEP_TRANSPORT) {
 		view->hot = ++view->fruitless >= FRUITLESS;
+		view->look_ns = HOT_NS;
+	} else if (view->hot && view->look_ns < HOT_MAX_NS) {
+		view->look_ns *= 2;
 	}
 	view->served = false;
 	view->entries = entries;
