@@ -19,6 +19,9 @@
 #define HOT_NS     100000u /* a hot service thread looks after this, then ever more seldom */
 #define HOT_MAX_NS 400000u /* no later: timers wait for it, and peers resend after 1 ms */
 #define FRUITLESS  3u      /* vain wake-ups in a row make it hot */
+#define OFTEN      16u     /* waits within OFTEN_NS make it hot, too */
+#define OFTEN_NS   400000u
+#define RARE_NS    50000u  /* waits more seldom than this end that */
 #define UNTIL_LOOK 0u      /* hot: it looks soon, whatever is due */
 
 static struct roami_real *net_of(struct roami_node *node)
@@ -34,6 +37,15 @@ static void net_wait(struct roami_node *node, enum roam_sleeper who, uint64_t ns
 static void net_wake(struct roami_node *node, enum roam_sleeper who)
 {
 	node->layers[0].transport->wake(node->layers[0].state, who);
+}
+
+/* Whether what arrives wakes the service thread, if it sleeps at the transport. */
+static void net_listen(struct roami_node *node, bool on)
+{
+	const struct roam_transport *transport = node->layers[0].transport;
+
+	if (transport->listen != NULL)
+		transport->listen(node->layers[0].state, on);
 }
 
 static bool net_awake(struct roami_node *node)
@@ -87,8 +99,28 @@ static void net_kick(struct roami_node *node, uint32_t at)
 	ROAMI_COUNT(node->stats, wakes, 1);
 }
 
+/*
+ * Whoever polls needs nobody to be woken beside him.  Where that begins and ends so often that
+ * saying so costs, the service thread turns hot.
+ */
+void roami_net_enter(struct roami_node *node)
+{
+	struct roami_real *real = net_of(node);
+	uint64_t entries = atomic_fetch_add(&real->entries, 1) + 1, now, before;
+
+	if (atomic_load(&node->self->ctl->bell.service_asleep) != ROAMI_ASLEEP_TRANSPORT)
+		return;
+	net_listen(node, false);
+	if (entries % OFTEN != 0)
+		return;
+	now = node->env->now(node);
+	before = atomic_exchange(&real->often_ns, now);
+	if (now - before < OFTEN_NS)
+		net_kick(node, ROAMI_ASLEEP_TRANSPORT);
+}
+
 /* Nobody polls, perhaps: the service thread must wake in time for the timers, and see datagrams. */
-void roami_net_leave(struct roami_node *node)
+static void net_cover(struct roami_node *node)
 {
 	struct roami_real *real = net_of(node);
 	uint64_t until, due, now;
@@ -108,6 +140,14 @@ void roami_net_leave(struct roami_node *node)
 	if (due < until ||
 	    (at == ROAMI_ASLEEP_FUTEX && until > now + HOT_NS && atomic_load(&real->watcher) == 0))
 		net_kick(node, at);
+}
+
+void roami_net_leave(struct roami_node *node)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&node->self->ctl->bell.service_asleep) == ROAMI_ASLEEP_TRANSPORT)
+		net_listen(node, true);
+	net_cover(node);
 }
 
 /*
@@ -148,7 +188,7 @@ void roami_net_ring(struct roami_node *node, unsigned peer)
 	if ((busy & AWAKE_MASK) != 0)
 		return;
 	if (peer != node->me)
-		roami_net_leave(node); /* a datagram wakes its peer, but has begun a timer here */
+		net_cover(node); /* a datagram wakes its peer, but has begun a timer here */
 	else if (busy != 0)
 		roami_net_wake_apps(node);
 	else if (atomic_load(&bell->service_asleep) != ROAMI_AWAKE)
@@ -166,6 +206,19 @@ struct net_view {
 	uint64_t entries; /* when it slept */
 	uint64_t look_ns; /* while hot */
 };
+
+/*
+ * What arrives wakes the service thread unless somebody polls, who says otherwise when he leaves:
+ * before this, where it was too early.
+ */
+static void service_listen(struct roami_node *node)
+{
+	if (net_awake(node))
+		net_listen(node, false);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!net_awake(node))
+		net_listen(node, true);
+}
 
 /* Sleeps; where. */
 static uint32_t service_sleep(struct roami_node *node, const struct net_view *view)
@@ -196,10 +249,12 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	    (at == ROAMI_ASLEEP_TRANSPORT || view->hot || watched)) {
 		uint64_t ns = until == UINT64_MAX ? 0 : until > now ? until - now : 1;
 
-		if (at == ROAMI_ASLEEP_TRANSPORT)
+		if (at == ROAMI_ASLEEP_TRANSPORT) {
+			service_listen(node);
 			net_wait(node, ROAM_SLEEPER_SERVICE, ns);
-		else
+		} else {
 			roami_os_futex_wait(&bell->service, value, ns);
+		}
 	}
 	atomic_store(&bell->service_asleep, ROAMI_AWAKE);
 	return at;
@@ -211,16 +266,19 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
  */
 static void service_judge(struct roami_node *node, struct net_view *view)
 {
-	uint64_t entries = atomic_load(&net_of(node)->entries);
+	uint64_t entries = atomic_load(&net_of(node)->entries), waits = entries - view->entries;
 
-	if (view->served || (entries == view->entries && !net_awake(node))) {
+	if (view->served || (waits == 0 && !net_awake(node))) {
 		view->hot = false;
 		view->fruitless = 0;
 	} else if (view->slept_at == ROAMI_ASLEEP_TRANSPORT) {
-		view->hot = ++view->fruitless >= FRUITLESS;
+		view->hot = waits >= OFTEN || ++view->fruitless >= FRUITLESS;
 		view->look_ns = HOT_NS;
-	} else if (view->hot && view->look_ns < HOT_MAX_NS) {
-		view->look_ns *= 2;
+	} else if (view->hot) {
+		view->hot = net_awake(node) || waits * RARE_NS >= view->look_ns;
+		view->fruitless = 0;
+		if (view->look_ns < HOT_MAX_NS)
+			view->look_ns *= 2;
 	}
 	view->served = false;
 	view->entries = entries;

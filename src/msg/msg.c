@@ -393,8 +393,13 @@ size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *
 size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
 		      const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
 {
-	return roami_msg_call_end(node, roami_msg_call_start(node, to, type, parts, count, reply,
-							     reply_max));
+	size_t bytes;
+
+	roami_wait_begin(node);
+	bytes = roami_msg_call_end(node, roami_msg_call_start(node, to, type, parts, count, reply,
+							      reply_max));
+	roami_wait_end(node);
+	return bytes;
 }
 
 size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
@@ -410,6 +415,7 @@ void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned c
 	struct roami_call *started[ROAMI_CALLS_AT_ONCE];
 	unsigned types = roami_domain_current(node)->types;
 
+	roami_wait_begin(node);
 	while (count > 0) {
 		unsigned some = count < ROAMI_CALLS_AT_ONCE ? count : ROAMI_CALLS_AT_ONCE;
 
@@ -422,6 +428,7 @@ void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned c
 		calls += some;
 		count -= some;
 	}
+	roami_wait_end(node);
 }
 
 void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
@@ -511,8 +518,10 @@ size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint
 				      .reply = reply,
 				      .reply_max = reply_max};
 
+	roami_wait_begin(node);
 	roami_pages_ask(node, &call, 1);
 	roami_pages_await(node, &call, 1);
+	roami_wait_end(node);
 	*came_p = call.came;
 	return call.bytes;
 }
