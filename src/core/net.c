@@ -2,12 +2,13 @@
  * Sleeping where peers are other hosts: they cannot look who is awake and ring.  The kernel wakes
  * whoever sleeps at the transport, and whoever wakes without need takes the CPU from who polls.
  *
- * The service thread sleeps at the transport as long as application threads compute.  Where they
- * wait so often that they take the messages themselves, it leaves the transport to them and looks
- * only now and then ("hot").  While one of them sleeps at the transport, it need not be there.
+ * The service thread sleeps at the transport, and listens there as long as application threads
+ * compute.  Where they wait so often that saying when they do costs more than it saves, it leaves
+ * the transport to them and looks only now and then ("hot").  While one of them sleeps at the
+ * transport, it need not be there.
  * All timers of the layers below are covered by somebody: by who polls, by the timeout of who
- * sleeps, or by the service thread, which is woken if its sleep lasts too long; while it is hot
- * they may be late by one of its looks.
+ * sleeps, or by the service thread.  That sleeps shortly while application threads wait at times,
+ * and is woken if a timer would be late by more than that.
  */
 #include <unistd.h>
 
@@ -17,12 +18,10 @@
 #define AWAKE_MASK 0xffffu
 #define STUCK_NS   50000u  /* own messages wait for room: look again so often */
 #define HOT_NS     100000u /* a hot service thread looks after this, then ever more seldom */
-#define HOT_MAX_NS 400000u /* no later: timers wait for it, and peers resend after 1 ms */
-#define FRUITLESS  3u      /* vain wake-ups in a row make it hot */
-#define OFTEN      16u     /* waits within OFTEN_NS make it hot, too */
-#define OFTEN_NS   400000u
-#define RARE_NS    50000u  /* waits more seldom than this end that */
-#define UNTIL_LOOK 0u      /* hot: it looks soon, whatever is due */
+#define LATE_NS    400000u /* but no later; timers may be so late: peers resend after 1 ms */
+#define OFTEN      64u     /* waits within OFTEN_NS make it hot */
+#define OFTEN_NS   1000000u
+#define RARE_NS    20000u /* waits more seldom than this end that */
 
 static struct roami_real *net_of(struct roami_node *node)
 {
@@ -125,20 +124,18 @@ static void net_cover(struct roami_node *node)
 	struct roami_real *real = net_of(node);
 	uint64_t until, due, now;
 	uint32_t at;
+	bool stuck;
 
 	atomic_thread_fence(memory_order_seq_cst);
 	at = atomic_load(&node->self->ctl->bell.service_asleep);
 	if (at == ROAMI_AWAKE)
 		return; /* awake: it looks at everything before it sleeps */
 	until = atomic_load(&real->service_until);
-	if (until == UNTIL_LOOK && !roami_msg_stuck(node))
-		return;
-	due = roami_msg_due(node);
 	now = node->env->now(node);
-	if (roami_msg_stuck(node) && due > now)
-		due = now;
-	if (due < until ||
-	    (at == ROAMI_ASLEEP_FUTEX && until > now + HOT_NS && atomic_load(&real->watcher) == 0))
+	stuck = roami_msg_stuck(node);
+	due = stuck ? now : roami_msg_due(node);
+	if ((due < until && until - due > (stuck ? 0 : LATE_NS)) ||
+	    (at == ROAMI_ASLEEP_FUTEX && until > now + LATE_NS && atomic_load(&real->watcher) == 0))
 		net_kick(node, at);
 }
 
@@ -200,8 +197,8 @@ void roami_net_ring(struct roami_node *node, unsigned peer)
 /* What the service thread has seen of the others. */
 struct net_view {
 	bool hot;
+	bool waited; /* others, since it slept */
 	bool served; /* what only it was there to answer, since it slept */
-	unsigned fruitless;
 	uint32_t slept_at;
 	uint64_t entries; /* when it slept */
 	uint64_t look_ns; /* while hot */
@@ -229,7 +226,6 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	bool watched = atomic_load(&real->watcher) != 0;
 	uint32_t at = watched || view->hot ? ROAMI_ASLEEP_FUTEX : ROAMI_ASLEEP_TRANSPORT;
 	uint64_t now, until;
-	bool looks;
 
 	/* First where, then how long: who starts a timer meanwhile sees that we are about to. */
 	atomic_store(&real->service_until, UINT64_MAX);
@@ -237,12 +233,13 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	atomic_thread_fence(memory_order_seq_cst);
 	now = node->env->now(node);
 	until = roami_msg_due(node);
-	if (roami_msg_stuck(node) && until > now + STUCK_NS)
-		until = now + STUCK_NS;
-	looks = view->hot && !watched && !roami_msg_stuck(node);
-	if (looks)
+	if (roami_msg_stuck(node))
+		until = until < now + STUCK_NS ? until : now + STUCK_NS;
+	else if (view->hot && !watched)
 		until = now + view->look_ns;
-	atomic_store(&real->service_until, looks ? UNTIL_LOOK : until);
+	else if (view->waited || (net_awake(node) && until < now + LATE_NS))
+		until = now + LATE_NS; /* others have looked after the timers */
+	atomic_store(&real->service_until, until);
 	watched = atomic_load(&real->watcher) != 0;
 	/* What has come is theirs who poll: they look once more before they leave. */
 	if (atomic_load(&real->stop) == 0 && (net_awake(node) || !roami_msg_pending(node)) &&
@@ -262,7 +259,7 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 
 /*
  * Whether others do the work, as it shows since the last sleep.  An answer that came before its
- * caller began to wait is not work: who had to give the CPU away for it would have taken it next.
+ * caller began to wait is not work: its caller would have taken it next.
  */
 static void service_judge(struct roami_node *node, struct net_view *view)
 {
@@ -270,16 +267,15 @@ static void service_judge(struct roami_node *node, struct net_view *view)
 
 	if (view->served || (waits == 0 && !net_awake(node))) {
 		view->hot = false;
-		view->fruitless = 0;
 	} else if (view->slept_at == ROAMI_ASLEEP_TRANSPORT) {
-		view->hot = waits >= OFTEN || ++view->fruitless >= FRUITLESS;
+		view->hot = waits >= OFTEN;
 		view->look_ns = HOT_NS;
 	} else if (view->hot) {
-		view->hot = net_awake(node) || waits * RARE_NS >= view->look_ns;
-		view->fruitless = 0;
-		if (view->look_ns < HOT_MAX_NS)
+		view->hot = waits * RARE_NS >= view->look_ns;
+		if (view->look_ns < LATE_NS)
 			view->look_ns *= 2;
 	}
+	view->waited = waits != 0;
 	view->served = false;
 	view->entries = entries;
 }
