@@ -195,40 +195,39 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)
 	return *home_p == roami_me(node);
 }
 
-/* Whether `page` goes along with one that is fetched from a far `home`: pending on return if so. */
+/* Whether `page` goes along with one that is fetched from `home`: pending on return if so. */
 static bool home_goes_along(struct roami_node *node, uint32_t page, unsigned home)
 {
-	if (page >= roami_pages(node) || roami_page_access(node, page) != ROAM_NONE ||
+	if (page >= roami_pages(node) || !roami_page_again(node, page, home) ||
 	    !roami_page_try(node, page))
 		return false;
-	if (roami_page_ours(node, page) && roami_page_state(node, page) == HOME_INVALID &&
-	    roami_page_again(node, page, home))
+	if (roami_page_ours(node, page) && roami_page_state(node, page) == HOME_INVALID)
 		return true;
 	roami_page_done(node, page);
 	return false;
 }
 
 /*
- * Pages behind a far one that this node had too, and lost since, are probably read again, too: they
- * cost less than a round trip.
+ * Pages behind one that this node had too, and lost since, are probably read again, too: they cost
+ * less than a fault of their own.
  */
 void home_read_fault(struct roami_node *node, uint32_t page)
 {
 	struct roam_fetch_one list[ALONG + 1];
 	unsigned home, count = 1;
-	bool far;
 
 	if (home_mine(node, page, &home))
 		return;
 	list[0] = (struct roam_fetch_one){.page = page, .home = home};
-	far = roami_page_asked(node, page, home);
-	for (; far && count <= ALONG && home_goes_along(node, page + count, home); count++)
+	roami_page_asked(node, page);
+	for (; count <= ALONG && home_goes_along(node, page + count, home); count++)
 		list[count] = (struct roam_fetch_one){.page = page + count, .home = home};
 	home_fetch_all(node, list, count);
-	roami_page_open(node, page, 1, ROAM_READ);
-	for (unsigned i = 1; i < count; i++)
+	roami_page_open(node, page, count, ROAM_READ);
+	for (unsigned i = 1; i < count; i++) {
 		roami_fetched_ahead(node);
-	home_open_run(node, page + 1, count - 1);
+		roami_page_done(node, page + i);
+	}
 }
 
 /* ------------------------------------------------------------------------------------- release */

@@ -412,11 +412,11 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 			    uint64_t *version_p);
 
 /*
- * A fault asks for the pending page; whether its home is far away.  And whether another pending
- * page of that far home may come along: some times after a fault that was its own, for nobody sees
- * whether it is read then.
+ * A fault asks for the pending page; and whether another page of that home, which has no access,
+ * may come along with such a one, if pages are fetched ahead at all: some times after a fault that
+ * was its own, for nobody sees whether it is read then.
  */
-bool roami_page_asked(struct roami_node *node, uint32_t page, unsigned home);
+void roami_page_asked(struct roami_node *node, uint32_t page);
 bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home);
 
 /*

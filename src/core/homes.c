@@ -30,6 +30,8 @@ static bool manager_near(const struct roami_node *node, unsigned manager)
 static void claim_fill(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
 {
 	roami_creator_fetch(node, first, count, stride);
+	if (count > 1 && stride == 1 && node->engine->fill != NULL)
+		node->engine->fill(node->engine_state, first, count);
 	ROAMI_COUNT(node->stats, claims, count);
 }
 

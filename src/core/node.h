@@ -75,9 +75,9 @@ struct roami_page {
 	uint8_t heat;  /* intervals that wrote it; for hot pages, releases in a row without change;
 			  top bit: see roami_release_rest */
 	_Atomic uint16_t home; /* cached, + 1; 0: not known */
-	uint8_t here;   /* the memfd may have bytes of it */
+	uint8_t here : 1;   /* the memfd may have bytes of it */
 	uint8_t mapped : 1; /* the engine has it open for reading already, see roami_fetch */
-	uint8_t again : 7;  /* see roami_page_again */
+	_Atomic uint8_t again; /* see roami_page_again */
 	uint32_t twin; /* index in the pool; 0: none */
 };
 

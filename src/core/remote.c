@@ -293,21 +293,21 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 
 #define AGAIN 8u
 
-bool roami_page_asked(struct roami_node *node, uint32_t page, unsigned home)
+void roami_page_asked(struct roami_node *node, uint32_t page)
 {
-	if (roami_near(node, home))
-		return false;
-	roami_page_entry(node, page)->again = AGAIN;
-	return true;
+	atomic_store_explicit(&roami_page_entry(node, page)->again, AGAIN, memory_order_relaxed);
 }
 
 bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t again = atomic_load_explicit(&entry->again, memory_order_relaxed);
 
-	if (entry->again == 0 || entry->home != home + 1)
+	if (again == 0 || node->options->prefetch == 0 ||
+	    roami_page_access(node, page) != ROAM_NONE ||
+	    atomic_load_explicit(&entry->home, memory_order_relaxed) != home + 1)
 		return false;
-	entry->again--;
+	atomic_store_explicit(&entry->again, (uint8_t)(again - 1), memory_order_relaxed);
 	return true;
 }
 

@@ -88,6 +88,12 @@ struct roami_fault_engine {
 	enum roam_err (*zero)(void *state, uint32_t first, uint32_t count);
 
 	/*
+	 * Provides zero pages for holes of `fd` that nobody else has begun to use, if they are
+	 * holes: opening them costs less then.  NULL: not with this engine.
+	 */
+	void (*fill)(void *state, uint32_t first, uint32_t count);
+
+	/*
 	 * Loads and stores of this node at an offset of the heap, within one page; false: the page
 	 * has to fault first.  NULL: they are those of the app view, and fault by themselves.
 	 */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "fault_rig.h"
 
@@ -134,6 +135,43 @@ static void open_holes(struct rig *rig)
 static void test_open_holes(void)
 {
 	rig_each_engine(16, false, open_holes);
+}
+
+static blkcnt_t provided(const struct rig *rig)
+{
+	struct stat stat = {0};
+
+	CU_ASSERT_EQUAL(fstat(rig->view.fd, &stat), 0);
+	return stat.st_blocks / (blkcnt_t)(PAGE / 512);
+}
+
+static void fill_holes(struct rig *rig)
+{
+	blkcnt_t before = provided(rig);
+
+	if (rig->engine->fill == NULL)
+		return;
+	rig->engine->fill(rig->state, 2, 20);
+	CU_ASSERT_EQUAL(provided(rig), before + 20);
+	CU_ASSERT_EQUAL(rig_protect(rig, 2, 20, ROAM_NONE, ROAM_WRITE), ROAM_OK);
+	for (uint32_t page = 2; page < 22; page++) {
+		CU_ASSERT_EQUAL(rig_load(rig, page * PAGE + 5), 0);
+		rig_store(rig, page * PAGE, 1);
+		CU_ASSERT_EQUAL(rig->view.runtime[page * PAGE], 1);
+	}
+	CU_ASSERT_EQUAL(rig_faults(rig), 0);
+	rig_load(rig, 22 * PAGE);
+	CU_ASSERT_EQUAL(rig_faults(rig), 1);
+
+	/* What has bytes in it stays as it is. */
+	rig->view.runtime[25 * PAGE] = 3;
+	rig->engine->fill(rig->state, 24, 3);
+	CU_ASSERT_EQUAL(rig->view.runtime[25 * PAGE], 3);
+}
+
+static void test_fill_holes(void)
+{
+	rig_each_engine(32, false, fill_holes);
 }
 
 static void open_after_zap(struct rig *rig)
@@ -528,6 +566,7 @@ static CU_TestInfo tests[] = {
 	{"full cycle", test_cycle},
 	{"bytes into a hole", test_fill_and_open},
 	{"holes opened for writing", test_open_holes},
+	{"holes filled ahead", test_fill_holes},
 	{"open for writing after a zap", test_open_after_zap},
 	{"ranges over mixed pages", test_mixed_ranges},
 	{"random pages against a model", test_random},
