@@ -18,7 +18,7 @@
 #define WHY_BYTES 512
 
 static const char past_usage[] =
-	"usage: roam past serve ADDRESS [--key FILE] [--functions FILE]...\n"
+	"usage: roam past serve ADDRESS [--key FILE] [--functions FILE]... [--keep SECONDS]\n"
 	"       roam past top ADDRESS [--key FILE] [--once] [--json] [--every SECONDS]\n"
 	"\n"
 	"serve hosts PastSet elements without a job.  Programs attach with roam_ps_attach\n"
@@ -33,6 +33,7 @@ static const char past_usage[] =
 	"                     ROAM_PS_KEY names.  serve makes one that is not there\n"
 	"  --functions FILE   a shared object with X-functions: its array roam_ps_functions, of\n"
 	"                     struct roam_ps_function, which ends with a NULL name, is registered\n"
+	"  --keep SECONDS     so long a program whose connection broke can come again (60)\n"
 	"  --once             shows the elements once, with rates over --every, and ends\n"
 	"  --json             a line of JSON for each time\n"
 	"  --every SECONDS    between two looks (1)\n"
@@ -46,12 +47,14 @@ struct past_options {
 	const char *key;
 	const char *functions[16];
 	unsigned function_count;
+	double keep_s;
 	struct top_options top;
 };
 
 static const struct option past_long[] = {
 	{"key", required_argument, NULL, 'k'},
 	{"functions", required_argument, NULL, 'f'},
+	{"keep", required_argument, NULL, 'K'},
 	{"once", no_argument, NULL, 'o'},
 	{"json", no_argument, NULL, 'j'},
 	{"every", required_argument, NULL, 'e'},
@@ -59,10 +62,16 @@ static const struct option past_long[] = {
 	{NULL, 0, NULL, 0},
 };
 
-static bool past_option(struct past_options *options, int letter, bool top)
+static bool past_seconds(const char *text, double *seconds_p)
 {
 	char *end;
 
+	*seconds_p = strtod(text, &end);
+	return *end == '\0' && *seconds_p >= 0.01 && *seconds_p <= 3600;
+}
+
+static bool past_option(struct past_options *options, int letter, bool top)
+{
 	switch (letter) {
 	case 'k':
 		options->key = optarg;
@@ -72,6 +81,8 @@ static bool past_option(struct past_options *options, int letter, bool top)
 			return false;
 		options->functions[options->function_count++] = optarg;
 		return true;
+	case 'K':
+		return !top && past_seconds(optarg, &options->keep_s);
 	case 'o':
 		options->top.once = true;
 		return top;
@@ -79,9 +90,7 @@ static bool past_option(struct past_options *options, int letter, bool top)
 		options->top.json = true;
 		return top;
 	case 'e':
-		options->top.every_s = strtod(optarg, &end);
-		return top && *end == '\0' && options->top.every_s >= 0.01 &&
-		       options->top.every_s <= 3600;
+		return top && past_seconds(optarg, &options->top.every_s);
 	default:
 		return false;
 	}
@@ -93,6 +102,7 @@ static int past_parse(struct past_options *options, int argc, char **argv, bool 
 	int letter;
 
 	options->top.every_s = 1;
+	options->keep_s = ROAMI_HOST_KEEP_S;
 	optind = 1;
 	while ((letter = getopt_long(argc, argv, "h", past_long, NULL)) != -1) {
 		if (letter == 'h') {
@@ -158,8 +168,8 @@ static int serve_run(const struct past_options *options, const uint8_t *key, int
 			return TOOL_FAILED;
 	if (err != ROAM_OK)
 		return TOOL_FAILED;
-	err = roami_host_open(&host, roami_past_of(node), options->address, key, at, sizeof(at),
-			      why, sizeof(why));
+	err = roami_host_open(&host, roami_past_of(node), options->address, key,
+			      (uint64_t)(options->keep_s * 1e9), at, sizeof(at), why, sizeof(why));
 	if (err != ROAM_OK) {
 		tool_say("past serve: %s", why);
 		return TOOL_FAILED;

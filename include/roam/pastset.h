@@ -176,11 +176,17 @@ const char *roam_ps_why(void);
  * threads, of which 1,024 may be in an operation of one attachment at a time: ROAM_EAGAIN.
  *
  * The connection is a Unix socket or TCP, encrypted and authenticated both ways with a key that
- * server and client have in a file.  Where it breaks, because the server was killed say, every
- * operation under way and every later one returns ROAM_ELOST at once: whether those under way were
- * done is not known, what had returned ROAM_OK was.  A program that is killed leaves nothing that
- * waits; where it had moved to an element with an X-function, the others' operations on that one
- * return ROAM_ELOST.
+ * server and client have in a file.  Where it breaks, the threads that wait make another one, and
+ * their operations go on: each is done once, whatever of it got lost, but those that had to wait
+ * come last again among those that do.  Operations last as much longer, those with a timeout too.
+ *
+ * Nobody is there any more, because the server was killed say: every operation under way and every
+ * later one returns ROAM_ELOST at once; so they do if the server cannot be reached for as long as
+ * it remembers who is cut off, 60 s unless `roam past serve --keep` says otherwise.  Who comes
+ * later than that, or to a server that was started anew, gets ROAM_EGONE from all operations, and
+ * attaches again.  Whether those under way were done is not known then; what had returned ROAM_OK
+ * was.  A program that is killed leaves nothing that waits; where it had moved to an element with
+ * an X-function, the others' operations on that one return ROAM_ELOST after that time.
  */
 struct roam_ps_server;
 

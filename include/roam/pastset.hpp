@@ -13,6 +13,8 @@
  * Errors are exceptions of the class roam::error.  Operations that are not to wait for ever return
  * a std::optional: what ends in _for gives up after a time, what begins with try_ at once.
  *
+ * Elements of a server that the program attaches to: roam::server, below.
+ *
  * A binding is moved, not copied.  Threads may share one, but with an X-function each participant
  * has its own.
  */
@@ -445,6 +447,41 @@ template <class... T> struct observed : std::tuple<T...> {
 	std::uint64_t moved = 0; /* by mob: the number of the tuple that it moved */
 };
 
+/*
+ * A server that the program is attached to: roam::element<int> tasks(server, "tasks").  Elements may
+ * outlive it; their operations fail then.
+ */
+class server {
+public:
+	/* As roam_ps_attach does; without a file the key is in the one that ROAM_PS_KEY names. */
+	explicit server(const std::string &address, const std::string &key_file = "")
+	{
+		roam_ps_server *made = nullptr;
+		roam_err err = roam_ps_attach(address.c_str(),
+					      key_file.empty() ? nullptr : key_file.c_str(), &made);
+
+		if (err != ROAM_OK)
+			throw error(err, roam_ps_why());
+		server_.reset(made);
+	}
+
+	/* For roam/pastset.h.  Never NULL. */
+	roam_ps_server *c() const
+	{
+		return server_.get();
+	}
+
+private:
+	struct detach {
+		void operator()(roam_ps_server *server) const
+		{
+			roam_ps_detach(server);
+		}
+	};
+
+	std::unique_ptr<roam_ps_server, detach> server_;
+};
+
 /* ------------------------------------------------------------------------------------- element */
 
 template <class... T> class element {
@@ -466,9 +503,17 @@ public:
 		roam_ps_element *made = nullptr;
 		roam_err err = roam_ps_enter(name.c_str(), text().c_str(), &wanted, &made);
 
-		if (err != ROAM_OK)
-			throw error(err, roam_ps_why());
-		element_.reset(made);
+		bound(err, made);
+	}
+	/* As roam_ps_enter_at does. */
+	element(const server &at, const std::string &name, const options &made_like = {})
+	{
+		const roam_ps_options wanted = made_like.c();
+		roam_ps_element *made = nullptr;
+		roam_err err = roam_ps_enter_at(at.c(), name.c_str(), text().c_str(), &wanted,
+						&made);
+
+		bound(err, made);
 	}
 
 	/* Adds a tuple; its number. */
@@ -588,6 +633,13 @@ private:
 		std::unique_ptr<std::uint8_t[]> far;
 	};
 	static constexpr std::size_t limit = all::is_fixed ? all::fixed : ROAM_PS_TUPLE_MAX;
+
+	void bound(roam_err err, roam_ps_element *made)
+	{
+		if (err != ROAM_OK)
+			throw error(err, roam_ps_why());
+		element_.reset(made);
+	}
 
 	static void must(roam_err err)
 	{

@@ -58,7 +58,7 @@ extern "C" {
 	X(EPEER, 12, "another node of the job failed")                                   \
 	X(EPROTO, 13, "malformed message")                                               \
 	X(ENOSPC, 14, "the memory for tuples is used up")                                \
-	X(EGONE, 15, "the tuple was truncated")                                          \
+	X(EGONE, 15, "the tuple was truncated, or the server forgot this program")       \
 	X(ETIMEDOUT, 16, "not done within the time given")                               \
 	X(ECANCELED, 17, "cancelled")                                                    \
 	X(EMISMATCH, 18, "an element of this name is another one")                 \

@@ -22,8 +22,8 @@ from ._cdef import NUMBERS as _NUMBERS
 from ._library import ffi as _ffi, lib as _lib, text as _text
 from ._template import Template as _Template
 
-__all__ = ['Cancel', 'Cancelled', 'Element', 'Error', 'Gone', 'Invalid', 'Mismatch', 'NoSpace',
-           'Observed', 'State', 'StateError', 'Timeout', 'TooBig', 'Unknown', 'barrier', 'finish',
+__all__ = ['Cancel', 'Cancelled', 'Element', 'Error', 'Gone', 'Invalid', 'Lost', 'Mismatch',
+           'NoSpace', 'Observed', 'Server', 'State', 'StateError', 'Timeout', 'TooBig', 'Unknown', 'barrier', 'finish',
            'node', 'nodes', 'register', 'start', 'thread_fini', 'thread_init', 'version']
 
 TUPLE_MAX = _NUMBERS['ROAM_PS_TUPLE_MAX']
@@ -61,7 +61,11 @@ class Mismatch(Error, TypeError):
 
 
 class Gone(Error, LookupError):
-    """The tuple was truncated."""
+    """The tuple was truncated, or the server has forgotten this program."""
+
+
+class Lost(Error, ConnectionError):
+    """The server is gone, or a participant of an X-function."""
 
 
 class NoSpace(Error, MemoryError):
@@ -83,7 +87,7 @@ class Cancelled(Error):
 _CLASSES = {_lib.ROAM_EINVAL: Invalid, _lib.ROAM_ESTATE: StateError, _lib.ROAM_EUNKNOWN: Unknown,
             _lib.ROAM_EMISMATCH: Mismatch, _lib.ROAM_EGONE: Gone, _lib.ROAM_ENOSPC: NoSpace,
             _lib.ROAM_ENOMEM: NoSpace, _lib.ROAM_ETOOBIG: TooBig, _lib.ROAM_ETIMEDOUT: Timeout,
-            _lib.ROAM_ECANCELED: Cancelled}
+            _lib.ROAM_ECANCELED: Cancelled, _lib.ROAM_ELOST: Lost}
 
 
 def _must(err, why='', moved=0):
@@ -230,6 +234,38 @@ def _options(place, delta, forget, storage, memory, function, participants):
     return options, kept
 
 
+class Server:
+    """A `roam past serve` that the program attaches to: HOST:PORT, or the path of a Unix socket, and
+    the file with the key; None: the one that ROAM_PS_KEY names.  It makes no node of the program.
+
+        with roam.Server('./tuples') as server:
+            tasks = roam.Element('tasks', 'u32', server=server)
+    """
+
+    def __init__(self, address, key=None):
+        made = _ffi.new('struct roam_ps_server **')
+        err = _lib.roam_ps_attach(os.fsencode(address), _ffi.NULL if key is None else
+                                  os.fsencode(key), made)
+        _must(err, _text(_lib.roam_ps_why()))
+        self.address = address
+        self._c = _ffi.gc(made[0], _lib.roam_ps_detach)
+
+    def __repr__(self):
+        return f'<roam.Server {self.address}>'
+
+    def detach(self):
+        """Leaves the server: operations under way and later ones are Lost."""
+        c, self._c = self._c, None
+        if c is not None:
+            _ffi.release(c)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.detach()
+
+
 class Element:
     """A binding to the element of that name, which is made if it is new: then the options count.
 
@@ -238,15 +274,22 @@ class Element:
     forget        observed tuples make room for new ones
     storage       'server' or 'pages'; memory: bytes of the heap, for 'pages'
     function      an X-function's name; participants: in it, each of whom has a binding of its own
+    server        a Server that has the element; None: the nodes of the job
     """
 
     def __init__(self, name, template, *, place='hash', delta=None, forget=False, storage='server',
-                 memory=0, function=None, participants=0):
-        _here()
+                 memory=0, function=None, participants=0, server=None):
+        self._attached = server is not None
+        self._check()
         made = _ffi.new('struct roam_ps_element **')
         options, kept = _options(place, delta, forget, storage, memory, function, participants)
-        err = _lib.roam_ps_enter(_ffi.NULL if name is None else name.encode(), template.encode(),
-                                 options, made)
+        words = (_ffi.NULL if name is None else name.encode(), template.encode(), options, made)
+        if not self._attached:
+            err = _lib.roam_ps_enter(*words)
+        elif server._c is None:
+            raise StateError(_lib.ROAM_ESTATE, 'the program has left the server')
+        else:
+            err = _lib.roam_ps_enter_at(server._c, *words)
         del kept
         _must(err, _text(_lib.roam_ps_why()))
         self._c = _ffi.gc(made[0], _lib.roam_ps_leave)
@@ -255,6 +298,10 @@ class Element:
 
     def __repr__(self):
         return f'<roam.Element {self.name}: {self.template}>'
+
+    def _check(self):
+        if not self._attached:
+            _here()
 
     @property
     def template(self):
@@ -340,7 +387,7 @@ class Element:
         return room
 
     def _call(self, request, kept=None):
-        _here()
+        self._check()
         err = _wait.run(self._c, request)
         del kept
         _must(err, moved=request.moved)

@@ -17,6 +17,7 @@
 #include "msg/channel.h"
 
 #define KEY_DIGITS   (2 * ROAMI_CHANNEL_KEY)
+#define PATIENCE_S   10
 #define SOCKET_FLAGS (SOCK_STREAM | SOCK_CLOEXEC)
 
 /* ------------------------------------------------------------------------------------ addresses */
@@ -84,6 +85,25 @@ static int connect_unix(const struct sockaddr_un *un)
 	return fd;
 }
 
+/* Gives up where nothing answers. */
+static int connect_inet(const struct addrinfo *at)
+{
+	const struct timeval patience = {PATIENCE_S, 0}, none = {0, 0};
+	int fd = socket(at->ai_family, SOCKET_FLAGS, 0), err;
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
+		return fd;
+	}
+	err = errno == EINPROGRESS ? ETIMEDOUT : errno;
+	close(fd);
+	errno = err;
+	return -1;
+}
+
 int roami_address_connect(const char *address, char *why, size_t why_bytes)
 {
 	struct addrinfo *list, *at;
@@ -98,16 +118,8 @@ int roami_address_connect(const char *address, char *why, size_t why_bytes)
 		list = address_inet(address, false, why, why_bytes);
 		if (list == NULL)
 			return -1;
-		for (at = list; at != NULL && fd < 0; at = at->ai_next) {
-			fd = socket(at->ai_family, SOCKET_FLAGS, 0);
-			if (fd >= 0 && connect(fd, at->ai_addr, at->ai_addrlen) != 0) {
-				int err = errno;
-
-				close(fd);
-				errno = err;
-				fd = -1;
-			}
-		}
+		for (at = list; at != NULL && fd < 0; at = at->ai_next)
+			fd = connect_inet(at);
 		freeaddrinfo(list);
 	}
 	if (fd < 0)

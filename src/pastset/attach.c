@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -10,17 +9,20 @@
 #include <unistd.h>
 
 #include "os/os.h"
-#include "pastset/address.h"
 
-#define PATIENCE_MS 10000 /* so long may a server take to answer who attaches */
-#define PARTS_MAX   4u
+#define NAP_MIN_MS 5 /* between attempts to reach the server again */
+#define NAP_MAX_MS 250
 
 /* A thread waits for an answer. */
 struct attach_ask {
 	struct attach_ask *next;
 	pthread_cond_t changed;
-	uint64_t number;
-	uint32_t kind; /* that the answer is of */
+	uint64_t number;           /* 0: it has none yet */
+	uint64_t connection;       /* that it was sent on; 0: none yet */
+	uint32_t kind;             /* the answer's is the next one */
+	struct roam_part parts[2]; /* what is asked */
+	struct roami_ask op;       /* the first of them, of an operation */
+	uint64_t until;            /* an operation has so much time; 0: without end, or none */
 	bool answered;
 	bool sleeps;
 	bool cancelled; /* the server was told */
@@ -32,89 +34,150 @@ struct attach_ask {
 	size_t got;
 };
 
-/* ---------------------------------------------------------------------------------------- bytes */
+/* server->lock is held in all that follows, unless it says otherwise. */
 
-/* server->lock is held. */
-static void attach_lose(struct roam_ps_server *server, enum roam_err why)
+/* ----------------------------------------------------------------------------------- connection */
+
+static void attach_stir(struct roam_ps_server *server)
 {
-	if (server->lost == ROAM_OK)
-		server->lost = why;
-	shutdown(server->fd, SHUT_RDWR);
 	for (struct attach_ask *ask = server->asks; ask != NULL; ask = ask->next)
 		pthread_cond_signal(&ask->changed);
 }
 
-static enum roam_err attach_send(struct roam_ps_server *server, uint32_t kind, uint64_t number,
-				 const struct roam_part *parts, unsigned count)
+/* The connection is of no use any more: somebody who waits makes another one. */
+static void attach_break(struct roam_ps_server *server)
 {
-	struct roami_guest_head head = {kind, 0, number};
-	struct roam_part all[PARTS_MAX + 1] = {{&head, sizeof(head)}};
-	size_t bytes;
-	bool sent;
-
-	for (unsigned i = 0; i < count; i++)
-		all[i + 1] = parts[i];
-	pthread_mutex_lock(&server->sending);
-	bytes = roami_channel_close(&server->channel, all, count + 1, server->out);
-	sent = roami_os_send(server->fd, server->out, bytes);
-	pthread_mutex_unlock(&server->sending);
-	return sent ? ROAM_OK : ROAM_ELOST;
+	if (server->broken)
+		return;
+	server->broken = true;
+	server->broken_at = roami_os_now_ns();
+	shutdown(server->line.fd, SHUT_RDWR);
+	attach_stir(server);
 }
 
-/* The next whole frame in `in`; NULL: there is none, or *bad_p. */
-static uint8_t *attach_frame(struct roam_ps_server *server, size_t *bytes_p, bool *bad_p)
+/* There will be none. */
+static void attach_lose(struct roam_ps_server *server, enum roam_err why)
 {
-	uint32_t length;
-	uint8_t *text = NULL;
-
-	if (server->have < sizeof(length))
-		return NULL;
-	memcpy(&length, server->in, sizeof(length));
-	*bad_p = length > ROAMI_GUEST_FRAME_MAX - sizeof(length) ||
-		 length < ROAMI_CHANNEL_TAG + sizeof(struct roami_guest_head);
-	if (*bad_p || server->have < sizeof(length) + length)
-		return NULL;
-	text = roami_channel_open(&server->channel, server->in, length);
-	*bad_p = text == NULL;
-	*bytes_p = length - ROAMI_CHANNEL_TAG;
-	return text;
+	if (server->lost == ROAM_OK)
+		server->lost = why;
+	attach_break(server);
+	attach_stir(server);
 }
 
-/* The first frame goes out of `in`. */
-static void attach_shift(struct roam_ps_server *server)
+/*
+ * There is one: who has no answer repeats what he asked.  What the server has not got is not known
+ * to it by its number, which others may have passed by the time that it gets there.
+ */
+static void attach_joined(struct roam_ps_server *server, const struct roami_attached *attached)
 {
-	uint32_t length;
-
-	memcpy(&length, server->in, sizeof(length));
-	server->have -= sizeof(length) + length;
-	memmove(server->in, server->in + sizeof(length) + length, server->have);
+	server->session = attached->session;
+	server->keep_ns = attached->keep_ns;
+	for (struct attach_ask *ask = server->asks; ask != NULL; ask = ask->next)
+		if (ask->number > attached->highest)
+			ask->number = 0;
+	server->heard = (uint32_t)server->line.channel.received;
+	server->connection++;
+	server->broken = false;
+	attach_stir(server);
 }
 
-/* What comes, or somebody wants us to look; false: the server is gone. */
-static bool attach_receive(struct roam_ps_server *server)
+/* Tries once, after a while.  The lock is held but meanwhile. */
+static enum roam_err attach_try(struct roam_ps_server *server, int nap_ms,
+				struct roami_attached *attached)
 {
-	struct pollfd polled[2] = {{.fd = server->fd, .events = POLLIN},
-				   {.fd = server->wake, .events = POLLIN}};
+	struct roami_attach attach = {.session = server->session, .heard = server->heard};
+	struct pollfd polled = {.fd = server->line.wake, .events = POLLIN};
+	enum roam_err err;
 	uint64_t count;
-	ssize_t got;
+	char why[256];
 
-	if (poll(polled, 2, -1) < 0)
-		return errno == EINTR;
-	if (polled[1].revents != 0)
-		(void)!read(server->wake, &count, sizeof(count));
-	if (polled[0].revents == 0)
-		return true;
-	got = recv(server->fd, server->in + server->have, sizeof(server->in) - server->have,
-		   MSG_DONTWAIT);
-	if (got < 0)
-		return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK;
-	server->have += (size_t)got;
-	return got > 0;
+	pthread_mutex_unlock(&server->lock);
+	if (nap_ms > 0 && poll(&polled, 1, nap_ms) > 0)
+		(void)!read(server->line.wake, &count, sizeof(count));
+	pthread_mutex_lock(&server->sending);
+	roami_line_close(&server->line);
+	err = roami_line_open(&server->line, server->address, server->key, &attach, attached, why,
+			      sizeof(why));
+	pthread_mutex_unlock(&server->sending);
+	pthread_mutex_lock(&server->lock);
+	return err;
+}
+
+/* Makes another connection, or finds that there will be none.  The lock is held but meanwhile. */
+static void attach_again(struct roam_ps_server *server)
+{
+	struct roami_attached attached;
+	enum roam_err err;
+	int nap_ms = 0;
+
+	server->reading = true;
+	while (server->broken && server->lost == ROAM_OK) {
+		err = attach_try(server, nap_ms, &attached);
+		nap_ms = nap_ms == 0 ? NAP_MIN_MS : 2 * nap_ms;
+		nap_ms = nap_ms > NAP_MAX_MS ? NAP_MAX_MS : nap_ms;
+		if (server->lost != ROAM_OK)
+			break;
+		if (err == ROAM_OK)
+			attach_joined(server, &attached);
+		else if (err == ROAM_EGONE || err == ROAM_EKEY || err == ROAM_ELOST)
+			attach_lose(server, err);
+		else if (roami_os_now_ns() - server->broken_at > server->keep_ns)
+			attach_lose(server, ROAM_ELOST);
+	}
+	server->reading = false;
+}
+
+/* ------------------------------------------------------------------------------------ questions */
+
+/* It goes out on this connection. */
+static void ask_prepare(struct roam_ps_server *server, struct attach_ask *ask)
+{
+	uint64_t now;
+
+	if (ask->number == 0)
+		ask->number = ++server->number;
+	ask->connection = server->connection;
+	ask->cancelled = false;
+	if (ask->until == 0)
+		return;
+	now = roami_os_now_ns();
+	ask->op.timeout_ns = now < ask->until ? ask->until - now : ROAM_PS_TRY;
+}
+
+/* Asks, or cancels what was asked.  The lock is held but meanwhile. */
+static void ask_send(struct roam_ps_server *server, struct attach_ask *ask, bool cancels)
+{
+	struct roami_guest_head head;
+	bool sent = true;
+
+	pthread_mutex_unlock(&server->lock);
+	pthread_mutex_lock(&server->sending); /* numbers go out in their order */
+	pthread_mutex_lock(&server->lock);
+	if (!server->broken && !ask->answered) {
+		if (cancels)
+			ask->cancelled = true;
+		else
+			ask_prepare(server, ask);
+		head = (struct roami_guest_head){cancels ? ROAMI_GUEST_CANCEL : ask->kind,
+						 server->heard, ask->number};
+		pthread_mutex_unlock(&server->lock);
+		sent = roami_line_send(&server->line, &head, ask->parts, cancels ? 0 : 2);
+		pthread_mutex_lock(&server->lock);
+	}
+	if (!sent)
+		attach_break(server);
+	pthread_mutex_unlock(&server->sending);
+}
+
+static bool ask_cancels(const struct attach_ask *ask)
+{
+	return ask->cancel != NULL && !ask->cancelled &&
+	       __atomic_load_n(&ask->cancel->cancelled, __ATOMIC_SEQ_CST) != 0;
 }
 
 /* -------------------------------------------------------------------------------------- answers */
 
-/* server->lock is held.  false: nobody has asked for it, or it is too long. */
+/* false: nobody has asked for it, or it is too long. */
 static bool attach_answer(struct roam_ps_server *server, const uint8_t *text, size_t bytes)
 {
 	struct attach_ask *ask = server->asks;
@@ -126,8 +189,13 @@ static bool attach_answer(struct roam_ps_server *server, const uint8_t *text, si
 	bytes -= sizeof(head);
 	while (ask != NULL && ask->number != head.number)
 		ask = ask->next;
-	if (ask == NULL || ask->answered || ask->kind != head.kind ||
-	    bytes > ask->head_max + ask->rest_max)
+	if (ask == NULL || ask->answered || ask->connection != server->connection)
+		return false;
+	if (head.kind == ROAMI_GUEST_GONE) {
+		attach_lose(server, ROAM_EGONE);
+		return true;
+	}
+	if (ask->kind + 1 != head.kind || bytes > ask->head_max + ask->rest_max)
 		return false;
 	first = bytes < ask->head_max ? bytes : ask->head_max;
 	memcpy(ask->head, text, first);
@@ -135,11 +203,12 @@ static bool attach_answer(struct roam_ps_server *server, const uint8_t *text, si
 		memcpy(ask->rest, text + first, bytes - first);
 	ask->got = bytes;
 	ask->answered = true;
+	server->heard = (uint32_t)server->line.channel.received;
 	pthread_cond_signal(&ask->changed);
 	return true;
 }
 
-/* One turn of the thread that reads.  server->lock is held but while it sleeps. */
+/* One turn of the thread that reads.  The lock is held but while it sleeps. */
 static void attach_read(struct roam_ps_server *server)
 {
 	bool here, bad = false;
@@ -148,42 +217,39 @@ static void attach_read(struct roam_ps_server *server)
 
 	server->reading = true;
 	pthread_mutex_unlock(&server->lock);
-	here = attach_receive(server);
+	here = roami_line_receive(&server->line);
 	pthread_mutex_lock(&server->lock);
 	for (;;) {
-		text = attach_frame(server, &bytes, &bad);
+		text = roami_line_frame(&server->line, &bytes, &bad);
 		if (text == NULL)
 			break;
 		if (!attach_answer(server, text, bytes)) {
 			bad = true;
 			break;
 		}
-		attach_shift(server);
+		roami_line_shift(&server->line);
 	}
 	server->reading = false;
-	if (bad || !here)
-		attach_lose(server, bad ? ROAM_EPROTO : ROAM_ELOST);
+	if (bad)
+		attach_lose(server, ROAM_EPROTO);
+	else if (!here)
+		attach_break(server);
 }
 
-static bool ask_cancels(const struct attach_ask *ask)
-{
-	return ask->cancel != NULL && !ask->cancelled &&
-	       __atomic_load_n(&ask->cancel->cancelled, __ATOMIC_SEQ_CST) != 0;
-}
-
-/* Waits for the answer.  server->lock is held. */
+/* Asks, and waits for the answer.  The lock is held but meanwhile. */
 static void ask_wait(struct roam_ps_server *server, struct attach_ask *ask)
 {
 	while (!ask->answered && server->lost == ROAM_OK) {
-		if (ask_cancels(ask)) {
-			ask->cancelled = true;
-			pthread_mutex_unlock(&server->lock);
-			attach_send(server, ROAMI_GUEST_CANCEL, ask->number, NULL, 0);
-			pthread_mutex_lock(&server->lock);
+		if (!server->broken && ask->connection != server->connection) {
+			ask_send(server, ask, false);
+		} else if (!server->broken && ask_cancels(ask)) {
+			ask_send(server, ask, true);
 		} else if (server->reading) {
 			ask->sleeps = true;
 			pthread_cond_wait(&ask->changed, &server->lock);
 			ask->sleeps = false;
+		} else if (server->broken) {
+			attach_again(server);
 		} else {
 			attach_read(server);
 		}
@@ -204,10 +270,8 @@ static void ask_unlink(struct roam_ps_server *server, struct attach_ask *ask)
 		pthread_cond_signal(&ask->changed); /* somebody has to read */
 }
 
-/* Asks, and waits for the answer. */
-static enum roam_err attach_do(struct roam_ps_server *server, uint32_t kind,
-			       const struct roam_part *parts, unsigned count,
-			       struct attach_ask *ask)
+/* The lock is not held. */
+static enum roam_err attach_do(struct roam_ps_server *server, struct attach_ask *ask)
 {
 	enum roam_err err;
 
@@ -219,15 +283,9 @@ static enum roam_err attach_do(struct roam_ps_server *server, uint32_t kind,
 		err = ROAM_EAGAIN;
 	if (err == ROAM_OK) {
 		pthread_cond_init(&ask->changed, NULL);
-		ask->number = ++server->number;
 		ask->next = server->asks;
 		server->asks = ask;
 		server->ask_count++;
-		pthread_mutex_unlock(&server->lock);
-		err = attach_send(server, kind, ask->number, parts, count);
-		pthread_mutex_lock(&server->lock);
-		if (err != ROAM_OK)
-			attach_lose(server, err);
 		ask_wait(server, ask);
 		if (!ask->answered)
 			err = server->lost;
@@ -242,9 +300,11 @@ enum roam_err roami_attach_call(struct roam_ps_server *server, uint32_t kind,
 				const struct roam_part *parts, unsigned count, void *reply,
 				size_t reply_max, size_t *got_p)
 {
-	struct attach_ask ask = {.kind = kind + 1, .head = reply, .head_max = reply_max};
-	enum roam_err err = attach_do(server, kind, parts, count, &ask);
+	struct attach_ask ask = {.kind = kind, .head = reply, .head_max = reply_max};
+	enum roam_err err;
 
+	memcpy(ask.parts, parts, count * sizeof(*parts));
+	err = attach_do(server, &ask);
 	*got_p = ask.got;
 	return err;
 }
@@ -252,16 +312,19 @@ enum roam_err roami_attach_call(struct roam_ps_server *server, uint32_t kind,
 enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roami_ask *what,
 			       struct roam_ps_request *request)
 {
-	struct roam_part parts[2] = {{what, sizeof(*what)}, {NULL, 0}};
 	struct roami_told told = {.err = ROAM_OK};
-	struct attach_ask ask = {.kind = ROAMI_GUEST_TOLD,
+	struct attach_ask ask = {.kind = ROAMI_GUEST_OP,
+				 .op = *what,
 				 .cancel = request->cancel,
 				 .head = (uint8_t *)&told,
 				 .head_max = sizeof(told)};
 	enum roam_err err;
 
+	ask.parts[0] = (struct roam_part){&ask.op, sizeof(ask.op)};
 	if (roami_ask_carries(what))
-		parts[1] = (struct roam_part){request->tuple, request->bytes};
+		ask.parts[1] = (struct roam_part){request->tuple, request->bytes};
+	if (what->timeout_ns != 0 && what->timeout_ns != ROAM_PS_TRY)
+		ask.until = roami_os_now_ns() + what->timeout_ns;
 	if (what->op == ROAM_PS_OBSERVE || what->op == ROAM_PS_MOB) {
 		ask.rest = request->buffer;
 		ask.rest_max = what->limit;
@@ -270,7 +333,7 @@ enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roa
 		ask.rest = (uint8_t *)&request->state;
 		ask.rest_max = sizeof(request->state);
 	}
-	err = attach_do(element->server, ROAMI_GUEST_OP, parts, 2, &ask);
+	err = attach_do(element->server, &ask);
 	if (err != ROAM_OK)
 		return err;
 	if (ask.got < sizeof(told) || (told.observed != 0 && ask.got != sizeof(told) + told.bytes))
@@ -280,69 +343,39 @@ enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roa
 
 /* -------------------------------------------------------------------------------- coming, going */
 
-/* Waits for so many bytes in `in`. */
-static bool meet_fill(struct roam_ps_server *server, size_t want)
-{
-	while (server->have < want) {
-		struct pollfd polled = {.fd = server->fd, .events = POLLIN};
-
-		if (poll(&polled, 1, PATIENCE_MS) <= 0 || !attach_receive(server))
-			return false;
-	}
-	return true;
-}
-
-/* Waits for a frame of that kind, without more. */
-static bool meet_frame(struct roam_ps_server *server, uint32_t kind, bool *bad_p)
-{
-	struct roami_guest_head head;
-	uint8_t *text;
-	size_t bytes;
-
-	while ((text = attach_frame(server, &bytes, bad_p)) == NULL)
-		if (*bad_p || !meet_fill(server, server->have + 1))
-			return false;
-	memcpy(&head, text, sizeof(head));
-	attach_shift(server);
-	return head.kind == kind;
-}
-
-/* Both show that they know the key. */
-static enum roam_err attach_meet(struct roam_ps_server *server, const char *address,
-				 const uint8_t *key, char *why, size_t why_bytes)
-{
-	uint8_t hello[ROAMI_CHANNEL_HELLO];
-	bool bad = false;
-
-	if (!roami_channel_init(&server->channel, ROAMI_GUEST_MAGIC, hello))
-		return ROAM_ESYSTEM;
-	snprintf(why, why_bytes, "what answers at %s is no server of elements of this version",
-		 address);
-	if (!roami_os_send(server->fd, hello, sizeof(hello)) || !meet_fill(server, sizeof(hello)) ||
-	    !roami_channel_meet(&server->channel, ROAMI_GUEST_MAGIC, key, true, server->in))
-		return ROAM_EPROTO;
-	server->have -= sizeof(hello);
-	memmove(server->in, server->in + sizeof(hello), server->have);
-	snprintf(why, why_bytes, "the server at %s has another key", address);
-	if (!meet_frame(server, ROAMI_GUEST_WELCOME, &bad))
-		return bad ? ROAM_EKEY : ROAM_ELOST;
-	if (attach_send(server, ROAMI_GUEST_ATTACH, 0, NULL, 0) != ROAM_OK ||
-	    !meet_frame(server, ROAMI_GUEST_ATTACHED, &bad))
-		return ROAM_ELOST;
-	why[0] = '\0';
-	return ROAM_OK;
-}
-
+/* The lock is not held, in all that follows. */
 static void attach_free(struct roam_ps_server *server)
 {
-	if (server->fd >= 0)
-		close(server->fd);
-	if (server->wake >= 0)
-		close(server->wake);
+	roami_line_close(&server->line);
+	if (server->line.wake >= 0)
+		close(server->line.wake);
 	pthread_mutex_destroy(&server->lock);
 	pthread_mutex_destroy(&server->sending);
-	roami_channel_fini(&server->channel);
+	memset(server->key, 0, sizeof(server->key));
+	free(server->address);
 	free(server);
+}
+
+/* The first connection. */
+static enum roam_err attach_first(struct roam_ps_server *server, char *why, size_t why_bytes)
+{
+	const struct roami_attach attach = {.session = 0};
+	struct roami_attached attached;
+	enum roam_err err;
+
+	if (server->address == NULL)
+		return ROAM_ENOMEM;
+	if (server->line.wake < 0)
+		return ROAM_ESYSTEM;
+	err = roami_line_open(&server->line, server->address, server->key, &attach, &attached, why,
+			      why_bytes);
+	if (err == ROAM_EAGAIN)
+		return ROAM_ELOST;
+	if (err == ROAM_OK) {
+		attach_joined(server, &attached);
+		why[0] = '\0';
+	}
+	return err;
 }
 
 enum roam_err roami_attach_open(struct roami_attachments *all, const char *address,
@@ -350,7 +383,7 @@ enum roam_err roami_attach_open(struct roami_attachments *all, const char *addre
 				size_t why_bytes)
 {
 	struct roam_ps_server *server = calloc(1, sizeof(*server));
-	enum roam_err err = ROAM_ELOST;
+	enum roam_err err;
 
 	if (server == NULL)
 		return ROAM_ENOMEM;
@@ -358,13 +391,11 @@ enum roam_err roami_attach_open(struct roami_attachments *all, const char *addre
 	pthread_mutex_init(&server->sending, NULL);
 	server->held = 1;
 	server->pid = getpid();
-	server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	server->fd = roami_address_connect(address, why, why_bytes);
-	if (server->fd < 0 && errno == EINVAL)
-		err = ROAM_EINVAL;
-	else if (server->fd >= 0)
-		err = server->wake < 0 ? ROAM_ESYSTEM
-				       : attach_meet(server, address, key, why, why_bytes);
+	server->address = strdup(address);
+	memcpy(server->key, key, sizeof(server->key));
+	server->line.fd = -1;
+	server->line.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	err = attach_first(server, why, why_bytes);
 	if (err != ROAM_OK) {
 		attach_free(server);
 		return err;
@@ -377,6 +408,27 @@ enum roam_err roami_attach_open(struct roami_attachments *all, const char *addre
 	return ROAM_OK;
 }
 
+/* Where there is no connection the server waits for him in vain for a while. */
+static void attach_part(struct roam_ps_server *server)
+{
+	const struct roami_guest_head head = {.kind = ROAMI_GUEST_DETACH};
+	bool broken;
+
+	pthread_mutex_lock(&server->lock);
+	broken = server->broken;
+	if (broken)
+		attach_lose(server, ROAM_ELOST);
+	pthread_mutex_unlock(&server->lock);
+	if (broken)
+		return;
+	pthread_mutex_lock(&server->sending);
+	roami_line_send(&server->line, &head, NULL, 0);
+	pthread_mutex_unlock(&server->sending);
+	pthread_mutex_lock(&server->lock);
+	attach_lose(server, ROAM_ELOST);
+	pthread_mutex_unlock(&server->lock);
+}
+
 void roami_attach_close(struct roami_attachments *all, struct roam_ps_server *server)
 {
 	struct roam_ps_server **at = &all->servers;
@@ -386,12 +438,8 @@ void roami_attach_close(struct roami_attachments *all, struct roam_ps_server *se
 		at = &(*at)->next;
 	*at = server->next;
 	pthread_mutex_unlock(&all->lock);
-	if (server->pid == getpid()) {
-		attach_send(server, ROAMI_GUEST_DETACH, 0, NULL, 0);
-		pthread_mutex_lock(&server->lock);
-		attach_lose(server, ROAM_ELOST);
-		pthread_mutex_unlock(&server->lock);
-	}
+	if (server->pid == getpid())
+		attach_part(server);
 	roami_attach_rele(server);
 }
 
@@ -422,7 +470,7 @@ void roami_attach_look(struct roami_attachments *all)
 		pthread_mutex_lock(&server->lock);
 		for (struct attach_ask *ask = server->asks; ask != NULL; ask = ask->next)
 			pthread_cond_signal(&ask->changed);
-		(void)!write(server->wake, &one, sizeof(one));
+		(void)!write(server->line.wake, &one, sizeof(one));
 		pthread_mutex_unlock(&server->lock);
 	}
 	pthread_mutex_unlock(&all->lock);

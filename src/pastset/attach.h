@@ -1,6 +1,7 @@
 /*
  * A program that is attached to a server of elements, as it sees the server.  Any number of threads
- * ask at a time over one connection; one of those that wait reads the answers of all.
+ * ask at a time over one connection; one of those that wait reads the answers of all.  When the
+ * connection breaks, one of them makes another, and each repeats what it has asked.
  */
 #ifndef ROAMI_PAST_ATTACH_H
 #define ROAMI_PAST_ATTACH_H
@@ -9,24 +10,27 @@
 #include <sys/types.h>
 
 #include "pastset/client.h"
-#include "pastset/frames.h"
+#include "pastset/line.h"
 
 struct roam_ps_server {
 	struct roam_ps_server *next; /* of the process's, see struct roami_attachments */
 	pthread_mutex_t lock;        /* of what follows, up to `sending` */
-	enum roam_err lost;          /* why the connection is of no use any more */
+	enum roam_err lost;          /* why the server is of no use any more */
 	uint32_t held;               /* by elements, by the program */
 	uint64_t number;             /* of the last thing asked */
 	struct attach_ask *asks;     /* under way, answered or not */
 	uint32_t ask_count;
-	bool reading;            /* a thread reads; then `in` and receiving are its own */
-	pthread_mutex_t sending; /* of `out`, and sending */
-	struct roami_channel channel;
+	bool reading;        /* a thread reads, or connects: what comes in is its own */
+	bool broken;         /* there is no connection */
+	uint64_t broken_at;  /* since then */
+	uint64_t connection; /* how many there have been */
+	uint32_t heard;      /* frames of this one */
+	pthread_mutex_t sending; /* of what goes out; before `lock` */
+	struct roami_line line;
+	uint64_t session, keep_ns; /* the server's */
+	char *address;
+	uint8_t key[ROAMI_CHANNEL_KEY];
 	pid_t pid; /* a child's connection would be its parent's */
-	int fd, wake;
-	size_t have;
-	uint8_t in[ROAMI_GUEST_FRAME_MAX];
-	uint8_t out[ROAMI_GUEST_FRAME_MAX];
 };
 
 /* What the process is attached to. */

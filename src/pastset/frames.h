@@ -6,6 +6,9 @@
  * the server knows the key; the client's ATTACH shows it to the server, which answers ATTACHED.
  * From then on the client asks and the server answers, each answer with the number of what was
  * asked, in any order.
+ *
+ * A client whose connection broke attaches by the name of his session, and repeats what he has no
+ * answer to under the numbers that it had, or under new ones if the server has not got it.
  */
 #ifndef ROAMI_PAST_FRAMES_H
 #define ROAMI_PAST_FRAMES_H
@@ -13,15 +16,15 @@
 #include "msg/channel.h"
 #include "pastset/server.h"
 
-#define ROAMI_GUEST_MAGIC "roamps01" /* the last two: the version of the format */
+#define ROAMI_GUEST_MAGIC "roamps02" /* the last two: the version of the format */
 
-/* Operations of one client under way at a time; RULES 11.7. */
+/* Operations of one client under way at a time, or answered and remembered; RULES 11.7. */
 #define ROAMI_GUEST_ASKS_MAX 1024u
 
 enum {
 	ROAMI_GUEST_WELCOME,
-	ROAMI_GUEST_ATTACH,
-	ROAMI_GUEST_ATTACHED,
+	ROAMI_GUEST_ATTACH,   /* struct roami_attach */
+	ROAMI_GUEST_ATTACHED, /* struct roami_attached */
 	ROAMI_GUEST_DETACH, /* the client goes of its own will; no answer */
 	ROAMI_GUEST_BIND,   /* struct roami_bind, then the name and the template's text */
 	ROAMI_GUEST_BOUND,  /* struct roami_ps_bound */
@@ -29,13 +32,26 @@ enum {
 	ROAMI_GUEST_TOLD, /* struct roami_told, then the tuple observed, or struct roam_ps_state */
 	ROAMI_GUEST_CANCEL, /* the operation of that number must not wait; no answer of its own */
 	ROAMI_GUEST_LIST,   /* struct roami_list */
-	ROAMI_GUEST_LISTED  /* struct roami_listed, then struct roami_listing of each element */
+	ROAMI_GUEST_LISTED, /* struct roami_listed, then struct roami_listing of each element */
+	ROAMI_GUEST_GONE    /* the server has forgotten the session, or the operation repeated */
 };
 
 struct roami_guest_head {
 	uint32_t kind;
+	uint32_t heard;  /* by the client: frames of this connection, modulo 2^32 */
+	uint64_t number; /* of what is asked, the client's: 1, 2, ... in a session; 0: none */
+};
+
+struct roami_attach {
+	uint64_t session; /* that he had; 0: a new one */
+	uint32_t heard;   /* frames of the connection that broke */
 	uint32_t spare;
-	uint64_t number; /* of what is asked, the client's; 0: none */
+};
+
+struct roami_attached {
+	uint64_t session;
+	uint64_t highest; /* the number up to which the server has got what was asked */
+	uint64_t keep_ns; /* so long is who is away remembered */
 };
 
 struct roami_list {

@@ -1,6 +1,7 @@
 /*
- * A program that is attached to a server of elements, as the server sees it: bytes in, bytes out,
- * and operations in between.  Nothing here knows of sockets or threads; pastset/host.c does.
+ * A connection of a program that is attached to a server of elements, as the server sees it: bytes
+ * in, bytes out; what the program asks is its session's.  Nothing here knows of sockets or threads;
+ * pastset/host.c does.
  *
  * What comes is not trusted.  Whoever does not know the key gets no further than his hello; what a
  * client that knows it asks is checked all the same, for it may be wrong.
@@ -8,7 +9,7 @@
 #ifndef ROAMI_PAST_GUEST_H
 #define ROAMI_PAST_GUEST_H
 
-#include "pastset/frames.h"
+#include "pastset/session.h"
 
 /* An element that clients have entered, beside what the kernel knows. */
 struct roami_hosted {
@@ -24,6 +25,9 @@ struct roami_guests {
 	uint64_t serial;             /* of operations that wait */
 	uint32_t attached;
 	uint64_t refused;
+	struct roami_session *sessions;
+	uint32_t away;    /* of those, without a connection */
+	uint64_t keep_ns; /* so long they are remembered */
 	struct roami_spin done_lock;
 	struct roami_errand *done;    /* served, not yet answered; the last one first */
 	struct roami_guest *speaking; /* those with bytes that go out */
@@ -39,6 +43,7 @@ struct roami_flow {
 
 struct roami_guest {
 	struct roami_guests *all;
+	struct roami_session *session; /* NULL: none yet, or it is on another connection */
 	bool met;      /* his hello has come */
 	bool attached; /* he knows the key */
 	bool leaves;   /* and goes of his own will */
@@ -47,19 +52,12 @@ struct roami_guest {
 	struct roami_guest *next_speaking;
 	struct roami_channel channel;
 	struct roami_flow out;
-	struct roami_errand *errands; /* that wait */
-	uint32_t errand_count;
-	uint32_t *parts; /* elements whose X-functions he takes part in */
-	uint32_t part_count;
 };
 
 /* ROAM_ENOMEM. */
 enum roam_err roami_guests_init(struct roami_guests *all, struct roami_past *past,
-				const uint8_t *key);
+				const uint8_t *key, uint64_t keep_ns);
 void roami_guests_fini(struct roami_guests *all);
-
-/* Answers those whose operations were served meanwhile. */
-void roami_guests_answer(struct roami_guests *all);
 
 /* Somebody who has something to be sent, or is lost; NULL: nobody. */
 struct roami_guest *roami_guests_speaking(struct roami_guests *all);
@@ -73,7 +71,14 @@ void roami_guest_init(struct roami_guest *guest, struct roami_guests *all);
  */
 size_t roami_guest_take(struct roami_guest *guest, uint8_t *in, size_t bytes);
 
-/* He is gone: his operations do not wait any more.  Nothing of him is kept. */
+/* A frame to him.  false: there is no memory; he is lost, since there is no gap between frames. */
+bool roami_guest_send(struct roami_guest *guest, uint32_t kind, uint64_t number,
+		      const struct roam_part *one, const struct roam_part *two);
+
+/* He is to be dropped. */
+void roami_guest_lose(struct roami_guest *guest);
+
+/* The connection is gone: his operations do not wait any more. */
 void roami_guest_fini(struct roami_guest *guest);
 
 #endif

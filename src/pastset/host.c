@@ -35,6 +35,7 @@ struct host_link {
 struct roami_host {
 	struct roami_guests guests;
 	int epoll, listener, wake;
+	uint64_t forget_ns; /* until then nobody's session is to be forgotten */
 	bool full; /* nobody is let in until somebody goes */
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* to be removed; "": none */
 	struct host_link *links, *last;                            /* the newest first */
@@ -221,8 +222,8 @@ static void host_wake(void *arg)
 }
 
 enum roam_err roami_host_open(struct roami_host **host_p, struct roami_past *past,
-			      const char *address, const uint8_t *key, char *at, size_t at_bytes,
-			      char *why, size_t why_bytes)
+			      const char *address, const uint8_t *key, uint64_t keep_ns, char *at,
+			      size_t at_bytes, char *why, size_t why_bytes)
 {
 	struct roami_host *host = calloc(1, sizeof(*host));
 	enum roam_err err = ROAM_ENOMEM;
@@ -231,7 +232,7 @@ enum roam_err roami_host_open(struct roami_host **host_p, struct roami_past *pas
 	if (host == NULL)
 		return err;
 	host->epoll = host->listener = host->wake = -1;
-	err = roami_guests_init(&host->guests, past, key);
+	err = roami_guests_init(&host->guests, past, key, keep_ns);
 	host->guests.wake = host_wake;
 	host->guests.arg = host;
 	if (err == ROAM_OK) {
@@ -258,6 +259,8 @@ static int host_sleep_ms(const struct roami_host *host)
 	uint64_t due = roami_msg_due_ns(host->guests.past->node);
 	int patience = host->strangers > 0 ? SECOND_MS : -1;
 
+	if (host->forget_ns < due)
+		due = host->forget_ns;
 	if (due == UINT64_MAX)
 		return patience;
 	due = due / 1000000 + 1;
@@ -283,7 +286,7 @@ static void host_settle(struct roami_host *host)
 
 	roami_msg_poll(host->guests.past->node);
 	do {
-		roami_guests_answer(&host->guests);
+		roami_sessions_answer(&host->guests);
 		guest = roami_guests_speaking(&host->guests);
 		if (guest != NULL) {
 			struct host_link *link = (struct host_link *)(void *)guest;
@@ -299,6 +302,7 @@ enum roam_err roami_host_serve(struct roami_host *host, int stop)
 	struct epoll_event events[EVENTS];
 	int count;
 
+	host->forget_ns = UINT64_MAX;
 	if (!host_watch(host, stop, EPOLLIN, &host->epoll, EPOLL_CTL_ADD))
 		return ROAM_ESYSTEM;
 	for (;;) {
@@ -312,6 +316,7 @@ enum roam_err roami_host_serve(struct roami_host *host, int stop)
 		}
 		host_settle(host);
 		host_patience(host);
+		host->forget_ns = roami_sessions_forget(&host->guests);
 		host_free_closed(host);
 	}
 }

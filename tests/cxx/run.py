@@ -28,6 +28,18 @@ def call(command, status=0, **how):
     return done.stdout
 
 
+def attached(tool, program, out, env):
+    """With a server of elements."""
+    env = {**env, 'ROAM_PS_KEY': os.path.join(out, 'key')}
+    with subprocess.Popen([tool, 'past', 'serve', os.path.join(out, 'socket')], env=env, text=True,
+                          stdout=subprocess.PIPE) as server:
+        try:
+            address = server.stdout.readline().split()[-1]
+            call([program, address], env=env)
+        finally:
+            server.terminate()
+
+
 def main():
     compiler, source, library, tool = sys.argv[1:]
     env = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
@@ -49,6 +61,7 @@ def main():
                     env=env)
         if not re.fullmatch(r'pi is about 3\.14\d\n', said):
             sys.exit(f'FAILED: pi: {said}')
+        attached(tool, build(os.path.join(source, 'tests', 'cxx', 'attached.cpp')), out, env)
         for expression, why in REFUSED.items():
             text = os.path.join(out, 'refused.cpp')
             with open(text, 'w', encoding='utf-8') as file:

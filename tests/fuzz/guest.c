@@ -1,22 +1,26 @@
 /*
  * libFuzzer: what comes to a server of elements, src/pastset/guest.c.  A stranger gets no further
  * than his hello, whatever he says; a client that knows the key may ask anything: what he asks is
- * answered, or he is dropped, and when he is gone nothing of him waits.
+ * answered, or he is dropped, and when he is gone nothing of him waits.  He may be cut off, and
+ * come again, while the server still has his connection or after it has forgotten him.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "pastset/guest.h"
 
-#define GUESTS 2u /* one waits for what the other does */
+#define GUESTS  2u /* one waits for what the other does */
+#define CUT     0xff00u /* as a length: he is cut off, and comes again as the next byte says */
+#define KEEP_NS 100u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* The client's side of a connection. */
 struct client {
-	struct roami_guest guest;
+	struct roami_guest *guest;
 	struct roami_channel channel;
 	bool dropped;
+	uint64_t session;
 };
 
 static const uint8_t key[ROAMI_CHANNEL_KEY] = "a key of thirty-two bytes, known";
@@ -86,7 +90,8 @@ static const struct roami_env env = {.now = env_now, .spin = env_spin};
 /* What the server says is closed with the right key, and of a kind that it may say. */
 static void client_hears(struct client *client)
 {
-	struct roami_flow *out = &client->guest.out;
+	struct roami_flow *out = &client->guest->out;
+	struct roami_attached attached;
 	struct roami_guest_head head;
 	uint32_t length;
 	uint8_t *text;
@@ -99,7 +104,11 @@ static void client_hears(struct client *client)
 		memcpy(&head, text, sizeof(head));
 		must(head.kind == ROAMI_GUEST_WELCOME || head.kind == ROAMI_GUEST_ATTACHED ||
 		     head.kind == ROAMI_GUEST_BOUND || head.kind == ROAMI_GUEST_TOLD ||
-		     head.kind == ROAMI_GUEST_LISTED);
+		     head.kind == ROAMI_GUEST_LISTED || head.kind == ROAMI_GUEST_GONE);
+		if (head.kind == ROAMI_GUEST_ATTACHED) {
+			memcpy(&attached, text + sizeof(head), sizeof(attached));
+			client->session = attached.session;
+		}
 		out->at += sizeof(length) + length;
 	}
 }
@@ -108,62 +117,111 @@ static void client_says(struct client *client, const void *data, size_t bytes)
 {
 	struct roam_part part = {data, bytes};
 	size_t length = roami_channel_close(&client->channel, &part, 1, frame);
-	size_t took = roami_guest_take(&client->guest, frame, length);
+	size_t took = roami_guest_take(client->guest, frame, length);
 
 	must(took == length || took == SIZE_MAX);
 	client->dropped = took == SIZE_MAX;
 }
 
-static void client_attach(struct client *client)
+static void client_attach(struct client *client, uint64_t session, uint32_t heard)
 {
-	struct roami_guest_head attach = {.kind = ROAMI_GUEST_ATTACH};
+	struct {
+		struct roami_guest_head head;
+		struct roami_attach attach;
+	} says = {.head = {.kind = ROAMI_GUEST_ATTACH},
+		  .attach = {.session = session, .heard = heard}};
 	uint8_t hello[ROAMI_CHANNEL_HELLO];
 
-	roami_guest_init(&client->guest, &guests);
+	client->guest = malloc(sizeof(*client->guest));
+	must(client->guest != NULL);
+	roami_guest_init(client->guest, &guests);
 	client->dropped = false;
 	must(roami_channel_init(&client->channel, ROAMI_GUEST_MAGIC, hello));
-	must(roami_guest_take(&client->guest, hello, sizeof(hello)) == sizeof(hello));
+	must(roami_guest_take(client->guest, hello, sizeof(hello)) == sizeof(hello));
 	must(roami_channel_meet(&client->channel, ROAMI_GUEST_MAGIC, key, true,
-				client->guest.out.bytes));
-	client->guest.out.at = ROAMI_CHANNEL_HELLO;
-	client_says(client, &attach, sizeof(attach));
-	must(!client->dropped && client->guest.attached);
+				client->guest->out.bytes));
+	client->guest->out.at = ROAMI_CHANNEL_HELLO;
+	client_says(client, &says, sizeof(says));
+	must(!client->dropped && (client->guest->attached || session != 0));
 	client_hears(client);
+}
+
+static void guest_gone(struct roami_guest *guest)
+{
+	roami_guest_fini(guest);
+	free(guest);
+}
+
+/*
+ * He comes again: `how` says what he has heard, whether the server has noticed that he was gone,
+ * and whether he takes the other's session.  Who is forgotten begins anew.
+ */
+static void client_again(struct client *client, uint8_t how)
+{
+	struct roami_guest *old = client->guest;
+	bool noticed = how % 2 == 0;
+	uint64_t session = (how & 2) != 0 ? clients[0].session : client->session;
+
+	if (noticed)
+		guest_gone(old);
+	client_attach(client, session, how >> 2);
+	if (!noticed) {
+		must(old->session == NULL || old->session != client->guest->session);
+		guest_gone(old);
+	}
+	if (!client->guest->attached) {
+		guest_gone(client->guest);
+		client_attach(client, 0, 0);
+	}
+}
+
+/* The server's turn. */
+static void settle(void)
+{
+	roami_past_expire(guests.past);
+	roami_sessions_forget(&guests);
+	roami_sessions_answer(&guests);
+	while (roami_guests_speaking(&guests) != NULL)
+		continue;
+	for (unsigned i = 0; i < GUESTS; i++)
+		client_hears(&clients[i]);
 }
 
 /* Frames: who says it, and how time goes on; how long it is; what. */
 static void talk(const uint8_t *data, size_t size)
 {
 	for (unsigned i = 0; i < GUESTS; i++)
-		client_attach(&clients[i]);
-	while (size >= 3) {
+		client_attach(&clients[i], 0, 0);
+	while (size >= 4) {
 		struct client *client = &clients[data[0] % GUESTS];
 		size_t bytes = (size_t)(data[1] | data[2] << 8);
+		bool cut = bytes >= CUT;
 
 		now_ns += data[0] / GUESTS;
+		if (cut)
+			client_again(client, data[3]);
 		data += 3;
 		size -= 3;
-		bytes = bytes < size ? bytes : size;
-		if (!client->dropped)
+		bytes = cut ? 1 : bytes < size ? bytes : size;
+		if (!cut && !client->dropped)
 			client_says(client, data, bytes);
 		data += bytes;
 		size -= bytes;
-		roami_past_expire(guests.past);
-		roami_guests_answer(&guests);
-		while (roami_guests_speaking(&guests) != NULL)
-			continue;
-		for (unsigned i = 0; i < GUESTS; i++)
-			client_hears(&clients[i]);
+		settle();
 	}
 	for (unsigned i = 0; i < GUESTS; i++)
-		roami_guest_fini(&clients[i].guest);
-	must(guests.attached == 0 && guests.speaking == NULL);
+		guest_gone(clients[i].guest);
+	now_ns += KEEP_NS;
+	roami_sessions_forget(&guests);
+	roami_sessions_answer(&guests);
+	must(guests.attached == 0 && guests.speaking == NULL && guests.away == 0 &&
+	     guests.sessions == NULL);
 }
 
 /* Two pieces of a stranger's, of all lengths. */
 static void strange(const uint8_t *data, size_t size)
 {
-	struct roami_guest *guest = &clients[0].guest;
+	struct roami_guest *guest = calloc(1, sizeof(*guest));
 	size_t first = size > 0 ? data[0] % size : 0, took;
 
 	roami_guest_init(guest, &guests);
@@ -174,7 +232,7 @@ static void strange(const uint8_t *data, size_t size)
 		took = roami_guest_take(guest, frame + took, size - took);
 	}
 	must(!guest->attached && atomic_load(&guests.past->element_count) == 0);
-	roami_guest_fini(guest);
+	guest_gone(guest);
 	must(guests.refused == 1);
 }
 
@@ -201,7 +259,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	node.nodes = 1;
 	node.service_state = past;
 	past->node = &node;
-	must(roami_guests_init(&guests, past, key) == ROAM_OK);
+	must(roami_guests_init(&guests, past, key, KEEP_NS) == ROAM_OK);
 	if (size > 0 && size <= sizeof(frame) && data[0] % 2 == 0)
 		strange(data + 1, size - 1);
 	else if (size > 0)

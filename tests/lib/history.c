@@ -14,6 +14,8 @@ struct spec {
 	uint64_t oldest;
 };
 
+#define NOT_BEGUN ROAM_EPEER /* of the second half of a mob: nothing follows from it */
+
 struct search {
 	const struct history *history;
 	struct spec *seen; /* a table of specs that lead nowhere; done 0: none */
@@ -236,4 +238,80 @@ void history_print(const struct history *history)
 			       (unsigned long)event->state.oldest);
 		printf("%s\n", event->skipped ? ", skipped" : "");
 	}
+}
+
+/* ------------------------------------------------------------------------------------ recording */
+
+struct history_event *history_begin(struct history *history, uint64_t now, unsigned thread,
+				    const struct roam_ps_request *request)
+{
+	struct history_event *event = &history->events[history->count++];
+
+	if (history->count > HISTORY_MAX)
+		abort();
+	*event = (struct history_event){.begin = now,
+					.end = UINT64_MAX,
+					.thread = thread,
+					.op = request->op,
+					.which = request->which,
+					.flags = request->flags,
+					.argument = request->number};
+	return event;
+}
+
+struct history_event *history_begin_mob(struct history *history, struct history *from,
+					uint64_t now, unsigned thread,
+					const struct roam_ps_request *request,
+					struct history_event **second_p)
+{
+	struct history_event *event = history_begin(history, now, thread, request);
+
+	*second_p = history_begin(from, now, thread, request);
+	event->op = ROAM_PS_MOVE;
+	(*second_p)->op = ROAM_PS_OBSERVE;
+	if (from == history)
+		(*second_p)->after = (unsigned)(event - history->events) + 1;
+	return event;
+}
+
+static void event_end(struct history_event *event, uint64_t now,
+		      const struct roam_ps_request *request, enum roam_err err, uint64_t value)
+{
+	event->end = now;
+	event->err = err;
+	event->skipped = request->skipped;
+	event->state = request->state;
+	event->number = event->op == ROAM_PS_MOVE ? request->moved : request->observed;
+	event->value = value;
+}
+
+void history_end(struct history_event *event, struct history_event *second, uint64_t now,
+		 const struct roam_ps_request *request, enum roam_err err, uint64_t moved,
+		 uint64_t observed)
+{
+	bool half = second != NULL && request->moved != 0;
+
+	event_end(event, now, request, half ? ROAM_OK : err,
+		  event->op == ROAM_PS_OBSERVE ? observed : moved);
+	if (half)
+		event_end(second, now, request, err, observed);
+	else if (second != NULL)
+		second->err = NOT_BEGUN;
+}
+
+void history_trim(struct history *history)
+{
+	unsigned count = 0, place[HISTORY_MAX];
+
+	for (unsigned i = 0; i < history->count; i++) {
+		struct history_event event = history->events[i];
+
+		place[i] = count;
+		if (event.err == NOT_BEGUN)
+			continue;
+		if (event.after != 0)
+			event.after = place[event.after - 1] + 1;
+		history->events[count++] = event;
+	}
+	history->count = count;
 }

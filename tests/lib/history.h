@@ -36,6 +36,27 @@ struct history {
 	uint64_t delta; /* of the element when it was made */
 };
 
+/* An operation is called. */
+struct history_event *history_begin(struct history *history, uint64_t now, unsigned thread,
+				    const struct roam_ps_request *request);
+
+/* A mob is called: its halves; `from` is the history of the element where it observes. */
+struct history_event *history_begin_mob(struct history *history, struct history *from,
+					uint64_t now, unsigned thread,
+					const struct roam_ps_request *request,
+					struct history_event **second_p);
+
+/*
+ * It has returned; `second`: of a mob, else NULL.  Of the values moved and observed those count
+ * that were.
+ */
+void history_end(struct history_event *event, struct history_event *second, uint64_t now,
+		 const struct roam_ps_request *request, enum roam_err err, uint64_t moved,
+		 uint64_t observed);
+
+/* Without the second halves of mobs whose first was not done; before what follows. */
+void history_trim(struct history *history);
+
 bool history_explained(const struct history *history);
 
 void history_print(const struct history *history);

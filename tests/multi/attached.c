@@ -9,6 +9,7 @@
  *	wait HOW        waits in an operation, in four threads, and says what that returned
  *	waiting N       returns once N operations wait at the element "wait"
  *	move N          moves N tuples to it, which do not wait
+ *	..., -sum, -alone: the same at the elements "wait sum", "alone"
  *	rest            what waits there, and how many tuples nobody has observed
  */
 #include "multi.h"
@@ -361,15 +362,15 @@ static void waiting(const char *how)
 
 static void element_do(const char *mode, uint64_t count)
 {
-	bool sum = strcmp(mode, "waiting-sum") == 0;
+	bool sum = strstr(mode, "-sum") != NULL, alone = strstr(mode, "-alone") != NULL;
 	struct roam_ps_options options = {.function = "sum", .participants = 2};
-	struct roam_ps_element *element = enter(sum ? "wait sum" : "wait", "u64",
-						sum ? &options : NULL);
+	struct roam_ps_element *element = enter(sum ? "wait sum" : alone ? "alone" : "wait",
+						"u64", sum ? &options : NULL);
 	struct roam_ps_state state;
 
 	if (strcmp(mode, "delta") == 0) {
 		must(roam_ps_delta(element, count));
-	} else if (strcmp(mode, "move") == 0) {
+	} else if (strncmp(mode, "move", 4) == 0) {
 		while (count-- > 0)
 			must(roam_ps_call(element,
 					  &(struct roam_ps_request){.op = ROAM_PS_MOVE,

@@ -32,17 +32,18 @@ def must(holds, what):
 class Server:
     """A server of elements for the time of a `with`, unless it was killed."""
 
-    def __init__(self, address='./socket', key='key', env=None):
+    def __init__(self, address='./socket', key='key', env=None, keep=None):
         self.place = tempfile.TemporaryDirectory(prefix='roam-attached-')
         self.key = os.path.join(self.place.name, key)
         self.env = {'ROAM_PS_KEY': self.key, **(env or {})}
         self.asked = address if ':' in address else os.path.join(self.place.name, address)
+        self.keep = [] if keep is None else ['--keep', str(keep)]
         self.address = self.process = None
 
     def start(self):
         self.process = subprocess.Popen(
             [program('roam'), 'past', 'serve', self.address or self.asked, '--functions',
-             program('longest')], env=clean_env(self.env), stdout=subprocess.PIPE,
+             program('longest'), *self.keep], env=clean_env(self.env), stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         match = re.fullmatch(r'serving at (\S+)\n', line)
@@ -169,13 +170,14 @@ def killed_mob():
 
 
 def killed_participant():
-    """Nobody waits for ever for what it was to move."""
-    with Server() as server:
+    """Nobody waits for ever for what it was to move, once it cannot come again."""
+    with Server(keep=0.2) as server:
         victim = server.begin('wait', 'sum')
         server.expect('waiting-sum', 1)
         victim.kill()
         victim.communicate()
         server.expect('waiting-sum', 0)
+        time.sleep(0.5)
         server.expect('wait', 'sum', out=f'^{re.escape(LOST)}$')
 
 
@@ -295,6 +297,8 @@ def usage():
             (['past'], 2, 'past what'), (['past', 'serve'], 2, 'one address'),
             (['past', 'serve', './x'], 2, 'no key'), (['past', 'top', '--every', '0', 'x'], 2, 'what'),
             (['past', 'serve', '--once', './x'], 2, 'what'),
+            (['past', 'serve', '--keep', '0', './x'], 2, 'what'),
+            (['past', 'top', '--keep', '9', './x'], 2, 'what'),
             (['past', 'serve', './x', '--key', '/nowhere/key'], 1, 'no key in /nowhere/key'),
             (['past', 'top', './nobody', '--key', '/nowhere/key'], 1, 'no key in')):
         expect([roam, *words], status=status, err=err)

@@ -45,14 +45,15 @@ def sources(root):
 
 
 PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "late_test", "update_test", "lazy_test",
-            "rows_test", "reliable_test", "deadline_test", "past_match_test", "past_order_test", "past_rounds_test",
-            "past_test"]
+            "rows_test", "reliable_test", "deadline_test", "past_match_test", "past_order_test", "past_replay_test",
+            "past_rounds_test", "past_test"]
 
 # What can catch a mutant: of the layers below the messages, or of all above them.
 LAYERS = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
 CATCH_LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
 CATCH_SILENCE = [["deadline_test"]]
-CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"]]
+CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"],
+              ["past_replay_test"]]
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"],
          ["lazy_test"], ["rows_test"]]
 CATCH_REGIONS = [["share_test", "--mixed"], ["sim_test", "--mixed"]]  # of those whose name says so

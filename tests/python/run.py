@@ -110,6 +110,20 @@ class Package:
         if 'Fatal Python error: Segmentation fault' not in said:
             raise Wrong(said)
 
+    def check_attached(self):
+        """Programs of no job, by a server of elements; and a child that attaches for itself."""
+        program = os.path.join(self.source, 'tests', 'python', 'attached.py')
+        env = {'ROAM_PS_KEY': os.path.join(self.root, 'key')}
+        with subprocess.Popen([self.tool, 'past', 'serve', os.path.join(self.root, 'socket')],
+                              env={**self.env, **env}, text=True, stdout=subprocess.PIPE) as server:
+            try:
+                address = server.stdout.readline().split()[-1]
+                said = self.call(self.interpreter, program, address, str(server.pid), **env)
+            finally:
+                server.kill()
+        if said != 'child in order\nattached in order\n':
+            raise Wrong(said)
+
     def check_failure(self):
         """A node that fails ends the job; where there is no library the error says so."""
         said = self.python(2, '-c', 'import roam; roam.barrier(); 1 / roam.node(); roam.barrier()',

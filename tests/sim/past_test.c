@@ -81,34 +81,6 @@ static uint64_t tuple_check(struct story_thread *thread, size_t bytes)
 
 /* ----------------------------------------------------------------------------------- operations */
 
-static struct history_event *event_new(struct story_thread *thread, unsigned element,
-				       const struct roam_ps_request *request)
-{
-	struct history *history = &thread->story->histories[element];
-	struct history_event *event = &history->events[history->count++];
-
-	roami_assert(history->count <= HISTORY_MAX);
-	*event = (struct history_event){.begin = ++thread->story->clock,
-					.end = UINT64_MAX,
-					.thread = thread->number,
-					.op = request->op,
-					.which = request->which,
-					.flags = request->flags,
-					.argument = request->number};
-	return event;
-}
-
-static void event_end(struct history_event *event, uint64_t end,
-		      const struct roam_ps_request *request, enum roam_err err, uint64_t value)
-{
-	event->end = end;
-	event->err = err;
-	event->skipped = request->skipped;
-	event->state = request->state;
-	event->number = event->op == ROAM_PS_MOVE ? request->moved : request->observed;
-	event->value = value;
-}
-
 static bool history_room(const struct story *story, unsigned element)
 {
 	return story->histories[element].count + THREADS_MAX + 2 < HISTORY_MAX;
@@ -119,18 +91,18 @@ static enum roam_err story_do(struct story_thread *thread, unsigned element, uns
 			      struct roam_ps_request *request, uint64_t value)
 {
 	struct story *story = thread->story;
-	struct history_event *event = event_new(thread, element, request), *second = NULL;
+	struct history *history = &story->histories[element];
+	struct history_event *event, *second = NULL;
 	bool observes = request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB;
-	uint64_t got = 0, end;
+	uint64_t got = 0;
 	enum roam_err err;
 
 	if (request->op == ROAM_PS_MOB) {
-		event->op = ROAM_PS_MOVE;
-		second = event_new(thread, from, request);
-		second->op = ROAM_PS_OBSERVE;
-		if (from == element)
-			second->after = (unsigned)(event - story->histories[element].events) + 1;
+		event = history_begin_mob(history, &story->histories[from], ++story->clock,
+					  thread->number, request, &second);
 		request->from = thread->elements[from];
+	} else {
+		event = history_begin(history, ++story->clock, thread->number, request);
 	}
 	if (request->op == ROAM_PS_MOVE || request->op == ROAM_PS_MOB) {
 		request->bytes = tuple_make(story, thread->out, value);
@@ -144,17 +116,7 @@ static enum roam_err story_do(struct story_thread *thread, unsigned element, uns
 	err = thread->elements[element]->call(thread->elements[element], request);
 	if (request->observed != 0)
 		got = tuple_check(thread, request->got);
-	end = ++story->clock;
-	event_end(event, end, request, second != NULL && request->moved != 0 ? ROAM_OK : err,
-		  event->op == ROAM_PS_OBSERVE ? got : value);
-	if (second != NULL && request->moved != 0)
-		event_end(second, end, request, err, got);
-	else if (second != NULL) /* it was not begun: nothing follows from it */
-		*second = (struct history_event){.begin = second->begin,
-						 .end = end,
-						 .op = ROAM_PS_DELTA,
-						 .argument = UINT64_MAX - 1,
-						 .err = ROAM_EPEER};
+	history_end(event, second, ++story->clock, request, err, value, got);
 	return err;
 }
 
@@ -340,24 +302,6 @@ static void story_count(const struct story *story, struct totals *totals)
 			totals->mobs += event->after != 0;
 			totals->state += event->op == ROAM_PS_STATE;
 		}
-}
-
-/* Leaves out second halves that were not begun. */
-static void history_trim(struct history *history)
-{
-	unsigned count = 0, place[HISTORY_MAX];
-
-	for (unsigned i = 0; i < history->count; i++) {
-		struct history_event event = history->events[i];
-
-		place[i] = count;
-		if (event.err == ROAM_EPEER)
-			continue;
-		if (event.after != 0)
-			event.after = place[event.after - 1] + 1;
-		history->events[count++] = event;
-	}
-	history->count = count;
 }
 
 static bool story_explained(struct story *story, uint64_t seed)

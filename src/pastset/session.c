@@ -1,0 +1,481 @@
+#include "pastset/session.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pastset/guest.h"
+
+#define AWAY_MAX 1024u /* clients remembered that are away: the oldest go first */
+
+/* An operation that waits. */
+struct roami_errand {
+	struct roami_guests *all;
+	struct roami_session *session;      /* NULL: nobody will ask for it */
+	struct roami_errand *next, *before; /* of the session's */
+	struct roami_errand *next_done;
+	uint64_t number; /* the client's */
+	uint32_t to;     /* the element it was begun at */
+	bool away;       /* his connection broke: it is taken back */
+	struct roami_waiter *waiter;
+	struct roami_op op;
+};
+
+/* An answer. */
+struct roami_memo {
+	uint64_t number; /* of the operation */
+	bool undone;     /* it was taken back, but for what it had moved */
+	bool sent;       /* on the connection that there is, */
+	uint32_t frame;  /* the so many-th of it */
+	struct roami_told told;
+	size_t bytes;
+	uint8_t rest[];
+};
+
+/* -------------------------------------------------------------------------------------- answers */
+
+/* memo_count: there is none of that number. */
+static uint32_t memo_find(const struct roami_session *session, uint64_t number)
+{
+	uint32_t i = 0;
+
+	while (i < session->memo_count && session->memos[i]->number != number)
+		i++;
+	return i;
+}
+
+static struct roami_memo *memo_pull(struct roami_session *session, uint32_t i)
+{
+	struct roami_memo *memo = session->memos[i];
+
+	session->memo_count--;
+	memmove(&session->memos[i], &session->memos[i + 1],
+		(session->memo_count - i) * sizeof(session->memos[0]));
+	return memo;
+}
+
+static void memo_push(struct roami_session *session, struct roami_memo *memo)
+{
+	if (session->memo_count == ROAMI_GUEST_ASKS_MAX)
+		free(memo_pull(session, 0));
+	session->memos[session->memo_count++] = memo;
+}
+
+/* The last one that was pushed; false: there is no memory. */
+static bool memo_send(struct roami_session *session)
+{
+	struct roami_memo *memo = session->memos[session->memo_count - 1];
+	struct roami_guest *guest = session->guest;
+
+	memo->sent = roami_guest_send(guest, ROAMI_GUEST_TOLD, memo->number,
+				      &(struct roam_part){&memo->told, sizeof(memo->told)},
+				      &(struct roam_part){memo->rest, memo->bytes});
+	memo->frame = (uint32_t)guest->channel.sent;
+	return memo->sent;
+}
+
+/* Remembers an answer; NULL: there is no memory, and without it he must not get it. */
+static struct roami_memo *session_remember(struct roami_session *session, uint64_t number,
+					   const struct roami_told *told,
+					   const struct roam_part *rest)
+{
+	struct roami_memo *memo = malloc(sizeof(*memo) + rest->bytes);
+
+	if (memo == NULL) {
+		if (session->guest != NULL)
+			roami_guest_lose(session->guest);
+		return NULL;
+	}
+	memset(memo, 0, sizeof(*memo));
+	memo->number = number;
+	memo->told = *told;
+	memo->bytes = rest->bytes;
+	if (rest->bytes > 0)
+		memcpy(memo->rest, rest->data, rest->bytes);
+	memo_push(session, memo);
+	return memo;
+}
+
+void roami_session_heard(struct roami_session *session, uint32_t heard)
+{
+	uint32_t i = 0;
+
+	while (i < session->memo_count) {
+		if (!session->memos[i]->sent)
+			i++;
+		else if ((int32_t)(heard - session->memos[i]->frame) >= 0)
+			free(memo_pull(session, i));
+		else
+			return;
+	}
+}
+
+/* ----------------------------------------------------------------------------------- operations */
+
+/* What it observed is held no more. */
+static void op_release(struct roami_past *past, const struct roami_op *op)
+{
+	if (op->record != 0)
+		roami_record_rele(past->node, roami_past_element(past, op->ask.element)->pool,
+				  op->record);
+}
+
+/* Was begun at element `to`.  false: there is no memory. */
+static bool op_answer(struct roami_session *session, uint64_t number, uint32_t to,
+		      const struct roami_op *op)
+{
+	struct roami_guests *all = session->all;
+	struct roami_told told;
+	struct roam_part rest;
+	bool known;
+
+	roami_past_told(all->past, op, &told, &rest);
+	all->hosted[to].moves += op->moved != 0;
+	all->hosted[op->ask.element].observes += op->observed != 0;
+	known = session_remember(session, number, &told, &rest) != NULL;
+	op_release(all->past, op);
+	return known && (session->guest == NULL || memo_send(session));
+}
+
+/* On whichever thread made it possible. */
+static void errand_served(void *arg, const struct roami_op *op)
+{
+	struct roami_errand *errand = arg;
+	struct roami_guests *all = errand->all;
+	bool first;
+
+	errand->op = *op;
+	roami_spin_lock(all->past->node, &all->done_lock);
+	first = all->done == NULL;
+	errand->next_done = all->done;
+	all->done = errand;
+	roami_spin_unlock(&all->done_lock);
+	if (first && all->wake != NULL)
+		all->wake(all->arg);
+}
+
+static void errand_unlink(struct roami_errand *errand)
+{
+	struct roami_session *session = errand->session;
+
+	if (errand->before != NULL)
+		errand->before->next = errand->next;
+	else
+		session->errands = errand->next;
+	if (errand->next != NULL)
+		errand->next->before = errand->before;
+	session->errand_count--;
+	errand->session = NULL;
+}
+
+/* It does not wait any more. */
+static void errand_end(struct roami_errand *errand)
+{
+	struct roami_session *session = errand->session;
+	struct roami_past *past = errand->all->past;
+	const struct roami_op *op = &errand->op;
+	struct roami_told told = {.moved = op->moved};
+	struct roami_memo *memo;
+
+	if (session == NULL) {
+		op_release(past, op);
+		return;
+	}
+	errand_unlink(errand);
+	if (errand->away && op->err == ROAM_ECANCELED) {
+		memo = session_remember(session, errand->number, &told,
+					&(struct roam_part){NULL, 0});
+		if (memo != NULL)
+			memo->undone = true;
+	} else {
+		op_answer(session, errand->number, errand->to, op);
+	}
+}
+
+void roami_sessions_answer(struct roami_guests *all)
+{
+	struct roami_errand *done, *order = NULL;
+
+	roami_spin_lock(all->past->node, &all->done_lock);
+	done = all->done;
+	all->done = NULL;
+	roami_spin_unlock(&all->done_lock);
+	while (done != NULL) { /* in the order in which they were served */
+		struct roami_errand *next = done->next_done;
+
+		done->next_done = order;
+		order = done;
+		done = next;
+	}
+	while (order != NULL) {
+		struct roami_errand *next = order->next_done;
+
+		errand_end(order);
+		free(order);
+		order = next;
+	}
+}
+
+/* It has to wait perhaps; false: there is no memory. */
+static bool op_run(struct roami_session *session, uint64_t number, uint32_t to, struct roami_op *op)
+{
+	struct roami_guests *all = session->all;
+	struct roami_errand *errand = calloc(1, sizeof(*errand));
+
+	if (errand == NULL)
+		return false;
+	errand->all = all;
+	errand->session = session;
+	errand->number = number;
+	errand->to = to;
+	op->served = errand_served;
+	op->arg = errand;
+	op->id = ROAMI_GUEST_ID | ++all->serial;
+	errand->op = *op;
+	errand->waiter = roami_past_run(all->past, op, NULL);
+	if (errand->waiter == NULL) {
+		free(errand);
+		return op_answer(session, number, to, op);
+	}
+	errand->next = session->errands;
+	if (session->errands != NULL)
+		session->errands->before = errand;
+	session->errands = errand;
+	session->errand_count++;
+	return true;
+}
+
+/* He takes part in the element's X-function; false: there is no memory. */
+static bool session_part(struct roami_session *session, uint32_t element)
+{
+	uint32_t *grown;
+
+	for (uint32_t i = 0; i < session->part_count; i++)
+		if (session->parts[i] == element)
+			return true;
+	grown = realloc(session->parts, (session->part_count + 1) * sizeof(*grown));
+	if (grown == NULL)
+		return false;
+	grown[session->part_count++] = element;
+	session->parts = grown;
+	return true;
+}
+
+/* What a client's library would not ask.  The lengths are checked already. */
+static enum roam_err ask_check(const struct roami_guests *all, const struct roami_ask *ask,
+			       const void *tuple, size_t bytes)
+{
+	unsigned flags = ask->flags;
+
+	if (ask->op > ROAM_PS_STATE || ask->which > ROAM_PS_MATCH ||
+	    (flags & ~(ROAM_PS_PEEK | ROAM_PS_SKIP | ROAMI_ASK_ROUND)) != 0 ||
+	    ((flags & ROAM_PS_SKIP) != 0 && ask->which != ROAM_PS_LAST) ||
+	    roami_past_element(all->past, ask->element) == NULL ||
+	    roami_past_element(all->past, ask->from) == NULL)
+		return ROAM_EINVAL;
+	if (ask->number == 0 && (ask->op == ROAM_PS_DELTA ||
+				 (ask->op == ROAM_PS_OBSERVE && ask->which == ROAM_PS_NUMBER)))
+		return ROAM_EINVAL;
+	if (roami_ask_carries(ask) &&
+	    !roami_template_fits(&all->hosted[ask->element].template, tuple, bytes))
+		return ROAM_EINVAL;
+	return ROAM_OK;
+}
+
+/* Does it, or what is left of it. */
+static bool session_begin(struct roami_session *session, uint64_t number, struct roami_op *op,
+			  const void *tuple, size_t bytes)
+{
+	struct roami_past *past = session->all->past;
+	uint32_t to = op->ask.element;
+	const struct roami_element *element;
+
+	op->err = session->errand_count < ROAMI_GUEST_ASKS_MAX
+			  ? ask_check(session->all, &op->ask, tuple, bytes)
+			  : ROAM_EAGAIN;
+	if (op->err != ROAM_OK) {
+		struct roami_told told = {.err = (uint32_t)op->err, .moved = op->moved};
+
+		return session_remember(session, number, &told, &(struct roam_part){NULL, 0}) &&
+		       memo_send(session);
+	}
+	element = roami_past_element(past, to);
+	if (op->moved != 0) {
+		op->ask.op = ROAM_PS_OBSERVE;
+		op->ask.element = op->ask.from;
+	} else if (roami_ask_carries(&op->ask)) {
+		if (element->participants != 0 && !session_part(session, to))
+			return false;
+		if (!roami_past_reserve(past, op, bytes))
+			return op_answer(session, number, to, op);
+		memcpy(roami_record_data(element->pool, op->record), tuple, bytes);
+	}
+	return op_run(session, number, to, op);
+}
+
+static struct roami_errand *errand_find(const struct roami_session *session, uint64_t number)
+{
+	struct roami_errand *errand = session->errands;
+
+	while (errand != NULL && errand->number != number)
+		errand = errand->next;
+	return errand;
+}
+
+bool roami_session_op(struct roami_session *session, uint64_t number, const struct roami_ask *ask,
+		      const void *tuple, size_t bytes)
+{
+	struct roami_op op = {.ask = *ask};
+	struct roami_memo *memo;
+	uint32_t at;
+
+	if (number > session->highest) {
+		session->highest = number;
+		return session_begin(session, number, &op, tuple, bytes);
+	}
+	if (number == 0 || errand_find(session, number) != NULL)
+		return false;
+	at = memo_find(session, number);
+	if (at == session->memo_count)
+		return roami_guest_send(session->guest, ROAMI_GUEST_GONE, number,
+					&(struct roam_part){NULL, 0}, &(struct roam_part){NULL, 0});
+	memo = memo_pull(session, at);
+	if (!memo->undone) {
+		memo_push(session, memo);
+		return memo_send(session);
+	}
+	op.moved = memo->told.moved;
+	free(memo);
+	return (op.moved == 0 || op.ask.op == ROAM_PS_MOB) &&
+	       session_begin(session, number, &op, tuple, bytes);
+}
+
+void roami_session_cancel(const struct roami_session *session, uint64_t number)
+{
+	struct roami_errand *errand = errand_find(session, number);
+
+	if (errand != NULL)
+		roami_past_cancel_id(session->all->past, errand->waiter, errand->op.id);
+}
+
+/* ----------------------------------------------------------------------------------------- life */
+
+struct roami_session *roami_session_make(struct roami_guests *all, struct roami_guest *guest)
+{
+	struct roami_session *session = calloc(1, sizeof(*session));
+
+	if (session == NULL)
+		return NULL;
+	do
+		randombytes_buf(&session->id, sizeof(session->id));
+	while (session->id == 0 || roami_session_find(all, session->id) != NULL);
+	session->all = all;
+	session->guest = guest;
+	session->next = all->sessions;
+	if (all->sessions != NULL)
+		all->sessions->before = session;
+	all->sessions = session;
+	return session;
+}
+
+struct roami_session *roami_session_find(const struct roami_guests *all, uint64_t id)
+{
+	struct roami_session *session = all->sessions;
+
+	while (session != NULL && session->id != id)
+		session = session->next;
+	return session;
+}
+
+static uint64_t sessions_now(const struct roami_guests *all)
+{
+	return all->past->node->env->now(all->past->node);
+}
+
+/* The one who has been away longest; NULL: nobody is. */
+static struct roami_session *sessions_oldest(const struct roami_guests *all)
+{
+	struct roami_session *oldest = NULL;
+
+	for (struct roami_session *at = all->sessions; at != NULL; at = at->next)
+		if (at->guest == NULL && (oldest == NULL || at->since < oldest->since))
+			oldest = at;
+	return oldest;
+}
+
+void roami_session_away(struct roami_session *session)
+{
+	struct roami_guests *all = session->all;
+
+	if (all->away == AWAY_MAX)
+		roami_session_end(sessions_oldest(all), false);
+	session->guest = NULL;
+	session->since = sessions_now(all);
+	all->away++;
+	for (struct roami_errand *errand = session->errands; errand != NULL;
+	     errand = errand->next) {
+		errand->away = true;
+		roami_past_cancel_id(all->past, errand->waiter, errand->op.id);
+	}
+}
+
+bool roami_session_resume(struct roami_session *session, struct roami_guest *guest, uint32_t heard)
+{
+	roami_sessions_answer(session->all);
+	if (session->errands != NULL)
+		return false;
+	roami_session_heard(session, heard);
+	for (uint32_t i = 0; i < session->memo_count; i++)
+		session->memos[i]->sent = false;
+	session->guest = guest;
+	session->all->away--;
+	return true;
+}
+
+/* Others would wait for ever for what he was to move. */
+static void session_break(struct roami_guests *all, uint32_t element)
+{
+	struct roami_op op = {.ask = {.op = ROAMI_ASK_BREAK, .element = element, .from = element}};
+
+	roami_past_run(all->past, &op, NULL);
+}
+
+void roami_session_end(struct roami_session *session, bool leaves)
+{
+	struct roami_guests *all = session->all;
+
+	while (session->errands != NULL) {
+		struct roami_errand *errand = session->errands;
+
+		errand_unlink(errand);
+		roami_past_cancel_id(all->past, errand->waiter, errand->op.id);
+	}
+	for (uint32_t i = 0; i < session->part_count && !leaves; i++)
+		session_break(all, session->parts[i]);
+	while (session->memo_count > 0)
+		free(memo_pull(session, session->memo_count - 1));
+	if (session->guest == NULL)
+		all->away--;
+	if (session->before != NULL)
+		session->before->next = session->next;
+	else
+		all->sessions = session->next;
+	if (session->next != NULL)
+		session->next->before = session->before;
+	free(session->parts);
+	free(session);
+}
+
+uint64_t roami_sessions_forget(struct roami_guests *all)
+{
+	uint64_t now = sessions_now(all);
+
+	while (all->away > 0) {
+		struct roami_session *oldest = sessions_oldest(all);
+
+		if (now - oldest->since < all->keep_ns)
+			return all->keep_ns - (now - oldest->since);
+		roami_session_end(oldest, false);
+	}
+	return UINT64_MAX;
+}

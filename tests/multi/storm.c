@@ -1,0 +1,302 @@
+/*
+ * A program that is attached to `roam past serve` over connections that somebody cuts, for
+ * replay.py: what its threads see must be as if none had been.
+ * storm ADDRESS MODE [ARGUMENT]...
+ *	histories SEED ROUNDS   random operations on one element after the other; what was seen of
+ *	                        each must have an explanation (tests/lib/history.h)
+ *	flood BYTES TUPLES      movers, observers and mobs, tuples of so many bytes: each to one
+ *	                        observer, under the number that its mover was told
+ *	rounds COUNT            participants of an X-function
+ *	wait                    says "waiting", observes one tuple, says what that returned
+ *	pause                   moves a tuple, says "moved", and another after a line from stdin;
+ *	                        says what that returned
+ */
+#include "multi.h"
+
+#include <pthread.h>
+#include <roam/pastset.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "history.h"
+#include "rng.h"
+
+#define THREADS 4u
+#define LINKS   2u /* attachments that the threads share */
+#define EACH    8u /* operations of a thread in a round */
+
+static const char *address;
+static struct roam_ps_server *servers[LINKS];
+
+static struct roam_ps_element *enter(unsigned link, const char *name, const char *template_text,
+				     const struct roam_ps_options *options)
+{
+	struct roam_ps_element *element = NULL;
+
+	must(roam_ps_enter_at(servers[link], name, template_text, options, &element));
+	return element;
+}
+
+/* To be cut off before it is attached is an error, and no more than that. */
+static void attach(unsigned link)
+{
+	enum roam_err err;
+
+	do
+		err = roam_ps_attach(address, NULL, &servers[link]);
+	while (err == ROAM_ELOST || err == ROAM_EPROTO);
+	must(err);
+}
+
+static void threads_run(unsigned count, void *(*work)(void *))
+{
+	pthread_t threads[4 * THREADS];
+
+	for (uintptr_t i = 0; i < count; i++)
+		check(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
+	for (unsigned i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* ------------------------------------------------------------------------------------ histories */
+
+static struct history history;
+static pthread_mutex_t history_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t history_clock;
+static struct roam_ps_cancel cancels[THREADS];
+static uint64_t round_seed;
+static char round_name[32];
+
+static void event_draw(struct rng *rng, struct roam_ps_request *request)
+{
+	static const enum roam_ps_op ops[] = {ROAM_PS_MOVE,    ROAM_PS_MOVE,    ROAM_PS_MOVE,
+					      ROAM_PS_OBSERVE, ROAM_PS_OBSERVE, ROAM_PS_OBSERVE,
+					      ROAM_PS_MOB,     ROAM_PS_MOB,     ROAM_PS_DELTA,
+					      ROAM_PS_TRUNCATE, ROAM_PS_STATE};
+
+	*request = (struct roam_ps_request){.op = ops[rng_below(rng, 11)]};
+	if (request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB) {
+		request->which = (enum roam_ps_which)rng_below(rng, 4);
+		request->flags = rng_one_in(rng, 4) ? ROAM_PS_PEEK : 0;
+	}
+	request->number = rng_below(rng, 12) + (request->which == ROAM_PS_NUMBER);
+	if (request->op == ROAM_PS_DELTA)
+		request->number = rng_one_in(rng, 2) ? UINT64_MAX : 1 + rng_below(rng, 3);
+	request->timeout_ns = rng_one_in(rng, 3) ? ROAM_PS_TRY : 1 + rng_below(rng, 3000000);
+}
+
+static void event_do(unsigned thread, struct roam_ps_element *element,
+		     struct roam_ps_request *request, uint64_t value)
+{
+	struct history_event *event, *second = NULL;
+	uint64_t got = 0;
+	enum roam_err err;
+
+	pthread_mutex_lock(&history_lock);
+	if (request->op == ROAM_PS_MOB)
+		event = history_begin_mob(&history, &history, ++history_clock, thread, request,
+					  &second);
+	else
+		event = history_begin(&history, ++history_clock, thread, request);
+	pthread_mutex_unlock(&history_lock);
+	request->tuple = &value;
+	request->bytes = sizeof(value);
+	request->buffer = &got;
+	request->limit = sizeof(got);
+	request->cancel = &cancels[thread];
+	err = roam_ps_call(element, request);
+	check(err == ROAM_OK || err == ROAM_ETIMEDOUT || err == ROAM_ECANCELED ||
+	      err == ROAM_EGONE);
+	pthread_mutex_lock(&history_lock);
+	history_end(event, second, ++history_clock, request, err, value, got);
+	pthread_mutex_unlock(&history_lock);
+}
+
+static void *history_thread(void *arg)
+{
+	unsigned thread = (unsigned)(uintptr_t)arg;
+	struct rng rng = {round_seed + thread};
+	struct roam_ps_element *element = enter(thread % LINKS, round_name, "u64", NULL);
+	struct roam_ps_request request;
+
+	for (unsigned i = 0; i < EACH; i++) {
+		event_draw(&rng, &request);
+		event_do(thread, element, &request, (uint64_t)(thread + 1) << 32 | i);
+		if (rng_one_in(&rng, 8))
+			roam_ps_cancel(&cancels[rng_below(&rng, THREADS)]);
+		__atomic_store_n(&cancels[thread].cancelled, 0, __ATOMIC_SEQ_CST);
+	}
+	roam_ps_leave(element);
+	return NULL;
+}
+
+static void histories(uint64_t seed, unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		round_seed = seed + THREADS * i;
+		snprintf(round_name, sizeof(round_name), "history %u", i);
+		memset(&history, 0, sizeof(history));
+		history.delta = UINT64_MAX;
+		threads_run(THREADS, history_thread);
+		history_trim(&history);
+		if (history_explained(&history))
+			continue;
+		history_print(&history);
+		fprintf(stderr, "round %u has no explanation\n", i);
+		exit(1);
+	}
+}
+
+/* ---------------------------------------------------------------------------------------- flood */
+
+static size_t flood_bytes;
+static char flood_template[32];
+static uint64_t flood_tuples, flood_total;
+static _Atomic uint64_t *flood_value, *flood_seen; /* by number */
+
+/* No number is told twice. */
+static void flood_note(_Atomic uint64_t *at, uint64_t number, uint64_t value)
+{
+	check(number >= 1 && number <= flood_total);
+	check(atomic_exchange(&at[number], value) == 0);
+}
+
+static void flood_fill(uint8_t *tuple, uint64_t value)
+{
+	memset(tuple, (int)(value % 251), flood_bytes);
+	memcpy(tuple, &value, sizeof(value));
+}
+
+static void flood_got(const uint8_t *tuple, const struct roam_ps_request *request)
+{
+	uint64_t value;
+
+	memcpy(&value, tuple, sizeof(value));
+	check(request->got == flood_bytes);
+	for (size_t i = sizeof(value); i < flood_bytes; i++)
+		check(tuple[i] == value % 251);
+	flood_note(flood_seen, request->observed, value);
+}
+
+/* Of four threads one moves, two observe half of that each, one does both. */
+static void *flood_thread(void *arg)
+{
+	unsigned thread = (unsigned)(uintptr_t)arg, kind = thread % 4;
+	struct roam_ps_element *element = enter(thread % LINKS, "flood", flood_template, NULL);
+	struct roam_ps_request request = {.op = kind == 0   ? ROAM_PS_MOVE
+						: kind == 3 ? ROAM_PS_MOB
+							    : ROAM_PS_OBSERVE};
+	uint64_t count = kind == 1 || kind == 2 ? flood_tuples / 2 : flood_tuples, value;
+	uint8_t *out = malloc(flood_bytes), *in = malloc(flood_bytes);
+
+	for (uint64_t i = 1; i <= count; i++) {
+		value = (uint64_t)(thread + 1) << 32 | i;
+		flood_fill(out, value);
+		request.tuple = out;
+		request.bytes = flood_bytes;
+		request.buffer = in;
+		request.limit = flood_bytes;
+		must(roam_ps_call(element, &request));
+		if (kind == 0 || kind == 3)
+			flood_note(flood_value, request.moved, value);
+		if (kind != 0)
+			flood_got(in, &request);
+	}
+	free(out);
+	free(in);
+	roam_ps_leave(element);
+	return NULL;
+}
+
+static void flood(size_t bytes, uint64_t tuples)
+{
+	const unsigned threads = 4 * THREADS;
+	struct roam_ps_element *element;
+	struct roam_ps_state state;
+
+	flood_bytes = bytes;
+	flood_tuples = tuples;
+	flood_total = threads / 4 * 2 * tuples;
+	flood_value = calloc(flood_total + 1, sizeof(*flood_value));
+	flood_seen = calloc(flood_total + 1, sizeof(*flood_seen));
+	snprintf(flood_template, sizeof(flood_template), "u8[%zu]", bytes);
+	threads_run(threads, flood_thread);
+	element = enter(0, "flood", flood_template, NULL);
+	must(roam_ps_state(element, &state));
+	check(state.last == flood_total && state.first == flood_total + 1 && state.waiting == 0);
+	for (uint64_t i = 1; i <= flood_total; i++)
+		check(flood_value[i] != 0 && flood_value[i] == flood_seen[i]);
+}
+
+/* --------------------------------------------------------------------------------------- rounds */
+
+static unsigned rounds_count;
+
+/* By mob, or by move and observe. */
+static void *rounds_thread(void *arg)
+{
+	struct roam_ps_options options = {.function = "sum", .participants = THREADS};
+	unsigned thread = (unsigned)(uintptr_t)arg;
+	struct roam_ps_element *element = enter(thread % LINKS, "rounds", "u64", &options);
+
+	for (uint64_t round = 1; round <= rounds_count; round++) {
+		uint64_t word = round + thread;
+
+		if (thread < THREADS / 2) {
+			must(roam_ps_mob(element, &word, 8, NULL, &word, 8, NULL));
+		} else {
+			must(roam_ps_move(element, &word, 8));
+			must(roam_ps_observe(element, &word, 8, NULL));
+		}
+		check(word == THREADS * round + THREADS * (THREADS - 1) / 2);
+	}
+	roam_ps_leave(element);
+	return NULL;
+}
+
+/* ---------------------------------------------------------------------------------------- alone */
+
+static void alone(bool waits)
+{
+	struct roam_ps_element *element = enter(0, "alone", "u64", NULL);
+	uint64_t word = 7;
+	enum roam_err err;
+
+	if (waits) {
+		puts("waiting");
+		fflush(stdout);
+		err = roam_ps_observe(element, &word, 8, NULL);
+	} else {
+		must(roam_ps_move(element, &word, 8));
+		puts("moved");
+		fflush(stdout);
+		check(getchar() == '\n');
+		err = roam_ps_move(element, &word, 8);
+		check(roam_ps_move(element, &word, 8) == err);
+	}
+	puts(roam_strerror(err));
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 2 ? argv[2] : "";
+
+	check(argc > 2);
+	address = argv[1];
+	for (unsigned link = 0; link < LINKS; link++)
+		attach(link);
+	if (strcmp(mode, "histories") == 0 && argc == 5) {
+		histories(strtoull(argv[3], NULL, 10), number(argv[4]));
+	} else if (strcmp(mode, "flood") == 0 && argc == 5) {
+		flood(number(argv[3]), number(argv[4]));
+	} else if (strcmp(mode, "rounds") == 0 && argc == 4) {
+		rounds_count = number(argv[3]);
+		threads_run(THREADS, rounds_thread);
+	} else {
+		alone(strcmp(mode, "wait") == 0);
+	}
+	for (unsigned link = 0; link < LINKS; link++)
+		roam_ps_detach(servers[link]);
+	return 0;
+}
