@@ -239,18 +239,21 @@ void fault_release_1_round(struct rig_run *run)
 }
 
 /*
- * Node 1 has measured.  Over udp node 0 polls until then: while node 1 takes its faults it would
- * fall asleep, and floors spin.
+ * Node 1 has measured.  Over udp node 0 polls until then, as awake as who waits in roam: while
+ * node 1 takes its faults it would fall asleep, and floors spin.
  */
 static void release_end(struct rig_run *run, uint32_t pass)
 {
 	bool polls = run->scenario->env != NULL && strstr(run->scenario->env, "=udp") != NULL;
+	_Atomic uint32_t *busy = &bench_node()->self->ctl->bell.busy;
 
 	if (run->node == 1)
 		atomic_store(&run->shared->flag, pass);
+	atomic_fetch_add(busy, 1);
 	while (polls && run->node == 0 && atomic_load(&run->shared->flag) != pass)
 		if (roami_msg_poll(bench_node()) == 0)
 			sched_yield(); /* to the service thread, should it be polling */
+	atomic_fetch_sub(busy, 1);
 	roam_barrier_all();
 }
 

@@ -150,6 +150,12 @@ struct roam_transport {
 
 	/* The thread in wait(), or the next to come there, returns.  Any thread. */
 	void (*wake)(void *state, enum roam_sleeper who);
+
+	/*
+	 * Whether what arrives wakes ROAM_SLEEPER_SERVICE from wait(), where what has arrived
+	 * already counts; it does from the beginning.  Any thread.  NULL: it always does.
+	 */
+	void (*listen)(void *state, bool on);
 };
 
 #endif

@@ -2,11 +2,13 @@
  * Sleeping where peers are other hosts: they cannot look who is awake and ring.  The kernel wakes
  * whoever sleeps at the transport, and whoever wakes without need takes the CPU from who polls.
  *
- * The service thread sleeps at the transport as long as application threads compute.  Where they
- * wait so often that they take the messages themselves, it leaves the transport to them and looks
- * only now and then ("hot").  While one of them sleeps at the transport, it need not be there.
+ * The service thread sleeps at the transport, and listens there as long as application threads
+ * compute.  Where they wait so often that saying when they do costs more than it saves, it leaves
+ * the transport to them and looks only now and then ("hot").  While one of them sleeps at the
+ * transport, it need not be there.
  * All timers of the layers below are covered by somebody: by who polls, by the timeout of who
- * sleeps, or by the service thread, which is woken if its sleep lasts too long.
+ * sleeps, or by the service thread.  That sleeps shortly while application threads wait at times,
+ * and is woken if a timer would be late by more than that.
  */
 #include <unistd.h>
 
@@ -15,8 +17,11 @@
 
 #define AWAKE_MASK 0xffffu
 #define STUCK_NS   50000u  /* own messages wait for room: look again so often */
-#define HOT_NS     100000u /* a hot service thread looks so often */
-#define FRUITLESS  3u      /* vain wake-ups in a row make it hot */
+#define HOT_NS     100000u /* a hot service thread looks after this, then ever more seldom */
+#define LATE_NS    400000u /* but no later; timers may be so late: peers resend after 1 ms */
+#define OFTEN      64u     /* waits within OFTEN_NS make it hot */
+#define OFTEN_NS   1000000u
+#define RARE_NS    20000u /* waits more seldom than this end that */
 
 static struct roami_real *net_of(struct roami_node *node)
 {
@@ -31,6 +36,15 @@ static void net_wait(struct roami_node *node, enum roam_sleeper who, uint64_t ns
 static void net_wake(struct roami_node *node, enum roam_sleeper who)
 {
 	node->layers[0].transport->wake(node->layers[0].state, who);
+}
+
+/* Whether what arrives wakes the service thread, if it sleeps at the transport. */
+static void net_listen(struct roami_node *node, bool on)
+{
+	const struct roam_transport *transport = node->layers[0].transport;
+
+	if (transport->listen != NULL)
+		transport->listen(node->layers[0].state, on);
 }
 
 static bool net_awake(struct roami_node *node)
@@ -84,25 +98,53 @@ static void net_kick(struct roami_node *node, uint32_t at)
 	ROAMI_COUNT(node->stats, wakes, 1);
 }
 
+/*
+ * Whoever polls needs nobody to be woken beside him.  Where that begins and ends so often that
+ * saying so costs, the service thread turns hot.
+ */
+void roami_net_enter(struct roami_node *node)
+{
+	struct roami_real *real = net_of(node);
+	uint64_t entries = atomic_fetch_add(&real->entries, 1) + 1, now, before;
+
+	if (atomic_load(&node->self->ctl->bell.service_asleep) != ROAMI_ASLEEP_TRANSPORT)
+		return;
+	net_listen(node, false);
+	if (entries % OFTEN != 0)
+		return;
+	now = node->env->now(node);
+	before = atomic_exchange(&real->often_ns, now);
+	if (now - before < OFTEN_NS)
+		net_kick(node, ROAMI_ASLEEP_TRANSPORT);
+}
+
 /* Nobody polls, perhaps: the service thread must wake in time for the timers, and see datagrams. */
-void roami_net_leave(struct roami_node *node)
+static void net_cover(struct roami_node *node)
 {
 	struct roami_real *real = net_of(node);
 	uint64_t until, due, now;
 	uint32_t at;
+	bool stuck;
 
 	atomic_thread_fence(memory_order_seq_cst);
 	at = atomic_load(&node->self->ctl->bell.service_asleep);
 	if (at == ROAMI_AWAKE)
 		return; /* awake: it looks at everything before it sleeps */
 	until = atomic_load(&real->service_until);
-	due = roami_msg_due(node);
 	now = node->env->now(node);
-	if (roami_msg_stuck(node) && due > now)
-		due = now;
-	if (due < until ||
-	    (at == ROAMI_ASLEEP_FUTEX && until > now + HOT_NS && atomic_load(&real->watcher) == 0))
+	stuck = roami_msg_stuck(node);
+	due = stuck ? now : roami_msg_due(node);
+	if ((due < until && until - due > (stuck ? 0 : LATE_NS)) ||
+	    (at == ROAMI_ASLEEP_FUTEX && until > now + LATE_NS && atomic_load(&real->watcher) == 0))
 		net_kick(node, at);
+}
+
+void roami_net_leave(struct roami_node *node)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&node->self->ctl->bell.service_asleep) == ROAMI_ASLEEP_TRANSPORT)
+		net_listen(node, true);
+	net_cover(node);
 }
 
 /*
@@ -143,7 +185,7 @@ void roami_net_ring(struct roami_node *node, unsigned peer)
 	if ((busy & AWAKE_MASK) != 0)
 		return;
 	if (peer != node->me)
-		roami_net_leave(node); /* a datagram wakes its peer, but has begun a timer here */
+		net_cover(node); /* a datagram wakes its peer, but has begun a timer here */
 	else if (busy != 0)
 		roami_net_wake_apps(node);
 	else if (atomic_load(&bell->service_asleep) != ROAMI_AWAKE)
@@ -155,9 +197,25 @@ void roami_net_ring(struct roami_node *node, unsigned peer)
 /* What the service thread has seen of the others. */
 struct net_view {
 	bool hot;
-	unsigned fruitless;
-	uint64_t entries; /* at the last look while hot */
+	bool waited; /* others, since it slept */
+	bool served; /* what only it was there to answer, since it slept */
+	uint32_t slept_at;
+	uint64_t entries; /* when it slept */
+	uint64_t look_ns; /* while hot */
 };
+
+/*
+ * What arrives wakes the service thread unless somebody polls, who says otherwise when he leaves:
+ * before this, where it was too early.
+ */
+static void service_listen(struct roami_node *node)
+{
+	if (net_awake(node))
+		net_listen(node, false);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!net_awake(node))
+		net_listen(node, true);
+}
 
 /* Sleeps; where. */
 static uint32_t service_sleep(struct roami_node *node, const struct net_view *view)
@@ -175,10 +233,12 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	atomic_thread_fence(memory_order_seq_cst);
 	now = node->env->now(node);
 	until = roami_msg_due(node);
-	if (roami_msg_stuck(node) && until > now + STUCK_NS)
-		until = now + STUCK_NS;
-	if (view->hot && !watched && until > now + HOT_NS)
-		until = now + HOT_NS;
+	if (roami_msg_stuck(node))
+		until = until < now + STUCK_NS ? until : now + STUCK_NS;
+	else if (view->hot && !watched)
+		until = now + view->look_ns;
+	else if (view->waited || (net_awake(node) && until < now + LATE_NS))
+		until = now + LATE_NS; /* others have looked after the timers */
 	atomic_store(&real->service_until, until);
 	watched = atomic_load(&real->watcher) != 0;
 	/* What has come is theirs who poll: they look once more before they leave. */
@@ -186,40 +246,54 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	    (at == ROAMI_ASLEEP_TRANSPORT || view->hot || watched)) {
 		uint64_t ns = until == UINT64_MAX ? 0 : until > now ? until - now : 1;
 
-		if (at == ROAMI_ASLEEP_TRANSPORT)
+		if (at == ROAMI_ASLEEP_TRANSPORT) {
+			service_listen(node);
 			net_wait(node, ROAM_SLEEPER_SERVICE, ns);
-		else
+		} else {
 			roami_os_futex_wait(&bell->service, value, ns);
+		}
 	}
 	atomic_store(&bell->service_asleep, ROAMI_AWAKE);
 	return at;
 }
 
-/* Whether others do the work, as this wake-up shows. */
-static void service_judge(struct roami_node *node, struct net_view *view, uint32_t slept_at)
+/*
+ * Whether others do the work, as it shows since the last sleep.  An answer that came before its
+ * caller began to wait is not work: its caller would have taken it next.
+ */
+static void service_judge(struct roami_node *node, struct net_view *view)
 {
-	uint64_t entries = atomic_load(&net_of(node)->entries);
+	uint64_t entries = atomic_load(&net_of(node)->entries), waits = entries - view->entries;
 
-	if (slept_at == ROAMI_ASLEEP_TRANSPORT) {
-		view->fruitless = net_awake(node) ? view->fruitless + 1 : 0;
-		view->hot = view->fruitless >= FRUITLESS;
-	} else if (view->hot && entries == view->entries && !net_awake(node)) {
+	if (view->served || (waits == 0 && !net_awake(node))) {
 		view->hot = false;
-		view->fruitless = 0;
+	} else if (view->slept_at == ROAMI_ASLEEP_TRANSPORT) {
+		view->hot = waits >= OFTEN;
+		view->look_ns = HOT_NS;
+	} else if (view->hot) {
+		view->hot = waits * RARE_NS >= view->look_ns;
+		if (view->look_ns < LATE_NS)
+			view->look_ns *= 2;
 	}
+	view->waited = waits != 0;
+	view->served = false;
 	view->entries = entries;
 }
 
 void roami_net_service(struct roami_node *node)
 {
-	struct net_view view = {0};
+	struct net_view view = {.served = true};
 
 	while (atomic_load(&net_of(node)->stop) == 0) {
+		uint64_t asked = roami_msg_asked(node);
+
 		/* Who polls does it sooner: two at it would only take the CPU from each other. */
-		if (!net_awake(node) && roami_msg_poll(node) > 0)
-			view = (struct net_view){.entries = view.entries};
-		else
-			service_judge(node, &view, service_sleep(node, &view));
+		if (!net_awake(node) && roami_msg_poll(node) > 0) {
+			view.served |= roami_msg_asked(node) != asked;
+			continue;
+		}
+		service_judge(node, &view);
+		view.slept_at = service_sleep(node, &view);
 	}
 }
 

@@ -24,6 +24,14 @@
  */
 struct roami_env {
 	uint64_t (*now)(struct roami_node *node);
+	/*
+	 * Between these the thread sends what it waits for there, and counts as polling; while it
+	 * runs, nobody else need be woken for what comes.  No user's code between.  NULL: nothing
+	 * to do.  app.
+	 */
+	void (*wait_begin)(struct roami_node *node);
+	void (*wait_end)(struct roami_node *node);
+
 	/* Waits until condition(arg); polls meanwhile.  app. */
 	void (*wait)(struct roami_node *node, bool (*condition)(void *arg), void *arg);
 	/* Something has changed that a thread of `peer` (us, or of our host) may wait for. */
@@ -148,6 +156,7 @@ struct roami_parked {
 struct roami_msg {
 	struct roami_spin poll_lock;
 	uint32_t polls; /* that found something; poll_lock is held */
+	_Atomic uint64_t asked; /* requests handed to handlers */
 	struct roami_spin call_lock;
 	struct roami_spin out_lock[ROAMI_NODES_MAX];
 	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */
@@ -428,6 +437,18 @@ static inline void roami_wait(struct roami_node *node, bool (*condition)(void *a
 {
 	if (!condition(arg))
 		node->env->wait(node, condition, arg);
+}
+
+static inline void roami_wait_begin(struct roami_node *node)
+{
+	if (node->env->wait_begin != NULL)
+		node->env->wait_begin(node);
+}
+
+static inline void roami_wait_end(struct roami_node *node)
+{
+	if (node->env->wait_end != NULL)
+		node->env->wait_end(node);
 }
 
 /* ---- life */

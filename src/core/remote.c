@@ -264,6 +264,7 @@ static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, uns
 
 void roami_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
 {
+	roami_wait_begin(node);
 	while (count > 0) {
 		unsigned some = count < ROAMI_CALLS_AT_ONCE ? count : ROAMI_CALLS_AT_ONCE;
 
@@ -271,6 +272,7 @@ void roami_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsig
 		list += some;
 		count -= some;
 	}
+	roami_wait_end(node);
 }
 
 enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page,
@@ -283,7 +285,7 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 		fetch_near(node, &one);
 		ROAMI_COUNT(node->stats, fetches, 1);
 	} else {
-		fetch_some(node, &one, 1);
+		roami_fetch_all(node, &one, 1);
 	}
 	*version_p = one.version;
 	return one.result;
@@ -713,7 +715,10 @@ void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16
 	flush_direct(node, dirty, homes, count);
 	for (size_t i = 0; i < count; i++)
 		asks |= dirty[i].asks;
-	while (count > 0 && asks) {
+	if (!asks)
+		return;
+	roami_wait_begin(node);
+	while (count > 0) {
 		size_t some = count < FLUSH_PAGES ? count : FLUSH_PAGES;
 
 		flush_far(node, dirty, homes, some);
@@ -721,6 +726,7 @@ void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16
 		homes += some;
 		count -= some;
 	}
+	roami_wait_end(node);
 }
 
 const struct roam_message roami_memory_messages[] = {

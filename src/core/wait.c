@@ -119,41 +119,67 @@ static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), vo
 	atomic_fetch_sub(&bell->busy, ASLEEP_ONE - 1);
 }
 
+static __thread unsigned real_begun; /* waits that go on beyond one condition */
+
+static void real_enter(struct roami_node *node)
+{
+	atomic_fetch_add(&node->self->ctl->bell.busy, 1);
+	if (roami_net(node))
+		roami_net_enter(node);
+}
+
+/* What arrived until now was left to us: false if there is such. */
+static bool real_leave(struct roami_node *node)
+{
+	struct roami_bell *bell = &node->self->ctl->bell;
+
+	atomic_fetch_sub(&bell->busy, 1);
+	if ((atomic_load(&bell->busy) & AWAKE_MASK) != 0)
+		return true;
+	if (roami_msg_pending(node)) {
+		atomic_fetch_add(&bell->busy, 1);
+		return false;
+	}
+	/* What came while we polled and has to wait is the service thread's from now on. */
+	if (roami_net(node))
+		roami_net_leave(node);
+	else if (roami_sleep_ns(node) != 0)
+		service_wake(node);
+	return true;
+}
+
+static void real_wait_begin(struct roami_node *node)
+{
+	if (roami_net(node) && real_begun++ == 0)
+		real_enter(node);
+}
+
+static void real_wait_end(struct roami_node *node)
+{
+	if (!roami_net(node) || --real_begun != 0)
+		return;
+	while (!real_leave(node))
+		roami_msg_poll(node);
+}
+
 static void real_await(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct roami_real *real = real_of(node);
-	struct roami_bell *bell = &node->self->ctl->bell;
 	uint64_t start = 0, spent;
 	unsigned turns = 0;
 
-	atomic_fetch_add(&bell->busy, 1);
-	if (roami_net(node))
-		atomic_fetch_add_explicit(&real->entries, 1, memory_order_relaxed);
+	if (real_begun == 0)
+		real_enter(node);
 	for (;;) {
 		bool met;
 
 		if (roami_msg_poll(node) > 0)
 			start = 0;
 		met = condition(arg);
-		if (met) {
-			/* Leaving: what arrived until now was left to us. */
-			atomic_fetch_sub(&bell->busy, 1);
-			if ((atomic_load(&bell->busy) & AWAKE_MASK) != 0)
-				break;
-			if (!roami_msg_pending(node)) {
-				/*
-				 * What came while we polled and has to wait is the service thread's
-				 * from now on.
-				 */
-				if (roami_net(node))
-					roami_net_leave(node);
-				else if (roami_sleep_ns(node) != 0)
-					service_wake(node);
-				break;
-			}
-			atomic_fetch_add(&bell->busy, 1);
+		if (met && (real_begun != 0 || real_leave(node)))
+			break;
+		if (met)
 			continue;
-		}
 		if (real->fits && ++turns % 16 != 0) {
 			roami_os_pause();
 			continue;
@@ -427,6 +453,8 @@ void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, 
 
 const struct roami_env roami_env_real = {
 	.now = real_now,
+	.wait_begin = real_wait_begin,
+	.wait_end = real_wait_end,
 	.wait = real_wait,
 	.notify = real_notify,
 	.ring = real_ring,
@@ -440,6 +468,8 @@ const struct roami_env roami_env_real = {
 
 const struct roami_env roami_env_chaos = {
 	.now = real_now,
+	.wait_begin = real_wait_begin,
+	.wait_end = real_wait_end,
 	.wait = real_wait,
 	.notify = real_notify,
 	.ring = real_ring,

@@ -23,6 +23,7 @@ struct roami_real {
 	_Atomic uint32_t watcher;       /* a thread of the application sleeps at the transport */
 	_Atomic uint64_t service_until; /* the service thread sleeps; UINT64_MAX: for ever */
 	_Atomic uint64_t entries;       /* waits begun */
+	_Atomic uint64_t often_ns;      /* when the last of so many began */
 	void (*on_fail)(struct roami_node *node,
 			const char *text); /* ends the job; does not return */
 };
@@ -51,6 +52,9 @@ static inline bool roami_net(const struct roami_node *node)
 /* An application thread sleeps; the bell's futex had `value` before the condition was looked at. */
 void roami_net_sleep(struct roami_node *node, uint32_t value, bool (*condition)(void *arg),
 		     void *arg);
+
+/* An application thread begins to wait: it takes what comes. */
+void roami_net_enter(struct roami_node *node);
 
 /* An application thread leaves its wait: sees to it that somebody takes what comes. */
 void roami_net_leave(struct roami_node *node);

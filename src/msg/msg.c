@@ -397,47 +397,13 @@ size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *
 size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
 		      const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
 {
-	return roami_msg_call_end(node, roami_msg_call_start(node, to, type, parts, count, reply,
-							     reply_max));
-}
+	size_t bytes;
 
-size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
-		  const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
-{
-	return roami_msg_call(node, to, roami_domain_current(node)->types + type, parts, count,
-			      reply, reply_max);
-}
-
-
-void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned count)
-{
-	struct roami_call *started[ROAMI_CALLS_AT_ONCE];
-	unsigned types = roami_domain_current(node)->types;
-
-	while (count > 0) {
-		unsigned some = count < ROAMI_CALLS_AT_ONCE ? count : ROAMI_CALLS_AT_ONCE;
-
-		for (unsigned i = 0; i < some; i++)
-			started[i] = roami_msg_call_start(
-				node, calls[i].to, types + calls[i].type, calls[i].parts,
-				calls[i].count, calls[i].reply, calls[i].reply_max);
-		for (unsigned i = 0; i < some; i++)
-			calls[i].bytes = roami_msg_call_end(node, started[i]);
-		calls += some;
-		count -= some;
-	}
-}
-
-void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
-		     const struct roam_part *parts, unsigned count)
-{
-	struct roam_call calls[ROAMI_NODES_MAX];
-	unsigned used = 0;
-
-	for (; nodes != 0; nodes &= nodes - 1)
-		calls[used++] = (struct roam_call){(unsigned)__builtin_ctzll(nodes), type, parts,
-						   count, NULL, 0, 0};
-	roami_call_all(node, calls, used);
+	roami_wait_begin(node);
+	bytes = roami_msg_call_end(node, roami_msg_call_start(node, to, type, parts, count, reply,
+							      reply_max));
+	roami_wait_end(node);
+	return bytes;
 }
 
 _Static_assert(ROAM_PAGES_ONCE <= ROAMI_CALLS_AT_ONCE, "calls about pages");
@@ -515,8 +481,10 @@ size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint
 				      .reply = reply,
 				      .reply_max = reply_max};
 
+	roami_wait_begin(node);
 	roami_pages_ask(node, &call, 1);
 	roami_pages_await(node, &call, 1);
+	roami_wait_end(node);
 	*came_p = call.came;
 	return call.bytes;
 }
@@ -652,6 +620,20 @@ static bool parked_take(struct roami_node *node, struct roami_vec *copy)
 	return found;
 }
 
+/* poll_lock is held. */
+static void msg_asked(struct roami_node *node)
+{
+	_Atomic uint64_t *asked = &node->msg.asked;
+
+	atomic_store_explicit(asked, atomic_load_explicit(asked, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+uint64_t roami_msg_asked(const struct roami_node *node)
+{
+	return atomic_load_explicit(&node->msg.asked, memory_order_relaxed);
+}
+
 /* Hands a request to its handler, in the domain whose message it is. */
 static void msg_handle(struct roami_node *node, const struct roam_request *request)
 {
@@ -678,6 +660,7 @@ static unsigned parked_handle(struct roami_node *node)
 		struct roami_parked *parked = (void *)copy->items;
 
 		parked->request.data = parked + 1;
+		msg_asked(node);
 		msg_handle(node, &parked->request);
 		handled++;
 	}
@@ -736,6 +719,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 					header.bytes,
 					(const uint8_t *)data + sizeof(header)};
 	roami_step(node);
+	msg_asked(node);
 	if (header.flags & FLAG_MANY)
 		msg_deliver_many(node, &request);
 	else

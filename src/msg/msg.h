@@ -62,6 +62,9 @@ unsigned roami_msg_poll(struct roami_node *node);
 /* Whether something waits to be handled now. */
 bool roami_msg_pending(struct roami_node *node);
 
+/* Requests that were handed to their handlers. */
+uint64_t roami_msg_asked(const struct roami_node *node);
+
 /* Whether own messages wait for room in a peer's ring. */
 bool roami_msg_stuck(struct roami_node *node);
 

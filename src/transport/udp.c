@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -131,19 +132,32 @@ static enum roam_err udp_way_open(struct udp_state *udp)
 	return ROAM_EUNSUPPORTED;
 }
 
+static enum roam_err udp_ear_open(struct udp_state *udp)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	udp->ear = epoll_create1(EPOLL_CLOEXEC);
+	if (udp->ear < 0 ||
+	    epoll_ctl(udp->ear, EPOLL_CTL_ADD, udp->way->pollable(udp), &event) != 0)
+		return ROAM_ESYSTEM;
+	return ROAM_OK;
+}
+
 static enum roam_err udp_open(void *state, const struct roam_transport_params *params)
 {
 	struct udp_state *udp = state;
 	enum roam_err err;
 
-	udp->fd = udp->wake[0] = udp->wake[1] = -1;
+	udp->fd = udp->wake[0] = udp->wake[1] = udp->ear = -1;
 	if (params->nodes > UDP_NODES_MAX)
 		return ROAM_ENODES;
 	udp->params = *params;
 	udp->mark = roami_os_random() & (((uint64_t)1 << 48) - 1);
 	udp->card = params->memory[params->node].base;
 	err = udp_socket(udp);
-	return err == ROAM_OK ? udp_way_open(udp) : err;
+	if (err == ROAM_OK)
+		err = udp_way_open(udp);
+	return err == ROAM_OK ? udp_ear_open(udp) : err;
 }
 
 static void udp_close(void *state)
@@ -155,12 +169,14 @@ static void udp_close(void *state)
 	udp->way = NULL;
 	if (udp->card != NULL)
 		atomic_store(&udp->card->address, 0);
+	if (udp->ear >= 0)
+		close(udp->ear);
 	if (udp->fd >= 0)
 		close(udp->fd);
 	for (unsigned i = 0; i < 2; i++)
 		if (udp->wake[i] >= 0)
 			close(udp->wake[i]);
-	udp->fd = udp->wake[0] = udp->wake[1] = -1;
+	udp->fd = udp->wake[0] = udp->wake[1] = udp->ear = -1;
 }
 
 /* Whether it is known how to reach a peer.  Any thread; a card does not change once it is there. */
@@ -363,7 +379,8 @@ static size_t udp_room(const void *state)
 static void udp_wait(void *state, enum roam_sleeper who, uint64_t timeout_ns)
 {
 	struct udp_state *udp = state;
-	struct pollfd files[3] = {{udp->way->pollable(udp), POLLIN, 0},
+	int ear = who == ROAM_SLEEPER_SERVICE ? udp->ear : udp->way->pollable(udp);
+	struct pollfd files[3] = {{ear, POLLIN, 0},
 				  {udp->wake[who], POLLIN, 0},
 				  {udp->params.bell > 0 ? udp->params.bell : -1, POLLIN, 0}};
 	struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S), (long)(timeout_ns % NS_PER_S)};
@@ -385,6 +402,15 @@ static void udp_wake(void *state, enum roam_sleeper who)
 		return; /* full: it will wake */
 }
 
+static void udp_listen(void *state, bool on)
+{
+	struct udp_state *udp = state;
+	struct epoll_event event = {.events = EPOLLIN};
+
+	/* Off altogether: an event that is not wanted would still cost something per datagram. */
+	epoll_ctl(udp->ear, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, udp->way->pollable(udp), &event);
+}
+
 const struct roam_transport roami_transport_udp = {
 	.name = "udp",
 	.caps = 0,
@@ -400,4 +426,5 @@ const struct roam_transport roami_transport_udp = {
 	.room = udp_room,
 	.wait = udp_wait,
 	.wake = udp_wake,
+	.listen = udp_listen,
 };

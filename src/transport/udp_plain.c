@@ -63,6 +63,20 @@ static unsigned plain_arrived(struct udp_state *udp, struct plain_state *plain, 
 	return count;
 }
 
+/* One by itself costs less than as a batch of one, also where none is there. */
+static int plain_receive(struct udp_state *udp, struct plain_state *plain, unsigned max)
+{
+	ssize_t bytes;
+
+	if (max > 1)
+		return recvmmsg(udp->fd, plain->headers, max, MSG_DONTWAIT, NULL);
+	bytes = recvmsg(udp->fd, &plain->headers[0].msg_hdr, MSG_DONTWAIT);
+	if (bytes < 0)
+		return -1;
+	plain->headers[0].msg_len = (unsigned)bytes;
+	return 1;
+}
+
 static unsigned plain_poll(struct udp_state *udp, unsigned max)
 {
 	struct plain_state *plain = udp->way_state;
@@ -75,7 +89,7 @@ static unsigned plain_poll(struct udp_state *udp, unsigned max)
 		plain->headers[i].msg_hdr.msg_namelen = sizeof(plain->sources[i]);
 		plain->headers[i].msg_hdr.msg_controllen = UDP_BESIDE;
 	}
-	got = recvmmsg(udp->fd, plain->headers, max, MSG_DONTWAIT, NULL);
+	got = plain_receive(udp, plain, max);
 	if (got < (int)max)
 		plain->batch = got > 1 ? (unsigned)got : 1;
 	else if (plain->batch == max)

@@ -40,6 +40,12 @@ def way_cases():
                'counted right', env)
 
 
+def heard_cases():
+    for way in ('plain', 'uring'):
+        yield (f'heard while computing, {way}', right, [program('heard')], 'heard',
+               {**UDP, 'ROAM_UDP': way, 'ROAM_PREFETCH': '0'})
+
+
 def seal_cases():
     for seal in SEALS:
         env = {**UDP, 'ROAM_SEAL': seal}
@@ -147,7 +153,7 @@ def silence_cases():
 
 GROUPS = {
     'silence': lambda: list(silence_cases()),
-    'ways': lambda: list(way_cases()),
+    'ways': lambda: [*heard_cases(), *way_cases()],
     'seal': lambda: list(seal_cases()),
 }
 

@@ -1,0 +1,43 @@
+/* Calls of protocols, one and several at a time. */
+#include "core/domain.h"
+#include "msg/msg.h"
+
+size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
+		  const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
+{
+	return roami_msg_call(node, to, roami_domain_current(node)->types + type, parts, count,
+			      reply, reply_max);
+}
+
+void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned count)
+{
+	struct roami_call *started[ROAMI_CALLS_AT_ONCE];
+	unsigned types = roami_domain_current(node)->types;
+
+	roami_wait_begin(node);
+	while (count > 0) {
+		unsigned some = count < ROAMI_CALLS_AT_ONCE ? count : ROAMI_CALLS_AT_ONCE;
+
+		for (unsigned i = 0; i < some; i++)
+			started[i] = roami_msg_call_start(
+				node, calls[i].to, types + calls[i].type, calls[i].parts,
+				calls[i].count, calls[i].reply, calls[i].reply_max);
+		for (unsigned i = 0; i < some; i++)
+			calls[i].bytes = roami_msg_call_end(node, started[i]);
+		calls += some;
+		count -= some;
+	}
+	roami_wait_end(node);
+}
+
+void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
+		     const struct roam_part *parts, unsigned count)
+{
+	struct roam_call calls[ROAMI_NODES_MAX];
+	unsigned used = 0;
+
+	for (; nodes != 0; nodes &= nodes - 1)
+		calls[used++] = (struct roam_call){(unsigned)__builtin_ctzll(nodes), type, parts,
+						   count, NULL, 0, 0};
+	roami_call_all(node, calls, used);
+}
