@@ -70,7 +70,7 @@ static uint8_t *foreign_page(int number)
 /* A foreign fault reaches the foreign handler, as if the engine were not there. */
 static void foreign_fault(int number, bool with_info)
 {
-	uint8_t *page = foreign_page(number);
+	uint8_t *volatile page = foreign_page(number);
 
 	foreign_signal = 0;
 	if (sigsetjmp(foreign_return, 1) == 0) {
