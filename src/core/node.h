@@ -365,6 +365,7 @@ struct roami_node {
 	_Atomic uint32_t solo;
 
 	struct roami_late late;
+	struct roami_spin close_lock; /* the table and the engine agree on what is closed */
 	struct roami_thread threads[ROAMI_THREADS_MAX];
 	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
 	_Atomic uint32_t cached;       /* clean or dirty copies of other nodes' pages */

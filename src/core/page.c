@@ -489,6 +489,10 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 
 	for (size_t i = 0; i + 1 < count; i++)
 		roami_assert(pages[i] < pages[i + 1]);
+	if (count == 0)
+		return;
+	/* What a handler closes altogether, beside us, must not be opened for reading again by us. */
+	roami_spin_lock(node, &node->close_lock);
 	while (at < count) {
 		uint32_t first = pages[at], end = first + 1;
 		enum roam_access from = roami_page_access(node, first);
@@ -504,6 +508,7 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 				break;
 			end = pages[at] + 1;
 		}
+		roami_step(node);
 		if (from > access)
 			page_shut(node, first, end - first, from, access);
 	}
@@ -517,6 +522,7 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 			ROAMI_COUNT(node->stats, invalidations, 1);
 		}
 	}
+	roami_spin_unlock(&node->close_lock);
 	roami_step(node);
 }
 

@@ -53,7 +53,7 @@ static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void
 		longjmp(bench.failed, 1);
 }
 
-static void env_notify(struct roami_node *node)
+static void env_spin(struct roami_node *node)
 {
 	(void)node;
 }
@@ -92,6 +92,19 @@ void roami_fetched(struct roami_node *node)
 	(void)node;
 }
 
+void roami_page_close_late(struct roami_node *node)
+{
+	(void)node;
+}
+
+/* All protocols of its jobs can be in one. */
+bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_protocol *region)
+{
+	(void)own;
+	(void)region;
+	return true;
+}
+
 void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from)
 {
 	(void)node;
@@ -108,9 +121,9 @@ static unsigned *env_domain(struct roami_node *node)
 
 static const struct roami_env env = {.now = env_now,
 				     .wait = env_wait,
-				     .notify = env_notify,
+				     .notify = env_ring,
 				     .ring = env_ring,
-				     .spin = env_notify,
+				     .spin = env_spin,
 				     .thread = env_thread,
 				     .domain = env_domain};
 
