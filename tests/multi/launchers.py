@@ -35,6 +35,7 @@ LAUNCHERS = {
     'srun pmi2': ('srun', '-Q', '--mpi=pmi2', '-n'),
     'srun': ('srun', '-Q', '--mpi=none', '-n'),
 }
+CLEANING = {'hydra': (1, 9), 'hydra at a port': (1, 9)}  # statuses of nodes that they kill
 BINDING = {'mpirun': 'pmix', 'hydra': 'pmi1', 'hydra at a port': 'pmi1', 'srun pmix': 'pmix',
            'srun pmi2': 'pmi1', 'srun': 'slurm'}
 
@@ -163,7 +164,7 @@ def run_cases(launcher):
         yield (f'{launcher}: CREATE {way}, with input', lambda way_: created(job(
             fed(by(launcher, 3, program('create'), way_, 3))), 3), way)
     yield (f'{launcher}: CREATE again', lambda: not_again(job(
-        fed(by(launcher, 3, program('create'), 'again', 3)))))
+        fed(by(launcher, 3, program('create'), 'again', 3))), CLEANING.get(launcher, ())))
     yield (f'{launcher}: one node', well, by(launcher, 1, program('hello')),
            'the sum of 1 to 1 is 1')
 

@@ -5,6 +5,7 @@ usage: run.py [-k PART_OF_A_NAME] [GROUP]...
 """
 import itertools
 import json
+import contextlib
 import os
 import re
 import shutil
@@ -619,7 +620,8 @@ def interrupted(start, to_all, number):
     """Ctrl-C: the signal reaches the whole session's foreground, or the first process alone."""
     def act(first, pids):
         for pid in {first, *pids} if to_all else {first}:
-            os.kill(pid, number)
+            with contextlib.suppress(ProcessLookupError):  # the first ends the others
+                os.kill(pid, number)
     command = started(start, 'deaths', start, 3, 1, 'never', 'barrier')
     result = run(command, wanted=3, act=act)
     if result.after is None or result.after > 3:

@@ -91,7 +91,8 @@ static void pipe_put(struct pipe *pipe, const void *data, size_t bytes)
 {
 	if (bytes > PIPE_BYTES - pipe->have)
 		abort();
-	memcpy(pipe->bytes + pipe->have, data, bytes);
+	if (bytes > 0)
+		memcpy(pipe->bytes + pipe->have, data, bytes);
 	pipe->have += bytes;
 }
 
