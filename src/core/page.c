@@ -491,7 +491,7 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 		roami_assert(pages[i] < pages[i + 1]);
 	if (count == 0)
 		return;
-	/* What a handler closes altogether, beside us, must not be opened for reading again by us. */
+	/* What a handler closes altogether beside us must not become readable again by us. */
 	roami_spin_lock(node, &node->close_lock);
 	while (at < count) {
 		uint32_t first = pages[at], end = first + 1;

@@ -3,9 +3,9 @@
 
 usage: run.py [-k PART_OF_A_NAME] [GROUP]...
 """
+import contextlib
 import itertools
 import json
-import contextlib
 import os
 import re
 import shutil
