@@ -508,7 +508,6 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 				break;
 			end = pages[at] + 1;
 		}
-		roami_step(node);
 		if (from > access)
 			page_shut(node, first, end - first, from, access);
 	}
