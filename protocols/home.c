@@ -310,6 +310,12 @@ static uint64_t home_silent(struct roami_node *node, uint32_t page)
 	return version > data->page.need ? version : data->page.need;
 }
 
+/* The page of this home gets a new version, and a notice. */
+static void home_tell(struct roami_node *node, uint32_t page)
+{
+	roami_notice_add(node, page, roami_home_version_bump(node, page));
+}
+
 /*
  * The writes of this interval are in what was given away, though the page will be in the next
  * release's list.
@@ -319,7 +325,7 @@ static void home_publish_late(struct roami_node *node, uint32_t page)
 	const struct home_page *data = home_page(node, page);
 
 	if (roami_page_state(node, page) == HOME_MASTER)
-		roami_notice_add(node, page, roami_home_version_bump(node, page));
+		home_tell(node, page);
 	else if (roami_model(node) == ROAM_MODEL_SCC)
 		roami_notice_add(node, page, home_silent(node, page));
 	else
@@ -339,7 +345,7 @@ static void home_publish(struct roami_node *node, const struct roam_sync *sync, 
 		if (news == HOME_LATE) {
 			home_publish_late(node, pages[i]);
 		} else if (news == HOME_UNSEEN && home_leave_open(node, sync, pages[i])) {
-			roami_notice_add(node, pages[i], roami_home_version_bump(node, pages[i]));
+			home_tell(node, pages[i]);
 			roami_page_done(node, pages[i]);
 		} else if (news == HOME_UNSEEN) {
 			pages[closing++] = pages[i];
@@ -347,7 +353,7 @@ static void home_publish(struct roami_node *node, const struct roam_sync *sync, 
 	}
 	roami_page_close(node, pages, closing, ROAM_READ);
 	for (size_t i = 0; i < closing; i++) {
-		roami_notice_add(node, pages[i], roami_home_version_bump(node, pages[i]));
+		home_tell(node, pages[i]);
 		roami_home_shut(node, pages[i]);
 		roami_page_done(node, pages[i]);
 	}
@@ -404,7 +410,7 @@ void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_
 		home_page(node, page)->shares = SHARES_WRITTEN;
 		roami_home_unshare(node, page);
 	}
-	roami_notice_add(node, page, roami_home_version_bump(node, page));
+	home_tell(node, page);
 }
 
 void home_flush(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
