@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #define BURST 64u
 
@@ -19,14 +18,6 @@ struct shared {
 
 static struct shared *shared;
 static double length_ms;
-
-static double now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
 
 static void *beside_main(void *arg)
 {

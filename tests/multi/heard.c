@@ -5,7 +5,6 @@
  */
 #include "multi.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #define MEETINGS 300
@@ -15,14 +14,6 @@
 #define MOST_MS  150 /* of all reads; who is not heard is answered when node 0 is back */
 
 static volatile uint8_t *pages;
-
-static double now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
 
 static void node_main(void)
 {

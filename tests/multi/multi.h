@@ -43,6 +43,11 @@ static inline void *must_alloc(size_t bytes)
 	return block;
 }
 
+static inline double now_ms(void)
+{
+	return (double)roam_clock_us() / 1e3;
+}
+
 /* An argument that is a number. */
 static inline unsigned number(const char *text)
 {

@@ -5,7 +5,6 @@
  */
 #include "multi.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #define TURNS   40
@@ -13,14 +12,6 @@
 #define MOST_MS 100 /* of a turn, on average */
 
 static uint64_t *meeting;
-
-static double now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
 
 static void node_main(void)
 {
