@@ -70,6 +70,10 @@ struct world_config {
 /* Draws everything but the protocol from the seed. */
 void world_draw(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol);
 
+/* How many protocols there are; the draw-th of them, or the next one that can be beside `own`. */
+unsigned world_protocols(void);
+const struct roam_protocol *world_beside(const struct roam_protocol *own, uint64_t draw);
+
 /*
  * Parts of the heap come under other protocols: over the seeds each one beside each other one, and
  * more of them at a time.

@@ -55,22 +55,33 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->trail_bytes = DRAW_OF(&rng, 0, 0, 256, 1024, 16384);
 }
 
-void world_mix(struct world_config *config, uint32_t region_pages)
+unsigned world_protocols(void)
 {
-	struct rng rng = {config->seed ^ 0x3e910};
 	unsigned known = 0;
 
 	while (roami_protocols[known] != NULL)
 		known++;
+	return known;
+}
+
+const struct roam_protocol *world_beside(const struct roam_protocol *own, uint64_t draw)
+{
+	unsigned known = world_protocols();
+
+	while (!roami_protocol_beside(own, roami_protocols[draw % known]))
+		draw++;
+	return roami_protocols[draw % known];
+}
+
+void world_mix(struct world_config *config, uint32_t region_pages)
+{
+	struct rng rng = {config->seed ^ 0x3e910};
+
 	config->region_pages = region_pages;
 	config->region_count = DRAW_OF(&rng, 1, 1, 2, WORLD_REGIONS_MAX);
-	for (unsigned i = 0; i < config->region_count; i++) {
-		uint64_t draw = config->seed + i * rng_below(&rng, known);
-
-		while (!roami_protocol_beside(config->protocol, roami_protocols[draw % known]))
-			draw++;
-		config->regions[i] = roami_protocols[draw % known];
-	}
+	for (unsigned i = 0; i < config->region_count; i++)
+		config->regions[i] = world_beside(
+			config->protocol, config->seed + i * rng_below(&rng, world_protocols()));
 }
 
 enum roam_model world_model(const struct world_config *config)

@@ -20,6 +20,7 @@
 #include "random_node.h"
 #include "rng.h"
 #include "seed_options.h"
+#include "world.h"
 
 #define NODES_MAX   8u
 #define SECONDS_MAX 60u
@@ -154,18 +155,9 @@ static void job_lossy(struct job *job, struct rng *rng)
 /* Other protocols beside the one, of those that can be: over the seeds each. */
 static void job_mix(struct job *job, const struct roam_protocol *own, struct rng *rng)
 {
-	unsigned known = 0;
-
-	while (roami_protocols[known] != NULL)
-		known++;
 	job->region_count = 2;
-	for (unsigned i = 0; i < job->region_count; i++) {
-		uint64_t draw = i == 0 ? job->seed : rng_below(rng, known);
-
-		while (!roami_protocol_beside(own, roami_protocols[draw % known]))
-			draw++;
-		job->regions[i] = roami_protocols[draw % known];
-	}
+	job->regions[0] = world_beside(own, job->seed);
+	job->regions[1] = world_beside(own, rng_below(rng, world_protocols()));
 }
 
 static void job_draw(struct job *job, const struct seed_options *options,
