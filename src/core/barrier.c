@@ -49,6 +49,12 @@ static unsigned tree_parent(const struct roami_node *node)
 	return (node->me - 1) / TREE_ARITY;
 }
 
+/* Where a node's arrival goes. */
+static unsigned barrier_parent(const struct roami_node *node, bool tree)
+{
+	return tree && node->me != 0 ? tree_parent(node) : 0;
+}
+
 static unsigned tree_first_child(const struct roami_node *node)
 {
 	return node->me * TREE_ARITY + 1;
@@ -198,7 +204,7 @@ static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 	struct barrier_head head = {
 		barrier->id,     barrier->expected,       barrier->tree ? WAY_TREE : WAY_FLAT,
 		barrier->values, (uint16_t)barrier->type, (uint16_t)barrier->op};
-	unsigned parent = barrier->tree ? tree_parent(node) : 0;
+	unsigned parent = barrier_parent(node, barrier->tree);
 	struct roami_vclock known;
 	struct roam_part parts[3] = {{&head, sizeof(head)},
 				     {barrier->floor.at, node->nodes * sizeof(uint32_t)},
@@ -347,14 +353,17 @@ static void barrier_await(struct roami_node *node, struct barrier_wait *wait)
 	ROAMI_TIME(node->stats, barrier, roami_os_cycles() - start);
 }
 
-/* What everybody has by now is forgotten, and known to be known. */
-static void barrier_learn(struct roami_node *node, const struct roam_sync *sync,
+/*
+ * What everybody has applied by now is forgotten.  Who let this node go knows what it told; the
+ * others' departures may still be on their way.
+ */
+static void barrier_learn(struct roami_node *node, const struct roam_sync *sync, unsigned from,
 			  const struct roami_vclock *seen, const struct roami_vclock *floor)
 {
 	if (sync->full)
 		roami_log_met(node, seen);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
-		roami_log_know(node, peer, seen);
+		roami_log_know(node, peer, peer == from ? seen : floor);
 	roami_log_trim(node, floor);
 }
 
@@ -385,7 +394,8 @@ static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrie
 	barrier_await(node, &wait);
 	roami_acquire(node, sync);
 	if (barrier->depart_all)
-		barrier_learn(node, sync, &barrier->depart_seen, &barrier->depart_floor);
+		barrier_learn(node, sync, barrier_parent(node, tree), &barrier->depart_seen,
+			      &barrier->depart_floor);
 }
 
 /*
@@ -423,7 +433,7 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 	roami_log_saw(node, &seen);
 	roami_acquire(node, sync);
 	if (head.way != 0)
-		barrier_learn(node, sync, &seen, &clock);
+		barrier_learn(node, sync, 0, &seen, &clock);
 }
 
 enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads)

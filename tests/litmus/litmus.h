@@ -10,7 +10,7 @@
 
 #include "roam/protocol.h"
 
-#define LITMUS_THREADS   4u /* one a node */
+#define LITMUS_THREADS   4u /* one a node, see struct litmus_forbidden */
 #define LITMUS_OPS       16u
 #define LITMUS_REGISTERS 6u
 #define ANY              255u /* in a pattern: whatever */
@@ -116,6 +116,7 @@ struct litmus_forbidden {
 	enum litmus_layout layout;
 	struct litmus_op ops[LITMUS_THREADS][LITMUS_OPS];
 	bool unsynchronised;
+	bool guest; /* the last thread is a second one of the node before */
 	struct litmus_outcome only;      /* the one that may be */
 	struct litmus_outcome always[3]; /* none of these under any model */
 	struct litmus_outcome rc[3];     /* nor these but under scope consistency */

@@ -184,6 +184,20 @@ const struct litmus_forbidden litmus_forbidden[] = {
 		.seen = {OUTCOME(1, 1, 1, ___, ___, ___), OUTCOME(0, ___, ___, ___, ___, ___)},
 	},
 	{
+		/* Thread 2 may hear of the barrier's end after its node has heard of the flag. */
+		"barrier of some, then a flag",
+		4,
+		LITMUS_PAGES,
+		{{W(X, 1), SOME(1, 3)},
+		 {SOME(1, 3), SET(F)},
+		 {SOME(1, 3), R(X, 1)},
+		 {R(X, 2), WAIT(F), R(X, 0)}},
+		.guest = true,
+		.always = {OUTCOME(___, 0, ___, ___, ___, ___)},
+		.rc = {OUTCOME(0, ___, ___, ___, ___, ___)},
+		.seen = {OUTCOME(1, ___, ___, ___, ___, ___)},
+	},
+	{
 		"false sharing",
 		2,
 		LITMUS_PAGE,

@@ -36,8 +36,10 @@ struct run_thread {
 struct run {
 	struct world *world;
 	unsigned threads;
+	unsigned nodes;
 	uint64_t offsets[4];   /* of the variables */
 	uint64_t locks[LOCKS]; /* ids */
+	uint64_t flags;        /* id of the first */
 	bool dropped;          /* a release takes copies away */
 	bool warm;             /* the threads look at the variables before */
 	unsigned turn;
@@ -51,6 +53,14 @@ static void run_check(struct run *run, enum roam_err err)
 {
 	if (err != ROAM_OK)
 		world_fail(run->world, "%s", roam_strerror(err));
+}
+
+/* The node of a thread: its own, or the last one. */
+static struct roami_node *run_node(const struct run_thread *member)
+{
+	unsigned last = member->run->nodes - 1;
+
+	return world_node(member->run->world, member->number < last ? member->number : last);
 }
 
 static void run_turn(struct run *run, unsigned turn)
@@ -93,10 +103,10 @@ static void run_op(struct run *run, struct roami_node *node, const struct litmus
 		run_check(run, roami_unlock(node, run->locks[op->which]));
 		return;
 	case LITMUS_SET:
-		run_check(run, roami_flag_set(node, ID_FLAGS + op->which * 8u));
+		run_check(run, roami_flag_set(node, run->flags + op->which * 8u));
 		return;
 	case LITMUS_WAIT:
-		run_check(run, roami_flag_wait(node, ID_FLAGS + op->which * 8u));
+		run_check(run, roami_flag_wait(node, run->flags + op->which * 8u));
 		return;
 	case LITMUS_BARRIER:
 		run_check(run, roami_barrier(node, ID_BARRIERS, 0));
@@ -136,7 +146,7 @@ static void run_prepare(struct run_thread *member, struct roami_node *node)
 static void run_main(void *arg)
 {
 	struct run_thread *member = arg;
-	struct roami_node *node = world_node(member->run->world, member->number);
+	struct roami_node *node = run_node(member);
 
 	run_prepare(member, node);
 	for (unsigned i = 0; i < LITMUS_OPS && member->ops[i].kind != LITMUS_END; i++) {
@@ -172,7 +182,8 @@ static bool run_world(struct run *run, const struct litmus_op ops[LITMUS_THREADS
 {
 	for (unsigned i = 0; i < run->threads; i++) {
 		run->members[i] = (struct run_thread){run, i, ops[i]};
-		world_spawn(run->world, i, run_main, &run->members[i]);
+		world_spawn(run->world, run_node(&run->members[i])->me, run_main,
+			    &run->members[i]);
 	}
 	if (world_run(run->world))
 		return true;
@@ -180,15 +191,17 @@ static bool run_world(struct run *run, const struct litmus_op ops[LITMUS_THREADS
 	return false;
 }
 
-static void run_config(struct world_config *config, uint64_t seed,
-		       const struct roam_protocol *protocol, unsigned threads)
+static void run_config(struct world_config *config, struct run *run, uint64_t seed,
+		       const struct roam_protocol *protocol)
 {
 	world_draw(config, seed, protocol);
-	config->nodes = threads;
-	for (unsigned i = 0; i < threads; i++)
+	config->nodes = run->nodes;
+	for (unsigned i = 0; i < run->nodes; i++)
 		config->threads[i] = 1;
+	config->threads[run->nodes - 1] += run->threads - run->nodes;
 	config->creator_pages = 0;
 	config->steps_max = 1000000;
+	run->flags = ID_FLAGS;
 }
 
 static struct world *run_open(const struct world_config *config)
@@ -266,15 +279,23 @@ static bool forbidden_one(const struct litmus_forbidden *test, const struct seed
 			  const struct roam_protocol *protocol, uint64_t seed,
 			  struct histogram *histogram)
 {
-	struct run run = {.threads = test->threads, .warm = seed % 4 != 0};
+	struct run run = {.threads = test->threads,
+			  .nodes = test->threads - test->guest,
+			  .warm = seed % 4 != 0};
 	struct world_config config;
 	bool good;
 
-	run_config(&config, seed, protocol, test->threads);
+	run_config(&config, &run, seed, protocol);
+	if (test->guest) {
+		config.hosts = config.nodes;
+		config.latency_ns_max = 50000;
+	}
 	config.trace = options->trace;
 	if (options->mixed)
 		world_mix(&config, 3);
 	run.world = run_open(&config);
+	while (test->guest && roami_sync_home(world_node(run.world, 0), run.flags) != run.nodes - 1)
+		run.flags += 16; /* the flag's home has two threads */
 	memset(run.registers, ANY, sizeof(run.registers));
 	run_variables(&run, test->layout,
 		      rng_below(world_rng(run.world), options->mixed ? 3 : 40));
@@ -322,11 +343,11 @@ static bool forbidden_done(const struct litmus_forbidden *test,
 static bool witness_one(const struct litmus_witness *test, const struct seed_options *options,
 			const struct roam_protocol *protocol, uint64_t seed)
 {
-	struct run run = {.threads = LITMUS_THREADS};
+	struct run run = {.threads = LITMUS_THREADS, .nodes = LITMUS_THREADS};
 	struct world_config config;
 	bool good;
 
-	run_config(&config, seed, protocol, LITMUS_THREADS);
+	run_config(&config, &run, seed, protocol);
 	config.trace = options->trace;
 	config.placement = ROAM_PLACE_FIRST_TOUCH;
 	config.prefetch = 0;
@@ -447,11 +468,11 @@ static void lazy_reader(void *arg)
 static bool lazy_one(const struct seed_options *options, const struct roam_protocol *protocol,
 		     uint64_t seed)
 {
-	struct run run = {.threads = 2};
+	struct run run = {.threads = 2, .nodes = 2};
 	struct world_config config;
 	bool good;
 
-	run_config(&config, seed, protocol, 2);
+	run_config(&config, &run, seed, protocol);
 	config.trace = options->trace;
 	config.placement = ROAM_PLACE_FIRST_TOUCH;
 	config.prefetch = 0;

@@ -10,7 +10,7 @@ update_test (who gets updates, for erc), lazy_test (how long faults take and wha
 (pages of many writers between barriers, for jump) until one fails, by a wrong value, a count, an invariant or a hang;
 of reliable_test, sim_test over datagrams and deadline_test (nodes that cannot be heard) if it changes the layers below
 the messages; of the tests past_ if it changes PastSet; of share_test and sim_test with several protocols at a time if
-its name begins with region_. A mutant that survives all seeds fails this test: then "0 wrong answers" proves nothing
+its name begins with region_; of litmus_test if it begins with litmus_. A mutant that survives all seeds fails this test: then "0 wrong answers" proves nothing
 about the rule that the patch names.
 """
 import argparse
@@ -26,7 +26,7 @@ import time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HERE = os.path.join(ROOT, "tests", "mutants")
-PARTS = ["src", "include", "protocols", "tests/lib", "tests/sim"]
+PARTS = ["src", "include", "protocols", "tests/lib", "tests/litmus", "tests/sim"]
 SC = ["onecopy", "ivy", "mirage"]
 ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc"], "lazy_test": ["lrc"],
         "rows_test": ["jump"]}
@@ -48,6 +48,8 @@ PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "late_test", "
             "rows_test", "reliable_test", "deadline_test", "past_match_test", "past_order_test", "past_replay_test",
             "past_rounds_test", "past_test"]
 
+MAINS = {program: f"tests/sim/{program}.c" for program in PROGRAMS} | {"litmus_test": "tests/litmus/litmus_test.c"}
+
 # What can catch a mutant: of the layers below the messages, or of all above them.
 LAYERS = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
 CATCH_LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
@@ -56,7 +58,8 @@ CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_m
               ["past_replay_test"]]
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"],
          ["lazy_test"], ["rows_test"]]
-CATCH_REGIONS = [["share_test", "--mixed"], ["sim_test", "--mixed"]]  # of those whose name says so
+CATCH_NAMED = {"region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],  # of those whose name says so
+               "litmus_": [["litmus_test"]]}
 
 
 def protocols():
@@ -102,7 +105,7 @@ def compile_files(root, names, objects):
 
 def link(objects, work):
     """The test programs over these objects."""
-    mains = {program: f"tests_sim_{program}.c.o" for program in PROGRAMS}
+    mains = {program: name.replace("/", "_") + ".o" for program, name in MAINS.items()}
     names = [os.path.join(objects, name) for name in sorted(os.listdir(objects)) if name not in mains.values()]
     for program, main in mains.items():
         subprocess.run(["cc", "-g", os.path.join(objects, main), *names, "-o", os.path.join(work, program),
@@ -137,8 +140,9 @@ def mutate(base, objects, patch, work, seeds):
     link(copies, work)
     protocol = protocol_of(patch)
     catch = CATCH_LAYERS if all(LAYERS.match(name) for name in changed) else CATCH
-    if os.path.basename(patch).startswith("region_"):
-        catch = CATCH_REGIONS
+    for prefix, named in CATCH_NAMED.items():
+        if os.path.basename(patch).startswith(prefix):
+            catch = named
     if all(name.startswith("src/pastset/") for name in changed):
         catch = CATCH_PAST
     if open(patch).read().startswith("RULES 10.1:"):
@@ -177,7 +181,7 @@ def main():
             shutil.copytree(os.path.join(ROOT, part), os.path.join(base, part))
         lists(base)
         os.makedirs(objects)
-        compile_files(base, sources(base) + [f"tests/sim/{program}.c" for program in PROGRAMS], objects)
+        compile_files(base, sources(base) + ["tests/litmus/litmus_list.c", *MAINS.values()], objects)
         workers = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
         runs = [workers.submit(tried, base, objects, patch, top, options.seeds) for patch in patches]
         for patch, run in zip(patches, runs):
