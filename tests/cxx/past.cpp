@@ -2,36 +2,13 @@
  * roam/pastset.hpp: every kind of field there and back, orders, limits of time, cancelling, errors,
  * X-functions, and that the bytes are those that C sees.  Under roam run, any number of nodes.
  */
-#include <roam/pastset.hpp>
+#include "check.hpp"
 
-#include <cstdio>
-#include <cstdlib>
 #include <thread>
 
 using namespace std::chrono_literals;
 
-#define check(what)                                                                  \
-	do {                                                                         \
-		if (!(what)) {                                                       \
-			std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what); \
-			std::exit(1);                                                \
-		}                                                                    \
-	} while (0)
-
 enum class colour : std::uint16_t { red = 1, green = 40000 };
-
-/* What throws the error; the exception. */
-template <class F> static roam::error fails(roam_err err, F act)
-{
-	try {
-		act();
-	} catch (const roam::error &error) {
-		check(error.err() == err && error.code().category() == roam::category());
-		return error;
-	}
-	std::fprintf(stderr, "no error, %s wanted\n", roam_strerror(err));
-	std::exit(1);
-}
 
 static std::string own(const char *what)
 {
