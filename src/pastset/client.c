@@ -97,6 +97,7 @@ static enum roam_err client_here(struct roami_past *past, const struct roami_ask
 	struct client_wait wait = {past, request->cancel, NULL, NULL};
 	struct roami_op op = {.ask = *ask};
 	struct roami_past_pool *pool;
+	struct roami_told told;
 
 	if (ask->op == ROAMI_ASK_RESERVE) {
 		roami_past_reserve(past, &op, ask->number);
@@ -121,11 +122,8 @@ static enum roam_err client_here(struct roami_past *past, const struct roami_ask
 		roami_record_rele(past->node, pool, op.record);
 	}
 	request->state = op.state;
-	return roami_client_outcome(request, &(struct roami_told){.err = (uint32_t)op.err,
-								  .bytes = op.bytes,
-								  .moved = op.moved,
-								  .observed = op.observed,
-								  .skipped = op.skipped});
+	told = roami_told_of(&op);
+	return roami_client_outcome(request, &told);
 }
 
 /* Whether memory of the program's may fault: no message is made of it, or put there. */

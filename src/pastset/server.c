@@ -64,11 +64,7 @@ static void server_bind(struct roami_node *node, const struct roam_request *requ
 void roami_past_told(struct roami_past *past, const struct roami_op *op, struct roami_told *told,
 		     struct roam_part *rest)
 {
-	*told = (struct roami_told){.err = (uint32_t)op->err,
-				    .bytes = op->bytes,
-				    .moved = op->moved,
-				    .observed = op->observed,
-				    .skipped = op->skipped};
+	*told = roami_told_of(op);
 	*rest = (struct roam_part){NULL, 0};
 	if ((op->ask.flags & ROAMI_ASK_RECORD) != 0)
 		told->record = op->record;

@@ -34,6 +34,15 @@ struct roami_told {
 	uint32_t spare;
 };
 
+static inline struct roami_told roami_told_of(const struct roami_op *op)
+{
+	return (struct roami_told){.err = (uint32_t)op->err,
+				   .bytes = op->bytes,
+				   .moved = op->moved,
+				   .observed = op->observed,
+				   .skipped = op->skipped};
+}
+
 /* ---- names.c: every node knows where the elements are whose names have their hash there */
 
 enum roam_err roami_names_open(struct roami_past *past); /* past->lock is held */
