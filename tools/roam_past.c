@@ -19,6 +19,7 @@
 
 static const char past_usage[] =
 	"usage: roam past serve ADDRESS [--key FILE] [--functions FILE]... [--keep SECONDS]\n"
+	"                       [--keep-memory MIB]\n"
 	"       roam past top ADDRESS [--key FILE] [--once] [--json] [--every SECONDS]\n"
 	"\n"
 	"serve hosts PastSet elements without a job.  Programs attach with roam_ps_attach\n"
@@ -34,6 +35,8 @@ static const char past_usage[] =
 	"  --functions FILE   a shared object with X-functions: its array roam_ps_functions, of\n"
 	"                     struct roam_ps_function, which ends with a NULL name, is registered\n"
 	"  --keep SECONDS     so long a program whose connection broke can come again (60)\n"
+	"  --keep-memory MIB  so much of what such programs may not have heard is remembered,\n"
+	"                     in all; who has been away longest is forgotten first (64)\n"
 	"  --once             shows the elements once, with rates over --every, and ends\n"
 	"  --json             a line of JSON for each time\n"
 	"  --every SECONDS    between two looks (1)\n"
@@ -47,7 +50,7 @@ struct past_options {
 	const char *key;
 	const char *functions[16];
 	unsigned function_count;
-	double keep_s;
+	double keep_s, keep_mib;
 	struct top_options top;
 };
 
@@ -55,6 +58,7 @@ static const struct option past_long[] = {
 	{"key", required_argument, NULL, 'k'},
 	{"functions", required_argument, NULL, 'f'},
 	{"keep", required_argument, NULL, 'K'},
+	{"keep-memory", required_argument, NULL, 'M'},
 	{"once", no_argument, NULL, 'o'},
 	{"json", no_argument, NULL, 'j'},
 	{"every", required_argument, NULL, 'e'},
@@ -62,12 +66,17 @@ static const struct option past_long[] = {
 	{NULL, 0, NULL, 0},
 };
 
-static bool past_seconds(const char *text, double *seconds_p)
+static bool past_number(const char *text, double least, double most, double *number_p)
 {
 	char *end;
 
-	*seconds_p = strtod(text, &end);
-	return *end == '\0' && *seconds_p >= 0.01 && *seconds_p <= 3600;
+	*number_p = strtod(text, &end);
+	return *end == '\0' && *number_p >= least && *number_p <= most;
+}
+
+static bool past_seconds(const char *text, double *seconds_p)
+{
+	return past_number(text, 0.01, 3600, seconds_p);
 }
 
 static bool past_option(struct past_options *options, int letter, bool top)
@@ -83,6 +92,8 @@ static bool past_option(struct past_options *options, int letter, bool top)
 		return true;
 	case 'K':
 		return !top && past_seconds(optarg, &options->keep_s);
+	case 'M':
+		return !top && past_number(optarg, 0.01, 1 << 20, &options->keep_mib);
 	case 'o':
 		options->top.once = true;
 		return top;
@@ -103,6 +114,7 @@ static int past_parse(struct past_options *options, int argc, char **argv, bool 
 
 	options->top.every_s = 1;
 	options->keep_s = ROAMI_HOST_KEEP_S;
+	options->keep_mib = ROAMI_HOST_KEEP_MIB;
 	optind = 1;
 	while ((letter = getopt_long(argc, argv, "h", past_long, NULL)) != -1) {
 		if (letter == 'h') {
@@ -156,6 +168,8 @@ static bool serve_functions(const char *file)
 
 static int serve_run(const struct past_options *options, const uint8_t *key, int stop)
 {
+	const struct roami_keep keep = {(uint64_t)(options->keep_s * 1e9),
+					(uint64_t)(options->keep_mib * (1 << 20))};
 	char why[WHY_BYTES], at[WHY_BYTES];
 	struct roami_host *host;
 	struct roami_node *node;
@@ -168,8 +182,8 @@ static int serve_run(const struct past_options *options, const uint8_t *key, int
 			return TOOL_FAILED;
 	if (err != ROAM_OK)
 		return TOOL_FAILED;
-	err = roami_host_open(&host, roami_past_of(node), options->address, key,
-			      (uint64_t)(options->keep_s * 1e9), at, sizeof(at), why, sizeof(why));
+	err = roami_host_open(&host, roami_past_of(node), options->address, key, &keep,
+			      at, sizeof(at), why, sizeof(why));
 	if (err != ROAM_OK) {
 		tool_say("past serve: %s", why);
 		return TOOL_FAILED;

@@ -178,7 +178,14 @@ const char *roam_ps_why(void);
  * The connection is a Unix socket or TCP, encrypted and authenticated both ways with a key that
  * server and client have in a file.  Where it breaks, the threads that wait make another one, and
  * their operations go on: each is done once, whatever of it got lost, but those that had to wait
- * come last again among those that do.  Operations last as much longer, those with a timeout too.
+ * come last again among those that do.
+ *
+ * While there is none, operations wait for it.  One whose time is up, or that is cancelled, ends
+ * all the same, though not before the connection has been gone for a second (for two, where the
+ * server's host does not answer at all).  It returns ROAM_ETIMEDOUT or ROAM_ECANCELED if it was not
+ * done, and ROAM_ELOST if nobody here knows, since the server may have got it; later operations are
+ * as usual.  Those of an X-function's participant do wait: who does not know whether he has moved
+ * for a round could not go on.
  *
  * Nobody is there any more, because the server was killed say: every operation under way and every
  * later one returns ROAM_ELOST at once; so they do if the server cannot be reached for as long as

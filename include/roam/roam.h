@@ -66,7 +66,7 @@ extern "C" {
 	X(EMISMATCH, 18, "an element of this name is another one")                 \
 	X(ETOOBIG, 19, "larger than its buffer, or than a tuple may be")           \
 	X(EKEY, 20, "the server has another key")                                  \
-	X(ELOST, 21, "the server, or a participant of an X-function, is gone")
+	X(ELOST, 21, "the server, or a participant of an X-function, is gone or out of reach")
 
 #define ROAM_ERR_ENUM(name, value, text) ROAM_##name = value,
 enum roam_err { ROAM_ERRORS(ROAM_ERR_ENUM) };

@@ -17,7 +17,6 @@
 #include "msg/channel.h"
 
 #define KEY_DIGITS   (2 * ROAMI_CHANNEL_KEY)
-#define PATIENCE_S   10
 #define SOCKET_FLAGS (SOCK_STREAM | SOCK_CLOEXEC)
 
 /* ------------------------------------------------------------------------------------ addresses */
@@ -86,9 +85,10 @@ static int connect_unix(const struct sockaddr_un *un)
 }
 
 /* Gives up where nothing answers. */
-static int connect_inet(const struct addrinfo *at)
+static int connect_inet(const struct addrinfo *at, int patience_ms)
 {
-	const struct timeval patience = {PATIENCE_S, 0}, none = {0, 0};
+	const struct timeval patience = {patience_ms / 1000, patience_ms % 1000 * 1000},
+			     none = {0, 0};
 	int fd = socket(at->ai_family, SOCKET_FLAGS, 0), err;
 
 	if (fd < 0)
@@ -104,7 +104,7 @@ static int connect_inet(const struct addrinfo *at)
 	return -1;
 }
 
-int roami_address_connect(const char *address, char *why, size_t why_bytes)
+int roami_address_connect(const char *address, int patience_ms, char *why, size_t why_bytes)
 {
 	struct addrinfo *list, *at;
 	struct sockaddr_un un;
@@ -119,7 +119,7 @@ int roami_address_connect(const char *address, char *why, size_t why_bytes)
 		if (list == NULL)
 			return -1;
 		for (at = list; at != NULL && fd < 0; at = at->ai_next)
-			fd = connect_inet(at);
+			fd = connect_inet(at, patience_ms);
 		freeaddrinfo(list);
 	}
 	if (fd < 0)

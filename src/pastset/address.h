@@ -12,9 +12,9 @@
 /*
  * A connected socket; or one that listens, without waiting, with its address in `at` as clients may
  * use it (of a port 0, the one chosen).  -1: `why` says why; errno is EINVAL where the address
- * makes no sense.
+ * makes no sense.  Who connects waits so long at most.
  */
-int roami_address_connect(const char *address, char *why, size_t why_bytes);
+int roami_address_connect(const char *address, int patience_ms, char *why, size_t why_bytes);
 int roami_address_listen(const char *address, char *at, size_t at_bytes, char *why,
 			 size_t why_bytes);
 

@@ -6,12 +6,18 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "os/os.h"
 
-#define NAP_MIN_MS 5 /* between attempts to reach the server again */
-#define NAP_MAX_MS 250
+#define NAP_MIN_MS      5 /* between attempts to reach the server again */
+#define NAP_MAX_MS      250
+#define PATIENCE_MS     10000 /* so long may a server take to answer who attaches, */
+#define PATIENCE_MIN_MS 1000  /* and at least so long, whoever's time is up */
+#define MS              1000000u
+/* So long an operation whose time is up waits for another connection, and can say what it did. */
+#define GRACE_NS (1000ull * MS)
 
 /* A thread waits for an answer. */
 struct attach_ask {
@@ -23,6 +29,7 @@ struct attach_ask {
 	struct roam_part parts[2]; /* what is asked */
 	struct roami_ask op;       /* the first of them, of an operation */
 	uint64_t until;            /* an operation has so much time; 0: without end, or none */
+	bool lasts;                /* it does not end while there is no connection */
 	bool answered;
 	bool sleeps;
 	bool cancelled; /* the server was told */
@@ -50,7 +57,8 @@ static void attach_break(struct roam_ps_server *server)
 	if (server->broken)
 		return;
 	server->broken = true;
-	server->broken_at = roami_os_now_ns();
+	server->broken_at = server->try_at = roami_os_now_ns();
+	server->nap_ms = 0;
 	shutdown(server->line.fd, SHUT_RDWR);
 	attach_stir(server);
 }
@@ -74,28 +82,68 @@ static void attach_joined(struct roam_ps_server *server, const struct roami_atta
 	server->keep_ns = attached->keep_ns;
 	for (struct attach_ask *ask = server->asks; ask != NULL; ask = ask->next)
 		if (ask->number > attached->highest)
-			ask->number = 0;
+			ask->number = ask->connection = 0;
 	server->heard = (uint32_t)server->line.channel.received;
 	server->connection++;
 	server->broken = false;
 	attach_stir(server);
 }
 
-/* Tries once, after a while.  The lock is held but meanwhile. */
-static enum roam_err attach_try(struct roam_ps_server *server, int nap_ms,
+/* The least number that somebody may repeat. */
+static uint64_t attach_wanted(const struct roam_ps_server *server)
+{
+	uint64_t least = server->number + 1;
+
+	for (const struct attach_ask *ask = server->asks; ask != NULL; ask = ask->next)
+		if (ask->number != 0 && ask->number < least)
+			least = ask->number;
+	return least;
+}
+
+static bool ask_cancelled(const struct attach_ask *ask)
+{
+	return ask->cancel != NULL &&
+	       __atomic_load_n(&ask->cancel->cancelled, __ATOMIC_SEQ_CST) != 0;
+}
+
+/* Until when it waits for another connection; UINT64_MAX: as long as anybody does. */
+static uint64_t ask_end(const struct roam_ps_server *server, const struct attach_ask *ask)
+{
+	uint64_t end = server->broken_at + GRACE_NS;
+
+	if (ask->lasts || (ask->until == 0 && !ask_cancelled(ask)))
+		return UINT64_MAX;
+	return ask->until > end && !ask_cancelled(ask) ? ask->until : end;
+}
+
+/* It has waited long enough for one. */
+static bool ask_late(const struct roam_ps_server *server, const struct attach_ask *ask)
+{
+	return server->broken && roami_os_now_ns() >= ask_end(server, ask);
+}
+
+static int ms_until(uint64_t now, uint64_t then, int most)
+{
+	uint64_t ms = now < then ? (then - now + MS - 1) / MS : 0;
+
+	return ms < (uint64_t)most ? (int)ms : most;
+}
+
+/* Tries once, with the lock held but meanwhile. */
+static enum roam_err attach_try(struct roam_ps_server *server, uint64_t end,
 				struct roami_attached *attached)
 {
-	struct roami_attach attach = {.session = server->session, .heard = server->heard};
-	struct pollfd polled = {.fd = server->line.wake, .events = POLLIN};
+	struct roami_attach attach = {.session = server->session,
+				      .heard = server->heard,
+				      .wanted = attach_wanted(server)};
 	enum roam_err err;
-	uint64_t count;
 	char why[256];
+	int patience_ms = ms_until(roami_os_now_ns(), end, PATIENCE_MS);
 
 	pthread_mutex_unlock(&server->lock);
-	if (nap_ms > 0 && poll(&polled, 1, nap_ms) > 0)
-		(void)!read(server->line.wake, &count, sizeof(count));
 	pthread_mutex_lock(&server->sending);
 	roami_line_close(&server->line);
+	server->line.patience_ms = patience_ms < PATIENCE_MIN_MS ? PATIENCE_MIN_MS : patience_ms;
 	err = roami_line_open(&server->line, server->address, server->key, &attach, attached, why,
 			      sizeof(why));
 	pthread_mutex_unlock(&server->sending);
@@ -103,26 +151,51 @@ static enum roam_err attach_try(struct roam_ps_server *server, int nap_ms,
 	return err;
 }
 
-/* Makes another connection, or finds that there will be none.  The lock is held but meanwhile. */
-static void attach_again(struct roam_ps_server *server)
+/* Waits for the time of the next attempt, or until somebody is cancelled.  As attach_try. */
+static void attach_nap(struct roam_ps_server *server, uint64_t end)
+{
+	struct pollfd polled = {.fd = server->line.wake, .events = POLLIN};
+	uint64_t count, until = server->try_at < end ? server->try_at : end;
+	int nap_ms = ms_until(roami_os_now_ns(), until, NAP_MAX_MS);
+
+	pthread_mutex_unlock(&server->lock);
+	if (nap_ms > 0 && poll(&polled, 1, nap_ms) > 0)
+		(void)!read(polled.fd, &count, sizeof(count));
+	pthread_mutex_lock(&server->lock);
+}
+
+/* What an attempt has led to. */
+static void attach_tried(struct roam_ps_server *server, enum roam_err err,
+			 const struct roami_attached *attached)
+{
+	uint64_t now = roami_os_now_ns();
+
+	server->nap_ms = server->nap_ms == 0 ? NAP_MIN_MS : 2 * server->nap_ms;
+	server->nap_ms = server->nap_ms > NAP_MAX_MS ? NAP_MAX_MS : server->nap_ms;
+	server->try_at = now + (uint64_t)server->nap_ms * MS;
+	if (err == ROAM_OK)
+		attach_joined(server, attached);
+	else if (err == ROAM_EGONE || err == ROAM_EKEY || err == ROAM_ELOST)
+		attach_lose(server, err);
+	else if (now - server->broken_at > server->keep_ns)
+		attach_lose(server, ROAM_ELOST);
+}
+
+/*
+ * Makes another connection once it is time for an attempt, or finds that there will be none; not
+ * longer than `ask`, who does, has time.  The lock is held but meanwhile.
+ */
+static void attach_again(struct roam_ps_server *server, const struct attach_ask *ask)
 {
 	struct roami_attached attached;
 	enum roam_err err;
-	int nap_ms = 0;
 
 	server->reading = true;
-	while (server->broken && server->lost == ROAM_OK) {
-		err = attach_try(server, nap_ms, &attached);
-		nap_ms = nap_ms == 0 ? NAP_MIN_MS : 2 * nap_ms;
-		nap_ms = nap_ms > NAP_MAX_MS ? NAP_MAX_MS : nap_ms;
-		if (server->lost != ROAM_OK)
-			break;
-		if (err == ROAM_OK)
-			attach_joined(server, &attached);
-		else if (err == ROAM_EGONE || err == ROAM_EKEY || err == ROAM_ELOST)
-			attach_lose(server, err);
-		else if (roami_os_now_ns() - server->broken_at > server->keep_ns)
-			attach_lose(server, ROAM_ELOST);
+	attach_nap(server, ask_end(server, ask));
+	if (server->lost == ROAM_OK && roami_os_now_ns() >= server->try_at) {
+		err = attach_try(server, ask_end(server, ask), &attached);
+		if (server->lost == ROAM_OK)
+			attach_tried(server, err, &attached);
 	}
 	server->reading = false;
 }
@@ -171,8 +244,7 @@ static void ask_send(struct roam_ps_server *server, struct attach_ask *ask, bool
 
 static bool ask_cancels(const struct attach_ask *ask)
 {
-	return ask->cancel != NULL && !ask->cancelled &&
-	       __atomic_load_n(&ask->cancel->cancelled, __ATOMIC_SEQ_CST) != 0;
+	return !ask->cancelled && ask_cancelled(ask);
 }
 
 /* -------------------------------------------------------------------------------------- answers */
@@ -236,24 +308,49 @@ static void attach_read(struct roam_ps_server *server)
 		attach_break(server);
 }
 
+/* Until somebody has news, or it has no time left.  The lock is held but meanwhile. */
+static void ask_sleep(struct roam_ps_server *server, struct attach_ask *ask)
+{
+	uint64_t end = server->broken ? ask_end(server, ask) : UINT64_MAX;
+	struct timespec until = {(time_t)(end / (1000 * MS)), (long)(end % (1000 * MS))};
+
+	ask->sleeps = true;
+	if (end == UINT64_MAX)
+		pthread_cond_wait(&ask->changed, &server->lock);
+	else
+		pthread_cond_clockwait(&ask->changed, &server->lock, CLOCK_MONOTONIC, &until);
+	ask->sleeps = false;
+}
+
 /* Asks, and waits for the answer.  The lock is held but meanwhile. */
 static void ask_wait(struct roam_ps_server *server, struct attach_ask *ask)
 {
-	while (!ask->answered && server->lost == ROAM_OK) {
+	while (!ask->answered && server->lost == ROAM_OK && !ask_late(server, ask)) {
 		if (!server->broken && ask->connection != server->connection) {
 			ask_send(server, ask, false);
 		} else if (!server->broken && ask_cancels(ask)) {
 			ask_send(server, ask, true);
 		} else if (server->reading) {
-			ask->sleeps = true;
-			pthread_cond_wait(&ask->changed, &server->lock);
-			ask->sleeps = false;
+			ask_sleep(server, ask);
 		} else if (server->broken) {
-			attach_again(server);
+			attach_again(server, ask);
 		} else {
 			attach_read(server);
 		}
 	}
+}
+
+/* What is known of it, which has no answer. */
+static enum roam_err ask_outcome(const struct roam_ps_server *server, const struct attach_ask *ask)
+{
+	bool reads = ask->op.op == ROAM_PS_STATE ||
+		     (ask->op.op == ROAM_PS_OBSERVE && (ask->op.flags & ROAM_PS_PEEK) != 0);
+
+	if (server->lost != ROAM_OK)
+		return server->lost;
+	if (ask->connection != 0 && !reads)
+		return ROAM_ELOST;
+	return ask_cancelled(ask) ? ROAM_ECANCELED : ROAM_ETIMEDOUT;
 }
 
 static void ask_unlink(struct roam_ps_server *server, struct attach_ask *ask)
@@ -288,7 +385,7 @@ static enum roam_err attach_do(struct roam_ps_server *server, struct attach_ask 
 		server->ask_count++;
 		ask_wait(server, ask);
 		if (!ask->answered)
-			err = server->lost;
+			err = ask_outcome(server, ask);
 		ask_unlink(server, ask);
 		pthread_cond_destroy(&ask->changed);
 	}
@@ -315,6 +412,7 @@ enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roa
 	struct roami_told told = {.err = ROAM_OK};
 	struct attach_ask ask = {.kind = ROAMI_GUEST_OP,
 				 .op = *what,
+				 .lasts = element->rounds,
 				 .cancel = request->cancel,
 				 .head = (uint8_t *)&told,
 				 .head_max = sizeof(told)};
@@ -323,7 +421,9 @@ enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roa
 	ask.parts[0] = (struct roam_part){&ask.op, sizeof(ask.op)};
 	if (roami_ask_carries(what))
 		ask.parts[1] = (struct roam_part){request->tuple, request->bytes};
-	if (what->timeout_ns != 0 && what->timeout_ns != ROAM_PS_TRY)
+	if (what->timeout_ns == ROAM_PS_TRY)
+		ask.until = 1;
+	else if (what->timeout_ns != 0)
 		ask.until = roami_os_now_ns() + what->timeout_ns;
 	if (what->op == ROAM_PS_OBSERVE || what->op == ROAM_PS_MOB) {
 		ask.rest = request->buffer;
@@ -394,6 +494,7 @@ enum roam_err roami_attach_open(struct roami_attachments *all, const char *addre
 	server->address = strdup(address);
 	memcpy(server->key, key, sizeof(server->key));
 	server->line.fd = -1;
+	server->line.patience_ms = PATIENCE_MS;
 	server->line.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	err = attach_first(server, why, why_bytes);
 	if (err != ROAM_OK) {

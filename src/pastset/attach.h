@@ -23,6 +23,8 @@ struct roam_ps_server {
 	bool reading;        /* a thread reads, or connects: what comes in is its own */
 	bool broken;         /* there is no connection */
 	uint64_t broken_at;  /* since then */
+	uint64_t try_at;     /* the next attempt to make one, */
+	int nap_ms;          /* so long after the last */
 	uint64_t connection; /* how many there have been */
 	uint32_t heard;      /* frames of this one */
 	pthread_mutex_t sending; /* of what goes out; before `lock` */

@@ -16,7 +16,7 @@
 #include "msg/channel.h"
 #include "pastset/server.h"
 
-#define ROAMI_GUEST_MAGIC "roamps02" /* the last two: the version of the format */
+#define ROAMI_GUEST_MAGIC "roamps03" /* the last two: the version of the format */
 
 /* Operations of one client under way at a time, or answered and remembered; RULES 11.7. */
 #define ROAMI_GUEST_ASKS_MAX 1024u
@@ -46,6 +46,7 @@ struct roami_attach {
 	uint64_t session; /* that he had; 0: a new one */
 	uint32_t heard;   /* frames of the connection that broke */
 	uint32_t spare;
+	uint64_t wanted; /* no operation before this number is repeated */
 };
 
 struct roami_attached {

@@ -10,11 +10,11 @@
 /* ------------------------------------------------------------------------------------------ all */
 
 enum roam_err roami_guests_init(struct roami_guests *all, struct roami_past *past,
-				const uint8_t *key, uint64_t keep_ns)
+				const uint8_t *key, const struct roami_keep *keep)
 {
 	memset(all, 0, sizeof(*all));
 	all->past = past;
-	all->keep_ns = keep_ns;
+	all->keep = *keep;
 	memcpy(all->key, key, sizeof(all->key));
 	all->hosted = roami_os_reserve_sparse(HOSTED_BYTES);
 	return all->hosted == NULL ? ROAM_ENOMEM : roami_past_open(past);
@@ -199,7 +199,8 @@ static bool guest_list(struct roami_guest *guest, uint64_t number, const uint8_t
 /* ------------------------------------------------------------------------------------ coming in */
 
 /* His session is taken from the connection that it is on, which he knows to be broken. */
-static bool guest_resume(struct roami_guest *guest, struct roami_session *session, uint32_t heard)
+static bool guest_resume(struct roami_guest *guest, struct roami_session *session,
+			 const struct roami_attach *ask)
 {
 	struct roami_guest *old = session->guest;
 
@@ -208,14 +209,14 @@ static bool guest_resume(struct roami_guest *guest, struct roami_session *sessio
 		roami_session_away(session);
 		roami_guest_lose(old);
 	}
-	return roami_session_resume(session, guest, heard);
+	return roami_session_resume(session, guest, ask);
 }
 
 /* He knows the key. */
 static bool guest_attach(struct roami_guest *guest, const uint8_t *data, size_t bytes)
 {
 	struct roami_guests *all = guest->all;
-	struct roami_attached answer = {.keep_ns = all->keep_ns};
+	struct roami_attached answer = {.keep_ns = all->keep.ns};
 	struct roami_session *session;
 	struct roami_attach ask;
 
@@ -230,7 +231,7 @@ static bool guest_attach(struct roami_guest *guest, const uint8_t *data, size_t 
 		session = roami_session_find(all, ask.session);
 		if (session == NULL)
 			return guest_say(guest, ROAMI_GUEST_GONE, 0, NULL, 0);
-		if (!guest_resume(guest, session, ask.heard))
+		if (!guest_resume(guest, session, &ask))
 			return false;
 	}
 	guest->session = session;

@@ -27,7 +27,7 @@ struct roami_guests {
 	uint64_t refused;
 	struct roami_session *sessions;
 	uint32_t away;    /* of those, without a connection */
-	uint64_t keep_ns; /* so long they are remembered */
+	struct roami_keep keep;
 	struct roami_spin done_lock;
 	struct roami_errand *done;    /* served, not yet answered; the last one first */
 	struct roami_guest *speaking; /* those with bytes that go out */
@@ -56,7 +56,7 @@ struct roami_guest {
 
 /* ROAM_ENOMEM. */
 enum roam_err roami_guests_init(struct roami_guests *all, struct roami_past *past,
-				const uint8_t *key, uint64_t keep_ns);
+				const uint8_t *key, const struct roami_keep *keep);
 void roami_guests_fini(struct roami_guests *all);
 
 /* Somebody who has something to be sent, or is lost; NULL: nobody. */

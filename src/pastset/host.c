@@ -222,8 +222,9 @@ static void host_wake(void *arg)
 }
 
 enum roam_err roami_host_open(struct roami_host **host_p, struct roami_past *past,
-			      const char *address, const uint8_t *key, uint64_t keep_ns, char *at,
-			      size_t at_bytes, char *why, size_t why_bytes)
+			      const char *address, const uint8_t *key,
+			      const struct roami_keep *keep, char *at, size_t at_bytes,
+			      char *why, size_t why_bytes)
 {
 	struct roami_host *host = calloc(1, sizeof(*host));
 	enum roam_err err = ROAM_ENOMEM;
@@ -232,7 +233,7 @@ enum roam_err roami_host_open(struct roami_host **host_p, struct roami_past *pas
 	if (host == NULL)
 		return err;
 	host->epoll = host->listener = host->wake = -1;
-	err = roami_guests_init(&host->guests, past, key, keep_ns);
+	err = roami_guests_init(&host->guests, past, key, keep);
 	host->guests.wake = host_wake;
 	host->guests.arg = host;
 	if (err == ROAM_OK) {

@@ -9,15 +9,18 @@
 
 struct roami_host;
 
-#define ROAMI_HOST_KEEP_S 60 /* usually; RULES 11.7 */
+/* Usually: RULES 11.7; all that one program may not have heard. */
+#define ROAMI_HOST_KEEP_S   60
+#define ROAMI_HOST_KEEP_MIB 64
 
 /*
- * Listens at an address for those who know the key; who is cut off is remembered for keep_ns.
+ * Listens at an address for those who know the key; `keep`: what is remembered of who is cut off.
  * `at`: the address as clients may use it.  Errors: ROAM_ENOMEM, ROAM_ESYSTEM; `why` says why.
  */
 enum roam_err roami_host_open(struct roami_host **host_p, struct roami_past *past,
-			      const char *address, const uint8_t *key, uint64_t keep_ns, char *at,
-			      size_t at_bytes, char *why, size_t why_bytes);
+			      const char *address, const uint8_t *key,
+			      const struct roami_keep *keep, char *at, size_t at_bytes,
+			      char *why, size_t why_bytes);
 
 /* Serves until `stop` can be read from.  ROAM_ESYSTEM. */
 enum roam_err roami_host_serve(struct roami_host *host, int stop);

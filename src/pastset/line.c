@@ -10,8 +10,7 @@
 #include "os/os.h"
 #include "pastset/address.h"
 
-#define PATIENCE_MS 10000 /* so long may a server take to answer who attaches */
-#define PARTS_MAX   4u
+#define PARTS_MAX 4u
 
 /* --------------------------------------------------------------------------------------- frames */
 
@@ -87,7 +86,7 @@ static bool meet_fill(struct roami_line *line, size_t want)
 	while (line->have < want) {
 		struct pollfd polled = {.fd = line->fd, .events = POLLIN};
 
-		if (poll(&polled, 1, PATIENCE_MS) <= 0 || !roami_line_receive(line))
+		if (poll(&polled, 1, line->patience_ms) <= 0 || !roami_line_receive(line))
 			return false;
 	}
 	return true;
@@ -149,7 +148,7 @@ enum roam_err roami_line_open(struct roami_line *line, const char *address, cons
 			      char *why, size_t why_bytes)
 {
 	line->have = 0;
-	line->fd = roami_address_connect(address, why, why_bytes);
+	line->fd = roami_address_connect(address, line->patience_ms, why, why_bytes);
 	if (line->fd >= 0)
 		return line_meet(line, address, key, attach, attached_p, why, why_bytes);
 	if (errno == EINVAL)

@@ -6,11 +6,12 @@
 
 /*
  * One thread at a time sends, one receives, and one opens it while nobody does either.  Zero but
- * for fd -1 and wake: not yet open.
+ * for fd -1, wake and patience_ms: not yet open.
  */
 struct roami_line {
 	int fd;
 	int wake; /* to be written to by who wants the one who receives to look up */
+	int patience_ms; /* so long may a server take to answer who connects */
 	struct roami_channel channel;
 	size_t have;
 	uint8_t in[ROAMI_GUEST_FRAME_MAX];

@@ -44,11 +44,17 @@ static uint32_t memo_find(const struct roami_session *session, uint64_t number)
 	return i;
 }
 
+static size_t memo_size(const struct roami_memo *memo)
+{
+	return sizeof(*memo) + memo->bytes;
+}
+
 static struct roami_memo *memo_pull(struct roami_session *session, uint32_t i)
 {
 	struct roami_memo *memo = session->memos[i];
 
 	session->memo_count--;
+	session->memo_bytes -= memo_size(memo);
 	memmove(&session->memos[i], &session->memos[i + 1],
 		(session->memo_count - i) * sizeof(session->memos[0]));
 	return memo;
@@ -59,6 +65,7 @@ static void memo_push(struct roami_session *session, struct roami_memo *memo)
 	if (session->memo_count == ROAMI_GUEST_ASKS_MAX)
 		free(memo_pull(session, 0));
 	session->memos[session->memo_count++] = memo;
+	session->memo_bytes += memo_size(memo);
 }
 
 /* The last one that was pushed; false: there is no memory. */
@@ -403,6 +410,17 @@ static struct roami_session *sessions_oldest(const struct roami_guests *all)
 	return oldest;
 }
 
+/* Of answers to those who are away. */
+static uint64_t sessions_bytes(const struct roami_guests *all)
+{
+	uint64_t bytes = 0;
+
+	for (const struct roami_session *at = all->sessions; at != NULL; at = at->next)
+		if (at->guest == NULL)
+			bytes += at->memo_bytes;
+	return bytes;
+}
+
 void roami_session_away(struct roami_session *session)
 {
 	struct roami_guests *all = session->all;
@@ -419,14 +437,20 @@ void roami_session_away(struct roami_session *session)
 	}
 }
 
-bool roami_session_resume(struct roami_session *session, struct roami_guest *guest, uint32_t heard)
+bool roami_session_resume(struct roami_session *session, struct roami_guest *guest,
+			  const struct roami_attach *ask)
 {
+	uint32_t i = 0;
+
 	roami_sessions_answer(session->all);
 	if (session->errands != NULL)
 		return false;
-	roami_session_heard(session, heard);
-	for (uint32_t i = 0; i < session->memo_count; i++)
-		session->memos[i]->sent = false;
+	roami_session_heard(session, ask->heard);
+	while (i < session->memo_count)
+		if (session->memos[i]->number < ask->wanted)
+			free(memo_pull(session, i));
+		else
+			session->memos[i++]->sent = false;
 	session->guest = guest;
 	session->all->away--;
 	return true;
@@ -473,8 +497,8 @@ uint64_t roami_sessions_forget(struct roami_guests *all)
 	while (all->away > 0) {
 		struct roami_session *oldest = sessions_oldest(all);
 
-		if (now - oldest->since < all->keep_ns)
-			return all->keep_ns - (now - oldest->since);
+		if (now - oldest->since < all->keep.ns && sessions_bytes(all) <= all->keep.bytes)
+			return all->keep.ns - (now - oldest->since);
 		roami_session_end(oldest, false);
 	}
 	return UINT64_MAX;

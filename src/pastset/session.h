@@ -16,6 +16,12 @@
 struct roami_guests;
 struct roami_guest;
 
+/* What is remembered of those who are away: beyond that, who has been longest is forgotten. */
+struct roami_keep {
+	uint64_t ns;    /* so long */
+	uint64_t bytes; /* of answers, in all */
+};
+
 struct roami_session {
 	struct roami_guests *all;
 	struct roami_session *next, *before; /* of all */
@@ -25,6 +31,7 @@ struct roami_session {
 	uint64_t highest;                    /* number that he has asked by */
 	struct roami_errand *errands;        /* that wait */
 	uint32_t errand_count, memo_count;
+	uint64_t memo_bytes;
 	/* Answers: those yet to be repeated, then others in the order they were sent in. */
 	struct roami_memo *memos[ROAMI_GUEST_ASKS_MAX];
 	uint32_t *parts; /* elements whose X-functions he takes part in */
@@ -38,10 +45,11 @@ struct roami_session *roami_session_make(struct roami_guests *all, struct roami_
 struct roami_session *roami_session_find(const struct roami_guests *all, uint64_t id);
 
 /*
- * He comes again, and has heard so many frames of the connection before.  false: not all of his
- * that waited is taken back; he may come once more.
+ * He comes again, and says what he has heard and wants to hear.  false: not all of his that waited
+ * is taken back; he may come once more.
  */
-bool roami_session_resume(struct roami_session *session, struct roami_guest *guest, uint32_t heard);
+bool roami_session_resume(struct roami_session *session, struct roami_guest *guest,
+			  const struct roami_attach *ask);
 
 /* He has heard so many frames of this connection. */
 void roami_session_heard(struct roami_session *session, uint32_t heard);
@@ -64,7 +72,7 @@ void roami_session_end(struct roami_session *session, bool leaves);
 /* Answers those whose operations were served meanwhile. */
 void roami_sessions_answer(struct roami_guests *all);
 
-/* Forgets those who have been away for too long.  The ns until the next one's time: UINT64_MAX. */
+/* Forgets whom struct roami_keep says.  The ns until the next one's time; UINT64_MAX: nobody's. */
 uint64_t roami_sessions_forget(struct roami_guests *all);
 
 #endif

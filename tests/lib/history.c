@@ -242,6 +242,24 @@ void history_print(const struct history *history)
 
 /* ------------------------------------------------------------------------------------ recording */
 
+void history_draw(struct rng *rng, struct roam_ps_request *request)
+{
+	static const enum roam_ps_op ops[] = {ROAM_PS_MOVE,    ROAM_PS_MOVE,    ROAM_PS_MOVE,
+					      ROAM_PS_OBSERVE, ROAM_PS_OBSERVE, ROAM_PS_OBSERVE,
+					      ROAM_PS_MOB,     ROAM_PS_MOB,     ROAM_PS_DELTA,
+					      ROAM_PS_TRUNCATE, ROAM_PS_STATE};
+
+	*request = (struct roam_ps_request){
+		.op = ops[rng_below(rng, sizeof(ops) / sizeof(ops[0]))]};
+	if (request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB) {
+		request->which = (enum roam_ps_which)rng_below(rng, 4);
+		request->flags = rng_one_in(rng, 4) ? ROAM_PS_PEEK : 0;
+	}
+	request->number = rng_below(rng, 12) + (request->which == ROAM_PS_NUMBER);
+	if (request->op == ROAM_PS_DELTA)
+		request->number = rng_one_in(rng, 2) ? UINT64_MAX : 1 + rng_below(rng, 3);
+}
+
 struct history_event *history_begin(struct history *history, uint64_t now, unsigned thread,
 				    const struct roam_ps_request *request)
 {

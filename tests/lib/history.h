@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rng.h"
 #include "roam/pastset.h"
 
 #define HISTORY_MAX 64u
@@ -35,6 +36,9 @@ struct history {
 	unsigned count;
 	uint64_t delta; /* of the element when it was made */
 };
+
+/* A random operation on tuples of which there are few; its timeout, memory and cancel are not. */
+void history_draw(struct rng *rng, struct roam_ps_request *request);
 
 /* An operation is called. */
 struct history_event *history_begin(struct history *history, uint64_t now, unsigned thread,

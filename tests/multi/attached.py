@@ -19,9 +19,9 @@ import time
 from harness import Wrong, clean_env, expect, main, program
 
 EINVAL, EPROTO, EKEY, ELOST = 1, 13, 20, 21
-LOST = 'the server, or a participant of an X-function, is gone'
+LOST = 'the server, or a participant of an X-function, is gone or out of reach'
 WAITERS = 4
-HELLO = b'roamps01'
+HELLO = b'roamps03'
 
 
 def must(holds, what):
@@ -231,12 +231,15 @@ def strangers():
             dropped(server, said)
         for end in silent:
             end.close()
+        with connect(server) as good:
+            good.sendall(HELLO + os.urandom(24))
+            must(good.recv(8) == HELLO, 'strangers do not speak as clients do')
         with connect(server) as half:
             half.sendall(HELLO + b'half')
             began = time.monotonic()
             must(half.recv(1) == b'' and time.monotonic() - began < 8, 'a stranger may stay')
         top = server.top()
-        must(top['programs'] == 2 and top['refused'] == 309, f'top says {top}')
+        must(top['programs'] == 2 and top['refused'] == 310, f'top says {top}')
         server.expect('move', WAITERS)
         out, _ = worker.communicate(timeout=10)
         must(out.decode().splitlines() == ['no error'] * WAITERS, f'the worker said {out}')
@@ -299,6 +302,8 @@ def usage():
             (['past', 'serve', '--once', './x'], 2, 'what'),
             (['past', 'serve', '--keep', '0', './x'], 2, 'what'),
             (['past', 'top', '--keep', '9', './x'], 2, 'what'),
+            (['past', 'top', '--keep-memory', '9', './x'], 2, 'what'),
+            (['past', 'serve', '--keep-memory', '0', './x'], 2, 'what'),
             (['past', 'serve', './x', '--key', '/nowhere/key'], 1, 'no key in /nowhere/key'),
             (['past', 'top', './nobody', '--key', '/nowhere/key'], 1, 'no key in')):
         expect([roam, *words], status=status, err=err)

@@ -165,6 +165,23 @@ def waits(seconds, down, said, keep=None):
             ended(process, said)
 
 
+def timed():
+    """Operations with a limit of time, and cancelled ones, while nobody can reach the server: those
+    it may have got say so; afterwards all is as before."""
+    with Server() as server, Cutter(server, None) as cutter:
+        process, line = begin(server, cutter, 'timed')
+        must(line == 'waiting\n', line)
+        server.expect('waiting-alone', 1)
+        began = time.monotonic()
+        cutter.cut_all(down=True)
+        said = [process.stdout.readline() for _ in range(3)]
+        must(said == [LOST + '\n', 'not done within the time given\n', 'cancelled\n'], f'it said {said}')
+        must(1 <= time.monotonic() - began < 10, 'it waited for the server')
+        cutter.down = False
+        ended(process, 'no error\nnot done within the time given', '\n')
+        server.expect('waiting-alone', 0)
+
+
 GROUPS = {
     'storm': lambda: [
         ('histories unix', storm, './socket', 3000, 'histories', SEED, 150),
@@ -174,7 +191,7 @@ GROUPS = {
         ('rounds', storm, './socket', 3000, 'rounds', 150)],
     'away': lambda: [
         ('paused', paused, 0.2, 'no error'), ('paused too long', paused, 1.5, GONE, 0.3),
-        ('another server', paused, 0.1, GONE, None, True),
+        ('timed', timed), ('another server', paused, 0.1, GONE, None, True),
         ('waits', waits, 0.3, True, 'no error'), ('waits too long', waits, 1, True, LOST, 0.5)],
 }
 
