@@ -244,16 +244,26 @@ enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
  * in the first one.  Tuples are compared where the element lives; only the one found travels.
  */
 
-/* A reduction of the program's own. */
+/*
+ * A program's own: a reduction, or a filter as "match" is; the other function is NULL.  Runs at the
+ * element's node, on any thread, under a lock: it must be short, not block, not allocate, not touch
+ * the heap.
+ */
 struct roam_ps_function {
 	const char *name;
 	/*
 	 * Combines a tuple into the sum of those before it, both of so many bytes and at no
-	 * particular address.  In which order is not said.  Runs at the element's node, on any
-	 * thread, under a lock: it must be short, not block, not allocate, not touch the heap.
+	 * particular address.  In which order is not said.
 	 */
 	void (*combine)(void *arg, void *sum, const void *tuple, size_t bytes);
 	void *arg;
+	/*
+	 * Whether a tuple is like the pattern of ROAM_PS_MATCH, both of the template and at no
+	 * particular address; `number` is the request's.  Asked once about each, it must answer by
+	 * these alone.
+	 */
+	bool (*match)(void *arg, uint64_t number, const void *pattern, size_t pattern_bytes,
+		      const void *tuple, size_t tuple_bytes);
 };
 
 /*

@@ -164,18 +164,20 @@ def version():
 _registered = []
 
 
-def register(name, function, arg=None):
-    """Makes an X-function known on this node: `function` is the address of a C function
-    void combine(void *arg, void *sum, const void *tuple, size_t bytes), see roam_ps_register; an
+def register(name, function=None, arg=None, *, match=None):
+    """Makes an X-function known on this node: `function`, of a reduction, or `match`, of a filter, is
+    the address of a C function as combine or match in struct roam_ps_function (roam/pastset.h); an
     int, a pointer of cffi or ctypes.  `arg` is an address, too."""
     _here()
     made = _ffi.new('struct roam_ps_function *')
     kept = _ffi.new('char[]', name.encode())
     made.name = kept
     made.combine = _ffi.cast('void (*)(void *, void *, const void *, size_t)', _address(function))
+    made.match = _ffi.cast(
+        'bool (*)(void *, uint64_t, const void *, size_t, const void *, size_t)', _address(match))
     made.arg = _ffi.cast('void *', _address(arg))
     _must(_lib.roam_ps_register(made))
-    _registered.append((kept, function, arg))
+    _registered.append((kept, function, arg, match))
 
 
 def _address(pointer):
@@ -322,22 +324,29 @@ class Element:
         self._call(request, data)
         return request.moved
 
-    def observe(self, *, number=None, after=None, last=False, peek=False, skip=False, timeout=None,
-                cancel=None):
+    def observe(self, *, number=None, after=None, last=False, like=None, fields=1, peek=False,
+                skip=False, timeout=None, cancel=None):
         """Reads a tuple and tags it as observed: the oldest that nobody has observed; or that of a
-        number; or the first after a number; or the last.  peek: does not tag it.  skip, with last:
-        tags all older ones.  Waits until it is there."""
+        number; or the first after a number; or the last; or, of an element with the function 'match'
+        or a program's own filter, the oldest that nobody has observed and that is like a tuple,
+        (1, 'x') say, in the outermost fields whose bits are set in `fields`.  peek: does not tag
+        it.  skip, with last: tags all older ones.  Waits until it is there."""
         request = self._request(_lib.ROAM_PS_OBSERVE, timeout, cancel)
         wanted = [what for what in (number, after) if what is not None]
-        if len(wanted) + bool(last) > 1:
-            raise Invalid(_lib.ROAM_EINVAL, 'one of number, after and last')
-        if last:
+        pattern = None
+        if len(wanted) + bool(last) + (like is not None) > 1:
+            raise Invalid(_lib.ROAM_EINVAL, 'one of number, after, last and like')
+        if like is not None:
+            request.which = _lib.ROAM_PS_MATCH
+            request.number = fields
+            pattern = self._fill(request, like)
+        elif last:
             request.which = _lib.ROAM_PS_LAST
         elif wanted:
             request.which = _lib.ROAM_PS_NUMBER if after is None else _lib.ROAM_PS_NEXT
             request.number = wanted[0]
         request.flags = peek * _NUMBERS['ROAM_PS_PEEK'] | skip * _NUMBERS['ROAM_PS_SKIP']
-        return self._observed(request, self._room(request))
+        return self._observed(request, (self._room(request), pattern))
 
     def mob(self, *values, source=None, timeout=None, cancel=None):
         """Moves a tuple, then observes one of `source`, or of the element itself."""

@@ -61,6 +61,8 @@ struct roam_ps_function {
     const char *name;
     void (*combine)(void *arg, void *sum, const void *tuple, size_t bytes);
     void *arg;
+    bool (*match)(void *arg, uint64_t number, const void *pattern, size_t pattern_bytes,
+              const void *tuple, size_t tuple_bytes);
 };
 enum roam_err roam_ps_register(const struct roam_ps_function *function);
 enum roam_err roam_ps_move(struct roam_ps_element *element, const void *tuple, size_t bytes);

@@ -104,7 +104,8 @@ enum roam_err roam_ps_register(const struct roam_ps_function *function)
 	uint64_t round;
 	enum roam_err err;
 
-	if (function == NULL || function->name == NULL || function->combine == NULL ||
+	if (function == NULL || function->name == NULL ||
+	    (function->combine == NULL) == (function->match == NULL) ||
 	    function->name[0] == '\0' || strlen(function->name) > ROAM_PS_FUNCTION_MAX)
 		return ROAM_EINVAL;
 	err = roami_api_node(&node, &round);

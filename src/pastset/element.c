@@ -118,10 +118,11 @@ static uint64_t element_match(struct roami_element *element, struct roami_op *op
 		roami_record record = roami_tuples_find(pool, tuples, number);
 
 		if (!roami_tuples_tagged(pool, tuples, number) &&
-		    roami_template_match(
-			    element->template, op->ask.number, roami_record_data(pool, op->record),
-			    roami_record_bytes(pool, op->record), roami_record_data(pool, record),
-			    roami_record_bytes(pool, record)))
+		    roami_function_match(element->function, element->template, op->ask.number,
+					 roami_record_data(pool, op->record),
+					 roami_record_bytes(pool, op->record),
+					 roami_record_data(pool, record),
+					 roami_record_bytes(pool, record)))
 			break;
 	}
 	op->looked = number - 1;

@@ -84,7 +84,7 @@ static enum roam_err past_make_function(struct roami_past *past, const struct ro
 	    ask->heap_bytes != 0)
 		return ROAM_EINVAL;
 	element->template = template;
-	element->matches = element->function->matches;
+	element->matches = roami_function_matches(element->function);
 	element->participants = ask->participants;
 	return ROAM_OK;
 }

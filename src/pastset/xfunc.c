@@ -123,7 +123,7 @@ const struct roami_function roami_functions[] = {
 	{.name = "max", .combine = max_combine},
 	{.name = "and", .combine = and_combine, .whole = true},
 	{.name = "or", .combine = or_combine, .whole = true},
-	{.name = "match", .matches = true},
+	{.name = "match", .match = true},
 	{.name = ""},
 };
 
@@ -132,7 +132,7 @@ const struct roami_function roami_functions[] = {
 bool roami_function_fits(const struct roami_function *function,
 			 const struct roami_template *template, uint32_t participants)
 {
-	if (function->matches)
+	if (roami_function_matches(function))
 		return participants == 0;
 	if (template->bytes == 0 || participants == 0)
 		return false;
@@ -140,6 +140,18 @@ bool roami_function_fits(const struct roami_function *function,
 		if (function->whole && template->fields[i].kind == 'f')
 			return false;
 	return true;
+}
+
+bool roami_function_match(const struct roami_function *function,
+			  const struct roami_template *template, uint64_t number,
+			  const void *pattern, size_t pattern_bytes, const void *tuple,
+			  size_t tuple_bytes)
+{
+	if (function->match)
+		return roami_template_match(template, number, pattern, pattern_bytes, tuple,
+					    tuple_bytes);
+	return function->user.match(function->user.arg, number, pattern, pattern_bytes, tuple,
+				    tuple_bytes);
 }
 
 void roami_function_combine(const struct roami_function *function,

@@ -19,9 +19,15 @@ struct roami_function {
 	char name[ROAM_PS_FUNCTION_MAX + 1];
 	roami_combine_fn *combine; /* of those that are there from the start */
 	struct roam_ps_function user;
-	bool whole;   /* for integers only */
-	bool matches; /* no reduction: tuples stay, and are observed by a pattern */
+	bool whole; /* for integers only */
+	bool match; /* roami_template_match */
 };
+
+/* No reduction: tuples stay, and are observed by a pattern. */
+static inline bool roami_function_matches(const struct roami_function *function)
+{
+	return function->match || function->user.match != NULL;
+}
 
 /* Those that are there from the start; the last has no name. */
 extern const struct roami_function roami_functions[];
@@ -32,6 +38,12 @@ extern const struct roami_function roami_functions[];
  */
 bool roami_function_fits(const struct roami_function *function,
 			 const struct roami_template *template, uint32_t participants);
+
+/* Whether a tuple is like a pattern, as `number` says. */
+bool roami_function_match(const struct roami_function *function,
+			  const struct roami_template *template, uint64_t number,
+			  const void *pattern, size_t pattern_bytes, const void *tuple,
+			  size_t tuple_bytes);
 
 void roami_function_combine(const struct roami_function *function,
 			    const struct roami_template *template, void *sum, const void *tuple);

@@ -207,6 +207,33 @@ static void *reduce(void *arg)
 	return NULL;
 }
 
+/* The server's filter: the oldest tuple with the pattern's remainder. */
+static void filter(void)
+{
+	struct roam_ps_options options = {.function = "alike"};
+	struct roam_ps_element *element = enter("alike", "u8", &options);
+	uint8_t byte;
+	struct roam_ps_request request = {.op = ROAM_PS_OBSERVE,
+					  .which = ROAM_PS_MATCH,
+					  .number = 3,
+					  .tuple = &byte,
+					  .bytes = 1,
+					  .buffer = &byte,
+					  .limit = 1,
+					  .timeout_ns = ROAM_PS_TRY};
+
+	for (byte = 0; byte < 9; byte++)
+		must(roam_ps_move(element, &byte, 1));
+	for (unsigned i = 0; i < 9; i++) {
+		byte = (uint8_t)(102 - i / 3);
+		must(roam_ps_call(element, &request));
+		check(byte == (3 - i / 3) % 3 + i % 3 * 3);
+	}
+	byte = 0;
+	must_fail(roam_ps_call(element, &request), ROAM_ETIMEDOUT);
+	roam_ps_leave(element);
+}
+
 static void functions(void)
 {
 	struct roam_ps_options options = {.function = "none", .participants = 2};
@@ -218,6 +245,7 @@ static void functions(void)
 		check(pthread_create(&threads[i], NULL, reduce, (void *)i) == 0);
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
+	filter();
 }
 
 static void all(void)

@@ -1,4 +1,4 @@
-/* An X-function for `roam past serve --functions`: the greatest tuple, as bytes. */
+/* X-functions for `roam past serve --functions`: the greatest tuple, as bytes; a filter. */
 #include <roam/pastset.h>
 #include <string.h>
 
@@ -11,5 +11,16 @@ static void longest(void *arg, void *sum, const void *tuple, size_t bytes)
 		memcpy(sum, tuple, bytes);
 }
 
-const struct roam_ps_function roam_ps_functions[] = {{"longest", longest, NULL},
-						     {NULL, NULL, NULL}};
+/* The first byte's remainder is the pattern's. */
+static bool alike(void *arg, uint64_t number, const void *pattern, size_t pattern_bytes,
+		  const void *tuple, size_t tuple_bytes)
+{
+	const uint8_t *wanted = pattern, *had = tuple;
+
+	(void)arg;
+	return pattern_bytes > 0 && tuple_bytes > 0 && wanted[0] % number == had[0] % number;
+}
+
+const struct roam_ps_function roam_ps_functions[] = {{.name = "longest", .combine = longest},
+						     {.name = "alike", .match = alike},
+						     {.name = NULL}};

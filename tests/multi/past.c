@@ -69,11 +69,57 @@ static void reduction_late(struct roam_ps_element *element)
 	roam_ps_leave(element);
 }
 
+/* The program's own filter: greater by so much at least. */
+static bool above(void *arg, uint64_t number, const void *pattern, size_t pattern_bytes,
+		  const void *tuple, size_t tuple_bytes)
+{
+	uint64_t least, value;
+
+	check(arg == &nodes && pattern_bytes == 8 && tuple_bytes == 8);
+	memcpy(&least, pattern, 8);
+	memcpy(&value, tuple, 8);
+	return value >= least + number;
+}
+
+/* Each node moves, and takes one that is a pattern's; the others are there for who asks less. */
+static void filter(void)
+{
+	struct roam_ps_function own = {.name = "above", .match = above, .arg = &nodes};
+	struct roam_ps_options options = {.function = "above"};
+	struct roam_ps_element *element;
+	uint64_t word = 5;
+	struct roam_ps_request request = {.op = ROAM_PS_OBSERVE,
+					  .which = ROAM_PS_MATCH,
+					  .number = 10,
+					  .tuple = &word,
+					  .bytes = 8,
+					  .buffer = &word,
+					  .limit = 8};
+
+	must_fail(roam_ps_register(&(struct roam_ps_function){.name = "none"}), ROAM_EINVAL);
+	must(roam_ps_register(&own));
+	own.combine = longest;
+	must_fail(roam_ps_register(&own), ROAM_EINVAL);
+	must(roam_barrier_all());
+	element = enter("above", "u64", &options);
+	for (word = 14; word < 16; word++)
+		must(roam_ps_move(element, &word, 8));
+	word = 5;
+	must(roam_ps_call(element, &request));
+	check(word == 15);
+	must(roam_ps_observe(element, &word, 8, NULL));
+	check(word == 14);
+	must(roam_barrier_all());
+	request.timeout_ns = ROAM_PS_TRY;
+	must_fail(roam_ps_call(element, &request), ROAM_ETIMEDOUT);
+	roam_ps_leave(element);
+}
+
 /* Global reductions, the library's and the program's own, and who asks for another. */
 static void reductions(void)
 {
 	struct roam_ps_options options = {.function = "sum", .participants = nodes};
-	struct roam_ps_function own = {"longest", longest, &nodes};
+	struct roam_ps_function own = {.name = "longest", .combine = longest, .arg = &nodes};
 	struct roam_ps_element *sum, *own_element, *other = NULL;
 	uint64_t word = 0;
 
@@ -448,6 +494,7 @@ static void node_main(void)
 	bag("bag of pages", ROAM_PS_PAGES);
 	exchange();
 	reductions();
+	filter();
 	many_elements();
 	many_tuples();
 	bad_enters();

@@ -131,6 +131,17 @@ def threads():
                                                   roam.nodes() * 300]
 
 
+def matches():
+    element = roam.Element(own('match'), 'u32, u8[]', function='match')
+    for i in range(6):
+        element.move(i % 2, str(i))
+    assert element.observe(like=(1, '')) == (1, b'1')
+    assert element.observe(like=(0, '4'), fields=2) == (0, b'4')
+    fails(roam.Timeout, element.observe, like=(0, '3'), fields=3, timeout=0)
+    assert element.observe() == (0, b'0')
+    fails(roam.Invalid, element.observe, like=(1, ''), last=True)
+
+
 def rounds():
     total = roam.Element('sum', 'i64, f64', function='sum', participants=roam.nodes())
     most = roam.Element('max', 'i64', function='max', participants=roam.nodes())
@@ -184,7 +195,7 @@ def forks():
 def main():
     faulthandler.enable()
     fails(roam.Invalid, roam.Element, '', 'i32')
-    for part in (kinds, orders, times, errors, threads, rounds, paged, forks, rounds_again):
+    for part in (kinds, orders, times, errors, threads, matches, rounds, paged, forks, rounds_again):
         part()
     print(f'node {roam.node()} of {roam.nodes()} ended in order', flush=True)
 
