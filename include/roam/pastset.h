@@ -242,6 +242,9 @@ enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
  * may be asked of it.  Then request->tuple is a pattern, a tuple of the template, and the bits of
  * request->number say in which of the outermost fields the tuple observed has to be the same, bit 0
  * in the first one.  Tuples are compared where the element lives; only the one found travels.
+ *
+ * "bitmap", of 0 participants too, compresses tuples of any template when they are moved and makes
+ * them whole when they are observed: bitmaps and the like take a fraction of the memory.
  */
 
 /*

@@ -78,15 +78,9 @@ enum roam_err roami_client_outcome(struct roam_ps_request *request, const struct
 static bool client_take(struct roami_past *past, struct roami_op *op,
 			const struct roam_ps_request *request, const roami_record *record)
 {
-	struct roami_element *element = roami_past_element(past, op->ask.element);
-
-	if (record != NULL) {
-		op->record = *record;
-		return true;
-	}
-	if (!roami_past_reserve(past, op, request->bytes))
-		return false;
-	memcpy(roami_record_data(element->pool, op->record), request->tuple, request->bytes);
+	if (record == NULL)
+		return roami_past_take(past, op, request->tuple, request->bytes);
+	op->record = *record;
 	return true;
 }
 
@@ -96,7 +90,6 @@ static enum roam_err client_here(struct roami_past *past, const struct roami_ask
 {
 	struct client_wait wait = {past, request->cancel, NULL, NULL};
 	struct roami_op op = {.ask = *ask};
-	struct roami_past_pool *pool;
 	struct roami_told told;
 
 	if (ask->op == ROAMI_ASK_RESERVE) {
@@ -113,13 +106,13 @@ static enum roam_err client_here(struct roami_past *past, const struct roami_ask
 		op = wait.waiter->op;
 		roami_past_free_waiter(past, wait.waiter);
 	}
-	pool = roami_past_element(past, op.ask.element)->pool;
 	if (record != NULL) {
 		*record = op.record;
 	} else if (op.record != 0) {
 		roami_step(past->node);
-		memcpy(request->buffer, roami_record_data(pool, op.record), op.bytes);
-		roami_record_rele(past->node, pool, op.record);
+		roami_past_give(past, &op, request->buffer);
+		roami_record_rele(past->node, roami_past_element(past, op.ask.element)->pool,
+				  op.record);
 	}
 	request->state = op.state;
 	told = roami_told_of(&op);

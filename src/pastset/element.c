@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "pastset/bitmap.h"
+
 void roami_element_init(struct roami_element *element, struct roami_past_pool *pool, uint64_t delta,
 			bool forget)
 {
@@ -189,7 +191,8 @@ static bool element_observe(struct roami_node *node, struct roami_element *eleme
 		return true;
 	}
 	record = roami_tuples_find(element->pool, &element->tuples, number);
-	op->bytes = roami_record_bytes(element->pool, record);
+	op->bytes = element->packs ? roami_bitmap_bytes(roami_record_data(element->pool, record))
+				   : roami_record_bytes(element->pool, record);
 	if (op->bytes > op->ask.limit) {
 		op->err = ROAM_ETOOBIG;
 		return true;

@@ -85,6 +85,7 @@ struct roami_element {
 	const struct roami_function *function; /* NULL: none */
 	const struct roami_template *template; /* with a function */
 	bool matches;          /* tuples may be observed by a pattern */
+	bool packs;            /* tuples are compressed */
 	uint32_t participants; /* in a reduction; 0: it is none */
 	struct roami_round rounds[ROAMI_ROUNDS_MAX];     /* by number, in a ring */
 	struct roami_waiter *first_waiter, *last_waiter; /* in the order in which they came */

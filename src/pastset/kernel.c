@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "pastset/bitmap.h"
 #include "pastset/server.h"
 
 struct roami_past *roami_past_of(struct roami_node *node)
@@ -85,6 +86,7 @@ static enum roam_err past_make_function(struct roami_past *past, const struct ro
 		return ROAM_EINVAL;
 	element->template = template;
 	element->matches = roami_function_matches(element->function);
+	element->packs = element->function->packs;
 	element->participants = ask->participants;
 	return ROAM_OK;
 }
@@ -370,6 +372,45 @@ bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t byt
 	if (op->record == 0)
 		op->err = ROAM_ENOSPC;
 	return op->record != 0;
+}
+
+/* Frames are kept small for others. */
+__attribute__((noinline)) static bool take_packed(struct roami_past *past, struct roami_op *op,
+						  const void *tuple, size_t bytes)
+{
+	uint8_t room[ROAMI_BITMAP_MAX];
+	size_t packed = roami_bitmap_pack(tuple, bytes, room);
+
+	if (!roami_past_reserve(past, op, packed))
+		return false;
+	memcpy(roami_record_data(op_pool(past, op), op->record), room, packed);
+	return true;
+}
+
+bool roami_past_take(struct roami_past *past, struct roami_op *op, const void *tuple, size_t bytes)
+{
+	if (roami_past_element(past, op->ask.element)->packs)
+		return take_packed(past, op, tuple, bytes);
+	if (!roami_past_reserve(past, op, bytes))
+		return false;
+	memcpy(roami_record_data(op_pool(past, op), op->record), tuple, bytes);
+	return true;
+}
+
+void roami_past_give(struct roami_past *past, const struct roami_op *op, void *tuple)
+{
+	const struct roami_past_pool *pool = op_pool(past, op);
+	const uint8_t *bytes = roami_record_data(pool, op->record);
+
+	if (!roami_past_packs(past, op))
+		memcpy(tuple, bytes, op->bytes);
+	else if (!roami_bitmap_unpack(bytes, roami_record_bytes(pool, op->record), tuple))
+		roami_node_fail(past->node, "a compressed tuple is damaged");
+}
+
+bool roami_past_packs(struct roami_past *past, const struct roami_op *op)
+{
+	return op->record != 0 && roami_past_element(past, op->ask.element)->packs;
 }
 
 /* The second half of a mob is due. */

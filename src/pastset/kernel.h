@@ -84,6 +84,13 @@ struct roami_element *roami_past_element(struct roami_past *past, uint32_t eleme
 /* Reserves room for a tuple of `bytes` in op->record, or sets op->err. */
 bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t bytes);
 
+/* The same, and puts a tuple there, or a pattern. */
+bool roami_past_take(struct roami_past *past, struct roami_op *op, const void *tuple, size_t bytes);
+
+/* Whether what was observed is compressed; and puts its op->bytes bytes at `tuple`. */
+bool roami_past_packs(struct roami_past *past, const struct roami_op *op);
+void roami_past_give(struct roami_past *past, const struct roami_op *op, void *tuple);
+
 /*
  * Does an operation.  NULL: it is done, the outcome is in *op.  Else it waits: where there is a
  * request it will be replied to, where there is op->served that will be called, else the caller
@@ -101,10 +108,13 @@ void roami_past_cancel_call(struct roami_past *past, unsigned origin, uint32_t c
 /* An alarm went off. */
 void roami_past_expire(struct roami_past *past);
 
-/* Server: the reply to an operation that is done, and what follows it. */
+/*
+ * Server: the reply to an operation that is done, and what follows it; `room` for a tuple that was
+ * compressed, NULL if it is none.
+ */
 struct roami_told;
-void roami_past_told(struct roami_past *past, const struct roami_op *op, struct roami_told *told,
-		     struct roam_part *rest);
+void roami_past_told(struct roami_past *past, const struct roami_op *op, void *room,
+		     struct roami_told *told, struct roam_part *rest);
 
 /* Server: replies to an operation of another node, which is done. */
 void roami_past_reply(struct roami_past *past, const struct roam_request *request,

@@ -61,13 +61,15 @@ static void server_bind(struct roami_node *node, const struct roam_request *requ
 	roami_reply(node, request, &part, 1);
 }
 
-void roami_past_told(struct roami_past *past, const struct roami_op *op, struct roami_told *told,
-		     struct roam_part *rest)
+void roami_past_told(struct roami_past *past, const struct roami_op *op, void *room,
+		     struct roami_told *told, struct roam_part *rest)
 {
 	*told = roami_told_of(op);
 	*rest = (struct roam_part){NULL, 0};
 	if ((op->ask.flags & ROAMI_ASK_RECORD) != 0)
 		told->record = op->record;
+	else if (room != NULL)
+		*rest = (struct roam_part){room, op->bytes};
 	else if (op->record != 0)
 		*rest = (struct roam_part){
 			roami_record_data(roami_past_element(past, op->ask.element)->pool,
@@ -77,13 +79,14 @@ void roami_past_told(struct roami_past *past, const struct roami_op *op, struct 
 		*rest = (struct roam_part){&op->state, sizeof(op->state)};
 }
 
-void roami_past_reply(struct roami_past *past, const struct roam_request *request,
-		      const struct roami_op *op)
+/* `room`: as for roami_past_told. */
+static void server_reply(struct roami_past *past, const struct roam_request *request,
+			 const struct roami_op *op, void *room)
 {
 	struct roami_told told;
 	struct roam_part parts[2] = {{&told, sizeof(told)}, {NULL, 0}};
 
-	roami_past_told(past, op, &told, &parts[1]);
+	roami_past_told(past, op, room, &told, &parts[1]);
 	if (told.record != 0)
 		roami_past_lend(past, roami_past_element(past, op->ask.element),
 				&(struct roami_lent){told.record, request->origin,
@@ -92,6 +95,25 @@ void roami_past_reply(struct roami_past *past, const struct roam_request *reques
 	if (op->record != 0 && (op->ask.flags & ROAMI_ASK_RECORD) == 0)
 		roami_record_rele(past->node, roami_past_element(past, op->ask.element)->pool,
 				  op->record);
+}
+
+__attribute__((noinline)) static void server_reply_packed(struct roami_past *past,
+							  const struct roam_request *request,
+							  const struct roami_op *op)
+{
+	uint8_t room[ROAM_PS_TUPLE_MAX];
+
+	roami_past_give(past, op, room);
+	server_reply(past, request, op, room);
+}
+
+void roami_past_reply(struct roami_past *past, const struct roam_request *request,
+		      const struct roami_op *op)
+{
+	if (roami_past_packs(past, op))
+		server_reply_packed(past, request, op);
+	else
+		server_reply(past, request, op, NULL);
 }
 
 /* What is moved: its bytes come with the request, or lie in the heap already. */
@@ -111,10 +133,7 @@ static bool server_take(struct roami_past *past, const struct roam_request *requ
 	}
 	if (element->paged)
 		server_malformed(past->node, request);
-	if (!roami_past_reserve(past, op, bytes))
-		return false;
-	memcpy(roami_record_data(element->pool, op->record), tuple, bytes);
-	return true;
+	return roami_past_take(past, op, tuple, bytes);
 }
 
 static void server_op(struct roami_node *node, const struct roam_request *request)

@@ -132,11 +132,14 @@ static bool op_answer(struct roami_session *session, uint64_t number, uint32_t t
 		      const struct roami_op *op)
 {
 	struct roami_guests *all = session->all;
+	uint8_t room[ROAM_PS_TUPLE_MAX]; /* of the server's one thread */
+	bool packs = roami_past_packs(all->past, op), known;
 	struct roami_told told;
 	struct roam_part rest;
-	bool known;
 
-	roami_past_told(all->past, op, &told, &rest);
+	if (packs)
+		roami_past_give(all->past, op, room);
+	roami_past_told(all->past, op, packs ? room : NULL, &told, &rest);
 	all->hosted[to].moves += op->moved != 0;
 	all->hosted[op->ask.element].observes += op->observed != 0;
 	known = session_remember(session, number, &told, &rest) != NULL;
@@ -313,9 +316,8 @@ static bool session_begin(struct roami_session *session, uint64_t number, struct
 	} else if (roami_ask_carries(&op->ask)) {
 		if (element->participants != 0 && !session_part(session, to))
 			return false;
-		if (!roami_past_reserve(past, op, bytes))
+		if (!roami_past_take(past, op, tuple, bytes))
 			return op_answer(session, number, to, op);
-		memcpy(roami_record_data(element->pool, op->record), tuple, bytes);
 	}
 	return op_run(session, number, to, op);
 }

@@ -124,6 +124,7 @@ const struct roami_function roami_functions[] = {
 	{.name = "and", .combine = and_combine, .whole = true},
 	{.name = "or", .combine = or_combine, .whole = true},
 	{.name = "match", .match = true},
+	{.name = "bitmap", .packs = true},
 	{.name = ""},
 };
 
@@ -132,7 +133,7 @@ const struct roami_function roami_functions[] = {
 bool roami_function_fits(const struct roami_function *function,
 			 const struct roami_template *template, uint32_t participants)
 {
-	if (roami_function_matches(function))
+	if (function->packs || roami_function_matches(function))
 		return participants == 0;
 	if (template->bytes == 0 || participants == 0)
 		return false;

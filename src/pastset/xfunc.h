@@ -21,6 +21,7 @@ struct roami_function {
 	struct roam_ps_function user;
 	bool whole; /* for integers only */
 	bool match; /* roami_template_match */
+	bool packs; /* no reduction: tuples are compressed, see pastset/bitmap.h */
 };
 
 /* No reduction: tuples stay, and are observed by a pattern. */

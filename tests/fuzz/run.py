@@ -38,7 +38,7 @@ def build(clang, name, work):
     target = os.path.join(work, name)
     files = [os.path.join(HERE, name + '.c')] + [os.path.join(ROOT, path) for path in SOURCES[name]]
     subprocess.run([clang, *FLAGS, f'-I{ROOT}/include', f'-I{ROOT}/src', f'-I{ROOT}/tools', *files,
-                    '-o', target, '-lpthread', '-lm', '-lsodium'], check=True)
+                    '-o', target, '-lpthread', '-lm', '-lsodium', '-llz4'], check=True)
     return target
 
 

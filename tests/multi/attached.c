@@ -234,6 +234,31 @@ static void filter(void)
 	roam_ps_leave(element);
 }
 
+/* Many equal bytes take few; a few at all as many. */
+static void bitmaps(void)
+{
+	struct roam_ps_options options = {.function = "bitmap"};
+	struct roam_ps_element *element = enter("bitmap", "u8[50000]", &options);
+	uint8_t *out = calloc(2, 50000), *in = out + 50000;
+
+	for (unsigned i = 0; i < 50; i++) {
+		memset(out, (int)i, 40000);
+		must(roam_ps_move(element, out, 50000));
+	}
+	check(state_of(element).bytes < 50 * 1000);
+	for (unsigned i = 0; i < 50; i++) {
+		memset(out, (int)i, 40000);
+		must(roam_ps_observe(element, in, 50000, NULL));
+		check(memcmp(in, out, 50000) == 0);
+	}
+	roam_ps_leave(element);
+	element = enter("small bitmap", "u8", &options);
+	must(roam_ps_mob(element, &(uint8_t){7}, 1, element, in, 1, NULL));
+	check(in[0] == 7);
+	roam_ps_leave(element);
+	free(out);
+}
+
 static void functions(void)
 {
 	struct roam_ps_options options = {.function = "none", .participants = 2};
@@ -246,6 +271,7 @@ static void functions(void)
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	filter();
+	bitmaps();
 }
 
 static void all(void)

@@ -115,6 +115,55 @@ static void filter(void)
 	roam_ps_leave(element);
 }
 
+/* Bitmaps of a few dots, with noise here and there, take little room and come back as they were. */
+static void bitmaps(void)
+{
+	struct roam_ps_options options = {.function = "bitmap", .place = ROAM_PS_CREATOR};
+	char name[32];
+	uint8_t *out = calloc(2, ROAM_PS_TUPLE_MAX), *in = out + ROAM_PS_TUPLE_MAX;
+	uint32_t bytes = ROAM_PS_TUPLE_MAX - 4, seed = roam_node();
+	struct roam_ps_element *element;
+	struct roam_ps_state state;
+	struct roam_ps_request observe = {.op = ROAM_PS_OBSERVE,
+					  .which = ROAM_PS_NUMBER,
+					  .buffer = in,
+					  .timeout_ns = ROAM_PS_TRY};
+
+	snprintf(name, sizeof(name), "bitmap %u", roam_node());
+	roam_ps_leave(enter(name, "u8[]", &options));
+	must(roam_barrier_all());
+	snprintf(name, sizeof(name), "bitmap %u", (roam_node() + 1) % nodes);
+	element = enter(name, "u8[]", &options);
+	memcpy(out, &bytes, 4);
+	for (unsigned i = 1; i <= 100; i++) {
+		out[4 + i * 600] = (uint8_t)i;
+		must(roam_ps_move(element, out, ROAM_PS_TUPLE_MAX));
+	}
+	must(roam_ps_state(element, &state));
+	check(state.last == 100 && state.bytes < 100 * 2000);
+	for (unsigned i = 4; i < ROAM_PS_TUPLE_MAX; i++)
+		out[i] = (uint8_t)((seed = seed * 1103515245 + 12345) >> 16);
+	must(roam_ps_mob(element, out, ROAM_PS_TUPLE_MAX, element, in, ROAM_PS_TUPLE_MAX, NULL));
+	observe.number = 101;
+	observe.limit = 1000;
+	must_fail(roam_ps_call(element, &observe), ROAM_ETOOBIG);
+	check(observe.got == ROAM_PS_TUPLE_MAX);
+	observe.limit = ROAM_PS_TUPLE_MAX;
+	must(roam_ps_call(element, &observe));
+	check(observe.got == ROAM_PS_TUPLE_MAX && memcmp(in, out, ROAM_PS_TUPLE_MAX) == 0);
+	memset(out + 4, 0, bytes);
+	for (unsigned i = 1; i <= 100; i++) {
+		out[4 + i * 600] = (uint8_t)i;
+		observe.number = i;
+		must(roam_ps_call(element, &observe));
+		check(observe.got == ROAM_PS_TUPLE_MAX && memcmp(in, out, observe.got) == 0);
+	}
+	must_fail(roam_ps_move(element, out, 100), ROAM_EINVAL);
+	roam_ps_leave(element);
+	must(roam_barrier_all());
+	free(out);
+}
+
 /* Global reductions, the library's and the program's own, and who asks for another. */
 static void reductions(void)
 {
@@ -495,6 +544,7 @@ static void node_main(void)
 	exchange();
 	reductions();
 	filter();
+	bitmaps();
 	many_elements();
 	many_tuples();
 	bad_enters();

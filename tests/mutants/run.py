@@ -109,7 +109,7 @@ def link(objects, work):
     names = [os.path.join(objects, name) for name in sorted(os.listdir(objects)) if name not in mains.values()]
     for program, main in mains.items():
         subprocess.run(["cc", "-g", os.path.join(objects, main), *names, "-o", os.path.join(work, program),
-                        "-lpthread", "-lm", "-lsodium"], check=True)
+                        "-lpthread", "-lm", "-lsodium", "-llz4"], check=True)
 
 
 def fails(command):
