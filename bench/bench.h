@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "report.h"
 #include "rig.h"
@@ -17,6 +18,7 @@ struct bench {
 	unsigned rounds;
 	bool udp;         /* nodes are reached over udp */
 	bool progress;    /* rows are printed as they come */
+	FILE *series;     /* gets each row's samples in their order; NULL: not wanted */
 	const char *only; /* rows with this in their name, and floors; NULL: all */
 	unsigned cpu[2];
 	double ticks_per_us;
@@ -98,6 +100,14 @@ extern const uint32_t bench_sizes[BENCH_SIZES];
 extern const struct rig_scenario bench_redis, bench_redis_one;
 /* MPI_Allreduce of one int. */
 extern const struct rig_scenario bench_mpi_2, bench_mpi_4, bench_mpi_tcp_2;
+
+/*
+ * A server of elements under load, by channel: each operation, the slowest of a hundred, the
+ * server's CPU time of each; of every ms, what the server takes of its CPU, and what a program that
+ * computes on it loses.
+ */
+enum { BENCH_LOAD_EACH, BENCH_LOAD_P99, BENCH_LOAD_CPU, BENCH_LOAD_SHARE, BENCH_LOAD_LOST };
+extern const struct rig_scenario bench_load;
 
 /* Whether a program is found where the shell would find it. */
 bool bench_program_there(const char *name);

@@ -4,9 +4,10 @@
  * pingpong_*: two nodes exchange tuples by mob, both elements at one of them; one exchange.
  * *_vs_redis, *_vs_mpi: the same beside a peer, whose time is the floor.  allreduce_*: a round of
  * an X-function's sum; reduce_*: of roam_reduce.  pages_vs_server_*: an exchange of tuples that lie
- * in pages, beside one of tuples that travel with the operations.
+ * in pages, beside one of tuples that travel with the operations.  load_*: bench_load.c.
  */
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +21,14 @@
 
 const uint32_t bench_sizes[BENCH_SIZES] = {1, 1024, BENCH_TUPLE_MAX};
 
+/* By which tuples in pages and with the operations are compared. */
+#define PAGE_SIZES 6u
+static const uint32_t page_sizes[PAGE_SIZES] = {1, 1024, 4096, 16384, BENCH_TUPLE_MAX, 60 * 1000};
+
 struct past_state {
 	struct roam_ps_element *element[2];
 	uint64_t exchanged; /* tuples each way */
-	uint8_t out[BENCH_TUPLE_MAX], in[BENCH_TUPLE_MAX];
+	uint8_t out[ROAM_PS_TUPLE_MAX], in[ROAM_PS_TUPLE_MAX];
 };
 
 /* A scenario's argument: the node that the elements are at, and how their tuples are stored. */
@@ -44,6 +49,7 @@ static struct past_state *past_state(struct rig_run *run, const char *text)
 		.place = ROAM_PS_NODE,
 		.node = argument & ~IN_PAGES,
 		.storage = (argument & IN_PAGES) != 0 ? ROAM_PS_PAGES : ROAM_PS_SERVER,
+		.memory = 4 * KEPT * ROAM_PS_TUPLE_MAX,
 	};
 	struct past_state *state = run->state;
 
@@ -58,9 +64,9 @@ static struct past_state *past_state(struct rig_run *run, const char *text)
 }
 
 /* Makes a tuple: its size as u32, and so many bytes.  All of them. */
-static size_t past_tuple(struct past_state *state, unsigned size)
+static size_t past_tuple(struct past_state *state, uint32_t bytes)
 {
-	uint32_t count = bench_sizes[size] > 4 ? bench_sizes[size] - 4 : bench_sizes[size];
+	uint32_t count = bytes > 4 ? bytes - 4 : bytes;
 
 	memcpy(state->out, &count, sizeof(count));
 	return sizeof(count) + count;
@@ -69,7 +75,7 @@ static size_t past_tuple(struct past_state *state, unsigned size)
 static void past_pair(struct rig_run *run, struct past_state *state, unsigned size)
 {
 	struct roam_ps_element *element = state->element[0];
-	size_t bytes = past_tuple(state, size);
+	size_t bytes = past_tuple(state, bench_sizes[size]);
 	uint64_t start;
 
 	start = floor_begin();
@@ -102,7 +108,8 @@ static void exchange_forget(struct rig_run *run, struct past_state *state)
 			past_must(run, roam_ps_truncate(state->element[i], state->exchanged));
 }
 
-static void exchange_size(struct rig_run *run, struct past_state *state, unsigned size)
+static void exchange_size(struct rig_run *run, struct past_state *state, unsigned channel,
+			  uint32_t size)
 {
 	struct roam_ps_element *to = state->element[run->node],
 			       *from = state->element[1 - run->node];
@@ -115,7 +122,7 @@ static void exchange_size(struct rig_run *run, struct past_state *state, unsigne
 			past_must(run, roam_ps_mob(to, state->out, bytes, from, state->in,
 						   sizeof(state->in), NULL));
 		if (run->node == 1)
-			rig_note(run, size, floor_end() - start, BENCH_TURNS);
+			rig_note(run, channel, floor_end() - start, BENCH_TURNS);
 		exchange_forget(run, state);
 	}
 	roam_barrier_all();
@@ -126,17 +133,45 @@ static void exchange_round(struct rig_run *run)
 	struct past_state *state = past_state(run, "u8[]");
 
 	for (unsigned size = 0; size < BENCH_SIZES; size++)
-		exchange_size(run, state, size);
+		exchange_size(run, state, size, bench_sizes[size]);
+}
+
+static void sizes_round(struct rig_run *run)
+{
+	struct past_state *state = past_state(run, "u8[]");
+
+	for (unsigned size = 0; size < PAGE_SIZES; size++)
+		exchange_size(run, state, size, page_sizes[size]);
 }
 
 /* Every wait sleeps at once; the least that ROAM_SPIN_US allows is longer than an exchange. */
-static void asleep_round(struct rig_run *run)
+static void wait_asleep(void)
 {
 	struct roami_real *real = bench_node()->env_state;
 
 	real->fits = false;
 	real->spin_ns = 0;
+}
+
+static void asleep_round(struct rig_run *run)
+{
+	wait_asleep();
 	exchange_round(run);
+}
+
+static void operations_asleep_round(struct rig_run *run)
+{
+	wait_asleep();
+	operations_round(run);
+}
+
+static void operations_spinning_round(struct rig_run *run)
+{
+	struct roami_real *real = bench_node()->env_state;
+
+	real->fits = true;
+	real->spin_ns = 1000000000u;
+	operations_round(run);
 }
 
 /* Both nodes on one CPU, with ROAM_PIN=0. */
@@ -222,10 +257,15 @@ static const struct rig_scenario floors = {
 
 SCENARIO(local, "move_local", 2, NULL, 1, scenario_prepare, operations_round);
 SCENARIO(remote, "move_remote", 2, NULL, 0, scenario_prepare, operations_round);
+SCENARIO(remote_asleep, "move_remote_asleep", 2, NULL, 0, scenario_prepare,
+	 operations_asleep_round);
+SCENARIO(remote_spinning, "move_remote_spinning", 2, NULL, 0, scenario_prepare,
+	 operations_spinning_round);
 SCENARIO(exchange, "pingpong_lr", 2, NULL, 0, scenario_prepare, exchange_round);
 SCENARIO(one_cpu, "exchange_one_cpu", 2, "ROAM_PIN=0", 0, one_cpu_prepare, exchange_round);
 SCENARIO(asleep, "exchange_asleep", 2, NULL, 0, scenario_prepare, asleep_round);
-SCENARIO(paged, "exchange_pages", 2, NULL, IN_PAGES, scenario_prepare, exchange_round);
+SCENARIO(paged, "exchange_pages", 2, NULL, IN_PAGES, scenario_prepare, sizes_round);
+SCENARIO(served, "exchange_server", 2, NULL, 0, scenario_prepare, sizes_round);
 SCENARIO(allreduce_2, "allreduce_2", 2, NULL, 0, scenario_prepare, allreduce_round);
 SCENARIO(allreduce_4, "allreduce_4", 4, NULL, 0, scenario_prepare, allreduce_round);
 SCENARIO(allreduce_udp, "allreduce_udp", 2, "ROAM_TRANSPORT=udp", 0, scenario_prepare,
@@ -236,31 +276,38 @@ enum {
 	FLOORS,
 	MOVE_LOCAL,
 	MOVE_REMOTE,
+	MOVE_ASLEEP,
+	MOVE_SPINNING,
 	EXCHANGE,
 	REDIS,
 	ONE_CPU,
 	REDIS_ONE,
 	ASLEEP,
 	PAGED,
+	SERVED,
 	ALLREDUCE_2,
 	ALLREDUCE_4,
 	ALLREDUCE_UDP,
 	REDUCE_2,
 	MPI_2,
 	MPI_4,
-	MPI_TCP_2
+	MPI_TCP_2,
+	LOAD
 };
 
 static const struct rig_scenario *const scenarios[] = {
 	[FLOORS] = &floors,
 	[MOVE_LOCAL] = &local,
 	[MOVE_REMOTE] = &remote,
+	[MOVE_ASLEEP] = &remote_asleep,
+	[MOVE_SPINNING] = &remote_spinning,
 	[EXCHANGE] = &exchange,
 	[REDIS] = &bench_redis,
 	[ONE_CPU] = &one_cpu,
 	[REDIS_ONE] = &bench_redis_one,
 	[ASLEEP] = &asleep,
 	[PAGED] = &paged,
+	[SERVED] = &served,
 	[ALLREDUCE_2] = &allreduce_2,
 	[ALLREDUCE_4] = &allreduce_4,
 	[ALLREDUCE_UDP] = &allreduce_udp,
@@ -268,6 +315,7 @@ static const struct rig_scenario *const scenarios[] = {
 	[MPI_2] = &bench_mpi_2,
 	[MPI_4] = &bench_mpi_4,
 	[MPI_TCP_2] = &bench_mpi_tcp_2,
+	[LOAD] = &bench_load,
 	NULL,
 };
 
@@ -285,6 +333,16 @@ static const struct rig_scenario *const scenarios[] = {
 			.transport = "shm"                                                       \
 	}
 
+/* The other two ways of waiting, beside the one that changes between them. */
+#define WAITS(title, channel)                                                              \
+	{title, MOVE_ASLEEP, channel, {{MOVE_REMOTE, channel, 1}}, 0, "waiting as usual",  \
+	 .goal = "reported", .variant = "asleep", .transport = "shm"},                     \
+	{                                                                                  \
+		title, MOVE_SPINNING, channel, {{MOVE_REMOTE, channel, 1}}, 0,             \
+			"waiting as usual", .goal = "reported", .variant = "spinning",     \
+			.transport = "shm"                                                 \
+	}
+
 /* Against a peer, whose channel is given; `most`: 0: reported. */
 #define PEER(title, mine, channel, peer, theirs, what, most, aim, kind)           \
 	{                                                                         \
@@ -300,7 +358,7 @@ static const struct rig_scenario *const scenarios[] = {
 		PEER(title, ASLEEP, channel, REDIS, channel, "Redis lists", 0,                \
 		     "reported (goal 1)", "asleep")
 #define PAGES(title, channel)                                                           \
-	PEER(title, PAGED, channel, EXCHANGE, channel, "tuples with the operations", 0, \
+	PEER(title, PAGED, channel, SERVED, channel, "tuples with the operations", 0, \
 	     "reported", NULL)
 
 static const struct plan_row rows[] = {
@@ -316,6 +374,10 @@ static const struct plan_row rows[] = {
 	REMOTE("observe_remote_1", 3, 1),
 	REMOTE("observe_remote_1k", 4, 1024),
 	REMOTE("observe_remote_31k", 5, 31744),
+	WAITS("move_remote_1", 0),
+	WAITS("move_remote_1k", 1),
+	WAITS("move_remote_31k", 2),
+	WAITS("observe_remote_1", 3),
 	{"pingpong_lr", EXCHANGE, 0, {{FLOORS, FLOOR_RTT, 1}}, 0, "f_rtt", .transport = "shm"},
 	REDIS_LISTS("pingpong_vs_redis_1", 0),
 	REDIS_LISTS("pingpong_vs_redis_1k", 1),
@@ -324,7 +386,10 @@ static const struct plan_row rows[] = {
 	     "<= 0.33 x Redis", NULL),
 	PAGES("pages_vs_server_1", 0),
 	PAGES("pages_vs_server_1k", 1),
-	PAGES("pages_vs_server_31k", 2),
+	PAGES("pages_vs_server_4k", 2),
+	PAGES("pages_vs_server_16k", 3),
+	PAGES("pages_vs_server_31k", 4),
+	PAGES("pages_vs_server_59k", 5),
 	PEER("allreduce_2_vs_mpi", ALLREDUCE_2, 0, MPI_2, 0, "Open MPI, shared memory", 3,
 	     "<= 3 x Open MPI", NULL),
 	PEER("allreduce_4_vs_mpi", ALLREDUCE_4, 0, MPI_4, 0, "Open MPI, shared memory", 3,
@@ -343,11 +408,72 @@ static const struct plan_row rows[] = {
 	 0,
 	 "<= Open MPI over TCP",
 	 .transport = "udp"},
+	{"load_operation", LOAD, BENCH_LOAD_EACH, .variant = "64 threads", .transport = "shm"},
+	{"load_p99", LOAD, BENCH_LOAD_P99, .variant = "64 threads", .transport = "shm"},
+	{"load_cpu", LOAD, BENCH_LOAD_CPU, .variant = "64 threads", .transport = "shm"},
+	{"load_lost_of_1000",
+	 LOAD,
+	 BENCH_LOAD_LOST,
+	 {{LOAD, BENCH_LOAD_SHARE, 1}},
+	 0,
+	 "what the server takes of its CPU",
+	 PLAN_LIMIT,
+	 1,
+	 0,
+	 20,
+	 "<= the server's share + 20",
+	 .variant = "64 threads",
+	 .transport = "shm"},
 };
+
+/* Those of the report for each of page_sizes; false: they are not all there. */
+static bool crossover_rows(struct report *report, const struct report_row **found_p)
+{
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < report->count && found < PAGE_SIZES; i++)
+		if (strncmp(report->rows[i].name, "pages_vs_server_", 16) == 0)
+			found_p[found++] = &report->rows[i];
+	for (unsigned i = 0; i < found; i++)
+		if (found_p[i]->us < 0 || found_p[i]->floor_us <= 0)
+			return false;
+	return found == PAGE_SIZES;
+}
+
+/* From which size on pages are faster; the ratio between two sizes is taken to be straight. */
+static void crossover_add(struct bench *bench)
+{
+	const struct report_row *sizes[PAGE_SIZES], *at;
+	static char text[48];
+	struct report_row *row;
+	double ratio[2];
+	unsigned i = PAGE_SIZES;
+
+	if (!crossover_rows(&bench->report, sizes))
+		return;
+	while (i > 0 && sizes[i - 1]->us <= sizes[i - 1]->floor_us)
+		i--;
+	at = sizes[i < PAGE_SIZES ? i : PAGE_SIZES - 1];
+	snprintf(text, sizeof(text), i == 0 ? "at every size" : "at no size");
+	if (i > 0 && i < PAGE_SIZES) {
+		ratio[0] = sizes[i - 1]->us / sizes[i - 1]->floor_us;
+		ratio[1] = at->us / at->floor_us;
+		snprintf(text, sizeof(text), "from %.0f bytes",
+			 page_sizes[i - 1] + (ratio[0] - 1) / (ratio[0] - ratio[1]) *
+						     (page_sizes[i] - page_sizes[i - 1]));
+	}
+	row = report_add(&bench->report, "pages_vs_server_crossover");
+	if (row == NULL)
+		return;
+	*row = *at;
+	row->name = "pages_vs_server_crossover";
+	row->variant = text;
+}
 
 void bench_past(struct bench *bench)
 {
 	const struct plan plan = {scenarios, rows, sizeof(rows) / sizeof(rows[0])};
 
 	plan_run(bench, &plan, bench->engines[0]);
+	crossover_add(bench);
 }

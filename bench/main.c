@@ -84,7 +84,7 @@ static int usage(FILE *to)
 {
 	fprintf(to, "usage: roam bench NAME [--json] [--engine uffd|sigsegv] [-n SAMPLES]\n"
 		    "                 [--transport shm|udp] [--protocol NAME]\n"
-		    "                 [--only PART OF A ROW'S NAME]\n\n");
+		    "                 [--only PART OF A ROW'S NAME] [--series FILE]\n\n");
 	for (size_t i = 0; i < BENCHES; i++)
 		fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].meaning);
 	fprintf(to,
@@ -94,6 +94,7 @@ static int usage(FILE *to)
 		"and system calls of the measured node for one operation.\n"
 		"With --protocol, the rows of the default protocol are measured under that one\n"
 		"instead, without its limits, and rows of other protocols are left out.\n"
+		"--series FILE: each row's samples in their order, for bench/waits.py to plot.\n"
 		"The programs of `apps` are looked for beside the build, or in ROAM_BENCH_APPS.\n",
 		"all");
 	return to == stdout ? 0 : EXIT_USAGE;
@@ -270,12 +271,13 @@ int roami_bench_main(int argc, char **argv)
 	static const struct option options[] = {{"json", no_argument, NULL, 'j'},
 						{"engine", required_argument, NULL, 'e'},
 						{"only", required_argument, NULL, 'o'},
+						{"series", required_argument, NULL, 's'},
 						{"transport", required_argument, NULL, 't'},
 						{"protocol", required_argument, NULL, 'p'},
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
 	static struct bench bench; /* large */
-	const char *engine = NULL, *protocol = NULL, *name;
+	const char *engine = NULL, *protocol = NULL, *series = NULL, *name;
 	bool json = false;
 	int option;
 
@@ -289,6 +291,8 @@ int roami_bench_main(int argc, char **argv)
 			bench.only = optarg;
 		else if (option == 'p')
 			protocol = optarg;
+		else if (option == 's')
+			series = optarg;
 		else if (option == 'n' && bench_samples(&bench, optarg))
 			continue;
 		else if (option == 't' && bench_transport(&bench, optarg))
@@ -309,7 +313,13 @@ int roami_bench_main(int argc, char **argv)
 		return EXIT_USAGE;
 	if (!bench_engines(&bench, engine) || !bench_cpus(&bench))
 		return EXIT_FAILURE;
+	if (series != NULL && (bench.series = fopen(series, "we")) == NULL) {
+		fprintf(stderr, "roam bench: cannot write %s: %s\n", series, strerror(errno));
+		return EXIT_FAILURE;
+	}
 	bench_run(&bench, name, json);
+	if (bench.series != NULL && fclose(bench.series) != 0)
+		return EXIT_FAILURE;
 	return bench.report.count > 0 && fflush(stdout) == 0 ? 0 : EXIT_FAILURE;
 }
 

@@ -115,6 +115,23 @@ static void plan_add(struct plan_state *state, const struct plan_row *spec)
 	plan_judge(row, spec, counts);
 }
 
+/* Before the samples are sorted: a line of JSON, `[name, variant, [us, ...]]`. */
+static void plan_series(const struct plan_state *state, const struct plan_row *row)
+{
+	const struct rig *rig = &state->rigs[row->rig];
+	const struct floor_out *out = &rig->run.shared->channel[row->channel].out;
+	const struct bench *bench = state->bench;
+
+	if (bench->series == NULL || rig->failed)
+		return;
+	fprintf(bench->series, "[\"%s\", \"%s\", [", row->name,
+		row->variant != NULL ? row->variant : "");
+	for (uint32_t i = 0; i < out->count; i++)
+		fprintf(bench->series, "%s%.3f", i > 0 ? ", " : "",
+			(double)out->ticks[i] / bench->ticks_per_us);
+	fprintf(bench->series, "]]\n");
+}
+
 /* A row is measured on the rig, or against it. */
 static bool plan_uses(const struct plan_row *row, unsigned rig)
 {
@@ -190,6 +207,9 @@ void plan_run(struct bench *bench, const struct plan *plan, const char *engine)
 		for (unsigned i = 0; i < state.count; i++)
 			if (state.wanted[i])
 				rig_round(&state.rigs[i]);
+	for (unsigned i = 0; i < plan->row_count; i++)
+		if (plan_can_add(&state, &plan->rows[i]))
+			plan_series(&state, &plan->rows[i]);
 	for (unsigned i = 0; i < plan->row_count; i++)
 		if (plan_can_add(&state, &plan->rows[i]))
 			plan_add(&state, &plan->rows[i]);

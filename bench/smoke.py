@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
+DEBIAN = "/usr/bin/python3"  # which has the distribution's matplotlib
 KEYS = {"name", "protocol", "transport", "engine", "us", "p10", "p90", "floor_us", "ratio", "n",
         "goal", "met"}
 ROWS = {
@@ -13,7 +15,9 @@ ROWS = {
             "page_4k_seal", "call_64_encrypt", "page_4k_encrypt"},
     "stream": {"f_udp_stream", "stream"},
     "past": {"move_local_1", "observe_local_31k", "move_remote_1", "observe_remote_1k",
-             "pingpong_lr", "pages_vs_server_31k"},
+             "pingpong_lr", "pages_vs_server_31k", "pages_vs_server_crossover",
+             "load_operation", "load_p99", "load_cpu",
+             "load_lost_of_1000"},
     "lock": {"lock_remote", "lock_remote_busy", "lock_again"},
     "fault": {"shm_rtt", "read_fetch", "read_fetch_first", "read_fetch_busy_home", "read_stream",
               "read_stride", "write_fault", "own_home_write", "release_1", "release_1_msg",
@@ -57,6 +61,24 @@ def check(program, name):
         assert row["p10"] <= row["us"] <= row["p90"], row
 
 
+def check_series(program):
+    """Each row's samples in their order; the picture that is made of them."""
+    with tempfile.TemporaryDirectory(prefix="roam-bench-") as place:
+        moves, picture = os.path.join(place, "moves.json"), os.path.join(place, "moves.png")
+        result, _ = run(program, "past", "--only", "move_", "--series", moves)
+        with open(moves, encoding="utf-8") as file:
+            series = {(name, variant): us for name, variant, us in map(json.loads, file)}
+        for row in result["rows"]:
+            us = series.get((row["name"], row.get("variant", "")))
+            assert us is None or len(us) == row["n"] and min(us) <= row["us"] <= max(us), row
+        assert ("move_remote_31k", "asleep") in series, series.keys()
+        waits = os.path.join(os.path.dirname(os.path.abspath(__file__)), "waits.py")
+        subprocess.run([DEBIAN if os.path.exists(DEBIAN) else sys.executable, waits, moves, picture],
+                       check=True)
+        with open(picture, "rb") as file:
+            assert file.read(4) == b"\x89PNG"
+
+
 def check_protocols(program):
     """Of the same rows under two protocols; hlrc reads another node's memory, ivy sends messages."""
     for protocol, options in (("hlrc", []), ("ivy", ["--protocol", "ivy"])):
@@ -81,6 +103,7 @@ def main():
     for name in sorted(ROWS):
         check(program, name)
     check_protocols(program)
+    check_series(program)
     for wrong in (["nothing"], ["diff", "-n", "0"], ["diff", "--engine", "magic"], [],
                   ["fault", "--protocol", "nosuch"], ["diff", "--protocol", "hlrc"]):
         done = subprocess.run([program] + wrong, stdout=subprocess.DEVNULL,

@@ -73,14 +73,14 @@ def real_programs(place):
     """All six, by every model; the elements and the pages are used."""
     files = {kind: os.path.join(place, f'it.{kind}') for kind in ('json', 'svg', 'html')}
     count = 2 * sum(map(len, MODELS.values()))
-    out = compare('tuples', '--nodes', '2,5', '--repeat', '1', '--json', files['json'], '--svg',
+    out = compare('tuples', '--nodes', '2,32', '--repeat', '1', '--json', files['json'], '--svg',
                   files['svg'], '--html', files['html'],
-                  err=rf'^\[{count}/{count}\] tuples-pingpong: pages on 5$')
+                  err=rf'^\[{count}/{count}\] tuples-pingpong: pages on 32$')
     check(f'{count} of {count} verified' in out, out)
     with open(files['json'], encoding='utf-8') as file:
         rows = json.load(file)['rows']
     check([(row['program'], row['nodes'], row['model']) for row in rows] ==
-          [(f'tuples-{name}', nodes, model) for name, models in MODELS.items() for nodes in (2, 5)
+          [(f'tuples-{name}', nodes, model) for name, models in MODELS.items() for nodes in (2, 32)
            for model in models], 'other rows')
     for row in rows:
         told = f'{row["program"]} {row["model"]}: {row["messages"]} messages, {row["faults"]} faults'
