@@ -52,6 +52,7 @@ struct plan_row {
 	const char *goal;
 	const char *variant;
 	const char *transport;
+	bool slow; /* the row is of the slowest operation of a hundred */
 };
 
 struct plan {

@@ -46,7 +46,7 @@ struct load_thread {
 
 /* Of the program that computes, and of the server, in a stretch of time. */
 struct load_span {
-	double rate; /* of computing, per tick */
+	double work, own_ns; /* of the program: what it computed, and its CPU time for that */
 	double server_ns, ns, ticks;
 };
 
@@ -199,10 +199,10 @@ static struct load_span load_compute(unsigned ms)
 		now = clock_ns(CLOCK_MONOTONIC);
 	} while (now - begun < ms * 1e6);
 	span.ticks = (double)(floor_end() - start);
-	span.rate = (double)work / span.ticks;
+	span.work = (double)work;
 	span.ns = now - begun;
-	own = clock_ns(CLOCK_THREAD_CPUTIME_ID) - own;
-	span.server_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - all - own;
+	span.own_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - own;
+	span.server_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - all - span.own_ns;
 	return span;
 }
 
@@ -224,26 +224,37 @@ static float load_p99(struct load_shared *shared)
 	return none == count ? 0 : shared->ticks[none + (count - none) * 99 / 100];
 }
 
+/*
+ * The part of its CPU that the program misses, by what it computes in its own time when it is
+ * alone; what others than the server take of the CPU is not counted.
+ */
+static double load_lost(const struct load_span *load, const struct load_span *alone)
+{
+	double able = alone->work / alone->own_ns * load->ns;
+	double others = 1 - (load->own_ns + load->server_ns) / load->ns;
+
+	return 1 - load->work / able - others;
+}
+
 static void load_server(struct rig_run *run)
 {
 	struct load_shared *shared = load_shared(run);
 	unsigned ms = MS_MIN + run->samples / 5;
-	struct load_span before, load, after;
-	double idle, operations, ms_ticks;
+	struct load_span alone, load;
+	double operations, ms_ticks, lost;
 
 	for (size_t i = 0; i < sizeof(shared->ticks) / sizeof(shared->ticks[0]); i++)
 		shared->ticks[i] = -1;
 	atomic_store(&shared->operations, 0);
 	while (atomic_load(&shared->ready) < CLIENTS * run->round)
 		usleep(100);
-	before = load_compute(MS_MIN);
+	alone = load_compute(MS_MIN);
 	rig_flag_set(run, 2 * run->round - 1);
 	load = load_compute(ms);
 	rig_flag_set(run, 2 * run->round);
 	while (atomic_load(&shared->ended) < CLIENTS * run->round)
 		usleep(100);
-	after = load_compute(MS_MIN);
-	idle = (before.rate + after.rate) / 2;
+	lost = load_lost(&load, &alone);
 	operations = (double)atomic_load(&shared->operations);
 	ms_ticks = load.ticks / load.ns * 1e6;
 	if (operations == 0)
@@ -253,7 +264,7 @@ static void load_server(struct rig_run *run)
 	rig_note(run, BENCH_LOAD_CPU, (uint64_t)(load.server_ns * ms_ticks / 1e6), operations);
 	rig_note(run, BENCH_LOAD_SHARE, (uint64_t)(load.server_ns / load.ns * ms_ticks), 1);
 	rig_note(run, BENCH_LOAD_LOST,
-		 load.rate < idle ? (uint64_t)((1 - load.rate / idle) * ms_ticks) : 0, 1);
+		 lost > 0 ? (uint64_t)(lost * ms_ticks) : 0, 1);
 }
 
 static void load_round(struct rig_run *run)

@@ -1,11 +1,13 @@
 /*
  * roam bench past: the operations of PastSet.  move_*, observe_*: one operation on an element here,
  * and at another node that waits; the papers' mvlat and oblat, of 1 byte, 1 KiB and 31 KiB.
- * pingpong_*: two nodes exchange tuples by mob, both elements at one of them; one exchange.
+ * *_p99: the slowest of a hundred.  pingpong_*: an exchange of tuples by mob between two threads
+ * of the elements' node (ll), one there and one of another node (lr), two other nodes (rr).
  * *_vs_redis, *_vs_mpi: the same beside a peer, whose time is the floor.  allreduce_*: a round of
  * an X-function's sum; reduce_*: of roam_reduce.  pages_vs_server_*: an exchange of tuples that lie
  * in pages, beside one of tuples that travel with the operations.  load_*: bench_load.c.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,8 @@
 #include "roam/pastset.h"
 #include "roam/roam.h"
 
-#define KEPT 64u /* tuples, then all are truncated */
+#define KEPT 64u        /* tuples, then all are truncated */
+#define WARM (4 * KEPT) /* operations of each size before the first that counts: memory is new */
 
 const uint32_t bench_sizes[BENCH_SIZES] = {1, 1024, BENCH_TUPLE_MAX};
 
@@ -28,6 +31,7 @@ static const uint32_t page_sizes[PAGE_SIZES] = {1, 1024, 4096, 16384, BENCH_TUPL
 struct past_state {
 	struct roam_ps_element *element[2];
 	uint64_t exchanged; /* tuples each way */
+	uint64_t paired;    /* moved and observed */
 	uint8_t out[ROAM_PS_TUPLE_MAX], in[ROAM_PS_TUPLE_MAX];
 };
 
@@ -76,21 +80,26 @@ static void past_pair(struct rig_run *run, struct past_state *state, unsigned si
 {
 	struct roam_ps_element *element = state->element[0];
 	size_t bytes = past_tuple(state, bench_sizes[size]);
-	uint64_t start;
+	uint64_t start, moved, observed;
 
 	start = floor_begin();
 	past_must(run, roam_ps_move(element, state->out, bytes));
-	rig_note(run, size, floor_end() - start, 1);
+	moved = floor_end() - start;
 	start = floor_begin();
 	past_must(run, roam_ps_observe(element, state->in, sizeof(state->in), NULL));
-	rig_note(run, BENCH_SIZES + size, floor_end() - start, 1);
+	observed = floor_end() - start;
+	if (state->paired++ < BENCH_SIZES * WARM)
+		return;
+	rig_note(run, size, moved, 1);
+	rig_note(run, BENCH_SIZES + size, observed, 1);
 }
 
 static void operations_round(struct rig_run *run)
 {
 	struct past_state *state = past_state(run, "u8[]");
 
-	for (unsigned i = 0; run->node == 1 && i < run->samples; i++) {
+	for (unsigned i = run->round == 1 ? 0 : WARM; run->node == 1 && i < WARM + run->samples;
+	     i++) {
 		for (unsigned size = 0; size < BENCH_SIZES; size++)
 			past_pair(run, state, size);
 		if (i % KEPT == 0)
@@ -103,16 +112,16 @@ static void operations_round(struct rig_run *run)
 static void exchange_forget(struct rig_run *run, struct past_state *state)
 {
 	state->exchanged += BENCH_TURNS;
-	if (run->node == 0 && state->exchanged % KEPT == 0)
+	if (state->exchanged % KEPT == 0)
 		for (unsigned i = 0; i < 2; i++)
 			past_must(run, roam_ps_truncate(state->element[i], state->exchanged));
 }
 
-static void exchange_size(struct rig_run *run, struct past_state *state, unsigned channel,
-			  uint32_t size)
+/* One of two sides. */
+static void exchange_side(struct rig_run *run, struct past_state *state, unsigned side,
+			  unsigned channel, uint32_t size)
 {
-	struct roam_ps_element *to = state->element[run->node],
-			       *from = state->element[1 - run->node];
+	struct roam_ps_element *to = state->element[side], *from = state->element[1 - side];
 	size_t bytes = past_tuple(state, size);
 
 	for (unsigned i = 0; i < run->samples; i += BENCH_TURNS) {
@@ -121,10 +130,21 @@ static void exchange_size(struct rig_run *run, struct past_state *state, unsigne
 		for (unsigned turn = 0; turn < BENCH_TURNS; turn++)
 			past_must(run, roam_ps_mob(to, state->out, bytes, from, state->in,
 						   sizeof(state->in), NULL));
-		if (run->node == 1)
+		if (side == 1)
 			rig_note(run, channel, floor_end() - start, BENCH_TURNS);
-		exchange_forget(run, state);
+		else
+			exchange_forget(run, state);
 	}
+}
+
+/* Node 0 and node 1; of three nodes the last two. */
+static void exchange_size(struct rig_run *run, struct past_state *state, unsigned channel,
+			  uint32_t size)
+{
+	unsigned first = run->nodes - 2;
+
+	if (run->node >= first)
+		exchange_side(run, state, run->node - first, channel, size);
 	roam_barrier_all();
 }
 
@@ -134,6 +154,34 @@ static void exchange_round(struct rig_run *run)
 
 	for (unsigned size = 0; size < BENCH_SIZES; size++)
 		exchange_size(run, state, size, bench_sizes[size]);
+}
+
+/* The other side, a thread with its own CPU. */
+static void *exchange_thread(void *arg)
+{
+	struct rig_run *run = arg;
+	struct past_state *state = run->state, *own = calloc(1, sizeof(*own));
+
+	if (own == NULL)
+		rig_fail(run, "no memory");
+	memcpy(own->element, state->element, sizeof(own->element));
+	floor_pin(run->cpu[1]);
+	for (unsigned size = 0; size < BENCH_SIZES; size++)
+		exchange_side(run, own, 1, size, bench_sizes[size]);
+	free(own);
+	return NULL;
+}
+
+static void threads_round(struct rig_run *run)
+{
+	struct past_state *state = past_state(run, "u8[]");
+	pthread_t other;
+
+	if (pthread_create(&other, NULL, exchange_thread, run) != 0)
+		rig_fail(run, "no thread");
+	for (unsigned size = 0; size < BENCH_SIZES; size++)
+		exchange_side(run, state, 0, size, bench_sizes[size]);
+	pthread_join(other, NULL);
 }
 
 static void sizes_round(struct rig_run *run)
@@ -262,6 +310,8 @@ SCENARIO(remote_asleep, "move_remote_asleep", 2, NULL, 0, scenario_prepare,
 SCENARIO(remote_spinning, "move_remote_spinning", 2, NULL, 0, scenario_prepare,
 	 operations_spinning_round);
 SCENARIO(exchange, "pingpong_lr", 2, NULL, 0, scenario_prepare, exchange_round);
+SCENARIO(threads, "pingpong_ll", 1, NULL, 0, scenario_prepare, threads_round);
+SCENARIO(three, "pingpong_rr", 3, NULL, 0, scenario_prepare, exchange_round);
 SCENARIO(one_cpu, "exchange_one_cpu", 2, "ROAM_PIN=0", 0, one_cpu_prepare, exchange_round);
 SCENARIO(asleep, "exchange_asleep", 2, NULL, 0, scenario_prepare, asleep_round);
 SCENARIO(paged, "exchange_pages", 2, NULL, IN_PAGES, scenario_prepare, sizes_round);
@@ -279,6 +329,8 @@ enum {
 	MOVE_ASLEEP,
 	MOVE_SPINNING,
 	EXCHANGE,
+	EXCHANGE_LL,
+	EXCHANGE_RR,
 	REDIS,
 	ONE_CPU,
 	REDIS_ONE,
@@ -302,6 +354,8 @@ static const struct rig_scenario *const scenarios[] = {
 	[MOVE_ASLEEP] = &remote_asleep,
 	[MOVE_SPINNING] = &remote_spinning,
 	[EXCHANGE] = &exchange,
+	[EXCHANGE_LL] = &threads,
+	[EXCHANGE_RR] = &three,
 	[REDIS] = &bench_redis,
 	[ONE_CPU] = &one_cpu,
 	[REDIS_ONE] = &bench_redis_one,
@@ -331,6 +385,14 @@ static const struct rig_scenario *const scenarios[] = {
 			{{FLOORS, FLOOR_RTT, 1}, {FLOORS, FLOOR_PUT, (bytes) / 4096.0}}, 0.15,   \
 			"f_rtt + the bytes put + 0.15", PLAN_LIMIT, 1.3, 0, 0, "<= 1.3 x floor", \
 			.transport = "shm"                                                       \
+	}
+
+/* The slowest of a hundred, beside the median. */
+#define SLOW(title, channel)                                                               \
+	{                                                                                  \
+		title, MOVE_REMOTE, channel, {{MOVE_REMOTE, channel, 1}}, 0, "the median", \
+			PLAN_LIMIT, 3, 0, 0, "<= 3 x median", .transport = "shm",          \
+			.slow = true                                                       \
 	}
 
 /* The other two ways of waiting, beside the one that changes between them. */
@@ -378,7 +440,12 @@ static const struct plan_row rows[] = {
 	WAITS("move_remote_1k", 1),
 	WAITS("move_remote_31k", 2),
 	WAITS("observe_remote_1", 3),
+	SLOW("move_remote_1_p99", 0),
+	SLOW("move_remote_1k_p99", 1),
+	SLOW("move_remote_31k_p99", 2),
+	{"pingpong_ll", EXCHANGE_LL, 0, {{FLOORS, FLOOR_RTT, 1}}, 0, "f_rtt", .transport = "shm"},
 	{"pingpong_lr", EXCHANGE, 0, {{FLOORS, FLOOR_RTT, 1}}, 0, "f_rtt", .transport = "shm"},
+	{"pingpong_rr", EXCHANGE_RR, 0, {{FLOORS, FLOOR_RTT, 1}}, 0, "f_rtt", .transport = "shm"},
 	REDIS_LISTS("pingpong_vs_redis_1", 0),
 	REDIS_LISTS("pingpong_vs_redis_1k", 1),
 	REDIS_LISTS("pingpong_vs_redis_31k", 2),

@@ -25,12 +25,12 @@ static struct report_median plan_median(struct plan_state *state, unsigned rig, 
 	struct rig_shared *shared = state->rigs[rig].run.shared;
 
 	if (!state->wanted[rig])
-		return (struct report_median){-1, -1, -1, 0};
+		return (struct report_median){-1, -1, -1, -1, 0};
 	if (!state->sorted[rig][channel]) {
 		struct floor_out *out = &shared->channel[channel].out;
 
 		state->medians[rig][channel] = state->rigs[rig].failed
-						       ? (struct report_median){-1, -1, -1, 0}
+						       ? (struct report_median){-1, -1, -1, -1, 0}
 						       : report_median(out->ticks, out->count,
 								       state->bench->ticks_per_us);
 		state->sorted[rig][channel] = true;
@@ -102,6 +102,8 @@ static void plan_add(struct plan_state *state, const struct plan_row *spec)
 	row->p10 = median.p10;
 	row->p90 = median.p90;
 	row->n = median.n;
+	if (spec->slow)
+		row->us = row->p10 = row->p90 = median.p99;
 	row->floor = spec->floor;
 	row->floor_us = plan_floor(state, spec);
 	if (counts->operations > 0) {

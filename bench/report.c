@@ -12,13 +12,14 @@ static int float_order(const void *a, const void *b)
 
 struct report_median report_median(float *ticks, uint32_t count, double ticks_per_us)
 {
-	struct report_median median = {-1, -1, -1, count};
+	struct report_median median = {-1, -1, -1, -1, count};
 
 	if (count == 0)
 		return median;
 	qsort(ticks, count, sizeof(*ticks), float_order);
 	median.us = ticks[count / 2] / ticks_per_us;
 	median.p10 = ticks[count / 10] / ticks_per_us;
+	median.p99 = ticks[count - 1 - count / 100] / ticks_per_us;
 	median.p90 = ticks[count - 1 - count / 10] / ticks_per_us;
 	return median;
 }

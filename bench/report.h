@@ -45,7 +45,7 @@ struct report {
 };
 
 struct report_median {
-	double us, p10, p90;
+	double us, p10, p90, p99;
 	uint32_t n;
 };
 

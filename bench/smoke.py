@@ -15,7 +15,7 @@ ROWS = {
             "page_4k_seal", "call_64_encrypt", "page_4k_encrypt"},
     "stream": {"f_udp_stream", "stream"},
     "past": {"move_local_1", "observe_local_31k", "move_remote_1", "observe_remote_1k",
-             "pingpong_lr", "pages_vs_server_31k", "pages_vs_server_crossover",
+             "move_remote_1_p99", "pingpong_ll", "pingpong_lr", "pingpong_rr", "pages_vs_server_31k", "pages_vs_server_crossover",
              "load_operation", "load_p99", "load_cpu",
              "load_lost_of_1000"},
     "lock": {"lock_remote", "lock_remote_busy", "lock_again"},
