@@ -177,6 +177,7 @@ static void threads_round(struct rig_run *run)
 	struct past_state *state = past_state(run, "u8[]");
 	pthread_t other;
 
+	floor_pin(run->cpu[0]);
 	if (pthread_create(&other, NULL, exchange_thread, run) != 0)
 		rig_fail(run, "no thread");
 	for (unsigned size = 0; size < BENCH_SIZES; size++)
