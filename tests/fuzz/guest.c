@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pastset/bitmap.h"
 #include "pastset/guest.h"
 
-#define GUESTS  2u /* one waits for what the other does */
-#define CUT     0xff00u /* as a length: he is cut off, and comes again as the next byte says */
-#define KEEP_NS 100u
+#define GUESTS     2u /* one waits for what the other does */
+#define CUT        0xff00u /* as a length: he is cut off, and comes again as the next byte says */
+#define KEEP_NS    100u
+#define KEEP_BYTES 4000u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -239,19 +241,29 @@ static void strange(const uint8_t *data, size_t size)
 /* Nobody waits, and what is there is of the template. */
 static void element_sound(struct roami_element *element, const struct roami_template *template)
 {
+	static uint8_t whole[ROAM_PS_TUPLE_MAX];
 	struct roami_tuples *tuples = &element->tuples;
 
 	must(element->waiting == 0 && element->lock.held == 0);
 	for (uint64_t number = tuples->oldest; number <= tuples->last; number++) {
 		roami_record record = roami_tuples_find(element->pool, tuples, number);
 
-		must(roami_template_fits(template, roami_record_data(element->pool, record),
-					 roami_record_bytes(element->pool, record)));
+		const uint8_t *tuple = roami_record_data(element->pool, record);
+		size_t bytes = roami_record_bytes(element->pool, record);
+
+		if (element->packs) {
+			must(roami_bitmap_bytes(tuple) <= sizeof(whole) &&
+			     roami_bitmap_unpack(tuple, bytes, whole));
+			bytes = roami_bitmap_bytes(tuple);
+			tuple = whole;
+		}
+		must(roami_template_fits(template, tuple, bytes));
 	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	const struct roami_keep keep = {KEEP_NS, KEEP_BYTES};
 	struct roami_past *past = calloc(1, sizeof(*past));
 
 	node.env = &env;
@@ -259,7 +271,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	node.nodes = 1;
 	node.service_state = past;
 	past->node = &node;
-	must(roami_guests_init(&guests, past, key, KEEP_NS) == ROAM_OK);
+	must(roami_guests_init(&guests, past, key, &keep) == ROAM_OK);
 	if (size > 0 && size <= sizeof(frame) && data[0] % 2 == 0)
 		strange(data + 1, size - 1);
 	else if (size > 0)
