@@ -56,18 +56,16 @@ struct agent {
 	int lent; /* the first of the descriptors that nodes of this host share; 0: none */
 	struct tag_stream *within[2];
 	uint64_t kill_at;
-	bool over; /* nothing is left to be done */
+	bool heard; /* the launcher has said something */
+	bool over;  /* nothing is left to be done */
 };
 
 /* ---------------------------------------------------------------------------- the first contact */
 
-/* What the launcher wrote to our stdin. */
-static bool agent_read_card(struct agent_card *card)
+static bool agent_read(void *data, size_t bytes)
 {
-	size_t have = 0;
-
-	while (have < sizeof(*card)) {
-		ssize_t got = read(STDIN_FILENO, (uint8_t *)card + have, sizeof(*card) - have);
+	for (size_t have = 0; have < bytes;) {
+		ssize_t got = read(STDIN_FILENO, (uint8_t *)data + have, bytes - have);
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -75,7 +73,14 @@ static bool agent_read_card(struct agent_card *card)
 			return false;
 		have += (size_t)got;
 	}
-	return memcmp(card->magic, AGENT_MAGIC, sizeof(card->magic)) == 0 &&
+	return true;
+}
+
+/* What the launcher wrote to our stdin; another version's may be shorter, and no end follows. */
+static bool agent_read_card(struct agent_card *card)
+{
+	return agent_read(&card->magic, sizeof(card->magic)) && card->magic == AGENT_MAGIC &&
+	       agent_read(&card->magic + 1, sizeof(*card) - sizeof(card->magic)) &&
 	       card->count <= AGENT_ADDRESSES;
 }
 
@@ -402,8 +407,10 @@ static void agent_from_launcher(struct agent *agent)
 	enum roami_wire_got got;
 
 	while ((got = roami_wire_receive(&agent->wire, &agent->frame)) == ROAMI_WIRE_GOT &&
-	       !agent->over)
+	       !agent->over) {
+		agent->heard = true;
 		agent_told(agent);
+	}
 	if (got == ROAMI_WIRE_LOST)
 		agent->over = true;
 }
@@ -543,9 +550,10 @@ int tool_agent(int argc, char **argv)
 
 	(void)argc;
 	(void)argv;
-	if (!agent_read_card(&card)) {
-		tool_say("agent: started by `roam run -H` only, of the same version");
-		return TOOL_USAGE;
+	if (!agent_read_card(&card)) { /* the launcher names the host, and says what to do */
+		if (isatty(STDIN_FILENO))
+			tool_say("agent: started by `roam run -H` only, of the same version");
+		return AGENT_VERSION;
 	}
 	agent.host = card.host;
 	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
@@ -561,5 +569,5 @@ int tool_agent(int argc, char **argv)
 		usleep(1000);
 	agent_drain(&agent);
 	roami_wire_close(&agent.wire);
-	return 0;
+	return agent.heard ? 0 : AGENT_REFUSED;
 }

@@ -264,9 +264,11 @@ static void far_card(struct far *far, unsigned node)
 	struct far_node *from = &far->nodes[node];
 
 	if (from->carded || far->frame.bytes != sizeof(from->card)) {
-		far_fail(far, TOOL_FAILED, node, false,
-			 "run: node %u on host %s joined twice, or is of another version", node,
-			 far_where(far, node));
+		far_fail(far, TOOL_FAILED, node, false, "run: node %u on host %s %s", node,
+			 far_where(far, node),
+			 from->carded ? "joined twice"
+				      : "uses another version of roam: install the same on all "
+					"hosts");
 		return;
 	}
 	memcpy(&from->card, far->frame.payload, sizeof(from->card));
@@ -403,6 +405,17 @@ static void far_from_agent(struct far *far, unsigned index)
 		far_lost(far, index);
 }
 
+/* What to do about an agent that has not come. */
+static const char *far_fix(int status)
+{
+	if (WIFEXITED(status) && WEXITSTATUS(status) == AGENT_VERSION)
+		return "is roam there of another version? install the same on all hosts";
+	if (WIFEXITED(status) && WEXITSTATUS(status) == AGENT_REFUSED)
+		return "its agent has another key than was sent to it: what ROAM_RSH names must "
+		       "pass the standard input on as it is";
+	return "can the host be reached, and is roam there at the same path?";
+}
+
 /* ROAM_RSH has ended. */
 static void far_rsh_ended(struct far *far, unsigned index, int status)
 {
@@ -421,9 +434,8 @@ static void far_rsh_ended(struct far *far, unsigned index, int status)
 		snprintf(how, sizeof(how), "was killed by signal %d", WTERMSIG(status));
 	far_fail(
 		far, TOOL_FAILED, ROAMI_NODES_MAX, false,
-		"run: cannot start on host %s: `%s` %s (can the host be reached, and is roam there "
-		"at the same path?)",
-		host->name, host->here ? "roam agent" : far->options->rsh, how);
+		"run: cannot start on host %s: `%s` %s (%s)", host->name,
+		host->here ? "roam agent" : far->options->rsh, how, far_fix(status));
 	far_lost(far, index);
 }
 

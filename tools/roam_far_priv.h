@@ -10,7 +10,7 @@
 #include "roam_far.h"
 #include "roam_tag.h"
 
-#define STRANGERS 16u /* connections that have not shown the key yet */
+#define STRANGERS (HOSTS_MAX + 16u) /* connections that have not shown the key yet */
 
 struct far_host {
 	const char *name;

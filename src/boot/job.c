@@ -79,12 +79,14 @@ static void job_failed(struct roami_node *node, const char *text)
 static enum roam_err job_says(struct roami_job *job, enum roam_err err, const char *what)
 {
 	const char *why = roam_strerror(err), *hint = "";
-	char line[400];
+	char line[400], who[ROAMI_HOST_BYTES + 30] = "";
 
 	if (err == ROAM_ESYSTEM) {
 		why = strerror(errno);
 		if (errno == EMFILE)
 			hint = " (raise the limit of open files, ulimit -n)";
+		if (errno == EADDRINUSE)
+			hint = " (no UDP port is free: net.ipv4.ip_local_port_range)";
 	} else if (err == ROAM_ENOMEM) {
 		why = strerror(ENOMEM);
 		hint = " (limit of address space, ulimit -v, or ROAM_HEAP too large)";
@@ -96,8 +98,11 @@ static enum roam_err job_says(struct roami_job *job, enum roam_err err, const ch
 		roami_far_fail(job, line);
 		_exit(ROAMI_EXIT_TOLD);
 	}
+	if (job->boot.hosts > 1)
+		snprintf(who, sizeof(who), "node %u on host %s: ", job->me,
+			 job->host_names[job->me]);
 	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
-		fprintf(stderr, "roam: %s: %s%s\n", what, why, hint);
+		fprintf(stderr, "roam: %s%s: %s%s\n", who, what, why, hint);
 	return err;
 }
 

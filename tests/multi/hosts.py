@@ -5,6 +5,7 @@ ROAM_RSH="ip netns exec".  The launcher runs in one of its own.
 usage: hosts.py [-k PART_OF_A_NAME] [GROUP]...
 """
 import atexit
+import contextlib
 import json
 import os
 import random
@@ -114,6 +115,18 @@ def launched(nodes, letters, *command):
 
 def env_of(env=None):
     return {'ROAM_RSH': 'ip netns exec', **(env or {})}
+
+
+@contextlib.contextmanager
+def reached_by(text):
+    """A ROAM_RSH, a script in which {where} is a directory of its own and $1 the host; "$@" is
+    what reaches it by."""
+    with tempfile.TemporaryDirectory() as where:
+        path = os.path.join(where, 'rsh')
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(f'#!/bin/sh\n{text.replace("{where}", where)}\nexec ip netns exec "$@"\n')
+        os.chmod(path, 0o700)
+        yield {'ROAM_RSH': path}, where
 
 
 def nothing_left():
@@ -248,15 +261,11 @@ def sealed(seal, yes):
 
 def cipher(without, seal, name):
     """AES where the CPUs of all hosts have it; `without` has none."""
-    with tempfile.TemporaryDirectory() as where:
-        rsh = os.path.join(where, 'rsh')
-        with open(rsh, 'w', encoding='utf-8') as file:
-            file.write(f'#!/bin/sh\n[ "$1" = "{without}" ] && export LD_PRELOAD={program("no_aes")}\n'
-                       'exec ip netns exec "$@"\n')
-        os.chmod(rsh, 0o700)
+    script = f'[ "$1" = "{without}" ] && export LD_PRELOAD={program("no_aes")}'
+    with reached_by(script) as (env, _):
         expect(launched(3, 'ab', program('hello')), 0,
                f'^roam: info: datagrams are sealed by {name}$', 'the sum of 1 to 3 is 6',
-               env=env_of({'ROAM_RSH': rsh, 'ROAM_LOG': 'info', 'ROAM_SEAL': seal}))
+               env=env_of({**env, 'ROAM_LOG': 'info', 'ROAM_SEAL': seal}))
     nothing_left()
 
 
@@ -494,6 +503,86 @@ def narrow():
         ip('-n', host('b'), 'link', 'set', 'eth0', 'mtu', '1500')
 
 
+def other_library():
+    """One host has another libroam."""
+    with reached_by(f'[ "$1" = {host("b")} ] && export LD_LIBRARY_PATH={{where}}') as (env, where):
+        copy = os.path.join(where, 'libroam.so.0')
+        shutil.copy(program('libroam'), copy)
+        with open(copy, 'ab') as file:
+            file.write(b'another build')
+        wrong(['env', '-u', 'LD_LIBRARY_PATH', *launched(3, 'abc', program('shared'))], 1,
+              rf'^roam: run: node 1 on host {host("b")} uses another libroam than node 0 on host '
+              rf'{host("a")}: install the same on all hosts$', env)
+
+
+MAGIC, KEY = 0, 8  # where they are in what an agent reads first
+
+
+def meddle(at, command):
+    """Runs an agent whose first input has another byte there."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as agent:
+        card = bytearray(os.read(0, 4096))
+        card[at] ^= 1
+        os.write(agent.stdin.fileno(), card)
+        return agent.wait()
+
+
+def other_agent(at, fix):
+    """One byte of what the launcher tells the agent on host b arrives as another."""
+    with reached_by(f'[ "$1" = {host("b")} ] && exec {sys.executable} {__file__} --meddle {at} '
+                    'ip netns exec "$@"') as (env, _):
+        wrong(launched(2, 'ab', program('hello')), 1,
+              rf'^roam: run: cannot start on host {host("b")}: `\S+` exited with status \d '
+              rf'\({fix}', env)
+
+
+JOIN, BOOT, FAIL = 1, 2, 5  # frames of src/boot/control.h
+
+
+def other_boot():
+    """What a node's agent answers is as long as in another version."""
+    agent, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    agent.settimeout(10)
+    with agent, its, subprocess.Popen(
+            [program('hello')], pass_fds=[its.fileno()],
+            env={**os.environ, 'ROAM_BOOT': f'far:{its.fileno()}'}) as node:
+        joined = agent.recv(65536)
+        agent.send(struct.pack('<4I', BOOT, 0, 8, 0) + bytes(8))
+        said = agent.recv(65536)
+        status = node.wait(10)
+    if (joined[0], said[0], status == 0) != (JOIN, FAIL, False) or \
+            b'different versions of roam: install the same' not in said:
+        raise Wrong(f'{joined!r}, {said!r}, status {status}')
+
+
+@contextlib.contextmanager
+def ports_taken(letter, kind):
+    """On a host no port is free."""
+    setting = '/proc/sys/net/ipv4/ip_local_port_range'
+    first, last = 40000, 40003
+    code = ('import socket, sys\n'
+            f'open("{setting}", "w").write("{first} {last}")\n'
+            f'held = [socket.socket(type=socket.{kind}) for _ in range({last - first + 1})]\n'
+            f'for place, held_ in enumerate(held): held_.bind(("", {first} + place))\n'
+            'print(flush=True); sys.stdin.read()\n'
+            f'open("{setting}", "w").write("32768 60999")\n')
+    with subprocess.Popen(['ip', 'netns', 'exec', host(letter), sys.executable, '-c', code],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        DAEMONS.add(holder.pid)
+        holder.stdout.readline()
+        try:
+            yield
+        finally:
+            holder.stdin.close()
+            holder.wait()
+            DAEMONS.discard(holder.pid)
+
+
+def no_port(letter, kind, err):
+    with ports_taken(letter, kind):
+        wrong(launched(2, 'ab', program('hello')), 1, err)
+
+
 def refusal_cases():
     yield ('ROAM_RSH fails', wrong, launched(2, 'ab', program('hello')), 1,
            r'^roam: run: cannot start on host \S+: `false` exited with status 1',
@@ -506,6 +595,18 @@ def refusal_cases():
     yield ('another program on a host', other_build,
            rf'^roam: run: node 1 on host {host("b")} runs another program than node 0 on host '
            rf'{host("a")}: copy it to all hosts$')
+    yield ('another libroam on a host', other_library)
+    yield ('another roam on a host', other_agent, MAGIC,
+           'is roam there of another version\\? install the same on all hosts\\)$')
+    yield ('another key on a host', other_agent, KEY,
+           'its agent has another key than was sent to it')
+    yield ('an agent of another version', other_boot)
+    yield ('no UDP port', no_port, 'b', 'SOCK_DGRAM',
+           rf'^roam: node 1 on host {host("b")}: cannot start the node: Address already in use '
+           r'\(no UDP port is free')
+    yield ('no TCP port', no_port, '0', 'SOCK_STREAM',
+           r'^roam: run: cannot listen for the agents on this host: Address already in use '
+           r'\(no TCP port is free')
     yield ('another option on a host', wrong,
            launched(3, 'abc', *by_host('c', f'ROAM_HOT=0 exec {program("hello")}',
                                        f'exec {program("hello")}')), 1,
@@ -579,13 +680,9 @@ def listening(pid, name='roam'):
 
 def strangers(seed):
     """The job comes about though strangers speak first, and agents come late."""
-    with tempfile.TemporaryDirectory() as where:
-        slow = os.path.join(where, 'rsh')
-        with open(slow, 'w', encoding='utf-8') as file:
-            file.write('#!/bin/sh\nsleep 1.5\nexec ip netns exec "$@"\n')
-        os.chmod(slow, 0o755)
+    with reached_by('sleep 1.5') as (slow, _):
         with subprocess.Popen(launched(3, 'ab', program('hello')), env={
-                **os.environ, 'ROAM_RSH': slow}, stdin=subprocess.DEVNULL, text=True,
+                **os.environ, **slow}, stdin=subprocess.DEVNULL, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
             port, end = None, time.monotonic() + 1
             while port is None and time.monotonic() < end:
@@ -693,5 +790,7 @@ if __name__ == '__main__':
     if sys.argv[1:2] == ['--garbage']:
         garbage(int(sys.argv[2]), int(sys.argv[3]))
         sys.exit(0)
+    if sys.argv[1:2] == ['--meddle']:
+        sys.exit(meddle(int(sys.argv[2]), sys.argv[3:]))
     hosts_or_skip()
     main(GROUPS)
