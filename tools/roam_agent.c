@@ -37,7 +37,6 @@ struct agent_node {
 	struct child child;
 	unsigned rank;
 	int control; /* -1: closed */
-	struct roami_input_pipe input;
 	bool joined;
 };
 
@@ -51,6 +50,8 @@ struct agent {
 	int signals, lifeline;
 	sigset_t mask;
 	struct roami_input input;
+	struct roami_input_pipe inputs[ROAMI_NODES_MAX]; /* of `nodes` */
+	bool asked;                                      /* for more of it */
 	struct agent_node nodes[ROAMI_NODES_MAX];
 	unsigned count, running;
 	int lent; /* the first of the descriptors that nodes of this host share; 0: none */
@@ -150,7 +151,7 @@ static int agent_start_node(struct agent *agent, struct agent_node *node)
 				  .within = agent->start.tag ? agent->within : NULL};
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0 ||
-	    !roami_input_pipe_open(&node->input, &input)) {
+	    !roami_input_pipe_open(&agent->inputs[node - agent->nodes], &input)) {
 		snprintf(node->child.why, sizeof(node->child.why), "cannot make a pipe: %s",
 			 strerror(errno));
 		return TOOL_FAILED;
@@ -245,9 +246,19 @@ static void agent_start(struct agent *agent)
 
 static void agent_input(struct agent *agent)
 {
+	agent->asked = false;
 	roami_input_take(&agent->input, agent->frame.payload, agent->frame.bytes);
-	for (unsigned i = 0; i < agent->count; i++)
-		roami_input_feed(&agent->input, &agent->nodes[i].input);
+	roami_input_feed(&agent->input, agent->inputs, agent->count);
+}
+
+/* The launcher reads no faster than the fastest of all nodes. */
+static void agent_ask(struct agent *agent)
+{
+	if (agent->asked || !roami_input_wanted(&agent->input, agent->inputs, agent->count))
+		return;
+	agent->asked = roami_wire_send(&agent->wire, ROAMI_FRAME_INPUT, agent->nodes[0].rank, NULL,
+				       0);
+	agent->over = agent->over || !agent->asked;
 }
 
 /* --------------------------------------------------------------------------------------- ending */
@@ -437,8 +448,8 @@ static void agent_serve(struct agent *agent, struct agent_node *node, int fd)
 			close(node->control);
 			node->control = -1;
 		}
-	} else if (fd == node->input.to) {
-		roami_input_feed(&agent->input, &node->input);
+	} else if (fd == agent->inputs[node - agent->nodes].to) {
+		roami_input_feed(&agent->input, agent->inputs, agent->count);
 	}
 	for (unsigned i = 0; i < 2; i++)
 		if (node->child.out[i] != NULL && fd == node->child.out[i]->from)
@@ -449,6 +460,7 @@ static void agent_turn(struct agent *agent, int timeout_ms)
 {
 	struct agent_polls polls = {.count = 0};
 
+	agent_ask(agent);
 	agent_add(&polls, NULL, agent->signals, POLLIN);
 	agent_add(&polls, NULL, agent->wire.fd, POLLIN);
 	agent_add(&polls, NULL, agent->lifeline, POLLIN);
@@ -456,7 +468,8 @@ static void agent_turn(struct agent *agent, int timeout_ms)
 		struct agent_node *node = &agent->nodes[i];
 
 		agent_add(&polls, node, node->control, POLLIN);
-		agent_add(&polls, node, roami_input_hungry(&agent->input, &node->input), POLLOUT);
+		agent_add(&polls, node, roami_input_hungry(&agent->input, &agent->inputs[i]),
+			  POLLOUT);
 		for (unsigned out = 0; out < 2; out++)
 			if (node->child.out[out] != NULL)
 				agent_add(&polls, node, node->child.out[out]->from, POLLIN);
@@ -557,7 +570,7 @@ int tool_agent(int argc, char **argv)
 	}
 	agent.host = card.host;
 	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
-		agent.nodes[i].control = agent.nodes[i].input.to = -1;
+		agent.nodes[i].control = agent.inputs[i].to = -1;
 	if (!agent_prepare(&agent) || !agent_connect(&agent, &card))
 		return TOOL_FAILED;
 	explicit_bzero(card.key, sizeof(card.key));

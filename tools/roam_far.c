@@ -369,6 +369,8 @@ static void far_told(struct far *far, unsigned index)
 			 (const char *)frame->payload);
 	if (frame->kind == ROAMI_FRAME_WAITS)
 		far_waits(far, node);
+	if (frame->kind == ROAMI_FRAME_INPUT)
+		far->hosts[index].hungry = true;
 	if (frame->kind == ROAMI_FRAME_EXIT)
 		far_exit(far, node);
 	if (frame->kind == ROAMI_FRAME_END && node == 0) {
@@ -432,10 +434,9 @@ static void far_rsh_ended(struct far *far, unsigned index, int status)
 		snprintf(how, sizeof(how), "exited with status %d", WEXITSTATUS(status));
 	else
 		snprintf(how, sizeof(how), "was killed by signal %d", WTERMSIG(status));
-	far_fail(
-		far, TOOL_FAILED, ROAMI_NODES_MAX, false,
-		"run: cannot start on host %s: `%s` %s (%s)", host->name,
-		host->here ? "roam agent" : far->options->rsh, how, far_fix(status));
+	far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
+		 "run: cannot start on host %s: `%s` %s (%s)", host->name,
+		 host->here ? "roam agent" : far->options->rsh, how, far_fix(status));
 	far_lost(far, index);
 }
 
@@ -475,8 +476,11 @@ static void far_take_signal(struct far *far)
 /* Our standard input, to all. */
 static bool far_may_read(const struct far *far)
 {
-	return far->greeted == far->job->hosts->count && !far->input_ended &&
-	       roami_input_may_read(STDIN_FILENO);
+	bool hungry = false;
+
+	for (unsigned i = 0; i < far->job->hosts->count; i++)
+		hungry = hungry || far->hosts[i].hungry;
+	return hungry && !far->input_ended && roami_input_may_read(STDIN_FILENO);
 }
 
 static void far_read(struct far *far)
@@ -486,6 +490,8 @@ static void far_read(struct far *far)
 	if (got < 0)
 		return;
 	far->input_ended = got == 0;
+	for (unsigned i = 0; i < far->job->hosts->count; i++)
+		far->hosts[i].hungry = false;
 	far_all(far, ROAMI_FRAME_INPUT, 0, far->frame.payload, (size_t)got);
 }
 

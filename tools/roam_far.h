@@ -11,10 +11,9 @@
 #include "roam_hosts.h"
 
 /* Another version, whose structs are others, says something else. */
-#define AGENT_MAGIC                                                             \
-	(UINT64_C(0x726f616d61677400) + sizeof(struct agent_card) +            \
-	 (sizeof(struct roami_start) << 8) + sizeof(struct roami_boot_card) + \
-	 ROAMI_FRAME_KINDS)
+#define AGENT_MAGIC                                                 \
+	(UINT64_C(0x726f616d61677400) + sizeof(struct agent_card) + \
+	 (sizeof(struct roami_start) << 8) + sizeof(struct roami_boot_card) + ROAMI_FRAME_KINDS)
 #define AGENT_ADDRESSES 16u
 
 /* How an agent ends that cannot tell the launcher anything: as what started it does, too. */
@@ -34,8 +33,8 @@ struct agent_card {
 struct far_job {
 	unsigned nodes;
 	bool tag;
-	bool share; /* nodes of one host share memory */
-	int gdb;    /* the node that runs under gdb; -1: none */
+	bool share;       /* nodes of one host share memory */
+	int gdb;          /* the node that runs under gdb; -1: none */
 	unsigned timeout; /* seconds; 0: none */
 	char **argv;
 	struct hosts *hosts; /* nodes are given to them */

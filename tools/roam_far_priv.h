@@ -18,6 +18,7 @@ struct far_host {
 	int input;               /* its stdin, held open: its end is the agent's */
 	struct roami_wire *wire; /* NULL: not connected, or lost */
 	bool greeted;
+	bool hungry;      /* it wants more of the standard input */
 	bool here;        /* it is the launcher's own */
 	unsigned running; /* nodes that have not ended */
 	struct tag_stream *out[2];

@@ -198,6 +198,41 @@ def input_of_all(nodes, letters):
     all_read(launched(nodes, letters, 'cksum'), nodes, lambda command: well(command, None))
 
 
+def spools(pid):
+    """Bytes that have come to an agent as standard input, and those that it keeps."""
+    for fd in os.listdir(f'/proc/{pid}/fd'):
+        try:
+            if 'roam-input' in os.readlink(f'/proc/{pid}/fd/{fd}'):
+                status = os.stat(f'/proc/{pid}/fd/{fd}')
+                yield status.st_size, status.st_blocks * 512
+        except FileNotFoundError:
+            continue
+
+
+def input_as_wanted(kept_max, *readers):
+    """Of an input without end no more is read than nodes read, nor kept when all have had it."""
+    read_max, more = 20 << 20, 1 << 20
+    script = 'head -c $1 > /dev/null; echo ready $2 $$; until [ -e $3 ]; do sleep 0.05; done'
+
+    def act(_first, _pids):
+        time.sleep(0.3)  # for what comes too much
+        found = [spool for letter in 'ab' for pid in pids(letter) if name_of(pid) == 'roam'
+                 for spool in spools(pid)]
+        with open(looked, 'w', encoding='utf-8'):
+            pass
+        if len(found) != 2 or any(size > read_max + more or kept > kept_max
+                                  for size, kept in found):
+            raise Wrong(f'came, kept: {found}')
+
+    with tempfile.TemporaryDirectory() as where:
+        looked = os.path.join(where, 'looked')
+        command = launched(2, 'ab', *by_host('a', *(
+            f"sh -c '{script}' sh {read_max if reads else 0} {node} {looked}"
+            for node, reads in enumerate(readers))))
+        expect(['sh', '-c', 'yes | exec "$0" "$@"', *command], wanted=2, act=act, env=env_of())
+    nothing_left()
+
+
 def counted(name, command, env=None):
     """A counter of each node."""
     with tempfile.TemporaryDirectory() as where:
@@ -299,6 +334,8 @@ def quick_cases():
     yield ('CREATE one by one', creates, 'each', 3, 'abc')
     yield ('the launcher\'s host, too', well, with_own(4, 'a', program('hello')), 'is 10')
     yield ('input', input_of_all, 3, 'ab')
+    yield ('input without end', input_as_wanted, 3 << 20, True, True)
+    yield ('input without end, one reads it', input_as_wanted, 22 << 20, True, False)
     yield ('counters', stats, 3, 'abc')
     for seal, yes in ((None, True), ('encrypt', True), ('off', False)):
         yield (f'sealed, ROAM_SEAL={seal}', sealed, seal, yes)
