@@ -19,19 +19,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "boot/door.h"
 #include "boot/input.h"
 #include "boot/local.h"
-#include "boot/wire.h"
 #include "msg/seal.h"
 #include "os/os.h"
 #include "roam_child.h"
 #include "roam_far.h"
 #include "roam_tool.h"
 
-#define MS         UINT64_C(1000000)
-#define CONNECT_MS 2000 /* for each address of the launcher */
-#define TERM_NS    (1000 * MS)
-#define DRAIN_NS   (200 * MS)
+#define MS       UINT64_C(1000000)
+#define TERM_NS  (1000 * MS)
+#define DRAIN_NS (200 * MS)
 
 struct agent_node {
 	struct child child;
@@ -85,37 +84,13 @@ static bool agent_read_card(struct agent_card *card)
 	       card->count <= AGENT_ADDRESSES;
 }
 
-static bool agent_await(int fd, short what)
-{
-	struct pollfd at = {fd, what, 0};
-
-	return poll(&at, 1, CONNECT_MS) > 0;
-}
-
-/* Connects to one address of the launcher and waits for its hello. */
+/* Connects to one address of the launcher and says who we are. */
 static bool agent_try(struct agent *agent, const struct agent_card *card, uint32_t address)
 {
-	struct sockaddr_in there = {.sin_family = AF_INET,
-				    .sin_port = htons(card->port),
-				    .sin_addr.s_addr = htonl(address)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
 	const struct roami_hello hello = {.aes = roami_seal_has_aes()};
-	socklen_t length = sizeof(error);
 
-	if (fd < 0)
+	if (!roami_door_reach(&agent->wire, address, card->port, card->key, &agent->frame))
 		return false;
-	if ((connect(fd, (void *)&there, sizeof(there)) != 0 && errno != EINPROGRESS) ||
-	    !agent_await(fd, POLLOUT) ||
-	    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) {
-		close(fd);
-		return false;
-	}
-	fcntl(fd, F_SETFL, 0);
-	if (!roami_wire_open(&agent->wire, fd, true, card->key))
-		return false;
-	while (!agent->wire.keyed && agent_await(fd, POLLIN) &&
-	       roami_wire_receive(&agent->wire, &agent->frame) == ROAMI_WIRE_NOTHING)
-		;
 	if (roami_wire_send(&agent->wire, ROAMI_FRAME_HELLO, card->host, &hello, sizeof(hello)))
 		return true;
 	roami_wire_close(&agent->wire);
