@@ -187,21 +187,12 @@ static void *far_main(void *arg)
 	far_lost();
 }
 
-/* A thread that takes no signals. */
 static enum roam_err far_listen(struct roami_job *job)
 {
-	sigset_t all, old;
-	pthread_t thread;
-	int err;
+	bool runs = roami_os_thread(NULL, far_main, job);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, NULL, far_main, job);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err == 0)
-		pthread_detach(thread);
-	atomic_fetch_add(&job->real.helpers, err == 0); /* it ends with the process */
-	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
+	atomic_fetch_add(&job->real.helpers, runs); /* it ends with the process */
+	return runs ? ROAM_OK : ROAM_ESYSTEM;
 }
 
 enum roam_err roami_far_join(struct roami_job *job, unsigned asked)
