@@ -99,7 +99,7 @@ bool roami_feed_bring(const struct roami_feed *feed, unsigned node,
 	return bring->from >= 0 && roami_os_thread(NULL, bring_main, bring);
 }
 
-/* ----------------------------------------------------------------------------------- other hosts */
+/* --------------------------------------------------------------------------------- other hosts */
 
 struct feed_fetch {
 	const struct roami_feed *feed;
