@@ -240,15 +240,6 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-static void job_say_seal(const struct roami_job *job)
-{
-	const char *how = job->boot.aes != 0 ? "AES-256-GCM" : "ChaCha20-Poly1305";
-
-	if (job->me == 0 && job->boot.hosts > 1 && job->options.log >= ROAMI_LEVEL_INFO)
-		fprintf(stderr, "roam: info: datagrams are sealed by %s\n",
-			job->options.seal == ROAMI_SEAL_OFF ? "nothing" : how);
-}
-
 enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked)
 {
 	struct roami_ctl *ctl = job->bases[job->me];
@@ -273,7 +264,7 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
 		return job_says(job, err, "cannot start the service thread");
-	job_say_seal(job);
+	roami_job_say(job);
 	atomic_store(&ctl->pid, (int32_t)getpid());
 	atomic_store(&ctl->joined, ROAMI_JOINED_READY);
 	job->life = ROAMI_JOB_TOGETHER;

@@ -298,10 +298,31 @@ def cipher(without, seal, name):
     """AES where the CPUs of all hosts have it; `without` has none."""
     script = f'[ "$1" = "{without}" ] && export LD_PRELOAD={program("no_aes")}'
     with reached_by(script) as (env, _):
-        expect(launched(3, 'ab', program('hello')), 0,
-               f'^roam: info: datagrams are sealed by {name}$', 'the sum of 1 to 3 is 6',
-               env=env_of({**env, 'ROAM_LOG': 'info', 'ROAM_SEAL': seal}))
+        result = run(launched(3, 'ab', program('hello')),
+                     env=env_of({**env, 'ROAM_LOG': 'info', 'ROAM_SEAL': seal}))
+    said = ['roam: info: 3 nodes on 2 hosts, by roam run -H, over udp, on each over shm',
+            f'roam: info: datagrams are sealed by {name}']
+    if result.status != 0 or result.err.splitlines() != said:
+        raise Wrong(f'status {result.status}, {result.err!r}')
     nothing_left()
+
+
+def other_clocks():
+    """Host b has been up for another time, and believes another year: nobody compares clocks."""
+    script = f'[ "$1" = {host("b")} ] && export LD_PRELOAD={program("wall")}'
+    if os.path.exists('/proc/self/ns/time'):
+        script += ' && set -- "$1" unshare --time --monotonic 5000000 --boottime 5000000 ' \
+            '$(shift; echo "$@")'
+    with reached_by(script) as (env, _):
+        result = well(launched(4, 'ab', 'sh', '-c', f'echo "up $(cut -d. -f1 /proc/uptime) in '
+                               f'$(date +%Y)"; exec {program("hello")}'), 'the sum of 1 to 4 is 10',
+                      env)
+        well(launched(4, 'ab', program('fft'), '-p4', '-m12', '-t'), 'verified ok', env)
+    clocks = re.findall(r'^up (\d+) in (\d+)$', result.out, re.M)
+    ups, years = ({int(clock[which]) for clock in clocks} for which in (0, 1))
+    if max(years) - min(years) < 9 or \
+            (os.path.exists('/proc/self/ns/time') and max(ups) - min(ups) < 4e6):
+        raise Wrong(f'the clocks do not differ: {clocks}')
 
 
 def aes_here():
@@ -340,6 +361,7 @@ def quick_cases():
     for seal, yes in ((None, True), ('encrypt', True), ('off', False)):
         yield (f'sealed, ROAM_SEAL={seal}', sealed, seal, yes)
     yield from cipher_cases()
+    yield ('other clocks on a host', other_clocks)
     yield ('status', wrong, launched(3, 'ab', 'sh', '-c', 'exit 3'), 3,
            rf'^roam: node [0-2] on host {PREFIX}[ab] \(pid \d+\) exited with status 3$')
     yield ('unknown host', unreachable, launched(2, 'ax', program('hello')),

@@ -441,7 +441,19 @@ def not_listed(env, err):
     wrong([program('hello')], err, env)
 
 
+def bindings_said():
+    """In the order in which they are looked for; and which one a job has taken."""
+    listed = run([program('roam'), 'info', 'launchers']).out
+    if re.findall(r'^  (\w+) ', listed, re.M) != ['pmix', 'pmi1', 'slurm']:
+        raise Wrong(listed)
+    for how, *command in (('roam run', program('roam'), 'run', '-n', '2', program('hello')),
+                          ('fork', program('lu'), '-p2', '-n64')):
+        well(command, '', [f'^roam: info: 2 nodes on 1 host, by {how}, over shm$'],
+             {'ROAM_LOG': 'info'})
+
+
 def hand_cases():
+    yield ('bindings are said', bindings_said)
     for seed in (1, 2, 3):
         yield (f'strangers at the port, seed {seed}', strangers, seed)
     yield ('one port is free', taken, 1)
