@@ -547,10 +547,34 @@ def failure_cases():
     yield ('stubborn, asked twice', stubborn, True)
     yield ('timeout', wrong, with_words(deaths('never', 'barrier'), '--timeout', '1'), 124,
            r'^roam: run: the job has not ended within 1 s \(--timeout\); node 0 waited')
+    yield ('node stopped for a second', stopped, 1)
+    yield ('node stopped for good', stopped, None)
     yield ('node killed, one beside it', badly,
            launched(4, 'ab', program('deaths'), 'run', 4, 1, 'kill', 'barrier'), 4, SIGNALLED + 9,
            rf'^roam: node 1 on host {host("a")} \(pid \d+\) was killed by signal 9 \(Killed\); '
            'node 0 waited at roam_barrier_all, node 2 waited at roam_barrier_all, node 3 waited')
+
+
+def stopped(seconds):
+    """Less than the deadline is survived, more is not; `seconds` None: for good."""
+    deadline = 2
+    env = env_of({'ROAM_DEADLINE': str(deadline)})
+
+    def act(_first, pids_):
+        os.kill(pids_[1], signal.SIGSTOP)
+        if seconds is not None:
+            time.sleep(seconds)
+            os.kill(pids_[1], signal.SIGCONT)
+
+    if seconds is not None:
+        expect(launched(3, 'abc', program('idle'), 3), out='node 2: ', wanted=3, act=act, env=env)
+    else:
+        result = expect(deaths('never', 'barrier'), 1, rf'^roam: node [02] on host \S+: node 1 on '
+                        rf'{host("b")} has been silent for {deadline}\.\d s, longer than '
+                        'ROAM_DEADLINE', wanted=3, act=act, env=env)
+        if not deadline - 0.7 <= result.after <= LOST_MAX:
+            raise Wrong(f'ended after {result.after}')
+    nothing_left()
 
 
 def narrow():
