@@ -264,6 +264,24 @@ def bindings(nodes, letters):
     nothing_left()
 
 
+def hostfile(text, check):
+    """The hosts from a file instead; {a} and {b} in it are two of ours."""
+    with tempfile.NamedTemporaryFile(mode='w', prefix='hosts-') as file:
+        file.write(text.format(a=host('a'), b=host('b')))
+        file.flush()
+        words = launched(4, '', program('hello'))
+        at = words.index('-H')
+        check([*words[:at], '-f', file.name, *words[at + 2:]])
+
+
+def hostfile_read(command):
+    result = run(with_words(command, '--report-bindings'), env=env_of())
+    found = sorted(re.findall(r'^roam: node (\d) on host \S+-(\w) ', result.err, re.M))
+    if result.status != 0 or found != [('0', 'a'), ('1', 'b'), ('2', 'b'), ('3', 'b')]:
+        raise Wrong(f'status {result.status}, {result.err!r}')
+    nothing_left()
+
+
 def under_gdb(nodes, letters):
     well(with_words(launched(nodes, letters, program('hello')), '--gdb', str(nodes - 1)),
          r'Inferior 1 .* exited normally')
@@ -381,6 +399,12 @@ def quick_cases():
     yield ('two on each host wake each other', well, launched(4, 'ab', program('wake'), 4),
            'woken at once')
     yield ('bindings', bindings, 4, 'ab')
+    yield ('hostfile', hostfile, '# ours\n{a} slots=1\n\n{b}:2 # and\n{b}\n', hostfile_read)
+    yield ('hostfile with garbage', hostfile, '# ours\n{a} slots=1\n{b} slots=many\n',
+           lambda command: wrong(command, 2, r'^roam: run: -f: /\S+:3: a number of nodes is missing'))
+    yield ('hostfile with too little room', hostfile, '{a} slots=1\n{b}:2\n',
+           lambda command: wrong(command, 2, r'^roam: run: the hosts have room for 3 nodes, -n '
+                                 'asks for 4$'))
     if shutil.which('gdb') is not None:
         yield ('gdb', under_gdb, 3, 'ab')
     yield ('another heap by a script', well,

@@ -5,6 +5,7 @@ this starts on loopback, and what they offer, by hand.
 usage: launchers.py [-k PART_OF_A_NAME] [GROUP]...
 """
 import atexit
+import json
 import os
 import random
 import re
@@ -504,6 +505,17 @@ def over(launcher, nodes, *command):
             '10.77.0.0/24', '--host', f'{a}:2,{b}:2', '-n', nodes, *command]
 
 
+def two_ways(command):
+    """Nodes of one host reach each other's memory, those of others by datagrams."""
+    with tempfile.TemporaryDirectory() as where:
+        path = f'{where}/stats.json'
+        well(command, 'verified ok', (), {'ROAM_STATS': path})
+        with open(path, encoding='utf-8') as file:
+            counters = json.load(file)['counters']
+    if not all(sum(counters[name]) > 0 for name in ('bytes_fetched', 'datagrams_sent')):
+        raise Wrong(f'{counters["bytes_fetched"]}, {counters["datagrams_sent"]}')
+
+
 def creates(command):
     created(job(command), 4)
 
@@ -548,8 +560,8 @@ def hosts_cases():
                {'ROAM_LOG': 'info'})
         yield (f'{launcher}: CREATE on 2 hosts, with input', with_rsh, creates,
                fed(over(launcher, 4, program('create'), 'all', 4)))
-        yield (f'{launcher}: fft on 2 hosts', with_rsh, well,
-               over(launcher, 4, program('fft'), '-p4', '-m12', '-t'), 'p 4 .* verified ok')
+        yield (f'{launcher}: fft on 2 hosts', with_rsh, two_ways,
+               over(launcher, 4, program('fft'), '-p4', '-m12', '-t'))
         yield (f'{launcher}: -p8 against 4 on 2 hosts', with_rsh, wrong,
                over(launcher, 4, program('fft'), '-p8', '-m12'),
                '^roam: the program asks for 8 nodes, the launcher started 4$')
