@@ -166,14 +166,16 @@ def waits(seconds, down, said, keep=None):
 
 
 def timed():
-    """Operations with a limit of time, and cancelled ones, while nobody can reach the server: those
-    it may have got say so; afterwards all is as before."""
+    """Operations with a limit of time, and cancelled ones, while nobody can reach the server: one
+    that it may have got says so; afterwards all is as before."""
     with Server() as server, Cutter(server, None) as cutter:
         process, line = begin(server, cutter, 'timed')
         must(line == 'waiting\n', line)
         server.expect('waiting-alone', 1)
         began = time.monotonic()
         cutter.cut_all(down=True)
+        process.stdin.write('\n')
+        process.stdin.flush()
         said = [process.stdout.readline() for _ in range(3)]
         must(said == [LOST + '\n', 'not done within the time given\n', 'cancelled\n'], f'it said {said}')
         must(1 <= time.monotonic() - began < 10, 'it waited for the server')

@@ -8,8 +8,8 @@
  *	                        observer, under the number that its mover was told
  *	rounds COUNT            participants of an X-function
  *	wait                    says "waiting", observes one tuple, says what that returned
- *	timed                   the same with a limit of time; what the next operations return, one
- *	                        of them after a line from stdin
+ *	timed                   the same, but cancels it after a line from stdin; what the next
+ *	                        operations return, the last ones after another line
  *	pause                   moves a tuple, says "moved", and another after a line from stdin;
  *	                        says what that returned
  */
@@ -273,12 +273,12 @@ static void alone(bool waits)
 
 /* ---------------------------------------------------------------------------------------- timed */
 
-static void timed_do(struct roam_ps_element *element, enum roam_ps_op op, unsigned flags,
+/* For 300 ms, or until it is cancelled. */
+static void timed_do(struct roam_ps_element *element, enum roam_ps_op op,
 		     struct roam_ps_cancel *cancel)
 {
 	uint64_t word = 7;
 	struct roam_ps_request request = {.op = op,
-					  .flags = flags,
 					  .tuple = &word,
 					  .bytes = sizeof(word),
 					  .buffer = &word,
@@ -289,23 +289,32 @@ static void timed_do(struct roam_ps_element *element, enum roam_ps_op op, unsign
 	puts(roam_strerror(roam_ps_call(element, &request)));
 }
 
+static void *timed_cancel(void *cancel)
+{
+	check(getchar() == '\n');
+	roam_ps_cancel(cancel);
+	return NULL;
+}
+
 /* Meanwhile nobody can reach the server, but at first and at last. */
 static void timed(void)
 {
 	struct roam_ps_element *element = enter(0, "alone", "u64", NULL);
 	struct roam_ps_cancel cancelled = {0};
+	pthread_t thread;
 
 	puts("waiting");
 	fflush(stdout);
-	timed_do(element, ROAM_PS_OBSERVE, 0, NULL);
-	timed_do(element, ROAM_PS_MOVE, 0, NULL);
-	roam_ps_cancel(&cancelled);
-	timed_do(element, ROAM_PS_MOVE, 0, &cancelled);
+	check(pthread_create(&thread, NULL, timed_cancel, &cancelled) == 0);
+	timed_do(element, ROAM_PS_OBSERVE, &cancelled);
+	pthread_join(thread, NULL);
+	timed_do(element, ROAM_PS_MOVE, NULL);
+	timed_do(element, ROAM_PS_MOVE, &cancelled);
 	fflush(stdout);
 	check(getchar() == '\n');
 	must(roam_ps_move(element, &(uint64_t){7}, 8));
-	timed_do(element, ROAM_PS_OBSERVE, 0, NULL);
-	timed_do(element, ROAM_PS_OBSERVE, 0, NULL);
+	timed_do(element, ROAM_PS_OBSERVE, NULL);
+	timed_do(element, ROAM_PS_OBSERVE, NULL);
 }
 
 int main(int argc, char **argv)
