@@ -6,7 +6,7 @@
 For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of
 sim_test (random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC),
 thrash_test (how often a page moves, for mirage), late_test (accesses long after their page has come, under SC),
-update_test (who gets updates, for erc), lazy_test (how long faults take and what is stored, for lrc) and rows_test
+update_test (who gets updates, for erc and adapt), lazy_test (how long faults take and what is stored, for lrc) and rows_test
 (pages of many writers between barriers, for jump) until one fails, by a wrong value, a count, an invariant or a hang;
 of reliable_test, sim_test over datagrams and deadline_test (nodes that cannot be heard) if it changes the layers below
 the messages; of the tests past_ if it changes PastSet; of share_test and sim_test with several protocols at a time if
@@ -28,7 +28,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HERE = os.path.join(ROOT, "tests", "mutants")
 PARTS = ["src", "include", "protocols", "tests/lib", "tests/litmus", "tests/sim"]
 SC = ["onecopy", "ivy", "mirage"]
-ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc"], "lazy_test": ["lrc"],
+ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc", "adapt"], "lazy_test": ["lrc"],
         "rows_test": ["jump"]}
 OPTIONAL = ["udp_uring.c", "pmix.c"]  # of libraries
 CHUNK = 50          # seeds per run of sim_test
