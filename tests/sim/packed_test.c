@@ -1,6 +1,6 @@
 /*
  * Counters of many threads on one page, each under a lock of its own: false sharing at its worst.
- * Threads of one node write while another of them releases, homes with twins get diffs of pages that
+ * Threads of a node write while another of them releases, homes with twins get diffs of pages that
  * stay open, and who locks another's counter must read what its last section left there, whoever's
  * diffs came between.  Options: seed_options.h.
  */
