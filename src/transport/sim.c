@@ -88,6 +88,8 @@ static enum roam_err sim_send(void *state, unsigned to, const struct iovec *part
 	message->next = NULL;
 	message->bytes = bytes;
 	message->due = sim->now(sim->world) + sim->latency_ns_min + sim->draw(sim->world, spread);
+	if (node->node == sim->slow_from && to == sim->slow_to)
+		message->due += sim->slow_ns;
 	at = (uint8_t *)message->data;
 	for (unsigned i = 0; i < count; at += parts[i].iov_len, i++)
 		if (parts[i].iov_len > 0)

@@ -18,6 +18,9 @@ struct roami_sim {
 	unsigned queue_max; /* messages under way from one node to another; then EAGAIN */
 	uint64_t latency_ns_min;
 	uint64_t latency_ns_max;
+	uint64_t slow_ns; /* more on one way, so that others' messages overtake; 0: none is slow */
+	unsigned slow_from;
+	unsigned slow_to;
 	size_t datagram_max; /* of roami_transport_sim_datagrams: longest message */
 	size_t room;         /* and bytes that may wait for a node, as it tells its peers */
 	struct roami_sim_node *nodes[ROAMI_SIM_NODES_MAX];

@@ -382,6 +382,9 @@ struct world *world_open(const struct world_config *config)
 					.queue_max = config->queue_max,
 					.latency_ns_min = latency,
 					.latency_ns_max = latency + config->latency_ns_max,
+					.slow_ns = config->slow_ns,
+					.slow_from = config->slow_from,
+					.slow_to = config->slow_to,
 					.datagram_max = config->datagram_max,
 					.room = config->room};
 	world_options(config, &world->options);

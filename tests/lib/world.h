@@ -52,6 +52,9 @@ struct world_config {
 	unsigned queue_max;
 	uint64_t latency_ns_min; /* 0: very short */
 	uint64_t latency_ns_max; /* beyond that */
+	uint64_t slow_ns;        /* and more from one node to another; 0: nowhere */
+	unsigned slow_from;
+	unsigned slow_to;
 	bool lossy; /* datagrams, and what `faulty` says, instead of messages */
 	size_t datagram_max;
 	size_t room;

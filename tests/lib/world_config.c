@@ -31,6 +31,9 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->creator_pages = DRAW_OF(&rng, 0, config->heap_pages / 2, config->heap_pages);
 	config->onesided = rng_one_in(&rng, 2);
 	config->hosts = DRAW_OF(&apart, 1, 1, 1, 2, 3);
+	config->slow_ns = DRAW_OF(&apart, 0, 0, 20000, 200000);
+	config->slow_from = rng_below(&apart, config->nodes);
+	config->slow_to = rng_below(&apart, config->nodes);
 	config->hot = !rng_one_in(&rng, 3);
 	config->tree = rng_one_in(&rng, 2);
 	config->kind_known = !rng_one_in(&rng, 3);
@@ -156,14 +159,17 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 "%s, %u nodes, %u threads, %u pages (%u of the creator), %s on %u hosts, "
 		 "%s, "
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
-		 "stall 1/%u, queue %u, latency %lu ns, board %u, trail %u, "
+		 "stall 1/%u, queue %u, latency %lu ns, %lu more from %u to %u, "
+		 "board %u, trail %u, "
 		 "slots %u, %u, ivy %u, "
 		 "delta %u, erc %u, store %lu KiB, seal %u%s%s",
 		 config->protocol->name, config->nodes, threads, config->heap_pages,
 		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->hosts,
 		 config->simd, config->hot, config->tree, config->kind_known, config->placement,
 		 config->prefetch, config->cache_pages, config->step_every, config->stall_every,
-		 config->queue_max, (unsigned long)config->latency_ns_max, config->board_runs,
+		 config->queue_max, (unsigned long)config->latency_ns_max,
+		 (unsigned long)config->slow_ns, config->slow_from, config->slow_to,
+		 config->board_runs,
 		 config->trail_bytes,
 		 config->lock_slots, config->meeting_slots, config->ivy, config->mirage_delta,
 		 config->erc, (unsigned long)config->lrc_memory / 1024, config->seal,

@@ -288,7 +288,9 @@ static bool forbidden_one(const struct litmus_forbidden *test, const struct seed
 	run_config(&config, &run, seed, protocol);
 	if (test->guest) {
 		config.hosts = config.nodes;
-		config.latency_ns_max = 50000;
+		config.slow_ns = 200000;
+		config.slow_from = 0;
+		config.slow_to = config.nodes - 1;
 	}
 	config.trace = options->trace;
 	if (options->mixed)

@@ -146,6 +146,7 @@ static bool lazy_run(struct lazy *lazy, const struct roam_protocol *protocol, ui
 	if (fn == fan_main) {
 		config.latency_ns_min = LATENCY_NS;
 		config.latency_ns_max = LATENCY_NS / 10;
+		config.slow_ns = 0;
 		config.step_every = config.stall_every = 0;
 		config.queue_max = 64;
 	}

@@ -124,6 +124,7 @@ static struct thrash thrash_region(const char *protocol, uint64_t seed, uint32_t
 	config.stall_every = 0;
 	config.cache_pages = 0;
 	config.latency_ns_max = 2000;
+	config.slow_ns = 0;
 	config.mirage_delta = delta;
 	thrash.world = world_open(&config);
 	if (thrash.world == NULL)
