@@ -19,25 +19,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "boot/door.h"
 #include "boot/input.h"
 #include "boot/local.h"
-#include "boot/wire.h"
 #include "msg/seal.h"
 #include "os/os.h"
 #include "roam_child.h"
 #include "roam_far.h"
 #include "roam_tool.h"
 
-#define MS         UINT64_C(1000000)
-#define CONNECT_MS 2000 /* for each address of the launcher */
-#define TERM_NS    (1000 * MS)
-#define DRAIN_NS   (200 * MS)
+#define MS       UINT64_C(1000000)
+#define TERM_NS  (1000 * MS)
+#define DRAIN_NS (200 * MS)
 
 struct agent_node {
 	struct child child;
 	unsigned rank;
 	int control; /* -1: closed */
-	struct roami_input_pipe input;
 	bool joined;
 };
 
@@ -51,23 +49,23 @@ struct agent {
 	int signals, lifeline;
 	sigset_t mask;
 	struct roami_input input;
+	struct roami_input_pipe inputs[ROAMI_NODES_MAX]; /* of `nodes` */
+	bool asked;                                      /* for more of it */
 	struct agent_node nodes[ROAMI_NODES_MAX];
 	unsigned count, running;
 	int lent; /* the first of the descriptors that nodes of this host share; 0: none */
 	struct tag_stream *within[2];
 	uint64_t kill_at;
-	bool over; /* nothing is left to be done */
+	bool heard; /* the launcher has said something */
+	bool over;  /* nothing is left to be done */
 };
 
 /* ---------------------------------------------------------------------------- the first contact */
 
-/* What the launcher wrote to our stdin. */
-static bool agent_read_card(struct agent_card *card)
+static bool agent_read(void *data, size_t bytes)
 {
-	size_t have = 0;
-
-	while (have < sizeof(*card)) {
-		ssize_t got = read(STDIN_FILENO, (uint8_t *)card + have, sizeof(*card) - have);
+	for (size_t have = 0; have < bytes;) {
+		ssize_t got = read(STDIN_FILENO, (uint8_t *)data + have, bytes - have);
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -75,41 +73,24 @@ static bool agent_read_card(struct agent_card *card)
 			return false;
 		have += (size_t)got;
 	}
-	return memcmp(card->magic, AGENT_MAGIC, sizeof(card->magic)) == 0 &&
+	return true;
+}
+
+/* What the launcher wrote to our stdin; another version's may be shorter, and no end follows. */
+static bool agent_read_card(struct agent_card *card)
+{
+	return agent_read(&card->magic, sizeof(card->magic)) && card->magic == AGENT_MAGIC &&
+	       agent_read(&card->magic + 1, sizeof(*card) - sizeof(card->magic)) &&
 	       card->count <= AGENT_ADDRESSES;
 }
 
-static bool agent_await(int fd, short what)
-{
-	struct pollfd at = {fd, what, 0};
-
-	return poll(&at, 1, CONNECT_MS) > 0;
-}
-
-/* Connects to one address of the launcher and waits for its hello. */
+/* Connects to one address of the launcher and says who we are. */
 static bool agent_try(struct agent *agent, const struct agent_card *card, uint32_t address)
 {
-	struct sockaddr_in there = {.sin_family = AF_INET,
-				    .sin_port = htons(card->port),
-				    .sin_addr.s_addr = htonl(address)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
 	const struct roami_hello hello = {.aes = roami_seal_has_aes()};
-	socklen_t length = sizeof(error);
 
-	if (fd < 0)
+	if (!roami_door_reach(&agent->wire, address, card->port, card->key, &agent->frame))
 		return false;
-	if ((connect(fd, (void *)&there, sizeof(there)) != 0 && errno != EINPROGRESS) ||
-	    !agent_await(fd, POLLOUT) ||
-	    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) {
-		close(fd);
-		return false;
-	}
-	fcntl(fd, F_SETFL, 0);
-	if (!roami_wire_open(&agent->wire, fd, true, card->key))
-		return false;
-	while (!agent->wire.keyed && agent_await(fd, POLLIN) &&
-	       roami_wire_receive(&agent->wire, &agent->frame) == ROAMI_WIRE_NOTHING)
-		;
 	if (roami_wire_send(&agent->wire, ROAMI_FRAME_HELLO, card->host, &hello, sizeof(hello)))
 		return true;
 	roami_wire_close(&agent->wire);
@@ -145,7 +126,7 @@ static int agent_start_node(struct agent *agent, struct agent_node *node)
 				  .within = agent->start.tag ? agent->within : NULL};
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0 ||
-	    !roami_input_pipe_open(&node->input, &input)) {
+	    !roami_input_pipe_open(&agent->inputs[node - agent->nodes], &input)) {
 		snprintf(node->child.why, sizeof(node->child.why), "cannot make a pipe: %s",
 			 strerror(errno));
 		return TOOL_FAILED;
@@ -240,9 +221,19 @@ static void agent_start(struct agent *agent)
 
 static void agent_input(struct agent *agent)
 {
+	agent->asked = false;
 	roami_input_take(&agent->input, agent->frame.payload, agent->frame.bytes);
-	for (unsigned i = 0; i < agent->count; i++)
-		roami_input_feed(&agent->input, &agent->nodes[i].input);
+	roami_input_feed(&agent->input, agent->inputs, agent->count);
+}
+
+/* The launcher reads no faster than the fastest of all nodes. */
+static void agent_ask(struct agent *agent)
+{
+	if (agent->asked || !roami_input_wanted(&agent->input, agent->inputs, agent->count))
+		return;
+	agent->asked = roami_wire_send(&agent->wire, ROAMI_FRAME_INPUT, agent->nodes[0].rank, NULL,
+				       0);
+	agent->over = agent->over || !agent->asked;
 }
 
 /* --------------------------------------------------------------------------------------- ending */
@@ -402,8 +393,10 @@ static void agent_from_launcher(struct agent *agent)
 	enum roami_wire_got got;
 
 	while ((got = roami_wire_receive(&agent->wire, &agent->frame)) == ROAMI_WIRE_GOT &&
-	       !agent->over)
+	       !agent->over) {
+		agent->heard = true;
 		agent_told(agent);
+	}
 	if (got == ROAMI_WIRE_LOST)
 		agent->over = true;
 }
@@ -430,8 +423,8 @@ static void agent_serve(struct agent *agent, struct agent_node *node, int fd)
 			close(node->control);
 			node->control = -1;
 		}
-	} else if (fd == node->input.to) {
-		roami_input_feed(&agent->input, &node->input);
+	} else if (fd == agent->inputs[node - agent->nodes].to) {
+		roami_input_feed(&agent->input, agent->inputs, agent->count);
 	}
 	for (unsigned i = 0; i < 2; i++)
 		if (node->child.out[i] != NULL && fd == node->child.out[i]->from)
@@ -442,6 +435,7 @@ static void agent_turn(struct agent *agent, int timeout_ms)
 {
 	struct agent_polls polls = {.count = 0};
 
+	agent_ask(agent);
 	agent_add(&polls, NULL, agent->signals, POLLIN);
 	agent_add(&polls, NULL, agent->wire.fd, POLLIN);
 	agent_add(&polls, NULL, agent->lifeline, POLLIN);
@@ -449,7 +443,8 @@ static void agent_turn(struct agent *agent, int timeout_ms)
 		struct agent_node *node = &agent->nodes[i];
 
 		agent_add(&polls, node, node->control, POLLIN);
-		agent_add(&polls, node, roami_input_hungry(&agent->input, &node->input), POLLOUT);
+		agent_add(&polls, node, roami_input_hungry(&agent->input, &agent->inputs[i]),
+			  POLLOUT);
 		for (unsigned out = 0; out < 2; out++)
 			if (node->child.out[out] != NULL)
 				agent_add(&polls, node, node->child.out[out]->from, POLLIN);
@@ -543,13 +538,14 @@ int tool_agent(int argc, char **argv)
 
 	(void)argc;
 	(void)argv;
-	if (!agent_read_card(&card)) {
-		tool_say("agent: started by `roam run -H` only, of the same version");
-		return TOOL_USAGE;
+	if (!agent_read_card(&card)) { /* the launcher names the host, and says what to do */
+		if (isatty(STDIN_FILENO))
+			tool_say("agent: started by `roam run -H` only, of the same version");
+		return AGENT_VERSION;
 	}
 	agent.host = card.host;
 	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
-		agent.nodes[i].control = agent.nodes[i].input.to = -1;
+		agent.nodes[i].control = agent.inputs[i].to = -1;
 	if (!agent_prepare(&agent) || !agent_connect(&agent, &card))
 		return TOOL_FAILED;
 	explicit_bzero(card.key, sizeof(card.key));
@@ -561,5 +557,5 @@ int tool_agent(int argc, char **argv)
 		usleep(1000);
 	agent_drain(&agent);
 	roami_wire_close(&agent.wire);
-	return 0;
+	return agent.heard ? 0 : AGENT_REFUSED;
 }

@@ -20,17 +20,15 @@
 
 #include "boot/input.h"
 #include "boot/local.h"
-#include "boot/wire.h"
 #include "os/os.h"
 #include "roam_child.h"
 #include "roam_tag.h"
 #include "roam_tool.h"
 
-#define MS         UINT64_C(1000000)
-#define STRANGE_NS (3000 * MS) /* the time a stranger has to show the key */
-#define WAITS_NS   (300 * MS)  /* for the others to say what they wait for */
-#define QUIT_NS    (2000 * MS) /* for agents to end their nodes */
-#define STOP_NS    (5000 * MS) /* from a signal passed on to the end */
+#define MS       UINT64_C(1000000)
+#define WAITS_NS (300 * MS)  /* for the others to say what they wait for */
+#define QUIT_NS  (2000 * MS) /* for agents to end their nodes */
+#define STOP_NS  (5000 * MS) /* from a signal passed on to the end */
 
 static const char *far_where(const struct far *far, unsigned node)
 {
@@ -45,14 +43,6 @@ static void far_all(struct far *far, uint32_t kind, uint32_t node, const void *d
 		if (far->hosts[i].greeted && far->hosts[i].wire != NULL &&
 		    !roami_wire_send(far->hosts[i].wire, kind, node, data, bytes))
 			far_lost(far, i);
-}
-
-static struct roami_wire *far_hang_up(struct roami_wire *wire)
-{
-	if (wire != NULL)
-		roami_wire_close(wire);
-	free(wire);
-	return NULL;
 }
 
 /* -------------------------------------------------------------------------------------- failing */
@@ -160,7 +150,7 @@ static void far_start_all(struct far *far)
 }
 
 /* A connection has shown the key: it is the agent of the host that it names. */
-static void far_greet(struct far *far, struct far_stranger *stranger)
+static void far_greet(struct far *far, struct roami_wire *wire)
 {
 	unsigned index = far->frame.node;
 	struct far_host *host = &far->hosts[index];
@@ -170,11 +160,10 @@ static void far_greet(struct far *far, struct far_stranger *stranger)
 
 	if (far->frame.kind != ROAMI_FRAME_HELLO || index >= far->job->hosts->count ||
 	    far->frame.bytes != sizeof(hello) || host->greeted) {
-		stranger->wire = far_hang_up(stranger->wire);
+		roami_door_hang_up(wire);
 		return;
 	}
-	host->wire = stranger->wire;
-	stranger->wire = NULL;
+	host->wire = wire;
 	host->greeted = true;
 	memcpy(&hello, far->frame.payload, sizeof(hello));
 	far->aes = far->aes && hello.aes != 0;
@@ -185,42 +174,8 @@ static void far_greet(struct far *far, struct far_stranger *stranger)
 		far_all(far, ROAMI_FRAME_QUIT, 0, NULL, 0);
 	if (++far->greeted < far->job->hosts->count)
 		return;
-	close(far->listener); /* nobody else is to come */
-	far->listener = -1;
+	roami_door_shut(&far->door);
 	far_start_all(far);
-}
-
-static void far_accept(struct far *far)
-{
-	struct far_stranger *stranger = far->strangers;
-	int fd = accept4(far->listener, NULL, NULL, SOCK_CLOEXEC);
-
-	if (fd < 0)
-		return;
-	/* Where no place is free the oldest goes, or strangers could keep agents out. */
-	for (unsigned i = 1; i < STRANGERS && stranger->wire != NULL; i++)
-		if (far->strangers[i].wire == NULL || far->strangers[i].until < stranger->until)
-			stranger = &far->strangers[i];
-	if (stranger->wire != NULL)
-		roami_wire_close(stranger->wire);
-	else
-		stranger->wire = malloc(sizeof(*stranger->wire));
-	stranger->until = roami_os_now_ns() + STRANGE_NS;
-	if (stranger->wire == NULL)
-		close(fd);
-	else if (!roami_wire_open(stranger->wire, fd, false, far->key))
-		stranger->until = 0;
-}
-
-static void far_stranger(struct far *far, struct far_stranger *stranger)
-{
-	enum roami_wire_got got = roami_wire_receive(stranger->wire, &far->frame);
-
-	if (got == ROAMI_WIRE_GOT) {
-		far_greet(far, stranger);
-	} else if (got == ROAMI_WIRE_LOST) {
-		stranger->wire = far_hang_up(stranger->wire);
-	}
 }
 
 /* ----------------------------------------------------------------------------------- the cards */
@@ -264,9 +219,11 @@ static void far_card(struct far *far, unsigned node)
 	struct far_node *from = &far->nodes[node];
 
 	if (from->carded || far->frame.bytes != sizeof(from->card)) {
-		far_fail(far, TOOL_FAILED, node, false,
-			 "run: node %u on host %s joined twice, or is of another version", node,
-			 far_where(far, node));
+		far_fail(far, TOOL_FAILED, node, false, "run: node %u on host %s %s", node,
+			 far_where(far, node),
+			 from->carded ? "joined twice"
+				      : "uses another version of roam: install the same on all "
+					"hosts");
 		return;
 	}
 	memcpy(&from->card, far->frame.payload, sizeof(from->card));
@@ -367,6 +324,8 @@ static void far_told(struct far *far, unsigned index)
 			 (const char *)frame->payload);
 	if (frame->kind == ROAMI_FRAME_WAITS)
 		far_waits(far, node);
+	if (frame->kind == ROAMI_FRAME_INPUT)
+		far->hosts[index].hungry = true;
 	if (frame->kind == ROAMI_FRAME_EXIT)
 		far_exit(far, node);
 	if (frame->kind == ROAMI_FRAME_END && node == 0) {
@@ -380,7 +339,7 @@ static void far_lost(struct far *far, unsigned index)
 {
 	struct far_host *host = &far->hosts[index];
 
-	host->wire = far_hang_up(host->wire);
+	host->wire = roami_door_hang_up(host->wire);
 	if (host->running == 0)
 		return;
 	far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, true, "run: host %s is lost%s", host->name,
@@ -403,6 +362,17 @@ static void far_from_agent(struct far *far, unsigned index)
 		far_lost(far, index);
 }
 
+/* What to do about an agent that has not come. */
+static const char *far_fix(int status)
+{
+	if (WIFEXITED(status) && WEXITSTATUS(status) == AGENT_VERSION)
+		return "is roam there of another version? install the same on all hosts";
+	if (WIFEXITED(status) && WEXITSTATUS(status) == AGENT_REFUSED)
+		return "its agent has another key than was sent to it: what ROAM_RSH names must "
+		       "pass the standard input on as it is";
+	return "can the host be reached, and is roam there at the same path?";
+}
+
 /* ROAM_RSH has ended. */
 static void far_rsh_ended(struct far *far, unsigned index, int status)
 {
@@ -419,11 +389,9 @@ static void far_rsh_ended(struct far *far, unsigned index, int status)
 		snprintf(how, sizeof(how), "exited with status %d", WEXITSTATUS(status));
 	else
 		snprintf(how, sizeof(how), "was killed by signal %d", WTERMSIG(status));
-	far_fail(
-		far, TOOL_FAILED, ROAMI_NODES_MAX, false,
-		"run: cannot start on host %s: `%s` %s (can the host be reached, and is roam there "
-		"at the same path?)",
-		host->name, host->here ? "roam agent" : far->options->rsh, how);
+	far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
+		 "run: cannot start on host %s: `%s` %s (%s)", host->name,
+		 host->here ? "roam agent" : far->options->rsh, how, far_fix(status));
 	far_lost(far, index);
 }
 
@@ -463,8 +431,11 @@ static void far_take_signal(struct far *far)
 /* Our standard input, to all. */
 static bool far_may_read(const struct far *far)
 {
-	return far->greeted == far->job->hosts->count && !far->input_ended &&
-	       roami_input_may_read(STDIN_FILENO);
+	bool hungry = false;
+
+	for (unsigned i = 0; i < far->job->hosts->count; i++)
+		hungry = hungry || far->hosts[i].hungry;
+	return hungry && !far->input_ended && roami_input_may_read(STDIN_FILENO);
 }
 
 static void far_read(struct far *far)
@@ -474,19 +445,18 @@ static void far_read(struct far *far)
 	if (got < 0)
 		return;
 	far->input_ended = got == 0;
+	for (unsigned i = 0; i < far->job->hosts->count; i++)
+		far->hosts[i].hungry = false;
 	far_all(far, ROAMI_FRAME_INPUT, 0, far->frame.payload, (size_t)got);
 }
 
 /* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
 static int far_due(struct far *far)
 {
-	uint64_t now = roami_os_now_ns(), next = UINT64_MAX;
+	uint64_t now = roami_os_now_ns(), next = roami_door_due(&far->door);
 	uint64_t *const times[] = {&far->say_at, &far->quit_at, &far->kill_at, &far->gone_at,
 				   &far->end_at};
 
-	for (unsigned i = 0; i < STRANGERS; i++)
-		if (far->strangers[i].wire != NULL && now >= far->strangers[i].until)
-			far->strangers[i].wire = far_hang_up(far->strangers[i].wire);
 	if (far->end_at != 0 && now >= far->end_at) {
 		far->end_at = 0;
 		far_fail(far, TOOL_TIMEOUT, ROAMI_NODES_MAX, true, TOOL_LATE, far->job->timeout);
@@ -506,18 +476,15 @@ static int far_due(struct far *far)
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
 		if (*times[i] != 0 && *times[i] < next)
 			next = *times[i];
-	for (unsigned i = 0; i < STRANGERS; i++)
-		if (far->strangers[i].wire != NULL && far->strangers[i].until < next)
-			next = far->strangers[i].until;
 	if (next == UINT64_MAX)
 		return -1;
 	return next <= now ? 0 : (int)((next - now) / MS) + 1;
 }
 
 struct far_polls {
-	struct pollfd at[3 + 3 * HOSTS_MAX + STRANGERS];
-	void *who[3 + 3 * HOSTS_MAX + STRANGERS];
-	nfds_t count, strangers, streams;
+	struct pollfd at[2 + 3 * HOSTS_MAX + ROAMI_DOOR_POLLS];
+	void *who[2 + 3 * HOSTS_MAX + ROAMI_DOOR_POLLS];
+	nfds_t count, door, streams;
 };
 
 static void far_add(struct far_polls *polls, void *who, int fd)
@@ -529,19 +496,17 @@ static void far_add(struct far_polls *polls, void *who, int fd)
 static void far_turn(struct far *far, int timeout_ms)
 {
 	struct far_polls polls = {.count = 0};
+	struct roami_wire *known;
 	nfds_t i;
 
 	far_add(&polls, NULL, far->signals);
-	far_add(&polls, NULL, far->listener);
 	far_add(&polls, NULL, far_may_read(far) ? STDIN_FILENO : -1);
 	for (i = 0; i < far->job->hosts->count; i++)
 		far_add(&polls, &far->hosts[i],
 			far->hosts[i].wire != NULL ? far->hosts[i].wire->fd : -1);
-	polls.strangers = polls.count;
-	for (i = 0; i < STRANGERS; i++)
-		if (far->strangers[i].wire != NULL)
-			far_add(&polls, &far->strangers[i], far->strangers[i].wire->fd);
-	polls.streams = polls.count;
+	polls.door = polls.count;
+	roami_door_polls(&far->door, polls.at + polls.door);
+	polls.streams = polls.count += ROAMI_DOOR_POLLS;
 	for (i = 0; i < 2 * far->job->hosts->count; i++)
 		if (far->hosts[i / 2].out[i % 2] != NULL)
 			far_add(&polls, far->hosts[i / 2].out[i % 2],
@@ -551,15 +516,13 @@ static void far_turn(struct far *far, int timeout_ms)
 	for (i = polls.streams; i < polls.count; i++)
 		if (polls.at[i].revents != 0)
 			tag_pump(polls.who[i]);
-	for (i = 3; i < polls.strangers; i++)
+	for (i = 2; i < polls.door; i++)
 		if (polls.at[i].revents != 0)
-			far_from_agent(far, (unsigned)(i - 3));
-	for (; i < polls.streams; i++)
-		if (polls.at[i].revents != 0)
-			far_stranger(far, polls.who[i]);
+			far_from_agent(far, (unsigned)(i - 2));
+	known = roami_door_turn(&far->door, polls.at + polls.door, &far->frame);
+	if (known != NULL)
+		far_greet(far, known);
 	if (polls.at[1].revents != 0)
-		far_accept(far);
-	if (polls.at[2].revents != 0)
 		far_read(far);
 	if (polls.at[0].revents != 0)
 		far_take_signal(far);
@@ -619,9 +582,11 @@ int tool_far(const struct far_job *job, const struct roami_options *options)
 	far.options = options;
 	far.status = -1;
 	far.aes = true;
-	if (sodium_init() < 0 || !far_listen(&far) || !far_signals(&far))
+	if (sodium_init() < 0 || !far_signals(&far))
 		return TOOL_FAILED;
 	randombytes_buf(far.key, sizeof(far.key));
+	if (!far_listen(&far))
+		return TOOL_FAILED;
 	for (unsigned i = 0; i < job->hosts->count; i++) {
 		far.hosts[i].name = job->hosts->entries[i].name;
 		far.hosts[i].here = far_is_here(far.hosts[i].name);

@@ -10,11 +10,18 @@
 #include "boot/control.h"
 #include "roam_hosts.h"
 
-#define AGENT_MAGIC     "roamagt1"
+/* Another version, whose structs are others, says something else. */
+#define AGENT_MAGIC                                                 \
+	(UINT64_C(0x726f616d61677400) + sizeof(struct agent_card) + \
+	 (sizeof(struct roami_start) << 8) + sizeof(struct roami_boot_card) + ROAMI_FRAME_KINDS)
 #define AGENT_ADDRESSES 16u
 
+/* How an agent ends that cannot tell the launcher anything: as what started it does, too. */
+#define AGENT_VERSION 2 /* TOOL_USAGE, as of one that knows no agents */
+#define AGENT_REFUSED 3
+
 struct agent_card {
-	char magic[8];
+	uint64_t magic; /* first, whatever follows */
 	uint8_t key[ROAMI_KEY_BYTES];
 	char name[64]; /* the host, as the user calls it; cut off */
 	uint16_t host; /* its number */
@@ -26,8 +33,8 @@ struct agent_card {
 struct far_job {
 	unsigned nodes;
 	bool tag;
-	bool share; /* nodes of one host share memory */
-	int gdb;    /* the node that runs under gdb; -1: none */
+	bool share;       /* nodes of one host share memory */
+	int gdb;          /* the node that runs under gdb; -1: none */
 	unsigned timeout; /* seconds; 0: none */
 	char **argv;
 	struct hosts *hosts; /* nodes are given to them */

@@ -5,12 +5,10 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#include "boot/wire.h"
+#include "boot/door.h"
 #include "core/segment.h"
 #include "roam_far.h"
 #include "roam_tag.h"
-
-#define STRANGERS 16u /* connections that have not shown the key yet */
 
 struct far_host {
 	const char *name;
@@ -18,14 +16,10 @@ struct far_host {
 	int input;               /* its stdin, held open: its end is the agent's */
 	struct roami_wire *wire; /* NULL: not connected, or lost */
 	bool greeted;
+	bool hungry;      /* it wants more of the standard input */
 	bool here;        /* it is the launcher's own */
 	unsigned running; /* nodes that have not ended */
 	struct tag_stream *out[2];
-};
-
-struct far_stranger {
-	struct roami_wire *wire; /* NULL: none */
-	uint64_t until;
 };
 
 struct far_node {
@@ -38,13 +32,13 @@ struct far {
 	const struct far_job *job;
 	const struct roami_options *options;
 	uint8_t key[ROAMI_KEY_BYTES];
-	int listener, signals;
+	struct roami_door door; /* for agents */
+	int signals;
 	uint16_t port;
 	sigset_t mask;
 	struct roami_frame frame;
 	struct far_host hosts[HOSTS_MAX];
 	struct far_node nodes[ROAMI_NODES_MAX];
-	struct far_stranger strangers[STRANGERS];
 	struct tag_stream *within[2];
 	struct roami_ctl ctls[ROAMI_NODES_MAX]; /* what the nodes waited for */
 	unsigned greeted, carded;

@@ -19,18 +19,11 @@
 
 bool far_listen(struct far *far)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	socklen_t length = sizeof(address);
-
-	far->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (far->listener < 0 || bind(far->listener, (void *)&address, sizeof(address)) != 0 ||
-	    listen(far->listener, SOMAXCONN) != 0 ||
-	    getsockname(far->listener, (void *)&address, &length) != 0) {
-		tool_say("run: cannot listen for the agents: %s", strerror(errno));
-		return false;
-	}
-	far->port = ntohs(address.sin_port);
-	return true;
+	if (roami_door_open(&far->door, far->key, &far->port))
+		return true;
+	tool_say("run: cannot listen for the agents on this host: %s%s", strerror(errno),
+		 errno == EADDRINUSE ? " (no TCP port is free: net.ipv4.ip_local_port_range)" : "");
+	return false;
 }
 
 /* Where agents may reach us: every address of this host, its loopback last. */
@@ -138,7 +131,7 @@ static bool far_spawn(struct far *far, unsigned index, const struct agent_card *
 
 bool far_spawn_all(struct far *far)
 {
-	struct agent_card card = {.port = far->port};
+	struct agent_card card = {.magic = AGENT_MAGIC, .port = far->port};
 	char tool[PATH_MAX];
 	ssize_t length = readlink("/proc/self/exe", tool, sizeof(tool) - 1);
 	bool good = length > 0;
@@ -153,7 +146,6 @@ bool far_spawn_all(struct far *far)
 			 tool);
 		return false;
 	}
-	memcpy(card.magic, AGENT_MAGIC, sizeof(card.magic));
 	memcpy(card.key, far->key, sizeof(card.key));
 	far_addresses(&card);
 	for (unsigned i = 0; i < far->job->hosts->count && good; i++)

@@ -33,7 +33,7 @@ enum roami_frame_kind {
 	ROAMI_FRAME_START,  /* struct roami_start: go */
 	ROAMI_FRAME_EXIT,   /* from it: a node's wait status, and its pid: 2 int32_t */
 	ROAMI_FRAME_SIGNAL, /* to it: pass on signal `node` */
-	ROAMI_FRAME_INPUT,  /* bytes of the standard input; none: its end */
+	ROAMI_FRAME_INPUT,  /* of the standard input; none: its end; from it: more is wanted */
 	ROAMI_FRAME_QUIT,   /* end your nodes; node: nanoseconds are no more left to them if 0 */
 	ROAMI_FRAME_KINDS
 };

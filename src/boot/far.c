@@ -20,9 +20,9 @@ __attribute__((noreturn)) static void far_lost(void)
 }
 
 /* The agent's end is ours: its child is this process, or a shell in between. */
-static enum roam_err far_read_boot(struct roami_job *job, struct roami_frame *frame)
+static void far_read_boot(struct roami_job *job, struct roami_frame *frame)
 {
-	struct roami_boot boot;
+	struct roami_boot boot = {.nodes = 0};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	fcntl(job->control, F_SETFD, FD_CLOEXEC);
@@ -32,14 +32,16 @@ static enum roam_err far_read_boot(struct roami_job *job, struct roami_frame *fr
 		if (!roami_control_receive(job->control, frame))
 			far_lost();
 	while (frame->kind != ROAMI_FRAME_BOOT);
-	if (frame->bytes != sizeof(boot))
-		return ROAM_EPROTO;
-	memcpy(&boot, frame->payload, sizeof(boot));
-	if (boot.nodes == 0 || boot.nodes > ROAMI_NODES_MAX || boot.me >= boot.nodes)
-		return ROAM_EPROTO;
+	if (frame->bytes == sizeof(boot))
+		memcpy(&boot, frame->payload, sizeof(boot));
+	if (boot.nodes == 0 || boot.nodes > ROAMI_NODES_MAX || boot.me >= boot.nodes) {
+		roami_far_fail(job, "the launcher and this program are of different versions of "
+				    "roam: install the same on all hosts, and build the program "
+				    "with it");
+		far_lost();
+	}
 	job->boot = boot;
 	job->launched = true;
-	return ROAM_OK;
 }
 
 /*
@@ -115,15 +117,14 @@ enum roam_err roami_far_map(struct roami_job *job)
 enum roam_err roami_far_begin(struct roami_job *job, int lent)
 {
 	struct roami_frame *frame = malloc(sizeof(*frame));
-	enum roam_err err = frame == NULL ? ROAM_ENOMEM : far_read_boot(job, frame);
+	enum roam_err err;
 
-	if (err == ROAM_EPROTO)
-		fprintf(stderr, "roam: the launcher and this program differ in version\n");
-	if (frame != NULL)
-		explicit_bzero(frame, sizeof(*frame));
+	if (frame == NULL)
+		return ROAM_ENOMEM;
+	far_read_boot(job, frame);
+	explicit_bzero(frame, sizeof(*frame));
 	free(frame);
-	if (err == ROAM_OK)
-		err = roami_far_make(job);
+	err = roami_far_make(job);
 	if (err == ROAM_OK && lent > 0)
 		far_lend(job, lent);
 	for (unsigned node = 0; node < ROAMI_NODES_MAX; node++) {
@@ -186,21 +187,12 @@ static void *far_main(void *arg)
 	far_lost();
 }
 
-/* A thread that takes no signals. */
 static enum roam_err far_listen(struct roami_job *job)
 {
-	sigset_t all, old;
-	pthread_t thread;
-	int err;
+	bool runs = roami_os_thread(NULL, far_main, job);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, NULL, far_main, job);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err == 0)
-		pthread_detach(thread);
-	atomic_fetch_add(&job->real.helpers, err == 0); /* it ends with the process */
-	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
+	atomic_fetch_add(&job->real.helpers, runs); /* it ends with the process */
+	return runs ? ROAM_OK : ROAM_ESYSTEM;
 }
 
 enum roam_err roami_far_join(struct roami_job *job, unsigned asked)

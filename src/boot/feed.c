@@ -2,13 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "boot/bind.h"
+#include "os/os.h"
 
 #define FEED_FIRST 200 /* descriptors below are the program's */
 
@@ -25,10 +24,10 @@ static int feed_row(unsigned count)
 	return first + (long)count <= end ? first : -1;
 }
 
-struct roami_feed *roami_feed_open(unsigned nodes)
+struct roami_feed *roami_feed_open(unsigned nodes, int from)
 {
 	struct roami_feed *feed = calloc(1, sizeof(*feed));
-	int from = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), end, there = -1;
+	int end, there = -1;
 
 	if (from < 0 || feed == NULL || !roami_input_open(&feed->input, from))
 		return NULL;
@@ -68,21 +67,10 @@ static void *feed_main(void *arg)
 	}
 }
 
-bool roami_feed_start(struct roami_feed *feed)
+bool roami_feed_start(struct roami_feed *feed, unsigned me)
 {
-	sigset_t all, old;
-	pthread_t thread;
-	int err;
-
-	if (dup2(feed->first, STDIN_FILENO) < 0)
-		return false;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, NULL, feed_main, feed);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err == 0)
-		pthread_detach(thread);
-	return err == 0;
+	return dup2(feed->first + (int)me, STDIN_FILENO) >= 0 &&
+	       roami_os_thread(NULL, feed_main, feed);
 }
 
 bool roami_feed_take(pid_t pid, int first, unsigned node)
@@ -100,6 +88,7 @@ bool roami_feed_take(pid_t pid, int first, unsigned node)
 
 void roami_feed_taken(struct roami_feed *feed)
 {
+	atomic_store(&feed->taken, true);
 	for (unsigned i = 0; i < feed->nodes; i++)
 		close(feed->first + (int)i);
 }

@@ -39,7 +39,8 @@ enum roam_err roami_here_begin(struct roami_job *job)
 	here_end_with_launcher((int)(fd + size));
 	if (!roami_far_fits(job, (int)fd)) {
 		fprintf(stderr,
-			"roam: the launcher and this program differ in version or options\n");
+			"roam: the launcher and this program differ in version or options: build "
+			"the program with the roam that runs it\n");
 		return ROAM_EINVAL;
 	}
 	job->boot.me = rank;

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define GONE_BYTES (UINT64_C(1) << 20) /* are given back at a time */
+
 bool roami_input_open(struct roami_input *input, int from)
 {
 	input->from = from;
@@ -52,7 +54,7 @@ static void input_close(struct roami_input_pipe *pipe)
 	pipe->to = -1;
 }
 
-void roami_input_feed(const struct roami_input *input, struct roami_input_pipe *pipe)
+static void input_feed(const struct roami_input *input, struct roami_input_pipe *pipe)
 {
 	char chunk[4096];
 
@@ -72,6 +74,21 @@ void roami_input_feed(const struct roami_input *input, struct roami_input_pipe *
 	}
 	if (pipe->to >= 0 && input->ends)
 		input_close(pipe);
+}
+
+void roami_input_feed(struct roami_input *input, struct roami_input_pipe *pipes, unsigned nodes)
+{
+	uint64_t had = input->bytes;
+
+	for (unsigned i = 0; i < nodes; i++) {
+		input_feed(input, &pipes[i]);
+		if (pipes[i].to >= 0 && pipes[i].fed < had)
+			had = pipes[i].fed;
+	}
+	had -= had % GONE_BYTES;
+	if (had > input->gone && fallocate(input->spool, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+					   (off_t)input->gone, (off_t)(had - input->gone)) == 0)
+		input->gone = had;
 }
 
 int roami_input_hungry(const struct roami_input *input, const struct roami_input_pipe *pipe)
@@ -107,6 +124,5 @@ void roami_input_copy(struct roami_input *input, struct roami_input_pipe *pipes,
 
 	if (got >= 0)
 		roami_input_take(input, chunk, (size_t)got);
-	for (unsigned i = 0; i < nodes; i++)
-		roami_input_feed(input, &pipes[i]);
+	roami_input_feed(input, pipes, nodes);
 }

@@ -11,6 +11,7 @@ struct roami_input {
 	int from;       /* what is read */
 	int spool;      /* all that has come, in memory */
 	uint64_t bytes; /* of it */
+	uint64_t gone;  /* the first of them: all have had these */
 	bool ends;
 };
 
@@ -34,8 +35,11 @@ int roami_input_read(int from, void *data, size_t room);
 /* A pipe for a node, which reads from *from_p. */
 bool roami_input_pipe_open(struct roami_input_pipe *pipe, int *from_p);
 
-/* Gives it what it has not had yet, as it takes it, and the end. */
-void roami_input_feed(const struct roami_input *input, struct roami_input_pipe *pipe);
+/*
+ * Gives each node what it has not had yet, as it takes it, and the end.  What all have had is kept
+ * no longer.
+ */
+void roami_input_feed(struct roami_input *input, struct roami_input_pipe *pipes, unsigned nodes);
 
 /* What to poll for writing: there is more for it; -1: nothing. */
 int roami_input_hungry(const struct roami_input *input, const struct roami_input_pipe *pipe);

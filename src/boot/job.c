@@ -79,12 +79,14 @@ static void job_failed(struct roami_node *node, const char *text)
 static enum roam_err job_says(struct roami_job *job, enum roam_err err, const char *what)
 {
 	const char *why = roam_strerror(err), *hint = "";
-	char line[400];
+	char line[400], who[ROAMI_HOST_BYTES + 30] = "";
 
 	if (err == ROAM_ESYSTEM) {
 		why = strerror(errno);
 		if (errno == EMFILE)
 			hint = " (raise the limit of open files, ulimit -n)";
+		if (errno == EADDRINUSE)
+			hint = " (no UDP port is free: net.ipv4.ip_local_port_range)";
 	} else if (err == ROAM_ENOMEM) {
 		why = strerror(ENOMEM);
 		hint = " (limit of address space, ulimit -v, or ROAM_HEAP too large)";
@@ -96,8 +98,11 @@ static enum roam_err job_says(struct roami_job *job, enum roam_err err, const ch
 		roami_far_fail(job, line);
 		_exit(ROAMI_EXIT_TOLD);
 	}
+	if (job->boot.hosts > 1)
+		snprintf(who, sizeof(who), "node %u on host %s: ", job->me,
+			 job->host_names[job->me]);
 	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
-		fprintf(stderr, "roam: %s: %s%s\n", what, why, hint);
+		fprintf(stderr, "roam: %s%s: %s%s\n", who, what, why, hint);
 	return err;
 }
 
@@ -235,15 +240,6 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-static void job_say_seal(const struct roami_job *job)
-{
-	const char *how = job->boot.aes != 0 ? "AES-256-GCM" : "ChaCha20-Poly1305";
-
-	if (job->me == 0 && job->boot.hosts > 1 && job->options.log >= ROAMI_LEVEL_INFO)
-		fprintf(stderr, "roam: info: datagrams are sealed by %s\n",
-			job->options.seal == ROAMI_SEAL_OFF ? "nothing" : how);
-}
-
 enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked)
 {
 	struct roami_ctl *ctl = job->bases[job->me];
@@ -268,7 +264,7 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
 		return job_says(job, err, "cannot start the service thread");
-	job_say_seal(job);
+	roami_job_say(job);
 	atomic_store(&ctl->pid, (int32_t)getpid());
 	atomic_store(&ctl->joined, ROAMI_JOINED_READY);
 	job->life = ROAMI_JOB_TOGETHER;

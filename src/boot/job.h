@@ -102,6 +102,9 @@ void roami_job_finish(struct roami_job *job);
 /* Reports the job's counters as ROAM_STATS asks. */
 void roami_job_report(struct roami_job *job);
 
+/* Node 0, at log level info: who started the nodes, what connects them. */
+void roami_job_say(const struct roami_job *job);
+
 /* Says where this node may run. */
 void roami_job_report_binding(const struct roami_job *job);
 

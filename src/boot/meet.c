@@ -51,6 +51,12 @@ struct meet_hello {
 	char name[ROAMI_HOST_BYTES];
 };
 
+/* Of the first node of each host that is not node 0's, if node 0 gives its input to all. */
+struct meet_input {
+	int32_t first; /* of the pipes that the host's nodes have it by */
+	uint32_t port; /* where node 0 brings it */
+};
+
 #define MEET_SEALED (ROAMI_KEY_BYTES + crypto_box_MACBYTES)
 
 /* Of node 0 all, of the others without `keys`. */
@@ -72,8 +78,8 @@ _Static_assert(sizeof(struct meet_card) <= ROAMI_BLOB_BYTES, "a card is one blob
 
 /* What is known between the steps. */
 struct roami_meet {
-	struct roami_feed *feed; /* in node 0, if it copies its input to others; never closed */
-	bool share; /* nodes of one host reach each other's memory */
+	struct roami_feed *feed; /* in who copies the input to others; never closed */
+	bool share;              /* nodes of one host reach each other's memory */
 	uint8_t secret[crypto_box_SECRETKEYBYTES];
 	struct meet_hello hello[ROAMI_NODES_MAX];
 	struct roami_blob blobs[ROAMI_NODES_MAX];
@@ -295,33 +301,108 @@ static void meet_take_hello(struct roami_job *job, unsigned node, const struct m
 		MEET_FAIL(job, MEET_OLD, node);
 }
 
+/* The first node on the host of `node`. */
+static unsigned meet_first(const struct roami_job *job, unsigned node)
+{
+	unsigned first = 0;
+
+	while (job->boot.host[first] != job->boot.host[node])
+		first++;
+	return first;
+}
+
+__attribute__((noreturn)) static void meet_no_input(struct roami_job *job)
+{
+	roami_bound_fail(&job->bound,
+			 "node %u on host %s cannot have a copy of node 0's input: %s%s",
+			 job->boot.me, job->host_names[job->boot.me], strerror(errno),
+			 errno == EADDRINUSE ? " (no TCP port is free: "
+					       "net.ipv4.ip_local_port_range)"
+					     : "");
+	meet_failed(job);
+}
+
+/* The key that node 0 and the first node of another host share. */
+static void meet_pair_key(struct roami_job *job, unsigned other, uint8_t key[ROAMI_KEY_BYTES])
+{
+	_Static_assert(crypto_box_BEFORENMBYTES == ROAMI_KEY_BYTES, "it fits");
+	if (crypto_box_beforenm(key, job->meet->hello[other].public, job->meet->secret) != 0)
+		MEET_FAIL(job, MEET_OLD, other);
+}
+
+/* How node 0 brings the input to another host: those of its addresses first that are near. */
+static void meet_bring(struct roami_job *job, unsigned node, uint32_t port)
+{
+	const struct meet_hello *mine = &job->meet->hello[0], *there = &job->meet->hello[node];
+	struct roami_feed_place place = {.port = (uint16_t)port};
+
+	for (unsigned turn = 0; turn < 2; turn++)
+		for (uint32_t i = 0; i < there->addresses; i++)
+			if (meet_near(&there->address[i], mine) == (turn == 0))
+				place.addresses[place.count++] = there->address[i].address;
+	if (there->net_space == mine->net_space) /* only processes are hidden from each other */
+		place.addresses[place.count++] = INADDR_LOOPBACK;
+	snprintf(place.host, sizeof(place.host), "%s", job->host_names[node]);
+	meet_pair_key(job, node, place.key);
+	if (!roami_feed_bring(job->meet->feed, node, &place))
+		meet_no_input(job);
+	explicit_bzero(&place, sizeof(place));
+}
+
+/* On other hosts the first node has the input brought, and gives it to all there; its pipes. */
+static int32_t meet_feed_far(struct roami_job *job, unsigned near)
+{
+	uint8_t key[ROAMI_KEY_BYTES];
+	struct meet_input mine = {0}, all[ROAMI_NODES_MAX];
+	uint16_t port = 0;
+
+	if (job->boot.me == near && near != 0) {
+		meet_pair_key(job, 0, key);
+		job->meet->feed = roami_feed_fetch(job->boot.nodes, key, &port);
+		if (job->meet->feed == NULL)
+			meet_no_input(job);
+		mine = (struct meet_input){job->meet->feed->first, port};
+		explicit_bzero(key, sizeof(key));
+	}
+	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
+	for (unsigned node = 0; node < job->boot.nodes; node++)
+		memcpy(&all[node], job->meet->blobs[node].data, sizeof(all[node]));
+	for (unsigned node = 1; node < job->boot.nodes && job->boot.me == 0; node++)
+		if (meet_first(job, node) == node)
+			meet_bring(job, node, all[node].port);
+	return near == 0 ? job->meet->hello[0].input : all[near].first;
+}
+
 /* The standard input of a program that is executed up to CREATE by all. */
 static void meet_feed(struct roami_job *job)
 {
-	const struct meet_hello *first = &job->meet->hello[0];
-	bool good = true;
+	unsigned near = meet_first(job, job->boot.me);
+	int32_t pipes = job->meet->hello[0].input;
+	bool good;
 
-	if (first->input <= 0 || job->boot.host[job->boot.me] != job->boot.host[0])
+	if (pipes <= 0)
 		return;
-	if (job->boot.me == 0)
-		good = roami_feed_start(job->meet->feed);
+	if (job->boot.hosts > 1)
+		pipes = meet_feed_far(job, near);
+	if (job->boot.me == near)
+		good = roami_feed_start(job->meet->feed, near);
 	else
-		good = roami_feed_take(first->pid, first->input, job->boot.me);
-	if (good)
-		return;
-	roami_bound_fail(&job->bound, "node %u cannot have a copy of node 0's input: %s",
-			 job->boot.me, strerror(errno));
-	meet_failed(job);
+		good = roami_feed_take(job->meet->hello[near].pid, pipes, job->boot.me);
+	if (!good)
+		meet_no_input(job);
 }
 
 /* The first of its pipes; 0: there is nothing to be copied. */
 static int32_t meet_make_feed(struct roami_job *job)
 {
-	job->meet->feed = roami_feed_open(job->boot.nodes);
+	int from = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+
+	if (from < 0 && errno == EBADF)
+		return 0;
+	if (from >= 0)
+		job->meet->feed = roami_feed_open(job->boot.nodes, from);
 	if (job->meet->feed != NULL)
 		return job->meet->feed->first;
-	if (errno == EBADF)
-		return 0;
 	roami_bound_fail(&job->bound, "cannot copy the standard input to all nodes: %s",
 			 strerror(errno));
 	meet_failed(job);
@@ -342,8 +423,7 @@ static void meet_greet(struct roami_job *job, bool creates)
 		meet_take_hello(job, node, &mine);
 	meet_hosts(job);
 	meet_watch(job);
-	if (creates)
-		meet_feed(job);
+	meet_feed(job);
 	if (job->boot.hosts > 1)
 		meet_apart(job);
 }

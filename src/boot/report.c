@@ -46,6 +46,23 @@ void roami_job_report(struct roami_job *job)
 		fprintf(stderr, "roam: ROAM_STATS=%s: %s\n", where, strerror(errno));
 }
 
+void roami_job_say(const struct roami_job *job)
+{
+	const char *how = job->control != 0 ? "roam run -H" : job->here ? "roam run" : "fork";
+	const char *seal = job->boot.aes != 0 ? "AES-256-GCM" : "ChaCha20-Poly1305";
+	unsigned hosts = job->boot.hosts > 0 ? job->boot.hosts : 1;
+
+	if (job->me != 0 || job->options.log < ROAMI_LEVEL_INFO)
+		return;
+	if (job->bound.binding == NULL) /* else it is said, and was before all had come */
+		fprintf(stderr, "roam: info: %u nodes on %u host%s, by %s, over %s%s\n", job->nodes,
+			hosts, hosts > 1 ? "s" : "", how, job->options.transport,
+			hosts > 1 && job->lent_count > 1 ? ", on each over shm" : "");
+	if (hosts > 1)
+		fprintf(stderr, "roam: info: datagrams are sealed by %s\n",
+			job->options.seal == ROAMI_SEAL_OFF ? "nothing" : seal);
+}
+
 void roami_job_report_binding(const struct roami_job *job)
 {
 	char line[300], name[ROAMI_HOST_BYTES] = "", cpus[128];

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "boot/job.h"
@@ -45,6 +46,21 @@ static void rerun_speak(struct roami_job *job)
 		dup2(job->quiet[i], STDOUT_FILENO + i);
 		close(job->quiet[i]);
 	}
+}
+
+/* Nor does it read from now on: its copy of node 0's input need not be kept. */
+static void rerun_sated(void)
+{
+	struct stat input;
+	int null;
+
+	if (fstat(STDIN_FILENO, &input) != 0 || !S_ISFIFO(input.st_mode))
+		return; /* the program has opened another one */
+	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (null < 0)
+		return;
+	dup2(null, STDIN_FILENO);
+	close(null);
 }
 
 /* The segment that it filled goes altogether: another one waits, which others map too. */
@@ -123,8 +139,10 @@ enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)
 {
 	enum roam_err err;
 
-	if (job->boot.me != 0)
+	if (job->boot.me != 0) {
 		rerun_speak(job);
+		rerun_sated();
+	}
 	err = rerun_join(job, nodes);
 	if (err != ROAM_OK || job->me == 0)
 		return err;

@@ -32,7 +32,7 @@ struct roami_watch {
 	int parent; /* a pidfd of another launcher's process, or of a shell of its; -1: none */
 	int stop;
 	_Atomic uint32_t ending;
-	uint64_t oom_kills; /* of the kernel, when the watch began */
+	uint64_t oom_kills;        /* of the kernel, when the watch began */
 	_Atomic uint32_t *helpers; /* see struct roami_real: the thread is one */
 	pthread_t thread;
 };
@@ -216,19 +216,12 @@ static void *watch_main(void *arg)
 	}
 }
 
-/* A thread that takes no signals. */
 static enum roam_err watch_thread(struct roami_watch *watch, void *(*fn)(void *))
 {
-	sigset_t all, old;
-	int err;
+	bool runs = roami_os_thread(&watch->thread, fn, watch);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&watch->thread, NULL, fn, watch);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	atomic_fetch_add(watch->helpers, err == 0);
-	errno = err;
-	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
+	atomic_fetch_add(watch->helpers, runs);
+	return runs ? ROAM_OK : ROAM_ESYSTEM;
 }
 
 static struct roami_watch *watch_make(const struct roami_segment *segments, unsigned nodes,

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,6 +295,24 @@ bool roami_os_pin(unsigned index)
 		return sched_setaffinity(0, sizeof(one), &one) == 0;
 	}
 	return false;
+}
+
+bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err == 0 && thread_p != NULL)
+		*thread_p = thread;
+	else if (err == 0)
+		pthread_detach(thread);
+	errno = err;
+	return err == 0;
 }
 
 int roami_os_pidfd(pid_t pid)

@@ -3,6 +3,7 @@
 #define ROAMI_OS_H
 
 #include <stdatomic.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,6 +67,9 @@ unsigned roami_os_cpus(void);    /* in our affinity mask */
 /* The CPUs that the calling thread may run on, "0-3,8"; cut off at `bytes`. */
 void roami_os_cpus_text(char *text, size_t bytes);
 bool roami_os_pin(unsigned cpu); /* the calling thread, to the cpu-th of our mask */
+/* A thread that takes no signals; thread_p NULL: which nobody joins.  False with errno. */
+bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg);
+
 int roami_os_pidfd(pid_t pid);   /* -1 with errno */
 /* How the process of a pidfd ended, as of wait; false: it has not, or this kernel does not say. */
 bool roami_os_pidfd_status(int pidfd, int *status);

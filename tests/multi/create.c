@@ -2,14 +2,15 @@
  * A program that creates its nodes, as one started across hosts sees it: main up to CREATE runs on
  * every node, and counts on node 0.
  * create WAY NODES, a number on the standard input.  WAY: all, each (one CREATE per node), uneven
- * (allocations differ before CREATE), again (a second round).
+ * (allocations differ before CREATE), again (a second round), sum (many more numbers follow).
  */
 #include <string.h>
 #include <unistd.h>
 
 #include "multi.h"
 
-#define PAGES 40u
+#define PAGES       40u
+#define SUM_NUMBERS 60000u
 
 static unsigned nodes, input;
 static pid_t first;      /* node 0's, everywhere, by roam_distribute */
@@ -50,12 +51,24 @@ static void create(const char *way)
 	node_main();
 }
 
+/* Numbers up to the end, from 1 on: more than pipes hold. */
+static void add_up(void)
+{
+	unsigned long next, last = 0;
+
+	while (scanf("%lu", &next) == 1)
+		check(next == ++last);
+	check(last == SUM_NUMBERS && feof(stdin));
+}
+
 int main(int argc, char **argv)
 {
 	check(argc == 3);
 	nodes = number(argv[2]);
 	must(roam_start_main());
 	check(scanf("%u", &input) == 1);
+	if (strcmp(argv[1], "sum") == 0)
+		add_up();
 	first = getpid();
 	must(roam_distribute(&first, sizeof(first)));
 	if (strcmp(argv[1], "uneven") == 0)

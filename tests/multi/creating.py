@@ -12,6 +12,18 @@ def fed(command):
     return ['sh', '-c', 'echo 4711 | exec "$0" "$@"', *(str(word) for word in command)]
 
 
+def fed_much(command):
+    """The same for its way `sum`."""
+    return ['sh', '-c', '{ echo 4711; seq 60000; } | exec "$0" "$@"',
+            *(str(word) for word in command)]
+
+
+def fed_for_ever(command):
+    """The same with an input that does not end."""
+    return ['sh', '-c', '{ echo 4711; exec yes; } | exec "$0" "$@"',
+            *(str(word) for word in command)]
+
+
 def created(result, nodes):
     """Every node ran main up to CREATE, and only node 0's counts and is heard."""
     right = sorted(['said once', 'the end', *(f'node {node} was here' for node in range(nodes))])

@@ -5,6 +5,7 @@ ROAM_RSH="ip netns exec".  The launcher runs in one of its own.
 usage: hosts.py [-k PART_OF_A_NAME] [GROUP]...
 """
 import atexit
+import contextlib
 import json
 import os
 import random
@@ -116,6 +117,18 @@ def env_of(env=None):
     return {'ROAM_RSH': 'ip netns exec', **(env or {})}
 
 
+@contextlib.contextmanager
+def reached_by(text):
+    """A ROAM_RSH, a script in which {where} is a directory of its own and $1 the host; "$@" is
+    what reaches it by."""
+    with tempfile.TemporaryDirectory() as where:
+        path = os.path.join(where, 'rsh')
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(f'#!/bin/sh\n{text.replace("{where}", where)}\nexec ip netns exec "$@"\n')
+        os.chmod(path, 0o700)
+        yield {'ROAM_RSH': path}, where
+
+
 def nothing_left():
     end = time.monotonic() + 3
     while True:
@@ -185,6 +198,41 @@ def input_of_all(nodes, letters):
     all_read(launched(nodes, letters, 'cksum'), nodes, lambda command: well(command, None))
 
 
+def spools(pid):
+    """Bytes that have come to an agent as standard input, and those that it keeps."""
+    for fd in os.listdir(f'/proc/{pid}/fd'):
+        try:
+            if 'roam-input' in os.readlink(f'/proc/{pid}/fd/{fd}'):
+                status = os.stat(f'/proc/{pid}/fd/{fd}')
+                yield status.st_size, status.st_blocks * 512
+        except FileNotFoundError:
+            continue
+
+
+def input_as_wanted(kept_max, *readers):
+    """Of an input without end no more is read than nodes read, nor kept when all have had it."""
+    read_max, more = 20 << 20, 1 << 20
+    script = 'head -c $1 > /dev/null; echo ready $2 $$; until [ -e $3 ]; do sleep 0.05; done'
+
+    def act(_first, _pids):
+        time.sleep(0.3)  # for what comes too much
+        found = [spool for letter in 'ab' for pid in pids(letter) if name_of(pid) == 'roam'
+                 for spool in spools(pid)]
+        with open(looked, 'w', encoding='utf-8'):
+            pass
+        if len(found) != 2 or any(size > read_max + more or kept > kept_max
+                                  for size, kept in found):
+            raise Wrong(f'came, kept: {found}')
+
+    with tempfile.TemporaryDirectory() as where:
+        looked = os.path.join(where, 'looked')
+        command = launched(2, 'ab', *by_host('a', *(
+            f"sh -c '{script}' sh {read_max if reads else 0} {node} {looked}"
+            for node, reads in enumerate(readers))))
+        expect(['sh', '-c', 'yes | exec "$0" "$@"', *command], wanted=2, act=act, env=env_of())
+    nothing_left()
+
+
 def counted(name, command, env=None):
     """A counter of each node."""
     with tempfile.TemporaryDirectory() as where:
@@ -212,6 +260,24 @@ def bindings(nodes, letters):
                               result.err, re.M))
     if result.status != 0 or hosts != sorted(host(letters[node * len(letters) // nodes])
                                              for node in range(nodes)):
+        raise Wrong(f'status {result.status}, {result.err!r}')
+    nothing_left()
+
+
+def hostfile(text, check):
+    """The hosts from a file instead; {a} and {b} in it are two of ours."""
+    with tempfile.NamedTemporaryFile(mode='w', prefix='hosts-') as file:
+        file.write(text.format(a=host('a'), b=host('b')))
+        file.flush()
+        words = launched(4, '', program('hello'))
+        at = words.index('-H')
+        check([*words[:at], '-f', file.name, *words[at + 2:]])
+
+
+def hostfile_read(command):
+    result = run(with_words(command, '--report-bindings'), env=env_of())
+    found = sorted(re.findall(r'^roam: node (\d) on host \S+-(\w) ', result.err, re.M))
+    if result.status != 0 or found != [('0', 'a'), ('1', 'b'), ('2', 'b'), ('3', 'b')]:
         raise Wrong(f'status {result.status}, {result.err!r}')
     nothing_left()
 
@@ -248,16 +314,33 @@ def sealed(seal, yes):
 
 def cipher(without, seal, name):
     """AES where the CPUs of all hosts have it; `without` has none."""
-    with tempfile.TemporaryDirectory() as where:
-        rsh = os.path.join(where, 'rsh')
-        with open(rsh, 'w', encoding='utf-8') as file:
-            file.write(f'#!/bin/sh\n[ "$1" = "{without}" ] && export LD_PRELOAD={program("no_aes")}\n'
-                       'exec ip netns exec "$@"\n')
-        os.chmod(rsh, 0o700)
-        expect(launched(3, 'ab', program('hello')), 0,
-               f'^roam: info: datagrams are sealed by {name}$', 'the sum of 1 to 3 is 6',
-               env=env_of({'ROAM_RSH': rsh, 'ROAM_LOG': 'info', 'ROAM_SEAL': seal}))
+    script = f'[ "$1" = "{without}" ] && export LD_PRELOAD={program("no_aes")}'
+    with reached_by(script) as (env, _):
+        result = run(launched(3, 'ab', program('hello')),
+                     env=env_of({**env, 'ROAM_LOG': 'info', 'ROAM_SEAL': seal}))
+    said = ['roam: info: 3 nodes on 2 hosts, by roam run -H, over udp, on each over shm',
+            f'roam: info: datagrams are sealed by {name}']
+    if result.status != 0 or result.err.splitlines() != said:
+        raise Wrong(f'status {result.status}, {result.err!r}')
     nothing_left()
+
+
+def other_clocks():
+    """Host b has been up for another time, and believes another year: nobody compares clocks."""
+    script = f'[ "$1" = {host("b")} ] && export LD_PRELOAD={program("wall")}'
+    if os.path.exists('/proc/self/ns/time'):
+        script += ' && set -- "$1" unshare --time --monotonic 5000000 --boottime 5000000 ' \
+            '$(shift; echo "$@")'
+    with reached_by(script) as (env, _):
+        result = well(launched(4, 'ab', 'sh', '-c', f'echo "up $(cut -d. -f1 /proc/uptime) in '
+                               f'$(date +%Y)"; exec {program("hello")}'), 'the sum of 1 to 4 is 10',
+                      env)
+        well(launched(4, 'ab', program('fft'), '-p4', '-m12', '-t'), 'verified ok', env)
+    clocks = re.findall(r'^up (\d+) in (\d+)$', result.out, re.M)
+    ups, years = ({int(clock[which]) for clock in clocks} for which in (0, 1))
+    if max(years) - min(years) < 9 or \
+            (os.path.exists('/proc/self/ns/time') and max(ups) - min(ups) < 4e6):
+        raise Wrong(f'the clocks do not differ: {clocks}')
 
 
 def aes_here():
@@ -290,10 +373,13 @@ def quick_cases():
     yield ('CREATE one by one', creates, 'each', 3, 'abc')
     yield ('the launcher\'s host, too', well, with_own(4, 'a', program('hello')), 'is 10')
     yield ('input', input_of_all, 3, 'ab')
+    yield ('input without end', input_as_wanted, 3 << 20, True, True)
+    yield ('input without end, one reads it', input_as_wanted, 22 << 20, True, False)
     yield ('counters', stats, 3, 'abc')
     for seal, yes in ((None, True), ('encrypt', True), ('off', False)):
         yield (f'sealed, ROAM_SEAL={seal}', sealed, seal, yes)
     yield from cipher_cases()
+    yield ('other clocks on a host', other_clocks)
     yield ('status', wrong, launched(3, 'ab', 'sh', '-c', 'exit 3'), 3,
            rf'^roam: node [0-2] on host {PREFIX}[ab] \(pid \d+\) exited with status 3$')
     yield ('unknown host', unreachable, launched(2, 'ax', program('hello')),
@@ -313,6 +399,12 @@ def quick_cases():
     yield ('two on each host wake each other', well, launched(4, 'ab', program('wake'), 4),
            'woken at once')
     yield ('bindings', bindings, 4, 'ab')
+    yield ('hostfile', hostfile, '# ours\n{a} slots=1\n\n{b}:2 # and\n{b}\n', hostfile_read)
+    yield ('hostfile with garbage', hostfile, '# ours\n{a} slots=1\n{b} slots=many\n',
+           lambda command: wrong(command, 2, r'^roam: run: -f: /\S+:3: a number of nodes is missing'))
+    yield ('hostfile with too little room', hostfile, '{a} slots=1\n{b}:2\n',
+           lambda command: wrong(command, 2, r'^roam: run: the hosts have room for 3 nodes, -n '
+                                 'asks for 4$'))
     if shutil.which('gdb') is not None:
         yield ('gdb', under_gdb, 3, 'ab')
     yield ('another heap by a script', well,
@@ -479,10 +571,34 @@ def failure_cases():
     yield ('stubborn, asked twice', stubborn, True)
     yield ('timeout', wrong, with_words(deaths('never', 'barrier'), '--timeout', '1'), 124,
            r'^roam: run: the job has not ended within 1 s \(--timeout\); node 0 waited')
+    yield ('node stopped for a second', stopped, 1)
+    yield ('node stopped for good', stopped, None)
     yield ('node killed, one beside it', badly,
            launched(4, 'ab', program('deaths'), 'run', 4, 1, 'kill', 'barrier'), 4, SIGNALLED + 9,
            rf'^roam: node 1 on host {host("a")} \(pid \d+\) was killed by signal 9 \(Killed\); '
            'node 0 waited at roam_barrier_all, node 2 waited at roam_barrier_all, node 3 waited')
+
+
+def stopped(seconds):
+    """Less than the deadline is survived, more is not; `seconds` None: for good."""
+    deadline = 2
+    env = env_of({'ROAM_DEADLINE': str(deadline)})
+
+    def act(_first, pids_):
+        os.kill(pids_[1], signal.SIGSTOP)
+        if seconds is not None:
+            time.sleep(seconds)
+            os.kill(pids_[1], signal.SIGCONT)
+
+    if seconds is not None:
+        expect(launched(3, 'abc', program('idle'), 3), out='node 2: ', wanted=3, act=act, env=env)
+    else:
+        result = expect(deaths('never', 'barrier'), 1, rf'^roam: node [02] on host \S+: node 1 on '
+                        rf'{host("b")} has been silent for {deadline}\.\d s, longer than '
+                        'ROAM_DEADLINE', wanted=3, act=act, env=env)
+        if not deadline - 0.7 <= result.after <= LOST_MAX:
+            raise Wrong(f'ended after {result.after}')
+    nothing_left()
 
 
 def narrow():
@@ -492,6 +608,86 @@ def narrow():
               rf'^roam: node 1 on host {host("b")}: cannot start the node: .*MTU')
     finally:
         ip('-n', host('b'), 'link', 'set', 'eth0', 'mtu', '1500')
+
+
+def other_library():
+    """One host has another libroam."""
+    with reached_by(f'[ "$1" = {host("b")} ] && export LD_LIBRARY_PATH={{where}}') as (env, where):
+        copy = os.path.join(where, 'libroam.so.0')
+        shutil.copy(program('libroam'), copy)
+        with open(copy, 'ab') as file:
+            file.write(b'another build')
+        wrong(['env', '-u', 'LD_LIBRARY_PATH', *launched(3, 'abc', program('shared'))], 1,
+              rf'^roam: run: node 1 on host {host("b")} uses another libroam than node 0 on host '
+              rf'{host("a")}: install the same on all hosts$', env)
+
+
+MAGIC, KEY = 0, 8  # where they are in what an agent reads first
+
+
+def meddle(at, command):
+    """Runs an agent whose first input has another byte there."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as agent:
+        card = bytearray(os.read(0, 4096))
+        card[at] ^= 1
+        os.write(agent.stdin.fileno(), card)
+        return agent.wait()
+
+
+def other_agent(at, fix):
+    """One byte of what the launcher tells the agent on host b arrives as another."""
+    with reached_by(f'[ "$1" = {host("b")} ] && exec {sys.executable} {__file__} --meddle {at} '
+                    'ip netns exec "$@"') as (env, _):
+        wrong(launched(2, 'ab', program('hello')), 1,
+              rf'^roam: run: cannot start on host {host("b")}: `\S+` exited with status \d '
+              rf'\({fix}', env)
+
+
+JOIN, BOOT, FAIL = 1, 2, 5  # frames of src/boot/control.h
+
+
+def other_boot():
+    """What a node's agent answers is as long as in another version."""
+    agent, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    agent.settimeout(10)
+    with agent, its, subprocess.Popen(
+            [program('hello')], pass_fds=[its.fileno()],
+            env={**os.environ, 'ROAM_BOOT': f'far:{its.fileno()}'}) as node:
+        joined = agent.recv(65536)
+        agent.send(struct.pack('<4I', BOOT, 0, 8, 0) + bytes(8))
+        said = agent.recv(65536)
+        status = node.wait(10)
+    if (joined[0], said[0], status == 0) != (JOIN, FAIL, False) or \
+            b'different versions of roam: install the same' not in said:
+        raise Wrong(f'{joined!r}, {said!r}, status {status}')
+
+
+@contextlib.contextmanager
+def ports_taken(letter, kind):
+    """On a host no port is free."""
+    setting = '/proc/sys/net/ipv4/ip_local_port_range'
+    first, last = 40000, 40003
+    code = ('import socket, sys\n'
+            f'open("{setting}", "w").write("{first} {last}")\n'
+            f'held = [socket.socket(type=socket.{kind}) for _ in range({last - first + 1})]\n'
+            f'for place, held_ in enumerate(held): held_.bind(("", {first} + place))\n'
+            'print(flush=True); sys.stdin.read()\n'
+            f'open("{setting}", "w").write("32768 60999")\n')
+    with subprocess.Popen(['ip', 'netns', 'exec', host(letter), sys.executable, '-c', code],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        DAEMONS.add(holder.pid)
+        holder.stdout.readline()
+        try:
+            yield
+        finally:
+            holder.stdin.close()
+            holder.wait()
+            DAEMONS.discard(holder.pid)
+
+
+def no_port(letter, kind, err):
+    with ports_taken(letter, kind):
+        wrong(launched(2, 'ab', program('hello')), 1, err)
 
 
 def refusal_cases():
@@ -506,6 +702,18 @@ def refusal_cases():
     yield ('another program on a host', other_build,
            rf'^roam: run: node 1 on host {host("b")} runs another program than node 0 on host '
            rf'{host("a")}: copy it to all hosts$')
+    yield ('another libroam on a host', other_library)
+    yield ('another roam on a host', other_agent, MAGIC,
+           'is roam there of another version\\? install the same on all hosts\\)$')
+    yield ('another key on a host', other_agent, KEY,
+           'its agent has another key than was sent to it')
+    yield ('an agent of another version', other_boot)
+    yield ('no UDP port', no_port, 'b', 'SOCK_DGRAM',
+           rf'^roam: node 1 on host {host("b")}: cannot start the node: Address already in use '
+           r'\(no UDP port is free')
+    yield ('no TCP port', no_port, '0', 'SOCK_STREAM',
+           r'^roam: run: cannot listen for the agents on this host: Address already in use '
+           r'\(no TCP port is free')
     yield ('another option on a host', wrong,
            launched(3, 'abc', *by_host('c', f'ROAM_HOT=0 exec {program("hello")}',
                                        f'exec {program("hello")}')), 1,
@@ -579,13 +787,9 @@ def listening(pid, name='roam'):
 
 def strangers(seed):
     """The job comes about though strangers speak first, and agents come late."""
-    with tempfile.TemporaryDirectory() as where:
-        slow = os.path.join(where, 'rsh')
-        with open(slow, 'w', encoding='utf-8') as file:
-            file.write('#!/bin/sh\nsleep 1.5\nexec ip netns exec "$@"\n')
-        os.chmod(slow, 0o755)
+    with reached_by('sleep 1.5') as (slow, _):
         with subprocess.Popen(launched(3, 'ab', program('hello')), env={
-                **os.environ, 'ROAM_RSH': slow}, stdin=subprocess.DEVNULL, text=True,
+                **os.environ, **slow}, stdin=subprocess.DEVNULL, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) as job:
             port, end = None, time.monotonic() + 1
             while port is None and time.monotonic() < end:
@@ -693,5 +897,7 @@ if __name__ == '__main__':
     if sys.argv[1:2] == ['--garbage']:
         garbage(int(sys.argv[2]), int(sys.argv[3]))
         sys.exit(0)
+    if sys.argv[1:2] == ['--meddle']:
+        sys.exit(meddle(int(sys.argv[2]), sys.argv[3:]))
     hosts_or_skip()
     main(GROUPS)

@@ -5,6 +5,7 @@ this starts on loopback, and what they offer, by hand.
 usage: launchers.py [-k PART_OF_A_NAME] [GROUP]...
 """
 import atexit
+import json
 import os
 import random
 import re
@@ -16,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 
 import harness
 import hosts
-from creating import created, fed, not_again
+from creating import created, fed, fed_for_ever, fed_much, not_again
 from harness import Wrong, main, program, run
 
 RANK = '${PMIX_RANK:-${PMI_RANK:-$SLURM_PROCID}}'
@@ -440,7 +442,19 @@ def not_listed(env, err):
     wrong([program('hello')], err, env)
 
 
+def bindings_said():
+    """In the order in which they are looked for; and which one a job has taken."""
+    listed = run([program('roam'), 'info', 'launchers']).out
+    if re.findall(r'^  (\w+) ', listed, re.M) != ['pmix', 'pmi1', 'slurm']:
+        raise Wrong(listed)
+    for how, *command in (('roam run', program('roam'), 'run', '-n', '2', program('hello')),
+                          ('fork', program('lu'), '-p2', '-n64')):
+        well(command, '', [f'^roam: info: 2 nodes on 1 host, by {how}, over shm$'],
+             {'ROAM_LOG': 'info'})
+
+
 def hand_cases():
+    yield ('bindings are said', bindings_said)
     for seed in (1, 2, 3):
         yield (f'strangers at the port, seed {seed}', strangers, seed)
     yield ('one port is free', taken, 1)
@@ -491,6 +505,21 @@ def over(launcher, nodes, *command):
             '10.77.0.0/24', '--host', f'{a}:2,{b}:2', '-n', nodes, *command]
 
 
+def two_ways(command):
+    """Nodes of one host reach each other's memory, those of others by datagrams."""
+    with tempfile.TemporaryDirectory() as where:
+        path = f'{where}/stats.json'
+        well(command, 'verified ok', (), {'ROAM_STATS': path})
+        with open(path, encoding='utf-8') as file:
+            counters = json.load(file)['counters']
+    if not all(sum(counters[name]) > 0 for name in ('bytes_fetched', 'datagrams_sent')):
+        raise Wrong(f'{counters["bytes_fetched"]}, {counters["datagrams_sent"]}')
+
+
+def creates(command):
+    created(job(command), 4)
+
+
 def by_hand(seal, status, out, err):
     """srun without PMI on two hosts."""
     nodes = []
@@ -501,6 +530,16 @@ def by_hand(seal, status, out, err):
     found = finish(nodes, status)
     if out not in found[0] or re.search(err, found[1], re.M) is None:
         raise Wrong(repr(found))
+
+
+def by_hand_fed(way, feed):
+    """The same where node 0 alone has input; launchers have bounds of their own."""
+    create = [program('create'), way, 4]
+    nodes = [begin(slurm_env(node, 4, 10, '10.77.0.[1-2]'),
+                   *(feed(create) if node == 0 else map(str, create)), host='ab'[node % 2])
+             for node in range(4)]
+    out, err = finish(nodes)
+    created(types.SimpleNamespace(status=0, out=out, err=err), 4)
 
 
 def hosts_cases():
@@ -519,14 +558,18 @@ def hosts_cases():
                                         'exec {hello}')), 'the sum of 1 to 4 is 10',
                ['^roam: info: 4 nodes', '^roam: info: datagrams are sealed by ChaCha20-Poly1305$'],
                {'ROAM_LOG': 'info'})
-        yield (f'{launcher}: fft on 2 hosts', with_rsh, well,
-               over(launcher, 4, program('fft'), '-p4', '-m12', '-t'), 'p 4 .* verified ok')
+        yield (f'{launcher}: CREATE on 2 hosts, with input', with_rsh, creates,
+               fed(over(launcher, 4, program('create'), 'all', 4)))
+        yield (f'{launcher}: fft on 2 hosts', with_rsh, two_ways,
+               over(launcher, 4, program('fft'), '-p4', '-m12', '-t'))
         yield (f'{launcher}: -p8 against 4 on 2 hosts', with_rsh, wrong,
                over(launcher, 4, program('fft'), '-p8', '-m12'),
                '^roam: the program asks for 8 nodes, the launcher started 4$')
         yield (f'{launcher}: node killed on 2 hosts', with_rsh, wrong,
                over(launcher, 4, program('deaths'), 'fork', 4, 2, 'exit3', 'barrier'),
                r'^roam: node (\d: node [23] on \S+ has been silent|2 )', None, 12.0, True)
+    yield ('by hand on 2 hosts, much input', by_hand_fed, 'sum', fed_much)
+    yield ('by hand on 2 hosts, input without end', by_hand_fed, 'each', fed_for_ever)
     yield ('by hand on 2 hosts', by_hand, 'off', 0, 'the sum of 1 to 3 is 6', '^$')
     yield ('no key for 2 hosts', by_hand, 'auto', 1, '',
            '^roam: srun without PMI cannot bring a key to other hosts')

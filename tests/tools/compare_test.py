@@ -186,16 +186,19 @@ def real_hang(place):
 def interrupted(place):
     """Whoever ends the comparison ends the program under way, too."""
     path, told = os.path.join(place, 'sleeper'), os.path.join(place, 'pid')
-    with open(path, 'w', encoding='utf-8') as file:
-        file.write(f'#!/bin/sh\necho $$ >{told}.new\nmv {told}.new {told}\nexec sleep 100\n')
-    os.chmod(path, stat.S_IRWXU)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number, at_once in [(number, at_once) for at_once in (False, True, True, True)
+                            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]:
+        with open(path, 'w', encoding='utf-8') as file:  # it may end the comparison itself
+            file.write(f'#!/bin/sh\necho $$ >{told}.new\nmv {told}.new {told}\n'
+                       f'{f"kill -{number:d} $PPID" if at_once else ":"}\nexec sleep 100\n')
+        os.chmod(path, stat.S_IRWXU)
         with subprocess.Popen([ROAM, 'compare', '--protocols', 'hlrc', path],
                               stderr=subprocess.PIPE, start_new_session=True) as process:
             while not os.path.exists(told):
-                check(process.poll() is None, 'ended by itself')
+                check(at_once or process.poll() is None, 'ended by itself')
                 time.sleep(0.01)
-            process.send_signal(number)
+            if not at_once:
+                process.send_signal(number)
             status = process.wait(30)
         with open(told, encoding='utf-8') as file:
             pid = int(file.read())

@@ -54,6 +54,7 @@ import paper
 import report
 import runs
 import tuples
+from processes import ENDS
 
 NODES_MAX = 64
 CACHE_MAX = 2**32 - 1
@@ -273,7 +274,7 @@ def end(number, _):
 
 def main(argv):
     args = parse(argv)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDS:
         signal.signal(number, end)
     check_names(args)
     result = compare(args)

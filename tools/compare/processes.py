@@ -2,6 +2,8 @@
 import os
 import signal
 
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # whoever ends us ends what we have started
+
 
 def session_pids(session):
     """The living processes of a session."""

@@ -2,13 +2,14 @@
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-from processes import kill_all, session_pids
+from processes import ENDS, kill_all, session_pids
 
 TIMES = ('total', 'region', 'wall')
 THREADS = 'threads'
@@ -68,11 +69,16 @@ class Outcome:
     def __init__(self, command, env, stdin, timeout):
         self.hung = self.asked = False
         start = time.monotonic()
+        # Until the process is known nobody could end it on the way out.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, \
                 open(stdin or os.devnull, 'rb') as from_file, \
                 subprocess.Popen(command, env=env, stdin=from_file, stdout=out, stderr=err,
-                                 start_new_session=True) as process:
+                                 start_new_session=True,
+                                 preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK,
+                                                                           mask)) as process:
             try:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
                 self.status = process.wait(timeout)
             except subprocess.TimeoutExpired:
                 self.hung = True
