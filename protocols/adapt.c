@@ -43,7 +43,7 @@
 #define TRIES_MAX  6u   /* refusals that are counted: up to 62 writes between two requests */
 #define ALONE      2u   /* diffs in a row that nobody else's came between */
 #define SPARSE     (ROAM_PAGE_SIZE / 16 * 15) /* bytes of a diff that is worth leaving */
-#define DENSE      3u   /* diffs in a row that were not, and the next write goes without a twin, */
+#define DENSE      2u   /* diffs in a row that were not, and the next write goes without a twin, */
 #define DENSE_OPEN 16u  /* and this many releases leave the page open */
 #define UPDATES    3u   /* of a copy before it is asked whether anybody reads it */
 #define ROUNDS     16u  /* releases of a home with a twin, for which somebody must read a diff, */
@@ -62,9 +62,9 @@ struct adapt_page {
 	uint32_t seen : 1;    /* there has been a copy */
 	uint32_t keen : 1;    /* it was missed afterwards */
 	uint32_t exact : 1;   /* the copy has nothing of an interval that its version has not */
-	uint32_t own : OWN_BITS; /* of a copy: a version beyond `have` that this node made;
-				    low bits, 0: none */
+	uint32_t own : OWN_BITS; /* of a copy: a version after `have` made here; low bits, 0: no */
 	uint32_t placed : 1;  /* of a home: has been closed once */
+	uint32_t met : 1;     /* of a home: was about to be written while others had copies */
 	uint32_t dense : 2;   /* of a home: diffs in a row that were not worth leaving */
 	uint32_t rounds : 4;  /* of a home: releases with a twin */
 };
@@ -109,7 +109,9 @@ static void adapt_twin(struct roami_node *node, uint32_t page)
 
 	if (!roami_trail_on(node))
 		return;
-	if (data->dense == DENSE)
+	if (!data->met)
+		data->met = 1; /* nobody has fetched it twice yet */
+	else if (data->dense == DENSE)
 		data->dense--; /* the diff after next will tell */
 	else
 		roami_home_twin(node, page, true);
@@ -334,9 +336,7 @@ static uint32_t adapt_leave(struct roami_node *node, const struct roam_dirty *di
 	roami_page_lock(node, dirty->page);
 	*bytes_p = roami_diff_make(node, dirty->page, diff, false);
 	roami_page_unlock(node, dirty->page);
-	return *bytes_p > SPARSE
-		       ? 0
-		       : roami_trail_leave(node, dirty->page, diff, *bytes_p);
+	return *bytes_p > SPARSE ? 0 : roami_trail_leave(node, dirty->page, diff, *bytes_p);
 }
 
 /* Whether the page of this home goes on being written with a twin. */
@@ -344,7 +344,7 @@ static bool adapt_twins_on(struct roami_node *node, uint32_t page, bool sparse)
 {
 	struct adapt_page *data = adapt_page(node, page);
 
-	data->dense = sparse ? 0 : (data->dense + 1) & DENSE;
+	data->dense = sparse ? 0 : (data->dense + 1) & 3;
 	data->rounds = (data->rounds + 1) % ROUNDS;
 	return data->dense < DENSE &&
 	       (data->rounds != ROUNDS_FIRST || roami_home_read(node, page));

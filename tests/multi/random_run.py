@@ -4,8 +4,8 @@
 usage: random_run.py [--seeds FIRST..LAST] [--seconds MOST] [--protocol NAME] [--engine NAME]
                      [--way NAME] [--loss]
 
-A way is onesided or messages, both over shm, or another transport of the build; over that one half
-of the seeds also have ROAM_FAULTY.
+A way is shm, by loads and stores or by messages as the seed draws (or one of them: onesided,
+messages), another transport of the build, or that one with ROAM_FAULTY: NAME+faulty.
 
 With --loss every program runs twice over udp, without and with loss, repeats and reordering: all
 must be right, and the second runs, taken together, may take LOSS_MAX times as long as the first.
@@ -54,15 +54,19 @@ def engines():
 
 def ways():
     """How nodes reach each other's memory."""
-    return ['onesided', 'messages'] + [name for name in info('transports') if name != 'shm']
+    return ['shm'] + [name + end for name in info('transports') if name != 'shm'
+                      for end in ('', '+faulty')]
 
 
 def way_env(way, seed, rng):
     """The options of a way; over a network, what a seed lets go wrong."""
+    if way == 'shm':
+        way = rng.choice(['onesided', 'messages'])
     if way in ('onesided', 'messages'):
         return {'ROAM_ONESIDED': '1' if way == 'onesided' else '0'}
-    env = {'ROAM_TRANSPORT': way, 'ROAM_MTU': rng.choice(['0', '1500', '600'])}
-    if rng.random() < 0.5:
+    transport, _, faulty = way.partition('+')
+    env = {'ROAM_TRANSPORT': transport, 'ROAM_MTU': rng.choice(['0', '1500', '600'])}
+    if faulty:
         env['ROAM_FAULTY'] = f'drop=5%,repeat=2%,reorder=5%,corrupt=1%,seed={seed}'
     return env
 
