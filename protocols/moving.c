@@ -357,7 +357,7 @@ void moving_handle_want(struct roami_node *node, const struct roam_request *requ
 								      << request->origin;
 	roami_page_unlock(node, head.page);
 	if (!answer.moved)
-		roami_home_copy(node, request->origin, head.page, room, &answer.version);
+		roami_home_copy(node, head.page, room, &answer.version);
 	roami_reply_filled(node, request, room, &part, 1);
 }
 

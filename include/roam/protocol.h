@@ -497,12 +497,8 @@ bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsig
 /* Under the page lock: this node is the home of a pending page, whose bytes are in place. */
 void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
 
-/*
- * What roami_fetch would get: bytes and the version read before, for a copy at node `by`, at the
- * page's home.
- */
-void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_t *bytes,
-		     uint64_t *version_p);
+/* What roami_fetch would get, at the page's home: bytes, and the version read before. */
+void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p);
 
 /*
  * ---- homes that are taken, protocols with homes_taken: who has a current copy becomes home, by

@@ -88,11 +88,12 @@ static void word_handle(struct roami_node *node, const struct roam_request *requ
 /* ------------------------------------------------------------------------------------- fetches */
 
 /*
- * Tells `home` that `by` may hold a copy; returns the mark's generation, which the home moves on
- * when it forgets its readers. Nobody relies on a mark before it is listed: the home could drain
- * the list too early.  Modelled in tests/model/header.pml.
+ * Tells `home` that somebody may hold a copy; returns the mark's generation, which the home moves
+ * on when it forgets its readers. Nobody relies on a mark before it is listed: the home could drain
+ * the list too early.  Every node has a list of its own there, a home that copies the page for
+ * another one too.  Modelled in tests/model/header.pml.
  */
-static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by, uint32_t page)
+static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t page)
 {
 	struct roami_segment *there = &node->segments[home];
 	_Atomic uint32_t *shared = &there->headers[page].shared;
@@ -109,9 +110,11 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, unsigned by,
 		roami_step(node);
 		listed = (mark & ROAMI_SHARED_LISTED) != 0;
 		if (!listed) {
-			at = atomic_load_explicit(&there->tails[by].tail, memory_order_relaxed);
-			atomic_store(&there->slots[(size_t)by * slots + at % slots], page);
-			atomic_store(&there->tails[by].tail, at + 1);
+			at = atomic_load_explicit(&there->tails[node->me].tail,
+						  memory_order_relaxed);
+			atomic_store(&there->slots[(size_t)node->me * slots + at % slots], page);
+			roami_step(node);
+			atomic_store(&there->tails[node->me].tail, at + 1);
 			roami_step(node);
 			found = mark;
 			listed = atomic_compare_exchange_strong(shared, &found,
@@ -153,8 +156,8 @@ static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8
 }
 
 /* RULES 6.6, up to the copy: `to` gets the bytes, *version_p the version read before them. */
-static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsigned by,
-				    uint32_t page, uint8_t *to, uint64_t *version_p)
+static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, uint32_t page,
+				    uint8_t *to, uint64_t *version_p)
 {
 	struct roami_header *header = &node->segments[home].headers[page];
 
@@ -166,7 +169,7 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, unsi
 			return ROAM_FETCH_NOT_HOME;
 		if ((where & ROAM_HEADER_READY) == 0)
 			return ROAM_FETCH_NOT_READY;
-		generation = fetch_share(node, home, by, page);
+		generation = fetch_share(node, home, page);
 		atomic_thread_fence(memory_order_seq_cst);
 		roami_step(node);
 		open = (atomic_load(&header->where) & ROAMI_HEADER_OPEN) != 0;
@@ -193,24 +196,22 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 	struct fetch_head head;
 	struct roam_part parts[2] = {{&head, sizeof(head)}, {bytes, sizeof(bytes)}};
 
-	head.result =
-		fetch_direct(node, node->me, request->origin, page, bytes, &head.version);
+	head.result = fetch_direct(node, node->me, page, bytes, &head.version);
 	if (head.result <= ROAM_FETCH_OPEN)
 		roami_msg_reply_bytes(node, request, parts, 2);
 	else
 		roami_reply(node, request, parts, 1);
 }
 
-void roami_home_copy(struct roami_node *node, unsigned by, uint32_t page, uint8_t *bytes,
-		     uint64_t *version_p)
+void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p)
 {
-	if (fetch_direct(node, node->me, by, page, bytes, version_p) > ROAM_FETCH_OPEN)
+	if (fetch_direct(node, node->me, page, bytes, version_p) > ROAM_FETCH_OPEN)
 		roami_node_fail(node, "page %u: copied where it is not at home", page);
 }
 
 static void fetch_near(struct roami_node *node, struct roam_fetch_one *one)
 {
-	one->result = fetch_direct(node, one->home, node->me, one->page,
+	one->result = fetch_direct(node, one->home, one->page,
 				   roami_page_bytes(node, one->page), &one->version);
 	if (one->result <= ROAM_FETCH_OPEN)
 		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);

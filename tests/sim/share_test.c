@@ -14,6 +14,8 @@
 #include "world.h"
 
 #define PAGES       2u
+#define PAGES_MIXED 8u /* of several protocols, whose pages are fetched in several ways at a time */
+#define MIX_PAGES   3u
 #define ROUNDS      80u
 #define CONSTANT_AT 2048u
 #define START_ID    4096u
@@ -25,7 +27,8 @@ static uint64_t lock_of(uint32_t page)
 
 struct share {
 	struct world *world;
-	uint32_t counts[PAGES]; /* what each counter must be, for who holds its lock */
+	unsigned pages;
+	uint32_t counts[PAGES_MIXED]; /* what each counter must be, for who holds its lock */
 	uint64_t reads;
 };
 
@@ -78,7 +81,7 @@ static void share_read(struct share_thread *thread, uint32_t page)
 /* Node 0: becomes home of the pages, and says what is in them. */
 static void share_begin(struct share_thread *thread)
 {
-	for (uint32_t page = 0; page < PAGES; page++) {
+	for (uint32_t page = 0; page < thread->share->pages; page++) {
 		uint32_t constant = page + 77;
 
 		share_must(thread->share, roami_lock_init(thread->node, lock_of(page)));
@@ -110,7 +113,7 @@ static void share_main(void *arg)
 		share_begin(thread);
 	share_must(thread->share, roami_barrier(thread->node, START_ID, 0));
 	for (unsigned round = 0; round < ROUNDS; round++)
-		share_turn(thread, rng_below(&thread->rng, PAGES));
+		share_turn(thread, rng_below(&thread->rng, thread->share->pages));
 	share_must(thread->share, roami_barrier(thread->node, START_ID, 0));
 }
 
@@ -133,7 +136,7 @@ static bool share_one(const struct seed_options *options, const struct roam_prot
 		      uint64_t seed, void *arg)
 {
 	struct share_thread threads[ROAMI_NODES_MAX * WORLD_THREADS_MAX];
-	struct share share = {0};
+	struct share share = {.pages = options->mixed ? PAGES_MIXED : PAGES};
 	struct world_config config;
 	char text[512];
 	bool good;
@@ -150,7 +153,7 @@ static bool share_one(const struct seed_options *options, const struct roam_prot
 		config.trail_bytes = 64; /* two diffs: they are overwritten while they are read */
 	config.trace = options->trace;
 	if (options->mixed)
-		world_mix(&config, 1);
+		world_mix(&config, MIX_PAGES);
 	share.world = world_open(&config);
 	if (share.world == NULL)
 		exit(EXIT_FAILURE);
