@@ -82,6 +82,7 @@ static void *bring_main(void *arg)
 	close(bring->from);
 	if (bring->reached)
 		roami_wire_close(&bring->wire);
+	explicit_bzero(bring, sizeof(*bring)); /* the key is in it */
 	free(bring);
 	return NULL;
 }
