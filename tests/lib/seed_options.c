@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/node.h"
+#include "world.h"
 
 static char replay[200]; /* the running seed's command, for when the process dies */
 
@@ -149,4 +150,16 @@ bool seed_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t fa
 	printf("%s: %lu seeds, %lu failed\n", protocol->name, (unsigned long)seeds,
 	       (unsigned long)failed);
 	return failed == 0;
+}
+
+bool seed_world(struct world *world, const struct world_config *config)
+{
+	char text[512];
+
+	if (world_run(world))
+		return true;
+	world_describe(config, text, sizeof(text));
+	printf("FAILED seed %lu: %s\n  %s\n  %s\n", (unsigned long)config->seed,
+	       world_error(world), text, seed_replay());
+	return false;
 }

@@ -39,6 +39,12 @@ int seed_main(const struct seed_options *options,
 
 const char *seed_replay(void);
 
+struct world;
+struct world_config;
+
+/* Runs the world to its end; prints what went wrong, of its seed, and how to repeat that. */
+bool seed_world(struct world *world, const struct world_config *config);
+
 /* A `done` that says how many seeds failed, and no more. */
 bool seed_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed, void *arg);
 

@@ -96,7 +96,6 @@ static bool packed_one(const struct seed_options *options, const struct roam_pro
 	struct packed_thread threads[MEMBERS];
 	struct packed packed = {0};
 	struct world_config config;
-	char text[512];
 	bool good;
 
 	(void)arg;
@@ -113,12 +112,7 @@ static bool packed_one(const struct seed_options *options, const struct roam_pro
 							     {seed * 64 + me}};
 			world_spawn(packed.world, node, packed_main, &threads[me]);
 		}
-	good = world_run(packed.world);
-	if (!good) {
-		world_describe(&config, text, sizeof(text));
-		printf("FAILED seed %lu: %s\n  %s\n  %s\n", (unsigned long)seed,
-		       world_error(packed.world), text, seed_replay());
-	}
+	good = seed_world(packed.world, &config);
 	world_close(packed.world);
 	return good;
 }

@@ -107,7 +107,6 @@ static bool rows_one(const struct seed_options *options, const struct roam_proto
 	struct rows_thread threads[ROAMI_NODES_MAX];
 	struct world_config config;
 	struct rows rows;
-	char text[512];
 	bool good;
 
 	(void)arg;
@@ -132,12 +131,7 @@ static bool rows_one(const struct seed_options *options, const struct roam_proto
 						  {seed * 64 + i}};
 		world_spawn(rows.world, i, rows_main, &threads[i]);
 	}
-	good = world_run(rows.world);
-	if (!good) {
-		world_describe(&config, text, sizeof(text));
-		printf("FAILED seed %lu: %s\n  %s\n  %s\n", (unsigned long)seed,
-		       world_error(rows.world), text, seed_replay());
-	}
+	good = seed_world(rows.world, &config);
 	world_close(rows.world);
 	return good;
 }

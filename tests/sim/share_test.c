@@ -138,7 +138,6 @@ static bool share_one(const struct seed_options *options, const struct roam_prot
 	struct share_thread threads[ROAMI_NODES_MAX * WORLD_THREADS_MAX];
 	struct share share = {.pages = options->mixed ? PAGES_MIXED : PAGES};
 	struct world_config config;
-	char text[512];
 	bool good;
 
 	world_draw(&config, seed, protocol);
@@ -158,12 +157,7 @@ static bool share_one(const struct seed_options *options, const struct roam_prot
 	if (share.world == NULL)
 		exit(EXIT_FAILURE);
 	share_spawn(&share, &config, threads);
-	good = world_run(share.world);
-	if (!good) {
-		world_describe(&config, text, sizeof(text));
-		printf("FAILED seed %lu: %s\n  %s\n  %s\n", (unsigned long)seed,
-		       world_error(share.world), text, seed_replay());
-	}
+	good = seed_world(share.world, &config);
 	*(uint64_t *)arg += share.reads;
 	world_close(share.world);
 	return good;
