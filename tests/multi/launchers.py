@@ -5,6 +5,7 @@ this starts on loopback, and what they offer, by hand.
 usage: launchers.py [-k PART_OF_A_NAME] [GROUP]...
 """
 import atexit
+import contextlib
 import json
 import os
 import random
@@ -368,7 +369,7 @@ def begin(env, *command, host=None):
 
 
 def finish(processes, status=0):
-    """What they have printed, when all have ended as they should."""
+    """What they have printed, when all have ended as they should; None: none has ended well."""
     out, err = '', ''
     for process in processes:
         try:
@@ -378,7 +379,8 @@ def finish(processes, status=0):
                 other.kill()
             raise Wrong('hung') from error
         out, err = out + more[0], err + more[1]
-    if any(process.returncode != status for process in processes):
+    if any(process.returncode != status if status is not None else process.returncode == 0
+           for process in processes):
         raise Wrong(f'{[process.returncode for process in processes]}: {err!r}')
     nothing_left()
     return out, err
@@ -542,6 +544,35 @@ def by_hand_fed(way, feed):
     created(types.SimpleNamespace(status=0, out=out, err=err), 4)
 
 
+@contextlib.contextmanager
+def barred():
+    """Node 0's host has no TCP to the other one; that one's connections are answered."""
+    where = ('-n', hosts.host('a'), 'rule')
+    lowest = open('/proc/sys/net/ipv4/ip_local_port_range', encoding='ascii').read().split()[0]
+    hosts.ip(*where, 'add', 'pref', '1', 'to', '10.77.0.2', 'ipproto', 'tcp', 'sport',
+             f'{lowest}-65534', 'unreachable')
+    try:
+        yield
+    finally:
+        hosts.ip(*where, 'del', 'pref', '1')
+
+
+def by_hand_barred():
+    """Input that cannot be brought is told; where there is none nobody is the wiser."""
+    create = [program('create'), 'all', 4]
+    with barred():
+        by_hand('off', 0, 'the sum of 1 to 3 is 6', '^$')
+        nodes = [begin({**slurm_env(node, 4, 11, '10.77.0.[1-2]'), 'ROAM_DEADLINE': '4'},
+                       *(fed(create) if node == 0 else map(str, create)), host='ab'[node % 2])
+                 for node in range(4)]
+        _, err = finish(nodes, None)
+    lines = [line for line in err.splitlines() if line.startswith('roam: cannot bring')]
+    if len(lines) != 1 or re.fullmatch(
+            r'roam: cannot bring the standard input to host \S+, which the program may read '
+            r'\(no TCP between the hosts\?\)', lines[0]) is None:
+        raise Wrong(repr(err))
+
+
 def hosts_cases():
     hosts.hosts_or_skip()
     cipher = 'AES-256-GCM' if hosts.aes_here() else 'ChaCha20-Poly1305'
@@ -570,6 +601,7 @@ def hosts_cases():
                r'^roam: node (\d: node [23] on \S+ has been silent|2 )', None, 12.0, True)
     yield ('by hand on 2 hosts, much input', by_hand_fed, 'sum', fed_much)
     yield ('by hand on 2 hosts, input without end', by_hand_fed, 'each', fed_for_ever)
+    yield ('by hand on 2 hosts, no way for the input', by_hand_barred)
     yield ('by hand on 2 hosts', by_hand, 'off', 0, 'the sum of 1 to 3 is 6', '^$')
     yield ('no key for 2 hosts', by_hand, 'auto', 1, '',
            '^roam: srun without PMI cannot bring a key to other hosts')
