@@ -65,7 +65,9 @@ def way_env(way, seed, rng):
     if way in ('onesided', 'messages'):
         return {'ROAM_ONESIDED': '1' if way == 'onesided' else '0'}
     transport, _, faulty = way.partition('+')
-    env = {'ROAM_TRANSPORT': transport, 'ROAM_MTU': rng.choice(['0', '1500', '600'])}
+    env = {'ROAM_TRANSPORT': transport, 'ROAM_MTU': rng.choice(['0', '1500', '600']),
+           'ROAM_UDP': rng.choice(['plain', 'plain', 'uring']),
+           'ROAM_SEAL': rng.choice(['off', 'off', 'auth', 'encrypt'])}
     if faulty:
         env['ROAM_FAULTY'] = f'drop=5%,repeat=2%,reorder=5%,corrupt=1%,seed={seed}'
     return env
