@@ -184,8 +184,10 @@ const char *roam_ps_why(void);
  * all the same, though not before the connection has been gone for a second (for two, where the
  * server's host does not answer at all).  It returns ROAM_ETIMEDOUT or ROAM_ECANCELED if it was not
  * done, and ROAM_ELOST if nobody here knows, since the server may have got it; later operations are
- * as usual.  Those of an X-function's participant do wait: who does not know whether he has moved
- * for a round could not go on.
+ * as usual.  But an X-function's participant, whose rounds are counted, then calls the same once
+ * more, a move, an observe or a mob, and until he has done so the two others return ROAM_ESTATE.
+ * What was done of the first one is not done again; if it has moved a tuple for the round, that
+ * one counts and not the second.  (After a mob with request->moved set it is the observe.)
  *
  * Nobody is there any more, because the server was killed say: every operation under way and every
  * later one returns ROAM_ELOST at once; so they do if the server cannot be reached for as long as

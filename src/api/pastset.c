@@ -157,7 +157,7 @@ enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
 void roam_ps_leave(struct roam_ps_element *element)
 {
 	if (element != NULL && element->server != NULL)
-		roami_attach_rele(element->server);
+		roami_attach_leave(element->server, element);
 	free(element);
 }
 

@@ -7,6 +7,9 @@
  *	flood BYTES TUPLES      movers, observers and mobs, tuples of so many bytes: each to one
  *	                        observer, under the number that its mover was told
  *	rounds COUNT            participants of an X-function
+ *	timed-rounds COUNT      the same, with limits of time: who has none left asks again
+ *	participant             says "waiting", takes part in a round for 300 ms; what that and
+ *	                        other operations return; the rest of it after a line from stdin
  *	wait                    says "waiting", observes one tuple, says what that returned
  *	timed                   the same, but cancels it after a line from stdin; what the next
  *	                        operations return, the last ones after another line
@@ -225,6 +228,7 @@ static void flood(size_t bytes, uint64_t tuples)
 /* --------------------------------------------------------------------------------------- rounds */
 
 static unsigned rounds_count;
+static _Atomic unsigned rounds_unsure;
 
 /* By mob, or by move and observe. */
 static void *rounds_thread(void *arg)
@@ -241,6 +245,49 @@ static void *rounds_thread(void *arg)
 		} else {
 			must(roam_ps_move(element, &word, 8));
 			must(roam_ps_observe(element, &word, 8, NULL));
+		}
+		check(word == THREADS * round + THREADS * (THREADS - 1) / 2);
+	}
+	roam_ps_leave(element);
+	return NULL;
+}
+
+/* For as long as it takes, some milliseconds at a time. */
+static void rounds_insist(struct roam_ps_element *element, enum roam_ps_op op, uint64_t *word)
+{
+	struct roam_ps_request request = {.op = op,
+					  .tuple = word,
+					  .bytes = sizeof(*word),
+					  .buffer = word,
+					  .limit = sizeof(*word),
+					  .timeout_ns = 5000000};
+	enum roam_err err;
+
+	for (;;) {
+		err = roam_ps_call(element, &request);
+		if (err == ROAM_OK)
+			return;
+		check(err == ROAM_ETIMEDOUT || err == ROAM_ELOST);
+		rounds_unsure += err == ROAM_ELOST;
+		if (request.moved != 0)
+			request.op = ROAM_PS_OBSERVE;
+	}
+}
+
+static void *rounds_timed_thread(void *arg)
+{
+	struct roam_ps_options options = {.function = "sum", .participants = THREADS};
+	unsigned thread = (unsigned)(uintptr_t)arg;
+	struct roam_ps_element *element = enter(thread % LINKS, "rounds", "u64", &options);
+
+	for (uint64_t round = 1; round <= rounds_count; round++) {
+		uint64_t word = round + thread;
+
+		if (thread < THREADS / 2) {
+			rounds_insist(element, ROAM_PS_MOB, &word);
+		} else {
+			rounds_insist(element, ROAM_PS_MOVE, &word);
+			rounds_insist(element, ROAM_PS_OBSERVE, &word);
 		}
 		check(word == THREADS * round + THREADS * (THREADS - 1) / 2);
 	}
@@ -317,6 +364,41 @@ static void timed(void)
 	timed_do(element, ROAM_PS_OBSERVE, NULL);
 }
 
+/* Moves 1 for round one in vain; asked again with 10 that counts no more. */
+static void participant(void)
+{
+	struct roam_ps_options options = {.function = "sum", .participants = 2};
+	struct roam_ps_element *one = enter(0, "wait sum", "u64", &options),
+			       *two = enter(1, "wait sum", "u64", &options);
+	uint64_t word = 1;
+	struct roam_ps_request mob = {.op = ROAM_PS_MOB,
+				      .tuple = &word,
+				      .bytes = sizeof(word),
+				      .buffer = &word,
+				      .limit = sizeof(word),
+				      .timeout_ns = 300000000};
+
+	puts("waiting");
+	fflush(stdout);
+	puts(roam_strerror(roam_ps_call(one, &mob)));
+	puts(roam_strerror(roam_ps_call(one, &mob)));
+	must_fail(roam_ps_move(one, &word, 8), ROAM_ESTATE);
+	must_fail(roam_ps_observe(one, &word, 8, NULL), ROAM_ESTATE);
+	fflush(stdout);
+	check(getchar() == '\n');
+	must(roam_ps_move(two, &(uint64_t){100}, 8));
+	word = 10;
+	must(roam_ps_call(one, &mob));
+	check(mob.moved == 1 && mob.observed == 1 && word == 101);
+	must(roam_ps_move(one, &(uint64_t){1000}, 8));
+	must(roam_ps_observe(two, &word, 8, NULL));
+	check(word == 101);
+	must(roam_ps_mob(two, &(uint64_t){2000}, 8, NULL, &word, 8, NULL));
+	check(word == 3000);
+	must(roam_ps_observe(one, &word, 8, NULL));
+	check(word == 3000);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 2 ? argv[2] : "";
@@ -332,6 +414,12 @@ int main(int argc, char **argv)
 	} else if (strcmp(mode, "rounds") == 0 && argc == 4) {
 		rounds_count = number(argv[3]);
 		threads_run(THREADS, rounds_thread);
+	} else if (strcmp(mode, "timed-rounds") == 0 && argc == 4) {
+		rounds_count = number(argv[3]);
+		threads_run(THREADS, rounds_timed_thread);
+		printf("%u\n", rounds_unsure);
+	} else if (strcmp(mode, "participant") == 0) {
+		participant();
 	} else if (strcmp(mode, "timed") == 0) {
 		timed();
 	} else {
