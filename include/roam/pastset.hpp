@@ -482,6 +482,20 @@ private:
 	std::unique_ptr<roam_ps_server, detach> server_;
 };
 
+/*
+ * Lets programs attach to this node of a job, as roam_ps_serve does; the address as they may use it.
+ */
+inline std::string serve(const std::string &address, const std::string &key_file = "")
+{
+	char at[256];
+	roam_err err = roam_ps_serve(address.c_str(), key_file.empty() ? nullptr : key_file.c_str(),
+				     at, sizeof(at));
+
+	if (err != ROAM_OK)
+		throw error(err, roam_ps_why());
+	return at;
+}
+
 /* ------------------------------------------------------------------------------------- element */
 
 template <class... T> class element {

@@ -11,6 +11,7 @@
 #include "pastset/address.h"
 #include "pastset/attach.h"
 #include "pastset/client.h"
+#include "pastset/serve.h"
 #include "pastset/server.h"
 
 #define WHY_BYTES (2 * ROAM_PS_TEMPLATE_MAX + ROAM_PS_NAME_MAX + 64)
@@ -130,6 +131,36 @@ enum roam_err roam_ps_attach(const char *address, const char *key_file,
 		snprintf(why, WHY_BYTES, "no file with the server's key: set ROAM_PS_KEY");
 	else if (roami_address_key(key_file, false, key, why, WHY_BYTES))
 		err = roami_attach_open(&attachments, address, key, server_p, why, WHY_BYTES);
+	memset(key, 0, sizeof(key));
+	return err;
+}
+
+enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at, size_t at_bytes)
+{
+	uint8_t key[ROAMI_CHANNEL_KEY];
+	enum roam_err err = ROAM_EINVAL;
+	char *why = why_room(), room[1];
+	struct roami_node *node;
+	uint64_t round;
+
+	if (why == NULL)
+		return ROAM_ENOMEM;
+	why[0] = '\0';
+	if (address == NULL || (at == NULL && at_bytes > 0))
+		return ROAM_EINVAL;
+	if (at_bytes == 0) {
+		at = room;
+		at_bytes = sizeof(room);
+	}
+	if (key_file == NULL)
+		key_file = getenv("ROAM_PS_KEY");
+	if (key_file == NULL)
+		snprintf(why, WHY_BYTES, "no file for the key: set ROAM_PS_KEY");
+	else if (roami_address_key(key_file, true, key, why, WHY_BYTES))
+		err = roami_api_node(&node, &round);
+	if (err == ROAM_OK)
+		err = roami_past_serve(roami_past_of(node), address, key, at, at_bytes, why,
+				       WHY_BYTES);
 	memset(key, 0, sizeof(key));
 	return err;
 }

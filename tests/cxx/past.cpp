@@ -148,6 +148,25 @@ static void patterns()
 	fails(ROAM_EINVAL, [&] { plain.try_observe_like(1, 1); });
 }
 
+/* As somebody who is attached to this node. */
+static void served()
+{
+	char place[] = "/tmp/roam-cxx-XXXXXX";
+	check(mkdtemp(place) != nullptr);
+	std::string key = std::string(place) + "/key", path = std::string(place) + "/socket";
+	std::string at = roam::serve(path, key);
+	check(at == path);
+	fails(ROAM_ESTATE, [&] { roam::serve(path, key); });
+	{
+		roam::server there(at, key);
+		roam::element<int> mine(own("served")), his(there, own("served"));
+
+		his.move(7);
+		check(std::get<0>(mine.observe()) == 7 && his.node() == mine.node());
+	}
+	check(remove(key.c_str()) == 0 && remove(path.c_str()) == 0 && remove(place) == 0);
+}
+
 /* Each node with each other one; bindings move from hand to hand. */
 static void together()
 {
@@ -191,6 +210,7 @@ int main()
 	cancelling();
 	errors();
 	patterns();
+	served();
 	together();
 	std::printf("node %u ended in order\n", roam_node());
 	return roam_finish();

@@ -1,7 +1,8 @@
 /*
  * A program that is attached to `roam past serve`, for attached.py.
  * attached ADDRESS MODE [ARGUMENT]...
- *	all             every operation, right and wrong, by several threads
+ *	all [job]       every operation, right and wrong, by several threads; the server is one
+ *	                server, or a job
  *	attach          attaches, no more; says what went wrong, and its status is the error
  *	loop OP         does an operation again and again, and writes the number of times it was
  *	                done to stdout after each
@@ -26,6 +27,7 @@
 #define SECOND  1000000000u
 
 static struct roam_ps_server *server;
+static bool of_job;
 
 static struct roam_ps_element *enter(const char *name, const char *template_text,
 				     const struct roam_ps_options *options)
@@ -96,7 +98,8 @@ static void sizes(void)
 	uint32_t count = ROAM_PS_TUPLE_MAX - 4;
 	size_t bytes;
 
-	check(strcmp(roam_ps_template(element), "u8[]") == 0 && roam_ps_node(element) == 0);
+	check(strcmp(roam_ps_template(element), "u8[]") == 0);
+	check(of_job || roam_ps_node(element) == 0);
 	for (uint32_t i = 4; i < ROAM_PS_TUPLE_MAX; i++)
 		out[i] = (uint8_t)(i * 7);
 	memcpy(out, &count, sizeof(count));
@@ -453,6 +456,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s\n", roam_ps_why());
 		return (int)err;
 	}
+	of_job = strcmp(what, "job") == 0;
 	if (strcmp(mode, "all") == 0)
 		all();
 	else if (strcmp(mode, "loop") == 0)

@@ -129,8 +129,7 @@ def killed(operation):
             done = first + done
             done = done[:len(done) // 8 * 8]
             server.expect('check', operation, struct.unpack('<Q', done[-8:])[0])
-            server.process.send_signal(signal.SIGTERM)
-            must(server.process.wait(10) == 0, 'the server ended badly')
+            must(server.end(signal.SIGTERM) == 0, 'the server ended badly')
             server.start()
 
 
