@@ -11,10 +11,14 @@
  *	waiting N       returns once N operations wait at the element "wait"
  *	move N          moves N tuples to it, which do not wait
  *	..., -sum, -alone: the same at the elements "wait sum", "alone"
+ *	rate N          moves to the element "rated" and observes N times a second, until its
+ *	                standard input ends; says how often it was
+ *	named NAME      enters an element
  *	rest            what waits there, and how many tuples nobody has observed
  */
 #include "multi.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <roam/pastset.h>
 #include <stdint.h>
@@ -445,6 +449,22 @@ static void element_do(const char *mode, uint64_t count)
 	}
 }
 
+static void rate(unsigned wanted)
+{
+	struct roam_ps_element *element = enter("rated", "u64", NULL);
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+	uint64_t start = roam_clock_us(), count = 0, word = 0;
+
+	do {
+		must(roam_ps_mob(element, &word, 8, element, &word, 8, NULL));
+		count++;
+		while (roam_clock_us() - start < count * 1000000 / wanted &&
+		       poll(&input, 1, 1) == 0)
+			continue;
+	} while (poll(&input, 1, 0) == 0);
+	printf("%.1f\n", (double)count * 1e6 / (double)(roam_clock_us() - start));
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 2 ? argv[2] : "", *what = argc > 3 ? argv[3] : "";
@@ -465,6 +485,10 @@ int main(int argc, char **argv)
 		loop_check(what, strtoull(argv[4], NULL, 10));
 	else if (strcmp(mode, "wait") == 0)
 		waiting(what);
+	else if (strcmp(mode, "rate") == 0)
+		rate(number(what));
+	else if (strcmp(mode, "named") == 0)
+		enter(what, "u64", NULL);
 	else if (strcmp(mode, "attach") != 0)
 		element_do(mode, strtoull(what, NULL, 10));
 	return 0;
