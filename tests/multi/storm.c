@@ -3,7 +3,8 @@
  * replay.py: what its threads see must be as if none had been.
  * storm ADDRESS MODE [ARGUMENT]...
  *	histories SEED ROUNDS   random operations on one element after the other; what was seen of
- *	                        each must have an explanation (tests/lib/history.h)
+ *	                        each must have an explanation (tests/lib/history.h); says of how
+ *	                        many it is not known whether they were done
  *	flood BYTES TUPLES      movers, observers and mobs, tuples of so many bytes: each to one
  *	                        observer, under the number that its mover was told
  *	rounds COUNT            participants of an X-function
@@ -72,7 +73,6 @@ static uint64_t history_clock;
 static struct roam_ps_cancel cancels[THREADS];
 static uint64_t round_seed;
 static char round_name[32];
-static bool round_unsure; /* of something it is not known whether it was done */
 
 static void event_do(unsigned thread, struct roam_ps_element *element,
 		     struct roam_ps_request *request, uint64_t value)
@@ -97,7 +97,6 @@ static void event_do(unsigned thread, struct roam_ps_element *element,
 	check(err == ROAM_OK || err == ROAM_ETIMEDOUT || err == ROAM_ECANCELED ||
 	      err == ROAM_EGONE || err == ROAM_ELOST);
 	pthread_mutex_lock(&history_lock);
-	round_unsure |= err == ROAM_ELOST;
 	history_end(event, second, ++history_clock, request, err, value, got);
 	pthread_mutex_unlock(&history_lock);
 }
@@ -124,24 +123,30 @@ static void *history_thread(void *arg)
 
 static void histories(uint64_t seed, unsigned rounds)
 {
-	unsigned unsure = 0;
+	unsigned unsure = 0, most = 0;
+	double began;
 
 	for (unsigned i = 0; i < rounds; i++) {
 		round_seed = seed + THREADS * i;
 		snprintf(round_name, sizeof(round_name), "history %u", i);
 		memset(&history, 0, sizeof(history));
 		history.delta = UINT64_MAX;
-		round_unsure = false;
+		began = now_ms();
 		threads_run(THREADS, history_thread);
+		/* After a second without connection the library gives up what it could not send. */
+		if (now_ms() - began > 900)
+			history_doubt_waits(&history);
 		history_trim(&history);
-		unsure += round_unsure;
-		if (round_unsure || history_explained(&history))
+		unsure += history.unsure;
+		most += history.unsure > HISTORY_UNSURE_MAX;
+		if (history.unsure > HISTORY_UNSURE_MAX || history_explained(&history))
 			continue;
 		history_print(&history);
 		fprintf(stderr, "round %u has no explanation\n", i);
 		exit(1);
 	}
-	check(unsure <= rounds / 2);
+	check(most <= rounds / 2);
+	printf("%u\n", unsure);
 }
 
 /* ---------------------------------------------------------------------------------------- flood */
