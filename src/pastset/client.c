@@ -389,7 +389,9 @@ static void enter_says(const struct roam_ps_element *element, const char *texts,
 {
 	const char *own = element->template.text;
 
-	if (answer->err == ROAM_EUNKNOWN)
+	if (answer->err == ROAM_EUNKNOWN && element->server != NULL)
+		snprintf(why, why_bytes, "the server knows no X-function %s", ask->function);
+	else if (answer->err == ROAM_EUNKNOWN)
 		snprintf(why, why_bytes, "node %u knows no X-function %s", element->owner,
 			 ask->function);
 	else if (answer->err == ROAM_EINVAL && answer->paged != 0)
