@@ -216,11 +216,11 @@ enum roam_err roam_ps_attach(const char *address, const char *key_file,
  * elements of the whole job are theirs, too, but for those in pages, which enter_at refuses with
  * ROAM_EINVAL.  Each node that wants to serve calls it for itself, once.  To the programs the job
  * is what a server is, and gone at its end.  `at`, of at_bytes, is the address as programs may use
- * it (of a port 0, the one chosen); may be NULL if at_bytes is 0.  The key as for roam_ps_attach;
- * one is made where there is no file.  The programs' operations that are under way at other nodes
- * count among the 1,024 of this one.  Errors: ROAM_EINVAL (an address or a key file that makes no
- * sense), ROAM_ESTATE (this node serves already), ROAM_ESYSTEM (it cannot have that address),
- * ROAM_ENOMEM; roam_ps_why() says more about each.
+ * it (of a port 0, the one chosen), which 300 bytes hold; may be NULL if at_bytes is 0.  The key as
+ * for roam_ps_attach; one is made where there is no file.  The programs' operations that are under
+ * way at other nodes count among the 1,024 of this one.  Errors: ROAM_EINVAL (an address or a key
+ * file that makes no sense), ROAM_ESTATE (this node serves already), ROAM_ESYSTEM (it cannot have
+ * that address), ROAM_ENOMEM; roam_ps_why() says more about each.
  */
 enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at, size_t at_bytes);
 

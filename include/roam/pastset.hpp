@@ -487,7 +487,7 @@ private:
  */
 inline std::string serve(const std::string &address, const std::string &key_file = "")
 {
-	char at[256];
+	char at[300];
 	roam_err err = roam_ps_serve(address.c_str(), key_file.empty() ? nullptr : key_file.c_str(),
 				     at, sizeof(at));
 

@@ -272,9 +272,9 @@ def serve(address, key=None):
     """Lets programs attach to this node of a job as to a `roam past serve`: with roam.Server, or from
     other languages.  Returns the address as they may use it.  The key is made if there is no file."""
     _here()
-    room = _ffi.new('char[]', 256)
+    room = _ffi.new('char[]', 300)
     _must(_lib.roam_ps_serve(os.fsencode(address), _ffi.NULL if key is None else os.fsencode(key), room,
-                             256), _text(_lib.roam_ps_why()))
+                             300), _text(_lib.roam_ps_why()))
     return _text(room)
 
 

@@ -13,7 +13,7 @@ import time
 import attached
 import replay
 from attached import LOST, must
-from harness import clean_env, expect, main, program
+from harness import expect, main, program
 
 SERVER = attached.Server
 
@@ -26,16 +26,9 @@ class Job(SERVER):
         self.nodes = nodes
         self.job_env = {'ROAM_PS_KEEP': str(keep or 60), **(job_env or {})}
 
-    def start(self):
-        self.process = subprocess.Popen(
-            [program('hosting'), self.address or self.asked, str(self.nodes)],
-            env=clean_env({**self.env, **self.job_env}), stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        match = re.fullmatch(r'serving at (\S+)\n', line)
-        must(match, f'the job said {line!r}')
-        self.address = match.group(1)
-        return self
+    def serve(self):
+        return [program('hosting'), self.address or self.asked, str(self.nodes)], {
+            **self.env, **self.job_env}, subprocess.PIPE
 
     def end(self, number):
         """However it is asked to."""

@@ -48,7 +48,9 @@ static void node(void)
 	if (roam_node() == roam_nodes() - 1) {
 		must_fail(roam_ps_serve("nowhere", NULL, at, sizeof(at)), ROAM_EINVAL);
 		must(roam_ps_serve(address, NULL, at, sizeof(at)));
-		must_fail(roam_ps_serve(address, NULL, at, sizeof(at)), ROAM_ESTATE);
+		check(roam_ps_why()[0] == '\0');
+		must_fail(roam_ps_serve(address, NULL, NULL, 0), ROAM_ESTATE);
+		check(strstr(roam_ps_why(), "serves already") != NULL);
 		printf("serving at %s\n", at);
 		fflush(stdout);
 	}

@@ -233,7 +233,27 @@ static void flood(size_t bytes, uint64_t tuples)
 /* --------------------------------------------------------------------------------------- rounds */
 
 static unsigned rounds_count;
+static uint64_t rounds_timeout_ns; /* 0: none */
 static _Atomic unsigned rounds_unsure;
+
+/* Again and again if its time is up, which is to be done once all the same. */
+static void rounds_do(struct roam_ps_element *element, enum roam_ps_op op, uint64_t *word)
+{
+	struct roam_ps_request request = {.op = op,
+					  .tuple = word,
+					  .bytes = sizeof(*word),
+					  .buffer = word,
+					  .limit = sizeof(*word),
+					  .timeout_ns = rounds_timeout_ns};
+	enum roam_err err;
+
+	while ((err = roam_ps_call(element, &request)) != ROAM_OK) {
+		check(rounds_timeout_ns != 0 && (err == ROAM_ETIMEDOUT || err == ROAM_ELOST));
+		rounds_unsure += err == ROAM_ELOST;
+		if (request.moved != 0)
+			request.op = ROAM_PS_OBSERVE;
+	}
+}
 
 /* By mob, or by move and observe. */
 static void *rounds_thread(void *arg)
@@ -246,53 +266,10 @@ static void *rounds_thread(void *arg)
 		uint64_t word = round + thread;
 
 		if (thread < THREADS / 2) {
-			must(roam_ps_mob(element, &word, 8, NULL, &word, 8, NULL));
+			rounds_do(element, ROAM_PS_MOB, &word);
 		} else {
-			must(roam_ps_move(element, &word, 8));
-			must(roam_ps_observe(element, &word, 8, NULL));
-		}
-		check(word == THREADS * round + THREADS * (THREADS - 1) / 2);
-	}
-	roam_ps_leave(element);
-	return NULL;
-}
-
-/* For as long as it takes, some milliseconds at a time. */
-static void rounds_insist(struct roam_ps_element *element, enum roam_ps_op op, uint64_t *word)
-{
-	struct roam_ps_request request = {.op = op,
-					  .tuple = word,
-					  .bytes = sizeof(*word),
-					  .buffer = word,
-					  .limit = sizeof(*word),
-					  .timeout_ns = 5000000};
-	enum roam_err err;
-
-	for (;;) {
-		err = roam_ps_call(element, &request);
-		if (err == ROAM_OK)
-			return;
-		check(err == ROAM_ETIMEDOUT || err == ROAM_ELOST);
-		rounds_unsure += err == ROAM_ELOST;
-		if (request.moved != 0)
-			request.op = ROAM_PS_OBSERVE;
-	}
-}
-
-static void *rounds_timed_thread(void *arg)
-{
-	struct roam_ps_options options = {.function = "sum", .participants = THREADS};
-	unsigned thread = (unsigned)(uintptr_t)arg;
-	struct roam_ps_element *element = enter(thread % LINKS, "rounds", "u64", &options);
-
-	for (uint64_t round = 1; round <= rounds_count; round++) {
-		uint64_t word = round + thread;
-
-		if (thread < THREADS / 2) {
-			rounds_insist(element, ROAM_PS_MOB, &word);
-		} else {
-			rounds_insist(element, ROAM_PS_MOVE, &word);
-			rounds_insist(element, ROAM_PS_OBSERVE, &word);
+			rounds_do(element, ROAM_PS_MOVE, &word);
+			rounds_do(element, ROAM_PS_OBSERVE, &word);
 		}
 		check(word == THREADS * round + THREADS * (THREADS - 1) / 2);
 	}
@@ -421,7 +398,8 @@ int main(int argc, char **argv)
 		threads_run(THREADS, rounds_thread);
 	} else if (strcmp(mode, "timed-rounds") == 0 && argc == 4) {
 		rounds_count = number(argv[3]);
-		threads_run(THREADS, rounds_timed_thread);
+		rounds_timeout_ns = 5000000;
+		threads_run(THREADS, rounds_thread);
 		printf("%u\n", rounds_unsure);
 	} else if (strcmp(mode, "participant") == 0) {
 		participant();
