@@ -26,7 +26,7 @@ static const char past_usage[] =
 	"(roam/pastset.h) and leave as they like; the elements end with the server, at SIGINT\n"
 	"or SIGTERM.  It says \"serving at ADDRESS\" once it does.\n"
 	"\n"
-	"top shows a server's elements, the busiest first, until it is interrupted.\n"
+	"top shows a server's elements, the busiest first, until q or Ctrl-C.\n"
 	"\n"
 	"  ADDRESS            HOST:PORT (port 0: one that is free), or the path of a Unix\n"
 	"                     socket, with a /\n"

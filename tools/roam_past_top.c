@@ -4,14 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "roam_live.h"
 #include "roam_tool.h"
 
-#define ROWS_USUAL 40u
-#define ROWS_HEAD  3u
+#define ROWS_HEAD    3u
+#define COLUMNS_WIDE 110u
 
 /* All elements at one moment. */
 struct top_sample {
@@ -103,59 +101,91 @@ static struct top_row *top_rows(const struct top_sample *before, const struct to
 
 /* -------------------------------------------------------------------------------------- as text */
 
-static uint32_t top_height(void)
-{
-	struct winsize size;
+/* Of all columns but the last, which is the name. */
+enum { FIRST, LAST, TUPLES, BYTES, DELTA, WAITING, MOVES, OBSERVES, COLUMNS };
 
-	if (!isatty(STDOUT_FILENO))
-		return UINT32_MAX;
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row <= ROWS_HEAD + 1)
-		return ROWS_USUAL;
-	return size.ws_row - ROWS_HEAD - 1u;
+static const struct {
+	const char *title;
+	int width;
+	bool spared; /* where the terminal is narrow */
+} top_columns[COLUMNS] = {
+	{"FIRST", 12, true},    {"LAST", 12, false},   {"TUPLES", 10, false},
+	{"BYTES", 12, true},    {"DELTA", 10, false},  {"WAITING", 8, false},
+	{"MOVES/S", 10, false}, {"OBSERVES/S", 10, false},
+};
+
+static bool column_shown(unsigned column, unsigned width)
+{
+	return !top_columns[column].spared || width >= COLUMNS_WIDE;
+}
+
+static void column_text(unsigned column, const struct top_row *row, char *text, size_t bytes)
+{
+	const struct roam_ps_state *state = &row->entry->state;
+	const uint64_t whole[COLUMNS] = {[FIRST] = state->first,
+					 [LAST] = state->last,
+					 [TUPLES] = state->last + 1 - state->oldest,
+					 [BYTES] = state->bytes,
+					 [DELTA] = state->delta,
+					 [WAITING] = state->waiting};
+
+	if (column == DELTA && state->delta == UINT64_MAX)
+		snprintf(text, bytes, "-");
+	else if (column == MOVES || column == OBSERVES)
+		snprintf(text, bytes, "%.0f", column == MOVES ? row->moves : row->observes);
+	else
+		snprintf(text, bytes, "%" PRIu64, whole[column]);
 }
 
 /* Bytes of a name that are no text do nothing to the terminal. */
-static void text_name(const char *name)
+static void text_name(const char *name, unsigned *room)
 {
-	for (; *name != '\0'; name++)
+	for (; *name != '\0' && *room > 0; name++, --*room)
 		putchar(*name >= ' ' && *name <= '~' ? *name : '?');
 }
 
-static void text_delta(uint64_t delta)
+/* A line of the table, no longer than the terminal; NULL: the titles. */
+static void text_row(const struct top_row *row, unsigned width)
 {
-	if (delta == UINT64_MAX)
-		printf("%10s ", "-");
-	else
-		printf("%10" PRIu64 " ", delta);
+	unsigned room = width;
+	char text[32];
+
+	for (unsigned i = 0; i < COLUMNS; i++) {
+		if (!column_shown(i, width) || room <= (unsigned)top_columns[i].width)
+			continue;
+		snprintf(text, sizeof(text), "%s", top_columns[i].title);
+		if (row != NULL)
+			column_text(i, row, text, sizeof(text));
+		room -= (unsigned)printf("%*s ", top_columns[i].width, text);
+	}
+	if (room > width) /* a number was longer than its column */
+		room = 0;
+	text_name(" ", &room);
+	text_name(row != NULL ? row->entry->name : "ELEMENT", &room);
+	if (row != NULL && row->entry->function[0] != '\0') {
+		text_name(" (", &room);
+		text_name(row->entry->function, &room);
+		text_name(")", &room);
+	}
+	putchar('\n');
 }
 
-static void top_text(const char *address, const struct top_sample *sample,
-		     const struct top_row *rows, bool once)
+static void top_text(const struct tool_live *live, const char *address,
+		     const struct top_sample *sample, const struct top_row *rows)
 {
-	uint32_t height = once ? UINT32_MAX : top_height();
+	unsigned height, width;
+	char line[512];
 
-	if (!once && isatty(STDOUT_FILENO))
+	tool_live_size(live, &height, &width);
+	if (live->on)
 		printf("\033[H\033[J");
-	printf("%s: %u elements, %u programs attached, %" PRIu64 " refused\n\n", address,
-	       sample->count, sample->head.guests, sample->head.refused);
-	printf("%12s %12s %10s %12s %10s %8s %10s %10s  %s\n", "FIRST", "LAST", "TUPLES", "BYTES",
-	       "DELTA", "WAITING", "MOVES/S", "OBSERVES/S", "ELEMENT");
-	for (uint32_t i = 0; i < sample->count && i < height; i++) {
-		const struct roam_ps_state *state = &rows[i].entry->state;
-
-		printf("%12" PRIu64 " %12" PRIu64 " %10" PRIu64 " %12" PRIu64 " ", state->first,
-		       state->last, state->last + 1 - state->oldest, state->bytes);
-		text_delta(state->delta);
-		printf("%8" PRIu64 " %10.0f %10.0f  ", state->waiting, rows[i].moves,
-		       rows[i].observes);
-		text_name(rows[i].entry->name);
-		if (rows[i].entry->function[0] != '\0') {
-			printf(" (");
-			text_name(rows[i].entry->function);
-			printf(")");
-		}
-		putchar('\n');
-	}
+	snprintf(line, sizeof(line), "%s: %u elements, %u programs attached, %" PRIu64 " refused",
+		 address, sample->count, sample->head.guests, sample->head.refused);
+	text_name(line, &(unsigned){width});
+	printf("\n\n");
+	text_row(NULL, width);
+	for (uint32_t i = 0; i < sample->count && i + ROWS_HEAD + 1 < height; i++)
+		text_row(&rows[i], width);
 }
 
 /* -------------------------------------------------------------------------------------- as JSON */
@@ -209,36 +239,46 @@ static void top_json(const struct top_sample *sample, const struct top_row *rows
 
 /* ----------------------------------------------------------------------------------------- life */
 
-static void top_sleep(double seconds)
+/* One look; `live` while it lasts.  false: that was the last one. */
+static bool top_look(struct roam_ps_server *server, const char *address,
+		     const struct top_options *options, const struct tool_live *live,
+		     struct top_sample *before, enum roam_err *err_p)
 {
-	struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+	enum tool_live_event heard = TOOL_LIVE_TIME;
+	struct top_row *rows = NULL;
+	struct top_sample now;
 
-	while (nanosleep(&left, &left) != 0)
-		continue;
+	*err_p = sample_take(server, &now);
+	if (*err_p == ROAM_OK)
+		rows = top_rows(before, &now);
+	do {
+		if (rows != NULL && options->json)
+			top_json(&now, rows);
+		else if (rows != NULL)
+			top_text(live, address, &now, rows);
+		fflush(stdout);
+		if (*err_p == ROAM_OK && !options->once)
+			heard = tool_live_sleep(live, options->every_s);
+	} while (heard == TOOL_LIVE_RESIZE);
+	free(rows);
+	free(before->entries);
+	*before = now;
+	return *err_p == ROAM_OK && heard == TOOL_LIVE_TIME && !options->once &&
+	       ferror(stdout) == 0;
 }
 
 int tool_past_top(struct roam_ps_server *server, const char *address,
 		  const struct top_options *options)
 {
-	struct top_sample before, now;
+	struct top_sample before;
 	enum roam_err err = sample_take(server, &before);
-	struct top_row *rows;
+	struct tool_live live;
 
-	while (err == ROAM_OK) {
-		top_sleep(options->every_s);
-		err = sample_take(server, &now);
-		rows = err == ROAM_OK ? top_rows(&before, &now) : NULL;
-		if (rows != NULL && options->json)
-			top_json(&now, rows);
-		else if (rows != NULL)
-			top_text(address, &now, rows, options->once);
-		fflush(stdout);
-		free(rows);
-		free(before.entries);
-		before = now;
-		if (options->once || ferror(stdout) != 0)
-			break;
-	}
+	tool_live_begin(&live, !options->once && !options->json);
+	if (err == ROAM_OK && tool_live_sleep(&live, options->every_s) != TOOL_LIVE_QUIT)
+		while (top_look(server, address, options, &live, &before, &err))
+			continue;
+	tool_live_end(&live);
 	free(before.entries);
 	if (err != ROAM_OK)
 		tool_say("past top: %s", roam_strerror(err));

@@ -158,20 +158,21 @@ void roam_ps_leave(struct roam_ps_element *element);
 /* The template's text, without spaces; lasts as long as the binding. */
 const char *roam_ps_template(const struct roam_ps_element *element);
 
-/* The node that the element lives at; 0 at a server. */
+/* The node that the element lives at; 0 at `roam past serve`. */
 unsigned roam_ps_node(const struct roam_ps_element *element);
 
 /*
- * More about the last error of the calling thread's roam_ps_enter, roam_ps_enter_at or
- * roam_ps_attach, in one line: both templates of a mismatch, the place where a text makes no sense.
- * Never NULL; lasts until the thread's next of these.
+ * More about the last error of the calling thread's roam_ps_enter, roam_ps_enter_at,
+ * roam_ps_attach or roam_ps_serve, in one line: both templates of a mismatch, the place where a
+ * text makes no sense.  Never NULL; lasts until the thread's next of these.
  */
 const char *roam_ps_why(void);
 
 /* ----------------------------------------------------------------------------------- attaching */
 /*
  * `roam past serve` hosts elements without a job.  Programs attach to it and leave as they like; it
- * keeps the elements.  They need not be nodes of a job, nor start one: roam_start is not called.
+ * keeps the elements.  A node of a job may serve programs, too: roam_ps_serve.  They need not be
+ * nodes of a job, nor start one: roam_start is not called.
  * Everything below works on elements of a server as on those of a node, from any number of
  * threads, of which 1,024 may be in an operation of one attachment at a time: ROAM_EAGAIN.
  *
@@ -184,8 +185,10 @@ const char *roam_ps_why(void);
  * all the same, though not before the connection has been gone for a second (for two, where the
  * server's host does not answer at all).  It returns ROAM_ETIMEDOUT or ROAM_ECANCELED if it was not
  * done, and ROAM_ELOST if nobody here knows, since the server may have got it; later operations are
- * as usual.  Those of an X-function's participant do wait: who does not know whether he has moved
- * for a round could not go on.
+ * as usual.  But an X-function's participant, whose rounds are counted, then calls the same once
+ * more, a move, an observe or a mob, and until he has done so the two others return ROAM_ESTATE.
+ * What was done of the first one is not done again; if it has moved a tuple for the round, that
+ * one counts and not the second.  (After a mob with request->moved set it is the observe.)
  *
  * Nobody is there any more, because the server was killed say: every operation under way and every
  * later one returns ROAM_ELOST at once; so they do if the server cannot be reached for as long as
@@ -207,6 +210,19 @@ struct roam_ps_server;
  */
 enum roam_err roam_ps_attach(const char *address, const char *key_file,
 			     struct roam_ps_server **server_p);
+
+/*
+ * Lets programs attach to this node of a job, at an address as `roam past serve` has one: then the
+ * elements of the whole job are theirs, too, but for those in pages, which enter_at refuses with
+ * ROAM_EINVAL.  Each node that wants to serve calls it for itself, once.  To the programs the job
+ * is what a server is, and gone at its end.  `at`, of at_bytes, is the address as programs may use
+ * it (of a port 0, the one chosen), which 300 bytes hold; may be NULL if at_bytes is 0.  The key as
+ * for roam_ps_attach; one is made where there is no file.  The programs' operations that are under
+ * way at other nodes count among the 1,024 of this one.  Errors: ROAM_EINVAL (an address or a key
+ * file that makes no sense), ROAM_ESTATE (this node serves already), ROAM_ESYSTEM (it cannot have
+ * that address), ROAM_ENOMEM; roam_ps_why() says more about each.
+ */
+enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at, size_t at_bytes);
 
 /*
  * Leaves the server.  Operations under way return ROAM_ELOST, so do later ones; elements are still

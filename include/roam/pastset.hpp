@@ -365,7 +365,7 @@ public:
 		options_.memory = memory;
 		return *this;
 	}
-	options &function(std::string name, unsigned participants)
+	options &function(std::string name, unsigned participants = 0)
 	{
 		function_ = std::move(name);
 		options_.participants = participants;
@@ -482,6 +482,20 @@ private:
 	std::unique_ptr<roam_ps_server, detach> server_;
 };
 
+/*
+ * Lets programs attach to this node of a job, as roam_ps_serve does; the address as they may use it.
+ */
+inline std::string serve(const std::string &address, const std::string &key_file = "")
+{
+	char at[300];
+	roam_err err = roam_ps_serve(address.c_str(), key_file.empty() ? nullptr : key_file.c_str(),
+				     at, sizeof(at));
+
+	if (err != ROAM_OK)
+		throw error(err, roam_ps_why());
+	return at;
+}
+
 /* ------------------------------------------------------------------------------------- element */
 
 template <class... T> class element {
@@ -546,6 +560,25 @@ public:
 	std::optional<observed<T...>> try_observe(const order &which = order())
 	{
 		return do_observe(ROAM_PS_TRY, which);
+	}
+
+	/*
+	 * Of an element with the function "match", or a program's own filter: the oldest tuple that
+	 * nobody has observed and that is like these values, in those of the outermost fields whose
+	 * bits are set in `fields`, bit 0 in the first one; to a program's filter that is any number.
+	 */
+	observed<T...> observe_like(std::uint64_t fields, const T &...values)
+	{
+		return *do_like(0, fields, values...);
+	}
+	std::optional<observed<T...>> observe_like_for(std::chrono::nanoseconds time,
+						       std::uint64_t fields, const T &...values)
+	{
+		return do_like(detail::timeout(time), fields, values...);
+	}
+	std::optional<observed<T...>> try_observe_like(std::uint64_t fields, const T &...values)
+	{
+		return do_like(ROAM_PS_TRY, fields, values...);
 	}
 
 	/*
@@ -687,19 +720,40 @@ private:
 		return call(request) ? std::optional(request.moved) : std::nullopt;
 	}
 
-	std::optional<observed<T...>> do_observe(std::uint64_t timeout_ns, const order &which)
+	/* What the request says by now. */
+	std::optional<observed<T...>> do_request(std::uint64_t timeout_ns, roam_ps_request &request)
 	{
 		buffer room(limit);
-		roam_ps_request request = {};
 
 		request.op = ROAM_PS_OBSERVE;
-		request.which = which.which;
-		request.number = which.number;
-		request.flags = which.flags;
 		request.buffer = room.data();
 		request.limit = limit;
 		request.timeout_ns = timeout_ns;
 		return call(request) ? std::optional(taken(room, request)) : std::nullopt;
+	}
+
+	std::optional<observed<T...>> do_observe(std::uint64_t timeout_ns, const order &which)
+	{
+		roam_ps_request request = {};
+
+		request.which = which.which;
+		request.number = which.number;
+		request.flags = which.flags;
+		return do_request(timeout_ns, request);
+	}
+
+	std::optional<observed<T...>> do_like(std::uint64_t timeout_ns, std::uint64_t fields,
+					      const T &...values)
+	{
+		buffer pattern(all::bytes(values...));
+		roam_ps_request request = {};
+
+		all::put(pattern.data(), values...);
+		request.which = ROAM_PS_MATCH;
+		request.number = fields;
+		request.tuple = pattern.data();
+		request.bytes = pattern.bytes;
+		return do_request(timeout_ns, request);
 	}
 
 	template <class... U>

@@ -24,7 +24,7 @@ from ._template import Template as _Template
 
 __all__ = ['Cancel', 'Cancelled', 'Element', 'Error', 'Gone', 'Invalid', 'Lost', 'Mismatch',
            'NoSpace', 'Observed', 'Server', 'State', 'StateError', 'Timeout', 'TooBig', 'Unknown', 'barrier', 'finish',
-           'node', 'nodes', 'register', 'start', 'thread_fini', 'thread_init', 'version']
+           'node', 'nodes', 'register', 'serve', 'start', 'thread_fini', 'thread_init', 'version']
 
 TUPLE_MAX = _NUMBERS['ROAM_PS_TUPLE_MAX']
 UNLIMITED = 2 ** 64 - 1
@@ -237,7 +237,7 @@ def _options(place, delta, forget, storage, memory, function, participants):
 
 
 class Server:
-    """A `roam past serve` that the program attaches to: HOST:PORT, or the path of a Unix socket, and
+    """A `roam past serve`, or a node that serves, that the program attaches to: HOST:PORT, or the path of a Unix socket, and
     the file with the key; None: the one that ROAM_PS_KEY names.  It makes no node of the program.
 
         with roam.Server('./tuples') as server:
@@ -266,6 +266,16 @@ class Server:
 
     def __exit__(self, *_):
         self.detach()
+
+
+def serve(address, key=None):
+    """Lets programs attach to this node of a job as to a `roam past serve`: with roam.Server, or from
+    other languages.  Returns the address as they may use it.  The key is made if there is no file."""
+    _here()
+    room = _ffi.new('char[]', 300)
+    _must(_lib.roam_ps_serve(os.fsencode(address), _ffi.NULL if key is None else os.fsencode(key), room,
+                             300), _text(_lib.roam_ps_why()))
+    return _text(room)
 
 
 class Element:

@@ -53,6 +53,7 @@ const char *roam_ps_why(void);
 struct roam_ps_server;
 enum roam_err roam_ps_attach(const char *address, const char *key_file,
                  struct roam_ps_server **server_p);
+enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at, size_t at_bytes);
 void roam_ps_detach(struct roam_ps_server *server);
 enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
                    const char *template_text, const struct roam_ps_options *options,

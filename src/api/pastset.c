@@ -11,6 +11,7 @@
 #include "pastset/address.h"
 #include "pastset/attach.h"
 #include "pastset/client.h"
+#include "pastset/serve.h"
 #include "pastset/server.h"
 
 #define WHY_BYTES (2 * ROAM_PS_TEMPLATE_MAX + ROAM_PS_NAME_MAX + 64)
@@ -112,6 +113,16 @@ enum roam_err roam_ps_register(const struct roam_ps_function *function)
 	return err == ROAM_OK ? roami_past_register(roami_past_of(node), function) : err;
 }
 
+/* The server's key; `make`: where there is no file, a new one.  false: `why` says why. */
+static bool past_key(const char *file, bool make, uint8_t *key, char *why)
+{
+	if (file == NULL)
+		file = getenv("ROAM_PS_KEY");
+	if (file == NULL)
+		snprintf(why, WHY_BYTES, "no file with the server's key: set ROAM_PS_KEY");
+	return file != NULL && roami_address_key(file, make, key, why, WHY_BYTES);
+}
+
 enum roam_err roam_ps_attach(const char *address, const char *key_file,
 			     struct roam_ps_server **server_p)
 {
@@ -124,13 +135,37 @@ enum roam_err roam_ps_attach(const char *address, const char *key_file,
 	why[0] = '\0';
 	if (address == NULL || server_p == NULL)
 		return ROAM_EINVAL;
-	if (key_file == NULL)
-		key_file = getenv("ROAM_PS_KEY");
-	if (key_file == NULL)
-		snprintf(why, WHY_BYTES, "no file with the server's key: set ROAM_PS_KEY");
-	else if (roami_address_key(key_file, false, key, why, WHY_BYTES))
+	if (past_key(key_file, false, key, why))
 		err = roami_attach_open(&attachments, address, key, server_p, why, WHY_BYTES);
 	memset(key, 0, sizeof(key));
+	return err;
+}
+
+enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at, size_t at_bytes)
+{
+	uint8_t key[ROAMI_CHANNEL_KEY];
+	enum roam_err err = ROAM_EINVAL;
+	char *why = why_room(), room[1];
+	struct roami_node *node;
+	uint64_t round;
+
+	if (why == NULL)
+		return ROAM_ENOMEM;
+	why[0] = '\0';
+	if (address == NULL || (at == NULL && at_bytes > 0))
+		return ROAM_EINVAL;
+	if (at_bytes == 0) {
+		at = room;
+		at_bytes = sizeof(room);
+	}
+	if (past_key(key_file, true, key, why))
+		err = roami_api_node(&node, &round);
+	if (err == ROAM_OK)
+		err = roami_past_serve(roami_past_of(node), address, key, at, at_bytes, why,
+				       WHY_BYTES);
+	memset(key, 0, sizeof(key));
+	if (err == ROAM_OK)
+		why[0] = '\0';
 	return err;
 }
 
@@ -157,7 +192,7 @@ enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
 void roam_ps_leave(struct roam_ps_element *element)
 {
 	if (element != NULL && element->server != NULL)
-		roami_attach_rele(element->server);
+		roami_attach_leave(element->server, element);
 	free(element);
 }
 

@@ -701,6 +701,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
+	job->service->stop(job->node);
 	atomic_store(&ctl->returned, 0);
 	roami_settle_gather(job);
 	if (job->reruns)
@@ -733,6 +734,7 @@ void roami_job_serve(struct roami_job *job)
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
+	job->service->stop(job->node);
 	roami_stats_end(job->node->stats);
 	roami_state_stats(job->node);
 	roami_state_set(job->node, ROAMI_STATE_JOINED, ROAMI_JOINED_FINAL, false);

@@ -274,6 +274,8 @@ struct roami_service {
 	const struct roam_message *messages; /* from ROAMI_TYPE_SERVICE on; ends with a NULL name */
 	size_t state_size;                   /* the core allocates and zeroes */
 	enum roam_err (*init)(struct roami_node *node);
+	/* The job's nodes have all returned, and still answer: ends what works without them. */
+	void (*stop)(struct roami_node *node);
 	void (*fini)(struct roami_node *node); /* also after a failed init */
 };
 

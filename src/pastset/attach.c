@@ -29,7 +29,8 @@ struct attach_ask {
 	struct roam_part parts[2]; /* what is asked */
 	struct roami_ask op;       /* the first of them, of an operation */
 	uint64_t until;            /* an operation has so much time; 0: without end, or none */
-	bool lasts;                /* it does not end while there is no connection */
+	struct roami_unsure *unsure; /* of a participant's operation; NULL: it is none */
+	bool again;                  /* it was asked before, and the server may have heard it */
 	bool answered;
 	bool sleeps;
 	bool cancelled; /* the server was told */
@@ -72,6 +73,30 @@ static void attach_lose(struct roam_ps_server *server, enum roam_err why)
 	attach_stir(server);
 }
 
+/* It is known what became of it, or nobody wants to know. */
+static void unsure_end(struct roam_ps_server *server, struct roami_unsure *unsure)
+{
+	struct roami_unsure **at = &server->unsure;
+
+	if (unsure->number == 0)
+		return;
+	while (*at != unsure)
+		at = &(*at)->next;
+	*at = unsure->next;
+	server->ask_count--;
+	unsure->number = 0;
+}
+
+/* A participant has no time to wait for what the server answers. */
+static void unsure_begin(struct roam_ps_server *server, const struct attach_ask *ask)
+{
+	ask->unsure->number = ask->number;
+	ask->unsure->op = ask->op.op;
+	ask->unsure->next = server->unsure;
+	server->unsure = ask->unsure;
+	server->ask_count++;
+}
+
 /*
  * There is one: who has no answer repeats what he asked.  What the server has not got is not known
  * to it by its number, which others may have passed by the time that it gets there.
@@ -81,8 +106,13 @@ static void attach_joined(struct roam_ps_server *server, const struct roami_atta
 	server->session = attached->session;
 	server->keep_ns = attached->keep_ns;
 	for (struct attach_ask *ask = server->asks; ask != NULL; ask = ask->next)
-		if (ask->number > attached->highest)
+		if (ask->number > attached->highest) {
 			ask->number = ask->connection = 0;
+			ask->again = false;
+		}
+	for (struct roami_unsure *unsure = server->unsure; unsure != NULL; unsure = unsure->next)
+		if (unsure->number > attached->highest)
+			unsure_end(server, unsure);
 	server->heard = (uint32_t)server->line.channel.received;
 	server->connection++;
 	server->broken = false;
@@ -97,6 +127,9 @@ static uint64_t attach_wanted(const struct roam_ps_server *server)
 	for (const struct attach_ask *ask = server->asks; ask != NULL; ask = ask->next)
 		if (ask->number != 0 && ask->number < least)
 			least = ask->number;
+	for (const struct roami_unsure *at = server->unsure; at != NULL; at = at->next)
+		if (at->number < least)
+			least = at->number;
 	return least;
 }
 
@@ -111,7 +144,7 @@ static uint64_t ask_end(const struct roam_ps_server *server, const struct attach
 {
 	uint64_t end = server->broken_at + GRACE_NS;
 
-	if (ask->lasts || (ask->until == 0 && !ask_cancelled(ask)))
+	if (ask->until == 0 && !ask_cancelled(ask))
 		return UINT64_MAX;
 	return ask->until > end && !ask_cancelled(ask) ? ask->until : end;
 }
@@ -348,7 +381,7 @@ static enum roam_err ask_outcome(const struct roam_ps_server *server, const stru
 
 	if (server->lost != ROAM_OK)
 		return server->lost;
-	if (ask->connection != 0 && !reads)
+	if ((ask->connection != 0 || ask->again) && !reads)
 		return ROAM_ELOST;
 	return ask_cancelled(ask) ? ROAM_ECANCELED : ROAM_ETIMEDOUT;
 }
@@ -367,6 +400,21 @@ static void ask_unlink(struct roam_ps_server *server, struct attach_ask *ask)
 		pthread_cond_signal(&ask->changed); /* somebody has to read */
 }
 
+/* A participant asks again for what he is unsure of, and for nothing else before that. */
+static enum roam_err ask_resume(struct roam_ps_server *server, struct attach_ask *ask)
+{
+	struct roami_unsure *unsure = ask->unsure;
+
+	if (unsure == NULL || unsure->number == 0)
+		return ROAM_OK;
+	if (unsure->op != ask->op.op)
+		return ROAM_ESTATE;
+	ask->number = unsure->number;
+	ask->again = true;
+	unsure_end(server, unsure);
+	return ROAM_OK;
+}
+
 /* The lock is not held. */
 static enum roam_err attach_do(struct roam_ps_server *server, struct attach_ask *ask)
 {
@@ -376,6 +424,8 @@ static enum roam_err attach_do(struct roam_ps_server *server, struct attach_ask 
 		return ROAM_ESTATE;
 	pthread_mutex_lock(&server->lock);
 	err = server->lost;
+	if (err == ROAM_OK)
+		err = ask_resume(server, ask);
 	if (err == ROAM_OK && server->ask_count == ROAMI_GUEST_ASKS_MAX)
 		err = ROAM_EAGAIN;
 	if (err == ROAM_OK) {
@@ -387,6 +437,8 @@ static enum roam_err attach_do(struct roam_ps_server *server, struct attach_ask 
 		if (!ask->answered)
 			err = ask_outcome(server, ask);
 		ask_unlink(server, ask);
+		if (err == ROAM_ELOST && server->lost == ROAM_OK && ask->unsure != NULL)
+			unsure_begin(server, ask);
 		pthread_cond_destroy(&ask->changed);
 	}
 	pthread_mutex_unlock(&server->lock);
@@ -406,13 +458,31 @@ enum roam_err roami_attach_call(struct roam_ps_server *server, uint32_t kind,
 	return err;
 }
 
+/* Those of an operation that counts rounds. */
+static struct roami_unsure *attach_unsure(struct roam_ps_element *element,
+					  const struct roami_ask *ask)
+{
+	bool counts = element->rounds && (ask->op == ROAM_PS_MOVE || ask->op == ROAM_PS_MOB ||
+					  (ask->flags & ROAMI_ASK_ROUND) != 0);
+
+	return counts ? &element->unsure : NULL;
+}
+
+void roami_attach_leave(struct roam_ps_server *server, struct roam_ps_element *element)
+{
+	pthread_mutex_lock(&server->lock);
+	unsure_end(server, &element->unsure);
+	pthread_mutex_unlock(&server->lock);
+	roami_attach_rele(server);
+}
+
 enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roami_ask *what,
 			       struct roam_ps_request *request)
 {
 	struct roami_told told = {.err = ROAM_OK};
 	struct attach_ask ask = {.kind = ROAMI_GUEST_OP,
 				 .op = *what,
-				 .lasts = element->rounds,
+				 .unsure = attach_unsure(element, what),
 				 .cancel = request->cancel,
 				 .head = (uint8_t *)&told,
 				 .head_max = sizeof(told)};

@@ -20,6 +20,7 @@ struct roam_ps_server {
 	uint64_t number;             /* of the last thing asked */
 	struct attach_ask *asks;     /* under way, answered or not */
 	uint32_t ask_count;
+	struct roami_unsure *unsure; /* of those, counted too, who will ask again */
 	bool reading;        /* a thread reads, or connects: what comes in is its own */
 	bool broken;         /* there is no connection */
 	uint64_t broken_at;  /* since then */
@@ -52,6 +53,9 @@ void roami_attach_close(struct roami_attachments *all, struct roam_ps_server *se
 /* The memory goes with the last element. */
 void roami_attach_hold(struct roam_ps_server *server);
 void roami_attach_rele(struct roam_ps_server *server);
+
+/* The element is left: nobody will ask again. */
+void roami_attach_leave(struct roam_ps_server *server, struct roam_ps_element *element);
 
 /* Those who wait look whether they were cancelled. */
 void roami_attach_look(struct roami_attachments *all);

@@ -6,6 +6,7 @@
 
 #include "msg/msg.h"
 #include "pastset/attach.h"
+#include "pastset/guest.h"
 #include "pastset/server.h"
 
 /* ------------------------------------------------------------------------------------- waiting */
@@ -373,25 +374,12 @@ static enum roam_err client_call(struct roam_ps_element *element, struct roam_ps
 
 /* --------------------------------------------------------------------------------------- enter */
 
-/* Which node the element lives at. */
-static enum roam_err enter_locate(struct roami_node *node, const char *name, size_t bytes,
-				  const struct roam_ps_options *options, uint32_t *owner_p)
+/* Where the options want it. */
+static unsigned enter_place(const struct roami_node *node, const struct roam_ps_options *options)
 {
-	unsigned home = roami_name_home(node, name, bytes);
-	struct roami_locate ask = {home, (uint32_t)bytes};
-	struct roam_part parts[2] = {{&ask, sizeof(ask)}, {name, bytes}};
-	struct roami_located answer;
-
-	if (options->place != ROAM_PS_HASH)
-		ask.wanted = options->place == ROAM_PS_CREATOR ? node->me : options->node;
-	if (home == node->me)
-		roami_name_locate(roami_past_of(node), &ask, name, &answer);
-	else if (roami_msg_call(node, home, ROAMI_TYPE_SERVICE + ROAMI_PAST_LOCATE, parts, 2,
-				&answer, sizeof(answer)) != sizeof(answer) ||
-		 answer.owner >= node->nodes)
-		roami_node_fail(node, "node %u sent a malformed PastSet reply", home);
-	*owner_p = answer.owner;
-	return (enum roam_err)answer.err;
+	if (options->place == ROAM_PS_HASH)
+		return node->nodes;
+	return options->place == ROAM_PS_CREATOR ? node->me : options->node;
 }
 
 /* More about what the owner answered. */
@@ -401,9 +389,15 @@ static void enter_says(const struct roam_ps_element *element, const char *texts,
 {
 	const char *own = element->template.text;
 
-	if (answer->err == ROAM_EUNKNOWN)
+	if (answer->err == ROAM_EUNKNOWN && element->server != NULL)
+		snprintf(why, why_bytes, "the server knows no X-function %s", ask->function);
+	else if (answer->err == ROAM_EUNKNOWN)
 		snprintf(why, why_bytes, "node %u knows no X-function %s", element->owner,
 			 ask->function);
+	else if (answer->err == ROAM_EINVAL && answer->paged != 0)
+		snprintf(why, why_bytes,
+			 "element %.*s has its tuples in pages, which are for the nodes of the job",
+			 (int)name_bytes, texts);
 	else if (answer->err == ROAM_EINVAL)
 		snprintf(why, why_bytes,
 			 "X-function %s is not for the template %s%s, or not of %u participants",
@@ -440,7 +434,6 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 				size_t name_bytes, const struct roam_ps_options *options,
 				uint64_t heap, char *why, size_t why_bytes)
 {
-	struct roami_node *node = element->node;
 	struct roami_bind ask = {.delta = options->delta,
 				 .forget = options->forget,
 				 .heap = heap,
@@ -457,18 +450,17 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 	}
 	if (options->storage == ROAM_PS_PAGES) {
 		ask.heap_bytes = options->memory;
-		roami_pages_init(node, heap);
+		roami_pages_init(element->node, heap);
 	}
 	if (element->server != NULL)
 		err = enter_attached(element->server, parts, &answer);
-	else if (element->owner == node->me)
-		roami_name_bind(roami_past_of(node), &ask, texts, &answer);
-	else if (roami_msg_call(node, element->owner, ROAMI_TYPE_SERVICE + ROAMI_PAST_BIND, parts,
-				2, &answer, sizeof(answer)) != sizeof(answer))
-		roami_node_fail(node, "node %u sent a malformed PastSet reply", element->owner);
+	else
+		roami_past_bind(element->node, element->owner, &ask, texts, &answer);
 	if (err != ROAM_OK)
 		return err;
 	element->element = answer.element;
+	if (element->server != NULL)
+		element->owner = roami_hosted_owner(answer.element);
 	element->paged = answer.paged != 0;
 	element->heap = answer.heap;
 	enter_says(element, texts, name_bytes, &ask, &answer, why, why_bytes);
@@ -530,7 +522,8 @@ static enum roam_err enter_do(struct roami_node *node, struct roam_ps_server *se
 		element->server = server;
 		element->call = client_call;
 		if (server == NULL)
-			err = enter_locate(node, texts, bytes, options, &element->owner);
+			err = roami_past_locate(node, texts, bytes,
+						  enter_place(node, options), &element->owner);
 	}
 	if (err == ROAM_OK)
 		err = enter_bind(element, texts, bytes, options, heap, why, why_bytes);

@@ -6,6 +6,17 @@
 #include "pastset/element.h"
 #include "pastset/template.h"
 
+/*
+ * What a participant asked whom the server may have heard of, and who had no time to wait for the
+ * answer: he asks for the same again, by the same number, so that it is done once.  The server's
+ * lock is held.
+ */
+struct roami_unsure {
+	struct roami_unsure *next; /* of the server's */
+	uint64_t number;           /* 0: nothing */
+	uint8_t op;
+};
+
 struct roam_ps_element {
 	/* The one way to the element: what stands in front of it replaces this. */
 	enum roam_err (*call)(struct roam_ps_element *element, struct roam_ps_request *request);
@@ -18,6 +29,7 @@ struct roam_ps_element {
 	uint64_t heap;
 	bool rounds; /* it has an X-function, of which this binding is a participant */
 	uint64_t rounds_moved, rounds_observed;
+	struct roami_unsure unsure; /* of a participant, at a server */
 	struct roami_template template;
 };
 

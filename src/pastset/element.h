@@ -73,6 +73,7 @@ struct roami_lent {
 
 struct roami_element {
 	struct roami_spin lock;
+	uint32_t name; /* index of its own, see names.c */
 	bool forget;
 	bool broken; /* operations fail, ROAM_ELOST */
 	bool paged; /* of `own`, the places stand for places in the heap, where the bytes are */

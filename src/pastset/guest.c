@@ -16,8 +16,8 @@ enum roam_err roami_guests_init(struct roami_guests *all, struct roami_past *pas
 	all->past = past;
 	all->keep = *keep;
 	memcpy(all->key, key, sizeof(all->key));
-	all->hosted = roami_os_reserve_sparse(HOSTED_BYTES);
-	return all->hosted == NULL ? ROAM_ENOMEM : roami_past_open(past);
+	past->relay_told = roami_session_told;
+	return roami_past_open(past);
 }
 
 void roami_guests_fini(struct roami_guests *all)
@@ -25,9 +25,25 @@ void roami_guests_fini(struct roami_guests *all)
 	while (all->sessions != NULL)
 		roami_session_end(all->sessions, true);
 	roami_sessions_answer(all);
-	if (all->hosted != NULL)
-		roami_os_unmap(all->hosted, HOSTED_BYTES);
+	while (all->waiting > 0) { /* some are being served this moment, or elsewhere */
+		all->past->node->env->spin(all->past->node);
+		roami_sessions_answer(all);
+	}
+	for (unsigned owner = 0; owner < ROAMI_NODES_MAX; owner++)
+		if (all->hosted[owner] != NULL)
+			roami_os_unmap(all->hosted[owner], HOSTED_BYTES);
 	memset(all->key, 0, sizeof(all->key));
+}
+
+struct roami_hosted *roami_hosted_find(const struct roami_guests *all, uint32_t number)
+{
+	unsigned owner = roami_hosted_owner(number);
+	struct roami_hosted *hosted;
+
+	if (owner >= all->past->node->nodes || all->hosted[owner] == NULL)
+		return NULL;
+	hosted = &all->hosted[owner][roami_hosted_element(number)];
+	return hosted->name[0] != '\0' ? hosted : NULL;
 }
 
 /* ------------------------------------------------------------------------------------ going out */
@@ -119,13 +135,55 @@ static bool guest_say(struct roami_guest *guest, uint32_t kind, uint64_t number,
 
 /* ------------------------------------------------------------------------------ other questions */
 
+/* He may ask for the element.  false: there is no memory. */
+static bool bind_host(struct roami_guests *all, uint32_t number,
+		      const struct roami_template *template, const struct roami_bind *ask,
+		      const char *name)
+{
+	struct roami_hosted **all_of = &all->hosted[roami_hosted_owner(number)], *hosted;
+
+	if (*all_of == NULL)
+		*all_of = roami_os_reserve_sparse(HOSTED_BYTES);
+	if (*all_of == NULL)
+		return false;
+	hosted = &(*all_of)[roami_hosted_element(number)];
+	hosted->template = *template;
+	hosted->rounds = ask->participants != 0;
+	memcpy(hosted->name, name,
+	       ask->name_bytes < sizeof(hosted->name) - 1 ? ask->name_bytes
+							  : sizeof(hosted->name) - 1);
+	return true;
+}
+
+/* Enters it, wherever it lives; `texts` as they come. */
+static void bind_enter(struct roami_guests *all, const struct roami_template *template,
+		       const struct roami_bind *ask, const char *texts,
+		       struct roami_ps_bound *answer)
+{
+	struct roami_node *node = all->past->node;
+	uint32_t owner;
+
+	answer->err = (uint32_t)roami_past_locate(node, texts, ask->name_bytes, node->nodes,
+						    &owner);
+	if (answer->err != ROAM_OK)
+		return;
+	roami_past_bind(node, owner, ask, texts, answer);
+	if (answer->err != ROAM_OK)
+		return;
+	if (answer->paged != 0) {
+		answer->err = ROAM_EINVAL;
+		return;
+	}
+	answer->element = roami_hosted_number(owner, answer->element);
+	if (!bind_host(all, answer->element, template, ask, texts))
+		answer->err = ROAM_ENOMEM;
+}
+
 static bool guest_bind(struct roami_guest *guest, uint64_t number, const uint8_t *data,
 		       size_t bytes)
 {
 	char texts[2 * ROAM_PS_TEMPLATE_MAX + 1], why[64];
-	struct roami_guests *all = guest->all;
 	struct roami_ps_bound answer;
-	struct roami_hosted *hosted;
 	struct roami_template template;
 	struct roami_bind ask;
 
@@ -145,29 +203,25 @@ static bool guest_bind(struct roami_guest *guest, uint64_t number, const uint8_t
 	if (roami_template_parse(&template, texts + ask.name_bytes, why, sizeof(why)) == ROAM_OK &&
 	    strlen(template.text) == ask.template_bytes && ask.heap_bytes == 0 &&
 	    (ask.function[0] != '\0' || ask.participants == 0))
-		roami_name_bind(all->past, &ask, texts, &answer);
-	if (answer.err == ROAM_OK) {
-		hosted = &all->hosted[answer.element];
-		hosted->template = template;
-		memcpy(hosted->name, texts,
-		       ask.name_bytes < sizeof(hosted->name) - 1 ? ask.name_bytes
-								 : sizeof(hosted->name) - 1);
-	}
+		bind_enter(guest->all, &template, &ask, texts, &answer);
 	return guest_say(guest, ROAMI_GUEST_BOUND, number, &answer, sizeof(answer));
 }
 
 static void list_one(const struct roami_guests *all, uint32_t number, struct roami_listing *entry)
 {
-	const struct roami_hosted *hosted = &all->hosted[number];
+	const struct roami_hosted *hosted = roami_hosted_find(
+		all, roami_hosted_number(all->past->node->me, number));
 	const struct roami_element *element = roami_past_element(all->past, number);
 	struct roami_op op = {.ask = {.op = ROAM_PS_STATE, .element = number, .from = number}};
 
 	memset(entry, 0, sizeof(*entry));
 	roami_past_run(all->past, &op, NULL);
 	entry->state = op.state;
-	entry->moves = hosted->moves;
-	entry->observes = hosted->observes;
-	memcpy(entry->name, hosted->name, sizeof(entry->name));
+	if (hosted != NULL) {
+		entry->moves = hosted->moves;
+		entry->observes = hosted->observes;
+	}
+	roami_name_of(all->past, number, entry->name, sizeof(entry->name));
 	if (element->function != NULL)
 		strcpy(entry->function, element->function->name);
 }

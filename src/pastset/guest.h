@@ -14,6 +14,7 @@
 /* An element that clients have entered, beside what the kernel knows. */
 struct roami_hosted {
 	struct roami_template template;
+	bool rounds; /* it has an X-function with participants */
 	char name[ROAM_PS_NAME_MAX + 1];
 	uint64_t moves, observes;
 };
@@ -21,8 +22,9 @@ struct roami_hosted {
 struct roami_guests {
 	struct roami_past *past;
 	uint8_t key[ROAMI_CHANNEL_KEY];
-	struct roami_hosted *hosted; /* by element */
-	uint64_t serial;             /* of operations that wait */
+	struct roami_hosted *hosted[ROAMI_NODES_MAX]; /* by owner and element; NULL: none of his */
+	uint64_t serial;                              /* of operations that wait */
+	uint32_t waiting; /* of those, at elements or in `done` */
 	uint32_t attached;
 	uint64_t refused;
 	struct roami_session *sessions;
@@ -31,7 +33,7 @@ struct roami_guests {
 	struct roami_spin done_lock;
 	struct roami_errand *done;    /* served, not yet answered; the last one first */
 	struct roami_guest *speaking; /* those with bytes that go out */
-	void (*wake)(void *arg);      /* there is one now; on any thread */
+	void (*wake)(void *arg);      /* there is one now; on any thread, done_lock is held */
 	void *arg;
 };
 
@@ -58,6 +60,25 @@ struct roami_guest {
 enum roam_err roami_guests_init(struct roami_guests *all, struct roami_past *past,
 				const uint8_t *key, const struct roami_keep *keep);
 void roami_guests_fini(struct roami_guests *all);
+
+/* A node's elements as clients number them: all of a job's. */
+static inline uint32_t roami_hosted_number(unsigned owner, uint32_t element)
+{
+	return owner << ROAMI_ELEMENTS_BITS | element;
+}
+
+static inline unsigned roami_hosted_owner(uint32_t number)
+{
+	return number >> ROAMI_ELEMENTS_BITS;
+}
+
+static inline uint32_t roami_hosted_element(uint32_t number)
+{
+	return number & (ROAMI_ELEMENTS_MAX - 1);
+}
+
+/* The one of that number; NULL: no client has entered it. */
+struct roami_hosted *roami_hosted_find(const struct roami_guests *all, uint32_t number);
 
 /* Somebody who has something to be sent, or is lost; NULL: nobody. */
 struct roami_guest *roami_guests_speaking(struct roami_guests *all);

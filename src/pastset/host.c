@@ -228,6 +228,7 @@ enum roam_err roami_host_open(struct roami_host **host_p, struct roami_past *pas
 {
 	struct roami_host *host = calloc(1, sizeof(*host));
 	enum roam_err err = ROAM_ENOMEM;
+	bool senseless;
 
 	snprintf(why, why_bytes, "no memory");
 	if (host == NULL)
@@ -240,12 +241,13 @@ enum roam_err roami_host_open(struct roami_host **host_p, struct roami_past *pas
 		host->epoll = epoll_create1(EPOLL_CLOEXEC);
 		host->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		host->listener = roami_address_listen(address, at, at_bytes, why, why_bytes);
+		senseless = host->listener < 0 && errno == EINVAL;
 		if (host->listener >= 0 && strchr(address, '/') != NULL)
 			snprintf(host->path, sizeof(host->path), "%s", address);
 		if (host->epoll < 0 || host->wake < 0 || host->listener < 0 ||
 		    !host_watch(host, host->listener, EPOLLIN, &host->listener, EPOLL_CTL_ADD) ||
 		    !host_watch(host, host->wake, EPOLLIN, &host->wake, EPOLL_CTL_ADD))
-			err = ROAM_ESYSTEM;
+			err = senseless ? ROAM_EINVAL : ROAM_ESYSTEM;
 	}
 	if (err == ROAM_OK)
 		*host_p = host;
@@ -322,6 +324,20 @@ enum roam_err roami_host_serve(struct roami_host *host, int stop)
 	}
 }
 
+static void host_close_fds(const struct roami_host *host)
+{
+	for (int *fd = (int[]){host->epoll, host->listener, host->wake, -2}; *fd != -2; fd++)
+		if (*fd >= 0)
+			close(*fd);
+}
+
+void roami_host_forsake(struct roami_host *host)
+{
+	for (const struct host_link *link = host->links; link != NULL; link = link->next)
+		close(link->fd);
+	host_close_fds(host);
+}
+
 void roami_host_close(struct roami_host *host)
 {
 	if (host == NULL)
@@ -330,9 +346,7 @@ void roami_host_close(struct roami_host *host)
 		link_close(host, host->links);
 	host_free_closed(host);
 	roami_guests_fini(&host->guests);
-	for (int *fd = (int[]){host->epoll, host->listener, host->wake, -2}; *fd != -2; fd++)
-		if (*fd >= 0)
-			close(*fd);
+	host_close_fds(host);
 	if (host->path[0] != '\0')
 		unlink(host->path);
 	free(host);

@@ -15,7 +15,8 @@ struct roami_host;
 
 /*
  * Listens at an address for those who know the key; `keep`: what is remembered of who is cut off.
- * `at`: the address as clients may use it.  Errors: ROAM_ENOMEM, ROAM_ESYSTEM; `why` says why.
+ * `at`: the address as clients may use it.  Errors: ROAM_EINVAL (an address
+ * that makes no sense), ROAM_ENOMEM, ROAM_ESYSTEM; `why` says why.
  */
 enum roam_err roami_host_open(struct roami_host **host_p, struct roami_past *past,
 			      const char *address, const uint8_t *key,
@@ -24,6 +25,9 @@ enum roam_err roami_host_open(struct roami_host **host_p, struct roami_past *pas
 
 /* Serves until `stop` can be read from.  ROAM_ESYSTEM. */
 enum roam_err roami_host_serve(struct roami_host *host, int stop);
+
+/* In a child of fork(), which has got copies of the sockets, but not the thread: closes them. */
+void roami_host_forsake(struct roami_host *host);
 
 /* Drops them all; NULL is ignored. */
 void roami_host_close(struct roami_host *host);

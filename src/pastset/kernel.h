@@ -10,7 +10,8 @@
 #include "pastset/element.h"
 #include "pastset/pool.h"
 
-#define ROAMI_ELEMENTS_MAX (1u << 20)
+#define ROAMI_ELEMENTS_BITS 20u
+#define ROAMI_ELEMENTS_MAX (1u << ROAMI_ELEMENTS_BITS)
 #define ROAMI_WAITERS_MAX  (1u << 16)
 #define ROAMI_ALARMS_MAX   32u
 #define ROAMI_AWAY_MAX     1024u
@@ -29,6 +30,14 @@ struct roami_waiter {
 };
 
 struct roami_name;
+struct roami_serve;
+struct roami_told;
+
+/* An operation of a program attached here that is under way at another node. */
+struct roami_relay {
+	uint32_t id; /* 0: free */
+	void *arg;   /* for past->relay_told */
+};
 
 /* The node's share of PastSet; service_state of the node. */
 struct roami_past {
@@ -53,6 +62,13 @@ struct roami_past {
 	struct roami_spin alarm_lock;
 	uint64_t alarms[ROAMI_ALARMS_MAX]; /* when to look for deadlines, the next one last */
 	uint32_t alarm_count;
+	struct roami_serve *serve; /* where programs attach to this node; NULL: nowhere */
+	struct roami_spin relay_lock;
+	uint32_t relay_serial;
+	struct roami_relay relays[ROAMI_AWAY_MAX];
+	/* What became of one; relay_lock is held. */
+	void (*relay_told)(void *arg, const struct roami_told *told, const void *rest,
+			   size_t bytes);
 };
 
 struct roami_past *roami_past_of(struct roami_node *node);
@@ -112,7 +128,6 @@ void roami_past_expire(struct roami_past *past);
  * Server: the reply to an operation that is done, and what follows it; `room` for a tuple that was
  * compressed, NULL if it is none.
  */
-struct roami_told;
 void roami_past_told(struct roami_past *past, const struct roami_op *op, void *room,
 		     struct roami_told *told, struct roam_part *rest);
 

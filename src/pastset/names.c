@@ -121,7 +121,21 @@ static enum roam_err name_make(struct roami_past *past, struct roami_name *entry
 		return err;
 	entry->template_bytes = ask->template_bytes;
 	entry->element = element + 1;
+	past->elements[element].name = (uint32_t)(entry - past->names);
 	return ROAM_OK;
+}
+
+void roami_name_of(struct roami_past *past, uint32_t element, char *name, size_t bytes)
+{
+	const struct roami_name *entry;
+
+	roami_spin_lock(past->node, &past->lock);
+	entry = &past->names[past->elements[element].name];
+	if (entry->bytes < bytes)
+		bytes = entry->bytes + 1u;
+	memcpy(name, past->strings.items + entry->text, bytes - 1);
+	name[bytes - 1] = '\0';
+	roami_spin_unlock(&past->lock);
 }
 
 /* past->lock is held. */

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "msg/msg.h"
+#include "pastset/relay.h"
+#include "pastset/serve.h"
 
 #define ASK_BYTES_MAX (sizeof(struct roami_ask) + ROAM_PS_TUPLE_MAX)
 
@@ -91,7 +93,10 @@ static void server_reply(struct roami_past *past, const struct roam_request *req
 		roami_past_lend(past, roami_past_element(past, op->ask.element),
 				&(struct roami_lent){told.record, request->origin,
 						     op->ask.op == ROAMI_ASK_RESERVE});
-	roami_reply(past->node, request, parts, 2);
+	if (request->type == ROAMI_TYPE_SERVICE + ROAMI_PAST_RELAY)
+		roami_relay_reply(past->node, request, parts);
+	else
+		roami_reply(past->node, request, parts, 2);
 	if (op->record != 0 && (op->ask.flags & ROAMI_ASK_RECORD) == 0)
 		roami_record_rele(past->node, roami_past_element(past, op->ask.element)->pool,
 				  op->record);
@@ -162,6 +167,11 @@ static void server_op(struct roami_node *node, const struct roam_request *reques
 		roami_past_reply(past, request, &op);
 }
 
+static void server_relay(struct roami_node *node, const struct roam_request *request)
+{
+	roami_relay_run(node, request, server_op);
+}
+
 static void server_rele(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_past *past = roami_past_of(node);
@@ -212,10 +222,16 @@ static void element_fini(struct roami_element *element)
 	roami_os_vec_free(&element->lent, sizeof(struct roami_lent));
 }
 
+static void service_stop(struct roami_node *node)
+{
+	roami_past_unserve(roami_past_of(node));
+}
+
 static void service_fini(struct roami_node *node)
 {
 	struct roami_past *past = roami_past_of(node);
 
+	roami_past_unserve(past);
 	for (uint32_t i = 0; i < atomic_load(&past->element_count); i++)
 		if (past->elements[i].paged)
 			element_fini(&past->elements[i]);
@@ -237,6 +253,11 @@ static const struct roam_message service_messages[] = {
 	[ROAMI_PAST_RELE] = {"ps rele", server_rele, sizeof(struct roami_let_go)},
 	[ROAMI_PAST_CANCEL] = {"ps cancel", server_cancel, sizeof(uint32_t)},
 	[ROAMI_PAST_ALARM] = {"ps alarm", server_alarm, 0},
+	[ROAMI_PAST_RELAY] = {"ps relay", server_relay,
+			      sizeof(struct roami_relay_head) + ASK_BYTES_MAX},
+	[ROAMI_PAST_RELAYED] = {"ps relayed", roami_relay_heard,
+				 sizeof(struct roami_relay_head) + sizeof(struct roami_told) +
+					 ROAM_PS_TUPLE_MAX},
 	[ROAMI_PAST_TYPES] = {NULL, NULL, 0},
 };
 
@@ -244,5 +265,6 @@ const struct roami_service roami_past_service = {
 	.messages = service_messages,
 	.state_size = sizeof(struct roami_past),
 	.init = service_init,
+	.stop = service_stop,
 	.fini = service_fini,
 };

@@ -12,10 +12,17 @@ enum {
 	ROAMI_PAST_RELE,   /* struct roami_let_go: a record is held no more */
 	ROAMI_PAST_CANCEL, /* the call of the sender's with this id must not wait any longer */
 	ROAMI_PAST_ALARM,  /* to oneself */
+	ROAMI_PAST_RELAY, /* struct roami_relay_head, struct roami_ask, a tuple: see relay.c */
+	ROAMI_PAST_RELAYED, /* struct roami_relay_head, struct roami_told, what follows it */
 	ROAMI_PAST_TYPES
 };
 
 extern const struct roami_service roami_past_service;
+
+struct roami_relay_head {
+	uint32_t id; /* of the operation's slot; 0: nobody waits for an answer */
+	uint32_t spare;
+};
 
 struct roami_let_go {
 	uint64_t record;
@@ -66,6 +73,9 @@ struct roami_located {
 void roami_name_locate(struct roami_past *past, const struct roami_locate *ask, const char *name,
 		       struct roami_located *answer);
 
+/* An element's name, cut to fit. */
+void roami_name_of(struct roami_past *past, uint32_t element, char *name, size_t bytes);
+
 struct roami_bind {
 	uint64_t delta;
 	uint64_t heap;       /* where its tuples' bytes go in the heap, if it is new, */
@@ -92,5 +102,15 @@ struct roami_ps_bound {
 
 void roami_name_bind(struct roami_past *past, const struct roami_bind *ask, const char *texts,
 		     struct roami_ps_bound *answer);
+
+/*
+ * locate.c: of the nodes that know.  Where an element lives, at `wanted` if it is new; node->nodes:
+ * where its name says.  And its number there; the name and the template's text lie in `texts`, one
+ * after the other.
+ */
+enum roam_err roami_past_locate(struct roami_node *node, const char *name, size_t bytes,
+				unsigned wanted, uint32_t *owner_p);
+void roami_past_bind(struct roami_node *node, unsigned owner, const struct roami_bind *ask,
+		     const char *texts, struct roami_ps_bound *answer);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pastset/relay.h"
 #include "pastset/guest.h"
 
 #define AWAY_MAX 1024u /* clients remembered that are away: the oldest go first */
@@ -14,11 +15,16 @@ struct roami_errand {
 	struct roami_session *session;      /* NULL: nobody will ask for it */
 	struct roami_errand *next, *before; /* of the session's */
 	struct roami_errand *next_done;
-	uint64_t number; /* the client's */
-	uint32_t to;     /* the element it was begun at */
-	bool away;       /* his connection broke: it is taken back */
-	struct roami_waiter *waiter;
+	uint64_t number;   /* the client's */
+	uint32_t to, from; /* the elements it was begun at, as clients number them */
+	bool away;         /* his connection broke: it is taken back */
+	struct roami_waiter *waiter; /* here, */
+	uint64_t id;                 /* by which it is cancelled; */
+	uint32_t relay;              /* or its id at another node; 0: here */
 	struct roami_op op;
+	struct roami_told told; /* from there, with what follows it */
+	size_t room, got;
+	uint8_t rest[];
 };
 
 /* An answer. */
@@ -127,41 +133,81 @@ static void op_release(struct roami_past *past, const struct roami_op *op)
 				  op->record);
 }
 
-/* Was begun at element `to`.  false: there is no memory. */
-static bool op_answer(struct roami_session *session, uint64_t number, uint32_t to,
+/* Was begun at `to`, and observes `from`.  false: there is no memory. */
+static bool told_answer(struct roami_session *session, uint64_t number, uint32_t to, uint32_t from,
+			const struct roami_told *told, const struct roam_part *rest)
+{
+	roami_hosted_find(session->all, to)->moves += told->moved != 0;
+	roami_hosted_find(session->all, from)->observes += told->observed != 0;
+	return session_remember(session, number, told, rest) != NULL &&
+	       (session->guest == NULL || memo_send(session));
+}
+
+/* The same, of an operation here. */
+static bool op_answer(struct roami_session *session, uint64_t number, uint32_t to, uint32_t from,
 		      const struct roami_op *op)
 {
-	struct roami_guests *all = session->all;
+	struct roami_past *past = session->all->past;
 	uint8_t room[ROAM_PS_TUPLE_MAX]; /* of the server's one thread */
-	bool packs = roami_past_packs(all->past, op), known;
+	bool packs = roami_past_packs(past, op), known;
 	struct roami_told told;
 	struct roam_part rest;
 
 	if (packs)
-		roami_past_give(all->past, op, room);
-	roami_past_told(all->past, op, packs ? room : NULL, &told, &rest);
-	all->hosted[to].moves += op->moved != 0;
-	all->hosted[op->ask.element].observes += op->observed != 0;
-	known = session_remember(session, number, &told, &rest) != NULL;
-	op_release(all->past, op);
-	return known && (session->guest == NULL || memo_send(session));
+		roami_past_give(past, op, room);
+	roami_past_told(past, op, packs ? room : NULL, &told, &rest);
+	known = told_answer(session, number, to, from, &told, &rest);
+	op_release(past, op);
+	return known;
 }
 
-/* On whichever thread made it possible. */
+/* On whichever thread. */
+static void errand_done(struct roami_errand *errand)
+{
+	struct roami_guests *all = errand->all;
+
+	roami_spin_lock(all->past->node, &all->done_lock);
+	errand->next_done = all->done;
+	all->done = errand;
+	if (errand->next_done == NULL && all->wake != NULL)
+		all->wake(all->arg);
+	roami_spin_unlock(&all->done_lock);
+}
+
+/* On that which made it possible. */
 static void errand_served(void *arg, const struct roami_op *op)
 {
 	struct roami_errand *errand = arg;
-	struct roami_guests *all = errand->all;
-	bool first;
 
 	errand->op = *op;
-	roami_spin_lock(all->past->node, &all->done_lock);
-	first = all->done == NULL;
-	errand->next_done = all->done;
-	all->done = errand;
-	roami_spin_unlock(&all->done_lock);
-	if (first && all->wake != NULL)
-		all->wake(all->arg);
+	errand_done(errand);
+}
+
+void roami_session_told(void *arg, const struct roami_told *told, const void *rest, size_t bytes)
+{
+	struct roami_errand *errand = arg;
+
+	if (bytes > errand->room)
+		roami_node_fail(errand->all->past->node, "another node sent a malformed tuple");
+	errand->told = *told;
+	if (errand->told.moved == 0)
+		errand->told.moved = errand->op.moved; /* a mob's first half, before */
+	errand->op.err = (enum roam_err)told->err;
+	errand->op.moved = errand->told.moved;
+	errand->got = bytes;
+	memcpy(errand->rest, rest, bytes);
+	errand_done(errand);
+}
+
+/* It is not to wait. */
+static void errand_cancel(struct roami_errand *errand)
+{
+	struct roami_past *past = errand->all->past;
+
+	if (errand->relay != 0)
+		roami_relay_cancel(past, roami_hosted_owner(errand->to), errand->relay);
+	else
+		roami_past_cancel_id(past, errand->waiter, errand->id);
 }
 
 static void errand_unlink(struct roami_errand *errand)
@@ -197,8 +243,11 @@ static void errand_end(struct roami_errand *errand)
 					&(struct roam_part){NULL, 0});
 		if (memo != NULL)
 			memo->undone = true;
+	} else if (errand->relay != 0) {
+		told_answer(session, errand->number, errand->to, errand->from, &errand->told,
+			    &(struct roam_part){errand->rest, errand->got});
 	} else {
-		op_answer(session, errand->number, errand->to, op);
+		op_answer(session, errand->number, errand->to, errand->from, op);
 	}
 }
 
@@ -221,38 +270,94 @@ void roami_sessions_answer(struct roami_guests *all)
 		struct roami_errand *next = order->next_done;
 
 		errand_end(order);
+		all->waiting--;
 		free(order);
 		order = next;
 	}
 }
 
-/* It has to wait perhaps; false: there is no memory. */
-static bool op_run(struct roami_session *session, uint64_t number, uint32_t to, struct roami_op *op)
+/* With room for what comes from another node; NULL: there is no memory. */
+static struct roami_errand *errand_make(struct roami_session *session, uint64_t number, uint32_t to,
+					uint32_t from, size_t room)
 {
-	struct roami_guests *all = session->all;
-	struct roami_errand *errand = calloc(1, sizeof(*errand));
+	struct roami_errand *errand = malloc(sizeof(*errand) + room);
 
 	if (errand == NULL)
-		return false;
-	errand->all = all;
+		return NULL;
+	memset(errand, 0, sizeof(*errand));
+	errand->all = session->all;
 	errand->session = session;
 	errand->number = number;
 	errand->to = to;
-	op->served = errand_served;
-	op->arg = errand;
-	op->id = ROAMI_GUEST_ID | ++all->serial;
-	errand->op = *op;
-	errand->waiter = roami_past_run(all->past, op, NULL);
-	if (errand->waiter == NULL) {
-		free(errand);
-		return op_answer(session, number, to, op);
-	}
+	errand->from = from;
+	errand->room = room;
+	return errand;
+}
+
+static void errand_link(struct roami_errand *errand)
+{
+	struct roami_session *session = errand->session;
+
 	errand->next = session->errands;
 	if (session->errands != NULL)
 		session->errands->before = errand;
 	session->errands = errand;
 	session->errand_count++;
-	return true;
+	session->all->waiting++;
+}
+
+/* It has to wait perhaps; false: there is no memory. */
+static bool op_run(struct roami_session *session, uint64_t number, uint32_t to, uint32_t from,
+		   struct roami_op *op)
+{
+	struct roami_guests *all = session->all;
+	struct roami_errand *errand = errand_make(session, number, to, from, 0);
+
+	if (errand == NULL)
+		return false;
+	op->served = errand_served;
+	op->arg = errand;
+	op->id = errand->id = ROAMI_GUEST_ID | ++all->serial;
+	errand->op = *op;
+	errand_link(errand); /* another thread may serve it before we know that it waits */
+	errand->waiter = roami_past_run(all->past, op, NULL);
+	if (errand->waiter != NULL)
+		return true;
+	errand_unlink(errand);
+	all->waiting--;
+	free(errand);
+	return op_answer(session, number, to, from, op);
+}
+
+static bool session_refuse(struct roami_session *session, uint64_t number, enum roam_err err,
+			   uint64_t moved)
+{
+	const struct roami_told told = {.err = (uint32_t)err, .moved = moved};
+
+	return session_remember(session, number, &told, &(struct roam_part){NULL, 0}) &&
+	       memo_send(session);
+}
+
+/* The same at another node. */
+static bool relay_run(struct roami_session *session, uint64_t number, uint32_t to, uint32_t from,
+		    const struct roami_op *op, const void *tuple, size_t bytes)
+{
+	bool observes = op->ask.op == ROAM_PS_OBSERVE || op->ask.op == ROAM_PS_MOB;
+	struct roami_errand *errand = errand_make(
+		session, number, to, from,
+		observes ? op->ask.limit : sizeof(struct roam_ps_state));
+
+	if (errand == NULL)
+		return false;
+	errand->op.moved = op->moved;
+	errand->relay = roami_relay_begin(session->all->past, roami_hosted_owner(to), &op->ask,
+					  tuple, roami_ask_carries(&op->ask) ? bytes : 0, errand);
+	if (errand->relay != 0) {
+		errand_link(errand);
+		return true;
+	}
+	free(errand);
+	return session_refuse(session, number, ROAM_EAGAIN, op->moved);
 }
 
 /* He takes part in the element's X-function; false: there is no memory. */
@@ -275,19 +380,20 @@ static bool session_part(struct roami_session *session, uint32_t element)
 static enum roam_err ask_check(const struct roami_guests *all, const struct roami_ask *ask,
 			       const void *tuple, size_t bytes)
 {
+	const struct roami_hosted *to = roami_hosted_find(all, ask->element);
 	unsigned flags = ask->flags;
 
 	if (ask->op > ROAM_PS_STATE || ask->which > ROAM_PS_MATCH ||
 	    (flags & ~(ROAM_PS_PEEK | ROAM_PS_SKIP | ROAMI_ASK_ROUND)) != 0 ||
 	    ((flags & ROAM_PS_SKIP) != 0 && ask->which != ROAM_PS_LAST) ||
-	    roami_past_element(all->past, ask->element) == NULL ||
-	    roami_past_element(all->past, ask->from) == NULL)
+	    to == NULL || roami_hosted_find(all, ask->from) == NULL ||
+	    roami_hosted_owner(ask->element) != roami_hosted_owner(ask->from))
 		return ROAM_EINVAL;
 	if (ask->number == 0 && (ask->op == ROAM_PS_DELTA ||
 				 (ask->op == ROAM_PS_OBSERVE && ask->which == ROAM_PS_NUMBER)))
 		return ROAM_EINVAL;
 	if (roami_ask_carries(ask) &&
-	    !roami_template_fits(&all->hosted[ask->element].template, tuple, bytes))
+	    !roami_template_fits(&to->template, tuple, bytes))
 		return ROAM_EINVAL;
 	return ROAM_OK;
 }
@@ -297,29 +403,28 @@ static bool session_begin(struct roami_session *session, uint64_t number, struct
 			  const void *tuple, size_t bytes)
 {
 	struct roami_past *past = session->all->past;
-	uint32_t to = op->ask.element;
-	const struct roami_element *element;
+	uint32_t to = op->ask.element,
+		 from = op->ask.op == ROAM_PS_MOB ? op->ask.from : op->ask.element;
+	bool far = roami_hosted_owner(to) != past->node->me;
 
 	op->err = session->errand_count < ROAMI_GUEST_ASKS_MAX
 			  ? ask_check(session->all, &op->ask, tuple, bytes)
 			  : ROAM_EAGAIN;
-	if (op->err != ROAM_OK) {
-		struct roami_told told = {.err = (uint32_t)op->err, .moved = op->moved};
-
-		return session_remember(session, number, &told, &(struct roam_part){NULL, 0}) &&
-		       memo_send(session);
-	}
-	element = roami_past_element(past, to);
+	if (op->err != ROAM_OK)
+		return session_refuse(session, number, op->err, op->moved);
+	op->ask.element = roami_hosted_element(op->ask.element);
+	op->ask.from = roami_hosted_element(op->ask.from);
 	if (op->moved != 0) {
 		op->ask.op = ROAM_PS_OBSERVE;
 		op->ask.element = op->ask.from;
 	} else if (roami_ask_carries(&op->ask)) {
-		if (element->participants != 0 && !session_part(session, to))
+		if (roami_hosted_find(session->all, to)->rounds && !session_part(session, to))
 			return false;
-		if (!roami_past_take(past, op, tuple, bytes))
-			return op_answer(session, number, to, op);
+		if (!far && !roami_past_take(past, op, tuple, bytes))
+			return op_answer(session, number, to, from, op);
 	}
-	return op_run(session, number, to, op);
+	return far ? relay_run(session, number, to, from, op, tuple, bytes)
+		   : op_run(session, number, to, from, op);
 }
 
 static struct roami_errand *errand_find(const struct roami_session *session, uint64_t number)
@@ -364,7 +469,7 @@ void roami_session_cancel(const struct roami_session *session, uint64_t number)
 	struct roami_errand *errand = errand_find(session, number);
 
 	if (errand != NULL)
-		roami_past_cancel_id(session->all->past, errand->waiter, errand->op.id);
+		errand_cancel(errand);
 }
 
 /* ----------------------------------------------------------------------------------------- life */
@@ -435,7 +540,7 @@ void roami_session_away(struct roami_session *session)
 	for (struct roami_errand *errand = session->errands; errand != NULL;
 	     errand = errand->next) {
 		errand->away = true;
-		roami_past_cancel_id(all->past, errand->waiter, errand->op.id);
+		errand_cancel(errand);
 	}
 }
 
@@ -459,11 +564,15 @@ bool roami_session_resume(struct roami_session *session, struct roami_guest *gue
 }
 
 /* Others would wait for ever for what he was to move. */
-static void session_break(struct roami_guests *all, uint32_t element)
+static void session_break(struct roami_guests *all, uint32_t number)
 {
+	uint32_t element = roami_hosted_element(number);
 	struct roami_op op = {.ask = {.op = ROAMI_ASK_BREAK, .element = element, .from = element}};
 
-	roami_past_run(all->past, &op, NULL);
+	if (roami_hosted_owner(number) == all->past->node->me)
+		roami_past_run(all->past, &op, NULL);
+	else
+		roami_relay_break(all->past, roami_hosted_owner(number), element);
 }
 
 void roami_session_end(struct roami_session *session, bool leaves)
@@ -474,7 +583,7 @@ void roami_session_end(struct roami_session *session, bool leaves)
 		struct roami_errand *errand = session->errands;
 
 		errand_unlink(errand);
-		roami_past_cancel_id(all->past, errand->waiter, errand->op.id);
+		errand_cancel(errand);
 	}
 	for (uint32_t i = 0; i < session->part_count && !leaves; i++)
 		session_break(all, session->parts[i]);

@@ -128,6 +128,45 @@ static void errors()
 	fails(ROAM_EINVAL, [&] { whole.delta(0); });
 }
 
+/* Patterns choose among what waits, and wait for what comes. */
+static void patterns()
+{
+	roam::element<std::uint32_t, std::string> some(own("match"), roam::options().function("match"));
+
+	for (unsigned i = 0; i < 6; i++)
+		some.move(i % 2, std::to_string(i));
+	check(std::get<1>(some.observe_like(1, 1, "")) == "1");
+	check(some.observe_like(2, 0, "4").number == 5);
+	check(!some.try_observe_like(3, 0, "3"));
+	check(!some.observe_like_for(5ms, 3, 0, "3"));
+	std::thread mover([&some] { some.move(7, "late"); });
+	auto [number, text] = *some.observe_like_for(20s, 1, 7, "");
+	mover.join();
+	check(number == 7 && text == "late");
+	check(std::get<1>(some.observe()) == "0");
+	roam::element<int> plain(own("plain"));
+	fails(ROAM_EINVAL, [&] { plain.try_observe_like(1, 1); });
+}
+
+/* As somebody who is attached to this node. */
+static void served()
+{
+	char place[] = "/tmp/roam-cxx-XXXXXX";
+	check(mkdtemp(place) != nullptr);
+	std::string key = std::string(place) + "/key", path = std::string(place) + "/socket";
+	std::string at = roam::serve(path, key);
+	check(at == path);
+	fails(ROAM_ESTATE, [&] { roam::serve(path, key); });
+	{
+		roam::server there(at, key);
+		roam::element<int> mine(own("served")), his(there, own("served"));
+
+		his.move(7);
+		check(std::get<0>(mine.observe()) == 7 && his.node() == mine.node());
+	}
+	check(remove(key.c_str()) == 0 && remove(path.c_str()) == 0 && remove(place) == 0);
+}
+
 /* Each node with each other one; bindings move from hand to hand. */
 static void together()
 {
@@ -170,6 +209,8 @@ int main()
 	times();
 	cancelling();
 	errors();
+	patterns();
+	served();
 	together();
 	std::printf("node %u ended in order\n", roam_node());
 	return roam_finish();

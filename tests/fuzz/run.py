@@ -16,8 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SOURCES = {
     'guest': ['src/msg/channel.c', 'src/os/os.c', 'src/os/proc.c'] +
-             [f'src/pastset/{name}.c' for name in ('bitmap', 'element', 'guest', 'kernel', 'names',
-                                                   'pool', 'server', 'session', 'template',
+             [f'src/pastset/{name}.c' for name in ('bitmap', 'element', 'guest', 'kernel', 'locate',
+                                                   'names', 'pool', 'relay', 'server', 'session', 'template',
                                                    'tuple', 'xfunc')],
     'hosts': ['tools/roam_hosts.c'],
     'link': ['src/msg/link_in.c', 'src/msg/link_out.c', 'src/msg/reliable.c', 'src/msg/seal.c',

@@ -12,12 +12,14 @@ struct spec {
 	uint64_t done; /* a bit for each event */
 	uint64_t delta;
 	uint64_t oldest;
+	uint8_t numbers[HISTORY_UNSURE_MAX]; /* that those got whose outcome nobody saw */
 };
 
-#define NOT_BEGUN ROAM_EPEER /* of the second half of a mob: nothing follows from it */
+#define NOT_BEGUN ROAM_EPEER /* of the second half of a mob, say: nothing follows from it */
 
 struct search {
 	const struct history *history;
+	uint64_t sure; /* a bit for each event that was done */
 	struct spec *seen; /* a table of specs that lead nowhere; done 0: none */
 	size_t size, used;
 };
@@ -29,24 +31,32 @@ static bool spec_has(const struct spec *spec, unsigned event)
 	return (spec->done >> event & 1) != 0;
 }
 
+/* The number of the tuple that an event of the spec's moved or observed; 0: none. */
+static uint64_t spec_got(const struct spec *spec, const struct history_event *event)
+{
+	if (event->unsure != 0)
+		return spec->numbers[event->unsure - 1];
+	return event->err == ROAM_OK ? event->number : 0;
+}
+
 static uint64_t spec_last(const struct search *search, const struct spec *spec)
 {
 	uint64_t last = 0;
 
 	for (unsigned i = 0; i < search->history->count; i++)
 		if (spec_has(spec, i) && search->history->events[i].op == ROAM_PS_MOVE &&
-		    search->history->events[i].err == ROAM_OK)
+		    spec_got(spec, &search->history->events[i]) != 0)
 			last++;
 	return last;
 }
 
-static bool event_tags(const struct history_event *event, uint64_t number)
+static bool event_tags(const struct spec *spec, const struct history_event *event, uint64_t number)
 {
-	if (event->op != ROAM_PS_OBSERVE || event->err != ROAM_OK ||
-	    (event->flags & ROAM_PS_PEEK) != 0)
+	uint64_t got = spec_got(spec, event);
+
+	if (event->op != ROAM_PS_OBSERVE || got == 0 || (event->flags & ROAM_PS_PEEK) != 0)
 		return false;
-	return event->number == number ||
-	       ((event->flags & ROAM_PS_SKIP) != 0 && number < event->number);
+	return got == number || ((event->flags & ROAM_PS_SKIP) != 0 && number < got);
 }
 
 static uint64_t spec_first(const struct search *search, const struct spec *spec)
@@ -58,19 +68,20 @@ static uint64_t spec_first(const struct search *search, const struct spec *spec)
 
 		for (unsigned i = 0; i < search->history->count; i++)
 			tagged |= spec_has(spec, i) &&
-				  event_tags(&search->history->events[i], number);
+				  event_tags(spec, &search->history->events[i], number);
 		if (!tagged)
 			return number;
 	}
 	return last + 1;
 }
 
-static uint64_t spec_value(const struct search *search, uint64_t number)
+static uint64_t spec_value(const struct search *search, const struct spec *spec, uint64_t number)
 {
 	for (unsigned i = 0; i < search->history->count; i++) {
 		const struct history_event *event = &search->history->events[i];
 
-		if (event->op == ROAM_PS_MOVE && event->err == ROAM_OK && event->number == number)
+		if (event->op == ROAM_PS_MOVE && spec_has(spec, i) &&
+		    spec_got(spec, event) == number)
 			return event->value;
 	}
 	return UINT64_MAX;
@@ -111,7 +122,32 @@ static bool spec_observe(const struct search *search, const struct spec *spec,
 	if (number < spec->oldest)
 		return event->err == ROAM_EGONE;
 	return event->err == ROAM_OK && event->number == number && event->skipped == skipped &&
-	       event->value == spec_value(search, number);
+	       event->value == spec_value(search, spec, number);
+}
+
+/* The same of one whose outcome nobody saw: if it does anything. */
+static bool spec_apply_unsure(const struct search *search, const struct spec *spec,
+			      const struct history_event *event, struct spec *next)
+{
+	uint64_t last = spec_last(search, spec), got = 0;
+	bool skipped;
+
+	if (event->op == ROAM_PS_MOVE && last + 1 - spec_first(search, spec) < spec->delta)
+		got = last + 1;
+	if (event->op == ROAM_PS_OBSERVE) {
+		got = spec_number(search, spec, event, &skipped);
+		if (got > last || got < spec->oldest)
+			return false;
+	}
+	next->numbers[event->unsure - 1] = (uint8_t)got;
+	return got != 0;
+}
+
+static void spec_truncate(struct spec *spec, uint64_t last, uint64_t argument)
+{
+	uint64_t first = argument > last ? last + 1 : argument;
+
+	spec->oldest = first > spec->oldest ? first : spec->oldest;
 }
 
 /* Whether the event can come next with its outcome; *next is the element after it. */
@@ -119,10 +155,12 @@ static bool spec_apply(const struct search *search, const struct spec *spec, uns
 		       struct spec *next)
 {
 	const struct history_event *event = &search->history->events[index];
-	uint64_t last = spec_last(search, spec), first;
+	uint64_t last = spec_last(search, spec);
 
 	*next = *spec;
 	next->done |= 1ull << index;
+	if (event->unsure != 0 && (event->op == ROAM_PS_MOVE || event->op == ROAM_PS_OBSERVE))
+		return spec_apply_unsure(search, spec, event, next);
 	switch (event->op) {
 	case ROAM_PS_MOVE:
 		if (last + 1 - spec_first(search, spec) >= spec->delta)
@@ -132,11 +170,10 @@ static bool spec_apply(const struct search *search, const struct spec *spec, uns
 		return spec_observe(search, spec, event);
 	case ROAM_PS_DELTA:
 		next->delta = event->argument;
-		return event->err == ROAM_OK;
+		return event->err == ROAM_OK || event->unsure != 0;
 	case ROAM_PS_TRUNCATE:
-		first = event->argument > last ? last + 1 : event->argument;
-		next->oldest = first > spec->oldest ? first : spec->oldest;
-		return event->err == ROAM_OK;
+		spec_truncate(next, last, event->argument);
+		return event->err == ROAM_OK || event->unsure != 0;
 	case ROAM_PS_STATE:
 		return event->err == ROAM_OK && event->state.last == last &&
 		       event->state.first == spec_first(search, spec) &&
@@ -162,8 +199,9 @@ static size_t seen_slot(const struct search *search, const struct spec *spec)
 
 static void seen_grow(struct search *search)
 {
-	struct search grown = {search->history, NULL, search->size * 2 + 1024, search->used};
+	struct search grown = *search;
 
+	grown.size = search->size * 2 + 1024;
 	grown.seen = calloc(grown.size, sizeof(*grown.seen));
 	if (grown.seen == NULL)
 		abort();
@@ -179,7 +217,7 @@ static bool search_from(struct search *search, const struct spec *spec)
 	const struct history *history = search->history;
 	uint64_t ended = UINT64_MAX; /* what begins later cannot come next */
 
-	if (spec->done == UINT64_MAX >> (64 - history->count))
+	if ((spec->done & search->sure) == search->sure)
 		return true;
 	if (spec->done != 0 && search->seen[seen_slot(search, spec)].done != 0)
 		return false;
@@ -203,12 +241,15 @@ static bool search_from(struct search *search, const struct spec *spec)
 
 bool history_explained(const struct history *history)
 {
-	struct search search = {history, NULL, 0, 0};
-	struct spec spec = {0, history->delta, 1};
+	struct search search = {history, 0, NULL, 0, 0};
+	struct spec spec = {.delta = history->delta, .oldest = 1};
 	bool yes;
 
-	if (history->count == 0)
-		return true;
+	for (unsigned i = 0; i < history->count; i++)
+		if (history->events[i].unsure == 0)
+			search.sure |= 1ull << i;
+	if (history->unsure > HISTORY_UNSURE_MAX)
+		abort();
 	seen_grow(&search);
 	yes = search_from(&search, &spec);
 	free(search.seen);
@@ -313,14 +354,25 @@ void history_end(struct history_event *event, struct history_event *second, uint
 		  event->op == ROAM_PS_OBSERVE ? observed : moved);
 	if (half)
 		event_end(second, now, request, err, observed);
+	else if (second != NULL && err == ROAM_ELOST)
+		event_end(second, now, request, err, observed); /* begun or not */
 	else if (second != NULL)
 		second->err = NOT_BEGUN;
+}
+
+void history_doubt_waits(struct history *history)
+{
+	for (unsigned i = 0; i < history->count; i++)
+		if (history->events[i].err == ROAM_ETIMEDOUT ||
+		    history->events[i].err == ROAM_ECANCELED)
+			history->events[i].err = NOT_BEGUN;
 }
 
 void history_trim(struct history *history)
 {
 	unsigned count = 0, place[HISTORY_MAX];
 
+	history->unsure = 0;
 	for (unsigned i = 0; i < history->count; i++) {
 		struct history_event event = history->events[i];
 
@@ -329,6 +381,10 @@ void history_trim(struct history *history)
 			continue;
 		if (event.after != 0)
 			event.after = place[event.after - 1] + 1;
+		if (event.err == ROAM_ELOST) {
+			event.unsure = ++history->unsure;
+			event.end = UINT64_MAX;
+		}
 		history->events[count++] = event;
 	}
 	history->count = count;

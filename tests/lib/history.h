@@ -13,7 +13,8 @@
 #include "rng.h"
 #include "roam/pastset.h"
 
-#define HISTORY_MAX 64u
+#define HISTORY_MAX        64u
+#define HISTORY_UNSURE_MAX 16u
 
 /* An operation and its outcome, as the client saw them.  A mob is two of them. */
 struct history_event {
@@ -28,12 +29,14 @@ struct history_event {
 	enum roam_err err;
 	uint64_t number; /* of the tuple moved, or observed */
 	bool skipped;
+	unsigned unsure; /* + 1: ROAM_ELOST, the so many-th, done since or never */
 	struct roam_ps_state state;
 };
 
 struct history {
 	struct history_event events[HISTORY_MAX];
 	unsigned count;
+	unsigned unsure; /* events; no more than HISTORY_UNSURE_MAX can be explained */
 	uint64_t delta; /* of the element when it was made */
 };
 
@@ -58,7 +61,16 @@ void history_end(struct history_event *event, struct history_event *second, uint
 		 const struct roam_ps_request *request, enum roam_err err, uint64_t moved,
 		 uint64_t observed);
 
-/* Without the second halves of mobs whose first was not done; before what follows. */
+/*
+ * Some of those that were timed out or cancelled may never have been tried: they say nothing of the
+ * element.  Before history_trim.
+ */
+void history_doubt_waits(struct history *history);
+
+/*
+ * Without the second halves of mobs whose first was not done, and with those counted of which it is
+ * not known whether they were; before what follows.
+ */
 void history_trim(struct history *history);
 
 bool history_explained(const struct history *history);

@@ -1,7 +1,8 @@
 /*
  * A program that is attached to `roam past serve`, for attached.py.
  * attached ADDRESS MODE [ARGUMENT]...
- *	all             every operation, right and wrong, by several threads
+ *	all [job]       every operation, right and wrong, by several threads; the server is one
+ *	                server, or a job
  *	attach          attaches, no more; says what went wrong, and its status is the error
  *	loop OP         does an operation again and again, and writes the number of times it was
  *	                done to stdout after each
@@ -10,10 +11,14 @@
  *	waiting N       returns once N operations wait at the element "wait"
  *	move N          moves N tuples to it, which do not wait
  *	..., -sum, -alone: the same at the elements "wait sum", "alone"
+ *	rate N          moves to the element "rated" and observes N times a second, until its
+ *	                standard input ends; says how often it was
+ *	named NAME      enters an element
  *	rest            what waits there, and how many tuples nobody has observed
  */
 #include "multi.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <roam/pastset.h>
 #include <stdint.h>
@@ -26,6 +31,7 @@
 #define SECOND  1000000000u
 
 static struct roam_ps_server *server;
+static bool of_job;
 
 static struct roam_ps_element *enter(const char *name, const char *template_text,
 				     const struct roam_ps_options *options)
@@ -96,7 +102,8 @@ static void sizes(void)
 	uint32_t count = ROAM_PS_TUPLE_MAX - 4;
 	size_t bytes;
 
-	check(strcmp(roam_ps_template(element), "u8[]") == 0 && roam_ps_node(element) == 0);
+	check(strcmp(roam_ps_template(element), "u8[]") == 0);
+	check(of_job || roam_ps_node(element) == 0);
 	for (uint32_t i = 4; i < ROAM_PS_TUPLE_MAX; i++)
 		out[i] = (uint8_t)(i * 7);
 	memcpy(out, &count, sizeof(count));
@@ -442,6 +449,22 @@ static void element_do(const char *mode, uint64_t count)
 	}
 }
 
+static void rate(unsigned wanted)
+{
+	struct roam_ps_element *element = enter("rated", "u64", NULL);
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+	uint64_t start = roam_clock_us(), count = 0, word = 0;
+
+	do {
+		must(roam_ps_mob(element, &word, 8, element, &word, 8, NULL));
+		count++;
+		while (roam_clock_us() - start < count * 1000000 / wanted &&
+		       poll(&input, 1, 1) == 0)
+			continue;
+	} while (poll(&input, 1, 0) == 0);
+	printf("%.1f\n", (double)count * 1e6 / (double)(roam_clock_us() - start));
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 2 ? argv[2] : "", *what = argc > 3 ? argv[3] : "";
@@ -453,6 +476,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s\n", roam_ps_why());
 		return (int)err;
 	}
+	of_job = strcmp(what, "job") == 0;
 	if (strcmp(mode, "all") == 0)
 		all();
 	else if (strcmp(mode, "loop") == 0)
@@ -461,6 +485,10 @@ int main(int argc, char **argv)
 		loop_check(what, strtoull(argv[4], NULL, 10));
 	else if (strcmp(mode, "wait") == 0)
 		waiting(what);
+	else if (strcmp(mode, "rate") == 0)
+		rate(number(what));
+	else if (strcmp(mode, "named") == 0)
+		enter(what, "u64", NULL);
 	else if (strcmp(mode, "attach") != 0)
 		element_do(mode, strtoull(what, NULL, 10));
 	return 0;

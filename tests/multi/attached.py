@@ -40,11 +40,15 @@ class Server:
         self.keep = [] if keep is None else ['--keep', str(keep)]
         self.address = self.process = None
 
+    def serve(self):
+        """What is to be run, where, and its standard input."""
+        return [program('roam'), 'past', 'serve', self.address or self.asked, '--functions',
+                program('longest'), *self.keep], self.env, None
+
     def start(self):
-        self.process = subprocess.Popen(
-            [program('roam'), 'past', 'serve', self.address or self.asked, '--functions',
-             program('longest'), *self.keep], env=clean_env(self.env), stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True)
+        words, env, source = self.serve()
+        self.process = subprocess.Popen(words, env=clean_env(env), stdin=source,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         match = re.fullmatch(r'serving at (\S+)\n', line)
         must(match, f'the server said {line!r}')
@@ -129,8 +133,7 @@ def killed(operation):
             done = first + done
             done = done[:len(done) // 8 * 8]
             server.expect('check', operation, struct.unpack('<Q', done[-8:])[0])
-            server.process.send_signal(signal.SIGTERM)
-            must(server.process.wait(10) == 0, 'the server ended badly')
+            must(server.end(signal.SIGTERM) == 0, 'the server ended badly')
             server.start()
 
 

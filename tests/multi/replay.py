@@ -131,7 +131,7 @@ def begin(server, cutter, *words):
 
 def ended(process, said, lines=None):
     out, err = process.communicate(lines, timeout=20)
-    must((process.returncode, out, err) == (0, said + '\n', ''),
+    must((process.returncode, out, err) == (0, said and said + '\n', ''),
          f'{process.returncode}, {out!r}, {err!r}, not {said!r}')
 
 
@@ -184,6 +184,40 @@ def timed():
         server.expect('waiting-alone', 0)
 
 
+def participant():
+    """The operation of an X-function's participant has its time, too; asked again it is done once."""
+    with Server() as server, Cutter(server, None) as cutter:
+        process, line = begin(server, cutter, 'participant')
+        must(line == 'waiting\n', line)
+        server.expect('waiting-sum', 1)
+        began = time.monotonic()
+        cutter.cut_all(down=True)
+        said = [process.stdout.readline() for _ in range(2)]
+        must(said == [LOST + '\n'] * 2, f'it said {said}')
+        must(1 <= time.monotonic() - began < 5, 'it waited for the server')
+        cutter.down = False
+        ended(process, '', '\n')
+
+
+def outages(address, mean, least, *words):
+    """Operations whose time is up again and again, while the server cannot be reached at times."""
+    with Server(address) as server, Cutter(server, mean) as cutter:
+        print(f'seed {SEED}', end=' ')
+        process = subprocess.Popen(command(cutter, *words), env=clean_env(server.env),
+                                   text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(4):
+            time.sleep(cutter.rng.uniform(0, 0.1))
+            cutter.down = True
+            time.sleep(1.4)
+            cutter.down = False
+            if process.poll() is not None:
+                break
+        out, err = process.communicate(timeout=40)
+        must((process.returncode, err) == (0, ''), f'{process.returncode}, {out}, {err!r}')
+        must(int(out) >= least, 'nobody was ever unsure')
+        print(f'{cutter.cuts} cuts, {int(out)} unsure', end=' ')
+
+
 GROUPS = {
     'storm': lambda: [
         ('histories unix', storm, './socket', 3000, 'histories', SEED, 150),
@@ -193,7 +227,11 @@ GROUPS = {
         ('rounds', storm, './socket', 3000, 'rounds', 150)],
     'away': lambda: [
         ('paused', paused, 0.2, 'no error'), ('paused too long', paused, 1.5, GONE, 0.3),
-        ('timed', timed), ('another server', paused, 0.1, GONE, None, True),
+        ('timed', timed), ('participant', participant),
+        ('outages unix', outages, './socket', 3000, 1, 'timed-rounds', 400),
+        ('outages tcp', outages, '127.0.0.1:0', 1500, 1, 'timed-rounds', 200),
+        ('outages histories', outages, './socket', 3000, 0, 'histories', SEED, 500),
+        ('another server', paused, 0.1, GONE, None, True),
         ('waits', waits, 0.3, True, 'no error'), ('waits too long', waits, 1, True, LOST, 0.5)],
 }
 

@@ -3,10 +3,14 @@
  * replay.py: what its threads see must be as if none had been.
  * storm ADDRESS MODE [ARGUMENT]...
  *	histories SEED ROUNDS   random operations on one element after the other; what was seen of
- *	                        each must have an explanation (tests/lib/history.h)
+ *	                        each must have an explanation (tests/lib/history.h); says of how
+ *	                        many it is not known whether they were done
  *	flood BYTES TUPLES      movers, observers and mobs, tuples of so many bytes: each to one
  *	                        observer, under the number that its mover was told
  *	rounds COUNT            participants of an X-function
+ *	timed-rounds COUNT      the same, with limits of time: who has none left asks again
+ *	participant             says "waiting", takes part in a round for 300 ms; what that and
+ *	                        other operations return; the rest of it after a line from stdin
  *	wait                    says "waiting", observes one tuple, says what that returned
  *	timed                   the same, but cancels it after a line from stdin; what the next
  *	                        operations return, the last ones after another line
@@ -69,7 +73,6 @@ static uint64_t history_clock;
 static struct roam_ps_cancel cancels[THREADS];
 static uint64_t round_seed;
 static char round_name[32];
-static bool round_unsure; /* of something it is not known whether it was done */
 
 static void event_do(unsigned thread, struct roam_ps_element *element,
 		     struct roam_ps_request *request, uint64_t value)
@@ -94,7 +97,6 @@ static void event_do(unsigned thread, struct roam_ps_element *element,
 	check(err == ROAM_OK || err == ROAM_ETIMEDOUT || err == ROAM_ECANCELED ||
 	      err == ROAM_EGONE || err == ROAM_ELOST);
 	pthread_mutex_lock(&history_lock);
-	round_unsure |= err == ROAM_ELOST;
 	history_end(event, second, ++history_clock, request, err, value, got);
 	pthread_mutex_unlock(&history_lock);
 }
@@ -121,24 +123,30 @@ static void *history_thread(void *arg)
 
 static void histories(uint64_t seed, unsigned rounds)
 {
-	unsigned unsure = 0;
+	unsigned unsure = 0, most = 0;
+	double began;
 
 	for (unsigned i = 0; i < rounds; i++) {
 		round_seed = seed + THREADS * i;
 		snprintf(round_name, sizeof(round_name), "history %u", i);
 		memset(&history, 0, sizeof(history));
 		history.delta = UINT64_MAX;
-		round_unsure = false;
+		began = now_ms();
 		threads_run(THREADS, history_thread);
+		/* After a second without connection the library gives up what it could not send. */
+		if (now_ms() - began > 900)
+			history_doubt_waits(&history);
 		history_trim(&history);
-		unsure += round_unsure;
-		if (round_unsure || history_explained(&history))
+		unsure += history.unsure;
+		most += history.unsure > HISTORY_UNSURE_MAX;
+		if (history.unsure > HISTORY_UNSURE_MAX || history_explained(&history))
 			continue;
 		history_print(&history);
 		fprintf(stderr, "round %u has no explanation\n", i);
 		exit(1);
 	}
-	check(unsure <= rounds / 2);
+	check(most <= rounds / 2);
+	printf("%u\n", unsure);
 }
 
 /* ---------------------------------------------------------------------------------------- flood */
@@ -225,6 +233,27 @@ static void flood(size_t bytes, uint64_t tuples)
 /* --------------------------------------------------------------------------------------- rounds */
 
 static unsigned rounds_count;
+static uint64_t rounds_timeout_ns; /* 0: none */
+static _Atomic unsigned rounds_unsure;
+
+/* Again and again if its time is up, which is to be done once all the same. */
+static void rounds_do(struct roam_ps_element *element, enum roam_ps_op op, uint64_t *word)
+{
+	struct roam_ps_request request = {.op = op,
+					  .tuple = word,
+					  .bytes = sizeof(*word),
+					  .buffer = word,
+					  .limit = sizeof(*word),
+					  .timeout_ns = rounds_timeout_ns};
+	enum roam_err err;
+
+	while ((err = roam_ps_call(element, &request)) != ROAM_OK) {
+		check(rounds_timeout_ns != 0 && (err == ROAM_ETIMEDOUT || err == ROAM_ELOST));
+		rounds_unsure += err == ROAM_ELOST;
+		if (request.moved != 0)
+			request.op = ROAM_PS_OBSERVE;
+	}
+}
 
 /* By mob, or by move and observe. */
 static void *rounds_thread(void *arg)
@@ -237,10 +266,10 @@ static void *rounds_thread(void *arg)
 		uint64_t word = round + thread;
 
 		if (thread < THREADS / 2) {
-			must(roam_ps_mob(element, &word, 8, NULL, &word, 8, NULL));
+			rounds_do(element, ROAM_PS_MOB, &word);
 		} else {
-			must(roam_ps_move(element, &word, 8));
-			must(roam_ps_observe(element, &word, 8, NULL));
+			rounds_do(element, ROAM_PS_MOVE, &word);
+			rounds_do(element, ROAM_PS_OBSERVE, &word);
 		}
 		check(word == THREADS * round + THREADS * (THREADS - 1) / 2);
 	}
@@ -317,6 +346,41 @@ static void timed(void)
 	timed_do(element, ROAM_PS_OBSERVE, NULL);
 }
 
+/* Moves 1 for round one in vain; asked again with 10 that counts no more. */
+static void participant(void)
+{
+	struct roam_ps_options options = {.function = "sum", .participants = 2};
+	struct roam_ps_element *one = enter(0, "wait sum", "u64", &options),
+			       *two = enter(1, "wait sum", "u64", &options);
+	uint64_t word = 1;
+	struct roam_ps_request mob = {.op = ROAM_PS_MOB,
+				      .tuple = &word,
+				      .bytes = sizeof(word),
+				      .buffer = &word,
+				      .limit = sizeof(word),
+				      .timeout_ns = 300000000};
+
+	puts("waiting");
+	fflush(stdout);
+	puts(roam_strerror(roam_ps_call(one, &mob)));
+	puts(roam_strerror(roam_ps_call(one, &mob)));
+	must_fail(roam_ps_move(one, &word, 8), ROAM_ESTATE);
+	must_fail(roam_ps_observe(one, &word, 8, NULL), ROAM_ESTATE);
+	fflush(stdout);
+	check(getchar() == '\n');
+	must(roam_ps_move(two, &(uint64_t){100}, 8));
+	word = 10;
+	must(roam_ps_call(one, &mob));
+	check(mob.moved == 1 && mob.observed == 1 && word == 101);
+	must(roam_ps_move(one, &(uint64_t){1000}, 8));
+	must(roam_ps_observe(two, &word, 8, NULL));
+	check(word == 101);
+	must(roam_ps_mob(two, &(uint64_t){2000}, 8, NULL, &word, 8, NULL));
+	check(word == 3000);
+	must(roam_ps_observe(one, &word, 8, NULL));
+	check(word == 3000);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 2 ? argv[2] : "";
@@ -332,6 +396,13 @@ int main(int argc, char **argv)
 	} else if (strcmp(mode, "rounds") == 0 && argc == 4) {
 		rounds_count = number(argv[3]);
 		threads_run(THREADS, rounds_thread);
+	} else if (strcmp(mode, "timed-rounds") == 0 && argc == 4) {
+		rounds_count = number(argv[3]);
+		rounds_timeout_ns = 5000000;
+		threads_run(THREADS, rounds_thread);
+		printf("%u\n", rounds_unsure);
+	} else if (strcmp(mode, "participant") == 0) {
+		participant();
 	} else if (strcmp(mode, "timed") == 0) {
 		timed();
 	} else {

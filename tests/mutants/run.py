@@ -45,7 +45,8 @@ def sources(root):
 
 
 PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "late_test", "update_test", "lazy_test",
-            "rows_test", "packed_test", "reliable_test", "deadline_test", "past_match_test", "past_order_test",
+            "rows_test", "packed_test", "reliable_test", "deadline_test", "past_hosted_test",
+            "past_match_test", "past_order_test",
             "past_replay_test", "past_rounds_test", "past_test"]
 
 MAINS = {program: f"tests/sim/{program}.c" for program in PROGRAMS} | {"litmus_test": "tests/litmus/litmus_test.c"}
@@ -55,7 +56,7 @@ LAYERS = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
 CATCH_LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
 CATCH_SILENCE = [["deadline_test"]]
 CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"],
-              ["past_replay_test"]]
+              ["past_replay_test"], ["past_hosted_test"]]
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"],
          ["lazy_test"], ["rows_test"], ["packed_test"]]
 CATCH_NAMED = {"region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],  # of those whose name says so

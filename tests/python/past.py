@@ -3,11 +3,13 @@
 threads, and programs that fork or have handlers of their own.  Under roam run, or alone; each node
 ends with a line."""
 import array
+import ctypes
 import faulthandler
 import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -142,6 +144,31 @@ def matches():
     fails(roam.Invalid, element.observe, like=(1, ''), last=True)
 
 
+def served():
+    """Another connection of this program's to its own node; a filter of its own, in C."""
+    if 'LONGEST' not in os.environ:
+        return
+    alike = ctypes.CDLL(os.environ['LONGEST'])
+    functions = ctypes.addressof(ctypes.c_char.in_dll(alike, 'roam_ps_functions'))
+    words = ctypes.cast(functions, ctypes.POINTER(ctypes.c_void_p))
+    roam.register('even or odd', match=words[7])  # the second one's .match; each has four words
+    assert words[4] and words[5] is None and words[6] is None and words[7]
+    element = roam.Element(own('filter'), 'u8', function='even or odd', place='creator')
+    for i in range(6):
+        element.move(i)
+    assert element.observe(like=(1,), fields=2) == (1,)
+    with tempfile.TemporaryDirectory() as place:
+        key = os.path.join(place, 'key')
+        at = roam.serve(os.path.join(place, 'socket'), key)
+        fails(roam.StateError, roam.serve, at, key)
+        with roam.Server(at, key) as server:
+            attached = roam.Element(own('filter'), 'u8', function='even or odd', server=server)
+            assert attached.node == roam.node()
+            assert attached.observe(like=(3,), fields=2) == (3,)
+            assert attached.observe() == (0,)
+        assert element.observe(like=(0,), fields=2) == (2,)
+
+
 def rounds():
     total = roam.Element('sum', 'i64, f64', function='sum', participants=roam.nodes())
     most = roam.Element('max', 'i64', function='max', participants=roam.nodes())
@@ -195,7 +222,7 @@ def forks():
 def main():
     faulthandler.enable()
     fails(roam.Invalid, roam.Element, '', 'i32')
-    for part in (kinds, orders, times, errors, threads, matches, rounds, paged, forks, rounds_again):
+    for part in (kinds, orders, times, errors, threads, matches, served, rounds, paged, forks, rounds_again):
         part()
     print(f'node {roam.node()} of {roam.nodes()} ended in order', flush=True)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Python package, installed by pip into an empty directory and used under roam run.
 
-usage: run.py SOURCE LIBRARY TOOL
+usage: run.py SOURCE LIBRARY TOOL FUNCTIONS
 """
 import os
 import re
@@ -53,7 +53,7 @@ def interpreter():
 
 
 class Package:
-    def __init__(self, source, library, tool, root):
+    def __init__(self, source, library, tool, functions, root):
         self.source, self.tool, self.root = source, tool, root
         self.interpreter = interpreter()
         self.place = os.path.join(root, 'installed')
@@ -61,6 +61,7 @@ class Package:
                     if not key.startswith(('ROAM_', 'PYTHON'))}
         self.env['LD_LIBRARY_PATH'] = os.path.dirname(os.path.abspath(library))
         self.env['PYTHONPATH'] = self.place
+        self.env['LONGEST'] = os.path.abspath(functions)
         self.install()
 
     def call(self, *command, status=0, **env):
@@ -149,10 +150,10 @@ class Package:
 
 
 def main():
-    source, library, tool = sys.argv[1:]
+    source, library, tool, functions = sys.argv[1:]
     failed = 0
     with tempfile.TemporaryDirectory(prefix='roam-python-') as root:
-        package = Package(source, library, os.path.abspath(tool), root)
+        package = Package(source, library, os.path.abspath(tool), functions, root)
         for name in sorted(name for name in dir(package) if name.startswith('check_')):
             try:
                 getattr(package, name)()

@@ -23,6 +23,11 @@
 	{                                                                                      \
 		.begin = (b), .end = (e), .op = (o), .which = (w), .argument = (a), .err = (x) \
 	}
+#define LOST(b, e, o, a, v)                                                           \
+	{                                                                             \
+		.begin = (b), .end = (e), .op = ROAM_PS_##o, .argument = (a), .value = (v), \
+		.err = ROAM_ELOST                                                     \
+	}
 #define SET(b, e, o, a)                                              \
 	{                                                            \
 		.begin = (b), .end = (e), .op = (o), .argument = (a) \
@@ -133,6 +138,65 @@ static void test_mob(void)
 	CU_ASSERT_FALSE(history_explained(&history));
 }
 
+static const struct known unsure[] = {
+	{"moved after all", true, 9, {LOST(1, 2, MOVE, 0, 7), FIFO(3, 4, 7, 1)}},
+	{"not moved", true, 9, {LOST(1, 2, MOVE, 0, 7), MOVE(3, 4, 8, 1)}},
+	{"moved later",
+	 true,
+	 9,
+	 {LOST(1, 2, MOVE, 0, 7), MOVE(3, 4, 8, 1), FIFO(5, 6, 8, 1), MOVE(7, 8, 9, 3),
+	  FIFO(9, 10, 7, 2)}},
+	{"moved before it was called", false, 9, {FIFO(1, 2, 7, 1), LOST(3, 4, MOVE, 0, 7)}},
+	{"moved twice",
+	 false,
+	 9,
+	 {LOST(1, 2, MOVE, 0, 7), FIFO(3, 4, 7, 1), FIFO(5, 6, 7, 2)}},
+	{"moved and not",
+	 false,
+	 9,
+	 {LOST(1, 2, MOVE, 0, 7), FIFO(3, 4, 7, 1), MOVE(5, 6, 8, 1)}},
+	{"another value", false, 9, {LOST(1, 2, MOVE, 0, 7), FIFO(3, 4, 8, 1)}},
+	{"observed",
+	 true,
+	 9,
+	 {MOVE(1, 2, 7, 1), LOST(3, 4, OBSERVE, 0, 0), MOVE(5, 6, 8, 2), FIFO(7, 8, 8, 2)}},
+	{"one observed, not two",
+	 false,
+	 9,
+	 {MOVE(1, 2, 7, 1), LOST(3, 4, OBSERVE, 0, 0), MOVE(5, 6, 8, 2), MOVE(7, 8, 9, 3),
+	  FIFO(9, 10, 9, 3)}},
+	{"truncated",
+	 true,
+	 9,
+	 {MOVE(1, 2, 7, 1), LOST(3, 4, TRUNCATE, 2, 0),
+	  FAILED(5, 6, ROAM_PS_OBSERVE, ROAM_PS_NUMBER, 1, ROAM_EGONE)}},
+	{"delta set",
+	 true,
+	 9,
+	 {LOST(1, 2, DELTA, 1, 0), MOVE(3, 4, 7, 1),
+	  FAILED(5, 6, ROAM_PS_MOVE, 0, 0, ROAM_ETIMEDOUT)}},
+	{"none was set",
+	 false,
+	 9,
+	 {MOVE(1, 2, 7, 1), LOST(3, 4, DELTA, 2, 0),
+	  FAILED(5, 6, ROAM_PS_MOVE, 0, 0, ROAM_ETIMEDOUT)}}};
+
+/* What is not known to have been done is an explanation, or none, but no excuse. */
+static void test_unsure(void)
+{
+	for (unsigned i = 0; i < sizeof(unsure) / sizeof(unsure[0]); i++) {
+		struct history history = {.delta = unsure[i].delta};
+
+		memcpy(history.events, unsure[i].events, sizeof(unsure[i].events));
+		while (history.count < 6 && history.events[history.count].begin != 0)
+			history.count++;
+		history_trim(&history);
+		if (history_explained(&history) != unsure[i].good)
+			printf("%s\n", unsure[i].what);
+		CU_ASSERT(history_explained(&history) == unsure[i].good);
+	}
+}
+
 /* Good histories of any length, and the same with one outcome changed. */
 static void test_long(void)
 {
@@ -160,6 +224,7 @@ static void test_long(void)
 
 static CU_TestInfo tests[] = {{"known good and bad histories", test_known},
 			      {"halves of a mob", test_mob},
+			      {"unsure outcomes", test_unsure},
 			      {"long histories", test_long},
 			      CU_TEST_INFO_NULL};
 
