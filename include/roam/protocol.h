@@ -349,6 +349,9 @@ void roami_page_clean(struct roami_node *node, uint32_t page);
  */
 bool roami_cache_drop(struct roami_node *node, uint32_t page);
 
+/* In release, of a page that was to be kept open: that begins anew, with a few that close it. */
+void roami_page_cool(struct roami_node *node, uint32_t page);
+
 /* Copies a page that threads of this node, or others, may write meanwhile. */
 void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from);
 
@@ -512,7 +515,7 @@ bool roami_home_open(struct roami_node *node, uint32_t page);
 /* It is closed, and whoever may have a copy will hear of what was written. */
 void roami_home_shut(struct roami_node *node, uint32_t page);
 
-/* Whether somebody wanted to take a page that was open. */
+/* Whether somebody wanted to take a page that was open, or copied it while it had a twin. */
 bool roami_home_wanted(struct roami_node *node, uint32_t page);
 
 /* Whether somebody has read a diff that this home had left, since this was asked last. */

@@ -283,6 +283,11 @@ bool roami_page_dirty(struct roami_node *node, uint32_t page)
 	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_DIRTY) != 0;
 }
 
+void roami_page_cool(struct roami_node *node, uint32_t page)
+{
+	roami_page_entry(node, page)->heat = 0;
+}
+
 void roami_page_clean(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);

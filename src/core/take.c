@@ -89,9 +89,13 @@ void roami_home_twin(struct roami_node *node, uint32_t page, bool twin)
 		return;
 	}
 	/* Said first, looked second: who stores a diff does the same, and stores no more then. */
-	atomic_fetch_or(&header->where, ROAMI_HEADER_TWIN);
-	while (atomic_load(&header->version) >= ROAMI_VERSION_BUSY)
+	if ((atomic_fetch_or(&header->where, ROAMI_HEADER_TWIN) & ROAMI_HEADER_TWIN) != 0)
+		return;
+	roami_page_cool(node, page); /* who fetches it now, while it is closed, can be updated */
+	while (atomic_load(&header->version) >= ROAMI_VERSION_BUSY) {
+		roami_msg_poll(node); /* the diff may come by message, if there was a twin before */
 		node->env->spin(node);
+	}
 }
 
 bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page)
