@@ -135,6 +135,12 @@ struct roam_protocol {
 	 * then dirty.
 	 */
 	bool homes_taken;
+	/*
+	 * ROAM_WRITES_DIFF: ROAM_CHECK=race finds races on its pages.  Clocks do not tell what ScC
+	 * orders by locks; a home that moves has no twin to look at; who sends diffs of its own
+	 * does not hand them to the check.
+	 */
+	bool checks_races;
 	bool homes_move; /* a page is where a header says "home", not where the directory does */
 	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,
 			     zeroes, frees */
