@@ -535,7 +535,7 @@ bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have);
 
 /*
  * Whether this home writes with a twin from now on, so that it knows its own diff: then others' are
- * not stored behind its back.  The page is closed.
+ * not stored behind its back while the page is open.  It is said to be, and closed still.
  */
 void roami_home_twin(struct roami_node *node, uint32_t page, bool twin);
 bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page);

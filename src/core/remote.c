@@ -435,6 +435,7 @@ static bool flush_holds(struct roami_node *node, unsigned home)
  */
 static bool flush_enter(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
 {
+	const uint32_t twinned = ROAMI_HEADER_OPEN | ROAMI_HEADER_TWIN;
 	struct roami_header *header;
 
 	dirty->moved = false;
@@ -443,7 +444,7 @@ static bool flush_enter(struct roami_node *node, struct roam_dirty *dirty, unsig
 		return !dirty->home && !dirty->asks;
 	header = &node->segments[home].headers[dirty->page];
 	dirty->moved = !roami_home_enter(node, header);
-	if (dirty->moved || (atomic_load(&header->where) & ROAMI_HEADER_TWIN) == 0)
+	if (dirty->moved || (atomic_load(&header->where) & twinned) != twinned)
 		return !dirty->moved;
 	dirty->asks = true;
 	return false;
