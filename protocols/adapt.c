@@ -17,7 +17,8 @@
  *   writes takes it along.
  * - Producer and consumers: the producer is home.  If it changes nearly all of the page, they fetch
  *   it; else they get its diffs at each acquire, as long as they read the page.
- * - False sharing: diffs, of the home as of the others; nobody fetches.
+ * - False sharing: diffs, of the home as of the others; nobody fetches, and over barriers nobody
+ *   faults: who writes a page each time keeps it open with its twin, its home too.
  *
  * Where a page is.  The directory word always names the home, or who was it a moment ago.  Nodes
  * remember it; the header of a node that is not home any more says so, and they look again.
@@ -34,10 +35,11 @@
  * - Who stores a diff holds the home meanwhile; what finds none, looks again.
  * - A page taken counts as one that others have copies of: its writes are seen.
  * - While a home makes a diff, others' go through its hands (roami_home_twin), for its twin must
- *   have them; and a copy that was fetched meanwhile has what is in no diff, so it is not updated.
+ *   have them, and nobody takes it while they travel; and a copy that was fetched meanwhile has
+ *   what is in no diff, so it is not updated, and the home hears of it.
  * - Diffs are applied in the order of their versions, none missing.
  */
-#include "home.h"
+#include "adapt.h"
 
 #define BATCH      512u /* pages handled at a time, on the stack */
 #define TRIES_MAX  6u   /* refusals that are counted: up to 62 writes between two requests */
@@ -45,31 +47,9 @@
 #define SPARSE     (ROAM_PAGE_SIZE / 16 * 15) /* bytes of a diff that is worth leaving */
 #define DENSE      2u   /* diffs in a row that were not, and the next write goes without a twin, */
 #define DENSE_OPEN 16u  /* and this many releases leave the page open */
-#define UPDATES    3u   /* of a copy before it is asked whether anybody reads it */
 #define ROUNDS     16u  /* releases of a home with a twin, for which somebody must read a diff, */
 #define ROUNDS_FIRST 4u /* and the first time */
 #define RUN        15u  /* pages of this home opened ahead */
-#define OWN_BITS   7
-#define OWN_MASK   ((1u << OWN_BITS) - 1)
-
-/* The second half is its own four bytes: changed while the page is pending, without its lock. */
-struct adapt_page {
-	struct home_page home;
-	uint32_t tries : 3;   /* that were refused, up to TRIES_MAX */
-	uint32_t wait : 6;    /* writes until the next one */
-	uint32_t alone : 2;   /* of a copy: diffs since another's */
-	uint32_t updates : 2; /* of a copy: since it was last seen to be read */
-	uint32_t seen : 1;    /* there has been a copy */
-	uint32_t keen : 1;    /* it was missed afterwards */
-	uint32_t exact : 1;   /* the copy has nothing of an interval that its version has not */
-	uint32_t own : OWN_BITS; /* of a copy: a version after `have` made here; low bits, 0: no */
-	uint32_t placed : 1;  /* of a home: has been closed once */
-	uint32_t met : 1;     /* of a home: was about to be written while others had copies */
-	uint32_t dense : 2;   /* of a home: diffs in a row that were not worth leaving */
-	uint32_t rounds : 4;  /* of a home: releases with a twin */
-};
-
-_Static_assert(sizeof(struct adapt_page) <= 16, "at most 64 bytes of metadata per touched page");
 
 static const struct roam_page_state adapt_states[] = {
 	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
@@ -77,11 +57,6 @@ static const struct roam_page_state adapt_states[] = {
 	[HOME_MASTER] = {"master", 1u << HOME_COPY},
 	{NULL, 0},
 };
-
-static struct adapt_page *adapt_page(struct roami_node *node, uint32_t page)
-{
-	return roami_page_data(node, page);
-}
 
 /* ---------------------------------------------------------------------------------- the home */
 
@@ -286,12 +261,18 @@ static void adapt_write_fault(struct roami_node *node, uint32_t page)
  */
 static bool adapt_closes(struct roami_node *node, const struct roam_dirty *dirty)
 {
-	const struct adapt_page *data = adapt_page(node, dirty->page);
+	struct adapt_page *data = adapt_page(node, dirty->page);
 
 	if (dirty->home)
 		return roami_page_access(node, dirty->page) == ROAM_WRITE &&
 		       (!data->placed || roami_home_wanted(node, dirty->page));
-	return dirty->keep && data->alone >= ALONE && data->wait == 0;
+	if (!dirty->keep)
+		return false;
+	if (roami_page_is_home(node, dirty->page))
+		return roami_home_wanted(node, dirty->page);
+	if (data->wait > 0)
+		data->wait--;
+	return data->alone >= ALONE && data->wait == 0;
 }
 
 static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_t count)
@@ -305,6 +286,8 @@ static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_
 		pages[closing++] = dirty[i].page;
 		dirty[i].keep = false;
 		adapt_page(node, dirty[i].page)->alone = 0;
+		if (!dirty[i].home && roami_page_is_home(node, dirty[i].page))
+			roami_page_cool(node, dirty[i].page);
 	}
 	roami_page_close(node, pages, closing, ROAM_READ);
 }
@@ -328,13 +311,13 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 }
 
 /* Leaves the page's diff for the others, if it is not most of the page; its place. */
-static uint32_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty,
+static uint32_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty, bool keep,
 			    size_t *bytes_p)
 {
 	uint8_t diff[ROAM_DIFF_MAX];
 
 	roami_page_lock(node, dirty->page);
-	*bytes_p = roami_diff_make(node, dirty->page, diff, false);
+	*bytes_p = roami_diff_make(node, dirty->page, diff, keep);
 	roami_page_unlock(node, dirty->page);
 	return *bytes_p > SPARSE ? 0 : roami_trail_leave(node, dirty->page, diff, *bytes_p);
 }
@@ -350,22 +333,37 @@ static bool adapt_twins_on(struct roami_node *node, uint32_t page, bool sparse)
 	       (data->rounds != ROUNDS_FIRST || roami_home_read(node, page));
 }
 
+/* Ends a page of this home that stays open with its twin, or is closed. */
+static void adapt_ended(struct roami_node *node, const struct roam_dirty *dirty)
+{
+	if (!dirty->keep)
+		roami_home_shut(node, dirty->page);
+}
+
 /*
  * A page of this home that was written with a twin.  What changed twice may be as it was, but who
  * fetched it in between has it otherwise: that is a version, too.
  */
-static void adapt_twinned(struct roami_node *node, const struct roam_dirty *dirty)
+static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
 {
 	size_t bytes;
-	uint32_t place = adapt_leave(node, dirty, &bytes);
+	uint32_t place = adapt_leave(node, dirty, dirty->keep, &bytes);
 
+	dirty->changed = bytes > 0 || roami_home_wanted(node, dirty->page);
+	if (!dirty->changed) {
+		adapt_ended(node, dirty);
+		return;
+	}
 	if (!adapt_twins_on(node, dirty->page, bytes <= SPARSE)) {
+		if (dirty->keep)
+			roami_page_close(node, &dirty->page, 1, ROAM_READ);
+		dirty->keep = false;
 		roami_home_twin(node, dirty->page, false);
 		roami_home_unshare(node, dirty->page);
 		place = 0;
 	}
 	roami_notice_add_at(node, dirty->page, roami_home_version_bump(node, dirty->page), place);
-	roami_home_shut(node, dirty->page);
+	adapt_ended(node, dirty);
 }
 
 /*
@@ -380,7 +378,7 @@ static uint32_t adapt_copied(struct roami_node *node, const struct roam_sync *sy
 	if (roami_count(node) == 2 || (dirty->keep && !sync->quiet) ||
 	    !roami_home_twinned(node, home, dirty->page))
 		return 0;
-	return adapt_leave(node, dirty, &bytes);
+	return adapt_leave(node, dirty, false, &bytes);
 }
 
 static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, uint32_t place)
@@ -397,8 +395,8 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 		return;
 	}
 	if (dirty->version != data->home.have + 1) {
-		data->own = data->own == 0 && dirty->version <= data->home.have + OWN_MASK
-				    ? dirty->version & OWN_MASK
+		data->own = data->own == 0 && dirty->version <= data->home.have + ADAPT_OWN_MASK
+				    ? dirty->version & ADAPT_OWN_MASK
 				    : 0;
 		data->alone = 0;
 	} else if (data->alone < ALONE) {
@@ -453,79 +451,6 @@ static void adapt_release(struct roami_node *node, const struct roam_sync *sync,
 {
 	home_publish_shared(node, sync, dirty, count);
 	adapt_flush(node, sync, dirty, count);
-}
-
-/* The diff that made this version, if some of the notices tells where it is. */
-static bool adapt_follow(struct roami_node *node, const struct roam_notice *notices, size_t count,
-			 uint64_t version, uint8_t *diff, size_t *bytes_p)
-{
-	for (size_t i = 0; i < count; i++)
-		if (notices[i].version == version && notices[i].place != 0)
-			return roami_trail_follow(node, notices[i].writer, notices[i].place,
-						  notices[i].page, diff, bytes_p);
-	return false;
-}
-
-/* The next version is in the copy: this node wrote it. */
-static void adapt_own(struct adapt_page *data)
-{
-	if (data->own == 0 || data->own != ((data->home.have + 1) & OWN_MASK))
-		return;
-	data->own = 0;
-	data->home.have++;
-}
-
-/*
- * Brings a copy from its version to the newest of the page's notices by the diffs between, if they
- * are all there; what this node has written itself is in it.
- */
-static void adapt_update(struct roami_node *node, const struct roam_notice *notices, size_t count)
-{
-	struct adapt_page *data = adapt_page(node, notices->page);
-	uint8_t diff[ROAM_DIFF_MAX];
-	uint64_t newest = 0;
-	size_t bytes;
-
-	for (size_t i = 0; i < count; i++)
-		newest = notices[i].version > newest ? notices[i].version : newest;
-	while (adapt_own(data), data->home.have < newest) {
-		bool good;
-
-		if (!adapt_follow(node, notices, count, data->home.have + 1, diff, &bytes))
-			return;
-		roami_page_lock(node, notices->page);
-		good = roami_diff_patch(node, notices->page, diff, bytes);
-		if (good)
-			data->home.have++;
-		roami_page_unlock(node, notices->page);
-		if (!good)
-			roami_node_fail(node, "node %u left a malformed diff", notices->writer);
-	}
-}
-
-/*
- * A copy that was updated a few times is closed, to see whether it is read; if not by the next
- * time, it is let go.
- */
-static void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count)
-{
-	uint32_t page = notices->page;
-	struct adapt_page *data = adapt_page(node, page);
-
-	roami_page_hold(node, page);
-	if (roami_page_dirty(node, page))
-		data->updates = 0;
-	if (roami_page_state(node, page) == HOME_COPY) {
-		if (roami_page_access(node, page) == ROAM_NONE)
-			data->seen = 0;
-		else if (data->exact && (data->keen || roami_page_dirty(node, page)))
-			adapt_update(node, notices, count);
-		if (data->updates < UPDATES)
-			data->updates++;
-		else
-			roami_page_close(node, &page, 1, ROAM_NONE);
-	}
-	roami_page_done(node, page);
 }
 
 /* The same while others may have the page pending; quick if it was not taken. */

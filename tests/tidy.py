@@ -47,7 +47,7 @@ ARROWS = {
     "pastset": {"pastset", "core", "msg", "os", "trace", "roam"},
     "paths": {"paths", "pastset", "os", "trace", "roam"},
 }
-PROTOCOL_INCLUDES = {"roam/protocol.h", "home.h", "protocols/home.h", "ivy.h", "lrc.h", "moving.h",
+PROTOCOL_INCLUDES = {"roam/protocol.h", "adapt.h", "home.h", "protocols/home.h", "ivy.h", "lrc.h", "moving.h",
                      "stdbool.h", "stddef.h", "stdint.h", "string.h"}
 
 FORBIDDEN_CALLS = re.compile(
@@ -373,7 +373,7 @@ class Tree:
                     wrong = f"src/{words[1]} is not in the table of arrows"
                 elif path.startswith("protocols/"):
                     if name not in PROTOCOL_INCLUDES:
-                        wrong = "protocols see roam/protocol.h, home.h, moving.h, ivy.h, lrc.h and " \
+                        wrong = "protocols see roam/protocol.h, home.h, adapt.h, moving.h, ivy.h, lrc.h and " \
                             "four of C's headers"
                 elif re.match(r"bench/floor[_.]", path):
                     if target is not None and not re.match(r"bench/floor[_.]", target[1]):

@@ -135,6 +135,12 @@ struct roam_protocol {
 	 * then dirty.
 	 */
 	bool homes_taken;
+	/*
+	 * ROAM_WRITES_DIFF: ROAM_CHECK=race finds races on its pages.  Clocks do not tell what ScC
+	 * orders by locks; a home that moves has no twin to look at; who sends diffs of its own
+	 * does not hand them to the check.
+	 */
+	bool checks_races;
 	bool homes_move; /* a page is where a header says "home", not where the directory does */
 	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,
 			     zeroes, frees */
@@ -349,6 +355,9 @@ void roami_page_clean(struct roami_node *node, uint32_t page);
  */
 bool roami_cache_drop(struct roami_node *node, uint32_t page);
 
+/* In release, of a page that was to be kept open: that begins anew, with a few that close it. */
+void roami_page_cool(struct roami_node *node, uint32_t page);
+
 /* Copies a page that threads of this node, or others, may write meanwhile. */
 void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from);
 
@@ -512,7 +521,7 @@ bool roami_home_open(struct roami_node *node, uint32_t page);
 /* It is closed, and whoever may have a copy will hear of what was written. */
 void roami_home_shut(struct roami_node *node, uint32_t page);
 
-/* Whether somebody wanted to take a page that was open. */
+/* Whether somebody wanted to take a page that was open, or copied it while it had a twin. */
 bool roami_home_wanted(struct roami_node *node, uint32_t page);
 
 /* Whether somebody has read a diff that this home had left, since this was asked last. */
@@ -526,7 +535,7 @@ bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have);
 
 /*
  * Whether this home writes with a twin from now on, so that it knows its own diff: then others' are
- * not stored behind its back.  The page is closed.
+ * not stored behind its back while the page is open.  It is said to be, and closed still.
  */
 void roami_home_twin(struct roami_node *node, uint32_t page, bool twin);
 bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page);

@@ -101,6 +101,16 @@ enum roam_err roami_boot_check(const struct roami_options *options,
 	return err == ROAM_OK ? check_engine(options, engine_p) : err;
 }
 
+void roami_boot_warn(const struct roami_options *options)
+{
+	if (options->check == ROAMI_CHECK_RACE && options->log >= ROAMI_LEVEL_WARN &&
+	    !roami_protocol_find(options->protocol)->checks_races)
+		fprintf(stderr,
+			"roam: warning: ROAM_CHECK=race finds nothing under %s; take "
+			"ROAM_PROTOCOL=hlrc\n",
+			options->protocol);
+}
+
 /* -------------------------------------------------------------------------------------- models */
 
 static const char *const model_names[] = {

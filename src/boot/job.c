@@ -400,6 +400,8 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 	}
 	if (err == ROAM_OK)
 		roami_stats_begin(job->node->stats);
+	if (err == ROAM_OK && job->boot.me == 0)
+		roami_boot_warn(&job->options);
 	job->pid = getpid();
 	if (err == ROAM_OK && !job->exit_hook)
 		job->exit_hook = on_exit(job_on_exit, job) == 0;

@@ -15,6 +15,9 @@
 enum roam_err roami_boot_check(const struct roami_options *options,
 			       const struct roami_fault_engine **engine_p);
 
+/* What is set and does nothing is said once, by node 0. */
+void roami_boot_warn(const struct roami_options *options);
+
 /*
  * What nodes wait for, "; node 0 waited at barrier 0x..., node 1 ...", or nothing; cut off at
  * `bytes`.  ctls[i] is the control page of node i, NULL: not to be looked at.

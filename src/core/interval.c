@@ -60,12 +60,20 @@ static size_t dirty_take(struct roami_node *node)
 	return roami_pages_sort(pages, count);
 }
 
-static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t flags)
+/* A home's with a twin, too, if nobody takes it before it is closed, and nobody writes it now. */
+static bool page_may_be_hot(const struct roam_protocol *protocol, uint8_t flags, bool quiet)
+{
+	if ((flags & ROAMI_PAGE_HOME) != 0)
+		return protocol->homes_taken && quiet && (flags & ROAMI_PAGE_TWINS) != 0;
+	return !protocol->keeps_twins;
+}
+
+static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t flags, bool quiet)
 {
 	uint8_t heat = roami_page_entry(node, page)->heat;
 
-	return node->options->hot && !roami_domain_of(node, page)->protocol->keeps_twins &&
-	       (flags & ROAMI_PAGE_HOME) == 0 &&
+	return node->options->hot &&
+	       page_may_be_hot(roami_domain_of(node, page)->protocol, flags, quiet) &&
 	       (((flags & ROAMI_PAGE_KEEP) != 0 && (heat & SPARED) == 0) ||
 		(heat & HEAT_MAX) >= HOT_AFTER);
 }
@@ -118,7 +126,7 @@ static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, 
 		dirty[kept] = (struct roam_dirty){.page = page,
 						  .home = (flags & ROAMI_PAGE_HOME) != 0 &&
 							  (flags & ROAMI_PAGE_TWINS) == 0};
-		dirty[kept].keep = page_becomes_hot(node, page, flags);
+		dirty[kept].keep = page_becomes_hot(node, page, flags, sync->quiet);
 		entry->heat &= HEAT_MAX;
 		if (!dirty[kept].keep && count <= SPARED_MAX && page_is_spared(node, page, flags)) {
 			entry->heat |= SPARED;

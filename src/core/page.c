@@ -283,6 +283,11 @@ bool roami_page_dirty(struct roami_node *node, uint32_t page)
 	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_DIRTY) != 0;
 }
 
+void roami_page_cool(struct roami_node *node, uint32_t page)
+{
+	roami_page_entry(node, page)->heat = 0;
+}
+
 void roami_page_clean(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
@@ -363,6 +368,16 @@ void roami_fetched_ahead(struct roami_node *node)
 	ROAMI_COUNT(node->stats, fetches_ahead, 1);
 }
 
+/* Whether it is written without a twin: at home, unless the home looks for races. */
+static bool page_untwinned(struct roami_node *node, uint32_t page)
+{
+	uint8_t flags = atomic_load(&roami_page_entry(node, page)->flags);
+
+	return (flags & (ROAMI_PAGE_HOME | ROAMI_PAGE_TWINS)) == ROAMI_PAGE_HOME &&
+	       !(roami_race_checked(node) &&
+		 roami_domain_of(node, page)->protocol->checks_races);
+}
+
 /* Decides the access a pending page opens with, and prepares a write: twin and dirty list. */
 static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enum roam_access least)
 {
@@ -372,7 +387,7 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 	roami_assert(flags & ROAMI_PAGE_PENDING);
 	if (roami_domain_of(node, page)->protocol->writes == ROAM_WRITES_FAULT)
 		return least;
-	if (roami_page_untwinned(node, flags)) {
+	if (page_untwinned(node, page)) {
 		if (least == ROAM_WRITE || (flags & ROAMI_PAGE_WANT) == 0 ||
 		    !roami_domain_of(node, page)->protocol->closes_homes)
 			return least;
@@ -457,13 +472,13 @@ void roami_page_upgrade(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
-	if (roami_page_untwinned(node, atomic_load(&entry->flags)))
+	if (page_untwinned(node, page))
 		roami_page_mark_dirty(node, entry, page);
 	page_prepare(node, page, ROAM_WRITE);
 	roami_step(node);
 	roami_page_lock(node, page);
 	if (roami_page_access(node, page) == ROAM_READ &&
-	    (entry->twin != 0 || roami_page_untwinned(node, atomic_load(&entry->flags)))) {
+	    (entry->twin != 0 || page_untwinned(node, page))) {
 		page_open_run(node, page, 1, page_has(node, page), ROAM_WRITE);
 		atomic_store_explicit(&entry->access, ROAM_WRITE, memory_order_release);
 	}

@@ -13,13 +13,6 @@ static inline struct roami_page *roami_page_entry(struct roami_node *node, uint3
 	return &node->table[page];
 }
 
-/* Whether a page with these flags is written without a twin. */
-static inline bool roami_page_untwinned(const struct roami_node *node, uint8_t flags)
-{
-	return (flags & (ROAMI_PAGE_HOME | ROAMI_PAGE_TWINS)) == ROAMI_PAGE_HOME &&
-	       node->options->check != ROAMI_CHECK_RACE;
-}
-
 static inline size_t roami_page_state_bytes(const struct roami_node *node,
 					    const struct roam_protocol *protocol)
 {

@@ -11,8 +11,7 @@
 
 static inline bool roami_race_checked(const struct roami_node *node)
 {
-	/* Clocks do not tell what ScC orders by locks; a home that moves has no twin to look at. */
-	return node->options->check == ROAMI_CHECK_RACE && !node->protocol->closes_homes;
+	return node->options->check == ROAMI_CHECK_RACE && node->protocol->checks_races;
 }
 
 enum roam_err roami_race_init(struct roami_node *node);

@@ -155,6 +155,20 @@ static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8
 	roami_page_copy(node, to, from);
 }
 
+/*
+ * Whether the home has the page open.  If with a twin it is told before the copy is made: what it
+ * writes and writes back is in no diff.
+ */
+static bool fetch_open(struct roami_header *header)
+{
+	uint32_t where = atomic_load(&header->where);
+
+	if ((where & (ROAMI_HEADER_OPEN | ROAMI_HEADER_TWIN | ROAMI_HEADER_WANTED)) ==
+	    (ROAMI_HEADER_OPEN | ROAMI_HEADER_TWIN))
+		atomic_fetch_or(&header->where, ROAMI_HEADER_WANTED);
+	return (where & ROAMI_HEADER_OPEN) != 0;
+}
+
 /* RULES 6.6, up to the copy: `to` gets the bytes, *version_p the version read before them. */
 static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, uint32_t page,
 				    uint8_t *to, uint64_t *version_p)
@@ -172,7 +186,7 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, uint
 		generation = fetch_share(node, home, page);
 		atomic_thread_fence(memory_order_seq_cst);
 		roami_step(node);
-		open = (atomic_load(&header->where) & ROAMI_HEADER_OPEN) != 0;
+		open = fetch_open(header);
 		*version_p = ROAMI_VERSION(atomic_load(&header->version));
 		fetch_bytes(node, home != node->me, page, to,
 			    node->segments[home].heap + (size_t)page * ROAMI_PAGE);
@@ -409,12 +423,19 @@ static bool flush_near(const struct roami_node *node, unsigned home)
 	return roami_near(node, home) && !roami_race_checked(node);
 }
 
+/* Whether a diff that goes by message holds its home, lest that be taken meanwhile. */
+static bool flush_holds(struct roami_node *node, unsigned home)
+{
+	return flush_near(node, home) && roami_domain_current(node)->protocol->homes_taken;
+}
+
 /*
  * Homes that may be taken are held for as long as it takes; false: this one is elsewhere, or it has
- * a twin that the diff must go into, too.
+ * a twin that the diff must go into, too: then it is held until the message is answered.
  */
 static bool flush_enter(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
 {
+	const uint32_t twinned = ROAMI_HEADER_OPEN | ROAMI_HEADER_TWIN;
 	struct roami_header *header;
 
 	dirty->moved = false;
@@ -423,9 +444,8 @@ static bool flush_enter(struct roami_node *node, struct roam_dirty *dirty, unsig
 		return !dirty->home && !dirty->asks;
 	header = &node->segments[home].headers[dirty->page];
 	dirty->moved = !roami_home_enter(node, header);
-	if (dirty->moved || (atomic_load(&header->where) & ROAMI_HEADER_TWIN) == 0)
+	if (dirty->moved || (atomic_load(&header->where) & twinned) != twinned)
 		return !dirty->moved;
-	roami_home_leave(header, false);
 	dirty->asks = true;
 	return false;
 }
@@ -586,13 +606,13 @@ static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t pag
 }
 
 /* Adds a page's diff to a batch; bytes used.  *count: pages that have changed. */
-static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, uint8_t *batch,
-			 size_t *count)
+static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, bool stays,
+			 uint8_t *batch, size_t *count)
 {
 	struct flush_item item = {dirty->page, 0};
 	uint8_t *twin = roami_twin_bytes(node, roami_page_entry(node, item.page)->twin);
 
-	if (dirty->keep && roami_domain_of(node, item.page)->protocol->homes_taken) {
+	if (dirty->keep && !stays) {
 		/* Its home may be gone: then the twin must be as it was. */
 		roami_page_close(node, &item.page, 1, ROAM_READ);
 		dirty->keep = false;
@@ -648,12 +668,18 @@ static void flush_await(struct roami_node *node, struct flush *flush)
 	if (call->call != NULL && roami_msg_call_end(node, call->call) !=
 					  call->count * sizeof(call->versions[0]))
 		roami_node_fail(node, "node %u has not taken all diffs", call->home);
-	for (size_t i = call->first; i < call->end; i++)
-		if (flush->homes[i] == call->home && flush->dirty[i].asks &&
-		    flush->dirty[i].changed) {
-			flush->dirty[i].version = call->versions[answered++];
-			flush->dirty[i].moved = flush->dirty[i].version == 0;
+	for (size_t i = call->first; i < call->end; i++) {
+		struct roam_dirty *dirty = &flush->dirty[i];
+
+		if (flush->homes[i] != call->home || !dirty->asks)
+			continue;
+		if (dirty->changed) {
+			dirty->version = call->versions[answered++];
+			dirty->moved = dirty->version == 0;
 		}
+		if (flush_holds(node, call->home))
+			roami_home_leave(&node->segments[call->home].headers[dirty->page], false);
+	}
 }
 
 /* Sends one batch of diffs for `home`, of pages from `from` on; the index behind the last one. */
@@ -663,6 +689,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	struct flush_call *call;
 	size_t used = 0, at = from;
 	struct roami_vclock clock;
+	bool stays = !roami_domain_current(node)->protocol->homes_taken || flush_holds(node, home);
 	uint64_t numbers = roami_race_checked(node) ? ROAMI_NODES_MAX : 0;
 	struct roam_part parts[3] = {{&numbers, sizeof(numbers)},
 				     {clock.at, numbers * sizeof(clock.at[0])},
@@ -678,7 +705,8 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	       used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
 	     at++)
 		if (flush->homes[at] == home && flush->dirty[at].asks)
-			used += flush_item(node, &flush->dirty[at], batch + used, &call->count);
+			used += flush_item(node, &flush->dirty[at], stays, batch + used,
+					   &call->count);
 	call->end = at;
 	flush->versions_used += call->count;
 	parts[2].bytes = used;

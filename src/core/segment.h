@@ -136,7 +136,10 @@ struct roami_departure {
 #define ROAMI_HEADER_OPEN   16u
 #define ROAMI_HEADER_WANTED 32u
 
-/* In `where` at such a home: it has, or makes, a twin, so diffs go through its hands. */
+/*
+ * In `where` at such a home: it makes a twin when it opens the page, so diffs go through its hands
+ * while it has it open.
+ */
 #define ROAMI_HEADER_TWIN 64u
 
 /* In `where` at such a home, whose homes are never pinned: somebody has read a diff of it. */

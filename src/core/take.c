@@ -52,6 +52,18 @@ uint64_t roami_home_leave(struct roami_header *header, bool changed)
 
 /* --------------------------------------------------------------------------------- at the home */
 
+/*
+ * That the home has the page open, and with a twin, was said first: who stores a diff looks second,
+ * and stores no more then.
+ */
+static void take_alone(struct roami_node *node, struct roami_header *header)
+{
+	while (atomic_load(&header->version) >= ROAMI_VERSION_BUSY) {
+		roami_msg_poll(node); /* the diff may come by message: there was a twin before */
+		node->env->spin(node);
+	}
+}
+
 bool roami_home_open(struct roami_node *node, uint32_t page)
 {
 	struct roami_header *header = take_header(node, page);
@@ -66,6 +78,8 @@ bool roami_home_open(struct roami_node *node, uint32_t page)
 	/* Who is copying the page begins anew, and sees that it is open. */
 	atomic_fetch_add(&header->shared, 1u << ROAMI_SHARED_BITS);
 	roami_step(node);
+	if ((where & ROAMI_HEADER_TWIN) != 0)
+		take_alone(node, header);
 	return true;
 }
 
@@ -88,10 +102,10 @@ void roami_home_twin(struct roami_node *node, uint32_t page, bool twin)
 		atomic_fetch_and(&header->where, ~ROAMI_HEADER_TWIN);
 		return;
 	}
-	/* Said first, looked second: who stores a diff does the same, and stores no more then. */
-	atomic_fetch_or(&header->where, ROAMI_HEADER_TWIN);
-	while (atomic_load(&header->version) >= ROAMI_VERSION_BUSY)
-		node->env->spin(node);
+	if ((atomic_fetch_or(&header->where, ROAMI_HEADER_TWIN) & ROAMI_HEADER_TWIN) != 0)
+		return;
+	roami_page_cool(node, page); /* who fetches it while it is closed can be updated */
+	take_alone(node, header);
 }
 
 bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page)

@@ -1,8 +1,8 @@
 /*
  * Shows that ROAM_CHECK=race reports a race and nothing else.
- * race HOW; two nodes add to one word. HOW locked: under a lock; racing: without; neighbours: to
- * words of their own in one page; stripes: to every other word of many pages, so that the home
- * looks at what it wrote while the other node's diff arrives.
+ * race HOW [PROTOCOL]; two nodes add to one word, under that protocol. HOW locked: under a lock;
+ * racing: without; neighbours: to words of their own in one page; stripes: to every other word of
+ * many pages, so that the home looks at what it wrote while the other node's diff arrives.
  */
 #include "multi.h"
 
@@ -54,10 +54,13 @@ static void node_main(void)
 
 int main(int argc, char **argv)
 {
-	check(argc == 2);
+	struct roam_region region = {.name = "the words"};
+
+	check(argc == 2 || argc == 3);
 	how = argv[1];
+	region.protocol = argv[2];
 	must(roam_start());
-	words = roam_alloc_placed(WORDS * sizeof(*words), ROAM_PLACE_FIRST_TOUCH, 0, "the words");
+	words = roam_alloc_region(WORDS * sizeof(*words), &region);
 	check(words != NULL);
 	must(roam_lock_init(&lock));
 	must(roam_create_all(node_main, 2));

@@ -312,6 +312,16 @@ def races():
     race('stripes')
 
 
+def races_unseen(protocol):
+    """A protocol that cannot check says so once, and runs as ever; beside hlrc, too."""
+    line = f'^roam: warning: ROAM_CHECK=race finds nothing under {protocol}; take ROAM_PROTOCOL=hlrc$'
+    env = {'ROAM_CHECK': 'race', 'ROAM_PROTOCOL': protocol}
+    expect([program('race'), 'locked'], err=line, out='ran', env=env)
+    expect([program('race'), 'racing'], out='ran', env={**env, 'ROAM_LOG': 'error'})
+    expect(launched(2, program('race'), 'locked'), err=line, out='ran', env=env)
+    expect([program('race'), 'locked', protocol], out='ran', env={'ROAM_CHECK': 'race'})
+
+
 def race_free(kernel, size):
     """A program whose every sharing is ordered, on pages that have several writers."""
     expect([program(kernel), '-p3', f'-n{size}', '-t'], out='verified ok',
@@ -433,6 +443,8 @@ def trouble_cases():
     yield ('pidfd_open refused', refused_pidfd)
     yield ('heap exhausted in a kernel', kernel_exhausts)
     yield ('races', races)
+    for protocol in PROTOCOLS[1:] + ['jiajia1-rc', 'jiajia2-rc', 'jump-rc']:
+        yield (f'races under {protocol}', races_unseen, protocol)
     for kernel, size in (('bk', 3000), ('lu', 150), ('me', 20000), ('mm', 70), ('rx', 3000),
                          ('sor', 90)):
         yield (f'no races in jump-{kernel}', race_free, f'jump-{kernel}', size)

@@ -15,12 +15,14 @@
 #define ROUNDS   60u
 #define THREADS  2u /* of each node */
 #define MEMBERS  (4u * THREADS)
-#define SLOT     64u /* bytes between two counters */
+#define NEAR     64u  /* bytes between two counters: */
+#define FAR      512u /* the same, where a diff is stored step by step */
 #define START_ID 4096u
 
 struct packed {
 	struct world *world;
 	unsigned members;
+	unsigned slot; /* NEAR or FAR */
 	uint32_t counts[MEMBERS]; /* what each counter must be, for who holds its lock */
 };
 
@@ -41,7 +43,7 @@ static void packed_must(struct packed *packed, enum roam_err err)
 static void packed_section(struct packed_thread *thread, unsigned which)
 {
 	struct packed *packed = thread->packed;
-	uint64_t lock = 2 * ROAM_PAGE_SIZE + which * 8, at = which * SLOT;
+	uint64_t lock = 2 * ROAM_PAGE_SIZE + which * 8, at = which * packed->slot;
 	uint32_t value;
 
 	packed_must(packed, roami_lock(thread->node, lock));
@@ -94,7 +96,7 @@ static bool packed_one(const struct seed_options *options, const struct roam_pro
 		       uint64_t seed, void *arg)
 {
 	struct packed_thread threads[MEMBERS];
-	struct packed packed = {0};
+	struct packed packed = {.slot = seed / 2 % 2 == 0 ? NEAR : FAR};
 	struct world_config config;
 	bool good;
 

@@ -1,0 +1,77 @@
+/* Copies under adapt that are brought up to date by the diffs that their writers left. */
+#include "adapt.h"
+
+#define UPDATES 3u /* of a copy before it is asked whether anybody reads it */
+
+/* The diff that made this version, if some of the notices tells where it is. */
+static bool adapt_follow(struct roami_node *node, const struct roam_notice *notices, size_t count,
+			 uint64_t version, uint8_t *diff, size_t *bytes_p)
+{
+	for (size_t i = 0; i < count; i++)
+		if (notices[i].version == version && notices[i].place != 0)
+			return roami_trail_follow(node, notices[i].writer, notices[i].place,
+						  notices[i].page, diff, bytes_p);
+	return false;
+}
+
+/* The next version is in the copy: this node wrote it. */
+static void adapt_own(struct adapt_page *data)
+{
+	if (data->own == 0 || data->own != ((data->home.have + 1) & ADAPT_OWN_MASK))
+		return;
+	data->own = 0;
+	data->home.have++;
+}
+
+/*
+ * Brings a copy from its version to the newest of the page's notices by the diffs between, if they
+ * are all there; what this node has written itself is in it.
+ */
+static void adapt_update(struct roami_node *node, const struct roam_notice *notices, size_t count)
+{
+	struct adapt_page *data = adapt_page(node, notices->page);
+	uint8_t diff[ROAM_DIFF_MAX];
+	uint64_t newest = 0;
+	size_t bytes;
+
+	for (size_t i = 0; i < count; i++)
+		newest = notices[i].version > newest ? notices[i].version : newest;
+	while (adapt_own(data), data->home.have < newest) {
+		bool good;
+
+		if (!adapt_follow(node, notices, count, data->home.have + 1, diff, &bytes))
+			return;
+		roami_page_lock(node, notices->page);
+		good = roami_diff_patch(node, notices->page, diff, bytes);
+		if (good)
+			data->home.have++;
+		roami_page_unlock(node, notices->page);
+		if (!good)
+			roami_node_fail(node, "node %u left a malformed diff", notices->writer);
+	}
+}
+
+/*
+ * A copy that was updated a few times is closed, to see whether it is read; if not by the next
+ * time, it is let go.
+ */
+void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count)
+{
+	uint32_t page = notices->page;
+	struct adapt_page *data = adapt_page(node, page);
+
+	roami_page_hold(node, page);
+	if (roami_page_dirty(node, page))
+		data->updates = 0;
+	if (roami_page_state(node, page) == HOME_COPY) {
+		if (roami_page_access(node, page) == ROAM_NONE)
+			data->seen = 0;
+		else if (data->exact && (data->keen || roami_page_dirty(node, page)))
+			adapt_update(node, notices, count);
+		if (data->updates < UPDATES)
+			data->updates++;
+		else
+			roami_page_close(node, &page, 1, ROAM_NONE);
+	}
+	roami_page_done(node, page);
+}
