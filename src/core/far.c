@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/domain.h"
+#include "core/landing.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/remote.h"
@@ -420,6 +421,7 @@ void roami_raw_handle(struct roami_node *node, const struct roam_request *reques
 }
 
 struct raw_part {
+	unsigned slot; /* where its pages land */
 	struct roami_query asks[RAW_AT_ONCE];
 	struct roami_raw_head heads[RAW_AT_ONCE];
 };
@@ -432,21 +434,37 @@ static uint32_t raw_ask(struct roami_node *node, unsigned from, uint32_t first, 
 
 	for (uint32_t i = 0; i < count; i++)
 		part->asks[i] = (struct roami_query){
-			.to = from, .what = first + i, .page = roami_page_bytes(node, first + i)};
+			.to = from,
+			.what = first + i,
+			.page = roami_landing_room(node, first + i, part->slot + i)};
 	roami_raw_ask(node, part->asks, part->heads, count);
 	return count;
 }
 
+/* Awaits a part of a run. */
+static void raw_land(struct roami_node *node, struct raw_part *part, uint32_t count)
+{
+	struct roami_landing landing = {.count = 0};
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct roami_query *ask = &part->asks[i];
+
+		roami_raw_answer(node, ask);
+		roami_landing_add(node, &landing, (uint32_t)ask->what, part->slot + i, ask->page,
+				  false);
+	}
+	roami_landing_end(node, &landing);
+}
+
 void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end)
 {
-	struct raw_part parts[2];
+	struct raw_part parts[2] = {{.slot = 0}, {.slot = RAW_AT_ONCE}};
 	uint32_t count = raw_ask(node, from, first, end, &parts[0]), next = first + count;
 
 	for (unsigned turn = 0; count > 0; turn ^= 1) {
 		uint32_t more = raw_ask(node, from, next, end, &parts[turn ^ 1]);
 
-		for (uint32_t i = 0; i < count; i++)
-			roami_raw_answer(node, &parts[turn].asks[i]);
+		raw_land(node, &parts[turn], count);
 		next += more;
 		count = more;
 	}

@@ -8,6 +8,7 @@
 #include "core/domain.h"
 #include "core/log.h"
 #include "core/page.h"
+#include "core/landing.h"
 #include "core/race.h"
 #include "core/remote.h"
 #include "core/sync.h"
@@ -111,7 +112,8 @@ static enum roam_err node_memory(struct roami_node *node)
 	node->engine_state = calloc(1, node->engine->state_size + 1);
 	if (node->table == NULL || node->twins.pool == NULL || node->engine_state == NULL)
 		return ROAM_ENOMEM;
-	if (roami_race_init(node) != ROAM_OK || roami_creator_init(node) != ROAM_OK)
+	if (roami_race_init(node) != ROAM_OK || roami_creator_init(node) != ROAM_OK ||
+	    roami_landing_init(node) != ROAM_OK)
 		return ROAM_ENOMEM;
 	return roami_sync_init(node);
 }
@@ -224,6 +226,7 @@ void roami_node_close(struct roami_node *node)
 	roami_sync_fini(node);
 	roami_race_fini(node);
 	roami_creator_fini(node);
+	roami_landing_fini(node);
 	roami_os_vec_free(&node->regions, sizeof(struct roami_region));
 	roami_msg_fini(node);
 	roami_log_fini(node);

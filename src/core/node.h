@@ -311,6 +311,7 @@ struct roami_node {
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
 	struct roami_creator_part *creator_parts; /* see creator.c */
+	uint8_t *landing; /* see landing.c */
 	uint64_t near; /* peers whose memory loads and stores reach, this node among them; bits */
 
 	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */

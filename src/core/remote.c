@@ -5,6 +5,7 @@
 #include "core/board.h"
 #include "core/domain.h"
 #include "core/far.h"
+#include "core/landing.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
@@ -130,6 +131,13 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 /* Bits of `where` that say nothing about the home. */
 #define MARKS (0xffu & ~(ROAM_HEADER_HOME | ROAM_HEADER_READY))
 
+/* Whether a page may be opened while it is filled. */
+static bool fetch_may_open(struct roami_node *node, uint32_t page)
+{
+	return atomic_load_explicit(&node->solo, memory_order_relaxed) != 0 &&
+	       (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_WANT) == 0;
+}
+
 /*
  * Copies a page to this node.  One that was never here goes through the engine, which also opens it
  * (roami_page_open finds it mapped): where no other thread can look at it before it is checked.
@@ -145,9 +153,8 @@ static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8
 		(void)*(const volatile uint8_t *)to;
 	} else if (mine) {
 		entry->here = 1;
-		if (atomic_load_explicit(&node->solo, memory_order_relaxed) != 0 &&
-		    (atomic_load(&entry->flags) & ROAMI_PAGE_WANT) == 0 &&
-		    node->engine->copy(node->engine_state, page, from) == ROAM_OK) {
+		if (fetch_may_open(node, page) &&
+		    node->engine->copy(node->engine_state, page, 1, from) == 1) {
 			entry->mapped = 1;
 			return;
 		}
@@ -234,7 +241,7 @@ static void fetch_near(struct roami_node *node, struct roam_fetch_one *one)
 }
 
 static void fetch_answered(struct roami_node *node, struct roam_fetch_one *one,
-			   struct roami_query *ask)
+			   struct roami_query *ask, struct roami_landing *landing, unsigned slot)
 {
 	const struct fetch_head *head = ask->reply;
 	bool came;
@@ -244,6 +251,11 @@ static void fetch_answered(struct roami_node *node, struct roam_fetch_one *one,
 		roami_node_fail(node, "node %u sent a malformed page", one->home);
 	one->version = head->version;
 	one->result = (enum roam_fetch)head->result;
+	if (came)
+		roami_landing_add(node, landing, one->page, slot, ask->page,
+				  fetch_may_open(node, one->page));
+	else
+		roami_page_unmap(node, one->page);
 }
 
 /* At most ROAMI_CALLS_AT_ONCE: those that travel are asked for first. */
@@ -251,18 +263,18 @@ static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, uns
 {
 	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
 	struct fetch_head heads[ROAMI_CALLS_AT_ONCE];
+	struct roami_landing landing = {.count = 0};
 	unsigned far = 0;
 
 	for (unsigned i = 0; i < count; i++) {
 		roami_assert(list[i].home < node->nodes && list[i].home != node->me);
 		if (roami_near(node, list[i].home))
 			continue;
-		roami_page_entry(node, list[i].page)->here = 1;
 		asks[far] = (struct roami_query){list[i].home,
 					       list[i].page,
 					       &heads[far],
 					       sizeof(heads[far]),
-					       roami_page_bytes(node, list[i].page),
+					       roami_landing_room(node, list[i].page, far),
 					       NULL};
 		far++;
 	}
@@ -270,10 +282,13 @@ static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, uns
 	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, asks, far);
 	far = 0;
 	for (unsigned i = 0; i < count; i++)
-		if (roami_near(node, list[i].home))
+		if (roami_near(node, list[i].home)) {
 			fetch_near(node, &list[i]);
-		else
-			fetch_answered(node, &list[i], &asks[far++]);
+		} else {
+			fetch_answered(node, &list[i], &asks[far], &landing, far);
+			far++;
+		}
+	roami_landing_end(node, &landing);
 	ROAMI_COUNT(node->stats, fetches, count);
 }
 

@@ -74,11 +74,12 @@ struct roami_fault_engine {
 				 enum roam_access to);
 
 	/*
-	 * Fills `page`, a hole of `fd` without access, with the bytes at `from` and opens it for
-	 * reading, in one step; so it shows before the caller could look whether the bytes are the
-	 * right ones.  Anything but ROAM_OK: nothing was done.  NULL: the engine cannot.
+	 * Fills pages, holes of `fd` without access, with the bytes at `from` and opens them for
+	 * reading, in one step; so they show before the caller could look whether the bytes are the
+	 * right ones.  How many, the first ones: it ends at one that is no hole.  NULL: the engine
+	 * cannot.
 	 */
-	enum roam_err (*copy)(void *state, uint32_t page, const uint8_t *from);
+	uint32_t (*copy)(void *state, uint32_t first, uint32_t count, const uint8_t *from);
 
 	/*
 	 * Opens pages without access for writing, over holes of `fd`, in one step: they are zero.

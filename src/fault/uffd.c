@@ -429,24 +429,29 @@ static enum roam_err uffd_protect(void *state, uint32_t first, uint32_t count,
 	return uffd_writeprotect(uffd->uffd, at, bytes, to == ROAM_READ);
 }
 
-static enum roam_err uffd_copy(void *state, uint32_t page, const uint8_t *from)
+static uint32_t uffd_copy(void *state, uint32_t first, uint32_t count, const uint8_t *from)
 {
 	struct uffd_state *uffd = uffd_check(state);
-	struct uffdio_copy request = {
-		.dst = (uintptr_t)uffd->view.app + page * PAGE,
-		.src = (uintptr_t)from,
-		.len = PAGE,
-		.mode = UFFDIO_COPY_MODE_WP | UFFDIO_COPY_MODE_DONTWAKE,
-	};
+	uint64_t at = (uintptr_t)uffd->view.app + first * PAGE, bytes = count * PAGE, done = 0;
 
-	while (ioctl(uffd->uffd, UFFDIO_COPY, &request) != 0) {
-		if (errno == EEXIST)
-			return ROAM_ESTATE;
-		if (errno != EAGAIN) /* the address space is changing */
-			return uffd_error(errno);
-		sched_yield();
+	while (done < bytes) {
+		struct uffdio_copy request = {
+			.dst = at + done,
+			.src = (uintptr_t)from + done,
+			.len = bytes - done,
+			.mode = UFFDIO_COPY_MODE_WP | UFFDIO_COPY_MODE_DONTWAKE,
+		};
+
+		if (ioctl(uffd->uffd, UFFDIO_COPY, &request) == 0)
+			return count;
+		if (request.copy > 0)
+			done += (uint64_t)request.copy; /* so far; errno says EAGAIN, not why */
+		else if (errno != EAGAIN) /* the address space is changing */
+			break;
+		else
+			sched_yield();
 	}
-	return ROAM_OK;
+	return (uint32_t)(done / PAGE);
 }
 
 static enum roam_err uffd_zero_pages(void *state, uint32_t first, uint32_t count)

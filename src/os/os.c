@@ -159,6 +159,16 @@ void roami_os_discard(void *at, size_t bytes)
 	madvise(at, bytes, MADV_REMOVE);
 }
 
+size_t roami_os_write_at(int fd, uint64_t offset, const void *data, size_t bytes)
+{
+	ssize_t done;
+
+	do
+		done = pwrite(fd, data, bytes, (off_t)offset);
+	while (done < 0 && errno == EINTR);
+	return done > 0 ? (size_t)done : 0;
+}
+
 int roami_os_memfd(const char *name, uint64_t bytes)
 {
 	int fd = (int)syscall(SYS_memfd_create, name,

@@ -41,6 +41,8 @@ void roami_os_dontdump(void *at, size_t bytes);
 void roami_os_dump(void *at, size_t bytes);
 /* Gives the memory of a shared file range back: a hole. */
 void roami_os_discard(void *at, size_t bytes);
+/* Stores into a file; how many bytes, the first ones.  Async-signal-safe. */
+size_t roami_os_write_at(int fd, uint64_t offset, const void *data, size_t bytes);
 /* Sealed against shrinking and growing; -1 with errno. */
 int roami_os_memfd(const char *name, uint64_t bytes);
 

@@ -79,12 +79,13 @@ static void test_cycle(void)
 
 static void fill_and_open(struct rig *rig)
 {
-	uint8_t bytes[ROAM_PAGE_SIZE];
+	static uint8_t bytes[3 * ROAM_PAGE_SIZE];
 
 	if (rig->engine->copy == NULL)
 		return;
-	memset(bytes, 7, sizeof(bytes));
-	CU_ASSERT_EQUAL(rig->engine->copy(rig->state, 5, bytes), ROAM_OK);
+	memset(bytes, 7, PAGE);
+	memset(bytes + PAGE, 9, 2 * PAGE);
+	CU_ASSERT_EQUAL(rig->engine->copy(rig->state, 5, 1, bytes), 1);
 	atomic_store(&rig->access[5], ROAM_READ);
 	CU_ASSERT_EQUAL(rig_load(rig, 5 * PAGE + 4095), 7);
 	CU_ASSERT_EQUAL(rig_faults(rig), 0);
@@ -97,12 +98,22 @@ static void fill_and_open(struct rig *rig)
 
 	/* Not where bytes are already. */
 	rig->view.runtime[8 * PAGE] = 3;
-	CU_ASSERT_NOT_EQUAL(rig->engine->copy(rig->state, 8, bytes), ROAM_OK);
+	CU_ASSERT_EQUAL(rig->engine->copy(rig->state, 8, 1, bytes), 0);
 	CU_ASSERT_EQUAL(rig_load(rig, 8 * PAGE), 3);
 	CU_ASSERT_EQUAL(rig_faults(rig), 1);
+
+	/* Several, up to such a page. */
+	rig->view.runtime[12 * PAGE] = 4;
+	CU_ASSERT_EQUAL(rig->engine->copy(rig->state, 10, 3, bytes), 2);
+	atomic_store(&rig->access[10], ROAM_READ);
+	atomic_store(&rig->access[11], ROAM_READ);
+	CU_ASSERT_EQUAL(rig_load(rig, 10 * PAGE), 7);
+	CU_ASSERT_EQUAL(rig_load(rig, 11 * PAGE + 4095), 9);
+	CU_ASSERT_EQUAL(rig_faults(rig), 0);
+	CU_ASSERT_EQUAL(rig->view.runtime[12 * PAGE], 4);
 }
 
-/* Bytes into a hole, and open for reading; only there. */
+/* Bytes into holes, and open for reading; only there. */
 static void test_fill_and_open(void)
 {
 	rig_each_engine(16, false, fill_and_open);
