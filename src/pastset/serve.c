@@ -1,6 +1,7 @@
 #include "pastset/serve.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,13 @@ struct roami_serve {
 static void *serve_main(void *arg)
 {
 	struct roami_serve *serve = arg;
+	sigset_t faults;
 
+	/* It handles messages: memory that is used up is to be reported, as by other threads. */
+	sigemptyset(&faults);
+	sigaddset(&faults, SIGSEGV);
+	sigaddset(&faults, SIGBUS);
+	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
 	roami_host_serve(serve->host, serve->stop);
 	return NULL;
 }
