@@ -4,6 +4,7 @@
 #define SHARES_FIRST   2u
 #define SHARES_WRITTEN 16u
 #define ALONG          7u /* pages at most that a fetch brings along */
+#define ALONG_ROW      3u /* the same, of a row that is written */
 
 const struct roam_page_state home_states[] = {
 	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
@@ -195,33 +196,45 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)
 	return *home_p == roami_me(node);
 }
 
-/* Whether `page` goes along with one that is fetched from `home`: pending on return if so. */
-static bool home_goes_along(struct roami_node *node, uint32_t page, unsigned home)
+/*
+ * Whether `page` goes along with one that is fetched from `home`: pending on return if so.  `row`:
+ * it will be written.
+ */
+static bool home_goes_along(struct roami_node *node, uint32_t page, unsigned home, bool row)
 {
-	if (page >= roami_pages(node) || !roami_page_again(node, page, home) ||
-	    !roami_page_try(node, page))
+	bool claimed;
+
+	if (page >= roami_pages(node) || roami_page_access(node, page) != ROAM_NONE ||
+	    !(row || roami_page_again(node, page, home)) || !roami_page_try(node, page))
 		return false;
-	if (roami_page_ours(node, page) && roami_page_state(node, page) == HOME_INVALID)
+	if (roami_page_ours(node, page) && roami_page_state(node, page) == HOME_INVALID &&
+	    (!row || roami_home_find(node, page, false, &claimed) == home))
 		return true;
 	roami_page_done(node, page);
 	return false;
 }
 
 /*
- * Pages behind one that this node had too, and lost since, are probably read again, too: they cost
- * less than a fault of their own.
+ * Pages behind one that this node had too, and lost since, are probably read again, too, and those
+ * behind a row of pages that it writes are probably written: they cost less than a fetch of their
+ * own.
  */
 void home_read_fault(struct roami_node *node, uint32_t page)
 {
 	struct roam_fetch_one list[ALONG + 1];
 	unsigned home, count = 1;
+	bool row;
 
 	if (home_mine(node, page, &home))
 		return;
+	row = roami_page_in_row(node, page, home);
 	list[0] = (struct roam_fetch_one){.page = page, .home = home};
 	roami_page_asked(node, page);
-	for (; count <= ALONG && home_goes_along(node, page + count, home); count++)
+	for (; count <= ALONG; count++) {
+		if (!home_goes_along(node, page + count, home, row && count <= ALONG_ROW))
+			break;
 		list[count] = (struct roam_fetch_one){.page = page + count, .home = home};
+	}
 	home_fetch_all(node, list, count);
 	roami_page_open(node, page, count, ROAM_READ);
 	for (unsigned i = 1; i < count; i++) {

@@ -429,6 +429,13 @@ void roami_page_asked(struct roami_node *node, uint32_t page);
 bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home);
 
 /*
+ * Whether a write fault of the pending page goes on with a row of pages that this node writes, so
+ * that those behind it had better come along: if pages are fetched ahead at all, and asking for
+ * each takes long.
+ */
+bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home);
+
+/*
  * Sends the diffs of dirty pages (not `home` ones) to their homes, homes[i] for dirty[i]; returns
  * when all are applied. Sets `changed` and `version` of each.  app, may block.
  */

@@ -341,6 +341,13 @@ bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home)
 	return true;
 }
 
+bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home)
+{
+	return roami_page_wants_write(node, page) && page > 0 &&
+	       roami_page_dirty(node, page - 1) && !roami_near(node, home) &&
+	       node->options->prefetch != 0;
+}
+
 /* ------------------------------------------------------------------------------------ adoption */
 
 static void adopt_header(struct roami_header *header)
