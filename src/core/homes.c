@@ -8,7 +8,7 @@
 #include "core/remote.h"
 #include "msg/msg.h"
 
-#define CLAIM_RUN        16u
+#define CLAIM_RUN        64u
 #define CLAIM_FIRST      4u
 #define CLAIM_STRIDE_MAX 64
 #define LEARN_WORDS      64u
@@ -152,38 +152,43 @@ static bool claims_near(const struct roami_claims *claims, uint32_t page)
 	return distance != 0 && distance >= -CLAIM_STRIDE_MAX && distance <= CLAIM_STRIDE_MAX;
 }
 
-/* The stream that goes on at `page`, else one near it, else a new one. */
-static struct roami_claims *claims_find(struct roami_thread *thread, uint32_t page)
+/*
+ * Whether `page` begins a column beside the one that was claimed last: a matrix is written along
+ * its rows, many at a time.
+ */
+static bool claims_beside(const struct roami_claims *claims, uint32_t page)
 {
-	struct roami_claims *claims;
+	return claims->ahead > 0 && claims->stride != 1 && page == claims->first + 1;
+}
 
+/* The stream that goes on at `page`, or beside which one begins there; NULL: none. */
+static struct roami_claims *claims_expecting(struct roami_thread *thread, uint32_t page)
+{
 	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
-		claims = &thread->claims[i];
+		struct roami_claims *claims = &thread->claims[i];
+
 		if (claims->stride != 0 && page - claims->last == (uint32_t)claims->stride)
 			return claims;
 	}
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
+		if (claims_beside(&thread->claims[i], page))
+			return &thread->claims[i];
+	return NULL;
+}
+
+/* That one, else one near it, else a new one. */
+static struct roami_claims *claims_find(struct roami_thread *thread, uint32_t page)
+{
+	struct roami_claims *claims = claims_expecting(thread, page);
+
+	if (claims != NULL)
+		return claims;
 	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
 		if (claims_near(&thread->claims[i], page))
 			return &thread->claims[i];
 	claims = &thread->claims[thread->claims_next++ % ROAMI_STREAMS];
 	claims->last = page;
 	return claims;
-}
-
-/* The run of another host's pages that goes on at `page`: it is claimed without looking first. */
-static struct roami_claims *claims_expecting(struct roami_node *node, uint32_t page)
-{
-	struct roami_thread *thread = &node->threads[node->env->thread(node)];
-
-	if (manager_near(node, roami_manager(node, page)))
-		return NULL;
-	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
-		struct roami_claims *claims = &thread->claims[i];
-
-		if (claims->ahead > 0 && page == claims->last + (uint32_t)claims->stride)
-			return claims;
-	}
-	return NULL;
 }
 
 /* The run of which the claim under way has got more than its page. */
@@ -202,12 +207,16 @@ static uint32_t claims_ahead(struct roami_claims *claims, uint32_t page)
 
 	if (stride != 0 && stride == claims->stride) {
 		claims->ahead = claims->ahead == 0 ? CLAIM_FIRST : claims->ahead * 2;
-		if (claims->ahead > CLAIM_RUN - 1)
-			claims->ahead = CLAIM_RUN - 1;
+	} else if (claims_beside(claims, page)) {
+		claims->ahead = (claims->last - claims->first) / (uint32_t)claims->stride;
+		claims->first = page;
 	} else {
 		claims->ahead = 0;
+		claims->first = claims->last;
 		claims->stride = stride;
 	}
+	if (claims->ahead > CLAIM_RUN - 1)
+		claims->ahead = CLAIM_RUN - 1;
 	claims->last = page;
 	return claims->ahead;
 }
@@ -217,6 +226,14 @@ static bool claim_goes_on(struct roami_node *node, uint32_t page, int64_t next)
 {
 	return next >= 0 && next < node->layout.pages &&
 	       roami_domain_of(node, (uint32_t)next) == roami_domain_of(node, page);
+}
+
+/* Whether `page` is of the same block as that one stride before it. */
+static bool claim_continues(struct roami_node *node, uint32_t page, int32_t stride)
+{
+	int64_t last = (int64_t)page - stride;
+
+	return claim_goes_on(node, page, last) && claim_same_block(node, (uint32_t)last, page);
 }
 
 static uint32_t claim_run_near(struct roami_node *node, uint32_t page, int32_t stride,
@@ -237,20 +254,21 @@ static uint32_t claim_run_near(struct roami_node *node, uint32_t page, int32_t s
 }
 
 struct claim_ask {
-	uint32_t last; /* the page before the first one; with a stride of 0, this one */
+	uint32_t first;
 	int32_t stride;
 	uint32_t count;
+	uint32_t touched; /* the first one; else it goes on with a run, too */
 };
 
 struct claim_answer {
 	uint32_t granted;
 	uint32_t spare;
-	uint64_t words[LEARN_WORDS]; /* around the last one, with a stride of 0 */
+	uint64_t words[LEARN_WORDS]; /* around the page, with a stride of 0 */
 };
 
 static size_t claim_answer_bytes(const struct roami_node *node, const struct claim_ask *ask)
 {
-	uint32_t first, words = ask->stride == 0 ? words_around(node, ask->last, &first) : 0;
+	uint32_t first, words = ask->stride == 0 ? words_around(node, ask->first, &first) : 0;
 
 	return offsetof(struct claim_answer, words) + words * sizeof(uint64_t);
 }
@@ -269,21 +287,21 @@ static uint32_t claim_call(struct roami_node *node, unsigned manager, const stru
 }
 
 /*
- * The same where the manager has to be asked: what it grants, of pages that are held meanwhile.
- * The first `held` of them are so already.
+ * The same where the manager has to be asked, from `first` on: what it grants, of pages that are
+ * held meanwhile.  `touched`: the first one is so already.
  */
-static uint32_t claim_run_far(struct roami_node *node, uint32_t last, int32_t stride, uint32_t most,
-			      uint32_t held)
+static uint32_t claim_run_far(struct roami_node *node, uint32_t first, int32_t stride,
+			      uint32_t most, bool touched)
 {
-	struct claim_ask ask = {last, stride, held};
+	struct claim_ask ask = {first, stride, touched, touched};
 	struct claim_answer answer;
-	uint32_t first = last + (uint32_t)stride, granted = 0;
+	uint32_t granted = 0;
 	unsigned manager = roami_manager(node, first);
 
 	for (; ask.count < most; ask.count++) {
 		int64_t next = (int64_t)first + (int64_t)stride * ask.count;
 
-		if (!claim_goes_on(node, last, next) ||
+		if (!claim_goes_on(node, first, next) ||
 		    roami_manager(node, (uint32_t)next) != manager ||
 		    roami_page_access(node, (uint32_t)next) != ROAM_NONE ||
 		    !roami_page_try(node, (uint32_t)next))
@@ -291,7 +309,7 @@ static uint32_t claim_run_far(struct roami_node *node, uint32_t last, int32_t st
 	}
 	if (ask.count > 0)
 		granted = claim_call(node, manager, &ask, &answer);
-	for (uint32_t i = granted > held ? granted : held; i < ask.count; i++)
+	for (uint32_t i = granted > touched ? granted : touched; i < ask.count; i++)
 		roami_page_done(node, first + i * (uint32_t)stride);
 	return granted;
 }
@@ -299,14 +317,14 @@ static uint32_t claim_run_far(struct roami_node *node, uint32_t last, int32_t st
 /* Claims a page that goes on with a run, and those that are expected behind it. */
 static bool claim_at_once(struct roami_node *node, uint32_t page)
 {
-	struct roami_claims *claims = claims_expecting(node, page);
-	uint32_t last, most;
+	struct roami_thread *thread = &node->threads[node->env->thread(node)];
+	struct roami_claims *claims = claims_expecting(thread, page);
+	uint32_t most;
 
-	if (claims == NULL)
+	if (claims == NULL || claims->ahead == 0)
 		return false;
-	last = claims->last;
 	most = claims_ahead(claims, page);
-	claims->granted = claim_run_far(node, last, claims->stride, 1 + most, 1);
+	claims->granted = claim_run_far(node, page, claims->stride, 1 + most, true);
 	claim_fill(node, page, claims->granted, claims->stride);
 	return claims->granted > 0;
 }
@@ -317,7 +335,7 @@ static bool claim_at_once(struct roami_node *node, uint32_t page)
  */
 static uint64_t claim_or_find(struct roami_node *node, uint32_t page, bool *claimed_p)
 {
-	struct claim_ask ask = {page, 0, 1};
+	struct claim_ask ask = {page, 0, 1, 1};
 	struct claim_answer answer;
 
 	*claimed_p = claim_call(node, roami_manager(node, page), &ask, &answer) == 1;
@@ -333,27 +351,27 @@ void roami_claim_handle(struct roami_node *node, const struct roam_request *requ
 	struct claim_answer answer;
 	struct roam_part part = {&answer, 0};
 	uint32_t granted = 0, first, words;
-	int64_t next;
 
 	if (request->bytes != sizeof(ask))
 		roami_node_fail(node, "node %u sent a malformed claim", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
-	if (ask.count > CLAIM_RUN || ask.last >= node->layout.pages ||
+	if (ask.count > CLAIM_RUN || ask.first >= node->layout.pages ||
 	    ask.stride > CLAIM_STRIDE_MAX || ask.stride < -CLAIM_STRIDE_MAX)
 		roami_node_fail(node, "node %u claimed pages beyond the heap", request->from);
-	for (uint32_t last = ask.last; granted < ask.count; last = (uint32_t)next, granted++) {
+	for (; granted < ask.count; granted++) {
+		int64_t next = (int64_t)ask.first + (int64_t)ask.stride * granted;
 		uint64_t nobody = ROAMI_WORD_CREATOR;
 
-		next = (int64_t)last + ask.stride;
-		if (!claim_goes_on(node, last, next) ||
+		if (!claim_goes_on(node, ask.first, next) ||
 		    roami_manager(node, (uint32_t)next) != node->me ||
-		    !claim_same_block(node, last, (uint32_t)next) ||
+		    ((granted > 0 || !ask.touched) &&
+		     !claim_continues(node, (uint32_t)next, ask.stride)) ||
 		    !atomic_compare_exchange_strong(&node->self->directory[next], &nobody, theirs))
 			break;
 	}
 	answer.granted = granted;
 	answer.spare = 0;
-	words = words_around(node, ask.last, &first);
+	words = words_around(node, ask.first, &first);
 	for (uint32_t i = 0; ask.stride == 0 && i < words; i++)
 		answer.words[i] = atomic_load(&node->self->directory[first + i]);
 	part.bytes = claim_answer_bytes(node, &ask);
@@ -414,7 +432,7 @@ uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *s
 		return 0;
 	count = manager_near(node, roami_manager(node, (uint32_t)next))
 			? claim_run_near(node, page, stride, most)
-			: claim_run_far(node, page, stride, most, 0);
+			: claim_run_far(node, (uint32_t)next, stride, most, false);
 	claim_fill(node, (uint32_t)next, count, stride);
 	claims->last = page + count * (uint32_t)stride;
 	return count;
@@ -451,7 +469,7 @@ void roami_publish_handle(struct roami_node *node, const struct roam_request *re
 	memcpy(&run, request->data, sizeof(run));
 	page = run.first;
 	for (uint32_t i = 0; i < run.count; i++, page += run.stride)
-		if (i > CLAIM_RUN || page < 0 || page >= node->layout.pages ||
+		if (i >= CLAIM_RUN || page < 0 || page >= node->layout.pages ||
 		    roami_manager(node, (uint32_t)page) != node->me)
 			roami_node_fail(node, "node %u is home of pages beyond the heap",
 					request->from);

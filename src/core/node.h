@@ -212,8 +212,9 @@ struct roami_returns {
 	uint64_t ran;  /* how long the thread had run when that ended; 0: not known */
 };
 
-/* Claims at a constant distance. */
+/* Claims at a constant distance: the run is first, first + stride, ... last. */
 struct roami_claims {
+	uint32_t first;
 	uint32_t last;
 	int32_t stride; /* 0: not known */
 	uint32_t ahead;

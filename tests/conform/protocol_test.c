@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/page.h"
+#include "core/remote.h"
 #include "core/sync.h"
 #include "fault/soft.h"
 #include "unit.h"
@@ -209,6 +210,47 @@ static bool first_touch_after(struct test *test)
 static void test_first_touch(void)
 {
 	test_all(NULL, first_touch_main, first_touch_after);
+}
+
+#define COLUMNS 8u
+#define ROWS    20u
+
+/* The words are at node 0, on another host; the pages are one block. */
+static void columns_shape(struct test *test)
+{
+	threads_set(test, 2, (unsigned[]){1, 1});
+	test->config.hosts = 2;
+	test->config.heap_pages = ROWS * COLUMNS;
+	test->config.placement = ROAM_PLACE_FIRST_TOUCH;
+}
+
+/* A node that writes rows of COLUMNS pages, all of them a page at a time. */
+static void columns_main(struct test *test, struct member *member, struct roami_node *node)
+{
+	for (uint32_t page = 0; member->node == 0 && page < node->layout.pages; page++)
+		atomic_fetch_and(&node->self->headers[page].where, ~ROAMI_HEADER_BLOCK);
+	all(test, node);
+	for (uint32_t i = 0; member->node == 1 && i < ROWS * COLUMNS; i++)
+		put(node, page_at(i % ROWS * COLUMNS + i / ROWS), i);
+	all(test, node);
+	for (uint32_t i = 0; i < ROWS * COLUMNS; i++)
+		CHECK(test, get(node, page_at(i % ROWS * COLUMNS + i / ROWS)) == i);
+}
+
+/* The first column is claimed in six steps, the others by one each. */
+static bool columns_after(struct test *test)
+{
+	const struct roami_stats *stats = world_node(test->world, 1)->stats;
+
+	if (!is_protocol(test, "hlrc"))
+		return true;
+	return roami_stats_sum_type(stats, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIM) <=
+	       6 + (COLUMNS - 1);
+}
+
+static void test_columns(void)
+{
+	test_all(columns_shape, columns_main, columns_after);
 }
 
 /* A counter and the page it lives on go round under a lock. */
@@ -649,6 +691,7 @@ static void test_reduce(void)
 
 static CU_TestInfo tests[] = {
 	{"the first touch finds the first bytes", test_first_touch},
+	{"columns of pages are claimed by one message each", test_columns},
 	{"a counter migrates under its lock", test_migration},
 	{"false sharing", test_false_sharing},
 	{"a page rewritten, but for another's byte", test_dense},
