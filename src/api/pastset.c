@@ -137,7 +137,7 @@ enum roam_err roam_ps_attach(const char *address, const char *key_file,
 		return ROAM_EINVAL;
 	if (past_key(key_file, false, key, why))
 		err = roami_attach_open(&attachments, address, key, server_p, why, WHY_BYTES);
-	memset(key, 0, sizeof(key));
+	explicit_bzero(key, sizeof(key));
 	return err;
 }
 
@@ -163,7 +163,7 @@ enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at,
 	if (err == ROAM_OK)
 		err = roami_past_serve(roami_past_of(node), address, key, at, at_bytes, why,
 				       WHY_BYTES);
-	memset(key, 0, sizeof(key));
+	explicit_bzero(key, sizeof(key));
 	if (err == ROAM_OK)
 		why[0] = '\0';
 	return err;
