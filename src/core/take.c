@@ -104,6 +104,8 @@ void roami_home_twin(struct roami_node *node, uint32_t page, bool twin)
 	}
 	if ((atomic_fetch_or(&header->where, ROAMI_HEADER_TWIN) & ROAMI_HEADER_TWIN) != 0)
 		return;
+	/* Who is copying the page begins anew, and says so (WANTED). */
+	atomic_fetch_add(&header->shared, 1u << ROAMI_SHARED_BITS);
 	roami_page_cool(node, page); /* who fetches it while it is closed can be updated */
 	take_alone(node, header);
 }
