@@ -48,6 +48,7 @@ const struct roam_protocol roami_protocol_hlrc = {
 	.paper = "home-based lazy release consistency; Rangarajan and Iftode 2000",
 	.model = ROAM_MODEL_RC,
 	.writes = ROAM_WRITES_DIFF,
+	.homes_stay = true,
 	.page_size = sizeof(struct home_page),
 	.states = home_states,
 	.read_fault = home_read_fault,
