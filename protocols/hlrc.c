@@ -49,6 +49,7 @@ const struct roam_protocol roami_protocol_hlrc = {
 	.model = ROAM_MODEL_RC,
 	.writes = ROAM_WRITES_DIFF,
 	.checks_races = true,
+	.homes_stay = true,
 	.page_size = sizeof(struct home_page),
 	.states = home_states,
 	.read_fault = home_read_fault,

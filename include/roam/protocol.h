@@ -142,6 +142,11 @@ struct roam_protocol {
 	 */
 	bool checks_races;
 	bool homes_move; /* a page is where a header says "home", not where the directory does */
+	/*
+	 * They do not, and roami_fetch is all that others ask them for first: it waits for a page
+	 * that its home has claimed and has not published yet.
+	 */
+	bool homes_stay;
 	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,
 			     zeroes, frees */
 	size_t page_size;

@@ -35,14 +35,26 @@ static void claim_fill(struct roami_node *node, uint32_t first, uint32_t count, 
 	ROAMI_COUNT(node->stats, claims, count);
 }
 
+/*
+ * What the word of a page says while `home` is claiming it.  One that travels says at once where
+ * the page is, if who asks there waits until it is ready: then nobody need be told so.
+ */
+static uint64_t claim_word(struct roami_node *node, uint32_t page, unsigned home, bool far)
+{
+	if (far && roami_domain_of(node, page)->protocol->homes_stay)
+		return ROAMI_WORD_READY | home;
+	return ROAMI_WORD_CLAIMED | home;
+}
+
 /* Tries to move the word from `word` to a home; true: it is ours now and must be published. */
 static bool claim_try(struct roami_node *node, uint32_t page, uint64_t word)
 {
 	unsigned home = (word & ROAMI_WORD_STATE) == ROAMI_WORD_ASSIGNED
 				? (unsigned)(word & 0xffffu)
 				: node->me;
+	bool far = home == node->me && !manager_near(node, roami_manager(node, page));
 
-	if (roami_word_swap(node, page, word, ROAMI_WORD_CLAIMED | home) != word)
+	if (roami_word_swap(node, page, word, claim_word(node, page, home, far)) != word)
 		return false;
 	if (home == node->me) {
 		claim_fill(node, page, 1, 1);
@@ -346,8 +358,8 @@ static uint64_t claim_or_find(struct roami_node *node, uint32_t page, bool *clai
 
 void roami_claim_handle(struct roami_node *node, const struct roam_request *request)
 {
-	uint64_t theirs = ROAMI_WORD_CLAIMED | request->origin;
 	struct claim_ask ask;
+	uint64_t theirs;
 	struct claim_answer answer;
 	struct roam_part part = {&answer, 0};
 	uint32_t granted = 0, first, words;
@@ -358,6 +370,7 @@ void roami_claim_handle(struct roami_node *node, const struct roam_request *requ
 	if (ask.count > CLAIM_RUN || ask.first >= node->layout.pages ||
 	    ask.stride > CLAIM_STRIDE_MAX || ask.stride < -CLAIM_STRIDE_MAX)
 		roami_node_fail(node, "node %u claimed pages beyond the heap", request->from);
+	theirs = claim_word(node, ask.first, request->origin, true);
 	for (; granted < ask.count; granted++) {
 		int64_t next = (int64_t)ask.first + (int64_t)ask.stride * granted;
 		uint64_t nobody = ROAMI_WORD_CREATOR;
@@ -476,14 +489,17 @@ void roami_publish_handle(struct roami_node *node, const struct roam_request *re
 	publish_words(node, request->from, &run);
 }
 
-/* Over the network nobody waits for it: who finds a page claimed looks again. */
+/*
+ * Over the network nobody waits for it: who finds a page claimed looks again, or the word has said
+ * so since the claim.
+ */
 static void publish_run(struct roami_node *node, unsigned manager, const struct publish *run)
 {
 	struct roam_part part = {run, sizeof(*run)};
 
 	if (manager_near(node, manager))
 		publish_words(node, node->me, run);
-	else
+	else if (!roami_domain_of(node, run->first)->protocol->homes_stay)
 		roami_msg_send(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PUBLISH, &part, 1);
 }
 

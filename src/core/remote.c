@@ -210,6 +210,24 @@ struct fetch_head {
 	uint64_t result;
 };
 
+/*
+ * Whether a request for a page that is not here has to wait: this node is claiming it, and its word
+ * says so already.  It is pending until it is published.
+ */
+static bool fetch_early(struct roami_node *node, const struct roam_request *request, uint32_t page)
+{
+	bool early;
+
+	if (!roami_domain_of(node, page)->protocol->homes_stay)
+		return false;
+	roami_page_lock(node, page);
+	early = roami_page_pending(node, page);
+	if (early)
+		roami_park(node, request, page);
+	roami_page_unlock(node, page);
+	return early;
+}
+
 static void fetch_handle(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = request_page(node, request, sizeof(page));
@@ -218,6 +236,10 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 	struct roam_part parts[2] = {{&head, sizeof(head)}, {bytes, sizeof(bytes)}};
 
 	head.result = fetch_direct(node, node->me, page, bytes, &head.version);
+	if (head.result == ROAM_FETCH_NOT_HOME && fetch_early(node, request, page))
+		return;
+	if (head.result == ROAM_FETCH_NOT_HOME) /* or was published since */
+		head.result = fetch_direct(node, node->me, page, bytes, &head.version);
 	if (head.result <= ROAM_FETCH_OPEN)
 		roami_msg_reply_bytes(node, request, parts, 2);
 	else
@@ -232,8 +254,15 @@ void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uin
 
 static void fetch_near(struct roami_node *node, struct roam_fetch_one *one)
 {
-	one->result = fetch_direct(node, one->home, one->page,
-				   roami_page_bytes(node, one->page), &one->version);
+	bool stays = roami_domain_of(node, one->page)->protocol->homes_stay;
+	uint8_t *to = roami_page_bytes(node, one->page);
+
+	while ((one->result = fetch_direct(node, one->home, one->page, to, &one->version)) ==
+		       ROAM_FETCH_NOT_HOME &&
+	       stays) { /* claimed from a manager that is not near, and not yet published */
+		roami_msg_poll(node);
+		node->env->spin(node);
+	}
 	if (one->result <= ROAM_FETCH_OPEN)
 		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
 	else

@@ -245,7 +245,8 @@ static bool columns_after(struct test *test)
 	if (!is_protocol(test, "hlrc"))
 		return true;
 	return roami_stats_sum_type(stats, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIM) <=
-	       6 + (COLUMNS - 1);
+		       6 + (COLUMNS - 1) &&
+	       roami_stats_sum_type(stats, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PUBLISH) == 0;
 }
 
 static void test_columns(void)
