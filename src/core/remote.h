@@ -26,6 +26,12 @@ enum {
 
 extern const struct roam_message roami_memory_messages[];
 
+/* The page number that such a message begins with, checked; it has `bytes` at least. */
+uint32_t roami_memory_page(struct roami_node *node, const struct roam_request *request,
+			   size_t bytes);
+
+void roami_fetch_handle(struct roami_node *node, const struct roam_request *request);
+
 /* Directory words: a state and a node. */
 #define ROAMI_WORD_CREATOR  0u /* nobody claimed it; the bytes are the creator's, or zero */
 #define ROAMI_WORD_CLAIMED  (1ull << 62)
