@@ -39,7 +39,24 @@ static void packed_must(struct packed *packed, enum roam_err err)
 		world_fail(packed->world, "%s", roam_strerror(err));
 }
 
-/* Under the counter's lock: reads it; its own thread counts it up. */
+/*
+ * The counter's own thread counts it up, or writes what is there already, after something else that
+ * is in no diff: who copies the page in between must not keep that.
+ */
+static void packed_write(struct packed_thread *thread, uint64_t at)
+{
+	uint32_t *count = &thread->packed->counts[thread->me], scrap = ~*count;
+
+	if (rng_one_in(&thread->rng, 3)) {
+		world_store(thread->node, at, &scrap, sizeof(scrap));
+		world_sleep(thread->packed->world, rng_below(&thread->rng, 100));
+	} else {
+		++*count;
+	}
+	world_store(thread->node, at, count, sizeof(*count));
+}
+
+/* Under the counter's lock: reads it; its own thread writes it. */
 static void packed_section(struct packed_thread *thread, unsigned which)
 {
 	struct packed *packed = thread->packed;
@@ -51,10 +68,8 @@ static void packed_section(struct packed_thread *thread, unsigned which)
 	if (value != packed->counts[which])
 		world_fail(packed->world, "node %u read count %u of thread %u, which is %u",
 			   thread->node->me, value, which, packed->counts[which]);
-	if (which == thread->me) {
-		value = ++packed->counts[which];
-		world_store(thread->node, at, &value, sizeof(value));
-	}
+	if (which == thread->me)
+		packed_write(thread, at);
 	packed_must(packed, roami_unlock(thread->node, lock));
 }
 
