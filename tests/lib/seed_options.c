@@ -20,7 +20,7 @@ __attribute__((noreturn)) static void usage(const struct seed_options *options)
 {
 	fprintf(stderr,
 		"usage: %s [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] "
-		"[--list] [--lossy] [--mixed]\n",
+		"[--list] [--lossy] [--mixed] [--undo]\n",
 		options->program);
 	exit(2);
 }
@@ -67,6 +67,8 @@ void seed_options_read(struct seed_options *options, int argc, char **argv)
 			options->lossy = true;
 		} else if (strcmp(argv[i], "--mixed") == 0) {
 			options->mixed = true;
+		} else if (strcmp(argv[i], "--undo") == 0) {
+			options->undo = true;
 		} else {
 			options_value(options, argv[i], argv[i + 1]);
 			i++;
@@ -110,8 +112,9 @@ static void seed_remember(const struct seed_options *options, const char *protoc
 	if (options->operations != 0)
 		at += snprintf(replay + at, sizeof(replay) - (size_t)at, " --ops %u",
 			       options->operations);
-	snprintf(replay + at, sizeof(replay) - (size_t)at, "%s%s",
-		 options->lossy ? " --lossy" : "", options->mixed ? " --mixed" : "");
+	snprintf(replay + at, sizeof(replay) - (size_t)at, "%s%s%s",
+		 options->lossy ? " --lossy" : "", options->mixed ? " --mixed" : "",
+		 options->undo ? " --undo" : "");
 }
 
 int seed_main(const struct seed_options *options,

@@ -15,11 +15,12 @@ struct seed_options {
 	bool list;
 	bool lossy; /* over datagrams */
 	bool mixed; /* other protocols beside the one */
+	bool undo;  /* some writes are taken back at once */
 };
 
 /*
  * [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] [--list] [--lossy]
- * [--mixed]; anything else: usage, exit status 2.
+ * [--mixed] [--undo]; anything else: usage, exit status 2.
  */
 void seed_options_read(struct seed_options *options, int argc, char **argv);
 

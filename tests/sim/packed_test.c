@@ -23,6 +23,7 @@ struct packed {
 	struct world *world;
 	unsigned members;
 	unsigned slot; /* NEAR or FAR */
+	bool undo;
 	uint32_t counts[MEMBERS]; /* what each counter must be, for who holds its lock */
 };
 
@@ -40,14 +41,14 @@ static void packed_must(struct packed *packed, enum roam_err err)
 }
 
 /*
- * The counter's own thread counts it up, or writes what is there already, after something else that
- * is in no diff: who copies the page in between must not keep that.
+ * The counter's own thread counts it up.  With --undo it writes what is there already, too, after
+ * something else, which is in no diff: who copies the page in between must not keep that.
  */
 static void packed_write(struct packed_thread *thread, uint64_t at)
 {
 	uint32_t *count = &thread->packed->counts[thread->me], scrap = ~*count;
 
-	if (rng_one_in(&thread->rng, 3)) {
+	if (thread->packed->undo && rng_one_in(&thread->rng, 3)) {
 		world_store(thread->node, at, &scrap, sizeof(scrap));
 		world_sleep(thread->packed->world, rng_below(&thread->rng, 100));
 	} else {
@@ -111,7 +112,7 @@ static bool packed_one(const struct seed_options *options, const struct roam_pro
 		       uint64_t seed, void *arg)
 {
 	struct packed_thread threads[MEMBERS];
-	struct packed packed = {.slot = seed / 2 % 2 == 0 ? NEAR : FAR};
+	struct packed packed = {.slot = seed / 2 % 2 == 0 ? NEAR : FAR, .undo = options->undo};
 	struct world_config config;
 	bool good;
 
