@@ -129,7 +129,7 @@ static void plan_series(const struct plan_state *state, const struct plan_row *r
 	fprintf(bench->series, "[\"%s\", \"%s\", [", row->name,
 		row->variant != NULL ? row->variant : "");
 	for (uint32_t i = 0; i < out->count; i++)
-		fprintf(bench->series, "%s%.3f", i > 0 ? ", " : "",
+		fprintf(bench->series, "%s%.6g", i > 0 ? ", " : "",
 			(double)out->ticks[i] / bench->ticks_per_us);
 	fprintf(bench->series, "]]\n");
 }
