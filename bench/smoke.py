@@ -2,6 +2,7 @@
 """Shows that the benchmarks run and that their JSON has the rows and keys of the bench contract."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -98,12 +99,27 @@ def check_protocols(program):
             result
 
 
+def check_hosts(program):
+    """The kernels between hosts; that needs root, the command ip and the programs."""
+    build = os.path.dirname(os.path.dirname(os.path.abspath(program)))
+    if os.geteuid() != 0 or shutil.which("ip") is None or \
+            not os.path.exists(os.path.join(build, "apps", "fft")):
+        return
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hosts.py")
+    done = subprocess.run([script, "--build", build, "--runs", "1", "fft -m20"], check=True,
+                          stdout=subprocess.PIPE, timeout=60)
+    lines = done.stdout.decode().splitlines()
+    assert len(lines) == 2 and lines[1].startswith("fft -m20 "), lines
+    assert float(lines[1].split()[4]) > 0, lines
+
+
 def main():
     program = sys.argv[1]
     for name in sorted(ROWS):
         check(program, name)
     check_protocols(program)
     check_series(program)
+    check_hosts(program)
     for wrong in (["nothing"], ["diff", "-n", "0"], ["diff", "--engine", "magic"], [],
                   ["fault", "--protocol", "nosuch"], ["diff", "--protocol", "hlrc"]):
         done = subprocess.run([program] + wrong, stdout=subprocess.DEVNULL,

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""The kernels on two hosts, over udp, against two nodes of one host, in turn.
+
+The hosts are network namespaces joined by veth, so both ways have the same CPUs.  For root, with
+the command ip.  One line each: medians of the whole run in ms, and how many times as long hosts
+take.
+"""
+import argparse
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+KERNELS = {'fft -m24': 2, 'fft -m20': None, 'lu -n2048 -b16': 2, 'ocean -n1026': 2,
+           'radix -n8388608': 2}
+
+
+def ip(*words):
+    subprocess.run(['ip', *words], check=True, stdin=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def hosts(mtu):
+    """The launcher's namespace and two more, which a bridge in it joins."""
+    home, *others = names = [f'roam-bench-{os.getpid()}-{letter}' for letter in '0ab']
+    made = []
+    try:
+        for name in names:
+            ip('netns', 'add', name)
+            made.append(name)
+            ip('-n', name, 'link', 'set', 'lo', 'up')
+        ip('-n', home, 'link', 'add', 'br0', 'type', 'bridge')
+        ip('-n', home, 'addr', 'add', '10.78.0.254/24', 'dev', 'br0')
+        for number, name in enumerate(others, 1):
+            ip('-n', home, 'link', 'add', f'v{number}', 'mtu', mtu, 'type', 'veth', 'peer', 'name',
+               'eth0', 'mtu', mtu, 'netns', name)
+            ip('-n', home, 'link', 'set', f'v{number}', 'master', 'br0', 'up')
+            ip('-n', name, 'addr', 'add', f'10.78.0.{number}/24', 'dev', 'eth0')
+            ip('-n', name, 'link', 'set', 'eth0', 'up')
+        ip('-n', home, 'link', 'set', 'br0', 'up')
+        yield names
+    finally:
+        for name in made:
+            ip('netns', 'del', name)
+
+
+def took(words, env):
+    start = time.monotonic()
+    subprocess.run(words, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                   env={**os.environ, **env})
+    return (time.monotonic() - start) * 1e3
+
+
+def compared(kernel, args, names):
+    """Medians over hosts and on one."""
+    program, *options = kernel.split()
+    command = [os.path.join(args.build, 'apps', program), '-p2', *options]
+    far = ['ip', 'netns', 'exec', names[0], os.path.join(args.build, 'tools', 'roam'), 'run', '-n',
+           '2', '-H', ','.join(names[1:]), *command]
+    times = [(took(far, {'ROAM_RSH': 'ip netns exec'}), took(command, {}))
+             for _ in range(args.runs)]
+    return [statistics.median(column) for column in zip(*times)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--build', default='build', help='a release build [build]')
+    parser.add_argument('--runs', type=int, default=5, help='of each [5]')
+    parser.add_argument('--mtu', default='1500', help='of the link between the hosts [1500]')
+    parser.add_argument('kernels', nargs='*', help='those whose names begin so [all]')
+    args = parser.parse_args()
+    args.build = os.path.abspath(args.build)
+    if os.geteuid() != 0:
+        sys.exit('bench/hosts.py: network namespaces are for root')
+    with hosts(args.mtu) as names:
+        print(f'{"kernel":20} {"hosts":>8} {"one host":>8} {"ratio":>6}  limit', flush=True)
+        for kernel, limit in KERNELS.items():
+            if args.kernels and not kernel.startswith(tuple(args.kernels)):
+                continue
+            far, near = compared(kernel, args, names)
+            print(f'{kernel:20} {far:8.0f} {near:8.0f} {far / near:6.2f}  {limit or "-"}',
+                  flush=True)
+
+
+if __name__ == '__main__':
+    main()
