@@ -200,7 +200,8 @@ static bool guest_bind(struct roami_guest *guest, uint64_t number, const uint8_t
 	ask.function[ROAM_PS_FUNCTION_MAX] = '\0';
 	memset(&answer, 0, sizeof(answer));
 	answer.err = ROAM_EINVAL;
-	if (roami_template_parse(&template, texts + ask.name_bytes, why, sizeof(why)) == ROAM_OK &&
+	if (memchr(texts, '\0', ask.name_bytes) == NULL &&
+	    roami_template_parse(&template, texts + ask.name_bytes, why, sizeof(why)) == ROAM_OK &&
 	    strlen(template.text) == ask.template_bytes && ask.heap_bytes == 0 &&
 	    (ask.function[0] != '\0' || ask.participants == 0))
 		bind_enter(guest->all, &template, &ask, texts, &answer);

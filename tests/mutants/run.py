@@ -58,7 +58,7 @@ CATCH_SILENCE = [["deadline_test"]]
 CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"],
               ["past_replay_test"], ["past_hosted_test"]]
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"],
-         ["lazy_test"], ["rows_test"], ["packed_test"]]
+         ["lazy_test"], ["rows_test"], ["packed_test"], ["sim_test", "--lossy"]]
 CATCH_NAMED = {"region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],  # of those whose name says so
                "litmus_": [["litmus_test"]]}
 
