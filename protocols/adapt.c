@@ -463,6 +463,17 @@ static void adapt_look_again(struct roami_node *node, uint32_t page)
 	roami_page_done(node, page);
 }
 
+/* A fetch under way makes it one, and looks at what it needs itself. */
+static bool adapt_is_copy(struct roami_node *node, uint32_t page)
+{
+	bool copy;
+
+	roami_page_lock(node, page);
+	copy = roami_page_state(node, page) == HOME_COPY;
+	roami_page_unlock(node, page);
+	return copy;
+}
+
 static void adapt_acquire(struct roami_node *node, const struct roam_sync *sync,
 			  const struct roam_notice *notices, size_t count)
 {
@@ -473,7 +484,7 @@ static void adapt_acquire(struct roami_node *node, const struct roam_sync *sync,
 		for (end = first; end < count && notices[end].page == page; end++)
 			left |= notices[end].place != 0;
 		adapt_look_again(node, page);
-		if (left && roami_page_state(node, page) == HOME_COPY)
+		if (left && adapt_is_copy(node, page))
 			adapt_refresh(node, &notices[first], end - first);
 	}
 	home_invalidate(node, sync, notices, count, adapt_flush);
