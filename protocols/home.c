@@ -196,19 +196,26 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)
 	return *home_p == roami_me(node);
 }
 
-/*
- * Whether `page` goes along with one that is fetched from `home`: pending on return if so.  `row`:
- * it will be written.
- */
-static bool home_goes_along(struct roami_node *node, uint32_t page, unsigned home, bool row)
+/* Whether `page` goes along with one that is fetched from `home`: pending on return if so. */
+static bool home_goes_along(struct roami_node *node, uint32_t page, unsigned home)
 {
-	bool claimed;
-
-	if (page >= roami_pages(node) || roami_page_access(node, page) != ROAM_NONE ||
-	    !(row || roami_page_again(node, page, home)) || !roami_page_try(node, page))
+	if (page >= roami_pages(node) || !roami_page_again(node, page, home) ||
+	    !roami_page_try(node, page))
 		return false;
-	if (roami_page_ours(node, page) && roami_page_state(node, page) == HOME_INVALID &&
-	    (!row || roami_home_find(node, page, false, &claimed) == home))
+	if (roami_page_ours(node, page) && roami_page_state(node, page) == HOME_INVALID)
+		return true;
+	roami_page_done(node, page);
+	return false;
+}
+
+/* The same of the next page of a row that is written. */
+static bool home_in_row(struct roami_node *node, uint32_t page, unsigned home)
+{
+	unsigned its;
+
+	if (!roami_page_ours(node, page) || !home_wants(node, page, &its))
+		return false;
+	if (its == home)
 		return true;
 	roami_page_done(node, page);
 	return false;
@@ -231,7 +238,8 @@ void home_read_fault(struct roami_node *node, uint32_t page)
 	list[0] = (struct roam_fetch_one){.page = page, .home = home};
 	roami_page_asked(node, page);
 	for (; count <= ALONG; count++) {
-		if (!home_goes_along(node, page + count, home, row && count <= ALONG_ROW))
+		if (!(row && count <= ALONG_ROW && home_in_row(node, page + count, home)) &&
+		    !home_goes_along(node, page + count, home))
 			break;
 		list[count] = (struct roam_fetch_one){.page = page + count, .home = home};
 	}

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "core/domain.h"
+#include "core/landing.h"
 #include "core/log.h"
 #include "core/page.h"
-#include "core/landing.h"
 #include "core/race.h"
 #include "core/remote.h"
 #include "core/sync.h"

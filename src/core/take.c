@@ -138,7 +138,7 @@ bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p
 	roami_page_set_home(node, page, false);
 	roami_page_set_twins(node, page, false);
 	roami_page_entry(node, page)->home = 0;
-	roami_page_entry(node, page)->heat = 0; /* never hot: there is no twin to compare with */
+	roami_page_cool(node, page); /* never hot: there is no twin to compare with */
 	*version_p = ROAMI_VERSION(atomic_load(&header->version));
 	return true;
 }
