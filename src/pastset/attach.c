@@ -521,7 +521,7 @@ static void attach_free(struct roam_ps_server *server)
 		close(server->line.wake);
 	pthread_mutex_destroy(&server->lock);
 	pthread_mutex_destroy(&server->sending);
-	memset(server->key, 0, sizeof(server->key));
+	explicit_bzero(server->key, sizeof(server->key));
 	free(server->address);
 	free(server);
 }

@@ -32,7 +32,7 @@ void roami_guests_fini(struct roami_guests *all)
 	for (unsigned owner = 0; owner < ROAMI_NODES_MAX; owner++)
 		if (all->hosted[owner] != NULL)
 			roami_os_unmap(all->hosted[owner], HOSTED_BYTES);
-	memset(all->key, 0, sizeof(all->key));
+	explicit_bzero(all->key, sizeof(all->key));
 }
 
 struct roami_hosted *roami_hosted_find(const struct roami_guests *all, uint32_t number)
