@@ -53,6 +53,8 @@ struct roami_op {
 	uint64_t id; /* with `served`: ROAMI_GUEST_ID and a number, to cancel it by */
 	uint64_t deadline;   /* 0: none */
 	roami_record record; /* to move, a pattern: reserved; then that observed, held; 0: none */
+	const void *brought; /* what is yet to be put there, see roami_past_bring */
+	uint32_t brought_bytes;
 	uint64_t looked;     /* for a pattern: tuples up to this number are not like it or tagged */
 	enum roam_err err;
 	uint32_t bytes; /* of the tuple observed, also if it was too long */

@@ -5,6 +5,8 @@
 #include "pastset/bitmap.h"
 #include "pastset/server.h"
 
+#define BROUGHT_MAX 1024u /* bytes that are copied under a lock */
+
 struct roami_past *roami_past_of(struct roami_node *node)
 {
 	return node->service_state;
@@ -397,6 +399,15 @@ bool roami_past_take(struct roami_past *past, struct roami_op *op, const void *t
 	return true;
 }
 
+bool roami_past_bring(struct roami_past *past, struct roami_op *op, const void *tuple, size_t bytes)
+{
+	if (bytes > BROUGHT_MAX || roami_past_element(past, op->ask.element)->packs)
+		return roami_past_take(past, op, tuple, bytes);
+	op->brought = tuple;
+	op->brought_bytes = (uint32_t)bytes;
+	return true;
+}
+
 void roami_past_give(struct roami_past *past, const struct roami_op *op, void *tuple)
 {
 	const struct roami_past_pool *pool = op_pool(past, op);
@@ -411,6 +422,27 @@ void roami_past_give(struct roami_past *past, const struct roami_op *op, void *t
 bool roami_past_packs(struct roami_past *past, const struct roami_op *op)
 {
 	return op->record != 0 && roami_past_element(past, op->ask.element)->packs;
+}
+
+/* Puts what was brought into a record, or sets op->err.  The element's lock is held. */
+static bool op_unload(struct roami_past *past, struct roami_element *element, struct roami_op *op)
+{
+	op->record = roami_element_reserve(past->node, element, op->brought_bytes);
+	if (op->record != 0)
+		memcpy(roami_record_data(element->pool, op->record), op->brought,
+		       op->brought_bytes);
+	else
+		op->err = ROAM_ENOSPC;
+	op->brought = NULL;
+	return op->record != 0;
+}
+
+/* As roami_element_try, from the beginning. */
+static bool op_try(struct roami_past *past, struct roami_element *element, struct roami_op *op)
+{
+	if (op->brought != NULL && !op_unload(past, element, op))
+		return true;
+	return roami_element_try(past->node, element, op);
 }
 
 /* The second half of a mob is due. */
@@ -472,7 +504,7 @@ static struct roami_waiter *op_step(struct roami_past *past, struct roami_op *op
 
 		roami_step(past->node);
 		roami_spin_lock(past->node, &element->lock);
-		if (roami_element_try(past->node, element, op))
+		if (op_try(past, element, op))
 			queue_serve(past, element, served);
 		else
 			queued = op_queue(past, element, op, waiter, request);

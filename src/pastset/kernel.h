@@ -103,6 +103,13 @@ bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t byt
 /* The same, and puts a tuple there, or a pattern. */
 bool roami_past_take(struct roami_past *past, struct roami_op *op, const void *tuple, size_t bytes);
 
+/*
+ * The same for memory that cannot fault, and lasts until roami_past_run has begun with it: a small
+ * one is put there then, under the one lock.
+ */
+bool roami_past_bring(struct roami_past *past, struct roami_op *op, const void *tuple,
+		      size_t bytes);
+
 /* Whether what was observed is compressed; and puts its op->bytes bytes at `tuple`. */
 bool roami_past_packs(struct roami_past *past, const struct roami_op *op);
 void roami_past_give(struct roami_past *past, const struct roami_op *op, void *tuple);

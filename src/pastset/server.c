@@ -138,7 +138,7 @@ static bool server_take(struct roami_past *past, const struct roam_request *requ
 	}
 	if (element->paged)
 		server_malformed(past->node, request);
-	return roami_past_take(past, op, tuple, bytes);
+	return roami_past_bring(past, op, tuple, bytes);
 }
 
 static void server_op(struct roami_node *node, const struct roam_request *request)

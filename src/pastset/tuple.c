@@ -12,7 +12,12 @@
 #define SLOTS           (ROAMI_PAST_UNIT / sizeof(uint64_t))
 #define SLOT_TAGGED     (1ull << 63)
 
-/* Begins a chunk.  `live`: records, holds, and one while records are put there. */
+/*
+ * Begins a chunk.  `live`: records and holds.  While records are put there it is CHUNK_OPEN and the
+ * holds, less what was let go; tuples->chunk_put counts the records, with no atomic operation.
+ */
+#define CHUNK_OPEN (1u << 31)
+
 struct chunk {
 	_Atomic uint32_t live;
 	uint32_t spare;
@@ -59,11 +64,12 @@ uint32_t roami_record_seen(const struct roami_past_pool *pool, roami_record reco
 	return ++record_at(pool, record)->seen;
 }
 
-static void chunk_rele(struct roami_node *node, struct roami_past_pool *pool, uint32_t unit)
+static void chunk_rele(struct roami_node *node, struct roami_past_pool *pool, uint32_t unit,
+		       uint32_t count)
 {
 	struct chunk *chunk = roami_past_pool_at(pool, unit);
 
-	if (atomic_fetch_sub(&chunk->live, 1) == 1)
+	if (atomic_fetch_sub(&chunk->live, count) == count)
 		roami_past_pool_give(node, pool, unit);
 }
 
@@ -79,7 +85,7 @@ void roami_record_rele(struct roami_node *node, struct roami_past_pool *pool, ro
 	uint32_t unit;
 
 	record_chunk(pool, record, &unit);
-	chunk_rele(node, pool, unit);
+	chunk_rele(node, pool, unit, 1);
 }
 
 /* A new chunk, twice as large as the one before, with room for `need`. */
@@ -99,9 +105,10 @@ static bool chunk_begin(struct roami_node *node, struct roami_past_pool *pool,
 	if (unit == 0)
 		return false;
 	if (tuples->chunk != 0)
-		chunk_rele(node, pool, tuples->chunk);
-	atomic_store(&((struct chunk *)roami_past_pool_at(pool, unit))->live, 1);
+		chunk_rele(node, pool, tuples->chunk, CHUNK_OPEN - tuples->chunk_put);
+	atomic_store(&((struct chunk *)roami_past_pool_at(pool, unit))->live, CHUNK_OPEN);
 	tuples->chunk = unit;
+	tuples->chunk_put = 0;
 	tuples->chunk_used = sizeof(struct chunk);
 	return true;
 }
@@ -121,7 +128,7 @@ roami_record roami_tuples_reserve(struct roami_node *node, struct roami_past_poo
 	tuples->chunk_used += need;
 	record_at(pool, record)->bytes = bytes;
 	record_at(pool, record)->seen = 0;
-	roami_record_hold(pool, record);
+	tuples->chunk_put++;
 	return record;
 }
 

@@ -18,6 +18,7 @@ struct roami_tuples {
 	uint32_t index_size; /* units of slots that the ring has room for, a power of two */
 	uint32_t chunk;      /* where records are put; 0: none yet */
 	uint32_t chunk_used; /* bytes */
+	uint32_t chunk_put;  /* records */
 };
 
 /* A record: a place in the pool; 0: none. */
