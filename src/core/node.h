@@ -38,6 +38,8 @@ struct roami_env {
 	void (*notify)(struct roami_node *node, unsigned peer);
 	/* A message for `peer` was sent. */
 	void (*ring)(struct roami_node *node, unsigned peer);
+	/* The answer to a call of `peer` was sent, whose caller waits there. */
+	void (*answered)(struct roami_node *node, unsigned peer);
 	/* Another thread may run here (chaos, world); NULL: nothing. */
 	void (*step)(struct roami_node *node);
 	/* Like step, but the caller spins for another thread. */

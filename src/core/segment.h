@@ -37,6 +37,11 @@ struct roami_bell {
 	_Atomic uint32_t app;     /* futex of application threads */
 	_Atomic uint32_t service; /* futex of the service thread */
 	_Atomic uint32_t service_asleep; /* where: enum roami_asleep */
+	/*
+	 * The high half of `busy` once more: who answers a call looks here, at a line that waits
+	 * without sleep leave alone.
+	 */
+	_Alignas(64) _Atomic uint32_t app_asleep;
 };
 
 /* The header of a page at its home, and at every node that was home (RULES 6). */

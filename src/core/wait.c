@@ -84,6 +84,17 @@ static void real_ring(struct roami_node *node, unsigned peer)
 	}
 }
 
+/* Who waits for the answer polls, unless it sleeps: nobody need be woken in its place. */
+static void real_answered(struct roami_node *node, unsigned peer)
+{
+	struct roami_bell *bell = &node->segments[peer].ctl->bell;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (roami_net(node) || node->transport->due != NULL ||
+	    atomic_load_explicit(&bell->app_asleep, memory_order_relaxed) != 0)
+		real_ring(node, peer);
+}
+
 static void real_notify(struct roami_node *node, unsigned peer)
 {
 	struct roami_bell *bell = &node->segments[peer].ctl->bell;
@@ -109,6 +120,7 @@ static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), vo
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t value = atomic_load(&bell->app);
 
+	atomic_fetch_add(&bell->app_asleep, 1);
 	atomic_fetch_add(&bell->busy, ASLEEP_ONE - 1);
 	if (roami_net(node))
 		roami_net_sleep(node, value, condition, arg);
@@ -117,6 +129,7 @@ static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), vo
 		roami_os_futex_wait(&bell->app, value, roami_sleep_ns(node));
 	}
 	atomic_fetch_sub(&bell->busy, ASLEEP_ONE - 1);
+	atomic_fetch_sub(&bell->app_asleep, 1);
 }
 
 static __thread unsigned real_begun; /* waits that go on beyond one condition */
@@ -458,6 +471,7 @@ const struct roami_env roami_env_real = {
 	.wait = real_wait,
 	.notify = real_notify,
 	.ring = real_ring,
+	.answered = real_answered,
 	.spin = real_spin,
 	.thread = real_thread,
 	.domain = real_domain,
@@ -473,6 +487,7 @@ const struct roami_env roami_env_chaos = {
 	.wait = real_wait,
 	.notify = real_notify,
 	.ring = real_ring,
+	.answered = real_answered,
 	.step = chaos_step,
 	.spin = real_spin,
 	.thread = real_thread,

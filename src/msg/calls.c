@@ -1,4 +1,4 @@
-/* Calls of protocols, one and several at a time. */
+/* Calls of protocols, one and several at a time, and requests passed on as they are. */
 #include "core/domain.h"
 #include "msg/msg.h"
 
@@ -7,6 +7,14 @@ size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
 {
 	return roami_msg_call(node, to, roami_domain_current(node)->types + type, parts, count,
 			      reply, reply_max);
+}
+
+void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
+		   unsigned type)
+{
+	struct roam_part part = {request->data, request->bytes};
+
+	roami_pass(node, request, to, type, &part, 1);
 }
 
 void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned count)

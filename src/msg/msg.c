@@ -113,8 +113,9 @@ static void msg_drain_all(struct roami_node *node)
 		atomic_fetch_or(&node->msg.out_waiting, 1u);
 }
 
-static void msg_put(struct roami_node *node, unsigned to, const struct msg_header *header,
-		    const struct roam_part *parts, unsigned count)
+/* Sends it, or queues it; nobody is told. */
+static void msg_publish(struct roami_node *node, unsigned to, const struct msg_header *header,
+			const struct roam_part *parts, unsigned count)
 {
 	struct iovec vec[PARTS_MAX + 1];
 	unsigned used = 1;
@@ -131,7 +132,6 @@ static void msg_put(struct roami_node *node, unsigned to, const struct msg_heade
 	if (queued)
 		msg_queue(node, to, vec, used);
 	roami_spin_unlock(&node->msg.out_lock[to]);
-	node->env->ring(node, to);
 	if (queued) {
 		/* Nothing will arrive to tell us that there is room: somebody here must look. */
 		node->env->ring(node, node->me);
@@ -140,6 +140,13 @@ static void msg_put(struct roami_node *node, unsigned to, const struct msg_heade
 	ROAMI_COUNT(node->stats, messages_sent, 1);
 	roami_stats_type(node->stats, header->type);
 	ROAMI_COUNT(node->stats, bytes_sent, sizeof(*header) + header->bytes);
+}
+
+static void msg_put(struct roami_node *node, unsigned to, const struct msg_header *header,
+		    const struct roam_part *parts, unsigned count)
+{
+	msg_publish(node, to, header, parts, count);
+	node->env->ring(node, to);
 }
 
 static size_t msg_page_bytes(const struct msg_header *header)
@@ -172,14 +179,28 @@ void roami_send(struct roami_node *node, unsigned to, unsigned type, const struc
 	roami_msg_send(node, to, roami_domain_current(node)->types + type, parts, count);
 }
 
-void roami_reply(struct roami_node *node, const struct roam_request *request,
-		 const struct roam_part *parts, unsigned count)
+static void reply_publish(struct roami_node *node, const struct roam_request *request,
+			  const struct roam_part *parts, unsigned count)
 {
 	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
 				    msg_bytes(parts, count), FLAG_REPLY};
 
 	roami_assert(request->call != 0);
-	msg_put(node, request->origin, &header, parts, count);
+	msg_publish(node, request->origin, &header, parts, count);
+}
+
+void roami_reply(struct roami_node *node, const struct roam_request *request,
+		 const struct roam_part *parts, unsigned count)
+{
+	reply_publish(node, request, parts, count);
+	node->env->ring(node, request->origin);
+}
+
+void roami_msg_reply_awaited(struct roami_node *node, const struct roam_request *request,
+			     const struct roam_part *parts, unsigned count)
+{
+	reply_publish(node, request, parts, count);
+	node->env->answered(node, request->origin);
 }
 
 void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *request,
@@ -237,14 +258,6 @@ void roami_reply_filled(struct roami_node *node, const struct roam_request *requ
 	header.bytes += (uint32_t)all[count].bytes;
 	msg_put(node, request->origin, &header, all, count + !put);
 	ROAMI_COUNT(node->stats, bytes_sent, put ? ROAMI_PAGE : 0);
-}
-
-void roami_forward(struct roami_node *node, const struct roam_request *request, unsigned to,
-		   unsigned type)
-{
-	struct roam_part part = {request->data, request->bytes};
-
-	roami_pass(node, request, to, type, &part, 1);
 }
 
 void roami_pass(struct roami_node *node, const struct roam_request *request, unsigned to,

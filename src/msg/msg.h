@@ -56,6 +56,10 @@ size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *
 void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *request,
 			   const struct roam_part *parts, unsigned count);
 
+/* As roami_reply, to a caller that began to wait as soon as it had called: nobody else is woken. */
+void roami_msg_reply_awaited(struct roami_node *node, const struct roam_request *request,
+			     const struct roam_part *parts, unsigned count);
+
 /* Handles waiting messages, if no other thread of the node does so already; how many. */
 unsigned roami_msg_poll(struct roami_node *node);
 

@@ -96,7 +96,7 @@ static void server_reply(struct roami_past *past, const struct roam_request *req
 	if (request->type == ROAMI_TYPE_SERVICE + ROAMI_PAST_RELAY)
 		roami_relay_reply(past->node, request, parts);
 	else
-		roami_reply(past->node, request, parts, 2);
+		roami_msg_reply_awaited(past->node, request, parts, 2);
 	if (op->record != 0 && (op->ask.flags & ROAMI_ASK_RECORD) == 0)
 		roami_record_rele(past->node, roami_past_element(past, op->ask.element)->pool,
 				  op->record);

@@ -123,6 +123,7 @@ static const struct roami_env env = {.now = env_now,
 				     .wait = env_wait,
 				     .notify = env_ring,
 				     .ring = env_ring,
+				     .answered = env_ring,
 				     .spin = env_spin,
 				     .thread = env_thread,
 				     .domain = env_domain};

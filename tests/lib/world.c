@@ -217,6 +217,7 @@ static const struct roami_env world_env = {
 	.wait = env_wait,
 	.notify = env_notify,
 	.ring = env_ring,
+	.answered = env_ring,
 	.step = env_step,
 	.spin = env_spin,
 	.thread = env_thread,

@@ -9,7 +9,8 @@ thrash_test (how often a page moves, for mirage), late_test (accesses long after
 update_test (who gets updates, for erc and adapt), lazy_test (how long faults take and what is stored, for lrc) rows_test (pages
 of many writers between barriers, for jump) and packed_test (one page of many writers under locks) until one fails, by a wrong value, a count, an invariant or a hang;
 of reliable_test, sim_test over datagrams and deadline_test (nodes that cannot be heard) if it changes the layers below
-the messages; of the tests past_ if it changes PastSet; of share_test and sim_test with several protocols at a time if
+the messages; of the tests past_ if it changes PastSet, or
+its name begins with past_; of share_test and sim_test with several protocols at a time if
 its name begins with region_; of litmus_test if it begins with litmus_. A mutant that survives all seeds fails this test: then "0 wrong answers" proves nothing
 about the rule that the patch names.
 """
@@ -60,7 +61,7 @@ CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_m
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"],
          ["lazy_test"], ["rows_test"], ["packed_test"], ["sim_test", "--lossy"]]
 CATCH_NAMED = {"region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],  # of those whose name says so
-               "litmus_": [["litmus_test"]]}
+               "litmus_": [["litmus_test"]], "past_": CATCH_PAST}
 
 
 def protocols():
