@@ -231,8 +231,9 @@ enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at,
 void roam_ps_detach(struct roam_ps_server *server);
 
 /*
- * As roam_ps_enter, at a server: options->place counts for nothing but ROAM_PS_NODE, which is
- * ROAM_EINVAL, as is ROAM_PS_PAGES.
+ * As roam_ps_enter, at a server: a new element lives at the job's node that options->place says,
+ * where ROAM_PS_CREATOR is the one that serves; `roam past serve` is node 0 of one.  ROAM_PS_PAGES
+ * is ROAM_EINVAL.
  */
 enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
 			       const char *template_text, const struct roam_ps_options *options,

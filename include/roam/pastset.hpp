@@ -338,7 +338,7 @@ inline std::uint64_t timeout(std::chrono::nanoseconds time)
 /* What a new element is to be like: roam::options().on(2).delta(10). */
 class options {
 public:
-	options &here() /* it lives at the node that enters it first */
+	options &here() /* it lives at the node that enters it first, or serves who does */
 	{
 		options_.place = ROAM_PS_CREATOR;
 		return *this;

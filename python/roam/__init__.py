@@ -281,7 +281,7 @@ def serve(address, key=None):
 class Element:
     """A binding to the element of that name, which is made if it is new: then the options count.
 
-    place         'hash', 'creator', or the number of a node
+    place         'hash', 'creator', or the number of a node; at a Server, 'creator' is the node that serves
     delta         DeltaValue; None: unlimited
     forget        observed tuples make room for new ones
     storage       'server' or 'pages'; memory: bytes of the heap, for 'pages'

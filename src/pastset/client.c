@@ -382,6 +382,11 @@ static unsigned enter_place(const struct roami_node *node, const struct roam_ps_
 	return options->place == ROAM_PS_CREATOR ? node->me : options->node;
 }
 
+static void enter_nowhere(unsigned wanted, unsigned nodes, char *why, size_t why_bytes)
+{
+	snprintf(why, why_bytes, "there is no node %u, the job has %u", wanted, nodes);
+}
+
 /* More about what the owner answered. */
 static void enter_says(const struct roam_ps_element *element, const char *texts, size_t name_bytes,
 		       const struct roami_bind *ask, const struct roami_ps_bound *answer, char *why,
@@ -394,6 +399,8 @@ static void enter_says(const struct roam_ps_element *element, const char *texts,
 	else if (answer->err == ROAM_EUNKNOWN)
 		snprintf(why, why_bytes, "node %u knows no X-function %s", element->owner,
 			 ask->function);
+	else if (answer->err == ROAM_EINVAL && element->server != NULL && answer->nodes != 0)
+		enter_nowhere(ask->node, answer->nodes, why, why_bytes);
 	else if (answer->err == ROAM_EINVAL && answer->paged != 0)
 		snprintf(why, why_bytes,
 			 "element %.*s has its tuples in pages, which are for the nodes of the job",
@@ -437,6 +444,8 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 	struct roami_bind ask = {.delta = options->delta,
 				 .forget = options->forget,
 				 .heap = heap,
+				 .place = options->place,
+				 .node = options->node,
 				 .name_bytes = (uint32_t)name_bytes,
 				 .template_bytes = (uint32_t)strlen(element->template.text)};
 	struct roam_part parts[2] = {{&ask, sizeof(ask)}, {texts, name_bytes + ask.template_bytes}};
@@ -485,11 +494,8 @@ static enum roam_err enter_check(const struct roami_node *node, const char *name
 			 (unsigned)options->storage);
 	else if (node == NULL && options->storage == ROAM_PS_PAGES)
 		snprintf(why, why_bytes, "storage in pages is for nodes of a job");
-	else if (node == NULL && options->place == ROAM_PS_NODE)
-		snprintf(why, why_bytes, "a server of elements has no nodes to choose from");
-	else if (options->place == ROAM_PS_NODE && options->node >= node->nodes)
-		snprintf(why, why_bytes, "there is no node %u, the job has %u", options->node,
-			 node->nodes);
+	else if (node != NULL && options->place == ROAM_PS_NODE && options->node >= node->nodes)
+		enter_nowhere(options->node, node->nodes, why, why_bytes);
 	else
 		return ROAM_OK;
 	return ROAM_EINVAL;

@@ -155,6 +155,14 @@ static bool bind_host(struct roami_guests *all, uint32_t number,
 	return true;
 }
 
+/* Where it is to live if it is new: `here` is the node that it is entered at. */
+static unsigned bind_place(const struct roami_node *here, const struct roami_bind *ask)
+{
+	if (ask->place == ROAM_PS_HASH)
+		return here->nodes;
+	return ask->place == ROAM_PS_CREATOR ? here->me : ask->node;
+}
+
 /* Enters it, wherever it lives; `texts` as they come. */
 static void bind_enter(struct roami_guests *all, const struct roami_template *template,
 		       const struct roami_bind *ask, const char *texts,
@@ -163,8 +171,13 @@ static void bind_enter(struct roami_guests *all, const struct roami_template *te
 	struct roami_node *node = all->past->node;
 	uint32_t owner;
 
-	answer->err = (uint32_t)roami_past_locate(node, texts, ask->name_bytes, node->nodes,
-						    &owner);
+	if (ask->place == ROAM_PS_NODE && ask->node >= node->nodes) {
+		answer->err = ROAM_EINVAL;
+		answer->nodes = node->nodes;
+		return;
+	}
+	answer->err = (uint32_t)roami_past_locate(node, texts, ask->name_bytes,
+						  bind_place(node, ask), &owner);
 	if (answer->err != ROAM_OK)
 		return;
 	roami_past_bind(node, owner, ask, texts, answer);
@@ -203,7 +216,7 @@ static bool guest_bind(struct roami_guest *guest, uint64_t number, const uint8_t
 	if (memchr(texts, '\0', ask.name_bytes) == NULL &&
 	    roami_template_parse(&template, texts + ask.name_bytes, why, sizeof(why)) == ROAM_OK &&
 	    strlen(template.text) == ask.template_bytes && ask.heap_bytes == 0 &&
-	    (ask.function[0] != '\0' || ask.participants == 0))
+	    (ask.function[0] != '\0' || ask.participants == 0) && ask.place <= ROAM_PS_NODE)
 		bind_enter(guest->all, &template, &ask, texts, &answer);
 	return guest_say(guest, ROAMI_GUEST_BOUND, number, &answer, sizeof(answer));
 }

@@ -83,6 +83,8 @@ struct roami_bind {
 	char function[ROAM_PS_FUNCTION_MAX + 1]; /* "": none */
 	uint32_t participants;
 	uint32_t forget;
+	uint32_t place; /* of a program that is attached: enum roam_ps_place, and */
+	uint32_t node;  /* the node */
 	uint32_t name_bytes;
 	uint32_t template_bytes;
 	/* then the name and the template's canonical text */
@@ -96,7 +98,7 @@ struct roami_ps_bound {
 	uint64_t heap;
 	char function[ROAM_PS_FUNCTION_MAX + 1]; /* the element's own */
 	uint32_t participants;
-	uint32_t spare;
+	uint32_t nodes; /* to a program that is attached, whose node is not there: so many are */
 	char template_text[ROAM_PS_TEMPLATE_MAX + 1];
 };
 

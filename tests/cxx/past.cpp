@@ -163,6 +163,17 @@ static void served()
 
 		his.move(7);
 		check(std::get<0>(mine.observe()) == 7 && his.node() == mine.node());
+		unsigned nodes = roam_nodes();
+		check(roam::element<int>(there, own("here"), roam::options().here()).node() ==
+		      roam_node());
+		for (unsigned node = 0; node < nodes; node++)
+			check(roam::element<int>(there, own(("on " + std::to_string(node)).c_str()),
+						 roam::options().on(node))
+				      .node() == node);
+		std::string why = fails(ROAM_EINVAL, [&] {
+					  roam::element<int>(there, "on", roam::options().on(nodes));
+				  }).what();
+		check(why.find("there is no node") != std::string::npos);
 	}
 	check(remove(key.c_str()) == 0 && remove(path.c_str()) == 0 && remove(place) == 0);
 }

@@ -137,9 +137,15 @@ static void sizes(void)
 				   &(struct roam_ps_options){.storage = ROAM_PS_PAGES}, &other),
 		  ROAM_EINVAL);
 	must_fail(roam_ps_enter_at(server, "x", "u8",
-				   &(struct roam_ps_options){.place = ROAM_PS_NODE}, &other),
+				   &(struct roam_ps_options){.place = ROAM_PS_NODE, .node = 64},
+				   &other),
 		  ROAM_EINVAL);
+	check(strstr(roam_ps_why(), "there is no node 64, the job has ") != NULL);
 	check(other == NULL);
+	must(roam_ps_enter_at(server, "placed", "u8",
+			      &(struct roam_ps_options){.place = ROAM_PS_NODE}, &other));
+	check(roam_ps_node(other) == 0);
+	roam_ps_leave(other);
 	roam_ps_leave(element);
 	free(out);
 	free(in);

@@ -21,7 +21,7 @@ from harness import Wrong, clean_env, expect, main, program
 EINVAL, EPROTO, EKEY, ELOST = 1, 13, 20, 21
 LOST = 'the server, or a participant of an X-function, is gone or out of reach'
 WAITERS = 4
-HELLO = b'roamps03'
+HELLO = b'roamps04'
 
 
 def must(holds, what):

@@ -41,7 +41,8 @@ class Job(SERVER):
 def everything(nodes, job_env):
     with Job('127.0.0.1:0', nodes=nodes, job_env=job_env) as job:
         job.expect('all', 'job')
-        said = expect([program('hosting'), job.address, 'attached'], env=job.env).out
+        said = expect([program('hosting'), job.address, 'attached', str(nodes)],
+                      env=job.env).out
         must(said == ('here\n' if nodes == 1 else 'spread\n'), f'it said {said}')
         top = job.top()
         names = [row['name'] for row in top['elements']]

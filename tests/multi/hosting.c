@@ -2,7 +2,8 @@
  * A job whose last node serves programs, for hosted.py.
  * hosting ADDRESS NODES      says "serving at ADDRESS", and ends with its standard input; echoes
  *                            what is moved to the element "ask", one more, in "answer"
- * hosting ADDRESS attached   a program that is attached to it: what is its own, what is the job's
+ * hosting ADDRESS attached NODES   a program that is attached to it: what is its own, what is the
+ *                            job's, and where it lives
  */
 #include "multi.h"
 
@@ -65,7 +66,37 @@ static void node(void)
 
 /* ------------------------------------------------------------------------------------- programs */
 
-static void attached(void)
+/* New elements live where he says; others where they are. */
+static void places(struct roam_ps_server *server, unsigned nodes)
+{
+	struct roam_ps_options options = {.place = ROAM_PS_CREATOR};
+	struct roam_ps_element *element;
+	char name[16], why[64];
+
+	must(roam_ps_enter_at(server, "beside me", "u64", &options, &element));
+	check(roam_ps_node(element) == nodes - 1);
+	roam_ps_leave(element);
+	options.place = ROAM_PS_NODE;
+	for (options.node = 0; options.node < nodes; options.node++) {
+		uint64_t word = options.node;
+
+		snprintf(name, sizeof(name), "at %u", options.node);
+		must(roam_ps_enter_at(server, name, "u64", &options, &element));
+		check(roam_ps_node(element) == options.node);
+		must(roam_ps_mob(element, &word, 8, element, &word, 8, NULL));
+		check(word == options.node);
+		roam_ps_leave(element);
+	}
+	must_fail(roam_ps_enter_at(server, "at 0", "u64", &options, &element), ROAM_EINVAL);
+	snprintf(why, sizeof(why), "there is no node %u, the job has %u", nodes, nodes);
+	check(strcmp(roam_ps_why(), why) == 0);
+	options.node = 0;
+	must(roam_ps_enter_at(server, "beside me", "u64", &options, &element));
+	check(roam_ps_node(element) == nodes - 1);
+	roam_ps_leave(element);
+}
+
+static void attached(unsigned nodes)
 {
 	struct roam_ps_element *ask, *answer, *none;
 	struct roam_ps_server *server;
@@ -95,6 +126,7 @@ static void attached(void)
 		roam_ps_leave(own);
 	}
 	printf("%s\n", elsewhere > 0 ? "spread" : "here");
+	places(server, nodes);
 	roam_ps_leave(ask);
 	roam_ps_leave(answer);
 	roam_ps_detach(server);
@@ -102,10 +134,10 @@ static void attached(void)
 
 int main(int argc, char **argv)
 {
-	check(argc == 3);
+	check(argc == 3 || argc == 4);
 	address = argv[1];
-	if (strcmp(argv[2], "attached") == 0) {
-		attached();
+	if (argc == 4) {
+		attached(number(argv[3]));
 		return 0;
 	}
 	must(roam_create_all(node, number(argv[2])));

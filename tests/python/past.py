@@ -164,6 +164,11 @@ def served():
         with roam.Server(at, key) as server:
             attached = roam.Element(own('filter'), 'u8', function='even or odd', server=server)
             assert attached.node == roam.node()
+            for node in range(roam.nodes()):
+                assert roam.Element(own(f'on {node}'), 'u8', place=node, server=server).node == node
+            assert roam.Element(own('here'), 'u8', place='creator', server=server).node == roam.node()
+            fails(roam.Invalid, roam.Element, 'on', 'u8', place=99, server=server,
+                  says=f'there is no node 99, the job has {roam.nodes()}')
             assert attached.observe(like=(3,), fields=2) == (3,)
             assert attached.observe() == (0,)
         assert element.observe(like=(0,), fields=2) == (2,)
