@@ -11,16 +11,18 @@
 #define ROWS_HEAD    3u
 #define COLUMNS_WIDE 110u
 
-/* All elements at one moment. */
+/* All elements at one moment, those of a node one after the other. */
 struct top_sample {
 	struct roami_listed head; /* the last answer's */
 	struct roami_listing *entries;
 	uint32_t count;
+	uint32_t begin[ROAMI_NODES_MAX + 1]; /* of each node's; then the end */
 };
 
 /* An element, and how often in a second something was done to it. */
 struct top_row {
 	const struct roami_listing *entry;
+	unsigned node; /* at which it lives */
 	double moves, observes;
 };
 
@@ -32,7 +34,8 @@ static bool sample_add(struct top_sample *sample, const uint8_t *answer, size_t 
 	if (bytes < sizeof(sample->head))
 		return false;
 	memcpy(&sample->head, answer, sizeof(sample->head));
-	if (sample->head.count > ROAMI_LISTINGS_MAX ||
+	if (sample->head.count > ROAMI_LISTINGS_MAX || sample->head.nodes == 0 ||
+	    sample->head.nodes > ROAMI_NODES_MAX ||
 	    bytes != sizeof(sample->head) + sample->head.count * sizeof(*grown))
 		return false;
 	grown = realloc(sample->entries, (sample->count + sample->head.count) * sizeof(*grown) + 1);
@@ -49,27 +52,49 @@ static bool sample_add(struct top_sample *sample, const uint8_t *answer, size_t 
 	return true;
 }
 
-static enum roam_err sample_take(struct roam_ps_server *server, struct top_sample *sample)
+/* All of a node's; `answer` is room for one answer. */
+static enum roam_err sample_node(struct roam_ps_server *server, struct top_sample *sample,
+				 unsigned node, struct roami_listings *answer)
 {
-	static const size_t room = sizeof(struct roami_listed) +
-				   ROAMI_LISTINGS_MAX * sizeof(struct roami_listing);
-	uint8_t *answer = malloc(room);
-	enum roam_err err = answer == NULL ? ROAM_ENOMEM : ROAM_OK;
+	enum roam_err err = ROAM_OK;
 	size_t got = 0;
 
-	memset(sample, 0, sizeof(*sample));
-	while (err == ROAM_OK) {
-		struct roami_list ask = {sample->count, 0};
+	sample->begin[node] = sample->count;
+	do {
+		struct roami_list ask = {sample->count - sample->begin[node], node};
 		struct roam_part part = {&ask, sizeof(ask)};
 
-		err = roami_attach_call(server, ROAMI_GUEST_LIST, &part, 1, answer, room, &got);
-		if (err == ROAM_OK && !sample_add(sample, answer, got))
+		err = roami_attach_call(server, ROAMI_GUEST_LIST, &part, 1, answer, sizeof(*answer),
+					&got);
+		if (err == ROAM_OK && !sample_add(sample, (const uint8_t *)answer, got))
 			err = ROAM_EPROTO;
-		if (err == ROAM_OK && sample->head.count == 0)
-			break;
-	}
+		if (err == ROAM_OK && sample->head.elements == UINT32_MAX)
+			err = ROAM_EAGAIN;
+	} while (err == ROAM_OK && sample->head.count > 0);
+	sample->begin[node + 1] = sample->count;
+	return err;
+}
+
+static enum roam_err sample_take(struct roam_ps_server *server, struct top_sample *sample)
+{
+	struct roami_listings *answer = malloc(sizeof(*answer));
+	enum roam_err err = answer == NULL ? ROAM_ENOMEM : ROAM_OK;
+
+	memset(sample, 0, sizeof(*sample));
+	sample->head.nodes = 1; /* at least: each answer says how many */
+	for (unsigned node = 0; err == ROAM_OK && node < sample->head.nodes; node++)
+		err = sample_node(server, sample, node, answer);
 	free(answer);
 	return err;
+}
+
+/* What there was of a node's so many-th element; `none`: it is new. */
+static const struct roami_listing *sample_find(const struct top_sample *sample, unsigned node,
+					       uint32_t at, const struct roami_listing *none)
+{
+	if (node >= sample->head.nodes || at >= sample->begin[node + 1] - sample->begin[node])
+		return none;
+	return &sample->entries[sample->begin[node] + at];
 }
 
 static int row_compare(const void *a, const void *b)
@@ -85,11 +110,16 @@ static struct top_row *top_rows(const struct top_sample *before, const struct to
 {
 	double seconds = (double)(now->head.now_ns - before->head.now_ns) * 1e-9;
 	struct top_row *rows = calloc(now->count + 1, sizeof(*rows));
+	const struct roami_listing none = {.moves = 0};
+	unsigned node = 0;
 
 	for (uint32_t i = 0; rows != NULL && i < now->count; i++) {
-		struct roami_listing none = {.moves = 0};
-		const struct roami_listing *was = i < before->count ? &before->entries[i] : &none;
+		const struct roami_listing *was;
 
+		while (i >= now->begin[node + 1])
+			node++;
+		was = sample_find(before, node, i - now->begin[node], &none);
+		rows[i].node = node;
 		rows[i].entry = &now->entries[i];
 		rows[i].moves = (double)(now->entries[i].moves - was->moves) / seconds;
 		rows[i].observes = (double)(now->entries[i].observes - was->observes) / seconds;
@@ -102,27 +132,31 @@ static struct top_row *top_rows(const struct top_sample *before, const struct to
 /* -------------------------------------------------------------------------------------- as text */
 
 /* Of all columns but the last, which is the name. */
-enum { FIRST, LAST, TUPLES, BYTES, DELTA, WAITING, MOVES, OBSERVES, COLUMNS };
+enum { NODE, FIRST, LAST, TUPLES, BYTES, DELTA, WAITING, MOVES, OBSERVES, COLUMNS };
 
 static const struct {
 	const char *title;
 	int width;
 	bool spared; /* where the terminal is narrow */
 } top_columns[COLUMNS] = {
+	{"NODE", 4, false},
 	{"FIRST", 12, true},    {"LAST", 12, false},   {"TUPLES", 10, false},
 	{"BYTES", 12, true},    {"DELTA", 10, false},  {"WAITING", 8, false},
 	{"MOVES/S", 10, false}, {"OBSERVES/S", 10, false},
 };
 
-static bool column_shown(unsigned column, unsigned width)
+static bool column_shown(unsigned column, unsigned width, unsigned nodes)
 {
+	if (column == NODE)
+		return nodes > 1;
 	return !top_columns[column].spared || width >= COLUMNS_WIDE;
 }
 
 static void column_text(unsigned column, const struct top_row *row, char *text, size_t bytes)
 {
 	const struct roam_ps_state *state = &row->entry->state;
-	const uint64_t whole[COLUMNS] = {[FIRST] = state->first,
+	const uint64_t whole[COLUMNS] = {[NODE] = row->node,
+					 [FIRST] = state->first,
 					 [LAST] = state->last,
 					 [TUPLES] = state->last + 1 - state->oldest,
 					 [BYTES] = state->bytes,
@@ -145,13 +179,13 @@ static void text_name(const char *name, unsigned *room)
 }
 
 /* A line of the table, no longer than the terminal; NULL: the titles. */
-static void text_row(const struct top_row *row, unsigned width)
+static void text_row(const struct top_row *row, unsigned width, unsigned nodes)
 {
 	unsigned room = width;
 	char text[32];
 
 	for (unsigned i = 0; i < COLUMNS; i++) {
-		if (!column_shown(i, width) || room <= (unsigned)top_columns[i].width)
+		if (!column_shown(i, width, nodes) || room <= (unsigned)top_columns[i].width)
 			continue;
 		snprintf(text, sizeof(text), "%s", top_columns[i].title);
 		if (row != NULL)
@@ -183,9 +217,9 @@ static void top_text(const struct tool_live *live, const char *address,
 		 address, sample->count, sample->head.guests, sample->head.refused);
 	text_name(line, &(unsigned){width});
 	printf("\n\n");
-	text_row(NULL, width);
+	text_row(NULL, width, sample->head.nodes);
 	for (uint32_t i = 0; i < sample->count && i + ROWS_HEAD + 1 < height; i++)
-		text_row(&rows[i], width);
+		text_row(&rows[i], width, sample->head.nodes);
 }
 
 /* -------------------------------------------------------------------------------------- as JSON */
@@ -208,7 +242,7 @@ static void json_row(const struct top_row *row)
 {
 	const struct roam_ps_state *state = &row->entry->state;
 
-	printf("{\"name\": ");
+	printf("{\"node\": %u, \"name\": ", row->node);
 	json_string(row->entry->name);
 	printf(", \"function\": ");
 	json_string(row->entry->function);

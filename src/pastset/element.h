@@ -18,6 +18,9 @@
 /* The same: a participant of the element's X-function is gone, so its rounds never end. */
 #define ROAMI_ASK_BREAK 0x81u
 
+/* The same, of another node: its elements from `element` on, struct roami_listings. */
+#define ROAMI_ASK_LIST 0x82u
+
 /* An operation as it travels. */
 struct roami_ask {
 	uint32_t element; /* of its owner's */

@@ -221,47 +221,45 @@ static bool guest_bind(struct roami_guest *guest, uint64_t number, const uint8_t
 	return guest_say(guest, ROAMI_GUEST_BOUND, number, &answer, sizeof(answer));
 }
 
-static void list_one(const struct roami_guests *all, uint32_t number, struct roami_listing *entry)
+bool roami_guest_listed(struct roami_guest *guest, uint64_t number, const struct roami_list *ask,
+			struct roami_listings *listings)
 {
-	const struct roami_hosted *hosted = roami_hosted_find(
-		all, roami_hosted_number(all->past->node->me, number));
-	const struct roami_element *element = roami_past_element(all->past, number);
-	struct roami_op op = {.ask = {.op = ROAM_PS_STATE, .element = number, .from = number}};
+	const struct roami_guests *all = guest->all;
+	struct roami_listed *head = &listings->head;
 
-	memset(entry, 0, sizeof(*entry));
-	roami_past_run(all->past, &op, NULL);
-	entry->state = op.state;
-	if (hosted != NULL) {
-		entry->moves = hosted->moves;
-		entry->observes = hosted->observes;
+	head->guests = all->attached;
+	head->refused = all->refused;
+	head->nodes = all->past->node->nodes;
+	head->now_ns = all->past->node->env->now(all->past->node);
+	for (uint32_t i = 0; i < head->count; i++) {
+		const struct roami_hosted *hosted = roami_hosted_find(
+			all, roami_hosted_number(ask->node, ask->first + i));
+
+		if (hosted == NULL)
+			continue;
+		listings->entries[i].moves = hosted->moves;
+		listings->entries[i].observes = hosted->observes;
 	}
-	roami_name_of(all->past, number, entry->name, sizeof(entry->name));
-	if (element->function != NULL)
-		strcpy(entry->function, element->function->name);
+	return guest_say(guest, ROAMI_GUEST_LISTED, number, listings,
+			 sizeof(*head) + head->count * sizeof(listings->entries[0]));
 }
 
 static bool guest_list(struct roami_guest *guest, uint64_t number, const uint8_t *data,
 		       size_t bytes)
 {
-	struct roami_listing entries[ROAMI_LISTINGS_MAX];
-	const struct roami_guests *all = guest->all;
-	struct roami_listed listed = {
-		.elements = atomic_load(&all->past->element_count),
-		.guests = all->attached,
-		.refused = all->refused,
-		.now_ns = all->past->node->env->now(all->past->node),
-	};
+	struct roami_past *past = guest->all->past;
+	struct roami_listings listings;
 	struct roami_list ask;
 
 	if (bytes != sizeof(ask))
 		return false;
 	memcpy(&ask, data, sizeof(ask));
-	for (uint32_t at = ask.first; at < listed.elements && listed.count < ROAMI_LISTINGS_MAX;
-	     at++)
-		list_one(all, at, &entries[listed.count++]);
-	return roami_guest_send(guest, ROAMI_GUEST_LISTED, number,
-				&(struct roam_part){&listed, sizeof(listed)},
-				&(struct roam_part){entries, listed.count * sizeof(entries[0])});
+	if (ask.node >= past->node->nodes)
+		return false;
+	if (ask.node != past->node->me)
+		return roami_session_list(guest->session, number, &ask);
+	roami_list_fill(past, ask.first, &listings);
+	return roami_guest_listed(guest, number, &ask, &listings);
 }
 
 /* ------------------------------------------------------------------------------------ coming in */

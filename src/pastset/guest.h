@@ -96,6 +96,10 @@ size_t roami_guest_take(struct roami_guest *guest, uint8_t *in, size_t bytes);
 bool roami_guest_send(struct roami_guest *guest, uint32_t kind, uint64_t number,
 		      const struct roam_part *one, const struct roam_part *two);
 
+/* What he asked to be listed, to which it adds what the server knows. */
+bool roami_guest_listed(struct roami_guest *guest, uint64_t number, const struct roami_list *ask,
+			struct roami_listings *listings);
+
 /* He is to be dropped. */
 void roami_guest_lose(struct roami_guest *guest);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "msg/msg.h"
+#include "pastset/frames.h"
 
 /* An id is its slot below a serial number, never 0; its top bit is clear, as no call's is. */
 #define RELAY_SERIALS ((1u << 31) / ROAMI_AWAY_MAX)
@@ -94,6 +95,18 @@ void roami_relay_heard(struct roami_node *node, const struct roam_request *reque
 
 /* ------------------------------------------------------------------------ where the element is */
 
+/* Apart, for what it needs of the stack. */
+__attribute__((noinline)) static void relay_list(struct roami_node *node,
+						 const struct roam_request *request, uint32_t first)
+{
+	const struct roami_told told = {.err = ROAM_OK};
+	struct roami_listings listings;
+	struct roam_part parts[2] = {{&told, sizeof(told)}, {&listings, 0}};
+
+	parts[1].bytes = roami_list_fill(roami_past_of(node), first, &listings);
+	roami_relay_reply(node, request, parts);
+}
+
 void roami_relay_run(struct roami_node *node, const struct roam_request *request,
 		   void (*run)(struct roami_node *node, const struct roam_request *request))
 {
@@ -109,11 +122,14 @@ void roami_relay_run(struct roami_node *node, const struct roam_request *request
 	inner.origin = request->from;
 	inner.data = (const uint8_t *)request->data + sizeof(head);
 	inner.bytes = request->bytes - (uint32_t)sizeof(head);
+	memcpy(&ask, inner.data, sizeof(ask));
 	if (head.id != 0) {
-		run(node, &inner);
+		if (ask.op == ROAMI_ASK_LIST)
+			relay_list(node, &inner, ask.element);
+		else
+			run(node, &inner);
 		return;
 	}
-	memcpy(&ask, inner.data, sizeof(ask));
 	op = (struct roami_op){.ask = ask};
 	if (ask.op != ROAMI_ASK_BREAK ||
 	    roami_past_element(roami_past_of(node), ask.element) == NULL)

@@ -18,6 +18,7 @@ struct roami_errand {
 	uint64_t number;   /* the client's */
 	uint32_t to, from; /* the elements it was begun at, as clients number them */
 	bool away;         /* his connection broke: it is taken back */
+	bool lists;        /* elements of the node of `to`, from number `from` on */
 	struct roami_waiter *waiter; /* here, */
 	uint64_t id;                 /* by which it is cancelled; */
 	uint32_t relay;              /* or its id at another node; 0: here */
@@ -224,6 +225,21 @@ static void errand_unlink(struct roami_errand *errand)
 	errand->session = NULL;
 }
 
+/* Another node has said what lives there.  Who is away asks again. */
+static void list_end(struct roami_session *session, struct roami_errand *errand)
+{
+	struct roami_list ask = {errand->from, roami_hosted_owner(errand->to)};
+	struct roami_listings *listings = (struct roami_listings *)(void *)errand->rest;
+	size_t head = sizeof(listings->head);
+
+	if (errand->got < head || listings->head.count > ROAMI_LISTINGS_MAX ||
+	    errand->got != head + listings->head.count * sizeof(listings->entries[0]))
+		roami_node_fail(session->all->past->node, "node %u sent a malformed list",
+				ask.node);
+	if (session->guest != NULL)
+		roami_guest_listed(session->guest, errand->number, &ask, listings);
+}
+
 /* It does not wait any more. */
 static void errand_end(struct roami_errand *errand)
 {
@@ -238,7 +254,9 @@ static void errand_end(struct roami_errand *errand)
 		return;
 	}
 	errand_unlink(errand);
-	if (errand->away && op->err == ROAM_ECANCELED) {
+	if (errand->lists) {
+		list_end(session, errand);
+	} else if (errand->away && op->err == ROAM_ECANCELED) {
 		memo = session_remember(session, errand->number, &told,
 					&(struct roam_part){NULL, 0});
 		if (memo != NULL)
@@ -462,6 +480,28 @@ bool roami_session_op(struct roami_session *session, uint64_t number, const stru
 	free(memo);
 	return (op.moved == 0 || op.ask.op == ROAM_PS_MOB) &&
 	       session_begin(session, number, &op, tuple, bytes);
+}
+
+bool roami_session_list(struct roami_session *session, uint64_t number,
+			const struct roami_list *ask)
+{
+	const struct roami_ask wanted = {.op = ROAMI_ASK_LIST, .element = ask->first};
+	struct roami_listings none = {.head = {.elements = UINT32_MAX}};
+	struct roami_errand *errand = NULL;
+
+	if (session->errand_count < ROAMI_GUEST_ASKS_MAX)
+		errand = errand_make(session, number, roami_hosted_number(ask->node, 0), ask->first,
+				     sizeof(struct roami_listings));
+	if (errand != NULL)
+		errand->relay = roami_relay_begin(session->all->past, ask->node, &wanted, NULL, 0,
+						  errand);
+	if (errand != NULL && errand->relay != 0) {
+		errand->lists = true;
+		errand_link(errand);
+		return true;
+	}
+	free(errand);
+	return roami_guest_listed(session->guest, number, ask, &none);
 }
 
 void roami_session_cancel(const struct roami_session *session, uint64_t number)

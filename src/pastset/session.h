@@ -61,6 +61,10 @@ void roami_session_heard(struct roami_session *session, uint32_t heard);
 bool roami_session_op(struct roami_session *session, uint64_t number, const struct roami_ask *ask,
 		      const void *tuple, size_t bytes);
 
+/* He asks for elements of another node, which is there.  false: he is to be dropped. */
+bool roami_session_list(struct roami_session *session, uint64_t number,
+			const struct roami_list *ask);
+
 void roami_session_cancel(const struct roami_session *session, uint64_t number);
 
 /* His connection is gone; he may come again. */

@@ -73,6 +73,12 @@ void roami_reply(struct roami_node *at, const struct roam_request *request,
 	abort(); /* there are no other nodes */
 }
 
+void roami_msg_reply_awaited(struct roami_node *at, const struct roam_request *request,
+			     const struct roam_part *parts, unsigned count)
+{
+	roami_reply(at, request, parts, count);
+}
+
 void roami_msg_send(struct roami_node *at, unsigned to, unsigned type,
 		    const struct roam_part *parts, unsigned count)
 {

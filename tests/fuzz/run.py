@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SOURCES = {
     'guest': ['src/msg/channel.c', 'src/os/os.c', 'src/os/proc.c'] +
-             [f'src/pastset/{name}.c' for name in ('bitmap', 'element', 'guest', 'kernel', 'locate',
+             [f'src/pastset/{name}.c' for name in ('bitmap', 'element', 'guest', 'kernel', 'list', 'locate',
                                                    'names', 'pool', 'relay', 'server', 'session', 'template',
                                                    'tuple', 'xfunc')],
     'hosts': ['tools/roam_hosts.c'],

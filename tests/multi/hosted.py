@@ -45,9 +45,13 @@ def everything(nodes, job_env):
                       env=job.env).out
         must(said == ('here\n' if nodes == 1 else 'spread\n'), f'it said {said}')
         top = job.top()
-        names = [row['name'] for row in top['elements']]
-        must(top['programs'] == 1 and len(names) > 8 and len(set(names)) == len(names) and
-             '' not in names, f'top says {top}')
+        where = {row['name']: row['node'] for row in top['elements']}
+        expected = {'beside me': nodes - 1, **{f'at {node}': node for node in range(nodes)}}
+        must(top['programs'] == 1 and len(where) == len(top['elements']) and
+             {'ask', 'answer', 'paged', *(f'own {i}' for i in range(200))} <= set(where) and
+             all(where.get(name) == node for name, node in expected.items()) and
+             {row['moves'] for row in top['elements'] if row['name'].startswith('own')} == {1},
+             f'top says {top}')
         waiting = job.begin('wait', 'observe')
         job.expect('waiting', attached.WAITERS)
         began = time.monotonic()

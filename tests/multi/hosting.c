@@ -115,7 +115,7 @@ static void attached(unsigned nodes)
 		must(roam_ps_mob(ask, &word, 8, answer, &word, 8, NULL));
 		check(word == i + 1);
 	}
-	for (unsigned i = 0; i < 32; i++) { /* his own, all over the job */
+	for (unsigned i = 0; i < 200; i++) { /* his own, all over the job */
 		struct roam_ps_element *own;
 		char name[16];
 

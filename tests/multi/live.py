@@ -16,7 +16,8 @@ import termios
 import time
 
 from attached import Server, must
-from harness import Wrong, clean_env, main, program
+from harness import Wrong, clean_env, expect, main, program
+from hosted import Job
 
 CLEAR = '\033[H\033[J'
 RATE = 200
@@ -100,6 +101,20 @@ def rates():
         top.ended()
 
 
+def nodes():
+    """Of a job that serves, the elements of all nodes, with a column for the node."""
+    with Job(nodes=3) as job, Terminal(job, 60, 100, '--every', '0.5') as top:
+        expect([program('hosting'), job.address, 'attached', '3'], env=job.env)
+        lines = top.screen('  at 2$')
+        must(lines[2].split()[:2] == ['NODE', 'LAST'] and all(len(line) <= 100 for line in lines),
+             f'{lines}')
+        for node in range(3):
+            words = row(lines, f'at {node}')
+            must(words[:3] == [str(node), '1', '1'], f'it says {words}')
+        os.write(top.master, b'q')
+        top.ended()
+
+
 def size():
     """As many rows as there is room for, none longer than the terminal; at once when that changes."""
     with Server() as server:
@@ -139,7 +154,7 @@ def ends():
             server.start()
 
 
-GROUPS = {'live': lambda: [('rates', rates), ('size', size), ('ends', ends)]}
+GROUPS = {'live': lambda: [('rates', rates), ('nodes', nodes), ('size', size), ('ends', ends)]}
 
 if __name__ == '__main__':
     main(GROUPS)
