@@ -62,6 +62,12 @@ void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32
 void home_open_run(struct roami_node *node, uint32_t first, uint32_t count);
 
 /*
+ * How many pages behind `page`, which this node is about to write, it will probably write next: as
+ * many as it has open before it without a gap, up to 31.
+ */
+uint32_t home_run_behind(struct roami_node *node, uint32_t page);
+
+/*
  * Own pages that others fetched since: protects them and gives notice, for they may have been
  * written unseen (RULES 6.7).
  */

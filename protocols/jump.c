@@ -96,6 +96,7 @@ static const struct roam_message jump_messages[] = {
 	.messages = jump_messages,		\
 	.read_fault = jump_read_fault,		\
 	.ahead = jump_ahead,			\
+	.write_fault = moving_write_fault,	\
 	.release = jump_release,		\
 	.acquire = moving_acquire,		\
 	.evict = home_evict,			\

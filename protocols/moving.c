@@ -144,6 +144,33 @@ void moving_fault(struct roami_node *node, uint32_t page, bool stay)
 	roami_page_open(node, page, 1, ROAM_READ);
 }
 
+/* Whether a page of this home is open for reading only, and nobody works on it; pending if so. */
+static bool write_next(struct roami_node *node, uint32_t page)
+{
+	if (roami_page_access(node, page) != ROAM_READ || !roami_page_try(node, page))
+		return false;
+	if (roami_page_access(node, page) == ROAM_READ && roami_page_is_home(node, page) &&
+	    roami_page_state(node, page) == HOME_MASTER)
+		return true;
+	roami_page_done(node, page);
+	return false;
+}
+
+void moving_write_fault(struct roami_node *node, uint32_t page)
+{
+	uint32_t run, more = 0;
+
+	if (!roami_page_is_home(node, page) || roami_checks_races(node))
+		return;
+	run = home_run_behind(node, page);
+	while (more < run && write_next(node, page + more + 1))
+		more++;
+	if (more > 0)
+		roami_page_open_written(node, page, more + 1);
+	for (uint32_t i = 1; i <= more; i++)
+		roami_page_done(node, page + i);
+}
+
 /* Opens what has come of pages that ascend, runs of copies or of own pages at once. */
 static void ahead_open(struct roami_node *node, const uint32_t *pages, unsigned count)
 {

@@ -63,6 +63,9 @@ uint32_t moving_place(struct roami_node *node, uint32_t page);
 /* Brings the pending page here: the home too, or a copy if it must `stay`, and opens it. */
 void moving_fault(struct roami_node *node, uint32_t page, bool stay);
 
+/* This node writes a page that it can read: if its home is here, those behind it may be next. */
+void moving_write_fault(struct roami_node *node, uint32_t page);
+
 /* The same of pages that will be read soon, all asked for before the first is waited for. */
 void moving_ahead(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride,
 		  bool stay);

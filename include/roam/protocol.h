@@ -305,6 +305,12 @@ void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t count,
 		      enum roam_access access);
 
+/*
+ * Pending pages of this home that can be read, and will be written: as after a write fault of each,
+ * with fewer calls of the engine.  Not where a handler takes access from pending pages.
+ */
+void roami_page_open_written(struct roami_node *node, uint32_t first, uint32_t count);
+
 /* Sorts page numbers and drops doubles; how many are left. */
 size_t roami_pages_sort(uint32_t *pages, size_t count);
 

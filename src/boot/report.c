@@ -35,6 +35,17 @@ void roami_job_print(struct roami_job *job, int fd)
 	job_show(job, fd, NULL);
 }
 
+/* Says who ended before its counters were to begin: they are of all that it did. */
+static void job_warn_early(struct roami_job *job)
+{
+	for (unsigned i = 0; i < job->nodes && job->options.stats_after != 0; i++)
+		if (roami_stats_sum(&roami_job_ctl(job, i)->stats, ROAMI_STAT_barriers_before) == 0)
+			fprintf(stderr,
+				"roam: ROAM_STATS_AFTER=%llu: node %u ended before so many full "
+				"barriers; its counters are of the whole job\n",
+				(unsigned long long)job->options.stats_after, i);
+}
+
 void roami_job_report(struct roami_job *job)
 {
 	const char *where = job->options.stats;
@@ -42,6 +53,7 @@ void roami_job_report(struct roami_job *job)
 	if (job->me != 0 || job->reported || where[0] == '\0' || strcmp(where, "0") == 0)
 		return;
 	job->reported = true;
+	job_warn_early(job);
 	if (!job_show(job, STDERR_FILENO, strcmp(where, "1") == 0 ? NULL : where))
 		fprintf(stderr, "roam: ROAM_STATS=%s: %s\n", where, strerror(errno));
 }

@@ -436,6 +436,22 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 		barrier_learn(node, sync, 0, &seen, &clock);
 }
 
+/*
+ * A thread leaves a barrier of all.  The last of a node to leave the one after which counters are
+ * wanted makes them begin: no other has left a later one, which needs this thread.
+ */
+static void barrier_left(struct roami_node *node, uint64_t id)
+{
+	uint64_t after = node->options->stats_after;
+	uint32_t left = atomic_fetch_add(&node->barriers_left, 1) + 1;
+
+	if (after == 0 || id == ROAMI_END_ID ||
+	    left != after * atomic_load(&node->self->ctl->threads))
+		return;
+	roami_stats_begin_here(node->stats);
+	ROAMI_COUNT(node->stats, barriers_before, after);
+}
+
 enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads)
 {
 	struct roami_barrier *barrier = barrier_make(node, id);
@@ -464,10 +480,11 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 	else
 		barrier_by_call(node, id, threads, &sync);
 	roami_node_waits_no_more(node);
+	ROAMI_COUNT(node->stats, barriers, 1);
 	if (sync.full && id != ROAMI_END_ID)
 		roami_met(node);
-	atomic_fetch_add(&node->barriers_left, sync.full);
-	ROAMI_COUNT(node->stats, barriers, 1);
+	if (sync.full)
+		barrier_left(node, id);
 	return ROAM_OK;
 }
 
@@ -491,7 +508,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 		barrier_by_leg(node, barrier, node->nodes, &sync, false);
 	roami_node_waits_no_more(node);
 	roami_met(node);
-	atomic_fetch_add(&node->barriers_left, 1);
+	barrier_left(node, ROAMI_REDUCE_ID);
 	for (unsigned i = 0; i < count; i++)
 		if (type == ROAM_INT32)
 			((int32_t *)values)[i] = (int32_t)barrier->own[i];

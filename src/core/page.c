@@ -468,6 +468,15 @@ void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 	}
 }
 
+void roami_page_open_written(struct roami_node *node, uint32_t first, uint32_t count)
+{
+	for (uint32_t page = first; page < first + count; page++)
+		if (page_untwinned(node, page))
+			roami_page_mark_dirty(node, roami_page_entry(node, page), page);
+	roami_step(node);
+	roami_page_open(node, first, count, ROAM_WRITE);
+}
+
 void roami_page_upgrade(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);

@@ -47,7 +47,7 @@ uint64_t roami_stats_sum(const struct roami_stats *stats, unsigned stat)
 
 	for (unsigned i = 0; i < ROAMI_STATS_BANKS; i++)
 		sum += atomic_load_explicit(&stats->banks[i].values[stat], memory_order_relaxed);
-	return sum;
+	return sum - atomic_load_explicit(&stats->before.values[stat], memory_order_relaxed);
 }
 
 uint64_t roami_stats_sum_type(const struct roami_stats *stats, unsigned type)
@@ -56,15 +56,26 @@ uint64_t roami_stats_sum_type(const struct roami_stats *stats, unsigned type)
 
 	for (unsigned i = 0; i < ROAMI_STATS_BANKS; i++)
 		sum += atomic_load_explicit(&stats->banks[i].types[type], memory_order_relaxed);
-	return sum;
+	return sum - atomic_load_explicit(&stats->before.types[type], memory_order_relaxed);
 }
 
 void roami_stats_begin(struct roami_stats *stats)
 {
 	memset(stats->banks, 0, sizeof(stats->banks));
+	memset(&stats->before, 0, sizeof(stats->before));
 	atomic_store(&stats->wall_ns, 0);
 	atomic_store(&stats->wall_cycles, 0);
 	atomic_store(&stats->peak_kb, 0);
+	atomic_store(&stats->start_cycles, roami_os_cycles());
+	atomic_store(&stats->start_ns, roami_os_now_ns());
+}
+
+void roami_stats_begin_here(struct roami_stats *stats)
+{
+	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
+		atomic_fetch_add(&stats->before.values[i], roami_stats_sum(stats, i));
+	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
+		atomic_fetch_add(&stats->before.types[i], roami_stats_sum_type(stats, i));
 	atomic_store(&stats->start_cycles, roami_os_cycles());
 	atomic_store(&stats->start_ns, roami_os_now_ns());
 }

@@ -37,6 +37,7 @@ struct roami_stats_bank {
 
 struct roami_stats {
 	struct roami_stats_bank banks[ROAMI_STATS_BANKS];
+	struct roami_stats_bank before; /* sums that are left out */
 	_Atomic uint64_t start_ns; /* 0: the node never started */
 	_Atomic uint64_t start_cycles;
 	_Atomic uint64_t wall_ns; /* 0: the node still runs */
@@ -91,13 +92,16 @@ static inline void roami_stats_type(struct roami_stats *stats, unsigned type)
 		roami_stats_count(&stats->banks[bank].types[type], bank, 1);
 }
 
-/* The sums over all banks: a line, and a message type. */
+/* The sums over all banks, less what is left out: a line, and a message type. */
 uint64_t roami_stats_sum(const struct roami_stats *stats, unsigned stat);
 uint64_t roami_stats_sum_type(const struct roami_stats *stats, unsigned type);
 
 /* The node starts: all is zero.  The node ends: wall time and peak memory, on the node itself. */
 void roami_stats_begin(struct roami_stats *stats);
 void roami_stats_end(struct roami_stats *stats);
+
+/* Counts and times begin here: what there has been is left out of all sums from now on. */
+void roami_stats_begin_here(struct roami_stats *stats);
 
 /* A line of the table, for `roam info` and the manual. */
 struct roami_stats_line {

@@ -19,7 +19,7 @@ PROTOCOLS = ['hlrc', 'onecopy']
 KERNEL = os.path.join(APPS, 'jump-me')
 TIMES = {'median', 'least', 'most'}
 ROW = {'protocol': str, 'nodes': int, 'runs': int, 'verified': bool, 'error': (str, type(None)),
-       'total_us': dict, 'region_us': dict, 'wall_us': dict, 'threads_us': (int, float),
+       'total_us': dict, 'region_us': dict, 'wall_us': dict, 'after_us': type(None), 'threads_us': (int, float),
        'speed': float, 'faults': (int, float), 'fetches': (int, float), 'diffs': (int, float),
        'messages': (int, float), 'bytes': (int, float), 'home_moves': (int, float, type(None)),
        'counters': dict, 'spread': dict, 'notes': list}
@@ -44,7 +44,8 @@ esac
 [ "$kind" = bare ] || cat >"$ROAM_STATS" <<end
 {"nodes": 2, "protocol": "${ran:-$ROAM_PROTOCOL}", "counters": {
  "read_faults": [1, 2], "write_faults": [3, 4], "fetches": [5, 5], "messages_sent": [1, 0], "bytes_sent": [1000000, 0], "bytes_fetched": [0, 500000],
- "home_moves": [0, $5]}, "time_ms": {}}
+ "home_moves": [0, $5], "barriers_before": [${ROAM_STATS_AFTER:-0}, ${7:-0}]},
+ "time_ms": {"wall": [7.5, 9.25]}}
 end
 echo "fake: p 2 total_us ${4}000 region_us 1000 verified $verdict"
 '''
@@ -115,6 +116,27 @@ def bytes_once(_):
             check(fetched == 0 if onesided == '0' else fetched <= brought or sent < pages, told)
 
 
+def after_barriers(_):
+    """The whole and what comes after three barriers are told apart, barriers and bytes by number."""
+    command = ['--nodes', '2,3', '--repeat', '1', '--json', '-', '--protocols', 'hlrc,adapt']
+    sor = ['--', os.path.join(APPS, 'jump-sor'), '-n256', '-f', '-t']
+    whole, rest = (json.loads(compare(*command, *options, *sor, env={'ROAM_ONESIDED': '0'}))
+                   for options in ([], ['--after-barriers', '3']))
+    for row, later in zip(whole['rows'], rest['rows']):
+        told = f'{row["counters"]} {later["counters"]}'
+        check(later['counters']['barriers_before'] == 3 * row['nodes'] and
+              row['counters']['barriers_before'] == 0, told)
+        check(later['counters']['barriers'] ==
+              row['counters']['barriers'] - 3 * row['nodes'], told)
+        check(later['counters']['claims'] == 0 < row['counters']['claims'] and
+              0 < later['bytes'] < row['bytes'], told)
+        check(0 < later['after_us']['median'] < later['wall_us']['median'] and
+              row['after_us'] is None and later['threads_us'] is None, f'{later}')
+    check(rest['time'] == 'after' and rest['variables']['ROAM_STATS_AFTER'] == '3', 'other time')
+    compare('--nodes', '2', '--protocols', 'hlrc', '--after-barriers', '1000', *sor, status=1,
+            err='hlrc on 2: it ends before it has left 1000 full barriers')
+
+
 def launched(_):
     out = compare('--protocols', 'hlrc', '--nodes', '3', '--repeat', '1', '--no-verify', '--run',
                   os.path.join(APPS, 'hello'))
@@ -140,6 +162,10 @@ def numbers(place):
               'home_moves': 7, 'verified': True}
     got = {key: row[key] for key in wanted}
     check(got == wanted and row['total_us']['median'] == 5000, f'{row}')
+    row, = fake(place, 'later', '-', 'right', '5', '7', '', '3', options=('--after-barriers', '3'))
+    check(row['after_us']['median'] == 9250, f'{row}')
+    fake(place, 'sooner', '-', 'right', '5', '7', '', '0', options=('--after-barriers', '3'), status=1,
+         err='hlrc on 2: it ends before it has left 3 full barriers')
     row, = fake(place, 'noisy', '-', 'noisy', '5', '7')
     check(row['verified'] and row['notes'] == ['a warning'], f'{row}')
     out = compare('--protocols', 'hlrc', '--nodes', '2', '--repeat', '1', '--time', 'region',
@@ -232,6 +258,11 @@ def bad_arguments(place):
                           ('--repeat', '0'), ('--timeout', '-1'), ('--verified', '('),
                           ('--svg', '-'), ('--time', 'day'), ('--nosuch', '1')):
         refused(2, option, option, value, KERNEL)
+    for value in ('0', 'x', '1000001', '-1'):
+        refused(2, '--after-barriers.*number from 1', '--after-barriers', value, KERNEL)
+    refused(2, '--time: not with --after-barriers', '--after-barriers', '3', '--time', 'wall',
+            KERNEL)
+    refused(2, '--after-barriers: not with --paper', '--paper', 'jump', '--after-barriers', '3')
     refused(1, 'cannot write .*it.svg', '--svg', os.path.join(place, 'none', 'it.svg'), KERNEL)
     refused(1, 'cannot write', '--json', place, KERNEL)
 
@@ -245,5 +276,5 @@ def without_matplotlib(place):
 
 
 if __name__ == '__main__':
-    run_cases(real_comparison, bytes_once, launched, numbers, one_row_wrong, bad_runs, real_hang,
+    run_cases(real_comparison, bytes_once, after_barriers, launched, numbers, one_row_wrong, bad_runs, real_hang,
               interrupted, places_of_nodes, bad_arguments, without_matplotlib)

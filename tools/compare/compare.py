@@ -20,6 +20,9 @@ usage: roam compare [OPTION]... [--] PROGRAM [ARGUMENT]...
 
   --time WHICH      total or region, as the program's last line says, or wall (total; wall where
                     there is no such line)
+  --after-barriers N
+                    time and counters begin where each node leaves its N-th full barrier, reductions
+                    among them (ROAM_STATS_AFTER); wrong for a program that ends before
   --json FILE       everything measured, for other programs; - is the standard output, without table
   --svg FILE        a picture
   --html FILE       a page of its own with table and picture
@@ -58,13 +61,15 @@ from processes import ENDS
 
 NODES_MAX = 64
 CACHE_MAX = 2**32 - 1
+AFTER_MAX = 10**6
 # What holds for one program, and its defaults; for a paper see there.
 DEFAULTS = {'nodes': [2, 4], 'repeat': 3, 'timeout': 120.0, 'time': 'total'}
 # What may be compared: one program, the programs of a paper, tuples with pages.
 PROGRAM, PAPER, TUPLES = 'a program', '--paper', 'tuples'
 # Options that not all of them have.
 OF_SOME = {
-    **dict.fromkeys(('run', 'input', 'verify', 'verified', 'no_verify', 'time'), [PROGRAM]),
+    **dict.fromkeys(('run', 'input', 'verify', 'verified', 'no_verify', 'time',
+                    'after_barriers'), [PROGRAM]),
     **dict.fromkeys(('sizes', 'placed'), [PAPER]),
     **dict.fromkeys(('kernels', 'apps'), [PAPER, TUPLES]),
 }
@@ -100,6 +105,12 @@ def positive(kind):
 def cache_pages(text):
     if not text.isdecimal() or not 1 <= int(text) <= CACHE_MAX:
         raise argparse.ArgumentTypeError(f'{text}: a number from 1 to {CACHE_MAX}')
+    return int(text)
+
+
+def after_barriers(text):
+    if not text.isdecimal() or not 1 <= int(text) <= AFTER_MAX:
+        raise argparse.ArgumentTypeError(f'{text}: a number from 1 to {AFTER_MAX}')
     return int(text)
 
 
@@ -155,6 +166,7 @@ def parse(argv):
     parser.add_argument('--verified', type=pattern)
     parser.add_argument('--no-verify', action='store_true')
     parser.add_argument('--time', choices=runs.TIMES)
+    parser.add_argument('--after-barriers', type=after_barriers)
     parser.add_argument('--json')
     parser.add_argument('--svg', type=file_name)
     parser.add_argument('--html', type=file_name)
@@ -176,6 +188,8 @@ def parse(argv):
     for name, kinds in OF_SOME.items():
         if getattr(args, name) and args.kind not in kinds:
             parser.error(f'--{name.replace("_", "-")}: not with {args.kind}')
+    if args.after_barriers and args.time:
+        parser.error('--time: not with --after-barriers, which has its own')
     args.program, args.arguments = (program[0], program[1:]) if program else (None, [])
     return args
 

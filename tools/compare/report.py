@@ -20,7 +20,8 @@ THREADS_MEANING = ('threads: the same source with pthread macros and as many thr
 WIDTH = 98
 TIME_MEANING = {'total': 'as the program says, from start to end',
                 'region': 'as the program says, of the part it measures',
-                'wall': 'of the whole process'}
+                'wall': 'of the whole process',
+                runs.AFTER: 'of the slowest node, from those barriers to the end'}
 STYLE = '''
 body { font: 15px/1.45 sans-serif; color: #1b1b1b; background: #fff; max-width: 70em;
   margin: 2em auto; padding: 0 1em; }
@@ -55,7 +56,7 @@ def row_json(row, no_verify):
     return {
         'protocol': row.protocol, 'nodes': row.nodes, 'runs': len(row.times['wall']),
         'verified': not row.error and not no_verify, 'error': row.error or None,
-        **{f'{which}_us': times(which) for which in runs.TIMES},
+        **{f'{which}_us': times(which) for which in (*runs.TIMES, runs.AFTER)},
         **{name: row.column(name) for name in runs.COLUMNS},
         'spread': {name: [min(values), max(values)] for name in runs.COLUMNS
                    if (values := row.values(name))},
@@ -218,7 +219,7 @@ class Comparison(Report):
         self.columns = [name for name in runs.COLUMNS
                         if any(row.column(name) is not None for row in rows)]
         said = any(row.times[args.time] for row in rows)
-        self.time = args.time if said else 'wall'
+        self.time = runs.AFTER if args.after_barriers else args.time if said else 'wall'
 
     # ------------------------------------------------------------------------------------- numbers
 
@@ -259,7 +260,8 @@ class Comparison(Report):
 
     def title(self):
         engine = '' if self.args.engine == 'auto' else f', faults by {self.args.engine}'
-        return f'{self.job.shown()}{engine}'
+        after = self.args.after_barriers
+        return f'{self.job.shown()}{engine}{f", after {after} full barriers" if after else ""}'
 
     def meaning(self):
         repeat = self.args.repeat

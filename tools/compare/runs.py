@@ -12,6 +12,7 @@ import time
 from processes import ENDS, kill_all, session_pids
 
 TIMES = ('total', 'region', 'wall')
+AFTER = 'after'  # the time that goes with --after-barriers
 THREADS = 'threads'
 LAST_LINE = re.compile(r'^[\w-]+: .*\btotal_us (\d+) region_us (\d+) verified (\w+)$',
                        re.MULTILINE)
@@ -49,9 +50,11 @@ def median(values):
 def environment(args):
     """What holds for all runs."""
     env = {key: value for key, value in os.environ.items()
-           if key not in ('ROAM_STATS', 'ROAM_BOOT')}
+           if key not in ('ROAM_STATS', 'ROAM_STATS_AFTER', 'ROAM_BOOT')}
     if args.cache_pages is not None:
         env['ROAM_CACHE_PAGES'] = str(args.cache_pages)
+    if args.after_barriers:
+        env['ROAM_STATS_AFTER'] = str(args.after_barriers)
     if args.paper:
         env['ROAM_ONESIDED'] = '0'
     return env
@@ -122,7 +125,8 @@ class Job:
         if option is not None and option not in self.arguments:
             self.arguments.append(option)
         twin = args.program + '-pthread'
-        self.twin = twin if not args.run and os.access(twin, os.X_OK) else None
+        alone = args.run or args.after_barriers  # threads would be told of no barriers
+        self.twin = twin if not alone and os.access(twin, os.X_OK) else None
         self.env = environment(args)
 
     def command(self, program, nodes):
@@ -185,7 +189,7 @@ class Row:
         self.engine = engine
         self.nodes = nodes
         self.error = ''
-        self.times = {which: [] for which in TIMES}
+        self.times = {which: [] for which in (*TIMES, AFTER)}
         self.stats = []
         self.notes = []
 
@@ -207,6 +211,8 @@ class Row:
             self.times['region'].append(int(line.group(2)))
         if stats:
             self.stats.append(stats)
+            if self.job.args.after_barriers:
+                self.times[AFTER].append(round(max(stats['time_ms']['wall']) * 1e3))
         for note in outcome.err.strip().splitlines():
             if note not in self.notes and len(self.notes) < NOTES_MAX:
                 self.notes.append(note)
@@ -215,6 +221,9 @@ class Row:
         """What is wrong with the counters of a run, or ''."""
         if 'counters' not in stats:
             return 'no counters: does it run over roam?'
+        after = self.job.args.after_barriers
+        if after and 0 in stats['counters'].get('barriers_before', [0]):
+            return f'it ends before it has left {after} full barriers: fewer --after-barriers'
         ran = stats.get('protocol', self.protocol)
         return '' if ran == self.protocol else f'it ran under {ran}: does it choose by itself?'
 
