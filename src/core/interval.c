@@ -318,6 +318,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	uint64_t start;
 	size_t count;
 
+	roami_wait_later(node);
 	roami_step(node);
 	release_check_handlers(node);
 	if (node->protocol->writes == ROAM_WRITES_DIFF && release_idle(node))
@@ -397,12 +398,12 @@ static void spared_close(struct roami_node *node, uint32_t *pages, size_t count)
 
 void roami_release_rest(struct roami_node *node)
 {
-	uint64_t start;
+	uint64_t start = roami_os_cycles();
 	size_t count;
 
+	roami_wait_end(node); /* roami_release began it */
 	if (!atomic_load_explicit(&node->spared, memory_order_relaxed))
 		return;
-	start = roami_os_cycles();
 	atomic_store_explicit(&node->told, start, memory_order_relaxed);
 	roami_interval_enter(node);
 	atomic_store_explicit(&node->spared, false, memory_order_relaxed);
