@@ -145,7 +145,6 @@ static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, 
 static void page_stays(struct roami_node *node, uint32_t page)
 {
 	atomic_fetch_or(&roami_page_entry(node, page)->flags, ROAMI_PAGE_KEEP);
-	roami_page_list(node, page);
 }
 
 static void hot_settle(struct roami_node *node, const struct roam_dirty *dirty)
@@ -164,12 +163,11 @@ static void hot_settle(struct roami_node *node, const struct roam_dirty *dirty)
 		 */
 		entry->heat = 0;
 		atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_KEEP);
-		roami_page_list(node, dirty->page);
 	}
 }
 
 /*
- * After the flush: twins go, hot pages stay listed or are demoted, spared ones wait to be closed.
+ * After the flush: twins go, hot pages stay writable or are demoted, spared ones wait to be closed.
  * Returns the twin to give back; 0: none.
  */
 static uint32_t dirty_settle(struct roami_node *node, const struct roam_dirty *dirty)
@@ -189,12 +187,32 @@ static uint32_t dirty_settle(struct roami_node *node, const struct roam_dirty *d
 	return 0;
 }
 
+/* Lists those that are the next release's, too, while they are pending. */
+static void dirty_list_kept(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
+{
+	uint32_t *slots;
+
+	roami_spin_lock(node, &node->dirty_lock);
+	slots = roami_os_vec_grow(&node->dirty, sizeof(*slots), count);
+	if (slots == NULL)
+		roami_node_fail(node, "no memory for the list of dirty pages");
+	for (size_t i = 0; i < count; i++)
+		if (dirty[i].keep) {
+			*slots++ = dirty[i].page;
+			node->dirty.count++;
+		}
+	atomic_store(&node->dirty_count, (uint32_t)node->dirty.count);
+	roami_spin_unlock(&node->dirty_lock);
+}
+
 static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
 {
 	/* It has room for all of them, and the pages in it are closed. */
 	uint32_t *twins = (void *)node->page_work.items;
 	size_t given = 0;
 
+	if (count > 0)
+		dirty_list_kept(node, dirty, count);
 	for (size_t i = 0; i < count; i++) {
 		uint32_t twin = dirty_settle(node, &dirty[i]);
 
@@ -300,6 +318,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	uint64_t start;
 	size_t count;
 
+	roami_wait_later(node);
 	roami_step(node);
 	release_check_handlers(node);
 	if (node->protocol->writes == ROAM_WRITES_DIFF && release_idle(node))
@@ -379,12 +398,12 @@ static void spared_close(struct roami_node *node, uint32_t *pages, size_t count)
 
 void roami_release_rest(struct roami_node *node)
 {
-	uint64_t start;
+	uint64_t start = roami_os_cycles();
 	size_t count;
 
+	roami_wait_end(node); /* roami_release began it */
 	if (!atomic_load_explicit(&node->spared, memory_order_relaxed))
 		return;
-	start = roami_os_cycles();
 	atomic_store_explicit(&node->told, start, memory_order_relaxed);
 	roami_interval_enter(node);
 	atomic_store_explicit(&node->spared, false, memory_order_relaxed);

@@ -390,8 +390,10 @@ static enum roam_err lock_acquire(struct roami_node *node, struct roami_lock *lo
 	if (atomic_load_explicit(&lock->way, memory_order_acquire) != LOCK_RECORD &&
 	    !lock_known(node, lock))
 		return ROAM_ENOTINIT;
-	if (roami_scoped(node)) /* what was written before belongs to no section of this lock */
+	if (roami_scoped(node)) { /* what was written before belongs to no section of this lock */
 		roami_release(node, &sync);
+		roami_release_rest(node);
+	}
 	roami_spin_lock(node, &lock->spin);
 	if (lock->holder == node->env->thread(node) + 1) {
 		roami_spin_unlock(&lock->spin);

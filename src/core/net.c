@@ -118,8 +118,7 @@ void roami_net_enter(struct roami_node *node)
 		net_kick(node, ROAMI_ASLEEP_TRANSPORT);
 }
 
-/* Nobody polls, perhaps: the service thread must wake in time for the timers, and see datagrams. */
-static void net_cover(struct roami_node *node)
+void roami_net_cover(struct roami_node *node)
 {
 	struct roami_real *real = net_of(node);
 	uint64_t until, due, now;
@@ -144,7 +143,7 @@ void roami_net_leave(struct roami_node *node)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&node->self->ctl->bell.service_asleep) == ROAMI_ASLEEP_TRANSPORT)
 		net_listen(node, true);
-	net_cover(node);
+	roami_net_cover(node);
 }
 
 /*
@@ -171,25 +170,26 @@ static void net_ring_near(struct roami_node *node, unsigned peer)
 	ROAMI_COUNT(node->stats, wakes, 1);
 }
 
-void roami_net_ring(struct roami_node *node, unsigned peer)
+bool roami_net_ring(struct roami_node *node, unsigned peer)
 {
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t busy;
 
 	if (peer != node->me && node->rings[peer].base != NULL) {
 		net_ring_near(node, peer);
-		return;
+		return false;
 	}
 	atomic_thread_fence(memory_order_seq_cst);
 	busy = atomic_load(&bell->busy);
 	if ((busy & AWAKE_MASK) != 0)
-		return;
+		return false;
 	if (peer != node->me)
-		net_cover(node); /* a datagram wakes its peer, but has begun a timer here */
-	else if (busy != 0)
+		return true; /* a datagram wakes its peer, but has begun a timer here */
+	if (busy != 0)
 		roami_net_wake_apps(node);
 	else if (atomic_load(&bell->service_asleep) != ROAMI_AWAKE)
 		net_kick(node, atomic_load(&bell->service_asleep));
+	return false;
 }
 
 /* -------------------------------------------------------------------------- the service thread */

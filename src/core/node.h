@@ -27,9 +27,11 @@ struct roami_env {
 	/*
 	 * Between these the thread sends what it waits for there, and counts as polling; while it
 	 * runs, nobody else need be woken for what comes.  No user's code between.  NULL: nothing
-	 * to do.  app.
+	 * to do.  app.  If it begins `later`, it counts from its first wait on, or the second
+	 * message before that.
 	 */
 	void (*wait_begin)(struct roami_node *node);
+	void (*wait_later)(struct roami_node *node);
 	void (*wait_end)(struct roami_node *node);
 
 	/* Waits until condition(arg); polls meanwhile.  app. */
@@ -450,6 +452,12 @@ static inline void roami_wait_begin(struct roami_node *node)
 {
 	if (node->env->wait_begin != NULL)
 		node->env->wait_begin(node);
+}
+
+static inline void roami_wait_later(struct roami_node *node)
+{
+	if (node->env->wait_later != NULL)
+		node->env->wait_later(node);
 }
 
 static inline void roami_wait_end(struct roami_node *node)

@@ -50,15 +50,15 @@ unsigned roami_sync_home(const struct roami_node *node, uint64_t id);
 
 /*
  * Ends the open interval and makes its writes findable; begins to see what the log knows.  app, may
- * block.
+ * block.  The calling thread looks after what comes until roami_release_rest, which must follow.
  */
 void roami_release(struct roami_node *node, const struct roam_sync *sync);
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync);
 
 /*
- * What of a release nobody has to wait for, once the others have been told: takes write access to
- * the few pages that were written away.  They are compared once more then, for other threads may
- * have written meanwhile.  Left out, it is done by the next release.  app, may block.
+ * What of a release nobody has to wait for, once the others have been told: somebody else looks
+ * after what comes, and the few pages that were written lose write access.  They are compared once
+ * more then, for other threads may have written meanwhile.  app, may block.
  */
 void roami_release_rest(struct roami_node *node);
 

@@ -56,6 +56,39 @@ static void service_wake(struct roami_node *node)
 		roami_os_futex_wake(&bell->service, 1);
 }
 
+struct real_stay {
+	unsigned begun; /* waits under way, one within the other */
+	bool awake;     /* it counts as polling */
+	bool owes;      /* it does not, and has sent something: who looks after the timers? */
+};
+
+static __thread struct real_stay real_stay; /* the calling thread's */
+
+static void real_enter(struct roami_node *node)
+{
+	if (real_stay.awake)
+		return;
+	atomic_fetch_add(&node->self->ctl->bell.busy, 1);
+	real_stay.awake = true;
+	real_stay.owes = false;
+	if (roami_net(node))
+		roami_net_enter(node);
+}
+
+/*
+ * A datagram has left.  Who waits for its answer says so while it is under way, and who sends more
+ * before that: the answer to the first may come meanwhile.
+ */
+static void real_sent(struct roami_node *node)
+{
+	if (real_stay.begun == 0)
+		roami_net_cover(node);
+	else if (real_stay.owes)
+		real_enter(node);
+	else
+		real_stay.owes = true;
+}
+
 /* The sender's half: who should handle what was just published? */
 static void real_ring(struct roami_node *node, unsigned peer)
 {
@@ -63,7 +96,8 @@ static void real_ring(struct roami_node *node, unsigned peer)
 	uint32_t busy;
 
 	if (roami_net(node)) {
-		roami_net_ring(node, peer);
+		if (roami_net_ring(node, peer))
+			real_sent(node);
 		return;
 	}
 	if (node->transport->due != NULL)
@@ -119,7 +153,10 @@ static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), vo
 {
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t value = atomic_load(&bell->app);
+	struct real_stay stay = real_stay;
 
+	/* A signal handler of the program may have waits of its own. */
+	real_stay = (struct real_stay){0};
 	atomic_fetch_add(&bell->app_asleep, 1);
 	atomic_fetch_add(&bell->busy, ASLEEP_ONE - 1);
 	if (roami_net(node))
@@ -130,15 +167,7 @@ static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), vo
 	}
 	atomic_fetch_sub(&bell->busy, ASLEEP_ONE - 1);
 	atomic_fetch_sub(&bell->app_asleep, 1);
-}
-
-static __thread unsigned real_begun; /* waits that go on beyond one condition */
-
-static void real_enter(struct roami_node *node)
-{
-	atomic_fetch_add(&node->self->ctl->bell.busy, 1);
-	if (roami_net(node))
-		roami_net_enter(node);
+	real_stay = stay;
 }
 
 /* What arrived until now was left to us: false if there is such. */
@@ -147,12 +176,13 @@ static bool real_leave(struct roami_node *node)
 	struct roami_bell *bell = &node->self->ctl->bell;
 
 	atomic_fetch_sub(&bell->busy, 1);
-	if ((atomic_load(&bell->busy) & AWAKE_MASK) != 0)
-		return true;
-	if (roami_msg_pending(node)) {
+	if ((atomic_load(&bell->busy) & AWAKE_MASK) == 0 && roami_msg_pending(node)) {
 		atomic_fetch_add(&bell->busy, 1);
 		return false;
 	}
+	real_stay.awake = false;
+	if ((atomic_load(&bell->busy) & AWAKE_MASK) != 0)
+		return true;
 	/* What came while we polled and has to wait is the service thread's from now on. */
 	if (roami_net(node))
 		roami_net_leave(node);
@@ -163,16 +193,25 @@ static bool real_leave(struct roami_node *node)
 
 static void real_wait_begin(struct roami_node *node)
 {
-	if (roami_net(node) && real_begun++ == 0)
+	if (roami_net(node) && real_stay.begun++ == 0)
 		real_enter(node);
+}
+
+/* To say that it waits costs calls of the kernel: not before it has sent something. */
+static void real_wait_later(struct roami_node *node)
+{
+	real_stay.begun += roami_net(node);
 }
 
 static void real_wait_end(struct roami_node *node)
 {
-	if (!roami_net(node) || --real_begun != 0)
+	if (!roami_net(node) || --real_stay.begun != 0)
 		return;
-	while (!real_leave(node))
+	while (real_stay.awake && !real_leave(node))
 		roami_msg_poll(node);
+	if (real_stay.owes)
+		roami_net_cover(node);
+	real_stay.owes = false;
 }
 
 static void real_await(struct roami_node *node, bool (*condition)(void *arg), void *arg)
@@ -181,15 +220,15 @@ static void real_await(struct roami_node *node, bool (*condition)(void *arg), vo
 	uint64_t start = 0, spent;
 	unsigned turns = 0;
 
-	if (real_begun == 0)
-		real_enter(node);
+	real_stay.begun++;
+	real_enter(node);
 	for (;;) {
 		bool met;
 
 		if (roami_msg_poll(node) > 0)
 			start = 0;
 		met = condition(arg);
-		if (met && (real_begun != 0 || real_leave(node)))
+		if (met && (real_stay.begun > 1 || real_leave(node)))
 			break;
 		if (met)
 			continue;
@@ -205,6 +244,7 @@ static void real_await(struct roami_node *node, bool (*condition)(void *arg), vo
 		else if (!real->fits || spent > real->pause_ns)
 			sched_yield();
 	}
+	real_stay.begun--;
 }
 
 /* ------------------------------------------------------------------------------ threads alone */
@@ -467,6 +507,7 @@ void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, 
 const struct roami_env roami_env_real = {
 	.now = real_now,
 	.wait_begin = real_wait_begin,
+	.wait_later = real_wait_later,
 	.wait_end = real_wait_end,
 	.wait = real_wait,
 	.notify = real_notify,
@@ -483,6 +524,7 @@ const struct roami_env roami_env_real = {
 const struct roami_env roami_env_chaos = {
 	.now = real_now,
 	.wait_begin = real_wait_begin,
+	.wait_later = real_wait_later,
 	.wait_end = real_wait_end,
 	.wait = real_wait,
 	.notify = real_notify,

@@ -59,8 +59,11 @@ void roami_net_enter(struct roami_node *node);
 /* An application thread leaves its wait: sees to it that somebody takes what comes. */
 void roami_net_leave(struct roami_node *node);
 
-/* A message for `peer` was kept or sent. */
-void roami_net_ring(struct roami_node *node, unsigned peer);
+/* A message for `peer` was kept or sent.  Whether the timers that it began must be looked after. */
+bool roami_net_ring(struct roami_node *node, unsigned peer);
+
+/* Nobody polls, perhaps: the service thread must wake in time for the timers, and see datagrams. */
+void roami_net_cover(struct roami_node *node);
 
 /* Wakes the application threads that sleep. */
 void roami_net_wake_apps(struct roami_node *node);
