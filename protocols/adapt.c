@@ -237,30 +237,11 @@ static void adapt_open_run(struct roami_node *node, uint32_t page)
 		roami_page_done(node, i);
 }
 
-/* Whether the page is a copy never written here, and its home comes here; pending if so. */
-static bool adapt_take_next(struct roami_node *node, uint32_t page)
+/* Whether the pending page is a copy never written here, and its home comes here. */
+static bool adapt_take_along(struct roami_node *node, uint32_t page)
 {
-	if (roami_page_access(node, page) != ROAM_READ || !roami_page_try(node, page))
-		return false;
-	if (roami_page_access(node, page) == ROAM_READ &&
-	    roami_page_state(node, page) == HOME_COPY && !roami_page_dirty(node, page) &&
-	    !adapt_page(node, page)->placed && adapt_take(node, page))
-		return true;
-	roami_page_done(node, page);
-	return false;
-}
-
-/* Copies that lie behind a page just taken for the first time will be written next. */
-static void adapt_take_run(struct roami_node *node, uint32_t page)
-{
-	uint32_t run = roami_trail_on(node) ? home_run_behind(node, page) : 0, taken = 0;
-
-	while (taken < run && adapt_take_next(node, page + taken + 1))
-		taken++;
-	if (taken > 0)
-		roami_page_open_written(node, page, taken + 1);
-	for (uint32_t i = 1; i <= taken; i++)
-		roami_page_done(node, page + i);
+	return roami_page_state(node, page) == HOME_COPY && !roami_page_dirty(node, page) &&
+	       !adapt_page(node, page)->placed && adapt_take(node, page);
 }
 
 /* The page can be read. */
@@ -279,8 +260,8 @@ static void adapt_write_fault(struct roami_node *node, uint32_t page)
 	}
 	adapt_look(node, page);
 	fresh = !adapt_page(node, page)->placed;
-	if (adapt_take(node, page) && fresh)
-		adapt_take_run(node, page);
+	if (adapt_take(node, page) && fresh && roami_trail_on(node))
+		home_write_run(node, page, adapt_take_along);
 }
 
 /* ------------------------------------------------------------------------------------- release */

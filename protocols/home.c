@@ -119,20 +119,6 @@ void home_open_run(struct roami_node *node, uint32_t first, uint32_t count)
 		roami_page_done(node, first + i);
 }
 
-#define RUN_MAX 31u
-
-uint32_t home_run_behind(struct roami_node *node, uint32_t page)
-{
-	uint32_t run = 0, end = roami_pages(node) - 1;
-
-	while (run < RUN_MAX && run < page && page + run < end &&
-	       roami_page_ours(node, page - run - 1) && roami_page_ours(node, page + run + 1) &&
-	       roami_page_is_home(node, page - run - 1) &&
-	       roami_page_access(node, page - run - 1) == ROAM_WRITE)
-		run++;
-	return run;
-}
-
 /* Pages in a row that are open at once. */
 struct home_run {
 	uint32_t first;

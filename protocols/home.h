@@ -61,11 +61,15 @@ void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32
 /* Opens pages that were fetched ahead, all copies or all own ones, and ends them. */
 void home_open_run(struct roami_node *node, uint32_t first, uint32_t count);
 
+/* Whether the pending page `page` may be opened along with one that is written. */
+typedef bool home_fits_fn(struct roami_node *node, uint32_t page);
+
 /*
- * How many pages behind `page`, which this node is about to write, it will probably write next: as
- * many as it has open before it without a gap, up to 31.
+ * The pending page `page` of this home is about to be written.  So are probably the next ones: as
+ * many as are open before it without a gap, up to 31.  Opens those of them that can be read and
+ * fit.
  */
-uint32_t home_run_behind(struct roami_node *node, uint32_t page);
+void home_write_run(struct roami_node *node, uint32_t page, home_fits_fn *fits);
 
 /*
  * Own pages that others fetched since: protects them and gives notice, for they may have been
