@@ -6,7 +6,7 @@
 For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of
 sim_test (random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC),
 thrash_test (how often a page moves, for mirage), late_test (accesses long after their page has come, under SC),
-update_test (who gets updates, for erc and adapt), ahead_test (what is fetched ahead and lost, for adapt), lazy_test (how long
+update_test (who gets updates, for erc and adapt), ahead_test (what is fetched ahead and lost, for adapt), taken_test (who takes a page only to put data there, for adapt), lazy_test (how long
 faults take and what is stored, for lrc), rows_test (pages of many writers between barriers, for jump), bands_test (pages in a row of one writer, for jump and adapt) and packed_test (one page of many writers under locks) until one fails, by a wrong value, a count, an invariant or a hang;
 of reliable_test, sim_test over datagrams and deadline_test (nodes that cannot be heard) if it changes the layers below
 the messages; of the tests past_ if it changes PastSet, or
@@ -29,7 +29,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HERE = os.path.join(ROOT, "tests", "mutants")
 PARTS = ["src", "include", "protocols", "tests/lib", "tests/litmus", "tests/sim"]
 SC = ["onecopy", "ivy", "mirage"]
-ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc", "adapt"], "ahead_test": ["adapt"],
+ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc", "adapt"], "ahead_test": ["adapt"], "taken_test": ["adapt"],
         "lazy_test": ["lrc"], "rows_test": ["jump"], "bands_test": ["jump", "adapt"]}
 OPTIONAL = ["udp_uring.c", "pmix.c"]  # of libraries
 CHUNK = 50          # seeds per run of sim_test
@@ -45,7 +45,7 @@ def sources(root):
     return [name for name in found if name != "tests/lib/unit.c"]
 
 
-PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "late_test", "update_test", "ahead_test",
+PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "late_test", "update_test", "ahead_test", "taken_test",
             "lazy_test", "rows_test", "bands_test", "packed_test", "reliable_test", "deadline_test", "past_hosted_test",
             "past_match_test", "past_order_test",
             "past_replay_test", "past_rounds_test", "past_test"]
@@ -59,7 +59,7 @@ CATCH_SILENCE = [["deadline_test"]]
 CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"],
               ["past_replay_test"], ["past_hosted_test"]]
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"],
-         ["ahead_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["packed_test"], ["sim_test", "--lossy"]]
+         ["ahead_test"], ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["packed_test"], ["sim_test", "--lossy"]]
 CATCH_NAMED = {"region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],  # of those whose name says so
                "litmus_": [["litmus_test"]], "past_": CATCH_PAST}
 
