@@ -194,6 +194,7 @@ struct roami_store {
 
 /* Faults at a constant distance, for fetching ahead. */
 struct roami_stream {
+	uint32_t first;
 	uint32_t last;
 	uint32_t next; /* where the next fault is expected */
 	int32_t stride;

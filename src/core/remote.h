@@ -94,6 +94,12 @@ void roami_publish_handle(struct roami_node *node, const struct roam_request *re
 bool roami_home_enter(struct roami_node *node, struct roami_header *header);
 uint64_t roami_home_leave(struct roami_header *header, bool changed);
 
+/*
+ * Whether a copy just fetched ends with its home's next release, for the home, which others may
+ * take, has the page open; as far as can be told without asking.
+ */
+bool roami_copy_is_brief(const struct roami_node *node, uint32_t page);
+
 void roami_take_handle(struct roami_node *node, const struct roam_request *request);
 
 /* Makes `home` the home of `page`, with the creator's bytes, on its behalf. */
