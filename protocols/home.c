@@ -4,7 +4,6 @@
 #define SHARES_FIRST   2u
 #define SHARES_WRITTEN 16u
 #define ALONG          7u /* pages at most that a fetch brings along */
-#define ALONG_ROW      3u /* the same, of a row that is written */
 
 const struct roam_page_state home_states[] = {
 	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER | 1u << HOME_GUESS},
@@ -237,7 +236,7 @@ void home_read_fault(struct roami_node *node, uint32_t page)
 	list[0] = (struct roam_fetch_one){.page = page, .home = home};
 	roami_page_asked(node, page);
 	for (; count <= ALONG; count++) {
-		if (!(row && count <= ALONG_ROW && home_in_row(node, page + count, home)) &&
+		if (!(row && home_in_row(node, page + count, home)) &&
 		    !home_goes_along(node, page + count, home))
 			break;
 		list[count] = (struct roam_fetch_one){.page = page + count, .home = home};
