@@ -30,7 +30,7 @@ HERE = os.path.join(ROOT, "tests", "mutants")
 PARTS = ["src", "include", "protocols", "tests/lib", "tests/litmus", "tests/sim"]
 SC = ["onecopy", "ivy", "mirage"]
 ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc", "adapt"], "lazy_test": ["lrc"],
-        "rows_test": ["jump"], "bands_test": ["jump", "adapt"]}
+        "rows_test": ["jump"], "bands_test": ["jump", "adapt"], "guess_test": ["hlrc"]}
 OPTIONAL = ["udp_uring.c", "pmix.c"]  # of libraries
 CHUNK = 50          # seeds per run of sim_test
 CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
@@ -46,8 +46,8 @@ def sources(root):
 
 
 PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "late_test", "update_test", "lazy_test",
-            "rows_test", "bands_test", "packed_test", "reliable_test", "deadline_test", "past_hosted_test",
-            "past_match_test", "past_order_test",
+            "rows_test", "bands_test", "guess_test", "packed_test", "reliable_test", "deadline_test",
+            "past_hosted_test", "past_match_test", "past_order_test",
             "past_replay_test", "past_rounds_test", "past_test"]
 
 MAINS = {program: f"tests/sim/{program}.c" for program in PROGRAMS} | {"litmus_test": "tests/litmus/litmus_test.c"}
@@ -59,7 +59,8 @@ CATCH_SILENCE = [["deadline_test"]]
 CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"],
               ["past_replay_test"], ["past_hosted_test"]]
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"],
-         ["lazy_test"], ["rows_test"], ["bands_test"], ["packed_test"], ["sim_test", "--lossy"]]
+         ["lazy_test"], ["rows_test"], ["bands_test"], ["guess_test"], ["packed_test"],
+         ["sim_test", "--lossy"]]
 CATCH_NAMED = {"region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],  # of those whose name says so
                "litmus_": [["litmus_test"]], "past_": CATCH_PAST}
 
