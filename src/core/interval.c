@@ -440,14 +440,17 @@ static void acquire_all(struct roami_node *node, const struct roam_sync *sync,
 /*
  * Hands the notices in apply_work to the protocols.  Under ScC what a protocol has to tell at once
  * gets an interval at once: by a later one it would come into lists that say more already, and
- * there the later of a page's notices counts.
+ * there the later of a page's notices counts.  Else it is told with the next release, though that
+ * finds nothing dirty: who wrote it has not released yet.
  */
 static void acquire_apply(struct roami_node *node, const struct roam_sync *sync)
 {
 	note_sort((void *)node->apply_work.items, node->apply_work.count);
 	acquire_all(node, sync, (void *)node->apply_work.items, node->apply_work.count);
-	if (roami_scoped(node) && node->note_work.count > 0)
+	if (node->note_work.count > 0 && roami_scoped(node))
 		interval_close(node);
+	else if (node->note_work.count > 0)
+		atomic_store(&node->interval_due, 1);
 	ROAMI_COUNT(node->stats, notices_applied, node->apply_work.count);
 }
 
