@@ -13,7 +13,7 @@ bool home_guess(struct roami_node *node, uint32_t page)
 	return true;
 }
 
-/* Ours, and written without detection, as if it had been claimed first. */
+/* This node's, and written without detection, as if it had been claimed first. */
 static void home_won(struct roami_node *node, uint32_t page)
 {
 	roami_guess_won(node, page);
@@ -22,26 +22,42 @@ static void home_won(struct roami_node *node, uint32_t page)
 	roami_page_done(node, page);
 }
 
-/* Another node's, which may be claiming the page still: then it is waited for. */
-static unsigned home_of_lost(struct roami_node *node, uint32_t page)
+/* Another node has made this one its home, and may have a copy that lacks what was written. */
+static void home_given(struct roami_node *node, uint32_t page)
+{
+	home_take(node, page);
+	roami_guess_given(node, page);
+	roami_page_done(node, page);
+}
+
+/*
+ * The home of a page that was not granted: another node, which may be claiming it still, and is
+ * waited for; or this one after all, if the page was placed here meanwhile.
+ */
+static bool home_elsewhere(struct roami_node *node, struct roam_fetch_one *one)
 {
 	bool claimed;
-	unsigned home = roami_home_find(node, page, true, &claimed);
 
-	roami_assert(!claimed);
-	return home;
+	one->home = roami_home_find(node, one->page, true, &claimed);
+	if (one->home != roami_me(node))
+		return true;
+	if (claimed)
+		home_won(node, one->page);
+	else
+		home_given(node, one->page);
+	return false;
 }
 
 /* Others are their homes: copies of them, dirty with what was written here. */
-static void home_lost(struct roami_node *node, const uint32_t *pages, unsigned count)
+static void home_lost(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
 {
-	struct roam_fetch_one list[FETCH_AT_ONCE];
+	uint32_t pages[FETCH_AT_ONCE];
 
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < count; i++)
+		pages[i] = list[i].page;
+	roami_page_close(node, pages, count, ROAM_NONE);
+	for (unsigned i = 0; i < count; i++)
 		roami_guess_lost(node, pages[i]);
-		list[i].page = pages[i];
-		list[i].home = home_of_lost(node, pages[i]);
-	}
 	home_fetch_all(node, list, count);
 	for (unsigned i = 0; i < count; i++) {
 		roami_guess_merge(node, pages[i]);
@@ -52,7 +68,7 @@ static void home_lost(struct roami_node *node, const uint32_t *pages, unsigned c
 
 void home_guessed(struct roami_node *node, const uint32_t *pages, size_t count)
 {
-	uint32_t lost[BATCH];
+	struct roam_fetch_one lost[BATCH];
 	bool won[BATCH];
 	unsigned others = 0;
 
@@ -61,9 +77,10 @@ void home_guessed(struct roami_node *node, const uint32_t *pages, size_t count)
 	for (size_t i = 0; i < count; i++)
 		if (won[i])
 			home_won(node, pages[i]);
-		else
-			lost[others++] = pages[i];
-	roami_page_close(node, lost, others, ROAM_NONE);
+	for (size_t i = 0; i < count; i++) {
+		lost[others].page = pages[i];
+		others += !won[i] && home_elsewhere(node, &lost[others]);
+	}
 	for (unsigned i = 0; i < others; i += FETCH_AT_ONCE)
 		home_lost(node, lost + i,
 			  others - i < FETCH_AT_ONCE ? others - i : FETCH_AT_ONCE);

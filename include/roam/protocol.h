@@ -513,6 +513,9 @@ void roami_home_claim_each(struct roami_node *node, const uint32_t *pages, size_
 /* One that is this node's is as other claimed ones, still to be published. */
 void roami_guess_won(struct roami_node *node, uint32_t page);
 
+/* One that another node has made this node's, which has taken it: written, though nobody saw. */
+void roami_guess_given(struct roami_node *node, uint32_t page);
+
 /* One that is not, closed: keeps what was written, until the page has come and they are merged. */
 void roami_guess_lost(struct roami_node *node, uint32_t page);
 void roami_guess_merge(struct roami_node *node, uint32_t page);

@@ -70,6 +70,7 @@ static bool guess_list(struct roami_node *node, uint32_t page)
 	if (slot != NULL) {
 		*slot = page;
 		atomic_store(&guess->count, (uint32_t)guess->list.count + 1);
+		roami_step(node);
 		known = group->epoch == atomic_load(&guess->epoch);
 		guess->list.count += known;
 		if (!known)
@@ -83,6 +84,8 @@ bool roami_page_guess(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
+	/* An acquire of a scope does not end guesses: RC's pages are not beside scopes. */
+	roami_assert(!roami_scoped(node));
 	if (roami_near(node, roami_manager(node, page)) || !roami_page_wants_write(node, page) ||
 	    atomic_load(&entry->home) != 0 || entry->here || roami_race_checked(node) ||
 	    roami_creator_may_have(node, page) || roami_claim_expected(node, page) ||
@@ -202,6 +205,14 @@ void roami_home_claim_each(struct roami_node *node, const uint32_t *pages, size_
 void roami_guess_won(struct roami_node *node, uint32_t page)
 {
 	roami_page_entry(node, page)->guessed = 0;
+}
+
+void roami_guess_given(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	entry->guessed = 0;
+	roami_page_mark_dirty(node, entry, page);
 }
 
 void roami_guess_lost(struct roami_node *node, uint32_t page)

@@ -1,12 +1,15 @@
 /*
  * Pages that several nodes write first, each its own words of them, without having asked anybody:
  * then they take a lock, and what those wrote who had it before must be there, and again at the
- * end.  A thread of a node writes while another one takes the lock.  Under a protocol whose pages
- * may be written before they have a home.  Options: seed_options.h.
+ * end.  A thread of a node writes while another one takes the lock, and pages are placed that have
+ * just been written.  Under a protocol whose pages may be written before they have a home, or
+ * (--mixed) with half of the pages under that one, where it can be beside the job's.  Options:
+ * seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/far.h"
 #include "core/sync.h"
 #include "rng.h"
 #include "seed_options.h"
@@ -17,11 +20,16 @@
 #define PAGES       6u  /* written of each */
 #define INSIDE_AT   2048u
 #define START_ID    4096u
+#define FLAG_ID     4104u
 #define THREADS     (4 * WORLD_THREADS_MAX)
 
 struct guess {
 	struct world *world;
 	unsigned threads;
+	unsigned nodes;
+	uint32_t release_every;
+	bool places;
+	bool scoped; /* a lock tells only of what was written with it */
 	bool came[GROUPS][THREADS]; /* who has had the group's lock */
 };
 
@@ -55,6 +63,26 @@ static void guess_pause(struct guess_thread *thread)
 		world_sleep(thread->guess->world, rng_below(&thread->rng, 20000));
 }
 
+/* A page that somebody may be writing gets a home, if it has none yet. */
+static void guess_place(struct guess_thread *thread, uint32_t group)
+{
+	uint64_t at = word_at(group, rng_below(&thread->rng, PAGES), 0);
+	struct roami_place place = {.page = (uint32_t)(at / ROAM_PAGE_SIZE),
+				    .pages = 1,
+				    .place = ROAM_PLACE_NODE,
+				    .home = rng_below(&thread->rng, thread->guess->nodes)};
+
+	if (thread->guess->places && rng_one_in(&thread->rng, 2))
+		roami_place_all(thread->node, &place);
+}
+
+/* A release, and no acquire: what the node knows of untouched pages stays. */
+static void guess_release(struct guess_thread *thread)
+{
+	if (rng_one_in(&thread->rng, thread->guess->release_every))
+		guess_must(thread->guess, roami_flag_set(thread->node, FLAG_ID));
+}
+
 static void guess_write(struct guess_thread *thread, uint32_t group, uint64_t beyond)
 {
 	uint32_t first = rng_below(&thread->rng, PAGES), value = thread->number + 1;
@@ -64,16 +92,20 @@ static void guess_write(struct guess_thread *thread, uint32_t group, uint64_t be
 
 		world_store(thread->node, at, &value, sizeof(value));
 		guess_pause(thread);
+		guess_place(thread, group);
+		guess_release(thread);
 	}
 }
 
-/* What `other` has written there. */
-static void guess_check(struct guess_thread *thread, uint32_t group, uint32_t other)
+/* What `other` has written there; `inside`: with the lock only. */
+static void guess_check(struct guess_thread *thread, uint32_t group, uint32_t other, bool inside)
 {
 	for (uint32_t i = 0; i < 2 * PAGES; i++) {
 		uint64_t at = word_at(group, i / 2, other) + i % 2 * INSIDE_AT;
 		uint32_t value;
 
+		if (inside && i % 2 == 0)
+			continue;
 		world_load(thread->node, at, &value, sizeof(value));
 		if (value != other + 1)
 			world_fail(thread->guess->world,
@@ -90,7 +122,7 @@ static void guess_group(struct guess_thread *thread, uint32_t group)
 	guess_must(guess, roami_lock(thread->node, lock_of(group)));
 	for (uint32_t other = 0; other < guess->threads; other++)
 		if (guess->came[group][other])
-			guess_check(thread, group, other);
+			guess_check(thread, group, other, guess->scoped);
 	guess_write(thread, group, INSIDE_AT);
 	guess->came[group][thread->number] = true;
 	guess_must(guess, roami_unlock(thread->node, lock_of(group)));
@@ -109,7 +141,7 @@ static void guess_main(void *arg)
 		guess_group(thread, (first + i) % GROUPS);
 	guess_must(guess, roami_barrier(thread->node, START_ID, 0));
 	for (uint32_t i = 0; i < GROUPS * guess->threads; i++)
-		guess_check(thread, i / guess->threads, i % guess->threads);
+		guess_check(thread, i / guess->threads, i % guess->threads, false);
 }
 
 static void guess_spawn(struct guess *guess, const struct world_config *config,
@@ -127,6 +159,15 @@ static void guess_spawn(struct guess *guess, const struct world_config *config,
 		}
 }
 
+/* Half of the pages under hlrc; false: that cannot be beside the job's protocol. */
+static bool guess_mix(struct world_config *config)
+{
+	config->regions[0] = roami_protocol_find("hlrc");
+	config->region_count = 1;
+	config->region_pages = GROUPS / 2 * GROUP_PAGES;
+	return roami_protocol_beside(config->protocol, config->regions[0]);
+}
+
 static bool guess_one(const struct seed_options *options, const struct roam_protocol *protocol,
 		      uint64_t seed, void *arg)
 {
@@ -138,15 +179,25 @@ static bool guess_one(const struct seed_options *options, const struct roam_prot
 	(void)arg;
 	world_draw(&config, seed, protocol);
 	world_nodes(&config, 3 + seed % 2);
+	for (unsigned i = 0; seed % 4 != 3 && i < config.nodes; i++)
+		config.threads[i] = 3;
 	config.heap_pages = GROUPS * GROUP_PAGES;
 	config.creator_pages = seed % 3 == 0 ? GROUP_PAGES + 3 : 0;
 	config.placement = ROAM_PLACE_FIRST_TOUCH;
 	config.onesided = seed % 4 == 0;
 	config.hosts = seed % 4 == 0 ? 2 : 1;
 	config.step_every = (uint32_t)(seed % 3) + 1;
+	if (seed % 4 != 3)
+		config.stall_every = 8;
 	config.trace = options->trace;
 	if (options->lossy)
 		world_lossy(&config);
+	if (options->mixed && !guess_mix(&config))
+		return true;
+	guess.nodes = config.nodes;
+	guess.release_every = (uint32_t)(seed % 8) + 1;
+	guess.places = seed % 4 < 2;
+	guess.scoped = world_model(&config) == ROAM_MODEL_SCC;
 	guess.world = world_open(&config);
 	if (guess.world == NULL)
 		exit(EXIT_FAILURE);
