@@ -2,9 +2,10 @@
  * Pages that several nodes write first, each its own words of them, without having asked anybody:
  * then they take a lock, and what those wrote who had it before must be there, and again at the
  * end.  A thread of a node writes while another one takes the lock, and pages are placed that have
- * just been written.  Under a protocol whose pages may be written before they have a home, or
- * (--mixed) with half of the pages under that one, where it can be beside the job's.  Options:
- * seed_options.h.
+ * just been written.  Some seeds are races: one thread of each node opens a page just when another
+ * one gets the lock with which it was written elsewhere.  Under a protocol whose pages may be
+ * written before they have a home, or (--mixed) with half of the pages under that one, where it can
+ * be beside the job's.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@
 #define GROUPS      4u
 #define GROUP_PAGES 64u /* of which the words are asked for together */
 #define PAGES       6u  /* written of each */
+#define RACES       16u /* each with a group of its own */
+#define RACE_NS     200000u
 #define INSIDE_AT   2048u
 #define START_ID    4096u
 #define FLAG_ID     4104u
@@ -30,7 +33,8 @@ struct guess {
 	uint32_t release_every;
 	bool places;
 	bool scoped; /* a lock tells only of what was written with it */
-	bool came[GROUPS][THREADS]; /* who has had the group's lock */
+	bool races;
+	bool came[RACES][THREADS]; /* who has had the group's lock */
 };
 
 struct guess_thread {
@@ -128,15 +132,58 @@ static void guess_group(struct guess_thread *thread, uint32_t group)
 	guess_must(guess, roami_unlock(thread->node, lock_of(group)));
 }
 
+/* With the lock: what those wrote in the page who had it before is there. */
+static void race_lock(struct guess_thread *thread, uint32_t group, uint64_t page)
+{
+	struct guess *guess = thread->guess;
+	uint32_t value = thread->number + 1;
+
+	guess_must(guess, roami_lock(thread->node, lock_of(group)));
+	for (uint32_t other = 0; other < guess->threads; other++) {
+		uint32_t found = other + 1;
+
+		if (guess->came[group][other])
+			world_load(thread->node, page + other * 8, &found, sizeof(found));
+		if (found != other + 1)
+			world_fail(guess->world, "node %u reads %u of thread %u, race %u",
+				   thread->node->me, found, other, group);
+	}
+	world_store(thread->node, page + thread->number * 8, &value, sizeof(value));
+	guess->came[group][thread->number] = true;
+	guess_must(guess, roami_unlock(thread->node, lock_of(group)));
+}
+
+/* One page is claimed, with which it becomes known of another that nobody has touched it. */
+static void guess_race(struct guess_thread *thread, uint32_t group)
+{
+	uint64_t claimed = (uint64_t)group * GROUP_PAGES * ROAM_PAGE_SIZE;
+	uint64_t page = claimed + (2 + group * group % (GROUP_PAGES - 2)) * ROAM_PAGE_SIZE;
+	uint32_t value = thread->number + 1;
+
+	guess_must(thread->guess, roami_barrier(thread->node, START_ID, 0));
+	if (thread->number % 2 == 0) {
+		world_sleep(thread->guess->world, rng_below(&thread->rng, RACE_NS));
+		race_lock(thread, group, page);
+		return;
+	}
+	world_store(thread->node, claimed + thread->number * 8, &value, sizeof(value));
+	world_sleep(thread->guess->world, rng_below(&thread->rng, RACE_NS));
+	world_store(thread->node, page + thread->number * 8, &value, sizeof(value));
+}
+
 static void guess_main(void *arg)
 {
 	struct guess_thread *thread = arg;
 	struct guess *guess = thread->guess;
 	uint32_t first = rng_below(&thread->rng, GROUPS);
 
-	for (uint32_t group = 0; thread->number == 0 && group < GROUPS; group++)
+	for (uint32_t group = 0; thread->number == 0 && group < RACES; group++)
 		guess_must(guess, roami_lock_init(thread->node, lock_of(group)));
 	guess_must(guess, roami_barrier(thread->node, START_ID, 0));
+	for (uint32_t group = 0; guess->races && group < RACES; group++)
+		guess_race(thread, group);
+	if (guess->races)
+		return;
 	for (uint32_t i = 0; i < GROUPS; i++)
 		guess_group(thread, (first + i) % GROUPS);
 	guess_must(guess, roami_barrier(thread->node, START_ID, 0));
@@ -168,6 +215,16 @@ static bool guess_mix(struct world_config *config)
 	return roami_protocol_beside(config->protocol, config->regions[0]);
 }
 
+static void race_config(struct world_config *config)
+{
+	for (unsigned i = 0; i < config->nodes; i++)
+		config->threads[i] = 2;
+	config->heap_pages = RACES * GROUP_PAGES;
+	config->creator_pages = 0;
+	config->step_every = 1;
+	config->stall_every = 3;
+}
+
 static bool guess_one(const struct seed_options *options, const struct roam_protocol *protocol,
 		      uint64_t seed, void *arg)
 {
@@ -189,6 +246,9 @@ static bool guess_one(const struct seed_options *options, const struct roam_prot
 	config.step_every = (uint32_t)(seed % 3) + 1;
 	if (seed % 4 != 3)
 		config.stall_every = 8;
+	guess.races = seed % 5 == 4;
+	if (guess.races)
+		race_config(&config);
 	config.trace = options->trace;
 	if (options->lossy)
 		world_lossy(&config);
