@@ -10,7 +10,8 @@
 enum home_state {
 	HOME_INVALID, /* no copy, or one that must not be read */
 	HOME_COPY,    /* a copy as new as `need` asks */
-	HOME_MASTER   /* this node is the page's home */
+	HOME_MASTER,  /* this node is the page's home */
+	HOME_GUESS    /* nobody was, when it was opened for writing */
 };
 
 /* State 0 to 2 in every home-based protocol; home_states is their table. */
@@ -41,6 +42,10 @@ struct home_scoped_page {
 /* Finds the page's home, claiming it if nobody did, and opens the pending page. */
 void home_read_fault(struct roami_node *node, uint32_t page);
 
+/* Opens the pending page for writing if that needs no home yet; the slot `guessed` is the rest. */
+bool home_guess(struct roami_node *node, uint32_t page);
+void home_guessed(struct roami_node *node, const uint32_t *pages, size_t count);
+
 /* The pending page was claimed: more of them, if they come steadily; opens them. */
 void home_claimed(struct roami_node *node, uint32_t page);
 
@@ -49,6 +54,12 @@ void home_claimed(struct roami_node *node, uint32_t page);
  * the directory knows.
  */
 bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p);
+
+/* The pending page is ours from now on; nobody has a copy yet, so its writes need no detection. */
+void home_take(struct roami_node *node, uint32_t page);
+
+/* RULES 6.6.  The pages are pending; on return their states say that good copies are in place. */
+void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count);
 
 /* Fetches pages that have a home elsewhere; opens neighbours in one go. */
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride);

@@ -41,12 +41,12 @@ def sources(root):
 SC = ["onecopy", "ivy", "mirage"]
 # What can catch a mutant: of everything above the messages ...
 PAGES = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"], ["ahead_test"],
-         ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["told_test"], ["packed_test"],
+         ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["guess_test"], ["told_test"], ["packed_test"],
          ["sim_test", "--lossy"]]
 # ... of these only under some protocols, ...
 ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc", "adapt"],
         "ahead_test": ["adapt"], "taken_test": ["adapt"], "lazy_test": ["lrc"], "rows_test": ["jump"],
-        "bands_test": ["jump", "adapt"]}
+        "bands_test": ["jump", "adapt"], "guess_test": ["hlrc"]}
 # ... of the layers below them, ...
 BELOW = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
 LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
