@@ -18,7 +18,11 @@
 #define ROAMI_LINK_BYTES    (384u * 1024) /* of messages kept until they are acknowledged */
 #define ROAMI_LINK_MESSAGE  (64u * 1024)  /* longest message */
 #define ROAMI_LINK_HOLD_NS  300000u       /* an ack waits so long for a message to ride on */
-#define ROAMI_LINK_ACK_EACH 2u            /* this many datagrams are acknowledged at once */
+/*
+ * So many datagrams may always be under way, and are acknowledged at once: who waits for his window
+ * never waits for an ack that is held.
+ */
+#define ROAMI_LINK_WINDOW_MIN 8u
 #define ROAMI_STAMP_SHIFT   8
 
 enum roami_sent { ROAMI_SENT_NOT, ROAMI_SENT_ONCE, ROAMI_SENT_ARRIVED };

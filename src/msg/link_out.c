@@ -15,7 +15,6 @@
 #define BACKOFF_MAX  8u
 #define FULL_NS      50000u /* the lower transport took no more: again after this */
 #define RESEND_ONCE  8u     /* datagrams resent by one timer */
-#define WINDOW_MIN   8u
 #define OVERTAKEN    3u         /* so many later ones arrived: it is lost */
 #define RTT_SANE     (1u << 26) /* 17 s in units of a stamp */
 
@@ -296,7 +295,9 @@ static void link_narrow(struct roami_link *link, uint64_t seq)
 	if (seq < link->recover)
 		return;
 	link->recover = link->next;
-	link->steady = link->window / 2 < WINDOW_MIN ? WINDOW_MIN : link->window / 2;
+	link->steady = link->window / 2;
+	if (link->steady < ROAMI_LINK_WINDOW_MIN)
+		link->steady = ROAMI_LINK_WINDOW_MIN;
 	link->window = link->steady;
 	link->grown = 0;
 }

@@ -202,7 +202,7 @@ static void reliable_acks(struct roami_reliable *reliable)
 
 		reliable->owing &= reliable->owing - 1;
 		roami_link_lock(link);
-		if (link->owed_now || link->owed >= ROAMI_LINK_ACK_EACH)
+		if (link->owed_now || link->owed >= ROAMI_LINK_WINDOW_MIN)
 			roami_link_ack(reliable, link, roami_link_now(reliable));
 		roami_link_unlock(link);
 	}

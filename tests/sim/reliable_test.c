@@ -208,9 +208,13 @@ static enum roam_err tap_send(void *state, unsigned to, const struct iovec *part
 	struct place *place = tap_place(state);
 	struct ear *ear = &place->ears[to];
 	struct rng *rng = &place->run->rng;
+	enum roam_err err;
 
 	if (count != 1 || parts->iov_len > ROAMI_DATAGRAM_MAX)
 		return ROAM_EINVAL;
+	err = tap_pass(place, to, parts->iov_base, parts->iov_len);
+	if (err != ROAM_OK) /* what has not left cannot be heard */
+		return err;
 	tap_hear(place, to, parts->iov_base, parts->iov_len);
 	if (place->run->seal.key != NULL && rng_one_in(rng, 10)) {
 		unsigned which = rng_below(rng, ear->count < HEARD ? (uint32_t)ear->count : HEARD);
@@ -221,7 +225,7 @@ static enum roam_err tap_send(void *state, unsigned to, const struct iovec *part
 	}
 	if (place->run->seal.key != NULL && rng_one_in(rng, 10))
 		tap_forge(place, to);
-	return tap_pass(place, to, parts->iov_base, parts->iov_len);
+	return ROAM_OK;
 }
 
 static unsigned tap_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
