@@ -274,10 +274,29 @@ static bool release_idle(struct roami_node *node)
 	return atomic_load(&node->interval_lock.held) == 0;
 }
 
+/*
+ * Of a page's notices, which the sort has put in any order, the newest: a home may have told of it
+ * more than once, if others fetched it meanwhile.  Of an older one behind it nobody would look
+ * beyond (log_compact).
+ */
+static size_t notes_newest(struct roam_notice *notes, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || notes[kept - 1].page != notes[i].page)
+			notes[kept++] = notes[i];
+		else if (notes[kept - 1].version <= notes[i].version)
+			notes[kept - 1] = notes[i];
+	return kept;
+}
+
 static void interval_close(struct roami_node *node)
 {
-	note_sort((void *)node->note_work.items, node->note_work.count);
-	roami_log_close_interval(node, (void *)node->note_work.items, node->note_work.count);
+	struct roam_notice *notes = (void *)node->note_work.items;
+
+	note_sort(notes, node->note_work.count);
+	roami_log_close_interval(node, notes, notes_newest(notes, node->note_work.count));
 	node->note_work.count = 0;
 }
 
@@ -438,14 +457,17 @@ static void acquire_all(struct roami_node *node, const struct roam_sync *sync,
 /*
  * Hands the notices in apply_work to the protocols.  Under ScC what a protocol has to tell at once
  * gets an interval at once: by a later one it would come into lists that say more already, and
- * there the later of a page's notices counts.
+ * there the later of a page's notices counts.  Else it is told with the next release, though that
+ * finds nothing dirty: who wrote it has not released yet.
  */
 static void acquire_apply(struct roami_node *node, const struct roam_sync *sync)
 {
 	note_sort((void *)node->apply_work.items, node->apply_work.count);
 	acquire_all(node, sync, (void *)node->apply_work.items, node->apply_work.count);
-	if (roami_scoped(node) && node->note_work.count > 0)
+	if (node->note_work.count > 0 && roami_scoped(node))
 		interval_close(node);
+	else if (node->note_work.count > 0)
+		atomic_store(&node->interval_due, 1);
 	ROAMI_COUNT(node->stats, notices_applied, node->apply_work.count);
 }
 

@@ -7,7 +7,7 @@ For each NAME.patch: copies the sources, applies the patch, compiles what it cha
 sim_test (random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC),
 thrash_test (how often a page moves, for mirage), late_test (accesses long after their page has come, under SC),
 update_test (who gets updates, for erc and adapt), lazy_test (how long faults take and what is stored, for lrc) rows_test (pages
-of many writers between barriers, for jump), bands_test (pages in a row of one writer, for jump and adapt) and packed_test (one page of many writers under locks) until one fails, by a wrong value, a count, an invariant or a hang;
+of many writers between barriers, for jump), bands_test (pages in a row of one writer, for jump and adapt), told_test (what is left to tell at an unlock) and packed_test (one page of many writers under locks) until one fails, by a wrong value, a count, an invariant or a hang;
 of reliable_test, sim_test over datagrams and deadline_test (nodes that cannot be heard) if it changes the layers below
 the messages; of the tests past_ if it changes PastSet, or
 its name begins with past_; of share_test and sim_test with several protocols at a time if
@@ -46,7 +46,7 @@ def sources(root):
 
 
 PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "late_test", "update_test", "lazy_test",
-            "rows_test", "bands_test", "packed_test", "reliable_test", "deadline_test", "past_hosted_test",
+            "rows_test", "bands_test", "told_test", "packed_test", "reliable_test", "deadline_test", "past_hosted_test",
             "past_match_test", "past_order_test",
             "past_replay_test", "past_rounds_test", "past_test"]
 
@@ -59,7 +59,7 @@ CATCH_SILENCE = [["deadline_test"]]
 CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"],
               ["past_replay_test"], ["past_hosted_test"]]
 CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"],
-         ["lazy_test"], ["rows_test"], ["bands_test"], ["packed_test"], ["sim_test", "--lossy"]]
+         ["lazy_test"], ["rows_test"], ["bands_test"], ["told_test"], ["packed_test"], ["sim_test", "--lossy"]]
 CATCH_NAMED = {"region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],  # of those whose name says so
                "litmus_": [["litmus_test"]], "past_": CATCH_PAST}
 
