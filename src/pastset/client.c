@@ -119,10 +119,13 @@ static enum roam_err client_here(struct roami_past *past, const struct roami_ask
 	op.partial = &partial;
 	op.lax = client_lax(ask, request);
 	wait.waiter = roami_past_run(past, &op, NULL);
+	if (wait.waiter != NULL)
+		roami_wait_begin(past->node);
 	if (partial.round != 0)
 		roami_partial_give(past, ask->element, &partial);
 	if (wait.waiter != NULL) {
 		wait_end(&wait, past->node->me);
+		roami_wait_end(past->node);
 		op = wait.waiter->op;
 		roami_past_free_waiter(past, wait.waiter);
 	}
@@ -193,10 +196,12 @@ static enum roam_err client_away(const struct roam_ps_element *element, const st
 
 	if ((ask->flags & ROAMI_ASK_PARTIAL) != 0)
 		wait.taker = element->taker;
+	roami_wait_begin(element->node);
 	wait.call = roami_msg_call_start(element->node, element->owner,
 					 ROAMI_TYPE_SERVICE + ROAMI_PAST_OP, parts, 2, room,
 					 room_bytes);
 	wait_end(&wait, element->owner);
+	roami_wait_end(element->node);
 	if (wait.taker != NULL && !roami_msg_call_answered(wait.call)) {
 		roami_msg_call_drop(wait.call);
 		return client_combine(element, request, ask->number, parts[1].data);
