@@ -120,6 +120,7 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 	data->rounds = 0;
 	again = data->placed;
 	data->placed = 1;
+	data->taken = 1;
 	roami_page_unlock(node, page);
 	if (again)
 		adapt_twin(node, page);
@@ -237,30 +238,11 @@ static void adapt_open_run(struct roami_node *node, uint32_t page)
 		roami_page_done(node, i);
 }
 
-/* Whether the page is a copy never written here, and its home comes here; pending if so. */
-static bool adapt_take_next(struct roami_node *node, uint32_t page)
+/* Whether the pending page is a copy never written here, and its home comes here. */
+static bool adapt_take_along(struct roami_node *node, uint32_t page)
 {
-	if (roami_page_access(node, page) != ROAM_READ || !roami_page_try(node, page))
-		return false;
-	if (roami_page_access(node, page) == ROAM_READ &&
-	    roami_page_state(node, page) == HOME_COPY && !roami_page_dirty(node, page) &&
-	    !adapt_page(node, page)->placed && adapt_take(node, page))
-		return true;
-	roami_page_done(node, page);
-	return false;
-}
-
-/* Copies that lie behind a page just taken for the first time will be written next. */
-static void adapt_take_run(struct roami_node *node, uint32_t page)
-{
-	uint32_t run = roami_trail_on(node) ? home_run_behind(node, page) : 0, taken = 0;
-
-	while (taken < run && adapt_take_next(node, page + taken + 1))
-		taken++;
-	if (taken > 0)
-		roami_page_open_written(node, page, taken + 1);
-	for (uint32_t i = 1; i <= taken; i++)
-		roami_page_done(node, page + i);
+	return roami_page_state(node, page) == HOME_COPY && !roami_page_dirty(node, page) &&
+	       !adapt_page(node, page)->placed && adapt_take(node, page);
 }
 
 /* The page can be read. */
@@ -279,14 +261,14 @@ static void adapt_write_fault(struct roami_node *node, uint32_t page)
 	}
 	adapt_look(node, page);
 	fresh = !adapt_page(node, page)->placed;
-	if (adapt_take(node, page) && fresh)
-		adapt_take_run(node, page);
+	if (adapt_take(node, page) && fresh && roami_trail_on(node))
+		home_write_run(node, page, adapt_take_along);
 }
 
 /* ------------------------------------------------------------------------------------- release */
 
 /*
- * Pages of this home that are open still, and should not be: after the first interval, in which the
+ * Pages of this home that are open still, and should not be: after its first interval, in which the
  * data may have been put there by somebody who has no use for it; and if somebody wants the page.
  */
 static bool adapt_closes(struct roami_node *node, const struct roam_dirty *dirty)
@@ -295,7 +277,7 @@ static bool adapt_closes(struct roami_node *node, const struct roam_dirty *dirty
 
 	if (dirty->home)
 		return roami_page_access(node, dirty->page) == ROAM_WRITE &&
-		       (!data->placed || roami_home_wanted(node, dirty->page));
+		       (!data->placed || data->taken || roami_home_wanted(node, dirty->page));
 	if (!dirty->keep)
 		return false;
 	if (roami_page_is_home(node, dirty->page))
@@ -322,7 +304,10 @@ static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_
 	roami_page_close(node, pages, closing, ROAM_READ);
 }
 
-/* A page of this home.  If it is closed, what is fetched from now on has what was written. */
+/*
+ * A page of this home.  If it is closed, what is fetched from now on has what was written; copies
+ * from before end with the barrier, so pages in a row may be opened together again.
+ */
 static void adapt_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
 	struct adapt_page *data = adapt_page(node, page);
@@ -334,9 +319,13 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 		return;
 	}
 	data->placed = 1;
+	data->taken = 0;
 	data->home.shares = 0;
-	if (roami_home_is_shared(node, page))
+	if (roami_home_is_shared(node, page)) {
+		if (sync->quiet)
+			roami_home_unshare(node, page);
 		roami_notice_add(node, page, roami_home_version_bump(node, page));
+	}
 	roami_home_shut(node, page);
 }
 

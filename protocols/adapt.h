@@ -20,6 +20,7 @@ struct adapt_page {
 	/* Of a copy: a version after `have` that was made here; its low bits, 0: there is none. */
 	uint32_t own : ADAPT_OWN_BITS;
 	uint32_t placed : 1;  /* of a home: has been closed once */
+	uint32_t taken : 1;   /* of a home: not since it was taken */
 	uint32_t met : 1;     /* of a home: was about to be written while others had copies */
 	uint32_t dense : 2;   /* of a home: diffs in a row that were not worth leaving */
 	uint32_t rounds : 4;  /* of a home: releases with a twin */

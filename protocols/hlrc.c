@@ -30,6 +30,12 @@
  */
 #include "home.h"
 
+static void hlrc_read_fault(struct roami_node *node, uint32_t page)
+{
+	if (!home_guess(node, page))
+		home_read_fault(node, page);
+}
+
 static void hlrc_release(struct roami_node *node, const struct roam_sync *sync,
 			 struct roam_dirty *dirty, size_t count)
 {
@@ -52,7 +58,8 @@ const struct roam_protocol roami_protocol_hlrc = {
 	.homes_stay = true,
 	.page_size = sizeof(struct home_page),
 	.states = home_states,
-	.read_fault = home_read_fault,
+	.read_fault = hlrc_read_fault,
+	.guessed = home_guessed,
 	.ahead = home_ahead,
 	.release = hlrc_release,
 	.acquire = hlrc_acquire,

@@ -4,12 +4,12 @@
 #define SHARES_FIRST   2u
 #define SHARES_WRITTEN 16u
 #define ALONG          7u /* pages at most that a fetch brings along */
-#define ALONG_ROW      3u /* the same, of a row that is written */
 
 const struct roam_page_state home_states[] = {
-	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
+	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER | 1u << HOME_GUESS},
 	[HOME_COPY] = {"copy", 1u << HOME_INVALID},
 	[HOME_MASTER] = {"master", 0},
+	[HOME_GUESS] = {"guess", 1u << HOME_COPY | 1u << HOME_MASTER},
 	{NULL, 0},
 };
 
@@ -20,8 +20,7 @@ static struct home_page *home_page(struct roami_node *node, uint32_t page)
 
 /* -------------------------------------------------------------------------------------- faults */
 
-/* The pending page is ours from now on; nobody has a copy yet, so its writes need no detection. */
-static void home_take(struct roami_node *node, uint32_t page)
+void home_take(struct roami_node *node, uint32_t page)
 {
 	roami_page_move(node, page, HOME_MASTER);
 	roami_page_set_home(node, page, true);
@@ -76,8 +75,7 @@ static bool home_fresh(struct roami_node *node, uint32_t page, uint64_t version)
 	return good;
 }
 
-/* RULES 6.6.  The pages are pending; on return their states say that good copies are in place. */
-static void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
 {
 	while (count > 0) {
 		unsigned again = 0;
@@ -117,20 +115,6 @@ void home_open_run(struct roami_node *node, uint32_t first, uint32_t count)
 	roami_page_open(node, first, count, ROAM_READ);
 	for (uint32_t i = 0; i < count; i++)
 		roami_page_done(node, first + i);
-}
-
-#define RUN_MAX 31u
-
-uint32_t home_run_behind(struct roami_node *node, uint32_t page)
-{
-	uint32_t run = 0, end = roami_pages(node) - 1;
-
-	while (run < RUN_MAX && run < page && page + run < end &&
-	       roami_page_ours(node, page - run - 1) && roami_page_ours(node, page + run + 1) &&
-	       roami_page_is_home(node, page - run - 1) &&
-	       roami_page_access(node, page - run - 1) == ROAM_WRITE)
-		run++;
-	return run;
 }
 
 /* Pages in a row that are open at once. */
@@ -252,7 +236,7 @@ void home_read_fault(struct roami_node *node, uint32_t page)
 	list[0] = (struct roam_fetch_one){.page = page, .home = home};
 	roami_page_asked(node, page);
 	for (; count <= ALONG; count++) {
-		if (!(row && count <= ALONG_ROW && home_in_row(node, page + count, home)) &&
+		if (!(row && home_in_row(node, page + count, home)) &&
 		    !home_goes_along(node, page + count, home))
 			break;
 		list[count] = (struct roam_fetch_one){.page = page + count, .home = home};

@@ -10,7 +10,8 @@
 enum home_state {
 	HOME_INVALID, /* no copy, or one that must not be read */
 	HOME_COPY,    /* a copy as new as `need` asks */
-	HOME_MASTER   /* this node is the page's home */
+	HOME_MASTER,  /* this node is the page's home */
+	HOME_GUESS    /* nobody was, when it was opened for writing */
 };
 
 /* State 0 to 2 in every home-based protocol; home_states is their table. */
@@ -41,6 +42,10 @@ struct home_scoped_page {
 /* Finds the page's home, claiming it if nobody did, and opens the pending page. */
 void home_read_fault(struct roami_node *node, uint32_t page);
 
+/* Opens the pending page for writing if that needs no home yet; the slot `guessed` is the rest. */
+bool home_guess(struct roami_node *node, uint32_t page);
+void home_guessed(struct roami_node *node, const uint32_t *pages, size_t count);
+
 /* The pending page was claimed: more of them, if they come steadily; opens them. */
 void home_claimed(struct roami_node *node, uint32_t page);
 
@@ -49,6 +54,12 @@ void home_claimed(struct roami_node *node, uint32_t page);
  * the directory knows.
  */
 bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p);
+
+/* The pending page is ours from now on; nobody has a copy yet, so its writes need no detection. */
+void home_take(struct roami_node *node, uint32_t page);
+
+/* RULES 6.6.  The pages are pending; on return their states say that good copies are in place. */
+void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count);
 
 /* Fetches pages that have a home elsewhere; opens neighbours in one go. */
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride);
@@ -61,11 +72,15 @@ void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32
 /* Opens pages that were fetched ahead, all copies or all own ones, and ends them. */
 void home_open_run(struct roami_node *node, uint32_t first, uint32_t count);
 
+/* Whether the pending page `page` may be opened along with one that is written. */
+typedef bool home_fits_fn(struct roami_node *node, uint32_t page);
+
 /*
- * How many pages behind `page`, which this node is about to write, it will probably write next: as
- * many as it has open before it without a gap, up to 31.
+ * The pending page `page` of this home is about to be written.  So are probably the next ones: as
+ * many as are open before it without a gap, up to 31.  Opens those of them that can be read and
+ * fit.
  */
-uint32_t home_run_behind(struct roami_node *node, uint32_t page);
+void home_write_run(struct roami_node *node, uint32_t page, home_fits_fn *fits);
 
 /*
  * Own pages that others fetched since: protects them and gives notice, for they may have been

@@ -144,31 +144,15 @@ void moving_fault(struct roami_node *node, uint32_t page, bool stay)
 	roami_page_open(node, page, 1, ROAM_READ);
 }
 
-/* Whether a page of this home is open for reading only, and nobody works on it; pending if so. */
-static bool write_next(struct roami_node *node, uint32_t page)
+static bool write_along(struct roami_node *node, uint32_t page)
 {
-	if (roami_page_access(node, page) != ROAM_READ || !roami_page_try(node, page))
-		return false;
-	if (roami_page_access(node, page) == ROAM_READ && roami_page_is_home(node, page) &&
-	    roami_page_state(node, page) == HOME_MASTER)
-		return true;
-	roami_page_done(node, page);
-	return false;
+	return roami_page_is_home(node, page) && roami_page_state(node, page) == HOME_MASTER;
 }
 
 void moving_write_fault(struct roami_node *node, uint32_t page)
 {
-	uint32_t run, more = 0;
-
-	if (!roami_page_is_home(node, page) || roami_checks_races(node))
-		return;
-	run = home_run_behind(node, page);
-	while (more < run && write_next(node, page + more + 1))
-		more++;
-	if (more > 0)
-		roami_page_open_written(node, page, more + 1);
-	for (uint32_t i = 1; i <= more; i++)
-		roami_page_done(node, page + i);
+	if (roami_page_is_home(node, page) && !roami_checks_races(node))
+		home_write_run(node, page, write_along);
 }
 
 /* Opens what has come of pages that ascend, runs of copies or of own pages at once. */

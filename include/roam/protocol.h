@@ -147,6 +147,13 @@ struct roam_protocol {
 	 * that its home has claimed and has not published yet.
 	 */
 	bool homes_stay;
+	/*
+	 * They do, and pages may be written before they have a home: roami_page_guess.  Before
+	 * others may learn of it, and before this node acquires, claims them
+	 * (roami_home_claim_each), and fetches those that have another home by now; ends the pages,
+	 * which are pending and ascend.  app, may block.  NULL: none are.
+	 */
+	void (*guessed)(struct roami_node *node, const uint32_t *pages, size_t count);
 	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,
 			     zeroes, frees */
 	size_t page_size;
@@ -492,6 +499,26 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
  * their bytes in place; the caller opens and ends them.
  */
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p);
+
+/*
+ * Whether the pending page, which is to be written, may be opened without a home: nobody had
+ * touched it when this node acquired last.  Then it is written without a twin, and `guessed` of the
+ * protocol is called in time.
+ */
+bool roami_page_guess(struct roami_node *node, uint32_t page);
+
+/* Claims such pages, ascending: which are this node's now; the others have a home. */
+void roami_home_claim_each(struct roami_node *node, const uint32_t *pages, size_t count, bool *won);
+
+/* One that is this node's is as other claimed ones, still to be published. */
+void roami_guess_won(struct roami_node *node, uint32_t page);
+
+/* One that another node has made this node's, which has taken it: written, though nobody saw. */
+void roami_guess_given(struct roami_node *node, uint32_t page);
+
+/* One that is not, closed: keeps what was written, until the page has come and they are merged. */
+void roami_guess_lost(struct roami_node *node, uint32_t page);
+void roami_guess_merge(struct roami_node *node, uint32_t page);
 
 /* ---- homes that move (RULES 7.1): by message, in handlers and in faults of the protocol's own */
 

@@ -71,6 +71,7 @@ struct roami_job {
 	bool reported;
 	struct roami_watch *watch;
 	bool parting; /* nodes have ended; what is left of them goes later */
+	struct roami_raw *raw;   /* while pages return from other hosts, see settle.c */
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see lone.c */
 	struct roami_vec blocks; /* struct roami_place: before the seal the nodes are not known */
 	const struct roami_service *service; /* of its nodes */

@@ -10,6 +10,7 @@
 
 #include "boot/job.h"
 #include "core/domain.h"
+#include "core/far.h"
 #include "core/page.h"
 #include "core/pool.h"
 #include "core/remote.h"
@@ -178,6 +179,25 @@ static void drop_run(struct roami_job *job, uint32_t first, uint32_t end)
 		roami_os_discard(settle_own(job, first), (uint64_t)(end - first) * ROAMI_PAGE);
 }
 
+/*
+ * Whether a page of another host's is as its home has it: after the barrier at the end that is true
+ * of all that may still be read here.
+ */
+static bool settle_has(struct roami_node *node, uint32_t page)
+{
+	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
+
+	return protocol->homes_stay && protocol->model == ROAM_MODEL_RC &&
+	       roami_page_access(node, page) != ROAM_NONE;
+}
+
+static void fetch_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
+{
+	for (uint32_t page = first; page < end; page++)
+		if (!settle_has(job->node, page))
+			roami_raw_add(job->node, job->raw, owner, page);
+}
+
 static void take_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
 {
 	uint64_t at = (uint64_t)first * ROAMI_PAGE, bytes = (uint64_t)(end - first) * ROAMI_PAGE;
@@ -185,7 +205,7 @@ static void take_run(struct roami_job *job, unsigned owner, uint32_t first, uint
 	if (owner == 0)
 		return;
 	if (job->bases[owner] == NULL) {
-		roami_raw_run(job->node, owner, first, end);
+		fetch_run(job, owner, first, end);
 		return;
 	}
 	drop_run(job, first, end);
@@ -202,7 +222,13 @@ static void take_runs(struct roami_job *job, uint32_t first, uint32_t end)
 
 void roami_settle_take(struct roami_job *job)
 {
+	struct roami_raw raw;
+
+	roami_raw_begin(&raw);
+	job->raw = &raw;
 	settle_by_directory(job, take_runs);
+	roami_raw_end(job->node, &raw);
+	job->raw = NULL;
 }
 
 static void leave_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)

@@ -84,6 +84,17 @@ static bool creator_has(struct roami_node *node, uint32_t page)
 	       0;
 }
 
+bool roami_creator_may_have(struct roami_node *node, uint32_t page)
+{
+	if (page >= node->creator_pages)
+		return false;
+	if (!roami_near(node, 0) &&
+	    atomic_load_explicit(&node->creator_parts[page / PART_PAGES].known,
+				 memory_order_acquire) == 0)
+		return true;
+	return creator_has(node, page);
+}
+
 static void creator_near(struct roami_node *node, uint32_t page, uint8_t *to)
 {
 	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);

@@ -343,8 +343,6 @@ void roami_place_handle(struct roami_node *node, const struct roam_request *requ
 
 /* ----------------------------------------------------------------------------------- many pages */
 
-#define RAW_AT_ONCE (ROAMI_CALLS_AT_ONCE / 2) /* the next ones are asked for meanwhile */
-
 struct words_ask {
 	uint32_t first;
 	uint32_t count;
@@ -420,33 +418,12 @@ void roami_raw_handle(struct roami_node *node, const struct roam_request *reques
 	roami_msg_reply_bytes(node, request, parts, 2);
 }
 
-struct raw_part {
-	unsigned slot; /* where its pages land */
-	struct roami_query asks[RAW_AT_ONCE];
-	struct roami_raw_head heads[RAW_AT_ONCE];
-};
-
-/* Asks for a part of a run; how many. */
-static uint32_t raw_ask(struct roami_node *node, unsigned from, uint32_t first, uint32_t end,
-			struct raw_part *part)
-{
-	uint32_t count = end - first < RAW_AT_ONCE ? end - first : RAW_AT_ONCE;
-
-	for (uint32_t i = 0; i < count; i++)
-		part->asks[i] = (struct roami_query){
-			.to = from,
-			.what = first + i,
-			.page = roami_landing_room(node, first + i, part->slot + i)};
-	roami_raw_ask(node, part->asks, part->heads, count);
-	return count;
-}
-
-/* Awaits a part of a run. */
-static void raw_land(struct roami_node *node, struct raw_part *part, uint32_t count)
+/* Awaits a part that was asked for, if any was. */
+static void raw_land(struct roami_node *node, struct roami_raw_part *part)
 {
 	struct roami_landing landing = {.count = 0};
 
-	for (uint32_t i = 0; i < count; i++) {
+	for (uint32_t i = 0; i < part->count; i++) {
 		struct roami_query *ask = &part->asks[i];
 
 		roami_raw_answer(node, ask);
@@ -454,18 +431,43 @@ static void raw_land(struct roami_node *node, struct raw_part *part, uint32_t co
 				  false);
 	}
 	roami_landing_end(node, &landing);
+	part->count = 0;
 }
 
-void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end)
+/* Asks for the part that was filled, then awaits the other one, which is filled next. */
+static void raw_turn(struct roami_node *node, struct roami_raw *raw)
 {
-	struct raw_part parts[2] = {{.slot = 0}, {.slot = RAW_AT_ONCE}};
-	uint32_t count = raw_ask(node, from, first, end, &parts[0]), next = first + count;
+	struct roami_raw_part *part = &raw->parts[raw->turn];
 
-	for (unsigned turn = 0; count > 0; turn ^= 1) {
-		uint32_t more = raw_ask(node, from, next, end, &parts[turn ^ 1]);
+	if (part->count > 0)
+		roami_raw_ask(node, part->asks, part->heads, part->count);
+	raw->turn ^= 1;
+	raw_land(node, &raw->parts[raw->turn]);
+}
 
-		raw_land(node, &parts[turn], count);
-		next += more;
-		count = more;
+void roami_raw_begin(struct roami_raw *raw)
+{
+	raw->turn = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		raw->parts[i].slot = i * ROAMI_RAW_AT_ONCE;
+		raw->parts[i].count = 0;
 	}
+}
+
+void roami_raw_add(struct roami_node *node, struct roami_raw *raw, unsigned from, uint32_t page)
+{
+	struct roami_raw_part *part = &raw->parts[raw->turn];
+
+	part->asks[part->count] = (struct roami_query){
+		.to = from,
+		.what = page,
+		.page = roami_landing_room(node, page, part->slot + part->count)};
+	if (++part->count == ROAMI_RAW_AT_ONCE)
+		raw_turn(node, raw);
+}
+
+void roami_raw_end(struct roami_node *node, struct roami_raw *raw)
+{
+	raw_turn(node, raw);
+	raw_turn(node, raw);
 }

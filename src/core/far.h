@@ -7,6 +7,7 @@
 #define ROAMI_FAR_H
 
 #include "core/node.h"
+#include "msg/msg.h"
 
 /* Fields of a control page that peers look at. */
 enum roami_state {
@@ -72,8 +73,6 @@ bool roami_place_has_option(struct roami_node *node, const struct roami_place *p
 /* The directory words of `count` pages, which have one manager. */
 void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words);
 
-struct roami_query;
-
 struct roami_raw_head {
 	uint64_t page;
 	uint64_t spare; /* as long as a fetch's: pages that are as long leave in long runs */
@@ -88,8 +87,25 @@ void roami_raw_ask(struct roami_node *node, struct roami_query *asks, struct roa
 void roami_raw_answer(struct roami_node *node, struct roami_query *ask);
 void roami_raw_handle(struct roami_node *node, const struct roam_request *request);
 
-/* Copies the bytes of pages at `from`, a far node, to this node's runtime view. */
-void roami_raw_run(struct roami_node *node, unsigned from, uint32_t first, uint32_t end);
+/* Pages that are asked for at a time; the next ones are while they come. */
+#define ROAMI_RAW_AT_ONCE (ROAMI_CALLS_AT_ONCE / 2)
+
+struct roami_raw_part {
+	unsigned slot; /* where its pages land */
+	uint32_t count;
+	struct roami_query asks[ROAMI_RAW_AT_ONCE];
+	struct roami_raw_head heads[ROAMI_RAW_AT_ONCE];
+};
+
+struct roami_raw {
+	struct roami_raw_part parts[2];
+	unsigned turn; /* the part that is being filled */
+};
+
+/* Copies the bytes of pages at far nodes to this node's runtime view; all are there at the end. */
+void roami_raw_begin(struct roami_raw *raw);
+void roami_raw_add(struct roami_node *node, struct roami_raw *raw, unsigned from, uint32_t page);
+void roami_raw_end(struct roami_node *node, struct roami_raw *raw);
 
 /* ---- handlers, for the tables in sync.c and remote.c */
 void roami_state_handle(struct roami_node *node, const struct roam_request *request);

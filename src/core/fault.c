@@ -4,9 +4,11 @@
 
 #include "core/domain.h"
 #include "core/page.h"
+#include "core/remote.h"
 #include "os/os.h"
 
 #define AHEAD_FIRST  4u
+#define AHEAD_PART   8u  /* of what was read, where copies do not last */
 #define STREAM_SKIPS 32u /* pages of a stream that were open already */
 
 /* ------------------------------------------------------------------------------ fetching ahead */
@@ -27,6 +29,13 @@ static bool stream_reaches(struct roami_node *node, const struct roami_stream *s
 	return true;
 }
 
+/* What was fetched ahead is gone before it was read: the stream may end as soon this time. */
+static void stream_again(struct roami_stream *stream)
+{
+	stream->first = stream->last;
+	stream->ahead = 0;
+}
+
 static struct roami_stream *stream_near(struct roami_node *node, struct roami_thread *thread,
 					uint32_t page)
 {
@@ -39,12 +48,15 @@ static struct roami_stream *stream_near(struct roami_node *node, struct roami_th
 	}
 	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
 		stream = &thread->streams[i];
-		if (stream->stride != 0 && page - stream->last == (uint32_t)stream->stride)
+		if (stream->stride != 0 && page - stream->last == (uint32_t)stream->stride) {
+			stream_again(stream);
 			return stream;
+		}
 	}
 	stream = &thread->streams[thread->stream_next++ % ROAMI_STREAMS];
 	stream->stride = (int32_t)(page - thread->last_fault);
 	stream->ahead = 0;
+	stream->first = thread->last_fault;
 	stream->last = page;
 	stream->next = page + (uint32_t)stream->stride;
 	return NULL;
@@ -56,7 +68,19 @@ static bool stream_bridged(const struct roami_node *node, int32_t stride)
 	return stride > 1 && (uint32_t)stride <= node->engine->bridge;
 }
 
-/* Two equal distances make a stream; it doubles each time its next expected page faults. */
+/*
+ * Two equal distances make a stream; it doubles each time its next expected page faults.  What is
+ * fetched beyond its end is lost if copies do not last: then it is a small part of what was read.
+ */
+static uint32_t stream_grows(struct roami_node *node, const struct roami_stream *stream,
+			     uint32_t page)
+{
+	if (roami_copy_is_brief(node, page))
+		return (uint32_t)((int32_t)(page - stream->first) / stream->stride + 1) /
+		       AHEAD_PART;
+	return stream->ahead == 0 ? AHEAD_FIRST : stream->ahead * 2;
+}
+
 static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *thread, uint32_t page,
 			     int32_t *stride_p)
 {
@@ -70,7 +94,7 @@ static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *threa
 	if (stream == NULL)
 		return 0;
 	each = stream_bridged(node, stream->stride) ? (uint32_t)stream->stride : 1;
-	stream->ahead = stream->ahead == 0 ? AHEAD_FIRST : stream->ahead * 2;
+	stream->ahead = stream_grows(node, stream, page);
 	if (stream->ahead > max / each)
 		stream->ahead = max / each;
 	stream->last = page;

@@ -3,6 +3,7 @@
 
 #include "core/domain.h"
 #include "core/far.h"
+#include "core/guess.h"
 #include "core/page.h"
 #include "core/race.h"
 #include "core/remote.h"
@@ -11,7 +12,6 @@
 #define CLAIM_RUN        64u
 #define CLAIM_FIRST      4u
 #define CLAIM_STRIDE_MAX 64
-#define LEARN_WORDS      64u
 
 unsigned roami_manager(const struct roami_node *node, uint32_t page)
 {
@@ -92,24 +92,32 @@ static uint32_t words_around(const struct roami_node *node, uint32_t page, uint3
 {
 	uint32_t left;
 
-	*first_p = page / LEARN_WORDS * LEARN_WORDS;
+	*first_p = page / ROAMI_GROUP * ROAMI_GROUP;
 	left = node->layout.pages - *first_p;
-	return left < LEARN_WORDS ? left : LEARN_WORDS;
+	return left < ROAMI_GROUP ? left : ROAMI_GROUP;
+}
+
+void roami_words_learned(struct roami_node *node, uint32_t first, uint32_t count,
+			 const uint64_t *words, uint64_t epoch)
+{
+	for (uint32_t i = 0; i < count; i++)
+		word_learned(node, first + i, words[i]);
+	roami_guess_learn(node, first, count, words, epoch);
 }
 
 /* The words around a page have come; its own. */
-static uint64_t words_learned(struct roami_node *node, uint32_t page, const uint64_t *words)
+static uint64_t words_around_learned(struct roami_node *node, uint32_t page, const uint64_t *words,
+				     uint64_t epoch)
 {
 	uint32_t first, count = words_around(node, page, &first);
 
-	for (uint32_t i = 0; i < count; i++)
-		word_learned(node, first + i, words[i]);
+	roami_words_learned(node, first, count, words, epoch);
 	return words[page - first];
 }
 
 static uint64_t word_find(struct roami_node *node, uint32_t page)
 {
-	uint64_t words[LEARN_WORDS];
+	uint64_t words[ROAMI_GROUP], epoch = roami_guess_epoch(node);
 	uint32_t first, count;
 
 	if (manager_near(node, roami_manager(node, page))) {
@@ -119,7 +127,7 @@ static uint64_t word_find(struct roami_node *node, uint32_t page)
 	}
 	count = words_around(node, page, &first);
 	roami_words_read(node, first, count, words);
-	return words_learned(node, page, words);
+	return words_around_learned(node, page, words, epoch);
 }
 
 /*
@@ -233,6 +241,16 @@ static uint32_t claims_ahead(struct roami_claims *claims, uint32_t page)
 	return claims->ahead;
 }
 
+bool roami_claim_expected(struct roami_node *node, uint32_t page)
+{
+	return claims_expecting(&node->threads[node->env->thread(node)], page) != NULL;
+}
+
+void roami_claim_passed(struct roami_node *node, uint32_t page)
+{
+	claims_ahead(claims_find(&node->threads[node->env->thread(node)], page), page);
+}
+
 /* Whether the run may go on at `next`, as far as this node can tell. */
 static bool claim_goes_on(struct roami_node *node, uint32_t page, int64_t next)
 {
@@ -275,7 +293,7 @@ struct claim_ask {
 struct claim_answer {
 	uint32_t granted;
 	uint32_t spare;
-	uint64_t words[LEARN_WORDS]; /* around the page, with a stride of 0 */
+	uint64_t words[ROAMI_GROUP]; /* around the page, with a stride of 0 */
 };
 
 static size_t claim_answer_bytes(const struct roami_node *node, const struct claim_ask *ask)
@@ -349,11 +367,12 @@ static uint64_t claim_or_find(struct roami_node *node, uint32_t page, bool *clai
 {
 	struct claim_ask ask = {page, 0, 1, 1};
 	struct claim_answer answer;
+	uint64_t epoch = roami_guess_epoch(node);
 
 	*claimed_p = claim_call(node, roami_manager(node, page), &ask, &answer) == 1;
 	if (*claimed_p)
 		claim_fill(node, page, 1, 1);
-	return words_learned(node, page, answer.words);
+	return words_around_learned(node, page, answer.words, epoch);
 }
 
 void roami_claim_handle(struct roami_node *node, const struct roam_request *request)

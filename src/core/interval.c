@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "core/domain.h"
+#include "core/guess.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
@@ -269,7 +270,7 @@ static bool release_idle(struct roami_node *node)
 {
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&node->dirty_count) != 0 || atomic_load(&node->interval_due) != 0 ||
-	    roami_home_shared_any(node))
+	    roami_guess_any(node) || roami_home_shared_any(node))
 		return false;
 	return atomic_load(&node->interval_lock.held) == 0;
 }
@@ -345,6 +346,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	roami_returns_forget(node);
 	start = roami_os_cycles();
 	roami_interval_enter(node);
+	roami_guess_settle(node);
 	count = dirty_hold(node, sync, dirty_take(node));
 	dirty = (void *)node->dirty_work.items;
 	release_all(node, sync, dirty, count);
@@ -493,6 +495,7 @@ void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 	uint64_t start;
 
 	roami_step(node);
+	roami_guess_acquire(node); /* whether or not there are notices: homes write unseen */
 	if (roami_log_fresh(node))
 		return;
 	start = roami_os_cycles();

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/domain.h"
+#include "core/guess.h"
 #include "core/landing.h"
 #include "core/log.h"
 #include "core/page.h"
@@ -113,7 +114,7 @@ static enum roam_err node_memory(struct roami_node *node)
 	if (node->table == NULL || node->twins.pool == NULL || node->engine_state == NULL)
 		return ROAM_ENOMEM;
 	if (roami_race_init(node) != ROAM_OK || roami_creator_init(node) != ROAM_OK ||
-	    roami_landing_init(node) != ROAM_OK)
+	    roami_guess_init(node) != ROAM_OK || roami_landing_init(node) != ROAM_OK)
 		return ROAM_ENOMEM;
 	return roami_sync_init(node);
 }
@@ -226,6 +227,7 @@ void roami_node_close(struct roami_node *node)
 	roami_sync_fini(node);
 	roami_race_fini(node);
 	roami_creator_fini(node);
+	roami_guess_fini(node);
 	roami_landing_fini(node);
 	roami_os_vec_free(&node->regions, sizeof(struct roami_region));
 	roami_msg_fini(node);

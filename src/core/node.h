@@ -96,6 +96,7 @@ struct roami_page {
 			  top bit: see roami_release_rest */
 	_Atomic uint16_t home; /* cached, + 1; 0: not known */
 	uint8_t here : 1;   /* the memfd may have bytes of it */
+	uint8_t guessed : 1; /* written before it has a home, see core/guess.h */
 	uint8_t mapped : 1; /* the engine has it open for reading already, see roami_fetch */
 	_Atomic uint8_t again; /* see roami_page_again */
 	uint32_t twin; /* index in the pool; 0: none */
@@ -182,6 +183,19 @@ struct roami_twins {
 	struct roami_vec free;
 };
 
+struct roami_group;
+
+/* See core/guess.h. */
+struct roami_guess {
+	struct roami_spin lock;
+	_Atomic uint32_t count;    /* of `list` */
+	_Atomic uint32_t settling; /* those that were in it are being claimed */
+	_Atomic uint64_t epoch;    /* counts acquires */
+	struct roami_vec list;     /* uint32_t pages that are open as guesses, some stale */
+	struct roami_vec work;     /* of the settling under way */
+	struct roami_group *groups;
+};
+
 /* See core/store.c. */
 struct roami_store {
 	struct roami_spin lock;
@@ -194,6 +208,7 @@ struct roami_store {
 
 /* Faults at a constant distance, for fetching ahead. */
 struct roami_stream {
+	uint32_t first;
 	uint32_t last;
 	uint32_t next; /* where the next fault is expected */
 	int32_t stride;
@@ -346,6 +361,7 @@ struct roami_node {
 	struct roami_log log;
 
 	_Atomic uint32_t barriers_left;
+	struct roami_guess guess;
 
 	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
 	struct roami_spin dirty_lock;

@@ -4,6 +4,7 @@
 
 #include "core/domain.h"
 #include "core/far.h"
+#include "core/guess.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
@@ -526,6 +527,7 @@ const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_PARTS] = {"parts", roami_parts_handle, 512},
 	[ROAMI_MEMORY_PLACE] = {"place", roami_place_handle, sizeof(struct roami_place)},
 	[ROAMI_MEMORY_CLAIM] = {"claim", roami_claim_handle, 16},
+	[ROAMI_MEMORY_CLAIMS] = {"claims", roami_claims_handle, 16},
 	[ROAMI_MEMORY_PUBLISH] = {"publish", roami_publish_handle, 16},
 	[ROAMI_MEMORY_WORDS] = {"words", roami_words_handle, 8},
 	[ROAMI_MEMORY_TAKE] = {"take", roami_take_handle, 16},

@@ -19,6 +19,7 @@ enum {
 	ROAMI_MEMORY_PLACE, /* give pages homes */
 	ROAMI_MEMORY_WORDS, /* read directory words */
 	ROAMI_MEMORY_CLAIM, /* claim pages in a row */
+	ROAMI_MEMORY_CLAIMS, /* claim pages of one group */
 	ROAMI_MEMORY_PUBLISH, /* and say that they are ready */
 	ROAMI_MEMORY_TAKE, /* give up the home of a page */
 	ROAMI_MEMORY_TYPES
@@ -80,6 +81,9 @@ void roami_marks_handle(struct roami_node *node, const struct roam_request *requ
  */
 void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride);
 
+/* Whether node 0 had bytes in the page then, as far as is known without asking. */
+bool roami_creator_may_have(struct roami_node *node, uint32_t page);
+
 /* Copies such bytes of one page to `to`; false: there were none, it is zero. */
 bool roami_creator_copy(struct roami_node *node, uint32_t page, uint8_t *to);
 
@@ -93,6 +97,12 @@ void roami_publish_handle(struct roami_node *node, const struct roam_request *re
  */
 bool roami_home_enter(struct roami_node *node, struct roami_header *header);
 uint64_t roami_home_leave(struct roami_header *header, bool changed);
+
+/*
+ * Whether a copy just fetched ends with its home's next release, for the home, which others may
+ * take, has the page open; as far as can be told without asking.
+ */
+bool roami_copy_is_brief(const struct roami_node *node, uint32_t page);
 
 void roami_take_handle(struct roami_node *node, const struct roam_request *request);
 

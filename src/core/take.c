@@ -128,6 +128,16 @@ bool roami_home_read(struct roami_node *node, uint32_t page)
 		ROAMI_HEADER_READ) != 0;
 }
 
+bool roami_copy_is_brief(const struct roami_node *node, uint32_t page)
+{
+	unsigned home = atomic_load_explicit(&node->table[page].home, memory_order_relaxed) - 1u;
+
+	return home < node->nodes && home != node->me && roami_near(node, home) &&
+	       (atomic_load_explicit(&node->segments[home].headers[page].where,
+				     memory_order_relaxed) &
+		ROAMI_HEADER_OPEN) != 0;
+}
+
 bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p)
 {
 	struct roami_header *header = take_header(node, page);

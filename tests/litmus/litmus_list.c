@@ -282,7 +282,7 @@ const struct litmus_witness litmus_witnesses[] = {
 		{{TURN(4), W(Y, 1), LOCK(A), UNLOCK(A), NEXT},
 		 {TURN(1), R(Y, 4), NEXT, TURN(5), R(X, 0), R(Y, 1), NEXT},
 		 {TURN(2), R(X, 5), NEXT, TURN(6), R(Y, 2), R(X, 3), NEXT},
-		 {TURN(0), W(X, 0), W(Y, 0), NEXT, TURN(3), W(X, 1), NEXT}},
+		 {TURN(0), W(X, 0), W(Y, 0), LOCK(B), UNLOCK(B), NEXT, TURN(3), W(X, 1), NEXT}},
 		OUTCOME(1, 0, 1, 0, 0, 0),
 	},
 	{

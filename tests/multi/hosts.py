@@ -387,6 +387,7 @@ def quick_cases():
     yield ('other -p', wrong, launched(8, 'ab', program('lu'), '-p4', '-n64'), 1,
            '^roam: the program asks for 4 nodes, the launcher started 8$')
     yield ('lu', well, launched(4, 'ab', program('lu'), '-p4', '-n128', '-t'), 'verified ok')
+    yield ('copies at the end', well, launched(2, 'ab', program('copies'), 2), 'all as it was written')
     yield ('a region under ivy', spread_regions, 'once', 'hlrc', ['ivy'])
     yield ('a region with a delta', delta, launched(2, 'ab', program('delta'), 'run', 2), env_of())
     yield ('two on each host', two_ways, 4, 'ab', True, True, {})
@@ -425,6 +426,8 @@ def run_cases():
         yield (f'fft {protocol}', well,
                launched(4, 'ab', program('fft'), '-p4', '-m12', '-t'), 'verified ok', env)
         yield (f'CREATE {protocol}', creates, 'all', 3, 'abc', env)
+        yield (f'copies at the end {protocol}', well, launched(3, 'abc', program('copies'), 3),
+               'all as it was written', env)
     for program_, words in (('radix', ['-p4', '-n20000', '-t']), ('jump-sor', ['-p4', '-n128', '-t'])):
         yield (program_, well, launched(4, 'ab', program(program_), *words), 'ok')
     lossy = {'ROAM_FAULTY': 'drop=5%,reorder=2%,repeat=1%,seed=7'}

@@ -3,16 +3,12 @@
 
     tests/mutants/run.py [--seeds N] [--json FILE] [NAME ...]
 
-For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of
-sim_test (random programs), share_test (pages that their home alone writes), racy_test (racy programs, under SC),
-thrash_test (how often a page moves, for mirage), late_test (accesses long after their page has come, under SC),
-update_test (who gets updates, for erc and adapt), lazy_test (how long faults take and what is stored, for lrc) rows_test (pages
-of many writers between barriers, for jump), bands_test (pages in a row of one writer, for jump and adapt), told_test (what is left to tell at an unlock) and packed_test (one page of many writers under locks) until one fails, by a wrong value, a count, an invariant or a hang;
-of reliable_test, sim_test over datagrams and deadline_test (nodes that cannot be heard) if it changes the layers below
-the messages; of the tests past_ if it changes PastSet, or
-its name begins with past_; of share_test and sim_test with several protocols at a time if
-its name begins with region_; of litmus_test if it begins with litmus_. A mutant that survives all seeds fails this test: then "0 wrong answers" proves nothing
-about the rule that the patch names.
+For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of random
+programs (tests/sim; each file says what it looks at) until one fails, by a wrong value, a count, an invariant or a hang:
+those of PAGES, or, if it changes the layers below the messages, of LAYERS; if it changes PastSet or its name begins with
+past_, of PAST; those with several protocols at a time if its name begins with region_; litmus_test if it begins with
+litmus_. A mutant that survives all seeds fails this test: then "0 wrong answers" proves nothing about the rule that the
+patch names.
 """
 import argparse
 import concurrent.futures
@@ -28,9 +24,6 @@ import time
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HERE = os.path.join(ROOT, "tests", "mutants")
 PARTS = ["src", "include", "protocols", "tests/lib", "tests/litmus", "tests/sim"]
-SC = ["onecopy", "ivy", "mirage"]
-ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc", "adapt"], "lazy_test": ["lrc"],
-        "rows_test": ["jump"], "bands_test": ["jump", "adapt"]}
 OPTIONAL = ["udp_uring.c", "pmix.c"]  # of libraries
 CHUNK = 50          # seeds per run of sim_test
 CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
@@ -45,23 +38,27 @@ def sources(root):
     return [name for name in found if name != "tests/lib/unit.c"]
 
 
-PROGRAMS = ["share_test", "sim_test", "racy_test", "thrash_test", "late_test", "update_test", "lazy_test",
-            "rows_test", "bands_test", "told_test", "packed_test", "reliable_test", "deadline_test", "past_hosted_test",
-            "past_match_test", "past_order_test",
-            "past_replay_test", "past_rounds_test", "past_test"]
+SC = ["onecopy", "ivy", "mirage"]
+# What can catch a mutant: of everything above the messages ...
+PAGES = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"], ["ahead_test"],
+         ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["guess_test"], ["told_test"], ["packed_test"],
+         ["sim_test", "--lossy"]]
+# ... of these only under some protocols, ...
+ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc", "adapt"],
+        "ahead_test": ["adapt"], "taken_test": ["adapt"], "lazy_test": ["lrc"], "rows_test": ["jump"],
+        "bands_test": ["jump", "adapt"], "guess_test": ["hlrc"]}
+# ... of the layers below them, ...
+BELOW = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
+LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
+SILENCE = [["deadline_test"]]
+# ... of PastSet, ...
+PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"], ["past_replay_test"],
+        ["past_hosted_test"]]
+# ... and of those whose name says so.
+NAMED = {"region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]], "litmus_": [["litmus_test"]], "past_": PAST}
 
-MAINS = {program: f"tests/sim/{program}.c" for program in PROGRAMS} | {"litmus_test": "tests/litmus/litmus_test.c"}
-
-# What can catch a mutant: of the layers below the messages, or of all above them.
-LAYERS = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
-CATCH_LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
-CATCH_SILENCE = [["deadline_test"]]
-CATCH_PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"],
-              ["past_replay_test"], ["past_hosted_test"]]
-CATCH = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"],
-         ["lazy_test"], ["rows_test"], ["bands_test"], ["told_test"], ["packed_test"], ["sim_test", "--lossy"]]
-CATCH_NAMED = {"region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],  # of those whose name says so
-               "litmus_": [["litmus_test"]], "past_": CATCH_PAST}
+MAINS = {words[0]: f"tests/sim/{words[0]}.c" for words in PAGES + LAYERS + SILENCE + PAST} | \
+    {"litmus_test": "tests/litmus/litmus_test.c"}
 
 
 def protocols():
@@ -130,6 +127,18 @@ def fails(command):
     return 0 if "too little was shared" in run.stdout else int(command[-1].split("..")[0])
 
 
+def programs_for(patch, changed):
+    """The programs that can catch a mutant which changes these files."""
+    if open(patch).read().startswith("RULES 10.1:"):
+        return SILENCE
+    if all(name.startswith("src/pastset/") for name in changed):
+        return PAST
+    for prefix, named in NAMED.items():
+        if os.path.basename(patch).startswith(prefix):
+            return named
+    return LAYERS if all(BELOW.match(name) for name in changed) else PAGES
+
+
 def mutate(base, objects, patch, work, seeds):
     """What caught the mutant: program, protocol and seed; None if nothing did."""
     tree = os.path.join(work, "tree")
@@ -141,14 +150,7 @@ def mutate(base, objects, patch, work, seeds):
     compile_files(tree, changed, copies)
     link(copies, work)
     protocol = protocol_of(patch)
-    catch = CATCH_LAYERS if all(LAYERS.match(name) for name in changed) else CATCH
-    for prefix, named in CATCH_NAMED.items():
-        if os.path.basename(patch).startswith(prefix):
-            catch = named
-    if all(name.startswith("src/pastset/") for name in changed):
-        catch = CATCH_PAST
-    if open(patch).read().startswith("RULES 10.1:"):
-        catch = CATCH_SILENCE
+    catch = programs_for(patch, changed)
     catch = [words for words in catch if protocol in ONLY.get(words[0], [protocol])]
     for first in range(1, seeds + 1, CHUNK):
         for program, *words in catch:

@@ -1,0 +1,87 @@
+/* Pages that are written before they have a home: see core/guess.h. */
+#include "home.h"
+
+#define BATCH         512u /* pages settled at a time, on the stack */
+#define FETCH_AT_ONCE 64u
+
+bool home_guess(struct roami_node *node, uint32_t page)
+{
+	if (roami_page_state(node, page) != HOME_INVALID || !roami_page_guess(node, page))
+		return false;
+	roami_page_move(node, page, HOME_GUESS);
+	roami_page_open(node, page, 1, ROAM_WRITE);
+	return true;
+}
+
+/* This node's, and written without detection, as if it had been claimed first. */
+static void home_won(struct roami_node *node, uint32_t page)
+{
+	roami_guess_won(node, page);
+	home_take(node, page);
+	roami_home_publish(node, page, 1, 1, 1);
+	roami_page_done(node, page);
+}
+
+/* Another node has made this one its home, and may have a copy that lacks what was written. */
+static void home_given(struct roami_node *node, uint32_t page)
+{
+	home_take(node, page);
+	roami_guess_given(node, page);
+	roami_page_done(node, page);
+}
+
+/*
+ * The home of a page that was not granted: another node, which may be claiming it still, and is
+ * waited for; or this one after all, if the page was placed here meanwhile.
+ */
+static bool home_elsewhere(struct roami_node *node, struct roam_fetch_one *one)
+{
+	bool claimed;
+
+	one->home = roami_home_find(node, one->page, true, &claimed);
+	if (one->home != roami_me(node))
+		return true;
+	if (claimed)
+		home_won(node, one->page);
+	else
+		home_given(node, one->page);
+	return false;
+}
+
+/* Others are their homes: copies of them, dirty with what was written here. */
+static void home_lost(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+{
+	uint32_t pages[FETCH_AT_ONCE];
+
+	for (unsigned i = 0; i < count; i++)
+		pages[i] = list[i].page;
+	roami_page_close(node, pages, count, ROAM_NONE);
+	for (unsigned i = 0; i < count; i++)
+		roami_guess_lost(node, pages[i]);
+	home_fetch_all(node, list, count);
+	for (unsigned i = 0; i < count; i++) {
+		roami_guess_merge(node, pages[i]);
+		roami_page_open(node, pages[i], 1, ROAM_READ);
+		roami_page_done(node, pages[i]);
+	}
+}
+
+void home_guessed(struct roami_node *node, const uint32_t *pages, size_t count)
+{
+	struct roam_fetch_one lost[BATCH];
+	bool won[BATCH];
+	unsigned others = 0;
+
+	roami_assert(count <= BATCH);
+	roami_home_claim_each(node, pages, count, won);
+	for (size_t i = 0; i < count; i++)
+		if (won[i])
+			home_won(node, pages[i]);
+	for (size_t i = 0; i < count; i++) {
+		lost[others].page = pages[i];
+		others += !won[i] && home_elsewhere(node, &lost[others]);
+	}
+	for (unsigned i = 0; i < others; i += FETCH_AT_ONCE)
+		home_lost(node, lost + i,
+			  others - i < FETCH_AT_ONCE ? others - i : FETCH_AT_ONCE);
+}

@@ -1,0 +1,276 @@
+/*
+ * Pages that several nodes write first, each its own words of them, without having asked anybody:
+ * then they take a lock, and what those wrote who had it before must be there, and again at the
+ * end.  A thread of a node writes while another one takes the lock, and pages are placed that have
+ * just been written.  Some seeds are races: one thread of each node opens a page just when another
+ * one gets the lock with which it was written elsewhere.  Under a protocol whose pages may be
+ * written before they have a home, or (--mixed) with half of the pages under that one, where it can
+ * be beside the job's.  Options: seed_options.h.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/far.h"
+#include "core/sync.h"
+#include "rng.h"
+#include "seed_options.h"
+#include "world.h"
+
+#define GROUPS      4u
+#define GROUP_PAGES 64u /* of which the words are asked for together */
+#define PAGES       6u  /* written of each */
+#define RACES       16u /* each with a group of its own */
+#define RACE_NS     200000u
+#define INSIDE_AT   2048u
+#define START_ID    4096u
+#define FLAG_ID     4104u
+#define THREADS     (4 * WORLD_THREADS_MAX)
+
+struct guess {
+	struct world *world;
+	unsigned threads;
+	unsigned nodes;
+	uint32_t release_every;
+	bool places;
+	bool scoped; /* a lock tells only of what was written with it */
+	bool races;
+	bool came[RACES][THREADS]; /* who has had the group's lock */
+};
+
+struct guess_thread {
+	struct guess *guess;
+	struct roami_node *node;
+	uint32_t number;
+	struct rng rng;
+};
+
+static uint64_t lock_of(uint32_t group)
+{
+	return 8192 + group * 8;
+}
+
+static uint64_t word_at(uint32_t group, uint32_t page, uint32_t thread)
+{
+	/* Some behind each other, some not: runs of claims begin, and do not go on. */
+	return (uint64_t)(group * GROUP_PAGES + page * page) * ROAM_PAGE_SIZE + thread * 8;
+}
+
+static void guess_must(struct guess *guess, enum roam_err err)
+{
+	if (err != ROAM_OK)
+		world_fail(guess->world, "%s", roam_strerror(err));
+}
+
+static void guess_pause(struct guess_thread *thread)
+{
+	if (rng_one_in(&thread->rng, 3))
+		world_sleep(thread->guess->world, rng_below(&thread->rng, 20000));
+}
+
+/* A page that somebody may be writing gets a home, if it has none yet. */
+static void guess_place(struct guess_thread *thread, uint32_t group)
+{
+	uint64_t at = word_at(group, rng_below(&thread->rng, PAGES), 0);
+	struct roami_place place = {.page = (uint32_t)(at / ROAM_PAGE_SIZE),
+				    .pages = 1,
+				    .place = ROAM_PLACE_NODE,
+				    .home = rng_below(&thread->rng, thread->guess->nodes)};
+
+	if (thread->guess->places && rng_one_in(&thread->rng, 2))
+		roami_place_all(thread->node, &place);
+}
+
+/* A release, and no acquire: what the node knows of untouched pages stays. */
+static void guess_release(struct guess_thread *thread)
+{
+	if (rng_one_in(&thread->rng, thread->guess->release_every))
+		guess_must(thread->guess, roami_flag_set(thread->node, FLAG_ID));
+}
+
+static void guess_write(struct guess_thread *thread, uint32_t group, uint64_t beyond)
+{
+	uint32_t first = rng_below(&thread->rng, PAGES), value = thread->number + 1;
+
+	for (uint32_t i = 0; i < PAGES; i++) {
+		uint64_t at = word_at(group, (first + i) % PAGES, thread->number) + beyond;
+
+		world_store(thread->node, at, &value, sizeof(value));
+		guess_pause(thread);
+		guess_place(thread, group);
+		guess_release(thread);
+	}
+}
+
+/* What `other` has written there; `inside`: with the lock only. */
+static void guess_check(struct guess_thread *thread, uint32_t group, uint32_t other, bool inside)
+{
+	for (uint32_t i = 0; i < 2 * PAGES; i++) {
+		uint64_t at = word_at(group, i / 2, other) + i % 2 * INSIDE_AT;
+		uint32_t value;
+
+		if (inside && i % 2 == 0)
+			continue;
+		world_load(thread->node, at, &value, sizeof(value));
+		if (value != other + 1)
+			world_fail(thread->guess->world,
+				   "node %u, thread %u reads %u of thread %u, group %u, page %u",
+				   thread->node->me, thread->number, value, other, group, i / 2);
+	}
+}
+
+static void guess_group(struct guess_thread *thread, uint32_t group)
+{
+	struct guess *guess = thread->guess;
+
+	guess_write(thread, group, 0);
+	guess_must(guess, roami_lock(thread->node, lock_of(group)));
+	for (uint32_t other = 0; other < guess->threads; other++)
+		if (guess->came[group][other])
+			guess_check(thread, group, other, guess->scoped);
+	guess_write(thread, group, INSIDE_AT);
+	guess->came[group][thread->number] = true;
+	guess_must(guess, roami_unlock(thread->node, lock_of(group)));
+}
+
+/* With the lock: what those wrote in the page who had it before is there. */
+static void race_lock(struct guess_thread *thread, uint32_t group, uint64_t page)
+{
+	struct guess *guess = thread->guess;
+	uint32_t value = thread->number + 1;
+
+	guess_must(guess, roami_lock(thread->node, lock_of(group)));
+	for (uint32_t other = 0; other < guess->threads; other++) {
+		uint32_t found = other + 1;
+
+		if (guess->came[group][other])
+			world_load(thread->node, page + other * 8, &found, sizeof(found));
+		if (found != other + 1)
+			world_fail(guess->world, "node %u reads %u of thread %u, race %u",
+				   thread->node->me, found, other, group);
+	}
+	world_store(thread->node, page + thread->number * 8, &value, sizeof(value));
+	guess->came[group][thread->number] = true;
+	guess_must(guess, roami_unlock(thread->node, lock_of(group)));
+}
+
+/* One page is claimed, with which it becomes known of another that nobody has touched it. */
+static void guess_race(struct guess_thread *thread, uint32_t group)
+{
+	uint64_t claimed = (uint64_t)group * GROUP_PAGES * ROAM_PAGE_SIZE;
+	uint64_t page = claimed + (2 + group * group % (GROUP_PAGES - 2)) * ROAM_PAGE_SIZE;
+	uint32_t value = thread->number + 1;
+
+	guess_must(thread->guess, roami_barrier(thread->node, START_ID, 0));
+	if (thread->number % 2 == 0) {
+		world_sleep(thread->guess->world, rng_below(&thread->rng, RACE_NS));
+		race_lock(thread, group, page);
+		return;
+	}
+	world_store(thread->node, claimed + thread->number * 8, &value, sizeof(value));
+	world_sleep(thread->guess->world, rng_below(&thread->rng, RACE_NS));
+	world_store(thread->node, page + thread->number * 8, &value, sizeof(value));
+}
+
+static void guess_main(void *arg)
+{
+	struct guess_thread *thread = arg;
+	struct guess *guess = thread->guess;
+	uint32_t first = rng_below(&thread->rng, GROUPS);
+
+	for (uint32_t group = 0; thread->number == 0 && group < RACES; group++)
+		guess_must(guess, roami_lock_init(thread->node, lock_of(group)));
+	guess_must(guess, roami_barrier(thread->node, START_ID, 0));
+	for (uint32_t group = 0; guess->races && group < RACES; group++)
+		guess_race(thread, group);
+	if (guess->races)
+		return;
+	for (uint32_t i = 0; i < GROUPS; i++)
+		guess_group(thread, (first + i) % GROUPS);
+	guess_must(guess, roami_barrier(thread->node, START_ID, 0));
+	for (uint32_t i = 0; i < GROUPS * guess->threads; i++)
+		guess_check(thread, i / guess->threads, i % guess->threads, false);
+}
+
+static void guess_spawn(struct guess *guess, const struct world_config *config,
+			struct guess_thread *threads)
+{
+	for (unsigned node = 0; node < config->nodes; node++)
+		for (unsigned i = 0; i < config->threads[node]; i++) {
+			uint32_t number = guess->threads++;
+
+			threads[number] = (struct guess_thread){guess,
+								world_node(guess->world, node),
+								number,
+								{config->seed * 64 + number}};
+			world_spawn(guess->world, node, guess_main, &threads[number]);
+		}
+}
+
+/* Half of the pages under hlrc; false: that cannot be beside the job's protocol. */
+static bool guess_mix(struct world_config *config)
+{
+	config->regions[0] = roami_protocol_find("hlrc");
+	config->region_count = 1;
+	config->region_pages = GROUPS / 2 * GROUP_PAGES;
+	return roami_protocol_beside(config->protocol, config->regions[0]);
+}
+
+static void race_config(struct world_config *config)
+{
+	for (unsigned i = 0; i < config->nodes; i++)
+		config->threads[i] = 2;
+	config->heap_pages = RACES * GROUP_PAGES;
+	config->creator_pages = 0;
+	config->step_every = 1;
+	config->stall_every = 3;
+}
+
+static bool guess_one(const struct seed_options *options, const struct roam_protocol *protocol,
+		      uint64_t seed, void *arg)
+{
+	struct guess_thread threads[THREADS];
+	struct guess guess = {.threads = 0};
+	struct world_config config;
+	bool good;
+
+	(void)arg;
+	world_draw(&config, seed, protocol);
+	world_nodes(&config, 3 + seed % 2);
+	for (unsigned i = 0; seed % 4 != 3 && i < config.nodes; i++)
+		config.threads[i] = 3;
+	config.heap_pages = GROUPS * GROUP_PAGES;
+	config.creator_pages = seed % 3 == 0 ? GROUP_PAGES + 3 : 0;
+	config.placement = ROAM_PLACE_FIRST_TOUCH;
+	config.onesided = seed % 4 == 0;
+	config.hosts = seed % 4 == 0 ? 2 : 1;
+	config.step_every = (uint32_t)(seed % 3) + 1;
+	if (seed % 4 != 3)
+		config.stall_every = 8;
+	guess.races = seed % 5 == 4;
+	if (guess.races)
+		race_config(&config);
+	config.trace = options->trace;
+	if (options->lossy)
+		world_lossy(&config);
+	if (options->mixed && !guess_mix(&config))
+		return true;
+	guess.nodes = config.nodes;
+	guess.release_every = (uint32_t)(seed % 8) + 1;
+	guess.places = seed % 4 < 2;
+	guess.scoped = world_model(&config) == ROAM_MODEL_SCC;
+	guess.world = world_open(&config);
+	if (guess.world == NULL)
+		exit(EXIT_FAILURE);
+	guess_spawn(&guess, &config, threads);
+	good = seed_world(guess.world, &config);
+	world_close(guess.world);
+	return good;
+}
+
+int main(int argc, char **argv)
+{
+	struct seed_options options = {.from = 1, .to = 100};
+
+	seed_options_read(&options, argc, argv);
+	return seed_main(&options, guess_one, seed_done, NULL);
+}

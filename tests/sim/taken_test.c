@@ -1,0 +1,103 @@
+/*
+ * Who takes a page only to put data there must not keep it: one node writes a row of pages first,
+ * another one after it, as they distribute keys; then the first one reads and writes them for good.
+ * Under adapt the home goes to the second one and comes back, so that no diff is ever made.  Counts
+ * in the world.  Options: seed_options.h; other protocols pass.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/sync.h"
+#include "seed_options.h"
+#include "world.h"
+
+#define PAGES  24u
+#define ROUNDS 8u
+#define NODES  2u
+
+struct taken_thread {
+	struct world *world;
+	unsigned me;
+};
+
+/* In turn, and then always the first. */
+static unsigned taken_writer(uint32_t round)
+{
+	return round == 1;
+}
+
+static void taken_write(const struct taken_thread *thread, struct roami_node *node, uint32_t round)
+{
+	for (uint32_t page = 0; page < PAGES; page++) {
+		uint32_t value;
+
+		world_load(node, page * ROAM_PAGE_SIZE, &value, sizeof(value));
+		if (value != round)
+			world_fail(thread->world, "round %u, page %u: %u", round, page, value);
+		value++;
+		world_store(node, page * ROAM_PAGE_SIZE, &value, sizeof(value));
+	}
+}
+
+static void taken_main(void *arg)
+{
+	const struct taken_thread *thread = arg;
+	struct roami_node *node = world_node(thread->world, thread->me);
+
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		if (taken_writer(round) == thread->me)
+			taken_write(thread, node, round);
+		if (roami_barrier(node, PAGES * ROAM_PAGE_SIZE, 0) != ROAM_OK)
+			world_fail(thread->world, "no barrier");
+	}
+}
+
+static bool taken_one(const struct seed_options *options, const struct roam_protocol *protocol,
+		      uint64_t seed, void *arg)
+{
+	struct taken_thread threads[NODES];
+	struct world_config config;
+	struct world *world;
+	uint64_t diffs;
+	bool good;
+
+	(void)options;
+	(void)arg;
+	if (strcmp(protocol->name, "adapt") != 0)
+		return true;
+	world_draw(&config, seed, protocol);
+	config.nodes = NODES;
+	for (unsigned i = 0; i < NODES; i++)
+		config.threads[i] = 1;
+	config.creator_pages = 0;
+	config.cache_pages = 0;
+	config.placement = ROAM_PLACE_FIRST_TOUCH;
+	config.heap_pages = 2 * PAGES;
+	world = world_open(&config);
+	if (world == NULL)
+		exit(EXIT_FAILURE);
+	for (unsigned i = 0; i < NODES; i++) {
+		threads[i] = (struct taken_thread){world, i};
+		world_spawn(world, i, taken_main, &threads[i]);
+	}
+	good = world_run(world);
+	diffs = world_count(world, ROAMI_STAT_diffs);
+	if (!good)
+		printf("FAILED seed %lu: %s\n  %s\n", (unsigned long)seed, world_error(world),
+		       seed_replay());
+	world_close(world);
+	if (!good || diffs == 0)
+		return good;
+	printf("FAILED seed %lu: %lu diffs of pages that one node writes\n  %s\n",
+	       (unsigned long)seed, (unsigned long)diffs, seed_replay());
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	struct seed_options options = {.from = 1, .to = 20};
+
+	seed_options_read(&options, argc, argv);
+	return seed_main(&options, taken_one, seed_done, NULL);
+}
