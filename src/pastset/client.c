@@ -348,7 +348,9 @@ static enum roam_err client_check(const struct roam_ps_element *element,
 	bool observes = request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB;
 	bool matches = observes && request->which == ROAM_PS_MATCH;
 
-	if ((unsigned)request->op > ROAM_PS_STATE ||
+	/* Other flags have a meaning of our own at the element's node, of any operation. */
+	if ((unsigned)request->op > ROAM_PS_STATE || (unsigned)request->which > ROAM_PS_MATCH ||
+	    (request->flags & ~(ROAM_PS_PEEK | ROAM_PS_SKIP)) != 0 ||
 	    (matches && (request->op == ROAM_PS_MOB || element->paged)))
 		return ROAM_EINVAL;
 	if (client_moves(request) || matches) {
@@ -358,9 +360,7 @@ static enum roam_err client_check(const struct roam_ps_element *element,
 		    !roami_template_fits(&element->template, request->tuple, request->bytes))
 			return ROAM_EINVAL;
 	}
-	if (observes && ((unsigned)request->which > ROAM_PS_MATCH ||
-			 (request->flags & ~(ROAM_PS_PEEK | ROAM_PS_SKIP)) != 0 ||
-			 ((request->flags & ROAM_PS_SKIP) != 0 && request->which != ROAM_PS_LAST) ||
+	if (observes && (((request->flags & ROAM_PS_SKIP) != 0 && request->which != ROAM_PS_LAST) ||
 			 (request->which == ROAM_PS_NUMBER && request->number == 0) ||
 			 (request->limit != 0 && request->buffer == NULL)))
 		return ROAM_EINVAL;
