@@ -93,7 +93,7 @@ bool roami_element_unsure(const struct roami_element *element, const struct roam
 {
 	/* A mob's second half has begun before the partner could use what its first has moved. */
 	return element->given != 0 && !op->lax && op->moved == 0 &&
-	       !roami_element_expects(element, op);
+	       op->ask.op != ROAMI_ASK_BREAK && !roami_element_expects(element, op);
 }
 
 /* Takes the tuple into its round; the last one completes it. */
@@ -265,9 +265,13 @@ static void element_state(const struct roami_element *element, struct roam_ps_st
 static bool element_broken(struct roami_node *node, struct roami_element *element,
 			   struct roami_op *op)
 {
-	if (op->ask.op == ROAMI_ASK_BREAK)
+	if (op->ask.op == ROAMI_ASK_BREAK) {
 		element->broken = true;
-	if (!element->broken || op->ask.op == ROAM_PS_STATE || op->ask.op == ROAM_PS_TRUNCATE)
+		return true;
+	}
+	/* The partner may have the result already of the round that was given: that comes first. */
+	if (!element->broken || element->given != 0 || op->ask.op == ROAM_PS_STATE ||
+	    op->ask.op == ROAM_PS_TRUNCATE)
 		return false;
 	if (op->record != 0)
 		roami_record_rele(node, element->pool, op->record);

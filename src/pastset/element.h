@@ -89,7 +89,7 @@ struct roami_element {
 	struct roami_spin lock;
 	uint32_t name; /* index of its own, see names.c */
 	bool forget;
-	bool broken; /* operations fail, ROAM_ELOST */
+	bool broken; /* operations fail, ROAM_ELOST, once nothing is given any more */
 	bool paged; /* of `own`, the places stand for places in the heap, where the bytes are */
 	uint64_t heap;
 	struct roami_past_pool own;

@@ -522,10 +522,13 @@ struct recall {
 	uint32_t partner;
 };
 
-/* The element's lock is held. */
-static struct recall element_recall(struct roami_element *element)
+/* Who was queued, or the break, has to wait until it is known what became of it.  Locked. */
+static struct recall element_recall(struct roami_element *element,
+				    const struct roami_waiter *queued)
 {
-	if (element->recalled)
+	bool wanted = element->broken || (queued != NULL && queued->unsure);
+
+	if (element->given == 0 || element->recalled || !wanted)
 		return (struct recall){0, 0};
 	element->recalled = true;
 	return (struct recall){element->given, element->partner};
@@ -544,7 +547,7 @@ static struct roami_waiter *op_step(struct roami_past *past, struct roami_op *op
 
 	do {
 		struct roami_element *element = roami_past_element(past, op->ask.element);
-		struct recall recall = {0, 0};
+		struct recall recall;
 
 		roami_step(past->node);
 		roami_spin_lock(past->node, &element->lock);
@@ -552,8 +555,7 @@ static struct roami_waiter *op_step(struct roami_past *past, struct roami_op *op
 			queue_serve(past, element, served);
 		else
 			queued = op_queue(past, element, op, waiter, request);
-		if (queued != NULL && queued->unsure)
-			recall = element_recall(element);
+		recall = element_recall(element, queued);
 		roami_spin_unlock(&element->lock);
 		if (recall.round != 0)
 			roami_partial_recall(past, recall.partner - 1,

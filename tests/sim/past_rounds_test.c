@@ -3,8 +3,9 @@
  * some rounds ahead of the slow ones; every result is what a plain loop over the contributions
  * gives, and everybody gets it once.  Long tuples go through little memory: what all have observed
  * makes room.  Some move and observe at once, which two of them may do by themselves; watchers see
- * nothing older than what a participant had seen before they looked.  Options: seed_options.h; the
- * pages' protocol does not matter.
+ * nothing older than what a participant had seen before they looked.  Some elements are broken, as
+ * by the loss of a program that was attached: then all end, and still nothing is older.  Options:
+ * seed_options.h; the pages' protocol does not matter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 #include "pastset/client.h"
 #include "pastset/kernel.h"
+#include "pastset/relay.h"
 #include "rng.h"
 #include "seed_options.h"
 #include "world.h"
@@ -34,6 +36,8 @@ struct story {
 	uint64_t seen;                    /* the newest round whose result somebody has */
 	uint64_t begun[PARTICIPANTS_MAX]; /* the newest round that each has begun to move to */
 	unsigned finished;                /* participants */
+	bool breaks, broken;              /* a watcher is to break the element; it has */
+	bool quiet;                       /* nobody watches any more then */
 	bool looking;                     /* one of them; the others move nothing meanwhile */
 };
 
@@ -149,6 +153,12 @@ static void participant_must(struct participant *participant, enum roam_err err,
 			   roam_strerror(err));
 }
 
+/* Somebody has broken the element: the rounds end here. */
+static bool participant_lost(const struct participant *participant, enum roam_err err)
+{
+	return participant->story->broken && err == ROAM_ELOST;
+}
+
 /* Its tuple for the round. */
 static void participant_contribute(struct participant *participant, uint64_t round)
 {
@@ -176,9 +186,13 @@ static void participant_move(struct participant *participant, struct roam_ps_ele
 	struct roam_ps_request request = {.op = ROAM_PS_MOVE,
 					  .tuple = participant->tuple,
 					  .bytes = 23 + participant->story->fill};
+	enum roam_err err;
 
 	participant_contribute(participant, round);
-	participant_must(participant, element->call(element, &request), round);
+	err = element->call(element, &request);
+	if (participant_lost(participant, err))
+		return;
+	participant_must(participant, err, round);
 	participant_moved(participant, &request, round);
 }
 
@@ -227,7 +241,8 @@ static bool participant_observe(struct participant *participant, struct roam_ps_
 					     ? ROAM_PS_TRY
 					     : 1 + rng_below(&participant->rng, 20000);
 	err = element->call(element, &request);
-	if (err == ROAM_ETIMEDOUT && request.timeout_ns != 0 && !seen)
+	if ((err == ROAM_ETIMEDOUT && request.timeout_ns != 0 && !seen) ||
+	    participant_lost(participant, err))
 		return false;
 	participant_must(participant, err, round);
 	participant_check(participant, &request, round);
@@ -250,6 +265,8 @@ static void participant_mob(struct participant *participant, struct roam_ps_elem
 		request.timeout_ns = 1 + rng_below(&participant->rng, 20000);
 	participant_contribute(participant, round);
 	err = element->call(element, &request);
+	if (participant_lost(participant, err))
+		return;
 	if (err != ROAM_ETIMEDOUT || request.timeout_ns == 0 || request.moved != 0)
 		participant_moved(participant, &request, round);
 	*moved_p += request.moved != 0;
@@ -308,7 +325,7 @@ static void participant_main(void *arg)
 	struct roam_ps_element *element = story_enter(story, participant->node);
 	uint64_t moved = 0, observed = 0;
 
-	while (observed < ROUNDS) {
+	while (observed < ROUNDS && !story->broken) {
 		bool may = moved < ROUNDS && moved - observed <= story->ahead;
 
 		while (story->looking)
@@ -347,6 +364,8 @@ static void watcher_observe(struct participant *watcher, struct roam_ps_element 
 		request.timeout_ns = 1 + rng_below(&watcher->rng, 9999);
 	request.which = newest ? ROAM_PS_LAST : ROAM_PS_NUMBER;
 	err = element->call(element, &request);
+	if (participant_lost(watcher, err))
+		return;
 	if (err == ROAM_EGONE || (newest && err == ROAM_ETIMEDOUT)) /* all have observed it */
 		return;
 	participant_must(watcher, err, seen);
@@ -365,9 +384,45 @@ static void watcher_intrude(struct participant *watcher, struct roam_ps_element 
 					  .buffer = watcher->tuple,
 					  .limit = sizeof(watcher->tuple)};
 
-	if (story->seen > 0 && element->call(element, &request) != ROAM_EINVAL &&
-	    story->fill == 0)
+	if (story->seen > 0 && !story->broken &&
+	    element->call(element, &request) != ROAM_EINVAL && !story->broken && story->fill == 0)
 		world_fail(story->world, "there was one participant too many");
+}
+
+static void watcher_bound(struct participant *watcher, struct roam_ps_element *element)
+{
+	struct roam_ps_request request = {.op = ROAM_PS_DELTA};
+	enum roam_err err;
+
+	request.number = watcher->story->ahead + 1 + rng_below(&watcher->rng, 4);
+	err = element->call(element, &request);
+	if (!participant_lost(watcher, err))
+		participant_must(watcher, err, 0);
+}
+
+/* It is drawn; more often where the partner may have been given something. */
+static bool watcher_may_break(struct participant *watcher)
+{
+	const struct story *story = watcher->story;
+	bool given = story->begun[0] > story->begun[1];
+
+	return story->breaks && !story->broken && story->seen > 0 &&
+	       rng_one_in(&watcher->rng, given ? 4 : 16);
+}
+
+/* As the node does to which a participant was attached that is lost. */
+static void watcher_break(struct participant *watcher, const struct roam_ps_element *element)
+{
+	struct roami_past *past = roami_past_of(world_node(watcher->story->world, watcher->node));
+	struct roami_op op = {.ask = {.op = ROAMI_ASK_BREAK,
+				      .element = element->element,
+				      .from = element->element}};
+
+	watcher->story->broken = true;
+	if (element->owner == watcher->node)
+		roami_past_run(past, &op, NULL);
+	else
+		roami_relay_break(past, element->owner, element->element);
 }
 
 static void watcher_main(void *arg)
@@ -375,12 +430,13 @@ static void watcher_main(void *arg)
 	struct participant *watcher = arg;
 	struct story *story = watcher->story;
 	struct roam_ps_element *element = story_enter(story, watcher->node);
-	struct roam_ps_request request = {.op = ROAM_PS_DELTA};
 
-	while (story->finished < story->options.participants) {
+	while (story->finished < story->options.participants &&
+	       !(story->broken && story->quiet)) {
 		unsigned what = rng_below(&watcher->rng, 8);
 
-		request.number = story->ahead + 1 + rng_below(&watcher->rng, 4);
+		if (watcher_may_break(watcher))
+			watcher_break(watcher, element);
 		if (what < 3 && story->seen > 0)
 			watcher_observe(watcher, element);
 		else if (what < 6)
@@ -388,7 +444,7 @@ static void watcher_main(void *arg)
 		else if (what == 6)
 			watcher_intrude(watcher, element);
 		else if (story->options.delta != 0)
-			participant_must(watcher, element->call(element, &request), 0);
+			watcher_bound(watcher, element);
 		world_sleep(story->world, rng_below(&watcher->rng, 30000));
 	}
 	free(element);
@@ -411,6 +467,12 @@ static void story_draw(struct story *story, struct rng *rng, unsigned nodes)
 		story->options.participants = 2;
 		story->options.place = ROAM_PS_NODE;
 		story->options.node = rng_below(rng, nodes);
+		story->breaks = rng_one_in(rng, 3);
+		story->quiet = rng_one_in(rng, 2);
+	}
+	if (story->breaks) { /* most of them while the partner may have been given something */
+		story->fill = 0;
+		story->mobs = 1;
 	}
 	if (story->options.delta != 0 && story->ahead >= story->options.delta)
 		story->ahead = (unsigned)story->options.delta - 1;
@@ -419,6 +481,19 @@ static void story_draw(struct story *story, struct rng *rng, unsigned nodes)
 	snprintf(story->template_text, sizeof(story->template_text),
 		 story->fill != 0 ? "i64, f64, (f32, u16, i8), u8[%u]" : "i64, f64, (f32, u16, i8)",
 		 story->fill);
+}
+
+/* Whether an operation is still under way somewhere. */
+static bool story_waits(const struct story *story, unsigned nodes)
+{
+	for (unsigned i = 0; i < nodes; i++) {
+		const struct roami_past *past = roami_past_of(world_node(story->world, i));
+
+		for (uint32_t k = 0; k < atomic_load(&past->waiters_used); k++)
+			if (atomic_load(&past->waiters[k].id) != 0)
+				return true;
+	}
+	return false;
 }
 
 static bool rounds_one(const struct seed_options *options, const struct roam_protocol *protocol,
@@ -446,7 +521,7 @@ static bool rounds_one(const struct seed_options *options, const struct roam_pro
 		exit(EXIT_FAILURE);
 	for (unsigned i = 0; i < config.nodes; i++)
 		roami_past_register(roami_past_of(world_node(story.world, i)), &own_xor);
-	watchers = rng_below(&rng, WATCHERS_MAX + 1);
+	watchers = rng_range(&rng, story.breaks ? 1 : 0, WATCHERS_MAX);
 	for (unsigned i = 0; i < story.options.participants + watchers; i++) {
 		struct participant *participant = &participants[i];
 
@@ -465,6 +540,11 @@ static bool rounds_one(const struct seed_options *options, const struct roam_pro
 		printf("FAILED seed %lu: %s\n  %u participants, %u ahead, DeltaValue %lu\n  %s\n",
 		       (unsigned long)seed, world_error(story.world), story.options.participants,
 		       story.ahead, (unsigned long)story.options.delta, seed_replay());
+	if (good && story_waits(&story, config.nodes)) {
+		printf("FAILED seed %lu: somebody waits when all is done\n  %s\n",
+		       (unsigned long)seed, seed_replay());
+		good = false;
+	}
 	world_close(story.world);
 	free(participants);
 	return good;
