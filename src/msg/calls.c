@@ -1,6 +1,24 @@
-/* Calls of protocols, one and several at a time, and requests passed on as they are. */
+/* Calls, those of protocols one and several at a time, and requests passed on as they are. */
 #include "core/domain.h"
 #include "msg/msg.h"
+
+size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
+		      const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
+{
+	size_t bytes;
+
+	roami_wait_begin(node);
+	bytes = roami_msg_call_end(node, roami_msg_call_start(node, to, type, parts, count, reply,
+							      reply_max));
+	roami_wait_end(node);
+	return bytes;
+}
+
+void roami_msg_call_drop(struct roami_call *call)
+{
+	roami_assert(!roami_msg_call_answered(call));
+	atomic_store_explicit(&call->state, 0, memory_order_release);
+}
 
 size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
 		  const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)

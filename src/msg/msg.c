@@ -203,6 +203,16 @@ void roami_msg_reply_awaited(struct roami_node *node, const struct roam_request 
 	node->env->answered(node, request->origin);
 }
 
+void roami_msg_send_awaited(struct roami_node *node, unsigned to, unsigned type,
+			    const struct roam_part *parts, unsigned count)
+{
+	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count),
+				    0};
+
+	msg_publish(node, to, &header, parts, count);
+	node->env->answered(node, to);
+}
+
 void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *request,
 			   const struct roam_part *parts, unsigned count)
 {
@@ -404,18 +414,6 @@ size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *
 	size_t bytes = call_end(node, ask->call, &page_at);
 
 	*came_p = page_at != 0;
-	return bytes;
-}
-
-size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
-		      const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
-{
-	size_t bytes;
-
-	roami_wait_begin(node);
-	bytes = roami_msg_call_end(node, roami_msg_call_start(node, to, type, parts, count, reply,
-							      reply_max));
-	roami_wait_end(node);
 	return bytes;
 }
 

@@ -32,6 +32,9 @@ size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call);
 /* Whether the end would find the reply there; to be waited for.  `call`: a struct roami_call. */
 bool roami_msg_call_answered(void *call);
 
+/* Ends a call that will not be answered. */
+void roami_msg_call_drop(struct roami_call *call);
+
 /* So many at a time that all threads of a node can do it at once. */
 #define ROAMI_CALLS_AT_ONCE (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
 
@@ -59,6 +62,10 @@ void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *r
 /* As roami_reply, to a caller that began to wait as soon as it had called: nobody else is woken. */
 void roami_msg_reply_awaited(struct roami_node *node, const struct roam_request *request,
 			     const struct roam_part *parts, unsigned count);
+
+/* The same of a message that nobody need be woken for: who waits for it, or polls, takes it. */
+void roami_msg_send_awaited(struct roami_node *node, unsigned to, unsigned type,
+			    const struct roam_part *parts, unsigned count);
 
 /* Handles waiting messages, if no other thread of the node does so already; how many. */
 unsigned roami_msg_poll(struct roami_node *node);

@@ -16,7 +16,9 @@ struct client_wait {
 	struct roami_past *past;
 	const struct roam_ps_cancel *cancel; /* NULL: not, or not any more */
 	struct roami_waiter *waiter;         /* here, */
-	struct roami_call *call;             /* or at another node */
+	struct roami_call *call;             /* or at another node, */
+	const struct roami_taker *taker;     /* or for the partial of that round; NULL: for none */
+	uint64_t round;
 };
 
 static bool wait_cancelled(const struct client_wait *wait)
@@ -31,6 +33,8 @@ static bool wait_over(void *arg)
 
 	if (wait->waiter != NULL)
 		return atomic_load_explicit(&wait->waiter->done, memory_order_acquire) != 0;
+	if (wait->taker != NULL && roami_taker_given(wait->taker, wait->round) != NULL)
+		return true;
 	return roami_msg_call_answered(wait->call);
 }
 
@@ -85,12 +89,22 @@ static bool client_take(struct roami_past *past, struct roami_op *op,
 	return true;
 }
 
+/* Nobody sees how long it waits, and it finds nothing newer than it needs. */
+static bool client_lax(const struct roami_ask *ask, const struct roam_ps_request *request)
+{
+	bool observes = ask->op == ROAM_PS_OBSERVE && ask->which != ROAM_PS_LAST;
+
+	return ask->timeout_ns == 0 && request->cancel == NULL &&
+	       (observes || client_moves(request));
+}
+
 /* The element lives here.  The program's memory is touched without any lock: it may fault. */
 static enum roam_err client_here(struct roami_past *past, const struct roami_ask *ask,
 				 struct roam_ps_request *request, roami_record *record)
 {
-	struct client_wait wait = {past, request->cancel, NULL, NULL};
-	struct roami_op op = {.ask = *ask};
+	struct client_wait wait = {.past = past, .cancel = request->cancel};
+	struct roami_partial partial;
+	struct roami_op op = {.ask = *ask, .node = past->node->me + 1};
 	struct roami_told told;
 
 	if (ask->op == ROAMI_ASK_RESERVE) {
@@ -101,9 +115,17 @@ static enum roam_err client_here(struct roami_past *past, const struct roami_ask
 	if (roami_ask_carries(ask) &&
 	    !client_take(past, &op, request, record))
 		return op.err;
+	partial.round = 0;
+	op.partial = &partial;
+	op.lax = client_lax(ask, request);
 	wait.waiter = roami_past_run(past, &op, NULL);
+	if (wait.waiter != NULL)
+		roami_wait_begin(past->node);
+	if (partial.round != 0)
+		roami_partial_give(past, ask->element, &partial);
 	if (wait.waiter != NULL) {
 		wait_end(&wait, past->node->me);
+		roami_wait_end(past->node);
 		op = wait.waiter->op;
 		roami_past_free_waiter(past, wait.waiter);
 	}
@@ -143,6 +165,21 @@ static struct roam_part client_payload(const struct roam_ps_element *element,
 	return (struct roam_part){room, request->bytes};
 }
 
+/* What was moved and the partial, in the order of the element's node, which will not answer. */
+static enum roam_err client_combine(const struct roam_ps_element *element,
+				    struct roam_ps_request *request, uint64_t round,
+				    const void *tuple)
+{
+	struct roami_told told = {
+		.moved = round, .observed = round, .bytes = element->template.bytes};
+	uint8_t sum[ROAMI_PARTIAL_MAX];
+
+	memcpy(sum, roami_taker_given(element->taker, round), told.bytes);
+	roami_function_combine(element->function, &element->template, sum, tuple);
+	memcpy(request->buffer, sum, told.bytes);
+	return roami_client_outcome(request, &told);
+}
+
 /* At another node; `room` for the reply, and before it for a tuple that may fault. */
 static enum roam_err client_away(const struct roam_ps_element *element, const struct roami_ask *ask,
 				 struct roam_ps_request *request, roami_record *record, void *room,
@@ -150,15 +187,25 @@ static enum roam_err client_away(const struct roam_ps_element *element, const st
 {
 	struct roam_part parts[2] = {{ask, sizeof(*ask)},
 				     client_payload(element, ask, request, record, room)};
-	struct client_wait wait = {roami_past_of(element->node), request->cancel, NULL, NULL};
+	struct client_wait wait = {.past = roami_past_of(element->node),
+				   .cancel = request->cancel,
+				   .round = ask->number};
 	const uint8_t *data = (const uint8_t *)room + sizeof(struct roami_told);
 	struct roami_told told;
 	size_t got;
 
+	if ((ask->flags & ROAMI_ASK_PARTIAL) != 0)
+		wait.taker = element->taker;
+	roami_wait_begin(element->node);
 	wait.call = roami_msg_call_start(element->node, element->owner,
 					 ROAMI_TYPE_SERVICE + ROAMI_PAST_OP, parts, 2, room,
 					 room_bytes);
 	wait_end(&wait, element->owner);
+	roami_wait_end(element->node);
+	if (wait.taker != NULL && !roami_msg_call_answered(wait.call)) {
+		roami_msg_call_drop(wait.call);
+		return client_combine(element, request, ask->number, parts[1].data);
+	}
 	got = roami_msg_call_end(element->node, wait.call);
 	memcpy(&told, room, sizeof(told));
 	if (got < sizeof(told) || (told.observed != 0 && told.bytes > request->limit) ||
@@ -301,7 +348,9 @@ static enum roam_err client_check(const struct roam_ps_element *element,
 	bool observes = request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB;
 	bool matches = observes && request->which == ROAM_PS_MATCH;
 
-	if ((unsigned)request->op > ROAM_PS_STATE ||
+	/* Other flags have a meaning of our own at the element's node, of any operation. */
+	if ((unsigned)request->op > ROAM_PS_STATE || (unsigned)request->which > ROAM_PS_MATCH ||
+	    (request->flags & ~(ROAM_PS_PEEK | ROAM_PS_SKIP)) != 0 ||
 	    (matches && (request->op == ROAM_PS_MOB || element->paged)))
 		return ROAM_EINVAL;
 	if (client_moves(request) || matches) {
@@ -311,15 +360,23 @@ static enum roam_err client_check(const struct roam_ps_element *element,
 		    !roami_template_fits(&element->template, request->tuple, request->bytes))
 			return ROAM_EINVAL;
 	}
-	if (observes && ((unsigned)request->which > ROAM_PS_MATCH ||
-			 (request->flags & ~(ROAM_PS_PEEK | ROAM_PS_SKIP)) != 0 ||
-			 ((request->flags & ROAM_PS_SKIP) != 0 && request->which != ROAM_PS_LAST) ||
+	if (observes && (((request->flags & ROAM_PS_SKIP) != 0 && request->which != ROAM_PS_LAST) ||
 			 (request->which == ROAM_PS_NUMBER && request->number == 0) ||
 			 (request->limit != 0 && request->buffer == NULL)))
 		return ROAM_EINVAL;
 	if (request->op == ROAM_PS_DELTA && request->number == 0)
 		return ROAM_EINVAL;
 	return ROAM_OK;
+}
+
+/* A partial will do in place of an answer. */
+static bool client_takes(const struct roam_ps_element *element,
+			 const struct roam_ps_request *request, const struct roami_ask *ask)
+{
+	return element->taker != NULL && request->op == ROAM_PS_MOB &&
+	       (ask->flags & ROAMI_ASK_ROUND) != 0 && request->timeout_ns == 0 &&
+	       request->cancel == NULL && ask->limit >= element->template.bytes &&
+	       roami_taker_want(roami_past_of(element->node), element->taker, ask->number);
 }
 
 /* Has it done where its elements are, which is one place. */
@@ -334,6 +391,8 @@ static enum roam_err client_once(struct roam_ps_element *element,
 		return roami_pages_do(element, request);
 	ask = roami_client_begin(element, request);
 	ask.from = from->element;
+	if (client_takes(element, request, &ask))
+		ask.flags |= ROAMI_ASK_PARTIAL;
 	err = roami_client_ask(element, &ask, request, NULL);
 	element->rounds_moved += request->moved != 0;
 	element->rounds_observed += request->observed != 0 && client_turn(request);
@@ -436,6 +495,22 @@ static enum roam_err enter_attached(struct roam_ps_server *server, const struct 
 	return err;
 }
 
+/* A participant of two, elsewhere, in a round of what is known everywhere. */
+static void enter_taker(struct roam_ps_element *element, const struct roami_bind *ask)
+{
+	const struct roami_function *function = roami_functions;
+	struct roami_past *past = roami_past_of(element->node);
+
+	while (function->name[0] != '\0' && strcmp(function->name, ask->function) != 0)
+		function++;
+	if (ask->participants != 2 || function->combine == NULL ||
+	    element->template.bytes > ROAMI_PARTIAL_MAX)
+		return;
+	element->function = function;
+	element->taker = roami_taker_open(past, element->owner, element->element,
+					  element->template.bytes);
+}
+
 /* Its number there; both texts lie in `texts`, one after the other. */
 static enum roam_err enter_bind(struct roam_ps_element *element, const char *texts,
 				size_t name_bytes, const struct roam_ps_options *options,
@@ -472,6 +547,8 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 		element->owner = roami_hosted_owner(answer.element);
 	element->paged = answer.paged != 0;
 	element->heap = answer.heap;
+	if (answer.err == ROAM_OK && element->server == NULL && element->owner != element->node->me)
+		enter_taker(element, &ask);
 	enter_says(element, texts, name_bytes, &ask, &answer, why, why_bytes);
 	return (enum roam_err)answer.err;
 }

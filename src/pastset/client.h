@@ -29,6 +29,8 @@ struct roam_ps_element {
 	uint64_t heap;
 	bool rounds; /* it has an X-function, of which this binding is a participant */
 	uint64_t rounds_moved, rounds_observed;
+	const struct roami_function *function; /* by which the program can combine itself, */
+	struct roami_taker *taker;             /* with what comes there; NULL: nothing does */
 	struct roami_unsure unsure; /* of a participant, at a server */
 	struct roami_template template;
 };

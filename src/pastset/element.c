@@ -61,6 +61,41 @@ static bool element_move(struct roami_node *node, struct roami_element *element,
 	return true;
 }
 
+/* The first and the second in a round: is one of two here, and does the other take partials? */
+static void element_pair(const struct roami_node *node, struct roami_element *element,
+			 uint32_t first, uint32_t second)
+{
+	uint32_t here = node->me + 1;
+
+	element->partner = 0;
+	if (element->participants == 2 && (first == here) != (second == here))
+		element->partner = first == here ? second : first;
+}
+
+/* The partner is to be given what the one here has moved, if nothing can go wrong from now on. */
+static void element_give(struct roami_node *node, struct roami_element *element,
+			 struct roami_op *op, const struct roami_round *round)
+{
+	uint32_t bytes = element->template->bytes;
+
+	if (op->partial == NULL || element->partner == 0 || bytes > ROAMI_PARTIAL_MAX ||
+	    element->function->combine == NULL || op->ask.number != element->tuples.last + 1 ||
+	    !roami_tuples_room(node, element->pool, &element->tuples))
+		return;
+	element->given = op->partial->round = op->ask.number;
+	element->recalled = false;
+	op->partial->partner = element->partner;
+	op->partial->bytes = bytes;
+	memcpy(op->partial->tuple, roami_record_data(element->pool, round->record), bytes);
+}
+
+bool roami_element_unsure(const struct roami_element *element, const struct roami_op *op)
+{
+	/* A mob's second half has begun before the partner could use what its first has moved. */
+	return element->given != 0 && !op->lax && op->moved == 0 &&
+	       op->ask.op != ROAMI_ASK_BREAK && !roami_element_expects(element, op);
+}
+
 /* Takes the tuple into its round; the last one completes it. */
 static enum roam_err element_combine(struct roami_node *node, struct roami_element *element,
 				     struct roami_op *op)
@@ -68,25 +103,35 @@ static enum roam_err element_combine(struct roami_node *node, struct roami_eleme
 	struct roami_round *round = &element->rounds[op->ask.number % ROAMI_ROUNDS_MAX];
 	struct roami_tuples *tuples = &element->tuples;
 	bool completes = round->count + 1 == element->participants;
+	bool takes = op->node == node->me + 1 || (op->ask.flags & ROAMI_ASK_PARTIAL) != 0;
+	uint32_t who = takes ? op->node : 0;
 
 	if (completes && op->ask.number != tuples->last + 1)
 		return ROAM_EINVAL;
 	while (completes && !roami_tuples_room(node, element->pool, tuples))
 		if (!element_forget(node, element))
 			return ROAM_ENOSPC;
-	if (round->count++ == 0)
+	if (round->count++ == 0) {
 		round->record = op->record;
-	else
+		round->first = who;
+	} else {
 		roami_function_combine(element->function, element->template,
 				       roami_record_data(element->pool, round->record),
-				       roami_record_data(element->pool, op->record));
-	if (round->record != op->record)
+				       op->record != 0
+					       ? roami_record_data(element->pool, op->record)
+					       : op->brought);
+	}
+	if (round->record != op->record && op->record != 0)
 		roami_record_rele(node, element->pool, op->record);
 	op->record = 0;
+	op->brought = NULL;
 	op->moved = op->ask.number;
 	if (completes) {
+		element_pair(node, element, round->first, who);
 		roami_tuples_append(node, element->pool, tuples, round->record);
 		round->count = 0;
+	} else {
+		element_give(node, element, op, round);
 	}
 	return ROAM_OK;
 }
@@ -96,6 +141,10 @@ static bool element_round(struct roami_node *node, struct roami_element *element
 {
 	const struct roami_tuples *tuples = &element->tuples;
 
+	if (roami_element_expects(element, op)) {
+		op->known = (op->ask.flags & ROAMI_ASK_PARTIAL) != 0;
+		element->given = 0;
+	}
 	if (op->ask.number > tuples->last + ROAMI_ROUNDS_MAX ||
 	    (op->ask.number > tuples->last && op->ask.number - tuples->first >= element->delta))
 		return false;
@@ -216,9 +265,13 @@ static void element_state(const struct roami_element *element, struct roam_ps_st
 static bool element_broken(struct roami_node *node, struct roami_element *element,
 			   struct roami_op *op)
 {
-	if (op->ask.op == ROAMI_ASK_BREAK)
+	if (op->ask.op == ROAMI_ASK_BREAK) {
 		element->broken = true;
-	if (!element->broken || op->ask.op == ROAM_PS_STATE || op->ask.op == ROAM_PS_TRUNCATE)
+		return true;
+	}
+	/* The partner may have the result already of the round that was given: that comes first. */
+	if (!element->broken || element->given != 0 || op->ask.op == ROAM_PS_STATE ||
+	    op->ask.op == ROAM_PS_TRUNCATE)
 		return false;
 	if (op->record != 0)
 		roami_record_rele(node, element->pool, op->record);
@@ -229,6 +282,8 @@ static bool element_broken(struct roami_node *node, struct roami_element *elemen
 
 bool roami_element_try(struct roami_node *node, struct roami_element *element, struct roami_op *op)
 {
+	if (roami_element_unsure(element, op))
+		return false;
 	if (element_broken(node, element, op))
 		return true;
 	switch ((enum roam_ps_op)op->ask.op) {

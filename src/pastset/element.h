@@ -2,6 +2,7 @@
 #ifndef ROAMI_ELEMENT_H
 #define ROAMI_ELEMENT_H
 
+#include "pastset/partial.h"
 #include "pastset/tuple.h"
 #include "pastset/xfunc.h"
 #include "roam/pastset.h"
@@ -11,6 +12,9 @@
 
 /* The same: an X-function's participant observes the result of a round. */
 #define ROAMI_ASK_ROUND 0x40u
+
+/* The same: of a mob to a round, which is answered unless its partial was given to that node. */
+#define ROAMI_ASK_PARTIAL 0x20u
 
 /* In ask.op, beside enum roam_ps_op: room in the heap for a tuple of `number` bytes. */
 #define ROAMI_ASK_RESERVE 0x80u
@@ -45,6 +49,7 @@ static inline bool roami_ask_carries(const struct roami_ask *ask)
 struct roami_round {
 	roami_record record; /* the sum so far */
 	uint32_t count;      /* of those who have moved */
+	uint32_t first;      /* the first of them, as roami_op.node; 0 also: it takes no partials */
 };
 
 /* An operation under way at its element's owner. */
@@ -53,6 +58,10 @@ struct roami_op {
 	/* Called, on any thread, once it is done after it had to wait; NULL: see roami_past_run. */
 	void (*served)(void *arg, const struct roami_op *op);
 	void *arg;
+	uint32_t node;    /* + 1: that of the thread that asks; 0: of a program that is attached */
+	bool lax;         /* it may find what was there before the partner used a partial */
+	bool known;       /* it was told the outcome by a partial: no answer */
+	struct roami_partial *partial; /* room for what to give the partner; NULL: nothing is */
 	uint64_t id; /* with `served`: ROAMI_GUEST_ID and a number, to cancel it by */
 	uint64_t deadline;   /* 0: none */
 	roami_record record; /* to move, a pattern: reserved; then that observed, held; 0: none */
@@ -80,7 +89,7 @@ struct roami_element {
 	struct roami_spin lock;
 	uint32_t name; /* index of its own, see names.c */
 	bool forget;
-	bool broken; /* operations fail, ROAM_ELOST */
+	bool broken; /* operations fail, ROAM_ELOST, once nothing is given any more */
 	bool paged; /* of `own`, the places stand for places in the heap, where the bytes are */
 	uint64_t heap;
 	struct roami_past_pool own;
@@ -93,6 +102,9 @@ struct roami_element {
 	bool matches;          /* tuples may be observed by a pattern */
 	bool packs;            /* tuples are compressed */
 	uint32_t participants; /* in a reduction; 0: it is none */
+	uint32_t partner;      /* the node + 1 that takes partials; 0: none */
+	uint64_t given;        /* the round whose partial it may use, unknown to us; 0: none */
+	bool recalled;         /* that one */
 	struct roami_round rounds[ROAMI_ROUNDS_MAX];     /* by number, in a ring */
 	struct roami_waiter *first_waiter, *last_waiter; /* in the order in which they came */
 	uint32_t waiting;
@@ -110,5 +122,20 @@ roami_record roami_element_reserve(struct roami_node *node, struct roami_element
  * is in it.  false: it has to wait; nothing has changed.  The lock is held.
  */
 bool roami_element_try(struct roami_node *node, struct roami_element *element, struct roami_op *op);
+
+/*
+ * Whether the operation has to wait until it is known if the partner has used what it was given.
+ * The lock is held.
+ */
+bool roami_element_unsure(const struct roami_element *element, const struct roami_op *op);
+
+/* Whether it is the partner's move to the round whose partial was given: it can be done. */
+static inline bool roami_element_expects(const struct roami_element *element,
+					 const struct roami_op *op)
+{
+	return element->given != 0 && op->node == element->partner &&
+	       op->ask.number == element->given &&
+	       (op->ask.op == ROAM_PS_MOVE || op->ask.op == ROAM_PS_MOB);
+}
 
 #endif

@@ -237,25 +237,6 @@ static void queue_pull(struct roami_element *element, struct roami_waiter *waite
 	atomic_store(&waiter->at, 0);
 }
 
-/* Those that can go on now, the first come first: each may change what those before it can do. */
-static void queue_serve(struct roami_past *past, struct roami_element *element,
-			struct roami_waiter ***served)
-{
-	struct roami_waiter *waiter = element->first_waiter;
-
-	while (waiter != NULL) {
-		if (!roami_element_try(past->node, element, &waiter->op)) {
-			waiter = waiter->next;
-			continue;
-		}
-		queue_pull(element, waiter);
-		waiter->next = NULL;
-		**served = waiter;
-		*served = &waiter->next;
-		waiter = element->first_waiter;
-	}
-}
-
 static struct roami_past_pool *op_pool(struct roami_past *past, const struct roami_op *op)
 {
 	return roami_past_element(past, op->ask.element)->pool;
@@ -270,7 +251,55 @@ static void op_give_up(struct roami_past *past, struct roami_op *op, enum roam_e
 	op->err = why;
 }
 
-/* Takes it out of the queue it waits in, if it still does. */
+static bool waiter_late(struct roami_past *past, struct roami_waiter *waiter)
+{
+	uint64_t deadline = atomic_load(&waiter->deadline);
+
+	return deadline != 0 && deadline <= past->node->env->now(past->node);
+}
+
+/*
+ * It may have been kept from giving up, and the element is sure now: does it, if it has to.  true:
+ * it has.  The element's lock is held.
+ */
+static bool waiter_settle(struct roami_past *past, const struct roami_element *element,
+			  struct roami_waiter *waiter)
+{
+	enum roam_err why = ROAM_OK;
+
+	if (!waiter->unsure || roami_element_unsure(element, &waiter->op))
+		return false;
+	waiter->unsure = false;
+	if (waiter_cancelled(waiter))
+		why = ROAM_ECANCELED;
+	else if (waiter->op.ask.timeout_ns == ROAM_PS_TRY || waiter_late(past, waiter))
+		why = ROAM_ETIMEDOUT;
+	if (why != ROAM_OK)
+		op_give_up(past, &waiter->op, why);
+	return why != ROAM_OK;
+}
+
+/* Those that can go on now, the first come first: each may change what those before it can do. */
+static void queue_serve(struct roami_past *past, struct roami_element *element,
+			struct roami_waiter ***served)
+{
+	struct roami_waiter *waiter = element->first_waiter;
+
+	while (waiter != NULL) {
+		if (!roami_element_try(past->node, element, &waiter->op) &&
+		    !waiter_settle(past, element, waiter)) {
+			waiter = waiter->next;
+			continue;
+		}
+		queue_pull(element, waiter);
+		waiter->next = NULL;
+		**served = waiter;
+		*served = &waiter->next;
+		waiter = element->first_waiter;
+	}
+}
+
+/* Takes it out of the queue it waits in, if it still does and can know that it has to wait. */
 static bool waiter_give_up(struct roami_past *past, struct roami_waiter *waiter, enum roam_err why,
 			   bool (*really)(struct roami_past *past, struct roami_waiter *waiter))
 {
@@ -282,7 +311,8 @@ static bool waiter_give_up(struct roami_past *past, struct roami_waiter *waiter,
 		return false;
 	element = &past->elements[at - 1];
 	roami_spin_lock(past->node, &element->lock);
-	mine = atomic_load(&waiter->at) == at && really(past, waiter);
+	mine = atomic_load(&waiter->at) == at && really(past, waiter) &&
+	       !(waiter->unsure && roami_element_unsure(element, &waiter->op));
 	if (mine) {
 		queue_pull(element, waiter);
 		op_give_up(past, &waiter->op, why);
@@ -330,13 +360,6 @@ static void alarm_set(struct roami_past *past, uint64_t deadline)
 	roami_spin_unlock(&past->alarm_lock);
 	if (set)
 		roami_delay(past->node, &request, deadline > now ? deadline - now : 0);
-}
-
-static bool waiter_late(struct roami_past *past, struct roami_waiter *waiter)
-{
-	uint64_t deadline = atomic_load(&waiter->deadline);
-
-	return deadline != 0 && deadline <= past->node->env->now(past->node);
 }
 
 void roami_past_expire(struct roami_past *past)
@@ -440,7 +463,8 @@ static bool op_unload(struct roami_past *past, struct roami_element *element, st
 /* As roami_element_try, from the beginning. */
 static bool op_try(struct roami_past *past, struct roami_element *element, struct roami_op *op)
 {
-	if (op->brought != NULL && !op_unload(past, element, op))
+	if (op->brought != NULL && !roami_element_expects(element, op) &&
+	    !op_unload(past, element, op))
 		return true;
 	return roami_element_try(past->node, element, op);
 }
@@ -462,7 +486,9 @@ static struct roami_waiter *op_queue(struct roami_past *past, struct roami_eleme
 				     struct roami_op *op, struct roami_waiter *waiter,
 				     const struct roam_request *request)
 {
-	if (op->ask.timeout_ns == ROAM_PS_TRY) {
+	bool unsure = roami_element_unsure(element, op);
+
+	if (op->ask.timeout_ns == ROAM_PS_TRY && !unsure) {
 		op_give_up(past, op, ROAM_ETIMEDOUT);
 		return NULL;
 	}
@@ -473,19 +499,39 @@ static struct roami_waiter *op_queue(struct roami_past *past, struct roami_eleme
 			return NULL;
 		}
 		waiter->op = *op;
+		waiter->op.partial = NULL;
 		if (op->served != NULL)
 			atomic_store(&waiter->id, op->id);
 	}
+	waiter->unsure = unsure;
 	queue_push(past, element, waiter);
 	/*
 	 * Between the halves of a mob it is in no queue to be found in.  Who cancels says so and
 	 * then looks; we are there and then look who said so.
 	 */
-	if (!waiter_cancelled(waiter))
+	if (!waiter_cancelled(waiter) || unsure)
 		return waiter;
 	queue_pull(element, waiter);
 	op_give_up(past, op, ROAM_ECANCELED);
 	return NULL;
+}
+
+/* What is asked back of the partner, once for each partial. */
+struct recall {
+	uint64_t round; /* 0: nothing */
+	uint32_t partner;
+};
+
+/* Who was queued, or the break, has to wait until it is known what became of it.  Locked. */
+static struct recall element_recall(struct roami_element *element,
+				    const struct roami_waiter *queued)
+{
+	bool wanted = element->broken || (queued != NULL && queued->unsure);
+
+	if (element->given == 0 || element->recalled || !wanted)
+		return (struct recall){0, 0};
+	element->recalled = true;
+	return (struct recall){element->given, element->partner};
 }
 
 /*
@@ -501,6 +547,7 @@ static struct roami_waiter *op_step(struct roami_past *past, struct roami_op *op
 
 	do {
 		struct roami_element *element = roami_past_element(past, op->ask.element);
+		struct recall recall;
 
 		roami_step(past->node);
 		roami_spin_lock(past->node, &element->lock);
@@ -508,21 +555,21 @@ static struct roami_waiter *op_step(struct roami_past *past, struct roami_op *op
 			queue_serve(past, element, served);
 		else
 			queued = op_queue(past, element, op, waiter, request);
+		recall = element_recall(element, queued);
 		roami_spin_unlock(&element->lock);
+		if (recall.round != 0)
+			roami_partial_recall(past, recall.partner - 1,
+					     (uint32_t)(element - past->elements), recall.round);
 	} while (queued == NULL && op_continues(op));
 	if (queued != NULL && deadline != 0)
 		alarm_set(past, deadline);
 	return queued;
 }
 
-struct roami_waiter *roami_past_run(struct roami_past *past, struct roami_op *op,
-				    const struct roam_request *request)
+/* Those that were served go on, and those that these serve. */
+static void served_go_on(struct roami_past *past, struct roami_waiter *served,
+			 struct roami_waiter **end)
 {
-	struct roami_waiter *served = NULL, **end = &served, *queued;
-
-	if (op->ask.timeout_ns != 0 && op->ask.timeout_ns != ROAM_PS_TRY)
-		op->deadline = past->node->env->now(past->node) + op->ask.timeout_ns;
-	queued = op_step(past, op, NULL, request, &end);
 	while (served != NULL) {
 		struct roami_waiter *waiter = served;
 
@@ -533,7 +580,34 @@ struct roami_waiter *roami_past_run(struct roami_past *past, struct roami_op *op
 		    op_step(past, &waiter->op, waiter, NULL, &end) == NULL)
 			waiter_complete(past, waiter);
 	}
+}
+
+struct roami_waiter *roami_past_run(struct roami_past *past, struct roami_op *op,
+				    const struct roam_request *request)
+{
+	struct roami_waiter *served = NULL, **end = &served, *queued;
+
+	if (op->ask.timeout_ns != 0 && op->ask.timeout_ns != ROAM_PS_TRY)
+		op->deadline = past->node->env->now(past->node) + op->ask.timeout_ns;
+	queued = op_step(past, op, NULL, request, &end);
+	if (served != NULL)
+		served_go_on(past, served, end);
 	return queued;
+}
+
+void roami_past_returned(struct roami_past *past, uint32_t number, unsigned from, uint64_t round)
+{
+	struct roami_element *element = roami_past_element(past, number);
+	struct roami_waiter *served = NULL, **end = &served;
+
+	roami_spin_lock(past->node, &element->lock);
+	if (element->given == round && element->partner == from + 1) {
+		element->given = 0;
+		queue_serve(past, element, &end);
+	}
+	roami_spin_unlock(&element->lock);
+	if (served != NULL)
+		served_go_on(past, served, end);
 }
 
 /* ---------------------------------------------------------------------------------- cancelling */

@@ -25,6 +25,7 @@ struct roami_waiter {
 	_Atomic uint64_t deadline;          /* that of op, while it waits */
 	_Atomic uint64_t id;                /* of the operation; 0: free */
 	_Atomic uint64_t cancelled;         /* = id: it must not wait any longer */
+	bool unsure;                        /* it was when it came here, see roami_element_unsure */
 	_Atomic uint32_t done;              /* of this node's threads: the outcome is in op */
 	struct roam_request request;        /* to reply to; call 0: of this node's threads */
 };
@@ -63,6 +64,9 @@ struct roami_past {
 	uint64_t alarms[ROAMI_ALARMS_MAX]; /* when to look for deadlines, the next one last */
 	uint32_t alarm_count;
 	struct roami_serve *serve; /* where programs attach to this node; NULL: nowhere */
+	struct roami_spin taker_lock;
+	uint32_t taker_count;
+	struct roami_taker takers[ROAMI_TAKERS_MAX];
 	struct roami_spin relay_lock;
 	uint32_t relay_serial;
 	struct roami_relay relays[ROAMI_AWAY_MAX];
@@ -127,6 +131,9 @@ void roami_past_free_waiter(struct roami_past *past, struct roami_waiter *waiter
 void roami_past_cancel(struct roami_past *past, struct roami_waiter *waiter);
 void roami_past_cancel_id(struct roami_past *past, struct roami_waiter *waiter, uint64_t id);
 void roami_past_cancel_call(struct roami_past *past, unsigned origin, uint32_t call);
+
+/* The partner's node says that it does not use the partial of that round. */
+void roami_past_returned(struct roami_past *past, uint32_t element, unsigned from, uint64_t round);
 
 /* An alarm went off. */
 void roami_past_expire(struct roami_past *past);

@@ -6,7 +6,8 @@
 static void list_one(struct roami_past *past, uint32_t number, struct roami_listing *entry)
 {
 	const struct roami_element *element = roami_past_element(past, number);
-	struct roami_op op = {.ask = {.op = ROAM_PS_STATE, .element = number, .from = number}};
+	struct roami_op op = {.ask = {.op = ROAM_PS_STATE, .element = number, .from = number},
+			      .lax = true};
 
 	memset(entry, 0, sizeof(*entry));
 	roami_past_run(past, &op, NULL);

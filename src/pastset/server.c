@@ -81,6 +81,12 @@ void roami_past_told(struct roami_past *past, const struct roami_op *op, void *r
 		*rest = (struct roam_part){&op->state, sizeof(op->state)};
 }
 
+/* It came by another node, from a program that is attached there. */
+static bool server_relayed(const struct roam_request *request)
+{
+	return request->type == ROAMI_TYPE_SERVICE + ROAMI_PAST_RELAY;
+}
+
 /* `room`: as for roami_past_told. */
 static void server_reply(struct roami_past *past, const struct roam_request *request,
 			 const struct roami_op *op, void *room)
@@ -93,9 +99,9 @@ static void server_reply(struct roami_past *past, const struct roam_request *req
 		roami_past_lend(past, roami_past_element(past, op->ask.element),
 				&(struct roami_lent){told.record, request->origin,
 						     op->ask.op == ROAMI_ASK_RESERVE});
-	if (request->type == ROAMI_TYPE_SERVICE + ROAMI_PAST_RELAY)
+	if (server_relayed(request))
 		roami_relay_reply(past->node, request, parts);
-	else
+	else if (!op->known)
 		roami_msg_reply_awaited(past->node, request, parts, 2);
 	if (op->record != 0 && (op->ask.flags & ROAMI_ASK_RECORD) == 0)
 		roami_record_rele(past->node, roami_past_element(past, op->ask.element)->pool,
@@ -150,6 +156,8 @@ static void server_op(struct roami_node *node, const struct roam_request *reques
 	bool carries = roami_ask_carries(&op.ask);
 	bool done = false;
 
+	if (!server_relayed(request))
+		op.node = request->origin + 1u;
 	if ((op.ask.op > ROAM_PS_STATE && op.ask.op != ROAMI_ASK_RESERVE) ||
 	    op.ask.which > ROAM_PS_MATCH || (!carries && bytes != 0) ||
 	    roami_past_element(past, op.ask.element) == NULL ||
@@ -258,6 +266,8 @@ static const struct roam_message service_messages[] = {
 	[ROAMI_PAST_RELAYED] = {"ps relayed", roami_relay_heard,
 				 sizeof(struct roami_relay_head) + sizeof(struct roami_told) +
 					 ROAM_PS_TUPLE_MAX},
+	[ROAMI_PAST_PARTIAL] = {"ps partial", roami_partial_heard,
+				sizeof(struct roami_partial_head) + ROAMI_PARTIAL_MAX},
 	[ROAMI_PAST_TYPES] = {NULL, NULL, 0},
 };
 

@@ -14,6 +14,7 @@ enum {
 	ROAMI_PAST_ALARM,  /* to oneself */
 	ROAMI_PAST_RELAY, /* struct roami_relay_head, struct roami_ask, a tuple: see relay.c */
 	ROAMI_PAST_RELAYED, /* struct roami_relay_head, struct roami_told, what follows it */
+	ROAMI_PAST_PARTIAL, /* struct roami_partial_head, then a tuple: see partial.h */
 	ROAMI_PAST_TYPES
 };
 

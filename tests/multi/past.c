@@ -430,6 +430,12 @@ static void bad_operations(void)
 	must_fail(roam_ps_call(element, &request), ROAM_EGONE);
 	request.op = (enum roam_ps_op)77;
 	must_fail(roam_ps_call(element, &request), ROAM_EINVAL);
+	request = (struct roam_ps_request){.op = ROAM_PS_MOVE, .tuple = tuple, .bytes = 4};
+	memset(tuple, 0, 4);
+	for (request.flags = ROAM_PS_SKIP << 1; request.flags != 0; request.flags <<= 1)
+		must_fail(roam_ps_call(element, &request), ROAM_EINVAL);
+	request.which = (enum roam_ps_which)9;
+	must_fail(roam_ps_call(element, &request), ROAM_EINVAL);
 	roam_ps_leave(element);
 }
 

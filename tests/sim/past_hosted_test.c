@@ -2,7 +2,8 @@
  * A node of a job that programs are attached to, on real threads: all nodes in one process, threads
  * of theirs and attached clients at the same elements, whose connections break.  What all of them
  * saw of an element must have an explanation (history.h); under ThreadSanitizer the server's thread
- * has no data race with those of the node.  Options: seed_options.h.
+ * has no data race with those of the node.  Then two threads add up, sum after sum, while others
+ * look: none finds less than somebody had seen before.  Options: seed_options.h.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -25,6 +26,8 @@
 #define ATTACHED    3u
 #define ROUNDS      6u
 #define EACH        6u
+#define SUMS        60u
+#define ADDERS      4u /* two participants, at nodes 0 and 1, and two who look */
 #define HEAP        ((size_t)1 << 20)
 #define SECONDS_MAX 60u
 
@@ -47,6 +50,8 @@ struct job {
 	_Atomic bool ended; /* the round */
 	uint64_t cuts;
 	_Atomic uint64_t elsewhere;
+	_Atomic uint64_t seen;  /* the newest sum that somebody has */
+	_Atomic unsigned added; /* participants that have all sums */
 };
 
 struct worker {
@@ -274,6 +279,95 @@ static bool job_round(struct job *job)
 	return job->history.unsure > HISTORY_UNSURE_MAX || history_explained(&job->history);
 }
 
+/* ----------------------------------------------------------------------------------------- sums */
+
+static struct roam_ps_element *adder_enter(const struct worker *adder)
+{
+	struct job *job = adder->job;
+	struct roam_ps_options options = {.place = ROAM_PS_NODE,
+					  .node = job->round % NODES,
+					  .function = "sum",
+					  .participants = 2};
+	struct roam_ps_element *element = NULL;
+	char name[32], why[512] = "";
+	enum roam_err err;
+
+	snprintf(name, sizeof(name), "sum %u", job->round);
+	if (adder->number == ADDERS - 1)
+		err = roami_past_enter_at(job->servers[0], name, "u64", &options, &element, why,
+					  sizeof(why));
+	else
+		err = roami_past_enter(job->nodes[adder->number], name, "u64", &options, 0,
+				       &element, why, sizeof(why));
+	must(err == ROAM_OK, why);
+	return element;
+}
+
+static void adder_add(struct job *job, struct roam_ps_element *element, struct rng *rng)
+{
+	for (uint64_t i = 1; i <= SUMS; i++) {
+		uint64_t value = i * i, seen;
+		struct roam_ps_request request = {.op = ROAM_PS_MOB,
+						  .tuple = &value,
+						  .bytes = sizeof(value),
+						  .buffer = &value,
+						  .limit = sizeof(value)};
+
+		must(element->call(element, &request) == ROAM_OK, "a sum");
+		must(request.observed == i && value == 2 * i * i, "a wrong sum");
+		seen = atomic_load(&job->seen);
+		while (seen < i && !atomic_compare_exchange_weak(&job->seen, &seen, i))
+			;
+		if (rng_one_in(rng, 8))
+			usleep((useconds_t)rng_below(rng, 200));
+	}
+	atomic_fetch_add(&job->added, 1);
+}
+
+static void adder_look(struct job *job, struct roam_ps_element *element, struct rng *rng)
+{
+	while (atomic_load(&job->added) < 2) {
+		struct roam_ps_request request = {.op = ROAM_PS_STATE};
+		uint64_t seen = atomic_load(&job->seen);
+
+		must(element->call(element, &request) == ROAM_OK, "a state");
+		must(request.state.last >= seen && request.state.last <= SUMS, "an old state");
+		usleep((useconds_t)rng_below(rng, 300));
+	}
+}
+
+static void *adder_main(void *arg)
+{
+	struct worker *adder = arg;
+	struct job *job = adder->job;
+	struct rng rng = {job->seed * 555 + job->round * ADDERS + adder->number};
+	struct roam_ps_element *element = adder_enter(adder);
+
+	if (adder->number < 2)
+		adder_add(job, element, &rng);
+	else
+		adder_look(job, element, &rng);
+	if (element->server != NULL)
+		roami_attach_leave(element->server, element);
+	free(element);
+	return NULL;
+}
+
+static void job_sums(struct job *job)
+{
+	struct worker adders[ADDERS];
+
+	job->seen = 0;
+	job->added = 0;
+	for (unsigned i = 0; i < ADDERS; i++) {
+		adders[i] = (struct worker){.job = job, .number = i};
+		must(pthread_create(&adders[i].thread, NULL, adder_main, &adders[i]) == 0,
+		     "no thread");
+	}
+	for (unsigned i = 0; i < ADDERS; i++)
+		pthread_join(adders[i].thread, NULL);
+}
+
 static bool hosted_one(const struct seed_options *options, const struct roam_protocol *protocol,
 		       uint64_t seed, void *arg)
 {
@@ -288,8 +382,10 @@ static bool hosted_one(const struct seed_options *options, const struct roam_pro
 	pthread_mutex_init(&job->lock, NULL);
 	pthread_mutex_init(&job->all.lock, NULL);
 	job_open(job, protocol);
-	for (job->round = 0; good && job->round < ROUNDS; job->round++)
+	for (job->round = 0; good && job->round < ROUNDS; job->round++) {
 		good = job_round(job);
+		job_sums(job);
+	}
 	if (!good) {
 		history_print(&job->history);
 		printf("FAILED seed %lu: what was seen cannot be explained\n  %s\n",

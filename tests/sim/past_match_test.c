@@ -2,7 +2,8 @@
  * Observing by a pattern, in the world: movers of several nodes move tuples of random keys to one
  * element, takers each want those of one key, and of one mover or of any.  Every tuple is taken
  * once, by a taker whose pattern it is like, those of one pattern in the order of their numbers;
- * nobody waits for ever, and patterns of those whose time is up leave no memory behind.
+ * nobody waits for ever.  Patterns leave no memory behind: where DeltaValue bounds what the tuples
+ * take there is hardly more.
  * Options: seed_options.h; the pages' protocol does not matter.
  */
 #include <stdio.h>
@@ -20,6 +21,14 @@
 #define TUPLES  40u /* of each mover */
 #define PADDING 20u
 #define PATTERN 15000u /* padding of patterns, so that those that stay are missed */
+#define DELTA   12u
+
+/*
+ * A record keeps its chunk: one for each tuple from First on, for what each actor has there, and
+ * the one that is open; some room is lost to smaller chunks, and to slots.
+ */
+#define CHUNK  (64u << 10)
+#define MEMORY ((DELTA + MOVERS + KEYS * MOVERS + 1 + 4) * CHUNK)
 
 struct story {
 	struct world *world;
@@ -161,8 +170,11 @@ static bool match_one(const struct seed_options *options, const struct roam_prot
 	if (options->lossy)
 		world_lossy(&config);
 	memset(config.threads, 0, sizeof(config.threads));
-	config.ps_memory = 2u << 20; /* what is not given back is missed */
 	story.each = rng_one_in(&rng, 2);
+	if (rng_one_in(&rng, 2)) {
+		story.options.delta = DELTA;
+		config.ps_memory = MEMORY; /* what is not given back is missed */
+	}
 	story.options.place = rng_one_in(&rng, 2) ? ROAM_PS_HASH : ROAM_PS_CREATOR;
 	story.world = world_open(&config);
 	if (story.world == NULL)

@@ -17,6 +17,7 @@
 #define ACTIONS_MAX 10u
 #define MS          1000000u
 #define SLACK_NS    (MS / 2) /* messages and all take less */
+#define DELAY_NS    (SLACK_NS / 25) /* no message takes twice as long: all enter in the first MS */
 
 /* An operation that begins at one time, in milliseconds, and ends at another with this outcome. */
 struct action {
@@ -216,7 +217,9 @@ static bool play_script(const struct script *script, const struct roam_protocol 
 
 	world_draw(&config, seed, protocol);
 	world_nodes(&config, rng_range(&rng, 1, 4));
-	config.latency_ns_max = 20000;
+	config.latency_ns_max = DELAY_NS;
+	if (config.slow_ns > DELAY_NS)
+		config.slow_ns = DELAY_NS;
 	config.stall_every = 0;
 	memset(config.threads, 0, sizeof(config.threads));
 	play.owner = rng_below(&rng, config.nodes);
