@@ -90,6 +90,12 @@ void roami_msg_send(struct roami_node *at, unsigned to, unsigned type,
 	abort();
 }
 
+void roami_msg_send_awaited(struct roami_node *at, unsigned to, unsigned type,
+			    const struct roam_part *parts, unsigned count)
+{
+	roami_msg_send(at, to, type, parts, count);
+}
+
 size_t roami_msg_call(struct roami_node *at, unsigned to, unsigned type,
 		      const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
 {

@@ -17,8 +17,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 SOURCES = {
     'guest': ['src/msg/channel.c', 'src/os/os.c', 'src/os/proc.c'] +
              [f'src/pastset/{name}.c' for name in ('bitmap', 'element', 'guest', 'kernel', 'list', 'locate',
-                                                   'names', 'pool', 'relay', 'server', 'session', 'template',
-                                                   'tuple', 'xfunc')],
+                                                   'names', 'partial', 'pool', 'relay', 'server', 'session',
+                                                   'template', 'tuple', 'xfunc')],
     'hosts': ['tools/roam_hosts.c'],
     'link': ['src/msg/link_in.c', 'src/msg/link_out.c', 'src/msg/reliable.c', 'src/msg/seal.c',
              'src/os/os.c', 'src/os/proc.c', 'src/trace/stats.c'],
