@@ -1,7 +1,6 @@
 /* Pages that are written before they have a home: see core/guess.h. */
 #include "home.h"
 
-#define BATCH         512u /* pages settled at a time, on the stack */
 #define FETCH_AT_ONCE 64u
 
 bool home_guess(struct roami_node *node, uint32_t page)
@@ -68,11 +67,11 @@ static void home_lost(struct roami_node *node, struct roam_fetch_one *list, unsi
 
 void home_guessed(struct roami_node *node, const uint32_t *pages, size_t count)
 {
-	struct roam_fetch_one lost[BATCH];
-	bool won[BATCH];
+	struct roam_fetch_one lost[ROAM_GUESSED_MAX];
+	bool won[ROAM_GUESSED_MAX];
 	unsigned others = 0;
 
-	roami_assert(count <= BATCH);
+	roami_assert(count <= ROAM_GUESSED_MAX);
 	roami_home_claim_each(node, pages, count, won);
 	for (size_t i = 0; i < count; i++)
 		if (won[i])

@@ -86,6 +86,8 @@ struct roam_notice {
 #define ROAM_PLACE_EPOCH(place)      ((place) >> 8)
 #define ROAM_EPOCH_MAX               0xffffffu
 
+#define ROAM_GUESSED_MAX 512u /* pages that the slot `guessed` is given at a time */
+
 /* A message being handled. */
 struct roam_request {
 	uint16_t type;   /* index in the owner's message table */
@@ -151,7 +153,7 @@ struct roam_protocol {
 	 * They do, and pages may be written before they have a home: roami_page_guess.  Before
 	 * others may learn of it, and before this node acquires, claims them
 	 * (roami_home_claim_each), and fetches those that have another home by now; ends the pages,
-	 * which are pending and ascend.  app, may block.  NULL: none are.
+	 * which are pending and ascend, ROAM_GUESSED_MAX at most.  app, may block.  NULL: none are.
 	 */
 	void (*guessed)(struct roami_node *node, const uint32_t *pages, size_t count);
 	size_t node_size; /* bytes of state per node, page and sync object: the core allocates,

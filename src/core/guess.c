@@ -9,7 +9,6 @@
 #include "core/sync.h"
 #include "msg/msg.h"
 
-#define SETTLE_PAGES 512u /* at a time, on the stack */
 #define CLAIMS_CALLS 16u
 
 /* What is known of a group of pages. */
@@ -240,22 +239,14 @@ void roami_guess_merge(struct roami_node *node, uint32_t page)
 static size_t guess_take(struct roami_node *node)
 {
 	struct roami_guess *guess = &node->guess;
-	uint32_t *pages;
 	size_t count;
 
 	roami_spin_lock(node, &guess->lock);
-	count = guess->list.count;
-	guess->work.count = 0;
-	pages = roami_os_vec_grow(&guess->work, sizeof(*pages), count + 1);
-	if (pages == NULL)
-		roami_node_fail(node, "no memory for the list of guessed pages");
-	if (count > 0)
-		memcpy(pages, guess->list.items, count * sizeof(*pages));
-	guess->list.count = 0;
+	count = roami_pages_take(node, &guess->list, &guess->work);
 	atomic_store(&guess->settling, 1);
 	atomic_store(&guess->count, 0);
 	roami_spin_unlock(&guess->lock);
-	return roami_pages_sort(pages, count);
+	return roami_pages_sort((void *)guess->work.items, count);
 }
 
 /* Some of them, all of one domain, pending on return; how many of `pages` are done with. */
@@ -264,7 +255,7 @@ static size_t guess_hold(struct roami_node *node, const uint32_t *pages, size_t 
 {
 	size_t at = 0;
 
-	for (*held_p = 0; at < count && *held_p < SETTLE_PAGES; at++) {
+	for (*held_p = 0; at < count && *held_p < ROAM_GUESSED_MAX; at++) {
 		if (roami_domain_of(node, pages[at]) != roami_domain_of(node, pages[0]))
 			break;
 		roami_page_hold(node, pages[at]);
@@ -278,7 +269,7 @@ static size_t guess_hold(struct roami_node *node, const uint32_t *pages, size_t 
 
 void roami_guess_settle(struct roami_node *node)
 {
-	uint32_t held[SETTLE_PAGES];
+	uint32_t held[ROAM_GUESSED_MAX];
 	const uint32_t *pages;
 	size_t count, held_count;
 

@@ -44,21 +44,13 @@ void roami_interval_leave(struct roami_node *node)
 /* Moves the dirty list into page_work, sorted, each page once. */
 static size_t dirty_take(struct roami_node *node)
 {
-	uint32_t *pages;
 	size_t count;
 
 	roami_spin_lock(node, &node->dirty_lock);
-	count = node->dirty.count;
-	node->page_work.count = 0;
-	pages = roami_os_vec_grow(&node->page_work, sizeof(*pages), count + 1);
-	if (pages == NULL)
-		roami_node_fail(node, "no memory for the list of dirty pages");
-	if (count > 0)
-		memcpy(pages, node->dirty.items, count * sizeof(*pages));
-	node->dirty.count = 0;
+	count = roami_pages_take(node, &node->dirty, &node->page_work);
 	atomic_store(&node->dirty_count, 0);
 	roami_spin_unlock(&node->dirty_lock);
-	return roami_pages_sort(pages, count);
+	return roami_pages_sort((void *)node->page_work.items, count);
 }
 
 /* A home's with a twin, too, if nobody takes it before it is closed, and nobody writes it now. */

@@ -347,6 +347,21 @@ static void page_shut(struct roami_node *node, uint32_t first, uint32_t count,
 #define PAGE_KEY(page) (page)
 ROAMI_SORT_DEFINE(page_sort, uint32_t, PAGE_KEY)
 
+size_t roami_pages_take(struct roami_node *node, struct roami_vec *list, struct roami_vec *work)
+{
+	size_t count = list->count;
+	uint32_t *pages;
+
+	work->count = 0;
+	pages = roami_os_vec_grow(work, sizeof(*pages), count + 1);
+	if (pages == NULL)
+		roami_node_fail(node, "no memory for a list of pages");
+	if (count > 0)
+		memcpy(pages, list->items, count * sizeof(*pages));
+	list->count = 0;
+	return count;
+}
+
 size_t roami_pages_sort(uint32_t *pages, size_t count)
 {
 	size_t kept = 0;

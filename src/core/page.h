@@ -76,4 +76,7 @@ void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known);
  */
 void roami_evict(struct roami_node *node);
 
+/* Moves the pages of `list`, whose lock is held, to `work`, which held others; how many. */
+size_t roami_pages_take(struct roami_node *node, struct roami_vec *list, struct roami_vec *work);
+
 #endif
