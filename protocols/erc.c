@@ -30,7 +30,7 @@
  *   may be older.  It waits for the home's handler only, so that is no deadlock.
  * - Handlers change a page under its lock, whether it is pending or not: two releases that wait for
  *   each other's answers must not hold them up.
- * - An update goes into the twin too, or the node would send another's bytes as its own (RULES
+ * - An update goes into the twin too, or the node would send another's bytes as its own (rule
  *   1.5).  An invalidated copy keeps what was written to it and its twin: a fetch puts the fresh
  *   bytes under that.
  *

@@ -21,10 +21,10 @@
  * Differences from the paper, and why:
  * - One version per page instead of a vector of timestamps: a notice leaves its writer only after
  *   the home has applied the diff and answered with the version, so a fetch begun after the notice
- *   always finds it (RULES 6.1).  Nobody waits at the home.
- * - The home needs no twin, and while nobody shares its page, no detection of writes either (RULES
+ *   always finds it (rule 6.1).  Nobody waits at the home.
+ * - The home needs no twin, and while nobody shares its page, no detection of writes either (rule
  *   6.7).
- * - Pages written in every interval stay writable and are compared at each release (RULES 1.6):
+ * - Pages written in every interval stay writable and are compared at each release (rule 1.6):
  *   invisible here.
  * - Homes are claimed by the first node that touches the page after CREATE.
  */

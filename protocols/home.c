@@ -396,7 +396,7 @@ void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
 }
 
 /*
- * The home's answer; our copy is current if no other diff came between (RULES 6.2).  The page is
+ * The home's answer; our copy is current if no other diff came between (rule 6.2).  The page is
  * pending and nobody acquires meanwhile, so `have` is ours.
  */
 void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place)

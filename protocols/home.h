@@ -1,6 +1,6 @@
 /*
  * What home-based protocols share: every page has a home that holds the master copy; others fetch
- * copies from it and send their diffs to it (RULES 6).
+ * copies from it and send their diffs to it (rule 6).
  */
 #ifndef ROAM_PROTOCOLS_HOME_H
 #define ROAM_PROTOCOLS_HOME_H
@@ -58,7 +58,7 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p);
 /* The pending page is ours from now on; nobody has a copy yet, so its writes need no detection. */
 void home_take(struct roami_node *node, uint32_t page);
 
-/* RULES 6.6.  The pages are pending; on return their states say that good copies are in place. */
+/* Rule 6.6.  The pages are pending; on return their states say that good copies are in place. */
 void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count);
 
 /* Fetches pages that have a home elsewhere; opens neighbours in one go. */
@@ -84,7 +84,7 @@ void home_write_run(struct roami_node *node, uint32_t page, home_fits_fn *fits);
 
 /*
  * Own pages that others fetched since: protects them and gives notice, for they may have been
- * written unseen (RULES 6.7).
+ * written unseen (rule 6.7).
  */
 void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
 			 const struct roam_dirty *dirty, size_t count);

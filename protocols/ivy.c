@@ -23,7 +23,7 @@
  * to each node of the copyset; answered when the copy is gone.  drop, passed on to the owner: the
  * sender has evicted its copy; answered when it has left the copyset.
  *
- * Sequential consistency: a write waits until no other node can read the page (RULES 2.6).
+ * Sequential consistency: a write waits until no other node can read the page (rule 2.6).
  *
  * Why requests meet no dead end.  A guess changes when a write request is passed on (to who asked:
  * it will be the owner), when the page is given away (to who got it) and, under dynamic managers,

@@ -12,7 +12,7 @@
  * from it that nobody else did.  So it asks the homes of all such pages, with one message for each,
  * before it goes on; a home that finds the version to be the writer's, and has not written the page
  * itself, gives it away without a byte.  Where the page is then, the writer's notices tell: they
- * are appended to the next grants.  Until they come requests are passed on (moving.h, RULES 7).
+ * are appended to the next grants.  Until they come requests are passed on (moving.h, rule 7).
  *
  * Page states: as in jump; a copy becomes master without a fetch.
  *

@@ -10,7 +10,7 @@
  * home writes without twin and diff, so a page that one node writes after another is sent once, and
  * nothing else of it.  The old home keeps a clean copy.
  *
- * Where a page is, and how requests and diffs find it: moving.h (RULES 7.2).
+ * Where a page is, and how requests and diffs find it: moving.h (rule 7.2).
  *
  * Page states: invalid -> copy, invalid -> master at the home; copy -> invalid; master -> copy when
  * the home moves away.  At most one header says "home"; none while the page is in flight.

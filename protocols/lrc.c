@@ -13,7 +13,7 @@
  *
  * Diffs are kept by their writers, in a bounded store.  At half the bound (at a quarter, at a full
  * barrier) a node gives the oldest to the pages' managers, whose copies become the base: who asks
- * for a diff that is gone takes the manager's page instead (RULES 8.1).
+ * for a diff that is gone takes the manager's page instead (rule 8.1).
  *
  * Page states: start (the first bytes here at node 0, none elsewhere); stale, a copy that must not
  * be read; copy.

@@ -22,7 +22,7 @@
  *
  * Differences from the paper, and why:
  * - The paper's library queues the requests of a segment and handles one at a time; here the nodes
- *   that have a page keep them (RULES 8.2), and any page's requests go on beside the others'.
+ *   that have a page keep them (rule 8.2), and any page's requests go on beside the others'.
  * - The paper's clock site is one of a page's holders, says how much of the window is left, and the
  *   library asks again later.  Here each holder has its own clock and answers when its time is
  *   over: one message less, and no clocks to compare.

@@ -1,5 +1,5 @@
 /*
- * What protocols share whose homes move (RULES 7).  Every move counts the page's epoch up.  Each
+ * What protocols share whose homes move (rule 7).  Every move counts the page's epoch up.  Each
  * node knows a place, node and epoch, for the pages it has dealt with: from what it gave away, from
  * answers, from notices; for others the directory names the first home.  Requests and diffs carry
  * the place at which they are directed.  Who is not home passes them on to the newer place it

@@ -23,6 +23,10 @@ FILE_MAX = 800
 PROTOCOL_MAX = 600
 ALLOW = "tests/tidy_allow.txt"
 SELF = "tests/tidy.py"
+RULES = "docs/rules.md"
+# The sections of RULES whose rules are of consistency: each has a mutant, or says why it has none.
+PROVED = ("5", "6", "7", "8", "11")
+UNPROVED = "## Rules without a mutant"
 
 TEXT = (".c", ".h", ".S", ".build", ".options", ".sh", ".py", ".m4", ".md", ".def", ".in", ".map",
         ".pml", ".txt", ".C", ".U", ".1", ".7", ".c.in", ".h.in")
@@ -58,6 +62,16 @@ MACHINE_PATH = re.compile(r"(?<![\w.*}])/(work|farm|root|home/\w+)/")
 TEMPORARY_PATH = re.compile(r"(?<![\w.])/tmp/")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
 CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "do", "else"}
+
+
+# "rule 6.6", "rules 6.2, 6.4 and 6.5", also where a comment's line ends between.
+CITATION = re.compile(r"\b[Rr]ules?(?:\s|\n[\s*#]*)(\d+(?:\.\d+)?(?:(?:,| and| to)(?:\s|\n[\s*#]*)\d+\.\d+)*)(?![\d%])")
+
+
+def cited_rules(text):
+    """The numbers of the rules that a text cites, each with its offset."""
+    return [(number, match.start()) for match in CITATION.finditer(text)
+            for number in re.findall(r"\d+(?:\.\d+)?", match.group(1))]
 
 
 class Finding:
@@ -419,8 +433,46 @@ class Tree:
     def check_mutants(self):
         for path in self.files:
             if path.startswith("tests/mutants/") and path.endswith(".patch") and \
-                    not re.search(r"\bRULES \d+(\.\d+)?\b", self.files[path]):
-                self.found(path, 1, "mutant", "does not name its rule: RULES x or x.y")
+                    not cited_rules(self.files[path]):
+                self.found(path, 1, "mutant", "does not name its rule: rule x or x.y")
+
+    def numbered_rules(self):
+        """The numbers of the sections and rules of docs/rules.md: "6", "6.1" ..."""
+        numbers, section = set(), None
+        for line in self.files.get(RULES, "").split("\n"):
+            match = re.match(r"(?:## (\d+)\.|(\d+)\.) ", line)
+            if match and match.group(1):
+                section = match.group(1)
+                numbers.add(section)
+            elif match and section:
+                numbers.add(f"{section}.{match.group(2)}")
+        return numbers
+
+    def check_proved(self):
+        """Each rule of consistency has a mutant, or stands in the table of those that have none."""
+        if RULES not in self.files:
+            return
+        text, _, table = self.files[RULES].partition(UNPROVED)
+        without = set(re.findall(r"^\| (\d+\.\d+) \| \S", table, re.M))
+        named = {number for path in self.files if path.startswith("tests/mutants/")
+                 for number, _ in cited_rules(self.files[path].split("\n\n")[0])}
+        for number in sorted(self.numbered_rules()):
+            if number.split(".")[0] not in PROVED or "." not in number:
+                continue
+            if number in named and number in without:
+                self.found(RULES, 1, "unproved",
+                           f"rule {number} has a mutant: it needs no reason why not")
+            elif number not in named and number not in without:
+                self.found(RULES, 1, "unproved", f"rule {number} has neither a mutant nor a reason why not")
+
+    def check_citations(self):
+        """Each rule that is cited exists."""
+        rules = self.numbered_rules()
+        for path, text in self.files.items():
+            for number, offset in cited_rules(text):
+                if number not in rules:
+                    self.found(path, line_of(text, offset), "rule",
+                               f"cites rule {number}, which is not in {RULES}")
 
     def check_lists(self):
         """Every source is built, every name on a list has its source."""
@@ -479,6 +531,8 @@ class Tree:
         self.check_quiet()
         self.check_central()
         self.check_mutants()
+        self.check_citations()
+        self.check_proved()
         self.check_lists()
         if with_format:
             self.check_format()
@@ -524,7 +578,8 @@ GOOD = {
     "apps/hello/hello.c": '#include <roam/roam.h>\n',
     "tests/meson.build": "unit_tests = ['diff']\nexecutable('x', '../src/transport/sim.c')\n",
     "tests/unit/diff_test.c": '#include "core/node.h"\n',
-    "tests/mutants/late.patch": "Breaks RULES 6.4.\n \n",
+    "tests/mutants/late.patch": "Breaks rules 6.4 and 6.5.\n \n",
+    RULES: "## 6. Homes\n4. x\n5. y\n6. z\n\n" + UNPROVED + "\n| 6.6 | because |\n",
     ALLOW: "# path name reason\nsrc/core/node.c default_node the node behind the public API\n",
 }
 
@@ -582,6 +637,11 @@ BAD = [
     ("central", "src/core/a.h", "enum roami_msg { A };\n", 1),
     ("central", "src/core/a.h", "void roami_hlrc_fetch(void);\n", 1),
     ("mutant", "tests/mutants/a.patch", "--- a\n+++ b\n", 1),
+    ("rule", "src/core/a.h", "\n/* rule 6.7 */\n", 2),
+    ("rule", "src/core/a.h", "/* (rules 6.4,\n * 6.5 and 7.1) */\n", 1),
+    ("rule", "src/core/a.h", "/* (rule\n * 12) */\n", 1),
+    ("unproved", RULES, GOOD[RULES].replace("6. z", "6. z\n7. new"), 1),
+    ("unproved", RULES, GOOD[RULES] + "| 6.4 | it has one |\n", 1),
     ("unfinished", "src/core/a.h", "\n/* TODO: all */\n", 2),
     ("unfinished", "docs/a.md", "FIXME\n", 1),
     ("unfinished", "tests/lib/a.h", "/* XXX */\n", 1),

@@ -417,7 +417,7 @@ uint8_t *roami_scratch(struct roami_node *node);
 /*
  * The page header, one per node and page, where every node that shares memory with this one can
  * reach it. A fetcher sets `shared`, fences, reads `version`, copies the bytes, and reads `where`
- * and `shared` again (RULES 6.6).
+ * and `shared` again (rule 6.6).
  */
 #define ROAM_HEADER_HOME  1u
 #define ROAM_HEADER_READY 2u
@@ -497,7 +497,7 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
 
 /*
  * After `page` was claimed: claims more pages at the distance at which this thread claims, if it
- * does so steadily (RULES 2.3): page + i * *stride_p, 0 < i <= the result.  They are pending and
+ * does so steadily (rule 2.3): page + i * *stride_p, 0 < i <= the result.  They are pending and
  * their bytes in place; the caller opens and ends them.
  */
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p);
@@ -522,7 +522,7 @@ void roami_guess_given(struct roami_node *node, uint32_t page);
 void roami_guess_lost(struct roami_node *node, uint32_t page);
 void roami_guess_merge(struct roami_node *node, uint32_t page);
 
-/* ---- homes that move (RULES 7.1): by message, in handlers and in faults of the protocol's own */
+/* ---- homes that move (rule 7.1): by message, in handlers and in faults of the protocol's own */
 
 /* Where the page is if this node's header says that it is here; else 0. */
 uint32_t roami_home_here(struct roami_node *node, uint32_t page);

@@ -205,7 +205,7 @@ static enum roam_err job_give(struct roami_job *job, unsigned domain, uint64_t o
 	return err;
 }
 
-/* A remotely freed block whose free this node has acquired (RULES 3.2). */
+/* A remotely freed block whose free this node has acquired (rule 3.2). */
 static void job_take_back(void *arg, const struct roami_remote_free *block)
 {
 	struct roami_job *job = arg;

@@ -367,7 +367,7 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 	if (job->life != ROAMI_JOB_NEW || err != ROAM_OK)
 		return err; /* told the first time */
 	err = roami_options_read(&job->options, environ, STDERR_FILENO);
-	setenv("UCX_ERROR_SIGNALS", "", 0); /* RULES 1.9 */
+	setenv("UCX_ERROR_SIGNALS", "", 0); /* Rule 1.9 */
 	if (err == ROAM_OK)
 		err = roami_boot_check(&job->options, &job->engine);
 	job->failed = err;

@@ -1,5 +1,5 @@
 /*
- * The life of a job as one of its processes sees it: alone, sealed with others, alone again (RULES
+ * The life of a job as one of its processes sees it: alone, sealed with others, alone again (rule
  * 2).
  *
  * 	alone    one node, the heap plainly mapped, no faults.  roam_create forks nodes that wait

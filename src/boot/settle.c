@@ -1,5 +1,5 @@
 /*
- * The end of a job of forked nodes: their pages return to the creator (RULES 2.2).
+ * The end of a job of forked nodes: their pages return to the creator (rule 2.2).
  *
  * Long runs of one owner's pages are not copied.  The owner's memory takes their place in the
  * creator's app view, where it stays until nodes are created again (lone.c brings the bytes back

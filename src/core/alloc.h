@@ -1,7 +1,7 @@
 /*
  * One node's allocator: over the whole heap until the seal, then over the parts of it that are lent
  * to the node.  It hands out *offsets*; its own data lies in private memory, and it never reads or
- * writes the heap (RULES 3.1).  Callers on app threads only; a mutex inside makes it safe for
+ * writes the heap (rule 3.1).  Callers on app threads only; a mutex inside makes it safe for
  * several of them.
  */
 #ifndef ROAMI_ALLOC_H

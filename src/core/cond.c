@@ -1,5 +1,5 @@
 /*
- * Condition variables (RULES 5.4): wait = unlock, wait for a hint, lock; signals carry nothing.
+ * Condition variables (rule 5.4): wait = unlock, wait for a hint, lock; signals carry nothing.
  * The waiter enters the queue at the condition's home before it unlocks, so a signal sent under the
  * lock finds it.
  */

@@ -1,9 +1,9 @@
 /*
  * Diffs: which bytes of a page differ from its twin.
  *
- * Byte-exact (RULES 1.5): two nodes may write neighbouring bytes of one word at the same time, so
+ * Byte-exact (rule 1.5): two nodes may write neighbouring bytes of one word at the same time, so
  * a store touches changed bytes only and is never a read-modify-write of its neighbours. The page
- * may be written by other threads of the node while it is compared (RULES 6.2), so every byte of
+ * may be written by other threads of the node while it is compared (rule 6.2), so every byte of
  * `cur` is read once: loaded, compared, and stored or packed from the register. With the sticky
  * forms the twin afterwards holds exactly what was sent, and a byte that changes during the call
  * is either sent now or still differs from the twin at the next release.

@@ -93,7 +93,7 @@ static bool fetch_open(struct roami_header *header)
 	return (where & ROAMI_HEADER_OPEN) != 0;
 }
 
-/* RULES 6.6, up to the copy: `to` gets the bytes, *version_p the version read before them. */
+/* Rule 6.6, up to the copy: `to` gets the bytes, *version_p the version read before them. */
 static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, uint32_t page,
 				    uint8_t *to, uint64_t *version_p)
 {

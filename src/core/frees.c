@@ -1,4 +1,4 @@
-/* Blocks that other nodes have freed: when their owner may use them again (RULES 3.2). */
+/* Blocks that other nodes have freed: when their owner may use them again (rule 3.2). */
 #include <string.h>
 
 #include "core/log.h"

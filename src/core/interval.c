@@ -232,7 +232,7 @@ void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t versio
 	node->note_work.count++;
 }
 
-/* Others take our signals at times, and give no sign (RULES 1.9): looked at about once a second. */
+/* Others take our signals at times, and give no sign (rule 1.9): looked at about once a second. */
 #define HANDLERS_CYCLES 3000000000u
 
 static void release_check_handlers(struct roami_node *node)
@@ -306,7 +306,7 @@ static void release_domain(struct roami_node *node, struct roami_domain *domain,
 	roami_domain_leave(node, was);
 }
 
-/* Every protocol in use releases, whatever was written (RULES 5.4).  `dirty` ascends by page. */
+/* Every protocol in use releases, whatever was written (rule 5.4).  `dirty` ascends by page. */
 static void release_all(struct roami_node *node, const struct roam_sync *sync,
 			struct roam_dirty *dirty, size_t count)
 {
@@ -494,7 +494,7 @@ void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 	roami_interval_enter(node);
 	roami_log_collect(node, &target);
 	acquire_apply(node, sync);
-	/* Only now: a second thread's request must not claim what is not done (RULES 6.5). */
+	/* Only now: a second thread's request must not claim what is not done (rule 6.5). */
 	roami_log_applied(node, &target);
 	roami_interval_leave(node);
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);

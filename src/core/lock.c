@@ -1,5 +1,5 @@
 /*
- * Distributed queue locks (RULES 5.1): request -> home (swap of the tail) -> the previous tail ->
+ * Distributed queue locks (rule 5.1): request -> home (swap of the tail) -> the previous tail ->
  * grant straight to the requester. A node that holds the token serves its own threads without a
  * message, those first that came before a forward arrived.
  *

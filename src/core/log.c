@@ -53,7 +53,7 @@ bool roami_log_mark(uint8_t *bits, uint32_t page, uint32_t count)
 	return fresh;
 }
 
-/* Keeps only the newest notice of each page (RULES 6.8); the lock is held. */
+/* Keeps only the newest notice of each page (rule 6.8); the lock is held. */
 static void log_compact(struct roami_node *node, unsigned writer)
 {
 	struct roami_vec *vec = &node->log.runs[writer];

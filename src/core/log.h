@@ -1,5 +1,5 @@
 /*
- * Vector clocks, intervals and the log of write notices (RULES 5.4, 6.5, 6.8).
+ * Vector clocks, intervals and the log of write notices (rules 5.4, 6.5, 6.8).
  *
  * Every node keeps, per writer, the notices it knows, as runs of pages ascending by interval.
  * `seen` says up to where the log is complete; `clock` up to where this node's copies are fresh:
@@ -92,7 +92,7 @@ void roami_log_passed_on(struct roami_node *node, struct roami_vclock *clock_p);
 void roami_log_met(struct roami_node *node, const struct roami_vclock *seen);
 
 /*
- * The clock that must cover a free before its memory is used again (RULES 3.2).  Under ScC what
+ * The clock that must cover a free before its memory is used again (rule 3.2).  Under ScC what
  * this node has applied tells nothing of writes that the freer had learned of by locks: everybody
  * must have met since.
  */

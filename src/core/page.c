@@ -510,7 +510,7 @@ void roami_page_upgrade(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Whether taking `page`'s access down to `to` in passing changes nothing that matters (RULES 1.7).
+ * Whether taking `page`'s access down to `to` in passing changes nothing that matters (rule 1.7).
  */
 static bool page_may_merge(struct roami_node *node, uint32_t page, enum roam_access to)
 {
@@ -613,7 +613,7 @@ void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t
 		twin = ++twins->fresh;
 	roami_spin_unlock(&twins->lock);
 	/*
-	 * A diff that arrives now goes into the page before the copy, or into both after it (RULES
+	 * A diff that arrives now goes into the page before the copy, or into both after it (rule
 	 * 6.9).
 	 */
 	roami_page_lock(node, page);

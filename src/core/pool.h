@@ -1,10 +1,10 @@
 /*
- * The allocator of the whole heap: which part of it belongs to whom (RULES 3.1).  The heap is cut
+ * The allocator of the whole heap: which part of it belongs to whom (rule 3.1).  The heap is cut
  * into equal *parts*, a word each, in node 0's segment, where every node reads and changes them
  * itself under the pool's lock.  A node leases parts for its own allocator (core/alloc.h); a large
  * block is parts of its own, and free from any node.
  *
- * What was free'd is taken again only by a node that has acquired the free (RULES 3.2): a free part
+ * What was free'd is taken again only by a node that has acquired the free (rule 3.2): a free part
  * remembers who freed it, and in which interval.
  */
 #ifndef ROAMI_POOL_H

@@ -219,7 +219,7 @@ static uint64_t flush_leave(struct roami_node *node, const struct roam_dirty *di
 }
 
 /*
- * All bytes first, then all versions (RULES 6.3): a version is a locked instruction, which waits
+ * All bytes first, then all versions (rule 6.3): a version is a locked instruction, which waits
  * for the stores before it.
  */
 static void flush_direct(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
@@ -282,7 +282,7 @@ struct flush_item {
 #define BATCH_PAGES (BATCH_BYTES / sizeof(struct flush_item))
 #define FLUSH_PAGES 512u
 
-/* Patches an existing twin too: what another node wrote must not look like ours (RULES 1.5). */
+/* Patches an existing twin too: what another node wrote must not look like ours (rule 1.5). */
 static bool diff_apply(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes)
 {
 	struct roami_page *entry = roami_page_entry(node, page);

@@ -46,7 +46,7 @@ uint64_t roami_word_swap(struct roami_node *node, uint32_t page, uint64_t from, 
 
 /*
  * A block freed by another node; reusable once the clock of roami_log_reuse_clock covers
- * the freer's interval (RULES 3.2).
+ * the freer's interval (rule 3.2).
  */
 struct roami_remote_free {
 	uint64_t offset;

@@ -44,7 +44,7 @@ struct roami_bell {
 	_Alignas(64) _Atomic uint32_t app_asleep;
 };
 
-/* The header of a page at its home, and at every node that was home (RULES 6). */
+/* The header of a page at its home, and at every node that was home (rule 6). */
 struct roami_header {
 	_Atomic uint32_t where; /* ROAM_HEADER_HOME | ROAM_HEADER_READY | epoch << 8 */
 	_Atomic uint32_t

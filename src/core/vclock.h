@@ -1,7 +1,7 @@
 /*
  * Vector clocks: for each node, the number of its last interval that is known. What a node has
  * applied, what a lock's last holder had seen, and which notices may be forgotten are all such
- * vectors (RULES 6.5, 6.8).
+ * vectors (rules 6.5, 6.8).
  *
  * Fixed capacity, so that a clock needs no allocation; n, the nodes of the job, says how many
  * entries count. Plain data: no locking.

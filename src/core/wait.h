@@ -1,4 +1,4 @@
-/* Waiting with real threads: spin, yield, sleep (RULES 4); the service thread. */
+/* Waiting with real threads: spin, yield, sleep (rule 4); the service thread. */
 #ifndef ROAMI_WAIT_H
 #define ROAMI_WAIT_H
 

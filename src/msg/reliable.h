@@ -1,6 +1,6 @@
 /*
  * The reliable layer: over a transport that loses, repeats, reorders or cuts messages short, every
- * message arrives once and those of one sender in order (RULES 4).  Sequence numbers, selective
+ * message arrives once and those of one sender in order (rule 4).  Sequence numbers, selective
  * acks, resending with an estimate of the round trip, fragments, credit so that a slow node is not
  * drowned, and a window that losses narrow.
  *

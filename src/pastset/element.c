@@ -1,5 +1,5 @@
 /*
- * The rules of RULES 11.2, 11.3 and 11.5: what First, Last and DeltaValue allow, and which tuple an
+ * Rules 11.2, 11.3 and 11.5: what First, Last and DeltaValue allow, and which tuple an
  * observe gets.
  */
 #include "pastset/element.h"

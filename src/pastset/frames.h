@@ -18,7 +18,7 @@
 
 #define ROAMI_GUEST_MAGIC "roamps04" /* the last two: the version of the format */
 
-/* Operations of one client under way at a time, or answered and remembered; RULES 11.7. */
+/* Operations of one client under way at a time, or answered and remembered; rule 11.7. */
 #define ROAMI_GUEST_ASKS_MAX 1024u
 
 enum {

@@ -9,7 +9,7 @@
 
 struct roami_host;
 
-/* Usually: RULES 11.7; all that one program may not have heard. */
+/* Usually: rule 11.7; all that one program may not have heard. */
 #define ROAMI_HOST_KEEP_S   60
 #define ROAMI_HOST_KEEP_MIB 64
 

@@ -1,7 +1,7 @@
 /*
  * A client of a server of elements, over all his connections: the operations of his that wait, and
  * what he was answered and may not have heard, so that a broken connection does nothing twice
- * (RULES 11.4).
+ * (rule 11.4).
  *
  * An answer is remembered until the client says that he has heard it, as each of his frames does.
  * He asks ROAMI_GUEST_ASKS_MAX operations at a time at most, so no more answers are unheard; who

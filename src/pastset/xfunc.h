@@ -1,7 +1,7 @@
 /*
  * X-functions: pairs of a write and a read function that give an element another meaning.  Those
  * here are reductions: in every round each participant moves one tuple, the round's result is the
- * element's next tuple, and each participant observes it once (RULES 11.6).  But "match" leaves
+ * element's next tuple, and each participant observes it once (rule 11.6).  But "match" leaves
  * tuples as they are, and lets observers say what theirs is to be like.
  */
 #ifndef ROAMI_XFUNC_H

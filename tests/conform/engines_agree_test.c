@@ -1,5 +1,5 @@
 /*
- * Shows that the fault engine changes nothing but speed (RULES 9.4): the same program, run under
+ * Shows that the fault engine changes nothing but speed (rule 9.4): the same program, run under
  * soft, sigsegv and uffd, takes every page of every node through the same states for the same
  * causes, in the same order, and reads the same values.  Where homes move, pages that are asked for
  * at once come in any order: there each page's own order is compared.

@@ -298,7 +298,7 @@ static void test_false_sharing(void)
 	test_all(NULL, sharing_main, NULL);
 }
 
-/* One rewrites a whole page but for one byte, which another writes at the same time (RULES 1.5). */
+/* One rewrites a whole page but for one byte, which another writes at the same time (rule 1.5). */
 static void dense_main(struct test *test, struct member *member, struct roami_node *node)
 {
 	uint8_t words[64];
@@ -324,7 +324,7 @@ static void test_dense(void)
 	test_all(NULL, dense_main, NULL);
 }
 
-/* The first to touch a page writes it unseen; others read; it writes on (RULES 6.7). */
+/* The first to touch a page writes it unseen; others read; it writes on (rule 6.7). */
 static void own_page_main(struct test *test, struct member *member, struct roami_node *node)
 {
 	uint64_t at = page_at(11 + member->node);

@@ -1,7 +1,7 @@
 /*
  * Whether what clients saw of one PastSet element can be explained: is there an order of the
  * operations, in which each lies between its call and its return, and every outcome is the one that
- * RULES 11 gives?  Exact, by trying all orders; so for short histories.
+ * rule 11 gives?  Exact, by trying all orders; so for short histories.
  */
 #ifndef ROAM_TESTS_HISTORY_H
 #define ROAM_TESTS_HISTORY_H

@@ -1,5 +1,5 @@
 /*
- * The page header protocol (RULES 6.6, 6.7): a home that writes its own page without detection
+ * The page header protocol (rules 6.6, 6.7): a home that writes its own page without detection
  * until somebody fetches it, fetchers that copy it one-sidedly, notices that ride on a token.
  *
  * At the home, visible to all: data, version, `mark`, and for each fetcher a list (tail and slots)
@@ -18,7 +18,7 @@
  *	acquire:  need = max(need, notices); have < need: the copy is invalid
  *
  * Shown: after an acquire that follows the release of the interval that wrote x, a read returns x
- * or newer, through a kept copy or a new fetch; at each fetch version >= need (RULES 6.1).
+ * or newer, through a kept copy or a new fetch; at each fetch version >= need (rule 6.1).
  *
  * Build switches: FETCHERS, INTERVALS, WRITES (in all), BURST (at most so many in an interval), and
  * one of the mutants

@@ -1,5 +1,5 @@
 /*
- * hlrc: versions, needs and notices over locks (RULES 6.1 to 6.5), one page with two variables,
+ * hlrc: versions, needs and notices over locks (rules 6.1 to 6.5), one page with two variables,
  * each guarded by a lock of its own, so that nodes write the page at the same time.
  *
  * The home keeps the page and its version.  Each node: a copy with `have`, the version read before

@@ -1,5 +1,5 @@
 /*
- * jump: one page whose home moves (RULES 7.1, 7.2), with two variables, each guarded by a lock of
+ * jump: one page whose home moves (rules 7.1, 7.2), with two variables, each guarded by a lock of
  * its own, so that nodes write the page at the same time and locks order what they write.
  *
  * Each node: the page's bytes, a twin while a copy is dirty, `have` and `need` as in hlrc.pml; the

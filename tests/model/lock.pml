@@ -1,5 +1,5 @@
 /*
- * A lock's record on one host (RULES 5.1): the token lies there while nobody holds it; who wants it
+ * A lock's record on one host (rule 5.1): the token lies there while nobody holds it; who wants it
  * swaps the tail, and where another node has the token, links himself behind that one.
  *
  * Shared: the record's word (tail, taken), clock, and a link for each node.  Each node: its part of

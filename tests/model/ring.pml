@@ -1,5 +1,5 @@
 /*
- * Sleep and wake of a node (RULES 4): senders that skip the wake-up when somebody is awake,
+ * Sleep and wake of a node (rule 4): senders that skip the wake-up when somebody is awake,
  * application threads that poll while they wait and then sleep, the service thread that handles
  * what nobody else does.
  *

@@ -1,6 +1,6 @@
 #!/bin/bash
 #
-# Checks the Spin models of the page header protocol, of sleep and wake, of a lock's word (RULES 9.4)
+# Checks the Spin models of the page header protocol, of sleep and wake, of a lock's word (rule 9.4)
 # and of protocols: the models as they are must hold in every interleaving, each mutant must be
 # found.  One line for each run, two at a time.  Needs spin and gcc; exit status 0: all as expected.
 #

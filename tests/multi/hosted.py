@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs attached to a node of a job (RULES 11.7): the job's elements are theirs, wherever they
+"""Programs attached to a node of a job (rule 11.7): the job's elements are theirs, wherever they
 live, with all that attached.py and replay.py show of `roam past serve`.
 
 usage: hosted.py [-k PART_OF_A_NAME] [GROUP]...

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Programs attached to `roam past serve` over connections that are cut, at any byte: each operation
-is done once all the same (RULES 11.4), until the server has forgotten the program.
+is done once all the same (rule 11.4), until the server has forgotten the program.
 
 usage: replay.py [-k PART_OF_A_NAME] [GROUP]...
 """

@@ -129,7 +129,7 @@ def fails(command):
 
 def programs_for(patch, changed):
     """The programs that can catch a mutant which changes these files."""
-    if open(patch).read().startswith("RULES 10.1:"):
+    if open(patch).read().startswith("Rule 10.1:"):
         return SILENCE
     if all(name.startswith("src/pastset/") for name in changed):
         return PAST

@@ -1,6 +1,6 @@
 /*
  * Pages that their home alone writes and others read all the time: the unseen writes of an open own
- * page, the shared marks, the notices of RULES 6.7.  Every page holds a counter, written by node 0
+ * page, the shared marks, the notices of rule 6.7.  Every page holds a counter, written by node 0
  * under the page's lock and read by the others under it, and a constant that they read whenever
  * they like, so that fetches run into releases.  A reader that sees an old count, or another
  * constant, fails.  Options: seed_options.h.
