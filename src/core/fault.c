@@ -5,6 +5,7 @@
 #include "core/domain.h"
 #include "core/page.h"
 #include "core/remote.h"
+#include "core/thread.h"
 #include "os/os.h"
 
 #define AHEAD_FIRST  4u
@@ -116,7 +117,7 @@ static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *threa
  */
 static struct roami_returns *returns_of(struct roami_node *node)
 {
-	return &node->threads[node->env->thread(node)].returns;
+	return &roami_thread_self(node)->returns;
 }
 
 static struct roami_returns *returns_enter(struct roami_node *node)
@@ -217,7 +218,7 @@ static void ahead_ask(struct roami_node *node, const struct roami_domain *domain
 /* After a fault in `domain`, which the thread is still in. */
 static void fault_ahead(struct roami_node *node, const struct roami_domain *domain, uint32_t page)
 {
-	struct roami_thread *thread = &node->threads[node->env->thread(node)];
+	struct roami_thread *thread = roami_thread_self(node);
 	int32_t stride = 0;
 	uint32_t ahead;
 
@@ -302,7 +303,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	roami_step(node);
 	was = roami_domain_enter(node, domain);
 	if (node->options->cache_pages != 0)
-		atomic_store_explicit(&node->threads[node->env->thread(node)].touching, page + 1,
+		atomic_store_explicit(&roami_thread_self(node)->touching, page + 1,
 				      memory_order_relaxed);
 	if (domain->protocol->writes == ROAM_WRITES_FAULT)
 		returns = returns_enter(node);

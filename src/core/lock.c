@@ -364,6 +364,7 @@ static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t
 	mine = lock_may_hold(lock, ticket);
 	if (mine) {
 		lock->holder = node->env->thread(node) + 1;
+		node->threads[lock->holder - 1].holds++;
 		*fresh_p = lock->fresh;
 		lock->fresh = false;
 	}
@@ -470,6 +471,7 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 		roami_scope_leave(node, &lock->scope);
 	roami_spin_lock(node, &lock->spin);
 	lock->holder = 0;
+	node->threads[node->env->thread(node)].holds--;
 	lock->serving++;
 	waiters = lock->tickets != lock->serving;
 	if (lock->way == LOCK_RECORD)

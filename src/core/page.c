@@ -730,7 +730,7 @@ static bool cache_oldest(struct roami_node *node, uint32_t *page_p)
 /* Whether a thread is about to touch the page: it has just got it, or waits for it. */
 static bool evict_spares(struct roami_node *node, uint32_t page)
 {
-	for (unsigned i = 0; i < ROAMI_THREADS_MAX; i++)
+	for (unsigned i = 0; i < atomic_load(&node->threads_top); i++)
 		if (atomic_load_explicit(&node->threads[i].touching, memory_order_relaxed) ==
 		    page + 1)
 			return true;

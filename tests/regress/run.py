@@ -11,6 +11,15 @@ def right(command, env):
     harness.expect(command, env=env, timeout=15)
 
 
+def slow(command, env):
+    harness.expect(command, env=env, timeout=100)
+
+
+def refused(command):
+    harness.expect(command, 1, 'more than 2048 threads use roam at a time',
+                   timeout=100)
+
+
 def launched(nodes, name):
     return [harness.program('roam'), 'run', '-n', str(nodes), harness.program(name)]
 
@@ -27,6 +36,14 @@ def cases():
                    [harness.program('tree_threads'), str(nodes)], env)
             yield (f'a tree and threads, {nodes} nodes run, {turn}', right,
                    launched(nodes, 'tree_threads'), env)
+    yield ('100,000 threads in turn', slow,
+           [harness.program('thread_ends'), 'turn', '2'], {})
+    for transport, count in (('shm', 1024), ('udp', 100)):
+        yield (f'{count} threads a node, {transport}', slow,
+               [harness.program('thread_ends'), 'many', '2', str(count)],
+               {'ROAM_TRANSPORT': transport})
+    yield ('more threads than there may be', refused,
+           [harness.program('thread_ends'), 'many', '2', '2048'])
 
 
 if __name__ == '__main__':
