@@ -132,6 +132,22 @@ class Installed:
             if 'verified ok' not in said:
                 raise Wrong(f'lu with {variable}: {said}')
 
+    def check_page_size(self):
+        """MAIN_ENV and EXTERN_ENV define PAGE_SIZE as programs do; a like definition is silent."""
+        used = 'char page[PAGE_SIZE == 4096 ? 1 : -1];\n'
+        text = {'used': used, 'later': f'#define PAGE_SIZE 4096\n{used}',
+                'user.h': f'#include <sys/user.h>\n{used}'}
+        options = (['-std=c99', '-D_XOPEN_SOURCE=600'], ['-std=gnu99', '-fcommon'], [])
+        for variable in ('parmacs', 'parmacs_pthread'):
+            macros = self.config(f'--variable={variable}')[0]
+            for env in ('MAIN_ENV', 'EXTERN_ENV'):
+                sources = [f'{env}\n{more}' for more in text.values()]
+                for source in [*sources, f'#define PAGE_SIZE 4096\n{env}\n{used}']:
+                    expanded = call(['m4', '-Ulen', '-Uindex', macros, '-'], input=source)
+                    for compiler in COMPILERS:
+                        call([compiler, *STRICT, *options[len(source) % 3], '-fsyntax-only', '-x',
+                              'c', '-', *self.config('--cflags')], input=expanded, env=self.env)
+
     def check_compare(self):
         """The tool that was installed finds its comparison, and the comparison its tool."""
         text = os.path.join(self.out, 'program.c')
