@@ -105,6 +105,16 @@ class Installed:
                 call([compiler, *STRICT, '-Wpedantic', '-Wconversion', '-Wshadow', standard,
                       '-fsyntax-only', text, *self.config('--cflags')], env=self.env)
 
+    def check_cxx_before(self):
+        """Before C++17 it says so, and nothing else."""
+        for compiler in COMPILERS_CXX:
+            done = subprocess.run([compiler, '-std=c++14', '-fsyntax-only', '-x', 'c++', '-',
+                                   *self.config('--cflags')], env=self.env, text=True, check=False,
+                                  input='#include <roam/pastset.hpp>\n', stderr=subprocess.PIPE)
+            if done.returncode == 0 or done.stderr.count('error:') != 1 or \
+                    'C++17 or later' not in done.stderr:
+                raise Wrong(f'{compiler} -std=c++14: {done.stderr[:500]}')
+
     def check_symbols(self):
         """The shared libraries show roam_* and nothing else; one can be loaded late."""
         for name in ('libroam.so.0', 'libroam-late.so.0'):
