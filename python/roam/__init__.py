@@ -18,11 +18,11 @@ import collections
 import os
 
 from . import _wait
-from ._cdef import NUMBERS as _NUMBERS
+from ._cdef import NUMBERS as _NUMBERS, VERSION as __version__
 from ._library import ffi as _ffi, lib as _lib, text as _text
 from ._template import Template as _Template
 
-__all__ = ['Cancel', 'Cancelled', 'Element', 'Error', 'Gone', 'Invalid', 'Lost', 'Mismatch',
+__all__ = ['__version__', 'Cancel', 'Cancelled', 'Element', 'Error', 'Gone', 'Invalid', 'Lost', 'Mismatch',
            'NoSpace', 'Observed', 'Server', 'State', 'StateError', 'Timeout', 'TooBig', 'Unknown', 'barrier', 'finish',
            'node', 'nodes', 'register', 'serve', 'start', 'thread_fini', 'thread_init', 'version']
 
