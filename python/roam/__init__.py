@@ -20,15 +20,15 @@ import collections
 import os
 
 from . import _arguments, _wait
-from ._cdef import NUMBERS as _NUMBERS
+from ._cdef import NUMBERS as _NUMBERS, VERSION as __version__
 from ._errors import (Busy, Cancelled, Error, Gone, Invalid, Lost, Mismatch, NoMemory, NoSpace,
                       OutOfRange, Peer, Protocol, StateError, System, Timeout, TooBig, Unknown,
                       Unsupported, WrongKey, WrongSize, WrongType, must as _must)
 from ._library import ffi as _ffi, lib as _lib, text as _text
 from ._template import Template as _Template
 
-__all__ = ['Busy', 'Cancel', 'Cancelled', 'Element', 'Error', 'Gone', 'Invalid', 'Lost', 'Mismatch',
-           'NoMemory', 'NoSpace', 'Observed', 'OutOfRange', 'Peer', 'Protocol', 'Server', 'State',
+__all__ = ['__version__', 'Busy', 'Cancel', 'Cancelled', 'Element', 'Error', 'Gone', 'Invalid', 'Lost',
+           'Mismatch', 'NoMemory', 'NoSpace', 'Observed', 'OutOfRange', 'Peer', 'Protocol', 'Server', 'State',
            'StateError', 'System', 'Timeout', 'TooBig', 'Unknown', 'Unsupported', 'WrongKey',
            'WrongSize', 'WrongType', 'barrier', 'finish', 'node', 'nodes', 'register', 'serve',
            'start', 'thread_fini', 'thread_init', 'version']

@@ -105,6 +105,16 @@ class Installed:
                 call([compiler, *STRICT, '-Wpedantic', '-Wconversion', '-Wshadow', standard,
                       '-fsyntax-only', text, *self.config('--cflags')], env=self.env)
 
+    def check_cxx_before(self):
+        """Before C++17 it says so, and nothing else."""
+        for compiler in COMPILERS_CXX:
+            done = subprocess.run([compiler, '-std=c++14', '-fsyntax-only', '-x', 'c++', '-',
+                                   *self.config('--cflags')], env=self.env, text=True, check=False,
+                                  input='#include <roam/pastset.hpp>\n', stderr=subprocess.PIPE)
+            if done.returncode == 0 or done.stderr.count('error:') != 1 or \
+                    'C++17 or later' not in done.stderr:
+                raise Wrong(f'{compiler} -std=c++14: {done.stderr[:500]}')
+
     def check_symbols(self):
         """The shared libraries show roam_* and nothing else; one can be loaded late."""
         for name in ('libroam.so.0', 'libroam-late.so.0'):
@@ -131,6 +141,22 @@ class Installed:
             said = self.run(self.build('gcc', ['-O2', text], *flags, '-lm'), '-p2', '-n64', '-t')
             if 'verified ok' not in said:
                 raise Wrong(f'lu with {variable}: {said}')
+
+    def check_page_size(self):
+        """MAIN_ENV and EXTERN_ENV define PAGE_SIZE as programs do; a like definition is silent."""
+        used = 'char page[PAGE_SIZE == 4096 ? 1 : -1];\n'
+        text = {'used': used, 'later': f'#define PAGE_SIZE 4096\n{used}',
+                'user.h': f'#include <sys/user.h>\n{used}'}
+        options = (['-std=c99', '-D_XOPEN_SOURCE=600'], ['-std=gnu99', '-fcommon'], [])
+        for variable in ('parmacs', 'parmacs_pthread'):
+            macros = self.config(f'--variable={variable}')[0]
+            for env in ('MAIN_ENV', 'EXTERN_ENV'):
+                sources = [f'{env}\n{more}' for more in text.values()]
+                for source in [*sources, f'#define PAGE_SIZE 4096\n{env}\n{used}']:
+                    expanded = call(['m4', '-Ulen', '-Uindex', macros, '-'], input=source)
+                    for compiler in COMPILERS:
+                        call([compiler, *STRICT, *options[len(source) % 3], '-fsyntax-only', '-x',
+                              'c', '-', *self.config('--cflags')], input=expanded, env=self.env)
 
     def check_compare(self):
         """The tool that was installed finds its comparison, and the comparison its tool."""

@@ -30,6 +30,7 @@ def fails(error, act, *arguments, says='', **more):
 
 
 def kinds():
+    assert roam.__version__ == roam.version()
     element = roam.Element(own('kinds'), ' u32 , u8[], f64[3], (i8, f32)[2], (u8[4])[2], '
                                          '(u8[], i16[])[], i64, u64, f32[]')
     values = (7, b'sev\0n', [0.5, -1.0, 1e300], [(-128, 2.5), (127, -4.0)], [b'abcd', b'efgh'],
