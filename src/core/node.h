@@ -98,6 +98,7 @@ struct roami_page {
 	uint8_t here : 1;   /* the memfd may have bytes of it */
 	uint8_t guessed : 1; /* written before it has a home, see core/guess.h */
 	uint8_t mapped : 1; /* the engine has it open for reading already, see roami_fetch */
+	uint8_t evicted : 1; /* this node itself has dropped its copy */
 	_Atomic uint8_t again; /* see roami_page_again */
 	uint32_t twin; /* index in the pool; 0: none */
 };
@@ -254,6 +255,8 @@ struct roami_room {
 	size_t bytes;
 };
 
+#define ROAMI_TOUCHED 4 /* pages that an instruction needs at most */
+
 /* What the core remembers of an application thread; see core/thread.h. */
 struct roami_thread {
 	bool registered;   /* counted by the barriers of all threads */
@@ -262,7 +265,12 @@ struct roami_thread {
 	struct roami_stream streams[ROAMI_STREAMS];
 	uint32_t stream_next; /* the one to replace */
 	uint32_t last_fault;
-	_Atomic uint32_t touching; /* + 1: the page of the last fault, with ROAM_CACHE_PAGES */
+	/*
+	 * With ROAM_CACHE_PAGES: the pages of the last faults, + 1, the newest first, and how many
+	 * of them the thread needs at a time, as far as that has shown.
+	 */
+	_Atomic uint32_t touched[ROAMI_TOUCHED];
+	_Atomic uint32_t needs;
 	struct roami_claims claims[ROAMI_STREAMS];
 	uint32_t claims_next; /* the one to replace */
 	struct roami_returns returns;

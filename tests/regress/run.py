@@ -5,6 +5,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'multi'))
 import harness  # pylint: disable=wrong-import-position
+import random_run  # pylint: disable=wrong-import-position
 
 
 def right(command, env):
@@ -36,6 +37,9 @@ def cases():
                    [harness.program('tree_threads'), str(nodes)], env)
             yield (f'a tree and threads, {nodes} nodes run, {turn}', right,
                    launched(nodes, 'tree_threads'), env)
+    for protocol in random_run.info('protocols'):
+        yield (f'a cache of one page, {protocol}', right, [harness.program('evicts')],
+               {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': '1'})
     yield ('100,000 threads in turn', slow,
            [harness.program('thread_ends'), 'turn', '2'], {})
     for transport, count in (('shm', 1024), ('udp', 100)):
