@@ -301,17 +301,51 @@ class Stop(Exception):
     """Ctrl-C or SIGTERM ended the night."""
 
 
+# Random programs of a night's round: words, and how many seeds.
+NIGHT_SEEDS = [
+    (['sim_test'], 200), (['sim_test', '--mixed'], 100), (['sim_test', '--lossy'], 100),
+    (['sim_test', '--mixed', '--lossy'], 50), (['share_test'], 50), (['share_test', '--mixed'], 50),
+    (['packed_test'], 50), (['packed_test', '--undo'], 20), (['guess_test', '--mixed'], 50),
+    (['rows_test'], 10), (['bands_test'], 50), (['racy_test'], 200), (['reliable_test'], 10),
+    (['past_test'], 500), (['past_test', '--lossy'], 100), (['litmus_test', '--mixed'], 50),
+    (['threads_test'], 4), (['threads_test', '--lossy'], 4), (['threads_test', '--mixed'], 4)]
+NIGHT_MUTANTS = 4   # looked for anew in each round
+NIGHT_FUZZ = 60     # seconds of one fuzzer in each round
+
+
+def turn_of(names, seed, count):
+    """Some of the names, others in each round."""
+    at = seed // 200 * count
+    return [names[(at + step) % len(names)] for step in range(count)]
+
+
+def night_processes(where, seed):
+    """Real processes, and what is looked for without seeds of a test."""
+    tests = [test for test in introspect(os.path.basename(where), '--tests') if test['env'].get('MULTI_RANDOM')]
+    env = tests[0]['env']
+    multi = os.path.join(ROOT, 'tests', 'multi')
+    yield [sys.executable, os.path.join(multi, 'random_run.py'), '--seeds', f'{seed}..{seed + 3}'], env
+    yield [sys.executable, os.path.join(multi, 'kernels_chaos.py'), '--seeds', f'{seed}..{seed + 4}'], env
+    yield ([sys.executable, os.path.join(multi, 'kernels_chaos.py'), '--product', '--seeds', f'{seed}..{seed}'],
+           env)
+    fuzz = os.path.join(ROOT, 'tests', 'fuzz')
+    names = sorted(name for name in os.listdir(fuzz) if name.endswith('.c'))
+    for name in turn_of(names, seed, 1):
+        yield [sys.executable, os.path.join(fuzz, 'run.py'), name, str(NIGHT_FUZZ)], {}
+    mutants = os.path.join(ROOT, 'tests', 'mutants')
+    names = sorted(name.removesuffix('.patch') for name in os.listdir(mutants) if name.endswith('.patch'))
+    yield ([sys.executable, os.path.join(mutants, 'run.py'), '--search', '--seeds', '2000',
+            *turn_of(names, seed, NIGHT_MUTANTS)], {})
+
+
 def night_jobs(build, seed):
     """What one round runs, from `seed` on: (command, environment)."""
     where = directory(build)
-    tests = os.path.join(where, 'tests')
-    for name, seeds in (('sim_test', 200), ('share_test', 50), ('threads_test', 4)):
-        yield [os.path.join(tests, name), '--seeds', f'{seed}..{seed + seeds - 1}'], {}
+    for (name, *words), seeds in NIGHT_SEEDS:
+        if build != 'tsan' or name == 'threads_test':
+            yield [os.path.join(where, 'tests', name), *words, '--seeds', f'{seed}..{seed + seeds - 1}'], {}
     if build in ('gcc', 'clang'):
-        yield ([sys.executable, os.path.join(ROOT, 'tests', 'multi', 'random_run.py'),
-                '--seeds', f'{seed}..{seed + 3}'],
-               {'MULTI_ROAM': os.path.join(where, 'tools', 'roam'),
-                'MULTI_RANDOM': os.path.join(tests, 'multi', 'multi_random')})
+        yield from night_processes(where, seed)
 
 
 def night_run(command, env):
