@@ -1,10 +1,11 @@
 /*
  * Synchronisation objects in blocks of the heap.  What a block's last user left in them must be
- * gone before the next one has it, and only the nodes that keep it know: who holds a lock, the homes
- * of conditions and flags.  So all are asked when such a block is handed out again, which comes
- * after its free as all that was done in it does (rule 3.2).  So that nobody asks for blocks without
- * objects, every segment has a bit for each 64 bytes of the heap, which whoever uses an object there first
- * sets on every node.  Nodes whose memory is out of reach are told of whole pages, for good.
+ * gone before the next one has it, and only the nodes that keep it know: who holds a lock, and the
+ * homes of conditions and flags.  So all are asked when such a block is handed out again, which
+ * comes after its free as all that was done in it does (rule 3.2).  So that nobody asks for blocks
+ * without objects, every segment has a bit for each 64 bytes of the heap, which whoever uses an
+ * object there first sets on every node.  Nodes whose memory is out of reach are told of whole
+ * pages, for good.
  */
 #include <string.h>
 
