@@ -182,7 +182,7 @@ static uint64_t job_near(const struct roami_job *job, unsigned nodes,
 	return near;
 }
 
-/* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
+/* Opens the node for `nodes` nodes. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
 	const struct roami_ctl *first = roami_job_ctl(job, 0);
@@ -211,7 +211,6 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.boot = first->boot,
 		.service = job->service,
 	};
-	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
 	enum roam_err err;
 
@@ -221,7 +220,6 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	roami_seats_shut(&job->real);
 	if (job->node != NULL) {
-		job->node->sync = NULL;
 		job->node->regions = (struct roami_vec){0};
 		roami_node_close(job->node);
 		job->node = NULL;
@@ -233,11 +231,6 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	if (err != ROAM_OK)
 		return job_says(job, err, "cannot start the node");
 	job->node->regions = regions;
-	if (kept != NULL) {
-		roami_sync_fini(job->node);
-		job->node->sync = kept;
-		roami_sync_reset(job->node);
-	}
 	roami_thread_self(job->node)->registered = true; /* ctl->threads begins with 1 */
 	return ROAM_OK;
 }

@@ -52,17 +52,19 @@ static void thread_rooms_free(struct roami_thread *thread)
 
 bool roami_thread_end(struct roami_node *node, unsigned number)
 {
-	struct roami_thread *thread = &node->threads[number], kept = {.registered = false};
+	struct roami_thread *thread = &node->threads[number];
+	struct roami_room rooms[ROAMI_ROOMS_MAX];
 
 	if (thread->registered)
 		roami_state_set(node, ROAMI_STATE_THREADS, UINT64_MAX, true);
 	thread->registered = false;
-	if (thread->holds != 0)
+	if (atomic_load(&thread->holds) != 0)
 		return false;
 	if (number >= KEEPERS)
 		thread_rooms_free(thread);
-	memcpy(kept.rooms, thread->rooms, sizeof(kept.rooms));
-	*thread = kept;
+	memcpy(rooms, thread->rooms, sizeof(rooms));
+	memset(thread, 0, sizeof(*thread));
+	memcpy(thread->rooms, rooms, sizeof(rooms));
 	return true;
 }
 
