@@ -461,7 +461,7 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
  * Notes what a notice asks for; whether a copy is here that is too old.  A fetch under way looks at
  * that itself.
  */
-static bool home_outdates(struct roami_node *node, const struct roam_notice *notice)
+static bool home_needs(struct roami_node *node, const struct roam_notice *notice)
 {
 	struct home_page *data = home_page(node, notice->page);
 	bool stale;
@@ -469,7 +469,8 @@ static bool home_outdates(struct roami_node *node, const struct roam_notice *not
 	if (roami_page_is_home(node, notice->page))
 		return false;
 	roami_page_lock(node, notice->page);
-	home_needs(data, notice->version);
+	if (home_need(data) < notice->version)
+		home_set(data, data->have, notice->version);
 	stale = roami_page_state(node, notice->page) == HOME_COPY && home_stale(data);
 	roami_page_unlock(node, notice->page);
 	return stale;
@@ -515,7 +516,7 @@ void home_invalidate(struct roami_node *node, const struct roam_sync *sync,
 	size_t stale = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		if (!home_outdates(node, &notices[i]) ||
+		if (!home_needs(node, &notices[i]) ||
 		    (stale > 0 && pages[stale - 1] == notices[i].page))
 			continue;
 		if (stale == BATCH) {

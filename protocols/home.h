@@ -69,13 +69,6 @@ static inline void home_has(struct home_page *data, uint64_t version)
 	home_set(data, version, home_need(data));
 }
 
-/* A notice asks for this version. */
-static inline void home_needs(struct home_page *data, uint64_t version)
-{
-	if (home_need(data) < version)
-		home_set(data, data->have, version);
-}
-
 /* This node was the home, and what it keeps is a copy of this version. */
 static inline void home_kept(struct home_page *data, uint64_t version)
 {
