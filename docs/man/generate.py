@@ -60,6 +60,9 @@ def allowed(kind, text):
         return '0, 1, or a path that begins with / or ./'
     if kind in SIZES:
         return f'{SIZES[kind]}, {text.replace("..", " to ")}'
+    if kind == 'LIST':
+        first, *others = text.split('|')
+        return f'{first}, or some of {", ".join(others)}, with commas between'
     return ', '.join(text.split('|')) if text else ''
 
 

@@ -181,12 +181,6 @@ enum roam_err roam_thread_fini(void)
 
 /* -------------------------------------------------------------------------------------- memory */
 
-static void alloc_name(const uint8_t *block, size_t bytes, const char *name)
-{
-	roami_race_name(job.node, (uint32_t)((size_t)(block - job.app) / ROAMI_PAGE),
-			(uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE), name);
-}
-
 void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 {
 	static const struct roam_region plain = {.place = ROAM_PLACE_FIRST_TOUCH};
@@ -201,8 +195,9 @@ void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 		alloc_err = ROAM_EINVAL;
 	else
 		block = roami_job_alloc(&job, bytes, region, &alloc_err);
-	if (block != NULL && region->name != NULL)
-		alloc_name(block, bytes, region->name);
+	if (block != NULL)
+		roami_race_block(job.node, (uint64_t)((uint8_t *)block - job.app), bytes,
+				 region->name);
 	return block;
 }
 
@@ -302,6 +297,14 @@ static enum roam_err object_ready(const void *object)
 
 #define OBJECT(pointer) ((uint64_t)(uintptr_t)(pointer))
 
+/* What was synchronised on, for who looks for races. */
+static enum roam_err synced(enum roam_err err, enum roami_synced_kind kind, uint64_t object)
+{
+	if (err == ROAM_OK)
+		roami_race_synced(job.node, kind, object);
+	return err;
+}
+
 /*
  * Before the seal an init is only noted; it must not seal, for SPLASH programs may init between
  * their CREATEs.
@@ -324,14 +327,18 @@ enum roam_err roam_lock(const void *lock)
 {
 	enum roam_err err = object_ready(lock);
 
-	return err == ROAM_OK ? roami_lock(job.node, OBJECT(lock)) : err;
+	return err == ROAM_OK ? synced(roami_lock(job.node, OBJECT(lock)), ROAMI_SYNCED_LOCK,
+					OBJECT(lock))
+			      : err;
 }
 
 enum roam_err roam_unlock(const void *lock)
 {
 	enum roam_err err = object_ready(lock);
 
-	return err == ROAM_OK ? roami_unlock(job.node, OBJECT(lock)) : err;
+	return err == ROAM_OK ? synced(roami_unlock(job.node, OBJECT(lock)), ROAMI_SYNCED_UNLOCK,
+					OBJECT(lock))
+			      : err;
 }
 
 enum roam_err roam_barrier(const void *barrier, unsigned threads)
@@ -340,14 +347,18 @@ enum roam_err roam_barrier(const void *barrier, unsigned threads)
 
 	if (threads == 0 || (err == ROAM_OK && threads > job.nodes * ROAMI_THREADS_MAX))
 		return ROAM_EINVAL;
-	return err == ROAM_OK ? roami_barrier(job.node, OBJECT(barrier), threads) : err;
+	return err == ROAM_OK ? synced(roami_barrier(job.node, OBJECT(barrier), threads),
+					ROAMI_SYNCED_BARRIER, OBJECT(barrier))
+			      : err;
 }
 
 enum roam_err roam_barrier_all(void)
 {
 	enum roam_err err = job_ready();
 
-	return err == ROAM_OK ? roami_barrier(job.node, ROAMI_ALL_ID, 0) : err;
+	return err == ROAM_OK ? synced(roami_barrier(job.node, ROAMI_ALL_ID, 0),
+					ROAMI_SYNCED_BARRIER, ROAMI_ALL_ID)
+			      : err;
 }
 
 enum roam_err roam_cond_init(const void *cond)
@@ -361,7 +372,9 @@ enum roam_err roam_cond_wait(const void *cond, const void *lock)
 {
 	enum roam_err err = object_ready(cond);
 
-	return err == ROAM_OK ? roami_cond_wait(job.node, OBJECT(cond), OBJECT(lock)) : err;
+	return err == ROAM_OK ? synced(roami_cond_wait(job.node, OBJECT(cond), OBJECT(lock)),
+					ROAMI_SYNCED_COND, OBJECT(cond))
+			      : err;
 }
 
 enum roam_err roam_cond_signal(const void *cond)
@@ -382,14 +395,18 @@ enum roam_err roam_flag_set(const void *flag)
 {
 	enum roam_err err = object_ready(flag);
 
-	return err == ROAM_OK ? roami_flag_set(job.node, OBJECT(flag)) : err;
+	return err == ROAM_OK ? synced(roami_flag_set(job.node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
+					OBJECT(flag))
+			      : err;
 }
 
 enum roam_err roam_flag_wait(const void *flag)
 {
 	enum roam_err err = object_ready(flag);
 
-	return err == ROAM_OK ? roami_flag_wait(job.node, OBJECT(flag)) : err;
+	return err == ROAM_OK ? synced(roami_flag_wait(job.node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
+					OBJECT(flag))
+			      : err;
 }
 
 enum roam_err roam_flag_clear(const void *flag)
@@ -407,7 +424,9 @@ enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enu
 	    (unsigned)type > ROAM_DOUBLE || (unsigned)op > ROAM_OR ||
 	    (type == ROAM_DOUBLE && op >= ROAM_AND))
 		return ROAM_EINVAL;
-	return err == ROAM_OK ? roami_reduce(job.node, values, count, type, op) : err;
+	return err == ROAM_OK ? synced(roami_reduce(job.node, values, count, type, op),
+					ROAMI_SYNCED_REDUCE, 0)
+			      : err;
 }
 
 /* ----------------------------------------------------------------------------------- measuring */

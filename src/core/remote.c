@@ -270,8 +270,8 @@ bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsig
 }
 
 /*
- * Diffs for one home, in messages: how many numbers of the writer's clock, those (for the race
- * check only), then items.
+ * Diffs for one home, in messages: how many numbers of the writer's clock; those, and what it has
+ * synchronised on last (for the race check only); then items.
  */
 struct flush_item {
 	uint32_t page;
@@ -318,6 +318,7 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	uint64_t versions[BATCH_PAGES];
 	struct roam_part part = {versions, 0};
 	struct roami_vclock clock = {{0}};
+	struct roami_synced since = {0, ROAMI_SYNCED_NOT};
 	uint64_t numbers;
 	size_t count = 0;
 
@@ -329,6 +330,12 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 		roami_node_fail(node, "node %u sent malformed diffs", request->from);
 	memcpy(clock.at, at, numbers * sizeof(clock.at[0]));
 	at += numbers * sizeof(clock.at[0]);
+	if (numbers > 0) {
+		if (sizeof(since) > (size_t)(end - at))
+			roami_node_fail(node, "node %u sent malformed diffs", request->from);
+		memcpy(&since, at, sizeof(since));
+		at += sizeof(since);
+	}
 	while (at < end) {
 		struct flush_item item;
 
@@ -342,7 +349,8 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 		versions[count++] = diffs_count(node, request, item.page, at, item.bytes);
 		if (roami_race_checked(node)) {
 			roami_page_lock(node, item.page);
-			roami_race_note(node, item.page, request->origin, &clock, at, item.bytes);
+			roami_race_note(node, item.page, request->origin, &clock, &since, at,
+					item.bytes);
 			roami_page_unlock(node, item.page);
 		}
 		at += (item.bytes + 7u) & ~7u;
@@ -449,8 +457,10 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	struct roami_vclock clock;
 	bool stays = !roami_domain_current(node)->protocol->homes_taken || flush_holds(node, home);
 	uint64_t numbers = roami_race_checked(node) ? ROAMI_NODES_MAX : 0;
-	struct roam_part parts[3] = {{&numbers, sizeof(numbers)},
+	struct roami_synced since;
+	struct roam_part parts[4] = {{&numbers, sizeof(numbers)},
 				     {clock.at, numbers * sizeof(clock.at[0])},
+				     {&since, numbers > 0 ? sizeof(since) : 0},
 				     {batch, 0}};
 
 	if (flush->begun - flush->ended == FLUSH_CALLS)
@@ -467,12 +477,14 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 					   &call->count);
 	call->end = at;
 	flush->versions_used += call->count;
-	parts[2].bytes = used;
-	if (numbers > 0)
+	parts[3].bytes = used;
+	if (numbers > 0) {
 		roami_log_clock(node, &clock);
+		since = roami_race_since(node);
+	}
 	if (used > 0)
 		call->call = roami_msg_call_start(
-			node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
+			node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 4,
 			call->versions, call->count * sizeof(call->versions[0]));
 	return at;
 }
@@ -531,5 +543,6 @@ const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_PUBLISH] = {"publish", roami_publish_handle, 16},
 	[ROAMI_MEMORY_WORDS] = {"words", roami_words_handle, 8},
 	[ROAMI_MEMORY_TAKE] = {"take", roami_take_handle, 16},
+	[ROAMI_MEMORY_BLOCK] = {"block", roami_block_handle, ROAMI_BLOCK_BYTES},
 	[ROAMI_MEMORY_TYPES] = {NULL, NULL, 0},
 };
