@@ -13,8 +13,8 @@
 #define REPORTS_MAX    20u
 #define BLOCKS_MAX     (1u << 20)
 #define INTERVALS_KEPT 256u
-#define INTERVAL_BITS  24u
-#define INTERVAL_MASK  ((1u << INTERVAL_BITS) - 1)
+#define INTERVAL_BITS  56u
+#define INTERVAL_MASK  ((UINT64_C(1) << INTERVAL_BITS) - 1)
 
 /* A block, as nodes tell each other. */
 struct race_block {
@@ -46,7 +46,7 @@ struct race_report {
 
 /* What an interval of a writer began with. */
 struct race_began {
-	uint32_t interval;
+	uint64_t interval;
 	struct roami_synced since;
 };
 
@@ -59,17 +59,17 @@ struct roami_race {
 };
 
 /* A shadow word of a byte: the writer's number + 1 above, its interval below. */
-static uint32_t shadow_word(unsigned writer, uint32_t interval)
+static uint64_t shadow_word(unsigned writer, uint64_t interval)
 {
-	return (writer + 1) << INTERVAL_BITS | (interval & INTERVAL_MASK);
+	return ((uint64_t)writer + 1) << INTERVAL_BITS | (interval & INTERVAL_MASK);
 }
 
 enum roam_err roami_race_init(struct roami_node *node)
 {
 	if (!roami_race_checked(node))
 		return ROAM_OK;
-	node->shadow =
-		roami_os_reserve_sparse((size_t)node->layout.pages * ROAMI_PAGE * sizeof(uint32_t));
+	node->shadow = roami_os_reserve_sparse((size_t)node->layout.pages * ROAMI_PAGE *
+					       sizeof(node->shadow[0]));
 	node->race = roami_os_reserve_sparse(sizeof(*node->race));
 	return node->shadow == NULL || node->race == NULL ? ROAM_ENOMEM : ROAM_OK;
 }
@@ -78,7 +78,7 @@ void roami_race_fini(struct roami_node *node)
 {
 	if (node->shadow != NULL)
 		roami_os_unmap(node->shadow,
-			       (size_t)node->layout.pages * ROAMI_PAGE * sizeof(uint32_t));
+			       (size_t)node->layout.pages * ROAMI_PAGE * sizeof(node->shadow[0]));
 	if (node->race != NULL)
 		roami_os_unmap(node->race, sizeof(*node->race));
 	if (node->blocks != NULL)
@@ -164,13 +164,13 @@ struct roami_synced roami_race_since(struct roami_node *node)
 		__atomic_load_n(&node->race->last.kind, __ATOMIC_RELAXED)};
 }
 
-static struct race_began *race_began(struct roami_node *node, unsigned writer, uint32_t interval)
+static struct race_began *race_began(struct roami_node *node, unsigned writer, uint64_t interval)
 {
 	return &node->race->began[writer][interval % INTERVALS_KEPT];
 }
 
 /* What the writer's interval began with; nothing if that is long ago. */
-static struct roami_synced race_since(struct roami_node *node, unsigned writer, uint32_t interval)
+static struct roami_synced race_since(struct roami_node *node, unsigned writer, uint64_t interval)
 {
 	struct race_began *began = race_began(node, writer, interval);
 
@@ -276,8 +276,8 @@ void roami_race_verdict(uint64_t found, uint64_t alike, int fd)
 static bool race_byte(struct roami_node *node, uint32_t page, uint32_t byte, unsigned writer,
 		      const struct roami_vclock *clock)
 {
-	uint32_t *word = &node->shadow[(size_t)page * ROAMI_PAGE + byte];
-	unsigned last = (*word >> INTERVAL_BITS) - 1;
+	uint64_t *word = &node->shadow[(size_t)page * ROAMI_PAGE + byte];
+	unsigned last = (unsigned)(*word >> INTERVAL_BITS) - 1;
 	bool race = *word != 0 && last != writer &&
 		    (*word & INTERVAL_MASK) > (clock->at[last] & INTERVAL_MASK);
 
@@ -289,7 +289,7 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 		     const struct roami_vclock *clock, const struct roami_synced *since,
 		     const uint8_t *diff, size_t bytes)
 {
-	uint32_t interval = (clock->at[writer] + 1) & INTERVAL_MASK;
+	uint64_t interval = (clock->at[writer] + 1) & INTERVAL_MASK;
 	struct race_side second = {*since, writer}, first;
 	uint64_t map, mask;
 	bool in_race = false;
@@ -307,7 +307,7 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 		for (; mask != 0; mask &= mask - 1) {
 			uint32_t byte = line + (uint32_t)__builtin_ctzll(mask);
 			uint64_t offset = (uint64_t)page * ROAMI_PAGE + byte;
-			uint32_t before = node->shadow[offset];
+			uint64_t before = node->shadow[offset];
 			bool race = race_byte(node, page, byte, writer, clock);
 
 			if (race && !in_race) { /* the first byte of a run is enough */
