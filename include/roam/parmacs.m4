@@ -66,7 +66,7 @@ static __inline__ __attribute__((unused)) void *roam_parmacs_alloc(size_t bytes_
 
 	for (at_ = file_; *at_ != 0; at_++)
 		base_ = *at_ == '/' ? at_ + 1 : base_;
-	snprintf(name_, sizeof(name_), "%.48s:%d", base_, line_);
+	sprintf(name_, "%.48s:%d", base_, line_);
 	block_ = roam_alloc_placed(bytes_ != 0 ? bytes_ : 1, ROAM_PLACE_FIRST_TOUCH, 0, name_);
 	if (block_ == NULL)
 		roam_parmacs_must(roam_errno(), what_, file_, line_);

@@ -220,7 +220,7 @@ class Installed:
         used = 'char page[PAGE_SIZE == 4096 ? 1 : -1];\n'
         text = {'used': used, 'later': f'#define PAGE_SIZE 4096\n{used}',
                 'user.h': f'#include <sys/user.h>\n{used}'}
-        options = (['-std=c99', '-D_XOPEN_SOURCE=600'], ['-std=gnu99', '-fcommon'], [])
+        options = (['-std=c99', '-D_XOPEN_SOURCE=600'], ['-std=gnu89'], ['-std=gnu99', '-fcommon'], [])
         for variable in ('parmacs', 'parmacs_pthread'):
             macros = self.config(f'--variable={variable}')[0]
             for env in ('MAIN_ENV', 'EXTERN_ENV'):
@@ -228,7 +228,7 @@ class Installed:
                 for source in [*sources, f'#define PAGE_SIZE 4096\n{env}\n{used}']:
                     expanded = call(['m4', '-Ulen', '-Uindex', macros, '-'], input=source)
                     for compiler in COMPILERS:
-                        call([compiler, *STRICT, *options[len(source) % 3], '-fsyntax-only', '-x',
+                        call([compiler, *STRICT, *options[len(source) % 4], '-fsyntax-only', '-x',
                               'c', '-', *self.config('--cflags')], input=expanded, env=self.env)
 
     def check_compare(self):
