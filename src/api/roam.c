@@ -180,12 +180,6 @@ enum roam_err roam_thread_fini(void)
 
 /* -------------------------------------------------------------------------------------- memory */
 
-static void alloc_name(const uint8_t *block, size_t bytes, const char *name)
-{
-	roami_race_name(job.node, (uint32_t)((size_t)(block - job.app) / ROAMI_PAGE),
-			(uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE), name);
-}
-
 void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 {
 	static const struct roam_region plain = {.place = ROAM_PLACE_FIRST_TOUCH};
@@ -200,8 +194,9 @@ void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 		alloc_err = ROAM_EINVAL;
 	else
 		block = roami_job_alloc(&job, bytes, region, &alloc_err);
-	if (block != NULL && region->name != NULL)
-		alloc_name(block, bytes, region->name);
+	if (block != NULL)
+		roami_race_block(job.node, (uint64_t)((uint8_t *)block - job.app), bytes,
+				 region->name);
 	return block;
 }
 
@@ -313,6 +308,14 @@ static enum roam_err object_ready(const void *object)
 
 #define OBJECT(pointer) ((uint64_t)(uintptr_t)(pointer))
 
+/* What was synchronised on, for who looks for races. */
+static enum roam_err synced(enum roam_err err, enum roami_synced_kind kind, uint64_t object)
+{
+	if (err == ROAM_OK)
+		roami_race_synced(job.node, kind, object);
+	return err;
+}
+
 /* Wrong use that returned `err`; in the function that the program calls. */
 #define MISUSED(kind, err, object)                                 \
 	roami_misused(job.node, ROAMI_MISUSE_##kind, err, object, \
@@ -341,7 +344,10 @@ enum roam_err roam_lock(const void *lock)
 	if (err != ROAM_OK)
 		return err;
 	err = roami_lock(job.node, OBJECT(lock));
-	return __builtin_expect(err == ROAM_OK, 1) ? err : MISUSED(LOCK, err, lock);
+	if (__builtin_expect(err != ROAM_OK, 0))
+		return MISUSED(LOCK, err, lock);
+	roami_race_synced(job.node, ROAMI_SYNCED_LOCK, OBJECT(lock));
+	return err;
 }
 
 enum roam_err roam_unlock(const void *lock)
@@ -351,7 +357,10 @@ enum roam_err roam_unlock(const void *lock)
 	if (err != ROAM_OK)
 		return err;
 	err = roami_unlock(job.node, OBJECT(lock));
-	return __builtin_expect(err == ROAM_OK, 1) ? err : MISUSED(UNLOCK, err, lock);
+	if (__builtin_expect(err != ROAM_OK, 0))
+		return MISUSED(UNLOCK, err, lock);
+	roami_race_synced(job.node, ROAMI_SYNCED_UNLOCK, OBJECT(lock));
+	return err;
 }
 
 enum roam_err roam_barrier(const void *barrier, unsigned threads)
@@ -360,14 +369,18 @@ enum roam_err roam_barrier(const void *barrier, unsigned threads)
 
 	if (threads == 0 || (err == ROAM_OK && threads > job.nodes * ROAMI_THREADS_MAX))
 		return ROAM_EINVAL;
-	return err == ROAM_OK ? roami_barrier(job.node, OBJECT(barrier), threads) : err;
+	return err == ROAM_OK ? synced(roami_barrier(job.node, OBJECT(barrier), threads),
+					ROAMI_SYNCED_BARRIER, OBJECT(barrier))
+			      : err;
 }
 
 enum roam_err roam_barrier_all(void)
 {
 	enum roam_err err = job_ready();
 
-	return err == ROAM_OK ? roami_barrier(job.node, ROAMI_ALL_ID, 0) : err;
+	return err == ROAM_OK ? synced(roami_barrier(job.node, ROAMI_ALL_ID, 0),
+					ROAMI_SYNCED_BARRIER, ROAMI_ALL_ID)
+			      : err;
 }
 
 enum roam_err roam_cond_init(const void *cond)
@@ -384,7 +397,10 @@ enum roam_err roam_cond_wait(const void *cond, const void *lock)
 	if (err != ROAM_OK)
 		return err;
 	err = roami_cond_wait(job.node, OBJECT(cond), OBJECT(lock));
-	return err == ROAM_OK ? err : MISUSED(COND_WAIT, err, lock);
+	if (__builtin_expect(err != ROAM_OK, 0))
+		return MISUSED(COND_WAIT, err, lock);
+	roami_race_synced(job.node, ROAMI_SYNCED_COND, OBJECT(cond));
+	return err;
 }
 
 enum roam_err roam_cond_signal(const void *cond)
@@ -405,14 +421,18 @@ enum roam_err roam_flag_set(const void *flag)
 {
 	enum roam_err err = object_ready(flag);
 
-	return err == ROAM_OK ? roami_flag_set(job.node, OBJECT(flag)) : err;
+	return err == ROAM_OK ? synced(roami_flag_set(job.node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
+					OBJECT(flag))
+			      : err;
 }
 
 enum roam_err roam_flag_wait(const void *flag)
 {
 	enum roam_err err = object_ready(flag);
 
-	return err == ROAM_OK ? roami_flag_wait(job.node, OBJECT(flag)) : err;
+	return err == ROAM_OK ? synced(roami_flag_wait(job.node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
+					OBJECT(flag))
+			      : err;
 }
 
 enum roam_err roam_flag_clear(const void *flag)
@@ -430,7 +450,9 @@ enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enu
 	    (unsigned)type > ROAM_DOUBLE || (unsigned)op > ROAM_OR ||
 	    (type == ROAM_DOUBLE && op >= ROAM_AND))
 		return ROAM_EINVAL;
-	return err == ROAM_OK ? roami_reduce(job.node, values, count, type, op) : err;
+	return err == ROAM_OK ? synced(roami_reduce(job.node, values, count, type, op),
+					ROAMI_SYNCED_REDUCE, 0)
+			      : err;
 }
 
 /* ----------------------------------------------------------------------------------- measuring */

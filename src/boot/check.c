@@ -103,7 +103,7 @@ enum roam_err roami_boot_check(const struct roami_options *options,
 
 void roami_boot_warn(const struct roami_options *options)
 {
-	if (options->check == ROAMI_CHECK_RACE && options->log >= ROAMI_LEVEL_WARN &&
+	if ((options->check & ROAMI_CHECK_RACE) != 0 && options->log >= ROAMI_LEVEL_WARN &&
 	    !roami_protocol_find(options->protocol)->checks_races)
 		fprintf(stderr,
 			"roam: warning: ROAM_CHECK=race finds nothing under %s; take "

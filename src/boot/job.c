@@ -93,6 +93,8 @@ static enum roam_err job_says(struct roami_job *job, enum roam_err err, const ch
 		hint = " (limit of address space, ulimit -v, or ROAM_HEAP too large)";
 	} else if (err == ROAM_EUNSUPPORTED && job->boot.hosts > 1) {
 		hint = " (is the MTU of its network less than 576?)";
+	} else if (err == ROAM_EUNSUPPORTED && strcmp(job->options.udp, "uring") == 0) {
+		hint = " (ROAM_UDP=uring wants io_uring: `roam info machine`)";
 	}
 	if (job->control != 0) { /* the launcher names the node and its host */
 		snprintf(line, sizeof(line), "%s: %s%s", what, why, hint);
@@ -211,7 +213,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.boot = first->boot,
 		.service = job->service,
 	};
-	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
+	struct roami_blocks *blocks = job->node != NULL ? job->node->blocks : NULL;
 	enum roam_err err;
 
 	if (nodes > job->lent_count && job->lent_count > 0 && nodes > 1)
@@ -220,7 +222,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	roami_seats_shut(&job->real);
 	if (job->node != NULL) {
-		job->node->regions = (struct roami_vec){0};
+		job->node->blocks = NULL;
 		roami_node_close(job->node);
 		job->node = NULL;
 	}
@@ -230,7 +232,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
 		return job_says(job, err, "cannot start the node");
-	job->node->regions = regions;
+	job->node->blocks = blocks;
 	roami_thread_self(job->node)->registered = true; /* ctl->threads begins with 1 */
 	return ROAM_OK;
 }
@@ -287,6 +289,10 @@ static void job_on_exit(int status, void *arg)
 
 	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid())
 		roami_job_finish(job);
+	if (status == 0 && job->found && job->options.check_status != 0 && job->pid == getpid()) {
+		fflush(NULL);
+		_exit((int)job->options.check_status);
+	}
 }
 
 static enum roam_err job_launched(struct roami_job *job)
@@ -459,6 +465,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	roami_job_seal_allocs(job);
 	roami_stats_begin(job->node->stats);
 	fn();
+	roami_statics_note(job);
 	roami_job_serve(job);
 	job->life = ROAMI_JOB_OVER;
 	roami_settle_leave(job);
@@ -582,6 +589,8 @@ enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
 		return roami_rerun_create(job, fn);
 	err = job_may_create(job, job->created + 1);
 	if (err == ROAM_OK)
+		roami_statics_begin(job);
+	if (err == ROAM_OK)
 		err = roami_job_make_segments(job, (unsigned)job->options.nodes_max);
 	if (err == ROAM_OK)
 		err = job_fork(job, job->created, fn);
@@ -622,6 +631,7 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 		err = roami_rerun_seal(job, nodes, fn);
 		if (err == ROAM_OK)
 			fn();
+		roami_statics_note(job);
 		return err;
 	}
 	err = job_may_create(job, nodes);
@@ -629,6 +639,7 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 		return err;
 	if (nodes == 1)
 		roami_lone_begin(job);
+	roami_statics_begin(job);
 	if (nodes > 1) {
 		err = roami_job_make_segments(job, nodes);
 		if (err == ROAM_OK)
@@ -636,6 +647,7 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 	}
 	if (err == ROAM_OK)
 		fn();
+	roami_statics_note(job);
 	return err;
 }
 
@@ -670,6 +682,7 @@ static void job_report_all(struct roami_job *job)
 {
 	job_await_others(job, ROAMI_JOINED_FINAL);
 	roami_stats_end(job->node->stats);
+	roami_job_verdict(job);
 	roami_job_report(job);
 }
 
@@ -692,12 +705,14 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 {
 	struct roami_ctl *ctl = job->bases[0];
 	enum roam_err err = roami_job_seal(job);
+	unsigned nodes = job->nodes;
 
 	roami_rerun_check(job);
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
 	    (job->launched && !job->reruns))
 		return err;
 	roami_seats_shut(&job->real);
+	roami_statics_note(job);
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
@@ -723,6 +738,8 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	err = job_alone(job);
 	job_clear(job);
 	job->parting = true;
+	if (err == ROAM_OK && roami_statics_report(job, nodes) > 0)
+		job->found = true;
 	return err;
 }
 
@@ -752,6 +769,8 @@ void roami_job_finish(struct roami_job *job)
 	roami_rerun_check(job);
 	if (job->life == ROAMI_JOB_ALONE) {
 		roami_stats_end(job->node->stats);
+		if (job->rounds == 0)
+			roami_job_verdict(job);
 		roami_job_report(job);
 	}
 	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 && (!job->launched || job->reruns)) {

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "boot/statics.h"
 #include "boot/bind.h"
 #include "boot/control.h"
 #include "boot/local.h"
@@ -65,6 +66,8 @@ struct roami_job {
 	unsigned nodes;
 	bool launched; /* by roam run: every node has run main */
 	bool exit_hook;
+	struct roami_statics statics; /* ROAM_CHECK=statics */
+	bool found; /* a check of ROAM_CHECK has found something; this process is node 0 */
 	pid_t pid; /* of the node's process */
 	enum roam_err failed; /* why it could not start */
 	enum roam_model needs; /* what the program said it needs; ROAM_MODEL_TX: nothing yet */
@@ -102,6 +105,8 @@ void roami_job_finish(struct roami_job *job);
 
 /* Reports the job's counters as ROAM_STATS asks. */
 void roami_job_report(struct roami_job *job);
+/* Node 0, when all counters are final: how ROAM_CHECK's checks ended. */
+void roami_job_verdict(struct roami_job *job);
 
 /* Node 0, at log level info: who started the nodes, what connects them. */
 void roami_job_say(const struct roami_job *job);

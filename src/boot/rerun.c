@@ -139,6 +139,7 @@ enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)
 {
 	enum roam_err err;
 
+	roami_statics_begin(job);
 	if (job->boot.me != 0) {
 		rerun_speak(job);
 		rerun_sated();
@@ -149,6 +150,7 @@ enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)
 	roami_stats_begin(job->node->stats);
 	if (fn != NULL)
 		fn();
+	roami_statics_note(job);
 	roami_job_serve(job);
 	roami_meet_leave(job);
 	job->life = ROAMI_JOB_OVER;

@@ -229,7 +229,6 @@ void roami_node_close(struct roami_node *node)
 	roami_creator_fini(node);
 	roami_guess_fini(node);
 	roami_threads_close(node);
-	roami_os_vec_free(&node->regions, sizeof(struct roami_region));
 	roami_msg_fini(node);
 	roami_log_fini(node);
 	roami_os_vec_free(&node->dirty, sizeof(uint32_t));

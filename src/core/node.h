@@ -306,12 +306,8 @@ struct roami_layer {
 
 #define ROAMI_LAYERS_MAX 5
 
-/* A named block, for reports. */
-struct roami_region {
-	uint32_t page;
-	uint32_t pages;
-	char name[40];
-};
+struct roami_blocks;
+struct roami_race;
 
 struct roami_sync_state;
 
@@ -427,9 +423,9 @@ struct roami_node {
 		cache; /* uint32_t copies, oldest first, some gone; with ROAM_CACHE_PAGES */
 	size_t cache_first;
 
-	uint64_t *shadow; /* ROAM_CHECK=race: per byte, who wrote it last */
-	_Atomic uint32_t races;
-	struct roami_vec regions; /* struct roami_region */
+	uint64_t *shadow;            /* ROAM_CHECK=race: per byte, who wrote it last */
+	struct roami_race *race;     /* and what was reported; NULL: not checked */
+	struct roami_blocks *blocks; /* allocated ones, for reports; of the job's nodes in turn */
 
 	struct roami_spin frees_lock;
 	struct roami_vec frees; /* struct roami_remote_free */

@@ -271,8 +271,8 @@ bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsig
 }
 
 /*
- * Diffs for one home, in messages: the writer's clock (for the race check; else an empty one), then
- * items.
+ * Diffs for one home, in messages: the writer's clock (for the race check; else an empty one), and
+ * what it has synchronised on last (for the race check), then items.
  */
 struct flush_item {
 	uint32_t page;
@@ -319,6 +319,7 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	uint64_t versions[BATCH_PAGES];
 	struct roam_part part = {versions, 0};
 	struct roami_vclock clock;
+	struct roami_synced since = {0, ROAMI_SYNCED_NOT};
 	size_t count = 0, clock_bytes;
 
 	if (roami_race_checked(node))
@@ -327,6 +328,12 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	if (clock_bytes == 0)
 		roami_node_fail(node, "node %u sent malformed diffs", request->from);
 	at += clock_bytes;
+	if (roami_race_checked(node)) {
+		if (sizeof(since) > (size_t)(end - at))
+			roami_node_fail(node, "node %u sent malformed diffs", request->from);
+		memcpy(&since, at, sizeof(since));
+		at += sizeof(since);
+	}
 	while (at < end) {
 		struct flush_item item;
 
@@ -340,7 +347,8 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 		versions[count++] = diffs_count(node, request, item.page, at, item.bytes);
 		if (roami_race_checked(node)) {
 			roami_page_lock(node, item.page);
-			roami_race_note(node, item.page, request->origin, &clock, at, item.bytes);
+			roami_race_note(node, item.page, request->origin, &clock, &since, at,
+					item.bytes);
 			roami_page_unlock(node, item.page);
 		}
 		at += (item.bytes + 7u) & ~7u;
@@ -447,7 +455,8 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	struct roami_vclock clock;
 	bool stays = !roami_domain_current(node)->protocol->homes_taken || flush_holds(node, home);
 	struct roami_vclock_wire wire;
-	struct roam_part parts[2] = {{&wire, sizeof(wire.mask)}, {batch, 0}};
+	struct roami_synced since;
+	struct roam_part parts[3] = {{&wire, sizeof(wire.mask)}, {&since, 0}, {batch, 0}};
 
 	if (flush->begun - flush->ended == FLUSH_CALLS)
 		flush_await(node, flush);
@@ -463,15 +472,17 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 					   &call->count);
 	call->end = at;
 	flush->versions_used += call->count;
-	parts[1].bytes = used;
+	parts[2].bytes = used;
 	wire.mask = 0;
 	if (roami_race_checked(node)) {
 		roami_log_clock(node, &clock);
 		parts[0].bytes = roami_vclock_encode(&clock, NULL, node->nodes, &wire);
+		since = roami_race_since(node);
+		parts[1].bytes = sizeof(since);
 	}
 	if (used > 0)
 		call->call = roami_msg_call_start(
-			node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 2,
+			node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
 			call->versions, call->count * sizeof(call->versions[0]));
 	return at;
 }
@@ -530,5 +541,6 @@ const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_PUBLISH] = {"publish", roami_publish_handle, 16},
 	[ROAMI_MEMORY_WORDS] = {"words", roami_words_handle, 8},
 	[ROAMI_MEMORY_TAKE] = {"take", roami_take_handle, 16},
+	[ROAMI_MEMORY_BLOCK] = {"block", roami_block_handle, ROAMI_BLOCK_BYTES},
 	[ROAMI_MEMORY_TYPES] = {NULL, NULL, 0},
 };

@@ -22,6 +22,7 @@ enum {
 	ROAMI_MEMORY_CLAIMS, /* claim pages of one group */
 	ROAMI_MEMORY_PUBLISH, /* and say that they are ready */
 	ROAMI_MEMORY_TAKE, /* give up the home of a page */
+	ROAMI_MEMORY_BLOCK, /* a block was allocated: for the reports of ROAM_CHECK=race */
 	ROAMI_MEMORY_TYPES
 };
 

@@ -88,7 +88,8 @@ void roami_stats_begin(struct roami_stats *stats)
 void roami_stats_begin_here(struct roami_stats *stats)
 {
 	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
-		atomic_fetch_add(&stats->before.values[i], roami_stats_sum(stats, i));
+		if (i != ROAMI_STAT_races && i != ROAMI_STAT_races_alike) /* of the whole job */
+			atomic_fetch_add(&stats->before.values[i], roami_stats_sum(stats, i));
 	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
 		atomic_fetch_add(&stats->before.types[i], roami_stats_sum_type(stats, i));
 	atomic_store(&stats->start_cycles, roami_os_cycles());
