@@ -22,6 +22,8 @@
  *
  * Threads.  Any thread may touch the heap and call everything here unless a call says otherwise; a
  * thread that synchronises must be the one that started roam or have called roam_thread_init().
+ * A node can have 2,000 threads that use roam at a time; more end the job, with a line.  When a
+ * thread ends, what roam kept of it is free for the next one.
  * Signal handlers of the program call nothing here and leave the heap alone: a page may be on its
  * way to another node while its thread waits, and what a handler writes to it is lost.
  *
@@ -174,7 +176,8 @@ enum roam_err roam_wait_for_end(void);
 
 /*
  * Registers the calling thread as one that synchronises (counted by roam_barrier_all), and unblocks
- * its fault signals.
+ * its fault signals.  fini takes that back; so does the thread's end.  ROAM_ESTATE: the thread is
+ * registered already, or is not.  The one that started roam is, from then on.
  */
 ROAM_RESULT enum roam_err roam_thread_init(void);
 enum roam_err roam_thread_fini(void);

@@ -14,6 +14,7 @@
 #include "core/page.h"
 #include "core/race.h"
 #include "core/sync.h"
+#include "core/thread.h"
 #include "pastset/server.h"
 #include "roam/protocol.h"
 
@@ -167,17 +168,14 @@ enum roam_err roam_thread_init(void)
 	sigaddset(&faults, SIGSEGV);
 	sigaddset(&faults, SIGBUS);
 	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
-	job.node->env->thread(job.node);
-	roami_state_set(job.node, ROAMI_STATE_THREADS, 1, true);
-	return ROAM_OK;
+	return roami_thread_register(job.node, true);
 }
 
 enum roam_err roam_thread_fini(void)
 {
 	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
 		return ROAM_ESTATE;
-	roami_state_set(job.node, ROAMI_STATE_THREADS, UINT64_MAX, true);
-	return ROAM_OK;
+	return roami_thread_register(job.node, false);
 }
 
 /* -------------------------------------------------------------------------------------- memory */

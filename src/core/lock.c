@@ -304,6 +304,8 @@ static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t
 	mine = lock_may_hold(lock, ticket);
 	if (mine) {
 		lock->holder = node->env->thread(node) + 1;
+		atomic_fetch_add_explicit(&node->threads[lock->holder - 1].holds, 1,
+					  memory_order_relaxed);
 		*fresh_p = lock->fresh;
 		lock->fresh = false;
 	}
@@ -376,6 +378,7 @@ static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 {
 	bool waiters;
 
+	atomic_fetch_sub_explicit(&node->threads[lock->holder - 1].holds, 1, memory_order_relaxed);
 	lock->holder = 0;
 	lock->serving++;
 	waiters = lock->tickets != lock->serving;
