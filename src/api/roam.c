@@ -196,7 +196,7 @@ void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 		block = roami_job_alloc(&job, bytes, region, &alloc_err);
 	if (block != NULL)
 		roami_race_block(job.node, (uint64_t)((uint8_t *)block - job.app), bytes,
-				 region->name);
+				 region->name, job.life == ROAMI_JOB_TOGETHER);
 	return block;
 }
 

@@ -711,8 +711,8 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
 	    (job->launched && !job->reruns))
 		return err;
-	roami_seats_shut(&job->real);
 	roami_statics_note(job);
+	roami_seats_shut(&job->real);
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);

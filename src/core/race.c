@@ -119,7 +119,8 @@ static const struct race_block *block_find(const struct roami_node *node, uint64
 	return NULL;
 }
 
-void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, const char *name)
+void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, const char *name,
+		      bool tell)
 {
 	struct race_block block = {.offset = offset, .bytes = bytes};
 	struct roam_part part = {&block, sizeof(block)};
@@ -131,7 +132,7 @@ void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, 
 	if (name != NULL)
 		memcpy(block.name, name + skip, length - skip);
 	block_keep(node, &block);
-	for (unsigned i = 0; i < node->nodes && node->race != NULL; i++)
+	for (unsigned i = 0; i < node->nodes && tell && node->race != NULL; i++)
 		if (i != node->me)
 			roami_msg_call(node, i, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_BLOCK, &part, 1,
 				       NULL, 0);

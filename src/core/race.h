@@ -58,10 +58,12 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 void roami_race_note_home(struct roami_node *node, uint32_t page);
 
 /*
- * A block was allocated here, at this place in the heap; `name`, which may be NULL, is copied.  The
- * other nodes hear of it before this returns.  Nothing is kept unless races are looked for.
+ * A block was allocated here, at this place in the heap; `name`, which may be NULL, is copied.
+ * With `tell` the other nodes, which do not allocate alike, hear of it before this returns.
+ * Nothing is kept unless races are looked for.
  */
-void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, const char *name);
+void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, const char *name,
+		      bool tell);
 void roami_block_handle(struct roami_node *node, const struct roam_request *request);
 #define ROAMI_BLOCK_BYTES 64
 

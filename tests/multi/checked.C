@@ -44,6 +44,8 @@ static void write_words(long me)
 	if (me == 0)
 		shared->words = (long *)G_MALLOC(WORDS * sizeof(long))
 	BARRIER(shared->barrier, procs)
+	if (me == 1)
+		usleep(200000); /* later, though nothing orders it: at the same time one may be lost */
 	ALOCK(shared->lock, me)
 	for (i = 0; i < WORDS; i += 10)
 		shared->words[i] = i + me + 1;

@@ -358,7 +358,7 @@ def races_named():
     place = r'\(checked\.C:\d+ \+ [0-9a-fx]+, of 24000 bytes from 0x[0-9a-f]+\)'
     line = rf'^roam: race: 0x[0-9a-f]+ {place} was written by node 0 since it locked 0x[0-9a-f]+ ' \
         rf'\(checked\.C:\d+ \+ 0, .* and by node 1 since it locked 0x[0-9a-f]+ {block}, in intervals'
-    for env in ({}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_STATS_AFTER': '3'}):
+    for env in ({}, {'ROAM_STATS_AFTER': '3'}):
         checked([program('checked'), 'races', '2'], 'race', line,
                 '^roam: race: 1 found, and [1-9][0-9]* like them$', **env)
     checked([program('checked'), 'races', '2'], 'race', line, 'found', status=9,
