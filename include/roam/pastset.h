@@ -184,22 +184,24 @@ const char *roam_ps_why(void);
  *
  * While there is none, operations wait for it.  One whose time is up, or that is cancelled, ends
  * all the same, whatever keeps the server from answering: it is gone, or stopped, its host is cut
- * off, the connection is full.  It may take three seconds more than its time: the server has two to
- * answer, then the connection counts as broken, and one is for another connection.  The operation
- * returns ROAM_ETIMEDOUT or ROAM_ECANCELED if it was not done, and ROAM_ELOST if nobody here knows,
- * since the server may have got it, or get it yet: it is done once, or not at all.  Later
- * operations are as usual.  But an X-function's participant, whose rounds are counted, then calls the same once
- * more, a move, an observe or a mob, and until he has done so the two others return ROAM_ESTATE.
- * What was done of the first one is not done again; if it has moved a tuple for the round, that
- * one counts and not the second.  (After a mob with request->moved set it is the observe.)
+ * off, the connection is full.  It may take three seconds more than its time: the server has two
+ * to answer, then the connection counts as broken, and one is for another connection.  The
+ * operation returns ROAM_ETIMEDOUT or ROAM_ECANCELED if it was not done, and ROAM_ELOST if nobody
+ * here knows, since the server may have got it, or get it yet: it is done once, or not at all.
+ * Later operations are as usual.  But an X-function's participant, whose rounds are counted, then
+ * calls the same once more, a move, an observe or a mob, and until he has done so the two others
+ * return ROAM_ESTATE.  What was done of the first one is not done again; if it has moved a tuple
+ * for the round, that one counts and not the second.  (After a mob with request->moved set it is
+ * the observe.)
  *
  * Nobody is there any more, because the server was killed say: every operation under way and every
  * later one returns ROAM_ELOST at once; so they do if, after a connection broke, the server cannot
- * be reached, or does not answer, for as long as it remembers who is cut off, 60 s unless `roam past serve --keep` says otherwise.  Who comes
- * later than that, or to a server that was started anew, gets ROAM_EGONE from all operations, and
- * attaches again.  Whether those under way were done is not known then; what had returned ROAM_OK
- * was.  A program that is killed leaves nothing that waits; where it had moved to an element with
- * an X-function, the others' operations on that one return ROAM_ELOST after that time.
+ * be reached, or does not answer, for as long as it remembers who is cut off, 60 s unless `roam
+ * past serve --keep` says otherwise.  Who comes later than that, or to a server that was started
+ * anew, gets ROAM_EGONE from all operations, and attaches again.  Whether those under way were
+ * done is not known then; what had returned ROAM_OK was.  A program that is killed leaves nothing
+ * that waits; where it had moved to an element with an X-function, the others' operations on that
+ * one return ROAM_ELOST after that time.
  */
 struct roam_ps_server;
 
@@ -229,8 +231,8 @@ enum roam_err roam_ps_attach(const char *address, const char *key_file,
 enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at, size_t at_bytes);
 
 /*
- * Leaves the server; does not block.  Operations under way return ROAM_ELOST, so do later ones; elements are still
- * to be left.  NULL is ignored.
+ * Leaves the server; does not block.  Operations under way return ROAM_ELOST, so do later ones;
+ * elements are still to be left.  NULL is ignored.
  */
 void roam_ps_detach(struct roam_ps_server *server);
 
