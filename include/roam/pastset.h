@@ -144,7 +144,8 @@ struct roam_ps_options {
  * node that is not there, a template that is not for the X-function), ROAM_EMISMATCH (another
  * template, X-function or number of participants), ROAM_EUNKNOWN (an X-function that is not known
  * where the element is to live), ROAM_ENOMEM (no memory here, or in the heap),
- * ROAM_ENOSPC (none where the element is to live); roam_ps_why() says more about each.
+ * ROAM_ENOSPC (ROAM_PS_MEMORY of the node where it is to live is used up, in which names and
+ * elements count as tuples do); roam_ps_why() says more about each.
  */
 enum roam_err roam_ps_enter(const char *name, const char *template_text,
 			    const struct roam_ps_options *options,
@@ -198,10 +199,11 @@ const char *roam_ps_why(void);
  * later one returns ROAM_ELOST at once; so they do if, after a connection broke, the server cannot
  * be reached, or does not answer, for as long as it remembers who is cut off, 60 s unless `roam
  * past serve --keep` says otherwise.  Who comes later than that, or to a server that was started
- * anew, gets ROAM_EGONE from all operations, and attaches again.  Whether those under way were
- * done is not known then; what had returned ROAM_OK was.  A program that is killed leaves nothing
- * that waits; where it had moved to an element with an X-function, the others' operations on that
- * one return ROAM_ELOST after that time.
+ * anew, gets ROAM_EGONE from all operations, and attaches again; so does a program that makes a
+ * server with no memory left remember more than any other (docs/pastset.md has the bounds).
+ * Whether those under way were done is not known then; what had returned ROAM_OK was.  A program
+ * that is killed leaves nothing that waits; where it had moved to an element with an X-function,
+ * the others' operations on that one return ROAM_ELOST after that time.
  */
 struct roam_ps_server;
 

@@ -14,7 +14,6 @@
 #include "msg/msg.h"
 #include "pastset/address.h"
 
-#define IN_BYTES      (2 * ROAMI_GUEST_FRAME_MAX)
 #define OUT_MUCH      ((size_t)4 << 20) /* to be sent: nothing more is read from him */
 #define STRANGERS_MAX 256u
 #define STRANGER_NS   5000000000u /* so long has who connects to show that he knows the key */
@@ -30,7 +29,7 @@ struct host_link {
 	struct host_link *next, *before;
 	uint64_t since;
 	size_t have;
-	uint8_t in[IN_BYTES];
+	uint8_t in[ROAMI_GUEST_IN_BYTES];
 };
 
 struct roami_host {
@@ -141,8 +140,8 @@ static bool link_send(struct roami_host *host, struct host_link *link)
 static bool link_receive(struct roami_host *host, struct host_link *link)
 {
 	bool stranger = !link->guest.attached;
-	size_t took;
-	ssize_t got = recv(link->fd, link->in + link->have, IN_BYTES - link->have, MSG_DONTWAIT);
+	size_t took, room = stranger ? ROAMI_GUEST_STRANGE : sizeof(link->in);
+	ssize_t got = recv(link->fd, link->in + link->have, room - link->have, MSG_DONTWAIT);
 
 	if (got < 0)
 		return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK;

@@ -267,6 +267,36 @@ def no_room():
         must(client.returncode == 0, f'{client.returncode}: {out}, {err}')
 
 
+# Beyond what a server takes that nobody uses: ROAM_PS_MEMORY, what belongs to clients, as much again
+# that the C library has not given back, and some.
+HOSTILE_MIB = 1 + 2 * 16 + 8
+
+
+def resident(pid):
+    """MiB."""
+    with open(f'/proc/{pid}/statm', encoding='ascii') as file:
+        return int(file.read().split()[1]) * 4096 / 2 ** 20
+
+
+def hostile(how, errors):
+    """Whatever a program makes, the server's memory is bounded, and others go on."""
+    with Server(env={'ROAM_PS_MEMORY': '1M'}) as server:
+        server.expect('move', 1)
+        before = resident(server.process.pid)
+        said = [subprocess.Popen([program('hostile'), server.address, how],
+                                 env=clean_env(server.env), text=True, stdout=subprocess.PIPE)
+                for _ in range(2)]
+        most = before
+        while any(process.poll() is None for process in said):
+            most = max(most, resident(server.process.pid))
+            time.sleep(0.01)
+        for process in said:
+            out = process.communicate()[0]
+            must(process.returncode == 0 and out.split()[1] in errors, f'it said {out!r}')
+        must(most - before < HOSTILE_MIB, f'{most:.1f} MiB of memory, {before:.1f} before')
+        server.expect('rest', out='^0 1$')
+
+
 def keys():
     """Another key, and files that are none."""
     with Server() as server, Server() as other:
@@ -393,6 +423,9 @@ def usage():
 
 GROUPS = {
     'stuck': lambda: [('stopped unix', stopped, './socket'), ('stopped tcp', stopped, '127.0.0.1:0')],
+    'hostile': lambda: [(f'hostile {how}', hostile, how, errors) for how, errors in (
+        ('failed', ('0', )), ('names', ('14', )), ('functions', ('14', )), ('tuples', ('14', )),
+        ('clients', ('21', )), ('waits', ('0', )), ('answers', ('0', )))],
     'cable': lambda: [('cable', cable)],
     'use': lambda: [('all unix', everything, './socket'), ('all tcp', everything, '127.0.0.1:0'),
                     ('many', many), ('usage', usage), ('no room', no_room), ('keys', keys),
