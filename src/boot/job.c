@@ -181,7 +181,7 @@ static uint64_t job_near(const struct roami_job *job, unsigned nodes,
 	return near;
 }
 
-/* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
+/* Opens the node for `nodes` nodes. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
 	const struct roami_ctl *first = roami_job_ctl(job, 0);
@@ -210,7 +210,6 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.boot = first->boot,
 		.service = job->service,
 	};
-	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
 	enum roam_err err;
 
@@ -219,7 +218,6 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	params.near = job_near(job, nodes, params.beside ? params.beside : params.transport);
 	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	if (job->node != NULL) {
-		job->node->sync = NULL;
 		job->node->regions = (struct roami_vec){0};
 		roami_node_close(job->node);
 		job->node = NULL;
@@ -231,11 +229,6 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	if (err != ROAM_OK)
 		return job_says(job, err, "cannot start the node");
 	job->node->regions = regions;
-	if (kept != NULL) {
-		roami_sync_fini(job->node);
-		job->node->sync = kept;
-		roami_sync_reset(job->node);
-	}
 	job->node->env->thread(job->node);
 	return ROAM_OK;
 }

@@ -263,9 +263,9 @@ struct roami_table {
 	struct roami_spin lock;
 	uint8_t *items; /* each begins with its id */
 	size_t item_bytes;
-	uint32_t count;
+	_Atomic uint32_t count;
 	_Atomic uint32_t *slots; /* index + 1, open addressing */
-	void (*make)(struct roami_node *node, void *item);
+	void (*make)(struct roami_node *node, void *item); /* NULL: nothing to do */
 };
 
 /* Where objects of one kind lie in a segment, by id; nothing ever leaves before the round ends. */

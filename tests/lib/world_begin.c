@@ -82,14 +82,14 @@ static void begin_lock(struct roami_node *node, void *item)
 
 	roami_lock_make(node, item);
 	lock->tickets = UINT32_MAX - (uint32_t)(lock->id / 8 % 8);
-	lock->next_after = lock->refusals = lock->serving = lock->tickets;
+	lock->next_after = lock->serving = lock->tickets;
 }
 
 static void begin_barrier(struct roami_node *node, void *item)
 {
 	struct roami_barrier *barrier = item;
 
-	roami_barrier_make(node, item);
+	(void)node;
 	barrier->departed = UINT32_MAX - (uint32_t)(barrier->id / 8 % 8);
 }
 
