@@ -41,7 +41,8 @@ static const char past_usage[] =
 	"  --json             a line of JSON for each time\n"
 	"  --every SECONDS    between two looks (1)\n"
 	"\n"
-	"ROAM_PS_MEMORY bounds the memory for tuples of serve.\n";
+	"ROAM_PS_MEMORY bounds the memory of serve for elements and tuples; its programs may make\n"
+	"it use as much again, or 16 MiB.\n";
 
 /* -------------------------------------------------------------------------------------- options */
 

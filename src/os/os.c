@@ -154,6 +154,11 @@ void roami_os_dump(void *at, size_t bytes)
 	errno = saved;
 }
 
+void roami_os_forget(void *at, size_t bytes)
+{
+	madvise(at, bytes, MADV_DONTNEED);
+}
+
 void roami_os_discard(void *at, size_t bytes)
 {
 	madvise(at, bytes, MADV_REMOVE);

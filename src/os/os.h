@@ -39,6 +39,9 @@ void roami_os_dontfork(void *at, size_t bytes);
 /* Left out of core files; and not left out any more. */
 void roami_os_dontdump(void *at, size_t bytes);
 void roami_os_dump(void *at, size_t bytes);
+/* Gives back whole pages of private memory, which are zero then. */
+void roami_os_forget(void *at, size_t bytes);
+
 /* Gives the memory of a shared file range back: a hole. */
 void roami_os_discard(void *at, size_t bytes);
 /* Stores into a file; how many bytes, the first ones.  Async-signal-safe. */
