@@ -14,6 +14,7 @@
 
 #include "boot/bind.h"
 #include "boot/control.h"
+#include "boot/hang.h"
 #include "boot/local.h"
 #include "core/alloc.h"
 #include "core/far.h"
@@ -69,6 +70,7 @@ struct roami_job {
 	enum roam_err failed; /* why it could not start */
 	enum roam_model needs; /* what the program said it needs; ROAM_MODEL_TX: nothing yet */
 	bool reported;
+	struct roami_hang hang;
 	struct roami_watch *watch;
 	bool parting; /* nodes have ended; what is left of them goes later */
 	struct roami_raw *raw;   /* while pages return from other hosts, see settle.c */

@@ -61,7 +61,7 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 	roami_object_tell(node, id, &flag_make(node, id)->told);
 	start = roami_os_cycles();
 	roami_log_clock(node, &clock);
-	roami_node_waits(node, ROAM_SYNC_FLAG, id);
+	roami_node_waits(node, ROAM_SYNC_FLAG + 1, id, 0);
 	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_WAIT,
 		       parts, 2, seen.at, node->nodes * sizeof(uint32_t));
 	roami_node_waits_no_more(node);
