@@ -82,8 +82,9 @@ static int run_usage(FILE *to)
 		"Hosts are reached by ssh, or by the command in ROAM_RSH.  The exit status is 0 if "
 		"every node's\n"
 		"was; that of the first node that failed; or 128 + N if signal N killed it.\n"
-		"Signals are passed on; nodes that SIGINT, SIGTERM, SIGHUP or SIGQUIT did not end "
-		"within\n%u s are killed, at the second one at once.\n",
+		"Signals are passed on: SIGQUIT makes the nodes say what they wait for; those that "
+		"SIGINT,\nSIGTERM or SIGHUP did not end within %u s are killed, at the second one "
+		"at once.\n",
 		ROAMI_NODES_MAX, TOOL_TIMEOUT, STOP_S);
 	return to == stdout ? 0 : TOOL_USAGE;
 }
@@ -481,7 +482,7 @@ static void run_pass_on(struct run *run, int signal, bool typed)
 		return;
 	if (!typed)
 		run_signal(run, signal);
-	if (signal == SIGUSR1 || signal == SIGUSR2)
+	if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGQUIT)
 		return;
 	/* The second time there is no more patience. */
 	run->kill_at = roami_os_now_ns() + (run->forwarded == 0 ? STOP_S * 1000 * MS : 0);

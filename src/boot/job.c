@@ -261,6 +261,7 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
 		return job_says(job, err, "cannot start the service thread");
+	roami_hang_start(&job->hang, job->node, &job->real);
 	roami_job_say(job);
 	atomic_store(&ctl->pid, (int32_t)getpid());
 	atomic_store(&ctl->joined, ROAMI_JOINED_READY);
@@ -725,6 +726,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	if (job->watch != NULL)
 		roami_watch_expect_end(job->watch);
 	job_end(job);
+	roami_hang_stop(&job->hang);
 	roami_service_stop(job->node);
 	if (!job->reruns) {
 		roami_settle_take(job); /* while the others drop their copies */
@@ -783,6 +785,7 @@ void roami_job_finish(struct roami_job *job)
 				roami_watch_expect_end(job->watch);
 			job_end(job);
 		}
+		roami_hang_stop(&job->hang);
 		roami_service_stop(job->node);
 	}
 	roami_seats_shut(&job->real);

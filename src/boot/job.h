@@ -15,6 +15,7 @@
 #include "boot/statics.h"
 #include "boot/bind.h"
 #include "boot/control.h"
+#include "boot/hang.h"
 #include "boot/local.h"
 #include "core/alloc.h"
 #include "core/far.h"
@@ -72,6 +73,7 @@ struct roami_job {
 	enum roam_err failed; /* why it could not start */
 	enum roam_model needs; /* what the program said it needs; ROAM_MODEL_TX: nothing yet */
 	bool reported;
+	struct roami_hang hang;
 	struct roami_watch *watch;
 	bool parting; /* nodes have ended; what is left of them goes later */
 	struct roami_raw *raw;   /* while pages return from other hosts, see settle.c */

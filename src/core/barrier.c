@@ -556,7 +556,7 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 		threads = all;
 	sync.full = threads == all;
 	sync.quiet = sync.full && id != ROAMI_END_ID && atomic_load(&node->self->ctl->threads) == 1;
-	roami_node_waits(node, ROAM_SYNC_BARRIER, id);
+	roami_node_waits(node, ROAM_SYNC_BARRIER + 1, id, threads);
 	if (id == ROAMI_END_ID) {
 		roami_meet_ended(node);
 		barrier_tell_end(node);
@@ -592,7 +592,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 		else
 			memcpy(&barrier->own[i], (uint8_t *)values + i * 8, 8);
 	ROAMI_COUNT(node->stats, reduces, 1);
-	roami_node_waits(node, ROAM_SYNC_REDUCE, ROAMI_REDUCE_ID);
+	roami_node_waits(node, ROAM_SYNC_REDUCE + 1, ROAMI_REDUCE_ID, node->nodes);
 	if (!roami_meet_reduce(node, barrier, &sync))
 		barrier_by_leg(node, barrier, node->nodes, &sync, false);
 	roami_node_waits_no_more(node);

@@ -48,7 +48,7 @@ enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t loc
 		       &part, 1, NULL, 0);
 	roami_unlock(node, lock);
 	start = roami_os_cycles();
-	roami_node_waits(node, ROAM_SYNC_COND, id);
+	roami_node_waits(node, ROAM_SYNC_COND + 1, id, 0);
 	roami_wait(node, cond_woken, &wait);
 	roami_node_waits_no_more(node);
 	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);

@@ -69,7 +69,7 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 	head[1] = roami_log_told(node, &told);
 	roami_log_clock(node, &clock);
 	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
-	roami_node_waits(node, ROAM_SYNC_FLAG, id);
+	roami_node_waits(node, ROAM_SYNC_FLAG + 1, id, 0);
 	bytes = roami_msg_call(node, roami_sync_home(node, id),
 			       ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_WAIT, parts, 2, &answer,
 			       sizeof(answer));

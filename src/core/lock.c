@@ -348,7 +348,7 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 	if (!lock_take(node, lock, wait.ticket, &fresh)) {
 		uint64_t start = roami_os_cycles();
 
-		roami_node_waits(node, ROAM_SYNC_LOCK, lock->id);
+		roami_node_waits(node, ROAM_SYNC_LOCK + 1, lock->id, 0);
 		do {
 			wait.grants = record_grants(lock);
 			roami_wait(node, lock_turn, &wait);

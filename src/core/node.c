@@ -38,16 +38,25 @@ void roami_node_fail(struct roami_node *node, const char *format, ...)
 	__builtin_unreachable();
 }
 
-void roami_node_waits(struct roami_node *node, enum roam_sync_kind kind, uint64_t id)
+void roami_node_waits(struct roami_node *node, unsigned kind, uint64_t id, unsigned of)
 {
-	atomic_store_explicit(&node->self->ctl->wait_id, id, memory_order_relaxed);
-	atomic_store_explicit(&node->self->ctl->wait_kind, (uint32_t)kind + 1,
+	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node) %
+								 ROAMI_WAITS_MAX];
+
+	atomic_store_explicit(&waiting->id, id, memory_order_relaxed);
+	atomic_store_explicit(&waiting->of, of, memory_order_relaxed);
+	atomic_store_explicit(&waiting->turn,
+			      atomic_load_explicit(&waiting->turn, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+	atomic_store_explicit(&waiting->kind, kind, memory_order_release);
 }
 
 void roami_node_waits_no_more(struct roami_node *node)
 {
-	atomic_store_explicit(&node->self->ctl->wait_kind, 0, memory_order_relaxed);
+	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node) %
+								 ROAMI_WAITS_MAX];
+
+	atomic_store_explicit(&waiting->kind, 0, memory_order_release);
 }
 
 uint64_t roami_now(struct roami_node *node)

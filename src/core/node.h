@@ -168,6 +168,8 @@ struct roami_msg {
 	struct roami_spin poll_lock;
 	uint32_t polls; /* that found something; poll_lock is held */
 	_Atomic uint64_t asked; /* requests handed to handlers */
+	_Atomic uint64_t received;              /* messages since the node was opened */
+	_Atomic uint64_t sent[ROAMI_NODES_MAX]; /* the same, to each node */
 	struct roami_spin call_lock;
 	struct roami_spin out_lock[ROAMI_NODES_MAX];
 	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */
@@ -466,6 +468,13 @@ static inline void roami_spin_lock(struct roami_node *node, struct roami_spin *s
 			node->env->spin(node);
 }
 
+/* Adds one to a number that a lock guards, or that one thread changes. */
+static inline void roami_count_one(_Atomic uint64_t *number)
+{
+	atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
 static inline bool roami_spin_try(struct roami_spin *spin)
 {
 	return atomic_load_explicit(&spin->held, memory_order_relaxed) == 0 &&
@@ -571,8 +580,11 @@ extern const struct roam_protocol
 	*const roami_protocols[]; /* NULL-terminated, from the build's list */
 extern const struct roam_transport *const roami_transports[];
 
-/* What the node waits for, shown when the job fails. */
-void roami_node_waits(struct roami_node *node, enum roam_sync_kind kind, uint64_t id);
+/*
+ * What the calling thread waits for, shown when the job fails or hangs: ROAMI_WAITS_TUPLE, or an
+ * enum roam_sync_kind + 1; `of`: the threads that a barrier is for.
+ */
+void roami_node_waits(struct roami_node *node, unsigned kind, uint64_t id, unsigned of);
 void roami_node_waits_no_more(struct roami_node *node);
 
 #endif

@@ -162,6 +162,28 @@ enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI
 /* A node: mapped and ready to serve; its counters are final; it looks at no segment any more. */
 enum roami_joined { ROAMI_JOINED_READY = 1, ROAMI_JOINED_FINAL, ROAMI_JOINED_LEFT };
 
+/* What a thread of the node waits for.  Those that it sees are the first of the node. */
+#define ROAMI_WAITS_MAX   64u
+#define ROAMI_PLACE_BYTES 144u
+struct roami_waiting {
+	_Atomic uint64_t id;   /* of the object */
+	_Atomic uint32_t kind; /* enum roam_sync_kind + 1, or ROAMI_WAITS_TUPLE; 0: for nothing */
+	_Atomic uint32_t of;   /* threads that the barrier is for */
+	_Atomic uint32_t turn; /* waits begun */
+	_Atomic uint32_t seen; /* the last probe after which it still waited, see boot/hang.c */
+};
+
+#define ROAMI_WAITS_TUPLE 100u
+
+/* What a node answers to a probe. */
+struct roami_probed {
+	_Atomic uint32_t serial; /* of the probe */
+	_Atomic uint32_t quiet;  /* only its threads that wait could do anything */
+	_Atomic uint64_t sent;   /* messages, up to then */
+	_Atomic uint64_t received;
+	char place[ROAMI_PLACE_BYTES]; /* where its first thread is */
+};
+
 struct roami_ctl {
 	uint64_t magic;
 	uint64_t heap_bytes;
@@ -177,9 +199,12 @@ struct roami_ctl {
 	_Atomic uint32_t told;     /* node 0's: somebody has said why the job fails */
 	_Atomic uint32_t warned;   /* node 0's: somebody has said that the model is too weak */
 	_Atomic uint32_t misused;  /* node 0's: kinds of misuse that somebody has told of; bits */
-	_Alignas(64) _Atomic uint32_t wait_kind;
-	_Atomic uint64_t wait_id;
-	_Atomic uint64_t
+	_Alignas(64) _Atomic uint32_t look; /* a futex: there is something for boot/hang.c */
+	_Atomic uint32_t ask;               /* say what all wait for */
+	_Atomic uint32_t probe;             /* serial of the last one */
+	struct roami_probed probed;
+	struct roami_waiting waits[ROAMI_WAITS_MAX]; /* by threads' numbers */
+	_Alignas(64) _Atomic uint64_t
 		creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
 	_Atomic uint64_t alloc_hash; /* of the node's allocations before the seal */
 	uint64_t boot;               /* node 0's: rounds of nodes that have ended */

@@ -151,12 +151,24 @@ uint64_t roami_sleep_ns(struct roami_node *node)
 	return due == UINT64_MAX ? 0 : due + 1;
 }
 
+/* About to sleep: answers a probe, which woke it, that it still has to. */
+static void wait_probed(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+{
+	struct roami_ctl *ctl = node->self->ctl;
+	struct roami_waiting *waiting = &ctl->waits[node->env->thread(node) % ROAMI_WAITS_MAX];
+	uint32_t probe = atomic_load(&ctl->probed.serial);
+
+	if (atomic_load_explicit(&waiting->seen, memory_order_relaxed) != probe && !condition(arg))
+		atomic_store(&waiting->seen, probe);
+}
+
 static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t value = atomic_load(&bell->app);
 	struct real_stay stay = real_stay;
 
+	wait_probed(node, condition, arg);
 	/* A signal handler of the program may have waits of its own. */
 	real_stay = (struct real_stay){0};
 	atomic_fetch_add(&bell->app_asleep, 1);

@@ -131,6 +131,7 @@ static void msg_publish(struct roami_node *node, unsigned to, const struct msg_h
 		 node->transport->send(node->transport_state, to, vec, used) != ROAM_OK;
 	if (queued)
 		msg_queue(node, to, vec, used);
+	roami_count_one(&node->msg.sent[to]);
 	roami_spin_unlock(&node->msg.out_lock[to]);
 	if (queued) {
 		/* Nothing will arrive to tell us that there is room: somebody here must look. */
@@ -718,6 +719,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 	if (type == NULL || header.bytes != bytes - sizeof(header) || header.origin >= node->nodes)
 		roami_node_fail(node, "node %u sent a malformed message", from);
 	ROAMI_COUNT(node->stats, messages_received, 1);
+	roami_count_one(&node->msg.received);
 	if (header.flags & FLAG_REPLY) {
 		msg_answered(node, from, &header, (const uint8_t *)data + sizeof(header));
 		return true;

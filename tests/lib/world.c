@@ -544,15 +544,16 @@ static void world_report(struct world *world, const char *why)
 	for (unsigned i = 0; i < world->fiber_count && end - at > 200; i++) {
 		struct world_fiber *fiber = &world->fibers[i];
 		struct roami_ctl *ctl = world->nodes[fiber->node]->self->ctl;
+		struct roami_waiting *waits = &ctl->waits[fiber->thread % ROAMI_WAITS_MAX];
 
 		if (fiber->service || fiber->state == FIBER_DONE)
 			continue;
 		at += snprintf(at, (size_t)(end - at),
-			       "\n  node %u thread %u %s: %s %#lx (node waits: kind %d, %#lx)%s",
+			       "\n  node %u thread %u %s: %s %#lx (waits: kind %d, %#lx)%s",
 			       fiber->node, fiber->thread, fiber_state_names[fiber->state],
 			       fiber->doing == NULL ? "-" : fiber->doing,
-			       (unsigned long)fiber->number, (int)atomic_load(&ctl->wait_kind) - 1,
-			       (unsigned long)atomic_load(&ctl->wait_id),
+			       (unsigned long)fiber->number, (int)atomic_load(&waits->kind) - 1,
+			       (unsigned long)atomic_load(&waits->id),
 			       fiber->notified ? ", notified" : "");
 	}
 }
