@@ -65,10 +65,7 @@ void roami_net_wake_apps(struct roami_node *node)
 	ROAMI_COUNT(node->stats, wakes, 1);
 }
 
-/*
- * The first to sleep does so at the transport; it wakes the others when it has taken something, and
- * looks after the timers, or, when it leaves, has the service thread do so.
- */
+/* The first to sleep does so at the transport; it wakes the others when it has taken something. */
 void roami_net_sleep(struct roami_node *node, uint32_t value, bool (*condition)(void *arg),
 		     void *arg)
 {
@@ -81,7 +78,8 @@ void roami_net_sleep(struct roami_node *node, uint32_t value, bool (*condition)(
 		if (watches)
 			net_wait(node, ROAM_SLEEPER_APP, roami_sleep_ns(node));
 		else
-			roami_os_futex_wait(&node->self->ctl->bell.app, value, 0);
+			roami_os_futex_wait(&node->self->ctl->bell.app, value,
+					    roami_sleep_ns(node));
 	}
 	if (watches)
 		atomic_store(&real->watcher, 0);

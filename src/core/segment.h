@@ -62,10 +62,10 @@ struct roami_header {
 #define ROAMI_OPTION_OWN  2u
 
 /*
- * The version counts below; above, nodes that are storing a diff and hold the home where it is, if
- * homes are taken.
+ * The version counts below; above, who is storing a diff and holds the home where it is, if homes
+ * are taken: one release of each node, and one handler.
  */
-#define ROAMI_VERSION_BUSY (UINT64_C(1) << 48)
+#define ROAMI_VERSION_BUSY (UINT64_C(1) << 56)
 #define ROAMI_VERSION(word) ((word) & (ROAMI_VERSION_BUSY - 1))
 
 /* A mark is set, then listed; the home clears both and counts the generation up. */
