@@ -28,13 +28,15 @@
  * way to another node while its thread waits, and what a handler writes to it is lost.
  *
  * System calls do not fault pages in: read(2) into a page this node has no access to returns
- * EFAULT.  Use roam_touch(), roam_read() and roam_write().
+ * EFAULT, and a page may go at any time.  Use roam_read(), roam_write() and the like, or
+ * roam_pin().
  */
 #ifndef ROAM_ROAM_H
 #define ROAM_ROAM_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #ifdef __cplusplus
@@ -255,10 +257,34 @@ enum roam_access { ROAM_NONE, ROAM_READ, ROAM_WRITE };
 enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access);
 
 /*
- * read(2) and write(2) on shared buffers: touch, then the call.  Results and errno as those calls.
+ * A range of the heap for any system call, or other code that must not meet a page fault: private
+ * memory of `bytes`, at the same place within a page.  ROAM_READ: it holds the range's bytes as
+ * they are now, by plain loads.  ROAM_WRITE: what is written there comes into the heap at unpin, by
+ * plain stores of the first `written` bytes (of ROAM_READ: 0).  So nothing is held up: other nodes
+ * go on with the pages under every protocol, whatever ROAM_CACHE_PAGES is, and the thread may
+ * synchronise meanwhile, or wait for others; what they write after roam_pin it does not see, and
+ * the program's order between them is that of the loads and stores.  Any number at a time, of any
+ * thread; another one may unpin.  NULL: roam_errno() says why, ROAM_EINVAL, ROAM_ENOTOURS,
+ * ROAM_ENOMEM.  roam_unpin: ROAM_EINVAL, and the range stays pinned, if `written` is too large.
+ */
+void *roam_pin(const void *addr, size_t bytes, enum roam_access access);
+enum roam_err roam_unpin(void *pinned, size_t written);
+
+/*
+ * The calls of the same name on shared buffers, any thread: results and errno are theirs, ENOMEM
+ * also where there is no private memory for the bytes.  Each is one such call; of regular files
+ * read and write take a megabyte at a time.  Other buffers are passed on as they are.  roam_fread
+ * and roam_fwrite return 0 without memory.
  */
 ssize_t roam_read(int fd, void *buf, size_t bytes);
 ssize_t roam_write(int fd, const void *buf, size_t bytes);
+ssize_t roam_recv(int fd, void *buf, size_t bytes, int flags);
+ssize_t roam_send(int fd, const void *buf, size_t bytes, int flags);
+struct iovec;
+ssize_t roam_readv(int fd, const struct iovec *parts, int count);
+ssize_t roam_writev(int fd, const struct iovec *parts, int count);
+size_t roam_fread(void *buf, size_t size, size_t count, FILE *file);
+size_t roam_fwrite(const void *buf, size_t size, size_t count, FILE *file);
 
 /*
  * Hint: [addr, addr + bytes) will be read soon.  Fetches what it can without claiming homes; never

@@ -262,16 +262,16 @@ enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access
 	return ROAM_OK;
 }
 
-ssize_t roam_read(int fd, void *buf, size_t bytes)
+bool roami_api_shared(const void *addr, size_t bytes)
 {
-	roam_touch(buf, bytes, ROAM_WRITE);
-	return read(fd, buf, bytes);
+	uint32_t first, count;
+
+	return job.life != ROAMI_JOB_OVER && heap_pages(addr, bytes, &first, &count);
 }
 
-ssize_t roam_write(int fd, const void *buf, size_t bytes)
+void roami_api_errno(enum roam_err err)
 {
-	roam_touch(buf, bytes, ROAM_READ);
-	return write(fd, buf, bytes);
+	alloc_err = err;
 }
 
 void roam_prefetch(const void *addr, size_t bytes)

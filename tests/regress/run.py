@@ -40,6 +40,9 @@ def cases():
     for protocol in random_run.info('protocols'):
         yield (f'a cache of one page, {protocol}', right, [harness.program('evicts')],
                {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': '1'})
+        for pages in ('0', '1', '4'):
+            yield (f'shared buffers, {protocol}, {pages} pages', right, [harness.program('pins')],
+                   {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': pages})
     yield ('100,000 threads in turn', slow,
            [harness.program('thread_ends'), 'turn', '2'], {})
     for transport, count in (('shm', 1024), ('udp', 100)):
