@@ -50,6 +50,16 @@ void roami_node_waits_no_more(struct roami_node *node)
 	atomic_store_explicit(&node->self->ctl->wait_kind, 0, memory_order_relaxed);
 }
 
+struct roami_room *roami_node_room(struct roami_node *node)
+{
+	uint32_t first = 0;
+	struct roami_room *room = roami_room_take(&node->rooms, &first);
+
+	if (room == NULL)
+		roami_node_fail(node, "no memory for a buffer");
+	return room;
+}
+
 uint64_t roami_now(struct roami_node *node)
 {
 	return node->env->now(node);
@@ -229,6 +239,7 @@ void roami_node_close(struct roami_node *node)
 	roami_creator_fini(node);
 	roami_guess_fini(node);
 	roami_landing_fini(node);
+	roami_rooms_free(&node->rooms);
 	roami_os_vec_free(&node->regions, sizeof(struct roami_region));
 	roami_msg_fini(node);
 	roami_log_fini(node);
