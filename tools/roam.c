@@ -126,17 +126,22 @@ static const struct command commands[] = {
 
 static const size_t commands_count = sizeof(commands) / sizeof(commands[0]);
 
+static void help_print(FILE *to)
+{
+	fprintf(to, "roam %s: page-based distributed shared memory\n\n", roam_version());
+	for (size_t i = 0; i < commands_count; i++)
+		fprintf(to, "  roam %s\n        %s\n", commands[i].usage, commands[i].meaning);
+	fprintf(to, "\nPrograms that create their nodes themselves (PARMACS, roam_create_all) are "
+		    "started as they\n"
+		    "are: ./fft -p4.  Both kinds take their options from ROAM_* variables: `roam "
+		    "info options`.\n");
+}
+
 static int tool_help(int argc, char **argv)
 {
 	(void)argc;
 	(void)argv;
-	printf("roam %s: page-based distributed shared memory\n\n", roam_version());
-	for (size_t i = 0; i < commands_count; i++)
-		printf("  roam %s\n        %s\n", commands[i].usage, commands[i].meaning);
-	printf("\nPrograms that create their nodes themselves (PARMACS, roam_create_all) are "
-	       "started as they\n"
-	       "are: ./fft -p4.  Both kinds take their options from ROAM_* variables: `roam info "
-	       "options`.\n");
+	help_print(stdout);
 	return 0;
 }
 
@@ -158,7 +163,7 @@ int main(int argc, char **argv)
 	int status;
 
 	if (argc < 2) {
-		tool_say("what? `roam help` lists the commands");
+		help_print(stderr);
 		return TOOL_USAGE;
 	}
 	if (strcmp(argv[1], "agent") == 0)

@@ -10,6 +10,7 @@
 
 #include "api/options.h"
 #include "boot/bind.h"
+#include "boot/local.h"
 #include "core/node.h"
 #include "fault/engine.h"
 #include "roam_tool.h"
@@ -43,7 +44,8 @@ static void info_version(void)
 {
 	printf("roam %s\n", roam_version());
 #ifdef ROAMI_HAVE_JEMALLOC
-	info_row("jemalloc", "built in: it is the malloc of every program that links roam");
+	info_row("jemalloc", "built in: serves small shared blocks; is malloc in programs that "
+			     "link libroam.a, not in those that link libroam.so");
 #else
 	info_row("jemalloc", "not built in");
 #endif
@@ -176,18 +178,24 @@ static void info_launchers(void)
 
 static void info_engines(void)
 {
-	char why[256], text[300];
+	char *nothing_set[] = {NULL}, why[256], text[300];
+	const struct roami_fault_engine *taken = NULL;
+	struct roami_options defaults;
 
-	printf("\nfault engines (ROAM_FAULT)\n");
+	roami_options_read(&defaults, nothing_set, -1);
+	roami_boot_check(&defaults, &taken);
+	printf("\nfault engines (ROAM_FAULT; auto takes %s)\n",
+	       taken != NULL ? taken->name : "none");
 	for (size_t i = 0; roami_fault_engines[i] != NULL; i++) {
 		const struct roami_fault_engine *engine = roami_fault_engines[i];
-		bool works, soft = strcmp(engine->name, "soft") == 0;
+		bool works;
 
+		if (strcmp(engine->name, "soft") == 0) /* for tests: ROAM_FAULT does not take it */
+			continue;
 		why[0] = '\0';
 		works = engine->probe(why, sizeof(why));
-		snprintf(text, sizeof(text), "%s%s%s%s", works ? "works" : "missing",
-			 why[0] != '\0' ? ": " : "", why,
-			 soft ? "; explicit checks, for tests only" : "");
+		snprintf(text, sizeof(text), "%s%s%s", works ? "works" : "missing",
+			 why[0] != '\0' ? ": " : "", why);
 		info_row(engine->name, text);
 	}
 }

@@ -151,7 +151,7 @@ static bool serve_functions(const char *file)
 							  : NULL;
 
 	if (function == NULL) {
-		tool_say("past serve: no X-functions in %s: %s", file, dlerror());
+		tool_say("past serve: no X-functions: %s", dlerror()); /* names the file */
 		return false;
 	}
 	for (; function->name != NULL; function++) {

@@ -13,6 +13,8 @@ MAIN_ENV
 
 #include <string.h>
 
+#define PAGE_SIZE 4096 /* as programs do that do not wait for MAIN_ENV's */
+
 struct shared *shared;
 long procs = 2;
 long failures;

@@ -21,6 +21,7 @@ void check_locks(long id)
 {
 	long i, k;
 
+	expect(PAGE_SIZE == 4096, "a page has 4096 bytes");
 	for (i = 0; i < 1000; i++)
 		add_one(shared, (int)(i % 2));
 	for (i = 0; i < 320; i++) {

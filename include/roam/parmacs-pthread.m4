@@ -43,6 +43,10 @@ define(<|EXTERN_ENV|>, <|
 #include <time.h>
 #include <unistd.h>
 
+#ifndef PAGE_SIZE
+#define PAGE_SIZE 4096
+#endif
+
 #define PARMACS_THREADS_MAX 1024
 #define PARMACS_MASK_WORDS 64
 #define PARMACS_WORD_BITS (8 * sizeof(unsigned long))

@@ -17,6 +17,8 @@ divert(-1)
 # - A synchronisation object is one unsigned long, named by its address; declarations need no
 #   header.
 # - A call that fails ends the program with one line, "file:line: LOCK: text".
+# - PAGE_SIZE is exactly the token 4096, for programs that align to it and have no number of their
+#   own; those that define it later, as 4096, redefine nothing.
 # Quotes are changed to <| |>, so that apostrophes and backquotes in C text mean nothing to m4.
 changequote(<|, |>)
 
@@ -41,6 +43,10 @@ define(<|roam_env|>, <|
 #include <sys/time.h>
 #include <unistd.h>
 #include <roam/roam.h>
+
+#ifndef PAGE_SIZE
+#define PAGE_SIZE 4096
+#endif
 
 static __inline__ __attribute__((unused)) void roam_parmacs_must(enum roam_err err_,
     const char *what_, const char *file_, int line_)

@@ -21,6 +21,10 @@
 #ifndef ROAM_PASTSET_HPP
 #define ROAM_PASTSET_HPP
 
+#if __cplusplus < 201703L
+#error "roam/pastset.hpp needs C++17 or later: -std=c++17"
+#else
+
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -790,4 +794,5 @@ template <std::size_t I, class... T>
 struct std::tuple_element<I, roam::observed<T...>> : std::tuple_element<I, std::tuple<T...>> {
 };
 
+#endif /* C++17 */
 #endif

@@ -4,8 +4,8 @@
  * Programs link with -lroam and share one heap: every byte from roam_alloc() has the same address
  * on every node, and plain loads and stores reach it.  What one node wrote becomes visible to
  * another when they synchronise (locks, barriers, flags, reductions), as the consistency model of
- * the chosen protocol says (docs/consistency.md).  A program without data races gets the same
- * answer under every protocol whose model it satisfies.
+ * the chosen protocol says (docs/consistency.md, installed below share/doc/roam).  A program
+ * without data races gets the same answer under every protocol whose model it satisfies.
  *
  * Start.  Three ways to get several nodes, all on one host:
  *

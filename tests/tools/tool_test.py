@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""What `roam` says of itself is what it does: commands, benchmarks, engines, errors.
+
+usage: tool_test.py ROAM SOURCE PROGRAM     (PROGRAM: one that starts roam)
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROAM, SOURCE, PROGRAM = map(os.path.abspath, sys.argv[1:])
+
+
+def run(*command, status=0, **env):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
+    done = subprocess.run(command, env={**kept, **env}, stdin=subprocess.DEVNULL, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == status, f'{command} {env}: {done}'
+    return done
+
+
+def test_alone():
+    """Without a command it shows the commands, as an error."""
+    said = run(ROAM, status=2)
+    assert said.stdout == '' and said.stderr == run(ROAM, 'help').stdout, said
+
+
+def test_benchmarks():
+    """roam(1) has the benchmarks that there are."""
+    shown = run(ROAM, 'bench', 'help').stdout
+    names = re.findall(r'^  (\w+) ', shown, re.MULTILINE)
+    with open(os.path.join(SOURCE, 'docs', 'man', 'roam.1'), encoding='utf-8') as page:
+        said = re.search(r'^is ((?:\w+, )+\w+ or all);', page.read(), re.MULTILINE).group(1)
+    assert names and re.split(', | or ', said) == names, (said, names)
+
+
+def test_engines():
+    """The engines that it shows are those that ROAM_FAULT takes; auto is one that works."""
+    shown = run(ROAM, 'info', 'engines').stdout
+    rows = dict(re.findall(r'^  (\w+) +(.*)$', shown, re.MULTILINE))
+    assert rows[re.search('auto takes (.*)\\)', shown).group(1)].startswith('works'), shown
+    said = run(PROGRAM, status=1, ROAM_FAULT='none').stderr
+    assert ['auto', *sorted(rows)] == said.split('known are ')[1].split(), (said, rows)
+    for name, text in rows.items():
+        run(PROGRAM, status=0 if text.startswith('works') else 1, ROAM_FAULT=name)
+
+
+def completed(script, *words):
+    """What bash offers for the last of the words."""
+    line = ' '.join(f"'{word}'" for word in words)
+    shown = run('bash', '--norc', '-c', f'. {script}; compopt() {{ :; }}; COMP_WORDS=({line}); '
+                f'COMP_CWORD={len(words) - 1}; COMPREPLY=(); _roam; printf "%s\\n" "${{COMPREPLY[@]}}"')
+    assert shown.stderr == '', shown
+    return set(shown.stdout.split())
+
+
+def test_completion():
+    """bash completes what there is: commands, options, variables and values that are taken."""
+    folder = os.path.join(os.path.dirname(ROAM), 'completion')
+    script = os.path.join(folder, 'roam')
+    usage = run(ROAM, 'help').stdout
+    assert completed(script, 'roam', '') == set(re.findall(r'^  roam (\w+)', usage, re.MULTILINE))
+    for command in ('run', 'past'):
+        known = set(re.findall(r'(--[a-z][a-z-]+)', run(ROAM, command, '--help').stdout))
+        more = ['serve'] if command == 'past' else []
+        offered = completed(script, 'roam', command, *more, '--')
+        assert offered - {'--help'} <= known and known - offered <= {'--help'}, (offered, known)
+    assert completed(script, 'roam', 'info', 'op') == {'options'}
+    assert 'stream' in completed(script, 'roam', 'bench', '')
+    assert '--after-barriers' in completed(script, 'roam', 'compare', '--a')
+    assert 'uffd' in completed(script, 'roam', 'compare', '--engine', '')
+    shown = run(ROAM, 'info', 'options').stdout
+    names = re.findall(r'^  (ROAM_\w+)', shown, re.MULTILINE)
+    before = ['roam', 'run', '-n', '2', 'env']
+    assert completed(script, *before, 'ROAM_') == {name + '=' for name in names}
+    for name in names:
+        for value in completed(script, *before, name, '='):
+            refused = name in ('ROAM_UDP', 'ROAM_ALLOC') # what this build lacks
+            assert refused or run(ROAM, 'info', 'version', **{name: value}), (name, value)
+    assert completed(script, *before, 'ROAM_PROTOCOL', '=', 'iv') == {'ivy'}
+    assert not completed(script, 'roam', 'run', '-n', '')
+    if os.path.exists('/usr/bin/zsh'):
+        run('zsh', '-n', os.path.join(folder, '_roam'))
+    else:
+        print('skip: zsh: there is no zsh')
+
+
+def test_said_once():
+    """An error names the file, and what was wrong with it, once."""
+    with tempfile.TemporaryDirectory() as folder:
+        said = run(ROAM, 'past', 'serve', f'{folder}/socket', '--key', f'{folder}/key',
+                   '--functions', f'{folder}/none.so', status=1).stderr
+    assert said.count('none.so') == 1 and said.count('\n') == 1, said
+
+
+def main():
+    for name, test in sorted(globals().items()):
+        if name.startswith('test_'):
+            test()
+            print(f'ok {name}')
+
+
+if __name__ == '__main__':
+    main()
