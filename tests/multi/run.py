@@ -847,6 +847,10 @@ def stack_cases():
     yield ('stacks lrc udp sigsegv, few pages', right, [program('stacks'), '3', '5'], 'stacks right',
            {'ROAM_PROTOCOL': 'lrc', 'ROAM_TRANSPORT': 'udp', 'ROAM_FAULT': 'sigsegv',
             'ROAM_CACHE_PAGES': '4'})
+    for what in ('deferred', 'asynchronous', 'jump'):
+        for transport in ('shm', 'udp'):
+            yield (f'cancel {what} {transport}', right, [program('cancel'), what, '3'], 'loads right',
+                   {'ROAM_TRANSPORT': transport})
     yield 'a debugger sees through', seen_through
 
 
