@@ -7,12 +7,12 @@
 
 #include "core/domain.h"
 #include "core/guess.h"
-#include "core/landing.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
 #include "core/remote.h"
 #include "core/sync.h"
+#include "core/thread.h"
 #include "msg/layers.h"
 #include "msg/msg.h"
 
@@ -50,10 +50,10 @@ void roami_node_waits_no_more(struct roami_node *node)
 	atomic_store_explicit(&node->self->ctl->wait_kind, 0, memory_order_relaxed);
 }
 
-struct roami_room *roami_node_room(struct roami_node *node)
+struct roami_slab *roami_node_slab(struct roami_node *node)
 {
 	uint32_t first = 0;
-	struct roami_room *room = roami_room_take(&node->rooms, &first);
+	struct roami_slab *room = roami_slab_take(&node->slabs, &first);
 
 	if (room == NULL)
 		roami_node_fail(node, "no memory for a buffer");
@@ -124,7 +124,7 @@ static enum roam_err node_memory(struct roami_node *node)
 	if (node->table == NULL || node->twins.pool == NULL || node->engine_state == NULL)
 		return ROAM_ENOMEM;
 	if (roami_race_init(node) != ROAM_OK || roami_creator_init(node) != ROAM_OK ||
-	    roami_guess_init(node) != ROAM_OK || roami_landing_init(node) != ROAM_OK)
+	    roami_guess_init(node) != ROAM_OK)
 		return ROAM_ENOMEM;
 	return roami_sync_init(node);
 }
@@ -238,8 +238,8 @@ void roami_node_close(struct roami_node *node)
 	roami_race_fini(node);
 	roami_creator_fini(node);
 	roami_guess_fini(node);
-	roami_landing_fini(node);
-	roami_rooms_free(&node->rooms);
+	roami_slabs_free(&node->slabs);
+	roami_threads_close(node);
 	roami_os_vec_free(&node->regions, sizeof(struct roami_region));
 	roami_msg_fini(node);
 	roami_log_fini(node);

@@ -283,8 +283,8 @@ struct flush_item {
 #define BATCH_PAGES (BATCH_BYTES / sizeof(struct flush_item))
 #define FLUSH_PAGES 512u
 
-_Static_assert(BATCH_PAGES * sizeof(uint64_t) <= ROAMI_ROOM_BYTES &&
-		       BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64 <= ROAMI_ROOM_BYTES,
+_Static_assert(BATCH_PAGES * sizeof(uint64_t) <= ROAMI_SLAB_BYTES &&
+		       BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64 <= ROAMI_SLAB_BYTES,
 	       "both ends of a batch have a room for it");
 
 /* Patches an existing twin too: what another node wrote must not look like ours (rule 1.5). */
@@ -320,7 +320,7 @@ static uint64_t diffs_count(struct roami_node *node, const struct roam_request *
 static void diffs_handle(struct roami_node *node, const struct roam_request *request)
 {
 	const uint8_t *at = request->data, *end = at + request->bytes;
-	struct roami_room *room = roami_node_room(node);
+	struct roami_slab *room = roami_node_slab(node);
 	uint64_t *versions = (void *)room->bytes;
 	struct roam_part part = {versions, 0};
 	struct roami_vclock clock;
@@ -353,7 +353,7 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	}
 	part.bytes = count * sizeof(versions[0]);
 	roami_reply(node, request, &part, 1);
-	roami_room_give(room);
+	roami_slab_give(room);
 }
 
 static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t page, uint8_t *twin,
@@ -447,7 +447,7 @@ static void flush_await(struct roami_node *node, struct flush *flush)
 /* Sends one batch of diffs for `home`, of pages from `from` on; the index behind the last one. */
 static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t from, unsigned home)
 {
-	struct roami_room *room;
+	struct roami_slab *room;
 	struct flush_call *call;
 	size_t used = 0, at = from;
 	struct roami_vclock clock;
@@ -457,7 +457,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 
 	if (flush->begun - flush->ended == FLUSH_CALLS)
 		flush_await(node, flush);
-	room = roami_node_room(node);
+	room = roami_node_slab(node);
 	parts[1].data = room->bytes;
 	call = &flush->calls[flush->begun++ % FLUSH_CALLS];
 	*call = (struct flush_call){.home = home,
@@ -481,7 +481,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 		call->call = roami_msg_call_start(
 			node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 2,
 			call->versions, call->count * sizeof(call->versions[0]));
-	roami_room_give(room);
+	roami_slab_give(room);
 	return at;
 }
 

@@ -15,7 +15,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "os/room.h"
+#include "os/slab.h"
 
 /* Bits of the x86 page fault error code. */
 #define FAULT_WRITE 2
@@ -72,7 +72,7 @@ static struct signals_process {
 	_Atomic uint32_t areas_used; /* slots ever used */
 	struct signals_area areas[ROAMI_SIGNALS_AREAS];
 	struct signals_chain chains[2]; /* SIGSEGV, SIGBUS */
-	struct roami_rooms rooms;       /* stacks */
+	struct roami_slabs rooms;       /* stacks */
 } signals;
 
 /*
@@ -91,7 +91,7 @@ static __thread struct signals_passing signals_passing;
 /* The calling thread's faults in our ranges, one within the other. */
 struct signals_own {
 	const ucontext_t *context; /* of the one that is looked at */
-	const struct roami_room *room;
+	const struct roami_slab *room;
 	unsigned depth;
 	uint32_t hint; /* the room it had last */
 };
@@ -284,7 +284,7 @@ static void signals_inner(const struct signals_own *own, const struct signals_to
 		"roam: a signal handler has jumped out of a page fault, which cannot go on\n";
 	uintptr_t sp = (uintptr_t)own->context->uc_mcontext.gregs[REG_RSP];
 
-	if (sp - (uintptr_t)own->room->bytes > ROAMI_ROOM_BYTES)
+	if (sp - (uintptr_t)own->room->bytes > ROAMI_SLAB_BYTES)
 		signals_die(jumped, sizeof(jumped) - 1);
 	signals_touch(touch);
 }
@@ -295,26 +295,26 @@ void roami_signals_fault(roami_fault_fn *fn, void *arg, uint32_t page, bool writ
 		"roam: the system has no memory for the stack of a page fault\n";
 	struct signals_own *own = &signals_own;
 	struct signals_touch touch = {fn, arg, page, write, kind_known, own->context, 0};
-	struct roami_room *room;
+	struct roami_slab *room;
 
 	if (own->depth++ > 0) {
 		signals_inner(own, &touch);
 		own->depth--;
 		return;
 	}
-	room = roami_room_take(&signals.rooms, &own->hint);
+	room = roami_slab_take(&signals.rooms, &own->hint);
 	if (room == NULL)
 		signals_die(empty, sizeof(empty) - 1);
 	own->room = room;
-	roami_room_run(room, signals_outer, &touch);
-	roami_room_give(room);
+	roami_slab_run(room, signals_outer, &touch);
+	roami_slab_give(room);
 	own->depth--;
 	pthread_setcancelstate(touch.cancel, NULL);
 }
 
 size_t roami_signals_depth(void)
 {
-	return roami_rooms_depth(&signals.rooms);
+	return roami_slabs_depth(&signals.rooms);
 }
 
 static void signals_handler(int signal, siginfo_t *info, void *context)
@@ -382,13 +382,13 @@ static void signals_defer(sigset_t *set)
 static bool signals_warm(void)
 {
 	uint32_t first = 0;
-	struct roami_room *room = roami_room_take(&signals.rooms, &first);
+	struct roami_slab *room = roami_slab_take(&signals.rooms, &first);
 	sigset_t now;
 
 	pthread_sigmask(SIG_SETMASK, NULL, &now);
 	sched_yield();
 	if (room != NULL)
-		roami_room_give(room);
+		roami_slab_give(room);
 	return room != NULL;
 }
 

@@ -52,7 +52,7 @@ void roami_signals_remove(int signal, const void *arg);
 bool roami_signals_check(int signal);
 
 /*
- * For a range's function: calls fn(arg, page, write, kind_known) on a stack of ROAMI_ROOM_BYTES,
+ * For a range's function: calls fn(arg, page, write, kind_known) on a stack of ROAMI_SLAB_BYTES,
  * with no alternate stack, and with cancellation of the thread disabled.  Within such a call it
  * goes on on the same stack.
  */

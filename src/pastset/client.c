@@ -234,16 +234,16 @@ __attribute__((noinline)) static enum roam_err client_away_small(
 	return client_away(element, ask, request, record, room, sizeof(room));
 }
 
-_Static_assert(ROOM_LARGE <= ROAMI_ROOM_BYTES, "the longest tuple");
+_Static_assert(ROOM_LARGE <= ROAMI_SLAB_BYTES, "the longest tuple");
 
 static enum roam_err client_away_large(const struct roam_ps_element *element,
 				       const struct roami_ask *ask, struct roam_ps_request *request,
 				       roami_record *record)
 {
-	struct roami_room *room = roami_node_room(element->node);
+	struct roami_slab *room = roami_node_slab(element->node);
 	enum roam_err err = client_away(element, ask, request, record, room->bytes, ROOM_LARGE);
 
-	roami_room_give(room);
+	roami_slab_give(room);
 	return err;
 }
 
@@ -536,10 +536,8 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 		ask.participants = options->participants;
 		element->rounds = options->participants != 0;
 	}
-	if (options->storage == ROAM_PS_PAGES) {
+	if (options->storage == ROAM_PS_PAGES)
 		ask.heap_bytes = options->memory;
-		roami_pages_init(element->node, heap);
-	}
 	if (element->server != NULL)
 		err = enter_attached(element->server, parts, &answer);
 	else

@@ -399,18 +399,18 @@ bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t byt
 	return op->record != 0;
 }
 
-_Static_assert(ROAMI_BITMAP_MAX <= ROAMI_ROOM_BYTES, "the longest tuple");
+_Static_assert(ROAMI_BITMAP_MAX <= ROAMI_SLAB_BYTES, "the longest tuple");
 
 static bool take_packed(struct roami_past *past, struct roami_op *op, const void *tuple,
 			size_t bytes)
 {
-	struct roami_room *room = roami_node_room(past->node);
+	struct roami_slab *room = roami_node_slab(past->node);
 	size_t packed = roami_bitmap_pack(tuple, bytes, room->bytes);
 	bool taken = roami_past_reserve(past, op, packed);
 
 	if (taken)
 		memcpy(roami_record_data(op_pool(past, op), op->record), room->bytes, packed);
-	roami_room_give(room);
+	roami_slab_give(room);
 	return taken;
 }
 

@@ -111,11 +111,11 @@ static void server_reply(struct roami_past *past, const struct roam_request *req
 static void server_reply_packed(struct roami_past *past, const struct roam_request *request,
 				const struct roami_op *op)
 {
-	struct roami_room *room = roami_node_room(past->node);
+	struct roami_slab *room = roami_node_slab(past->node);
 
 	roami_past_give(past, op, room->bytes);
 	server_reply(past, request, op, room->bytes);
-	roami_room_give(room);
+	roami_slab_give(room);
 }
 
 void roami_past_reply(struct roami_past *past, const struct roam_request *request,
