@@ -27,6 +27,14 @@
  * Signal handlers of the program call nothing here and leave the heap alone: a page may be on its
  * way to another node while its thread waits, and what a handler writes to it is lost.
  *
+ * Stacks.  A fault needs 1 KiB, besides what the kernel needs for a signal, of the thread's stack
+ * or of its alternate one: for threads that only touch the heap PTHREAD_STACK_MIN, or sigaltstack()
+ * with 8 KiB, will do.  A thread that calls roam_lock(), roam_barrier() and the like needs 64 KiB.
+ * In a fault all signals wait that somebody may send, and cancellation does, until the access is
+ * made: a handler may then jump, and a thread may be cancelled, out of any load or store; out of a
+ * call of roam neither may.  Signals of an instruction do not wait.  A program's
+ * own handler of SIGSEGV or SIGBUS gets the faults that are not in the heap, as it asked for them.
+ *
  * System calls do not fault pages in: read(2) into a page this node has no access to returns
  * EFAULT, and a page may go at any time.  Use roam_read(), roam_write() and the like, or
  * roam_pin().

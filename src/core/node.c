@@ -59,6 +59,16 @@ void roami_node_waits_no_more(struct roami_node *node)
 	atomic_store_explicit(&waiting->kind, 0, memory_order_release);
 }
 
+struct roami_slab *roami_node_slab(struct roami_node *node)
+{
+	uint32_t first = 0;
+	struct roami_slab *room = roami_slab_take(&node->slabs, &first);
+
+	if (room == NULL)
+		roami_node_fail(node, "no memory for a buffer");
+	return room;
+}
+
 uint64_t roami_now(struct roami_node *node)
 {
 	return node->env->now(node);
@@ -237,6 +247,7 @@ void roami_node_close(struct roami_node *node)
 	roami_race_fini(node);
 	roami_creator_fini(node);
 	roami_guess_fini(node);
+	roami_slabs_free(&node->slabs);
 	roami_threads_close(node);
 	roami_msg_fini(node);
 	roami_log_fini(node);

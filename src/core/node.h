@@ -15,6 +15,7 @@
 #include "core/vclock.h"
 #include "fault/engine.h"
 #include "os/os.h"
+#include "os/slab.h"
 #include "roam/protocol.h"
 #include "roam/transport.h"
 
@@ -435,6 +436,7 @@ struct roami_node {
 		interval_due; /* the next release closes an interval even if nothing was written */
 
 	struct roami_sync_state *sync;
+	struct roami_slabs slabs;
 	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
 	struct roami_records meeting_records; /* in node 0's segment, barriers */
 
@@ -555,6 +557,12 @@ enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_nod
 
 /* The reverse; no thread may be in a call.  Also of a half-open node.  Segments stay mapped. */
 void roami_node_close(struct roami_node *node);
+
+/*
+ * For what is too large for a stack: a fault's is as large as a slab.  To be given back soon, by
+ * roami_slab_give.
+ */
+struct roami_slab *roami_node_slab(struct roami_node *node);
 
 /* A page near `page` is used: what the node knows of these belongs into a core file. */
 void roami_node_dump(struct roami_node *node, uint32_t page);

@@ -283,6 +283,10 @@ struct flush_item {
 #define BATCH_PAGES (BATCH_BYTES / sizeof(struct flush_item))
 #define FLUSH_PAGES 512u
 
+_Static_assert(BATCH_PAGES * sizeof(uint64_t) <= ROAMI_SLAB_BYTES &&
+		       BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64 <= ROAMI_SLAB_BYTES,
+	       "both ends of a batch have a room for it");
+
 /* Patches an existing twin too: what another node wrote must not look like ours (rule 1.5). */
 static bool diff_apply(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes)
 {
@@ -316,7 +320,8 @@ static uint64_t diffs_count(struct roami_node *node, const struct roam_request *
 static void diffs_handle(struct roami_node *node, const struct roam_request *request)
 {
 	const uint8_t *at = request->data, *end = at + request->bytes;
-	uint64_t versions[BATCH_PAGES];
+	struct roami_slab *room = roami_node_slab(node);
+	uint64_t *versions = (void *)room->bytes;
 	struct roam_part part = {versions, 0};
 	struct roami_vclock clock;
 	struct roami_synced since = {0, ROAMI_SYNCED_NOT};
@@ -356,6 +361,7 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	}
 	part.bytes = count * sizeof(versions[0]);
 	roami_reply(node, request, &part, 1);
+	roami_slab_give(room);
 }
 
 static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t page, uint8_t *twin,
@@ -449,17 +455,19 @@ static void flush_await(struct roami_node *node, struct flush *flush)
 /* Sends one batch of diffs for `home`, of pages from `from` on; the index behind the last one. */
 static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t from, unsigned home)
 {
-	uint8_t batch[BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64];
+	struct roami_slab *room;
 	struct flush_call *call;
 	size_t used = 0, at = from;
 	struct roami_vclock clock;
 	bool stays = !roami_domain_current(node)->protocol->homes_taken || flush_holds(node, home);
 	struct roami_vclock_wire wire;
 	struct roami_synced since;
-	struct roam_part parts[3] = {{&wire, sizeof(wire.mask)}, {&since, 0}, {batch, 0}};
+	struct roam_part parts[3] = {{&wire, sizeof(wire.mask)}, {&since, 0}, {NULL, 0}};
 
 	if (flush->begun - flush->ended == FLUSH_CALLS)
 		flush_await(node, flush);
+	room = roami_node_slab(node);
+	parts[2].data = room->bytes;
 	call = &flush->calls[flush->begun++ % FLUSH_CALLS];
 	*call = (struct flush_call){.home = home,
 				    .first = from,
@@ -468,7 +476,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	       used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
 	     at++)
 		if (flush->homes[at] == home && flush->dirty[at].asks)
-			used += flush_item(node, &flush->dirty[at], stays, batch + used,
+			used += flush_item(node, &flush->dirty[at], stays, room->bytes + used,
 					   &call->count);
 	call->end = at;
 	flush->versions_used += call->count;
@@ -484,6 +492,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 		call->call = roami_msg_call_start(
 			node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
 			call->versions, call->count * sizeof(call->versions[0]));
+	roami_slab_give(room);
 	return at;
 }
 

@@ -361,8 +361,8 @@ static bool uffd_on_signal(void *arg, siginfo_t *info, const void *context)
 
 	if (info->si_code != BUS_ADRERR) /* broken memory */
 		return false;
-	uffd->fn(uffd->arg, (uint32_t)(offset / ROAM_PAGE_SIZE), roami_signals_is_write(context),
-		 true);
+	roami_signals_fault(uffd->fn, uffd->arg, (uint32_t)(offset / ROAM_PAGE_SIZE),
+			    roami_signals_is_write(context), true);
 	return true;
 }
 

@@ -418,17 +418,19 @@ bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t byt
 	return op->record != 0;
 }
 
-/* Frames are kept small for others. */
-__attribute__((noinline)) static bool take_packed(struct roami_past *past, struct roami_op *op,
-						  const void *tuple, size_t bytes)
-{
-	uint8_t room[ROAMI_BITMAP_MAX];
-	size_t packed = roami_bitmap_pack(tuple, bytes, room);
+_Static_assert(ROAMI_BITMAP_MAX <= ROAMI_SLAB_BYTES, "the longest tuple");
 
-	if (!roami_past_reserve(past, op, packed))
-		return false;
-	memcpy(roami_record_data(op_pool(past, op), op->record), room, packed);
-	return true;
+static bool take_packed(struct roami_past *past, struct roami_op *op, const void *tuple,
+			size_t bytes)
+{
+	struct roami_slab *room = roami_node_slab(past->node);
+	size_t packed = roami_bitmap_pack(tuple, bytes, room->bytes);
+	bool taken = roami_past_reserve(past, op, packed);
+
+	if (taken)
+		memcpy(roami_record_data(op_pool(past, op), op->record), room->bytes, packed);
+	roami_slab_give(room);
+	return taken;
 }
 
 bool roami_past_take(struct roami_past *past, struct roami_op *op, const void *tuple, size_t bytes)

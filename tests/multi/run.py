@@ -906,6 +906,33 @@ def thread_cases():
             yield f'beside {text}', right, [program('beside'), '300'], 'nothing lost', env
 
 
+def seen_through():
+    """A debugger that stops in a fault shows the program's frames behind it."""
+    shown = run(['gdb', '-nx', '-batch', '-ex', 'set breakpoint pending on',
+                 '-ex', 'handle SIGBUS SIGSEGV SIGALRM nostop noprint pass',
+                 '-ex', 'break roami_page_done', '-ex', 'run', '-ex', 'bt',
+                 '--args', program('stacks'), '2', '1']).out
+    frames = re.findall(r'^#\d+ .*?(roami_fault|signals_handler|work) \(', shown, re.M)
+    if frames[:1] != ['roami_fault'] or frames[-2:] != ['signals_handler', 'work']:
+        raise Wrong(f'frames {frames}: {shown[-3000:]!r}')
+
+
+def stack_cases():
+    """Faults on small stacks; with few pages, for what a fault does to make room."""
+    for protocol in ('lrc', 'hlrc', 'erc', 'adapt', 'ivy'):
+        for transport in ('shm', 'udp'):
+            yield (f'stacks {protocol} {transport}', right, [program('stacks'), '3', '5'],
+                   'stacks right', {'ROAM_PROTOCOL': protocol, 'ROAM_TRANSPORT': transport})
+    yield ('stacks lrc udp sigsegv, few pages', right, [program('stacks'), '3', '5'], 'stacks right',
+           {'ROAM_PROTOCOL': 'lrc', 'ROAM_TRANSPORT': 'udp', 'ROAM_FAULT': 'sigsegv',
+            'ROAM_CACHE_PAGES': '4'})
+    for what in ('deferred', 'asynchronous', 'jump'):
+        for transport in ('shm', 'udp'):
+            yield (f'cancel {what} {transport}', right, [program('cancel'), what, '3'], 'loads right',
+                   {'ROAM_TRANSPORT': transport})
+    yield 'a debugger sees through', seen_through
+
+
 def round_cases():
     yield ('idle', right, launched(3, program('idle'), '3'), 'node 2: ', {})
     for text, env in matrix([0, 1, 2]):
@@ -958,6 +985,7 @@ GROUPS = {
     'limits': lambda: list(limit_cases()),
     'threads': lambda: list(thread_cases()),
     'rounds': lambda: list(round_cases()),
+    'stacks': lambda: list(stack_cases()),
     'heap': lambda: list(heap_cases()),
     'locks': lambda: list(lock_cases()),
     'deaths_more': lambda: list(more_death_cases()),
