@@ -82,7 +82,8 @@ static void begin_lock(struct roami_node *node, void *item)
 
 	roami_lock_make(node, item);
 	lock->tickets = UINT32_MAX - (uint32_t)(lock->id / 8 % 8);
-	lock->next_after = lock->serving = lock->tickets;
+	lock->next_after = lock->tickets;
+	atomic_store(&lock->serving, lock->tickets);
 }
 
 static void begin_barrier(struct roami_node *node, void *item)
