@@ -179,7 +179,7 @@ static bool agent_lend(struct agent *agent)
 		return false;
 	count = (unsigned)__builtin_popcountll(ranks);
 	for (unsigned i = 0; i < count; i++)
-		fds[count + i] = eventfd(0, EFD_NONBLOCK);
+		fds[count + i] = roami_os_fd(eventfd(0, EFD_NONBLOCK));
 	agent->lent = fds[2 * count - 1] < 0 ? -1 : child_place(fds, 2 * count, agent->wire.fd);
 	if (agent->lent < 0)
 		tool_say("run: host %s: too few file descriptors: %s (raise the limit, ulimit -n)",
@@ -476,7 +476,7 @@ static bool agent_prepare(struct agent *agent)
 	sigprocmask(SIG_BLOCK, &set, &agent->mask);
 	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
 		sigdelset(&agent->mask, taken[i]);
-	agent->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	agent->signals = roami_os_fd(signalfd(-1, &set, SFD_CLOEXEC));
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE); /* a node may close its input */
 	sigprocmask(SIG_BLOCK, &set, NULL);

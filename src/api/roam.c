@@ -52,12 +52,18 @@ uint64_t roam_clock_us(void)
 
 enum roam_err roam_start(void)
 {
-	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, false) : ROAM_OK;
+	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, ROAMI_KIND_SPMD) : ROAM_OK;
+}
+
+/* By a call that both kinds of programs begin with. */
+static enum roam_err job_begin(void)
+{
+	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, ROAMI_KIND_UNKNOWN) : ROAM_OK;
 }
 
 enum roam_err roam_start_main(void)
 {
-	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, true) : ROAM_OK;
+	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, ROAMI_KIND_CREATES) : ROAM_OK;
 }
 
 /* Before anything that synchronises: started, and sealed if nodes were created. */
@@ -100,17 +106,21 @@ enum roam_err roam_finish(void)
 
 unsigned roam_node(void)
 {
+	if (job.undecided)
+		roami_job_decide(&job);
 	return job.me;
 }
 
 unsigned roam_nodes(void)
 {
+	if (job.undecided)
+		roami_job_decide(&job);
 	return job.life == ROAMI_JOB_NEW ? 1 : job.nodes;
 }
 
 enum roam_err roam_needs(enum roam_model model)
 {
-	enum roam_err err = roam_start();
+	enum roam_err err = job_begin();
 
 	if ((unsigned)model > ROAM_MODEL_SCC)
 		return ROAM_EINVAL;
@@ -141,7 +151,7 @@ enum roam_err roam_create_all(void (*fn)(void), unsigned nodes)
 
 enum roam_err roam_distribute(void *variable, size_t bytes)
 {
-	enum roam_err err = roam_start();
+	enum roam_err err = job_begin();
 
 	if (variable == NULL || bytes == 0)
 		return ROAM_EINVAL;
@@ -194,7 +204,7 @@ void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 
 	if (region == NULL)
 		region = &plain;
-	alloc_err = roam_start();
+	alloc_err = job_begin();
 	if (alloc_err != ROAM_OK)
 		return NULL;
 	if (bytes == 0 || (unsigned)region->place > ROAM_PLACE_NODE || job.life == ROAMI_JOB_OVER)
@@ -310,7 +320,7 @@ static enum roam_err init_ready(const void *object)
 {
 	if ((uintptr_t)object < 64)
 		return ROAM_EINVAL;
-	return roam_start();
+	return job_begin();
 }
 
 enum roam_err roam_lock_init(const void *lock)

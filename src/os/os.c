@@ -43,7 +43,7 @@ uint64_t roami_os_ran_ns(void)
 
 int roami_os_tasks(void)
 {
-	return open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return roami_os_fd(open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 unsigned roami_os_links(int fd)
@@ -171,8 +171,8 @@ size_t roami_os_write_at(int fd, uint64_t offset, const void *data, size_t bytes
 
 int roami_os_memfd(const char *name, uint64_t bytes)
 {
-	int fd = (int)syscall(SYS_memfd_create, name,
-			      1u /* MFD_CLOEXEC */ | 2u /* MFD_ALLOW_SEALING */);
+	int fd = roami_os_fd((int)syscall(SYS_memfd_create, name,
+					  1u /* MFD_CLOEXEC */ | 2u /* MFD_ALLOW_SEALING */));
 
 	if (fd < 0)
 		return -1;
@@ -327,7 +327,7 @@ bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg)
 
 int roami_os_pidfd(pid_t pid)
 {
-	return (int)syscall(SYS_pidfd_open, pid, 0);
+	return roami_os_fd((int)syscall(SYS_pidfd_open, pid, 0));
 }
 
 /* As in newer kernels' <linux/pidfd.h>. */

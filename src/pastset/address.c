@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "msg/channel.h"
+#include "os/os.h"
 
 #define KEY_DIGITS   (2 * ROAMI_CHANNEL_KEY)
 #define SOCKET_FLAGS (SOCK_STREAM | SOCK_CLOEXEC)
@@ -75,7 +76,7 @@ void roami_address_tune(int fd)
 
 static int connect_unix(const struct sockaddr_un *un)
 {
-	int fd = socket(AF_UNIX, SOCKET_FLAGS, 0);
+	int fd = roami_os_fd(socket(AF_UNIX, SOCKET_FLAGS, 0));
 
 	if (fd >= 0 && connect(fd, (const void *)un, sizeof(*un)) != 0) {
 		close(fd);
@@ -89,7 +90,7 @@ static int connect_inet(const struct addrinfo *at, int patience_ms)
 {
 	const struct timeval patience = {patience_ms / 1000, patience_ms % 1000 * 1000},
 			     none = {0, 0};
-	int fd = socket(at->ai_family, SOCKET_FLAGS, 0), err;
+	int fd = roami_os_fd(socket(at->ai_family, SOCKET_FLAGS, 0)), err;
 
 	if (fd < 0)
 		return -1;
@@ -145,7 +146,7 @@ static int listen_unix(const char *address, char *why, size_t why_bytes)
 	}
 	if (errno == ECONNREFUSED)
 		unlink(address); /* of a server that was killed */
-	fd = socket(AF_UNIX, SOCKET_FLAGS | SOCK_NONBLOCK, 0);
+	fd = roami_os_fd(socket(AF_UNIX, SOCKET_FLAGS | SOCK_NONBLOCK, 0));
 	mask = umask(077);
 	bound = fd < 0 ? -1 : bind(fd, (void *)&un, sizeof(un));
 	umask(mask);
@@ -160,7 +161,7 @@ static int listen_unix(const char *address, char *why, size_t why_bytes)
 static int listen_inet(const struct addrinfo *at)
 {
 	const int on = 1;
-	int fd = socket(at->ai_family, SOCKET_FLAGS | SOCK_NONBLOCK, 0);
+	int fd = roami_os_fd(socket(at->ai_family, SOCKET_FLAGS | SOCK_NONBLOCK, 0));
 
 	if (fd < 0)
 		return -1;
@@ -206,7 +207,7 @@ static bool key_make(const char *file)
 {
 	uint8_t key[ROAMI_CHANNEL_KEY];
 	char text[KEY_DIGITS + 2];
-	int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int fd = roami_os_fd(open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
 	bool made;
 
 	if (fd < 0 || sodium_init() < 0)
@@ -247,11 +248,11 @@ static bool key_read(const char *file, int fd, uint8_t *key, char *why, size_t w
 
 bool roami_address_key(const char *file, bool make, uint8_t *key, char *why, size_t why_bytes)
 {
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	int fd = roami_os_fd(open(file, O_RDONLY | O_CLOEXEC));
 	bool good;
 
 	if (fd < 0 && errno == ENOENT && make && key_make(file))
-		fd = open(file, O_RDONLY | O_CLOEXEC);
+		fd = roami_os_fd(open(file, O_RDONLY | O_CLOEXEC));
 	if (fd < 0) {
 		snprintf(why, why_bytes, "no key in %s: %s", file, strerror(errno));
 		return false;

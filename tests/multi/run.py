@@ -14,7 +14,7 @@ import signal
 import tempfile
 import time
 
-from creating import all_read, created, fed, not_again
+from creating import all_read, created, early, either, fed, not_again, one_pi
 from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, launched, main,
                      program, right, run, started)
 
@@ -622,7 +622,7 @@ def leaves_lock(start, who, others):
 
 def creator_dies(how, status, others):
     """The creator's end is seen by whoever started it; node 1 says so; no orphan may be left."""
-    line = r"^roam: node 0 \(pid \d+\) ended before the job's end"
+    line = r'^roam: node 0 \(pid \d+\) ' + ENDS[how][1]
     if WAITS[others]:
         line += rf'.*node 1 waited {WAITS[others]}'.replace('waited waited', 'waited')
     expect_end([program('deaths'), 'fork', '3', '0', how, others], 3, status, line)
@@ -729,6 +729,29 @@ def create_cases():
                             ('all', 3, {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'encrypt'})):
         yield (f'CREATE {way} of {nodes}, run {" ".join(env.values())}', lambda *how: created(run(
             fed(launched(how[1], program('create'), *how[:2])), env=how[2]), how[1]), way, nodes, env)
+    yield ('CREATE that nothing announced, run', lambda: created(run(
+        fed(launched(4, program('create'), 'late', 4))), 4))
+    yield ('CREATE too late, run', lambda: early(run(
+        fed(launched(3, program('create'), 'early', 3)))))
+    for env in ({}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_ALLOC': 'own'}):
+        yield (f'the first program, run {" ".join(env.values())}', lambda env_: one_pi(run(
+            launched(4, program('example')), env=env_)), env)
+    yield ('the first program on too few', expect, launched(3, program('example')), 1,
+           '^roam: the program asks for 4 nodes, the launcher started 3$')
+    yield ('the first program on one', expect, launched(1, program('example')), 1,
+           '^roam: the program asks for 4 nodes, the launcher started 1$')
+    for env in ({}, {'ROAM_PROTOCOL': 'ivy'}, {'ROAM_PROTOCOL': 'lrc', 'ROAM_FAULT': 'sigsegv'},
+                {'ROAM_PROTOCOL': 'jump'}, {'ROAM_TRANSPORT': 'udp', 'ROAM_ONESIDED': '0'}):
+        yield (f'no CREATE follows, run {" ".join(env.values())}', lambda env_: either(run(
+            launched(4, program('either'), '4'), env=env_), 4), env)
+    for env in ({}, {'ROAM_TRANSPORT': 'udp'}):
+        yield (f'CREATE after roam_start, run {" ".join(env.values())}', lambda env_: expect(
+            launched(4, program('either'), '4', 'create'), out=r'\Athe sum is 406\n\Z', env=env_),
+               env)
+    for nodes in (1, 3):
+        yield (f'CREATE of 4 after roam_start against {nodes}', expect,
+               launched(nodes, program('stranger'), 'start', '4'), 1,
+               f'^roam: the program asks for 4 nodes, the launcher started {nodes}$')
     yield ('CREATE again, run', lambda: not_again(run(
         fed(launched(3, program('create'), 'again', 3)))))
     yield ('input of all, run', lambda: all_read(launched(3, 'cksum'), 3, run))
@@ -750,8 +773,31 @@ def create_cases():
         f'exec {program("locks")} run 2 10')), 1, '^roam: node 1 runs another program than node 0: ')
 
 
+def closed_cases():
+    """Programs started with each of the standard descriptors closed, or several."""
+    ways = [{}, {'ROAM_FAULT': 'sigsegv', 'ROAM_STATS': '/dev/null'},
+            {'ROAM_TRANSPORT': 'udp', 'ROAM_UDP': 'plain'},
+            {'ROAM_TRANSPORT': 'udp', 'ROAM_FAULTY': 'drop=1%', 'ROAM_LOG': 'info'}]
+    for number, which in enumerate(itertools.product((False, True), repeat=3)):
+        shut = ''.join(how for how, yes in zip((' <&-', ' >&-', ' 2>&-'), which) if yes)
+        env = ways[number % len(ways)]
+        for start, words in (('fork', [program('closed'), '2']),
+                             ('run', launched(2, 'sh', '-c', f'exec {program("closed")} 2{shut}')),
+                             ('launcher', launched(2, program('closed'), '2'))):
+            outer = ['sh', '-c', f'exec "$0" "$@"{shut if start != "run" else ""}', *words]
+            # What it prints is not looked at.
+            yield (f'closed{shut}, {start} {" ".join(env.values())}', closed, outer, env)
+
+
+def closed(command, env):
+    result = run(command, env=env)
+    if result.status != 0:
+        raise Wrong(f'status {result.status}, {result.err[-300:]!r}')
+
+
 def start_cases():
     yield from create_cases()
+    yield from closed_cases()
     for start in ('fork', 'run'):
         yield (f'64 nodes, {start}', many, start)
     for nodes, who, pause in ((2, 0, 0), (2, 1, 0), (2, 1, 1), (5, 3, 0), (5, 4, 1)):
