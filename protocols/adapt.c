@@ -330,7 +330,7 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 }
 
 /* Leaves the page's diff for the others, if it is not most of the page; its place. */
-static uint32_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty, bool keep,
+static uint64_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty, bool keep,
 			    size_t *bytes_p)
 {
 	uint8_t diff[ROAM_DIFF_MAX];
@@ -366,7 +366,7 @@ static void adapt_ended(struct roami_node *node, const struct roam_dirty *dirty)
 static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
 {
 	size_t bytes;
-	uint32_t place = adapt_leave(node, dirty, dirty->keep, &bytes);
+	uint64_t place = adapt_leave(node, dirty, dirty->keep, &bytes);
 
 	dirty->changed = bytes > 0 || roami_home_wanted(node, dirty->page);
 	if (!dirty->changed) {
@@ -389,7 +389,7 @@ static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
  * The place of a diff that goes to a home with a twin, for those who are neither.  Of a page that
  * stays open it is what goes there only if no other thread writes.
  */
-static uint32_t adapt_copied(struct roami_node *node, const struct roam_sync *sync,
+static uint64_t adapt_copied(struct roami_node *node, const struct roam_sync *sync,
 			     const struct roam_dirty *dirty, unsigned home)
 {
 	size_t bytes;
@@ -400,7 +400,7 @@ static uint32_t adapt_copied(struct roami_node *node, const struct roam_sync *sy
 	return adapt_leave(node, dirty, false, &bytes);
 }
 
-static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, uint32_t place)
+static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, uint64_t place)
 {
 	struct adapt_page *data = adapt_page(node, dirty->page);
 	uint16_t home;
@@ -426,7 +426,7 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 
 /* Tells of what was written at this home; else where its diff goes, and stays. */
 static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync,
-			   struct roam_dirty *dirty, uint32_t *place_p)
+			   struct roam_dirty *dirty, uint64_t *place_p)
 {
 	bool claimed;
 	unsigned home = roami_home_find(node, dirty->page, false, &claimed);
@@ -447,7 +447,7 @@ static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync
 static void adapt_flush(struct roami_node *node, const struct roam_sync *sync,
 			struct roam_dirty *dirty, size_t count)
 {
-	uint32_t places[BATCH];
+	uint64_t places[BATCH];
 	uint16_t homes[BATCH];
 
 	while (count > 0) {

@@ -399,7 +399,7 @@ void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
  * The home's answer; our copy is current if no other diff came between (rule 6.2).  The page is
  * pending and nobody acquires meanwhile, so `have` is ours.
  */
-void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place)
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint64_t place)
 {
 	struct home_page *data = home_page(node, dirty->page);
 	bool scoped = roami_model(node) == ROAM_MODEL_SCC;

@@ -100,7 +100,7 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page);
 
 /* The same of a copy, whose diff, if it `changed`, made dirty->version; the home is at `place`. */
-void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place);
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint64_t place);
 
 /*
  * Notes what the notices ask for; copies that are too old are flushed if dirty, and gone on return.

@@ -241,7 +241,7 @@ void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
 {
 	for (size_t i = 0; i < count; i++) {
 		roami_page_lock(node, notices[i].page);
-		moving_learn(moving_page(node, notices[i].page), notices[i].place);
+		moving_learn(moving_page(node, notices[i].page), (uint32_t)notices[i].place);
 		roami_page_unlock(node, notices[i].page);
 	}
 	home_invalidate(node, sync, notices, count, moving_flush);
@@ -318,7 +318,7 @@ static uint32_t moving_begin(struct roami_node *node, const struct roam_request 
 
 uint64_t *moving_copies(struct roami_node *node, struct moving_page *data)
 {
-	uint32_t barriers = roami_barriers_left(node);
+	uint64_t barriers = roami_barriers_left(node);
 
 	if (data->counted != barriers)
 		data->copies = 0;

@@ -4,11 +4,12 @@ usage: tools/test [--build NAME]... [quick | night | SUITE...]
 
   (nothing)   every suite in every build
   quick       the suites that take seconds, in the plain build
-  SUITE...    these suites, in the plain build (`tools/test list` names them)
-  list        builds, suites and tests
-  night       random programs with new seeds, in the world, on threads and on processes, until
-              stopped (Ctrl-C, SIGTERM); from seed ROAM_SEED on, if that is set; the commands that
-              repeat failing seeds are printed, and kept in build/night.txt
+  SUITE...    these suites or tests, in the plain build; A+B: what is in both
+  list        all builds, suites and tests, one name a line: BUILD SUITE TEST
+  night       random programs with new seeds, in the world, on threads and on processes, fuzzers,
+              kernels and the search for what catches each mutant, until stopped (Ctrl-C, SIGTERM);
+              from seed ROAM_SEED on, if that is set; the commands that repeat failing seeds are
+              printed, and kept in build/night.txt
   --build     gcc, clang, asan, tsan or libsigsegv instead; may be given several times
 
 Ends with the line "N passed, N failed, N skipped"; fails if anything failed, or was skipped that
@@ -20,6 +21,7 @@ import json
 import os
 import platform
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -34,17 +36,23 @@ SKIP_LINE = re.compile(r'^skip: ([^:]+): (.+)$', re.MULTILINE)
 
 # The compiler, the options, and which suites and tests a build runs (None: all it declares).  Under
 # sanitizers gcc warns of what is not there: the plain builds are the ones that must be clean.
+# docs/testing.md says why each runs what it does.
 BUILDS = {
     'gcc': ('gcc', ['-Dwerror=true'], None),
-    'clang': ('clang', ['-Dwerror=true', '-Dbench=false'], ['quick']),
-    'asan': ('gcc', ['-Db_sanitize=address,undefined', '-Dbench=false'], None),
-    'tsan': ('gcc', ['-Db_sanitize=thread', '-Dbench=false'], None),
+    'clang': ('clang', ['-Dwerror=true', '-Dbench=false'],
+              ['quick+unit', 'quick+conform', 'quick+sim', 'quick+litmus', 'quick+docs', 'multi_lone',
+               'multi_random']),
+    'asan': ('gcc', ['-Db_sanitize=address,undefined', '-Dbench=false'],
+             ['unit', 'quick+conform', 'quick+sim', 'quick+litmus', 'docs_example', 'memory', 'threads',
+              'apps']),
+    'tsan': ('gcc', ['-Db_sanitize=thread', '-Dbench=false'], ['unit', 'threads', 'apps']),
     # What the others leave out: the handler of libsigsegv, and a program's malloc left alone.
     'libsigsegv': ('gcc', ['-Dwerror=true', '-Dsigsegv=libsigsegv', '-Djemalloc=disabled',
                            '-Dbench=false'],
-                   ['unit', 'conform', 'apps', 'docs', 'multi_lone', 'multi_kernels',
-                    'multi_trouble', 'multi_deaths', 'multi_mpi', 'multi_threads']),
+                   ['alloc', 'conform', 'docs', 'multi_lone', 'multi_kernels', 'multi_trouble',
+                    'multi_deaths', 'multi_mpi', 'multi_threads']),
 }
+WHOLE = ['gcc', 'clang']  # all is compiled, for the warnings; of the others what their tests need
 SLOWER = {'asan': 4, 'tsan': 8}
 NIGHT_SECONDS = 600  # more for some seeds, of which each takes a second at most: they hang
 
@@ -88,20 +96,37 @@ def configure(build):
         json.dump([compiler, options], file)
 
 
-def compile_build(build):
-    start = time.monotonic()
+def cpu_seconds():
+    """Of the processes that have ended: the machine's work, whatever else it does."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def compile_build(build, tests, tally=None):
+    """Builds what the tests need; all: None."""
+    start, cpu = time.monotonic(), cpu_seconds()
     say(f'== {build}: building')
-    configure(build)
-    run_logged(['ninja', '-C', directory(build)], f'building {build}')
-    say(f'== {build}: built in {time.monotonic() - start:.0f} s')
+    files = []
+    if tests is not None:
+        made = {target['id']: target['filename'] for target in introspect(build, '--targets')}
+        files = sorted({os.path.relpath(name, directory(build)) for test in tests
+                        for target in test[2] for name in made[target]})
+    run_logged(['ninja', '-C', directory(build), *files], f'building {build}')
+    seconds = time.monotonic() - start
+    say(f'== {build}: built in {seconds:.0f} s')
+    if tally is not None:
+        tally.seconds.append((build, 'building', 0, seconds, cpu_seconds() - cpu))
+
+
+def introspect(build, what):
+    return json.loads(subprocess.run(['meson', 'introspect', what, directory(build)], check=True,
+                                     stdout=subprocess.PIPE, text=True).stdout)
 
 
 def declared_tests(build):
-    """The tests of a build: a list of (name, its suites, the first of which is its directory)."""
-    found = subprocess.run(['meson', 'introspect', '--tests', directory(build)], check=True,
-                           stdout=subprocess.PIPE, text=True)
-    return [(test['name'], [suite.split(':')[-1] for suite in test['suite']])
-            for test in json.loads(found.stdout)]
+    """The tests of a build: (name, its suites, the first of which is its directory, targets)."""
+    return [(test['name'], [suite.split(':')[-1] for suite in test['suite']], test['depends'])
+            for test in introspect(build, '--tests')]
 
 
 # -------------------------------------------------------------------------------------- skips
@@ -217,7 +242,7 @@ def run_tests(build, name, tests, tally):
     if os.path.exists(path):
         os.unlink(path)
     say(f'== {build}: {name}')
-    start = time.monotonic()
+    start, cpu = time.monotonic(), cpu_seconds()
     status = subprocess.run(
         ['meson', 'test', '-C', directory(build), '--no-rebuild', '--print-errorlogs',
          '--logbase', f'tools-{name}', '-t', str(SLOWER.get(build, 1)), *tests], check=False).returncode
@@ -230,36 +255,42 @@ def run_tests(build, name, tests, tally):
         tally.fail(f'{build}: {name}: {len(records)} of {len(tests)} tests ran')
     if status != 0 and len(tally.failed) == before:
         tally.fail(f'{build}: {name}: meson test ended with status {status}')
-    tally.seconds.append((build, name, len(records), seconds))
+    tally.seconds.append((build, name, len(records), seconds, cpu_seconds() - cpu))
 
 
 def by_directory(tests):
     groups = {}
-    for name, suites in tests:
+    for name, suites, _ in tests:
         groups.setdefault(suites[0] if suites else 'other', []).append(name)
     return groups
 
 
-def run_build(build, wanted, tally):
+def chosen(test, wanted):
+    """Whether a suite or test by name is wanted, or what is in several: A+B."""
+    return any(set(words.split('+')) <= {test[0], *test[1]} for words in wanted)
+
+
+def run_build(build, words, tally):
     """Builds, and runs suites or tests by name; with none, what the build is for."""
-    compile_build(build)
+    configure(build)
     tests = declared_tests(build)
-    if not wanted and BUILDS[build][2] is not None:
-        wanted = BUILDS[build][2]
+    wanted = words or BUILDS[build][2]
     if wanted:
-        tests = [test for test in tests
-                 if test[0] in wanted or set(test[1]) & set(wanted)]
+        tests = [test for test in tests if test[0] in wanted or chosen(test, wanted)]
         if not tests:
             raise Failure(f'{build}: no suite or test called {" or ".join(wanted)}')
+    # An install takes all there is.
+    whole = any('install' in test[1] for test in tests) or not words and build in WHOLE
+    compile_build(build, None if whole else tests, tally)
     for name, names in by_directory(tests).items():
         run_tests(build, name, names, tally)
 
 
 def report(tally, started):
-    say('\nseconds  tests  suite')
-    for build, name, tests, seconds in tally.seconds:
-        say(f'{seconds:7.1f}  {tests:5}  {build} {name}')
-    say(f'{time.monotonic() - started:7.1f}         all, with building')
+    say('\nseconds  of CPUs  tests  suite')
+    for build, name, tests, seconds, cpu in tally.seconds:
+        say(f'{seconds:7.1f}  {cpu:7.1f}  {tests:5}  {build} {name}')
+    say(f'{time.monotonic() - started:7.1f}  {cpu_seconds():7.1f}         all')
     for text in tally.failed:
         say(f'FAILED: {text}')
     say(f'{tally.passed} passed, {len(tally.failed)} failed, {tally.skipped} skipped')
@@ -270,17 +301,51 @@ class Stop(Exception):
     """Ctrl-C or SIGTERM ended the night."""
 
 
+# Random programs of a night's round: words, and how many seeds.
+NIGHT_SEEDS = [
+    (['sim_test'], 200), (['sim_test', '--mixed'], 100), (['sim_test', '--lossy'], 100),
+    (['sim_test', '--mixed', '--lossy'], 50), (['share_test'], 50), (['share_test', '--mixed'], 50),
+    (['packed_test'], 50), (['packed_test', '--undo'], 20), (['guess_test', '--mixed'], 50),
+    (['rows_test'], 10), (['bands_test'], 50), (['racy_test'], 200), (['reliable_test'], 10),
+    (['past_test'], 500), (['past_test', '--lossy'], 100), (['litmus_test', '--mixed'], 50),
+    (['threads_test'], 4), (['threads_test', '--lossy'], 4), (['threads_test', '--mixed'], 4)]
+NIGHT_MUTANTS = 4   # looked for anew in each round
+NIGHT_FUZZ = 60     # seconds of one fuzzer in each round
+
+
+def turn_of(names, seed, count):
+    """Some of the names, others in each round."""
+    at = seed // 200 * count
+    return [names[(at + step) % len(names)] for step in range(count)]
+
+
+def night_processes(where, seed):
+    """Real processes, and what is looked for without seeds of a test."""
+    tests = [test for test in introspect(os.path.basename(where), '--tests') if test['env'].get('MULTI_RANDOM')]
+    env = tests[0]['env']
+    multi = os.path.join(ROOT, 'tests', 'multi')
+    yield [sys.executable, os.path.join(multi, 'random_run.py'), '--seeds', f'{seed}..{seed + 3}'], env
+    yield [sys.executable, os.path.join(multi, 'kernels_chaos.py'), '--seeds', f'{seed}..{seed + 4}'], env
+    yield ([sys.executable, os.path.join(multi, 'kernels_chaos.py'), '--product', '--seeds', f'{seed}..{seed}'],
+           env)
+    fuzz = os.path.join(ROOT, 'tests', 'fuzz')
+    names = sorted(name for name in os.listdir(fuzz) if name.endswith('.c'))
+    for name in turn_of(names, seed, 1):
+        yield [sys.executable, os.path.join(fuzz, 'run.py'), name, str(NIGHT_FUZZ)], {}
+    mutants = os.path.join(ROOT, 'tests', 'mutants')
+    names = sorted(name.removesuffix('.patch') for name in os.listdir(mutants) if name.endswith('.patch'))
+    yield ([sys.executable, os.path.join(mutants, 'run.py'), '--search', '--seeds', '2000',
+            *turn_of(names, seed, NIGHT_MUTANTS)], {})
+
+
 def night_jobs(build, seed):
     """What one round runs, from `seed` on: (command, environment)."""
     where = directory(build)
-    tests = os.path.join(where, 'tests')
-    for name, seeds in (('sim_test', 200), ('share_test', 50), ('threads_test', 4)):
-        yield [os.path.join(tests, name), '--seeds', f'{seed}..{seed + seeds - 1}'], {}
+    for (name, *words), seeds in NIGHT_SEEDS:
+        if build != 'tsan' or name == 'threads_test':
+            yield [os.path.join(where, 'tests', name), *words, '--seeds', f'{seed}..{seed + seeds - 1}'], {}
     if build in ('gcc', 'clang'):
-        yield ([sys.executable, os.path.join(ROOT, 'tests', 'multi', 'random_run.py'),
-                '--seeds', f'{seed}..{seed + 3}'],
-               {'MULTI_ROAM': os.path.join(where, 'tools', 'roam'),
-                'MULTI_RANDOM': os.path.join(tests, 'multi', 'multi_random')})
+        yield from night_processes(where, seed)
 
 
 def night_run(command, env):
@@ -318,7 +383,8 @@ def night_job(build, command, env):
 def night(builds):
     """Runs random programs with new seeds, in the world and on processes, until stopped."""
     for build in builds:
-        compile_build(build)
+        configure(build)
+        compile_build(build, None)
     seed = first = int(os.environ.get('ROAM_SEED') or int.from_bytes(os.urandom(4), 'little'))
     failures = rounds = 0
 
@@ -345,7 +411,8 @@ def list_tests(builds):
     for build in builds:
         configure(build)
         for name, names in by_directory(declared_tests(build)).items():
-            say(f'{build} {name}: {" ".join(names)}')
+            for test in names:
+                say(f'{build} {name} {test}')
     return 0
 
 

@@ -2,11 +2,15 @@
 """Writes the manual pages that come from tables: what they say is what the code does.
 
 usage: generate.py api ROAM_H          roam(3), from the header and its comments
+       generate.py api ROAM_H PASTSET_H                     roam-pastset(3)
+       generate.py cxx ROAM_H PASTSET_HPP                   roam-pastset-cxx(3)
+       generate.py python ROAM_H INIT_PY                    roam-python(3), from the docstrings
        generate.py options OPTIONS_DEF EVENTS_DEF ROAM_H    roam(7)
        generate.py functions ROAM_H    the names of the functions, one a line
 
 To standard output.  What cannot be understood is an error, not left out.
 """
+import ast
 import re
 import sys
 
@@ -159,14 +163,28 @@ def split_comments(header):
     return parts[0], list(zip(parts[1::2], parts[2::2]))
 
 
-def api_page(header):
-    title('ROAM', 3, header)
-    print('.SH NAME\n' + roff('roam - page-based distributed shared memory'))
-    print('.SH SYNOPSIS\n.nf\n.B #include <roam/roam.h>\n.fi\n.PP\n'
-          'Link with the output of\n.BR "pkg\\-config \\-\\-libs roam" .\n.SH DESCRIPTION')
+def page_begin(name, meaning, include, header):
+    title(name.upper().replace('-', '\\-'), 3, header)
+    print('.SH NAME\n' + roff(f'{name} - {meaning}'))
+    print(f'.SH SYNOPSIS\n.nf\n.B {include}\n.fi')
+
+
+def page_end(others):
+    print('.SH SEE ALSO\n' + ',\n'.join(f'.BR {roff(name)} ({section})'
+                                        for name, section in others))
+
+
+def api_page(roam, pastset=None):
+    header = pastset or roam
+    if pastset is None:
+        page_begin('roam', 'page-based distributed shared memory', '#include <roam/roam.h>', roam)
+    else:
+        page_begin('roam-pastset', 'PastSet, structured shared memory',
+                   '#include <roam/pastset.h>', roam)
+    print('.PP\nLink with the output of\n.BR "pkg\\-config \\-\\-libs roam" .\n.SH DESCRIPTION')
     first, parts = split_comments(header)
     if first.strip():
-        raise ValueError('roam.h: does not begin with a comment')
+        raise ValueError('the header does not begin with a comment')
     print_text(clean(parts[0][0][2:-2]))
     print_code(parts[0][1])
     for comment, code in parts[1:]:
@@ -180,7 +198,94 @@ def api_page(header):
         print('.RS 4')
         print_text(text)
         print('.RE')
-    print('.SH SEE ALSO\n.BR roam (1),\n.BR roam (7),\n.BR roam\\-parmacs (7)')
+    if pastset is None:
+        page_end([('roam', 1), ('roam-pastset', 3), ('roam', 7), ('roam-parmacs', 7)])
+    else:
+        page_end([('roam', 1), ('roam', 3), ('roam-pastset-cxx', 3), ('roam-python', 3)])
+
+
+# ----------------------------------------------------------------------------------------- C++
+
+def body_end(code, at):
+    """Behind the brace that closes the one at `at`."""
+    depth = 0
+    for i in range(at, len(code)):
+        depth += {'{': 1, '}': -1}.get(code[i], 0)
+        if depth == 0:
+            return i + 1
+    raise ValueError('pastset.hpp: a brace is not closed')
+
+
+def declared(code):
+    """Declarations and their comments, without the bodies of functions and what is private."""
+    code = re.sub(r'^namespace detail \{.*?^\} /\* namespace detail \*/\n', '', code,
+                  flags=re.MULTILINE | re.DOTALL)
+    code = re.sub(r'^private:\n.*?(?=^\};)', '', code, flags=re.MULTILINE | re.DOTALL)
+    function = re.compile(r'\)((?: const| noexcept| override)*)(?:\s*:\s[^{;]*?[)}])?'
+                          r'(\s*/\*[^*]*\*/)?\s*\{')
+    at = 0
+    while (found := function.search(code, at)) is not None:
+        remark = re.sub(r'\s+', ' ', found.group(2) or '')
+        end = body_end(code, found.end() - 1)
+        code = code[:found.start()] + f'){found.group(1)};{remark}' + code[end:]
+        at = found.start()
+    return code
+
+
+def cxx_page(roam, header):
+    page_begin('roam-pastset-cxx', 'PastSet in C++17', '#include <roam/pastset.hpp>', roam)
+    _, parts = split_comments(header)
+    print('.SH DESCRIPTION')
+    print_text(clean(parts[0][0][2:-2]))
+    inside = re.search(r'^namespace roam \{\n(.*)^\} /\* namespace roam \*/', header,
+                       re.MULTILINE | re.DOTALL).group(1)
+    for name, code in re.findall(r'/\* -{20,} ([\w ]+) \*/\n(.*?)(?=/\* -{20,}|\Z)',
+                                 declared(inside), re.DOTALL):
+        if code.strip():
+            print(f'.SH {roff(name.upper())}\n.nf\n' + roff(code.strip('\n').replace('\t', '    ')) +
+                  '\n.fi')
+    page_end([('roam-pastset', 3), ('roam', 3)])
+
+
+# -------------------------------------------------------------------------------------- Python
+
+def signature(function):
+    return f'{function.name}({ast.unparse(function.args)})'.replace('(self, ', '(').replace(
+        '(self)', '()')
+
+
+def print_entry(head, node):
+    print('.TP\n.B ' + roff(head))
+    text = ast.get_docstring(node) or ''
+    print('.nf\n' + roff(text) + '\n.fi')
+
+
+def python_page(roam, module):
+    tree = ast.parse(module)
+    page_begin('roam-python', 'PastSet from Python', 'import roam', roam)
+    print('.SH DESCRIPTION')
+    print_text(ast.get_docstring(tree))
+    public = next(ast.literal_eval(node.value) for node in tree.body
+                  if isinstance(node, ast.Assign) and node.targets[0].id == '__all__')
+    functions = [node for node in tree.body
+                 if isinstance(node, ast.FunctionDef) and node.name in public]
+    classes = [node for node in tree.body
+               if isinstance(node, ast.ClassDef) and node.name in public]
+    print('.SH FUNCTIONS')
+    for node in functions:
+        print_entry(signature(node), node)
+    print('.SH CLASSES')
+    for node in classes:
+        begin = [member for member in node.body
+                 if isinstance(member, ast.FunctionDef) and member.name == '__init__']
+        bases = ', '.join(ast.unparse(base) for base in node.bases)
+        print_entry(signature(begin[0]).replace('__init__', node.name) if begin and not bases
+                    else node.name + (f' ({bases})' if bases else ''), node)
+        for member in node.body:
+            if isinstance(member, ast.FunctionDef) and not member.name.startswith('_'):
+                given = any(ast.unparse(by) == 'property' for by in member.decorator_list)
+                print_entry(node.name + '.' + (member.name if given else signature(member)), member)
+    page_end([('roam', 1), ('roam-pastset', 3), ('roam', 3)])
 
 
 def main():
@@ -192,7 +297,8 @@ def main():
     if what == 'functions':
         print('\n'.join(functions(texts[0])))
     else:
-        {'api': api_page, 'options': options_page}[what](*texts)
+        {'api': api_page, 'cxx': cxx_page, 'options': options_page,
+         'python': python_page}[what](*texts)
 
 
 if __name__ == '__main__':

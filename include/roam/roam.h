@@ -4,8 +4,8 @@
  * Programs link with -lroam and share one heap: every byte from roam_alloc() has the same address
  * on every node, and plain loads and stores reach it.  What one node wrote becomes visible to
  * another when they synchronise (locks, barriers, flags, reductions), as the consistency model of
- * the chosen protocol says (docs/consistency.md).  A program without data races gets the same
- * answer under every protocol whose model it satisfies.
+ * the chosen protocol says (docs/consistency.md, installed below share/doc/roam).  A program
+ * without data races gets the same answer under every protocol whose model it satisfies.
  *
  * Start.  Three ways to get several nodes, all on one host:
  *
@@ -93,10 +93,11 @@ const char *roam_version(void);
  * (an unknown protocol, engine or transport), ROAM_ENOMEM, ROAM_ESYSTEM.  Each is reported on
  * stderr in one line before the call returns.
  *
- * A launched program that calls it runs main on every node: roam_create then is an error, and after
- * roam_create_all, which all nodes call, only node 0 goes on in main.  One that begins with another call (roam_alloc, roam_lock_init, roam_home, roam_distribute, roam_needs) may
- * be of either kind.  roam_create or roam_create_all shows that it creates its nodes: then all is
- * as after roam_start_main.  roam_node, roam_nodes or a call that synchronises shows that main goes
+ * A launched program that calls it runs main on every node: roam_create then is an error, and
+ * after roam_create_all, which all nodes call, only node 0 goes on in main.  One that begins with
+ * another call (roam_alloc, roam_lock_init, roam_home, roam_distribute, roam_needs) may be of
+ * either kind.  roam_create or roam_create_all shows that it creates its nodes: then all is as
+ * after roam_start_main.  roam_node, roam_nodes or a call that synchronises shows that main goes
  * on everywhere; that call waits for all nodes, what nodes above 0 have printed by then comes out,
  * and what each has stored is in the heap.  No other thread may use the heap during that call.
  */

@@ -8,7 +8,9 @@
 
 A template is text: i8 to i64, u8 to u64, f32, f64; [3] and [] behind a field for arrays, as long as
 it says or as the tuple says; ( ) around a group of fields.  Numbers are ints and floats, a group is a
-tuple, an array a list, but one of u8 is bytes.  include/roam/pastset.h has the meaning of it all.
+tuple, an array a list, but one of u8 is bytes, or a str, as UTF-8; any sequence does for a list.  A value
+that its field does not take is WrongType, WrongSize or OutOfRange, nothing is moved, and the error's
+`element`, `field` ('2[0].1') and `size` say where and what the field takes.  include/roam/pastset.h has the meaning of it all.
 
 Programs that `roam run -n 4 python3 program.py` started are the nodes of one job.  Errors are
 exceptions, all of them below roam.Error.  Any thread may use an element, and wait there.
@@ -17,82 +19,23 @@ import atexit
 import collections
 import os
 
-from . import _wait
+from . import _arguments, _wait
 from ._cdef import NUMBERS as _NUMBERS, VERSION as __version__
+from ._errors import (Busy, Cancelled, Error, Gone, Invalid, Lost, Mismatch, NoMemory, NoSpace,
+                      OutOfRange, Peer, Protocol, StateError, System, Timeout, TooBig, Unknown,
+                      Unsupported, WrongKey, WrongSize, WrongType, must as _must)
 from ._library import ffi as _ffi, lib as _lib, text as _text
 from ._template import Template as _Template
 
-__all__ = ['__version__', 'Cancel', 'Cancelled', 'Element', 'Error', 'Gone', 'Invalid', 'Lost', 'Mismatch',
-           'NoSpace', 'Observed', 'Server', 'State', 'StateError', 'Timeout', 'TooBig', 'Unknown', 'barrier', 'finish',
-           'node', 'nodes', 'register', 'serve', 'start', 'thread_fini', 'thread_init', 'version']
+__all__ = ['__version__', 'Busy', 'Cancel', 'Cancelled', 'Element', 'Error', 'Gone', 'Invalid', 'Lost',
+           'Mismatch', 'NoMemory', 'NoSpace', 'Observed', 'OutOfRange', 'Peer', 'Protocol', 'Server', 'State',
+           'StateError', 'System', 'Timeout', 'TooBig', 'Unknown', 'Unsupported', 'WrongKey',
+           'WrongSize', 'WrongType', 'barrier', 'finish', 'node', 'nodes', 'register', 'serve',
+           'start', 'thread_fini', 'thread_init', 'version']
 
 TUPLE_MAX = _NUMBERS['ROAM_PS_TUPLE_MAX']
 UNLIMITED = 2 ** 64 - 1
 _TRY = 2 ** 64 - 1  # as a timeout
-
-
-# --------------------------------------------------------------------------------------- errors
-
-class Error(Exception):
-    """What went wrong; `code` is the value of enum roam_err."""
-
-    code = None
-
-    def __init__(self, code, why='', moved=0):
-        super().__init__(why or _text(_lib.roam_strerror(code)))
-        self.code = code
-        self.moved = moved  #: of a mob that ended in its second half: what it moved, or 0
-
-
-class Invalid(Error, ValueError):
-    """Arguments, or a template, that make no sense."""
-
-
-class StateError(Error, RuntimeError):
-    """Not at this point of the program."""
-
-
-class Unknown(Error, LookupError):
-    """A name that is not known: of an X-function, of an option."""
-
-
-class Mismatch(Error, TypeError):
-    """The element has another template, or X-function."""
-
-
-class Gone(Error, LookupError):
-    """The tuple was truncated, or the server has forgotten this program."""
-
-
-class Lost(Error, ConnectionError):
-    """The server is gone, or a participant of an X-function."""
-
-
-class NoSpace(Error, MemoryError):
-    """The memory for tuples is used up."""
-
-
-class TooBig(Error, ValueError):
-    """The tuple is larger than one may be."""
-
-
-class Timeout(Error, TimeoutError):
-    """Not done within the time given."""
-
-
-class Cancelled(Error):
-    """Cancelled by another thread."""
-
-
-_CLASSES = {_lib.ROAM_EINVAL: Invalid, _lib.ROAM_ESTATE: StateError, _lib.ROAM_EUNKNOWN: Unknown,
-            _lib.ROAM_EMISMATCH: Mismatch, _lib.ROAM_EGONE: Gone, _lib.ROAM_ENOSPC: NoSpace,
-            _lib.ROAM_ENOMEM: NoSpace, _lib.ROAM_ETOOBIG: TooBig, _lib.ROAM_ETIMEDOUT: Timeout,
-            _lib.ROAM_ECANCELED: Cancelled, _lib.ROAM_ELOST: Lost}
-
-
-def _must(err, why='', moved=0):
-    if err != _lib.ROAM_OK:
-        raise _CLASSES.get(err, Error)(err, why, moved)
 
 
 # ---------------------------------------------------------------------------------- the program
@@ -170,7 +113,7 @@ def register(name, function=None, arg=None, *, match=None):
     int, a pointer of cffi or ctypes.  `arg` is an address, too."""
     _here()
     made = _ffi.new('struct roam_ps_function *')
-    kept = _ffi.new('char[]', name.encode())
+    kept = _ffi.new('char[]', _arguments.text('name', name))
     made.name = kept
     made.combine = _ffi.cast('void (*)(void *, void *, const void *, size_t)', _address(function))
     made.match = _ffi.cast(
@@ -212,12 +155,6 @@ class Cancel:
         _lib.roam_ps_cancel(self._c)
 
 
-def _timeout(seconds):
-    if seconds is None:
-        return 0
-    return min(int(seconds * 1e9), _TRY - 1) if seconds > 0 else _TRY
-
-
 def _options(place, delta, forget, storage, memory, function, participants):
     options = _ffi.new('struct roam_ps_options *')
     storages = {'server': _lib.ROAM_PS_SERVER, 'pages': _lib.ROAM_PS_PAGES}
@@ -225,15 +162,33 @@ def _options(place, delta, forget, storage, memory, function, participants):
     if place == 'creator':
         options.place = _lib.ROAM_PS_CREATOR
     elif place != 'hash':
-        options.place, options.node = _lib.ROAM_PS_NODE, place
-    if storage not in storages:
+        if isinstance(place, str):
+            raise Invalid(_lib.ROAM_EINVAL,
+                          f"place is 'hash', 'creator' or a node's number, not {place!r}")
+        options.place = _lib.ROAM_PS_NODE
+        options.node = _arguments.number('place', place, most=2 ** 32 - 1)
+    if not isinstance(storage, str) or storage not in storages:
         raise Invalid(_lib.ROAM_EINVAL, f'there is no such storage as {storage}')
-    options.storage, options.memory = storages[storage], memory
-    options.delta, options.forget = delta or 0, forget
+    options.storage = storages[storage]
+    options.memory = _arguments.number('memory', memory)
+    options.delta = 0 if delta is None else _arguments.number('delta', delta)
+    options.forget = bool(forget)
     if function is not None:
-        kept = _ffi.new('char[]', function.encode())
-        options.function, options.participants = kept, participants
+        kept = _ffi.new('char[]', _arguments.text('function', function))
+        options.function = kept
+        options.participants = _arguments.number('participants', participants, most=2 ** 32 - 1)
     return options, kept
+
+
+def _path(name, value):
+    try:
+        return _arguments.text(name, os.fspath(value)) if not isinstance(value, bytes) else value
+    except TypeError:
+        return _arguments.text(name, value)
+
+
+def _key(file):
+    return _ffi.NULL if file is None else _path('key', file)
 
 
 class Server:
@@ -246,8 +201,7 @@ class Server:
 
     def __init__(self, address, key=None):
         made = _ffi.new('struct roam_ps_server **')
-        err = _lib.roam_ps_attach(os.fsencode(address), _ffi.NULL if key is None else
-                                  os.fsencode(key), made)
+        err = _lib.roam_ps_attach(_path('address', address), _key(key), made)
         _must(err, _text(_lib.roam_ps_why()))
         self.address = address
         self._c = _ffi.gc(made[0], _lib.roam_ps_detach)
@@ -273,8 +227,8 @@ def serve(address, key=None):
     other languages.  Returns the address as they may use it.  The key is made if there is no file."""
     _here()
     room = _ffi.new('char[]', 300)
-    _must(_lib.roam_ps_serve(os.fsencode(address), _ffi.NULL if key is None else os.fsencode(key), room,
-                             300), _text(_lib.roam_ps_why()))
+    _must(_lib.roam_ps_serve(_path('address', address), _key(key), room, 300),
+          _text(_lib.roam_ps_why()))
     return _text(room)
 
 
@@ -292,10 +246,13 @@ class Element:
     def __init__(self, name, template, *, place='hash', delta=None, forget=False, storage='server',
                  memory=0, function=None, participants=0, server=None):
         self._attached = server is not None
+        if self._attached:
+            _arguments.one_of('server', server, Server)
         self._check()
         made = _ffi.new('struct roam_ps_element **')
         options, kept = _options(place, delta, forget, storage, memory, function, participants)
-        words = (_ffi.NULL if name is None else name.encode(), template.encode(), options, made)
+        words = (_ffi.NULL if name is None else _arguments.text('name', name),
+                 _arguments.text('template', template), options, made)
         if not self._attached:
             err = _lib.roam_ps_enter(*words)
         elif server._c is None:
@@ -303,7 +260,7 @@ class Element:
         else:
             err = _lib.roam_ps_enter_at(server._c, *words)
         del kept
-        _must(err, _text(_lib.roam_ps_why()))
+        _must(err, _text(_lib.roam_ps_why()), element=template if name is None else name)
         self._c = _ffi.gc(made[0], _lib.roam_ps_leave)
         self._template = _Template(_text(_lib.roam_ps_template(self._c)))
         self.name = self._template.text if name is None else name
@@ -348,19 +305,20 @@ class Element:
             raise Invalid(_lib.ROAM_EINVAL, 'one of number, after, last and like')
         if like is not None:
             request.which = _lib.ROAM_PS_MATCH
-            request.number = fields
+            request.number = _arguments.number('fields', fields)
             pattern = self._fill(request, like)
         elif last:
             request.which = _lib.ROAM_PS_LAST
         elif wanted:
             request.which = _lib.ROAM_PS_NUMBER if after is None else _lib.ROAM_PS_NEXT
-            request.number = wanted[0]
-        request.flags = peek * _NUMBERS['ROAM_PS_PEEK'] | skip * _NUMBERS['ROAM_PS_SKIP']
+            request.number = _arguments.number('number' if after is None else 'after', wanted[0])
+        request.flags = (bool(peek) * _NUMBERS['ROAM_PS_PEEK'] |
+                         bool(skip) * _NUMBERS['ROAM_PS_SKIP'])
         return self._observed(request, (self._room(request), pattern))
 
     def mob(self, *values, source=None, timeout=None, cancel=None):
         """Moves a tuple, then observes one of `source`, or of the element itself."""
-        source = self if source is None else source
+        source = self if source is None else _arguments.one_of('source', source, Element)
         request = self._request(_lib.ROAM_PS_MOB, timeout, cancel)
         data = self._fill(request, values)
         setattr(request, 'from', source._c)  # a word of Python's
@@ -369,13 +327,13 @@ class Element:
     def delta(self, most):
         """Sets DeltaValue, the most by which Last + 1 may exceed First."""
         request = self._request(_lib.ROAM_PS_DELTA)
-        request.number = most
+        request.number = _arguments.number('delta', most)
         self._call(request)
 
     def truncate(self, number=None):
         """Removes all tuples with lower numbers; all there are."""
         request = self._request(_lib.ROAM_PS_TRUNCATE)
-        request.number = UNLIMITED if number is None else number
+        request.number = UNLIMITED if number is None else _arguments.number('number', number)
         self._call(request)
 
     def state(self):
@@ -389,13 +347,13 @@ class Element:
     def _request(operation, timeout=None, cancel=None):
         request = _ffi.new('struct roam_ps_request *')
         request.op = operation
-        request.timeout_ns = _timeout(timeout)
+        request.timeout_ns = _arguments.timeout(timeout, 0, _TRY)
         if cancel is not None:
-            request.cancel = cancel._c
+            request.cancel = _arguments.one_of('cancel', cancel, Cancel)._c
         return request
 
     def _fill(self, request, values):
-        data = _ffi.from_buffer(self._template.pack(values))
+        data = _ffi.from_buffer(self._template.pack(values, self.name))
         request.tuple, request.bytes = data, len(data)
         return data
 
@@ -409,7 +367,15 @@ class Element:
         self._check()
         err = _wait.run(self._c, request)
         del kept
-        _must(err, moved=request.moved)
+        _must(err, self._why(err, request), request.moved, self.name)
+
+    @staticmethod
+    def _why(err, request):
+        """What the error's own text leaves out."""
+        if err not in (_lib.ROAM_ENOSPC, _lib.ROAM_ETOOBIG):
+            return ''
+        size = request.bytes if err == _lib.ROAM_ENOSPC else request.got
+        return f'{_text(_lib.roam_strerror(err))}: a tuple of {size} bytes'
 
     def _observed(self, request, kept, source=None):
         self._call(request, kept)

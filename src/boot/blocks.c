@@ -33,7 +33,7 @@ static unsigned job_domain(const struct roami_job *job, uint64_t offset)
 }
 
 /* Others must have acquired what is freed now; with one node there is nobody to. */
-static uint32_t job_free_interval(struct roami_job *job)
+static uint64_t job_free_interval(struct roami_job *job)
 {
 	return job->life == ROAMI_JOB_TOGETHER ? roami_free_interval(job->node) : 0;
 }
@@ -57,7 +57,7 @@ static void pool_return(struct roami_job *job, unsigned domain, uint64_t freed)
 
 	while (job->leases && roami_alloc_reclaim(job->allocs[domain], freed, pool->part, &offset,
 						  &bytes, &used)) {
-		uint32_t interval = job_free_interval(job);
+		uint64_t interval = job_free_interval(job);
 
 		roami_parts_put(job->node, domain, pool_index(job, domain, offset),
 				(uint32_t)(bytes / pool->part), used, interval);
@@ -324,7 +324,8 @@ static enum roam_err free_leased(struct roami_job *job, unsigned domain, unsigne
 
 static enum roam_err free_large(struct roami_job *job, unsigned domain, uint64_t offset)
 {
-	uint32_t interval = job_free_interval(job), part = pool_index(job, domain, offset);
+	uint32_t part = pool_index(job, domain, offset);
+	uint64_t interval = job_free_interval(job);
 
 	if (offset != pool_offset(job, domain, part) ||
 	    !roami_parts_free(job->node, domain, part, interval))

@@ -25,6 +25,7 @@ struct lock_request {
 	uint32_t node;
 	uint32_t spare;
 	uint64_t number; /* the last notice of the lock's list that it has */
+	uint64_t told;   /* what its clock is encoded against, see roami_log_told */
 };
 
 /* What a grant carries, before the granter's clock. */
@@ -121,7 +122,7 @@ static enum lock_way lock_announce(struct roami_node *node, struct roami_lock *l
 /* The token lies in the record: takes what its last holder had seen.  The spin is held. */
 static void record_learn(struct roami_node *node, struct roami_lock *lock)
 {
-	struct roami_vclock clock = {{0}};
+	struct roami_vclock clock;
 
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		clock.at[peer] = atomic_load_explicit(&lock->record->clock[peer],
@@ -160,7 +161,9 @@ static unsigned record_take(struct roami_node *node, struct roami_lock *lock)
 static _Atomic uint32_t *record_link(const struct roami_node *node, const struct roami_lock *lock,
 				     unsigned behind)
 {
-	return &lock->record->clock[node->nodes + behind];
+	_Atomic uint32_t *links = (void *)&lock->record->clock[node->nodes];
+
+	return links + behind;
 }
 
 /*
@@ -249,7 +252,7 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	roami_log_know(node, next, &lock->next_clock);
 	if (roami_scoped(node)) {
 		roami_scope_send(node, next, lock->id, &lock->scope, lock->next_number);
-		roami_log_send_upto(node, next, &nothing, &nothing, false,
+		roami_log_send_upto(node, next, &nothing, &nothing,
 				    ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_GRANT, &part, 1);
 		return;
 	}
@@ -260,11 +263,10 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 /* Takes the token or asks for it; the lock's spin is held. */
 static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 {
-	struct lock_request request = {lock->id, node->me, 0, lock->scope.number};
-	struct roami_vclock clock;
-	struct roam_part parts[2] = {{&request, sizeof(request)},
-				     {clock.at, node->nodes * sizeof(clock.at[0])}};
-
+	struct lock_request request = {lock->id, node->me, 0, lock->scope.number, 0};
+	struct roami_vclock clock, told;
+	struct roami_vclock_wire wire;
+	struct roam_part parts[2] = {{&request, sizeof(request)}, {&wire, 0}};
 	unsigned home = roami_sync_home(node, lock->id), tail = lock->tail;
 
 	if (lock->way == LOCK_RECORD) {
@@ -275,7 +277,9 @@ static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 	lock->asked = true;
 	if (lock->way == LOCK_RECORD && !record_follow(node, lock, tail))
 		return;
+	request.told = roami_log_told(node, &told);
 	roami_log_clock(node, &clock);
+	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
 	if (lock->way == LOCK_MESSAGES && home != node->me) {
 		roami_msg_send(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REQUEST, parts, 2);
 		return;
@@ -532,14 +536,15 @@ void roami_lock_handle_init(struct roami_node *node, const struct roam_request *
 static void lock_parse(struct roami_node *node, const struct roam_request *request,
 		       struct lock_request *ask, struct roami_vclock *clock)
 {
-	size_t clock_bytes = node->nodes * sizeof(clock->at[0]);
+	size_t clock_bytes = request->bytes - sizeof(*ask);
 
-	if (request->bytes != sizeof(*ask) + clock_bytes)
+	if (request->bytes <= sizeof(*ask))
 		roami_node_fail(node, "node %u sent a malformed lock request", request->from);
 	memcpy(ask, request->data, sizeof(*ask));
-	memset(clock, 0, sizeof(*clock));
-	memcpy(clock->at, (const uint8_t *)request->data + sizeof(*ask), clock_bytes);
-	if (ask->node >= node->nodes)
+	roami_log_bases(node, ask->told, clock, NULL);
+	if (ask->node >= node->nodes ||
+	    roami_vclock_decode(clock, node->nodes, (const uint8_t *)request->data + sizeof(*ask),
+				clock_bytes) != clock_bytes)
 		roami_node_fail(node, "node %u sent a malformed lock request", request->from);
 }
 
@@ -583,7 +588,7 @@ void roami_lock_handle_forward(struct roami_node *node, const struct roam_reques
 		roami_node_fail(node, "lock %#llx: two nodes were told to come next",
 				(unsigned long long)ask.id);
 	lock->next = (uint16_t)ask.node;
-	lock->next_clock = clock;
+	roami_vclock_copy(&lock->next_clock, &clock, node->nodes);
 	lock->next_number = ask.number;
 	lock->next_after = lock->tickets;
 	if (lock->token && lock->serving == lock->tickets) {
@@ -613,11 +618,11 @@ void roami_lock_handle_grant(struct roami_node *node, const struct roam_request 
 	struct roami_lock *lock;
 	struct lock_grant grant;
 
-	if (request->bytes != sizeof(grant) + node->nodes * sizeof(clock.at[0]))
+	if (request->bytes <= sizeof(grant) ||
+	    roami_vclock_decode(&clock, node->nodes, (const uint8_t *)request->data + sizeof(grant),
+				request->bytes - sizeof(grant)) != request->bytes - sizeof(grant))
 		roami_node_fail(node, "node %u sent a malformed grant", request->from);
 	memcpy(&grant, request->data, sizeof(grant));
-	memcpy(clock.at, (const uint8_t *)request->data + sizeof(grant),
-	       node->nodes * sizeof(clock.at[0]));
 	roami_log_saw(node, &clock);
 	lock = lock_make(node, grant.id);
 	roami_spin_lock(node, &lock->spin);

@@ -115,9 +115,9 @@ _Static_assert(sizeof(struct roami_page) + 16 + sizeof(struct roami_header) + 8 
 struct roami_run {
 	uint32_t page;
 	uint32_t count;
-	uint32_t interval;
-	uint32_t place;
+	uint64_t interval;
 	uint64_t version;
+	uint64_t place;
 };
 
 struct roami_log {
@@ -130,6 +130,9 @@ struct roami_log {
 	struct roami_vclock floor;                  /* everybody has applied this at least */
 	struct roami_vclock met; /* what had been released before the last full barrier */
 	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
+	/* What the last barrier by message of all nodes has told them, and how many those were. */
+	struct roami_vclock told;
+	uint64_t told_number;
 	uint64_t published;                         /* own runs put on the board */
 };
 
@@ -144,6 +147,7 @@ struct roami_call {
 };
 
 #define ROAMI_CALLS_MAX     4096 /* a power of two */
+#define ROAMI_CALL_SERIALS  (UINT32_MAX / ROAMI_CALLS_MAX / 2 + 1) /* then they begin anew */
 #define ROAMI_TYPES_MAX     192
 #define ROAMI_TYPE_SYNC     0
 #define ROAMI_TYPE_MEMORY   32
@@ -360,7 +364,13 @@ struct roami_node {
 	struct roami_msg msg;
 	struct roami_log log;
 
-	_Atomic uint32_t barriers_left;
+	_Atomic uint64_t barriers_left;
+	/*
+	 * What the versions and epochs of pages begin beyond: 0, but tests begin just below where
+	 * they would not fit any more.
+	 */
+	uint64_t version_begin;
+	uint32_t epoch_begin;
 	struct roami_guess guess;
 
 	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
@@ -378,7 +388,7 @@ struct roami_node {
 	uint64_t trail_head;         /* words left in the trail */
 
 	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* appending to peers' shared lists */
-	_Atomic uint32_t
+	_Atomic uint64_t
 		share_head[ROAMI_NODES_MAX]; /* taken from each list of newly shared pages */
 
 	/*
@@ -398,7 +408,7 @@ struct roami_node {
 		cache; /* uint32_t copies, oldest first, some gone; with ROAM_CACHE_PAGES */
 	size_t cache_first;
 
-	uint32_t *shadow; /* ROAM_CHECK=race: per byte, who wrote it last */
+	uint64_t *shadow; /* ROAM_CHECK=race: per byte, who wrote it last */
 	_Atomic uint32_t races;
 	struct roami_vec regions; /* struct roami_region */
 

@@ -34,7 +34,7 @@ bool roami_closes_homes(struct roami_node *node)
 	return roami_domain_current(node)->protocol->closes_homes;
 }
 
-uint32_t roami_barriers_left(struct roami_node *node)
+uint64_t roami_barriers_left(struct roami_node *node)
 {
 	return atomic_load_explicit(&node->barriers_left, memory_order_relaxed);
 }

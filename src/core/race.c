@@ -8,21 +8,21 @@
 #include "core/page.h"
 
 #define REPORTS_MAX   20u
-#define INTERVAL_BITS 24u
-#define INTERVAL_MASK ((1u << INTERVAL_BITS) - 1)
+#define INTERVAL_BITS 56u
+#define INTERVAL_MASK ((UINT64_C(1) << INTERVAL_BITS) - 1)
 
 /* A shadow word of a byte: the writer's number + 1 above, its interval below. */
-static uint32_t shadow_word(unsigned writer, uint32_t interval)
+static uint64_t shadow_word(unsigned writer, uint64_t interval)
 {
-	return (writer + 1) << INTERVAL_BITS | (interval & INTERVAL_MASK);
+	return ((uint64_t)writer + 1) << INTERVAL_BITS | (interval & INTERVAL_MASK);
 }
 
 enum roam_err roami_race_init(struct roami_node *node)
 {
 	if (!roami_race_checked(node))
 		return ROAM_OK;
-	node->shadow =
-		roami_os_reserve_sparse((size_t)node->layout.pages * ROAMI_PAGE * sizeof(uint32_t));
+	node->shadow = roami_os_reserve_sparse((size_t)node->layout.pages * ROAMI_PAGE *
+					       sizeof(node->shadow[0]));
 	return node->shadow == NULL ? ROAM_ENOMEM : ROAM_OK;
 }
 
@@ -30,7 +30,7 @@ void roami_race_fini(struct roami_node *node)
 {
 	if (node->shadow != NULL)
 		roami_os_unmap(node->shadow,
-			       (size_t)node->layout.pages * ROAMI_PAGE * sizeof(uint32_t));
+			       (size_t)node->layout.pages * ROAMI_PAGE * sizeof(node->shadow[0]));
 }
 
 /* ------------------------------------------------------------------------------------- regions */
@@ -82,8 +82,8 @@ static void race_report(struct roami_node *node, uint32_t page, uint32_t byte, u
 static bool race_byte(struct roami_node *node, uint32_t page, uint32_t byte, unsigned writer,
 		      const struct roami_vclock *clock)
 {
-	uint32_t *word = &node->shadow[(size_t)page * ROAMI_PAGE + byte];
-	unsigned last = (*word >> INTERVAL_BITS) - 1;
+	uint64_t *word = &node->shadow[(size_t)page * ROAMI_PAGE + byte];
+	unsigned last = (unsigned)(*word >> INTERVAL_BITS) - 1;
 	bool race = *word != 0 && last != writer &&
 		    (*word & INTERVAL_MASK) > (clock->at[last] & INTERVAL_MASK);
 
@@ -108,9 +108,10 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 		diff += sizeof(mask) + (unsigned)__builtin_popcountll(mask);
 		for (; mask != 0; mask &= mask - 1) {
 			uint32_t byte = line + (uint32_t)__builtin_ctzll(mask);
-			unsigned last = (node->shadow[(size_t)page * ROAMI_PAGE + byte] >>
-					 INTERVAL_BITS) -
-					1;
+			unsigned last =
+				(unsigned)(node->shadow[(size_t)page * ROAMI_PAGE + byte] >>
+					   INTERVAL_BITS) -
+				1;
 			bool race = race_byte(node, page, byte, writer, clock);
 
 			if (race && !in_race) /* the first byte of a run is enough */

@@ -86,10 +86,11 @@ static void word_handle(struct roami_node *node, const struct roam_request *requ
 
 /* ------------------------------------------------------------------------------------ adoption */
 
-static void adopt_header(struct roami_header *header)
+static void adopt_header(struct roami_node *node, struct roami_header *header)
 {
-	atomic_store(&header->version, 1);
-	atomic_fetch_or(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY);
+	atomic_store(&header->version, node->version_begin + 1);
+	atomic_fetch_or(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY |
+						node->epoch_begin << ROAMI_HEADER_EPOCH);
 }
 
 static void adopt_handle(struct roami_node *node, const struct roam_request *request)
@@ -99,7 +100,7 @@ static void adopt_handle(struct roami_node *node, const struct roam_request *req
 	if (request->bytes == 8 + ROAMI_PAGE)
 		memcpy(roami_page_bytes(node, page), (const uint8_t *)request->data + 8,
 		       ROAMI_PAGE);
-	adopt_header(&node->self->headers[page]);
+	adopt_header(node, &node->self->headers[page]);
 	roami_reply(node, request, NULL, 0);
 }
 
@@ -118,7 +119,7 @@ void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
 	}
 	if (parts[1].bytes > 0)
 		roami_page_copy(node, node->segments[home].heap + (size_t)page * ROAMI_PAGE, bytes);
-	adopt_header(&node->segments[home].headers[page]);
+	adopt_header(node, &node->segments[home].headers[page]);
 }
 
 /* ------------------------------------------------------------------------------------- flushes */
@@ -270,8 +271,8 @@ bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsig
 }
 
 /*
- * Diffs for one home, in messages: how many numbers of the writer's clock, those (for the race
- * check only), then items.
+ * Diffs for one home, in messages: the writer's clock (for the race check; else an empty one), then
+ * items.
  */
 struct flush_item {
 	uint32_t page;
@@ -317,18 +318,15 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	const uint8_t *at = request->data, *end = at + request->bytes;
 	uint64_t versions[BATCH_PAGES];
 	struct roam_part part = {versions, 0};
-	struct roami_vclock clock = {{0}};
-	uint64_t numbers;
-	size_t count = 0;
+	struct roami_vclock clock;
+	size_t count = 0, clock_bytes;
 
-	if (request->bytes < sizeof(numbers))
+	if (roami_race_checked(node))
+		memset(&clock, 0, sizeof(clock));
+	clock_bytes = roami_vclock_decode(&clock, node->nodes, at, request->bytes);
+	if (clock_bytes == 0)
 		roami_node_fail(node, "node %u sent malformed diffs", request->from);
-	memcpy(&numbers, at, sizeof(numbers));
-	at += sizeof(numbers);
-	if (numbers > ROAMI_NODES_MAX || numbers * sizeof(clock.at[0]) > (size_t)(end - at))
-		roami_node_fail(node, "node %u sent malformed diffs", request->from);
-	memcpy(clock.at, at, numbers * sizeof(clock.at[0]));
-	at += numbers * sizeof(clock.at[0]);
+	at += clock_bytes;
 	while (at < end) {
 		struct flush_item item;
 
@@ -448,10 +446,8 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	size_t used = 0, at = from;
 	struct roami_vclock clock;
 	bool stays = !roami_domain_current(node)->protocol->homes_taken || flush_holds(node, home);
-	uint64_t numbers = roami_race_checked(node) ? ROAMI_NODES_MAX : 0;
-	struct roam_part parts[3] = {{&numbers, sizeof(numbers)},
-				     {clock.at, numbers * sizeof(clock.at[0])},
-				     {batch, 0}};
+	struct roami_vclock_wire wire;
+	struct roam_part parts[2] = {{&wire, sizeof(wire.mask)}, {batch, 0}};
 
 	if (flush->begun - flush->ended == FLUSH_CALLS)
 		flush_await(node, flush);
@@ -467,12 +463,15 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 					   &call->count);
 	call->end = at;
 	flush->versions_used += call->count;
-	parts[2].bytes = used;
-	if (numbers > 0)
+	parts[1].bytes = used;
+	wire.mask = 0;
+	if (roami_race_checked(node)) {
 		roami_log_clock(node, &clock);
+		parts[0].bytes = roami_vclock_encode(&clock, NULL, node->nodes, &wire);
+	}
 	if (used > 0)
 		call->call = roami_msg_call_start(
-			node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
+			node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 2,
 			call->versions, call->count * sizeof(call->versions[0]));
 	return at;
 }
@@ -524,7 +523,7 @@ const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_DIFFS] = {"diffs", diffs_handle, ROAMI_MSG_MAX},
 	[ROAMI_MEMORY_ADOPT] = {"adopt", adopt_handle, 8 + ROAM_PAGE_SIZE},
 	[ROAMI_MEMORY_FREE] = {"free", roami_free_handle, sizeof(struct roami_remote_free)},
-	[ROAMI_MEMORY_PARTS] = {"parts", roami_parts_handle, 512},
+	[ROAMI_MEMORY_PARTS] = {"parts", roami_parts_handle, 1024},
 	[ROAMI_MEMORY_PLACE] = {"place", roami_place_handle, sizeof(struct roami_place)},
 	[ROAMI_MEMORY_CLAIM] = {"claim", roami_claim_handle, 16},
 	[ROAMI_MEMORY_CLAIMS] = {"claims", roami_claims_handle, 16},

@@ -32,7 +32,8 @@ static void layout_place(struct roami_layout *layout, unsigned nodes_max)
 	at += (size_t)nodes_max * RING_BYTES;
 	layout->board = at;
 	layout->board_runs = BOARD_RUNS;
-	at += segment_round(sizeof(struct roami_board) + BOARD_RUNS * 3 * sizeof(uint64_t));
+	at += segment_round(sizeof(struct roami_board) +
+			    BOARD_RUNS * ROAMI_BOARD_WORDS * sizeof(uint64_t));
 	layout->trail = at;
 	layout->trail_bytes = TRAIL_BYTES;
 	at += segment_round(sizeof(struct roami_trail) + TRAIL_BYTES);

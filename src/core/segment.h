@@ -18,7 +18,7 @@
 #include "trace/stats.h"
 
 #define ROAMI_PAGE          ((size_t)ROAM_PAGE_SIZE)
-#define ROAMI_SEGMENT_MAGIC 0x726f616d2d303101u
+#define ROAMI_SEGMENT_MAGIC 0x726f616d2d303201u
 #define ROAMI_KEY_BYTES     32u /* of a job's key */
 #define ROAMI_COMES_BYTES   384u
 
@@ -56,6 +56,8 @@ struct roami_header {
 	_Atomic uint64_t version;
 };
 
+#define ROAMI_HEADER_EPOCH 8u /* where it begins */
+
 #define ROAMI_OPTION_JOBS 1u /* again; 0: as it was */
 #define ROAMI_OPTION_OWN  2u
 
@@ -76,17 +78,19 @@ struct roami_header {
  * consumer (the home).
  */
 struct roami_shared_tail {
-	_Alignas(64) _Atomic uint32_t tail;
+	_Alignas(64) _Atomic uint64_t tail; /* pages ever listed */
 };
 
 /*
- * The node's own write notices, newest over oldest; see core/board.h.  A run is three words: page
- * and count, interval and place, version.
+ * The node's own write notices, newest over oldest; see core/board.h.  A run is four words: page
+ * and count, interval, version, place.
  */
+#define ROAMI_BOARD_WORDS 4
+
 struct roami_board {
 	_Alignas(64) _Atomic uint64_t head; /* runs published */
 	_Atomic uint64_t begun;             /* runs published or being written */
-	_Alignas(64) _Atomic uint64_t words[][3];
+	_Alignas(64) _Atomic uint64_t words[][ROAMI_BOARD_WORDS];
 };
 
 /* Diffs that the node has left, see core/trail.c. */
@@ -100,8 +104,11 @@ struct roami_lock_record {
 	_Atomic uint64_t id;
 	_Atomic uint32_t word;
 	_Atomic uint32_t grants; /* from node to node: those who wait see that it goes on */
-	/* Per node: what the last holder had seen; then, who stands behind the node, + 1. */
-	_Atomic uint32_t clock[];
+	/*
+	 * Per node: what the last holder had seen; then, of 32 bits each, who stands behind the
+	 * node, + 1.
+	 */
+	_Atomic uint64_t clock[];
 };
 
 /*
@@ -116,13 +123,13 @@ struct roami_meeting {
 	uint32_t arrived;
 	uint32_t spare;
 	uint64_t here; /* nodes, a bit each */
-	uint32_t clocks[];
+	uint64_t clocks[];
 };
 
 /* The same clocks of the episodes that ended last, even ones first. */
 struct roami_departure {
-	_Atomic uint32_t episode; /* episodes that have ended */
-	_Atomic uint32_t clocks[];
+	_Atomic uint64_t episode; /* episodes that have ended */
+	_Atomic uint64_t clocks[];
 };
 
 /* In `where` at the page's manager: a block of the heap begins with this page. */
@@ -243,18 +250,19 @@ static inline uint32_t roami_share_slots(const struct roami_layout *layout)
 /* Of a lock's record in a job of so many nodes: whole cache lines. */
 static inline size_t roami_lock_bytes(unsigned nodes)
 {
-	return (sizeof(struct roami_lock_record) + 2 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+	return (sizeof(struct roami_lock_record) + nodes * (sizeof(uint64_t) + sizeof(uint32_t)) +
+		63) & ~(size_t)63;
 }
 
 /* Of a barrier's record: up to its departure; in all. */
 static inline size_t roami_meeting_bytes(unsigned nodes)
 {
-	return (sizeof(struct roami_meeting) + 2 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+	return (sizeof(struct roami_meeting) + 2 * nodes * sizeof(uint64_t) + 63) & ~(size_t)63;
 }
 
 static inline size_t roami_departure_bytes(unsigned nodes)
 {
-	return (sizeof(struct roami_departure) + 4 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+	return (sizeof(struct roami_departure) + 4 * nodes * sizeof(uint64_t) + 63) & ~(size_t)63;
 }
 
 /* A page's domain: what lies between the regions and `own_first` is nobody's, and counts there. */

@@ -59,6 +59,9 @@ struct roami_barrier {
 	struct roami_vclock depart_floor;
 	struct roami_vclock depart_seen;
 	bool depart_all; /* all nodes took part: the two above hold for everybody */
+	uint64_t depart_told; /* then: the departure's number, see roami_log_told */
+	size_t depart_bytes;  /* of the floor on the wire */
+	struct roami_vclock_wire depart_wire;
 	struct roami_vclock child_floor[ROAMI_NODES_MAX]; /* by node number */
 	uint32_t values;                                  /* of a reduction */
 	uint32_t type;

@@ -281,9 +281,6 @@ void roami_pass(struct roami_node *node, const struct roam_request *request, uns
 
 /* --------------------------------------------------------------------------------------- calls */
 
-/* A call's id is its slot below a serial number whose top bit is set: 0 is no call. */
-#define CALL_SERIAL_TOP (UINT32_MAX / ROAMI_CALLS_MAX / 2 + 1)
-
 struct call_room {
 	struct roami_node *node;
 	unsigned to;
@@ -315,9 +312,10 @@ static struct roami_call *call_open(struct roami_node *node, const struct roami_
 			call = &msg->calls[i];
 	if (call == NULL)
 		roami_node_fail(node, "more than %u calls under way", ROAMI_CALLS_MAX);
-	msg->call_serial = (msg->call_serial + 1) & (CALL_SERIAL_TOP - 1);
+	/* Its slot below a serial number whose top bit is set: 0 is no call. */
+	msg->call_serial = (msg->call_serial + 1) % ROAMI_CALL_SERIALS;
 	call->id = (uint32_t)(call - msg->calls) |
-		   (msg->call_serial | CALL_SERIAL_TOP) * ROAMI_CALLS_MAX;
+		   (msg->call_serial | ROAMI_CALL_SERIALS) * ROAMI_CALLS_MAX;
 	call->reply = wanted->reply;
 	call->reply_max = wanted->reply_max;
 	call->page = wanted->page;

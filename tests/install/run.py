@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs a build into an empty directory and uses it as a user would, by pkg-config alone.
 
-usage: run.py BUILD SOURCE VERSION PROGRAM
+usage: run.py BUILD SOURCE VERSION PROGRAM [CHECK]...
 """
 import glob
 import os
@@ -14,7 +14,26 @@ import tempfile
 STRICT = ['-Wall', '-Wextra', '-Werror']
 COMPILERS = {'gcc': [], 'clang': []}
 COMPILERS_CXX = {'g++': ['-x', 'c++'], 'clang++': ['-x', 'c++']}
-MANUALS = ['man1/roam.1', 'man3/roam.3', 'man7/roam.7', 'man7/roam-parmacs.7']
+MANUALS = ['man1/roam.1', 'man3/roam.3', 'man3/roam-pastset.3', 'man3/roam-pastset-cxx.3',
+           'man3/roam-python.3', 'man7/roam.7', 'man7/roam-parmacs.7']
+CMAKE = '''
+cmake_minimum_required(VERSION 3.16)
+project(user C)
+find_package(roam %s REQUIRED)
+foreach(kind roam static)
+  add_executable(by_${kind} program.c)
+  target_link_libraries(by_${kind} PRIVATE roam::${kind})
+endforeach()
+if(NOT EXISTS "${roam_PARMACS}" OR NOT EXISTS "${roam_PARMACS_PTHREAD}")
+  message(FATAL_ERROR "no macro files")
+endif()
+'''
+SUBPROJECT = '''
+project('user', 'c', default_options : ['buildtype=plain', 'warning_level=0'])
+roam = dependency('roam', fallback : 'roam')
+assert(import('fs').is_file(roam.get_variable('parmacs')))
+executable('program', 'program.c', dependencies : roam)
+'''
 
 
 class Wrong(Exception):
@@ -43,7 +62,8 @@ class Installed:
         if len(configs) != 1:
             raise Wrong(f'roam.pc: found {configs}')
         self.libraries = os.path.dirname(os.path.dirname(configs[0]))
-        self.env = {**os.environ, 'PKG_CONFIG_PATH': os.path.dirname(configs[0]),
+        # Of other packages' files there is none: those who made roam had them, users need not.
+        self.env = {**os.environ, 'PKG_CONFIG_LIBDIR': os.path.dirname(configs[0]),
                     'LD_LIBRARY_PATH': self.libraries}
         prefix = self.config('--variable=prefix')[0]
         self.moved = [f'--define-variable=prefix={root}{prefix}']
@@ -115,6 +135,40 @@ class Installed:
                     'C++17 or later' not in done.stderr:
                 raise Wrong(f'{compiler} -std=c++14: {done.stderr[:500]}')
 
+    def project(self, name, text, described):
+        """The folder of a project of a user's that builds program.c."""
+        folder = os.path.join(self.out, name)
+        os.mkdir(folder)
+        shutil.copy(self.program, os.path.join(folder, 'program.c'))
+        with open(os.path.join(folder, described), 'w', encoding='utf-8') as file:
+            file.write(text)
+        return folder
+
+    def check_cmake(self):
+        """A project that finds the package, by the file for CMake alone."""
+        if shutil.which('cmake') is None:
+            print('skip: cmake: there is no cmake')
+            return
+        version = '.'.join(self.version.split('.')[:2])
+        folder = self.project('cmake', CMAKE % version, 'CMakeLists.txt')
+        where = os.path.dirname(glob.glob(f'{self.root}/**/roamConfig.cmake', recursive=True)[0])
+        call(['cmake', '-S', folder, '-B', f'{folder}/build', f'-Droam_DIR={where}'], env=self.env)
+        call(['cmake', '--build', f'{folder}/build'], env=self.env)
+        for kind in ('roam', 'static'):
+            said = self.run(f'{folder}/build/by_{kind}')
+            if said != f'roam {self.version}: 6\n':
+                raise Wrong(f'{kind}: said {said!r}')
+
+    def subproject(self):
+        """A project of Meson's with roam in its tree; not among the quick ones, for it builds all."""
+        folder = self.project('subproject', SUBPROJECT, 'meson.build')
+        os.mkdir(f'{folder}/subprojects')
+        os.symlink(self.source, f'{folder}/subprojects/roam')
+        call(['meson', 'setup', f'{folder}/build', folder], env=os.environ)
+        call(['ninja', '-C', f'{folder}/build', 'program'])
+        if self.run(f'{folder}/build/program') != f'roam {self.version}: 6\n':
+            raise Wrong('the program of a project with roam as its subproject')
+
     def check_symbols(self):
         """The shared libraries show roam_* and nothing else; one can be loaded late."""
         for name in ('libroam.so.0', 'libroam-late.so.0'):
@@ -181,8 +235,34 @@ class Installed:
                     raise Wrong(f'{name} is no manual page')
         links = glob.glob(f'{roots[0]}/man3/roam_*.3')
         lost = [link for link in links if not os.path.exists(link)]
-        if lost or f'{roots[0]}/man3/roam_lock.3' not in links:
-            raise Wrong(f'manuals: {lost or "roam_lock.3 missing"}')
+        for name, page in (('roam_lock', 'roam.3'), ('roam_ps_move', 'roam-pastset.3')):
+            if lost or os.readlink(f'{roots[0]}/man3/{name}.3') != page:
+                raise Wrong(f'manuals: {lost or name}')
+        for name, words in (('cxx', ('try_observe', 'class canceller', 'cancelled_by')),
+                            ('python', self.python_names())):
+            with open(glob.glob(f'{roots[0]}/man3/roam-*{name}.3')[0], encoding='utf-8') as file:
+                text = file.read()
+            missing = [word for word in words if word not in text]
+            if missing or ' detail' in text or '_lib.' in text:
+                raise Wrong(f'manuals: {name}: {missing}')
+
+    def python_names(self):
+        with open(os.path.join(self.source, 'python/roam/__init__.py'), encoding='utf-8') as file:
+            listed = re.search(r'^__all__ = \[(.*?)\]', file.read(), re.MULTILINE | re.DOTALL).group(1)
+        return [name for name in re.findall(r"'(\w+)'", listed)
+                if name not in ('__version__', 'State')]
+
+    def check_documents(self):
+        """What the headers point to is installed, and what is to be completed by shells."""
+        shared = os.path.dirname(glob.glob(f'{self.root}/**/share/man', recursive=True)[0])
+        for header in glob.glob(f'{self.root}/**/include/roam/*', recursive=True):
+            with open(header, encoding='utf-8') as file:
+                for path in set(re.findall(r'\bdocs/[\w-]+\.md', file.read())):
+                    if not os.path.exists(f'{shared}/doc/roam/{path}'):
+                        raise Wrong(f'{header} points to {path}, which is not installed')
+        for path in ('bash-completion/completions/roam', 'zsh/site-functions/_roam'):
+            if not os.path.exists(f'{shared}/{path}'):
+                raise Wrong(f'{path} is not installed')
 
     def check_tool(self):
         """The tool that was installed says what it is and starts a program."""
@@ -194,12 +274,12 @@ class Installed:
 
 
 def main():
-    build, source, version, program = sys.argv[1:]
+    build, source, version, program, *wanted = sys.argv[1:]
     root = tempfile.mkdtemp(prefix='roam-install-')
     failed = 0
     try:
         installed = Installed(build, source, version, program, root)
-        for name in sorted(name for name in dir(installed) if name.startswith('check_')):
+        for name in wanted or sorted(name for name in dir(installed) if name.startswith('check_')):
             try:
                 getattr(installed, name)()
                 print(f'ok {name}', flush=True)

@@ -14,6 +14,7 @@
 #include "os/fiber.h"
 #include "pastset/server.h"
 #include "sim.h"
+#include "world_begin.h"
 
 #define FIBERS_MAX   (ROAMI_NODES_MAX * (WORLD_THREADS_MAX + 1))
 #define STACK_BYTES  (320u * 1024)
@@ -375,7 +376,7 @@ struct world *world_open(const struct world_config *config)
 		return NULL;
 	world->config = *config;
 	world->rng.state = config->seed * 0x9e3779b97f4a7c15u + 77;
-	world->now = 1000;
+	world->now = config->begin ? world_begin_now(config->seed) : 1000;
 	world->tick_ns = 1 + rng_below(&world->rng, 100);
 	world->sim = (struct roami_sim){.world = world,
 					.now = sim_now,
@@ -392,14 +393,7 @@ struct world *world_open(const struct world_config *config)
 	roami_layout_make_regions(&world->layout,
 				  own_pages * ROAMI_PAGE, config->nodes, config->region_count,
 				  config->region_pages * ROAMI_PAGE, ROAMI_PAGE);
-	if (config->board_runs != 0)
-		world->layout.board_runs = config->board_runs;
-	if (config->trail_bytes != 0)
-		world->layout.trail_bytes = config->trail_bytes;
-	if (config->lock_slots != 0)
-		world->layout.lock_slots = config->lock_slots;
-	if (config->meeting_slots != 0)
-		world->layout.meeting_slots = config->meeting_slots;
+	world_layout(config, &world->layout);
 	world->initial = calloc(world->layout.pages, ROAMI_PAGE);
 	world->fibers = calloc(FIBERS_MAX, sizeof(*world->fibers));
 	world->scheduler = roami_fiber_thread();
@@ -413,6 +407,8 @@ struct world *world_open(const struct world_config *config)
 		atomic_store(&world->nodes[i]->self->ctl->threads, config->threads[i]);
 		world_fiber_add(world, i, true, service_main, world->nodes[i]);
 	}
+	if (config->begin)
+		world_begin(world->nodes, config->nodes, config->seed);
 	world_heap(world);
 	return world;
 }

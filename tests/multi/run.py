@@ -854,11 +854,12 @@ def more_death_cases():
 # ---------------------------------------------------------------------------- threads and rounds
 
 def matrix(seeds):
+    """Each protocol with each seed, and with each engine in turn: two seeds see all pairs."""
     for seed in seeds:
-        for protocol in PROTOCOLS:
-            for engine in ENGINES:
-                env = {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine, 'ROAM_CHAOS': str(seed)}
-                yield (f'{protocol} {engine} chaos {seed}', env)
+        for at, protocol in enumerate(PROTOCOLS):
+            engine = ENGINES[(at + seed) % len(ENGINES)]
+            env = {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine, 'ROAM_CHAOS': str(seed)}
+            yield (f'{protocol} {engine} chaos {seed}', env)
 
 
 def thread_cases():

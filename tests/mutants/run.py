@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """Mutants: every seeded bug in this directory must be caught by the random programs of the world.
 
-    tests/mutants/run.py [--seeds N] [--json FILE] [NAME ...]
+    tests/mutants/run.py [--seeds N] [--json FILE] [--search] [--remember] [NAME ...]
 
-For each NAME.patch: copies the sources, applies the patch, compiles what it changed, and runs seed after seed of random
-programs (tests/sim; each file says what it looks at) until one fails, by a wrong value, a count, an invariant or a hang:
-those of PAGES, or, if it changes the layers below the messages, of LAYERS; if it changes PastSet or its name begins with
-past_, of PAST; those with several protocols at a time if its name begins with region_; litmus_test if it begins with
-litmus_. A mutant that survives all seeds fails this test: then "0 wrong answers" proves nothing about the rule that the
-patch names.
+For each NAME.patch: applies the patch to a copy, compiles what it changed, and runs what caught it last time, the program
+and seed that caught.txt names, if the code without the patch passes that.  A mutant that this does not catch any more, one
+that is not in the list, and each with --search is looked for: seed after seed of random programs (tests/sim; each file says
+what it looks at) until one fails, by a wrong value, a count, an invariant or a hang: those of PAGES, or, if it changes the
+layers below the messages, of LAYERS; if it changes PastSet or its name begins with past_, of PAST; those with several
+protocols at a time if its name begins with region_; litmus_test if it begins with litmus_.  A mutant that survives all seeds
+fails this test: then "0 wrong answers" proves nothing about the rule that the patch names.
+
+--remember keeps in caught.txt what the search found.
 """
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
 import re
@@ -19,12 +23,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HERE = os.path.join(ROOT, "tests", "mutants")
 PARTS = ["src", "include", "protocols", "tests/lib", "tests/litmus", "tests/sim"]
 OPTIONAL = ["udp_uring.c", "pmix.c"]  # of libraries
+CAUGHT = os.path.join(HERE, "caught.txt")
+CAUGHT_SAYS = """# What caught each mutant last time: the program, protocol and seed that run.py tries first.  Written by
+# run.py --remember; a line that is wrong, or missing, costs a search and nothing else.
+"""
 CHUNK = 50          # seeds per run of sim_test
 CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
 
@@ -86,45 +95,103 @@ def lists(root):
         out.writelines(f"FAULT_ENGINE({name})\n" for name in ["soft", "sigsegv", "uffd"])
 
 
-def compile_files(root, names, objects):
-    flags = ["-std=gnu11", "-g", "-O1", "-D_GNU_SOURCE", "-w"]
-    includes = [f"-I{root}/{part}" for part in ["include", "src", "protocols", "src/transport", "tests/lib",
-                                                "generated"]]
+def compile_files(jobs, includes):
+    """Compiles each source to its object, given as pairs; as many at a time as there are processors."""
+    flags = ["-std=gnu11", "-O1", "-D_GNU_SOURCE", "-w"]
     running = []
-    for name in names:
-        out = os.path.join(objects, name.replace("/", "_") + ".o")
-        running.append(subprocess.Popen(["cc", *flags, *includes, "-c", name, "-o", out], cwd=root))
-        if len(running) >= (os.cpu_count() or 1):
-            if running.pop(0).wait() != 0:
-                sys.exit(f"cannot compile near {name}")
+    for source, out in jobs:
+        running.append(subprocess.Popen(["cc", *flags, *includes, "-c", source, "-o", out]))
+        if len(running) >= len(os.sched_getaffinity(0)) and running.pop(0).wait() != 0:
+            sys.exit(f"cannot compile near {source}")
     for job in running:
         if job.wait() != 0:
             sys.exit("cannot compile")
 
 
-def link(objects, work):
-    """The test programs over these objects."""
-    mains = {program: name.replace("/", "_") + ".o" for program, name in MAINS.items()}
-    names = [os.path.join(objects, name) for name in sorted(os.listdir(objects)) if name not in mains.values()]
-    for program, main in mains.items():
-        subprocess.run(["cc", "-g", os.path.join(objects, main), *names, "-o", os.path.join(work, program),
+def object_name(source):
+    return source.replace("/", "_") + ".o"
+
+
+class Base:
+    """The sources as they are, compiled once; mutants compile what they change and link the rest."""
+
+    def __init__(self, top):
+        self.root, self.objects = os.path.join(top, "base"), os.path.join(top, "objects")
+        for part in PARTS:
+            shutil.copytree(os.path.join(ROOT, part), os.path.join(self.root, part))
+        lists(self.root)
+        os.makedirs(self.objects)
+        self.includes = [f"-I{self.root}/{part}" for part in ["include", "src", "protocols", "src/transport", "tests/lib",
+                                                              "generated"]]
+        self.common = sources(self.root) + ["tests/litmus/litmus_list.c"]
+        compile_files([(os.path.join(self.root, name), self.object(name)) for name in self.common + sorted(MAINS.values())],
+                      self.includes)
+        self.linking = threading.Lock()
+
+    def object(self, name):
+        return os.path.join(self.objects, object_name(name))
+
+    def link(self, program, out, changed):
+        """Links a program; `changed`: other objects of some sources."""
+        names = [MAINS[program], *self.common]
+        subprocess.run(["cc", *[changed.get(name) or self.object(name) for name in names], "-o", out,
                         "-lpthread", "-lm", "-lsodium", "-llz4"], check=True)
 
+    def passes(self, words):
+        """Whether the code without a mutant passes what a mutant fails."""
+        out = os.path.join(self.objects, words[0])
+        with self.linking:
+            if not os.path.exists(out):
+                self.link(words[0], out, {})
+        return ran([out, *words[1:]]).returncode == 0
 
-def fails(command):
-    """The seed at which the program fails; 0: it does not."""
-    try:
-        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             timeout=CHUNK_SECONDS)
-    except subprocess.TimeoutExpired:
-        return int(command[-1].split("..")[0])
-    if run.returncode == 0:
-        return 0
-    seed = re.search(r"replay: .*--seeds (\d+)", run.stdout)
-    if seed:
-        return int(seed.group(1))
-    # Of fifty seeds too few may share memory by chance: that says nothing.
-    return 0 if "too little was shared" in run.stdout else int(command[-1].split("..")[0])
+
+class Mutant:
+    """A patch, and its programs, each linked when it is to run."""
+
+    def __init__(self, base, patch, work):
+        self.base, self.work, self.objects = base, work, {}
+        text = open(patch).read()
+        self.changed = re.findall(r"^\+\+\+ b/(\S+)", text, re.M)
+        if not all(name.endswith(".c") for name in self.changed):
+            sys.exit(f"{patch}: changes a header; only files that are compiled can be changed")
+        for name in self.changed:
+            os.makedirs(os.path.join(work, os.path.dirname(name)), exist_ok=True)
+            shutil.copy(os.path.join(base.root, name), os.path.join(work, name))
+        subprocess.run(["patch", "-s", "-F0", "-p1", "-i", patch], cwd=work, check=True)
+        for name in self.changed:
+            self.objects[name] = os.path.join(work, object_name(name))
+            beside = "-iquote" + os.path.join(base.root, os.path.dirname(name))
+            compile_files([(os.path.join(work, name), self.objects[name])], [beside, *base.includes])
+
+    def fails(self, words, seeds):
+        """The seeds at which the program fails, as for --seeds; None: it does not."""
+        program = os.path.join(self.work, words[0])
+        if not os.path.exists(program):
+            self.base.link(words[0], program, self.objects)
+        run = ran([program, *words[1:], "--seeds", seeds])
+        if run.returncode == 0:
+            return None
+        seed = re.search(r"replay: .*--seeds (\d+)", run.stdout)
+        if seed:
+            return f"{seed.group(1)}..{seed.group(1)}"
+        # Not one seed but their sum: of few seeds too few may share memory by chance, which says nothing.
+        return seeds if self.base.passes([*words, "--seeds", seeds]) else None
+
+
+def ran(command):
+    """A run of a test program; one without an end tells its seed when it is asked to stop."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+        try:
+            text = process.communicate(timeout=CHUNK_SECONDS)[0]
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            try:
+                text = process.communicate(timeout=5)[0]
+            except subprocess.TimeoutExpired:
+                process.kill()
+                text = process.communicate()[0]
+    return subprocess.CompletedProcess(command, process.returncode, text)
 
 
 def programs_for(patch, changed):
@@ -139,64 +206,85 @@ def programs_for(patch, changed):
     return LAYERS if all(BELOW.match(name) for name in changed) else PAGES
 
 
-def mutate(base, objects, patch, work, seeds):
-    """What caught the mutant: program, protocol and seed; None if nothing did."""
-    tree = os.path.join(work, "tree")
-    shutil.copytree(base, tree)
-    subprocess.run(["patch", "-s", "-F0", "-p1", "-i", patch], cwd=tree, check=True)
-    changed = re.findall(r"^\+\+\+ b/(\S+)", open(patch).read(), re.M)
-    copies = os.path.join(work, "objects")
-    shutil.copytree(objects, copies)
-    compile_files(tree, changed, copies)
-    link(copies, work)
+def chunks(seeds):
+    """Few seeds of each program first: most mutants are caught by some program at once."""
+    first = 1
+    for size in itertools.chain([10, 40], itertools.repeat(CHUNK)):
+        if first > seeds:
+            return
+        yield f"{first}..{min(first + size - 1, seeds)}"
+        first += size
+
+
+def search(mutant, patch, seeds):
+    """What catches the mutant, as words of a command; None if nothing does."""
     protocol = protocol_of(patch)
-    catch = programs_for(patch, changed)
-    catch = [words for words in catch if protocol in ONLY.get(words[0], [protocol])]
-    for first in range(1, seeds + 1, CHUNK):
-        for program, *words in catch:
-            last = min(first + CHUNK - 1, seeds)
-            seed = fails([os.path.join(work, program), *words, "--protocol", protocol, "--seeds", f"{first}..{last}"])
-            if seed:
-                return program, protocol, seed
+    catch = [words for words in programs_for(patch, mutant.changed) if protocol in ONLY.get(words[0], [protocol])]
+    for chunk in chunks(seeds):
+        for words in catch:
+            command = [*words, "--protocol", protocol]
+            failed = mutant.fails(command, chunk)
+            if failed:
+                return [*command, "--seeds", failed]
     return None
 
 
-def tried(base, objects, patch, top, seeds):
-    """What mutate says of a patch, and how long it took."""
+def tried(base, patch, top, seeds, hint):
+    """What caught a mutant, whether that was known, and how long it took."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(dir=top) as work:
-        took = mutate(base, objects, os.path.join(HERE, patch), work, seeds)
-    return took, time.monotonic() - start
+        mutant = Mutant(base, os.path.join(HERE, patch), work)
+        known = hint is not None and hint[0] in MAINS and mutant.fails(hint[:-2], hint[-1]) is not None and base.passes(hint)
+        took = hint if known else search(mutant, os.path.join(HERE, patch), seeds)
+    return took, known, time.monotonic() - start
+
+
+def remembered():
+    """What caught each mutant last time: words of a command, by name."""
+    with open(CAUGHT) as lines:
+        rows = [line.split() for line in lines if not line.startswith("#")]
+    return {row[0].rstrip(":"): row[1:] for row in rows if row}
+
+
+def remember(caught):
+    with open(CAUGHT, "w") as out:
+        out.write(CAUGHT_SAYS)
+        out.writelines(f"{name}: {' '.join(words)}\n" for name, words in sorted(caught.items()))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--json")
+    parser.add_argument("--search", action="store_true", help="as if nothing were known in caught.txt")
+    parser.add_argument("--remember", action="store_true", help="keep in caught.txt what catches them")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     patches = sorted(name for name in os.listdir(HERE) if name.endswith(".patch"))
     if options.names:
         patches = [name for name in patches if name[:-len(".patch")] in options.names]
-    results, survived = {}, []
+    caught = remembered()
+    results, survived, news = {}, [], 0
     with tempfile.TemporaryDirectory(prefix="roam-mutants-") as top:
-        base, objects = os.path.join(top, "base"), os.path.join(top, "objects")
-        for part in PARTS:
-            shutil.copytree(os.path.join(ROOT, part), os.path.join(base, part))
-        lists(base)
-        os.makedirs(objects)
-        compile_files(base, sources(base) + ["tests/litmus/litmus_list.c", *MAINS.values()], objects)
+        base = Base(top)
         workers = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
-        runs = [workers.submit(tried, base, objects, patch, top, options.seeds) for patch in patches]
-        for patch, run in zip(patches, runs):
-            name = patch[:-len(".patch")]
-            took, seconds = run.result()
+        runs = {workers.submit(tried, base, patch, top, options.seeds,
+                               None if options.search else caught.get(patch[:-len(".patch")])): patch for patch in patches}
+        for run in concurrent.futures.as_completed(runs):
+            name = runs[run][:-len(".patch")]
+            took, known, seconds = run.result()
             results[name] = took
             if took:
-                print(f"{name}: caught by seed {took[2]} of {took[0]}, {took[1]}, {seconds:.1f} s", flush=True)
+                news += not known
+                caught[name] = took
+                print(f"{name}: caught by {' '.join(took)}{'' if known else ', found anew'}, {seconds:.1f} s", flush=True)
+                if options.remember and not known:
+                    remember(caught)
             else:
                 survived.append(name)
                 print(f"{name}: SURVIVED {options.seeds} seeds, {seconds:.1f} s", flush=True)
+    if news and not options.remember and not options.search:
+        print(f"{news} were searched for: run.py --remember keeps what catches them in caught.txt")
     if options.json:
         with open(options.json, "w") as out:
             json.dump(results, out, indent=1)

@@ -45,8 +45,71 @@ def kinds():
         fails((ValueError, TypeError), numbers.move, *wrong)
     whole = roam.Element(own('whole'), 'u8')
     for wrong in (-1, 256, 1.5, 'a', None):
-        fails(ValueError, whole.move, wrong, says='is no u8')
+        fails((roam.OutOfRange, roam.WrongType), whole.move, wrong, says='takes u8, ')
     assert whole.state().last == 0
+
+
+def wrong_values():
+    """A value that its field does not take is nothing else: no tuple, and an error that says where."""
+    element = roam.Element(own('wrong'), 'u8[], (u8[2], (u8[])[])[2], f32, i16[3]')
+    good = [b'', [(b'ab', []), (b'cd', [b'x'])], 0.5, [1, 2, 3]]
+    # The field, what goes there, the error, its place, what the message ends with.
+    for at, value, kind, field, says in (
+            (0, 5, roam.WrongType, '1', 'takes bytes or a str, not 5 of type int'),
+            (0, None, roam.WrongType, '1', 'not None'), (0, 2.5, roam.WrongType, '1', 'type float'),
+            (0, True, roam.WrongType, '1', 'type bool'),
+            (0, [1, 256], roam.OutOfRange, '1[1]', 'takes u8, 0 to 255, not 256'),
+            (0, {1, 2}, roam.WrongType, '1', 'type set'),
+            (0, '\ud800', roam.OutOfRange, '1', 'not allowed'),
+            (0, array.array('i', [1, 2]), roam.WrongType, '1', 'array of 4 bytes each'),
+            (0, bytes(roam.TUPLE_MAX + 1), roam.TooBig, '1', '61184 bytes at most, not 61185'),
+            (1, [(2, []), (b'cd', [])], roam.WrongType, '2[0].1', 'a str of 2 bytes, not 2 of type int'),
+            (1, [(b'ab', []), (b'abc', [])], roam.WrongSize, '2[1].1', 'of 2 bytes, not 3'),
+            (1, [(b'ab', [b'', 7]), (b'cd', [])], roam.WrongType, '2[0].2[1]', 'not 7 of type int'),
+            (1, [(b'ab', 'xy'), (b'cd', [])], roam.WrongType, '2[0].2', "a list, not 'xy' of type str"),
+            (1, [(b'ab', []), 'xy'], roam.WrongType, '2[1]', "2 values, not 'xy' of type str"),
+            (1, [(b'ab', [])], roam.WrongSize, '2', 'a list of 2 values, not 1'),
+            (2, 1e300, roam.OutOfRange, '3', 'takes f32, 32 bits, not 1e+300'),
+            (2, '1', roam.WrongType, '3', "takes f32, a float, not '1' of type str"),
+            (3, [1, 40000, 3], roam.OutOfRange, '4[1]', '-32768 to 32767, not 40000'),
+            (3, [1, 2], roam.WrongSize, '4', '3 values, not 2'), (3, 3, roam.WrongType, '4', 'not 3 of'),
+            (3, [1, 2.0, 3], roam.WrongType, '4[1]', 'takes i16, an int, not 2.0 of type float')):
+        values = list(good)
+        values[at] = value
+        error = fails(kind, element.move, *values, says=says)
+        assert isinstance(error, roam.Error) and error.element == element.name, error
+        assert error.field == field and error.size in str(error), error
+        assert f'element {element.name}: field {field} of {element.template}' in str(error), error
+    fails(roam.WrongSize, element.move, 1, 2, says='takes 4 values, not 2')
+    fails(roam.TooBig, element.move, bytes(roam.TUPLE_MAX), *good[1:], says='has 61184 bytes at most, not')
+    assert element.state().last == 0
+    assert element.move(bytearray(b'x'), [(memoryview(b'ab'), []), ([1, 2], ())], 1, range(3)) == 1
+    assert element.observe() == (b'x', [(b'ab', []), (b'\1\2', [])], 1.0, [0, 1, 2])
+
+
+def wrong_arguments():
+    """Everything the package refuses is below roam.Error; nothing is cut, rounded or taken for more."""
+    element = roam.Element(own('arguments'), 'u8')
+    for error, act, more in (
+            (roam.WrongType, element.observe, {'timeout': '1'}),
+            (roam.OutOfRange, element.observe, {'timeout': float('nan')}),
+            (roam.WrongType, element.observe, {'cancel': 1}),
+            (roam.OutOfRange, element.observe, {'number': -1}),
+            (roam.WrongType, element.observe, {'after': 'x'}),
+            (roam.WrongType, element.delta, {'most': 1.5}),
+            (roam.OutOfRange, element.truncate, {'number': 2 ** 64}),
+            (roam.Timeout, element.observe, {'timeout': 1e-12}),  # not for ever
+            (roam.Timeout, element.observe, {'timeout': 0, 'peek': 2})):
+        assert isinstance(fails(error, act, **more), roam.Error)
+    for error, words, more in (
+            (roam.WrongType, (5, 'u8'), {}), (roam.WrongType, ('x', None), {}),
+            (roam.Invalid, ('arguments\0x', 'u8'), {}), (roam.Invalid, ('x', 'u8\0x9'), {}),
+            (roam.Invalid, ('\ud800', 'u8'), {}), (roam.Invalid, ('x', 'u8'), {'place': 'nowhere'}),
+            (roam.OutOfRange, ('x', 'u8'), {'place': -1}), (roam.OutOfRange, ('x', 'u8'), {'delta': -1}),
+            (roam.Invalid, ('x', 'u8'), {'storage': 3}), (roam.WrongType, ('x', 'u8'), {'function': 3}),
+            (roam.WrongType, ('x', 'u8'), {'server': 3}), (roam.Invalid, ('x', 'x9'), {})):
+        fails(error, roam.Element, *words, **more)
+    assert fails(roam.WrongType, element.mob, 1, source='x') and element.state().last == 0
 
 
 def orders():
@@ -228,7 +291,7 @@ def forks():
 def main():
     faulthandler.enable()
     fails(roam.Invalid, roam.Element, '', 'i32')
-    for part in (kinds, orders, times, errors, threads, matches, served, rounds, paged, forks, rounds_again):
+    for part in (kinds, wrong_values, wrong_arguments, orders, times, errors, threads, matches, served, rounds, paged, forks, rounds_again):
         part()
     print(f'node {roam.node()} of {roam.nodes()} ended in order', flush=True)
 

@@ -46,6 +46,46 @@ def test_engines():
         run(PROGRAM, status=0 if text.startswith('works') else 1, ROAM_FAULT=name)
 
 
+def completed(script, *words):
+    """What bash offers for the last of the words."""
+    line = ' '.join(f"'{word}'" for word in words)
+    shown = run('bash', '--norc', '-c', f'. {script}; compopt() {{ :; }}; COMP_WORDS=({line}); '
+                f'COMP_CWORD={len(words) - 1}; COMPREPLY=(); _roam; printf "%s\\n" "${{COMPREPLY[@]}}"')
+    assert shown.stderr == '', shown
+    return set(shown.stdout.split())
+
+
+def test_completion():
+    """bash completes what there is: commands, options, variables and values that are taken."""
+    folder = os.path.join(os.path.dirname(ROAM), 'completion')
+    script = os.path.join(folder, 'roam')
+    usage = run(ROAM, 'help').stdout
+    assert completed(script, 'roam', '') == set(re.findall(r'^  roam (\w+)', usage, re.MULTILINE))
+    for command in ('run', 'past'):
+        known = set(re.findall(r'(--[a-z][a-z-]+)', run(ROAM, command, '--help').stdout))
+        more = ['serve'] if command == 'past' else []
+        offered = completed(script, 'roam', command, *more, '--')
+        assert offered - {'--help'} <= known and known - offered <= {'--help'}, (offered, known)
+    assert completed(script, 'roam', 'info', 'op') == {'options'}
+    assert 'stream' in completed(script, 'roam', 'bench', '')
+    assert '--after-barriers' in completed(script, 'roam', 'compare', '--a')
+    assert 'uffd' in completed(script, 'roam', 'compare', '--engine', '')
+    shown = run(ROAM, 'info', 'options').stdout
+    names = re.findall(r'^  (ROAM_\w+)', shown, re.MULTILINE)
+    before = ['roam', 'run', '-n', '2', 'env']
+    assert completed(script, *before, 'ROAM_') == {name + '=' for name in names}
+    for name in names:
+        for value in completed(script, *before, name, '='):
+            refused = name in ('ROAM_UDP', 'ROAM_ALLOC') # what this build lacks
+            assert refused or run(ROAM, 'info', 'version', **{name: value}), (name, value)
+    assert completed(script, *before, 'ROAM_PROTOCOL', '=', 'iv') == {'ivy'}
+    assert not completed(script, 'roam', 'run', '-n', '')
+    if os.path.exists('/usr/bin/zsh'):
+        run('zsh', '-n', os.path.join(folder, '_roam'))
+    else:
+        print('skip: zsh: there is no zsh')
+
+
 def test_said_once():
     """An error names the file, and what was wrong with it, once."""
     with tempfile.TemporaryDirectory() as folder:
