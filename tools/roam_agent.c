@@ -101,10 +101,13 @@ static bool agent_connect(struct agent *agent, const struct agent_card *card)
 {
 	char text[INET_ADDRSTRLEN] = "", name[64] = "";
 	struct in_addr first = {htonl(card->addresses[0])};
+	struct pollfd lifeline = {agent->lifeline, POLLIN, 0};
 
 	for (unsigned i = 0; i < card->count; i++)
 		if (agent_try(agent, card, card->addresses[i]))
 			return true;
+	if (poll(&lifeline, 1, 0) > 0) /* nothing is ever written there: the launcher is gone */
+		return false;
 	gethostname(name, sizeof(name) - 1);
 	inet_ntop(AF_INET, &first, text, sizeof(text));
 	tool_say("run: host %s cannot reach the launcher at %s port %u, nor at its other addresses "

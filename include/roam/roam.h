@@ -177,7 +177,8 @@ enum roam_err roam_wait_for_end(void);
 
 /*
  * Registers the calling thread as one that synchronises (counted by roam_barrier_all), and unblocks
- * its fault signals.
+ * its fault signals.  Who starts roam is registered.  Errors, with a line: ROAM_ESTATE (the
+ * thread is registered already; for roam_thread_fini, it is not).
  */
 enum roam_err roam_thread_init(void);
 enum roam_err roam_thread_fini(void);
@@ -198,7 +199,8 @@ enum roam_place {
  * any time.  The block belongs to all nodes; pass its address to others through shared memory.
  * Under `roam run`, blocks that every node allocates in the same order before its first
  * synchronisation are the same blocks.  NULL when bytes is 0 or the heap cannot hold it
- * (roam_errno() says which).
+ * (roam_errno() says which).  If it is the first call and roam cannot be started, the process ends
+ * with status 1 after the line that says why; call roam_start() first to deal with that yourself.
  */
 void *roam_alloc(size_t bytes);
 

@@ -14,6 +14,7 @@
 #include "core/page.h"
 #include "core/race.h"
 #include "core/sync.h"
+#include "fault/signals.h"
 #include "pastset/server.h"
 #include "roam/protocol.h"
 
@@ -25,6 +26,7 @@ static struct roami_job job = {.seal = PTHREAD_MUTEX_INITIALIZER,
 			       .opening = PTHREAD_MUTEX_INITIALIZER,
 			       .service = &roami_past_service};
 static __thread enum roam_err alloc_err;
+static __thread bool registered;
 
 const char *roam_strerror(enum roam_err err)
 {
@@ -50,20 +52,59 @@ uint64_t roam_clock_us(void)
 
 /* ---------------------------------------------------------------------------- starting, ending */
 
+/* A child of fork() has no heap: it ends by the touch, but not without a word. */
+static bool job_forked_touch(void *arg, siginfo_t *info, const void *context)
+{
+	char line[120];
+	int length = snprintf(line, sizeof(line),
+			      "roam: process %d, a fork of node %u, has no shared heap, and "
+			      "touched it at %p\n",
+			      (int)getpid(), job.me, info->si_addr);
+
+	(void)arg;
+	(void)context;
+	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+		return false;
+	return false;
+}
+
+static void job_forked(void)
+{
+	if (job.app != NULL && !job.forking && job.life != ROAMI_JOB_OVER)
+		roami_signals_orphan(job.app, job.layout.heap_bytes, job_forked_touch);
+}
+
+/* This thread starts the job, and is counted. */
+static enum roam_err job_begin_as(enum roami_kind kind)
+{
+	enum roam_err err = ROAM_OK;
+
+	if (job.life != ROAMI_JOB_NEW)
+		return ROAM_OK;
+	if (job.failed == ROAM_OK) {
+		pthread_atfork(NULL, NULL, job_forked);
+		err = roami_job_start(&job, kind);
+	} else {
+		err = job.failed;
+	}
+	registered = err == ROAM_OK;
+	return err;
+}
+
 enum roam_err roam_start(void)
 {
-	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, ROAMI_KIND_SPMD) : ROAM_OK;
+	return job_begin_as(ROAMI_KIND_SPMD);
 }
 
 /* By a call that both kinds of programs begin with. */
 static enum roam_err job_begin(void)
 {
-	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, ROAMI_KIND_UNKNOWN) : ROAM_OK;
+	return job_begin_as(ROAMI_KIND_UNKNOWN);
 }
 
 enum roam_err roam_start_main(void)
 {
-	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, ROAMI_KIND_CREATES) : ROAM_OK;
+	return job_begin_as(ROAMI_KIND_CREATES);
 }
 
 /* Before anything that synchronises: started, and sealed if nodes were created. */
@@ -172,6 +213,13 @@ enum roam_err roam_thread_init(void)
 
 	if (err != ROAM_OK)
 		return err;
+	if (registered) {
+		fprintf(stderr, "roam: node %u: roam_thread_init by a thread that is registered "
+				"already\n",
+			job.me);
+		return ROAM_ESTATE;
+	}
+	registered = true;
 	sigemptyset(&faults);
 	sigaddset(&faults, SIGSEGV);
 	sigaddset(&faults, SIGBUS);
@@ -185,6 +233,13 @@ enum roam_err roam_thread_fini(void)
 {
 	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
 		return ROAM_ESTATE;
+	if (!registered) {
+		fprintf(stderr, "roam: node %u: roam_thread_fini by a thread that is not "
+				"registered\n",
+			job.me);
+		return ROAM_ESTATE;
+	}
+	registered = false;
 	roami_state_set(job.node, ROAMI_STATE_THREADS, UINT64_MAX, true);
 	return ROAM_OK;
 }
@@ -206,7 +261,7 @@ void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 		region = &plain;
 	alloc_err = job_begin();
 	if (alloc_err != ROAM_OK)
-		return NULL;
+		exit(EXIT_FAILURE); /* it is told why; who ignores that would crash at address 0 */
 	if (bytes == 0 || (unsigned)region->place > ROAM_PLACE_NODE || job.life == ROAMI_JOB_OVER)
 		alloc_err = ROAM_EINVAL;
 	else

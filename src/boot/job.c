@@ -70,9 +70,7 @@ enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 		job->fds[job->made] = roami_boot_segment(&job->layout, job->made);
 		if (job->fds[job->made] < 0) {
 			fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n",
-				job->made, strerror(errno),
-				errno == EMFILE ? " (raise the limit of open files, ulimit -n)"
-						: "");
+				job->made, strerror(errno), roami_boot_hint(errno));
 			return ROAM_ESYSTEM;
 		}
 	}
@@ -403,7 +401,9 @@ static enum roam_err job_fork(struct roami_job *job, unsigned node, void (*fn)(v
 	pid_t parent = getpid(), pid;
 
 	fflush(NULL);
+	job->forking = true;
 	pid = fork();
+	job->forking = false;
 	if (pid < 0)
 		return roami_job_says(job, ROAM_ESYSTEM, "cannot fork a node");
 	if (pid == 0) {

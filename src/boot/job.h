@@ -66,6 +66,7 @@ struct roami_job {
 	unsigned created;            /* nodes forked and not sealed, node 0 counted; 1: none */
 	unsigned me;
 	unsigned nodes;
+	bool forking;  /* a node */
 	bool launched; /* by roam run: every node has run main */
 	bool exit_hook;
 	pid_t pid; /* of the node's process */

@@ -169,6 +169,25 @@ size_t roami_os_write_at(int fd, uint64_t offset, const void *data, size_t bytes
 	return done > 0 ? (size_t)done : 0;
 }
 
+/* A limit of file sizes is an error, EFBIG, and does not end the process by a signal. */
+static int os_truncate(int fd, uint64_t bytes)
+{
+	const struct timespec now = {0, 0};
+	sigset_t limit, before;
+	int result, saved;
+
+	sigemptyset(&limit);
+	sigaddset(&limit, SIGXFSZ);
+	pthread_sigmask(SIG_BLOCK, &limit, &before);
+	result = ftruncate(fd, (off_t)bytes);
+	saved = errno;
+	if (result != 0 && saved == EFBIG && !sigismember(&before, SIGXFSZ))
+		sigtimedwait(&limit, NULL, &now);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = saved;
+	return result;
+}
+
 int roami_os_memfd(const char *name, uint64_t bytes)
 {
 	int fd = roami_os_fd((int)syscall(SYS_memfd_create, name,
@@ -176,7 +195,7 @@ int roami_os_memfd(const char *name, uint64_t bytes)
 
 	if (fd < 0)
 		return -1;
-	if (ftruncate(fd, (off_t)bytes) != 0 ||
+	if (os_truncate(fd, bytes) != 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
 		int saved = errno;
 

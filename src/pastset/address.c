@@ -230,6 +230,11 @@ static bool key_read(const char *file, int fd, uint8_t *key, char *why, size_t w
 	ssize_t got;
 	bool good;
 
+	if (fstat(fd, &stat) == 0 && stat.st_uid != geteuid()) {
+		snprintf(why, why_bytes, "the key in %s is not safe: it belongs to another user",
+			 file);
+		return false;
+	}
 	if (fstat(fd, &stat) != 0 || (stat.st_mode & 077) != 0) {
 		snprintf(why, why_bytes,
 			 "the key in %s is not safe: others may read it (chmod 600)", file);
@@ -249,12 +254,17 @@ static bool key_read(const char *file, int fd, uint8_t *key, char *why, size_t w
 bool roami_address_key(const char *file, bool make, uint8_t *key, char *why, size_t why_bytes)
 {
 	int fd = roami_os_fd(open(file, O_RDONLY | O_CLOEXEC));
+	struct stat status;
 	bool good;
 
 	if (fd < 0 && errno == ENOENT && make && key_make(file))
 		fd = roami_os_fd(open(file, O_RDONLY | O_CLOEXEC));
 	if (fd < 0) {
-		snprintf(why, why_bytes, "no key in %s: %s", file, strerror(errno));
+		bool others = errno == EACCES && stat(file, &status) == 0 &&
+			      status.st_uid != geteuid();
+
+		snprintf(why, why_bytes, "no key in %s: %s", file,
+			 others ? "it belongs to another user" : strerror(errno));
 		return false;
 	}
 	good = key_read(file, fd, key, why, why_bytes);

@@ -11,6 +11,7 @@ import re
 import shutil
 import resource
 import signal
+import subprocess
 import tempfile
 import time
 
@@ -789,6 +790,59 @@ def closed_cases():
             yield (f'closed{shut}, {start} {" ".join(env.values())}', closed, outer, env)
 
 
+def slip_cases():
+    """What a program or its user did is told in one line that is right."""
+    for start in ('fork', 'run'):
+        for how, line in (('twice', 'node 1: roam_thread_init by a thread that is registered already$'),
+                          ('unregistered', 'node 1: roam_thread_fini by a thread that is not registered$'),
+                          ('fork', r'process \d+, a fork of node 1, has no shared heap, and touched it')):
+            for engine in ENGINES if how == 'fork' else ['auto']:
+                words = [program('slips'), how]
+                yield (f'slip {how}, {start} {engine}', expect,
+                       words if start == 'fork' else launched(2, *words), 0, '^roam: ' + line,
+                       'it went on'), {'ROAM_FAULT': engine}
+    yield ('slip fork_alone', expect, [program('slips'), 'fork_alone'], 0,
+           r'^roam: process \d+, a fork of node 0, has no shared heap, and touched it', 'it went on'), {}
+    yield ('slip ignores an option', expect, [program('slips'), 'ignores'], 1,
+           '^roam: ROAM_PROTOCOL=nope: unknown', r'\A\Z'), {'ROAM_PROTOCOL': 'nope'}
+
+
+def slip(env, command, status, err, out):
+    expect(command, status, err, out, env=env)
+
+
+def file_limit(start):
+    words = [program('stranger'), 'start', '2']
+    expect(words if start == 'fork' else launched(2, *words), 1,
+           r'^roam: cannot make the shared memory of node 0: File too large \(raise the limit of '
+           r'file sizes, ulimit -f\)$', limits={resource.RLIMIT_FSIZE: 1 << 20})
+
+
+def others_key():
+    """A key that somebody else may know or change."""
+    with tempfile.TemporaryDirectory() as where:
+        path = f'{where}/key'
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write('0' * 64)
+        os.chmod(path, 0o600)
+        os.chown(path, 65534, -1)
+        expect([program('roam'), 'past', 'serve', f'{where}/socket', '--key', path], 1,
+               'the key in .* is not safe: it belongs to another user$')
+
+
+def launcher_gone_early():
+    """Whenever the launcher is killed, nobody blames the network, or anything else."""
+    for turn in range(40):
+        with subprocess.Popen([program('roam'), 'run', '-n', '2', *(['-H', 'localhost'] * (turn % 4 > 0)),
+                               program('hello')], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as launcher:
+            time.sleep(0.001 * turn)
+            launcher.kill()
+            said = launcher.stderr.read()
+        if said:
+            raise Wrong(f'killed after {turn} ms: {said!r}')
+
+
 def closed(command, env):
     result = run(command, env=env)
     if result.status != 0:
@@ -798,6 +852,13 @@ def closed(command, env):
 def start_cases():
     yield from create_cases()
     yield from closed_cases()
+    for case, env in slip_cases():
+        yield (case[0], slip, env, *case[2:])
+    for start in ('fork', 'run'):
+        yield (f'limit of file sizes, {start}', file_limit, start)
+    if os.geteuid() == 0:
+        yield ('a key of another user', others_key)
+    yield ('launcher killed early', launcher_gone_early)
     for start in ('fork', 'run'):
         yield (f'64 nodes, {start}', many, start)
     for nodes, who, pause in ((2, 0, 0), (2, 1, 0), (2, 1, 1), (5, 3, 0), (5, 4, 1)):
