@@ -68,7 +68,7 @@ static void adapt_look(struct roami_node *node, uint32_t page)
 	roami_page_lock(node, page);
 	if (roami_home_lost(node, page, &version)) {
 		roami_page_move(node, page, HOME_COPY);
-		adapt_page(node, page)->home.have = HOME_VERSION(version);
+		home_kept(&adapt_page(node, page)->home, version);
 		adapt_page(node, page)->exact = 1;
 	}
 	roami_page_unlock(node, page);
@@ -140,13 +140,13 @@ static bool adapt_fetched(struct roami_node *node, struct roam_fetch_one *one)
 		return false;
 	}
 	roami_page_lock(node, one->page);
-	data->home.have = HOME_VERSION(one->version);
+	home_has(&data->home, one->version);
 	data->own = 0;
 	data->updates = 0;
 	data->keen = data->seen;
 	data->seen = 1;
 	data->exact = one->result == ROAM_FETCH_OK;
-	good = one->version >= data->home.need;
+	good = !home_stale(&data->home);
 	if (good)
 		roami_page_move(node, one->page, HOME_COPY);
 	roami_page_unlock(node, one->page);
@@ -524,7 +524,7 @@ static void adapt_check_page(struct roami_node *const *nodes, unsigned count, ui
 		roami_assert(here || roami_page_access(nodes[i], page) != ROAM_WRITE ||
 			     !roami_page_is_home(nodes[i], page));
 		roami_assert(roami_page_state(nodes[i], page) != HOME_COPY ||
-			     data->have >= data->need || roami_page_pending(nodes[i], page));
+			     !home_stale(data) || roami_page_pending(nodes[i], page));
 	}
 	roami_assert(homes <= 1);
 }

@@ -129,7 +129,7 @@ static bool jiajia2_alone(struct roami_node *node, uint32_t page)
 	    !roami_page_try(node, page))
 		return false;
 	if (roami_page_state(node, page) == HOME_COPY &&
-	    data->moving.home.page.have >= data->moving.home.page.need &&
+	    !home_stale(&data->moving.home.page) &&
 	    ROAM_PLACE_EPOCH(data->moving.place) < ROAM_EPOCH_MAX)
 		return true;
 	roami_page_done(node, page);

@@ -18,8 +18,13 @@
  * ran out in a page fault) prints one line to stderr and ends the job: a page fault has no caller
  * to return an error to.
  *
+ * After roam_finish() nothing of the job is left: every call that needs it returns ROAM_ESTATE, or,
+ * where there is no error to return, does nothing or 0; roam_alloc() returns NULL, for that reason.
+ *
  * Threads.  Any thread may touch the heap and call everything here unless a call says otherwise; a
  * thread that synchronises must be the one that started roam or have called roam_thread_init().
+ * A node can have 2,000 threads that use roam at a time; more end the job, with a line.  When a
+ * thread ends, what roam kept of it is free for the next one.
  * Signal handlers of the program call nothing here and leave the heap alone: a page may be on its
  * way to another node while its thread waits, and what a handler writes to it is lost.
  *
@@ -51,7 +56,7 @@ extern "C" {
 	X(ENOMEM, 2, "the shared heap or the memory behind it is exhausted")             \
 	X(ENOTOURS, 3, "address is not in the shared heap, or not the start of a block") \
 	X(ENOTHELD, 4, "unlock of a lock this thread does not hold")                     \
-	X(ENOTINIT, 5, "synchronisation object used before its init call")               \
+	X(ENOTINIT, 5, "not initialised")                                                \
 	X(ENODES, 6, "more nodes than allowed")                                          \
 	X(ESTATE, 7, "call not allowed at this point of the program")                    \
 	X(EUNSUPPORTED, 8, "not supported by this kernel, build or protocol")            \
@@ -82,6 +87,13 @@ const char *roam_strerror(enum roam_err err);
 /* The library's version, "major.minor.patch". */
 const char *roam_version(void);
 
+/* Of calls whose result no program can do without: the compiler warns of those that ignore it. */
+#if defined(__GNUC__) || defined(__clang__)
+#define ROAM_RESULT __attribute__((warn_unused_result))
+#else
+#define ROAM_RESULT
+#endif
+
 /* ---------------------------------------------------------------------------- starting, ending */
 
 /*
@@ -101,19 +113,18 @@ const char *roam_version(void);
  * on everywhere; that call waits for all nodes, what nodes above 0 have printed by then comes out,
  * and what each has stored is in the heap.  No other thread may use the heap during that call.
  */
-enum roam_err roam_start(void);
+ROAM_RESULT enum roam_err roam_start(void);
 
 /*
  * The same for a program that creates its nodes by roam_create or roam_create_all; what the PARMACS
  * macros call.  Where a launcher has started all processes of a job, each executes main up to
  * there: alike, on a heap of its own, with a copy of the standard input from this call on, nodes
  * above 0 with their output thrown away.  Then only node 0's heap counts, the others run the
- * function, and
- * end when it returns.  Until then roam_node() is 0 everywhere.  A program that asks for it, or
- * synchronises, before it creates its nodes needs this call; for others see roam_start.
+ * function, and end when it returns.  Until then roam_node() is 0 everywhere.  A program that asks
+ * for it, or synchronises, before it creates its nodes needs this call; for others see roam_start.
  * Without a launcher it is roam_start().
  */
-enum roam_err roam_start_main(void);
+ROAM_RESULT enum roam_err roam_start_main(void);
 
 /*
  * Leaves the job.  A full barrier: returns when every node has called it or ended; after it the
@@ -151,14 +162,14 @@ enum roam_err roam_needs(enum roam_model model);
  * its only thread. Errors: ROAM_ENODES (ROAM_NODES_MAX), ROAM_ESTATE (already sealed, or main goes
  * on on all of a launcher's nodes: roam_start_main), ROAM_ESYSTEM.
  */
-enum roam_err roam_create(void (*fn)(void));
+ROAM_RESULT enum roam_err roam_create(void (*fn)(void));
 
 /*
  * Forks nodes - 1 nodes, seals the job, and runs fn() on all of them, this one included; returns
  * when fn() returned here.  Under a launcher the nodes are those that it has started, and `nodes`
  * must be as many; elsewhere than on node 0 it does not return.  Errors as roam_create.
  */
-enum roam_err roam_create_all(void (*fn)(void), unsigned nodes);
+ROAM_RESULT enum roam_err roam_create_all(void (*fn)(void), unsigned nodes);
 
 /*
  * Gives `variable`, `bytes` of a static at the same address on every node, node 0's value on all of
@@ -167,7 +178,7 @@ enum roam_err roam_create_all(void (*fn)(void), unsigned nodes);
  * that on every node; nodes that are forked inherit all statics anyway.  Errors: ROAM_EINVAL,
  * ROAM_ESTATE (too late), ROAM_ENOMEM.
  */
-enum roam_err roam_distribute(void *variable, size_t bytes);
+ROAM_RESULT enum roam_err roam_distribute(void *variable, size_t bytes);
 
 /*
  * Waits until the functions of all other nodes have returned and ends those nodes.  Afterwards this
@@ -177,10 +188,10 @@ enum roam_err roam_wait_for_end(void);
 
 /*
  * Registers the calling thread as one that synchronises (counted by roam_barrier_all), and unblocks
- * its fault signals.  Who starts roam is registered.  Errors, with a line: ROAM_ESTATE (the
- * thread is registered already; for roam_thread_fini, it is not).
+ * its fault signals.  fini takes that back; so does the thread's end.  ROAM_ESTATE, with a line:
+ * the thread is registered already, or is not.  The one that started roam is, from then on.
  */
-enum roam_err roam_thread_init(void);
+ROAM_RESULT enum roam_err roam_thread_init(void);
 enum roam_err roam_thread_fini(void);
 
 /* -------------------------------------------------------------------------------------- memory */
@@ -202,13 +213,14 @@ enum roam_place {
  * (roam_errno() says which).  If it is the first call and roam cannot be started, the process ends
  * with status 1 after the line that says why; call roam_start() first to deal with that yourself.
  */
-void *roam_alloc(size_t bytes);
+ROAM_RESULT void *roam_alloc(size_t bytes);
 
 /*
  * The same with a placement; `node` is used by ROAM_PLACE_NODE only; `name` (may be NULL, copied)
  * appears in reports.
  */
-void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, const char *name);
+ROAM_RESULT void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node,
+				    const char *name);
 
 /* What a block is to be like; what is 0 or NULL: as roam_alloc does. */
 struct roam_region {
@@ -235,7 +247,7 @@ struct roam_region {
  * names those known), ROAM_EINVAL (also the option's value: the line says what is allowed),
  * ROAM_EUNSUPPORTED (the protocol cannot run here).
  */
-void *roam_alloc_region(size_t bytes, const struct roam_region *region);
+ROAM_RESULT void *roam_alloc_region(size_t bytes, const struct roam_region *region);
 
 /*
  * Frees a block, from any node.  The caller must not race with users of the block: free is a
@@ -250,7 +262,7 @@ enum roam_err roam_errno(void);
 /*
  * Makes [addr, addr + bytes) accessible to this node now, so that a system call may use it.  Blocks
  * while pages travel. Another node may take the access away at the next synchronisation (SC
- * protocols: at any time).
+ * protocols: at any time).  Errors: ROAM_ENOTOURS.
  */
 enum roam_access { ROAM_NONE, ROAM_READ, ROAM_WRITE };
 enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access);
@@ -276,19 +288,25 @@ enum roam_err roam_home(const void *addr, size_t bytes, unsigned node);
 /* ----------------------------------------------------------------------------- synchronisation */
 /*
  * A synchronisation object is named by an address; its bytes are never read or written.  The
- * address must be the same on all nodes: in the shared heap, or a static.  Up to 100,000 objects
- * and more; state is made on first use.
+ * address must be the same on all nodes: in the shared heap, or a static.  Any address is a free
+ * lock, a condition that nobody waits for, or a flag that is not set, until it is used: nothing has
+ * to be called before.  Freeing a block forgets the objects in it: in the next block there no lock
+ * is held and no flag set.  CREATE and WAIT_FOR_END forget all.  Up to 100,000 objects and more.
+ *
+ * Wrong use of a lock (an unlock or a wait by a thread that does not hold it, a second lock by the
+ * one that does) returns its error and changes nothing.  The first of each kind in the job, or on
+ * each host of it, prints one line that says where; under ROAM_STRICT=1 it ends the job.
  */
 
 /*
- * Announces a lock.  Required once, on any node, ordered before the first use by synchronisation or
- * by CREATE.
+ * Does nothing, also to a lock that is in use: for programs that say what is a lock.  Errors:
+ * ROAM_EINVAL (no address), those of roam_start().
  */
 enum roam_err roam_lock_init(const void *lock);
 
 /*
- * Acquires.  Blocks; first come, first served between nodes.  Not recursive (ROAM_ESTATE).
- * ROAM_ENOTINIT.
+ * Acquires.  Blocks; first come, first served between nodes.  Not recursive: ROAM_ESTATE if this
+ * thread holds it.
  */
 enum roam_err roam_lock(const void *lock);
 
@@ -311,7 +329,8 @@ enum roam_err roam_barrier_all(void);
 /*
  * Condition variables.  wait: unlock, wait for a signal, lock; call it in a loop that tests the
  * condition, for a wake-up may come without cause.  signal wakes the longest waiter, broadcast all.
- * The caller of wait holds the lock.
+ * The caller of wait holds the lock, else it gets ROAM_ENOTHELD and waits for nothing.  init does
+ * nothing, as that of locks.
  */
 enum roam_err roam_cond_init(const void *cond);
 enum roam_err roam_cond_wait(const void *cond, const void *lock);

@@ -14,6 +14,7 @@
 #include "core/page.h"
 #include "core/race.h"
 #include "core/sync.h"
+#include "core/thread.h"
 #include "fault/signals.h"
 #include "pastset/server.h"
 #include "roam/protocol.h"
@@ -26,7 +27,6 @@ static struct roami_job job = {.seal = PTHREAD_MUTEX_INITIALIZER,
 			       .opening = PTHREAD_MUTEX_INITIALIZER,
 			       .service = &roami_past_service};
 static __thread enum roam_err alloc_err;
-static __thread bool registered;
 
 const char *roam_strerror(enum roam_err err)
 {
@@ -74,37 +74,31 @@ static void job_forked(void)
 		roami_signals_orphan(job.app, job.layout.heap_bytes, job_forked_touch);
 }
 
-/* This thread starts the job, and is counted. */
-static enum roam_err job_begin_as(enum roami_kind kind)
+static enum roam_err job_start(enum roami_kind kind)
 {
-	enum roam_err err = ROAM_OK;
-
+	if (job.life == ROAMI_JOB_OVER)
+		return ROAM_ESTATE;
 	if (job.life != ROAMI_JOB_NEW)
 		return ROAM_OK;
-	if (job.failed == ROAM_OK) {
+	if (job.failed == ROAM_OK)
 		pthread_atfork(NULL, NULL, job_forked);
-		err = roami_job_start(&job, kind);
-	} else {
-		err = job.failed;
-	}
-	registered = err == ROAM_OK;
-	return err;
+	return roami_job_start(&job, kind);
 }
 
 enum roam_err roam_start(void)
 {
-	return job_begin_as(ROAMI_KIND_SPMD);
+	return job_start(ROAMI_KIND_SPMD);
 }
 
 /* By a call that both kinds of programs begin with. */
 static enum roam_err job_begin(void)
 {
-	return job_begin_as(ROAMI_KIND_UNKNOWN);
+	return job_start(ROAMI_KIND_UNKNOWN);
 }
 
 enum roam_err roam_start_main(void)
 {
-	return job_begin_as(ROAMI_KIND_CREATES);
+	return job_start(ROAMI_KIND_CREATES);
 }
 
 /* Before anything that synchronises: started, and sealed if nodes were created. */
@@ -115,11 +109,7 @@ static enum roam_err job_ready(void)
 	if (__builtin_expect(__atomic_load_n(&job.life, __ATOMIC_ACQUIRE) == ROAMI_JOB_TOGETHER, 1))
 		return ROAM_OK;
 	err = roam_start();
-	if (err == ROAM_OK)
-		err = roami_job_seal(&job);
-	if (err == ROAM_OK && job.life == ROAMI_JOB_OVER)
-		err = ROAM_ESTATE;
-	return err;
+	return err == ROAM_OK ? roami_job_seal(&job) : err;
 }
 
 enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p)
@@ -165,8 +155,6 @@ enum roam_err roam_needs(enum roam_model model)
 
 	if ((unsigned)model > ROAM_MODEL_SCC)
 		return ROAM_EINVAL;
-	if (err == ROAM_OK && job.life == ROAMI_JOB_OVER)
-		err = ROAM_ESTATE;
 	if (err == ROAM_OK)
 		roami_job_needs(&job, model);
 	return err;
@@ -206,6 +194,14 @@ enum roam_err roam_wait_for_end(void)
 	return err == ROAM_OK ? roami_job_wait_for_end(&job) : err;
 }
 
+static enum roam_err job_registered(const char *call, enum roam_err err)
+{
+	if (err == ROAM_ESTATE)
+		fprintf(stderr, "roam: node %u: roam_thread_%s by a thread that is %s\n", job.me,
+			call, call[0] == 'i' ? "registered already" : "not registered");
+	return err;
+}
+
 enum roam_err roam_thread_init(void)
 {
 	enum roam_err err = job_ready();
@@ -213,35 +209,18 @@ enum roam_err roam_thread_init(void)
 
 	if (err != ROAM_OK)
 		return err;
-	if (registered) {
-		fprintf(stderr, "roam: node %u: roam_thread_init by a thread that is registered "
-				"already\n",
-			job.me);
-		return ROAM_ESTATE;
-	}
-	registered = true;
 	sigemptyset(&faults);
 	sigaddset(&faults, SIGSEGV);
 	sigaddset(&faults, SIGBUS);
 	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
-	job.node->env->thread(job.node);
-	roami_state_set(job.node, ROAMI_STATE_THREADS, 1, true);
-	return ROAM_OK;
+	return job_registered("init", roami_thread_register(job.node, true));
 }
 
 enum roam_err roam_thread_fini(void)
 {
 	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
 		return ROAM_ESTATE;
-	if (!registered) {
-		fprintf(stderr, "roam: node %u: roam_thread_fini by a thread that is not "
-				"registered\n",
-			job.me);
-		return ROAM_ESTATE;
-	}
-	registered = false;
-	roami_state_set(job.node, ROAMI_STATE_THREADS, UINT64_MAX, true);
-	return ROAM_OK;
+	return job_registered("fini", roami_thread_register(job.node, false));
 }
 
 /* -------------------------------------------------------------------------------------- memory */
@@ -250,6 +229,14 @@ static void alloc_name(const uint8_t *block, size_t bytes, const char *name)
 {
 	roami_race_name(job.node, (uint32_t)((size_t)(block - job.app) / ROAMI_PAGE),
 			(uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE), name);
+}
+
+/* It is told why roam does not start; who does not look at NULL would crash behind the line. */
+static void *job_alloc_unready(void)
+{
+	if (job.life == ROAMI_JOB_NEW)
+		exit(EXIT_FAILURE);
+	return NULL;
 }
 
 void *roam_alloc_region(size_t bytes, const struct roam_region *region)
@@ -261,8 +248,8 @@ void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 		region = &plain;
 	alloc_err = job_begin();
 	if (alloc_err != ROAM_OK)
-		exit(EXIT_FAILURE); /* it is told why; who ignores that would crash at address 0 */
-	if (bytes == 0 || (unsigned)region->place > ROAM_PLACE_NODE || job.life == ROAMI_JOB_OVER)
+		return job_alloc_unready();
+	if (bytes == 0 || (unsigned)region->place > ROAM_PLACE_NODE)
 		alloc_err = ROAM_EINVAL;
 	else
 		block = roami_job_alloc(&job, bytes, region, &alloc_err);
@@ -287,12 +274,18 @@ enum roam_err roam_errno(void)
 	return alloc_err;
 }
 
+/* No heap: not yet, or no more. */
+static enum roam_err heap_missing(void)
+{
+	return job.life == ROAMI_JOB_OVER ? ROAM_ESTATE : ROAM_ENOTOURS;
+}
+
 enum roam_err roam_free(void *block)
 {
 	if (block == NULL)
 		return ROAM_OK;
-	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
-		return ROAM_ENOTOURS;
+	if (job.node == NULL)
+		return heap_missing();
 	return roami_job_free(&job, block);
 }
 
@@ -313,6 +306,8 @@ enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access
 {
 	uint32_t first, count;
 
+	if (job.life == ROAMI_JOB_OVER)
+		return ROAM_ESTATE;
 	if (bytes == 0 || access == ROAM_NONE)
 		return ROAM_OK;
 	if (!heap_pages(addr, bytes, &first, &count))
@@ -341,7 +336,9 @@ void roam_prefetch(const void *addr, size_t bytes)
 {
 	uint32_t first, count;
 
-	if (job.life == ROAMI_JOB_ALONE || !heap_pages(addr, bytes, &first, &count))
+	if (job.life != ROAMI_JOB_TOGETHER && job.life != ROAMI_JOB_JOINED)
+		return;
+	if (!heap_pages(addr, bytes, &first, &count))
 		return;
 	roami_prefetch(job.node, first, count);
 }
@@ -350,6 +347,8 @@ enum roam_err roam_home(const void *addr, size_t bytes, unsigned node)
 {
 	uint32_t first, count;
 
+	if (job.node == NULL)
+		return heap_missing();
 	if (!heap_pages(addr, bytes, &first, &count))
 		return ROAM_ENOTOURS;
 	return roami_job_place(&job, &(struct roami_place){first, count, ROAM_PLACE_NODE, node, 0});
@@ -367,11 +366,16 @@ static enum roam_err object_ready(const void *object)
 
 #define OBJECT(pointer) ((uint64_t)(uintptr_t)(pointer))
 
+/* Wrong use that returned `err`; in the function that the program calls. */
+#define MISUSED(kind, err, object)                                 \
+	roami_misused(job.node, ROAMI_MISUSE_##kind, err, object, \
+		      __builtin_return_address(0))
+
 /*
- * Before the seal an init is only noted; it must not seal, for SPLASH programs may init between
- * their CREATEs.
+ * An object is free until it is used, so there is nothing to do.  It must not seal: SPLASH programs
+ * may init between their CREATEs.
  */
-static enum roam_err init_ready(const void *object)
+static enum roam_err object_init(const void *object)
 {
 	if ((uintptr_t)object < 64)
 		return ROAM_EINVAL;
@@ -380,23 +384,27 @@ static enum roam_err init_ready(const void *object)
 
 enum roam_err roam_lock_init(const void *lock)
 {
-	enum roam_err err = init_ready(lock);
-
-	return err == ROAM_OK ? roami_lock_init(job.node, OBJECT(lock)) : err;
+	return object_init(lock);
 }
 
 enum roam_err roam_lock(const void *lock)
 {
 	enum roam_err err = object_ready(lock);
 
-	return err == ROAM_OK ? roami_lock(job.node, OBJECT(lock)) : err;
+	if (err != ROAM_OK)
+		return err;
+	err = roami_lock(job.node, OBJECT(lock));
+	return __builtin_expect(err == ROAM_OK, 1) ? err : MISUSED(LOCK, err, lock);
 }
 
 enum roam_err roam_unlock(const void *lock)
 {
 	enum roam_err err = object_ready(lock);
 
-	return err == ROAM_OK ? roami_unlock(job.node, OBJECT(lock)) : err;
+	if (err != ROAM_OK)
+		return err;
+	err = roami_unlock(job.node, OBJECT(lock));
+	return __builtin_expect(err == ROAM_OK, 1) ? err : MISUSED(UNLOCK, err, lock);
 }
 
 enum roam_err roam_barrier(const void *barrier, unsigned threads)
@@ -417,16 +425,19 @@ enum roam_err roam_barrier_all(void)
 
 enum roam_err roam_cond_init(const void *cond)
 {
-	enum roam_err err = init_ready(cond);
-
-	return err == ROAM_OK ? roami_cond_init(job.node, OBJECT(cond)) : err;
+	return object_init(cond);
 }
 
 enum roam_err roam_cond_wait(const void *cond, const void *lock)
 {
 	enum roam_err err = object_ready(cond);
 
-	return err == ROAM_OK ? roami_cond_wait(job.node, OBJECT(cond), OBJECT(lock)) : err;
+	if (err == ROAM_OK && (uintptr_t)lock < 64)
+		err = ROAM_EINVAL;
+	if (err != ROAM_OK)
+		return err;
+	err = roami_cond_wait(job.node, OBJECT(cond), OBJECT(lock));
+	return err == ROAM_OK ? err : MISUSED(COND_WAIT, err, lock);
 }
 
 enum roam_err roam_cond_signal(const void *cond)

@@ -5,6 +5,7 @@
 
 #include "boot/job.h"
 #include "core/remote.h"
+#include "core/sync.h"
 
 /* How a domain is cut; of node 0's segment also what is whose. */
 static struct roami_pool *job_pool(const struct roami_job *job, unsigned domain)
@@ -273,8 +274,10 @@ static void *job_alloc(struct roami_job *job, unsigned domain, size_t bytes,
 		roami_job_free(job, job->app + offset);
 		return NULL;
 	}
-	if (!fresh)
+	if (!fresh) {
+		roami_objects_forget(job->node, offset, bytes);
 		memset(job->app + offset, 0, bytes);
+	}
 	return job->app + offset;
 }
 

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/remote.h"
 #include "core/sync.h"
+#include "core/thread.h"
 #include "msg/msg.h"
 
 /*
@@ -102,7 +103,7 @@ static uint64_t job_near(const struct roami_job *job, unsigned nodes,
 	return near;
 }
 
-/* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
+/* Opens the node for `nodes` nodes. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
 	const struct roami_ctl *first = roami_job_ctl(job, 0);
@@ -131,7 +132,6 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.boot = first->boot,
 		.service = job->service,
 	};
-	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
 	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
 	enum roam_err err;
 
@@ -139,25 +139,20 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		params.beside = roami_transport_find("shm");
 	params.near = job_near(job, nodes, params.beside ? params.beside : params.transport);
 	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
+	roami_seats_shut(&job->real);
 	if (job->node != NULL) {
-		job->node->sync = NULL;
 		job->node->regions = (struct roami_vec){0};
 		roami_node_close(job->node);
 		job->node = NULL;
 	}
 	job->nodes = nodes;
-	job->real.round++;
+	roami_seats_open(&job->real);
 	atomic_store(&job->real.helpers, 0); /* those of a parent process are not here */
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot start the node");
 	job->node->regions = regions;
-	if (kept != NULL) {
-		roami_sync_fini(job->node);
-		job->node->sync = kept;
-		roami_sync_reset(job->node);
-	}
-	job->node->env->thread(job->node);
+	roami_thread_self(job->node)->registered = true; /* ctl->threads begins with 1 */
 	return ROAM_OK;
 }
 
@@ -195,6 +190,7 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 static enum roam_err job_alone(struct roami_job *job)
 {
 	job->real.fits = true;
+	job->real.crowd = roami_os_cpus();
 	job->real.spin_ns = job->real.pause_ns = 20000;
 	job->real.chaos = job->options.chaos;
 	job->real.on_fail = roami_job_failed;
@@ -347,6 +343,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	if (getppid() != parent)
 		_exit(1);
 	job->pid = getpid();
+	atomic_store(&job->real.seats.leaving, 0); /* the parent's */
 	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */
 	err = roami_job_map_segment(job, 0);
 	if (err != ROAM_OK)
@@ -665,6 +662,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
 	    (job->launched && !job->reruns))
 		return err;
+	roami_seats_shut(&job->real);
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
@@ -698,6 +696,7 @@ void roami_job_serve(struct roami_job *job)
 	struct roami_ctl *first = job->control ? &job->far[0]->ctl : roami_job_ctl(job, 0);
 	uint32_t state;
 
+	roami_seats_shut(&job->real);
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
@@ -732,6 +731,7 @@ void roami_job_finish(struct roami_job *job)
 		}
 		roami_service_stop(job->node);
 	}
+	roami_seats_shut(&job->real);
 	roami_node_close(job->node);
 	job->node = NULL;
 	roami_meet_leave(job);

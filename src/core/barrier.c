@@ -28,20 +28,6 @@ struct barrier_head {
 
 enum { WAY_CALL, WAY_FLAT, WAY_TREE };
 
-void roami_barrier_make(struct roami_node *node, void *item)
-{
-	struct roami_barrier *barrier = item;
-
-	(void)node;
-	barrier->children = 0;
-	barrier->self = false;
-	barrier->values = 0;
-	barrier->waiting = (struct roami_vec){0};
-	barrier->meeting = NULL;
-	barrier->way = 0;
-	memset(barrier->here, 0, sizeof(barrier->here));
-}
-
 static struct roami_barrier *barrier_make(struct roami_node *node, uint64_t id)
 {
 	return roami_table_make(node, &node->sync->barriers, id);
@@ -565,6 +551,7 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 	 */
 	bool tree = threads == 0 && node->options->barrier_tree == ROAMI_BARRIER_TREE;
 
+	roami_object_tell(node, id, &barrier->told);
 	if (threads == 0)
 		threads = all;
 	sync.full = threads == all;
@@ -661,6 +648,26 @@ void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_requ
 	roami_spin_unlock(&barrier->spin);
 	if (leg.head.id == ROAMI_END_ID)
 		barrier_check_all(node);
+}
+
+/* Those who still wait there go on with whom they meet next. */
+void roami_barrier_forget(struct roami_node *node, void *item)
+{
+	struct roami_barrier *barrier = item;
+
+	atomic_store(&barrier->told, 0);
+	roami_spin_lock(node, &barrier->spin);
+	barrier->self = false;
+	barrier->children = 0;
+	memset(barrier->here, 0, sizeof(barrier->here));
+	memset(barrier->by_leg, 0, sizeof(barrier->by_leg));
+	roami_os_vec_free(&barrier->waiting, sizeof(struct barrier_waiter));
+	if (node->me == 0 && barrier->meeting != NULL) {
+		roami_spin_lock(node, &barrier->meeting->spin);
+		barrier->meeting->arrived = 0;
+		roami_spin_unlock(&barrier->meeting->spin);
+	}
+	roami_spin_unlock(&barrier->spin);
 }
 
 void roami_barrier_handle_depart(struct roami_node *node, const struct roam_request *request)

@@ -14,16 +14,6 @@ struct flag_waiter {
 	struct roami_vclock clock;
 };
 
-void roami_flag_make(struct roami_node *node, void *item)
-{
-	struct roami_flag *flag = item;
-
-	(void)node;
-	flag->set = false;
-	flag->clock = (struct roami_vclock){{0}};
-	flag->waiters = (struct roami_vec){0};
-}
-
 static struct roami_flag *flag_make(struct roami_node *node, uint64_t id)
 {
 	return roami_table_make(node, &node->sync->flags, id);
@@ -42,6 +32,7 @@ enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 	struct roam_part parts[2] = {{&id, sizeof(id)}, {&wire, 0}};
 
 	ROAMI_COUNT(node->stats, flags, 1);
+	roami_object_tell(node, id, &flag_make(node, id)->told);
 	roami_release(node, &sync);
 	roami_log_known(node, home, &known);
 	roami_log_passed_on(node, &passed_on);
@@ -73,6 +64,7 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 	size_t bytes;
 
 	ROAMI_COUNT(node->stats, flags, 1);
+	roami_object_tell(node, id, &flag_make(node, id)->told);
 	start = roami_os_cycles();
 	head[1] = roami_log_told(node, &told);
 	roami_log_clock(node, &clock);
@@ -92,6 +84,18 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 }
 
 /* ------------------------------------------------------------------------------------ handlers */
+
+void roami_flag_forget(struct roami_node *node, void *item)
+{
+	struct roami_flag *flag = item;
+
+	atomic_store(&flag->told, 0);
+	roami_spin_lock(node, &flag->spin);
+	flag->set = false;
+	flag->clock = (struct roami_vclock){{0}};
+	roami_os_vec_free(&flag->waiters, sizeof(struct flag_waiter));
+	roami_spin_unlock(&flag->spin);
+}
 
 /* The flag that a message of so many words at least is about; its clock is behind them. */
 static struct roami_flag *flag_of(struct roami_node *node, const struct roam_request *request,

@@ -7,6 +7,7 @@
 #include "core/page.h"
 #include "core/race.h"
 #include "core/remote.h"
+#include "core/thread.h"
 #include "msg/msg.h"
 
 #define CLAIM_RUN        64u
@@ -243,12 +244,12 @@ static uint32_t claims_ahead(struct roami_claims *claims, uint32_t page)
 
 bool roami_claim_expected(struct roami_node *node, uint32_t page)
 {
-	return claims_expecting(&node->threads[node->env->thread(node)], page) != NULL;
+	return claims_expecting(roami_thread_self(node), page) != NULL;
 }
 
 void roami_claim_passed(struct roami_node *node, uint32_t page)
 {
-	claims_ahead(claims_find(&node->threads[node->env->thread(node)], page), page);
+	claims_ahead(claims_find(roami_thread_self(node), page), page);
 }
 
 /* Whether the run may go on at `next`, as far as this node can tell. */
@@ -347,7 +348,7 @@ static uint32_t claim_run_far(struct roami_node *node, uint32_t first, int32_t s
 /* Claims a page that goes on with a run, and those that are expected behind it. */
 static bool claim_at_once(struct roami_node *node, uint32_t page)
 {
-	struct roami_thread *thread = &node->threads[node->env->thread(node)];
+	struct roami_thread *thread = roami_thread_self(node);
 	struct roami_claims *claims = claims_expecting(thread, page);
 	uint32_t most;
 
@@ -443,7 +444,7 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
 
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p)
 {
-	struct roami_thread *thread = &node->threads[node->env->thread(node)];
+	struct roami_thread *thread = roami_thread_self(node);
 	struct roami_claims *claims = claims_granted(thread);
 	uint32_t most, count;
 	int32_t stride;

@@ -7,12 +7,12 @@
 
 #include "core/domain.h"
 #include "core/guess.h"
-#include "core/landing.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
 #include "core/remote.h"
 #include "core/sync.h"
+#include "core/thread.h"
 #include "msg/layers.h"
 #include "msg/msg.h"
 
@@ -114,7 +114,7 @@ static enum roam_err node_memory(struct roami_node *node)
 	if (node->table == NULL || node->twins.pool == NULL || node->engine_state == NULL)
 		return ROAM_ENOMEM;
 	if (roami_race_init(node) != ROAM_OK || roami_creator_init(node) != ROAM_OK ||
-	    roami_guess_init(node) != ROAM_OK || roami_landing_init(node) != ROAM_OK)
+	    roami_guess_init(node) != ROAM_OK)
 		return ROAM_ENOMEM;
 	return roami_sync_init(node);
 }
@@ -228,7 +228,7 @@ void roami_node_close(struct roami_node *node)
 	roami_race_fini(node);
 	roami_creator_fini(node);
 	roami_guess_fini(node);
-	roami_landing_fini(node);
+	roami_threads_close(node);
 	roami_os_vec_free(&node->regions, sizeof(struct roami_region));
 	roami_msg_fini(node);
 	roami_log_fini(node);

@@ -62,7 +62,7 @@ struct roami_env {
 
 #define ROAMI_RAN_FAR 1000000u
 
-#define ROAMI_THREADS_MAX 64
+#define ROAMI_THREADS_MAX 2048 /* of a node that use it at a time, the library's own counted */
 
 /* Flags of a page. */
 enum {
@@ -98,6 +98,7 @@ struct roami_page {
 	uint8_t here : 1;   /* the memfd may have bytes of it */
 	uint8_t guessed : 1; /* written before it has a home, see core/guess.h */
 	uint8_t mapped : 1; /* the engine has it open for reading already, see roami_fetch */
+	uint8_t evicted : 1; /* this node itself has dropped its copy */
 	_Atomic uint8_t again; /* see roami_page_again */
 	uint32_t twin; /* index in the pool; 0: none */
 };
@@ -146,7 +147,8 @@ struct roami_call {
 	uint32_t page_at; /* they came: 1; or are to be copied from a node: 2 + it */
 };
 
-#define ROAMI_CALLS_MAX     4096 /* a power of two */
+#define ROAMI_CALLS_EACH    64u /* under way, of one thread at most */
+#define ROAMI_CALLS_MAX     (ROAMI_THREADS_MAX * ROAMI_CALLS_EACH) /* a power of two */
 #define ROAMI_CALL_SERIALS  (UINT32_MAX / ROAMI_CALLS_MAX / 2 + 1) /* then they begin anew */
 #define ROAMI_TYPES_MAX     192
 #define ROAMI_TYPE_SYNC     0
@@ -247,12 +249,32 @@ struct roami_claims {
 #define ROAMI_PAGES_MAX  (1u << 28) /* of the largest heap */
 #define ROAMI_DUMP_PAGES (1u << 16)
 
-/* What the core remembers of an application thread. */
+#define ROAMI_DOMAINS_MAX 16
+
+/* Memory of one thread: where pages land, then a protocol's scratch, by domain. */
+#define ROAMI_ROOMS_MAX (1 + ROAMI_DOMAINS_MAX)
+
+struct roami_room {
+	uint8_t *at; /* NULL: not asked for yet */
+	size_t bytes;
+};
+
+#define ROAMI_TOUCHED 4 /* pages that an instruction needs at most */
+
+/* What the core remembers of an application thread; see core/thread.h. */
 struct roami_thread {
+	bool registered;   /* counted by the barriers of all threads */
+	_Atomic uint32_t holds; /* locks */
+	struct roami_room rooms[ROAMI_ROOMS_MAX];
 	struct roami_stream streams[ROAMI_STREAMS];
 	uint32_t stream_next; /* the one to replace */
 	uint32_t last_fault;
-	_Atomic uint32_t touching; /* + 1: the page of the last fault, with ROAM_CACHE_PAGES */
+	/*
+	 * With ROAM_CACHE_PAGES: the pages of the last faults, + 1, the newest first, and how many
+	 * of them the thread needs at a time, as far as that has shown.
+	 */
+	_Atomic uint32_t touched[ROAMI_TOUCHED];
+	_Atomic uint32_t needs;
 	struct roami_claims claims[ROAMI_STREAMS];
 	uint32_t claims_next; /* the one to replace */
 	struct roami_returns returns;
@@ -263,9 +285,9 @@ struct roami_table {
 	struct roami_spin lock;
 	uint8_t *items; /* each begins with its id */
 	size_t item_bytes;
-	uint32_t count;
+	_Atomic uint32_t count;
 	_Atomic uint32_t *slots; /* index + 1, open addressing */
-	void (*make)(struct roami_node *node, void *item);
+	void (*make)(struct roami_node *node, void *item); /* NULL: nothing to do */
 };
 
 /* Where objects of one kind lie in a segment, by id; nothing ever leaves before the round ends. */
@@ -303,15 +325,12 @@ struct roami_service {
 	void (*fini)(struct roami_node *node); /* also after a failed init */
 };
 
-#define ROAMI_DOMAINS_MAX 16
-
 /* A stretch of the heap under one protocol, and that protocol at this node; see core/domain.h. */
 struct roami_domain {
 	const struct roam_protocol *protocol;
 	uint32_t first, end; /* its pages */
 	void *state;
 	uint8_t *page_data;
-	uint8_t *scratch;        /* of each thread; NULL: the protocol wants none */
 	struct roami_store store;
 	unsigned types;          /* its first message type */
 	enum roam_err err;       /* why its protocol cannot run */
@@ -335,7 +354,6 @@ struct roami_node {
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
 	struct roami_creator_part *creator_parts; /* see creator.c */
-	uint8_t *landing; /* see landing.c */
 	uint64_t near; /* peers whose memory loads and stores reach, this node among them; bits */
 
 	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
@@ -392,8 +410,8 @@ struct roami_node {
 		share_head[ROAMI_NODES_MAX]; /* taken from each list of newly shared pages */
 
 	/*
-	 * Threads that have used the node, and whether one that was the only one is in a fault: a
-	 * page may then show before it is checked.  Who comes second waits for it.
+	 * Threads that use the node, and whether one that was the only one is in a fault: a page
+	 * may then show before it is checked.  Who comes second waits for it.
 	 */
 	_Atomic uint32_t users;
 	_Atomic uint32_t solo;
@@ -401,6 +419,7 @@ struct roami_node {
 	struct roami_late late;
 	struct roami_spin close_lock; /* the table and the engine agree on what is closed */
 	struct roami_thread threads[ROAMI_THREADS_MAX];
+	_Atomic uint32_t threads_top; /* those from here on were never used */
 	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
 	_Atomic uint32_t cached;       /* clean or dirty copies of other nodes' pages */
 	struct roami_spin cache_lock;

@@ -62,10 +62,10 @@ struct roami_header {
 #define ROAMI_OPTION_OWN  2u
 
 /*
- * The version counts below; above, nodes that are storing a diff and hold the home where it is, if
- * homes are taken.
+ * The version counts below; above, who is storing a diff and holds the home where it is, if homes
+ * are taken: one release of each node, and one handler.
  */
-#define ROAMI_VERSION_BUSY (UINT64_C(1) << 48)
+#define ROAMI_VERSION_BUSY (UINT64_C(1) << 56)
 #define ROAMI_VERSION(word) ((word) & (ROAMI_VERSION_BUSY - 1))
 
 /* A mark is set, then listed; the home clears both and counts the generation up. */
@@ -176,6 +176,7 @@ struct roami_ctl {
 	_Atomic int32_t before;    /* of the node before this one: its pid, see boot/meet.c */
 	_Atomic uint32_t told;     /* node 0's: somebody has said why the job fails */
 	_Atomic uint32_t warned;   /* node 0's: somebody has said that the model is too weak */
+	_Atomic uint32_t misused;  /* node 0's: kinds of misuse that somebody has told of; bits */
 	_Alignas(64) _Atomic uint32_t wait_kind;
 	_Atomic uint64_t wait_id;
 	_Atomic uint64_t
@@ -216,6 +217,7 @@ struct roami_layout {
 	size_t meetings;
 	uint32_t meeting_slots;
 	size_t reductions;
+	size_t objects;
 	size_t headers;
 	size_t directory;
 	size_t tails;
@@ -231,6 +233,8 @@ struct roami_segment {
 	struct roami_pool *pool; /* of each domain */
 	struct roami_board *board;
 	struct roami_trail *trail;
+	/* Of each page of the heap: where in it there are synchronisation objects. */
+	_Atomic uint64_t *objects;
 	struct roami_header *headers;
 	_Atomic uint64_t *directory;
 	struct roami_shared_tail *tails;

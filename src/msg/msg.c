@@ -300,18 +300,25 @@ static bool msg_has_room(void *arg)
 	return yes;
 }
 
+/* A free call, one of the calling thread's if there is; call_lock is held. */
+static struct roami_call *call_find(struct roami_node *node)
+{
+	unsigned at = node->env->thread(node) * ROAMI_CALLS_EACH;
+
+	for (unsigned i = 0; i < ROAMI_CALLS_MAX; i++, at++)
+		if (atomic_load(&node->msg.calls[at % ROAMI_CALLS_MAX].state) == 0)
+			return &node->msg.calls[at % ROAMI_CALLS_MAX];
+	roami_node_fail(node, "more than %u calls under way", ROAMI_CALLS_MAX);
+}
+
 /* A call that waits for an answer, with what `wanted` says of that. */
 static struct roami_call *call_open(struct roami_node *node, const struct roami_call *wanted)
 {
 	struct roami_msg *msg = &node->msg;
-	struct roami_call *call = NULL;
+	struct roami_call *call;
 
 	roami_spin_lock(node, &msg->call_lock);
-	for (unsigned i = 0; i < ROAMI_CALLS_MAX && call == NULL; i++)
-		if (atomic_load(&msg->calls[i].state) == 0)
-			call = &msg->calls[i];
-	if (call == NULL)
-		roami_node_fail(node, "more than %u calls under way", ROAMI_CALLS_MAX);
+	call = call_find(node);
 	/* Its slot below a serial number whose top bit is set: 0 is no call. */
 	msg->call_serial = (msg->call_serial + 1) % ROAMI_CALL_SERIALS;
 	call->id = (uint32_t)(call - msg->calls) |
@@ -414,8 +421,6 @@ size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *
 	*came_p = page_at != 0;
 	return bytes;
 }
-
-_Static_assert(ROAM_PAGES_ONCE <= ROAMI_CALLS_AT_ONCE, "calls about pages");
 
 void roami_pages_ask(struct roami_node *node, struct roam_page_call *calls, unsigned count)
 {

@@ -99,4 +99,12 @@ uint64_t roami_os_random(void);
 /* Bytes that nobody can guess; false: the kernel gives none. */
 bool roami_os_secret(void *bytes, size_t count);
 
+/*
+ * Where code lies: file and offset for addr2line, and the symbol if it is exported.  And data: the
+ * address, with the same if it is a static.
+ */
+#define ROAMI_OS_PLACE_BYTES 144
+void roami_os_place(const void *code, char text[ROAMI_OS_PLACE_BYTES]);
+void roami_os_object(const void *object, char text[ROAMI_OS_PLACE_BYTES]);
+
 #endif

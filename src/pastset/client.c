@@ -532,10 +532,8 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 		ask.participants = options->participants;
 		element->rounds = options->participants != 0;
 	}
-	if (options->storage == ROAM_PS_PAGES) {
+	if (options->storage == ROAM_PS_PAGES)
 		ask.heap_bytes = options->memory;
-		roami_pages_init(element->node, heap);
-	}
 	if (element->server != NULL)
 		err = enter_attached(element->server, parts, &answer);
 	else

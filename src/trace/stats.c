@@ -32,13 +32,28 @@ const struct roami_stats_line roami_stats_lines[ROAMI_STATS_COUNT] = {
 
 __thread unsigned roami_stats_bank;
 
-unsigned roami_stats_bank_take(void)
+/* A bit for each bank that a thread has for its own. */
+static _Atomic uint32_t *stats_given(void)
 {
-	static _Atomic unsigned given;
-	unsigned bank = atomic_fetch_add(&given, 1);
+	static _Atomic uint32_t given;
 
-	roami_stats_bank = (bank < ROAMI_STATS_BANKS ? bank : ROAMI_STATS_BANKS - 1) + 1;
-	return roami_stats_bank;
+	return &given;
+}
+
+void roami_stats_bank_take(void)
+{
+	for (unsigned bank = 0; bank < ROAMI_STATS_BANKS - 1 && roami_stats_bank == 0; bank++)
+		if ((atomic_fetch_or(stats_given(), 1u << bank) >> bank & 1) == 0)
+			roami_stats_bank = bank + 1;
+}
+
+void roami_stats_bank_give(void)
+{
+	unsigned bank = roami_stats_bank;
+
+	roami_stats_bank = 0;
+	if (bank != 0)
+		atomic_fetch_and(stats_given(), ~(1u << (bank - 1)));
 }
 
 uint64_t roami_stats_sum(const struct roami_stats *stats, unsigned stat)

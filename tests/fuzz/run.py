@@ -15,6 +15,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SOURCES = {
+    'clock': ['src/core/vclock.c'],
     'guest': ['src/msg/channel.c', 'src/os/os.c', 'src/os/proc.c'] +
              [f'src/pastset/{name}.c' for name in ('bitmap', 'element', 'guest', 'kernel', 'list', 'locate',
                                                    'names', 'partial', 'pool', 'relay', 'server', 'session',

@@ -355,7 +355,7 @@ static struct world_fiber *world_fiber_add(struct world *world, unsigned node, b
 	roami_assert(world->fiber_count < FIBERS_MAX);
 	*fiber = (struct world_fiber){
 		.world = world, .node = node, .service = service, .fn = fn, .arg = arg};
-	fiber->thread = service ? ROAMI_THREADS_MAX - 1 : world->places[node].threads++;
+	fiber->thread = service ? WORLD_THREADS_MAX : world->places[node].threads++;
 	fiber->fiber = roami_fiber_create(STACK_BYTES, fiber_main, fiber);
 	if (fiber->fiber == NULL) {
 		perror("world: fiber");
@@ -408,7 +408,7 @@ struct world *world_open(const struct world_config *config)
 		world_fiber_add(world, i, true, service_main, world->nodes[i]);
 	}
 	if (config->begin)
-		world_begin(world->nodes, config->nodes, config->seed);
+		world_begin(world->nodes, config->nodes, config->seed, config->begin_epochs);
 	world_heap(world);
 	return world;
 }

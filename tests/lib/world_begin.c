@@ -82,14 +82,14 @@ static void begin_lock(struct roami_node *node, void *item)
 
 	roami_lock_make(node, item);
 	lock->tickets = UINT32_MAX - (uint32_t)(lock->id / 8 % 8);
-	lock->next_after = lock->refusals = lock->serving = lock->tickets;
+	lock->next_after = lock->serving = lock->tickets;
 }
 
 static void begin_barrier(struct roami_node *node, void *item)
 {
 	struct roami_barrier *barrier = item;
 
-	roami_barrier_make(node, item);
+	(void)node;
 	barrier->departed = UINT32_MAX - (uint32_t)(barrier->id / 8 % 8);
 }
 
@@ -133,12 +133,12 @@ uint64_t world_begin_now(uint64_t seed)
 	return STAMPS_END - rng_below(&rng, 2000000);
 }
 
-void world_begin(struct roami_node *const *nodes, unsigned count, uint64_t seed)
+void world_begin(struct roami_node *const *nodes, unsigned count, uint64_t seed, bool epochs)
 {
 	struct rng state = {seed ^ 0xbe91}, *rng = &state;
 	/* All nodes' alike: some protocols agree on them before the first message. */
-	uint64_t version = begin_below(rng, UINT64_C(1) << 32);
-	uint32_t epoch = 1;
+	uint64_t version = begin_below(rng, UINT64_C(1) << 48);
+	uint32_t epoch = epochs ? ROAM_EPOCH_MAX - rng_below(rng, 4) : 0;
 
 	begin_clocks(nodes, count, rng);
 	begin_rings(nodes, count, rng);

@@ -7,7 +7,10 @@
 /* What time it is then. */
 uint64_t world_begin_now(uint64_t seed);
 
-/* Before any of the nodes, which all are open, has done anything. */
-void world_begin(struct roami_node *const *nodes, unsigned count, uint64_t seed);
+/*
+ * Before any of the nodes, which all are open, has done anything.  `epochs`: homes move a few times
+ * only, for good.
+ */
+void world_begin(struct roami_node *const *nodes, unsigned count, uint64_t seed, bool epochs);
 
 #endif

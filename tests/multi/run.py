@@ -252,12 +252,32 @@ def stranger(how, nodes, env=None, **rest):
 
 
 def misuse(start, nodes):
-    """All is refused; what the library says of a call that returns its error is one line."""
+    """All is refused; what the library says of a call that returns its error is one line, and of
+    locks one of each kind in the job, with the place."""
+    place = r'at multi_misuse\+0x[0-9a-f]+( \(\w+\+0x[0-9a-f]+\))?'
     result = run(started(start, 'misuse', start, nodes))
     strange = [line for line in result.err.splitlines() if not re.match(
-        'roam: (nodes cannot be created here|the program asks for )', line)]
+        'roam: (nodes cannot be created here|the program asks for |warning: node)', line)]
+    for wrong in ('roam_lock of .*, which this thread holds already',
+                  'roam_unlock of .*, which this thread does not hold',
+                  'roam_cond_wait without its lock .*'):
+        if len(re.findall(f'{wrong}, {place}; later', result.err)) != 1:
+            strange.append(f'not once: {wrong}')
     if result.status != 0 or strange or 'all refused' not in result.out:
-        raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
+        raise Wrong(f'status {result.status}, {strange}, stderr {result.err[-600:]!r}')
+    result = run(started(start, 'misuse', start, nodes), env={'ROAM_STRICT': '1'})
+    if result.status == 0 or re.fullmatch(rf'roam: node \d: roam_unlock of .*, {place} '
+                                          r'.ROAM_STRICT=1.\n', result.err) is None:
+        raise Wrong(f'strict: status {result.status}, stderr {result.err[-600:]!r}')
+    where = re.search(r'at multi_misuse\+(0x[0-9a-f]+)', result.err).group(1)
+    found = run(['addr2line', '-e', program('misuse'), where])
+    if re.search(r'misuse\.c:\d+', found.out) is None:
+        raise Wrong(f'addr2line: {found.out!r}')
+
+
+def objects(start, nodes, env):
+    """Locks, conditions and flags need no init, and blocks bring none along."""
+    expect(started(start, 'objects', start, nodes), out='all free', env=env)
 
 
 def too_many_creates():
@@ -434,6 +454,9 @@ def trouble_cases():
     for start in ('fork', 'run'):
         for nodes in (2, 3):
             yield (f'misuse {start} {nodes}', misuse, start, nodes)
+            for env in ({}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'},
+                        {'ROAM_PROTOCOL': 'jump'}):
+                yield (f'objects {start} {nodes} {env}', objects, start, nodes, env)
         yield (f'ROAM_STATS printed once, {start}', stats_once, start)
         yield (f'peak memory, {start}', peak_memory, start)
         yield (f'RLIMIT_AS, {start}', limits_of_space, start)
