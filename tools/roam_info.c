@@ -16,6 +16,7 @@
 #include "boot/local.h"
 #include "core/node.h"
 #include "fault/engine.h"
+#include "os/os.h"
 #include "roam_tool.h"
 #include "trace/stats.h"
 
@@ -62,7 +63,7 @@ static void info_version(void)
 /* A number from a file of /proc; -1: it cannot be read. */
 static long proc_number(const char *path)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = roami_os_file(path);
 	long value = -1;
 
 	if (file == NULL)

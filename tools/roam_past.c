@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "os/os.h"
 #include "pastset/address.h"
 #include "pastset/host.h"
 #include "roam_past.h"
@@ -217,7 +218,7 @@ static int past_serve(int argc, char **argv)
 	sigaddset(&ends, SIGINT);
 	sigaddset(&ends, SIGTERM);
 	sigprocmask(SIG_BLOCK, &ends, NULL);
-	stop = signalfd(-1, &ends, SFD_CLOEXEC);
+	stop = roami_os_fd(signalfd(-1, &ends, SFD_CLOEXEC));
 	if (stop < 0) {
 		tool_say("past serve: %s", strerror(errno));
 		return TOOL_FAILED;

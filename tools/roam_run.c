@@ -93,7 +93,7 @@ static int run_usage(FILE *to)
 static bool run_read_hosts(struct hosts *hosts, const char *path)
 {
 	static char text[1 << 20];
-	FILE *file = fopen(path, "re");
+	FILE *file = roami_os_file(path);
 	size_t bytes;
 
 	if (file == NULL) {
@@ -263,7 +263,7 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 	if (roami_boot_memory(options, roami_nodeset_first(run->nodes).bits, fds) != ROAM_OK)
 		return false; /* it has said why */
 	/* Its writing end is ours alone and never used: nodes see by it that we are gone. */
-	if (pipe2(lifeline, O_CLOEXEC) != 0) {
+	if (!roami_os_pipe(lifeline, 0)) {
 		tool_say("run: cannot make a pipe: %s%s", strerror(errno),
 			 errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
 		return false;
@@ -613,18 +613,6 @@ static int run_watch(struct run *run)
 
 /* ---------------------------------------------------------------------------------- the command */
 
-/* Descriptors 0 to 2 are open, so that nothing of ours takes their place. */
-static void run_open_standard(void)
-{
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		close(fd);
-}
-
 static bool run_block_signals(struct run *run)
 {
 	run->signals = child_signals(&run->mask);
@@ -655,7 +643,6 @@ int tool_run(int argc, char **argv)
 	status = run_parse(&run, argc, argv);
 	if (status >= 0)
 		return status;
-	run_open_standard();
 	if (!run_options(&run, &options))
 		return TOOL_USAGE;
 	if (run.far)

@@ -10,7 +10,8 @@
  * Start.  Three ways to get several nodes, all on one host:
  *
  *	roam run -n 4 ./prog          an SPMD program: each node runs main() and calls roam_start()
- *	roam_create_all(fn, 4)        fork style: one process initialises, then four run fn()
+ *	roam_create_all(fn, 4)        fork style: one process initialises, then four run fn(); `roam
+ *	                              run -n 4`, mpirun and srun start such a program, too
  *	the PARMACS macros            include/roam/parmacs.m4, which are the second way
  *
  * Errors.  Calls return enum roam_err; ROAM_OK is 0.  A node that cannot go on (a peer died, memory
@@ -113,15 +114,25 @@ const char *roam_version(void);
  * be.  Call it before other threads exist. Errors: ROAM_EINVAL (an option's value), ROAM_EUNKNOWN
  * (an unknown protocol, engine or transport), ROAM_ENOMEM, ROAM_ESYSTEM.  Each is reported on
  * stderr in one line before the call returns.
+ *
+ * A launched program that calls it runs main on every node: roam_create then is an error, and
+ * after roam_create_all, which all nodes call, only node 0 goes on in main.  One that begins with
+ * another call (roam_alloc, roam_lock_init, roam_home, roam_distribute, roam_needs) may be of
+ * either kind.  roam_create or roam_create_all shows that it creates its nodes: then all is as
+ * after roam_start_main.  roam_node, roam_nodes or a call that synchronises shows that main goes
+ * on everywhere; that call waits for all nodes, what nodes above 0 have printed by then comes out,
+ * and what each has stored is in the heap.  No other thread may use the heap during that call.
  */
 ROAM_RESULT enum roam_err roam_start(void);
 
 /*
  * The same for a program that creates its nodes by roam_create or roam_create_all; what the PARMACS
- * macros call.  Where a launcher has started all processes of a job across hosts, each executes
- * main up to there: alike, on a heap of its own, nodes above 0 with their output thrown away.
- * Then only node 0's heap counts, they run the function, and end when it returns.
- * Elsewhere it is roam_start().
+ * macros call.  Where a launcher has started all processes of a job, each executes main up to
+ * there: alike, on a heap of its own, with a copy of the standard input from this call on, nodes
+ * above 0 with their output thrown away.  Then only node 0's heap counts, the others run the
+ * function, and end when it returns.  Until then roam_node() is 0 everywhere.  A program that asks
+ * for it, or synchronises, before it creates its nodes needs this call; for others see roam_start.
+ * Without a launcher it is roam_start().
  */
 ROAM_RESULT enum roam_err roam_start_main(void);
 
@@ -158,14 +169,15 @@ enum roam_err roam_needs(enum roam_model model);
  * Forks one more node, which runs fn() and then serves until the job ends; returns in the caller at
  * once.  The new node inherits private variables as they are now and shares the heap.  The number
  * of nodes is fixed ("sealed") at the caller's next synchronisation.  Only node 0 may call it, from
- * its only thread. Errors: ROAM_ENODES (ROAM_NODES_MAX), ROAM_ESTATE (already sealed),
- * ROAM_ESYSTEM.
+ * its only thread. Errors: ROAM_ENODES (ROAM_NODES_MAX), ROAM_ESTATE (already sealed, or main goes
+ * on on all of a launcher's nodes: roam_start_main), ROAM_ESYSTEM.
  */
 ROAM_RESULT enum roam_err roam_create(void (*fn)(void));
 
 /*
  * Forks nodes - 1 nodes, seals the job, and runs fn() on all of them, this one included; returns
- * when fn() returned here.
+ * when fn() returned here.  Under a launcher the nodes are those that it has started, and `nodes`
+ * must be as many; elsewhere than on node 0 it does not return.  Errors as roam_create.
  */
 ROAM_RESULT enum roam_err roam_create_all(void (*fn)(void), unsigned nodes);
 
@@ -186,8 +198,8 @@ enum roam_err roam_wait_for_end(void);
 
 /*
  * Registers the calling thread as one that synchronises (counted by roam_barrier_all), and unblocks
- * its fault signals.  fini takes that back; so does the thread's end.  ROAM_ESTATE: the thread is
- * registered already, or is not.  The one that started roam is, from then on.
+ * its fault signals.  fini takes that back; so does the thread's end.  ROAM_ESTATE, with a line:
+ * the thread is registered already, or is not.  The one that started roam is, from then on.
  */
 ROAM_RESULT enum roam_err roam_thread_init(void);
 enum roam_err roam_thread_fini(void);
@@ -208,7 +220,8 @@ enum roam_place {
  * any time.  The block belongs to all nodes; pass its address to others through shared memory.
  * Under `roam run`, blocks that every node allocates in the same order before its first
  * synchronisation are the same blocks.  NULL when bytes is 0 or the heap cannot hold it
- * (roam_errno() says which).
+ * (roam_errno() says which).  If it is the first call and roam cannot be started, the process ends
+ * with status 1 after the line that says why; call roam_start() first to deal with that yourself.
  */
 ROAM_RESULT void *roam_alloc(size_t bytes);
 

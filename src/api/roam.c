@@ -15,6 +15,7 @@
 #include "core/race.h"
 #include "core/sync.h"
 #include "core/thread.h"
+#include "fault/signals.h"
 #include "pastset/server.h"
 #include "roam/protocol.h"
 
@@ -51,21 +52,53 @@ uint64_t roam_clock_us(void)
 
 /* ---------------------------------------------------------------------------- starting, ending */
 
-static enum roam_err job_start(bool creates)
+/* A child of fork() has no heap: it ends by the touch, but not without a word. */
+static bool job_forked_touch(void *arg, siginfo_t *info, const void *context)
+{
+	char line[120];
+	int length = snprintf(line, sizeof(line),
+			      "roam: process %d, a fork of node %u, has no shared heap, and "
+			      "touched it at %p\n",
+			      (int)getpid(), job.me, info->si_addr);
+
+	(void)arg;
+	(void)context;
+	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+		return false;
+	return false;
+}
+
+static void job_forked(void)
+{
+	if (job.app != NULL && !job.forking && job.life != ROAMI_JOB_OVER)
+		roami_signals_orphan(job.app, job.layout.heap_bytes, job_forked_touch);
+}
+
+static enum roam_err job_start(enum roami_kind kind)
 {
 	if (job.life == ROAMI_JOB_OVER)
 		return ROAM_ESTATE;
-	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, creates) : ROAM_OK;
+	if (job.life != ROAMI_JOB_NEW)
+		return ROAM_OK;
+	if (job.failed == ROAM_OK)
+		pthread_atfork(NULL, NULL, job_forked);
+	return roami_job_start(&job, kind);
 }
 
 enum roam_err roam_start(void)
 {
-	return job_start(false);
+	return job_start(ROAMI_KIND_SPMD);
+}
+
+/* By a call that both kinds of programs begin with. */
+static enum roam_err job_begin(void)
+{
+	return job_start(ROAMI_KIND_UNKNOWN);
 }
 
 enum roam_err roam_start_main(void)
 {
-	return job_start(true);
+	return job_start(ROAMI_KIND_CREATES);
 }
 
 /* Before anything that synchronises: started, and sealed if nodes were created. */
@@ -104,17 +137,21 @@ enum roam_err roam_finish(void)
 
 unsigned roam_node(void)
 {
+	if (job.undecided)
+		roami_job_decide(&job);
 	return job.me;
 }
 
 unsigned roam_nodes(void)
 {
+	if (job.undecided)
+		roami_job_decide(&job);
 	return job.life == ROAMI_JOB_NEW ? 1 : job.nodes;
 }
 
 enum roam_err roam_needs(enum roam_model model)
 {
-	enum roam_err err = roam_start();
+	enum roam_err err = job_begin();
 
 	if ((unsigned)model > ROAM_MODEL_SCC)
 		return ROAM_EINVAL;
@@ -143,7 +180,7 @@ enum roam_err roam_create_all(void (*fn)(void), unsigned nodes)
 
 enum roam_err roam_distribute(void *variable, size_t bytes)
 {
-	enum roam_err err = roam_start();
+	enum roam_err err = job_begin();
 
 	if (variable == NULL || bytes == 0)
 		return ROAM_EINVAL;
@@ -157,6 +194,14 @@ enum roam_err roam_wait_for_end(void)
 	return err == ROAM_OK ? roami_job_wait_for_end(&job) : err;
 }
 
+static enum roam_err job_registered(const char *call, enum roam_err err)
+{
+	if (err == ROAM_ESTATE)
+		fprintf(stderr, "roam: node %u: roam_thread_%s by a thread that is %s\n", job.me,
+			call, call[0] == 'i' ? "registered already" : "not registered");
+	return err;
+}
+
 enum roam_err roam_thread_init(void)
 {
 	enum roam_err err = job_ready();
@@ -168,17 +213,25 @@ enum roam_err roam_thread_init(void)
 	sigaddset(&faults, SIGSEGV);
 	sigaddset(&faults, SIGBUS);
 	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
-	return roami_thread_register(job.node, true);
+	return job_registered("init", roami_thread_register(job.node, true));
 }
 
 enum roam_err roam_thread_fini(void)
 {
 	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
 		return ROAM_ESTATE;
-	return roami_thread_register(job.node, false);
+	return job_registered("fini", roami_thread_register(job.node, false));
 }
 
 /* -------------------------------------------------------------------------------------- memory */
+
+/* It is told why roam does not start; who does not look at NULL would crash behind the line. */
+static void *job_alloc_unready(void)
+{
+	if (job.life == ROAMI_JOB_NEW)
+		exit(EXIT_FAILURE);
+	return NULL;
+}
 
 void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 {
@@ -187,9 +240,9 @@ void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 
 	if (region == NULL)
 		region = &plain;
-	alloc_err = roam_start();
+	alloc_err = job_begin();
 	if (alloc_err != ROAM_OK)
-		return NULL;
+		return job_alloc_unready();
 	if (bytes == 0 || (unsigned)region->place > ROAM_PLACE_NODE)
 		alloc_err = ROAM_EINVAL;
 	else
@@ -329,7 +382,7 @@ static enum roam_err object_init(const void *object)
 {
 	if ((uintptr_t)object < 64)
 		return ROAM_EINVAL;
-	return roam_start();
+	return job_begin();
 }
 
 enum roam_err roam_lock_init(const void *lock)

@@ -281,7 +281,16 @@ static void *job_alloc(struct roami_job *job, unsigned domain, size_t bytes,
 	return job->app + offset;
 }
 
-/* The allocator of a started job changes when its nodes first synchronise. */
+/*
+ * The allocator of a started job changes when its nodes first synchronise, and all of it when what
+ * was undecided is decided.
+ */
+static bool job_changes(struct roami_job *job)
+{
+	return job->undecided ||
+	       __atomic_load_n(&job->life, __ATOMIC_ACQUIRE) == ROAMI_JOB_JOINED;
+}
+
 void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 		      enum roam_err *err_p)
 {
@@ -296,7 +305,7 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_reg
 		return NULL;
 	if (option != 0) /* what is less than a page shares one */
 		bytes = bytes < ROAMI_PAGE ? ROAMI_PAGE : bytes;
-	if (__atomic_load_n(&job->life, __ATOMIC_ACQUIRE) != ROAMI_JOB_JOINED)
+	if (!job_changes(job))
 		return job_alloc(job, domain, bytes, region, option, err_p);
 	pthread_mutex_lock(&job->seal);
 	block = job_alloc(job, domain, bytes, region, option, err_p);
@@ -359,7 +368,7 @@ enum roam_err roami_job_free(struct roami_job *job, void *block)
 {
 	enum roam_err err;
 
-	if (__atomic_load_n(&job->life, __ATOMIC_ACQUIRE) != ROAMI_JOB_JOINED)
+	if (!job_changes(job))
 		return job_free(job, block);
 	pthread_mutex_lock(&job->seal);
 	err = job_free(job, block);

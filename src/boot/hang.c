@@ -122,7 +122,7 @@ static void node_place(struct roami_probed *probed)
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)getpid());
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = roami_os_fd(open(path, O_RDONLY | O_CLOEXEC));
 	bytes = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
 	if (fd >= 0)
 		close(fd);

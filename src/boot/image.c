@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "boot/statics.h"
+#include "os/os.h"
 
 #define USERS_MAX 6u
 #define REACH     4096u /* bytes from a variable's beginning that code refers to it by */
@@ -144,7 +145,7 @@ static void image_keep(struct roami_image *image, const struct symbols *symbols)
 
 const char *roami_image_read(struct roami_image *image)
 {
-	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int fd = roami_os_fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
 	struct symbols symbols;
 	struct stat stat;
 	void *map = MAP_FAILED;

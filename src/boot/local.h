@@ -44,6 +44,9 @@ void roami_boot_layout(struct roami_layout *layout, const struct roami_options *
  */
 enum roam_err roami_boot_memory(const struct roami_options *options, uint64_t nodes, int *fds);
 
+/* What to do about an error of making it; "" if nothing. */
+const char *roami_boot_hint(int error);
+
 /* Makes one node's segment; -1 with errno. */
 int roami_boot_segment(const struct roami_layout *layout, unsigned node);
 

@@ -490,6 +490,12 @@ enum roam_err roami_signals_add(int signal, const void *start, size_t bytes, roa
 	return err;
 }
 
+void roami_signals_orphan(const void *start, size_t bytes, roami_signal_fn *fn)
+{
+	signals_unlock(); /* whoever held it is not here */
+	roami_signals_add(SIGSEGV, start, bytes, fn, NULL);
+}
+
 void roami_signals_remove(int signal, const void *arg)
 {
 	bool found = false, left = false;

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 /* ---- clock */
@@ -49,6 +50,16 @@ size_t roami_os_write_at(int fd, uint64_t offset, const void *data, size_t bytes
 /* Sealed against shrinking and growing; -1 with errno. */
 int roami_os_memfd(const char *name, uint64_t bytes);
 
+/* ---- descriptors: none of ours is ever 0, 1 or 2, though the program has closed them (fds.c) */
+
+/* What a call that makes a descriptor returned, moved up if need be; -1 with errno. */
+int roami_os_fd(int fd);
+bool roami_os_pipe(int ends[2], int flags); /* closed by exec; false with errno */
+FILE *roami_os_file(const char *path);      /* to be read; NULL with errno */
+/* While another library makes some: those that are closed are held, and given back. */
+unsigned roami_os_fds_hold(void);
+void roami_os_fds_release(unsigned held);
+
 /*
  * A vector of fixed-size items in mmap memory, grown by mremap: usable in signal handlers, no
  * malloc.
@@ -78,6 +89,8 @@ bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg);
 int roami_os_pidfd(pid_t pid);   /* -1 with errno */
 /* How the process of a pidfd ended, as of wait; false: it has not, or this kernel does not say. */
 bool roami_os_pidfd_status(int pidfd, int *status);
+/* The same of a process that nobody has waited for yet, on any kernel. */
+bool roami_os_zombie_status(pid_t pid, int *status);
 /* All of it, over a socket that blocks; false: the other side is gone, or takes too long. */
 bool roami_os_send(int fd, const void *data, size_t bytes);
 pid_t roami_os_tid(void);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "msg/channel.h"
+#include "os/os.h"
 
 #define KEY_DIGITS   (2 * ROAMI_CHANNEL_KEY)
 #define SOCKET_FLAGS (SOCK_STREAM | SOCK_CLOEXEC)
@@ -79,7 +80,7 @@ void roami_address_tune(int fd)
 static int connect_to(const struct sockaddr *to, socklen_t bytes, const struct roami_route *route,
 		      bool last)
 {
-	int fd = socket(to->sa_family, SOCKET_FLAGS | SOCK_NONBLOCK, 0), err = 0;
+	int fd = roami_os_fd(socket(to->sa_family, SOCKET_FLAGS | SOCK_NONBLOCK, 0)), err = 0;
 	socklen_t err_bytes = sizeof(err);
 
 	if (fd < 0)
@@ -164,7 +165,7 @@ static int listen_unix(const char *address, char *why, size_t why_bytes)
 	}
 	if (errno == ECONNREFUSED)
 		unlink(address); /* of a server that was killed */
-	fd = socket(AF_UNIX, SOCKET_FLAGS | SOCK_NONBLOCK, 0);
+	fd = roami_os_fd(socket(AF_UNIX, SOCKET_FLAGS | SOCK_NONBLOCK, 0));
 	mask = umask(077);
 	bound = fd < 0 ? -1 : bind(fd, (void *)&un, sizeof(un));
 	umask(mask);
@@ -179,7 +180,7 @@ static int listen_unix(const char *address, char *why, size_t why_bytes)
 static int listen_inet(const struct addrinfo *at)
 {
 	const int on = 1;
-	int fd = socket(at->ai_family, SOCKET_FLAGS | SOCK_NONBLOCK, 0);
+	int fd = roami_os_fd(socket(at->ai_family, SOCKET_FLAGS | SOCK_NONBLOCK, 0));
 
 	if (fd < 0)
 		return -1;
@@ -225,7 +226,7 @@ static bool key_make(const char *file)
 {
 	uint8_t key[ROAMI_CHANNEL_KEY];
 	char text[KEY_DIGITS + 2];
-	int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int fd = roami_os_fd(open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
 	bool made;
 
 	if (fd < 0 || sodium_init() < 0)
@@ -248,6 +249,11 @@ static bool key_read(const char *file, int fd, uint8_t *key, char *why, size_t w
 	ssize_t got;
 	bool good;
 
+	if (fstat(fd, &stat) == 0 && stat.st_uid != geteuid()) {
+		snprintf(why, why_bytes, "the key in %s is not safe: it belongs to another user",
+			 file);
+		return false;
+	}
 	if (fstat(fd, &stat) != 0 || (stat.st_mode & 077) != 0) {
 		snprintf(why, why_bytes,
 			 "the key in %s is not safe: others may read it (chmod 600)", file);
@@ -266,13 +272,18 @@ static bool key_read(const char *file, int fd, uint8_t *key, char *why, size_t w
 
 bool roami_address_key(const char *file, bool make, uint8_t *key, char *why, size_t why_bytes)
 {
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	int fd = roami_os_fd(open(file, O_RDONLY | O_CLOEXEC));
+	struct stat status;
 	bool good;
 
 	if (fd < 0 && errno == ENOENT && make && key_make(file))
-		fd = open(file, O_RDONLY | O_CLOEXEC);
+		fd = roami_os_fd(open(file, O_RDONLY | O_CLOEXEC));
 	if (fd < 0) {
-		snprintf(why, why_bytes, "no key in %s: %s", file, strerror(errno));
+		bool others = errno == EACCES && stat(file, &status) == 0 &&
+			      status.st_uid != geteuid();
+
+		snprintf(why, why_bytes, "no key in %s: %s", file,
+			 others ? "it belongs to another user" : strerror(errno));
 		return false;
 	}
 	good = key_read(file, fd, key, why, why_bytes);

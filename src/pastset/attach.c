@@ -627,7 +627,7 @@ enum roam_err roami_attach_open(struct roami_attachments *all, const char *addre
 	memcpy(server->key, key, sizeof(server->key));
 	server->line.fd = -1;
 	server->line.until = roami_os_now_ns() + (uint64_t)PATIENCE_MS * MS;
-	server->line.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	server->line.wake = roami_os_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	err = attach_first(server, why, why_bytes);
 	if (err != ROAM_OK) {
 		attach_free(server);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "msg/msg.h"
+#include "os/os.h"
 #include "pastset/address.h"
 
 #define OUT_MUCH      ((size_t)4 << 20) /* to be sent: nothing more is read from him */
@@ -186,7 +187,7 @@ static struct host_link *host_stranger(const struct roami_host *host)
 
 static void host_accept(struct roami_host *host)
 {
-	int fd = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC);
+	int fd = roami_os_fd(accept4(host->listener, NULL, NULL, SOCK_CLOEXEC));
 	struct host_link *link;
 
 	if (fd < 0) {
@@ -258,8 +259,8 @@ enum roam_err roami_host_open(struct roami_host **host_p, struct roami_past *pas
 	host->guests.wake = host_wake;
 	host->guests.arg = host;
 	if (err == ROAM_OK) {
-		host->epoll = epoll_create1(EPOLL_CLOEXEC);
-		host->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		host->epoll = roami_os_fd(epoll_create1(EPOLL_CLOEXEC));
+		host->wake = roami_os_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 		host->listener = roami_address_listen(address, at, at_bytes, why, why_bytes);
 		senseless = host->listener < 0 && errno == EINVAL;
 		if (host->listener >= 0 && strchr(address, '/') != NULL)

@@ -361,7 +361,8 @@ static void json_name(struct stats_out *out, const char *key, const char *name)
 bool roami_stats_json(const char *path, const struct roami_stats_report *report)
 {
 	static const struct stats_style json = {json_row, json_head};
-	struct stats_out out = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+	int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+	struct stats_out out = {.fd = roami_os_fd(open(path, flags, 0666))};
 
 	if (out.fd < 0)
 		return false;

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 
-from creating import all_read, created, fed, not_again
+from creating import all_read, created, early, either, fed, not_again, one_pi
 from harness import (END_MAX, SLACK, MemoryGroup, Wrong, engines, expect, expect_end, launched,
                      main, program, right, run, started)
 
@@ -701,7 +701,7 @@ def leaves_lock(start, who, others):
 
 def creator_dies(how, status, others):
     """The creator's end is seen by whoever started it; node 1 says so; no orphan may be left."""
-    line = r"^roam: node 0 \(pid \d+\) ended before the job's end"
+    line = r'^roam: node 0 \(pid \d+\) ' + ENDS[how][1]
     if WAITS[others]:
         line += rf'.*node 1 waited {WAITS[others]}'.replace('waited waited', 'waited')
     expect_end([program('deaths'), 'fork', '3', '0', how, others], 3, status, line)
@@ -808,6 +808,29 @@ def create_cases():
                             ('all', 3, {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'encrypt'})):
         yield (f'CREATE {way} of {nodes}, run {" ".join(env.values())}', lambda *how: created(run(
             fed(launched(how[1], program('create'), *how[:2])), env=how[2]), how[1]), way, nodes, env)
+    yield ('CREATE that nothing announced, run', lambda: created(run(
+        fed(launched(4, program('create'), 'late', 4))), 4))
+    yield ('CREATE too late, run', lambda: early(run(
+        fed(launched(3, program('create'), 'early', 3)))))
+    for env in ({}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_ALLOC': 'own'}):
+        yield (f'the first program, run {" ".join(env.values())}', lambda env_: one_pi(run(
+            launched(4, program('example')), env=env_)), env)
+    yield ('the first program on too few', expect, launched(3, program('example')), 1,
+           '^roam: the program asks for 4 nodes, the launcher started 3$')
+    yield ('the first program on one', expect, launched(1, program('example')), 1,
+           '^roam: the program asks for 4 nodes, the launcher started 1$')
+    for env in ({}, {'ROAM_PROTOCOL': 'ivy'}, {'ROAM_PROTOCOL': 'lrc', 'ROAM_FAULT': 'sigsegv'},
+                {'ROAM_PROTOCOL': 'jump'}, {'ROAM_TRANSPORT': 'udp', 'ROAM_ONESIDED': '0'}):
+        yield (f'no CREATE follows, run {" ".join(env.values())}', lambda env_: either(run(
+            launched(4, program('either'), '4'), env=env_), 4), env)
+    for env in ({}, {'ROAM_TRANSPORT': 'udp'}):
+        yield (f'CREATE after roam_start, run {" ".join(env.values())}', lambda env_: expect(
+            launched(4, program('either'), '4', 'create'), out=r'\Athe sum is 406\n\Z', env=env_),
+               env)
+    for nodes in (1, 3):
+        yield (f'CREATE of 4 after roam_start against {nodes}', expect,
+               launched(nodes, program('stranger'), 'start', '4'), 1,
+               f'^roam: the program asks for 4 nodes, the launcher started {nodes}$')
     yield ('CREATE again, run', lambda: not_again(run(
         fed(launched(3, program('create'), 'again', 3)))))
     yield ('input of all, run', lambda: all_read(launched(3, 'cksum'), 3, run))
@@ -829,8 +852,91 @@ def create_cases():
         f'exec {program("locks")} run 2 10')), 1, '^roam: node 1 runs another program than node 0: ')
 
 
+def closed_cases():
+    """Programs started with each of the standard descriptors closed, or several."""
+    ways = [{}, {'ROAM_FAULT': 'sigsegv', 'ROAM_STATS': '/dev/null'},
+            {'ROAM_TRANSPORT': 'udp', 'ROAM_UDP': 'plain'},
+            {'ROAM_TRANSPORT': 'udp', 'ROAM_FAULTY': 'drop=1%', 'ROAM_LOG': 'info'}]
+    for number, which in enumerate(itertools.product((False, True), repeat=3)):
+        shut = ''.join(how for how, yes in zip((' <&-', ' >&-', ' 2>&-'), which) if yes)
+        env = ways[number % len(ways)]
+        for start, words in (('fork', [program('closed'), '2']),
+                             ('run', launched(2, 'sh', '-c', f'exec {program("closed")} 2{shut}')),
+                             ('launcher', launched(2, program('closed'), '2'))):
+            outer = ['sh', '-c', f'exec "$0" "$@"{shut if start != "run" else ""}', *words]
+            # What it prints is not looked at.
+            yield (f'closed{shut}, {start} {" ".join(env.values())}', closed, outer, env)
+
+
+def slip_cases():
+    """What a program or its user did is told in one line that is right."""
+    for start in ('fork', 'run'):
+        for how, line in (('twice', 'node 1: roam_thread_init by a thread that is registered already$'),
+                          ('unregistered', 'node 1: roam_thread_fini by a thread that is not registered$'),
+                          ('fork', r'process \d+, a fork of node 1, has no shared heap, and touched it')):
+            for engine in ENGINES if how == 'fork' else ['auto']:
+                words = [program('slips'), how]
+                yield (f'slip {how}, {start} {engine}', expect,
+                       words if start == 'fork' else launched(2, *words), 0, '^roam: ' + line,
+                       'it went on'), {'ROAM_FAULT': engine}
+    yield ('slip fork_alone', expect, [program('slips'), 'fork_alone'], 0,
+           r'^roam: process \d+, a fork of node 0, has no shared heap, and touched it', 'it went on'), {}
+    yield ('slip ignores an option', expect, [program('slips'), 'ignores'], 1,
+           '^roam: ROAM_PROTOCOL=nope: unknown', r'\A\Z'), {'ROAM_PROTOCOL': 'nope'}
+
+
+def slip(env, command, status, err, out):
+    expect(command, status, err, out, env=env)
+
+
+def file_limit(start):
+    words = [program('stranger'), 'start', '2']
+    expect(words if start == 'fork' else launched(2, *words), 1,
+           r'^roam: cannot make the shared memory of node 0: File too large \(raise the limit of '
+           r'file sizes, ulimit -f\)$', limits={resource.RLIMIT_FSIZE: 1 << 20})
+
+
+def others_key():
+    """A key that somebody else may know or change."""
+    with tempfile.TemporaryDirectory() as where:
+        path = f'{where}/key'
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write('0' * 64)
+        os.chmod(path, 0o600)
+        os.chown(path, 65534, -1)
+        expect([program('roam'), 'past', 'serve', f'{where}/socket', '--key', path], 1,
+               'the key in .* is not safe: it belongs to another user$')
+
+
+def launcher_gone_early():
+    """Whenever the launcher is killed, nobody blames the network, or anything else."""
+    for turn in range(40):
+        with subprocess.Popen([program('roam'), 'run', '-n', '2', *(['-H', 'localhost'] * (turn % 4 > 0)),
+                               program('hello')], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as launcher:
+            time.sleep(0.001 * turn)
+            launcher.kill()
+            said = launcher.stderr.read()
+        if said:
+            raise Wrong(f'killed after {turn} ms: {said!r}')
+
+
+def closed(command, env):
+    result = run(command, env=env)
+    if result.status != 0:
+        raise Wrong(f'status {result.status}, {result.err[-300:]!r}')
+
+
 def start_cases():
     yield from create_cases()
+    yield from closed_cases()
+    for case, env in slip_cases():
+        yield (case[0], slip, env, *case[2:])
+    for start in ('fork', 'run'):
+        yield (f'limit of file sizes, {start}', file_limit, start)
+    if os.geteuid() == 0:
+        yield ('a key of another user', others_key)
+    yield ('launcher killed early', launcher_gone_early)
     for start in ('fork', 'run'):
         yield (f'64 nodes, {start}', many, start)
     for nodes, who, pause in ((2, 0, 0), (2, 1, 0), (2, 1, 1), (5, 3, 0), (5, 4, 1)):
