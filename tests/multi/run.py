@@ -179,8 +179,9 @@ def with_option(nodes, words, *command):
 def timed_out():
     deaths = [program('deaths'), 'run', '3', '1', 'never', 'barrier']
     result = expect(with_option(3, ['--timeout', '1'], *deaths), 124,
-                    r'^roam: run: the job has not ended within 1 s \(--timeout\); node 0 waited at '
-                    'roam_barrier_all, node 2 waited at roam_barrier_all$')
+                    r'^roam: run: the job has not ended within 1 s \(--timeout\); '
+                    r'node 0 waited at roam_barrier_all \(2 of 3 threads arrived\), '
+                    r'node 2 waited at roam_barrier_all \(2 of 3 threads arrived\)$')
     if not 1 <= result.seconds < 3:
         raise Wrong(f'took {result.seconds:.1f} s')
 
