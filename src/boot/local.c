@@ -57,7 +57,8 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	return fd;
 }
 
-#define BASE_BYTES ((size_t)512 << 20) /* the program, libraries, stacks, arenas, tables of objects */
+/* The program, libraries, stacks, arenas, tables of objects. */
+#define BASE_BYTES ((size_t)512 << 20)
 
 size_t roami_boot_needs(const struct roami_layout *layout, unsigned nodes)
 {
@@ -68,8 +69,8 @@ size_t roami_boot_needs(const struct roami_layout *layout, unsigned nodes)
 bool roami_boot_space(const struct roami_layout *layout, unsigned nodes, size_t mapped)
 {
 	size_t bytes = roami_boot_needs(layout, nodes);
-	void *space = mmap(NULL, bytes - mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-			   0);
+	void *space = mmap(NULL, bytes - mapped, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (space == MAP_FAILED) {
 		fprintf(stderr,

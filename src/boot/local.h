@@ -54,8 +54,8 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node);
 size_t roami_boot_needs(const struct roami_layout *layout, unsigned nodes);
 
 /*
- * Whether a process that has `mapped` bytes of that may map all of it; prints why not.  Asked before
- * there are nodes, so that the answer is told once.
+ * Whether a process that has `mapped` bytes of that may map all of it; prints why not.  Asked
+ * before there are nodes, so that the answer is told once.
  */
 bool roami_boot_space(const struct roami_layout *layout, unsigned nodes, size_t mapped);
 

@@ -69,7 +69,7 @@ static void *table_room(struct roami_node *node, struct roami_table *table)
 	if (*block_p == NULL)
 		*block_p = roami_os_reserve_sparse(ROAMI_TABLE_BLOCK * table->item_bytes);
 	if (*block_p == NULL)
-		roami_node_fail(node, "no memory for more than %u synchronisation objects of a kind",
+		roami_node_fail(node, "no memory for more than %u synchronisation objects",
 				table->count);
 	table_dump(*block_p, from, table->item_bytes);
 	return table_item(table, table->count++);

@@ -442,7 +442,7 @@ def one_line_or_well(command, line, **how):
 def limits_of_space(start):
     """Whatever of a node's memory it is that does not fit."""
     command = [program('stranger'), 'start', '3']
-    line = r'^roam: cannot (map|start).*ulimit -v'
+    line = r'^roam: (node \d: )?cannot (map|start).*ulimit -v'
     fits = [('16M', 20000), ('64M', 1953), ('64G', 10000000)]
     works = [one_line_or_well(command if start == 'fork' else launched(3, *command), line,
                               env={'ROAM_HEAP': heap}, limits={resource.RLIMIT_AS: mib << 20})
