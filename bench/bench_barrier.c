@@ -10,7 +10,9 @@
 
 static void barrier_round(struct rig_run *run)
 {
-	unsigned samples = run->nodes > 2 ? (run->samples + 3) / 4 : run->samples;
+	unsigned samples = run->nodes > 8   ? (run->samples + 63) / 64
+			   : run->nodes > 2 ? (run->samples + 3) / 4
+					    : run->samples;
 
 	roam_barrier_all();
 	if (run->node == 1)
@@ -77,10 +79,11 @@ SCENARIO(barrier_2_small, "barrier_2_big, 1 MiB", 2, SMALL_BYTES, scenario_prepa
 SCENARIO(barrier_2_big, "barrier_2_big", 2, BIG_BYTES, big_prepare);
 SCENARIO(barrier_4, "barrier_4", 4, FLOOR_PAGE, scenario_prepare);
 SCENARIO(barrier_8, "barrier_8", 8, FLOOR_PAGE, scenario_prepare);
+SCENARIO(barrier_64, "barrier_64", 64, FLOOR_PAGE, scenario_prepare);
 
 static const struct rig_scenario *const scenarios[] = {
 	&floor_2,       &floor_4,   &floor_8,   &barrier_2, &barrier_2_small,
-	&barrier_2_big, &barrier_4, &barrier_8, NULL,
+	&barrier_2_big, &barrier_4, &barrier_8, &barrier_64, NULL,
 };
 
 #define SHM .transport = "shm"
@@ -121,6 +124,14 @@ static const struct plan_row rows[] = {
 	 10,
 	 0,
 	 "<= 10 us",
+	 SHM},
+	{"barrier_64",
+	 8,
+	 0,
+	 {{7, 0, 8}},
+	 0,
+	 "8 times that of 8 nodes",
+	 .goal = NULL,
 	 SHM},
 	{"barrier_8",
 	 7,

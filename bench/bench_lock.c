@@ -87,6 +87,32 @@ static void again_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
+/*
+ * The same hand-over among more nodes, which know so many clocks; two of them take turns.  The
+ * others wait at the barrier.
+ */
+static void many_round(struct rig_run *run)
+{
+	const void *lock = scenario_lock(run->round);
+	uint32_t serial = 2 * run->round * RIG_ROUND;
+
+	for (unsigned i = 0; i < (run->samples + 15) / 16 && run->node < 2; i++, serial += 2) {
+		uint64_t start;
+
+		while (run->node == 1 && atomic_load(&run->shared->flag) != serial + 1)
+			floor_pause();
+		start = floor_begin();
+		roam_lock(lock);
+		if (run->node == 1)
+			rig_note(run, 0, floor_end() - start, 1);
+		roam_unlock(lock);
+		atomic_store(&run->shared->flag, serial + 1 + run->node);
+		while (run->node == 0 && atomic_load(&run->shared->flag) != serial + 2)
+			floor_pause();
+	}
+	roam_barrier_all();
+}
+
 static const uint8_t floor_list[] = {FLOOR_RTT, FLOOR_WAKE_BUSY, FLOOR_KINDS_COUNT};
 
 static const struct rig_scenario floors = {
@@ -98,20 +124,23 @@ static const struct rig_scenario floors = {
 	.round = rig_floor_round,
 };
 
-#define SCENARIO(identifier, title, function)           \
+#define SCENARIO(identifier, title, count, function)    \
 	static const struct rig_scenario identifier = { \
 		.name = title,                          \
-		.nodes = 2,                             \
+		.nodes = count,                         \
 		.roam = true,                           \
 		.prepare = scenario_prepare,            \
 		.round = function,                      \
 	}
 
-SCENARIO(remote, "lock_remote", remote_round);
-SCENARIO(busy, "lock_remote_busy", busy_round);
-SCENARIO(again, "lock_again", again_round);
+SCENARIO(remote, "lock_remote", 2, remote_round);
+SCENARIO(busy, "lock_remote_busy", 2, busy_round);
+SCENARIO(again, "lock_again", 2, again_round);
+SCENARIO(two, "lock_turns_2", 2, many_round);
+SCENARIO(many, "lock_turns_64", 64, many_round);
 
-static const struct rig_scenario *const scenarios[] = {&floors, &remote, &busy, &again, NULL};
+static const struct rig_scenario *const scenarios[] = {&floors, &remote, &busy, &again,
+						       &two,    &many,   NULL};
 
 #define SHM .transport = "shm"
 
@@ -178,6 +207,15 @@ static const struct plan_row rows[] = {
 	 "<= 0.1 us",
 	 SHM},
 	{"lock_again_pair", 3, 1, {{0, FLOOR_RTT, 1}}, 0, "f_rtt", .goal = NULL, SHM},
+	{"lock_turns_2", 4, 0, {{0, FLOOR_RTT, 1}}, 0, "f_rtt", .goal = NULL, SHM},
+	{"lock_turns_64",
+	 5,
+	 0,
+	 {{4, 0, 1}},
+	 0,
+	 "the same in a job of 2 nodes",
+	 .goal = NULL,
+	 SHM},
 };
 
 void bench_lock(struct bench *bench)

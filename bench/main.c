@@ -70,8 +70,8 @@ static const struct {
 } benches[] = {
 	{"fault", bench_fault, true, "page faults, fetches, writes, releases"},
 	{"diff", bench_diff, false, "comparing pages, with every kind of instructions"},
-	{"lock", bench_lock, true, "hand-over of locks"},
-	{"barrier", bench_barrier, true, "barriers of 2, 4 and 8 nodes"},
+	{"lock", bench_lock, true, "hand-over of locks, in jobs of 2 and 64 nodes"},
+	{"barrier", bench_barrier, true, "barriers of 2, 4, 8 and 64 nodes"},
 	{"past", bench_past, true, "operations of PastSet, here and at another node"},
 	{"rtt", bench_rtt, false, "round trips, calls and page fetches over udp"},
 	{"stream", bench_stream, false, "pages sent one after the other over udp"},

@@ -15,7 +15,7 @@
 
 #define RIG_CHANNELS  FLOOR_KINDS_COUNT
 #define RIG_ROUND     1024u /* most samples of a round */
-#define RIG_NODES_MAX 8
+#define RIG_NODES_MAX 64
 
 /* What roam counted on the measuring node, and for how many operations. */
 struct rig_counts {

@@ -17,7 +17,7 @@ static void work(void) /* runs on every node */
 int main(void)
 {
 	sum = roam_alloc(sizeof(*sum));
-	if (sum == NULL || roam_lock_init(sum) || roam_create_all(work, 4) || roam_wait_for_end())
+	if (sum == NULL || roam_create_all(work, 4) || roam_wait_for_end())
 		return 1; /* roam has said why */
 	printf("pi is %.9f\n", *sum);
 	return 0;

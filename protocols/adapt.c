@@ -68,7 +68,7 @@ static void adapt_look(struct roami_node *node, uint32_t page)
 	roami_page_lock(node, page);
 	if (roami_home_lost(node, page, &version)) {
 		roami_page_move(node, page, HOME_COPY);
-		adapt_page(node, page)->home.have = HOME_VERSION(version);
+		home_kept(&adapt_page(node, page)->home, version);
 		adapt_page(node, page)->exact = 1;
 	}
 	roami_page_unlock(node, page);
@@ -140,13 +140,13 @@ static bool adapt_fetched(struct roami_node *node, struct roam_fetch_one *one)
 		return false;
 	}
 	roami_page_lock(node, one->page);
-	data->home.have = HOME_VERSION(one->version);
+	home_has(&data->home, one->version);
 	data->own = 0;
 	data->updates = 0;
 	data->keen = data->seen;
 	data->seen = 1;
 	data->exact = one->result == ROAM_FETCH_OK;
-	good = one->version >= data->home.need;
+	good = !home_stale(&data->home);
 	if (good)
 		roami_page_move(node, one->page, HOME_COPY);
 	roami_page_unlock(node, one->page);
@@ -330,7 +330,7 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 }
 
 /* Leaves the page's diff for the others, if it is not most of the page; its place. */
-static uint32_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty, bool keep,
+static uint64_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty, bool keep,
 			    size_t *bytes_p)
 {
 	uint8_t diff[ROAM_DIFF_MAX];
@@ -366,7 +366,7 @@ static void adapt_ended(struct roami_node *node, const struct roam_dirty *dirty)
 static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
 {
 	size_t bytes;
-	uint32_t place = adapt_leave(node, dirty, dirty->keep, &bytes);
+	uint64_t place = adapt_leave(node, dirty, dirty->keep, &bytes);
 
 	dirty->changed = bytes > 0 || roami_home_wanted(node, dirty->page);
 	if (!dirty->changed) {
@@ -389,7 +389,7 @@ static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
  * The place of a diff that goes to a home with a twin, for those who are neither.  Of a page that
  * stays open it is what goes there only if no other thread writes.
  */
-static uint32_t adapt_copied(struct roami_node *node, const struct roam_sync *sync,
+static uint64_t adapt_copied(struct roami_node *node, const struct roam_sync *sync,
 			     const struct roam_dirty *dirty, unsigned home)
 {
 	size_t bytes;
@@ -400,7 +400,7 @@ static uint32_t adapt_copied(struct roami_node *node, const struct roam_sync *sy
 	return adapt_leave(node, dirty, false, &bytes);
 }
 
-static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, uint32_t place)
+static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, uint64_t place)
 {
 	struct adapt_page *data = adapt_page(node, dirty->page);
 	uint16_t home;
@@ -426,7 +426,7 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 
 /* Tells of what was written at this home; else where its diff goes, and stays. */
 static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync,
-			   struct roam_dirty *dirty, uint32_t *place_p)
+			   struct roam_dirty *dirty, uint64_t *place_p)
 {
 	bool claimed;
 	unsigned home = roami_home_find(node, dirty->page, false, &claimed);
@@ -447,7 +447,7 @@ static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync
 static void adapt_flush(struct roami_node *node, const struct roam_sync *sync,
 			struct roam_dirty *dirty, size_t count)
 {
-	uint32_t places[BATCH];
+	uint64_t places[BATCH];
 	uint16_t homes[BATCH];
 
 	while (count > 0) {
@@ -524,7 +524,7 @@ static void adapt_check_page(struct roami_node *const *nodes, unsigned count, ui
 		roami_assert(here || roami_page_access(nodes[i], page) != ROAM_WRITE ||
 			     !roami_page_is_home(nodes[i], page));
 		roami_assert(roami_page_state(nodes[i], page) != HOME_COPY ||
-			     data->have >= data->need || roami_page_pending(nodes[i], page));
+			     !home_stale(data) || roami_page_pending(nodes[i], page));
 	}
 	roami_assert(homes <= 1);
 }

@@ -20,7 +20,7 @@ static void adapt_own(struct adapt_page *data)
 	if (data->own == 0 || data->own != ((data->home.have + 1) & ADAPT_OWN_MASK))
 		return;
 	data->own = 0;
-	data->home.have++;
+	home_has(&data->home, data->home.have + 1u);
 }
 
 /*
@@ -44,7 +44,7 @@ static void adapt_update(struct roami_node *node, const struct roam_notice *noti
 		roami_page_lock(node, notices->page);
 		good = roami_diff_patch(node, notices->page, diff, bytes);
 		if (good)
-			data->home.have++;
+			home_has(&data->home, data->home.have + 1u);
 		roami_page_unlock(node, notices->page);
 		if (!good)
 			roami_node_fail(node, "node %u left a malformed diff", notices->writer);

@@ -67,8 +67,8 @@ static bool home_fresh(struct roami_node *node, uint32_t page, uint64_t version)
 	bool good;
 
 	roami_page_lock(node, page);
-	data->have = HOME_VERSION(version);
-	good = version >= data->need;
+	home_has(data, version);
+	good = !home_stale(data);
 	if (good)
 		roami_page_move(node, page, HOME_COPY);
 	roami_page_unlock(node, page);
@@ -326,7 +326,7 @@ static uint64_t home_silent(struct roami_node *node, uint32_t page)
 	const struct home_scoped_page *data = roami_page_data(node, page);
 	uint64_t version = data->sent > data->page.have ? data->sent : data->page.have;
 
-	return version > data->page.need ? version : data->page.need;
+	return version > home_need(&data->page) ? version : home_need(&data->page);
 }
 
 /* The page of this home gets a new version, and a notice. */
@@ -399,7 +399,7 @@ void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
  * The home's answer; our copy is current if no other diff came between (rule 6.2).  The page is
  * pending and nobody acquires meanwhile, so `have` is ours.
  */
-void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place)
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint64_t place)
 {
 	struct home_page *data = home_page(node, dirty->page);
 	bool scoped = roami_model(node) == ROAM_MODEL_SCC;
@@ -411,7 +411,7 @@ void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint
 		return;
 	}
 	if (dirty->version == data->have + 1)
-		data->have = HOME_VERSION(dirty->version);
+		home_has(data, dirty->version);
 	if (scoped)
 		((struct home_scoped_page *)data)->sent = dirty->version;
 	roami_notice_add_at(node, dirty->page, dirty->version, place);
@@ -459,7 +459,7 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 
 /*
  * Notes what a notice asks for; whether a copy is here that is too old.  A fetch under way looks at
- * `need` itself.
+ * that itself.
  */
 static bool home_needs(struct roami_node *node, const struct roam_notice *notice)
 {
@@ -469,9 +469,9 @@ static bool home_needs(struct roami_node *node, const struct roam_notice *notice
 	if (roami_page_is_home(node, notice->page))
 		return false;
 	roami_page_lock(node, notice->page);
-	if (data->need < notice->version)
-		data->need = HOME_VERSION(notice->version);
-	stale = roami_page_state(node, notice->page) == HOME_COPY && data->have < data->need;
+	if (home_need(data) < notice->version)
+		home_set(data, data->have, notice->version);
+	stale = roami_page_state(node, notice->page) == HOME_COPY && home_stale(data);
 	roami_page_unlock(node, notice->page);
 	return stale;
 }
@@ -490,7 +490,7 @@ static void home_drop(struct roami_node *node, const struct roam_sync *sync, uin
 		struct home_page *data = home_page(node, pages[i]);
 
 		roami_page_hold(node, pages[i]);
-		if (roami_page_state(node, pages[i]) == HOME_COPY && data->have < data->need)
+		if (roami_page_state(node, pages[i]) == HOME_COPY && home_stale(data))
 			pages[stale++] = pages[i];
 		else
 			roami_page_done(node, pages[i]);
@@ -553,9 +553,7 @@ void home_check(struct roami_node *const *nodes, unsigned count)
 
 			masters += master;
 			roami_assert(master || !roami_page_is_home(nodes[i], page));
-			roami_assert(master ||
-				     home_page(nodes[i], page)->have >=
-					     home_page(nodes[i], page)->need ||
+			roami_assert(master || !home_stale(home_page(nodes[i], page)) ||
 				     roami_page_state(nodes[i], page) == HOME_INVALID ||
 				     roami_page_pending(nodes[i], page));
 		}

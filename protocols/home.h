@@ -18,8 +18,8 @@ enum home_state {
 extern const struct roam_page_state home_states[];
 
 /* Versions have no more bits (core/segment.h). */
-#define HOME_VERSION_BITS 48
-#define HOME_VERSION(version) ((version) & ((UINT64_C(1) << HOME_VERSION_BITS) - 1))
+#define HOME_VERSION_BITS 56
+#define HOME_BEYOND_BITS  40
 
 /* Per page, packed: at most 64 bytes of metadata, of which protocols may have 16. */
 struct home_page {
@@ -29,9 +29,51 @@ struct home_page {
 		/* At the home: releases in a row that found it shared and left it open. */
 		uint64_t shares : HOME_VERSION_BITS;
 	} __attribute__((packed));
-	/* Of a copy: version of the newest write notice. */
-	uint64_t need : HOME_VERSION_BITS;
+	/* Of a copy: by how much the version of the newest write notice is beyond `have`. */
+	uint64_t beyond : HOME_BEYOND_BITS;
 } __attribute__((packed, aligned(4)));
+
+/* What a copy must have. */
+static inline uint64_t home_need(const struct home_page *data)
+{
+	return (uint64_t)data->have + data->beyond;
+}
+
+static inline bool home_stale(const struct home_page *data)
+{
+	return data->beyond != 0;
+}
+
+/*
+ * What a copy has, and must have.  Who has what was needed may be said to need what it has: nothing
+ * older comes from a home any more.  Of a copy so much too old that the difference has no room it
+ * does not matter what it has: diffs that would bring it up to date are long gone.
+ */
+static inline void home_set(struct home_page *data, uint64_t have, uint64_t need)
+{
+	const uint64_t most = (UINT64_C(1) << HOME_BEYOND_BITS) - 1,
+		       versions = (UINT64_C(1) << HOME_VERSION_BITS) - 1;
+	uint64_t beyond = need > have ? need - have : 0;
+
+	if (beyond > most) {
+		have += beyond - most;
+		beyond = most;
+	}
+	data->have = have & versions;
+	data->beyond = beyond & most;
+}
+
+/* A copy of this version came. */
+static inline void home_has(struct home_page *data, uint64_t version)
+{
+	home_set(data, version, home_need(data));
+}
+
+/* This node was the home, and what it keeps is a copy of this version. */
+static inline void home_kept(struct home_page *data, uint64_t version)
+{
+	home_set(data, version, version);
+}
 
 /* The same under ScC. */
 struct home_scoped_page {
@@ -100,7 +142,7 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page);
 
 /* The same of a copy, whose diff, if it `changed`, made dirty->version; the home is at `place`. */
-void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place);
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint64_t place);
 
 /*
  * Notes what the notices ask for; copies that are too old are flushed if dirty, and gone on return.

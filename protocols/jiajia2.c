@@ -44,7 +44,7 @@ struct jiajia2_page {
 	uint32_t next;    /* in that list, + 1 */
 	bool listed;
 	bool others;      /* somebody else wrote it since the last full barrier */
-	uint32_t barrier; /* which that was */
+	uint64_t barrier; /* which that was */
 };
 
 /* Of a take: a page, and the version of the copy. */
@@ -99,7 +99,7 @@ static void jiajia2_release(struct roami_node *node, const struct roam_sync *syn
 static void jiajia2_acquire(struct roami_node *node, const struct roam_sync *sync,
 			    const struct roam_notice *notices, size_t count)
 {
-	uint32_t barriers = roami_barriers_left(node);
+	uint64_t barriers = roami_barriers_left(node);
 
 	for (size_t i = 0; i < count; i++) {
 		struct jiajia2_page *data = jiajia2_page(node, notices[i].page);
@@ -129,7 +129,7 @@ static bool jiajia2_alone(struct roami_node *node, uint32_t page)
 	    !roami_page_try(node, page))
 		return false;
 	if (roami_page_state(node, page) == HOME_COPY &&
-	    data->moving.home.page.have >= data->moving.home.page.need &&
+	    !home_stale(&data->moving.home.page) &&
 	    ROAM_PLACE_EPOCH(data->moving.place) < ROAM_EPOCH_MAX)
 		return true;
 	roami_page_done(node, page);

@@ -38,7 +38,7 @@
  * Handlers take page locks only, and never wait or park.
  *
  * Differences from the paper, and why:
- * - Keys instead of vector clocks order diffs: four bytes, and no search for the least one.
+ * - Keys instead of vector clocks order diffs: eight bytes, and no search for the least one.
  * - Collection needs no second barrier, and works without barriers: see above.
  * - A node without a copy takes that of the busiest writer, stale or not, and asks for the rest.
  * - A page that is being written is given without its open writes: what is written and written back
@@ -96,7 +96,7 @@ static bool lrc_fetch_diffs(struct roami_node *node, uint32_t page)
 		const struct lrc_from *from = &data->from[i];
 
 		wanted[i] = i == roami_me(node) ? from->top > from->mark.key : lrc_lacks(from);
-		asks[i] = (struct lrc_ask){page, from->mark.key,
+		asks[i] = (struct lrc_ask){page, 0, from->mark.key,
 					   i == roami_me(node) ? 0 : from->need, from->top};
 	}
 	roami_page_unlock(node, page);

@@ -16,9 +16,10 @@ struct lrc_diff {
 	uint32_t page;
 	uint32_t next; /* of the page */
 	uint32_t older, newer;
-	uint32_t key;
-	uint32_t first, last; /* intervals that it has writes of */
+	uint64_t key;
+	uint64_t first, last; /* intervals that it has writes of */
 	uint32_t bytes;
+	uint32_t spare;
 };
 
 _Static_assert(sizeof(struct lrc_diff) == ROAM_STORE_HEAD, "the head of a stored diff");
@@ -30,51 +31,50 @@ struct lrc_node {
 };
 
 struct lrc_mark {
-	uint32_t have;
-	uint32_t key;
+	uint64_t have;
+	uint64_t key;
 };
 
 struct lrc_from {
 	struct lrc_mark mark;
-	uint32_t need;
-	uint32_t top;
+	uint64_t need;
+	uint64_t top;
 };
 
 struct lrc_page {
 	uint32_t first, last; /* own stored diffs */
 	uint32_t twin;        /* the stored record of the twin; 0: it has open writes only */
-	uint32_t gone;        /* key of the newest own diff that the manager has instead */
-	uint32_t key;         /* the highest in the copy */
+	uint32_t spare;
+	uint64_t gone;        /* key of the newest own diff that the manager has instead */
+	uint64_t key;         /* the highest in the copy */
 	struct lrc_from from[];
 };
 
 /* On the wire. */
 struct lrc_ask {
 	uint32_t page;
-	uint32_t after;    /* this key: */
-	uint32_t upto;     /* diffs that began by this interval */
-	uint32_t upto_key; /* or have at most this key */
+	uint32_t spare;
+	uint64_t after;    /* this key: */
+	uint64_t upto;     /* diffs that began by this interval */
+	uint64_t upto_key; /* or have at most this key */
 };
 
 struct lrc_answer {
-	uint32_t gone;
-	uint32_t have; /* interval up to which it is complete */
-	uint32_t next; /* key of the first that had no room; 0: all are here */
-	uint32_t spare;
+	uint64_t gone; /* 1: some are no more */
+	uint64_t have; /* interval up to which it is complete */
+	uint64_t next; /* key of the first that had no room; 0: all are here */
 };
 
 struct lrc_item {
-	uint32_t key;
+	uint64_t key;
 	uint32_t writer;
 	uint32_t bytes;
-	uint32_t spare;
 };
 
 struct lrc_copy {
 	uint32_t page;
-	uint32_t key;
 	uint32_t here;
-	uint32_t spare;
+	uint64_t key;
 	struct lrc_mark marks[]; /* then the bytes */
 };
 
@@ -131,7 +131,7 @@ void lrc_seal_open(struct roami_node *node, uint32_t page);
 size_t lrc_gather(struct roami_node *node, const struct lrc_ask *ask, uint8_t *out);
 
 /* Drops own diffs up to `key`: the manager has them.  Takes the page lock itself. */
-void lrc_forget(struct roami_node *node, uint32_t page, uint32_t key);
+void lrc_forget(struct roami_node *node, uint32_t page, uint64_t key);
 
 /* Reads an item at `at`, checked; false: there is none.  No lock. */
 bool lrc_item(struct roami_node *node, const uint8_t *at, const uint8_t *end,

@@ -20,7 +20,7 @@ static size_t lrc_copy_out(struct roami_node *node, uint32_t page, uint8_t *out)
 
 	if (data->twin != 0)
 		lrc_seal_open(node, page);
-	*copy = (struct lrc_copy){page, data->key, lrc_has(node, page), 0};
+	*copy = (struct lrc_copy){page, lrc_has(node, page), data->key};
 	for (unsigned i = 0; i < roami_count(node); i++)
 		copy->marks[i] = data->from[i].mark;
 	if (own->mark.key == own->top) /* else some own diffs are not in it again yet */
@@ -121,7 +121,7 @@ static void lrc_send_patches(struct roami_node *node, uint32_t page, unsigned ma
  * those.  One step; true: it has them all.
  */
 static bool lrc_push_some(struct roami_node *node, uint32_t page, unsigned manager,
-			  const uint32_t *top)
+			  const uint64_t *top)
 {
 	_Alignas(8) uint8_t in[LRC_COPY_MAX];
 	const struct lrc_copy *copy = (const void *)in;
@@ -139,7 +139,7 @@ static bool lrc_push_some(struct roami_node *node, uint32_t page, unsigned manag
 	}
 	for (unsigned i = 0; i < roami_count(node); i++) {
 		wanted[i] = i != manager && top[i] > copy->marks[i].key;
-		asks[i] = (struct lrc_ask){page, copy->marks[i].key, 0, top[i]};
+		asks[i] = (struct lrc_ask){page, 0, copy->marks[i].key, 0, top[i]};
 		more |= wanted[i];
 	}
 	if (!more)
@@ -155,7 +155,7 @@ static void lrc_push(struct roami_node *node, uint32_t page)
 {
 	const struct lrc_page *data = lrc_page(node, page);
 	unsigned manager = roami_manager(node, page), me = roami_me(node);
-	uint32_t top[LRC_NODES_MAX];
+	uint64_t top[LRC_NODES_MAX];
 
 	roami_page_lock(node, page);
 	if (data->twin != 0)
@@ -225,7 +225,7 @@ void lrc_marks(struct roami_node *node, const struct roam_request *request)
 	struct roam_part part = {out, lrc_copy_bytes(node)};
 
 	roami_page_lock(node, page);
-	*copy = (struct lrc_copy){page, lrc_page(node, page)->key, lrc_has(node, page), 0};
+	*copy = (struct lrc_copy){page, lrc_has(node, page), lrc_page(node, page)->key};
 	for (unsigned i = 0; i < roami_count(node); i++)
 		copy->marks[i] = lrc_page(node, page)->from[i].mark;
 	roami_page_unlock(node, page);

@@ -76,7 +76,8 @@ void lrc_seal(struct roami_node *node, uint32_t page)
 	struct lrc_node *lrc = roami_node_state(node);
 	struct lrc_page *data = lrc_page(node, page);
 	struct lrc_from *own = &data->from[roami_me(node)];
-	uint32_t open = roami_interval(node), record = 0;
+	uint64_t open = roami_interval(node);
+	uint32_t record = 0;
 	uint8_t bytes[ROAM_DIFF_MAX];
 	struct lrc_diff diff = {.page = page, .first = open, .last = open};
 
@@ -118,18 +119,19 @@ size_t lrc_gather(struct roami_node *node, const struct lrc_ask *ask, uint8_t *o
 	struct lrc_page *data = lrc_page(node, ask->page);
 	struct lrc_answer answer = {.gone = ask->after < data->gone, .have = ask->upto};
 	size_t used = sizeof(answer);
+	uint64_t first;
 	uint32_t at;
 
 	roami_store_lock(node);
-	at = data->twin != 0 ? lrc_diff(node, data->twin)->first : UINT32_MAX;
+	first = data->twin != 0 ? lrc_diff(node, data->twin)->first : UINT64_MAX;
 	roami_store_unlock(node);
-	if (at <= ask->upto)
+	if (first <= ask->upto)
 		lrc_seal_open(node, ask->page);
 	roami_store_lock(node);
 	for (at = answer.gone ? 0 : data->first; at != 0 && answer.next == 0;
 	     at = lrc_diff(node, at)->next) {
 		const struct lrc_diff *diff = lrc_diff(node, at);
-		struct lrc_item item = {diff->key, roami_me(node), diff->bytes, 0};
+		struct lrc_item item = {diff->key, roami_me(node), diff->bytes};
 
 		if (diff->key <= ask->after)
 			continue;
@@ -165,7 +167,7 @@ void lrc_diffs(struct roami_node *node, const struct roam_request *request)
 }
 
 /* Drops own diffs up to `key`: the manager has them. */
-void lrc_forget(struct roami_node *node, uint32_t page, uint32_t key)
+void lrc_forget(struct roami_node *node, uint32_t page, uint64_t key)
 {
 	struct lrc_page *data = lrc_page(node, page);
 
@@ -220,7 +222,7 @@ bool lrc_next(struct roami_node *node, struct lrc_stream *streams, unsigned coun
 	      struct lrc_item *item, const uint8_t **bytes_p)
 {
 	struct lrc_stream *least = NULL;
-	uint32_t limit = UINT32_MAX;
+	uint64_t limit = UINT64_MAX;
 
 	for (unsigned i = 0; i < count; i++) {
 		struct lrc_item one;

@@ -34,7 +34,7 @@ void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, ui
 {
 	struct moving_page *data = moving_page(node, page);
 
-	roami_assert(version >= data->home.page.need);
+	roami_assert(version >= home_need(&data->home.page));
 	roami_page_move(node, page, HOME_MASTER);
 	moving_learn(data, place);
 	data->home.page.shares = 0;
@@ -56,9 +56,9 @@ static bool moving_install(struct roami_node *node, uint32_t page,
 		moving_receive(node, page, answer->version, answer->place);
 	} else {
 		moving_learn(data, answer->place);
-		data->home.page.have = HOME_VERSION(answer->version);
+		home_has(&data->home.page, answer->version);
 		data->refused = false;
-		good = answer->version >= data->home.page.need; /* else a notice came meanwhile */
+		good = !home_stale(&data->home.page); /* else a notice came meanwhile */
 		if (good)
 			roami_page_move(node, page, HOME_COPY);
 	}
@@ -241,7 +241,7 @@ void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
 {
 	for (size_t i = 0; i < count; i++) {
 		roami_page_lock(node, notices[i].page);
-		moving_learn(moving_page(node, notices[i].page), notices[i].place);
+		moving_learn(moving_page(node, notices[i].page), (uint32_t)notices[i].place);
 		roami_page_unlock(node, notices[i].page);
 	}
 	home_invalidate(node, sync, notices, count, moving_flush);
@@ -318,7 +318,7 @@ static uint32_t moving_begin(struct roami_node *node, const struct roam_request 
 
 uint64_t *moving_copies(struct roami_node *node, struct moving_page *data)
 {
-	uint32_t barriers = roami_barriers_left(node);
+	uint64_t barriers = roami_barriers_left(node);
 
 	if (data->counted != barriers)
 		data->copies = 0;
@@ -338,7 +338,7 @@ uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_
 	if (open)
 		data->owed = *version_p;
 	roami_page_move(node, page, HOME_COPY);
-	data->home.page.have = HOME_VERSION(*version_p);
+	home_kept(&data->home.page, *version_p);
 	if (roami_cache_drop(node, page))
 		roami_page_move(node, page, HOME_INVALID);
 	data->place = ROAM_PLACE_MADE(to, ROAM_PLACE_EPOCH(place) + 1);
@@ -462,7 +462,7 @@ static void moving_check_page(struct roami_node *const *nodes, unsigned count, u
 		pending += roami_page_pending(nodes[i], page);
 		roami_assert(place != 0 || !roami_page_is_home(nodes[i], page));
 		roami_assert(roami_page_state(nodes[i], page) != HOME_COPY ||
-			     data->have >= data->need || roami_page_pending(nodes[i], page));
+			     !home_stale(data) || roami_page_pending(nodes[i], page));
 		if (place == 0)
 			continue;
 		homes++;

@@ -16,7 +16,7 @@ struct moving_page {
 	struct home_scoped_page home;
 	uint64_t owed;    /* given away open: the version of what was written, still to be told */
 	uint64_t copies;  /* at the home: who may have a copy and has sent nothing since */
-	uint32_t counted; /* full barriers when they were counted last */
+	uint64_t counted; /* full barriers when they were counted last */
 	uint32_t place;   /* the newest known, while this node is not home; 0: ask the directory */
 	uint32_t checked; /* at node 0, by the tests: the newest epoch ever seen of a home */
 	bool refused;     /* by the home, to move to this copy */

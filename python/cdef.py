@@ -18,7 +18,8 @@ FUNCTIONS = ('roam_strerror', 'roam_version', 'roam_start', 'roam_finish', 'roam
 
 def header(name):
     with open(os.path.join(HEADERS, name), encoding='utf-8') as file:
-        return re.sub(r'/\*.*?\*/', '', file.read(), flags=re.DOTALL)
+        text = re.sub(r'/\*.*?\*/', '', file.read(), flags=re.DOTALL)
+    return re.sub(r'\bROAM_RESULT ', '', text)  # what compilers are told of a result
 
 
 def errors(text):

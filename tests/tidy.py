@@ -54,6 +54,12 @@ ARROWS = {
 PROTOCOL_INCLUDES = {"roam/protocol.h", "adapt.h", "home.h", "protocols/home.h", "ivy.h", "lrc.h", "moving.h",
                      "stdbool.h", "stddef.h", "stdint.h", "string.h"}
 
+# What makes descriptors, and what of ours sees to it that none is 0, 1 or 2 (src/os/fds.c).
+DESCRIPTORS = re.compile(
+    r"(?<![\w>.])(?:(open|openat|socket|accept4?|memfd_create|eventfd|epoll_create1?|signalfd|"
+    r"timerfd_create|inotify_init1?|pidfd_open|fopen|opendir|pipe2?|socketpair|mkstemp|dup)\s*\(|"
+    r"syscall\s*\(\s*SYS_(userfaultfd|memfd_create|pidfd_open|io_uring_setup)\b)")
+MOVED_UP = re.compile(r"roami_os_fd\(\s*(\(int\)\s*)?$")
 FORBIDDEN_CALLS = re.compile(
     r"\b(malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|aligned_alloc|"
     r"posix_memalign|printf|vprintf|fprintf|vfprintf|dprintf|vdprintf|puts|fputs|putchar|fputc|"
@@ -410,6 +416,17 @@ class Tree:
                 if match:
                     self.found(path, number, "quiet", f"calls {match.group(1)}")
 
+    def check_descriptors(self):
+        """No descriptor of the library's is a standard one that the program has closed."""
+        for path in self.c_files("src/"):
+            if path == "src/os/fds.c":
+                continue
+            code = self.blanked[path]
+            for match in DESCRIPTORS.finditer(code):
+                if not MOVED_UP.search(code[max(0, match.start() - 40):match.start()]):
+                    self.found(path, line_of(code, match.start()), "descriptor",
+                               f"{match.group(1) or match.group(2)}: wants roami_os_fd, roami_os_pipe, roami_os_file")
+
     def protocol_names(self):
         match = re.search(r"protocols\s*=\s*\[([^\]]*)\]", self.meson("protocols/meson.build"))
         return set(re.findall(r"'(\w+)'", match.group(1))) if match else set()
@@ -531,6 +548,7 @@ class Tree:
         self.check_quiet()
         self.check_central()
         self.check_mutants()
+        self.check_descriptors()
         self.check_citations()
         self.check_proved()
         self.check_lists()
@@ -633,6 +651,8 @@ BAD = [
     ("quiet", "src/fault/soft.c", "int f(void)\n{\n\treturn malloc(4) != 0;\n}\n", 3),
     ("quiet", "src/fault/soft.c", "void f(void)\n{\n\tdprintf(2, \"x\");\n}\n", 3),
     ("quiet", "protocols/home.c", "void f(void)\n{\n\tprintf(\"x\");\n}\n", 3),
+    ("descriptor", "src/os/a.h", "int f(void)\n{\n\treturn open(\"x\", 0);\n}\n", 3),
+    ("descriptor", "src/os/a.h", "int f(void)\n{\n\treturn (int)syscall(SYS_userfaultfd, 0);\n}\n", 3),
     ("central", "src/msg/a.h", "\nenum roami_message_type {\n\tA,\n};\n", 2),
     ("central", "src/core/a.h", "enum roami_msg { A };\n", 1),
     ("central", "src/core/a.h", "void roami_hlrc_fetch(void);\n", 1),
@@ -669,6 +689,8 @@ FINE = [
     ("src/core/a.h", "void f(void)\n{\n\tif (a)\n\t\tb();\n}\nstruct x g(struct y (*h)(int));\n"),
     ("protocols/home.c", "/* calls no malloc() */\nvoid f(void)\n{\n\troami_free(\"malloc(1)\");\n}\n"),
     ("src/fault/soft.c", "#include <stdio.h>\nvoid f(void)\n{\n\tsnprintf(a, 1, \"x\");\n}\n"),
+    ("src/os/a.h", "int f(void)\n{\n\treturn roami_os_fd((int)memfd_create(\"x\", 0)) + "
+                   "roami_os_fd(\n\t\tsocket(1, 2, 3)) + way->open(1);\n}\n"),
     ("src/os/a.h", '/*\n#include "core/node.h"\n*/\n'),
 ]
 

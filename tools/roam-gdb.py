@@ -28,7 +28,8 @@ def find_job():
     for symbol in gdb.lookup_static_symbols('job'):
         if symbol.type.name == 'roami_job' or str(symbol.type) == 'struct roami_job':
             return symbol.value()
-    raise gdb.GdbError('no debugging information of roam here')
+    raise gdb.GdbError('no debugging information of roam here; kill -QUIT makes a job say '
+                       'what its nodes wait for')
 
 
 def find_node():
@@ -177,10 +178,13 @@ class RoamNodes(gdb.Command):
 
     @staticmethod
     def line(ctl):
-        kind = int(ctl['wait_kind'])
-        at = int(ctl['wait_id'])
-        waits = OWN.get(at) or WAITS[kind] + f' {at:#x}' if kind else 'nothing'
-        return f'pid {int(ctl["pid"])}, waits for {waits}'
+        waits = []
+        for i in range(64):
+            kind, at = int(ctl['waits'][i]['kind']), int(ctl['waits'][i]['id'])
+            if kind:
+                waits.append(OWN.get(at) or (WAITS[kind] + f' {at:#x}' if kind < len(WAITS)
+                                             else 'a tuple'))
+        return f'pid {int(ctl["pid"])}, waits for {", ".join(waits) or "nothing"}'
 
 
 gdb.execute('handle SIGSEGV SIGBUS nostop noprint pass', to_string=True)

@@ -2,6 +2,7 @@
  * roam: the command-line tool.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -157,11 +158,24 @@ static const struct command *command_find(const char *name)
 	return NULL;
 }
 
+/* Descriptors 0 to 2 are open, here and in what we start, so that nothing takes their place. */
+static void open_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command;
 	int status;
 
+	open_standard();
 	if (argc < 2) {
 		help_print(stderr);
 		return TOOL_USAGE;

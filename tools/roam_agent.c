@@ -101,10 +101,13 @@ static bool agent_connect(struct agent *agent, const struct agent_card *card)
 {
 	char text[INET_ADDRSTRLEN] = "", name[64] = "";
 	struct in_addr first = {htonl(card->addresses[0])};
+	struct pollfd lifeline = {agent->lifeline, POLLIN, 0};
 
 	for (unsigned i = 0; i < card->count; i++)
 		if (agent_try(agent, card, card->addresses[i]))
 			return true;
+	if (poll(&lifeline, 1, 0) > 0) /* nothing is ever written there: the launcher is gone */
+		return false;
 	gethostname(name, sizeof(name) - 1);
 	inet_ntop(AF_INET, &first, text, sizeof(text));
 	tool_say("run: host %s cannot reach the launcher at %s port %u, nor at its other addresses "
@@ -179,7 +182,7 @@ static bool agent_lend(struct agent *agent)
 		return false;
 	count = (unsigned)__builtin_popcountll(ranks);
 	for (unsigned i = 0; i < count; i++)
-		fds[count + i] = eventfd(0, EFD_NONBLOCK);
+		fds[count + i] = roami_os_fd(eventfd(0, EFD_NONBLOCK));
 	agent->lent = fds[2 * count - 1] < 0 ? -1 : child_place(fds, 2 * count, agent->wire.fd);
 	if (agent->lent < 0)
 		tool_say("run: host %s: too few file descriptors: %s (raise the limit, ulimit -n)",
@@ -476,7 +479,7 @@ static bool agent_prepare(struct agent *agent)
 	sigprocmask(SIG_BLOCK, &set, &agent->mask);
 	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
 		sigdelset(&agent->mask, taken[i]);
-	agent->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	agent->signals = roami_os_fd(signalfd(-1, &set, SFD_CLOEXEC));
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE); /* a node may close its input */
 	sigprocmask(SIG_BLOCK, &set, NULL);

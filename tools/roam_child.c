@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "boot/local.h"
+#include "os/os.h"
 #include "roam_tool.h"
 
 static int child_not(struct child *child, int status, const char *what, int error)
@@ -29,7 +30,7 @@ static bool child_input(int from)
 	if (from == -1)
 		return true;
 	if (from == CHILD_NO_INPUT)
-		fd = open("/dev/null", O_RDONLY);
+		fd = roami_os_fd(open("/dev/null", O_RDONLY));
 	if (fd < 0 || dup2(fd, STDIN_FILENO) < 0)
 		return false;
 	close(fd);
@@ -86,7 +87,7 @@ int child_signals(sigset_t *mask_p)
 	signal(SIGCHLD, SIG_DFL);
 	sigprocmask(SIG_BLOCK, &set, mask_p);
 	sigdelset(mask_p, SIGCHLD);
-	fd = signalfd(-1, &set, SFD_CLOEXEC);
+	fd = roami_os_fd(signalfd(-1, &set, SFD_CLOEXEC));
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE); /* whoever is written to may have closed its end */
 	sigprocmask(SIG_BLOCK, &set, NULL);
@@ -104,7 +105,7 @@ int child_start(struct child *child, const struct child_plan *plan)
 
 	if ((plan->within != NULL &&
 	     !tag_open(child->out, plan->within, plan->node, false, pipes)) ||
-	    pipe2(report, O_CLOEXEC) != 0)
+	    !roami_os_pipe(report, 0))
 		return child_not(child, TOOL_FAILED, "make a pipe", errno);
 	child->pid = fork();
 	if (child->pid < 0)
@@ -186,7 +187,7 @@ bool child_sweep(void)
 	bool found = false;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-	children = fopen(path, "re");
+	children = roami_os_file(path);
 	if (children == NULL)
 		return false;
 	while (fscanf(children, "%d", &pid) == 1)

@@ -297,8 +297,9 @@ static void far_waits(struct far *far, unsigned node)
 	if (far->frame.bytes != sizeof(waits) || far->say_at == 0)
 		return;
 	memcpy(&waits, far->frame.payload, sizeof(waits));
-	atomic_store(&far->ctls[node].wait_id, waits.id);
-	atomic_store(&far->ctls[node].wait_kind, waits.kind);
+	atomic_store(&far->ctls[node].waits[0].id, waits.id);
+	atomic_store(&far->ctls[node].waits[0].of, waits.of);
+	atomic_store(&far->ctls[node].waits[0].kind, waits.kind);
 	far->nodes[node].told_waits = true;
 	for (unsigned i = 0; i < far->job->nodes; i++)
 		all = all && (far->nodes[i].told_waits || far->nodes[i].ended);

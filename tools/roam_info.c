@@ -2,9 +2,12 @@
  * roam info: what this build and this machine can do, and what can be set.
  */
 #include <errno.h>
+#include <linux/io_uring.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -13,6 +16,7 @@
 #include "boot/local.h"
 #include "core/node.h"
 #include "fault/engine.h"
+#include "os/os.h"
 #include "roam_tool.h"
 #include "trace/stats.h"
 
@@ -59,7 +63,7 @@ static void info_version(void)
 /* A number from a file of /proc; -1: it cannot be read. */
 static long proc_number(const char *path)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = roami_os_file(path);
 	long value = -1;
 
 	if (file == NULL)
@@ -85,15 +89,40 @@ static void info_limit(const char *name, __rlimit_resource_t resource, const cha
 	info_row(name, text);
 }
 
-static void info_call(const char *name, int fd, const char *use)
+/* `use`: what it is for; `without`: what is done where it is missing, after errno's text. */
+static void info_call(const char *name, bool there, const char *use, const char *without)
 {
-	char text[160];
+	char text[240];
 
+	if (there)
+		snprintf(text, sizeof(text), "yes: %s", use);
+	else
+		snprintf(text, sizeof(text), "missing: %s; %s", strerror(errno), without);
+	info_row(name, text);
+}
+
+/* Whether a call that makes a descriptor does. */
+static bool info_made(int fd)
+{
 	if (fd >= 0)
 		close(fd);
-	snprintf(text, sizeof(text), "%s: %s", fd >= 0 ? "yes" : "missing",
-		 fd >= 0 ? use : strerror(errno));
-	info_row(name, text);
+	return fd >= 0;
+}
+
+/* What a container's profile, or its limits, may lack. */
+static void info_refused(void)
+{
+	struct io_uring_params params = {.flags = 0};
+	int now = personality(0xffffffff), set;
+
+	info_call("io_uring", info_made((int)syscall(SYS_io_uring_setup, 1, &params)),
+		  "ROAM_UDP=uring", "ROAM_UDP=plain needs none");
+	set = personality((unsigned long)now | ADDR_NO_RANDOMIZE);
+	info_call("fixed addresses", set >= 0, "nodes of `roam run` have their statics at the same",
+		  "`roam run` and other launchers want programs that are linked with -no-pie");
+	if (set >= 0)
+		personality((unsigned long)now);
+	info_limit("locked memory", RLIMIT_MEMLOCK, " KiB (uring takes some)", 1 << 10);
 }
 
 static void info_machine(void)
@@ -113,8 +142,11 @@ static void info_machine(void)
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
 						 used > 0 ? ", " : "", simds[i]);
 	info_row("page compare", text);
-	info_call("memfd", roami_os_memfd("roam-info", ROAM_PAGE_SIZE), "the shared heap");
-	info_call("pidfd", roami_os_pidfd(getpid()), "a node's death is noticed at once");
+	info_call("memfd", info_made(roami_os_memfd("roam-info", ROAM_PAGE_SIZE)),
+		  "the shared heap", "roam cannot do without");
+	info_call("pidfd", info_made(roami_os_pidfd(getpid())),
+		  "a node's death is noticed at once", "roam cannot do without");
+	info_refused();
 	snprintf(text, sizeof(text), "%ld (sigsegv: pages of different access need a mapping each)",
 		 proc_number("/proc/sys/vm/max_map_count"));
 	info_row("vm.max_map_count", text);

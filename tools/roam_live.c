@@ -33,7 +33,7 @@ void tool_live_begin(struct tool_live *live, bool wanted)
 		return;
 	live_signals(&set);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	live->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	live->signals = roami_os_fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 	live->on = live->signals >= 0;
 	if (!live->on) {
 		sigprocmask(SIG_UNBLOCK, &set, NULL);

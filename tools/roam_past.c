@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "os/os.h"
 #include "pastset/address.h"
 #include "pastset/host.h"
 #include "roam_past.h"
@@ -41,7 +42,8 @@ static const char past_usage[] =
 	"  --json             a line of JSON for each time\n"
 	"  --every SECONDS    between two looks (1)\n"
 	"\n"
-	"ROAM_PS_MEMORY bounds the memory for tuples of serve.\n";
+	"ROAM_PS_MEMORY bounds the memory of serve for elements and tuples; its programs may make\n"
+	"it use as much again, or 16 MiB.\n";
 
 /* -------------------------------------------------------------------------------------- options */
 
@@ -216,7 +218,7 @@ static int past_serve(int argc, char **argv)
 	sigaddset(&ends, SIGINT);
 	sigaddset(&ends, SIGTERM);
 	sigprocmask(SIG_BLOCK, &ends, NULL);
-	stop = signalfd(-1, &ends, SFD_CLOEXEC);
+	stop = roami_os_fd(signalfd(-1, &ends, SFD_CLOEXEC));
 	if (stop < 0) {
 		tool_say("past serve: %s", strerror(errno));
 		return TOOL_FAILED;

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "os/os.h"
 #include "roam_far_priv.h"
 #include "roam_tool.h"
 
@@ -105,7 +106,7 @@ static bool far_spawn(struct far *far, unsigned index, const struct agent_card *
 	card.host = (uint16_t)index;
 	snprintf(card.name, sizeof(card.name), "%s", host->name);
 	/* With --tag its output comes through us, so that lines of several hosts stay whole. */
-	if (pipe2(input, O_CLOEXEC) != 0 ||
+	if (!roami_os_pipe(input, 0) ||
 	    (far->job->tag && !tag_open(host->out, far->within, 0, true, out))) {
 		tool_say("run: cannot make a pipe: %s", strerror(errno));
 		return false;

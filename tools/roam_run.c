@@ -82,8 +82,9 @@ static int run_usage(FILE *to)
 		"Hosts are reached by ssh, or by the command in ROAM_RSH.  The exit status is 0 if "
 		"every node's\n"
 		"was; that of the first node that failed; or 128 + N if signal N killed it.\n"
-		"Signals are passed on; nodes that SIGINT, SIGTERM, SIGHUP or SIGQUIT did not end "
-		"within\n%u s are killed, at the second one at once.\n",
+		"Signals are passed on: SIGQUIT makes the nodes say what they wait for; those that "
+		"SIGINT,\nSIGTERM or SIGHUP did not end within %u s are killed, at the second one "
+		"at once.\n",
 		ROAMI_NODES_MAX, TOOL_TIMEOUT, STOP_S);
 	return to == stdout ? 0 : TOOL_USAGE;
 }
@@ -92,7 +93,7 @@ static int run_usage(FILE *to)
 static bool run_read_hosts(struct hosts *hosts, const char *path)
 {
 	static char text[1 << 20];
-	FILE *file = fopen(path, "re");
+	FILE *file = roami_os_file(path);
 	size_t bytes;
 
 	if (file == NULL) {
@@ -262,7 +263,7 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 	if (roami_boot_memory(options, roami_nodeset_first(run->nodes).bits, fds) != ROAM_OK)
 		return false; /* it has said why */
 	/* Its writing end is ours alone and never used: nodes see by it that we are gone. */
-	if (pipe2(lifeline, O_CLOEXEC) != 0) {
+	if (!roami_os_pipe(lifeline, 0)) {
 		tool_say("run: cannot make a pipe: %s%s", strerror(errno),
 			 errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
 		return false;
@@ -481,7 +482,7 @@ static void run_pass_on(struct run *run, int signal, bool typed)
 		return;
 	if (!typed)
 		run_signal(run, signal);
-	if (signal == SIGUSR1 || signal == SIGUSR2)
+	if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGQUIT)
 		return;
 	/* The second time there is no more patience. */
 	run->kill_at = roami_os_now_ns() + (run->forwarded == 0 ? STOP_S * 1000 * MS : 0);
@@ -612,18 +613,6 @@ static int run_watch(struct run *run)
 
 /* ---------------------------------------------------------------------------------- the command */
 
-/* Descriptors 0 to 2 are open, so that nothing of ours takes their place. */
-static void run_open_standard(void)
-{
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		close(fd);
-}
-
 static bool run_block_signals(struct run *run)
 {
 	run->signals = child_signals(&run->mask);
@@ -654,7 +643,6 @@ int tool_run(int argc, char **argv)
 	status = run_parse(&run, argc, argv);
 	if (status >= 0)
 		return status;
-	run_open_standard();
 	if (!run_options(&run, &options))
 		return TOOL_USAGE;
 	if (run.far)

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "os/os.h"
+
 bool tag_open(struct tag_stream *streams[2], struct tag_stream *within[2], unsigned node,
 	      bool marked, int ends[2])
 {
@@ -14,7 +16,7 @@ bool tag_open(struct tag_stream *streams[2], struct tag_stream *within[2], unsig
 		struct tag_stream *stream = calloc(1, sizeof(*stream));
 		int pipe[2];
 
-		if (stream == NULL || pipe2(pipe, O_CLOEXEC) != 0) {
+		if (stream == NULL || !roami_os_pipe(pipe, 0)) {
 			free(stream);
 			return false;
 		}

@@ -16,6 +16,8 @@ Ends with the line "N passed, N failed, N skipped"; fails if anything failed, or
 tests/skips.txt does not permit.
 """
 import argparse
+import ctypes
+import errno
 import fnmatch
 import json
 import os
@@ -140,6 +142,20 @@ def sanitizer_holds(build, name):
             'thread': build == 'tsan'}[name]
 
 
+def call_refused(name):
+    """Whether a call is not permitted, or not there."""
+    if name == 'personality':
+        return subprocess.run(['setarch', 'x86_64', '-R', 'true'], stderr=subprocess.DEVNULL,
+                              check=False).returncode != 0
+    number, first = {'userfaultfd': (323, 1), 'io_uring': (425, 1)}[name]
+    params = ctypes.create_string_buffer(512)
+    libc = ctypes.CDLL(None, use_errno=True)
+    made = libc.syscall(number, first, params)
+    if made >= 0:
+        os.close(made)
+    return made < 0 and ctypes.get_errno() in (errno.EPERM, errno.ENOSYS)
+
+
 def condition_holds(condition, build):
     kind, *args = condition.split()
     if kind == 'cpu-lacks':
@@ -159,6 +175,8 @@ def condition_holds(condition, build):
     if kind == 'no-namespaces':
         return shutil.which('ip') is None or subprocess.run(
             ['unshare', '--net', 'true'], stderr=subprocess.DEVNULL, check=False).returncode != 0
+    if kind == 'refused':
+        return call_refused(args[0])
     if kind == 'build':
         return build == args[0]
     if kind == 'sanitizer':

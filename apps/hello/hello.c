@@ -20,10 +20,9 @@ int main(void)
 	sum = roam_alloc(sizeof(*sum)); /* the same address everywhere: all allocate in one order */
 	if (sum == NULL)
 		must(roam_errno());
-	must(roam_lock_init(sum)); /* an address names the lock; its bytes stay ours */
 	must(roam_barrier_all());
 
-	must(roam_lock(sum));
+	must(roam_lock(sum)); /* an address names the lock; its bytes stay ours */
 	*sum += roam_node() + 1;
 	printf("hello from node %u of %u\n", roam_node(), roam_nodes());
 	must(roam_unlock(sum));

@@ -4,7 +4,7 @@
 usage: generate.py api ROAM_H          roam(3), from the header and its comments
        generate.py api ROAM_H PASTSET_H                     roam-pastset(3)
        generate.py cxx ROAM_H PASTSET_HPP                   roam-pastset-cxx(3)
-       generate.py python ROAM_H INIT_PY                    roam-python(3), from the docstrings
+       generate.py python ROAM_H INIT_PY ERRORS_PY          roam-python(3), from the docstrings
        generate.py options OPTIONS_DEF EVENTS_DEF ROAM_H    roam(7)
        generate.py functions ROAM_H    the names of the functions, one a line
 
@@ -60,6 +60,9 @@ def allowed(kind, text):
         return '0, 1, or a path that begins with / or ./'
     if kind in SIZES:
         return f'{SIZES[kind]}, {text.replace("..", " to ")}'
+    if kind == 'LIST':
+        first, *others = text.split('|')
+        return f'{first}, or some of {", ".join(others)}, with commas between'
     return ', '.join(text.split('|')) if text else ''
 
 
@@ -260,7 +263,7 @@ def print_entry(head, node):
     print('.nf\n' + roff(text) + '\n.fi')
 
 
-def python_page(roam, module):
+def python_page(roam, module, *others):
     tree = ast.parse(module)
     page_begin('roam-python', 'PastSet from Python', 'import roam', roam)
     print('.SH DESCRIPTION')
@@ -269,7 +272,7 @@ def python_page(roam, module):
                   if isinstance(node, ast.Assign) and node.targets[0].id == '__all__')
     functions = [node for node in tree.body
                  if isinstance(node, ast.FunctionDef) and node.name in public]
-    classes = [node for node in tree.body
+    classes = [node for text in (module, *others) for node in ast.parse(text).body
                if isinstance(node, ast.ClassDef) and node.name in public]
     print('.SH FUNCTIONS')
     for node in functions:

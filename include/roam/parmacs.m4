@@ -60,8 +60,14 @@ static __inline__ __attribute__((unused)) void roam_parmacs_must(enum roam_err e
 static __inline__ __attribute__((unused)) void *roam_parmacs_alloc(size_t bytes_, const char *what_,
     const char *file_, int line_)
 {
-	void *block_ = roam_alloc(bytes_ != 0 ? bytes_ : 1);
+	const char *base_ = file_, *at_;
+	char name_[64];
+	void *block_;
 
+	for (at_ = file_; *at_ != 0; at_++)
+		base_ = *at_ == '/' ? at_ + 1 : base_;
+	sprintf(name_, "%.48s:%d", base_, line_);
+	block_ = roam_alloc_placed(bytes_ != 0 ? bytes_ : 1, ROAM_PLACE_FIRST_TOUCH, 0, name_);
 	if (block_ == NULL)
 		roam_parmacs_must(roam_errno(), what_, file_, line_);
 	return block_;

@@ -16,7 +16,8 @@
  *
  * Blocking.  All operations are synchronous.  A move waits while DeltaValue forbids it, an observe
  * until its tuple is there; with a timeout, or until another thread cancels it.  An operation that
- * was timed out or cancelled has not been done, and says so.  Who came first is served first, among
+ * was timed out or cancelled has not been done, and says so; of one at a server that did not answer
+ * that may be unknown, see "attaching".  Who came first is served first, among
  * those who can be served.
  *
  * Threads.  Any number of threads of any node may use elements, and the same one, at the same time.
@@ -143,7 +144,8 @@ struct roam_ps_options {
  * node that is not there, a template that is not for the X-function), ROAM_EMISMATCH (another
  * template, X-function or number of participants), ROAM_EUNKNOWN (an X-function that is not known
  * where the element is to live), ROAM_ENOMEM (no memory here, or in the heap),
- * ROAM_ENOSPC (none where the element is to live); roam_ps_why() says more about each.
+ * ROAM_ENOSPC (ROAM_PS_MEMORY of the node where it is to live is used up, in which names and
+ * elements count as tuples do); roam_ps_why() says more about each.
  */
 enum roam_err roam_ps_enter(const char *name, const char *template_text,
 			    const struct roam_ps_options *options,
@@ -182,28 +184,34 @@ const char *roam_ps_why(void);
  * come last again among those that do.
  *
  * While there is none, operations wait for it.  One whose time is up, or that is cancelled, ends
- * all the same, though not before the connection has been gone for a second (for two, where the
- * server's host does not answer at all).  It returns ROAM_ETIMEDOUT or ROAM_ECANCELED if it was not
- * done, and ROAM_ELOST if nobody here knows, since the server may have got it; later operations are
- * as usual.  But an X-function's participant, whose rounds are counted, then calls the same once
- * more, a move, an observe or a mob, and until he has done so the two others return ROAM_ESTATE.
- * What was done of the first one is not done again; if it has moved a tuple for the round, that
- * one counts and not the second.  (After a mob with request->moved set it is the observe.)
+ * all the same, whatever keeps the server from answering: it is gone, or stopped, its host is cut
+ * off, the connection is full.  It may take three seconds more than its time: the server has two
+ * to answer, then the connection counts as broken, and one is for another connection.  The
+ * operation returns ROAM_ETIMEDOUT or ROAM_ECANCELED if it was not done, and ROAM_ELOST if nobody
+ * here knows, since the server may have got it, or get it yet: it is done once, or not at all.
+ * Later operations are as usual.  But an X-function's participant, whose rounds are counted, then
+ * calls the same once more, a move, an observe or a mob, and until he has done so the two others
+ * return ROAM_ESTATE.  What was done of the first one is not done again; if it has moved a tuple
+ * for the round, that one counts and not the second.  (After a mob with request->moved set it is
+ * the observe.)
  *
  * Nobody is there any more, because the server was killed say: every operation under way and every
- * later one returns ROAM_ELOST at once; so they do if the server cannot be reached for as long as
- * it remembers who is cut off, 60 s unless `roam past serve --keep` says otherwise.  Who comes
- * later than that, or to a server that was started anew, gets ROAM_EGONE from all operations, and
- * attaches again.  Whether those under way were done is not known then; what had returned ROAM_OK
- * was.  A program that is killed leaves nothing that waits; where it had moved to an element with
- * an X-function, the others' operations on that one return ROAM_ELOST after that time.
+ * later one returns ROAM_ELOST at once; so they do if, after a connection broke, the server cannot
+ * be reached, or does not answer, for as long as it remembers who is cut off, 60 s unless `roam
+ * past serve --keep` says otherwise.  Who comes later than that, or to a server that was started
+ * anew, gets ROAM_EGONE from all operations, and attaches again; so does a program that makes a
+ * server with no memory left remember more than any other (docs/pastset.md has the bounds).
+ * Whether those under way were done is not known then; what had returned ROAM_OK was.  A program
+ * that is killed leaves nothing that waits; where it had moved to an element with an X-function,
+ * the others' operations on that one return ROAM_ELOST after that time.
  */
 struct roam_ps_server;
 
 /*
  * Attaches to the server at an address: HOST:PORT, or the path of a Unix socket (with a /).  The
  * key is in `key_file`; NULL: in the one that ROAM_PS_KEY names.  A child of fork() attaches for
- * itself: what its parent is attached to returns ROAM_ESTATE.  Blocks, 10 s for an answer at most.
+ * itself: what its parent is attached to returns ROAM_ESTATE.  Blocks, 10 s for an answer at most,
+ * and for as long as it takes to look up HOST; later connections are made to the same host.
  * Errors: ROAM_EINVAL (an address or a key file that makes no sense), ROAM_ELOST (no server
  * there), ROAM_EKEY (it has another key), ROAM_EPROTO (something else answers, or another
  * version), ROAM_ENOMEM, ROAM_ESYSTEM; roam_ps_why() says more about each.
@@ -225,8 +233,8 @@ enum roam_err roam_ps_attach(const char *address, const char *key_file,
 enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at, size_t at_bytes);
 
 /*
- * Leaves the server.  Operations under way return ROAM_ELOST, so do later ones; elements are still
- * to be left.  NULL is ignored.
+ * Leaves the server; does not block.  Operations under way return ROAM_ELOST, so do later ones;
+ * elements are still to be left.  NULL is ignored.
  */
 void roam_ps_detach(struct roam_ps_server *server);
 

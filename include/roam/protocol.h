@@ -73,8 +73,8 @@ struct roam_notice {
 	uint32_t page;
 	uint32_t writer;
 	uint64_t version;
-	uint32_t interval; /* of the writer, the last one meant; none that this node has not seen */
-	uint32_t place;
+	uint64_t interval; /* of the writer, the last one meant; none that this node has not seen */
+	uint64_t place;
 };
 
 /*
@@ -611,7 +611,7 @@ uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page,
 			  size_t bytes);
 
 /* How many full barriers this node has left, threads counted one by one. */
-uint32_t roami_barriers_left(struct roami_node *node);
+uint64_t roami_barriers_left(struct roami_node *node);
 
 /* The page's manager: the node that keeps its directory word. */
 unsigned roami_manager(const struct roami_node *node, uint32_t page);
@@ -625,22 +625,22 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page);
  */
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version);
 /* The same with the page's place, which roami_notice_add tells if it is here. */
-void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
+void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint64_t place);
 
 /*
  * A diff of this node's open interval, left where others reach it without a message: what to say as
  * its notice's place, 0: there is no room.  app, inside release.
  */
 bool roami_trail_on(struct roami_node *node); /* whether there is such a place */
-uint32_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
+uint64_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
 			   size_t bytes);
 
 /* Copies it, of at most ROAM_DIFF_MAX bytes; false: it is gone.  app. */
-bool roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t place, uint32_t page,
+bool roami_trail_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
 			uint8_t *diff, size_t *bytes_p);
 
 /* This node's open interval: the next to be closed.  app or handler. */
-uint32_t roami_interval(struct roami_node *node);
+uint64_t roami_interval(struct roami_node *node);
 
 /* --------------------------------------------------------------------------------------- store */
 
@@ -650,7 +650,7 @@ uint32_t roami_interval(struct roami_node *node);
  * the protocol reads and changes in place, then bytes that it copies in and out.  Records are
  * numbered from 1.  The caller orders its calls: roami_store_lock, a short spin lock.
  */
-#define ROAM_STORE_HEAD 32
+#define ROAM_STORE_HEAD 48
 
 void roami_store_open(struct roami_node *node, uint64_t store_bytes);
 void roami_store_lock(struct roami_node *node);

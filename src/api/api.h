@@ -13,4 +13,20 @@ enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p);
 /* The node as it is, nothing is started; NULL: there is none. */
 struct roami_node *roami_api_node_now(void);
 
+/* Whether the range lies in the heap. */
+bool roami_api_shared(const void *addr, size_t bytes);
+
+/* What roam_errno returns to the calling thread from now on. */
+void roami_api_errno(enum roam_err err);
+
+/* Wrong use of an object that the call refuses. */
+enum roami_misuse { ROAMI_MISUSE_LOCK, ROAMI_MISUSE_UNLOCK, ROAMI_MISUSE_COND_WAIT };
+
+/*
+ * The program's code before `caller` did so: says it, each kind once, and under ROAM_STRICT ends
+ * the job.  Returns err.
+ */
+enum roam_err roami_misused(struct roami_node *node, enum roami_misuse kind, enum roam_err err,
+			    const void *object, const void *caller);
+
 #endif

@@ -146,6 +146,32 @@ static int option_word(const char *words, const char *value)
 	}
 }
 
+/* "a,b" among the words behind the first one, which stands for none of them. */
+static bool option_list(const char *words, const char *value, unsigned *bits_p)
+{
+	unsigned bits = 0;
+
+	for (;;) {
+		char word[ROAMI_OPTION_NAME_MAX];
+		size_t length = strcspn(value, ",");
+		int index;
+
+		if (length >= sizeof(word))
+			return false;
+		memcpy(word, value, length);
+		word[length] = '\0';
+		index = option_word(words, word);
+		if (index < 0 || (index == 0 && (bits != 0 || value[length] != '\0')))
+			return false;
+		bits |= index > 0 ? 1u << (index - 1) : 0;
+		if (value[length] == '\0')
+			break;
+		value += length + 1;
+	}
+	*bits_p = bits;
+	return true;
+}
+
 static bool option_bool(const char *value, bool *value_p)
 {
 	int word = option_word("0|1|no|yes|off|on|false|true", value);
@@ -211,6 +237,8 @@ static bool option_set(const struct roami_option *option, const char *value,
 			return false;
 		*(unsigned *)field = (unsigned)word;
 		return true;
+	case ROAMI_OPTION_LIST:
+		return option_list(option->allowed, value, field);
 	case ROAMI_OPTION_SIZE:
 	case ROAMI_OPTION_UNSIGNED:
 		return option_range(option, value, field);
@@ -425,6 +453,11 @@ void roami_option_allowed(const struct roami_option *option, char *text, size_t 
 	case ROAMI_OPTION_CHOICE:
 		option_words(option->allowed, text, bytes);
 		break;
+	case ROAMI_OPTION_LIST:
+		option_words(option->allowed, text, bytes);
+		snprintf(text + strlen(text), bytes - strlen(text),
+			 ", several with commas between");
+		break;
 	case ROAMI_OPTION_SIZE:
 		snprintf(text, bytes, "a size from %.*s to %s", least, option->allowed, dots + 2);
 		break;
@@ -456,6 +489,21 @@ static void option_show_size(uint64_t size, char *text, size_t bytes)
 		 letters + unit - (unit > 0));
 }
 
+static void option_show_list(const char *words, unsigned bits, char *text, size_t bytes)
+{
+	size_t used = 0;
+
+	if (bits == 0)
+		snprintf(text, bytes, "%.*s", (int)strcspn(words, "|"), words);
+	for (; bits != 0 && used < bytes; bits >>= 1) {
+		words += strcspn(words, "|") + 1;
+		if (bits & 1)
+			used += (size_t)snprintf(text + used, bytes - used, "%s%.*s",
+						 used > 0 ? "," : "",
+						 (int)strcspn(words, "|"), words);
+	}
+}
+
 void roami_option_show(const struct roami_option *option, const struct roami_options *options,
 		       char *text, size_t bytes)
 {
@@ -472,6 +520,9 @@ void roami_option_show(const struct roami_option *option, const struct roami_opt
 		for (unsigned i = *(const unsigned *)field; i > 0; i--)
 			word += strcspn(word, "|") + 1;
 		snprintf(text, bytes, "%.*s", (int)strcspn(word, "|"), word);
+		break;
+	case ROAMI_OPTION_LIST:
+		option_show_list(word, *(const unsigned *)field, text, bytes);
 		break;
 	case ROAMI_OPTION_SIZE:
 		option_show_size(*(const uint64_t *)field, text, bytes);

@@ -16,7 +16,8 @@
 #define ROAMI_OPTION_TEXT_MAX 256 /* bytes of a TEXT, with its end */
 
 /* Values of CHOICE options: the index of the word in the table. */
-enum roami_option_check { ROAMI_CHECK_NONE, ROAMI_CHECK_RACE };
+/* Bits of a LIST: the words of the table behind the first one, in their order. */
+enum roami_option_check { ROAMI_CHECK_RACE = 1, ROAMI_CHECK_STATICS = 2 };
 enum roami_option_ivy { ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC };
 enum roami_option_erc { ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO };
 enum roami_option_barrier { ROAMI_BARRIER_FLAT, ROAMI_BARRIER_TREE };
@@ -41,6 +42,7 @@ enum roami_option_log { ROAMI_LEVEL_ERROR, ROAMI_LEVEL_WARN, ROAMI_LEVEL_INFO, R
 #define ROAMI_OPTION_FIELD_NAME(field) char field[ROAMI_OPTION_NAME_MAX]
 #define ROAMI_OPTION_FIELD_WORD(field) char field[ROAMI_OPTION_NAME_MAX]
 #define ROAMI_OPTION_FIELD_CHOICE(field) unsigned field
+#define ROAMI_OPTION_FIELD_LIST(field) unsigned field
 #define ROAMI_OPTION_FIELD_SIZE(field) uint64_t field
 #define ROAMI_OPTION_FIELD_UNSIGNED(field) uint64_t field
 #define ROAMI_OPTION_FIELD_BOOL(field) bool field
@@ -59,6 +61,7 @@ enum roami_option_type {
 	ROAMI_OPTION_NAME,
 	ROAMI_OPTION_WORD,
 	ROAMI_OPTION_CHOICE,
+	ROAMI_OPTION_LIST,
 	ROAMI_OPTION_SIZE,
 	ROAMI_OPTION_UNSIGNED,
 	ROAMI_OPTION_BOOL,

@@ -14,6 +14,8 @@
 #include "core/page.h"
 #include "core/race.h"
 #include "core/sync.h"
+#include "core/thread.h"
+#include "fault/signals.h"
 #include "pastset/server.h"
 #include "roam/protocol.h"
 
@@ -50,14 +52,53 @@ uint64_t roam_clock_us(void)
 
 /* ---------------------------------------------------------------------------- starting, ending */
 
+/* A child of fork() has no heap: it ends by the touch, but not without a word. */
+static bool job_forked_touch(void *arg, siginfo_t *info, const void *context)
+{
+	char line[120];
+	int length = snprintf(line, sizeof(line),
+			      "roam: process %d, a fork of node %u, has no shared heap, and "
+			      "touched it at %p\n",
+			      (int)getpid(), job.me, info->si_addr);
+
+	(void)arg;
+	(void)context;
+	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+		return false;
+	return false;
+}
+
+static void job_forked(void)
+{
+	if (job.app != NULL && !job.forking && job.life != ROAMI_JOB_OVER)
+		roami_signals_orphan(job.app, job.layout.heap_bytes, job_forked_touch);
+}
+
+static enum roam_err job_start(enum roami_kind kind)
+{
+	if (job.life == ROAMI_JOB_OVER)
+		return ROAM_ESTATE;
+	if (job.life != ROAMI_JOB_NEW)
+		return ROAM_OK;
+	if (job.failed == ROAM_OK)
+		pthread_atfork(NULL, NULL, job_forked);
+	return roami_job_start(&job, kind);
+}
+
 enum roam_err roam_start(void)
 {
-	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, false) : ROAM_OK;
+	return job_start(ROAMI_KIND_SPMD);
+}
+
+/* By a call that both kinds of programs begin with. */
+static enum roam_err job_begin(void)
+{
+	return job_start(ROAMI_KIND_UNKNOWN);
 }
 
 enum roam_err roam_start_main(void)
 {
-	return job.life == ROAMI_JOB_NEW ? roami_job_start(&job, true) : ROAM_OK;
+	return job_start(ROAMI_KIND_CREATES);
 }
 
 /* Before anything that synchronises: started, and sealed if nodes were created. */
@@ -68,11 +109,7 @@ static enum roam_err job_ready(void)
 	if (__builtin_expect(__atomic_load_n(&job.life, __ATOMIC_ACQUIRE) == ROAMI_JOB_TOGETHER, 1))
 		return ROAM_OK;
 	err = roam_start();
-	if (err == ROAM_OK)
-		err = roami_job_seal(&job);
-	if (err == ROAM_OK && job.life == ROAMI_JOB_OVER)
-		err = ROAM_ESTATE;
-	return err;
+	return err == ROAM_OK ? roami_job_seal(&job) : err;
 }
 
 enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p)
@@ -100,22 +137,24 @@ enum roam_err roam_finish(void)
 
 unsigned roam_node(void)
 {
+	if (job.undecided)
+		roami_job_decide(&job);
 	return job.me;
 }
 
 unsigned roam_nodes(void)
 {
+	if (job.undecided)
+		roami_job_decide(&job);
 	return job.life == ROAMI_JOB_NEW ? 1 : job.nodes;
 }
 
 enum roam_err roam_needs(enum roam_model model)
 {
-	enum roam_err err = roam_start();
+	enum roam_err err = job_begin();
 
 	if ((unsigned)model > ROAM_MODEL_SCC)
 		return ROAM_EINVAL;
-	if (err == ROAM_OK && job.life == ROAMI_JOB_OVER)
-		err = ROAM_ESTATE;
 	if (err == ROAM_OK)
 		roami_job_needs(&job, model);
 	return err;
@@ -141,7 +180,7 @@ enum roam_err roam_create_all(void (*fn)(void), unsigned nodes)
 
 enum roam_err roam_distribute(void *variable, size_t bytes)
 {
-	enum roam_err err = roam_start();
+	enum roam_err err = job_begin();
 
 	if (variable == NULL || bytes == 0)
 		return ROAM_EINVAL;
@@ -155,6 +194,14 @@ enum roam_err roam_wait_for_end(void)
 	return err == ROAM_OK ? roami_job_wait_for_end(&job) : err;
 }
 
+static enum roam_err job_registered(const char *call, enum roam_err err)
+{
+	if (err == ROAM_ESTATE)
+		fprintf(stderr, "roam: node %u: roam_thread_%s by a thread that is %s\n", job.me,
+			call, call[0] == 'i' ? "registered already" : "not registered");
+	return err;
+}
+
 enum roam_err roam_thread_init(void)
 {
 	enum roam_err err = job_ready();
@@ -166,25 +213,24 @@ enum roam_err roam_thread_init(void)
 	sigaddset(&faults, SIGSEGV);
 	sigaddset(&faults, SIGBUS);
 	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
-	job.node->env->thread(job.node);
-	roami_state_set(job.node, ROAMI_STATE_THREADS, 1, true);
-	return ROAM_OK;
+	return job_registered("init", roami_thread_register(job.node, true));
 }
 
 enum roam_err roam_thread_fini(void)
 {
 	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
 		return ROAM_ESTATE;
-	roami_state_set(job.node, ROAMI_STATE_THREADS, UINT64_MAX, true);
-	return ROAM_OK;
+	return job_registered("fini", roami_thread_register(job.node, false));
 }
 
 /* -------------------------------------------------------------------------------------- memory */
 
-static void alloc_name(const uint8_t *block, size_t bytes, const char *name)
+/* It is told why roam does not start; who does not look at NULL would crash behind the line. */
+static void *job_alloc_unready(void)
 {
-	roami_race_name(job.node, (uint32_t)((size_t)(block - job.app) / ROAMI_PAGE),
-			(uint32_t)((bytes + ROAMI_PAGE - 1) / ROAMI_PAGE), name);
+	if (job.life == ROAMI_JOB_NEW)
+		exit(EXIT_FAILURE);
+	return NULL;
 }
 
 void *roam_alloc_region(size_t bytes, const struct roam_region *region)
@@ -194,15 +240,16 @@ void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 
 	if (region == NULL)
 		region = &plain;
-	alloc_err = roam_start();
+	alloc_err = job_begin();
 	if (alloc_err != ROAM_OK)
-		return NULL;
-	if (bytes == 0 || (unsigned)region->place > ROAM_PLACE_NODE || job.life == ROAMI_JOB_OVER)
+		return job_alloc_unready();
+	if (bytes == 0 || (unsigned)region->place > ROAM_PLACE_NODE)
 		alloc_err = ROAM_EINVAL;
 	else
 		block = roami_job_alloc(&job, bytes, region, &alloc_err);
-	if (block != NULL && region->name != NULL)
-		alloc_name(block, bytes, region->name);
+	if (block != NULL)
+		roami_race_block(job.node, (uint64_t)((uint8_t *)block - job.app), bytes,
+				 region->name, job.life == ROAMI_JOB_TOGETHER);
 	return block;
 }
 
@@ -222,12 +269,18 @@ enum roam_err roam_errno(void)
 	return alloc_err;
 }
 
+/* No heap: not yet, or no more. */
+static enum roam_err heap_missing(void)
+{
+	return job.life == ROAMI_JOB_OVER ? ROAM_ESTATE : ROAM_ENOTOURS;
+}
+
 enum roam_err roam_free(void *block)
 {
 	if (block == NULL)
 		return ROAM_OK;
-	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
-		return ROAM_ENOTOURS;
+	if (job.node == NULL)
+		return heap_missing();
 	return roami_job_free(&job, block);
 }
 
@@ -248,6 +301,8 @@ enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access
 {
 	uint32_t first, count;
 
+	if (job.life == ROAMI_JOB_OVER)
+		return ROAM_ESTATE;
 	if (bytes == 0 || access == ROAM_NONE)
 		return ROAM_OK;
 	if (!heap_pages(addr, bytes, &first, &count))
@@ -260,23 +315,25 @@ enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access
 	return ROAM_OK;
 }
 
-ssize_t roam_read(int fd, void *buf, size_t bytes)
+bool roami_api_shared(const void *addr, size_t bytes)
 {
-	roam_touch(buf, bytes, ROAM_WRITE);
-	return read(fd, buf, bytes);
+	uint32_t first, count;
+
+	return job.life != ROAMI_JOB_OVER && heap_pages(addr, bytes, &first, &count);
 }
 
-ssize_t roam_write(int fd, const void *buf, size_t bytes)
+void roami_api_errno(enum roam_err err)
 {
-	roam_touch(buf, bytes, ROAM_READ);
-	return write(fd, buf, bytes);
+	alloc_err = err;
 }
 
 void roam_prefetch(const void *addr, size_t bytes)
 {
 	uint32_t first, count;
 
-	if (job.life == ROAMI_JOB_ALONE || !heap_pages(addr, bytes, &first, &count))
+	if (job.life != ROAMI_JOB_TOGETHER && job.life != ROAMI_JOB_JOINED)
+		return;
+	if (!heap_pages(addr, bytes, &first, &count))
 		return;
 	roami_prefetch(job.node, first, count);
 }
@@ -285,6 +342,8 @@ enum roam_err roam_home(const void *addr, size_t bytes, unsigned node)
 {
 	uint32_t first, count;
 
+	if (job.node == NULL)
+		return heap_missing();
 	if (!heap_pages(addr, bytes, &first, &count))
 		return ROAM_ENOTOURS;
 	return roami_job_place(&job, &(struct roami_place){first, count, ROAM_PLACE_NODE, node, 0});
@@ -302,36 +361,59 @@ static enum roam_err object_ready(const void *object)
 
 #define OBJECT(pointer) ((uint64_t)(uintptr_t)(pointer))
 
+/* What was synchronised on, for who looks for races. */
+static enum roam_err synced(enum roam_err err, enum roami_synced_kind kind, uint64_t object)
+{
+	if (err == ROAM_OK)
+		roami_race_synced(job.node, kind, object);
+	return err;
+}
+
+/* Wrong use that returned `err`; in the function that the program calls. */
+#define MISUSED(kind, err, object)                                 \
+	roami_misused(job.node, ROAMI_MISUSE_##kind, err, object, \
+		      __builtin_return_address(0))
+
 /*
- * Before the seal an init is only noted; it must not seal, for SPLASH programs may init between
- * their CREATEs.
+ * An object is free until it is used, so there is nothing to do.  It must not seal: SPLASH programs
+ * may init between their CREATEs.
  */
-static enum roam_err init_ready(const void *object)
+static enum roam_err object_init(const void *object)
 {
 	if ((uintptr_t)object < 64)
 		return ROAM_EINVAL;
-	return roam_start();
+	return job_begin();
 }
 
 enum roam_err roam_lock_init(const void *lock)
 {
-	enum roam_err err = init_ready(lock);
-
-	return err == ROAM_OK ? roami_lock_init(job.node, OBJECT(lock)) : err;
+	return object_init(lock);
 }
 
 enum roam_err roam_lock(const void *lock)
 {
 	enum roam_err err = object_ready(lock);
 
-	return err == ROAM_OK ? roami_lock(job.node, OBJECT(lock)) : err;
+	if (err != ROAM_OK)
+		return err;
+	err = roami_lock(job.node, OBJECT(lock));
+	if (__builtin_expect(err != ROAM_OK, 0))
+		return MISUSED(LOCK, err, lock);
+	roami_race_synced(job.node, ROAMI_SYNCED_LOCK, OBJECT(lock));
+	return err;
 }
 
 enum roam_err roam_unlock(const void *lock)
 {
 	enum roam_err err = object_ready(lock);
 
-	return err == ROAM_OK ? roami_unlock(job.node, OBJECT(lock)) : err;
+	if (err != ROAM_OK)
+		return err;
+	err = roami_unlock(job.node, OBJECT(lock));
+	if (__builtin_expect(err != ROAM_OK, 0))
+		return MISUSED(UNLOCK, err, lock);
+	roami_race_synced(job.node, ROAMI_SYNCED_UNLOCK, OBJECT(lock));
+	return err;
 }
 
 enum roam_err roam_barrier(const void *barrier, unsigned threads)
@@ -340,28 +422,38 @@ enum roam_err roam_barrier(const void *barrier, unsigned threads)
 
 	if (threads == 0 || (err == ROAM_OK && threads > job.nodes * ROAMI_THREADS_MAX))
 		return ROAM_EINVAL;
-	return err == ROAM_OK ? roami_barrier(job.node, OBJECT(barrier), threads) : err;
+	return err == ROAM_OK ? synced(roami_barrier(job.node, OBJECT(barrier), threads),
+					ROAMI_SYNCED_BARRIER, OBJECT(barrier))
+			      : err;
 }
 
 enum roam_err roam_barrier_all(void)
 {
 	enum roam_err err = job_ready();
 
-	return err == ROAM_OK ? roami_barrier(job.node, ROAMI_ALL_ID, 0) : err;
+	return err == ROAM_OK ? synced(roami_barrier(job.node, ROAMI_ALL_ID, 0),
+					ROAMI_SYNCED_BARRIER, ROAMI_ALL_ID)
+			      : err;
 }
 
 enum roam_err roam_cond_init(const void *cond)
 {
-	enum roam_err err = init_ready(cond);
-
-	return err == ROAM_OK ? roami_cond_init(job.node, OBJECT(cond)) : err;
+	return object_init(cond);
 }
 
 enum roam_err roam_cond_wait(const void *cond, const void *lock)
 {
 	enum roam_err err = object_ready(cond);
 
-	return err == ROAM_OK ? roami_cond_wait(job.node, OBJECT(cond), OBJECT(lock)) : err;
+	if (err == ROAM_OK && (uintptr_t)lock < 64)
+		err = ROAM_EINVAL;
+	if (err != ROAM_OK)
+		return err;
+	err = roami_cond_wait(job.node, OBJECT(cond), OBJECT(lock));
+	if (__builtin_expect(err != ROAM_OK, 0))
+		return MISUSED(COND_WAIT, err, lock);
+	roami_race_synced(job.node, ROAMI_SYNCED_COND, OBJECT(cond));
+	return err;
 }
 
 enum roam_err roam_cond_signal(const void *cond)
@@ -382,14 +474,18 @@ enum roam_err roam_flag_set(const void *flag)
 {
 	enum roam_err err = object_ready(flag);
 
-	return err == ROAM_OK ? roami_flag_set(job.node, OBJECT(flag)) : err;
+	return err == ROAM_OK ? synced(roami_flag_set(job.node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
+					OBJECT(flag))
+			      : err;
 }
 
 enum roam_err roam_flag_wait(const void *flag)
 {
 	enum roam_err err = object_ready(flag);
 
-	return err == ROAM_OK ? roami_flag_wait(job.node, OBJECT(flag)) : err;
+	return err == ROAM_OK ? synced(roami_flag_wait(job.node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
+					OBJECT(flag))
+			      : err;
 }
 
 enum roam_err roam_flag_clear(const void *flag)
@@ -407,7 +503,9 @@ enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enu
 	    (unsigned)type > ROAM_DOUBLE || (unsigned)op > ROAM_OR ||
 	    (type == ROAM_DOUBLE && op >= ROAM_AND))
 		return ROAM_EINVAL;
-	return err == ROAM_OK ? roami_reduce(job.node, values, count, type, op) : err;
+	return err == ROAM_OK ? synced(roami_reduce(job.node, values, count, type, op),
+					ROAMI_SYNCED_REDUCE, 0)
+			      : err;
 }
 
 /* ----------------------------------------------------------------------------------- measuring */

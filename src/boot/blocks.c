@@ -5,6 +5,7 @@
 
 #include "boot/job.h"
 #include "core/remote.h"
+#include "core/sync.h"
 
 /* How a domain is cut; of node 0's segment also what is whose. */
 static struct roami_pool *job_pool(const struct roami_job *job, unsigned domain)
@@ -33,7 +34,7 @@ static unsigned job_domain(const struct roami_job *job, uint64_t offset)
 }
 
 /* Others must have acquired what is freed now; with one node there is nobody to. */
-static uint32_t job_free_interval(struct roami_job *job)
+static uint64_t job_free_interval(struct roami_job *job)
 {
 	return job->life == ROAMI_JOB_TOGETHER ? roami_free_interval(job->node) : 0;
 }
@@ -57,7 +58,7 @@ static void pool_return(struct roami_job *job, unsigned domain, uint64_t freed)
 
 	while (job->leases && roami_alloc_reclaim(job->allocs[domain], freed, pool->part, &offset,
 						  &bytes, &used)) {
-		uint32_t interval = job_free_interval(job);
+		uint64_t interval = job_free_interval(job);
 
 		roami_parts_put(job->node, domain, pool_index(job, domain, offset),
 				(uint32_t)(bytes / pool->part), used, interval);
@@ -273,12 +274,23 @@ static void *job_alloc(struct roami_job *job, unsigned domain, size_t bytes,
 		roami_job_free(job, job->app + offset);
 		return NULL;
 	}
-	if (!fresh)
+	if (!fresh) {
+		roami_objects_forget(job->node, offset, bytes);
 		memset(job->app + offset, 0, bytes);
+	}
 	return job->app + offset;
 }
 
-/* The allocator of a started job changes when its nodes first synchronise. */
+/*
+ * The allocator of a started job changes when its nodes first synchronise, and all of it when what
+ * was undecided is decided.
+ */
+static bool job_changes(struct roami_job *job)
+{
+	return job->undecided ||
+	       __atomic_load_n(&job->life, __ATOMIC_ACQUIRE) == ROAMI_JOB_JOINED;
+}
+
 void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 		      enum roam_err *err_p)
 {
@@ -293,7 +305,7 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_reg
 		return NULL;
 	if (option != 0) /* what is less than a page shares one */
 		bytes = bytes < ROAMI_PAGE ? ROAMI_PAGE : bytes;
-	if (__atomic_load_n(&job->life, __ATOMIC_ACQUIRE) != ROAMI_JOB_JOINED)
+	if (!job_changes(job))
 		return job_alloc(job, domain, bytes, region, option, err_p);
 	pthread_mutex_lock(&job->seal);
 	block = job_alloc(job, domain, bytes, region, option, err_p);
@@ -315,7 +327,8 @@ static enum roam_err free_leased(struct roami_job *job, unsigned domain, unsigne
 
 static enum roam_err free_large(struct roami_job *job, unsigned domain, uint64_t offset)
 {
-	uint32_t interval = job_free_interval(job), part = pool_index(job, domain, offset);
+	uint32_t part = pool_index(job, domain, offset);
+	uint64_t interval = job_free_interval(job);
 
 	if (offset != pool_offset(job, domain, part) ||
 	    !roami_parts_free(job->node, domain, part, interval))
@@ -355,7 +368,7 @@ enum roam_err roami_job_free(struct roami_job *job, void *block)
 {
 	enum roam_err err;
 
-	if (__atomic_load_n(&job->life, __ATOMIC_ACQUIRE) != ROAMI_JOB_JOINED)
+	if (!job_changes(job))
 		return job_free(job, block);
 	pthread_mutex_lock(&job->seal);
 	err = job_free(job, block);

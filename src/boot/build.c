@@ -10,6 +10,7 @@
 
 #include "api/options.h"
 #include "boot/job.h"
+#include "os/os.h"
 
 static uint64_t build_mix(uint64_t hash, uint64_t word)
 {
@@ -34,7 +35,7 @@ static uint64_t build_bytes(const void *data, size_t bytes)
 /* Of a file's bytes; 0: it cannot be read. */
 static uint64_t build_file(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = roami_os_fd(open(path, O_RDONLY | O_CLOEXEC));
 	struct stat status;
 	uint64_t hash = 0;
 	void *data;

@@ -103,7 +103,7 @@ enum roam_err roami_boot_check(const struct roami_options *options,
 
 void roami_boot_warn(const struct roami_options *options)
 {
-	if (options->check == ROAMI_CHECK_RACE && options->log >= ROAMI_LEVEL_WARN &&
+	if ((options->check & ROAMI_CHECK_RACE) != 0 && options->log >= ROAMI_LEVEL_WARN &&
 	    !roami_protocol_find(options->protocol)->checks_races)
 		fprintf(stderr,
 			"roam: warning: ROAM_CHECK=race finds nothing under %s; take "
@@ -124,7 +124,8 @@ static const char *const model_names[] = {
 static void check_model(struct roami_job *job, const struct roam_protocol *protocol)
 {
 	struct roami_ctl *first = roami_job_ctl(job, 0);
-	bool ours = job->me == 0 || job->bases[0] != NULL; /* else node 0, far away, says it too */
+	/* Else node 0, far away or as alone as this one, says it too. */
+	bool ours = (job->me == 0 || job->bases[0] != NULL) && !job->silent;
 
 	if (protocol->model <= job->needs)
 		return;

@@ -96,7 +96,7 @@ struct roami_boot_table {
 struct roami_boot_waits {
 	uint64_t id;
 	uint32_t kind; /* enum roam_sync_kind + 1; 0: for nothing */
-	uint32_t spare;
+	uint32_t of;   /* threads that a barrier is for */
 };
 
 _Static_assert(sizeof(struct roami_boot_table) <= ROAMI_FRAME_PAYLOAD, "a table is one frame");

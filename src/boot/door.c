@@ -19,7 +19,8 @@ bool roami_door_open(struct roami_door *door, const uint8_t *key, uint16_t *port
 	socklen_t length = sizeof(address);
 
 	memcpy(door->key, key, sizeof(door->key));
-	door->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	door->listener =
+		roami_os_fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (door->listener < 0 || bind(door->listener, (void *)&address, sizeof(address)) != 0 ||
 	    listen(door->listener, SOMAXCONN) != 0 ||
 	    getsockname(door->listener, (void *)&address, &length) != 0)
@@ -60,7 +61,7 @@ void roami_door_polls(const struct roami_door *door, struct pollfd *polls)
 static void door_accept(struct roami_door *door)
 {
 	struct roami_stranger *stranger = door->strangers;
-	int fd = accept4(door->listener, NULL, NULL, SOCK_CLOEXEC);
+	int fd = roami_os_fd(accept4(door->listener, NULL, NULL, SOCK_CLOEXEC));
 
 	if (fd < 0)
 		return;
@@ -127,7 +128,8 @@ static int door_connect(uint32_t address, uint16_t port)
 {
 	struct sockaddr_in there = {
 		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(address)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+	int fd = roami_os_fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	int error = 0;
 	socklen_t length = sizeof(error);
 
 	if (fd < 0)

@@ -166,8 +166,12 @@ static void far_take(struct roami_job *job, const struct roami_boot_table *table
 static void far_told(struct roami_job *job, const struct roami_frame *frame)
 {
 	struct roami_ctl *ctl = &job->far[0]->ctl, *mine = roami_job_ctl(job, job->me);
-	struct roami_boot_waits waits = {atomic_load(&mine->wait_id), atomic_load(&mine->wait_kind),
-					 0};
+	struct roami_boot_waits waits = {0, 0, 0};
+
+	for (unsigned i = 0; i < ROAMI_WAITS_MAX && waits.kind == 0; i++)
+		waits = (struct roami_boot_waits){atomic_load(&mine->waits[i].id),
+						  atomic_load(&mine->waits[i].kind),
+						  atomic_load(&mine->waits[i].of)};
 
 	if (frame->kind == ROAMI_FRAME_WAITS)
 		roami_control_send(job->control, ROAMI_FRAME_WAITS, job->me, &waits, sizeof(waits));

@@ -79,7 +79,7 @@ bool roami_feed_take(pid_t pid, int first, unsigned node)
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, first + (int)node);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = roami_os_fd(open(path, O_RDONLY | O_CLOEXEC));
 	if (fd < 0 || dup2(fd, STDIN_FILENO) < 0)
 		return false;
 	close(fd);

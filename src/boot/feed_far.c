@@ -165,7 +165,7 @@ struct roami_feed *roami_feed_fetch(unsigned nodes, const uint8_t *key, uint16_t
 	struct roami_feed *feed;
 	int ends[2];
 
-	if (fetch == NULL || pipe2(ends, O_CLOEXEC) != 0)
+	if (fetch == NULL || !roami_os_pipe(ends, 0))
 		return NULL;
 	feed = roami_feed_open(nodes, ends[0]);
 	fetch->feed = feed;

@@ -92,14 +92,15 @@ static void here_await(struct roami_job *job)
 {
 	struct roami_ctl *mine = roami_job_ctl(job, job->me);
 
-	atomic_store(&mine->wait_id, ROAMI_SEAL_ID);
-	atomic_store(&mine->wait_kind, ROAM_SYNC_BARRIER + 1);
+	atomic_store(&mine->waits[0].id, ROAMI_SEAL_ID);
+	atomic_store(&mine->waits[0].of, job->nodes);
+	atomic_store(&mine->waits[0].kind, ROAM_SYNC_BARRIER + 1);
 	atomic_store(&mine->joined, ROAMI_JOINED_READY);
 	roami_os_futex_wake(&mine->joined, INT32_MAX);
 	for (unsigned node = 0; node < job->nodes; node++)
 		while (atomic_load(&roami_job_ctl(job, node)->joined) == 0)
 			roami_os_futex_wait(&roami_job_ctl(job, node)->joined, 0, 0);
-	atomic_store(&mine->wait_kind, 0);
+	atomic_store(&mine->waits[0].kind, 0);
 }
 
 void roami_here_join(struct roami_job *job, unsigned asked)

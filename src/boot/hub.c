@@ -37,7 +37,8 @@ static bool hub_listen(struct roami_bound *bound, struct roami_hub *hub)
 	for (unsigned i = 0; i < hub->place_count; i++) {
 		const struct sockaddr *place = (const void *)&hub->places[i];
 
-		hub->listener = socket(place->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		hub->listener =
+			roami_os_fd(socket(place->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
 		if (hub->listener < 0)
 			break;
 		setsockopt(hub->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -72,7 +73,7 @@ static void hub_greeting(const struct roami_hub *hub, uint64_t *greeting)
 static void hub_accept(struct roami_bound *bound, struct roami_hub *hub)
 {
 	struct roami_hub_peer *place = &hub->peers[bound->nodes];
-	int fd = accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC);
+	int fd = roami_os_fd(accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC));
 	uint64_t greeting[2];
 
 	if (fd < 0)
@@ -256,7 +257,7 @@ static bool hub_connect(struct roami_bound *bound, struct roami_hub *hub)
 {
 	for (unsigned i = 0;; i++) {
 		const struct sockaddr *place = (const void *)&hub->places[i % hub->place_count];
-		int fd = socket(place->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		int fd = roami_os_fd(socket(place->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
 
 		if (fd < 0)
 			return roami_bound_fail(bound, "socket: %s", strerror(errno));

@@ -5,12 +5,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "os/os.h"
+
 #define GONE_BYTES (UINT64_C(1) << 20) /* are given back at a time */
 
 bool roami_input_open(struct roami_input *input, int from)
 {
 	input->from = from;
-	input->spool = (int)memfd_create("roam-input", MFD_CLOEXEC);
+	input->spool = roami_os_fd((int)memfd_create("roam-input", MFD_CLOEXEC));
 	return input->spool >= 0;
 }
 
@@ -40,7 +42,7 @@ bool roami_input_pipe_open(struct roami_input_pipe *pipe, int *from_p)
 {
 	int ends[2];
 
-	if (pipe2(ends, O_CLOEXEC) != 0)
+	if (!roami_os_pipe(ends, 0))
 		return false;
 	fcntl(ends[1], F_SETFL, O_NONBLOCK);
 	*pipe = (struct roami_input_pipe){.to = ends[1]};

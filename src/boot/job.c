@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/remote.h"
 #include "core/sync.h"
+#include "core/thread.h"
 #include "msg/msg.h"
 
 /*
@@ -24,86 +25,9 @@
 
 extern char **environ;
 
-/* -------------------------------------------------------------------------------------- errors */
-
 struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node)
 {
 	return job->bases[node] != NULL ? job->bases[node] : &job->far[node]->ctl;
-}
-
-/* The job that a node's surroundings are part of. */
-static struct roami_job *job_of(struct roami_node *node)
-{
-	return (void *)((uint8_t *)node->env_state - offsetof(struct roami_job, real));
-}
-
-/* What the nodes wait for, those of other hosts as far as it is known here. */
-static void job_waits(const struct roami_node *node, char *text, size_t bytes)
-{
-	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
-
-	for (unsigned i = 0; i < node->nodes; i++)
-		ctls[i] = node->segments[i].ctl;
-	roami_boot_waits(ctls, node->nodes, text, bytes);
-}
-
-static void job_failed(struct roami_node *node, const char *text)
-{
-	char line[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES] = "";
-	int length;
-
-	if (node->lost != 0)
-		job_waits(node, waits, sizeof(waits));
-	if (job_of(node)->control != 0) {
-		snprintf(line, sizeof(line), "%s%s", text, waits);
-		roami_far_fail(job_of(node), line);
-		_exit(ROAMI_EXIT_TOLD);
-	}
-	length = snprintf(line, sizeof(line), "roam: node %u: %s%s\n", node->me, text, waits);
-	if (node->lost != 0 && roami_meet_apart(job_of(node)))
-		usleep(node->me * 100000); /* one says so, then the launcher ends the others */
-	/* One line: who comes second leaves the first one time for it, and to end the job. */
-	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
-		usleep(500000);
-	else if (write(STDERR_FILENO, line, (size_t)length) < 0)
-		_exit(ROAMI_EXIT_TOLD);
-	roami_bound_abort(&job_of(node)->bound);
-	/* Forked, so on this host, but nothing says that it runs and sees that we are gone. */
-	if (node->lost != 0 && node->options->boot[0] == '\0' && job_of(node)->boot.nodes == 0)
-		kill(atomic_load(&node->segments[node->lost - 1].ctl->pid), SIGKILL);
-	/* Somebody watches this process, unless it is the creator. */
-	_exit(node->me != 0 || node->options->boot[0] != '\0' ? ROAMI_EXIT_TOLD : 1);
-}
-
-/* Once per job: what one node lacks the others lack too. */
-static enum roam_err job_says(struct roami_job *job, enum roam_err err, const char *what)
-{
-	const char *why = roam_strerror(err), *hint = "";
-	char line[400], who[ROAMI_HOST_BYTES + 30] = "";
-
-	if (err == ROAM_ESYSTEM) {
-		why = strerror(errno);
-		if (errno == EMFILE)
-			hint = " (raise the limit of open files, ulimit -n)";
-		if (errno == EADDRINUSE)
-			hint = " (no UDP port is free: net.ipv4.ip_local_port_range)";
-	} else if (err == ROAM_ENOMEM) {
-		why = strerror(ENOMEM);
-		hint = " (limit of address space, ulimit -v, or ROAM_HEAP too large)";
-	} else if (err == ROAM_EUNSUPPORTED && job->boot.hosts > 1) {
-		hint = " (is the MTU of its network less than 576?)";
-	}
-	if (job->control != 0) { /* the launcher names the node and its host */
-		snprintf(line, sizeof(line), "%s: %s%s", what, why, hint);
-		roami_far_fail(job, line);
-		_exit(ROAMI_EXIT_TOLD);
-	}
-	if (job->boot.hosts > 1)
-		snprintf(who, sizeof(who), "node %u on host %s: ", job->me,
-			 job->host_names[job->me]);
-	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
-		fprintf(stderr, "roam: %s%s: %s%s\n", who, what, why, hint);
-	return err;
 }
 
 /* -------------------------------------------------------------------------------------- memory */
@@ -147,9 +71,7 @@ enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 		job->fds[job->made] = roami_boot_segment(&job->layout, job->made);
 		if (job->fds[job->made] < 0) {
 			fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n",
-				job->made, strerror(errno),
-				errno == EMFILE ? " (raise the limit of open files, ulimit -n)"
-						: "");
+				job->made, strerror(errno), roami_boot_hint(errno));
 			return ROAM_ESYSTEM;
 		}
 	}
@@ -181,7 +103,7 @@ static uint64_t job_near(const struct roami_job *job, unsigned nodes,
 	return near;
 }
 
-/* Opens the node for `nodes` nodes, keeping the synchronisation objects announced so far. */
+/* Opens the node for `nodes` nodes. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
 	const struct roami_ctl *first = roami_job_ctl(job, 0);
@@ -210,33 +132,27 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.boot = first->boot,
 		.service = job->service,
 	};
-	struct roami_sync_state *kept = job->node != NULL ? job->node->sync : NULL;
-	struct roami_vec regions = job->node != NULL ? job->node->regions : (struct roami_vec){0};
+	struct roami_blocks *blocks = job->node != NULL ? job->node->blocks : NULL;
 	enum roam_err err;
 
 	if (nodes > job->lent_count && job->lent_count > 0 && nodes > 1)
 		params.beside = roami_transport_find("shm");
 	params.near = job_near(job, nodes, params.beside ? params.beside : params.transport);
 	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
+	roami_seats_shut(&job->real);
 	if (job->node != NULL) {
-		job->node->sync = NULL;
-		job->node->regions = (struct roami_vec){0};
+		job->node->blocks = NULL;
 		roami_node_close(job->node);
 		job->node = NULL;
 	}
 	job->nodes = nodes;
-	job->real.round++;
+	roami_seats_open(&job->real);
 	atomic_store(&job->real.helpers, 0); /* those of a parent process are not here */
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
-		return job_says(job, err, "cannot start the node");
-	job->node->regions = regions;
-	if (kept != NULL) {
-		roami_sync_fini(job->node);
-		job->node->sync = kept;
-		roami_sync_reset(job->node);
-	}
-	job->node->env->thread(job->node);
+		return roami_job_says(job, err, "cannot start the node");
+	job->node->blocks = blocks;
+	roami_thread_self(job->node)->registered = true; /* ctl->threads begins with 1 */
 	return ROAM_OK;
 }
 
@@ -245,7 +161,7 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err = ROAM_OK;
 
-	job->real.on_fail = job_failed;
+	job->real.on_fail = roami_job_failed;
 	if (job->options.pin)
 		roami_os_pin(job->me);
 	if (job->options.bindings)
@@ -263,7 +179,8 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	if (err == ROAM_OK)
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
-		return job_says(job, err, "cannot start the service thread");
+		return roami_job_says(job, err, "cannot start the service thread");
+	roami_hang_start(&job->hang, job->node, &job->real);
 	roami_job_say(job);
 	atomic_store(&ctl->pid, (int32_t)getpid());
 	atomic_store(&ctl->joined, ROAMI_JOINED_READY);
@@ -274,9 +191,10 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 static enum roam_err job_alone(struct roami_job *job)
 {
 	job->real.fits = true;
+	job->real.crowd = roami_os_cpus();
 	job->real.spin_ns = job->real.pause_ns = 20000;
 	job->real.chaos = job->options.chaos;
-	job->real.on_fail = job_failed;
+	job->real.on_fail = roami_job_failed;
 	job->life = ROAMI_JOB_ALONE;
 	job->created = 1;
 	return job_open_node(job, 1);
@@ -289,8 +207,14 @@ static void job_on_exit(int status, void *arg)
 {
 	struct roami_job *job = arg;
 
+	if (job->pid == getpid() && job->undecided && status != 0)
+		roami_rerun_speak(job, true); /* a program of either kind says why it fails */
 	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid())
 		roami_job_finish(job);
+	if (status == 0 && job->found && job->options.check_status != 0 && job->pid == getpid()) {
+		fflush(NULL);
+		_exit((int)job->options.check_status);
+	}
 }
 
 static enum roam_err job_launched(struct roami_job *job)
@@ -359,8 +283,9 @@ static enum roam_err job_first_segment(struct roami_job *job)
 	return err == ROAM_OK ? roami_job_map_segment(job, 0) : err;
 }
 
-enum roam_err roami_job_start(struct roami_job *job, bool creates)
+enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind)
 {
+	bool creates = kind != ROAMI_KIND_SPMD;
 	enum roam_err err = job->failed;
 	int lent = 0;
 
@@ -384,6 +309,7 @@ enum roam_err roami_job_start(struct roami_job *job, bool creates)
 	if (err != ROAM_OK)
 		return err;
 	job->reruns = creates && job->boot.nodes > 1;
+	job->undecided = job->reruns && kind == ROAMI_KIND_UNKNOWN;
 	if (job->boot.nodes != 0 && !job->reruns) {
 		err = job_launched(job);
 	} else {
@@ -422,6 +348,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	if (getppid() != parent)
 		_exit(1);
 	job->pid = getpid();
+	atomic_store(&job->real.seats.leaving, 0); /* the parent's */
 	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */
 	err = roami_job_map_segment(job, 0);
 	if (err != ROAM_OK)
@@ -462,6 +389,7 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	roami_job_seal_allocs(job);
 	roami_stats_begin(job->node->stats);
 	fn();
+	roami_statics_note(job);
 	roami_job_serve(job);
 	job->life = ROAMI_JOB_OVER;
 	roami_settle_leave(job);
@@ -476,9 +404,11 @@ static enum roam_err job_fork(struct roami_job *job, unsigned node, void (*fn)(v
 	pid_t parent = getpid(), pid;
 
 	fflush(NULL);
+	job->forking = true;
 	pid = fork();
+	job->forking = false;
 	if (pid < 0)
-		return job_says(job, ROAM_ESYSTEM, "cannot fork a node");
+		return roami_job_says(job, ROAM_ESYSTEM, "cannot fork a node");
 	if (pid == 0) {
 		job->me = node;
 		job_child(job, fn, parent);
@@ -513,13 +443,12 @@ static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
 		fprintf(stderr, "roam: nodes cannot be created again: the launcher's have ended\n");
 		return ROAM_ESTATE;
 	}
+	if (job->launched && !job->reruns) {
+		roami_job_says_spmd(job, job->boot.nodes > 1 ? 0 : nodes);
+		return ROAM_ESTATE;
+	}
 	if (job->life != ROAMI_JOB_ALONE || job->launched) {
-		if (job->launched && job->nodes != nodes)
-			fprintf(stderr,
-				"roam: the program asks for %u nodes, the launcher started %u\n",
-				nodes, job->nodes);
-		else
-			fprintf(stderr, "roam: nodes cannot be created here: the job is sealed\n");
+		fprintf(stderr, "roam: nodes cannot be created here: the job is sealed\n");
 		return ROAM_ESTATE;
 	}
 	if (nodes > job->options.nodes_max) {
@@ -538,7 +467,7 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 	enum roam_err err = roami_lone_end(job);
 
 	if (err != ROAM_OK)
-		return job_says(job, err, "cannot map the shared heap");
+		return roami_job_says(job, err, "cannot map the shared heap");
 	/* In later rounds also what other nodes had allocated. */
 	atomic_store(&ctl->creator_end,
 		     job->leases ? job->layout.heap_bytes
@@ -570,7 +499,7 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids, NULL,
 					&job->real.helpers);
 	if (err != ROAM_OK)
-		job_says(job, err, "cannot begin with the nodes");
+		roami_job_says(job, err, "cannot begin with the nodes");
 	for (unsigned i = 1; i < nodes && err != ROAM_OK; i++)
 		if (job->pids[i] > 0)
 			kill(job->pids[i], SIGKILL);
@@ -581,9 +510,12 @@ enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
 {
 	enum roam_err err = ROAM_OK;
 
+	job->undecided = false;
 	if (job->reruns && job->rounds == 0)
 		return roami_rerun_create(job, fn);
 	err = job_may_create(job, job->created + 1);
+	if (err == ROAM_OK)
+		roami_statics_begin(job);
 	if (err == ROAM_OK)
 		err = roami_job_make_segments(job, (unsigned)job->options.nodes_max);
 	if (err == ROAM_OK)
@@ -593,10 +525,24 @@ enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
 	return err;
 }
 
+void roami_job_decide(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	pthread_mutex_lock(&job->seal);
+	if (job->undecided)
+		err = roami_rerun_spmd(job);
+	pthread_mutex_unlock(&job->seal);
+	if (err != ROAM_OK)
+		_exit(ROAMI_EXIT_TOLD); /* there is neither this heap nor the other one */
+}
+
 enum roam_err roami_job_seal(struct roami_job *job)
 {
 	enum roam_err err = ROAM_OK;
 
+	if (job->undecided)
+		roami_job_decide(job);
 	if (job->reruns) /* before its first CREATE it is alone indeed */
 		return job->life == ROAMI_JOB_ALONE && job->rounds == 0 && job->created > 1
 			       ? roami_rerun_seal(job, job->created, NULL)
@@ -613,18 +559,43 @@ enum roam_err roami_job_seal(struct roami_job *job)
 	return job_seal(job, job->created, NULL);
 }
 
+/*
+ * All nodes are there, and all come here, for main has run on each of them up to now; from here it
+ * goes on on node 0 alone.
+ */
+static enum roam_err job_create_launched(struct roami_job *job, void (*fn)(void), unsigned nodes)
+{
+	bool joined = job->life == ROAMI_JOB_JOINED;
+	enum roam_err err;
+
+	if (nodes != job->boot.nodes) {
+		roami_job_says_spmd(job, nodes);
+		return ROAM_ESTATE;
+	}
+	err = roami_job_seal(job);
+	if (err != ROAM_OK)
+		return err;
+	if (!joined) /* what node 0 has written is for all to see, as at the seal */
+		roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
+	job->reruns = nodes > 1;
+	fn();
+	if (job->me == 0)
+		return ROAM_OK;
+	roami_rerun_end(job);
+}
+
 enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes)
 {
 	enum roam_err err;
 
-	if (job->launched && job->nodes == nodes && !job->reruns) {
-		fn();
-		return ROAM_OK;
-	}
+	job->undecided = false;
+	if (job->launched && !job->reruns && job->life != ROAMI_JOB_OVER)
+		return job_create_launched(job, fn, nodes);
 	if (job->reruns && job->rounds == 0 && job->life == ROAMI_JOB_ALONE) {
 		err = roami_rerun_seal(job, nodes, fn);
 		if (err == ROAM_OK)
 			fn();
+		roami_statics_note(job);
 		return err;
 	}
 	err = job_may_create(job, nodes);
@@ -632,6 +603,7 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 		return err;
 	if (nodes == 1)
 		roami_lone_begin(job);
+	roami_statics_begin(job);
 	if (nodes > 1) {
 		err = roami_job_make_segments(job, nodes);
 		if (err == ROAM_OK)
@@ -639,6 +611,7 @@ enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsi
 	}
 	if (err == ROAM_OK)
 		fn();
+	roami_statics_note(job);
 	return err;
 }
 
@@ -673,6 +646,7 @@ static void job_report_all(struct roami_job *job)
 {
 	job_await_others(job, ROAMI_JOINED_FINAL);
 	roami_stats_end(job->node->stats);
+	roami_job_verdict(job);
 	roami_job_report(job);
 }
 
@@ -695,11 +669,14 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 {
 	struct roami_ctl *ctl = job->bases[0];
 	enum roam_err err = roami_job_seal(job);
+	unsigned nodes = job->nodes;
 
 	roami_rerun_check(job);
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
 	    (job->launched && !job->reruns))
 		return err;
+	roami_statics_note(job);
+	roami_seats_shut(&job->real);
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
@@ -712,6 +689,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	if (job->watch != NULL)
 		roami_watch_expect_end(job->watch);
 	job_end(job);
+	roami_hang_stop(&job->hang);
 	roami_service_stop(job->node);
 	if (!job->reruns) {
 		roami_settle_take(job); /* while the others drop their copies */
@@ -725,6 +703,8 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	err = job_alone(job);
 	job_clear(job);
 	job->parting = true;
+	if (err == ROAM_OK && roami_statics_report(job, nodes) > 0)
+		job->found = true;
 	return err;
 }
 
@@ -733,6 +713,7 @@ void roami_job_serve(struct roami_job *job)
 	struct roami_ctl *first = job->control ? &job->far[0]->ctl : roami_job_ctl(job, 0);
 	uint32_t state;
 
+	roami_seats_shut(&job->real);
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
@@ -753,6 +734,8 @@ void roami_job_finish(struct roami_job *job)
 	roami_rerun_check(job);
 	if (job->life == ROAMI_JOB_ALONE) {
 		roami_stats_end(job->node->stats);
+		if (job->rounds == 0)
+			roami_job_verdict(job);
 		roami_job_report(job);
 	}
 	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 && (!job->launched || job->reruns)) {
@@ -765,8 +748,10 @@ void roami_job_finish(struct roami_job *job)
 				roami_watch_expect_end(job->watch);
 			job_end(job);
 		}
+		roami_hang_stop(&job->hang);
 		roami_service_stop(job->node);
 	}
+	roami_seats_shut(&job->real);
 	roami_node_close(job->node);
 	job->node = NULL;
 	roami_meet_leave(job);

@@ -12,8 +12,10 @@
 
 #include <pthread.h>
 
+#include "boot/statics.h"
 #include "boot/bind.h"
 #include "boot/control.h"
+#include "boot/hang.h"
 #include "boot/local.h"
 #include "core/alloc.h"
 #include "core/far.h"
@@ -54,21 +56,28 @@ struct roami_job {
 	const char *host_names[ROAMI_NODES_MAX]; /* in it */
 	bool here;       /* roam run has started all its nodes on this host */
 	bool reruns;     /* main is executed on every node up to CREATE, see rerun.c */
+	_Atomic bool undecided; /* or so it seems: it may turn out that main goes on everywhere */
 	unsigned rounds; /* ended by roam_wait_for_end */
 	uint64_t alloc_hash; /* of the allocations up to CREATE */
-	int quiet[2];    /* the real stdout and stderr, meanwhile */
+	int quiet[2];    /* the real stdout and stderr, meanwhile; -1: it is closed */
+	bool silent;     /* they are other files meanwhile: */
+	int kept[2];     /* while undecided, what has gone to them */
 	struct roami_vec copies; /* struct roami_rerun_copy: of roam_distribute */
 	pid_t pids[ROAMI_NODES_MAX]; /* of forked nodes, in node 0 */
 	unsigned made;               /* segments made */
 	unsigned created;            /* nodes forked and not sealed, node 0 counted; 1: none */
 	unsigned me;
 	unsigned nodes;
+	bool forking;  /* a node */
 	bool launched; /* by roam run: every node has run main */
 	bool exit_hook;
+	struct roami_statics statics; /* ROAM_CHECK=statics */
+	bool found; /* a check of ROAM_CHECK has found something; this process is node 0 */
 	pid_t pid; /* of the node's process */
 	enum roam_err failed; /* why it could not start */
 	enum roam_model needs; /* what the program said it needs; ROAM_MODEL_TX: nothing yet */
 	bool reported;
+	struct roami_hang hang;
 	struct roami_watch *watch;
 	bool parting; /* nodes have ended; what is left of them goes later */
 	struct roami_raw *raw;   /* while pages return from other hosts, see settle.c */
@@ -78,11 +87,18 @@ struct roami_job {
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 };
 
-/*
- * Joins or begins the job as the environment says.  `creates`: the program creates its nodes, so
- * that a launched one is executed again up to there.  Reports errors on stderr.
- */
-enum roam_err roami_job_start(struct roami_job *job, bool creates);
+/* Where the nodes of a program come from: what a launched one does with its main follows. */
+enum roami_kind {
+	ROAMI_KIND_SPMD,    /* the launcher: main goes on everywhere */
+	ROAMI_KIND_CREATES, /* the program creates them: main is executed on each up to there */
+	ROAMI_KIND_UNKNOWN  /* as if it created them, until it turns out that it does not */
+};
+
+/* Joins or begins the job as the environment says.  Reports errors on stderr. */
+enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind);
+
+/* What an undecided program does shows that it creates no nodes: settles it or ends the process. */
+void roami_job_decide(struct roami_job *job);
 
 /*
  * Forks one node, or `nodes` - 1 of them and seals; the functions of roam_create and
@@ -102,6 +118,8 @@ void roami_job_finish(struct roami_job *job);
 
 /* Reports the job's counters as ROAM_STATS asks. */
 void roami_job_report(struct roami_job *job);
+/* Node 0, when all counters are final: how ROAM_CHECK's checks ended. */
+void roami_job_verdict(struct roami_job *job);
 
 /* Node 0, at log level info: who started the nodes, what connects them. */
 void roami_job_say(const struct roami_job *job);
@@ -117,6 +135,20 @@ void roami_job_needs(struct roami_job *job, enum roam_model model);
 
 /* A node's control page, or the copy of it. */
 struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node);
+
+/* ---- says.c: errors, in one line */
+
+/* A node cannot go on: says why, ends the job. */
+void roami_job_failed(struct roami_node *node, const char *text);
+
+/* Says `what` failed, by `err` or errno; err.  Once: what one node lacks the others lack too. */
+enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const char *what);
+
+/*
+ * Nodes cannot be created, for main goes on everywhere, or `asked`, if it is not 0, are too many or
+ * too few: every node comes here.
+ */
+void roami_job_says_spmd(struct roami_job *job, unsigned asked);
 
 /* ---- far.c: a job across hosts */
 
@@ -211,8 +243,14 @@ void roami_job_serve(struct roami_job *job);
 
 /* ---- rerun.c: programs that create their nodes, started across hosts */
 
-/* All is as in a process that is alone; nodes above 0 are silenced. */
+/* All is as in a process that is alone; nodes above 0 are silenced, while undecided for later. */
 enum roam_err roami_rerun_begin(struct roami_job *job);
+
+/* The program that was undecided does not create its nodes: main goes on everywhere. */
+enum roam_err roami_rerun_spmd(struct roami_job *job);
+
+/* Ends the silence; what was kept is said now, if it is `said` at all. */
+void roami_rerun_speak(struct roami_job *job, bool said);
 
 /*
  * roam_create and roam_create_all, or the first synchronisation after the former, which made
@@ -220,6 +258,9 @@ enum roam_err roami_rerun_begin(struct roami_job *job);
  */
 enum roam_err roami_rerun_create(struct roami_job *job, void (*fn)(void));
 enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)(void));
+
+/* A node above 0 has run the function: serves, and ends. */
+__attribute__((noreturn)) void roami_rerun_end(struct roami_job *job);
 
 /* The program waits for the end, or ends: without a CREATE it is an error of the job. */
 void roami_rerun_check(struct roami_job *job);

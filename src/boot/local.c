@@ -78,6 +78,13 @@ static bool boot_space(const struct roami_layout *layout, unsigned nodes)
 	return true;
 }
 
+const char *roami_boot_hint(int error)
+{
+	if (error == EMFILE)
+		return " (raise the limit of open files, ulimit -n)";
+	return error == EFBIG ? " (raise the limit of file sizes, ulimit -f)" : "";
+}
+
 enum roam_err roami_boot_memory(const struct roami_options *options, uint64_t nodes, int *fds)
 {
 	struct roami_layout layout;
@@ -93,8 +100,7 @@ enum roam_err roami_boot_memory(const struct roami_options *options, uint64_t no
 		if (fds[made++] >= 0)
 			continue;
 		fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n", node,
-			strerror(errno),
-			errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
+			strerror(errno), roami_boot_hint(errno));
 		while (--made > 0)
 			close(fds[made - 1]);
 		return ROAM_ESYSTEM;

@@ -26,6 +26,11 @@ void roami_boot_warn(const struct roami_options *options);
 void roami_boot_waits(const struct roami_ctl *const *ctls, unsigned nodes, char *text,
 		      size_t bytes);
 
+/* What one thread waits for, "at barrier 0x... (3 of 4 threads arrived)"; false: nothing. */
+#define ROAMI_WAIT_BYTES 100
+bool roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
+		     const struct roami_waiting *waiting, char *text, size_t bytes);
+
 /*
  * The layout of every segment: the heap, and below it a sixteenth of its size for the regions of
  * each protocol of the build, in their order.
@@ -38,6 +43,9 @@ void roami_boot_layout(struct roami_layout *layout, const struct roami_options *
  * leaves nothing behind.
  */
 enum roam_err roami_boot_memory(const struct roami_options *options, uint64_t nodes, int *fds);
+
+/* What to do about an error of making it; "" if nothing. */
+const char *roami_boot_hint(int error);
 
 /* Makes one node's segment; -1 with errno. */
 int roami_boot_segment(const struct roami_layout *layout, unsigned node);

@@ -24,6 +24,7 @@
 #include "boot/feed.h"
 #include "boot/job.h"
 #include "msg/seal.h"
+#include "os/os.h"
 
 #define MEET_MAGIC     (UINT64_C(0x726f616d6d656574) + sizeof(struct meet_card))
 #define MEET_ADDRESSES 8u
@@ -173,7 +174,7 @@ static void meet_addresses(struct meet_hello *hello)
 
 static void meet_introduce(struct meet_hello *hello, uint8_t *secret)
 {
-	FILE *boot = fopen("/proc/sys/kernel/random/boot_id", "re");
+	FILE *boot = roami_os_file("/proc/sys/kernel/random/boot_id");
 
 	memset(hello, 0, sizeof(*hello));
 	hello->magic = MEET_MAGIC;
@@ -210,7 +211,7 @@ static uint32_t meet_from(uint32_t to)
 	struct sockaddr_in address = {
 		.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(to)};
 	socklen_t length = sizeof(address);
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = roami_os_fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	uint32_t from = 0;
 
 	if (fd < 0)
@@ -511,7 +512,7 @@ static int meet_open_its(const struct roami_job *job, unsigned node, int its, in
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)job->meet->hello[node].pid, its);
-	return open(path, flags | O_CLOEXEC);
+	return roami_os_fd(open(path, flags | O_CLOEXEC));
 }
 
 static int meet_segment(const struct roami_job *job, unsigned node)
@@ -547,7 +548,7 @@ static int meet_make_bell(struct roami_job *job)
 
 	if (!job->meet->share)
 		return 0;
-	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+	if (!roami_os_pipe(ends, O_NONBLOCK)) {
 		roami_bound_fail(&job->bound, "cannot make a pipe: %s", strerror(errno));
 		meet_failed(job);
 	}

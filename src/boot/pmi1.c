@@ -318,7 +318,7 @@ static int pmi1_connect(const char *host, const char *port)
 	if (getaddrinfo(host, port, &hints, &all) != 0)
 		return -1;
 	for (at = all; at != NULL && fd < 0; at = at->ai_next) {
-		fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, 0);
+		fd = roami_os_fd(socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, 0));
 		if (fd < 0)
 			continue;
 		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));

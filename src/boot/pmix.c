@@ -33,7 +33,7 @@ struct client {
 /* MPI_Init in a process that is alone sets it, too: what counts is what the process began with. */
 static const char *client_marker(void)
 {
-	FILE *began = fopen("/proc/self/environ", "re");
+	FILE *began = roami_os_file("/proc/self/environ");
 	char *entry = NULL;
 	size_t room = 0;
 	bool found = began == NULL;
@@ -91,6 +91,7 @@ static bool client_failed(struct roami_bound *bound, const char *what, pmix_stat
 /* Its threads are to take none of our signals. */
 static pmix_status_t client_init(struct client *client)
 {
+	unsigned held = roami_os_fds_hold();
 	sigset_t all, old;
 	pmix_status_t status;
 
@@ -98,6 +99,7 @@ static pmix_status_t client_init(struct client *client)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	status = client->init(&client->self, NULL, 0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	roami_os_fds_release(held);
 	return status;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "boot/job.h"
+#include "core/race.h"
 
 /* The counters of all nodes, as a table on `fd`, or as JSON in the file `path`. */
 static bool job_show(struct roami_job *job, int fd, const char *path)
@@ -56,6 +57,28 @@ void roami_job_report(struct roami_job *job)
 	job_warn_early(job);
 	if (!job_show(job, STDERR_FILENO, strcmp(where, "1") == 0 ? NULL : where))
 		fprintf(stderr, "roam: ROAM_STATS=%s: %s\n", where, strerror(errno));
+}
+
+/* The sum of a counter over all nodes. */
+static uint64_t job_count(const struct roami_job *job, unsigned counter)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < job->nodes; i++)
+		sum += roami_stats_sum(&roami_job_ctl(job, i)->stats, counter);
+	return sum;
+}
+
+void roami_job_verdict(struct roami_job *job)
+{
+	uint64_t races;
+
+	if (job->me != 0 || (job->options.check & ROAMI_CHECK_RACE) == 0 ||
+	    !roami_protocol_find(job->options.protocol)->checks_races)
+		return;
+	races = job_count(job, ROAMI_STAT_races);
+	roami_race_verdict(races, job_count(job, ROAMI_STAT_races_alike), STDERR_FILENO);
+	job->found = job->found || races > 0;
 }
 
 void roami_job_say(const struct roami_job *job)

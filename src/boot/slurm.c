@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "boot/hub.h"
+#include "os/os.h"
 
 #define PORT_FIRST 20000u
 #define PORT_COUNT 12000u
@@ -83,7 +85,7 @@ static bool slurm_directory(struct roami_bound *bound, const char *path)
 static bool slurm_stale(const struct sockaddr_un *place)
 {
 	struct stat status;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = roami_os_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	bool stale = fd >= 0 && lstat(place->sun_path, &status) == 0 &&
 		     status.st_mtime + STALE_S < time(NULL) &&
 		     connect(fd, (const void *)place, sizeof(*place)) != 0 && errno == ECONNREFUSED;
@@ -96,7 +98,8 @@ static bool slurm_stale(const struct sockaddr_un *place)
 /* Sockets that jobs which were killed as they began have left. */
 static void slurm_sweep(const char *directory)
 {
-	DIR *all = opendir(directory);
+	int fd = roami_os_fd(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	DIR *all = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *entry;
 
 	while (all != NULL && (entry = readdir(all)) != NULL) {
@@ -117,7 +120,7 @@ static int claim_holder(const struct sockaddr_un *place, socklen_t bytes)
 {
 	struct ucred peer = {0, 0, 0};
 	socklen_t room = sizeof(peer);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = roami_os_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
 
 	if (fd < 0 || connect(fd, (const void *)place, bytes) != 0 ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &room) != 0)
@@ -138,7 +141,7 @@ static bool slurm_claim(struct roami_bound *bound, struct slurm *slurm, const ch
 			      (unsigned)geteuid(), name, bound->me);
 	socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 
-	slurm->claim = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	slurm->claim = roami_os_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	if (slurm->claim < 0 || (size_t)length >= sizeof(place.sun_path) - 1)
 		return roami_bound_fail(bound, "SLURM_JOB_ID or SLURM_STEP_ID: malformed");
 	while (bind(slurm->claim, (void *)&place, bytes) != 0) {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "boot/local.h"
+#include "os/os.h"
 
 #define STDERR     2
 #define P_PIDFD_ID 3 /* waitid's P_PIDFD; not in every header */
@@ -69,13 +70,63 @@ __attribute__((noreturn)) static void watch_orphan(void)
 	_exit(ROAMI_EXIT_TOLD);
 }
 
+#define TOLD_US     100000u /* for a line to be written */
+#define STRANGER_US 8000u   /* for another launcher to wait for its child; then it ends us */
+
+/*
+ * How somebody else's child ended: its zombie shows it, and to newer kernels its pidfd once it has
+ * been waited for.
+ */
+static void watch_stranger(const struct roami_watch *watch, unsigned node, siginfo_t *info)
+{
+	int status;
+
+	memset(info, 0, sizeof(*info));
+	for (unsigned us = 500; us <= STRANGER_US; us *= 2) {
+		if (roami_os_zombie_status(watch->pids[node], &status) ||
+		    roami_os_pidfd_status(watch->pidfds[node], &status)) {
+			info->si_code = WIFSIGNALED(status) ? CLD_KILLED : CLD_EXITED;
+			info->si_status = WIFSIGNALED(status) ? WTERMSIG(status)
+							      : WEXITSTATUS(status);
+			return;
+		}
+		usleep(us);
+	}
+}
+
+/* The line that says how a node has ended; its length. */
+static int watch_line(const struct roami_watch *watch, unsigned node, const siginfo_t *info,
+		      const char *waits, char *text, size_t bytes)
+{
+	int pid = (int)watch->pids[node], status = info->si_status;
+
+	if (info->si_code == 0)
+		return snprintf(text, bytes,
+				"roam: node %u (pid %d) ended before the job's end%s%s\n", node,
+				pid, roami_boot_oom(SIGKILL, watch->oom_kills), waits);
+	if (info->si_code == CLD_EXITED)
+		return snprintf(
+			text, bytes,
+			"roam: node %u (pid %d) exited with status %d before the job's end%s\n",
+			node, pid, status, waits);
+	return snprintf(text, bytes, "roam: node %u (pid %d) was killed by signal %d (%s)%s%s\n",
+			node, pid, status, strsignal(status),
+			roami_boot_oom(status, watch->oom_kills), waits);
+}
+
+static bool watch_told(const siginfo_t *info)
+{
+	return info->si_code == CLD_EXITED && info->si_status == ROAMI_EXIT_TOLD;
+}
+
 /* Nobody else is left to tell when the one who watches the others, often node 0, is gone. */
 static void *watch_first_main(void *arg)
 {
 	struct roami_watch *watch = arg;
 	unsigned first = watch->first;
 	struct pollfd fds[2] = {{watch->pidfds[first], POLLIN, 0}, {watch->parent, POLLIN, 0}};
-	char text[1024], waits[700] = "";
+	char text[1024], waits[ROAMI_WAITS_BYTES] = "";
+	siginfo_t info = {0};
 	int length;
 
 	while (poll(fds, 2, -1) < 0)
@@ -87,43 +138,18 @@ static void *watch_first_main(void *arg)
 	}
 	if (fds[1].revents != 0)
 		watch_orphan();
+	watch_stranger(watch, first, &info);
 	if (watch->bound != NULL) /* another launcher may be ending all of us, one by one */
 		usleep(LAUNCHER_US);
 	watch_waits(watch, first, waits, sizeof(waits));
-	length = snprintf(text, sizeof(text),
-			  "roam: node %u (pid %d) ended before the job's end%s%s\n", first,
-			  (int)watch->pids[first], roami_boot_oom(SIGKILL, watch->oom_kills),
-			  waits);
+	if (watch_told(&info))
+		_exit(ROAMI_EXIT_TOLD);
+	length = watch_line(watch, first, &info, waits, text, sizeof(text));
 	if (atomic_exchange(&watch->ctls[0]->told, 1) == 0 &&
 	    write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
 	roami_bound_abort(watch->bound);
 	_exit(ROAMI_EXIT_TOLD);
-}
-
-#define TOLD_US     100000u /* for a line to be written */
-#define STRANGER_US 8000u   /* for another launcher to wait for its child; then it ends us */
-
-/* How somebody else's child ended: newer kernels say so once it has been waited for. */
-static void watch_stranger(int pidfd, siginfo_t *info)
-{
-	int status;
-
-	memset(info, 0, sizeof(*info));
-	for (unsigned us = 500; us <= STRANGER_US; us *= 2) {
-		if (roami_os_pidfd_status(pidfd, &status)) {
-			info->si_code = WIFSIGNALED(status) ? CLD_KILLED : CLD_EXITED;
-			info->si_status = WIFSIGNALED(status) ? WTERMSIG(status)
-							      : WEXITSTATUS(status);
-			return;
-		}
-		usleep(us);
-	}
-}
-
-static bool watch_told(const siginfo_t *info)
-{
-	return info->si_code == CLD_EXITED && info->si_status == ROAMI_EXIT_TOLD;
 }
 
 /* A node has ended that should not: one line, and the job is over. */
@@ -141,25 +167,12 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 		usleep(TOLD_US);
 	}
 	if (info->si_pid == 0)
-		watch_stranger(watch->pidfds[node], info);
+		watch_stranger(watch, node, info);
 	status = info->si_status;
 	watch_kill(watch);
 	if (told || watch_told(info))
 		_exit(1);
-	if (info->si_code == 0)
-		length = snprintf(text, sizeof(text),
-				  "roam: node %u (pid %d) ended before the job's end%s\n", node,
-				  (int)watch->pids[node], waits);
-	else if (info->si_code == CLD_EXITED)
-		length = snprintf(
-			text, sizeof(text),
-			"roam: node %u (pid %d) exited with status %d before the job's end%s\n",
-			node, (int)watch->pids[node], status, waits);
-	else
-		length = snprintf(text, sizeof(text),
-				  "roam: node %u (pid %d) was killed by signal %d (%s)%s%s\n", node,
-				  (int)watch->pids[node], status, strsignal(status),
-				  roami_boot_oom(status, watch->oom_kills), waits);
+	length = watch_line(watch, node, info, waits, text, sizeof(text));
 	if (write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
 	roami_bound_abort(watch->bound);
@@ -286,7 +299,7 @@ enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami
 		if (pids[node] > 0 && watch->pidfds[node] < 0)
 			return ROAM_ESYSTEM;
 	}
-	watch->stop = eventfd(0, EFD_CLOEXEC);
+	watch->stop = roami_os_fd(eventfd(0, EFD_CLOEXEC));
 	if (watch->stop < 0)
 		return ROAM_ESYSTEM;
 	if (watch_thread(watch, watch_main) != ROAM_OK)

@@ -19,23 +19,14 @@ struct barrier_head {
 	uint32_t values;
 	uint16_t type;
 	uint16_t op;
+	/*
+	 * Of an arrival: what its clocks are encoded against, see roami_log_told.  Of a departure
+	 * of all nodes: its number there.
+	 */
+	uint64_t told;
 };
 
 enum { WAY_CALL, WAY_FLAT, WAY_TREE };
-
-void roami_barrier_make(struct roami_node *node, void *item)
-{
-	struct roami_barrier *barrier = item;
-
-	(void)node;
-	barrier->children = 0;
-	barrier->self = false;
-	barrier->values = 0;
-	barrier->waiting = (struct roami_vec){0};
-	barrier->meeting = NULL;
-	barrier->way = 0;
-	memset(barrier->here, 0, sizeof(barrier->here));
-}
 
 static struct roami_barrier *barrier_make(struct roami_node *node, uint64_t id)
 {
@@ -133,12 +124,13 @@ static void barrier_combine(struct roami_node *node, struct roami_barrier *barri
 static void depart_send(struct roami_node *node, struct roami_barrier *barrier, unsigned to)
 {
 	struct barrier_head head = {
-		barrier->id, barrier->expected, barrier->depart_all, barrier->values, 0, 0};
+		barrier->id, barrier->expected,   barrier->depart_all, barrier->values, 0,
+		0,           barrier->depart_told};
 	struct roam_part parts[3] = {{&head, sizeof(head)},
-				     {barrier->depart_floor.at, node->nodes * sizeof(uint32_t)},
+				     {&barrier->depart_wire, barrier->depart_bytes},
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
-	roami_log_send_upto(node, to, &barrier->child_floor[to], &barrier->depart_seen, false,
+	roami_log_send_upto(node, to, &barrier->child_floor[to], &barrier->depart_seen,
 			    ROAMI_TYPE_SYNC + ROAMI_SYNC_DEPART, parts, 3);
 }
 
@@ -158,14 +150,31 @@ struct barrier_waiter {
 static void calls_depart(struct roami_node *node, struct roami_barrier *barrier)
 {
 	struct barrier_waiter *waiters = (void *)barrier->waiting.items;
-	struct barrier_head head = {barrier->id, barrier->expected, barrier->depart_all, 0, 0, 0};
+	struct barrier_head head = {
+		barrier->id, barrier->expected, barrier->depart_all, 0, 0, 0, barrier->depart_told};
 	struct roam_part parts[2] = {{&head, sizeof(head)},
-				     {barrier->depart_floor.at, node->nodes * sizeof(uint32_t)}};
+				     {&barrier->depart_wire, barrier->depart_bytes}};
 
 	for (size_t i = 0; i < barrier->waiting.count; i++)
 		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, &barrier->depart_seen,
 				parts, 2);
 	roami_os_vec_free(&barrier->waiting, sizeof(*waiters));
+}
+
+/*
+ * How everybody's floor goes out: as what differs from what the last departure of all nodes told
+ * them, which is often nothing.  Where some did not take part it holds for nobody.
+ */
+static void depart_encode(struct roami_node *node, struct roami_barrier *barrier)
+{
+	struct roami_vclock before;
+
+	barrier->depart_told = 0;
+	if (barrier->depart_all)
+		barrier->depart_told = roami_log_tell(node, &barrier->depart_seen, &before);
+	barrier->depart_bytes = roami_vclock_encode(
+		&barrier->depart_floor, barrier->depart_all ? &before : &barrier->depart_floor,
+		node->nodes, &barrier->depart_wire);
 }
 
 /* At node 0, everybody is here; the barrier's spin is held. */
@@ -182,7 +191,8 @@ static void barrier_depart(struct roami_node *node, struct roami_barrier *barrie
 	}
 	roami_log_saw(node, &barrier->merged);
 	barrier->depart_seen = barrier->merged;
-	barrier->depart_floor = barrier->depart_all ? barrier->floor : (struct roami_vclock){{0}};
+	barrier->depart_floor = barrier->floor;
+	depart_encode(node, barrier);
 	barrier_combine(node, barrier);
 	barrier->self = false;
 	barrier->children = 0;
@@ -199,25 +209,49 @@ static void barrier_depart(struct roami_node *node, struct roami_barrier *barrie
 
 /* ------------------------------------------------------------------------------------ arrivals */
 
+/* An arrival's clocks on the wire. */
+struct barrier_clocks {
+	size_t floor_bytes, seen_bytes;
+	struct roami_vclock_wire floor, seen;
+};
+
+/* Returns the number of what they are encoded against. */
+static uint64_t clocks_encode(struct roami_node *node, struct barrier_clocks *clocks,
+			      const struct roami_vclock *floor, const struct roami_vclock *seen)
+{
+	struct roami_vclock told;
+	uint64_t number = roami_log_told(node, &told);
+
+	clocks->floor_bytes = roami_vclock_encode(floor, &told, node->nodes, &clocks->floor);
+	clocks->seen_bytes = roami_vclock_encode(seen, &told, node->nodes, &clocks->seen);
+	return number;
+}
+
 static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 {
 	struct barrier_head head = {
 		barrier->id,     barrier->expected,       barrier->tree ? WAY_TREE : WAY_FLAT,
-		barrier->values, (uint16_t)barrier->type, (uint16_t)barrier->op};
+		barrier->values, (uint16_t)barrier->type, (uint16_t)barrier->op,
+		0};
 	unsigned parent = barrier_parent(node, barrier->tree);
 	struct roami_vclock known;
-	struct roam_part parts[3] = {{&head, sizeof(head)},
-				     {barrier->floor.at, node->nodes * sizeof(uint32_t)},
-				     {barrier->own, barrier->values * sizeof(uint64_t)}};
+	struct barrier_clocks clocks;
+	struct roam_part parts[4] = {{&head, sizeof(head)},
+				     {&clocks.floor, 0},
+				     {barrier->own, barrier->values * sizeof(uint64_t)},
+				     {&clocks.seen, 0}};
 
+	head.told = clocks_encode(node, &clocks, &barrier->floor, &barrier->merged);
+	parts[1].bytes = clocks.floor_bytes;
+	parts[3].bytes = clocks.seen_bytes;
 	roami_log_known(node, parent, &known);
 	/*
 	 * The clock is what the subtree's nodes had seen together, of which the log may have only
 	 * their own notices.  Along a tree all nodes take part, so each one's own meet at the root.
 	 */
-	roami_log_send_upto(node, parent, &known, &barrier->merged,
-			    barrier->tree && tree_children(node) == 0,
-			    ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3);
+	roami_log_ahead(node, parent, &known, &barrier->merged,
+			barrier->tree && tree_children(node) == 0);
+	roami_msg_send(node, parent, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 4);
 }
 
 static unsigned barrier_arrived(const struct roami_barrier *barrier)
@@ -309,8 +343,8 @@ static void barrier_bounds(struct roami_node *node, struct roami_barrier *barrie
 			   const struct roami_vclock *seen)
 {
 	if (barrier_arrived(barrier) == 0) {
-		barrier->floor = *floor;
-		barrier->merged = *seen;
+		roami_vclock_copy(&barrier->floor, floor, node->nodes);
+		roami_vclock_copy(&barrier->merged, seen, node->nodes);
 		barrier->expected = threads;
 	}
 	if (barrier->expected != threads)
@@ -319,6 +353,62 @@ static void barrier_bounds(struct roami_node *node, struct roami_barrier *barrie
 	roami_vclock_min(&barrier->floor, floor, node->nodes);
 	roami_vclock_merge(&barrier->merged, seen, node->nodes);
 	barrier->here[from] = true;
+}
+
+/* -------------------------------------------------------------------------------------- parsing */
+
+struct barrier_leg {
+	struct barrier_head head;
+	const uint8_t *at, *end; /* its clocks, its values between them */
+	const uint8_t *values;
+	struct roami_vclock floor;
+	struct roami_vclock seen;
+};
+
+/* Checks what a leg begins with. */
+static void leg_read(struct roami_node *node, unsigned from, const void *data, size_t bytes,
+		     struct barrier_leg *leg)
+{
+	leg->at = data;
+	leg->end = leg->at + bytes;
+	memset(&leg->head, 0, sizeof(leg->head));
+	if (bytes >= sizeof(leg->head))
+		memcpy(&leg->head, leg->at, sizeof(leg->head));
+	if (bytes < sizeof(leg->head) || leg->head.values > ROAM_REDUCE_MAX ||
+	    leg->head.type > ROAM_DOUBLE || leg->head.way > WAY_TREE || leg->head.op > ROAM_OR)
+		roami_node_fail(node, "node %u sent a malformed leg of a barrier", from);
+	leg->at += sizeof(leg->head);
+}
+
+/* Its clocks, onto what leg->floor and leg->seen hold, and where its values are. */
+static void leg_clocks(struct roami_node *node, unsigned from, struct barrier_leg *leg)
+{
+	size_t value_bytes = leg->head.values * sizeof(uint64_t), used;
+
+	used = roami_vclock_decode(&leg->floor, node->nodes, leg->at, (size_t)(leg->end - leg->at));
+	leg->at += used;
+	leg->values = leg->at;
+	if (used == 0 || (size_t)(leg->end - leg->at) <= value_bytes)
+		roami_node_fail(node, "node %u sent a malformed leg of a barrier", from);
+	leg->at += value_bytes;
+	used = roami_vclock_decode(&leg->seen, node->nodes, leg->at, (size_t)(leg->end - leg->at));
+	if (used == 0 || leg->at + used != leg->end)
+		roami_node_fail(node, "node %u sent a malformed leg of a barrier", from);
+}
+
+/*
+ * The clocks of a departure; `applied`: this node's, when it arrived.  What the arrived know
+ * together and the departure does not name is what this node had applied already.
+ */
+static void depart_read(struct roami_node *node, struct barrier_leg *leg,
+			const struct roami_vclock *applied)
+{
+	roami_log_bases(node, leg->head.told - 1, &leg->floor, NULL);
+	roami_vclock_copy(&leg->seen, applied, node->nodes);
+	leg_clocks(node, 0, leg);
+	roami_log_saw(node, &leg->seen);
+	if (leg->head.way != 0)
+		roami_log_was_told(node, &leg->seen, leg->head.told);
 }
 
 /* --------------------------------------------------------------------------------------- calls */
@@ -406,34 +496,32 @@ static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrie
 static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threads,
 			    const struct roam_sync *sync)
 {
-	struct barrier_head head = {id, threads, WAY_CALL, 0, 0, 0};
+	struct barrier_head head = {id, threads, WAY_CALL, 0, 0, 0, 0};
 	struct roami_vclock clock, known, seen;
-	size_t clock_bytes = node->nodes * sizeof(uint32_t);
+	struct barrier_clocks clocks;
 	struct roam_part parts[3] = {
-		{&head, sizeof(head)}, {clock.at, clock_bytes}, {seen.at, clock_bytes}};
-	uint8_t answer[sizeof(head) + 2 * sizeof(clock)];
+		{&head, sizeof(head)}, {&clocks.floor, 0}, {&clocks.seen, 0}};
+	uint8_t answer[sizeof(head) + 2 * ROAMI_VCLOCK_BYTES_MAX];
+	struct barrier_leg leg;
 	struct roami_call *call;
 	uint64_t start = roami_os_cycles();
 
 	roami_release(node, sync);
-	roami_log_clock(node, &clock);
+	roami_log_clocks(node, &seen, &clock);
 	roami_log_known(node, 0, &known);
-	roami_log_ahead(node, 0, &known, &seen);
+	roami_log_ahead(node, 0, &known, &seen, false);
+	head.told = clocks_encode(node, &clocks, &clock, &seen);
+	parts[1].bytes = clocks.floor_bytes;
+	parts[2].bytes = clocks.seen_bytes;
 	call = roami_msg_call_start(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3, answer,
 				    sizeof(answer));
 	roami_release_rest(node);
-	if (roami_msg_call_end(node, call) != sizeof(head) + 2 * clock_bytes)
-		roami_node_fail(node, "node 0 sent a malformed departure");
+	leg_read(node, 0, answer, roami_msg_call_end(node, call), &leg);
 	ROAMI_TIME(node->stats, barrier, roami_os_cycles() - start);
-	memcpy(&head, answer, sizeof(head));
-	memset(&clock, 0, sizeof(clock));
-	memset(&seen, 0, sizeof(seen));
-	memcpy(clock.at, answer + sizeof(head), clock_bytes);
-	memcpy(seen.at, answer + sizeof(head) + clock_bytes, clock_bytes);
-	roami_log_saw(node, &seen);
+	depart_read(node, &leg, &clock);
 	roami_acquire(node, sync);
-	if (head.way != 0)
-		barrier_learn(node, sync, 0, &seen, &clock);
+	if (leg.head.way != 0)
+		barrier_learn(node, sync, 0, &leg.seen, &leg.floor);
 }
 
 /*
@@ -443,7 +531,7 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 static void barrier_left(struct roami_node *node, uint64_t id)
 {
 	uint64_t after = node->options->stats_after;
-	uint32_t left = atomic_fetch_add(&node->barriers_left, 1) + 1;
+	uint64_t left = atomic_fetch_add(&node->barriers_left, 1) + 1;
 
 	if (after == 0 || id == ROAMI_END_ID ||
 	    left != after * atomic_load(&node->self->ctl->threads))
@@ -463,11 +551,12 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 	 */
 	bool tree = threads == 0 && node->options->barrier_tree == ROAMI_BARRIER_TREE;
 
+	roami_object_tell(node, id, &barrier->told);
 	if (threads == 0)
 		threads = all;
 	sync.full = threads == all;
 	sync.quiet = sync.full && id != ROAMI_END_ID && atomic_load(&node->self->ctl->threads) == 1;
-	roami_node_waits(node, ROAM_SYNC_BARRIER, id);
+	roami_node_waits(node, ROAM_SYNC_BARRIER + 1, id, threads);
 	if (id == ROAMI_END_ID) {
 		roami_meet_ended(node);
 		barrier_tell_end(node);
@@ -503,7 +592,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 		else
 			memcpy(&barrier->own[i], (uint8_t *)values + i * 8, 8);
 	ROAMI_COUNT(node->stats, reduces, 1);
-	roami_node_waits(node, ROAM_SYNC_REDUCE, ROAMI_REDUCE_ID);
+	roami_node_waits(node, ROAM_SYNC_REDUCE + 1, ROAMI_REDUCE_ID, node->nodes);
 	if (!roami_meet_reduce(node, barrier, &sync))
 		barrier_by_leg(node, barrier, node->nodes, &sync, false);
 	roami_node_waits_no_more(node);
@@ -519,31 +608,6 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 
 /* ------------------------------------------------------------------------------------ handlers */
 
-struct barrier_leg {
-	struct barrier_head head;
-	struct roami_vclock floor;
-	struct roami_vclock seen;
-	const uint8_t *values;
-};
-
-static void leg_parse(struct roami_node *node, const struct roam_request *request,
-		      struct barrier_leg *leg)
-{
-	const uint8_t *at = request->data;
-	size_t clock_bytes = node->nodes * sizeof(uint32_t), head_bytes = sizeof(leg->head);
-
-	memset(leg, 0, sizeof(*leg));
-	if (request->bytes >= head_bytes)
-		memcpy(&leg->head, at, head_bytes);
-	if (leg->head.values > ROAM_REDUCE_MAX || leg->head.type > ROAM_DOUBLE ||
-	    leg->head.way > WAY_TREE || leg->head.op > ROAM_OR ||
-	    request->bytes != head_bytes + 2 * clock_bytes + leg->head.values * sizeof(uint64_t))
-		roami_node_fail(node, "node %u sent a malformed arrival", request->from);
-	memcpy(leg->floor.at, at + head_bytes, clock_bytes);
-	leg->values = at + head_bytes + clock_bytes;
-	memcpy(leg->seen.at, leg->values + leg->head.values * sizeof(uint64_t), clock_bytes);
-}
-
 /* Its notices came ahead and were complete, so the log is, up to what it had seen. */
 static void call_arrive(struct roami_node *node, struct roami_barrier *barrier,
 			const struct roam_request *request, const struct barrier_leg *leg)
@@ -553,7 +617,8 @@ static void call_arrive(struct roami_node *node, struct roami_barrier *barrier,
 
 	if (waiter == NULL)
 		roami_node_fail(node, "no memory for threads that wait at a barrier");
-	*waiter = (struct barrier_waiter){*request, leg->floor};
+	waiter->request = *request;
+	roami_vclock_copy(&waiter->clock, &leg->floor, node->nodes);
 	waiting->count++;
 }
 
@@ -562,7 +627,9 @@ void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_requ
 	struct barrier_leg leg;
 	struct roami_barrier *barrier;
 
-	leg_parse(node, request, &leg);
+	leg_read(node, request->from, request->data, request->bytes, &leg);
+	roami_log_bases(node, leg.head.told, &leg.floor, &leg.seen);
+	leg_clocks(node, request->from, &leg);
 	barrier = barrier_make(node, leg.head.id);
 	roami_spin_lock(node, &barrier->spin);
 	barrier_bounds(node, barrier, request->from, leg.head.threads, &leg.floor, &leg.seen);
@@ -572,7 +639,7 @@ void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_requ
 	} else {
 		barrier->tree = leg.head.way == WAY_TREE;
 		barrier->by_leg[request->from] = true;
-		barrier->child_floor[request->from] = leg.floor;
+		roami_vclock_copy(&barrier->child_floor[request->from], &leg.floor, node->nodes);
 		memcpy(barrier->gathered[request->from], leg.values,
 		       leg.head.values * sizeof(uint64_t));
 		barrier->children++;
@@ -583,17 +650,45 @@ void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_requ
 		barrier_check_all(node);
 }
 
+/* Those who still wait there go on with whom they meet next. */
+void roami_barrier_forget(struct roami_node *node, void *item)
+{
+	struct roami_barrier *barrier = item;
+
+	atomic_store(&barrier->told, 0);
+	roami_spin_lock(node, &barrier->spin);
+	barrier->self = false;
+	barrier->children = 0;
+	memset(barrier->here, 0, sizeof(barrier->here));
+	memset(barrier->by_leg, 0, sizeof(barrier->by_leg));
+	roami_os_vec_free(&barrier->waiting, sizeof(struct barrier_waiter));
+	if (node->me == 0 && barrier->meeting != NULL) {
+		roami_spin_lock(node, &barrier->meeting->spin);
+		barrier->meeting->arrived = 0;
+		roami_spin_unlock(&barrier->meeting->spin);
+	}
+	roami_spin_unlock(&barrier->spin);
+}
+
 void roami_barrier_handle_depart(struct roami_node *node, const struct roam_request *request)
 {
 	struct barrier_leg leg;
 	struct roami_barrier *barrier;
+	struct roami_vclock applied;
 
-	leg_parse(node, request, &leg);
+	leg_read(node, request->from, request->data, request->bytes, &leg);
 	barrier = barrier_make(node, leg.head.id);
-	roami_log_saw(node, &leg.seen);
+	/* Its only thread waits for this. */
+	roami_log_clock(node, &applied);
+	depart_read(node, &leg, &applied);
 	roami_spin_lock(node, &barrier->spin);
-	barrier->depart_floor = leg.floor;
-	barrier->depart_seen = leg.seen;
+	barrier->depart_told = leg.head.told;
+	barrier->depart_bytes = (size_t)(leg.values - (const uint8_t *)request->data) -
+				sizeof(leg.head);
+	memcpy(&barrier->depart_wire, (const uint8_t *)request->data + sizeof(leg.head),
+	       barrier->depart_bytes);
+	roami_vclock_copy(&barrier->depart_floor, &leg.floor, node->nodes);
+	roami_vclock_copy(&barrier->depart_seen, &leg.seen, node->nodes);
 	barrier->depart_all = leg.head.way != 0;
 	memcpy(barrier->own, leg.values, leg.head.values * sizeof(uint64_t));
 	barrier->values = leg.head.values;

@@ -21,9 +21,9 @@ void roami_board_add(struct roami_node *node, const struct roami_run *run)
 	atomic_store_explicit(&words[0], run->page | (uint64_t)run->count << 32,
 			      memory_order_relaxed);
 	roami_step(node);
-	atomic_store_explicit(&words[1], run->interval | (uint64_t)run->place << 32,
-			      memory_order_relaxed);
+	atomic_store_explicit(&words[1], run->interval, memory_order_relaxed);
 	atomic_store_explicit(&words[2], run->version, memory_order_relaxed);
+	atomic_store_explicit(&words[3], run->place, memory_order_relaxed);
 	atomic_store_explicit(&board->head, at + 1, memory_order_release);
 	node->log.published = at + 1;
 }
@@ -32,13 +32,13 @@ void roami_board_add(struct roami_node *node, const struct roami_run *run)
  * The first run beyond `since`, or one that is overwritten.  Those overwritten meanwhile are newer,
  * so the search goes on behind them.
  */
-static uint64_t board_find(struct roami_node *node, unsigned writer, uint32_t since, uint64_t head)
+static uint64_t board_find(struct roami_node *node, unsigned writer, uint64_t since, uint64_t head)
 {
 	uint64_t at = head;
 
 	while (at > 0 && head - at <= node->layout.board_runs &&
-	       (uint32_t)atomic_load_explicit(&board_run(node, writer, at - 1)[1],
-					      memory_order_relaxed) > since)
+	       atomic_load_explicit(&board_run(node, writer, at - 1)[1], memory_order_relaxed) >
+		       since)
 		at--;
 	return at;
 }
@@ -50,13 +50,12 @@ static bool board_copy(struct roami_node *node, unsigned writer, uint64_t first,
 	for (uint32_t i = 0; i < count; i++) {
 		_Atomic uint64_t *words = board_run(node, writer, first + i);
 		uint64_t pages = atomic_load_explicit(&words[0], memory_order_relaxed);
-		uint64_t interval = atomic_load_explicit(&words[1], memory_order_relaxed);
 
 		runs[i].page = (uint32_t)pages;
 		runs[i].count = (uint32_t)(pages >> 32);
-		runs[i].interval = (uint32_t)interval;
-		runs[i].place = (uint32_t)(interval >> 32);
+		runs[i].interval = atomic_load_explicit(&words[1], memory_order_relaxed);
 		runs[i].version = atomic_load_explicit(&words[2], memory_order_relaxed);
+		runs[i].place = atomic_load_explicit(&words[3], memory_order_relaxed);
 		roami_step(node);
 	}
 	atomic_thread_fence(memory_order_acquire);
@@ -64,7 +63,7 @@ static bool board_copy(struct roami_node *node, unsigned writer, uint64_t first,
 	       first + node->layout.board_runs;
 }
 
-bool roami_board_read(struct roami_node *node, unsigned writer, uint32_t since, uint32_t upto)
+bool roami_board_read(struct roami_node *node, unsigned writer, uint64_t since, uint64_t upto)
 {
 	size_t before = node->apply_work.count;
 	struct roami_run runs[CHUNK];

@@ -21,6 +21,6 @@ void roami_board_add(struct roami_node *node, const struct roami_run *run);
  * Adds the notices of `writer` beyond interval `since`, up to `upto`, to node->apply_work; false:
  * some are overwritten, nothing is added.  They must have been published before `upto` was learned.
  */
-bool roami_board_read(struct roami_node *node, unsigned writer, uint32_t since, uint32_t upto);
+bool roami_board_read(struct roami_node *node, unsigned writer, uint64_t since, uint64_t upto);
 
 #endif

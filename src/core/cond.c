@@ -20,23 +20,9 @@ struct cond_wait {
 	uint32_t turn;
 };
 
-void roami_cond_make(struct roami_node *node, void *item)
-{
-	struct roami_cond *cond = item;
-
-	(void)node;
-	cond->waiters = (struct roami_vec){0};
-}
-
 static struct roami_cond *cond_make(struct roami_node *node, uint64_t id)
 {
 	return roami_table_make(node, &node->sync->conds, id);
-}
-
-enum roam_err roami_cond_init(struct roami_node *node, uint64_t id)
-{
-	cond_make(node, id)->announced = true;
-	return ROAM_OK;
 }
 
 static bool cond_woken(void *arg)
@@ -54,15 +40,15 @@ enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t loc
 	struct cond_wait wait = {&node->sync->cond_done[slot], turn};
 	struct roam_part part = {&enter, sizeof(enter)};
 	uint64_t start;
-	enum roam_err err;
 
+	if (!roami_lock_held(node, lock)) /* queued, it would take another one's signal */
+		return ROAM_ENOTHELD;
+	roami_object_tell(node, id, &cond_make(node, id)->told);
 	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_ENTER,
 		       &part, 1, NULL, 0);
-	err = roami_unlock(node, lock);
-	if (err != ROAM_OK)
-		return err;
+	roami_unlock(node, lock);
 	start = roami_os_cycles();
-	roami_node_waits(node, ROAM_SYNC_COND, id);
+	roami_node_waits(node, ROAM_SYNC_COND + 1, id, 0);
 	roami_wait(node, cond_woken, &wait);
 	roami_node_waits_no_more(node);
 	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
@@ -81,6 +67,16 @@ enum roam_err roami_cond_post(struct roami_node *node, uint64_t id, bool all)
 }
 
 /* ------------------------------------------------------------------------------------ handlers */
+
+void roami_cond_forget(struct roami_node *node, void *item)
+{
+	struct roami_cond *cond = item;
+
+	atomic_store(&cond->told, 0);
+	roami_spin_lock(node, &cond->spin);
+	cond->waiters.count = 0;
+	roami_spin_unlock(&cond->spin);
+}
 
 static void cond_parse(struct roami_node *node, const struct roam_request *request,
 		       struct cond_message *message)

@@ -5,6 +5,7 @@
 
 #include "core/page.h"
 #include "core/store.h"
+#include "core/thread.h"
 #include "msg/msg.h"
 
 static size_t domain_data_bytes(const struct roami_node *node, const struct roami_domain *domain)
@@ -25,31 +26,16 @@ static void domain_register(struct roami_node *node, struct roami_domain *domain
 		node->type_domains[node->types_end++] = (uint8_t)(domain - node->domains);
 }
 
-/* Of a thread; of all. */
-static size_t scratch_each(const struct roami_node *node, const struct roami_domain *domain)
-{
-	return node->nodes * domain->protocol->scratch_size;
-}
-
-static size_t scratch_bytes(const struct roami_node *node, const struct roami_domain *domain)
-{
-	return ROAMI_THREADS_MAX * scratch_each(node, domain);
-}
-
 uint8_t *roami_scratch(struct roami_node *node)
 {
 	const struct roami_domain *domain = roami_domain_current(node);
 
-	return domain->scratch + node->env->thread(node) * scratch_each(node, domain);
+	return roami_thread_room(node, 1 + (unsigned)(domain - node->domains),
+				 node->nodes * domain->protocol->scratch_size);
 }
 
 static enum roam_err domain_open(struct roami_node *node, struct roami_domain *domain)
 {
-	if (scratch_bytes(node, domain) > 0) {
-		domain->scratch = roami_os_reserve_sparse(scratch_bytes(node, domain));
-		if (domain->scratch == NULL)
-			return ROAM_ENOMEM;
-	}
 	domain->page_data = roami_os_reserve_sparse(domain_data_bytes(node, domain));
 	domain->state = calloc(1, domain->protocol->node_size + 1);
 	if (domain->page_data == NULL || domain->state == NULL)
@@ -126,7 +112,6 @@ void roami_domains_close(struct roami_node *node)
 			break;
 		domain_fini(node, domain);
 		roami_os_unmap(domain->page_data, domain_data_bytes(node, domain));
-		roami_os_unmap(domain->scratch, scratch_bytes(node, domain));
 		roami_store_close(&domain->store);
 		roami_os_vec_free(&domain->shared, sizeof(uint32_t));
 		free(domain->state);

@@ -139,8 +139,8 @@ struct parts_ask {
 	uint32_t first;
 	uint32_t parts;
 	uint32_t flag; /* a block; used */
-	uint32_t interval;
-	struct roami_vclock clock;
+	uint32_t spare;
+	uint64_t interval;
 };
 
 struct parts_answer {
@@ -149,11 +149,13 @@ struct parts_answer {
 	uint32_t used;
 	uint32_t state; /* of one part, looked at */
 	uint32_t node;
-	uint32_t interval;
+	uint32_t spare;
+	uint64_t interval;
 };
 
+/* `clock`: of who takes parts. */
 static void parts_apply(struct roami_node *node, unsigned by, const struct parts_ask *ask,
-			struct parts_answer *answer)
+			const struct roami_vclock *clock, struct parts_answer *answer)
 {
 	struct roami_pool *pool = &node->segments[0].pool[ask->domain];
 	struct roami_spin *lock = (void *)&pool->lock;
@@ -164,12 +166,12 @@ static void parts_apply(struct roami_node *node, unsigned by, const struct parts
 		struct roami_pool_part part = roami_pool_look(pool, ask->first);
 
 		*answer = (struct parts_answer){1,          ask->first, part.used,
-						part.state, part.node,  part.interval};
+						part.state, part.node,  0,        part.interval};
 		return;
 	}
 	roami_spin_lock(node, lock);
 	if (ask->what == PARTS_TAKE)
-		answer->done = roami_pool_take(pool, ask->parts, ask->flag != 0, by, &ask->clock,
+		answer->done = roami_pool_take(pool, ask->parts, ask->flag != 0, by, clock,
 					       &answer->first, &used);
 	else if (ask->what == PARTS_PUT)
 		roami_pool_put(pool, ask->first, ask->parts, ask->flag != 0, by, ask->interval);
@@ -180,15 +182,18 @@ static void parts_apply(struct roami_node *node, unsigned by, const struct parts
 }
 
 static void parts_do(struct roami_node *node, const struct parts_ask *ask,
-		     struct parts_answer *answer)
+		     const struct roami_vclock *clock, struct parts_answer *answer)
 {
-	struct roam_part part = {ask, sizeof(*ask)};
+	struct roami_vclock_wire wire;
+	struct roam_part parts[2] = {{ask, sizeof(*ask)}, {&wire, 0}};
 
 	if (!roami_is_far(node, 0)) {
-		parts_apply(node, node->me, ask, answer);
+		parts_apply(node, node->me, ask, clock, answer);
 		return;
 	}
-	if (roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PARTS, &part, 1, answer,
+	if (clock != NULL)
+		parts[1].bytes = roami_vclock_encode(clock, NULL, node->nodes, &wire);
+	if (roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PARTS, parts, 2, answer,
 			   sizeof(*answer)) != sizeof(*answer))
 		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
 }
@@ -198,15 +203,21 @@ void roami_parts_handle(struct roami_node *node, const struct roam_request *requ
 	struct parts_ask ask;
 	struct parts_answer answer;
 	struct roam_part part = {&answer, sizeof(answer)};
+	struct roami_vclock clock = {{0}};
+	size_t clock_bytes = request->bytes - sizeof(ask);
 	uint32_t count;
 
-	if (node->me != 0 || request->bytes != sizeof(ask))
+	if (node->me == 0 && request->bytes >= sizeof(ask))
+		memcpy(&ask, request->data, sizeof(ask));
+	if (node->me != 0 || request->bytes < sizeof(ask) ||
+	    (ask.what == PARTS_TAKE) != (clock_bytes > 0) ||
+	    roami_vclock_decode(&clock, node->nodes, (const uint8_t *)request->data + sizeof(ask),
+				clock_bytes) != clock_bytes)
 		roami_node_fail(node, "node %u sent a malformed request", request->from);
-	memcpy(&ask, request->data, sizeof(ask));
 	count = ask.domain < node->domain_count ? node->self->pool[ask.domain].count : 0;
 	if (ask.what > PARTS_FREE || ask.first >= count || ask.parts > count - ask.first)
 		roami_node_fail(node, "node %u asked for parts beyond the heap", request->from);
-	parts_apply(node, request->from, &ask, &answer);
+	parts_apply(node, request->from, &ask, &clock, &answer);
 	roami_reply(node, request, &part, 1);
 }
 
@@ -215,7 +226,7 @@ struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain
 	struct parts_ask ask = {.what = PARTS_LOOK, .domain = domain, .first = part};
 	struct parts_answer answer;
 
-	parts_do(node, &ask, &answer);
+	parts_do(node, &ask, NULL, &answer);
 	if (answer.state > ROAMI_POOL_REST ||
 	    (answer.node >= node->nodes && answer.node != ROAMI_POOL_NOBODY))
 		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
@@ -230,9 +241,10 @@ bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, 
 		.what = PARTS_TAKE, .domain = domain, .parts = parts, .flag = block};
 	struct parts_answer answer;
 	uint32_t count = node->self->pool[domain].count;
+	struct roami_vclock clock;
 
-	roami_log_reuse_clock(node, &ask.clock);
-	parts_do(node, &ask, &answer);
+	roami_log_reuse_clock(node, &clock);
+	parts_do(node, &ask, &clock, &answer);
 	if (answer.done != 0 && (answer.first >= count || parts > count - answer.first))
 		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
 	*first_p = answer.first;
@@ -241,20 +253,20 @@ bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, 
 }
 
 void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, uint32_t parts,
-		     bool used, uint32_t interval)
+		     bool used, uint64_t interval)
 {
-	struct parts_ask ask = {PARTS_PUT, domain, first, parts, used, interval, {{0}}};
+	struct parts_ask ask = {PARTS_PUT, domain, first, parts, used, 0, interval};
 	struct parts_answer answer;
 
-	parts_do(node, &ask, &answer);
+	parts_do(node, &ask, NULL, &answer);
 }
 
-bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint32_t interval)
+bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint64_t interval)
 {
-	struct parts_ask ask = {PARTS_FREE, domain, first, 0, 0, interval, {{0}}};
+	struct parts_ask ask = {PARTS_FREE, domain, first, 0, 0, 0, interval};
 	struct parts_answer answer;
 
-	parts_do(node, &ask, &answer);
+	parts_do(node, &ask, NULL, &answer);
 	return answer.done != 0;
 }
 

@@ -39,8 +39,8 @@ struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain
 bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, bool block,
 		      uint32_t *first_p, bool *used_p);
 void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, uint32_t parts,
-		     bool used, uint32_t interval);
-bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint32_t interval);
+		     bool used, uint64_t interval);
+bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint64_t interval);
 
 /*
  * ---- places: pages that nobody has touched get homes.  `home` for ROAM_PLACE_NODE.  And what

@@ -5,6 +5,7 @@
 #include "core/domain.h"
 #include "core/page.h"
 #include "core/remote.h"
+#include "core/thread.h"
 #include "os/os.h"
 
 #define AHEAD_FIRST  4u
@@ -81,10 +82,18 @@ static uint32_t stream_grows(struct roami_node *node, const struct roami_stream 
 	return stream->ahead == 0 ? AHEAD_FIRST : stream->ahead * 2;
 }
 
+/* Pages fetched ahead at most: of more than half of the copies there may be, few would last. */
+static uint32_t ahead_most(const struct roami_node *node)
+{
+	uint64_t max = node->options->prefetch, copies = node->options->cache_pages;
+
+	return (uint32_t)(copies != 0 && copies / 2 < max ? copies / 2 : max);
+}
+
 static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *thread, uint32_t page,
 			     int32_t *stride_p)
 {
-	uint32_t max = (uint32_t)node->options->prefetch, each;
+	uint32_t max = ahead_most(node), each;
 	struct roami_stream *stream;
 
 	if (max == 0)
@@ -112,11 +121,12 @@ static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *threa
  * A page may be gone before the access that faulted is made, if the thread does not get to run (or
  * waits for another page that the same instruction needs).  Then it faults again, having run for
  * the time of a fault's way in and out.  A write after a read of a page proves nothing: that is how
- * one instruction may do it, or two.
+ * one instruction may do it, or two.  Nor does a page that this node has evicted: with few copies
+ * threads come back to many, which others wait for.
  */
 static struct roami_returns *returns_of(struct roami_node *node)
 {
-	return &node->threads[node->env->thread(node)].returns;
+	return &roami_thread_self(node)->returns;
 }
 
 static struct roami_returns *returns_enter(struct roami_node *node)
@@ -128,7 +138,7 @@ static struct roami_returns *returns_enter(struct roami_node *node)
 	return returns;
 }
 
-static void returns_count(struct roami_returns *returns, uint32_t page, bool upgrade)
+static void returns_count(struct roami_returns *returns, uint32_t page, bool upgrade, bool evicted)
 {
 	bool listed = false;
 
@@ -138,7 +148,7 @@ static void returns_count(struct roami_returns *returns, uint32_t page, bool upg
 		returns->pages[returns->next++ % RETURNS] = page + 1;
 	if (upgrade && returns->read == page + 1)
 		return;
-	if (!listed || !returns->idle)
+	if (!listed || !returns->idle || evicted)
 		returns->count = 0;
 	else if (returns->count < RETURNS_MAX)
 		returns->count++;
@@ -217,7 +227,7 @@ static void ahead_ask(struct roami_node *node, const struct roami_domain *domain
 /* After a fault in `domain`, which the thread is still in. */
 static void fault_ahead(struct roami_node *node, const struct roami_domain *domain, uint32_t page)
 {
-	struct roami_thread *thread = &node->threads[node->env->thread(node)];
+	struct roami_thread *thread = roami_thread_self(node);
 	int32_t stride = 0;
 	uint32_t ahead;
 
@@ -302,8 +312,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	roami_step(node);
 	was = roami_domain_enter(node, domain);
 	if (node->options->cache_pages != 0)
-		atomic_store_explicit(&node->threads[node->env->thread(node)].touching, page + 1,
-				      memory_order_relaxed);
+		roami_evict_not(node, page);
 	if (domain->protocol->writes == ROAM_WRITES_FAULT)
 		returns = returns_enter(node);
 	roami_page_hold(node, page);
@@ -313,7 +322,9 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (!kind_known)
 		write = has == ROAM_READ;
 	if (returns != NULL)
-		returns_count(returns, page, write && has == ROAM_READ);
+		returns_count(returns, page, write && has == ROAM_READ,
+			      node->table[page].evicted);
+	node->table[page].evicted = 0;
 	if (has == ROAM_WRITE || (has == ROAM_READ && !write)) {
 		fault_repair(node, page);
 	} else if (has == ROAM_READ) {

@@ -19,7 +19,8 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 	bool listed;
 
 	for (;;) {
-		uint32_t mark = atomic_load(shared), found, at;
+		uint32_t mark = atomic_load(shared), found;
+		uint64_t at;
 
 		if (mark & ROAMI_SHARED_LISTED)
 			return mark >> ROAMI_SHARED_BITS;

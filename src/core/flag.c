@@ -14,16 +14,6 @@ struct flag_waiter {
 	struct roami_vclock clock;
 };
 
-void roami_flag_make(struct roami_node *node, void *item)
-{
-	struct roami_flag *flag = item;
-
-	(void)node;
-	flag->set = false;
-	flag->clock = (struct roami_vclock){{0}};
-	flag->waiters = (struct roami_vec){0};
-}
-
 static struct roami_flag *flag_make(struct roami_node *node, uint64_t id)
 {
 	return roami_table_make(node, &node->sync->flags, id);
@@ -36,16 +26,21 @@ static struct roami_flag *flag_make(struct roami_node *node, uint64_t id)
 enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 {
 	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id, false};
-	struct roam_part part = {&id, sizeof(id)};
 	unsigned home = roami_sync_home(node, id);
-	struct roami_vclock known, passed_on;
+	struct roami_vclock known, passed_on, floor;
+	struct roami_vclock_wire wire;
+	struct roam_part parts[2] = {{&id, sizeof(id)}, {&wire, 0}};
 
 	ROAMI_COUNT(node->stats, flags, 1);
+	roami_object_tell(node, id, &flag_make(node, id)->told);
 	roami_release(node, &sync);
 	roami_log_known(node, home, &known);
 	roami_log_passed_on(node, &passed_on);
-	roami_log_call_upto(node, home, &known, &passed_on, ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET,
-			    &part, 1);
+	roami_log_ahead(node, home, &known, &passed_on, false);
+	/* The home keeps it for others, of whom only so much is known. */
+	roami_log_floor(node, &floor);
+	parts[1].bytes = roami_vclock_encode_beyond(&passed_on, &floor, node->nodes, &wire);
+	roami_msg_call(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET, parts, 2, NULL, 0);
 	roami_release_rest(node);
 	return ROAM_OK;
 }
@@ -62,47 +57,75 @@ enum roam_err roami_flag_clear(struct roami_node *node, uint64_t id)
 enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 {
 	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id, false};
-	struct roami_vclock clock, seen = {{0}};
-	uint64_t start;
-	struct roam_part parts[2] = {{&id, sizeof(id)}, {clock.at, node->nodes * sizeof(uint32_t)}};
+	struct roami_vclock clock, told;
+	struct roami_vclock_wire wire, answer;
+	uint64_t head[2] = {id, 0}, start;
+	struct roam_part parts[2] = {{head, sizeof(head)}, {&wire, 0}};
+	size_t bytes;
 
 	ROAMI_COUNT(node->stats, flags, 1);
+	roami_object_tell(node, id, &flag_make(node, id)->told);
 	start = roami_os_cycles();
+	head[1] = roami_log_told(node, &told);
 	roami_log_clock(node, &clock);
-	roami_node_waits(node, ROAM_SYNC_FLAG, id);
-	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_WAIT,
-		       parts, 2, seen.at, node->nodes * sizeof(uint32_t));
+	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
+	roami_node_waits(node, ROAM_SYNC_FLAG + 1, id, 0);
+	bytes = roami_msg_call(node, roami_sync_home(node, id),
+			       ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_WAIT, parts, 2, &answer,
+			       sizeof(answer));
 	roami_node_waits_no_more(node);
 	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
-	roami_log_saw(node, &seen);
+	if (bytes == 0 || roami_vclock_decode(&clock, node->nodes, &answer, bytes) != bytes)
+		roami_node_fail(node, "node %u sent a malformed answer about a flag",
+				roami_sync_home(node, id));
+	roami_log_saw(node, &clock);
 	roami_acquire(node, &sync);
 	return ROAM_OK;
 }
 
 /* ------------------------------------------------------------------------------------ handlers */
 
-static uint64_t flag_parse(struct roami_node *node, const struct roam_request *request,
-			   struct roami_vclock *clock)
+void roami_flag_forget(struct roami_node *node, void *item)
 {
-	size_t clock_bytes = clock == NULL ? 0 : node->nodes * sizeof(clock->at[0]);
-	uint64_t id;
+	struct roami_flag *flag = item;
 
-	if (request->bytes != sizeof(id) + clock_bytes)
+	atomic_store(&flag->told, 0);
+	roami_spin_lock(node, &flag->spin);
+	flag->set = false;
+	flag->clock = (struct roami_vclock){{0}};
+	roami_os_vec_free(&flag->waiters, sizeof(struct flag_waiter));
+	roami_spin_unlock(&flag->spin);
+}
+
+/* The flag that a message of so many words at least is about; its clock is behind them. */
+static struct roami_flag *flag_of(struct roami_node *node, const struct roam_request *request,
+				  uint64_t *head, size_t words)
+{
+	if (request->bytes < words * sizeof(*head))
 		roami_node_fail(node, "node %u sent a malformed flag message", request->from);
-	memcpy(&id, request->data, sizeof(id));
-	if (clock != NULL) {
-		memset(clock, 0, sizeof(*clock));
-		memcpy(clock->at, (const uint8_t *)request->data + sizeof(id), clock_bytes);
-	}
-	return id;
+	memcpy(head, request->data, words * sizeof(*head));
+	return flag_make(node, head[0]);
+}
+
+/* The clock of such a message, onto what *clock is. */
+static void flag_clock(struct roami_node *node, const struct roam_request *request, size_t words,
+		       struct roami_vclock *clock)
+{
+	size_t at = words * sizeof(uint64_t), bytes = request->bytes - at;
+
+	if (bytes == 0 || roami_vclock_decode(clock, node->nodes,
+					      (const uint8_t *)request->data + at, bytes) != bytes)
+		roami_node_fail(node, "node %u sent a malformed flag message", request->from);
 }
 
 void roami_flag_handle_set(struct roami_node *node, const struct roam_request *request)
 {
-	struct roami_vclock clock;
-	struct roami_flag *flag = flag_make(node, flag_parse(node, request, &clock));
+	struct roami_vclock clock = {{0}};
+	uint64_t id;
+	struct roami_flag *flag = flag_of(node, request, &id, 1);
 	struct flag_waiter *waiters;
 
+	flag_clock(node, request, 1, &clock);
 	roami_log_saw(node, &clock);
 	roami_spin_lock(node, &flag->spin);
 	flag->set = true;
@@ -118,7 +141,8 @@ void roami_flag_handle_set(struct roami_node *node, const struct roam_request *r
 
 void roami_flag_handle_clear(struct roami_node *node, const struct roam_request *request)
 {
-	struct roami_flag *flag = flag_make(node, flag_parse(node, request, NULL));
+	uint64_t id;
+	struct roami_flag *flag = flag_of(node, request, &id, 1);
 
 	flag->set = false;
 	roami_reply(node, request, NULL, 0);
@@ -126,9 +150,13 @@ void roami_flag_handle_clear(struct roami_node *node, const struct roam_request 
 
 void roami_flag_handle_wait(struct roami_node *node, const struct roam_request *request)
 {
-	struct flag_waiter waiter = {*request, {{0}}}, *slot;
-	struct roami_flag *flag = flag_make(node, flag_parse(node, request, &waiter.clock));
+	struct flag_waiter waiter, *slot;
+	uint64_t head[2];
+	struct roami_flag *flag = flag_of(node, request, head, 2);
 
+	waiter.request = *request;
+	roami_log_bases(node, head[1], &waiter.clock, NULL);
+	flag_clock(node, request, 2, &waiter.clock);
 	roami_spin_lock(node, &flag->spin);
 	if (flag->set) {
 		roami_log_reply(node, request, &waiter.clock, &flag->clock, NULL, 0);

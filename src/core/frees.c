@@ -7,7 +7,7 @@
 #include "core/sync.h"
 #include "msg/msg.h"
 
-uint32_t roami_free_interval(struct roami_node *node)
+uint64_t roami_free_interval(struct roami_node *node)
 {
 	struct roami_vclock clock;
 
@@ -20,7 +20,7 @@ uint32_t roami_free_interval(struct roami_node *node)
 
 void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset)
 {
-	struct roami_remote_free freed = {offset, node->me, roami_free_interval(node)};
+	struct roami_remote_free freed = {offset, roami_free_interval(node), node->me, 0};
 	struct roam_part part = {&freed, sizeof(freed)};
 
 	roami_msg_send(node, owner, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FREE, &part, 1);

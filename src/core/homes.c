@@ -7,6 +7,7 @@
 #include "core/page.h"
 #include "core/race.h"
 #include "core/remote.h"
+#include "core/thread.h"
 #include "msg/msg.h"
 
 #define CLAIM_RUN        64u
@@ -243,12 +244,12 @@ static uint32_t claims_ahead(struct roami_claims *claims, uint32_t page)
 
 bool roami_claim_expected(struct roami_node *node, uint32_t page)
 {
-	return claims_expecting(&node->threads[node->env->thread(node)], page) != NULL;
+	return claims_expecting(roami_thread_self(node), page) != NULL;
 }
 
 void roami_claim_passed(struct roami_node *node, uint32_t page)
 {
-	claims_ahead(claims_find(&node->threads[node->env->thread(node)], page), page);
+	claims_ahead(claims_find(roami_thread_self(node), page), page);
 }
 
 /* Whether the run may go on at `next`, as far as this node can tell. */
@@ -347,7 +348,7 @@ static uint32_t claim_run_far(struct roami_node *node, uint32_t first, int32_t s
 /* Claims a page that goes on with a run, and those that are expected behind it. */
 static bool claim_at_once(struct roami_node *node, uint32_t page)
 {
-	struct roami_thread *thread = &node->threads[node->env->thread(node)];
+	struct roami_thread *thread = roami_thread_self(node);
 	struct roami_claims *claims = claims_expecting(thread, page);
 	uint32_t most;
 
@@ -443,7 +444,7 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
 
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p)
 {
-	struct roami_thread *thread = &node->threads[node->env->thread(node)];
+	struct roami_thread *thread = roami_thread_self(node);
 	struct roami_claims *claims = claims_granted(thread);
 	uint32_t most, count;
 	int32_t stride;
@@ -533,13 +534,14 @@ void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count,
 		uint32_t marks = atomic_load(&header->where) &
 				 (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
 
-		atomic_store(&header->version, version);
+		atomic_store(&header->version, node->version_begin + version);
 		if (roami_domain_of(node, page)->protocol->homes_taken &&
 		    !roami_race_checked(node)) {
 			marks |= ROAMI_HEADER_OPEN;
 			roami_page_mark_dirty(node, roami_page_entry(node, page), page);
 		}
-		atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks);
+		atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks |
+						     node->epoch_begin << ROAMI_HEADER_EPOCH);
 		atomic_store_explicit(&roami_page_entry(node, page)->home,
 				      (uint16_t)(node->me + 1), memory_order_relaxed);
 		if (roami_manager(node, page) != roami_manager(node, run.first)) {
@@ -631,7 +633,7 @@ size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 	count = home_shared_left(node, mine, pages, max);
 	for (unsigned by = 0; by < node->nodes; by++) {
 		const _Atomic uint32_t *slots = node->self->slots + (size_t)by * ring;
-		uint32_t tail = atomic_load_explicit(&node->self->tails[by].tail,
+		uint64_t tail = atomic_load_explicit(&node->self->tails[by].tail,
 						     memory_order_acquire);
 
 		while (node->share_head[by] != tail && count < max) {
@@ -651,15 +653,13 @@ size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 
 /* ------------------------------------------------------------------------------ homes that move */
 
-#define EPOCH_SHIFT 8u
-
 uint32_t roami_home_here(struct roami_node *node, uint32_t page)
 {
 	uint32_t where = atomic_load(&node->self->headers[page].where);
 
 	return (where & ROAM_HEADER_HOME) == 0
 		       ? 0
-		       : ROAM_PLACE_MADE(node->me, where >> EPOCH_SHIFT);
+		       : ROAM_PLACE_MADE(node->me, where >> ROAMI_HEADER_EPOCH);
 }
 
 /* Nobody else's stores are under way, and none can begin; false: some are. */
@@ -739,6 +739,6 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 	if (roami_domain_of(node, page)->protocol->homes_taken)
 		marks |= ROAMI_HEADER_OPEN;
 	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks |
-					     ROAM_PLACE_EPOCH(place) << EPOCH_SHIFT);
+					     ROAM_PLACE_EPOCH(place) << ROAMI_HEADER_EPOCH);
 	ROAMI_COUNT(node->stats, home_moves, 1);
 }

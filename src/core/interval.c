@@ -222,7 +222,7 @@ void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
 	roami_notice_add_at(node, page, version, taken ? 0 : roami_home_here(node, page));
 }
 
-void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place)
+void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint64_t place)
 {
 	struct roam_notice *note = roami_os_vec_grow(&node->note_work, sizeof(*note), 1);
 

@@ -1,31 +1,14 @@
 #include "core/landing.h"
 
 #include "core/page.h"
+#include "core/thread.h"
 #include "os/os.h"
 
 #define LANDING_RUN 16u /* pages put in their places at a time, while the next ones are coming */
 
-static size_t landing_bytes(void)
-{
-	return (size_t)ROAMI_THREADS_MAX * ROAMI_LANDING_SLOTS * ROAMI_PAGE;
-}
-
-enum roam_err roami_landing_init(struct roami_node *node)
-{
-	node->landing = roami_os_reserve_sparse(landing_bytes());
-	return node->landing != NULL ? ROAM_OK : ROAM_ENOMEM;
-}
-
-void roami_landing_fini(struct roami_node *node)
-{
-	roami_os_unmap(node->landing, landing_bytes());
-}
-
 static uint8_t *landing_slot(struct roami_node *node, unsigned slot)
 {
-	size_t thread = node->env->thread(node);
-
-	return node->landing + (thread * ROAMI_LANDING_SLOTS + slot) * ROAMI_PAGE;
+	return roami_thread_room(node, 0, ROAMI_LANDING_SLOTS * ROAMI_PAGE) + slot * ROAMI_PAGE;
 }
 
 uint8_t *roami_landing_room(struct roami_node *node, uint32_t page, unsigned slot)

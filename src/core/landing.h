@@ -18,9 +18,6 @@ struct roami_landing {
 	bool open;     /* for reading, too, where the engine can do it at the same time */
 };
 
-enum roam_err roami_landing_init(struct roami_node *node);
-void roami_landing_fini(struct roami_node *node);
-
 /*
  * Where the bytes of a page go that is asked for: a slot of the calling thread's, or, if the page
  * has memory, to the page.  Nobody else fills the page meanwhile.

@@ -25,18 +25,13 @@ struct lock_request {
 	uint32_t node;
 	uint32_t spare;
 	uint64_t number; /* the last notice of the lock's list that it has */
+	uint64_t told;   /* what its clock is encoded against, see roami_log_told */
 };
 
 /* What a grant carries, before the granter's clock. */
 struct lock_grant {
 	uint64_t id;
 	uint64_t number; /* of the newest notice that was ever in the lock's list */
-};
-
-struct lock_init {
-	uint64_t id;
-	uint32_t announce; /* 0: only asks */
-	uint32_t spare;
 };
 
 /* Where the tail is kept; all nodes agree, for what is full stays full. */
@@ -50,21 +45,14 @@ struct lock_wait {
 	struct roami_node *node;
 	struct roami_lock *lock;
 	uint32_t ticket;
-	uint32_t refusals; /* when it asked */
 	uint32_t grants;   /* of the record, when it looked last */
 };
 
 void roami_lock_make(struct roami_node *node, void *item)
 {
 	struct roami_lock *lock = item;
-	bool announced = lock->announced;
-	uint64_t id = lock->id;
 
-	roami_lock_fini(item);
-	memset(lock, 0, sizeof(*lock));
-	lock->id = id;
-	lock->announced = announced;
-	lock->tail = (uint16_t)roami_sync_home(node, id);
+	lock->tail = (uint16_t)roami_sync_home(node, lock->id);
 	lock->next = ROAM_NOBODY;
 }
 
@@ -80,40 +68,28 @@ static struct roami_lock *lock_make(struct roami_node *node, uint64_t id)
 	return roami_table_make(node, &node->sync->locks, id);
 }
 
-/*
- * Finds out where the tail is kept, as far as that is decided: a lock that was never announced has
- * no record yet.  The lock's spin is held.
- */
+/* Finds out where the tail is kept.  The lock's spin is held. */
 static void lock_settle(struct roami_node *node, struct roami_lock *lock)
 {
 	unsigned home = roami_sync_home(node, lock->id);
-	bool full = true;
+	bool full;
 
 	if (lock->way != LOCK_UNKNOWN)
 		return;
 	if (roami_one_host(node) && !roami_scoped(node))
-		lock->record = roami_record_find(node, home, &node->lock_records, lock->id,
-						 lock->announced, &full);
-	if (lock->record != NULL) {
-		lock->way = LOCK_RECORD;
-	} else if (full) {
-		lock->way = LOCK_MESSAGES;
-		lock->token = home == node->me;
-	}
+		lock->record = roami_record_find(node, home, &node->lock_records, lock->id, true,
+						 &full);
+	lock->token = lock->record == NULL && home == node->me;
+	lock->way = lock->record != NULL ? LOCK_RECORD : LOCK_MESSAGES;
 }
 
-/* The same, of a lock that is announced if `announced`; what is known afterwards. */
-static enum lock_way lock_announce(struct roami_node *node, struct roami_lock *lock, bool announced)
+/* The first use at this node. */
+static void lock_ready(struct roami_node *node, struct roami_lock *lock)
 {
-	enum lock_way way;
-
 	roami_spin_lock(node, &lock->spin);
-	if (announced)
-		lock->announced = true;
 	lock_settle(node, lock);
-	way = (enum lock_way)lock->way;
 	roami_spin_unlock(&lock->spin);
-	return way;
+	roami_object_tell(node, lock->id, &lock->told);
 }
 
 /* -------------------------------------------------------------------------------- the lock word */
@@ -121,7 +97,7 @@ static enum lock_way lock_announce(struct roami_node *node, struct roami_lock *l
 /* The token lies in the record: takes what its last holder had seen.  The spin is held. */
 static void record_learn(struct roami_node *node, struct roami_lock *lock)
 {
-	struct roami_vclock clock = {{0}};
+	struct roami_vclock clock;
 
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		clock.at[peer] = atomic_load_explicit(&lock->record->clock[peer],
@@ -160,7 +136,9 @@ static unsigned record_take(struct roami_node *node, struct roami_lock *lock)
 static _Atomic uint32_t *record_link(const struct roami_node *node, const struct roami_lock *lock,
 				     unsigned behind)
 {
-	return &lock->record->clock[node->nodes + behind];
+	_Atomic uint32_t *links = (void *)&lock->record->clock[node->nodes];
+
+	return links + behind;
 }
 
 /*
@@ -249,7 +227,7 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	roami_log_know(node, next, &lock->next_clock);
 	if (roami_scoped(node)) {
 		roami_scope_send(node, next, lock->id, &lock->scope, lock->next_number);
-		roami_log_send_upto(node, next, &nothing, &nothing, false,
+		roami_log_send_upto(node, next, &nothing, &nothing,
 				    ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_GRANT, &part, 1);
 		return;
 	}
@@ -260,11 +238,10 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 /* Takes the token or asks for it; the lock's spin is held. */
 static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 {
-	struct lock_request request = {lock->id, node->me, 0, lock->scope.number};
-	struct roami_vclock clock;
-	struct roam_part parts[2] = {{&request, sizeof(request)},
-				     {clock.at, node->nodes * sizeof(clock.at[0])}};
-
+	struct lock_request request = {lock->id, node->me, 0, lock->scope.number, 0};
+	struct roami_vclock clock, told;
+	struct roami_vclock_wire wire;
+	struct roam_part parts[2] = {{&request, sizeof(request)}, {&wire, 0}};
 	unsigned home = roami_sync_home(node, lock->id), tail = lock->tail;
 
 	if (lock->way == LOCK_RECORD) {
@@ -275,7 +252,9 @@ static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 	lock->asked = true;
 	if (lock->way == LOCK_RECORD && !record_follow(node, lock, tail))
 		return;
+	request.told = roami_log_told(node, &told);
 	roami_log_clock(node, &clock);
+	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
 	if (lock->way == LOCK_MESSAGES && home != node->me) {
 		roami_msg_send(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REQUEST, parts, 2);
 		return;
@@ -305,51 +284,12 @@ static bool lock_turn(void *arg)
 	if (record_grants(wait->lock) != wait->grants)
 		return true;
 	roami_spin_lock(wait->node, &wait->lock->spin);
-	turn = lock_may_hold(wait->lock, wait->ticket) || wait->lock->refusals != wait->refusals;
+	turn = lock_may_hold(wait->lock, wait->ticket);
 	roami_spin_unlock(&wait->lock->spin);
 	return turn;
 }
 
 /* --------------------------------------------------------------------------------------- calls */
-
-/* Tells `to` of an announcement, or asks for one. */
-static bool lock_call_init(struct roami_node *node, struct roami_lock *lock, unsigned to,
-			   bool announce)
-{
-	struct lock_init init = {lock->id, announce, 0};
-	struct roam_part part = {&init, sizeof(init)};
-	uint32_t announced = 0;
-
-	roami_msg_call(node, to, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_INIT, &part, 1, &announced,
-		       sizeof(announced));
-	return announced != 0;
-}
-
-enum roam_err roami_lock_init(struct roami_node *node, uint64_t id)
-{
-	struct roami_lock *lock = lock_make(node, id);
-
-	unsigned home = roami_sync_home(node, id);
-
-	if (lock_announce(node, lock, true) == LOCK_MESSAGES && home != node->me)
-		lock_call_init(node, lock, home, true);
-	return ROAM_OK;
-}
-
-/*
- * Whether the lock may be asked for.  One without a record may have been announced by the creator,
- * after this node was forked and before there were records.
- */
-static bool lock_known(struct roami_node *node, struct roami_lock *lock)
-{
-	enum lock_way way = lock_announce(node, lock, false);
-
-	if (way == LOCK_UNKNOWN && node->me != 0 && lock_call_init(node, lock, 0, false))
-		way = lock_announce(node, lock, true);
-	if (way == LOCK_MESSAGES)
-		return lock->announced || roami_sync_home(node, lock->id) != node->me;
-	return way == LOCK_RECORD;
-}
 
 /*
  * Takes the lock for the calling thread if its turn has come; the acquire is still to be done if
@@ -364,6 +304,8 @@ static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t
 	mine = lock_may_hold(lock, ticket);
 	if (mine) {
 		lock->holder = node->env->thread(node) + 1;
+		atomic_fetch_add_explicit(&node->threads[lock->holder - 1].holds, 1,
+					  memory_order_relaxed);
 		*fresh_p = lock->fresh;
 		lock->fresh = false;
 	}
@@ -381,15 +323,15 @@ static void lock_begin(struct roami_node *node, struct roami_lock *lock,
 		roami_acquire(node, sync);
 }
 
-static enum roam_err lock_acquire(struct roami_node *node, struct roami_lock *lock)
+enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 {
-	struct roam_sync sync = {ROAM_SYNC_LOCK, false, lock->id, false};
-	struct lock_wait wait = {node, lock, 0, 0, 0};
+	struct roami_lock *lock = lock_make(node, id);
+	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id, false};
+	struct lock_wait wait = {node, lock, 0, 0};
 	bool fresh = false;
 
-	if (atomic_load_explicit(&lock->way, memory_order_acquire) != LOCK_RECORD &&
-	    !lock_known(node, lock))
-		return ROAM_ENOTINIT;
+	if (atomic_load_explicit(&lock->told, memory_order_acquire) == 0)
+		lock_ready(node, lock);
 	if (roami_scoped(node)) { /* what was written before belongs to no section of this lock */
 		roami_release(node, &sync);
 		roami_release_rest(node);
@@ -399,7 +341,6 @@ static enum roam_err lock_acquire(struct roami_node *node, struct roami_lock *lo
 		roami_spin_unlock(&lock->spin);
 		return ROAM_ESTATE;
 	}
-	wait.refusals = lock->refusals;
 	wait.ticket = lock->tickets++;
 	if (!lock->token && !lock->asked)
 		lock_ask(node, lock);
@@ -407,12 +348,8 @@ static enum roam_err lock_acquire(struct roami_node *node, struct roami_lock *lo
 	if (!lock_take(node, lock, wait.ticket, &fresh)) {
 		uint64_t start = roami_os_cycles();
 
-		roami_node_waits(node, ROAM_SYNC_LOCK, lock->id);
+		roami_node_waits(node, ROAM_SYNC_LOCK + 1, lock->id, 0);
 		do {
-			if (lock->refusals != wait.refusals) {
-				roami_node_waits_no_more(node);
-				return ROAM_ENOTINIT;
-			}
 			wait.grants = record_grants(lock);
 			roami_wait(node, lock_turn, &wait);
 		} while (!lock_take(node, lock, wait.ticket, &fresh));
@@ -429,32 +366,31 @@ static enum roam_err lock_acquire(struct roami_node *node, struct roami_lock *lo
 	return ROAM_OK;
 }
 
-/*
- * The home, which keeps the tail, did not know the lock.  The creator may have announced it after
- * the home was forked: tells the home then.
- */
-static bool lock_announced_late(struct roami_node *node, struct roami_lock *lock)
+bool roami_lock_held(struct roami_node *node, uint64_t id)
 {
-	unsigned home = roami_sync_home(node, lock->id);
+	struct roami_lock *lock = roami_table_find(node, &node->sync->locks, id);
 
-	if (lock->way != LOCK_MESSAGES)
-		return false;
-	if (node->me != 0 ? !lock_call_init(node, lock, 0, false) : !lock->announced)
-		return false;
-	lock_announce(node, lock, true);
-	if (home != node->me)
-		lock_call_init(node, lock, home, true);
-	return true;
+	return lock != NULL && lock->holder == node->env->thread(node) + 1;
 }
 
-enum roam_err roami_lock(struct roami_node *node, uint64_t id)
+/* The holder goes; the token to who comes next.  Whether own threads wait.  The spin is held. */
+static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 {
-	struct roami_lock *lock = lock_make(node, id);
-	enum roam_err err = lock_acquire(node, lock);
+	bool waiters;
 
-	if (err == ROAM_ENOTINIT && lock_announced_late(node, lock))
-		err = lock_acquire(node, lock);
-	return err;
+	atomic_fetch_sub_explicit(&node->threads[lock->holder - 1].holds, 1, memory_order_relaxed);
+	lock->holder = 0;
+	lock->serving++;
+	waiters = lock->tickets != lock->serving;
+	if (lock->way == LOCK_RECORD)
+		record_pass(node, lock, waiters);
+	if (lock->next != ROAM_NOBODY && lock->serving == lock->next_after) {
+		lock_grant(node, lock);
+		lock->asked = false;
+		if (waiters)
+			lock_ask(node, lock);
+	}
+	return waiters;
 }
 
 enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
@@ -469,17 +405,7 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 	if (roami_scoped(node))
 		roami_scope_leave(node, &lock->scope);
 	roami_spin_lock(node, &lock->spin);
-	lock->holder = 0;
-	lock->serving++;
-	waiters = lock->tickets != lock->serving;
-	if (lock->way == LOCK_RECORD)
-		record_pass(node, lock, waiters);
-	if (lock->next != ROAM_NOBODY && lock->serving == lock->next_after) {
-		lock_grant(node, lock);
-		lock->asked = false;
-		if (waiters)
-			lock_ask(node, lock);
-	}
+	waiters = lock_let_go(node, lock);
 	roami_spin_unlock(&lock->spin);
 	if (waiters)
 		node->env->notify(node, node->me);
@@ -513,33 +439,29 @@ void roami_lock_check_end(struct roami_node *node)
 	}
 }
 
-void roami_lock_handle_init(struct roami_node *node, const struct roam_request *request)
+void roami_lock_forget(struct roami_node *node, void *item)
 {
-	struct roami_lock *lock;
-	struct lock_init init;
-	uint32_t announced;
-	struct roam_part part = {&announced, sizeof(announced)};
+	struct roami_lock *lock = item;
 
-	if (request->bytes != sizeof(init))
-		roami_node_fail(node, "node %u sent a malformed lock init", request->from);
-	memcpy(&init, request->data, sizeof(init));
-	lock = lock_make(node, init.id);
-	lock_announce(node, lock, init.announce != 0);
-	announced = lock->announced;
-	roami_reply(node, request, &part, 1);
+	atomic_store(&lock->told, 0);
+	roami_spin_lock(node, &lock->spin);
+	if (lock->holder != 0 && lock_let_go(node, lock))
+		node->env->notify(node, node->me);
+	roami_spin_unlock(&lock->spin);
 }
 
 static void lock_parse(struct roami_node *node, const struct roam_request *request,
 		       struct lock_request *ask, struct roami_vclock *clock)
 {
-	size_t clock_bytes = node->nodes * sizeof(clock->at[0]);
+	size_t clock_bytes = request->bytes - sizeof(*ask);
 
-	if (request->bytes != sizeof(*ask) + clock_bytes)
+	if (request->bytes <= sizeof(*ask))
 		roami_node_fail(node, "node %u sent a malformed lock request", request->from);
 	memcpy(ask, request->data, sizeof(*ask));
-	memset(clock, 0, sizeof(*clock));
-	memcpy(clock->at, (const uint8_t *)request->data + sizeof(*ask), clock_bytes);
-	if (ask->node >= node->nodes)
+	roami_log_bases(node, ask->told, clock, NULL);
+	if (ask->node >= node->nodes ||
+	    roami_vclock_decode(clock, node->nodes, (const uint8_t *)request->data + sizeof(*ask),
+				clock_bytes) != clock_bytes)
 		roami_node_fail(node, "node %u sent a malformed lock request", request->from);
 }
 
@@ -553,12 +475,11 @@ void roami_lock_handle_request(struct roami_node *node, const struct roam_reques
 
 	lock_parse(node, request, &ask, &clock);
 	lock = lock_make(node, ask.id);
-	if (lock_announce(node, lock, false) != LOCK_MESSAGES || !lock->announced) {
-		part.bytes = sizeof(ask);
-		roami_msg_send(node, ask.node, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REFUSE, &part, 1);
-		return;
-	}
 	roami_spin_lock(node, &lock->spin);
+	lock_settle(node, lock);
+	if (lock->way != LOCK_MESSAGES)
+		roami_node_fail(node, "node %u asks for lock %#llx by message", request->from,
+				(unsigned long long)ask.id);
 	tail = lock->tail;
 	lock->tail = (uint16_t)ask.node;
 	roami_spin_unlock(&lock->spin);
@@ -583,7 +504,7 @@ void roami_lock_handle_forward(struct roami_node *node, const struct roam_reques
 		roami_node_fail(node, "lock %#llx: two nodes were told to come next",
 				(unsigned long long)ask.id);
 	lock->next = (uint16_t)ask.node;
-	lock->next_clock = clock;
+	roami_vclock_copy(&lock->next_clock, &clock, node->nodes);
 	lock->next_number = ask.number;
 	lock->next_after = lock->tickets;
 	if (lock->token && lock->serving == lock->tickets) {
@@ -613,11 +534,11 @@ void roami_lock_handle_grant(struct roami_node *node, const struct roam_request 
 	struct roami_lock *lock;
 	struct lock_grant grant;
 
-	if (request->bytes != sizeof(grant) + node->nodes * sizeof(clock.at[0]))
+	if (request->bytes <= sizeof(grant) ||
+	    roami_vclock_decode(&clock, node->nodes, (const uint8_t *)request->data + sizeof(grant),
+				request->bytes - sizeof(grant)) != request->bytes - sizeof(grant))
 		roami_node_fail(node, "node %u sent a malformed grant", request->from);
 	memcpy(&grant, request->data, sizeof(grant));
-	memcpy(clock.at, (const uint8_t *)request->data + sizeof(grant),
-	       node->nodes * sizeof(clock.at[0]));
 	roami_log_saw(node, &clock);
 	lock = lock_make(node, grant.id);
 	roami_spin_lock(node, &lock->spin);
@@ -628,21 +549,5 @@ void roami_lock_handle_grant(struct roami_node *node, const struct roam_request 
 	lock->token = true;
 	lock->asked = false;
 	lock->fresh = true;
-	roami_spin_unlock(&lock->spin);
-}
-
-void roami_lock_handle_refuse(struct roami_node *node, const struct roam_request *request)
-{
-	struct lock_request ask;
-	struct roami_lock *lock;
-
-	if (request->bytes != sizeof(ask))
-		roami_node_fail(node, "node %u sent a malformed refusal", request->from);
-	memcpy(&ask, request->data, sizeof(ask));
-	lock = lock_make(node, ask.id);
-	roami_spin_lock(node, &lock->spin);
-	lock->refusals++;
-	lock->tickets = lock->serving; /* all who asked give up */
-	lock->asked = false;
 	roami_spin_unlock(&lock->spin);
 }

@@ -16,7 +16,7 @@ struct notice_header {
 #define NOTICES_MAX (32u * 1024 / RUN_BYTES)
 #define COMPACT_MIN 1024u
 
-_Static_assert(sizeof(struct roami_run) == 24, "a run on the wire");
+_Static_assert(sizeof(struct roami_run) == 32, "a run on the wire");
 
 static struct roami_run *log_runs(struct roami_node *node, unsigned writer)
 {
@@ -24,7 +24,7 @@ static struct roami_run *log_runs(struct roami_node *node, unsigned writer)
 }
 
 /* Index of the first run of `writer` with an interval beyond `since`; the lock is held. */
-static size_t log_after(struct roami_node *node, unsigned writer, uint32_t since)
+static size_t log_after(struct roami_node *node, unsigned writer, uint64_t since)
 {
 	const struct roami_run *runs = log_runs(node, writer);
 	size_t low = node->log.first[writer], high = node->log.runs[writer].count;
@@ -101,15 +101,15 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 {
 	struct roami_log *log = &node->log;
 	unsigned me = node->me;
-	uint32_t interval;
+	uint64_t interval;
 
 	if (atomic_exchange(&node->interval_due, 0) == 0 && count == 0)
 		return;
 	roami_spin_lock(node, &log->lock);
 	interval = log->seen.at[me] + 1;
 	for (size_t i = 0; i < count;) {
-		struct roami_run run = {notices[i].page, 1, interval, notices[i].place,
-					notices[i].version};
+		struct roami_run run = {notices[i].page, 1, interval, notices[i].version,
+					notices[i].place};
 
 		for (i++; i < count && notices[i].page == run.page + run.count &&
 			  notices[i].version == run.version && notices[i].place == run.place;
@@ -178,7 +178,7 @@ static size_t log_send_some(struct roami_node *node, unsigned to, unsigned write
 	return count;
 }
 
-static void log_send_writer(struct roami_node *node, unsigned to, unsigned writer, uint32_t since)
+static void log_send_writer(struct roami_node *node, unsigned to, unsigned writer, uint64_t since)
 {
 	size_t at, end;
 
@@ -191,8 +191,8 @@ static void log_send_writer(struct roami_node *node, unsigned to, unsigned write
 }
 
 /* On one host nothing: who acquires reads them from the writers' segments. */
-static void log_send_notices(struct roami_node *node, unsigned to, const struct roami_vclock *since,
-			     const struct roami_vclock *upto, bool own_only)
+void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		     const struct roami_vclock *upto, bool own_only)
 {
 	if (roami_one_host(node))
 		return;
@@ -202,36 +202,34 @@ static void log_send_notices(struct roami_node *node, unsigned to, const struct 
 			log_send_writer(node, to, writer, since->at[writer]);
 }
 
-static unsigned log_parts(struct roam_part *all, const struct roam_part *parts, unsigned count,
-			  const struct roami_vclock *clock, unsigned nodes)
+/* The parts of a leg, and what its clock says beyond `since`. */
+struct log_leg {
+	struct roam_part parts[4];
+	unsigned count;
+	struct roami_vclock_wire wire;
+};
+
+static void log_leg_make(struct roami_node *node, struct log_leg *leg,
+			 const struct roami_vclock *since, const struct roami_vclock *upto,
+			 const struct roam_part *parts, unsigned count)
 {
 	roami_assert(count < 4);
 	for (unsigned i = 0; i < count; i++)
-		all[i] = parts[i];
-	all[count] = (struct roam_part){clock->at, nodes * sizeof(clock->at[0])};
-	return count + 1;
+		leg->parts[i] = parts[i];
+	leg->parts[count] = (struct roam_part){
+		&leg->wire, roami_vclock_encode_beyond(upto, since, node->nodes, &leg->wire)};
+	leg->count = count + 1;
 }
 
 void roami_log_send_upto(struct roami_node *node, unsigned to, const struct roami_vclock *since,
-			 const struct roami_vclock *upto, bool own_only, unsigned type,
-			 const struct roam_part *parts, unsigned count)
-{
-	struct roam_part all[4];
-
-	log_send_notices(node, to, since, upto, own_only);
-	count = log_parts(all, parts, count, upto, node->nodes);
-	roami_msg_send(node, to, type, all, count);
-}
-
-void roami_log_call_upto(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 			 const struct roami_vclock *upto, unsigned type,
 			 const struct roam_part *parts, unsigned count)
 {
-	struct roam_part all[4];
+	struct log_leg leg;
 
-	log_send_notices(node, to, since, upto, false);
-	count = log_parts(all, parts, count, upto, node->nodes);
-	roami_msg_call(node, to, type, all, count, NULL, 0);
+	roami_log_ahead(node, to, since, upto, false);
+	log_leg_make(node, &leg, since, upto, parts, count);
+	roami_msg_send(node, to, type, leg.parts, leg.count);
 }
 
 void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since,
@@ -240,25 +238,18 @@ void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vcl
 	struct roami_vclock seen;
 
 	roami_log_seen(node, &seen);
-	roami_log_send_upto(node, to, since, &seen, false, type, parts, count);
-}
-
-void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
-		     struct roami_vclock *seen_p)
-{
-	roami_log_seen(node, seen_p);
-	log_send_notices(node, to, since, seen_p, false);
+	roami_log_send_upto(node, to, since, &seen, type, parts, count);
 }
 
 void roami_log_reply(struct roami_node *node, const struct roam_request *request,
 		     const struct roami_vclock *since, const struct roami_vclock *upto,
 		     const struct roam_part *parts, unsigned count)
 {
-	struct roam_part all[4];
+	struct log_leg leg;
 
-	log_send_notices(node, request->origin, since, upto, false);
-	count = log_parts(all, parts, count, upto, node->nodes);
-	roami_reply(node, request, all, count);
+	roami_log_ahead(node, request->origin, since, upto, false);
+	log_leg_make(node, &leg, since, upto, parts, count);
+	roami_reply(node, request, leg.parts, leg.count);
 }
 
 /* -------------------------------------------------------------------------------------- clocks */
@@ -273,14 +264,14 @@ void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock)
 void roami_log_clock(struct roami_node *node, struct roami_vclock *clock_p)
 {
 	roami_spin_lock(node, &node->log.lock);
-	*clock_p = node->log.clock;
+	roami_vclock_copy(clock_p, &node->log.clock, node->nodes);
 	roami_spin_unlock(&node->log.lock);
 }
 
 void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p)
 {
 	roami_spin_lock(node, &node->log.lock);
-	*seen_p = node->log.seen;
+	roami_vclock_copy(seen_p, &node->log.seen, node->nodes);
 	roami_spin_unlock(&node->log.lock);
 }
 
@@ -288,9 +279,64 @@ void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
 		      struct roami_vclock *clock_p)
 {
 	roami_spin_lock(node, &node->log.lock);
-	*seen_p = node->log.seen;
-	*clock_p = node->log.clock;
+	roami_vclock_copy(seen_p, &node->log.seen, node->nodes);
+	roami_vclock_copy(clock_p, &node->log.clock, node->nodes);
 	roami_spin_unlock(&node->log.lock);
+}
+
+void roami_log_floor(struct roami_node *node, struct roami_vclock *floor_p)
+{
+	roami_spin_lock(node, &node->log.lock);
+	roami_vclock_copy(floor_p, &node->log.floor, node->nodes);
+	roami_spin_unlock(&node->log.lock);
+}
+
+uint64_t roami_log_told(struct roami_node *node, struct roami_vclock *told_p)
+{
+	uint64_t number;
+
+	roami_spin_lock(node, &node->log.lock);
+	roami_vclock_copy(told_p, &node->log.told, node->nodes);
+	number = node->log.told_number;
+	roami_spin_unlock(&node->log.lock);
+	return number;
+}
+
+uint64_t roami_log_tell(struct roami_node *node, const struct roami_vclock *told,
+			struct roami_vclock *before_p)
+{
+	uint64_t number;
+
+	roami_spin_lock(node, &node->log.lock);
+	roami_vclock_copy(before_p, &node->log.told, node->nodes);
+	roami_vclock_copy(&node->log.told, told, node->nodes);
+	number = ++node->log.told_number;
+	roami_spin_unlock(&node->log.lock);
+	return number;
+}
+
+void roami_log_was_told(struct roami_node *node, const struct roami_vclock *told, uint64_t number)
+{
+	roami_spin_lock(node, &node->log.lock);
+	if (number > node->log.told_number) {
+		roami_vclock_copy(&node->log.told, told, node->nodes);
+		node->log.told_number = number;
+	}
+	roami_spin_unlock(&node->log.lock);
+}
+
+void roami_log_bases(struct roami_node *node, uint64_t number, struct roami_vclock *applied_p,
+		     struct roami_vclock *seen_p)
+{
+	struct roami_log *log = &node->log;
+	bool same;
+
+	roami_spin_lock(node, &log->lock);
+	same = number == log->told_number;
+	roami_vclock_copy(applied_p, same ? &log->told : &log->floor, node->nodes);
+	if (seen_p != NULL)
+		roami_vclock_copy(seen_p, same ? &log->told : &log->seen, node->nodes);
+	roami_spin_unlock(&log->lock);
 }
 
 void roami_log_passed_on(struct roami_node *node, struct roami_vclock *clock_p)
@@ -298,7 +344,7 @@ void roami_log_passed_on(struct roami_node *node, struct roami_vclock *clock_p)
 	struct roami_log *log = &node->log;
 
 	roami_spin_lock(node, &log->lock);
-	*clock_p = log->seen;
+	roami_vclock_copy(clock_p, &log->seen, node->nodes);
 	if (roami_scoped(node)) {
 		memset(clock_p, 0, sizeof(*clock_p));
 		clock_p->at[node->me] = log->seen.at[node->me];
@@ -318,7 +364,7 @@ void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p
 	struct roami_log *log = &node->log;
 
 	roami_spin_lock(node, &log->lock);
-	*clock_p = roami_scoped(node) ? log->met : log->clock;
+	roami_vclock_copy(clock_p, roami_scoped(node) ? &log->met : &log->clock, node->nodes);
 	roami_spin_unlock(&log->lock);
 }
 
@@ -334,14 +380,14 @@ void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_v
 void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock *clock_p)
 {
 	roami_spin_lock(node, &node->log.lock);
-	*clock_p = node->log.known[peer];
+	roami_vclock_copy(clock_p, &node->log.known[peer], node->nodes);
 	roami_spin_unlock(&node->log.lock);
 }
 
 /* ---------------------------------------------------------------------------------- collecting */
 
 void roami_log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run,
-			   uint32_t upto)
+			   uint64_t upto)
 {
 	struct roam_notice *notices;
 
@@ -361,16 +407,16 @@ void roami_log_collect_run(struct roami_node *node, unsigned writer, const struc
  * What the log has of `writer` beyond `since`; also what lies beyond the target, for it may stand
  * for an older notice that compaction dropped.  The lock is held.
  */
-static void log_collect_writer(struct roami_node *node, unsigned writer, uint32_t since,
-			       uint32_t upto)
+static void log_collect_writer(struct roami_node *node, unsigned writer, uint64_t since,
+			       uint64_t upto)
 {
 	for (size_t i = log_after(node, writer, since); i < node->log.runs[writer].count; i++)
 		roami_log_collect_run(node, writer, &log_runs(node, writer)[i], upto);
 }
 
 /* Asks `writer` itself, whose log is longer than its board. */
-static void log_collect_asked(struct roami_node *node, unsigned writer, uint32_t since,
-			      uint32_t upto)
+static void log_collect_asked(struct roami_node *node, unsigned writer, uint64_t since,
+			      uint64_t upto)
 {
 	struct roam_part part = {&since, sizeof(since)};
 
@@ -385,7 +431,7 @@ static void log_collect_asked(struct roami_node *node, unsigned writer, uint32_t
 
 void roami_log_handle_ask(struct roami_node *node, const struct roam_request *request)
 {
-	uint32_t since;
+	uint64_t since;
 
 	if (request->bytes != sizeof(since))
 		roami_node_fail(node, "node %u sent a malformed question", request->from);
@@ -402,8 +448,8 @@ void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p)
 
 	node->apply_work.count = 0;
 	roami_spin_lock(node, &log->lock);
-	*target_p = log->seen;
-	clock = log->clock;
+	roami_vclock_copy(target_p, &log->seen, node->nodes);
+	roami_vclock_copy(&clock, &log->clock, node->nodes);
 	for (unsigned writer = 0; writer < node->nodes && !one_host; writer++)
 		if (writer != node->me && target_p->at[writer] > clock.at[writer])
 			log_collect_writer(node, writer, clock.at[writer], target_p->at[writer]);
@@ -415,9 +461,9 @@ void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p)
 	ROAMI_COUNT(node->stats, notices_received, one_host ? node->apply_work.count : 0);
 }
 
-uint32_t roami_interval(struct roami_node *node)
+uint64_t roami_interval(struct roami_node *node)
 {
-	uint32_t interval;
+	uint64_t interval;
 
 	roami_spin_lock(node, &node->log.lock);
 	interval = node->log.seen.at[node->me] + 1;

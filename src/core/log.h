@@ -24,29 +24,25 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 
 /*
  * Sends `to` the notices beyond `since` (other than its own), ahead of a leg; then the leg's
- * message of `type`, whose payload is `parts` followed by this node's `seen`.  Any thread.
+ * message of `type`, whose payload is `parts` followed by what this node's `seen` says beyond
+ * `since`: that is what `to` has said it applied.  Any thread.
  */
 void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 		    unsigned type, const struct roam_part *parts, unsigned count);
 
-/*
- * The same with the clock `upto` instead of `seen`.  `own_only`: this node's own notices are
- * enough.
- */
+/* The same with the clock `upto` instead of `seen`. */
 void roami_log_send_upto(struct roami_node *node, unsigned to, const struct roami_vclock *since,
-			 const struct roami_vclock *upto, bool own_only, unsigned type,
-			 const struct roam_part *parts, unsigned count);
-
-/* The same of all writers, as a call that is answered with nothing.  app. */
-void roami_log_call_upto(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 			 const struct roami_vclock *upto, unsigned type,
 			 const struct roam_part *parts, unsigned count);
 
-/* Only the notices, for a leg that is a call; *seen_p is to be its clock. */
+/*
+ * Only the notices, for a leg whose clock is encoded in another way.  `own_only`: this node's own
+ * are enough.
+ */
 void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
-		     struct roami_vclock *seen_p);
+		     const struct roami_vclock *upto, bool own_only);
 
-/* Notices up to `upto`, and that clock, as the reply to a call. */
+/* Notices up to `upto`, and what that clock says beyond `since`, as the reply to a call. */
 void roami_log_reply(struct roami_node *node, const struct roam_request *request,
 		     const struct roami_vclock *since, const struct roami_vclock *upto,
 		     const struct roam_part *parts, unsigned count);
@@ -71,7 +67,7 @@ bool roami_log_mark(uint8_t *bits, uint32_t page, uint32_t count);
  * is seen; the run may be of a later one.
  */
 void roami_log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run,
-			   uint32_t upto);
+			   uint64_t upto);
 
 /* Whether `clock` covers `seen`: there is nothing to collect. */
 bool roami_log_fresh(struct roami_node *node);
@@ -84,6 +80,30 @@ void roami_log_clock(struct roami_node *node, struct roami_vclock *clock_p);
 void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p);
 void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
 		      struct roami_vclock *clock_p);
+
+/* What everybody has applied at least. */
+void roami_log_floor(struct roami_node *node, struct roami_vclock *floor_p);
+
+/*
+ * What the last barrier of all nodes told everybody; its number.  Clocks that tell what a node has
+ * applied or seen are sent as what differs from it.
+ */
+uint64_t roami_log_told(struct roami_node *node, struct roami_vclock *told_p);
+
+/* At node 0: the next one; its number, and *before_p: what the last one told. */
+uint64_t roami_log_tell(struct roami_node *node, const struct roami_vclock *told,
+			struct roami_vclock *before_p);
+
+/* Elsewhere: node 0 has told this. */
+void roami_log_was_told(struct roami_node *node, const struct roami_vclock *told, uint64_t number);
+
+/*
+ * What a peer's clocks are decoded onto, which it sent as what differs from told clock `number`. If
+ * this node's is another: bounds that are safe, of what the peer has applied, from below, and of
+ * what it has seen, from above: this node has seen what was told.
+ */
+void roami_log_bases(struct roami_node *node, uint64_t number, struct roami_vclock *applied_p,
+		     struct roami_vclock *seen_p);
 
 /* The clock of what a flag passes on: all this node has seen; under ScC its own writes. */
 void roami_log_passed_on(struct roami_node *node, struct roami_vclock *clock_p);

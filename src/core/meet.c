@@ -17,7 +17,7 @@ struct meet {
 	struct roami_node *node;
 	struct roami_meeting *meeting;
 	struct roami_departure *departure;
-	uint32_t episode; /* that we take part in */
+	uint64_t episode; /* that we take part in */
 	uint32_t ended;   /* nodes that have come to the end, when last looked at */
 };
 
@@ -61,12 +61,12 @@ static void meet_bounds(struct meet *meet, unsigned threads, const struct roami_
 {
 	struct roami_meeting *meeting = meet->meeting;
 	unsigned nodes = meet->node->nodes;
-	uint32_t *floor = meeting->clocks + nodes;
+	uint64_t *floor = meeting->clocks + nodes;
 
 	if (meeting->arrived == 0) {
 		meeting->expected = threads;
 		meeting->here = 0;
-		memcpy(floor, applied->at, nodes * sizeof(uint32_t));
+		memcpy(floor, applied->at, nodes * sizeof(floor[0]));
 	}
 	if (meeting->expected != threads)
 		roami_node_fail(meet->node, "barrier %#llx is used for %u threads and for %u",
@@ -91,7 +91,7 @@ static void meet_end(struct meet *meet)
 	struct roami_meeting *meeting = meet->meeting;
 	unsigned nodes = meet->node->nodes;
 	bool all = meeting->here == roami_nodeset_first(nodes).bits;
-	_Atomic uint32_t *to = meet->departure->clocks + (meet->episode % 2) * 2 * nodes;
+	_Atomic uint64_t *to = meet->departure->clocks + (meet->episode % 2) * 2 * nodes;
 
 	for (unsigned i = 0; i < nodes; i++) {
 		atomic_store_explicit(&to[i], meeting->clocks[i], memory_order_relaxed);
@@ -176,10 +176,10 @@ static bool meet_read(struct meet *meet, struct roami_vclock *seen, struct roami
 {
 	unsigned nodes = meet->node->nodes;
 	struct roami_departure *departure = meet->departure;
-	uint32_t episode, now = atomic_load_explicit(&departure->episode, memory_order_acquire);
+	uint64_t episode, now = atomic_load_explicit(&departure->episode, memory_order_acquire);
 
 	do {
-		_Atomic uint32_t *from = departure->clocks + ((now - 1) % 2) * 2 * nodes;
+		_Atomic uint64_t *from = departure->clocks + ((now - 1) % 2) * 2 * nodes;
 
 		episode = now;
 		for (unsigned i = 0; i < nodes; i++) {
@@ -195,8 +195,7 @@ static bool meet_read(struct meet *meet, struct roami_vclock *seen, struct roami
 
 static void meet_leave(struct meet *meet, const struct roam_sync *sync)
 {
-	struct roami_vclock seen = {{0}}, floor = {{0}};
-
+	struct roami_vclock seen, floor;
 	bool ours = meet_read(meet, &seen, &floor);
 
 	roami_log_saw(meet->node, &seen);
@@ -234,7 +233,7 @@ void roami_meet_ended(struct roami_node *node)
 /* ----------------------------------------------------------------------------------- reductions */
 
 /* Where a node leaves its values; not used again before everybody has read them. */
-static uint64_t *meet_values(const struct meet *meet, uint32_t episode, unsigned from)
+static uint64_t *meet_values(const struct meet *meet, uint64_t episode, unsigned from)
 {
 	uint64_t *values = (void *)(meet->node->segments[0].base + meet->node->layout.reductions);
 
@@ -261,7 +260,7 @@ bool roami_meet_reduce(struct roami_node *node, struct roami_barrier *barrier,
 		       const struct roam_sync *sync)
 {
 	struct meet meet;
-	uint32_t episode;
+	uint64_t episode;
 
 	if (!meet_find(node, barrier))
 		return false;

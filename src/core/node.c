@@ -7,12 +7,12 @@
 
 #include "core/domain.h"
 #include "core/guess.h"
-#include "core/landing.h"
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
 #include "core/remote.h"
 #include "core/sync.h"
+#include "core/thread.h"
 #include "msg/layers.h"
 #include "msg/msg.h"
 
@@ -38,16 +38,35 @@ void roami_node_fail(struct roami_node *node, const char *format, ...)
 	__builtin_unreachable();
 }
 
-void roami_node_waits(struct roami_node *node, enum roam_sync_kind kind, uint64_t id)
+void roami_node_waits(struct roami_node *node, unsigned kind, uint64_t id, unsigned of)
 {
-	atomic_store_explicit(&node->self->ctl->wait_id, id, memory_order_relaxed);
-	atomic_store_explicit(&node->self->ctl->wait_kind, (uint32_t)kind + 1,
+	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node) %
+								 ROAMI_WAITS_MAX];
+
+	atomic_store_explicit(&waiting->id, id, memory_order_relaxed);
+	atomic_store_explicit(&waiting->of, of, memory_order_relaxed);
+	atomic_store_explicit(&waiting->turn,
+			      atomic_load_explicit(&waiting->turn, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+	atomic_store_explicit(&waiting->kind, kind, memory_order_release);
 }
 
 void roami_node_waits_no_more(struct roami_node *node)
 {
-	atomic_store_explicit(&node->self->ctl->wait_kind, 0, memory_order_relaxed);
+	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node) %
+								 ROAMI_WAITS_MAX];
+
+	atomic_store_explicit(&waiting->kind, 0, memory_order_release);
+}
+
+struct roami_slab *roami_node_slab(struct roami_node *node)
+{
+	uint32_t first = 0;
+	struct roami_slab *room = roami_slab_take(&node->slabs, &first);
+
+	if (room == NULL)
+		roami_node_fail(node, "no memory for a buffer");
+	return room;
 }
 
 uint64_t roami_now(struct roami_node *node)
@@ -114,7 +133,7 @@ static enum roam_err node_memory(struct roami_node *node)
 	if (node->table == NULL || node->twins.pool == NULL || node->engine_state == NULL)
 		return ROAM_ENOMEM;
 	if (roami_race_init(node) != ROAM_OK || roami_creator_init(node) != ROAM_OK ||
-	    roami_guess_init(node) != ROAM_OK || roami_landing_init(node) != ROAM_OK)
+	    roami_guess_init(node) != ROAM_OK)
 		return ROAM_ENOMEM;
 	return roami_sync_init(node);
 }
@@ -228,8 +247,8 @@ void roami_node_close(struct roami_node *node)
 	roami_race_fini(node);
 	roami_creator_fini(node);
 	roami_guess_fini(node);
-	roami_landing_fini(node);
-	roami_os_vec_free(&node->regions, sizeof(struct roami_region));
+	roami_slabs_free(&node->slabs);
+	roami_threads_close(node);
 	roami_msg_fini(node);
 	roami_log_fini(node);
 	roami_os_vec_free(&node->dirty, sizeof(uint32_t));

@@ -15,6 +15,7 @@
 #include "core/vclock.h"
 #include "fault/engine.h"
 #include "os/os.h"
+#include "os/slab.h"
 #include "roam/protocol.h"
 #include "roam/transport.h"
 
@@ -74,7 +75,7 @@ struct roami_env {
 
 #define ROAMI_RAN_FAR 1000000u
 
-#define ROAMI_THREADS_MAX 64
+#define ROAMI_THREADS_MAX 2048 /* of a node that use it at a time, the library's own counted */
 
 /* Flags of a page. */
 enum {
@@ -110,6 +111,7 @@ struct roami_page {
 	uint8_t here : 1;   /* the memfd may have bytes of it */
 	uint8_t guessed : 1; /* written before it has a home, see core/guess.h */
 	uint8_t mapped : 1; /* the engine has it open for reading already, see roami_fetch */
+	uint8_t evicted : 1; /* this node itself has dropped its copy */
 	_Atomic uint8_t again; /* see roami_page_again */
 	uint32_t twin; /* index in the pool; 0: none */
 };
@@ -127,9 +129,9 @@ _Static_assert(sizeof(struct roami_page) + 16 + sizeof(struct roami_header) + 8 
 struct roami_run {
 	uint32_t page;
 	uint32_t count;
-	uint32_t interval;
-	uint32_t place;
+	uint64_t interval;
 	uint64_t version;
+	uint64_t place;
 };
 
 struct roami_log {
@@ -142,6 +144,9 @@ struct roami_log {
 	struct roami_vclock floor;                  /* everybody has applied this at least */
 	struct roami_vclock met; /* what had been released before the last full barrier */
 	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
+	/* What the last barrier by message of all nodes has told them, and how many those were. */
+	struct roami_vclock told;
+	uint64_t told_number;
 	uint64_t published;                         /* own runs put on the board */
 };
 
@@ -155,7 +160,9 @@ struct roami_call {
 	uint32_t page_at; /* they came: 1; or are to be copied from a node: 2 + it */
 };
 
-#define ROAMI_CALLS_MAX     4096 /* a power of two */
+#define ROAMI_CALLS_EACH    64u /* under way, of one thread at most */
+#define ROAMI_CALLS_MAX     (ROAMI_THREADS_MAX * ROAMI_CALLS_EACH) /* a power of two */
+#define ROAMI_CALL_SERIALS  (UINT32_MAX / ROAMI_CALLS_MAX / 2 + 1) /* then they begin anew */
 #define ROAMI_TYPES_MAX     192
 #define ROAMI_TYPE_SYNC     0
 #define ROAMI_TYPE_MEMORY   32
@@ -174,6 +181,8 @@ struct roami_msg {
 	struct roami_spin poll_lock;
 	uint32_t polls; /* that found something; poll_lock is held */
 	_Atomic uint64_t asked; /* requests handed to handlers */
+	_Atomic uint64_t received;              /* messages since the node was opened */
+	_Atomic uint64_t sent[ROAMI_NODES_MAX]; /* the same, to each node */
 	struct roami_spin call_lock;
 	struct roami_spin out_lock[ROAMI_NODES_MAX];
 	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */
@@ -255,12 +264,32 @@ struct roami_claims {
 #define ROAMI_PAGES_MAX  (1u << 28) /* of the largest heap */
 #define ROAMI_DUMP_PAGES (1u << 16)
 
-/* What the core remembers of an application thread. */
+#define ROAMI_DOMAINS_MAX 16
+
+/* Memory of one thread: where pages land, then a protocol's scratch, by domain. */
+#define ROAMI_ROOMS_MAX (1 + ROAMI_DOMAINS_MAX)
+
+struct roami_room {
+	uint8_t *at; /* NULL: not asked for yet */
+	size_t bytes;
+};
+
+#define ROAMI_TOUCHED 4 /* pages that an instruction needs at most */
+
+/* What the core remembers of an application thread; see core/thread.h. */
 struct roami_thread {
+	bool registered;   /* counted by the barriers of all threads */
+	_Atomic uint32_t holds; /* locks */
+	struct roami_room rooms[ROAMI_ROOMS_MAX];
 	struct roami_stream streams[ROAMI_STREAMS];
 	uint32_t stream_next; /* the one to replace */
 	uint32_t last_fault;
-	_Atomic uint32_t touching; /* + 1: the page of the last fault, with ROAM_CACHE_PAGES */
+	/*
+	 * With ROAM_CACHE_PAGES: the pages of the last faults, + 1, the newest first, and how many
+	 * of them the thread needs at a time, as far as that has shown.
+	 */
+	_Atomic uint32_t touched[ROAMI_TOUCHED];
+	_Atomic uint32_t needs;
 	struct roami_claims claims[ROAMI_STREAMS];
 	uint32_t claims_next; /* the one to replace */
 	struct roami_returns returns;
@@ -271,9 +300,9 @@ struct roami_table {
 	struct roami_spin lock;
 	uint8_t *items; /* each begins with its id */
 	size_t item_bytes;
-	uint32_t count;
+	_Atomic uint32_t count;
 	_Atomic uint32_t *slots; /* index + 1, open addressing */
-	void (*make)(struct roami_node *node, void *item);
+	void (*make)(struct roami_node *node, void *item); /* NULL: nothing to do */
 };
 
 /* Where objects of one kind lie in a segment, by id; nothing ever leaves before the round ends. */
@@ -292,12 +321,8 @@ struct roami_layer {
 
 #define ROAMI_LAYERS_MAX 5
 
-/* A named block, for reports. */
-struct roami_region {
-	uint32_t page;
-	uint32_t pages;
-	char name[40];
-};
+struct roami_blocks;
+struct roami_race;
 
 struct roami_sync_state;
 
@@ -311,15 +336,12 @@ struct roami_service {
 	void (*fini)(struct roami_node *node); /* also after a failed init */
 };
 
-#define ROAMI_DOMAINS_MAX 16
-
 /* A stretch of the heap under one protocol, and that protocol at this node; see core/domain.h. */
 struct roami_domain {
 	const struct roam_protocol *protocol;
 	uint32_t first, end; /* its pages */
 	void *state;
 	uint8_t *page_data;
-	uint8_t *scratch;        /* of each thread; NULL: the protocol wants none */
 	struct roami_store store;
 	unsigned types;          /* its first message type */
 	enum roam_err err;       /* why its protocol cannot run */
@@ -343,7 +365,6 @@ struct roami_node {
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
 	struct roami_creator_part *creator_parts; /* see creator.c */
-	uint8_t *landing; /* see landing.c */
 	uint64_t near; /* peers whose memory loads and stores reach, this node among them; bits */
 
 	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
@@ -372,7 +393,13 @@ struct roami_node {
 	struct roami_msg msg;
 	struct roami_log log;
 
-	_Atomic uint32_t barriers_left;
+	_Atomic uint64_t barriers_left;
+	/*
+	 * What the versions and epochs of pages begin beyond: 0, but tests begin just below where
+	 * they would not fit any more.
+	 */
+	uint64_t version_begin;
+	uint32_t epoch_begin;
 	struct roami_guess guess;
 
 	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
@@ -390,12 +417,12 @@ struct roami_node {
 	uint64_t trail_head;         /* words left in the trail */
 
 	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* appending to peers' shared lists */
-	_Atomic uint32_t
+	_Atomic uint64_t
 		share_head[ROAMI_NODES_MAX]; /* taken from each list of newly shared pages */
 
 	/*
-	 * Threads that have used the node, and whether one that was the only one is in a fault: a
-	 * page may then show before it is checked.  Who comes second waits for it.
+	 * Threads that use the node, and whether one that was the only one is in a fault: a page
+	 * may then show before it is checked.  Who comes second waits for it.
 	 */
 	_Atomic uint32_t users;
 	_Atomic uint32_t solo;
@@ -403,6 +430,7 @@ struct roami_node {
 	struct roami_late late;
 	struct roami_spin close_lock; /* the table and the engine agree on what is closed */
 	struct roami_thread threads[ROAMI_THREADS_MAX];
+	_Atomic uint32_t threads_top; /* those from here on were never used */
 	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
 	_Atomic uint32_t cached;       /* clean or dirty copies of other nodes' pages */
 	struct roami_spin cache_lock;
@@ -410,9 +438,9 @@ struct roami_node {
 		cache; /* uint32_t copies, oldest first, some gone; with ROAM_CACHE_PAGES */
 	size_t cache_first;
 
-	uint32_t *shadow; /* ROAM_CHECK=race: per byte, who wrote it last */
-	_Atomic uint32_t races;
-	struct roami_vec regions; /* struct roami_region */
+	uint64_t *shadow;            /* ROAM_CHECK=race: per byte, who wrote it last */
+	struct roami_race *race;     /* and what was reported; NULL: not checked */
+	struct roami_blocks *blocks; /* allocated ones, for reports; of the job's nodes in turn */
 
 	struct roami_spin frees_lock;
 	struct roami_vec frees; /* struct roami_remote_free */
@@ -420,6 +448,7 @@ struct roami_node {
 		interval_due; /* the next release closes an interval even if nothing was written */
 
 	struct roami_sync_state *sync;
+	struct roami_slabs slabs;
 	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
 	struct roami_records meeting_records; /* in node 0's segment, barriers */
 
@@ -451,6 +480,13 @@ static inline void roami_spin_lock(struct roami_node *node, struct roami_spin *s
 	while (atomic_exchange_explicit(&spin->held, 1, memory_order_acquire) != 0)
 		while (atomic_load_explicit(&spin->held, memory_order_relaxed) != 0)
 			node->env->spin(node);
+}
+
+/* Adds one to a number that a lock guards, or that one thread changes. */
+static inline void roami_count_one(_Atomic uint64_t *number)
+{
+	atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
 }
 
 static inline bool roami_spin_try(struct roami_spin *spin)
@@ -541,6 +577,12 @@ enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_nod
 /* The reverse; no thread may be in a call.  Also of a half-open node.  Segments stay mapped. */
 void roami_node_close(struct roami_node *node);
 
+/*
+ * For what is too large for a stack: a fault's is as large as a slab.  To be given back soon, by
+ * roami_slab_give.
+ */
+struct roami_slab *roami_node_slab(struct roami_node *node);
+
 /* A page near `page` is used: what the node knows of these belongs into a core file. */
 void roami_node_dump(struct roami_node *node, uint32_t page);
 
@@ -565,8 +607,11 @@ extern const struct roam_protocol
 	*const roami_protocols[]; /* NULL-terminated, from the build's list */
 extern const struct roam_transport *const roami_transports[];
 
-/* What the node waits for, shown when the job fails. */
-void roami_node_waits(struct roami_node *node, enum roam_sync_kind kind, uint64_t id);
+/*
+ * What the calling thread waits for, shown when the job fails or hangs: ROAMI_WAITS_TUPLE, or an
+ * enum roam_sync_kind + 1; `of`: the threads that a barrier is for.
+ */
+void roami_node_waits(struct roami_node *node, unsigned kind, uint64_t id, unsigned of);
 void roami_node_waits_no_more(struct roami_node *node);
 
 #endif

@@ -5,6 +5,7 @@
 #include "core/domain.h"
 #include "core/race.h"
 #include "core/sort.h"
+#include "core/thread.h"
 #include "msg/msg.h"
 
 #define STEP_BYTES 512u
@@ -34,7 +35,7 @@ bool roami_closes_homes(struct roami_node *node)
 	return roami_domain_current(node)->protocol->closes_homes;
 }
 
-uint32_t roami_barriers_left(struct roami_node *node)
+uint64_t roami_barriers_left(struct roami_node *node)
 {
 	return atomic_load_explicit(&node->barriers_left, memory_order_relaxed);
 }
@@ -717,6 +718,7 @@ static bool page_evict(struct roami_node *node, uint32_t page)
 		roami_os_discard(roami_page_bytes(node, page), ROAMI_PAGE);
 		entry->here = 0;
 	}
+	entry->evicted = gone;
 	roami_page_done(node, page);
 	return gone;
 }
@@ -737,14 +739,43 @@ static bool cache_oldest(struct roami_node *node, uint32_t *page_p)
 /* Those that are dirty or in use go to the end of the list. */
 #define EVICT_TRIES 64u
 
+static bool evict_needs(struct roami_thread *thread, uint32_t page)
+{
+	uint32_t needs = atomic_load_explicit(&thread->needs, memory_order_relaxed);
+
+	for (unsigned i = 0; i < needs; i++)
+		if (atomic_load_explicit(&thread->touched[i], memory_order_relaxed) == page + 1)
+			return true;
+	return false;
+}
+
 /* Whether a thread is about to touch the page: it has just got it, or waits for it. */
 static bool evict_spares(struct roami_node *node, uint32_t page)
 {
-	for (unsigned i = 0; i < ROAMI_THREADS_MAX; i++)
-		if (atomic_load_explicit(&node->threads[i].touching, memory_order_relaxed) ==
-		    page + 1)
+	for (unsigned i = 0; i < atomic_load(&node->threads_top); i++)
+		if (evict_needs(&node->threads[i], page))
 			return true;
 	return false;
+}
+
+static void touched_set(struct roami_thread *thread, unsigned i, uint32_t page)
+{
+	atomic_store_explicit(&thread->touched[i], page, memory_order_relaxed);
+}
+
+void roami_evict_not(struct roami_node *node, uint32_t page)
+{
+	struct roami_thread *thread = roami_thread_self(node);
+	unsigned at = 0;
+
+	while (at < ROAMI_TOUCHED && atomic_load(&thread->touched[at]) != page + 1)
+		at++;
+	/* It is back so soon: one instruction may need what it has touched since, and this. */
+	atomic_store_explicit(&thread->needs, at < ROAMI_TOUCHED ? at + 1 : 1,
+			      memory_order_relaxed);
+	for (unsigned i = at < ROAMI_TOUCHED ? at : ROAMI_TOUCHED - 1; i > 0; i--)
+		touched_set(thread, i, atomic_load(&thread->touched[i - 1]));
+	touched_set(thread, 0, page + 1);
 }
 
 void roami_evict(struct roami_node *node)

@@ -76,6 +76,9 @@ void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known);
  */
 void roami_evict(struct roami_node *node);
 
+/* The calling thread is about to touch the page. */
+void roami_evict_not(struct roami_node *node, uint32_t page);
+
 /* Moves the pages of `list`, whose lock is held, to `work`, which held others; how many. */
 size_t roami_pages_take(struct roami_node *node, struct roami_vec *list, struct roami_vec *work);
 

@@ -1,22 +1,22 @@
 #include "core/pool.h"
 
-/* A word: the state above, whether it was used, a node, an interval below. */
+/* A word: the state above, whether it was used, a node below. */
 #define WORD_STATE 62
 #define WORD_USED  (UINT64_C(1) << 61)
-#define WORD_NODE  32
 
 static uint64_t pool_word(const struct roami_pool_part *part)
 {
 	return (uint64_t)part->state << WORD_STATE | (part->used ? WORD_USED : 0) |
-	       (uint64_t)part->node << WORD_NODE | part->interval;
+	       part->node;
 }
 
 static void pool_set(struct roami_pool *pool, uint32_t first, uint32_t parts,
 		     struct roami_pool_part part)
 {
-	for (uint32_t i = 0; i < parts; i++)
-		atomic_store_explicit(&pool->words[first + i], pool_word(&part),
-				      memory_order_relaxed);
+	for (uint32_t i = first; i < first + parts; i++) {
+		atomic_store_explicit(&pool->intervals[i], part.interval, memory_order_relaxed);
+		atomic_store_explicit(&pool->words[i], pool_word(&part), memory_order_relaxed);
+	}
 	if (parts > 0)
 		atomic_store(&pool->used, 1);
 }
@@ -40,9 +40,10 @@ struct roami_pool_part roami_pool_look(const struct roami_pool *pool, uint32_t p
 {
 	uint64_t word = atomic_load_explicit(&pool->words[part], memory_order_relaxed);
 
-	return (struct roami_pool_part){(enum roami_pool_state)(word >> WORD_STATE),
-					(word & WORD_USED) != 0,
-					(unsigned)(word >> WORD_NODE) & 0xffffu, (uint32_t)word};
+	return (struct roami_pool_part){
+		(enum roami_pool_state)(word >> WORD_STATE), (word & WORD_USED) != 0,
+		(unsigned)word & 0xffffu,
+		atomic_load_explicit(&pool->intervals[part], memory_order_relaxed)};
 }
 
 void roami_pool_begin(struct roami_pool *pool, uint32_t parts, unsigned node)
@@ -86,13 +87,13 @@ bool roami_pool_take(struct roami_pool *pool, uint32_t parts, bool block, unsign
 }
 
 void roami_pool_put(struct roami_pool *pool, uint32_t first, uint32_t parts, bool used,
-		    unsigned node, uint32_t interval)
+		    unsigned node, uint64_t interval)
 {
 	pool_set(pool, first, parts,
 		 (struct roami_pool_part){ROAMI_POOL_FREE, used, node, interval});
 }
 
-bool roami_pool_free(struct roami_pool *pool, uint32_t first, unsigned node, uint32_t interval)
+bool roami_pool_free(struct roami_pool *pool, uint32_t first, unsigned node, uint64_t interval)
 {
 	uint32_t parts = 1;
 

@@ -1,6 +1,6 @@
 /*
  * The allocator of the whole heap: which part of it belongs to whom (rule 3.1).  The heap is cut
- * into equal *parts*, a word each, in node 0's segment, where every node reads and changes them
+ * into equal *parts*, two words each, in node 0's segment, where every node reads and changes them
  * itself under the pool's lock.  A node leases parts for its own allocator (core/alloc.h); a large
  * block is parts of its own, and free from any node.
  *
@@ -30,6 +30,7 @@ struct roami_pool {
 	uint64_t part;                      /* bytes of one */
 	_Atomic uint32_t used;              /* parts have been taken */
 	_Atomic uint64_t words[ROAMI_POOL_PARTS];
+	_Atomic uint64_t intervals[ROAMI_POOL_PARTS]; /* of free parts */
 };
 
 /* A part: its state, its owner or who freed it, and whether it was ever in use. */
@@ -37,7 +38,7 @@ struct roami_pool_part {
 	enum roami_pool_state state;
 	bool used;
 	unsigned node;
-	uint32_t interval; /* of a free part: in which `node` freed it; 0: everybody knows */
+	uint64_t interval; /* of a free part: in which `node` freed it; 0: everybody knows */
 };
 
 /* Bytes of a part of such a heap. */
@@ -61,10 +62,10 @@ bool roami_pool_take(struct roami_pool *pool, uint32_t parts, bool block, unsign
 
 /* Leases come back, freed by `node` in its `interval`. */
 void roami_pool_put(struct roami_pool *pool, uint32_t first, uint32_t parts, bool used,
-		    unsigned node, uint32_t interval);
+		    unsigned node, uint64_t interval);
 
 /* Frees the block that starts with part `first`; false: none does. */
-bool roami_pool_free(struct roami_pool *pool, uint32_t first, unsigned node, uint32_t interval);
+bool roami_pool_free(struct roami_pool *pool, uint32_t first, unsigned node, uint64_t interval);
 
 /* All nodes but 0 have ended: nobody serves their leases any more, and all frees are known. */
 void roami_pool_settle(struct roami_pool *pool);

@@ -86,10 +86,11 @@ static void word_handle(struct roami_node *node, const struct roam_request *requ
 
 /* ------------------------------------------------------------------------------------ adoption */
 
-static void adopt_header(struct roami_header *header)
+static void adopt_header(struct roami_node *node, struct roami_header *header)
 {
-	atomic_store(&header->version, 1);
-	atomic_fetch_or(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY);
+	atomic_store(&header->version, node->version_begin + 1);
+	atomic_fetch_or(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY |
+						node->epoch_begin << ROAMI_HEADER_EPOCH);
 }
 
 static void adopt_handle(struct roami_node *node, const struct roam_request *request)
@@ -99,7 +100,7 @@ static void adopt_handle(struct roami_node *node, const struct roam_request *req
 	if (request->bytes == 8 + ROAMI_PAGE)
 		memcpy(roami_page_bytes(node, page), (const uint8_t *)request->data + 8,
 		       ROAMI_PAGE);
-	adopt_header(&node->self->headers[page]);
+	adopt_header(node, &node->self->headers[page]);
 	roami_reply(node, request, NULL, 0);
 }
 
@@ -118,7 +119,7 @@ void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
 	}
 	if (parts[1].bytes > 0)
 		roami_page_copy(node, node->segments[home].heap + (size_t)page * ROAMI_PAGE, bytes);
-	adopt_header(&node->segments[home].headers[page]);
+	adopt_header(node, &node->segments[home].headers[page]);
 }
 
 /* ------------------------------------------------------------------------------------- flushes */
@@ -270,8 +271,8 @@ bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsig
 }
 
 /*
- * Diffs for one home, in messages: how many numbers of the writer's clock, those (for the race
- * check only), then items.
+ * Diffs for one home, in messages: the writer's clock (for the race check; else an empty one), and
+ * what it has synchronised on last (for the race check), then items.
  */
 struct flush_item {
 	uint32_t page;
@@ -281,6 +282,10 @@ struct flush_item {
 #define BATCH_BYTES (48u * 1024)
 #define BATCH_PAGES (BATCH_BYTES / sizeof(struct flush_item))
 #define FLUSH_PAGES 512u
+
+_Static_assert(BATCH_PAGES * sizeof(uint64_t) <= ROAMI_SLAB_BYTES &&
+		       BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64 <= ROAMI_SLAB_BYTES,
+	       "both ends of a batch have a room for it");
 
 /* Patches an existing twin too: what another node wrote must not look like ours (rule 1.5). */
 static bool diff_apply(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes)
@@ -315,20 +320,25 @@ static uint64_t diffs_count(struct roami_node *node, const struct roam_request *
 static void diffs_handle(struct roami_node *node, const struct roam_request *request)
 {
 	const uint8_t *at = request->data, *end = at + request->bytes;
-	uint64_t versions[BATCH_PAGES];
+	struct roami_slab *room = roami_node_slab(node);
+	uint64_t *versions = (void *)room->bytes;
 	struct roam_part part = {versions, 0};
-	struct roami_vclock clock = {{0}};
-	uint64_t numbers;
-	size_t count = 0;
+	struct roami_vclock clock;
+	struct roami_synced since = {0, ROAMI_SYNCED_NOT};
+	size_t count = 0, clock_bytes;
 
-	if (request->bytes < sizeof(numbers))
+	if (roami_race_checked(node))
+		memset(&clock, 0, sizeof(clock));
+	clock_bytes = roami_vclock_decode(&clock, node->nodes, at, request->bytes);
+	if (clock_bytes == 0)
 		roami_node_fail(node, "node %u sent malformed diffs", request->from);
-	memcpy(&numbers, at, sizeof(numbers));
-	at += sizeof(numbers);
-	if (numbers > ROAMI_NODES_MAX || numbers * sizeof(clock.at[0]) > (size_t)(end - at))
-		roami_node_fail(node, "node %u sent malformed diffs", request->from);
-	memcpy(clock.at, at, numbers * sizeof(clock.at[0]));
-	at += numbers * sizeof(clock.at[0]);
+	at += clock_bytes;
+	if (roami_race_checked(node)) {
+		if (sizeof(since) > (size_t)(end - at))
+			roami_node_fail(node, "node %u sent malformed diffs", request->from);
+		memcpy(&since, at, sizeof(since));
+		at += sizeof(since);
+	}
 	while (at < end) {
 		struct flush_item item;
 
@@ -342,7 +352,8 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 		versions[count++] = diffs_count(node, request, item.page, at, item.bytes);
 		if (roami_race_checked(node)) {
 			roami_page_lock(node, item.page);
-			roami_race_note(node, item.page, request->origin, &clock, at, item.bytes);
+			roami_race_note(node, item.page, request->origin, &clock, &since, at,
+					item.bytes);
 			roami_page_unlock(node, item.page);
 		}
 		at += (item.bytes + 7u) & ~7u;
@@ -350,6 +361,7 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	}
 	part.bytes = count * sizeof(versions[0]);
 	roami_reply(node, request, &part, 1);
+	roami_slab_give(room);
 }
 
 static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t page, uint8_t *twin,
@@ -443,18 +455,19 @@ static void flush_await(struct roami_node *node, struct flush *flush)
 /* Sends one batch of diffs for `home`, of pages from `from` on; the index behind the last one. */
 static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t from, unsigned home)
 {
-	uint8_t batch[BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64];
+	struct roami_slab *room;
 	struct flush_call *call;
 	size_t used = 0, at = from;
 	struct roami_vclock clock;
 	bool stays = !roami_domain_current(node)->protocol->homes_taken || flush_holds(node, home);
-	uint64_t numbers = roami_race_checked(node) ? ROAMI_NODES_MAX : 0;
-	struct roam_part parts[3] = {{&numbers, sizeof(numbers)},
-				     {clock.at, numbers * sizeof(clock.at[0])},
-				     {batch, 0}};
+	struct roami_vclock_wire wire;
+	struct roami_synced since;
+	struct roam_part parts[3] = {{&wire, sizeof(wire.mask)}, {&since, 0}, {NULL, 0}};
 
 	if (flush->begun - flush->ended == FLUSH_CALLS)
 		flush_await(node, flush);
+	room = roami_node_slab(node);
+	parts[2].data = room->bytes;
 	call = &flush->calls[flush->begun++ % FLUSH_CALLS];
 	*call = (struct flush_call){.home = home,
 				    .first = from,
@@ -463,17 +476,23 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	       used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
 	     at++)
 		if (flush->homes[at] == home && flush->dirty[at].asks)
-			used += flush_item(node, &flush->dirty[at], stays, batch + used,
+			used += flush_item(node, &flush->dirty[at], stays, room->bytes + used,
 					   &call->count);
 	call->end = at;
 	flush->versions_used += call->count;
 	parts[2].bytes = used;
-	if (numbers > 0)
+	wire.mask = 0;
+	if (roami_race_checked(node)) {
 		roami_log_clock(node, &clock);
+		parts[0].bytes = roami_vclock_encode(&clock, NULL, node->nodes, &wire);
+		since = roami_race_since(node);
+		parts[1].bytes = sizeof(since);
+	}
 	if (used > 0)
 		call->call = roami_msg_call_start(
 			node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
 			call->versions, call->count * sizeof(call->versions[0]));
+	roami_slab_give(room);
 	return at;
 }
 
@@ -524,12 +543,13 @@ const struct roam_message roami_memory_messages[] = {
 	[ROAMI_MEMORY_DIFFS] = {"diffs", diffs_handle, ROAMI_MSG_MAX},
 	[ROAMI_MEMORY_ADOPT] = {"adopt", adopt_handle, 8 + ROAM_PAGE_SIZE},
 	[ROAMI_MEMORY_FREE] = {"free", roami_free_handle, sizeof(struct roami_remote_free)},
-	[ROAMI_MEMORY_PARTS] = {"parts", roami_parts_handle, 512},
+	[ROAMI_MEMORY_PARTS] = {"parts", roami_parts_handle, 1024},
 	[ROAMI_MEMORY_PLACE] = {"place", roami_place_handle, sizeof(struct roami_place)},
 	[ROAMI_MEMORY_CLAIM] = {"claim", roami_claim_handle, 16},
 	[ROAMI_MEMORY_CLAIMS] = {"claims", roami_claims_handle, 16},
 	[ROAMI_MEMORY_PUBLISH] = {"publish", roami_publish_handle, 16},
 	[ROAMI_MEMORY_WORDS] = {"words", roami_words_handle, 8},
 	[ROAMI_MEMORY_TAKE] = {"take", roami_take_handle, 16},
+	[ROAMI_MEMORY_BLOCK] = {"block", roami_block_handle, ROAMI_BLOCK_BYTES},
 	[ROAMI_MEMORY_TYPES] = {NULL, NULL, 0},
 };

@@ -22,6 +22,7 @@ enum {
 	ROAMI_MEMORY_CLAIMS, /* claim pages of one group */
 	ROAMI_MEMORY_PUBLISH, /* and say that they are ready */
 	ROAMI_MEMORY_TAKE, /* give up the home of a page */
+	ROAMI_MEMORY_BLOCK, /* a block was allocated: for the reports of ROAM_CHECK=race */
 	ROAMI_MEMORY_TYPES
 };
 
@@ -50,12 +51,13 @@ uint64_t roami_word_swap(struct roami_node *node, uint32_t page, uint64_t from, 
  */
 struct roami_remote_free {
 	uint64_t offset;
+	uint64_t interval;
 	uint32_t freer;
-	uint32_t interval;
+	uint32_t spare;
 };
 
 /* The interval of a free by this node, which ends at its next release.  app, may block. */
-uint32_t roami_free_interval(struct roami_node *node);
+uint64_t roami_free_interval(struct roami_node *node);
 
 void roami_free_handle(struct roami_node *node, const struct roam_request *request);
 

@@ -18,7 +18,7 @@ struct roami_scope_notice {
 #define SEND_MAX     (32u * 1024 / NOTICE_BYTES)
 #define COMPACT_MIN  32u
 
-_Static_assert(NOTICE_BYTES == 40, "a lock's notice on the wire");
+_Static_assert(NOTICE_BYTES == 48, "a lock's notice on the wire");
 
 static struct roami_scope_notice *scope_items(const struct roami_scope *scope)
 {

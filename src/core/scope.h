@@ -18,7 +18,7 @@ struct roami_scope {
 	size_t compacted;         /* their count after the last compaction */
 	uint64_t number;          /* of the newest */
 	uint64_t applied;         /* up to here this node's stale copies are gone */
-	uint32_t since;           /* own intervals beyond it are the section's */
+	uint64_t since;           /* own intervals beyond it are the section's */
 };
 
 void roami_scope_fini(struct roami_scope *scope);

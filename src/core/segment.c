@@ -32,7 +32,8 @@ static void layout_place(struct roami_layout *layout, unsigned nodes_max)
 	at += (size_t)nodes_max * RING_BYTES;
 	layout->board = at;
 	layout->board_runs = BOARD_RUNS;
-	at += segment_round(sizeof(struct roami_board) + BOARD_RUNS * 3 * sizeof(uint64_t));
+	at += segment_round(sizeof(struct roami_board) +
+			    BOARD_RUNS * ROAMI_BOARD_WORDS * sizeof(uint64_t));
 	layout->trail = at;
 	layout->trail_bytes = TRAIL_BYTES;
 	at += segment_round(sizeof(struct roami_trail) + TRAIL_BYTES);
@@ -45,6 +46,8 @@ static void layout_place(struct roami_layout *layout, unsigned nodes_max)
 			    (roami_meeting_bytes(nodes_max) + roami_departure_bytes(nodes_max)));
 	layout->reductions = at;
 	at += segment_round(2 * (size_t)nodes_max * ROAM_REDUCE_MAX * sizeof(uint64_t));
+	layout->objects = at;
+	at += segment_round(pages * sizeof(uint64_t));
 	layout->headers = at;
 	at += segment_round(pages * sizeof(struct roami_header));
 	layout->directory = at;
@@ -81,6 +84,7 @@ void roami_segment_point(struct roami_segment *segment, const struct roami_layou
 	segment->pool = (void *)(at + layout->pool);
 	segment->board = (void *)(at + layout->board);
 	segment->trail = (void *)(at + layout->trail);
+	segment->objects = (void *)(at + layout->objects);
 	segment->headers = (void *)(at + layout->headers);
 	segment->directory = (void *)(at + layout->directory);
 	segment->tails = (void *)(at + layout->tails);

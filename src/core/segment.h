@@ -18,7 +18,7 @@
 #include "trace/stats.h"
 
 #define ROAMI_PAGE          ((size_t)ROAM_PAGE_SIZE)
-#define ROAMI_SEGMENT_MAGIC 0x726f616d2d303101u
+#define ROAMI_SEGMENT_MAGIC 0x726f616d2d303201u
 #define ROAMI_KEY_BYTES     32u /* of a job's key */
 #define ROAMI_COMES_BYTES   384u
 
@@ -56,14 +56,16 @@ struct roami_header {
 	_Atomic uint64_t version;
 };
 
+#define ROAMI_HEADER_EPOCH 8u /* where it begins */
+
 #define ROAMI_OPTION_JOBS 1u /* again; 0: as it was */
 #define ROAMI_OPTION_OWN  2u
 
 /*
- * The version counts below; above, nodes that are storing a diff and hold the home where it is, if
- * homes are taken.
+ * The version counts below; above, who is storing a diff and holds the home where it is, if homes
+ * are taken: one release of each node, and one handler.
  */
-#define ROAMI_VERSION_BUSY (UINT64_C(1) << 48)
+#define ROAMI_VERSION_BUSY (UINT64_C(1) << 56)
 #define ROAMI_VERSION(word) ((word) & (ROAMI_VERSION_BUSY - 1))
 
 /* A mark is set, then listed; the home clears both and counts the generation up. */
@@ -76,17 +78,19 @@ struct roami_header {
  * consumer (the home).
  */
 struct roami_shared_tail {
-	_Alignas(64) _Atomic uint32_t tail;
+	_Alignas(64) _Atomic uint64_t tail; /* pages ever listed */
 };
 
 /*
- * The node's own write notices, newest over oldest; see core/board.h.  A run is three words: page
- * and count, interval and place, version.
+ * The node's own write notices, newest over oldest; see core/board.h.  A run is four words: page
+ * and count, interval, version, place.
  */
+#define ROAMI_BOARD_WORDS 4
+
 struct roami_board {
 	_Alignas(64) _Atomic uint64_t head; /* runs published */
 	_Atomic uint64_t begun;             /* runs published or being written */
-	_Alignas(64) _Atomic uint64_t words[][3];
+	_Alignas(64) _Atomic uint64_t words[][ROAMI_BOARD_WORDS];
 };
 
 /* Diffs that the node has left, see core/trail.c. */
@@ -100,8 +104,11 @@ struct roami_lock_record {
 	_Atomic uint64_t id;
 	_Atomic uint32_t word;
 	_Atomic uint32_t grants; /* from node to node: those who wait see that it goes on */
-	/* Per node: what the last holder had seen; then, who stands behind the node, + 1. */
-	_Atomic uint32_t clock[];
+	/*
+	 * Per node: what the last holder had seen; then, of 32 bits each, who stands behind the
+	 * node, + 1.
+	 */
+	_Atomic uint64_t clock[];
 };
 
 /*
@@ -116,13 +123,13 @@ struct roami_meeting {
 	uint32_t arrived;
 	uint32_t spare;
 	uint64_t here; /* nodes, a bit each */
-	uint32_t clocks[];
+	uint64_t clocks[];
 };
 
 /* The same clocks of the episodes that ended last, even ones first. */
 struct roami_departure {
-	_Atomic uint32_t episode; /* episodes that have ended */
-	_Atomic uint32_t clocks[];
+	_Atomic uint64_t episode; /* episodes that have ended */
+	_Atomic uint64_t clocks[];
 };
 
 /* In `where` at the page's manager: a block of the heap begins with this page. */
@@ -155,6 +162,28 @@ enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI
 /* A node: mapped and ready to serve; its counters are final; it looks at no segment any more. */
 enum roami_joined { ROAMI_JOINED_READY = 1, ROAMI_JOINED_FINAL, ROAMI_JOINED_LEFT };
 
+/* What a thread of the node waits for.  Those that it sees are the first of the node. */
+#define ROAMI_WAITS_MAX   64u
+#define ROAMI_PLACE_BYTES 144u
+struct roami_waiting {
+	_Atomic uint64_t id;   /* of the object */
+	_Atomic uint32_t kind; /* enum roam_sync_kind + 1, or ROAMI_WAITS_TUPLE; 0: for nothing */
+	_Atomic uint32_t of;   /* threads that the barrier is for */
+	_Atomic uint32_t turn; /* waits begun */
+	_Atomic uint32_t seen; /* the last probe after which it still waited, see boot/hang.c */
+};
+
+#define ROAMI_WAITS_TUPLE 100u
+
+/* What a node answers to a probe. */
+struct roami_probed {
+	_Atomic uint32_t serial; /* of the probe */
+	_Atomic uint32_t quiet;  /* only its threads that wait could do anything */
+	_Atomic uint64_t sent;   /* messages, up to then */
+	_Atomic uint64_t received;
+	char place[ROAMI_PLACE_BYTES]; /* where its first thread is */
+};
+
 struct roami_ctl {
 	uint64_t magic;
 	uint64_t heap_bytes;
@@ -169,9 +198,13 @@ struct roami_ctl {
 	_Atomic int32_t before;    /* of the node before this one: its pid, see boot/meet.c */
 	_Atomic uint32_t told;     /* node 0's: somebody has said why the job fails */
 	_Atomic uint32_t warned;   /* node 0's: somebody has said that the model is too weak */
-	_Alignas(64) _Atomic uint32_t wait_kind;
-	_Atomic uint64_t wait_id;
-	_Atomic uint64_t
+	_Atomic uint32_t misused;  /* node 0's: kinds of misuse that somebody has told of; bits */
+	_Alignas(64) _Atomic uint32_t look; /* a futex: there is something for boot/hang.c */
+	_Atomic uint32_t ask;               /* say what all wait for */
+	_Atomic uint32_t probe;             /* serial of the last one */
+	struct roami_probed probed;
+	struct roami_waiting waits[ROAMI_WAITS_MAX]; /* by threads' numbers */
+	_Alignas(64) _Atomic uint64_t
 		creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
 	_Atomic uint64_t alloc_hash; /* of the node's allocations before the seal */
 	uint64_t boot;               /* node 0's: rounds of nodes that have ended */
@@ -209,6 +242,7 @@ struct roami_layout {
 	size_t meetings;
 	uint32_t meeting_slots;
 	size_t reductions;
+	size_t objects;
 	size_t headers;
 	size_t directory;
 	size_t tails;
@@ -224,6 +258,8 @@ struct roami_segment {
 	struct roami_pool *pool; /* of each domain */
 	struct roami_board *board;
 	struct roami_trail *trail;
+	/* Of each page of the heap: where in it there are synchronisation objects. */
+	_Atomic uint64_t *objects;
 	struct roami_header *headers;
 	_Atomic uint64_t *directory;
 	struct roami_shared_tail *tails;
@@ -243,18 +279,19 @@ static inline uint32_t roami_share_slots(const struct roami_layout *layout)
 /* Of a lock's record in a job of so many nodes: whole cache lines. */
 static inline size_t roami_lock_bytes(unsigned nodes)
 {
-	return (sizeof(struct roami_lock_record) + 2 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+	return (sizeof(struct roami_lock_record) + nodes * (sizeof(uint64_t) + sizeof(uint32_t)) +
+		63) & ~(size_t)63;
 }
 
 /* Of a barrier's record: up to its departure; in all. */
 static inline size_t roami_meeting_bytes(unsigned nodes)
 {
-	return (sizeof(struct roami_meeting) + 2 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+	return (sizeof(struct roami_meeting) + 2 * nodes * sizeof(uint64_t) + 63) & ~(size_t)63;
 }
 
 static inline size_t roami_departure_bytes(unsigned nodes)
 {
-	return (sizeof(struct roami_departure) + 4 * nodes * sizeof(uint32_t) + 63) & ~(size_t)63;
+	return (sizeof(struct roami_departure) + 4 * nodes * sizeof(uint64_t) + 63) & ~(size_t)63;
 }
 
 /* A page's domain: what lies between the regions and `own_first` is nobody's, and counts there. */

@@ -100,12 +100,37 @@ void *roami_table_make(struct roami_node *node, struct roami_table *table, uint6
 		table_dump(table, table->count);
 		item = table_item(table, table->count++);
 		*item = id;
-		table->make(node, item);
+		if (table->make != NULL)
+			table->make(node, item);
 		atomic_store_explicit(&table->slots[table_slot(id, turn)], table->count,
 				      memory_order_release);
 	}
 	roami_spin_unlock(&table->lock);
 	return item;
+}
+
+/* Looks each id up, or, if those are more than there are objects, each object. */
+void roami_table_each(struct roami_node *node, struct roami_table *table, uint64_t first,
+		      uint64_t end, void (*fn)(struct roami_node *node, void *item))
+{
+	uint32_t count = atomic_load_explicit(&table->count, memory_order_acquire);
+
+	for (uint32_t i = 0; i < count && (end - first) / 8 >= count; i++) {
+		uint64_t *item = table_item(table, i);
+
+		if (*item >= first && *item < end)
+			fn(node, item);
+	}
+	for (uint64_t at = first; at < end && (end - first) / 8 < count; at += 8)
+		for (uint32_t turn = 0;; turn++) { /* those of eight bytes begin at one slot */
+			uint32_t index = atomic_load_explicit(&table->slots[table_slot(at, turn)],
+							      memory_order_acquire);
+
+			if (index == 0)
+				break;
+			if (*table_item(table, index - 1) / 8 == at / 8)
+				fn(node, table_item(table, index - 1));
+		}
 }
 
 /* ------------------------------------------------------------------- records in shared memory */
@@ -143,24 +168,24 @@ void *roami_record_find(struct roami_node *node, unsigned home, const struct roa
 
 const struct roam_message roami_sync_messages[] = {
 	[ROAMI_SYNC_NOTICES] = {"notices", roami_log_handle, ROAMI_MSG_MAX},
-	[ROAMI_SYNC_NOTICES_ASK] = {"notices ask", roami_log_handle_ask, 4},
-	[ROAMI_SYNC_LOCK_INIT] = {"lock init", roami_lock_handle_init, 16},
-	[ROAMI_SYNC_LOCK_REQUEST] = {"lock request", roami_lock_handle_request, 512},
-	[ROAMI_SYNC_LOCK_FORWARD] = {"lock forward", roami_lock_handle_forward, 512},
+	[ROAMI_SYNC_NOTICES_ASK] = {"notices ask", roami_log_handle_ask, 8},
+	[ROAMI_SYNC_LOCK_REQUEST] = {"lock request", roami_lock_handle_request, 1024},
+	[ROAMI_SYNC_LOCK_FORWARD] = {"lock forward", roami_lock_handle_forward, 1024},
 	[ROAMI_SYNC_LOCK_NOTICES] = {"lock notices", roami_lock_handle_notices, ROAMI_MSG_MAX},
-	[ROAMI_SYNC_LOCK_GRANT] = {"lock grant", roami_lock_handle_grant, 512},
-	[ROAMI_SYNC_LOCK_REFUSE] = {"lock refuse", roami_lock_handle_refuse, 512},
+	[ROAMI_SYNC_LOCK_GRANT] = {"lock grant", roami_lock_handle_grant, 1024},
 	[ROAMI_SYNC_ARRIVE] = {"arrive", roami_barrier_handle_arrive, 2048},
 	[ROAMI_SYNC_DEPART] = {"depart", roami_barrier_handle_depart, 2048},
-	[ROAMI_SYNC_FLAG_SET] = {"flag set", roami_flag_handle_set, 512},
+	[ROAMI_SYNC_FLAG_SET] = {"flag set", roami_flag_handle_set, 1024},
 	[ROAMI_SYNC_FLAG_CLEAR] = {"flag clear", roami_flag_handle_clear, 512},
-	[ROAMI_SYNC_FLAG_WAIT] = {"flag wait", roami_flag_handle_wait, 512},
+	[ROAMI_SYNC_FLAG_WAIT] = {"flag wait", roami_flag_handle_wait, 1024},
 	[ROAMI_SYNC_COND_ENTER] = {"cond enter", roami_cond_handle_enter, 512},
 	[ROAMI_SYNC_COND_WAKE] = {"cond wake", roami_cond_handle_wake, 512},
 	[ROAMI_SYNC_COND_POST] = {"cond post", roami_cond_handle_post, 512},
 	[ROAMI_SYNC_ENDED] = {"ended", roami_barrier_handle_ended, 0},
 	[ROAMI_SYNC_STATE] = {"state", roami_state_handle, 16},
 	[ROAMI_SYNC_STATS] = {"stats", roami_stats_handle, 4096},
+	[ROAMI_SYNC_OBJECTS] = {"objects", roami_objects_handle_tell, 4},
+	[ROAMI_SYNC_FORGET] = {"forget", roami_objects_handle_forget, 16},
 	[ROAMI_SYNC_TYPES] = {NULL, NULL, 0},
 };
 
@@ -172,31 +197,12 @@ enum roam_err roami_sync_init(struct roami_node *node)
 		return ROAM_ENOMEM;
 	node->sync = sync;
 	sync->locks.make = roami_lock_make;
-	sync->barriers.make = roami_barrier_make;
-	sync->conds.make = roami_cond_make;
-	sync->flags.make = roami_flag_make;
 	if (table_init(&sync->locks, sizeof(struct roami_lock)) != ROAM_OK ||
 	    table_init(&sync->barriers, sizeof(struct roami_barrier)) != ROAM_OK ||
 	    table_init(&sync->conds, sizeof(struct roami_cond)) != ROAM_OK ||
 	    table_init(&sync->flags, sizeof(struct roami_flag)) != ROAM_OK)
 		return ROAM_ENOMEM;
-	return ROAM_OK;
-}
-
-static void table_reset(struct roami_node *node, struct roami_table *table)
-{
-	for (uint32_t i = 0; i < table->count; i++)
-		table->make(node, table_item(table, i));
-}
-
-void roami_sync_reset(struct roami_node *node)
-{
-	struct roami_sync_state *sync = node->sync;
-
-	table_reset(node, &sync->locks);
-	table_reset(node, &sync->barriers);
-	table_reset(node, &sync->conds);
-	table_reset(node, &sync->flags);
+	return roami_objects_init(node);
 }
 
 void roami_sync_fini(struct roami_node *node)
@@ -211,6 +217,7 @@ void roami_sync_fini(struct roami_node *node)
 	roami_table_fini(&sync->barriers);
 	roami_table_fini(&sync->conds);
 	roami_table_fini(&sync->flags);
+	roami_objects_fini(node);
 	roami_os_unmap(sync, sizeof(*sync));
 	node->sync = NULL;
 }

@@ -11,12 +11,10 @@
 enum {
 	ROAMI_SYNC_NOTICES,
 	ROAMI_SYNC_NOTICES_ASK,
-	ROAMI_SYNC_LOCK_INIT,
 	ROAMI_SYNC_LOCK_REQUEST,
 	ROAMI_SYNC_LOCK_FORWARD,
 	ROAMI_SYNC_LOCK_NOTICES,
 	ROAMI_SYNC_LOCK_GRANT,
-	ROAMI_SYNC_LOCK_REFUSE,
 	ROAMI_SYNC_ARRIVE,
 	ROAMI_SYNC_DEPART,
 	ROAMI_SYNC_FLAG_SET,
@@ -28,6 +26,8 @@ enum {
 	ROAMI_SYNC_ENDED,
 	ROAMI_SYNC_STATE,
 	ROAMI_SYNC_STATS,
+	ROAMI_SYNC_OBJECTS,
+	ROAMI_SYNC_FORGET,
 	ROAMI_SYNC_TYPES
 };
 
@@ -88,9 +88,11 @@ void *roami_record_find(struct roami_node *node, unsigned home, const struct roa
 			uint64_t id, bool make, bool *full_p);
 
 /* ---- the objects; may block unless they are handlers.  All app. */
-enum roam_err roami_lock_init(struct roami_node *node, uint64_t id);
 enum roam_err roami_lock(struct roami_node *node, uint64_t id);
 enum roam_err roami_unlock(struct roami_node *node, uint64_t id);
+
+/* Whether the calling thread holds it. */
+bool roami_lock_held(struct roami_node *node, uint64_t id);
 
 /* This node has ended (ctl->returned): fails if it holds a lock that another node waits for. */
 void roami_lock_check_end(struct roami_node *node);
@@ -100,7 +102,6 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count,
 			   enum roam_type type, enum roam_op op);
 
-enum roam_err roami_cond_init(struct roami_node *node, uint64_t id);
 enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t lock);
 enum roam_err roami_cond_post(struct roami_node *node, uint64_t id, bool all);
 
@@ -108,13 +109,32 @@ enum roam_err roami_flag_set(struct roami_node *node, uint64_t id);
 enum roam_err roami_flag_clear(struct roami_node *node, uint64_t id);
 enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id);
 
+/*
+ * ---- objects in blocks of the heap.  Any address is a free object until it is used, so what a
+ * block's last user left in it, a lock that is held, a flag that is set, must be gone before the
+ * next one has it.  Where in the heap there are objects, every node is told before the first use.
+ */
+
+/* Before a thread of this node uses object `id`; *told_p is the object's here.  app, may block. */
+void roami_object_tell(struct roami_node *node, uint64_t id, _Atomic uint32_t *told_p);
+
+/*
+ * A block that was used before is handed out again, and nobody knows it yet: all nodes forget the
+ * objects in it.  app, may block.
+ */
+void roami_objects_forget(struct roami_node *node, uint64_t offset, size_t bytes);
+void roami_objects_handle_tell(struct roami_node *node, const struct roam_request *request);
+void roami_objects_handle_forget(struct roami_node *node, const struct roam_request *request);
+
+/* Calls fn for each object with an id in [first, end).  Any thread. */
+void roami_table_each(struct roami_node *node, struct roami_table *table, uint64_t first,
+		      uint64_t end, void (*fn)(struct roami_node *node, void *item));
+
 /* ---- handlers, for the table in sync.c */
-void roami_lock_handle_init(struct roami_node *node, const struct roam_request *request);
 void roami_lock_handle_request(struct roami_node *node, const struct roam_request *request);
 void roami_lock_handle_forward(struct roami_node *node, const struct roam_request *request);
 void roami_lock_handle_notices(struct roami_node *node, const struct roam_request *request);
 void roami_lock_handle_grant(struct roami_node *node, const struct roam_request *request);
-void roami_lock_handle_refuse(struct roami_node *node, const struct roam_request *request);
 void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_request *request);
 void roami_barrier_handle_depart(struct roami_node *node, const struct roam_request *request);
 void roami_barrier_handle_ended(struct roami_node *node, const struct roam_request *request);
@@ -127,8 +147,6 @@ void roami_cond_handle_post(struct roami_node *node, const struct roam_request *
 
 /* ---- life */
 enum roam_err roami_sync_init(struct roami_node *node);
-/* In a forked child: objects stay announced, their state starts anew. */
-void roami_sync_reset(struct roami_node *node);
 void roami_sync_fini(struct roami_node *node);
 
 #endif

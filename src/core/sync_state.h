@@ -19,15 +19,14 @@ struct roami_lock {
 	struct roami_lock_record *record; /* with LOCK_RECORD */
 	uint16_t tail;                    /* at the home, with LOCK_MESSAGES */
 	uint16_t next;                    /* the node to grant to; ROAM_NOBODY */
-	_Atomic bool announced;           /* roam_lock_init was called; kept over a reset */
 	bool token;                       /* the token is here */
 	bool asked;                       /* we asked for it */
 	bool fresh;                       /* granted, and the acquire is still to be done */
-	_Atomic uint32_t refusals; /* the home did not know the lock: threads that asked give up */
-	uint32_t tickets;          /* given to own threads */
-	_Atomic uint32_t serving;  /* the ticket that holds or may hold next */
-	uint32_t next_after;       /* tickets before it go before `next` */
-	uint32_t holder;           /* thread + 1; 0: free */
+	_Atomic uint32_t told;    /* see roami_object_tell; where the tail is kept is known */
+	uint32_t tickets;         /* given to own threads */
+	_Atomic uint32_t serving; /* the ticket that holds or may hold next */
+	uint32_t next_after;      /* tickets before it go before `next` */
+	uint32_t holder;          /* thread + 1; 0: free */
 	struct roami_vclock next_clock; /* what `next` has applied */
 	uint64_t next_number;           /* under ScC: the last of the list that `next` has */
 };
@@ -40,6 +39,7 @@ struct roami_lock {
 struct roami_barrier {
 	uint64_t id;
 	struct roami_spin spin;
+	_Atomic uint32_t told;         /* see roami_object_tell */
 	_Atomic uint8_t way;           /* enum in meet.c: whether it has a record */
 	struct roami_meeting *meeting; /* its record */
 	bool self;                     /* this node's thread is here by the short way */
@@ -59,6 +59,9 @@ struct roami_barrier {
 	struct roami_vclock depart_floor;
 	struct roami_vclock depart_seen;
 	bool depart_all; /* all nodes took part: the two above hold for everybody */
+	uint64_t depart_told; /* then: the departure's number, see roami_log_told */
+	size_t depart_bytes;  /* of the floor on the wire */
+	struct roami_vclock_wire depart_wire;
 	struct roami_vclock child_floor[ROAMI_NODES_MAX]; /* by node number */
 	uint32_t values;                                  /* of a reduction */
 	uint32_t type;
@@ -77,13 +80,14 @@ struct roami_waiter {
 struct roami_cond {
 	uint64_t id;
 	struct roami_spin spin;
-	bool announced;
+	_Atomic uint32_t told;    /* see roami_object_tell */
 	struct roami_vec waiters; /* struct roami_waiter, first come first */
 };
 
 struct roami_flag {
 	uint64_t id;
 	struct roami_spin spin;
+	_Atomic uint32_t told; /* see roami_object_tell */
 	bool set;
 	struct roami_vclock clock; /* what its setters have passed on */
 	struct roami_vec waiters;  /* struct roam_request with its clock: struct flag_waiter */
@@ -94,6 +98,9 @@ struct roami_sync_state {
 	struct roami_table barriers;
 	struct roami_table conds;
 	struct roami_table flags;
+	/* Pages with objects that far peers were told of, or told of; a bit each, see objects.c. */
+	_Atomic uint32_t *pages_told;
+	_Atomic uint32_t *pages_heard;
 	_Atomic uint32_t cond_turn[ROAMI_THREADS_MAX]; /* waits begun */
 	_Atomic uint32_t cond_done[ROAMI_THREADS_MAX]; /* waits ended by a signal */
 };
@@ -122,11 +129,17 @@ void roami_meet_ended(struct roami_node *node);
 
 uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum roam_op op);
 
-/* Set a zeroed or used object to its first state. */
+/* The rest of an object's first state, which is zero but for its id. */
 void roami_lock_make(struct roami_node *node, void *item);
 void roami_lock_fini(void *item);
-void roami_barrier_make(struct roami_node *node, void *item);
-void roami_cond_make(struct roami_node *node, void *item);
-void roami_flag_make(struct roami_node *node, void *item);
+
+enum roam_err roami_objects_init(struct roami_node *node);
+void roami_objects_fini(struct roami_node *node);
+
+/* Handlers' part of roami_objects_forget, of an object that there is at this node. */
+void roami_lock_forget(struct roami_node *node, void *item);
+void roami_barrier_forget(struct roami_node *node, void *item);
+void roami_cond_forget(struct roami_node *node, void *item);
+void roami_flag_forget(struct roami_node *node, void *item);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Diffs that a node leaves in its segment for the others: who has a copy that lacks a few of them
  * needs no page.  A bounded ring; what was overwritten is fetched with its page instead.  A diff's
- * place, in its write notice, counts words since the beginning, + 1, modulo 2^32.
+ * place, in its write notice, counts words since the beginning, + 1.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ bool roami_trail_on(struct roami_node *node)
 	return (node->near & (node->near - 1)) != 0 && !roami_race_checked(node);
 }
 
-uint32_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
+uint64_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
 			   size_t bytes)
 {
 	struct roami_trail *trail = node->self->trail;
@@ -51,7 +51,7 @@ uint32_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t
 			roami_step(node);
 	}
 	atomic_thread_fence(memory_order_release);
-	return (uint32_t)at + 1;
+	return at + 1;
 }
 
 /* A home that nobody reads makes no more diffs. */
@@ -63,7 +63,7 @@ static void trail_say_read(struct roami_header *header)
 		atomic_fetch_or(&header->where, ROAMI_HEADER_READ);
 }
 
-bool roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t place, uint32_t page,
+bool roami_trail_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
 			uint8_t *diff, size_t *bytes_p)
 {
 	const struct roami_trail *trail = node->segments[writer].trail;
@@ -73,7 +73,9 @@ bool roami_trail_follow(struct roami_node *node, unsigned writer, uint32_t place
 	if (!roami_near(node, writer))
 		return false;
 	begun = atomic_load_explicit(&trail->begun, memory_order_acquire);
-	at = begun - (uint32_t)((uint32_t)begun - (place - 1));
+	at = place - 1;
+	if (at >= begun)
+		return false;
 	word = atomic_load_explicit(&trail->words[at % room], memory_order_relaxed);
 	memcpy(&item, &word, sizeof(item));
 	if (begun - at > room || item.page != page || item.bytes > ROAM_DIFF_MAX ||

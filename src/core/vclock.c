@@ -4,6 +4,7 @@
 #include "vclock.h"
 
 #include <assert.h>
+#include <string.h>
 
 enum roami_vclock_order roami_vclock_compare(const struct roami_vclock *a,
 					     const struct roami_vclock *b, unsigned n)
@@ -32,6 +33,12 @@ bool roami_vclock_covers(const struct roami_vclock *a, const struct roami_vclock
 	return true;
 }
 
+void roami_vclock_copy(struct roami_vclock *a, const struct roami_vclock *b, unsigned n)
+{
+	assert(n <= ROAMI_NODES_MAX);
+	memcpy(a->at, b->at, n * sizeof(a->at[0]));
+}
+
 void roami_vclock_merge(struct roami_vclock *a, const struct roami_vclock *b, unsigned n)
 {
 	assert(n <= ROAMI_NODES_MAX);
@@ -50,32 +57,57 @@ void roami_vclock_min(struct roami_vclock *a, const struct roami_vclock *b, unsi
 	}
 }
 
-size_t roami_vclock_encode(const struct roami_vclock *clock, unsigned n, uint8_t *out, size_t room)
+static size_t vclock_wire_bytes(uint64_t mask)
 {
-	assert(n <= ROAMI_NODES_MAX);
-	if (room < ROAMI_VCLOCK_BYTES(n))
-		return 0;
-	for (unsigned i = 0; i < n; i++) {
-		uint32_t entry = clock->at[i];
-
-		out[4 * i] = (uint8_t)entry;
-		out[4 * i + 1] = (uint8_t)(entry >> 8);
-		out[4 * i + 2] = (uint8_t)(entry >> 16);
-		out[4 * i + 3] = (uint8_t)(entry >> 24);
-	}
-	return ROAMI_VCLOCK_BYTES(n);
+	return sizeof(mask) + (size_t)__builtin_popcountll(mask) * sizeof(uint64_t);
 }
 
-size_t roami_vclock_decode(struct roami_vclock *clock, unsigned n, const uint8_t *in, size_t len)
+size_t roami_vclock_encode(const struct roami_vclock *clock, const struct roami_vclock *base,
+			   unsigned n, struct roami_vclock_wire *out)
 {
+	unsigned used = 0;
+
 	assert(n <= ROAMI_NODES_MAX);
-	if (len < ROAMI_VCLOCK_BYTES(n))
+	out->mask = 0;
+	for (unsigned i = 0; i < n; i++)
+		if (clock->at[i] != (base != NULL ? base->at[i] : 0)) {
+			out->mask |= UINT64_C(1) << i;
+			out->at[used++] = clock->at[i];
+		}
+	return vclock_wire_bytes(out->mask);
+}
+
+size_t roami_vclock_encode_beyond(const struct roami_vclock *clock,
+				  const struct roami_vclock *base, unsigned n,
+				  struct roami_vclock_wire *out)
+{
+	unsigned used = 0;
+
+	assert(n <= ROAMI_NODES_MAX);
+	out->mask = 0;
+	for (unsigned i = 0; i < n; i++)
+		if (clock->at[i] > base->at[i]) {
+			out->mask |= UINT64_C(1) << i;
+			out->at[used++] = clock->at[i];
+		}
+	return vclock_wire_bytes(out->mask);
+}
+
+size_t roami_vclock_decode(struct roami_vclock *clock, unsigned n, const void *in, size_t len)
+{
+	const uint8_t *at = in;
+	uint64_t mask;
+	size_t bytes;
+
+	assert(n <= ROAMI_NODES_MAX);
+	if (len < sizeof(mask))
 		return 0;
-	for (unsigned i = 0; i < n; i++) {
-		clock->at[i] = (uint32_t)in[4 * i] | (uint32_t)in[4 * i + 1] << 8 |
-			       (uint32_t)in[4 * i + 2] << 16 | (uint32_t)in[4 * i + 3] << 24;
-	}
-	for (unsigned i = n; i < ROAMI_NODES_MAX; i++)
-		clock->at[i] = 0;
-	return ROAMI_VCLOCK_BYTES(n);
+	memcpy(&mask, at, sizeof(mask));
+	bytes = vclock_wire_bytes(mask);
+	if (len < bytes || (mask & ~roami_nodeset_first(n).bits) != 0)
+		return 0;
+	at += sizeof(mask);
+	for (; mask != 0; mask &= mask - 1, at += sizeof(clock->at[0]))
+		memcpy(&clock->at[__builtin_ctzll(mask)], at, sizeof(clock->at[0]));
+	return bytes;
 }

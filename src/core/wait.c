@@ -11,6 +11,8 @@
 #define ASLEEP_ONE  0x10000u
 #define AWAKE_MASK  0xffffu
 #define STUCK_NS    50000u /* own messages wait for room: look again so often */
+#define SPIN_TURNS  64u    /* pauses between two yields */
+#define CROWD       4u     /* threads that wait awake for each CPU that a node has to itself */
 #define WAKE_NS_MIN 20000u
 #define WAKE_NS_MAX 200000u
 
@@ -149,12 +151,24 @@ uint64_t roami_sleep_ns(struct roami_node *node)
 	return due == UINT64_MAX ? 0 : due + 1;
 }
 
+/* About to sleep: answers a probe, which woke it, that it still has to. */
+static void wait_probed(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+{
+	struct roami_ctl *ctl = node->self->ctl;
+	struct roami_waiting *waiting = &ctl->waits[node->env->thread(node) % ROAMI_WAITS_MAX];
+	uint32_t probe = atomic_load(&ctl->probed.serial);
+
+	if (atomic_load_explicit(&waiting->seen, memory_order_relaxed) != probe && !condition(arg))
+		atomic_store(&waiting->seen, probe);
+}
+
 static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t value = atomic_load(&bell->app);
 	struct real_stay stay = real_stay;
 
+	wait_probed(node, condition, arg);
 	/* A signal handler of the program may have waits of its own. */
 	real_stay = (struct real_stay){0};
 	atomic_fetch_add(&bell->app_asleep, 1);
@@ -214,6 +228,16 @@ static void real_wait_end(struct roami_node *node)
 	real_stay.owes = false;
 }
 
+/*
+ * Where many threads of the node wait, one change wakes all of them, and what it was is for one:
+ * the others would take the CPU from that one by looking again.
+ */
+static bool real_crowded(struct roami_node *node)
+{
+	return (atomic_load_explicit(&node->self->ctl->bell.busy, memory_order_relaxed) &
+		AWAKE_MASK) > real_of(node)->crowd;
+}
+
 static void real_await(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct roami_real *real = real_of(node);
@@ -239,7 +263,7 @@ static void real_await(struct roami_node *node, bool (*condition)(void *arg), vo
 		if (start == 0)
 			start = roami_os_now_ns();
 		spent = roami_os_now_ns() - start;
-		if (spent > real->spin_ns)
+		if (spent > real->spin_ns || real_crowded(node))
 			bell_sleep(node, condition, arg);
 		else if (!real->fits || spent > real->pause_ns)
 			sched_yield();
@@ -293,32 +317,15 @@ static void real_wait(struct roami_node *node, bool (*condition)(void *arg), voi
 	*found = outside;
 }
 
+/* Who is waited for may have lost its processor, though the nodes fit: its threads need not. */
 static void real_spin(struct roami_node *node)
 {
-	if (real_of(node)->fits)
+	static __thread unsigned turns;
+
+	if (real_of(node)->fits && ++turns % SPIN_TURNS != 0)
 		roami_os_pause();
 	else
 		sched_yield();
-}
-
-static __thread unsigned real_thread_number; /* 0: none yet; the number + 1 */
-static __thread const struct roami_real *real_thread_of;
-static __thread uint64_t real_thread_round;
-
-static unsigned real_thread(struct roami_node *node)
-{
-	struct roami_real *real = real_of(node);
-
-	if (real_thread_number == 0 || real_thread_of != real || real_thread_round != real->round) {
-		real_thread_number = atomic_fetch_add(&node->users, 1) + 1;
-		while (atomic_load(&node->solo) != 0)
-			real_spin(node);
-		real_thread_of = real;
-		real_thread_round = real->round;
-	}
-	if (real_thread_number > ROAMI_THREADS_MAX)
-		roami_node_fail(node, "more than %u threads use roam", ROAMI_THREADS_MAX);
-	return real_thread_number - 1;
 }
 
 static unsigned *real_domain(struct roami_node *node)
@@ -384,6 +391,7 @@ static void *service_main(void *arg)
 {
 	struct roami_node *node = arg;
 
+	node->env->thread(node); /* handlers may use what is a thread's own */
 	if (roami_net(node))
 		roami_net_service(node);
 	while (atomic_load(&real_of(node)->stop) == 0) {
@@ -493,6 +501,7 @@ void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, 
 
 	real->measured = true;
 	real->fits = nodes <= roami_os_cpus();
+	real->crowd = CROWD * (nodes < roami_os_cpus() ? roami_os_cpus() / nodes : 1);
 	if (spin == 0)
 		spin = 2 * wake_cost();
 	if (spin < WAKE_NS_MIN)
@@ -514,7 +523,7 @@ const struct roami_env roami_env_real = {
 	.ring = real_ring,
 	.answered = real_answered,
 	.spin = real_spin,
-	.thread = real_thread,
+	.thread = roami_seat,
 	.domain = real_domain,
 	.ran = real_ran,
 	.alone = real_alone,
@@ -532,7 +541,7 @@ const struct roami_env roami_env_chaos = {
 	.answered = real_answered,
 	.step = chaos_step,
 	.spin = real_spin,
-	.thread = real_thread,
+	.thread = roami_seat,
 	.domain = real_domain,
 	.ran = real_ran,
 	.alone = real_alone,

@@ -6,6 +6,16 @@
 
 #include "core/node.h"
 
+/* The numbers of the node's threads, see seat.c. */
+struct roami_seats {
+	pthread_key_t key;
+	bool keyed;
+	_Atomic uint64_t open;    /* the round in which seats are given back; 0: none */
+	_Atomic uint32_t leaving; /* threads that give theirs back */
+	_Atomic uint64_t taken[ROAMI_THREADS_MAX / 64]; /* bits */
+	_Atomic int32_t tids[ROAMI_THREADS_MAX];        /* the kernel's numbers of their threads */
+};
+
 /* State of the surroundings of one node of real threads; `env_state` of the node. */
 struct roami_real {
 	pthread_t service;
@@ -15,10 +25,12 @@ struct roami_real {
 	int tasks;                /* the kernel's directory of the process's threads; 0: none */
 	bool measured;            /* the policy below is this machine's */
 	bool fits;                /* the host's nodes fit its CPUs */
+	uint32_t crowd;           /* more threads of this node that wait awake are too many */
 	uint64_t pause_ns;        /* pause-spin so long */
 	uint64_t spin_ns;         /* then yield until so long after the start; then sleep */
 	uint64_t chaos;           /* ROAM_CHAOS; 0: off */
-	uint64_t round;           /* counts the nodes this state has served: numbers hold for one */
+	uint64_t round;           /* counts the nodes this state has served: seats hold for one */
+	struct roami_seats seats;
 	/* Of transports that a thread can sleep at, see net.c. */
 	_Atomic uint32_t watcher;       /* a thread of the application sleeps at the transport */
 	_Atomic uint64_t service_until; /* the service thread sleeps; UINT64_MAX: for ever */
@@ -36,6 +48,17 @@ extern const struct roami_env roami_env_chaos; /* the same with delays at every 
  * measured here.
  */
 void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, uint64_t chaos);
+
+/* The calling thread's number; `thread` of both environments. */
+unsigned roami_seat(struct roami_node *node);
+
+/*
+ * A round begins, before its node is opened: all seats are free, and ends of threads give theirs
+ * back; until they are shut, when other nodes of the job may be about to leave.  Which waits for
+ * those threads that are at it.
+ */
+void roami_seats_open(struct roami_real *real);
+void roami_seats_shut(struct roami_real *real);
 
 /* The service thread serves messages while no application thread does. */
 enum roam_err roami_service_start(struct roami_node *node);

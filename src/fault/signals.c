@@ -6,16 +6,26 @@
 #include "fault/signals.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "os/slab.h"
+
 /* Bits of the x86 page fault error code. */
 #define FAULT_WRITE 2
 #define FAULT_FETCH 16
+
+/* Between the frame pointer and what the kernel has put behind the return address. */
+#define CONTEXT_ABOVE_FRAME 16
+
+/* By which glibc's pthread_cancel interrupts a thread. */
+#define SIGNAL_CANCEL 32
 
 #define OLDER_MAX 8
 #define OLDER_ROOMS 4
@@ -62,6 +72,7 @@ static struct signals_process {
 	_Atomic uint32_t areas_used; /* slots ever used */
 	struct signals_area areas[ROAMI_SIGNALS_AREAS];
 	struct signals_chain chains[2]; /* SIGSEGV, SIGBUS */
+	struct roami_slabs rooms;       /* stacks */
 } signals;
 
 /*
@@ -76,6 +87,16 @@ struct signals_passing {
 };
 
 static __thread struct signals_passing signals_passing;
+
+/* The calling thread's faults in our ranges, one within the other. */
+struct signals_own {
+	const ucontext_t *context; /* of the one that is looked at */
+	const struct roami_slab *room;
+	unsigned depth;
+	uint32_t hint; /* the room it had last */
+};
+
+static __thread struct signals_own signals_own;
 
 static void signals_handler(int signal, siginfo_t *info, void *context);
 
@@ -127,6 +148,15 @@ static bool signals_lookup(int signal, uintptr_t address, struct signals_found *
 	return false;
 }
 
+/* What was blocked where the signal came.  The kernel's set is shorter than the library's. */
+static uint64_t signals_mask(const ucontext_t *context)
+{
+	uint64_t blocked;
+
+	memcpy(&blocked, &context->uc_sigmask, sizeof(blocked));
+	return blocked;
+}
+
 /*
  * As if we had never been there: the instruction is tried again and the kernel ends the process.
  * `roam run --gdb` has a breakpoint here.
@@ -140,13 +170,21 @@ __attribute__((noinline)) static void signals_default(int signal, const siginfo_
 		syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), signal);
 }
 
-static void signals_call(const struct sigaction *action, int signal, siginfo_t *info, void *context)
+/*
+ * With the signals blocked that the kernel would have blocked for it: those that we block ourselves
+ * are not among them, unless it was not the kernel that called us.
+ */
+static void signals_call(const struct sigaction *action, int signal, siginfo_t *info, void *context,
+			 bool by_kernel)
 {
 	sigset_t blocked = action->sa_mask, before;
+	uint64_t *word = (uint64_t *)(void *)&blocked;
 
 	if ((action->sa_flags & SA_NODEFER) == 0)
-		sigaddset(&blocked, signal);
-	pthread_sigmask(SIG_BLOCK, &blocked, &before);
+		*word |= (uint64_t)1 << (signal - 1);
+	if (by_kernel)
+		*word |= signals_mask(context);
+	pthread_sigmask(by_kernel ? SIG_SETMASK : SIG_BLOCK, &blocked, &before);
 	if ((action->sa_flags & SA_SIGINFO) != 0)
 		action->sa_sigaction(signal, info, context);
 	else
@@ -155,7 +193,8 @@ static void signals_call(const struct sigaction *action, int signal, siginfo_t *
 }
 
 /* Passes a fault to the older handler number `depth`, 0 the newest. */
-static void signals_pass_to(unsigned depth, int signal, siginfo_t *info, void *context)
+static void signals_pass_to(unsigned depth, int signal, siginfo_t *info, void *context,
+			    bool by_kernel)
 {
 	struct signals_older *older = atomic_load(&signals_chain(signal)->now);
 	struct sigaction action = {.sa_handler = SIG_DFL};
@@ -175,7 +214,7 @@ static void signals_pass_to(unsigned depth, int signal, siginfo_t *info, void *c
 	if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)
 		signals_default(signal, info);
 	else
-		signals_call(&action, signal, info, context);
+		signals_call(&action, signal, info, context, by_kernel);
 }
 
 static void signals_pass(int signal, siginfo_t *info, void *context, uintptr_t frame)
@@ -186,17 +225,112 @@ static void signals_pass(int signal, siginfo_t *info, void *context, uintptr_t f
 	signals_passing.context = context;
 	signals_passing.frame = frame;
 	signals_passing.depth = again ? before.depth + 1 : 0;
-	signals_pass_to(signals_passing.depth, signal, info, context);
+	signals_pass_to(signals_passing.depth, signal, info, context,
+			frame + CONTEXT_ABOVE_FRAME == (uintptr_t)context);
 	signals_passing = before;
+}
+
+/*
+ * The stack of a fault is not known to the kernel: what an error of ours brings about would begin
+ * at the top of the program's alternate stack, where the frame lies that we return by.  So there is
+ * none until then; the return from the signal sets it again.  Not while we are on it: the kernel
+ * refuses.
+ */
+static void signals_disarm(const ucontext_t *context)
+{
+	static const stack_t none = {.ss_flags = SS_DISABLE};
+
+	if ((context->uc_stack.ss_flags & SS_DISABLE) == 0)
+		sigaltstack(&none, NULL);
+}
+
+static void signals_die(const char *why, size_t length)
+{
+	ssize_t ignored = write(STDERR_FILENO, why, length);
+
+	(void)ignored;
+	signal(SIGABRT, SIG_DFL);
+	abort();
+}
+
+struct signals_touch {
+	roami_fault_fn *fn;
+	void *arg;
+	uint32_t page;
+	bool write;
+	bool kind_known;
+	const ucontext_t *context; /* of the first of several */
+	int cancel;                /* the state before it */
+};
+
+static void signals_touch(const struct signals_touch *touch)
+{
+	touch->fn(touch->arg, touch->page, touch->write, touch->kind_known);
+}
+
+static void signals_outer(void *arg)
+{
+	struct signals_touch *touch = arg;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &touch->cancel);
+	signals_disarm(touch->context);
+	signals_touch(touch);
+}
+
+/* Nobody but the fault that is under way runs on its stack. */
+static void signals_inner(const struct signals_own *own, const struct signals_touch *touch)
+{
+	static const char jumped[] =
+		"roam: a signal handler has jumped out of a page fault, which cannot go on\n";
+	uintptr_t sp = (uintptr_t)own->context->uc_mcontext.gregs[REG_RSP];
+
+	if (sp - (uintptr_t)own->room->bytes > ROAMI_SLAB_BYTES)
+		signals_die(jumped, sizeof(jumped) - 1);
+	signals_touch(touch);
+}
+
+void roami_signals_fault(roami_fault_fn *fn, void *arg, uint32_t page, bool write, bool kind_known)
+{
+	static const char empty[] =
+		"roam: the system has no memory for the stack of a page fault\n";
+	struct signals_own *own = &signals_own;
+	struct signals_touch touch = {fn, arg, page, write, kind_known, own->context, 0};
+	struct roami_slab *room;
+
+	if (own->depth++ > 0) {
+		signals_inner(own, &touch);
+		own->depth--;
+		return;
+	}
+	room = roami_slab_take(&signals.rooms, &own->hint);
+	if (room == NULL)
+		signals_die(empty, sizeof(empty) - 1);
+	own->room = room;
+	roami_slab_run(room, signals_outer, &touch);
+	roami_slab_give(room);
+	own->depth--;
+	pthread_setcancelstate(touch.cancel, NULL);
+}
+
+size_t roami_signals_depth(void)
+{
+	return roami_slabs_depth(&signals.rooms);
 }
 
 static void signals_handler(int signal, siginfo_t *info, void *context)
 {
 	int saved = errno;
+	const ucontext_t *outer = signals_own.context;
 	struct signals_found found;
+	bool ours = info->si_code > 0 &&
+		    signals_lookup(signal, (uintptr_t)info->si_addr, &found);
 
-	if (info->si_code <= 0 || !signals_lookup(signal, (uintptr_t)info->si_addr, &found) ||
-	    !found.fn(found.arg, info, context))
+	if (ours) {
+		signals_own.context = context;
+		ours = found.fn(found.arg, info, context);
+		signals_own.context = outer;
+	}
+	if (!ours)
 		signals_pass(signal, info, context, (uintptr_t)__builtin_frame_address(0));
 	errno = saved;
 }
@@ -227,6 +361,37 @@ static void signals_push(struct signals_chain *chain, const struct sigaction *ac
 	atomic_store(&chain->now, next);
 }
 
+/*
+ * All that somebody may send.  What an instruction brings about kills where it is blocked; the two
+ * signals of glibc's own are for threads that end, and for setuid, which must not wait.
+ */
+static void signals_defer(sigset_t *set)
+{
+	static const int now[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+
+	sigfillset(set);
+	for (unsigned i = 0; i < sizeof(now) / sizeof(now[0]); i++)
+		sigdelset(set, now[i]);
+	*(uint64_t *)(void *)set |= (uint64_t)1 << (SIGNAL_CANCEL - 1);
+}
+
+/*
+ * What the handler calls on a stack that may be small was called before: the first call of a
+ * library's function may need as much as a fault does, to find it.
+ */
+static bool signals_warm(void)
+{
+	uint32_t first = 0;
+	struct roami_slab *room = roami_slab_take(&signals.rooms, &first);
+	sigset_t now;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &now);
+	sched_yield();
+	if (room != NULL)
+		roami_slab_give(room);
+	return room != NULL;
+}
+
 /* Returns whether a system call failed; *stolen_p: whether our handler was not installed. */
 static enum roam_err signals_install(int signal, bool *stolen_p)
 {
@@ -234,7 +399,7 @@ static enum roam_err signals_install(int signal, bool *stolen_p)
 	struct sigaction before;
 
 	ours.sa_sigaction = signals_handler;
-	sigemptyset(&ours.sa_mask);
+	signals_defer(&ours.sa_mask);
 	if (sigaction(signal, NULL, &before) != 0)
 		return ROAM_ESYSTEM;
 	*stolen_p = !signals_is_ours(&before);
@@ -317,10 +482,18 @@ enum roam_err roami_signals_add(int signal, const void *start, size_t bytes, roa
 	if (used > atomic_load(&signals.areas_used))
 		atomic_store(&signals.areas_used, used);
 	err = signals_install(signal, &stolen);
+	if (err == ROAM_OK && !signals_warm())
+		err = ROAM_ENOMEM;
 	if (err != ROAM_OK)
 		signals_area_clear(area);
 	signals_unlock();
 	return err;
+}
+
+void roami_signals_orphan(const void *start, size_t bytes, roami_signal_fn *fn)
+{
+	signals_unlock(); /* whoever held it is not here */
+	roami_signals_add(SIGSEGV, start, bytes, fn, NULL);
 }
 
 void roami_signals_remove(int signal, const void *arg)

@@ -4,7 +4,9 @@
  * An engine adds the address ranges it answers for.  A fault inside one goes to the range's
  * function; everything else goes to the handler that was there before us, and where there was none
  * the process dies as if we did not exist: right signal, right address, core file.  Our handler
- * runs with SA_SIGINFO | SA_ONSTACK | SA_NODEFER and keeps errno.
+ * runs with SA_SIGINFO | SA_ONSTACK | SA_NODEFER, with all signals blocked that somebody may send,
+ * keeps errno, and takes less than 1 KiB of the stack it comes on, which may be a small alternate
+ * one: the work of a fault of ours is done on another (rule 1.4).
  */
 #ifndef ROAMI_FAULT_SIGNALS_H
 #define ROAMI_FAULT_SIGNALS_H
@@ -14,15 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fault/engine.h"
 #include "roam/roam.h"
 
 /* Ranges per process, of all heaps and both signals. */
 #define ROAMI_SIGNALS_AREAS 128
 
 /*
- * Called in the signal handler of the thread that faulted inside the range.  Returns false for a
- * fault that is not of its making (it goes to the older handler); true when the access may be tried
- * again.
+ * Called in the signal handler of the thread that faulted inside the range, on its stack.  Returns
+ * false for a fault that is not of its making (it goes to the older handler); true when the access
+ * may be tried again.
  */
 typedef bool roami_signal_fn(void *arg, siginfo_t *info, const void *context);
 
@@ -39,6 +42,12 @@ enum roam_err roami_signals_add(int signal, const void *start, size_t bytes, roa
  * is put back, unless somebody else's is installed now.  No thread touches the range any more.  Not
  * in handlers.  Unknown: does nothing.
  */
+/*
+ * In a process that fork() has just made, which is no node: `fn` hears of a touch of what it has
+ * not inherited, which then ends it.
+ */
+void roami_signals_orphan(const void *start, size_t bytes, roami_signal_fn *fn);
+
 void roami_signals_remove(int signal, const void *arg);
 
 /*
@@ -47,6 +56,16 @@ void roami_signals_remove(int signal, const void *arg);
  * call.  Not in handlers.
  */
 bool roami_signals_check(int signal);
+
+/*
+ * For a range's function: calls fn(arg, page, write, kind_known) on a stack of ROAMI_SLAB_BYTES,
+ * with no alternate stack, and with cancellation of the thread disabled.  Within such a call it
+ * goes on on the same stack.
+ */
+void roami_signals_fault(roami_fault_fn *fn, void *arg, uint32_t page, bool write, bool kind_known);
+
+/* The most bytes that fn has needed of such a stack, for tests. */
+size_t roami_signals_depth(void);
 
 /* The `arg` of the range that holds `address`; NULL if none does.  Async-signal-safe. */
 void *roami_signals_find(int signal, uintptr_t address);

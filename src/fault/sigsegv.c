@@ -51,7 +51,8 @@ static void sigsegv_fault(const struct sigsegv_state *sigsegv, uintptr_t address
 {
 	uintptr_t offset = address - (uintptr_t)sigsegv->view.app;
 
-	sigsegv->fn(sigsegv->arg, (uint32_t)(offset / ROAM_PAGE_SIZE), write, kind_known);
+	roami_signals_fault(sigsegv->fn, sigsegv->arg, (uint32_t)(offset / ROAM_PAGE_SIZE), write,
+			    kind_known);
 }
 
 /*

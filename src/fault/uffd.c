@@ -74,7 +74,8 @@ static struct uffd_state *uffd_check(void *state)
 
 static int uffd_new(void)
 {
-	return (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+	return roami_os_fd((int)syscall(SYS_userfaultfd,
+					O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
 }
 
 /* The features this kernel has; 0 and errno if the handshake fails. */
@@ -310,7 +311,7 @@ static const char *uffd_trial_run(void)
 	trial.uffd.uffd = uffd_connect();
 	view->bytes = PAGE;
 	view->fd = roami_os_memfd("roam-probe", view->bytes);
-	if (view->fd >= 0 && pipe2(trial.pipe, O_CLOEXEC) == 0) {
+	if (view->fd >= 0 && roami_os_pipe(trial.pipe, 0)) {
 		view->app = roami_os_map_fd(NULL, view->bytes, view->fd, 0);
 		view->runtime = roami_os_map_fd(NULL, view->bytes, view->fd, 0);
 	}
@@ -361,8 +362,8 @@ static bool uffd_on_signal(void *arg, siginfo_t *info, const void *context)
 
 	if (info->si_code != BUS_ADRERR) /* broken memory */
 		return false;
-	uffd->fn(uffd->arg, (uint32_t)(offset / ROAM_PAGE_SIZE), roami_signals_is_write(context),
-		 true);
+	roami_signals_fault(uffd->fn, uffd->arg, (uint32_t)(offset / ROAM_PAGE_SIZE),
+			    roami_signals_is_write(context), true);
 	return true;
 }
 

@@ -2,6 +2,8 @@
 #include "core/domain.h"
 #include "msg/msg.h"
 
+_Static_assert(ROAM_PAGES_ONCE <= ROAMI_CALLS_AT_ONCE, "calls about pages");
+
 size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
 		      const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
 {

@@ -131,6 +131,7 @@ static void msg_publish(struct roami_node *node, unsigned to, const struct msg_h
 		 node->transport->send(node->transport_state, to, vec, used) != ROAM_OK;
 	if (queued)
 		msg_queue(node, to, vec, used);
+	roami_count_one(&node->msg.sent[to]);
 	roami_spin_unlock(&node->msg.out_lock[to]);
 	if (queued) {
 		/* Nothing will arrive to tell us that there is room: somebody here must look. */
@@ -281,9 +282,6 @@ void roami_pass(struct roami_node *node, const struct roam_request *request, uns
 
 /* --------------------------------------------------------------------------------------- calls */
 
-/* A call's id is its slot below a serial number whose top bit is set: 0 is no call. */
-#define CALL_SERIAL_TOP (UINT32_MAX / ROAMI_CALLS_MAX / 2 + 1)
-
 struct call_room {
 	struct roami_node *node;
 	unsigned to;
@@ -303,21 +301,29 @@ static bool msg_has_room(void *arg)
 	return yes;
 }
 
+/* A free call, one of the calling thread's if there is; call_lock is held. */
+static struct roami_call *call_find(struct roami_node *node)
+{
+	unsigned at = node->env->thread(node) * ROAMI_CALLS_EACH;
+
+	for (unsigned i = 0; i < ROAMI_CALLS_MAX; i++, at++)
+		if (atomic_load(&node->msg.calls[at % ROAMI_CALLS_MAX].state) == 0)
+			return &node->msg.calls[at % ROAMI_CALLS_MAX];
+	roami_node_fail(node, "more than %u calls under way", ROAMI_CALLS_MAX);
+}
+
 /* A call that waits for an answer, with what `wanted` says of that. */
 static struct roami_call *call_open(struct roami_node *node, const struct roami_call *wanted)
 {
 	struct roami_msg *msg = &node->msg;
-	struct roami_call *call = NULL;
+	struct roami_call *call;
 
 	roami_spin_lock(node, &msg->call_lock);
-	for (unsigned i = 0; i < ROAMI_CALLS_MAX && call == NULL; i++)
-		if (atomic_load(&msg->calls[i].state) == 0)
-			call = &msg->calls[i];
-	if (call == NULL)
-		roami_node_fail(node, "more than %u calls under way", ROAMI_CALLS_MAX);
-	msg->call_serial = (msg->call_serial + 1) & (CALL_SERIAL_TOP - 1);
+	call = call_find(node);
+	/* Its slot below a serial number whose top bit is set: 0 is no call. */
+	msg->call_serial = (msg->call_serial + 1) % ROAMI_CALL_SERIALS;
 	call->id = (uint32_t)(call - msg->calls) |
-		   (msg->call_serial | CALL_SERIAL_TOP) * ROAMI_CALLS_MAX;
+		   (msg->call_serial | ROAMI_CALL_SERIALS) * ROAMI_CALLS_MAX;
 	call->reply = wanted->reply;
 	call->reply_max = wanted->reply_max;
 	call->page = wanted->page;
@@ -416,8 +422,6 @@ size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *
 	*came_p = page_at != 0;
 	return bytes;
 }
-
-_Static_assert(ROAM_PAGES_ONCE <= ROAMI_CALLS_AT_ONCE, "calls about pages");
 
 void roami_pages_ask(struct roami_node *node, struct roam_page_call *calls, unsigned count)
 {
@@ -715,6 +719,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 	if (type == NULL || header.bytes != bytes - sizeof(header) || header.origin >= node->nodes)
 		roami_node_fail(node, "node %u sent a malformed message", from);
 	ROAMI_COUNT(node->stats, messages_received, 1);
+	roami_count_one(&node->msg.received);
 	if (header.flags & FLAG_REPLY) {
 		msg_answered(node, from, &header, (const uint8_t *)data + sizeof(header));
 		return true;

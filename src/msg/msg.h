@@ -36,7 +36,7 @@ bool roami_msg_call_answered(void *call);
 void roami_msg_call_drop(struct roami_call *call);
 
 /* So many at a time that all threads of a node can do it at once. */
-#define ROAMI_CALLS_AT_ONCE (ROAMI_CALLS_MAX / ROAMI_THREADS_MAX)
+#define ROAMI_CALLS_AT_ONCE ROAMI_CALLS_EACH
 
 /* A call whose request is one word, and whose answer may bring the bytes of a page. */
 struct roami_query {

@@ -43,7 +43,7 @@ uint64_t roami_os_ran_ns(void)
 
 int roami_os_tasks(void)
 {
-	return open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return roami_os_fd(open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
 unsigned roami_os_links(int fd)
@@ -154,6 +154,11 @@ void roami_os_dump(void *at, size_t bytes)
 	errno = saved;
 }
 
+void roami_os_forget(void *at, size_t bytes)
+{
+	madvise(at, bytes, MADV_DONTNEED);
+}
+
 void roami_os_discard(void *at, size_t bytes)
 {
 	madvise(at, bytes, MADV_REMOVE);
@@ -169,14 +174,33 @@ size_t roami_os_write_at(int fd, uint64_t offset, const void *data, size_t bytes
 	return done > 0 ? (size_t)done : 0;
 }
 
+/* A limit of file sizes is an error, EFBIG, and does not end the process by a signal. */
+static int os_truncate(int fd, uint64_t bytes)
+{
+	const struct timespec now = {0, 0};
+	sigset_t limit, before;
+	int result, saved;
+
+	sigemptyset(&limit);
+	sigaddset(&limit, SIGXFSZ);
+	pthread_sigmask(SIG_BLOCK, &limit, &before);
+	result = ftruncate(fd, (off_t)bytes);
+	saved = errno;
+	if (result != 0 && saved == EFBIG && !sigismember(&before, SIGXFSZ))
+		sigtimedwait(&limit, NULL, &now);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = saved;
+	return result;
+}
+
 int roami_os_memfd(const char *name, uint64_t bytes)
 {
-	int fd = (int)syscall(SYS_memfd_create, name,
-			      1u /* MFD_CLOEXEC */ | 2u /* MFD_ALLOW_SEALING */);
+	int fd = roami_os_fd((int)syscall(SYS_memfd_create, name,
+					  1u /* MFD_CLOEXEC */ | 2u /* MFD_ALLOW_SEALING */));
 
 	if (fd < 0)
 		return -1;
-	if (ftruncate(fd, (off_t)bytes) != 0 ||
+	if (os_truncate(fd, bytes) != 0 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
 		int saved = errno;
 
@@ -327,7 +351,7 @@ bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg)
 
 int roami_os_pidfd(pid_t pid)
 {
-	return (int)syscall(SYS_pidfd_open, pid, 0);
+	return roami_os_fd((int)syscall(SYS_pidfd_open, pid, 0));
 }
 
 /* As in newer kernels' <linux/pidfd.h>. */

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 /* ---- clock */
@@ -39,12 +40,25 @@ void roami_os_dontfork(void *at, size_t bytes);
 /* Left out of core files; and not left out any more. */
 void roami_os_dontdump(void *at, size_t bytes);
 void roami_os_dump(void *at, size_t bytes);
+/* Gives back whole pages of private memory, which are zero then. */
+void roami_os_forget(void *at, size_t bytes);
+
 /* Gives the memory of a shared file range back: a hole. */
 void roami_os_discard(void *at, size_t bytes);
 /* Stores into a file; how many bytes, the first ones.  Async-signal-safe. */
 size_t roami_os_write_at(int fd, uint64_t offset, const void *data, size_t bytes);
 /* Sealed against shrinking and growing; -1 with errno. */
 int roami_os_memfd(const char *name, uint64_t bytes);
+
+/* ---- descriptors: none of ours is ever 0, 1 or 2, though the program has closed them (fds.c) */
+
+/* What a call that makes a descriptor returned, moved up if need be; -1 with errno. */
+int roami_os_fd(int fd);
+bool roami_os_pipe(int ends[2], int flags); /* closed by exec; false with errno */
+FILE *roami_os_file(const char *path);      /* to be read; NULL with errno */
+/* While another library makes some: those that are closed are held, and given back. */
+unsigned roami_os_fds_hold(void);
+void roami_os_fds_release(unsigned held);
 
 /*
  * A vector of fixed-size items in mmap memory, grown by mremap: usable in signal handlers, no
@@ -75,6 +89,8 @@ bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg);
 int roami_os_pidfd(pid_t pid);   /* -1 with errno */
 /* How the process of a pidfd ended, as of wait; false: it has not, or this kernel does not say. */
 bool roami_os_pidfd_status(int pidfd, int *status);
+/* The same of a process that nobody has waited for yet, on any kernel. */
+bool roami_os_zombie_status(pid_t pid, int *status);
 /* All of it, over a socket that blocks; false: the other side is gone, or takes too long. */
 bool roami_os_send(int fd, const void *data, size_t bytes);
 pid_t roami_os_tid(void);
@@ -85,5 +101,13 @@ uint64_t roami_os_oom_kills(void);
 uint64_t roami_os_random(void);
 /* Bytes that nobody can guess; false: the kernel gives none. */
 bool roami_os_secret(void *bytes, size_t count);
+
+/*
+ * Where code lies: file and offset for addr2line, and the symbol if it is exported.  And data: the
+ * address, with the same if it is a static.
+ */
+#define ROAMI_OS_PLACE_BYTES 144
+void roami_os_place(const void *code, char text[ROAMI_OS_PLACE_BYTES]);
+void roami_os_object(const void *object, char text[ROAMI_OS_PLACE_BYTES]);
 
 #endif

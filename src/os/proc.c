@@ -8,7 +8,7 @@
 /* The number in the line that begins with `key`; 0: none. */
 static uint64_t proc_number(const char *path, const char *key)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = roami_os_file(path);
 	uint64_t number = 0;
 	char line[128];
 
@@ -21,6 +21,25 @@ static uint64_t proc_number(const char *path, const char *key)
 		}
 	fclose(file);
 	return number;
+}
+
+bool roami_os_zombie_status(pid_t pid, int *status)
+{
+	char path[32], line[1024], *at = NULL;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = roami_os_file(path);
+	if (file == NULL)
+		return false;
+	if (fgets(line, sizeof(line), file) != NULL)
+		at = strrchr(line, ')'); /* its name may hold anything */
+	fclose(file);
+	if (at == NULL || at[1] != ' ' || at[2] != 'Z')
+		return false;
+	at = strrchr(line, ' '); /* the last field */
+	*status = at != NULL ? atoi(at) : 0;
+	return *status != 0; /* 0 is what it says where we may not look, too */
 }
 
 /* Not getrusage's number, which covers what the process was before exec: the launcher, a shell. */
@@ -58,7 +77,7 @@ static uint64_t proc_oom_kills(char *line)
 
 uint64_t roami_os_oom_kills(void)
 {
-	FILE *file = fopen("/proc/self/cgroup", "re");
+	FILE *file = roami_os_file("/proc/self/cgroup");
 	uint64_t kills = 0;
 	char line[512];
 

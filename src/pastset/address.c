@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "msg/channel.h"
+#include "os/os.h"
 
 #define KEY_DIGITS   (2 * ROAMI_CHANNEL_KEY)
 #define SOCKET_FLAGS (SOCK_STREAM | SOCK_CLOEXEC)
@@ -65,67 +66,86 @@ static struct addrinfo *address_inet(const char *address, bool listens, char *wh
 void roami_address_tune(int fd)
 {
 	const int on = 1, idle_s = 5, every_s = 1, times = 5;
+	const unsigned unheard_ms = 10000; /* of what was sent: keepalive stops meanwhile */
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unheard_ms, sizeof(unheard_ms));
 }
 
-static int connect_unix(const struct sockaddr_un *un)
+/* A server that is stopped lets nobody in: no connection may wait without an end. */
+static int connect_to(const struct sockaddr *to, socklen_t bytes, const struct roami_route *route,
+		      bool last)
 {
-	int fd = socket(AF_UNIX, SOCKET_FLAGS, 0);
-
-	if (fd >= 0 && connect(fd, (const void *)un, sizeof(*un)) != 0) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-/* Gives up where nothing answers. */
-static int connect_inet(const struct addrinfo *at, int patience_ms)
-{
-	const struct timeval patience = {patience_ms / 1000, patience_ms % 1000 * 1000},
-			     none = {0, 0};
-	int fd = socket(at->ai_family, SOCKET_FLAGS, 0), err;
+	int fd = roami_os_fd(socket(to->sa_family, SOCKET_FLAGS | SOCK_NONBLOCK, 0)), err = 0;
+	socklen_t err_bytes = sizeof(err);
 
 	if (fd < 0)
 		return -1;
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	if (connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
-		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
+	if (connect(fd, to, bytes) == 0)
 		return fd;
-	}
-	err = errno == EINPROGRESS ? ETIMEDOUT : errno;
+	err = errno;
+	if (err == EINPROGRESS && !route->wait(route->arg, fd, last))
+		err = ETIMEDOUT;
+	else if (err == EINPROGRESS && getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &err_bytes) != 0)
+		err = errno;
+	if (err == 0)
+		return fd;
 	close(fd);
 	errno = err;
 	return -1;
 }
 
-int roami_address_connect(const char *address, int patience_ms, char *why, size_t why_bytes)
+/* It is connected at once, or not at all. */
+static int connect_unix(const struct sockaddr_un *un)
+{
+	return connect_to((const struct sockaddr *)(const void *)un, sizeof(*un), NULL, true);
+}
+
+static int connect_inet(const char *address, struct roami_route *route, char *why, size_t why_bytes)
 {
 	struct addrinfo *list, *at;
-	struct sockaddr_un un;
-	int fd = -1;
+	int fd = -1, err;
 
-	if (strchr(address, '/') != NULL) {
-		if (!address_unix(address, &un, why, why_bytes))
-			return -1;
-		fd = connect_unix(&un);
-	} else {
-		list = address_inet(address, false, why, why_bytes);
-		if (list == NULL)
-			return -1;
-		for (at = list; at != NULL && fd < 0; at = at->ai_next)
-			fd = connect_inet(at, patience_ms);
-		freeaddrinfo(list);
+	if (route->bytes != 0)
+		return connect_to((const struct sockaddr *)(const void *)&route->to, route->bytes,
+				  route, true);
+	list = address_inet(address, false, why, why_bytes);
+	for (at = list; at != NULL && fd < 0; at = at->ai_next) {
+		fd = connect_to(at->ai_addr, at->ai_addrlen, route, at->ai_next == NULL);
+		if (fd < 0 || at->ai_addrlen > sizeof(route->to))
+			continue;
+		memcpy(&route->to, at->ai_addr, at->ai_addrlen);
+		route->bytes = at->ai_addrlen;
 	}
-	if (fd < 0)
-		snprintf(why, why_bytes, "no server at %s: %s", address, strerror(errno));
-	else
+	err = errno;
+	if (list != NULL)
+		freeaddrinfo(list);
+	errno = err;
+	return fd;
+}
+
+int roami_address_connect(const char *address, struct roami_route *route, char *why,
+			  size_t why_bytes)
+{
+	struct sockaddr_un un;
+	int fd = -1, err;
+
+	why[0] = '\0';
+	errno = 0;
+	if (strchr(address, '/') == NULL)
+		fd = connect_inet(address, route, why, why_bytes);
+	else if (address_unix(address, &un, why, why_bytes))
+		fd = connect_unix(&un);
+	err = errno;
+	if (fd >= 0)
 		roami_address_tune(fd);
+	else if (why[0] == '\0')
+		snprintf(why, why_bytes, "no server at %s: %s", address, strerror(err));
+	errno = err;
 	return fd;
 }
 
@@ -145,7 +165,7 @@ static int listen_unix(const char *address, char *why, size_t why_bytes)
 	}
 	if (errno == ECONNREFUSED)
 		unlink(address); /* of a server that was killed */
-	fd = socket(AF_UNIX, SOCKET_FLAGS | SOCK_NONBLOCK, 0);
+	fd = roami_os_fd(socket(AF_UNIX, SOCKET_FLAGS | SOCK_NONBLOCK, 0));
 	mask = umask(077);
 	bound = fd < 0 ? -1 : bind(fd, (void *)&un, sizeof(un));
 	umask(mask);
@@ -160,7 +180,7 @@ static int listen_unix(const char *address, char *why, size_t why_bytes)
 static int listen_inet(const struct addrinfo *at)
 {
 	const int on = 1;
-	int fd = socket(at->ai_family, SOCKET_FLAGS | SOCK_NONBLOCK, 0);
+	int fd = roami_os_fd(socket(at->ai_family, SOCKET_FLAGS | SOCK_NONBLOCK, 0));
 
 	if (fd < 0)
 		return -1;
@@ -206,7 +226,7 @@ static bool key_make(const char *file)
 {
 	uint8_t key[ROAMI_CHANNEL_KEY];
 	char text[KEY_DIGITS + 2];
-	int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int fd = roami_os_fd(open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
 	bool made;
 
 	if (fd < 0 || sodium_init() < 0)
@@ -229,6 +249,11 @@ static bool key_read(const char *file, int fd, uint8_t *key, char *why, size_t w
 	ssize_t got;
 	bool good;
 
+	if (fstat(fd, &stat) == 0 && stat.st_uid != geteuid()) {
+		snprintf(why, why_bytes, "the key in %s is not safe: it belongs to another user",
+			 file);
+		return false;
+	}
 	if (fstat(fd, &stat) != 0 || (stat.st_mode & 077) != 0) {
 		snprintf(why, why_bytes,
 			 "the key in %s is not safe: others may read it (chmod 600)", file);
@@ -247,13 +272,18 @@ static bool key_read(const char *file, int fd, uint8_t *key, char *why, size_t w
 
 bool roami_address_key(const char *file, bool make, uint8_t *key, char *why, size_t why_bytes)
 {
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	int fd = roami_os_fd(open(file, O_RDONLY | O_CLOEXEC));
+	struct stat status;
 	bool good;
 
 	if (fd < 0 && errno == ENOENT && make && key_make(file))
-		fd = open(file, O_RDONLY | O_CLOEXEC);
+		fd = roami_os_fd(open(file, O_RDONLY | O_CLOEXEC));
 	if (fd < 0) {
-		snprintf(why, why_bytes, "no key in %s: %s", file, strerror(errno));
+		bool others = errno == EACCES && stat(file, &status) == 0 &&
+			      status.st_uid != geteuid();
+
+		snprintf(why, why_bytes, "no key in %s: %s", file,
+			 others ? "it belongs to another user" : strerror(errno));
 		return false;
 	}
 	good = key_read(file, fd, key, why, why_bytes);

@@ -8,13 +8,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
+
+/* How who connects waits, and where he was connected to. */
+struct roami_route {
+	/* For a socket that is being connected; false: no longer.  `last`: no other one will be. */
+	bool (*wait)(void *arg, int fd, bool last);
+	void *arg;
+	socklen_t bytes; /* 0: the address's name is yet to be looked up, which may take its time */
+	struct sockaddr_storage to;
+};
 
 /*
- * A connected socket; or one that listens, without waiting, with its address in `at` as clients may
- * use it (of a port 0, the one chosen).  -1: `why` says why; errno is EINVAL where the address
- * makes no sense.  Who connects waits so long at most.
+ * A connected socket; or one that listens with its address in `at` as clients may use it (of a port
+ * 0, the one chosen).  Neither waits when it is used.  -1: `why` says why; errno is EINVAL where
+ * the address makes no sense.
  */
-int roami_address_connect(const char *address, int patience_ms, char *why, size_t why_bytes);
+int roami_address_connect(const char *address, struct roami_route *route, char *why,
+			  size_t why_bytes);
 int roami_address_listen(const char *address, char *at, size_t at_bytes, char *why,
 			 size_t why_bytes);
 

@@ -16,8 +16,12 @@
 #define PATIENCE_MS     10000 /* so long may a server take to answer who attaches, */
 #define PATIENCE_MIN_MS 1000  /* and at least so long, whoever's time is up */
 #define MS              1000000u
-/* So long an operation whose time is up waits for another connection, and can say what it did. */
-#define GRACE_NS (1000ull * MS)
+/*
+ * So long a server has to tell an operation that its time is up, before the connection counts as
+ * broken; and so long the operation waits for another one then, and can say what it did.
+ */
+#define SILENCE_NS (2000ull * MS)
+#define GRACE_NS   (1000ull * MS)
 
 /* A thread waits for an answer. */
 struct attach_ask {
@@ -29,6 +33,7 @@ struct attach_ask {
 	struct roam_part parts[2]; /* what is asked */
 	struct roami_ask op;       /* the first of them, of an operation */
 	uint64_t until;            /* an operation has so much time; 0: without end, or none */
+	uint64_t cancelled_at;     /* when its thread saw that it was; 0: not yet */
 	struct roami_unsure *unsure; /* of a participant's operation; NULL: it is none */
 	bool again;                  /* it was asked before, and the server may have heard it */
 	bool answered;
@@ -115,7 +120,7 @@ static void attach_joined(struct roam_ps_server *server, const struct roami_atta
 			unsure_end(server, unsure);
 	server->heard = (uint32_t)server->line.channel.received;
 	server->connection++;
-	server->broken = false;
+	server->broken = server->full = false;
 	attach_stir(server);
 }
 
@@ -139,20 +144,26 @@ static bool ask_cancelled(const struct attach_ask *ask)
 	       __atomic_load_n(&ask->cancel->cancelled, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* Until when it waits for another connection; UINT64_MAX: as long as anybody does. */
+/*
+ * Until when it waits: for the server to say that its time is up, or for another connection.
+ * UINT64_MAX: as long as anybody does.
+ */
 static uint64_t ask_end(const struct roam_ps_server *server, const struct attach_ask *ask)
 {
-	uint64_t end = server->broken_at + GRACE_NS;
+	uint64_t grace = server->broken_at + GRACE_NS, up = ask->until;
 
-	if (ask->until == 0 && !ask_cancelled(ask))
+	if (ask->cancelled_at != 0 && (up == 0 || ask->cancelled_at < up))
+		up = ask->cancelled_at;
+	if (up == 0)
 		return UINT64_MAX;
-	return ask->until > end && !ask_cancelled(ask) ? ask->until : end;
+	if (!server->broken)
+		return up + SILENCE_NS;
+	return up > grace ? up : grace;
 }
 
-/* It has waited long enough for one. */
 static bool ask_late(const struct roam_ps_server *server, const struct attach_ask *ask)
 {
-	return server->broken && roami_os_now_ns() >= ask_end(server, ask);
+	return roami_os_now_ns() >= ask_end(server, ask);
 }
 
 static int ms_until(uint64_t now, uint64_t then, int most)
@@ -163,23 +174,28 @@ static int ms_until(uint64_t now, uint64_t then, int most)
 }
 
 /* Tries once, with the lock held but meanwhile. */
-static enum roam_err attach_try(struct roam_ps_server *server, uint64_t end,
+static enum roam_err attach_try(struct roam_ps_server *server, const struct attach_ask *ask,
 				struct roami_attached *attached)
 {
 	struct roami_attach attach = {.session = server->session,
 				      .heard = server->heard,
 				      .wanted = attach_wanted(server)};
+	uint64_t now = roami_os_now_ns(), end = ask_end(server, ask);
+	struct roami_line *line = &server->line;
 	enum roam_err err;
 	char why[256];
-	int patience_ms = ms_until(roami_os_now_ns(), end, PATIENCE_MS);
 
 	pthread_mutex_unlock(&server->lock);
-	pthread_mutex_lock(&server->sending);
-	roami_line_close(&server->line);
-	server->line.patience_ms = patience_ms < PATIENCE_MIN_MS ? PATIENCE_MIN_MS : patience_ms;
-	err = roami_line_open(&server->line, server->address, server->key, &attach, attached, why,
-			      sizeof(why));
+	pthread_mutex_lock(&server->sending); /* somebody may be about to see that it is broken */
+	roami_line_close(line);
 	pthread_mutex_unlock(&server->sending);
+	line->least = now + (uint64_t)PATIENCE_MIN_MS * MS;
+	line->until = now + (uint64_t)PATIENCE_MS * MS;
+	if (line->until > end)
+		line->until = end > line->least ? end : line->least;
+	line->cancel = ask->cancel;
+	err = roami_line_open(line, server->address, server->key, &attach, attached, why,
+			      sizeof(why));
 	pthread_mutex_lock(&server->lock);
 	return err;
 }
@@ -226,7 +242,7 @@ static void attach_again(struct roam_ps_server *server, const struct attach_ask 
 	server->reading = true;
 	attach_nap(server, ask_end(server, ask));
 	if (server->lost == ROAM_OK && roami_os_now_ns() >= server->try_at) {
-		err = attach_try(server, ask_end(server, ask), &attached);
+		err = attach_try(server, ask, &attached);
 		if (server->lost == ROAM_OK)
 			attach_tried(server, err, &attached);
 	}
@@ -250,6 +266,13 @@ static void ask_prepare(struct roam_ps_server *server, struct attach_ask *ask)
 	ask->op.timeout_ns = now < ask->until ? ask->until - now : ROAM_PS_TRY;
 }
 
+static void attach_wake(const struct roam_ps_server *server)
+{
+	const uint64_t one = 1;
+
+	(void)!write(server->line.wake, &one, sizeof(one));
+}
+
 /* Asks, or cancels what was asked.  The lock is held but meanwhile. */
 static void ask_send(struct roam_ps_server *server, struct attach_ask *ask, bool cancels)
 {
@@ -259,7 +282,7 @@ static void ask_send(struct roam_ps_server *server, struct attach_ask *ask, bool
 	pthread_mutex_unlock(&server->lock);
 	pthread_mutex_lock(&server->sending); /* numbers go out in their order */
 	pthread_mutex_lock(&server->lock);
-	if (!server->broken && !ask->answered) {
+	if (!server->broken && !server->full && !ask->answered) {
 		if (cancels)
 			ask->cancelled = true;
 		else
@@ -269,15 +292,18 @@ static void ask_send(struct roam_ps_server *server, struct attach_ask *ask, bool
 		pthread_mutex_unlock(&server->lock);
 		sent = roami_line_send(&server->line, &head, ask->parts, cancels ? 0 : 2);
 		pthread_mutex_lock(&server->lock);
+		server->full = roami_line_full(&server->line);
 	}
 	if (!sent)
 		attach_break(server);
+	else if (server->full && server->reading)
+		attach_wake(server); /* to see to what is left */
 	pthread_mutex_unlock(&server->sending);
 }
 
 static bool ask_cancels(const struct attach_ask *ask)
 {
-	return !ask->cancelled && ask_cancelled(ask);
+	return !ask->cancelled && ask->cancelled_at != 0;
 }
 
 /* -------------------------------------------------------------------------------------- answers */
@@ -313,17 +339,35 @@ static bool attach_answer(struct roam_ps_server *server, const uint8_t *text, si
 	return true;
 }
 
-/* One turn of the thread that reads.  The lock is held but while it sleeps. */
-static void attach_read(struct roam_ps_server *server)
+/* What the socket had no room for goes out; the lock is not held.  false: it is broken. */
+static bool attach_flush(struct roam_ps_server *server, bool *full_p)
 {
-	bool here, bad = false;
+	bool good;
+
+	pthread_mutex_lock(&server->sending);
+	good = roami_line_flush(&server->line);
+	*full_p = roami_line_full(&server->line);
+	pthread_mutex_unlock(&server->sending);
+	return good;
+}
+
+/* One turn of the thread that reads.  The lock is held but while it sleeps. */
+static void attach_read(struct roam_ps_server *server, const struct attach_ask *ask)
+{
+	bool here, bad = false, full = server->full, was_full = full;
+	uint64_t end = ask_end(server, ask);
 	uint8_t *text;
 	size_t bytes;
 
 	server->reading = true;
 	pthread_mutex_unlock(&server->lock);
-	here = roami_line_receive(&server->line);
+	here = roami_line_receive(&server->line, full, end) &&
+	       (!full || attach_flush(server, &full));
 	pthread_mutex_lock(&server->lock);
+	if (was_full && !full) {
+		server->full = false;
+		attach_stir(server);
+	}
 	for (;;) {
 		text = roami_line_frame(&server->line, &bytes, &bad);
 		if (text == NULL)
@@ -344,7 +388,7 @@ static void attach_read(struct roam_ps_server *server)
 /* Until somebody has news, or it has no time left.  The lock is held but meanwhile. */
 static void ask_sleep(struct roam_ps_server *server, struct attach_ask *ask)
 {
-	uint64_t end = server->broken ? ask_end(server, ask) : UINT64_MAX;
+	uint64_t end = ask_end(server, ask);
 	struct timespec until = {(time_t)(end / (1000 * MS)), (long)(end % (1000 * MS))};
 
 	ask->sleeps = true;
@@ -355,21 +399,39 @@ static void ask_sleep(struct roam_ps_server *server, struct attach_ask *ask)
 	ask->sleeps = false;
 }
 
-/* Asks, and waits for the answer.  The lock is held but meanwhile. */
+/* One step of it: sends, reads for all, makes a connection, or sleeps while another thread does. */
+static void ask_step(struct roam_ps_server *server, struct attach_ask *ask)
+{
+	bool sends = !server->broken && !server->full;
+
+	if (sends && ask->connection != server->connection)
+		ask_send(server, ask, false);
+	else if (sends && ask_cancels(ask))
+		ask_send(server, ask, true);
+	else if (server->reading)
+		ask_sleep(server, ask);
+	else if (server->broken)
+		attach_again(server, ask);
+	else
+		attach_read(server, ask);
+}
+
+/*
+ * Asks, and waits for the answer.  A server that is silent for too long when somebody's time is up
+ * may be stopped, or cut off: whether it is can only be known by another connection.  The lock is
+ * held but meanwhile.
+ */
 static void ask_wait(struct roam_ps_server *server, struct attach_ask *ask)
 {
-	while (!ask->answered && server->lost == ROAM_OK && !ask_late(server, ask)) {
-		if (!server->broken && ask->connection != server->connection) {
-			ask_send(server, ask, false);
-		} else if (!server->broken && ask_cancels(ask)) {
-			ask_send(server, ask, true);
-		} else if (server->reading) {
-			ask_sleep(server, ask);
-		} else if (server->broken) {
-			attach_again(server, ask);
-		} else {
-			attach_read(server);
-		}
+	while (!ask->answered && server->lost == ROAM_OK) {
+		if (ask->cancelled_at == 0 && ask_cancelled(ask))
+			ask->cancelled_at = roami_os_now_ns();
+		if (!ask_late(server, ask))
+			ask_step(server, ask);
+		else if (!server->broken)
+			attach_break(server);
+		else
+			return;
 	}
 }
 
@@ -492,7 +554,7 @@ enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roa
 	if (roami_ask_carries(what))
 		ask.parts[1] = (struct roam_part){request->tuple, request->bytes};
 	if (what->timeout_ns == ROAM_PS_TRY)
-		ask.until = 1;
+		ask.until = roami_os_now_ns();
 	else if (what->timeout_ns != 0)
 		ask.until = roami_os_now_ns() + what->timeout_ns;
 	if (what->op == ROAM_PS_OBSERVE || what->op == ROAM_PS_MOB) {
@@ -564,8 +626,8 @@ enum roam_err roami_attach_open(struct roami_attachments *all, const char *addre
 	server->address = strdup(address);
 	memcpy(server->key, key, sizeof(server->key));
 	server->line.fd = -1;
-	server->line.patience_ms = PATIENCE_MS;
-	server->line.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	server->line.until = roami_os_now_ns() + (uint64_t)PATIENCE_MS * MS;
+	server->line.wake = roami_os_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	err = attach_first(server, why, why_bytes);
 	if (err != ROAM_OK) {
 		attach_free(server);
@@ -583,19 +645,12 @@ enum roam_err roami_attach_open(struct roami_attachments *all, const char *addre
 static void attach_part(struct roam_ps_server *server)
 {
 	const struct roami_guest_head head = {.kind = ROAMI_GUEST_DETACH};
-	bool broken;
 
-	pthread_mutex_lock(&server->lock);
-	broken = server->broken;
-	if (broken)
-		attach_lose(server, ROAM_ELOST);
-	pthread_mutex_unlock(&server->lock);
-	if (broken)
-		return;
 	pthread_mutex_lock(&server->sending);
-	roami_line_send(&server->line, &head, NULL, 0);
-	pthread_mutex_unlock(&server->sending);
 	pthread_mutex_lock(&server->lock);
+	if (!server->broken && !server->full)
+		roami_line_send(&server->line, &head, NULL, 0);
+	pthread_mutex_unlock(&server->sending);
 	attach_lose(server, ROAM_ELOST);
 	pthread_mutex_unlock(&server->lock);
 }
@@ -634,14 +689,12 @@ void roami_attach_rele(struct roam_ps_server *server)
 
 void roami_attach_look(struct roami_attachments *all)
 {
-	const uint64_t one = 1;
-
 	pthread_mutex_lock(&all->lock);
 	for (struct roam_ps_server *server = all->servers; server != NULL; server = server->next) {
 		pthread_mutex_lock(&server->lock);
 		for (struct attach_ask *ask = server->asks; ask != NULL; ask = ask->next)
 			pthread_cond_signal(&ask->changed);
-		(void)!write(server->line.wake, &one, sizeof(one));
+		attach_wake(server);
 		pthread_mutex_unlock(&server->lock);
 	}
 	pthread_mutex_unlock(&all->lock);

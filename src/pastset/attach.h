@@ -23,12 +23,13 @@ struct roam_ps_server {
 	struct roami_unsure *unsure; /* of those, counted too, who will ask again */
 	bool reading;        /* a thread reads, or connects: what comes in is its own */
 	bool broken;         /* there is no connection */
+	bool full;           /* what is to go out first had no room in the socket */
 	uint64_t broken_at;  /* since then */
 	uint64_t try_at;     /* the next attempt to make one, */
 	int nap_ms;          /* so long after the last */
 	uint64_t connection; /* how many there have been */
 	uint32_t heard;      /* frames of this one */
-	pthread_mutex_t sending; /* of what goes out; before `lock` */
+	pthread_mutex_t sending; /* of what goes out; before `lock`.  Nobody waits under either */
 	struct roami_line line;
 	uint64_t session, keep_ns; /* the server's */
 	char *address;

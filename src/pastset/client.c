@@ -221,7 +221,7 @@ static enum roam_err client_away(const struct roam_ps_element *element, const st
 	return roami_client_outcome(request, &told);
 }
 
-/* Apart, for what they need of the stack. */
+/* Apart, for what it needs of the stack. */
 #define ROOM_SMALL 1024u
 #define ROOM_LARGE (sizeof(struct roami_told) + ROAM_PS_TUPLE_MAX)
 
@@ -234,13 +234,17 @@ __attribute__((noinline)) static enum roam_err client_away_small(
 	return client_away(element, ask, request, record, room, sizeof(room));
 }
 
-__attribute__((noinline)) static enum roam_err client_away_large(
-	const struct roam_ps_element *element, const struct roami_ask *ask,
-	struct roam_ps_request *request, roami_record *record)
-{
-	uint64_t room[ROOM_LARGE / sizeof(uint64_t)];
+_Static_assert(ROOM_LARGE <= ROAMI_SLAB_BYTES, "the longest tuple");
 
-	return client_away(element, ask, request, record, room, sizeof(room));
+static enum roam_err client_away_large(const struct roam_ps_element *element,
+				       const struct roami_ask *ask, struct roam_ps_request *request,
+				       roami_record *record)
+{
+	struct roami_slab *room = roami_node_slab(element->node);
+	enum roam_err err = client_away(element, ask, request, record, room->bytes, ROOM_LARGE);
+
+	roami_slab_give(room);
+	return err;
 }
 
 /* ----------------------------------------------------------------------------------- operations */
@@ -532,10 +536,8 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 		ask.participants = options->participants;
 		element->rounds = options->participants != 0;
 	}
-	if (options->storage == ROAM_PS_PAGES) {
+	if (options->storage == ROAM_PS_PAGES)
 		ask.heap_bytes = options->memory;
-		roami_pages_init(element->node, heap);
-	}
 	if (element->server != NULL)
 		err = enter_attached(element->server, parts, &answer);
 	else

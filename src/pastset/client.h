@@ -68,7 +68,4 @@ enum roam_err roami_client_outcome(struct roam_ps_request *request, const struct
 /* Moves and observes. */
 enum roam_err roami_pages_do(struct roam_ps_element *element, struct roam_ps_request *request);
 
-/* Announces the lock of the tuples at `heap`. */
-void roami_pages_init(struct roami_node *node, uint64_t heap);
-
 #endif

@@ -15,6 +15,9 @@ enum roam_err roami_guests_init(struct roami_guests *all, struct roami_past *pas
 	memset(all, 0, sizeof(*all));
 	all->past = past;
 	all->keep = *keep;
+	all->bound = past->node->options->ps_memory;
+	if (all->bound < ROAMI_GUESTS_LEAST)
+		all->bound = ROAMI_GUESTS_LEAST;
 	memcpy(all->key, key, sizeof(all->key));
 	past->relay_told = roami_session_told;
 	return roami_past_open(past);
@@ -29,6 +32,7 @@ void roami_guests_fini(struct roami_guests *all)
 		all->past->node->env->spin(all->past->node);
 		roami_sessions_answer(all);
 	}
+	roami_assert(all->used == 0 && all->fixed == 0);
 	for (unsigned owner = 0; owner < ROAMI_NODES_MAX; owner++)
 		if (all->hosted[owner] != NULL)
 			roami_os_unmap(all->hosted[owner], HOSTED_BYTES);
@@ -48,17 +52,24 @@ struct roami_hosted *roami_hosted_find(const struct roami_guests *all, uint32_t 
 
 /* ------------------------------------------------------------------------------------ going out */
 
-/* Room for `bytes` more; NULL: there is no memory. */
-static uint8_t *flow_room(struct roami_flow *flow, size_t bytes)
+static void flow_free(struct roami_guest *guest)
 {
+	guest->all->used -= guest->out.room;
+	free(guest->out.bytes);
+	guest->out = (struct roami_flow){NULL, 0, 0, 0};
+}
+
+/* Room for `bytes` more; NULL: there is no memory. */
+static uint8_t *flow_room(struct roami_guest *guest, size_t bytes)
+{
+	struct roami_flow *flow = &guest->out;
 	size_t room = flow->room < FLOW_LEAST ? FLOW_LEAST : flow->room;
 	uint8_t *grown;
 
 	if (flow->at == flow->end)
 		flow->at = flow->end = 0;
 	if (flow->at == 0 && flow->room > FLOW_KEEP && bytes <= FLOW_KEEP && flow->end == 0) {
-		free(flow->bytes);
-		*flow = (struct roami_flow){NULL, 0, 0, 0};
+		flow_free(guest);
 		room = FLOW_LEAST;
 	}
 	while (room - flow->end < bytes)
@@ -67,6 +78,7 @@ static uint8_t *flow_room(struct roami_flow *flow, size_t bytes)
 		grown = realloc(flow->bytes, room);
 		if (grown == NULL)
 			return NULL;
+		guest->all->used += room - flow->room;
 		flow->bytes = grown;
 		flow->room = room;
 	}
@@ -114,7 +126,7 @@ bool roami_guest_send(struct roami_guest *guest, uint32_t kind, uint64_t number,
 {
 	struct roami_guest_head head = {kind, 0, number};
 	struct roam_part parts[3] = {{&head, sizeof(head)}, *one, *two};
-	uint8_t *at = flow_room(&guest->out,
+	uint8_t *at = flow_room(guest,
 				sizeof(head) + one->bytes + two->bytes + ROAMI_CHANNEL_EXTRA);
 
 	guest_speaks(guest);
@@ -133,7 +145,51 @@ static bool guest_say(struct roami_guest *guest, uint32_t kind, uint64_t number,
 				&(struct roam_part){NULL, 0});
 }
 
+/* What goes if he is forgotten. */
+static uint64_t guests_usage(const struct roami_session *session)
+{
+	return session->memo_bytes + session->errand_bytes +
+	       (session->guest != NULL ? session->guest->out.room : 0);
+}
+
+void roami_guests_fix(struct roami_guests *all, int64_t bytes)
+{
+	all->used += (uint64_t)bytes;
+	all->fixed += (uint64_t)bytes;
+}
+
+void roami_guests_bound(struct roami_guests *all)
+{
+	while (all->used > all->bound) {
+		struct roami_session *most = NULL;
+		struct roami_guest *guest;
+
+		for (struct roami_session *at = all->sessions; at != NULL; at = at->next)
+			if (most == NULL || guests_usage(at) > guests_usage(most))
+				most = at;
+		if (most == NULL)
+			return;
+		guest = most->guest;
+		roami_session_end(most, false);
+		if (guest == NULL)
+			continue;
+		guest->session = NULL;
+		flow_free(guest);
+		roami_guest_lose(guest);
+	}
+}
+
 /* ------------------------------------------------------------------------------ other questions */
+
+static bool bind_keep(struct roami_past *past, size_t bytes)
+{
+	bool kept;
+
+	roami_spin_lock(past->node, &past->lock);
+	kept = roami_past_keep(past, bytes);
+	roami_spin_unlock(&past->lock);
+	return kept;
+}
 
 /* He may ask for the element.  false: there is no memory. */
 static bool bind_host(struct roami_guests *all, uint32_t number,
@@ -147,6 +203,8 @@ static bool bind_host(struct roami_guests *all, uint32_t number,
 	if (*all_of == NULL)
 		return false;
 	hosted = &(*all_of)[roami_hosted_element(number)];
+	if (hosted->name[0] == '\0' && !bind_keep(all->past, sizeof(*hosted)))
+		return false;
 	hosted->template = *template;
 	hosted->rounds = ask->participants != 0;
 	memcpy(hosted->name, name,
@@ -189,7 +247,7 @@ static void bind_enter(struct roami_guests *all, const struct roami_template *te
 	}
 	answer->element = roami_hosted_number(owner, answer->element);
 	if (!bind_host(all, answer->element, template, ask, texts))
-		answer->err = ROAM_ENOMEM;
+		answer->err = ROAM_ENOSPC;
 }
 
 static bool guest_bind(struct roami_guest *guest, uint64_t number, const uint8_t *data,
@@ -289,6 +347,11 @@ static bool guest_attach(struct roami_guest *guest, const uint8_t *data, size_t 
 	if (bytes != sizeof(ask))
 		return false;
 	memcpy(&ask, data, sizeof(ask));
+	roami_sessions_answer(all);
+	/* Who comes leaves room for what is to be answered; that makes room for him. */
+	if (all->fixed + ROAMI_GUEST_IN_BYTES + sizeof(*session) >
+	    (ask.session == 0 ? all->bound / 4 * 3 : all->bound))
+		return false;
 	if (ask.session == 0) {
 		session = roami_session_make(all, guest);
 		if (session == NULL)
@@ -303,6 +366,7 @@ static bool guest_attach(struct roami_guest *guest, const uint8_t *data, size_t 
 	guest->session = session;
 	guest->attached = true;
 	all->attached++;
+	roami_guests_fix(all, (int64_t)ROAMI_GUEST_IN_BYTES);
 	answer.session = session->id;
 	answer.highest = session->highest;
 	return guest_say(guest, ROAMI_GUEST_ATTACHED, 0, &answer, sizeof(answer));
@@ -367,7 +431,7 @@ static bool guest_frame(struct roami_guest *guest, const uint8_t *text, size_t b
 /* His hello: ours goes back, and a frame that shows that we know the key. */
 static bool guest_meet(struct roami_guest *guest, const uint8_t *hello)
 {
-	uint8_t *at = flow_room(&guest->out, ROAMI_CHANNEL_HELLO);
+	uint8_t *at = flow_room(guest, ROAMI_CHANNEL_HELLO);
 
 	if (at == NULL || !roami_channel_init(&guest->channel, ROAMI_GUEST_MAGIC, at) ||
 	    !roami_channel_meet(&guest->channel, ROAMI_GUEST_MAGIC, guest->all->key, false, hello))
@@ -402,6 +466,7 @@ size_t roami_guest_take(struct roami_guest *guest, uint8_t *in, size_t bytes)
 		text = roami_channel_open(&guest->channel, in + at, length);
 		if (text == NULL || !guest_frame(guest, text, length - ROAMI_CHANNEL_TAG))
 			return SIZE_MAX;
+		roami_guests_bound(guest->all);
 		at += sizeof(length) + length;
 	}
 	return at;
@@ -423,12 +488,14 @@ void roami_guest_fini(struct roami_guest *guest)
 		roami_session_end(guest->session, true);
 	else if (guest->session != NULL)
 		roami_session_away(guest->session);
-	if (guest->attached)
+	if (guest->attached) {
 		all->attached--;
-	else
+		roami_guests_fix(all, -(int64_t)ROAMI_GUEST_IN_BYTES);
+	} else {
 		all->refused++;
+	}
 	guest_silent(guest);
-	free(guest->out.bytes);
+	flow_free(guest);
 	roami_channel_fini(&guest->channel);
 	memset(guest, 0, sizeof(*guest));
 }

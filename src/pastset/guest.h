@@ -30,12 +30,18 @@ struct roami_guests {
 	struct roami_session *sessions;
 	uint32_t away;    /* of those, without a connection */
 	struct roami_keep keep;
+	uint64_t used, bound; /* bytes of sessions, connections, answers and what waits, */
+	uint64_t fixed;       /* of those, of sessions and connections */
 	struct roami_spin done_lock;
 	struct roami_errand *done;    /* served, not yet answered; the last one first */
 	struct roami_guest *speaking; /* those with bytes that go out */
 	void (*wake)(void *arg);      /* there is one now; on any thread, done_lock is held */
 	void *arg;
 };
+
+#define ROAMI_GUEST_IN_BYTES (2 * ROAMI_GUEST_FRAME_MAX) /* what comes in has so much room, */
+#define ROAMI_GUEST_STRANGE  1024u /* and so much from who has not shown that he knows the key */
+#define ROAMI_GUESTS_LEAST   ((uint64_t)16 << 20) /* bound: that, if ROAM_PS_MEMORY is less */
 
 /* Bytes that go out. */
 struct roami_flow {
@@ -99,6 +105,12 @@ bool roami_guest_send(struct roami_guest *guest, uint32_t kind, uint64_t number,
 /* What he asked to be listed, to which it adds what the server knows. */
 bool roami_guest_listed(struct roami_guest *guest, uint64_t number, const struct roami_list *ask,
 			struct roami_listings *listings);
+
+/* So many more bytes of sessions and connections. */
+void roami_guests_fix(struct roami_guests *all, int64_t bytes);
+
+/* While more is used than may be, the client who uses most is forgotten. */
+void roami_guests_bound(struct roami_guests *all);
 
 /* He is to be dropped. */
 void roami_guest_lose(struct roami_guest *guest);

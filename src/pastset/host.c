@@ -12,14 +12,15 @@
 #include <unistd.h>
 
 #include "msg/msg.h"
+#include "os/os.h"
 #include "pastset/address.h"
 
-#define IN_BYTES      (2 * ROAMI_GUEST_FRAME_MAX)
 #define OUT_MUCH      ((size_t)4 << 20) /* to be sent: nothing more is read from him */
 #define STRANGERS_MAX 256u
 #define STRANGER_NS   5000000000u /* so long has who connects to show that he knows the key */
 #define EVENTS        64
 #define SECOND_MS     1000
+#define FULL_MS       100 /* so long nobody is let in where the system has no room for one more */
 
 /* A connection. */
 struct host_link {
@@ -29,14 +30,14 @@ struct host_link {
 	struct host_link *next, *before;
 	uint64_t since;
 	size_t have;
-	uint8_t in[IN_BYTES];
+	uint8_t in[ROAMI_GUEST_IN_BYTES];
 };
 
 struct roami_host {
 	struct roami_guests guests;
 	int epoll, listener, wake;
 	uint64_t forget_ns; /* until then nobody's session is to be forgotten */
-	bool full; /* nobody is let in until somebody goes */
+	uint64_t full_ns; /* nobody is let in until then, or somebody goes; 0: who comes is */
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* to be removed; "": none */
 	struct host_link *links, *last;                            /* the newest first */
 	struct host_link *closed;
@@ -48,6 +49,28 @@ static bool host_watch(const struct roami_host *host, int fd, uint32_t events, v
 	struct epoll_event event = {.events = events, .data.ptr = arg};
 
 	return epoll_ctl(host->epoll, how, fd, &event) == 0;
+}
+
+static uint64_t host_now(const struct roami_host *host)
+{
+	return host->guests.past->node->env->now(host->guests.past->node);
+}
+
+/*
+ * There is no descriptor, or no memory, for one more connection.  Other processes may hold what is
+ * missing, so it is not only an end of ours after which there can be one again.
+ */
+static void host_shut_door(struct roami_host *host)
+{
+	if (host_watch(host, host->listener, 0, &host->listener, EPOLL_CTL_MOD))
+		host->full_ns = host_now(host) + FULL_MS * 1000000ull;
+}
+
+static void host_open_door(struct roami_host *host)
+{
+	if (host->full_ns != 0 &&
+	    host_watch(host, host->listener, EPOLLIN, &host->listener, EPOLL_CTL_MOD))
+		host->full_ns = 0;
 }
 
 /* ---------------------------------------------------------------------------------------- links */
@@ -69,9 +92,7 @@ static void link_close(struct roami_host *host, struct host_link *link)
 		host->last = link->before;
 	link->next = host->closed;
 	host->closed = link;
-	if (host->full)
-		host->full = !host_watch(host, host->listener, EPOLLIN, &host->listener,
-					 EPOLL_CTL_MOD);
+	host_open_door(host);
 }
 
 static void host_free_closed(struct roami_host *host)
@@ -120,8 +141,8 @@ static bool link_send(struct roami_host *host, struct host_link *link)
 static bool link_receive(struct roami_host *host, struct host_link *link)
 {
 	bool stranger = !link->guest.attached;
-	size_t took;
-	ssize_t got = recv(link->fd, link->in + link->have, IN_BYTES - link->have, MSG_DONTWAIT);
+	size_t took, room = stranger ? ROAMI_GUEST_STRANGE : sizeof(link->in);
+	ssize_t got = recv(link->fd, link->in + link->have, room - link->have, MSG_DONTWAIT);
 
 	if (got < 0)
 		return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK;
@@ -166,13 +187,13 @@ static struct host_link *host_stranger(const struct roami_host *host)
 
 static void host_accept(struct roami_host *host)
 {
-	int fd = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC);
+	int fd = roami_os_fd(accept4(host->listener, NULL, NULL, SOCK_CLOEXEC));
 	struct host_link *link;
 
 	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-			host->full = host_watch(host, host->listener, 0, &host->listener,
-						EPOLL_CTL_MOD);
+		if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK &&
+		    errno != ECONNABORTED)
+			host_shut_door(host);
 		return;
 	}
 	if (host->strangers == STRANGERS_MAX)
@@ -186,7 +207,7 @@ static void host_accept(struct roami_host *host)
 	roami_guest_init(&link->guest, &host->guests);
 	link->fd = fd;
 	link->events = EPOLLIN;
-	link->since = host->guests.past->node->env->now(host->guests.past->node);
+	link->since = host_now(host);
 	link->next = host->links;
 	if (host->links != NULL)
 		host->links->before = link;
@@ -201,7 +222,7 @@ static void host_accept(struct roami_host *host)
 
 static void host_patience(struct roami_host *host)
 {
-	uint64_t now = host->guests.past->node->env->now(host->guests.past->node);
+	uint64_t now = host_now(host);
 	struct host_link *link = host->strangers > 0 ? host_stranger(host) : NULL;
 
 	while (link != NULL && now - link->since > STRANGER_NS) {
@@ -238,8 +259,8 @@ enum roam_err roami_host_open(struct roami_host **host_p, struct roami_past *pas
 	host->guests.wake = host_wake;
 	host->guests.arg = host;
 	if (err == ROAM_OK) {
-		host->epoll = epoll_create1(EPOLL_CLOEXEC);
-		host->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		host->epoll = roami_os_fd(epoll_create1(EPOLL_CLOEXEC));
+		host->wake = roami_os_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 		host->listener = roami_address_listen(address, at, at_bytes, why, why_bytes);
 		senseless = host->listener < 0 && errno == EINVAL;
 		if (host->listener >= 0 && strchr(address, '/') != NULL)
@@ -262,12 +283,16 @@ static int host_sleep_ms(const struct roami_host *host)
 	uint64_t due = roami_msg_due_ns(host->guests.past->node);
 	int patience = host->strangers > 0 ? SECOND_MS : -1;
 
+	if (host->full_ns != 0)
+		patience = FULL_MS;
 	if (host->forget_ns < due)
 		due = host->forget_ns;
 	if (due == UINT64_MAX)
 		return patience;
 	due = due / 1000000 + 1;
-	return due > SECOND_MS ? SECOND_MS : (int)due;
+	if (patience < 0)
+		patience = SECOND_MS;
+	return due > (uint64_t)patience ? patience : (int)due;
 }
 
 static void host_event(struct roami_host *host, const struct epoll_event *event)
@@ -319,6 +344,8 @@ enum roam_err roami_host_serve(struct roami_host *host, int stop)
 		}
 		host_settle(host);
 		host_patience(host);
+		if (host->full_ns != 0 && host_now(host) >= host->full_ns)
+			host_open_door(host);
 		host->forget_ns = roami_sessions_forget(&host->guests);
 		host_free_closed(host);
 	}

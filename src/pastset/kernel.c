@@ -93,22 +93,41 @@ static enum roam_err past_make_function(struct roami_past *past, const struct ro
 	return ROAM_OK;
 }
 
+bool roami_past_keep(struct roami_past *past, size_t bytes)
+{
+	uint32_t unit;
+
+	while (past->kept_left < bytes) {
+		unit = roami_past_pool_take(past->node, &past->pool, 0);
+		if (unit == 0)
+			return false;
+		roami_os_forget(roami_past_pool_at(&past->pool, unit), ROAMI_PAST_UNIT);
+		past->kept_left += ROAMI_PAST_UNIT;
+	}
+	past->kept_left -= bytes;
+	return true;
+}
+
 enum roam_err roami_past_make(struct roami_past *past, const struct roami_bind *ask,
 			      const char *template_text, uint32_t *element_p)
 {
 	uint32_t number = atomic_load(&past->element_count);
 	struct roami_element *element = &past->elements[number];
+	size_t size = sizeof(*element) +
+		      (ask->function[0] != '\0' ? sizeof(struct roami_template) : 0);
 	enum roam_err err = ROAM_OK;
 
-	if (number == ROAMI_ELEMENTS_MAX)
+	if (number == ROAMI_ELEMENTS_MAX || !roami_past_keep(past, size))
 		return ROAM_ENOSPC;
 	roami_element_init(element, &past->pool, ask->delta, ask->forget != 0);
 	if (ask->function[0] != '\0')
 		err = past_make_function(past, ask, template_text, number);
 	else if (ask->heap_bytes != 0)
 		err = roami_past_pool_init(&element->own, ask->heap_bytes);
-	if (err != ROAM_OK)
+	if (err != ROAM_OK) {
+		past->kept_left += size;
 		return err;
+	}
 	if (ask->heap_bytes != 0) {
 		element->paged = true;
 		element->heap = ask->heap;
@@ -399,17 +418,19 @@ bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t byt
 	return op->record != 0;
 }
 
-/* Frames are kept small for others. */
-__attribute__((noinline)) static bool take_packed(struct roami_past *past, struct roami_op *op,
-						  const void *tuple, size_t bytes)
-{
-	uint8_t room[ROAMI_BITMAP_MAX];
-	size_t packed = roami_bitmap_pack(tuple, bytes, room);
+_Static_assert(ROAMI_BITMAP_MAX <= ROAMI_SLAB_BYTES, "the longest tuple");
 
-	if (!roami_past_reserve(past, op, packed))
-		return false;
-	memcpy(roami_record_data(op_pool(past, op), op->record), room, packed);
-	return true;
+static bool take_packed(struct roami_past *past, struct roami_op *op, const void *tuple,
+			size_t bytes)
+{
+	struct roami_slab *room = roami_node_slab(past->node);
+	size_t packed = roami_bitmap_pack(tuple, bytes, room->bytes);
+	bool taken = roami_past_reserve(past, op, packed);
+
+	if (taken)
+		memcpy(roami_record_data(op_pool(past, op), op->record), room->bytes, packed);
+	roami_slab_give(room);
+	return taken;
 }
 
 bool roami_past_take(struct roami_past *past, struct roami_op *op, const void *tuple, size_t bytes)

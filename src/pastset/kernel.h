@@ -48,7 +48,9 @@ struct roami_past {
 	struct roami_name *names;
 	uint32_t *name_slots;
 	uint32_t name_count;
+	uint32_t name_mask; /* slots - 1 */
 	struct roami_vec strings;
+	size_t kept_left; /* of what roami_past_keep has taken */
 	struct roami_element *elements;
 	_Atomic uint32_t element_count;
 	struct roami_past_pool pool;
@@ -79,6 +81,12 @@ struct roami_past *roami_past_of(struct roami_node *node);
 
 /* Memory, at first use.  ROAM_ENOMEM. */
 enum roam_err roami_past_open(struct roami_past *past);
+
+/*
+ * Counts what stays for ever, a name or an element, in the memory for tuples: those get so much
+ * less.  false: there is none left.  past->lock is held.
+ */
+bool roami_past_keep(struct roami_past *past, size_t bytes);
 
 struct roami_bind;
 

@@ -1,6 +1,7 @@
 #include "pastset/line.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +9,9 @@
 #include <unistd.h>
 
 #include "os/os.h"
-#include "pastset/address.h"
 
 #define PARTS_MAX 4u
+#define LOOK_MS   250 /* so often is looked for who cancels, while it is opened */
 
 /* --------------------------------------------------------------------------------------- frames */
 
@@ -23,7 +24,24 @@ bool roami_line_send(struct roami_line *line, const struct roami_guest_head *hea
 	for (unsigned i = 0; i < count; i++)
 		all[i + 1] = parts[i];
 	bytes = roami_channel_close(&line->channel, all, count + 1, line->out);
-	return roami_os_send(line->fd, line->out, bytes);
+	line->out_at = 0;
+	line->out_end = bytes;
+	return roami_line_flush(line);
+}
+
+bool roami_line_flush(struct roami_line *line)
+{
+	while (line->out_at < line->out_end) {
+		ssize_t sent = send(line->fd, line->out + line->out_at,
+				    line->out_end - line->out_at, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent < 0)
+			return errno == EAGAIN || errno == EWOULDBLOCK;
+		line->out_at += (size_t)sent;
+	}
+	return true;
 }
 
 uint8_t *roami_line_frame(struct roami_line *line, size_t *bytes_p, bool *bad_p)
@@ -58,14 +76,23 @@ void roami_line_shift(struct roami_line *line)
 	line_drop(line, sizeof(length) + length);
 }
 
-bool roami_line_receive(struct roami_line *line)
+/* For poll; rounded up. */
+static int line_ms(uint64_t until, uint64_t most_ms)
 {
-	struct pollfd polled[2] = {{.fd = line->fd, .events = POLLIN},
-				   {.fd = line->wake, .events = POLLIN}};
+	uint64_t now = roami_os_now_ns(), ms = now < until ? (until - now - 1) / 1000000 + 1 : 0;
+
+	return (int)(ms < most_ms ? ms : most_ms);
+}
+
+bool roami_line_receive(struct roami_line *line, bool full, uint64_t until)
+{
+	struct pollfd polled[2] = {
+		{.fd = line->fd, .events = (short)(full ? POLLIN | POLLOUT : POLLIN)},
+		{.fd = line->wake, .events = POLLIN}};
 	uint64_t count;
 	ssize_t got;
 
-	if (poll(polled, 2, -1) < 0)
+	if (poll(polled, 2, until == UINT64_MAX ? -1 : line_ms(until, INT_MAX)) < 0)
 		return errno == EINTR;
 	if (polled[1].revents != 0)
 		(void)!read(line->wake, &count, sizeof(count));
@@ -80,13 +107,45 @@ bool roami_line_receive(struct roami_line *line)
 
 /* -------------------------------------------------------------------------------------- meeting */
 
+/* It has taken long enough; errno. */
+static bool meet_late(const struct roami_line *line)
+{
+	uint64_t now = roami_os_now_ns();
+
+	if (now < line->until &&
+	    (now < line->least || line->cancel == NULL ||
+	     __atomic_load_n(&line->cancel->cancelled, __ATOMIC_SEQ_CST) == 0))
+		return false;
+	errno = ETIMEDOUT;
+	return true;
+}
+
+/* As of struct roami_route. */
+static bool meet_wait(void *arg, int fd, bool last)
+{
+	const struct roami_line *line = arg;
+	struct pollfd polled = {.fd = fd, .events = POLLOUT};
+	uint64_t now = roami_os_now_ns(), until = line->until;
+
+	if (!last && now < until)
+		until = now + (until - now) / 2;
+	while (!meet_late(line) && roami_os_now_ns() < until)
+		if (poll(&polled, 1, line_ms(until, LOOK_MS)) > 0)
+			return true;
+	return false;
+}
+
 /* Waits for so many bytes in `in`. */
 static bool meet_fill(struct roami_line *line, size_t want)
 {
-	while (line->have < want) {
-		struct pollfd polled = {.fd = line->fd, .events = POLLIN};
+	uint64_t look;
 
-		if (poll(&polled, 1, line->patience_ms) <= 0 || !roami_line_receive(line))
+	while (line->have < want) {
+		if (meet_late(line))
+			return false;
+		look = roami_os_now_ns() + LOOK_MS * 1000000ull;
+		errno = 0;
+		if (!roami_line_receive(line, false, look < line->until ? look : line->until))
 			return false;
 	}
 	return true;
@@ -125,10 +184,17 @@ static enum roam_err line_meet(struct roami_line *line, const char *address, con
 
 	if (!roami_channel_init(&line->channel, ROAMI_GUEST_MAGIC, hello))
 		return ROAM_ESYSTEM;
+	if (!roami_os_send(line->fd, hello, sizeof(hello)) || !meet_fill(line, sizeof(hello))) {
+		err = errno == ETIMEDOUT ? ROAM_EAGAIN : ROAM_EPROTO;
+		snprintf(why, why_bytes,
+			 err == ROAM_EAGAIN ? "the server at %s does not answer"
+					    : "what answers at %s is no server of elements",
+			 address);
+		return err;
+	}
 	snprintf(why, why_bytes, "what answers at %s is no server of elements of this version",
 		 address);
-	if (!roami_os_send(line->fd, hello, sizeof(hello)) || !meet_fill(line, sizeof(hello)) ||
-	    !roami_channel_meet(&line->channel, ROAMI_GUEST_MAGIC, key, true, line->in))
+	if (!roami_channel_meet(&line->channel, ROAMI_GUEST_MAGIC, key, true, line->in))
 		return ROAM_EPROTO;
 	line_drop(line, sizeof(hello));
 	snprintf(why, why_bytes, "the server at %s has another key", address);
@@ -147,8 +213,10 @@ enum roam_err roami_line_open(struct roami_line *line, const char *address, cons
 			      const struct roami_attach *attach, struct roami_attached *attached_p,
 			      char *why, size_t why_bytes)
 {
-	line->have = 0;
-	line->fd = roami_address_connect(address, line->patience_ms, why, why_bytes);
+	line->have = line->out_at = line->out_end = 0;
+	line->route.wait = meet_wait;
+	line->route.arg = line;
+	line->fd = roami_address_connect(address, &line->route, why, why_bytes);
 	if (line->fd >= 0)
 		return line_meet(line, address, key, attach, attached_p, why, why_bytes);
 	if (errno == EINVAL)

@@ -7,7 +7,7 @@
 #include "pastset/server.h"
 
 #define NAMES_MAX (2 * ROAMI_ELEMENTS_MAX) /* elements here, and those whose place is known here */
-#define SLOTS     (2 * NAMES_MAX)
+#define SLOTS_MAX (2 * NAMES_MAX)
 
 struct roami_name {
 	uint64_t hash;
@@ -36,14 +36,19 @@ unsigned roami_name_home(const struct roami_node *node, const char *name, size_t
 enum roam_err roami_names_open(struct roami_past *past)
 {
 	past->names = roami_os_reserve_sparse(NAMES_MAX * sizeof(*past->names));
-	past->name_slots = roami_os_reserve_sparse(SLOTS * sizeof(*past->name_slots));
+	past->name_slots = roami_os_reserve_sparse(SLOTS_MAX * sizeof(*past->name_slots));
+	/* Slots are touched here and there: no more of them than there may be names, twice. */
+	past->name_mask = SLOTS_MAX - 1;
+	while ((uint64_t)past->name_mask / 4 * sizeof(struct roami_name) >
+	       past->node->options->ps_memory)
+		past->name_mask /= 2;
 	return past->names == NULL || past->name_slots == NULL ? ROAM_ENOMEM : ROAM_OK;
 }
 
 void roami_names_close(struct roami_past *past)
 {
 	roami_os_unmap(past->names, NAMES_MAX * sizeof(*past->names));
-	roami_os_unmap(past->name_slots, SLOTS * sizeof(*past->name_slots));
+	roami_os_unmap(past->name_slots, SLOTS_MAX * sizeof(*past->name_slots));
 	roami_os_vec_free(&past->strings, 1);
 }
 
@@ -61,6 +66,12 @@ static bool name_keep(struct roami_past *past, const char *text, size_t bytes, u
 	return true;
 }
 
+/* What a name takes of ROAM_PS_MEMORY. */
+static size_t name_size(size_t bytes)
+{
+	return sizeof(struct roami_name) + 2 * sizeof(uint32_t) + bytes + 1;
+}
+
 /* The entry of a name, made if need be; NULL: there is no room. */
 static struct roami_name *name_find(struct roami_past *past, const char *name, size_t bytes)
 {
@@ -68,7 +79,7 @@ static struct roami_name *name_find(struct roami_past *past, const char *name, s
 	struct roami_name *entry;
 
 	for (;; slot++) {
-		uint32_t index = past->name_slots[slot % SLOTS];
+		uint32_t index = past->name_slots[slot & past->name_mask];
 
 		if (index == 0)
 			break;
@@ -78,12 +89,37 @@ static struct roami_name *name_find(struct roami_past *past, const char *name, s
 			return entry;
 	}
 	entry = &past->names[past->name_count];
-	if (past->name_count == NAMES_MAX || !name_keep(past, name, bytes, &entry->text))
+	if (past->name_count > past->name_mask / 2 || !roami_past_keep(past, name_size(bytes)))
 		return NULL;
+	if (!name_keep(past, name, bytes, &entry->text)) {
+		past->kept_left += name_size(bytes);
+		return NULL;
+	}
 	entry->hash = hash;
 	entry->bytes = (uint32_t)bytes;
-	past->name_slots[slot % SLOTS] = ++past->name_count;
+	past->name_slots[slot & past->name_mask] = ++past->name_count;
 	return entry;
+}
+
+/*
+ * Its element was not made.  The last name of all is forgotten, if nobody else can have been told
+ * where its element is to live.
+ */
+static void name_forget(struct roami_past *past, struct roami_name *entry)
+{
+	uint64_t slot = (entry->hash * 0x9e3779b97f4a7c15u) >> 24;
+
+	if (entry != &past->names[past->name_count - 1] || entry->element != 0 ||
+	    (entry->owner != 0 && past->node->nodes > 1) ||
+	    entry->text + entry->bytes + 1 != past->strings.count)
+		return;
+	while (past->name_slots[slot & past->name_mask] != past->name_count)
+		slot++;
+	past->name_slots[slot & past->name_mask] = 0;
+	past->strings.count = entry->text;
+	past->kept_left += name_size(entry->bytes);
+	past->name_count--;
+	memset(entry, 0, sizeof(*entry));
 }
 
 void roami_name_locate(struct roami_past *past, const struct roami_locate *ask, const char *name,
@@ -114,11 +150,18 @@ static enum roam_err name_make(struct roami_past *past, struct roami_name *entry
 	uint32_t element;
 
 	memcpy(text, template_text, ask->template_bytes);
-	if (!name_keep(past, text, ask->template_bytes, &entry->template_text))
+	if (!roami_past_keep(past, ask->template_bytes + 1))
 		return ROAM_ENOSPC;
-	err = roami_past_make(past, ask, text, &element);
-	if (err != ROAM_OK)
+	err = ROAM_ENOMEM;
+	if (name_keep(past, text, ask->template_bytes, &entry->template_text)) {
+		err = roami_past_make(past, ask, text, &element);
+		if (err != ROAM_OK)
+			past->strings.count = entry->template_text;
+	}
+	if (err != ROAM_OK) {
+		past->kept_left += ask->template_bytes + 1;
 		return err;
+	}
 	entry->template_bytes = ask->template_bytes;
 	entry->element = element + 1;
 	past->elements[element].name = (uint32_t)(entry - past->names);
@@ -148,8 +191,11 @@ static enum roam_err name_bind(struct roami_past *past, const struct roami_bind 
 	const struct roami_element *element;
 	const uint8_t *own;
 
-	if (entry != NULL && entry->element == 0)
+	if (entry != NULL && entry->element == 0) {
 		err = name_make(past, entry, ask, template_text);
+		if (err != ROAM_OK)
+			name_forget(past, entry);
+	}
 	if (err != ROAM_OK)
 		return err;
 	answer->element = entry->element - 1;

@@ -19,11 +19,6 @@ static uint64_t pages_lock(uint64_t heap)
 	return 1ull << 62 | heap;
 }
 
-void roami_pages_init(struct roami_node *node, uint64_t heap)
-{
-	roami_lock_init(node, pages_lock(heap));
-}
-
 /* Where a record's bytes are: the pool does not use its first block. */
 static uint64_t pages_at(const struct roam_ps_element *element, roami_record record)
 {

@@ -95,16 +95,15 @@ void roami_relay_heard(struct roami_node *node, const struct roam_request *reque
 
 /* ------------------------------------------------------------------------ where the element is */
 
-/* Apart, for what it needs of the stack. */
-__attribute__((noinline)) static void relay_list(struct roami_node *node,
-						 const struct roam_request *request, uint32_t first)
+static void relay_list(struct roami_node *node, const struct roam_request *request, uint32_t first)
 {
 	const struct roami_told told = {.err = ROAM_OK};
-	struct roami_listings listings;
-	struct roam_part parts[2] = {{&told, sizeof(told)}, {&listings, 0}};
+	struct roami_slab *room = roami_node_slab(node);
+	struct roam_part parts[2] = {{&told, sizeof(told)}, {room->bytes, 0}};
 
-	parts[1].bytes = roami_list_fill(roami_past_of(node), first, &listings);
+	parts[1].bytes = roami_list_fill(roami_past_of(node), first, (void *)room->bytes);
 	roami_relay_reply(node, request, parts);
+	roami_slab_give(room);
 }
 
 void roami_relay_run(struct roami_node *node, const struct roam_request *request,

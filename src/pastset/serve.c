@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "os/os.h"
 #include "pastset/host.h"
 
 struct roami_serve {
@@ -34,7 +35,7 @@ static void *serve_main(void *arg)
 static enum roam_err serve_begin(struct roami_serve *serve, char *why, size_t why_bytes)
 {
 	serve->pid = getpid();
-	serve->stop = eventfd(0, EFD_CLOEXEC);
+	serve->stop = roami_os_fd(eventfd(0, EFD_CLOEXEC));
 	if (serve->stop >= 0 && roami_os_thread(&serve->thread, serve_main, serve))
 		return ROAM_OK;
 	snprintf(why, why_bytes, "cannot serve: %s", strerror(errno));

@@ -108,14 +108,14 @@ static void server_reply(struct roami_past *past, const struct roam_request *req
 				  op->record);
 }
 
-__attribute__((noinline)) static void server_reply_packed(struct roami_past *past,
-							  const struct roam_request *request,
-							  const struct roami_op *op)
+static void server_reply_packed(struct roami_past *past, const struct roam_request *request,
+				const struct roami_op *op)
 {
-	uint8_t room[ROAM_PS_TUPLE_MAX];
+	struct roami_slab *room = roami_node_slab(past->node);
 
-	roami_past_give(past, op, room);
-	server_reply(past, request, op, room);
+	roami_past_give(past, op, room->bytes);
+	server_reply(past, request, op, room->bytes);
+	roami_slab_give(room);
 }
 
 void roami_past_reply(struct roami_past *past, const struct roam_request *request,

@@ -62,6 +62,7 @@ static struct roami_memo *memo_pull(struct roami_session *session, uint32_t i)
 
 	session->memo_count--;
 	session->memo_bytes -= memo_size(memo);
+	session->all->used -= memo_size(memo);
 	memmove(&session->memos[i], &session->memos[i + 1],
 		(session->memo_count - i) * sizeof(session->memos[0]));
 	return memo;
@@ -73,6 +74,7 @@ static void memo_push(struct roami_session *session, struct roami_memo *memo)
 		free(memo_pull(session, 0));
 	session->memos[session->memo_count++] = memo;
 	session->memo_bytes += memo_size(memo);
+	session->all->used += memo_size(memo);
 }
 
 /* The last one that was pushed; false: there is no memory. */
@@ -211,6 +213,12 @@ static void errand_cancel(struct roami_errand *errand)
 		roami_past_cancel_id(past, errand->waiter, errand->id);
 }
 
+/* With its place in an element's queue. */
+static size_t errand_size(const struct roami_errand *errand)
+{
+	return sizeof(*errand) + errand->room + sizeof(struct roami_waiter);
+}
+
 static void errand_unlink(struct roami_errand *errand)
 {
 	struct roami_session *session = errand->session;
@@ -222,6 +230,8 @@ static void errand_unlink(struct roami_errand *errand)
 	if (errand->next != NULL)
 		errand->next->before = errand->before;
 	session->errand_count--;
+	session->errand_bytes -= errand_size(errand);
+	session->all->used -= errand_size(errand);
 	errand->session = NULL;
 }
 
@@ -269,7 +279,8 @@ static void errand_end(struct roami_errand *errand)
 	}
 }
 
-void roami_sessions_answer(struct roami_guests *all)
+/* `bounds`: nobody's session is in use meanwhile, so that any may be forgotten. */
+static void sessions_answer(struct roami_guests *all, bool bounds)
 {
 	struct roami_errand *done, *order = NULL;
 
@@ -290,8 +301,15 @@ void roami_sessions_answer(struct roami_guests *all)
 		errand_end(order);
 		all->waiting--;
 		free(order);
+		if (bounds)
+			roami_guests_bound(all);
 		order = next;
 	}
+}
+
+void roami_sessions_answer(struct roami_guests *all)
+{
+	sessions_answer(all, true);
 }
 
 /* With room for what comes from another node; NULL: there is no memory. */
@@ -321,6 +339,8 @@ static void errand_link(struct roami_errand *errand)
 		session->errands->before = errand;
 	session->errands = errand;
 	session->errand_count++;
+	session->errand_bytes += errand_size(errand);
+	session->all->used += errand_size(errand);
 	session->all->waiting++;
 }
 
@@ -331,8 +351,10 @@ static bool op_run(struct roami_session *session, uint64_t number, uint32_t to, 
 	struct roami_guests *all = session->all;
 	struct roami_errand *errand = errand_make(session, number, to, from, 0);
 
-	if (errand == NULL)
+	if (errand == NULL) {
+		op_release(all->past, op);
 		return false;
+	}
 	op->served = errand_served;
 	op->arg = errand;
 	op->id = errand->id = ROAMI_GUEST_ID | ++all->serial;
@@ -391,6 +413,7 @@ static bool session_part(struct roami_session *session, uint32_t element)
 		return false;
 	grown[session->part_count++] = element;
 	session->parts = grown;
+	session->all->used += sizeof(*grown);
 	return true;
 }
 
@@ -524,6 +547,7 @@ struct roami_session *roami_session_make(struct roami_guests *all, struct roami_
 		randombytes_buf(&session->id, sizeof(session->id));
 	while (session->id == 0 || roami_session_find(all, session->id) != NULL);
 	session->all = all;
+	roami_guests_fix(all, sizeof(*session));
 	session->guest = guest;
 	session->next = all->sessions;
 	if (all->sessions != NULL)
@@ -589,7 +613,7 @@ bool roami_session_resume(struct roami_session *session, struct roami_guest *gue
 {
 	uint32_t i = 0;
 
-	roami_sessions_answer(session->all);
+	sessions_answer(session->all, false);
 	if (session->errands != NULL)
 		return false;
 	roami_session_heard(session, ask->heard);
@@ -637,6 +661,8 @@ void roami_session_end(struct roami_session *session, bool leaves)
 		all->sessions = session->next;
 	if (session->next != NULL)
 		session->next->before = session->before;
+	all->used -= session->part_count * sizeof(*session->parts);
+	roami_guests_fix(all, -(int64_t)sizeof(*session));
 	free(session->parts);
 	free(session);
 }

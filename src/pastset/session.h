@@ -31,7 +31,7 @@ struct roami_session {
 	uint64_t highest;                    /* number that he has asked by */
 	struct roami_errand *errands;        /* that wait */
 	uint32_t errand_count, memo_count;
-	uint64_t memo_bytes;
+	uint64_t memo_bytes, errand_bytes;
 	/* Answers: those yet to be repeated, then others in the order they were sent in. */
 	struct roami_memo *memos[ROAMI_GUEST_ASKS_MAX];
 	uint32_t *parts; /* elements whose X-functions he takes part in */

@@ -32,13 +32,28 @@ const struct roami_stats_line roami_stats_lines[ROAMI_STATS_COUNT] = {
 
 __thread unsigned roami_stats_bank;
 
-unsigned roami_stats_bank_take(void)
+/* A bit for each bank that a thread has for its own. */
+static _Atomic uint32_t *stats_given(void)
 {
-	static _Atomic unsigned given;
-	unsigned bank = atomic_fetch_add(&given, 1);
+	static _Atomic uint32_t given;
 
-	roami_stats_bank = (bank < ROAMI_STATS_BANKS ? bank : ROAMI_STATS_BANKS - 1) + 1;
-	return roami_stats_bank;
+	return &given;
+}
+
+void roami_stats_bank_take(void)
+{
+	for (unsigned bank = 0; bank < ROAMI_STATS_BANKS - 1 && roami_stats_bank == 0; bank++)
+		if ((atomic_fetch_or(stats_given(), 1u << bank) >> bank & 1) == 0)
+			roami_stats_bank = bank + 1;
+}
+
+void roami_stats_bank_give(void)
+{
+	unsigned bank = roami_stats_bank;
+
+	roami_stats_bank = 0;
+	if (bank != 0)
+		atomic_fetch_and(stats_given(), ~(1u << (bank - 1)));
 }
 
 uint64_t roami_stats_sum(const struct roami_stats *stats, unsigned stat)
@@ -73,7 +88,8 @@ void roami_stats_begin(struct roami_stats *stats)
 void roami_stats_begin_here(struct roami_stats *stats)
 {
 	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
-		atomic_fetch_add(&stats->before.values[i], roami_stats_sum(stats, i));
+		if (i != ROAMI_STAT_races && i != ROAMI_STAT_races_alike) /* of the whole job */
+			atomic_fetch_add(&stats->before.values[i], roami_stats_sum(stats, i));
 	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
 		atomic_fetch_add(&stats->before.types[i], roami_stats_sum_type(stats, i));
 	atomic_store(&stats->start_cycles, roami_os_cycles());
@@ -345,7 +361,8 @@ static void json_name(struct stats_out *out, const char *key, const char *name)
 bool roami_stats_json(const char *path, const struct roami_stats_report *report)
 {
 	static const struct stats_style json = {json_row, json_head};
-	struct stats_out out = {.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+	int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+	struct stats_out out = {.fd = roami_os_fd(open(path, flags, 0666))};
 
 	if (out.fd < 0)
 		return false;

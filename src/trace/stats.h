@@ -27,7 +27,7 @@ enum roami_stat {
 	ROAMI_STATS_COUNT
 };
 
-/* What one thread counted; the last bank is shared by all threads that came late. */
+/* What one thread counted; the last bank is shared by all threads that have none of their own. */
 struct roami_stats_bank {
 	_Alignas(64) _Atomic uint64_t values[ROAMI_STATS_COUNT];
 	_Atomic uint64_t types[ROAMI_STATS_TYPES_MAX]; /* messages sent, by type */
@@ -45,10 +45,14 @@ struct roami_stats {
 	_Atomic uint64_t peak_kb; /* resident memory */
 };
 
-extern __thread unsigned roami_stats_bank; /* 0: not given yet; the number + 1 */
+extern __thread unsigned roami_stats_bank; /* 0: not its own; the number + 1 */
 
-/* Gives the calling thread its bank; returns it + 1. */
-unsigned roami_stats_bank_take(void);
+/*
+ * Gives the calling thread a bank of its own, if one is free and it has none, until it gives it
+ * back.  What was counted there stays.
+ */
+void roami_stats_bank_take(void);
+void roami_stats_bank_give(void);
 
 /*
  * Adds to a number of the calling thread's bank.  One instruction, so that a signal handler of the
@@ -69,7 +73,7 @@ static inline unsigned roami_stats_bank_mine(void)
 {
 	unsigned bank = roami_stats_bank;
 
-	return (bank != 0 ? bank : roami_stats_bank_take()) - 1;
+	return (bank != 0 ? bank : ROAMI_STATS_BANKS) - 1;
 }
 
 static inline void roami_stats_add(struct roami_stats *stats, enum roami_stat stat, uint64_t n)

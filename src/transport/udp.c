@@ -26,7 +26,7 @@
 /* The longest packet that a way to `address` takes, as the kernel knows it; 0: unknown. */
 static unsigned udp_path_mtu(const struct sockaddr_in *address)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), mtu = 0;
+	int fd = roami_os_fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)), mtu = 0;
 	socklen_t length = sizeof(mtu);
 
 	if (fd < 0)
@@ -85,9 +85,9 @@ static enum roam_err udp_socket(struct udp_state *udp)
 	socklen_t length = sizeof(address);
 	unsigned mtu;
 
-	udp->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	udp->fd = roami_os_fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	for (unsigned i = 0; i < 2; i++)
-		udp->wake[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		udp->wake[i] = roami_os_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (udp->fd < 0 || udp->wake[0] < 0 || udp->wake[1] < 0 ||
 	    bind(udp->fd, (void *)&address, sizeof(address)) != 0 ||
 	    getsockname(udp->fd, (void *)&address, &length) != 0)
@@ -136,7 +136,7 @@ static enum roam_err udp_ear_open(struct udp_state *udp)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
-	udp->ear = epoll_create1(EPOLL_CLOEXEC);
+	udp->ear = roami_os_fd(epoll_create1(EPOLL_CLOEXEC));
 	if (udp->ear < 0 ||
 	    epoll_ctl(udp->ear, EPOLL_CTL_ADD, udp->way->pollable(udp), &event) != 0)
 		return ROAM_ESYSTEM;

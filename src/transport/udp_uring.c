@@ -69,8 +69,11 @@ static bool uring_begin(struct udp_state *udp, struct uring_state *uring)
 {
 	struct io_uring_params params = {.flags = IORING_SETUP_CQSIZE, .cq_entries = 4 * BUFFERS};
 	struct io_uring_buf_reg reg = {.ring_entries = BUFFERS, .bgid = GROUP};
+	unsigned held = roami_os_fds_hold();
+	bool made = io_uring_queue_init_params(8, &uring->ring, &params) == 0;
 
-	if (io_uring_queue_init_params(8, &uring->ring, &params) != 0) {
+	roami_os_fds_release(held);
+	if (!made) {
 		uring->ring.ring_fd = 0;
 		return false;
 	}

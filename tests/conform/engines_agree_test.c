@@ -593,9 +593,6 @@ static void run_open(struct run *run)
 	for (unsigned i = 0; i < NODES; i++)
 		if (roami_service_start(run->nodes[i]) != ROAM_OK)
 			abort();
-	for (unsigned i = 0; i < LOCKS + NODES; i++)
-		if (roami_lock_init(run->nodes[0], LOCK_ID + 8 * i) != ROAM_OK)
-			abort();
 }
 
 static void run_close(struct run *run)

@@ -2,6 +2,8 @@
  * What every fault engine must leave alone: other handlers, real crashes, errno, children of fork.
  */
 #include <errno.h>
+#include <execinfo.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -151,25 +153,141 @@ static void test_stolen(void)
 	sigaction(SIGBUS, &before[1], NULL);
 }
 
-static void errno_and_stack(struct rig *rig)
-{
-	size_t bytes = 64 * 1024;
-	uint8_t *room = malloc(bytes);
-	stack_t stack = {.ss_sp = room, .ss_size = bytes}, before;
+/* What a fault sees of its thread; static, for the fault function has no other way to tell. */
+static struct rig *seen_rig;
+static sigset_t seen_mask;
+static stack_t seen_stack;
+static int seen_cancel;
+static bool seen_program; /* an unwinder comes to the program's frames */
 
-	sigaltstack(&stack, &before);
-	errno = ENOTTY;
-	rig_store(rig, 0, 1);
-	CU_ASSERT_EQUAL(errno, ENOTTY);
-	CU_ASSERT(rig->last_stack > (uintptr_t)room && rig->last_stack < (uintptr_t)room + bytes);
-	sigaltstack(&before, NULL);
-	free(room);
+static void seen_fault(void *arg, uint32_t page, bool write, bool known)
+{
+	void *frames[32];
+	int count = backtrace(frames, 32);
+
+	seen_program = false;
+	for (int i = 0; i < count; i++)
+		seen_program |= (uintptr_t)frames[i] - (uintptr_t)rig_store < 256;
+	pthread_sigmask(SIG_SETMASK, NULL, &seen_mask);
+	sigaltstack(NULL, &seen_stack);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &seen_cancel);
+	rig_fault(arg, page, write, known);
+	if (page == 2) /* a fault within a fault */
+		rig_store(seen_rig, 3 * PAGE, 33);
 }
 
-/* A fault leaves errno alone and runs on the alternate stack if there is one. */
-static void test_errno_and_stack(void)
+/* A heap like the rig's whose faults are looked at. */
+static void seen_open(struct rig *mine, const struct rig *like)
 {
-	rig_each_engine(4, true, errno_and_stack);
+	enum roam_err err = rig_open(mine, like->engine, 8);
+
+	mine->engine->close(mine->state);
+	memset(mine->state, 0, mine->engine->state_size);
+	if (err == ROAM_OK)
+		err = mine->engine->open(mine->state, &mine->view, seen_fault, mine);
+	CU_ASSERT_EQUAL(err, ROAM_OK);
+	seen_rig = mine;
+}
+
+/* An alternate stack of `bytes` above a guard page, full of 0xa5. */
+static uint8_t *alternate_set(size_t bytes, stack_t *before)
+{
+	uint8_t *room = mmap(NULL, bytes + PAGE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	stack_t stack = {.ss_sp = room + PAGE, .ss_size = bytes};
+
+	mprotect(room, PAGE, PROT_NONE);
+	memset(room + PAGE, 0xa5, bytes);
+	sigaltstack(&stack, before);
+	return room + PAGE;
+}
+
+static void alternate_end(uint8_t *room, size_t bytes, const stack_t *before)
+{
+	sigaltstack(before, NULL);
+	munmap(room - PAGE, bytes + PAGE);
+}
+
+static size_t alternate_used(uint8_t *room, size_t bytes)
+{
+	size_t unused = 0;
+
+	while (unused < bytes && room[unused] == 0xa5)
+		unused++;
+	memset(room, 0xa5, bytes);
+	return bytes - unused;
+}
+
+static void nothing(int number)
+{
+	(void)number;
+}
+
+/* What the kernel needs of an alternate stack, and a handler that does nothing. */
+static size_t frame_bytes(uint8_t *room, size_t bytes)
+{
+	struct sigaction action = {.sa_handler = nothing, .sa_flags = SA_ONSTACK}, before;
+
+	sigaction(SIGUSR1, &action, &before);
+	raise(SIGUSR1);
+	sigaction(SIGUSR1, &before, NULL);
+	return alternate_used(room, bytes);
+}
+
+#define SMALL ((size_t)8192)
+
+static void small_stack(struct rig *rig)
+{
+	static const int ends[] = {SIGINT, SIGTERM, SIGALRM, SIGCHLD, SIGPROF, SIGURG};
+	static const int stays[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+	stack_t before, after;
+	uint8_t *room = alternate_set(SMALL, &before);
+	size_t frame = frame_bytes(room, SMALL);
+	struct rig mine;
+	sigset_t mask;
+	int cancel;
+
+	seen_open(&mine, rig);
+	errno = ENOTTY;
+	rig_store(&mine, 0, 1);
+	CU_ASSERT_EQUAL(errno, ENOTTY);
+	CU_ASSERT(alternate_used(room, SMALL) <= frame + 1024);
+	CU_ASSERT(mine.last_stack < (uintptr_t)room || mine.last_stack > (uintptr_t)room + SMALL);
+	for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		CU_ASSERT(sigismember(&seen_mask, ends[i]));
+	for (unsigned i = 0; i < sizeof(stays) / sizeof(stays[0]); i++)
+		CU_ASSERT_FALSE(sigismember(&seen_mask, stays[i]));
+	CU_ASSERT_EQUAL(seen_stack.ss_flags & SS_DISABLE, SS_DISABLE);
+	CU_ASSERT_EQUAL(seen_cancel, PTHREAD_CANCEL_DISABLE);
+	CU_ASSERT(seen_program);
+
+	pthread_sigmask(SIG_SETMASK, NULL, &mask);
+	CU_ASSERT_FALSE(sigismember(&mask, SIGALRM));
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &cancel);
+	CU_ASSERT_EQUAL(cancel, PTHREAD_CANCEL_ENABLE);
+	sigaltstack(NULL, &after);
+	CU_ASSERT_PTR_EQUAL(after.ss_sp, room);
+	CU_ASSERT_EQUAL(after.ss_size, SMALL);
+	CU_ASSERT_EQUAL(after.ss_flags, 0);
+
+	rig_store(&mine, 2 * PAGE, 22);
+	CU_ASSERT_EQUAL(mine.view.runtime[2 * PAGE], 22);
+	CU_ASSERT_EQUAL(mine.view.runtime[3 * PAGE], 33);
+	CU_ASSERT(alternate_used(room, SMALL) <= frame + 1024);
+	rig_close(&mine);
+	alternate_end(room, SMALL, &before);
+}
+
+/*
+ * A fault leaves errno, the mask of signals, cancellation and the alternate stack as they were, has
+ * none of them in its way itself, and needs 1 KiB of the stack it comes on; one within it, too.
+ */
+static void test_small_stack(void)
+{
+	if (WITH_ASAN)
+		unit_skip("small stack", "AddressSanitizer makes frames larger");
+	else
+		rig_each_engine(4, true, small_stack);
 }
 
 /* ------------------------------------------------------------------------ crashes, in children */
@@ -308,8 +426,80 @@ static void child_thief(struct rig *rig)
 	*(volatile uint8_t *)foreign_page(SIGBUS) = 1;
 }
 
+/* Deeper than the stack of a fault; every frame is touched. */
+static unsigned deep(unsigned depth)
+{
+	volatile uint8_t frame[1024];
+
+	frame[0] = (uint8_t)depth;
+	return depth == 0 ? 0 : deep(depth - 1) + frame[0];
+}
+
+static void deep_fault(void *arg, uint32_t page, bool write, bool known)
+{
+	(void)deep(page == 1 ? 60 : 70);
+	rig_fault(arg, page, write, known);
+}
+
+/* Not a byte beyond the stack of a fault is written: what is next to it may be anybody's. */
+static void child_deep(struct rig *rig)
+{
+	struct rig mine;
+
+	if (rig_open(&mine, rig->engine, 8) != ROAM_OK)
+		_exit(1);
+	mine.engine->close(mine.state);
+	memset(mine.state, 0, mine.engine->state_size);
+	if (mine.engine->open(mine.state, &mine.view, deep_fault, &mine) != ROAM_OK)
+		_exit(1);
+	rig_store(&mine, PAGE, 1);
+	if (rig->last_page == 0)
+		_exit(0);
+	rig_store(&mine, 2 * PAGE, 1);
+}
+
+static void wild_fault(void *arg, uint32_t page, bool write, bool known)
+{
+	if (page == 1)
+		*(volatile uint8_t *)foreign_page(SIGSEGV) = 1;
+	rig_fault(arg, page, write, known);
+}
+
+/* Its handler jumps out of an error of the library's. */
+static void child_jumps_out(struct rig *rig)
+{
+	struct rig mine;
+
+	foreign_install(true);
+	if (rig_open(&mine, rig->engine, 8) != ROAM_OK)
+		_exit(1);
+	mine.engine->close(mine.state);
+	memset(mine.state, 0, mine.engine->state_size);
+	if (mine.engine->open(mine.state, &mine.view, wild_fault, &mine) != ROAM_OK)
+		_exit(1);
+	if (sigsetjmp(foreign_return, 1) == 0)
+		rig_store(&mine, PAGE, 1);
+	rig_store(&mine, 2 * PAGE, 1);
+}
+
+static void jumps_out(struct rig *rig)
+{
+	char text[256];
+	int status = in_child(rig, child_jumps_out, text, sizeof(text));
+
+	CU_ASSERT(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "a signal handler has jumped out of a page fault"));
+}
+
 static void crashes(struct rig *rig)
 {
+	char text[256];
+
+	atomic_store(&rig->last_page, 0);
+	CU_ASSERT_EQUAL(in_child(rig, child_deep, text, sizeof(text)), 0);
+	atomic_store(&rig->last_page, 1);
+	CU_ASSERT(died_of(rig, child_deep, SIGSEGV));
+	jumps_out(rig);
 	CU_ASSERT(died_of(rig, child_wild_segv, SIGSEGV));
 	CU_ASSERT(died_of(rig, child_wild_bus, SIGBUS));
 	CU_ASSERT(died_of(rig, child_killed, SIGSEGV));
@@ -431,7 +621,7 @@ static void test_fork(void)
 }
 
 static CU_TestInfo tests[] = {
-	{"errno and alternate stack", test_errno_and_stack},
+	{"small alternate stack", test_small_stack},
 	{"older handlers", test_chain},
 	{"stolen handlers", test_stolen},
 	{"crashes", test_crashes},

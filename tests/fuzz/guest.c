@@ -56,6 +56,15 @@ void roami_assert_failed(const char *condition, const char *file, int line)
 	abort();
 }
 
+struct roami_slab *roami_node_slab(struct roami_node *at)
+{
+	uint32_t first = 0;
+	struct roami_slab *room = roami_slab_take(&at->slabs, &first);
+
+	must(room != NULL);
+	return room;
+}
+
 void roami_delay(struct roami_node *at, const struct roam_request *request, uint64_t ns)
 {
 	(void)at;

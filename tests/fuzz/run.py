@@ -14,21 +14,23 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+OS = [f'src/os/{name}.c' for name in ('fds', 'os', 'proc', 'slab')]
 SOURCES = {
-    'guest': ['src/msg/channel.c', 'src/os/os.c', 'src/os/proc.c'] +
+    'clock': ['src/core/vclock.c'],
+    'guest': ['src/msg/channel.c', *OS] +
              [f'src/pastset/{name}.c' for name in ('bitmap', 'element', 'guest', 'kernel', 'list', 'locate',
                                                    'names', 'partial', 'pool', 'relay', 'server', 'session',
                                                    'template', 'tuple', 'xfunc')],
     'hosts': ['tools/roam_hosts.c'],
     'link': ['src/msg/link_in.c', 'src/msg/link_out.c', 'src/msg/reliable.c', 'src/msg/seal.c',
-             'src/os/os.c', 'src/os/proc.c', 'src/trace/stats.c'],
-    'msg': ['src/msg/calls.c', 'src/msg/msg.c', 'src/core/domain.c', 'src/core/store.c', 'src/os/os.c',
-            'src/os/proc.c', 'src/trace/stats.c'],
+             *OS, 'src/trace/stats.c'],
+    'msg': ['src/msg/calls.c', 'src/msg/msg.c', 'src/core/domain.c', 'src/core/store.c', *OS,
+            'src/trace/stats.c'],
     'options': ['src/api/options.c'],
     'pmi1': ['src/boot/bind.c', 'src/boot/hub.c', 'src/boot/pmi1.c', 'src/boot/slurm.c',
-             'src/os/os.c', 'src/os/proc.c'],
+             *OS],
     'seal': ['src/msg/seal.c'],
-    'wire': ['src/boot/wire.c', 'src/os/os.c', 'src/os/proc.c'],
+    'wire': ['src/boot/wire.c', *OS],
 }
 FLAGS = ['-std=gnu11', '-g', '-O1', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,undefined',
          '-fno-sanitize-recover=undefined']

@@ -183,6 +183,25 @@ class Installed:
         if 'jemalloc' in late or int(static_tls.group(1), 16) > 256 or 'NODELETE' not in late:
             raise Wrong(f'{library}: {late}')
 
+    def check_refused(self):
+        """Configuring for another processor, or pages of another size, ends with one line."""
+        getconf, cross = os.path.join(self.out, 'getconf'), os.path.join(self.out, 'cross')
+        with open(getconf, 'w', encoding='utf-8') as file:
+            file.write('#!/bin/sh\necho 65536\n')
+        os.chmod(getconf, 0o755)
+        with open(cross, 'w', encoding='utf-8') as file:
+            file.write("[binaries]\nc = 'gcc'\n[host_machine]\nsystem = 'linux'\n"
+                       "cpu_family = 'aarch64'\ncpu = 'armv8'\nendian = 'little'\n")
+        env = {**os.environ, 'PATH': f'{self.out}:{os.environ["PATH"]}'}
+        for line, more in (('not on linux on aarch64', ['--cross-file', cross]),
+                           ('pages of 4096 bytes', [])):
+            done = subprocess.run(['meson', 'setup', *more, f'{self.out}/refused', self.source],
+                                  env=env, text=True, stdout=subprocess.PIPE, check=False)
+            if done.returncode == 0 or done.stdout.count('ERROR: ') != 1 or \
+                    not re.search(f'ERROR: .*{line}', done.stdout):
+                raise Wrong(f'meson setup: {done.stdout[-800:]}')
+            shutil.rmtree(f'{self.out}/refused')
+
     def check_macros(self):
         """A SPLASH-2 program, by the macro file that pkg-config names."""
         for variable, arguments in (('parmacs', ['--cflags', '--libs']), ('parmacs_pthread', [])):
@@ -201,7 +220,7 @@ class Installed:
         used = 'char page[PAGE_SIZE == 4096 ? 1 : -1];\n'
         text = {'used': used, 'later': f'#define PAGE_SIZE 4096\n{used}',
                 'user.h': f'#include <sys/user.h>\n{used}'}
-        options = (['-std=c99', '-D_XOPEN_SOURCE=600'], ['-std=gnu99', '-fcommon'], [])
+        options = (['-std=c99', '-D_XOPEN_SOURCE=600'], ['-std=gnu89'], ['-std=gnu99', '-fcommon'], [])
         for variable in ('parmacs', 'parmacs_pthread'):
             macros = self.config(f'--variable={variable}')[0]
             for env in ('MAIN_ENV', 'EXTERN_ENV'):
@@ -209,7 +228,7 @@ class Installed:
                 for source in [*sources, f'#define PAGE_SIZE 4096\n{env}\n{used}']:
                     expanded = call(['m4', '-Ulen', '-Uindex', macros, '-'], input=source)
                     for compiler in COMPILERS:
-                        call([compiler, *STRICT, *options[len(source) % 3], '-fsyntax-only', '-x',
+                        call([compiler, *STRICT, *options[len(source) % 4], '-fsyntax-only', '-x',
                               'c', '-', *self.config('--cflags')], input=expanded, env=self.env)
 
     def check_compare(self):

@@ -86,10 +86,10 @@ void random_logs_free(const struct random_program *program, struct random_log *l
 struct random_ops {
 	void (*load)(void *self, uint64_t offset, void *out, size_t bytes);
 	void (*store)(void *self, uint64_t offset, const void *in, size_t bytes);
-	enum roam_err (*lock_init)(void *self, unsigned lock);
+	enum roam_err (*lock_init)(void *self, unsigned lock); /* NULL: none is wanted */
 	enum roam_err (*lock)(void *self, unsigned lock);
 	enum roam_err (*unlock)(void *self, unsigned lock);
-	enum roam_err (*cond_init)(void *self, unsigned cond);
+	enum roam_err (*cond_init)(void *self, unsigned cond); /* the same */
 	enum roam_err (*cond_wait)(void *self, unsigned cond, unsigned lock);
 	enum roam_err (*cond_post)(void *self, unsigned cond, bool all);
 	enum roam_err (*flag_set)(void *self, unsigned flag);

@@ -22,12 +22,6 @@ static struct roami_node *member_node(void *self, const char *what, uint64_t num
 	return member->node;
 }
 
-static enum roam_err member_lock_init(void *self, unsigned lock)
-{
-	return roami_lock_init(member_node(self, "lock init", lock),
-			       random_node_id(RANDOM_ID_LOCK, lock));
-}
-
 static enum roam_err member_lock(void *self, unsigned lock)
 {
 	return roami_lock(member_node(self, "lock", lock), random_node_id(RANDOM_ID_LOCK, lock));
@@ -37,12 +31,6 @@ static enum roam_err member_unlock(void *self, unsigned lock)
 {
 	return roami_unlock(member_node(self, "unlock", lock),
 			    random_node_id(RANDOM_ID_LOCK, lock));
-}
-
-static enum roam_err member_cond_init(void *self, unsigned cond)
-{
-	return roami_cond_init(member_node(self, "cond init", cond),
-			       random_node_id(RANDOM_ID_COND, cond));
 }
 
 static enum roam_err member_cond_wait(void *self, unsigned cond, unsigned lock)
@@ -149,10 +137,8 @@ static enum roam_err member_free(void *self, uint64_t offset)
 
 void random_node_ops(struct random_ops *ops)
 {
-	ops->lock_init = member_lock_init;
 	ops->lock = member_lock;
 	ops->unlock = member_unlock;
-	ops->cond_init = member_cond_init;
 	ops->cond_wait = member_cond_wait;
 	ops->cond_post = member_cond_post;
 	ops->flag_set = member_flag_set;

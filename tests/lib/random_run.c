@@ -326,9 +326,9 @@ static void run_op(struct run *run, const struct random_op *op)
 	default:
 		break;
 	}
-	if (op->kind == RANDOM_LOCK_INIT)
+	if (op->kind == RANDOM_LOCK_INIT && ops->lock_init != NULL)
 		run_check(run, ops->lock_init(run->self, op->which));
-	else if (op->kind == RANDOM_COND_INIT)
+	else if (op->kind == RANDOM_COND_INIT && ops->cond_init != NULL)
 		run_check(run, ops->cond_init(run->self, op->which));
 	else if (op->kind == RANDOM_SIGNAL || op->kind == RANDOM_BROADCAST)
 		run_check(run, ops->cond_post(run->self, op->which, op->kind == RANDOM_BROADCAST));

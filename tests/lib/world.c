@@ -14,6 +14,7 @@
 #include "os/fiber.h"
 #include "pastset/server.h"
 #include "sim.h"
+#include "world_begin.h"
 
 #define FIBERS_MAX   (ROAMI_NODES_MAX * (WORLD_THREADS_MAX + 1))
 #define STACK_BYTES  (320u * 1024)
@@ -355,7 +356,7 @@ static struct world_fiber *world_fiber_add(struct world *world, unsigned node, b
 	roami_assert(world->fiber_count < FIBERS_MAX);
 	*fiber = (struct world_fiber){
 		.world = world, .node = node, .service = service, .fn = fn, .arg = arg};
-	fiber->thread = service ? ROAMI_THREADS_MAX - 1 : world->places[node].threads++;
+	fiber->thread = service ? WORLD_THREADS_MAX : world->places[node].threads++;
 	fiber->fiber = roami_fiber_create(STACK_BYTES, fiber_main, fiber);
 	if (fiber->fiber == NULL) {
 		perror("world: fiber");
@@ -376,7 +377,7 @@ struct world *world_open(const struct world_config *config)
 		return NULL;
 	world->config = *config;
 	world->rng.state = config->seed * 0x9e3779b97f4a7c15u + 77;
-	world->now = 1000;
+	world->now = config->begin ? world_begin_now(config->seed) : 1000;
 	world->tick_ns = 1 + rng_below(&world->rng, 100);
 	world->sim = (struct roami_sim){.world = world,
 					.now = sim_now,
@@ -393,14 +394,7 @@ struct world *world_open(const struct world_config *config)
 	roami_layout_make_regions(&world->layout,
 				  own_pages * ROAMI_PAGE, config->nodes, config->region_count,
 				  config->region_pages * ROAMI_PAGE, ROAMI_PAGE);
-	if (config->board_runs != 0)
-		world->layout.board_runs = config->board_runs;
-	if (config->trail_bytes != 0)
-		world->layout.trail_bytes = config->trail_bytes;
-	if (config->lock_slots != 0)
-		world->layout.lock_slots = config->lock_slots;
-	if (config->meeting_slots != 0)
-		world->layout.meeting_slots = config->meeting_slots;
+	world_layout(config, &world->layout);
 	world->initial = calloc(world->layout.pages, ROAMI_PAGE);
 	world->fibers = calloc(FIBERS_MAX, sizeof(*world->fibers));
 	world->scheduler = roami_fiber_thread();
@@ -414,6 +408,8 @@ struct world *world_open(const struct world_config *config)
 		atomic_store(&world->nodes[i]->self->ctl->threads, config->threads[i]);
 		world_fiber_add(world, i, true, service_main, world->nodes[i]);
 	}
+	if (config->begin)
+		world_begin(world->nodes, config->nodes, config->seed, config->begin_epochs);
 	world_heap(world);
 	return world;
 }
@@ -549,15 +545,16 @@ static void world_report(struct world *world, const char *why)
 	for (unsigned i = 0; i < world->fiber_count && end - at > 200; i++) {
 		struct world_fiber *fiber = &world->fibers[i];
 		struct roami_ctl *ctl = world->nodes[fiber->node]->self->ctl;
+		struct roami_waiting *waits = &ctl->waits[fiber->thread % ROAMI_WAITS_MAX];
 
 		if (fiber->service || fiber->state == FIBER_DONE)
 			continue;
 		at += snprintf(at, (size_t)(end - at),
-			       "\n  node %u thread %u %s: %s %#lx (node waits: kind %d, %#lx)%s",
+			       "\n  node %u thread %u %s: %s %#lx (waits: kind %d, %#lx)%s",
 			       fiber->node, fiber->thread, fiber_state_names[fiber->state],
 			       fiber->doing == NULL ? "-" : fiber->doing,
-			       (unsigned long)fiber->number, (int)atomic_load(&ctl->wait_kind) - 1,
-			       (unsigned long)atomic_load(&ctl->wait_id),
+			       (unsigned long)fiber->number, (int)atomic_load(&waits->kind) - 1,
+			       (unsigned long)atomic_load(&waits->id),
 			       fiber->notified ? ", notified" : "");
 	}
 }

@@ -63,6 +63,8 @@ struct world_config {
 	unsigned seal;     /* of datagrams: enum roami_option_seal */
 	char faulty[128];
 	uint64_t steps_max;  /* more: it does not end */
+	bool begin; /* counts begin just below the ends of 32 bits and the like: world_begin.h */
+	bool begin_epochs; /* those of homes too, which then move a few times and stay */
 	uint32_t trail_bytes; /* of diffs that a node leaves for the others; 0: as many as usual */
 	uint32_t board_runs; /* write notices a node leaves for the others; 0: as many as usual */
 	uint32_t lock_slots; /* records of locks at each home; 0: as many as usual */
@@ -94,6 +96,9 @@ void world_nodes(struct world_config *config, unsigned nodes);
 
 /* The library's options as the configuration has them. */
 void world_options(const struct world_config *config, struct roami_options *options);
+
+/* The same of the layout, whose heap is laid out. */
+void world_layout(const struct world_config *config, struct roami_layout *layout);
 
 /* One line: what the seed drew. */
 void world_describe(const struct world_config *config, char *text, size_t bytes);

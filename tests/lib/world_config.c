@@ -56,6 +56,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->lrc_memory = 1024ull * DRAW_OF(&rng, 64, 128, 1024, 65536);
 	config->erc = DRAW_OF(&rng, ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO);
 	config->trail_bytes = DRAW_OF(&rng, 0, 0, 256, 1024, 16384);
+	config->begin = rng_one_in(&apart, 6);
 }
 
 unsigned world_protocols(void)
@@ -142,6 +143,25 @@ void world_options(const struct world_config *config, struct roami_options *opti
 		snprintf(options->simd, sizeof(options->simd), "auto");
 }
 
+#define RECORDS_MAX 64u
+
+void world_layout(const struct world_config *config, struct roami_layout *layout)
+{
+	if (config->board_runs != 0)
+		layout->board_runs = config->board_runs;
+	if (config->trail_bytes != 0)
+		layout->trail_bytes = config->trail_bytes;
+	if (config->lock_slots != 0)
+		layout->lock_slots = config->lock_slots;
+	if (config->meeting_slots != 0)
+		layout->meeting_slots = config->meeting_slots;
+	/* All records are written then. */
+	if (config->begin && layout->lock_slots > RECORDS_MAX)
+		layout->lock_slots = RECORDS_MAX;
+	if (config->begin && layout->meeting_slots > RECORDS_MAX)
+		layout->meeting_slots = RECORDS_MAX;
+}
+
 void world_describe(const struct world_config *config, char *text, size_t bytes)
 {
 	unsigned threads = 0;
@@ -162,7 +182,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 "stall 1/%u, queue %u, latency %lu ns, %lu more from %u to %u, "
 		 "board %u, trail %u, "
 		 "slots %u, %u, ivy %u, "
-		 "delta %u, erc %u, store %lu KiB, seal %u%s%s",
+		 "delta %u, erc %u, store %lu KiB, seal %u%s%s%s",
 		 config->protocol->name, config->nodes, threads, config->heap_pages,
 		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->hosts,
 		 config->simd, config->hot, config->tree, config->kind_known, config->placement,
@@ -173,6 +193,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 config->trail_bytes,
 		 config->lock_slots, config->meeting_slots, config->ivy, config->mirage_delta,
 		 config->erc, (unsigned long)config->lrc_memory / 1024, config->seal,
+		 config->begin ? ", counts begin below their ends" : "",
 		 config->lossy ? ", " : "", config->faulty);
 }
 

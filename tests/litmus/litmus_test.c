@@ -125,16 +125,13 @@ static void run_op(struct run *run, struct roami_node *node, const struct litmus
 	}
 }
 
-/* Locks are announced, and some copies made, before the test proper. */
+/* Some copies are made before the test proper. */
 static void run_prepare(struct run_thread *member, struct roami_node *node)
 {
 	struct run *run = member->run;
 	struct rng *rng = world_rng(run->world);
 	uint8_t value;
 
-	if (member->number == 0)
-		for (unsigned i = 0; i < LOCKS; i++)
-			run_check(run, roami_lock_init(node, run->locks[i]));
 	for (unsigned i = 0; run->warm && i < 4; i++)
 		if (rng_one_in(rng, 2))
 			world_load(node, run->offsets[i], &value, 1);

@@ -4,10 +4,12 @@ is killed; strangers, and who has another key.
 
 usage: attached.py [-k PART_OF_A_NAME] [GROUP]...
 """
+import itertools
 import json
 import os
 import random
 import re
+import resource
 import signal
 import socket
 import struct
@@ -16,6 +18,7 @@ import tempfile
 import threading
 import time
 
+import hosts
 from harness import Wrong, clean_env, expect, main, program
 
 EINVAL, EPROTO, EKEY, ELOST = 1, 13, 20, 21
@@ -32,7 +35,8 @@ def must(holds, what):
 class Server:
     """A server of elements for the time of a `with`, unless it was killed."""
 
-    def __init__(self, address='./socket', key='key', env=None, keep=None):
+    def __init__(self, address='./socket', key='key', env=None, keep=None, prefix=()):
+        self.prefix = prefix
         self.place = tempfile.TemporaryDirectory(prefix='roam-attached-')
         self.key = os.path.join(self.place.name, key)
         self.env = {'ROAM_PS_KEY': self.key, **(env or {})}
@@ -42,7 +46,7 @@ class Server:
 
     def serve(self):
         """What is to be run, where, and its standard input."""
-        return [program('roam'), 'past', 'serve', self.address or self.asked, '--functions',
+        return [*self.prefix, program('roam'), 'past', 'serve', self.address or self.asked, '--functions',
                 program('longest'), *self.keep], self.env, None
 
     def start(self):
@@ -248,6 +252,51 @@ def strangers():
         must(out.decode().splitlines() == ['no error'] * WAITERS, f'the worker said {out}')
 
 
+def no_room():
+    """A server that has no descriptor for one more connection lets in who comes once it has, though
+    none of its own has ended."""
+    with Server() as server:
+        pid = server.process.pid
+        _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f'/proc/{pid}/fd')), most))
+        client = server.begin('attach')
+        time.sleep(0.4)
+        must(client.poll() is None, 'there was room')
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+        out, err = client.communicate(timeout=8)
+        must(client.returncode == 0, f'{client.returncode}: {out}, {err}')
+
+
+# Beyond what a server takes that nobody uses: ROAM_PS_MEMORY, what belongs to clients, as much again
+# that the C library has not given back, and some.
+HOSTILE_MIB = 1 + 2 * 16 + 8
+
+
+def resident(pid):
+    """MiB."""
+    with open(f'/proc/{pid}/statm', encoding='ascii') as file:
+        return int(file.read().split()[1]) * 4096 / 2 ** 20
+
+
+def hostile(how, errors):
+    """Whatever a program makes, the server's memory is bounded, and others go on."""
+    with Server(env={'ROAM_PS_MEMORY': '1M'}) as server:
+        server.expect('move', 1)
+        before = resident(server.process.pid)
+        said = [subprocess.Popen([program('hostile'), server.address, how],
+                                 env=clean_env(server.env), text=True, stdout=subprocess.PIPE)
+                for _ in range(2)]
+        most = before
+        while any(process.poll() is None for process in said):
+            most = max(most, resident(server.process.pid))
+            time.sleep(0.01)
+        for process in said:
+            out = process.communicate()[0]
+            must(process.returncode == 0 and out.split()[1] in errors, f'it said {out!r}')
+        must(most - before < HOSTILE_MIB, f'{most:.1f} MiB of memory, {before:.1f} before')
+        server.expect('rest', out='^0 1$')
+
+
 def keys():
     """Another key, and files that are none."""
     with Server() as server, Server() as other:
@@ -297,6 +346,59 @@ def not_ours():
             expect([program('attached'), wrong, 'attach'], status=status, env=server.env, err=err)
 
 
+# --------------------------------------------------------------------------------- out of reach
+
+LATE_MS = 300 + 3000  # a limit of time, and what pastset.h grants beyond it
+SLOW_MS = 1500        # this machine may be busy
+
+
+def stuck(address, large, stop, go_on, prefix=()):
+    """While the server does not answer every operation ends when its time is up or it is cancelled;
+    afterwards each was done once or not at all, and who has no limit has waited."""
+    with Server(address, prefix=prefix[0] if prefix else ()) as server:
+        with subprocess.Popen([*(prefix[1] if prefix else ()), program('stuck'), server.address,
+                               str(large)], env=clean_env(server.env), text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+            try:
+                must(client.stdout.readline() == 'ready\n', 'the program is not ready')
+                stop(server)
+                client.stdin.write('\n')
+                client.stdin.flush()
+                # A program that waits for ever is ended here: the lines end, too.
+                timer = threading.Timer((LATE_MS + SLOW_MS) / 1000 + 1, client.kill)
+                timer.start()
+                rows = [line.split() for line in itertools.takewhile(
+                    lambda line: line != 'over\n', client.stdout)]
+            finally:
+                timer.cancel()
+                go_on(server)
+            must(len(rows) == 8 + large, f'only {rows} ended')
+            for name, err, ms in rows:
+                known = {'detach': {'0'}, 'peek': {'16'}, 'state': {'16'},
+                         'cancelled': {'17', '21'}}.get(name, {'16', '21'})
+                must(err in known, f'{name} returned {err}')
+                must(int(ms) < (1000 if name == 'detach' else LATE_MS + SLOW_MS),
+                     f'{name} took {ms} ms')
+            said, _ = client.communicate('\n', timeout=20)
+            must(client.returncode == 0, f'{client.returncode}: {said}')
+
+
+def stopped(address):
+    stuck(address, 150, lambda server: server.process.send_signal(signal.SIGSTOP),
+          lambda server: server.process.send_signal(signal.SIGCONT))
+
+
+def cable():
+    """The server's host is cut off, and its port is not."""
+    hosts.hosts_or_skip()
+
+    def set_link(state):
+        return lambda _server: hosts.ip('-n', hosts.host('0'), 'link', 'set', 'va', state)
+
+    on = [['ip', 'netns', 'exec', hosts.host(letter)] for letter in 'ab']
+    stuck('10.77.0.1:0', 150, set_link('down'), set_link('up'), on)
+
+
 def usage():
     roam = program('roam')
     for words, status, err in (
@@ -315,13 +417,19 @@ def usage():
         expect([roam, 'past', 'serve', server.address], status=1, err='somebody serves at',
                env=server.env)
         expect([roam, 'past', 'serve', '127.0.0.1:0', '--functions', '/nowhere.so'], status=1,
-               err='no X-functions in /nowhere.so', env=server.env)
+               err='no X-functions: /nowhere.so', env=server.env)
         must(server.top()['programs'] == 1, 'the server was harmed')
 
 
 GROUPS = {
+    'stuck': lambda: [('stopped unix', stopped, './socket'), ('stopped tcp', stopped, '127.0.0.1:0')],
+    'hostile': lambda: [(f'hostile {how}', hostile, how, errors) for how, errors in (
+        ('failed', ('0', )), ('names', ('14', )), ('functions', ('14', )), ('tuples', ('14', )),
+        ('clients', ('21', )), ('waits', ('0', )), ('answers', ('0', )))],
+    'cable': lambda: [('cable', cable)],
     'use': lambda: [('all unix', everything, './socket'), ('all tcp', everything, '127.0.0.1:0'),
-                    ('many', many), ('usage', usage), ('keys', keys), ('not ours', not_ours)],
+                    ('many', many), ('usage', usage), ('no room', no_room), ('keys', keys),
+                    ('not ours', not_ours)],
     'kill': lambda: [(f'killed {how}', killed, how)
                      for how in ('move', 'observe', 'mob', 'delta', 'truncate', 'state', 'cancel',
                                  'enter')] +

@@ -2,7 +2,9 @@
  * A program that creates its nodes, as one started across hosts sees it: main up to CREATE runs on
  * every node, and counts on node 0.
  * create WAY NODES, a number on the standard input.  WAY: all, each (one CREATE per node), uneven
- * (allocations differ before CREATE), again (a second round), sum (many more numbers follow).
+ * (allocations differ before CREATE), again (a second round), sum (many more numbers follow), late
+ * (nothing says before CREATE that there will be one), early (each, as an SPMD program: not to
+ * be had).
  */
 #include <string.h>
 #include <unistd.h>
@@ -42,7 +44,7 @@ static void node_main(void)
 
 static void create(const char *way)
 {
-	if (strcmp(way, "each") != 0) {
+	if (strcmp(way, "each") != 0 && strcmp(way, "early") != 0) {
 		must(roam_create_all(node_main, nodes));
 		return;
 	}
@@ -65,7 +67,12 @@ int main(int argc, char **argv)
 {
 	check(argc == 3);
 	nodes = number(argv[2]);
-	must(roam_start_main());
+	if (strcmp(argv[1], "early") == 0)
+		must(roam_start());
+	else if (strcmp(argv[1], "late") == 0)
+		must(roam_free(must_alloc(64)));
+	else
+		must(roam_start_main());
 	check(scanf("%u", &input) == 1);
 	if (strcmp(argv[1], "sum") == 0)
 		add_up();

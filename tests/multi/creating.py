@@ -1,4 +1,5 @@
 """Checks of programs that create their nodes (create.c), and of what they read, for every launcher."""
+import re
 import subprocess
 import tempfile
 
@@ -28,6 +29,29 @@ def created(result, nodes):
     """Every node ran main up to CREATE, and only node 0's counts and is heard."""
     right = sorted(['said once', 'the end', *(f'node {node} was here' for node in range(nodes))])
     if result.status != 0 or sorted(result.out.splitlines()) != right:
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err[-900:]!r}')
+
+
+def early(result):
+    """It has begun as a program that creates no nodes: one line says so, and what to do."""
+    lines = [line for line in result.err.splitlines() if line.startswith('roam:')]
+    if result.status == 0 or 'the end' in result.out or len(lines) != 1 or \
+            not re.search('^roam: .*nodes cannot be created here: .*; begin with roam_start_main$',
+                          lines[0]):
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err[-900:]!r}')
+
+
+def one_pi(result):
+    """README's first program, which says what it has found once."""
+    if result.status != 0 or result.out != 'pi is 3.141592654\n' or result.err != '':
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err[-900:]!r}')
+
+
+def either(result, nodes):
+    """either.c: all nodes are heard, with what they said before they knew their numbers."""
+    right = sorted(['before'] * nodes +
+                   [f'node {node} of {nodes} is right' for node in range(nodes)])
+    if result.status != 0 or sorted(result.out.splitlines()) != right or result.err != '':
         raise Wrong(f'status {result.status}, {result.out!r}, {result.err[-900:]!r}')
 
 

@@ -138,7 +138,7 @@ int main(int argc, char **argv)
 	who = number(argv[3]);
 	how = argv[4];
 	others = argv[5];
-	must(roam_start());
+	must(strcmp(argv[1], "fork") == 0 ? roam_start_main() : roam_start());
 	shared = must_alloc(64 * 8 * nodes);
 	must(roam_lock_init(&lock));
 	must(roam_lock_init(&other_lock));

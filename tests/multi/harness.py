@@ -26,6 +26,26 @@ def program(name):
     return os.environ['MULTI_' + name.upper().replace('-', '_')]
 
 
+def offered(wanted, what):
+    """Those of `wanted` that `roam info WHAT` has a row of and does not call missing; the others are
+    told as skipped: a container's profile refuses some."""
+    shown = subprocess.run([program('roam'), 'info', what], check=True, text=True,
+                           stdout=subprocess.PIPE).stdout
+    rows = dict(re.findall(r'^  ([\w-]+) +(.*)$', shown, re.MULTILINE))
+    for name in wanted:
+        if rows[name].startswith('missing'):
+            print(f'skip: {name}: {rows[name]}')
+    return [name for name in wanted if not rows[name].startswith('missing')]
+
+
+def engines():
+    return offered(['uffd', 'sigsegv'], 'engines')
+
+
+def udp_ways():
+    return ['plain'] + ['uring' for _ in offered(['io_uring'], 'machine')]
+
+
 class Result:
     """What a program left: status (negative: the signal), output, seconds from start and from
     `since`, the moment at which its output had all that was waited for."""

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from creating import all_read, created, fed, not_again
+from creating import all_read, created, early, either, fed, not_again, one_pi
 from harness import Wrong, expect, expect_end, main, program, run
 from run import PROTOCOLS, delta, regions
 
@@ -371,6 +371,15 @@ def quick_cases():
     yield ('hello on 3 hosts, marked', lines_of, 5, 'abc', True)
     yield ('CREATE of all', creates, 'all', 4, 'ab')
     yield ('CREATE one by one', creates, 'each', 3, 'abc')
+    yield ('CREATE that nothing announced', creates, 'late', 4, 'ab')
+    yield ('CREATE too late', lambda: early(run(
+        fed(launched(2, 'ab', program('create'), 'early', 2)), env=env_of())))
+    yield ('the first program', lambda: one_pi(run(launched(4, 'ab', program('example')),
+                                                   env=env_of())))
+    yield ('CREATE after roam_start', well, launched(3, 'ab', program('either'), 3, 'create'),
+           r'\Athe sum is 303\n\Z')
+    yield ('no CREATE follows', lambda: either(run(launched(3, 'ab', program('either'), 3),
+                                                   env=env_of()), 3))
     yield ('the launcher\'s host, too', well, with_own(4, 'a', program('hello')), 'is 10')
     yield ('input', input_of_all, 3, 'ab')
     yield ('input without end', input_as_wanted, 3 << 20, True, True)

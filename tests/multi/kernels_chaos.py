@@ -28,7 +28,7 @@ KERNELS = {
     'jump-rx': (['-n2000', '-t'], [3]),
     'jump-sor': (['-n100', '-f', '-t'], [3]),
 }
-ENGINES = ['uffd', 'sigsegv']
+ENGINES = harness.engines()
 PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc',
              'jiajia1', 'jiajia2', 'jump', 'jump-rc', 'adapt', 'adapt']
 WAYS = ['onesided', 'onesided', 'messages', 'udp', 'udp_bad']

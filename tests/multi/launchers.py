@@ -22,7 +22,7 @@ import types
 
 import harness
 import hosts
-from creating import created, fed, fed_for_ever, fed_much, not_again
+from creating import created, either, fed, fed_for_ever, fed_much, not_again, one_pi
 from harness import Wrong, main, program, run
 
 RANK = '${PMIX_RANK:-${PMI_RANK:-$SLURM_PROCID}}'
@@ -163,7 +163,11 @@ def run_cases(launcher):
            'verified ok', (), {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'encrypt'})
     yield (f'{launcher}: 64 nodes', well, by(launcher, 64, program('hello')),
            'the sum of 1 to 64 is 2080')
-    for way in ('all', 'each'):
+    yield (f'{launcher}: the first program', lambda: one_pi(job(
+        by(launcher, 4, program('example')))))
+    yield (f'{launcher}: no CREATE follows', lambda: either(job(
+        by(launcher, 3, program('either'), 3)), 3))
+    for way in ('all', 'each', 'late'):
         yield (f'{launcher}: CREATE {way}, with input', lambda way_: created(job(
             fed(by(launcher, 3, program('create'), way_, 3))), 3), way)
     yield (f'{launcher}: CREATE again', lambda: not_again(job(

@@ -13,7 +13,7 @@ import socket
 import tempfile
 import time
 
-from harness import Wrong, expect, main, program, right, started
+from harness import Wrong, expect, main, program, right, started, udp_ways
 
 UDP = {'ROAM_TRANSPORT': 'udp'}
 SEALS = ['auth', 'encrypt']
@@ -41,7 +41,7 @@ def way_cases():
 
 
 def heard_cases():
-    for way in ('plain', 'uring'):
+    for way in udp_ways():
         yield (f'heard while computing, {way}', right, [program('heard')], 'heard',
                {**UDP, 'ROAM_UDP': way, 'ROAM_PREFETCH': '0'})
 

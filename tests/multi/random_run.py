@@ -32,24 +32,14 @@ LOSS = 'drop=5%,repeat=1%,reorder=2%,seed='
 LOSS_MAX = 3.0  # times as long
 
 
+UDP_WAYS = harness.udp_ways()
+
+
 def info(what):
     """The names that `roam info` lists, each with its text."""
     out = subprocess.run([harness.program('roam'), 'info', what], check=True, text=True,
                          stdout=subprocess.PIPE).stdout
     return dict(re.findall(r'^  ([\w-]+) +(.*)$', out, re.MULTILINE))
-
-
-def engines():
-    """Those of real processes; what this kernel lacks is told."""
-    found = []
-    for name, text in info('engines').items():
-        if name == 'soft':
-            continue
-        if text.startswith('works'):
-            found.append(name)
-        else:
-            print(f'skip: engine {name}: {text}')
-    return found
 
 
 def ways():
@@ -66,7 +56,7 @@ def way_env(way, seed, rng):
         return {'ROAM_ONESIDED': '1' if way == 'onesided' else '0'}
     transport, _, faulty = way.partition('+')
     env = {'ROAM_TRANSPORT': transport, 'ROAM_MTU': rng.choice(['0', '1500', '600']),
-           'ROAM_UDP': rng.choice(['plain', 'plain', 'uring']),
+           'ROAM_UDP': rng.choice(['plain', 'plain', UDP_WAYS[-1]]),
            'ROAM_SEAL': rng.choice(['off', 'off', 'auth', 'encrypt'])}
     if faulty:
         env['ROAM_FAULTY'] = f'drop=5%,repeat=2%,reorder=5%,corrupt=1%,seed={seed}'
@@ -182,7 +172,7 @@ def main():
     if not dots:
         first, last = '1', first
     combinations = list(itertools.product(wanted.protocol or list(info('protocols')),
-                                          wanted.engine or engines(),
+                                          wanted.engine or harness.engines(),
                                           wanted.way or ways()))
     if wanted.loss:
         sys.exit(run_loss(int(first), int(last), combinations))

@@ -11,14 +11,15 @@ import re
 import shutil
 import resource
 import signal
+import subprocess
 import tempfile
 import time
 
-from creating import all_read, created, fed, not_again
-from harness import (END_MAX, SLACK, MemoryGroup, Wrong, expect, expect_end, launched, main,
-                     program, right, run, started)
+from creating import all_read, created, early, either, fed, not_again, one_pi
+from harness import (END_MAX, SLACK, MemoryGroup, Wrong, engines, expect, expect_end, launched,
+                     main, program, right, run, started)
 
-ENGINES = ['uffd', 'sigsegv']
+ENGINES = engines()
 PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jiajia2', 'jump', 'adapt']
 SIGNALLED = 128
 PAGE = 4096
@@ -41,7 +42,8 @@ BAD_VALUES = [
     ('ROAM_NODES_MAX', '65', r'ROAM_NODES_MAX=65: must be a number from 1 to 64'),
     ('ROAM_NODES_MAX', '-1', r'ROAM_NODES_MAX=-1: must be a number'),
     ('ROAM_SIMD', 'mmx', r'ROAM_SIMD=mmx: must be auto, scalar, avx2 or avx512'),
-    ('ROAM_CHECK', 'all', r'ROAM_CHECK=all: must be none or race'),
+    ('ROAM_CHECK', 'all', r'ROAM_CHECK=all: must be none, race or statics, several with commas between'),
+    ('ROAM_CHECK', 'race,none', r'ROAM_CHECK=race,none: must be none, race or statics, several'),
     ('ROAM_IVY', 'central', r'ROAM_IVY=central: must be fixed or dynamic'),
     ('ROAM_MIRAGE_DELTA', '10000001', r'ROAM_MIRAGE_DELTA=10000001: must be a number from 0 to'),
     ('ROAM_MIRAGE_DELTA', '1ms', r'ROAM_MIRAGE_DELTA=1ms: must be a number from 0 to'),
@@ -222,6 +224,9 @@ def launcher_cases():
         yield (f'bindings, pin {pin}', bindings, pin)
     if shutil.which('gdb') is None:
         print('skip: gdb: no command gdb')
+    elif subprocess.run(['setarch', 'x86_64', '-R', 'true'], stderr=subprocess.DEVNULL,
+                        check=False).returncode != 0:
+        print('skip: gdb: it may not switch off address randomisation, and says so')
     else:
         yield ('gdb', right, with_option(2, ['--gdb', '1'], program('hello')),
                r'(?s)^(?=.*Inferior 1 .* exited normally)(?=.*the sum of 1 to 2 is 3)', {})
@@ -251,12 +256,32 @@ def stranger(how, nodes, env=None, **rest):
 
 
 def misuse(start, nodes):
-    """All is refused; what the library says of a call that returns its error is one line."""
+    """All is refused; what the library says of a call that returns its error is one line, and of
+    locks one of each kind in the job, with the place."""
+    place = r'at multi_misuse\+0x[0-9a-f]+( \(\w+\+0x[0-9a-f]+\))?'
     result = run(started(start, 'misuse', start, nodes))
     strange = [line for line in result.err.splitlines() if not re.match(
-        'roam: (nodes cannot be created here|the program asks for )', line)]
+        'roam: (nodes cannot be created here|the program asks for |warning: node)', line)]
+    for wrong in ('roam_lock of .*, which this thread holds already',
+                  'roam_unlock of .*, which this thread does not hold',
+                  'roam_cond_wait without its lock .*'):
+        if len(re.findall(f'{wrong}, {place}; later', result.err)) != 1:
+            strange.append(f'not once: {wrong}')
     if result.status != 0 or strange or 'all refused' not in result.out:
-        raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
+        raise Wrong(f'status {result.status}, {strange}, stderr {result.err[-600:]!r}')
+    result = run(started(start, 'misuse', start, nodes), env={'ROAM_STRICT': '1'})
+    if result.status == 0 or re.fullmatch(rf'roam: node \d: roam_unlock of .*, {place} '
+                                          r'.ROAM_STRICT=1.\n', result.err) is None:
+        raise Wrong(f'strict: status {result.status}, stderr {result.err[-600:]!r}')
+    where = re.search(r'at multi_misuse\+(0x[0-9a-f]+)', result.err).group(1)
+    found = run(['addr2line', '-e', program('misuse'), where])
+    if re.search(r'misuse\.c:\d+', found.out) is None:
+        raise Wrong(f'addr2line: {found.out!r}')
+
+
+def objects(start, nodes, env):
+    """Locks, conditions and flags need no init, and blocks bring none along."""
+    expect(started(start, 'objects', start, nodes), out='all free', env=env)
 
 
 def too_many_creates():
@@ -302,14 +327,62 @@ def refused_pidfd():
             '^roam: cannot begin with the nodes: Operation not permitted$')
 
 
+NO_RACE = '^roam: race: none found$'
+NO_STATICS = '^roam: statics: none found$'
+
+
+def checked(command, check, *lines, status=0, **env):
+    """Exactly these lines on stderr, the last of which is the verdict."""
+    result = run(command, env={'ROAM_CHECK': check, **env})
+    said = result.err.splitlines()
+    if result.status != status or len(said) != len(lines) or 'ran' not in result.out or \
+            not all(re.search(pattern, line) for pattern, line in zip(lines, said)):
+        raise Wrong(f'expected {lines}: status {result.status}, {result.err[-1500:]!r}')
+
+
 def races():
-    def race(how, **rest):
-        return expect([program('race'), how], out='ran', env={'ROAM_CHECK': 'race'}, **rest)
-    race('racing', err=r'^roam: race: 0x[0-9a-f]+ \(the words \+ 0x38\) was written by node \d '
-         r'and node \d in intervals that nothing orders$')
-    race('locked')
-    race('neighbours')
-    race('stripes')
+    def race(how, *lines):
+        checked([program('race'), how], 'race', *lines)
+    race('racing', r'^roam: race: 0x[0-9a-f]+ \(the words \+ 0x38, of 262144 bytes from 0x[0-9a-f]+\) '
+         'was written by node 0 since the barrier and by node 1 since the barrier, in intervals that '
+         'nothing orders$', '^roam: race: 1 found')
+    race('locked', NO_RACE)
+    race('neighbours', NO_RACE)
+    race('stripes', NO_RACE)
+
+
+def races_named():
+    """The block by its place in the source, whoever allocated it and when; each side's last lock;
+    one line for all that is alike; counters that begin late change nothing."""
+    block = r'\(checked\.C:\d+ \+ 0x[0-9a-f]+, of \d+ bytes from 0x[0-9a-f]+\)'
+    place = r'\(checked\.C:\d+ \+ [0-9a-fx]+, of 24000 bytes from 0x[0-9a-f]+\)'
+    line = rf'^roam: race: 0x[0-9a-f]+ {place} was written by node 0 since it locked 0x[0-9a-f]+ ' \
+        rf'\(checked\.C:\d+ \+ 0, .* and by node 1 since it locked 0x[0-9a-f]+ {block}, in intervals'
+    for env in ({}, {'ROAM_STATS_AFTER': '3'}):
+        checked([program('checked'), 'races', '2'], 'race', line,
+                '^roam: race: 1 found, and [1-9][0-9]* like them$', **env)
+    checked([program('checked'), 'races', '2'], 'race', line, 'found', status=9,
+            ROAM_CHECK_STATUS='9')
+    checked([program('checked'), 'shared', '2'], 'race', NO_RACE, ROAM_CHECK_STATUS='9')
+
+
+def statics():
+    """What one node computes for all in its statics is named, with who uses it; a program that is
+    right has none, nor have those with values of their own that are the same everywhere."""
+    def lines(nodes):
+        end = f'was written after CREATE on node 0 of {nodes}, and differs between them; used by '
+        return (fr'^roam: statics: view \(32 bytes\) {end}(turn_view, )?(look, )?work',
+                fr'^roam: statics: angle \(8 bytes\) {end}(main, )?(look, )?work|, work',
+                '^roam: statics: 2 found$')
+    for nodes, env in (2, {}), (3, {'ROAM_TRANSPORT': 'udp'}), (2, {'ROAM_PROTOCOL': 'jump'}):
+        checked([program('checked'), 'statics', str(nodes)], 'statics', *lines(nodes), **env)
+    checked(launched(3, '-H', 'localhost:3', program('checked'), 'statics', '3'), 'statics', *lines(3))
+    checked([program('checked'), 'statics', '2'], 'race,statics', NO_RACE, *lines(2), status=3,
+            ROAM_CHECK_STATUS='3')
+    checked([program('checked'), 'shared', '3'], 'statics', NO_STATICS, ROAM_CHECK_STATUS='3')
+    for kernel, *size in (('fft', '-m10'), ('lu', '-n100'), ('ocean', '-n34'), ('radix', '-n20000')):
+        expect([program(kernel), '-p3', *size], out='verified', err=NO_STATICS,
+               env={'ROAM_CHECK': 'statics'})
 
 
 def races_unseen(protocol):
@@ -319,12 +392,12 @@ def races_unseen(protocol):
     expect([program('race'), 'locked'], err=line, out='ran', env=env)
     expect([program('race'), 'racing'], out='ran', env={**env, 'ROAM_LOG': 'error'})
     expect(launched(2, program('race'), 'locked'), err=line, out='ran', env=env)
-    expect([program('race'), 'locked', protocol], out='ran', env={'ROAM_CHECK': 'race'})
+    checked([program('race'), 'locked', protocol], 'race', NO_RACE)
 
 
 def race_free(kernel, size):
     """A program whose every sharing is ordered, on pages that have several writers."""
-    expect([program(kernel), '-p3', f'-n{size}', '-t'], out='verified ok',
+    expect([program(kernel), '-p3', f'-n{size}', '-t'], out='verified ok', err=NO_RACE,
            env={'ROAM_CHECK': 'race'})
 
 
@@ -433,6 +506,9 @@ def trouble_cases():
     for start in ('fork', 'run'):
         for nodes in (2, 3):
             yield (f'misuse {start} {nodes}', misuse, start, nodes)
+            for env in ({}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'},
+                        {'ROAM_PROTOCOL': 'jump'}):
+                yield (f'objects {start} {nodes} {env}', objects, start, nodes, env)
         yield (f'ROAM_STATS printed once, {start}', stats_once, start)
         yield (f'peak memory, {start}', peak_memory, start)
         yield (f'RLIMIT_AS, {start}', limits_of_space, start)
@@ -443,6 +519,8 @@ def trouble_cases():
     yield ('pidfd_open refused', refused_pidfd)
     yield ('heap exhausted in a kernel', kernel_exhausts)
     yield ('races', races)
+    yield ('races named', races_named)
+    yield ('statics', statics)
     for protocol in PROTOCOLS[1:] + ['jiajia1-rc', 'jiajia2-rc', 'jump-rc']:
         yield (f'races under {protocol}', races_unseen, protocol)
     for kernel, size in (('bk', 3000), ('lu', 150), ('me', 20000), ('mm', 70), ('rx', 3000),
@@ -528,7 +606,8 @@ def core_cases():
 
 def limit_cases():
     yield ('max_map_count', map_count)
-    yield ('as many ranges with uffd', stranger, 'alternate', 2, {'ROAM_FAULT': 'uffd'})
+    if 'uffd' in ENGINES:
+        yield ('as many ranges with uffd', stranger, 'alternate', 2, {'ROAM_FAULT': 'uffd'})
     for seed in range(1, 6):
         for engine in ENGINES:
             yield (f'evict {engine} chaos {seed}', stranger, 'evict', 3,
@@ -622,7 +701,7 @@ def leaves_lock(start, who, others):
 
 def creator_dies(how, status, others):
     """The creator's end is seen by whoever started it; node 1 says so; no orphan may be left."""
-    line = r"^roam: node 0 \(pid \d+\) ended before the job's end"
+    line = r'^roam: node 0 \(pid \d+\) ' + ENDS[how][1]
     if WAITS[others]:
         line += rf'.*node 1 waited {WAITS[others]}'.replace('waited waited', 'waited')
     expect_end([program('deaths'), 'fork', '3', '0', how, others], 3, status, line)
@@ -729,6 +808,29 @@ def create_cases():
                             ('all', 3, {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'encrypt'})):
         yield (f'CREATE {way} of {nodes}, run {" ".join(env.values())}', lambda *how: created(run(
             fed(launched(how[1], program('create'), *how[:2])), env=how[2]), how[1]), way, nodes, env)
+    yield ('CREATE that nothing announced, run', lambda: created(run(
+        fed(launched(4, program('create'), 'late', 4))), 4))
+    yield ('CREATE too late, run', lambda: early(run(
+        fed(launched(3, program('create'), 'early', 3)))))
+    for env in ({}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_ALLOC': 'own'}):
+        yield (f'the first program, run {" ".join(env.values())}', lambda env_: one_pi(run(
+            launched(4, program('example')), env=env_)), env)
+    yield ('the first program on too few', expect, launched(3, program('example')), 1,
+           '^roam: the program asks for 4 nodes, the launcher started 3$')
+    yield ('the first program on one', expect, launched(1, program('example')), 1,
+           '^roam: the program asks for 4 nodes, the launcher started 1$')
+    for env in ({}, {'ROAM_PROTOCOL': 'ivy'}, {'ROAM_PROTOCOL': 'lrc', 'ROAM_FAULT': 'sigsegv'},
+                {'ROAM_PROTOCOL': 'jump'}, {'ROAM_TRANSPORT': 'udp', 'ROAM_ONESIDED': '0'}):
+        yield (f'no CREATE follows, run {" ".join(env.values())}', lambda env_: either(run(
+            launched(4, program('either'), '4'), env=env_), 4), env)
+    for env in ({}, {'ROAM_TRANSPORT': 'udp'}):
+        yield (f'CREATE after roam_start, run {" ".join(env.values())}', lambda env_: expect(
+            launched(4, program('either'), '4', 'create'), out=r'\Athe sum is 406\n\Z', env=env_),
+               env)
+    for nodes in (1, 3):
+        yield (f'CREATE of 4 after roam_start against {nodes}', expect,
+               launched(nodes, program('stranger'), 'start', '4'), 1,
+               f'^roam: the program asks for 4 nodes, the launcher started {nodes}$')
     yield ('CREATE again, run', lambda: not_again(run(
         fed(launched(3, program('create'), 'again', 3)))))
     yield ('input of all, run', lambda: all_read(launched(3, 'cksum'), 3, run))
@@ -750,8 +852,91 @@ def create_cases():
         f'exec {program("locks")} run 2 10')), 1, '^roam: node 1 runs another program than node 0: ')
 
 
+def closed_cases():
+    """Programs started with each of the standard descriptors closed, or several."""
+    ways = [{}, {'ROAM_FAULT': 'sigsegv', 'ROAM_STATS': '/dev/null'},
+            {'ROAM_TRANSPORT': 'udp', 'ROAM_UDP': 'plain'},
+            {'ROAM_TRANSPORT': 'udp', 'ROAM_FAULTY': 'drop=1%', 'ROAM_LOG': 'info'}]
+    for number, which in enumerate(itertools.product((False, True), repeat=3)):
+        shut = ''.join(how for how, yes in zip((' <&-', ' >&-', ' 2>&-'), which) if yes)
+        env = ways[number % len(ways)]
+        for start, words in (('fork', [program('closed'), '2']),
+                             ('run', launched(2, 'sh', '-c', f'exec {program("closed")} 2{shut}')),
+                             ('launcher', launched(2, program('closed'), '2'))):
+            outer = ['sh', '-c', f'exec "$0" "$@"{shut if start != "run" else ""}', *words]
+            # What it prints is not looked at.
+            yield (f'closed{shut}, {start} {" ".join(env.values())}', closed, outer, env)
+
+
+def slip_cases():
+    """What a program or its user did is told in one line that is right."""
+    for start in ('fork', 'run'):
+        for how, line in (('twice', 'node 1: roam_thread_init by a thread that is registered already$'),
+                          ('unregistered', 'node 1: roam_thread_fini by a thread that is not registered$'),
+                          ('fork', r'process \d+, a fork of node 1, has no shared heap, and touched it')):
+            for engine in ENGINES if how == 'fork' else ['auto']:
+                words = [program('slips'), how]
+                yield (f'slip {how}, {start} {engine}', expect,
+                       words if start == 'fork' else launched(2, *words), 0, '^roam: ' + line,
+                       'it went on'), {'ROAM_FAULT': engine}
+    yield ('slip fork_alone', expect, [program('slips'), 'fork_alone'], 0,
+           r'^roam: process \d+, a fork of node 0, has no shared heap, and touched it', 'it went on'), {}
+    yield ('slip ignores an option', expect, [program('slips'), 'ignores'], 1,
+           '^roam: ROAM_PROTOCOL=nope: unknown', r'\A\Z'), {'ROAM_PROTOCOL': 'nope'}
+
+
+def slip(env, command, status, err, out):
+    expect(command, status, err, out, env=env)
+
+
+def file_limit(start):
+    words = [program('stranger'), 'start', '2']
+    expect(words if start == 'fork' else launched(2, *words), 1,
+           r'^roam: cannot make the shared memory of node 0: File too large \(raise the limit of '
+           r'file sizes, ulimit -f\)$', limits={resource.RLIMIT_FSIZE: 1 << 20})
+
+
+def others_key():
+    """A key that somebody else may know or change."""
+    with tempfile.TemporaryDirectory() as where:
+        path = f'{where}/key'
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write('0' * 64)
+        os.chmod(path, 0o600)
+        os.chown(path, 65534, -1)
+        expect([program('roam'), 'past', 'serve', f'{where}/socket', '--key', path], 1,
+               'the key in .* is not safe: it belongs to another user$')
+
+
+def launcher_gone_early():
+    """Whenever the launcher is killed, nobody blames the network, or anything else."""
+    for turn in range(40):
+        with subprocess.Popen([program('roam'), 'run', '-n', '2', *(['-H', 'localhost'] * (turn % 4 > 0)),
+                               program('hello')], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as launcher:
+            time.sleep(0.001 * turn)
+            launcher.kill()
+            said = launcher.stderr.read()
+        if said:
+            raise Wrong(f'killed after {turn} ms: {said!r}')
+
+
+def closed(command, env):
+    result = run(command, env=env)
+    if result.status != 0:
+        raise Wrong(f'status {result.status}, {result.err[-300:]!r}')
+
+
 def start_cases():
     yield from create_cases()
+    yield from closed_cases()
+    for case, env in slip_cases():
+        yield (case[0], slip, env, *case[2:])
+    for start in ('fork', 'run'):
+        yield (f'limit of file sizes, {start}', file_limit, start)
+    if os.geteuid() == 0:
+        yield ('a key of another user', others_key)
+    yield ('launcher killed early', launcher_gone_early)
     for start in ('fork', 'run'):
         yield (f'64 nodes, {start}', many, start)
     for nodes, who, pause in ((2, 0, 0), (2, 1, 0), (2, 1, 1), (5, 3, 0), (5, 4, 1)):
@@ -827,6 +1012,33 @@ def thread_cases():
             yield f'beside {text}', right, [program('beside'), '300'], 'nothing lost', env
 
 
+def seen_through():
+    """A debugger that stops in a fault shows the program's frames behind it."""
+    shown = run(['gdb', '-nx', '-batch', '-ex', 'set breakpoint pending on',
+                 '-ex', 'handle SIGBUS SIGSEGV SIGALRM nostop noprint pass',
+                 '-ex', 'break roami_page_done', '-ex', 'run', '-ex', 'bt',
+                 '--args', program('stacks'), '2', '1']).out
+    frames = re.findall(r'^#\d+ .*?(roami_fault|signals_handler|work) \(', shown, re.M)
+    if frames[:1] != ['roami_fault'] or frames[-2:] != ['signals_handler', 'work']:
+        raise Wrong(f'frames {frames}: {shown[-3000:]!r}')
+
+
+def stack_cases():
+    """Faults on small stacks; with few pages, for what a fault does to make room."""
+    for protocol in ('lrc', 'hlrc', 'erc', 'adapt', 'ivy'):
+        for transport in ('shm', 'udp'):
+            yield (f'stacks {protocol} {transport}', right, [program('stacks'), '3', '5'],
+                   'stacks right', {'ROAM_PROTOCOL': protocol, 'ROAM_TRANSPORT': transport})
+    yield ('stacks lrc udp sigsegv, few pages', right, [program('stacks'), '3', '5'], 'stacks right',
+           {'ROAM_PROTOCOL': 'lrc', 'ROAM_TRANSPORT': 'udp', 'ROAM_FAULT': 'sigsegv',
+            'ROAM_CACHE_PAGES': '4'})
+    for what in ('deferred', 'asynchronous', 'jump'):
+        for transport in ('shm', 'udp'):
+            yield (f'cancel {what} {transport}', right, [program('cancel'), what, '3'], 'loads right',
+                   {'ROAM_TRANSPORT': transport})
+    yield 'a debugger sees through', seen_through
+
+
 def round_cases():
     yield ('idle', right, launched(3, program('idle'), '3'), 'node 2: ', {})
     for text, env in matrix([0, 1, 2]):
@@ -879,6 +1091,7 @@ GROUPS = {
     'limits': lambda: list(limit_cases()),
     'threads': lambda: list(thread_cases()),
     'rounds': lambda: list(round_cases()),
+    'stacks': lambda: list(stack_cases()),
     'heap': lambda: list(heap_cases()),
     'locks': lambda: list(lock_cases()),
     'deaths_more': lambda: list(more_death_cases()),

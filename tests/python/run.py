@@ -37,6 +37,19 @@ roam.start()
 roam.Element('pages', 'u8', storage='pages').mob(1)
 faulthandler._sigsegv()
 '''
+# Faults that apply diffs.
+PAGES = '''
+import roam
+roam.start()
+pages = [roam.Element(f'pages {node}', 'u8[]', storage='pages') for node in range(roam.nodes())]
+for i in range(1, 31):
+    pages[roam.node()].move(bytes([i]) * 9000)
+    roam.barrier()
+    for element in pages:
+        assert element.observe(number=i, peek=True) == (bytes([i]) * 9000,)
+    roam.barrier()
+print('all seen')
+'''
 
 
 class Wrong(Exception):
@@ -110,6 +123,14 @@ class Package:
         said = self.call(self.interpreter, '-c', FAULTS, status=-signal.SIGSEGV)
         if 'Fatal Python error: Segmentation fault' not in said:
             raise Wrong(said)
+
+    def check_faulthandler(self):
+        """Its alternate stack is small, and lies beside what malloc has handed out."""
+        for transport in ('shm', 'udp'):
+            said = self.python(2, '-X', 'faulthandler', '-c', PAGES, ROAM_PROTOCOL='lrc',
+                               ROAM_TRANSPORT=transport)
+            if said != 'all seen\n' * 2:
+                raise Wrong(said)
 
     def check_attached(self):
         """Programs of no job, by a server of elements; and a child that attaches for itself."""

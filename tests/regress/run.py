@@ -5,10 +5,20 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'multi'))
 import harness  # pylint: disable=wrong-import-position
+import random_run  # pylint: disable=wrong-import-position
 
 
 def right(command, env):
     harness.expect(command, env=env, timeout=15)
+
+
+def slow(command, env):
+    harness.expect(command, env=env, timeout=100)
+
+
+def refused(command):
+    harness.expect(command, 1, 'more than 2048 threads use roam at a time',
+                   timeout=100)
 
 
 def launched(nodes, name):
@@ -27,6 +37,20 @@ def cases():
                    [harness.program('tree_threads'), str(nodes)], env)
             yield (f'a tree and threads, {nodes} nodes run, {turn}', right,
                    launched(nodes, 'tree_threads'), env)
+    for protocol in random_run.info('protocols'):
+        yield (f'a cache of one page, {protocol}', right, [harness.program('evicts')],
+               {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': '1'})
+        for pages in ('0', '1', '4'):
+            yield (f'shared buffers, {protocol}, {pages} pages', right, [harness.program('pins')],
+                   {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': pages})
+    yield ('100,000 threads in turn', slow,
+           [harness.program('thread_ends'), 'turn', '2'], {})
+    for transport, count in (('shm', 1024), ('udp', 100)):
+        yield (f'{count} threads a node, {transport}', slow,
+               [harness.program('thread_ends'), 'many', '2', str(count)],
+               {'ROAM_TRANSPORT': transport})
+    yield ('more threads than there may be', refused,
+           [harness.program('thread_ends'), 'many', '2', '2048'])
 
 
 if __name__ == '__main__':

@@ -177,8 +177,6 @@ static void guess_main(void *arg)
 	struct guess *guess = thread->guess;
 	uint32_t first = rng_below(&thread->rng, GROUPS);
 
-	for (uint32_t group = 0; thread->number == 0 && group < RACES; group++)
-		guess_must(guess, roami_lock_init(thread->node, lock_of(group)));
 	guess_must(guess, roami_barrier(thread->node, START_ID, 0));
 	for (uint32_t group = 0; guess->races && group < RACES; group++)
 		guess_race(thread, group);

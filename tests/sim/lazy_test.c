@@ -101,9 +101,6 @@ static void locks_main(void *arg)
 	struct rng rng = {world_now(lazy->world) + thread->me};
 	uint8_t block[BLOCK], found[BLOCK];
 
-	if (thread->me == 0)
-		for (unsigned i = 0; i < LOCKS; i++)
-			lazy_must(lazy, roami_lock_init(node, ID_LOCKS + i * 8));
 	lazy->begun++;
 	while (lazy->begun < NODES)
 		world_sleep(lazy->world, 1000);

@@ -79,7 +79,6 @@ static void packed_main(void *arg)
 	struct packed_thread *thread = arg;
 	struct packed *packed = thread->packed;
 
-	packed_must(packed, roami_lock_init(thread->node, 2 * ROAM_PAGE_SIZE + thread->me * 8));
 	packed_must(packed, roami_barrier(thread->node, START_ID, 0));
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		bool own = rng_below(&thread->rng, 4) != 0;

@@ -84,7 +84,6 @@ static void share_begin(struct share_thread *thread)
 	for (uint32_t page = 0; page < thread->share->pages; page++) {
 		uint32_t constant = page + 77;
 
-		share_must(thread->share, roami_lock_init(thread->node, lock_of(page)));
 		world_store(thread->node, (uint64_t)page * ROAM_PAGE_SIZE + CONSTANT_AT, &constant,
 			    sizeof(constant));
 		share_write(thread, page);

@@ -167,6 +167,7 @@ static bool sim_one(const struct seed_options *options, const struct roam_protoc
 	if (options->mixed)
 		world_mix(&config, config.heap_pages / 4);
 	config.trace = options->trace;
+	config.begin_epochs = config.begin;
 	config.alloc_pages = SIM_ALLOC_PAGES;
 	run->world = world_open(&config);
 	if (run->world == NULL)

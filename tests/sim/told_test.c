@@ -137,11 +137,8 @@ static uint64_t id_at_home(struct roami_node *node, unsigned home)
 /* All have a copy of the page, and the same start. */
 static void begin(struct actor *actor, bool at_home)
 {
-	if (at_home) {
-		told_must(actor, roami_lock_init(actor->node, actor->told->writers));
-		told_must(actor, roami_lock_init(actor->node, actor->told->homes));
+	if (at_home)
 		store(actor, HOME_AT, 1);
-	}
 	told_must(actor, roami_barrier(actor->node, START_ID, 0));
 	expect(actor, HOME_AT, 1);
 	told_must(actor, roami_barrier(actor->node, START_ID, 0));

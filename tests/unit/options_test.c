@@ -78,6 +78,12 @@ static void test_values(void)
 	CU_ASSERT_EQUAL(options.heap, UINT64_C(512) << 20);
 	CU_ASSERT_STRING_EQUAL(options.protocol, "onecopy");
 	CU_ASSERT_EQUAL(options.check, ROAMI_CHECK_RACE);
+	CU_ASSERT_EQUAL(read_env(&options, "ROAM_CHECK=statics,race", "", ""), ROAM_OK);
+	CU_ASSERT_EQUAL(options.check, ROAMI_CHECK_RACE | ROAMI_CHECK_STATICS);
+	CU_ASSERT_EQUAL(read_env(&options, "ROAM_CHECK=none", "", ""), ROAM_OK);
+	CU_ASSERT_EQUAL(options.check, 0);
+	CU_ASSERT_EQUAL(read_env(&options, "ROAM_CHECK=race,", "", ""), ROAM_EINVAL);
+	CU_ASSERT_EQUAL(read_env(&options, "ROAM_CHECK=race,none", "", ""), ROAM_EINVAL);
 	CU_ASSERT_EQUAL(read_env(&options, "ROAM_CHAOS=0xffffffffffffffff", "ROAM_HOT=off",
 				 "ROAM_SIMD=avx2"),
 			ROAM_OK);

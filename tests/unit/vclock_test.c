@@ -1,5 +1,6 @@
 /*
- * Vector clocks: order, merge and wire form, on random clocks and at the edges.
+ * Vector clocks: order, merge and wire form, on random clocks and at the edges, those of 32 bits
+ * too.
  */
 #include "../../src/core/vclock.h"
 
@@ -13,8 +14,10 @@ enum { ROUNDS = 20000 };
 static struct roami_vclock
 clock_random(uint64_t *seed)
 {
-	static const uint32_t values[] = {0, 1, 2, 0x7fffffff, 0x80000000, 0xffffffff};
-	uint64_t choices = 1 + unit_below(seed, 6);
+	static const uint64_t values[] = {
+		0, 1, 2, 0xffffffff, 0x100000000, 0x7fffffffffffffff, 0x8000000000000000,
+		UINT64_MAX};
+	uint64_t choices = 1 + unit_below(seed, 8);
 	struct roami_vclock clock;
 
 	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
@@ -28,7 +31,7 @@ clock_near(const struct roami_vclock *other, unsigned n, uint64_t *seed)
 {
 	struct roami_vclock clock = *other;
 	uint64_t changes = unit_below(seed, 3);
-	uint32_t sign = unit_below(seed, 2) == 0 ? 1 : UINT32_MAX;
+	uint64_t sign = unit_below(seed, 2) == 0 ? 1 : UINT64_MAX;
 
 	for (; changes > 0 && n > 0; changes--)
 		clock.at[unit_below(seed, n)] += sign;
@@ -88,8 +91,8 @@ test_merge_min(void)
 		roami_vclock_merge(&top, &b, n);
 		roami_vclock_min(&low, &b, n);
 		for (unsigned i = 0; i < ROAMI_NODES_MAX; i++) {
-			uint32_t max = a.at[i] > b.at[i] ? a.at[i] : b.at[i];
-			uint32_t min = a.at[i] < b.at[i] ? a.at[i] : b.at[i];
+			uint64_t max = a.at[i] > b.at[i] ? a.at[i] : b.at[i];
+			uint64_t min = a.at[i] < b.at[i] ? a.at[i] : b.at[i];
 
 			wrong += top.at[i] != (i < n ? max : a.at[i]);
 			wrong += low.at[i] != (i < n ? min : a.at[i]);
@@ -99,7 +102,32 @@ test_merge_min(void)
 	}
 }
 
-/* What is encoded is decoded; the bytes are little-endian; nothing is written beyond them. */
+/* Entries of the first n that are wanted on the wire; a base of NULL is nothing but 0. */
+static uint64_t
+wire_mask(const struct roami_vclock *clock, const struct roami_vclock *base, unsigned n,
+          bool beyond)
+{
+	uint64_t mask = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t known = base == NULL ? 0 : base->at[i];
+
+		if (beyond ? clock->at[i] > known : clock->at[i] != known)
+			mask |= UINT64_C(1) << i;
+	}
+	return mask;
+}
+
+static size_t
+wire_bytes(uint64_t mask)
+{
+	return 8 + 8 * (size_t)__builtin_popcountll(mask);
+}
+
+/*
+ * Only what a base has not is encoded; decoded onto the base it is the clock, or, of what is beyond
+ * the base, all that both know; entries beyond n stay.
+ */
 static void
 test_wire(void)
 {
@@ -107,39 +135,47 @@ test_wire(void)
 
 	for (unsigned round = 0; round < ROUNDS / 10; round++) {
 		unsigned n = (unsigned)unit_below(&seed, ROAMI_NODES_MAX + 1), wrong = 0;
-		struct roami_vclock a = clock_random(&seed), b = clock_random(&seed);
-		uint8_t bytes[ROAMI_VCLOCK_BYTES_MAX + 1];
+		struct roami_vclock a = clock_random(&seed), base = clock_near(&a, n, &seed), b;
+		struct roami_vclock_wire wire;
+		size_t bytes = roami_vclock_encode(&a, &base, n, &wire);
 
-		memset(bytes, 0xa5, sizeof(bytes));
-		CU_ASSERT_EQUAL(roami_vclock_encode(&a, n, bytes, 4 * n), 4 * n);
-		CU_ASSERT_EQUAL(bytes[4 * n], 0xa5);
-		for (unsigned i = 0; i < 4 * n; i++)
-			wrong += bytes[i] != (uint8_t)(a.at[i / 4] >> (8 * (i % 4)));
-		CU_ASSERT_EQUAL(roami_vclock_decode(&b, n, bytes, 4 * n), 4 * n);
+		CU_ASSERT_EQUAL(bytes, wire_bytes(wire_mask(&a, &base, n, false)));
+		b = base;
+		CU_ASSERT_EQUAL(roami_vclock_decode(&b, n, &wire, bytes), bytes);
 		for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
-			wrong += b.at[i] != (i < n ? a.at[i] : 0);
+			wrong += b.at[i] != (i < n ? a.at[i] : base.at[i]);
+
+		bytes = roami_vclock_encode_beyond(&a, &base, n, &wire);
+		CU_ASSERT_EQUAL(bytes, wire_bytes(wire_mask(&a, &base, n, true)));
+		b = base;
+		CU_ASSERT_EQUAL(roami_vclock_decode(&b, n, &wire, sizeof(wire)), bytes);
+		roami_vclock_merge(&base, &a, n);
+		wrong += memcmp(&b, &base, sizeof(b)) != 0;
+
+		bytes = roami_vclock_encode(&a, NULL, n, &wire);
+		CU_ASSERT_EQUAL(bytes, wire_bytes(wire_mask(&a, NULL, n, false)));
 		CU_ASSERT_EQUAL(wrong, 0);
 	}
 }
 
-/* A buffer that is too short changes nothing, whatever its length. */
+/* Bytes that are too few, or name a node that is none, change nothing. */
 static void
-test_wire_short(void)
+test_wire_malformed(void)
 {
+	struct roami_vclock_wire wire;
 	struct roami_vclock a, b;
-	uint8_t bytes[ROAMI_VCLOCK_BYTES_MAX], untouched[ROAMI_VCLOCK_BYTES_MAX];
 
 	memset(&a, 0x11, sizeof(a));
-	memset(untouched, 0xa5, sizeof(untouched));
 	for (unsigned n = 1; n <= ROAMI_NODES_MAX; n++) {
-		for (size_t len = 0; len < 4 * n; len++) {
-			memcpy(bytes, untouched, sizeof(bytes));
-			b = a;
-			CU_ASSERT_EQUAL(roami_vclock_encode(&a, n, bytes, len), 0);
-			CU_ASSERT_EQUAL(memcmp(bytes, untouched, sizeof(bytes)), 0);
-			CU_ASSERT_EQUAL(roami_vclock_decode(&b, n, bytes, len), 0);
-			CU_ASSERT_EQUAL(memcmp(&a, &b, sizeof(a)), 0);
-		}
+		size_t bytes = roami_vclock_encode(&a, NULL, n, &wire);
+
+		memset(&b, 0x22, sizeof(b));
+		for (size_t len = 0; len < bytes; len++)
+			CU_ASSERT_EQUAL(roami_vclock_decode(&b, n, &wire, len), 0);
+		CU_ASSERT_EQUAL(roami_vclock_decode(&b, n - 1, &wire, sizeof(wire)), 0);
+		for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
+			CU_ASSERT_EQUAL(b.at[i], 0x2222222222222222);
+		CU_ASSERT_EQUAL(roami_vclock_decode(&b, n, &wire, bytes), bytes);
 	}
 }
 
@@ -147,7 +183,7 @@ static CU_TestInfo tests[] = {
 	{"compare and covers", test_order},
 	{"merge and min", test_merge_min},
 	{"encode and decode", test_wire},
-	{"short buffers change nothing", test_wire_short},
+	{"malformed bytes change nothing", test_wire_malformed},
 	CU_TEST_INFO_NULL,
 };
 

@@ -1,0 +1,272 @@
+/*
+ * Shared memory across system calls.  The kernel does not fault pages in, and a page may leave at
+ * any moment: evicted, invalidated, taken by who writes it.  To hold pages here would let others
+ * wait for as long as a call lasts, and a thread that waits for such another one would wait for
+ * ever.  So calls get private memory, and the bytes go there and back by plain loads and stores.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "os/os.h"
+#include "roam/roam.h"
+
+#define PIECE ((size_t)1 << 20) /* of a regular file at a time */
+
+/* Stands a page before the private memory. */
+struct io_pin {
+	uint8_t *shared;
+	size_t bytes;
+	size_t room; /* of all, this included */
+	enum roam_access access;
+};
+
+static struct io_pin *pin_of(void *pinned)
+{
+	return (void *)(((uintptr_t)pinned & ~(ROAMI_PAGE - 1)) - ROAMI_PAGE);
+}
+
+/* NULL: no memory. */
+static uint8_t *pin_room(size_t offset, size_t bytes)
+{
+	struct io_pin *pin = NULL;
+
+	if (bytes < SIZE_MAX / 2)
+		pin = roami_os_reserve(ROAMI_PAGE + offset + bytes);
+	if (pin == NULL)
+		return NULL;
+	pin->room = ROAMI_PAGE + offset + bytes;
+	return (uint8_t *)pin + ROAMI_PAGE + offset;
+}
+
+static void pin_free(void *pinned)
+{
+	roami_os_unmap(pin_of(pinned), pin_of(pinned)->room);
+}
+
+void *roam_pin(const void *addr, size_t bytes, enum roam_access access)
+{
+	uint8_t *pinned = NULL;
+
+	if (bytes == 0 || access < ROAM_READ || access > ROAM_WRITE) {
+		roami_api_errno(ROAM_EINVAL);
+	} else if (!roami_api_shared(addr, bytes)) {
+		roami_api_errno(ROAM_ENOTOURS);
+	} else {
+		pinned = pin_room((uintptr_t)addr % ROAMI_PAGE, bytes);
+		roami_api_errno(pinned != NULL ? ROAM_OK : ROAM_ENOMEM);
+	}
+	if (pinned == NULL)
+		return NULL;
+	pin_of(pinned)->shared = (uint8_t *)(uintptr_t)addr;
+	pin_of(pinned)->bytes = bytes;
+	pin_of(pinned)->access = access;
+	if (access == ROAM_READ)
+		memcpy(pinned, addr, bytes);
+	return pinned;
+}
+
+enum roam_err roam_unpin(void *pinned, size_t written)
+{
+	struct io_pin *pin;
+
+	if (pinned == NULL)
+		return ROAM_EINVAL;
+	pin = pin_of(pinned);
+	if (written > (pin->access == ROAM_WRITE ? pin->bytes : 0))
+		return ROAM_EINVAL;
+	memcpy(pin->shared, pinned, written);
+	pin_free(pinned);
+	return ROAM_OK;
+}
+
+/* ------------------------------------------------------------------------------ the usual calls */
+
+enum io_call { IO_READ, IO_WRITE, IO_RECV, IO_SEND };
+
+static ssize_t io_direct(enum io_call call, int fd, void *buf, size_t bytes, int flags)
+{
+	switch (call) {
+	case IO_READ:
+		return read(fd, buf, bytes);
+	case IO_WRITE:
+		return write(fd, buf, bytes);
+	case IO_RECV:
+		return recv(fd, buf, bytes, flags);
+	default:
+		return send(fd, buf, bytes, flags);
+	}
+}
+
+/* The same of shared memory, as one call. */
+static ssize_t io_once(enum io_call call, int fd, void *buf, size_t bytes, int flags)
+{
+	bool in = call == IO_READ || call == IO_RECV;
+	void *pinned = roam_pin(buf, bytes, in ? ROAM_WRITE : ROAM_READ);
+	ssize_t got;
+	int err;
+
+	if (pinned == NULL) {
+		errno = ENOMEM;
+		return -1;
+	}
+	got = io_direct(call, fd, pinned, bytes, flags);
+	err = errno;
+	/* With MSG_TRUNC it may be longer than what came. */
+	if (got < 0 || !in)
+		roam_unpin(pinned, 0);
+	else
+		roam_unpin(pinned, (size_t)got < bytes ? (size_t)got : bytes);
+	errno = err;
+	return got;
+}
+
+/* In pieces, so that a large file takes little memory: to a file that makes no difference. */
+static ssize_t io_pieces(enum io_call call, int fd, uint8_t *buf, size_t bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		size_t some = bytes - done < PIECE ? bytes - done : PIECE;
+		ssize_t got = io_once(call, fd, buf + done, some, 0);
+
+		if (got < 0)
+			return done > 0 ? (ssize_t)done : got;
+		done += (size_t)got;
+		if ((size_t)got < some)
+			break;
+	}
+	return (ssize_t)done;
+}
+
+static ssize_t io_call(enum io_call call, int fd, void *buf, size_t bytes, int flags)
+{
+	struct stat about;
+
+	if (!roami_api_shared(buf, bytes))
+		return io_direct(call, fd, buf, bytes, flags);
+	if (bytes > PIECE && call <= IO_WRITE && fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
+		return io_pieces(call, fd, buf, bytes);
+	return io_once(call, fd, buf, bytes, flags);
+}
+
+ssize_t roam_read(int fd, void *buf, size_t bytes)
+{
+	return io_call(IO_READ, fd, buf, bytes, 0);
+}
+
+ssize_t roam_write(int fd, const void *buf, size_t bytes)
+{
+	return io_call(IO_WRITE, fd, (void *)(uintptr_t)buf, bytes, 0);
+}
+
+ssize_t roam_recv(int fd, void *buf, size_t bytes, int flags)
+{
+	return io_call(IO_RECV, fd, buf, bytes, flags);
+}
+
+ssize_t roam_send(int fd, const void *buf, size_t bytes, int flags)
+{
+	return io_call(IO_SEND, fd, (void *)(uintptr_t)buf, bytes, flags);
+}
+
+/* Bytes of all parts; SIZE_MAX: wrong. */
+static size_t iov_bytes(const struct iovec *parts, int count)
+{
+	size_t bytes = 0;
+
+	if (count < 0 || count > IOV_MAX)
+		return SIZE_MAX;
+	for (int i = 0; i < count; i++)
+		if (__builtin_add_overflow(bytes, parts[i].iov_len, &bytes) || bytes > SSIZE_MAX)
+			return SIZE_MAX;
+	return bytes;
+}
+
+/* Between the parts and private memory that holds them one after the other; `bytes` of them. */
+static void iov_copy(const struct iovec *parts, uint8_t *room, size_t bytes, bool in)
+{
+	for (; bytes > 0; parts++) {
+		size_t some = parts->iov_len < bytes ? parts->iov_len : bytes;
+
+		if (in)
+			memcpy(parts->iov_base, room, some);
+		else
+			memcpy(room, parts->iov_base, some);
+		room += some;
+		bytes -= some;
+	}
+}
+
+static ssize_t iov_call(enum io_call call, int fd, const struct iovec *parts, int count)
+{
+	size_t bytes = iov_bytes(parts, count);
+	uint8_t *room = bytes == SIZE_MAX ? NULL : pin_room(0, bytes + 1);
+	ssize_t got;
+	int err;
+
+	if (room == NULL) {
+		errno = bytes == SIZE_MAX ? EINVAL : ENOMEM;
+		return -1;
+	}
+	if (call == IO_WRITE)
+		iov_copy(parts, room, bytes, false);
+	got = io_direct(call, fd, room, bytes, 0);
+	err = errno;
+	if (call == IO_READ && got > 0)
+		iov_copy(parts, room, (size_t)got, true);
+	pin_free(room);
+	errno = err;
+	return got;
+}
+
+ssize_t roam_readv(int fd, const struct iovec *parts, int count)
+{
+	return iov_call(IO_READ, fd, parts, count);
+}
+
+ssize_t roam_writev(int fd, const struct iovec *parts, int count)
+{
+	return iov_call(IO_WRITE, fd, parts, count);
+}
+
+size_t roam_fread(void *buf, size_t size, size_t count, FILE *file)
+{
+	size_t bytes, got;
+	void *pinned;
+
+	if (__builtin_mul_overflow(size, count, &bytes) || !roami_api_shared(buf, bytes))
+		return fread(buf, size, count, file);
+	pinned = roam_pin(buf, bytes, ROAM_WRITE);
+	if (pinned == NULL) {
+		errno = ENOMEM;
+		return 0;
+	}
+	got = fread(pinned, size, count, file);
+	roam_unpin(pinned, got * size);
+	return got;
+}
+
+size_t roam_fwrite(const void *buf, size_t size, size_t count, FILE *file)
+{
+	size_t bytes, got;
+	void *pinned;
+
+	if (__builtin_mul_overflow(size, count, &bytes) || !roami_api_shared(buf, bytes))
+		return fwrite(buf, size, count, file);
+	pinned = roam_pin(buf, bytes, ROAM_READ);
+	if (pinned == NULL) {
+		errno = ENOMEM;
+		return 0;
+	}
+	got = fwrite(pinned, size, count, file);
+	roam_unpin(pinned, 0);
+	return got;
+}

@@ -1,0 +1,29 @@
+/* What a program does wrong with locks, in one line that says where. */
+#include <stdio.h>
+
+#include "api/api.h"
+
+enum roam_err roami_misused(struct roami_node *node, enum roami_misuse kind, enum roam_err err,
+			    const void *object, const void *caller)
+{
+	static const char *const texts[] = {
+		[ROAMI_MISUSE_LOCK] = "roam_lock of %s, which this thread holds already",
+		[ROAMI_MISUSE_UNLOCK] = "roam_unlock of %s, which this thread does not hold",
+		[ROAMI_MISUSE_COND_WAIT] = "roam_cond_wait without its lock %s",
+	};
+	char what[200], name[ROAMI_OS_PLACE_BYTES], place[ROAMI_OS_PLACE_BYTES];
+	uint32_t bit = 1u << kind;
+
+	if (!node->options->strict &&
+	    (atomic_fetch_or(&node->segments[0].ctl->misused, bit) & bit) != 0)
+		return err;
+	roami_os_object(object, name);
+	roami_os_place((const uint8_t *)caller - 1, place);
+	snprintf(what, sizeof(what), texts[kind], name);
+	if (node->options->strict)
+		roami_node_fail(node, "%s, at %s (ROAM_STRICT=1)", what, place);
+	if (node->options->log >= ROAMI_LEVEL_WARN)
+		fprintf(stderr, "roam: warning: node %u: %s, at %s; later ones are not reported\n",
+			node->me, what, place);
+	return err;
+}

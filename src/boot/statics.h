@@ -1,0 +1,59 @@
+/*
+ * ROAM_CHECK=statics: static variables of the program, which are private to each node from CREATE
+ * on.  One that a node has written since, and that is not the same everywhere at WAIT_FOR_END, was
+ * most likely meant to be shared.  Of the program itself, not of its libraries; the symbol table
+ * names the variables, and the code that it has loaded says which functions refer to them.
+ */
+#ifndef ROAMI_STATICS_H
+#define ROAMI_STATICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct roami_job;
+
+/* A variable of the program. */
+struct roami_static {
+	const uint8_t *at;
+	size_t bytes;
+	const char *name; /* in the program's file, as it is mapped */
+};
+
+/* The program's file and what it says of its variables. */
+struct roami_image {
+	const uint8_t *file;
+	size_t file_bytes;
+	const uint8_t *base; /* what is added to addresses of the file */
+	const uint8_t *data, *data_end;
+	const uint8_t *text, *text_end;
+	struct roami_static *statics;
+	size_t count;
+};
+
+/* NULL, or why the program cannot be looked at.  Allocates; once. */
+const char *roami_image_read(struct roami_image *image);
+
+/* The functions whose code refers to a variable: "work, main, others"; "nothing that is seen". */
+void roami_image_users(const struct roami_image *image, const struct roami_static *variable,
+		       char *text, size_t bytes);
+
+struct roami_statics {
+	struct roami_image image;
+	uint8_t *copy;   /* of the data, at the last CREATE */
+	uint64_t *table; /* in the shared heap: a row of words for each node */
+	size_t row;      /* words of a row */
+	bool noted;      /* since then */
+	bool off;        /* it was said why */
+};
+
+/* At CREATE, before a node is forked or takes its place. */
+void roami_statics_begin(struct roami_job *job);
+
+/* A node's function has returned.  Before the full barrier that ends the nodes. */
+void roami_statics_note(struct roami_job *job);
+
+/* Node 0, which has the heap again, after `nodes` nodes: says what was found; how much. */
+size_t roami_statics_report(struct roami_job *job, unsigned nodes);
+
+#endif

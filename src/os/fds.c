@@ -1,0 +1,77 @@
+/*
+ * Descriptors.  A program may have been started with some of the standard ones closed; what the
+ * library opened in their place would be written to as the program's output, or read as its input.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+#define FDS_FIRST (STDERR_FILENO + 1)
+
+int roami_os_fd(int fd)
+{
+	int moved, saved;
+
+	if (fd < 0 || fd >= FDS_FIRST)
+		return fd;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, FDS_FIRST);
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return moved;
+}
+
+bool roami_os_pipe(int ends[2], int flags)
+{
+	int saved;
+
+	if (pipe2(ends, flags | O_CLOEXEC) != 0)
+		return false;
+	ends[0] = roami_os_fd(ends[0]);
+	ends[1] = roami_os_fd(ends[1]);
+	if (ends[0] >= 0 && ends[1] >= 0)
+		return true;
+	saved = errno;
+	for (unsigned i = 0; i < 2; i++)
+		if (ends[i] >= 0)
+			close(ends[i]);
+	errno = saved;
+	return false;
+}
+
+FILE *roami_os_file(const char *path)
+{
+	int fd = roami_os_fd(open(path, O_RDONLY | O_CLOEXEC));
+	FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+
+	if (file == NULL && fd >= 0)
+		close(fd);
+	return file;
+}
+
+unsigned roami_os_fds_hold(void)
+{
+	unsigned held = 0;
+
+	for (int fd = 0; fd < FDS_FIRST; fd++) {
+		int got = fcntl(fd, F_GETFD) < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+
+		if (got == fd)
+			held |= 1u << fd;
+		else if (got >= 0)
+			close(got);
+	}
+	return held;
+}
+
+void roami_os_fds_release(unsigned held)
+{
+	int saved = errno;
+
+	for (int fd = 0; fd < FDS_FIRST; fd++)
+		if ((held >> fd & 1u) != 0)
+			close(fd);
+	errno = saved;
+}

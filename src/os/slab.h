@@ -1,0 +1,50 @@
+/*
+ * Slabs: 64 KiB of memory above a guard page, for the stack of a fault and for what is too large
+ * for a stack.  A slab is somebody's for a short while and is then used again.  Includes nothing
+ * of ours.
+ */
+#ifndef ROAMI_SLAB_H
+#define ROAMI_SLAB_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ROAMI_SLAB_BYTES ((size_t)64 * 1024)
+#define ROAMI_SLABS_MAX  1024u
+
+struct roami_slab {
+	_Alignas(64) _Atomic uint32_t held;
+	uint8_t *bytes; /* the lowest; NULL: never used yet */
+};
+
+/* Those of one owner.  Zero bytes are none used yet. */
+struct roami_slabs {
+	struct roami_slab slabs[ROAMI_SLABS_MAX];
+};
+
+/*
+ * A free slab, number *hint_p if that one is, which then says which; waits while all are held.
+ * NULL: no memory.  Async-signal-safe.  A forked child has copies of its parent's; those that
+ * another thread held there are lost to it.
+ */
+struct roami_slab *roami_slab_take(struct roami_slabs *slabs, uint32_t *hint_p);
+
+static inline void roami_slab_give(struct roami_slab *slab)
+{
+	atomic_store_explicit(&slab->held, 0, memory_order_release);
+}
+
+/* Unmaps all; nobody holds one. */
+void roami_slabs_free(struct roami_slabs *slabs);
+
+/* Of those used as stacks: the most bytes that were ever in use of one, for tests. */
+size_t roami_slabs_depth(const struct roami_slabs *slabs);
+
+/*
+ * Runs fn(arg) on a slab as the stack, and returns when it does.  Debuggers and unwinders see
+ * through it.
+ */
+void roami_slab_run(const struct roami_slab *slab, void (*fn)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,158 @@
+#include "world_begin.h"
+
+#include "core/sync.h"
+#include "core/sync_state.h"
+#include "msg/link.h"
+#include "msg/reliable.h"
+#include "rng.h"
+
+#define BITS_32    (UINT64_C(1) << 32)
+#define STAMPS_END (UINT64_C(1) << 40) /* ns, of datagrams' stamps */
+
+/* A little below a boundary: so far that a world comes across it. */
+static uint64_t begin_below(struct rng *rng, uint64_t boundary)
+{
+	return boundary - rng_range(rng, 1, 24);
+}
+
+/* Of what was released before the world began all nodes know. */
+static void begin_clocks(struct roami_node *const *nodes, unsigned count, struct rng *rng)
+{
+	uint64_t told = begin_below(rng, BITS_32);
+	struct roami_vclock clock = {{0}};
+
+	for (unsigned i = 0; i < count; i++)
+		clock.at[i] = begin_below(rng, BITS_32);
+	for (unsigned i = 0; i < count; i++) {
+		struct roami_log *log = &nodes[i]->log;
+
+		log->seen = log->clock = log->floor = log->met = log->told = clock;
+		log->told_number = told;
+		for (unsigned peer = 0; peer < count; peer++)
+			log->known[peer] = clock;
+	}
+}
+
+/* Rings in segments: write notices, diffs, lists of pages newly shared. */
+static void begin_rings(struct roami_node *const *nodes, unsigned count, struct rng *rng)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct roami_node *node = nodes[i];
+
+		node->log.published = begin_below(rng, BITS_32);
+		atomic_store(&node->self->board->begun, node->log.published);
+		atomic_store(&node->self->board->head, node->log.published);
+		node->trail_head = begin_below(rng, BITS_32);
+		atomic_store(&node->self->trail->begun, node->trail_head);
+		for (unsigned by = 0; by < count; by++) {
+			uint64_t at = begin_below(rng, BITS_32);
+
+			atomic_store(&node->self->tails[by].tail, at);
+			atomic_store(&node->share_head[by], at);
+		}
+	}
+}
+
+/* Records of locks and barriers, whichever get them. */
+static void begin_records(struct roami_node *const *nodes, unsigned count, struct rng *rng)
+{
+	const struct roami_records *records = &nodes[0]->meeting_records;
+	uint8_t *at = nodes[0]->self->base + records->at;
+
+	for (uint32_t i = 0; i < records->slots; i++, at += records->item_bytes) {
+		struct roami_departure *departure = (void *)(at + roami_meeting_bytes(count));
+
+		atomic_store(&departure->episode, begin_below(rng, BITS_32));
+	}
+	for (unsigned home = 0; home < count; home++) {
+		records = &nodes[home]->lock_records;
+		at = nodes[home]->self->base + records->at;
+		for (uint32_t i = 0; i < records->slots; i++, at += records->item_bytes) {
+			struct roami_lock_record *record = (void *)at;
+
+			atomic_store(&record->grants, (uint32_t)begin_below(rng, BITS_32));
+		}
+	}
+}
+
+/* Objects are made when they are first used. */
+static void begin_lock(struct roami_node *node, void *item)
+{
+	struct roami_lock *lock = item;
+
+	roami_lock_make(node, item);
+	lock->tickets = UINT32_MAX - (uint32_t)(lock->id / 8 % 8);
+	lock->next_after = lock->tickets;
+	atomic_store(&lock->serving, lock->tickets);
+}
+
+static void begin_barrier(struct roami_node *node, void *item)
+{
+	struct roami_barrier *barrier = item;
+
+	(void)node;
+	barrier->departed = UINT32_MAX - (uint32_t)(barrier->id / 8 % 8);
+}
+
+static void begin_counts(struct roami_node *node, struct rng *rng)
+{
+	node->sync->locks.make = begin_lock;
+	node->sync->barriers.make = begin_barrier;
+	for (unsigned i = 0; i < ROAMI_THREADS_MAX; i++) {
+		node->sync->cond_turn[i] = (uint32_t)begin_below(rng, BITS_32);
+		node->sync->cond_done[i] = node->sync->cond_turn[i];
+	}
+	node->msg.call_serial = (uint32_t)begin_below(rng, ROAMI_CALL_SERIALS);
+	node->msg.polls = (uint32_t)begin_below(rng, BITS_32);
+	node->barriers_left = begin_below(rng, BITS_32);
+	node->guess.epoch = begin_below(rng, BITS_32);
+}
+
+/* Datagrams from one node to another: the number each has, and that of what it carries. */
+static void begin_link(struct roami_link *from, struct roami_link *to, struct rng *rng)
+{
+	uint64_t granted = from->credit - from->first;
+
+	from->first = from->next = from->end = from->recover = to->expect =
+		begin_below(rng, BITS_32);
+	from->credit = from->first + granted;
+	from->seal.number = to->seal.end = begin_below(rng, BITS_32);
+}
+
+static struct roami_reliable *begin_reliable(struct roami_node *node)
+{
+	for (unsigned i = 0; i < ROAMI_LAYERS_MAX; i++)
+		if (node->layers[i].transport == &roami_transport_reliable)
+			return node->layers[i].state;
+	return NULL;
+}
+
+uint64_t world_begin_now(uint64_t seed)
+{
+	struct rng rng = {seed ^ 0x5ba3};
+
+	return STAMPS_END - rng_below(&rng, 2000000);
+}
+
+void world_begin(struct roami_node *const *nodes, unsigned count, uint64_t seed, bool epochs)
+{
+	struct rng state = {seed ^ 0xbe91}, *rng = &state;
+	/* All nodes' alike: some protocols agree on them before the first message. */
+	uint64_t version = begin_below(rng, UINT64_C(1) << 48);
+	uint32_t epoch = epochs ? ROAM_EPOCH_MAX - rng_below(rng, 4) : 0;
+
+	begin_clocks(nodes, count, rng);
+	begin_rings(nodes, count, rng);
+	begin_records(nodes, count, rng);
+	for (unsigned i = 0; i < count; i++) {
+		struct roami_reliable *reliable = begin_reliable(nodes[i]);
+
+		begin_counts(nodes[i], rng);
+		nodes[i]->version_begin = version;
+		nodes[i]->epoch_begin = epoch;
+		for (unsigned peer = 0; reliable != NULL && peer < count; peer++)
+			if (peer != i)
+				begin_link(&reliable->links[peer],
+					   &begin_reliable(nodes[peer])->links[i], rng);
+	}
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Jobs that hang: those of which no thread can go on end with the reason; of others SIGQUIT and
+ROAM_HANG say what every thread waits for; nobody is judged who could still be helped.
+
+usage: hang.py [-k PART_OF_A_NAME] [GROUP]...
+"""
+import os
+import re
+import signal
+import time
+
+from harness import Wrong, expect, main, program, run, started
+
+JUDGED = r'no thread of the job can go on;'
+AT = r'0x[0-9a-f]+'
+ENDS = {
+    'barrier': rf'node 0 waited at barrier {AT} \(3 of 4 threads arrived\), node 1 waited at barrier',
+    'locks': rf'node 0 waited in lock {AT}, node 1 waited in lock {AT}',
+    'cond': rf'node 0 waited for condition {AT}',
+    'flag': rf'node 0 waited at the end of the job \(1 of 3 threads arrived\), node 1 waited for flag',
+}
+
+
+def ends(start, how, env):
+    expect(started(start, 'hung', start, 3, how), 1,
+           f'^roam: node 0: {JUDGED} {ENDS[how]}', env=env, timeout=30)
+
+
+def goes_on(how):
+    """A thread unknown to roam, or one that computes, still helps."""
+    expect(started('fork', 'hung', 'fork', 3, how), out='went on')
+
+
+def not_judged():
+    """What a tuple brings may come from anybody."""
+    def act(first, _pids):
+        time.sleep(6)
+        os.kill(first, signal.SIGTERM)
+    result = run(started('fork', 'hung', 'fork', 3, 'tuple'), wanted=3, act=act)
+    if re.search(JUDGED, result.err):
+        raise Wrong(f'judged: {result.err!r}')
+
+
+def quit_says(start, nodes, how, lines, env=None, ask=True):
+    """The job says what it waits for, each thread in a line, and goes on."""
+    def act(first, _pids):
+        time.sleep(1)
+        if ask:
+            os.kill(first, signal.SIGQUIT)
+    result = run(started(start, 'hung', start, nodes, how), env=env, wanted=nodes, act=act)
+    said = result.err.splitlines()
+    strange = [line for line in said if not any(re.fullmatch(like, line) for like in lines)]
+    if result.status != 0 or 'went on' not in result.out or strange or len(said) != nodes:
+        raise Wrong(f'status {result.status}, stderr {result.err!r}, out {result.out[-200:]!r}')
+
+
+COMPUTES = [r'roam: node 0 \(pid \d+\) computes in 1 of 1 threads, at \S+\+0x[0-9a-f]+.*',
+            rf'roam: node \d \(pid \d+\) waits at barrier {AT} \(2 of 3 threads arrived\)']
+
+
+def own_handler():
+    def act(first, _pids):
+        time.sleep(1)
+        os.kill(first, signal.SIGQUIT)
+    expect(started('fork', 'hung', 'fork', 3, 'handler'), out='mine\n(.*\n)*went on', wanted=3,
+           act=act)
+
+
+def cases():
+    for start, how, env in (('fork', 'barrier', {}), ('run', 'barrier', {}), ('fork', 'locks', {}),
+                            ('run', 'locks', {'ROAM_TRANSPORT': 'udp'}),
+                            ('fork', 'cond', {'ROAM_ONESIDED': '0'}), ('run', 'flag', {}),
+                            ('fork', 'flag', {'ROAM_TRANSPORT': 'udp'})):
+        yield (f'{how} {start} {env}', ends, start, how, env)
+    yield ('stranger', goes_on, 'stranger')
+    yield ('compute', goes_on, 'compute')
+    yield ('tuple', not_judged)
+    yield ('SIGQUIT fork', quit_says, 'fork', 3, 'compute', COMPUTES)
+    yield ('SIGQUIT run', quit_says, 'run', 3, 'compute', COMPUTES)
+    yield ('ROAM_HANG', quit_says, 'fork', 3, 'compute', COMPUTES, {'ROAM_HANG': '1'}, False)
+    yield ('handler of the program', own_handler)
+
+
+if __name__ == '__main__':
+    main({'hang': lambda: list(cases())})

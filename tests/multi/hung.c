@@ -1,0 +1,124 @@
+/*
+ * Shows nothing by itself: a job that hangs, or only seems to, for hang.py.
+ * hung START NODES HOW; each node prints "ready NODE PID" before it does what HOW says:
+ *	barrier   a barrier for one thread more than there are
+ *	locks     two locks, each held by a node that waits for the other
+ *	cond      a condition that nobody signals
+ *	flag      a flag that nobody sets, waited for at the end of the job
+ *	stranger  the same, but a thread unknown to roam sets it after some seconds
+ *	tuple     the others at a barrier while node 0 waits for a tuple
+ *	compute   the others at a barrier while node 0 computes for some seconds
+ *	handler   as compute, and the program has a handler of its own for SIGQUIT
+ */
+#include "multi.h"
+
+#include <pthread.h>
+#include <roam/pastset.h>
+#include <signal.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#define LONG_US 4000000u
+
+static unsigned nodes;
+static const char *how;
+static uint64_t barrier, flag, cond, locks[2]; /* names */
+
+static void *stranger(void *arg)
+{
+	usleep(LONG_US);
+	must(roam_flag_set(&flag));
+	return arg;
+}
+
+static void own_handler(int signal)
+{
+	(void)signal;
+	if (write(STDOUT_FILENO, "mine\n", 5) != 5)
+		_exit(WRONG);
+}
+
+static void compute(void)
+{
+	uint64_t until = roam_clock_us() + LONG_US;
+
+	while (roam_clock_us() < until)
+		;
+}
+
+static void wait_for_lock(void)
+{
+	unsigned me = roam_node() % 2;
+
+	if (roam_node() < 2)
+		must(roam_lock(&locks[me]));
+	must(roam_barrier_all());
+	must(roam_lock(&locks[!me]));
+}
+
+static void wait_for_cond(void)
+{
+	must(roam_lock(&locks[0]));
+	must(roam_cond_wait(&cond, &locks[0]));
+	must(roam_unlock(&locks[0]));
+}
+
+static void do_tuple(void)
+{
+	struct roam_ps_element *element;
+	uint32_t number;
+
+	must(roam_ps_enter("never", "u32", NULL, &element));
+	must(roam_ps_observe(element, &number, sizeof(number), NULL));
+}
+
+static void do_first(void)
+{
+	pthread_t thread;
+
+	if (strcmp(how, "stranger") == 0)
+		check(pthread_create(&thread, NULL, stranger, NULL) == 0);
+	else if (strcmp(how, "tuple") == 0)
+		do_tuple();
+	else if (strcmp(how, "compute") == 0 || strcmp(how, "handler") == 0)
+		compute();
+}
+
+static void node_main(void)
+{
+	must(roam_barrier_all());
+	printf("ready %u %d\n", roam_node(), (int)getpid());
+	fflush(stdout);
+	if (roam_node() == 0)
+		do_first();
+	if (strcmp(how, "barrier") == 0)
+		must(roam_barrier(&barrier, nodes + 1));
+	else if (strcmp(how, "locks") == 0)
+		wait_for_lock();
+	else if (strcmp(how, "cond") == 0)
+		wait_for_cond();
+	else if (strcmp(how, "stranger") == 0 || (strcmp(how, "flag") == 0 && roam_node() != 0))
+		must(roam_flag_wait(&flag));
+	if (strcmp(how, "flag") != 0)
+		must(roam_barrier(&barrier, nodes));
+}
+
+int main(int argc, char **argv)
+{
+	check(argc == 4);
+	nodes = number(argv[2]);
+	how = argv[3];
+	if (strcmp(how, "handler") == 0)
+		signal(SIGQUIT, own_handler);
+	must(roam_start());
+	if (strcmp(argv[1], "fork") == 0) {
+		must(roam_create_all(node_main, nodes));
+		must(roam_wait_for_end());
+	} else {
+		node_main();
+	}
+	must(roam_finish());
+	if (roam_node() == 0)
+		printf("went on\n");
+	return 0;
+}

@@ -1,0 +1,351 @@
+/*
+ * Shows that every function of roam.h and pastset.h returns what the headers say, and nothing
+ * crashes, where there is no job: before roam starts, each in a process of its own, and after
+ * roam_finish.  What starts roam by itself does.
+ * outside HEADER...; the headers, that none of their functions is forgotten.
+ */
+#include "multi.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <roam/pastset.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NULL_BLOCK 1000 /* instead of an error: NULL, for this reason, */
+#define NOTHING    2000 /* or there is nothing to compare */
+
+static uint64_t object; /* names every object */
+static char *block;     /* of the heap, when there was one */
+static char outside[64];
+static struct roam_ps_element *element;
+static int heap_fd;
+
+static void nothing(void)
+{
+}
+
+static int alloc_err(const void *got)
+{
+	return got != NULL ? ROAM_OK : NULL_BLOCK + (int)roam_errno();
+}
+
+static char *anywhere(void)
+{
+	return block != NULL ? block : outside;
+}
+
+static int call_read(void)
+{
+	ssize_t got = roam_read(heap_fd, outside, 1);
+
+	return got == 0 ? ROAM_OK : -1;
+}
+
+static int call_write(void)
+{
+	ssize_t got = roam_write(heap_fd, outside, 1);
+
+	return got == 1 ? ROAM_OK : -1;
+}
+
+static int call_state(void)
+{
+	struct roam_ps_state state;
+
+	return (int)roam_ps_state(element, &state);
+}
+
+static int call_call(void)
+{
+	struct roam_ps_request request = {.op = ROAM_PS_STATE};
+
+	return (int)roam_ps_call(element, &request);
+}
+
+static int call_cancel(void)
+{
+	struct roam_ps_cancel cancel = {0};
+
+	roam_ps_cancel(&cancel);
+	return NOTHING;
+}
+
+static int call_cursors(void)
+{
+	struct roam_ps_cursor cursor;
+	uint32_t value = 1, count;
+	char tuple[64] = {0};
+	size_t bytes;
+
+	roam_ps_cursor_begin(&cursor, tuple, sizeof(tuple));
+	roam_ps_put(&cursor, &value, sizeof(value));
+	roam_ps_put_items(&cursor, &value, 1, sizeof(value));
+	must(roam_ps_cursor_end(&cursor, &bytes));
+	roam_ps_cursor_begin(&cursor, tuple, bytes);
+	roam_ps_get(&cursor, &value, sizeof(value));
+	roam_ps_get_items(&cursor, &count, sizeof(value));
+	return (int)roam_ps_cursor_end(&cursor, NULL);
+}
+
+static int call_enter(void)
+{
+	struct roam_ps_element *other;
+
+	return (int)roam_ps_enter("other", "u32", NULL, &other);
+}
+
+static int call_enter_at(void)
+{
+	struct roam_ps_element *other;
+
+	return (int)roam_ps_enter_at(NULL, "other", "u32", NULL, &other);
+}
+
+static int call_attach(void)
+{
+	struct roam_ps_server *server;
+
+	return (int)roam_ps_attach("/nonexistent/tuples", "/nonexistent/key", &server);
+}
+
+static int call_serve(void)
+{
+	return (int)roam_ps_serve("/nonexistent/tuples", "/nonexistent/key", NULL, 0);
+}
+
+static int call_register(void)
+{
+	return (int)roam_ps_register(&(struct roam_ps_function){.name = NULL});
+}
+
+static int call_leave(void)
+{
+	if (block == NULL)
+		roam_ps_leave(NULL);
+	return NOTHING;
+}
+
+static int call_bound(void)
+{
+	return element == NULL ||
+			       (strcmp(roam_ps_template(element), "u32") == 0 &&
+				roam_ps_node(element) == 0)
+		       ? NOTHING
+		       : -1;
+}
+
+static int call_reduce(void)
+{
+	int32_t value = 1;
+
+	return (int)roam_reduce(&value, 1, ROAM_INT32, ROAM_SUM);
+}
+
+static int call_unlock(void)
+{
+	roam_lock(&object);
+	return (int)roam_unlock(&object);
+}
+
+static int call_flag_wait(void)
+{
+	roam_flag_set(&object);
+	return (int)roam_flag_wait(&object);
+}
+
+static int call_regions(void)
+{
+	return alloc_err(roam_alloc_region(64, NULL));
+}
+
+#define CALL(name, before, after, expression)   \
+	static int call_##name(void)            \
+	{                                       \
+		return (int)(expression);       \
+	}
+#define VOID(name, before, after, statement)    \
+	static int call_##name(void)            \
+	{                                       \
+		statement;                      \
+		return NOTHING;                 \
+	}
+#define OWN(name, before, after, unused)
+
+/* Each function by its name without roam_, and what it returns before the start and at the end. */
+#define TABLE(CALL, VOID, OWN)                                                                     \
+	VOID(strerror, NOTHING, NOTHING, check(roam_strerror(ROAM_EINVAL) != NULL))                \
+	VOID(version, NOTHING, NOTHING, check(roam_version() != NULL))                             \
+	CALL(start, ROAM_OK, ROAM_ESTATE, roam_start())                                            \
+	CALL(start_main, ROAM_OK, ROAM_ESTATE, roam_start_main())                                  \
+	CALL(finish, ROAM_OK, ROAM_OK, roam_finish())                                              \
+	VOID(node, NOTHING, NOTHING, check(roam_node() == 0))                                      \
+	VOID(nodes, NOTHING, NOTHING, check(roam_nodes() >= 1))                                    \
+	CALL(needs, ROAM_OK, ROAM_ESTATE, roam_needs(ROAM_MODEL_SCC))                              \
+	CALL(create, ROAM_OK, ROAM_ESTATE, roam_create(nothing))                                   \
+	CALL(create_all, ROAM_OK, ROAM_ESTATE, roam_create_all(nothing, 2))                        \
+	CALL(distribute, ROAM_OK, ROAM_ESTATE, roam_distribute(&object, sizeof(object)))           \
+	CALL(wait_for_end, ROAM_OK, ROAM_ESTATE, roam_wait_for_end())                              \
+	CALL(thread_init, ROAM_OK, ROAM_ESTATE, roam_thread_init())                                \
+	CALL(thread_fini, ROAM_ESTATE, ROAM_ESTATE, roam_thread_fini())                            \
+	CALL(alloc, ROAM_OK, NULL_BLOCK + ROAM_ESTATE, alloc_err(roam_alloc(64)))                  \
+	CALL(alloc_placed, ROAM_OK, NULL_BLOCK + ROAM_ESTATE,                                      \
+	     alloc_err(roam_alloc_placed(64, ROAM_PLACE_BLOCK, 0, "block")))                       \
+	OWN(alloc_region, ROAM_OK, NULL_BLOCK + ROAM_ESTATE, regions)                              \
+	CALL(free, ROAM_ENOTOURS, ROAM_ESTATE, roam_free(anywhere()))                              \
+	VOID(errno, NOTHING, NOTHING, roam_errno())                                                \
+	CALL(touch, ROAM_ENOTOURS, ROAM_ESTATE, roam_touch(anywhere(), 1, ROAM_WRITE))             \
+	OWN(read, ROAM_OK, ROAM_OK, read)                                                          \
+	OWN(write, ROAM_OK, ROAM_OK, write)                                                        \
+	VOID(prefetch, NOTHING, NOTHING, roam_prefetch(anywhere(), 1))                             \
+	CALL(home, ROAM_ENOTOURS, ROAM_ESTATE, roam_home(anywhere(), 1, 0))                        \
+	CALL(lock_init, ROAM_OK, ROAM_ESTATE, roam_lock_init(&object))                             \
+	CALL(lock, ROAM_OK, ROAM_ESTATE, roam_lock(&object))                                       \
+	OWN(unlock, ROAM_OK, ROAM_ESTATE, unlock)                                                  \
+	CALL(barrier, ROAM_OK, ROAM_ESTATE, roam_barrier(&object, 1))                              \
+	CALL(barrier_all, ROAM_OK, ROAM_ESTATE, roam_barrier_all())                                \
+	CALL(cond_init, ROAM_OK, ROAM_ESTATE, roam_cond_init(&object))                             \
+	CALL(cond_wait, ROAM_ENOTHELD, ROAM_ESTATE, roam_cond_wait(&object, &outside))             \
+	CALL(cond_signal, ROAM_OK, ROAM_ESTATE, roam_cond_signal(&object))                         \
+	CALL(cond_broadcast, ROAM_OK, ROAM_ESTATE, roam_cond_broadcast(&object))                   \
+	CALL(flag_set, ROAM_OK, ROAM_ESTATE, roam_flag_set(&object))                               \
+	OWN(flag_wait, ROAM_OK, ROAM_ESTATE, flag_wait)                                            \
+	CALL(flag_clear, ROAM_OK, ROAM_ESTATE, roam_flag_clear(&object))                           \
+	OWN(reduce, ROAM_OK, ROAM_ESTATE, reduce)                                                  \
+	VOID(counter, NOTHING, NOTHING, check(roam_counter("read_faults") == 0))                   \
+	VOID(stats_print, NOTHING, NOTHING, roam_stats_print(heap_fd))                             \
+	VOID(clock_us, NOTHING, NOTHING, check(roam_clock_us() != 0))                              \
+	OWN(ps_cursor_begin, ROAM_OK, ROAM_OK, cursors)                                            \
+	OWN(ps_cursor_end, ROAM_OK, ROAM_OK, cursors)                                              \
+	OWN(ps_put, ROAM_OK, ROAM_OK, cursors)                                                     \
+	OWN(ps_get, ROAM_OK, ROAM_OK, cursors)                                                     \
+	OWN(ps_put_items, ROAM_OK, ROAM_OK, cursors)                                               \
+	OWN(ps_get_items, ROAM_OK, ROAM_OK, cursors)                                               \
+	OWN(ps_enter, ROAM_OK, ROAM_ESTATE, enter)                                                 \
+	OWN(ps_leave, NOTHING, NOTHING, leave)                                                     \
+	OWN(ps_template, NOTHING, NOTHING, bound)                                                  \
+	OWN(ps_node, NOTHING, NOTHING, bound)                                                      \
+	VOID(ps_why, NOTHING, NOTHING, check(roam_ps_why() != NULL))                               \
+	OWN(ps_attach, ROAM_EINVAL, ROAM_EINVAL, attach)                                           \
+	OWN(ps_serve, ROAM_EINVAL, ROAM_EINVAL, serve)                                             \
+	VOID(ps_detach, NOTHING, NOTHING, roam_ps_detach(NULL))                                    \
+	OWN(ps_enter_at, ROAM_EINVAL, ROAM_EINVAL, enter_at)                                       \
+	OWN(ps_register, ROAM_EINVAL, ROAM_EINVAL, register)                                       \
+	CALL(ps_move, ROAM_EINVAL, ROAM_ESTATE, roam_ps_move(element, &object, 4))                 \
+	CALL(ps_observe, ROAM_EINVAL, ROAM_ESTATE, roam_ps_observe(element, outside, 64, NULL))    \
+	CALL(ps_mob, ROAM_EINVAL, ROAM_ESTATE,                                                     \
+	     roam_ps_mob(element, &object, 4, element, outside, 64, NULL))                         \
+	CALL(ps_delta, ROAM_EINVAL, ROAM_ESTATE, roam_ps_delta(element, 4))                        \
+	CALL(ps_truncate, ROAM_EINVAL, ROAM_ESTATE, roam_ps_truncate(element, 4))                  \
+	OWN(ps_state, ROAM_EINVAL, ROAM_ESTATE, state)                                             \
+	OWN(ps_call, ROAM_EINVAL, ROAM_ESTATE, call)                                               \
+	OWN(ps_cancel, NOTHING, NOTHING, cancel)
+
+TABLE(CALL, VOID, OWN)
+
+static const struct entry {
+	const char *name;
+	int before, after;
+	int (*call)(void);
+} table[] = {
+#define ENTRY(name, before, after, expression) \
+	{"roam_" #name, (int)(before), (int)(after), call_##name},
+#define OWN_ENTRY(name, before, after, how) \
+	{"roam_" #name, (int)(before), (int)(after), call_##how},
+	TABLE(ENTRY, ENTRY, OWN_ENTRY)};
+
+#define ENTRIES (sizeof(table) / sizeof(table[0]))
+
+/* ------------------------------------------------------------------------------------- headers */
+
+/* The function that a line of a header declares, or NULL. */
+static char *declared(char *line)
+{
+	char *name = strstr(line, "roam_"), *end;
+
+	if (!isalpha((unsigned char)line[0]) || strchr(line, '(') == NULL)
+		return NULL;
+	for (; name != NULL; name = strstr(end, "roam_")) {
+		for (end = name; isalnum((unsigned char)*end) || *end == '_';)
+			end++;
+		if (*end == '(') {
+			*end = '\0';
+			return name;
+		}
+	}
+	return NULL;
+}
+
+static void covers(const char *path)
+{
+	FILE *header = fopen(path, "r");
+	unsigned functions = 0;
+	char line[400];
+
+	check(header != NULL);
+	while (fgets(line, sizeof(line), header) != NULL) {
+		const char *name = declared(line);
+		bool found = name == NULL;
+
+		for (size_t i = 0; i < ENTRIES && !found; i++)
+			found = strcmp(table[i].name, name) == 0;
+		if (!found)
+			fprintf(stderr, "%s: not in the table\n", name);
+		check(found);
+		functions += name != NULL;
+	}
+	check(functions > 20);
+	fclose(header);
+}
+
+/* --------------------------------------------------------------------------------------- calls */
+
+static void compare(const struct entry *entry, const char *when, int got, int wanted)
+{
+	if (got == wanted)
+		return;
+	fprintf(stderr, "%s %s: %d, expected %d\n", entry->name, when, got, wanted);
+	exit(WRONG);
+}
+
+static void each_before(void)
+{
+	for (size_t i = 0; i < ENTRIES; i++) {
+		int status;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			compare(&table[i], "before the start", table[i].call(), table[i].before);
+			exit(0);
+		}
+		check(waitpid(pid, &status, 0) == pid);
+		if (status != 0)
+			fprintf(stderr, "%s before the start: status %#x\n", table[i].name, status);
+		check(status == 0);
+	}
+}
+
+static void each_after(void)
+{
+	must(roam_start());
+	block = must_alloc(100000);
+	must(roam_ps_enter("one", "u32", NULL, &element));
+	must(roam_finish());
+	for (size_t i = 0; i < ENTRIES; i++)
+		compare(&table[i], "after the end", table[i].call(), table[i].after);
+}
+
+int main(int argc, char **argv)
+{
+	setbuf(stdout, NULL);
+	heap_fd = open("/dev/null", O_RDWR);
+	check(argc > 1 && heap_fd >= 0);
+	for (int i = 1; i < argc; i++)
+		covers(argv[i]);
+	each_before();
+	each_after();
+	printf("all as said\n");
+	return 0;
+}
