@@ -282,6 +282,7 @@ static void ivy_write(struct roami_node *node, const struct roam_request *reques
 		roami_reply(node, request, &part, 1);
 	else
 		roami_reply_page(node, request, page, &part, 1);
+	roami_page_away(node, page);
 	data->copies = 0;
 	data->owner = request->origin;
 	data->until = roami_now(node);

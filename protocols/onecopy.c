@@ -107,6 +107,7 @@ static void onecopy_take(struct roami_node *node, const struct roam_request *req
 	roami_page_close(node, &page, 1, ROAM_NONE);
 	roami_page_move(node, page, ONECOPY_AWAY);
 	roami_reply_page(node, request, page, NULL, 0);
+	roami_page_away(node, page);
 	roami_page_unlock(node, page);
 }
 

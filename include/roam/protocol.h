@@ -330,6 +330,13 @@ size_t roami_pages_sort(uint32_t *pages, size_t count);
 void roami_fetched(struct roami_node *node);
 void roami_fetched_ahead(struct roami_node *node);
 
+/*
+ * The closed page was given away, its bytes are sent: those that this node still has are no good to
+ * anybody.  A world fills them with rubbish, so that who looks at them is found; else nothing
+ * happens.
+ */
+void roami_page_away(struct roami_node *node, uint32_t page);
+
 /* The page's bytes in the runtime view. */
 uint8_t *roami_page_bytes(struct roami_node *node, uint32_t page);
 

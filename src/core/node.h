@@ -23,6 +23,13 @@
  * What the core asks of its surroundings: real threads (core/wait.c) or a world
  * (tests/lib/world.c).
  */
+enum roami_spoilt {
+	ROAMI_SPOILT_COPY,  /* of a page, evicted */
+	ROAMI_SPOILT_TWIN,  /* returned to the pool */
+	ROAMI_SPOILT_STORE, /* of a record dropped */
+	ROAMI_SPOILT_PAGE   /* given away, by message; a peer that is near may still copy it */
+};
+
 struct roami_env {
 	uint64_t (*now)(struct roami_node *node);
 	/*
@@ -47,6 +54,11 @@ struct roami_env {
 	void (*step)(struct roami_node *node);
 	/* Like step, but the caller spins for another thread. */
 	void (*spin)(struct roami_node *node);
+	/*
+	 * Bytes that nobody may look at any more: a world fills them with rubbish, as real memory
+	 * would be given back or used again.  NULL: nothing.
+	 */
+	void (*spoil)(struct roami_node *node, enum roami_spoilt what, void *bytes, size_t count);
 	/* The calling thread's small number within the node, 0 .. ROAMI_THREADS_MAX - 1. */
 	unsigned (*thread)(struct roami_node *node);
 	/* Where the calling thread keeps the number of the domain it is in; 0 at first. */
@@ -495,6 +507,13 @@ static inline void roami_step(struct roami_node *node)
 {
 	if (node->env->step != NULL)
 		node->env->step(node);
+}
+
+static inline void roami_spoil(struct roami_node *node, enum roami_spoilt what, void *bytes,
+			       size_t count)
+{
+	if (node->env->spoil != NULL)
+		node->env->spoil(node, what, bytes, count);
 }
 
 static inline void roami_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)

@@ -635,6 +635,8 @@ void roami_twins_give(struct roami_node *node, const uint32_t *list, size_t coun
 	slots = roami_os_vec_grow(&twins->free, sizeof(uint32_t), count);
 	if (slots == NULL)
 		roami_node_fail(node, "no memory for the twin pool");
+	for (size_t i = 0; i < count; i++)
+		roami_spoil(node, ROAMI_SPOILT_TWIN, roami_twin_bytes(node, list[i]), ROAMI_PAGE);
 	memcpy(slots, list, count * sizeof(*slots));
 	twins->free.count += count;
 	roami_spin_unlock(&twins->lock);
@@ -682,12 +684,18 @@ static bool page_give_up(struct roami_node *node, uint32_t page)
 	return gone;
 }
 
+void roami_page_away(struct roami_node *node, uint32_t page)
+{
+	roami_spoil(node, ROAMI_SPOILT_PAGE, roami_page_bytes(node, page), ROAMI_PAGE);
+}
+
 bool roami_cache_drop(struct roami_node *node, uint32_t page)
 {
 	if (node->options->cache_pages == 0 ||
 	    atomic_load(&node->cached) <= node->options->cache_pages)
 		return false;
 	roami_page_close(node, &page, 1, ROAM_NONE);
+	roami_page_away(node, page);
 	ROAMI_COUNT(node->stats, evictions, 1);
 	return true;
 }
@@ -704,6 +712,8 @@ static bool page_evict(struct roami_node *node, uint32_t page)
 	if (atomic_load(&entry->access) == ROAM_READ &&
 	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) == 0)
 		gone = page_give_up(node, page);
+	if (gone)
+		roami_spoil(node, ROAMI_SPOILT_COPY, roami_page_bytes(node, page), ROAMI_PAGE);
 	if (gone && node->fd >= 0) {
 		roami_os_discard(roami_page_bytes(node, page), ROAMI_PAGE);
 		entry->here = 0;

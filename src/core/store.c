@@ -140,6 +140,7 @@ void roami_store_drop(struct roami_node *node, uint32_t record)
 		struct store_block *block = store_block(store, record);
 		uint32_t next = block->next;
 
+		roami_spoil(node, ROAMI_SPOILT_STORE, block->bytes, sizeof(block->bytes));
 		block->next = store->free;
 		store->free = record;
 		store->used--;

@@ -220,8 +220,22 @@ static void run_alloc(struct run *run, const struct random_op *op)
 	run_zero(run, offset, bytes);
 }
 
+/* Nobody may look at a freed block: its last bytes are rubbish, not by chance what is wanted. */
+static void run_spoil(struct run *run, uint64_t offset, uint32_t bytes)
+{
+	uint8_t rubbish[512];
+
+	memset(rubbish, 0xdb, sizeof(rubbish));
+	for (uint64_t at = offset, end = offset + bytes, step; at < end; at += step) {
+		step = sizeof(rubbish) - at % sizeof(rubbish);
+		step = step < end - at ? step : end - at;
+		run->ops->store(run->self, at, rubbish, step);
+	}
+}
+
 static void run_free(struct run *run, const struct random_op *op)
 {
+	run_spoil(run, run_place(run, op->which), run->program->blocks[op->which].bytes);
 	run_sync(run, RANDOM_FREE, op->which);
 	run_check(run, run->ops->free(run->self, run_place(run, op->which)));
 }

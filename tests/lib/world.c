@@ -221,6 +221,7 @@ static const struct roami_env world_env = {
 	.answered = env_ring,
 	.step = env_step,
 	.spin = env_spin,
+	.spoil = world_spoil,
 	.thread = env_thread,
 	.domain = env_domain,
 	.ran = env_ran,

@@ -103,6 +103,12 @@ void world_layout(const struct world_config *config, struct roami_layout *layout
 /* One line: what the seed drew. */
 void world_describe(const struct world_config *config, char *text, size_t bytes);
 
+/*
+ * Rubbish where nobody may look any more.  Where memory is shared a page given away is left: who
+ * has got it, or may still read it, copies it later.
+ */
+void world_spoil(struct roami_node *node, enum roami_spoilt what, void *bytes, size_t count);
+
 struct world;
 
 /* Opens the nodes.  NULL: reported on stderr. */

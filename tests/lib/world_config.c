@@ -196,3 +196,9 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 config->begin ? ", counts begin below their ends" : "",
 		 config->lossy ? ", " : "", config->faulty);
 }
+
+void world_spoil(struct roami_node *node, enum roami_spoilt what, void *bytes, size_t count)
+{
+	if (what != ROAMI_SPOILT_PAGE || node->near == 0)
+		memset(bytes, 0xdb, count);
+}
