@@ -794,7 +794,6 @@ const uint8_t *world_initial(const struct world *world)
 uint64_t world_count(struct world *world, enum roami_stat stat)
 {
 	uint64_t sum = 0;
-
 	for (unsigned i = 0; i < world->config.nodes; i++)
 		sum += roami_stats_sum(world->nodes[i]->stats, stat);
 	return sum;
