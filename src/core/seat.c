@@ -119,6 +119,14 @@ unsigned roami_seat(struct roami_node *node)
 	return seat.number;
 }
 
+void roami_seat_aside(struct roami_node *node)
+{
+	struct roami_real *real = node->env_state;
+
+	atomic_store(&real->seats.tids[roami_seat(node)], 0);
+	atomic_fetch_sub(&node->users, 1);
+}
+
 void roami_seats_open(struct roami_real *real)
 {
 	struct roami_seats *seats = &real->seats;

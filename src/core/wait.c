@@ -391,7 +391,7 @@ static void *service_main(void *arg)
 {
 	struct roami_node *node = arg;
 
-	node->env->thread(node); /* handlers may use what is a thread's own */
+	roami_seat_aside(node); /* handlers may use what is a thread's own */
 	if (roami_net(node))
 		roami_net_service(node);
 	while (atomic_load(&real_of(node)->stop) == 0) {

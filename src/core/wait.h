@@ -53,6 +53,12 @@ void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, 
 unsigned roami_seat(struct roami_node *node);
 
 /*
+ * The calling thread is the library's own and never looks at the app view: it has a number until
+ * the round ends, but does not count among the threads that use the node.
+ */
+void roami_seat_aside(struct roami_node *node);
+
+/*
  * A round begins, before its node is opened: all seats are free, and ends of threads give theirs
  * back; until they are shut, when other nodes of the job may be about to leave.  Which waits for
  * those threads that are at it.
