@@ -22,8 +22,21 @@ class Wrong(Exception):
     """A program did what it must not do; the text says what."""
 
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
 def program(name):
-    return os.environ['MULTI_' + name.upper().replace('-', '_')]
+    """A program of the build that runs the test; by hand, of build or build/gcc, or BUILD_DIR's."""
+    told = os.environ.get('MULTI_' + name.upper().replace('-', '_'))
+    if told is not None:
+        return told
+    builds = [os.environ['BUILD_DIR']] if 'BUILD_DIR' in os.environ else ['build', 'build/gcc']
+    for build in builds:
+        for place in (f'tools/{name}', f'apps/{name}', f'tests/multi/multi_{name}'):
+            path = os.path.join(ROOT, build, place)
+            if os.path.isfile(path):
+                return path
+    sys.exit(f'{name} is in none of {", ".join(builds)}: build it, or say where by BUILD_DIR')
 
 
 def offered(wanted, what):
