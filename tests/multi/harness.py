@@ -59,6 +59,18 @@ def udp_ways():
     return ['plain'] + ['uring' for _ in offered(['io_uring'], 'machine')]
 
 
+def info(what):
+    """The names that `roam info` lists, each with its text."""
+    out = subprocess.run([program('roam'), 'info', what], check=True, text=True,
+                         stdout=subprocess.PIPE).stdout
+    return dict(re.findall(r'^  ([\w-]+) +(.*)$', out, re.MULTILINE))
+
+
+def protocols():
+    """Their names, each with its model."""
+    return {name: text.split()[0].rstrip(',:') for name, text in info('protocols').items()}
+
+
 class Result:
     """What a program left: status (negative: the signal), output, seconds from start and from
     `since`, the moment at which its output had all that was waited for."""
