@@ -286,7 +286,8 @@ enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access
  * synchronise meanwhile, or wait for others; what they write after roam_pin it does not see, and
  * the program's order between them is that of the loads and stores.  Any number at a time, of any
  * thread; another one may unpin.  NULL: roam_errno() says why, ROAM_EINVAL, ROAM_ENOTOURS,
- * ROAM_ENOMEM.  roam_unpin: ROAM_EINVAL, and the range stays pinned, if `written` is too large.
+ * ROAM_ENOMEM.  roam_unpin: ROAM_EINVAL, and the range stays pinned, if `written` is too large;
+ * after roam_finish the memory is freed, and nothing is written.
  */
 void *roam_pin(const void *addr, size_t bytes, enum roam_access access);
 enum roam_err roam_unpin(void *pinned, size_t written);

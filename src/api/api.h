@@ -13,6 +13,9 @@ enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p);
 /* The node as it is, nothing is started; NULL: there is none. */
 struct roami_node *roami_api_node_now(void);
 
+/* Whether the job is over: the heap is gone. */
+bool roami_api_over(void);
+
 /* Whether the range lies in the heap. */
 bool roami_api_shared(const void *addr, size_t bytes);
 

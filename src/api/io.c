@@ -58,7 +58,7 @@ void *roam_pin(const void *addr, size_t bytes, enum roam_access access)
 	if (bytes == 0 || access < ROAM_READ || access > ROAM_WRITE) {
 		roami_api_errno(ROAM_EINVAL);
 	} else if (!roami_api_shared(addr, bytes)) {
-		roami_api_errno(ROAM_ENOTOURS);
+		roami_api_errno(roami_api_over() ? ROAM_ESTATE : ROAM_ENOTOURS);
 	} else {
 		pinned = pin_room((uintptr_t)addr % ROAMI_PAGE, bytes);
 		roami_api_errno(pinned != NULL ? ROAM_OK : ROAM_ENOMEM);
@@ -82,9 +82,10 @@ enum roam_err roam_unpin(void *pinned, size_t written)
 	pin = pin_of(pinned);
 	if (written > (pin->access == ROAM_WRITE ? pin->bytes : 0))
 		return ROAM_EINVAL;
-	memcpy(pin->shared, pinned, written);
+	if (!roami_api_over())
+		memcpy(pin->shared, pinned, written);
 	pin_free(pinned);
-	return ROAM_OK;
+	return roami_api_over() ? ROAM_ESTATE : ROAM_OK;
 }
 
 /* ------------------------------------------------------------------------------ the usual calls */

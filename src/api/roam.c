@@ -315,11 +315,16 @@ enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access
 	return ROAM_OK;
 }
 
+bool roami_api_over(void)
+{
+	return job.life == ROAMI_JOB_OVER;
+}
+
 bool roami_api_shared(const void *addr, size_t bytes)
 {
 	uint32_t first, count;
 
-	return job.life != ROAMI_JOB_OVER && heap_pages(addr, bytes, &first, &count);
+	return !roami_api_over() && heap_pages(addr, bytes, &first, &count);
 }
 
 void roami_api_errno(enum roam_err err)

@@ -423,7 +423,7 @@ void roami_hang_start(struct roami_hang *hang, struct roami_node *node, struct r
 	hang->real = real;
 	hang->answered = atomic_load(&node->self->ctl->probe);
 	hang->serial = hang->answered;
-	hang->runs = roami_os_thread(&hang->thread, hang_main, hang);
+	hang->runs = roami_os_helper(&hang->thread, hang_main, hang);
 	atomic_fetch_add(&real->helpers, hang->runs);
 	hang_handle(node->self->ctl);
 }

@@ -19,7 +19,7 @@
 static const char *const own_names[][2] = {
 	{"roam.c", "job"},	   {"pastset.c", "why_once"}, {"pastset.c", "why_key"},
 	{"pastset.c", "attachments"}, {"signals.c", "signals"},  {"os.c", "rate"},
-	{"stats.c", "given"},
+	{"stats.c", "given"},	   {"hang.c", "hang_signal"},
 };
 
 struct symbols {

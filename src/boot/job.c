@@ -32,15 +32,28 @@ struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node)
 
 /* -------------------------------------------------------------------------------------- memory */
 
+/* Nodes, as far as that is known. */
+static unsigned job_counts(const struct roami_job *job)
+{
+	unsigned known = job->boot.nodes > job->made ? job->boot.nodes : job->made;
+
+	return known > 0 ? known : 1;
+}
+
+static size_t job_needs(const struct roami_job *job)
+{
+	return roami_boot_needs(&job->layout, job_counts(job));
+}
+
 enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node)
 {
 	void *base = roami_os_map_fd(NULL, job->layout.total, job->fds[node], 0);
 
 	if (base == NULL) {
 		fprintf(stderr,
-			"roam: cannot map the %zu MiB of node %u: %s (limit of address space, "
-			"ulimit -v, or ROAM_HEAP too large)\n",
-			job->layout.total >> 20, node, strerror(errno));
+			"roam: cannot map the memory of node %u: %s (each of %u nodes takes %zu "
+			"MiB of address space: ulimit -v, or a smaller ROAM_HEAP)\n",
+			node, strerror(errno), job_counts(job), job_needs(job) >> 20);
 		return ROAM_ENOMEM;
 	}
 	roami_os_dontfork(base, job->layout.total);
@@ -55,9 +68,9 @@ enum roam_err roami_job_map_app(struct roami_job *job)
 				   job->layout.heap);
 	if (job->app == NULL) {
 		fprintf(stderr,
-			"roam: cannot map the shared heap of %zu MiB at %p: %s (limit of address "
-			"space, ulimit -v, or ROAM_HEAP too large)\n",
-			job->layout.heap_bytes >> 20, (void *)APP_BASE, strerror(errno));
+			"roam: cannot map the shared heap at %p: %s (each of %u nodes takes %zu "
+			"MiB of address space: ulimit -v, or a smaller ROAM_HEAP)\n",
+			(void *)APP_BASE, strerror(errno), job_counts(job), job_needs(job) >> 20);
 		return ROAM_ENOMEM;
 	}
 	roami_os_dontfork(job->app, job->layout.heap_bytes);
@@ -456,6 +469,9 @@ static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
 			nodes, (unsigned long long)job->options.nodes_max);
 		return ROAM_ENODES;
 	}
+	if (nodes > 1 &&
+	    !roami_boot_space(&job->layout, nodes, job->layout.total + job->layout.heap_bytes))
+		return ROAM_ENOMEM;
 	job_part(job);
 	return ROAM_OK;
 }

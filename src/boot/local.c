@@ -57,24 +57,29 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	return fd;
 }
 
-/*
- * Whether a process may map all that a node of `nodes` maps.  Asked before there are nodes, so that
- * the answer is told once.
- */
-static bool boot_space(const struct roami_layout *layout, unsigned nodes)
+/* The program, libraries, stacks, arenas, tables of objects. */
+#define BASE_BYTES ((size_t)512 << 20)
+
+size_t roami_boot_needs(const struct roami_layout *layout, unsigned nodes)
 {
-	size_t bytes = layout->total * nodes + layout->heap_bytes;
-	void *space = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-			   0);
+	/* Segments, the app view; of several nodes twins, and what there is for each page. */
+	return layout->total * nodes + layout->heap_bytes * (nodes > 1 ? 5 : 2) / 2 + BASE_BYTES;
+}
+
+bool roami_boot_space(const struct roami_layout *layout, unsigned nodes, size_t mapped)
+{
+	size_t bytes = roami_boot_needs(layout, nodes);
+	void *space = mmap(NULL, bytes - mapped, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (space == MAP_FAILED) {
 		fprintf(stderr,
-			"roam: cannot map the %zu MiB that %u nodes take: %s (limit of address "
-			"space, ulimit -v, or ROAM_HEAP too large)\n",
+			"roam: cannot map the %zu MiB that each of %u nodes takes: %s (limit of "
+			"address space, ulimit -v, or ROAM_HEAP too large)\n",
 			bytes >> 20, nodes, strerror(errno));
 		return false;
 	}
-	munmap(space, bytes);
+	munmap(space, bytes - mapped);
 	return true;
 }
 
@@ -91,7 +96,7 @@ enum roam_err roami_boot_memory(const struct roami_options *options, uint64_t no
 	unsigned made = 0;
 
 	roami_boot_layout(&layout, options);
-	if (!boot_space(&layout, (unsigned)__builtin_popcountll(nodes)))
+	if (!roami_boot_space(&layout, (unsigned)__builtin_popcountll(nodes), 0))
 		return ROAM_ENOMEM;
 	for (; nodes != 0; nodes &= nodes - 1) {
 		unsigned node = (unsigned)__builtin_ctzll(nodes);

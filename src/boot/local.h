@@ -50,6 +50,15 @@ const char *roami_boot_hint(int error);
 /* Makes one node's segment; -1 with errno. */
 int roami_boot_segment(const struct roami_layout *layout, unsigned node);
 
+/* Address space that a process takes in a job of so many nodes: about, and rather too much. */
+size_t roami_boot_needs(const struct roami_layout *layout, unsigned nodes);
+
+/*
+ * Whether a process that has `mapped` bytes of that may map all of it; prints why not.  Asked
+ * before there are nodes, so that the answer is told once.
+ */
+bool roami_boot_space(const struct roami_layout *layout, unsigned nodes, size_t mapped);
+
 /*
  * What to add to "was killed by signal N": that memory ran out, if the kernel has killed since
  * `kills_before` was roami_os_oom_kills().

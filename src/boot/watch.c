@@ -231,7 +231,7 @@ static void *watch_main(void *arg)
 
 static enum roam_err watch_thread(struct roami_watch *watch, void *(*fn)(void *))
 {
-	bool runs = roami_os_thread(&watch->thread, fn, watch);
+	bool runs = roami_os_helper(&watch->thread, fn, watch);
 
 	atomic_fetch_add(watch->helpers, runs);
 	return runs ? ROAM_OK : ROAM_ESYSTEM;

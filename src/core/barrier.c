@@ -300,7 +300,7 @@ static void barrier_check_all(struct roami_node *node)
 	struct roami_table *table = &node->sync->barriers;
 
 	for (uint32_t i = 0; i < table->count; i++)
-		barrier_hopeless(node, (void *)(table->items + i * table->item_bytes));
+		barrier_hopeless(node, roami_table_item(table, i));
 }
 
 void roami_barrier_handle_ended(struct roami_node *node, const struct roam_request *request)

@@ -428,7 +428,7 @@ void roami_lock_check_end(struct roami_node *node)
 	struct roami_table *table = &node->sync->locks;
 
 	for (uint32_t i = 0; i < table->count; i++) {
-		struct roami_lock *lock = (void *)(table->items + i * table->item_bytes);
+		struct roami_lock *lock = roami_table_item(table, i);
 		uint32_t link = 0;
 
 		roami_spin_lock(node, &lock->spin);

@@ -122,13 +122,29 @@ const struct roam_transport *roami_transport_find(const char *name)
 
 /* ---------------------------------------------------------------------------------------- life */
 
+/* Core files hold the calls of the first 64 threads; room for those of 2,000 is large. */
+static void node_spare_dump(struct roami_node *node)
+{
+	size_t first = offsetof(struct roami_node, msg.calls) +
+		       64 * ROAMI_CALLS_EACH * sizeof(node->msg.calls[0]);
+	size_t end = offsetof(struct roami_node, msg.calls) + sizeof(node->msg.calls);
+
+	first = (first + ROAMI_PAGE - 1) & ~(size_t)(ROAMI_PAGE - 1);
+	roami_os_dontdump((uint8_t *)node + first, (end - first) & ~(size_t)(ROAMI_PAGE - 1));
+}
+
+/* One twin more than there are pages: index 0 means none.  A node that is alone has none. */
+static size_t twins_bytes(const struct roami_node *node)
+{
+	return node->nodes == 1 ? ROAMI_PAGE : (node->layout.pages + 1) * ROAMI_PAGE;
+}
+
 static enum roam_err node_memory(struct roami_node *node)
 {
 	size_t pages = node->layout.pages;
 
 	node->table = roami_os_reserve_sparse(pages * sizeof(*node->table));
-	/* One more: index 0 means no twin. */
-	node->twins.pool = roami_os_reserve_sparse((pages + 1) * ROAMI_PAGE);
+	node->twins.pool = roami_os_reserve_sparse(twins_bytes(node));
 	node->engine_state = calloc(1, node->engine->state_size + 1);
 	if (node->table == NULL || node->twins.pool == NULL || node->engine_state == NULL)
 		return ROAM_ENOMEM;
@@ -196,6 +212,7 @@ enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_nod
 	if (node == NULL)
 		return ROAM_ENOMEM;
 	*node_p = node;
+	node_spare_dump(node);
 	node_identity(node, params);
 	node->diff = roami_diff_choose(params->options->simd);
 	if (node->diff == NULL)
@@ -260,7 +277,7 @@ void roami_node_close(struct roami_node *node)
 	roami_os_vec_free(&node->cache, sizeof(uint32_t));
 	roami_os_vec_free(&node->twins.free, sizeof(uint32_t));
 	roami_os_unmap(node->table, pages * sizeof(*node->table));
-	roami_os_unmap(node->twins.pool, (pages + 1) * ROAMI_PAGE);
+	roami_os_unmap(node->twins.pool, twins_bytes(node));
 	free(node->engine_state);
 	roami_os_unmap(node, sizeof(*node));
 }

@@ -295,10 +295,13 @@ struct roami_thread {
 	struct roami_returns returns;
 };
 
+#define ROAMI_TABLE_BLOCK  256u  /* items that are made room for at a time */
+#define ROAMI_TABLE_BLOCKS 4096u
+
 /* Objects by id: items never move, finding takes no lock. */
 struct roami_table {
 	struct roami_spin lock;
-	uint8_t *items; /* each begins with its id */
+	uint8_t *blocks[ROAMI_TABLE_BLOCKS]; /* of items, each of which begins with its id */
 	size_t item_bytes;
 	_Atomic uint32_t count;
 	_Atomic uint32_t *slots; /* index + 1, open addressing */

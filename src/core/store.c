@@ -38,7 +38,8 @@ void roami_store_open(struct roami_node *node, uint64_t store_bytes)
 	/* One more: number 0 means none. */
 	store->blocks = roami_os_reserve_sparse(((size_t)store->total + 1) * BLOCK);
 	if (store->blocks == NULL)
-		roami_node_fail(node, "no memory for a store of %llu bytes",
+		roami_node_fail(node, "cannot map a store of %llu bytes (limit of address space, "
+				"ulimit -v)",
 				(unsigned long long)store_bytes);
 }
 

@@ -1,14 +1,15 @@
 #include "core/sync.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/far.h"
 #include "core/log.h"
 #include "core/sync_state.h"
 #include "msg/msg.h"
 
-#define TABLE_ITEMS_MAX (1u << 20)
-#define TABLE_SLOTS     (1u << 21)
+#define TABLE_ITEMS_MAX (ROAMI_TABLE_BLOCKS * ROAMI_TABLE_BLOCK)
+#define TABLE_SLOTS     (2 * TABLE_ITEMS_MAX)
 #define DUMP_BYTES      ((size_t)1 << 16) /* of a table, into core files at once */
 
 unsigned roami_sync_home(const struct roami_node *node, uint64_t id)
@@ -36,35 +37,57 @@ static uint32_t table_slot(uint64_t id, uint32_t turn)
 	return ((uint32_t)(id / 8 * 0xbf58476d1ce4e5b9u >> 40) + turn) % TABLE_SLOTS;
 }
 
-static uint64_t *table_item(struct roami_table *table, uint32_t index)
+/* The objects there are belong into core files, room for more does not. */
+static void table_dump(uint8_t *block, size_t at, size_t bytes)
 {
-	return (uint64_t *)(void *)(table->items + (size_t)index * table->item_bytes);
+	size_t from = (at + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
+	size_t to = (at + bytes + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
+
+	if (to > ROAMI_TABLE_BLOCK * bytes)
+		to = ROAMI_TABLE_BLOCK * bytes;
+	if (to > from)
+		roami_os_dump(block + from, to - from);
 }
 
-/* The objects there are belong into core files, room for a million of each kind does not. */
-static void table_dump(struct roami_table *table, uint32_t index)
+void *roami_table_item(const struct roami_table *table, uint32_t index)
 {
-	size_t from = index * table->item_bytes, to = from + table->item_bytes;
+	return table->blocks[index / ROAMI_TABLE_BLOCK] +
+	       index % ROAMI_TABLE_BLOCK * table->item_bytes;
+}
 
-	from = (from + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
-	to = (to + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
-	if (to > from)
-		roami_os_dump(table->items + from, to - from);
+static uint64_t *table_item(const struct roami_table *table, uint32_t index)
+{
+	return roami_table_item(table, index);
+}
+
+/* Room for one more; the table's lock is held. */
+static void *table_room(struct roami_node *node, struct roami_table *table)
+{
+	uint8_t **block_p = &table->blocks[table->count / ROAMI_TABLE_BLOCK];
+	size_t from = table->count % ROAMI_TABLE_BLOCK * table->item_bytes;
+
+	if (*block_p == NULL)
+		*block_p = roami_os_reserve_sparse(ROAMI_TABLE_BLOCK * table->item_bytes);
+	if (*block_p == NULL)
+		roami_node_fail(node, "no memory for more than %u synchronisation objects",
+				table->count);
+	table_dump(*block_p, from, table->item_bytes);
+	return table_item(table, table->count++);
 }
 
 static enum roam_err table_init(struct roami_table *table, size_t item_bytes)
 {
 	table->item_bytes = (item_bytes + 63) & ~(size_t)63;
-	table->items = roami_os_reserve_sparse(TABLE_ITEMS_MAX * table->item_bytes);
 	table->slots = roami_os_reserve_sparse(TABLE_SLOTS * sizeof(uint32_t));
-	return table->items == NULL || table->slots == NULL ? ROAM_ENOMEM : ROAM_OK;
+	return table->slots == NULL ? ROAM_ENOMEM : ROAM_OK;
 }
 
 void roami_table_fini(struct roami_table *table)
 {
-	roami_os_unmap(table->items, TABLE_ITEMS_MAX * table->item_bytes);
+	for (uint32_t i = 0; i < ROAMI_TABLE_BLOCKS && table->blocks[i] != NULL; i++)
+		roami_os_unmap(table->blocks[i], ROAMI_TABLE_BLOCK * table->item_bytes);
+	memset(table->blocks, 0, sizeof(table->blocks));
 	roami_os_unmap((void *)table->slots, TABLE_SLOTS * sizeof(uint32_t));
-	table->items = NULL;
 	table->slots = NULL;
 }
 
@@ -97,8 +120,7 @@ void *roami_table_make(struct roami_node *node, struct roami_table *table, uint6
 					TABLE_ITEMS_MAX);
 		while (atomic_load(&table->slots[table_slot(id, turn)]) != 0)
 			turn++;
-		table_dump(table, table->count);
-		item = table_item(table, table->count++);
+		item = table_room(node, table);
 		*item = id;
 		if (table->make != NULL)
 			table->make(node, item);

@@ -76,6 +76,7 @@ void roami_interval_enter(struct roami_node *node);
 void roami_interval_leave(struct roami_node *node);
 
 /* ---- tables of objects, by id; never shrink */
+void *roami_table_item(const struct roami_table *table, uint32_t index);
 void *roami_table_find(struct roami_node *node, struct roami_table *table, uint64_t id);
 void *roami_table_make(struct roami_node *node, struct roami_table *table, uint64_t id);
 void roami_table_fini(struct roami_table *table);

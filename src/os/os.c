@@ -18,7 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OS_PAGE 4096u
+#define OS_PAGE      4096u
+#define HELPER_STACK ((size_t)1 << 20)
 
 static size_t os_round(size_t bytes)
 {
@@ -331,7 +332,8 @@ bool roami_os_pin(unsigned index)
 	return false;
 }
 
-bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg)
+static bool os_thread(pthread_t *thread_p, const pthread_attr_t *attr, void *(*run)(void *),
+		      void *arg)
 {
 	sigset_t all, old;
 	pthread_t thread;
@@ -339,7 +341,7 @@ bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, NULL, run, arg);
+	err = pthread_create(&thread, attr, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err == 0 && thread_p != NULL)
 		*thread_p = thread;
@@ -347,6 +349,25 @@ bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg)
 		pthread_detach(thread);
 	errno = err;
 	return err == 0;
+}
+
+bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg)
+{
+	return os_thread(thread_p, NULL, run, arg);
+}
+
+bool roami_os_helper(pthread_t *thread_p, void *(*run)(void *), void *arg)
+{
+	pthread_attr_t small;
+	bool runs = false;
+
+	if (pthread_attr_init(&small) == 0) {
+		pthread_attr_setstacksize(&small, HELPER_STACK);
+		runs = os_thread(thread_p, &small, run, arg);
+		pthread_attr_destroy(&small);
+	}
+	/* A program's thread-local variables stand on the stack, too: it may be too small. */
+	return runs || os_thread(thread_p, NULL, run, arg);
 }
 
 int roami_os_pidfd(pid_t pid)

@@ -85,6 +85,8 @@ void roami_os_cpus_text(char *text, size_t bytes);
 bool roami_os_pin(unsigned cpu); /* the calling thread, to the cpu-th of our mask */
 /* A thread that takes no signals; thread_p NULL: which nobody joins.  False with errno. */
 bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg);
+/* The same for one that calls nothing of the program: its stack does not fill core files. */
+bool roami_os_helper(pthread_t *thread_p, void *(*run)(void *), void *arg);
 
 int roami_os_pidfd(pid_t pid);   /* -1 with errno */
 /* How the process of a pidfd ended, as of wait; false: it has not, or this kernel does not say. */

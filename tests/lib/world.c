@@ -63,7 +63,7 @@ struct world {
 	struct world_config config;
 	struct roami_options options;
 	struct rng rng;
-	uint64_t now;
+	uint64_t now, began;
 	uint64_t steps;
 	uint64_t tick_ns;
 	struct roami_sim sim;
@@ -377,7 +377,7 @@ struct world *world_open(const struct world_config *config)
 		return NULL;
 	world->config = *config;
 	world->rng.state = config->seed * 0x9e3779b97f4a7c15u + 77;
-	world->now = config->begin ? world_begin_now(config->seed) : 1000;
+	world->now = world->began = config->begin ? world_begin_now(config->seed) : 1000;
 	world->tick_ns = 1 + rng_below(&world->rng, 100);
 	world->sim = (struct roami_sim){.world = world,
 					.now = sim_now,
@@ -771,6 +771,11 @@ uint64_t world_now(const struct world *world)
 	return world->now;
 }
 
+uint64_t world_elapsed(const struct world *world)
+{
+	return world->now - world->began;
+}
+
 uint64_t world_steps(const struct world *world)
 {
 	return world->steps;
@@ -789,7 +794,6 @@ const uint8_t *world_initial(const struct world *world)
 uint64_t world_count(struct world *world, enum roami_stat stat)
 {
 	uint64_t sum = 0;
-
 	for (unsigned i = 0; i < world->config.nodes; i++)
 		sum += roami_stats_sum(world->nodes[i]->stats, stat);
 	return sum;

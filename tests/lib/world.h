@@ -128,6 +128,8 @@ __attribute__((noreturn, format(printf, 2, 3))) void world_fail(struct world *wo
 
 struct roami_node *world_node(struct world *world, unsigned node);
 uint64_t world_now(const struct world *world);
+/* Virtual time since the world began, which is not at 0, and in some worlds long after it. */
+uint64_t world_elapsed(const struct world *world);
 uint64_t world_steps(const struct world *world);
 struct rng *world_rng(struct world *world);
 

@@ -82,4 +82,5 @@ def cases():
 
 
 if __name__ == '__main__':
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it for what runs behind it
     main({'hang': lambda: list(cases())})

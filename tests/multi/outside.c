@@ -11,6 +11,8 @@
 #include <roam/pastset.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@
 static uint64_t object; /* names every object */
 static char *block;     /* of the heap, when there was one */
 static char outside[64];
+static void *pinned;    /* of it, before the end */
 static struct roam_ps_element *element;
 static int heap_fd;
 
@@ -49,6 +52,38 @@ static int call_write(void)
 	ssize_t got = roam_write(heap_fd, outside, 1);
 
 	return got == 1 ? ROAM_OK : -1;
+}
+
+/* One byte each way, through a socket, a list and a stream. */
+static int call_recv(void)
+{
+	int ends[2];
+
+	check(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+	check(roam_send(ends[0], "x", 1, MSG_NOSIGNAL) == 1);
+	check(roam_recv(ends[1], outside, 1, 0) == 1 && outside[0] == 'x');
+	check(close(ends[0]) == 0 && roam_recv(ends[1], outside, 1, 0) == 0);
+	close(ends[1]);
+	return ROAM_OK;
+}
+
+static int call_readv(void)
+{
+	struct iovec parts[2] = {{outside, 1}, {outside + 1, 2}};
+
+	check(roam_writev(heap_fd, parts, 2) == 3);
+	return roam_readv(heap_fd, parts, 2) == 0 ? ROAM_OK : -1;
+}
+
+static int call_fread(void)
+{
+	FILE *file = tmpfile();
+
+	check(file != NULL && roam_fwrite("xyz", 1, 3, file) == 3);
+	rewind(file);
+	check(roam_fread(outside, 1, 4, file) == 3 && memcmp(outside, "xyz", 3) == 0);
+	fclose(file);
+	return ROAM_OK;
 }
 
 static int call_state(void)
@@ -188,7 +223,7 @@ static int call_regions(void)
 	CALL(create_all, ROAM_OK, ROAM_ESTATE, roam_create_all(nothing, 2))                        \
 	CALL(distribute, ROAM_OK, ROAM_ESTATE, roam_distribute(&object, sizeof(object)))           \
 	CALL(wait_for_end, ROAM_OK, ROAM_ESTATE, roam_wait_for_end())                              \
-	CALL(thread_init, ROAM_OK, ROAM_ESTATE, roam_thread_init())                                \
+	CALL(thread_init, ROAM_ESTATE, ROAM_ESTATE, roam_thread_init())                            \
 	CALL(thread_fini, ROAM_ESTATE, ROAM_ESTATE, roam_thread_fini())                            \
 	CALL(alloc, ROAM_OK, NULL_BLOCK + ROAM_ESTATE, alloc_err(roam_alloc(64)))                  \
 	CALL(alloc_placed, ROAM_OK, NULL_BLOCK + ROAM_ESTATE,                                      \
@@ -199,6 +234,15 @@ static int call_regions(void)
 	CALL(touch, ROAM_ENOTOURS, ROAM_ESTATE, roam_touch(anywhere(), 1, ROAM_WRITE))             \
 	OWN(read, ROAM_OK, ROAM_OK, read)                                                          \
 	OWN(write, ROAM_OK, ROAM_OK, write)                                                        \
+	CALL(pin, NULL_BLOCK + ROAM_ENOTOURS, NULL_BLOCK + ROAM_ESTATE,                            \
+	     alloc_err(roam_pin(anywhere(), 1, ROAM_READ)))                                        \
+	CALL(unpin, ROAM_EINVAL, ROAM_ESTATE, roam_unpin(pinned, pinned != NULL))                  \
+	OWN(recv, ROAM_OK, ROAM_OK, recv)                                                          \
+	OWN(send, ROAM_OK, ROAM_OK, recv)                                                          \
+	OWN(readv, ROAM_OK, ROAM_OK, readv)                                                        \
+	OWN(writev, ROAM_OK, ROAM_OK, readv)                                                       \
+	OWN(fread, ROAM_OK, ROAM_OK, fread)                                                        \
+	OWN(fwrite, ROAM_OK, ROAM_OK, fread)                                                       \
 	VOID(prefetch, NOTHING, NOTHING, roam_prefetch(anywhere(), 1))                             \
 	CALL(home, ROAM_ENOTOURS, ROAM_ESTATE, roam_home(anywhere(), 1, 0))                        \
 	CALL(lock_init, ROAM_OK, ROAM_ESTATE, roam_lock_init(&object))                             \
@@ -331,6 +375,8 @@ static void each_after(void)
 {
 	must(roam_start());
 	block = must_alloc(100000);
+	pinned = roam_pin(block, 1, ROAM_WRITE);
+	check(pinned != NULL);
 	must(roam_ps_enter("one", "u32", NULL, &element));
 	must(roam_finish());
 	for (size_t i = 0; i < ENTRIES; i++)

@@ -78,7 +78,7 @@ static uint64_t story_run(struct story *story, const struct roam_protocol *proto
 	error[0] = '\0';
 	if (!world_run(story->world))
 		snprintf(error, error_bytes, "%s", world_error(story->world));
-	ended = world_now(story->world);
+	ended = world_elapsed(story->world);
 	world_close(story->world);
 	return ended;
 }

@@ -192,9 +192,9 @@ static void actor_main(void *arg)
 	request.tuple = request.buffer = &tuple;
 	request.bytes = request.limit = 1;
 	request.from = play->two ? other : NULL;
-	world_sleep(play->world, action->begins * (uint64_t)MS - world_now(play->world));
+	world_sleep(play->world, action->begins * (uint64_t)MS - world_elapsed(play->world));
 	err = element->call(element, &request);
-	ended = world_now(play->world);
+	ended = world_elapsed(play->world);
 	if (err != action->err || request.moved != action->moved ||
 	    request.observed != action->observed || ended < action->ends * (uint64_t)MS ||
 	    ended > action->ends * (uint64_t)MS + SLACK_NS)

@@ -66,7 +66,7 @@ static void count_main(void *arg)
 		world_store(node, at, &value, sizeof(value));
 		world_sleep(thread->thrash->world, BETWEEN);
 	}
-	thread->thrash->ends = world_now(thread->thrash->world);
+	thread->thrash->ends = world_elapsed(thread->thrash->world);
 }
 
 /* One write each, in turns by a barrier, then long enough without. */
@@ -81,7 +81,7 @@ static void turns_main(void *arg)
 		thrash_must(thread->thrash, roami_barrier(node, ROAM_PAGE_SIZE, 0));
 		world_sleep(thread->thrash->world, AWAY_NS);
 	}
-	thread->thrash->ends = world_now(thread->thrash->world);
+	thread->thrash->ends = world_elapsed(thread->thrash->world);
 }
 
 /* Node 0 writes a number now and then, node 1 reads until it sees it, and answers on a page. */
@@ -103,7 +103,7 @@ static void await_main(void *arg)
 		if (thread->me == 1)
 			world_store(node, mine, &i, sizeof(i));
 	}
-	thread->thrash->ends = world_now(thread->thrash->world);
+	thread->thrash->ends = world_elapsed(thread->thrash->world);
 }
 
 #define JOBS UINT32_MAX /* the page has no delta of its own */
