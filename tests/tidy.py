@@ -393,8 +393,7 @@ class Tree:
                     wrong = f"src/{words[1]} is not in the table of arrows"
                 elif path.startswith("protocols/"):
                     if name not in PROTOCOL_INCLUDES:
-                        wrong = "protocols see roam/protocol.h, home.h, adapt.h, moving.h, ivy.h, lrc.h and " \
-                            "four of C's headers"
+                        wrong = "protocols see " + ", ".join(sorted(PROTOCOL_INCLUDES)) + " only"
                 elif re.match(r"bench/floor[_.]", path):
                     if target is not None and not re.match(r"bench/floor[_.]", target[1]):
                         wrong = "a floor includes nothing of ours"

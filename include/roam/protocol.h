@@ -165,8 +165,12 @@ struct roam_protocol {
 	bool keeps_twins; /* after a release they are the protocol's: roami_twin_drop */
 	/* An option (a number) that a block may have of its own: roami_page_option.  NULL: none. */
 	const char *region_option;
-	const struct roam_page_state
-		*states; /* ends with a NULL name; state 0 is where every page starts */
+	/*
+	 * Ends with a NULL name; state 0 is where every page starts.  All state, of pages and of
+	 * nodes, is zero when a node opens: at the program's start, and anew at each CREATE after
+	 * a WAIT_FOR_END, which has brought all bytes to node 0 (`settle`).
+	 */
+	const struct roam_page_state *states;
 	const struct roam_message *messages; /* ends with a NULL name */
 
 	/* app; the node starts or stops; fini also after a failed init. */
@@ -196,7 +200,8 @@ struct roam_protocol {
 	/*
 	 * app, may block.  An interval ends: before a lock is let go, a barrier arrived at.  The
 	 * pages are pending and, but for `keep` and `home`, no longer writable.  Make the writes
-	 * findable; say what changed with roami_notice_add.
+	 * findable; say what changed with roami_notice_add.  ROAM_WRITES_FAULT: the core does not
+	 * see writes, so no page is dirty and count is 0; NULL will do.
 	 */
 	void (*release)(struct roami_node *node, const struct roam_sync *sync,
 			struct roam_dirty *dirty, size_t count);
@@ -217,7 +222,9 @@ struct roam_protocol {
 
 	/*
 	 * app; may block.  A clean copy is to be dropped to save memory; `page` is pending.  false:
-	 * not this one.
+	 * not this one.  true: it is closed (roami_page_close), and in a state in which nothing
+	 * looks at its bytes again: on return the core frees them, so that they read as zeros, in a
+	 * world as rubbish.
 	 */
 	bool (*evict)(struct roami_node *node, uint32_t page);
 
@@ -342,7 +349,8 @@ uint8_t *roami_page_bytes(struct roami_node *node, uint32_t page);
 
 /*
  * This node is (not) the page's home, or owner: writes need no twin, what it has is no copy.  The
- * caller owns the page or holds its lock.
+ * caller owns the page or holds its lock.  Under ROAM_WRITES_FAULT, where nothing has twins, it
+ * only says that what this node has is the page itself, not counted as a copy nor evicted.
  */
 void roami_page_set_home(struct roami_node *node, uint32_t page, bool home);
 bool roami_page_is_home(struct roami_node *node, uint32_t page);

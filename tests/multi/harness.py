@@ -22,8 +22,21 @@ class Wrong(Exception):
     """A program did what it must not do; the text says what."""
 
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
 def program(name):
-    return os.environ['MULTI_' + name.upper().replace('-', '_')]
+    """A program of the build that runs the test; by hand, of build or build/gcc, or BUILD_DIR's."""
+    told = os.environ.get('MULTI_' + name.upper().replace('-', '_'))
+    if told is not None:
+        return told
+    builds = [os.environ['BUILD_DIR']] if 'BUILD_DIR' in os.environ else ['build', 'build/gcc']
+    for build in builds:
+        for place in (f'tools/{name}', f'apps/{name}', f'tests/multi/multi_{name}'):
+            path = os.path.join(ROOT, build, place)
+            if os.path.isfile(path):
+                return path
+    sys.exit(f'{name} is in none of {", ".join(builds)}: build it, or say where by BUILD_DIR')
 
 
 def offered(wanted, what):
@@ -44,6 +57,18 @@ def engines():
 
 def udp_ways():
     return ['plain'] + ['uring' for _ in offered(['io_uring'], 'machine')]
+
+
+def info(what):
+    """The names that `roam info` lists, each with its text."""
+    out = subprocess.run([program('roam'), 'info', what], check=True, text=True,
+                         stdout=subprocess.PIPE).stdout
+    return dict(re.findall(r'^  ([\w-]+) +(.*)$', out, re.MULTILINE))
+
+
+def protocols():
+    """Their names, each with its model."""
+    return {name: text.split()[0].rstrip(',:') for name, text in info('protocols').items()}
 
 
 class Result:

@@ -21,10 +21,10 @@ import time
 
 from creating import all_read, created, early, either, fed, not_again, one_pi
 from harness import Wrong, expect, expect_end, main, program, run
-from run import PROTOCOLS, delta, regions
+from run import PROTOCOLS, SCOPED, delta, regions
 
 HOSTS = 'abc'
-ORDERED = [name for name in PROTOCOLS if name not in ('jiajia1', 'jiajia2', 'jump')]  # not ScC
+ORDERED = [name for name in PROTOCOLS if name not in SCOPED]
 PREFIX = f'roam-{os.getpid()}-'
 SIGNALLED = 128
 LOST_MAX = 8.0   # seconds: a host that is cut off is noticed

@@ -29,8 +29,7 @@ KERNELS = {
     'jump-sor': (['-n100', '-f', '-t'], [3]),
 }
 ENGINES = harness.engines()
-PROTOCOLS = ['hlrc', 'hlrc', 'hlrc', 'hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc',
-             'jiajia1', 'jiajia2', 'jump', 'jump-rc', 'adapt', 'adapt']
+PROTOCOLS = ['hlrc'] * 3 + list(harness.protocols())  # it is the default
 WAYS = ['onesided', 'onesided', 'messages', 'udp', 'udp_bad']
 WAY = {
     'onesided': {'ROAM_ONESIDED': '1'},

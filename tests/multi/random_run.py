@@ -20,7 +20,6 @@ import argparse
 import itertools
 import random
 import re
-import subprocess
 import sys
 import time
 
@@ -35,16 +34,9 @@ LOSS_MAX = 3.0  # times as long
 UDP_WAYS = harness.udp_ways()
 
 
-def info(what):
-    """The names that `roam info` lists, each with its text."""
-    out = subprocess.run([harness.program('roam'), 'info', what], check=True, text=True,
-                         stdout=subprocess.PIPE).stdout
-    return dict(re.findall(r'^  ([\w-]+) +(.*)$', out, re.MULTILINE))
-
-
 def ways():
     """How nodes reach each other's memory."""
-    return ['shm'] + [name + end for name in info('transports') if name != 'shm'
+    return ['shm'] + [name + end for name in harness.info('transports') if name != 'shm'
                       for end in ('', '+faulty')]
 
 
@@ -96,7 +88,7 @@ def beside(own, models, name):
 
 
 def jobs(first, last, combinations):
-    models = {name: text.split()[0].rstrip(',:') for name, text in info('protocols').items()}
+    models = harness.protocols()
     for seed in range(first, last + 1):
         for at, (protocol, engine, way) in enumerate(combinations):
             env, command = drawn(seed, at, way,
@@ -171,7 +163,7 @@ def main():
     first, dots, last = wanted.seeds.partition('..')
     if not dots:
         first, last = '1', first
-    combinations = list(itertools.product(wanted.protocol or list(info('protocols')),
+    combinations = list(itertools.product(wanted.protocol or list(harness.protocols()),
                                           wanted.engine or harness.engines(),
                                           wanted.way or ways()))
     if wanted.loss:

@@ -17,10 +17,12 @@ import time
 
 from creating import all_read, created, early, either, fed, not_again, one_pi
 from harness import (END_MAX, SLACK, MemoryGroup, Wrong, engines, expect, expect_end, launched,
-                     main, program, right, run, started)
+                     main, program, protocols, right, run, started)
 
 ENGINES = engines()
-PROTOCOLS = ['hlrc', 'onecopy', 'ivy', 'mirage', 'lrc', 'erc', 'jiajia1', 'jiajia2', 'jump', 'adapt']
+MODELS = protocols()
+ALL = sorted(MODELS, key=lambda name: name != 'hlrc')  # the default first
+PROTOCOLS = [name for name in ALL if not name.endswith('-rc')]  # NAME-rc is NAME's file again
 SIGNALLED = 128
 PAGE = 4096
 
@@ -127,7 +129,7 @@ def region_refused(command, protocol, text):
         raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
 
 
-SCOPED = ['jiajia1', 'jiajia2', 'jump']
+SCOPED = [name for name in ALL if MODELS[name] == 'ScC']
 # Of RC, which there are not beside those.
 NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jiajia2-rc', 'jump-rc', 'adapt']
 
@@ -522,7 +524,7 @@ def trouble_cases():
     yield ('races', races)
     yield ('races named', races_named)
     yield ('statics', statics)
-    for protocol in PROTOCOLS[1:] + ['jiajia1-rc', 'jiajia2-rc', 'jump-rc']:
+    for protocol in ALL[1:]:
         yield (f'races under {protocol}', races_unseen, protocol)
     for kernel, size in (('bk', 3000), ('lu', 150), ('me', 20000), ('mm', 70), ('rx', 3000),
                          ('sor', 90)):
