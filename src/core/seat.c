@@ -66,8 +66,10 @@ static void seats_sweep(struct roami_node *node, struct roami_seats *seats)
 static void seat_leave(struct roami_seats *seats, uint64_t round)
 {
 	atomic_fetch_add(&seats->leaving, 1);
-	if (atomic_load(&seats->open) == round && seat.tid == roami_os_tid())
+	if (atomic_load(&seats->open) == round && seat.tid == roami_os_tid()) {
+		roami_step(seat.node);
 		seat_give(seat.node, seats, seat.number, seat.tid);
+	}
 	atomic_fetch_sub(&seats->leaving, 1);
 }
 
@@ -77,6 +79,8 @@ static void seat_end(void *arg)
 	struct roami_seats *seats = arg;
 	const struct seat mine = seat;
 
+	/* The thread ends anyway; cut off in here it would leave the count of those that leave. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	if (mine.of == NULL)
 		return;
 	if (!mine.ends) {

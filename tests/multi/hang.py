@@ -9,7 +9,7 @@ import re
 import signal
 import time
 
-from harness import Wrong, expect, main, program, run, started
+from harness import Wrong, expect, main, run, started
 
 JUDGED = r'no thread of the job can go on;'
 AT = r'0x[0-9a-f]+'

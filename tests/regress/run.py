@@ -5,7 +5,6 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'multi'))
 import harness  # pylint: disable=wrong-import-position
-import random_run  # pylint: disable=wrong-import-position
 
 
 def right(command, env):
@@ -37,7 +36,7 @@ def cases():
                    [harness.program('tree_threads'), str(nodes)], env)
             yield (f'a tree and threads, {nodes} nodes run, {turn}', right,
                    launched(nodes, 'tree_threads'), env)
-    for protocol in random_run.info('protocols'):
+    for protocol in harness.protocols():
         yield (f'a cache of one page, {protocol}', right, [harness.program('evicts')],
                {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': '1'})
         for pages in ('0', '1', '4'):
