@@ -95,6 +95,10 @@ def lists(root):
         out.writelines(f"FAULT_ENGINE({name})\n" for name in ["soft", "sigsegv", "uffd"])
 
 
+class Broken(Exception):
+    """A patch that does not fit the sources; the text says why."""
+
+
 def compile_files(jobs, includes):
     """Compiles each source to its object, given as pairs; as many at a time as there are processors."""
     flags = ["-std=gnu11", "-O1", "-D_GNU_SOURCE", "-w"]
@@ -102,10 +106,10 @@ def compile_files(jobs, includes):
     for source, out in jobs:
         running.append(subprocess.Popen(["cc", *flags, *includes, "-c", source, "-o", out]))
         if len(running) >= len(os.sched_getaffinity(0)) and running.pop(0).wait() != 0:
-            sys.exit(f"cannot compile near {source}")
+            raise Broken(f"does not compile, near {source}")
     for job in running:
         if job.wait() != 0:
-            sys.exit("cannot compile")
+            raise Broken("does not compile")
 
 
 def object_name(source):
@@ -154,11 +158,12 @@ class Mutant:
         text = open(patch).read()
         self.changed = re.findall(r"^\+\+\+ b/(\S+)", text, re.M)
         if not all(name.endswith(".c") for name in self.changed):
-            sys.exit(f"{patch}: changes a header; only files that are compiled can be changed")
+            raise Broken("changes a header, and only files that are compiled can be changed")
         for name in self.changed:
             os.makedirs(os.path.join(work, os.path.dirname(name)), exist_ok=True)
             shutil.copy(os.path.join(base.root, name), os.path.join(work, name))
-        subprocess.run(["patch", "-s", "-F0", "-p1", "-i", patch], cwd=work, check=True)
+        if subprocess.run(["patch", "-s", "-F0", "-p1", "-i", patch], cwd=work, check=False).returncode != 0:
+            raise Broken("does not apply")
         for name in self.changed:
             self.objects[name] = os.path.join(work, object_name(name))
             beside = "-iquote" + os.path.join(base.root, os.path.dirname(name))
@@ -272,7 +277,13 @@ def main():
                                None if options.search else caught.get(patch[:-len(".patch")])): patch for patch in patches}
         for run in concurrent.futures.as_completed(runs):
             name = runs[run][:-len(".patch")]
-            took, known, seconds = run.result()
+            try:
+                took, known, seconds = run.result()
+            except Broken as broken:  # the others still tell what they show
+                print(f"{name}: FAILED: {broken}", flush=True)
+                results[name] = None
+                survived.append(name)
+                continue
             results[name] = took
             if took:
                 news += not known
