@@ -311,7 +311,8 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	if (err != ROAM_OK)
 		return err;
 	job->life = ROAMI_JOB_JOINED;
-	job->reruns = job->undecided = false;
+	job->reruns = false;
+	job->undecided = false;
 	roami_stats_begin(job->node->stats);
 	if (job->me == 0)
 		return ROAM_OK;
