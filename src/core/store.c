@@ -12,9 +12,10 @@
 #define BODY  (BLOCK - sizeof(uint32_t))
 #define FIRST (BODY - ROAM_STORE_HEAD)
 
+/* The bytes first: a record's head has numbers of 64 bits. */
 struct store_block {
-	uint32_t next; /* 0: the last */
 	uint8_t bytes[BODY];
+	uint32_t next; /* 0: the last */
 };
 
 _Static_assert(sizeof(struct store_block) == BLOCK, "a block");
