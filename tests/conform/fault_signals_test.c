@@ -234,6 +234,13 @@ static size_t frame_bytes(uint8_t *room, size_t bytes)
 	return alternate_used(room, bytes);
 }
 
+/* What libsigsegv's own handler takes before it calls ours: rule 1.4 leaves that to it. */
+#ifdef ROAMI_HAVE_LIBSIGSEGV
+#define LIBRARY_BYTES 4096u
+#else
+#define LIBRARY_BYTES 0u
+#endif
+
 #define SMALL ((size_t)8192)
 
 static void small_stack(struct rig *rig)
@@ -251,7 +258,7 @@ static void small_stack(struct rig *rig)
 	errno = ENOTTY;
 	rig_store(&mine, 0, 1);
 	CU_ASSERT_EQUAL(errno, ENOTTY);
-	CU_ASSERT(alternate_used(room, SMALL) <= frame + 1024);
+	CU_ASSERT(alternate_used(room, SMALL) <= frame + 1024 + LIBRARY_BYTES);
 	CU_ASSERT(mine.last_stack < (uintptr_t)room || mine.last_stack > (uintptr_t)room + SMALL);
 	for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		CU_ASSERT(sigismember(&seen_mask, ends[i]));
@@ -273,7 +280,7 @@ static void small_stack(struct rig *rig)
 	rig_store(&mine, 2 * PAGE, 22);
 	CU_ASSERT_EQUAL(mine.view.runtime[2 * PAGE], 22);
 	CU_ASSERT_EQUAL(mine.view.runtime[3 * PAGE], 33);
-	CU_ASSERT(alternate_used(room, SMALL) <= frame + 1024);
+	CU_ASSERT(alternate_used(room, SMALL) <= frame + 1024 + LIBRARY_BYTES);
 	rig_close(&mine);
 	alternate_end(room, SMALL, &before);
 }
