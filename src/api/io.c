@@ -238,36 +238,30 @@ ssize_t roam_writev(int fd, const struct iovec *parts, int count)
 	return iov_call(IO_WRITE, fd, parts, count);
 }
 
-size_t roam_fread(void *buf, size_t size, size_t count, FILE *file)
+static size_t io_stream(bool in, void *buf, size_t size, size_t count, FILE *file)
 {
 	size_t bytes, got;
-	void *pinned;
+	void *pinned = buf;
+	bool shared = !__builtin_mul_overflow(size, count, &bytes) && roami_api_shared(buf, bytes);
 
-	if (__builtin_mul_overflow(size, count, &bytes) || !roami_api_shared(buf, bytes))
-		return fread(buf, size, count, file);
-	pinned = roam_pin(buf, bytes, ROAM_WRITE);
-	if (pinned == NULL) {
+	if (shared)
+		pinned = roam_pin(buf, bytes, in ? ROAM_WRITE : ROAM_READ);
+	if (shared && pinned == NULL) {
 		errno = ENOMEM;
 		return 0;
 	}
-	got = fread(pinned, size, count, file);
-	roam_unpin(pinned, got * size);
+	got = in ? fread(pinned, size, count, file) : fwrite(pinned, size, count, file);
+	if (shared)
+		roam_unpin(pinned, in ? got * size : 0);
 	return got;
+}
+
+size_t roam_fread(void *buf, size_t size, size_t count, FILE *file)
+{
+	return io_stream(true, buf, size, count, file);
 }
 
 size_t roam_fwrite(const void *buf, size_t size, size_t count, FILE *file)
 {
-	size_t bytes, got;
-	void *pinned;
-
-	if (__builtin_mul_overflow(size, count, &bytes) || !roami_api_shared(buf, bytes))
-		return fwrite(buf, size, count, file);
-	pinned = roam_pin(buf, bytes, ROAM_READ);
-	if (pinned == NULL) {
-		errno = ENOMEM;
-		return 0;
-	}
-	got = fwrite(pinned, size, count, file);
-	roam_unpin(pinned, 0);
-	return got;
+	return io_stream(false, (void *)(uintptr_t)buf, size, count, file);
 }

@@ -401,11 +401,8 @@ enum roam_err roam_lock(const void *lock)
 
 	if (err != ROAM_OK)
 		return err;
-	err = roami_lock(job.node, OBJECT(lock));
-	if (__builtin_expect(err != ROAM_OK, 0))
-		return MISUSED(LOCK, err, lock);
-	roami_race_synced(job.node, ROAMI_SYNCED_LOCK, OBJECT(lock));
-	return err;
+	err = synced(roami_lock(job.node, OBJECT(lock)), ROAMI_SYNCED_LOCK, OBJECT(lock));
+	return __builtin_expect(err == ROAM_OK, 1) ? err : MISUSED(LOCK, err, lock);
 }
 
 enum roam_err roam_unlock(const void *lock)
@@ -414,11 +411,8 @@ enum roam_err roam_unlock(const void *lock)
 
 	if (err != ROAM_OK)
 		return err;
-	err = roami_unlock(job.node, OBJECT(lock));
-	if (__builtin_expect(err != ROAM_OK, 0))
-		return MISUSED(UNLOCK, err, lock);
-	roami_race_synced(job.node, ROAMI_SYNCED_UNLOCK, OBJECT(lock));
-	return err;
+	err = synced(roami_unlock(job.node, OBJECT(lock)), ROAMI_SYNCED_UNLOCK, OBJECT(lock));
+	return __builtin_expect(err == ROAM_OK, 1) ? err : MISUSED(UNLOCK, err, lock);
 }
 
 enum roam_err roam_barrier(const void *barrier, unsigned threads)
@@ -454,11 +448,9 @@ enum roam_err roam_cond_wait(const void *cond, const void *lock)
 		err = ROAM_EINVAL;
 	if (err != ROAM_OK)
 		return err;
-	err = roami_cond_wait(job.node, OBJECT(cond), OBJECT(lock));
-	if (__builtin_expect(err != ROAM_OK, 0))
-		return MISUSED(COND_WAIT, err, lock);
-	roami_race_synced(job.node, ROAMI_SYNCED_COND, OBJECT(cond));
-	return err;
+	err = synced(roami_cond_wait(job.node, OBJECT(cond), OBJECT(lock)),
+		     ROAMI_SYNCED_COND, OBJECT(cond));
+	return __builtin_expect(err == ROAM_OK, 1) ? err : MISUSED(COND_WAIT, err, lock);
 }
 
 enum roam_err roam_cond_signal(const void *cond)

@@ -21,7 +21,10 @@
  * Where the heap lies on every node: free in every usual program, and outside the shadow of the
  * sanitizers.
  */
-#define APP_BASE ((uint8_t *)0x200000000000)
+#define APP_ADDRESS   0x200000000000
+#define APP_BASE      ((uint8_t *)APP_ADDRESS)
+#define STRING(x)     #x
+#define STRING_OF(x)  STRING(x)
 
 extern char **environ;
 
@@ -32,30 +35,25 @@ struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node)
 
 /* -------------------------------------------------------------------------------------- memory */
 
-/* Nodes, as far as that is known. */
-static unsigned job_counts(const struct roami_job *job)
+/* Says what does not fit, and what would have to. */
+static enum roam_err job_cannot_map(const struct roami_job *job, const char *what)
 {
-	unsigned known = job->boot.nodes > job->made ? job->boot.nodes : job->made;
+	unsigned nodes = job->boot.nodes > job->made ? job->boot.nodes : job->made;
 
-	return known > 0 ? known : 1;
-}
-
-static size_t job_needs(const struct roami_job *job)
-{
-	return roami_boot_needs(&job->layout, job_counts(job));
+	nodes = nodes > 0 ? nodes : 1;
+	fprintf(stderr,
+		"roam: cannot map %s: %s (each of %u nodes takes %zu MiB of address space: "
+		"ulimit -v, or a smaller ROAM_HEAP)\n",
+		what, strerror(errno), nodes, roami_boot_needs(&job->layout, nodes) >> 20);
+	return ROAM_ENOMEM;
 }
 
 enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node)
 {
 	void *base = roami_os_map_fd(NULL, job->layout.total, job->fds[node], 0);
 
-	if (base == NULL) {
-		fprintf(stderr,
-			"roam: cannot map the memory of node %u: %s (each of %u nodes takes %zu "
-			"MiB of address space: ulimit -v, or a smaller ROAM_HEAP)\n",
-			node, strerror(errno), job_counts(job), job_needs(job) >> 20);
-		return ROAM_ENOMEM;
-	}
+	if (base == NULL)
+		return job_cannot_map(job, "the memory of a node");
 	roami_os_dontfork(base, job->layout.total);
 	roami_os_dontdump(base, job->layout.total);
 	job->bases[node] = base;
@@ -66,13 +64,8 @@ enum roam_err roami_job_map_app(struct roami_job *job)
 {
 	job->app = roami_os_map_fd(APP_BASE, job->layout.heap_bytes, job->fds[job->me],
 				   job->layout.heap);
-	if (job->app == NULL) {
-		fprintf(stderr,
-			"roam: cannot map the shared heap at %p: %s (each of %u nodes takes %zu "
-			"MiB of address space: ulimit -v, or a smaller ROAM_HEAP)\n",
-			(void *)APP_BASE, strerror(errno), job_counts(job), job_needs(job) >> 20);
-		return ROAM_ENOMEM;
-	}
+	if (job->app == NULL)
+		return job_cannot_map(job, "the shared heap at " STRING_OF(APP_ADDRESS));
 	roami_os_dontfork(job->app, job->layout.heap_bytes);
 	roami_os_dontdump(job->app, job->layout.heap_bytes);
 	return ROAM_OK;

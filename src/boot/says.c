@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "boot/job.h"
+#include "boot/local.h"
 
 /* The job that a node's surroundings are part of. */
 static struct roami_job *job_of(struct roami_node *node)
@@ -62,10 +63,8 @@ enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const cha
 
 	if (err == ROAM_ESYSTEM) {
 		why = strerror(errno);
-		if (errno == EMFILE)
-			hint = " (raise the limit of open files, ulimit -n)";
-		if (errno == EADDRINUSE)
-			hint = " (no UDP port is free: net.ipv4.ip_local_port_range)";
+		hint = errno == EADDRINUSE ? " (no UDP port is free: net.ipv4.ip_local_port_range)"
+					   : roami_boot_hint(errno);
 	} else if (err == ROAM_ENOMEM) {
 		why = strerror(ENOMEM);
 		hint = " (limit of address space, ulimit -v, or ROAM_HEAP too large)";
