@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/inside.h"
 #include "os/os.h"
 
 #define NAP_MIN_MS      5 /* between attempts to reach the server again */
@@ -484,6 +485,7 @@ static enum roam_err attach_do(struct roam_ps_server *server, struct attach_ask 
 
 	if (server->pid != getpid())
 		return ROAM_ESTATE;
+	roami_inside_defer();
 	pthread_mutex_lock(&server->lock);
 	err = server->lost;
 	if (err == ROAM_OK)
