@@ -61,12 +61,17 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 			roami_msg_call_end(node, calls[peer]);
 }
 
-/* Of a node that cannot write here itself. */
+/*
+ * The copy of a far node's control page that this node keeps; NULL: with ROAM_ONESIDED=0 on one host
+ * it is that page itself.
+ */
 static struct roami_ctl *state_of(struct roami_node *node, const struct roam_request *request)
 {
+	const struct roami_segment *there = &node->segments[request->from];
+
 	if (!roami_is_far(node, request->from))
 		roami_node_fail(node, "node %u, which is near, sent its state", request->from);
-	return node->segments[request->from].ctl;
+	return there->base == NULL ? there->ctl : NULL;
 }
 
 void roami_state_handle(struct roami_node *node, const struct roam_request *request)
@@ -79,7 +84,8 @@ void roami_state_handle(struct roami_node *node, const struct roam_request *requ
 	memcpy(&change, request->data, sizeof(change));
 	if (change.state >= ROAMI_STATES)
 		roami_node_fail(node, "node %u sent an unknown state", request->from);
-	state_apply(ctl, &change);
+	if (ctl != NULL)
+		state_apply(ctl, &change);
 	if (change.state == ROAMI_STATE_RETURNED)
 		roami_barrier_handle_ended(node, request);
 	if (request->call != 0)
@@ -114,10 +120,14 @@ void roami_state_stats(struct roami_node *node)
 void roami_stats_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct state_sums sums;
-	struct roami_stats *stats = &state_of(node, request)->stats;
+	struct roami_ctl *ctl = state_of(node, request);
+	struct roami_stats *stats;
 
 	if (request->bytes != sizeof(sums))
 		roami_node_fail(node, "node %u sent malformed counters", request->from);
+	if (ctl == NULL)
+		return;
+	stats = &ctl->stats;
 	memcpy(&sums, request->data, sizeof(sums));
 	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
 		atomic_store(&stats->banks[0].values[i], sums.values[i]);

@@ -18,10 +18,10 @@ enum roami_state {
 	ROAMI_STATES
 };
 
-/* Whether this node cannot map a peer's segment. */
+/* Whether messages reach a peer's memory, and not loads and stores. */
 static inline bool roami_is_far(const struct roami_node *node, unsigned peer)
 {
-	return node->segments[peer].base == NULL;
+	return peer != node->me && !roami_near(node, peer);
 }
 
 /*

@@ -69,6 +69,7 @@ struct world {
 	struct roami_sim sim;
 	struct roami_layout layout;
 	void *bases[ROAMI_NODES_MAX];
+	struct roami_far *far; /* what each node keeps of each other, where that is on another host */
 	uint8_t *initial;
 	struct roami_node *nodes[ROAMI_NODES_MAX];
 	struct world_place places[ROAMI_NODES_MAX];
@@ -259,7 +260,7 @@ static void world_place_page(struct world *world, uint32_t page)
 	default:
 		return;
 	}
-	atomic_store(&node->segments[roami_manager(node, page)].directory[page],
+	atomic_store(&world->nodes[roami_manager(node, page)]->self->directory[page],
 		     ROAMI_WORD_ASSIGNED | home);
 }
 
@@ -290,28 +291,50 @@ static void world_heap(struct world *world)
 		world_creator_page(world, &rng, page);
 		world_place_page(world, page);
 		if (rng_one_in(&rng, 8))
-			atomic_fetch_or(
-				&node->segments[roami_manager(node, page)].headers[page].where,
-				ROAMI_HEADER_BLOCK);
+			atomic_fetch_or(&world->nodes[roami_manager(node, page)]
+						 ->self->headers[page]
+						 .where,
+					ROAMI_HEADER_BLOCK);
 	}
+}
+
+static bool world_together(const struct world_config *config, unsigned me, unsigned peer)
+{
+	unsigned hosts = config->hosts > 1 ? config->hosts : 1;
+
+	return peer % hosts == me % hosts;
 }
 
 /* Whose memory a node reaches by loads and stores. */
 static uint64_t world_near(const struct world_config *config, unsigned me)
 {
-	unsigned hosts = config->hosts > 1 ? config->hosts : 1;
 	uint64_t near = 0;
 
 	for (unsigned peer = 0; peer < config->nodes && config->onesided; peer++)
-		if (peer % hosts == me % hosts)
+		if (world_together(config, me, peer))
 			near |= roami_nodeset_bit(peer);
 	return near;
+}
+
+/* A node has mapped the segments of its host, and of others' nodes keeps what they tell. */
+static void world_segments(struct world *world, unsigned me, void **bases, struct roami_far **peers)
+{
+	for (unsigned peer = 0; peer < world->config.nodes; peer++) {
+		peers[peer] = &world->far[me * world->config.nodes + peer];
+		bases[peer] = NULL;
+		if (world_together(&world->config, me, peer))
+			bases[peer] = world->bases[peer];
+		else
+			atomic_store(&peers[peer]->ctl.threads, world->config.threads[peer]);
+	}
 }
 
 static bool world_node_open(struct world *world, unsigned me)
 {
 	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every world";
 	struct world_place *place = &world->places[me];
+	struct roami_far *peers[ROAMI_NODES_MAX];
+	void *bases[ROAMI_NODES_MAX];
 	struct roami_node_params params = {
 		.me = me,
 		.nodes = world->config.nodes,
@@ -325,7 +348,8 @@ static bool world_node_open(struct world *world, unsigned me)
 						 : &roami_transport_sim,
 		.world = &world->sim,
 		.layout = world->layout,
-		.bases = world->bases,
+		.bases = bases,
+		.peers = peers,
 		.app = (uint8_t *)world->bases[me] + world->layout.heap,
 		.fd = -1,
 		.creator_pages = world->config.creator_pages,
@@ -338,6 +362,7 @@ static bool world_node_open(struct world *world, unsigned me)
 
 	place->world = world;
 	place->index = me;
+	world_segments(world, me, bases, peers);
 	err = roami_node_open(&world->nodes[me], &params);
 	if (err == ROAM_OK)
 		return true;
@@ -397,6 +422,7 @@ struct world *world_open(const struct world_config *config)
 	world_layout(config, &world->layout);
 	world->initial = calloc(world->layout.pages, ROAMI_PAGE);
 	world->fibers = calloc(FIBERS_MAX, sizeof(*world->fibers));
+	world->far = roami_os_reserve(config->nodes * config->nodes * sizeof(*world->far));
 	world->scheduler = roami_fiber_thread();
 	for (unsigned i = 0; i < config->nodes; i++)
 		world->bases[i] = roami_os_reserve(world->layout.total);
@@ -422,6 +448,8 @@ void world_close(struct world *world)
 		roami_node_close(world->nodes[i]);
 	for (unsigned i = 0; i < world->config.nodes; i++)
 		roami_os_unmap(world->bases[i], world->layout.total);
+	roami_os_unmap(world->far,
+		       world->config.nodes * world->config.nodes * sizeof(*world->far));
 	roami_fiber_destroy(world->scheduler);
 	free(world->fibers);
 	free(world->initial);
