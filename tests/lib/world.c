@@ -15,6 +15,7 @@
 #include "pastset/server.h"
 #include "sim.h"
 #include "world_begin.h"
+#include "world_memory.h"
 
 #define FIBERS_MAX   (ROAMI_NODES_MAX * (WORLD_THREADS_MAX + 1))
 #define STACK_BYTES  (320u * 1024)
@@ -296,18 +297,6 @@ static void world_heap(struct world *world)
 	}
 }
 
-/* Whose memory a node reaches by loads and stores. */
-static uint64_t world_near(const struct world_config *config, unsigned me)
-{
-	unsigned hosts = config->hosts > 1 ? config->hosts : 1;
-	uint64_t near = 0;
-
-	for (unsigned peer = 0; peer < config->nodes && config->onesided; peer++)
-		if (peer % hosts == me % hosts)
-			near |= roami_nodeset_bit(peer);
-	return near;
-}
-
 static bool world_node_open(struct world *world, unsigned me)
 {
 	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every world";
@@ -375,6 +364,7 @@ struct world *world_open(const struct world_config *config)
 
 	if (world == NULL)
 		return NULL;
+	world_memory_open();
 	world->config = *config;
 	world->rng.state = config->seed * 0x9e3779b97f4a7c15u + 77;
 	world->now = world->began = config->begin ? world_begin_now(config->seed) : 1000;
@@ -395,7 +385,7 @@ struct world *world_open(const struct world_config *config)
 				  own_pages * ROAMI_PAGE, config->nodes, config->region_count,
 				  config->region_pages * ROAMI_PAGE, ROAMI_PAGE);
 	world_layout(config, &world->layout);
-	world->initial = calloc(world->layout.pages, ROAMI_PAGE);
+	world->initial = roami_os_reserve(world->layout.pages * ROAMI_PAGE);
 	world->fibers = calloc(FIBERS_MAX, sizeof(*world->fibers));
 	world->scheduler = roami_fiber_thread();
 	for (unsigned i = 0; i < config->nodes; i++)
@@ -422,9 +412,10 @@ void world_close(struct world *world)
 		roami_node_close(world->nodes[i]);
 	for (unsigned i = 0; i < world->config.nodes; i++)
 		roami_os_unmap(world->bases[i], world->layout.total);
+	roami_os_unmap(world->initial, world->layout.pages * ROAMI_PAGE);
 	roami_fiber_destroy(world->scheduler);
+	world_memory_close();
 	free(world->fibers);
-	free(world->initial);
 	free(world);
 }
 

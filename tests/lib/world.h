@@ -100,6 +100,9 @@ void world_options(const struct world_config *config, struct roami_options *opti
 /* The same of the layout, whose heap is laid out. */
 void world_layout(const struct world_config *config, struct roami_layout *layout);
 
+/* Whose memory node `me` reaches by loads and stores. */
+uint64_t world_near(const struct world_config *config, unsigned me);
+
 /* One line: what the seed drew. */
 void world_describe(const struct world_config *config, char *text, size_t bytes);
 

@@ -162,6 +162,17 @@ void world_layout(const struct world_config *config, struct roami_layout *layout
 		layout->meeting_slots = RECORDS_MAX;
 }
 
+uint64_t world_near(const struct world_config *config, unsigned me)
+{
+	unsigned hosts = config->hosts > 1 ? config->hosts : 1;
+	uint64_t near = 0;
+
+	for (unsigned peer = 0; peer < config->nodes && config->onesided; peer++)
+		if (peer % hosts == me % hosts)
+			near |= roami_nodeset_bit(peer);
+	return near;
+}
+
 void world_describe(const struct world_config *config, char *text, size_t bytes)
 {
 	unsigned threads = 0;
