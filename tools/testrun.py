@@ -105,14 +105,18 @@ def cpu_seconds():
 
 
 def compile_build(build, tests, tally=None):
-    """Builds what the tests need; all: None."""
+    """Builds what the tests need, of an install what is installed; all: None."""
     start, cpu = time.monotonic(), cpu_seconds()
     say(f'== {build}: building')
     files = []
     if tests is not None:
-        made = {target['id']: target['filename'] for target in introspect(build, '--targets')}
-        files = sorted({os.path.relpath(name, directory(build)) for test in tests
-                        for target in test[2] for name in made[target]})
+        targets = introspect(build, '--targets')
+        made = {target['id']: target['filename'] for target in targets}
+        needed = {target for test in tests for target in test[2]}
+        if any('install' in test[1] for test in tests):
+            needed |= {target['id'] for target in targets if target['installed']}
+        files = sorted({os.path.relpath(name, directory(build)) for target in needed
+                        for name in made[target]})
     run_logged(['ninja', '-C', directory(build), *files], f'building {build}')
     seconds = time.monotonic() - start
     say(f'== {build}: built in {seconds:.0f} s')
@@ -254,7 +258,7 @@ def test_log(build, name):
     return path, records
 
 
-def run_tests(build, name, tests, tally):
+def run_tests(build, name, tests, tally, at_once=None):
     """Runs tests by name, one log for all; counts them under `name`."""
     path, _ = test_log(build, name)
     if os.path.exists(path):
@@ -263,7 +267,8 @@ def run_tests(build, name, tests, tally):
     start, cpu = time.monotonic(), cpu_seconds()
     status = subprocess.run(
         ['meson', 'test', '-C', directory(build), '--no-rebuild', '--print-errorlogs',
-         '--logbase', f'tools-{name}', '-t', str(SLOWER.get(build, 1)), *tests], check=False).returncode
+         '--logbase', f'tools-{name}', '-t', str(SLOWER.get(build, 1)),
+         *(['--num-processes', str(at_once)] if at_once else []), *tests], check=False).returncode
     seconds = time.monotonic() - start
     _, records = test_log(build, name)
     before = len(tally.failed)
@@ -297,9 +302,11 @@ def run_build(build, words, tally):
         tests = [test for test in tests if test[0] in wanted or chosen(test, wanted)]
         if not tests:
             raise Failure(f'{build}: no suite or test called {" or ".join(wanted)}')
-    # An install takes all there is.
-    whole = any('install' in test[1] for test in tests) or not words and build in WHOLE
-    compile_build(build, None if whole else tests, tally)
+    compile_build(build, None if not words and build in WHOLE else tests, tally)
+    if words == ['quick']:
+        # Side by side: many of them wait for most of their time.
+        run_tests(build, 'quick', [test[0] for test in tests], tally, os.cpu_count() + 1)
+        return
     for name, names in by_directory(tests).items():
         run_tests(build, name, names, tally)
 

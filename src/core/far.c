@@ -62,8 +62,8 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 }
 
 /*
- * The copy of a far node's control page that this node keeps; NULL: with ROAM_ONESIDED=0 on one host
- * it is that page itself.
+ * The copy of a far node's control page that this node keeps; NULL: with ROAM_ONESIDED=0 on one
+ * host it is that page itself.
  */
 static struct roami_ctl *state_of(struct roami_node *node, const struct roam_request *request)
 {

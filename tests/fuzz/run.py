@@ -3,6 +3,7 @@
 
 usage: run.py FILE.c SECONDS [--keep]
 
+SECONDS 0: the corpus and a little more, of a target that takes less time to build.
 The corpus is tests/fuzz/corpus/NAME; --keep merges what a run found new into it.  A crash prints
 where its input is, and the command that repeats it.
 """
@@ -32,32 +33,35 @@ SOURCES = {
     'seal': ['src/msg/seal.c'],
     'wire': ['src/boot/wire.c', *OS],
 }
-FLAGS = ['-std=gnu11', '-g', '-O1', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,undefined',
+FEW = 1000  # runs, beside the corpus
+FLAGS = ['-std=gnu11', '-g', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,undefined',
          '-fno-sanitize-recover=undefined']
 
 
-def build(clang, name, work):
+def build(clang, name, work, optimization):
     target = os.path.join(work, name)
     files = [os.path.join(HERE, name + '.c')] + [os.path.join(ROOT, path) for path in SOURCES[name]]
-    subprocess.run([clang, *FLAGS, f'-I{ROOT}/include', f'-I{ROOT}/src', f'-I{ROOT}/tools', *files,
-                    '-o', target, '-lpthread', '-lm', '-lsodium', '-llz4'], check=True)
+    subprocess.run([clang, *FLAGS, optimization, f'-I{ROOT}/include', f'-I{ROOT}/src',
+                    f'-I{ROOT}/tools', *files, '-o', target, '-lpthread', '-lm', '-lsodium', '-llz4'], check=True)
     return target
 
 
 def main():
     name = os.path.basename(sys.argv[1]).removesuffix('.c')
-    seconds = sys.argv[2]
+    seconds = int(sys.argv[2])
     clang = shutil.which('clang')
     if clang is None:
         print(f'skip: fuzz {name}: clang is not installed')
         return 0
     corpus = os.path.join(HERE, 'corpus', name)
     with tempfile.TemporaryDirectory(prefix='roam-fuzz-') as work:
-        target = build(clang, name, work)
+        target = build(clang, name, work, '-O1' if seconds else '-O0')
         found = os.path.join(work, 'found')
         os.mkdir(found)
         crash = os.path.join(tempfile.gettempdir(), f'roam-fuzz-{name}-')
-        status = subprocess.run([target, found, corpus, f'-max_total_time={seconds}', '-timeout=10',
+        length = (f'-max_total_time={seconds}' if seconds else
+                  f'-runs={len(os.listdir(corpus)) + FEW}')
+        status = subprocess.run([target, found, corpus, length, '-timeout=10',
                                  '-rss_limit_mb=2000', '-max_len=4096', '-print_final_stats=1',
                                  f'-artifact_prefix={crash}'], stderr=subprocess.STDOUT,
                                 check=False).returncode

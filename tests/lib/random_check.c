@@ -284,12 +284,13 @@ bool random_check(const struct random_program *program, const struct random_log 
 	check->program = program;
 	check->threads = program->params.threads;
 	check->result = result;
-	check->memory = calloc(1, heap + program->copy_bytes);
+	check->memory = malloc(heap + program->copy_bytes);
 	check->meetings = calloc(program->meeting_count, sizeof(*check->meetings));
 	check->arrived = calloc(program->meeting_count, sizeof(*check->arrived));
 	if (check->memory == NULL || check->meetings == NULL || check->arrived == NULL)
 		abort();
 	memcpy(check->memory, initial, heap);
+	memset(check->memory + heap, 0, program->copy_bytes);
 	memset(check->holder, FREE, sizeof(check->holder));
 	for (uint32_t object = 0; object < RANDOM_OBJECTS_MAX; object++)
 		check->writer[object] = -1;

@@ -15,12 +15,14 @@
 #include "pastset/server.h"
 #include "sim.h"
 #include "world_begin.h"
+#include "world_memory.h"
 
 #define FIBERS_MAX   (ROAMI_NODES_MAX * (WORLD_THREADS_MAX + 1))
 #define STACK_BYTES  (320u * 1024)
 #define STUCK_NS     50000u /* a full queue is looked at again, as with real threads */
 #define STALL_NS_MAX 200000u
 #define LATE_LOOKS   256u
+#define FAR_BYTES(config) ((config)->nodes * (config)->nodes * sizeof(struct roami_far))
 
 extern const struct roami_fault_engine roami_fault_soft;
 
@@ -55,7 +57,6 @@ struct world_fiber {
 
 struct world_place {
 	struct world *world;
-	unsigned index;
 	unsigned threads; /* spawned */
 };
 
@@ -69,7 +70,7 @@ struct world {
 	struct roami_sim sim;
 	struct roami_layout layout;
 	void *bases[ROAMI_NODES_MAX];
-	struct roami_far *far; /* what each node keeps of each other, where that is on another host */
+	struct roami_far *far; /* what each node keeps of each other one, on another host */
 	uint8_t *initial;
 	struct roami_node *nodes[ROAMI_NODES_MAX];
 	struct world_place places[ROAMI_NODES_MAX];
@@ -241,32 +242,23 @@ static uint64_t sim_draw(void *world, uint64_t limit)
 
 /* ------------------------------------------------------------------------------------- opening */
 
+/* The segment of who manages a page. */
+static struct roami_segment *world_manager(struct world *world, uint32_t page)
+{
+	return world->nodes[roami_manager(world->nodes[0], page)]->self;
+}
+
 /* Placement is a word of the page's directory, as roam_alloc_placed leaves it. */
 static void world_place_page(struct world *world, uint32_t page)
 {
-	struct roami_node *node = world->nodes[0];
-	unsigned nodes = world->config.nodes, home;
+	unsigned home = world_home(&world->config, &world->rng, page, world->layout.pages);
 
-	switch (world->config.placement) {
-	case ROAM_PLACE_BLOCK:
-		home = page * nodes / world->layout.pages;
-		break;
-	case ROAM_PLACE_CYCLIC:
-		home = page % nodes;
-		break;
-	case ROAM_PLACE_NODE:
-		home = rng_below(&world->rng, nodes);
-		break;
-	default:
-		return;
-	}
-	atomic_store(&world->nodes[roami_manager(node, page)]->self->directory[page],
-		     ROAMI_WORD_ASSIGNED | home);
+	if (home != ROAM_NOBODY)
+		atomic_store(&world_manager(world, page)->directory[page],
+			     ROAMI_WORD_ASSIGNED | home);
 }
 
-/*
- * Bytes of the creator's, marked as the boot code does; some of its pages stay zero and unmarked.
- */
+/* Bytes of the creator's, marked as the boot code does; some pages stay zero and unmarked. */
 static void world_creator_page(struct world *world, struct rng *rng, uint32_t page)
 {
 	uint8_t *bytes = world->initial + page * ROAMI_PAGE;
@@ -284,40 +276,20 @@ static void world_creator_page(struct world *world, struct rng *rng, uint32_t pa
 
 static void world_heap(struct world *world)
 {
-	struct roami_node *node = world->nodes[0];
 	struct rng rng = {world->config.seed ^ 0x5eed};
 
 	for (uint32_t page = 0; page < world->layout.pages; page++) {
 		world_creator_page(world, &rng, page);
 		world_place_page(world, page);
 		if (rng_one_in(&rng, 8))
-			atomic_fetch_or(&world->nodes[roami_manager(node, page)]
-						 ->self->headers[page]
-						 .where,
+			atomic_fetch_or(&world_manager(world, page)->headers[page].where,
 					ROAMI_HEADER_BLOCK);
 	}
 }
 
-static bool world_together(const struct world_config *config, unsigned me, unsigned peer)
-{
-	unsigned hosts = config->hosts > 1 ? config->hosts : 1;
-
-	return peer % hosts == me % hosts;
-}
-
-/* Whose memory a node reaches by loads and stores. */
-static uint64_t world_near(const struct world_config *config, unsigned me)
-{
-	uint64_t near = 0;
-
-	for (unsigned peer = 0; peer < config->nodes && config->onesided; peer++)
-		if (world_together(config, me, peer))
-			near |= roami_nodeset_bit(peer);
-	return near;
-}
-
 /* A node has mapped the segments of its host, and of others' nodes keeps what they tell. */
-static void world_segments(struct world *world, unsigned me, void **bases, struct roami_far **peers)
+static void world_segments(struct world *world, unsigned me, void **bases,
+			   struct roami_far **peers)
 {
 	for (unsigned peer = 0; peer < world->config.nodes; peer++) {
 		peers[peer] = &world->far[me * world->config.nodes + peer];
@@ -360,8 +332,6 @@ static bool world_node_open(struct world *world, unsigned me)
 	};
 	enum roam_err err;
 
-	place->world = world;
-	place->index = me;
 	world_segments(world, me, bases, peers);
 	err = roami_node_open(&world->nodes[me], &params);
 	if (err == ROAM_OK)
@@ -370,8 +340,30 @@ static bool world_node_open(struct world *world, unsigned me)
 	return false;
 }
 
-static void service_main(void *arg);
-static void fiber_main(void *arg);
+static void fiber_main(void *arg)
+{
+	struct world_fiber *fiber = arg;
+
+	fiber->fn(fiber->arg);
+	fiber->state = FIBER_DONE;
+	fiber->world->apps--;
+	fiber_stop(fiber);
+}
+
+static void service_main(void *arg)
+{
+	struct roami_node *node = arg;
+	struct world_fiber *fiber = world_of(node)->current;
+
+	for (;;) {
+		if (roami_msg_poll(node) > 0)
+			continue;
+		fiber->state = FIBER_SERVICE;
+		fiber->wake = fiber->world->now + STUCK_NS;
+		fiber_give_way(fiber);
+		fiber->state = FIBER_RUNNABLE;
+	}
+}
 
 static struct world_fiber *world_fiber_add(struct world *world, unsigned node, bool service,
 					   void (*fn)(void *arg), void *arg)
@@ -400,6 +392,7 @@ struct world *world_open(const struct world_config *config)
 
 	if (world == NULL)
 		return NULL;
+	world_memory_open();
 	world->config = *config;
 	world->rng.state = config->seed * 0x9e3779b97f4a7c15u + 77;
 	world->now = world->began = config->begin ? world_begin_now(config->seed) : 1000;
@@ -420,12 +413,14 @@ struct world *world_open(const struct world_config *config)
 				  own_pages * ROAMI_PAGE, config->nodes, config->region_count,
 				  config->region_pages * ROAMI_PAGE, ROAMI_PAGE);
 	world_layout(config, &world->layout);
-	world->initial = calloc(world->layout.pages, ROAMI_PAGE);
+	world->initial = roami_os_reserve(world->layout.pages * ROAMI_PAGE);
 	world->fibers = calloc(FIBERS_MAX, sizeof(*world->fibers));
-	world->far = roami_os_reserve(config->nodes * config->nodes * sizeof(*world->far));
+	world->far = roami_os_reserve(FAR_BYTES(config));
 	world->scheduler = roami_fiber_thread();
-	for (unsigned i = 0; i < config->nodes; i++)
+	for (unsigned i = 0; i < config->nodes; i++) {
+		world->places[i].world = world;
 		world->bases[i] = roami_os_reserve(world->layout.total);
+	}
 	for (unsigned i = 0; i < config->nodes; i++) {
 		if (world->bases[i] == NULL || !world_node_open(world, i)) {
 			world_close(world);
@@ -448,40 +443,15 @@ void world_close(struct world *world)
 		roami_node_close(world->nodes[i]);
 	for (unsigned i = 0; i < world->config.nodes; i++)
 		roami_os_unmap(world->bases[i], world->layout.total);
-	roami_os_unmap(world->far,
-		       world->config.nodes * world->config.nodes * sizeof(*world->far));
+	roami_os_unmap(world->far, FAR_BYTES(&world->config));
+	roami_os_unmap(world->initial, world->layout.pages * ROAMI_PAGE);
 	roami_fiber_destroy(world->scheduler);
+	world_memory_close();
 	free(world->fibers);
-	free(world->initial);
 	free(world);
 }
 
 /* -------------------------------------------------------------------------------------- fibers */
-
-static void fiber_main(void *arg)
-{
-	struct world_fiber *fiber = arg;
-
-	fiber->fn(fiber->arg);
-	fiber->state = FIBER_DONE;
-	fiber->world->apps--;
-	fiber_stop(fiber);
-}
-
-static void service_main(void *arg)
-{
-	struct roami_node *node = arg;
-	struct world_fiber *fiber = world_of(node)->current;
-
-	for (;;) {
-		if (roami_msg_poll(node) > 0)
-			continue;
-		fiber->state = FIBER_SERVICE;
-		fiber->wake = fiber->world->now + STUCK_NS;
-		fiber_give_way(fiber);
-		fiber->state = FIBER_RUNNABLE;
-	}
-}
 
 void world_spawn(struct world *world, unsigned node, void (*fn)(void *arg), void *arg)
 {
@@ -822,6 +792,7 @@ const uint8_t *world_initial(const struct world *world)
 uint64_t world_count(struct world *world, enum roami_stat stat)
 {
 	uint64_t sum = 0;
+
 	for (unsigned i = 0; i < world->config.nodes; i++)
 		sum += roami_stats_sum(world->nodes[i]->stats, stat);
 	return sum;

@@ -100,6 +100,16 @@ void world_options(const struct world_config *config, struct roami_options *opti
 /* The same of the layout, whose heap is laid out. */
 void world_layout(const struct world_config *config, struct roami_layout *layout);
 
+/* Whose memory node `me` reaches by loads and stores. */
+/* Where a page is placed; ROAM_NOBODY: it is not. */
+unsigned world_home(const struct world_config *config, struct rng *rng, uint32_t page,
+		    size_t pages);
+
+/* Whether two nodes are on one host. */
+bool world_together(const struct world_config *config, unsigned me, unsigned peer);
+
+uint64_t world_near(const struct world_config *config, unsigned me);
+
 /* One line: what the seed drew. */
 void world_describe(const struct world_config *config, char *text, size_t bytes);
 

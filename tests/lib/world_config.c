@@ -162,6 +162,38 @@ void world_layout(const struct world_config *config, struct roami_layout *layout
 		layout->meeting_slots = RECORDS_MAX;
 }
 
+unsigned world_home(const struct world_config *config, struct rng *rng, uint32_t page,
+		    size_t pages)
+{
+	switch (config->placement) {
+	case ROAM_PLACE_BLOCK:
+		return (unsigned)(page * config->nodes / pages);
+	case ROAM_PLACE_CYCLIC:
+		return page % config->nodes;
+	case ROAM_PLACE_NODE:
+		return rng_below(rng, config->nodes);
+	default:
+		return ROAM_NOBODY;
+	}
+}
+
+bool world_together(const struct world_config *config, unsigned me, unsigned peer)
+{
+	unsigned hosts = config->hosts > 1 ? config->hosts : 1;
+
+	return peer % hosts == me % hosts;
+}
+
+uint64_t world_near(const struct world_config *config, unsigned me)
+{
+	uint64_t near = 0;
+
+	for (unsigned peer = 0; peer < config->nodes && config->onesided; peer++)
+		if (world_together(config, me, peer))
+			near |= roami_nodeset_bit(peer);
+	return near;
+}
+
 void world_describe(const struct world_config *config, char *text, size_t bytes)
 {
 	unsigned threads = 0;

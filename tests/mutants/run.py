@@ -34,6 +34,7 @@ CAUGHT = os.path.join(HERE, "caught.txt")
 CAUGHT_SAYS = """# What caught each mutant last time: the program, protocol and seed that run.py tries first.  Written by
 # run.py --remember; a line that is wrong, or missing, costs a search and nothing else.
 """
+WRAPPED = ["mmap64", "munmap", "mremap", "mprotect", "madvise"]  # tests/lib/world_memory.c has them
 CHUNK = 50          # seeds per run of sim_test
 CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
 
@@ -101,7 +102,7 @@ class Broken(Exception):
 
 def compile_files(jobs, includes):
     """Compiles each source to its object, given as pairs; as many at a time as there are processors."""
-    flags = ["-std=gnu11", "-O1", "-D_GNU_SOURCE", "-w"]
+    flags = ["-std=gnu11", "-O1", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", "-w"]
     running = []
     for source, out in jobs:
         running.append(subprocess.Popen(["cc", *flags, *includes, "-c", source, "-o", out]))
@@ -139,7 +140,7 @@ class Base:
         """Links a program; `changed`: other objects of some sources."""
         names = [MAINS[program], *self.common]
         subprocess.run(["cc", *[changed.get(name) or self.object(name) for name in names], "-o", out,
-                        "-lpthread", "-lm", "-lsodium", "-llz4"], check=True)
+                        *[f"-Wl,--wrap={name}" for name in WRAPPED], "-lpthread", "-lm", "-lsodium", "-llz4"], check=True)
 
     def passes(self, words):
         """Whether the code without a mutant passes what a mutant fails."""

@@ -42,6 +42,10 @@ def cases():
         for pages in ('0', '1', '4'):
             yield (f'shared buffers, {protocol}, {pages} pages', right, [harness.program('pins')],
                    {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': pages})
+
+
+def many_cases():
+    """More threads than anything else here has, and so more time."""
     yield ('100,000 threads in turn', slow,
            [harness.program('thread_ends'), 'turn', '2'], {})
     for transport, count in (('shm', 1024), ('udp', 100)):
@@ -53,4 +57,4 @@ def cases():
 
 
 if __name__ == '__main__':
-    harness.main({'all': lambda: list(cases())})
+    harness.main({'few': lambda: list(cases()), 'many': lambda: list(many_cases())})

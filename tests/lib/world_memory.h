@@ -1,0 +1,17 @@
+/*
+ * Memory of worlds: what the library's code maps while a world is open is what earlier worlds have
+ * had.  The kernel, asked for it again and again, would take most of a test's time.
+ *
+ * Memory is as the kernel's is: zero when it comes, the same guard pages.  What is unmapped holds
+ * rubbish, until others get it.  Sanitized programs get the kernel's.
+ */
+#ifndef ROAM_TESTS_WORLD_MEMORY_H
+#define ROAM_TESTS_WORLD_MEMORY_H
+
+/* One world at a time.  What other threads map is the kernel's. */
+void world_memory_open(void);
+
+/* Nobody uses any more what was mapped since it was opened. */
+void world_memory_close(void);
+
+#endif
