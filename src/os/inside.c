@@ -1,5 +1,7 @@
 #include "os/inside.h"
 
+#include <string.h>
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 __thread struct roami_inside roami_inside;
@@ -26,7 +28,7 @@ static bool inside_handled(int number)
 void roami_inside_defer(void)
 {
 	static const int timers[] = {SIGALRM, SIGVTALRM, SIGUSR1, SIGUSR2};
-	sigset_t set;
+	sigset_t set, before;
 
 	if (roami_inside.deferred || roami_inside.call == NULL)
 		return;
@@ -37,18 +39,23 @@ void roami_inside_defer(void)
 			sigaddset(&set, timers[i]);
 			roami_inside.blocked = true;
 		}
-	if (roami_inside.blocked)
-		pthread_sigmask(SIG_BLOCK, &set, &roami_inside.before);
+	if (!roami_inside.blocked)
+		return;
+	pthread_sigmask(SIG_BLOCK, &set, &before);
+	memcpy(&roami_inside.before, &before, sizeof(roami_inside.before));
 }
 
 /* A handler may jump out of here. */
 void roami_inside_admit(void)
 {
 	bool blocked = roami_inside.blocked;
+	sigset_t before;
 
 	roami_inside.deferred = roami_inside.blocked = false;
+	sigemptyset(&before);
+	memcpy(&before, &roami_inside.before, sizeof(roami_inside.before));
 	if (blocked)
-		pthread_sigmask(SIG_SETMASK, &roami_inside.before, NULL);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void roami_inside_overdue(int number)

@@ -11,13 +11,14 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct roami_inside {
 	const char *call; /* its name; NULL: in none */
 	int cancel;       /* the thread's state before it */
 	bool deferred;    /* roami_inside_defer has looked, */
 	bool blocked;     /* and blocked some; */
-	sigset_t before;  /* these were before */
+	uint64_t before;  /* these were before, as the kernel has them: a thread's own room is small */
 };
 
 extern __thread struct roami_inside roami_inside;
