@@ -2,7 +2,7 @@
  * Shows that a thread whose load is interrupted for good leaves the page usable.
  * cancel WHAT NODES: threads of every node read pages of the others and are
  *	deferred, asynchronous	cancelled meanwhile
- *	jump	thrown out by a timer's handler
+ *	longjmp	thrown out by a timer's handler
  */
 #include "multi.h"
 
@@ -81,7 +81,7 @@ static void node_main(void)
 		for (unsigned i = 0; i < PAGES; i++)
 			pages[i][roam_node()] = round;
 		must(roam_barrier(&barrier, nodes));
-		if (strcmp(what, "jump") == 0)
+		if (strcmp(what, "longjmp") == 0)
 			jumped(round);
 		else
 			cancelled(round);
