@@ -372,9 +372,9 @@ def stuck(address, large, stop, go_on, prefix=()):
             finally:
                 timer.cancel()
                 go_on(server)
-            must(len(rows) == 8 + large, f'only {rows} ended')
+            must(len(rows) == 9 + large, f'only {rows} ended')
             for name, err, ms in rows:
-                known = {'detach': {'0'}, 'peek': {'16'}, 'state': {'16'},
+                known = {'detach': {'0'}, 'enter': {'16'}, 'peek': {'16'}, 'state': {'16'},
                          'cancelled': {'17', '21'}}.get(name, {'16', '21'})
                 must(err in known, f'{name} returned {err}')
                 must(int(ms) < (1000 if name == 'detach' else LATE_MS + SLOW_MS),
