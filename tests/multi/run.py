@@ -1062,12 +1062,12 @@ def stack_cases():
                    {'ROAM_TRANSPORT': transport})
     for number in (signal.SIGINT, signal.SIGTERM):
         yield f'{number.name} in a fault', ended_in_fault, number
-    for what in ('deferred', 'asynchronous', 'jump', 'ended'):
+    for what in ('deferred', 'asynchronous', 'longjmp', 'ended'):
         for transport in ('shm', 'udp'):
             yield (f'calls {what} {transport}', right, [program('calls'), what, '3'], 'calls right',
                    {'ROAM_TRANSPORT': transport})
-    for what, text in (('jump', 'roam_touch is called by a thread that is within roam_barrier: a '
-                                'signal handler has jumped out of that, or calls roam'),
+    for what, text in (('longjmp', 'roam_touch is called by a thread that is within roam_barrier: a '
+                                   'signal handler has jumped out of that, or calls roam'),
                        ('ended', 'a thread has ended within roam_barrier: ')):
         yield (f'calls {what}, early', expect_env, [program('calls'), what, '2'], 1,
                rf'^roam: node \d: {text}', None, {'ROAM_SPIN_US': '1000000'})
