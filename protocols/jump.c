@@ -90,6 +90,7 @@ static const struct roam_message jump_messages[] = {
 	.writes = ROAM_WRITES_DIFF,		\
 	.closes_homes = true,			\
 	.homes_move = true,			\
+	.homes_follow = true,			\
 	.page_size = sizeof(struct moving_page),	\
 	.scratch_size = MOVING_SCRATCH,		\
 	.states = moving_states,			\

@@ -9,6 +9,7 @@ Exit status 0: nothing found.  Permitted mutable variables: tests/tidy_allow.txt
 `path name reason`.
 """
 
+import ast
 import difflib
 import os
 import re
@@ -64,6 +65,11 @@ FORBIDDEN_CALLS = re.compile(
     r"\b(malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|aligned_alloc|"
     r"posix_memalign|printf|vprintf|fprintf|vfprintf|dprintf|vdprintf|puts|fputs|putchar|fputc|"
     r"fwrite|fopen|fflush|perror|syslog|pthread_mutex_lock)\s*\(")
+# Tests choose protocols by what these declare (roam/protocol.h, `roam info protocols --json`), not by
+# name, but for the protocols of a paper, and for what users are told is the default.
+NAMING = {"tests/tools/paper_test.py", "tests/unit/options_test.c"}
+C_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|\'(?:[^\'\\\n]|\\.)\'|"((?:[^"\\\n]|\\.)*)"', re.DOTALL)
+
 MACHINE_PATH = re.compile(r"(?<![\w.*}])/(work|farm|root|home/\w+)/")
 TEMPORARY_PATH = re.compile(r"(?<![\w.])/tmp/")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
@@ -86,6 +92,29 @@ class Finding:
 
     def __str__(self):
         return f"{self.path}:{self.line}: {self.rule}: {self.text}"
+
+
+def python_texts(source):
+    """(line, text) of the literals, but for comments at the head of modules, classes, functions."""
+    tree = ast.parse(source)
+    heads = {id(node.body[0].value) for node in ast.walk(tree)
+             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and
+             node.body and isinstance(node.body[0], ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in heads:
+            yield node.lineno, node.value
+
+
+def texts(path, source):
+    """(line, text) of a file's literals."""
+    if path.endswith(".py"):
+        yield from python_texts(source)
+    elif path.endswith((".c", ".h", ".C", ".cc")):
+        for match in C_TEXT.finditer(source):
+            yield source.count("\n", 0, match.start()) + 1, match.group(1) or ""
+    elif path.endswith("meson.build"):
+        for number, line in enumerate(re.sub(r"(?m)#.*$", "", source).split("\n"), 1):
+            yield number, " ".join(re.findall(r"'([^']*)'", line))
 
 
 # ------------------------------------------------------------------------------------- reading C
@@ -523,6 +552,22 @@ class Tree:
                     not re.search(rf"['/]({re.escape(stem)}(\.c)?|{re.escape(short)})'", tests):
                 self.found(path, 1, "list", "in no meson.build of the tests: never run")
 
+    def check_naming(self):
+        build = "protocols/meson.build"
+        lists = re.findall(r"(?:protocols\s*=|foreach name\s*:)\s*\[([^\]]*)\]", self.meson(build))
+        names = {name + end for names in lists for name in re.findall(r"'([\w-]+)'", names)
+                 for end in ("", "-rc")}
+        for path, source in self.files.items():
+            if not path.startswith("tests/") or path == SELF:
+                continue
+            named = [(line, name) for line, text in texts(path, source)
+                     for name in re.findall(r"[\w-]+", text) if name in names]
+            if path in NAMING and not named:
+                self.found(SELF, 1, "naming", f"{path} names no protocol: take it from NAMING")
+            for line, name in named if path not in NAMING else []:
+                self.found(path, line, "naming",
+                           f"{name}: a test chooses protocols by what they declare, not by name")
+
     def check_format(self):
         tool = shutil.which("clang-format")
         if tool is None:
@@ -551,6 +596,7 @@ class Tree:
         self.check_citations()
         self.check_proved()
         self.check_lists()
+        self.check_naming()
         if with_format:
             self.check_format()
         self.findings.sort(key=lambda f: (f.path, f.line, f.rule))
@@ -671,6 +717,10 @@ BAD = [
     ("list", "src/fault/uffd.c", "", 1),
     ("list", "src/core/dead.c", "", 1),
     ("list", "tests/unit/page_test.c", "", 1),
+    ("naming", "tests/unit/diff_test.c", '/* hlrc */\nint f(void)\n{\n\treturn is("a hlrc-rc b");\n}\n', 4),
+    ("naming", "tests/multi/run.py", '"""hlrc"""\nNAMES = [\n    f"{x},hlrc"]\n', 3),
+    ("naming", "tests/multi/meson.build", "# 'hlrc'\nargs : ['--protocol', 'hlrc']\n", 2),
+    ("naming", "tests/unit/options_test.c", "int f(void);\n", None),
 ]
 
 # What must not be refused.
@@ -691,6 +741,8 @@ FINE = [
     ("src/os/a.h", "int f(void)\n{\n\treturn roami_os_fd((int)memfd_create(\"x\", 0)) + "
                    "roami_os_fd(\n\t\tsocket(1, 2, 3)) + way->open(1);\n}\n"),
     ("src/os/a.h", '/*\n#include "core/node.h"\n*/\n'),
+    ("tests/unit/diff_test.c", "int f(int hlrc)\n{\n\treturn is('\"', \"hlrc_fetch jump-hlrc\"); /* \"hlrc\" */\n}\n"),
+    ("tests/multi/run.py", 'def f():\n    """Of hlrc."""\n    return "hlrcs", 1  # "hlrc"\n'),
 ]
 
 

@@ -169,6 +169,56 @@ static void info_protocols(void)
 	}
 }
 
+static void info_json_if(bool holds, const char *property, bool *first)
+{
+	if (holds)
+		printf("%s\"%s\"", *first ? "" : ", ", property);
+	*first = *first && !holds;
+}
+
+/* What a protocol declares (roam/protocol.h), for scripts and tests. */
+static void info_json_properties(const struct roam_protocol *protocol)
+{
+	bool first = true;
+
+	info_json_if(protocol->acquire != NULL, "acquires", &first);
+	info_json_if(protocol->evict != NULL, "evicts", &first);
+	info_json_if(protocol->ahead != NULL, "ahead", &first);
+	info_json_if(protocol->guessed != NULL, "guessed", &first);
+	info_json_if(protocol->keeps_twins, "keeps_twins", &first);
+	info_json_if(protocol->closes_homes, "closes_homes", &first);
+	info_json_if(protocol->homes_stay, "homes_stay", &first);
+	info_json_if(protocol->homes_move, "homes_move", &first);
+	info_json_if(protocol->homes_follow, "homes_follow", &first);
+	info_json_if(protocol->homes_taken, "homes_taken", &first);
+	info_json_if(protocol->trails, "trails", &first);
+	info_json_if(protocol->checks_races, "checks_races", &first);
+}
+
+/* Names and papers are ours: nothing in them is to be escaped. */
+static void info_json(void)
+{
+	static struct roami_options defaults;
+
+	roami_options_default(&defaults);
+	printf("{\"format\": \"roam info protocols 1\", \"default\": \"%s\", \"protocols\": [",
+	       defaults.protocol);
+	for (size_t i = 0; roami_protocols[i] != NULL; i++) {
+		const struct roam_protocol *protocol = roami_protocols[i];
+
+		printf("%s\n {\"name\": \"%s\", \"model\": \"%s\", \"writers\": \"%s\", "
+		       "\"properties\": [",
+		       i > 0 ? "," : "", protocol->name, model_names[protocol->model],
+		       protocol->writes == ROAM_WRITES_DIFF ? "many" : "one");
+		info_json_properties(protocol);
+		printf("], \"region_option\": %s%s%s, \"paper\": \"%s\"}",
+		       protocol->region_option != NULL ? "\"" : "",
+		       protocol->region_option != NULL ? protocol->region_option : "null",
+		       protocol->region_option != NULL ? "\"" : "", protocol->paper);
+	}
+	printf("\n]}\n");
+}
+
 static void info_transports(void)
 {
 	char text[256];
@@ -291,7 +341,7 @@ static int info_usage(FILE *to)
 	fprintf(to, "usage: roam info [WHAT]...\n  WHAT: all");
 	for (size_t i = 0; i < sections_count; i++)
 		fprintf(to, ", %s", sections[i].name);
-	fprintf(to, "\n");
+	fprintf(to, "\n       roam info protocols --json\n");
 	return to == stdout ? 0 : TOOL_USAGE;
 }
 
@@ -314,6 +364,10 @@ int tool_info(int argc, char **argv)
 
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
 		return info_usage(stdout);
+	if (argc == 3 && strcmp(argv[1], "protocols") == 0 && strcmp(argv[2], "--json") == 0) {
+		info_json();
+		return err == ROAM_OK ? 0 : TOOL_FAILED;
+	}
 	for (size_t i = 0; argc == 1 && i < sections_count; i++)
 		if (sections[i].always)
 			sections[i].show();

@@ -150,7 +150,14 @@ struct roam_protocol {
 	 */
 	bool homes_stay;
 	/*
-	 * They do, and pages may be written before they have a home: roami_page_guess.  Before
+	 * Two for tests, which find what a protocol has to show by what it declares, not by its
+	 * name: homes move to who fetches the page; and writers leave diffs in trails
+	 * (roami_trail_leave), so that who reads a page steadily does not fetch it.
+	 */
+	bool homes_follow;
+	bool trails;
+	/*
+	 * Homes stay, and pages may be written before they have a home: roami_page_guess.  Before
 	 * others may learn of it, and before this node acquires, claims them
 	 * (roami_home_claim_each), and fetches those that have another home by now; ends the pages,
 	 * which are pending and ascend, ROAM_GUESSED_MAX at most.  app, may block.  NULL: none are.

@@ -39,6 +39,12 @@ static void state_apply(struct roami_ctl *ctl, const struct state_change *change
 	}
 }
 
+/* Control pages of one host are mapped, whatever ROAM_ONESIDED says: its bells are there. */
+static bool state_is_copied(const struct roami_node *node, unsigned peer)
+{
+	return node->segments[peer].base == NULL;
+}
+
 void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t value, bool at_once)
 {
 	struct state_change change = {state, 0, value};
@@ -49,7 +55,7 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 	state_apply(node->self->ctl, &change);
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		calls[peer] = NULL;
-		if (!roami_is_far(node, peer))
+		if (!state_is_copied(node, peer))
 			continue;
 		if (at_once)
 			calls[peer] = roami_msg_call_start(node, peer, type, &part, 1, NULL, 0);
@@ -61,17 +67,12 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 			roami_msg_call_end(node, calls[peer]);
 }
 
-/*
- * The copy of a far node's control page that this node keeps; NULL: with ROAM_ONESIDED=0 on one
- * host it is that page itself.
- */
+/* The copy of a node's control page that this node keeps, which has not mapped it. */
 static struct roami_ctl *state_of(struct roami_node *node, const struct roam_request *request)
 {
-	const struct roami_segment *there = &node->segments[request->from];
-
-	if (!roami_is_far(node, request->from))
+	if (!state_is_copied(node, request->from))
 		roami_node_fail(node, "node %u, which is near, sent its state", request->from);
-	return there->base == NULL ? there->ctl : NULL;
+	return node->segments[request->from].ctl;
 }
 
 void roami_state_handle(struct roami_node *node, const struct roam_request *request)
@@ -84,8 +85,7 @@ void roami_state_handle(struct roami_node *node, const struct roam_request *requ
 	memcpy(&change, request->data, sizeof(change));
 	if (change.state >= ROAMI_STATES)
 		roami_node_fail(node, "node %u sent an unknown state", request->from);
-	if (ctl != NULL)
-		state_apply(ctl, &change);
+	state_apply(ctl, &change);
 	if (change.state == ROAMI_STATE_RETURNED)
 		roami_barrier_handle_ended(node, request);
 	if (request->call != 0)
@@ -113,21 +113,17 @@ void roami_state_stats(struct roami_node *node)
 	sums.wall_ns = atomic_load(&stats->wall_ns);
 	sums.wall_cycles = atomic_load(&stats->wall_cycles);
 	sums.peak_kb = atomic_load(&stats->peak_kb);
-	if (roami_is_far(node, 0))
+	if (state_is_copied(node, 0))
 		roami_msg_send(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_STATS, &part, 1);
 }
 
 void roami_stats_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct state_sums sums;
-	struct roami_ctl *ctl = state_of(node, request);
-	struct roami_stats *stats;
+	struct roami_stats *stats = &state_of(node, request)->stats;
 
 	if (request->bytes != sizeof(sums))
 		roami_node_fail(node, "node %u sent malformed counters", request->from);
-	if (ctl == NULL)
-		return;
-	stats = &ctl->stats;
 	memcpy(&sums, request->data, sizeof(sums));
 	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
 		atomic_store(&stats->banks[0].values[i], sums.values[i]);

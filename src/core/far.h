@@ -1,7 +1,7 @@
 /*
- * What nodes do to one another's memory besides pages, where it may not be mapped: the state of a
- * node that its peers look at, the pool of the heap at node 0, the words of pages that are placed.
- * By loads and stores where segments are mapped, else by message.
+ * What nodes do to one another's memory besides pages: the state of a node that its peers look at,
+ * the pool of the heap at node 0, the words of pages that are placed.  By loads and stores where
+ * these reach it, else by message.
  */
 #ifndef ROAMI_FAR_H
 #define ROAMI_FAR_H

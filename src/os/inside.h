@@ -18,7 +18,7 @@ struct roami_inside {
 	int cancel;       /* the thread's state before it */
 	bool deferred;    /* roami_inside_defer has looked, */
 	bool blocked;     /* and blocked some; */
-	uint64_t before;  /* these were before, as the kernel has them: a thread's own room is small */
+	uint64_t before;  /* these were before: a thread has little room of its own */
 };
 
 extern __thread struct roami_inside roami_inside;

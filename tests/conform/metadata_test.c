@@ -15,7 +15,7 @@
 
 #define PAGES     (1u << 20)
 #define BATCH     1024u /* pages of copies kept at most */
-#define BYTES_MAX 48u /* of the core; 64 with hlrc's */
+#define BYTES_MAX 48u /* of the core; 64 with the default protocol's */
 #define NODES     2u
 
 extern const struct roam_transport roami_transport_shm;
@@ -118,6 +118,14 @@ static void touch_all(struct roami_node *node, bool write, uint32_t count)
 	}
 }
 
+static bool is_default(const struct roam_protocol *protocol)
+{
+	static struct roami_options options;
+
+	roami_options_default(&options);
+	return strcmp(options.protocol, protocol->name) == 0;
+}
+
 static void check_touch(struct roami_node *node, bool write, uint32_t count, const char *what)
 {
 	/* Twins are apart, and what a protocol keeps of every node's writes. */
@@ -125,7 +133,7 @@ static void check_touch(struct roami_node *node, bool write, uint32_t count, con
 		 most = BYTES_MAX + node->protocol->page_size +
 			NODES * node->protocol->page_node_size;
 
-	if (strcmp(node->protocol->name, "hlrc") == 0 || strcmp(node->protocol->name, "adapt") == 0)
+	if (is_default(node->protocol) || node->protocol->trails)
 		CU_ASSERT(most <= 64);
 	touch_all(node, write, count);
 	bytes = resident_bytes() - before - (node->twins.fresh - twins) * ROAMI_PAGE;
@@ -141,7 +149,7 @@ static void check_touch(struct roami_node *node, bool write, uint32_t count, con
 static void test_protocol(const struct roam_protocol *protocol)
 {
 	/* The others cost as much a page, and with messages of their own are slow. */
-	uint32_t count = strcmp(protocol->name, "hlrc") == 0 ? PAGES : PAGES / 16;
+	uint32_t count = is_default(protocol) ? PAGES : PAGES / 16;
 	uint64_t before = resident_bytes();
 	struct pair *pair = malloc(sizeof(*pair));
 

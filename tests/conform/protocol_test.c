@@ -175,9 +175,11 @@ static void threads_set(struct test *test, unsigned nodes, const unsigned *threa
 		test->config.threads[i] = threads[i];
 }
 
-static bool is_protocol(const struct test *test, const char *name)
+/* One writer at a time; `copies`: others may have some to read. */
+static bool one_writer(const struct test *test, bool copies)
 {
-	return strcmp(test->config.protocol->name, name) == 0;
+	return test->config.protocol->writes == ROAM_WRITES_FAULT &&
+	       (test->config.protocol->evict != NULL) == copies;
 }
 
 /* --------------------------------------------------------------------------------------- tests */
@@ -202,7 +204,7 @@ static void first_touch_main(struct test *test, struct member *member, struct ro
 /* Home-based protocols claim each page once, without a copy back and forth. */
 static bool first_touch_after(struct test *test)
 {
-	if (!is_protocol(test, "hlrc") || test->config.placement != ROAM_PLACE_FIRST_TOUCH)
+	if (!test->config.protocol->homes_stay || test->config.placement != ROAM_PLACE_FIRST_TOUCH)
 		return true;
 	return world_count(test->world, ROAMI_STAT_claims) == test->config.heap_pages;
 }
@@ -242,7 +244,7 @@ static bool columns_after(struct test *test)
 {
 	const struct roami_stats *stats = world_node(test->world, 1)->stats;
 
-	if (!is_protocol(test, "hlrc"))
+	if (test->config.protocol->guessed == NULL)
 		return true;
 	return roami_stats_sum_type(stats, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIM) <=
 		       6 + (COLUMNS - 1) &&
@@ -531,7 +533,7 @@ static void moves_main(struct test *test, struct member *member, struct roami_no
 		CHECK(test, get(node, page_at(6)) == (turn == 0 ? get(node, page_at(6)) : turn));
 		put(node, page_at(6), turn + 1);
 		CHECK(test, get(node, page_at(6)) == turn + 1);
-		for (unsigned other = 0; is_protocol(test, "onecopy") && other < nodes; other++) {
+		for (unsigned other = 0; one_writer(test, false) && other < nodes; other++) {
 			enum roam_access access = roami_page_access(world_node(test->world, other),
 								    6);
 
@@ -588,7 +590,7 @@ static void readers_main(struct test *test, struct member *member, struct roami_
 	unsigned nodes = test->config.nodes, me = member->node;
 	uint64_t before, faults;
 
-	if (member->local != 0 || (!is_protocol(test, "ivy") && !is_protocol(test, "mirage")))
+	if (member->local != 0 || !one_writer(test, true))
 		return;
 	for (unsigned round = 0; round < 4; round++) {
 		unsigned turn = round * (2 * nodes + 1), writer = (round * 2 + 1) % nodes;

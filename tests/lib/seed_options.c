@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/options.h"
 #include "core/node.h"
 #include "world.h"
 
@@ -20,7 +21,7 @@ __attribute__((noreturn)) static void usage(const struct seed_options *options)
 {
 	fprintf(stderr,
 		"usage: %s [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] "
-		"[--list] [--lossy] [--mixed] [--undo]\n",
+		"[--list] [--lossy] [--mixed] [--undo] [--about]\n",
 		options->program);
 	exit(2);
 }
@@ -69,6 +70,8 @@ void seed_options_read(struct seed_options *options, int argc, char **argv)
 			options->mixed = true;
 		} else if (strcmp(argv[i], "--undo") == 0) {
 			options->undo = true;
+		} else if (strcmp(argv[i], "--about") == 0) {
+			options->about = true;
 		} else {
 			options_value(options, argv[i], argv[i + 1]);
 			i++;
@@ -117,12 +120,36 @@ static void seed_remember(const struct seed_options *options, const char *protoc
 		 options->undo ? " --undo" : "");
 }
 
+/* Whether it was asked for. */
+static bool seed_wanted(const struct seed_options *options, const struct roam_protocol *protocol)
+{
+	static struct roami_options defaults;
+
+	if (options->protocol == NULL)
+		return true;
+	if (strcmp(options->protocol, "default") != 0)
+		return strcmp(options->protocol, protocol->name) == 0;
+	roami_options_default(&defaults);
+	return strcmp(defaults.protocol, protocol->name) == 0;
+}
+
 int seed_main(const struct seed_options *options,
 	      bool (*one)(const struct seed_options *options, const struct roam_protocol *protocol,
 			  uint64_t seed, void *arg),
 	      bool (*done)(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
 			   void *arg),
 	      void *arg)
+{
+	return seed_main_about(options, NULL, one, done, arg);
+}
+
+int seed_main_about(const struct seed_options *options,
+		    bool (*about)(const struct roam_protocol *protocol),
+		    bool (*one)(const struct seed_options *options,
+				const struct roam_protocol *protocol, uint64_t seed, void *arg),
+		    bool (*done)(const struct roam_protocol *protocol, uint64_t seeds,
+				 uint64_t failed, void *arg),
+		    void *arg)
 {
 	bool good = true, found = false;
 
@@ -132,9 +159,11 @@ int seed_main(const struct seed_options *options,
 		const struct roam_protocol *protocol = roami_protocols[i];
 		uint64_t failed = 0;
 
-		if (options->protocol != NULL && strcmp(options->protocol, protocol->name) != 0)
+		if (!seed_wanted(options, protocol) || (about != NULL && !about(protocol)))
 			continue;
 		found = true;
+		if (options->about)
+			continue;
 		for (uint64_t seed = options->from; seed <= options->to; seed++) {
 			seed_remember(options, protocol->name, seed);
 			if (!one(options, protocol, seed, arg))
@@ -143,7 +172,8 @@ int seed_main(const struct seed_options *options,
 		good = done(protocol, options->to - options->from + 1, failed, arg) && good;
 	}
 	if (!found)
-		fprintf(stderr, "%s: no protocol %s\n", options->program, options->protocol);
+		fprintf(stderr, "%s: looks at no protocol %s\n", options->program,
+			options->protocol != NULL ? options->protocol : "of this build");
 	return good && found ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

@@ -7,12 +7,13 @@
 
 struct seed_options {
 	const char *program;
-	const char *protocol; /* NULL: all */
+	const char *protocol; /* NULL: all; "default": the one of ROAM_PROTOCOL's default */
 	uint64_t from, to;
 	unsigned nodes;      /* 0: drawn */
 	uint32_t operations; /* 0: drawn */
 	bool trace;
 	bool list;
+	bool about; /* only says by its status whether it looks at the protocol */
 	bool lossy; /* over datagrams */
 	bool mixed; /* other protocols beside the one */
 	bool undo;  /* some writes are taken back at once */
@@ -20,7 +21,7 @@ struct seed_options {
 
 /*
  * [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] [--list] [--lossy]
- * [--mixed] [--undo]; anything else: usage, exit status 2.
+ * [--mixed] [--undo] [--about]; anything else: usage, exit status 2.
  */
 void seed_options_read(struct seed_options *options, int argc, char **argv);
 
@@ -37,6 +38,18 @@ int seed_main(const struct seed_options *options,
 	      bool (*done)(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
 			   void *arg),
 	      void *arg);
+
+/*
+ * The same of a program that looks at what some protocols are for: those that `about` says.  It
+ * fails where there is none of them.
+ */
+int seed_main_about(const struct seed_options *options,
+		    bool (*about)(const struct roam_protocol *protocol),
+		    bool (*one)(const struct seed_options *options,
+				const struct roam_protocol *protocol, uint64_t seed, void *arg),
+		    bool (*done)(const struct roam_protocol *protocol, uint64_t seeds,
+				 uint64_t failed, void *arg),
+		    void *arg);
 
 const char *seed_replay(void);
 

@@ -213,8 +213,8 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
 		 "stall 1/%u, queue %u, latency %lu ns, %lu more from %u to %u, "
 		 "board %u, trail %u, "
-		 "slots %u, %u, ivy %u, "
-		 "delta %u, erc %u, store %lu KiB, seal %u%s%s%s",
+		 "slots %u, %u, ROAM_IVY %u, "
+		 "delta %u, ROAM_ERC %u, store %lu KiB, seal %u%s%s%s",
 		 config->protocol->name, config->nodes, threads, config->heap_pages,
 		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->hosts,
 		 config->simd, config->hot, config->tree, config->kind_known, config->placement,

@@ -127,7 +127,7 @@ struct litmus_forbidden {
 /* One schedule: the outcome must be this one.  Lock i is at home at node i. */
 struct litmus_witness {
 	const char *name;
-	const char *protocols; /* that show it, a blank before and behind each */
+	bool (*shows)(const struct roam_protocol *protocol); /* which ones do */
 	struct litmus_op ops[LITMUS_THREADS][LITMUS_OPS];
 	struct litmus_outcome outcome;
 };

@@ -243,6 +243,46 @@ const struct litmus_forbidden litmus_forbidden[] = {
 	{.name = NULL},
 };
 
+/* --------------------------------------------------------------------------- which show what */
+
+static bool is_sequential(const struct roam_protocol *protocol)
+{
+	return protocol->model == ROAM_MODEL_SC;
+}
+
+static bool is_scoped(const struct roam_protocol *protocol)
+{
+	return protocol->model == ROAM_MODEL_SCC;
+}
+
+/* Who acquires has been told all by then. */
+static bool is_eager(const struct roam_protocol *protocol)
+{
+	return protocol->model == ROAM_MODEL_RC && protocol->acquire == NULL;
+}
+
+static bool is_lazy(const struct roam_protocol *protocol)
+{
+	return protocol->model == ROAM_MODEL_RC && protocol->acquire != NULL;
+}
+
+/* A home has what was released, and stays while others read there. */
+static bool is_lazy_at_homes(const struct roam_protocol *protocol)
+{
+	return is_lazy(protocol) && !protocol->keeps_twins && !protocol->homes_follow;
+}
+
+static bool is_followed(const struct roam_protocol *protocol)
+{
+	return protocol->homes_follow;
+}
+
+/* Who writes does it to a copy, and nobody's reading brings him the page itself. */
+static bool stays_behind(const struct roam_protocol *protocol)
+{
+	return protocol->writes == ROAM_WRITES_DIFF && !protocol->homes_follow;
+}
+
 /*
  * Thread 3 touches the variables first: its node is their home, the others have copies.  Lock A is
  * at home at thread 0's node: a release that nobody acquires.
@@ -250,7 +290,7 @@ const struct litmus_forbidden litmus_forbidden[] = {
 const struct litmus_witness litmus_witnesses[] = {
 	{
 		"both stores are buffered",
-		" hlrc jiajia1 lrc erc adapt jiajia1-rc jiajia2 jiajia2-rc ",
+		stays_behind,
 		{{TURN(1), R(Y, 4), NEXT, TURN(3), W(X, 1), R(Y, 0), NEXT},
 		 {TURN(2), R(X, 4), NEXT, TURN(4), W(Y, 1), R(X, 1), NEXT},
 		 {TURN(5), NEXT},
@@ -259,7 +299,7 @@ const struct litmus_witness litmus_witnesses[] = {
 	},
 	{
 		"a copy stays readable after another's release",
-		" hlrc lrc adapt jiajia1-rc jiajia2-rc jump-rc ",
+		is_lazy,
 		{{TURN(2), W(X, 1), W(Y, 1), LOCK(A), UNLOCK(A), NEXT},
 		 {TURN(1), R(X, 4), NEXT, TURN(3), R(Y, 0), R(X, 1), NEXT},
 		 {TURN(4), NEXT},
@@ -268,7 +308,7 @@ const struct litmus_witness litmus_witnesses[] = {
 	},
 	{
 		"an acquire of another lock does not show it either",
-		" hlrc lrc adapt jiajia1-rc jiajia2-rc jump-rc ",
+		is_lazy,
 		{{TURN(2), W(X, 1), LOCK(A), UNLOCK(A), NEXT},
 		 {TURN(1), R(X, 4), NEXT, TURN(3), LOCK(B), R(X, 0), UNLOCK(B), LOCK(A), R(X, 1),
 		  UNLOCK(A), NEXT},
@@ -278,7 +318,7 @@ const struct litmus_witness litmus_witnesses[] = {
 	},
 	{
 		"two readers disagree who wrote first",
-		" hlrc adapt jiajia1-rc jiajia2-rc ",
+		is_lazy_at_homes,
 		{{TURN(4), W(Y, 1), LOCK(A), UNLOCK(A), NEXT},
 		 {TURN(1), R(Y, 4), NEXT, TURN(5), R(X, 0), R(Y, 1), NEXT},
 		 {TURN(2), R(X, 5), NEXT, TURN(6), R(Y, 2), R(X, 3), NEXT},
@@ -287,7 +327,7 @@ const struct litmus_witness litmus_witnesses[] = {
 	},
 	{
 		"a lock does not show what was written before its section",
-		" jiajia1 jiajia2 jump ",
+		is_scoped,
 		{{TURN(2), W(X, 1), LOCK(A), W(Y, 1), UNLOCK(A), NEXT},
 		 {TURN(1), R(X, 4), NEXT, TURN(3), LOCK(A), R(Y, 0), UNLOCK(A), R(X, 1), NEXT},
 		 {TURN(4), NEXT},
@@ -296,7 +336,7 @@ const struct litmus_witness litmus_witnesses[] = {
 	},
 	{
 		"locks are not transitive",
-		" jiajia1 jiajia2 jump ",
+		is_scoped,
 		{{TURN(2), LOCK(A), W(X, 1), UNLOCK(A), NEXT},
 		 {TURN(3), LOCK(A), R(X, 0), UNLOCK(A), LOCK(B), W(Y, 1), UNLOCK(B), NEXT},
 		 {TURN(1), R(X, 4), NEXT, TURN(4), LOCK(B), R(Y, 1), UNLOCK(B), R(X, 2), NEXT},
@@ -305,7 +345,7 @@ const struct litmus_witness litmus_witnesses[] = {
 	},
 	{
 		"a flag passes on its setter's own writes only",
-		" jiajia1 jump jiajia2 ",
+		is_scoped,
 		{{TURN(2), W(X, 1), SET(F), NEXT},
 		 {TURN(3), WAIT(F), SET(G), NEXT},
 		 {TURN(1), R(X, 4), NEXT, TURN(4), WAIT(G), R(X, 0), NEXT},
@@ -315,7 +355,7 @@ const struct litmus_witness litmus_witnesses[] = {
 	/* The home moves to who reads it, and stays at the last one. */
 	{
 		"both stores are buffered",
-		" jump jump-rc ",
+		is_followed,
 		{{TURN(1), R(X, 4), R(Y, 4), NEXT, TURN(3), W(X, 1), R(Y, 0), NEXT},
 		 {TURN(2), R(X, 4), R(Y, 4), NEXT, TURN(4), W(Y, 1), R(X, 1), NEXT},
 		 {TURN(5), NEXT},
@@ -324,7 +364,7 @@ const struct litmus_witness litmus_witnesses[] = {
 	},
 	{
 		"the second writer reads the first one's",
-		" onecopy ivy mirage ",
+		is_sequential,
 		{{TURN(1), W(X, 1), R(Y, 0), NEXT},
 		 {TURN(2), W(Y, 1), R(X, 1), NEXT},
 		 {TURN(3), NEXT},
@@ -333,7 +373,7 @@ const struct litmus_witness litmus_witnesses[] = {
 	},
 	{
 		"a write is seen without any synchronisation",
-		" onecopy ivy mirage ",
+		is_sequential,
 		{{TURN(2), W(X, 1), W(Y, 1), NEXT},
 		 {TURN(1), R(X, 4), NEXT, TURN(3), R(Y, 0), R(X, 1), NEXT},
 		 {TURN(4), NEXT},
@@ -342,7 +382,7 @@ const struct litmus_witness litmus_witnesses[] = {
 	},
 	{
 		"a release is seen without an acquire",
-		" erc ",
+		is_eager,
 		{{TURN(2), W(X, 1), W(Y, 1), LOCK(A), UNLOCK(A), NEXT},
 		 {TURN(1), R(X, 4), NEXT, TURN(3), R(Y, 0), R(X, 1), NEXT},
 		 {TURN(4), NEXT},

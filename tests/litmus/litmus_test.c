@@ -339,15 +339,6 @@ static bool forbidden_done(const struct litmus_forbidden *test,
 	return good;
 }
 
-/* Whether the protocol shows this outcome. */
-static bool witness_is_of(const struct litmus_witness *test, const struct roam_protocol *protocol)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), " %s ", protocol->name);
-	return strstr(test->protocols, name) != NULL;
-}
-
 static bool witness_one(const struct litmus_witness *test, const struct seed_options *options,
 			const struct roam_protocol *protocol, uint64_t seed)
 {
@@ -391,29 +382,28 @@ static void lazy_expect(struct run *run, const char *what, uint64_t got, uint64_
 			   (unsigned long)got, (unsigned long)most);
 }
 
-/*
- * What 20 sections that nobody else enters may send.  hlrc, own page: nothing; another's: a put, or
- * a message and its answer.  lrc: another's page is asked for, once; then nothing.  erc must tell
- * who has the page of it each time.
- */
-/* Diffs, and who gave its home away owes one, go by message even where memory is shared. */
-static bool lazy_jumps(const struct roami_node *node)
+/* Who acquires has been told all by then. */
+static bool lazy_eager(const struct roam_protocol *protocol)
 {
-	return strncmp(node->protocol->name, "jump", 4) == 0 ||
-	       strncmp(node->protocol->name, "jiajia2", 7) == 0;
+	return protocol->writes == ROAM_WRITES_DIFF && protocol->acquire == NULL;
 }
 
+/*
+ * What 20 sections that nobody else enters may send.  With a home, own page: nothing; another's: a
+ * put, or a message and its answer; by message even where memory is shared if homes move, for who
+ * gave one away owes a diff.  Where diffs stay with who wrote another's page is asked for, once;
+ * then nothing.  Who is eager must tell who has the page of it each time.
+ */
 static void lazy_sections(struct run *run, struct roami_node *node, uint64_t got)
 {
 	static const char what[] = "20 sections that nobody else enters";
-	bool apart = !roami_one_host(node) || lazy_jumps(node);
+	const struct roam_protocol *protocol = node->protocol;
+	bool apart = !roami_one_host(node) || protocol->homes_move;
 
-	if (strcmp(node->protocol->name, "erc") == 0 && got < 2 * 20)
+	if (!lazy_eager(protocol))
+		lazy_expect(run, what, got, protocol->keeps_twins ? 2 : apart ? 2 * 20 + 2 : 0);
+	else if (got < 2 * 20)
 		world_fail(run->world, "20 eager sections sent %lu messages", (unsigned long)got);
-	else if (strcmp(node->protocol->name, "lrc") == 0)
-		lazy_expect(run, what, got, 2);
-	else if (strcmp(node->protocol->name, "erc") != 0) /* diffs go to a home, where it must */
-		lazy_expect(run, what, got, apart ? 2 * 20 + 2 : 0);
 }
 
 /* Node 0 writes and releases; node 1 has copies and does nothing. */
@@ -465,7 +455,7 @@ static void lazy_reader(void *arg)
 	run_check(run, roami_lock(node, run->locks[0]));
 	/* Request, forward, notices, grant. */
 	lazy_expect(run, "a lock that another node held last", lazy_messages(run) - before,
-		    lazy_jumps(node) ? 6 : 4);
+		    node->protocol->homes_move ? 6 : 4);
 	world_load(node, run->offsets[X], &value, 1);
 	if (value != 20)
 		world_fail(run->world, "read %u after the lock, not 20", value);
@@ -485,7 +475,7 @@ static bool lazy_one(const struct seed_options *options, const struct roam_proto
 	config.placement = ROAM_PLACE_FIRST_TOUCH;
 	config.prefetch = 0;
 	config.cache_pages = 0;
-	run.dropped = strcmp(protocol->name, "erc") == 0 && config.erc != ROAMI_ERC_UPDATE;
+	run.dropped = lazy_eager(protocol) && config.erc != ROAMI_ERC_UPDATE;
 	run.world = run_open(&config);
 	run_variables(&run, LITMUS_PAGES, 5);
 	run.locks[0] = run_lock_id(&run, 0, 0);
@@ -523,7 +513,7 @@ static bool litmus_one(const struct seed_options *options, const struct roam_pro
 	if (options->mixed)
 		return good;
 	for (unsigned i = 0; litmus_witnesses[i].name != NULL; i++)
-		if (witness_is_of(&litmus_witnesses[i], protocol)) {
+		if (litmus_witnesses[i].shows(protocol)) {
 			good = witness_one(&litmus_witnesses[i], options, protocol, seed) && good;
 			state->witnesses++;
 		}

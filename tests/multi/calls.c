@@ -3,7 +3,7 @@
  * calls WHAT NODES: a thread of each node waits in roam_barrier, roam_lock, roam_cond_wait,
  * roam_flag_wait and roam_ps_observe, one after the other, and is meanwhile
  *	deferred, asynchronous	cancelled
- *	jump	thrown out by a handler
+ *	longjmp	thrown out by a handler
  *	ended	ended by a handler, in roam_barrier only
  * With a large ROAM_SPIN_US the handlers run within the calls, and the job ends with a line.
  */
@@ -78,7 +78,7 @@ static void *waiter(void *arg)
 		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
 	if (sigsetjmp(out, 1) == 0) {
 		wait_now();
-		check(!is("jump"));
+		check(!is("longjmp"));
 	}
 	waited();
 	pthread_testcancel();
@@ -135,7 +135,7 @@ static void interrupted_in(enum call call)
 	if (roam_node() == 0)
 		let_go();
 	check(pthread_join(thread, &result) == 0);
-	check((result == shared) == is("jump"));
+	check((result == shared) == is("longjmp"));
 	must(roam_barrier(&shared->together, nodes));
 	check(shared->done == (call < LOCK ? 0 : nodes * (call - LOCK + 1)));
 	must(roam_barrier(&shared->together, nodes));

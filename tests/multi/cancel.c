@@ -2,7 +2,7 @@
  * Shows that a thread whose load is interrupted for good leaves the page usable.
  * cancel WHAT NODES: threads of every node read pages of the others and are
  *	deferred, asynchronous	cancelled meanwhile
- *	jump	thrown out by a timer's handler
+ *	longjmp	thrown out by a timer's handler
  * cancel stopped 3: two nodes read a page of node 2, which is stopped, for ever
  */
 #include "multi.h"
@@ -97,7 +97,7 @@ static void node_main(void)
 		for (unsigned i = 0; i < PAGES; i++)
 			pages[i][roam_node()] = round;
 		must(roam_barrier(&barrier, nodes));
-		if (strcmp(what, "jump") == 0)
+		if (strcmp(what, "longjmp") == 0)
 			jumped(round);
 		else
 			cancelled(round);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A page that two threads of a node close at once, under lrc and sigsegv, again and again.
+"""A page that two threads of a node close at once, under diffs kept by who wrote and sigsegv, again and again.
 
 usage: closes.py [RUNS]
 
@@ -11,7 +11,7 @@ import sys
 
 import harness
 
-ENV = {'ROAM_PROTOCOL': 'lrc', 'ROAM_FAULT': 'sigsegv', 'ROAM_BARRIER': 'tree', 'ROAM_HOT': '0',
+ENV = {'ROAM_PROTOCOL': harness.those('keeps_twins')[0], 'ROAM_FAULT': 'sigsegv', 'ROAM_BARRIER': 'tree', 'ROAM_HOT': '0',
        'ROAM_PREFETCH': '2', 'ROAM_ONESIDED': '1'}
 COMMAND = ['--seed', '5', '--nodes', '2', '--seconds', '20']
 

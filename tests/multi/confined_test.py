@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from harness import Wrong, program
+from harness import Wrong, kinds, program
 
 CONFINED = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'confined.py')
 
@@ -50,7 +50,7 @@ def check_launched():
     """Those of roam run, on this host and as on several."""
     launched(3, program('fixed_hello'), out='node 2 of 3')
     launched(2, '-H', 'localhost:2', program('fixed_hello'), out='node 1 of 2', err='')
-    for seed, protocol in enumerate(('hlrc', 'lrc', 'ivy', 'adapt', 'erc'), 1):
+    for seed, protocol in enumerate(list(kinds().values())[:-1], 1):
         run(program('fixed_random'), '--seed', str(seed), '--nodes', '3', '--roam', program('roam'),
             ROAM_PROTOCOL=protocol, ROAM_TRANSPORT=('shm', 'udp')[seed % 2])
 

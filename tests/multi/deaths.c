@@ -4,7 +4,7 @@
  * deaths START NODES WHO HOW OTHERS
  *	START   fork: roam_create_all; run: under roam run
  *	WHO     the node that HOW happens to
- *	HOW     kill, abort, exit3, exit0, _exit0, _exit3, null, wild, beyond, jump,
+ *	HOW     kill, abort, exit3, exit0, _exit0, _exit3, null, wild, beyond, leap,
  *		first0 (exit(0) while the others are still far from waiting),
  *		never (it sleeps, for signals from outside)
  *	OTHERS  barrier, partial, lock, late (lock, once WHO has ended), flag, cond, reduce,
@@ -44,7 +44,7 @@ static void end_badly(void)
 		*(volatile int *)(uintptr_t)wild = 1;
 	if (strcmp(how, "beyond") == 0)
 		*(volatile char *)((uintptr_t)shared + strtoull(getenv("BEYOND"), NULL, 0)) = 1;
-	if (strcmp(how, "jump") == 0)
+	if (strcmp(how, "leap") == 0)
 		((void (*)(void))(uintptr_t)shared)();
 	for (;;)
 		pause();

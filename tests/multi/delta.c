@@ -1,8 +1,9 @@
 /*
- * A region of mirage with a delta of its own: delta START NODES, as regions.c.  Node 1 writes a
- * page of it, and one of a region without; node 0 gets the one when the delta is over, the other at
- * once.  What is allocated where such a block was freed is as the job says, until it has a delta
- * again: also for the next round of nodes.  Before that, what is refused.
+ * A region with a delta of its own: delta START NODES WINDOW OTHER, as regions.c; WINDOW is the
+ * protocol that has deltas, OTHER one that has none.  Node 1 writes a page of it, and one of a
+ * region without; node 0 gets the one when the delta is over, the other at once.  What is allocated
+ * where such a block was freed is as the job says, until it has a delta again: also for the next
+ * round of nodes.  Before that, what is refused.
  */
 #include "multi.h"
 
@@ -15,12 +16,13 @@
 static struct slot {
 	unsigned value;
 } *own, *jobs;
+static const char *window;
 static uint64_t flags[ROUNDS];
 static unsigned used;
 
 static struct slot *make(size_t bytes, const char *option)
 {
-	struct roam_region region = {.protocol = "mirage", .option = option};
+	struct roam_region region = {.protocol = window, .option = option};
 	struct slot *block = roam_alloc_region(bytes, &region);
 
 	if (block == NULL)
@@ -105,18 +107,19 @@ static void refuse(const char *protocol, const char *option, enum roam_err err)
 
 int main(int argc, char **argv)
 {
-	unsigned nodes = argc == 3 ? number(argv[2]) : 0;
+	unsigned nodes = argc == 5 ? number(argv[2]) : 0;
 	int fork;
 
 	check(nodes >= 2);
+	window = argv[3];
 	fork = strcmp(argv[1], "fork") == 0;
 	if (fork)
 		must(roam_start_main());
-	refuse("mirage", "ROAM_MIRAGE_DELTA=10000001", ROAM_EINVAL);
-	refuse("mirage", "ROAM_MIRAGE_DELTA=", ROAM_EINVAL);
-	refuse("mirage", "ROAM_MIRAGE_DELTA", ROAM_EUNKNOWN);
-	refuse("mirage", "ROAM_IVY=fixed", ROAM_EUNKNOWN);
-	refuse("ivy", DELTA, ROAM_EUNKNOWN);
+	refuse(window, "ROAM_MIRAGE_DELTA=10000001", ROAM_EINVAL);
+	refuse(window, "ROAM_MIRAGE_DELTA=", ROAM_EINVAL);
+	refuse(window, "ROAM_MIRAGE_DELTA", ROAM_EUNKNOWN);
+	refuse(window, "ROAM_IVY=fixed", ROAM_EUNKNOWN);
+	refuse(argv[4], DELTA, ROAM_EUNKNOWN);
 	own = make(PAGES * ROAM_PAGE_SIZE, DELTA);
 	jobs = make(PAGES * ROAM_PAGE_SIZE, NULL);
 	if (!fork) {

@@ -1,4 +1,6 @@
 """Runs programs as a careful user would look at them: status, one line, nothing left behind."""
+import functools
+import json
 import os
 import re
 import resource
@@ -66,9 +68,38 @@ def info(what):
     return dict(re.findall(r'^  ([\w-]+) +(.*)$', out, re.MULTILINE))
 
 
+@functools.cache
+def declared():
+    """What `roam info protocols --json` says."""
+    out = subprocess.run([program('roam'), 'info', 'protocols', '--json'], check=True, text=True,
+                         stdout=subprocess.PIPE).stdout
+    return json.loads(out)
+
+
 def protocols():
     """Their names, each with its model."""
-    return {name: text.split()[0].rstrip(',:') for name, text in info('protocols').items()}
+    return {each['name']: each['model'] for each in declared()['protocols']}
+
+
+def default_protocol():
+    return declared()['default']
+
+
+def those(*properties, without=(), **values):
+    """The names of the protocols that have these properties and values, in their order; none of
+    `without`: those('homes_move'), those(model='SC', without=['evicts'])."""
+    return [each['name'] for each in declared()['protocols']
+            if set(properties) <= set(each['properties']) and
+            not set(without) & set(each['properties']) and
+            all(each[key] == value for key, value in values.items())]
+
+
+def kinds():
+    """One protocol of each kind: the default, and the first that has what makes it another one."""
+    return {'default': default_protocol(), 'twins': those('keeps_twins')[0],
+            'one writer': those('evicts', writers='one')[0], 'trails': those('trails')[0],
+            'eager': those(writers='many', without=['acquires'])[0],
+            'follows': those('homes_follow')[0]}
 
 
 class Result:

@@ -21,7 +21,7 @@ import time
 
 from creating import all_read, created, early, either, fed, not_again, one_pi
 from harness import Wrong, expect, expect_end, main, program, run
-from run import PROTOCOLS, SCOPED, delta, regions
+from run import KINDS, PROTOCOLS, SCOPED, delta, regions
 
 HOSTS = 'abc'
 ORDERED = [name for name in PROTOCOLS if name not in SCOPED]
@@ -397,7 +397,8 @@ def quick_cases():
            '^roam: the program asks for 4 nodes, the launcher started 8$')
     yield ('lu', well, launched(4, 'ab', program('lu'), '-p4', '-n128', '-t'), 'verified ok')
     yield ('copies at the end', well, launched(2, 'ab', program('copies'), 2), 'all as it was written')
-    yield ('a region under ivy', spread_regions, 'once', 'hlrc', ['ivy'])
+    yield (f'a region under {KINDS["one writer"]}', spread_regions, 'once', KINDS['default'],
+           [KINDS['one writer']])
     yield ('a region with a delta', delta, launched(2, 'ab', program('delta'), 'run', 2), env_of())
     yield ('two on each host', two_ways, 4, 'ab', True, True, {})
     yield ('one on each host', two_ways, 2, 'ab', False, True, {})

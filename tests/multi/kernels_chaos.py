@@ -30,7 +30,8 @@ KERNELS = {
 }
 SHORT = {'radix': ['-n16384', '-t']}  # with 65,536 keys it takes most of the time
 ENGINES = harness.engines()
-PROTOCOLS = ['hlrc'] * 3 + list(harness.protocols())  # it is the default
+DEFAULT = harness.default_protocol()
+PROTOCOLS = [DEFAULT] * 3 + list(harness.protocols())
 WAYS = ['onesided', 'onesided', 'messages', 'udp', 'udp_bad']
 WAY = {
     'onesided': {'ROAM_ONESIDED': '1'},
@@ -49,7 +50,7 @@ FINE = ['ocean', 'radix']
 
 def way_of(name, protocol, way):
     """The way a job goes: messages in shared memory where datagrams would take too long."""
-    return 'messages' if name in FINE and protocol != 'hlrc' and way.startswith('udp') else way
+    return 'messages' if name in FINE and protocol != DEFAULT and way.startswith('udp') else way
 
 
 OFTEN = ['fft', 'lu', 'ocean', 'radix']
@@ -83,7 +84,7 @@ def product(seed, kernels, engines):
 
 def crowd(seed, _kernels, engines):
     """Sixteen nodes that flush at once, and whose pages move meanwhile: none may wait for another."""
-    for protocol in ('jiajia2', 'jump', 'jump-rc'):
+    for protocol in harness.those('homes_move'):
         yield ([harness.program('jump-lu'), '-p16', '-n128', '-f', '-t'],
                {'ROAM_FAULT': engines[seed % len(engines)], 'ROAM_PROTOCOL': protocol,
                 **WAY['messages']})

@@ -84,7 +84,7 @@ def drawn(seed, salt, way, protocols):
 
 def beside(own, models, name):
     """Whether a region under `name` may be in a job under `own`: roam_alloc_region."""
-    return models[own] != 'ScC' or models[name] != 'RC' or name == 'erc'
+    return models[own] != 'ScC' or name not in harness.those('acquires', model='RC')
 
 
 def jobs(first, last, combinations):

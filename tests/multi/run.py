@@ -16,12 +16,14 @@ import tempfile
 import time
 
 from creating import all_read, created, early, either, fed, not_again, one_pi
-from harness import (END_MAX, SLACK, MemoryGroup, Wrong, engines, expect, expect_end, launched,
-                     main, program, protocols, right, run, started)
+from harness import (END_MAX, SLACK, MemoryGroup, Wrong, default_protocol, engines, expect,
+                     expect_end, kinds, launched, main, program, protocols, right, run, started, those)
 
 ENGINES = engines()
 MODELS = protocols()
-ALL = sorted(MODELS, key=lambda name: name != 'hlrc')  # the default first
+DEFAULT = default_protocol()
+KINDS = kinds()
+ALL = sorted(MODELS, key=lambda name: name != DEFAULT)
 PROTOCOLS = [name for name in ALL if not name.endswith('-rc')]  # NAME-rc is NAME's file again
 SIGNALLED = 128
 PAGE = 4096
@@ -79,9 +81,9 @@ def option_cases():
         yield (f'{variable}={value}', start_fails, {variable: value}, '^roam: ' + line)
     near = r'^roam: warning: unknown variable ROAM_PROTCOL; did you mean ROAM_PROTOCOL\?$'
     yield ('unknown variable, fork', expect_env, [program('stranger'), 'start', '2'],
-           0, near, 'ended in order', {'ROAM_PROTCOL': 'hlrc'})
+           0, near, 'ended in order', {'ROAM_PROTCOL': DEFAULT})
     yield ('unknown variable, run', expect_env, launched(2, program('hello')),
-           0, near, None, {'ROAM_PROTCOL': 'hlrc'})
+           0, near, None, {'ROAM_PROTCOL': DEFAULT})
 
 
 def needs(start, protocol, models, falls_short):
@@ -104,11 +106,12 @@ def needs(start, protocol, models, falls_short):
 
 def needs_cases():
     for start in ('fork', 'run'):
-        yield (f'needs what ivy has, {start}', needs, start, 'ivy', ('RC', 'SC'), None)
-        yield (f'needs what hlrc has, {start}', needs, start, 'hlrc', ('ScC', 'RC'), None)
-        yield (f'needs nothing, {start}', needs, start, 'hlrc', (), None)
+        strong = KINDS['one writer']
+        yield (f'needs what {strong} has, {start}', needs, start, strong, ('RC', 'SC'), None)
+        yield (f'needs what {DEFAULT} has, {start}', needs, start, DEFAULT, ('ScC', 'RC'), None)
+        yield (f'needs nothing, {start}', needs, start, DEFAULT, (), None)
         for models in (('SC',), ('ScC', 'SC'), ('SC', 'RC', 'SC')):
-            yield (f'needs {" ".join(models)}, {start}', needs, start, 'hlrc', models, 'SC')
+            yield (f'needs {" ".join(models)}, {start}', needs, start, DEFAULT, models, 'SC')
 
 
 NO_SUCH = r'^roam: roam_alloc_region: protocol=.*: unknown; known are' + \
@@ -131,18 +134,20 @@ def region_refused(command, protocol, text):
 
 SCOPED = [name for name in ALL if MODELS[name] == 'ScC']
 # Of RC, which there are not beside those.
-NEED_NOTICES = ['hlrc', 'lrc', 'jiajia1-rc', 'jiajia2-rc', 'jump-rc', 'adapt']
+NEED_NOTICES = those('acquires', model='RC')
+WINDOW = those(region_option='ROAM_MIRAGE_DELTA')[0]
 
 
 def delta(command, env):
-    result = run(command, env=env)
+    """As delta.c, with the names of a protocol that has the window and of one that has none."""
+    result = run([*command, WINDOW, KINDS['one writer']], env=env)
     if result.status != 0 or 'all in time' not in result.out:
         raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
     for line in ('^roam: ROAM_MIRAGE_DELTA=10000001: must be a number from 0 to 10000000$',
                  '^roam: ROAM_MIRAGE_DELTA=: must be a number from 0 to 10000000$',
                  '^roam: roam_alloc_region: option=ROAM_MIRAGE_DELTA: .* takes ROAM_MIRAGE_DELTA=NUMBER$',
-                 '^roam: .*: option=ROAM_IVY=fixed: a region under mirage takes ROAM_MIRAGE_DELTA=NUMBER$',
-                 '^roam: .*: option=ROAM_MIRAGE_DELTA=.*: a region under ivy takes none$'):
+                 f'^roam: .*: option=ROAM_IVY=fixed: a region under {WINDOW} takes ROAM_MIRAGE_DELTA=NUMBER$',
+                 f'^roam: .*: option=ROAM_MIRAGE_DELTA=.*: a region under {KINDS["one writer"]} takes none$'):
         if not re.search(line, result.err, re.MULTILINE):
             raise Wrong(f'no line {line} in {result.err[-600:]!r}')
 
@@ -156,7 +161,7 @@ def regions_cases():
             for others in ([protocol], known, *([name] for name in known if name != protocol)):
                 yield (f'regions of {" ".join(others)} beside {protocol}, {start}', regions,
                        started(start, 'regions', start, 3, *others), protocol, {})
-        for env in ({}, {'ROAM_PROTOCOL': 'mirage'},
+        for env in ({}, {'ROAM_PROTOCOL': WINDOW},
                     {'ROAM_TRANSPORT': 'udp', 'ROAM_MIRAGE_DELTA': '1000'}):
             words = ' '.join(f'{key}={value}' for key, value in env.items())
             yield (f'region with a delta {words}, {start}', delta, started(start, 'delta', start, 2),
@@ -166,7 +171,7 @@ def regions_cases():
                     {'ROAM_CHAOS': '7'}):
             words = ' '.join(f'{key}={value}' for key, value in env.items())
             yield (f'regions of all, {words}, {start}', regions,
-                   started(start, 'regions', start, 4, *PROTOCOLS), 'hlrc', env)
+                   started(start, 'regions', start, 4, *PROTOCOLS), DEFAULT, env)
     for protocol, name in itertools.product(SCOPED, NEED_NOTICES):
         yield (f'region of {name} refused beside {protocol}', region_refused,
                started('fork', 'regions', 'fork', 2, name), protocol,
@@ -377,7 +382,7 @@ def statics():
         return (fr'^roam: statics: view \(32 bytes\) {end}(turn_view, )?(look, )?work',
                 fr'^roam: statics: angle \(8 bytes\) {end}(main, )?(look, )?work|, work',
                 '^roam: statics: 2 found$')
-    for nodes, env in (2, {}), (3, {'ROAM_TRANSPORT': 'udp'}), (2, {'ROAM_PROTOCOL': 'jump'}):
+    for nodes, env in (2, {}), (3, {'ROAM_TRANSPORT': 'udp'}), (2, {'ROAM_PROTOCOL': KINDS['follows']}):
         checked([program('checked'), 'statics', str(nodes)], 'statics', *lines(nodes), **env)
     checked(launched(3, '-H', 'localhost:3', program('checked'), 'statics', '3'), 'statics', *lines(3))
     checked([program('checked'), 'statics', '2'], 'race,statics', NO_RACE, *lines(2), status=3,
@@ -389,8 +394,10 @@ def statics():
 
 
 def races_unseen(protocol):
-    """A protocol that cannot check says so once, and runs as ever; beside hlrc, too."""
-    line = f'^roam: warning: ROAM_CHECK=race finds nothing under {protocol}; take ROAM_PROTOCOL=hlrc$'
+    """A protocol that cannot check says so once, and runs as ever; beside one
+    that can, too."""
+    line = (f'^roam: warning: ROAM_CHECK=race finds nothing under {protocol}; take '
+            f'ROAM_PROTOCOL={those("checks_races")[0]}$')
     env = {'ROAM_CHECK': 'race', 'ROAM_PROTOCOL': protocol}
     expect([program('race'), 'locked'], err=line, out='ran', env=env)
     expect([program('race'), 'racing'], out='ran', env={**env, 'ROAM_LOG': 'error'})
@@ -510,7 +517,7 @@ def trouble_cases():
         for nodes in (2, 3):
             yield (f'misuse {start} {nodes}', misuse, start, nodes)
             for env in ({}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'},
-                        {'ROAM_PROTOCOL': 'jump'}):
+                        {'ROAM_PROTOCOL': KINDS['follows']}):
                 yield (f'objects {start} {nodes} {env}', objects, start, nodes, env)
         yield (f'ROAM_STATS printed once, {start}', stats_once, start)
         yield (f'peak memory, {start}', peak_memory, start)
@@ -524,7 +531,7 @@ def trouble_cases():
     yield ('races', races)
     yield ('races named', races_named)
     yield ('statics', statics)
-    for protocol in ALL[1:]:
+    for protocol in those(without=['checks_races']):
         yield (f'races under {protocol}', races_unseen, protocol)
     for kernel, size in (('bk', 3000), ('lu', 150), ('me', 20000), ('mm', 70), ('rx', 3000),
                          ('sor', 90)):
@@ -670,7 +677,7 @@ ENDS = {
     'null': (SIGNALLED + 11, r'was killed by signal 11'),
     'wild': (SIGNALLED + 11, r'was killed by signal 11'),
     'beyond': (SIGNALLED + 11, r'was killed by signal 11'),
-    'jump': (SIGNALLED + 11, r'was killed by signal 11'),
+    'leap': (SIGNALLED + 11, r'was killed by signal 11'),
 }
 WAITS = {'barrier': 'at roam_barrier_all', 'partial': 'at barrier 0x', 'lock': 'in lock 0x',
          'flag': 'for flag 0x', 'reduce': 'in roam_reduce', 'cond': 'waited',
@@ -807,7 +814,7 @@ def many(start):
 
 def create_cases():
     """Nodes of `roam run` that all execute main up to CREATE."""
-    for way, nodes, env in (('all', 4, {}), ('each', 4, {}), ('all', 2, {'ROAM_PROTOCOL': 'ivy'}),
+    for way, nodes, env in (('all', 4, {}), ('each', 4, {}), ('all', 2, {'ROAM_PROTOCOL': KINDS['one writer']}),
                             ('all', 3, {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'encrypt'})):
         yield (f'CREATE {way} of {nodes}, run {" ".join(env.values())}', lambda *how: created(run(
             fed(launched(how[1], program('create'), *how[:2])), env=how[2]), how[1]), way, nodes, env)
@@ -822,8 +829,9 @@ def create_cases():
            '^roam: the program asks for 4 nodes, the launcher started 3$')
     yield ('the first program on one', expect, launched(1, program('example')), 1,
            '^roam: the program asks for 4 nodes, the launcher started 1$')
-    for env in ({}, {'ROAM_PROTOCOL': 'ivy'}, {'ROAM_PROTOCOL': 'lrc', 'ROAM_FAULT': 'sigsegv'},
-                {'ROAM_PROTOCOL': 'jump'}, {'ROAM_TRANSPORT': 'udp', 'ROAM_ONESIDED': '0'}):
+    for env in ({}, {'ROAM_PROTOCOL': KINDS['one writer']},
+                {'ROAM_PROTOCOL': KINDS['twins'], 'ROAM_FAULT': 'sigsegv'},
+                {'ROAM_PROTOCOL': KINDS['follows']}, {'ROAM_TRANSPORT': 'udp', 'ROAM_ONESIDED': '0'}):
         yield (f'no CREATE follows, run {" ".join(env.values())}', lambda env_: either(run(
             launched(4, program('either'), '4'), env=env_), 4), env)
     for env in ({}, {'ROAM_TRANSPORT': 'udp'}):
@@ -987,7 +995,7 @@ def more_death_cases():
         yield (f'creator exit(3), others {others}', creator_dies, 'exit3', 3, others)
         yield (f'node 0 killed under run, others {others}', death, 'run', 3, 0, 'kill', others)
     for engine in ENGINES:
-        for how in ('null', 'wild', 'beyond', 'jump'):
+        for how in ('null', 'wild', 'beyond', 'leap'):
             for start in ('fork', 'run'):
                 yield (f'{how} {start} {engine}', death, start, 2, 1, how, 'barrier',
                        {'ROAM_FAULT': engine})
@@ -1011,7 +1019,7 @@ def thread_cases():
             yield (f'threads {start} {nodes} x {threads} {when} {text}', right,
                    started(start, 'threads', start, nodes, threads, 10, when), 'counted right', env)
     for text, env in matrix([0, 1]):
-        if env['ROAM_PROTOCOL'] in ('onecopy', 'ivy', 'mirage'):
+        if env['ROAM_PROTOCOL'] in those(writers='one'):
             yield f'beside {text}', right, [program('beside'), '300'], 'nothing lost', env
 
 
@@ -1040,25 +1048,26 @@ def ended_in_fault(number):
 
 def stack_cases():
     """Faults on small stacks; with few pages, for what a fault does to make room."""
-    for protocol in ('lrc', 'hlrc', 'erc', 'adapt', 'ivy'):
+    for protocol in list(KINDS.values())[:-1]:
         for transport in ('shm', 'udp'):
             yield (f'stacks {protocol} {transport}', right, [program('stacks'), '3', '5'],
                    'stacks right', {'ROAM_PROTOCOL': protocol, 'ROAM_TRANSPORT': transport})
-    yield ('stacks lrc udp sigsegv, few pages', right, [program('stacks'), '3', '5'], 'stacks right',
-           {'ROAM_PROTOCOL': 'lrc', 'ROAM_TRANSPORT': 'udp', 'ROAM_FAULT': 'sigsegv',
+    lazy = KINDS['twins']
+    yield (f'stacks {lazy} udp sigsegv, few pages', right, [program('stacks'), '3', '5'], 'stacks right',
+           {'ROAM_PROTOCOL': lazy, 'ROAM_TRANSPORT': 'udp', 'ROAM_FAULT': 'sigsegv',
             'ROAM_CACHE_PAGES': '4'})
-    for what in ('deferred', 'asynchronous', 'jump'):
+    for what in ('deferred', 'asynchronous', 'longjmp'):
         for transport in ('shm', 'udp'):
             yield (f'cancel {what} {transport}', right, [program('cancel'), what, '3'], 'loads right',
                    {'ROAM_TRANSPORT': transport})
     for number in (signal.SIGINT, signal.SIGTERM):
         yield f'{number.name} in a fault', ended_in_fault, number
-    for what in ('deferred', 'asynchronous', 'jump', 'ended'):
+    for what in ('deferred', 'asynchronous', 'longjmp', 'ended'):
         for transport in ('shm', 'udp'):
             yield (f'calls {what} {transport}', right, [program('calls'), what, '3'], 'calls right',
                    {'ROAM_TRANSPORT': transport})
-    for what, text in (('jump', 'roam_touch is called by a thread that is within roam_barrier: a '
-                                'signal handler has jumped out of that, or calls roam'),
+    for what, text in (('longjmp', 'roam_touch is called by a thread that is within roam_barrier: a '
+                                   'signal handler has jumped out of that, or calls roam'),
                        ('ended', 'a thread has ended within roam_barrier: ')):
         yield (f'calls {what}, early', expect_env, [program('calls'), what, '2'], 1,
                rf'^roam: node \d: {text}', None, {'ROAM_SPIN_US': '1000000'})
@@ -1086,7 +1095,7 @@ def lock_cases():
     """At last more than there are records for in shared memory at one node."""
     for text, env in matrix([0]):
         for onesided in '10':
-            if env['ROAM_PROTOCOL'] == 'hlrc' or onesided == '1':
+            if env['ROAM_PROTOCOL'] == DEFAULT or onesided == '1':
                 yield (f'locks {text} one-sided {onesided}', right,
                        started('fork', 'locks', 'fork', 2, 100000), '100000 locks right',
                        {**env, 'ROAM_ONESIDED': onesided})
@@ -1107,8 +1116,9 @@ def past_cases(protocols, seeds):
 
 GROUPS = {
     'options': lambda: [*launcher_cases(), *option_cases(), *needs_cases()],
-    'past': lambda: list(past_cases(['hlrc'], [0])),
-    'past_more': lambda: list(past_cases(['ivy', 'lrc', 'jump'], [1, 2])),
+    'past': lambda: list(past_cases([DEFAULT], [0])),
+    'past_more': lambda: list(past_cases(
+        [KINDS[kind] for kind in ('one writer', 'twins', 'follows')], [1, 2])),
     'regions': lambda: list(regions_cases()),
     'trouble': lambda: list(trouble_cases()),
     'mpi': lambda: list(mpi_cases()),

@@ -48,15 +48,10 @@ def sources(root):
     return [name for name in found if name != "tests/lib/unit.c"]
 
 
-SC = ["onecopy", "ivy", "mirage"]
 # What can catch a mutant: of everything above the messages ...
 PAGES = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"], ["ahead_test"],
          ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["guess_test"], ["told_test"], ["packed_test"],
          ["sim_test", "--lossy"]]
-# ... of these only under some protocols, ...
-ONLY = {"racy_test": SC, "late_test": SC, "thrash_test": ["mirage"], "update_test": ["erc", "adapt"],
-        "ahead_test": ["adapt"], "taken_test": ["adapt"], "lazy_test": ["lrc"], "rows_test": ["jump"],
-        "bands_test": ["jump", "adapt"], "guess_test": ["hlrc"]}
 # ... of the layers below them, ...
 BELOW = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
 LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
@@ -76,12 +71,17 @@ def protocols():
     return re.findall(r"'(\w+)'", names)
 
 
+def default_protocol():
+    options = open(os.path.join(ROOT, "src/api/options.def")).read()
+    return re.search(r'"ROAM_PROTOCOL", \w+, "(\w+)"', options).group(1)
+
+
 def protocol_of(patch):
     """The protocol that a mutant is tried under: the one whose file it changes, or that its first line names."""
     text = open(patch).read()
     words = re.findall(r"\w+", text.split("\n")[0])
     return next((name for name in protocols() if f"+++ b/protocols/{name}.c" in text), None) or \
-        next((name for name in protocols() if name in words), "hlrc")
+        next((name for name in protocols() if name in words), default_protocol())
 
 
 def lists(root):
@@ -142,13 +142,20 @@ class Base:
         subprocess.run(["cc", *[changed.get(name) or self.object(name) for name in names], "-o", out,
                         *[f"-Wl,--wrap={name}" for name in WRAPPED], "-lpthread", "-lm", "-lsodium", "-llz4"], check=True)
 
-    def passes(self, words):
-        """Whether the code without a mutant passes what a mutant fails."""
-        out = os.path.join(self.objects, words[0])
+    def program(self, name):
+        out = os.path.join(self.objects, name)
         with self.linking:
             if not os.path.exists(out):
-                self.link(words[0], out, {})
-        return ran([out, *words[1:]]).returncode == 0
+                self.link(name, out, {})
+        return out
+
+    def passes(self, words):
+        """Whether the code without a mutant passes what a mutant fails."""
+        return ran([self.program(words[0]), *words[1:]]).returncode == 0
+
+    def about(self, name, protocol):
+        """Whether a program looks at that protocol: by what it declares (tests/lib/seed_options.h)."""
+        return ran([self.program(name), "--protocol", protocol, "--about"]).returncode == 0
 
 
 class Mutant:
@@ -225,7 +232,7 @@ def chunks(seeds):
 def search(mutant, patch, seeds):
     """What catches the mutant, as words of a command; None if nothing does."""
     protocol = protocol_of(patch)
-    catch = [words for words in programs_for(patch, mutant.changed) if protocol in ONLY.get(words[0], [protocol])]
+    catch = [words for words in programs_for(patch, mutant.changed) if mutant.base.about(words[0], protocol)]
     for chunk in chunks(seeds):
         for words in catch:
             command = [*words, "--protocol", protocol]

@@ -3,6 +3,7 @@
 
 usage: run.py SOURCE LIBRARY TOOL FUNCTIONS
 """
+import json
 import os
 import re
 import shutil
@@ -77,6 +78,13 @@ class Package:
         self.env['LONGEST'] = os.path.abspath(functions)
         self.install()
 
+    def protocol(self, **values):
+        """The first that declares these, or a property of them."""
+        known = json.loads(self.call(self.tool, 'info', 'protocols', '--json'))['protocols']
+        return next(each['name'] for each in known
+                    if all(each.get(key, key in each['properties']) == value
+                           for key, value in values.items()))
+
     def call(self, *command, status=0, **env):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               check=False, timeout=100, env={**self.env, **env}, cwd=self.root)
@@ -107,7 +115,8 @@ class Package:
         program = os.path.join(self.source, 'tests', 'python', 'past.py')
         if self.call(self.interpreter, program) != 'node 0 of 1 ended in order\n':
             raise Wrong('alone')
-        for nodes, env in ((2, {}), (3, {'ROAM_FAULT': 'sigsegv', 'ROAM_PROTOCOL': 'ivy'})):
+        for nodes, env in ((2, {}), (3, {
+                'ROAM_FAULT': 'sigsegv', 'ROAM_PROTOCOL': self.protocol(writers='one', evicts=True)})):
             said = self.python(nodes, program, **env)
             if said.count('ended in order') != nodes or said.count('\n') != nodes:
                 raise Wrong(said)
@@ -127,7 +136,8 @@ class Package:
     def check_faulthandler(self):
         """Its alternate stack is small, and lies beside what malloc has handed out."""
         for transport in ('shm', 'udp'):
-            said = self.python(2, '-X', 'faulthandler', '-c', PAGES, ROAM_PROTOCOL='lrc',
+            said = self.python(2, '-X', 'faulthandler', '-c', PAGES,
+                               ROAM_PROTOCOL=self.protocol(keeps_twins=True),
                                ROAM_TRANSPORT=transport)
             if said != 'all seen\n' * 2:
                 raise Wrong(said)

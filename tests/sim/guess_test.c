@@ -204,10 +204,20 @@ static void guess_spawn(struct guess *guess, const struct world_config *config,
 		}
 }
 
-/* Half of the pages under hlrc; false: that cannot be beside the job's protocol. */
+/* A protocol under which such pages are. */
+static const struct roam_protocol *guess_protocol(void)
+{
+	unsigned at = 0;
+
+	while (roami_protocols[at]->guessed == NULL)
+		at++;
+	return roami_protocols[at];
+}
+
+/* Half of the pages under that one; false: that cannot be beside the job's protocol. */
 static bool guess_mix(struct world_config *config)
 {
-	config->regions[0] = roami_protocol_find("hlrc");
+	config->regions[0] = guess_protocol();
 	config->region_count = 1;
 	config->region_pages = GROUPS / 2 * GROUP_PAGES;
 	return roami_protocol_beside(config->protocol, config->regions[0]);

@@ -473,7 +473,9 @@ int main(int argc, char **argv)
 {
 	unsigned long from = 1, to = 100, failed = 0;
 
-	/* --protocol NAME is for the runner of the mutants, which says it to all. */
+	/* --protocol NAME and --about are for the runner of the mutants, which says them to all. */
+	if (argc > 1 && strcmp(argv[argc - 1], "--about") == 0)
+		return EXIT_SUCCESS;
 	for (int i = 1; i + 1 < argc; i += 2)
 		if (strcmp(argv[i], "--seeds") == 0 &&
 		    sscanf(argv[i + 1], "%lu..%lu", &from, &to) != 2)

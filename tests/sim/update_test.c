@@ -1,10 +1,10 @@
 /*
  * Updates or invalidations: a producer writes a page in every round, a consumer reads it each time,
- * an idler read it once.  Under erc updates spare the consumer all fetches, invalidations spare the
- * idler all messages; ROAM_ERC=auto has both, but for the few updates that it takes to see who does
- * not read.  Under adapt the producer's diffs spare the consumer all but the first few fetches, and
- * end when the consumer reads no more.  Counts in the world.  Options: seed_options.h; other
- * protocols pass.
+ * an idler read it once.  Where releases are eager updates spare the consumer all fetches,
+ * invalidations spare the idler all messages; ROAM_ERC=auto has both, but for the few updates that
+ * it takes to see who does not read.  Where writers leave trails the producer's diffs spare the
+ * consumer all but the first few fetches, and end when the consumer reads no more.  Counts in the
+ * world.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static struct update update_run(const struct roam_protocol *protocol, uint64_t s
 	config.placement = ROAM_PLACE_FIRST_TOUCH;
 	config.tree = false;
 	config.erc = mode;
-	if (strcmp(protocol->name, "adapt") == 0) { /* diffs are left where memory is shared */
+	if (protocol->trails) { /* diffs are left where memory is shared */
 		config.onesided = true;
 		config.hosts = 1;
 		config.trail_bytes = TRAIL;
@@ -100,7 +100,7 @@ static struct update update_run(const struct roam_protocol *protocol, uint64_t s
 	return update;
 }
 
-static bool update_adapt(const struct roam_protocol *protocol, uint64_t seed)
+static bool update_trails(const struct roam_protocol *protocol, uint64_t seed)
 {
 	struct update all = update_run(protocol, seed, ROAMI_ERC_AUTO, ROUNDS);
 	struct update some = update_run(protocol, seed, ROAMI_ERC_AUTO, SOME);
@@ -116,7 +116,7 @@ static bool update_adapt(const struct roam_protocol *protocol, uint64_t seed)
 	return false;
 }
 
-static bool update_erc(const struct roam_protocol *protocol, uint64_t seed)
+static bool update_eager(const struct roam_protocol *protocol, uint64_t seed)
 {
 	struct update drop = update_run(protocol, seed, ROAMI_ERC_INVALIDATE, ROUNDS);
 	struct update update = update_run(protocol, seed, ROAMI_ERC_UPDATE, ROUNDS);
@@ -136,14 +136,19 @@ static bool update_erc(const struct roam_protocol *protocol, uint64_t seed)
 	return false;
 }
 
+/* Eager: who acquires has been told all by then. */
+static bool update_about(const struct roam_protocol *protocol)
+{
+	return protocol->trails ||
+	       (protocol->writes == ROAM_WRITES_DIFF && protocol->acquire == NULL);
+}
+
 static bool update_one(const struct seed_options *options, const struct roam_protocol *protocol,
 		       uint64_t seed, void *arg)
 {
 	(void)options;
 	(void)arg;
-	if (strcmp(protocol->name, "erc") == 0)
-		return update_erc(protocol, seed);
-	return strcmp(protocol->name, "adapt") != 0 || update_adapt(protocol, seed);
+	return protocol->trails ? update_trails(protocol, seed) : update_eager(protocol, seed);
 }
 
 int main(int argc, char **argv)
@@ -151,5 +156,5 @@ int main(int argc, char **argv)
 	struct seed_options options = {.from = 1, .to = 20};
 
 	seed_options_read(&options, argc, argv);
-	return seed_main(&options, update_one, seed_done, NULL);
+	return seed_main_about(&options, update_about, update_one, seed_done, NULL);
 }

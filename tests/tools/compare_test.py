@@ -13,10 +13,10 @@ import stat
 import subprocess
 import time
 
-from comparing import (APPS, COMPARE_PY, ROAM, check, check_html, check_svg, compare, refused,
-                       run_cases)
+from comparing import (APPS, BOTH, COMPARE_PY, ONE, OTHER, ROAM, TRAILS, check, check_html,
+                       check_svg, compare, refused, run_cases)
 
-PROTOCOLS = ['hlrc', 'onecopy']
+PROTOCOLS = [ONE, OTHER]
 KERNEL = os.path.join(APPS, 'jump-me')
 TIMES = {'median', 'least', 'most'}
 ROW = {'protocol': str, 'nodes': int, 'runs': int, 'verified': bool, 'checked_by': str, 'error': (str, type(None)),
@@ -26,8 +26,8 @@ ROW = {'protocol': str, 'nodes': int, 'runs': int, 'verified': bool, 'checked_by
        'counters': dict, 'spread': dict, 'notes': list}
 HEAD = {'format', 'roam', 'when', 'machine', 'program', 'arguments', 'engine', 'variables',
         'repeat', 'time', 'rows', 'threads'}
-# A program whose counters and result are known: "-p2 onecopy right 5 7 wrong" takes 5 ms and moves
-# 7 homes, and is right except under onecopy.
+# A program whose counters and result are known: "-p2 PROTOCOL right 5 7 wrong" takes 5 ms and
+# moves 7 homes, and is right except under PROTOCOL.
 FAKE = '''#!/bin/sh
 kind=$3
 [ "$2" = "$ROAM_PROTOCOL" ] && kind=$6
@@ -106,14 +106,14 @@ def real_comparison(place):
     files = {kind: os.path.join(place, f'it.{kind}') for kind in ('json', 'csv', 'svg', 'html')}
     out = compare('--protocols', ','.join(PROTOCOLS), '--nodes', '2,3', '--repeat', '2',
                   '--json', files['json'], '--csv', files['csv'], '--svg', files['svg'], '--html', files['html'],
-                  '--', KERNEL, '-n50000', err=r'^\[12/12\] onecopy on 3$')
+                  '--', KERNEL, '-n50000', err=rf'^\[12/12\] {OTHER} on 3$')
     with open(files['json'], encoding='utf-8') as file:
         result = json.load(file)
     check_json(result)
     check_table(out, result)
     check_csv(files['csv'], result)
     check(check_svg(files['svg'], ['axes_', 'legend_']) >= 5, 'too few panels')
-    check('hlrc' in check_html(files['html'], 4), 'no table')
+    check(ONE in check_html(files['html'], 4), 'no table')
 
 
 def bytes_once(_):
@@ -136,7 +136,7 @@ def bytes_once(_):
 
 def after_barriers(_):
     """The whole and what comes after three barriers are told apart, barriers and bytes by number."""
-    command = ['--nodes', '2,3', '--repeat', '1', '--json', '-', '--protocols', 'hlrc,adapt']
+    command = ['--nodes', '2,3', '--repeat', '1', '--json', '-', '--protocols', f'{ONE},{TRAILS}']
     sor = ['--', os.path.join(APPS, 'jump-sor'), '-n256', '-f', '-t']
     whole, rest = (json.loads(compare(*command, *options, *sor, env={'ROAM_ONESIDED': '0'}))
                    for options in ([], ['--after-barriers', '3']))
@@ -151,19 +151,19 @@ def after_barriers(_):
         check(0 < later['after_us']['median'] < later['wall_us']['median'] and
               row['after_us'] is None and later['threads_us'] is None, f'{later}')
     check(rest['time'] == 'after' and rest['variables']['ROAM_STATS_AFTER'] == '3', 'other time')
-    compare('--nodes', '2', '--protocols', 'hlrc', '--after-barriers', '1000', *sor, status=1,
-            err='hlrc on 2: it ends before it has left 1000 full barriers')
+    compare('--nodes', '2', '--protocols', ONE, '--after-barriers', '1000', *sor, status=1,
+            err=f'{ONE} on 2: it ends before it has left 1000 full barriers')
 
 
 def launched(_):
-    out = compare('--protocols', 'hlrc', '--nodes', '3', '--repeat', '1', '--no-verify', '--run',
+    out = compare('--protocols', ONE, '--nodes', '3', '--repeat', '1', '--no-verify', '--run',
                   os.path.join(APPS, 'hello'))
     check('status 0' in out and '1 of 1 ended with status 0' in out and 'threads' not in out, out)
 
 
 # ------------------------------------------------------------------------------ known programs
 
-def fake(place, name, *first, protocols='hlrc', status=0, err=None, options=()):
+def fake(place, name, *first, protocols=ONE, status=0, err=None, options=()):
     """A comparison of the program above, and its JSON."""
     path = os.path.join(place, name)
     with open(path, 'w', encoding='utf-8') as file:
@@ -183,25 +183,25 @@ def numbers(place):
     row, = fake(place, 'later', '-', 'right', '5', '7', '', '3', options=('--after-barriers', '3'))
     check(row['after_us']['median'] == 9250, f'{row}')
     fake(place, 'sooner', '-', 'right', '5', '7', '', '0', options=('--after-barriers', '3'), status=1,
-         err='hlrc on 2: it ends before it has left 3 full barriers')
+         err=f'{ONE} on 2: it ends before it has left 3 full barriers')
     row, = fake(place, 'noisy', '-', 'noisy', '5', '7')
     check(row['verified'] and row['notes'] == ['a warning'], f'{row}')
-    out = compare('--protocols', 'hlrc', '--nodes', '2', '--repeat', '1', '--time', 'region',
+    out = compare('--protocols', ONE, '--nodes', '2', '--repeat', '1', '--time', 'region',
                   os.path.join(place, 'noisy'), '-', 'noisy', '5', '7')
     check(re.search(r'^protocol .*MB +home moves +verified$', out, re.MULTILINE) and
-          re.search(r'^hlrc +2 +1\.0 +10 +10 +1 +1\.50 +7 +yes$', out, re.MULTILINE) and
-          'hlrc on 2: a warning' in out, out)
+          re.search(rf'^{ONE} +2 +1\.0 +10 +10 +1 +1\.50 +7 +yes$', out, re.MULTILINE) and
+          f'{ONE} on 2: a warning' in out, out)
 
 
 def one_row_wrong(place):
-    """Only what onecopy does is wrong: its row is marked, the other one stands."""
-    rows = fake(place, 'one', 'onecopy', 'right', '5', '7', 'wrong', protocols='hlrc,onecopy',
-                status=1, err=r'^roam: compare: onecopy on 2: wrong result$')
+    """Only what one protocol does is wrong: its row is marked, the other one stands."""
+    rows = fake(place, 'one', OTHER, 'right', '5', '7', 'wrong', protocols=BOTH,
+                status=1, err=rf'^roam: compare: {OTHER} on 2: wrong result$')
     check([row['verified'] for row in rows] == [True, False] and
           rows[1]['error'] == 'wrong result' and rows[1]['total_us'] is None, f'{rows}')
     page = os.path.join(place, 'wrong.html')
-    out = compare('--protocols', 'hlrc,onecopy', '--nodes', '2', '--repeat', '2', '--html', page,
-                  os.path.join(place, 'one'), 'onecopy', 'right', '5', '7', 'wrong', status=1)
+    out = compare('--protocols', BOTH, '--nodes', '2', '--repeat', '2', '--html', page,
+                  os.path.join(place, 'one'), OTHER, 'right', '5', '7', 'wrong', status=1)
     check('NO: wrong result' in out and '1 of 2 verified' in out, out)
     check(check_html(page, 2).count('class="wrong"') == 1, 'the page does not mark the row')
 
@@ -223,30 +223,30 @@ def silent(place):
     where it does say it in other runs, or was asked to."""
     row, = fake(place, 'mute', '-', 'mute', '5', '7')
     check(row['checked_by'] == 'status' and not row['verified'] and row['error'] is None, f'{row}')
-    mute = ['--protocols', 'hlrc,onecopy', '--nodes', '2', '--repeat', '1']
+    mute = ['--protocols', BOTH, '--nodes', '2', '--repeat', '1']
     path = os.path.join(place, 'mute')
     out = compare(*mute, '--', path, '-', 'mute', '5', '7')
-    check(re.search(r'^onecopy +2 .* status 0$', out, re.MULTILINE) and
+    check(re.search(rf'^{OTHER} +2 .* status 0$', out, re.MULTILINE) and
           '2 of 2 ended with status 0: no result was checked' in out and
           'nobody has looked at its results' in ' '.join(out.split()), out)
     rows = list(csv.reader(compare(*mute, '--csv', '-', '--', path, '-', 'mute', '5', '7').splitlines()))
     at = rows[0].index('checked_by')
     check(len(rows) == 3 and rows[2][at - 1:at + 2] == ['false', 'status', ''], f'{rows}')
     line = 'has no "verified ok" '
-    compare(*mute, '--', path, 'onecopy', 'right', '5', '7', 'mute', status=1, err='onecopy on 2: .*' + line)
-    compare(*mute, '--', path, 'hlrc', 'right', '5', '7', 'mute', status=1, err='hlrc on 2: .*' + line)
+    compare(*mute, '--', path, OTHER, 'right', '5', '7', 'mute', status=1, err=f'{OTHER} on 2: .*' + line)
+    compare(*mute, '--', path, ONE, 'right', '5', '7', 'mute', status=1, err=f'{ONE} on 2: .*' + line)
     compare(*mute, '--verify', '-t', '--', path, '-', 'mute', '5', '7', status=1, err=line)
     compare(*mute, '--verified', 'verified ok', '--', path, '-', 'mute', '5', '7', status=1, err=line)
-    compare(*mute, '--', path, 'onecopy', 'mute', '5', '7', 'dies', status=1,
-            err='onecopy on 2: status 3: out of luck')
+    compare(*mute, '--', path, OTHER, 'mute', '5', '7', 'dies', status=1,
+            err=f'{OTHER} on 2: status 3: out of luck')
 
 
 def real_hang(place):
     """What the other nodes waited for is shown.  The size is one that takes far longer."""
     path = os.path.join(place, 'jump-lu')
     os.symlink(os.path.join(APPS, 'jump-lu'), path)
-    compare('--protocols', 'hlrc', '--nodes', '3', '--repeat', '1', '--timeout', '1', '--', path,
-            '-n', '2500', status=1, err='hlrc on 3: hung: .*roam: node 2 .*killed')
+    compare('--protocols', ONE, '--nodes', '3', '--repeat', '1', '--timeout', '1', '--', path,
+            '-n', '2500', status=1, err=f'{ONE} on 3: hung: .*roam: node 2 .*killed')
 
 
 def interrupted(place):
@@ -258,7 +258,7 @@ def interrupted(place):
             file.write(f'#!/bin/sh\necho $$ >{told}.new\nmv {told}.new {told}\n'
                        f'{f"kill -{number:d} $PPID" if at_once else ":"}\nexec sleep 100\n')
         os.chmod(path, stat.S_IRWXU)
-        with subprocess.Popen([ROAM, 'compare', '--protocols', 'hlrc', path],
+        with subprocess.Popen([ROAM, 'compare', '--protocols', ONE, path],
                               stderr=subprocess.PIPE, start_new_session=True) as process:
             while not os.path.exists(told):
                 check(at_once or process.poll() is None, 'ended by itself')
@@ -282,14 +282,14 @@ def places_of_nodes(place):
     os.chmod(path, stat.S_IRWXU)
     with open(os.path.join(place, 'input.3'), 'w', encoding='utf-8') as file:
         file.write('three\n')
-    compare('--protocols', 'hlrc', '--nodes', '3', '--repeat', '1', '--input',
+    compare('--protocols', ONE, '--nodes', '3', '--repeat', '1', '--input',
             os.path.join(place, 'input.{nodes}'), '--', path, 'x{nodes}y', '--', '--nodes')
     refused(1, 'cannot read .*input.4', '--nodes', '3,4', '--input',
             os.path.join(place, 'input.{nodes}'), path, 'x{nodes}y')
 
 
 def bad_arguments(place):
-    refused(2, 'no protocol "nosuch"; known: .*hlrc', '--protocols', 'hlrc,nosuch', KERNEL)
+    refused(2, f'no protocol "nosuch"; known: .*{ONE}', '--protocols', f'{ONE},nosuch', KERNEL)
     refused(2, 'no fault engine "nosuch"; known: auto, ', '--engine', 'nosuch', KERNEL)
     refused(127, 'no program .*nosuch', os.path.join(place, 'nosuch'))
     refused(127, 'is it ./jump-me', 'jump-me', folder=APPS)
@@ -302,7 +302,6 @@ def bad_arguments(place):
         refused(2, '--after-barriers.*number from 1', '--after-barriers', value, KERNEL)
     refused(2, '--time: not with --after-barriers', '--after-barriers', '3', '--time', 'wall',
             KERNEL)
-    refused(2, '--after-barriers: not with --paper', '--paper', 'jump', '--after-barriers', '3')
     refused(1, 'cannot write .*it.svg', '--svg', os.path.join(place, 'none', 'it.svg'), KERNEL)
     for option in ('--json', '--csv'):
         refused(1, 'cannot write', option, place, KERNEL)

@@ -1,5 +1,6 @@
 """What the tests of `roam compare` share: running it as a user would, and looking at its files."""
 import html.parser
+import json
 import os
 import re
 import subprocess
@@ -8,6 +9,13 @@ import tempfile
 import xml.etree.ElementTree
 
 ROAM, APPS, COMPARE_PY = map(os.path.abspath, sys.argv[1:])
+DECLARED = json.loads(subprocess.run([ROAM, 'info', 'protocols', '--json'], check=True,
+                                     stdout=subprocess.PIPE).stdout)
+# The default protocol; another one; and one that brings diffs to who reads.
+ONE = DECLARED['default']
+OTHER = next(each['name'] for each in DECLARED['protocols'] if each['name'] != ONE)
+TRAILS = next(each['name'] for each in DECLARED['protocols'] if 'trails' in each['properties'])
+BOTH = f'{ONE},{OTHER}'
 
 
 class Wrong(Exception):

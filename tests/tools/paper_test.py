@@ -154,7 +154,7 @@ def bad_options(place):
     wrong(127, 'no programs jump-mm, .* in .*nowhere', '--apps', os.path.join(place, 'nowhere'))
     wrong(1, 'cannot write', '--json', place)
     for option in (['--run'], ['--no-verify'], ['--input', 'x'], ['--verify', '-t'],
-                   ['--verified', 'x'], ['--time', 'wall']):
+                   ['--verified', 'x'], ['--time', 'wall'], ['--after-barriers', '3']):
         wrong(2, f'{option[0]}: not with --paper', *option)
     for pages in ('0', 'x', '-1', '4294967296'):
         wrong(2, '--cache-pages', '--cache-pages', pages)

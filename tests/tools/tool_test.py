@@ -3,6 +3,7 @@
 
 usage: tool_test.py ROAM SOURCE PROGRAM     (PROGRAM: one that starts roam)
 """
+import json
 import os
 import re
 import subprocess
@@ -24,6 +25,21 @@ def test_alone():
     """Without a command it shows the commands, as an error."""
     said = run(ROAM, status=2)
     assert said.stdout == '' and said.stderr == run(ROAM, 'help').stdout, said
+
+
+def declared():
+    return json.loads(run(ROAM, 'info', 'protocols', '--json').stdout)
+
+
+def test_protocols():
+    """For scripts it says what it says for people, and which one is the default."""
+    said = declared()
+    shown = run(ROAM, 'info', 'protocols').stdout
+    assert [(each['name'], each['model'], each['writers']) for each in said['protocols']] == \
+        re.findall(r'^  (\S+) +(\w+), (one|many) writers?:', shown, re.MULTILINE), shown
+    assert f'[default {said["default"]}]' in run(ROAM, 'info', 'options').stdout
+    assert any(each['region_option'] for each in said['protocols'])
+    assert 'usage: ' in run(ROAM, 'info', 'engines', '--json', status=2).stderr
 
 
 def test_benchmarks():
@@ -78,7 +94,10 @@ def test_completion():
         for value in completed(script, *before, name, '='):
             refused = name in ('ROAM_UDP', 'ROAM_ALLOC') # what this build lacks
             assert refused or run(ROAM, 'info', 'version', **{name: value}), (name, value)
-    assert completed(script, *before, 'ROAM_PROTOCOL', '=', 'iv') == {'ivy'}
+    protocols = [each['name'] for each in declared()['protocols']]
+    for name in protocols:
+        assert completed(script, *before, 'ROAM_PROTOCOL', '=', name[:2]) == \
+            {other for other in protocols if other.startswith(name[:2])}, name
     assert not completed(script, 'roam', 'run', '-n', '')
     if os.path.exists('/usr/bin/zsh'):
         run('zsh', '-n', os.path.join(folder, '_roam'))

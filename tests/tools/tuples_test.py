@@ -9,7 +9,8 @@ import os
 import stat
 import subprocess
 
-from comparing import APPS, COMPARE_PY, ROAM, check, check_html, check_svg, compare, refused, run_cases
+from comparing import (APPS, BOTH, COMPARE_PY, ONE, ROAM, check, check_html, check_svg, compare,
+                       refused, run_cases)
 
 MODELS = {'sum': ['memory', 'tuples', 'xfunction', 'pages', 'reduce'],
           'pi': ['tuples', 'xfunction', 'pages', 'reduce'], 'sor': ['tuples', 'pages'],
@@ -43,7 +44,7 @@ def fake(place, *options, **how):
 
 def numbers(place):
     rows = json.loads(fake(place, '--json', '-'))
-    check(rows['protocol'] == 'hlrc' and
+    check(rows['protocol'] == ONE and
           rows['sum'] == {'nodes': 32, 'here': {'memory': 3, 'tuples': 2, 'xfunction': 1},
                           'paper': {'memory': 79, 'tuples': 48, 'xfunction': 1}}, f'{rows["sum"]}')
     check([(row['nodes'], row['model']) for row in rows['rows']] ==
@@ -105,7 +106,7 @@ def bad_programs(_):
 
 def bad_options(place):
     refused(2, 'no program "tuples-nosuch" here; known: tuples-sum', 'tuples', '--kernels', 'nosuch')
-    refused(2, '--protocols NAME', 'tuples', '--protocols', 'hlrc,ivy')
+    refused(2, '--protocols NAME', 'tuples', '--protocols', BOTH)
     refused(2, 'no protocol "nosuch"', 'tuples', '--protocols', 'nosuch')
     refused(2, 'prog: the programs are those', 'tuples', 'prog')
     refused(127, 'no programs tuples-sum, ', 'tuples', '--apps', place)
