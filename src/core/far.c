@@ -39,12 +39,6 @@ static void state_apply(struct roami_ctl *ctl, const struct state_change *change
 	}
 }
 
-/* Control pages of one host are mapped, whatever ROAM_ONESIDED says: its bells are there. */
-static bool state_is_copied(const struct roami_node *node, unsigned peer)
-{
-	return node->segments[peer].base == NULL;
-}
-
 void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t value, bool at_once)
 {
 	struct state_change change = {state, 0, value};
@@ -55,7 +49,7 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 	state_apply(node->self->ctl, &change);
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		calls[peer] = NULL;
-		if (!state_is_copied(node, peer))
+		if (!roami_is_far(node, peer))
 			continue;
 		if (at_once)
 			calls[peer] = roami_msg_call_start(node, peer, type, &part, 1, NULL, 0);
@@ -67,10 +61,10 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 			roami_msg_call_end(node, calls[peer]);
 }
 
-/* The copy of a node's control page that this node keeps, which has not mapped it. */
+/* Of a node that cannot write here itself. */
 static struct roami_ctl *state_of(struct roami_node *node, const struct roam_request *request)
 {
-	if (!state_is_copied(node, request->from))
+	if (!roami_is_far(node, request->from))
 		roami_node_fail(node, "node %u, which is near, sent its state", request->from);
 	return node->segments[request->from].ctl;
 }
@@ -113,7 +107,7 @@ void roami_state_stats(struct roami_node *node)
 	sums.wall_ns = atomic_load(&stats->wall_ns);
 	sums.wall_cycles = atomic_load(&stats->wall_cycles);
 	sums.peak_kb = atomic_load(&stats->peak_kb);
-	if (state_is_copied(node, 0))
+	if (roami_is_far(node, 0))
 		roami_msg_send(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_STATS, &part, 1);
 }
 

@@ -1,7 +1,7 @@
 /*
- * What nodes do to one another's memory besides pages: the state of a node that its peers look at,
- * the pool of the heap at node 0, the words of pages that are placed.  By loads and stores where
- * these reach it, else by message.
+ * What nodes do to one another's memory besides pages, where it may not be mapped: the state of a
+ * node that its peers look at, the pool of the heap at node 0, the words of pages that are placed.
+ * By loads and stores where segments are mapped, else by message.
  */
 #ifndef ROAMI_FAR_H
 #define ROAMI_FAR_H
@@ -18,10 +18,10 @@ enum roami_state {
 	ROAMI_STATES
 };
 
-/* Whether messages reach a peer's memory, and not loads and stores. */
+/* Whether this node cannot map a peer's segment. */
 static inline bool roami_is_far(const struct roami_node *node, unsigned peer)
 {
-	return peer != node->me && !roami_near(node, peer);
+	return node->segments[peer].base == NULL;
 }
 
 /*

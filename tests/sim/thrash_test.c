@@ -126,6 +126,8 @@ static struct thrash thrash_region(const struct roam_protocol *protocol, uint64_
 	config.latency_ns_max = 2000;
 	config.slow_ns = 0;
 	config.mirage_delta = delta;
+	if (own != JOBS)
+		config.hosts = 1; /* placed before the nodes run: no message could tell of it */
 	thrash.world = world_open(&config);
 	if (thrash.world == NULL)
 		exit(EXIT_FAILURE);
