@@ -27,7 +27,7 @@ struct command {
 
 void tool_say(const char *format, ...)
 {
-	char line[1024];
+	char line[TOOL_LINE];
 	va_list args;
 
 	va_start(args, format);

@@ -321,7 +321,7 @@ static void far_told(struct far *far, unsigned index)
 		far_card(far, node);
 	if (frame->kind == ROAMI_FRAME_FAIL)
 		far_fail(far, TOOL_FAILED, node, false, "node %u on host %s: %.*s", node,
-			 far_where(far, node), (int)(frame->bytes < 400 ? frame->bytes : 400),
+			 far_where(far, node), (int)frame->bytes,
 			 (const char *)frame->payload);
 	if (frame->kind == ROAMI_FRAME_WAITS)
 		far_waits(far, node);

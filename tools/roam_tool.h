@@ -16,6 +16,8 @@ int tool_info(int argc, char **argv);
 int tool_past(int argc, char **argv);
 int tool_run(int argc, char **argv);
 
+#define TOOL_LINE 1300 /* bytes: with what the nodes of a job wait for */
+
 /* One line "roam: ..." to stderr. */
 __attribute__((format(printf, 1, 2))) void tool_say(const char *format, ...);
 

@@ -183,6 +183,7 @@ struct roami_msg {
 	_Atomic uint64_t asked; /* requests handed to handlers */
 	_Atomic uint64_t received;              /* messages since the node was opened */
 	_Atomic uint64_t sent[ROAMI_NODES_MAX]; /* the same, to each node */
+	_Atomic uint64_t aside_received, aside_sent; /* those of core/probe.h among them */
 	struct roami_spin call_lock;
 	struct roami_spin out_lock[ROAMI_NODES_MAX];
 	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */

@@ -175,6 +175,9 @@ struct roami_waiting {
 
 #define ROAMI_WAITS_TUPLE 100u
 
+/* Who asks what all wait for: somebody on this host, or on another one. */
+enum roami_ask_for { ROAMI_ASK_NONE, ROAMI_ASK_NEAR, ROAMI_ASK_FAR };
+
 /* What a node answers to a probe. */
 struct roami_probed {
 	_Atomic uint32_t serial; /* of the probe */
@@ -200,8 +203,10 @@ struct roami_ctl {
 	_Atomic uint32_t warned;   /* node 0's: somebody has said that the model is too weak */
 	_Atomic uint32_t misused;  /* node 0's: kinds of misuse that somebody has told of; bits */
 	_Alignas(64) _Atomic uint32_t look; /* a futex: there is something for boot/hang.c */
-	_Atomic uint32_t ask;               /* say what all wait for */
-	_Atomic uint32_t probe;             /* serial of the last one */
+	_Atomic uint32_t ask;               /* enum roami_ask_for: say what all wait for */
+	_Atomic uint32_t probe; /* probes so far; in a far node's copy: the token of its answer */
+	_Atomic uint32_t token; /* of this node's last probe of far ones; see core/probe.h */
+	_Atomic uint32_t tokens[ROAMI_NODES_MAX]; /* of far nodes that wait for an answer */
 	struct roami_probed probed;
 	struct roami_waiting waits[ROAMI_WAITS_MAX]; /* by threads' numbers */
 	_Alignas(64) _Atomic uint64_t

@@ -26,9 +26,9 @@ def ends(start, how, env):
            f'^roam: node 0: {JUDGED} {ENDS[how]}', env=env, timeout=30)
 
 
-def goes_on(how):
-    """A thread unknown to roam, or one that computes, still helps."""
-    expect(started('fork', 'hung', 'fork', 3, how), out='went on')
+def goes_on(how, env=None):
+    """A thread unknown to roam, one that computes, or a message under way still helps."""
+    expect(started('fork', 'hung', 'fork', 3, how), out='went on', env=env)
 
 
 def not_judged():
@@ -74,6 +74,8 @@ def cases():
         yield (f'{how} {start} {env}', ends, start, how, env)
     yield ('stranger', goes_on, 'stranger')
     yield ('compute', goes_on, 'compute')
+    yield ('under way', goes_on, 'underway', {'ROAM_TRANSPORT': 'udp',
+                                              'ROAM_FAULTY': 'cut=1>2@1s+6s'})
     yield ('tuple', not_judged)
     yield ('SIGQUIT fork', quit_says, 'fork', 3, 'compute', COMPUTES)
     yield ('SIGQUIT run', quit_says, 'run', 3, 'compute', COMPUTES)

@@ -593,6 +593,42 @@ def failure_cases():
                        for node in (0, 2, 3)) + '$')
 
 
+def asked(env, signals):
+    """One report has the nodes of all hosts, with what each waits for, or where it computes."""
+    def act(first, _pids):
+        time.sleep(1)
+        if signals:
+            os.kill(first, signal.SIGQUIT)
+    result = run(launched(4, 'ab', program('hung'), 'run', 4, 'compute'), env=env_of(env), wanted=4,
+                 act=act)
+    who = [rf'roam: node {node} on host {host("aabb"[node])} \(pid \d+\) ' for node in range(4)]
+    lines = [who[0] + r'computes in 1 of 1 threads, at \S+\+0x[0-9a-f]+.*',
+             *(each + r'waits at barrier 0x\w+ \(3 of 4 threads arrived\)' for each in who[1:])]
+    said = result.err.splitlines()
+    if result.status != 0 or 'went on' not in result.out or len(said) != 4 or \
+            not all(map(re.fullmatch, lines, said)):
+        raise Wrong(f'status {result.status}, {result.err!r}, {result.out[-200:]!r}')
+    nothing_left()
+
+
+def hang_cases():
+    """What needs no other host is hang.py's."""
+    judged = rf'^roam: node 0 on host {host("a")}: no thread of the job can go on; '
+    for nodes, letters, env in ((4, 'ab', None), (3, 'abc', {'ROAM_TRANSPORT': 'udp'})):
+        yield (f'wrong barrier count, {nodes} nodes on {letters}', wrong,
+               launched(nodes, letters, program('hung'), 'run', nodes, 'barrier'), 1,
+               judged + ', '.join(
+                   rf'node {node} waited at barrier 0x\w+ \({nodes} of {nodes + 1} threads arrived\)'
+                   for node in range(nodes)) + '$', env, 15.0)
+    yield ('locks in a circle', wrong, launched(2, 'ab', program('hung'), 'run', 2, 'locks'), 1,
+           judged + r'node 0 waited in lock 0x\w+, node 1 waited in lock 0x\w+$', None, 15.0)
+    yield ('a flag that nobody sets', wrong, launched(3, 'ab', program('hung'), 'run', 3, 'flag'),
+           1, judged + r'node 0 waited at the end of the job \(1 of 3 threads arrived\), '
+           'node 1 waited for flag', None, 15.0)
+    yield ('asked what all wait for', asked, None, True)
+    yield ('ROAM_HANG', asked, {'ROAM_HANG': '1'}, False)
+
+
 def stopped(seconds):
     """Less than the deadline is survived, more is not; `seconds` None: for good."""
     deadline = 2
@@ -902,6 +938,7 @@ GROUPS = {
     'runs': lambda: list(run_cases()),
     'random': lambda: list(random_cases()),
     'failures': lambda: list(failure_cases()),
+    'hang': lambda: list(hang_cases()),
     'refusals': lambda: list(refusal_cases()),
     'ssh': lambda: list(ssh_cases()),
     'strangers': lambda: list(stranger_cases()),
@@ -913,5 +950,6 @@ if __name__ == '__main__':
         sys.exit(0)
     if sys.argv[1:2] == ['--meddle']:
         sys.exit(meddle(int(sys.argv[2]), sys.argv[3:]))
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it for what runs behind it
     hosts_or_skip()
     main(GROUPS)

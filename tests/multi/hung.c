@@ -7,6 +7,7 @@
  *	flag      a flag that nobody sets, waited for at the end of the job
  *	stranger  the same, but a thread unknown to roam sets it after some seconds
  *	tuple     the others at a barrier while node 0 waits for a tuple
+ *	underway  a lock's grant is long on its way, while all wait
  *	compute   the others at a barrier while node 0 computes for some seconds
  *	handler   as compute, and the program has a handler of its own for SIGQUIT
  */
@@ -63,6 +64,24 @@ static void wait_for_cond(void)
 	must(roam_unlock(&locks[0]));
 }
 
+/* The network loses what node 1 sends node 2 from the first second on, for a while. */
+static void pass_lock(void)
+{
+	if (roam_node() == 1) {
+		must(roam_lock(&locks[0]));
+		must(roam_barrier_all());
+		usleep(LONG_US / 2);
+		must(roam_unlock(&locks[0]));
+	} else {
+		must(roam_barrier_all());
+		if (roam_node() == 2)
+			must(roam_lock(&locks[0]));
+	}
+	must(roam_barrier_all());
+	if (roam_node() == 2)
+		must(roam_unlock(&locks[0]));
+}
+
 static void do_tuple(void)
 {
 	struct roam_ps_element *element;
@@ -95,6 +114,8 @@ static void node_main(void)
 		must(roam_barrier(&barrier, nodes + 1));
 	else if (strcmp(how, "locks") == 0)
 		wait_for_lock();
+	else if (strcmp(how, "underway") == 0)
+		pass_lock();
 	else if (strcmp(how, "cond") == 0)
 		wait_for_cond();
 	else if (strcmp(how, "stranger") == 0 || (strcmp(how, "flag") == 0 && roam_node() != 0))
