@@ -153,7 +153,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	}
 	job->nodes = nodes;
 	roami_seats_open(&job->real);
-	atomic_store(&job->real.helpers, 0); /* those of a parent process are not here */
+	/* Those of a parent process are not here. */
+	atomic_store(&job->real.helpers, job->bound.binding != NULL ? job->bound.threads : 0);
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot start the node");
