@@ -61,7 +61,7 @@ void roami_look_forget(struct roami_hang *hang);
 /* Answers who has asked this node. */
 void roami_look_answer(struct roami_hang *hang);
 
-/* Threads of the node that wait for other threads of the job. */
+/* Threads of the node that wait for other threads of the job, and for nothing else. */
 unsigned roami_look_waiting(const struct roami_ctl *ctl);
 
 #endif

@@ -23,7 +23,8 @@ unsigned roami_look_waiting(const struct roami_ctl *ctl)
 	for (unsigned i = 0; i < ROAMI_WAITS_MAX; i++) {
 		uint32_t kind = atomic_load(&ctl->waits[i].kind);
 
-		count += kind != 0 && kind != ROAMI_WAITS_TUPLE;
+		count += kind != 0 && (kind != ROAMI_WAITS_TUPLE ||
+				       (atomic_load(&ctl->waits[i].of) & ROAMI_TUPLE_ENDS) == 0);
 	}
 	return count;
 }

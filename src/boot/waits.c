@@ -29,6 +29,30 @@ static unsigned waits_arrived(const struct roami_ctl *const *ctls, unsigned node
 	return count;
 }
 
+/* By enum roami_tuple_wait. */
+static const char *const waits_tuples[] = {"to enter", "to move to", "to observe a tuple of",
+					   "in a mob of", "for"};
+
+#define TUPLES (sizeof(waits_tuples) / sizeof(waits_tuples[0]))
+
+static void waits_tuple(const struct roami_ctl *const *ctls, unsigned nodes,
+			const struct roami_waiting *waiting, char *text, size_t bytes)
+{
+	uint32_t of = atomic_load(&waiting->of), what = of & ROAMI_TUPLE_WHAT;
+	unsigned participants = of >> ROAMI_TUPLE_PARTICIPANTS;
+	uint64_t label[ROAMI_LABEL_WORDS + 1] = {0};
+	int used;
+
+	for (unsigned i = 0; i < ROAMI_LABEL_WORDS; i++)
+		label[i] = atomic_load(&waiting->label[i]);
+	what = what < TUPLES ? what : ROAMI_TUPLE_OTHER;
+	used = snprintf(text, bytes, "%s element %s", waits_tuples[what], (const char *)label);
+	if (participants != 0 && (size_t)used < bytes)
+		snprintf(text + used, bytes - (size_t)used, " (%u of %u participants wait)",
+			 waits_arrived(ctls, nodes, ROAMI_WAITS_TUPLE, atomic_load(&waiting->id)),
+			 participants);
+}
+
 bool roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
 		     const struct roami_waiting *waiting, char *text, size_t bytes)
 {
@@ -37,7 +61,7 @@ bool roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
 	char what[ROAMI_SYNC_NAME_BYTES];
 
 	if (kind == ROAMI_WAITS_TUPLE)
-		snprintf(text, bytes, "for a tuple");
+		waits_tuple(ctls, nodes, waiting, text, bytes);
 	if (kind == 0 || kind > KINDS)
 		return kind == ROAMI_WAITS_TUPLE;
 	roami_sync_name(id, waits_kinds[kind - 1], what);

@@ -51,6 +51,17 @@ void roami_node_waits(struct roami_node *node, unsigned kind, uint64_t id, unsig
 	atomic_store_explicit(&waiting->kind, kind, memory_order_release);
 }
 
+void roami_node_waits_tuple(struct roami_node *node, uint64_t id, unsigned of,
+			    const uint64_t label[ROAMI_LABEL_WORDS])
+{
+	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node) %
+								 ROAMI_WAITS_MAX];
+
+	for (unsigned i = 0; i < ROAMI_LABEL_WORDS; i++)
+		atomic_store_explicit(&waiting->label[i], label[i], memory_order_relaxed);
+	roami_node_waits(node, ROAMI_WAITS_TUPLE, id, of);
+}
+
 void roami_node_waits_no_more(struct roami_node *node)
 {
 	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node) %

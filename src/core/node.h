@@ -612,10 +612,14 @@ extern const struct roam_protocol
 extern const struct roam_transport *const roami_transports[];
 
 /*
- * What the calling thread waits for, shown when the job fails or hangs: ROAMI_WAITS_TUPLE, or an
- * enum roam_sync_kind + 1; `of`: the threads that a barrier is for.
+ * What the calling thread waits for, shown when the job fails or hangs: an enum roam_sync_kind + 1;
+ * `of`: the threads that a barrier is for.
  */
 void roami_node_waits(struct roami_node *node, unsigned kind, uint64_t id, unsigned of);
 void roami_node_waits_no_more(struct roami_node *node);
+
+/* The same for a tuple of element `label`, whose number is `id`: ROAMI_TUPLE_... in `of`. */
+void roami_node_waits_tuple(struct roami_node *node, uint64_t id, unsigned of,
+			    const uint64_t label[ROAMI_LABEL_WORDS]);
 
 #endif

@@ -33,6 +33,7 @@ struct probe_wait {
 	uint32_t seen;
 	uint32_t number; /* of the slot */
 	uint32_t spare;
+	uint64_t label[ROAMI_LABEL_WORDS];
 };
 
 _Static_assert(sizeof(struct probe_told) + ROAMI_WAITS_MAX * sizeof(struct probe_wait) <=
@@ -54,6 +55,22 @@ void roami_probe_ask(struct roami_node *node, unsigned to, uint32_t token)
 	probe_send(node, to, ROAMI_SYNC_PROBE, &part, 1);
 }
 
+static struct probe_wait probe_wait(const struct roami_waiting *waiting, uint32_t number)
+{
+	struct probe_wait wait = {
+		.id = atomic_load(&waiting->id),
+		.kind = atomic_load(&waiting->kind),
+		.of = atomic_load(&waiting->of),
+		.turn = atomic_load(&waiting->turn),
+		.seen = atomic_load(&waiting->seen),
+		.number = number,
+	};
+
+	for (unsigned i = 0; i < ROAMI_LABEL_WORDS; i++)
+		wait.label[i] = atomic_load(&waiting->label[i]);
+	return wait;
+}
+
 void roami_probe_tell(struct roami_node *node, unsigned to, uint32_t token)
 {
 	struct roami_ctl *ctl = node->self->ctl;
@@ -67,19 +84,9 @@ void roami_probe_tell(struct roami_node *node, unsigned to, uint32_t token)
 	struct roam_part parts[2] = {{&told, sizeof(told)}, {waits, 0}};
 
 	memcpy(told.place, ctl->probed.place, sizeof(told.place));
-	for (uint32_t i = 0; i < ROAMI_WAITS_MAX; i++) {
-		const struct roami_waiting *waiting = &ctl->waits[i];
-
-		if (atomic_load(&waiting->turn) != 0)
-			waits[told.count++] = (struct probe_wait){
-				.id = atomic_load(&waiting->id),
-				.kind = atomic_load(&waiting->kind),
-				.of = atomic_load(&waiting->of),
-				.turn = atomic_load(&waiting->turn),
-				.seen = atomic_load(&waiting->seen),
-				.number = i,
-			};
-	}
+	for (uint32_t i = 0; i < ROAMI_WAITS_MAX; i++)
+		if (atomic_load(&ctl->waits[i].turn) != 0)
+			waits[told.count++] = probe_wait(&ctl->waits[i], i);
 	parts[1].bytes = told.count * sizeof(waits[0]);
 	probe_send(node, to, ROAMI_SYNC_PROBED, parts, 2);
 }
@@ -128,6 +135,8 @@ static void probe_take(struct roami_ctl *far, const struct probe_told *told,
 		atomic_store(&waiting->of, waits[i].of);
 		atomic_store(&waiting->turn, waits[i].turn);
 		atomic_store(&waiting->seen, waits[i].seen);
+		for (unsigned word = 0; word < ROAMI_LABEL_WORDS; word++)
+			atomic_store(&waiting->label[word], waits[i].label[word]);
 		atomic_store(&waiting->kind, waits[i].kind);
 	}
 	atomic_store(&far->pid, told->pid);

@@ -165,15 +165,29 @@ enum roami_joined { ROAMI_JOINED_READY = 1, ROAMI_JOINED_FINAL, ROAMI_JOINED_LEF
 /* What a thread of the node waits for.  Those that it sees are the first of the node. */
 #define ROAMI_WAITS_MAX   64u
 #define ROAMI_PLACE_BYTES 144u
+#define ROAMI_LABEL_WORDS 4u /* of a name, cut off and with a zero behind it */
 struct roami_waiting {
 	_Atomic uint64_t id;   /* of the object */
 	_Atomic uint32_t kind; /* enum roam_sync_kind + 1, or ROAMI_WAITS_TUPLE; 0: for nothing */
-	_Atomic uint32_t of;   /* threads that the barrier is for */
+	_Atomic uint32_t of;   /* threads that the barrier is for; enum roami_tuple_wait | more */
 	_Atomic uint32_t turn; /* waits begun */
 	_Atomic uint32_t seen; /* the last probe after which it still waited, see boot/hang.c */
+	_Atomic uint64_t label[ROAMI_LABEL_WORDS]; /* of ROAMI_WAITS_TUPLE: the element's name */
 };
 
 #define ROAMI_WAITS_TUPLE 100u
+
+/* What for; above, whether it ends by itself, and the participants of an X-function. */
+enum roami_tuple_wait {
+	ROAMI_TUPLE_ENTER,
+	ROAMI_TUPLE_MOVE,
+	ROAMI_TUPLE_OBSERVE,
+	ROAMI_TUPLE_MOB,
+	ROAMI_TUPLE_OTHER
+};
+#define ROAMI_TUPLE_WHAT         7u
+#define ROAMI_TUPLE_ENDS         8u
+#define ROAMI_TUPLE_PARTICIPANTS 4 /* where they begin */
 
 /* Who asks what all wait for: somebody on this host, or on another one. */
 enum roami_ask_for { ROAMI_ASK_NONE, ROAMI_ASK_NEAR, ROAMI_ASK_FAR };

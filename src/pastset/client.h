@@ -33,6 +33,8 @@ struct roam_ps_element {
 	struct roami_taker *taker;             /* with what comes there; NULL: nothing does */
 	struct roami_unsure unsure; /* of a participant, at a server */
 	struct roami_template template;
+	uint32_t participants;             /* of its X-function */
+	uint64_t label[ROAMI_LABEL_WORDS]; /* its name, as far as there is room */
 };
 
 /*

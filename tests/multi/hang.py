@@ -7,9 +7,11 @@ usage: hang.py [-k PART_OF_A_NAME] [GROUP]...
 import os
 import re
 import signal
+import tempfile
 import time
 
-from harness import Wrong, expect, main, run, started
+from attached import Server
+from harness import Wrong, expect, main, program, run, started
 
 JUDGED = r'no thread of the job can go on;'
 AT = r'0x[0-9a-f]+'
@@ -17,6 +19,10 @@ ENDS = {
     'barrier': rf'node 0 waited at barrier {AT} \(3 of 4 threads arrived\), node 1 waited at barrier',
     'locks': rf'node 0 waited in lock {AT}, node 1 waited in lock {AT}',
     'cond': rf'node 0 waited for condition {AT}',
+    'tuple': rf'node 0 waited to observe a tuple of element wait, node 1 waited at barrier {AT} '
+             r'\(2 of 3 threads arrived\)',
+    'round': rf'node 0 waited at barrier {AT} \(1 of 3 threads arrived\), node 1 waited to observe '
+             r'a tuple of element the sum of all that there ar\.\.\. \(2 of 3 participants wait\), node 2',
     'flag': rf'node 0 waited at the end of the job \(1 of 3 threads arrived\), node 1 waited for flag',
 }
 
@@ -31,14 +37,25 @@ def goes_on(how, env=None):
     expect(started('fork', 'hung', 'fork', 3, how), out='went on', env=env)
 
 
-def not_judged():
-    """What a tuple brings may come from anybody."""
-    def act(first, _pids):
-        time.sleep(6)
-        os.kill(first, signal.SIGTERM)
-    result = run(started('fork', 'hung', 'fork', 3, 'tuple'), wanted=3, act=act)
-    if re.search(JUDGED, result.err):
-        raise Wrong(f'judged: {result.err!r}')
+def helped(command, env, help_it):
+    """Who attaches may bring a tuple at any time."""
+    def act(_first, _pids):
+        time.sleep(5)
+        help_it()
+    expect(command, out='went on', env=env, wanted=3, act=act)
+
+
+def served():
+    with tempfile.TemporaryDirectory(prefix='roam-hang-') as where:
+        env = {'HUNG_AT': f'{where}/socket', 'ROAM_PS_KEY': f'{where}/key'}
+        helped(started('fork', 'hung', 'fork', 3, 'serve'), env, lambda: expect(
+            [program('attached'), env['HUNG_AT'], 'move', '1'], env=env))
+
+
+def attached_to():
+    with Server() as server:
+        helped(started('fork', 'hung', 'fork', 3, 'attach'),
+               {**server.env, 'HUNG_AT': server.address}, lambda: server.expect('move', 1))
 
 
 def quit_says(start, nodes, how, lines, env=None, ask=True):
@@ -57,6 +74,8 @@ def quit_says(start, nodes, how, lines, env=None, ask=True):
 COMPUTES = [r'roam: node 0 \(pid \d+\) computes in 1 of 1 threads, at \S+\+0x[0-9a-f]+.*',
             rf'roam: node \d \(pid \d+\) waits at barrier {AT} \(2 of 3 threads arrived\)']
 
+TUPLE = [r'roam: node 0 \(pid \d+\) waits to observe a tuple of element wait', COMPUTES[1]]
+
 
 def own_handler():
     def act(first, _pids):
@@ -70,19 +89,22 @@ def cases():
     for start, how, env in (('fork', 'barrier', {}), ('run', 'barrier', {}), ('fork', 'locks', {}),
                             ('run', 'locks', {'ROAM_TRANSPORT': 'udp'}),
                             ('fork', 'cond', {'ROAM_ONESIDED': '0'}), ('run', 'flag', {}),
-                            ('fork', 'flag', {'ROAM_TRANSPORT': 'udp'})):
+                            ('fork', 'flag', {'ROAM_TRANSPORT': 'udp'}), ('fork', 'tuple', {}),
+                            ('run', 'round', {})):
         yield (f'{how} {start} {env}', ends, start, how, env)
     yield ('stranger', goes_on, 'stranger')
     yield ('compute', goes_on, 'compute')
     yield ('under way', goes_on, 'underway', {'ROAM_TRANSPORT': 'udp',
                                               'ROAM_FAULTY': 'cut=1>2@1s+6s'})
-    yield ('tuple', not_judged)
+    yield ('a program that attaches', served)
+    yield ('a server', attached_to)
     yield ('SIGQUIT fork', quit_says, 'fork', 3, 'compute', COMPUTES)
     yield ('SIGQUIT run', quit_says, 'run', 3, 'compute', COMPUTES)
+    yield ('SIGQUIT tuple', quit_says, 'fork', 3, 'timed', TUPLE)
     yield ('ROAM_HANG', quit_says, 'fork', 3, 'compute', COMPUTES, {'ROAM_HANG': '1'}, False)
     yield ('handler of the program', own_handler)
 
 
 if __name__ == '__main__':
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it for what runs behind it
-    main({'hang': lambda: list(cases())})
+    main({'hang': lambda: list(cases())}, at_once=6)

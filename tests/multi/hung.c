@@ -6,7 +6,11 @@
  *	cond      a condition that nobody signals
  *	flag      a flag that nobody sets, waited for at the end of the job
  *	stranger  the same, but a thread unknown to roam sets it after some seconds
- *	tuple     the others at a barrier while node 0 waits for a tuple
+ *	tuple     the others at a barrier while node 0 waits for a tuple that nobody moves
+ *	round     all but node 0 wait for the result of an X-function of all
+ *	timed     as tuple, but it waits for some seconds only
+ *	serve     as tuple, and node 1 serves programs that attach, at $HUNG_AT
+ *	attach    as tuple, but of the server at $HUNG_AT
  *	underway  a lock's grant is long on its way, while all wait
  *	compute   the others at a barrier while node 0 computes for some seconds
  *	handler   as compute, and the program has a handler of its own for SIGQUIT
@@ -85,9 +89,31 @@ static void pass_lock(void)
 static void do_tuple(void)
 {
 	struct roam_ps_element *element;
-	uint32_t number;
+	struct roam_ps_server *server;
+	uint64_t number;
+	bool timed = strcmp(how, "timed") == 0;
+	struct roam_ps_request request = {.op = ROAM_PS_OBSERVE,
+					  .buffer = &number,
+					  .limit = sizeof(number),
+					  .timeout_ns = timed ? LONG_US * UINT64_C(1000) : 0};
 
-	must(roam_ps_enter("never", "u32", NULL, &element));
+	if (strcmp(how, "attach") == 0) {
+		must(roam_ps_attach(getenv("HUNG_AT"), NULL, &server));
+		must(roam_ps_enter_at(server, "wait", "u64", NULL, &element));
+	} else {
+		must(roam_ps_enter("wait", "u64", NULL, &element));
+	}
+	check(roam_ps_call(element, &request) == (timed ? ROAM_ETIMEDOUT : ROAM_OK));
+}
+
+static void sum_up(void)
+{
+	const struct roam_ps_options all = {.function = "sum", .participants = nodes};
+	struct roam_ps_element *element;
+	uint32_t number = 1;
+
+	must(roam_ps_enter("the sum of all that there are here", "u32", &all, &element));
+	must(roam_ps_move(element, &number, sizeof(number)));
 	must(roam_ps_observe(element, &number, sizeof(number), NULL));
 }
 
@@ -97,7 +123,8 @@ static void do_first(void)
 
 	if (strcmp(how, "stranger") == 0)
 		check(pthread_create(&thread, NULL, stranger, NULL) == 0);
-	else if (strcmp(how, "tuple") == 0)
+	else if (strcmp(how, "tuple") == 0 || strcmp(how, "timed") == 0 ||
+		 strcmp(how, "serve") == 0 || strcmp(how, "attach") == 0)
 		do_tuple();
 	else if (strcmp(how, "compute") == 0 || strcmp(how, "handler") == 0)
 		compute();
@@ -108,12 +135,16 @@ static void node_main(void)
 	must(roam_barrier_all());
 	printf("ready %u %d\n", roam_node(), (int)getpid());
 	fflush(stdout);
+	if (roam_node() == 1 && strcmp(how, "serve") == 0)
+		must(roam_ps_serve(getenv("HUNG_AT"), NULL, NULL, 0));
 	if (roam_node() == 0)
 		do_first();
 	if (strcmp(how, "barrier") == 0)
 		must(roam_barrier(&barrier, nodes + 1));
 	else if (strcmp(how, "locks") == 0)
 		wait_for_lock();
+	else if (strcmp(how, "round") == 0 && roam_node() != 0)
+		sum_up();
 	else if (strcmp(how, "underway") == 0)
 		pass_lock();
 	else if (strcmp(how, "cond") == 0)
