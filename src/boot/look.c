@@ -45,9 +45,13 @@ void roami_look_at(struct roami_ctl *ctl)
 /* Whether all that the process has are known: threads that wait, and the library's own. */
 static bool node_known(const struct roami_hang *hang)
 {
-	unsigned waiting = roami_look_waiting(hang->node->self->ctl);
-	unsigned links = hang->real->tasks > 0 ? roami_os_links(hang->real->tasks) : 0;
+	unsigned waiting = roami_look_waiting(hang->node->self->ctl), links = 0;
+	int tasks = roami_os_tasks();
 
+	if (tasks >= 0) {
+		links = roami_os_links(tasks);
+		close(tasks);
+	}
 	return waiting == atomic_load(&hang->node->self->ctl->threads) && !roami_os_traced() &&
 	       links == 2 + waiting + atomic_load(&hang->real->helpers);
 }

@@ -27,9 +27,9 @@ ENDS = {
 }
 
 
-def ends(start, how, env):
-    expect(started(start, 'hung', start, 3, how), 1,
-           f'^roam: node 0: {JUDGED} {ENDS[how]}', env=env, timeout=30)
+def ends(start, how, env, nodes=3, err=None):
+    expect(started(start, 'hung', start, nodes, how), 1,
+           f'^roam: node 0: {JUDGED} {err or ENDS[how]}', env=env, timeout=30)
 
 
 def goes_on(how, env=None):
@@ -92,6 +92,14 @@ def cases():
                             ('fork', 'flag', {'ROAM_TRANSPORT': 'udp'}), ('fork', 'tuple', {}),
                             ('run', 'round', {})):
         yield (f'{how} {start} {env}', ends, start, how, env)
+    yield ('barrier alone', ends, 'fork', 'barrier', None, 1,
+           rf'node 0 waited at barrier {AT} \(1 of 2 threads arrived\)$')
+    yield ('cond alone', ends, 'fork', 'cond', None, 1, rf'node 0 waited for condition {AT}$')
+    yield ('SIGQUIT alone', quit_says, 'fork', 1, 'compute', COMPUTES[:1])
+    yield ('ROAM_HANG alone', quit_says, 'fork', 1, 'compute', COMPUTES[:1], {'ROAM_HANG': '1'},
+           False)
+    yield ('tuple alone', ends, 'run', 'tuple', None, 1,
+           'node 0 waited to observe a tuple of element wait$')
     yield ('stranger', goes_on, 'stranger')
     yield ('compute', goes_on, 'compute')
     yield ('under way', goes_on, 'underway', {'ROAM_TRANSPORT': 'udp',

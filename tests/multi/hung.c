@@ -163,7 +163,9 @@ int main(int argc, char **argv)
 	if (strcmp(how, "handler") == 0)
 		signal(SIGQUIT, own_handler);
 	must(roam_start());
-	if (strcmp(argv[1], "fork") == 0) {
+	if (strcmp(argv[1], "fork") == 0 && nodes == 1) {
+		node_main(); /* alone */
+	} else if (strcmp(argv[1], "fork") == 0) {
 		must(roam_create_all(node_main, nodes));
 		must(roam_wait_for_end());
 	} else {
