@@ -7,6 +7,7 @@
 
 #include "core/page.h"
 #include "msg/msg.h"
+#include "os/inside.h"
 
 #define ASLEEP_ONE  0x10000u
 #define AWAKE_MASK  0xffffu
@@ -263,10 +264,12 @@ static void real_await(struct roami_node *node, bool (*condition)(void *arg), vo
 		if (start == 0)
 			start = roami_os_now_ns();
 		spent = roami_os_now_ns() - start;
-		if (spent > real->spin_ns || real_crowded(node))
+		if (spent > real->spin_ns || real_crowded(node)) {
+			roami_inside_defer();
 			bell_sleep(node, condition, arg);
-		else if (!real->fits || spent > real->pause_ns)
+		} else if (!real->fits || spent > real->pause_ns) {
 			sched_yield();
+		}
 	}
 	real_stay.begun--;
 }
@@ -502,12 +505,13 @@ void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, 
 	real->measured = true;
 	real->fits = nodes <= roami_os_cpus();
 	real->crowd = CROWD * (nodes < roami_os_cpus() ? roami_os_cpus() / nodes : 1);
-	if (spin == 0)
+	if (spin == 0) {
 		spin = 2 * wake_cost();
-	if (spin < WAKE_NS_MIN)
-		spin = WAKE_NS_MIN;
-	if (spin > WAKE_NS_MAX)
-		spin = WAKE_NS_MAX;
+		if (spin < WAKE_NS_MIN)
+			spin = WAKE_NS_MIN;
+		if (spin > WAKE_NS_MAX)
+			spin = WAKE_NS_MAX;
+	}
 	real->spin_ns = spin;
 	real->pause_ns = spin / 4;
 	real->chaos = chaos;
