@@ -419,8 +419,12 @@ static void far_take_signal(struct far *far)
 		far_reap(far);
 		return;
 	}
+	if (signal == SIGQUIT && info.ssi_int == TOOL_WHERE && far->carded < far->job->nodes) {
+		tool_say("run: %u of %u nodes have started", far->carded, far->job->nodes);
+		return;
+	}
 	far_all(far, ROAMI_FRAME_SIGNAL, (uint32_t)signal, NULL, 0);
-	if (signal == SIGUSR1 || signal == SIGUSR2)
+	if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGQUIT)
 		return;
 	/* The second time there is no more patience; before the nodes run, none at all. */
 	far->kill_at = roami_os_now_ns() +

@@ -1,6 +1,7 @@
 #include "boot/hang.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -17,6 +18,8 @@
 #define REPORT_MS 2000u   /* the same where somebody wants to read it */
 #define OTHERS_US 100000u /* in which others pass on the same signal, of this host, */
 #define TOLD_NS   TICK_NS /* or of another one */
+#define SAMPLES   20u     /* looks at whether a thread has told where it is, */
+#define SAMPLE_US 1000u   /* so far apart */
 #define SKIP_MAX  31u     /* ticks, where somebody unknown may help: to look wakes all */
 
 /* A signal handler gets no argument: what SIGQUIT is for. */
@@ -34,13 +37,12 @@ static void hang_asked(int signal, siginfo_t *info, void *context)
 	struct roami_ctl *ctl = atomic_load(&hang_signal.ctl);
 	const ucontext_t *at = context;
 
-	(void)signal;
 	(void)info;
 	if (ctl == NULL || getpid() != hang_signal.pid)
 		return;
 	if (roami_os_tid() == hang_signal.pid)
 		atomic_store(&hang_signal.pc, (uintptr_t)at->uc_mcontext.gregs[REG_RIP]);
-	if (atomic_exchange(&hang_signal.sampling, 0) != 0)
+	if (atomic_exchange(&hang_signal.sampling, 0) != 0 || signal != SIGQUIT)
 		return;
 	atomic_store(&ctl->ask, ROAMI_ASK_NEAR);
 	roami_look_at(ctl);
@@ -54,25 +56,55 @@ bool roami_hang_handles(void)
 	       now.sa_sigaction == hang_asked;
 }
 
+static void hang_action(struct sigaction *ours)
+{
+	*ours = (struct sigaction){.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+	ours->sa_sigaction = hang_asked;
+	sigemptyset(&ours->sa_mask);
+}
+
+/* A signal that nobody uses, for us for a moment; 0: there is none. */
+static int hang_borrow(void)
+{
+	struct sigaction ours, now;
+
+	hang_action(&ours);
+	for (int number = SIGRTMAX; number >= SIGRTMIN; number--)
+		if (sigaction(number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+		    now.sa_handler == SIG_DFL)
+			return sigaction(number, &ours, NULL) == 0 ? number : 0;
+	return 0;
+}
+
+/* By SIGQUIT if it is ours, else by a signal that is not the program's. */
 const void *roami_hang_sample(void)
 {
+	bool own = roami_hang_handles();
+	int number = own ? SIGQUIT : hang_borrow();
+
+	if (number == 0)
+		return NULL;
 	atomic_store(&hang_signal.pc, 0);
 	atomic_store(&hang_signal.sampling, 1);
-	syscall(SYS_tgkill, getpid(), getpid(), SIGQUIT);
-	for (unsigned i = 0; i < 20 && atomic_load(&hang_signal.sampling) != 0; i++)
-		usleep(1000);
+	syscall(SYS_tgkill, getpid(), getpid(), number);
+	for (unsigned i = 0; i < SAMPLES && atomic_load(&hang_signal.sampling) != 0; i++)
+		usleep(SAMPLE_US);
+	atomic_store(&hang_signal.sampling, 0);
+	if (!own) {
+		signal(number, SIG_IGN); /* where it is blocked it must not come later */
+		signal(number, SIG_DFL);
+	}
 	return (const void *)atomic_load(&hang_signal.pc);
 }
 
 /* What the program does with SIGQUIT itself stays as it is. */
 static void hang_handle(struct roami_ctl *ctl)
 {
-	struct sigaction ours = {.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK}, now;
+	struct sigaction ours, now;
 
 	hang_signal.pid = getpid();
 	atomic_store(&hang_signal.ctl, ctl);
-	ours.sa_sigaction = hang_asked;
-	sigemptyset(&ours.sa_mask);
+	hang_action(&ours);
 	if (sigaction(SIGQUIT, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
 	    now.sa_handler == SIG_DFL)
 		sigaction(SIGQUIT, &ours, NULL);
@@ -106,9 +138,32 @@ static void hang_who(const struct roami_node *node, unsigned peer, char *text, s
 		snprintf(text + used, bytes - used, " (pid %d)", pid);
 }
 
-static void hang_line(const struct roami_ctl *const *ctls, const struct roami_node *node,
-		      unsigned peer)
+/* A line of the report, to whoever has asked for it; one that has no room there is left out. */
+__attribute__((format(printf, 2, 3))) static void hang_say(struct roami_hang *hang,
+							   const char *format, ...)
 {
+	struct roami_ctl *ctl = hang->node->self->ctl;
+	uint32_t used = atomic_load(&ctl->where_bytes);
+	char line[300 + ROAMI_WAIT_BYTES];
+	va_list args;
+	size_t length;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	length = strlen(line);
+	if (!hang->where) {
+		if (write(STDERR_FILENO, line, length) < 0)
+			return; /* nobody listens */
+	} else if (length <= sizeof(ctl->report) - used) {
+		memcpy(ctl->report + used, line, length);
+		atomic_store(&ctl->where_bytes, used + (uint32_t)length);
+	}
+}
+
+static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ctls, unsigned peer)
+{
+	const struct roami_node *node = hang->node;
 	const struct roami_ctl *ctl = ctls[peer];
 	unsigned threads = atomic_load(&ctl->threads), waiting = 0;
 	char who[120], what[ROAMI_WAIT_BYTES];
@@ -118,10 +173,10 @@ static void hang_line(const struct roami_ctl *const *ctls, const struct roami_no
 		if (!roami_boot_wait(ctls, node->nodes, &ctl->waits[i], what, sizeof(what)))
 			continue;
 		waiting++;
-		dprintf(STDERR_FILENO, "roam: %s waits %s\n", who, what);
+		hang_say(hang, "roam: %s waits %s\n", who, what);
 	}
 	if (waiting < threads)
-		dprintf(STDERR_FILENO, "roam: %s computes in %u of %u threads%s%s\n", who,
+		hang_say(hang, "roam: %s computes in %u of %u threads%s%s\n", who,
 			threads - waiting, threads,
 			waiting == 0 && ctl->probed.place[0] != '\0' ? ", at " : "",
 			waiting == 0 ? ctl->probed.place : "");
@@ -137,15 +192,14 @@ static void hang_report(struct roami_hang *hang)
 	struct roami_node *node = hang->node;
 	char who[120];
 
-	hang->told_at = roami_os_now_ns();
 	roami_look_all(hang, REPORT_MS);
 	hang_ctls(node, ctls);
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		hang_who(node, peer, who, sizeof(who));
 		if (!roami_look_answered(hang, peer))
-			dprintf(STDERR_FILENO, "roam: %s does not answer\n", who);
+			hang_say(hang, "roam: %s does not answer\n", who);
 		if (!roami_is_far(node, peer) || roami_look_answered(hang, peer))
-			hang_line(ctls, node, peer);
+			hang_line(hang, ctls, peer);
 	}
 	roami_look_forget(hang);
 }
@@ -308,6 +362,21 @@ static void hang_tick(struct roami_hang *hang)
 
 /* --------------------------------------------------------------------------------------- life */
 
+/* `roam where` has asked: this node says it for all. */
+static void hang_where(struct roami_hang *hang)
+{
+	struct roami_ctl *ctl = hang->node->self->ctl;
+	uint32_t where = atomic_load(&ctl->where);
+
+	if (where == atomic_load(&ctl->where_told))
+		return;
+	hang->where = true;
+	atomic_store(&ctl->where_bytes, 0);
+	hang_report(hang);
+	hang->where = false;
+	atomic_store(&ctl->where_told, where);
+}
+
 /* Asked by a signal of this node, or by another one: node 0 says it for all, once. */
 static void hang_pass(struct roami_hang *hang)
 {
@@ -325,6 +394,7 @@ static void hang_pass(struct roami_hang *hang)
 	} else if (by == ROAMI_ASK_NEAR || roami_os_now_ns() - hang->told_at > TOLD_NS) {
 		usleep(OTHERS_US); /* the launcher has sent it to others, too */
 		atomic_store(&ctl->ask, ROAMI_ASK_NONE);
+		hang->told_at = roami_os_now_ns();
 		hang_report(hang);
 	}
 }
@@ -342,6 +412,7 @@ static void *hang_main(void *arg)
 		uint32_t value = atomic_load(&ctl->look);
 
 		hang_pass(hang);
+		hang_where(hang);
 		roami_look_answer(hang);
 		now = roami_os_now_ns();
 		if (now >= next) {

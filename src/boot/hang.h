@@ -27,7 +27,8 @@ struct roami_hang {
 	uint64_t far_turns;
 	bool far_noted;
 	bool told; /* ROAM_HANG: that it does not */
-	uint64_t told_at;       /* the last report began */
+	uint64_t told_at;       /* the last report by a signal began */
+	bool where;             /* the report under way is for `roam where` */
 	uint32_t skip, skipped; /* ticks without a probe: left, and the last time */
 	/* A probe under way: what it found first. */
 	bool probing;

@@ -101,7 +101,7 @@ static void node_place(struct roami_probed *probed)
 	text[bytes > 0 ? bytes : 0] = '\0';
 	if (strncmp(text, "running", 7) != 0 && strrchr(text, ' ') != NULL)
 		sscanf(strrchr(text, ' '), " %lx", &pc);
-	else if (roami_hang_handles())
+	else
 		pc = (uintptr_t)roami_hang_sample();
 	probed->place[0] = '\0';
 	if (pc != 0)

@@ -18,7 +18,8 @@
 #include "trace/stats.h"
 
 #define ROAMI_PAGE          ((size_t)ROAM_PAGE_SIZE)
-#define ROAMI_SEGMENT_MAGIC 0x726f616d2d303201u
+/* Of another version, whose control page is another, it differs. */
+#define ROAMI_SEGMENT_MAGIC (UINT64_C(0x726f616d2d303201) + (sizeof(struct roami_ctl) << 12))
 #define ROAMI_KEY_BYTES     32u /* of a job's key */
 #define ROAMI_COMES_BYTES   384u
 
@@ -175,7 +176,8 @@ struct roami_waiting {
 	_Atomic uint64_t label[ROAMI_LABEL_WORDS]; /* of ROAMI_WAITS_TUPLE: the element's name */
 };
 
-#define ROAMI_WAITS_TUPLE 100u
+#define ROAMI_WAITS_TUPLE  100u
+#define ROAMI_REPORT_BYTES 65536u
 
 /* What for; above, whether it ends by itself, and the participants of an X-function. */
 enum roami_tuple_wait {
@@ -221,6 +223,9 @@ struct roami_ctl {
 	_Atomic uint32_t probe; /* probes so far; in a far node's copy: the token of its answer */
 	_Atomic uint32_t token; /* of this node's last probe of far ones; see core/probe.h */
 	_Atomic uint32_t tokens[ROAMI_NODES_MAX]; /* of far nodes that wait for an answer */
+	_Atomic uint32_t where;      /* how often `roam where` has asked what all wait for */
+	_Atomic uint32_t where_told; /* and which time it has been told, */
+	_Atomic uint32_t where_bytes; /* by so many bytes of `report` */
 	struct roami_probed probed;
 	struct roami_waiting waits[ROAMI_WAITS_MAX]; /* by threads' numbers */
 	_Alignas(64) _Atomic uint64_t
@@ -231,6 +236,7 @@ struct roami_ctl {
 	_Alignas(8) uint8_t comes[ROAMI_COMES_BYTES]; /* how the node comes, see boot/here.c */
 	struct roami_bell bell;
 	struct roami_stats stats;
+	char report[ROAMI_REPORT_BYTES]; /* lines for `roam where`; never touched else */
 };
 
 /* What a node keeps of a peer whose segment it cannot map: what that one has told it. */

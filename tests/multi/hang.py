@@ -7,6 +7,7 @@ usage: hang.py [-k PART_OF_A_NAME] [GROUP]...
 import os
 import re
 import signal
+import subprocess
 import tempfile
 import time
 
@@ -58,14 +59,19 @@ def attached_to():
                {**server.env, 'HUNG_AT': server.address}, lambda: server.expect('move', 1))
 
 
-def quit_says(start, nodes, how, lines, env=None, ask=True):
+def where(pid):
+    return run([program('roam'), 'where', str(pid)]).out
+
+
+def says(start, nodes, how, lines, ask, env=None):
     """The job says what it waits for, each thread in a line, and goes on."""
-    def act(first, _pids):
+    said = []
+
+    def act(first, pids):
         time.sleep(1)
-        if ask:
-            os.kill(first, signal.SIGQUIT)
+        said.extend((ask(first, pids) or '').splitlines())
     result = run(started(start, 'hung', start, nodes, how), env=env, wanted=nodes, act=act)
-    said = result.err.splitlines()
+    said.extend(result.err.splitlines())
     strange = [line for line in said if not any(re.fullmatch(like, line) for like in lines)]
     if result.status != 0 or 'went on' not in result.out or strange or len(said) != nodes:
         raise Wrong(f'status {result.status}, stderr {result.err!r}, out {result.out[-200:]!r}')
@@ -75,6 +81,17 @@ COMPUTES = [r'roam: node 0 \(pid \d+\) computes in 1 of 1 threads, at \S+\+0x[0-
             rf'roam: node \d \(pid \d+\) waits at barrier {AT} \(2 of 3 threads arrived\)']
 
 TUPLE = [r'roam: node 0 \(pid \d+\) waits to observe a tuple of element wait', COMPUTES[1]]
+
+
+def not_there():
+    """What is no process of a job is told so, and goes on."""
+    with subprocess.Popen(['sleep', '30']) as other:
+        expect([program('roam'), 'where', str(other.pid)], 1,
+               f'^roam: where: neither process {other.pid} nor one below it is in a job of roam$')
+        if other.poll() is not None:
+            raise Wrong('it was ended')
+        other.kill()
+    expect([program('roam'), 'where', str(other.pid)], 1, 'No such process$')
 
 
 def own_handler():
@@ -95,9 +112,6 @@ def cases():
     yield ('barrier alone', ends, 'fork', 'barrier', None, 1,
            rf'node 0 waited at barrier {AT} \(1 of 2 threads arrived\)$')
     yield ('cond alone', ends, 'fork', 'cond', None, 1, rf'node 0 waited for condition {AT}$')
-    yield ('SIGQUIT alone', quit_says, 'fork', 1, 'compute', COMPUTES[:1])
-    yield ('ROAM_HANG alone', quit_says, 'fork', 1, 'compute', COMPUTES[:1], {'ROAM_HANG': '1'},
-           False)
     yield ('tuple alone', ends, 'run', 'tuple', None, 1,
            'node 0 waited to observe a tuple of element wait$')
     yield ('stranger', goes_on, 'stranger')
@@ -106,10 +120,18 @@ def cases():
                                               'ROAM_FAULTY': 'cut=1>2@1s+6s'})
     yield ('a program that attaches', served)
     yield ('a server', attached_to)
-    yield ('SIGQUIT fork', quit_says, 'fork', 3, 'compute', COMPUTES)
-    yield ('SIGQUIT run', quit_says, 'run', 3, 'compute', COMPUTES)
-    yield ('SIGQUIT tuple', quit_says, 'fork', 3, 'timed', TUPLE)
-    yield ('ROAM_HANG', quit_says, 'fork', 3, 'compute', COMPUTES, {'ROAM_HANG': '1'}, False)
+    quit_first = lambda first, _: os.kill(first, signal.SIGQUIT)
+    nobody = lambda *_: None
+    yield ('SIGQUIT fork', says, 'fork', 3, 'compute', COMPUTES, quit_first)
+    yield ('SIGQUIT run', says, 'run', 3, 'compute', COMPUTES, quit_first)
+    yield ('SIGQUIT tuple', says, 'fork', 3, 'timed', TUPLE, quit_first)
+    yield ('SIGQUIT alone', says, 'fork', 1, 'compute', COMPUTES[:1], quit_first)
+    yield ('ROAM_HANG', says, 'fork', 3, 'compute', COMPUTES, nobody, {'ROAM_HANG': '1'})
+    yield ('ROAM_HANG alone', says, 'fork', 1, 'compute', COMPUTES[:1], nobody, {'ROAM_HANG': '1'})
+    yield ('where fork', says, 'fork', 3, 'handler', COMPUTES, lambda _, pids: where(pids[2]))
+    yield ('where run', says, 'run', 3, 'compute', COMPUTES, lambda first, _: where(first))
+    yield ('where alone', says, 'fork', 1, 'compute', COMPUTES[:1], lambda first, _: where(first))
+    yield ('where not', not_there)
     yield ('handler of the program', own_handler)
 
 

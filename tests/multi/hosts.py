@@ -593,21 +593,34 @@ def failure_cases():
                        for node in (0, 2, 3)) + '$')
 
 
-def asked(env, signals):
-    """One report has the nodes of all hosts, with what each waits for, or where it computes."""
-    def act(first, _pids):
+def quit_first(first, _pids):
+    os.kill(first, signal.SIGQUIT)
+    return ''
+
+
+def where_is(which):
+    """By `roam where` of the launcher, or of a node; what that says."""
+    def ask(first, pids_):
+        return run([program('roam'), 'where', str(first if which is None else pids_[which])]).out
+    return ask
+
+
+def asked(words, ask, env):
+    """One report has the nodes of both hosts, with what each waits for, or where it computes; the
+    job goes on for longer than one that a signal is to end."""
+    said = []
+
+    def act(first, pids_):
         time.sleep(1)
-        if signals:
-            os.kill(first, signal.SIGQUIT)
-    result = run(launched(4, 'ab', program('hung'), 'run', 4, 'compute'), env=env_of(env), wanted=4,
-                 act=act)
-    who = [rf'roam: node {node} on host {host("aabb"[node])} \(pid \d+\) ' for node in range(4)]
+        said.append(ask(first, pids_))
+    result = run(words, env=env, wanted=4, act=act)
+    who = [rf'roam: node {node} on host \S+ \(pid \d+\) ' for node in range(4)]
     lines = [who[0] + r'computes in 1 of 1 threads, at \S+\+0x[0-9a-f]+.*',
              *(each + r'waits at barrier 0x\w+ \(3 of 4 threads arrived\)' for each in who[1:])]
-    said = result.err.splitlines()
-    if result.status != 0 or 'went on' not in result.out or len(said) != 4 or \
-            not all(map(re.fullmatch, lines, said)):
-        raise Wrong(f'status {result.status}, {result.err!r}, {result.out[-200:]!r}')
+    told = [*said[0].splitlines(), *result.err.splitlines()]
+    if result.status != 0 or 'went on' not in result.out or len(told) != 4 or \
+            not all(map(re.fullmatch, lines, told)) or (said[0] == '') != (result.err != ''):
+        raise Wrong(f'status {result.status}, {result.err!r}, {said!r}, {result.out[-200:]!r}')
     nothing_left()
 
 
@@ -625,8 +638,11 @@ def hang_cases():
     yield ('a flag that nobody sets', wrong, launched(3, 'ab', program('hung'), 'run', 3, 'flag'),
            1, judged + r'node 0 waited at the end of the job \(1 of 3 threads arrived\), '
            'node 1 waited for flag', None, 15.0)
-    yield ('asked what all wait for', asked, None, True)
-    yield ('ROAM_HANG', asked, {'ROAM_HANG': '1'}, False)
+    compute = launched(4, 'ab', program('hung'), 'run', 4, 'compute')
+    yield ('SIGQUIT', asked, [*compute, '7'], quit_first, env_of())
+    yield ('ROAM_HANG', asked, compute, lambda *_: '', env_of({'ROAM_HANG': '1'}))
+    yield ('roam where', asked, compute, where_is(None), env_of())
+    yield ('roam where, a node of another host', asked, compute, where_is(3), env_of())
 
 
 def stopped(seconds):
@@ -924,6 +940,8 @@ def ssh_cases():
            killed_in('b', signal.SIGKILL))
     yield ('launcher killed over ssh', over_ssh, ssh_deaths, 2, (1, 2), deaths_, -signal.SIGKILL,
            '', launcher_killed)
+    yield ('roam where over ssh', over_ssh, asked, 4, (1, 2),
+           [program('hung'), 'run', '4', 'compute'], where_is(None))
     yield ('ssh refused', over_ssh, unreachable, 2, (1, 3), [program('hello')],
            '^roam: run: cannot start on host 10.77.0.3: `ssh .*` exited with status 255')
 

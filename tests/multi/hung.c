@@ -1,6 +1,6 @@
 /*
  * Shows nothing by itself: a job that hangs, or only seems to, for hang.py.
- * hung START NODES HOW; each node prints "ready NODE PID" before it does what HOW says:
+ * hung START NODES HOW [SECONDS]; each node prints "ready NODE PID" before it does what HOW says:
  *	barrier   a barrier for one thread more than there are
  *	locks     two locks, each held by a node that waits for the other
  *	cond      a condition that nobody signals
@@ -23,15 +23,15 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#define LONG_US 4000000u
 
 static unsigned nodes;
 static const char *how;
+static unsigned long_us = 4000000u; /* "some seconds" */
 static uint64_t barrier, flag, cond, locks[2]; /* names */
 
 static void *stranger(void *arg)
 {
-	usleep(LONG_US);
+	usleep(long_us);
 	must(roam_flag_set(&flag));
 	return arg;
 }
@@ -45,7 +45,7 @@ static void own_handler(int signal)
 
 static void compute(void)
 {
-	uint64_t until = roam_clock_us() + LONG_US;
+	uint64_t until = roam_clock_us() + long_us;
 
 	while (roam_clock_us() < until)
 		;
@@ -74,7 +74,7 @@ static void pass_lock(void)
 	if (roam_node() == 1) {
 		must(roam_lock(&locks[0]));
 		must(roam_barrier_all());
-		usleep(LONG_US / 2);
+		usleep(long_us / 2);
 		must(roam_unlock(&locks[0]));
 	} else {
 		must(roam_barrier_all());
@@ -95,7 +95,7 @@ static void do_tuple(void)
 	struct roam_ps_request request = {.op = ROAM_PS_OBSERVE,
 					  .buffer = &number,
 					  .limit = sizeof(number),
-					  .timeout_ns = timed ? LONG_US * UINT64_C(1000) : 0};
+					  .timeout_ns = timed ? long_us * UINT64_C(1000) : 0};
 
 	if (strcmp(how, "attach") == 0) {
 		must(roam_ps_attach(getenv("HUNG_AT"), NULL, &server));
@@ -157,7 +157,9 @@ static void node_main(void)
 
 int main(int argc, char **argv)
 {
-	check(argc == 4);
+	check(argc == 4 || argc == 5);
+	if (argc == 5)
+		long_us = number(argv[4]) * 1000000u;
 	nodes = number(argv[2]);
 	how = argv[3];
 	if (strcmp(how, "handler") == 0)

@@ -159,6 +159,20 @@ def judged(nodes):
         for node in range(nodes)) + '$'
 
 
+def where_of(launcher):
+    """`roam where` of the launcher finds its processes."""
+    said = []
+
+    def act(pid, _pids):
+        time.sleep(1)
+        said.append(run([program('roam'), 'where', str(pid)]).out)
+    result = job(by(launcher, 2, program('hung'), 'run', 2, 'compute'), wanted=2, act=act)
+    if result.status != 0 or re.fullmatch(
+            r'roam: node 0 \(pid \d+\) computes .*\n'
+            r'roam: node 1 \(pid \d+\) waits at barrier .*\n', ''.join(said)) is None:
+        raise Wrong(f'status {result.status}, {said!r}, {result.err!r}')
+
+
 def run_cases(launcher):
     info = rf'^roam: info: 4 nodes on 1 host, by {BINDING[launcher]} \(\w+\), over shm$'
     yield (f'{launcher}: hello', well, by(launcher, 4, program('hello')), 'the sum of 1 to 4 is 10',
@@ -221,6 +235,7 @@ def wrong_cases(launcher):
                        r'^roam: node 1 \(pid \d+\) waits at barrier 0x\w+ \(1 of 2 threads'],
            {'ROAM_HANG': '1'})
     if not launcher.startswith('srun'):
+        yield (f'{launcher}: roam where', where_of, launcher)
         yield (f'{launcher}: killed', launcher_killed, launcher)
     yield (f'{launcher}: twice', twice, launcher)
     yield (f'{launcher}: alone', alone, launcher)
