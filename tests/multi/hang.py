@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Jobs that hang: those of which no thread can go on end with the reason; of others SIGQUIT and
-ROAM_HANG say what every thread waits for; nobody is judged who could still be helped.
+ROAM_HANG say what every thread waits for; nobody is judged who could still be helped.  What the
+verdict looks at has a case that fails without it, in place of a mutant: threads that are not known
+("stranger", "a program that attaches"), messages under way, and whether each thread has found, after
+the first look, that it has to wait ("stalled"); that a wait is over shows in what SIGQUIT says.
 
 usage: hang.py [-k PART_OF_A_NAME] [GROUP]...
 """
@@ -44,6 +47,14 @@ def helped(command, env, help_it):
         time.sleep(5)
         help_it()
     expect(command, out='went on', env=env, wanted=3, act=act)
+
+
+def stalled():
+    """A thread that does not look whether it may go on is not known to wait."""
+    def act(_first, pids):
+        time.sleep(0.5)
+        os.kill(pids[1], signal.SIGWINCH)
+    expect(started('fork', 'hung', 'fork', 3, 'stalled'), out='went on', wanted=3, act=act)
 
 
 def served():
@@ -118,6 +129,7 @@ def cases():
     yield ('compute', goes_on, 'compute')
     yield ('under way', goes_on, 'underway', {'ROAM_TRANSPORT': 'udp',
                                               'ROAM_FAULTY': 'cut=1>2@1s+6s'})
+    yield ('stalled', stalled)
     yield ('a program that attaches', served)
     yield ('a server', attached_to)
     quit_first = lambda first, _: os.kill(first, signal.SIGQUIT)

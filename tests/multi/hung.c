@@ -12,6 +12,7 @@
  *	serve     as tuple, and node 1 serves programs that attach, at $HUNG_AT
  *	attach    as tuple, but of the server at $HUNG_AT
  *	underway  a lock's grant is long on its way, while all wait
+ *	stalled   all meet, but node 1's thread does not notice: it is in a handler of SIGWINCH
  *	compute   the others at a barrier while node 0 computes for some seconds
  *	handler   as compute, and the program has a handler of its own for SIGQUIT
  */
@@ -41,6 +42,12 @@ static void own_handler(int signal)
 	(void)signal;
 	if (write(STDOUT_FILENO, "mine\n", 5) != 5)
 		_exit(WRONG);
+}
+
+static void stall(int signal)
+{
+	(void)signal;
+	usleep(long_us + long_us / 2);
 }
 
 static void compute(void)
@@ -139,6 +146,10 @@ static void node_main(void)
 		must(roam_ps_serve(getenv("HUNG_AT"), NULL, NULL, 0));
 	if (roam_node() == 0)
 		do_first();
+	if (strcmp(how, "stalled") == 0 && roam_node() != 1)
+		usleep(long_us / 2);
+	if (strcmp(how, "stalled") == 0)
+		must(roam_barrier_all());
 	if (strcmp(how, "barrier") == 0)
 		must(roam_barrier(&barrier, nodes + 1));
 	else if (strcmp(how, "locks") == 0)
@@ -164,6 +175,7 @@ int main(int argc, char **argv)
 	how = argv[3];
 	if (strcmp(how, "handler") == 0)
 		signal(SIGQUIT, own_handler);
+	signal(SIGWINCH, stall);
 	must(roam_start());
 	if (strcmp(argv[1], "fork") == 0 && nodes == 1) {
 		node_main(); /* alone */
