@@ -291,15 +291,11 @@ static void far_exit(struct far *far, unsigned node)
 
 static void far_waits(struct far *far, unsigned node)
 {
-	struct roami_boot_waits waits;
 	bool all = true;
 
-	if (far->frame.bytes != sizeof(waits) || far->say_at == 0)
+	if (far->say_at == 0 ||
+	    !roami_wait_groups_take(&far->ctls[node], far->frame.payload, far->frame.bytes))
 		return;
-	memcpy(&waits, far->frame.payload, sizeof(waits));
-	atomic_store(&far->ctls[node].waits[0].id, waits.id);
-	atomic_store(&far->ctls[node].waits[0].of, waits.of);
-	atomic_store(&far->ctls[node].waits[0].kind, waits.kind);
 	far->nodes[node].told_waits = true;
 	for (unsigned i = 0; i < far->job->nodes; i++)
 		all = all && (far->nodes[i].told_waits || far->nodes[i].ended);

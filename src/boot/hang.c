@@ -14,8 +14,6 @@
 #include "os/inside.h"
 
 #define TICK_NS   UINT64_C(1000000000)
-#define LOOK_MS   500u    /* that all nodes get to answer */
-#define REPORT_MS 2000u   /* the same where somebody wants to read it */
 #define OTHERS_US 100000u /* in which others pass on the same signal, of this host, */
 #define TOLD_NS   TICK_NS /* or of another one */
 #define SAMPLES   20u     /* looks at whether a thread has told where it is, */
@@ -161,25 +159,29 @@ __attribute__((format(printf, 2, 3))) static void hang_say(struct roami_hang *ha
 	}
 }
 
+/* A line for all threads of the node that wait for the same. */
 static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ctls, unsigned peer)
 {
 	const struct roami_node *node = hang->node;
 	const struct roami_ctl *ctl = ctls[peer];
-	unsigned threads = atomic_load(&ctl->threads), waiting = 0;
+	struct roami_wait_group groups[ROAMI_WAIT_GROUPS];
+	unsigned threads = atomic_load(&ctl->threads), waiting, said = 0;
+	unsigned count = roami_wait_groups(ctl, groups, &waiting);
 	char who[120], what[ROAMI_WAIT_BYTES];
 
 	hang_who(node, peer, who, sizeof(who));
-	for (unsigned i = 0; i < ROAMI_WAITS_MAX; i++) {
-		if (!roami_boot_wait(ctls, node->nodes, &ctl->waits[i], what, sizeof(what)))
-			continue;
-		waiting++;
+	for (unsigned i = 0; i < count; i++) {
+		roami_boot_wait(ctls, node->nodes, &groups[i], what, sizeof(what));
 		hang_say(hang, "roam: %s waits %s\n", who, what);
+		said += groups[i].threads;
 	}
+	if (said < waiting)
+		hang_say(hang, "roam: %s waits in %u more threads\n", who, waiting - said);
 	if (waiting < threads)
 		hang_say(hang, "roam: %s computes in %u of %u threads%s%s\n", who,
-			threads - waiting, threads,
-			waiting == 0 && ctl->probed.place[0] != '\0' ? ", at " : "",
-			waiting == 0 ? ctl->probed.place : "");
+			 threads - waiting, threads,
+			 waiting == 0 && ctl->probed.place[0] != '\0' ? ", at " : "",
+			 waiting == 0 ? ctl->probed.place : "");
 }
 
 /*
@@ -192,7 +194,7 @@ static void hang_report(struct roami_hang *hang)
 	struct roami_node *node = hang->node;
 	char who[120];
 
-	roami_look_all(hang, REPORT_MS);
+	roami_look_all(hang);
 	hang_ctls(node, ctls);
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		hang_who(node, peer, who, sizeof(who));
@@ -217,8 +219,9 @@ static uint64_t turns_begun(const struct roami_node *node, bool far, bool *still
 
 		if (roami_is_far(node, peer) != far)
 			continue;
-		for (unsigned i = 0; i < ROAMI_WAITS_MAX; i++)
+		for (unsigned i = 0; !far && i < atomic_load(&ctl->seats); i++)
 			turns += atomic_load(&ctl->waits[i].turn);
+		turns += far ? atomic_load(&ctl->probed.turns) : 0;
 		*still_p &= roami_look_waiting(ctl) == atomic_load(&ctl->threads);
 	}
 	return turns;
@@ -244,7 +247,7 @@ static bool probe_quiet(const struct roami_node *node, uint64_t *sent_p, uint64_
 static bool probe_seen(const struct roami_node *node, const uint32_t *looked)
 {
 	for (unsigned peer = 0; peer < node->nodes; peer++)
-		for (unsigned i = 0; i < ROAMI_WAITS_MAX; i++) {
+		for (unsigned i = 0; i < atomic_load(&node->segments[peer].ctl->seats); i++) {
 			const struct roami_waiting *waiting = &node->segments[peer].ctl->waits[i];
 
 			if (atomic_load(&waiting->kind) != 0 &&
@@ -285,7 +288,7 @@ static void hang_probe(struct roami_hang *hang)
 		return;
 	}
 	memcpy(looked, hang->looked, sizeof(looked));
-	if (!roami_look_all(hang, LOOK_MS) || !probe_quiet(hang->node, &sent, &received)) {
+	if (!roami_look_all(hang) || !probe_quiet(hang->node, &sent, &received)) {
 		hang->skip = hang->skipped = hang->skipped < SKIP_MAX ? 2 * hang->skipped + 1
 								      : SKIP_MAX;
 		roami_look_forget(hang);
@@ -312,7 +315,7 @@ static bool hang_far_moves(struct roami_hang *hang)
 
 	if (!hang->apart)
 		return false;
-	roami_look_all(hang, LOOK_MS);
+	roami_look_all(hang);
 	turns = turns_begun(hang->node, true, &still);
 	roami_look_forget(hang);
 	moves = !hang->far_noted || turns != hang->far_turns;

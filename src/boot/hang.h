@@ -52,8 +52,8 @@ struct roami_ctl *roami_look_near(const struct roami_node *node, unsigned peer);
 /* There is something for the thread of that node of this host. */
 void roami_look_at(struct roami_ctl *ctl);
 
-/* Asks all nodes, and waits for so many milliseconds; false: one has not answered. */
-bool roami_look_all(struct roami_hang *hang, unsigned ms);
+/* Asks all nodes; false: one has not answered in time. */
+bool roami_look_all(struct roami_hang *hang);
 bool roami_look_answered(const struct roami_hang *hang, unsigned peer);
 
 /* What is known of other hosts' nodes is stale from now on. */

@@ -12,7 +12,8 @@
 #include "core/probe.h"
 #include "msg/msg.h"
 
-#define ANSWER_MS  20u /* that nodes get to answer, so often */
+#define ANSWER_MS  20u  /* that nodes get to answer, */
+#define ANSWERS    100u /* so often */
 #define LOCK_TRIES 50u
 #define LOCK_US    100u
 
@@ -20,7 +21,7 @@ unsigned roami_look_waiting(const struct roami_ctl *ctl)
 {
 	unsigned count = 0;
 
-	for (unsigned i = 0; i < ROAMI_WAITS_MAX; i++) {
+	for (unsigned i = 0; i < atomic_load(&ctl->seats); i++) {
 		uint32_t kind = atomic_load(&ctl->waits[i].kind);
 
 		count += kind != 0 && (kind != ROAMI_WAITS_TUPLE ||
@@ -179,7 +180,7 @@ void roami_look_forget(struct roami_hang *hang)
 			roami_probe_forget(hang->node->segments[peer].ctl);
 }
 
-bool roami_look_all(struct roami_hang *hang, unsigned ms)
+bool roami_look_all(struct roami_hang *hang)
 {
 	struct roami_node *node = hang->node;
 	uint32_t token = atomic_load(&node->self->ctl->token) + 1;
@@ -189,7 +190,7 @@ bool roami_look_all(struct roami_hang *hang, unsigned ms)
 	atomic_store(&node->self->ctl->token, token);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
 		look_ask(hang, peer, token);
-	for (unsigned turn = 0; !all && turn <= ms / ANSWER_MS; turn++) {
+	for (unsigned turn = 0; !all && turn < ANSWERS; turn++) {
 		if (turn > 0)
 			usleep(ANSWER_MS * 1000);
 		roami_look_answer(hang); /* and whoever asks this node meanwhile */

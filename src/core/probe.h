@@ -8,6 +8,27 @@
 
 #include "core/node.h"
 
+#define ROAMI_PROBED_MAX 16384u /* bytes of an answer */
+
+/* Threads of a node that wait for the same. */
+struct roami_wait_group {
+	uint64_t id;
+	uint32_t kind;
+	uint32_t of;
+	uint32_t threads;
+	uint32_t seen; /* the oldest of theirs */
+	uint64_t label[ROAMI_LABEL_WORDS];
+};
+
+#define ROAMI_WAIT_GROUPS 256u
+
+/* Those of a node, by their first threads; *waiting_p: threads, of what is left out, too. */
+unsigned roami_wait_groups(const struct roami_ctl *ctl, struct roami_wait_group *groups,
+			   unsigned *waiting_p);
+
+/* The other way round, into what is kept of a node elsewhere.  False: they make no sense. */
+bool roami_wait_groups_take(struct roami_ctl *far, const void *groups, size_t bytes);
+
 /*
  * Asks `to`, whose answer comes to its copy of the control page here, with `token` as its `probe`
  * then; or, with token 0, makes node 0 say what all wait for.

@@ -163,12 +163,12 @@ enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI
 /* A node: mapped and ready to serve; its counters are final; it looks at no segment any more. */
 enum roami_joined { ROAMI_JOINED_READY = 1, ROAMI_JOINED_FINAL, ROAMI_JOINED_LEFT };
 
-/* What a thread of the node waits for.  Those that it sees are the first of the node. */
-#define ROAMI_WAITS_MAX   64u
+/* What a thread of the node waits for. */
+#define ROAMI_WAITS_MAX   2048u /* ROAMI_THREADS_MAX */
 #define ROAMI_PLACE_BYTES 144u
 #define ROAMI_LABEL_WORDS 4u /* of a name, cut off and with a zero behind it */
 struct roami_waiting {
-	_Atomic uint64_t id;   /* of the object */
+	_Alignas(64) _Atomic uint64_t id; /* of the object */
 	_Atomic uint32_t kind; /* enum roam_sync_kind + 1, or ROAMI_WAITS_TUPLE; 0: for nothing */
 	_Atomic uint32_t of;   /* threads that the barrier is for; enum roami_tuple_wait | more */
 	_Atomic uint32_t turn; /* waits begun */
@@ -200,6 +200,7 @@ struct roami_probed {
 	_Atomic uint32_t quiet;  /* only its threads that wait could do anything */
 	_Atomic uint64_t sent;   /* messages, up to then */
 	_Atomic uint64_t received;
+	_Atomic uint64_t turns; /* waits begun, of a far node */
 	char place[ROAMI_PLACE_BYTES]; /* where its first thread is */
 };
 
@@ -227,6 +228,7 @@ struct roami_ctl {
 	_Atomic uint32_t where_told; /* and which time it has been told, */
 	_Atomic uint32_t where_bytes; /* by so many bytes of `report` */
 	struct roami_probed probed;
+	_Atomic uint32_t seats; /* of `waits`, that were ever used */
 	struct roami_waiting waits[ROAMI_WAITS_MAX]; /* by threads' numbers */
 	_Alignas(64) _Atomic uint64_t
 		creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */

@@ -21,6 +21,7 @@ JUDGED = r'no thread of the job can go on;'
 AT = r'0x[0-9a-f]+'
 ENDS = {
     'barrier': rf'node 0 waited at barrier {AT} \(3 of 4 threads arrived\), node 1 waited at barrier',
+    'many': rf'node 0 waited in 101 threads at barrier {AT} \(303 of 304 threads arrived\), node 1',
     'locks': rf'node 0 waited in lock {AT}, node 1 waited in lock {AT}',
     'cond': rf'node 0 waited for condition {AT}',
     'tuple': rf'node 0 waited to observe a tuple of element wait, node 1 waited at barrier {AT} '
@@ -118,7 +119,7 @@ def cases():
                             ('run', 'locks', {'ROAM_TRANSPORT': 'udp'}),
                             ('fork', 'cond', {'ROAM_ONESIDED': '0'}), ('run', 'flag', {}),
                             ('fork', 'flag', {'ROAM_TRANSPORT': 'udp'}), ('fork', 'tuple', {}),
-                            ('run', 'round', {})):
+                            ('run', 'round', {}), ('fork', 'many', {})):
         yield (f'{how} {start} {env}', ends, start, how, env)
     yield ('barrier alone', ends, 'fork', 'barrier', None, 1,
            rf'node 0 waited at barrier {AT} \(1 of 2 threads arrived\)$')

@@ -633,6 +633,9 @@ def hang_cases():
                judged + ', '.join(
                    rf'node {node} waited at barrier 0x\w+ \({nodes} of {nodes + 1} threads arrived\)'
                    for node in range(nodes)) + '$', env, 15.0)
+    yield ('many threads', wrong, launched(2, 'ab', program('hung'), 'run', 2, 'many'), 1,
+           judged + ', '.join(rf'node {node} waited in 101 threads at barrier 0x\w+ '
+                              r'\(202 of 203 threads arrived\)' for node in (0, 1)), None, 25.0)
     yield ('locks in a circle', wrong, launched(2, 'ab', program('hung'), 'run', 2, 'locks'), 1,
            judged + r'node 0 waited in lock 0x\w+, node 1 waited in lock 0x\w+$', None, 15.0)
     yield ('a flag that nobody sets', wrong, launched(3, 'ab', program('hung'), 'run', 3, 'flag'),

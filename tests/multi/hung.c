@@ -2,6 +2,7 @@
  * Shows nothing by itself: a job that hangs, or only seems to, for hang.py.
  * hung START NODES HOW [SECONDS]; each node prints "ready NODE PID" before it does what HOW says:
  *	barrier   a barrier for one thread more than there are
+ *	many      the same, and each node has a hundred threads besides
  *	locks     two locks, each held by a node that waits for the other
  *	cond      a condition that nobody signals
  *	flag      a flag that nobody sets, waited for at the end of the job
@@ -24,6 +25,8 @@
 #include <stdint.h>
 #include <unistd.h>
 
+
+#define MANY 100u
 
 static unsigned nodes;
 static const char *how;
@@ -56,6 +59,22 @@ static void compute(void)
 
 	while (roam_clock_us() < until)
 		;
+}
+
+static void *one_of_many(void *arg)
+{
+	must(roam_thread_init());
+	must(roam_barrier(&barrier, nodes * (MANY + 1) + 1));
+	return arg;
+}
+
+static void many(void)
+{
+	pthread_t thread;
+
+	for (unsigned i = 0; i < MANY; i++)
+		check(pthread_create(&thread, NULL, one_of_many, NULL) == 0);
+	must(roam_barrier(&barrier, nodes * (MANY + 1) + 1));
 }
 
 static void wait_for_lock(void)
@@ -152,6 +171,8 @@ static void node_main(void)
 		must(roam_barrier_all());
 	if (strcmp(how, "barrier") == 0)
 		must(roam_barrier(&barrier, nodes + 1));
+	else if (strcmp(how, "many") == 0)
+		many();
 	else if (strcmp(how, "locks") == 0)
 		wait_for_lock();
 	else if (strcmp(how, "round") == 0 && roam_node() != 0)
