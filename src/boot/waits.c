@@ -46,7 +46,8 @@ static void waits_tuple(const struct roami_ctl *const *ctls, unsigned nodes,
 
 	memcpy(label, group->label, sizeof(group->label));
 	what = what < TUPLES ? what : ROAMI_TUPLE_OTHER;
-	used = snprintf(text, bytes, "%s element %s", waits_tuples[what], (const char *)label);
+	used = snprintf(text, bytes, "%s element %s%s", waits_tuples[what], (const char *)label,
+			(group->of & ROAMI_TUPLE_SERVER) != 0 ? " at a server" : "");
 	if (participants != 0 && (size_t)used < bytes)
 		snprintf(text + used, bytes - (size_t)used, " (%u of %u participants wait)",
 			 waits_arrived(ctls, nodes, ROAMI_WAITS_TUPLE, group->id), participants);

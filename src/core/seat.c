@@ -138,6 +138,13 @@ unsigned roami_seat(struct roami_node *node)
 	return seat.number;
 }
 
+bool roami_seated(const struct roami_node *node)
+{
+	const struct roami_real *real = node->env_state;
+
+	return seat.of == real && seat.round == real->round;
+}
+
 void roami_seat_aside(struct roami_node *node)
 {
 	struct roami_real *real = node->env_state;

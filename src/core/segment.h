@@ -179,7 +179,10 @@ struct roami_waiting {
 #define ROAMI_WAITS_TUPLE  100u
 #define ROAMI_REPORT_BYTES 65536u
 
-/* What for; above, whether it ends by itself, and the participants of an X-function. */
+/*
+ * What for; above, whether it ends by itself, or somebody outside the job may end it, whether it is
+ * at a server, and the participants of an X-function.
+ */
 enum roami_tuple_wait {
 	ROAMI_TUPLE_ENTER,
 	ROAMI_TUPLE_MOVE,
@@ -189,7 +192,8 @@ enum roami_tuple_wait {
 };
 #define ROAMI_TUPLE_WHAT         7u
 #define ROAMI_TUPLE_ENDS         8u
-#define ROAMI_TUPLE_PARTICIPANTS 4 /* where they begin */
+#define ROAMI_TUPLE_SERVER       16u
+#define ROAMI_TUPLE_PARTICIPANTS 5 /* where they begin */
 
 /* Who asks what all wait for: somebody on this host, or on another one. */
 enum roami_ask_for { ROAMI_ASK_NONE, ROAMI_ASK_NEAR, ROAMI_ASK_FAR };

@@ -63,9 +63,8 @@ static void wait_end(struct client_wait *wait, unsigned owner)
 	roami_wait(node, wait_over, wait);
 }
 
-/* What the thread waits for, and whether that can end without anybody. */
-static void client_waits(const struct roam_ps_element *element,
-			 const struct roam_ps_request *request)
+void roami_client_waits(struct roami_node *node, const struct roam_ps_element *element,
+			const struct roam_ps_request *request)
 {
 	static const uint8_t what[] = {[ROAM_PS_MOVE] = ROAMI_TUPLE_MOVE,
 				       [ROAM_PS_OBSERVE] = ROAMI_TUPLE_OBSERVE,
@@ -74,8 +73,11 @@ static void client_waits(const struct roam_ps_element *element,
 
 	if (request->timeout_ns != 0 || request->cancel != NULL)
 		of |= ROAMI_TUPLE_ENDS;
-	roami_node_waits_tuple(element->node, (uint64_t)element->owner << 32 | element->element,
-			       of | element->participants << ROAMI_TUPLE_PARTICIPANTS,
+	if (element->server != NULL)
+		of |= ROAMI_TUPLE_SERVER | ROAMI_TUPLE_ENDS;
+	else
+		of |= element->participants << ROAMI_TUPLE_PARTICIPANTS;
+	roami_node_waits_tuple(node, (uint64_t)element->owner << 32 | element->element, of,
 			       element->label);
 }
 
@@ -141,7 +143,7 @@ static enum roam_err client_here(const struct roam_ps_element *element, const st
 	if (partial.round != 0)
 		roami_partial_give(past, ask->element, &partial);
 	if (wait.waiter != NULL) {
-		client_waits(element, request);
+		roami_client_waits(element->node, element, request);
 		wait_end(&wait, past->node->me);
 		roami_node_waits_no_more(past->node);
 		roami_wait_end(past->node);
@@ -219,7 +221,7 @@ static enum roam_err client_away(const struct roam_ps_element *element, const st
 	wait.call = roami_msg_call_start(element->node, element->owner,
 					 ROAMI_TYPE_SERVICE + ROAMI_PAST_OP, parts, 2, room,
 					 room_bytes);
-	client_waits(element, request);
+	roami_client_waits(element->node, element, request);
 	wait_end(&wait, element->owner);
 	roami_node_waits_no_more(element->node);
 	roami_wait_end(element->node);

@@ -57,6 +57,13 @@ enum roam_err roami_past_enter_at(struct roam_ps_server *server, const char *nam
 enum roam_err roami_client_ask(struct roam_ps_element *element, const struct roami_ask *ask,
 			       struct roam_ps_request *request, roami_record *record);
 
+/*
+ * For reports: what the calling thread waits for, and whether that can end without the threads of
+ * the job.  By who waits at a node; for waits at servers, which know no node, by who calls.
+ */
+void roami_client_waits(struct roami_node *node, const struct roam_ps_element *element,
+			const struct roam_ps_request *request);
+
 /* The beginning of a request. */
 struct roami_ask roami_client_begin(const struct roam_ps_element *element,
 				    const struct roam_ps_request *request);

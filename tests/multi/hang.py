@@ -71,6 +71,16 @@ def attached_to():
                {**server.env, 'HUNG_AT': server.address}, lambda: server.expect('move', 1))
 
 
+def says_server():
+    with Server() as server:
+        def ask(_first, pids):
+            said = where(pids[0])
+            server.expect('move', 1)
+            return said
+        says('fork', 3, 'attach', [TUPLE[0] + ' at a server', TUPLE[1]], ask,
+             {**server.env, 'HUNG_AT': server.address})
+
+
 def where(pid):
     return run([program('roam'), 'where', str(pid)]).out
 
@@ -144,6 +154,7 @@ def cases():
     yield ('where fork', says, 'fork', 3, 'handler', COMPUTES, lambda _, pids: where(pids[2]))
     yield ('where run', says, 'run', 3, 'compute', COMPUTES, lambda first, _: where(first))
     yield ('where alone', says, 'fork', 1, 'compute', COMPUTES[:1], lambda first, _: where(first))
+    yield ('where, at a server', says_server)
     yield ('where not', not_there)
     yield ('handler of the program', own_handler)
 
