@@ -105,6 +105,15 @@ COMPUTES = [r'roam: node 0 \(pid \d+\) computes in 1 of 1 threads, at \S+\+0x[0-
 TUPLE = [r'roam: node 0 \(pid \d+\) waits to observe a tuple of element wait', COMPUTES[1]]
 
 
+def where_stopped(_first, pids):
+    os.kill(pids[2], signal.SIGSTOP)
+    said = where(pids[0])
+    os.kill(pids[2], signal.SIGCONT)
+    if r' does not answer' not in said:
+        raise Wrong(said)
+    return re.sub('.* does not answer\n', '', said)
+
+
 def not_there():
     """What is no process of a job is told so, and goes on."""
     with subprocess.Popen(['sleep', '30']) as other:
@@ -154,6 +163,7 @@ def cases():
     yield ('where fork', says, 'fork', 3, 'handler', COMPUTES, lambda _, pids: where(pids[2]))
     yield ('where run', says, 'run', 3, 'compute', COMPUTES, lambda first, _: where(first))
     yield ('where alone', says, 'fork', 1, 'compute', COMPUTES[:1], lambda first, _: where(first))
+    yield ('where, a node is stopped', says, 'fork', 3, 'compute', COMPUTES, where_stopped)
     yield ('where, at a server', says_server)
     yield ('where not', not_there)
     yield ('handler of the program', own_handler)
