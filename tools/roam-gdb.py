@@ -179,7 +179,7 @@ class RoamNodes(gdb.Command):
     @staticmethod
     def line(ctl):
         waits = []
-        for i in range(64):
+        for i in range(int(ctl['seats'])):
             kind, at = int(ctl['waits'][i]['kind']), int(ctl['waits'][i]['id'])
             if kind:
                 waits.append(OWN.get(at) or (WAITS[kind] + f' {at:#x}' if kind < len(WAITS)

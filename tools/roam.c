@@ -27,7 +27,7 @@ struct command {
 
 void tool_say(const char *format, ...)
 {
-	char line[1024];
+	char line[TOOL_LINE];
 	va_list args;
 
 	va_start(args, format);
@@ -115,6 +115,8 @@ static const struct command commands[] = {
 	 "starts a program on several nodes, on one host or more; `roam run --help`"},
 	{"info", tool_info, "info [WHAT]",
 	 "version, kernel, protocols, transports, engines, options, counters; `roam info --help`"},
+	{"where", tool_where, "where PID",
+	 "says what every thread of a running job waits for; PID: any node, or its launcher"},
 	{"bench", tool_bench, "bench NAME [OPTION]...",
 	 "measures; `roam bench help` lists the names"},
 	{"compare", tool_compare, "compare [OPTION]... PROGRAM [ARGUMENT]...",

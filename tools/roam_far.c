@@ -291,15 +291,11 @@ static void far_exit(struct far *far, unsigned node)
 
 static void far_waits(struct far *far, unsigned node)
 {
-	struct roami_boot_waits waits;
 	bool all = true;
 
-	if (far->frame.bytes != sizeof(waits) || far->say_at == 0)
+	if (far->say_at == 0 ||
+	    !roami_wait_groups_take(&far->ctls[node], far->frame.payload, far->frame.bytes))
 		return;
-	memcpy(&waits, far->frame.payload, sizeof(waits));
-	atomic_store(&far->ctls[node].waits[0].id, waits.id);
-	atomic_store(&far->ctls[node].waits[0].of, waits.of);
-	atomic_store(&far->ctls[node].waits[0].kind, waits.kind);
 	far->nodes[node].told_waits = true;
 	for (unsigned i = 0; i < far->job->nodes; i++)
 		all = all && (far->nodes[i].told_waits || far->nodes[i].ended);
@@ -321,7 +317,7 @@ static void far_told(struct far *far, unsigned index)
 		far_card(far, node);
 	if (frame->kind == ROAMI_FRAME_FAIL)
 		far_fail(far, TOOL_FAILED, node, false, "node %u on host %s: %.*s", node,
-			 far_where(far, node), (int)(frame->bytes < 400 ? frame->bytes : 400),
+			 far_where(far, node), (int)frame->bytes,
 			 (const char *)frame->payload);
 	if (frame->kind == ROAMI_FRAME_WAITS)
 		far_waits(far, node);
@@ -419,8 +415,12 @@ static void far_take_signal(struct far *far)
 		far_reap(far);
 		return;
 	}
+	if (signal == SIGQUIT && info.ssi_int == TOOL_WHERE && far->carded < far->job->nodes) {
+		tool_say("run: %u of %u nodes have started", far->carded, far->job->nodes);
+		return;
+	}
 	far_all(far, ROAMI_FRAME_SIGNAL, (uint32_t)signal, NULL, 0);
-	if (signal == SIGUSR1 || signal == SIGUSR2)
+	if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGQUIT)
 		return;
 	/* The second time there is no more patience; before the nodes run, none at all. */
 	far->kill_at = roami_os_now_ns() +

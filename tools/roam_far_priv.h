@@ -9,6 +9,7 @@
 #include "core/segment.h"
 #include "roam_far.h"
 #include "roam_tag.h"
+#include "roam_tool.h"
 
 struct far_host {
 	const char *name;
@@ -48,7 +49,7 @@ struct far {
 	bool input_ended;
 	int status; /* -1: nobody has failed */
 	int forwarded;
-	char line[600]; /* why the job failed; to be said when `say_at` comes */
+	char line[TOOL_LINE]; /* why the job failed; to be said when `say_at` comes */
 	unsigned dead;  /* the node that it is about; ROAMI_NODES_MAX: none */
 	uint64_t say_at, quit_at, kill_at, gone_at, end_at; /* 0: not */
 };

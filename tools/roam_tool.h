@@ -15,6 +15,12 @@
 int tool_info(int argc, char **argv);
 int tool_past(int argc, char **argv);
 int tool_run(int argc, char **argv);
+int tool_where(int argc, char **argv);
+
+/* The value of a SIGQUIT of `roam where`: it must end nothing. */
+#define TOOL_WHERE 0x6f61
+
+#define TOOL_LINE 1300 /* bytes: with what the nodes of a job wait for */
 
 /* One line "roam: ..." to stderr. */
 __attribute__((format(printf, 1, 2))) void tool_say(const char *format, ...);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "core/wait.h"
 #include "pastset/address.h"
 #include "pastset/attach.h"
 #include "pastset/client.h"
@@ -226,15 +227,36 @@ static bool element_lives(const struct roam_ps_element *element)
 	return roami_api_node(&node, &round) == ROAM_OK && round == element->round;
 }
 
+/*
+ * A thread of a node that is about to wait for a server shows it; NULL: it does not.  What it
+ * returns lasts longer than the node.
+ */
+static struct roami_waiting *call_waits(const struct roam_ps_element *element,
+					const struct roam_ps_request *request)
+{
+	struct roami_node *node = element->server != NULL ? roami_api_node_now() : NULL;
+
+	if (node == NULL || !roami_seated(node))
+		return NULL;
+	roami_client_waits(node, element, request);
+	return &node->self->ctl->waits[node->env->thread(node)];
+}
+
 enum roam_err roam_ps_call(struct roam_ps_element *element, struct roam_ps_request *request)
 {
 	INSIDE;
+	struct roami_waiting *waiting;
+	enum roam_err err;
 
 	if (element == NULL || request == NULL)
 		return ROAM_EINVAL;
 	if (!element_lives(element) || (request->from != NULL && !element_lives(request->from)))
 		return ROAM_ESTATE;
-	return element->call(element, request);
+	waiting = call_waits(element, request);
+	err = element->call(element, request);
+	if (waiting != NULL)
+		atomic_store(&waiting->kind, 0);
+	return err;
 }
 
 void roam_ps_cancel(struct roam_ps_cancel *cancel)

@@ -41,9 +41,14 @@ bool roami_bound_fail(struct roami_bound *bound, const char *format, ...)
 	return false;
 }
 
+bool roami_bound_aborts(const struct roami_bound *bound)
+{
+	return bound != NULL && bound->binding != NULL && bound->binding->abort != NULL;
+}
+
 void roami_bound_abort(struct roami_bound *bound)
 {
-	if (bound != NULL && bound->binding != NULL && bound->binding->abort != NULL)
+	if (roami_bound_aborts(bound))
 		bound->binding->abort(bound);
 }
 

@@ -31,6 +31,7 @@ struct roami_bound {
 	unsigned me, nodes;
 	bool open_network; /* ROAM_SEAL=off: strangers may listen, and answer */
 	void *state;       /* the binding's */
+	unsigned threads;  /* of this process that are the binding's, as far as that is known */
 	/*
 	 * Asked now and then while the others are waited for; false: it is in vain, `why` says so.
 	 * NULL: until `until`, of roami_os_now_ns, and no longer.
@@ -76,7 +77,8 @@ extern const struct roami_binding roami_bind_pmix, roami_bind_pmi1, roami_bind_s
 enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool open_network,
 			 uint64_t until);
 
-/* Sees to it that the job ends everywhere. */
+/* Sees to it that the job ends everywhere; whether it is up to us. */
+bool roami_bound_aborts(const struct roami_bound *bound);
 void roami_bound_abort(struct roami_bound *bound);
 
 /*

@@ -24,7 +24,7 @@ enum roami_frame_kind {
 	ROAMI_FRAME_CARD,     /* from a node that joins: struct roami_boot_card */
 	ROAMI_FRAME_TABLE,    /* to all nodes, when all have joined: struct roami_boot_table */
 	ROAMI_FRAME_FAIL,     /* from a node: why the job cannot go on, a line without an end */
-	ROAMI_FRAME_WAITS,    /* from a node: struct roami_boot_waits; to it: say so */
+	ROAMI_FRAME_WAITS,    /* from a node: struct roami_wait_group, of all; to it: say so */
 	ROAMI_FRAME_END,      /* from node 0, and to all: the job has ended in order */
 	/* Between launcher and agents only. */
 	ROAMI_FRAME_HELLO,  /* an agent's first; node: the number of its host; struct roami_hello */
@@ -91,12 +91,6 @@ struct roami_boot_table {
 		uint32_t threads;
 		uint32_t spare;
 	} nodes[ROAMI_NODES_MAX];
-};
-
-struct roami_boot_waits {
-	uint64_t id;
-	uint32_t kind; /* enum roam_sync_kind + 1; 0: for nothing */
-	uint32_t of;   /* threads that a barrier is for */
 };
 
 _Static_assert(sizeof(struct roami_boot_table) <= ROAMI_FRAME_PAYLOAD, "a table is one frame");

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "boot/job.h"
+#include "core/probe.h"
 
 /* Nobody is left to tell the others of us, or to start us: the end, as silent as by a signal. */
 __attribute__((noreturn)) static void far_lost(void)
@@ -165,16 +166,15 @@ static void far_take(struct roami_job *job, const struct roami_boot_table *table
 /* What came from the agent while the job runs. */
 static void far_told(struct roami_job *job, const struct roami_frame *frame)
 {
-	struct roami_ctl *ctl = &job->far[0]->ctl, *mine = roami_job_ctl(job, job->me);
-	struct roami_boot_waits waits = {0, 0, 0};
+	struct roami_ctl *ctl = &job->far[0]->ctl;
+	struct roami_wait_group groups[ROAMI_WAIT_GROUPS];
+	unsigned count, waiting;
 
-	for (unsigned i = 0; i < ROAMI_WAITS_MAX && waits.kind == 0; i++)
-		waits = (struct roami_boot_waits){atomic_load(&mine->waits[i].id),
-						  atomic_load(&mine->waits[i].kind),
-						  atomic_load(&mine->waits[i].of)};
-
-	if (frame->kind == ROAMI_FRAME_WAITS)
-		roami_control_send(job->control, ROAMI_FRAME_WAITS, job->me, &waits, sizeof(waits));
+	if (frame->kind == ROAMI_FRAME_WAITS) {
+		count = roami_wait_groups(roami_job_ctl(job, job->me), groups, &waiting);
+		roami_control_send(job->control, ROAMI_FRAME_WAITS, job->me, groups,
+				   count * sizeof(groups[0]));
+	}
 	if (frame->kind != ROAMI_FRAME_END)
 		return;
 	atomic_store(&ctl->job, ROAMI_JOB_ENDING);

@@ -1,7 +1,7 @@
 #include "boot/hang.h"
 
-#include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -9,14 +9,16 @@
 #include <unistd.h>
 
 #include "boot/local.h"
-#include "core/sync.h"
-#include "msg/msg.h"
+#include "core/far.h"
+#include "core/probe.h"
 #include "os/inside.h"
 
 #define TICK_NS   UINT64_C(1000000000)
-#define ANSWER_US 20000u /* that the nodes of this host get to answer, */
-#define ANSWERS   25u    /* so often */
-#define SKIP_MAX  31u    /* ticks, where somebody unknown may help: to look wakes all */
+#define OTHERS_US 100000u /* in which others pass on the same signal, of this host, */
+#define TOLD_NS   TICK_NS /* or of another one */
+#define SAMPLES   20u     /* looks at whether a thread has told where it is, */
+#define SAMPLE_US 1000u   /* so far apart */
+#define SKIP_MAX  31u     /* ticks, where somebody unknown may help: to look wakes all */
 
 /* A signal handler gets no argument: what SIGQUIT is for. */
 static struct {
@@ -28,30 +30,23 @@ static struct {
 
 /* --------------------------------------------------------------------------------- the signal */
 
-static void look_at(struct roami_ctl *ctl)
-{
-	atomic_fetch_add(&ctl->look, 1);
-	roami_os_futex_wake(&ctl->look, INT32_MAX);
-}
-
 static void hang_asked(int signal, siginfo_t *info, void *context)
 {
 	struct roami_ctl *ctl = atomic_load(&hang_signal.ctl);
 	const ucontext_t *at = context;
 
-	(void)signal;
 	(void)info;
 	if (ctl == NULL || getpid() != hang_signal.pid)
 		return;
 	if (roami_os_tid() == hang_signal.pid)
 		atomic_store(&hang_signal.pc, (uintptr_t)at->uc_mcontext.gregs[REG_RIP]);
-	if (atomic_exchange(&hang_signal.sampling, 0) != 0)
+	if (atomic_exchange(&hang_signal.sampling, 0) != 0 || signal != SIGQUIT)
 		return;
-	atomic_store(&ctl->ask, 1);
-	look_at(ctl);
+	atomic_store(&ctl->ask, ROAMI_ASK_NEAR);
+	roami_look_at(ctl);
 }
 
-static bool hang_handles(void)
+bool roami_hang_handles(void)
 {
 	struct sigaction now;
 
@@ -59,15 +54,55 @@ static bool hang_handles(void)
 	       now.sa_sigaction == hang_asked;
 }
 
+static void hang_action(struct sigaction *ours)
+{
+	*ours = (struct sigaction){.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+	ours->sa_sigaction = hang_asked;
+	sigemptyset(&ours->sa_mask);
+}
+
+/* A signal that nobody uses, for us for a moment; 0: there is none. */
+static int hang_borrow(void)
+{
+	struct sigaction ours, now;
+
+	hang_action(&ours);
+	for (int number = SIGRTMAX; number >= SIGRTMIN; number--)
+		if (sigaction(number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+		    now.sa_handler == SIG_DFL)
+			return sigaction(number, &ours, NULL) == 0 ? number : 0;
+	return 0;
+}
+
+/* By SIGQUIT if it is ours, else by a signal that is not the program's. */
+const void *roami_hang_sample(void)
+{
+	bool own = roami_hang_handles();
+	int number = own ? SIGQUIT : hang_borrow();
+
+	if (number == 0)
+		return NULL;
+	atomic_store(&hang_signal.pc, 0);
+	atomic_store(&hang_signal.sampling, 1);
+	syscall(SYS_tgkill, getpid(), getpid(), number);
+	for (unsigned i = 0; i < SAMPLES && atomic_load(&hang_signal.sampling) != 0; i++)
+		usleep(SAMPLE_US);
+	atomic_store(&hang_signal.sampling, 0);
+	if (!own) {
+		signal(number, SIG_IGN); /* where it is blocked it must not come later */
+		signal(number, SIG_DFL);
+	}
+	return (const void *)atomic_load(&hang_signal.pc);
+}
+
 /* What the program does with SIGQUIT itself stays as it is. */
 static void hang_handle(struct roami_ctl *ctl)
 {
-	struct sigaction ours = {.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK}, now;
+	struct sigaction ours, now;
 
 	hang_signal.pid = getpid();
 	atomic_store(&hang_signal.ctl, ctl);
-	ours.sa_sigaction = hang_asked;
-	sigemptyset(&ours.sa_mask);
+	hang_action(&ours);
 	if (sigaction(SIGQUIT, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
 	    now.sa_handler == SIG_DFL)
 		sigaction(SIGQUIT, &ours, NULL);
@@ -75,204 +110,119 @@ static void hang_handle(struct roami_ctl *ctl)
 
 static void hang_unhandle(void)
 {
-	if (hang_handles())
+	if (roami_hang_handles())
 		signal(SIGQUIT, SIG_DFL);
 	atomic_store(&hang_signal.ctl, NULL);
 }
 
-/* ------------------------------------------------------------------------------ one node's part */
+/* ----------------------------------------------------------------------------------- the report */
 
-/* Threads of the node that wait for other threads of the job. */
-static unsigned waiting_count(const struct roami_ctl *ctl)
+static void hang_ctls(const struct roami_node *node, const struct roami_ctl **ctls)
 {
-	unsigned count = 0;
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		ctls[peer] = node->segments[peer].ctl;
+}
 
-	for (unsigned i = 0; i < ROAMI_WAITS_MAX; i++) {
-		uint32_t kind = atomic_load(&ctl->waits[i].kind);
+/* "node 1 on host b (pid 4711)", as far as it is known. */
+static void hang_who(const struct roami_node *node, unsigned peer, char *text, size_t bytes)
+{
+	int pid = (int)atomic_load(&node->segments[peer].ctl->pid);
+	size_t used = (size_t)snprintf(text, bytes, "node %u", peer);
 
-		count += kind != 0 && kind != ROAMI_WAITS_TUPLE;
+	if (node->host_names != NULL && used < bytes)
+		used += (size_t)snprintf(text + used, bytes - used, " on host %s",
+					 node->host_names[peer]);
+	if (pid != 0 && used < bytes)
+		snprintf(text + used, bytes - used, " (pid %d)", pid);
+}
+
+/* A line of the report, to whoever has asked for it; one that has no room there is left out. */
+__attribute__((format(printf, 2, 3))) static void hang_say(struct roami_hang *hang,
+							   const char *format, ...)
+{
+	struct roami_ctl *ctl = hang->node->self->ctl;
+	uint32_t used = atomic_load(&ctl->where_bytes);
+	char line[300 + ROAMI_WAIT_BYTES];
+	va_list args;
+	size_t length;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	length = strlen(line);
+	if (!hang->where) {
+		if (write(STDERR_FILENO, line, length) < 0)
+			return; /* nobody listens */
+	} else if (length <= sizeof(ctl->report) - used) {
+		memcpy(ctl->report + used, line, length);
+		atomic_store(&ctl->where_bytes, used + (uint32_t)length);
 	}
-	return count;
+}
+
+/* A line for all threads of the node that wait for the same. */
+static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ctls, unsigned peer)
+{
+	const struct roami_node *node = hang->node;
+	const struct roami_ctl *ctl = ctls[peer];
+	struct roami_wait_group groups[ROAMI_WAIT_GROUPS];
+	unsigned threads = atomic_load(&ctl->threads), waiting, said = 0;
+	unsigned count = roami_wait_groups(ctl, groups, &waiting);
+	char who[120], what[ROAMI_WAIT_BYTES];
+
+	hang_who(node, peer, who, sizeof(who));
+	for (unsigned i = 0; i < count; i++) {
+		roami_boot_wait(ctls, node->nodes, &groups[i], what, sizeof(what));
+		hang_say(hang, "roam: %s waits %s\n", who, what);
+		said += groups[i].threads;
+	}
+	if (said < waiting)
+		hang_say(hang, "roam: %s waits in %u more threads\n", who, waiting - said);
+	if (waiting < threads)
+		hang_say(hang, "roam: %s computes in %u of %u threads%s%s\n", who,
+			 threads - waiting, threads,
+			 waiting == 0 && ctl->probed.place[0] != '\0' ? ", at " : "",
+			 waiting == 0 ? ctl->probed.place : "");
 }
 
 /*
- * Whether only threads that wait could do anything here: all that the process has are known, and
- * registered; nothing is being handled, or kept until later.
+ * Says what each thread of all nodes waits for, or that it computes.  Who does not answer may be
+ * stopped; of one on this host it is known what it waits for.
  */
-static bool node_quiet(struct roami_hang *hang)
-{
-	struct roami_node *node = hang->node;
-	unsigned waiting = waiting_count(node->self->ctl);
-	unsigned links = hang->real->tasks > 0 ? roami_os_links(hang->real->tasks) : 0;
-	bool quiet = waiting == atomic_load(&node->self->ctl->threads) && !roami_os_traced() &&
-		     links == 2 + waiting + atomic_load(&hang->real->helpers);
-
-	if (!roami_spin_try(&node->msg.poll_lock))
-		return false;
-	quiet &= node->msg.parked.count == 0 && atomic_load(&node->msg.out_waiting) == 0;
-	roami_spin_unlock(&node->msg.poll_lock);
-	return quiet;
-}
-
-/* Where the first thread is, if it runs; a thread that does is asked by our signal. */
-static void node_place(struct roami_probed *probed)
-{
-	char path[64], text[200];
-	uintptr_t pc = 0;
-	ssize_t bytes;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)getpid());
-	fd = roami_os_fd(open(path, O_RDONLY | O_CLOEXEC));
-	bytes = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-	if (fd >= 0)
-		close(fd);
-	text[bytes > 0 ? bytes : 0] = '\0';
-	if (strncmp(text, "running", 7) != 0 && strrchr(text, ' ') != NULL) {
-		sscanf(strrchr(text, ' '), " %lx", &pc);
-	} else if (hang_handles()) {
-		atomic_store(&hang_signal.pc, 0);
-		atomic_store(&hang_signal.sampling, 1);
-		syscall(SYS_tgkill, getpid(), getpid(), SIGQUIT);
-		for (unsigned i = 0; i < 20 && atomic_load(&hang_signal.sampling) != 0; i++)
-			usleep(1000);
-		pc = atomic_load(&hang_signal.pc);
-	}
-	probed->place[0] = '\0';
-	if (pc != 0)
-		roami_os_place((const void *)pc, probed->place);
-}
-
-static void node_answer(struct roami_hang *hang)
-{
-	struct roami_ctl *ctl = hang->node->self->ctl;
-	uint32_t serial = atomic_load(&ctl->probe);
-	uint64_t sent = 0;
-
-	if (serial == hang->answered)
-		return;
-	hang->answered = serial;
-	if (waiting_count(ctl) == 0)
-		node_place(&ctl->probed);
-	for (unsigned to = 0; to < hang->node->nodes; to++)
-		sent += atomic_load(&hang->node->msg.sent[to]);
-	atomic_store(&ctl->probed.sent, sent);
-	atomic_store(&ctl->probed.received, atomic_load(&hang->node->msg.received));
-	atomic_store(&ctl->probed.quiet, node_quiet(hang));
-	/* Who waits looks again, after the above: what was handled has had its effect then. */
-	atomic_store(&ctl->probed.serial, serial);
-	hang->node->env->notify(hang->node, hang->node->me);
-}
-
-/* ---------------------------------------------------------------------- the host's first node */
-
-/* Of this host, as this node looks at it; NULL: it has none. */
-static struct roami_ctl *near_ctl(const struct roami_node *node, unsigned peer)
-{
-	return node->segments[peer].base != NULL ? node->segments[peer].ctl : NULL;
-}
-
-static unsigned first_near(const struct roami_node *node)
-{
-	unsigned peer = 0;
-
-	while (near_ctl(node, peer) == NULL)
-		peer++;
-	return peer;
-}
-
-static bool all_near(const struct roami_node *node)
-{
-	unsigned peer = 0;
-
-	while (peer < node->nodes && near_ctl(node, peer) != NULL)
-		peer++;
-	return peer == node->nodes;
-}
-
-/* Asks the nodes of this host; false: one of them has not answered in time. */
-static bool probe_all(struct roami_hang *hang)
-{
-	struct roami_node *node = hang->node;
-	bool all = false;
-
-	hang->serial++;
-	for (unsigned peer = 0; peer < node->nodes; peer++) {
-		struct roami_ctl *ctl = near_ctl(node, peer);
-
-		if (ctl == NULL)
-			continue;
-		atomic_store(&ctl->probe, hang->serial);
-		look_at(ctl);
-	}
-	node_answer(hang);
-	for (unsigned turn = 0; turn < ANSWERS && !all; turn++) {
-		all = true;
-		for (unsigned peer = 0; peer < node->nodes; peer++)
-			if (near_ctl(node, peer) != NULL)
-				all &= atomic_load(&near_ctl(node, peer)->probed.serial) ==
-				       hang->serial;
-		if (!all)
-			usleep(ANSWER_US);
-	}
-	return all;
-}
-
-static void hang_line(const struct roami_ctl *const *ctls, const struct roami_node *node,
-		      unsigned peer)
-{
-	const struct roami_ctl *ctl = ctls[peer];
-	unsigned threads = atomic_load(&ctl->threads), waiting = 0;
-	char line[300], what[ROAMI_WAIT_BYTES];
-	int length, pid = (int)atomic_load(&ctl->pid);
-
-	for (unsigned i = 0; i < ROAMI_WAITS_MAX; i++) {
-		if (!roami_boot_wait(ctls, node->nodes, &ctl->waits[i], what, sizeof(what)))
-			continue;
-		waiting++;
-		length = snprintf(line, sizeof(line), "roam: node %u (pid %d) waits %s\n", peer,
-				  pid, what);
-		if (write(STDERR_FILENO, line, (size_t)length) < 0)
-			return;
-	}
-	if (waiting >= threads)
-		return;
-	length = snprintf(line, sizeof(line),
-			  "roam: node %u (pid %d) computes in %u of %u threads%s%s\n", peer, pid,
-			  threads - waiting, threads,
-			  waiting == 0 && ctl->probed.place[0] != '\0' ? ", at " : "",
-			  waiting == 0 ? ctl->probed.place : "");
-	if (write(STDERR_FILENO, line, (size_t)length) < 0)
-		return;
-}
-
-/* Says what each thread of this host's nodes waits for, or that it computes. */
 static void hang_report(struct roami_hang *hang)
 {
 	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
 	struct roami_node *node = hang->node;
+	char who[120];
 
-	probe_all(hang);
-	for (unsigned peer = 0; peer < node->nodes; peer++)
-		ctls[peer] = near_ctl(node, peer);
-	for (unsigned peer = 0; peer < node->nodes; peer++)
-		if (ctls[peer] != NULL)
-			hang_line(ctls, node, peer);
+	roami_look_all(hang);
+	hang_ctls(node, ctls);
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		hang_who(node, peer, who, sizeof(who));
+		if (!roami_look_answered(hang, peer))
+			hang_say(hang, "roam: %s does not answer\n", who);
+		if (!roami_is_far(node, peer) || roami_look_answered(hang, peer))
+			hang_line(hang, ctls, peer);
+	}
+	roami_look_forget(hang);
 }
 
-/* Waits begun by all threads of this host; *still_p: all registered ones are in one. */
-static uint64_t turns_begun(const struct roami_node *node, bool *still_p)
+/* ---------------------------------------------------------------------------------- the verdict */
+
+/* Waits begun by all threads of this host, or of the others; *still_p: all here are in one. */
+static uint64_t turns_begun(const struct roami_node *node, bool far, bool *still_p)
 {
 	uint64_t turns = 0;
 
 	*still_p = true;
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
-		const struct roami_ctl *ctl = near_ctl(node, peer);
+		const struct roami_ctl *ctl = node->segments[peer].ctl;
 
-		for (unsigned i = 0; ctl != NULL && i < ROAMI_WAITS_MAX; i++)
+		if (roami_is_far(node, peer) != far)
+			continue;
+		for (unsigned i = 0; !far && i < atomic_load(&ctl->seats); i++)
 			turns += atomic_load(&ctl->waits[i].turn);
-		if (ctl != NULL)
-			*still_p &= waiting_count(ctl) == atomic_load(&ctl->threads);
+		turns += far ? atomic_load(&ctl->probed.turns) : 0;
+		*still_p &= roami_look_waiting(ctl) == atomic_load(&ctl->threads);
 	}
 	return turns;
 }
@@ -284,7 +234,7 @@ static bool probe_quiet(const struct roami_node *node, uint64_t *sent_p, uint64_
 
 	*sent_p = *received_p = 0;
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
-		const struct roami_probed *probed = &near_ctl(node, peer)->probed;
+		const struct roami_probed *probed = &node->segments[peer].ctl->probed;
 
 		quiet &= atomic_load(&probed->quiet) != 0;
 		*sent_p += atomic_load(&probed->sent);
@@ -293,15 +243,15 @@ static bool probe_quiet(const struct roami_node *node, uint64_t *sent_p, uint64_
 	return quiet && *sent_p == *received_p;
 }
 
-/* Each thread that waits has found, since that probe, that it has to. */
-static bool probe_seen(const struct roami_node *node, uint32_t serial)
+/* Each thread that waits has found, since these looks, that it has to. */
+static bool probe_seen(const struct roami_node *node, const uint32_t *looked)
 {
 	for (unsigned peer = 0; peer < node->nodes; peer++)
-		for (unsigned i = 0; i < ROAMI_WAITS_MAX; i++) {
-			const struct roami_waiting *waiting = &near_ctl(node, peer)->waits[i];
+		for (unsigned i = 0; i < atomic_load(&node->segments[peer].ctl->seats); i++) {
+			const struct roami_waiting *waiting = &node->segments[peer].ctl->waits[i];
 
 			if (atomic_load(&waiting->kind) != 0 &&
-			    atomic_load(&waiting->seen) != serial)
+			    (int32_t)(atomic_load(&waiting->seen) - looked[peer]) < 0)
 				return false;
 		}
 	return true;
@@ -313,8 +263,7 @@ __attribute__((noreturn)) static void hang_over(struct roami_hang *hang)
 	char text[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES];
 	struct roami_node *node = hang->node;
 
-	for (unsigned peer = 0; peer < node->nodes; peer++)
-		ctls[peer] = near_ctl(node, peer);
+	hang_ctls(node, ctls);
 	roami_boot_waits(ctls, node->nodes, waits, sizeof(waits));
 	snprintf(text, sizeof(text), "no thread of the job can go on%s", waits);
 	node->env->fail(node, text);
@@ -323,91 +272,154 @@ __attribute__((noreturn)) static void hang_over(struct roami_hang *hang)
 /*
  * Two looks, a second apart, at a job all of whose threads wait.  Between them no thread left its
  * wait, each found anew that it has to, and no message was sent, received, under way or being
- * handled: nothing has changed, and nothing is left that could.
+ * handled, on any host: nothing has changed, and nothing is left that could.  The nodes need not
+ * be looked at in the same moment: what one had done after its first look another would show at
+ * its second.
  */
-static void hang_probe(struct roami_hang *hang, uint64_t turns)
+static void hang_probe(struct roami_hang *hang)
 {
-	bool was = hang->probing && probe_seen(hang->node, hang->serial), still;
-	uint64_t sent, received;
+	bool was = hang->probing, here, there;
+	uint32_t looked[ROAMI_NODES_MAX];
+	uint64_t sent, received, turns;
 
 	hang->probing = false;
 	if (hang->skip > 0) {
 		hang->skip--;
 		return;
 	}
-	if (!probe_all(hang) || !probe_quiet(hang->node, &sent, &received)) {
+	memcpy(looked, hang->looked, sizeof(looked));
+	if (!roami_look_all(hang) || !probe_quiet(hang->node, &sent, &received)) {
 		hang->skip = hang->skipped = hang->skipped < SKIP_MAX ? 2 * hang->skipped + 1
 								      : SKIP_MAX;
+		roami_look_forget(hang);
 		return;
 	}
-	if (was && sent == hang->sent && received == hang->received &&
-	    turns_begun(hang->node, &still) == turns && still)
+	turns = turns_begun(hang->node, false, &here) + turns_begun(hang->node, true, &there);
+	if (was && here && there && turns == hang->probed_turns && sent == hang->sent &&
+	    received == hang->received && probe_seen(hang->node, looked))
 		hang_over(hang);
-	hang->probing = true;
+	hang->probing = here && there;
+	hang->probed_turns = turns;
 	hang->sent = sent;
 	hang->received = received;
+	roami_look_forget(hang);
 }
 
-/* Once a second. */
-static void hang_tick(struct roami_hang *hang)
+/* ------------------------------------------------------------------------------- once a second */
+
+/* Whether the nodes of other hosts have begun a wait since this was asked last. */
+static bool hang_far_moves(struct roami_hang *hang)
+{
+	bool still, moves;
+	uint64_t turns;
+
+	if (!hang->apart)
+		return false;
+	roami_look_all(hang);
+	turns = turns_begun(hang->node, true, &still);
+	roami_look_forget(hang);
+	moves = !hang->far_noted || turns != hang->far_turns;
+	hang->far_turns = turns;
+	hang->far_noted = true;
+	return moves;
+}
+
+/* ROAM_HANG: once for each time that nothing changes for so long. */
+static void hang_late(struct roami_hang *hang, uint64_t now)
 {
 	uint64_t after = hang->node->options->hang * UINT64_C(1000000000);
+
+	if (after == 0 || hang->told)
+		return;
+	if (!hang->far_noted)
+		hang_far_moves(hang);
+	if (now - hang->still_since < after)
+		return;
+	if (hang_far_moves(hang)) {
+		hang->still_since = now;
+		return;
+	}
+	hang->told = true;
+	hang_report(hang);
+}
+
+static void hang_tick(struct roami_hang *hang)
+{
 	uint64_t now = roami_os_now_ns();
 	bool still;
-	uint64_t turns = turns_begun(hang->node, &still);
+	uint64_t turns = turns_begun(hang->node, false, &still);
 
 	if (turns != hang->turns || hang->still_since == 0) {
 		hang->turns = turns;
 		hang->still_since = now;
-		hang->told = hang->probing = false;
+		hang->told = hang->probing = hang->far_noted = false;
 		hang->skip = hang->skipped = 0;
 		return;
 	}
-	if (still && all_near(hang->node))
-		hang_probe(hang, turns);
+	if (still)
+		hang_probe(hang);
 	else
 		hang->probing = false;
-	if (after != 0 && !hang->told && now - hang->still_since >= after) {
-		hang->told = true;
-		hang_report(hang);
-	}
+	hang_late(hang, now);
 }
 
 /* --------------------------------------------------------------------------------------- life */
 
-/* Asked by this node's signal: the first of the host says it for all, once. */
-static void hang_pass(struct roami_hang *hang, bool first)
+/* `roam where` has asked: this node says it for all. */
+static void hang_where(struct roami_hang *hang)
 {
 	struct roami_ctl *ctl = hang->node->self->ctl;
-	struct roami_ctl *to = near_ctl(hang->node, first_near(hang->node));
+	uint32_t where = atomic_load(&ctl->where);
 
-	if (atomic_exchange(&ctl->ask, 0) == 0)
+	if (where == atomic_load(&ctl->where_told))
 		return;
-	if (!first) {
-		atomic_store(&to->ask, 1);
-		look_at(to);
-		return;
-	}
-	usleep(5 * ANSWER_US); /* the launcher has sent it to others, too */
-	atomic_store(&ctl->ask, 0);
+	hang->where = true;
+	atomic_store(&ctl->where_bytes, 0);
 	hang_report(hang);
+	hang->where = false;
+	atomic_store(&ctl->where_told, where);
+}
+
+/* Asked by a signal of this node, or by another one: node 0 says it for all, once. */
+static void hang_pass(struct roami_hang *hang)
+{
+	struct roami_node *node = hang->node;
+	struct roami_ctl *ctl = node->self->ctl;
+	uint32_t by = atomic_exchange(&ctl->ask, ROAMI_ASK_NONE);
+
+	if (by == ROAMI_ASK_NONE)
+		return;
+	if (node->me != 0 && roami_is_far(node, 0)) {
+		roami_probe_ask(node, 0, 0);
+	} else if (node->me != 0) {
+		atomic_store(&node->segments[0].ctl->ask, by);
+		roami_look_at(node->segments[0].ctl);
+	} else if (by == ROAMI_ASK_NEAR || roami_os_now_ns() - hang->told_at > TOLD_NS) {
+		usleep(OTHERS_US); /* the launcher has sent it to others, too */
+		atomic_store(&ctl->ask, ROAMI_ASK_NONE);
+		hang->told_at = roami_os_now_ns();
+		hang_report(hang);
+	}
 }
 
 static void *hang_main(void *arg)
 {
 	struct roami_hang *hang = arg;
 	struct roami_ctl *ctl = hang->node->self->ctl;
-	bool first = first_near(hang->node) == hang->node->me;
+	bool first = hang->node->me == 0;
 	uint64_t next = roami_os_now_ns() + TICK_NS, now;
 
+	if (hang->apart)
+		roami_seat_aside(hang->node); /* it sends messages */
 	while (atomic_load(&hang->stop) == 0) {
 		uint32_t value = atomic_load(&ctl->look);
 
-		hang_pass(hang, first);
-		node_answer(hang);
+		hang_pass(hang);
+		hang_where(hang);
+		roami_look_answer(hang);
 		now = roami_os_now_ns();
 		if (now >= next) {
-			roami_inside_overdue(hang_handles() ? SIGQUIT : 0);
+			roami_inside_overdue(roami_hang_handles() ? SIGQUIT : 0);
 			if (first)
 				hang_tick(hang);
 			next = now + TICK_NS;
@@ -423,8 +435,9 @@ void roami_hang_start(struct roami_hang *hang, struct roami_node *node, struct r
 	memset(hang, 0, sizeof(*hang));
 	hang->node = node;
 	hang->real = real;
-	hang->answered = atomic_load(&node->self->ctl->probe);
-	hang->serial = hang->answered;
+	hang->answered = atomic_load(&node->self->ctl->probed.serial);
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		hang->apart |= roami_is_far(node, peer);
 	hang->runs = roami_os_helper(&hang->thread, hang_main, hang);
 	atomic_fetch_add(&real->helpers, hang->runs);
 	hang_handle(node->self->ctl);
@@ -436,7 +449,7 @@ void roami_hang_stop(struct roami_hang *hang)
 		return;
 	hang_unhandle();
 	atomic_store(&hang->stop, 1);
-	look_at(hang->node->self->ctl);
+	roami_look_at(hang->node->self->ctl);
 	pthread_join(hang->thread, NULL);
 	atomic_fetch_sub(&hang->real->helpers, 1);
 	hang->runs = false;

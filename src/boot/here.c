@@ -95,6 +95,7 @@ static void here_await(struct roami_job *job)
 	atomic_store(&mine->waits[0].id, ROAMI_SEAL_ID);
 	atomic_store(&mine->waits[0].of, job->nodes);
 	atomic_store(&mine->waits[0].kind, ROAM_SYNC_BARRIER + 1);
+	atomic_store(&mine->seats, 1);
 	atomic_store(&mine->joined, ROAMI_JOINED_READY);
 	roami_os_futex_wake(&mine->joined, INT32_MAX);
 	for (unsigned node = 0; node < job->nodes; node++)

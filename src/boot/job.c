@@ -145,6 +145,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		params.beside = roami_transport_find("shm");
 	params.near = job_near(job, nodes, params.beside ? params.beside : params.transport);
 	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
+	roami_hang_stop(&job->hang);
 	roami_seats_shut(&job->real);
 	if (job->node != NULL) {
 		job->node->blocks = NULL;
@@ -153,7 +154,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	}
 	job->nodes = nodes;
 	roami_seats_open(&job->real);
-	atomic_store(&job->real.helpers, 0); /* those of a parent process are not here */
+	/* Those of a parent process are not here. */
+	atomic_store(&job->real.helpers, job->bound.binding != NULL ? job->bound.threads : 0);
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot start the node");
@@ -196,6 +198,8 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 
 static enum roam_err job_alone(struct roami_job *job)
 {
+	enum roam_err err;
+
 	job->real.fits = true;
 	job->real.crowd = roami_os_cpus();
 	job->real.spin_ns = job->real.pause_ns = 20000;
@@ -203,7 +207,13 @@ static enum roam_err job_alone(struct roami_job *job)
 	job->real.on_fail = roami_job_failed;
 	job->life = ROAMI_JOB_ALONE;
 	job->created = 1;
-	return job_open_node(job, 1);
+	err = job_open_node(job, 1);
+	if (err != ROAM_OK)
+		return err;
+	atomic_store(&job->node->self->ctl->pid, (int32_t)getpid());
+	if (!job->reruns || job->rounds > 0) /* else it is one of several that are about to join */
+		roami_hang_start(&job->hang, job->node, &job->real);
+	return ROAM_OK;
 }
 
 /* --------------------------------------------------------------------------------------- start */
@@ -354,7 +364,8 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 	if (getppid() != parent)
 		_exit(1);
 	job->pid = getpid();
-	atomic_store(&job->real.seats.leaving, 0); /* the parent's */
+	job->hang.runs = false; /* the parent's, as these: */
+	atomic_store(&job->real.seats.leaving, 0);
 	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */
 	err = roami_job_map_segment(job, 0);
 	if (err != ROAM_OK)
@@ -760,6 +771,7 @@ void roami_job_finish(struct roami_job *job)
 		roami_hang_stop(&job->hang);
 		roami_service_stop(job->node);
 	}
+	roami_hang_stop(&job->hang);
 	roami_seats_shut(&job->real);
 	roami_node_close(job->node);
 	job->node = NULL;

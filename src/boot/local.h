@@ -4,6 +4,7 @@
 
 #include "boot/bind.h"
 #include "core/node.h"
+#include "core/probe.h"
 
 /* A node exits with this status after it has itself told why. */
 #define ROAMI_EXIT_TOLD 86
@@ -26,10 +27,10 @@ void roami_boot_warn(const struct roami_options *options);
 void roami_boot_waits(const struct roami_ctl *const *ctls, unsigned nodes, char *text,
 		      size_t bytes);
 
-/* What one thread waits for, "at barrier 0x... (3 of 4 threads arrived)"; false: nothing. */
-#define ROAMI_WAIT_BYTES 100
-bool roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
-		     const struct roami_waiting *waiting, char *text, size_t bytes);
+/* What threads of a node wait for, "in 2 threads at barrier 0x... (3 of 4 threads arrived)". */
+#define ROAMI_WAIT_BYTES 130
+void roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
+		     const struct roami_wait_group *group, char *text, size_t bytes);
 
 /*
  * The layout of every segment: the heap, and below it a sixteenth of its size for the regions of

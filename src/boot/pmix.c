@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "boot/bind.h"
 #include "os/os.h"
@@ -88,10 +89,22 @@ static bool client_failed(struct roami_bound *bound, const char *what, pmix_stat
 
 /* ---------------------------------------------------------------------------------------- start */
 
-/* Its threads are to take none of our signals. */
-static pmix_status_t client_init(struct client *client)
+/* Threads of this process; 0: not known. */
+static unsigned client_threads(void)
 {
-	unsigned held = roami_os_fds_hold();
+	int tasks = roami_os_tasks();
+	unsigned links = tasks >= 0 ? roami_os_links(tasks) : 0;
+
+	if (tasks >= 0)
+		close(tasks);
+	return links > 2 ? links - 2 : 0;
+}
+
+/* Its threads are to take none of our signals.  Where there was one before, the others are its. */
+static pmix_status_t client_init(struct roami_bound *bound)
+{
+	struct client *client = bound->state;
+	unsigned held = roami_os_fds_hold(), before = client_threads(), after;
 	sigset_t all, old;
 	pmix_status_t status;
 
@@ -100,6 +113,8 @@ static pmix_status_t client_init(struct client *client)
 	status = client->init(&client->self, NULL, 0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	roami_os_fds_release(held);
+	after = client_threads();
+	bound->threads = before == 1 && after > 0 ? after - 1 : 0;
 	return status;
 }
 
@@ -154,7 +169,7 @@ static bool client_open(struct roami_bound *bound)
 	bound->state = client;
 	if (!client_load(client))
 		return roami_bound_fail(bound, "the launcher offers PMIx, but %s", dlerror());
-	status = client_init(client);
+	status = client_init(bound);
 	if (status != PMIX_SUCCESS)
 		return client_failed(bound, "reach the launcher", status);
 	return client_size(bound);

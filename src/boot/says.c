@@ -8,6 +8,8 @@
 #include "boot/job.h"
 #include "boot/local.h"
 
+#define SAID_US 100000u
+
 /* The job that a node's surroundings are part of. */
 static struct roami_job *job_of(struct roami_node *node)
 {
@@ -48,6 +50,8 @@ void roami_job_failed(struct roami_node *node, const char *text)
 	else if (write(job_of(node)->silent ? job_of(node)->quiet[1] : STDERR_FILENO, line,
 		       (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
+	if (roami_bound_aborts(&job_of(node)->bound))
+		usleep(SAID_US); /* the launcher may end all before it has read the line */
 	roami_bound_abort(&job_of(node)->bound);
 	/* Forked, so on this host, but nothing says that it runs and sees that we are gone. */
 	if (node->lost != 0 && node->options->boot[0] == '\0' && job_of(node)->boot.nodes == 0)

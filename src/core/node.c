@@ -38,10 +38,11 @@ void roami_node_fail(struct roami_node *node, const char *format, ...)
 	__builtin_unreachable();
 }
 
+_Static_assert(ROAMI_WAITS_MAX == ROAMI_THREADS_MAX, "each thread has its own");
+
 void roami_node_waits(struct roami_node *node, unsigned kind, uint64_t id, unsigned of)
 {
-	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node) %
-								 ROAMI_WAITS_MAX];
+	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node)];
 
 	atomic_store_explicit(&waiting->id, id, memory_order_relaxed);
 	atomic_store_explicit(&waiting->of, of, memory_order_relaxed);
@@ -51,10 +52,19 @@ void roami_node_waits(struct roami_node *node, unsigned kind, uint64_t id, unsig
 	atomic_store_explicit(&waiting->kind, kind, memory_order_release);
 }
 
+void roami_node_waits_tuple(struct roami_node *node, uint64_t id, unsigned of,
+			    const uint64_t label[ROAMI_LABEL_WORDS])
+{
+	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node)];
+
+	for (unsigned i = 0; i < ROAMI_LABEL_WORDS; i++)
+		atomic_store_explicit(&waiting->label[i], label[i], memory_order_relaxed);
+	roami_node_waits(node, ROAMI_WAITS_TUPLE, id, of);
+}
+
 void roami_node_waits_no_more(struct roami_node *node)
 {
-	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node) %
-								 ROAMI_WAITS_MAX];
+	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node)];
 
 	atomic_store_explicit(&waiting->kind, 0, memory_order_release);
 }

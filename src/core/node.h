@@ -183,6 +183,7 @@ struct roami_msg {
 	_Atomic uint64_t asked; /* requests handed to handlers */
 	_Atomic uint64_t received;              /* messages since the node was opened */
 	_Atomic uint64_t sent[ROAMI_NODES_MAX]; /* the same, to each node */
+	_Atomic uint64_t aside_received, aside_sent; /* those of core/probe.h among them */
 	struct roami_spin call_lock;
 	struct roami_spin out_lock[ROAMI_NODES_MAX];
 	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */
@@ -611,10 +612,14 @@ extern const struct roam_protocol
 extern const struct roam_transport *const roami_transports[];
 
 /*
- * What the calling thread waits for, shown when the job fails or hangs: ROAMI_WAITS_TUPLE, or an
- * enum roam_sync_kind + 1; `of`: the threads that a barrier is for.
+ * What the calling thread waits for, shown when the job fails or hangs: an enum roam_sync_kind + 1;
+ * `of`: the threads that a barrier is for.
  */
 void roami_node_waits(struct roami_node *node, unsigned kind, uint64_t id, unsigned of);
 void roami_node_waits_no_more(struct roami_node *node);
+
+/* The same for a tuple of element `label`, whose number is `id`: ROAMI_TUPLE_... in `of`. */
+void roami_node_waits_tuple(struct roami_node *node, uint64_t id, unsigned of,
+			    const uint64_t label[ROAMI_LABEL_WORDS]);
 
 #endif

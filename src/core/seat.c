@@ -98,6 +98,15 @@ static void seat_end(void *arg)
 	seat = (struct seat){0};
 }
 
+/* So many slots need be looked at for what threads wait for. */
+static void seat_show(struct roami_ctl *ctl, unsigned number)
+{
+	uint32_t seats = atomic_load(&ctl->seats);
+
+	while (seats <= number && !atomic_compare_exchange_weak(&ctl->seats, &seats, number + 1))
+		;
+}
+
 static void seat_take(struct roami_node *node, struct roami_real *real)
 {
 	unsigned number = seat_find(&real->seats);
@@ -110,6 +119,7 @@ static void seat_take(struct roami_node *node, struct roami_real *real)
 		roami_node_fail(node, "more than %u threads use roam at a time",
 				ROAMI_THREADS_MAX);
 	seat = (struct seat){real, real->round, number, false, roami_os_tid(), node};
+	seat_show(node->self->ctl, number);
 	atomic_store(&real->seats.tids[number], seat.tid);
 	if (real->seats.keyed)
 		pthread_setspecific(real->seats.key, &real->seats);
@@ -126,6 +136,13 @@ unsigned roami_seat(struct roami_node *node)
 	if (seat.of != real || seat.round != real->round)
 		seat_take(node, real);
 	return seat.number;
+}
+
+bool roami_seated(const struct roami_node *node)
+{
+	const struct roami_real *real = node->env_state;
+
+	return seat.of == real && seat.round == real->round;
 }
 
 void roami_seat_aside(struct roami_node *node)

@@ -18,7 +18,8 @@
 #include "trace/stats.h"
 
 #define ROAMI_PAGE          ((size_t)ROAM_PAGE_SIZE)
-#define ROAMI_SEGMENT_MAGIC 0x726f616d2d303201u
+/* Of another version, whose control page is another, it differs. */
+#define ROAMI_SEGMENT_MAGIC (UINT64_C(0x726f616d2d303201) + (sizeof(struct roami_ctl) << 12))
 #define ROAMI_KEY_BYTES     32u /* of a job's key */
 #define ROAMI_COMES_BYTES   384u
 
@@ -162,18 +163,40 @@ enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI
 /* A node: mapped and ready to serve; its counters are final; it looks at no segment any more. */
 enum roami_joined { ROAMI_JOINED_READY = 1, ROAMI_JOINED_FINAL, ROAMI_JOINED_LEFT };
 
-/* What a thread of the node waits for.  Those that it sees are the first of the node. */
-#define ROAMI_WAITS_MAX   64u
+/* What a thread of the node waits for. */
+#define ROAMI_WAITS_MAX   2048u /* ROAMI_THREADS_MAX */
 #define ROAMI_PLACE_BYTES 144u
+#define ROAMI_LABEL_WORDS 4u /* of a name, cut off and with a zero behind it */
 struct roami_waiting {
-	_Atomic uint64_t id;   /* of the object */
+	_Alignas(64) _Atomic uint64_t id; /* of the object */
 	_Atomic uint32_t kind; /* enum roam_sync_kind + 1, or ROAMI_WAITS_TUPLE; 0: for nothing */
-	_Atomic uint32_t of;   /* threads that the barrier is for */
+	_Atomic uint32_t of;   /* threads that the barrier is for; enum roami_tuple_wait | more */
 	_Atomic uint32_t turn; /* waits begun */
 	_Atomic uint32_t seen; /* the last probe after which it still waited, see boot/hang.c */
+	_Atomic uint64_t label[ROAMI_LABEL_WORDS]; /* of ROAMI_WAITS_TUPLE: the element's name */
 };
 
-#define ROAMI_WAITS_TUPLE 100u
+#define ROAMI_WAITS_TUPLE  100u
+#define ROAMI_REPORT_BYTES 65536u
+
+/*
+ * What for; above, whether it ends by itself, or somebody outside the job may end it, whether it is
+ * at a server, and the participants of an X-function.
+ */
+enum roami_tuple_wait {
+	ROAMI_TUPLE_ENTER,
+	ROAMI_TUPLE_MOVE,
+	ROAMI_TUPLE_OBSERVE,
+	ROAMI_TUPLE_MOB,
+	ROAMI_TUPLE_OTHER
+};
+#define ROAMI_TUPLE_WHAT         7u
+#define ROAMI_TUPLE_ENDS         8u
+#define ROAMI_TUPLE_SERVER       16u
+#define ROAMI_TUPLE_PARTICIPANTS 5 /* where they begin */
+
+/* Who asks what all wait for: somebody on this host, or on another one. */
+enum roami_ask_for { ROAMI_ASK_NONE, ROAMI_ASK_NEAR, ROAMI_ASK_FAR };
 
 /* What a node answers to a probe. */
 struct roami_probed {
@@ -181,6 +204,7 @@ struct roami_probed {
 	_Atomic uint32_t quiet;  /* only its threads that wait could do anything */
 	_Atomic uint64_t sent;   /* messages, up to then */
 	_Atomic uint64_t received;
+	_Atomic uint64_t turns; /* waits begun, of a far node */
 	char place[ROAMI_PLACE_BYTES]; /* where its first thread is */
 };
 
@@ -200,9 +224,15 @@ struct roami_ctl {
 	_Atomic uint32_t warned;   /* node 0's: somebody has said that the model is too weak */
 	_Atomic uint32_t misused;  /* node 0's: kinds of misuse that somebody has told of; bits */
 	_Alignas(64) _Atomic uint32_t look; /* a futex: there is something for boot/hang.c */
-	_Atomic uint32_t ask;               /* say what all wait for */
-	_Atomic uint32_t probe;             /* serial of the last one */
+	_Atomic uint32_t ask;               /* enum roami_ask_for: say what all wait for */
+	_Atomic uint32_t probe; /* probes so far; in a far node's copy: the token of its answer */
+	_Atomic uint32_t token; /* of this node's last probe of far ones; see core/probe.h */
+	_Atomic uint32_t tokens[ROAMI_NODES_MAX]; /* of far nodes that wait for an answer */
+	_Atomic uint32_t where;      /* how often `roam where` has asked what all wait for */
+	_Atomic uint32_t where_told; /* and which time it has been told, */
+	_Atomic uint32_t where_bytes; /* by so many bytes of `report` */
 	struct roami_probed probed;
+	_Atomic uint32_t seats; /* of `waits`, that were ever used */
 	struct roami_waiting waits[ROAMI_WAITS_MAX]; /* by threads' numbers */
 	_Alignas(64) _Atomic uint64_t
 		creator_end; /* node 0's: heap bytes that the creator had handed out at the seal */
@@ -212,6 +242,7 @@ struct roami_ctl {
 	_Alignas(8) uint8_t comes[ROAMI_COMES_BYTES]; /* how the node comes, see boot/here.c */
 	struct roami_bell bell;
 	struct roami_stats stats;
+	char report[ROAMI_REPORT_BYTES]; /* lines for `roam where`; never touched else */
 };
 
 /* What a node keeps of a peer whose segment it cannot map: what that one has told it. */

@@ -5,6 +5,7 @@
 
 #include "core/far.h"
 #include "core/log.h"
+#include "core/probe.h"
 #include "core/sync_state.h"
 #include "msg/msg.h"
 
@@ -208,6 +209,8 @@ const struct roam_message roami_sync_messages[] = {
 	[ROAMI_SYNC_STATS] = {"stats", roami_stats_handle, 4096},
 	[ROAMI_SYNC_OBJECTS] = {"objects", roami_objects_handle_tell, 4},
 	[ROAMI_SYNC_FORGET] = {"forget", roami_objects_handle_forget, 16},
+	[ROAMI_SYNC_PROBE] = {"probe", roami_probe_handle_ask, 8},
+	[ROAMI_SYNC_PROBED] = {"probed", roami_probe_handle_tell, ROAMI_PROBED_MAX},
 	[ROAMI_SYNC_TYPES] = {NULL, NULL, 0},
 };
 

@@ -156,7 +156,7 @@ uint64_t roami_sleep_ns(struct roami_node *node)
 static void wait_probed(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct roami_ctl *ctl = node->self->ctl;
-	struct roami_waiting *waiting = &ctl->waits[node->env->thread(node) % ROAMI_WAITS_MAX];
+	struct roami_waiting *waiting = &ctl->waits[node->env->thread(node)];
 	uint32_t probe = atomic_load(&ctl->probed.serial);
 
 	if (atomic_load_explicit(&waiting->seen, memory_order_relaxed) != probe && !condition(arg))

@@ -52,6 +52,9 @@ void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, 
 /* The calling thread's number; `thread` of both environments. */
 unsigned roami_seat(struct roami_node *node);
 
+/* Whether it has one already. */
+bool roami_seated(const struct roami_node *node);
+
 /*
  * The calling thread is the library's own and never looks at the app view: it has a number until
  * the round ends, but does not count among the threads that use the node.

@@ -63,6 +63,24 @@ static void wait_end(struct client_wait *wait, unsigned owner)
 	roami_wait(node, wait_over, wait);
 }
 
+void roami_client_waits(struct roami_node *node, const struct roam_ps_element *element,
+			const struct roam_ps_request *request)
+{
+	static const uint8_t what[] = {[ROAM_PS_MOVE] = ROAMI_TUPLE_MOVE,
+				       [ROAM_PS_OBSERVE] = ROAMI_TUPLE_OBSERVE,
+				       [ROAM_PS_MOB] = ROAMI_TUPLE_MOB};
+	unsigned of = (unsigned)request->op < sizeof(what) ? what[request->op] : ROAMI_TUPLE_OTHER;
+
+	if (request->timeout_ns != 0 || request->cancel != NULL)
+		of |= ROAMI_TUPLE_ENDS;
+	if (element->server != NULL)
+		of |= ROAMI_TUPLE_SERVER | ROAMI_TUPLE_ENDS;
+	else
+		of |= element->participants << ROAMI_TUPLE_PARTICIPANTS;
+	roami_node_waits_tuple(node, (uint64_t)element->owner << 32 | element->element, of,
+			       element->label);
+}
+
 /* -------------------------------------------------------------------------- at the one place */
 
 static bool client_moves(const struct roam_ps_request *request)
@@ -99,9 +117,10 @@ static bool client_lax(const struct roami_ask *ask, const struct roam_ps_request
 }
 
 /* The element lives here.  The program's memory is touched without any lock: it may fault. */
-static enum roam_err client_here(struct roami_past *past, const struct roami_ask *ask,
+static enum roam_err client_here(const struct roam_ps_element *element, const struct roami_ask *ask,
 				 struct roam_ps_request *request, roami_record *record)
 {
+	struct roami_past *past = roami_past_of(element->node);
 	struct client_wait wait = {.past = past, .cancel = request->cancel};
 	struct roami_partial partial;
 	struct roami_op op = {.ask = *ask, .node = past->node->me + 1};
@@ -124,7 +143,9 @@ static enum roam_err client_here(struct roami_past *past, const struct roami_ask
 	if (partial.round != 0)
 		roami_partial_give(past, ask->element, &partial);
 	if (wait.waiter != NULL) {
+		roami_client_waits(element->node, element, request);
 		wait_end(&wait, past->node->me);
+		roami_node_waits_no_more(past->node);
 		roami_wait_end(past->node);
 		op = wait.waiter->op;
 		roami_past_free_waiter(past, wait.waiter);
@@ -200,7 +221,9 @@ static enum roam_err client_away(const struct roam_ps_element *element, const st
 	wait.call = roami_msg_call_start(element->node, element->owner,
 					 ROAMI_TYPE_SERVICE + ROAMI_PAST_OP, parts, 2, room,
 					 room_bytes);
+	roami_client_waits(element->node, element, request);
 	wait_end(&wait, element->owner);
+	roami_node_waits_no_more(element->node);
 	roami_wait_end(element->node);
 	if (wait.taker != NULL && !roami_msg_call_answered(wait.call)) {
 		roami_msg_call_drop(wait.call);
@@ -306,7 +329,7 @@ enum roam_err roami_client_ask(struct roam_ps_element *element, const struct roa
 	if (element->server != NULL)
 		return roami_attach_ask(element, ask, request);
 	if (element->owner == element->node->me)
-		return client_here(roami_past_of(element->node), ask, request, record);
+		return client_here(element, ask, request, record);
 	if (record == NULL)
 		room += request->bytes > ask->limit ? request->bytes : ask->limit;
 	return room <= ROOM_SMALL ? client_away_small(element, ask, request, record)
@@ -536,6 +559,7 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 		snprintf(ask.function, sizeof(ask.function), "%s", options->function);
 		ask.participants = options->participants;
 		element->rounds = options->participants != 0;
+		element->participants = options->participants;
 	}
 	if (options->storage == ROAM_PS_PAGES)
 		ask.heap_bytes = options->memory;
@@ -581,6 +605,31 @@ static enum roam_err enter_check(const struct roami_node *node, const char *name
 	return ROAM_EINVAL;
 }
 
+/* Its name, the end of which is cut off if it is longer. */
+static void enter_label(struct roam_ps_element *element, const char *name)
+{
+	char *label = (char *)element->label;
+
+	if (snprintf(label, sizeof(element->label), "%s", name) >= (int)sizeof(element->label))
+		memcpy(label + sizeof(element->label) - 4, "...", 4);
+}
+
+/* Where it is, then binds it there. */
+static enum roam_err enter_node(struct roam_ps_element *element, const char *texts, size_t bytes,
+				const struct roam_ps_options *options, uint64_t heap, char *why,
+				size_t why_bytes)
+{
+	struct roami_node *node = element->node;
+	enum roam_err err;
+
+	roami_node_waits_tuple(node, 0, ROAMI_TUPLE_ENTER | ROAMI_TUPLE_ENDS, element->label);
+	err = roami_past_locate(node, texts, bytes, enter_place(node, options), &element->owner);
+	if (err == ROAM_OK)
+		err = enter_bind(element, texts, bytes, options, heap, why, why_bytes);
+	roami_node_waits_no_more(node);
+	return err;
+}
+
 /* At the node, or the server. */
 static enum roam_err enter_do(struct roami_node *node, struct roam_ps_server *server,
 			      const char *name, const char *template_text,
@@ -607,12 +656,12 @@ static enum roam_err enter_do(struct roami_node *node, struct roam_ps_server *se
 		element->node = node;
 		element->server = server;
 		element->call = client_call;
-		if (server == NULL)
-			err = roami_past_locate(node, texts, bytes,
-						  enter_place(node, options), &element->owner);
+		enter_label(element, name);
+		err = server == NULL ? enter_node(element, texts, bytes, options, heap, why,
+						  why_bytes)
+				     : enter_bind(element, texts, bytes, options, heap, why,
+						  why_bytes);
 	}
-	if (err == ROAM_OK)
-		err = enter_bind(element, texts, bytes, options, heap, why, why_bytes);
 	if (err == ROAM_OK)
 		*element_p = element;
 	else

@@ -33,6 +33,8 @@ struct roam_ps_element {
 	struct roami_taker *taker;             /* with what comes there; NULL: nothing does */
 	struct roami_unsure unsure; /* of a participant, at a server */
 	struct roami_template template;
+	uint32_t participants;             /* of its X-function */
+	uint64_t label[ROAMI_LABEL_WORDS]; /* its name, as far as there is room */
 };
 
 /*
@@ -54,6 +56,13 @@ enum roam_err roami_past_enter_at(struct roam_ps_server *server, const char *nam
  */
 enum roam_err roami_client_ask(struct roam_ps_element *element, const struct roami_ask *ask,
 			       struct roam_ps_request *request, roami_record *record);
+
+/*
+ * For reports: what the calling thread waits for, and whether that can end without the threads of
+ * the job.  By who waits at a node; for waits at servers, which know no node, by who calls.
+ */
+void roami_client_waits(struct roami_node *node, const struct roam_ps_element *element,
+			const struct roam_ps_request *request);
 
 /* The beginning of a request. */
 struct roami_ask roami_client_begin(const struct roam_ps_element *element,

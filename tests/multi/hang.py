@@ -1,54 +1,99 @@
 #!/usr/bin/env python3
 """Jobs that hang: those of which no thread can go on end with the reason; of others SIGQUIT and
-ROAM_HANG say what every thread waits for; nobody is judged who could still be helped.
+ROAM_HANG say what every thread waits for; nobody is judged who could still be helped.  What the
+verdict looks at has a case that fails without it, in place of a mutant: threads that are not known
+("stranger", "a program that attaches"), messages under way, and whether each thread has found, after
+the first look, that it has to wait ("stalled"); that a wait is over shows in what SIGQUIT says.
 
 usage: hang.py [-k PART_OF_A_NAME] [GROUP]...
 """
 import os
 import re
 import signal
+import subprocess
+import tempfile
 import time
 
-from harness import Wrong, expect, main, run, started
+from attached import Server
+from harness import Wrong, expect, main, program, run, started
 
 JUDGED = r'no thread of the job can go on;'
 AT = r'0x[0-9a-f]+'
 ENDS = {
     'barrier': rf'node 0 waited at barrier {AT} \(3 of 4 threads arrived\), node 1 waited at barrier',
+    'many': rf'node 0 waited in 101 threads at barrier {AT} \(303 of 304 threads arrived\), node 1',
     'locks': rf'node 0 waited in lock {AT}, node 1 waited in lock {AT}',
     'cond': rf'node 0 waited for condition {AT}',
+    'tuple': rf'node 0 waited to observe a tuple of element wait, node 1 waited at barrier {AT} '
+             r'\(2 of 3 threads arrived\)',
+    'round': rf'node 0 waited at barrier {AT} \(1 of 3 threads arrived\), node 1 waited to observe '
+             r'a tuple of element the sum of all that there ar\.\.\. \(2 of 3 participants wait\), node 2',
     'flag': rf'node 0 waited at the end of the job \(1 of 3 threads arrived\), node 1 waited for flag',
 }
 
 
-def ends(start, how, env):
-    expect(started(start, 'hung', start, 3, how), 1,
-           f'^roam: node 0: {JUDGED} {ENDS[how]}', env=env, timeout=30)
+def ends(start, how, env, nodes=3, err=None):
+    expect(started(start, 'hung', start, nodes, how), 1,
+           f'^roam: node 0: {JUDGED} {err or ENDS[how]}', env=env, timeout=30)
 
 
-def goes_on(how):
-    """A thread unknown to roam, or one that computes, still helps."""
-    expect(started('fork', 'hung', 'fork', 3, how), out='went on')
+def goes_on(how, env=None):
+    """A thread unknown to roam, one that computes, or a message under way still helps."""
+    expect(started('fork', 'hung', 'fork', 3, how), out='went on', env=env)
 
 
-def not_judged():
-    """What a tuple brings may come from anybody."""
-    def act(first, _pids):
-        time.sleep(6)
-        os.kill(first, signal.SIGTERM)
-    result = run(started('fork', 'hung', 'fork', 3, 'tuple'), wanted=3, act=act)
-    if re.search(JUDGED, result.err):
-        raise Wrong(f'judged: {result.err!r}')
+def helped(command, env, help_it):
+    """Who attaches may bring a tuple at any time."""
+    def act(_first, _pids):
+        time.sleep(5)
+        help_it()
+    expect(command, out='went on', env=env, wanted=3, act=act)
 
 
-def quit_says(start, nodes, how, lines, env=None, ask=True):
+def stalled():
+    """A thread that does not look whether it may go on is not known to wait."""
+    def act(_first, pids):
+        time.sleep(0.5)
+        os.kill(pids[1], signal.SIGWINCH)
+    expect(started('fork', 'hung', 'fork', 3, 'stalled'), out='went on', wanted=3, act=act)
+
+
+def served():
+    with tempfile.TemporaryDirectory(prefix='roam-hang-') as where:
+        env = {'HUNG_AT': f'{where}/socket', 'ROAM_PS_KEY': f'{where}/key'}
+        helped(started('fork', 'hung', 'fork', 3, 'serve'), env, lambda: expect(
+            [program('attached'), env['HUNG_AT'], 'move', '1'], env=env))
+
+
+def attached_to():
+    with Server() as server:
+        helped(started('fork', 'hung', 'fork', 3, 'attach'),
+               {**server.env, 'HUNG_AT': server.address}, lambda: server.expect('move', 1))
+
+
+def says_server():
+    with Server() as server:
+        def ask(_first, pids):
+            said = where(pids[0])
+            server.expect('move', 1)
+            return said
+        says('fork', 3, 'attach', [TUPLE[0] + ' at a server', TUPLE[1]], ask,
+             {**server.env, 'HUNG_AT': server.address})
+
+
+def where(pid):
+    return run([program('roam'), 'where', str(pid)]).out
+
+
+def says(start, nodes, how, lines, ask, env=None):
     """The job says what it waits for, each thread in a line, and goes on."""
-    def act(first, _pids):
+    said = []
+
+    def act(first, pids):
         time.sleep(1)
-        if ask:
-            os.kill(first, signal.SIGQUIT)
+        said.extend((ask(first, pids) or '').splitlines())
     result = run(started(start, 'hung', start, nodes, how), env=env, wanted=nodes, act=act)
-    said = result.err.splitlines()
+    said.extend(result.err.splitlines())
     strange = [line for line in said if not any(re.fullmatch(like, line) for like in lines)]
     if result.status != 0 or 'went on' not in result.out or strange or len(said) != nodes:
         raise Wrong(f'status {result.status}, stderr {result.err!r}, out {result.out[-200:]!r}')
@@ -56,6 +101,28 @@ def quit_says(start, nodes, how, lines, env=None, ask=True):
 
 COMPUTES = [r'roam: node 0 \(pid \d+\) computes in 1 of 1 threads, at \S+\+0x[0-9a-f]+.*',
             rf'roam: node \d \(pid \d+\) waits at barrier {AT} \(2 of 3 threads arrived\)']
+
+TUPLE = [r'roam: node 0 \(pid \d+\) waits to observe a tuple of element wait', COMPUTES[1]]
+
+
+def where_stopped(_first, pids):
+    os.kill(pids[2], signal.SIGSTOP)
+    said = where(pids[0])
+    os.kill(pids[2], signal.SIGCONT)
+    if r' does not answer' not in said:
+        raise Wrong(said)
+    return re.sub('.* does not answer\n', '', said)
+
+
+def not_there():
+    """What is no process of a job is told so, and goes on."""
+    with subprocess.Popen(['sleep', '30']) as other:
+        expect([program('roam'), 'where', str(other.pid)], 1,
+               f'^roam: where: neither process {other.pid} nor one below it is in a job of roam$')
+        if other.poll() is not None:
+            raise Wrong('it was ended')
+        other.kill()
+    expect([program('roam'), 'where', str(other.pid)], 1, 'No such process$')
 
 
 def own_handler():
@@ -70,17 +137,38 @@ def cases():
     for start, how, env in (('fork', 'barrier', {}), ('run', 'barrier', {}), ('fork', 'locks', {}),
                             ('run', 'locks', {'ROAM_TRANSPORT': 'udp'}),
                             ('fork', 'cond', {'ROAM_ONESIDED': '0'}), ('run', 'flag', {}),
-                            ('fork', 'flag', {'ROAM_TRANSPORT': 'udp'})):
+                            ('fork', 'flag', {'ROAM_TRANSPORT': 'udp'}), ('fork', 'tuple', {}),
+                            ('run', 'round', {}), ('fork', 'many', {})):
         yield (f'{how} {start} {env}', ends, start, how, env)
+    yield ('barrier alone', ends, 'fork', 'barrier', None, 1,
+           rf'node 0 waited at barrier {AT} \(1 of 2 threads arrived\)$')
+    yield ('cond alone', ends, 'fork', 'cond', None, 1, rf'node 0 waited for condition {AT}$')
+    yield ('tuple alone', ends, 'run', 'tuple', None, 1,
+           'node 0 waited to observe a tuple of element wait$')
     yield ('stranger', goes_on, 'stranger')
     yield ('compute', goes_on, 'compute')
-    yield ('tuple', not_judged)
-    yield ('SIGQUIT fork', quit_says, 'fork', 3, 'compute', COMPUTES)
-    yield ('SIGQUIT run', quit_says, 'run', 3, 'compute', COMPUTES)
-    yield ('ROAM_HANG', quit_says, 'fork', 3, 'compute', COMPUTES, {'ROAM_HANG': '1'}, False)
+    yield ('under way', goes_on, 'underway', {'ROAM_TRANSPORT': 'udp',
+                                              'ROAM_FAULTY': 'cut=1>2@1s+6s'})
+    yield ('stalled', stalled)
+    yield ('a program that attaches', served)
+    yield ('a server', attached_to)
+    quit_first = lambda first, _: os.kill(first, signal.SIGQUIT)
+    nobody = lambda *_: None
+    yield ('SIGQUIT fork', says, 'fork', 3, 'compute', COMPUTES, quit_first)
+    yield ('SIGQUIT run', says, 'run', 3, 'compute', COMPUTES, quit_first)
+    yield ('SIGQUIT tuple', says, 'fork', 3, 'timed', TUPLE, quit_first)
+    yield ('SIGQUIT alone', says, 'fork', 1, 'compute', COMPUTES[:1], quit_first)
+    yield ('ROAM_HANG', says, 'fork', 3, 'compute', COMPUTES, nobody, {'ROAM_HANG': '1'})
+    yield ('ROAM_HANG alone', says, 'fork', 1, 'compute', COMPUTES[:1], nobody, {'ROAM_HANG': '1'})
+    yield ('where fork', says, 'fork', 3, 'handler', COMPUTES, lambda _, pids: where(pids[2]))
+    yield ('where run', says, 'run', 3, 'compute', COMPUTES, lambda first, _: where(first))
+    yield ('where alone', says, 'fork', 1, 'compute', COMPUTES[:1], lambda first, _: where(first))
+    yield ('where, a node is stopped', says, 'fork', 3, 'compute', COMPUTES, where_stopped)
+    yield ('where, at a server', says_server)
+    yield ('where not', not_there)
     yield ('handler of the program', own_handler)
 
 
 if __name__ == '__main__':
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it for what runs behind it
-    main({'hang': lambda: list(cases())})
+    main({'hang': lambda: list(cases())}, at_once=6)

@@ -1,4 +1,5 @@
 """Runs programs as a careful user would look at them: status, one line, nothing left behind."""
+import concurrent.futures
 import functools
 import json
 import os
@@ -306,27 +307,32 @@ def started(start, name, *arguments):
     return words if start == 'fork' else launched(arguments[1], *words)
 
 
-def run_cases(cases):
+def run_case(case):
+    """Whether it is as expected."""
+    name, function, *arguments = case
+    start = time.monotonic()
+    try:
+        function(*arguments)
+        print(f'ok {name} ({time.monotonic() - start:.1f} s)', flush=True)
+        return True
+    except Wrong as wrong:
+        print(f'FAILED {name}: {wrong}', flush=True)
+    except Exception:  # a bug of the test must not hide the cases after it
+        print(f'FAILED {name}: {traceback.format_exc()}', flush=True)
+    return False
+
+
+def run_cases(cases, at_once):
     """Cases: (name, function, arguments...).  The exit status."""
-    failed = 0
-    for name, function, *arguments in cases:
-        start = time.monotonic()
-        try:
-            function(*arguments)
-            print(f'ok {name} ({time.monotonic() - start:.1f} s)', flush=True)
-        except Wrong as wrong:
-            failed += 1
-            print(f'FAILED {name}: {wrong}', flush=True)
-        except Exception:  # a bug of the test must not hide the cases after it
-            failed += 1
-            print(f'FAILED {name}: {traceback.format_exc()}', flush=True)
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        failed = list(pool.map(run_case, cases)).count(False)
     print(f'{len(cases) - failed} of {len(cases)} as expected')
     return 1 if failed or not cases else 0
 
 
-def main(groups):
+def main(groups, at_once=1):
     """Runs the groups of cases named on the command line, those whose names have what follows
-    -k, or all."""
+    -k, or all; `at_once`: of cases that mostly sleep several at a time."""
     arguments = sys.argv[1:]
     pattern = ''
     if '-k' in arguments:
@@ -337,4 +343,4 @@ def main(groups):
     if unknown:
         sys.exit(f'unknown: {" ".join(unknown)}; known: {" ".join(groups)}')
     cases = [case for name in arguments or groups for case in groups[name]()]
-    sys.exit(run_cases([case for case in cases if pattern in case[0]]))
+    sys.exit(run_cases([case for case in cases if pattern in case[0]], at_once))

@@ -594,6 +594,61 @@ def failure_cases():
                        for node in (0, 2, 3)) + '$')
 
 
+def quit_first(first, _pids):
+    os.kill(first, signal.SIGQUIT)
+    return ''
+
+
+def where_is(which):
+    """By `roam where` of the launcher, or of a node; what that says."""
+    def ask(first, pids_):
+        return run([program('roam'), 'where', str(first if which is None else pids_[which])]).out
+    return ask
+
+
+def asked(words, ask, env):
+    """One report has the nodes of both hosts, with what each waits for, or where it computes; the
+    job goes on for longer than one that a signal is to end."""
+    said = []
+
+    def act(first, pids_):
+        time.sleep(1)
+        said.append(ask(first, pids_))
+    result = run(words, env=env, wanted=4, act=act)
+    who = [rf'roam: node {node} on host \S+ \(pid \d+\) ' for node in range(4)]
+    lines = [who[0] + r'computes in 1 of 1 threads, at \S+\+0x[0-9a-f]+.*',
+             *(each + r'waits at barrier 0x\w+ \(3 of 4 threads arrived\)' for each in who[1:])]
+    told = [*said[0].splitlines(), *result.err.splitlines()]
+    if result.status != 0 or 'went on' not in result.out or len(told) != 4 or \
+            not all(map(re.fullmatch, lines, told)) or (said[0] == '') != (result.err != ''):
+        raise Wrong(f'status {result.status}, {result.err!r}, {said!r}, {result.out[-200:]!r}')
+    nothing_left()
+
+
+def hang_cases():
+    """What needs no other host is hang.py's."""
+    judged = rf'^roam: node 0 on host {host("a")}: no thread of the job can go on; '
+    for nodes, letters, env in ((4, 'ab', None), (3, 'abc', {'ROAM_TRANSPORT': 'udp'})):
+        yield (f'wrong barrier count, {nodes} nodes on {letters}', wrong,
+               launched(nodes, letters, program('hung'), 'run', nodes, 'barrier'), 1,
+               judged + ', '.join(
+                   rf'node {node} waited at barrier 0x\w+ \({nodes} of {nodes + 1} threads arrived\)'
+                   for node in range(nodes)) + '$', env, 15.0)
+    yield ('many threads', wrong, launched(2, 'ab', program('hung'), 'run', 2, 'many'), 1,
+           judged + ', '.join(rf'node {node} waited in 101 threads at barrier 0x\w+ '
+                              r'\(202 of 203 threads arrived\)' for node in (0, 1)), None, 25.0)
+    yield ('locks in a circle', wrong, launched(2, 'ab', program('hung'), 'run', 2, 'locks'), 1,
+           judged + r'node 0 waited in lock 0x\w+, node 1 waited in lock 0x\w+$', None, 15.0)
+    yield ('a flag that nobody sets', wrong, launched(3, 'ab', program('hung'), 'run', 3, 'flag'),
+           1, judged + r'node 0 waited at the end of the job \(1 of 3 threads arrived\), '
+           'node 1 waited for flag', None, 15.0)
+    compute = launched(4, 'ab', program('hung'), 'run', 4, 'compute')
+    yield ('SIGQUIT', asked, [*compute, '7'], quit_first, env_of())
+    yield ('ROAM_HANG', asked, compute, lambda *_: '', env_of({'ROAM_HANG': '1'}))
+    yield ('roam where', asked, compute, where_is(None), env_of())
+    yield ('roam where, a node of another host', asked, compute, where_is(3), env_of())
+
+
 def stopped(seconds):
     """Less than the deadline is survived, more is not; `seconds` None: for good."""
     deadline = 2
@@ -889,6 +944,8 @@ def ssh_cases():
            killed_in('b', signal.SIGKILL))
     yield ('launcher killed over ssh', over_ssh, ssh_deaths, 2, (1, 2), deaths_, -signal.SIGKILL,
            '', launcher_killed)
+    yield ('roam where over ssh', over_ssh, asked, 4, (1, 2),
+           [program('hung'), 'run', '4', 'compute'], where_is(None))
     yield ('ssh refused', over_ssh, unreachable, 2, (1, 3), [program('hello')],
            '^roam: run: cannot start on host 10.77.0.3: `ssh .*` exited with status 255')
 
@@ -903,6 +960,7 @@ GROUPS = {
     'runs': lambda: list(run_cases()),
     'random': lambda: list(random_cases()),
     'failures': lambda: list(failure_cases()),
+    'hang': lambda: list(hang_cases()),
     'refusals': lambda: list(refusal_cases()),
     'ssh': lambda: list(ssh_cases()),
     'strangers': lambda: list(stranger_cases()),
@@ -914,5 +972,6 @@ if __name__ == '__main__':
         sys.exit(0)
     if sys.argv[1:2] == ['--meddle']:
         sys.exit(meddle(int(sys.argv[2]), sys.argv[3:]))
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it for what runs behind it
     hosts_or_skip()
     main(GROUPS)

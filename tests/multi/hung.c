@@ -1,12 +1,19 @@
 /*
  * Shows nothing by itself: a job that hangs, or only seems to, for hang.py.
- * hung START NODES HOW; each node prints "ready NODE PID" before it does what HOW says:
+ * hung START NODES HOW [SECONDS]; each node prints "ready NODE PID" before it does what HOW says:
  *	barrier   a barrier for one thread more than there are
+ *	many      the same, and each node has a hundred threads besides
  *	locks     two locks, each held by a node that waits for the other
  *	cond      a condition that nobody signals
  *	flag      a flag that nobody sets, waited for at the end of the job
  *	stranger  the same, but a thread unknown to roam sets it after some seconds
- *	tuple     the others at a barrier while node 0 waits for a tuple
+ *	tuple     the others at a barrier while node 0 waits for a tuple that nobody moves
+ *	round     all but node 0 wait for the result of an X-function of all
+ *	timed     as tuple, but it waits for some seconds only
+ *	serve     as tuple, and node 1 serves programs that attach, at $HUNG_AT
+ *	attach    as tuple, but of the server at $HUNG_AT
+ *	underway  a lock's grant is long on its way, while all wait
+ *	stalled   all meet, but node 1's thread does not notice: it is in a handler of SIGWINCH
  *	compute   the others at a barrier while node 0 computes for some seconds
  *	handler   as compute, and the program has a handler of its own for SIGQUIT
  */
@@ -18,15 +25,17 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#define LONG_US 4000000u
+
+#define MANY 100u
 
 static unsigned nodes;
 static const char *how;
+static unsigned long_us = 4000000u; /* "some seconds" */
 static uint64_t barrier, flag, cond, locks[2]; /* names */
 
 static void *stranger(void *arg)
 {
-	usleep(LONG_US);
+	usleep(long_us);
 	must(roam_flag_set(&flag));
 	return arg;
 }
@@ -38,12 +47,34 @@ static void own_handler(int signal)
 		_exit(WRONG);
 }
 
+static void stall(int signal)
+{
+	(void)signal;
+	usleep(long_us + long_us / 2);
+}
+
 static void compute(void)
 {
-	uint64_t until = roam_clock_us() + LONG_US;
+	uint64_t until = roam_clock_us() + long_us;
 
 	while (roam_clock_us() < until)
 		;
+}
+
+static void *one_of_many(void *arg)
+{
+	must(roam_thread_init());
+	must(roam_barrier(&barrier, nodes * (MANY + 1) + 1));
+	return arg;
+}
+
+static void many(void)
+{
+	pthread_t thread;
+
+	for (unsigned i = 0; i < MANY; i++)
+		check(pthread_create(&thread, NULL, one_of_many, NULL) == 0);
+	must(roam_barrier(&barrier, nodes * (MANY + 1) + 1));
 }
 
 static void wait_for_lock(void)
@@ -63,12 +94,52 @@ static void wait_for_cond(void)
 	must(roam_unlock(&locks[0]));
 }
 
+/* The network loses what node 1 sends node 2 from the first second on, for a while. */
+static void pass_lock(void)
+{
+	if (roam_node() == 1) {
+		must(roam_lock(&locks[0]));
+		must(roam_barrier_all());
+		usleep(long_us / 2);
+		must(roam_unlock(&locks[0]));
+	} else {
+		must(roam_barrier_all());
+		if (roam_node() == 2)
+			must(roam_lock(&locks[0]));
+	}
+	must(roam_barrier_all());
+	if (roam_node() == 2)
+		must(roam_unlock(&locks[0]));
+}
+
 static void do_tuple(void)
 {
 	struct roam_ps_element *element;
-	uint32_t number;
+	struct roam_ps_server *server;
+	uint64_t number;
+	bool timed = strcmp(how, "timed") == 0;
+	struct roam_ps_request request = {.op = ROAM_PS_OBSERVE,
+					  .buffer = &number,
+					  .limit = sizeof(number),
+					  .timeout_ns = timed ? long_us * UINT64_C(1000) : 0};
 
-	must(roam_ps_enter("never", "u32", NULL, &element));
+	if (strcmp(how, "attach") == 0) {
+		must(roam_ps_attach(getenv("HUNG_AT"), NULL, &server));
+		must(roam_ps_enter_at(server, "wait", "u64", NULL, &element));
+	} else {
+		must(roam_ps_enter("wait", "u64", NULL, &element));
+	}
+	check(roam_ps_call(element, &request) == (timed ? ROAM_ETIMEDOUT : ROAM_OK));
+}
+
+static void sum_up(void)
+{
+	const struct roam_ps_options all = {.function = "sum", .participants = nodes};
+	struct roam_ps_element *element;
+	uint32_t number = 1;
+
+	must(roam_ps_enter("the sum of all that there are here", "u32", &all, &element));
+	must(roam_ps_move(element, &number, sizeof(number)));
 	must(roam_ps_observe(element, &number, sizeof(number), NULL));
 }
 
@@ -78,7 +149,8 @@ static void do_first(void)
 
 	if (strcmp(how, "stranger") == 0)
 		check(pthread_create(&thread, NULL, stranger, NULL) == 0);
-	else if (strcmp(how, "tuple") == 0)
+	else if (strcmp(how, "tuple") == 0 || strcmp(how, "timed") == 0 ||
+		 strcmp(how, "serve") == 0 || strcmp(how, "attach") == 0)
 		do_tuple();
 	else if (strcmp(how, "compute") == 0 || strcmp(how, "handler") == 0)
 		compute();
@@ -89,12 +161,24 @@ static void node_main(void)
 	must(roam_barrier_all());
 	printf("ready %u %d\n", roam_node(), (int)getpid());
 	fflush(stdout);
+	if (roam_node() == 1 && strcmp(how, "serve") == 0)
+		must(roam_ps_serve(getenv("HUNG_AT"), NULL, NULL, 0));
 	if (roam_node() == 0)
 		do_first();
+	if (strcmp(how, "stalled") == 0 && roam_node() != 1)
+		usleep(long_us / 2);
+	if (strcmp(how, "stalled") == 0)
+		must(roam_barrier_all());
 	if (strcmp(how, "barrier") == 0)
 		must(roam_barrier(&barrier, nodes + 1));
+	else if (strcmp(how, "many") == 0)
+		many();
 	else if (strcmp(how, "locks") == 0)
 		wait_for_lock();
+	else if (strcmp(how, "round") == 0 && roam_node() != 0)
+		sum_up();
+	else if (strcmp(how, "underway") == 0)
+		pass_lock();
 	else if (strcmp(how, "cond") == 0)
 		wait_for_cond();
 	else if (strcmp(how, "stranger") == 0 || (strcmp(how, "flag") == 0 && roam_node() != 0))
@@ -105,13 +189,18 @@ static void node_main(void)
 
 int main(int argc, char **argv)
 {
-	check(argc == 4);
+	check(argc == 4 || argc == 5);
+	if (argc == 5)
+		long_us = number(argv[4]) * 1000000u;
 	nodes = number(argv[2]);
 	how = argv[3];
 	if (strcmp(how, "handler") == 0)
 		signal(SIGQUIT, own_handler);
+	signal(SIGWINCH, stall);
 	must(roam_start());
-	if (strcmp(argv[1], "fork") == 0) {
+	if (strcmp(argv[1], "fork") == 0 && nodes == 1) {
+		node_main(); /* alone */
+	} else if (strcmp(argv[1], "fork") == 0) {
 		must(roam_create_all(node_main, nodes));
 		must(roam_wait_for_end());
 	} else {

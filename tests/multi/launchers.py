@@ -29,6 +29,7 @@ RANK = '${PMIX_RANK:-${PMI_RANK:-$SLURM_PROCID}}'
 ALLOW = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
 MARK = f'LAUNCH_TEST_{os.getpid()}'  # in the environment of every process of a job
 END_S = 8.0
+HANG_S = 20.0  # launchers take their time to start on a busy machine
 STARTED = time.time()
 LAUNCHERS = {
     'mpirun': ('mpirun', '--oversubscribe', '-n'),
@@ -151,6 +152,27 @@ def launcher_killed(launcher):
         raise Wrong(f'status {result.status}')
 
 
+def judged(nodes):
+    """A barrier for one thread more than there are."""
+    return '^roam: node 0: no thread of the job can go on; ' + ', '.join(
+        rf'node {node} waited at barrier 0x\w+ \({nodes} of {nodes + 1} threads arrived\)'
+        for node in range(nodes)) + '$'
+
+
+def where_of(launcher):
+    """`roam where` of the launcher finds its processes."""
+    said = []
+
+    def act(pid, _pids):
+        time.sleep(1)
+        said.append(run([program('roam'), 'where', str(pid)]).out)
+    result = job(by(launcher, 2, program('hung'), 'run', 2, 'compute'), wanted=2, act=act)
+    if result.status != 0 or re.fullmatch(
+            r'roam: node 0 \(pid \d+\) computes .*\n'
+            r'roam: node 1 \(pid \d+\) waits at barrier .*\n', ''.join(said)) is None:
+        raise Wrong(f'status {result.status}, {said!r}, {result.err!r}')
+
+
 def run_cases(launcher):
     info = rf'^roam: info: 4 nodes on 1 host, by {BINDING[launcher]} \(\w+\), over shm$'
     yield (f'{launcher}: hello', well, by(launcher, 4, program('hello')), 'the sum of 1 to 4 is 10',
@@ -206,7 +228,14 @@ def wrong_cases(launcher):
                    # These launchers end the others, and may be faster.
                    f'^roam: node {who if launcher.startswith("srun") else "[0-3]"} ', None, END_S,
                    not launcher.startswith('srun'))
+    yield (f'{launcher}: no thread can go on', wrong,
+           strict(launcher, 3, program('hung'), 'run', 3, 'barrier'), judged(3), None, HANG_S)
+    yield (f'{launcher}: ROAM_HANG', well, by(launcher, 2, program('hung'), 'run', 2, 'compute'),
+           'went on', [r'^roam: node 0 \(pid \d+\) computes in 1 of 1 threads, at \S+\+0x',
+                       r'^roam: node 1 \(pid \d+\) waits at barrier 0x\w+ \(1 of 2 threads'],
+           {'ROAM_HANG': '1'})
     if not launcher.startswith('srun'):
+        yield (f'{launcher}: roam where', where_of, launcher)
         yield (f'{launcher}: killed', launcher_killed, launcher)
     yield (f'{launcher}: twice', twice, launcher)
     yield (f'{launcher}: alone', alone, launcher)
@@ -602,6 +631,8 @@ def hosts_cases():
         yield (f'{launcher}: -p8 against 4 on 2 hosts', with_rsh, wrong,
                over(launcher, 4, program('fft'), '-p8', '-m12'),
                '^roam: the program asks for 8 nodes, the launcher started 4$')
+        yield (f'{launcher}: no thread can go on, on 2 hosts', with_rsh, wrong,
+               over(launcher, 4, program('hung'), 'run', 4, 'barrier'), judged(4), None, HANG_S)
         yield (f'{launcher}: node killed on 2 hosts', with_rsh, wrong,
                over(launcher, 4, program('deaths'), 'fork', 4, 2, 'exit3', 'barrier'),
                r'^roam: node (\d: node [23] on \S+ has been silent|2 )', None, 12.0, True)

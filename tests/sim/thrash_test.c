@@ -119,6 +119,7 @@ static struct thrash thrash_region(const struct roam_protocol *protocol, uint64_
 
 	world_draw(&config, seed, protocol);
 	config.nodes = 2;
+	config.hosts = 1; /* a region is placed before the nodes run: no message could tell of it */
 	config.threads[0] = config.threads[1] = 1;
 	config.creator_pages = 0;
 	config.stall_every = 0;
@@ -126,8 +127,6 @@ static struct thrash thrash_region(const struct roam_protocol *protocol, uint64_
 	config.latency_ns_max = 2000;
 	config.slow_ns = 0;
 	config.mirage_delta = delta;
-	if (own != JOBS)
-		config.hosts = 1; /* placed before the nodes run: no message could tell of it */
 	thrash.world = world_open(&config);
 	if (thrash.world == NULL)
 		exit(EXIT_FAILURE);

@@ -83,6 +83,7 @@ def test_completion():
         offered = completed(script, 'roam', command, *more, '--')
         assert offered - {'--help'} <= known and known - offered <= {'--help'}, (offered, known)
     assert completed(script, 'roam', 'info', 'op') == {'options'}
+    assert str(os.getpid()) in completed(script, 'roam', 'where', '')
     assert 'stream' in completed(script, 'roam', 'bench', '')
     assert '--after-barriers' in completed(script, 'roam', 'compare', '--a')
     assert 'uffd' in completed(script, 'roam', 'compare', '--engine', '')

@@ -97,6 +97,8 @@ _roam()
 	info) words="%(info)s" ;;
 	bench) words=${words:-"%(benches)s %(bench)s"} ;;
 	compare) [[ $cur == -* ]] && words="%(compare)s" ;;
+	where) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur"))
+		return ;;
 	past)
 		if ((COMP_CWORD == 2)); then
 			words="serve top"
@@ -148,6 +150,9 @@ info)
 	;;
 bench)
 	_arguments %(bench)s '1:benchmark:(%(benches)s)'
+	;;
+where)
+	_arguments '1:process:_pids'
 	;;
 compare)
 	_arguments %(compare)s \
