@@ -607,9 +607,12 @@ static enum roam_err enter_do(struct roami_node *node, struct roam_ps_server *se
 		element->node = node;
 		element->server = server;
 		element->call = client_call;
-		if (server == NULL)
+		if (server == NULL) {
+			element->rounds_moved = roami_past_of(node)->tuples_begin;
+			element->rounds_observed = element->rounds_moved;
 			err = roami_past_locate(node, texts, bytes,
 						  enter_place(node, options), &element->owner);
+		}
 	}
 	if (err == ROAM_OK)
 		err = enter_bind(element, texts, bytes, options, heap, why, why_bytes);

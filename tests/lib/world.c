@@ -399,7 +399,7 @@ struct world *world_open(const struct world_config *config)
 		world_fiber_add(world, i, true, service_main, world->nodes[i]);
 	}
 	if (config->begin)
-		world_begin(world->nodes, config->nodes, config->seed, config->begin_epochs);
+		world_begin(world->nodes, config);
 	world_heap(world);
 	return world;
 }
