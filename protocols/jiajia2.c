@@ -128,9 +128,7 @@ static bool jiajia2_alone(struct roami_node *node, uint32_t page)
 	if ((data->others && data->barrier == roami_barriers_left(node)) ||
 	    !roami_page_try(node, page))
 		return false;
-	if (roami_page_state(node, page) == HOME_COPY &&
-	    !home_stale(&data->moving.home.page) &&
-	    ROAM_PLACE_EPOCH(data->moving.place) < ROAM_EPOCH_MAX)
+	if (roami_page_state(node, page) == HOME_COPY && !home_stale(&data->moving.home.page))
 		return true;
 	roami_page_done(node, page);
 	return false;
@@ -198,15 +196,19 @@ static void jiajia2_met(struct roami_node *node)
 
 /* ------------------------------------------------------------------------------------ messages */
 
-/* Whether the copy of that version is all that is here; then it is the home's.  Its place. */
+/*
+ * Whether the copy of that version is all that is here; then it is the home's.  Its place.  Here
+ * alone the epoch is known for certain, and it must not be the last one.
+ */
 static uint32_t jiajia2_hand_over(struct roami_node *node, const struct jiajia2_offer *offer,
 				  unsigned to)
 {
 	uint64_t version = offer->have;
-	uint32_t place = 0;
+	uint32_t place = 0, here;
 
 	roami_page_lock(node, offer->page);
-	if (roami_home_here(node, offer->page) != 0 && moving_rests(node, offer->page))
+	here = roami_home_here(node, offer->page);
+	if (here != 0 && ROAM_PLACE_EPOCH(here) < ROAM_EPOCH_MAX && moving_rests(node, offer->page))
 		place = moving_give(node, offer->page, to, NULL, &version);
 	roami_page_unlock(node, offer->page);
 	return place;

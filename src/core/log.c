@@ -92,7 +92,8 @@ static void log_insert(struct roami_node *node, unsigned writer, const struct ro
 	}
 	*slot = *run;
 	vec->count++;
-	if (vec->count - node->log.first[writer] > 2 * node->log.compacted[writer] + COMPACT_MIN)
+	if (vec->count - node->log.first[writer] >
+	    2 * node->log.compacted[writer] + (COMPACT_MIN >> node->compact_sooner))
 		log_compact(node, writer);
 }
 

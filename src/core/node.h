@@ -404,6 +404,7 @@ struct roami_node {
 	 */
 	uint64_t version_begin;
 	uint32_t epoch_begin;
+	uint32_t compact_sooner; /* lists of notices, by so many powers of two: 0, but for tests */
 	struct roami_guess guess;
 
 	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */

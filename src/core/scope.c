@@ -88,7 +88,7 @@ void roami_scope_leave(struct roami_node *node, struct roami_scope *scope)
 
 		scope_add(node, scope, &notice);
 	}
-	if (scope->notices.count > 2 * scope->compacted + COMPACT_MIN)
+	if (scope->notices.count > 2 * scope->compacted + (COMPACT_MIN >> node->compact_sooner))
 		scope_compact(node, scope);
 	roami_spin_unlock(&log->lock);
 	scope->applied = scope->number;

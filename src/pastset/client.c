@@ -622,6 +622,8 @@ static enum roam_err enter_node(struct roam_ps_element *element, const char *tex
 	struct roami_node *node = element->node;
 	enum roam_err err;
 
+	element->rounds_moved = roami_past_of(node)->tuples_begin;
+	element->rounds_observed = element->rounds_moved;
 	roami_node_waits_tuple(node, 0, ROAMI_TUPLE_ENTER | ROAMI_TUPLE_ENDS, element->label);
 	err = roami_past_locate(node, texts, bytes, enter_place(node, options), &element->owner);
 	if (err == ROAM_OK)

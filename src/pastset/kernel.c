@@ -120,6 +120,7 @@ enum roam_err roami_past_make(struct roami_past *past, const struct roami_bind *
 	if (number == ROAMI_ELEMENTS_MAX || !roami_past_keep(past, size))
 		return ROAM_ENOSPC;
 	roami_element_init(element, &past->pool, ask->delta, ask->forget != 0);
+	roami_tuples_begin(&element->tuples, past->tuples_begin);
 	if (ask->function[0] != '\0')
 		err = past_make_function(past, ask, template_text, number);
 	else if (ask->heap_bytes != 0)

@@ -61,6 +61,8 @@ struct roami_past {
 	struct roami_waiter *free_waiter;
 	_Atomic uint32_t waiters_used; /* since the start: those before it may be in use */
 	uint64_t serial;               /* of this node's own operations */
+	/* What numbers of tuples begin beyond, at all nodes: 0, but tests begin elsewhere. */
+	uint64_t tuples_begin;
 	_Atomic uint32_t away;         /* this node's operations that are under way at others */
 	struct roami_spin alarm_lock;
 	uint64_t alarms[ROAMI_ALARMS_MAX]; /* when to look for deadlines, the next one last */

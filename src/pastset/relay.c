@@ -6,8 +6,6 @@
 #include "pastset/frames.h"
 
 /* An id is its slot below a serial number, never 0; its top bit is clear, as no call's is. */
-#define RELAY_SERIALS ((1u << 31) / ROAMI_AWAY_MAX)
-
 #define RELAY_BYTES_MAX (sizeof(struct roami_relay_head) + ROAM_PS_TUPLE_MAX)
 
 _Static_assert(RELAY_BYTES_MAX + sizeof(struct roami_ask) <= ROAMI_MSG_MAX &&
@@ -29,7 +27,7 @@ static uint32_t relay_take(struct roami_past *past, void *arg)
 	while (at < ROAMI_AWAY_MAX && past->relays[at].id != 0)
 		at++;
 	if (at < ROAMI_AWAY_MAX) {
-		past->relay_serial = past->relay_serial % (RELAY_SERIALS - 1) + 1;
+		past->relay_serial = past->relay_serial % (ROAMI_RELAY_SERIALS - 1) + 1;
 		id = past->relay_serial * ROAMI_AWAY_MAX | at;
 		past->relays[at] = (struct roami_relay){id, arg};
 	}

@@ -7,6 +7,8 @@
 
 #include "pastset/server.h"
 
+#define ROAMI_RELAY_SERIALS ((1u << 31) / ROAMI_AWAY_MAX) /* of operations; the last is one less */
+
 /*
  * Sends an operation, with what goes with it; past->relay_told will hear of it.  Returns its id; 0:
  * ROAMI_AWAY_MAX are under way.

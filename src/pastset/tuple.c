@@ -252,6 +252,12 @@ void roami_tuples_truncate(struct roami_node *node, struct roami_past_pool *pool
 void roami_tuples_init(struct roami_tuples *tuples)
 {
 	memset(tuples, 0, sizeof(*tuples));
-	tuples->oldest = tuples->first = 1;
 	tuples->index_size = sizeof(tuples->few) / sizeof(tuples->few[0]);
+	roami_tuples_begin(tuples, 0);
+}
+
+void roami_tuples_begin(struct roami_tuples *tuples, uint64_t last)
+{
+	tuples->last = last;
+	tuples->oldest = tuples->first = last + 1;
 }

@@ -26,6 +26,9 @@ typedef uint64_t roami_record;
 
 void roami_tuples_init(struct roami_tuples *tuples);
 
+/* The first tuple will have the number after `last`. */
+void roami_tuples_begin(struct roami_tuples *tuples, uint64_t last);
+
 /* Room for a tuple, which is no tuple yet; 0: there is none. */
 roami_record roami_tuples_reserve(struct roami_node *node, struct roami_past_pool *pool,
 				  struct roami_tuples *tuples, uint32_t bytes);

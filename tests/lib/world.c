@@ -426,11 +426,12 @@ struct world *world_open(const struct world_config *config)
 			world_close(world);
 			return NULL;
 		}
+		world->nodes[i]->compact_sooner = config->compact_sooner;
 		atomic_store(&world->nodes[i]->self->ctl->threads, config->threads[i]);
 		world_fiber_add(world, i, true, service_main, world->nodes[i]);
 	}
 	if (config->begin)
-		world_begin(world->nodes, config->nodes, config->seed, config->begin_epochs);
+		world_begin(world->nodes, config);
 	world_heap(world);
 	return world;
 }

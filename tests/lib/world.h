@@ -65,7 +65,9 @@ struct world_config {
 	uint64_t steps_max;  /* more: it does not end */
 	bool begin; /* counts begin just below the ends of 32 bits and the like: world_begin.h */
 	bool begin_epochs; /* those of homes too, which then move a few times and stay */
+	bool begin_tuples; /* numbers of tuples too: operations go by world_past_call */
 	uint32_t trail_bytes; /* of diffs that a node leaves for the others; 0: as many as usual */
+	uint32_t compact_sooner; /* lists of notices, see core/node.h */
 	uint32_t board_runs; /* write notices a node leaves for the others; 0: as many as usual */
 	uint32_t lock_slots; /* records of locks at each home; 0: as many as usual */
 	uint32_t meeting_slots; /* the same of barriers */

@@ -1,12 +1,18 @@
 #include "world_begin.h"
 
+#include "core/domain.h"
 #include "core/sync.h"
 #include "core/sync_state.h"
 #include "msg/link.h"
+#include "lrc.h"
 #include "msg/reliable.h"
 #include "rng.h"
+#include "world_past.h"
+
+extern const struct roam_protocol roami_protocol_lrc;
 
 #define BITS_32    (UINT64_C(1) << 32)
+#define MARKS_END  (UINT64_C(1) << (32 - ROAMI_SHARED_BITS)) /* generations of marks as shared */
 #define STAMPS_END (UINT64_C(1) << 40) /* ns, of datagrams' stamps */
 
 /* A little below a boundary: so far that a world comes across it. */
@@ -75,6 +81,27 @@ static void begin_records(struct roami_node *const *nodes, unsigned count, struc
 	}
 }
 
+/* Generations of the marks as shared, which every node may be home of. */
+static void begin_marks(struct roami_node *const *nodes, unsigned count, struct rng *rng)
+{
+	for (unsigned i = 0; i < count; i++)
+		for (uint32_t page = 0; page < nodes[i]->layout.pages; page++)
+			atomic_store(&nodes[i]->self->headers[page].shared,
+				     (uint32_t)(begin_below(rng, MARKS_END) << ROAMI_SHARED_BITS));
+}
+
+/* A page's copies are equally old everywhere, and diffs' keys go on from theirs. */
+static void begin_keys(struct roami_node *const *nodes, unsigned count, struct rng *rng)
+{
+	for (uint32_t page = 0; page < nodes[0]->layout.pages; page++) {
+		uint64_t key = begin_below(rng, BITS_32);
+
+		for (unsigned i = 0; i < count; i++)
+			if (roami_domain_of(nodes[i], page)->protocol == &roami_protocol_lrc)
+				lrc_page(nodes[i], page)->key = key;
+	}
+}
+
 /* Objects are made when they are first used. */
 static void begin_lock(struct roami_node *node, void *item)
 {
@@ -83,6 +110,7 @@ static void begin_lock(struct roami_node *node, void *item)
 	roami_lock_make(node, item);
 	lock->tickets = UINT32_MAX - (uint32_t)(lock->id / 8 % 8);
 	lock->next_after = lock->tickets;
+	lock->scope.number = lock->scope.applied = lock->tickets;
 	atomic_store(&lock->serving, lock->tickets);
 }
 
@@ -134,20 +162,25 @@ uint64_t world_begin_now(uint64_t seed)
 	return STAMPS_END - rng_below(&rng, 2000000);
 }
 
-void world_begin(struct roami_node *const *nodes, unsigned count, uint64_t seed, bool epochs)
+void world_begin(struct roami_node *const *nodes, const struct world_config *config)
 {
-	struct rng state = {seed ^ 0xbe91}, *rng = &state;
+	struct rng state = {config->seed ^ 0xbe91}, *rng = &state;
+	unsigned count = config->nodes;
 	/* All nodes' alike: some protocols agree on them before the first message. */
 	uint64_t version = begin_below(rng, UINT64_C(1) << 48);
-	uint32_t epoch = epochs ? ROAM_EPOCH_MAX - rng_below(rng, 4) : 0;
+	uint32_t epoch = config->begin_epochs ? ROAM_EPOCH_MAX - rng_below(rng, 4) : 0;
+	uint64_t tuples = config->begin_tuples ? begin_below(rng, BITS_32) : 0;
 
 	begin_clocks(nodes, count, rng);
 	begin_rings(nodes, count, rng);
 	begin_records(nodes, count, rng);
+	begin_marks(nodes, count, rng);
+	begin_keys(nodes, count, rng);
 	for (unsigned i = 0; i < count; i++) {
 		struct roami_reliable *reliable = begin_reliable(nodes[i]);
 
 		begin_counts(nodes[i], rng);
+		world_past_begin(nodes[i], tuples, rng);
 		nodes[i]->version_begin = version;
 		nodes[i]->epoch_begin = epoch;
 		for (unsigned peer = 0; reliable != NULL && peer < count; peer++)

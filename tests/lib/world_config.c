@@ -57,6 +57,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->erc = DRAW_OF(&rng, ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO);
 	config->trail_bytes = DRAW_OF(&rng, 0, 0, 256, 1024, 16384);
 	config->begin = rng_one_in(&apart, 6);
+	config->compact_sooner = DRAW_OF(&apart, 0, 0, 5, 10);
 }
 
 unsigned world_protocols(void)

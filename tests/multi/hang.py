@@ -28,7 +28,7 @@ ENDS = {
              r'\(2 of 3 threads arrived\)',
     'round': rf'node 0 waited at barrier {AT} \(1 of 3 threads arrived\), node 1 waited to observe '
              r'a tuple of element the sum of all that there ar\.\.\. \(2 of 3 participants wait\), node 2',
-    'flag': rf'node 0 waited at the end of the job \(1 of 3 threads arrived\), node 1 waited for flag',
+    'flag': r'node 0 waited at the end of the job \(1 of 3 threads arrived\), node 1 waited for flag',
 }
 
 

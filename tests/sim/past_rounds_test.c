@@ -17,6 +17,7 @@
 #include "rng.h"
 #include "seed_options.h"
 #include "world.h"
+#include "world_past.h"
 
 #define PARTICIPANTS_MAX 8u
 #define ROUNDS           80u
@@ -189,7 +190,7 @@ static void participant_move(struct participant *participant, struct roam_ps_ele
 	enum roam_err err;
 
 	participant_contribute(participant, round);
-	err = element->call(element, &request);
+	err = world_past_call(element, &request);
 	if (participant_lost(participant, err))
 		return;
 	participant_must(participant, err, round);
@@ -240,7 +241,7 @@ static bool participant_observe(struct participant *participant, struct roam_ps_
 		request.timeout_ns = rng_one_in(&participant->rng, 2)
 					     ? ROAM_PS_TRY
 					     : 1 + rng_below(&participant->rng, 20000);
-	err = element->call(element, &request);
+	err = world_past_call(element, &request);
 	if ((err == ROAM_ETIMEDOUT && request.timeout_ns != 0 && !seen) ||
 	    participant_lost(participant, err))
 		return false;
@@ -264,7 +265,7 @@ static void participant_mob(struct participant *participant, struct roam_ps_elem
 	if (rng_one_in(&participant->rng, 6))
 		request.timeout_ns = 1 + rng_below(&participant->rng, 20000);
 	participant_contribute(participant, round);
-	err = element->call(element, &request);
+	err = world_past_call(element, &request);
 	if (participant_lost(participant, err))
 		return;
 	if (err != ROAM_ETIMEDOUT || request.timeout_ns == 0 || request.moved != 0)
@@ -296,7 +297,7 @@ static void participant_look(struct participant *participant, struct roam_ps_ele
 	uint64_t seen = story->seen;
 	struct roam_ps_request request = {.op = ROAM_PS_STATE};
 
-	participant_must(participant, element->call(element, &request), seen);
+	participant_must(participant, world_past_call(element, &request), seen);
 	for (unsigned i = 0; i < story->options.participants; i++)
 		if (request.state.last < seen || request.state.last > story->begun[i])
 			world_fail(story->world, "Last is %lu, seen %lu, begun %lu",
@@ -363,7 +364,7 @@ static void watcher_observe(struct participant *watcher, struct roam_ps_element 
 	if (rng_one_in(&watcher->rng, 2))
 		request.timeout_ns = 1 + rng_below(&watcher->rng, 9999);
 	request.which = newest ? ROAM_PS_LAST : ROAM_PS_NUMBER;
-	err = element->call(element, &request);
+	err = world_past_call(element, &request);
 	if (participant_lost(watcher, err))
 		return;
 	if (err == ROAM_EGONE || (newest && err == ROAM_ETIMEDOUT)) /* all have observed it */
@@ -385,7 +386,7 @@ static void watcher_intrude(struct participant *watcher, struct roam_ps_element 
 					  .limit = sizeof(watcher->tuple)};
 
 	if (story->seen > 0 && !story->broken &&
-	    element->call(element, &request) != ROAM_EINVAL && !story->broken && story->fill == 0)
+	    world_past_call(element, &request) != ROAM_EINVAL && !story->broken && story->fill == 0)
 		world_fail(story->world, "there was one participant too many");
 }
 
@@ -395,7 +396,7 @@ static void watcher_bound(struct participant *watcher, struct roam_ps_element *e
 	enum roam_err err;
 
 	request.number = watcher->story->ahead + 1 + rng_below(&watcher->rng, 4);
-	err = element->call(element, &request);
+	err = world_past_call(element, &request);
 	if (!participant_lost(watcher, err))
 		participant_must(watcher, err, 0);
 }
@@ -516,6 +517,7 @@ static bool rounds_one(const struct seed_options *options, const struct roam_pro
 	memset(config.threads, 0, sizeof(config.threads));
 	config.ps_memory = 1u << 20;
 	story_draw(&story, &rng, config.nodes);
+	config.begin_tuples = config.begin;
 	story.world = world_open(&config);
 	if (story.world == NULL)
 		exit(EXIT_FAILURE);

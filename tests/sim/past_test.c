@@ -13,6 +13,7 @@
 #include "rng.h"
 #include "seed_options.h"
 #include "world.h"
+#include "world_past.h"
 
 #define ELEMENTS_MAX 3u
 #define THREADS_MAX  12u
@@ -113,7 +114,7 @@ static enum roam_err story_do(struct story_thread *thread, unsigned element, uns
 	thread->cancel.cancelled = 0;
 	request->cancel = &thread->cancel;
 	world_doing(story->world, "op", (uint64_t)request->op << 8 | element);
-	err = thread->elements[element]->call(thread->elements[element], request);
+	err = world_past_call(thread->elements[element], request);
 	if (request->observed != 0)
 		got = tuple_check(thread, request->got);
 	history_end(event, second, ++story->clock, request, err, value, got);
@@ -336,6 +337,7 @@ static bool past_one(const struct seed_options *options, const struct roam_proto
 	if (options->lossy)
 		world_lossy(&config);
 	story_draw(story, &config, &rng);
+	config.begin_tuples = config.begin;
 	config.trace = options->trace;
 	story->world = world_open(&config);
 	if (story->world == NULL)

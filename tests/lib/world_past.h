@@ -1,0 +1,15 @@
+/* PastSet in worlds whose counts begin just below their ends: world_begin.h. */
+#ifndef ROAM_TESTS_WORLD_PAST_H
+#define ROAM_TESTS_WORLD_PAST_H
+
+#include "core/node.h"
+#include "rng.h"
+#include "roam/pastset.h"
+
+/* `tuples`: the number after which those of tuples begin, the same at all nodes. */
+void world_past_begin(struct roami_node *node, uint64_t tuples, struct rng *rng);
+
+/* An operation on an element, with numbers as if those of its tuples began with 1. */
+enum roam_err world_past_call(struct roam_ps_element *element, struct roam_ps_request *request);
+
+#endif
