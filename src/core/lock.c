@@ -174,8 +174,8 @@ static void record_pass(struct roami_node *node, struct roami_lock *lock, bool w
 		return;
 	if (next == 0 && !waiters) {
 		record_free(node, lock);
-		while (lock->token && (next = atomic_load(link)) == 0)
-			node->env->spin(node);
+		for (unsigned turn = 0; lock->token && (next = atomic_load(link)) == 0; turn++)
+			node->env->spin(node, turn);
 	}
 	if (next == 0)
 		return;

@@ -52,8 +52,8 @@ struct roami_env {
 	void (*answered)(struct roami_node *node, unsigned peer);
 	/* Another thread may run here (chaos, world); NULL: nothing. */
 	void (*step)(struct roami_node *node);
-	/* Like step, but the caller spins for another thread. */
-	void (*spin)(struct roami_node *node);
+	/* Like step, but the caller spins for another thread; `turn`: how often in a row before. */
+	void (*spin)(struct roami_node *node, unsigned turn);
 	/*
 	 * Bytes that nobody may look at any more: a world fills them with rubbish, as real memory
 	 * would be given back or used again.  NULL: nothing.
@@ -481,8 +481,9 @@ static inline bool roami_scoped(const struct roami_node *node)
 static inline void roami_spin_lock(struct roami_node *node, struct roami_spin *spin)
 {
 	while (atomic_exchange_explicit(&spin->held, 1, memory_order_acquire) != 0)
-		while (atomic_load_explicit(&spin->held, memory_order_relaxed) != 0)
-			node->env->spin(node);
+		for (unsigned turn = 0;
+		     atomic_load_explicit(&spin->held, memory_order_relaxed) != 0; turn++)
+			node->env->spin(node, turn);
 }
 
 /* Adds one to a number that a lock guards, or that one thread changes. */

@@ -11,7 +11,6 @@
 #define ASLEEP_ONE  0x10000u
 #define AWAKE_MASK  0xffffu
 #define STUCK_NS    50000u /* own messages wait for room: look again so often */
-#define SPIN_TURNS  64u    /* pauses between two yields */
 #define CROWD       4u     /* threads that wait awake for each CPU that a node has to itself */
 #define WAKE_NS_MIN 20000u
 #define WAKE_NS_MAX 200000u
@@ -318,14 +317,9 @@ static void real_wait(struct roami_node *node, bool (*condition)(void *arg), voi
 }
 
 /* Who is waited for may have lost its processor, though the nodes fit: its threads need not. */
-static void real_spin(struct roami_node *node)
+static void real_spin(struct roami_node *node, unsigned turn)
 {
-	static __thread unsigned turns;
-
-	if (real_of(node)->fits && ++turns % SPIN_TURNS != 0)
-		roami_os_pause();
-	else
-		sched_yield();
+	roami_os_spin(real_of(node)->fits ? turn : (turn + 1) * ROAMI_OS_SPIN_PAUSES - 1);
 }
 
 static unsigned *real_domain(struct roami_node *node)
@@ -394,13 +388,16 @@ static void *service_main(void *arg)
 	roami_seat_aside(node); /* handlers may use what is a thread's own */
 	if (roami_net(node))
 		roami_net_service(node);
-	while (atomic_load(&real_of(node)->stop) == 0) {
-		if (roami_msg_poll(node) > 0)
-			continue;
-		if (atomic_load_explicit(&node->msg.poll_lock.held, memory_order_relaxed) != 0)
-			sched_yield(); /* to who polls: it may be us that it waits for the CPU of */
-		else
+	for (unsigned turn = 0; atomic_load(&real_of(node)->stop) == 0; turn++) {
+		if (roami_msg_poll(node) > 0) {
+			turn = 0;
+		} else if (atomic_load_explicit(&node->msg.poll_lock.held, memory_order_relaxed) !=
+			   0) { /* who polls may wait for the CPU that we have */
+			roami_os_spin((turn + 1) * ROAMI_OS_SPIN_PAUSES - 1);
+		} else {
 			service_sleep(node);
+			turn = 0;
+		}
 	}
 	return NULL;
 }
