@@ -14,6 +14,8 @@
 #define CROWD       4u     /* threads that wait awake for each CPU that a node has to itself */
 #define WAKE_NS_MIN 20000u
 #define WAKE_NS_MAX 200000u
+#define TAKEN_NS_MIN 8000000u /* nobody yields for so long at first, and at most */
+#define TAKEN_NS_MAX 512000000u
 
 static struct roami_real *real_of(struct roami_node *node)
 {
@@ -237,16 +239,43 @@ static bool real_crowded(struct roami_node *node)
 		AWAKE_MASK) > real_of(node)->crowd;
 }
 
+/*
+ * Yields.  If the CPU goes to who computes, it comes back much later than to a thread that slept
+ * and is woken.  Then nobody of this node yields for a while, which doubles as long as this turns
+ * out to be so again.
+ */
+static void real_yield(struct roami_real *real, uint64_t now)
+{
+	uint64_t until = atomic_load_explicit(&real->taken_until, memory_order_relaxed);
+	uint64_t span = atomic_load_explicit(&real->taken_ns, memory_order_relaxed), after;
+
+	sched_yield();
+	after = roami_os_now_ns();
+	if (after - now <= real->spin_ns)
+		return;
+	span = now > until + span || span == 0 ? TAKEN_NS_MIN : 2 * span;
+	if (span > TAKEN_NS_MAX)
+		span = TAKEN_NS_MAX;
+	atomic_store_explicit(&real->taken_ns, span, memory_order_relaxed);
+	atomic_store_explicit(&real->taken_until, after + span, memory_order_relaxed);
+}
+
+/* Others than who waits want the CPUs: a yield may take long. */
+static bool real_taken(struct roami_real *real, uint64_t now)
+{
+	return now < atomic_load_explicit(&real->taken_until, memory_order_relaxed);
+}
+
 static void real_await(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct roami_real *real = real_of(node);
-	uint64_t start = 0, spent;
+	uint64_t start = 0, now;
 	unsigned turns = 0;
 
 	real_stay.begun++;
 	real_enter(node);
 	for (;;) {
-		bool met;
+		bool met, taken;
 
 		if (roami_msg_poll(node) > 0)
 			start = 0;
@@ -259,13 +288,14 @@ static void real_await(struct roami_node *node, bool (*condition)(void *arg), vo
 			roami_os_pause();
 			continue;
 		}
+		now = roami_os_now_ns();
 		if (start == 0)
-			start = roami_os_now_ns();
-		spent = roami_os_now_ns() - start;
-		if (spent > real->spin_ns || real_crowded(node))
+			start = now;
+		taken = real_taken(real, now);
+		if (now - start > (taken ? real->pause_ns : real->spin_ns) || real_crowded(node))
 			bell_sleep(node, condition, arg);
-		else if (!real->fits || spent > real->pause_ns)
-			sched_yield();
+		else if (!taken && (!real->fits || now - start > real->pause_ns))
+			real_yield(real, now);
 	}
 	real_stay.begun--;
 }

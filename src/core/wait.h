@@ -28,6 +28,8 @@ struct roami_real {
 	uint32_t crowd;           /* more threads of this node that wait awake are too many */
 	uint64_t pause_ns;        /* pause-spin so long */
 	uint64_t spin_ns;         /* then yield until so long after the start; then sleep */
+	_Atomic uint64_t taken_until; /* until then nobody yields, see real_yield */
+	_Atomic uint64_t taken_ns;    /* so long did that last the last time */
 	uint64_t chaos;           /* ROAM_CHAOS; 0: off */
 	uint64_t round;           /* counts the nodes this state has served: seats hold for one */
 	struct roami_seats seats;
