@@ -160,7 +160,7 @@ static void node_answer(struct roami_hang *hang)
 	atomic_store(&ctl->probed.quiet, node_quiet(hang));
 	/* Who waits looks again, after the above: what was handled has had its effect then. */
 	atomic_store(&ctl->probed.serial, serial);
-	hang->node->env->notify(hang->node, hang->node->me);
+	roami_wake_all(hang->node);
 }
 
 /* ---------------------------------------------------------------------- the host's first node */

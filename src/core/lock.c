@@ -272,6 +272,14 @@ static bool lock_may_hold(const struct roami_lock *lock, uint32_t ticket)
 	       !(lock->next != ROAM_NOBODY && ticket == lock->next_after);
 }
 
+/* The threads of this node that came before have had the lock. */
+static bool lock_next(void *arg)
+{
+	struct lock_wait *wait = arg;
+
+	return atomic_load(&wait->lock->serving) == wait->ticket;
+}
+
 /*
  * Also true when others had their turn: the wait begins anew.  A thread that slept while the lock
  * goes round would cost each round a wake-up.
@@ -349,6 +357,7 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 		uint64_t start = roami_os_cycles();
 
 		roami_node_waits(node, ROAM_SYNC_LOCK + 1, lock->id, 0);
+		roami_wait_ticket(node, wait.ticket, lock_next, &wait);
 		do {
 			wait.grants = record_grants(lock);
 			roami_wait(node, lock_turn, &wait);
@@ -408,7 +417,7 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 	waiters = lock_let_go(node, lock);
 	roami_spin_unlock(&lock->spin);
 	if (waiters)
-		node->env->notify(node, node->me);
+		roami_notify_ticket(node, lock->serving);
 	roami_release_rest(node);
 	return ROAM_OK;
 }
@@ -446,7 +455,7 @@ void roami_lock_forget(struct roami_node *node, void *item)
 	atomic_store(&lock->told, 0);
 	roami_spin_lock(node, &lock->spin);
 	if (lock->holder != 0 && lock_let_go(node, lock))
-		node->env->notify(node, node->me);
+		roami_notify_ticket(node, lock->serving);
 	roami_spin_unlock(&lock->spin);
 }
 

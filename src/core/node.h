@@ -44,6 +44,14 @@ struct roami_env {
 
 	/* Waits until condition(arg); polls meanwhile.  app. */
 	void (*wait)(struct roami_node *node, bool (*condition)(void *arg), void *arg);
+	/*
+	 * The same for one of many threads that come one after the other: what is not for it need
+	 * not wake it.  Until condition(arg), which notify_ticket follows.  NULL: wait.
+	 */
+	void (*wait_ticket)(struct roami_node *node, uint32_t ticket, bool (*condition)(void *arg),
+			    void *arg);
+	/* The thread of this node with that ticket may go on.  NULL: notify. */
+	void (*notify_ticket)(struct roami_node *node, uint32_t ticket);
 	/* Something has changed that a thread of `peer` (us, or of our host) may wait for. */
 	void (*notify)(struct roami_node *node, unsigned peer);
 	/* A message for `peer` was sent. */
@@ -521,6 +529,23 @@ static inline void roami_wait(struct roami_node *node, bool (*condition)(void *a
 {
 	if (!condition(arg))
 		node->env->wait(node, condition, arg);
+}
+
+static inline void roami_wait_ticket(struct roami_node *node, uint32_t ticket,
+				     bool (*condition)(void *arg), void *arg)
+{
+	if (node->env->wait_ticket == NULL)
+		roami_wait(node, condition, arg);
+	else if (!condition(arg))
+		node->env->wait_ticket(node, ticket, condition, arg);
+}
+
+static inline void roami_notify_ticket(struct roami_node *node, uint32_t ticket)
+{
+	if (node->env->notify_ticket == NULL)
+		node->env->notify(node, node->me);
+	else
+		node->env->notify_ticket(node, ticket);
 }
 
 static inline void roami_wait_begin(struct roami_node *node)

@@ -206,6 +206,53 @@ static bool real_leave(struct roami_node *node)
 	return true;
 }
 
+/*
+ * Sleeps where only its own call wakes it: others take what comes meanwhile.  Both it and who calls
+ * store first, and look at what the other one has stored then.
+ */
+static void nook_sleep(struct roami_node *node, struct roami_nook *nook,
+		       bool (*condition)(void *arg), void *arg)
+{
+	uint32_t value = atomic_load(&nook->calls);
+	struct real_stay stay;
+
+	if (!real_leave(node))
+		return;
+	stay = real_stay;
+	real_stay = (struct real_stay){0};
+	atomic_fetch_add(&nook->asleep, 1);
+	wait_probed(node, condition, arg);
+	if (!condition(arg)) {
+		ROAMI_COUNT(node->stats, sleeps, 1);
+		roami_os_futex_wait(&nook->calls, value, 0);
+	}
+	atomic_fetch_sub(&nook->asleep, 1);
+	real_stay = stay;
+	real_enter(node);
+}
+
+static void nook_wake(struct roami_node *node, struct roami_nook *nook)
+{
+	if (atomic_load_explicit(&nook->asleep, memory_order_relaxed) == 0)
+		return;
+	atomic_fetch_add(&nook->calls, 1);
+	roami_os_futex_wake(&nook->calls, INT32_MAX);
+	ROAMI_COUNT(node->stats, wakes, 1);
+}
+
+static void real_notify_ticket(struct roami_node *node, uint32_t ticket)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	nook_wake(node, &real_of(node)->nooks[ticket % ROAMI_NOOKS]);
+}
+
+void roami_wake_all(struct roami_node *node)
+{
+	real_notify(node, node->me);
+	for (uint32_t i = 0; i < ROAMI_NOOKS; i++)
+		nook_wake(node, &real_of(node)->nooks[i]);
+}
+
 static void real_wait_begin(struct roami_node *node)
 {
 	if (roami_net(node) && real_stay.begun++ == 0)
@@ -266,7 +313,9 @@ static bool real_taken(struct roami_real *real, uint64_t now)
 	return now < atomic_load_explicit(&real->taken_until, memory_order_relaxed);
 }
 
-static void real_await(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+/* `nook`: where it sleeps; NULL: where whatever changes wakes it. */
+static void real_await(struct roami_node *node, struct roami_nook *nook,
+		       bool (*condition)(void *arg), void *arg)
 {
 	struct roami_real *real = real_of(node);
 	uint64_t start = 0, now;
@@ -292,10 +341,15 @@ static void real_await(struct roami_node *node, bool (*condition)(void *arg), vo
 		if (start == 0)
 			start = now;
 		taken = real_taken(real, now);
-		if (now - start > (taken ? real->pause_ns : real->spin_ns) || real_crowded(node))
+		if (now - start <= (taken ? real->pause_ns : real->spin_ns) &&
+		    !real_crowded(node)) {
+			if (!taken && (!real->fits || now - start > real->pause_ns))
+				real_yield(real, now);
+		} else if (nook != NULL) {
+			nook_sleep(node, nook, condition, arg);
+		} else {
 			bell_sleep(node, condition, arg);
-		else if (!taken && (!real->fits || now - start > real->pause_ns))
-			real_yield(real, now);
+		}
 	}
 	real_stay.begun--;
 }
@@ -337,13 +391,25 @@ static bool real_alone(struct roami_node *node)
 	return yes;
 }
 
-static void real_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+static void real_wait_at(struct roami_node *node, struct roami_nook *nook,
+			 bool (*condition)(void *arg), void *arg)
 {
 	enum alone *found = real_found(), outside = *found;
 
 	*found = ALONE_UNKNOWN;
-	real_await(node, condition, arg);
+	real_await(node, nook, condition, arg);
 	*found = outside;
+}
+
+static void real_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+{
+	real_wait_at(node, NULL, condition, arg);
+}
+
+static void real_wait_ticket(struct roami_node *node, uint32_t ticket,
+			     bool (*condition)(void *arg), void *arg)
+{
+	real_wait_at(node, &real_of(node)->nooks[ticket % ROAMI_NOOKS], condition, arg);
 }
 
 /* Who is waited for may have lost its processor, though the nodes fit: its threads need not. */
@@ -546,6 +612,8 @@ const struct roami_env roami_env_real = {
 	.wait_later = real_wait_later,
 	.wait_end = real_wait_end,
 	.wait = real_wait,
+	.wait_ticket = real_wait_ticket,
+	.notify_ticket = real_notify_ticket,
 	.notify = real_notify,
 	.ring = real_ring,
 	.answered = real_answered,
@@ -563,6 +631,8 @@ const struct roami_env roami_env_chaos = {
 	.wait_later = real_wait_later,
 	.wait_end = real_wait_end,
 	.wait = real_wait,
+	.wait_ticket = real_wait_ticket,
+	.notify_ticket = real_notify_ticket,
 	.notify = real_notify,
 	.ring = real_ring,
 	.answered = real_answered,

@@ -16,6 +16,14 @@ struct roami_seats {
 	_Atomic int32_t tids[ROAMI_THREADS_MAX];        /* the kernel's numbers of their threads */
 };
 
+/* Where threads sleep that one ticket in so many is for. */
+#define ROAMI_NOOKS 1024u
+
+struct roami_nook {
+	_Atomic uint32_t calls; /* a futex */
+	_Atomic uint32_t asleep;
+};
+
 /* State of the surroundings of one node of real threads; `env_state` of the node. */
 struct roami_real {
 	pthread_t service;
@@ -33,6 +41,7 @@ struct roami_real {
 	uint64_t chaos;           /* ROAM_CHAOS; 0: off */
 	uint64_t round;           /* counts the nodes this state has served: seats hold for one */
 	struct roami_seats seats;
+	struct roami_nook nooks[ROAMI_NOOKS];
 	/* Of transports that a thread can sleep at, see net.c. */
 	_Atomic uint32_t watcher;       /* a thread of the application sleeps at the transport */
 	_Atomic uint64_t service_until; /* the service thread sleeps; UINT64_MAX: for ever */
@@ -67,6 +76,9 @@ void roami_seat_aside(struct roami_node *node);
  */
 void roami_seats_open(struct roami_real *real);
 void roami_seats_shut(struct roami_real *real);
+
+/* Wakes all threads of this node that sleep in a wait, to look again. */
+void roami_wake_all(struct roami_node *node);
 
 /* The service thread serves messages while no application thread does. */
 enum roam_err roami_service_start(struct roami_node *node);

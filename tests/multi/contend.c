@@ -13,6 +13,8 @@
  *	barrier	it has not come to a barrier
  *	rounds	wherever it is: all take a lock, then meet at a barrier, again and again
  *	Each prints "ready NODE PID" before.
+ * contend stuck NODES THREADS
+ *	all threads of each node wait for a lock that node 0 holds at a barrier.
  */
 #include "multi.h"
 
@@ -172,6 +174,29 @@ static void node_stopped(void)
 	check(shared->count == (lock ? nodes : 0));
 }
 
+/* --------------------------------------------------------------------------------------- stuck */
+
+static void *lock_once(void *arg)
+{
+	must(roam_thread_init());
+	must(roam_lock(&shared->lock));
+	return arg;
+}
+
+static void node_stuck(void)
+{
+	pthread_t other;
+
+	if (roam_node() == 0)
+		must(roam_lock(&shared->lock));
+	must(roam_barrier_all());
+	for (unsigned i = 1; i < threads; i++)
+		check(pthread_create(&other, NULL, lock_once, NULL) == 0);
+	if (roam_node() != 0)
+		must(roam_lock(&shared->lock));
+	must(roam_barrier(&shared->met, nodes * threads));
+}
+
 static void run(void (*node_main)(void))
 {
 	check(nodes >= 1 && nodes <= 64 && threads <= THREADS_MAX);
@@ -214,6 +239,11 @@ int main(int argc, char **argv)
 	check(argc == 4 || argc == 5 || argc == 8);
 	how = argv[3];
 	nodes = number(argv[argc == 4 ? 2 : 3]);
+	if (strcmp(argv[1], "stuck") == 0) {
+		threads = number(argv[3]);
+		run(node_stuck);
+		return 0;
+	}
 	if (argc == 4) {
 		run(node_stopped);
 		printf("counted right\n");

@@ -63,6 +63,13 @@ def crowd(nodes, threads, rounds, env):
         raise Wrong(f'{threads} threads of {nodes} nodes took the lock {rounds} times in {took} ms')
 
 
+def judged():
+    """Those that sleep for a lock whose turn has not come are asked too whether they still wait."""
+    result = run([program('contend'), 'stuck', '2', '4'])
+    if result.status != 1 or 'no thread of the job can go on' not in result.err:
+        raise Wrong(f'status {result.status}, stderr {result.err[-900:]!r}')
+
+
 def load(nodes, rounds):
     """Beside as many programs that compute, the locks cost little more than computing does there."""
     beside, times = len(os.sched_getaffinity(0)), []
@@ -80,6 +87,7 @@ def groups():
             yield (f'stopped {nodes} {how} {env}', stopped, nodes, how, env)
         yield ('crowd over udp', crowd, 2, 1024, 2, {'ROAM_TRANSPORT': 'udp'})
         yield ('crowd', crowd, 1, 2000, 5, {})
+        yield ('judged', judged)
         for nodes, rounds in ((2, 2000), (4, 1000)):
             yield (f'load {nodes}', load, nodes, rounds)
     return {'contend': cases}
