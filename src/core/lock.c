@@ -312,8 +312,6 @@ static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t
 	mine = lock_may_hold(lock, ticket);
 	if (mine) {
 		lock->holder = node->env->thread(node) + 1;
-		atomic_fetch_add_explicit(&node->threads[lock->holder - 1].holds, 1,
-					  memory_order_relaxed);
 		*fresh_p = lock->fresh;
 		lock->fresh = false;
 	}
@@ -387,7 +385,6 @@ static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 {
 	bool waiters;
 
-	atomic_fetch_sub_explicit(&node->threads[lock->holder - 1].holds, 1, memory_order_relaxed);
 	lock->holder = 0;
 	lock->serving++;
 	waiters = lock->tickets != lock->serving;
@@ -446,6 +443,21 @@ void roami_lock_check_end(struct roami_node *node)
 		lock_abandoned(node, lock, link != 0 ? link - 1 : lock->next);
 		roami_spin_unlock(&lock->spin);
 	}
+}
+
+bool roami_lock_holds(struct roami_node *node, unsigned thread)
+{
+	struct roami_table *table = &node->sync->locks;
+	bool holds = false;
+
+	for (uint32_t i = 0; i < table->count && !holds; i++) {
+		struct roami_lock *lock = roami_table_item(table, i);
+
+		roami_spin_lock(node, &lock->spin);
+		holds = lock->holder == thread + 1;
+		roami_spin_unlock(&lock->spin);
+	}
+	return holds;
 }
 
 void roami_lock_forget(struct roami_node *node, void *item)

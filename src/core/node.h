@@ -287,7 +287,6 @@ struct roami_room {
 /* What the core remembers of an application thread; see core/thread.h. */
 struct roami_thread {
 	bool registered;   /* counted by the barriers of all threads */
-	_Atomic uint32_t holds; /* locks */
 	struct roami_room rooms[ROAMI_ROOMS_MAX];
 	struct roami_stream streams[ROAMI_STREAMS];
 	uint32_t stream_next; /* the one to replace */
