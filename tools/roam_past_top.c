@@ -64,8 +64,8 @@ static enum roam_err sample_node(struct roam_ps_server *server, struct top_sampl
 		struct roami_list ask = {sample->count - sample->begin[node], node};
 		struct roam_part part = {&ask, sizeof(ask)};
 
-		err = roami_attach_call(server, ROAMI_GUEST_LIST, &part, 1, answer, sizeof(*answer),
-					&got);
+		err = roami_attach_call(server, ROAMI_GUEST_LIST, ROAMI_ANSWER_NS, &part, 1, answer,
+					sizeof(*answer), &got);
 		if (err == ROAM_OK && !sample_add(sample, (const uint8_t *)answer, got))
 			err = ROAM_EPROTO;
 		if (err == ROAM_OK && sample->head.elements == UINT32_MAX)

@@ -134,6 +134,7 @@ struct roam_ps_options {
 	size_t memory;         /* ROAM_PS_PAGES: bytes of the heap for its tuples; 0: 4 MiB */
 	const char *function;  /* an X-function's name, see below; NULL: tuples stay as they are */
 	unsigned participants; /* in it */
+	uint64_t timeout_ns;   /* roam_ps_enter_at: for the server to answer in; 0: 10 s */
 };
 
 /*
@@ -241,7 +242,8 @@ void roam_ps_detach(struct roam_ps_server *server);
 /*
  * As roam_ps_enter, at a server: a new element lives at the job's node that options->place says,
  * where ROAM_PS_CREATOR is the one that serves; `roam past serve` is node 0 of one.  ROAM_PS_PAGES
- * is ROAM_EINVAL.
+ * is ROAM_EINVAL.  ROAM_ETIMEDOUT: the server has not answered in time, and three seconds more as
+ * above; the element may have been made.
  */
 enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
 			       const char *template_text, const struct roam_ps_options *options,

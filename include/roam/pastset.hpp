@@ -375,6 +375,12 @@ public:
 		options_.participants = participants;
 		return *this;
 	}
+	/* For a server to answer in, when it is entered; 10 s else. */
+	options &within(std::chrono::nanoseconds time)
+	{
+		options_.timeout_ns = detail::timeout(time);
+		return *this;
+	}
 	roam_ps_options c() const
 	{
 		roam_ps_options made = options_;

@@ -31,10 +31,17 @@
  * Stacks.  A fault needs 1 KiB, besides what the kernel needs for a signal, of the thread's stack
  * or of its alternate one: for threads that only touch the heap PTHREAD_STACK_MIN, or sigaltstack()
  * with 8 KiB, will do.  A thread that calls roam_lock(), roam_barrier() and the like needs 64 KiB.
- * In a fault all signals wait that somebody may send, and cancellation does, until the access is
- * made: a handler may then jump, and a thread may be cancelled, out of any load or store; out of a
- * call of roam neither may.  Signals of an instruction do not wait.  A program's
- * own handler of SIGSEGV or SIGBUS gets the faults that are not in the heap, as it asked for them.
+ *
+ * Signals and cancellation.  In a fault all signals wait that somebody may send, and cancellation
+ * does, until the access is made: a handler may jump, and a thread may be cancelled, out of any
+ * load or store.  Signals of an instruction do not wait.  A program's own handler of SIGSEGV or
+ * SIGBUS gets the faults that are not in the heap, as it asked for them.
+ * A thread that is cancelled in a call of roam ends when the call has done what it does: after
+ * roam_lock() with the lock.  Once a call has waited for long SIGALRM, SIGVTALRM, SIGUSR1 and
+ * SIGUSR2 wait likewise, where the program has handlers for them: these may jump.  Handlers of
+ * other signals must return, or end the program: if one jumps out of a call, the thread's next
+ * call, or its end, ends the job with a line.  roam_read() and the like are as the system calls: a
+ * cancellation point, and signals interrupt them.
  *
  * System calls do not fault pages in: read(2) into a page this node has no access to returns
  * EFAULT, and a page may go at any time.  Use roam_read(), roam_write() and the like, or

@@ -241,16 +241,18 @@ class Element:
     storage       'server' or 'pages'; memory: bytes of the heap, for 'pages'
     function      an X-function's name; participants: in it, each of whom has a binding of its own
     server        a Server that has the element; None: the nodes of the job
+    timeout       seconds for the server to answer in; None: 10
     """
 
     def __init__(self, name, template, *, place='hash', delta=None, forget=False, storage='server',
-                 memory=0, function=None, participants=0, server=None):
+                 memory=0, function=None, participants=0, server=None, timeout=None):
         self._attached = server is not None
         if self._attached:
             _arguments.one_of('server', server, Server)
         self._check()
         made = _ffi.new('struct roam_ps_element **')
         options, kept = _options(place, delta, forget, storage, memory, function, participants)
+        options.timeout_ns = _arguments.timeout(timeout, 0, _TRY)
         words = (_ffi.NULL if name is None else _arguments.text('name', name),
                  _arguments.text('template', template), options, made)
         if not self._attached:

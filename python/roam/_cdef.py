@@ -42,6 +42,7 @@ struct roam_ps_options {
     size_t memory;
     const char *function;
     unsigned participants;
+    uint64_t timeout_ns;
 };
 enum roam_err roam_ps_enter(const char *name, const char *template_text,
                 const struct roam_ps_options *options,

@@ -3,6 +3,7 @@
 #define ROAMI_API_H
 
 #include "core/node.h"
+#include "os/inside.h"
 
 /*
  * This process's node, ready to work with others, and the number of times that the job has opened
@@ -13,6 +14,10 @@ enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p);
 /* The node as it is, nothing is started; NULL: there is none. */
 struct roami_node *roami_api_node_now(void);
 
+/* roam_alloc_region and roam_free, for who is inside a call already. */
+void *roami_api_alloc(size_t bytes, const struct roam_region *region);
+enum roam_err roami_api_free(void *block);
+
 /* Whether the job is over: the heap is gone. */
 bool roami_api_over(void);
 
@@ -21,6 +26,32 @@ bool roami_api_shared(const void *addr, size_t bytes);
 
 /* What roam_errno returns to the calling thread from now on. */
 void roami_api_errno(enum roam_err err);
+
+/* The calling thread was in `still` when it called `call`. */
+__attribute__((noreturn)) void roami_api_jumped(const char *call, const char *still);
+
+static inline const char *roami_api_enter(const char *call)
+{
+	const char *still = roami_inside_enter(call);
+
+	if (__builtin_expect(still != NULL, 0))
+		roami_api_jumped(call, still);
+	return call;
+}
+
+static inline void roami_api_leave(const char *const *call)
+{
+	(void)call;
+	roami_inside_leave();
+}
+
+/*
+ * The first declaration of each public call that takes locks, sends or waits, and calls nothing of
+ * the program and no other such call.
+ */
+#define INSIDE                                                                 \
+	__attribute__((cleanup(roami_api_leave), unused)) const char *inside = \
+		roami_api_enter(__func__)
 
 /* Wrong use of an object that the call refuses. */
 enum roami_misuse { ROAMI_MISUSE_LOCK, ROAMI_MISUSE_UNLOCK, ROAMI_MISUSE_COND_WAIT };

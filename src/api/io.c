@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -106,6 +107,17 @@ static ssize_t io_direct(enum io_call call, int fd, void *buf, size_t bytes, int
 	}
 }
 
+/* In private memory, which goes if the thread is cancelled there. */
+static ssize_t io_private(enum io_call call, int fd, void *pinned, size_t bytes, int flags)
+{
+	ssize_t got;
+
+	pthread_cleanup_push(pin_free, pinned);
+	got = io_direct(call, fd, pinned, bytes, flags);
+	pthread_cleanup_pop(0);
+	return got;
+}
+
 /* The same of shared memory, as one call. */
 static ssize_t io_once(enum io_call call, int fd, void *buf, size_t bytes, int flags)
 {
@@ -118,7 +130,7 @@ static ssize_t io_once(enum io_call call, int fd, void *buf, size_t bytes, int f
 		errno = ENOMEM;
 		return -1;
 	}
-	got = io_direct(call, fd, pinned, bytes, flags);
+	got = io_private(call, fd, pinned, bytes, flags);
 	err = errno;
 	/* With MSG_TRUNC it may be longer than what came. */
 	if (got < 0 || !in)
@@ -219,7 +231,7 @@ static ssize_t iov_call(enum io_call call, int fd, const struct iovec *parts, in
 	}
 	if (call == IO_WRITE)
 		iov_copy(parts, room, bytes, false);
-	got = io_direct(call, fd, room, bytes, 0);
+	got = io_private(call, fd, room, bytes, 0);
 	err = errno;
 	if (call == IO_READ && got > 0)
 		iov_copy(parts, room, (size_t)got, true);
@@ -238,21 +250,30 @@ ssize_t roam_writev(int fd, const struct iovec *parts, int count)
 	return iov_call(IO_WRITE, fd, parts, count);
 }
 
+static size_t stream_private(bool in, void *pinned, size_t size, size_t count, FILE *file)
+{
+	size_t got;
+
+	pthread_cleanup_push(pin_free, pinned);
+	got = in ? fread(pinned, size, count, file) : fwrite(pinned, size, count, file);
+	pthread_cleanup_pop(0);
+	return got;
+}
+
 static size_t io_stream(bool in, void *buf, size_t size, size_t count, FILE *file)
 {
 	size_t bytes, got;
-	void *pinned = buf;
-	bool shared = !__builtin_mul_overflow(size, count, &bytes) && roami_api_shared(buf, bytes);
+	void *pinned;
 
-	if (shared)
-		pinned = roam_pin(buf, bytes, in ? ROAM_WRITE : ROAM_READ);
-	if (shared && pinned == NULL) {
+	if (__builtin_mul_overflow(size, count, &bytes) || !roami_api_shared(buf, bytes))
+		return in ? fread(buf, size, count, file) : fwrite(buf, size, count, file);
+	pinned = roam_pin(buf, bytes, in ? ROAM_WRITE : ROAM_READ);
+	if (pinned == NULL) {
 		errno = ENOMEM;
 		return 0;
 	}
-	got = in ? fread(pinned, size, count, file) : fwrite(pinned, size, count, file);
-	if (shared)
-		roam_unpin(pinned, in ? got * size : 0);
+	got = stream_private(in, pinned, size, count, file);
+	roam_unpin(pinned, in ? got * size : 0);
 	return got;
 }
 

@@ -64,13 +64,13 @@ static enum roam_err enter_pages(struct roami_node *node, const char *name,
 
 	if (sized.memory < MEMORY_MIN)
 		sized.memory = sized.memory == 0 ? MEMORY_USUAL : MEMORY_MIN;
-	block = roam_alloc(sized.memory);
+	block = roami_api_alloc(sized.memory, NULL);
 	if (block == NULL)
 		return roam_errno();
 	err = roami_past_enter(node, name, template_text, &sized, (uint64_t)(block - node->app),
 			       element_p, why, WHY_BYTES);
 	if (err != ROAM_OK || !(*element_p)->paged || node->app + (*element_p)->heap != block)
-		roam_free(block);
+		roami_api_free(block);
 	return err;
 }
 
@@ -78,6 +78,7 @@ enum roam_err roam_ps_enter(const char *name, const char *template_text,
 			    const struct roam_ps_options *options,
 			    struct roam_ps_element **element_p)
 {
+	INSIDE;
 	char *why = why_room();
 	struct roami_node *node;
 	uint64_t round;
@@ -101,6 +102,7 @@ enum roam_err roam_ps_enter(const char *name, const char *template_text,
 
 enum roam_err roam_ps_register(const struct roam_ps_function *function)
 {
+	INSIDE;
 	struct roami_node *node;
 	uint64_t round;
 	enum roam_err err;
@@ -126,6 +128,7 @@ static bool past_key(const char *file, bool make, uint8_t *key, char *why)
 enum roam_err roam_ps_attach(const char *address, const char *key_file,
 			     struct roam_ps_server **server_p)
 {
+	INSIDE;
 	uint8_t key[ROAMI_CHANNEL_KEY];
 	enum roam_err err = ROAM_EINVAL;
 	char *why = why_room();
@@ -143,6 +146,7 @@ enum roam_err roam_ps_attach(const char *address, const char *key_file,
 
 enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at, size_t at_bytes)
 {
+	INSIDE;
 	uint8_t key[ROAMI_CHANNEL_KEY];
 	enum roam_err err = ROAM_EINVAL;
 	char *why = why_room(), room[1];
@@ -171,6 +175,8 @@ enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at,
 
 void roam_ps_detach(struct roam_ps_server *server)
 {
+	INSIDE;
+
 	if (server != NULL)
 		roami_attach_close(&attachments, server);
 }
@@ -179,6 +185,7 @@ enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
 			       const char *template_text, const struct roam_ps_options *options,
 			       struct roam_ps_element **element_p)
 {
+	INSIDE;
 	char *why = why_room();
 
 	if (why == NULL)
@@ -191,6 +198,8 @@ enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
 
 void roam_ps_leave(struct roam_ps_element *element)
 {
+	INSIDE;
+
 	if (element != NULL && element->server != NULL)
 		roami_attach_leave(element->server, element);
 	free(element);
@@ -219,6 +228,8 @@ static bool element_lives(const struct roam_ps_element *element)
 
 enum roam_err roam_ps_call(struct roam_ps_element *element, struct roam_ps_request *request)
 {
+	INSIDE;
+
 	if (element == NULL || request == NULL)
 		return ROAM_EINVAL;
 	if (!element_lives(element) || (request->from != NULL && !element_lives(request->from)))

@@ -130,6 +130,8 @@ struct roami_node *roami_api_node_now(void)
 
 enum roam_err roam_finish(void)
 {
+	INSIDE;
+
 	if (job.life != ROAMI_JOB_NEW && job.life != ROAMI_JOB_OVER)
 		roami_job_finish(&job);
 	return ROAM_OK;
@@ -189,6 +191,7 @@ enum roam_err roam_distribute(void *variable, size_t bytes)
 
 enum roam_err roam_wait_for_end(void)
 {
+	INSIDE;
 	enum roam_err err = roam_start();
 
 	return err == ROAM_OK ? roami_job_wait_for_end(&job) : err;
@@ -204,6 +207,7 @@ static enum roam_err job_registered(const char *call, enum roam_err err)
 
 enum roam_err roam_thread_init(void)
 {
+	INSIDE;
 	enum roam_err err = job_ready();
 	sigset_t faults;
 
@@ -218,6 +222,8 @@ enum roam_err roam_thread_init(void)
 
 enum roam_err roam_thread_fini(void)
 {
+	INSIDE;
+
 	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
 		return ROAM_ESTATE;
 	return job_registered("fini", roami_thread_register(job.node, false));
@@ -228,12 +234,13 @@ enum roam_err roam_thread_fini(void)
 /* It is told why roam does not start; who does not look at NULL would crash behind the line. */
 static void *job_alloc_unready(void)
 {
-	if (job.life == ROAMI_JOB_NEW)
-		exit(EXIT_FAILURE);
-	return NULL;
+	if (job.life != ROAMI_JOB_NEW)
+		return NULL;
+	roami_inside_leave();
+	exit(EXIT_FAILURE);
 }
 
-void *roam_alloc_region(size_t bytes, const struct roam_region *region)
+void *roami_api_alloc(size_t bytes, const struct roam_region *region)
 {
 	static const struct roam_region plain = {.place = ROAM_PLACE_FIRST_TOUCH};
 	void *block = NULL;
@@ -251,6 +258,13 @@ void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 		roami_race_block(job.node, (uint64_t)((uint8_t *)block - job.app), bytes,
 				 region->name, job.life == ROAMI_JOB_TOGETHER);
 	return block;
+}
+
+void *roam_alloc_region(size_t bytes, const struct roam_region *region)
+{
+	INSIDE;
+
+	return roami_api_alloc(bytes, region);
 }
 
 void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, const char *name)
@@ -275,13 +289,20 @@ static enum roam_err heap_missing(void)
 	return job.life == ROAMI_JOB_OVER ? ROAM_ESTATE : ROAM_ENOTOURS;
 }
 
-enum roam_err roam_free(void *block)
+enum roam_err roami_api_free(void *block)
 {
 	if (block == NULL)
 		return ROAM_OK;
 	if (job.node == NULL)
 		return heap_missing();
 	return roami_job_free(&job, block);
+}
+
+enum roam_err roam_free(void *block)
+{
+	INSIDE;
+
+	return roami_api_free(block);
 }
 
 /* The pages of [addr, addr + bytes); false if it is not in the heap. */
@@ -299,6 +320,7 @@ static bool heap_pages(const void *addr, size_t bytes, uint32_t *first_p, uint32
 
 enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access)
 {
+	INSIDE;
 	uint32_t first, count;
 
 	if (job.life == ROAMI_JOB_OVER)
@@ -313,6 +335,20 @@ enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access
 		while (roami_page_access(job.node, page) < access)
 			roami_fault(job.node, page, access == ROAM_WRITE, true);
 	return ROAM_OK;
+}
+
+void roami_api_jumped(const char *call, const char *still)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		 "%s is called by a thread that is within %s: a signal handler has jumped out of "
+		 "that, or calls roam",
+		 call, still);
+	if (job.node != NULL)
+		roami_node_fail(job.node, "%s", text);
+	fprintf(stderr, "roam: %s\n", text);
+	abort();
 }
 
 bool roami_api_over(void)
@@ -334,6 +370,7 @@ void roami_api_errno(enum roam_err err)
 
 void roam_prefetch(const void *addr, size_t bytes)
 {
+	INSIDE;
 	uint32_t first, count;
 
 	if (job.life != ROAMI_JOB_TOGETHER && job.life != ROAMI_JOB_JOINED)
@@ -345,6 +382,7 @@ void roam_prefetch(const void *addr, size_t bytes)
 
 enum roam_err roam_home(const void *addr, size_t bytes, unsigned node)
 {
+	INSIDE;
 	uint32_t first, count;
 
 	if (job.node == NULL)
@@ -397,6 +435,7 @@ enum roam_err roam_lock_init(const void *lock)
 
 enum roam_err roam_lock(const void *lock)
 {
+	INSIDE;
 	enum roam_err err = object_ready(lock);
 
 	if (err != ROAM_OK)
@@ -407,6 +446,7 @@ enum roam_err roam_lock(const void *lock)
 
 enum roam_err roam_unlock(const void *lock)
 {
+	INSIDE;
 	enum roam_err err = object_ready(lock);
 
 	if (err != ROAM_OK)
@@ -417,6 +457,7 @@ enum roam_err roam_unlock(const void *lock)
 
 enum roam_err roam_barrier(const void *barrier, unsigned threads)
 {
+	INSIDE;
 	enum roam_err err = object_ready(barrier);
 
 	if (threads == 0 || (err == ROAM_OK && threads > job.nodes * ROAMI_THREADS_MAX))
@@ -428,6 +469,7 @@ enum roam_err roam_barrier(const void *barrier, unsigned threads)
 
 enum roam_err roam_barrier_all(void)
 {
+	INSIDE;
 	enum roam_err err = job_ready();
 
 	return err == ROAM_OK ? synced(roami_barrier(job.node, ROAMI_ALL_ID, 0),
@@ -442,6 +484,7 @@ enum roam_err roam_cond_init(const void *cond)
 
 enum roam_err roam_cond_wait(const void *cond, const void *lock)
 {
+	INSIDE;
 	enum roam_err err = object_ready(cond);
 
 	if (err == ROAM_OK && (uintptr_t)lock < 64)
@@ -455,6 +498,7 @@ enum roam_err roam_cond_wait(const void *cond, const void *lock)
 
 enum roam_err roam_cond_signal(const void *cond)
 {
+	INSIDE;
 	enum roam_err err = object_ready(cond);
 
 	return err == ROAM_OK ? roami_cond_post(job.node, OBJECT(cond), false) : err;
@@ -462,6 +506,7 @@ enum roam_err roam_cond_signal(const void *cond)
 
 enum roam_err roam_cond_broadcast(const void *cond)
 {
+	INSIDE;
 	enum roam_err err = object_ready(cond);
 
 	return err == ROAM_OK ? roami_cond_post(job.node, OBJECT(cond), true) : err;
@@ -469,6 +514,7 @@ enum roam_err roam_cond_broadcast(const void *cond)
 
 enum roam_err roam_flag_set(const void *flag)
 {
+	INSIDE;
 	enum roam_err err = object_ready(flag);
 
 	return err == ROAM_OK ? synced(roami_flag_set(job.node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
@@ -478,6 +524,7 @@ enum roam_err roam_flag_set(const void *flag)
 
 enum roam_err roam_flag_wait(const void *flag)
 {
+	INSIDE;
 	enum roam_err err = object_ready(flag);
 
 	return err == ROAM_OK ? synced(roami_flag_wait(job.node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
@@ -487,6 +534,7 @@ enum roam_err roam_flag_wait(const void *flag)
 
 enum roam_err roam_flag_clear(const void *flag)
 {
+	INSIDE;
 	enum roam_err err = object_ready(flag);
 
 	return err == ROAM_OK ? roami_flag_clear(job.node, OBJECT(flag)) : err;
@@ -494,6 +542,7 @@ enum roam_err roam_flag_clear(const void *flag)
 
 enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enum roam_op op)
 {
+	INSIDE;
 	enum roam_err err = job_ready();
 
 	if (values == NULL || count == 0 || count > ROAM_REDUCE_MAX ||

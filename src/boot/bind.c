@@ -14,6 +14,8 @@
 #include "api/options.h"
 #include "os/os.h"
 
+#define CLAIM_US 1000
+
 #ifdef ROAMI_HAVE_PMIX
 #define OFFERED "offers neither PMIx nor PMI"
 #else
@@ -67,7 +69,7 @@ bool roami_bound_wait(struct roami_bound *bound, int fd, short events)
 	return true;
 }
 
-bool roami_bound_twice(struct roami_bound *bound, int other)
+static bool bound_twice(struct roami_bound *bound, int other)
 {
 	bound->final = true;
 	return roami_bound_fail(bound,
@@ -76,15 +78,21 @@ bool roami_bound_twice(struct roami_bound *bound, int other)
 				bound->me, other, (int)getpid());
 }
 
-bool roami_bound_claim(struct roami_bound *bound, int fd)
+bool roami_bound_claim(struct roami_bound *bound, int fd, uint64_t at)
 {
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	for (;;) {
+		struct flock lock = {
+			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = 1};
 
-	if (fcntl(fd, F_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES))
-		return true;
-	if (fcntl(fd, F_GETLK, &lock) != 0)
-		lock.l_pid = 0;
-	return roami_bound_twice(bound, (int)lock.l_pid);
+		if (fcntl(fd, F_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES))
+			return true;
+		if (fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK)
+			return bound_twice(bound, (int)lock.l_pid);
+		/* Its holder has just ended, or looks whether it is claimed. */
+		if (!roami_bound_patient(bound))
+			return false;
+		usleep(CLAIM_US);
+	}
 }
 
 /* A launcher says that there are several nodes, whatever else it offers. */

@@ -80,13 +80,10 @@ enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool ope
 void roami_bound_abort(struct roami_bound *bound);
 
 /*
- * For bindings: this process is the node, for as long as it has locked the file, which all
- * processes that could be it open.  False: another one is, or `why`.
+ * For bindings: this process is the node, for as long as it has locked the byte of the file, which
+ * all processes that could be it open.  False: `why`, another one is.
  */
-bool roami_bound_claim(struct roami_bound *bound, int fd);
-
-/* For bindings: fails, for process `other` is the node. */
-bool roami_bound_twice(struct roami_bound *bound, int other);
+bool roami_bound_claim(struct roami_bound *bound, int fd, uint64_t at);
 
 /* For bindings: waits until `fd` is ready for `events`; false: it is in vain. */
 bool roami_bound_wait(struct roami_bound *bound, int fd, short events);

@@ -75,11 +75,8 @@ bool roami_feed_start(struct roami_feed *feed, unsigned me)
 
 bool roami_feed_take(pid_t pid, int first, unsigned node)
 {
-	char path[64];
-	int fd;
+	int fd = roami_os_open_its(pid, first + (int)node, O_RDONLY);
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, first + (int)node);
-	fd = roami_os_fd(open(path, O_RDONLY | O_CLOEXEC));
 	if (fd < 0 || dup2(fd, STDIN_FILENO) < 0)
 		return false;
 	close(fd);

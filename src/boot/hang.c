@@ -11,6 +11,7 @@
 #include "boot/local.h"
 #include "core/sync.h"
 #include "msg/msg.h"
+#include "os/inside.h"
 
 #define TICK_NS   UINT64_C(1000000000)
 #define ANSWER_US 20000u /* that the nodes of this host get to answer, */
@@ -405,13 +406,14 @@ static void *hang_main(void *arg)
 		hang_pass(hang, first);
 		node_answer(hang);
 		now = roami_os_now_ns();
-		if (first && now >= next) {
-			hang_tick(hang);
+		if (now >= next) {
+			roami_inside_overdue(hang_handles() ? SIGQUIT : 0);
+			if (first)
+				hang_tick(hang);
 			next = now + TICK_NS;
 		}
 		if (atomic_load(&hang->stop) == 0)
-			roami_os_futex_wait(&ctl->look, value, first && next > now ? next - now
-								       : first ? 1 : 0);
+			roami_os_futex_wait(&ctl->look, value, next > now ? next - now : 1);
 	}
 	return NULL;
 }

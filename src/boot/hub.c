@@ -49,9 +49,7 @@ static bool hub_listen(struct roami_bound *bound, struct roami_hub *hub)
 		hub->listener = -1;
 	}
 	return roami_bound_fail(bound, "node 0 cannot listen for the others: %s%s", strerror(errno),
-				errno == EADDRINUSE ? " (does the program run twice in one of the "
-						      "launcher's processes?)"
-						    : "");
+				errno == EADDRINUSE ? " (other programs have all its ports)" : "");
 }
 
 static void hub_drop(struct roami_hub_peer *peer)
@@ -60,6 +58,13 @@ static void hub_drop(struct roami_hub_peer *peer)
 		close(peer->fd);
 	peer->fd = -1;
 	peer->have = 0;
+}
+
+/* On one host nobody but our user is a node; between hosts that cannot be known. */
+static bool hub_trusts(const struct roami_hub *hub, int fd, pid_t *pid_p, uid_t *uid_p)
+{
+	return hub->places[0].ss_family != AF_UNIX ||
+	       (roami_os_peer(fd, pid_p, uid_p) && *uid_p == geteuid());
 }
 
 /* What node 0 says first: others may listen at its places. */
@@ -75,7 +80,13 @@ static void hub_accept(struct roami_bound *bound, struct roami_hub *hub)
 	struct roami_hub_peer *place = &hub->peers[bound->nodes];
 	int fd = roami_os_fd(accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC));
 	uint64_t greeting[2];
+	pid_t pid;
+	uid_t uid;
 
+	if (fd >= 0 && !hub_trusts(hub, fd, &pid, &uid)) {
+		close(fd);
+		return;
+	}
 	if (fd < 0)
 		return;
 	for (unsigned i = 1; i < ROAMI_HUB_STRANGERS && place->fd >= 0; i++) {
@@ -255,6 +266,10 @@ static bool hub_greeted(const struct roami_hub *hub, int fd)
 /* Node 0 may come later, or be at another of its places. */
 static bool hub_connect(struct roami_bound *bound, struct roami_hub *hub)
 {
+	bool good, stranger;
+	pid_t pid = 0;
+	uid_t uid = (uid_t)-1;
+
 	for (unsigned i = 0;; i++) {
 		const struct sockaddr *place = (const void *)&hub->places[i % hub->place_count];
 		int fd = roami_os_fd(socket(place->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -262,11 +277,17 @@ static bool hub_connect(struct roami_bound *bound, struct roami_hub *hub)
 		if (fd < 0)
 			return roami_bound_fail(bound, "socket: %s", strerror(errno));
 		hub_patience(fd);
-		if (connect(fd, place, hub->place_bytes) == 0 && hub_greeted(hub, fd)) {
+		good = connect(fd, place, hub->place_bytes) == 0;
+		stranger = good && !hub_trusts(hub, fd, &pid, &uid);
+		if (good && !stranger && hub_greeted(hub, fd)) {
 			hub->fd = fd;
 			return true;
 		}
 		close(fd);
+		if (stranger)
+			return roami_bound_fail(bound,
+						"process %d of user %u listens in node 0's place",
+						(int)pid, (unsigned)uid);
 		if (!roami_bound_patient(bound))
 			return false;
 		usleep(RETRY_US);

@@ -506,20 +506,11 @@ static void meet_compare(struct roami_job *job, const struct roami_boot_card *fi
 			  job->host_names[node], what, job->host_names[0], fix);
 }
 
-/* A node of this host: nobody but its user can open what /proc shows of it. */
-static int meet_open_its(const struct roami_job *job, unsigned node, int its, int flags)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)job->meet->hello[node].pid, its);
-	return roami_os_fd(open(path, flags | O_CLOEXEC));
-}
-
 static int meet_segment(const struct roami_job *job, unsigned node)
 {
 	const struct meet_card *card = (const void *)job->meet->blobs[node].data;
 	struct stat status;
-	int fd = meet_open_its(job, node, card->segment, O_RDWR);
+	int fd = roami_os_open_its(job->meet->hello[node].pid, card->segment, O_RDWR);
 
 	if (fd >= 0 && (fstat(fd, &status) != 0 || (uint64_t)status.st_size != job->layout.total)) {
 		close(fd);
@@ -562,7 +553,8 @@ static bool meet_reach(struct roami_job *job, unsigned node)
 
 	job->fds[node] = meet_segment(job, node);
 	if (job->fds[node] >= 0 && job->meet->share)
-		job->bells[node] = meet_open_its(job, node, card->bell, O_WRONLY | O_NONBLOCK);
+		job->bells[node] = roami_os_open_its(job->meet->hello[node].pid, card->bell,
+						     O_WRONLY | O_NONBLOCK);
 	return job->fds[node] >= 0 && job->bells[node] >= 0;
 }
 

@@ -305,7 +305,7 @@ static bool pmi1_inherited(struct roami_bound *bound, struct roami_pmi1 *pmi)
 		return roami_bound_fail(bound, "PMI_FD without PMI_RANK or PMI_SIZE");
 	pmi->fd = (int)fd;
 	fcntl(pmi->fd, F_SETFD, FD_CLOEXEC);
-	return roami_bound_claim(bound, pmi->fd);
+	return roami_bound_claim(bound, pmi->fd, 0);
 }
 
 static int pmi1_connect(const char *host, const char *port)

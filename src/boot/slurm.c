@@ -4,32 +4,29 @@
  * is a TCP port, at which anybody could answer: only with ROAM_SEAL=off.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "boot/hub.h"
+#include "boot/own.h"
 #include "os/os.h"
 
 #define PORT_FIRST 20000u
 #define PORT_COUNT 12000u
 #define PORT_STEP  997u
-#define STALE_S    60
-#define CLAIM_US   1000
+#define SOCKET     "slurm-"
 
 struct slurm {
 	struct roami_hub hub;
-	int claim; /* the socket whose name says that this process is the node; -1: none */
-	char path[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* of the socket; "": none */
+	struct roami_own own;
+	bool one_host;
+	char socket[sizeof(SOCKET) + 64]; /* its name in our directory: of node 0, on one host */
 };
 
 /* A number in the environment; `other` if there is none. */
@@ -69,117 +66,70 @@ static uint64_t slurm_hash(const char *text)
 	return hash;
 }
 
-/* Made if it is not there; ours alone. */
-static bool slurm_directory(struct roami_bound *bound, const char *path)
+/* The byte that node `node` of a step has claimed. */
+static uint64_t slurm_byte(uint64_t job, unsigned node)
 {
-	struct stat status;
-
-	if ((mkdir(path, 0700) != 0 && errno != EEXIST) || lstat(path, &status) != 0)
-		return roami_bound_fail(bound, "%s: %s", path, strerror(errno));
-	return (S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
-		(status.st_mode & 077) == 0) ||
-	       roami_bound_fail(bound, "%s: not a directory of this user alone", path);
+	_Static_assert(ROAMI_NODES_MAX <= 64, "a step's bytes are its own");
+	return (job & ((UINT64_C(1) << 56) - 1)) << 6 | node;
 }
 
-/* Whether nobody listens there any more.  A job that has just bound its socket has time to. */
-static bool slurm_stale(const struct sockaddr_un *place)
+/*
+ * Sockets of jobs whose node 0 was killed as they began.  While a byte is held nobody becomes that
+ * node 0, who would bind it again.
+ */
+static void slurm_sweep(const struct slurm *slurm)
 {
-	struct stat status;
-	int fd = roami_os_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-	bool stale = fd >= 0 && lstat(place->sun_path, &status) == 0 &&
-		     status.st_mtime + STALE_S < time(NULL) &&
-		     connect(fd, (const void *)place, sizeof(*place)) != 0 && errno == ECONNREFUSED;
-
-	if (fd >= 0)
-		close(fd);
-	return stale;
-}
-
-/* Sockets that jobs which were killed as they began have left. */
-static void slurm_sweep(const char *directory)
-{
-	int fd = roami_os_fd(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	int fd = roami_os_fd(openat(slurm->own.directory, ".", O_RDONLY | O_CLOEXEC));
 	DIR *all = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *entry;
 
 	while (all != NULL && (entry = readdir(all)) != NULL) {
-		struct sockaddr_un place = {.sun_family = AF_UNIX};
-		int length = snprintf(place.sun_path, sizeof(place.sun_path), "%s/%s", directory,
-				      entry->d_name);
+		uint64_t byte;
 
-		if (strncmp(entry->d_name, "slurm-", 6) == 0 && length > 0 &&
-		    (size_t)length < sizeof(place.sun_path) && slurm_stale(&place))
-			unlink(place.sun_path);
+		if (strncmp(entry->d_name, SOCKET, strlen(SOCKET)) != 0 ||
+		    strcmp(entry->d_name, slurm->socket) == 0)
+			continue;
+		byte = slurm_byte(slurm_hash(entry->d_name + strlen(SOCKET)), 0);
+		if (!roami_own_hold(&slurm->own, byte))
+			continue;
+		unlinkat(slurm->own.directory, entry->d_name, 0);
+		roami_own_free(&slurm->own, byte);
 	}
 	if (all != NULL)
 		closedir(all);
-}
-
-/* The process that has the name; 0: it is about to have it, or has just ended. */
-static int claim_holder(const struct sockaddr_un *place, socklen_t bytes)
-{
-	struct ucred peer = {0, 0, 0};
-	socklen_t room = sizeof(peer);
-	int fd = roami_os_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-
-	if (fd < 0 || connect(fd, (const void *)place, bytes) != 0 ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &room) != 0)
-		peer.pid = 0;
-	if (fd >= 0)
+	else if (fd >= 0)
 		close(fd);
-	return (int)peer.pid;
 }
 
-/*
- * No other process of this host is the node, as long as we have the name of its number: one without
- * a file, so that nothing is left of who is killed.
- */
-static bool slurm_claim(struct roami_bound *bound, struct slurm *slurm, const char *name)
+/* No other process of this host is the node, and nothing is left of who was and got killed. */
+static bool slurm_claim(struct roami_bound *bound, struct slurm *slurm)
 {
-	struct sockaddr_un place = {.sun_family = AF_UNIX};
-	int length = snprintf(place.sun_path + 1, sizeof(place.sun_path) - 1, "roam-%u-slurm-%s.%u",
-			      (unsigned)geteuid(), name, bound->me);
-	socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-
-	slurm->claim = roami_os_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-	if (slurm->claim < 0 || (size_t)length >= sizeof(place.sun_path) - 1)
-		return roami_bound_fail(bound, "SLURM_JOB_ID or SLURM_STEP_ID: malformed");
-	while (bind(slurm->claim, (void *)&place, bytes) != 0) {
-		int holder = errno == EADDRINUSE ? claim_holder(&place, bytes) : -1;
-
-		if (holder > 0)
-			return roami_bound_twice(bound, holder);
-		if (holder == 0 && !roami_bound_patient(bound))
-			return false;
-		if (holder < 0)
-			return roami_bound_fail(bound, "cannot be node %u: %s", bound->me,
-						strerror(errno));
-		usleep(CLAIM_US);
-	}
-	return listen(slurm->claim, 1) == 0 ||
-	       roami_bound_fail(bound, "cannot be node %u: %s", bound->me, strerror(errno));
-}
-
-static bool slurm_here(struct roami_bound *bound, struct slurm *slurm, const char *name)
-{
-	struct sockaddr_un *place = (void *)&slurm->hub.places[0];
-	char directory[64];
-	int length;
-
-	snprintf(directory, sizeof(directory), P_tmpdir "/roam-%u", (unsigned)geteuid());
-	if (!slurm_directory(bound, directory))
+	if (!roami_own_open(bound, &slurm->own)) {
+		bound->quiet = slurm->one_host && bound->me != 0; /* all see the same */
 		return false;
-	place->sun_family = AF_UNIX;
-	length = snprintf(place->sun_path, sizeof(place->sun_path), "%s/slurm-%s", directory, name);
-	if (length < 0 || (size_t)length >= sizeof(place->sun_path))
-		return roami_bound_fail(bound, "SLURM_JOB_ID or SLURM_STEP_ID: malformed");
-	slurm->hub.place_bytes = sizeof(*place);
-	slurm->hub.place_count = 1;
+	}
+	if (!roami_bound_claim(bound, slurm->own.claims, slurm_byte(slurm->hub.job, bound->me)))
+		return false;
 	if (bound->me != 0)
 		return true;
-	slurm_sweep(directory);
-	memcpy(slurm->path, place->sun_path, sizeof(slurm->path));
+	unlinkat(slurm->own.directory, slurm->socket, 0);
+	slurm_sweep(slurm);
 	return true;
+}
+
+/* By the descriptor: the path may be longer than a socket's can, and name another one by now. */
+static void slurm_here(struct slurm *slurm)
+{
+	struct sockaddr_un *place = (void *)&slurm->hub.places[0];
+
+	_Static_assert(sizeof(slurm->socket) + sizeof("/proc/self/fd/2147483647/") <=
+			       sizeof(place->sun_path),
+		       "it fits");
+	place->sun_family = AF_UNIX;
+	snprintf(place->sun_path, sizeof(place->sun_path), "/proc/self/fd/%d/%s",
+		 slurm->own.directory, slurm->socket);
+	slurm->hub.place_bytes = sizeof(*place);
+	slurm->hub.place_count = 1;
 }
 
 /* The first of SLURM_STEP_NODELIST, as in n[01-03,7],m5. */
@@ -234,13 +184,14 @@ static bool slurm_open(struct roami_bound *bound)
 {
 	struct slurm *slurm = calloc(1, sizeof(*slurm));
 	const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
-	bool one_host = slurm_number("SLURM_STEP_NUM_NODES", 0) == 1;
 	char name[64];
 
 	if (slurm == NULL)
 		return roami_bound_fail(bound, "out of memory");
 	bound->state = slurm;
-	slurm->hub.listener = slurm->hub.fd = slurm->claim = -1;
+	slurm->hub.listener = slurm->hub.fd = -1;
+	slurm->own.directory = slurm->own.claims = -1;
+	slurm->one_host = slurm_number("SLURM_STEP_NUM_NODES", 0) == 1;
 	bound->nodes = slurm_number("SLURM_STEP_NUM_TASKS", 0);
 	bound->me = slurm_number("SLURM_PROCID", UINT32_MAX);
 	if (job == NULL || strchr(job, '/') != NULL || strchr(step, '/') != NULL ||
@@ -251,9 +202,13 @@ static bool slurm_open(struct roami_bound *bound)
 	if (bound->nodes > ROAMI_NODES_MAX)
 		return true; /* too many: not for us to say */
 	slurm->hub.job = slurm_hash(name);
-	if (!slurm_claim(bound, slurm, name))
+	snprintf(slurm->socket, sizeof(slurm->socket), SOCKET "%s", name);
+	if (!slurm_claim(bound, slurm))
 		return false;
-	return one_host ? slurm_here(bound, slurm, name) : slurm_far(bound, slurm);
+	if (!slurm->one_host)
+		return slurm_far(bound, slurm);
+	slurm_here(slurm);
+	return true;
 }
 
 static bool slurm_gather(struct roami_bound *bound, const void *mine, size_t bytes,
@@ -262,10 +217,9 @@ static bool slurm_gather(struct roami_bound *bound, const void *mine, size_t byt
 	struct slurm *slurm = bound->state;
 	bool good = roami_hub_gather(bound, &slurm->hub, mine, bytes, all);
 
-	/* All know each other now. */
-	if (slurm->path[0] != '\0')
-		unlink(slurm->path);
-	slurm->path[0] = '\0';
+	/* All know each other now, or never will. */
+	if (slurm->one_host && bound->me == 0 && slurm->hub.round == 1)
+		unlinkat(slurm->own.directory, slurm->socket, 0);
 	return good;
 }
 
@@ -274,8 +228,7 @@ static void slurm_close(struct roami_bound *bound)
 	struct slurm *slurm = bound->state;
 
 	roami_hub_close(bound, &slurm->hub);
-	if (slurm->claim >= 0)
-		close(slurm->claim);
+	roami_own_close(&slurm->own);
 	free(slurm);
 	bound->state = NULL;
 }

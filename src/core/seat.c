@@ -12,6 +12,7 @@
 
 #include "core/thread.h"
 #include "core/wait.h"
+#include "os/inside.h"
 
 struct seat {
 	const struct roami_real *of; /* NULL: none was taken yet */
@@ -83,6 +84,10 @@ static void seat_end(void *arg)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	if (mine.of == NULL)
 		return;
+	if (roami_inside.call != NULL && mine.tid == roami_os_tid())
+		roami_node_fail(mine.node, "a thread has ended within %s: it may hold what others "
+					   "wait for",
+				roami_inside.call);
 	if (!mine.ends) {
 		seat.ends = true;
 		pthread_setspecific(seats->key, seats);

@@ -7,6 +7,7 @@
 
 #include "core/page.h"
 #include "msg/msg.h"
+#include "os/inside.h"
 
 #define ASLEEP_ONE  0x10000u
 #define AWAKE_MASK  0xffffu
@@ -345,11 +346,13 @@ static void real_await(struct roami_node *node, struct roami_nook *nook,
 		    !real_crowded(node)) {
 			if (!taken && (!real->fits || now - start > real->pause_ns))
 				real_yield(real, now);
-		} else if (nook != NULL) {
-			nook_sleep(node, nook, condition, arg);
-		} else {
-			bell_sleep(node, condition, arg);
+			continue;
 		}
+		roami_inside_defer();
+		if (nook != NULL)
+			nook_sleep(node, nook, condition, arg);
+		else
+			bell_sleep(node, condition, arg);
 	}
 	real_stay.begun--;
 }
@@ -595,12 +598,13 @@ void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, 
 	real->measured = true;
 	real->fits = nodes <= roami_os_cpus();
 	real->crowd = CROWD * (nodes < roami_os_cpus() ? roami_os_cpus() / nodes : 1);
-	if (spin == 0)
+	if (spin == 0) {
 		spin = 2 * wake_cost();
-	if (spin < WAKE_NS_MIN)
-		spin = WAKE_NS_MIN;
-	if (spin > WAKE_NS_MAX)
-		spin = WAKE_NS_MAX;
+		if (spin < WAKE_NS_MIN)
+			spin = WAKE_NS_MIN;
+		if (spin > WAKE_NS_MAX)
+			spin = WAKE_NS_MAX;
+	}
 	real->spin_ns = spin;
 	real->pause_ns = spin / 4;
 	real->chaos = chaos;

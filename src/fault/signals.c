@@ -15,6 +15,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "os/inside.h"
 #include "os/slab.h"
 
 /* Bits of the x86 page fault error code. */
@@ -367,11 +368,7 @@ static void signals_push(struct signals_chain *chain, const struct sigaction *ac
  */
 static void signals_defer(sigset_t *set)
 {
-	static const int now[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
-
-	sigfillset(set);
-	for (unsigned i = 0; i < sizeof(now) / sizeof(now[0]); i++)
-		sigdelset(set, now[i]);
+	roami_inside_signals(set);
 	*(uint64_t *)(void *)set |= (uint64_t)1 << (SIGNAL_CANCEL - 1);
 }
 

@@ -38,16 +38,16 @@ enum roam_err roami_signals_add(int signal, const void *start, size_t bytes, roa
 				void *arg);
 
 /*
- * Forgets the ranges of `signal` added with `arg`; with the last one of all heaps the older handler
- * is put back, unless somebody else's is installed now.  No thread touches the range any more.  Not
- * in handlers.  Unknown: does nothing.
- */
-/*
  * In a process that fork() has just made, which is no node: `fn` hears of a touch of what it has
  * not inherited, which then ends it.
  */
 void roami_signals_orphan(const void *start, size_t bytes, roami_signal_fn *fn);
 
+/*
+ * Forgets the ranges of `signal` added with `arg`; with the last one of all heaps the older handler
+ * is put back, unless somebody else's is installed now.  No thread touches the range any more.  Not
+ * in handlers.  Unknown: does nothing.
+ */
 void roami_signals_remove(int signal, const void *arg);
 
 /*

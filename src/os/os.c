@@ -416,6 +416,21 @@ bool roami_os_pidfd_status(int pidfd, int *status)
 	return true;
 }
 
+int roami_os_open_its(pid_t pid, int its, int flags)
+{
+	char path[64];
+	struct stat status;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, its);
+	fd = roami_os_fd(open(path, flags | O_CLOEXEC));
+	if (fd < 0 || (fstat(fd, &status) == 0 && status.st_uid == geteuid()))
+		return fd;
+	close(fd);
+	errno = EPERM;
+	return -1;
+}
+
 bool roami_os_send(int fd, const void *data, size_t bytes)
 {
 	const uint8_t *at = data;
@@ -430,6 +445,18 @@ bool roami_os_send(int fd, const void *data, size_t bytes)
 		at += sent;
 		bytes -= (size_t)sent;
 	}
+	return true;
+}
+
+bool roami_os_peer(int fd, pid_t *pid_p, uid_t *uid_p)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+		return false;
+	*pid_p = peer.pid;
+	*uid_p = peer.uid;
 	return true;
 }
 

@@ -99,8 +99,15 @@ int roami_os_pidfd(pid_t pid);   /* -1 with errno */
 bool roami_os_pidfd_status(int pidfd, int *status);
 /* The same of a process that nobody has waited for yet, on any kernel. */
 bool roami_os_zombie_status(pid_t pid, int *status);
+/*
+ * What another process has open as `its`; -1 with errno.  /proc sees to it that the process is of
+ * our user, but for root, for whom the file must be so.
+ */
+int roami_os_open_its(pid_t pid, int its, int flags);
 /* All of it, over a socket that blocks; false: the other side is gone, or takes too long. */
 bool roami_os_send(int fd, const void *data, size_t bytes);
+/* Who was at the other end of a Unix socket when it connected or listened; false with errno. */
+bool roami_os_peer(int fd, pid_t *pid_p, uid_t *uid_p);
 pid_t roami_os_tid(void);
 bool roami_os_traced(void); /* a debugger holds this process */
 uint64_t roami_os_rss_peak_kb(void); /* the most that was resident, since exec or fork */

@@ -149,9 +149,20 @@ int roami_address_connect(const char *address, struct roami_route *route, char *
 	return fd;
 }
 
+void roami_address_blame(int fd, const char *address, char *why, size_t why_bytes)
+{
+	pid_t pid;
+	uid_t uid;
+
+	if (strchr(address, '/') != NULL && roami_os_peer(fd, &pid, &uid) && uid != geteuid())
+		snprintf(why, why_bytes, "process %d of user %u listens at %s", (int)pid,
+			 (unsigned)uid, address);
+}
+
 static int listen_unix(const char *address, char *why, size_t why_bytes)
 {
 	struct sockaddr_un un;
+	struct stat status;
 	mode_t mask;
 	int fd, other, bound;
 
@@ -159,11 +170,12 @@ static int listen_unix(const char *address, char *why, size_t why_bytes)
 		return -1;
 	other = connect_unix(&un);
 	if (other >= 0) {
-		close(other);
 		snprintf(why, why_bytes, "somebody serves at %s already", address);
+		roami_address_blame(other, address, why, why_bytes);
+		close(other);
 		return -1;
 	}
-	if (errno == ECONNREFUSED)
+	if (errno == ECONNREFUSED && lstat(address, &status) == 0 && S_ISSOCK(status.st_mode))
 		unlink(address); /* of a server that was killed */
 	fd = roami_os_fd(socket(AF_UNIX, SOCKET_FLAGS | SOCK_NONBLOCK, 0));
 	mask = umask(077);
@@ -172,6 +184,10 @@ static int listen_unix(const char *address, char *why, size_t why_bytes)
 	if (bound == 0 && listen(fd, SOMAXCONN) == 0)
 		return fd;
 	snprintf(why, why_bytes, "cannot serve at %s: %s", address, strerror(errno));
+	if (errno == EADDRINUSE && lstat(address, &status) == 0)
+		snprintf(why, why_bytes, "cannot serve at %s: %s of user %u is there", address,
+			 S_ISSOCK(status.st_mode) ? "a socket" : "a file",
+			 (unsigned)status.st_uid);
 	if (fd >= 0)
 		close(fd);
 	return -1;

@@ -29,6 +29,12 @@ int roami_address_connect(const char *address, struct roami_route *route, char *
 int roami_address_listen(const char *address, char *at, size_t at_bytes, char *why,
 			 size_t why_bytes);
 
+/*
+ * A Unix socket has been of no use: if the other side is another user's process, `why` says this
+ * instead.  The key lets in whoever has it, whosever he is.
+ */
+void roami_address_blame(int fd, const char *address, char *why, size_t why_bytes);
+
 /* A host that is cut off or down shows as a lost connection. */
 void roami_address_tune(int fd);
 

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/inside.h"
 #include "os/os.h"
 
 #define NAP_MIN_MS      5 /* between attempts to reach the server again */
@@ -22,6 +23,7 @@
  */
 #define SILENCE_NS (2000ull * MS)
 #define GRACE_NS   (1000ull * MS)
+#define AGES_NS    (UINT64_C(1) << 62) /* more is as much */
 
 /* A thread waits for an answer. */
 struct attach_ask {
@@ -438,7 +440,7 @@ static void ask_wait(struct roam_ps_server *server, struct attach_ask *ask)
 /* What is known of it, which has no answer. */
 static enum roam_err ask_outcome(const struct roam_ps_server *server, const struct attach_ask *ask)
 {
-	bool reads = ask->op.op == ROAM_PS_STATE ||
+	bool reads = ask->kind != ROAMI_GUEST_OP || ask->op.op == ROAM_PS_STATE ||
 		     (ask->op.op == ROAM_PS_OBSERVE && (ask->op.flags & ROAM_PS_PEEK) != 0);
 
 	if (server->lost != ROAM_OK)
@@ -484,6 +486,7 @@ static enum roam_err attach_do(struct roam_ps_server *server, struct attach_ask 
 
 	if (server->pid != getpid())
 		return ROAM_ESTATE;
+	roami_inside_defer();
 	pthread_mutex_lock(&server->lock);
 	err = server->lost;
 	if (err == ROAM_OK)
@@ -507,13 +510,26 @@ static enum roam_err attach_do(struct roam_ps_server *server, struct attach_ask 
 	return err;
 }
 
-enum roam_err roami_attach_call(struct roam_ps_server *server, uint32_t kind,
+/* When the time of an operation is up. */
+static uint64_t ask_until(uint64_t timeout_ns)
+{
+	uint64_t now = roami_os_now_ns();
+
+	if (timeout_ns == 0)
+		return 0;
+	if (timeout_ns == ROAM_PS_TRY)
+		return now;
+	return timeout_ns < AGES_NS ? now + timeout_ns : now + AGES_NS;
+}
+
+enum roam_err roami_attach_call(struct roam_ps_server *server, uint32_t kind, uint64_t timeout_ns,
 				const struct roam_part *parts, unsigned count, void *reply,
 				size_t reply_max, size_t *got_p)
 {
 	struct attach_ask ask = {.kind = kind, .head = reply, .head_max = reply_max};
 	enum roam_err err;
 
+	ask.until = ask_until(timeout_ns);
 	memcpy(ask.parts, parts, count * sizeof(*parts));
 	err = attach_do(server, &ask);
 	*got_p = ask.got;
@@ -553,10 +569,7 @@ enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roa
 	ask.parts[0] = (struct roam_part){&ask.op, sizeof(ask.op)};
 	if (roami_ask_carries(what))
 		ask.parts[1] = (struct roam_part){request->tuple, request->bytes};
-	if (what->timeout_ns == ROAM_PS_TRY)
-		ask.until = roami_os_now_ns();
-	else if (what->timeout_ns != 0)
-		ask.until = roami_os_now_ns() + what->timeout_ns;
+	ask.until = ask_until(what->timeout_ns);
 	if (what->op == ROAM_PS_OBSERVE || what->op == ROAM_PS_MOB) {
 		ask.rest = request->buffer;
 		ask.rest_max = what->limit;

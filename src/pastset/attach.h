@@ -65,8 +65,14 @@ void roami_attach_look(struct roami_attachments *all);
 enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roami_ask *ask,
 			       struct roam_ps_request *request);
 
-/* Asks for what the server answers with so many bytes at most; *got_p: how many came. */
-enum roam_err roami_attach_call(struct roam_ps_server *server, uint32_t kind,
+/* That a server has to answer in, where nobody says another time. */
+#define ROAMI_ANSWER_NS UINT64_C(10000000000)
+
+/*
+ * Asks for what the server answers with so many bytes at most; *got_p: how many came.  It may be
+ * asked again: ROAM_ETIMEDOUT, where the server has not answered.
+ */
+enum roam_err roami_attach_call(struct roam_ps_server *server, uint32_t kind, uint64_t timeout_ns,
 				const struct roam_part *parts, unsigned count, void *reply,
 				size_t reply_max, size_t *got_p);
 

@@ -485,11 +485,12 @@ static void enter_says(const struct roam_ps_element *element, const char *texts,
 			 own);
 }
 
-static enum roam_err enter_attached(struct roam_ps_server *server, const struct roam_part *parts,
-				    struct roami_ps_bound *answer)
+static enum roam_err enter_attached(struct roam_ps_server *server, uint64_t timeout_ns,
+				    const struct roam_part *parts, struct roami_ps_bound *answer)
 {
 	size_t got;
-	enum roam_err err = roami_attach_call(server, ROAMI_GUEST_BIND, parts, 2, answer,
+	uint64_t within = timeout_ns != 0 ? timeout_ns : ROAMI_ANSWER_NS;
+	enum roam_err err = roami_attach_call(server, ROAMI_GUEST_BIND, within, parts, 2, answer,
 					      sizeof(*answer), &got);
 
 	if (err == ROAM_OK && got != sizeof(*answer))
@@ -539,7 +540,7 @@ static enum roam_err enter_bind(struct roam_ps_element *element, const char *tex
 	if (options->storage == ROAM_PS_PAGES)
 		ask.heap_bytes = options->memory;
 	if (element->server != NULL)
-		err = enter_attached(element->server, parts, &answer);
+		err = enter_attached(element->server, options->timeout_ns, parts, &answer);
 	else
 		roami_past_bind(element->node, element->owner, &ask, texts, &answer);
 	if (err != ROAM_OK)

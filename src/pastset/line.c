@@ -213,12 +213,18 @@ enum roam_err roami_line_open(struct roami_line *line, const char *address, cons
 			      const struct roami_attach *attach, struct roami_attached *attached_p,
 			      char *why, size_t why_bytes)
 {
+	enum roam_err err;
+
 	line->have = line->out_at = line->out_end = 0;
 	line->route.wait = meet_wait;
 	line->route.arg = line;
 	line->fd = roami_address_connect(address, &line->route, why, why_bytes);
-	if (line->fd >= 0)
-		return line_meet(line, address, key, attach, attached_p, why, why_bytes);
+	if (line->fd >= 0) {
+		err = line_meet(line, address, key, attach, attached_p, why, why_bytes);
+		if (err != ROAM_OK && err != ROAM_EGONE)
+			roami_address_blame(line->fd, address, why, why_bytes);
+		return err;
+	}
 	if (errno == EINVAL)
 		return ROAM_EINVAL;
 	return errno == ECONNREFUSED || errno == ENOENT ? ROAM_ELOST : ROAM_EAGAIN;

@@ -372,9 +372,9 @@ def stuck(address, large, stop, go_on, prefix=()):
             finally:
                 timer.cancel()
                 go_on(server)
-            must(len(rows) == 8 + large, f'only {rows} ended')
+            must(len(rows) == 9 + large, f'only {rows} ended')
             for name, err, ms in rows:
-                known = {'detach': {'0'}, 'peek': {'16'}, 'state': {'16'},
+                known = {'detach': {'0'}, 'enter': {'16'}, 'peek': {'16'}, 'state': {'16'},
                          'cancelled': {'17', '21'}}.get(name, {'16', '21'})
                 must(err in known, f'{name} returned {err}')
                 must(int(ms) < (1000 if name == 'detach' else LATE_MS + SLOW_MS),
@@ -419,6 +419,31 @@ def usage():
         expect([roam, 'past', 'serve', '127.0.0.1:0', '--functions', '/nowhere.so'], status=1,
                err='no X-functions: /nowhere.so', env=server.env)
         must(server.top()['programs'] == 1, 'the server was harmed')
+    others_place()
+
+
+def others_place():
+    """A server takes no file away that is where it is to listen; another user's socket is named."""
+    with tempfile.TemporaryDirectory() as where:
+        key, path = f'{where}/key', f'{where}/place'
+        serve = [program('roam'), 'past', 'serve', path, '--key', key]
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write('mine')
+        expect(serve, 1, f'cannot serve at {path}: a file of user {os.geteuid()} is there$')
+        must(os.path.getsize(path) == 4, 'the file is lost')
+        if os.geteuid() != 0:
+            return
+        os.unlink(path)
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(path)
+            os.seteuid(65534)
+            other.listen()
+            os.seteuid(0)
+            line = f'process {os.getpid()} of user 65534 listens at {path}$'
+            expect(serve, 1, line)
+            other.accept()[0].close()
+            threading.Thread(target=lambda: other.accept()[0].close()).start()
+            expect([program('roam'), 'past', 'top', path, '--key', key, '--once'], 1, line)
 
 
 GROUPS = {

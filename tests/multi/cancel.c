@@ -3,6 +3,7 @@
  * cancel WHAT NODES: threads of every node read pages of the others and are
  *	deferred, asynchronous	cancelled meanwhile
  *	jump	thrown out by a timer's handler
+ * cancel stopped 3: two nodes read a page of node 2, which is stopped, for ever
  */
 #include "multi.h"
 
@@ -72,11 +73,26 @@ static void jumped(unsigned round)
 	}
 }
 
+static void hang(void)
+{
+	if (roam_node() == 2)
+		pages[0][0] = 1;
+	must(roam_barrier(&barrier, nodes));
+	printf("ready %u %d\n", roam_node(), (int)getpid());
+	fflush(stdout);
+	if (roam_node() == 2)
+		kill(getpid(), SIGSTOP);
+	usleep(50000); /* so that it is */
+	check(pages[0][0] == 1);
+}
+
 static void node_main(void)
 {
 	struct sigaction action = {.sa_handler = tick};
 
 	sigaction(SIGALRM, &action, NULL);
+	if (strcmp(what, "stopped") == 0)
+		hang();
 	for (unsigned round = 1; round <= ROUNDS; round++) {
 		for (unsigned i = 0; i < PAGES; i++)
 			pages[i][roam_node()] = round;

@@ -322,12 +322,13 @@ class Slurm:
 
 
 def private_directory():
-    """Where node 0 of a step without PMI listens is nobody else's."""
+    """Where node 0 of a step without PMI listens is nobody else's; the file of claims stays."""
     mode = os.stat(f'/tmp/roam-{os.geteuid()}').st_mode
     if stat.S_IMODE(mode) != 0o700:
         raise Wrong(f'mode {stat.S_IMODE(mode):o}')
     new = [name for name in os.listdir(f'/tmp/roam-{os.geteuid()}')
-           if os.lstat(f'/tmp/roam-{os.geteuid()}/{name}').st_mtime >= STARTED]
+           if name != 'claims' and
+           os.lstat(f'/tmp/roam-{os.geteuid()}/{name}').st_mtime >= STARTED]
     if new:
         raise Wrong(f'left: {new}')
 
@@ -337,6 +338,7 @@ def slurm_cases():
         skip('slurm', 'slurmd is for root')
     for command in ('srun', 'slurmctld', 'slurmd', 'munged'):
         needs('slurm', command)
+    os.environ.pop('XDG_RUNTIME_DIR', None)  # so that it is in /tmp
     Slurm().start()
     cases = []
     for launcher in ('srun pmix', 'srun pmi2', 'srun'):

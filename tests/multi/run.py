@@ -1026,6 +1026,18 @@ def seen_through():
         raise Wrong(f'frames {frames}: {shown[-3000:]!r}')
 
 
+def ended_in_fault(number):
+    """A node whose threads are all in faults for good takes the signals that end it."""
+    def act(_first, pids):
+        time.sleep(.3)
+        os.kill(pids[0], number)
+
+    result = run([program('cancel'), 'stopped', '3'], wanted=3, act=act,
+                 env={'ROAM_TRANSPORT': 'udp', 'ROAM_DEADLINE': '0'})
+    if result.status != -number or result.after > 3:
+        raise Wrong(f'status {result.status} after {result.after:.1f} s: {result.err!r}')
+
+
 def stack_cases():
     """Faults on small stacks; with few pages, for what a fault does to make room."""
     for protocol in ('lrc', 'hlrc', 'erc', 'adapt', 'ivy'):
@@ -1039,6 +1051,17 @@ def stack_cases():
         for transport in ('shm', 'udp'):
             yield (f'cancel {what} {transport}', right, [program('cancel'), what, '3'], 'loads right',
                    {'ROAM_TRANSPORT': transport})
+    for number in (signal.SIGINT, signal.SIGTERM):
+        yield f'{number.name} in a fault', ended_in_fault, number
+    for what in ('deferred', 'asynchronous', 'jump', 'ended'):
+        for transport in ('shm', 'udp'):
+            yield (f'calls {what} {transport}', right, [program('calls'), what, '3'], 'calls right',
+                   {'ROAM_TRANSPORT': transport})
+    for what, text in (('jump', 'roam_touch is called by a thread that is within roam_barrier: a '
+                                'signal handler has jumped out of that, or calls roam'),
+                       ('ended', 'a thread has ended within roam_barrier: ')):
+        yield (f'calls {what}, early', expect_env, [program('calls'), what, '2'], 1,
+               rf'^roam: node \d: {text}', None, {'ROAM_SPIN_US': '1000000'})
     yield 'a debugger sees through', seen_through
 
 

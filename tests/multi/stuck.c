@@ -54,6 +54,17 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/* A new element. */
+static void *run_enter(void *arg)
+{
+	static const struct roam_ps_options soon = {.timeout_ns = LIMIT_NS};
+	struct roam_ps_element *made;
+	uint64_t begun = roam_clock_us();
+
+	say("enter", roam_ps_enter_at(server, "stuck new", "u64", &soon, &made), begun);
+	return arg;
+}
+
 static void start(struct task *task, struct roam_ps_element *element, enum roam_ps_op op,
 		  const char *name)
 {
@@ -129,6 +140,7 @@ int main(int argc, char **argv)
 {
 	static struct task tasks[8], many[LARGE_MAX], waits;
 	unsigned large_count = argc > 2 ? number(argv[2]) : 0, count = 0;
+	pthread_t enters;
 	uint64_t begun;
 
 	check(argc == 3 && large_count <= LARGE_MAX);
@@ -153,6 +165,7 @@ int main(int argc, char **argv)
 	tasks[count].request.cancel = &cancel;
 	start(&tasks[count++], empty, ROAM_PS_OBSERVE, "cancelled");
 	start(&tasks[count++], rounds, ROAM_PS_MOVE, "round");
+	check(pthread_create(&enters, NULL, run_enter, NULL) == 0);
 	for (unsigned i = 0; i < large_count; i++) {
 		many[i].request.tuple = bytes;
 		many[i].request.bytes = sizeof(bytes);
@@ -160,6 +173,7 @@ int main(int argc, char **argv)
 	}
 	nanosleep(&(struct timespec){0, LIMIT_NS}, NULL);
 	roam_ps_cancel(&cancel);
+	pthread_join(enters, NULL);
 	for (unsigned i = 0; i < count; i++)
 		pthread_join(tasks[i].thread, NULL);
 	for (unsigned i = 0; i < large_count; i++)

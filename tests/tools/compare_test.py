@@ -4,6 +4,7 @@ wrong result, a failure and a hang each mark their row; bad arguments are refuse
 
 usage: compare_test.py ROAM APPS COMPARE_PY
 """
+import csv
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from comparing import (APPS, COMPARE_PY, ROAM, check, check_html, check_svg, com
 PROTOCOLS = ['hlrc', 'onecopy']
 KERNEL = os.path.join(APPS, 'jump-me')
 TIMES = {'median', 'least', 'most'}
-ROW = {'protocol': str, 'nodes': int, 'runs': int, 'verified': bool, 'error': (str, type(None)),
+ROW = {'protocol': str, 'nodes': int, 'runs': int, 'verified': bool, 'checked_by': str, 'error': (str, type(None)),
        'total_us': dict, 'region_us': dict, 'wall_us': dict, 'after_us': type(None), 'threads_us': (int, float),
        'speed': float, 'faults': (int, float), 'fetches': (int, float), 'diffs': (int, float),
        'messages': (int, float), 'bytes': (int, float), 'home_moves': (int, float, type(None)),
@@ -37,7 +38,7 @@ off) verdict=off ;;
 dies) echo "out of luck" >&2; exit 3 ;;
 killed) echo "about to go" >&2; kill -9 $$ ;;
 hangs) echo "waiting for nobody" >&2; exec sleep 100 ;;
-mute) exit 0 ;;
+mute) say=: ;;
 other) ran=its-own ;;
 noisy) echo "a warning" >&2 ;;
 esac
@@ -47,7 +48,7 @@ esac
  "home_moves": [0, $5], "barriers_before": [${ROAM_STATS_AFTER:-0}, ${7:-0}]},
  "time_ms": {"wall": [7.5, 9.25]}}
 end
-echo "fake: p 2 total_us ${4}000 region_us 1000 verified $verdict"
+${say:-echo} "fake: p 2 total_us ${4}000 region_us 1000 verified $verdict"
 '''
 
 
@@ -85,15 +86,32 @@ def check_table(out, result):
         check(line[6] == f'{row["faults"]:.0f}', f'faults {line}')
 
 
+def check_csv(path, result):
+    """The rows of the JSON, each number in a cell of its own."""
+    with open(path, encoding='utf-8', newline='') as file:
+        rows = list(csv.DictReader(file))
+    check(len(rows) == len(result['rows']), f'{len(rows)} rows')
+    for cells, row in zip(rows, result['rows']):
+        wanted = {'program': 'jump-me -n50000 -t', 'verified': 'true', 'checked_by': 'output', 'error': '',
+                  **{name: str(row[name]) for name in ('protocol', 'nodes', 'runs', 'speed', 'faults')},
+                  'total_us': str(row['total_us']['median']),
+                  'total_us_most': str(row['total_us']['most']), 'after_us_least': '',
+                  'fetches_least': str(row['spread']['fetches'][0]),
+                  **{f'counters.{name}': str(count) for name, count in row['counters'].items()}}
+        got = {name: cells.get(name) for name in wanted}
+        check(got == wanted, f'{got} but {wanted}')
+
+
 def real_comparison(place):
-    files = {kind: os.path.join(place, f'it.{kind}') for kind in ('json', 'svg', 'html')}
+    files = {kind: os.path.join(place, f'it.{kind}') for kind in ('json', 'csv', 'svg', 'html')}
     out = compare('--protocols', ','.join(PROTOCOLS), '--nodes', '2,3', '--repeat', '2',
-                  '--json', files['json'], '--svg', files['svg'], '--html', files['html'],
+                  '--json', files['json'], '--csv', files['csv'], '--svg', files['svg'], '--html', files['html'],
                   '--', KERNEL, '-n50000', err=r'^\[12/12\] onecopy on 3$')
     with open(files['json'], encoding='utf-8') as file:
         result = json.load(file)
     check_json(result)
     check_table(out, result)
+    check_csv(files['csv'], result)
     check(check_svg(files['svg'], ['axes_', 'legend_']) >= 5, 'too few panels')
     check('hlrc' in check_html(files['html'], 4), 'no table')
 
@@ -189,8 +207,7 @@ def one_row_wrong(place):
 
 
 def bad_runs(place):
-    for kind, line in (('off', 'not verified: give it its option'),
-                       ('mute', 'has no "verified ok"'), ('dies', 'status 3: out of luck'),
+    for kind, line in (('off', 'not verified: give it its option'), ('dies', 'status 3: out of luck'),
                        ('killed', 'killed by signal 9: about to go'),
                        ('other', 'it ran under its-own'),
                        ('bare', 'no counters: does it run over roam')):
@@ -199,6 +216,29 @@ def bad_runs(place):
     row, = fake(place, 'hangs', '-', 'hangs', '5', '7', status=1, options=('--timeout', '0.5'),
                 err='hung: not at its end after 0.5 s.*waiting for nobody')
     check('hung' in row['error'], f'{row}')
+
+
+def silent(place):
+    """A program that says nothing of its result is right by its status, and the table says so; not
+    where it does say it in other runs, or was asked to."""
+    row, = fake(place, 'mute', '-', 'mute', '5', '7')
+    check(row['checked_by'] == 'status' and not row['verified'] and row['error'] is None, f'{row}')
+    mute = ['--protocols', 'hlrc,onecopy', '--nodes', '2', '--repeat', '1']
+    path = os.path.join(place, 'mute')
+    out = compare(*mute, '--', path, '-', 'mute', '5', '7')
+    check(re.search(r'^onecopy +2 .* status 0$', out, re.MULTILINE) and
+          '2 of 2 ended with status 0: no result was checked' in out and
+          'nobody has looked at its results' in ' '.join(out.split()), out)
+    rows = list(csv.reader(compare(*mute, '--csv', '-', '--', path, '-', 'mute', '5', '7').splitlines()))
+    at = rows[0].index('checked_by')
+    check(len(rows) == 3 and rows[2][at - 1:at + 2] == ['false', 'status', ''], f'{rows}')
+    line = 'has no "verified ok" '
+    compare(*mute, '--', path, 'onecopy', 'right', '5', '7', 'mute', status=1, err='onecopy on 2: .*' + line)
+    compare(*mute, '--', path, 'hlrc', 'right', '5', '7', 'mute', status=1, err='hlrc on 2: .*' + line)
+    compare(*mute, '--verify', '-t', '--', path, '-', 'mute', '5', '7', status=1, err=line)
+    compare(*mute, '--verified', 'verified ok', '--', path, '-', 'mute', '5', '7', status=1, err=line)
+    compare(*mute, '--', path, 'onecopy', 'mute', '5', '7', 'dies', status=1,
+            err='onecopy on 2: status 3: out of luck')
 
 
 def real_hang(place):
@@ -264,7 +304,9 @@ def bad_arguments(place):
             KERNEL)
     refused(2, '--after-barriers: not with --paper', '--paper', 'jump', '--after-barriers', '3')
     refused(1, 'cannot write .*it.svg', '--svg', os.path.join(place, 'none', 'it.svg'), KERNEL)
-    refused(1, 'cannot write', '--json', place, KERNEL)
+    for option in ('--json', '--csv'):
+        refused(1, 'cannot write', option, place, KERNEL)
+    refused(2, 'one of them', '--json', '-', '--csv', '-', KERNEL)
 
 
 def without_matplotlib(place):
@@ -276,5 +318,6 @@ def without_matplotlib(place):
 
 
 if __name__ == '__main__':
-    run_cases(real_comparison, bytes_once, after_barriers, launched, numbers, one_row_wrong, bad_runs, real_hang,
+    run_cases(real_comparison, bytes_once, after_barriers, launched, numbers, one_row_wrong, bad_runs, silent,
+              real_hang,
               interrupted, places_of_nodes, bad_arguments, without_matplotlib)

@@ -15,8 +15,10 @@ usage: roam compare [OPTION]... [--] PROGRAM [ARGUMENT]...
                     is told their number: -pNODES before the arguments, or {nodes} among them
   --input FILE      its standard input; {nodes} in the name is replaced, too
   --verify OPTION   what makes it verify its result; for the programs that come with roam known
-  --verified TEXT   a regular expression that the output of a right run has (verified ok)
-  --no-verify       take an exit status of 0 for a right result
+  --verified TEXT   a regular expression that the output of a right run has (verified ok).  Without
+                    this, a program that never prints the word verified is right where its status
+                    is 0, and the table says so
+  --no-verify       take an exit status of 0 for a right result, whatever it prints
 
   --time WHICH      total or region, as the program's last line says, or wall (total; wall where
                     there is no such line)
@@ -24,6 +26,7 @@ usage: roam compare [OPTION]... [--] PROGRAM [ARGUMENT]...
                     time and counters begin where each node leaves its N-th full barrier, reductions
                     among them (ROAM_STATS_AFTER); wrong for a program that ends before
   --json FILE       everything measured, for other programs; - is the standard output, without table
+  --csv FILE        its rows, for spreadsheets; - as above
   --svg FILE        a picture
   --html FILE       a page of its own with table and picture
 
@@ -168,6 +171,7 @@ def parse(argv):
     parser.add_argument('--time', choices=runs.TIMES)
     parser.add_argument('--after-barriers', type=after_barriers)
     parser.add_argument('--json')
+    parser.add_argument('--csv')
     parser.add_argument('--svg', type=file_name)
     parser.add_argument('--html', type=file_name)
     parser.add_argument('--paper', choices=paper.PAPERS)
@@ -188,6 +192,9 @@ def parse(argv):
     for name, kinds in OF_SOME.items():
         if getattr(args, name) and args.kind not in kinds:
             parser.error(f'--{name.replace("_", "-")}: not with {args.kind}')
+    if args.json == args.csv == '-':
+        parser.error('--json and --csv: one of them may be the standard output')
+    args.quiet = '-' in (args.json, args.csv)
     if args.after_barriers and args.time:
         parser.error('--time: not with --after-barriers, which has its own')
     args.program, args.arguments = (program[0], program[1:]) if program else (None, [])
@@ -234,7 +241,7 @@ def check_program(args):
 
 def check_files(args):
     """What is written at the end must not fail then."""
-    for path in (args.json, args.svg, args.html):
+    for path in (args.json, args.csv, args.svg, args.html):
         if path not in (None, '-'):
             folder = os.path.dirname(path) or '.'
             if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder,
@@ -257,6 +264,7 @@ def run_all(args, job):
     twins = [runs.Row(job, runs.THREADS, None, nodes) for nodes in args.nodes] if job.twin else []
     order = [row for nodes in args.nodes for row in twins + rows if row.nodes == nodes]
     runs.take_turns(order, args.repeat, runs.Progress(args.repeat * len(order)))
+    runs.must_all_say(order)
     return rows, twins
 
 
@@ -269,7 +277,7 @@ def compare_program(args):
     check_files(args)
     job = runs.Job(args)
     result = report.Comparison(args, job, *run_all(args, job))
-    if args.json != '-':
+    if not args.quiet:
         print(result.table())
     return result
 

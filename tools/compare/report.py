@@ -1,4 +1,5 @@
 """What a comparison says: a table, JSON, a page."""
+import csv
 import datetime
 import html
 import importlib.util
@@ -17,6 +18,8 @@ COUNTERS_MEANING = ('faults, fetches (pages), diffs, messages, MB (messages sent
                     'moves: of all nodes.')
 THREADS_MEANING = ('threads: the same source with pthread macros and as many threads. speed: how '
                    'roam compares with that; 1.00x is as fast.')
+STATUS_MEANING = ('verified: status 0 says that the program itself ended well; nobody has looked at '
+                  'its results (--verified TEXT: what it prints where they are right).')
 WIDTH = 98
 TIME_MEANING = {'total': 'as the program says, from start to end',
                 'region': 'as the program says, of the part it measures',
@@ -47,7 +50,7 @@ def milliseconds(us):
     return '-' if us is None else f'{us / 1e3:.1f}'
 
 
-def row_json(row, no_verify):
+def row_json(row):
     """What a row says by itself."""
     def times(which):
         values = [] if row.error else row.times[which]
@@ -55,13 +58,31 @@ def row_json(row, no_verify):
             if values else None
     return {
         'protocol': row.protocol, 'nodes': row.nodes, 'runs': len(row.times['wall']),
-        'verified': not row.error and not no_verify, 'error': row.error or None,
+        'verified': row.checked_by() == runs.OUTPUT, 'checked_by': row.checked_by(),
+        'error': row.error or None,
         **{f'{which}_us': times(which) for which in (*runs.TIMES, runs.AFTER)},
         **{name: row.column(name) for name in runs.COLUMNS},
         'spread': {name: [min(values), max(values)] for name in runs.COLUMNS
                    if (values := row.values(name))},
         'counters': {} if row.error else row.counters(), 'notes': row.notes,
     }
+
+
+def row_csv(row):
+    """The same, flat: times and columns are each a median, the least and the most; all have all."""
+    flat = {}
+    for name, value in row.items():
+        if name in [f'{which}_us' for which in (*runs.TIMES, runs.AFTER)]:
+            cells = [(value or {}).get(which) for which in ('median', 'least', 'most')]
+        elif name in runs.COLUMNS:
+            cells = [value, *row['spread'].get(name, (None, None))]
+        else:
+            cells = ['\n'.join(value) if isinstance(value, list) else value]
+        if name not in ('spread', 'counters'):
+            flat |= dict(zip((name, f'{name}_least', f'{name}_most'), cells))
+    flat |= {f'counters.{counter}': count for counter, count in row['counters'].items()}
+    return {name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in flat.items()}
 
 
 class Report:
@@ -94,7 +115,8 @@ class Report:
 
     def verdict(self):
         right = sum(not row.error for row in self.rows)
-        how = 'ended with status 0' if self.args.no_verify else 'verified'
+        how = 'ended with status 0: no result was checked' \
+            if runs.STATUS in {row.checked_by() for row in self.rows} else 'verified'
         return f'{right} of {len(self.rows)} {how}'
 
     def notes(self):
@@ -123,6 +145,8 @@ class Report:
         """All but the table."""
         if self.args.json:
             self.write_json(self.args.json)
+        if self.args.csv:
+            self.write_csv(self.args.csv)
         if self.args.svg or self.args.html:
             self.write_picture(self.args.svg, self.args.html)
 
@@ -133,6 +157,25 @@ class Report:
             return
         with open(path, 'w', encoding='utf-8') as file:
             file.write(text)
+
+    def write_csv(self, path):
+        rows = [row_csv(row) for row in self.csv_rows()]
+        if path == '-':
+            self.put_csv(sys.stdout, rows)
+            return
+        with open(path, 'w', encoding='utf-8', newline='') as file:
+            self.put_csv(file, rows)
+
+    @staticmethod
+    def put_csv(file, rows):
+        """All have the cells that one has."""
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(file, names, lineterminator='\n')
+        writer.writeheader()
+        writer.writerows(rows)
+
+    def csv_rows(self):
+        return self.as_json()['rows']
 
     def write_picture(self, svg_path, html_path):
         import picture  # pylint: disable=import-outside-toplevel
@@ -196,7 +239,7 @@ class Growing(Report):
 
     def grow(self, blocks):
         """Runs them all; `blocks`: the rows of each."""
-        quiet = self.args.json == '-'
+        quiet = self.args.quiet
         progress = runs.Progress(self.args.repeat * len(self.rows))
         if not quiet:
             print('\n'.join([*self.head(), '']), flush=True)
@@ -256,7 +299,7 @@ class Comparison(Report):
             value = row.column(name)
             cells.append('-' if value is None else
                          f'{value / 1e6:.2f}' if name == 'bytes' else f'{value:.0f}')
-        return cells + ['status 0' if self.args.no_verify else 'yes']
+        return cells + ['status 0' if row.checked_by() == runs.STATUS else 'yes']
 
     def title(self):
         engine = '' if self.args.engine == 'auto' else f', faults by {self.args.engine}'
@@ -266,8 +309,10 @@ class Comparison(Report):
     def meaning(self):
         repeat = self.args.repeat
         runs_meaning = f'the median of {repeat} runs' if repeat > 1 else 'of one run'
+        by_status = any(row.checked_by() == runs.STATUS for row in self.rows)
         return ' '.join([f'time: {TIME_MEANING[self.time]}, {runs_meaning}.',
-                         *([THREADS_MEANING] if self.twins else []), COUNTERS_MEANING])
+                         *([THREADS_MEANING] if self.twins else []), COUNTERS_MEANING,
+                         *([STATUS_MEANING] if by_status else [])])
 
     def paragraphs(self):
         return [self.meaning(), *self.notes(), self.verdict()]
@@ -279,13 +324,16 @@ class Comparison(Report):
     def panels(self, picture):
         return picture.of_comparison(self)
 
-    # ---------------------------------------------------------------------------------------- JSON
+    # ----------------------------------------------------------------------------------- JSON, CSV
+
+    def csv_rows(self):
+        return [{'program': self.job.shown(), **row} for row in super().csv_rows()]
 
     def as_json(self):
         return {
             **self.head_json(), 'program': self.job.program, 'arguments': self.job.arguments,
             'time': self.time,
-            'rows': [{**row_json(row, self.args.no_verify), 'threads_us': self.threads_us(row),
+            'rows': [{**row_json(row), 'threads_us': self.threads_us(row),
                       'speed': self.speed(row)} for row in self.rows],
             'threads': [{'nodes': twin.nodes, 'error': twin.error or None,
                          'us': twin.microseconds(self.time)} for twin in self.twins.values()],

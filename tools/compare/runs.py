@@ -17,6 +17,8 @@ THREADS = 'threads'
 LAST_LINE = re.compile(r'^[\w-]+: .*\btotal_us (\d+) region_us (\d+) verified (\w+)$',
                        re.MULTILINE)
 VERIFIED = re.compile('verified ok')
+SAYS = re.compile(r'\bverified\b')  # a program that prints this has a verdict of its own
+OUTPUT, STATUS = 'output', 'status'  # what a run was found right by
 # What makes the programs that come with roam verify their results.
 VERIFY = {'fft': '-t', 'lu': '-t', 'ocean': '-c', 'radix': '-t', 'jump-bk': '-t', 'jump-lu': '-t',
           'jump-me': '-t', 'jump-mm': '-t', 'jump-rx': '-t', 'jump-sor': '-t'}
@@ -124,6 +126,7 @@ class Job:
             option = VERIFY.get(os.path.basename(args.program))
         if option is not None and option not in self.arguments:
             self.arguments.append(option)
+        self.says = option is not None or args.verified is not None  # it must
         twin = args.program + '-pthread'
         alone = args.run or args.after_barriers  # threads would be told of no barriers
         self.twin = twin if not alone and os.access(twin, os.X_OK) else None
@@ -172,12 +175,23 @@ class Job:
             return f'killed by signal {-outcome.status}: {outcome.last_line()}'
         if outcome.status != 0:
             return f'status {outcome.status}: {outcome.last_line()}'
-        if self.args.no_verify or (self.args.verified or VERIFIED).search(outcome.out):
+        if self.checked_by(outcome) is not None:
             return ''
         if 'verified off' in outcome.out:
             return 'not verified: give it its option that verifies, or --no-verify'
+        return self.silent()
+
+    def silent(self):
         return (f'not verified: its output has no "{(self.args.verified or VERIFIED).pattern}" '
                 '(see --verified)')
+
+    def checked_by(self, outcome):
+        """What shows that a run that ended with status 0 is right; None: nothing does."""
+        if self.args.no_verify:
+            return STATUS
+        if (self.args.verified or VERIFIED).search(outcome.out):
+            return OUTPUT
+        return None if self.says or SAYS.search(outcome.out) else STATUS
 
 
 class Row:
@@ -189,6 +203,7 @@ class Row:
         self.engine = engine
         self.nodes = nodes
         self.error = ''
+        self.checked = set()  # how its runs were
         self.times = {which: [] for which in (*TIMES, AFTER)}
         self.stats = []
         self.notes = []
@@ -204,6 +219,7 @@ class Row:
             self.error = self.strange(stats or {})
         if self.error:
             return
+        self.checked.add(self.job.checked_by(outcome))
         self.times['wall'].append(outcome.wall_us)
         line = LAST_LINE.search(outcome.out)
         if line:
@@ -216,6 +232,12 @@ class Row:
         for note in outcome.err.strip().splitlines():
             if note not in self.notes and len(self.notes) < NOTES_MAX:
                 self.notes.append(note)
+
+    def checked_by(self):
+        """OUTPUT, or STATUS where a run's status was all that there is; None after an error."""
+        if self.error:
+            return None
+        return STATUS if STATUS in self.checked else OUTPUT
 
     def strange(self, stats):
         """What is wrong with the counters of a run, or ''."""
@@ -253,6 +275,15 @@ class Row:
     def counters(self):
         names = self.stats[0]['counters'] if self.stats else []
         return {name: self.counter(name) for name in names}
+
+
+def must_all_say(rows):
+    """A program that is silent in one run, but not in another, is not right by its status there."""
+    if not any(OUTPUT in row.checked for row in rows):
+        return
+    for row in rows:
+        if STATUS in row.checked and not row.error:
+            row.error = row.job.silent()
 
 
 # --------------------------------------------------------------------------------------- all runs

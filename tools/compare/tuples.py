@@ -120,7 +120,7 @@ class TuplesReport(report.Growing):
         return {
             **self.head_json(), 'protocol': self.args.protocols[0],
             'rows': [{'program': row.kernel, 'model': row.model,
-                      **report.row_json(row, no_verify=False), 'x': self.against_tuples(row)}
+                      **report.row_json(row), 'x': self.against_tuples(row)}
                      for row in self.rows],
             'sum': {'nodes': PAPER_NODES, 'here': self.sum_ratios(), 'paper': PAPER},
         }

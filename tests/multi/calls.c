@@ -1,0 +1,168 @@
+/*
+ * Shows that a thread interrupted for good in a call has done it, and that the others go on.
+ * calls WHAT NODES: a thread of each node waits in roam_barrier, roam_lock, roam_cond_wait,
+ * roam_flag_wait and roam_ps_observe, one after the other, and is meanwhile
+ *	deferred, asynchronous	cancelled
+ *	jump	thrown out by a handler
+ *	ended	ended by a handler, in roam_barrier only
+ * With a large ROAM_SPIN_US the handlers run within the calls, and the job ends with a line.
+ */
+#include "multi.h"
+
+#include <pthread.h>
+#include <roam/pastset.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#define SOON_US 20000 /* after which the interruption comes, */
+#define LATE_US 60000 /* and what is waited for */
+
+enum call { BARRIER, FLAG, TUPLE, LOCK, COND, CALLS };
+
+static struct shared {
+	char barrier, together, flag, lock, guard, cond;
+	uint64_t done, ready;
+} *shared;
+
+static unsigned nodes;
+static const char *what;
+static enum call now;
+static struct roam_ps_element *element;
+static sigjmp_buf out; /* of the node's thread that waits */
+
+static bool is(const char *name)
+{
+	return strcmp(what, name) == 0;
+}
+
+/* Until node 0's first thread lets it go on. */
+static void wait_now(void)
+{
+	uint64_t tuple = 0;
+
+	if (now == BARRIER)
+		must(roam_barrier(&shared->barrier, nodes + 1));
+	if (now == FLAG)
+		must(roam_flag_wait(&shared->flag));
+	if (now == TUPLE)
+		must(roam_ps_observe(element, &tuple, sizeof(tuple), NULL));
+	if (now == LOCK)
+		must(roam_lock(&shared->lock));
+	if (now == COND) {
+		must(roam_lock(&shared->guard));
+		while (shared->ready == 0)
+			must(roam_cond_wait(&shared->cond, &shared->guard));
+	}
+}
+
+/* After it: two of the calls have left their thread with a lock. */
+static void waited(void)
+{
+	const void *held = now == LOCK ? &shared->lock : now == COND ? &shared->guard : NULL;
+
+	must(roam_touch(shared, sizeof(*shared), ROAM_READ));
+	if (held != NULL) {
+		shared->done++;
+		must(roam_unlock(held));
+	}
+}
+
+static void *waiter(void *arg)
+{
+	int before;
+
+	must(roam_thread_init());
+	if (is("asynchronous"))
+		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
+	if (sigsetjmp(out, 1) == 0) {
+		wait_now();
+		check(!is("jump"));
+	}
+	waited();
+	pthread_testcancel();
+	return arg; /* not so if it was cancelled */
+}
+
+static void interrupted(int number)
+{
+	(void)number;
+	if (is("ended"))
+		pthread_exit(NULL);
+	siglongjmp(out, 1);
+}
+
+static void interrupt(pthread_t thread)
+{
+	usleep(SOON_US);
+	if (is("deferred") || is("asynchronous"))
+		check(pthread_cancel(thread) == 0);
+	else
+		check(pthread_kill(thread, SIGALRM) == 0);
+}
+
+static void let_go(void)
+{
+	usleep(LATE_US - SOON_US);
+	if (now == BARRIER)
+		must(roam_barrier(&shared->barrier, nodes + 1));
+	if (now == FLAG)
+		must(roam_flag_set(&shared->flag));
+	for (unsigned i = 0; now == TUPLE && i < nodes; i++)
+		must(roam_ps_move(element, &(uint64_t){i}, sizeof(uint64_t)));
+	if (now == LOCK)
+		must(roam_unlock(&shared->lock));
+	if (now == COND) {
+		must(roam_lock(&shared->guard));
+		shared->ready = 1;
+		must(roam_cond_broadcast(&shared->cond));
+		must(roam_unlock(&shared->guard));
+	}
+}
+
+static void interrupted_in(enum call call)
+{
+	pthread_t thread;
+	void *result;
+
+	now = call;
+	if (now == LOCK && roam_node() == 0)
+		must(roam_lock(&shared->lock));
+	must(roam_barrier(&shared->together, nodes));
+	check(pthread_create(&thread, NULL, waiter, shared) == 0);
+	interrupt(thread);
+	if (roam_node() == 0)
+		let_go();
+	check(pthread_join(thread, &result) == 0);
+	check((result == shared) == is("jump"));
+	must(roam_barrier(&shared->together, nodes));
+	check(shared->done == (call < LOCK ? 0 : nodes * (call - LOCK + 1)));
+	must(roam_barrier(&shared->together, nodes));
+}
+
+static void node_main(void)
+{
+	struct sigaction action = {.sa_handler = interrupted};
+	enum call calls;
+
+	sigaction(SIGALRM, &action, NULL);
+	must(roam_ps_enter("calls", "u64", NULL, &element));
+	/* Cancelled at once, a thread would leave the call with the lock that it came for. */
+	calls = is("asynchronous") ? LOCK : is("ended") ? BARRIER + 1 : CALLS;
+	for (enum call call = 0; call < calls; call++)
+		interrupted_in(call);
+}
+
+int main(int argc, char **argv)
+{
+	check(argc == 3);
+	what = argv[1];
+	nodes = number(argv[2]);
+	must(roam_start());
+	shared = must_alloc(sizeof(*shared));
+	must(roam_create_all(node_main, nodes));
+	must(roam_wait_for_end());
+	printf("calls right\n");
+	return 0;
+}
