@@ -342,7 +342,7 @@ static void real_await(struct roami_node *node, struct roami_nook *nook,
 		if (start == 0)
 			start = now;
 		taken = real_taken(real, now);
-		if (now - start <= (taken ? real->pause_ns : real->spin_ns) &&
+		if (now - start <= (taken && !real->fits ? real->pause_ns : real->spin_ns) &&
 		    !real_crowded(node)) {
 			if (!taken && (!real->fits || now - start > real->pause_ns))
 				real_yield(real, now);
