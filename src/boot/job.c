@@ -657,8 +657,9 @@ static void job_clear(struct roami_job *job)
 static void job_await_others(struct roami_job *job, enum roami_joined state)
 {
 	for (unsigned i = 0; i < job->nodes; i++)
-		while (i != job->me && atomic_load(&roami_job_ctl(job, i)->joined) < state)
-			job->node->env->spin(job->node);
+		for (unsigned turn = 0;
+		     i != job->me && atomic_load(&roami_job_ctl(job, i)->joined) < state; turn++)
+			job->node->env->spin(job->node, turn);
 }
 
 /* The counters of all are final when they say so; they do so right after the barrier. */

@@ -140,7 +140,7 @@ void roami_look_answer(struct roami_hang *hang)
 	atomic_store(&ctl->probed.received, received);
 	/* Who waits looks again, after the above: what was handled has had its effect then. */
 	atomic_store(&ctl->probed.serial, serial);
-	hang->node->env->notify(hang->node, hang->node->me);
+	roami_wake_all(hang->node);
 	for (unsigned peer = 0; asked && peer < hang->node->nodes; peer++)
 		if (tokens[peer] != 0)
 			roami_probe_tell(hang->node, peer, tokens[peer]);

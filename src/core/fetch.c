@@ -175,11 +175,13 @@ static void fetch_near(struct roami_node *node, struct roam_fetch_one *one)
 	bool stays = roami_domain_of(node, one->page)->protocol->homes_stay;
 	uint8_t *to = roami_page_bytes(node, one->page);
 
-	while ((one->result = fetch_direct(node, one->home, one->page, to, &one->version)) ==
-		       ROAM_FETCH_NOT_HOME &&
-	       stays) { /* claimed from a manager that is not near, and not yet published */
+	for (unsigned turn = 0;
+	     (one->result = fetch_direct(node, one->home, one->page, to, &one->version)) ==
+		     ROAM_FETCH_NOT_HOME &&
+	     stays;
+	     turn++) { /* claimed from a manager that is not near, and not yet published */
 		roami_msg_poll(node);
-		node->env->spin(node);
+		node->env->spin(node, turn);
 	}
 	if (one->result <= ROAM_FETCH_OPEN)
 		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);

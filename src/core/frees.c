@@ -77,7 +77,7 @@ void roami_remote_free_drain(struct roami_node *node,
 	 */
 	for (unsigned turn = 0; turn < POLLS_MAX && roami_msg_pending(node); turn++)
 		if (roami_msg_poll(node) == 0)
-			node->env->spin(node);
+			node->env->spin(node, turn);
 	while (free_next(node, &freed))
 		give(arg, &freed);
 }

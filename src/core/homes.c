@@ -69,10 +69,10 @@ static bool claim_try(struct roami_node *node, uint32_t page, uint64_t word)
 }
 
 /* Somebody is copying the page: they are quick, and nobody would wake us. */
-static void claim_pause(struct roami_node *node)
+static void claim_pause(struct roami_node *node, unsigned turn)
 {
 	roami_msg_poll(node);
-	node->env->spin(node);
+	node->env->spin(node, turn);
 }
 
 /* A word as a peer has it: the home that it names is noted, for homes do not change. */
@@ -422,7 +422,7 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
 		return node->me;
 	}
 
-	while (entry->home == 0) {
+	for (unsigned turn = 0; entry->home == 0; turn++) {
 		uint64_t word =
 			asks ? claim_or_find(node, page, claimed_p) : word_find(node, page);
 
@@ -433,7 +433,7 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
 		if (!claim)
 			return ROAM_NOBODY;
 		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED) {
-			claim_pause(node);
+			claim_pause(node, turn);
 		} else if (claim_try(node, page, word)) {
 			*claimed_p = true;
 			return node->me;

@@ -174,8 +174,8 @@ static void record_pass(struct roami_node *node, struct roami_lock *lock, bool w
 		return;
 	if (next == 0 && !waiters) {
 		record_free(node, lock);
-		while (lock->token && (next = atomic_load(link)) == 0)
-			node->env->spin(node);
+		for (unsigned turn = 0; lock->token && (next = atomic_load(link)) == 0; turn++)
+			node->env->spin(node, turn);
 	}
 	if (next == 0)
 		return;
@@ -272,6 +272,14 @@ static bool lock_may_hold(const struct roami_lock *lock, uint32_t ticket)
 	       !(lock->next != ROAM_NOBODY && ticket == lock->next_after);
 }
 
+/* The threads of this node that came before have had the lock. */
+static bool lock_next(void *arg)
+{
+	struct lock_wait *wait = arg;
+
+	return atomic_load(&wait->lock->serving) == wait->ticket;
+}
+
 /*
  * Also true when others had their turn: the wait begins anew.  A thread that slept while the lock
  * goes round would cost each round a wake-up.
@@ -304,8 +312,6 @@ static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t
 	mine = lock_may_hold(lock, ticket);
 	if (mine) {
 		lock->holder = node->env->thread(node) + 1;
-		atomic_fetch_add_explicit(&node->threads[lock->holder - 1].holds, 1,
-					  memory_order_relaxed);
 		*fresh_p = lock->fresh;
 		lock->fresh = false;
 	}
@@ -349,6 +355,7 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 		uint64_t start = roami_os_cycles();
 
 		roami_node_waits(node, ROAM_SYNC_LOCK + 1, lock->id, 0);
+		roami_wait_ticket(node, wait.ticket, lock_next, &wait);
 		do {
 			wait.grants = record_grants(lock);
 			roami_wait(node, lock_turn, &wait);
@@ -378,7 +385,6 @@ static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 {
 	bool waiters;
 
-	atomic_fetch_sub_explicit(&node->threads[lock->holder - 1].holds, 1, memory_order_relaxed);
 	lock->holder = 0;
 	lock->serving++;
 	waiters = lock->tickets != lock->serving;
@@ -408,7 +414,7 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 	waiters = lock_let_go(node, lock);
 	roami_spin_unlock(&lock->spin);
 	if (waiters)
-		node->env->notify(node, node->me);
+		roami_notify_ticket(node, lock->serving);
 	roami_release_rest(node);
 	return ROAM_OK;
 }
@@ -439,6 +445,21 @@ void roami_lock_check_end(struct roami_node *node)
 	}
 }
 
+bool roami_lock_holds(struct roami_node *node, unsigned thread)
+{
+	struct roami_table *table = &node->sync->locks;
+	bool holds = false;
+
+	for (uint32_t i = 0; i < table->count && !holds; i++) {
+		struct roami_lock *lock = roami_table_item(table, i);
+
+		roami_spin_lock(node, &lock->spin);
+		holds = lock->holder == thread + 1;
+		roami_spin_unlock(&lock->spin);
+	}
+	return holds;
+}
+
 void roami_lock_forget(struct roami_node *node, void *item)
 {
 	struct roami_lock *lock = item;
@@ -446,7 +467,7 @@ void roami_lock_forget(struct roami_node *node, void *item)
 	atomic_store(&lock->told, 0);
 	roami_spin_lock(node, &lock->spin);
 	if (lock->holder != 0 && lock_let_go(node, lock))
-		node->env->notify(node, node->me);
+		roami_notify_ticket(node, lock->serving);
 	roami_spin_unlock(&lock->spin);
 }
 

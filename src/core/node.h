@@ -44,6 +44,14 @@ struct roami_env {
 
 	/* Waits until condition(arg); polls meanwhile.  app. */
 	void (*wait)(struct roami_node *node, bool (*condition)(void *arg), void *arg);
+	/*
+	 * The same for one of many threads that come one after the other: what is not for it need
+	 * not wake it.  Until condition(arg), which notify_ticket follows.  NULL: wait.
+	 */
+	void (*wait_ticket)(struct roami_node *node, uint32_t ticket, bool (*condition)(void *arg),
+			    void *arg);
+	/* The thread of this node with that ticket may go on.  NULL: notify. */
+	void (*notify_ticket)(struct roami_node *node, uint32_t ticket);
 	/* Something has changed that a thread of `peer` (us, or of our host) may wait for. */
 	void (*notify)(struct roami_node *node, unsigned peer);
 	/* A message for `peer` was sent. */
@@ -52,8 +60,8 @@ struct roami_env {
 	void (*answered)(struct roami_node *node, unsigned peer);
 	/* Another thread may run here (chaos, world); NULL: nothing. */
 	void (*step)(struct roami_node *node);
-	/* Like step, but the caller spins for another thread. */
-	void (*spin)(struct roami_node *node);
+	/* Like step, but the caller spins for another thread; `turn`: how often in a row before. */
+	void (*spin)(struct roami_node *node, unsigned turn);
 	/*
 	 * Bytes that nobody may look at any more: a world fills them with rubbish, as real memory
 	 * would be given back or used again.  NULL: nothing.
@@ -280,7 +288,6 @@ struct roami_room {
 /* What the core remembers of an application thread; see core/thread.h. */
 struct roami_thread {
 	bool registered;   /* counted by the barriers of all threads */
-	_Atomic uint32_t holds; /* locks */
 	struct roami_room rooms[ROAMI_ROOMS_MAX];
 	struct roami_stream streams[ROAMI_STREAMS];
 	uint32_t stream_next; /* the one to replace */
@@ -483,8 +490,9 @@ static inline bool roami_scoped(const struct roami_node *node)
 static inline void roami_spin_lock(struct roami_node *node, struct roami_spin *spin)
 {
 	while (atomic_exchange_explicit(&spin->held, 1, memory_order_acquire) != 0)
-		while (atomic_load_explicit(&spin->held, memory_order_relaxed) != 0)
-			node->env->spin(node);
+		for (unsigned turn = 0;
+		     atomic_load_explicit(&spin->held, memory_order_relaxed) != 0; turn++)
+			node->env->spin(node, turn);
 }
 
 /* Adds one to a number that a lock guards, or that one thread changes. */
@@ -522,6 +530,23 @@ static inline void roami_wait(struct roami_node *node, bool (*condition)(void *a
 {
 	if (!condition(arg))
 		node->env->wait(node, condition, arg);
+}
+
+static inline void roami_wait_ticket(struct roami_node *node, uint32_t ticket,
+				     bool (*condition)(void *arg), void *arg)
+{
+	if (node->env->wait_ticket == NULL)
+		roami_wait(node, condition, arg);
+	else if (!condition(arg))
+		node->env->wait_ticket(node, ticket, condition, arg);
+}
+
+static inline void roami_notify_ticket(struct roami_node *node, uint32_t ticket)
+{
+	if (node->env->notify_ticket == NULL)
+		node->env->notify(node, node->me);
+	else
+		node->env->notify_ticket(node, ticket);
 }
 
 static inline void roami_wait_begin(struct roami_node *node)

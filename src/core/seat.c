@@ -125,8 +125,8 @@ static void seat_take(struct roami_node *node, struct roami_real *real)
 		pthread_setspecific(real->seats.key, &real->seats);
 	roami_stats_bank_take();
 	atomic_fetch_add(&node->users, 1);
-	while (atomic_load(&node->solo) != 0)
-		node->env->spin(node);
+	for (unsigned turn = 0; atomic_load(&node->solo) != 0; turn++)
+		node->env->spin(node, turn);
 }
 
 unsigned roami_seat(struct roami_node *node)
@@ -169,6 +169,6 @@ void roami_seats_open(struct roami_real *real)
 void roami_seats_shut(struct roami_real *real)
 {
 	atomic_store(&real->seats.open, 0);
-	while (atomic_load(&real->seats.leaving) != 0)
-		sched_yield();
+	for (unsigned turn = 0; atomic_load(&real->seats.leaving) != 0; turn++)
+		roami_os_spin(turn);
 }

@@ -97,6 +97,9 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id);
 /* Whether the calling thread holds it. */
 bool roami_lock_held(struct roami_node *node, uint64_t id);
 
+/* Whether that thread of this node, which has ended, holds any. */
+bool roami_lock_holds(struct roami_node *node, unsigned thread);
+
 /* This node has ended (ctl->returned): fails if it holds a lock that another node waits for. */
 void roami_lock_check_end(struct roami_node *node);
 

@@ -22,8 +22,8 @@ static uint32_t take_where(struct roami_node *node, struct roami_header *header)
 {
 	uint32_t where = atomic_load(&header->where);
 
-	while ((where & THERE) == ROAM_HEADER_HOME) {
-		node->env->spin(node);
+	for (unsigned turn = 0; (where & THERE) == ROAM_HEADER_HOME; turn++) {
+		node->env->spin(node, turn);
 		where = atomic_load(&header->where);
 	}
 	return where;
@@ -58,9 +58,9 @@ uint64_t roami_home_leave(struct roami_header *header, bool changed)
  */
 static void take_alone(struct roami_node *node, struct roami_header *header)
 {
-	while (atomic_load(&header->version) >= ROAMI_VERSION_BUSY) {
+	for (unsigned turn = 0; atomic_load(&header->version) >= ROAMI_VERSION_BUSY; turn++) {
 		roami_msg_poll(node); /* the diff may come by message: there was a twin before */
-		node->env->spin(node);
+		node->env->spin(node, turn);
 	}
 }
 
@@ -248,13 +248,13 @@ bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have)
 
 unsigned roami_home_again(struct roami_node *node, uint32_t page)
 {
-	unsigned home;
+	unsigned home, turn = 0;
 	bool claimed;
 
 	do {
 		roami_page_entry(node, page)->home = 0;
 		roami_msg_poll(node);
-		node->env->spin(node);
+		node->env->spin(node, turn++);
 		home = roami_home_find(node, page, false, &claimed);
 	} while (home == node->me);
 	return home;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/far.h"
+#include "core/sync.h"
 #include "os/os.h"
 
 #define KEEPERS 64u /* the first so many numbers keep their memory for the next thread */
@@ -58,7 +59,7 @@ bool roami_thread_end(struct roami_node *node, unsigned number)
 	if (thread->registered)
 		roami_state_set(node, ROAMI_STATE_THREADS, UINT64_MAX, true);
 	thread->registered = false;
-	if (atomic_load(&thread->holds) != 0)
+	if (roami_lock_holds(node, number))
 		return false;
 	if (number >= KEEPERS)
 		thread_rooms_free(thread);

@@ -12,10 +12,11 @@
 #define ASLEEP_ONE  0x10000u
 #define AWAKE_MASK  0xffffu
 #define STUCK_NS    50000u /* own messages wait for room: look again so often */
-#define SPIN_TURNS  64u    /* pauses between two yields */
 #define CROWD       4u     /* threads that wait awake for each CPU that a node has to itself */
 #define WAKE_NS_MIN 20000u
 #define WAKE_NS_MAX 200000u
+#define TAKEN_NS_MIN 8000000u /* nobody yields for so long at first, and at most */
+#define TAKEN_NS_MAX 512000000u
 
 static struct roami_real *real_of(struct roami_node *node)
 {
@@ -206,6 +207,53 @@ static bool real_leave(struct roami_node *node)
 	return true;
 }
 
+/*
+ * Sleeps where only its own call wakes it: others take what comes meanwhile.  Both it and who calls
+ * store first, and look at what the other one has stored then.
+ */
+static void nook_sleep(struct roami_node *node, struct roami_nook *nook,
+		       bool (*condition)(void *arg), void *arg)
+{
+	uint32_t value = atomic_load(&nook->calls);
+	struct real_stay stay;
+
+	if (!real_leave(node))
+		return;
+	stay = real_stay;
+	real_stay = (struct real_stay){0};
+	atomic_fetch_add(&nook->asleep, 1);
+	wait_probed(node, condition, arg);
+	if (!condition(arg)) {
+		ROAMI_COUNT(node->stats, sleeps, 1);
+		roami_os_futex_wait(&nook->calls, value, 0);
+	}
+	atomic_fetch_sub(&nook->asleep, 1);
+	real_stay = stay;
+	real_enter(node);
+}
+
+static void nook_wake(struct roami_node *node, struct roami_nook *nook)
+{
+	if (atomic_load_explicit(&nook->asleep, memory_order_relaxed) == 0)
+		return;
+	atomic_fetch_add(&nook->calls, 1);
+	roami_os_futex_wake(&nook->calls, INT32_MAX);
+	ROAMI_COUNT(node->stats, wakes, 1);
+}
+
+static void real_notify_ticket(struct roami_node *node, uint32_t ticket)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	nook_wake(node, &real_of(node)->nooks[ticket % ROAMI_NOOKS]);
+}
+
+void roami_wake_all(struct roami_node *node)
+{
+	real_notify(node, node->me);
+	for (uint32_t i = 0; i < ROAMI_NOOKS; i++)
+		nook_wake(node, &real_of(node)->nooks[i]);
+}
+
 static void real_wait_begin(struct roami_node *node)
 {
 	if (roami_net(node) && real_stay.begun++ == 0)
@@ -239,16 +287,45 @@ static bool real_crowded(struct roami_node *node)
 		AWAKE_MASK) > real_of(node)->crowd;
 }
 
-static void real_await(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+/*
+ * Yields.  If the CPU goes to who computes, it comes back much later than to a thread that slept
+ * and is woken.  Then nobody of this node yields for a while, which doubles as long as this turns
+ * out to be so again.
+ */
+static void real_yield(struct roami_real *real, uint64_t now)
+{
+	uint64_t until = atomic_load_explicit(&real->taken_until, memory_order_relaxed);
+	uint64_t span = atomic_load_explicit(&real->taken_ns, memory_order_relaxed), after;
+
+	sched_yield();
+	after = roami_os_now_ns();
+	if (after - now <= real->spin_ns)
+		return;
+	span = now > until + span || span == 0 ? TAKEN_NS_MIN : 2 * span;
+	if (span > TAKEN_NS_MAX)
+		span = TAKEN_NS_MAX;
+	atomic_store_explicit(&real->taken_ns, span, memory_order_relaxed);
+	atomic_store_explicit(&real->taken_until, after + span, memory_order_relaxed);
+}
+
+/* Others than who waits want the CPUs: a yield may take long. */
+static bool real_taken(struct roami_real *real, uint64_t now)
+{
+	return now < atomic_load_explicit(&real->taken_until, memory_order_relaxed);
+}
+
+/* `nook`: where it sleeps; NULL: where whatever changes wakes it. */
+static void real_await(struct roami_node *node, struct roami_nook *nook,
+		       bool (*condition)(void *arg), void *arg)
 {
 	struct roami_real *real = real_of(node);
-	uint64_t start = 0, spent;
+	uint64_t start = 0, now;
 	unsigned turns = 0;
 
 	real_stay.begun++;
 	real_enter(node);
 	for (;;) {
-		bool met;
+		bool met, taken;
 
 		if (roami_msg_poll(node) > 0)
 			start = 0;
@@ -261,15 +338,21 @@ static void real_await(struct roami_node *node, bool (*condition)(void *arg), vo
 			roami_os_pause();
 			continue;
 		}
+		now = roami_os_now_ns();
 		if (start == 0)
-			start = roami_os_now_ns();
-		spent = roami_os_now_ns() - start;
-		if (spent > real->spin_ns || real_crowded(node)) {
-			roami_inside_defer();
-			bell_sleep(node, condition, arg);
-		} else if (!real->fits || spent > real->pause_ns) {
-			sched_yield();
+			start = now;
+		taken = real_taken(real, now);
+		if (now - start <= (taken && !real->fits ? real->pause_ns : real->spin_ns) &&
+		    !real_crowded(node)) {
+			if (!taken && (!real->fits || now - start > real->pause_ns))
+				real_yield(real, now);
+			continue;
 		}
+		roami_inside_defer();
+		if (nook != NULL)
+			nook_sleep(node, nook, condition, arg);
+		else
+			bell_sleep(node, condition, arg);
 	}
 	real_stay.begun--;
 }
@@ -311,24 +394,31 @@ static bool real_alone(struct roami_node *node)
 	return yes;
 }
 
-static void real_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+static void real_wait_at(struct roami_node *node, struct roami_nook *nook,
+			 bool (*condition)(void *arg), void *arg)
 {
 	enum alone *found = real_found(), outside = *found;
 
 	*found = ALONE_UNKNOWN;
-	real_await(node, condition, arg);
+	real_await(node, nook, condition, arg);
 	*found = outside;
 }
 
-/* Who is waited for may have lost its processor, though the nodes fit: its threads need not. */
-static void real_spin(struct roami_node *node)
+static void real_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
-	static __thread unsigned turns;
+	real_wait_at(node, NULL, condition, arg);
+}
 
-	if (real_of(node)->fits && ++turns % SPIN_TURNS != 0)
-		roami_os_pause();
-	else
-		sched_yield();
+static void real_wait_ticket(struct roami_node *node, uint32_t ticket,
+			     bool (*condition)(void *arg), void *arg)
+{
+	real_wait_at(node, &real_of(node)->nooks[ticket % ROAMI_NOOKS], condition, arg);
+}
+
+/* Who is waited for may have lost its processor, though the nodes fit: its threads need not. */
+static void real_spin(struct roami_node *node, unsigned turn)
+{
+	roami_os_spin(real_of(node)->fits ? turn : (turn + 1) * ROAMI_OS_SPIN_PAUSES - 1);
 }
 
 static unsigned *real_domain(struct roami_node *node)
@@ -397,13 +487,16 @@ static void *service_main(void *arg)
 	roami_seat_aside(node); /* handlers may use what is a thread's own */
 	if (roami_net(node))
 		roami_net_service(node);
-	while (atomic_load(&real_of(node)->stop) == 0) {
-		if (roami_msg_poll(node) > 0)
-			continue;
-		if (atomic_load_explicit(&node->msg.poll_lock.held, memory_order_relaxed) != 0)
-			sched_yield(); /* to who polls: it may be us that it waits for the CPU of */
-		else
+	for (unsigned turn = 0; atomic_load(&real_of(node)->stop) == 0; turn++) {
+		if (roami_msg_poll(node) > 0) {
+			turn = 0;
+		} else if (atomic_load_explicit(&node->msg.poll_lock.held, memory_order_relaxed) !=
+			   0) { /* who polls may wait for the CPU that we have */
+			roami_os_spin((turn + 1) * ROAMI_OS_SPIN_PAUSES - 1);
+		} else {
 			service_sleep(node);
+			turn = 0;
+		}
 	}
 	return NULL;
 }
@@ -523,6 +616,8 @@ const struct roami_env roami_env_real = {
 	.wait_later = real_wait_later,
 	.wait_end = real_wait_end,
 	.wait = real_wait,
+	.wait_ticket = real_wait_ticket,
+	.notify_ticket = real_notify_ticket,
 	.notify = real_notify,
 	.ring = real_ring,
 	.answered = real_answered,
@@ -540,6 +635,8 @@ const struct roami_env roami_env_chaos = {
 	.wait_later = real_wait_later,
 	.wait_end = real_wait_end,
 	.wait = real_wait,
+	.wait_ticket = real_wait_ticket,
+	.notify_ticket = real_notify_ticket,
 	.notify = real_notify,
 	.ring = real_ring,
 	.answered = real_answered,

@@ -16,6 +16,14 @@ struct roami_seats {
 	_Atomic int32_t tids[ROAMI_THREADS_MAX];        /* the kernel's numbers of their threads */
 };
 
+/* Where threads sleep that one ticket in so many is for. */
+#define ROAMI_NOOKS 1024u
+
+struct roami_nook {
+	_Atomic uint32_t calls; /* a futex */
+	_Atomic uint32_t asleep;
+};
+
 /* State of the surroundings of one node of real threads; `env_state` of the node. */
 struct roami_real {
 	pthread_t service;
@@ -28,9 +36,12 @@ struct roami_real {
 	uint32_t crowd;           /* more threads of this node that wait awake are too many */
 	uint64_t pause_ns;        /* pause-spin so long */
 	uint64_t spin_ns;         /* then yield until so long after the start; then sleep */
+	_Atomic uint64_t taken_until; /* until then nobody yields, see real_yield */
+	_Atomic uint64_t taken_ns;    /* so long did that last the last time */
 	uint64_t chaos;           /* ROAM_CHAOS; 0: off */
 	uint64_t round;           /* counts the nodes this state has served: seats hold for one */
 	struct roami_seats seats;
+	struct roami_nook nooks[ROAMI_NOOKS];
 	/* Of transports that a thread can sleep at, see net.c. */
 	_Atomic uint32_t watcher;       /* a thread of the application sleeps at the transport */
 	_Atomic uint64_t service_until; /* the service thread sleeps; UINT64_MAX: for ever */
@@ -68,6 +79,9 @@ void roami_seat_aside(struct roami_node *node);
  */
 void roami_seats_open(struct roami_real *real);
 void roami_seats_shut(struct roami_real *real);
+
+/* Wakes all threads of this node that sleep in a wait, to look again. */
+void roami_wake_all(struct roami_node *node);
 
 /* The service thread serves messages while no application thread does. */
 enum roam_err roami_service_start(struct roami_node *node);

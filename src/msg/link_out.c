@@ -20,15 +20,11 @@
 
 void roami_link_lock(struct roami_link *link)
 {
-	unsigned turns = 0;
+	unsigned turn = 0;
 
 	while (atomic_exchange_explicit(&link->held, 1, memory_order_acquire) != 0)
-		while (atomic_load_explicit(&link->held, memory_order_relaxed) != 0) {
-			if (++turns % 64 != 0)
-				roami_os_pause();
-			else
-				sched_yield();
-		}
+		while (atomic_load_explicit(&link->held, memory_order_relaxed) != 0)
+			roami_os_spin(turn++);
 }
 
 void roami_link_unlock(struct roami_link *link)

@@ -20,6 +20,9 @@
 
 #define OS_PAGE      4096u
 #define HELPER_STACK ((size_t)1 << 20)
+#define SPIN_YIELDS  16u    /* of a spin; then it sleeps */
+#define SPIN_NS      50000u /* as long as this at first, doubled so often after each 16 sleeps */
+#define SPIN_DOUBLED 5u
 
 static size_t os_round(size_t bytes)
 {
@@ -282,6 +285,23 @@ void roami_os_futex_wake(_Atomic uint32_t *word, int count)
 
 	syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);
 	errno = saved;
+}
+
+void roami_os_spin(unsigned turn)
+{
+	unsigned round = turn / ROAMI_OS_SPIN_PAUSES;
+
+	if ((turn + 1) % ROAMI_OS_SPIN_PAUSES != 0) {
+		roami_os_pause();
+	} else if (round < SPIN_YIELDS) {
+		sched_yield();
+	} else {
+		unsigned doubled = (round - SPIN_YIELDS) / SPIN_YIELDS;
+		_Atomic uint32_t word = 0;
+
+		roami_os_futex_wait(&word, 0,
+				    SPIN_NS << (doubled < SPIN_DOUBLED ? doubled : SPIN_DOUBLED));
+	}
 }
 
 unsigned roami_os_cpus(void)

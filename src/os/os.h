@@ -77,6 +77,12 @@ void roami_os_vec_free(struct roami_vec *vec, size_t item_bytes);
 void roami_os_futex_wait(_Atomic uint32_t *word, uint32_t value,
 			 uint64_t timeout_ns); /* 0: for ever */
 void roami_os_futex_wake(_Atomic uint32_t *word, int count);
+/*
+ * One turn of a spin for another thread, which may have lost its processor, or be stopped: pauses
+ * first, then yields, then sleeps for longer and longer.  `turn`: those before.  Async-signal-safe.
+ */
+void roami_os_spin(unsigned turn);
+#define ROAMI_OS_SPIN_PAUSES 64u /* a turn that does not pause, then one that does */
 
 /* ---- processes */
 unsigned roami_os_cpus(void);    /* in our affinity mask */

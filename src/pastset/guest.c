@@ -28,8 +28,9 @@ void roami_guests_fini(struct roami_guests *all)
 	while (all->sessions != NULL)
 		roami_session_end(all->sessions, true);
 	roami_sessions_answer(all);
-	while (all->waiting > 0) { /* some are being served this moment, or elsewhere */
-		all->past->node->env->spin(all->past->node);
+	/* Some are being served this moment, or elsewhere. */
+	for (unsigned turn = 0; all->waiting > 0; turn++) {
+		all->past->node->env->spin(all->past->node, turn);
 		roami_sessions_answer(all);
 	}
 	roami_assert(all->used == 0 && all->fixed == 0);

@@ -126,9 +126,10 @@ static uint64_t env_now(struct roami_node *at)
 	return now_ns;
 }
 
-static void env_spin(struct roami_node *at)
+static void env_spin(struct roami_node *at, unsigned turn)
 {
 	(void)at;
+	(void)turn;
 	abort(); /* one thread: a lock was left held */
 }
 

@@ -62,9 +62,10 @@ static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void
 		longjmp(bench.failed, 1);
 }
 
-static void env_spin(struct roami_node *node)
+static void env_spin(struct roami_node *node, unsigned turn)
 {
 	(void)node;
+	(void)turn;
 }
 
 static void env_ring(struct roami_node *node, unsigned peer)

@@ -184,12 +184,11 @@ static void env_step(struct roami_node *node)
 	fiber->state = FIBER_RUNNABLE;
 }
 
-static void env_spin(struct roami_node *node)
+static void env_spin(struct roami_node *node, unsigned turn)
 {
-	struct world_fiber *fiber = world_of(node)->current;
-
-	roami_assert(fiber != NULL);
-	fiber_give_way(fiber);
+	(void)turn;
+	roami_assert(world_of(node)->current != NULL);
+	fiber_give_way(world_of(node)->current);
 }
 
 static unsigned env_thread(struct roami_node *node)

@@ -73,9 +73,10 @@ static uint64_t env_now(struct roami_node *node)
 	return *now;
 }
 
-static void env_spin(struct roami_node *node)
+static void env_spin(struct roami_node *node, unsigned turn)
 {
 	(void)node;
+	(void)turn;
 	abort(); /* one thread: a lock was left held */
 }
 

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Locks beside programs that compute: how much longer they take than without, against the fair share,
+(threads + load) / max(threads, processors).
+
+Runs without and with the load alternate, with one of nodes that only compute beside that load, for
+the processor time that the locks take without: that one shows what the kernel, and what else runs,
+left to get.  One line each, of medians: `share` is the fair one; `took`, the time with the load by
+that without; `of share`, which may be 1.25; `of computing`, the time by that of computing; `cpu`,
+the processor time with the load by that without.  For an idle machine.
+"""
+import argparse
+import os
+import re
+import statistics
+import subprocess
+
+LIMIT = 1.25
+# Name: microseconds with the lock and without, and rounds of a node for about a second of two nodes.
+KINDS = {'long sections': (20, 20, 20000), 'short sections': (1, 1, 200000),
+         'long rests': (2, 100, 8000), 'nothing else': (0, 0, 500000)}
+
+
+def run(program, *words):
+    """Milliseconds that it took, and those of processors."""
+    done = subprocess.run([program, *map(str, words)], check=True, stdout=subprocess.PIPE, text=True,
+                          timeout=300)
+    return tuple(map(float, re.fullmatch(r'(\S+) ms, (\S+) ms of processors\n', done.stdout).groups()))
+
+
+def line(program, kind, nodes, load, runs, scale):
+    inside, outside, rounds = KINDS[kind]
+    words = (nodes, 1, max(1, int(rounds * scale * 2 / nodes)), inside, outside)
+    idle, beside, computing = [], [], []
+    for _ in range(runs):
+        idle.append(run(program, 'locks', 0, *words))
+        beside.append(run(program, 'locks', load, *words))
+        computing.append(beside[-1][0] /
+                         run(program, 'alone', load, nodes, round(idle[-1][1] / nodes))[0])
+    alone, took = (statistics.median(ms for ms, _ in times) for times in (idle, beside))
+    cpu = statistics.median(ms for _, ms in beside) / statistics.median(ms for _, ms in idle)
+    share = (nodes + load) / max(nodes, len(os.sched_getaffinity(0)))
+    share = max(share, 1.0)
+    print(f'{kind:15} {nodes:5} {load:4} {alone:7.0f} {took:8.0f} {share:6.2f} {took / alone:6.2f} '
+          f'{took / alone / share:9.2f} {statistics.median(computing):13.2f} {cpu:5.2f}', flush=True)
+    return took / alone / share <= LIMIT
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--build', default='build/gcc')
+    parser.add_argument('--runs', type=int, default=5)
+    parser.add_argument('--scale', type=float, default=1.0, help='of the rounds')
+    parser.add_argument('--nodes', type=int, nargs='*', default=[2, 4])
+    parser.add_argument('--load', type=int, nargs='*', default=[1, 2, 4])
+    parser.add_argument('kinds', nargs='*', metavar='kind', help=', '.join(KINDS))
+    options = parser.parse_args()
+    program = os.path.join(options.build, 'tests', 'multi', 'multi_contend')
+    print('kind            nodes load   ms    ms with  share   took  of share  of computing   cpu')
+    within = [line(program, kind, nodes, load, options.runs, options.scale)
+              for kind in options.kinds or KINDS for nodes in options.nodes for load in options.load]
+    print(f'{sum(within)} of {len(within)} within {LIMIT} of the fair share')
+
+
+if __name__ == '__main__':
+    main()
