@@ -5,8 +5,9 @@
 Runs without and with the load alternate, with one of nodes that only compute beside that load, for
 the processor time that the locks take without: that one shows what the kernel, and what else runs,
 left to get.  One line each, of medians: `share` is the fair one; `took`, the time with the load by
-that without; `of share`, which may be 1.25; `of computing`, the time by that of computing; `cpu`,
-the processor time with the load by that without.  For an idle machine.
+that without; `of share`, which may be 1.25; `mutex`, the same of a mutex of POSIX threads, whose
+sections take what a lock and its pages take here; `of computing`, the time by that of computing;
+`cpu`, the processor time with the load by that without.  For an idle machine.
 """
 import argparse
 import os
@@ -27,13 +28,22 @@ def run(program, *words):
     return tuple(map(float, re.fullmatch(r'(\S+) ms, (\S+) ms of processors\n', done.stdout).groups()))
 
 
+def run_mutex(program, load, words, cpu_ms):
+    """How much longer a mutex takes with the load; `cpu_ms`: what all sections took here."""
+    nodes, threads, rounds, inside, outside = words
+    inside = max(inside, round(cpu_ms * 1000 / (nodes * threads * rounds)) - outside)
+    words = (nodes, threads, rounds, inside, outside)
+    return run(program, 'mutex', load, *words)[0] / run(program, 'mutex', 0, *words)[0]
+
+
 def line(program, kind, nodes, load, runs, scale):
     inside, outside, rounds = KINDS[kind]
     words = (nodes, 1, max(1, int(rounds * scale * 2 / nodes)), inside, outside)
-    idle, beside, computing = [], [], []
+    idle, beside, computing, mutex = [], [], [], []
     for _ in range(runs):
         idle.append(run(program, 'locks', 0, *words))
         beside.append(run(program, 'locks', load, *words))
+        mutex.append(run_mutex(program, load, words, idle[-1][1]))
         computing.append(beside[-1][0] /
                          run(program, 'alone', load, nodes, round(idle[-1][1] / nodes))[0])
     alone, took = (statistics.median(ms for ms, _ in times) for times in (idle, beside))
@@ -41,7 +51,8 @@ def line(program, kind, nodes, load, runs, scale):
     share = (nodes + load) / max(nodes, len(os.sched_getaffinity(0)))
     share = max(share, 1.0)
     print(f'{kind:15} {nodes:5} {load:4} {alone:7.0f} {took:8.0f} {share:6.2f} {took / alone:6.2f} '
-          f'{took / alone / share:9.2f} {statistics.median(computing):13.2f} {cpu:5.2f}', flush=True)
+          f'{took / alone / share:9.2f} {statistics.median(mutex) / share:6.2f} '
+          f'{statistics.median(computing):13.2f} {cpu:5.2f}', flush=True)
     return took / alone / share <= LIMIT
 
 
@@ -56,7 +67,7 @@ def main():
     parser.add_argument('kinds', nargs='*', metavar='kind', help=', '.join(KINDS))
     options = parser.parse_args()
     program = os.path.join(options.build, 'tests', 'multi', 'multi_contend')
-    print('kind            nodes load   ms    ms with  share   took  of share  of computing   cpu')
+    print('kind            nodes load   ms    ms with  share   took  of share  mutex  of computing   cpu')
     within = [line(program, kind, nodes, load, options.runs, options.scale)
               for kind in options.kinds or KINDS for nodes in options.nodes for load in options.load]
     print(f'{sum(within)} of {len(within)} within {LIMIT} of the fair share')

@@ -5,6 +5,8 @@
  *	every thread takes one lock so often; it computes for IN us with it and for OUT us without.
  *	Prints "N ms, M ms of processors", of all nodes together, their start left out.  Beside
  *	them LOAD processes compute: of the same session, for the kernel may share by sessions.
+ * contend mutex LOAD NODES THREADS ROUNDS IN OUT
+ *	the same with a mutex of POSIX threads in memory of all processes: a peer.
  * contend alone LOAD NODES MS
  *	no locks: every node computes until it has had MS of a processor.  Prints the same.
  * contend stopped NODES HOW
@@ -21,6 +23,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -38,6 +41,11 @@ static struct shared {
 	uint64_t round; /* in which it ends */
 	double cpu_ms[64];
 } *shared;
+
+static struct peer {
+	pthread_mutex_t mutex;
+	uint64_t count;
+} *peer; /* NULL: roam's lock */
 
 static unsigned nodes, threads, rounds, in_us, out_us, cpu_ms;
 static const char *how;
@@ -63,6 +71,18 @@ static double processor_ms(void)
 	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
 }
 
+static void *mutex_often(void *arg)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		compute(out_us);
+		check(pthread_mutex_lock(&peer->mutex) == 0);
+		peer->count++;
+		compute(in_us);
+		check(pthread_mutex_unlock(&peer->mutex) == 0);
+	}
+	return arg;
+}
+
 static void *lock_often(void *arg)
 {
 	for (unsigned i = 0; i < rounds; i++) {
@@ -78,10 +98,11 @@ static void *lock_often(void *arg)
 static void locks(void)
 {
 	static pthread_t others[THREADS_MAX];
+	void *(*often)(void *arg) = peer != NULL ? mutex_often : lock_often;
 
 	for (unsigned i = 1; i < threads; i++)
-		check(pthread_create(&others[i], NULL, lock_often, NULL) == 0);
-	lock_often(NULL);
+		check(pthread_create(&others[i], NULL, often, NULL) == 0);
+	often(NULL);
 	for (unsigned i = 1; i < threads; i++)
 		check(pthread_join(others[i], NULL) == 0);
 }
@@ -108,7 +129,7 @@ static void measured(void (*work)(void))
 		return;
 	for (unsigned i = 0; i < nodes; i++)
 		sum += shared->cpu_ms[i];
-	check(shared->count == (uint64_t)nodes * threads * rounds);
+	check((peer != NULL ? peer->count : shared->count) == (uint64_t)nodes * threads * rounds);
 	printf("%.1f ms, %.1f ms of processors\n", now_ms() - began, sum);
 }
 
@@ -234,6 +255,17 @@ static void run_beside(unsigned load)
 		waitpid(loads[i], NULL, 0);
 }
 
+static void peer_make(void)
+{
+	pthread_mutexattr_t attributes;
+
+	peer = mmap(NULL, sizeof(*peer), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	check(peer != MAP_FAILED);
+	check(pthread_mutexattr_init(&attributes) == 0 &&
+	      pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0 &&
+	      pthread_mutex_init(&peer->mutex, &attributes) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	check(argc == 4 || argc == 5 || argc == 8);
@@ -257,6 +289,8 @@ int main(int argc, char **argv)
 		in_us = number(argv[6]);
 		out_us = number(argv[7]);
 	}
+	if (strcmp(argv[1], "mutex") == 0)
+		peer_make();
 	run_beside(number(argv[2]));
 	return 0;
 }
