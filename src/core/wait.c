@@ -15,6 +15,7 @@
 #define CROWD       4u     /* threads that wait awake for each CPU that a node has to itself */
 #define WAKE_NS_MIN 20000u
 #define WAKE_NS_MAX 200000u
+#define TAKEN_FROM_NS 500000u /* a yield of this: who computes had the CPU, not who waits */
 #define TAKEN_NS_MIN 8000000u /* nobody yields for so long at first, and at most */
 #define TAKEN_NS_MAX 512000000u
 
@@ -299,7 +300,7 @@ static void real_yield(struct roami_real *real, uint64_t now)
 
 	sched_yield();
 	after = roami_os_now_ns();
-	if (after - now <= real->spin_ns)
+	if (after - now <= TAKEN_FROM_NS)
 		return;
 	span = now > until + span || span == 0 ? TAKEN_NS_MIN : 2 * span;
 	if (span > TAKEN_NS_MAX)
