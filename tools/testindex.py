@@ -15,6 +15,7 @@ SAYS = """# Which tests of `quick` execute a file, best first: for tools/test --
 """
 TOPS = ('src/', 'protocols/')
 TESTS_MAX = 12      # of a file
+NONE = '(none)'
 START_SECONDS = 0.3  # a test takes at least so long
 
 
@@ -55,17 +56,24 @@ def ranked(tests):
     return order
 
 
+def sources():
+    for top in TOPS:
+        for folder, _, names in os.walk(os.path.join(ROOT, top)):
+            yield from (os.path.relpath(os.path.join(folder, name), ROOT) for name in names if name.endswith('.c'))
+
+
 def write(files):
     """{file: {test: (lines, seconds)}}"""
+    files = {**{path: {} for path in sources()}, **files}
     with open(INDEX, 'w', encoding='utf-8') as out:
         out.write(SAYS)
-        out.writelines(f'{path}: {" ".join(ranked(tests))}\n' for path, tests in sorted(files.items()))
+        out.writelines(f'{path}: {" ".join(ranked(tests)) or NONE}\n' for path, tests in sorted(files.items()))
 
 
 def read():
     with open(INDEX, encoding='utf-8') as lines:
         rows = [line.rstrip('\n').split(': ') for line in lines if not line.startswith('#')]
-    return {path: tests.split() for path, tests in rows}
+    return {path: [name for name in tests.split() if name != NONE] for path, tests in rows}
 
 
 def sources_of(header):
