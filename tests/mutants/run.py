@@ -67,7 +67,7 @@ MAINS = {words[0]: f"tests/sim/{words[0]}.c" for words in PAGES + LAYERS + SILEN
 
 
 def protocols():
-    names = re.search(r"protocols = \[(.*?)\]", open(os.path.join(ROOT, "protocols/meson.build")).read()).group(1)
+    names = re.search(r"protocols = \[(.*?)\]", open(os.path.join(ROOT, "protocols/meson.build")).read(), re.DOTALL).group(1)
     return re.findall(r"'(\w+)'", names)
 
 
@@ -89,7 +89,7 @@ def lists(root):
     generated = os.path.join(root, "generated")
     os.makedirs(os.path.join(generated, "fault"))
     with open(os.path.join(generated, "protocols.def"), "w") as out:
-        out.writelines(f"PROTOCOL({name})\n" for name in protocols())
+        out.writelines(f"PROTOCOL({name}, {at})\n" for at, name in enumerate(protocols()))
     with open(os.path.join(generated, "transports.def"), "w") as out:
         out.write("TRANSPORT(shm)\nTRANSPORT(udp)\n")
     with open(os.path.join(generated, "fault", "fault.def"), "w") as out:
