@@ -16,6 +16,7 @@
 #include "boot/local.h"
 #include "core/node.h"
 #include "fault/engine.h"
+#include "msg/transports.h"
 #include "os/os.h"
 #include "roam_tool.h"
 #include "trace/stats.h"
@@ -230,8 +231,8 @@ static void info_transports(void)
 		snprintf(text, sizeof(text), "%s, %s, %s, messages up to %zu bytes",
 			 transport->caps & ROAM_CAP_RELIABLE ? "reliable" : "unreliable",
 			 transport->caps & ROAM_CAP_ORDERED ? "ordered" : "unordered",
-			 transport->caps & ROAM_CAP_ONESIDED ? "one-sided get and put"
-							     : "messages only",
+			 transport->caps & ROAM_CAP_MAPPED ? "one-sided get and put"
+							   : "messages only",
 			 transport->message_max);
 		info_row(transport->name, text);
 	}

@@ -16,6 +16,7 @@
 #include "core/sync.h"
 #include "core/thread.h"
 #include "msg/msg.h"
+#include "msg/transports.h"
 
 /*
  * Where the heap lies on every node: free in every usual program, and outside the shadow of the
@@ -86,27 +87,31 @@ enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 
 /* --------------------------------------------------------------------------------------- nodes */
 
-/* How messages travel: within this host, if all nodes are here. */
-static const struct roam_transport *job_transport(const struct roami_job *job, unsigned nodes)
+/*
+ * How messages travel: to nodes whose segments are mapped, and to others if there are any.  Whose
+ * memory this node reaches by loads and stores.
+ */
+static void job_transports(const struct roami_job *job, struct roami_node_params *params)
 {
-	/* Alone there is nobody to reach. */
-	bool here = nodes == 1 || (job->lent_count == nodes && !job->here);
+	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1], *near;
+	bool alone = params->nodes == 1; /* then there is nobody to reach */
+	uint64_t mapped = 0;
 
-	return roami_transport_find(here ? "shm" : job->options.transport);
-}
-
-/* Whose memory this node reaches by loads and stores. */
-static uint64_t job_near(const struct roami_job *job, unsigned nodes,
-			 const struct roam_transport *transport)
-{
-	uint64_t near = 0;
-
-	if (!job->options.onesided || (transport->caps & ROAM_CAP_ONESIDED) == 0)
-		return 0;
-	for (unsigned node = 0; node < nodes; node++)
+	roami_transports_allowed(alone ? "auto" : job->options.transport, allowed);
+	for (unsigned node = 0; node < params->nodes; node++)
 		if (job->bases[node] != NULL)
-			near |= roami_nodeset_bit(node);
-	return near;
+			mapped |= roami_nodeset_bit(node);
+	near = roami_transport_for(allowed, true);
+	if (mapped == roami_nodeset_first(params->nodes).bits) {
+		params->transport = near;
+	} else {
+		params->transport = roami_transport_for(allowed, false);
+		if (mapped != roami_nodeset_bit(params->me) && near != params->transport)
+			params->beside = near;
+	}
+	near = params->beside != NULL ? params->beside : params->transport;
+	if (job->options.onesided && (near->caps & ROAM_CAP_MAPPED) != 0)
+		params->near = mapped;
 }
 
 /* Opens the node for `nodes` nodes. */
@@ -122,7 +127,6 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.protocol = roami_protocol_find(job->options.protocol),
 		.regions = roami_protocols,
 		.engine = nodes > 1 ? job->engine : &roami_fault_plain,
-		.transport = job_transport(job, nodes),
 		.bells = job->bells,
 		.layout = job->layout,
 		.bases = job->bases,
@@ -141,9 +145,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	struct roami_blocks *blocks = job->node != NULL ? job->node->blocks : NULL;
 	enum roam_err err;
 
-	if (nodes > job->lent_count && job->lent_count > 0 && nodes > 1)
-		params.beside = roami_transport_find("shm");
-	params.near = job_near(job, nodes, params.beside ? params.beside : params.transport);
+	job_transports(job, &params);
 	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	roami_hang_stop(&job->hang);
 	roami_seats_shut(&job->real);

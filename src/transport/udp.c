@@ -413,7 +413,8 @@ static void udp_listen(void *state, bool on)
 
 const struct roam_transport roami_transport_udp = {
 	.name = "udp",
-	.caps = 0,
+	.caps = ROAM_CAP_HOSTS,
+	.cost_ns = 5000,
 	.state_size = sizeof(struct udp_state),
 	.message_max = UDP_DATAGRAM - sizeof(struct udp_mark),
 	.open = udp_open,
