@@ -130,7 +130,13 @@ struct roam_transport {
 
 	/* All below may be NULL. */
 
-	/* Whether it can use this option; else `why` says why not. */
+	/*
+	 * Whether this machine and process can run it, without lasting effect; `why`: exactly why
+	 * not, or what of it is missing.  Any thread, before open.  NULL: always.
+	 */
+	bool (*probe)(char *why, size_t why_bytes);
+
+	/* Of layers.  Whether it can use this option; else `why` says why not. */
 	bool (*check)(const char *option, char *why, size_t why_bytes);
 
 	/*

@@ -46,6 +46,11 @@ static enum roam_err check_names(const struct roami_options *options)
 			names[count] = roami_transports[count - 1]->name;
 		return check_unknown("ROAM_TRANSPORT", options->transport, names);
 	}
+	if (roami_transports_named(options->transport) &&
+	    !roami_transport_works(roami_transport_find(options->transport), why, sizeof(why))) {
+		fprintf(stderr, "roam: ROAM_TRANSPORT=%s: %s\n", options->transport, why);
+		return ROAM_EUNSUPPORTED;
+	}
 	if (!roami_layers_check(options->faulty, why, sizeof(why))) {
 		fprintf(stderr, "roam: ROAM_FAULTY=%s: %s\n", options->faulty, why);
 		return ROAM_EINVAL;

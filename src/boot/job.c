@@ -16,7 +16,6 @@
 #include "core/sync.h"
 #include "core/thread.h"
 #include "msg/msg.h"
-#include "msg/transports.h"
 
 /*
  * Where the heap lies on every node: free in every usual program, and outside the shadow of the
@@ -87,33 +86,6 @@ enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 
 /* --------------------------------------------------------------------------------------- nodes */
 
-/*
- * How messages travel: to nodes whose segments are mapped, and to others if there are any.  Whose
- * memory this node reaches by loads and stores.
- */
-static void job_transports(const struct roami_job *job, struct roami_node_params *params)
-{
-	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1], *near;
-	bool alone = params->nodes == 1; /* then there is nobody to reach */
-	uint64_t mapped = 0;
-
-	roami_transports_allowed(alone ? "auto" : job->options.transport, allowed);
-	for (unsigned node = 0; node < params->nodes; node++)
-		if (job->bases[node] != NULL)
-			mapped |= roami_nodeset_bit(node);
-	near = roami_transport_for(allowed, true);
-	if (mapped == roami_nodeset_first(params->nodes).bits) {
-		params->transport = near;
-	} else {
-		params->transport = roami_transport_for(allowed, false);
-		if (mapped != roami_nodeset_bit(params->me) && near != params->transport)
-			params->beside = near;
-	}
-	near = params->beside != NULL ? params->beside : params->transport;
-	if (job->options.onesided && (near->caps & ROAM_CAP_MAPPED) != 0)
-		params->near = mapped;
-}
-
 /* Opens the node for `nodes` nodes. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
@@ -145,7 +117,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	struct roami_blocks *blocks = job->node != NULL ? job->node->blocks : NULL;
 	enum roam_err err;
 
-	job_transports(job, &params);
+	if (!roami_job_transports(job, &params))
+		return ROAM_EUNSUPPORTED;
 	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	roami_hang_stop(&job->hang);
 	roami_seats_shut(&job->real);

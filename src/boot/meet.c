@@ -434,14 +434,15 @@ static void meet_greet(struct roami_job *job, bool creates)
 
 static void meet_say(const struct roami_job *job)
 {
-	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1];
+	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1], *over;
 
 	roami_transports_allowed(job->options.transport, allowed);
+	over = roami_transport_for(allowed, job->boot.hosts == 1);
 	if (job->boot.me == 0 && job->options.log >= ROAMI_LEVEL_INFO)
 		fprintf(stderr, "roam: info: %u nodes on %u host%s, by %s (%s), over %s\n",
 			job->boot.nodes, job->boot.hosts, job->boot.hosts > 1 ? "s" : "",
 			job->bound.binding->name, job->bound.binding->marker(),
-			roami_transport_for(allowed, job->boot.hosts == 1)->name);
+			over != NULL ? over->name : "nothing");
 }
 
 enum roam_err roami_meet_begin(struct roami_job *job, bool creates)

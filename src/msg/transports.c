@@ -11,6 +11,12 @@ const struct roam_transport *roami_transport_find(const char *name)
 	return NULL;
 }
 
+bool roami_transport_works(const struct roam_transport *transport, char *why, size_t bytes)
+{
+	why[0] = '\0';
+	return transport->probe == NULL || transport->probe(why, bytes);
+}
+
 bool roami_transports_named(const char *option)
 {
 	return strcmp(option, "auto") != 0;
@@ -19,13 +25,28 @@ bool roami_transports_named(const char *option)
 void roami_transports_allowed(const char *option,
 			      const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1])
 {
+	bool named = roami_transports_named(option);
 	unsigned count = 0;
+	char why[8];
 
 	for (unsigned i = 0; roami_transports[i] != NULL && count < ROAMI_TRANSPORTS_MAX; i++)
-		if (!roami_transports_named(option) ||
-		    strcmp(roami_transports[i]->name, option) == 0)
+		if (named ? strcmp(roami_transports[i]->name, option) == 0
+			  : roami_transport_works(roami_transports[i], why, sizeof(why)))
 			allowed[count++] = roami_transports[i];
 	allowed[count] = NULL;
+}
+
+void roami_transports_missing(char *text, size_t bytes)
+{
+	size_t used = 0;
+	char why[160];
+
+	text[0] = '\0';
+	for (unsigned i = 0; roami_transports[i] != NULL && used < bytes; i++)
+		if (!roami_transport_works(roami_transports[i], why, sizeof(why)))
+			used += (size_t)snprintf(text + used, bytes - used, "%s%s: %s",
+						 used > 0 ? "; " : "",
+						 roami_transports[i]->name, why);
 }
 
 const struct roam_transport *roami_transport_for(const struct roam_transport *const *among,

@@ -18,7 +18,13 @@ const struct roam_transport *roami_transport_find(const char *name);
 /* Whether ROAM_TRANSPORT names one; else all of the build are allowed, per peer the cheapest. */
 bool roami_transports_named(const char *option);
 
-/* Those that ROAM_TRANSPORT allows; `allowed` ends with NULL. */
+/* Whether it works here; else `why` says why not. */
+bool roami_transport_works(const struct roam_transport *transport, char *why, size_t bytes);
+
+/*
+ * Those that ROAM_TRANSPORT allows, of auto's those that work here; `allowed` ends with NULL.  What
+ * works must be alike on all hosts of a job, else ROAM_TRANSPORT is to name one that does.
+ */
 void roami_transports_allowed(const char *option,
 			      const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1]);
 
@@ -28,6 +34,9 @@ void roami_transports_allowed(const char *option,
  */
 const struct roam_transport *roami_transport_for(const struct roam_transport *const *among,
 						 bool mapped);
+
+/* Why those of the build that do not work here do not: "a: no b; c: no d". */
+void roami_transports_missing(char *text, size_t bytes);
 
 /* Those of the build that reach other hosts, as a message names them: "a", "a, b". */
 void roami_transports_far(char *text, size_t bytes);
