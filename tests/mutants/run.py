@@ -50,7 +50,7 @@ def sources(root):
 
 # What can catch a mutant: of everything above the messages ...
 PAGES = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"], ["ahead_test"],
-         ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["guess_test"], ["told_test"], ["packed_test"],
+         ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["guess_test"], ["told_test"], ["list_test"], ["packed_test"],
          ["sim_test", "--lossy"]]
 # ... of the layers below them, ...
 BELOW = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
