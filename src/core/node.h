@@ -632,13 +632,11 @@ const struct roam_protocol *roami_protocol_find(const char *name);
  * a protocol that lives by RC's would miss some.
  */
 bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_protocol *region);
-const struct roam_transport *roami_transport_find(const char *name);
 extern const struct roam_protocol
 	*const roami_protocols[]; /* NULL-terminated, from the build's list */
 /* The same by their stretches of the heap, some of them NULL; see protocols/meson.build. */
 extern const struct roam_protocol *const roami_stretches[];
 extern const unsigned roami_stretch_count;
-extern const struct roam_transport *const roami_transports[];
 
 /*
  * What the calling thread waits for, shown when the job fails or hangs: an enum roam_sync_kind + 1;

@@ -71,6 +71,11 @@ def protocols():
     return re.findall(r"'(\w+)'", names)
 
 
+def transports():
+    names = re.search(r"transports = \[(.*?)\]", open(os.path.join(ROOT, "src/transport/meson.build")).read()).group(1)
+    return re.findall(r"'(\w+)'", names)
+
+
 def default_protocol():
     options = open(os.path.join(ROOT, "src/api/options.def")).read()
     return re.search(r'"ROAM_PROTOCOL", \w+, "(\w+)"', options).group(1)
@@ -91,7 +96,7 @@ def lists(root):
     with open(os.path.join(generated, "protocols.def"), "w") as out:
         out.writelines(f"PROTOCOL({name}, {at})\n" for at, name in enumerate(protocols()))
     with open(os.path.join(generated, "transports.def"), "w") as out:
-        out.write("TRANSPORT(shm)\nTRANSPORT(udp)\n")
+        out.writelines(f"TRANSPORT({name})\n" for name in transports())
     with open(os.path.join(generated, "fault", "fault.def"), "w") as out:
         out.writelines(f"FAULT_ENGINE({name})\n" for name in ["soft", "sigsegv", "uffd"])
 
