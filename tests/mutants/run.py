@@ -242,8 +242,11 @@ def main():
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     names = sorted(name.removesuffix(END) for name in os.listdir(HERE) if name.endswith(END))
+    unknown = sorted(set(options.names) - set(names))
+    if unknown:
+        parser.error(f"there is no mutant {unknown[0]}")
     if options.names:
-        names = [name for name in names if name in options.names]
+        names = sorted(options.names)
     caught = remembered()
     results, survived, news = {}, [], 0
     with tempfile.TemporaryDirectory(prefix="roam-mutants-") as top:
