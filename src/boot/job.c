@@ -18,8 +18,8 @@
 #include "msg/msg.h"
 
 /*
- * Where the heap lies on every node: free in every usual program, and outside the shadow of the
- * sanitizers.
+ * Where the pages under the job's protocol begin on every node; what is for other protocols lies
+ * below.  Free in every usual program, and outside the shadow of the sanitizers.
  */
 #define APP_ADDRESS   0x200000000000
 #define APP_BASE      ((uint8_t *)APP_ADDRESS)
@@ -62,7 +62,9 @@ enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node)
 
 enum roam_err roami_job_map_app(struct roami_job *job)
 {
-	job->app = roami_os_map_fd(APP_BASE, job->layout.heap_bytes, job->fds[job->me],
+	uint64_t below = roami_layout_base(&job->layout, 0);
+
+	job->app = roami_os_map_fd(APP_BASE - below, job->layout.heap_bytes, job->fds[job->me],
 				   job->layout.heap);
 	if (job->app == NULL)
 		return job_cannot_map(job, "the shared heap at " STRING_OF(APP_ADDRESS));
@@ -97,7 +99,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.env = job->options.chaos != 0 ? &roami_env_chaos : &roami_env_real,
 		.env_state = &job->real,
 		.protocol = roami_protocol_find(job->options.protocol),
-		.regions = roami_protocols,
+		.regions = roami_stretches,
 		.engine = nodes > 1 ? job->engine : &roami_fault_plain,
 		.bells = job->bells,
 		.layout = job->layout,

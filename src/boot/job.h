@@ -39,7 +39,7 @@ struct roami_job {
 	const struct roami_fault_engine *engine; /* of sealed jobs */
 	struct roami_node *node;
 	/* This node's allocator in each domain; of regions opened when first used. */
-	struct roami_alloc *allocs[ROAMI_DOMAINS_MAX];
+	struct roami_alloc **allocs;
 	pthread_mutex_t opening; /* one of them */
 	bool leases;             /* they hand out what they have leased, no more */
 	uint8_t *app;

@@ -23,8 +23,9 @@ static bool job_show(struct roami_job *job, int fd, const char *path)
 
 	for (unsigned i = 0; i < job->nodes; i++)
 		stats[i] = &roami_job_ctl(job, i)->stats;
-	for (unsigned i = 0; i < ROAMI_TYPES_MAX && i < ROAMI_STATS_TYPES_MAX; i++)
-		types[i] = job->node->msg.types[i] != NULL ? job->node->msg.types[i]->name : NULL;
+	for (unsigned i = 0; i < job->node->msg.types_max && i < ROAMI_STATS_TYPES_MAX; i++)
+		if (job->node->msg.types[i].message != NULL)
+			types[i] = job->node->msg.types[i].message->name;
 	if (path != NULL)
 		return roami_stats_json(path, &report);
 	roami_stats_print(fd, &report);
