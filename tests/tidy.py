@@ -599,7 +599,7 @@ class Tree:
             words = [(line, word) for line, text in texts(path, self.files[path])
                      for word in re.findall(r"[\w-]+", text)]
             words += [(line, word) for line, text in enumerate(self.blanked[path].split("\n"), 1)
-                      for word in re.findall(r"\broami_transport_(\w+)", text)]
+                      for word in re.findall(r"(?:\broami_transport_|(?:->|\.)\s*)(\w+)", text)]
             for line, word in words:
                 if word in names:
                     self.found(path, line, "transport",
@@ -750,6 +750,7 @@ BAD = [
     ("unproved", RULES, GOOD[RULES] + "| 6.4 | it has one |\n", 1),
     ("transport", "src/boot/a.h", "\nint f(void)\n{\n\treturn find(\"shm\");\n}\n", 4),
     ("transport", "tools/a.c", "int f(void)\n{\n\treturn say(\"runs over shm: %d\");\n}\n", 3),
+    ("transport", "src/msg/a.h", "int f(struct o *o)\n{\n\treturn o->shm;\n}\n", 3),
     ("transport", "src/core/a.h", "extern const struct roam_transport roami_transport_shm;\n", 1),
     ("unfinished", "src/core/a.h", "\n/* TODO: all */\n", 2),
     ("unfinished", "docs/a.md", "FIXME\n", 1),
