@@ -6,6 +6,7 @@
 #include "core/landing.h"
 #include "core/log.h"
 #include "core/page.h"
+#include "core/reach.h"
 #include "core/remote.h"
 #include "core/sync.h"
 #include "core/sync_state.h"
@@ -355,35 +356,17 @@ void roami_place_handle(struct roami_node *node, const struct roam_request *requ
 
 /* ----------------------------------------------------------------------------------- many pages */
 
-struct words_ask {
-	uint32_t first;
-	uint32_t count;
-};
-
-static void words_copy(const struct roami_segment *there, const struct words_ask *ask,
-		       uint64_t *words)
-{
-	for (uint32_t i = 0; i < ask->count; i++)
-		words[i] = atomic_load(&there->directory[ask->first + i]);
-}
-
 void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
 {
 	unsigned manager = roami_manager(node, first);
-	struct words_ask ask = {first, count};
-	struct roam_part part = {&ask, sizeof(ask)};
 
 	roami_assert(count <= ROAMI_WORDS_MAX && roami_manager(node, first + count - 1) == manager);
-	if (!roami_is_far(node, manager))
-		words_copy(&node->segments[manager], &ask, words);
-	else if (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORDS, &part, 1,
-				words, count * sizeof(*words)) != count * sizeof(*words))
-		roami_node_fail(node, "node %u sent half of its words", manager);
+	node->reach[manager]->words(node, manager, first, count, words);
 }
 
 void roami_words_handle(struct roami_node *node, const struct roam_request *request)
 {
-	struct words_ask ask;
+	struct roami_words_ask ask;
 	uint64_t words[ROAMI_WORDS_MAX];
 	struct roam_part part = {words, 0};
 
@@ -393,7 +376,7 @@ void roami_words_handle(struct roami_node *node, const struct roam_request *requ
 	if (ask.count > ROAMI_WORDS_MAX || ask.first >= node->layout.pages ||
 	    ask.count > node->layout.pages - ask.first)
 		roami_node_fail(node, "node %u asked for pages beyond the heap", request->from);
-	words_copy(node->self, &ask, words);
+	roami_reach_near.words(node, node->me, ask.first, ask.count, words);
 	part.bytes = ask.count * sizeof(words[0]);
 	roami_reply(node, request, &part, 1);
 }

@@ -70,6 +70,11 @@ bool roami_place_has_option(struct roami_node *node, const struct roami_place *p
 /* ---- many pages at once.  app, may block. */
 #define ROAMI_WORDS_MAX 512u /* pages in a row with one manager */
 
+struct roami_words_ask {
+	uint32_t first;
+	uint32_t count;
+};
+
 /* The directory words of `count` pages, which have one manager. */
 void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words);
 

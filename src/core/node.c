@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
+#include "core/reach.h"
 #include "core/remote.h"
 #include "core/sync.h"
 #include "core/thread.h"
@@ -199,6 +200,7 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 			   roami_departure_bytes(params->nodes))};
 	node->protocol = params->protocol;
 	node->engine = params->engine;
+	roami_reach_choose(node, params->near);
 	for (unsigned peer = 0; peer < params->nodes; peer++)
 		if (params->bases[peer] != NULL)
 			roami_segment_point(&node->segments[peer], &params->layout,

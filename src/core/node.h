@@ -334,6 +334,9 @@ struct roami_layer {
 
 struct roami_blocks;
 struct roami_race;
+struct roami_reach;
+
+#define ROAMI_REACHES 2 /* kinds that a node has at most: see core/reach.h */
 
 struct roami_sync_state;
 
@@ -377,6 +380,8 @@ struct roami_node {
 	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
 	struct roami_creator_part *creator_parts; /* see creator.c */
 	uint64_t near; /* peers whose memory loads and stores reach, this node among them; bits */
+	const struct roami_reach *reach[ROAMI_NODES_MAX]; /* how each peer is reached, reach.h */
+	const struct roami_reach *reaches[ROAMI_REACHES + 1]; /* the kinds of it, then NULL */
 
 	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
 	_Atomic uint32_t dumped[ROAMI_PAGES_MAX / ROAMI_DUMP_PAGES / 32];

@@ -1,0 +1,145 @@
+/* Peers that are sent messages: see reach.h. */
+#include "core/page.h"
+#include "core/race.h"
+#include "core/reach.h"
+#include "core/remote.h"
+
+/* ----------------------------------------------------------------------------- directory words */
+
+static uint64_t far_word(struct roami_node *node, unsigned manager,
+			 const struct roami_word_op *op)
+{
+	struct roam_part part = {op, sizeof(*op)};
+	uint64_t found;
+
+	roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORD, &part, 1, &found,
+		       sizeof(found));
+	return found;
+}
+
+static void far_words(struct roami_node *node, unsigned manager, uint32_t first, uint32_t count,
+		      uint64_t *words)
+{
+	struct roami_words_ask ask = {first, count};
+	struct roam_part part = {&ask, sizeof(ask)};
+
+	if (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORDS, &part, 1, words,
+			   count * sizeof(*words)) != count * sizeof(*words))
+		roami_node_fail(node, "node %u sent half of its words", manager);
+}
+
+/* --------------------------------------------------------------------------------------- pages */
+
+static void far_fetch_begin(struct roami_node *node, const struct roami_reach *reach,
+			    struct roami_fetches *fetches)
+{
+	unsigned asked = 0;
+
+	for (unsigned i = 0; i < fetches->count; i++) {
+		const struct roam_fetch_one *one = &fetches->list[i];
+
+		if (node->reach[one->home] != reach)
+			continue;
+		fetches->asks[asked] = (struct roami_query){
+			one->home,
+			one->page,
+			&fetches->heads[asked],
+			sizeof(fetches->heads[asked]),
+			roami_landing_room(node, one->page, asked),
+			NULL};
+		asked++;
+	}
+	fetches->asked = asked;
+	fetches->landing.count = 0;
+	roami_step(node);
+	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, fetches->asks, asked);
+}
+
+static void far_fetch_one(struct roami_node *node, struct roami_fetches *fetches,
+			  struct roam_fetch_one *one, unsigned slot)
+{
+	struct roami_query *ask = &fetches->asks[slot];
+	const struct roami_fetch_head *head = ask->reply;
+	bool came;
+
+	if (roami_msg_answer(node, ask, &came) != sizeof(*head) ||
+	    came != (head->result <= ROAM_FETCH_OPEN))
+		roami_node_fail(node, "node %u sent a malformed page", one->home);
+	one->version = head->version;
+	one->result = (enum roam_fetch)head->result;
+	if (came)
+		roami_landing_add(node, &fetches->landing, one->page, slot, ask->page,
+				  roami_fetch_may_open(node, one->page));
+	else
+		roami_page_unmap(node, one->page);
+}
+
+static void far_fetch(struct roami_node *node, const struct roami_reach *reach,
+		      struct roami_fetches *fetches)
+{
+	unsigned slot = 0;
+
+	for (unsigned i = 0; slot < fetches->asked; i++)
+		if (node->reach[fetches->list[i].home] == reach)
+			far_fetch_one(node, fetches, &fetches->list[i], slot++);
+	roami_landing_end(node, &fetches->landing);
+}
+
+static size_t far_flush(struct roami_node *node, const struct roami_reach *reach,
+			struct roam_dirty *dirty, const uint16_t *homes, size_t count)
+{
+	size_t asks = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		bool ours = !dirty[i].home && node->reach[homes[i]] == reach;
+
+		if (dirty[i].home || ours)
+			dirty[i].moved = false;
+		if (dirty[i].home || ours)
+			dirty[i].asks = ours;
+		asks += ours;
+	}
+	return asks;
+}
+
+static bool far_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
+{
+	(void)node, (void)dirty, (void)home;
+	return false;
+}
+
+const struct roami_reach roami_reach_far = {
+	.name = "far",
+	.travels = true,
+	.word = far_word,
+	.words = far_words,
+	.fetch_begin = far_fetch_begin,
+	.fetch = far_fetch,
+	.flush = far_flush,
+	.flush_pinned = far_flush_pinned,
+};
+
+/* ------------------------------------------------------------------------------------ choosing */
+
+/* Adds a kind, once. */
+static void reach_list(struct roami_node *node, const struct roami_reach *reach)
+{
+	unsigned i = 0;
+
+	while (node->reaches[i] != NULL && node->reaches[i] != reach)
+		i++;
+	node->reaches[i] = reach;
+}
+
+void roami_reach_choose(struct roami_node *node, uint64_t near)
+{
+	const struct roami_reach *loads =
+		roami_race_checked(node) ? &roami_reach_checked : &roami_reach_near;
+
+	reach_list(node, loads);
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		node->reach[peer] = peer == node->me || (near >> peer & 1) != 0 ? loads
+										: &roami_reach_far;
+		reach_list(node, node->reach[peer]);
+	}
+}
