@@ -23,6 +23,16 @@ struct roami_word_op {
 	uint64_t to;
 };
 
+#define ROAMI_CLAIM_RUN        64u /* pages that are claimed in a row at most */
+#define ROAMI_CLAIM_STRIDE_MAX 64
+
+/* Pages first, first + stride, ... that this node has claimed, of one manager. */
+struct roami_publish {
+	uint32_t first;
+	int32_t stride;
+	uint32_t count;
+};
+
 /* A batch of pages to fetch: at most ROAMI_CALLS_AT_ONCE. */
 struct roami_fetches {
 	struct roam_fetch_one *list;
@@ -53,6 +63,25 @@ struct roami_reach {
 	/* Reads those of `count` pages, at most ROAMI_WORDS_MAX, that have one manager. */
 	void (*words)(struct roami_node *node, unsigned manager, uint32_t first, uint32_t count,
 		      uint64_t *words);
+
+	/* The word of a page; a home that it names is noted, and what is learned with it. */
+	uint64_t (*look)(struct roami_node *node, uint32_t page);
+	/*
+	 * The same for a page that this node wants to be the home of.  *claimed_p: it is, the word
+	 * says so and the creator's bytes are here.  `first`: the first time for this fault.
+	 */
+	uint64_t (*claim)(struct roami_node *node, uint32_t page, bool first, bool *claimed_p);
+	/*
+	 * Claims at most `most` pages beyond `page`, of its block, that nobody has touched; how
+	 * many.  They are pending, and their words say CLAIMED.
+	 */
+	uint32_t (*claim_run)(struct roami_node *node, uint32_t page, int32_t stride,
+			      uint32_t most);
+	/* Whether a block begins with the page, or that is not known. */
+	bool (*block_begins)(struct roami_node *node, unsigned manager, uint32_t page);
+	/* Pages that this node has claimed are ready: their words say so, from now on or soon. */
+	void (*publish)(struct roami_node *node, unsigned manager,
+			const struct roami_publish *run);
 
 	/* ---- pages.  app, may block. */
 
@@ -92,6 +121,35 @@ void roami_words_ended(struct roami_node *node, uint32_t first, uint32_t count, 
 
 uint64_t roami_word_apply(struct roami_node *node, unsigned manager,
 			  const struct roami_word_op *op);
+
+/* The words of pages that `home` has claimed say that they are ready. */
+void roami_publish_words(struct roami_node *node, unsigned home, const struct roami_publish *run);
+
+/* In homes.c: the words of pages that were claimed say so; brings the creator's bytes. */
+void roami_claim_fill(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride);
+
+/* Also there: what a word says meanwhile; whether a run may go on at `next`, and in one block. */
+uint64_t roami_claim_word(struct roami_node *node, uint32_t page, unsigned home, bool travels);
+bool roami_claim_goes_on(struct roami_node *node, uint32_t page, int64_t next);
+bool roami_claim_same_block(struct roami_node *node, uint32_t from, uint32_t to);
+
+/* The stream of claims that goes on at `page`, or beside which one begins there; NULL: none. */
+struct roami_claims *roami_claims_expecting(struct roami_thread *thread, uint32_t page);
+
+/* How many pages to claim beyond `page`. */
+uint32_t roami_claims_ahead(struct roami_claims *claims, uint32_t page);
+
+/* A word as a peer has it: the home that it names is noted, for homes do not change. */
+void roami_word_learned(struct roami_node *node, uint32_t page, uint64_t word);
+
+/* What is asked for by message is asked for a page's neighbours, too: how many from *first_p. */
+uint32_t roami_words_around(const struct roami_node *node, uint32_t page, uint32_t *first_p);
+
+/* In reach_claim.c: what far does of it. */
+uint64_t roami_far_look(struct roami_node *node, uint32_t page);
+uint64_t roami_far_claim(struct roami_node *node, uint32_t page, bool first, bool *claimed_p);
+uint32_t roami_far_claim_run(struct roami_node *node, uint32_t page, int32_t stride, uint32_t most);
+void roami_far_publish(struct roami_node *node, unsigned manager, const struct roami_publish *run);
 
 /* In fetch.c: rule 6.6 up to the copy, of a home whose segment is mapped. */
 enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint32_t page,

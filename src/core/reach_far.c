@@ -28,6 +28,13 @@ static void far_words(struct roami_node *node, unsigned manager, uint32_t first,
 		roami_node_fail(node, "node %u sent half of its words", manager);
 }
 
+/* A block's first page is not known. */
+static bool far_block_begins(struct roami_node *node, unsigned manager, uint32_t page)
+{
+	(void)node, (void)manager, (void)page;
+	return true;
+}
+
 /* --------------------------------------------------------------------------------------- pages */
 
 static void far_fetch_begin(struct roami_node *node, const struct roami_reach *reach,
@@ -113,6 +120,11 @@ const struct roami_reach roami_reach_far = {
 	.travels = true,
 	.word = far_word,
 	.words = far_words,
+	.look = roami_far_look,
+	.claim = roami_far_claim,
+	.claim_run = roami_far_claim_run,
+	.block_begins = far_block_begins,
+	.publish = roami_far_publish,
 	.fetch_begin = far_fetch_begin,
 	.fetch = far_fetch,
 	.flush = far_flush,

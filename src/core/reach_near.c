@@ -25,6 +25,81 @@ static void near_words(struct roami_node *node, unsigned manager, uint32_t first
 		words[i] = atomic_load(&node->segments[manager].directory[first + i]);
 }
 
+/* --------------------------------------------------------------------------------------- homes */
+
+static uint64_t near_look(struct roami_node *node, uint32_t page)
+{
+	uint64_t word = roami_word_load(node, page);
+
+	roami_word_learned(node, page, word);
+	return word;
+}
+
+/* Who is there first is seen before anything is changed. */
+static uint64_t near_claim(struct roami_node *node, uint32_t page, bool first, bool *claimed_p)
+{
+	(void)first;
+	*claimed_p = false;
+	return near_look(node, page);
+}
+
+static bool near_block_begins(struct roami_node *node, unsigned manager, uint32_t page)
+{
+	return (atomic_load(&node->segments[manager].headers[page].where) & ROAMI_HEADER_BLOCK) !=
+	       0;
+}
+
+/*
+ * Whether a claim run may go on to `page`: within one allocation, untouched by anybody.  Pending
+ * and claimed on return.
+ */
+static bool near_claim_more(struct roami_node *node, uint32_t page)
+{
+	if (roami_page_access(node, page) != ROAM_NONE ||
+	    roami_word_load(node, page) != ROAMI_WORD_CREATOR || !roami_page_try(node, page))
+		return false;
+	if (roami_word_swap(node, page, ROAMI_WORD_CREATOR, ROAMI_WORD_CLAIMED | node->me) ==
+	    ROAMI_WORD_CREATOR)
+		return true;
+	roami_page_done(node, page);
+	return false;
+}
+
+static uint32_t near_claim_run(struct roami_node *node, uint32_t page, int32_t stride,
+			       uint32_t most)
+{
+	uint32_t count = 0;
+
+	for (uint32_t last = page; count < most; count++) {
+		int64_t next = (int64_t)last + stride;
+
+		if (!roami_claim_goes_on(node, page, next) ||
+		    !roami_claim_same_block(node, last, (uint32_t)next) ||
+		    !near_claim_more(node, (uint32_t)next))
+			break;
+		last = (uint32_t)next;
+	}
+	return count;
+}
+
+void roami_publish_words(struct roami_node *node, unsigned home, const struct roami_publish *run)
+{
+	for (uint32_t i = 0; i < run->count; i++) {
+		uint32_t page = run->first + i * (uint32_t)run->stride;
+
+		if (roami_word_swap(node, page, ROAMI_WORD_CLAIMED | home,
+				    ROAMI_WORD_READY | home) != (ROAMI_WORD_CLAIMED | home))
+			roami_node_fail(node, "page %u: its directory word changed while claimed",
+					page);
+	}
+}
+
+static void near_publish(struct roami_node *node, unsigned manager, const struct roami_publish *run)
+{
+	(void)manager;
+	roami_publish_words(node, node->me, run);
+}
+
 /* --------------------------------------------------------------------------------------- pages */
 
 static void near_fetch_one(struct roami_node *node, struct roam_fetch_one *one)
@@ -209,7 +284,9 @@ static bool checked_flush_pinned(struct roami_node *node, struct roam_dirty *dir
 }
 
 #define NEAR                                                                                       \
-	.word = roami_word_apply, .words = near_words, .fetch = near_fetch
+	.word = roami_word_apply, .words = near_words, .look = near_look, .claim = near_claim,     \
+	.claim_run = near_claim_run, .block_begins = near_block_begins, .publish = near_publish,   \
+	.fetch = near_fetch
 
 const struct roami_reach roami_reach_near = {
 	.name = "near",
