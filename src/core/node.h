@@ -431,6 +431,7 @@ struct roami_node {
 	struct roami_vec apply_work; /* struct roam_notice of the acquire under way */
 	struct roami_vec page_work;  /* uint32_t */
 	struct roami_vec note_work;  /* struct roam_notice: own notices of the open interval */
+	bool trail_on;               /* peers read this node's trail of diffs */
 	uint64_t trail_head;         /* words left in the trail */
 
 	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* appending to peers' shared lists */

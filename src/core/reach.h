@@ -33,6 +33,17 @@ struct roami_publish {
 	uint32_t count;
 };
 
+/* A page that its home may give up. */
+struct roami_take {
+	uint32_t page;
+	uint32_t spare;
+	uint64_t have; /* the version of who asks */
+};
+
+#define ROAMI_TAKE_GONE UINT32_MAX
+
+enum roami_creator { ROAMI_CREATOR_NOT, ROAMI_CREATOR_HAS, ROAMI_CREATOR_UNKNOWN };
+
 /* A batch of pages to fetch: at most ROAMI_CALLS_AT_ONCE. */
 struct roami_fetches {
 	struct roam_fetch_one *list;
@@ -102,6 +113,35 @@ struct roami_reach {
 	bool flush_holds;
 	/* See roami_flush_pinned. */
 	bool (*flush_pinned)(struct roami_node *node, struct roam_dirty *dirty, unsigned home);
+
+	/* Makes `home` the home of a page with these bytes; NULL: it is zero. */
+	void (*adopt)(struct roami_node *node, unsigned home, uint32_t page, const uint8_t *bytes);
+	/* See roami_take_yield, of the page's header at `home`. */
+	uint32_t (*take)(struct roami_node *node, unsigned home, const struct roami_take *take);
+	/* `where` of a page's header at `home`, as far as can be told without asking; else 0. */
+	uint32_t (*where)(const struct roami_node *node, unsigned home, uint32_t page);
+	/* See roami_trail_follow. */
+	bool (*trail_follow)(struct roami_node *node, unsigned writer, uint64_t place,
+			     uint32_t page, uint8_t *diff, size_t *bytes_p);
+	/* Whether node 0 had bytes in a page at the seal.  `ask`: that may be asked for. */
+	enum roami_creator (*creator_has)(struct roami_node *node, uint32_t page, bool ask);
+	/* Copies what node 0 has in at most ROAMI_CALLS_AT_ONCE pages: `what`, to `page`. */
+	void (*creator_copy)(struct roami_node *node, struct roami_query *asks, unsigned count);
+
+	/* ---- an answer that brings the bytes of a page.  Does not block. */
+
+	uint32_t answer_left; /* how it brings a page that stays in place here: ROAMI_ANSWER_... */
+	uint32_t answer_put;  /* and one that roami_reply_room was filled for */
+	/* Where the answer's bytes are to be stored: in the asker's memory, or in `spare`. */
+	uint8_t *(*answer_room)(struct roami_node *node, unsigned asker, uint32_t page,
+				uint8_t *spare);
+
+	/* ---- bits of objects in a page (core/objects.c).  app, may block. */
+
+	/* Sets them at a peer; `told`: it has been told of the page before. */
+	void (*objects_set)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
+			    bool told);
+	void (*objects_clear)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits);
 };
 
 /* Chooses node->reach and node->reaches.  `near`: peers whose memory may be reached so; bits. */
@@ -150,6 +190,23 @@ uint64_t roami_far_look(struct roami_node *node, uint32_t page);
 uint64_t roami_far_claim(struct roami_node *node, uint32_t page, bool first, bool *claimed_p);
 uint32_t roami_far_claim_run(struct roami_node *node, uint32_t page, int32_t stride, uint32_t most);
 void roami_far_publish(struct roami_node *node, unsigned manager, const struct roami_publish *run);
+
+/* The home of a page, with its bytes in place, on behalf of another node. */
+void roami_adopt_header(struct roami_node *node, struct roami_header *header);
+
+/*
+ * In take.c: the home of this header moves to who asks, if its copy has the home's version; the
+ * epoch it has from now on, 0: it does not move, ROAMI_TAKE_GONE: it is elsewhere.
+ */
+uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, uint64_t have);
+
+/* In trail.c: what near does. */
+bool roami_near_trail_follow(struct roami_node *node, unsigned writer, uint64_t place,
+			     uint32_t page, uint8_t *diff, size_t *bytes_p);
+
+/* In creator.c: what near and far do. */
+enum roami_creator roami_near_creator_has(struct roami_node *node, uint32_t page, bool ask);
+enum roami_creator roami_far_creator_has(struct roami_node *node, uint32_t page, bool ask);
 
 /* In fetch.c: rule 6.6 up to the copy, of a home whose segment is mapped. */
 enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint32_t page,

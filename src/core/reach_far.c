@@ -3,6 +3,7 @@
 #include "core/race.h"
 #include "core/reach.h"
 #include "core/remote.h"
+#include "core/sync.h"
 
 /* ----------------------------------------------------------------------------- directory words */
 
@@ -115,6 +116,71 @@ static bool far_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, 
 	return false;
 }
 
+static void far_adopt(struct roami_node *node, unsigned home, uint32_t page, const uint8_t *bytes)
+{
+	uint64_t word = page;
+	struct roam_part parts[2] = {{&word, sizeof(word)},
+				     {bytes, bytes != NULL ? ROAM_PAGE_SIZE : 0}};
+
+	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL, 0);
+}
+
+static uint32_t far_take(struct roami_node *node, unsigned home, const struct roami_take *take)
+{
+	struct roam_part part = {take, sizeof(*take)};
+	uint32_t epoch = 0;
+
+	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_TAKE, &part, 1, &epoch,
+		       sizeof(epoch));
+	return epoch;
+}
+
+static uint32_t far_where(const struct roami_node *node, unsigned home, uint32_t page)
+{
+	(void)node, (void)home, (void)page;
+	return 0;
+}
+
+/* Only the home has the bytes: who lacks a diff fetches the page. */
+static bool far_trail_follow(struct roami_node *node, unsigned writer, uint64_t place,
+			     uint32_t page, uint8_t *diff, size_t *bytes_p)
+{
+	(void)node, (void)writer, (void)place, (void)page, (void)diff, (void)bytes_p;
+	return false;
+}
+
+static void far_creator_copy(struct roami_node *node, struct roami_query *asks, unsigned count)
+{
+	struct roami_raw_head heads[ROAMI_CALLS_AT_ONCE];
+
+	roami_raw_ask(node, asks, heads, count);
+	for (unsigned i = 0; i < count; i++)
+		roami_raw_answer(node, &asks[i]);
+}
+
+static uint8_t *far_answer_room(struct roami_node *node, unsigned asker, uint32_t page,
+				uint8_t *spare)
+{
+	(void)node, (void)asker, (void)page;
+	return spare;
+}
+
+/* A peer is told of whole pages, once and for good. */
+static void far_objects_set(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
+			    bool told)
+{
+	struct roam_part part = {&page, sizeof(page)};
+
+	(void)bits;
+	if (!told)
+		roami_msg_call(node, peer, ROAMI_TYPE_SYNC + ROAMI_SYNC_OBJECTS, &part, 1, NULL, 0);
+}
+
+static void far_objects_clear(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits)
+{
+	(void)node, (void)peer, (void)page, (void)bits;
+}
+
 const struct roami_reach roami_reach_far = {
 	.name = "far",
 	.travels = true,
@@ -129,6 +195,17 @@ const struct roami_reach roami_reach_far = {
 	.fetch = far_fetch,
 	.flush = far_flush,
 	.flush_pinned = far_flush_pinned,
+	.adopt = far_adopt,
+	.take = far_take,
+	.where = far_where,
+	.trail_follow = far_trail_follow,
+	.creator_has = roami_far_creator_has,
+	.creator_copy = far_creator_copy,
+	.answer_left = ROAMI_ANSWER_PAGE,
+	.answer_put = ROAMI_ANSWER_PAGE,
+	.answer_room = far_answer_room,
+	.objects_set = far_objects_set,
+	.objects_clear = far_objects_clear,
 };
 
 /* ------------------------------------------------------------------------------------ choosing */
@@ -153,5 +230,6 @@ void roami_reach_choose(struct roami_node *node, uint64_t near)
 		node->reach[peer] = peer == node->me || (near >> peer & 1) != 0 ? loads
 										: &roami_reach_far;
 		reach_list(node, node->reach[peer]);
+		node->trail_on |= peer != node->me && node->reach[peer] == &roami_reach_near;
 	}
 }

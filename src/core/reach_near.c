@@ -269,7 +269,61 @@ static bool near_flush_pinned(struct roami_node *node, struct roam_dirty *dirty,
 	return true;
 }
 
-/* ---------------------------------------------------------------------------------- the objects */
+static void near_adopt(struct roami_node *node, unsigned home, uint32_t page,
+		       const uint8_t *bytes)
+{
+	if (bytes != NULL)
+		roami_page_copy(node, node->segments[home].heap + (size_t)page * ROAMI_PAGE, bytes);
+	roami_adopt_header(node, &node->segments[home].headers[page]);
+}
+
+static uint32_t near_take(struct roami_node *node, unsigned home, const struct roami_take *take)
+{
+	return roami_take_yield(node, &node->segments[home].headers[take->page], take->have);
+}
+
+static uint32_t near_where(const struct roami_node *node, unsigned home, uint32_t page)
+{
+	return atomic_load(&node->segments[home].headers[page].where);
+}
+
+static void near_creator_copy(struct roami_node *node, struct roami_query *asks, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		roami_page_copy(node, asks[i].page,
+				node->segments[0].heap + asks[i].what * ROAMI_PAGE);
+	ROAMI_COUNT(node->stats, bytes_fetched, count * ROAMI_PAGE);
+}
+
+/* ------------------------------------------------------------------------------------- answers */
+
+static uint8_t *near_answer_room(struct roami_node *node, unsigned asker, uint32_t page,
+				 uint8_t *spare)
+{
+	uint8_t *room = node->segments[asker].heap + (size_t)page * ROAMI_PAGE;
+
+	(void)spare;
+	/* If it is not mapped yet: a read maps its neighbours too, a write does not. */
+	(void)*(const volatile uint8_t *)room;
+	return room;
+}
+
+/* ------------------------------------------------------------------------------------- objects */
+
+static void near_objects_set(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
+			     bool told)
+{
+	(void)told;
+	atomic_fetch_or(&node->segments[peer].objects[page], bits);
+}
+
+static void near_objects_clear(struct roami_node *node, unsigned peer, uint32_t page,
+			       uint64_t bits)
+{
+	atomic_fetch_and(&node->segments[peer].objects[page], ~bits);
+}
+
+/* ------------------------------------------------------------------------------- the constants */
 
 static size_t checked_flush(struct roami_node *node, const struct roami_reach *reach,
 			    struct roam_dirty *dirty, const uint16_t *homes, size_t count)
@@ -286,7 +340,11 @@ static bool checked_flush_pinned(struct roami_node *node, struct roam_dirty *dir
 #define NEAR                                                                                       \
 	.word = roami_word_apply, .words = near_words, .look = near_look, .claim = near_claim,     \
 	.claim_run = near_claim_run, .block_begins = near_block_begins, .publish = near_publish,   \
-	.fetch = near_fetch
+	.fetch = near_fetch, .adopt = near_adopt, .take = near_take, .where = near_where,          \
+	.trail_follow = roami_near_trail_follow, .creator_has = roami_near_creator_has,            \
+	.creator_copy = near_creator_copy, .answer_left = ROAMI_ANSWER_LEFT,                       \
+	.answer_put = ROAMI_ANSWER_PUT, .answer_room = near_answer_room,                           \
+	.objects_set = near_objects_set, .objects_clear = near_objects_clear
 
 const struct roami_reach roami_reach_near = {
 	.name = "near",

@@ -63,7 +63,7 @@ static void word_handle(struct roami_node *node, const struct roam_request *requ
 
 /* ------------------------------------------------------------------------------------ adoption */
 
-static void adopt_header(struct roami_node *node, struct roami_header *header)
+void roami_adopt_header(struct roami_node *node, struct roami_header *header)
 {
 	atomic_store(&header->version, node->version_begin + 1);
 	atomic_fetch_or(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY |
@@ -77,26 +77,16 @@ static void adopt_handle(struct roami_node *node, const struct roam_request *req
 	if (request->bytes == 8 + ROAMI_PAGE)
 		memcpy(roami_page_bytes(node, page), (const uint8_t *)request->data + 8,
 		       ROAMI_PAGE);
-	adopt_header(node, &node->self->headers[page]);
+	roami_adopt_header(node, &node->self->headers[page]);
 	roami_reply(node, request, NULL, 0);
 }
 
 void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
 {
-	uint64_t word = page;
 	uint8_t bytes[ROAM_PAGE_SIZE];
-	struct roam_part parts[2] = {{&word, sizeof(word)}, {bytes, 0}};
+	bool has = home != 0 && roami_creator_copy(node, page, bytes);
 
-	if (home != 0 && roami_creator_copy(node, page, bytes))
-		parts[1].bytes = sizeof(bytes);
-	if (!roami_near(node, home)) {
-		roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL,
-			       0);
-		return;
-	}
-	if (parts[1].bytes > 0)
-		roami_page_copy(node, node->segments[home].heap + (size_t)page * ROAMI_PAGE, bytes);
-	adopt_header(node, &node->segments[home].headers[page]);
+	node->reach[home]->adopt(node, home, page, has ? bytes : NULL);
 }
 
 /* ------------------------------------------------------------------------------------- flushes */
