@@ -128,6 +128,24 @@ struct roami_reach {
 	/* Copies what node 0 has in at most ROAMI_CALLS_AT_ONCE pages: `what`, to `page`. */
 	void (*creator_copy)(struct roami_node *node, struct roami_query *asks, unsigned count);
 
+	/* ---- the heap.  app, may block. */
+
+	/* Looks at parts of the pool at node 0, or changes it. */
+	void (*parts)(struct roami_node *node, const struct roami_parts_ask *ask,
+		      const struct roami_vclock *clock, struct roami_parts_answer *answer);
+	/* Gives pages whose words `manager` has their homes, and their option. */
+	void (*place)(struct roami_node *node, unsigned manager, const struct roami_place *place);
+
+	/* ---- control pages. */
+
+	/*
+	 * Sends to a peer that keeps a copy of this node's control page what has changed there;
+	 * `at_once`: the call under way, to be awaited.  NULL: nothing to await.  A mapped one is
+	 * looked at itself, also when its node answers no more.
+	 */
+	struct roami_call *(*tell)(struct roami_node *node, unsigned peer, unsigned type,
+				   const struct roam_part *part, bool at_once);
+
 	/* ---- an answer that brings the bytes of a page.  Does not block. */
 
 	uint32_t answer_left; /* how it brings a page that stays in place here: ROAMI_ANSWER_... */
@@ -150,6 +168,12 @@ void roami_reach_choose(struct roami_node *node, uint64_t near);
 extern const struct roami_reach roami_reach_near;
 extern const struct roami_reach roami_reach_checked; /* near, but the homes take all diffs */
 extern const struct roami_reach roami_reach_far;
+
+/* A peer's own control page; NULL: it is out of reach, its segment's `ctl` is what it has told. */
+static inline struct roami_ctl *roami_reach_ctl(const struct roami_node *node, unsigned peer)
+{
+	return node->segments[peer].base != NULL ? node->segments[peer].ctl : NULL;
+}
 
 /*
  * The words of pages when the job ends: nodes of this host answer no more, and what they have in

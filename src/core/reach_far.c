@@ -158,6 +158,40 @@ static void far_creator_copy(struct roami_node *node, struct roami_query *asks, 
 		roami_raw_answer(node, &asks[i]);
 }
 
+static void far_parts(struct roami_node *node, const struct roami_parts_ask *ask,
+		      const struct roami_vclock *clock, struct roami_parts_answer *answer)
+{
+	struct roami_vclock_wire wire;
+	struct roam_part parts[2] = {{ask, sizeof(*ask)}, {&wire, 0}};
+
+	if (clock != NULL)
+		parts[1].bytes = roami_vclock_encode(clock, NULL, node->nodes, &wire);
+	if (roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PARTS, parts, 2, answer,
+			   sizeof(*answer)) != sizeof(*answer))
+		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
+}
+
+/* Where a block begins is not told. */
+static void far_place(struct roami_node *node, unsigned manager, const struct roami_place *place)
+{
+	struct roam_part part = {place, sizeof(*place)};
+
+	if (place->place != ROAM_PLACE_FIRST_TOUCH || place->option != 0)
+		roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PLACE, &part, 1,
+			       NULL, 0);
+}
+
+static struct roami_call *far_tell(struct roami_node *node, unsigned peer, unsigned type,
+				   const struct roam_part *part, bool at_once)
+{
+	if (roami_reach_ctl(node, peer) != NULL)
+		return NULL;
+	if (at_once)
+		return roami_msg_call_start(node, peer, type, part, 1, NULL, 0);
+	roami_msg_send(node, peer, type, part, 1);
+	return NULL;
+}
+
 static uint8_t *far_answer_room(struct roami_node *node, unsigned asker, uint32_t page,
 				uint8_t *spare)
 {
@@ -201,6 +235,9 @@ const struct roami_reach roami_reach_far = {
 	.trail_follow = far_trail_follow,
 	.creator_has = roami_far_creator_has,
 	.creator_copy = far_creator_copy,
+	.parts = far_parts,
+	.place = far_place,
+	.tell = far_tell,
 	.answer_left = ROAMI_ANSWER_PAGE,
 	.answer_put = ROAMI_ANSWER_PAGE,
 	.answer_room = far_answer_room,

@@ -295,6 +295,24 @@ static void near_creator_copy(struct roami_node *node, struct roami_query *asks,
 	ROAMI_COUNT(node->stats, bytes_fetched, count * ROAMI_PAGE);
 }
 
+static void near_parts(struct roami_node *node, const struct roami_parts_ask *ask,
+		       const struct roami_vclock *clock, struct roami_parts_answer *answer)
+{
+	roami_parts_apply(node, node->me, ask, clock, answer);
+}
+
+static void near_place(struct roami_node *node, unsigned manager, const struct roami_place *place)
+{
+	roami_place_words(&node->segments[manager], manager, node->nodes, place);
+}
+
+static struct roami_call *near_tell(struct roami_node *node, unsigned peer, unsigned type,
+				    const struct roam_part *part, bool at_once)
+{
+	(void)node, (void)peer, (void)type, (void)part, (void)at_once;
+	return NULL;
+}
+
 /* ------------------------------------------------------------------------------------- answers */
 
 static uint8_t *near_answer_room(struct roami_node *node, unsigned asker, uint32_t page,
@@ -342,7 +360,8 @@ static bool checked_flush_pinned(struct roami_node *node, struct roam_dirty *dir
 	.claim_run = near_claim_run, .block_begins = near_block_begins, .publish = near_publish,   \
 	.fetch = near_fetch, .adopt = near_adopt, .take = near_take, .where = near_where,          \
 	.trail_follow = roami_near_trail_follow, .creator_has = roami_near_creator_has,            \
-	.creator_copy = near_creator_copy, .answer_left = ROAMI_ANSWER_LEFT,                       \
+	.creator_copy = near_creator_copy, .parts = near_parts, .place = near_place,               \
+	.tell = near_tell, .answer_left = ROAMI_ANSWER_LEFT,                       \
 	.answer_put = ROAMI_ANSWER_PUT, .answer_room = near_answer_room,                           \
 	.objects_set = near_objects_set, .objects_clear = near_objects_clear
 
