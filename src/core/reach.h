@@ -162,7 +162,10 @@ struct roami_reach {
 	void (*objects_clear)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits);
 };
 
-/* Chooses node->reach and node->reaches.  `near`: peers whose memory may be reached so; bits. */
+/*
+ * Chooses node->reach and node->reaches, and what follows from them: node->records, node->trail_on.
+ * `near`: peers whose memory may be reached so; bits.
+ */
 void roami_reach_choose(struct roami_node *node, uint64_t near);
 
 extern const struct roami_reach roami_reach_near;

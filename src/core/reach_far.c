@@ -263,10 +263,13 @@ void roami_reach_choose(struct roami_node *node, uint64_t near)
 		roami_race_checked(node) ? &roami_reach_checked : &roami_reach_near;
 
 	reach_list(node, loads);
+	node->records = node->nodes > 1;
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
-		node->reach[peer] = peer == node->me || (near >> peer & 1) != 0 ? loads
-										: &roami_reach_far;
+		bool mapped = peer == node->me || (near >> peer & 1) != 0;
+
+		node->reach[peer] = mapped ? loads : &roami_reach_far;
 		reach_list(node, node->reach[peer]);
+		node->records &= mapped;
 		node->trail_on |= peer != node->me && node->reach[peer] == &roami_reach_near;
 	}
 }
