@@ -324,7 +324,7 @@ void roami_words_handle(struct roami_node *node, const struct roam_request *requ
 	if (ask.count > ROAMI_WORDS_MAX || ask.first >= node->layout.pages ||
 	    ask.count > node->layout.pages - ask.first)
 		roami_node_fail(node, "node %u asked for pages beyond the heap", request->from);
-	roami_reach_near.words(node, node->me, ask.first, ask.count, words);
+	node->reach[node->me]->words(node, node->me, ask.first, ask.count, words);
 	part.bytes = ask.count * sizeof(words[0]);
 	roami_reply(node, request, &part, 1);
 }
