@@ -582,6 +582,22 @@ class Tree:
                 self.found(path, line_of(text, match.start()), "reach",
                            f"{match.group(0)}: how a peer is reached is asked in {REACH_ROOM}*.c only, see reach.h")
 
+    def check_transport(self):
+        """Transports are chosen by what they declare: outside src/transport none has a name."""
+        match = re.search(r"transports\s*=\s*\[([^\]]*)\]", self.meson("src/transport/meson.build"))
+        names = set(re.findall(r"'(\w+)'", match.group(1))) if match else set()
+        for path in self.c_files("src/", "tools/"):
+            if path.startswith("src/transport/"):
+                continue
+            words = [(line, word) for line, text in texts(path, self.files[path])
+                     for word in re.findall(r"[\w-]+", text)]
+            words += [(line, word) for line, text in enumerate(self.blanked[path].split("\n"), 1)
+                      for word in re.findall(r"\broami_transport_(\w+)", text)]
+            for line, word in words:
+                if word in names:
+                    self.found(path, line, "transport",
+                               f"{word}: ask for what a transport declares, not for its name")
+
     def check_format(self):
         tool = shutil.which("clang-format")
         if tool is None:
@@ -612,6 +628,7 @@ class Tree:
         self.check_lists()
         self.check_naming()
         self.check_reach()
+        self.check_transport()
         if with_format:
             self.check_format()
         self.findings.sort(key=lambda f: (f.path, f.line, f.rule))
@@ -730,6 +747,9 @@ BAD = [
     ("rule", "src/core/a.h", "/* (rule\n * 12) */\n", 1),
     ("unproved", RULES, GOOD[RULES].replace("6. z", "6. z\n7. new"), 1),
     ("unproved", RULES, GOOD[RULES] + "| 6.4 | it has one |\n", 1),
+    ("transport", "src/boot/a.h", "\nint f(void)\n{\n\treturn find(\"shm\");\n}\n", 4),
+    ("transport", "tools/a.c", "int f(void)\n{\n\treturn say(\"runs over shm: %d\");\n}\n", 3),
+    ("transport", "src/core/a.h", "extern const struct roam_transport roami_transport_shm;\n", 1),
     ("unfinished", "src/core/a.h", "\n/* TODO: all */\n", 2),
     ("unfinished", "docs/a.md", "FIXME\n", 1),
     ("unfinished", "tests/lib/a.h", "/* XXX */\n", 1),
@@ -760,6 +780,8 @@ FINE = [
     ("src/core/a.h", "enum roami_memory { ROAMI_MEMORY_FETCH };\n"),
     ("src/core/a.h", "void f(void)\n{\n\tif (a)\n\t\tb();\n}\nstruct x g(struct y (*h)(int));\n"),
     ("protocols/home.c", "/* calls no malloc() */\nvoid f(void)\n{\n\troami_free(\"malloc(1)\");\n}\n"),
+    ("src/transport/shm.c", "const struct roam_transport roami_transport_shm = {\n\t.name = \"shm\",\n};\n"),
+    ("src/boot/a.h", "/* shm */\nint f(void)\n{\n\treturn open_shm(\"/dev/shmem\");\n}\n"),
     ("src/fault/soft.c", "#include <stdio.h>\nvoid f(void)\n{\n\tsnprintf(a, 1, \"x\");\n}\n"),
     ("src/os/a.h", "int f(void)\n{\n\treturn roami_os_fd((int)memfd_create(\"x\", 0)) + "
                    "roami_os_fd(\n\t\tsocket(1, 2, 3)) + way->open(1);\n}\n"),

@@ -15,17 +15,27 @@
 
 #include "roam/roam.h"
 
+/*
+ * What a transport declares of itself.  A job chooses by this, and by cost_ns, how a peer is
+ * reached; no other file knows a transport's name.  Whether threads can sleep at a transport shows
+ * from its `wait`.
+ */
 enum roam_transport_caps {
 	ROAM_CAP_RELIABLE = 1, /* every message accepted by send() arrives, once */
 	ROAM_CAP_ORDERED = 2,  /* messages of one sender arrive in the order sent */
-	ROAM_CAP_ONESIDED =
-		4 /* peers' segments are mapped: the core loads and stores them itself */
+	/*
+	 * Messages lie in the segments of its peers, which must be mapped; the core loads and
+	 * stores there itself.
+	 */
+	ROAM_CAP_MAPPED = 4,
+	ROAM_CAP_HOSTS = 8 /* reaches nodes of other hosts, too */
 };
 
 /*
- * Memory of one node that its peers can reach; how shm finds its rings.  NULL and 0 where there is
- * none.  Of a node on another host it is a copy of the first ROAM_CARD_BYTES bytes as they were
- * when that one had opened its transport, and zero until the job has passed them on.
+ * Memory of one node that its peers can reach: with ROAM_CAP_MAPPED the part of its segment that is
+ * for messages, else its card, where it says how it is reached.  NULL and 0 where there is none.
+ * The card of a node on another host is a copy of its first ROAM_CARD_BYTES bytes as they were when
+ * that one had opened its transport, and zero until the job has passed them on.
  */
 #define ROAM_CARD_BYTES 64u
 
@@ -91,6 +101,7 @@ enum roam_sleeper { ROAM_SLEEPER_APP, ROAM_SLEEPER_SERVICE };
 struct roam_transport {
 	const char *name;
 	unsigned caps;
+	unsigned cost_ns;   /* of a short message, roughly: of several the least is taken */
 	size_t state_size;  /* the core allocates and zeroes this many bytes */
 	size_t message_max; /* longest message in bytes */
 
@@ -119,7 +130,13 @@ struct roam_transport {
 
 	/* All below may be NULL. */
 
-	/* Whether it can use this option; else `why` says why not. */
+	/*
+	 * Whether this machine and process can run it, without lasting effect; `why`: exactly why
+	 * not, or what of it is missing.  Any thread, before open.  NULL: always.
+	 */
+	bool (*probe)(char *why, size_t why_bytes);
+
+	/* Of layers.  Whether it can use this option; else `why` says why not. */
 	bool (*check)(const char *option, char *why, size_t why_bytes);
 
 	/*

@@ -1,5 +1,6 @@
 /* Blocks of the shared heap: allocating, freeing, placing. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -78,15 +79,24 @@ static enum roam_err alloc_open(struct roami_job *job, unsigned domain,
 				job->options.alloc == ROAMI_ALLOC_OWN);
 }
 
+static unsigned alloc_count(const struct roami_job *job)
+{
+	return job->allocs != NULL ? 1 + job->layout.regions : 0;
+}
+
 enum roam_err roami_job_open_alloc(struct roami_job *job)
 {
+	if (job->allocs == NULL)
+		job->allocs = calloc(1 + job->layout.regions, sizeof(*job->allocs));
+	if (job->allocs == NULL)
+		return ROAM_ENOMEM;
 	job->leases = false;
 	return alloc_open(job, 0, &job->allocs[0]);
 }
 
 void roami_job_close_allocs(struct roami_job *job)
 {
-	for (unsigned i = 0; i < ROAMI_DOMAINS_MAX; i++) {
+	for (unsigned i = 0; i < alloc_count(job); i++) {
 		roami_alloc_close(job->allocs[i]);
 		job->allocs[i] = NULL;
 	}
@@ -94,7 +104,7 @@ void roami_job_close_allocs(struct roami_job *job)
 
 void roami_job_seal_allocs(struct roami_job *job)
 {
-	for (unsigned i = 0; i < ROAMI_DOMAINS_MAX; i++)
+	for (unsigned i = 0; i < alloc_count(job); i++)
 		if (job->allocs[i] != NULL)
 			roami_alloc_seal(job->allocs[i]);
 }
@@ -103,7 +113,7 @@ uint64_t roami_job_hash_allocs(struct roami_job *job)
 {
 	uint64_t hash = 0;
 
-	for (unsigned i = 0; i < ROAMI_DOMAINS_MAX; i++)
+	for (unsigned i = 0; i < alloc_count(job); i++)
 		if (job->allocs[i] != NULL)
 			hash = hash * 31 + i + roami_alloc_hash(job->allocs[i]);
 	return hash;
@@ -128,7 +138,7 @@ enum roam_err roami_job_lease(struct roami_job *job)
 
 	if (job->leases)
 		return ROAM_OK;
-	for (unsigned i = 0; i < ROAMI_DOMAINS_MAX && err == ROAM_OK; i++)
+	for (unsigned i = 0; i < alloc_count(job) && err == ROAM_OK; i++)
 		if (job->allocs[i] != NULL)
 			err = domain_lease(job, i);
 	job->leases = err == ROAM_OK;

@@ -18,8 +18,8 @@
 #include "msg/msg.h"
 
 /*
- * Where the heap lies on every node: free in every usual program, and outside the shadow of the
- * sanitizers.
+ * Where the pages under the job's protocol begin on every node; what is for other protocols lies
+ * below.  Free in every usual program, and outside the shadow of the sanitizers.
  */
 #define APP_ADDRESS   0x200000000000
 #define APP_BASE      ((uint8_t *)APP_ADDRESS)
@@ -62,7 +62,9 @@ enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node)
 
 enum roam_err roami_job_map_app(struct roami_job *job)
 {
-	job->app = roami_os_map_fd(APP_BASE, job->layout.heap_bytes, job->fds[job->me],
+	uint64_t below = roami_layout_base(&job->layout, 0);
+
+	job->app = roami_os_map_fd(APP_BASE - below, job->layout.heap_bytes, job->fds[job->me],
 				   job->layout.heap);
 	if (job->app == NULL)
 		return job_cannot_map(job, "the shared heap at " STRING_OF(APP_ADDRESS));
@@ -86,29 +88,6 @@ enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 
 /* --------------------------------------------------------------------------------------- nodes */
 
-/* How messages travel: within this host, if all nodes are here. */
-static const struct roam_transport *job_transport(const struct roami_job *job, unsigned nodes)
-{
-	/* Alone there is nobody to reach. */
-	bool here = nodes == 1 || (job->lent_count == nodes && !job->here);
-
-	return roami_transport_find(here ? "shm" : job->options.transport);
-}
-
-/* Whose memory this node reaches by loads and stores. */
-static uint64_t job_near(const struct roami_job *job, unsigned nodes,
-			 const struct roam_transport *transport)
-{
-	uint64_t near = 0;
-
-	if (!job->options.onesided || (transport->caps & ROAM_CAP_ONESIDED) == 0)
-		return 0;
-	for (unsigned node = 0; node < nodes; node++)
-		if (job->bases[node] != NULL)
-			near |= roami_nodeset_bit(node);
-	return near;
-}
-
 /* Opens the node for `nodes` nodes. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
@@ -120,9 +99,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.env = job->options.chaos != 0 ? &roami_env_chaos : &roami_env_real,
 		.env_state = &job->real,
 		.protocol = roami_protocol_find(job->options.protocol),
-		.regions = roami_protocols,
+		.regions = roami_stretches,
 		.engine = nodes > 1 ? job->engine : &roami_fault_plain,
-		.transport = job_transport(job, nodes),
 		.bells = job->bells,
 		.layout = job->layout,
 		.bases = job->bases,
@@ -141,9 +119,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	struct roami_blocks *blocks = job->node != NULL ? job->node->blocks : NULL;
 	enum roam_err err;
 
-	if (nodes > job->lent_count && job->lent_count > 0 && nodes > 1)
-		params.beside = roami_transport_find("shm");
-	params.near = job_near(job, nodes, params.beside ? params.beside : params.transport);
+	if (!roami_job_transports(job, &params))
+		return ROAM_EUNSUPPORTED;
 	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	roami_hang_stop(&job->hang);
 	roami_seats_shut(&job->real);

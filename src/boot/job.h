@@ -39,7 +39,7 @@ struct roami_job {
 	const struct roami_fault_engine *engine; /* of sealed jobs */
 	struct roami_node *node;
 	/* This node's allocator in each domain; of regions opened when first used. */
-	struct roami_alloc *allocs[ROAMI_DOMAINS_MAX];
+	struct roami_alloc **allocs;
 	pthread_mutex_t opening; /* one of them */
 	bool leases;             /* they hand out what they have leased, no more */
 	uint8_t *app;
@@ -143,6 +143,17 @@ void roami_job_failed(struct roami_node *node, const char *text);
 
 /* Says `what` failed, by `err` or errno; err.  Once: what one node lacks the others lack too. */
 enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const char *what);
+
+/* ---- choose.c */
+
+/*
+ * Sets how messages travel: to nodes whose segments are mapped, and to others if there are any; and
+ * whose memory the node reaches by loads and stores.  False: nothing reaches some, which it has
+ * said.
+ */
+bool roami_job_transports(struct roami_job *job, struct roami_node_params *params);
+
+/* ---- says.c, for programs that create their nodes */
 
 /*
  * Nodes cannot be created, for main goes on everywhere, or `asked`, if it is not 0, are too many or

@@ -9,12 +9,10 @@
 void roami_boot_layout(struct roami_layout *layout, const struct roami_options *options)
 {
 	uint64_t bytes = options->heap / ROAMI_REGION_SHARE, part = roami_pool_part(bytes);
-	unsigned regions = 0;
 
-	while (roami_protocols[regions] != NULL)
-		regions++;
-	roami_layout_make_regions(layout, options->heap, (unsigned)options->nodes_max, regions,
-				  (bytes + part - 1) / part * part, roami_pool_part(options->heap));
+	roami_layout_make_regions(layout, options->heap, (unsigned)options->nodes_max,
+				  roami_stretch_count, (bytes + part - 1) / part * part,
+				  roami_pool_part(options->heap));
 }
 
 int roami_boot_segment(const struct roami_layout *layout, unsigned node)

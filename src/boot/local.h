@@ -34,7 +34,7 @@ void roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
 
 /*
  * The layout of every segment: the heap, and below it a sixteenth of its size for the regions of
- * each protocol of the build, in their order.
+ * each protocol, in the order of protocols/meson.build.
  */
 #define ROAMI_REGION_SHARE 16u
 void roami_boot_layout(struct roami_layout *layout, const struct roami_options *options);

@@ -100,7 +100,8 @@ static void gather(struct roami_job *job, uint32_t first, uint32_t end)
 /* Whether a protocol has to bring the pages; else it is known who has them. */
 static bool settle_asks(const struct roami_job *job, const struct roam_protocol *protocol)
 {
-	return protocol->settle != NULL && !(protocol->homes_move && settle_sees(job));
+	return protocol != NULL && protocol->settle != NULL &&
+	       !(protocol->homes_move && settle_sees(job));
 }
 
 void roami_settle_gather(struct roami_job *job)

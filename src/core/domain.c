@@ -13,17 +13,19 @@ static size_t domain_data_bytes(const struct roami_node *node, const struct roam
 	return (domain->end - domain->first) * roami_page_state_bytes(node, domain->protocol) + 1;
 }
 
-/* Gives the domain's messages their types. */
-static void domain_register(struct roami_node *node, struct roami_domain *domain)
+/* Gives the domain's messages their types, from `types` on; those that are left. */
+static unsigned domain_register(struct roami_node *node, struct roami_domain *domain,
+				unsigned types)
 {
 	const struct roam_message *messages = domain->protocol->messages;
 
-	domain->types = node->types_end;
+	domain->types = types;
 	if (messages == NULL)
-		return;
-	roami_msg_register(node, domain->types, messages);
+		return types;
+	roami_msg_register(node, types, messages);
 	for (; messages->name != NULL; messages++)
-		node->type_domains[node->types_end++] = (uint8_t)(domain - node->domains);
+		node->msg.types[types++].domain = (unsigned)(domain - node->domains);
+	return types;
 }
 
 uint8_t *roami_scratch(struct roami_node *node)
@@ -38,17 +40,17 @@ static enum roam_err domain_open(struct roami_node *node, struct roami_domain *d
 {
 	domain->page_data = roami_os_reserve_sparse(domain_data_bytes(node, domain));
 	domain->state = calloc(1, domain->protocol->node_size + 1);
-	if (domain->page_data == NULL || domain->state == NULL)
-		return ROAM_ENOMEM;
-	domain_register(node, domain);
-	return ROAM_OK;
+	return domain->page_data != NULL && domain->state != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
 /* The protocol starts, or ends, in its domain. */
 static void domain_init(struct roami_node *node, struct roami_domain *domain)
 {
-	unsigned was = roami_domain_enter(node, domain);
+	unsigned was;
 
+	if (domain->protocol == NULL)
+		return;
+	was = roami_domain_enter(node, domain);
 	if (!roami_protocol_beside(node->protocol, domain->protocol))
 		domain->err = ROAM_EUNSUPPORTED;
 	else if (domain->protocol->init != NULL)
@@ -73,21 +75,48 @@ static void domains_alone(struct roami_node *node, bool begin)
 		atomic_store(&node->domains[i].active, begin || i == 0);
 }
 
+static unsigned domain_messages(const struct roam_protocol *protocol)
+{
+	unsigned count = 0;
+
+	while (protocol != NULL && protocol->messages != NULL &&
+	       protocol->messages[count].name != NULL)
+		count++;
+	return count;
+}
+
+unsigned roami_domains_types(const struct roami_layout *layout,
+			     const struct roam_protocol *protocol,
+			     const struct roam_protocol *const *regions)
+{
+	unsigned types = ROAMI_TYPE_PROTOCOL + domain_messages(protocol);
+
+	for (unsigned i = 0; i < layout->regions; i++)
+		types += domain_messages(regions[i]);
+	return types;
+}
+
 enum roam_err roami_domains_open(struct roami_node *node,
 				 const struct roam_protocol *const *regions)
 {
 	const struct roami_layout *layout = &node->layout;
+	unsigned types = ROAMI_TYPE_PROTOCOL, count = 1 + layout->regions;
 	enum roam_err err = ROAM_OK;
 
-	roami_assert(layout->regions < ROAMI_DOMAINS_MAX);
-	node->types_end = ROAMI_TYPE_PROTOCOL;
-	node->domain_count = 1 + layout->regions;
-	for (unsigned i = 0; i < node->domain_count && err == ROAM_OK; i++) {
+	node->domains = calloc(count, sizeof(*node->domains));
+	if (node->domains == NULL)
+		return ROAM_ENOMEM;
+	node->domain_count = count;
+	for (unsigned i = 0; i < count && err == ROAM_OK; i++) {
 		struct roami_domain *domain = &node->domains[i];
 
 		domain->protocol = i == 0 ? node->protocol : regions[i - 1];
-		domain->first = i == 0 ? layout->own_first : (i - 1) * layout->region_pages;
-		domain->end = i == 0 ? layout->pages : i * layout->region_pages;
+		if (domain->protocol == NULL)
+			continue;
+		domain->first = (uint32_t)(roami_layout_base(layout, i) / ROAMI_PAGE);
+		domain->end = (uint32_t)(roami_layout_bytes(layout, i) / ROAMI_PAGE);
+		domain->end += domain->first;
+		types = domain_register(node, domain, types);
 		err = domain_open(node, domain);
 	}
 	return err;
@@ -108,8 +137,8 @@ void roami_domains_close(struct roami_node *node)
 	for (unsigned i = 0; i < node->domain_count; i++) {
 		struct roami_domain *domain = &node->domains[i];
 
-		if (domain->protocol == NULL) /* not opened */
-			break;
+		if (domain->protocol == NULL)
+			continue;
 		domain_fini(node, domain);
 		roami_os_unmap(domain->page_data, domain_data_bytes(node, domain));
 		roami_store_close(&domain->store);
@@ -121,8 +150,11 @@ void roami_domains_close(struct roami_node *node)
 void roami_domain_dump(const struct roami_node *node, const struct roami_domain *domain,
 		       size_t first, size_t end)
 {
-	size_t each = roami_page_state_bytes(node, domain->protocol);
+	size_t each;
 
+	if (domain->protocol == NULL)
+		return;
+	each = roami_page_state_bytes(node, domain->protocol);
 	if (first < domain->first)
 		first = domain->first;
 	if (end > domain->end)
@@ -148,8 +180,9 @@ struct roami_domain *roami_domain_current(struct roami_node *node)
 
 bool roami_page_ours(struct roami_node *node, uint32_t page)
 {
-	return page < node->layout.pages &&
-	       roami_domain_of(node, page) == roami_domain_current(node);
+	const struct roami_domain *domain = roami_domain_current(node);
+
+	return page >= domain->first && page < domain->end;
 }
 
 uint32_t roami_request_page(struct roami_node *node, const struct roam_request *request,

@@ -1,7 +1,8 @@
 /*
  * Domains: the stretches of the heap that are under one protocol each, so that a page's protocol
  * follows from its number, at every node and at any time.  Domain 0, the highest, has the job's
- * protocol; the others are for regions of other ones (roam_alloc_region).
+ * protocol; the others are for regions of other ones (roam_alloc_region), one below the other, so
+ * that no address depends on how many there are.
  *
  * A thread that runs a protocol's function is in its domain: calls of roam/protocol.h that name no
  * page act for it.  While a node has come across domain 0 only, none of that costs anything.
@@ -10,6 +11,11 @@
 #define ROAMI_DOMAIN_H
 
 #include "core/node.h"
+
+/* Message types that a node has which opens these domains. */
+unsigned roami_domains_types(const struct roami_layout *layout,
+			     const struct roam_protocol *protocol,
+			     const struct roam_protocol *const *regions);
 
 /*
  * Makes the node's domains, those of regions under the protocols of `regions`; starts their

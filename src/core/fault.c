@@ -305,7 +305,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	enum roam_access has;
 	unsigned was;
 
-	if (page >= node->layout.pages || page < domain->first)
+	if (page < domain->first || page >= domain->end)
 		roami_node_fail(node, "touch beyond the shared heap");
 	if (!roami_node_dumped(node, page))
 		roami_node_dump(node, page);

@@ -306,11 +306,14 @@ static void release_domain(struct roami_node *node, struct roami_domain *domain,
 	roami_domain_leave(node, was);
 }
 
-/* Every protocol in use releases, whatever was written (rule 5.4).  `dirty` ascends by page. */
+/*
+ * Every protocol in use releases, whatever was written (rule 5.4).  `dirty` ascends by page, and so
+ * do the domains from the last one, which lies lowest.
+ */
 static void release_all(struct roami_node *node, const struct roam_sync *sync,
 			struct roam_dirty *dirty, size_t count)
 {
-	for (unsigned i = 1; roami_domains_several(node) && i < node->domain_count; i++) {
+	for (unsigned i = node->domain_count - 1; roami_domains_several(node) && i > 0; i--) {
 		struct roami_domain *domain = &node->domains[i];
 		size_t mine = 0;
 
@@ -506,7 +509,7 @@ void roami_met(struct roami_node *node)
 		struct roami_domain *domain = &node->domains[i];
 		unsigned was;
 
-		if (domain->protocol->met == NULL || atomic_load(&domain->active) == 0)
+		if (atomic_load(&domain->active) == 0 || domain->protocol->met == NULL)
 			continue;
 		roami_interval_enter(node);
 		was = roami_domain_enter(node, domain);

@@ -1,7 +1,8 @@
 /* The plug-ins of this build, from the lists in protocols/ and src/transport/. */
 #include "core/node.h"
+#include "msg/transports.h"
 
-#define PROTOCOL(name) extern const struct roam_protocol roami_protocol_##name;
+#define PROTOCOL(name, stretch) extern const struct roam_protocol roami_protocol_##name;
 #include "protocols.def"
 #undef PROTOCOL
 
@@ -9,10 +10,17 @@
 #include "transports.def"
 #undef TRANSPORT
 
-#define PROTOCOL(name) &roami_protocol_##name,
+#define PROTOCOL(name, stretch) &roami_protocol_##name,
 const struct roam_protocol *const roami_protocols[] = {
 #include "protocols.def"
 	NULL};
+#undef PROTOCOL
+
+#define PROTOCOL(name, stretch) [stretch] = &roami_protocol_##name,
+const struct roam_protocol *const roami_stretches[] = {
+#include "protocols.def"
+};
+const unsigned roami_stretch_count = sizeof(roami_stretches) / sizeof(*roami_stretches);
 
 #define TRANSPORT(name) &roami_transport_##name,
 const struct roam_transport *const roami_transports[] = {

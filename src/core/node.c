@@ -123,14 +123,6 @@ bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_pr
 	       region->acquire == NULL;
 }
 
-const struct roam_transport *roami_transport_find(const char *name)
-{
-	for (unsigned i = 0; roami_transports[i] != NULL; i++)
-		if (strcmp(roami_transports[i]->name, name) == 0)
-			return roami_transports[i];
-	return NULL;
-}
-
 /* ---------------------------------------------------------------------------------------- life */
 
 /* Core files hold the calls of the first 64 threads; room for those of 2,000 is large. */
@@ -210,8 +202,20 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 	node->self = &node->segments[params->me];
 	node->stats = &node->self->ctl->stats;
 	atomic_store(&node->msg.delay_next, UINT64_MAX);
+}
+
+/* Makes room for the types of messages that the node will have, and registers the core's. */
+static enum roam_err node_types(struct roami_node *node, const struct roami_node_params *params)
+{
+	unsigned types = roami_domains_types(&node->layout, params->protocol, params->regions);
+
+	node->msg.types = calloc(types, sizeof(*node->msg.types));
+	if (node->msg.types == NULL)
+		return ROAM_ENOMEM;
+	node->msg.types_max = types;
 	roami_msg_register(node, ROAMI_TYPE_SYNC, roami_sync_messages);
 	roami_msg_register(node, ROAMI_TYPE_MEMORY, roami_memory_messages);
+	return ROAM_OK;
 }
 
 enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_node_params *params)
@@ -229,10 +233,15 @@ enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_nod
 	node->diff = roami_diff_choose(params->options->simd);
 	if (node->diff == NULL)
 		return ROAM_EUNSUPPORTED;
+	err = node_types(node, params);
+	if (err != ROAM_OK)
+		return err;
 	view.runtime = node->self->heap;
 	err = node_memory(node);
 	if (err == ROAM_OK)
 		err = roami_domains_open(node, params->regions);
+	if (err == ROAM_OK)
+		err = roami_threads_open(node);
 	if (err == ROAM_OK)
 		err = roami_layers_open(node, params);
 	if (err == ROAM_OK)
@@ -291,5 +300,7 @@ void roami_node_close(struct roami_node *node)
 	roami_os_unmap(node->table, pages * sizeof(*node->table));
 	roami_os_unmap(node->twins.pool, twins_bytes(node));
 	free(node->engine_state);
+	free(node->domains);
+	free(node->msg.types);
 	roami_os_unmap(node, sizeof(*node));
 }

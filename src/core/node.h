@@ -171,7 +171,6 @@ struct roami_call {
 #define ROAMI_CALLS_EACH    64u /* under way, of one thread at most */
 #define ROAMI_CALLS_MAX     (ROAMI_THREADS_MAX * ROAMI_CALLS_EACH) /* a power of two */
 #define ROAMI_CALL_SERIALS  (UINT32_MAX / ROAMI_CALLS_MAX / 2 + 1) /* then they begin anew */
-#define ROAMI_TYPES_MAX     192
 #define ROAMI_TYPE_SYNC     0
 #define ROAMI_TYPE_MEMORY   32
 #define ROAMI_TYPE_SERVICE  48
@@ -183,6 +182,12 @@ struct roami_parked {
 	uint32_t bytes;
 	uint64_t when; /* 0: parked for the page */
 	struct roam_request request;
+};
+
+/* A type of message. */
+struct roami_type {
+	const struct roam_message *message; /* NULL: none */
+	unsigned domain;                    /* whose it is, from ROAMI_TYPE_PROTOCOL on */
 };
 
 struct roami_msg {
@@ -203,7 +208,8 @@ struct roami_msg {
 	struct roami_vec parked;      /* struct roami_parked with payload, back to back */
 	struct roami_vec parked_copy; /* the one being handled */
 	_Atomic uint64_t delay_next;  /* earliest `when`; UINT64_MAX: none */
-	const struct roam_message *types[ROAMI_TYPES_MAX];
+	struct roami_type *types; /* by the type of a message */
+	unsigned types_max;       /* of those that there are, and of what is free among them */
 };
 
 struct roami_twins {
@@ -270,14 +276,10 @@ struct roami_claims {
 	uint32_t granted; /* pages of the run that the claim under way has already */
 };
 
-#define ROAMI_PAGES_MAX  (1u << 28) /* of the largest heap */
+#define ROAMI_PAGES_MAX  (UINT64_C(1) << 32) /* that have a number */
 #define ROAMI_DUMP_PAGES (1u << 16)
 
-#define ROAMI_DOMAINS_MAX 16
-
-/* Memory of one thread: where pages land, then a protocol's scratch, by domain. */
-#define ROAMI_ROOMS_MAX (1 + ROAMI_DOMAINS_MAX)
-
+/* Memory of one thread for one use: see roami_thread_room. */
 struct roami_room {
 	uint8_t *at; /* NULL: not asked for yet */
 	size_t bytes;
@@ -288,7 +290,6 @@ struct roami_room {
 /* What the core remembers of an application thread; see core/thread.h. */
 struct roami_thread {
 	bool registered;   /* counted by the barriers of all threads */
-	struct roami_room rooms[ROAMI_ROOMS_MAX];
 	struct roami_stream streams[ROAMI_STREAMS];
 	uint32_t stream_next; /* the one to replace */
 	uint32_t last_fault;
@@ -353,8 +354,8 @@ struct roami_service {
 
 /* A stretch of the heap under one protocol, and that protocol at this node; see core/domain.h. */
 struct roami_domain {
-	const struct roam_protocol *protocol;
-	uint32_t first, end; /* its pages */
+	const struct roam_protocol *protocol; /* NULL: this build has none for these pages */
+	uint32_t first, end;                  /* its pages; none if there is no protocol */
 	void *state;
 	uint8_t *page_data;
 	struct roami_store store;
@@ -401,12 +402,10 @@ struct roami_node {
 	const char *const *host_names; /* NULL: not known */
 	unsigned lost; /* + 1: the peer that has fallen silent, for which the node fails */
 	const struct roam_protocol *protocol; /* that of domain 0 */
-	struct roami_domain domains[ROAMI_DOMAINS_MAX];
+	struct roami_domain *domains;
 	unsigned domain_count;
 	_Atomic uint32_t several;    /* another domain than 0 is active */
 	_Atomic uint32_t shared_left; /* pages in the domains' lists of newly shared ones */
-	unsigned types_end;          /* message types in use */
-	uint8_t type_domains[ROAMI_TYPES_MAX]; /* whose they are */
 
 	struct roami_msg msg;
 	struct roami_log log;
@@ -450,6 +449,7 @@ struct roami_node {
 	struct roami_late late;
 	struct roami_spin close_lock; /* the table and the engine agree on what is closed */
 	struct roami_thread threads[ROAMI_THREADS_MAX];
+	struct roami_room *rooms; /* of each thread those of its number, see core/thread.h */
 	_Atomic uint32_t threads_top; /* those from here on were never used */
 	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
 	_Atomic uint32_t cached;       /* clean or dirty copies of other nodes' pages */
@@ -578,7 +578,7 @@ struct roami_node_params {
 	const struct roami_env *env;
 	void *env_state;
 	const struct roam_protocol *protocol;
-	const struct roam_protocol *const *regions; /* as many as the layout has */
+	const struct roam_protocol *const *regions; /* of each stretch of the layout; NULLs: none */
 	const struct roami_fault_engine *engine;
 	const struct roam_transport *transport;
 	/* For peers whose segment is mapped, if that is another; NULL: there are none. */
@@ -634,10 +634,11 @@ const struct roam_protocol *roami_protocol_find(const char *name);
  * a protocol that lives by RC's would miss some.
  */
 bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_protocol *region);
-const struct roam_transport *roami_transport_find(const char *name);
 extern const struct roam_protocol
 	*const roami_protocols[]; /* NULL-terminated, from the build's list */
-extern const struct roam_transport *const roami_transports[];
+/* The same by their stretches of the heap, some of them NULL; see protocols/meson.build. */
+extern const struct roam_protocol *const roami_stretches[];
+extern const unsigned roami_stretch_count;
 
 /*
  * What the calling thread waits for, shown when the job fails or hangs: an enum roam_sync_kind + 1;

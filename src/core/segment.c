@@ -1,5 +1,7 @@
 #include "core/segment.h"
 
+#include <assert.h>
+
 #define RING_BYTES    (256u * 1024)
 #define TRAIL_BYTES   ((size_t)4 << 20)
 #define BOARD_RUNS    (64u * 1024)
@@ -69,6 +71,7 @@ void roami_layout_make_regions(struct roami_layout *layout, size_t heap_bytes, u
 	layout->region_pages = (uint32_t)(region_bytes / ROAMI_PAGE);
 	layout->own_first = (uint32_t)(own_first / ROAMI_PAGE);
 	layout->heap_bytes = own_first + heap_bytes;
+	assert(layout->heap_bytes / ROAMI_PAGE <= UINT32_MAX);
 	layout->pages = (uint32_t)(layout->heap_bytes / ROAMI_PAGE);
 	layout_place(layout, nodes_max);
 }

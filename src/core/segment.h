@@ -252,8 +252,8 @@ struct roami_far {
 };
 
 /*
- * The heap: `regions` stretches of `region_pages` pages for regions of other protocols, then the
- * pages under the job's, from `own_first` on (core/domain.h).
+ * The heap: pages under the job's protocol from `own_first` on; below them, the first next to them,
+ * `regions` stretches of `region_pages` pages for regions of other protocols (core/domain.h).
  */
 struct roami_layout {
 	size_t heap_bytes;
@@ -325,14 +325,14 @@ static inline size_t roami_departure_bytes(unsigned nodes)
 	return (sizeof(struct roami_departure) + 4 * nodes * sizeof(uint64_t) + 63) & ~(size_t)63;
 }
 
-/* A page's domain: what lies between the regions and `own_first` is nobody's, and counts there. */
+/* A page's domain; 0 also of what lies below all stretches, which is nobody's. */
 static inline unsigned roami_layout_domain(const struct roami_layout *layout, uint32_t page)
 {
 	unsigned region;
 
 	if (__builtin_expect(page >= layout->own_first, 1))
 		return 0;
-	region = page / layout->region_pages;
+	region = (layout->own_first - 1 - page) / layout->region_pages;
 	return region < layout->regions ? region + 1 : 0;
 }
 
@@ -340,7 +340,7 @@ static inline unsigned roami_layout_domain(const struct roami_layout *layout, ui
 static inline uint64_t roami_layout_base(const struct roami_layout *layout, unsigned domain)
 {
 	return ROAMI_PAGE *
-	       (domain == 0 ? layout->own_first : (domain - 1) * (size_t)layout->region_pages);
+	       (layout->own_first - (size_t)domain * layout->region_pages);
 }
 
 static inline uint64_t roami_layout_bytes(const struct roami_layout *layout, unsigned domain)

@@ -19,9 +19,31 @@ struct roami_thread *roami_thread_self(struct roami_node *node)
 	return &node->threads[number];
 }
 
+static unsigned thread_room_count(const struct roami_node *node)
+{
+	return 1 + node->domain_count;
+}
+
+static size_t thread_rooms_bytes(const struct roami_node *node)
+{
+	return (size_t)ROAMI_THREADS_MAX * thread_room_count(node) * sizeof(struct roami_room);
+}
+
+static struct roami_room *thread_rooms(struct roami_node *node, uint32_t number)
+{
+	return &node->rooms[(size_t)number * thread_room_count(node)];
+}
+
+enum roam_err roami_threads_open(struct roami_node *node)
+{
+	node->rooms = roami_os_reserve_sparse(thread_rooms_bytes(node));
+	return node->rooms != NULL ? ROAM_OK : ROAM_ENOMEM;
+}
+
 uint8_t *roami_thread_room(struct roami_node *node, unsigned room, size_t bytes)
 {
-	struct roami_room *mine = &roami_thread_self(node)->rooms[room];
+	struct roami_thread *self = roami_thread_self(node);
+	struct roami_room *mine = &thread_rooms(node, (uint32_t)(self - node->threads))[room];
 
 	if (mine->at != NULL)
 		return mine->at;
@@ -43,18 +65,20 @@ enum roam_err roami_thread_register(struct roami_node *node, bool on)
 	return ROAM_OK;
 }
 
-static void thread_rooms_free(struct roami_thread *thread)
+static void thread_rooms_free(struct roami_node *node, uint32_t number)
 {
-	for (unsigned i = 0; i < ROAMI_ROOMS_MAX; i++)
-		if (thread->rooms[i].at != NULL)
-			roami_os_unmap(thread->rooms[i].at, thread->rooms[i].bytes);
-	memset(thread->rooms, 0, sizeof(thread->rooms));
+	struct roami_room *rooms = thread_rooms(node, number);
+
+	for (unsigned i = 0; i < thread_room_count(node); i++)
+		if (rooms[i].at != NULL) {
+			roami_os_unmap(rooms[i].at, rooms[i].bytes);
+			rooms[i] = (struct roami_room){0};
+		}
 }
 
 bool roami_thread_end(struct roami_node *node, unsigned number)
 {
 	struct roami_thread *thread = &node->threads[number];
-	struct roami_room rooms[ROAMI_ROOMS_MAX];
 
 	if (thread->registered)
 		roami_state_set(node, ROAMI_STATE_THREADS, UINT64_MAX, true);
@@ -62,10 +86,8 @@ bool roami_thread_end(struct roami_node *node, unsigned number)
 	if (roami_lock_holds(node, number))
 		return false;
 	if (number >= KEEPERS)
-		thread_rooms_free(thread);
-	memcpy(rooms, thread->rooms, sizeof(rooms));
+		thread_rooms_free(node, number);
 	memset(thread, 0, sizeof(*thread));
-	memcpy(thread->rooms, rooms, sizeof(rooms));
 	return true;
 }
 
@@ -73,6 +95,9 @@ void roami_threads_close(struct roami_node *node)
 {
 	uint32_t top = atomic_load(&node->threads_top);
 
+	if (node->rooms == NULL)
+		return;
 	for (uint32_t i = 0; i < top; i++)
-		thread_rooms_free(&node->threads[i]);
+		thread_rooms_free(node, i);
+	roami_os_unmap(node->rooms, thread_rooms_bytes(node));
 }

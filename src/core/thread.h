@@ -7,10 +7,16 @@
 
 #include "core/node.h"
 
+/* Makes room for what threads will have; the node has its domains. */
+enum roam_err roami_threads_open(struct roami_node *node);
+
 /* The calling thread's. */
 struct roami_thread *roami_thread_self(struct roami_node *node);
 
-/* Memory of the calling thread's own, `bytes` for each of ROAMI_ROOMS_MAX uses; fails the job. */
+/*
+ * Memory of the calling thread's own, `bytes` for each use: room 0 is where pages land, 1 + the
+ * number of a domain the scratch of its protocol.  Fails the job if there is none.
+ */
 uint8_t *roami_thread_room(struct roami_node *node, unsigned room, size_t bytes);
 
 /* The calling thread is counted by the barriers of all threads, or no more.  ROAM_ESTATE: again. */

@@ -32,8 +32,9 @@ struct msg_many {
 void roami_msg_register(struct roami_node *node, unsigned base, const struct roam_message *messages)
 {
 	for (unsigned i = 0; messages[i].name != NULL; i++) {
-		roami_assert(base + i < ROAMI_TYPES_MAX && messages[i].bytes_max <= ROAMI_MSG_MAX);
-		node->msg.types[base + i] = &messages[i];
+		roami_assert(base + i < node->msg.types_max &&
+			     messages[i].bytes_max <= ROAMI_MSG_MAX);
+		node->msg.types[base + i].message = &messages[i];
 	}
 }
 
@@ -650,14 +651,14 @@ uint64_t roami_msg_asked(const struct roami_node *node)
 /* Hands a request to its handler, in the domain whose message it is. */
 static void msg_handle(struct roami_node *node, const struct roam_request *request)
 {
-	struct roami_domain *domain = &node->domains[node->type_domains[request->type]];
+	const struct roami_type *type = &node->msg.types[request->type];
 	unsigned was;
 
 	if (request->type < ROAMI_TYPE_PROTOCOL) {
-		node->msg.types[request->type]->handle(node, request);
+		type->message->handle(node, request);
 	} else {
-		was = roami_domain_enter(node, domain);
-		node->msg.types[request->type]->handle(node, request);
+		was = roami_domain_enter(node, &node->domains[type->domain]);
+		type->message->handle(node, request);
 		roami_domain_leave(node, was);
 	}
 	roami_page_close_late(node);
@@ -689,7 +690,7 @@ static void msg_deliver_many(struct roami_node *node, const struct roam_request 
 	size_t count = all->bytes / sizeof(*many);
 
 	if (count == 0 || all->bytes % sizeof(*many) != 0 ||
-	    node->msg.types[all->type]->bytes_max < sizeof(many->what))
+	    node->msg.types[all->type].message->bytes_max < sizeof(many->what))
 		roami_node_fail(node, "node %u sent malformed requests", all->from);
 	for (size_t i = 0; i < count; i++) {
 		struct roam_request one = *all;
@@ -713,7 +714,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 	if (bytes < sizeof(header))
 		roami_node_fail(node, "node %u sent a message of %zu bytes", from, bytes);
 	memcpy(&header, data, sizeof(header));
-	type = header.type < ROAMI_TYPES_MAX ? node->msg.types[header.type] : NULL;
+	type = header.type < node->msg.types_max ? node->msg.types[header.type].message : NULL;
 	if (type == NULL || header.bytes != bytes - sizeof(header) || header.origin >= node->nodes)
 		roami_node_fail(node, "node %u sent a malformed message", from);
 	ROAMI_COUNT(node->stats, messages_received, 1);

@@ -411,9 +411,30 @@ static void udp_listen(void *state, bool on)
 	epoll_ctl(udp->ear, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, udp->way->pollable(udp), &event);
 }
 
+/* --------------------------------------------------------------------------------------- probe */
+
+static bool udp_probe(char *why, size_t why_bytes)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = roami_os_fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	const char *failed = NULL;
+
+	if (fd < 0)
+		failed = "a UDP socket";
+	else if (bind(fd, (void *)&address, sizeof(address)) != 0)
+		failed = "a UDP port of 127.0.0.1";
+	if (failed != NULL)
+		snprintf(why, why_bytes, "%s: %s", failed, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return failed == NULL;
+}
+
 const struct roam_transport roami_transport_udp = {
 	.name = "udp",
-	.caps = 0,
+	.caps = ROAM_CAP_HOSTS,
+	.cost_ns = 5000,
 	.state_size = sizeof(struct udp_state),
 	.message_max = UDP_DATAGRAM - sizeof(struct udp_mark),
 	.open = udp_open,
@@ -422,6 +443,7 @@ const struct roam_transport roami_transport_udp = {
 	.send_many = udp_send_many,
 	.poll = udp_poll,
 	.pending = udp_pending,
+	.probe = udp_probe,
 	.limit = udp_limit,
 	.room = udp_room,
 	.wait = udp_wait,

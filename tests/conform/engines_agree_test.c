@@ -22,6 +22,7 @@
 
 #define NODES    3u
 #define PAGES    48u
+#define WRAPPED_MAX 64u /* messages of a protocol */
 #define STEPS    500u
 #define SEEDS    12u
 #define LOCKS    4u
@@ -127,7 +128,7 @@ struct run {
 /* The run under way: callbacks of protocols and signal handlers have no other way to find it. */
 static struct run *now;
 static struct roam_protocol wrapped_protocol;
-static struct roam_message wrapped_messages[ROAMI_TYPES_MAX];
+static struct roam_message wrapped_messages[WRAPPED_MAX];
 static struct roami_fault_engine wrapped_engine;
 
 static void trace_add(struct trace *trace, const struct event *event)
@@ -289,6 +290,7 @@ static void wrap_protocol(const struct roam_protocol *protocol)
 	if (protocol->messages == NULL)
 		return;
 	for (unsigned i = 0; protocol->messages[i].name != NULL; i++) {
+		CU_ASSERT_FATAL(i + 1 < WRAPPED_MAX);
 		wrapped_messages[i] = protocol->messages[i];
 		wrapped_messages[i].handle = wrap_handle;
 	}

@@ -181,7 +181,7 @@ static void handle(struct roami_node *node, const struct roam_request *request)
 	struct roam_part part = {request->data, request->bytes};
 
 	if (request->origin >= node->nodes || request->from >= node->nodes ||
-	    request->bytes > node->msg.types[request->type]->bytes_max)
+	    request->bytes > node->msg.types[request->type].message->bytes_max)
 		abort();
 	for (size_t at = 0; at < request->bytes; at++)
 		bench.sum += ((const uint8_t *)request->data)[at];
@@ -239,6 +239,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct roami_stats stats;
 	static uint8_t reply[64];
+	static struct roami_type types[ROAMI_TYPE_PROTOCOL + 16];
+	static struct roami_domain domain;
 	struct roami_node *node = calloc(1, sizeof(*node));
 	struct roami_call *call;
 
@@ -246,6 +248,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	memset(&bench, 0, sizeof(bench));
 	node->nodes = 3;
+	node->domains = &domain;
+	node->msg.types = types;
+	node->msg.types_max = sizeof(types) / sizeof(*types);
 	node->env = &env;
 	node->stats = &stats;
 	node->transport = &wire;

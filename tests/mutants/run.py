@@ -50,7 +50,7 @@ def sources(root):
 
 # What can catch a mutant: of everything above the messages ...
 PAGES = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"], ["ahead_test"],
-         ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["guess_test"], ["told_test"], ["packed_test"],
+         ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["guess_test"], ["told_test"], ["list_test"], ["packed_test"],
          ["sim_test", "--lossy"]]
 # ... of the layers below them, ...
 BELOW = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
@@ -67,7 +67,12 @@ MAINS = {words[0]: f"tests/sim/{words[0]}.c" for words in PAGES + LAYERS + SILEN
 
 
 def protocols():
-    names = re.search(r"protocols = \[(.*?)\]", open(os.path.join(ROOT, "protocols/meson.build")).read()).group(1)
+    names = re.search(r"protocols = \[(.*?)\]", open(os.path.join(ROOT, "protocols/meson.build")).read(), re.DOTALL).group(1)
+    return re.findall(r"'(\w+)'", names)
+
+
+def transports():
+    names = re.search(r"transports = \[(.*?)\]", open(os.path.join(ROOT, "src/transport/meson.build")).read()).group(1)
     return re.findall(r"'(\w+)'", names)
 
 
@@ -89,9 +94,9 @@ def lists(root):
     generated = os.path.join(root, "generated")
     os.makedirs(os.path.join(generated, "fault"))
     with open(os.path.join(generated, "protocols.def"), "w") as out:
-        out.writelines(f"PROTOCOL({name})\n" for name in protocols())
+        out.writelines(f"PROTOCOL({name}, {at})\n" for at, name in enumerate(protocols()))
     with open(os.path.join(generated, "transports.def"), "w") as out:
-        out.write("TRANSPORT(shm)\nTRANSPORT(udp)\n")
+        out.writelines(f"TRANSPORT({name})\n" for name in transports())
     with open(os.path.join(generated, "fault", "fault.def"), "w") as out:
         out.writelines(f"FAULT_ENGINE({name})\n" for name in ["soft", "sigsegv", "uffd"])
 

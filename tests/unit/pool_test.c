@@ -1,5 +1,6 @@
 /* The pool of the heap's parts: who may take what, and when. */
 #include "core/pool.h"
+#include "core/segment.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +90,32 @@ static void test_clocks(void)
 	free(pool);
 }
 
+/* No address depends on how many protocols have a stretch of the heap. */
+static void test_stretches(void)
+{
+	struct roami_layout few, many;
+
+	for (uint64_t heap = 16 * MIB; heap <= (UINT64_C(1) << 40); heap *= 8) {
+		roami_layout_make_regions(&few, heap, 2, 3, heap / 16, roami_pool_part(heap));
+		roami_layout_make_regions(&many, heap, 2, 100, heap / 16, roami_pool_part(heap));
+		for (unsigned domain = 0; domain <= many.regions; domain++) {
+			uint64_t base = roami_layout_base(&many, domain);
+			uint32_t first = (uint32_t)(base / ROAM_PAGE_SIZE);
+			uint64_t below = roami_layout_base(&many, 0) - base;
+
+			CU_ASSERT_EQUAL(roami_layout_domain(&many, first), domain);
+			CU_ASSERT_EQUAL(roami_layout_domain(&many, first + few.region_pages - 1),
+					domain);
+			if (domain <= few.regions)
+				CU_ASSERT_EQUAL(roami_layout_base(&few, 0) -
+							roami_layout_base(&few, domain),
+						below);
+		}
+	}
+}
+
 static CU_TestInfo tests[] = {
+	{"stretches of protocols", test_stretches},
 	{"sizes", test_sizes},
 	{"all of it", test_whole},
 	{"frees that are not known yet", test_clocks},

@@ -204,7 +204,8 @@ def variables(text, names):
         elif kind == 'TEXT':
             values[variable] = []
         else:
-            values[variable] = names.get(variable, [default.strip('"')] if default != '""' else [])
+            values[variable] = [default.strip('"')] if default != '""' else []
+            values[variable] += [name for name in names.get(variable, []) if name not in values[variable]]
     return values
 
 
