@@ -329,11 +329,14 @@ static void info_engines(void)
 static void info_options(void)
 {
 	struct roami_options options;
+	struct roami_option option;
 	char text[1024], allowed[160], value[256];
 
 	roami_options_read(&options, environ, -1);
 	printf("\noptions\n");
-	for (const struct roami_option *o = roami_options_table; o->variable != NULL; o++) {
+	for (unsigned i = 0; roami_option_at(i, &option); i++) {
+		const struct roami_option *o = &option;
+
 		if (o->internal)
 			continue;
 		allowed[0] = '\0';

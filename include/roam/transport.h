@@ -44,6 +44,26 @@ struct roam_transport_memory {
 	size_t bytes;
 };
 
+/*
+ * An option of a transport: a variable of the environment, named ROAM_ and the transport in
+ * capitals first.  It is read, checked, shown (`roam info options`) and compared between nodes like
+ * all others.
+ */
+struct roam_transport_option {
+	const char *variable;
+	const char *value;   /* the default */
+	const char *allowed; /* "least..most": a number; else words, "a|b|c" */
+	const char *meaning;
+};
+
+/* A line of the table of a transport's options, which ends with {NULL}; the manual reads it. */
+#define ROAM_TRANSPORT_OPTION(variable, value, allowed, meaning) {variable, value, allowed, meaning}
+
+struct roam_transport_value {
+	uint64_t number;
+	unsigned word; /* which of the words */
+};
+
 struct roam_transport;
 
 #define ROAM_SEND_MANY 44u
@@ -57,7 +77,11 @@ struct roam_transport_params {
 
 	uint64_t (*now)(void *now_arg); /* nanoseconds; virtual in a simulated world */
 	void *now_arg;
-	const char *option; /* what the user set for this transport; NULL or "": nothing */
+	/* The values of the transport's options, in their order; until open returns. */
+	const struct roam_transport_value *options;
+	const char *option; /* of layers: what the user set for this one; NULL or "": nothing */
+	char *why; /* where open() may say more about why it fails; NULL: nowhere */
+	size_t why_bytes;
 	unsigned mtu;       /* bytes of a packet on the way, if set; 0: ask the kernel */
 	uint32_t address;   /* IPv4 of this host, host byte order; 0: all peers are here */
 	uint64_t others;    /* peers that another transport reaches, not this one; bits */
@@ -104,6 +128,7 @@ struct roam_transport {
 	unsigned cost_ns;   /* of a short message, roughly: of several the least is taken */
 	size_t state_size;  /* the core allocates and zeroes this many bytes */
 	size_t message_max; /* longest message in bytes */
+	const struct roam_transport_option *options; /* ends with {NULL}; NULL: it has none */
 
 	/* Joins.  Called once, on the starting thread; all peers' memory is mapped.  May block. */
 	enum roam_err (*open)(void *state, const struct roam_transport_params *params);

@@ -115,6 +115,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.key = job->boot.nodes != 0 && !job->here ? job->boot.key : first->key,
 		.boot = first->boot,
 		.service = job->service,
+		.why = job->why,
+		.why_bytes = sizeof(job->why),
 	};
 	struct roami_blocks *blocks = job->node != NULL ? job->node->blocks : NULL;
 	enum roam_err err;

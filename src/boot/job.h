@@ -57,6 +57,7 @@ struct roami_job {
 	bool here;       /* roam run has started all its nodes on this host */
 	bool reruns;     /* main is executed on every node up to CREATE, see rerun.c */
 	_Atomic bool undecided; /* or so it seems: it may turn out that main goes on everywhere */
+	char why[160];   /* a transport does not open; "": it has not said */
 	unsigned rounds; /* ended by roam_wait_for_end */
 	uint64_t alloc_hash; /* of the allocations up to CREATE */
 	int quiet[2];    /* the real stdout and stderr, meanwhile; -1: it is closed */

@@ -601,6 +601,8 @@ struct roami_node_params {
 	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */
 	uint64_t boot;          /* counts the times that the job's nodes start with this key */
 	const struct roami_service *service; /* NULL: none */
+	char *why; /* where a transport may say why it does not open; NULL: nowhere */
+	size_t why_bytes;
 };
 
 /* Makes a node that serves messages as soon as somebody polls.  Reports errors itself. */
