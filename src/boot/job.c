@@ -399,6 +399,8 @@ static enum roam_err job_fork(struct roami_job *job, unsigned node, void (*fn)(v
 {
 	pid_t parent = getpid(), pid;
 
+	/* A thread of ours may hold what it would never let go of in the child. */
+	roami_hang_stop(&job->hang);
 	fflush(NULL);
 	job->forking = true;
 	pid = fork();

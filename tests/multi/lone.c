@@ -1,8 +1,12 @@
 /*
  * A job of one node keeps its blocks in anonymous memory; nodes created later find the bytes, what
- * was written before the first CREATE and blocks allocated meanwhile included.
+ * was written before the first CREATE and blocks allocated meanwhile included.  While nodes are
+ * forked no thread of the library's runs: what it held would stay locked in them.
  */
 #include "multi.h"
+
+#include <dirent.h>
+#include <pthread.h>
 
 #define NUMBERS 200000u
 
@@ -32,8 +36,21 @@ static void round_of(void (*fn)(void), unsigned nodes)
 	must(roam_wait_for_end());
 }
 
+static void only_thread(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	unsigned count = 0;
+
+	check(tasks != NULL);
+	for (const struct dirent *one; (one = readdir(tasks)) != NULL;)
+		count += one->d_name[0] != '.';
+	closedir(tasks);
+	check(count == 1);
+}
+
 int main(void)
 {
+	check(pthread_atfork(only_thread, NULL, NULL) == 0);
 	numbers = must_alloc(NUMBERS * sizeof(*numbers));
 	numbers[NUMBERS / 2] = 5;
 	round_of(one, 1);
