@@ -67,6 +67,14 @@ struct roam_transport_value {
 struct roam_transport;
 
 #define ROAM_SEND_MANY 44u
+#define ROAM_WAYS_MAX  8u /* transports that a job joins */
+
+/* A transport, or the highest layer over it, and the peers that it reaches; bits. */
+struct roam_transport_way {
+	const struct roam_transport *transport;
+	void *state;
+	uint64_t peers;
+};
 
 struct roam_transport_params {
 	unsigned node;
@@ -86,13 +94,16 @@ struct roam_transport_params {
 	uint32_t address;   /* IPv4 of this host, host byte order; 0: all peers are here */
 	uint64_t others;    /* peers that another transport reaches, not this one; bits */
 	int bell;           /* an eventfd by which `others` wake who is in wait(); 0: none */
+	/* What wait() sleeps at, too: file() of the job's other transports; until open returns. */
+	const int *files;
+	unsigned file_count;
 
 	/* Of layers, which are transports over another one: that one, opened, and its state. */
 	const struct roam_transport *lower;
 	void *lower_state;
-	/* Of the layer that joins two transports: the one that reaches `others`. */
-	const struct roam_transport *beside;
-	void *beside_state;
+	/* Of the layer that joins several, until open returns: these, each peer in one of them. */
+	const struct roam_transport_way *ways;
+	unsigned way_count;
 	void *stats;      /* the node's counters; NULL: none */
 	const void *seal; /* what datagrams are closed with; NULL: a checksum */
 
@@ -128,6 +139,7 @@ struct roam_transport {
 	unsigned cost_ns;   /* of a short message, roughly: of several the least is taken */
 	size_t state_size;  /* the core allocates and zeroes this many bytes */
 	size_t message_max; /* longest message in bytes */
+	unsigned card_bytes; /* of its card; all transports of a build share ROAM_CARD_BYTES */
 	const struct roam_transport_option *options; /* ends with {NULL}; NULL: it has none */
 
 	/* Joins.  Called once, on the starting thread; all peers' memory is mapped.  May block. */
@@ -198,6 +210,13 @@ struct roam_transport {
 	 * already counts; it does from the beginning.  Any thread.  NULL: it always does.
 	 */
 	void (*listen)(void *state, bool on);
+
+	/*
+	 * A file that can be read while messages wait, for who sleeps in another transport's
+	 * wait().  After open; -1: none.  Where several with `wait` are joined, threads sleep at
+	 * one, and the others need this.
+	 */
+	int (*file)(const void *state);
 };
 
 #endif

@@ -49,13 +49,29 @@ void roami_transports_missing(char *text, size_t bytes)
 						 roami_transports[i]->name, why);
 }
 
+static bool transport_reaches(const struct roam_transport *transport, enum roami_where where)
+{
+	if ((transport->caps & ROAM_CAP_MAPPED) != 0)
+		return where == ROAMI_WHERE_MAPPED;
+	return where != ROAMI_WHERE_AWAY || (transport->caps & ROAM_CAP_HOSTS) != 0;
+}
+
+unsigned roami_transport_card_at(const struct roam_transport *transport)
+{
+	unsigned at = 0;
+
+	for (unsigned i = 0; roami_transports[i] != NULL && roami_transports[i] != transport; i++)
+		at += (roami_transports[i]->card_bytes + 7) & ~7u;
+	return at;
+}
+
 const struct roam_transport *roami_transport_for(const struct roam_transport *const *among,
-						 bool mapped)
+						 enum roami_where where)
 {
 	const struct roam_transport *best = NULL;
 
 	for (; *among != NULL; among++)
-		if ((mapped || ((*among)->caps & ROAM_CAP_HOSTS) != 0) &&
+		if (transport_reaches(*among, where) &&
 		    (best == NULL || (*among)->cost_ns < best->cost_ns))
 			best = *among;
 	return best;
