@@ -130,6 +130,37 @@ struct roam_transport_params {
  */
 typedef bool roam_deliver_fn(void *arg, unsigned from, const void *data, size_t bytes);
 
+/*
+ * One-sided operations, for a card that reaches the memory of nodes of other hosts without their
+ * processors.  No transport has them yet; how a node would reach a peer by them is a third kind,
+ * beside loads and stores, and messages.  All or none are there, and then they are for every
+ * operation on pages, headers and words of a peer that this transport reaches.
+ *
+ * A place is a peer and an offset in its segment, which `attach` has told it of: once, after open,
+ * before the card is passed on, which says by what key peers may reach it.  They are asynchronous:
+ * ROAM_OK: begun, `done` will be set to 1, or to 2 + enum roam_err, by a poll or reap of the
+ * caller's node; ROAM_EAGAIN: no room, nothing has begun.  Local bytes stay the caller's until
+ * then, and lie in its own attached segment.  What is begun to one peer happens in that order: a
+ * flush puts its diffs and then the header, and a fence is no more than waiting for the last.
+ * Processor atomics and those of the card are not atomic against each other: words that `atomic`
+ * changes are changed by it alone, by their owner, too.
+ */
+enum roam_onesided_atomic { ROAM_ONESIDED_CAS, ROAM_ONESIDED_ADD };
+
+struct roam_onesided {
+	enum roam_err (*attach)(void *state, void *segment, size_t bytes);
+	enum roam_err (*put)(void *state, unsigned peer, uint64_t to, const struct iovec *parts,
+			     unsigned count, uint32_t *done);
+	enum roam_err (*get)(void *state, unsigned peer, uint64_t from, const struct iovec *parts,
+			     unsigned count, uint32_t *done);
+	/* On an aligned word; *old: what was there.  ADD adds `value`, CAS stores it if `is`. */
+	enum roam_err (*atomic)(void *state, unsigned peer, uint64_t at,
+				enum roam_onesided_atomic what, uint64_t is, uint64_t value,
+				uint64_t *old, uint32_t *done);
+	/* Sets `done` of what has ended; how many.  Any thread, never blocks. */
+	unsigned (*reap)(void *state);
+};
+
 /* Who sleeps at a transport: a thread of the application, the service thread. */
 enum roam_sleeper { ROAM_SLEEPER_APP, ROAM_SLEEPER_SERVICE };
 
@@ -217,6 +248,8 @@ struct roam_transport {
 	 * one, and the others need this.
 	 */
 	int (*file)(const void *state);
+
+	const struct roam_onesided *onesided;
 };
 
 #endif

@@ -237,6 +237,7 @@ static enum roam_err layers_stack(struct roami_node *node, const struct roami_no
 	bool last = index + 1 == plan->count;
 	enum roam_err err;
 
+	roami_assert(roami_transport_wrong(way->transport) == NULL);
 	if (memory == NULL)
 		return ROAM_ENOMEM;
 	open.memory = memory;

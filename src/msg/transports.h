@@ -19,6 +19,9 @@ enum roami_where {
 /* The build's list; ends with NULL. */
 extern const struct roam_transport *const roami_transports[];
 
+/* What in a transport contradicts itself or is missing, for tests; NULL: nothing. */
+const char *roami_transport_wrong(const struct roam_transport *transport);
+
 /* By name; NULL if there is none. */
 const struct roam_transport *roami_transport_find(const char *name);
 
