@@ -67,6 +67,14 @@ struct roam_transport_value {
 struct roam_transport;
 
 #define ROAM_SEND_MANY 44u
+#define ROAM_WAYS_MAX  8u /* transports that a job joins */
+
+/* A transport, or the highest layer over it, and the peers that it reaches; bits. */
+struct roam_transport_way {
+	const struct roam_transport *transport;
+	void *state;
+	uint64_t peers;
+};
 
 struct roam_transport_params {
 	unsigned node;
@@ -86,13 +94,16 @@ struct roam_transport_params {
 	uint32_t address;   /* IPv4 of this host, host byte order; 0: all peers are here */
 	uint64_t others;    /* peers that another transport reaches, not this one; bits */
 	int bell;           /* an eventfd by which `others` wake who is in wait(); 0: none */
+	/* What wait() sleeps at, too: file() of the job's other transports; until open returns. */
+	const int *files;
+	unsigned file_count;
 
 	/* Of layers, which are transports over another one: that one, opened, and its state. */
 	const struct roam_transport *lower;
 	void *lower_state;
-	/* Of the layer that joins two transports: the one that reaches `others`. */
-	const struct roam_transport *beside;
-	void *beside_state;
+	/* Of the layer that joins several, until open returns: these, each peer in one of them. */
+	const struct roam_transport_way *ways;
+	unsigned way_count;
 	void *stats;      /* the node's counters; NULL: none */
 	const void *seal; /* what datagrams are closed with; NULL: a checksum */
 
@@ -119,6 +130,37 @@ struct roam_transport_params {
  */
 typedef bool roam_deliver_fn(void *arg, unsigned from, const void *data, size_t bytes);
 
+/*
+ * One-sided operations, for a card that reaches the memory of nodes of other hosts without their
+ * processors.  No transport has them yet; how a node would reach a peer by them is a third kind,
+ * beside loads and stores, and messages.  All or none are there, and then they are for every
+ * operation on pages, headers and words of a peer that this transport reaches.
+ *
+ * A place is a peer and an offset in its segment, which `attach` has told it of: once, after open,
+ * before the card is passed on, which says by what key peers may reach it.  They are asynchronous:
+ * ROAM_OK: begun, `done` will be set to 1, or to 2 + enum roam_err, by a poll or reap of the
+ * caller's node; ROAM_EAGAIN: no room, nothing has begun.  Local bytes stay the caller's until
+ * then, and lie in its own attached segment.  What is begun to one peer happens in that order: a
+ * flush puts its diffs and then the header, and a fence is no more than waiting for the last.
+ * Processor atomics and those of the card are not atomic against each other: words that `atomic`
+ * changes are changed by it alone, by their owner, too.
+ */
+enum roam_onesided_atomic { ROAM_ONESIDED_CAS, ROAM_ONESIDED_ADD };
+
+struct roam_onesided {
+	enum roam_err (*attach)(void *state, void *segment, size_t bytes);
+	enum roam_err (*put)(void *state, unsigned peer, uint64_t to, const struct iovec *parts,
+			     unsigned count, uint32_t *done);
+	enum roam_err (*get)(void *state, unsigned peer, uint64_t from, const struct iovec *parts,
+			     unsigned count, uint32_t *done);
+	/* On an aligned word; *old: what was there.  ADD adds `value`, CAS stores it if `is`. */
+	enum roam_err (*atomic)(void *state, unsigned peer, uint64_t at,
+				enum roam_onesided_atomic what, uint64_t is, uint64_t value,
+				uint64_t *old, uint32_t *done);
+	/* Sets `done` of what has ended; how many.  Any thread, never blocks. */
+	unsigned (*reap)(void *state);
+};
+
 /* Who sleeps at a transport: a thread of the application, the service thread. */
 enum roam_sleeper { ROAM_SLEEPER_APP, ROAM_SLEEPER_SERVICE };
 
@@ -128,6 +170,7 @@ struct roam_transport {
 	unsigned cost_ns;   /* of a short message, roughly: of several the least is taken */
 	size_t state_size;  /* the core allocates and zeroes this many bytes */
 	size_t message_max; /* longest message in bytes */
+	unsigned card_bytes; /* of its card; all transports of a build share ROAM_CARD_BYTES */
 	const struct roam_transport_option *options; /* ends with {NULL}; NULL: it has none */
 
 	/* Joins.  Called once, on the starting thread; all peers' memory is mapped.  May block. */
@@ -198,6 +241,15 @@ struct roam_transport {
 	 * already counts; it does from the beginning.  Any thread.  NULL: it always does.
 	 */
 	void (*listen)(void *state, bool on);
+
+	/*
+	 * A file that can be read while messages wait, for who sleeps in another transport's
+	 * wait().  After open; -1: none.  Where several with `wait` are joined, threads sleep at
+	 * one, and the others need this.
+	 */
+	int (*file)(const void *state);
+
+	const struct roam_onesided *onesided;
 };
 
 #endif

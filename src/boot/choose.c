@@ -16,28 +16,48 @@ static bool choose_failed(struct roami_job *job, bool here)
 	return false;
 }
 
-bool roami_job_transports(struct roami_job *job, struct roami_node_params *params)
+static enum roami_where choose_where(const struct roami_job *job, unsigned node)
 {
-	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1], *near;
+	if (job->bases[node] != NULL)
+		return ROAMI_WHERE_MAPPED;
+	return job->boot.host[node] == job->boot.host[job->me] ? ROAMI_WHERE_HERE
+							       : ROAMI_WHERE_AWAY;
+}
+
+/* A node has what it sends itself by one of those that reach others, the cheapest if it can be. */
+static void choose_own(unsigned me, unsigned nodes, const struct roam_transport **by)
+{
+	const struct roam_transport *other = NULL;
+
+	for (unsigned node = 0; node < nodes; node++) {
+		if (node == me)
+			continue;
+		if (by[node] == by[me])
+			return;
+		other = by[node];
+	}
+	if (other != NULL)
+		by[me] = other;
+}
+
+bool roami_job_transports(struct roami_job *job, struct roami_node_params *params,
+			  const struct roam_transport **by)
+{
+	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1];
 	bool alone = params->nodes == 1; /* then there is nobody to reach */
-	uint64_t mapped = 0;
 
 	roami_transports_allowed(alone ? "auto" : job->options.transport, allowed);
-	for (unsigned node = 0; node < params->nodes; node++)
-		if (job->bases[node] != NULL)
-			mapped |= roami_nodeset_bit(node);
-	near = roami_transport_for(allowed, true);
-	if (mapped == roami_nodeset_first(params->nodes).bits) {
-		params->transport = near;
-	} else {
-		params->transport = roami_transport_for(allowed, false);
-		if (mapped != roami_nodeset_bit(params->me) && near != params->transport)
-			params->beside = near;
+	for (unsigned node = 0; node < params->nodes; node++) {
+		enum roami_where where = choose_where(job, node);
+
+		by[node] = roami_transport_for(allowed, where);
+		if (by[node] == NULL)
+			return choose_failed(job, where != ROAMI_WHERE_AWAY);
 	}
-	if (params->transport == NULL || near == NULL)
-		return choose_failed(job, near == NULL);
-	near = params->beside != NULL ? params->beside : params->transport;
-	if (job->options.onesided && (near->caps & ROAM_CAP_MAPPED) != 0)
-		params->near = mapped;
+	choose_own(params->me, params->nodes, by);
+	params->by = by;
+	for (unsigned node = 0; node < params->nodes; node++)
+		if (job->options.onesided && (by[node]->caps & ROAM_CAP_MAPPED) != 0)
+			params->near |= roami_nodeset_bit(node);
 	return true;
 }

@@ -92,6 +92,7 @@ enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
 	const struct roami_ctl *first = roami_job_ctl(job, 0);
+	const struct roam_transport *by[ROAMI_NODES_MAX];
 	struct roami_node_params params = {
 		.me = job->me,
 		.nodes = nodes,
@@ -121,7 +122,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	struct roami_blocks *blocks = job->node != NULL ? job->node->blocks : NULL;
 	enum roam_err err;
 
-	if (!roami_job_transports(job, &params))
+	if (!roami_job_transports(job, &params, by))
 		return ROAM_EUNSUPPORTED;
 	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	roami_hang_stop(&job->hang);

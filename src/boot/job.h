@@ -148,11 +148,11 @@ enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const cha
 /* ---- choose.c */
 
 /*
- * Sets how messages travel: to nodes whose segments are mapped, and to others if there are any; and
- * whose memory the node reaches by loads and stores.  False: nothing reaches some, which it has
- * said.
+ * Sets by what each node is reached, in `by`, which has room for all, and whose memory by loads and
+ * stores.  False: nothing reaches some, which it has said.
  */
-bool roami_job_transports(struct roami_job *job, struct roami_node_params *params);
+bool roami_job_transports(struct roami_job *job, struct roami_node_params *params,
+			  const struct roam_transport **by);
 
 /* ---- says.c, for programs that create their nodes */
 

@@ -437,7 +437,8 @@ static void meet_say(const struct roami_job *job)
 	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1], *over;
 
 	roami_transports_allowed(job->options.transport, allowed);
-	over = roami_transport_for(allowed, job->boot.hosts == 1);
+	over = roami_transport_for(allowed, job->boot.hosts > 1 ? ROAMI_WHERE_AWAY
+							: ROAMI_WHERE_MAPPED);
 	if (job->boot.me == 0 && job->options.log >= ROAMI_LEVEL_INFO)
 		fprintf(stderr, "roam: info: %u nodes on %u host%s, by %s (%s), over %s\n",
 			job->boot.nodes, job->boot.hosts, job->boot.hosts > 1 ? "s" : "",
@@ -637,7 +638,7 @@ enum roam_err roami_meet_open(struct roami_job *job)
 	struct meet_last mine = {.threads = atomic_load(&roami_job_ctl(job, job->me)->threads)};
 	const struct meet_last *last;
 
-	memcpy(mine.transport, job->node->memory[job->me].base, ROAM_CARD_BYTES);
+	memcpy(mine.transport, job->node->card, ROAM_CARD_BYTES);
 	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
 		last = (const void *)job->meet->blobs[node].data;

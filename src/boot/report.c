@@ -6,23 +6,27 @@
 
 #include "boot/job.h"
 #include "core/race.h"
+#include "msg/layers.h"
 
 /* The counters of all nodes, as a table on `fd`, or as JSON in the file `path`. */
 static bool job_show(struct roami_job *job, int fd, const char *path)
 {
 	const struct roami_stats *stats[ROAMI_NODES_MAX];
 	const char *types[ROAMI_STATS_TYPES_MAX] = {NULL};
+	char over[160];
 	struct roami_stats_report report = {
 		.nodes = job->nodes,
 		.stats = stats,
 		.protocol = job->options.protocol,
-		.transport = job->node->layers[0].transport->name,
+		.transport = over,
 		.engine = job->node->engine->name,
 		.types = types,
 	};
 
 	for (unsigned i = 0; i < job->nodes; i++)
 		stats[i] = &roami_job_ctl(job, i)->stats;
+	roami_layers_over(job->node, over, sizeof(over));
+	over[strcspn(over, ",")] = '\0'; /* what reaches the farthest */
 	for (unsigned i = 0; i < job->node->msg.types_max && i < ROAMI_STATS_TYPES_MAX; i++)
 		if (job->node->msg.types[i].message != NULL)
 			types[i] = job->node->msg.types[i].message->name;
@@ -82,18 +86,9 @@ void roami_job_verdict(struct roami_job *job)
 	job->found = job->found || races > 0;
 }
 
-/* What reaches the peers of this host, beside what reaches others; NULL: nothing else. */
-static const char *job_beside(const struct roami_node *node)
-{
-	for (unsigned i = 1; i < ROAMI_LAYERS_MAX && node->layers[i].transport != NULL; i++)
-		if ((node->layers[i].transport->caps & ROAM_CAP_MAPPED) != 0)
-			return node->layers[i].transport->name;
-	return NULL;
-}
-
 void roami_job_say(const struct roami_job *job)
 {
-	const char *beside = job_beside(job->node);
+	char over[160];
 	const char *how = job->control != 0 ? "roam run -H" : job->here ? "roam run" : "fork";
 	const char *seal = job->boot.aes != 0 ? "AES-256-GCM" : "ChaCha20-Poly1305";
 	unsigned hosts = job->boot.hosts > 0 ? job->boot.hosts : 1;
@@ -101,10 +96,9 @@ void roami_job_say(const struct roami_job *job)
 	if (job->me != 0 || job->options.log < ROAMI_LEVEL_INFO)
 		return;
 	if (job->bound.binding == NULL) /* else it is said, and was before all had come */
-		fprintf(stderr, "roam: info: %u nodes on %u host%s, by %s, over %s%s%s\n",
+		fprintf(stderr, "roam: info: %u nodes on %u host%s, by %s, over %s\n",
 			job->nodes, hosts, hosts > 1 ? "s" : "", how,
-			job->node->layers[0].transport->name,
-			beside != NULL ? ", on each over " : "", beside != NULL ? beside : "");
+			roami_layers_over(job->node, over, sizeof(over)));
 	if (hosts > 1)
 		fprintf(stderr, "roam: info: datagrams are sealed by %s\n",
 			job->options.seal == ROAMI_SEAL_OFF ? "nothing" : seal);

@@ -30,21 +30,21 @@ static struct roami_real *net_of(struct roami_node *node)
 
 static void net_wait(struct roami_node *node, enum roam_sleeper who, uint64_t ns)
 {
-	node->layers[0].transport->wait(node->layers[0].state, who, ns);
+	node->sleeper->transport->wait(node->sleeper->state, who, ns);
 }
 
 static void net_wake(struct roami_node *node, enum roam_sleeper who)
 {
-	node->layers[0].transport->wake(node->layers[0].state, who);
+	node->sleeper->transport->wake(node->sleeper->state, who);
 }
 
 /* Whether what arrives wakes the service thread, if it sleeps at the transport. */
 static void net_listen(struct roami_node *node, bool on)
 {
-	const struct roam_transport *transport = node->layers[0].transport;
+	const struct roam_transport *transport = node->sleeper->transport;
 
 	if (transport->listen != NULL)
-		transport->listen(node->layers[0].state, on);
+		transport->listen(node->sleeper->state, on);
 }
 
 static bool net_awake(struct roami_node *node)
@@ -175,9 +175,9 @@ bool roami_net_ring(struct roami_node *node, unsigned peer)
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t busy;
 
-	if (peer != node->me && node->rings[peer].base != NULL) {
+	if (peer != node->me && (node->rung >> peer & 1) != 0) {
 		net_ring_near(node, peer);
-		return false;
+		return (node->timed >> peer & 1) != 0;
 	}
 	atomic_thread_fence(memory_order_seq_cst);
 	busy = atomic_load(&bell->busy);

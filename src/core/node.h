@@ -328,10 +328,11 @@ struct roami_records {
 struct roami_layer {
 	const struct roam_transport *transport; /* NULL: none */
 	void *state;
+	struct roam_transport_memory *memory; /* of a transport: its peers'; NULL: it is a layer */
 	bool opened;
 };
 
-#define ROAMI_LAYERS_MAX 5
+#define ROAMI_LAYERS_MAX (3 * ROAM_WAYS_MAX + 1)
 
 struct roami_blocks;
 struct roami_race;
@@ -396,9 +397,14 @@ struct roami_node {
 	const struct roam_transport *transport; /* the highest layer, which messages go through */
 	void *transport_state;
 	struct roami_layer layers[ROAMI_LAYERS_MAX]; /* the lowest first */
-	struct roam_transport_memory memory[ROAMI_NODES_MAX];
-	struct roam_transport_memory rings[ROAMI_NODES_MAX]; /* of `beside` of the params */
-	const int *bells; /* eventfds of the nodes of this host, with `beside`; see net.c */
+	const struct roami_layer *sleeper; /* at whose transport threads sleep; NULL: they do not */
+	/*
+	 * Peers whose messages do not wake who sleeps there: eventfds of theirs do, see net.c.
+	 */
+	uint64_t rung;
+	uint64_t timed; /* peers to whom sending begins a timer of a layer's */
+	const int *bells;
+	const uint8_t *card; /* ROAM_CARD_BYTES for peers on other hosts; NULL: there are none */
 	const char *const *host_names; /* NULL: not known */
 	unsigned lost; /* + 1: the peer that has fallen silent, for which the node fails */
 	const struct roam_protocol *protocol; /* that of domain 0 */
@@ -580,14 +586,13 @@ struct roami_node_params {
 	const struct roam_protocol *protocol;
 	const struct roam_protocol *const *regions; /* of each stretch of the layout; NULLs: none */
 	const struct roami_fault_engine *engine;
-	const struct roam_transport *transport;
-	/* For peers whose segment is mapped, if that is another; NULL: there are none. */
-	const struct roam_transport *beside;
-	const int *bells; /* then: eventfds that wake nodes of this host */
+	const struct roam_transport *transport; /* of the peers of which `by` says none */
+	const struct roam_transport *const *by; /* by what each is reached; NULL: not said */
+	const int *bells; /* eventfds that wake nodes of this host, if several are joined */
 	void *world; /* for the transport */
 	struct roami_layout layout;
 	void *const *bases;     /* every node's segment; NULL: it cannot be mapped */
-	/* Of those; with `beside` of all; NULL: there are none. */
+	/* Of those; of all where transports with ROAM_CAP_MAPPED and others are joined. */
 	struct roami_far *const *peers;
 	uint32_t address;             /* IPv4 of this host, host byte order; 0: one host */
 	uint8_t *app;           /* the app view; with the soft engine the runtime view does */

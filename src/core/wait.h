@@ -92,7 +92,7 @@ void roami_service_stop(struct roami_node *node);
 /* Whether threads of this node sleep at the transport. */
 static inline bool roami_net(const struct roami_node *node)
 {
-	return node->layers[0].transport->wait != NULL;
+	return node->sleeper != NULL;
 }
 
 /* An application thread sleeps; the bell's futex had `value` before the condition was looked at. */

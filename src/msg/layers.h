@@ -13,6 +13,9 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 /* Also after a failed open. */
 void roami_layers_close(struct roami_node *node);
 
+/* The transports' names, the farthest first: "a", "a, on each over b". */
+const char *roami_layers_over(const struct roami_node *node, char *text, size_t bytes);
+
 /* The option of the faulty layer, ROAM_FAULTY; false: `why` says what is wrong. */
 bool roami_layers_check(const char *faulty, char *why, size_t why_bytes);
 

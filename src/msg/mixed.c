@@ -1,24 +1,33 @@
 /*
- * mixed: one transport for the peers of this host, another for those of other hosts.  Each peer is
- * reached by one of them only, so what they promise holds for both.
+ * mixed: several transports, each for some of the peers.  Each peer is reached by one of them only,
+ * so what they promise holds for all.
  */
 #include "msg/mixed.h"
 
+#define NODES_MAX 64u
+
 struct mixed_state {
-	uint64_t near; /* peers that `beside` reaches; bits */
-	const struct roam_transport *lower, *beside;
-	void *lower_state, *beside_state;
+	unsigned count;
+	struct roam_transport_way ways[ROAM_WAYS_MAX];
+	const struct roam_transport_way *to[NODES_MAX];
 };
 
 static enum roam_err mixed_open(void *state, const struct roam_transport_params *params)
 {
 	struct mixed_state *mixed = state;
 
-	mixed->near = params->others;
-	mixed->lower = params->lower;
-	mixed->lower_state = params->lower_state;
-	mixed->beside = params->beside;
-	mixed->beside_state = params->beside_state;
+	if (params->nodes > NODES_MAX || params->way_count > ROAM_WAYS_MAX)
+		return ROAM_ENODES;
+	mixed->count = params->way_count;
+	for (unsigned i = 0; i < mixed->count; i++) {
+		mixed->ways[i] = params->ways[i];
+		for (unsigned peer = 0; peer < params->nodes; peer++)
+			if ((mixed->ways[i].peers >> peer & 1) != 0)
+				mixed->to[peer] = &mixed->ways[i];
+	}
+	for (unsigned peer = 0; peer < params->nodes; peer++)
+		if (mixed->to[peer] == NULL)
+			return ROAM_EINVAL;
 	return ROAM_OK;
 }
 
@@ -29,37 +38,52 @@ static void mixed_close(void *state)
 
 static enum roam_err mixed_send(void *state, unsigned to, const struct iovec *parts, unsigned count)
 {
-	struct mixed_state *mixed = state;
+	const struct mixed_state *mixed = state;
+	const struct roam_transport_way *way = mixed->to[to];
 
-	if ((mixed->near >> to & 1) != 0)
-		return mixed->beside->send(mixed->beside_state, to, parts, count);
-	return mixed->lower->send(mixed->lower_state, to, parts, count);
+	return way->transport->send(way->state, to, parts, count);
 }
 
 static unsigned mixed_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
 			   int *bad_peer)
 {
-	struct mixed_state *mixed = state;
-	unsigned taken = mixed->beside->poll(mixed->beside_state, deliver, arg, max, bad_peer);
+	const struct mixed_state *mixed = state;
+	unsigned taken = 0;
 
-	if (*bad_peer >= 0)
-		return 0;
-	return taken + mixed->lower->poll(mixed->lower_state, deliver, arg, max, bad_peer);
+	for (unsigned i = 0; i < mixed->count; i++) {
+		const struct roam_transport_way *way = &mixed->ways[i];
+
+		taken += way->transport->poll(way->state, deliver, arg, max, bad_peer);
+		if (*bad_peer >= 0)
+			return 0;
+	}
+	return taken;
 }
 
 static bool mixed_pending(const void *state)
 {
 	const struct mixed_state *mixed = state;
 
-	return mixed->beside->pending(mixed->beside_state) ||
-	       mixed->lower->pending(mixed->lower_state);
+	for (unsigned i = 0; i < mixed->count; i++)
+		if (mixed->ways[i].transport->pending(mixed->ways[i].state))
+			return true;
+	return false;
 }
 
 static uint64_t mixed_due(const void *state)
 {
 	const struct mixed_state *mixed = state;
+	uint64_t due = UINT64_MAX, next;
 
-	return mixed->lower->due(mixed->lower_state);
+	for (unsigned i = 0; i < mixed->count; i++) {
+		const struct roam_transport_way *way = &mixed->ways[i];
+
+		if (way->transport->due == NULL)
+			continue;
+		next = way->transport->due(way->state);
+		due = next < due ? next : due;
+	}
+	return due;
 }
 
 const struct roam_transport roami_transport_mixed = {

@@ -1,4 +1,4 @@
-/* The layer that joins a transport between hosts with one on this host. */
+/* The layer that joins several transports, each of which reaches some of the peers. */
 #ifndef ROAMI_MIXED_H
 #define ROAMI_MIXED_H
 

@@ -766,7 +766,7 @@ unsigned roami_msg_poll(struct roami_node *node)
 	bool timed;
 
 	/* Where threads sleep at the transport, asking whether to poll costs as much as polling. */
-	if ((node->layers[0].transport->wait == NULL && !roami_msg_pending(node) &&
+	if ((node->sleeper == NULL && !roami_msg_pending(node) &&
 	     !roami_msg_stuck(node)) ||
 	    !roami_spin_try(&node->msg.poll_lock))
 		return 0;

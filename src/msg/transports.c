@@ -17,6 +17,28 @@ bool roami_transport_works(const struct roam_transport *transport, char *why, si
 	return transport->probe == NULL || transport->probe(why, bytes);
 }
 
+const char *roami_transport_wrong(const struct roam_transport *transport)
+{
+	const struct roam_onesided *onesided = transport->onesided;
+	const unsigned both = ROAM_CAP_MAPPED | ROAM_CAP_HOSTS;
+
+	if (transport->open == NULL || transport->close == NULL || transport->send == NULL ||
+	    transport->poll == NULL || transport->pending == NULL || transport->message_max == 0)
+		return "a function that every transport has is missing";
+	if ((transport->caps & both) == both)
+		return "segments of other hosts cannot be mapped";
+	if ((transport->wait == NULL) != (transport->wake == NULL) ||
+	    (transport->wait == NULL && (transport->listen != NULL || transport->file != NULL)))
+		return "who sleeps at it must be woken";
+	if (transport->card_bytes > ROAM_CARD_BYTES)
+		return "its card is too long";
+	if (onesided != NULL &&
+	    (onesided->attach == NULL || onesided->put == NULL || onesided->get == NULL ||
+	     onesided->atomic == NULL || onesided->reap == NULL))
+		return "of one-sided operations it has some, not all";
+	return NULL;
+}
+
 bool roami_transports_named(const char *option)
 {
 	return strcmp(option, "auto") != 0;
@@ -49,13 +71,29 @@ void roami_transports_missing(char *text, size_t bytes)
 						 roami_transports[i]->name, why);
 }
 
+static bool transport_reaches(const struct roam_transport *transport, enum roami_where where)
+{
+	if ((transport->caps & ROAM_CAP_MAPPED) != 0)
+		return where == ROAMI_WHERE_MAPPED;
+	return where != ROAMI_WHERE_AWAY || (transport->caps & ROAM_CAP_HOSTS) != 0;
+}
+
+unsigned roami_transport_card_at(const struct roam_transport *transport)
+{
+	unsigned at = 0;
+
+	for (unsigned i = 0; roami_transports[i] != NULL && roami_transports[i] != transport; i++)
+		at += (roami_transports[i]->card_bytes + 7) & ~7u;
+	return at;
+}
+
 const struct roam_transport *roami_transport_for(const struct roam_transport *const *among,
-						 bool mapped)
+						 enum roami_where where)
 {
 	const struct roam_transport *best = NULL;
 
 	for (; *among != NULL; among++)
-		if ((mapped || ((*among)->caps & ROAM_CAP_HOSTS) != 0) &&
+		if (transport_reaches(*among, where) &&
 		    (best == NULL || (*among)->cost_ns < best->cost_ns))
 			best = *among;
 	return best;

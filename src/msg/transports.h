@@ -7,10 +7,20 @@
 
 #include "roam/transport.h"
 
-#define ROAMI_TRANSPORTS_MAX 8u /* that a job may use */
+#define ROAMI_TRANSPORTS_MAX ROAM_WAYS_MAX /* that a job may use */
+
+/* Where a peer is, as far as a transport cares. */
+enum roami_where {
+	ROAMI_WHERE_MAPPED, /* on this host, its segment mapped */
+	ROAMI_WHERE_HERE,   /* on this host */
+	ROAMI_WHERE_AWAY
+};
 
 /* The build's list; ends with NULL. */
 extern const struct roam_transport *const roami_transports[];
+
+/* What in a transport contradicts itself or is missing, for tests; NULL: nothing. */
+const char *roami_transport_wrong(const struct roam_transport *transport);
 
 /* By name; NULL if there is none. */
 const struct roam_transport *roami_transport_find(const char *name);
@@ -29,11 +39,14 @@ void roami_transports_allowed(const char *option,
 			      const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1]);
 
 /*
- * The cheapest of `among` that reaches a peer whose segment is mapped here, or one on another host;
- * NULL: none does.  Each node of a job finds the same for the same two nodes.
+ * The cheapest of `among` that reaches a peer there; NULL: none does.  Each node of a job finds the
+ * same for the same two nodes.
  */
 const struct roam_transport *roami_transport_for(const struct roam_transport *const *among,
-						 bool mapped);
+						 enum roami_where where);
+
+/* Where the card of a transport begins in a node's: the same on all nodes of a job. */
+unsigned roami_transport_card_at(const struct roam_transport *transport);
 
 /* Why those of the build that do not work here do not: "a: no b; c: no d". */
 void roami_transports_missing(char *text, size_t bytes);

@@ -173,6 +173,9 @@ static enum roam_err udp_ear_open(struct udp_state *udp)
 	if (udp->ear < 0 ||
 	    epoll_ctl(udp->ear, EPOLL_CTL_ADD, udp->way->pollable(udp), &event) != 0)
 		return ROAM_ESYSTEM;
+	for (unsigned i = 0; i < udp->params.file_count; i++)
+		if (epoll_ctl(udp->ear, EPOLL_CTL_ADD, udp->files[i], &event) != 0)
+			return ROAM_ESYSTEM;
 	return ROAM_OK;
 }
 
@@ -182,8 +185,10 @@ static enum roam_err udp_open(void *state, const struct roam_transport_params *p
 	enum roam_err err;
 
 	udp->fd = udp->wake[0] = udp->wake[1] = udp->ear = -1;
-	if (params->nodes > UDP_NODES_MAX)
+	if (params->nodes > UDP_NODES_MAX || params->file_count > ROAM_WAYS_MAX)
 		return ROAM_ENODES;
+	for (unsigned i = 0; i < params->file_count; i++)
+		udp->files[i] = params->files[i];
 	udp->params = *params;
 	udp->mark = roami_os_random() & (((uint64_t)1 << 48) - 1);
 	udp->card = params->memory[params->node].base;
@@ -413,13 +418,17 @@ static void udp_wait(void *state, enum roam_sleeper who, uint64_t timeout_ns)
 {
 	struct udp_state *udp = state;
 	int ear = who == ROAM_SLEEPER_SERVICE ? udp->ear : udp->way->pollable(udp);
-	struct pollfd files[3] = {{ear, POLLIN, 0},
-				  {udp->wake[who], POLLIN, 0},
-				  {udp->params.bell > 0 ? udp->params.bell : -1, POLLIN, 0}};
+	struct pollfd files[3 + ROAM_WAYS_MAX] = {
+		{ear, POLLIN, 0},
+		{udp->wake[who], POLLIN, 0},
+		{udp->params.bell > 0 ? udp->params.bell : -1, POLLIN, 0}};
 	struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S), (long)(timeout_ns % NS_PER_S)};
+	unsigned others = who == ROAM_SLEEPER_SERVICE ? 0 : udp->params.file_count;
 	uint64_t counts[64]; /* a bell may be a pipe */
 
-	if (ppoll(files, 3, timeout_ns == 0 ? NULL : &timeout, NULL) <= 0)
+	for (unsigned i = 0; i < others; i++)
+		files[3 + i] = (struct pollfd){udp->files[i], POLLIN, 0};
+	if (ppoll(files, 3 + others, timeout_ns == 0 ? NULL : &timeout, NULL) <= 0)
 		return;
 	for (unsigned i = 1; i < 3; i++)
 		if (files[i].revents != 0 && read(files[i].fd, counts, sizeof(counts)) < 0)
@@ -442,6 +451,15 @@ static void udp_listen(void *state, bool on)
 
 	/* Off altogether: an event that is not wanted would still cost something per datagram. */
 	epoll_ctl(udp->ear, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, udp->way->pollable(udp), &event);
+	for (unsigned i = 0; i < udp->params.file_count; i++)
+		epoll_ctl(udp->ear, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, udp->files[i], &event);
+}
+
+static int udp_file(const void *state)
+{
+	const struct udp_state *udp = state;
+
+	return udp->way->pollable(udp);
 }
 
 /* --------------------------------------------------------------------------------------- probe */
@@ -470,6 +488,7 @@ const struct roam_transport roami_transport_udp = {
 	.cost_ns = 5000,
 	.state_size = sizeof(struct udp_state),
 	.message_max = UDP_DATAGRAM - sizeof(struct udp_mark),
+	.card_bytes = sizeof(struct udp_card),
 	.options = udp_options_table,
 	.open = udp_open,
 	.close = udp_close,
@@ -483,4 +502,5 @@ const struct roam_transport roami_transport_udp = {
 	.wait = udp_wait,
 	.wake = udp_wake,
 	.listen = udp_listen,
+	.file = udp_file,
 };

@@ -56,7 +56,8 @@ struct udp_state {
 	struct roam_transport_params params;
 	int fd;
 	int wake[2]; /* eventfds, one per sleeper */
-	int ear;     /* an epoll of the way's file alone, for who sleeps as the service */
+	int ear;     /* an epoll of the way's file and `files`, for who sleeps as the service */
+	int files[ROAM_WAYS_MAX]; /* of other transports */
 	uint64_t mark;
 	size_t limit; /* without the mark */
 	_Atomic uint32_t cuts; /* the kernel cuts several datagrams out of one long one */

@@ -271,7 +271,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	node->stats = &stats;
 	node->transport = &wire;
 	node->transport_state = node;
-	node->layers[0].transport = &wire;
 	atomic_store(&node->msg.delay_next, UINT64_MAX);
 	roami_msg_register(node, ROAMI_TYPE_PROTOCOL, messages);
 	if (setjmp(bench.failed) == 0) {

@@ -1,14 +1,15 @@
 /*
  * Random race-free programs on real threads: all nodes of a job in one process, under the soft
- * engine, over the shm transport's rings.  Every value read is what the oracle expects; under
- * ThreadSanitizer the core has no data race. Options: seed_options.h.  Threads are not
- * deterministic: a failing seed may need several tries.
+ * engine, over the shm transport's rings, or each node over three transports at once.  Every value
+ * read is what the oracle expects; under ThreadSanitizer the core has no data race. Options:
+ * seed_options.h.  Threads are not deterministic: a failing seed may need several tries.
  */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,12 +24,14 @@
 #include "world.h"
 
 #define NODES_MAX   8u
+#define NODES_JOINED 4u /* then each has peers of three kinds */
 #define SECONDS_MAX 60u
 #define ALLOC_BYTES (RANDOM_ALLOCS_MAX * RANDOM_ALLOC_PAGES * ROAMI_PAGE)
 
 extern const struct roami_fault_engine roami_fault_soft;
 extern const struct roam_transport roami_transport_shm;
 extern const struct roam_transport roami_transport_udp;
+extern const struct roam_transport roami_transport_sockets;
 
 struct job;
 
@@ -47,6 +50,9 @@ struct job {
 	unsigned nodes;
 	bool onesided;
 	bool udp;
+	bool joined; /* each node reaches its peers over three transports */
+	struct roami_far *far;
+	int bells[NODES_MAX];
 	bool chaos;
 	bool kind_known;
 	uint64_t seed;
@@ -168,6 +174,9 @@ static void job_draw(struct job *job, const struct seed_options *options,
 	job->nodes = options->nodes != 0 ? options->nodes : rng_range(&rng, 2, 4);
 	if (job->nodes > NODES_MAX)
 		job->nodes = NODES_MAX;
+	job->joined = job->seed % 3 == 2 && options->nodes == 0;
+	if (job->joined)
+		job->nodes = NODES_JOINED;
 	for (unsigned node = 0; node < job->nodes; node++)
 		for (unsigned i = rng_range(&rng, 1, 3); i > 0; i--)
 			params->node_of[params->threads++] = (uint8_t)node;
@@ -196,8 +205,43 @@ static void job_draw(struct job *job, const struct seed_options *options,
 		job_mix(job, protocol, &rng);
 }
 
+/*
+ * Two nodes that are joined reach each other over one of three transports, each node all three; it
+ * sleeps at one of them and is woken for the others.
+ */
+static void job_join(struct job *job, unsigned me, struct roami_node_params *params,
+		     const struct roam_transport **by, struct roami_far **peers)
+{
+	static const struct roam_transport *const kinds[] = {
+		&roami_transport_shm, &roami_transport_udp, &roami_transport_sockets};
+
+	params->near = 0;
+	for (unsigned peer = 0; peer < job->nodes; peer++) {
+		by[peer] = kinds[(me + peer) % 3];
+		if (peer == me)
+			by[peer] = kinds[job->seed / 3 % 3];
+		if (by[peer]->caps & ROAM_CAP_MAPPED && job->onesided)
+			params->near |= roami_nodeset_bit(peer);
+		peers[peer] = &job->far[me * job->nodes + peer];
+	}
+	params->by = by;
+	params->peers = peers;
+	params->bells = job->bells;
+}
+
+/* What launchers do: each node's card comes to all others. */
+static void job_pass_cards(struct job *job)
+{
+	for (unsigned from = 0; from < job->nodes; from++)
+		for (unsigned to = 0; to < job->nodes; to++)
+			memcpy(job->far[to * job->nodes + from].card, job->opened[from]->card,
+			       ROAM_CARD_BYTES);
+}
+
 static void job_node_open(struct job *job, const struct roam_protocol *protocol, unsigned me)
 {
+	const struct roam_transport *by[NODES_MAX];
+	struct roami_far *peers[NODES_MAX];
 	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every job of threads";
 	struct roami_real *real = &job->reals[me];
 	struct roami_node_params params = {
@@ -221,6 +265,8 @@ static void job_node_open(struct job *job, const struct roam_protocol *protocol,
 	};
 	enum roam_err err;
 
+	if (job->joined)
+		job_join(job, me, &params, by, peers);
 	roami_real_init(real, job->nodes, 20, job->chaos ? job->seed : 0);
 	real->on_fail = job_on_fail;
 	err = roami_node_open(&job->opened[me], &params);
@@ -264,8 +310,13 @@ static void job_open(struct job *job, const struct roam_protocol *protocol,
 		if (job->bases[i] == NULL || job->initial == NULL)
 			abort();
 	}
+	job->far = roami_os_reserve(job->nodes * job->nodes * sizeof(*job->far));
+	for (unsigned i = 0; i < job->nodes; i++)
+		job->bells[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	for (unsigned i = 0; i < job->nodes; i++)
 		job_node_open(job, protocol, i);
+	if (job->joined)
+		job_pass_cards(job);
 	job_heap(job);
 	for (unsigned i = 0; i < params->threads; i++)
 		atomic_fetch_add(&job->opened[params->node_of[i]]->self->ctl->threads, 1);
@@ -298,6 +349,9 @@ static void job_close(struct job *job)
 		roami_node_close(job->opened[i]);
 	for (unsigned i = 0; i < job->nodes; i++)
 		roami_os_unmap(job->bases[i], job->layout.total);
+	for (unsigned i = 0; i < job->nodes; i++)
+		close(job->bells[i]);
+	roami_os_unmap(job->far, job->nodes * job->nodes * sizeof(*job->far));
 	random_slices_close(&job->slices);
 	free(job->initial);
 }
@@ -325,11 +379,11 @@ static bool job_one(const struct seed_options *options, const struct roam_protoc
 	job_run(job, &params);
 	good = random_check(job->program, job->logs, job->initial, &result);
 	if (!good)
-		printf("FAILED seed %lu: %s\n  %s, %u nodes, %u threads, %s, chaos %d, kinds %d, "
-		       "prefetch %lu, cache %lu, hot %d, tree %u\n  %s\n",
+		printf("FAILED seed %lu: %s\n  %s, %u nodes, %u threads, %s, chaos %d, joined %d, "
+		       "kinds %d, prefetch %lu, cache %lu, hot %d, tree %u\n  %s\n",
 		       (unsigned long)seed, result.error, protocol->name, job->nodes,
 		       params.threads, job->onesided ? "one-sided" : "messages", job->chaos,
-		       job->kind_known, (unsigned long)job->options.prefetch,
+		       job->joined, job->kind_known, (unsigned long)job->options.prefetch,
 		       (unsigned long)job->options.cache_pages, job->options.hot,
 		       job->options.barrier_tree, seed_replay());
 	totals->reads += result.reads;
