@@ -32,10 +32,18 @@ struct roami_node;
 struct roami_call;
 
 /*
- * How writes are noticed: by the core with twins (many writers), or by the protocol's write_fault
- * (one writer).
+ * How writes are noticed: by the core with twins, or by the protocol's write_fault (one writer).
  */
 enum roam_writes { ROAM_WRITES_FAULT, ROAM_WRITES_DIFF };
+
+/*
+ * Where a page's home is, for protocols that use the calls about homes below.  NONE: nowhere, or
+ * the protocol knows.  FIXED: where the directory says, for good; roami_fetch is all that others
+ * ask homes for first: it waits for a page that its home has claimed and has not published yet.
+ * TAKEN: where the directory says, but other nodes may take it, see roami_home_take; a claimed page
+ * is dirty.  MOVING: where a header says "home", which need not be where the directory does.
+ */
+enum roam_homes { ROAM_HOMES_NONE, ROAM_HOMES_FIXED, ROAM_HOMES_TAKEN, ROAM_HOMES_MOVING };
 
 enum roam_sync_kind {
 	ROAM_SYNC_LOCK,
@@ -125,6 +133,7 @@ struct roam_protocol {
 	const char *paper; /* one line for `roam info` */
 	enum roam_model model; /* ScC: notices are kept with locks, see roami_notice_add */
 	enum roam_writes writes;
+	enum roam_homes homes;
 	/*
 	 * ROAM_WRITES_DIFF: pages this node is home of lose write access at each release but those
 	 * of quiet barriers, so that the protocol sees in every interval which of them were
@@ -133,22 +142,11 @@ struct roam_protocol {
 	 */
 	bool closes_homes;
 	/*
-	 * ROAM_WRITES_DIFF: other nodes may take homes, see roami_home_take.  A claimed page is
-	 * then dirty.
-	 */
-	bool homes_taken;
-	/*
 	 * ROAM_WRITES_DIFF: ROAM_CHECK=race finds races on its pages.  Clocks do not tell what ScC
 	 * orders by locks; a home that moves has no twin to look at; who sends diffs of its own
 	 * does not hand them to the check.
 	 */
 	bool checks_races;
-	bool homes_move; /* a page is where a header says "home", not where the directory does */
-	/*
-	 * They do not, and roami_fetch is all that others ask them for first: it waits for a page
-	 * that its home has claimed and has not published yet.
-	 */
-	bool homes_stay;
 	/*
 	 * Two for tests, which find what a protocol has to show by what it declares, not by its
 	 * name: homes move to who fetches the page; and writers leave diffs in trails
@@ -278,7 +276,7 @@ uint64_t roami_page_option(struct roami_node *node, uint32_t page, uint64_t othe
 __attribute__((noreturn, format(printf, 2, 3))) void roami_node_fail(struct roami_node *node,
 								     const char *format, ...);
 
-/* Programmer error; always compiled in. */
+/* Always compiled in. */
 #define roami_assert(condition) \
 	((condition) ? (void)0 : roami_assert_failed(#condition, __FILE__, __LINE__))
 __attribute__((noreturn)) void roami_assert_failed(const char *condition, const char *file,
@@ -579,7 +577,7 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p);
 
 /*
- * ---- homes that are taken, protocols with homes_taken: who has a current copy becomes home, by
+ * ---- homes that are taken, ROAM_HOMES_TAKEN: who has a current copy becomes home, by
  * loads and stores where memory is shared.  The header says whether the home has the page open; if
  * so, nobody takes it.
  */

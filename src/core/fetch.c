@@ -136,7 +136,7 @@ static bool fetch_early(struct roami_node *node, const struct roam_request *requ
 {
 	bool early;
 
-	if (!roami_domain_of(node, page)->protocol->homes_stay)
+	if (roami_homes_of(node, page) != ROAM_HOMES_FIXED)
 		return false;
 	roami_page_lock(node, page);
 	early = roami_page_pending(node, page);
@@ -172,7 +172,7 @@ void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uin
 
 static void fetch_near(struct roami_node *node, struct roam_fetch_one *one)
 {
-	bool stays = roami_domain_of(node, one->page)->protocol->homes_stay;
+	bool stays = roami_homes_of(node, one->page) == ROAM_HOMES_FIXED;
 	uint8_t *to = roami_page_bytes(node, one->page);
 
 	for (unsigned turn = 0;

@@ -42,7 +42,7 @@ static void claim_fill(struct roami_node *node, uint32_t first, uint32_t count, 
  */
 static uint64_t claim_word(struct roami_node *node, uint32_t page, unsigned home, bool far)
 {
-	if (far && roami_domain_of(node, page)->protocol->homes_stay)
+	if (far && roami_homes_of(node, page) == ROAM_HOMES_FIXED)
 		return ROAMI_WORD_READY | home;
 	return ROAMI_WORD_CLAIMED | home;
 }
@@ -519,7 +519,7 @@ static void publish_run(struct roami_node *node, unsigned manager, const struct 
 
 	if (manager_near(node, manager))
 		publish_words(node, node->me, run);
-	else if (!roami_domain_of(node, run->first)->protocol->homes_stay)
+	else if (roami_homes_of(node, run->first) != ROAM_HOMES_FIXED)
 		roami_msg_send(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PUBLISH, &part, 1);
 }
 
@@ -535,7 +535,7 @@ void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count,
 				 (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
 
 		atomic_store(&header->version, node->version_begin + version);
-		if (roami_domain_of(node, page)->protocol->homes_taken &&
+		if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN &&
 		    !roami_race_checked(node)) {
 			marks |= ROAMI_HEADER_OPEN;
 			roami_page_mark_dirty(node, roami_page_entry(node, page), page);
@@ -736,7 +736,7 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 	/* Who takes it for the home it was once may be about to look (roami_home_enter). */
 	atomic_fetch_add(&header->version, version - ROAMI_VERSION(atomic_load(&header->version)));
 	roami_page_set_home(node, page, true);
-	if (roami_domain_of(node, page)->protocol->homes_taken)
+	if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN)
 		marks |= ROAMI_HEADER_OPEN;
 	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks |
 					     ROAM_PLACE_EPOCH(place) << ROAMI_HEADER_EPOCH);

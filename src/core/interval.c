@@ -57,7 +57,8 @@ static size_t dirty_take(struct roami_node *node)
 static bool page_may_be_hot(const struct roam_protocol *protocol, uint8_t flags, bool quiet)
 {
 	if ((flags & ROAMI_PAGE_HOME) != 0)
-		return protocol->homes_taken && quiet && (flags & ROAMI_PAGE_TWINS) != 0;
+		return protocol->homes == ROAM_HOMES_TAKEN && quiet &&
+		       (flags & ROAMI_PAGE_TWINS) != 0;
 	return !protocol->keeps_twins;
 }
 
@@ -73,14 +74,14 @@ static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t fla
 
 /*
  * Whether the page is closed only after others have been told, see roami_release_rest.  Under ScC a
- * page that stays dirty gives notice, and where homes move it matters who writes.
+ * page that stays dirty gives notice, and where homes change it matters who writes.
  */
 static bool page_is_spared(struct roami_node *node, uint32_t page, uint8_t flags)
 {
 	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
 
 	return (flags & ROAMI_PAGE_HOME) == 0 && protocol->model == ROAM_MODEL_RC &&
-	       !protocol->keeps_twins && !protocol->homes_move && !protocol->homes_taken &&
+	       !protocol->keeps_twins && !roami_homes_change(protocol) &&
 	       !roami_scoped(node) && !roami_race_checked(node);
 }
 
@@ -217,7 +218,7 @@ static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *d
 
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
 {
-	bool taken = roami_domain_of(node, page)->protocol->homes_taken;
+	bool taken = roami_homes_of(node, page) == ROAM_HOMES_TAKEN;
 
 	roami_notice_add_at(node, page, version, taken ? 0 : roami_home_here(node, page));
 }

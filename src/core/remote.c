@@ -185,7 +185,7 @@ static bool flush_near(const struct roami_node *node, unsigned home)
 /* Whether a diff that goes by message holds its home, lest that be taken meanwhile. */
 static bool flush_holds(struct roami_node *node, unsigned home)
 {
-	return flush_near(node, home) && roami_domain_current(node)->protocol->homes_taken;
+	return flush_near(node, home) && roami_homes_here(node) == ROAM_HOMES_TAKEN;
 }
 
 /*
@@ -199,7 +199,7 @@ static bool flush_enter(struct roami_node *node, struct roam_dirty *dirty, unsig
 
 	dirty->moved = false;
 	dirty->asks = !dirty->home && !flush_near(node, home);
-	if (dirty->home || dirty->asks || !roami_domain_current(node)->protocol->homes_taken)
+	if (dirty->home || dirty->asks || roami_homes_here(node) != ROAM_HOMES_TAKEN)
 		return !dirty->home && !dirty->asks;
 	header = &node->segments[home].headers[dirty->page];
 	dirty->moved = !roami_home_enter(node, header);
@@ -214,7 +214,7 @@ static uint64_t flush_leave(struct roami_node *node, const struct roam_dirty *di
 	struct roami_header *header = &node->segments[home].headers[dirty->page];
 
 	roami_step(node);
-	if (roami_domain_current(node)->protocol->homes_taken)
+	if (roami_homes_here(node) == ROAM_HOMES_TAKEN)
 		return roami_home_leave(header, dirty->changed);
 	return dirty->changed ? atomic_fetch_add(&header->version, 1) + 1 : 0;
 }
@@ -306,7 +306,7 @@ static uint64_t diffs_count(struct roami_node *node, const struct roam_request *
 			    uint32_t page, const uint8_t *diff, size_t bytes)
 {
 	struct roami_header *header = &node->self->headers[page];
-	bool taken = roami_domain_of(node, page)->protocol->homes_taken;
+	bool taken = roami_homes_of(node, page) == ROAM_HOMES_TAKEN;
 
 	if (taken && !roami_home_enter(node, header))
 		return 0;
@@ -459,7 +459,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	struct flush_call *call;
 	size_t used = 0, at = from;
 	struct roami_vclock clock;
-	bool stays = !roami_domain_current(node)->protocol->homes_taken || flush_holds(node, home);
+	bool stays = roami_homes_here(node) != ROAM_HOMES_TAKEN || flush_holds(node, home);
 	struct roami_vclock_wire wire;
 	struct roami_synced since;
 	struct roam_part parts[3] = {{&wire, sizeof(wire.mask)}, {&since, 0}, {NULL, 0}};

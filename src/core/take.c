@@ -204,7 +204,7 @@ void roami_take_handle(struct roami_node *node, const struct roam_request *reque
 	if (request->bytes == sizeof(ask))
 		memcpy(&ask, request->data, sizeof(ask));
 	if (ask.page >= node->layout.pages ||
-	    !roami_domain_of(node, ask.page)->protocol->homes_taken)
+	    roami_homes_of(node, ask.page) != ROAM_HOMES_TAKEN)
 		roami_node_fail(node, "node %u sent a malformed request", request->from);
 	epoch = take_yield(node, take_header(node, ask.page), ask.have);
 	roami_reply(node, request, &part, 1);
