@@ -534,6 +534,7 @@ void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count,
 		uint32_t marks = atomic_load(&header->where) &
 				 (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
 
+		roami_assert(roami_domain_of(node, page)->protocol->region_option == NULL);
 		atomic_store(&header->version, node->version_begin + version);
 		if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN &&
 		    !roami_race_checked(node)) {
@@ -560,11 +561,6 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 	roami_step(node);
 	ROAMI_COUNT(node->stats, home_writes, 1);
 	return ROAMI_VERSION(atomic_fetch_add(&node->self->headers[page].version, 1) + 1);
-}
-
-uint64_t roami_home_version(struct roami_node *node, uint32_t page)
-{
-	return atomic_load(&node->self->headers[page].version);
 }
 
 bool roami_home_is_shared(struct roami_node *node, uint32_t page)

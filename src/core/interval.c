@@ -216,14 +216,19 @@ static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *d
 	roami_twins_give(node, twins, given);
 }
 
-void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
+uint64_t roami_notice_diff(struct roami_node *node, const struct roam_notice *notice)
 {
-	bool taken = roami_homes_of(node, page) == ROAM_HOMES_TAKEN;
-
-	roami_notice_add_at(node, page, version, taken ? 0 : roami_home_here(node, page));
+	roami_assert(roami_homes_here(node) == ROAM_HOMES_TAKEN);
+	return notice->place;
 }
 
-void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint64_t place)
+uint32_t roami_notice_home(struct roami_node *node, const struct roam_notice *notice)
+{
+	roami_assert(roami_homes_here(node) != ROAM_HOMES_TAKEN);
+	return (uint32_t)notice->place;
+}
+
+static void notice_add(struct roami_node *node, uint32_t page, uint64_t version, uint64_t place)
 {
 	struct roam_notice *note = roami_os_vec_grow(&node->note_work, sizeof(*note), 1);
 
@@ -231,6 +236,26 @@ void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t versio
 		roami_node_fail(node, "no memory for write notices");
 	*note = (struct roam_notice){page, node->me, version, 0, place};
 	node->note_work.count++;
+}
+
+void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
+{
+	bool taken = roami_homes_of(node, page) == ROAM_HOMES_TAKEN;
+
+	notice_add(node, page, version, taken ? 0 : roami_home_here(node, page));
+}
+
+void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version,
+			   uint32_t place)
+{
+	roami_assert(roami_homes_of(node, page) != ROAM_HOMES_TAKEN);
+	notice_add(node, page, version, place);
+}
+
+void roami_notice_add_diff(struct roami_node *node, uint32_t page, uint64_t version, uint64_t diff)
+{
+	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
+	notice_add(node, page, version, diff);
 }
 
 /* Others take our signals at times, and give no sign (rule 1.9): looked at about once a second. */

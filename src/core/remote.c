@@ -252,6 +252,7 @@ bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsig
 	size_t bytes;
 	uint32_t where;
 
+	roami_assert(roami_homes_here(node) == ROAM_HOMES_MOVING);
 	if (!flush_near(node, home))
 		return false;
 	where = atomic_load(&header->where);

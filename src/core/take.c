@@ -124,6 +124,7 @@ bool roami_home_wanted(struct roami_node *node, uint32_t page)
 
 bool roami_home_read(struct roami_node *node, uint32_t page)
 {
+	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
 	return (atomic_fetch_and(&take_header(node, page)->where, ~ROAMI_HEADER_READ) &
 		ROAMI_HEADER_READ) != 0;
 }
