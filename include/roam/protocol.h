@@ -194,6 +194,14 @@ struct roam_protocol {
 	void (*write_fault)(struct roami_node *node, uint32_t page);
 
 	/*
+	 * How writes of the pending page are noticed now, where that changes: a transaction has
+	 * twins inside, one writer outside.  Asked at each fault and each opening: before an open
+	 * page's writes are noticed in another way, the protocol closes it.  Its pages are never
+	 * kept open across a release.  app, never blocks.  NULL: always as `writes` says.
+	 */
+	enum roam_writes (*writes_now)(struct roami_node *node, uint32_t page);
+
+	/*
 	 * app, may block.  An interval ends: before a lock is let go, a barrier arrived at.  The
 	 * pages are pending and, but for `keep` and `home`, no longer writable.  Make the writes
 	 * findable; say what changed with roami_notice_add.  ROAM_WRITES_FAULT: the core does not

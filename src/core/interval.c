@@ -59,7 +59,7 @@ static bool page_may_be_hot(const struct roam_protocol *protocol, uint8_t flags,
 	if ((flags & ROAMI_PAGE_HOME) != 0)
 		return protocol->homes == ROAM_HOMES_TAKEN && quiet &&
 		       (flags & ROAMI_PAGE_TWINS) != 0;
-	return !protocol->keeps_twins;
+	return !protocol->keeps_twins && protocol->writes_now == NULL;
 }
 
 static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t flags, bool quiet)
@@ -81,7 +81,8 @@ static bool page_is_spared(struct roami_node *node, uint32_t page, uint8_t flags
 	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
 
 	return (flags & ROAMI_PAGE_HOME) == 0 && protocol->model == ROAM_MODEL_RC &&
-	       !protocol->keeps_twins && !roami_homes_change(protocol) &&
+	       !protocol->keeps_twins && protocol->writes_now == NULL &&
+	       !roami_homes_change(protocol) &&
 	       !roami_scoped(node) && !roami_race_checked(node);
 }
 
