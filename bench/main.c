@@ -13,7 +13,7 @@
 #include "bench.h"
 #include "core/node.h"
 #include "fault/engine.h"
-#include "roam/transport.h"
+#include "msg/transports.h"
 
 #define SAMPLES     8192u
 #define SAMPLES_MIN 10
@@ -21,24 +21,6 @@
 #define EXIT_USAGE  2
 
 int roami_bench_main(int argc, char **argv);
-const struct roam_transport *__real_roami_transport_find(const char *name);
-const struct roam_transport *__wrap_roami_transport_find(const char *name);
-
-/*
- * For release_1_msg.  No option of the library makes diffs travel by message where memory is
- * shared, so the linker sends its search for a transport through here (--wrap).
- */
-const struct roam_transport *__wrap_roami_transport_find(const char *name)
-{
-	static struct roam_transport narrow;
-	const struct roam_transport *found = __real_roami_transport_find(name);
-
-	if (found == NULL || getenv("BENCH_MESSAGES") == NULL)
-		return found;
-	narrow = *found;
-	narrow.caps &= ~(unsigned)ROAM_CAP_ONESIDED;
-	return &narrow;
-}
 
 enum roam_err __real_roami_node_open(struct roami_node **node_p,
 				     const struct roami_node_params *params);
@@ -47,12 +29,20 @@ enum roam_err __wrap_roami_node_open(struct roami_node **node_p,
 
 static struct roami_node *last_node;
 
-/* For rows that call the core: the library keeps its node to itself. */
+/*
+ * The linker sends the opening of nodes through here (--wrap).  For rows that call the core: the
+ * library keeps its node to itself.  For release_1_msg: diffs travel by message where memory is
+ * shared.
+ */
 enum roam_err __wrap_roami_node_open(struct roami_node **node_p,
 				     const struct roami_node_params *params)
 {
-	enum roam_err err = __real_roami_node_open(node_p, params);
+	struct roami_node_params far = *params;
+	enum roam_err err;
 
+	if (getenv("BENCH_MESSAGES") != NULL)
+		far.near = 0;
+	err = __real_roami_node_open(node_p, &far);
 	last_node = *node_p;
 	return err;
 }
@@ -83,7 +73,7 @@ static const struct {
 static int usage(FILE *to)
 {
 	fprintf(to, "usage: roam bench NAME [--json] [--engine uffd|sigsegv] [-n SAMPLES]\n"
-		    "                 [--transport shm|udp] [--protocol NAME]\n"
+		    "                 [--transport NAME] [--protocol NAME]\n"
 		    "                 [--only PART OF A ROW'S NAME] [--series FILE]\n\n");
 	for (size_t i = 0; i < BENCHES; i++)
 		fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].meaning);
@@ -219,11 +209,15 @@ static bool bench_samples(struct bench *bench, const char *text)
 /* What nodes reach each other by in `fault`; `rtt` and `stream` are of udp, the rest of shm. */
 static bool bench_transport(struct bench *bench, const char *text)
 {
-	bench->udp = strcmp(text, "udp") == 0;
-	if (bench->udp || strcmp(text, "shm") == 0)
-		return true;
-	fprintf(stderr, "roam bench: --transport %s: must be shm or udp\n", text);
-	return false;
+	const struct roam_transport *found = roami_transport_find(text);
+
+	if (found == NULL) {
+		fprintf(stderr, "roam bench: --transport %s: `roam info transports` lists them\n",
+			text);
+		return false;
+	}
+	bench->udp = (found->caps & ROAM_CAP_MAPPED) == 0;
+	return true;
 }
 
 /* `protocol`: one was chosen. */

@@ -5,6 +5,7 @@
 - every relative link, and every path in backquotes that begins with a folder of ours, exists
 - every ROAM_ variable named in the documents is an option, a test's variable, or in a header
 """
+import glob
 import os
 import re
 import sys
@@ -15,8 +16,8 @@ LINK = re.compile(r'\]\((?!https?:|#)([^)#]+)')
 QUOTED = re.compile(r'`([^`\n]+)`')
 VARIABLE = re.compile(r'\bROAM_[A-Z][A-Z_0-9]*[A-Z0-9]\b')
 HEADERS = ('include/roam/roam.h', 'include/roam/pastset.h', 'include/roam/parmacs.m4',
-           'include/roam/protocol.h', 'include/roam/protocol_home.h', 'include/roam/transport.h', 'src/api/options.def', 'bench/main.c',
-           'bench/bench_apps.c')
+           'include/roam/protocol.h', 'include/roam/protocol_home.h', 'include/roam/transport.h', 'src/api/options.def',
+           'bench/main.c', 'bench/bench_apps.c', *glob.glob('src/transport/*.c'))
 
 
 def read(path):

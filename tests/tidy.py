@@ -18,6 +18,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "mutants"))
+import mutant  # noqa: E402  pylint: disable=wrong-import-position
+
+INDEX = "tests/index.txt"
 COLUMNS_MAX = 100
 FUNCTION_MAX = 70
 FILE_MAX = 800
@@ -294,7 +298,7 @@ class Tree:
         with open(full, "rb") as file:
             data = file.read()
         script = data.startswith(b"#!")
-        if path.endswith(TEXT + (".patch",)) or script:
+        if path.endswith(TEXT + (".mutant",)) or script:
             self.files[path] = data.decode("utf-8", "replace")
 
     def found(self, path, line, rule, text):
@@ -312,7 +316,7 @@ class Tree:
 
     def check_lines(self):
         for path in self.files:
-            if path.endswith(".patch"):
+            if path.endswith(".mutant"):
                 continue
             for number, line in self.lines(path):
                 if line != line.rstrip():
@@ -479,9 +483,14 @@ class Tree:
 
     def check_mutants(self):
         for path in self.files:
-            if path.startswith("tests/mutants/") and path.endswith(".patch") and \
-                    not cited_rules(self.files[path]):
+            if not path.startswith("tests/mutants/") or not path.endswith(".mutant"):
+                continue
+            if not cited_rules(self.files[path]):
                 self.found(path, 1, "mutant", "does not name its rule: rule x or x.y")
+            try:
+                mutant.applied(mutant.read(self.files[path]), self.files)
+            except mutant.Broken as broken:
+                self.found(path, 1, "mutant", str(broken))
 
     def numbered_rules(self):
         """The numbers of the sections and rules of docs/rules.md: "6", "6.1" ..."""
@@ -570,6 +579,33 @@ class Tree:
                 self.found(path, line, "naming",
                            f"{name}: a test chooses protocols by what they declare, not by name")
 
+    def check_index(self):
+        """tests/index.txt, for `tools/test --for FILE`, knows each source file."""
+        listed = {line.split(":")[0]: number for number, line in
+                  (self.lines(INDEX) if INDEX in self.files else []) if ": " in line and line[0] != "#"}
+        for path, number in listed.items():
+            if path not in self.files:
+                self.found(INDEX, number, "index", f"there is no {path}: `tools/test index`")
+        for path in self.c_files("src/", "protocols/") if listed else []:
+            if path.endswith(".c") and path not in listed:
+                self.found(INDEX, 1, "index", f"lacks {path}: `tools/test index`")
+
+    def check_transport(self):
+        """Transports are chosen by what they declare: outside src/transport none has a name."""
+        match = re.search(r"transports\s*=\s*\[([^\]]*)\]", self.meson("src/transport/meson.build"))
+        names = set(re.findall(r"'(\w+)'", match.group(1))) if match else set()
+        for path in self.c_files("src/", "tools/"):
+            if path.startswith("src/transport/"):
+                continue
+            words = [(line, word) for line, text in texts(path, self.files[path])
+                     for word in re.findall(r"[\w-]+", text)]
+            words += [(line, word) for line, text in enumerate(self.blanked[path].split("\n"), 1)
+                      for word in re.findall(r"(?:\broami_transport_|(?:->|\.)\s*)(\w+)", text)]
+            for line, word in words:
+                if word in names:
+                    self.found(path, line, "transport",
+                               f"{word}: ask for what a transport declares, not for its name")
+
     def check_format(self):
         tool = shutil.which("clang-format")
         if tool is None:
@@ -599,6 +635,8 @@ class Tree:
         self.check_proved()
         self.check_lists()
         self.check_naming()
+        self.check_index()
+        self.check_transport()
         if with_format:
             self.check_format()
         self.findings.sort(key=lambda f: (f.path, f.line, f.rule))
@@ -643,7 +681,7 @@ GOOD = {
     "apps/hello/hello.c": '#include <roam/roam.h>\n',
     "tests/meson.build": "unit_tests = ['diff']\nexecutable('x', '../src/transport/sim.c')\n",
     "tests/unit/diff_test.c": '#include "core/node.h"\n',
-    "tests/mutants/late.patch": "Breaks rules 6.4 and 6.5.\n \n",
+    "tests/mutants/late.mutant": "Breaks rules 6.4 and 6.5.\n \nsrc/os/os.c roami_os_pin\n-return zero + (int)cpu;\n+\n",
     RULES: "## 6. Homes\n4. x\n5. y\n6. z\n\n" + UNPROVED + "\n| 6.6 | because |\n",
     ALLOW: "# path name reason\nsrc/core/node.c default_node the node behind the public API\n",
 }
@@ -703,12 +741,18 @@ BAD = [
     ("central", "src/msg/a.h", "\nenum roami_message_type {\n\tA,\n};\n", 2),
     ("central", "src/core/a.h", "enum roami_msg { A };\n", 1),
     ("central", "src/core/a.h", "void roami_hlrc_fetch(void);\n", 1),
-    ("mutant", "tests/mutants/a.patch", "--- a\n+++ b\n", 1),
+    ("mutant", "tests/mutants/a.mutant", "src/os/os.c roami_os_pin\n-return zero + (int)cpu;\n+\n", 1),
+    ("mutant", "tests/mutants/a.mutant", "Rule 6.4.\n\nsrc/os/os.c roami_os_pin\n-return 1;\n+\n", 1),
+    ("mutant", "tests/mutants/a.mutant", "Rule 6.4.\n\nsrc/os/other.c\n-return 1;\n+\n", 1),
     ("rule", "src/core/a.h", "\n/* rule 6.7 */\n", 2),
     ("rule", "src/core/a.h", "/* (rules 6.4,\n * 6.5 and 7.1) */\n", 1),
     ("rule", "src/core/a.h", "/* (rule\n * 12) */\n", 1),
     ("unproved", RULES, GOOD[RULES].replace("6. z", "6. z\n7. new"), 1),
     ("unproved", RULES, GOOD[RULES] + "| 6.4 | it has one |\n", 1),
+    ("transport", "src/boot/a.h", "\nint f(void)\n{\n\treturn find(\"shm\");\n}\n", 4),
+    ("transport", "tools/a.c", "int f(void)\n{\n\treturn say(\"runs over shm: %d\");\n}\n", 3),
+    ("transport", "src/msg/a.h", "int f(struct o *o)\n{\n\treturn o->shm;\n}\n", 3),
+    ("transport", "src/core/a.h", "extern const struct roam_transport roami_transport_shm;\n", 1),
     ("unfinished", "src/core/a.h", "\n/* TODO: all */\n", 2),
     ("unfinished", "docs/a.md", "FIXME\n", 1),
     ("unfinished", "tests/lib/a.h", "/* XXX */\n", 1),
@@ -723,6 +767,8 @@ BAD = [
     ("naming", "tests/multi/run.py", '"""hlrc"""\nNAMES = [\n    f"{x},hlrc"]\n', 3),
     ("naming", "tests/multi/meson.build", "# 'hlrc'\nargs : ['--protocol', 'hlrc']\n", 2),
     ("naming", "tests/unit/options_test.c", "int f(void);\n", None),
+    ("index", INDEX, "# of\nsrc/core/no.c: a\n", 2),
+    ("index", INDEX, "src/core/node.c: a\n", 1),
 ]
 
 # What must not be refused.
@@ -739,6 +785,8 @@ FINE = [
     ("src/core/a.h", "enum roami_memory { ROAMI_MEMORY_FETCH };\n"),
     ("src/core/a.h", "void f(void)\n{\n\tif (a)\n\t\tb();\n}\nstruct x g(struct y (*h)(int));\n"),
     ("protocols/home.c", "/* calls no malloc() */\nvoid f(void)\n{\n\troami_free(\"malloc(1)\");\n}\n"),
+    ("src/transport/shm.c", "const struct roam_transport roami_transport_shm = {\n\t.name = \"shm\",\n};\n"),
+    ("src/boot/a.h", "/* shm */\nint f(void)\n{\n\treturn open_shm(\"/dev/shmem\");\n}\n"),
     ("src/fault/soft.c", "#include <stdio.h>\nvoid f(void)\n{\n\tsnprintf(a, 1, \"x\");\n}\n"),
     ("src/os/a.h", "int f(void)\n{\n\treturn roami_os_fd((int)memfd_create(\"x\", 0)) + "
                    "roami_os_fd(\n\t\tsocket(1, 2, 3)) + way->open(1);\n}\n"),

@@ -16,6 +16,7 @@
 #include "boot/local.h"
 #include "core/node.h"
 #include "fault/engine.h"
+#include "msg/transports.h"
 #include "os/os.h"
 #include "roam_tool.h"
 #include "trace/stats.h"
@@ -220,20 +221,60 @@ static void info_json(void)
 
 static void info_transports(void)
 {
-	char text[256];
+	char text[512], why[256];
 
-	printf("\ntransports (ROAM_TRANSPORT)\n");
+	printf("\ntransports (ROAM_TRANSPORT; auto: per node the cheapest that reaches it)\n");
 	for (size_t i = 0; roami_transports[i] != NULL; i++) {
 		const struct roam_transport *transport = roami_transports[i];
+		bool works = roami_transport_works(transport, why, sizeof(why));
 
-		snprintf(text, sizeof(text), "%s, %s, %s, messages up to %zu bytes",
+		snprintf(text, sizeof(text), "%s%s%s: %s, %s, %s, %s, messages up to %zu bytes",
+			 works ? "works" : "missing", why[0] != '\0' ? ": " : "", why,
+			 transport->caps & ROAM_CAP_HOSTS ? "between hosts" : "within a host",
 			 transport->caps & ROAM_CAP_RELIABLE ? "reliable" : "unreliable",
 			 transport->caps & ROAM_CAP_ORDERED ? "ordered" : "unordered",
-			 transport->caps & ROAM_CAP_ONESIDED ? "one-sided get and put"
-							     : "messages only",
+			 transport->caps & ROAM_CAP_MAPPED ? "loads and stores"
+							   : "messages only",
 			 transport->message_max);
 		info_row(transport->name, text);
 	}
+}
+
+/* A text of the machine's, such as what an error is called. */
+static void info_json_text(const char *text)
+{
+	putchar('"');
+	for (; *text != '\0'; text++) {
+		if (*text == '"' || *text == '\\')
+			putchar('\\');
+		putchar(*text < ' ' ? ' ' : *text);
+	}
+	putchar('"');
+}
+
+/* What transports declare (roam/transport.h), and whether they work here. */
+static void info_json_transports(void)
+{
+	char why[256];
+
+	printf("{\"format\": \"roam info transports 1\", \"transports\": [");
+	for (size_t i = 0; roami_transports[i] != NULL; i++) {
+		const struct roam_transport *transport = roami_transports[i];
+		bool first = true, works = roami_transport_works(transport, why, sizeof(why));
+
+		printf("%s\n {\"name\": \"%s\", \"works\": %s, \"why\": ", i > 0 ? "," : "",
+		       transport->name, works ? "true" : "false");
+		info_json_text(why);
+		printf(", \"capabilities\": [");
+		info_json_if((transport->caps & ROAM_CAP_RELIABLE) != 0, "reliable", &first);
+		info_json_if((transport->caps & ROAM_CAP_ORDERED) != 0, "ordered", &first);
+		info_json_if((transport->caps & ROAM_CAP_MAPPED) != 0, "mapped", &first);
+		info_json_if((transport->caps & ROAM_CAP_HOSTS) != 0, "hosts", &first);
+		info_json_if(transport->wait != NULL, "sleeps", &first);
+		printf("], \"cost_ns\": %u, \"message_max\": %zu}", transport->cost_ns,
+		       transport->message_max);
+	}
+	printf("\n]}\n");
 }
 
 /* Of what else starts jobs; what of it is at work here. */
@@ -287,11 +328,14 @@ static void info_engines(void)
 static void info_options(void)
 {
 	struct roami_options options;
+	struct roami_option option;
 	char text[1024], allowed[160], value[256];
 
 	roami_options_read(&options, environ, -1);
 	printf("\noptions\n");
-	for (const struct roami_option *o = roami_options_table; o->variable != NULL; o++) {
+	for (unsigned i = 0; roami_option_at(i, &option); i++) {
+		const struct roami_option *o = &option;
+
 		if (o->internal)
 			continue;
 		allowed[0] = '\0';
@@ -340,7 +384,7 @@ static int info_usage(FILE *to)
 	fprintf(to, "usage: roam info [WHAT]...\n  WHAT: all");
 	for (size_t i = 0; i < sections_count; i++)
 		fprintf(to, ", %s", sections[i].name);
-	fprintf(to, "\n       roam info protocols --json\n");
+	fprintf(to, "\n       roam info protocols|transports --json\n");
 	return to == stdout ? 0 : TOOL_USAGE;
 }
 
@@ -363,10 +407,11 @@ int tool_info(int argc, char **argv)
 
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
 		return info_usage(stdout);
-	if (argc == 3 && strcmp(argv[1], "protocols") == 0 && strcmp(argv[2], "--json") == 0) {
-		info_json();
-		return err == ROAM_OK ? 0 : TOOL_FAILED;
-	}
+	for (int i = 0; i < 2 && argc == 3 && strcmp(argv[2], "--json") == 0; i++)
+		if (strcmp(argv[1], i == 0 ? "protocols" : "transports") == 0) {
+			i == 0 ? info_json() : info_json_transports();
+			return err == ROAM_OK ? 0 : TOOL_FAILED;
+		}
 	for (size_t i = 0; argc == 1 && i < sections_count; i++)
 		if (sections[i].always)
 			sections[i].show();

@@ -22,6 +22,7 @@
 #include "boot/input.h"
 #include "boot/local.h"
 #include "core/node.h"
+#include "msg/transports.h"
 #include "os/os.h"
 #include "roam_child.h"
 #include "roam_far.h"
@@ -236,22 +237,20 @@ static bool run_options(const struct run *run, struct roami_options *options)
 }
 
 /*
- * Hosts need a transport that does without memory; what the user names is checked, and then is for
- * all nodes.  *share_p: those of one host share memory.
+ * A transport that the user names is for all nodes, so it must reach other hosts.  *share_p: nodes
+ * of one host share memory.
  */
-static bool run_far_options(struct roami_options *options, bool *share_p)
+static bool run_far_options(const struct roami_options *options, bool *share_p)
 {
-	const char *named = getenv("ROAM_TRANSPORT");
+	const char *named = options->transport;
+	char reach[160];
 
-	*share_p = named == NULL || named[0] == '\0';
-	if (roami_transport_find(options->transport)->caps == 0)
+	*share_p = !roami_transports_named(named);
+	if (*share_p || (roami_transport_find(named)->caps & ROAM_CAP_HOSTS) != 0)
 		return true;
-	if (named != NULL && named[0] != '\0') {
-		tool_say("run: ROAM_TRANSPORT=%s: it does not reach other hosts; udp does", named);
-		return false;
-	}
-	snprintf(options->transport, sizeof(options->transport), "udp");
-	return setenv("ROAM_TRANSPORT", options->transport, 1) == 0;
+	roami_transports_far(reach, sizeof(reach));
+	tool_say("run: ROAM_TRANSPORT=%s: it does not reach other hosts; %s does", named, reach);
+	return false;
 }
 
 /* --------------------------------------------------------------------------------------- memory */

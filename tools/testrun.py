@@ -1,11 +1,14 @@
 """The test suite: builds roam in several ways, runs the tests of each, and counts.
 
-usage: tools/test [--build NAME]... [quick | night | SUITE...]
+usage: tools/test [--build NAME]... [--for FILE]... [quick | night | SUITE...]
 
   (nothing)   every suite in every build
   quick       the suites that take seconds, in the plain build
   SUITE...    these suites or tests, in the plain build; A+B: what is in both
+  --for FILE  the tests that execute this source file, the most telling one first; may be given
+              several times
   list        all builds, suites and tests, one name a line: BUILD SUITE TEST
+  index       executes each test of `quick` by itself and notes what it executes, for --for
   night       random programs with new seeds, in the world, on threads and on processes, fuzzers,
               kernels and the search for what catches each mutant, until stopped (Ctrl-C, SIGTERM);
               from seed ROAM_SEED on, if that is set; the commands that repeat failing seeds are
@@ -34,6 +37,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, 'tests', 'multi'))
 import harness  # noqa: E402, pylint: disable=wrong-import-position
+import testindex  # noqa: E402, pylint: disable=wrong-import-position
 SKIP_LINE = re.compile(r'^skip: ([^:]+): (.+)$', re.MULTILINE)
 
 # The compiler, the options, and which suites and tests a build runs (None: all it declares).  Under
@@ -54,6 +58,8 @@ BUILDS = {
                    ['alloc', 'conform', 'docs', 'multi_lone', 'multi_kernels', 'multi_trouble',
                     'multi_deaths', 'multi_mpi', 'multi_threads']),
 }
+# What `index` executes.
+COVER = {'cover': ('gcc', ['-Db_coverage=true', '-Dbench=false'], None)}
 WHOLE = ['gcc', 'clang']  # all is compiled, for the warnings; of the others what their tests need
 SLOWER = {'asan': 4, 'tsan': 8}
 NIGHT_SECONDS = 600  # more for some seeds, of which each takes a second at most: they hang
@@ -85,7 +91,7 @@ def run_logged(command, what, env=None):
 def configure(build):
     """Sets the build directory up, anew if its options are not those of today."""
     where = directory(build)
-    compiler, options, _ = BUILDS[build]
+    compiler, options, _ = {**BUILDS, **COVER}[build]
     stamp = os.path.join(where, 'tools-options.json')
     if os.path.exists(stamp) and os.path.exists(os.path.join(where, 'build.ninja')):
         with open(stamp, encoding='utf-8') as file:
@@ -358,7 +364,7 @@ def night_processes(where, seed):
     for name in turn_of(names, seed, 1):
         yield [sys.executable, os.path.join(fuzz, 'run.py'), name, str(NIGHT_FUZZ)], {}
     mutants = os.path.join(ROOT, 'tests', 'mutants')
-    names = sorted(name.removesuffix('.patch') for name in os.listdir(mutants) if name.endswith('.patch'))
+    names = sorted(name.removesuffix('.mutant') for name in os.listdir(mutants) if name.endswith('.mutant'))
     yield ([sys.executable, os.path.join(mutants, 'run.py'), '--search', '--seeds', '2000',
             *turn_of(names, seed, NIGHT_MUTANTS)], {})
 
@@ -441,12 +447,48 @@ def list_tests(builds):
     return 0
 
 
+def run_for(build, files, tally):
+    """The tests that execute some files: one for a first answer, then the others."""
+    configure(build)
+    names = testindex.tests_for(files)
+    tests = {test[0]: test for test in declared_tests(build) if test[0] in names}
+    order = [tests[name] for name in names if name in tests]
+    if not order:
+        raise Failure(f'no test is known to execute {" or ".join(files)}; `tools/test index` notes which do')
+    for name, some in (('first', order[:1]), ('others', order[1:])):
+        if some:
+            compile_build(build, some)
+            run_tests(build, name, [test[0] for test in some], tally, os.cpu_count() + 1)
+
+
+def make_index():
+    """Executes each test of `quick` alone; what they execute goes into the index."""
+    configure('cover')
+    tests = [test for test in declared_tests('cover') if 'quick' in test[1]]
+    compile_build('cover', tests)
+    where, files = directory('cover'), {}
+    for at, (name, _, _) in enumerate(tests):
+        testindex.clear(where)
+        start = time.monotonic()
+        done = subprocess.run(['meson', 'test', '-C', where, '--no-rebuild', '-t', '4', '--logbase', 'tools-index',
+                               name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        seconds = time.monotonic() - start
+        if done.returncode != 0:
+            say(f'{name} fails with its coverage counted')
+        for path, lines in testindex.counts(where).items():
+            files.setdefault(path, {})[name] = (lines, seconds)
+        say(f'{at + 1}/{len(tests)} {name} {seconds:.1f} s')
+    testindex.write(files)
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(prog='tools/test', description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter,
                                      usage=argparse.SUPPRESS)
     parser.add_argument('--build', action='append', choices=list(BUILDS),
                         help=argparse.SUPPRESS)
+    parser.add_argument('--for', dest='files', action='append', default=[], help=argparse.SUPPRESS)
     parser.add_argument('suite', nargs='*', help=argparse.SUPPRESS)
     args = parser.parse_args()
     os.chdir(ROOT)
@@ -456,7 +498,12 @@ def main():
         return night(args.build or ['gcc'])
     if args.suite == ['list']:
         return list_tests(builds)
+    if args.suite == ['index']:
+        return make_index()
     tally = Tally()
+    if args.files:
+        run_for((args.build or ['gcc'])[0], args.files, tally)
+        return report(tally, started)
     for build in builds:
         try:
             run_build(build, args.suite, tally)

@@ -5,7 +5,7 @@ usage: generate.py api ROAM_H          roam(3), from the header and its comments
        generate.py api ROAM_H PASTSET_H                     roam-pastset(3)
        generate.py cxx ROAM_H PASTSET_HPP                   roam-pastset-cxx(3)
        generate.py python ROAM_H INIT_PY ERRORS_PY          roam-python(3), from the docstrings
-       generate.py options OPTIONS_DEF EVENTS_DEF ROAM_H    roam(7)
+       generate.py options OPTIONS_DEF EVENTS_DEF ROAM_H TRANSPORT_C...    roam(7)
        generate.py functions ROAM_H    the names of the functions, one a line
 
 To standard output.  What cannot be understood is an error, not left out.
@@ -16,14 +16,15 @@ import sys
 
 OPTION = re.compile(r'^OPTION\((\w+),\s*"(\w+)",\s*(\w+),\s*("[^"]*"|\w+),\s*("[^"]*"|\w+),\s*'
                     r'((?:"[^"]*"\s*)+)\)', re.MULTILINE)
+OWN = re.compile(r'ROAM_TRANSPORT_OPTION\(\s*"(\w+)",\s*("[^"]*"),\s*("[^"]*"|\w+),\s*'
+                 r'((?:"[^"]*"\s*)+)\)')
 EVENT = re.compile(r'^(COUNTER|TIME)\((\w+),\s*((?:"[^"]*"\s*)+)\)', re.MULTILINE)
 COMMENT = re.compile(r'/\*(.*?)\*/', re.DOTALL)
 SECTION = re.compile(r'^-{20,} (.+)$')
 FUNCTION = re.compile(r'\b(roam_\w+)\(')
 # Allocators depend on the build.
 NAMED = {'ROAMI_ALLOC_DEFAULT': 'jemalloc where built in, else own',
-         'ROAMI_ALLOC_ALLOWED': 'own|jemalloc',
-         'ROAMI_UDP_ALLOWED': 'auto|plain|uring'}
+         'ROAMI_ALLOC_ALLOWED': 'own|jemalloc'}
 SIZES = {'SIZE': 'a size in bytes', 'UNSIGNED': 'a number'}
 
 
@@ -66,6 +67,19 @@ def allowed(kind, text):
     return ', '.join(text.split('|')) if text else ''
 
 
+def of_transport(source):
+    """The options that a transport declares, as lines of options.def; of words the first #define."""
+    lines = []
+    for variable, default, allowed, meaning in OWN.findall(source):
+        if not allowed.startswith('"'):
+            allowed = re.search(rf'#define {allowed} ("[^"]*")', source).group(1)
+        kind = 'UNSIGNED' if '..' in allowed else 'CHOICE'
+        lines.append(f'\nOPTION(own, "{variable}", {kind}, {default}, {allowed}, {meaning})\n')
+    if len(lines) != source.count('ROAM_TRANSPORT_OPTION('):
+        raise ValueError('not every ROAM_TRANSPORT_OPTION understood')
+    return ''.join(lines)
+
+
 def print_options(table):
     found = OPTION.findall(table)
     if len(found) != len(re.findall(r'^OPTION\(', table, re.MULTILINE)):
@@ -87,7 +101,8 @@ def print_events(table, wanted):
             print(f'.TP\n.B {roff(name)}\n{roff(quoted(meaning))}')
 
 
-def options_page(options, events, header):
+def options_page(options, events, header, *transports):
+    options += ''.join(map(of_transport, transports))
     title('ROAM', 7, header)
     print('''.SH NAME
 roam \\- options, counters and limits of programs over roam

@@ -381,7 +381,9 @@ enum roam_ps_which {
 
 /*
  * Cancels operations that wait.  Zero at first.  Many operations may have the same one; once it was
- * cancelled, all that have to wait return ROAM_ECANCELED at once.
+ * cancelled, all that have to wait return ROAM_ECANCELED at once.  While an operation that has one
+ * waits, handlers of all signals run, which must return (roam.h, Signals and cancellation): they
+ * may tell a thread to cancel it.
  */
 struct roam_ps_cancel {
 	uint32_t cancelled;

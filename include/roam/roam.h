@@ -38,10 +38,11 @@
  * SIGBUS gets the faults that are not in the heap, as it asked for them.
  * A thread that is cancelled in a call of roam ends when the call has done what it does: after
  * roam_lock() with the lock.  Once a call has waited for long SIGALRM, SIGVTALRM, SIGUSR1 and
- * SIGUSR2 wait likewise, where the program has handlers for them: these may jump.  Handlers of
- * other signals must return, or end the program: if one jumps out of a call, the thread's next
- * call, or its end, ends the job with a line.  roam_read() and the like are as the system calls: a
- * cancellation point, and signals interrupt them.
+ * SIGUSR2 wait likewise, where the program has handlers for them: these may jump.  They do not wait
+ * in an operation that can be cancelled (roam_ps_cancel()).  Handlers that run there, and those of
+ * other signals in any call, must return, or end the program: if one jumps out of a call, the
+ * thread's next call, or its end, ends the job with a line.  roam_read() and the like are as the
+ * system calls: a cancellation point, and signals interrupt them.
  *
  * System calls do not fault pages in: read(2) into a page this node has no access to returns
  * EFAULT, and a page may go at any time.  Use roam_read(), roam_write() and the like, or

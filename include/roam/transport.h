@@ -15,23 +15,53 @@
 
 #include "roam/roam.h"
 
+/*
+ * What a transport declares of itself.  A job chooses by this, and by cost_ns, how a peer is
+ * reached; no other file knows a transport's name.  Whether threads can sleep at a transport shows
+ * from its `wait`.
+ */
 enum roam_transport_caps {
 	ROAM_CAP_RELIABLE = 1, /* every message accepted by send() arrives, once */
 	ROAM_CAP_ORDERED = 2,  /* messages of one sender arrive in the order sent */
-	ROAM_CAP_ONESIDED =
-		4 /* peers' segments are mapped: the core loads and stores them itself */
+	/*
+	 * Messages lie in the segments of its peers, which must be mapped; the core loads and
+	 * stores there itself.
+	 */
+	ROAM_CAP_MAPPED = 4,
+	ROAM_CAP_HOSTS = 8 /* reaches nodes of other hosts, too */
 };
 
 /*
- * Memory of one node that its peers can reach; how shm finds its rings.  NULL and 0 where there is
- * none.  Of a node on another host it is a copy of the first ROAM_CARD_BYTES bytes as they were
- * when that one had opened its transport, and zero until the job has passed them on.
+ * Memory of one node that its peers can reach: with ROAM_CAP_MAPPED the part of its segment that is
+ * for messages, else its card, where it says how it is reached.  NULL and 0 where there is none.
+ * The card of a node on another host is a copy of its first ROAM_CARD_BYTES bytes as they were when
+ * that one had opened its transport, and zero until the job has passed them on.
  */
 #define ROAM_CARD_BYTES 64u
 
 struct roam_transport_memory {
 	void *base;
 	size_t bytes;
+};
+
+/*
+ * An option of a transport: a variable of the environment, named ROAM_ and the transport in
+ * capitals first.  It is read, checked, shown (`roam info options`) and compared between nodes like
+ * all others.
+ */
+struct roam_transport_option {
+	const char *variable;
+	const char *value;   /* the default */
+	const char *allowed; /* "least..most": a number; else words, "a|b|c" */
+	const char *meaning;
+};
+
+/* A line of the table of a transport's options, which ends with {NULL}; the manual reads it. */
+#define ROAM_TRANSPORT_OPTION(variable, value, allowed, meaning) {variable, value, allowed, meaning}
+
+struct roam_transport_value {
+	uint64_t number;
+	unsigned word; /* which of the words */
 };
 
 struct roam_transport;
@@ -47,7 +77,11 @@ struct roam_transport_params {
 
 	uint64_t (*now)(void *now_arg); /* nanoseconds; virtual in a simulated world */
 	void *now_arg;
-	const char *option; /* what the user set for this transport; NULL or "": nothing */
+	/* The values of the transport's options, in their order; until open returns. */
+	const struct roam_transport_value *options;
+	const char *option; /* of layers: what the user set for this one; NULL or "": nothing */
+	char *why; /* where open() may say more about why it fails; NULL: nowhere */
+	size_t why_bytes;
 	unsigned mtu;       /* bytes of a packet on the way, if set; 0: ask the kernel */
 	uint32_t address;   /* IPv4 of this host, host byte order; 0: all peers are here */
 	uint64_t others;    /* peers that another transport reaches, not this one; bits */
@@ -91,8 +125,10 @@ enum roam_sleeper { ROAM_SLEEPER_APP, ROAM_SLEEPER_SERVICE };
 struct roam_transport {
 	const char *name;
 	unsigned caps;
+	unsigned cost_ns;   /* of a short message, roughly: of several the least is taken */
 	size_t state_size;  /* the core allocates and zeroes this many bytes */
 	size_t message_max; /* longest message in bytes */
+	const struct roam_transport_option *options; /* ends with {NULL}; NULL: it has none */
 
 	/* Joins.  Called once, on the starting thread; all peers' memory is mapped.  May block. */
 	enum roam_err (*open)(void *state, const struct roam_transport_params *params);
@@ -119,7 +155,13 @@ struct roam_transport {
 
 	/* All below may be NULL. */
 
-	/* Whether it can use this option; else `why` says why not. */
+	/*
+	 * Whether this machine and process can run it, without lasting effect; `why`: exactly why
+	 * not, or what of it is missing.  Any thread, before open.  NULL: always.
+	 */
+	bool (*probe)(char *why, size_t why_bytes);
+
+	/* Of layers.  Whether it can use this option; else `why` says why not. */
 	bool (*check)(const char *option, char *why, size_t why_bytes);
 
 	/*

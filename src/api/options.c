@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "msg/transports.h"
+
 #define PREFIX "ROAM_"
 #define WARNINGS_MAX 8
 #define NEAR_MAX 3 /* edits between a variable and the one suggested; fewer if it is short */
@@ -26,6 +28,48 @@ const struct roami_option roami_options_table[] = {
 #undef OPTION
 	{NULL, ROAMI_OPTION_NAME, false, NULL, NULL, NULL, 0},
 };
+
+#define TABLE_OPTIONS (sizeof(roami_options_table) / sizeof(roami_options_table[0]) - 1)
+
+/* A transport's option as a line of the table; its value is the `at`th of struct roami_options. */
+static struct roami_option option_of(const struct roam_transport_option *own, unsigned at)
+{
+	bool number = strstr(own->allowed, "..") != NULL;
+
+	return (struct roami_option){
+		.variable = own->variable,
+		.type = number ? ROAMI_OPTION_UNSIGNED : ROAMI_OPTION_CHOICE,
+		.value = own->value,
+		.allowed = own->allowed,
+		.meaning = own->meaning,
+		.offset = offsetof(struct roami_options, transports) +
+			  at * sizeof(struct roam_transport_value) +
+			  (number ? offsetof(struct roam_transport_value, number)
+				  : offsetof(struct roam_transport_value, word))};
+}
+
+bool roami_option_at(unsigned index, struct roami_option *option_p)
+{
+	unsigned at = 0;
+
+	if (index < TABLE_OPTIONS) {
+		*option_p = roami_options_table[index];
+		return true;
+	}
+	for (unsigned i = 0; roami_transports[i] != NULL; i++) {
+		const struct roam_transport_option *own = roami_transports[i]->options;
+
+		for (; own != NULL && own->variable != NULL; own++, at++) {
+			if (at >= ROAMI_TRANSPORT_OPTIONS_MAX)
+				return false;
+			if (at != index - TABLE_OPTIONS)
+				continue;
+			*option_p = option_of(own, at);
+			return true;
+		}
+	}
+	return false;
+}
 
 /* ------------------------------------------------------------------------------------- messages */
 
@@ -267,11 +311,11 @@ static const char *option_lookup(char *const *env, const char *variable)
 
 static bool option_known(const char *variable, size_t length)
 {
-	const struct roami_option *option = roami_options_table;
+	struct roami_option option;
 
-	for (; option->variable != NULL; option++)
-		if (strlen(option->variable) == length &&
-		    memcmp(option->variable, variable, length) == 0)
+	for (unsigned i = 0; roami_option_at(i, &option); i++)
+		if (strlen(option.variable) == length &&
+		    memcmp(option.variable, variable, length) == 0)
 			return true;
 	return false;
 }
@@ -302,37 +346,38 @@ static unsigned option_distance(const char *a, const char *b)
 	return row[b_length];
 }
 
-const struct roami_option *roami_option_near(const char *variable)
+bool roami_option_near(const char *variable, struct roami_option *near_p)
 {
-	const struct roami_option *near = NULL;
+	struct roami_option option;
+	bool found = false;
 	size_t length = strlen(variable), prefix = strlen(PREFIX);
 	unsigned least = NEAR_MAX + 1;
 
 	if (length > VARIABLE_MAX)
-		return NULL;
+		return false;
 	if (length < prefix + 2 * NEAR_MAX)
 		least = (unsigned)(length > prefix ? (length - prefix) / 2 : 0) + 1;
-	for (const struct roami_option *option = roami_options_table; option->variable; option++) {
-		unsigned distance = option_distance(variable, option->variable);
+	for (unsigned i = 0; roami_option_at(i, &option); i++) {
+		unsigned distance = option_distance(variable, option.variable);
 
-		if (!option->internal && distance < least) {
+		if (!option.internal && distance < least) {
 			least = distance;
-			near = option;
+			*near_p = option;
+			found = true;
 		}
 	}
-	return near;
+	return found;
 }
 
 static void option_warn(const char *variable, size_t length, int err_fd)
 {
 	char name[VARIABLE_MAX * 2];
-	const struct roami_option *near;
+	struct roami_option near;
 
 	option_clean(name, sizeof(name), variable, length);
-	near = roami_option_near(name);
-	if (near != NULL)
+	if (roami_option_near(name, &near))
 		option_say(err_fd, "roam: warning: unknown variable %s; did you mean %s?", name,
-			   near->variable);
+			   near.variable);
 	else
 		option_say(err_fd,
 			   "roam: warning: unknown variable %s; `roam info` lists the known ones",
@@ -366,11 +411,37 @@ static void option_refuse(const struct roami_option *option, const char *value, 
 
 void roami_options_default(struct roami_options *options)
 {
-	const struct roami_option *option = roami_options_table;
+	struct roami_option option;
 
 	memset(options, 0, sizeof(*options));
-	for (; option->variable != NULL; option++)
-		option_set(option, option->value, options); /* a unit test shows all are good */
+	for (unsigned i = 0; roami_option_at(i, &option); i++)
+		option_set(&option, option.value, options); /* a unit test shows all are good */
+}
+
+void roami_options_of(const struct roami_options *options, const struct roam_transport *transport,
+		      struct roam_transport_value values[ROAMI_TRANSPORT_OPTIONS_MAX])
+{
+	const struct roam_transport_option *own;
+	unsigned at = 0, count = 0;
+	bool listed = false;
+
+	for (unsigned i = 0; roami_transports[i] != NULL && !listed; i++) {
+		listed = roami_transports[i] == transport;
+		own = roami_transports[i]->options;
+		for (; !listed && own != NULL && own->variable != NULL; own++)
+			at++;
+	}
+	own = transport->options;
+	for (; own != NULL && own->variable != NULL && count < ROAMI_TRANSPORT_OPTIONS_MAX; own++) {
+		struct roami_options fresh = {.transports = {{0}}};
+		struct roami_option option = option_of(own, 0);
+
+		option_set(&option, own->value, &fresh);
+		values[count] = fresh.transports[0];
+		if (listed && at + count < ROAMI_TRANSPORT_OPTIONS_MAX)
+			values[count] = options->transports[at + count];
+		count++;
+	}
 }
 
 /* Node 0's, or a process's that is alone; as far as launchers say. */
@@ -389,16 +460,16 @@ static bool options_first(char *const *env)
 
 enum roam_err roami_options_read(struct roami_options *options, char *const *env, int err_fd)
 {
-	const struct roami_option *option = roami_options_table;
+	struct roami_option option;
 	enum roam_err err = ROAM_OK;
 
 	roami_options_default(options);
-	for (; option->variable != NULL; option++) {
-		const char *value = option_lookup(env, option->variable);
+	for (unsigned i = 0; roami_option_at(i, &option); i++) {
+		const char *value = option_lookup(env, option.variable);
 
-		if (value == NULL || value[0] == '\0' || option_set(option, value, options))
+		if (value == NULL || value[0] == '\0' || option_set(&option, value, options))
 			continue;
-		option_refuse(option, value, err_fd);
+		option_refuse(&option, value, err_fd);
 		err = ROAM_EINVAL;
 	}
 	if (options->boot[0] == '\0' && options->log >= ROAMI_LEVEL_WARN && options_first(env))

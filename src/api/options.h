@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "roam/roam.h"
+#include "roam/transport.h"
 
 #define ROAMI_OPTION_NAME_MAX 48   /* bytes of a NAME or WORD, with its end */
 #define ROAMI_OPTION_OUTPUT_MAX 1024 /* bytes of a path, with its end */
@@ -33,11 +34,7 @@ enum roami_option_log { ROAMI_LEVEL_ERROR, ROAMI_LEVEL_WARN, ROAMI_LEVEL_INFO, R
 #define ROAMI_ALLOC_ALLOWED "own"
 #endif
 
-#ifdef ROAMI_HAVE_LIBURING
-#define ROAMI_UDP_ALLOWED "auto|plain|uring"
-#else
-#define ROAMI_UDP_ALLOWED "auto|plain"
-#endif
+#define ROAMI_TRANSPORT_OPTIONS_MAX 16 /* of all transports of a build together */
 
 #define ROAMI_OPTION_FIELD_NAME(field) char field[ROAMI_OPTION_NAME_MAX]
 #define ROAMI_OPTION_FIELD_WORD(field) char field[ROAMI_OPTION_NAME_MAX]
@@ -55,6 +52,8 @@ struct roami_options {
 #include "api/options.def"
 #undef OPTION_INTERNAL
 #undef OPTION
+	/* Of the build's transports, in the order of their list and tables. */
+	struct roam_transport_value transports[ROAMI_TRANSPORT_OPTIONS_MAX];
 };
 
 enum roami_option_type {
@@ -82,6 +81,16 @@ struct roami_option {
 
 extern const struct roami_option roami_options_table[]; /* ends with a NULL variable */
 
+/* Option `index`: the table's, then those of the build's transports.  False: there are no more. */
+bool roami_option_at(unsigned index, struct roami_option *option_p);
+
+/*
+ * The values of a transport's options, in their order; of one that is not in the build's list the
+ * defaults.
+ */
+void roami_options_of(const struct roami_options *options, const struct roam_transport *transport,
+		      struct roam_transport_value values[ROAMI_TRANSPORT_OPTIONS_MAX]);
+
 /* Every option at its default. */
 void roami_options_default(struct roami_options *options);
 
@@ -107,9 +116,9 @@ void roami_option_show(const struct roami_option *option, const struct roami_opt
 		       char *text, size_t bytes);
 
 /*
- * The option whose variable is most like `variable`, or NULL if none is near.  Internal ones are
+ * Finds the option whose variable is most like `variable`; false: none is near.  Internal ones are
  * never suggested.
  */
-const struct roami_option *roami_option_near(const char *variable);
+bool roami_option_near(const char *variable, struct roami_option *near_p);
 
 #endif

@@ -252,6 +252,8 @@ enum roam_err roam_ps_call(struct roam_ps_element *element, struct roam_ps_reque
 		return ROAM_EINVAL;
 	if (!element_lives(element) || (request->from != NULL && !element_lives(request->from)))
 		return ROAM_ESTATE;
+	if (request->cancel != NULL)
+		roami_inside_open();
 	waiting = call_waits(element, request);
 	err = element->call(element, request);
 	if (waiting != NULL)

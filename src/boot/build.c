@@ -65,6 +65,7 @@ void roami_build_card(const struct roami_options *options, struct roami_boot_car
 	uint64_t base = 0;
 	Dl_info library;
 	char value[ROAMI_OPTION_OUTPUT_MAX + 64];
+	struct roami_option option;
 
 	dl_iterate_phdr(build_first, &base);
 	card->program = build_file("/proc/self/exe");
@@ -73,21 +74,22 @@ void roami_build_card(const struct roami_options *options, struct roami_boot_car
 	    (uintptr_t)library.dli_fbase != base && strchr(library.dli_fname, '/') != NULL)
 		card->library = build_file(library.dli_fname);
 	card->options_count = 0;
-	for (const struct roami_option *option = roami_options_table; option->variable != NULL;
-	     option++) {
+	for (unsigned i = 0; roami_option_at(i, &option); i++) {
 		roami_assert(card->options_count < ROAMI_CARD_OPTIONS);
-		roami_option_show(option, options, value, sizeof(value));
+		roami_option_show(&option, options, value, sizeof(value));
 		card->options[card->options_count++] =
-			option->internal ? 0 : (uint32_t)build_bytes(value, strlen(value));
+			option.internal ? 0 : (uint32_t)build_bytes(value, strlen(value));
 	}
 }
 
 /* The option in which two nodes differ; NULL: none. */
 static const char *build_option(const struct roami_boot_card *a, const struct roami_boot_card *b)
 {
-	for (unsigned i = 0; i < ROAMI_CARD_OPTIONS && roami_options_table[i].variable != NULL; i++)
+	struct roami_option option;
+
+	for (unsigned i = 0; i < ROAMI_CARD_OPTIONS && roami_option_at(i, &option); i++)
 		if (a->options[i] != b->options[i])
-			return roami_options_table[i].variable;
+			return option.variable;
 	return NULL;
 }
 

@@ -5,8 +5,9 @@
 
 #include "boot/job.h"
 #include "msg/layers.h"
+#include "msg/transports.h"
 
-#define MTU_MIN 576u /* that every network of IPv4 takes, and udp needs */
+#define MTU_MIN 576u /* that every network of IPv4 takes */
 
 /* In one piece: other nodes may say the same at the same time. */
 static enum roam_err check_unknown(const char *what, const char *value, const char *const *names)
@@ -38,10 +39,17 @@ static enum roam_err check_names(const struct roami_options *options)
 
 	if (roami_protocol_find(options->protocol) == NULL)
 		return check_protocol("ROAM_PROTOCOL", options->protocol);
-	if (roami_transport_find(options->transport) == NULL) {
-		for (; roami_transports[count] != NULL && count < 63; count++)
-			names[count] = roami_transports[count]->name;
+	if (roami_transports_named(options->transport) &&
+	    roami_transport_find(options->transport) == NULL) {
+		for (names[count++] = "auto"; roami_transports[count - 1] != NULL && count < 63;
+		     count++)
+			names[count] = roami_transports[count - 1]->name;
 		return check_unknown("ROAM_TRANSPORT", options->transport, names);
+	}
+	if (roami_transports_named(options->transport) &&
+	    !roami_transport_works(roami_transport_find(options->transport), why, sizeof(why))) {
+		fprintf(stderr, "roam: ROAM_TRANSPORT=%s: %s\n", options->transport, why);
+		return ROAM_EUNSUPPORTED;
 	}
 	if (!roami_layers_check(options->faulty, why, sizeof(why))) {
 		fprintf(stderr, "roam: ROAM_FAULTY=%s: %s\n", options->faulty, why);

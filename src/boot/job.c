@@ -88,29 +88,6 @@ enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
 
 /* --------------------------------------------------------------------------------------- nodes */
 
-/* How messages travel: within this host, if all nodes are here. */
-static const struct roam_transport *job_transport(const struct roami_job *job, unsigned nodes)
-{
-	/* Alone there is nobody to reach. */
-	bool here = nodes == 1 || (job->lent_count == nodes && !job->here);
-
-	return roami_transport_find(here ? "shm" : job->options.transport);
-}
-
-/* Whose memory this node reaches by loads and stores. */
-static uint64_t job_near(const struct roami_job *job, unsigned nodes,
-			 const struct roam_transport *transport)
-{
-	uint64_t near = 0;
-
-	if (!job->options.onesided || (transport->caps & ROAM_CAP_ONESIDED) == 0)
-		return 0;
-	for (unsigned node = 0; node < nodes; node++)
-		if (job->bases[node] != NULL)
-			near |= roami_nodeset_bit(node);
-	return near;
-}
-
 /* Opens the node for `nodes` nodes. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 {
@@ -124,7 +101,6 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.protocol = roami_protocol_find(job->options.protocol),
 		.regions = roami_stretches,
 		.engine = nodes > 1 ? job->engine : &roami_fault_plain,
-		.transport = job_transport(job, nodes),
 		.bells = job->bells,
 		.layout = job->layout,
 		.bases = job->bases,
@@ -139,13 +115,14 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.key = job->boot.nodes != 0 && !job->here ? job->boot.key : first->key,
 		.boot = first->boot,
 		.service = job->service,
+		.why = job->why,
+		.why_bytes = sizeof(job->why),
 	};
 	struct roami_blocks *blocks = job->node != NULL ? job->node->blocks : NULL;
 	enum roam_err err;
 
-	if (nodes > job->lent_count && job->lent_count > 0 && nodes > 1)
-		params.beside = roami_transport_find("shm");
-	params.near = job_near(job, nodes, params.beside ? params.beside : params.transport);
+	if (!roami_job_transports(job, &params))
+		return ROAM_EUNSUPPORTED;
 	params.creator_pages = (uint32_t)(atomic_load(&first->creator_end) / ROAMI_PAGE);
 	roami_hang_stop(&job->hang);
 	roami_seats_shut(&job->real);

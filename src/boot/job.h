@@ -57,6 +57,7 @@ struct roami_job {
 	bool here;       /* roam run has started all its nodes on this host */
 	bool reruns;     /* main is executed on every node up to CREATE, see rerun.c */
 	_Atomic bool undecided; /* or so it seems: it may turn out that main goes on everywhere */
+	char why[160];   /* a transport does not open; "": it has not said */
 	unsigned rounds; /* ended by roam_wait_for_end */
 	uint64_t alloc_hash; /* of the allocations up to CREATE */
 	int quiet[2];    /* the real stdout and stderr, meanwhile; -1: it is closed */
@@ -143,6 +144,17 @@ void roami_job_failed(struct roami_node *node, const char *text);
 
 /* Says `what` failed, by `err` or errno; err.  Once: what one node lacks the others lack too. */
 enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const char *what);
+
+/* ---- choose.c */
+
+/*
+ * Sets how messages travel: to nodes whose segments are mapped, and to others if there are any; and
+ * whose memory the node reaches by loads and stores.  False: nothing reaches some, which it has
+ * said.
+ */
+bool roami_job_transports(struct roami_job *job, struct roami_node_params *params);
+
+/* ---- says.c, for programs that create their nodes */
 
 /*
  * Nodes cannot be created, for main goes on everywhere, or `asked`, if it is not 0, are too many or

@@ -24,6 +24,7 @@
 #include "boot/feed.h"
 #include "boot/job.h"
 #include "msg/seal.h"
+#include "msg/transports.h"
 #include "os/os.h"
 
 #define MEET_MAGIC     (UINT64_C(0x726f616d6d656574) + sizeof(struct meet_card))
@@ -277,16 +278,18 @@ static void meet_watch(struct roami_job *job)
 /* What the nodes of several hosts need. */
 static void meet_apart(struct roami_job *job)
 {
-	const char *named = getenv("ROAM_TRANSPORT");
+	const char *named = job->options.transport;
+	char reach[160];
 
 	if (job->boot.address == 0 && job->meet->hello[0].addresses > 0)
 		MEET_FAIL(job, "no network reaches the other hosts");
-	if (roami_transport_find(job->options.transport)->caps == 0)
-		return;
-	if (named != NULL && named[0] != '\0')
-		MEET_FAIL(job, "ROAM_TRANSPORT=%s: it does not reach other hosts; udp does", named);
-	snprintf(job->options.transport, sizeof(job->options.transport), "udp");
-	job->meet->share = roami_far_here(job) > 1;
+	if (!roami_transports_named(named)) {
+		job->meet->share = roami_far_here(job) > 1;
+	} else if ((roami_transport_find(named)->caps & ROAM_CAP_HOSTS) == 0) {
+		roami_transports_far(reach, sizeof(reach));
+		MEET_FAIL(job, "ROAM_TRANSPORT=%s: it does not reach other hosts; %s does", named,
+			  reach);
+	}
 }
 
 /* What the others have said is for us to check. */
@@ -431,11 +434,15 @@ static void meet_greet(struct roami_job *job, bool creates)
 
 static void meet_say(const struct roami_job *job)
 {
+	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1], *over;
+
+	roami_transports_allowed(job->options.transport, allowed);
+	over = roami_transport_for(allowed, job->boot.hosts == 1);
 	if (job->boot.me == 0 && job->options.log >= ROAMI_LEVEL_INFO)
 		fprintf(stderr, "roam: info: %u nodes on %u host%s, by %s (%s), over %s\n",
 			job->boot.nodes, job->boot.hosts, job->boot.hosts > 1 ? "s" : "",
 			job->bound.binding->name, job->bound.binding->marker(),
-			job->options.transport);
+			over != NULL ? over->name : "nothing");
 }
 
 enum roam_err roami_meet_begin(struct roami_job *job, bool creates)

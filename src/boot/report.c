@@ -16,7 +16,7 @@ static bool job_show(struct roami_job *job, int fd, const char *path)
 		.nodes = job->nodes,
 		.stats = stats,
 		.protocol = job->options.protocol,
-		.transport = job->options.transport,
+		.transport = job->node->layers[0].transport->name,
 		.engine = job->node->engine->name,
 		.types = types,
 	};
@@ -82,8 +82,18 @@ void roami_job_verdict(struct roami_job *job)
 	job->found = job->found || races > 0;
 }
 
+/* What reaches the peers of this host, beside what reaches others; NULL: nothing else. */
+static const char *job_beside(const struct roami_node *node)
+{
+	for (unsigned i = 1; i < ROAMI_LAYERS_MAX && node->layers[i].transport != NULL; i++)
+		if ((node->layers[i].transport->caps & ROAM_CAP_MAPPED) != 0)
+			return node->layers[i].transport->name;
+	return NULL;
+}
+
 void roami_job_say(const struct roami_job *job)
 {
+	const char *beside = job_beside(job->node);
 	const char *how = job->control != 0 ? "roam run -H" : job->here ? "roam run" : "fork";
 	const char *seal = job->boot.aes != 0 ? "AES-256-GCM" : "ChaCha20-Poly1305";
 	unsigned hosts = job->boot.hosts > 0 ? job->boot.hosts : 1;
@@ -91,9 +101,10 @@ void roami_job_say(const struct roami_job *job)
 	if (job->me != 0 || job->options.log < ROAMI_LEVEL_INFO)
 		return;
 	if (job->bound.binding == NULL) /* else it is said, and was before all had come */
-		fprintf(stderr, "roam: info: %u nodes on %u host%s, by %s, over %s%s\n", job->nodes,
-			hosts, hosts > 1 ? "s" : "", how, job->options.transport,
-			hosts > 1 && job->lent_count > 1 ? ", on each over shm" : "");
+		fprintf(stderr, "roam: info: %u nodes on %u host%s, by %s, over %s%s%s\n",
+			job->nodes, hosts, hosts > 1 ? "s" : "", how,
+			job->node->layers[0].transport->name,
+			beside != NULL ? ", on each over " : "", beside != NULL ? beside : "");
 	if (hosts > 1)
 		fprintf(stderr, "roam: info: datagrams are sealed by %s\n",
 			job->options.seal == ROAMI_SEAL_OFF ? "nothing" : seal);

@@ -63,19 +63,18 @@ void roami_job_failed(struct roami_node *node, const char *text)
 enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const char *what)
 {
 	const char *why = roam_strerror(err), *hint = "";
-	char line[400], who[ROAMI_HOST_BYTES + 30] = "";
+	char line[400], said[sizeof(job->why) + 4], who[ROAMI_HOST_BYTES + 30] = "";
 
 	if (err == ROAM_ESYSTEM) {
 		why = strerror(errno);
-		hint = errno == EADDRINUSE ? " (no UDP port is free: net.ipv4.ip_local_port_range)"
-					   : roami_boot_hint(errno);
+		hint = roami_boot_hint(errno);
 	} else if (err == ROAM_ENOMEM) {
 		why = strerror(ENOMEM);
 		hint = " (limit of address space, ulimit -v, or ROAM_HEAP too large)";
-	} else if (err == ROAM_EUNSUPPORTED && job->boot.hosts > 1) {
-		hint = " (is the MTU of its network less than 576?)";
-	} else if (err == ROAM_EUNSUPPORTED && strcmp(job->options.udp, "uring") == 0) {
-		hint = " (ROAM_UDP=uring wants io_uring: `roam info machine`)";
+	}
+	if (job->why[0] != '\0') {
+		snprintf(said, sizeof(said), " (%s)", job->why);
+		hint = said;
 	}
 	if (job->control != 0) { /* the launcher names the node and its host */
 		snprintf(line, sizeof(line), "%s: %s%s", what, why, hint);

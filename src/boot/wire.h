@@ -1,25 +1,21 @@
 /*
- * Frames of boot/control.h over TCP, between the launcher and the agents on other hosts.  Both know
- * the job's key.  Each side begins with a hello in the clear; from the two hellos and the key come
- * a key for each direction, and every frame is encrypted and authenticated (docs/wire.md).  Nothing
- * of a stranger's goes further than the check.
+ * Frames of boot/control.h over TCP, between the launcher and the agents on other hosts: a sealed
+ * channel (msg/channel.h) with the job's key.  Nothing of a stranger's goes further than the check.
  */
 #ifndef ROAMI_WIRE_H
 #define ROAMI_WIRE_H
 
 #include "boot/control.h"
+#include "msg/channel.h"
 
-#define ROAMI_HELLO_NONCE 24
-#define ROAMI_WIRE_FRAME  (4 + 16 + sizeof(struct roami_frame)) /* length, tag, frame */
+#define ROAMI_WIRE_FRAME (ROAMI_CHANNEL_EXTRA + sizeof(struct roami_frame))
 
 struct roami_wire {
 	int fd;
 	bool agent; /* which side this is */
 	bool keyed; /* the other's hello has come */
-	uint8_t nonce[ROAMI_HELLO_NONCE];
-	uint8_t key[ROAMI_KEY_BYTES];
-	uint8_t send_key[ROAMI_KEY_BYTES], receive_key[ROAMI_KEY_BYTES];
-	uint64_t sent, received; /* frames */
+	uint8_t key[ROAMI_CHANNEL_KEY];
+	struct roami_channel channel;
 	size_t have;
 	uint8_t in[ROAMI_WIRE_FRAME];
 };

@@ -1,5 +1,6 @@
 /* The plug-ins of this build, from the lists in protocols/ and src/transport/. */
 #include "core/node.h"
+#include "msg/transports.h"
 
 #define PROTOCOL(name, stretch) extern const struct roam_protocol roami_protocol_##name;
 #include "protocols.def"

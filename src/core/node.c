@@ -122,14 +122,6 @@ bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_pr
 	       region->acquire == NULL;
 }
 
-const struct roam_transport *roami_transport_find(const char *name)
-{
-	for (unsigned i = 0; roami_transports[i] != NULL; i++)
-		if (strcmp(roami_transports[i]->name, name) == 0)
-			return roami_transports[i];
-	return NULL;
-}
-
 /* ---------------------------------------------------------------------------------------- life */
 
 /* Core files hold the calls of the first 64 threads; room for those of 2,000 is large. */

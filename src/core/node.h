@@ -591,6 +591,8 @@ struct roami_node_params {
 	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */
 	uint64_t boot;          /* counts the times that the job's nodes start with this key */
 	const struct roami_service *service; /* NULL: none */
+	char *why; /* where a transport may say why it does not open; NULL: nowhere */
+	size_t why_bytes;
 };
 
 /* Makes a node that serves messages as soon as somebody polls.  Reports errors itself. */
@@ -624,13 +626,11 @@ const struct roam_protocol *roami_protocol_find(const char *name);
  * a protocol that lives by RC's would miss some.
  */
 bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_protocol *region);
-const struct roam_transport *roami_transport_find(const char *name);
 extern const struct roam_protocol
 	*const roami_protocols[]; /* NULL-terminated, from the build's list */
 /* The same by their stretches of the heap, some of them NULL; see protocols/meson.build. */
 extern const struct roam_protocol *const roami_stretches[];
 extern const unsigned roami_stretch_count;
-extern const struct roam_transport *const roami_transports[];
 
 /*
  * What the calling thread waits for, shown when the job fails or hangs: an enum roam_sync_kind + 1;

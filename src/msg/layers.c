@@ -83,6 +83,7 @@ static enum roam_err layers_seal(const struct roami_node_params *params,
 static enum roam_err layer_open(struct roami_node *node, struct roam_transport_params *params,
 				const struct roam_transport *transport, const char *option)
 {
+	struct roam_transport_value values[ROAMI_TRANSPORT_OPTIONS_MAX];
 	struct roami_layer *layer = node->layers;
 	enum roam_err err;
 
@@ -95,8 +96,11 @@ static enum roam_err layer_open(struct roami_node *node, struct roam_transport_p
 		return ROAM_ENOMEM;
 	memset(layer->state, 0, transport->state_size);
 	params->option = option;
+	params->options = values;
+	roami_options_of(node->options, transport, values);
 	layer->opened = true;
 	err = transport->open(layer->state, params);
+	params->options = NULL;
 	params->lower = transport;
 	params->lower_state = layer->state;
 	node->transport = transport;
@@ -167,6 +171,8 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 		.bell = params->beside != NULL ? params->bells[params->me] : 0,
 		.deadline_ns = layers_deadline(params),
 		.lost = layer_lost,
+		.why = params->why,
+		.why_bytes = params->why_bytes,
 		.mtu = (unsigned)params->options->mtu};
 	enum roam_err err;
 
@@ -175,7 +181,7 @@ enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node
 		open.rouse = layer_rouse;
 	err = layers_seal(params, &seal);
 	if (err == ROAM_OK)
-		err = layer_open(node, &open, params->transport, params->options->udp);
+		err = layer_open(node, &open, params->transport, NULL);
 	if (err == ROAM_OK && params->nodes > 1 && params->options->faulty[0] != '\0')
 		err = layer_open(node, &open, &roami_transport_faulty, params->options->faulty);
 	if (err == ROAM_OK && (node->transport->caps & good) != good)

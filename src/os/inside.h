@@ -31,6 +31,12 @@ extern __thread struct roami_inside roami_inside;
 void roami_inside_defer(void);
 void roami_inside_admit(void);
 
+/* This call blocks none: the program heeds signals while it waits, and then ends the wait. */
+static inline void roami_inside_open(void)
+{
+	roami_inside.deferred = true;
+}
+
 /* A call begins.  The name of one that the thread is still in: it was jumped out of.  Else NULL. */
 static inline const char *roami_inside_enter(const char *call)
 {

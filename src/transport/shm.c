@@ -212,7 +212,8 @@ __attribute__((no_sanitize_thread)) static bool shm_pending(const void *state)
 
 const struct roam_transport roami_transport_shm = {
 	.name = "shm",
-	.caps = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED | ROAM_CAP_ONESIDED,
+	.caps = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED | ROAM_CAP_MAPPED,
+	.cost_ns = 100,
 	.state_size = sizeof(struct shm_state),
 	.message_max = 64 * 1024,
 	.open = shm_open,

@@ -171,7 +171,8 @@ uint64_t roami_sim_due(const struct roami_sim *sim, unsigned node)
 
 const struct roam_transport roami_transport_sim = {
 	.name = "sim",
-	.caps = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED | ROAM_CAP_ONESIDED,
+	.caps = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED | ROAM_CAP_MAPPED | ROAM_CAP_HOSTS,
+	.cost_ns = 50,
 	.state_size = sizeof(struct roami_sim_node),
 	.message_max = 64 * 1024,
 	.open = sim_open,
@@ -183,7 +184,8 @@ const struct roam_transport roami_transport_sim = {
 
 const struct roam_transport roami_transport_sim_datagrams = {
 	.name = "sim_datagrams",
-	.caps = 0,
+	.caps = ROAM_CAP_MAPPED | ROAM_CAP_HOSTS,
+	.cost_ns = 50,
 	.state_size = sizeof(struct roami_sim_node),
 	.message_max = 64 * 1024,
 	.open = sim_open,

@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,7 +22,32 @@
 #define NS_PER_S    1000000000u
 #define RUN_MAX     65000u /* bytes of datagrams that leave as one */
 
+#ifdef ROAMI_HAVE_LIBURING
+#define UDP_WORDS "auto|plain|uring"
+#else
+#define UDP_WORDS "auto|plain"
+#endif
+
+static const struct roam_transport_option udp_options_table[] = {
+	ROAM_TRANSPORT_OPTION("ROAM_UDP", "auto", UDP_WORDS,
+			      "how the udp transport takes datagrams: plain by calls of the "
+			      "kernel, uring by io_uring; auto: plain"),
+	{NULL}};
+
 /* -------------------------------------------------------------------------------------- opening */
+
+/* Says more about why it does not open. */
+__attribute__((format(printf, 2, 3))) static void udp_say(const struct udp_state *udp,
+							  const char *format, ...)
+{
+	va_list args;
+
+	if (udp->params.why == NULL)
+		return;
+	va_start(args, format);
+	vsnprintf(udp->params.why, udp->params.why_bytes, format, args);
+	va_end(args);
+}
 
 /* The longest packet that a way to `address` takes, as the kernel knows it; 0: unknown. */
 static unsigned udp_path_mtu(const struct sockaddr_in *address)
@@ -90,16 +116,21 @@ static enum roam_err udp_socket(struct udp_state *udp)
 		udp->wake[i] = roami_os_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (udp->fd < 0 || udp->wake[0] < 0 || udp->wake[1] < 0 ||
 	    bind(udp->fd, (void *)&address, sizeof(address)) != 0 ||
-	    getsockname(udp->fd, (void *)&address, &length) != 0)
+	    getsockname(udp->fd, (void *)&address, &length) != 0) {
+		if (errno == EADDRINUSE)
+			udp_say(udp, "no UDP port is free: net.ipv4.ip_local_port_range");
 		return ROAM_ESYSTEM;
+	}
 	udp_options(udp);
 	atomic_store(&udp->cuts, 1);
 	mtu = udp->params.mtu;
 	if (mtu == 0)
 		mtu = udp->params.address != 0 ? udp_link_mtu(udp->fd, udp->params.address)
 					       : udp_path_mtu(&address);
-	if (mtu < MTU_MIN)
+	if (mtu < MTU_MIN) {
+		udp_say(udp, "the MTU of its network is %u, less than %u", mtu, MTU_MIN);
 		return ROAM_EUNSUPPORTED;
+	}
 	udp->limit = mtu - HEADERS < UDP_DATAGRAM ? mtu - HEADERS : UDP_DATAGRAM;
 	udp->limit -= sizeof(struct udp_mark);
 	atomic_store(&udp->card->mark, udp->mark);
@@ -108,7 +139,7 @@ static enum roam_err udp_socket(struct udp_state *udp)
 	return ROAM_OK;
 }
 
-/* The better ones first. */
+/* Those that ROAM_UDP names, in the order of its words behind auto; the better ones first. */
 static const struct udp_way *const udp_ways[] = {
 	&roami_udp_plain,
 #ifdef ROAMI_HAVE_LIBURING
@@ -120,14 +151,16 @@ static const struct udp_way *const udp_ways[] = {
 
 static enum roam_err udp_way_open(struct udp_state *udp)
 {
-	const char *wanted = udp->params.option;
-	bool any = wanted == NULL || wanted[0] == '\0' || strcmp(wanted, "auto") == 0;
+	unsigned wanted = udp->params.options != NULL ? udp->params.options[0].word : 0;
 
 	for (unsigned i = 0; i < UDP_WAYS; i++) {
 		udp->way = udp_ways[i];
-		if ((any || strcmp(wanted, udp->way->name) == 0) && udp->way->open(udp) == ROAM_OK)
+		if ((wanted == 0 || wanted == i + 1) && udp->way->open(udp) == ROAM_OK)
 			return ROAM_OK;
 	}
+	if (wanted != 0)
+		udp_say(udp, "ROAM_UDP=%s does not work here: `roam info machine`",
+			udp_ways[wanted - 1]->name);
 	udp->way = NULL;
 	return ROAM_EUNSUPPORTED;
 }
@@ -411,17 +444,40 @@ static void udp_listen(void *state, bool on)
 	epoll_ctl(udp->ear, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, udp->way->pollable(udp), &event);
 }
 
+/* --------------------------------------------------------------------------------------- probe */
+
+static bool udp_probe(char *why, size_t why_bytes)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = roami_os_fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	const char *failed = NULL;
+
+	if (fd < 0)
+		failed = "a UDP socket";
+	else if (bind(fd, (void *)&address, sizeof(address)) != 0)
+		failed = "a UDP port of 127.0.0.1";
+	if (failed != NULL)
+		snprintf(why, why_bytes, "%s: %s", failed, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return failed == NULL;
+}
+
 const struct roam_transport roami_transport_udp = {
 	.name = "udp",
-	.caps = 0,
+	.caps = ROAM_CAP_HOSTS,
+	.cost_ns = 5000,
 	.state_size = sizeof(struct udp_state),
 	.message_max = UDP_DATAGRAM - sizeof(struct udp_mark),
+	.options = udp_options_table,
 	.open = udp_open,
 	.close = udp_close,
 	.send = udp_send,
 	.send_many = udp_send_many,
 	.poll = udp_poll,
 	.pending = udp_pending,
+	.probe = udp_probe,
 	.limit = udp_limit,
 	.room = udp_room,
 	.wait = udp_wait,

@@ -7,6 +7,15 @@
 #include <string.h>
 
 #include "api/options.h"
+#include "msg/transports.h"
+
+/* The build's transports: one, with options of either kind. */
+static const struct roam_transport_option own_options[] = {
+	ROAM_TRANSPORT_OPTION("ROAM_OWN", "b", "a|b|c", "a word"),
+	ROAM_TRANSPORT_OPTION("ROAM_OWN_SIZE", "7", "1..99", "a number"),
+	{NULL}};
+static const struct roam_transport own = {.name = "own", .options = own_options};
+const struct roam_transport *const roami_transports[] = {&own, NULL};
 
 #define VARIABLES_MAX 32u
 #define TEXT_MAX      (ROAMI_OPTION_OUTPUT_MAX + 64)
@@ -64,15 +73,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *environment[VARIABLES_MAX + 1];
 	unsigned count = environment_cut(data, size, environment);
 	struct roami_options options, defaults;
+	struct roami_option option;
 	enum roam_err err = roami_options_read(&options, environment, -1);
 
 	if (err != ROAM_OK && err != ROAM_EINVAL)
 		abort();
-	for (const struct roami_option *option = roami_options_table; option->variable != NULL;
-	     option++)
-		option_again(option, &options);
+	for (unsigned i = 0; roami_option_at(i, &option); i++)
+		option_again(&option, &options);
 	for (unsigned i = 0; i < count; i++) {
-		roami_option_near(environment[i]);
+		roami_option_near(environment[i], &option);
 		free(environment[i]);
 	}
 	roami_options_default(&defaults);

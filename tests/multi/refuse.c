@@ -21,7 +21,8 @@ static const struct {
 } calls[] = {{"userfaultfd", SYS_userfaultfd},
 	     {"memfd_create", SYS_memfd_create},
 	     {"io_uring_setup", SYS_io_uring_setup},
-	     {"pidfd_open", SYS_pidfd_open}};
+	     {"pidfd_open", SYS_pidfd_open},
+	     {"socket", SYS_socket}};
 
 static unsigned call_number(const char *name)
 {

@@ -326,8 +326,23 @@ def refused_io_uring():
         refused('io_uring_setup', [program('stranger'), 'start', '2'], out='ended in order',
                 env=env)
     refused('io_uring_setup', [program('stranger'), 'start', '2'], 1,
-            '^roam: cannot start the node: ',
-            env={'ROAM_TRANSPORT': 'udp', 'ROAM_UDP': 'uring'})
+            r'^roam: cannot start the node: .* \(ROAM_UDP=uring does not work here: '
+            r'`roam info machine`\)$', env={'ROAM_TRANSPORT': 'udp', 'ROAM_UDP': 'uring'})
+
+
+def refused_socket():
+    """A transport that does not work is named with why; auto does without it where others reach all."""
+    said = json.loads(refused('socket', [program('roam'), 'info', 'transports', '--json']).out)
+    missing = [each for each in said['transports'] if not each['works']]
+    if not missing or any(not re.search('socket.*: Operation not permitted', each['why']) or
+                          'hosts' not in each['capabilities'] for each in missing):
+        raise Wrong(f'not why: {said}')
+    refused('socket', [program('roam'), 'info', 'transports'],
+            out=f'{missing[0]["name"]} +missing: {missing[0]["why"]}: between hosts')
+    refused('socket', [program('stranger'), 'start', '2'], out='ended in order')
+    refused('socket', [program('stranger'), 'start', '2'], 1,
+            f'^roam: ROAM_TRANSPORT={missing[0]["name"]}: {missing[0]["why"]}$',
+            env={'ROAM_TRANSPORT': missing[0]['name']})
 
 
 def refused_pidfd():
@@ -526,6 +541,7 @@ def trouble_cases():
     yield ('userfaultfd refused', refused_uffd)
     yield ('memfd_create refused', refused_memfd)
     yield ('io_uring refused', refused_io_uring)
+    yield ('sockets refused', refused_socket)
     yield ('pidfd_open refused', refused_pidfd)
     yield ('heap exhausted in a kernel', kernel_exhausts)
     yield ('races', races)

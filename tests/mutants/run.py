@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Mutants: every seeded bug in this directory must be caught by the random programs of the world.
 
-    tests/mutants/run.py [--seeds N] [--json FILE] [--search] [--remember] [NAME ...]
+    tests/mutants/run.py [--build DIR] [--seeds N] [--json FILE] [--search] [--remember] [NAME ...]
 
-For each NAME.patch: applies the patch to a copy, compiles what it changed, and runs what caught it last time, the program
-and seed that caught.txt names, if the code without the patch passes that.  A mutant that this does not catch any more, one
-that is not in the list, and each with --search is looked for: seed after seed of random programs (tests/sim; each file says
-what it looks at) until one fails, by a wrong value, a count, an invariant or a hang: those of PAGES, or, if it changes the
-layers below the messages, of LAYERS; if it changes PastSet or its name begins with past_, of PAST; those with several
-protocols at a time if its name begins with region_; litmus_test if it begins with litmus_.  A mutant that survives all seeds
-fails this test: then "0 wrong answers" proves nothing about the rule that the patch names.
+For each NAME.mutant (mutant.py says what is in it): compiles what it changes as the build does, links it before the
+rest, and runs what caught it last time, the program and seed that caught.txt names, if the code without the mutant passes
+that.  A mutant that this does not catch any more, one that is not in the list, and each with --search is looked for: seed
+after seed of random programs (tests/sim; each file says what it looks at) until one fails, by a wrong value, a count, an
+invariant or a hang: those of PAGES, or, if it changes the layers below the messages, of LAYERS; if it changes PastSet or its
+name begins with past_, of PAST; those with several protocols at a time if its name begins with region_; litmus_test if it
+begins with litmus_.  A mutant that survives all seeds fails this test: then "0 wrong answers" proves nothing about the rule
+that the mutant names.
 
 --remember keeps in caught.txt what the search found.
 """
@@ -19,34 +20,23 @@ import itertools
 import json
 import os
 import re
-import shutil
+import shlex
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+
+import mutant as texts
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HERE = os.path.join(ROOT, "tests", "mutants")
-PARTS = ["src", "include", "protocols", "tests/lib", "tests/litmus", "tests/sim"]
-OPTIONAL = ["udp_uring.c", "pmix.c"]  # of libraries
+END = ".mutant"
 CAUGHT = os.path.join(HERE, "caught.txt")
 CAUGHT_SAYS = """# What caught each mutant last time: the program, protocol and seed that run.py tries first.  Written by
 # run.py --remember; a line that is wrong, or missing, costs a search and nothing else.
 """
-WRAPPED = ["mmap64", "munmap", "mremap", "mprotect", "madvise"]  # tests/lib/world_memory.c has them
 CHUNK = 50          # seeds per run of sim_test
 CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
-
-
-def sources(root):
-    found = []
-    for part in ["src/core", "src/msg", "src/transport", "src/os", "src/api", "src/boot", "src/pastset", "src/trace", "src/fault",
-                 "protocols", "tests/lib"]:
-        folder = os.path.join(root, part)
-        found += [os.path.join(part, name) for name in sorted(os.listdir(folder)) if name.endswith(".c") and name not in OPTIONAL]
-    return [name for name in found if name != "tests/lib/unit.c"]
-
 
 # What can catch a mutant: of everything above the messages ...
 PAGES = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"], ["ahead_test"],
@@ -62,92 +52,63 @@ PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_t
 # ... and of those whose name says so.
 NAMED = {"region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]], "litmus_": [["litmus_test"]], "past_": PAST}
 
-MAINS = {words[0]: f"tests/sim/{words[0]}.c" for words in PAGES + LAYERS + SILENCE + PAST} | \
-    {"litmus_test": "tests/litmus/litmus_test.c"}
+PROGRAMS = sorted({words[0] for words in PAGES + LAYERS + SILENCE + PAST} | {"litmus_test"})
 
 
-def protocols():
-    names = re.search(r"protocols = \[(.*?)\]", open(os.path.join(ROOT, "protocols/meson.build")).read(), re.DOTALL).group(1)
-    return re.findall(r"'(\w+)'", names)
+class Build:
+    """The build whose commands compile and link mutants, and whose programs have none."""
 
+    def __init__(self, where):
+        self.where = os.path.abspath(where)
+        subprocess.run(["ninja", "-C", self.where, "--quiet", "tools/roam", *(f"tests/{name}" for name in PROGRAMS)],
+                       check=True)
+        self.compiles, self.links = {}, {}
+        with open(os.path.join(self.where, "compile_commands.json")) as file:
+            entries = json.load(file)
+        for entry in entries:
+            source = os.path.relpath(os.path.join(self.where, entry["file"]), ROOT)
+            self.compiles.setdefault(source, entry)
+        for name in PROGRAMS:
+            said = self.ninja("commands", f"tests/{name}").strip().split("\n")[-1]
+            self.links[name] = shlex.split(said)
+        info = json.loads(self.said([os.path.join(self.where, "tools", "roam"), "info", "protocols", "--json"]))
+        self.protocols = [protocol["name"] for protocol in info["protocols"]]
+        self.default = info["default"]
 
-def default_protocol():
-    options = open(os.path.join(ROOT, "src/api/options.def")).read()
-    return re.search(r'"ROAM_PROTOCOL", \w+, "(\w+)"', options).group(1)
+    def said(self, command):
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
+    def ninja(self, *words):
+        return self.said(["ninja", "-C", self.where, "--quiet", "-t", *words])
 
-def protocol_of(patch):
-    """The protocol that a mutant is tried under: the one whose file it changes, or that its first line names."""
-    text = open(patch).read()
-    words = re.findall(r"\w+", text.split("\n")[0])
-    return next((name for name in protocols() if f"+++ b/protocols/{name}.c" in text), None) or \
-        next((name for name in protocols() if name in words), default_protocol())
+    def compile(self, path, source, out):
+        """Compiles `source`, which stands for the file `path`."""
+        if path not in self.compiles:
+            raise texts.Broken(f"the build does not compile {path}")
+        entry, words = self.compiles[path], []
+        for word in shlex.split(entry["command"]):
+            if word == entry["file"]:
+                words += ["-iquote", os.path.dirname(word), source]
+            elif word == entry["output"]:
+                words.append(out)
+            elif word == entry["output"] + ".d":
+                words.append(out + ".d")
+            elif word != "-Werror":
+                words.append(word)
+        done = subprocess.run([*words, "-w"], cwd=entry["directory"], stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            raise texts.Broken(f"{path} does not compile:\n{done.stderr}")
 
-
-def lists(root):
-    """The plug-in lists that the build generates."""
-    generated = os.path.join(root, "generated")
-    os.makedirs(os.path.join(generated, "fault"))
-    with open(os.path.join(generated, "protocols.def"), "w") as out:
-        out.writelines(f"PROTOCOL({name}, {at})\n" for at, name in enumerate(protocols()))
-    with open(os.path.join(generated, "transports.def"), "w") as out:
-        out.write("TRANSPORT(shm)\nTRANSPORT(udp)\n")
-    with open(os.path.join(generated, "fault", "fault.def"), "w") as out:
-        out.writelines(f"FAULT_ENGINE({name})\n" for name in ["soft", "sigsegv", "uffd"])
-
-
-class Broken(Exception):
-    """A patch that does not fit the sources; the text says why."""
-
-
-def compile_files(jobs, includes):
-    """Compiles each source to its object, given as pairs; as many at a time as there are processors."""
-    flags = ["-std=gnu11", "-O1", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", "-w"]
-    running = []
-    for source, out in jobs:
-        running.append(subprocess.Popen(["cc", *flags, *includes, "-c", source, "-o", out]))
-        if len(running) >= len(os.sched_getaffinity(0)) and running.pop(0).wait() != 0:
-            raise Broken(f"does not compile, near {source}")
-    for job in running:
-        if job.wait() != 0:
-            raise Broken("does not compile")
-
-
-def object_name(source):
-    return source.replace("/", "_") + ".o"
-
-
-class Base:
-    """The sources as they are, compiled once; mutants compile what they change and link the rest."""
-
-    def __init__(self, top):
-        self.root, self.objects = os.path.join(top, "base"), os.path.join(top, "objects")
-        for part in PARTS:
-            shutil.copytree(os.path.join(ROOT, part), os.path.join(self.root, part))
-        lists(self.root)
-        os.makedirs(self.objects)
-        self.includes = [f"-I{self.root}/{part}" for part in ["include", "src", "protocols", "src/transport", "tests/lib",
-                                                              "generated"]]
-        self.common = sources(self.root) + ["tests/litmus/litmus_list.c"]
-        compile_files([(os.path.join(self.root, name), self.object(name)) for name in self.common + sorted(MAINS.values())],
-                      self.includes)
-        self.linking = threading.Lock()
-
-    def object(self, name):
-        return os.path.join(self.objects, object_name(name))
-
-    def link(self, program, out, changed):
-        """Links a program; `changed`: other objects of some sources."""
-        names = [MAINS[program], *self.common]
-        subprocess.run(["cc", *[changed.get(name) or self.object(name) for name in names], "-o", out,
-                        *[f"-Wl,--wrap={name}" for name in WRAPPED], "-lpthread", "-lm", "-lsodium", "-llz4"], check=True)
+    def link(self, program, out, objects):
+        """Links a program; `objects`, of some files, stand before the libraries, which have the others."""
+        words, own = [], {self.compiles[path]["output"]: made for path, made in objects.items()}
+        for word in self.links[program]:
+            words.append(own.pop(word, out if word == f"tests/{program}" else word))
+        at = words.index("-Wl,--start-group")
+        subprocess.run([*words[:at], *own.values(), *words[at:]], cwd=self.where, check=True)
 
     def program(self, name):
-        out = os.path.join(self.objects, name)
-        with self.linking:
-            if not os.path.exists(out):
-                self.link(name, out, {})
-        return out
+        return os.path.join(self.where, "tests", name)
 
     def passes(self, words):
         """Whether the code without a mutant passes what a mutant fails."""
@@ -159,23 +120,40 @@ class Base:
 
 
 class Mutant:
-    """A patch, and its programs, each linked when it is to run."""
+    """A seeded bug, and its programs, each linked when it is to run."""
 
-    def __init__(self, base, patch, work):
-        self.base, self.work, self.objects = base, work, {}
-        text = open(patch).read()
-        self.changed = re.findall(r"^\+\+\+ b/(\S+)", text, re.M)
-        if not all(name.endswith(".c") for name in self.changed):
-            raise Broken("changes a header, and only files that are compiled can be changed")
-        for name in self.changed:
-            os.makedirs(os.path.join(work, os.path.dirname(name)), exist_ok=True)
-            shutil.copy(os.path.join(base.root, name), os.path.join(work, name))
-        if subprocess.run(["patch", "-s", "-F0", "-p1", "-i", patch], cwd=work, check=False).returncode != 0:
-            raise Broken("does not apply")
-        for name in self.changed:
-            self.objects[name] = os.path.join(work, object_name(name))
-            beside = "-iquote" + os.path.join(base.root, os.path.dirname(name))
-            compile_files([(os.path.join(work, name), self.objects[name])], [beside, *base.includes])
+    def __init__(self, build, name, work):
+        self.base, self.work, self.name, self.objects = build, work, name, {}
+        with open(os.path.join(HERE, name + END)) as file:
+            self.text = file.read()
+        changes = texts.read(self.text)
+        sources = {}
+        for path in {change.path for change in changes}:
+            with open(os.path.join(ROOT, path)) as file:
+                sources[path] = file.read()
+        for path, text in texts.applied(changes, sources).items():
+            source = os.path.join(work, path.replace("/", "_"))
+            with open(source, "w") as file:
+                file.write(text)
+            build.compile(path, source, source + ".o")
+            self.objects[path] = source + ".o"
+
+    def protocol(self):
+        """The protocol that it is tried under: the one whose file it changes, or that its first line names."""
+        words = re.findall(r"\w+", self.text.split("\n")[0])
+        return next((name for name in self.base.protocols if f"protocols/{name}.c" in self.objects), None) or \
+            next((name for name in self.base.protocols if name in words), self.base.default)
+
+    def programs(self):
+        """The programs that can catch it."""
+        if self.text.startswith("Rule 10.1:"):
+            return SILENCE
+        if all(path.startswith("src/pastset/") for path in self.objects):
+            return PAST
+        for prefix, named in NAMED.items():
+            if self.name.startswith(prefix):
+                return named
+        return LAYERS if all(BELOW.match(path) for path in self.objects) else PAGES
 
     def fails(self, words, seeds):
         """The seeds at which the program fails, as for --seeds; None: it does not."""
@@ -207,18 +185,6 @@ def ran(command):
     return subprocess.CompletedProcess(command, process.returncode, text)
 
 
-def programs_for(patch, changed):
-    """The programs that can catch a mutant which changes these files."""
-    if open(patch).read().startswith("Rule 10.1:"):
-        return SILENCE
-    if all(name.startswith("src/pastset/") for name in changed):
-        return PAST
-    for prefix, named in NAMED.items():
-        if os.path.basename(patch).startswith(prefix):
-            return named
-    return LAYERS if all(BELOW.match(name) for name in changed) else PAGES
-
-
 def chunks(seeds):
     """Few seeds of each program first: most mutants are caught by some program at once."""
     first = 1
@@ -229,10 +195,10 @@ def chunks(seeds):
         first += size
 
 
-def search(mutant, patch, seeds):
+def search(mutant, seeds):
     """What catches the mutant, as words of a command; None if nothing does."""
-    protocol = protocol_of(patch)
-    catch = [words for words in programs_for(patch, mutant.changed) if mutant.base.about(words[0], protocol)]
+    protocol = mutant.protocol()
+    catch = [words for words in mutant.programs() if mutant.base.about(words[0], protocol)]
     for chunk in chunks(seeds):
         for words in catch:
             command = [*words, "--protocol", protocol]
@@ -242,13 +208,14 @@ def search(mutant, patch, seeds):
     return None
 
 
-def tried(base, patch, top, seeds, hint):
+def tried(build, name, top, seeds, hint):
     """What caught a mutant, whether that was known, and how long it took."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(dir=top) as work:
-        mutant = Mutant(base, os.path.join(HERE, patch), work)
-        known = hint is not None and hint[0] in MAINS and mutant.fails(hint[:-2], hint[-1]) is not None and base.passes(hint)
-        took = hint if known else search(mutant, os.path.join(HERE, patch), seeds)
+        mutant = Mutant(build, name, work)
+        known = hint is not None and hint[0] in PROGRAMS and mutant.fails(hint[:-2], hint[-1]) is not None and \
+            build.passes(hint)
+        took = hint if known else search(mutant, seeds)
     return took, known, time.monotonic() - start
 
 
@@ -267,27 +234,31 @@ def remember(caught):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", default=os.path.join(ROOT, "build", "gcc"))
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--json")
     parser.add_argument("--search", action="store_true", help="as if nothing were known in caught.txt")
     parser.add_argument("--remember", action="store_true", help="keep in caught.txt what catches them")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
-    patches = sorted(name for name in os.listdir(HERE) if name.endswith(".patch"))
+    names = sorted(name.removesuffix(END) for name in os.listdir(HERE) if name.endswith(END))
+    unknown = sorted(set(options.names) - set(names))
+    if unknown:
+        parser.error(f"there is no mutant {unknown[0]}")
     if options.names:
-        patches = [name for name in patches if name[:-len(".patch")] in options.names]
+        names = sorted(options.names)
     caught = remembered()
     results, survived, news = {}, [], 0
     with tempfile.TemporaryDirectory(prefix="roam-mutants-") as top:
-        base = Base(top)
+        build = Build(options.build)
         workers = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
-        runs = {workers.submit(tried, base, patch, top, options.seeds,
-                               None if options.search else caught.get(patch[:-len(".patch")])): patch for patch in patches}
+        runs = {workers.submit(tried, build, name, top, options.seeds, None if options.search else caught.get(name)): name
+                for name in names}
         for run in concurrent.futures.as_completed(runs):
-            name = runs[run][:-len(".patch")]
+            name = runs[run]
             try:
                 took, known, seconds = run.result()
-            except Broken as broken:  # the others still tell what they show
+            except texts.Broken as broken:  # the others still tell what they show
                 print(f"{name}: FAILED: {broken}", flush=True)
                 results[name] = None
                 survived.append(name)

@@ -42,6 +42,16 @@ def test_protocols():
     assert 'usage: ' in run(ROAM, 'info', 'engines', '--json', status=2).stderr
 
 
+def test_transports():
+    """For scripts it says of transports what it says for people; each works here."""
+    said = json.loads(run(ROAM, 'info', 'transports', '--json').stdout)['transports']
+    shown = dict(re.findall(r'^  (\S+) +(works: .*)$', run(ROAM, 'info', 'transports').stdout, re.M))
+    assert [each['name'] for each in said] == list(shown) and len(said) > 1, (said, shown)
+    for each in said:
+        assert ('hosts' in each['capabilities']) == ('between hosts' in shown[each['name']]), shown
+        assert each['works'] and each['cost_ns'] > 0 and each['message_max'] > 0, each
+
+
 def test_benchmarks():
     """roam(1) has the benchmarks that there are."""
     shown = run(ROAM, 'bench', 'help').stdout

@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "msg/transports.h"
 #include "unit.h"
 
 static char said[8192];
@@ -47,10 +49,13 @@ static unsigned lines_said(void)
 static void test_defaults(void)
 {
 	struct roami_options options, again;
+	struct roami_option option;
 	char text[64], assignment[128];
 
 	roami_options_default(&options);
-	for (const struct roami_option *o = roami_options_table; o->variable != NULL; o++) {
+	for (unsigned i = 0; roami_option_at(i, &option); i++) {
+		const struct roami_option *o = &option;
+
 		roami_option_show(o, &options, text, sizeof(text));
 		CU_ASSERT_STRING_EQUAL(text, o->value);
 		snprintf(assignment, sizeof(assignment), "%s=%s", o->variable, o->value);
@@ -218,12 +223,64 @@ static void test_unknown(void)
 }
 
 /*
+ * What a transport declares is an option like all others: it is in the list, refused with what is
+ * allowed, suggested, and comes to its transport; to one that is not in the list come the defaults.
+ */
+static void test_transports(void)
+{
+	static const struct roam_transport_option mine[] = {
+		ROAM_TRANSPORT_OPTION("ROAM_MINE", "b", "a|b", "a word, of no use"),
+		ROAM_TRANSPORT_OPTION("ROAM_MINE_SIZE", "7", "1..9", "a number, of no use"),
+		{NULL}};
+	const struct roam_transport unlisted = {.name = "mine", .options = mine};
+	struct roam_transport_value values[ROAMI_TRANSPORT_OPTIONS_MAX];
+	unsigned found = 0, at = 0;
+	struct roami_options options;
+	struct roami_option near;
+	char text[128];
+
+	for (unsigned i = 0; roami_transports[i] != NULL; i++) {
+		const struct roam_transport_option *own = roami_transports[i]->options;
+
+		for (at = 0; own != NULL && own[at].variable != NULL; at++, found++) {
+			const char *bar = strrchr(own[at].allowed, '|');
+
+			CU_ASSERT_EQUAL(strncmp(own[at].variable, "ROAM_", 5), 0);
+			CU_ASSERT_EQUAL(strncasecmp(own[at].variable + 5, roami_transports[i]->name,
+						    strlen(roami_transports[i]->name)),
+					0);
+			snprintf(text, sizeof(text), "%s=?", own[at].variable);
+			CU_ASSERT_EQUAL(read_env(&options, text, NULL, NULL), ROAM_EINVAL);
+			CU_ASSERT_EQUAL(strncmp(said, "roam: ", 6), 0);
+			CU_ASSERT_PTR_NOT_NULL(strstr(said, text));
+			snprintf(text, sizeof(text), "%sX=1", own[at].variable);
+			read_env(&options, text, NULL, NULL);
+			CU_ASSERT_PTR_NOT_NULL(strstr(said, "did you mean ROAM_"));
+			if (bar == NULL)
+				continue;
+			snprintf(text, sizeof(text), "%s=%s", own[at].variable, bar + 1);
+			CU_ASSERT_EQUAL(read_env(&options, text, NULL, NULL), ROAM_OK);
+			roami_options_of(&options, roami_transports[i], values);
+			CU_ASSERT(values[at].word > 0);
+		}
+	}
+	CU_ASSERT(found > 0);
+	roami_options_default(&options);
+	roami_options_of(&options, &unlisted, values);
+	CU_ASSERT_EQUAL(values[0].word, 1);
+	CU_ASSERT_EQUAL(values[1].number, 7);
+	CU_ASSERT(!roami_option_near("ROAM_MINE", &near) ||
+		  strcmp(near.variable, "ROAM_MINE") != 0);
+}
+
+/*
  * Any number of unknown variables is a few lines; err_fd -1 says nothing; nobody is suggested an
  * internal one.
  */
 static void test_many(void)
 {
 	struct roami_options options;
+	struct roami_option near;
 	char names[100][16];
 	char *env[101];
 	int fd = memfd_create("said", 0);
@@ -239,11 +296,10 @@ static void test_many(void)
 	CU_ASSERT_EQUAL(lines_said(), 9);
 	CU_ASSERT_PTR_NOT_NULL(strstr(said, "and 92 more"));
 	CU_ASSERT_EQUAL(roami_options_read(&options, env, -1), ROAM_OK);
-	CU_ASSERT_PTR_NULL(roami_option_near("ROAM_QQQQQQQQQQ"));
-	CU_ASSERT_PTR_NULL(roami_option_near("ROAM_XX"));
-	CU_ASSERT_PTR_NULL(roami_option_near(""));
-	CU_ASSERT(roami_option_near("ROAM_BOOT") == NULL ||
-		  !roami_option_near("ROAM_BOOT")->internal);
+	CU_ASSERT(!roami_option_near("ROAM_QQQQQQQQQQ", &near));
+	CU_ASSERT(!roami_option_near("ROAM_XX", &near));
+	CU_ASSERT(!roami_option_near("", &near));
+	CU_ASSERT(!roami_option_near("ROAM_BOOT", &near) || !near.internal);
 }
 
 /* Random bytes as values crash nothing, and what is accepted reads back the same. */
@@ -252,15 +308,18 @@ static void test_random(void)
 	static const char alphabet[] = "0123456789abxKMGT.-/|onfe \377";
 	uint64_t seed = unit_seed();
 	struct roami_options options, again;
-	size_t kinds = 0;
+	struct roami_option option;
+	const struct roami_option *o = &option;
+	unsigned kinds = 0;
 
-	while (roami_options_table[kinds].variable != NULL)
+	while (roami_option_at(kinds, &option))
 		kinds++;
 	for (unsigned round = 0; round < 20000; round++) {
-		const struct roami_option *o = &roami_options_table[unit_below(&seed, kinds)];
 		char env[96], text[64];
-		int at = snprintf(env, sizeof(env), "%s=", o->variable);
+		int at;
 
+		roami_option_at((unsigned)unit_below(&seed, kinds), &option);
+		at = snprintf(env, sizeof(env), "%s=", o->variable);
 		for (uint64_t n = unit_below(&seed, 8); n > 0; n--)
 			env[at++] = alphabet[unit_below(&seed, sizeof(alphabet) - 1)];
 		env[at] = '\0';
@@ -280,6 +339,7 @@ static CU_TestInfo tests[] = {
 	{"bad values are refused and named", test_refused},
 	{"hostile values are printed safely", test_hostile},
 	{"misspelt variables are noticed", test_unknown},
+	{"options that transports declare are like all others", test_transports},
 	{"many unknown variables are few lines", test_many},
 	{"random values", test_random},
 	CU_TEST_INFO_NULL,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes what bash and zsh complete, from the tables in which the tool has it.
 
-usage: generate.py bash|zsh OPTIONS_DEF TOOL_FOLDER BENCH_MAIN_C PROTOCOLS TRANSPORTS ENGINES
+usage: generate.py bash|zsh OPTIONS_DEF TRANSPORT_FOLDER TOOL_FOLDER BENCH_MAIN_C PROTOCOLS TRANSPORTS ENGINES
 
 The last three are names with commas between.  To standard output.  What cannot be understood is an
 error, not left out.
@@ -13,7 +13,9 @@ import sys
 OPTION = re.compile(r'^OPTION\(\w+,\s*"(\w+)",\s*(\w+),\s*("[^"]*"|\w+),\s*("[^"]*"|\w+),',
                     re.MULTILINE)
 # Values that depend on the build: one that is not in it is refused with a line.
-NAMED = {'ROAMI_ALLOC_ALLOWED': 'own|jemalloc', 'ROAMI_UDP_ALLOWED': 'auto|plain|uring'}
+NAMED = {'ROAMI_ALLOC_ALLOWED': 'own|jemalloc'}
+OWN = re.compile(r'ROAM_TRANSPORT_OPTION\(\s*"(\w+)",\s*("[^"]*"),\s*("[^"]*"|\w+),\s*'
+                 r'((?:"[^"]*"\s*)+)\)')
 
 BASH = r'''# Completion of roam in bash.  Made by tools/completion/generate.py.
 
@@ -189,6 +191,19 @@ def compare_options(text):
             if name != '--roam']
 
 
+def of_transport(source):
+    """The options that a transport declares, as lines of options.def; of words the first #define."""
+    lines = []
+    for variable, default, allowed, meaning in OWN.findall(source):
+        if not allowed.startswith('"'):
+            allowed = re.search(rf'#define {allowed} ("[^"]*")', source).group(1)
+        kind = 'UNSIGNED' if '..' in allowed else 'CHOICE'
+        lines.append(f'\nOPTION(own, "{variable}", {kind}, {default}, {allowed}, {meaning})\n')
+    if len(lines) != source.count('ROAM_TRANSPORT_OPTION('):
+        raise ValueError('not every ROAM_TRANSPORT_OPTION understood')
+    return ''.join(lines)
+
+
 def variables(text, names):
     """{variable: [value]}"""
     rows = OPTION.findall(text)
@@ -204,17 +219,20 @@ def variables(text, names):
         elif kind == 'TEXT':
             values[variable] = []
         else:
-            values[variable] = names.get(variable, [default.strip('"')] if default != '""' else [])
+            values[variable] = [default.strip('"')] if default != '""' else []
+            values[variable] += [name for name in names.get(variable, []) if name not in values[variable]]
     return values
 
 
-def tables(options_def, tools, bench, protocols, transports, engines):
+def tables(options_def, of_transports, tools, bench, protocols, transports, engines):
     names = {'ROAM_PROTOCOL': protocols.split(','), 'ROAM_TRANSPORT': transports.split(','),
              'ROAM_FAULT': ['auto'] + [name for name in engines.split(',') if name != 'soft']}
     run = read(tools, 'roam_run.c')
+    options = read(options_def) + ''.join(of_transport(read(of_transports, name + '.c'))
+                                          for name in transports.split(','))
     short = re.search(r'getopt_long\(argc, argv, "\+:([\w:]+)"', run).group(1)
     return {
-        'values': variables(read(options_def), names),
+        'values': variables(options, names),
         'names': names,
         'commands': found(r'^\t\{"(\w+)", tool_', read(tools, 'roam.c')),
         'info': ['all'] + found(r'\{"(\w+)", info_\w+,', read(tools, 'roam_info.c')),

@@ -1,0 +1,44 @@
+/*
+ * transports: which transports a job may use, and by which of them a node reaches a peer.  They are
+ * chosen by what they declare (roam/transport.h): outside src/transport nobody knows their names.
+ */
+#ifndef ROAMI_TRANSPORTS_H
+#define ROAMI_TRANSPORTS_H
+
+#include "roam/transport.h"
+
+#define ROAMI_TRANSPORTS_MAX 8u /* that a job may use */
+
+/* The build's list; ends with NULL. */
+extern const struct roam_transport *const roami_transports[];
+
+/* By name; NULL if there is none. */
+const struct roam_transport *roami_transport_find(const char *name);
+
+/* Whether ROAM_TRANSPORT names one; else all of the build are allowed, per peer the cheapest. */
+bool roami_transports_named(const char *option);
+
+/* Whether it works here; else `why` says why not. */
+bool roami_transport_works(const struct roam_transport *transport, char *why, size_t bytes);
+
+/*
+ * Those that ROAM_TRANSPORT allows, of auto's those that work here; `allowed` ends with NULL.  What
+ * works must be alike on all hosts of a job, else ROAM_TRANSPORT is to name one that does.
+ */
+void roami_transports_allowed(const char *option,
+			      const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1]);
+
+/*
+ * The cheapest of `among` that reaches a peer whose segment is mapped here, or one on another host;
+ * NULL: none does.  Each node of a job finds the same for the same two nodes.
+ */
+const struct roam_transport *roami_transport_for(const struct roam_transport *const *among,
+						 bool mapped);
+
+/* Why those of the build that do not work here do not: "a: no b; c: no d". */
+void roami_transports_missing(char *text, size_t bytes);
+
+/* Those of the build that reach other hosts, as a message names them: "a", "a, b". */
+void roami_transports_far(char *text, size_t bytes);
+
+#endif

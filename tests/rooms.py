@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Includes and calls between the rooms of src/ run one way: down the picture in docs/architecture.md.
+
+usage: rooms.py [--list] BUILD
+
+The picture has a line for each room, then its files, directory by directory; a room uses what stands below it.
+Calls are found in the objects of a build: what one leaves undefined and another one defines.  tests/rooms_up.txt
+has those that still run up.  It may only get shorter: a line too many is a failure, too.
+
+--list  counts them, for each pair of rooms, and prints the lines of tests/rooms_up.txt.
+"""
+import argparse
+import collections
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
+PICTURE = os.path.join(ROOT, "docs", "architecture.md")
+UP = os.path.join(ROOT, "tests", "rooms_up.txt")
+
+
+class Wrong(Exception):
+    """The picture cannot be read; the text says why."""
+
+
+def picture(text):
+    """The rooms, highest first, and the room of each file, "core/page" for src/core/page.c and page.h."""
+    match = re.search(r"^## Rooms\n.*?^```\n(.*?)^```", text, re.M | re.S)
+    if match is None:
+        raise Wrong("no picture below \"## Rooms\"")
+    rooms, files, folder = [], {}, None
+    for line in match.group(1).splitlines():
+        if not line.startswith(" "):
+            rooms.append(line.split()[0])
+            continue
+        begin = re.match(r"    (\w+):(.*)", line)
+        folder, names = (begin.group(1), begin.group(2)) if begin else (folder, line)
+        for name in names.split():
+            path = f"{folder}/{name}"
+            if path in files:
+                raise Wrong(f"{path} is in two rooms")
+            files[path] = rooms[-1]
+    return rooms, files
+
+
+def sources():
+    for folder, _, names in os.walk(os.path.join(ROOT, "src")):
+        for name in sorted(names):
+            if name.endswith((".c", ".h", ".def")):
+                yield os.path.relpath(os.path.join(folder, name), os.path.join(ROOT, "src"))
+
+
+def stem(path):
+    return os.path.splitext(path)[0]
+
+
+def includes(files):
+    """(file, what it includes, the file of that), of all that are in rooms."""
+    for path in sources():
+        with open(os.path.join(ROOT, "src", path), encoding="utf-8") as file:
+            names = re.findall(r'^#include "([^"]+)"', file.read(), re.M)
+        for name in names:
+            target = next((where for where in (stem(name), f"{os.path.dirname(path)}/{stem(name)}") if where in files), None)
+            if target is not None:
+                yield stem(path), name, target
+
+
+def objects(build):
+    """Of each file the object that the library has of it."""
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        entries = json.load(file)
+    found = {}
+    for entry in entries:
+        source = os.path.relpath(os.path.join(entry["directory"], entry["file"]), ROOT)
+        words = shlex.split(entry["command"])
+        made = os.path.join(entry["directory"], words[words.index("-o") + 1])
+        if source.startswith("src/") and "libroam" in made and os.path.exists(made):
+            found.setdefault(stem(source[len("src/"):]), made)
+    return found
+
+
+def calls(build, files):
+    """(file, a name that it leaves open, the file that defines it)."""
+    defined, wanted = {}, []
+    for path, made in objects(build).items():
+        said = subprocess.run(["nm", made], check=True, stdout=subprocess.PIPE, text=True).stdout
+        for *_, kind, name in (line.split() for line in said.splitlines()):
+            if kind == "U":
+                wanted.append((path, name))
+            elif kind in "TDBRVW":
+                defined[name] = path
+    for path, name in wanted:
+        if defined.get(name) in files and path in files:
+            yield path, name, defined[name]
+
+
+def upward(rooms, files, references):
+    """Lines of those that run up, and how many there are for each pair of rooms."""
+    lines, pairs = set(), collections.Counter()
+    for path, name, target in references:
+        here, there = files[path], files[target]
+        if rooms.index(here) > rooms.index(there):
+            line = f"{here} -> {there}: {path} {name}"
+            pairs[here, there] += line not in lines
+            lines.add(line)
+    return lines, pairs
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("build")
+    options = parser.parse_args()
+    with open(PICTURE, encoding="utf-8") as file:
+        rooms, files = picture(file.read())
+    there = {stem(path) for path in sources()}
+    wrong = [f"{path} is in no room" for path in sorted(there - set(files))]
+    wrong += [f"there is no {path}, which the picture has" for path in sorted(set(files) - there)]
+    known = set(files) & there
+    files = {path: room for path, room in files.items() if path in known}
+    references = list(includes(files)) + list(calls(options.build, files))
+    lines, pairs = upward(rooms, files, [each for each in references if each[0] in files])
+    if options.list:
+        for (here, up), count in sorted(pairs.items()):
+            print(f"# {here} -> {up}: {count}")
+        print("\n".join(sorted(lines)))
+        return 0
+    with open(UP, encoding="utf-8") as file:
+        permitted = {line.rstrip("\n") for line in file if not line.startswith("#")}
+    wrong += [f"{line}: runs up" for line in sorted(lines - permitted)]
+    wrong += [f"{line}: no longer runs up: take it from tests/rooms_up.txt" for line in sorted(permitted - lines)]
+    for line in wrong:
+        print(line)
+    print(f"rooms: {len(rooms)}, references between files: {len(references)}, {len(lines)} up, {len(wrong)} found")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Wrong as error:
+        sys.exit(f"docs/architecture.md: {error}")

@@ -1,0 +1,102 @@
+"""Which tests execute which source file: made by executing them, for `tools/test --for FILE`.
+
+tests/index.txt has a line for each file, "FILE: TEST TEST ...": first the test that tells most in its
+time, then those that execute what is left, then others.  `tools/test index` writes it.
+"""
+import json
+import os
+import re
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+INDEX = os.path.join(ROOT, 'tests', 'index.txt')
+SAYS = """# Which tests of `quick` execute a file, best first: for tools/test --for FILE.  Written by
+# tools/test index; tests/tidy.py says when a file or a test is missing.
+"""
+TOPS = ('src/', 'protocols/')
+TESTS_MAX = 12      # of a file
+NONE = '(none)'
+START_SECONDS = 0.3  # a test takes at least so long
+
+
+def counts(where):
+    """Executed lines of each source file, and how many it has, since the last `clear`."""
+    data = [os.path.join(folder, name) for folder, _, names in os.walk(where) for name in names
+            if name.endswith('.gcda')]
+    found = {}
+    if not data:
+        return found
+    said = subprocess.run(['gcov', '--json-format', '--stdout', *data], cwd=where, check=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    for line in said.splitlines():
+        for file in json.loads(line)['files']:
+            path = os.path.relpath(os.path.join(where, file['file']), ROOT)
+            if path.startswith(TOPS) and path.endswith('.c'):
+                executed = {each['line_number'] for each in file['lines'] if each['count'] > 0}
+                found[path] = found.get(path, set()) | executed
+    return found
+
+
+def clear(where):
+    for folder, _, names in os.walk(where):
+        for name in names:
+            if name.endswith('.gcda'):
+                os.unlink(os.path.join(folder, name))
+
+
+def ranked(tests):
+    """Names of {name: (lines, seconds)}, best first."""
+    order, known = [], set()
+    left = {name: (lines, seconds + START_SECONDS) for name, (lines, seconds) in tests.items() if lines}
+    while left and len(order) < TESTS_MAX:
+        name = max(left, key=lambda name: (len(left[name][0] - known) / left[name][1],
+                                           len(left[name][0]) / left[name][1], name))
+        known |= left.pop(name)[0]
+        order.append(name)
+    return order
+
+
+def sources():
+    for top in TOPS:
+        for folder, _, names in os.walk(os.path.join(ROOT, top)):
+            yield from (os.path.relpath(os.path.join(folder, name), ROOT) for name in names if name.endswith('.c'))
+
+
+def write(files):
+    """{file: {test: (lines, seconds)}}"""
+    files = {**{path: {} for path in sources()}, **files}
+    with open(INDEX, 'w', encoding='utf-8') as out:
+        out.write(SAYS)
+        out.writelines(f'{path}: {" ".join(ranked(tests)) or NONE}\n' for path, tests in sorted(files.items()))
+
+
+def read():
+    with open(INDEX, encoding='utf-8') as lines:
+        rows = [line.rstrip('\n').split(': ') for line in lines if not line.startswith('#')]
+    return {path: [name for name in tests.split() if name != NONE] for path, tests in rows}
+
+
+def sources_of(header):
+    """Of a header, the files that include it, those of its own name first."""
+    stem = os.path.splitext(os.path.basename(header))[0]
+    found = []
+    for path in read():
+        try:
+            with open(os.path.join(ROOT, path), encoding='utf-8') as file:
+                included = re.findall(r'^#include "([^"]+)"', file.read(), re.M)
+        except FileNotFoundError:
+            continue
+        if any(header.endswith('/' + name) for name in included):
+            found.append(path)
+    return sorted(found, key=lambda path: (os.path.splitext(os.path.basename(path))[0] != stem, path))
+
+
+def tests_for(paths):
+    """The tests of some files, best first; a file that no test executes has none."""
+    index, order = read(), []
+    for path in paths:
+        path = os.path.relpath(os.path.abspath(path), ROOT)
+        lists = [index.get(name, []) for name in ([path] if path.endswith('.c') else sources_of(path))]
+        for place in range(TESTS_MAX):
+            order += [tests[place] for tests in lists if place < len(tests) and tests[place] not in order]
+    return order[:TESTS_MAX * len(paths)]
