@@ -28,10 +28,10 @@ SOURCES = {
     'msg': ['src/msg/calls.c', 'src/msg/msg.c', 'src/core/domain.c', *OS,
             'src/trace/stats.c'],
     'options': ['src/api/options.c'],
-    'pmi1': ['src/boot/bind.c', 'src/boot/hub.c', 'src/boot/pmi1.c', 'src/boot/slurm.c',
-             *OS],
+    'pmi1': ['src/boot/bind.c', 'src/boot/hub.c', 'src/boot/own.c', 'src/boot/pmi1.c',
+             'src/boot/slurm.c', *OS],
     'seal': ['src/msg/seal.c'],
-    'wire': ['src/boot/wire.c', *OS],
+    'wire': ['src/boot/wire.c', 'src/msg/channel.c', *OS],
 }
 FEW = 1000  # runs, beside the corpus
 FLAGS = ['-std=gnu11', '-g', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,undefined',
