@@ -78,6 +78,11 @@ C_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|\'(?:[^\'\\\n]|\\.)\'|"((?:[^"\\\n]|\\.
 MACHINE_PATH = re.compile(r"(?<![\w.*}])/(work|farm|root|home/\w+)/")
 TEMPORARY_PATH = re.compile(r"(?<![\w.])/tmp/")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
+# How a peer is reached is asked inside core/reach* only; elsewhere an operation of node->reach[peer] does what is to be
+# done (src/core/reach.h).
+REACH = re.compile(r"\b(roami_near|roami_is_far|roami_one_host|manager_near|flush_near|roami_reach_(?:near|far|checked))\b|"
+                   r"\bsegments\[[^\]]*\]\.base\s*[!=]=|\breach\[[^\]]*\]\s*[!=]=")
+REACH_ROOM = "src/core/reach"
 CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "do", "else"}
 
 
@@ -579,6 +584,14 @@ class Tree:
                 self.found(path, line, "naming",
                            f"{name}: a test chooses protocols by what they declare, not by name")
 
+    def check_reach(self):
+        for path, text in self.blanked.items():
+            if not path.startswith(("src/", "protocols/", "include/")) or path.startswith(REACH_ROOM):
+                continue
+            for match in REACH.finditer(text):
+                self.found(path, line_of(text, match.start()), "reach",
+                           f"{match.group(0)}: how a peer is reached is asked in {REACH_ROOM}*.c only, see reach.h")
+
     def check_index(self):
         """tests/index.txt, for `tools/test --for FILE`, knows each source file."""
         listed = {line.split(":")[0]: number for number, line in
@@ -635,6 +648,7 @@ class Tree:
         self.check_proved()
         self.check_lists()
         self.check_naming()
+        self.check_reach()
         self.check_index()
         self.check_transport()
         if with_format:
@@ -659,6 +673,9 @@ GOOD = {
                        "enum { ROAMI_A, ROAMI_B };\n"
                        "typedef int (*node_fn)(void);\n"
                        "__attribute__((noreturn)) static void node_fail(void);\n",
+    "src/core/reach_near.c": '#include "core/node.h"\n/* A peer that is roami_near. */\n'
+                             "static int loads(struct roami_node *node, unsigned peer)\n{\n"
+                             "\treturn node->segments[peer].base != NULL && node->reach[peer] == &roami_reach_near;\n}\n",
     "src/fault/soft.c": '#include "os/os.h"\n/* no malloc() here */\n',
     "src/transport/shm.c": '#include "roam/transport.h"\n#include "os/os.h"\n',
     "src/transport/sim.c": '#include "roam/transport.h"\n',
@@ -673,7 +690,7 @@ GOOD = {
     "protocols/home.h": '#include "roam/protocol.h"\n',
     "protocols/protocols.def.in": "@protocols@\n",
     "protocols/meson.build": "protocols = ['hlrc']\nprotocol_sources = files('home.c')\n",
-    "src/meson.build": "files('core/node.c', 'os/os.c', 'trace/stats.c')\n",
+    "src/meson.build": "files('core/node.c', 'core/reach_near.c', 'os/os.c', 'trace/stats.c')\n",
     "src/transport/meson.build": "transports = ['shm']\n",
     "src/fault/meson.build": "fault_engines = ['soft']\n",
     "bench/floor_fault.c": '#include <sys/mman.h>\n#include "floor.h"\n',
@@ -736,6 +753,11 @@ BAD = [
     ("quiet", "src/fault/soft.c", "int f(void)\n{\n\treturn malloc(4) != 0;\n}\n", 3),
     ("quiet", "src/fault/soft.c", "void f(void)\n{\n\tdprintf(2, \"x\");\n}\n", 3),
     ("quiet", "protocols/home.c", "void f(void)\n{\n\tprintf(\"x\");\n}\n", 3),
+    ("reach", "src/core/a.h", "int f(void)\n{\n\treturn roami_near(node, 0);\n}\n", 3),
+    ("reach", "src/core/a.h", "int f(void)\n{\n\treturn !manager_near(node, 0);\n}\n", 3),
+    ("reach", "src/core/a.h", "int f(void)\n{\n\treturn node->segments[peer].base == NULL;\n}\n", 3),
+    ("reach", "src/core/a.h", "int f(void)\n{\n\n\treturn roami_reach_far.word(node, 0, op);\n}\n", 4),
+    ("reach", "protocols/home.c", "int f(void)\n{\n\treturn node->reach[home] != other;\n}\n", 3),
     ("descriptor", "src/os/a.h", "int f(void)\n{\n\treturn open(\"x\", 0);\n}\n", 3),
     ("descriptor", "src/os/a.h", "int f(void)\n{\n\treturn (int)syscall(SYS_userfaultfd, 0);\n}\n", 3),
     ("central", "src/msg/a.h", "\nenum roami_message_type {\n\tA,\n};\n", 2),

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "boot/local.h"
-#include "core/far.h"
 #include "core/probe.h"
 #include "os/inside.h"
 
@@ -200,7 +199,7 @@ static void hang_report(struct roami_hang *hang)
 		hang_who(node, peer, who, sizeof(who));
 		if (!roami_look_answered(hang, peer))
 			hang_say(hang, "roam: %s does not answer\n", who);
-		if (!roami_is_far(node, peer) || roami_look_answered(hang, peer))
+		if (roami_look_near(node, peer) != NULL || roami_look_answered(hang, peer))
 			hang_line(hang, ctls, peer);
 	}
 	roami_look_forget(hang);
@@ -217,7 +216,7 @@ static uint64_t turns_begun(const struct roami_node *node, bool far, bool *still
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		const struct roami_ctl *ctl = node->segments[peer].ctl;
 
-		if (roami_is_far(node, peer) != far)
+		if ((roami_look_near(node, peer) == NULL) != far)
 			continue;
 		for (unsigned i = 0; !far && i < atomic_load(&ctl->seats); i++)
 			turns += atomic_load(&ctl->waits[i].turn);
@@ -389,7 +388,7 @@ static void hang_pass(struct roami_hang *hang)
 
 	if (by == ROAMI_ASK_NONE)
 		return;
-	if (node->me != 0 && roami_is_far(node, 0)) {
+	if (node->me != 0 && roami_look_near(node, 0) == NULL) {
 		roami_probe_ask(node, 0, 0);
 	} else if (node->me != 0) {
 		atomic_store(&node->segments[0].ctl->ask, by);
@@ -437,7 +436,7 @@ void roami_hang_start(struct roami_hang *hang, struct roami_node *node, struct r
 	hang->real = real;
 	hang->answered = atomic_load(&node->self->ctl->probed.serial);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
-		hang->apart |= roami_is_far(node, peer);
+		hang->apart |= roami_look_near(node, peer) == NULL;
 	hang->runs = roami_os_helper(&hang->thread, hang_main, hang);
 	atomic_fetch_add(&real->helpers, hang->runs);
 	hang_handle(node->self->ctl);

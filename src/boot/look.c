@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "boot/hang.h"
-#include "core/far.h"
 #include "core/probe.h"
+#include "core/reach.h"
 #include "msg/msg.h"
 
 #define ANSWER_MS  20u  /* that nodes get to answer, */
@@ -32,7 +32,7 @@ unsigned roami_look_waiting(const struct roami_ctl *ctl)
 
 struct roami_ctl *roami_look_near(const struct roami_node *node, unsigned peer)
 {
-	return roami_is_far(node, peer) ? NULL : node->segments[peer].ctl;
+	return roami_reach_ctl(node, peer);
 }
 
 void roami_look_at(struct roami_ctl *ctl)
@@ -176,7 +176,7 @@ void roami_look_forget(struct roami_hang *hang)
 {
 	atomic_fetch_add(&hang->node->self->ctl->token, 1); /* an answer comes too late */
 	for (unsigned peer = 0; hang->apart && peer < hang->node->nodes; peer++)
-		if (roami_is_far(hang->node, peer))
+		if (roami_look_near(hang->node, peer) == NULL)
 			roami_probe_forget(hang->node->segments[peer].ctl);
 }
 

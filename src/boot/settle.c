@@ -13,6 +13,7 @@
 #include "core/far.h"
 #include "core/page.h"
 #include "core/pool.h"
+#include "core/reach.h"
 #include "core/remote.h"
 #include "msg/msg.h"
 
@@ -130,7 +131,7 @@ static bool settle_ready(const uint64_t *words, uint32_t count)
 static void settle_words(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
 {
 	do {
-		roami_words_read(node, first, count, words);
+		roami_words_ended(node, first, count, words);
 		roami_msg_poll(node);
 	} while (!settle_ready(words, count));
 }

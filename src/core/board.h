@@ -8,12 +8,6 @@
 
 #include "core/node.h"
 
-/* Whether all nodes of the job reach one another's segments, and there are others. */
-static inline bool roami_one_host(const struct roami_node *node)
-{
-	return node->nodes > 1 && node->near == roami_nodeset_first(node->nodes).bits;
-}
-
 /* Appends an own run; one at a time, intervals ascending. */
 void roami_board_add(struct roami_node *node, const struct roami_run *run);
 

@@ -1,8 +1,8 @@
 /* What node 0 had in the heap when the job was sealed: brought by whoever claims a page. */
 #include <string.h>
 
-#include "core/far.h"
 #include "core/page.h"
+#include "core/reach.h"
 #include "core/remote.h"
 #include "msg/msg.h"
 
@@ -68,74 +68,62 @@ static void creator_learn(struct roami_node *node, uint64_t number)
 	atomic_store_explicit(&part->known, 1, memory_order_release);
 }
 
-/* Whether node 0 had bytes in the page at the seal. */
-static bool creator_has(struct roami_node *node, uint32_t page)
+enum roami_creator roami_near_creator_has(struct roami_node *node, uint32_t page, bool ask)
+{
+	(void)ask;
+	return creator_marked(&node->segments[0], page) ? ROAMI_CREATOR_HAS : ROAMI_CREATOR_NOT;
+}
+
+enum roami_creator roami_far_creator_has(struct roami_node *node, uint32_t page, bool ask)
 {
 	struct roami_creator_part *part = &node->creator_parts[page / PART_PAGES];
-	uint32_t at = page % PART_PAGES;
+	uint64_t marks;
 
-	if (page >= node->creator_pages)
-		return false;
-	if (roami_near(node, 0))
-		return creator_marked(&node->segments[0], page);
-	if (atomic_load_explicit(&part->known, memory_order_acquire) == 0)
+	if (atomic_load_explicit(&part->known, memory_order_acquire) == 0) {
+		if (!ask)
+			return ROAMI_CREATOR_UNKNOWN;
 		creator_learn(node, page / PART_PAGES);
-	return (atomic_load_explicit(&part->marks[at / 64], memory_order_relaxed) >> at % 64 & 1) !=
-	       0;
+	}
+	marks = atomic_load_explicit(&part->marks[page % PART_PAGES / 64], memory_order_relaxed);
+	return (marks >> page % 64 & 1) != 0 ? ROAMI_CREATOR_HAS : ROAMI_CREATOR_NOT;
+}
+
+static enum roami_creator creator_has(struct roami_node *node, uint32_t page, bool ask)
+{
+	if (page >= node->creator_pages)
+		return ROAMI_CREATOR_NOT;
+	return node->reach[0]->creator_has(node, page, ask);
 }
 
 bool roami_creator_may_have(struct roami_node *node, uint32_t page)
 {
-	if (page >= node->creator_pages)
-		return false;
-	if (!roami_near(node, 0) &&
-	    atomic_load_explicit(&node->creator_parts[page / PART_PAGES].known,
-				 memory_order_acquire) == 0)
-		return true;
-	return creator_has(node, page);
-}
-
-static void creator_near(struct roami_node *node, uint32_t page, uint8_t *to)
-{
-	ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-	roami_page_copy(node, to, node->segments[0].heap + (size_t)page * ROAMI_PAGE);
+	return creator_has(node, page, false) != ROAMI_CREATOR_NOT;
 }
 
 bool roami_creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
 {
 	struct roami_query ask = {.what = page, .page = to};
-	struct roami_raw_head head;
 
-	if (!creator_has(node, page))
+	if (creator_has(node, page, true) != ROAMI_CREATOR_HAS)
 		return false;
-	if (roami_near(node, 0)) {
-		creator_near(node, page, to);
-	} else {
-		roami_raw_ask(node, &ask, &head, 1);
-		roami_raw_answer(node, &ask);
-	}
+	node->reach[0]->creator_copy(node, &ask, 1);
 	return true;
 }
 
 void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
 {
 	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
-	struct roami_raw_head heads[ROAMI_CALLS_AT_ONCE];
 	unsigned asked = 0;
 
 	for (uint32_t i = 0; i < count && node->me != 0; i++) {
 		uint32_t page = first + i * (uint32_t)stride;
-		uint8_t *to = roami_page_bytes(node, page);
 
-		if (!creator_has(node, page))
+		if (creator_has(node, page, true) != ROAMI_CREATOR_HAS)
 			continue;
 		roami_page_entry(node, page)->here = 1;
-		if (roami_near(node, 0))
-			creator_near(node, page, to);
-		else
-			asks[asked++] = (struct roami_query){.what = page, .page = to};
+		asks[asked++] = (struct roami_query){.what = page,
+						     .page = roami_page_bytes(node, page)};
 	}
-	roami_raw_ask(node, asks, heads, asked);
-	for (unsigned i = 0; i < asked; i++)
-		roami_raw_answer(node, &asks[i]);
+	if (asked > 0)
+		node->reach[0]->creator_copy(node, asks, asked);
 }

@@ -6,6 +6,7 @@
 #include "core/landing.h"
 #include "core/log.h"
 #include "core/page.h"
+#include "core/reach.h"
 #include "core/remote.h"
 #include "core/sync.h"
 #include "core/sync_state.h"
@@ -44,18 +45,11 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 	struct state_change change = {state, 0, value};
 	struct roam_part part = {&change, sizeof(change)};
 	struct roami_call *calls[ROAMI_NODES_MAX];
-	unsigned type = ROAMI_TYPE_SYNC + ROAMI_SYNC_STATE;
 
 	state_apply(node->self->ctl, &change);
-	for (unsigned peer = 0; peer < node->nodes; peer++) {
-		calls[peer] = NULL;
-		if (!roami_is_far(node, peer))
-			continue;
-		if (at_once)
-			calls[peer] = roami_msg_call_start(node, peer, type, &part, 1, NULL, 0);
-		else
-			roami_msg_send(node, peer, type, &part, 1);
-	}
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		calls[peer] = node->reach[peer]->tell(
+			node, peer, ROAMI_TYPE_SYNC + ROAMI_SYNC_STATE, &part, at_once);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
 		if (calls[peer] != NULL)
 			roami_msg_call_end(node, calls[peer]);
@@ -64,8 +58,8 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 /* Of a node that cannot write here itself. */
 static struct roami_ctl *state_of(struct roami_node *node, const struct roam_request *request)
 {
-	if (!roami_is_far(node, request->from))
-		roami_node_fail(node, "node %u, which is near, sent its state", request->from);
+	if (roami_reach_ctl(node, request->from) != NULL)
+		roami_node_fail(node, "node %u, whose state is seen, sent it", request->from);
 	return node->segments[request->from].ctl;
 }
 
@@ -107,8 +101,7 @@ void roami_state_stats(struct roami_node *node)
 	sums.wall_ns = atomic_load(&stats->wall_ns);
 	sums.wall_cycles = atomic_load(&stats->wall_cycles);
 	sums.peak_kb = atomic_load(&stats->peak_kb);
-	if (roami_is_far(node, 0))
-		roami_msg_send(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_STATS, &part, 1);
+	node->reach[0]->tell(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_STATS, &part, false);
 }
 
 void roami_stats_handle(struct roami_node *node, const struct roam_request *request)
@@ -133,29 +126,8 @@ void roami_stats_handle(struct roami_node *node, const struct roam_request *requ
 
 enum { PARTS_LOOK, PARTS_TAKE, PARTS_PUT, PARTS_FREE };
 
-struct parts_ask {
-	uint32_t what;
-	uint32_t domain;
-	uint32_t first;
-	uint32_t parts;
-	uint32_t flag; /* a block; used */
-	uint32_t spare;
-	uint64_t interval;
-};
-
-struct parts_answer {
-	uint32_t done;
-	uint32_t first;
-	uint32_t used;
-	uint32_t state; /* of one part, looked at */
-	uint32_t node;
-	uint32_t spare;
-	uint64_t interval;
-};
-
-/* `clock`: of who takes parts. */
-static void parts_apply(struct roami_node *node, unsigned by, const struct parts_ask *ask,
-			const struct roami_vclock *clock, struct parts_answer *answer)
+void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_parts_ask *ask,
+		       const struct roami_vclock *clock, struct roami_parts_answer *answer)
 {
 	struct roami_pool *pool = &node->segments[0].pool[ask->domain];
 	struct roami_spin *lock = (void *)&pool->lock;
@@ -165,7 +137,7 @@ static void parts_apply(struct roami_node *node, unsigned by, const struct parts
 	if (ask->what == PARTS_LOOK) {
 		struct roami_pool_part part = roami_pool_look(pool, ask->first);
 
-		*answer = (struct parts_answer){1,          ask->first, part.used,
+		*answer = (struct roami_parts_answer){1,          ask->first, part.used,
 						part.state, part.node,  0,        part.interval};
 		return;
 	}
@@ -181,27 +153,10 @@ static void parts_apply(struct roami_node *node, unsigned by, const struct parts
 	answer->used = used;
 }
 
-static void parts_do(struct roami_node *node, const struct parts_ask *ask,
-		     const struct roami_vclock *clock, struct parts_answer *answer)
-{
-	struct roami_vclock_wire wire;
-	struct roam_part parts[2] = {{ask, sizeof(*ask)}, {&wire, 0}};
-
-	if (!roami_is_far(node, 0)) {
-		parts_apply(node, node->me, ask, clock, answer);
-		return;
-	}
-	if (clock != NULL)
-		parts[1].bytes = roami_vclock_encode(clock, NULL, node->nodes, &wire);
-	if (roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PARTS, parts, 2, answer,
-			   sizeof(*answer)) != sizeof(*answer))
-		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
-}
-
 void roami_parts_handle(struct roami_node *node, const struct roam_request *request)
 {
-	struct parts_ask ask;
-	struct parts_answer answer;
+	struct roami_parts_ask ask;
+	struct roami_parts_answer answer;
 	struct roam_part part = {&answer, sizeof(answer)};
 	struct roami_vclock clock = {{0}};
 	size_t clock_bytes = request->bytes - sizeof(ask);
@@ -217,16 +172,16 @@ void roami_parts_handle(struct roami_node *node, const struct roam_request *requ
 	count = ask.domain < node->domain_count ? node->self->pool[ask.domain].count : 0;
 	if (ask.what > PARTS_FREE || ask.first >= count || ask.parts > count - ask.first)
 		roami_node_fail(node, "node %u asked for parts beyond the heap", request->from);
-	parts_apply(node, request->from, &ask, &clock, &answer);
+	roami_parts_apply(node, request->from, &ask, &clock, &answer);
 	roami_reply(node, request, &part, 1);
 }
 
 struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain, uint32_t part)
 {
-	struct parts_ask ask = {.what = PARTS_LOOK, .domain = domain, .first = part};
-	struct parts_answer answer;
+	struct roami_parts_ask ask = {.what = PARTS_LOOK, .domain = domain, .first = part};
+	struct roami_parts_answer answer;
 
-	parts_do(node, &ask, NULL, &answer);
+	node->reach[0]->parts(node, &ask, NULL, &answer);
 	if (answer.state > ROAMI_POOL_REST ||
 	    (answer.node >= node->nodes && answer.node != ROAMI_POOL_NOBODY))
 		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
@@ -237,14 +192,14 @@ struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain
 bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, bool block,
 		      uint32_t *first_p, bool *used_p)
 {
-	struct parts_ask ask = {
+	struct roami_parts_ask ask = {
 		.what = PARTS_TAKE, .domain = domain, .parts = parts, .flag = block};
-	struct parts_answer answer;
+	struct roami_parts_answer answer;
 	uint32_t count = node->self->pool[domain].count;
 	struct roami_vclock clock;
 
 	roami_log_reuse_clock(node, &clock);
-	parts_do(node, &ask, &clock, &answer);
+	node->reach[0]->parts(node, &ask, &clock, &answer);
 	if (answer.done != 0 && (answer.first >= count || parts > count - answer.first))
 		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
 	*first_p = answer.first;
@@ -255,18 +210,18 @@ bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, 
 void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, uint32_t parts,
 		     bool used, uint64_t interval)
 {
-	struct parts_ask ask = {PARTS_PUT, domain, first, parts, used, 0, interval};
-	struct parts_answer answer;
+	struct roami_parts_ask ask = {PARTS_PUT, domain, first, parts, used, 0, interval};
+	struct roami_parts_answer answer;
 
-	parts_do(node, &ask, NULL, &answer);
+	node->reach[0]->parts(node, &ask, NULL, &answer);
 }
 
 bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint64_t interval)
 {
-	struct parts_ask ask = {PARTS_FREE, domain, first, 0, 0, 0, interval};
-	struct parts_answer answer;
+	struct roami_parts_ask ask = {PARTS_FREE, domain, first, 0, 0, 0, interval};
+	struct roami_parts_answer answer;
 
-	parts_do(node, &ask, NULL, &answer);
+	node->reach[0]->parts(node, &ask, NULL, &answer);
 	return answer.done != 0;
 }
 
@@ -324,14 +279,8 @@ void roami_place_words(const struct roami_segment *there, unsigned manager, unsi
 
 void roami_place_all(struct roami_node *node, const struct roami_place *place)
 {
-	struct roam_part part = {place, sizeof(*place)};
-
 	for (unsigned manager = 0; manager < node->nodes; manager++)
-		if (!roami_is_far(node, manager))
-			roami_place_words(&node->segments[manager], manager, node->nodes, place);
-		else if (place->place != ROAM_PLACE_FIRST_TOUCH || place->option != 0)
-			roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PLACE, &part,
-				       1, NULL, 0);
+		node->reach[manager]->place(node, manager, place);
 }
 
 void roami_place_handle(struct roami_node *node, const struct roam_request *request)
@@ -356,35 +305,17 @@ void roami_place_handle(struct roami_node *node, const struct roam_request *requ
 
 /* ----------------------------------------------------------------------------------- many pages */
 
-struct words_ask {
-	uint32_t first;
-	uint32_t count;
-};
-
-static void words_copy(const struct roami_segment *there, const struct words_ask *ask,
-		       uint64_t *words)
-{
-	for (uint32_t i = 0; i < ask->count; i++)
-		words[i] = atomic_load(&there->directory[ask->first + i]);
-}
-
 void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
 {
 	unsigned manager = roami_manager(node, first);
-	struct words_ask ask = {first, count};
-	struct roam_part part = {&ask, sizeof(ask)};
 
 	roami_assert(count <= ROAMI_WORDS_MAX && roami_manager(node, first + count - 1) == manager);
-	if (!roami_is_far(node, manager))
-		words_copy(&node->segments[manager], &ask, words);
-	else if (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORDS, &part, 1,
-				words, count * sizeof(*words)) != count * sizeof(*words))
-		roami_node_fail(node, "node %u sent half of its words", manager);
+	node->reach[manager]->words(node, manager, first, count, words);
 }
 
 void roami_words_handle(struct roami_node *node, const struct roam_request *request)
 {
-	struct words_ask ask;
+	struct roami_words_ask ask;
 	uint64_t words[ROAMI_WORDS_MAX];
 	struct roam_part part = {words, 0};
 
@@ -394,7 +325,7 @@ void roami_words_handle(struct roami_node *node, const struct roam_request *requ
 	if (ask.count > ROAMI_WORDS_MAX || ask.first >= node->layout.pages ||
 	    ask.count > node->layout.pages - ask.first)
 		roami_node_fail(node, "node %u asked for pages beyond the heap", request->from);
-	words_copy(node->self, &ask, words);
+	node->reach[node->me]->words(node, node->me, ask.first, ask.count, words);
 	part.bytes = ask.count * sizeof(words[0]);
 	roami_reply(node, request, &part, 1);
 }

@@ -1,7 +1,7 @@
 /*
- * What nodes do to one another's memory besides pages, where it may not be mapped: the state of a
- * node that its peers look at, the pool of the heap at node 0, the words of pages that are placed.
- * By loads and stores where segments are mapped, else by message.
+ * What nodes do to one another's memory besides pages, however that is reached (core/reach.h): the
+ * state of a node that its peers look at, the pool of the heap at node 0, the words of pages that
+ * are placed.
  */
 #ifndef ROAMI_FAR_H
 #define ROAMI_FAR_H
@@ -18,12 +18,6 @@ enum roami_state {
 	ROAMI_STATES
 };
 
-/* Whether this node cannot map a peer's segment. */
-static inline bool roami_is_far(const struct roami_node *node, unsigned peer)
-{
-	return node->segments[peer].base == NULL;
-}
-
 /*
  * Changes a field of this node's, and of the copies that its peers keep.  Peers that look after a
  * synchronisation with this node see it; `at_once`: also those that looked at anything else of this
@@ -33,6 +27,30 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 
 /* Tells node 0 the sums of this node's counters, which are final. */
 void roami_state_stats(struct roami_node *node);
+
+struct roami_parts_ask {
+	uint32_t what;
+	uint32_t domain;
+	uint32_t first;
+	uint32_t parts;
+	uint32_t flag; /* a block; used */
+	uint32_t spare;
+	uint64_t interval;
+};
+
+struct roami_parts_answer {
+	uint32_t done;
+	uint32_t first;
+	uint32_t used;
+	uint32_t state; /* of one part, looked at */
+	uint32_t node;
+	uint32_t spare;
+	uint64_t interval;
+};
+
+/* Does it for node `by` in node 0's segment, which is mapped.  `clock`: of who takes parts. */
+void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_parts_ask *ask,
+		       const struct roami_vclock *clock, struct roami_parts_answer *answer);
 
 /* ---- the pool (core/pool.h) of a domain, with its lock.  app, may block. */
 struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain, uint32_t part);
@@ -69,6 +87,11 @@ bool roami_place_has_option(struct roami_node *node, const struct roami_place *p
 
 /* ---- many pages at once.  app, may block. */
 #define ROAMI_WORDS_MAX 512u /* pages in a row with one manager */
+
+struct roami_words_ask {
+	uint32_t first;
+	uint32_t count;
+};
 
 /* The directory words of `count` pages, which have one manager. */
 void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words);

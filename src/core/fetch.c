@@ -1,7 +1,7 @@
-/* Pages that come from their homes: by loads where segments are shared, by messages elsewhere. */
+/* Pages that come from their homes, however these are reached. */
 #include "core/domain.h"
-#include "core/landing.h"
 #include "core/page.h"
+#include "core/reach.h"
 #include "core/remote.h"
 #include "msg/msg.h"
 
@@ -49,8 +49,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 /* Bits of `where` that say nothing about the home. */
 #define MARKS (0xffu & ~(ROAM_HEADER_HOME | ROAM_HEADER_READY))
 
-/* Whether a page may be opened while it is filled. */
-static bool fetch_may_open(struct roami_node *node, uint32_t page)
+bool roami_fetch_may_open(struct roami_node *node, uint32_t page)
 {
 	return atomic_load_explicit(&node->solo, memory_order_relaxed) != 0 &&
 	       (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_WANT) == 0;
@@ -71,7 +70,7 @@ static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8
 		(void)*(const volatile uint8_t *)to;
 	} else if (mine) {
 		entry->here = 1;
-		if (fetch_may_open(node, page) &&
+		if (roami_fetch_may_open(node, page) &&
 		    node->engine->copy(node->engine_state, page, 1, from) == 1) {
 			entry->mapped = 1;
 			return;
@@ -94,9 +93,9 @@ static bool fetch_open(struct roami_header *header)
 	return (where & ROAMI_HEADER_OPEN) != 0;
 }
 
-/* Rule 6.6, up to the copy: `to` gets the bytes, *version_p the version read before them. */
-static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, uint32_t page,
-				    uint8_t *to, uint64_t *version_p)
+/* `to` gets the bytes, *version_p the version read before them. */
+enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint32_t page,
+				   uint8_t *to, uint64_t *version_p)
 {
 	struct roami_header *header = &node->segments[home].headers[page];
 
@@ -123,11 +122,6 @@ static enum roam_fetch fetch_direct(struct roami_node *node, unsigned home, uint
 	}
 }
 
-struct fetch_head {
-	uint64_t version;
-	uint64_t result;
-};
-
 /*
  * Whether a request for a page that is not here has to wait: this node is claiming it, and its word
  * says so already.  It is pending until it is published.
@@ -150,14 +144,14 @@ void roami_fetch_handle(struct roami_node *node, const struct roam_request *requ
 {
 	uint32_t page = roami_memory_page(node, request, sizeof(page));
 	uint8_t bytes[ROAM_PAGE_SIZE];
-	struct fetch_head head;
+	struct roami_fetch_head head;
 	struct roam_part parts[2] = {{&head, sizeof(head)}, {bytes, sizeof(bytes)}};
 
-	head.result = fetch_direct(node, node->me, page, bytes, &head.version);
+	head.result = roami_fetch_direct(node, node->me, page, bytes, &head.version);
 	if (head.result == ROAM_FETCH_NOT_HOME && fetch_early(node, request, page))
 		return;
 	if (head.result == ROAM_FETCH_NOT_HOME) /* or was published since */
-		head.result = fetch_direct(node, node->me, page, bytes, &head.version);
+		head.result = roami_fetch_direct(node, node->me, page, bytes, &head.version);
 	if (head.result <= ROAM_FETCH_OPEN)
 		roami_msg_reply_bytes(node, request, parts, 2);
 	else
@@ -166,78 +160,24 @@ void roami_fetch_handle(struct roami_node *node, const struct roam_request *requ
 
 void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p)
 {
-	if (fetch_direct(node, node->me, page, bytes, version_p) > ROAM_FETCH_OPEN)
+	if (roami_fetch_direct(node, node->me, page, bytes, version_p) > ROAM_FETCH_OPEN)
 		roami_node_fail(node, "page %u: copied where it is not at home", page);
 }
 
-static void fetch_near(struct roami_node *node, struct roam_fetch_one *one)
-{
-	bool stays = roami_homes_of(node, one->page) == ROAM_HOMES_FIXED;
-	uint8_t *to = roami_page_bytes(node, one->page);
-
-	for (unsigned turn = 0;
-	     (one->result = fetch_direct(node, one->home, one->page, to, &one->version)) ==
-		     ROAM_FETCH_NOT_HOME &&
-	     stays;
-	     turn++) { /* claimed from a manager that is not near, and not yet published */
-		roami_msg_poll(node);
-		node->env->spin(node, turn);
-	}
-	if (one->result <= ROAM_FETCH_OPEN)
-		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-	else
-		roami_page_unmap(node, one->page);
-}
-
-static void fetch_answered(struct roami_node *node, struct roam_fetch_one *one,
-			   struct roami_query *ask, struct roami_landing *landing, unsigned slot)
-{
-	const struct fetch_head *head = ask->reply;
-	bool came;
-
-	if (roami_msg_answer(node, ask, &came) != sizeof(*head) ||
-	    came != (head->result <= ROAM_FETCH_OPEN))
-		roami_node_fail(node, "node %u sent a malformed page", one->home);
-	one->version = head->version;
-	one->result = (enum roam_fetch)head->result;
-	if (came)
-		roami_landing_add(node, landing, one->page, slot, ask->page,
-				  fetch_may_open(node, one->page));
-	else
-		roami_page_unmap(node, one->page);
-}
-
-/* At most ROAMI_CALLS_AT_ONCE: those that travel are asked for first. */
 static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
 {
-	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
-	struct fetch_head heads[ROAMI_CALLS_AT_ONCE];
-	struct roami_landing landing = {.count = 0};
-	unsigned far = 0;
+	struct roami_fetches fetches;
 
-	for (unsigned i = 0; i < count; i++) {
-		roami_assert(list[i].home < node->nodes && list[i].home != node->me);
-		if (roami_near(node, list[i].home))
-			continue;
-		asks[far] = (struct roami_query){list[i].home,
-					       list[i].page,
-					       &heads[far],
-					       sizeof(heads[far]),
-					       roami_landing_room(node, list[i].page, far),
-					       NULL};
-		far++;
-	}
-	roami_step(node);
-	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, asks, far);
-	far = 0;
+	fetches.list = list;
+	fetches.count = count;
 	for (unsigned i = 0; i < count; i++)
-		if (roami_near(node, list[i].home)) {
-			fetch_near(node, &list[i]);
-		} else {
-			fetch_answered(node, &list[i], &asks[far], &landing, far);
-			far++;
-		}
-	roami_landing_end(node, &landing);
+		roami_assert(list[i].home < node->nodes && list[i].home != node->me);
+	for (unsigned i = 0; node->reaches[i] != NULL; i++)
+		if (node->reaches[i]->fetch_begin != NULL)
+			node->reaches[i]->fetch_begin(node, node->reaches[i], &fetches);
+	roami_step(node);
+	for (unsigned i = 0; node->reaches[i] != NULL; i++)
+		node->reaches[i]->fetch(node, node->reaches[i], &fetches);
 	ROAMI_COUNT(node->stats, fetches, count);
 }
 
@@ -259,13 +199,7 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 {
 	struct roam_fetch_one one = {.page = page, .home = home};
 
-	if (roami_near(node, home)) { /* in a hurry */
-		roami_step(node);
-		fetch_near(node, &one);
-		ROAMI_COUNT(node->stats, fetches, 1);
-	} else {
-		roami_fetch_all(node, &one, 1);
-	}
+	roami_fetch_all(node, &one, 1);
 	*version_p = one.version;
 	return one.result;
 }
@@ -293,6 +227,6 @@ bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home)
 bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home)
 {
 	return roami_page_wants_write(node, page) && page > 0 &&
-	       roami_page_dirty(node, page - 1) && !roami_near(node, home) &&
+	       roami_page_dirty(node, page - 1) && node->reach[home]->travels &&
 	       node->options->prefetch != 0;
 }

@@ -5,6 +5,7 @@
 #include "core/domain.h"
 #include "core/page.h"
 #include "core/race.h"
+#include "core/reach.h"
 #include "core/remote.h"
 #include "core/sync.h"
 #include "msg/msg.h"
@@ -85,7 +86,8 @@ bool roami_page_guess(struct roami_node *node, uint32_t page)
 
 	/* An acquire of a scope does not end guesses: RC's pages are not beside scopes. */
 	roami_assert(!roami_scoped(node));
-	if (roami_near(node, roami_manager(node, page)) || !roami_page_wants_write(node, page) ||
+	if (!node->reach[roami_manager(node, page)]->travels ||
+	    !roami_page_wants_write(node, page) ||
 	    atomic_load(&entry->home) != 0 || entry->here || roami_race_checked(node) ||
 	    roami_creator_may_have(node, page) || roami_claim_expected(node, page) ||
 	    !guess_list(node, page))

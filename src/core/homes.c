@@ -2,17 +2,15 @@
 #include <string.h>
 
 #include "core/domain.h"
-#include "core/far.h"
 #include "core/guess.h"
 #include "core/page.h"
 #include "core/race.h"
+#include "core/reach.h"
 #include "core/remote.h"
 #include "core/thread.h"
 #include "msg/msg.h"
 
-#define CLAIM_RUN        64u
-#define CLAIM_FIRST      4u
-#define CLAIM_STRIDE_MAX 64
+#define CLAIM_FIRST 4u
 
 unsigned roami_manager(const struct roami_node *node, uint32_t page)
 {
@@ -21,14 +19,8 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page)
 
 /* -------------------------------------------------------------------------------------- claims */
 
-/* Whether the words and headers that a manager keeps are reached by loads and stores. */
-static bool manager_near(const struct roami_node *node, unsigned manager)
-{
-	return manager == node->me || roami_near(node, manager);
-}
-
 /* The words say CLAIMED by us: brings the creator's bytes. */
-static void claim_fill(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
+void roami_claim_fill(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
 {
 	roami_creator_fetch(node, first, count, stride);
 	if (count > 1 && stride == 1 && node->engine->fill != NULL)
@@ -40,9 +32,9 @@ static void claim_fill(struct roami_node *node, uint32_t first, uint32_t count, 
  * What the word of a page says while `home` is claiming it.  One that travels says at once where
  * the page is, if who asks there waits until it is ready: then nobody need be told so.
  */
-static uint64_t claim_word(struct roami_node *node, uint32_t page, unsigned home, bool far)
+uint64_t roami_claim_word(struct roami_node *node, uint32_t page, unsigned home, bool travels)
 {
-	if (far && roami_homes_of(node, page) == ROAM_HOMES_FIXED)
+	if (travels && roami_homes_of(node, page) == ROAM_HOMES_FIXED)
 		return ROAMI_WORD_READY | home;
 	return ROAMI_WORD_CLAIMED | home;
 }
@@ -53,12 +45,12 @@ static bool claim_try(struct roami_node *node, uint32_t page, uint64_t word)
 	unsigned home = (word & ROAMI_WORD_STATE) == ROAMI_WORD_ASSIGNED
 				? (unsigned)(word & 0xffffu)
 				: node->me;
-	bool far = home == node->me && !manager_near(node, roami_manager(node, page));
+	bool travels = home == node->me && node->reach[roami_manager(node, page)]->travels;
 
-	if (roami_word_swap(node, page, word, claim_word(node, page, home, far)) != word)
+	if (roami_word_swap(node, page, word, roami_claim_word(node, page, home, travels)) != word)
 		return false;
 	if (home == node->me) {
-		claim_fill(node, page, 1, 1);
+		roami_claim_fill(node, page, 1, 1);
 		return true;
 	}
 	roami_adopt(node, home, page);
@@ -75,8 +67,7 @@ static void claim_pause(struct roami_node *node, unsigned turn)
 	node->env->spin(node, turn);
 }
 
-/* A word as a peer has it: the home that it names is noted, for homes do not change. */
-static void word_learned(struct roami_node *node, uint32_t page, uint64_t word)
+void roami_word_learned(struct roami_node *node, uint32_t page, uint64_t word)
 {
 	uint16_t unknown = 0;
 
@@ -88,8 +79,7 @@ static void word_learned(struct roami_node *node, uint32_t page, uint64_t word)
 				       (uint16_t)((word & 0xffffu) + 1));
 }
 
-/* What is asked for by message is asked for a page's neighbours, too: how many from *first_p. */
-static uint32_t words_around(const struct roami_node *node, uint32_t page, uint32_t *first_p)
+uint32_t roami_words_around(const struct roami_node *node, uint32_t page, uint32_t *first_p)
 {
 	uint32_t left;
 
@@ -102,65 +92,22 @@ void roami_words_learned(struct roami_node *node, uint32_t first, uint32_t count
 			 const uint64_t *words, uint64_t epoch)
 {
 	for (uint32_t i = 0; i < count; i++)
-		word_learned(node, first + i, words[i]);
+		roami_word_learned(node, first + i, words[i]);
 	roami_guess_learn(node, first, count, words, epoch);
-}
-
-/* The words around a page have come; its own. */
-static uint64_t words_around_learned(struct roami_node *node, uint32_t page, const uint64_t *words,
-				     uint64_t epoch)
-{
-	uint32_t first, count = words_around(node, page, &first);
-
-	roami_words_learned(node, first, count, words, epoch);
-	return words[page - first];
-}
-
-static uint64_t word_find(struct roami_node *node, uint32_t page)
-{
-	uint64_t words[ROAMI_GROUP], epoch = roami_guess_epoch(node);
-	uint32_t first, count;
-
-	if (manager_near(node, roami_manager(node, page))) {
-		words[0] = roami_word_load(node, page);
-		word_learned(node, page, words[0]);
-		return words[0];
-	}
-	count = words_around(node, page, &first);
-	roami_words_read(node, first, count, words);
-	return words_around_learned(node, page, words, epoch);
-}
-
-/*
- * Whether a claim run may go on to `page`: within one allocation, untouched by anybody.  Pending
- * and claimed on return.
- */
-static bool claim_more(struct roami_node *node, uint32_t page)
-{
-	if (roami_page_access(node, page) != ROAM_NONE ||
-	    roami_word_load(node, page) != ROAMI_WORD_CREATOR || !roami_page_try(node, page))
-		return false;
-	if (roami_word_swap(node, page, ROAMI_WORD_CREATOR, ROAMI_WORD_CLAIMED | node->me) ==
-	    ROAMI_WORD_CREATOR)
-		return true;
-	roami_page_done(node, page);
-	return false;
 }
 
 /*
  * A block's first page is marked in its manager's header.  None begins in (from, to], or (to,
- * from]?  Of managers that are not near it is not known.
+ * from]?
  */
-static bool claim_same_block(struct roami_node *node, uint32_t from, uint32_t to)
+bool roami_claim_same_block(struct roami_node *node, uint32_t from, uint32_t to)
 {
 	uint32_t low = from < to ? from : to, high = from < to ? to : from;
 
 	for (uint32_t page = low + 1; page <= high; page++) {
 		unsigned manager = roami_manager(node, page);
 
-		if (!manager_near(node, manager) ||
-		    (atomic_load(&node->segments[manager].headers[page].where) &
-		     ROAMI_HEADER_BLOCK) != 0)
+		if (node->reach[manager]->block_begins(node, manager, page))
 			return false;
 	}
 	return true;
@@ -170,7 +117,8 @@ static bool claims_near(const struct roami_claims *claims, uint32_t page)
 {
 	int64_t distance = (int64_t)page - claims->last;
 
-	return distance != 0 && distance >= -CLAIM_STRIDE_MAX && distance <= CLAIM_STRIDE_MAX;
+	return distance != 0 && distance >= -ROAMI_CLAIM_STRIDE_MAX &&
+	       distance <= ROAMI_CLAIM_STRIDE_MAX;
 }
 
 /*
@@ -182,8 +130,7 @@ static bool claims_beside(const struct roami_claims *claims, uint32_t page)
 	return claims->ahead > 0 && claims->stride != 1 && page == claims->first + 1;
 }
 
-/* The stream that goes on at `page`, or beside which one begins there; NULL: none. */
-static struct roami_claims *claims_expecting(struct roami_thread *thread, uint32_t page)
+struct roami_claims *roami_claims_expecting(struct roami_thread *thread, uint32_t page)
 {
 	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
 		struct roami_claims *claims = &thread->claims[i];
@@ -200,7 +147,7 @@ static struct roami_claims *claims_expecting(struct roami_thread *thread, uint32
 /* That one, else one near it, else a new one. */
 static struct roami_claims *claims_find(struct roami_thread *thread, uint32_t page)
 {
-	struct roami_claims *claims = claims_expecting(thread, page);
+	struct roami_claims *claims = roami_claims_expecting(thread, page);
 
 	if (claims != NULL)
 		return claims;
@@ -221,8 +168,8 @@ static struct roami_claims *claims_granted(struct roami_thread *thread)
 	return NULL;
 }
 
-/* How many pages to claim beyond `page`: more each time the next claim is where it was expected. */
-static uint32_t claims_ahead(struct roami_claims *claims, uint32_t page)
+/* More each time the next claim is where it was expected. */
+uint32_t roami_claims_ahead(struct roami_claims *claims, uint32_t page)
 {
 	int32_t stride = (int32_t)(page - claims->last);
 
@@ -236,195 +183,37 @@ static uint32_t claims_ahead(struct roami_claims *claims, uint32_t page)
 		claims->first = claims->last;
 		claims->stride = stride;
 	}
-	if (claims->ahead > CLAIM_RUN - 1)
-		claims->ahead = CLAIM_RUN - 1;
+	if (claims->ahead > ROAMI_CLAIM_RUN - 1)
+		claims->ahead = ROAMI_CLAIM_RUN - 1;
 	claims->last = page;
 	return claims->ahead;
 }
 
 bool roami_claim_expected(struct roami_node *node, uint32_t page)
 {
-	return claims_expecting(roami_thread_self(node), page) != NULL;
+	return roami_claims_expecting(roami_thread_self(node), page) != NULL;
 }
 
 void roami_claim_passed(struct roami_node *node, uint32_t page)
 {
-	claims_ahead(claims_find(roami_thread_self(node), page), page);
+	roami_claims_ahead(claims_find(roami_thread_self(node), page), page);
 }
 
-/* Whether the run may go on at `next`, as far as this node can tell. */
-static bool claim_goes_on(struct roami_node *node, uint32_t page, int64_t next)
+bool roami_claim_goes_on(struct roami_node *node, uint32_t page, int64_t next)
 {
 	return next >= 0 && next < node->layout.pages &&
 	       roami_domain_of(node, (uint32_t)next) == roami_domain_of(node, page);
 }
 
-/* Whether `page` is of the same block as that one stride before it. */
-static bool claim_continues(struct roami_node *node, uint32_t page, int32_t stride)
-{
-	int64_t last = (int64_t)page - stride;
-
-	return claim_goes_on(node, page, last) && claim_same_block(node, (uint32_t)last, page);
-}
-
-static uint32_t claim_run_near(struct roami_node *node, uint32_t page, int32_t stride,
-			       uint32_t most)
-{
-	uint32_t count = 0;
-
-	for (uint32_t last = page; count < most; count++) {
-		int64_t next = (int64_t)last + stride;
-
-		if (!claim_goes_on(node, page, next) ||
-		    !claim_same_block(node, last, (uint32_t)next) ||
-		    !claim_more(node, (uint32_t)next))
-			break;
-		last = (uint32_t)next;
-	}
-	return count;
-}
-
-struct claim_ask {
-	uint32_t first;
-	int32_t stride;
-	uint32_t count;
-	uint32_t touched; /* the first one; else it goes on with a run, too */
-};
-
-struct claim_answer {
-	uint32_t granted;
-	uint32_t spare;
-	uint64_t words[ROAMI_GROUP]; /* around the page, with a stride of 0 */
-};
-
-static size_t claim_answer_bytes(const struct roami_node *node, const struct claim_ask *ask)
-{
-	uint32_t first, words = ask->stride == 0 ? words_around(node, ask->first, &first) : 0;
-
-	return offsetof(struct claim_answer, words) + words * sizeof(uint64_t);
-}
-
-/* Asks a manager that is not near; how many it grants. */
-static uint32_t claim_call(struct roami_node *node, unsigned manager, const struct claim_ask *ask,
-			   struct claim_answer *answer)
-{
-	struct roam_part part = {ask, sizeof(*ask)};
-
-	if (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIM, &part, 1, answer,
-			   sizeof(*answer)) != claim_answer_bytes(node, ask) ||
-	    answer->granted > ask->count)
-		roami_node_fail(node, "node %u sent a malformed answer to a claim", manager);
-	return answer->granted;
-}
-
-/*
- * The same where the manager has to be asked, from `first` on: what it grants, of pages that are
- * held meanwhile.  `touched`: the first one is so already.
- */
-static uint32_t claim_run_far(struct roami_node *node, uint32_t first, int32_t stride,
-			      uint32_t most, bool touched)
-{
-	struct claim_ask ask = {first, stride, touched, touched};
-	struct claim_answer answer;
-	uint32_t granted = 0;
-	unsigned manager = roami_manager(node, first);
-
-	for (; ask.count < most; ask.count++) {
-		int64_t next = (int64_t)first + (int64_t)stride * ask.count;
-
-		if (!claim_goes_on(node, first, next) ||
-		    roami_manager(node, (uint32_t)next) != manager ||
-		    roami_page_access(node, (uint32_t)next) != ROAM_NONE ||
-		    !roami_page_try(node, (uint32_t)next))
-			break;
-	}
-	if (ask.count > 0)
-		granted = claim_call(node, manager, &ask, &answer);
-	for (uint32_t i = granted > touched ? granted : touched; i < ask.count; i++)
-		roami_page_done(node, first + i * (uint32_t)stride);
-	return granted;
-}
-
-/* Claims a page that goes on with a run, and those that are expected behind it. */
-static bool claim_at_once(struct roami_node *node, uint32_t page)
-{
-	struct roami_thread *thread = roami_thread_self(node);
-	struct roami_claims *claims = claims_expecting(thread, page);
-	uint32_t most;
-
-	if (claims == NULL || claims->ahead == 0)
-		return false;
-	most = claims_ahead(claims, page);
-	claims->granted = claim_run_far(node, page, claims->stride, 1 + most, true);
-	claim_fill(node, page, claims->granted, claims->stride);
-	return claims->granted > 0;
-}
-
-/*
- * Claims a page of another host's without looking first; its word if somebody else has it, and what
- * is known around it.
- */
-static uint64_t claim_or_find(struct roami_node *node, uint32_t page, bool *claimed_p)
-{
-	struct claim_ask ask = {page, 0, 1, 1};
-	struct claim_answer answer;
-	uint64_t epoch = roami_guess_epoch(node);
-
-	*claimed_p = claim_call(node, roami_manager(node, page), &ask, &answer) == 1;
-	if (*claimed_p)
-		claim_fill(node, page, 1, 1);
-	return words_around_learned(node, page, answer.words, epoch);
-}
-
-void roami_claim_handle(struct roami_node *node, const struct roam_request *request)
-{
-	struct claim_ask ask;
-	uint64_t theirs;
-	struct claim_answer answer;
-	struct roam_part part = {&answer, 0};
-	uint32_t granted = 0, first, words;
-
-	if (request->bytes != sizeof(ask))
-		roami_node_fail(node, "node %u sent a malformed claim", request->from);
-	memcpy(&ask, request->data, sizeof(ask));
-	if (ask.count > CLAIM_RUN || ask.first >= node->layout.pages ||
-	    ask.stride > CLAIM_STRIDE_MAX || ask.stride < -CLAIM_STRIDE_MAX)
-		roami_node_fail(node, "node %u claimed pages beyond the heap", request->from);
-	theirs = claim_word(node, ask.first, request->origin, true);
-	for (; granted < ask.count; granted++) {
-		int64_t next = (int64_t)ask.first + (int64_t)ask.stride * granted;
-		uint64_t nobody = ROAMI_WORD_CREATOR;
-
-		if (!claim_goes_on(node, ask.first, next) ||
-		    roami_manager(node, (uint32_t)next) != node->me ||
-		    ((granted > 0 || !ask.touched) &&
-		     !claim_continues(node, (uint32_t)next, ask.stride)) ||
-		    !atomic_compare_exchange_strong(&node->self->directory[next], &nobody, theirs))
-			break;
-	}
-	answer.granted = granted;
-	answer.spare = 0;
-	words = words_around(node, ask.first, &first);
-	for (uint32_t i = 0; ask.stride == 0 && i < words; i++)
-		answer.words[i] = atomic_load(&node->self->directory[first + i]);
-	part.bytes = claim_answer_bytes(node, &ask);
-	roami_reply(node, request, &part, 1);
-}
-
 unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
-	bool asks = claim && !manager_near(node, roami_manager(node, page));
+	const struct roami_reach *reach = node->reach[roami_manager(node, page)];
 
 	*claimed_p = false;
-	if (asks && entry->home == 0 && claim_at_once(node, page)) {
-		*claimed_p = true;
-		return node->me;
-	}
-
 	for (unsigned turn = 0; entry->home == 0; turn++) {
-		uint64_t word =
-			asks ? claim_or_find(node, page, claimed_p) : word_find(node, page);
+		uint64_t word = claim ? reach->claim(node, page, turn == 0, claimed_p)
+				      : reach->look(node, page);
 
 		if (*claimed_p)
 			return node->me;
@@ -458,75 +247,31 @@ uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *s
 		return count;
 	}
 	claims = claims_find(thread, page);
-	most = claims_ahead(claims, page);
+	most = roami_claims_ahead(claims, page);
 	*stride_p = stride = claims->stride;
 	next = (int64_t)page + stride;
-	if (most == 0 || !claim_goes_on(node, page, next))
+	if (most == 0 || !roami_claim_goes_on(node, page, next))
 		return 0;
-	count = manager_near(node, roami_manager(node, (uint32_t)next))
-			? claim_run_near(node, page, stride, most)
-			: claim_run_far(node, (uint32_t)next, stride, most, false);
-	claim_fill(node, (uint32_t)next, count, stride);
+	count = node->reach[roami_manager(node, (uint32_t)next)]->claim_run(node, page, stride,
+									    most);
+	roami_claim_fill(node, (uint32_t)next, count, stride);
 	claims->last = page + count * (uint32_t)stride;
 	return count;
 }
 
 /* ---------------------------------------------------------------------------------- publishing */
 
-struct publish {
-	uint32_t first;
-	int32_t stride;
-	uint32_t count;
-};
-
-/* The words of pages that `home` has claimed, which this node reaches, say that they are ready. */
-static void publish_words(struct roami_node *node, unsigned home, const struct publish *run)
+static void publish_run(struct roami_node *node, const struct roami_publish *run)
 {
-	for (uint32_t i = 0; i < run->count; i++) {
-		uint32_t page = run->first + i * (uint32_t)run->stride;
+	unsigned manager = roami_manager(node, run->first);
 
-		if (roami_word_swap(node, page, ROAMI_WORD_CLAIMED | home,
-				    ROAMI_WORD_READY | home) != (ROAMI_WORD_CLAIMED | home))
-			roami_node_fail(node, "page %u: its directory word changed while claimed",
-					page);
-	}
-}
-
-void roami_publish_handle(struct roami_node *node, const struct roam_request *request)
-{
-	struct publish run;
-	int64_t page;
-
-	if (request->bytes != sizeof(run))
-		roami_node_fail(node, "node %u sent malformed homes", request->from);
-	memcpy(&run, request->data, sizeof(run));
-	page = run.first;
-	for (uint32_t i = 0; i < run.count; i++, page += run.stride)
-		if (i >= CLAIM_RUN || page < 0 || page >= node->layout.pages ||
-		    roami_manager(node, (uint32_t)page) != node->me)
-			roami_node_fail(node, "node %u is home of pages beyond the heap",
-					request->from);
-	publish_words(node, request->from, &run);
-}
-
-/*
- * Over the network nobody waits for it: who finds a page claimed looks again, or the word has said
- * so since the claim.
- */
-static void publish_run(struct roami_node *node, unsigned manager, const struct publish *run)
-{
-	struct roam_part part = {run, sizeof(*run)};
-
-	if (manager_near(node, manager))
-		publish_words(node, node->me, run);
-	else if (roami_homes_of(node, run->first) != ROAM_HOMES_FIXED)
-		roami_msg_send(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PUBLISH, &part, 1);
+	node->reach[manager]->publish(node, manager, run);
 }
 
 void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride,
 			uint64_t version)
 {
-	struct publish run = {first, stride, 0};
+	struct roami_publish run = {first, stride, 0};
 
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t page = first + i * (uint32_t)stride;
@@ -546,12 +291,12 @@ void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count,
 		atomic_store_explicit(&roami_page_entry(node, page)->home,
 				      (uint16_t)(node->me + 1), memory_order_relaxed);
 		if (roami_manager(node, page) != roami_manager(node, run.first)) {
-			publish_run(node, roami_manager(node, run.first), &run);
-			run = (struct publish){page, stride, 0};
+			publish_run(node, &run);
+			run = (struct roami_publish){page, stride, 0};
 		}
 		run.count++;
 	}
-	publish_run(node, roami_manager(node, run.first), &run);
+	publish_run(node, &run);
 }
 
 /* --------------------------------------------------------------------------------- own headers */

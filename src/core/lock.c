@@ -13,7 +13,6 @@
  */
 #include <string.h>
 
-#include "core/board.h"
 #include "core/log.h"
 #include "core/sync.h"
 #include "core/sync_state.h"
@@ -35,7 +34,6 @@ struct lock_grant {
 };
 
 /* Where the tail is kept; all nodes agree, for what is full stays full. */
-enum lock_way { LOCK_UNKNOWN, LOCK_RECORD, LOCK_MESSAGES };
 
 /* A record's word: the tail; whether somebody has the token or waits for it.  New: 0. */
 #define WORD_TAIL  0xffffu
@@ -72,15 +70,13 @@ static struct roami_lock *lock_make(struct roami_node *node, uint64_t id)
 static void lock_settle(struct roami_node *node, struct roami_lock *lock)
 {
 	unsigned home = roami_sync_home(node, lock->id);
-	bool full;
 
-	if (lock->way != LOCK_UNKNOWN)
+	if (lock->mode != ROAMI_MODE_UNKNOWN)
 		return;
-	if (roami_one_host(node) && !roami_scoped(node))
-		lock->record = roami_record_find(node, home, &node->lock_records, lock->id, true,
-						 &full);
+	lock->record = roami_mode_record(
+		node, home, roami_scoped(node) ? NULL : &node->lock_records, lock->id);
 	lock->token = lock->record == NULL && home == node->me;
-	lock->way = lock->record != NULL ? LOCK_RECORD : LOCK_MESSAGES;
+	roami_mode_set(&lock->mode, lock->record);
 }
 
 /* The first use at this node. */
@@ -203,7 +199,7 @@ static bool record_follow(struct roami_node *node, struct roami_lock *lock, unsi
 
 static uint32_t record_grants(const struct roami_lock *lock)
 {
-	return lock->way != LOCK_RECORD
+	return lock->mode != ROAMI_MODE_RECORD
 		       ? 0
 		       : atomic_load_explicit(&lock->record->grants, memory_order_relaxed);
 }
@@ -219,7 +215,7 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	unsigned next = lock->next;
 
 	roami_assert(lock->token && next != ROAM_NOBODY);
-	if (lock->way == LOCK_RECORD)
+	if (lock->mode == ROAMI_MODE_RECORD)
 		atomic_store_explicit(&lock->record->grants, record_grants(lock) + 1,
 				      memory_order_relaxed);
 	lock->token = false;
@@ -244,18 +240,18 @@ static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 	struct roam_part parts[2] = {{&request, sizeof(request)}, {&wire, 0}};
 	unsigned home = roami_sync_home(node, lock->id), tail = lock->tail;
 
-	if (lock->way == LOCK_RECORD) {
+	if (lock->mode == ROAMI_MODE_RECORD) {
 		tail = record_take(node, lock);
 		if (tail == ROAM_NOBODY)
 			return;
 	}
 	lock->asked = true;
-	if (lock->way == LOCK_RECORD && !record_follow(node, lock, tail))
+	if (lock->mode == ROAMI_MODE_RECORD && !record_follow(node, lock, tail))
 		return;
 	request.told = roami_log_told(node, &told);
 	roami_log_clock(node, &clock);
 	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
-	if (lock->way == LOCK_MESSAGES && home != node->me) {
+	if (lock->mode == ROAMI_MODE_MESSAGES && home != node->me) {
 		roami_msg_send(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REQUEST, parts, 2);
 		return;
 	}
@@ -388,7 +384,7 @@ static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 	lock->holder = 0;
 	lock->serving++;
 	waiters = lock->tickets != lock->serving;
-	if (lock->way == LOCK_RECORD)
+	if (lock->mode == ROAMI_MODE_RECORD)
 		record_pass(node, lock, waiters);
 	if (lock->next != ROAM_NOBODY && lock->serving == lock->next_after) {
 		lock_grant(node, lock);
@@ -438,7 +434,7 @@ void roami_lock_check_end(struct roami_node *node)
 		uint32_t link = 0;
 
 		roami_spin_lock(node, &lock->spin);
-		if (lock->way == LOCK_RECORD)
+		if (lock->mode == ROAMI_MODE_RECORD)
 			link = atomic_load(record_link(node, lock, node->me));
 		lock_abandoned(node, lock, link != 0 ? link - 1 : lock->next);
 		roami_spin_unlock(&lock->spin);
@@ -498,7 +494,7 @@ void roami_lock_handle_request(struct roami_node *node, const struct roam_reques
 	lock = lock_make(node, ask.id);
 	roami_spin_lock(node, &lock->spin);
 	lock_settle(node, lock);
-	if (lock->way != LOCK_MESSAGES)
+	if (lock->mode != ROAMI_MODE_MESSAGES)
 		roami_node_fail(node, "node %u asks for lock %#llx by message", request->from,
 				(unsigned long long)ask.id);
 	tail = lock->tail;
@@ -517,7 +513,7 @@ void roami_lock_handle_forward(struct roami_node *node, const struct roam_reques
 	lock = lock_make(node, ask.id);
 	roami_spin_lock(node, &lock->spin);
 	lock_abandoned(node, lock, ask.node);
-	if (lock->way == LOCK_RECORD) { /* linked: only told because we have ended */
+	if (lock->mode == ROAMI_MODE_RECORD) { /* linked: only told because we have ended */
 		roami_spin_unlock(&lock->spin);
 		return;
 	}

@@ -117,8 +117,7 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 		     i++)
 			run.count++;
 		log_insert(node, me, &run);
-		if (roami_one_host(node))
-			roami_board_add(node, &run);
+		node->notices->publish(node, &run);
 	}
 	log->seen.at[me] = interval;
 	log->clock.at[me] = interval;
@@ -155,7 +154,7 @@ void roami_log_handle(struct roami_node *node, const struct roam_request *reques
 						request->from);
 			if (run.interval > node->log.clock.at[header.writer])
 				log_insert(node, header.writer, &run);
-			if (!roami_one_host(node)) /* else counted when collected */
+			if (node->notices->counts)
 				ROAMI_COUNT(node->stats, notices_received, run.count);
 		}
 		roami_spin_unlock(&node->log.lock);
@@ -191,16 +190,19 @@ static void log_send_writer(struct roami_node *node, unsigned to, unsigned write
 	roami_spin_unlock(&node->log.lock);
 }
 
-/* On one host nothing: who acquires reads them from the writers' segments. */
-void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
-		     const struct roami_vclock *upto, bool own_only)
+static void messages_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+			   const struct roami_vclock *upto, bool own_only)
 {
-	if (roami_one_host(node))
-		return;
 	for (unsigned writer = 0; writer < node->nodes; writer++)
 		if (writer != to && (!own_only || writer == node->me) &&
 		    upto->at[writer] > since->at[writer])
 			log_send_writer(node, to, writer, since->at[writer]);
+}
+
+void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		     const struct roami_vclock *upto, bool own_only)
+{
+	node->notices->ahead(node, to, since, upto, own_only);
 }
 
 /* The parts of a leg, and what its clock says beyond `since`. */
@@ -369,13 +371,16 @@ void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p
 	roami_spin_unlock(&log->lock);
 }
 
-void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
+static void messages_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
 {
-	if (roami_one_host(node))
-		return; /* nothing is sent that it could lack */
 	roami_spin_lock(node, &node->log.lock);
 	roami_vclock_merge(&node->log.known[peer], clock, node->nodes);
 	roami_spin_unlock(&node->log.lock);
+}
+
+void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
+{
+	node->notices->know(node, peer, clock);
 }
 
 void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock *clock_p)
@@ -441,26 +446,84 @@ void roami_log_handle_ask(struct roami_node *node, const struct roam_request *re
 	roami_reply(node, request, NULL, 0);
 }
 
+/* Up to where to collect, and what was applied; the lock is held. */
+static void log_target(struct roami_node *node, struct roami_vclock *target_p,
+		       struct roami_vclock *clock_p)
+{
+	node->apply_work.count = 0;
+	roami_vclock_copy(target_p, &node->log.seen, node->nodes);
+	roami_vclock_copy(clock_p, &node->log.clock, node->nodes);
+}
+
 void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p)
 {
-	struct roami_log *log = &node->log;
-	bool one_host = roami_one_host(node);
+	node->notices->collect(node, target_p);
+}
+
+/* ---------------------------------------------------------------------------------- by messages */
+
+/* Notices go with the legs of a sync, and the log keeps those of all writers. */
+static void messages_publish(struct roami_node *node, const struct roami_run *run)
+{
+	(void)node, (void)run;
+}
+
+static void messages_collect(struct roami_node *node, struct roami_vclock *target_p)
+{
 	struct roami_vclock clock;
 
-	node->apply_work.count = 0;
-	roami_spin_lock(node, &log->lock);
-	roami_vclock_copy(target_p, &log->seen, node->nodes);
-	roami_vclock_copy(&clock, &log->clock, node->nodes);
-	for (unsigned writer = 0; writer < node->nodes && !one_host; writer++)
+	roami_spin_lock(node, &node->log.lock);
+	log_target(node, target_p, &clock);
+	for (unsigned writer = 0; writer < node->nodes; writer++)
 		if (writer != node->me && target_p->at[writer] > clock.at[writer])
 			log_collect_writer(node, writer, clock.at[writer], target_p->at[writer]);
-	roami_spin_unlock(&log->lock);
-	for (unsigned writer = 0; writer < node->nodes && one_host; writer++)
+	roami_spin_unlock(&node->log.lock);
+}
+
+const struct roami_notices roami_notices_messages = {
+	.publish = messages_publish,
+	.counts = true,
+	.ahead = messages_ahead,
+	.know = messages_know,
+	.collect = messages_collect,
+};
+
+/* ---------------------------------------------------------------------------- in shared memory */
+
+/* Nothing is sent that a peer could lack: who acquires reads notices from the writers' segments. */
+static void board_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+			const struct roami_vclock *upto, bool own_only)
+{
+	(void)node, (void)to, (void)since, (void)upto, (void)own_only;
+}
+
+static void board_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
+{
+	(void)node, (void)peer, (void)clock;
+}
+
+static void board_collect(struct roami_node *node, struct roami_vclock *target_p)
+{
+	struct roami_vclock clock;
+
+	roami_spin_lock(node, &node->log.lock);
+	log_target(node, target_p, &clock);
+	roami_spin_unlock(&node->log.lock);
+	for (unsigned writer = 0; writer < node->nodes; writer++)
 		if (writer != node->me && target_p->at[writer] > clock.at[writer] &&
 		    !roami_board_read(node, writer, clock.at[writer], target_p->at[writer]))
 			log_collect_asked(node, writer, clock.at[writer], target_p->at[writer]);
-	ROAMI_COUNT(node->stats, notices_received, one_host ? node->apply_work.count : 0);
+	ROAMI_COUNT(node->stats, notices_received, node->apply_work.count);
 }
+
+const struct roami_notices roami_notices_board = {
+	.publish = roami_board_add,
+	.ahead = board_ahead,
+	.know = board_know,
+	.collect = board_collect,
+};
+
+/* ------------------------------------------------------------------------------------ intervals */
 
 uint64_t roami_interval(struct roami_node *node)
 {

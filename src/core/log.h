@@ -16,6 +16,25 @@
 #include "core/node.h"
 
 /*
+ * How nodes learn of one another's write notices: from boards in shared memory, or by message.
+ * Chosen once, when the node opens; all nodes of a job choose alike.
+ */
+struct roami_notices {
+	/* An own run is in the log; the log's lock is held. */
+	void (*publish)(struct roami_node *node, const struct roami_run *run);
+	/* Those that come by message count as received then; else when they are collected. */
+	bool counts;
+	/* See roami_log_ahead, roami_log_know, roami_log_collect. */
+	void (*ahead)(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		      const struct roami_vclock *upto, bool own_only);
+	void (*know)(struct roami_node *node, unsigned peer, const struct roami_vclock *clock);
+	void (*collect)(struct roami_node *node, struct roami_vclock *target_p);
+};
+
+extern const struct roami_notices roami_notices_board;
+extern const struct roami_notices roami_notices_messages;
+
+/*
  * Adds this node's notices, sorted by page, as its next interval; nothing if there are none.  app,
  * in an interval.
  */

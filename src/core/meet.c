@@ -6,12 +6,9 @@
  */
 #include <string.h>
 
-#include "core/board.h"
 #include "core/log.h"
 #include "core/sync.h"
 #include "core/sync_state.h"
-
-enum meet_way { MEET_UNKNOWN, MEET_RECORD, MEET_MESSAGES };
 
 struct meet {
 	struct roami_node *node;
@@ -24,22 +21,18 @@ struct meet {
 /* The barrier's record; false: it has none, in any node's eyes. */
 static bool meet_find(struct roami_node *node, struct roami_barrier *barrier)
 {
-	uint8_t way = atomic_load_explicit(&barrier->way, memory_order_acquire);
-	bool full = true;
+	uint8_t mode = atomic_load_explicit(&barrier->mode, memory_order_acquire);
 
-	if (way != MEET_UNKNOWN)
-		return way == MEET_RECORD;
+	if (mode != ROAMI_MODE_UNKNOWN)
+		return mode == ROAMI_MODE_RECORD;
 	roami_spin_lock(node, &barrier->spin);
-	way = atomic_load_explicit(&barrier->way, memory_order_relaxed);
-	if (way == MEET_UNKNOWN) {
-		if (roami_one_host(node))
-			barrier->meeting = roami_record_find(node, 0, &node->meeting_records,
-							     barrier->id, true, &full);
-		way = full ? MEET_MESSAGES : MEET_RECORD;
-		atomic_store_explicit(&barrier->way, way, memory_order_release);
+	if (barrier->mode == ROAMI_MODE_UNKNOWN) {
+		barrier->meeting =
+			roami_mode_record(node, 0, &node->meeting_records, barrier->id);
+		roami_mode_set(&barrier->mode, barrier->meeting);
 	}
 	roami_spin_unlock(&barrier->spin);
-	return way == MEET_RECORD;
+	return barrier->mode == ROAMI_MODE_RECORD;
 }
 
 static void meet_begin(struct meet *meet, struct roami_node *node, struct roami_barrier *barrier)
@@ -223,7 +216,7 @@ bool roami_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned
 
 void roami_meet_ended(struct roami_node *node)
 {
-	if (!roami_one_host(node))
+	if (!node->records)
 		return;
 	atomic_fetch_add(&node->segments[0].ctl->ended, 1);
 	for (unsigned peer = 0; peer < node->nodes; peer++)

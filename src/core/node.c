@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/page.h"
 #include "core/race.h"
+#include "core/reach.h"
 #include "core/remote.h"
 #include "core/sync.h"
 #include "core/thread.h"
@@ -180,7 +181,6 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 	node->app = params->app;
 	node->fd = params->fd;
 	node->creator_pages = params->creator_pages;
-	node->near = params->near & roami_nodeset_first(params->nodes).bits;
 	node->host_names = params->host_names;
 	node->bells = params->bells;
 	node->lock_records = (struct roami_records){params->layout.locks, params->layout.lock_slots,
@@ -191,6 +191,8 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 			   roami_departure_bytes(params->nodes))};
 	node->protocol = params->protocol;
 	node->engine = params->engine;
+	roami_reach_choose(node, params->near);
+	node->notices = node->records ? &roami_notices_board : &roami_notices_messages;
 	for (unsigned peer = 0; peer < params->nodes; peer++)
 		if (params->bases[peer] != NULL)
 			roami_segment_point(&node->segments[peer], &params->layout,

@@ -325,6 +325,10 @@ struct roami_layer {
 
 struct roami_blocks;
 struct roami_race;
+struct roami_notices;
+struct roami_reach;
+
+#define ROAMI_REACHES 2 /* kinds that a node has at most: see core/reach.h */
 
 struct roami_sync_state;
 
@@ -369,7 +373,10 @@ struct roami_node {
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
 	struct roami_creator_part *creator_parts; /* see creator.c */
-	uint64_t near; /* peers whose memory loads and stores reach, this node among them; bits */
+	const struct roami_reach *reach[ROAMI_NODES_MAX]; /* how each peer is reached, reach.h */
+	const struct roami_reach *reaches[ROAMI_REACHES + 1]; /* the kinds of it, then NULL */
+	const struct roami_notices *notices; /* how write notices travel, see log.h */
+	bool records; /* locks and barriers may have records in shared memory */
 
 	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
 	_Atomic uint32_t dumped[ROAMI_PAGES_MAX / ROAMI_DUMP_PAGES / 32];
@@ -417,6 +424,7 @@ struct roami_node {
 	struct roami_vec apply_work; /* struct roam_notice of the acquire under way */
 	struct roami_vec page_work;  /* uint32_t */
 	struct roami_vec note_work;  /* struct roam_notice: own notices of the open interval */
+	bool trail_on;               /* peers read this node's trail of diffs */
 	uint64_t trail_head;         /* words left in the trail */
 
 	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* appending to peers' shared lists */
@@ -459,12 +467,6 @@ struct roami_node {
 	const struct roami_service *service; /* NULL: none */
 	void *service_state;
 };
-
-/* Whether loads and stores reach a peer's memory; else messages do. */
-static inline bool roami_near(const struct roami_node *node, unsigned peer)
-{
-	return (node->near >> peer & 1) != 0;
-}
 
 /* Which of `nodes` manages a page: consecutive ones share a manager, and their words a page. */
 static inline unsigned roami_page_manager(uint32_t page, unsigned nodes)

@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "core/reach.h"
 #include "core/sync.h"
 #include "core/sync_state.h"
 #include "msg/msg.h"
@@ -49,12 +50,6 @@ static void page_know(_Atomic uint32_t *pages, uint32_t page)
 	atomic_fetch_or(&pages[page / 32], 1u << page % 32);
 }
 
-/* Whether this node sets bits in the segment of `peer` itself. */
-static bool objects_near(const struct roami_node *node, unsigned peer)
-{
-	return peer == node->me || roami_near(node, peer);
-}
-
 /* The bits of [offset, offset + bytes) within its first page. */
 static uint64_t grains(uint64_t offset, uint64_t bytes)
 {
@@ -73,17 +68,13 @@ void roami_object_tell(struct roami_node *node, uint64_t id, _Atomic uint32_t *t
 
 	if (atomic_load_explicit(told_p, memory_order_acquire) != 0)
 		return;
-	for (unsigned peer = 0; offset < node->layout.heap_bytes && peer < node->nodes; peer++) {
-		struct roam_part part = {&page, sizeof(page)};
+	if (offset < node->layout.heap_bytes) {
+		bool told = page_known(node->sync->pages_told, page);
 
-		if (objects_near(node, peer))
-			atomic_fetch_or(&node->segments[peer].objects[page], grains(offset, 1));
-		else if (!page_known(node->sync->pages_told, page))
-			roami_msg_call(node, peer, ROAMI_TYPE_SYNC + ROAMI_SYNC_OBJECTS, &part, 1,
-				       NULL, 0);
-	}
-	if (offset < node->layout.heap_bytes)
+		for (unsigned peer = 0; peer < node->nodes; peer++)
+			node->reach[peer]->objects_set(node, peer, page, grains(offset, 1), told);
 		page_know(node->sync->pages_told, page);
+	}
 	atomic_store_explicit(told_p, 1, memory_order_release);
 }
 
@@ -124,8 +115,7 @@ static bool page_has(struct roami_node *node, uint32_t page, uint64_t bits)
 static bool page_clear(struct roami_node *node, uint32_t page, uint64_t bits)
 {
 	for (unsigned peer = 0; peer < node->nodes; peer++)
-		if (objects_near(node, peer))
-			atomic_fetch_and(&node->segments[peer].objects[page], ~bits);
+		node->reach[peer]->objects_clear(node, peer, page, bits);
 	return false;
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/far.h"
+#include "core/reach.h"
 #include "core/sync.h"
 #include "msg/msg.h"
 
@@ -165,7 +165,7 @@ void roami_probe_handle_ask(struct roami_node *node, const struct roam_request *
 	struct probe_ask ask;
 
 	roami_count_one(&node->msg.aside_received);
-	if (!roami_is_far(node, request->from) || request->bytes != sizeof(ask))
+	if (roami_reach_ctl(node, request->from) != NULL || request->bytes != sizeof(ask))
 		roami_node_fail(node, "node %u sent a malformed probe", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
 	if (ask.token == 0) {
@@ -196,7 +196,7 @@ void roami_probe_handle_tell(struct roami_node *node, const struct roam_request 
 {
 	struct roami_ctl *far = node->segments[request->from].ctl;
 	struct probe_told told = {.token = 0};
-	bool good = roami_is_far(node, request->from) && request->bytes >= sizeof(told);
+	bool good = roami_reach_ctl(node, request->from) == NULL && request->bytes >= sizeof(told);
 
 	roami_count_one(&node->msg.aside_received);
 	if (good)

@@ -15,9 +15,9 @@ struct roami_lock {
 	uint64_t id;
 	struct roami_scope scope; /* under ScC; the holder's, else under `spin` */
 	struct roami_spin spin;
-	_Atomic uint8_t way;              /* of the tail: enum lock_way in lock.c */
-	struct roami_lock_record *record; /* with LOCK_RECORD */
-	uint16_t tail;                    /* at the home, with LOCK_MESSAGES */
+	_Atomic uint8_t mode;             /* of the tail: enum roami_mode */
+	struct roami_lock_record *record; /* where it is kept there */
+	uint16_t tail;                    /* at the home, else */
 	uint16_t next;                    /* the node to grant to; ROAM_NOBODY */
 	bool token;                       /* the token is here */
 	bool asked;                       /* we asked for it */
@@ -40,7 +40,7 @@ struct roami_barrier {
 	uint64_t id;
 	struct roami_spin spin;
 	_Atomic uint32_t told;         /* see roami_object_tell */
-	_Atomic uint8_t way;           /* enum in meet.c: whether it has a record */
+	_Atomic uint8_t mode;          /* enum roami_mode */
 	struct roami_meeting *meeting; /* its record */
 	bool self;                     /* this node's thread is here by the short way */
 	bool tree;                     /* gathered along a tree */

@@ -7,6 +7,7 @@
 
 #include "core/domain.h"
 #include "core/page.h"
+#include "core/reach.h"
 #include "core/remote.h"
 #include "msg/msg.h"
 
@@ -112,9 +113,7 @@ void roami_home_twin(struct roami_node *node, uint32_t page, bool twin)
 
 bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page)
 {
-	const struct roami_header *header = &node->segments[home].headers[page];
-
-	return roami_near(node, home) && (atomic_load(&header->where) & ROAMI_HEADER_TWIN) != 0;
+	return (node->reach[home]->where(node, home, page) & ROAMI_HEADER_TWIN) != 0;
 }
 
 bool roami_home_wanted(struct roami_node *node, uint32_t page)
@@ -133,10 +132,8 @@ bool roami_copy_is_brief(const struct roami_node *node, uint32_t page)
 {
 	unsigned home = atomic_load_explicit(&node->table[page].home, memory_order_relaxed) - 1u;
 
-	return home < node->nodes && home != node->me && roami_near(node, home) &&
-	       (atomic_load_explicit(&node->segments[home].headers[page].where,
-				     memory_order_relaxed) &
-		ROAMI_HEADER_OPEN) != 0;
+	return home < node->nodes && home != node->me &&
+	       (node->reach[home]->where(node, home, page) & ROAMI_HEADER_OPEN) != 0;
 }
 
 bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p)
@@ -156,25 +153,13 @@ bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p
 
 /* ------------------------------------------------------------------------------------- taking */
 
-struct take_ask {
-	uint32_t page;
-	uint32_t spare;
-	uint64_t have;
-};
-
-#define GONE UINT32_MAX
-
-/*
- * The home of this header moves to who asks, if his copy has its version; the epoch it has from now
- * on, 0: it does not, GONE: it is elsewhere.
- */
-static uint32_t take_yield(struct roami_node *node, struct roami_header *header, uint64_t have)
+uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, uint64_t have)
 {
 	uint32_t where = atomic_load(&header->where);
 	uint32_t epoch = ROAM_PLACE_EPOCH(where) + 1;
 
 	if ((where & ROAM_HEADER_HOME) == 0)
-		return GONE;
+		return ROAMI_TAKE_GONE;
 	if ((where & ROAM_HEADER_READY) == 0 || epoch >= ROAM_EPOCH_MAX)
 		return 0;
 	if ((where & ROAMI_HEADER_OPEN) != 0) {
@@ -198,7 +183,7 @@ static uint32_t take_yield(struct roami_node *node, struct roami_header *header,
 
 void roami_take_handle(struct roami_node *node, const struct roam_request *request)
 {
-	struct take_ask ask = {UINT32_MAX, 0, 0};
+	struct roami_take ask = {UINT32_MAX, 0, 0};
 	uint32_t epoch;
 	struct roam_part part = {&epoch, sizeof(epoch)};
 
@@ -207,33 +192,21 @@ void roami_take_handle(struct roami_node *node, const struct roam_request *reque
 	if (ask.page >= node->layout.pages ||
 	    roami_homes_of(node, ask.page) != ROAM_HOMES_TAKEN)
 		roami_node_fail(node, "node %u sent a malformed request", request->from);
-	epoch = take_yield(node, take_header(node, ask.page), ask.have);
+	epoch = roami_take_yield(node, take_header(node, ask.page), ask.have);
 	roami_reply(node, request, &part, 1);
-}
-
-static uint32_t take_ask(struct roami_node *node, unsigned home, const struct take_ask *ask)
-{
-	struct roam_part part = {ask, sizeof(*ask)};
-	uint32_t epoch = 0;
-
-	roami_step(node);
-	if (roami_near(node, home))
-		return take_yield(node, &node->segments[home].headers[ask->page], ask->have);
-	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_TAKE, &part, 1, &epoch,
-		       sizeof(epoch));
-	return epoch;
 }
 
 bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have)
 {
-	struct take_ask ask = {page, 0, have};
+	struct roami_take take = {page, 0, have};
 	uint64_t was;
 	unsigned home;
 	uint32_t epoch;
 	bool claimed;
 
 	home = roami_home_find(node, page, false, &claimed);
-	while (home == node->me || (epoch = take_ask(node, home, &ask)) == GONE)
+	while (home == node->me || (roami_step(node), epoch = node->reach[home]->take(
+							     node, home, &take)) == ROAMI_TAKE_GONE)
 		home = roami_home_again(node, page);
 	if (epoch == 0)
 		return false;

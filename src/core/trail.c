@@ -7,7 +7,7 @@
 
 #include "core/domain.h"
 #include "core/page.h"
-#include "core/race.h"
+#include "core/reach.h"
 
 struct trail_item {
 	uint32_t page;
@@ -23,7 +23,7 @@ static uint64_t trail_words(const struct roami_node *node)
 
 bool roami_trail_on(struct roami_node *node)
 {
-	return (node->near & (node->near - 1)) != 0 && !roami_race_checked(node);
+	return node->trail_on;
 }
 
 uint64_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
@@ -64,15 +64,13 @@ static void trail_say_read(struct roami_header *header)
 		atomic_fetch_or(&header->where, ROAMI_HEADER_READ);
 }
 
-bool roami_trail_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
-			uint8_t *diff, size_t *bytes_p)
+bool roami_near_trail_follow(struct roami_node *node, unsigned writer, uint64_t place,
+			     uint32_t page, uint8_t *diff, size_t *bytes_p)
 {
 	const struct roami_trail *trail = node->segments[writer].trail;
 	uint64_t room = trail_words(node), word, at, begun;
 	struct trail_item item;
 
-	if (!roami_near(node, writer))
-		return false;
 	begun = atomic_load_explicit(&trail->begun, memory_order_acquire);
 	at = place - 1;
 	if (at >= begun)
@@ -97,4 +95,10 @@ bool roami_trail_follow(struct roami_node *node, unsigned writer, uint64_t place
 	ROAMI_COUNT(node->stats, bytes_fetched, item.bytes);
 	*bytes_p = item.bytes;
 	return true;
+}
+
+bool roami_trail_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
+			uint8_t *diff, size_t *bytes_p)
+{
+	return node->reach[writer]->trail_follow(node, writer, place, page, diff, bytes_p);
 }

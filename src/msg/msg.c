@@ -4,6 +4,7 @@
 
 #include "core/domain.h"
 #include "core/page.h"
+#include "core/reach.h"
 
 /* What stands before every payload. */
 struct msg_header {
@@ -15,9 +16,6 @@ struct msg_header {
 };
 
 #define FLAG_REPLY 1u
-#define FLAG_PAGE  2u /* of a reply: a page's bytes follow the payload */
-#define FLAG_LEFT  4u /* of a reply: the page is to be copied from the sender's memory */
-#define FLAG_PUT   8u /* of a reply: the sender has put the page's bytes in place */
 #define FLAG_MANY  16u /* several requests of a word each: struct msg_many */
 #define PARTS_MAX  8u
 #define POLL_MAX   16u
@@ -153,7 +151,7 @@ static void msg_put(struct roami_node *node, unsigned to, const struct msg_heade
 
 static size_t msg_page_bytes(const struct msg_header *header)
 {
-	return header->flags & FLAG_PAGE ? ROAMI_PAGE : 0;
+	return header->flags & ROAMI_ANSWER_PAGE ? ROAMI_PAGE : 0;
 }
 
 static uint32_t msg_bytes(const struct roam_part *parts, unsigned count)
@@ -219,7 +217,7 @@ void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *r
 			   const struct roam_part *parts, unsigned count)
 {
 	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
-				    msg_bytes(parts, count), FLAG_REPLY | FLAG_PAGE};
+				    msg_bytes(parts, count), FLAG_REPLY | ROAMI_ANSWER_PAGE};
 
 	roami_assert(request->call != 0 && parts[count - 1].bytes == ROAMI_PAGE);
 	msg_put(node, request->origin, &header, parts, count);
@@ -228,10 +226,9 @@ void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *r
 void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		      const struct roam_part *parts, unsigned count)
 {
-	bool left = roami_near(node, request->origin);
+	uint32_t answer = node->reach[request->origin]->answer_left;
 	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
-				    msg_bytes(parts, count),
-				    FLAG_REPLY | (left ? FLAG_LEFT : FLAG_PAGE)};
+				    msg_bytes(parts, count), FLAG_REPLY | answer};
 	struct roam_part all[PARTS_MAX];
 
 	roami_assert(request->call != 0 && count < PARTS_MAX);
@@ -239,28 +236,21 @@ void roami_reply_page(struct roami_node *node, const struct roam_request *reques
 		all[i] = parts[i];
 	all[count] = (struct roam_part){roami_page_bytes(node, page), msg_page_bytes(&header)};
 	header.bytes += (uint32_t)all[count].bytes;
-	msg_put(node, request->origin, &header, all, count + !left);
+	msg_put(node, request->origin, &header, all, count + (all[count].bytes > 0));
 }
 
 uint8_t *roami_reply_room(struct roami_node *node, const struct roam_request *request,
 			  uint32_t page, uint8_t *spare)
 {
-	uint8_t *room = node->segments[request->origin].heap + (size_t)page * ROAMI_PAGE;
-
-	if (!roami_near(node, request->origin))
-		return spare;
-	/* If it is not mapped yet: a read maps its neighbours too, a write does not. */
-	(void)*(const volatile uint8_t *)room;
-	return room;
+	return node->reach[request->origin]->answer_room(node, request->origin, page, spare);
 }
 
 void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
 			const uint8_t *room, const struct roam_part *parts, unsigned count)
 {
-	bool put = roami_near(node, request->origin);
+	uint32_t answer = node->reach[request->origin]->answer_put;
 	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
-				    msg_bytes(parts, count),
-				    FLAG_REPLY | (put ? FLAG_PUT : FLAG_PAGE)};
+				    msg_bytes(parts, count), FLAG_REPLY | answer};
 	struct roam_part all[PARTS_MAX];
 
 	roami_assert(request->call != 0 && count < PARTS_MAX);
@@ -268,8 +258,8 @@ void roami_reply_filled(struct roami_node *node, const struct roam_request *requ
 		all[i] = parts[i];
 	all[count] = (struct roam_part){room, msg_page_bytes(&header)};
 	header.bytes += (uint32_t)all[count].bytes;
-	msg_put(node, request->origin, &header, all, count + !put);
-	ROAMI_COUNT(node->stats, bytes_sent, put ? ROAMI_PAGE : 0);
+	msg_put(node, request->origin, &header, all, count + (all[count].bytes > 0));
+	ROAMI_COUNT(node->stats, bytes_sent, all[count].bytes > 0 ? 0 : ROAMI_PAGE);
 }
 
 void roami_pass(struct roami_node *node, const struct roam_request *request, unsigned to,
@@ -505,6 +495,14 @@ size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint
 	return call.bytes;
 }
 
+/* How answers of a peer may bring a page. */
+static unsigned msg_answers(const struct roami_node *node, unsigned from)
+{
+	const struct roami_reach *reach = node->reach[from];
+
+	return ROAMI_ANSWER_PAGE | reach->answer_left | reach->answer_put;
+}
+
 static void msg_answered(struct roami_node *node, unsigned from, const struct msg_header *header,
 			 const void *data)
 {
@@ -513,17 +511,17 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 
 	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes < page ||
 	    bytes > call->reply_max ||
-	    ((header->flags & (FLAG_PAGE | FLAG_LEFT | FLAG_PUT)) != 0 && call->page == NULL) ||
-	    ((header->flags & (FLAG_LEFT | FLAG_PUT)) != 0 && !roami_near(node, from)))
+	    ((header->flags & ROAMI_ANSWERS) != 0 && call->page == NULL) ||
+	    (header->flags & ROAMI_ANSWERS & ~msg_answers(node, from)) != 0)
 		roami_node_fail(node, "node %u sent a reply nobody waits for", from);
 	if (bytes > 0)
 		memcpy(call->reply, data, bytes);
 	if (page > 0) {
 		memcpy(call->page, (const uint8_t *)data + bytes, page);
 		call->page_at = 1;
-	} else if ((header->flags & FLAG_LEFT) != 0) {
+	} else if ((header->flags & ROAMI_ANSWER_LEFT) != 0) {
 		call->page_at = 2 + from;
-	} else if ((header->flags & FLAG_PUT) != 0) {
+	} else if ((header->flags & ROAMI_ANSWER_PUT) != 0) {
 		call->page_at = 1;
 	}
 	call->bytes = bytes;

@@ -10,6 +10,12 @@
 /* Longest payload of one message. */
 #define ROAMI_MSG_MAX (60u * 1024)
 
+/* How an answer brings the bytes of a page: bits of a message's flags. */
+#define ROAMI_ANSWER_PAGE 2u /* they follow the payload */
+#define ROAMI_ANSWER_LEFT 4u /* they are to be copied from the sender's memory */
+#define ROAMI_ANSWER_PUT  8u /* the sender has put them in place */
+#define ROAMI_ANSWERS     (ROAMI_ANSWER_PAGE | ROAMI_ANSWER_LEFT | ROAMI_ANSWER_PUT)
+
 /*
  * Registers a plug-in's message table at ROAMI_TYPE_...; the tables of protocols are registered by
  * the node.

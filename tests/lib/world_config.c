@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/reach.h"
 #include "world.h"
 
 static uint32_t draw_of(struct rng *rng, const uint32_t *values, uint32_t count)
@@ -232,6 +233,10 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 
 void world_spoil(struct roami_node *node, enum roami_spoilt what, void *bytes, size_t count)
 {
-	if (what != ROAMI_SPOILT_PAGE || node->near == 0)
+	bool kept = false;
+
+	for (unsigned peer = 0; peer < node->nodes && what == ROAMI_SPOILT_PAGE; peer++)
+		kept |= peer != node->me && !node->reach[peer]->travels;
+	if (!kept)
 		memset(bytes, 0xdb, count);
 }

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/board.h"
 #include "core/page.h"
 #include "core/sync.h"
 #include "fault/soft.h"
@@ -398,7 +397,7 @@ static void lazy_sections(struct run *run, struct roami_node *node, uint64_t got
 {
 	static const char what[] = "20 sections that nobody else enters";
 	const struct roam_protocol *protocol = node->protocol;
-	bool apart = !roami_one_host(node) || protocol->homes == ROAM_HOMES_MOVING;
+	bool apart = !node->records || protocol->homes == ROAM_HOMES_MOVING;
 
 	if (!lazy_eager(protocol))
 		lazy_expect(run, what, got, protocol->keeps_twins ? 2 : apart ? 2 * 20 + 2 : 0);

@@ -49,10 +49,12 @@ SILENCE = [["deadline_test"]]
 # ... of PastSet, ...
 PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"], ["past_replay_test"],
         ["past_hosted_test"]]
+# ... of what is asked of peers by message, in worlds of several hosts, ...
+FAR = [["far_test"], ["guess_test"], ["packed_test"], ["sim_test"], ["share_test"], ["taken_test"], ["update_test"], ["rows_test"]]
 # ... and of those whose name says so.
-NAMED = {"region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]], "litmus_": [["litmus_test"]], "past_": PAST}
+NAMED = {"far_": FAR, "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]], "litmus_": [["litmus_test"]], "past_": PAST}
 
-PROGRAMS = sorted({words[0] for words in PAGES + LAYERS + SILENCE + PAST} | {"litmus_test"})
+PROGRAMS = sorted({words[0] for words in PAGES + LAYERS + SILENCE + PAST + FAR} | {"litmus_test"})
 
 
 class Build:

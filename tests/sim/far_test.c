@@ -2,7 +2,8 @@
  * What nodes do to one another's memory besides pages (core/far.h), where messages must do it: some
  * of them are on other hosts, or on one with ROAM_ONESIDED=0.  Threads lease parts of the heap and
  * take blocks, write in them, free them, and take what others have freed: nobody else may have it
- * then, and what was written there must be known.  Nodes place pages, and tell what they are.
+ * then, what was written there must be known, and objects there forgotten.  Nodes place pages, and
+ * tell what they are.
  * Options: seed_options.h.
  */
 #include <stdio.h>
@@ -21,7 +22,7 @@
 #define PARTS     12u /* of the heap, behind those */
 #define PART      (ROAMI_POOL_PART_BYTES / ROAM_PAGE_SIZE)
 #define OWN_MAX   3u
-#define ROUNDS    30u
+#define ROUNDS    60u
 #define START_ID  4096u
 #define LOCK_ID   4104u
 #define THREADS   (5 * 2)
@@ -30,6 +31,7 @@
 struct far_part {
 	unsigned owner; /* number of the thread + 1; 0: it is free, or about to be */
 	bool used;
+	bool objects;   /* locks or the like were used there since it was taken last */
 	uint64_t value; /* what was stored there last */
 };
 
@@ -37,7 +39,9 @@ struct far_world {
 	struct world *world;
 	unsigned nodes, threads;
 	uint32_t first; /* page of the first part */
-	bool scoped;    /* a lock tells only of what was written with it */
+	unsigned hosts;
+	bool onesided;
+	bool scoped; /* a lock tells only of what was written with it */
 	struct far_part parts[PARTS];
 	unsigned told; /* nodes that have told their state */
 };
@@ -71,6 +75,34 @@ static uint64_t part_at(const struct far_thread *thread, uint32_t part)
 
 /* ---------------------------------------------------------------------------------------- parts */
 
+static uint64_t sent_all(const struct far_thread *thread)
+{
+	uint64_t sent = 0;
+
+	for (unsigned peer = 0; peer < thread->far->nodes; peer++)
+		sent += atomic_load(&thread->node->msg.sent[peer]);
+	return sent;
+}
+
+/*
+ * Objects that its last owners used in it are forgotten by all nodes, which are told so; then this
+ * one may use some.
+ */
+static void part_objects(struct far_thread *thread, uint32_t part)
+{
+	struct far_part *there = &thread->far->parts[part];
+	uint64_t at = part_at(thread, part), before = sent_all(thread);
+	_Atomic uint32_t told = 0;
+
+	roami_objects_forget(thread->node, at, ROAMI_POOL_PART_BYTES);
+	if (there->objects && sent_all(thread) == before)
+		world_fail(thread->far->world, "nobody forgets the objects in part %u", part);
+	there->objects = rng_one_in(&thread->rng, 2);
+	at += rng_below(&thread->rng, ROAMI_POOL_PART_BYTES);
+	if (there->objects)
+		roami_object_tell(thread->node, (uint64_t)(uintptr_t)thread->node->app + at, &told);
+}
+
 /* It is this thread's alone, and what was written there before is known here. */
 static void part_taken(struct far_thread *thread, uint32_t part, bool used)
 {
@@ -91,6 +123,7 @@ static void part_taken(struct far_thread *thread, uint32_t part, bool used)
 			   (unsigned long)there->value);
 	there->value = ++thread->stores * THREADS + thread->number;
 	world_store(thread->node, part_at(thread, part), &there->value, sizeof(value));
+	part_objects(thread, part);
 }
 
 static void parts_take(struct far_thread *thread)
@@ -169,6 +202,26 @@ static void places_check(struct far_thread *thread)
 	}
 }
 
+/* What another host would have to be asked for is asked for here too, with ROAM_ONESIDED=0. */
+static void asked_check(struct far_thread *thread)
+{
+	struct roami_node *node = thread->node;
+	const _Atomic uint64_t *sent = &node->msg.sent[0];
+	uint64_t words[PLACED], before = atomic_load(sent);
+	bool near = thread->far->onesided && node->me % thread->far->hosts == 0;
+
+	if (node->me == 0 || near)
+		return;
+	roami_words_read(node, 0, PLACED, words);
+	if (atomic_load(sent) == before)
+		world_fail(thread->far->world, "node %u reads words without a message", node->me);
+	before = atomic_load(sent);
+	roami_parts_look(node, 0, 0);
+	if (atomic_load(sent) == before)
+		world_fail(thread->far->world, "node %u sees the heap's parts without a message",
+			   node->me);
+}
+
 /* At once: who hears of it in another way looks right after that. */
 static void states_check(struct far_thread *thread, bool all)
 {
@@ -211,7 +264,8 @@ static void far_main(void *arg)
 			parts_give(thread);
 		if (rng_one_in(&thread->rng, 2))
 			world_sleep(thread->far->world, rng_below(&thread->rng, 20000));
-		if (rng_one_in(&thread->rng, 2))
+		/* Some acquire little, and may take little of what others free. */
+		if (!rng_one_in(&thread->rng, thread->number % 2 == 0 ? 2 : 10))
 			continue;
 		far_must(thread, roami_lock(thread->node, LOCK_ID));
 		far_must(thread, roami_unlock(thread->node, LOCK_ID));
@@ -219,6 +273,7 @@ static void far_main(void *arg)
 	far_must(thread, roami_barrier(thread->node, START_ID, 0));
 	states_check(thread, true);
 	places_check(thread);
+	asked_check(thread);
 	far_must(thread, roami_barrier(thread->node, START_ID, 0));
 }
 
@@ -260,6 +315,8 @@ static bool far_one(const struct seed_options *options, const struct roam_protoc
 	if (options->lossy)
 		world_lossy(&config);
 	far.nodes = config.nodes;
+	far.hosts = config.hosts;
+	far.onesided = config.onesided;
 	far.first = config.nodes * PLACED;
 	far.scoped = world_model(&config) == ROAM_MODEL_SCC;
 	far.world = world_open(&config);
