@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/reach.h"
 #include "core/thread.h"
 #include "msg/msg.h"
 
@@ -235,6 +236,19 @@ static void bench_messages(struct roami_node *node, const uint8_t *data, size_t 
 	}
 }
 
+static uint8_t *answer_room(struct roami_node *node, unsigned asker, uint32_t page, uint8_t *spare)
+{
+	(void)node, (void)asker, (void)page;
+	return spare;
+}
+
+/* Pages travel. */
+static const struct roami_reach reach = {
+	.answer_left = ROAMI_ANSWER_PAGE,
+	.answer_put = ROAMI_ANSWER_PAGE,
+	.answer_room = answer_room,
+};
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct roami_stats stats;
@@ -248,6 +262,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	memset(&bench, 0, sizeof(bench));
 	node->nodes = 3;
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		node->reach[peer] = &reach;
 	node->domains = &domain;
 	node->msg.types = types;
 	node->msg.types_max = sizeof(types) / sizeof(*types);

@@ -120,6 +120,7 @@ static struct thrash thrash_region(const struct roam_protocol *protocol, uint64_
 	world_draw(&config, seed, protocol);
 	config.nodes = 2;
 	config.hosts = 1; /* a region is placed before the nodes run: no message could tell of it */
+	config.onesided = true;
 	config.threads[0] = config.threads[1] = 1;
 	config.creator_pages = 0;
 	config.stall_every = 0;
