@@ -16,8 +16,8 @@ LINK = re.compile(r'\]\((?!https?:|#)([^)#]+)')
 QUOTED = re.compile(r'`([^`\n]+)`')
 VARIABLE = re.compile(r'\bROAM_[A-Z][A-Z_0-9]*[A-Z0-9]\b')
 HEADERS = ('include/roam/roam.h', 'include/roam/pastset.h', 'include/roam/parmacs.m4',
-           'include/roam/protocol.h', 'include/roam/transport.h', 'src/api/options.def', 'bench/main.c',
-           'bench/bench_apps.c', *glob.glob('src/transport/*.c'))
+           'include/roam/protocol.h', 'include/roam/protocol_home.h', 'include/roam/transport.h', 'src/api/options.def',
+           'bench/main.c', 'bench/bench_apps.c', *glob.glob('src/transport/*.c'))
 
 
 def read(path):

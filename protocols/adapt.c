@@ -381,7 +381,7 @@ static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
 		roami_home_unshare(node, dirty->page);
 		place = 0;
 	}
-	roami_notice_add_at(node, dirty->page, roami_home_version_bump(node, dirty->page), place);
+	roami_notice_add_diff(node, dirty->page, roami_home_version_bump(node, dirty->page), place);
 	adapt_ended(node, dirty);
 }
 
@@ -409,19 +409,19 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 		home = (uint16_t)roami_home_again(node, dirty->page);
 		roami_flush(node, dirty, &home, 1);
 	}
-	if (!dirty->changed) {
-		home_answered(node, dirty, 0);
+	if (!dirty->changed)
 		return;
-	}
 	if (dirty->version != data->home.have + 1) {
 		data->own = data->own == 0 && dirty->version <= data->home.have + ADAPT_OWN_MASK
 				    ? dirty->version & ADAPT_OWN_MASK
 				    : 0;
 		data->alone = 0;
-	} else if (data->alone < ALONE) {
-		data->alone++;
+	} else {
+		if (data->alone < ALONE)
+			data->alone++;
+		home_has(&data->home, dirty->version);
 	}
-	home_answered(node, dirty, place);
+	roami_notice_add_diff(node, dirty->page, dirty->version, place);
 }
 
 /* Tells of what was written at this home; else where its diff goes, and stays. */
@@ -501,7 +501,7 @@ static void adapt_acquire(struct roami_node *node, const struct roam_sync *sync,
 		bool left = false;
 
 		for (end = first; end < count && notices[end].page == page; end++)
-			left |= notices[end].place != 0;
+			left |= roami_notice_diff(node, &notices[end]) != 0;
 		adapt_look_again(node, page);
 		if (left && adapt_is_copy(node, page))
 			adapt_refresh(node, &notices[first], end - first);
@@ -542,7 +542,7 @@ const struct roam_protocol roami_protocol_adapt = {
 	.model = ROAM_MODEL_RC,
 	.writes = ROAM_WRITES_DIFF,
 	.closes_homes = true,
-	.homes_taken = true,
+	.homes = ROAM_HOMES_TAKEN,
 	.trails = true,
 	.page_size = sizeof(struct adapt_page),
 	.states = adapt_states,

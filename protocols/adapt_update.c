@@ -7,10 +7,13 @@
 static bool adapt_follow(struct roami_node *node, const struct roam_notice *notices, size_t count,
 			 uint64_t version, uint8_t *diff, size_t *bytes_p)
 {
-	for (size_t i = 0; i < count; i++)
-		if (notices[i].version == version && notices[i].place != 0)
-			return roami_trail_follow(node, notices[i].writer, notices[i].place,
-						  notices[i].page, diff, bytes_p);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t left = roami_notice_diff(node, &notices[i]);
+
+		if (notices[i].version == version && left != 0)
+			return roami_trail_follow(node, notices[i].writer, left, notices[i].page,
+						  diff, bytes_p);
+	}
 	return false;
 }
 

@@ -44,7 +44,7 @@
  *   copy: one that got ERC_LOOK updates is closed, to see whether it is used; used, it is opened
  *   again where it is, else it goes with the ERC_GONE-th.
  */
-#include "roam/protocol.h"
+#include "roam/protocol_home.h"
 
 #include <string.h>
 

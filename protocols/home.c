@@ -399,22 +399,22 @@ void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
  * The home's answer; our copy is current if no other diff came between (rule 6.2).  The page is
  * pending and nobody acquires meanwhile, so `have` is ours.
  */
-void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint64_t place)
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place)
 {
 	struct home_page *data = home_page(node, dirty->page);
 	bool scoped = roami_model(node) == ROAM_MODEL_SCC;
 
 	if (!dirty->changed) {
 		if (scoped)
-			roami_notice_add_at(node, dirty->page, home_silent(node, dirty->page),
-					    place);
+			roami_notice_add_home(node, dirty->page, home_silent(node, dirty->page),
+					      place);
 		return;
 	}
 	if (dirty->version == data->have + 1)
 		home_has(data, dirty->version);
 	if (scoped)
 		((struct home_scoped_page *)data)->sent = dirty->version;
-	roami_notice_add_at(node, dirty->page, dirty->version, place);
+	roami_notice_add_home(node, dirty->page, dirty->version, place);
 }
 
 /*

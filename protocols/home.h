@@ -5,7 +5,7 @@
 #ifndef ROAM_PROTOCOLS_HOME_H
 #define ROAM_PROTOCOLS_HOME_H
 
-#include "roam/protocol.h"
+#include "roam/protocol_home.h"
 
 enum home_state {
 	HOME_INVALID, /* no copy, or one that must not be read */
@@ -19,18 +19,17 @@ extern const struct roam_page_state home_states[];
 
 /* Versions have no more bits (core/segment.h). */
 #define HOME_VERSION_BITS 56
-#define HOME_BEYOND_BITS  40
+#define HOME_BEYOND_BITS  32
+#define HOME_SHARES_BITS  8
 
 /* Per page, packed: at most 64 bytes of metadata, of which protocols may have 16. */
 struct home_page {
-	union {
-		/* Of a copy: the version read before its bytes were. */
-		uint64_t have : HOME_VERSION_BITS;
-		/* At the home: releases in a row that found it shared and left it open. */
-		uint64_t shares : HOME_VERSION_BITS;
-	} __attribute__((packed));
+	/* Of a copy: the version read before its bytes were. */
+	uint64_t have : HOME_VERSION_BITS;
 	/* Of a copy: by how much the version of the newest write notice is beyond `have`. */
 	uint64_t beyond : HOME_BEYOND_BITS;
+	/* At the home: how many more releases that find it shared leave it open. */
+	uint64_t shares : HOME_SHARES_BITS;
 } __attribute__((packed, aligned(4)));
 
 /* What a copy must have. */
@@ -142,7 +141,7 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page);
 
 /* The same of a copy, whose diff, if it `changed`, made dirty->version; the home is at `place`. */
-void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint64_t place);
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place);
 
 /*
  * Notes what the notices ask for; copies that are too old are flushed if dirty, and gone on return.

@@ -50,7 +50,7 @@ static void jiajia1_acquire(struct roami_node *node, const struct roam_sync *syn
 #define JIAJIA1_FIELDS					\
 	.writes = ROAM_WRITES_DIFF,			\
 	.closes_homes = true,				\
-	.homes_stay = true,				\
+	.homes = ROAM_HOMES_FIXED,				\
 	.page_size = sizeof(struct home_scoped_page),	\
 	.states = home_states,				\
 	.read_fault = home_read_fault,			\

@@ -261,7 +261,7 @@ static const struct roam_message jiajia2_messages[] = {
 #define JIAJIA2_FIELDS					\
 	.writes = ROAM_WRITES_DIFF,			\
 	.closes_homes = true,				\
-	.homes_move = true,				\
+	.homes = ROAM_HOMES_MOVING,				\
 	.node_size = sizeof(struct jiajia2_node),	\
 	.page_size = sizeof(struct jiajia2_page),	\
 	.scratch_size = MOVING_SCRATCH,			\

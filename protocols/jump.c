@@ -89,7 +89,7 @@ static const struct roam_message jump_messages[] = {
 #define JUMP_FIELDS				\
 	.writes = ROAM_WRITES_DIFF,		\
 	.closes_homes = true,			\
-	.homes_move = true,			\
+	.homes = ROAM_HOMES_MOVING,			\
 	.homes_follow = true,			\
 	.page_size = sizeof(struct moving_page),	\
 	.scratch_size = MOVING_SCRATCH,		\

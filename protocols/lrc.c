@@ -319,8 +319,8 @@ static enum roam_err lrc_init(struct roami_node *node)
 {
 	struct lrc_node *lrc = roami_node_state(node);
 
-	roami_store_open(node, roami_option(node, "ROAM_LRC_MEMORY"));
-	lrc->total = roami_store_left(node);
+	lrc_store_open(node, roami_option(node, "ROAM_LRC_MEMORY"));
+	lrc->total = lrc_store_left(node);
 	return ROAM_OK;
 }
 

@@ -5,6 +5,7 @@
 #ifndef ROAM_PROTOCOLS_LRC_H
 #define ROAM_PROTOCOLS_LRC_H
 
+#include "lrc_store.h"
 #include "roam/protocol.h"
 
 enum lrc_state { LRC_START, LRC_STALE, LRC_COPY };
@@ -22,7 +23,7 @@ struct lrc_diff {
 	uint32_t spare;
 };
 
-_Static_assert(sizeof(struct lrc_diff) == ROAM_STORE_HEAD, "the head of a stored diff");
+_Static_assert(sizeof(struct lrc_diff) == LRC_STORE_HEAD, "the head of a stored diff");
 
 struct lrc_node {
 	uint32_t oldest, newest; /* stored diffs, and twins */
@@ -98,7 +99,7 @@ static inline struct lrc_page *lrc_page(struct roami_node *node, uint32_t page)
 
 static inline struct lrc_diff *lrc_diff(struct roami_node *node, uint32_t record)
 {
-	return roami_store_head(node, record);
+	return lrc_store_head(node, record);
 }
 
 /* Whether there are bytes of the page here, readable or not; under its lock. */

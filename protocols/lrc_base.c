@@ -177,11 +177,11 @@ static void lrc_collect(struct roami_node *node, uint64_t most)
 		uint32_t page = 0;
 		bool done;
 
-		roami_store_lock(node);
+		roami_memory_lock(node);
 		done = lrc->oldest == 0 || lrc_used(node) <= most;
 		if (!done)
 			page = lrc_diff(node, lrc->oldest)->page;
-		roami_store_unlock(node);
+		roami_memory_unlock(node);
 		if (done)
 			return;
 		lrc_push(node, page);
@@ -194,9 +194,9 @@ static bool lrc_over(struct roami_node *node, uint64_t more, unsigned part)
 	const struct lrc_node *lrc = roami_node_state(node);
 	bool over;
 
-	roami_store_lock(node);
+	roami_memory_lock(node);
 	over = lrc_used(node) + more > lrc->total / part;
-	roami_store_unlock(node);
+	roami_memory_unlock(node);
 	return over;
 }
 
@@ -205,7 +205,7 @@ void lrc_make_room(struct roami_node *node)
 {
 	const struct lrc_node *lrc = roami_node_state(node);
 
-	if (lrc_over(node, lrc_room() + roami_store_need(0), 2))
+	if (lrc_over(node, lrc_room() + lrc_store_need(0), 2))
 		lrc_collect(node, lrc->total / 4);
 }
 

@@ -8,7 +8,7 @@
 /* Room for a twin's record, and then for its diff. */
 uint64_t lrc_room(void)
 {
-	return roami_store_need(ROAM_DIFF_MAX);
+	return lrc_store_need(ROAM_DIFF_MAX);
 }
 
 /* The store is locked in the next four. */
@@ -38,12 +38,12 @@ static void lrc_remove(struct roami_node *node, uint32_t record)
 		lrc_diff(node, diff->newer)->older = diff->older;
 	else
 		lrc->newest = diff->older;
-	roami_store_drop(node, record);
+	lrc_store_drop(node, record);
 }
 
 static uint32_t lrc_put(struct roami_node *node, const struct lrc_diff *diff, const uint8_t *bytes)
 {
-	uint32_t record = roami_store_put(node, bytes, diff->bytes);
+	uint32_t record = lrc_store_put(node, bytes, diff->bytes);
 
 	roami_assert(record != 0); /* it was reserved */
 	*lrc_diff(node, record) = *diff;
@@ -55,7 +55,7 @@ uint64_t lrc_used(struct roami_node *node)
 {
 	const struct lrc_node *lrc = roami_node_state(node);
 
-	return lrc->total - roami_store_left(node) + lrc->reserved;
+	return lrc->total - lrc_store_left(node) + lrc->reserved;
 }
 
 /* Notes that the page's twin has writes of the interval that ends; under the page lock. */
@@ -64,10 +64,10 @@ void lrc_keep_twin(struct roami_node *node, uint32_t page)
 	struct lrc_node *lrc = roami_node_state(node);
 	struct lrc_diff diff = {.page = page, .first = roami_interval(node)};
 
-	roami_store_lock(node);
+	roami_memory_lock(node);
 	lrc_page(node, page)->twin = lrc_put(node, &diff, NULL);
 	lrc->reserved += lrc_room();
-	roami_store_unlock(node);
+	roami_memory_unlock(node);
 }
 
 /* The twin becomes a stored diff; under the page lock, and nobody can write the page. */
@@ -83,7 +83,7 @@ void lrc_seal(struct roami_node *node, uint32_t page)
 
 	diff.bytes = (uint32_t)roami_diff_make(node, page, bytes, false);
 	roami_twin_drop(node, page);
-	roami_store_lock(node);
+	roami_memory_lock(node);
 	if (data->twin != 0) {
 		diff.first = lrc_diff(node, data->twin)->first;
 		if (diff.first < open)
@@ -101,7 +101,7 @@ void lrc_seal(struct roami_node *node, uint32_t page)
 			lrc_diff(node, data->last)->next = record;
 		data->last = record;
 	}
-	roami_store_unlock(node);
+	roami_memory_unlock(node);
 }
 
 /* The same for a page that may be written, from a handler. */
@@ -122,12 +122,12 @@ size_t lrc_gather(struct roami_node *node, const struct lrc_ask *ask, uint8_t *o
 	uint64_t first;
 	uint32_t at;
 
-	roami_store_lock(node);
+	roami_memory_lock(node);
 	first = data->twin != 0 ? lrc_diff(node, data->twin)->first : UINT64_MAX;
-	roami_store_unlock(node);
+	roami_memory_unlock(node);
 	if (first <= ask->upto)
 		lrc_seal_open(node, ask->page);
-	roami_store_lock(node);
+	roami_memory_lock(node);
 	for (at = answer.gone ? 0 : data->first; at != 0 && answer.next == 0;
 	     at = lrc_diff(node, at)->next) {
 		const struct lrc_diff *diff = lrc_diff(node, at);
@@ -142,12 +142,12 @@ size_t lrc_gather(struct roami_node *node, const struct lrc_ask *ask, uint8_t *o
 			continue;
 		}
 		memcpy(out + used, &item, sizeof(item));
-		roami_store_get(node, at, out + used + sizeof(item), item.bytes);
+		lrc_store_get(node, at, out + used + sizeof(item), item.bytes);
 		used += sizeof(item) + lrc_padded(item.bytes);
 		if (answer.have < diff->last && diff->first <= ask->upto)
 			answer.have = diff->last;
 	}
-	roami_store_unlock(node);
+	roami_memory_unlock(node);
 	memcpy(out, &answer, sizeof(answer));
 	return used;
 }
@@ -172,7 +172,7 @@ void lrc_forget(struct roami_node *node, uint32_t page, uint64_t key)
 	struct lrc_page *data = lrc_page(node, page);
 
 	roami_page_lock(node, page);
-	roami_store_lock(node);
+	roami_memory_lock(node);
 	while (data->first != 0 && lrc_diff(node, data->first)->key <= key) {
 		uint32_t next = lrc_diff(node, data->first)->next;
 
@@ -183,7 +183,7 @@ void lrc_forget(struct roami_node *node, uint32_t page, uint64_t key)
 		data->last = 0;
 	if (data->gone < key)
 		data->gone = key;
-	roami_store_unlock(node);
+	roami_memory_unlock(node);
 	roami_page_unlock(node, page);
 }
 

@@ -241,7 +241,8 @@ void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
 {
 	for (size_t i = 0; i < count; i++) {
 		roami_page_lock(node, notices[i].page);
-		moving_learn(moving_page(node, notices[i].page), (uint32_t)notices[i].place);
+		moving_learn(moving_page(node, notices[i].page),
+			     roami_notice_home(node, &notices[i]));
 		roami_page_unlock(node, notices[i].page);
 	}
 	home_invalidate(node, sync, notices, count, moving_flush);

@@ -188,10 +188,7 @@ static void info_json_properties(const struct roam_protocol *protocol)
 	info_json_if(protocol->guessed != NULL, "guessed", &first);
 	info_json_if(protocol->keeps_twins, "keeps_twins", &first);
 	info_json_if(protocol->closes_homes, "closes_homes", &first);
-	info_json_if(protocol->homes_stay, "homes_stay", &first);
-	info_json_if(protocol->homes_move, "homes_move", &first);
 	info_json_if(protocol->homes_follow, "homes_follow", &first);
-	info_json_if(protocol->homes_taken, "homes_taken", &first);
 	info_json_if(protocol->trails, "trails", &first);
 	info_json_if(protocol->checks_races, "checks_races", &first);
 }
@@ -199,6 +196,7 @@ static void info_json_properties(const struct roam_protocol *protocol)
 /* Names and papers are ours: nothing in them is to be escaped. */
 static void info_json(void)
 {
+	static const char *const homes[] = {"none", "fixed", "taken", "moving"};
 	static struct roami_options defaults;
 
 	roami_options_default(&defaults);
@@ -208,9 +206,10 @@ static void info_json(void)
 		const struct roam_protocol *protocol = roami_protocols[i];
 
 		printf("%s\n {\"name\": \"%s\", \"model\": \"%s\", \"writers\": \"%s\", "
-		       "\"properties\": [",
+		       "\"homes\": \"%s\", \"properties\": [",
 		       i > 0 ? "," : "", protocol->name, model_names[protocol->model],
-		       protocol->writes == ROAM_WRITES_DIFF ? "many" : "one");
+		       protocol->writes == ROAM_WRITES_DIFF ? "many" : "one",
+		       homes[protocol->homes]);
 		info_json_properties(protocol);
 		printf("], \"region_option\": %s%s%s, \"paper\": \"%s\"}",
 		       protocol->region_option != NULL ? "\"" : "",

@@ -32,10 +32,18 @@ struct roami_node;
 struct roami_call;
 
 /*
- * How writes are noticed: by the core with twins (many writers), or by the protocol's write_fault
- * (one writer).
+ * How writes are noticed: by the core with twins, or by the protocol's write_fault (one writer).
  */
 enum roam_writes { ROAM_WRITES_FAULT, ROAM_WRITES_DIFF };
+
+/*
+ * Where a page's home is, for protocols that use the calls about homes below.  NONE: nowhere, or
+ * the protocol knows.  FIXED: where the directory says, for good; roami_fetch is all that others
+ * ask homes for first: it waits for a page that its home has claimed and has not published yet.
+ * TAKEN: where the directory says, but other nodes may take it, see roami_home_take; a claimed page
+ * is dirty.  MOVING: where a header says "home", which need not be where the directory does.
+ */
+enum roam_homes { ROAM_HOMES_NONE, ROAM_HOMES_FIXED, ROAM_HOMES_TAKEN, ROAM_HOMES_MOVING };
 
 enum roam_sync_kind {
 	ROAM_SYNC_LOCK,
@@ -67,7 +75,7 @@ struct roam_dirty {
 
 /*
  * A write notice: `writer` changed `page`; whoever holds an older version than `version` must not
- * read its copy.  `place` is a ROAM_PLACE_MADE, or 0: the writer does not tell.
+ * read its copy.  `place` is for roam/protocol_home.h: roami_notice_home, roami_notice_diff.
  */
 struct roam_notice {
 	uint32_t page;
@@ -76,15 +84,6 @@ struct roam_notice {
 	uint64_t interval; /* of the writer, the last one meant; none that this node has not seen */
 	uint64_t place;
 };
-
-/*
- * Where a page's home is, or was: the node and the epoch, which each move of the home counts up.
- * 0: not known.
- */
-#define ROAM_PLACE_MADE(node, epoch) ((uint32_t)(epoch) << 8 | ((uint32_t)(node) + 1))
-#define ROAM_PLACE_OF(place)         (((place) & 0xffu) - 1)
-#define ROAM_PLACE_EPOCH(place)      ((place) >> 8)
-#define ROAM_EPOCH_MAX               0xffffffu
 
 #define ROAM_GUESSED_MAX 512u /* pages that the slot `guessed` is given at a time */
 
@@ -125,6 +124,7 @@ struct roam_protocol {
 	const char *paper; /* one line for `roam info` */
 	enum roam_model model; /* ScC: notices are kept with locks, see roami_notice_add */
 	enum roam_writes writes;
+	enum roam_homes homes;
 	/*
 	 * ROAM_WRITES_DIFF: pages this node is home of lose write access at each release but those
 	 * of quiet barriers, so that the protocol sees in every interval which of them were
@@ -133,22 +133,11 @@ struct roam_protocol {
 	 */
 	bool closes_homes;
 	/*
-	 * ROAM_WRITES_DIFF: other nodes may take homes, see roami_home_take.  A claimed page is
-	 * then dirty.
-	 */
-	bool homes_taken;
-	/*
 	 * ROAM_WRITES_DIFF: ROAM_CHECK=race finds races on its pages.  Clocks do not tell what ScC
 	 * orders by locks; a home that moves has no twin to look at; who sends diffs of its own
 	 * does not hand them to the check.
 	 */
 	bool checks_races;
-	bool homes_move; /* a page is where a header says "home", not where the directory does */
-	/*
-	 * They do not, and roami_fetch is all that others ask them for first: it waits for a page
-	 * that its home has claimed and has not published yet.
-	 */
-	bool homes_stay;
 	/*
 	 * Two for tests, which find what a protocol has to show by what it declares, not by its
 	 * name: homes move to who fetches the page; and writers leave diffs in trails
@@ -203,6 +192,14 @@ struct roam_protocol {
 	 * not writable on return the core opens it, without a twin if this node is home by then.
 	 */
 	void (*write_fault)(struct roami_node *node, uint32_t page);
+
+	/*
+	 * How writes of the pending page are noticed now, where that changes: a transaction has
+	 * twins inside, one writer outside.  Asked at each fault and each opening: before an open
+	 * page's writes are noticed in another way, the protocol closes it.  Its pages are never
+	 * kept open across a release.  app, never blocks.  NULL: always as `writes` says.
+	 */
+	enum roam_writes (*writes_now)(struct roami_node *node, uint32_t page);
 
 	/*
 	 * app, may block.  An interval ends: before a lock is let go, a barrier arrived at.  The
@@ -278,7 +275,7 @@ uint64_t roami_page_option(struct roami_node *node, uint32_t page, uint64_t othe
 __attribute__((noreturn, format(printf, 2, 3))) void roami_node_fail(struct roami_node *node,
 								     const char *format, ...);
 
-/* Programmer error; always compiled in. */
+/* Always compiled in. */
 #define roami_assert(condition) \
 	((condition) ? (void)0 : roami_assert_failed(#condition, __FILE__, __LINE__))
 __attribute__((noreturn)) void roami_assert_failed(const char *condition, const char *file,
@@ -309,9 +306,6 @@ void roami_page_hold(struct roami_node *node, uint32_t page);
  */
 void roami_page_done(struct roami_node *node, uint32_t page);
 
-/* Hands parked messages to their handlers though the page goes on to be pending. */
-void roami_page_unpark(struct roami_node *node, uint32_t page);
-
 /* Whether a thread of this node works on the page; for handlers, under the page lock. */
 bool roami_page_pending(struct roami_node *node, uint32_t page);
 
@@ -327,12 +321,6 @@ void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 		     enum roam_access access);
 void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t count,
 		      enum roam_access access);
-
-/*
- * Pending pages of this home that can be read, and will be written: as after a write fault of each,
- * with fewer calls of the engine.  Not where a handler takes access from pending pages.
- */
-void roami_page_open_written(struct roami_node *node, uint32_t first, uint32_t count);
 
 /* Sorts page numbers and drops doubles; how many are left. */
 size_t roami_pages_sort(uint32_t *pages, size_t count);
@@ -363,26 +351,6 @@ void roami_page_set_home(struct roami_node *node, uint32_t page, bool home);
 bool roami_page_is_home(struct roami_node *node, uint32_t page);
 
 /*
- * Whether this home's writes make a twin, as those of others do.  A page opened for writing
- * without one is closed first.
- */
-void roami_page_set_twins(struct roami_node *node, uint32_t page, bool twins);
-bool roami_page_twins(struct roami_node *node, uint32_t page);
-
-/* Whether the pending page was touched by a write (then a fetch may open it for writing). */
-bool roami_page_wants_write(struct roami_node *node, uint32_t page);
-
-/*
- * ROAM_CHECK=race: homes too make twins, so an own page is opened for writing after a write fault
- * only, never left open across a release, and handed to roami_race_note_home at each.
- */
-bool roami_checks_races(struct roami_node *node);
-/* The protocol's model, and whether it closes_homes. */
-enum roam_model roami_model(const struct roami_node *node);
-bool roami_closes_homes(struct roami_node *node);
-void roami_race_note_home(struct roami_node *node, uint32_t page);
-
-/*
  * Whether the page was written by this node since its last flush (it has a twin, or is home and
  * noted as written).
  */
@@ -390,15 +358,6 @@ bool roami_page_dirty(struct roami_node *node, uint32_t page);
 
 /* Forgets that the page is dirty, and its twin.  After a flush outside of release. */
 void roami_page_clean(struct roami_node *node, uint32_t page);
-
-/*
- * Under the page lock, of a page that has become a copy: closes it if there are more copies than
- * there may be (ROAM_CACHE_PAGES); true: it is evicted.
- */
-bool roami_cache_drop(struct roami_node *node, uint32_t page);
-
-/* In release, of a page that was to be kept open: that begins anew, with a few that close it. */
-void roami_page_cool(struct roami_node *node, uint32_t page);
 
 /* Copies a page that threads of this node, or others, may write meanwhile. */
 void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from);
@@ -434,200 +393,6 @@ void roami_page_rebase(struct roami_node *node, uint32_t page, const uint8_t *by
 /* Memory for messages: scratch_size bytes for each node, one after the other, of this thread. */
 uint8_t *roami_scratch(struct roami_node *node);
 
-/* --------------------------------------------------------------------------------------- homes */
-
-/*
- * The page header, one per node and page, where every node that shares memory with this one can
- * reach it. A fetcher sets `shared`, fences, reads `version`, copies the bytes, and reads `where`
- * and `shared` again (rule 6.6).
- */
-#define ROAM_HEADER_HOME  1u
-#define ROAM_HEADER_READY 2u
-
-/* OPEN: as OK, but the home, which others may take, was writing it. */
-enum roam_fetch { ROAM_FETCH_OK, ROAM_FETCH_OPEN, ROAM_FETCH_NOT_HOME, ROAM_FETCH_NOT_READY };
-
-/*
- * Copies page bytes from `home` into the runtime view (the page is pending), with the version read
- * before.  app, may block.  Several at a time take hardly longer than one where they are far away.
- */
-struct roam_fetch_one {
-	uint32_t page;
-	unsigned home;
-	enum roam_fetch result;
-	uint64_t version;
-};
-
-void roami_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count);
-enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page,
-			    uint64_t *version_p);
-
-/*
- * A fault asks for the pending page; and whether another page of that home, which has no access,
- * may come along with such a one, if pages are fetched ahead at all: some times after a fault that
- * was its own, for nobody sees whether it is read then.
- */
-void roami_page_asked(struct roami_node *node, uint32_t page);
-bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home);
-
-/*
- * Whether a write fault of the pending page goes on with a row of pages that this node writes, so
- * that those behind it had better come along: if pages are fetched ahead at all, and asking for
- * each takes long.
- */
-bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home);
-
-/*
- * Sends the diffs of dirty pages (not `home` ones) to their homes, homes[i] for dirty[i]; returns
- * when all are applied. Sets `changed` and `version` of each.  app, may block.
- */
-void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
-		 size_t count);
-
-/*
- * This node's own header of a page it is home of: counts a home interval that wrote; the new
- * version.
- */
-uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page);
-
-/* What it counts now. */
-uint64_t roami_home_version(struct roami_node *node, uint32_t page);
-
-/*
- * Becomes home of pages first + i * stride, i < count, that were claimed together: headers home +
- * ready.  The bytes must be in place.
- */
-void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride,
-			uint64_t version);
-
-/*
- * Pages of this home that others fetched since the last call, after a full fence.  Up to `max`;
- * returns how many. roami_home_unshare clears the page's shared mark: later fetchers report again;
- * call it *before* the version is bumped.
- */
-size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max);
-bool roami_home_is_shared(struct roami_node *node, uint32_t page);
-void roami_home_unshare(struct roami_node *node, uint32_t page);
-
-/*
- * Home of a page: cached, else from the directory.  With `claim`, an unclaimed page becomes this
- * node's (bytes included): then *claimed_p is true.  ROAM_NOBODY: unclaimed and not asked to claim,
- * or being claimed and not asked to wait. app, may block if `claim`.
- */
-#define ROAM_NOBODY 0xffffu
-unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p);
-
-/*
- * After `page` was claimed: claims more pages at the distance at which this thread claims, if it
- * does so steadily (rule 2.3): page + i * *stride_p, 0 < i <= the result.  They are pending and
- * their bytes in place; the caller opens and ends them.
- */
-uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p);
-
-/*
- * Whether the pending page, which is to be written, may be opened without a home: nobody had
- * touched it when this node acquired last.  Then it is written without a twin, and `guessed` of the
- * protocol is called in time.
- */
-bool roami_page_guess(struct roami_node *node, uint32_t page);
-
-/* Claims such pages, ascending: which are this node's now; the others have a home. */
-void roami_home_claim_each(struct roami_node *node, const uint32_t *pages, size_t count, bool *won);
-
-/* One that is this node's is as other claimed ones, still to be published. */
-void roami_guess_won(struct roami_node *node, uint32_t page);
-
-/* One that another node has made this node's, which has taken it: written, though nobody saw. */
-void roami_guess_given(struct roami_node *node, uint32_t page);
-
-/* One that is not, closed: keeps what was written, until the page has come and they are merged. */
-void roami_guess_lost(struct roami_node *node, uint32_t page);
-void roami_guess_merge(struct roami_node *node, uint32_t page);
-
-/* ---- homes that move (rule 7.1): by message, in handlers and in faults of the protocol's own */
-
-/* Where the page is if this node's header says that it is here; else 0. */
-uint32_t roami_home_here(struct roami_node *node, uint32_t page);
-
-/*
- * Under the page lock, not pending: this node is the page's home no more.  The header says so
- * first, then write access goes, then `bytes` and *version_p are taken.  What was open for writing,
- * or dirty, may have been written in the open interval, and counts a version for that: then
- * *open_p is true, the page stays dirty, without a twin, and the next release has to give notice of
- * that version.  Without `bytes` the page goes to who has them, if *version_p is its version.
- * false: it does not go; another version, or roami_flush_pinned is at work.
- */
-bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p,
-		     bool *open_p);
-
-/*
- * In handlers: own pages from `first` on will be given away next.  Takes write access of them at
- * one go, of those that are open and nobody works on; they are dirty then.
- */
-void roami_home_close_run(struct roami_node *node, uint32_t first, uint32_t count);
-
-/*
- * As roami_flush of one page whose home may move: stores its diff where the home is, if that can be
- * reached and is there.  false: nothing is done.  app.
- */
-bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home);
-
-/* Under the page lock: this node is the home of a pending page, whose bytes are in place. */
-void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
-
-/* What roami_fetch would get, at the page's home: bytes, and the version read before. */
-void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p);
-
-/*
- * ---- homes that are taken, protocols with homes_taken: who has a current copy becomes home, by
- * loads and stores where memory is shared.  The header says whether the home has the page open; if
- * so, nobody takes it.
- */
-
-/* Before the home opens its page for writing: false: it was taken meanwhile. */
-bool roami_home_open(struct roami_node *node, uint32_t page);
-
-/* It is closed, and whoever may have a copy will hear of what was written. */
-void roami_home_shut(struct roami_node *node, uint32_t page);
-
-/* Whether somebody wanted to take a page that was open, or copied it while it had a twin. */
-bool roami_home_wanted(struct roami_node *node, uint32_t page);
-
-/* Whether somebody has read a diff that this home had left, since this was asked last. */
-bool roami_home_read(struct roami_node *node, uint32_t page);
-
-/*
- * Makes this node home of a pending page, of which it has a copy of version `have`, if that is what
- * its home has, and closed.  The page then counts as opened.  app, may block.
- */
-bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have);
-
-/*
- * Whether this home writes with a twin from now on, so that it knows its own diff: then others' are
- * not stored behind its back while the page is open.  It is said to be, and closed still.
- */
-void roami_home_twin(struct roami_node *node, uint32_t page, bool twin);
-bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page);
-
-/*
- * Under the page lock: whether another node took the home from this one, which finds out now: what
- * it has is a copy of *version_p.
- */
-bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p);
-
-/*
- * Another node is home, but not the one that roami_home_find said, which may be this node while
- * another takes the page from it: which one.  app.
- */
-unsigned roami_home_again(struct roami_node *node, uint32_t page);
-
-/* Applies a diff at the page's home and counts the version; the new one. */
-uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page, const void *diff,
-			  size_t bytes);
-
-/* How many full barriers this node has left, threads counted one by one. */
-uint64_t roami_barriers_left(struct roami_node *node);
-
 /* The page's manager: the node that keeps its directory word. */
 unsigned roami_manager(const struct roami_node *node, uint32_t page);
 
@@ -639,47 +404,24 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page);
  * node hold when the interval ends; barriers pass all notices on, flags the setter's own.
  */
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version);
-/* The same with the page's place, which roami_notice_add tells if it is here. */
-void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint64_t place);
-
-/*
- * A diff of this node's open interval, left where others reach it without a message: what to say as
- * its notice's place, 0: there is no room.  app, inside release.
- */
-bool roami_trail_on(struct roami_node *node); /* whether there is such a place */
-uint64_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
-			   size_t bytes);
-
-/* Copies it, of at most ROAM_DIFF_MAX bytes; false: it is gone.  app. */
-bool roami_trail_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
-			uint8_t *diff, size_t *bytes_p);
 
 /* This node's open interval: the next to be closed.  app or handler. */
 uint64_t roami_interval(struct roami_node *node);
 
-/* --------------------------------------------------------------------------------------- store */
+/* -------------------------------------------------------------------------------------- memory */
 
 /*
- * A bounded store of records for a protocol: store_bytes of them at most, taken up front and used
- * as needed, so that handlers may put and drop.  A record is a head of ROAM_STORE_HEAD bytes that
- * the protocol reads and changes in place, then bytes that it copies in and out.  Records are
- * numbered from 1.  The caller orders its calls: roami_store_lock, a short spin lock.
+ * Memory of the protocol's own besides its states: zeros, used as it is touched, freed by the
+ * core.  roami_memory_open: once, in init; fails the job.  In a world roami_memory_spoil fills with
+ * rubbish what nobody may look at any more.
  */
-#define ROAM_STORE_HEAD 48
+void *roami_memory_open(struct roami_node *node, size_t bytes);
+void *roami_memory(struct roami_node *node);
+void roami_memory_spoil(struct roami_node *node, void *at, size_t bytes);
 
-void roami_store_open(struct roami_node *node, uint64_t store_bytes);
-void roami_store_lock(struct roami_node *node);
-void roami_store_unlock(struct roami_node *node);
-
-/* What a record of so many bytes takes; how much is left. */
-uint64_t roami_store_need(size_t bytes);
-uint64_t roami_store_left(struct roami_node *node);
-
-/* 0: there is no room. */
-uint32_t roami_store_put(struct roami_node *node, const void *data, size_t bytes);
-void *roami_store_head(struct roami_node *node, uint32_t record);
-void roami_store_get(struct roami_node *node, uint32_t record, void *data, size_t bytes);
-void roami_store_drop(struct roami_node *node, uint32_t record);
+/* A short spin lock for it, and for the state of the node.  Not recursive; within page locks. */
+void roami_memory_lock(struct roami_node *node);
+void roami_memory_unlock(struct roami_node *node);
 
 /* ------------------------------------------------------------------------------------ messages */
 
@@ -710,28 +452,6 @@ void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned c
  */
 size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint32_t page,
 		       void *reply, size_t reply_max, bool *came_p);
-
-/*
- * Such calls that are all sent before the first is waited for, at most ROAM_PAGES_ONCE; what they
- * carry begins with the page.  roami_pages_await: waits until one more is answered, or several; how
- * many are left.  A page that has come must not wait for one that may wait for it elsewhere.
- */
-#define ROAM_PAGES_ONCE 16u
-
-struct roam_page_call {
-	uint32_t page;
-	unsigned to;
-	unsigned type;
-	struct roam_part part;
-	void *reply;
-	size_t reply_max;
-	struct roami_call *started; /* the core's; NULL: answered */
-	size_t bytes;               /* out: of the reply */
-	bool came;                  /* out: the page's bytes did */
-};
-
-void roami_pages_ask(struct roami_node *node, struct roam_page_call *calls, unsigned count);
-unsigned roami_pages_await(struct roami_node *node, struct roam_page_call *calls, unsigned count);
 
 /*
  * Calls every node of the set (bit i: node i), without waiting for one before the next; returns
@@ -766,15 +486,6 @@ uint32_t roami_request_page(struct roami_node *node, const struct roam_request *
  */
 void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		      const struct roam_part *parts, unsigned count);
-
-/*
- * The same with bytes that may change at once.  roami_reply_room: where to put them first, the
- * caller's page where memory is shared, else `spare`.
- */
-uint8_t *roami_reply_room(struct roami_node *node, const struct roam_request *request,
-			  uint32_t page, uint8_t *spare);
-void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
-			const uint8_t *room, const struct roam_part *parts, unsigned count);
 
 void roami_park(struct roami_node *node, const struct roam_request *request, uint32_t page);
 

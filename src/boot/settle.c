@@ -101,7 +101,7 @@ static void gather(struct roami_job *job, uint32_t first, uint32_t end)
 static bool settle_asks(const struct roami_job *job, const struct roam_protocol *protocol)
 {
 	return protocol != NULL && protocol->settle != NULL &&
-	       !(protocol->homes_move && settle_sees(job));
+	       !(protocol->homes == ROAM_HOMES_MOVING && settle_sees(job));
 }
 
 void roami_settle_gather(struct roami_job *job)
@@ -144,7 +144,7 @@ static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
 	uint64_t words[ROAMI_WORDS_MAX];
 	uint32_t read = first, known = first, run = first; /* words of [read, known) are there */
 	bool sees = settle_sees(job) &&
-		    roami_domain_of(job->node, first)->protocol->homes_move;
+		    roami_homes_of(job->node, first) == ROAM_HOMES_MOVING;
 	unsigned owner = 0;
 
 	for (uint32_t at = first; at < end; at++) {
@@ -189,7 +189,7 @@ static bool settle_has(struct roami_node *node, uint32_t page)
 {
 	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
 
-	return protocol->homes_stay && protocol->model == ROAM_MODEL_RC &&
+	return protocol->homes == ROAM_HOMES_FIXED && protocol->model == ROAM_MODEL_RC &&
 	       roami_page_access(node, page) != ROAM_NONE;
 }
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/page.h"
-#include "core/store.h"
 #include "core/thread.h"
 #include "msg/msg.h"
 
@@ -141,7 +140,8 @@ void roami_domains_close(struct roami_node *node)
 			continue;
 		domain_fini(node, domain);
 		roami_os_unmap(domain->page_data, domain_data_bytes(node, domain));
-		roami_store_close(&domain->store);
+		if (domain->memory != NULL)
+			roami_os_unmap(domain->memory, domain->memory_bytes);
 		roami_os_vec_free(&domain->shared, sizeof(uint32_t));
 		free(domain->state);
 	}
@@ -176,6 +176,39 @@ void roami_domain_begin(struct roami_node *node, struct roami_domain *domain)
 struct roami_domain *roami_domain_current(struct roami_node *node)
 {
 	return &node->domains[roami_domains_several(node) ? *node->env->domain(node) : 0];
+}
+
+void *roami_memory_open(struct roami_node *node, size_t bytes)
+{
+	struct roami_domain *domain = roami_domain_current(node);
+
+	roami_assert(domain->memory == NULL);
+	domain->memory = roami_os_reserve_sparse(bytes);
+	domain->memory_bytes = bytes;
+	if (domain->memory == NULL)
+		roami_node_fail(node, "cannot map the %zu bytes of protocol %s (limit of address "
+				"space, ulimit -v)", bytes, domain->protocol->name);
+	return domain->memory;
+}
+
+void *roami_memory(struct roami_node *node)
+{
+	return roami_domain_current(node)->memory;
+}
+
+void roami_memory_spoil(struct roami_node *node, void *at, size_t bytes)
+{
+	roami_spoil(node, ROAMI_SPOILT_MEMORY, at, bytes);
+}
+
+void roami_memory_lock(struct roami_node *node)
+{
+	roami_spin_lock(node, &roami_domain_current(node)->memory_lock);
+}
+
+void roami_memory_unlock(struct roami_node *node)
+{
+	roami_spin_unlock(&roami_domain_current(node)->memory_lock);
 }
 
 bool roami_page_ours(struct roami_node *node, uint32_t page)

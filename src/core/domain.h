@@ -43,6 +43,31 @@ static inline struct roami_domain *roami_domain_of(struct roami_node *node, uint
 	return &node->domains[roami_layout_domain(&node->layout, page)];
 }
 
+/* How writes of the page are noticed now. */
+static inline enum roam_writes roami_writes_of(struct roami_node *node, uint32_t page)
+{
+	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
+
+	return protocol->writes_now == NULL ? protocol->writes : protocol->writes_now(node, page);
+}
+
+/* How homes are under the page's protocol; under the one that the calling thread runs. */
+static inline enum roam_homes roami_homes_of(struct roami_node *node, uint32_t page)
+{
+	return roami_domain_of(node, page)->protocol->homes;
+}
+
+static inline enum roam_homes roami_homes_here(struct roami_node *node)
+{
+	return roami_domain_current(node)->protocol->homes;
+}
+
+/* Whether a writer may become the home of what it writes. */
+static inline bool roami_homes_change(const struct roam_protocol *protocol)
+{
+	return protocol->homes == ROAM_HOMES_TAKEN || protocol->homes == ROAM_HOMES_MOVING;
+}
+
 static inline bool roami_domains_several(struct roami_node *node)
 {
 	return atomic_load_explicit(&node->several, memory_order_relaxed) != 0;

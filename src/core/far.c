@@ -255,6 +255,7 @@ uint64_t roami_page_option(struct roami_node *node, uint32_t page, uint64_t othe
 	uint64_t option = atomic_load_explicit(&node->self->headers[page].version,
 					       memory_order_relaxed);
 
+	roami_assert(roami_domain_of(node, page)->protocol->region_option != NULL);
 	return option >= ROAMI_OPTION_OWN ? option - ROAMI_OPTION_OWN : otherwise;
 }
 

@@ -184,14 +184,15 @@ static void fault_upgrade(struct roami_node *node, const struct roam_protocol *p
 {
 	if (protocol->write_fault != NULL)
 		protocol->write_fault(node, page);
-	if (protocol->writes == ROAM_WRITES_DIFF && roami_page_access(node, page) == ROAM_READ)
+	if (roami_page_access(node, page) == ROAM_READ &&
+	    roami_writes_of(node, page) == ROAM_WRITES_DIFF)
 		roami_page_upgrade(node, page);
 }
 
 static void fault_none(struct roami_node *node, const struct roam_protocol *protocol, uint32_t page,
 		       bool write)
 {
-	if (write && protocol->writes == ROAM_WRITES_FAULT) {
+	if (write && roami_writes_of(node, page) == ROAM_WRITES_FAULT) {
 		protocol->write_fault(node, page);
 		return;
 	}

@@ -130,7 +130,7 @@ static bool fetch_early(struct roami_node *node, const struct roam_request *requ
 {
 	bool early;
 
-	if (!roami_domain_of(node, page)->protocol->homes_stay)
+	if (roami_homes_of(node, page) != ROAM_HOMES_FIXED)
 		return false;
 	roami_page_lock(node, page);
 	early = roami_page_pending(node, page);

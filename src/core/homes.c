@@ -34,7 +34,7 @@ void roami_claim_fill(struct roami_node *node, uint32_t first, uint32_t count, i
  */
 uint64_t roami_claim_word(struct roami_node *node, uint32_t page, unsigned home, bool travels)
 {
-	if (travels && roami_domain_of(node, page)->protocol->homes_stay)
+	if (travels && roami_homes_of(node, page) == ROAM_HOMES_FIXED)
 		return ROAMI_WORD_READY | home;
 	return ROAMI_WORD_CLAIMED | home;
 }
@@ -279,8 +279,9 @@ void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count,
 		uint32_t marks = atomic_load(&header->where) &
 				 (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
 
+		roami_assert(roami_domain_of(node, page)->protocol->region_option == NULL);
 		atomic_store(&header->version, node->version_begin + version);
-		if (roami_domain_of(node, page)->protocol->homes_taken &&
+		if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN &&
 		    !roami_race_checked(node)) {
 			marks |= ROAMI_HEADER_OPEN;
 			roami_page_mark_dirty(node, roami_page_entry(node, page), page);
@@ -305,11 +306,6 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 	roami_step(node);
 	ROAMI_COUNT(node->stats, home_writes, 1);
 	return ROAMI_VERSION(atomic_fetch_add(&node->self->headers[page].version, 1) + 1);
-}
-
-uint64_t roami_home_version(struct roami_node *node, uint32_t page)
-{
-	return atomic_load(&node->self->headers[page].version);
 }
 
 bool roami_home_is_shared(struct roami_node *node, uint32_t page)
@@ -481,7 +477,7 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 	/* Who takes it for the home it was once may be about to look (roami_home_enter). */
 	atomic_fetch_add(&header->version, version - ROAMI_VERSION(atomic_load(&header->version)));
 	roami_page_set_home(node, page, true);
-	if (roami_domain_of(node, page)->protocol->homes_taken)
+	if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN)
 		marks |= ROAMI_HEADER_OPEN;
 	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks |
 					     ROAM_PLACE_EPOCH(place) << ROAMI_HEADER_EPOCH);

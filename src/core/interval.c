@@ -57,8 +57,9 @@ static size_t dirty_take(struct roami_node *node)
 static bool page_may_be_hot(const struct roam_protocol *protocol, uint8_t flags, bool quiet)
 {
 	if ((flags & ROAMI_PAGE_HOME) != 0)
-		return protocol->homes_taken && quiet && (flags & ROAMI_PAGE_TWINS) != 0;
-	return !protocol->keeps_twins;
+		return protocol->homes == ROAM_HOMES_TAKEN && quiet &&
+		       (flags & ROAMI_PAGE_TWINS) != 0;
+	return !protocol->keeps_twins && protocol->writes_now == NULL;
 }
 
 static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t flags, bool quiet)
@@ -73,14 +74,15 @@ static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t fla
 
 /*
  * Whether the page is closed only after others have been told, see roami_release_rest.  Under ScC a
- * page that stays dirty gives notice, and where homes move it matters who writes.
+ * page that stays dirty gives notice, and where homes change it matters who writes.
  */
 static bool page_is_spared(struct roami_node *node, uint32_t page, uint8_t flags)
 {
 	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
 
 	return (flags & ROAMI_PAGE_HOME) == 0 && protocol->model == ROAM_MODEL_RC &&
-	       !protocol->keeps_twins && !protocol->homes_move && !protocol->homes_taken &&
+	       !protocol->keeps_twins && protocol->writes_now == NULL &&
+	       !roami_homes_change(protocol) &&
 	       !roami_scoped(node) && !roami_race_checked(node);
 }
 
@@ -215,14 +217,19 @@ static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *d
 	roami_twins_give(node, twins, given);
 }
 
-void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
+uint64_t roami_notice_diff(struct roami_node *node, const struct roam_notice *notice)
 {
-	bool taken = roami_domain_of(node, page)->protocol->homes_taken;
-
-	roami_notice_add_at(node, page, version, taken ? 0 : roami_home_here(node, page));
+	roami_assert(roami_homes_here(node) == ROAM_HOMES_TAKEN);
+	return notice->place;
 }
 
-void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t version, uint64_t place)
+uint32_t roami_notice_home(struct roami_node *node, const struct roam_notice *notice)
+{
+	roami_assert(roami_homes_here(node) != ROAM_HOMES_TAKEN);
+	return (uint32_t)notice->place;
+}
+
+static void notice_add(struct roami_node *node, uint32_t page, uint64_t version, uint64_t place)
 {
 	struct roam_notice *note = roami_os_vec_grow(&node->note_work, sizeof(*note), 1);
 
@@ -230,6 +237,26 @@ void roami_notice_add_at(struct roami_node *node, uint32_t page, uint64_t versio
 		roami_node_fail(node, "no memory for write notices");
 	*note = (struct roam_notice){page, node->me, version, 0, place};
 	node->note_work.count++;
+}
+
+void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
+{
+	bool taken = roami_homes_of(node, page) == ROAM_HOMES_TAKEN;
+
+	notice_add(node, page, version, taken ? 0 : roami_home_here(node, page));
+}
+
+void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version,
+			   uint32_t place)
+{
+	roami_assert(roami_homes_of(node, page) != ROAM_HOMES_TAKEN);
+	notice_add(node, page, version, place);
+}
+
+void roami_notice_add_diff(struct roami_node *node, uint32_t page, uint64_t version, uint64_t diff)
+{
+	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
+	notice_add(node, page, version, diff);
 }
 
 /* Others take our signals at times, and give no sign (rule 1.9): looked at about once a second. */

@@ -16,7 +16,7 @@
 #include "fault/engine.h"
 #include "os/os.h"
 #include "os/slab.h"
-#include "roam/protocol.h"
+#include "roam/protocol_home.h"
 #include "roam/transport.h"
 
 /*
@@ -26,7 +26,7 @@
 enum roami_spoilt {
 	ROAMI_SPOILT_COPY,  /* of a page, evicted */
 	ROAMI_SPOILT_TWIN,  /* returned to the pool */
-	ROAMI_SPOILT_STORE, /* of a record dropped */
+	ROAMI_SPOILT_MEMORY, /* of the protocol, dropped */
 	ROAMI_SPOILT_PAGE   /* given away, by message; a peer that is near may still copy it */
 };
 
@@ -232,16 +232,6 @@ struct roami_guess {
 	struct roami_group *groups;
 };
 
-/* See core/store.c. */
-struct roami_store {
-	struct roami_spin lock;
-	uint8_t *blocks;
-	uint32_t total;
-	uint32_t used;
-	uint32_t fresh; /* the last block that was ever used */
-	uint32_t free;  /* chained */
-};
-
 /* Faults at a constant distance, for fetching ahead. */
 struct roami_stream {
 	uint32_t first;
@@ -359,7 +349,9 @@ struct roami_domain {
 	uint32_t first, end;                  /* its pages; none if there is no protocol */
 	void *state;
 	uint8_t *page_data;
-	struct roami_store store;
+	void *memory; /* roami_memory_open, of memory_bytes */
+	size_t memory_bytes;
+	struct roami_spin memory_lock;
 	unsigned types;          /* its first message type */
 	enum roam_err err;       /* why its protocol cannot run */
 	_Atomic uint32_t active; /* this node has come across it */

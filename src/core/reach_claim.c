@@ -188,7 +188,7 @@ void roami_far_publish(struct roami_node *node, unsigned manager, const struct r
 {
 	struct roam_part part = {run, sizeof(*run)};
 
-	if (!roami_domain_of(node, run->first)->protocol->homes_stay)
+	if (roami_homes_of(node, run->first) != ROAM_HOMES_FIXED)
 		roami_msg_send(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PUBLISH, &part, 1);
 }
 

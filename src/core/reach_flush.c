@@ -44,7 +44,7 @@ static uint64_t diffs_count(struct roami_node *node, const struct roam_request *
 			    uint32_t page, const uint8_t *diff, size_t bytes)
 {
 	struct roami_header *header = &node->self->headers[page];
-	bool taken = roami_domain_of(node, page)->protocol->homes_taken;
+	bool taken = roami_homes_of(node, page) == ROAM_HOMES_TAKEN;
 
 	if (taken && !roami_home_enter(node, header))
 		return 0;
@@ -116,7 +116,7 @@ static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t pag
 /* Whether the diff has held its home already, lest that be taken meanwhile. */
 static bool flush_holds(struct roami_node *node, unsigned home)
 {
-	return node->reach[home]->flush_holds && roami_domain_current(node)->protocol->homes_taken;
+	return node->reach[home]->flush_holds && roami_homes_here(node) == ROAM_HOMES_TAKEN;
 }
 
 /* Adds a page's diff to a batch; bytes used.  *count: pages that have changed. */
@@ -203,7 +203,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	struct flush_call *call;
 	size_t used = 0, at = from;
 	struct roami_vclock clock;
-	bool stays = !roami_domain_current(node)->protocol->homes_taken || flush_holds(node, home);
+	bool stays = roami_homes_here(node) != ROAM_HOMES_TAKEN || flush_holds(node, home);
 	struct roami_vclock_wire wire;
 	struct roami_synced since;
 	struct roam_part parts[3] = {{&wire, sizeof(wire.mask)}, {&since, 0}, {NULL, 0}};

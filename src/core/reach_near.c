@@ -104,7 +104,7 @@ static void near_publish(struct roami_node *node, unsigned manager, const struct
 
 static void near_fetch_one(struct roami_node *node, struct roam_fetch_one *one)
 {
-	bool stays = roami_domain_of(node, one->page)->protocol->homes_stay;
+	bool stays = roami_homes_of(node, one->page) == ROAM_HOMES_FIXED;
 	uint8_t *to = roami_page_bytes(node, one->page);
 
 	for (unsigned turn = 0;
@@ -197,7 +197,7 @@ static bool flush_enter(struct roami_node *node, const struct roami_reach *reach
 	dirty->asks = false;
 	if (dirty->home || node->reach[home] != reach)
 		return false;
-	if (!roami_domain_current(node)->protocol->homes_taken)
+	if (roami_homes_here(node) != ROAM_HOMES_TAKEN)
 		return true;
 	header = &node->segments[home].headers[dirty->page];
 	dirty->moved = !roami_home_enter(node, header);
@@ -212,7 +212,7 @@ static uint64_t flush_leave(struct roami_node *node, const struct roam_dirty *di
 	struct roami_header *header = &node->segments[home].headers[dirty->page];
 
 	roami_step(node);
-	if (roami_domain_current(node)->protocol->homes_taken)
+	if (roami_homes_here(node) == ROAM_HOMES_TAKEN)
 		return roami_home_leave(header, dirty->changed);
 	return dirty->changed ? atomic_fetch_add(&header->version, 1) + 1 : 0;
 }

@@ -142,7 +142,7 @@ struct roami_departure {
  */
 #define ROAMI_HEADER_BYTES 8u
 
-/* In `where` of a home: another node is storing a diff, so it must not move. */
+/* In `where` of a home under ROAM_HOMES_MOVING: somebody is storing a diff, so it must not move. */
 #define ROAMI_HEADER_PINNED 128u
 
 /* In `where` at a home that others may take: it has the page open; one of them would take it. */
@@ -155,7 +155,10 @@ struct roami_departure {
  */
 #define ROAMI_HEADER_TWIN 64u
 
-/* In `where` at such a home, whose homes are never pinned: somebody has read a diff of it. */
+/*
+ * In `where` at such a home (ROAM_HOMES_TAKEN: those are never pinned, so that the bit is free):
+ * somebody has read a diff of it.
+ */
 #define ROAMI_HEADER_READ 128u
 
 enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI_JOB_FAILED };

@@ -123,6 +123,7 @@ bool roami_home_wanted(struct roami_node *node, uint32_t page)
 
 bool roami_home_read(struct roami_node *node, uint32_t page)
 {
+	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
 	return (atomic_fetch_and(&take_header(node, page)->where, ~ROAMI_HEADER_READ) &
 		ROAMI_HEADER_READ) != 0;
 }
@@ -189,7 +190,7 @@ void roami_take_handle(struct roami_node *node, const struct roam_request *reque
 	if (request->bytes == sizeof(ask))
 		memcpy(&ask, request->data, sizeof(ask));
 	if (ask.page >= node->layout.pages ||
-	    !roami_domain_of(node, ask.page)->protocol->homes_taken)
+	    roami_homes_of(node, ask.page) != ROAM_HOMES_TAKEN)
 		roami_node_fail(node, "node %u sent a malformed request", request->from);
 	epoch = roami_take_yield(node, take_header(node, ask.page), ask.have);
 	roami_reply(node, request, &part, 1);

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "core/domain.h"
 #include "core/page.h"
 #include "core/reach.h"
 
@@ -89,6 +90,7 @@ bool roami_near_trail_follow(struct roami_node *node, unsigned writer, uint64_t 
 	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load_explicit(&trail->begun, memory_order_relaxed) - at > room)
 		return false;
+	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
 	trail_say_read(&node->segments[writer].headers[page]);
 	ROAMI_COUNT(node->stats, bytes_fetched, item.bytes);
 	*bytes_p = item.bytes;

@@ -628,7 +628,7 @@ static struct run *run_make(const struct roam_protocol *protocol,
 	roami_options_default(&run->options);
 	run->options.prefetch = seed % 3 == 0 ? 0 : 8;
 	/* Eviction would follow the order in which pages come. */
-	run->options.cache_pages = seed % 4 == 0 && !protocol->homes_move ? 6 : 0;
+	run->options.cache_pages = seed % 4 == 0 && protocol->homes != ROAM_HOMES_MOVING ? 6 : 0;
 	run->options.hot = seed % 5 != 0;
 	run_open(run);
 	for (unsigned i = 0; i < NODES; i++)
@@ -637,7 +637,7 @@ static struct run *run_make(const struct roam_protocol *protocol,
 	for (unsigned i = 0; i < NODES; i++)
 		pthread_join(threads[i], NULL);
 	run_close(run);
-	for (unsigned i = 0; protocol->homes_move && i < NODES; i++)
+	for (unsigned i = 0; protocol->homes == ROAM_HOMES_MOVING && i < NODES; i++)
 		trace_by_page(&run->traces[i]);
 	return run;
 }

@@ -204,7 +204,8 @@ static void first_touch_main(struct test *test, struct member *member, struct ro
 /* Home-based protocols claim each page once, without a copy back and forth. */
 static bool first_touch_after(struct test *test)
 {
-	if (!test->config.protocol->homes_stay || test->config.placement != ROAM_PLACE_FIRST_TOUCH)
+	if (test->config.protocol->homes != ROAM_HOMES_FIXED ||
+	    test->config.placement != ROAM_PLACE_FIRST_TOUCH)
 		return true;
 	return world_count(test->world, ROAMI_STAT_claims) == test->config.heap_pages;
 }

@@ -25,7 +25,7 @@ SOURCES = {
     'hosts': ['tools/roam_hosts.c'],
     'link': ['src/msg/link_in.c', 'src/msg/link_out.c', 'src/msg/reliable.c', 'src/msg/seal.c',
              *OS, 'src/trace/stats.c'],
-    'msg': ['src/msg/calls.c', 'src/msg/msg.c', 'src/core/domain.c', 'src/core/store.c', *OS,
+    'msg': ['src/msg/calls.c', 'src/msg/msg.c', 'src/core/domain.c', *OS,
             'src/trace/stats.c'],
     'options': ['src/api/options.c'],
     'pmi1': ['src/boot/bind.c', 'src/boot/hub.c', 'src/boot/own.c', 'src/boot/pmi1.c',

@@ -104,7 +104,7 @@ class Installed:
         """Each header by itself, in C and C++."""
         headers = sorted(glob.glob(f'{self.root}/**/include/roam/*.h', recursive=True))
         if [os.path.basename(header) for header in headers] != \
-                ['pastset.h', 'protocol.h', 'roam.h', 'transport.h']:
+                ['pastset.h', 'protocol.h', 'protocol_home.h', 'roam.h', 'transport.h']:
             raise Wrong(f'headers: {headers}')
         for header in headers:
             name = os.path.basename(header)

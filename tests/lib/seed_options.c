@@ -120,6 +120,30 @@ static void seed_remember(const struct seed_options *options, const char *protoc
 		 options->undo ? " --undo" : "");
 }
 
+/* Protocols for tests, which are looked at when they are asked for by name. */
+#if __has_include("test_protocols.def")
+#define PROTOCOL(name) extern const struct roam_protocol roami_protocol_##name;
+#include "test_protocols.def"
+#undef PROTOCOL
+#endif
+
+#define PROTOCOL(name) &roami_protocol_##name,
+static const struct roam_protocol *const test_protocols[] = {
+#if __has_include("test_protocols.def")
+#include "test_protocols.def"
+#endif
+	NULL};
+
+/* All that there are, one after the other; NULL at the end. */
+static const struct roam_protocol *seed_protocol(const struct seed_options *options, unsigned at)
+{
+	unsigned known = world_protocols();
+
+	if (at < known)
+		return roami_protocols[at];
+	return options->protocol != NULL ? test_protocols[at - known] : NULL;
+}
+
 /* Whether it was asked for. */
 static bool seed_wanted(const struct seed_options *options, const struct roam_protocol *protocol)
 {
@@ -151,12 +175,12 @@ int seed_main_about(const struct seed_options *options,
 				 uint64_t failed, void *arg),
 		    void *arg)
 {
+	const struct roam_protocol *protocol;
 	bool good = true, found = false;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	seed_handlers();
-	for (unsigned i = 0; roami_protocols[i] != NULL; i++) {
-		const struct roam_protocol *protocol = roami_protocols[i];
+	for (unsigned i = 0; (protocol = seed_protocol(options, i)) != NULL; i++) {
 		uint64_t failed = 0;
 
 		if (!seed_wanted(options, protocol) || (about != NULL && !about(protocol)))

@@ -397,7 +397,7 @@ static void lazy_sections(struct run *run, struct roami_node *node, uint64_t got
 {
 	static const char what[] = "20 sections that nobody else enters";
 	const struct roam_protocol *protocol = node->protocol;
-	bool apart = !node->records || protocol->homes_move;
+	bool apart = !node->records || protocol->homes == ROAM_HOMES_MOVING;
 
 	if (!lazy_eager(protocol))
 		lazy_expect(run, what, got, protocol->keeps_twins ? 2 : apart ? 2 * 20 + 2 : 0);
@@ -454,7 +454,7 @@ static void lazy_reader(void *arg)
 	run_check(run, roami_lock(node, run->locks[0]));
 	/* Request, forward, notices, grant. */
 	lazy_expect(run, "a lock that another node held last", lazy_messages(run) - before,
-		    node->protocol->homes_move ? 6 : 4);
+		    node->protocol->homes == ROAM_HOMES_MOVING ? 6 : 4);
 	world_load(node, run->offsets[X], &value, 1);
 	if (value != 20)
 		world_fail(run->world, "read %u after the lock, not 20", value);

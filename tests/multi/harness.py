@@ -88,7 +88,7 @@ def default_protocol():
 
 def those(*properties, without=(), **values):
     """The names of the protocols that have these properties and values, in their order; none of
-    `without`: those('homes_move'), those(model='SC', without=['evicts'])."""
+    `without`: those(homes='moving'), those(model='SC', without=['evicts'])."""
     return [each['name'] for each in declared()['protocols']
             if set(properties) <= set(each['properties']) and
             not set(without) & set(each['properties']) and

@@ -84,7 +84,7 @@ def product(seed, kernels, engines):
 
 def crowd(seed, _kernels, engines):
     """Sixteen nodes that flush at once, and whose pages move meanwhile: none may wait for another."""
-    for protocol in harness.those('homes_move'):
+    for protocol in harness.those(homes='moving'):
         yield ([harness.program('jump-lu'), '-p16', '-n128', '-f', '-t'],
                {'ROAM_FAULT': engines[seed % len(engines)], 'ROAM_PROTOCOL': protocol,
                 **WAY['messages']})

@@ -11,6 +11,7 @@
 #include "core/sync.h"
 #include "rng.h"
 #include "seed_options.h"
+#include "lrc_store.h"
 #include "world.h"
 
 #define WRITERS    6u
@@ -120,9 +121,9 @@ static void locks_main(void *arg)
 		memset(block, (int)++lazy->counts[lock] & 0xff, sizeof(block));
 		world_store(node, at, block, sizeof(block));
 		lazy_must(lazy, roami_unlock(node, ID_LOCKS + lock * 8));
-		if ((uint64_t)node->domains[0].store.used * 256 > MEMORY / 2)
-			world_fail(lazy->world, "%u blocks are stored",
-				   node->domains[0].store.used);
+		if (lrc_store_left(node) < MEMORY / 2)
+			world_fail(lazy->world, "only %llu bytes are left",
+				   (unsigned long long)lrc_store_left(node));
 	}
 }
 

@@ -55,7 +55,7 @@ static void taken_main(void *arg)
 
 static bool taken_about(const struct roam_protocol *protocol)
 {
-	return protocol->homes_taken;
+	return protocol->homes == ROAM_HOMES_TAKEN;
 }
 
 static bool taken_one(const struct seed_options *options, const struct roam_protocol *protocol,
