@@ -13,11 +13,15 @@
 #include <roam/pastset.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 #include <unistd.h>
 
-#define SOON_US 20000 /* after which the interruption comes, */
-#define LATE_US 60000 /* and what is waited for */
+#define LOOK_US   2000u
+#define LOOKS     5u     /* in a row at which it sleeps; */
+#define LOOKS_MAX 50u    /* with a large ROAM_SPIN_US it does not */
+#define LATE_US   40000u /* after which what is waited for comes */
 
 enum call { BARRIER, FLAG, TUPLE, LOCK, COND, CALLS };
 
@@ -30,6 +34,8 @@ static unsigned nodes;
 static const char *what;
 static enum call now;
 static struct roam_ps_element *element;
+static _Atomic int waiter_tid;
+static _Atomic bool entering; /* the waiter is about to call */
 static sigjmp_buf out; /* of the node's thread that waits */
 
 static bool is(const char *name)
@@ -73,10 +79,12 @@ static void *waiter(void *arg)
 {
 	int before;
 
+	atomic_store(&waiter_tid, (int)gettid());
 	must(roam_thread_init());
 	if (is("asynchronous"))
 		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
 	if (sigsetjmp(out, 1) == 0) {
+		atomic_store(&entering, true);
 		wait_now();
 		check(!is("longjmp"));
 	}
@@ -93,9 +101,37 @@ static void interrupted(int number)
 	siglongjmp(out, 1);
 }
 
+static bool asleep(int tid)
+{
+	char path[64], text[256], state = '?';
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	file = fopen(path, "re");
+	check(file != NULL);
+	if (fgets(text, sizeof(text), file) != NULL && strrchr(text, ')') != NULL)
+		state = strrchr(text, ')')[2];
+	fclose(file);
+	return state == 'S';
+}
+
+/* Until the thread has gone into the call and sleeps there, which faults on the way do briefly. */
+static void await_asleep(void)
+{
+	unsigned turns = 0;
+
+	for (unsigned looks = 0; looks < LOOKS && turns < LOOKS_MAX;) {
+		usleep(LOOK_US);
+		if (!atomic_load(&entering))
+			continue;
+		looks = asleep(atomic_load(&waiter_tid)) ? looks + 1 : 0;
+		turns++;
+	}
+}
+
 static void interrupt(pthread_t thread)
 {
-	usleep(SOON_US);
+	await_asleep();
 	if (is("deferred") || is("asynchronous"))
 		check(pthread_cancel(thread) == 0);
 	else
@@ -104,7 +140,7 @@ static void interrupt(pthread_t thread)
 
 static void let_go(void)
 {
-	usleep(LATE_US - SOON_US);
+	usleep(LATE_US);
 	if (now == BARRIER)
 		must(roam_barrier(&shared->barrier, nodes + 1));
 	if (now == FLAG)
@@ -127,11 +163,13 @@ static void interrupted_in(enum call call)
 	void *result;
 
 	now = call;
+	atomic_store(&entering, false);
 	if (now == LOCK && roam_node() == 0)
 		must(roam_lock(&shared->lock));
 	must(roam_barrier(&shared->together, nodes));
 	check(pthread_create(&thread, NULL, waiter, shared) == 0);
 	interrupt(thread);
+	must(roam_barrier(&shared->together, nodes));
 	if (roam_node() == 0)
 		let_go();
 	check(pthread_join(thread, &result) == 0);
