@@ -32,7 +32,7 @@ static const struct roam_transport_option udp_options_table[] = {
 	ROAM_TRANSPORT_OPTION("ROAM_UDP", "auto", UDP_WORDS,
 			      "how the udp transport takes datagrams: plain by calls of the "
 			      "kernel, uring by io_uring; auto: plain"),
-	{NULL}};
+	{.variable = NULL}};
 
 /* -------------------------------------------------------------------------------------- opening */
 
