@@ -56,7 +56,7 @@ struct roam_transport_option {
 	const char *meaning;
 };
 
-/* A line of the table of a transport's options, which ends with {NULL}; the manual reads it. */
+/* A line of a transport's table of options, which ends with {.variable = NULL}. */
 #define ROAM_TRANSPORT_OPTION(variable, value, allowed, meaning) {variable, value, allowed, meaning}
 
 struct roam_transport_value {
@@ -171,7 +171,7 @@ struct roam_transport {
 	size_t state_size;  /* the core allocates and zeroes this many bytes */
 	size_t message_max; /* longest message in bytes */
 	unsigned card_bytes; /* of its card; all transports of a build share ROAM_CARD_BYTES */
-	const struct roam_transport_option *options; /* ends with {NULL}; NULL: it has none */
+	const struct roam_transport_option *options; /* ends without a variable; NULL: none */
 
 	/* Joins.  Called once, on the starting thread; all peers' memory is mapped.  May block. */
 	enum roam_err (*open)(void *state, const struct roam_transport_params *params);

@@ -13,7 +13,7 @@
 static const struct roam_transport_option own_options[] = {
 	ROAM_TRANSPORT_OPTION("ROAM_OWN", "b", "a|b|c", "a word"),
 	ROAM_TRANSPORT_OPTION("ROAM_OWN_SIZE", "7", "1..99", "a number"),
-	{NULL}};
+	{.variable = NULL}};
 static const struct roam_transport own = {.name = "own", .options = own_options};
 const struct roam_transport *const roami_transports[] = {&own, NULL};
 

@@ -43,7 +43,7 @@ static const struct roam_transport_option sockets_options[] = {
 			      "how often who is about to sleep looks whether something has come"),
 	ROAM_TRANSPORT_OPTION("ROAM_SOCKETS", "yes", "yes|no",
 			      "no: the transport does not open, for tests"),
-	{NULL}};
+	{.variable = NULL}};
 
 static int sockets_make(struct sockaddr_un *address, socklen_t *length)
 {

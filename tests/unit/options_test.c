@@ -231,7 +231,7 @@ static void test_transports(void)
 	static const struct roam_transport_option mine[] = {
 		ROAM_TRANSPORT_OPTION("ROAM_MINE", "b", "a|b", "a word, of no use"),
 		ROAM_TRANSPORT_OPTION("ROAM_MINE_SIZE", "7", "1..9", "a number, of no use"),
-		{NULL}};
+		{.variable = NULL}};
 	const struct roam_transport unlisted = {.name = "mine", .options = mine};
 	struct roam_transport_value values[ROAMI_TRANSPORT_OPTIONS_MAX];
 	unsigned found = 0, at = 0;
