@@ -464,6 +464,7 @@ static int udp_file(const void *state)
 
 /* --------------------------------------------------------------------------------------- probe */
 
+/* That no port is free at the moment says nothing of the machine: opening says it. */
 static bool udp_probe(char *why, size_t why_bytes)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
@@ -473,7 +474,7 @@ static bool udp_probe(char *why, size_t why_bytes)
 
 	if (fd < 0)
 		failed = "a UDP socket";
-	else if (bind(fd, (void *)&address, sizeof(address)) != 0)
+	else if (bind(fd, (void *)&address, sizeof(address)) != 0 && errno != EADDRINUSE)
 		failed = "a UDP port of 127.0.0.1";
 	if (failed != NULL)
 		snprintf(why, why_bytes, "%s: %s", failed, strerror(errno));
