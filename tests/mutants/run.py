@@ -107,7 +107,10 @@ class Build:
         for word in self.links[program]:
             words.append(own.pop(word, out if word == f"tests/{program}" else word))
         at = words.index("-Wl,--start-group")
-        subprocess.run([*words[:at], *own.values(), *words[at:]], cwd=self.where, check=True)
+        done = subprocess.run([*words[:at], *own.values(), *words[at:]], cwd=self.where, stderr=subprocess.PIPE, text=True,
+                              check=False)
+        if done.returncode != 0:
+            raise texts.Broken(f"{program} does not link:\n{done.stderr}")
 
     def program(self, name):
         return os.path.join(self.where, "tests", name)
