@@ -19,11 +19,14 @@ NONE = '(none)'
 START_SECONDS = 0.3  # a test takes at least so long
 
 
+def files_below(where, end):
+    return [os.path.join(folder, name) for folder, _, names in os.walk(where) for name in names
+            if name.endswith(end)]
+
+
 def counts(where):
-    """Executed lines of each source file, and how many it has, since the last `clear`."""
-    data = [os.path.join(folder, name) for folder, _, names in os.walk(where) for name in names
-            if name.endswith('.gcda')]
-    found = {}
+    """Executed lines of each source file, since the last `clear`."""
+    data, found = files_below(where, '.gcda'), {}
     if not data:
         return found
     said = subprocess.run(['gcov', '--json-format', '--stdout', *data], cwd=where, check=True,
@@ -38,10 +41,8 @@ def counts(where):
 
 
 def clear(where):
-    for folder, _, names in os.walk(where):
-        for name in names:
-            if name.endswith('.gcda'):
-                os.unlink(os.path.join(folder, name))
+    for path in files_below(where, '.gcda'):
+        os.unlink(path)
 
 
 def ranked(tests):
@@ -57,9 +58,8 @@ def ranked(tests):
 
 
 def sources():
-    for top in TOPS:
-        for folder, _, names in os.walk(os.path.join(ROOT, top)):
-            yield from (os.path.relpath(os.path.join(folder, name), ROOT) for name in names if name.endswith('.c'))
+    return [os.path.relpath(path, ROOT) for top in TOPS
+            for path in files_below(os.path.join(ROOT, top), '.c')]
 
 
 def write(files):

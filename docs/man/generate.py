@@ -11,13 +11,13 @@ usage: generate.py api ROAM_H          roam(3), from the header and its comments
 To standard output.  What cannot be understood is an error, not left out.
 """
 import ast
+import os
 import re
 import sys
 
-OPTION = re.compile(r'^OPTION\((\w+),\s*"(\w+)",\s*(\w+),\s*("[^"]*"|\w+),\s*("[^"]*"|\w+),\s*'
-                    r'((?:"[^"]*"\s*)+)\)', re.MULTILINE)
-OWN = re.compile(r'ROAM_TRANSPORT_OPTION\(\s*"(\w+)",\s*("[^"]*"),\s*("[^"]*"|\w+),\s*'
-                 r'((?:"[^"]*"\s*)+)\)')
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tools'))
+import optiontable  # noqa: E402, pylint: disable=wrong-import-position
+
 EVENT = re.compile(r'^(COUNTER|TIME)\((\w+),\s*((?:"[^"]*"\s*)+)\)', re.MULTILINE)
 COMMENT = re.compile(r'/\*(.*?)\*/', re.DOTALL)
 SECTION = re.compile(r'^-{20,} (.+)$')
@@ -67,24 +67,8 @@ def allowed(kind, text):
     return ', '.join(text.split('|')) if text else ''
 
 
-def of_transport(source):
-    """The options that a transport declares, as lines of options.def; of words the first #define."""
-    lines = []
-    for variable, default, allowed, meaning in OWN.findall(source):
-        if not allowed.startswith('"'):
-            allowed = re.search(rf'#define {allowed} ("[^"]*")', source).group(1)
-        kind = 'UNSIGNED' if '..' in allowed else 'CHOICE'
-        lines.append(f'\nOPTION(own, "{variable}", {kind}, {default}, {allowed}, {meaning})\n')
-    if len(lines) != source.count('ROAM_TRANSPORT_OPTION('):
-        raise ValueError('not every ROAM_TRANSPORT_OPTION understood')
-    return ''.join(lines)
-
-
-def print_options(table):
-    found = OPTION.findall(table)
-    if len(found) != len(re.findall(r'^OPTION\(', table, re.MULTILINE)):
-        raise ValueError('options.def: not every OPTION understood')
-    for _, variable, kind, default, may_be, meaning in found:
+def print_options(rows):
+    for variable, kind, default, may_be, meaning in rows:
         print(f'.TP\n.B {variable}\n{roff(quoted(meaning))}.')
         may_be = allowed(kind, value(may_be))
         if may_be:
@@ -102,7 +86,6 @@ def print_events(table, wanted):
 
 
 def options_page(options, events, header, *transports):
-    options += ''.join(map(of_transport, transports))
     title('ROAM', 7, header)
     print('''.SH NAME
 roam \\- options, counters and limits of programs over roam
@@ -114,7 +97,7 @@ warned of; a value out of range ends the start with an error.
 .B roam info
 shows the same for the build at hand, and what the kernel has.
 .SH OPTIONS''')
-    print_options(options)
+    print_options(optiontable.rows(options, transports))
     print('''.SH TIMES
 Of every node, in milliseconds, printed with ROAM_STATS=1.
 .TP

@@ -33,8 +33,6 @@ struct lock_grant {
 	uint64_t number; /* of the newest notice that was ever in the lock's list */
 };
 
-/* Where the tail is kept; all nodes agree, for what is full stays full. */
-
 /* A record's word: the tail; whether somebody has the token or waits for it.  New: 0. */
 #define WORD_TAIL  0xffffu
 #define WORD_TAKEN 0x10000u

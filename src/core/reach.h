@@ -242,6 +242,11 @@ enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint3
 /* Also there: whether a page may be opened while it is filled. */
 bool roami_fetch_may_open(struct roami_node *node, uint32_t page);
 
+/* In reach_far.c: diffs that go by message. */
+size_t roami_far_flush(struct roami_node *node, const struct roami_reach *reach,
+		       struct roam_dirty *dirty, const uint16_t *homes, size_t count);
+bool roami_far_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home);
+
 /* In reach_flush.c: sends the diffs that have `asks`, of at most as many pages as a caller has. */
 void roami_flush_send(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
 		      size_t count);

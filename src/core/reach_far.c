@@ -93,8 +93,8 @@ static void far_fetch(struct roami_node *node, const struct roami_reach *reach,
 	roami_landing_end(node, &fetches->landing);
 }
 
-static size_t far_flush(struct roami_node *node, const struct roami_reach *reach,
-			struct roam_dirty *dirty, const uint16_t *homes, size_t count)
+size_t roami_far_flush(struct roami_node *node, const struct roami_reach *reach,
+		       struct roam_dirty *dirty, const uint16_t *homes, size_t count)
 {
 	size_t asks = 0;
 
@@ -110,7 +110,7 @@ static size_t far_flush(struct roami_node *node, const struct roami_reach *reach
 	return asks;
 }
 
-static bool far_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
+bool roami_far_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
 {
 	(void)node, (void)dirty, (void)home;
 	return false;
@@ -227,8 +227,8 @@ const struct roami_reach roami_reach_far = {
 	.publish = roami_far_publish,
 	.fetch_begin = far_fetch_begin,
 	.fetch = far_fetch,
-	.flush = far_flush,
-	.flush_pinned = far_flush_pinned,
+	.flush = roami_far_flush,
+	.flush_pinned = roami_far_flush_pinned,
 	.adopt = far_adopt,
 	.take = far_take,
 	.where = far_where,

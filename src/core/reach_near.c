@@ -343,25 +343,13 @@ static void near_objects_clear(struct roami_node *node, unsigned peer, uint32_t 
 
 /* ------------------------------------------------------------------------------- the constants */
 
-static size_t checked_flush(struct roami_node *node, const struct roami_reach *reach,
-			    struct roam_dirty *dirty, const uint16_t *homes, size_t count)
-{
-	return roami_reach_far.flush(node, reach, dirty, homes, count);
-}
-
-static bool checked_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
-{
-	(void)node, (void)dirty, (void)home;
-	return false;
-}
-
 #define NEAR                                                                                       \
 	.word = roami_word_apply, .words = near_words, .look = near_look, .claim = near_claim,     \
 	.claim_run = near_claim_run, .block_begins = near_block_begins, .publish = near_publish,   \
 	.fetch = near_fetch, .adopt = near_adopt, .take = near_take, .where = near_where,          \
 	.trail_follow = roami_near_trail_follow, .creator_has = roami_near_creator_has,            \
 	.creator_copy = near_creator_copy, .parts = near_parts, .place = near_place,               \
-	.tell = near_tell, .answer_left = ROAMI_ANSWER_LEFT,                       \
+	.tell = near_tell, .answer_left = ROAMI_ANSWER_LEFT,                                       \
 	.answer_put = ROAMI_ANSWER_PUT, .answer_room = near_answer_room,                           \
 	.objects_set = near_objects_set, .objects_clear = near_objects_clear
 
@@ -376,8 +364,8 @@ const struct roami_reach roami_reach_near = {
 const struct roami_reach roami_reach_checked = {
 	.name = "near, checked for races",
 	NEAR,
-	.flush = checked_flush,
-	.flush_pinned = checked_flush_pinned,
+	.flush = roami_far_flush,
+	.flush_pinned = roami_far_flush_pinned,
 };
 
 void roami_words_ended(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)

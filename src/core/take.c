@@ -196,6 +196,12 @@ void roami_take_handle(struct roami_node *node, const struct roam_request *reque
 	roami_reply(node, request, &part, 1);
 }
 
+static uint32_t take_ask(struct roami_node *node, unsigned home, const struct roami_take *take)
+{
+	roami_step(node);
+	return node->reach[home]->take(node, home, take);
+}
+
 bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have)
 {
 	struct roami_take take = {page, 0, have};
@@ -205,8 +211,7 @@ bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have)
 	bool claimed;
 
 	home = roami_home_find(node, page, false, &claimed);
-	while (home == node->me || (roami_step(node), epoch = node->reach[home]->take(
-							     node, home, &take)) == ROAMI_TAKE_GONE)
+	while (home == node->me || (epoch = take_ask(node, home, &take)) == ROAMI_TAKE_GONE)
 		home = roami_home_again(node, page);
 	if (epoch == 0)
 		return false;

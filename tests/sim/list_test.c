@@ -26,25 +26,21 @@ enum { LOCK_A = ROAM_PAGE_SIZE, LOCK_B = LOCK_A + 64 };
 #define THREADS  7u
 #define WORD(at) ((at) * sizeof(uint64_t)) /* of each node its own */
 
-struct list {
-	struct world *world;
-};
-
 struct list_thread {
-	struct list *list;
+	struct world *world;
 	unsigned me;
 	struct roami_node *node;
 };
 
 static void at_ms(const struct list_thread *thread, unsigned ms)
 {
-	world_sleep(thread->list->world, ms * MS - world_elapsed(thread->list->world));
+	world_sleep(thread->world, ms * MS - world_elapsed(thread->world));
 }
 
 static void must(const struct list_thread *thread, enum roam_err err)
 {
 	if (err != ROAM_OK)
-		world_fail(thread->list->world, "%s", roam_strerror(err));
+		world_fail(thread->world, "%s", roam_strerror(err));
 }
 
 static uint64_t value_of(const struct list_thread *thread, unsigned word)
@@ -87,7 +83,7 @@ static void giver_main(void *arg)
 	must(thread, roami_lock(thread->node, LOCK_A));
 	at_ms(thread, 9);
 	if (value_of(thread, 2) != 1)
-		world_fail(thread->list->world, "lock A does not bring what was written with it");
+		world_fail(thread->world, "lock A does not bring what was written with it");
 	must(thread, roami_unlock(thread->node, LOCK_A));
 }
 
@@ -118,7 +114,7 @@ static void reader_main(void *arg)
 	at_ms(thread, 7);
 	must(thread, roami_lock(thread->node, LOCK_B));
 	if (value_of(thread, 3) != 1)
-		world_fail(thread->list->world, "lock B does not bring what was written with it");
+		world_fail(thread->world, "lock B does not bring what was written with it");
 	must(thread, roami_unlock(thread->node, LOCK_B));
 }
 
@@ -133,7 +129,7 @@ static bool list_one(const struct seed_options *options, const struct roam_proto
 {
 	struct list_thread threads[THREADS];
 	struct world_config config;
-	struct list list;
+	struct world *world;
 	bool good;
 
 	(void)arg;
@@ -147,17 +143,17 @@ static bool list_one(const struct seed_options *options, const struct roam_proto
 	config.slow_ns = 0;
 	config.latency_ns_max = 2000;
 	config.trace = options->trace;
-	list.world = world_open(&config);
-	if (list.world == NULL)
+	world = world_open(&config);
+	if (world == NULL)
 		exit(EXIT_FAILURE);
 	for (unsigned i = 0; i < THREADS; i++) {
 		unsigned me = threads_of[i].node;
 
-		threads[i] = (struct list_thread){&list, me, world_node(list.world, me)};
-		world_spawn(list.world, me, threads_of[i].fn, &threads[i]);
+		threads[i] = (struct list_thread){world, me, world_node(world, me)};
+		world_spawn(world, me, threads_of[i].fn, &threads[i]);
 	}
-	good = seed_world(list.world, &config);
-	world_close(list.world);
+	good = seed_world(world, &config);
+	world_close(world);
 	return good;
 }
 

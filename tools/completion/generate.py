@@ -10,12 +10,11 @@ import os
 import re
 import sys
 
-OPTION = re.compile(r'^OPTION\(\w+,\s*"(\w+)",\s*(\w+),\s*("[^"]*"|\w+),\s*("[^"]*"|\w+),',
-                    re.MULTILINE)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
+import optiontable  # noqa: E402, pylint: disable=wrong-import-position
+
 # Values that depend on the build: one that is not in it is refused with a line.
 NAMED = {'ROAMI_ALLOC_ALLOWED': 'own|jemalloc'}
-OWN = re.compile(r'ROAM_TRANSPORT_OPTION\(\s*"(\w+)",\s*("[^"]*"),\s*("[^"]*"|\w+),\s*'
-                 r'((?:"[^"]*"\s*)+)\)')
 
 BASH = r'''# Completion of roam in bash.  Made by tools/completion/generate.py.
 
@@ -191,26 +190,10 @@ def compare_options(text):
             if name != '--roam']
 
 
-def of_transport(source):
-    """The options that a transport declares, as lines of options.def; of words the first #define."""
-    lines = []
-    for variable, default, allowed, meaning in OWN.findall(source):
-        if not allowed.startswith('"'):
-            allowed = re.search(rf'#define {allowed} ("[^"]*")', source).group(1)
-        kind = 'UNSIGNED' if '..' in allowed else 'CHOICE'
-        lines.append(f'\nOPTION(own, "{variable}", {kind}, {default}, {allowed}, {meaning})\n')
-    if len(lines) != source.count('ROAM_TRANSPORT_OPTION('):
-        raise ValueError('not every ROAM_TRANSPORT_OPTION understood')
-    return ''.join(lines)
-
-
-def variables(text, names):
+def variables(rows, names):
     """{variable: [value]}"""
-    rows = OPTION.findall(text)
-    if len(rows) != len(re.findall(r'^OPTION\(', text, re.MULTILINE)):
-        raise ValueError('options.def: not every OPTION understood')
     values = {}
-    for variable, kind, default, allowed in rows:
+    for variable, kind, default, allowed, _ in rows:
         allowed = NAMED.get(allowed, allowed.strip('"'))
         if kind in ('CHOICE', 'WORD', 'LIST'):
             values[variable] = allowed.split('|')
@@ -228,8 +211,8 @@ def tables(options_def, of_transports, tools, bench, protocols, transports, engi
     names = {'ROAM_PROTOCOL': protocols.split(','), 'ROAM_TRANSPORT': transports.split(','),
              'ROAM_FAULT': ['auto'] + [name for name in engines.split(',') if name != 'soft']}
     run = read(tools, 'roam_run.c')
-    options = read(options_def) + ''.join(of_transport(read(of_transports, name + '.c'))
-                                          for name in transports.split(','))
+    options = optiontable.rows(read(options_def), [read(of_transports, name + '.c')
+                                                   for name in transports.split(',')])
     short = re.search(r'getopt_long\(argc, argv, "\+:([\w:]+)"', run).group(1)
     return {
         'values': variables(options, names),
