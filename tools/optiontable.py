@@ -1,0 +1,31 @@
+"""The options of roam, read from the tables in which the code has them: src/api/options.def, and what
+transports declare beside their code.  For what is generated from them.
+"""
+import re
+
+OPTION = re.compile(r'^OPTION\((\w+),\s*"(\w+)",\s*(\w+),\s*("[^"]*"|\w+),\s*("[^"]*"|\w+),\s*'
+                    r'((?:"[^"]*"\s*)+)\)', re.MULTILINE)
+OF_TRANSPORT = re.compile(r'ROAM_TRANSPORT_OPTION\(\s*"(\w+)",\s*("[^"]*"),\s*("[^"]*"|\w+),\s*'
+                          r'((?:"[^"]*"\s*)+)\)')
+
+
+def of_transport(source):
+    """The options that a transport declares, as rows; of words the first #define."""
+    found = []
+    for variable, default, allowed, meaning in OF_TRANSPORT.findall(source):
+        if not allowed.startswith('"'):
+            allowed = re.search(rf'#define {allowed} ("[^"]*")', source).group(1)
+        found.append((variable, 'UNSIGNED' if '..' in allowed else 'CHOICE', default, allowed, meaning))
+    if len(found) != source.count('ROAM_TRANSPORT_OPTION('):
+        raise ValueError('not every ROAM_TRANSPORT_OPTION understood')
+    return found
+
+
+def rows(options_def, transports):
+    """(variable, kind, default, allowed, meaning), as written, of the texts of options.def and of
+    transports; what is not understood is an error.
+    """
+    found = [row[1:] for row in OPTION.findall(options_def)]
+    if len(found) != len(re.findall(r'^OPTION\(', options_def, re.MULTILINE)):
+        raise ValueError('options.def: not every OPTION understood')
+    return found + [row for source in transports for row in of_transport(source)]
