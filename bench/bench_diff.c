@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "bench.h"
-#include "core/diff.h"
+#include "page/diff.h"
 
 #define TURNS        16u
 #define SET_PAGES    16384u /* 64 MiB, and as much of twins */

@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/node.h"
 #include "bench.h"
-#include "core/node.h"
-#include "core/wait.h"
 #include "roam/pastset.h"
 #include "roam/roam.h"
+#include "run/wait.h"
 
 #define KEPT 64u        /* tuples, then all are truncated */
 #define WARM (4 * KEPT) /* operations of each size before the first that counts: memory is new */

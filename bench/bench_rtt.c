@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/node.h"
 #include "bench.h"
-#include "core/node.h"
-#include "core/remote.h"
+#include "home/remote.h"
+#include "link/reliable.h"
 #include "msg/msg.h"
-#include "msg/reliable.h"
 #include "os/os.h"
 #include "roam/transport.h"
 

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/node.h"
+#include "base/transports.h"
 #include "bench.h"
-#include "core/node.h"
 #include "fault/engine.h"
-#include "msg/transports.h"
 
 #define SAMPLES     8192u
 #define SAMPLES_MIN 10

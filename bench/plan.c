@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "core/sync.h"
 #include "roam/roam.h"
+#include "sync/sync.h"
 
 struct plan_state {
 	struct bench *bench;

@@ -1,4 +1,4 @@
-/* Pages that are written before they have a home: see core/guess.h. */
+/* Pages that are written before they have a home: see home/provisional.h. */
 #include "home.h"
 
 #define FETCH_AT_ONCE 64u

@@ -3,7 +3,7 @@
 
 usage: rooms.py [--list] BUILD
 
-The picture has a line for each room, then its files, directory by directory; a room uses what stands below it.
+The picture has a line for each room, a directory of src/; a room uses what stands below it.
 Calls are found in the objects of a build: what one leaves undefined and another one defines.  tests/rooms_up.txt
 has those that still run up.  It may only get shorter: a line too many is a failure, too.
 
@@ -28,23 +28,17 @@ class Wrong(Exception):
 
 
 def picture(text):
-    """The rooms, highest first, and the room of each file, "core/page" for src/core/page.c and page.h."""
+    """The rooms, directories of src/, highest first."""
     match = re.search(r"^## Rooms\n.*?^```\n(.*?)^```", text, re.M | re.S)
     if match is None:
         raise Wrong("no picture below \"## Rooms\"")
-    rooms, files, folder = [], {}, None
-    for line in match.group(1).splitlines():
-        if not line.startswith(" "):
-            rooms.append(line.split()[0])
-            continue
-        begin = re.match(r"    (\w+):(.*)", line)
-        folder, names = (begin.group(1), begin.group(2)) if begin else (folder, line)
-        for name in names.split():
-            path = f"{folder}/{name}"
-            if path in files:
-                raise Wrong(f"{path} is in two rooms")
-            files[path] = rooms[-1]
-    return rooms, files
+    return [line.split()[0] for line in match.group(1).splitlines() if line and not line.startswith(" ")]
+
+
+def permitted():
+    """The lines of tests/rooms_up.txt."""
+    with open(UP, encoding="utf-8") as file:
+        return {line.rstrip("\n") for line in file if not line.startswith("#")}
 
 
 def sources():
@@ -98,11 +92,11 @@ def calls(build, files):
             yield path, name, defined[name]
 
 
-def upward(rooms, files, references):
+def upward(rooms, references):
     """Lines of those that run up, and how many there are for each pair of rooms."""
     lines, pairs = set(), collections.Counter()
     for path, name, target in references:
-        here, there = files[path], files[target]
+        here, there = os.path.dirname(path), os.path.dirname(target)
         if rooms.index(here) > rooms.index(there):
             line = f"{here} -> {there}: {path} {name}"
             pairs[here, there] += line not in lines
@@ -116,23 +110,22 @@ def main():
     parser.add_argument("build")
     options = parser.parse_args()
     with open(PICTURE, encoding="utf-8") as file:
-        rooms, files = picture(file.read())
-    there = {stem(path) for path in sources()}
-    wrong = [f"{path} is in no room" for path in sorted(there - set(files))]
-    wrong += [f"there is no {path}, which the picture has" for path in sorted(set(files) - there)]
-    known = set(files) & there
-    files = {path: room for path, room in files.items() if path in known}
+        rooms = picture(file.read())
+    files = {stem(path) for path in sources()}
+    wrong = [f"{path} is in no room" for path in sorted(files) if os.path.dirname(path) not in rooms]
+    wrong += [f"there is no src/{room}, which the picture has" for room in rooms
+              if room not in {os.path.dirname(path) for path in files}]
+    files = {path for path in files if os.path.dirname(path) in rooms}
     references = list(includes(files)) + list(calls(options.build, files))
-    lines, pairs = upward(rooms, files, [each for each in references if each[0] in files])
+    lines, pairs = upward(rooms, [each for each in references if each[0] in files])
     if options.list:
         for (here, up), count in sorted(pairs.items()):
             print(f"# {here} -> {up}: {count}")
         print("\n".join(sorted(lines)))
         return 0
-    with open(UP, encoding="utf-8") as file:
-        permitted = {line.rstrip("\n") for line in file if not line.startswith("#")}
-    wrong += [f"{line}: runs up" for line in sorted(lines - permitted)]
-    wrong += [f"{line}: no longer runs up: take it from tests/rooms_up.txt" for line in sorted(permitted - lines)]
+    known = permitted()
+    wrong += [f"{line}: runs up" for line in sorted(lines - known)]
+    wrong += [f"{line}: no longer runs up: take it from tests/rooms_up.txt" for line in sorted(known - lines)]
     for line in wrong:
         print(line)
     print(f"rooms: {len(rooms)}, references between files: {len(references)}, {len(lines)} up, {len(wrong)} found")

@@ -18,8 +18,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "mutants"))
+sys.path[0:0] = [os.path.dirname(os.path.abspath(__file__)),
+                 os.path.join(os.path.dirname(os.path.abspath(__file__)), "mutants")]
 import mutant  # noqa: E402  pylint: disable=wrong-import-position
+import rooms  # noqa: E402  pylint: disable=wrong-import-position
 
 INDEX = "tests/index.txt"
 COLUMNS_MAX = 100
@@ -29,6 +31,7 @@ PROTOCOL_MAX = 600
 ALLOW = "tests/tidy_allow.txt"
 SELF = "tests/tidy.py"
 RULES = "docs/rules.md"
+UP = "tests/rooms_up.txt"
 # The sections of RULES whose rules are of consistency: each has a mutant, or says why it has none.
 PROVED = ("5", "6", "7", "8", "11")
 UNPROVED = "## Rules without a mutant"
@@ -36,25 +39,15 @@ UNPROVED = "## Rules without a mutant"
 TEXT = (".c", ".h", ".S", ".build", ".options", ".sh", ".py", ".m4", ".md", ".def", ".in", ".map",
         ".pml", ".txt", ".C", ".U", ".1", ".7", ".c.in", ".h.in")
 TOP = ("src", "protocols", "include", "apps", "python", "tools", "bench", "docs", "tests", ".ci")
-MODULES = ("api", "core", "fault", "msg", "transport", "boot", "os", "pastset", "paths", "trace",
-           "store")
+PICTURE = "docs/architecture.md"
 
-# Who may include whom (DESIGN 2): modules of src/, "roam" = all of include/roam, one header by its
-# name, "lists" = the lists of plug-ins that the build makes.
-ARROWS = {
+# Rooms of src/ include what stands below them in the picture; these ones less.  "roam" = all of
+# include/roam, one header by its name.
+STRICT = {
     "os": {"os"},
-    "trace": {"trace", "os"},
+    "stats": {"stats", "os"},
     "transport": {"transport", "os", "roam/transport.h", "roam/roam.h"},
     "fault": {"fault", "os", "roam/roam.h"},
-    "msg": {"msg", "core", "os", "trace", "roam"},
-    # The core reads the options; their table is the API's.
-    "core": {"core", "fault", "msg", "os", "trace", "roam", "lists", "api/options.h",
-             "api/options.def"},
-    "api": {"api", "core", "fault", "msg", "boot", "os", "pastset", "trace", "roam", "lists"},
-    "boot": {"boot", "core", "msg", "os", "trace", "roam", "lists", "api/options.h"},
-    "store": {"store", "core", "msg", "os", "trace", "roam"},
-    "pastset": {"pastset", "core", "msg", "os", "trace", "roam"},
-    "paths": {"paths", "pastset", "os", "trace", "roam"},
 }
 # Besides these, headers of protocols/.
 PROTOCOL_INCLUDES = {"roam/protocol.h", "roam/protocol_home.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
@@ -78,11 +71,11 @@ C_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|\'(?:[^\'\\\n]|\\.)\'|"((?:[^"\\\n]|\\.
 MACHINE_PATH = re.compile(r"(?<![\w.*}])/(work|farm|root|home/\w+)/")
 TEMPORARY_PATH = re.compile(r"(?<![\w.])/tmp/")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
-# How a peer is reached is asked inside core/reach* only; elsewhere an operation of node->reach[peer] does what is to be
-# done (src/core/reach.h).
+# How a peer is reached is asked inside home/reach* only; elsewhere an operation of node->reach[peer] does what is to be
+# done (src/home/reach.h).
 REACH = re.compile(r"\b(roami_near|roami_is_far|roami_one_host|manager_near|flush_near|roami_reach_(?:near|far|checked))\b|"
                    r"\bsegments\[[^\]]*\]\.base\s*[!=]=|\breach\[[^\]]*\]\s*[!=]=")
-REACH_ROOM = "src/core/reach"
+REACH_ROOM = "src/home/reach"
 CONTROL = {"if", "for", "while", "switch", "return", "sizeof", "do", "else"}
 
 
@@ -407,29 +400,40 @@ class Tree:
                     continue
                 words = at.split("/")
                 if here.endswith(".def.in"):
-                    lists = words[1] if words[1] == "fault" else "lists"
-                    return lists, name
+                    return "fault" if words[1] == "fault" else "base", name
                 if words[0] == "src" and len(words) > 2:
-                    return words[1], "/".join(words[1:])
+                    return "/".join(words[1:-1]), "/".join(words[1:])
                 if at.startswith("include/roam/"):
                     return "roam", at[len("include/"):]
                 return words[0], at
         return None
 
+    def may_include(self, order, path, room, name, target):
+        """Whether a file of a room may include what `target` names: what stands below, or is known to run up."""
+        if room in STRICT:
+            return target[0] in STRICT[room] or target[1] in STRICT[room]
+        if target[0] == "roam" or target[0] == "transport":
+            return target[0] == "roam"
+        known = "".join(f"{line}\n" for _, line in self.lines(UP)) if UP in self.files else ""
+        return target[0] in order and (order.index(room) <= order.index(target[0]) or
+                                       f": {os.path.splitext(path)[0]} {name}\n" in known)
+
     def check_includes(self):
+        text = "\n".join(line for _, line in self.lines(PICTURE)) if PICTURE in self.files else ""
+        order = rooms.picture(text)
         for path in self.c_files("src/", "protocols/", "bench/", "apps/"):
             words = path.split("/")
             for number, name, system in self.includes(path):
                 target = self.target(path, name)
                 wrong = None
-                if path.startswith("src/") and words[1] in ARROWS:
-                    may = ARROWS[words[1]]
+                room = "/".join(words[1:-1])
+                if path.startswith("src/") and room in order:
                     if target is None:
                         wrong = None if system else "no such header"
-                    elif target[0] not in may and target[1] not in may:
-                        wrong = f"src/{words[1]} does not include this"
-                elif path.startswith("src/") and len(words) > 2:
-                    wrong = f"src/{words[1]} is not in the table of arrows"
+                    elif not self.may_include(order, path[len("src/"):], room, name, target):
+                        wrong = f"src/{room} does not include this"
+                elif path.startswith("src/") and room:
+                    wrong = f"src/{room} is not in the picture of the rooms ({PICTURE})"
                 elif path.startswith("protocols/"):
                     if name not in PROTOCOL_INCLUDES and \
                             f"protocols/{name.removeprefix('protocols/')}" not in self.files:
@@ -473,7 +477,10 @@ class Tree:
     def check_central(self):
         """Plug-ins own their messages: no enum of all, no protocol's name in the core."""
         protocols = self.protocol_names()
-        for path in self.c_files("src/core/", "src/msg/", "include/"):
+        central = [f"src/{room}/" for room in ("base", "heap", "msg", "page", "home", "sync", "run", "link")]
+        for path in self.c_files(*central, "include/"):
+            if path.startswith("src/base/options"):
+                continue
             text = self.blanked[path]
             for match in re.finditer(r"\benum\s+(\w*?(?:msg|message)s?(?:_?(?:type|kind|op|id)s?)?)"
                                      r"\s*\{", text):
@@ -665,21 +672,21 @@ GOOD = {
                    "static const int table[2] = {1, 2};\n"
                    "int roami_os_pin(unsigned cpu)\n{\n\tstatic const int zero = 0;\n\n"
                    "\treturn zero + (int)cpu;\n}\n",
-    "src/core/node.h": '#include "os/os.h"\n#include "roam/protocol.h"\n'
+    "src/base/node.h": '#include "os/os.h"\n#include "roam/protocol.h"\n'
                        "struct roami_node {\n\tint me;\n\tint (*fn)(void);\n};\n"
                        "extern int roami_shared;\n",
-    "src/core/node.c": '#include "core/node.h"\n#include "protocols.def"\n'
+    "src/base/node.c": '#include "base/node.h"\n#include "protocols.def"\n'
                        "static struct roami_node *default_node;\n"
                        "enum { ROAMI_A, ROAMI_B };\n"
                        "typedef int (*node_fn)(void);\n"
                        "__attribute__((noreturn)) static void node_fail(void);\n",
-    "src/core/reach_near.c": '#include "core/node.h"\n/* A peer that is roami_near. */\n'
+    "src/home/reach_near.c": '#include "base/node.h"\n/* A peer that is roami_near. */\n'
                              "static int loads(struct roami_node *node, unsigned peer)\n{\n"
                              "\treturn node->segments[peer].base != NULL && node->reach[peer] == &roami_reach_near;\n}\n",
     "src/fault/soft.c": '#include "os/os.h"\n/* no malloc() here */\n',
     "src/transport/shm.c": '#include "roam/transport.h"\n#include "os/os.h"\n',
     "src/transport/sim.c": '#include "roam/transport.h"\n',
-    "src/trace/stats.c": '#include "os/os.h"\n#include <stdio.h>\n',
+    "src/stats/stats.c": '#include "os/os.h"\n#include <stdio.h>\n',
     "include/roam/roam.h": '#ifdef __cplusplus\nextern "C" {\n#endif\nint roam_node(void);\n'
                            "#ifdef __cplusplus\n}\n#endif\n",
     "include/roam/protocol.h": '#include "roam/roam.h"\n',
@@ -690,17 +697,18 @@ GOOD = {
     "protocols/home.h": '#include "roam/protocol.h"\n',
     "protocols/protocols.def.in": "@protocols@\n",
     "protocols/meson.build": "protocols = ['hlrc']\nprotocol_sources = files('home.c')\n",
-    "src/meson.build": "files('core/node.c', 'core/reach_near.c', 'os/os.c', 'trace/stats.c')\n",
+    "src/meson.build": "files('base/node.c', 'home/reach_near.c', 'os/os.c', 'stats/stats.c')\n",
     "src/transport/meson.build": "transports = ['shm']\n",
     "src/fault/meson.build": "fault_engines = ['soft']\n",
     "bench/floor_fault.c": '#include <sys/mman.h>\n#include "floor.h"\n',
     "bench/floor.h": "#include <stdint.h>\n",
     "apps/hello/hello.c": '#include <roam/roam.h>\n',
     "tests/meson.build": "unit_tests = ['diff']\nexecutable('x', '../src/transport/sim.c')\n",
-    "tests/unit/diff_test.c": '#include "core/node.h"\n',
+    "tests/unit/diff_test.c": '#include "base/node.h"\n',
     "tests/mutants/late.mutant": "Breaks rules 6.4 and 6.5.\n \nsrc/os/os.c roami_os_pin\n-return zero + (int)cpu;\n+\n",
+    PICTURE: "## Rooms\n\n```\nhome  x\nmsg\nbase\nfault\nstats\ntransport\nos\n```\n",
     RULES: "## 6. Homes\n4. x\n5. y\n6. z\n\n" + UNPROVED + "\n| 6.6 | because |\n",
-    ALLOW: "# path name reason\nsrc/core/node.c default_node the node behind the public API\n",
+    ALLOW: "# path name reason\nsrc/base/node.c default_node the node behind the public API\n",
 }
 
 LONG_FUNCTION = "int roami_long(void)\n{\n" + "\tstep();\n" * 67 + "\treturn 0;\n}\n"
@@ -710,72 +718,73 @@ BAD = [
     ("columns", "src/os/a.h", "/* " + "x" * 98 + " */\n", 1),
     ("columns", "tests/lib/a.h", "\n\t\t/* " + "x" * 80 + " */\n", 2),
     ("space", "docs/a.md", "fine\nnot \n", 2),
-    ("file", "src/core/a.h", "\n" * 801, 801),
+    ("file", "src/home/a.h", "\n" * 801, 801),
     ("file", "protocols/a.h", "\n" * 601, 601),
-    ("function", "src/core/a.h", "\n/* comment */\n" + LONG_FUNCTION, 3),
+    ("function", "src/home/a.h", "\n/* comment */\n" + LONG_FUNCTION, 3),
     ("function", "protocols/home.c",
      "\n" + LONG_FUNCTION.replace("int roami_long(void)", "static int\nf(int a,\n  int b)"), 2),
-    ("mutable", "src/core/a.h", "\nstatic int counter;\n", 2),
-    ("mutable", "src/core/a.h", "_Atomic(uint32_t) counter = 1;\n", 1),
-    ("mutable", "src/core/a.h", "static const char *name = \"x\";\n", 1),
-    ("mutable", "src/core/a.h", "struct { int x; } counters[4] = {{1}, {2}};\n", 1),
-    ("mutable", "src/core/a.h", "static void (*hook)(int);\n", 1),
-    ("mutable", "src/core/a.h", "static __thread unsigned number; /* x */\n", 1),
-    ("mutable", "src/core/a.h", "static struct node *a, *const b = 0;\n", 1),
-    ("mutable", "src/core/a.h", "static int a __attribute__((tls_model(\"x\")));\n", 1),
-    ("mutable", "src/core/a.h", "MACRO(x, y)\n\nint counter;\n", 3),
+    ("mutable", "src/home/a.h", "\nstatic int counter;\n", 2),
+    ("mutable", "src/home/a.h", "_Atomic(uint32_t) counter = 1;\n", 1),
+    ("mutable", "src/home/a.h", "static const char *name = \"x\";\n", 1),
+    ("mutable", "src/home/a.h", "struct { int x; } counters[4] = {{1}, {2}};\n", 1),
+    ("mutable", "src/home/a.h", "static void (*hook)(int);\n", 1),
+    ("mutable", "src/home/a.h", "static __thread unsigned number; /* x */\n", 1),
+    ("mutable", "src/home/a.h", "static struct node *a, *const b = 0;\n", 1),
+    ("mutable", "src/home/a.h", "static int a __attribute__((tls_model(\"x\")));\n", 1),
+    ("mutable", "src/home/a.h", "MACRO(x, y)\n\nint counter;\n", 3),
     ("mutable", "protocols/home.c", "static int f(void)\n{\n\tstatic int n = 0;\n\treturn n++;\n}\n", 3),
-    ("allow", ALLOW, GOOD[ALLOW] + "src/core/node.c gone no longer there\n", 3),
-    ("allow", ALLOW, GOOD[ALLOW] + "src/core/node.c default_node\n", 3),
-    ("include", "src/os/a.h", '#include "core/node.h"\n', 1),
+    ("allow", ALLOW, GOOD[ALLOW] + "src/base/node.c gone no longer there\n", 3),
+    ("allow", ALLOW, GOOD[ALLOW] + "src/base/node.c default_node\n", 3),
+    ("include", "src/os/a.h", '#include "base/node.h"\n', 1),
     ("include", "src/os/a.h", '#include "roam/roam.h"\n', 1),
-    ("include", "src/os/a.h", '#include "../core/node.h"\n', 1),
+    ("include", "src/os/a.h", '#include "../base/node.h"\n', 1),
     ("include", "src/os/a.h", '#include "nowhere.h"\n', 1),
-    ("include", "src/trace/a.h", '\n#include "core/node.h"\n', 2),
-    ("include", "src/transport/shm.c", '#include "core/node.h"\n', 1),
+    ("include", "src/stats/a.h", '\n#include "base/node.h"\n', 2),
+    ("include", "src/transport/shm.c", '#include "base/node.h"\n', 1),
     ("include", "src/transport/shm.c", '#include <roam/protocol.h>\n', 1),
-    ("include", "src/fault/soft.c", '#include "core/node.h"\n', 1),
-    ("include", "src/core/a.h", '#include "../transport/shm.c"\n', 1),
-    ("include", "src/core/a.h", '#include "home.h"\n', 1),
+    ("include", "src/fault/soft.c", '#include "base/node.h"\n', 1),
+    ("include", "src/home/a.h", '#include "../transport/shm.c"\n', 1),
+    ("include", "src/home/a.h", '#include "home.h"\n', 1),
+    ("include", "src/base/a.h", '#include "home/a.h"\n', 1),
     ("include", "src/strange/a.h", '#include <stdint.h>\n', 1),
     ("include", "protocols/home.c", '#include <stdlib.h>\n', 1),
-    ("include", "protocols/home.c", '#include "core/node.h"\n', 1),
+    ("include", "protocols/home.c", '#include "base/node.h"\n', 1),
     ("include", "protocols/home.h", '#include <pthread.h>\n', 1),
     ("include", "bench/floor_fault.c", '#include <roam/roam.h>\n', 1),
     ("include", "bench/floor_fault.c", '#include "os/os.h"\n', 1),
     ("include", "bench/floor.h", '#include "roam/protocol.h"\n', 1),
-    ("include", "apps/hello/hello.c", '#include "core/node.h"\n', 1),
-    ("path", "src/core/a.h", '/* see ' + '/wo' + 'rk/x */\n', 1),
+    ("include", "apps/hello/hello.c", '#include "base/node.h"\n', 1),
+    ("path", "src/home/a.h", '/* see ' + '/wo' + 'rk/x */\n', 1),
     ("path", "tools/x.sh", 'cd /root/x\n', 1),
     ("path", "tests/lib/a.h", '/* ' + '/fa' + 'rm/x */\n', 1),
-    ("path", "src/core/a.h", '#define LOG "/tmp/log"\n', 1),
+    ("path", "src/home/a.h", '#define LOG "/tmp/log"\n', 1),
     ("quiet", "src/fault/soft.c", "#include <stdio.h>\n", 1),
     ("quiet", "src/fault/soft.c", "int f(void)\n{\n\treturn malloc(4) != 0;\n}\n", 3),
     ("quiet", "src/fault/soft.c", "void f(void)\n{\n\tdprintf(2, \"x\");\n}\n", 3),
     ("quiet", "protocols/home.c", "void f(void)\n{\n\tprintf(\"x\");\n}\n", 3),
-    ("reach", "src/core/a.h", "int f(void)\n{\n\treturn roami_near(node, 0);\n}\n", 3),
-    ("reach", "src/core/a.h", "int f(void)\n{\n\treturn !manager_near(node, 0);\n}\n", 3),
-    ("reach", "src/core/a.h", "int f(void)\n{\n\treturn node->segments[peer].base == NULL;\n}\n", 3),
-    ("reach", "src/core/a.h", "int f(void)\n{\n\n\treturn roami_reach_far.word(node, 0, op);\n}\n", 4),
+    ("reach", "src/home/a.h", "int f(void)\n{\n\treturn roami_near(node, 0);\n}\n", 3),
+    ("reach", "src/home/a.h", "int f(void)\n{\n\treturn !manager_near(node, 0);\n}\n", 3),
+    ("reach", "src/home/a.h", "int f(void)\n{\n\treturn node->segments[peer].base == NULL;\n}\n", 3),
+    ("reach", "src/home/a.h", "int f(void)\n{\n\n\treturn roami_reach_far.word(node, 0, op);\n}\n", 4),
     ("reach", "protocols/home.c", "int f(void)\n{\n\treturn node->reach[home] != other;\n}\n", 3),
     ("descriptor", "src/os/a.h", "int f(void)\n{\n\treturn open(\"x\", 0);\n}\n", 3),
     ("descriptor", "src/os/a.h", "int f(void)\n{\n\treturn (int)syscall(SYS_userfaultfd, 0);\n}\n", 3),
     ("central", "src/msg/a.h", "\nenum roami_message_type {\n\tA,\n};\n", 2),
-    ("central", "src/core/a.h", "enum roami_msg { A };\n", 1),
-    ("central", "src/core/a.h", "void roami_hlrc_fetch(void);\n", 1),
+    ("central", "src/home/a.h", "enum roami_msg { A };\n", 1),
+    ("central", "src/home/a.h", "void roami_hlrc_fetch(void);\n", 1),
     ("mutant", "tests/mutants/a.mutant", "src/os/os.c roami_os_pin\n-return zero + (int)cpu;\n+\n", 1),
     ("mutant", "tests/mutants/a.mutant", "Rule 6.4.\n\nsrc/os/os.c roami_os_pin\n-return 1;\n+\n", 1),
     ("mutant", "tests/mutants/a.mutant", "Rule 6.4.\n\nsrc/os/other.c\n-return 1;\n+\n", 1),
-    ("rule", "src/core/a.h", "\n/* rule 6.7 */\n", 2),
-    ("rule", "src/core/a.h", "/* (rules 6.4,\n * 6.5 and 7.1) */\n", 1),
-    ("rule", "src/core/a.h", "/* (rule\n * 12) */\n", 1),
+    ("rule", "src/home/a.h", "\n/* rule 6.7 */\n", 2),
+    ("rule", "src/home/a.h", "/* (rules 6.4,\n * 6.5 and 7.1) */\n", 1),
+    ("rule", "src/home/a.h", "/* (rule\n * 12) */\n", 1),
     ("unproved", RULES, GOOD[RULES].replace("6. z", "6. z\n7. new"), 1),
     ("unproved", RULES, GOOD[RULES] + "| 6.4 | it has one |\n", 1),
-    ("transport", "src/boot/a.h", "\nint f(void)\n{\n\treturn find(\"shm\");\n}\n", 4),
+    ("transport", "src/base/a.h", "\nint f(void)\n{\n\treturn find(\"shm\");\n}\n", 4),
     ("transport", "tools/a.c", "int f(void)\n{\n\treturn say(\"runs over shm: %d\");\n}\n", 3),
     ("transport", "src/msg/a.h", "int f(struct o *o)\n{\n\treturn o->shm;\n}\n", 3),
-    ("transport", "src/core/a.h", "extern const struct roam_transport roami_transport_shm;\n", 1),
-    ("unfinished", "src/core/a.h", "\n/* TODO: all */\n", 2),
+    ("transport", "src/home/a.h", "extern const struct roam_transport roami_transport_shm;\n", 1),
+    ("unfinished", "src/home/a.h", "\n/* TODO: all */\n", 2),
     ("unfinished", "docs/a.md", "FIXME\n", 1),
     ("unfinished", "tests/lib/a.h", "/* XXX */\n", 1),
     ("list", "protocols/new.c", "", 1),
@@ -783,36 +792,36 @@ BAD = [
     ("list", "protocols/meson.build", "protocols = ['hlrc']\n", None),
     ("list", "src/transport/udp.c", "", 1),
     ("list", "src/fault/uffd.c", "", 1),
-    ("list", "src/core/dead.c", "", 1),
+    ("list", "src/home/dead.c", "", 1),
     ("list", "tests/unit/page_test.c", "", 1),
     ("naming", "tests/unit/diff_test.c", '/* hlrc */\nint f(void)\n{\n\treturn is("a hlrc-rc b");\n}\n', 4),
     ("naming", "tests/multi/run.py", '"""hlrc"""\nNAMES = [\n    f"{x},hlrc"]\n', 3),
     ("naming", "tests/multi/meson.build", "# 'hlrc'\nargs : ['--protocol', 'hlrc']\n", 2),
     ("naming", "tests/unit/options_test.c", "int f(void);\n", None),
     ("index", INDEX, "# of\nsrc/core/no.c: a\n", 2),
-    ("index", INDEX, "src/core/node.c: a\n", 1),
+    ("index", INDEX, "src/base/node.c: a\n", 1),
 ]
 
 # What must not be refused.
 FINE = [
-    ("src/core/a.h", "/* " + "x" * 94 + " */\n"),
-    ("src/core/a.h", LONG_FUNCTION.replace("\tstep();\n", "", 1)),
-    ("src/core/a.h", "static const struct x *const list[] = {0};\nextern int a;\nint f(int b);\n"
+    ("src/home/a.h", "/* " + "x" * 94 + " */\n"),
+    ("src/home/a.h", LONG_FUNCTION.replace("\tstep();\n", "", 1)),
+    ("src/home/a.h", "static const struct x *const list[] = {0};\nextern int a;\nint f(int b);\n"
                      "struct s {\n\tint mutable_looking;\n};\nint *g(void), *h(void);\n"),
-    ("src/core/a.h", "static inline int f(int a)\n{\n\tint b = 1;\n\n\treturn a = b;\n}\n"
+    ("src/home/a.h", "static inline int f(int a)\n{\n\tint b = 1;\n\n\treturn a = b;\n}\n"
                      "_Static_assert(sizeof(int) == 4, \"int; x = 1;\");\n"),
-    ("src/core/a.h", "char path[] = \"/tmp/roam-XXXXXX\";\n".replace("char", "static const char")),
-    ("src/core/a.h", "#define A(x) \\\n\tstatic int x;\n/* static int y; */\nint f(void);\n"),
-    ("src/core/a.h", "#define A 1 /* goes on\n * static int x; */\nint f(void);\n"),
-    ("src/core/a.h", "enum roami_memory { ROAMI_MEMORY_FETCH };\n"),
-    ("src/core/a.h", "void f(void)\n{\n\tif (a)\n\t\tb();\n}\nstruct x g(struct y (*h)(int));\n"),
+    ("src/home/a.h", "char path[] = \"/tmp/roam-XXXXXX\";\n".replace("char", "static const char")),
+    ("src/home/a.h", "#define A(x) \\\n\tstatic int x;\n/* static int y; */\nint f(void);\n"),
+    ("src/home/a.h", "#define A 1 /* goes on\n * static int x; */\nint f(void);\n"),
+    ("src/home/a.h", "enum roami_memory { ROAMI_MEMORY_FETCH };\n"),
+    ("src/home/a.h", "void f(void)\n{\n\tif (a)\n\t\tb();\n}\nstruct x g(struct y (*h)(int));\n"),
     ("protocols/home.c", "/* calls no malloc() */\nvoid f(void)\n{\n\troami_free(\"malloc(1)\");\n}\n"),
     ("src/transport/shm.c", "const struct roam_transport roami_transport_shm = {\n\t.name = \"shm\",\n};\n"),
-    ("src/boot/a.h", "/* shm */\nint f(void)\n{\n\treturn open_shm(\"/dev/shmem\");\n}\n"),
+    ("src/base/a.h", "/* shm */\nint f(void)\n{\n\treturn open_shm(\"/dev/shmem\");\n}\n"),
     ("src/fault/soft.c", "#include <stdio.h>\nvoid f(void)\n{\n\tsnprintf(a, 1, \"x\");\n}\n"),
     ("src/os/a.h", "int f(void)\n{\n\treturn roami_os_fd((int)memfd_create(\"x\", 0)) + "
                    "roami_os_fd(\n\t\tsocket(1, 2, 3)) + way->open(1);\n}\n"),
-    ("src/os/a.h", '/*\n#include "core/node.h"\n*/\n'),
+    ("src/os/a.h", '/*\n#include "base/node.h"\n*/\n'),
     ("tests/unit/diff_test.c", "int f(int hlrc)\n{\n\treturn is('\"', \"hlrc_fetch jump-hlrc\"); /* \"hlrc\" */\n}\n"),
     ("tests/multi/run.py", 'def f():\n    """Of hlrc."""\n    return "hlrcs", 1  # "hlrc"\n'),
 ]

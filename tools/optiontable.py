@@ -1,4 +1,4 @@
-"""The options of roam, read from the tables in which the code has them: src/api/options.def, and what
+"""The options of roam, read from the tables in which the code has them: src/base/options.def, and what
 transports declare beside their code.  For what is generated from them.
 """
 import re

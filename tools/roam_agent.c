@@ -19,10 +19,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "boot/door.h"
-#include "boot/input.h"
-#include "boot/local.h"
-#include "msg/seal.h"
+#include "job/input.h"
+#include "job/local.h"
+#include "launch/listener.h"
+#include "link/seal.h"
 #include "os/os.h"
 #include "roam_child.h"
 #include "roam_far.h"

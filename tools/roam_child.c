@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "boot/local.h"
+#include "job/local.h"
 #include "os/os.h"
 #include "roam_tool.h"
 

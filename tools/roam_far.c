@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "boot/input.h"
-#include "boot/local.h"
+#include "job/input.h"
+#include "job/local.h"
 #include "os/os.h"
 #include "roam_child.h"
 #include "roam_tag.h"

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/options.h"
-#include "boot/control.h"
+#include "base/options.h"
+#include "launch/control.h"
 #include "roam_hosts.h"
 
 /* Another version, whose structs are others, says something else. */

@@ -5,8 +5,8 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#include "boot/door.h"
-#include "core/segment.h"
+#include "heap/segment.h"
+#include "launch/listener.h"
 #include "roam_far.h"
 #include "roam_tag.h"
 #include "roam_tool.h"

@@ -11,15 +11,15 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "api/options.h"
-#include "boot/bind.h"
-#include "boot/local.h"
-#include "core/node.h"
+#include "base/node.h"
+#include "base/options.h"
+#include "base/transports.h"
 #include "fault/engine.h"
-#include "msg/transports.h"
+#include "job/local.h"
+#include "launch/bind.h"
 #include "os/os.h"
 #include "roam_tool.h"
-#include "trace/stats.h"
+#include "stats/stats.h"
 
 #define WIDTH 98
 #define NAME_WIDTH 18

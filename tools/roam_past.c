@@ -11,8 +11,8 @@
 
 #include "api/api.h"
 #include "os/os.h"
-#include "pastset/address.h"
-#include "pastset/host.h"
+#include "pastset/attached/address.h"
+#include "pastset/attached/host.h"
 #include "roam_past.h"
 #include "roam_tool.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "pastset/attach.h"
+#include "pastset/attached/attach.h"
 
 struct top_options {
 	bool once;

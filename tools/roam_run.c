@@ -18,11 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api/options.h"
-#include "boot/input.h"
-#include "boot/local.h"
-#include "core/node.h"
-#include "msg/transports.h"
+#include "base/node.h"
+#include "base/options.h"
+#include "base/transports.h"
+#include "job/input.h"
+#include "job/local.h"
 #include "os/os.h"
 #include "roam_child.h"
 #include "roam_far.h"

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "boot/hang.h"
+#include "job/hang.h"
 #include "os/os.h"
 #include "roam_tool.h"
 

@@ -263,7 +263,7 @@ void *roami_page_data(struct roami_node *node, uint32_t page); /* page_size byte
 bool roami_page_ours(struct roami_node *node, uint32_t page);
 
 /*
- * The value of an option (src/api/options.def) by its variable: a number, 0 or 1, or the place of a
+ * The value of an option (base/options.def) by its variable: a number, 0 or 1, or the place of a
  * word among those allowed.  For init.
  */
 uint64_t roami_option(struct roami_node *node, const char *variable);

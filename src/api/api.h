@@ -2,7 +2,7 @@
 #ifndef ROAMI_API_H
 #define ROAMI_API_H
 
-#include "core/node.h"
+#include "base/node.h"
 #include "os/inside.h"
 
 /*

@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "core/wait.h"
-#include "pastset/address.h"
-#include "pastset/attach.h"
-#include "pastset/client.h"
-#include "pastset/serve.h"
-#include "pastset/server.h"
+#include "pastset/attached/address.h"
+#include "pastset/attached/attach.h"
+#include "pastset/attached/serve.h"
+#include "pastset/job/client.h"
+#include "pastset/job/server.h"
+#include "run/wait.h"
 
 #define WHY_BYTES (2 * ROAM_PS_TEMPLATE_MAX + ROAM_PS_NAME_MAX + 64)
 

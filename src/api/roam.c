@@ -9,15 +9,15 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "boot/job.h"
-#include "core/far.h"
-#include "core/page.h"
-#include "core/race.h"
-#include "core/sync.h"
-#include "core/thread.h"
+#include "base/thread.h"
 #include "fault/signals.h"
-#include "pastset/server.h"
+#include "home/far.h"
+#include "job/job.h"
+#include "page/page.h"
+#include "page/race.h"
+#include "pastset/job/server.h"
 #include "roam/protocol.h"
+#include "sync/sync.h"
 
 #define STRING(x)       #x
 #define DOTTED(a, b, c) STRING(a) "." STRING(b) "." STRING(c)

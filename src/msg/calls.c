@@ -1,5 +1,5 @@
 /* Calls, those of protocols one and several at a time, and requests passed on as they are. */
-#include "core/domain.h"
+#include "base/region.h"
 #include "msg/msg.h"
 
 _Static_assert(ROAM_PAGES_ONCE <= ROAMI_CALLS_AT_ONCE, "calls about pages");

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "core/domain.h"
-#include "core/page.h"
-#include "core/reach.h"
+#include "base/region.h"
+#include "home/reach.h"
+#include "page/page.h"
 
 /* What stands before every payload. */
 struct msg_header {

@@ -5,7 +5,7 @@
 #ifndef ROAMI_MSG_H
 #define ROAMI_MSG_H
 
-#include "core/node.h"
+#include "base/node.h"
 
 /* Longest payload of one message. */
 #define ROAMI_MSG_MAX (60u * 1024)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "pastset/bitmap.h"
-#include "pastset/server.h"
+#include "pastset/job/server.h"
 
 #define BROUGHT_MAX 1024u /* bytes that are copied under a lock */
 

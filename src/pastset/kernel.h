@@ -7,8 +7,8 @@
 #ifndef ROAMI_PAST_KERNEL_H
 #define ROAMI_PAST_KERNEL_H
 
+#include "pastset/buddy.h"
 #include "pastset/element.h"
-#include "pastset/pool.h"
 
 #define ROAMI_ELEMENTS_BITS 20u
 #define ROAMI_ELEMENTS_MAX (1u << ROAMI_ELEMENTS_BITS)

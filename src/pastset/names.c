@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "pastset/server.h"
+#include "pastset/job/server.h"
 
 #define NAMES_MAX (2 * ROAMI_ELEMENTS_MAX) /* elements here, and those whose place is known here */
 #define SLOTS_MAX (2 * NAMES_MAX)

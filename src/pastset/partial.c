@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "msg/msg.h"
-#include "pastset/server.h"
+#include "pastset/job/server.h"
 
 static void partial_send(struct roami_past *past, unsigned to, uint32_t element, uint64_t round,
 			 enum roami_partial_step step)

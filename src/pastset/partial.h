@@ -13,7 +13,7 @@
 #ifndef ROAMI_PAST_PARTIAL_H
 #define ROAMI_PAST_PARTIAL_H
 
-#include "core/node.h"
+#include "base/node.h"
 
 #define ROAMI_PARTIAL_MAX 256u /* bytes */
 #define ROAMI_TAKERS_MAX  64u  /* elements at others of which a node takes partials */

@@ -5,7 +5,7 @@
 #ifndef ROAMI_TUPLE_H
 #define ROAMI_TUPLE_H
 
-#include "pastset/pool.h"
+#include "pastset/buddy.h"
 #include "roam/pastset.h"
 
 struct roami_tuples {

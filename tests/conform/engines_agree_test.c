@@ -15,10 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/page.h"
-#include "core/sync.h"
-#include "core/wait.h"
 #include "fault_rig.h"
+#include "page/page.h"
+#include "run/wait.h"
+#include "sync/sync.h"
 
 #define NODES    3u
 #define PAGES    48u

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "core/page.h"
-#include "core/wait.h"
+#include "page/page.h"
+#include "run/wait.h"
 #include "unit.h"
 
 #define PAGES     (1u << 20)

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/page.h"
-#include "core/remote.h"
-#include "core/sync.h"
 #include "fault/soft.h"
+#include "home/remote.h"
+#include "page/page.h"
+#include "sync/sync.h"
 #include "unit.h"
 #include "world.h"
 

@@ -1,14 +1,14 @@
 /*
- * libFuzzer: what comes to a server of elements, src/pastset/guest.c.  A stranger gets no further
- * than his hello, whatever he says; a client that knows the key may ask anything: what he asks is
- * answered, or he is dropped, and when he is gone nothing of him waits.  He may be cut off, and
- * come again, while the server still has his connection or after it has forgotten him.
+ * libFuzzer: what comes to a server of elements (pastset/attached/guest.c).  A stranger gets no
+ * further than his hello, whatever he says; a client that knows the key may ask anything: what he
+ * asks is answered, or he is dropped, and when he is gone nothing of him waits..  He may be cut
+ * off, and come again, while the server still has his connection or after it has forgotten him.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "pastset/attached/guest.h"
 #include "pastset/bitmap.h"
-#include "pastset/guest.h"
 
 #define GUESTS     2u /* one waits for what the other does */
 #define CUT        0xff00u /* as a length: he is cut off, and comes again as the next byte says */

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "msg/link.h"
-#include "msg/reliable.h"
-#include "msg/seal.h"
+#include "link/link.h"
+#include "link/reliable.h"
+#include "link/seal.h"
 
 #define NODES     3u
 #define STEPS_MAX 200u

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/reach.h"
-#include "core/thread.h"
+#include "base/thread.h"
+#include "home/reach.h"
 #include "msg/msg.h"
 
 #define TYPES 6u
@@ -81,14 +81,14 @@ static unsigned env_thread(struct roami_node *node)
 	return 0;
 }
 
-/* What core/domain.c says of a protocol that cannot run: there is none here. */
+/* What base/region.c says of a protocol that cannot run: there is none here. */
 const char *roam_strerror(enum roam_err err)
 {
 	(void)err;
 	abort();
 }
 
-/* What core/page.c does for a page that comes with a reply. */
+/* What page/page.c does for a page that comes with a reply. */
 uint8_t *roami_page_bytes(struct roami_node *node, uint32_t page)
 {
 	static uint8_t bytes[ROAMI_PAGE];

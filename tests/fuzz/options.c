@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/options.h"
-#include "msg/transports.h"
+#include "base/options.h"
+#include "base/transports.h"
 
 /* The build's transports: one, with options of either kind. */
 static const struct roam_transport_option own_options[] = {

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "boot/pmi1.h"
+#include "launch/pmi1.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

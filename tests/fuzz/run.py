@@ -17,21 +17,22 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 OS = [f'src/os/{name}.c' for name in ('fds', 'os', 'proc', 'slab')]
 SOURCES = {
-    'clock': ['src/core/vclock.c'],
-    'guest': ['src/msg/channel.c', *OS] +
-             [f'src/pastset/{name}.c' for name in ('bitmap', 'element', 'guest', 'kernel', 'list', 'locate',
-                                                   'names', 'partial', 'pool', 'relay', 'server', 'session',
-                                                   'template', 'tuple', 'xfunc')],
+    'clock': ['src/base/vclock.c'],
+    'guest': ['src/link/channel.c', *OS] +
+             [f'src/pastset/{name}.c' for name in ('bitmap', 'buddy', 'element', 'kernel', 'names', 'partial',
+                                                   'template', 'tuple', 'xfunc', 'job/locate', 'job/relay',
+                                                   'job/server', 'attached/guest', 'attached/list',
+                                                   'attached/session')],
     'hosts': ['tools/roam_hosts.c'],
-    'link': ['src/msg/link_in.c', 'src/msg/link_out.c', 'src/msg/reliable.c', 'src/msg/seal.c',
-             *OS, 'src/trace/stats.c'],
-    'msg': ['src/msg/calls.c', 'src/msg/msg.c', 'src/core/domain.c', *OS,
-            'src/trace/stats.c'],
-    'options': ['src/api/options.c'],
-    'pmi1': ['src/boot/bind.c', 'src/boot/hub.c', 'src/boot/own.c', 'src/boot/pmi1.c',
-             'src/boot/slurm.c', *OS],
-    'seal': ['src/msg/seal.c'],
-    'wire': ['src/boot/wire.c', 'src/msg/channel.c', *OS],
+    'link': ['src/link/link_in.c', 'src/link/link_out.c', 'src/link/reliable.c', 'src/link/seal.c',
+             *OS, 'src/stats/stats.c'],
+    'msg': ['src/msg/calls.c', 'src/msg/msg.c', 'src/base/region.c', *OS,
+            'src/stats/stats.c'],
+    'options': ['src/base/options.c'],
+    'pmi1': ['src/launch/bind.c', 'src/launch/hub.c', 'src/launch/own.c', 'src/launch/pmi1.c',
+             'src/launch/slurm.c', *OS],
+    'seal': ['src/link/seal.c'],
+    'wire': ['src/launch/wire.c', 'src/link/channel.c', *OS],
 }
 FEW = 1000  # runs, beside the corpus
 FLAGS = ['-std=gnu11', '-g', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,undefined',

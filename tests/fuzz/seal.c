@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "msg/seal.h"
+#include "link/seal.h"
 
 #define CLOSED_MAX 2100u /* twice the window, and more */
 #define BYTES_MAX  (sizeof(struct roami_packet) + 80)

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "boot/wire.h"
+#include "launch/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "core/remote.h"
-#include "core/sync.h"
+#include "home/remote.h"
+#include "sync/sync.h"
 
 #define ID_BASE    0x7000000000u
 #define KIND_BYTES 0x100000u

@@ -2,8 +2,8 @@
 #ifndef ROAM_TESTS_RANDOM_NODE_H
 #define ROAM_TESTS_RANDOM_NODE_H
 
-#include "core/alloc.h"
-#include "core/node.h"
+#include "base/node.h"
+#include "heap/alloc.h"
 #include "random.h"
 
 /* The allocators of all nodes, over equal slices of the heap from `first` on. */

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/options.h"
-#include "core/node.h"
+#include "base/node.h"
+#include "base/options.h"
 #include "world.h"
 
 static char replay[200]; /* the running seed's command, for when the process dies */

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/domain.h"
-#include "core/page.h"
-#include "core/remote.h"
+#include "base/region.h"
 #include "fault/soft.h"
+#include "home/remote.h"
+#include "link/seal.h"
 #include "msg/msg.h"
-#include "msg/seal.h"
 #include "os/fiber.h"
-#include "pastset/server.h"
+#include "page/page.h"
+#include "pastset/job/server.h"
 #include "sim.h"
 #include "world_begin.h"
 #include "world_memory.h"

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/node.h"
+#include "base/node.h"
 #include "rng.h"
 
 #define WORLD_THREADS_MAX 8u /* application threads of one node */
@@ -67,7 +67,7 @@ struct world_config {
 	bool begin_epochs; /* those of homes too, which then move a few times and stay */
 	bool begin_tuples; /* numbers of tuples too: operations go by world_past_call */
 	uint32_t trail_bytes; /* of diffs that a node leaves for the others; 0: as many as usual */
-	uint32_t compact_sooner; /* lists of notices, see core/node.h */
+	uint32_t compact_sooner; /* lists of notices, see base/node.h */
 	uint32_t board_runs; /* write notices a node leaves for the others; 0: as many as usual */
 	uint32_t lock_slots; /* records of locks at each home; 0: as many as usual */
 	uint32_t meeting_slots; /* the same of barriers */

@@ -1,12 +1,12 @@
 #include "world_begin.h"
 
-#include "core/domain.h"
-#include "core/sync.h"
-#include "core/sync_state.h"
-#include "msg/link.h"
+#include "base/region.h"
+#include "link/link.h"
+#include "link/reliable.h"
 #include "lrc.h"
-#include "msg/reliable.h"
 #include "rng.h"
+#include "sync/sync.h"
+#include "sync/sync_state.h"
 #include "world_past.h"
 
 extern const struct roam_protocol roami_protocol_lrc;

@@ -2,7 +2,7 @@
 #ifndef ROAM_TESTS_WORLD_BEGIN_H
 #define ROAM_TESTS_WORLD_BEGIN_H
 
-#include "core/node.h"
+#include "base/node.h"
 #include "world.h"
 
 /* What time it is then. */

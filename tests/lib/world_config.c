@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/reach.h"
+#include "home/reach.h"
 #include "world.h"
 
 static uint32_t draw_of(struct rng *rng, const uint32_t *values, uint32_t count)

@@ -1,8 +1,8 @@
 #include "world_past.h"
 
-#include "pastset/client.h"
+#include "pastset/job/client.h"
+#include "pastset/job/relay.h"
 #include "pastset/kernel.h"
-#include "pastset/relay.h"
 
 void world_past_begin(struct roami_node *node, uint64_t tuples, struct rng *rng)
 {

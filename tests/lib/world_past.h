@@ -2,7 +2,7 @@
 #ifndef ROAM_TESTS_WORLD_PAST_H
 #define ROAM_TESTS_WORLD_PAST_H
 
-#include "core/node.h"
+#include "base/node.h"
 #include "rng.h"
 #include "roam/pastset.h"
 

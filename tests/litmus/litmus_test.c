@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/page.h"
-#include "core/sync.h"
 #include "fault/soft.h"
 #include "litmus.h"
+#include "page/page.h"
 #include "seed_options.h"
+#include "sync/sync.h"
 #include "world.h"
 
 #define ID_LOCKS     0x7100000000u

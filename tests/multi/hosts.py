@@ -713,7 +713,7 @@ def other_agent(at, fix):
               rf'\({fix}', env)
 
 
-JOIN, BOOT, FAIL = 1, 2, 5  # frames of src/boot/control.h
+JOIN, BOOT, FAIL = 1, 2, 5  # frames of src/launch/control.h
 
 
 def other_boot():

@@ -389,7 +389,7 @@ def slurm_env(node, nodes, step, hosts_='localhost', count=2):
 
 
 def ports(step):
-    """Where node 0 of such a step listens: as in src/boot/slurm.c."""
+    """Where node 0 of such a step listens: as in src/launch/slurm.c."""
     number = 0xcbf29ce484222325
     for byte in f'{os.getpid()}.{step}'.encode():
         number = (number ^ byte) * 0x100000001b3 % 2 ** 64

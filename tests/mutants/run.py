@@ -43,7 +43,7 @@ PAGES = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_te
          ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["guess_test"], ["told_test"], ["list_test"], ["packed_test"],
          ["sim_test", "--lossy"]]
 # ... of the layers below them, ...
-BELOW = re.compile(r"src/(msg/(link_|reliable|seal)|transport/)")
+BELOW = re.compile(r"src/(link/(link_|reliable|seal)|transport/)")
 LAYERS = [["reliable_test"], ["sim_test", "--lossy"]]
 SILENCE = [["deadline_test"]]
 # ... of PastSet, ...

@@ -1,5 +1,5 @@
 /*
- * What nodes do to one another's memory besides pages (core/far.h), where messages must do it: some
+ * What nodes do to one another's memory besides pages (home/far.h), where messages must do it: some
  * of them are on other hosts, or on one with ROAM_ONESIDED=0.  Threads lease parts of the heap and
  * take blocks, write in them, free them, and take what others have freed: nobody else may have it
  * then, what was written there must be known, and objects there forgotten.  Nodes place pages, and
@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/far.h"
-#include "core/log.h"
-#include "core/pool.h"
-#include "core/remote.h"
-#include "core/sync.h"
+#include "heap/parts.h"
+#include "home/far.h"
+#include "home/remote.h"
 #include "rng.h"
 #include "seed_options.h"
+#include "sync/log.h"
+#include "sync/sync.h"
 #include "world.h"
 
 #define PLACED    48u /* pages that a node places */

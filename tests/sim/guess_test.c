@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/far.h"
-#include "core/sync.h"
+#include "home/far.h"
 #include "rng.h"
 #include "seed_options.h"
+#include "sync/sync.h"
 #include "world.h"
 
 #define GROUPS      4u

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sync.h"
+#include "lrc_store.h"
 #include "rng.h"
 #include "seed_options.h"
-#include "lrc_store.h"
+#include "sync/sync.h"
 #include "world.h"
 
 #define WRITERS    6u

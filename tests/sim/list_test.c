@@ -16,8 +16,8 @@
  */
 #include <stdlib.h>
 
-#include "core/sync.h"
 #include "seed_options.h"
+#include "sync/sync.h"
 #include "world.h"
 
 enum { LOCK_A = ROAM_PAGE_SIZE, LOCK_B = LOCK_A + 64 };

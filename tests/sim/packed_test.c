@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/sync.h"
 #include "rng.h"
 #include "seed_options.h"
+#include "sync/sync.h"
 #include "world.h"
 
 #define ROUNDS   60u

@@ -12,12 +12,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/wait.h"
 #include "history.h"
-#include "pastset/attach.h"
-#include "pastset/serve.h"
-#include "pastset/server.h"
+#include "pastset/attached/attach.h"
+#include "pastset/attached/serve.h"
+#include "pastset/job/server.h"
 #include "rng.h"
+#include "run/wait.h"
 #include "seed_options.h"
 
 #define NODES       3u

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pastset/client.h"
+#include "pastset/job/client.h"
 #include "pastset/kernel.h"
 #include "rng.h"
 #include "seed_options.h"

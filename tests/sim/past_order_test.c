@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pastset/client.h"
+#include "pastset/job/client.h"
 #include "rng.h"
 #include "seed_options.h"
 #include "world.h"

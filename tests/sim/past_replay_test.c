@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "history.h"
-#include "pastset/guest.h"
+#include "pastset/attached/guest.h"
 #include "rng.h"
 #include "seed_options.h"
 

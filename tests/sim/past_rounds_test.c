@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pastset/client.h"
+#include "pastset/job/client.h"
+#include "pastset/job/relay.h"
 #include "pastset/kernel.h"
-#include "pastset/relay.h"
 #include "rng.h"
 #include "seed_options.h"
 #include "world.h"

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "faulty.h"
-#include "msg/link.h"
-#include "msg/reliable.h"
-#include "msg/seal.h"
+#include "link/link.h"
+#include "link/reliable.h"
+#include "link/seal.h"
 #include "rng.h"
 #include "sim.h"
 

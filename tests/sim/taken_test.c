@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sync.h"
 #include "seed_options.h"
+#include "sync/sync.h"
 #include "world.h"
 
 #define PAGES  24u

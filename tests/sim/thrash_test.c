@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/far.h"
-#include "core/sync.h"
+#include "home/far.h"
 #include "rng.h"
 #include "seed_options.h"
+#include "sync/sync.h"
 #include "world.h"
 
 #define WRITES   2000u

@@ -13,13 +13,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/page.h"
-#include "core/wait.h"
 #include "fault/soft.h"
-#include "msg/seal.h"
+#include "link/seal.h"
+#include "page/page.h"
 #include "random.h"
 #include "random_node.h"
 #include "rng.h"
+#include "run/wait.h"
 #include "seed_options.h"
 #include "world.h"
 

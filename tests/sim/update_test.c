@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sync.h"
 #include "rng.h"
 #include "seed_options.h"
+#include "sync/sync.h"
 #include "world.h"
 
 #define ROUNDS 60u

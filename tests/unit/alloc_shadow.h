@@ -2,7 +2,7 @@
 #ifndef ALLOC_SHADOW_H
 #define ALLOC_SHADOW_H
 
-#include "core/alloc.h"
+#include "heap/alloc.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * The allocator hands out offsets that never overlap, and takes back only what it handed out.
  * Every test runs with roam's own allocator and, where it is built in, with jemalloc.
  */
-#include "core/alloc.h"
+#include "heap/alloc.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,8 +18,8 @@
 #include <jemalloc/jemalloc.h>
 #endif
 
-#include "os/os.h"
 #include "alloc_shadow.h"
+#include "os/os.h"
 #include "unit.h"
 
 /* Mostly small blocks, some of a few pages, rarely large ones. */

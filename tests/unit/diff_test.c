@@ -2,7 +2,7 @@
  * Diffs: every implementation this CPU has against byte loops, on random pages; hostile input;
  * other writers of the same words and lines at the same time.
  */
-#include "../../src/core/diff.h"
+#include "../../src/page/diff.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The door for agents: who shows the key comes in, whoever else stands before it, and only he. */
-#include "boot/door.h"
+#include "launch/listener.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* An allocator that hands out what is lent to it, and gives back what is free. */
-#include "core/alloc.h"
+#include "heap/alloc.h"
 
 #include "alloc_shadow.h"
 #include "unit.h"

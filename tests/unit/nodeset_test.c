@@ -1,7 +1,7 @@
 /*
  * Sets of nodes behave as an array of 64 booleans does.
  */
-#include "../../src/core/nodeset.h"
+#include "../../src/base/nodeset.h"
 
 #include <string.h>
 

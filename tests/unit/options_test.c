@@ -2,7 +2,7 @@
  * Options come from the environment as the table says, bad values are named and refused, and
  * misspelt variables are noticed.
  */
-#include "api/options.h"
+#include "base/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "msg/transports.h"
+#include "base/transports.h"
 #include "unit.h"
 
 static char said[8192];

@@ -1,5 +1,5 @@
 /* Who claims a node's number is seen by others, and no other user's file is opened for a node's. */
-#include "boot/own.h"
+#include "launch/own.h"
 
 #include <errno.h>
 #include <fcntl.h>

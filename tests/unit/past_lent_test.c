@@ -2,7 +2,7 @@
  * What other nodes say of the records of an element in pages: a place that they were not told, or
  * have given back, ends the job with a line that names them; nothing of the element changes.
  */
-#include "pastset/server.h"
+#include "pastset/job/server.h"
 
 #include <setjmp.h>
 #include <stdlib.h>

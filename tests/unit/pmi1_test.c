@@ -1,5 +1,5 @@
 /* The client of PMI-1 against a launcher that says what it should, and what it should not. */
-#include "boot/pmi1.h"
+#include "launch/pmi1.h"
 
 #include <stdio.h>
 #include <stdlib.h>

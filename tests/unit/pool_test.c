@@ -1,6 +1,6 @@
 /* The pool of the heap's parts: who may take what, and when. */
-#include "core/pool.h"
-#include "core/segment.h"
+#include "heap/parts.h"
+#include "heap/segment.h"
 
 #include <stdlib.h>
 #include <string.h>

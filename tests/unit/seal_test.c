@@ -2,7 +2,7 @@
  * Sealed datagrams: who has the key opens what was closed for it, once; everybody else, and every
  * changed bit, is refused.
  */
-#include "msg/seal.h"
+#include "link/seal.h"
 
 #include <stdlib.h>
 #include <string.h>

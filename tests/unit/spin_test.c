@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/wait.h"
+#include "run/wait.h"
 #include "unit.h"
 
 #define HELD_NS 400000000u

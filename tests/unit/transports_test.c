@@ -2,7 +2,7 @@
  * Transports are chosen by what they declare: of those that reach a peer the cheapest, wherever the
  * peer is; what contradicts itself is refused, and those of the build do not.
  */
-#include "msg/transports.h"
+#include "base/transports.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * Vector clocks: order, merge and wire form, on random clocks and at the edges, those of 32 bits
  * too.
  */
-#include "../../src/core/vclock.h"
+#include "../../src/base/vclock.h"
 
 #include <string.h>
 

@@ -1,0 +1,332 @@
+#include "base/layers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/transports.h"
+#include "link/mixed.h"
+#include "link/reliable.h"
+#include "link/seal.h"
+
+#define DEADLINE_S 5u
+#define NS_PER_S   1000000000u
+
+extern const struct roam_transport roami_transport_faulty;
+
+static uint64_t layer_now(void *arg)
+{
+	struct roami_node *node = arg;
+
+	return node->env->now(node);
+}
+
+static void layer_rouse(void *arg, unsigned peer)
+{
+	struct roami_node *node = arg;
+
+	node->env->ring(node, peer);
+}
+
+static void layer_stranger(void *arg)
+{
+	struct roami_node *node = arg;
+
+	ROAMI_COUNT(node->stats, datagrams_strange, 1);
+}
+
+__attribute__((noreturn)) static void layer_lost(void *arg, unsigned peer, uint64_t silent_ns)
+{
+	struct roami_node *node = arg;
+	const char *on = "", *host = "";
+
+	if (node->host_names != NULL) {
+		on = " on ";
+		host = node->host_names[peer];
+	}
+	node->lost = peer + 1;
+	roami_node_fail(node, "node %u%s%s has been silent for %.1f s, longer than ROAM_DEADLINE",
+			peer, on, host, (double)silent_ns / 1e9);
+}
+
+/* How long a peer may be silent; 0: for ever. */
+static uint64_t layers_deadline(const struct roami_node_params *params)
+{
+	uint64_t seconds = params->options->deadline;
+
+	if (params->traced)
+		return 0;
+	if (seconds == 0 && params->hosts > 1)
+		seconds = DEADLINE_S;
+	return seconds * NS_PER_S;
+}
+
+/* Whether datagrams are sealed, and how.  An error: they should be, and there is no key. */
+static enum roam_err layers_seal(const struct roami_node_params *params,
+				 struct roami_seal_params *seal)
+{
+	unsigned wanted = params->options->seal;
+
+	if (wanted == ROAMI_SEAL_AUTO)
+		wanted = params->hosts > 1 ? ROAMI_SEAL_AUTH : ROAMI_SEAL_OFF;
+	if (wanted == ROAMI_SEAL_OFF)
+		return ROAM_OK;
+	if (params->key == NULL)
+		return ROAM_EINVAL;
+	*seal = (struct roami_seal_params){
+		.key = params->key,
+		.boot = params->boot,
+		.encrypt = wanted == ROAMI_SEAL_ENCRYPT,
+		.no_aes = params->hosts > 1 && !params->aes};
+	return ROAM_OK;
+}
+
+/* One more layer over what is there.  `memory`: it is a transport, and those of its peers. */
+static enum roam_err layer_open(struct roami_node *node, struct roam_transport_params *params,
+				const struct roam_transport *transport,
+				struct roam_transport_memory *memory)
+{
+	struct roam_transport_value values[ROAMI_TRANSPORT_OPTIONS_MAX];
+	struct roami_layer *layer = node->layers;
+	enum roam_err err;
+
+	while (layer->transport != NULL)
+		layer++;
+	roami_assert(layer < node->layers + ROAMI_LAYERS_MAX);
+	layer->transport = transport;
+	layer->memory = memory;
+	layer->state = aligned_alloc(64, (transport->state_size + 64) & ~(size_t)63);
+	if (layer->state == NULL)
+		return ROAM_ENOMEM;
+	memset(layer->state, 0, transport->state_size);
+	if (memory != NULL && transport->wait != NULL)
+		node->sleeper = layer;
+	params->options = values;
+	roami_options_of(node->options, transport, values);
+	layer->opened = true;
+	err = transport->open(layer->state, params);
+	params->options = NULL;
+	params->lower = transport;
+	params->lower_state = layer->state;
+	node->transport = transport;
+	node->transport_state = layer->state;
+	return err;
+}
+
+/* ---------------------------------------------------------------------------------------- peers */
+
+/* The part of a segment that is for messages. */
+static struct roam_transport_memory layers_rings(const struct roami_node_params *params,
+						 unsigned peer)
+{
+	return (struct roam_transport_memory){(uint8_t *)params->bases[peer] + params->layout.rings,
+					      (size_t)params->layout.nodes_max *
+						      params->layout.ring_bytes};
+}
+
+/* A node's card: in its segment, where nobody else uses that part, else what was told of it. */
+static uint8_t *layers_card(const struct roami_node_params *params, unsigned peer, bool rings)
+{
+	if (params->bases[peer] != NULL && !rings)
+		return layers_rings(params, peer).base;
+	roami_assert(params->peers != NULL && params->peers[peer] != NULL);
+	return params->peers[peer]->card;
+}
+
+/* What a transport finds of each peer; NULL: no memory.  `rings`: one of the job needs those. */
+static struct roam_transport_memory *layers_memory(const struct roami_node_params *params,
+						   const struct roam_transport *transport,
+						   bool rings)
+{
+	struct roam_transport_memory *memory = calloc(params->nodes, sizeof(*memory));
+	unsigned at = roami_transport_card_at(transport);
+
+	roami_assert(at + transport->card_bytes <= ROAM_CARD_BYTES);
+	for (unsigned peer = 0; memory != NULL && peer < params->nodes; peer++) {
+		if ((transport->caps & ROAM_CAP_MAPPED) == 0)
+			memory[peer] = (struct roam_transport_memory){
+				layers_card(params, peer, rings) + at, ROAM_CARD_BYTES - at};
+		else if (params->bases[peer] != NULL)
+			memory[peer] = layers_rings(params, peer);
+	}
+	return memory;
+}
+
+/* Those at which threads can sleep last, the one at which they do behind them; then by cost. */
+static bool layers_before(const struct roam_transport *a, const struct roam_transport *b)
+{
+	if ((a->wait != NULL) != (b->wait != NULL))
+		return a->wait == NULL;
+	return a->cost_ns < b->cost_ns;
+}
+
+/* The transports and the peers that each reaches; how many. */
+static unsigned layers_ways(const struct roami_node_params *params,
+			    struct roam_transport_way ways[ROAM_WAYS_MAX])
+{
+	unsigned count = 0, i;
+
+	for (unsigned peer = 0; peer < params->nodes; peer++) {
+		const struct roam_transport *transport = params->transport;
+
+		if (params->by != NULL && params->by[peer] != NULL)
+			transport = params->by[peer];
+		for (i = 0; i < count && ways[i].transport != transport;)
+			i++;
+		if (i == count) {
+			roami_assert(count < ROAM_WAYS_MAX);
+			for (; i > 0 && layers_before(transport, ways[i - 1].transport); i--)
+				ways[i] = ways[i - 1];
+			ways[i] = (struct roam_transport_way){.transport = transport};
+			count++;
+		}
+		ways[i].peers |= roami_nodeset_bit(peer);
+	}
+	return count;
+}
+
+/* --------------------------------------------------------------------------------------- stacks */
+
+/* What this node joins, while it opens. */
+struct layers_plan {
+	struct roam_transport_way ways[ROAM_WAYS_MAX];
+	unsigned count;
+	bool rings;  /* one has ROAM_CAP_MAPPED */
+	int files[ROAM_WAYS_MAX];
+	unsigned file_count;
+};
+
+static void layers_plan(const struct roami_node_params *params, struct layers_plan *plan)
+{
+	plan->count = layers_ways(params, plan->ways);
+	for (unsigned i = 0; i < plan->count; i++)
+		plan->rings = plan->rings || (plan->ways[i].transport->caps & ROAM_CAP_MAPPED) != 0;
+}
+
+/* The file at which the sleeper sleeps for a transport before it. */
+static bool layers_file(struct roami_node *node, struct layers_plan *plan,
+			const struct roam_transport_way *way)
+{
+	int file = way->transport->file != NULL ? way->transport->file(node->transport_state) : -1;
+
+	if (file < 0)
+		return way->transport->wait == NULL;
+	plan->files[plan->file_count++] = file;
+	return true;
+}
+
+/*
+ * Whether faults happen over a transport: on one host over each, else where they happen anyway.
+ * Both ends must find the same, for the layers are the same at both.
+ */
+static bool layers_faulty(const struct roami_node_params *params,
+			  const struct roam_transport *transport)
+{
+	return params->nodes > 1 && params->options->faulty[0] != '\0' &&
+	       (params->hosts <= 1 || (transport->caps & ROAM_CAP_RELIABLE) == 0);
+}
+
+/* A transport, and over it what makes it as reliable as messages want it. */
+static enum roam_err layers_stack(struct roami_node *node, const struct roami_node_params *params,
+				  struct roam_transport_params open, struct layers_plan *plan,
+				  unsigned index)
+{
+	const unsigned good = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED;
+	struct roam_transport_way *way = &plan->ways[index];
+	struct roam_transport_memory *memory = layers_memory(params, way->transport, plan->rings);
+	bool last = index + 1 == plan->count;
+	enum roam_err err;
+
+	roami_assert(roami_transport_wrong(way->transport) == NULL);
+	if (memory == NULL)
+		return ROAM_ENOMEM;
+	open.memory = memory;
+	open.others = roami_nodeset_first(params->nodes).bits & ~way->peers;
+	if (last && plan->count > 1 && params->bells != NULL)
+		open.bell = params->bells[params->me];
+	open.files = plan->files;
+	open.file_count = plan->file_count;
+	if (way->transport->wait == NULL)
+		open.rouse = layer_rouse;
+	err = layer_open(node, &open, way->transport, memory);
+	if (err == ROAM_OK && !last && !layers_file(node, plan, way))
+		err = ROAM_EUNSUPPORTED;
+	open.option = params->options->faulty;
+	if (err == ROAM_OK && layers_faulty(params, way->transport))
+		err = layer_open(node, &open, &roami_transport_faulty, NULL);
+	open.option = NULL;
+	if (err == ROAM_OK && (node->transport->caps & good) != good)
+		err = layer_open(node, &open, &roami_transport_reliable, NULL);
+	if (way->transport->wait == NULL)
+		node->rung |= way->peers;
+	if (node->transport->due != NULL)
+		node->timed |= way->peers;
+	way->transport = node->transport;
+	way->state = node->transport_state;
+	return err;
+}
+
+enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node_params *params)
+{
+	struct roami_seal_params seal = {.key = NULL};
+	struct roam_transport_params open = {
+		.node = params->me,
+		.nodes = params->nodes,
+		.world = params->world,
+		.now = layer_now,
+		.now_arg = node,
+		.stats = node->stats,
+		.seal = &seal,
+		.stranger = layer_stranger,
+		.address = params->address,
+		.deadline_ns = layers_deadline(params),
+		.lost = layer_lost,
+		.why = params->why,
+		.why_bytes = params->why_bytes,
+		.mtu = (unsigned)params->options->mtu};
+	struct layers_plan plan = {.count = 0};
+	enum roam_err err = layers_seal(params, &seal);
+
+	layers_plan(params, &plan);
+	if (!plan.rings || (params->peers != NULL && params->peers[params->me] != NULL))
+		node->card = layers_card(params, params->me, plan.rings);
+	for (unsigned i = 0; i < plan.count && err == ROAM_OK; i++)
+		err = layers_stack(node, params, open, &plan, i);
+	if (err != ROAM_OK || plan.count == 1)
+		return err;
+	open.ways = plan.ways;
+	open.way_count = plan.count;
+	return layer_open(node, &open, &roami_transport_mixed, NULL);
+}
+
+const char *roami_layers_over(const struct roami_node *node, char *text, size_t bytes)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned i = ROAMI_LAYERS_MAX; i-- > 0;)
+		if (node->layers[i].memory != NULL && used < bytes)
+			used += (size_t)snprintf(text + used, bytes - used, "%s%s",
+						 used > 0 ? ", on each over " : "",
+						 node->layers[i].transport->name);
+	return text;
+}
+
+void roami_layers_close(struct roami_node *node)
+{
+	for (unsigned i = ROAMI_LAYERS_MAX; i-- > 0;) {
+		struct roami_layer *layer = &node->layers[i];
+
+		if (layer->opened)
+			layer->transport->close(layer->state);
+		free(layer->state);
+		free(layer->memory);
+		*layer = (struct roami_layer){0};
+	}
+	node->sleeper = NULL;
+}
+
+bool roami_layers_check(const char *faulty, char *why, size_t why_bytes)
+{
+	return roami_transport_faulty.check(faulty, why, why_bytes);
+}

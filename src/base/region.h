@@ -1,0 +1,97 @@
+/*
+ * Domains: the stretches of the heap that are under one protocol each, so that a page's protocol
+ * follows from its number, at every node and at any time.  Domain 0, the highest, has the job's
+ * protocol; the others are for regions of other ones (roam_alloc_region), one below the other, so
+ * that no address depends on how many there are.
+ *
+ * A thread that runs a protocol's function is in its domain: calls of roam/protocol.h that name no
+ * page act for it.  While a node has come across domain 0 only, none of that costs anything.
+ */
+#ifndef ROAMI_DOMAIN_H
+#define ROAMI_DOMAIN_H
+
+#include "base/node.h"
+
+/* Message types that a node has which opens these domains. */
+unsigned roami_domains_types(const struct roami_layout *layout,
+			     const struct roam_protocol *protocol,
+			     const struct roam_protocol *const *regions);
+
+/*
+ * Makes the node's domains, those of regions under the protocols of `regions`; starts their
+ * protocols.  One of a region that cannot run here leaves an error in its domain.
+ */
+enum roam_err roami_domains_open(struct roami_node *node,
+				 const struct roam_protocol *const *regions);
+enum roam_err roami_domains_init(struct roami_node *node);
+
+/* The reverse, also of what was opened by half. */
+void roami_domains_close(struct roami_node *node);
+
+/* What it knows of its pages among [first, end) belongs into a core file. */
+void roami_domain_dump(const struct roami_node *node, const struct roami_domain *domain,
+		       size_t first, size_t end);
+
+/* A node comes across a domain of regions for the first time. */
+void roami_domain_begin(struct roami_node *node, struct roami_domain *domain);
+
+/* The calling thread's. */
+struct roami_domain *roami_domain_current(struct roami_node *node);
+
+static inline struct roami_domain *roami_domain_of(struct roami_node *node, uint32_t page)
+{
+	return &node->domains[roami_layout_domain(&node->layout, page)];
+}
+
+/* How writes of the page are noticed now. */
+static inline enum roam_writes roami_writes_of(struct roami_node *node, uint32_t page)
+{
+	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
+
+	return protocol->writes_now == NULL ? protocol->writes : protocol->writes_now(node, page);
+}
+
+/* How homes are under the page's protocol; under the one that the calling thread runs. */
+static inline enum roam_homes roami_homes_of(struct roami_node *node, uint32_t page)
+{
+	return roami_domain_of(node, page)->protocol->homes;
+}
+
+static inline enum roam_homes roami_homes_here(struct roami_node *node)
+{
+	return roami_domain_current(node)->protocol->homes;
+}
+
+/* Whether a writer may become the home of what it writes. */
+static inline bool roami_homes_change(const struct roam_protocol *protocol)
+{
+	return protocol->homes == ROAM_HOMES_TAKEN || protocol->homes == ROAM_HOMES_MOVING;
+}
+
+static inline bool roami_domains_several(struct roami_node *node)
+{
+	return atomic_load_explicit(&node->several, memory_order_relaxed) != 0;
+}
+
+/* The calling thread runs functions of the domain's protocol from now on; what leave takes. */
+static inline unsigned roami_domain_enter(struct roami_node *node, struct roami_domain *domain)
+{
+	unsigned *current, was;
+
+	if (atomic_load_explicit(&domain->active, memory_order_relaxed) == 0)
+		roami_domain_begin(node, domain);
+	if (!roami_domains_several(node))
+		return 0;
+	current = node->env->domain(node);
+	was = *current;
+	*current = (unsigned)(domain - node->domains);
+	return was;
+}
+
+static inline void roami_domain_leave(struct roami_node *node, unsigned was)
+{
+	if (roami_domains_several(node))
+		*node->env->domain(node) = was;
+}
+
+#endif

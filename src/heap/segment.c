@@ -1,0 +1,96 @@
+#include "heap/segment.h"
+
+#include <assert.h>
+
+#define RING_BYTES    (256u * 1024)
+#define TRAIL_BYTES   ((size_t)4 << 20)
+#define BOARD_RUNS    (64u * 1024)
+#define LOCK_SLOTS    (128u * 1024)
+#define MEETING_SLOTS 4096u
+
+_Static_assert(sizeof(struct roami_header) == 16, "a page header is two words");
+
+static size_t segment_round(size_t bytes)
+{
+	return (bytes + ROAMI_PAGE - 1) & ~(ROAMI_PAGE - 1);
+}
+
+void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max)
+{
+	roami_layout_make_regions(layout, heap_bytes, nodes_max, 0, 0, ROAMI_PAGE);
+}
+
+/* Where everything lies; the heap's bytes and regions are set. */
+static void layout_place(struct roami_layout *layout, unsigned nodes_max)
+{
+	size_t at = segment_round(sizeof(struct roami_ctl));
+	size_t pages = layout->pages;
+
+	layout->nodes_max = nodes_max;
+	layout->pool = at;
+	at += segment_round((1 + layout->regions) * sizeof(struct roami_pool));
+	layout->rings = at;
+	layout->ring_bytes = RING_BYTES;
+	at += (size_t)nodes_max * RING_BYTES;
+	layout->board = at;
+	layout->board_runs = BOARD_RUNS;
+	at += segment_round(sizeof(struct roami_board) +
+			    BOARD_RUNS * ROAMI_BOARD_WORDS * sizeof(uint64_t));
+	layout->trail = at;
+	layout->trail_bytes = TRAIL_BYTES;
+	at += segment_round(sizeof(struct roami_trail) + TRAIL_BYTES);
+	layout->locks = at;
+	layout->lock_slots = LOCK_SLOTS;
+	at += segment_round(LOCK_SLOTS * roami_lock_bytes(nodes_max));
+	layout->meetings = at;
+	layout->meeting_slots = MEETING_SLOTS;
+	at += segment_round(MEETING_SLOTS *
+			    (roami_meeting_bytes(nodes_max) + roami_departure_bytes(nodes_max)));
+	layout->reductions = at;
+	at += segment_round(2 * (size_t)nodes_max * ROAM_REDUCE_MAX * sizeof(uint64_t));
+	layout->objects = at;
+	at += segment_round(pages * sizeof(uint64_t));
+	layout->headers = at;
+	at += segment_round(pages * sizeof(struct roami_header));
+	layout->directory = at;
+	at += segment_round(pages * sizeof(uint64_t));
+	layout->tails = at;
+	at += segment_round(nodes_max * sizeof(struct roami_shared_tail));
+	layout->slots = at;
+	at += segment_round((size_t)nodes_max * roami_share_slots(layout) * sizeof(uint32_t));
+	layout->heap = at;
+	layout->total = at + layout->heap_bytes;
+}
+
+void roami_layout_make_regions(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max,
+			       unsigned regions, size_t region_bytes, size_t part)
+{
+	size_t own_first = (regions * region_bytes + part - 1) / part * part;
+
+	layout->regions = regions;
+	layout->region_pages = (uint32_t)(region_bytes / ROAMI_PAGE);
+	layout->own_first = (uint32_t)(own_first / ROAMI_PAGE);
+	layout->heap_bytes = own_first + heap_bytes;
+	assert(layout->heap_bytes / ROAMI_PAGE <= UINT32_MAX);
+	layout->pages = (uint32_t)(layout->heap_bytes / ROAMI_PAGE);
+	layout_place(layout, nodes_max);
+}
+
+void roami_segment_point(struct roami_segment *segment, const struct roami_layout *layout,
+			 void *base)
+{
+	uint8_t *at = base;
+
+	segment->base = at;
+	segment->bytes = layout->total;
+	segment->ctl = (void *)at;
+	segment->pool = (void *)(at + layout->pool);
+	segment->board = (void *)(at + layout->board);
+	segment->trail = (void *)(at + layout->trail);
+	segment->objects = (void *)(at + layout->objects);
+	segment->headers = (void *)(at + layout->headers);
+	segment->directory = (void *)(at + layout->directory);
+	segment->tails = (void *)(at + layout->tails);
+	segment->slots = (void *)(at + layout->slots);
+	segment->heap = at + layout->heap;
+}

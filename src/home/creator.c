@@ -1,0 +1,129 @@
+/* What node 0 had in the heap when the job was sealed: brought by whoever claims a page. */
+#include <string.h>
+
+#include "home/reach.h"
+#include "home/remote.h"
+#include "msg/msg.h"
+#include "page/page.h"
+
+#define PART_PAGES 4096u
+#define PART_WORDS (PART_PAGES / 64)
+
+/* Of a part of the heap: in which pages node 0, which is not near, had bytes.  Asked for once. */
+struct roami_creator_part {
+	_Atomic uint64_t marks[PART_WORDS];
+	_Atomic uint32_t known;
+};
+
+static size_t creator_bytes(const struct roami_node *node)
+{
+	return (node->layout.pages / PART_PAGES + 1) * sizeof(*node->creator_parts);
+}
+
+enum roam_err roami_creator_init(struct roami_node *node)
+{
+	node->creator_parts = roami_os_reserve_sparse(creator_bytes(node));
+	return node->creator_parts != NULL ? ROAM_OK : ROAM_ENOMEM;
+}
+
+void roami_creator_fini(struct roami_node *node)
+{
+	roami_os_unmap(node->creator_parts, creator_bytes(node));
+}
+
+static bool creator_marked(const struct roami_segment *first, uint32_t page)
+{
+	return (atomic_load(&first->headers[page].where) & ROAMI_HEADER_BYTES) != 0;
+}
+
+void roami_marks_handle(struct roami_node *node, const struct roam_request *request)
+{
+	uint64_t marks[PART_WORDS] = {0}, part;
+	struct roam_part answer = {marks, sizeof(marks)};
+	uint32_t first;
+
+	if (request->bytes != sizeof(part))
+		roami_node_fail(node, "node %u sent a short request", request->from);
+	memcpy(&part, request->data, sizeof(part));
+	if (part > (node->layout.pages - 1) / PART_PAGES)
+		roami_node_fail(node, "node %u asked for pages beyond the heap", request->from);
+	first = (uint32_t)part * PART_PAGES;
+	for (uint32_t i = 0; i < PART_PAGES && i < node->layout.pages - first; i++)
+		if (creator_marked(node->self, first + i))
+			marks[i / 64] |= (uint64_t)1 << i % 64;
+	roami_reply(node, request, &answer, 1);
+}
+
+static void creator_learn(struct roami_node *node, uint64_t number)
+{
+	struct roami_creator_part *part = &node->creator_parts[number];
+	struct roam_part ask = {&number, sizeof(number)};
+	uint64_t marks[PART_WORDS];
+
+	if (roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_MARKS, &ask, 1, marks,
+			   sizeof(marks)) != sizeof(marks))
+		roami_node_fail(node, "node 0 sent half of its marks");
+	for (unsigned i = 0; i < PART_WORDS; i++)
+		atomic_store_explicit(&part->marks[i], marks[i], memory_order_relaxed);
+	atomic_store_explicit(&part->known, 1, memory_order_release);
+}
+
+enum roami_creator roami_near_creator_has(struct roami_node *node, uint32_t page, bool ask)
+{
+	(void)ask;
+	return creator_marked(&node->segments[0], page) ? ROAMI_CREATOR_HAS : ROAMI_CREATOR_NOT;
+}
+
+enum roami_creator roami_far_creator_has(struct roami_node *node, uint32_t page, bool ask)
+{
+	struct roami_creator_part *part = &node->creator_parts[page / PART_PAGES];
+	uint64_t marks;
+
+	if (atomic_load_explicit(&part->known, memory_order_acquire) == 0) {
+		if (!ask)
+			return ROAMI_CREATOR_UNKNOWN;
+		creator_learn(node, page / PART_PAGES);
+	}
+	marks = atomic_load_explicit(&part->marks[page % PART_PAGES / 64], memory_order_relaxed);
+	return (marks >> page % 64 & 1) != 0 ? ROAMI_CREATOR_HAS : ROAMI_CREATOR_NOT;
+}
+
+static enum roami_creator creator_has(struct roami_node *node, uint32_t page, bool ask)
+{
+	if (page >= node->creator_pages)
+		return ROAMI_CREATOR_NOT;
+	return node->reach[0]->creator_has(node, page, ask);
+}
+
+bool roami_creator_may_have(struct roami_node *node, uint32_t page)
+{
+	return creator_has(node, page, false) != ROAMI_CREATOR_NOT;
+}
+
+bool roami_creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
+{
+	struct roami_query ask = {.what = page, .page = to};
+
+	if (creator_has(node, page, true) != ROAMI_CREATOR_HAS)
+		return false;
+	node->reach[0]->creator_copy(node, &ask, 1);
+	return true;
+}
+
+void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
+{
+	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
+	unsigned asked = 0;
+
+	for (uint32_t i = 0; i < count && node->me != 0; i++) {
+		uint32_t page = first + i * (uint32_t)stride;
+
+		if (creator_has(node, page, true) != ROAMI_CREATOR_HAS)
+			continue;
+		roami_page_entry(node, page)->here = 1;
+		asks[asked++] = (struct roami_query){.what = page,
+						     .page = roami_page_bytes(node, page)};
+	}
+	if (asked > 0)
+		node->reach[0]->creator_copy(node, asks, asked);
+}

@@ -1,0 +1,104 @@
+/*
+ * Diffs that a node leaves in its segment for the others: who has a copy that lacks a few of them
+ * needs no page.  A bounded ring; what was overwritten is fetched with its page instead.  A diff's
+ * place, in its write notice, counts words since the beginning, + 1.
+ */
+#include <string.h>
+
+#include "base/region.h"
+#include "home/reach.h"
+#include "page/page.h"
+
+struct trail_item {
+	uint32_t page;
+	uint32_t bytes;
+};
+
+#define TRAIL_WORDS(bytes) (((bytes) + 7u) / 8)
+
+static uint64_t trail_words(const struct roami_node *node)
+{
+	return node->layout.trail_bytes / 8;
+}
+
+bool roami_trail_on(struct roami_node *node)
+{
+	return node->trail_on;
+}
+
+uint64_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
+			   size_t bytes)
+{
+	struct roami_trail *trail = node->self->trail;
+	struct trail_item item = {page, (uint32_t)bytes};
+	uint64_t words = 1 + TRAIL_WORDS(bytes), room = trail_words(node), at = node->trail_head;
+	uint64_t word = 0;
+
+	if (!roami_trail_on(node) || words > room / 2)
+		return 0;
+	if (at % room + words > room)
+		at += room - at % room;
+	node->trail_head = at + words;
+	atomic_store_explicit(&trail->begun, at + words, memory_order_relaxed);
+	/* Readers that find new words here must find `begun` raised. */
+	atomic_thread_fence(memory_order_release);
+	memcpy(&word, &item, sizeof(word));
+	atomic_store_explicit(&trail->words[at % room], word, memory_order_relaxed);
+	for (size_t i = 0; i < bytes; i += 8) {
+		memcpy(&word, diff + i, bytes - i < 8 ? bytes - i : 8);
+		atomic_store_explicit(&trail->words[at % room + 1 + i / 8], word,
+				      memory_order_relaxed);
+		if (i % 512 == 0)
+			roami_step(node);
+	}
+	atomic_thread_fence(memory_order_release);
+	return at + 1;
+}
+
+/* A home that nobody reads makes no more diffs. */
+static void trail_say_read(struct roami_header *header)
+{
+	uint32_t where = atomic_load_explicit(&header->where, memory_order_relaxed);
+
+	if ((where & (ROAMI_HEADER_TWIN | ROAMI_HEADER_READ)) == ROAMI_HEADER_TWIN)
+		atomic_fetch_or(&header->where, ROAMI_HEADER_READ);
+}
+
+bool roami_near_trail_follow(struct roami_node *node, unsigned writer, uint64_t place,
+			     uint32_t page, uint8_t *diff, size_t *bytes_p)
+{
+	const struct roami_trail *trail = node->segments[writer].trail;
+	uint64_t room = trail_words(node), word, at, begun;
+	struct trail_item item;
+
+	begun = atomic_load_explicit(&trail->begun, memory_order_acquire);
+	at = place - 1;
+	if (at >= begun)
+		return false;
+	word = atomic_load_explicit(&trail->words[at % room], memory_order_relaxed);
+	memcpy(&item, &word, sizeof(item));
+	if (begun - at > room || item.page != page || item.bytes > ROAM_DIFF_MAX ||
+	    at % room + 1 + TRAIL_WORDS(item.bytes) > room)
+		return false;
+	for (size_t i = 0; i < item.bytes; i += 8) {
+		word = atomic_load_explicit(&trail->words[at % room + 1 + i / 8],
+					    memory_order_relaxed);
+		memcpy(diff + i, &word, item.bytes - i < 8 ? item.bytes - i : 8);
+		if (i % 512 == 0)
+			roami_step(node);
+	}
+	atomic_thread_fence(memory_order_acquire);
+	if (atomic_load_explicit(&trail->begun, memory_order_relaxed) - at > room)
+		return false;
+	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
+	trail_say_read(&node->segments[writer].headers[page]);
+	ROAMI_COUNT(node->stats, bytes_fetched, item.bytes);
+	*bytes_p = item.bytes;
+	return true;
+}
+
+bool roami_trail_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
+			uint8_t *diff, size_t *bytes_p)
+{
+	return node->reach[writer]->trail_follow(node, writer, place, page, diff, bytes_p);
+}

@@ -1,0 +1,232 @@
+/* Pages that come from their homes, however these are reached. */
+#include "base/region.h"
+#include "home/reach.h"
+#include "home/remote.h"
+#include "msg/msg.h"
+#include "page/page.h"
+
+/*
+ * Tells `home` that somebody may hold a copy; returns the mark's generation, which the home moves
+ * on when it forgets its readers. Nobody relies on a mark before it is listed: the home could drain
+ * the list too early.  Every node has a list of its own there, a home that copies the page for
+ * another one too.  Modelled in tests/model/header.pml.
+ */
+static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t page)
+{
+	struct roami_segment *there = &node->segments[home];
+	_Atomic uint32_t *shared = &there->headers[page].shared;
+	uint32_t slots = roami_share_slots(&node->layout);
+	bool listed;
+
+	for (;;) {
+		uint32_t mark = atomic_load(shared), found;
+		uint64_t at;
+
+		if (mark & ROAMI_SHARED_LISTED)
+			return mark >> ROAMI_SHARED_BITS;
+		roami_spin_lock(node, &node->share_lock[home]);
+		mark = atomic_fetch_or(shared, ROAMI_SHARED) | ROAMI_SHARED;
+		roami_step(node);
+		listed = (mark & ROAMI_SHARED_LISTED) != 0;
+		if (!listed) {
+			at = atomic_load_explicit(&there->tails[node->me].tail,
+						  memory_order_relaxed);
+			atomic_store(&there->slots[(size_t)node->me * slots + at % slots], page);
+			roami_step(node);
+			atomic_store(&there->tails[node->me].tail, at + 1);
+			roami_step(node);
+			found = mark;
+			listed = atomic_compare_exchange_strong(shared, &found,
+								mark | ROAMI_SHARED_LISTED) ||
+				 found >> ROAMI_SHARED_BITS == mark >> ROAMI_SHARED_BITS;
+		}
+		roami_spin_unlock(&node->share_lock[home]);
+		if (listed)
+			return mark >> ROAMI_SHARED_BITS;
+	}
+}
+
+/* Bits of `where` that say nothing about the home. */
+#define MARKS (0xffu & ~(ROAM_HEADER_HOME | ROAM_HEADER_READY))
+
+bool roami_fetch_may_open(struct roami_node *node, uint32_t page)
+{
+	return atomic_load_explicit(&node->solo, memory_order_relaxed) != 0 &&
+	       (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_WANT) == 0;
+}
+
+/*
+ * Copies a page to this node.  One that was never here goes through the engine, which also opens it
+ * (roami_page_open finds it mapped): where no other thread can look at it before it is checked.
+ * Not for a write: the twin needs the runtime view.
+ */
+static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8_t *to,
+			const uint8_t *from)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (mine && entry->here) {
+		/* If it is not mapped yet: a read maps its neighbours too, a write does not. */
+		(void)*(const volatile uint8_t *)to;
+	} else if (mine) {
+		entry->here = 1;
+		if (roami_fetch_may_open(node, page) &&
+		    node->engine->copy(node->engine_state, page, 1, from) == 1) {
+			entry->mapped = 1;
+			return;
+		}
+	}
+	roami_page_copy(node, to, from);
+}
+
+/*
+ * Whether the home has the page open.  If with a twin it is told before the copy is made: what it
+ * writes and writes back is in no diff.
+ */
+static bool fetch_open(struct roami_header *header)
+{
+	uint32_t where = atomic_load(&header->where);
+
+	if ((where & (ROAMI_HEADER_OPEN | ROAMI_HEADER_TWIN | ROAMI_HEADER_WANTED)) ==
+	    (ROAMI_HEADER_OPEN | ROAMI_HEADER_TWIN))
+		atomic_fetch_or(&header->where, ROAMI_HEADER_WANTED);
+	return (where & ROAMI_HEADER_OPEN) != 0;
+}
+
+/* `to` gets the bytes, *version_p the version read before them. */
+enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint32_t page,
+				   uint8_t *to, uint64_t *version_p)
+{
+	struct roami_header *header = &node->segments[home].headers[page];
+
+	for (;;) {
+		uint32_t where = atomic_load(&header->where), generation;
+		bool open;
+
+		if ((where & ROAM_HEADER_HOME) == 0)
+			return ROAM_FETCH_NOT_HOME;
+		if ((where & ROAM_HEADER_READY) == 0)
+			return ROAM_FETCH_NOT_READY;
+		generation = fetch_share(node, home, page);
+		atomic_thread_fence(memory_order_seq_cst);
+		roami_step(node);
+		open = fetch_open(header);
+		*version_p = ROAMI_VERSION(atomic_load(&header->version));
+		fetch_bytes(node, home != node->me, page, to,
+			    node->segments[home].heap + (size_t)page * ROAMI_PAGE);
+		atomic_thread_fence(memory_order_acquire);
+		if (((atomic_load(&header->where) ^ where) & ~MARKS) == 0 &&
+		    atomic_load(&header->shared) >> ROAMI_SHARED_BITS == generation)
+			return open ? ROAM_FETCH_OPEN : ROAM_FETCH_OK;
+		ROAMI_COUNT(node->stats, fetches_retried, 1);
+	}
+}
+
+/*
+ * Whether a request for a page that is not here has to wait: this node is claiming it, and its word
+ * says so already.  It is pending until it is published.
+ */
+static bool fetch_early(struct roami_node *node, const struct roam_request *request, uint32_t page)
+{
+	bool early;
+
+	if (roami_homes_of(node, page) != ROAM_HOMES_FIXED)
+		return false;
+	roami_page_lock(node, page);
+	early = roami_page_pending(node, page);
+	if (early)
+		roami_park(node, request, page);
+	roami_page_unlock(node, page);
+	return early;
+}
+
+void roami_fetch_handle(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t page = roami_memory_page(node, request, sizeof(page));
+	uint8_t bytes[ROAM_PAGE_SIZE];
+	struct roami_fetch_head head;
+	struct roam_part parts[2] = {{&head, sizeof(head)}, {bytes, sizeof(bytes)}};
+
+	head.result = roami_fetch_direct(node, node->me, page, bytes, &head.version);
+	if (head.result == ROAM_FETCH_NOT_HOME && fetch_early(node, request, page))
+		return;
+	if (head.result == ROAM_FETCH_NOT_HOME) /* or was published since */
+		head.result = roami_fetch_direct(node, node->me, page, bytes, &head.version);
+	if (head.result <= ROAM_FETCH_OPEN)
+		roami_msg_reply_bytes(node, request, parts, 2);
+	else
+		roami_reply(node, request, parts, 1);
+}
+
+void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p)
+{
+	if (roami_fetch_direct(node, node->me, page, bytes, version_p) > ROAM_FETCH_OPEN)
+		roami_node_fail(node, "page %u: copied where it is not at home", page);
+}
+
+static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+{
+	struct roami_fetches fetches;
+
+	fetches.list = list;
+	fetches.count = count;
+	for (unsigned i = 0; i < count; i++)
+		roami_assert(list[i].home < node->nodes && list[i].home != node->me);
+	for (unsigned i = 0; node->reaches[i] != NULL; i++)
+		if (node->reaches[i]->fetch_begin != NULL)
+			node->reaches[i]->fetch_begin(node, node->reaches[i], &fetches);
+	roami_step(node);
+	for (unsigned i = 0; node->reaches[i] != NULL; i++)
+		node->reaches[i]->fetch(node, node->reaches[i], &fetches);
+	ROAMI_COUNT(node->stats, fetches, count);
+}
+
+void roami_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+{
+	roami_wait_begin(node);
+	while (count > 0) {
+		unsigned some = count < ROAMI_CALLS_AT_ONCE ? count : ROAMI_CALLS_AT_ONCE;
+
+		fetch_some(node, list, some);
+		list += some;
+		count -= some;
+	}
+	roami_wait_end(node);
+}
+
+enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page,
+			    uint64_t *version_p)
+{
+	struct roam_fetch_one one = {.page = page, .home = home};
+
+	roami_fetch_all(node, &one, 1);
+	*version_p = one.version;
+	return one.result;
+}
+
+#define AGAIN 8u
+
+void roami_page_asked(struct roami_node *node, uint32_t page)
+{
+	atomic_store_explicit(&roami_page_entry(node, page)->again, AGAIN, memory_order_relaxed);
+}
+
+bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t again = atomic_load_explicit(&entry->again, memory_order_relaxed);
+
+	if (again == 0 || node->options->prefetch == 0 ||
+	    roami_page_access(node, page) != ROAM_NONE ||
+	    atomic_load_explicit(&entry->home, memory_order_relaxed) != home + 1)
+		return false;
+	atomic_store_explicit(&entry->again, (uint8_t)(again - 1), memory_order_relaxed);
+	return true;
+}
+
+bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home)
+{
+	return roami_page_wants_write(node, page) && page > 0 &&
+	       roami_page_dirty(node, page - 1) && node->reach[home]->travels &&
+	       node->options->prefetch != 0;
+}

@@ -1,0 +1,304 @@
+#include "home/provisional.h"
+
+#include <string.h>
+
+#include "base/region.h"
+#include "home/reach.h"
+#include "home/remote.h"
+#include "msg/msg.h"
+#include "page/page.h"
+#include "page/race.h"
+#include "sync/sync.h"
+
+#define CLAIMS_CALLS 16u
+
+/* What is known of a group of pages. */
+struct roami_group {
+	uint64_t untouched;
+	uint64_t epoch;
+};
+
+static size_t group_bytes(const struct roami_node *node)
+{
+	return (node->layout.pages / ROAMI_GROUP + 1) * sizeof(struct roami_group);
+}
+
+enum roam_err roami_guess_init(struct roami_node *node)
+{
+	atomic_store(&node->guess.epoch, 1);
+	node->guess.groups = roami_os_reserve_sparse(group_bytes(node));
+	return node->guess.groups != NULL ? ROAM_OK : ROAM_ENOMEM;
+}
+
+void roami_guess_fini(struct roami_node *node)
+{
+	roami_os_vec_free(&node->guess.list, sizeof(uint32_t));
+	roami_os_vec_free(&node->guess.work, sizeof(uint32_t));
+	roami_os_unmap(node->guess.groups, group_bytes(node));
+}
+
+/* -------------------------------------------------------------------------------- what is known */
+
+void roami_guess_learn(struct roami_node *node, uint32_t first, uint32_t count,
+		       const uint64_t *words, uint64_t epoch)
+{
+	struct roami_group *group = &node->guess.groups[first / ROAMI_GROUP];
+	uint64_t untouched = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		untouched |= (uint64_t)(words[i] == ROAMI_WORD_CREATOR) << i;
+	roami_spin_lock(node, &node->guess.lock);
+	if (group->epoch <= epoch)
+		*group = (struct roami_group){untouched, epoch};
+	roami_spin_unlock(&node->guess.lock);
+}
+
+/*
+ * Puts the page on the list, unless it is not known to be untouched.  Listed first, looked at the
+ * epoch second; who acquires does the reverse (roami_guess_acquire).
+ */
+static bool guess_list(struct roami_node *node, uint32_t page)
+{
+	struct roami_guess *guess = &node->guess;
+	const struct roami_group *group = &guess->groups[page / ROAMI_GROUP];
+	bool known;
+	uint32_t *slot;
+
+	roami_spin_lock(node, &guess->lock);
+	known = (group->untouched >> page % ROAMI_GROUP & 1) != 0;
+	slot = known ? roami_os_vec_grow(&guess->list, sizeof(*slot), 1) : NULL;
+	if (slot != NULL) {
+		*slot = page;
+		atomic_store(&guess->count, (uint32_t)guess->list.count + 1);
+		roami_step(node);
+		known = group->epoch == atomic_load(&guess->epoch);
+		guess->list.count += known;
+		if (!known)
+			atomic_store(&guess->count, (uint32_t)guess->list.count);
+	}
+	roami_spin_unlock(&guess->lock);
+	return slot != NULL && known;
+}
+
+bool roami_page_guess(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	/* An acquire of a scope does not end guesses: RC's pages are not beside scopes. */
+	roami_assert(!roami_scoped(node));
+	if (!node->reach[roami_manager(node, page)]->travels ||
+	    !roami_page_wants_write(node, page) ||
+	    atomic_load(&entry->home) != 0 || entry->here || roami_race_checked(node) ||
+	    roami_creator_may_have(node, page) || roami_claim_expected(node, page) ||
+	    !guess_list(node, page))
+		return false;
+	entry->guessed = 1;
+	roami_claim_passed(node, page);
+	return true;
+}
+
+/* --------------------------------------------------------------------------------------- claims */
+
+struct claims_ask {
+	uint32_t first; /* of a group */
+	uint32_t spare;
+	uint64_t mask;
+};
+
+struct claims_answer {
+	uint64_t granted;
+	uint64_t words[ROAMI_GROUP];
+};
+
+struct claims_call {
+	struct roami_call *call;
+	struct claims_ask ask;
+	struct claims_answer answer;
+	uint64_t epoch;
+};
+
+static uint32_t group_pages(const struct roami_node *node, uint32_t first)
+{
+	uint32_t left = node->layout.pages - first;
+
+	return left < ROAMI_GROUP ? left : ROAMI_GROUP;
+}
+
+void roami_claims_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct claims_ask ask;
+	struct claims_answer answer = {0, {0}};
+	struct roam_part part = {&answer, sizeof(answer)};
+	uint32_t count;
+
+	if (request->bytes != sizeof(ask))
+		roami_node_fail(node, "node %u sent malformed claims", request->from);
+	memcpy(&ask, request->data, sizeof(ask));
+	if (ask.first >= node->layout.pages || ask.first % ROAMI_GROUP != 0 ||
+	    roami_manager(node, ask.first) != node->me)
+		roami_node_fail(node, "node %u claimed pages beyond the heap", request->from);
+	count = group_pages(node, ask.first);
+	for (uint32_t i = 0; i < count; i++) {
+		_Atomic uint64_t *word = &node->self->directory[ask.first + i];
+		uint64_t nobody = ROAMI_WORD_CREATOR, theirs = ROAMI_WORD_READY | request->origin;
+
+		if ((ask.mask >> i & 1) != 0 &&
+		    roami_domain_of(node, ask.first + i)->protocol->guessed != NULL &&
+		    atomic_compare_exchange_strong(word, &nobody, theirs))
+			answer.granted |= (uint64_t)1 << i;
+		answer.words[i] = atomic_load(word);
+	}
+	roami_reply(node, request, &part, 1);
+}
+
+/* Begins to claim pages of one group, the first ones of the list; how many. */
+static size_t claims_begin(struct roami_node *node, struct claims_call *call,
+			   const uint32_t *pages, size_t count)
+{
+	struct roam_part part = {&call->ask, sizeof(call->ask)};
+	size_t taken = 0;
+
+	call->ask = (struct claims_ask){pages[0] / ROAMI_GROUP * ROAMI_GROUP, 0, 0};
+	for (; taken < count && pages[taken] - call->ask.first < ROAMI_GROUP; taken++)
+		call->ask.mask |= (uint64_t)1 << pages[taken] % ROAMI_GROUP;
+	call->epoch = roami_guess_epoch(node);
+	call->call = roami_msg_call_start(node, roami_manager(node, call->ask.first),
+					  ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIMS, &part, 1,
+					  &call->answer, sizeof(call->answer));
+	return taken;
+}
+
+static void claims_end(struct roami_node *node, struct claims_call *call)
+{
+	if (roami_msg_call_end(node, call->call) != sizeof(call->answer) ||
+	    (call->answer.granted & ~call->ask.mask) != 0)
+		roami_node_fail(node, "malformed answer to claims");
+	roami_words_learned(node, call->ask.first, group_pages(node, call->ask.first),
+			    call->answer.words, call->epoch);
+}
+
+void roami_home_claim_each(struct roami_node *node, const uint32_t *pages, size_t count, bool *won)
+{
+	struct claims_call calls[CLAIMS_CALLS];
+	size_t begun = 0, ended = 0;
+
+	roami_wait_begin(node);
+	while (ended < count) {
+		unsigned used = 0;
+
+		for (; used < CLAIMS_CALLS && begun < count; used++)
+			begun += claims_begin(node, &calls[used], pages + begun, count - begun);
+		for (unsigned i = 0; i < used; i++) {
+			claims_end(node, &calls[i]);
+			for (; ended < count && pages[ended] - calls[i].ask.first < ROAMI_GROUP;
+			     ended++) {
+				won[ended] = (calls[i].answer.granted >>
+					      pages[ended] % ROAMI_GROUP & 1) != 0;
+				ROAMI_COUNT(node->stats, claims, won[ended]);
+			}
+		}
+	}
+	roami_wait_end(node);
+}
+
+/* ------------------------------------------------------------------------------------- settling */
+
+void roami_guess_won(struct roami_node *node, uint32_t page)
+{
+	roami_page_entry(node, page)->guessed = 0;
+}
+
+void roami_guess_given(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	entry->guessed = 0;
+	roami_page_mark_dirty(node, entry, page);
+}
+
+void roami_guess_lost(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	entry->guessed = 0;
+	roami_twin_make(node, entry, page);
+}
+
+void roami_guess_merge(struct roami_node *node, uint32_t page)
+{
+	static const _Alignas(64) uint8_t zero[ROAM_PAGE_SIZE];
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t *twin = roami_twin_bytes(node, entry->twin), *bytes = roami_page_bytes(node, page);
+	uint8_t own[ROAMI_DIFF_BYTES_MAX];
+	size_t made = node->diff->encode(own, twin, zero, ROAMI_PAGE);
+
+	roami_page_copy(node, twin, bytes);
+	node->diff->apply(bytes, NULL, own, made);
+	roami_page_mark_dirty(node, entry, page);
+}
+
+/* Moves the list into `work`, ascending, each page once; how many. */
+static size_t guess_take(struct roami_node *node)
+{
+	struct roami_guess *guess = &node->guess;
+	size_t count;
+
+	roami_spin_lock(node, &guess->lock);
+	count = roami_pages_take(node, &guess->list, &guess->work);
+	atomic_store(&guess->settling, 1);
+	atomic_store(&guess->count, 0);
+	roami_spin_unlock(&guess->lock);
+	return roami_pages_sort((void *)guess->work.items, count);
+}
+
+/* Some of them, all of one domain, pending on return; how many of `pages` are done with. */
+static size_t guess_hold(struct roami_node *node, const uint32_t *pages, size_t count,
+			 uint32_t *held, size_t *held_p)
+{
+	size_t at = 0;
+
+	for (*held_p = 0; at < count && *held_p < ROAM_GUESSED_MAX; at++) {
+		if (roami_domain_of(node, pages[at]) != roami_domain_of(node, pages[0]))
+			break;
+		roami_page_hold(node, pages[at]);
+		if (roami_page_entry(node, pages[at])->guessed)
+			held[(*held_p)++] = pages[at];
+		else
+			roami_page_done(node, pages[at]);
+	}
+	return at;
+}
+
+void roami_guess_settle(struct roami_node *node)
+{
+	uint32_t held[ROAM_GUESSED_MAX];
+	const uint32_t *pages;
+	size_t count, held_count;
+
+	if (!roami_guess_any(node))
+		return;
+	count = guess_take(node);
+	pages = (const void *)node->guess.work.items;
+	while (count > 0) {
+		struct roami_domain *domain = roami_domain_of(node, *pages);
+		size_t some = guess_hold(node, pages, count, held, &held_count);
+		unsigned was = roami_domain_enter(node, domain);
+
+		domain->protocol->guessed(node, held, held_count);
+		roami_domain_leave(node, was);
+		pages += some;
+		count -= some;
+	}
+	atomic_store(&node->guess.settling, 0);
+}
+
+void roami_guess_acquire(struct roami_node *node)
+{
+	atomic_fetch_add(&node->guess.epoch, 1);
+	roami_step(node);
+	if (!roami_guess_any(node))
+		return;
+	roami_interval_enter(node);
+	roami_guess_settle(node);
+	roami_interval_leave(node);
+}

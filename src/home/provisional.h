@@ -1,0 +1,54 @@
+/*
+ * Guesses: pages that are written before anybody is their home.  A claim that travels makes who
+ * writes wait; but a page that nobody had touched when this node acquired last is zero, as far as
+ * it may be seen here.  So it is opened at once, and claimed with others when that matters: before
+ * others may learn of the writes (release), and before this node learns of others' (acquire).  If
+ * somebody else is its home by then, it is fetched late, and what was written becomes a diff.
+ */
+#ifndef ROAMI_GUESS_H
+#define ROAMI_GUESS_H
+
+#include "base/node.h"
+
+/* Words of pages that are asked for together: one group. */
+#define ROAMI_GROUP 64u
+
+enum roam_err roami_guess_init(struct roami_node *node);
+void roami_guess_fini(struct roami_node *node);
+
+/* What this node knows of untouched pages holds until its next acquire.  Before words are read. */
+static inline uint64_t roami_guess_epoch(struct roami_node *node)
+{
+	return atomic_load(&node->guess.epoch);
+}
+
+/* Words that were read after `epoch` was: of the group of which `first` is the first page. */
+void roami_guess_learn(struct roami_node *node, uint32_t first, uint32_t count,
+		       const uint64_t *words, uint64_t epoch);
+
+/* Whether some are open, or being settled. */
+static inline bool roami_guess_any(struct roami_node *node)
+{
+	return atomic_load(&node->guess.count) != 0 || atomic_load(&node->guess.settling) != 0;
+}
+
+/* Claims all, or fetches them: none is open on return.  app, the interval lock is held. */
+void roami_guess_settle(struct roami_node *node);
+
+/* Something was granted: what was known is old, and so are guesses.  app. */
+void roami_guess_acquire(struct roami_node *node);
+
+/* The manager's part. */
+void roami_claims_handle(struct roami_node *node, const struct roam_request *request);
+
+/* In homes.c: the words of a group have come, asked for in `epoch`. */
+void roami_words_learned(struct roami_node *node, uint32_t first, uint32_t count,
+			 const uint64_t *words, uint64_t epoch);
+
+/* Also there: whether a run of the calling thread's claims goes on at `page`, or beside it. */
+bool roami_claim_expected(struct roami_node *node, uint32_t page);
+
+/* The calling thread has taken `page` without a claim: where its next ones are expected. */
+void roami_claim_passed(struct roami_node *node, uint32_t page);
+
+#endif

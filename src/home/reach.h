@@ -1,0 +1,255 @@
+/*
+ * How a node reaches a peer: one object per peer, chosen when the node opens (node->reach[peer]).
+ * `near`: loads and stores in the peer's segment; `far`: messages, which the peer's handlers
+ * answer.  Nobody else asks which of them it is.  A constant, without state of its own: what an
+ * operation needs lies with its caller.
+ *
+ * Operations on many pages take a batch of them, whatever their peers, and are called once for
+ * each kind of reach that the node has (node->reaches); each does the items of its own peers.
+ */
+#ifndef ROAMI_REACH_H
+#define ROAMI_REACH_H
+
+#include "base/node.h"
+#include "home/far.h"
+#include "msg/msg.h"
+#include "page/staging.h"
+
+/* An operation on a directory word: compare and swap, or load. */
+struct roami_word_op {
+	uint32_t page;
+	uint32_t swap;
+	uint64_t from;
+	uint64_t to;
+};
+
+#define ROAMI_CLAIM_RUN        64u /* pages that are claimed in a row at most */
+#define ROAMI_CLAIM_STRIDE_MAX 64
+
+/* Pages first, first + stride, ... that this node has claimed, of one manager. */
+struct roami_publish {
+	uint32_t first;
+	int32_t stride;
+	uint32_t count;
+};
+
+/* A page that its home may give up. */
+struct roami_take {
+	uint32_t page;
+	uint32_t spare;
+	uint64_t have; /* the version of who asks */
+};
+
+#define ROAMI_TAKE_GONE UINT32_MAX
+
+enum roami_creator { ROAMI_CREATOR_NOT, ROAMI_CREATOR_HAS, ROAMI_CREATOR_UNKNOWN };
+
+/* A batch of pages to fetch: at most ROAMI_CALLS_AT_ONCE. */
+struct roami_fetches {
+	struct roam_fetch_one *list;
+	unsigned count;
+	unsigned asked; /* those that travel, of which these are: */
+	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
+	struct roami_fetch_head {
+		uint64_t version;
+		uint64_t result;
+	} heads[ROAMI_CALLS_AT_ONCE];
+	struct roami_landing landing;
+};
+
+struct roami_reach {
+	const char *name;
+
+	/*
+	 * What is asked for costs a message and its answer: who asks for one thing asks for those
+	 * beside it, and goes on without an answer where it can.
+	 */
+	bool travels;
+
+	/* ---- directory words that `manager` has.  app, may block. */
+
+	/* Does the operation; the word found. */
+	uint64_t (*word)(struct roami_node *node, unsigned manager,
+			 const struct roami_word_op *op);
+	/* Reads those of `count` pages, at most ROAMI_WORDS_MAX, that have one manager. */
+	void (*words)(struct roami_node *node, unsigned manager, uint32_t first, uint32_t count,
+		      uint64_t *words);
+
+	/* The word of a page; a home that it names is noted, and what is learned with it. */
+	uint64_t (*look)(struct roami_node *node, uint32_t page);
+	/*
+	 * The same for a page that this node wants to be the home of.  *claimed_p: it is, the word
+	 * says so and the creator's bytes are here.  `first`: the first time for this fault.
+	 */
+	uint64_t (*claim)(struct roami_node *node, uint32_t page, bool first, bool *claimed_p);
+	/*
+	 * Claims at most `most` pages beyond `page`, of its block, that nobody has touched; how
+	 * many.  They are pending, and their words say CLAIMED.
+	 */
+	uint32_t (*claim_run)(struct roami_node *node, uint32_t page, int32_t stride,
+			      uint32_t most);
+	/* Whether a block begins with the page, or that is not known. */
+	bool (*block_begins)(struct roami_node *node, unsigned manager, uint32_t page);
+	/* Pages that this node has claimed are ready: their words say so, from now on or soon. */
+	void (*publish)(struct roami_node *node, unsigned manager,
+			const struct roami_publish *run);
+
+	/* ---- pages.  app, may block. */
+
+	/* Begins to fetch those of the batch that are reached so; NULL: nothing is begun. */
+	void (*fetch_begin)(struct roami_node *node, const struct roami_reach *reach,
+			    struct roami_fetches *fetches);
+	/* Fetches them, or awaits them: rule 6.6, up to the copy. */
+	void (*fetch)(struct roami_node *node, const struct roami_reach *reach,
+		      struct roami_fetches *fetches);
+
+	/*
+	 * Stores the diffs of those dirty pages whose homes are reached so, or sets `asks`: they go
+	 * by message; how many do.  Also sets `asks` and `moved` of the others, to false.
+	 */
+	size_t (*flush)(struct roami_node *node, const struct roami_reach *reach,
+			struct roam_dirty *dirty, const uint16_t *homes, size_t count);
+	/* A diff that goes by message all the same has its home held (roami_home_enter). */
+	bool flush_holds;
+	/* See roami_flush_pinned. */
+	bool (*flush_pinned)(struct roami_node *node, struct roam_dirty *dirty, unsigned home);
+
+	/* Makes `home` the home of a page with these bytes; NULL: it is zero. */
+	void (*adopt)(struct roami_node *node, unsigned home, uint32_t page, const uint8_t *bytes);
+	/* See roami_take_yield, of the page's header at `home`. */
+	uint32_t (*take)(struct roami_node *node, unsigned home, const struct roami_take *take);
+	/* `where` of a page's header at `home`, as far as can be told without asking; else 0. */
+	uint32_t (*where)(const struct roami_node *node, unsigned home, uint32_t page);
+	/* See roami_trail_follow. */
+	bool (*trail_follow)(struct roami_node *node, unsigned writer, uint64_t place,
+			     uint32_t page, uint8_t *diff, size_t *bytes_p);
+	/* Whether node 0 had bytes in a page at the seal.  `ask`: that may be asked for. */
+	enum roami_creator (*creator_has)(struct roami_node *node, uint32_t page, bool ask);
+	/* Copies what node 0 has in at most ROAMI_CALLS_AT_ONCE pages: `what`, to `page`. */
+	void (*creator_copy)(struct roami_node *node, struct roami_query *asks, unsigned count);
+
+	/* ---- the heap.  app, may block. */
+
+	/* Looks at parts of the pool at node 0, or changes it. */
+	void (*parts)(struct roami_node *node, const struct roami_parts_ask *ask,
+		      const struct roami_vclock *clock, struct roami_parts_answer *answer);
+	/* Gives pages whose words `manager` has their homes, and their option. */
+	void (*place)(struct roami_node *node, unsigned manager, const struct roami_place *place);
+
+	/* ---- control pages. */
+
+	/*
+	 * Sends to a peer that keeps a copy of this node's control page what has changed there;
+	 * `at_once`: the call under way, to be awaited.  NULL: nothing to await.  A mapped one is
+	 * looked at itself, also when its node answers no more.
+	 */
+	struct roami_call *(*tell)(struct roami_node *node, unsigned peer, unsigned type,
+				   const struct roam_part *part, bool at_once);
+
+	/* ---- an answer that brings the bytes of a page.  Does not block. */
+
+	uint32_t answer_left; /* how it brings a page that stays in place here: ROAMI_ANSWER_... */
+	uint32_t answer_put;  /* and one that roami_reply_room was filled for */
+	/* Where the answer's bytes are to be stored: in the asker's memory, or in `spare`. */
+	uint8_t *(*answer_room)(struct roami_node *node, unsigned asker, uint32_t page,
+				uint8_t *spare);
+
+	/* ---- bits of objects in a page (sync/objects.c).  app, may block. */
+
+	/* Sets them at a peer; `told`: it has been told of the page before. */
+	void (*objects_set)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
+			    bool told);
+	void (*objects_clear)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits);
+};
+
+/*
+ * Chooses node->reach and node->reaches, and what follows from them: node->records, node->trail_on.
+ * `near`: peers whose memory may be reached so; bits.
+ */
+void roami_reach_choose(struct roami_node *node, uint64_t near);
+
+extern const struct roami_reach roami_reach_near;
+extern const struct roami_reach roami_reach_checked; /* near, but the homes take all diffs */
+extern const struct roami_reach roami_reach_far;
+
+/* A peer's own control page; NULL: it is out of reach, its segment's `ctl` is what it has told. */
+static inline struct roami_ctl *roami_reach_ctl(const struct roami_node *node, unsigned peer)
+{
+	return node->segments[peer].base != NULL ? node->segments[peer].ctl : NULL;
+}
+
+/*
+ * The words of pages when the job ends: nodes of this host answer no more, and what they have in
+ * mapped segments is read there, however they were reached.  app, may block.
+ */
+void roami_words_ended(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words);
+
+/* ---- What near does, and the handlers of far do for it. */
+
+uint64_t roami_word_apply(struct roami_node *node, unsigned manager,
+			  const struct roami_word_op *op);
+
+/* The words of pages that `home` has claimed say that they are ready. */
+void roami_publish_words(struct roami_node *node, unsigned home, const struct roami_publish *run);
+
+/* In homes.c: the words of pages that were claimed say so; brings the creator's bytes. */
+void roami_claim_fill(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride);
+
+/* Also there: what a word says meanwhile; whether a run may go on at `next`, and in one block. */
+uint64_t roami_claim_word(struct roami_node *node, uint32_t page, unsigned home, bool travels);
+bool roami_claim_goes_on(struct roami_node *node, uint32_t page, int64_t next);
+bool roami_claim_same_block(struct roami_node *node, uint32_t from, uint32_t to);
+
+/* The stream of claims that goes on at `page`, or beside which one begins there; NULL: none. */
+struct roami_claims *roami_claims_expecting(struct roami_thread *thread, uint32_t page);
+
+/* How many pages to claim beyond `page`. */
+uint32_t roami_claims_ahead(struct roami_claims *claims, uint32_t page);
+
+/* A word as a peer has it: the home that it names is noted, for homes do not change. */
+void roami_word_learned(struct roami_node *node, uint32_t page, uint64_t word);
+
+/* What is asked for by message is asked for a page's neighbours, too: how many from *first_p. */
+uint32_t roami_words_around(const struct roami_node *node, uint32_t page, uint32_t *first_p);
+
+/* In reach_claim.c: what far does of it. */
+uint64_t roami_far_look(struct roami_node *node, uint32_t page);
+uint64_t roami_far_claim(struct roami_node *node, uint32_t page, bool first, bool *claimed_p);
+uint32_t roami_far_claim_run(struct roami_node *node, uint32_t page, int32_t stride, uint32_t most);
+void roami_far_publish(struct roami_node *node, unsigned manager, const struct roami_publish *run);
+
+/* The home of a page, with its bytes in place, on behalf of another node. */
+void roami_adopt_header(struct roami_node *node, struct roami_header *header);
+
+/*
+ * In take.c: the home of this header moves to who asks, if its copy has the home's version; the
+ * epoch it has from now on, 0: it does not move, ROAMI_TAKE_GONE: it is elsewhere.
+ */
+uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, uint64_t have);
+
+/* In trail.c: what near does. */
+bool roami_near_trail_follow(struct roami_node *node, unsigned writer, uint64_t place,
+			     uint32_t page, uint8_t *diff, size_t *bytes_p);
+
+/* In creator.c: what near and far do. */
+enum roami_creator roami_near_creator_has(struct roami_node *node, uint32_t page, bool ask);
+enum roami_creator roami_far_creator_has(struct roami_node *node, uint32_t page, bool ask);
+
+/* In fetch.c: rule 6.6 up to the copy, of a home whose segment is mapped. */
+enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint32_t page,
+				   uint8_t *to, uint64_t *version_p);
+
+/* Also there: whether a page may be opened while it is filled. */
+bool roami_fetch_may_open(struct roami_node *node, uint32_t page);
+
+/* In reach_far.c: diffs that go by message. */
+size_t roami_far_flush(struct roami_node *node, const struct roami_reach *reach,
+		       struct roam_dirty *dirty, const uint16_t *homes, size_t count);
+bool roami_far_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home);
+
+/* In reach_flush.c: sends the diffs that have `asks`, of at most as many pages as a caller has. */
+void roami_flush_send(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
+		      size_t count);
+void roami_diffs_handle(struct roami_node *node, const struct roam_request *request);
+
+#endif

@@ -1,0 +1,210 @@
+/* Homes of pages whose managers are sent messages: see reach.h. */
+#include <string.h>
+
+#include "base/region.h"
+#include "base/thread.h"
+#include "home/provisional.h"
+#include "home/reach.h"
+#include "home/remote.h"
+#include "page/page.h"
+
+/* -------------------------------------------------------------------------------------- looking */
+
+/* The words around a page have come; its own. */
+static uint64_t words_around_learned(struct roami_node *node, uint32_t page, const uint64_t *words,
+				     uint64_t epoch)
+{
+	uint32_t first, count = roami_words_around(node, page, &first);
+
+	roami_words_learned(node, first, count, words, epoch);
+	return words[page - first];
+}
+
+uint64_t roami_far_look(struct roami_node *node, uint32_t page)
+{
+	uint64_t words[ROAMI_GROUP], epoch = roami_guess_epoch(node);
+	uint32_t first, count = roami_words_around(node, page, &first);
+
+	roami_words_read(node, first, count, words);
+	return words_around_learned(node, page, words, epoch);
+}
+
+/* ------------------------------------------------------------------------------------- claiming */
+
+struct claim_ask {
+	uint32_t first;
+	int32_t stride;
+	uint32_t count;
+	uint32_t touched; /* the first one; else it goes on with a run, too */
+};
+
+struct claim_answer {
+	uint32_t granted;
+	uint32_t spare;
+	uint64_t words[ROAMI_GROUP]; /* around the page, with a stride of 0 */
+};
+
+static size_t claim_answer_bytes(const struct roami_node *node, const struct claim_ask *ask)
+{
+	uint32_t first, words = ask->stride == 0 ? roami_words_around(node, ask->first, &first) : 0;
+
+	return offsetof(struct claim_answer, words) + words * sizeof(uint64_t);
+}
+
+/* Asks a manager that is not near; how many it grants. */
+static uint32_t claim_call(struct roami_node *node, unsigned manager, const struct claim_ask *ask,
+			   struct claim_answer *answer)
+{
+	struct roam_part part = {ask, sizeof(*ask)};
+
+	if (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIM, &part, 1, answer,
+			   sizeof(*answer)) != claim_answer_bytes(node, ask) ||
+	    answer->granted > ask->count)
+		roami_node_fail(node, "node %u sent a malformed answer to a claim", manager);
+	return answer->granted;
+}
+
+/*
+ * Claims a run from `first` on: what the manager grants, of pages that are held meanwhile.
+ * `touched`: the first one is so already.
+ */
+static uint32_t claim_ask_run(struct roami_node *node, uint32_t first, int32_t stride,
+			      uint32_t most, bool touched)
+{
+	struct claim_ask ask = {first, stride, touched, touched};
+	struct claim_answer answer;
+	uint32_t granted = 0;
+	unsigned manager = roami_manager(node, first);
+
+	for (; ask.count < most; ask.count++) {
+		int64_t next = (int64_t)first + (int64_t)stride * ask.count;
+
+		if (!roami_claim_goes_on(node, first, next) ||
+		    roami_manager(node, (uint32_t)next) != manager ||
+		    roami_page_access(node, (uint32_t)next) != ROAM_NONE ||
+		    !roami_page_try(node, (uint32_t)next))
+			break;
+	}
+	if (ask.count > 0)
+		granted = claim_call(node, manager, &ask, &answer);
+	for (uint32_t i = granted > touched ? granted : touched; i < ask.count; i++)
+		roami_page_done(node, first + i * (uint32_t)stride);
+	return granted;
+}
+
+/* Claims a page that goes on with a run, and those that are expected behind it. */
+static bool claim_at_once(struct roami_node *node, uint32_t page)
+{
+	struct roami_thread *thread = roami_thread_self(node);
+	struct roami_claims *claims = roami_claims_expecting(thread, page);
+	uint32_t most;
+
+	if (claims == NULL || claims->ahead == 0)
+		return false;
+	most = roami_claims_ahead(claims, page);
+	claims->granted = claim_ask_run(node, page, claims->stride, 1 + most, true);
+	roami_claim_fill(node, page, claims->granted, claims->stride);
+	return claims->granted > 0;
+}
+
+/*
+ * Claims a page without looking first; its word if somebody else has it, and what is known around
+ * it.
+ */
+static uint64_t claim_or_find(struct roami_node *node, uint32_t page, bool *claimed_p)
+{
+	struct claim_ask ask = {page, 0, 1, 1};
+	struct claim_answer answer;
+	uint64_t epoch = roami_guess_epoch(node);
+
+	*claimed_p = claim_call(node, roami_manager(node, page), &ask, &answer) == 1;
+	if (*claimed_p)
+		roami_claim_fill(node, page, 1, 1);
+	return words_around_learned(node, page, answer.words, epoch);
+}
+
+uint64_t roami_far_claim(struct roami_node *node, uint32_t page, bool first, bool *claimed_p)
+{
+	*claimed_p = first && claim_at_once(node, page);
+	return *claimed_p ? 0 : claim_or_find(node, page, claimed_p);
+}
+
+uint32_t roami_far_claim_run(struct roami_node *node, uint32_t page, int32_t stride, uint32_t most)
+{
+	return claim_ask_run(node, page + (uint32_t)stride, stride, most, false);
+}
+
+/* Whether `page` is of the same block as that one stride before it. */
+static bool claim_continues(struct roami_node *node, uint32_t page, int32_t stride)
+{
+	int64_t last = (int64_t)page - stride;
+
+	return roami_claim_goes_on(node, page, last) &&
+	       roami_claim_same_block(node, (uint32_t)last, page);
+}
+
+void roami_claim_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct claim_ask ask;
+	uint64_t theirs;
+	struct claim_answer answer;
+	struct roam_part part = {&answer, 0};
+	uint32_t granted = 0, first, words;
+
+	if (request->bytes != sizeof(ask))
+		roami_node_fail(node, "node %u sent a malformed claim", request->from);
+	memcpy(&ask, request->data, sizeof(ask));
+	if (ask.count > ROAMI_CLAIM_RUN || ask.first >= node->layout.pages ||
+	    ask.stride > ROAMI_CLAIM_STRIDE_MAX || ask.stride < -ROAMI_CLAIM_STRIDE_MAX)
+		roami_node_fail(node, "node %u claimed pages beyond the heap", request->from);
+	theirs = roami_claim_word(node, ask.first, request->origin, true);
+	for (; granted < ask.count; granted++) {
+		int64_t next = (int64_t)ask.first + (int64_t)ask.stride * granted;
+		uint64_t nobody = ROAMI_WORD_CREATOR;
+
+		if (!roami_claim_goes_on(node, ask.first, next) ||
+		    roami_manager(node, (uint32_t)next) != node->me ||
+		    ((granted > 0 || !ask.touched) &&
+		     !claim_continues(node, (uint32_t)next, ask.stride)) ||
+		    !atomic_compare_exchange_strong(&node->self->directory[next], &nobody, theirs))
+			break;
+	}
+	answer.granted = granted;
+	answer.spare = 0;
+	words = roami_words_around(node, ask.first, &first);
+	for (uint32_t i = 0; ask.stride == 0 && i < words; i++)
+		answer.words[i] = atomic_load(&node->self->directory[first + i]);
+	part.bytes = claim_answer_bytes(node, &ask);
+	roami_reply(node, request, &part, 1);
+}
+
+/* ----------------------------------------------------------------------------------- publishing */
+
+/*
+ * Nobody waits for it: who finds a page claimed looks again, or the word has said so since the
+ * claim.
+ */
+void roami_far_publish(struct roami_node *node, unsigned manager, const struct roami_publish *run)
+{
+	struct roam_part part = {run, sizeof(*run)};
+
+	if (roami_homes_of(node, run->first) != ROAM_HOMES_FIXED)
+		roami_msg_send(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PUBLISH, &part, 1);
+}
+
+void roami_publish_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_publish run;
+	int64_t page;
+
+	if (request->bytes != sizeof(run))
+		roami_node_fail(node, "node %u sent malformed homes", request->from);
+	memcpy(&run, request->data, sizeof(run));
+	page = run.first;
+	for (uint32_t i = 0; i < run.count; i++, page += run.stride)
+		if (i >= ROAMI_CLAIM_RUN || page < 0 || page >= node->layout.pages ||
+		    roami_manager(node, (uint32_t)page) != node->me)
+			roami_node_fail(node, "node %u is home of pages beyond the heap",
+					request->from);
+	roami_publish_words(node, request->from, &run);
+}

@@ -1,0 +1,275 @@
+/* Peers that are sent messages: see reach.h. */
+#include "home/reach.h"
+#include "home/remote.h"
+#include "page/page.h"
+#include "page/race.h"
+#include "sync/sync.h"
+
+/* ----------------------------------------------------------------------------- directory words */
+
+static uint64_t far_word(struct roami_node *node, unsigned manager,
+			 const struct roami_word_op *op)
+{
+	struct roam_part part = {op, sizeof(*op)};
+	uint64_t found;
+
+	roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORD, &part, 1, &found,
+		       sizeof(found));
+	return found;
+}
+
+static void far_words(struct roami_node *node, unsigned manager, uint32_t first, uint32_t count,
+		      uint64_t *words)
+{
+	struct roami_words_ask ask = {first, count};
+	struct roam_part part = {&ask, sizeof(ask)};
+
+	if (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORDS, &part, 1, words,
+			   count * sizeof(*words)) != count * sizeof(*words))
+		roami_node_fail(node, "node %u sent half of its words", manager);
+}
+
+/* A block's first page is not known. */
+static bool far_block_begins(struct roami_node *node, unsigned manager, uint32_t page)
+{
+	(void)node, (void)manager, (void)page;
+	return true;
+}
+
+/* --------------------------------------------------------------------------------------- pages */
+
+static void far_fetch_begin(struct roami_node *node, const struct roami_reach *reach,
+			    struct roami_fetches *fetches)
+{
+	unsigned asked = 0;
+
+	for (unsigned i = 0; i < fetches->count; i++) {
+		const struct roam_fetch_one *one = &fetches->list[i];
+
+		if (node->reach[one->home] != reach)
+			continue;
+		fetches->asks[asked] = (struct roami_query){
+			one->home,
+			one->page,
+			&fetches->heads[asked],
+			sizeof(fetches->heads[asked]),
+			roami_landing_room(node, one->page, asked),
+			NULL};
+		asked++;
+	}
+	fetches->asked = asked;
+	fetches->landing.count = 0;
+	roami_step(node);
+	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, fetches->asks, asked);
+}
+
+static void far_fetch_one(struct roami_node *node, struct roami_fetches *fetches,
+			  struct roam_fetch_one *one, unsigned slot)
+{
+	struct roami_query *ask = &fetches->asks[slot];
+	const struct roami_fetch_head *head = ask->reply;
+	bool came;
+
+	if (roami_msg_answer(node, ask, &came) != sizeof(*head) ||
+	    came != (head->result <= ROAM_FETCH_OPEN))
+		roami_node_fail(node, "node %u sent a malformed page", one->home);
+	one->version = head->version;
+	one->result = (enum roam_fetch)head->result;
+	if (came)
+		roami_landing_add(node, &fetches->landing, one->page, slot, ask->page,
+				  roami_fetch_may_open(node, one->page));
+	else
+		roami_page_unmap(node, one->page);
+}
+
+static void far_fetch(struct roami_node *node, const struct roami_reach *reach,
+		      struct roami_fetches *fetches)
+{
+	unsigned slot = 0;
+
+	for (unsigned i = 0; slot < fetches->asked; i++)
+		if (node->reach[fetches->list[i].home] == reach)
+			far_fetch_one(node, fetches, &fetches->list[i], slot++);
+	roami_landing_end(node, &fetches->landing);
+}
+
+size_t roami_far_flush(struct roami_node *node, const struct roami_reach *reach,
+		       struct roam_dirty *dirty, const uint16_t *homes, size_t count)
+{
+	size_t asks = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		bool ours = !dirty[i].home && node->reach[homes[i]] == reach;
+
+		if (dirty[i].home || ours)
+			dirty[i].moved = false;
+		if (dirty[i].home || ours)
+			dirty[i].asks = ours;
+		asks += ours;
+	}
+	return asks;
+}
+
+bool roami_far_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
+{
+	(void)node, (void)dirty, (void)home;
+	return false;
+}
+
+static void far_adopt(struct roami_node *node, unsigned home, uint32_t page, const uint8_t *bytes)
+{
+	uint64_t word = page;
+	struct roam_part parts[2] = {{&word, sizeof(word)},
+				     {bytes, bytes != NULL ? ROAM_PAGE_SIZE : 0}};
+
+	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL, 0);
+}
+
+static uint32_t far_take(struct roami_node *node, unsigned home, const struct roami_take *take)
+{
+	struct roam_part part = {take, sizeof(*take)};
+	uint32_t epoch = 0;
+
+	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_TAKE, &part, 1, &epoch,
+		       sizeof(epoch));
+	return epoch;
+}
+
+static uint32_t far_where(const struct roami_node *node, unsigned home, uint32_t page)
+{
+	(void)node, (void)home, (void)page;
+	return 0;
+}
+
+/* Only the home has the bytes: who lacks a diff fetches the page. */
+static bool far_trail_follow(struct roami_node *node, unsigned writer, uint64_t place,
+			     uint32_t page, uint8_t *diff, size_t *bytes_p)
+{
+	(void)node, (void)writer, (void)place, (void)page, (void)diff, (void)bytes_p;
+	return false;
+}
+
+static void far_creator_copy(struct roami_node *node, struct roami_query *asks, unsigned count)
+{
+	struct roami_raw_head heads[ROAMI_CALLS_AT_ONCE];
+
+	roami_raw_ask(node, asks, heads, count);
+	for (unsigned i = 0; i < count; i++)
+		roami_raw_answer(node, &asks[i]);
+}
+
+static void far_parts(struct roami_node *node, const struct roami_parts_ask *ask,
+		      const struct roami_vclock *clock, struct roami_parts_answer *answer)
+{
+	struct roami_vclock_wire wire;
+	struct roam_part parts[2] = {{ask, sizeof(*ask)}, {&wire, 0}};
+
+	if (clock != NULL)
+		parts[1].bytes = roami_vclock_encode(clock, NULL, node->nodes, &wire);
+	if (roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PARTS, parts, 2, answer,
+			   sizeof(*answer)) != sizeof(*answer))
+		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
+}
+
+/* Where a block begins is not told. */
+static void far_place(struct roami_node *node, unsigned manager, const struct roami_place *place)
+{
+	struct roam_part part = {place, sizeof(*place)};
+
+	if (place->place != ROAM_PLACE_FIRST_TOUCH || place->option != 0)
+		roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PLACE, &part, 1,
+			       NULL, 0);
+}
+
+static struct roami_call *far_tell(struct roami_node *node, unsigned peer, unsigned type,
+				   const struct roam_part *part, bool at_once)
+{
+	if (roami_reach_ctl(node, peer) != NULL)
+		return NULL;
+	if (at_once)
+		return roami_msg_call_start(node, peer, type, part, 1, NULL, 0);
+	roami_msg_send(node, peer, type, part, 1);
+	return NULL;
+}
+
+static uint8_t *far_answer_room(struct roami_node *node, unsigned asker, uint32_t page,
+				uint8_t *spare)
+{
+	(void)node, (void)asker, (void)page;
+	return spare;
+}
+
+/* A peer is told of whole pages, once and for good. */
+static void far_objects_set(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
+			    bool told)
+{
+	struct roam_part part = {&page, sizeof(page)};
+
+	(void)bits;
+	if (!told)
+		roami_msg_call(node, peer, ROAMI_TYPE_SYNC + ROAMI_SYNC_OBJECTS, &part, 1, NULL, 0);
+}
+
+static void far_objects_clear(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits)
+{
+	(void)node, (void)peer, (void)page, (void)bits;
+}
+
+const struct roami_reach roami_reach_far = {
+	.name = "far",
+	.travels = true,
+	.word = far_word,
+	.words = far_words,
+	.look = roami_far_look,
+	.claim = roami_far_claim,
+	.claim_run = roami_far_claim_run,
+	.block_begins = far_block_begins,
+	.publish = roami_far_publish,
+	.fetch_begin = far_fetch_begin,
+	.fetch = far_fetch,
+	.flush = roami_far_flush,
+	.flush_pinned = roami_far_flush_pinned,
+	.adopt = far_adopt,
+	.take = far_take,
+	.where = far_where,
+	.trail_follow = far_trail_follow,
+	.creator_has = roami_far_creator_has,
+	.creator_copy = far_creator_copy,
+	.parts = far_parts,
+	.place = far_place,
+	.tell = far_tell,
+	.answer_left = ROAMI_ANSWER_PAGE,
+	.answer_put = ROAMI_ANSWER_PAGE,
+	.answer_room = far_answer_room,
+	.objects_set = far_objects_set,
+	.objects_clear = far_objects_clear,
+};
+
+/* ------------------------------------------------------------------------------------ choosing */
+
+/* Adds a kind, once. */
+static void reach_list(struct roami_node *node, const struct roami_reach *reach)
+{
+	unsigned i = 0;
+
+	while (node->reaches[i] != NULL && node->reaches[i] != reach)
+		i++;
+	node->reaches[i] = reach;
+}
+
+void roami_reach_choose(struct roami_node *node, uint64_t near)
+{
+	const struct roami_reach *loads =
+		roami_race_checked(node) ? &roami_reach_checked : &roami_reach_near;
+
+	reach_list(node, loads);
+	node->records = node->nodes > 1;
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		bool mapped = peer == node->me || (near >> peer & 1) != 0;
+
+		node->reach[peer] = mapped ? loads : &roami_reach_far;
+		reach_list(node, node->reach[peer]);
+		node->records &= mapped;
+		node->trail_on |= peer != node->me && node->reach[peer] == &roami_reach_near;
+	}
+}

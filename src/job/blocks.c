@@ -1,0 +1,454 @@
+/* Blocks of the shared heap: allocating, freeing, placing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "home/remote.h"
+#include "job/job.h"
+#include "sync/sync.h"
+
+/* How a domain is cut; of node 0's segment also what is whose. */
+static struct roami_pool *job_pool(const struct roami_job *job, unsigned domain)
+{
+	unsigned node = job->bases[0] != NULL ? 0 : job->me;
+	struct roami_pool *pools = (void *)((uint8_t *)job->bases[node] + job->layout.pool);
+
+	return &pools[domain];
+}
+
+/* Where the parts of a domain's pool lie. */
+static uint64_t pool_offset(const struct roami_job *job, unsigned domain, uint32_t part)
+{
+	return roami_layout_base(&job->layout, domain) + part * job_pool(job, domain)->part;
+}
+
+static uint32_t pool_index(const struct roami_job *job, unsigned domain, uint64_t offset)
+{
+	return (uint32_t)((offset - roami_layout_base(&job->layout, domain)) /
+			  job_pool(job, domain)->part);
+}
+
+static unsigned job_domain(const struct roami_job *job, uint64_t offset)
+{
+	return roami_layout_domain(&job->layout, (uint32_t)(offset / ROAMI_PAGE));
+}
+
+/* Others must have acquired what is freed now; with one node there is nobody to. */
+static uint64_t job_free_interval(struct roami_job *job)
+{
+	return job->life == ROAMI_JOB_TOGETHER ? roami_free_interval(job->node) : 0;
+}
+
+static bool pool_take(struct roami_job *job, unsigned domain, uint32_t parts, bool block,
+		      uint64_t *offset_p, bool *used_p)
+{
+	uint32_t first;
+	bool ok = roami_parts_take(job->node, domain, parts, block, &first, used_p);
+
+	*offset_p = ok ? pool_offset(job, domain, first) : 0;
+	return ok;
+}
+
+/* After `freed` was given back: free parts of this node's go back to all. */
+static void pool_return(struct roami_job *job, unsigned domain, uint64_t freed)
+{
+	struct roami_pool *pool = job_pool(job, domain);
+	uint64_t offset, bytes;
+	bool used;
+
+	while (job->leases && roami_alloc_reclaim(job->allocs[domain], freed, pool->part, &offset,
+						  &bytes, &used)) {
+		uint64_t interval = job_free_interval(job);
+
+		roami_parts_put(job->node, domain, pool_index(job, domain, offset),
+				(uint32_t)(bytes / pool->part), used, interval);
+	}
+}
+
+/* ---------------------------------------------------------------------------------- allocators */
+
+static enum roam_err alloc_open(struct roami_job *job, unsigned domain,
+				struct roami_alloc **alloc_p)
+{
+	uint64_t base = roami_layout_base(&job->layout, domain);
+	uint64_t end = base + roami_layout_bytes(&job->layout, domain);
+
+	/* Nothing lies at the very start of a heap without regions. */
+	return roami_alloc_open(alloc_p, base == 0 && domain == 0 ? ROAMI_PAGE : base, end,
+				job->options.alloc == ROAMI_ALLOC_OWN);
+}
+
+static unsigned alloc_count(const struct roami_job *job)
+{
+	return job->allocs != NULL ? 1 + job->layout.regions : 0;
+}
+
+enum roam_err roami_job_open_alloc(struct roami_job *job)
+{
+	if (job->allocs == NULL)
+		job->allocs = calloc(1 + job->layout.regions, sizeof(*job->allocs));
+	if (job->allocs == NULL)
+		return ROAM_ENOMEM;
+	job->leases = false;
+	return alloc_open(job, 0, &job->allocs[0]);
+}
+
+void roami_job_close_allocs(struct roami_job *job)
+{
+	for (unsigned i = 0; i < alloc_count(job); i++) {
+		roami_alloc_close(job->allocs[i]);
+		job->allocs[i] = NULL;
+	}
+}
+
+void roami_job_seal_allocs(struct roami_job *job)
+{
+	for (unsigned i = 0; i < alloc_count(job); i++)
+		if (job->allocs[i] != NULL)
+			roami_alloc_seal(job->allocs[i]);
+}
+
+uint64_t roami_job_hash_allocs(struct roami_job *job)
+{
+	uint64_t hash = 0;
+
+	for (unsigned i = 0; i < alloc_count(job); i++)
+		if (job->allocs[i] != NULL)
+			hash = hash * 31 + i + roami_alloc_hash(job->allocs[i]);
+	return hash;
+}
+
+/* What node 0 handed out in the domain before there were leases stays its own. */
+static enum roam_err domain_lease(struct roami_job *job, unsigned domain)
+{
+	struct roami_pool *pool = job_pool(job, domain);
+	uint64_t base = roami_layout_base(&job->layout, domain), end;
+	enum roam_err err = roami_alloc_cut(job->allocs[domain], pool->part, job->me == 0, &end);
+	uint64_t parts = (end - base + pool->part - 1) / pool->part;
+
+	if (err == ROAM_OK && job->me == 0)
+		roami_pool_begin(pool, parts < pool->count ? (uint32_t)parts : pool->count, 0);
+	return err;
+}
+
+enum roam_err roami_job_lease(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	if (job->leases)
+		return ROAM_OK;
+	for (unsigned i = 0; i < alloc_count(job) && err == ROAM_OK; i++)
+		if (job->allocs[i] != NULL)
+			err = domain_lease(job, i);
+	job->leases = err == ROAM_OK;
+	return err;
+}
+
+/* The allocator of a region's domain, opened when it is first needed. */
+static enum roam_err region_open(struct roami_job *job, unsigned domain)
+{
+	struct roami_alloc *alloc;
+	enum roam_err err;
+	uint64_t end;
+
+	err = alloc_open(job, domain, &alloc);
+	if (err == ROAM_OK && job->leases) {
+		err = roami_alloc_cut(alloc, job_pool(job, domain)->part, false, &end);
+		roami_alloc_seal(alloc);
+	}
+	if (err == ROAM_OK)
+		__atomic_store_n(&job->allocs[domain], alloc, __ATOMIC_RELEASE);
+	return err;
+}
+
+static enum roam_err region_ready(struct roami_job *job, unsigned domain)
+{
+	enum roam_err err = ROAM_OK;
+
+	if (__atomic_load_n(&job->allocs[domain], __ATOMIC_ACQUIRE) != NULL)
+		return ROAM_OK;
+	pthread_mutex_lock(&job->opening);
+	if (job->allocs[domain] == NULL)
+		err = region_open(job, domain);
+	pthread_mutex_unlock(&job->opening);
+	return err;
+}
+
+/* From this node's leases, or, what is large, from the pool itself. */
+static enum roam_err job_take(struct roami_job *job, unsigned domain, size_t bytes,
+			      uint64_t *offset_p, bool *fresh_p)
+{
+	struct roami_pool *pool = job_pool(job, domain);
+	struct roami_alloc *alloc = job->allocs[domain];
+	uint64_t parts = bytes / pool->part + (bytes % pool->part != 0), offset;
+	enum roam_err err = ROAM_ENOMEM;
+	bool used;
+
+	if (job->leases && parts > pool->count)
+		return ROAM_ENOMEM;
+	if (job->leases && parts >= ROAMI_POOL_LARGE) {
+		if (!pool_take(job, domain, (uint32_t)parts, true, offset_p, &used))
+			return ROAM_ENOMEM;
+		*fresh_p = !used;
+		return ROAM_OK;
+	}
+	for (;;) {
+		err = roami_alloc_take(alloc, bytes, offset_p, fresh_p);
+		if (err != ROAM_ENOMEM || !job->leases ||
+		    !pool_take(job, domain, (uint32_t)parts, false, &offset, &used))
+			return err;
+		err = roami_alloc_lend(alloc, offset, parts * pool->part, pool->part, used);
+		if (err != ROAM_OK)
+			return err;
+	}
+}
+
+/* A block of an allocator of this node's goes back to it. */
+static enum roam_err job_give(struct roami_job *job, unsigned domain, uint64_t offset)
+{
+	enum roam_err err = ROAM_ENOTOURS;
+
+	if (job->allocs[domain] != NULL)
+		err = roami_alloc_give(job->allocs[domain], offset);
+	if (err == ROAM_OK)
+		pool_return(job, domain, offset);
+	return err;
+}
+
+/* A remotely freed block whose free this node has acquired (rule 3.2). */
+static void job_take_back(void *arg, const struct roami_remote_free *block)
+{
+	struct roami_job *job = arg;
+
+	if (job_give(job, job_domain(job, block->offset), block->offset) != ROAM_OK)
+		fprintf(stderr, "roam: node %u freed %#llx, which is not a block\n", block->freer,
+			(unsigned long long)block->offset);
+}
+
+/* Before the nodes are known any that could come will do. */
+static bool place_node_known(const struct roami_job *job, unsigned node)
+{
+	return node < (job->life == ROAMI_JOB_ALONE ? ROAMI_NODES_MAX : job->nodes);
+}
+
+/* Several threads of the node allocate. */
+static void job_raise(struct roami_job *job, uint64_t end)
+{
+	uint64_t high = atomic_load(&job->high);
+
+	while (high < end && !atomic_compare_exchange_weak(&job->high, &high, end))
+		;
+}
+
+/* Places a block that was taken; what was freed there may have had an option of its own. */
+static enum roam_err job_place_block(struct roami_job *job, unsigned domain, uint64_t offset,
+				     size_t bytes, const struct roam_region *region,
+				     uint64_t option)
+{
+	struct roami_place place = {.page = (uint32_t)(offset / ROAMI_PAGE),
+				    .place = (uint32_t)region->place,
+				    .home = region->node,
+				    .option = option};
+
+	place.pages = (uint32_t)((offset + bytes - 1) / ROAMI_PAGE) - place.page + 1;
+	if (option == 0 && job->node->domains[domain].protocol->region_option != NULL &&
+	    roami_place_has_option(job->node, &place))
+		place.option = ROAMI_OPTION_JOBS;
+	if (bytes < ROAMI_PAGE && place.option == 0)
+		return ROAM_OK;
+	if (bytes < ROAMI_PAGE)
+		place.place = ROAM_PLACE_FIRST_TOUCH;
+	return roami_job_place(job, &place);
+}
+
+static void *job_alloc(struct roami_job *job, unsigned domain, size_t bytes,
+		       const struct roam_region *region, uint64_t option, enum roam_err *err_p)
+{
+	uint64_t offset;
+	bool fresh;
+
+	*err_p = ROAM_EINVAL;
+	if (region->place == ROAM_PLACE_NODE && !place_node_known(job, region->node))
+		return NULL;
+	roami_remote_free_drain(job->node, job_take_back, job);
+	*err_p = region_ready(job, domain);
+	if (*err_p == ROAM_OK)
+		*err_p = job_take(job, domain, bytes, &offset, &fresh);
+	if (*err_p != ROAM_OK)
+		return NULL;
+	job_raise(job, offset + bytes);
+	ROAMI_COUNT(job->node->stats, allocs, 1);
+	*err_p = job_place_block(job, domain, offset, bytes, region, option);
+	if (*err_p != ROAM_OK) {
+		roami_job_free(job, job->app + offset);
+		return NULL;
+	}
+	if (!fresh) {
+		roami_objects_forget(job->node, offset, bytes);
+		memset(job->app + offset, 0, bytes);
+	}
+	return job->app + offset;
+}
+
+/*
+ * The allocator of a started job changes when its nodes first synchronise, and all of it when what
+ * was undecided is decided.
+ */
+static bool job_changes(struct roami_job *job)
+{
+	return job->undecided ||
+	       __atomic_load_n(&job->life, __ATOMIC_ACQUIRE) == ROAMI_JOB_JOINED;
+}
+
+void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
+		      enum roam_err *err_p)
+{
+	uint64_t option = 0;
+	unsigned domain;
+	void *block;
+
+	*err_p = roami_job_domain(job, region->protocol, &domain);
+	if (*err_p == ROAM_OK && region->option != NULL)
+		*err_p = roami_job_option(job, domain, region->option, &option);
+	if (*err_p != ROAM_OK)
+		return NULL;
+	if (option != 0) /* what is less than a page shares one */
+		bytes = bytes < ROAMI_PAGE ? ROAMI_PAGE : bytes;
+	if (!job_changes(job))
+		return job_alloc(job, domain, bytes, region, option, err_p);
+	pthread_mutex_lock(&job->seal);
+	block = job_alloc(job, domain, bytes, region, option, err_p);
+	pthread_mutex_unlock(&job->seal);
+	return block;
+}
+
+/* A block that lies in a lease: of this node, of another one, or of one of an ended round. */
+static enum roam_err free_leased(struct roami_job *job, unsigned domain, unsigned owner,
+				 uint64_t offset)
+{
+	if (owner == ROAMI_POOL_NOBODY) /* its allocator went with it; the range is lost */
+		return offset % 64 == 0 ? ROAM_OK : ROAM_ENOTOURS;
+	if (owner == job->me)
+		return job_give(job, domain, offset);
+	roami_remote_free_send(job->node, owner, offset);
+	return ROAM_OK;
+}
+
+static enum roam_err free_large(struct roami_job *job, unsigned domain, uint64_t offset)
+{
+	uint32_t part = pool_index(job, domain, offset);
+	uint64_t interval = job_free_interval(job);
+
+	if (offset != pool_offset(job, domain, part) ||
+	    !roami_parts_free(job->node, domain, part, interval))
+		return ROAM_ENOTOURS;
+	return ROAM_OK;
+}
+
+static enum roam_err job_free(struct roami_job *job, void *block)
+{
+	uint64_t offset = (uint64_t)((uint8_t *)block - job->app);
+	unsigned domain = job_domain(job, offset);
+	struct roami_pool *pool = job_pool(job, domain);
+	struct roami_pool_part part;
+	uint32_t index;
+
+	if ((uint8_t *)block < job->app || offset >= job->layout.heap_bytes ||
+	    offset < roami_layout_base(&job->layout, domain))
+		return ROAM_ENOTOURS;
+	ROAMI_COUNT(job->node->stats, frees, 1);
+	roami_remote_free_drain(job->node, job_take_back, job);
+	/*
+	 * Before the seal of a launched job every node allocates and frees the same blocks by
+	 * itself.
+	 */
+	if (!job->leases)
+		return job_give(job, domain, offset);
+	index = pool_index(job, domain, offset);
+	if (index >= pool->count) /* less than a part at the end, handed out before the seal */
+		return free_leased(job, domain, 0, offset);
+	part = roami_parts_look(job->node, domain, index);
+	if (part.state == ROAMI_POOL_LEASED)
+		return free_leased(job, domain, part.node, offset);
+	return free_large(job, domain, offset);
+}
+
+enum roam_err roami_job_free(struct roami_job *job, void *block)
+{
+	enum roam_err err;
+
+	if (!job_changes(job))
+		return job_free(job, block);
+	pthread_mutex_lock(&job->seal);
+	err = job_free(job, block);
+	pthread_mutex_unlock(&job->seal);
+	return err;
+}
+
+/* -------------------------------------------------------------------------------------- blocks */
+
+static enum roam_err job_note(struct roami_job *job, const struct roami_place *place)
+{
+	struct roami_place *block;
+
+	pthread_mutex_lock(&job->opening);
+	block = roami_os_vec_grow(&job->blocks, sizeof(*block), 1);
+	if (block != NULL) {
+		*block = *place;
+		job->blocks.count++;
+	}
+	pthread_mutex_unlock(&job->opening);
+	return block != NULL ? ROAM_OK : ROAM_ENOMEM;
+}
+
+enum roam_err roami_job_place(struct roami_job *job, const struct roami_place *place)
+{
+	bool alone = job->life == ROAMI_JOB_ALONE && job->nodes == 1;
+	enum roam_err err = ROAM_OK;
+
+	if (place->place == ROAM_PLACE_NODE && !place_node_known(job, place->home))
+		return ROAM_EINVAL;
+	/* Homes are for nodes that there are now, an option is for those of later rounds too. */
+	if (alone || (job->me == 0 && place->option != 0))
+		err = job_note(job, place);
+	if (err == ROAM_OK && alone)
+		roami_place_option(job->node->self, place);
+	else if (err == ROAM_OK)
+		roami_place_all(job->node, place);
+	return err;
+}
+
+void roami_job_settle_blocks(struct roami_job *job)
+{
+	struct roami_place *places = (void *)job->blocks.items;
+	struct roami_segment there;
+
+	for (unsigned node = 0; node < job->nodes; node++) {
+		if (job->bases[node] == NULL)
+			continue;
+		roami_segment_point(&there, &job->layout, job->bases[node]);
+		for (size_t i = 0; i < job->blocks.count; i++)
+			roami_place_words(&there, node, job->nodes, &places[i]);
+	}
+}
+
+void roami_job_mark_bytes(struct roami_job *job)
+{
+	struct roami_segment self;
+	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
+
+	roami_segment_point(&self, &job->layout, job->bases[0]);
+	while (at < end) {
+		off_t data = lseek(job->fds[0], at, SEEK_DATA);
+
+		if (data < 0 || data >= end)
+			return;
+		at = lseek(job->fds[0], data, SEEK_HOLE);
+		if (at < 0)
+			at = end;
+		for (off_t page = (data - heap) / (off_t)ROAMI_PAGE;
+		     page * (off_t)ROAMI_PAGE < at - heap; page++)
+			atomic_fetch_or(&self.headers[page].where, ROAMI_HEADER_BYTES);
+	}
+}

@@ -1,0 +1,213 @@
+/* Whether the options name things that this build, machine and kernel have. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/layers.h"
+#include "base/transports.h"
+#include "job/job.h"
+
+#define MTU_MIN 576u /* that every network of IPv4 takes */
+
+/* In one piece: other nodes may say the same at the same time. */
+static enum roam_err check_unknown(const char *what, const char *value, const char *const *names)
+{
+	char known[400] = "";
+	size_t used = 0;
+
+	for (; *names != NULL && used < sizeof(known); names++)
+		used += (size_t)snprintf(known + used, sizeof(known) - used, " %s", *names);
+	fprintf(stderr, "roam: %s=%s: unknown; known are%s\n", what, value, known);
+	return ROAM_EUNKNOWN;
+}
+
+/* That there is no such protocol. */
+static enum roam_err check_protocol(const char *what, const char *protocol)
+{
+	const char *names[64] = {NULL};
+
+	for (unsigned count = 0; roami_protocols[count] != NULL && count < 63; count++)
+		names[count] = roami_protocols[count]->name;
+	return check_unknown(what, protocol, names);
+}
+
+static enum roam_err check_names(const struct roami_options *options)
+{
+	const char *names[64] = {NULL};
+	char why[160] = "";
+	unsigned count = 0;
+
+	if (roami_protocol_find(options->protocol) == NULL)
+		return check_protocol("ROAM_PROTOCOL", options->protocol);
+	if (roami_transports_named(options->transport) &&
+	    roami_transport_find(options->transport) == NULL) {
+		for (names[count++] = "auto"; roami_transports[count - 1] != NULL && count < 63;
+		     count++)
+			names[count] = roami_transports[count - 1]->name;
+		return check_unknown("ROAM_TRANSPORT", options->transport, names);
+	}
+	if (roami_transports_named(options->transport) &&
+	    !roami_transport_works(roami_transport_find(options->transport), why, sizeof(why))) {
+		fprintf(stderr, "roam: ROAM_TRANSPORT=%s: %s\n", options->transport, why);
+		return ROAM_EUNSUPPORTED;
+	}
+	if (!roami_layers_check(options->faulty, why, sizeof(why))) {
+		fprintf(stderr, "roam: ROAM_FAULTY=%s: %s\n", options->faulty, why);
+		return ROAM_EINVAL;
+	}
+	if (options->mtu > 0 && options->mtu < MTU_MIN) {
+		fprintf(stderr, "roam: ROAM_MTU=%u: must be 0, or at least %u\n",
+			(unsigned)options->mtu, MTU_MIN);
+		return ROAM_EINVAL;
+	}
+	if (roami_diff_choose(options->simd) == NULL) {
+		fprintf(stderr, "roam: ROAM_SIMD=%s: this CPU cannot\n", options->simd);
+		return ROAM_EUNSUPPORTED;
+	}
+	return ROAM_OK;
+}
+
+/* The engine that ROAM_FAULT names; auto: uffd where the kernel has it, else sigsegv. */
+static const struct roami_fault_engine *check_probe(const struct roami_options *options, char *why,
+						    size_t why_bytes)
+{
+	static const char *const automatic[] = {"uffd", "sigsegv", NULL};
+	const char *const named[] = {options->fault, NULL};
+	const char *const *wanted = strcmp(options->fault, "auto") == 0 ? automatic : named;
+
+	for (; *wanted != NULL; wanted++)
+		for (unsigned i = 0; roami_fault_engines[i] != NULL; i++)
+			if (strcmp(roami_fault_engines[i]->name, *wanted) == 0 &&
+			    strcmp(*wanted, "soft") != 0 &&
+			    roami_fault_engines[i]->probe(why, why_bytes))
+				return roami_fault_engines[i];
+	return NULL;
+}
+
+static enum roam_err check_engine(const struct roami_options *options,
+				   const struct roami_fault_engine **engine_p)
+{
+	const char *const names[] = {"auto", "sigsegv", "uffd", NULL};
+	char why[160] = "";
+
+	*engine_p = check_probe(options, why, sizeof(why));
+	if (*engine_p != NULL)
+		return ROAM_OK;
+	for (unsigned i = 0; names[i] != NULL; i++)
+		if (strcmp(options->fault, names[i]) == 0) {
+			fprintf(stderr, "roam: ROAM_FAULT=%s: %s\n", options->fault, why);
+			return ROAM_EUNSUPPORTED;
+		}
+	return check_unknown("ROAM_FAULT", options->fault, names);
+}
+
+enum roam_err roami_boot_check(const struct roami_options *options,
+			       const struct roami_fault_engine **engine_p)
+{
+	enum roam_err err = check_names(options);
+
+	return err == ROAM_OK ? check_engine(options, engine_p) : err;
+}
+
+void roami_boot_warn(const struct roami_options *options)
+{
+	if ((options->check & ROAMI_CHECK_RACE) != 0 && options->log >= ROAMI_LEVEL_WARN &&
+	    !roami_protocol_find(options->protocol)->checks_races)
+		fprintf(stderr,
+			"roam: warning: ROAM_CHECK=race finds nothing under %s; take "
+			"ROAM_PROTOCOL=hlrc\n",
+			options->protocol);
+}
+
+/* -------------------------------------------------------------------------------------- models */
+
+static const char *const model_names[] = {
+	[ROAM_MODEL_SC] = "SC",
+	[ROAM_MODEL_RC] = "RC",
+	[ROAM_MODEL_SCC] = "ScC",
+	[ROAM_MODEL_TX] = "TX",
+};
+
+/* Is what `protocol` promises enough for the program? */
+static void check_model(struct roami_job *job, const struct roam_protocol *protocol)
+{
+	struct roami_ctl *first = roami_job_ctl(job, 0);
+	/* Else node 0, far away or as alone as this one, says it too. */
+	bool ours = (job->me == 0 || job->bases[0] != NULL) && !job->silent;
+
+	if (protocol->model <= job->needs)
+		return;
+	if (job->options.strict)
+		roami_node_fail(job->node,
+				"the program needs %s, and protocol %s promises only %s "
+				"(ROAM_STRICT=1)",
+				model_names[job->needs], protocol->name,
+				model_names[protocol->model]);
+	if (ours && job->options.log >= ROAMI_LEVEL_WARN && atomic_exchange(&first->warned, 1) == 0)
+		fprintf(stderr,
+			"roam: warning: the program needs %s, and protocol %s promises only %s: "
+			"its results may be wrong\n",
+			model_names[job->needs], protocol->name, model_names[protocol->model]);
+}
+
+void roami_job_needs(struct roami_job *job, enum roam_model model)
+{
+	if (model < job->needs)
+		job->needs = model;
+	check_model(job, job->node->protocol);
+	for (unsigned i = 1; i < job->node->domain_count; i++)
+		if (job->allocs[i] != NULL)
+			check_model(job, job->node->domains[i].protocol);
+}
+
+enum roam_err roami_job_option(const struct roami_job *job, unsigned domain, const char *text,
+			       uint64_t *option_p)
+{
+	const struct roam_protocol *protocol = job->node->domains[domain].protocol;
+	const char *takes = protocol->region_option;
+	size_t length = strcspn(text, "=");
+	enum roam_err err;
+
+	if (takes == NULL || strlen(takes) != length || memcmp(takes, text, length) != 0 ||
+	    text[length] == '\0') {
+		fprintf(stderr,
+			"roam: roam_alloc_region: option=%.60s: a region under %s takes %s%s\n",
+			text, protocol->name, takes == NULL ? "none" : takes,
+			takes == NULL ? "" : "=NUMBER");
+		return ROAM_EUNKNOWN;
+	}
+	err = roami_options_number(text, option_p, STDERR_FILENO);
+	*option_p += ROAMI_OPTION_OWN;
+	return err;
+}
+
+enum roam_err roami_job_domain(struct roami_job *job, const char *protocol, unsigned *domain_p)
+{
+	const struct roam_protocol *found;
+	unsigned domain = 0;
+
+	*domain_p = 0;
+	if (protocol == NULL || strcmp(protocol, job->node->protocol->name) == 0)
+		return ROAM_OK;
+	found = roami_protocol_find(protocol);
+	if (found == NULL)
+		return check_protocol("roam_alloc_region: protocol", protocol);
+	while (job->node->domains[++domain].protocol != found)
+		;
+	if (!roami_protocol_beside(job->node->protocol, found)) {
+		fprintf(stderr,
+			"roam: roam_alloc_region: protocol %s needs the notices of %s, under %s "
+			"they are of %s; take ROAM_PROTOCOL=%s-rc\n",
+			protocol, model_names[found->model], job->node->protocol->name,
+			model_names[job->node->protocol->model], job->node->protocol->name);
+		return ROAM_EUNSUPPORTED;
+	}
+	if (job->node->domains[domain].err != ROAM_OK) {
+		fprintf(stderr, "roam: roam_alloc_region: protocol %s cannot run here: %s\n",
+			protocol, roam_strerror(job->node->domains[domain].err));
+		return ROAM_EUNSUPPORTED;
+	}
+	check_model(job, found);
+	*domain_p = domain;
+	return ROAM_OK;
+}

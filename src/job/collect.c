@@ -1,0 +1,250 @@
+/*
+ * The end of a job of forked nodes: their pages return to the creator (rule 2.2).
+ *
+ * Long runs of one owner's pages are not copied.  The owner's memory takes their place in the
+ * creator's app view, where it stays until nodes are created again (single.c brings the bytes back
+ * then).  Very short ones are copied: every run mapped is a mapping of the process.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/region.h"
+#include "heap/parts.h"
+#include "home/far.h"
+#include "home/reach.h"
+#include "home/remote.h"
+#include "job/job.h"
+#include "msg/msg.h"
+#include "page/page.h"
+
+#define RUN_MAPPED  4u     /* pages; shorter runs are copied */
+#define RUN_DROPPED 64u    /* pages; of shorter runs copies stay until the memory goes */
+#define FETCHES_MIN 16384u /* pages; dropping fewer copies is not worth the time */
+#define RUNS_MAX    8192u  /* mapped at most: vm.max_map_count is 65530 */
+
+/* Whether this process sees the headers of all nodes, those of `page` among them. */
+static bool settle_sees(const struct roami_job *job)
+{
+	for (unsigned i = 0; i < job->nodes; i++)
+		if (job->bases[i] == NULL)
+			return false;
+	return true;
+}
+
+static bool settle_is_home(const struct roami_job *job, unsigned owner, uint32_t page)
+{
+	const struct roami_header *headers = job->node->segments[owner].headers;
+
+	return (atomic_load_explicit(&headers[page].where, memory_order_relaxed) &
+		ROAM_HEADER_HOME) != 0;
+}
+
+/* The home that the directory names, or another one if it has moved and that can be seen. */
+static unsigned settle_home(const struct roami_job *job, unsigned first, uint32_t page)
+{
+	unsigned owner = 0;
+
+	if (settle_is_home(job, first, page))
+		return first;
+	while (owner < job->nodes && !settle_is_home(job, owner, page))
+		owner++;
+	return owner < job->nodes ? owner : first;
+}
+
+/* Whose bytes of a page with this word are the right ones: its home's, or the creator's. */
+static unsigned settle_owner(const struct roami_job *job, uint32_t page, uint64_t word, bool sees)
+{
+	unsigned first = (unsigned)(word & 0xffffu);
+
+	if ((word & ROAMI_WORD_STATE) != ROAMI_WORD_READY || first >= job->nodes)
+		return 0;
+	return sees ? settle_home(job, first, page) : first;
+}
+
+typedef void settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
+
+/* What no block is in may stay where it is.  What is less than a part, at the end, is looked at. */
+static void settle_each(struct roami_job *job, unsigned domain, settle_fn *each)
+{
+	const struct roami_pool *pool = &job->node->segments[0].pool[domain];
+	uint32_t pages = (uint32_t)(pool->part / ROAMI_PAGE);
+	uint32_t base = job->node->domains[domain].first, first = base;
+
+	if (atomic_load(&pool->used) == 0)
+		return;
+	for (uint32_t part = 0; part < pool->count; part++)
+		if (roami_pool_look(pool, part).state == ROAMI_POOL_FREE) {
+			if (first < base + part * pages)
+				each(job, first, base + part * pages);
+			first = base + (part + 1) * pages;
+		}
+	if (first < job->node->domains[domain].end)
+		each(job, first, job->node->domains[domain].end);
+}
+
+/* Brings the pages of a protocol that says how, one by one. */
+static void gather(struct roami_job *job, uint32_t first, uint32_t end)
+{
+	struct roami_node *node = job->node;
+	struct roami_domain *domain = roami_domain_of(node, first);
+	unsigned was = roami_domain_enter(node, domain);
+
+	for (uint32_t page = first; page < end; page++) {
+		roami_page_hold(node, page);
+		domain->protocol->settle(node, page);
+		roami_page_done(node, page);
+	}
+	roami_domain_leave(node, was);
+}
+
+/* Whether a protocol has to bring the pages; else it is known who has them. */
+static bool settle_asks(const struct roami_job *job, const struct roam_protocol *protocol)
+{
+	return protocol != NULL && protocol->settle != NULL &&
+	       !(protocol->homes == ROAM_HOMES_MOVING && settle_sees(job));
+}
+
+void roami_settle_gather(struct roami_job *job)
+{
+	for (unsigned i = 0; i < job->node->domain_count; i++)
+		if (settle_asks(job, job->node->domains[i].protocol))
+			settle_each(job, i, gather);
+}
+
+/* Where it is known whose bytes are right: no protocol has to bring them. */
+static void settle_by_directory(struct roami_job *job, settle_fn *each)
+{
+	for (unsigned i = 0; i < job->node->domain_count; i++)
+		if (!settle_asks(job, job->node->domains[i].protocol))
+			settle_each(job, i, each);
+}
+
+/* A page that was claimed just before the end: that it is ready may be on its way still. */
+static bool settle_ready(const uint64_t *words, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if ((words[i] & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED)
+			return false;
+	return true;
+}
+
+static void settle_words(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
+{
+	do {
+		roami_words_ended(node, first, count, words);
+		roami_msg_poll(node);
+	} while (!settle_ready(words, count));
+}
+
+/* Calls `each` with the runs of one owner's pages in [first, end). */
+static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
+			void (*each)(struct roami_job *job, unsigned owner, uint32_t first,
+				     uint32_t end))
+{
+	uint64_t words[ROAMI_WORDS_MAX];
+	uint32_t read = first, known = first, run = first; /* words of [read, known) are there */
+	bool sees = settle_sees(job) &&
+		    roami_homes_of(job->node, first) == ROAM_HOMES_MOVING;
+	unsigned owner = 0;
+
+	for (uint32_t at = first; at < end; at++) {
+		unsigned next;
+
+		if (at == known) {
+			read = at;
+			known = (at / ROAMI_WORDS_MAX + 1) * ROAMI_WORDS_MAX;
+			known = known < end ? known : end;
+			settle_words(job->node, read, known - read, words);
+		}
+		next = settle_owner(job, at, words[at - read], sees);
+		if (next != owner && run < at)
+			each(job, owner, run, at);
+		if (next != owner)
+			run = at;
+		owner = next;
+	}
+	if (run < end)
+		each(job, owner, run, end);
+}
+
+/* The bytes of this process's own segment in the pages [first, end). */
+static uint8_t *settle_own(const struct roami_job *job, uint32_t first)
+{
+	return (uint8_t *)job->bases[job->me] + job->layout.heap + (size_t)first * ROAMI_PAGE;
+}
+
+/* Frees the copies among pages that are another node's from now on. */
+static void drop_run(struct roami_job *job, uint32_t first, uint32_t end)
+{
+	if (end - first >= RUN_DROPPED &&
+	    roami_stats_sum(job->node->stats, ROAMI_STAT_fetches) >= FETCHES_MIN)
+		roami_os_discard(settle_own(job, first), (uint64_t)(end - first) * ROAMI_PAGE);
+}
+
+/*
+ * Whether a page of another host's is as its home has it: after the barrier at the end that is true
+ * of all that may still be read here.
+ */
+static bool settle_has(struct roami_node *node, uint32_t page)
+{
+	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
+
+	return protocol->homes == ROAM_HOMES_FIXED && protocol->model == ROAM_MODEL_RC &&
+	       roami_page_access(node, page) != ROAM_NONE;
+}
+
+static void fetch_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
+{
+	for (uint32_t page = first; page < end; page++)
+		if (!settle_has(job->node, page))
+			roami_raw_add(job->node, job->raw, owner, page);
+}
+
+static void take_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
+{
+	uint64_t at = (uint64_t)first * ROAMI_PAGE, bytes = (uint64_t)(end - first) * ROAMI_PAGE;
+
+	if (owner == 0)
+		return;
+	if (job->bases[owner] == NULL) {
+		fetch_run(job, owner, first, end);
+		return;
+	}
+	drop_run(job, first, end);
+	if (end - first >= RUN_MAPPED && job->lone.count < RUNS_MAX &&
+	    roami_lone_take(job, at, at + bytes, job->fds[owner]))
+		return;
+	memcpy(settle_own(job, first), (uint8_t *)job->bases[owner] + job->layout.heap + at, bytes);
+}
+
+static void take_runs(struct roami_job *job, uint32_t first, uint32_t end)
+{
+	settle_runs(job, first, end, take_run);
+}
+
+void roami_settle_take(struct roami_job *job)
+{
+	struct roami_raw raw;
+
+	roami_raw_begin(&raw);
+	job->raw = &raw;
+	settle_by_directory(job, take_runs);
+	roami_raw_end(job->node, &raw);
+	job->raw = NULL;
+}
+
+static void leave_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
+{
+	if (owner != job->me)
+		drop_run(job, first, end);
+}
+
+static void leave_runs(struct roami_job *job, uint32_t first, uint32_t end)
+{
+	settle_runs(job, first, end, leave_run);
+}
+
+void roami_settle_leave(struct roami_job *job)
+{
+	settle_by_directory(job, leave_runs);
+}

@@ -1,0 +1,455 @@
+#include "job/hang.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "job/local.h"
+#include "os/inside.h"
+#include "run/probe.h"
+
+#define TICK_NS   UINT64_C(1000000000)
+#define OTHERS_US 100000u /* in which others pass on the same signal, of this host, */
+#define TOLD_NS   TICK_NS /* or of another one */
+#define SAMPLES   20u     /* looks at whether a thread has told where it is, */
+#define SAMPLE_US 1000u   /* so far apart */
+#define SKIP_MAX  31u     /* ticks, where somebody unknown may help: to look wakes all */
+
+/* A signal handler gets no argument: what SIGQUIT is for. */
+static struct {
+	_Atomic(struct roami_ctl *) ctl; /* of this process's node; NULL: none */
+	pid_t pid;
+	_Atomic uint32_t sampling; /* the signal is our own */
+	_Atomic uintptr_t pc;      /* where the first thread was when it came */
+} hang_signal;
+
+/* --------------------------------------------------------------------------------- the signal */
+
+static void hang_asked(int signal, siginfo_t *info, void *context)
+{
+	struct roami_ctl *ctl = atomic_load(&hang_signal.ctl);
+	const ucontext_t *at = context;
+
+	(void)info;
+	if (ctl == NULL || getpid() != hang_signal.pid)
+		return;
+	if (roami_os_tid() == hang_signal.pid)
+		atomic_store(&hang_signal.pc, (uintptr_t)at->uc_mcontext.gregs[REG_RIP]);
+	if (atomic_exchange(&hang_signal.sampling, 0) != 0 || signal != SIGQUIT)
+		return;
+	atomic_store(&ctl->ask, ROAMI_ASK_NEAR);
+	roami_look_at(ctl);
+}
+
+bool roami_hang_handles(void)
+{
+	struct sigaction now;
+
+	return sigaction(SIGQUIT, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
+	       now.sa_sigaction == hang_asked;
+}
+
+static void hang_action(struct sigaction *ours)
+{
+	*ours = (struct sigaction){.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+	ours->sa_sigaction = hang_asked;
+	sigemptyset(&ours->sa_mask);
+}
+
+/* A signal that nobody uses, for us for a moment; 0: there is none. */
+static int hang_borrow(void)
+{
+	struct sigaction ours, now;
+
+	hang_action(&ours);
+	for (int number = SIGRTMAX; number >= SIGRTMIN; number--)
+		if (sigaction(number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+		    now.sa_handler == SIG_DFL)
+			return sigaction(number, &ours, NULL) == 0 ? number : 0;
+	return 0;
+}
+
+/* By SIGQUIT if it is ours, else by a signal that is not the program's. */
+const void *roami_hang_sample(void)
+{
+	bool own = roami_hang_handles();
+	int number = own ? SIGQUIT : hang_borrow();
+
+	if (number == 0)
+		return NULL;
+	atomic_store(&hang_signal.pc, 0);
+	atomic_store(&hang_signal.sampling, 1);
+	syscall(SYS_tgkill, getpid(), getpid(), number);
+	for (unsigned i = 0; i < SAMPLES && atomic_load(&hang_signal.sampling) != 0; i++)
+		usleep(SAMPLE_US);
+	atomic_store(&hang_signal.sampling, 0);
+	if (!own) {
+		signal(number, SIG_IGN); /* where it is blocked it must not come later */
+		signal(number, SIG_DFL);
+	}
+	return (const void *)atomic_load(&hang_signal.pc);
+}
+
+/* What the program does with SIGQUIT itself stays as it is. */
+static void hang_handle(struct roami_ctl *ctl)
+{
+	struct sigaction ours, now;
+
+	hang_signal.pid = getpid();
+	atomic_store(&hang_signal.ctl, ctl);
+	hang_action(&ours);
+	if (sigaction(SIGQUIT, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+	    now.sa_handler == SIG_DFL)
+		sigaction(SIGQUIT, &ours, NULL);
+}
+
+static void hang_unhandle(void)
+{
+	if (roami_hang_handles())
+		signal(SIGQUIT, SIG_DFL);
+	atomic_store(&hang_signal.ctl, NULL);
+}
+
+/* ----------------------------------------------------------------------------------- the report */
+
+static void hang_ctls(const struct roami_node *node, const struct roami_ctl **ctls)
+{
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		ctls[peer] = node->segments[peer].ctl;
+}
+
+/* "node 1 on host b (pid 4711)", as far as it is known. */
+static void hang_who(const struct roami_node *node, unsigned peer, char *text, size_t bytes)
+{
+	int pid = (int)atomic_load(&node->segments[peer].ctl->pid);
+	size_t used = (size_t)snprintf(text, bytes, "node %u", peer);
+
+	if (node->host_names != NULL && used < bytes)
+		used += (size_t)snprintf(text + used, bytes - used, " on host %s",
+					 node->host_names[peer]);
+	if (pid != 0 && used < bytes)
+		snprintf(text + used, bytes - used, " (pid %d)", pid);
+}
+
+/* A line of the report, to whoever has asked for it; one that has no room there is left out. */
+__attribute__((format(printf, 2, 3))) static void hang_say(struct roami_hang *hang,
+							   const char *format, ...)
+{
+	struct roami_ctl *ctl = hang->node->self->ctl;
+	uint32_t used = atomic_load(&ctl->where_bytes);
+	char line[300 + ROAMI_WAIT_BYTES];
+	va_list args;
+	size_t length;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	length = strlen(line);
+	if (!hang->where) {
+		if (write(STDERR_FILENO, line, length) < 0)
+			return; /* nobody listens */
+	} else if (length <= sizeof(ctl->report) - used) {
+		memcpy(ctl->report + used, line, length);
+		atomic_store(&ctl->where_bytes, used + (uint32_t)length);
+	}
+}
+
+/* A line for all threads of the node that wait for the same. */
+static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ctls, unsigned peer)
+{
+	const struct roami_node *node = hang->node;
+	const struct roami_ctl *ctl = ctls[peer];
+	struct roami_wait_group groups[ROAMI_WAIT_GROUPS];
+	unsigned threads = atomic_load(&ctl->threads), waiting, said = 0;
+	unsigned count = roami_wait_groups(ctl, groups, &waiting);
+	char who[120], what[ROAMI_WAIT_BYTES];
+
+	hang_who(node, peer, who, sizeof(who));
+	for (unsigned i = 0; i < count; i++) {
+		roami_boot_wait(ctls, node->nodes, &groups[i], what, sizeof(what));
+		hang_say(hang, "roam: %s waits %s\n", who, what);
+		said += groups[i].threads;
+	}
+	if (said < waiting)
+		hang_say(hang, "roam: %s waits in %u more threads\n", who, waiting - said);
+	if (waiting < threads)
+		hang_say(hang, "roam: %s computes in %u of %u threads%s%s\n", who,
+			 threads - waiting, threads,
+			 waiting == 0 && ctl->probed.place[0] != '\0' ? ", at " : "",
+			 waiting == 0 ? ctl->probed.place : "");
+}
+
+/*
+ * Says what each thread of all nodes waits for, or that it computes.  Who does not answer may be
+ * stopped; of one on this host it is known what it waits for.
+ */
+static void hang_report(struct roami_hang *hang)
+{
+	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
+	struct roami_node *node = hang->node;
+	char who[120];
+
+	roami_look_all(hang);
+	hang_ctls(node, ctls);
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		hang_who(node, peer, who, sizeof(who));
+		if (!roami_look_answered(hang, peer))
+			hang_say(hang, "roam: %s does not answer\n", who);
+		if (roami_look_near(node, peer) != NULL || roami_look_answered(hang, peer))
+			hang_line(hang, ctls, peer);
+	}
+	roami_look_forget(hang);
+}
+
+/* ---------------------------------------------------------------------------------- the verdict */
+
+/* Waits begun by all threads of this host, or of the others; *still_p: all here are in one. */
+static uint64_t turns_begun(const struct roami_node *node, bool far, bool *still_p)
+{
+	uint64_t turns = 0;
+
+	*still_p = true;
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		const struct roami_ctl *ctl = node->segments[peer].ctl;
+
+		if ((roami_look_near(node, peer) == NULL) != far)
+			continue;
+		for (unsigned i = 0; !far && i < atomic_load(&ctl->seats); i++)
+			turns += atomic_load(&ctl->waits[i].turn);
+		turns += far ? atomic_load(&ctl->probed.turns) : 0;
+		*still_p &= roami_look_waiting(ctl) == atomic_load(&ctl->threads);
+	}
+	return turns;
+}
+
+/* All have answered that nothing is under way, and what they answer sums up. */
+static bool probe_quiet(const struct roami_node *node, uint64_t *sent_p, uint64_t *received_p)
+{
+	bool quiet = true;
+
+	*sent_p = *received_p = 0;
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		const struct roami_probed *probed = &node->segments[peer].ctl->probed;
+
+		quiet &= atomic_load(&probed->quiet) != 0;
+		*sent_p += atomic_load(&probed->sent);
+		*received_p += atomic_load(&probed->received);
+	}
+	return quiet && *sent_p == *received_p;
+}
+
+/* Each thread that waits has found, since these looks, that it has to. */
+static bool probe_seen(const struct roami_node *node, const uint32_t *looked)
+{
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		for (unsigned i = 0; i < atomic_load(&node->segments[peer].ctl->seats); i++) {
+			const struct roami_waiting *waiting = &node->segments[peer].ctl->waits[i];
+
+			if (atomic_load(&waiting->kind) != 0 &&
+			    (int32_t)(atomic_load(&waiting->seen) - looked[peer]) < 0)
+				return false;
+		}
+	return true;
+}
+
+__attribute__((noreturn)) static void hang_over(struct roami_hang *hang)
+{
+	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
+	char text[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES];
+	struct roami_node *node = hang->node;
+
+	hang_ctls(node, ctls);
+	roami_boot_waits(ctls, node->nodes, waits, sizeof(waits));
+	snprintf(text, sizeof(text), "no thread of the job can go on%s", waits);
+	node->env->fail(node, text);
+}
+
+/*
+ * Two looks, a second apart, at a job all of whose threads wait.  Between them no thread left its
+ * wait, each found anew that it has to, and no message was sent, received, under way or being
+ * handled, on any host: nothing has changed, and nothing is left that could.  The nodes need not
+ * be looked at in the same moment: what one had done after its first look another would show at
+ * its second.
+ */
+static void hang_probe(struct roami_hang *hang)
+{
+	bool was = hang->probing, here, there;
+	uint32_t looked[ROAMI_NODES_MAX];
+	uint64_t sent, received, turns;
+
+	hang->probing = false;
+	if (hang->skip > 0) {
+		hang->skip--;
+		return;
+	}
+	memcpy(looked, hang->looked, sizeof(looked));
+	if (!roami_look_all(hang) || !probe_quiet(hang->node, &sent, &received)) {
+		hang->skip = hang->skipped = hang->skipped < SKIP_MAX ? 2 * hang->skipped + 1
+								      : SKIP_MAX;
+		roami_look_forget(hang);
+		return;
+	}
+	turns = turns_begun(hang->node, false, &here) + turns_begun(hang->node, true, &there);
+	if (was && here && there && turns == hang->probed_turns && sent == hang->sent &&
+	    received == hang->received && probe_seen(hang->node, looked))
+		hang_over(hang);
+	hang->probing = here && there;
+	hang->probed_turns = turns;
+	hang->sent = sent;
+	hang->received = received;
+	roami_look_forget(hang);
+}
+
+/* ------------------------------------------------------------------------------- once a second */
+
+/* Whether the nodes of other hosts have begun a wait since this was asked last. */
+static bool hang_far_moves(struct roami_hang *hang)
+{
+	bool still, moves;
+	uint64_t turns;
+
+	if (!hang->apart)
+		return false;
+	roami_look_all(hang);
+	turns = turns_begun(hang->node, true, &still);
+	roami_look_forget(hang);
+	moves = !hang->far_noted || turns != hang->far_turns;
+	hang->far_turns = turns;
+	hang->far_noted = true;
+	return moves;
+}
+
+/* ROAM_HANG: once for each time that nothing changes for so long. */
+static void hang_late(struct roami_hang *hang, uint64_t now)
+{
+	uint64_t after = hang->node->options->hang * UINT64_C(1000000000);
+
+	if (after == 0 || hang->told)
+		return;
+	if (!hang->far_noted)
+		hang_far_moves(hang);
+	if (now - hang->still_since < after)
+		return;
+	if (hang_far_moves(hang)) {
+		hang->still_since = now;
+		return;
+	}
+	hang->told = true;
+	hang_report(hang);
+}
+
+static void hang_tick(struct roami_hang *hang)
+{
+	uint64_t now = roami_os_now_ns();
+	bool still;
+	uint64_t turns = turns_begun(hang->node, false, &still);
+
+	if (turns != hang->turns || hang->still_since == 0) {
+		hang->turns = turns;
+		hang->still_since = now;
+		hang->told = hang->probing = hang->far_noted = false;
+		hang->skip = hang->skipped = 0;
+		return;
+	}
+	if (still)
+		hang_probe(hang);
+	else
+		hang->probing = false;
+	hang_late(hang, now);
+}
+
+/* --------------------------------------------------------------------------------------- life */
+
+/* `roam where` has asked: this node says it for all. */
+static void hang_where(struct roami_hang *hang)
+{
+	struct roami_ctl *ctl = hang->node->self->ctl;
+	uint32_t where = atomic_load(&ctl->where);
+
+	if (where == atomic_load(&ctl->where_told))
+		return;
+	hang->where = true;
+	atomic_store(&ctl->where_bytes, 0);
+	hang_report(hang);
+	hang->where = false;
+	atomic_store(&ctl->where_told, where);
+}
+
+/* Asked by a signal of this node, or by another one: node 0 says it for all, once. */
+static void hang_pass(struct roami_hang *hang)
+{
+	struct roami_node *node = hang->node;
+	struct roami_ctl *ctl = node->self->ctl;
+	uint32_t by = atomic_exchange(&ctl->ask, ROAMI_ASK_NONE);
+
+	if (by == ROAMI_ASK_NONE)
+		return;
+	if (node->me != 0 && roami_look_near(node, 0) == NULL) {
+		roami_probe_ask(node, 0, 0);
+	} else if (node->me != 0) {
+		atomic_store(&node->segments[0].ctl->ask, by);
+		roami_look_at(node->segments[0].ctl);
+	} else if (by == ROAMI_ASK_NEAR || roami_os_now_ns() - hang->told_at > TOLD_NS) {
+		usleep(OTHERS_US); /* the launcher has sent it to others, too */
+		atomic_store(&ctl->ask, ROAMI_ASK_NONE);
+		hang->told_at = roami_os_now_ns();
+		hang_report(hang);
+	}
+}
+
+static void *hang_main(void *arg)
+{
+	struct roami_hang *hang = arg;
+	struct roami_ctl *ctl = hang->node->self->ctl;
+	bool first = hang->node->me == 0;
+	uint64_t next = roami_os_now_ns() + TICK_NS, now;
+
+	if (hang->apart)
+		roami_seat_aside(hang->node); /* it sends messages */
+	while (atomic_load(&hang->stop) == 0) {
+		uint32_t value = atomic_load(&ctl->look);
+
+		hang_pass(hang);
+		hang_where(hang);
+		roami_look_answer(hang);
+		now = roami_os_now_ns();
+		if (now >= next) {
+			roami_inside_overdue(roami_hang_handles() ? SIGQUIT : 0);
+			if (first)
+				hang_tick(hang);
+			next = now + TICK_NS;
+		}
+		if (atomic_load(&hang->stop) == 0)
+			roami_os_futex_wait(&ctl->look, value, next > now ? next - now : 1);
+	}
+	return NULL;
+}
+
+void roami_hang_start(struct roami_hang *hang, struct roami_node *node, struct roami_real *real)
+{
+	memset(hang, 0, sizeof(*hang));
+	hang->node = node;
+	hang->real = real;
+	hang->answered = atomic_load(&node->self->ctl->probed.serial);
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		hang->apart |= roami_look_near(node, peer) == NULL;
+	hang->runs = roami_os_helper(&hang->thread, hang_main, hang);
+	atomic_fetch_add(&real->helpers, hang->runs);
+	hang_handle(node->self->ctl);
+}
+
+void roami_hang_stop(struct roami_hang *hang)
+{
+	if (!hang->runs)
+		return;
+	hang_unhandle();
+	atomic_store(&hang->stop, 1);
+	roami_look_at(hang->node->self->ctl);
+	pthread_join(hang->thread, NULL);
+	atomic_fetch_sub(&hang->real->helpers, 1);
+	hang->runs = false;
+}

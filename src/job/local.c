@@ -1,0 +1,112 @@
+#include "job/local.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+void roami_boot_layout(struct roami_layout *layout, const struct roami_options *options)
+{
+	uint64_t bytes = options->heap / ROAMI_REGION_SHARE, part = roami_pool_part(bytes);
+
+	roami_layout_make_regions(layout, options->heap, (unsigned)options->nodes_max,
+				  roami_stretch_count, (bytes + part - 1) / part * part,
+				  roami_pool_part(options->heap));
+}
+
+int roami_boot_segment(const struct roami_layout *layout, unsigned node)
+{
+	char name[32];
+	struct roami_ctl *ctl;
+	bool keyed = true;
+	int fd, saved;
+
+	snprintf(name, sizeof(name), "roam-node-%u", node);
+	fd = roami_os_memfd(name, layout->total);
+	if (fd < 0)
+		return -1;
+	ctl = mmap(NULL, layout->rings, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (ctl == MAP_FAILED) {
+		saved = errno;
+		close(fd);
+		errno = saved;
+		return -1;
+	}
+	ctl->magic = ROAMI_SEGMENT_MAGIC;
+	ctl->heap_bytes = layout->heap_bytes;
+	ctl->nodes_max = layout->nodes_max;
+	/* The thread that starts the node; counted before any barrier could look. */
+	atomic_store(&ctl->threads, 1);
+	/* Of node 0's also the words count; of the others', how the heap is cut. */
+	for (unsigned domain = 0; domain <= layout->regions; domain++) {
+		struct roami_pool *pool = (void *)((uint8_t *)ctl + layout->pool);
+
+		roami_pool_init(&pool[domain], roami_layout_bytes(layout, domain));
+	}
+	if (node == 0)
+		keyed = roami_os_secret(ctl->key, sizeof(ctl->key));
+	munmap(ctl, layout->rings);
+	if (!keyed) {
+		close(fd);
+		errno = ENOSYS;
+		return -1;
+	}
+	return fd;
+}
+
+/* The program, libraries, stacks, arenas, tables of objects. */
+#define BASE_BYTES ((size_t)512 << 20)
+
+size_t roami_boot_needs(const struct roami_layout *layout, unsigned nodes)
+{
+	/* Segments, the app view; of several nodes twins, and what there is for each page. */
+	return layout->total * nodes + layout->heap_bytes * (nodes > 1 ? 5 : 2) / 2 + BASE_BYTES;
+}
+
+bool roami_boot_space(const struct roami_layout *layout, unsigned nodes, size_t mapped)
+{
+	size_t bytes = roami_boot_needs(layout, nodes);
+	void *space = mmap(NULL, bytes - mapped, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (space == MAP_FAILED) {
+		fprintf(stderr,
+			"roam: cannot map the %zu MiB that each of %u nodes takes: %s (limit of "
+			"address space, ulimit -v, or ROAM_HEAP too large)\n",
+			bytes >> 20, nodes, strerror(errno));
+		return false;
+	}
+	munmap(space, bytes - mapped);
+	return true;
+}
+
+const char *roami_boot_hint(int error)
+{
+	if (error == EMFILE)
+		return " (raise the limit of open files, ulimit -n)";
+	return error == EFBIG ? " (raise the limit of file sizes, ulimit -f)" : "";
+}
+
+enum roam_err roami_boot_memory(const struct roami_options *options, uint64_t nodes, int *fds)
+{
+	struct roami_layout layout;
+	unsigned made = 0;
+
+	roami_boot_layout(&layout, options);
+	if (!roami_boot_space(&layout, (unsigned)__builtin_popcountll(nodes), 0))
+		return ROAM_ENOMEM;
+	for (; nodes != 0; nodes &= nodes - 1) {
+		unsigned node = (unsigned)__builtin_ctzll(nodes);
+
+		fds[made] = roami_boot_segment(&layout, node);
+		if (fds[made++] >= 0)
+			continue;
+		fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n", node,
+			strerror(errno), roami_boot_hint(errno));
+		while (--made > 0)
+			close(fds[made - 1]);
+		return ROAM_ESYSTEM;
+	}
+	return ROAM_OK;
+}

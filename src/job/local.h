@@ -1,0 +1,99 @@
+/* One host's nodes: the memory they share, and who watches whom. */
+#ifndef ROAMI_LOCAL_H
+#define ROAMI_LOCAL_H
+
+#include "base/node.h"
+#include "launch/bind.h"
+#include "run/probe.h"
+
+/* A node exits with this status after it has itself told why. */
+#define ROAMI_EXIT_TOLD 86
+
+/*
+ * Whether the protocol, transport, fault engine and instructions that the options name are there;
+ * *engine_p is the engine.  Reports errors on stderr, in one line.
+ */
+enum roam_err roami_boot_check(const struct roami_options *options,
+			       const struct roami_fault_engine **engine_p);
+
+/* What is set and does nothing is said once, by node 0. */
+void roami_boot_warn(const struct roami_options *options);
+
+/*
+ * What nodes wait for, "; node 0 waited at barrier 0x..., node 1 ...", or nothing; cut off at
+ * `bytes`.  ctls[i] is the control page of node i, NULL: not to be looked at.
+ */
+#define ROAMI_WAITS_BYTES 700
+void roami_boot_waits(const struct roami_ctl *const *ctls, unsigned nodes, char *text,
+		      size_t bytes);
+
+/* What threads of a node wait for, "in 2 threads at barrier 0x... (3 of 4 threads arrived)". */
+#define ROAMI_WAIT_BYTES 130
+void roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
+		     const struct roami_wait_group *group, char *text, size_t bytes);
+
+/*
+ * The layout of every segment: the heap, and below it a sixteenth of its size for the regions of
+ * each protocol, in the order of protocols/meson.build.
+ */
+#define ROAMI_REGION_SHARE 16u
+void roami_boot_layout(struct roami_layout *layout, const struct roami_options *options);
+
+/*
+ * Makes the segments of the nodes whose bits are set, in their order.  Reports errors on stderr;
+ * leaves nothing behind.
+ */
+enum roam_err roami_boot_memory(const struct roami_options *options, uint64_t nodes, int *fds);
+
+/* What to do about an error of making it; "" if nothing. */
+const char *roami_boot_hint(int error);
+
+/* Makes one node's segment; -1 with errno. */
+int roami_boot_segment(const struct roami_layout *layout, unsigned node);
+
+/* Address space that a process takes in a job of so many nodes: about, and rather too much. */
+size_t roami_boot_needs(const struct roami_layout *layout, unsigned nodes);
+
+/*
+ * Whether a process that has `mapped` bytes of that may map all of it; prints why not.  Asked
+ * before there are nodes, so that the answer is told once.
+ */
+bool roami_boot_space(const struct roami_layout *layout, unsigned nodes, size_t mapped);
+
+/*
+ * What to add to "was killed by signal N": that memory ran out, if the kernel has killed since
+ * `kills_before` was roami_os_oom_kills().
+ */
+const char *roami_boot_oom(int signal, uint64_t kills_before);
+
+struct roami_watch;
+
+/*
+ * Watches other processes of the job from a thread of this one: when one ends that should not, says
+ * so in one line, ends the others and this process.  `segments` are all nodes', for saying what
+ * they waited for; `bound` is told that the job ends, NULL: nobody is.  `helpers` counts the thread
+ * while it is there, see struct roami_real.
+ */
+enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
+				unsigned nodes, const pid_t *pids, struct roami_bound *bound,
+				_Atomic uint32_t *helpers);
+
+/*
+ * The other way round: says so if `first`, who watches the others, ends before the job's end, and
+ * ends this process.
+ */
+enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
+				unsigned first, pid_t pid, struct roami_bound *bound,
+				_Atomic uint32_t *helpers);
+
+/* The same in one of the nodes that `creator` forked. */
+enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
+				  pid_t creator, _Atomic uint32_t *helpers);
+
+/* From now on the watched processes may end, with status 0. */
+void roami_watch_expect_end(struct roami_watch *watch);
+
+/* The job ends in order: waits for the watched processes to end. */
+void roami_watch_end(struct roami_watch *watch);
+
+#endif

@@ -1,0 +1,206 @@
+/*
+ * What a node says of itself when somebody looks: the first of a host, of whose nodes each reads
+ * the others' control pages, or a node of another host, by message (run/probe.h).
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "home/reach.h"
+#include "job/hang.h"
+#include "msg/msg.h"
+#include "run/probe.h"
+
+#define ANSWER_MS  20u  /* that nodes get to answer, */
+#define ANSWERS    100u /* so often */
+#define LOCK_TRIES 50u
+#define LOCK_US    100u
+
+unsigned roami_look_waiting(const struct roami_ctl *ctl)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < atomic_load(&ctl->seats); i++) {
+		uint32_t kind = atomic_load(&ctl->waits[i].kind);
+
+		count += kind != 0 && (kind != ROAMI_WAITS_TUPLE ||
+				       (atomic_load(&ctl->waits[i].of) & ROAMI_TUPLE_ENDS) == 0);
+	}
+	return count;
+}
+
+struct roami_ctl *roami_look_near(const struct roami_node *node, unsigned peer)
+{
+	return roami_reach_ctl(node, peer);
+}
+
+void roami_look_at(struct roami_ctl *ctl)
+{
+	atomic_fetch_add(&ctl->look, 1);
+	roami_os_futex_wake(&ctl->look, INT32_MAX);
+}
+
+/* ---------------------------------------------------------------------------------- answering */
+
+/* Whether all that the process has are known: threads that wait, and the library's own. */
+static bool node_known(const struct roami_hang *hang)
+{
+	unsigned waiting = roami_look_waiting(hang->node->self->ctl), links = 0;
+	int tasks = roami_os_tasks();
+
+	if (tasks >= 0) {
+		links = roami_os_links(tasks);
+		close(tasks);
+	}
+	return waiting == atomic_load(&hang->node->self->ctl->threads) && !roami_os_traced() &&
+	       links == 2 + waiting + atomic_load(&hang->real->helpers);
+}
+
+/* That no thread of the node handles messages: who woke us by one may not be through yet. */
+static bool node_lock(struct roami_node *node)
+{
+	for (unsigned i = 0; i < LOCK_TRIES; i++) {
+		if (roami_spin_try(&node->msg.poll_lock))
+			return true;
+		usleep(LOCK_US);
+	}
+	return false;
+}
+
+/*
+ * Whether only threads that wait could do anything here, and no message is being handled, or kept
+ * until later; and how many there were, of which none is counted in the middle of its handling.
+ */
+static bool node_quiet(struct roami_hang *hang, uint64_t *sent_p, uint64_t *received_p)
+{
+	struct roami_node *node = hang->node;
+	bool quiet = node_known(hang);
+
+	*sent_p = *received_p = 0;
+	if (!node_lock(node))
+		return false;
+	quiet &= node->msg.parked.count == 0 && atomic_load(&node->msg.out_waiting) == 0;
+	roami_probe_count(node, sent_p, received_p);
+	roami_spin_unlock(&node->msg.poll_lock);
+	return quiet;
+}
+
+/* Where the first thread is, if it runs; a thread that does is asked by our signal. */
+static void node_place(struct roami_probed *probed)
+{
+	char path[64], text[200];
+	uintptr_t pc = 0;
+	ssize_t bytes;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)getpid());
+	fd = roami_os_fd(open(path, O_RDONLY | O_CLOEXEC));
+	bytes = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	if (fd >= 0)
+		close(fd);
+	text[bytes > 0 ? bytes : 0] = '\0';
+	if (strncmp(text, "running", 7) != 0 && strrchr(text, ' ') != NULL)
+		sscanf(strrchr(text, ' '), " %lx", &pc);
+	else
+		pc = (uintptr_t)roami_hang_sample();
+	probed->place[0] = '\0';
+	if (pc != 0)
+		roami_os_place((const void *)pc, probed->place);
+}
+
+/* Takes the far nodes that have asked; false: none has. */
+static bool look_asked(const struct roami_hang *hang, uint32_t *tokens)
+{
+	bool asked = false;
+
+	for (unsigned peer = 0; hang->apart && peer < hang->node->nodes; peer++) {
+		tokens[peer] = atomic_exchange(&hang->node->self->ctl->tokens[peer], 0);
+		asked |= tokens[peer] != 0;
+	}
+	return asked;
+}
+
+/* The serial is read behind the tokens: it counts those who asked by them. */
+void roami_look_answer(struct roami_hang *hang)
+{
+	struct roami_ctl *ctl = hang->node->self->ctl;
+	uint32_t tokens[ROAMI_NODES_MAX] = {0}, serial;
+	bool asked = look_asked(hang, tokens);
+	uint64_t sent, received;
+
+	serial = atomic_load(&ctl->probe);
+	if (serial == hang->answered && !asked)
+		return;
+	hang->answered = serial;
+	if (roami_look_waiting(ctl) == 0)
+		node_place(&ctl->probed);
+	atomic_store(&ctl->probed.quiet, node_quiet(hang, &sent, &received));
+	atomic_store(&ctl->probed.sent, sent);
+	atomic_store(&ctl->probed.received, received);
+	/* Who waits looks again, after the above: what was handled has had its effect then. */
+	atomic_store(&ctl->probed.serial, serial);
+	roami_wake_all(hang->node);
+	for (unsigned peer = 0; asked && peer < hang->node->nodes; peer++)
+		if (tokens[peer] != 0)
+			roami_probe_tell(hang->node, peer, tokens[peer]);
+}
+
+/* ------------------------------------------------------------------------------------- asking */
+
+/* A serial grows; a far node's copy has the token of its last answer. */
+bool roami_look_answered(const struct roami_hang *hang, unsigned peer)
+{
+	const struct roami_ctl *near = roami_look_near(hang->node, peer);
+
+	if (near != NULL)
+		return (int32_t)(atomic_load(&near->probed.serial) - hang->asked[peer]) >= 0;
+	return atomic_load(&hang->node->segments[peer].ctl->probe) == hang->asked[peer];
+}
+
+static void look_ask(struct roami_hang *hang, unsigned peer, uint32_t token)
+{
+	struct roami_ctl *near = roami_look_near(hang->node, peer);
+
+	if (near != NULL) {
+		hang->asked[peer] = atomic_fetch_add(&near->probe, 1) + 1;
+		roami_look_at(near);
+		return;
+	}
+	hang->asked[peer] = token;
+	roami_probe_forget(hang->node->segments[peer].ctl);
+	roami_probe_ask(hang->node, peer, token);
+}
+
+void roami_look_forget(struct roami_hang *hang)
+{
+	atomic_fetch_add(&hang->node->self->ctl->token, 1); /* an answer comes too late */
+	for (unsigned peer = 0; hang->apart && peer < hang->node->nodes; peer++)
+		if (roami_look_near(hang->node, peer) == NULL)
+			roami_probe_forget(hang->node->segments[peer].ctl);
+}
+
+bool roami_look_all(struct roami_hang *hang)
+{
+	struct roami_node *node = hang->node;
+	uint32_t token = atomic_load(&node->self->ctl->token) + 1;
+	bool all = false;
+
+	token += token == 0;
+	atomic_store(&node->self->ctl->token, token);
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		look_ask(hang, peer, token);
+	for (unsigned turn = 0; !all && turn < ANSWERS; turn++) {
+		if (turn > 0)
+			usleep(ANSWER_MS * 1000);
+		roami_look_answer(hang); /* and whoever asks this node meanwhile */
+		all = true;
+		for (unsigned peer = 0; peer < node->nodes; peer++)
+			all &= roami_look_answered(hang, peer);
+		if (atomic_load(&hang->stop) != 0)
+			return false;
+	}
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		hang->looked[peer] = atomic_load(&node->segments[peer].ctl->probed.serial);
+	return all;
+}

@@ -1,0 +1,359 @@
+/*
+ * A program that creates its nodes, started across hosts: nobody there can be forked, so every
+ * process executes main up to CREATE (DESIGN 7).  Until then each is alone, in the place of node 0.
+ * At CREATE they must have come alike; node 0's heap is the job's, the others drop theirs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "job/job.h"
+#include "msg/msg.h"
+#include "os/os.h"
+#include "sync/sync.h"
+
+struct roami_rerun_copy {
+	uint8_t *variable;
+	uint8_t *block;
+	size_t bytes;
+};
+
+/* Where a silenced node's output goes: nowhere, or to where it can be had from later. */
+static int rerun_sink(struct roami_job *job, unsigned i)
+{
+	if (!job->undecided)
+		return roami_os_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
+	job->kept[i] = roami_os_fd((int)memfd_create("roam-output", MFD_CLOEXEC));
+	return job->kept[i];
+}
+
+enum roam_err roami_rerun_begin(struct roami_job *job)
+{
+	if (job->boot.me == 0)
+		return ROAM_OK;
+	fflush(NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		int real = STDOUT_FILENO + (int)i, sink;
+
+		job->quiet[i] = fcntl(real, F_DUPFD_CLOEXEC, 3);
+		if (job->quiet[i] < 0 && errno == EBADF)
+			continue; /* closed, and silent enough */
+		sink = rerun_sink(job, i);
+		if (sink < 0 || job->quiet[i] < 0 || dup2(sink, real) < 0) {
+			fprintf(stderr, "roam: node %u cannot put its output aside: %s\n",
+				job->boot.me, strerror(errno));
+			return ROAM_ESYSTEM;
+		}
+		if (!job->undecided)
+			close(sink);
+	}
+	job->silent = true;
+	return ROAM_OK;
+}
+
+static void rerun_say(int to, int kept)
+{
+	char chunk[4096];
+	ssize_t got;
+
+	for (off_t at = 0; (got = pread(kept, chunk, sizeof(chunk), at)) > 0; at += got)
+		for (ssize_t done = 0, put; done < got; done += put) {
+			put = write(to, chunk + done, (size_t)(got - done));
+			if (put < 0 && errno != EINTR)
+				return;
+			put = put < 0 ? 0 : put;
+		}
+}
+
+void roami_rerun_speak(struct roami_job *job, bool said)
+{
+	if (!job->silent)
+		return;
+	fflush(stdout);
+	fflush(stderr);
+	job->silent = false;
+	for (unsigned i = 0; i < 2; i++) {
+		int real = STDOUT_FILENO + (int)i;
+
+		if (job->quiet[i] < 0)
+			continue;
+		dup2(job->quiet[i], real);
+		close(job->quiet[i]);
+		if (job->kept[i] != 0 && said)
+			rerun_say(real, job->kept[i]);
+		if (job->kept[i] != 0)
+			close(job->kept[i]);
+	}
+	if (said && isatty(STDOUT_FILENO)) /* what it was first written to is none */
+		setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
+/* Nor does it read from now on: its copy of node 0's input need not be kept. */
+static void rerun_sated(void)
+{
+	struct stat input;
+	int null;
+
+	if (fstat(STDIN_FILENO, &input) != 0 || !S_ISFIFO(input.st_mode))
+		return; /* the program has opened another one */
+	null = roami_os_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+	if (null < 0)
+		return;
+	dup2(null, STDIN_FILENO);
+	close(null);
+}
+
+/* The segment that it filled goes altogether: another one waits, which others map too. */
+static enum roam_err rerun_drop(struct roami_job *job)
+{
+	enum roam_err err;
+
+	roami_os_unmap(job->app, job->layout.heap_bytes);
+	roami_os_unmap(job->bases[0], job->layout.total);
+	close(job->fds[0]);
+	job->bases[0] = NULL;
+	err = roami_far_map(job);
+	return err == ROAM_OK ? roami_job_map_app(job) : err;
+}
+
+/* From the place of node 0 to this process's own, without the heap that it filled. */
+static enum roam_err rerun_move(struct roami_job *job)
+{
+	unsigned me = job->boot.me;
+	enum roam_err err = ROAM_OK;
+
+	/* The node that was node 0 is not closed: what it holds is small, and of another number. */
+	job->node->self = NULL;
+	roami_job_close_allocs(job);
+	job->me = me;
+	if (job->lent_count > 0) {
+		err = rerun_drop(job);
+	} else {
+		roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings,
+				 job->layout.total - job->layout.rings);
+		job->bases[me] = job->bases[0];
+		job->fds[me] = job->fds[0];
+		job->bases[0] = NULL;
+		job->fds[0] = -1;
+	}
+	return err == ROAM_OK ? roami_job_open_alloc(job) : err;
+}
+
+/* This process takes its place among `nodes`; then node 0's heap is everybody's. */
+static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
+{
+	uint64_t high = (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1);
+	enum roam_err err = roami_lone_end(job);
+
+	job->alloc_hash = roami_job_hash_allocs(job);
+	roami_rerun_copy(job, true);
+	if (job->boot.me == 0)
+		roami_job_seal_allocs(job);
+	else if (err == ROAM_OK)
+		err = rerun_move(job);
+	if (err == ROAM_OK)
+		err = roami_far_map(job);
+	if (err == ROAM_OK)
+		err = roami_job_lease(job);
+	while (job->me == 0 && roami_msg_poll(job->node) > 0)
+		; /* what this node sent itself while alone */
+	job->nodes = job->boot.nodes;
+	atomic_store(&roami_job_ctl(job, 0)->creator_end, high);
+	if (job->me == 0) {
+		roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings,
+				 job->layout.headers - job->layout.rings);
+		roami_job_mark_bytes(job);
+	}
+	roami_job_settle_blocks(job);
+	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
+	if (err == ROAM_OK)
+		err = roami_job_join(job, job->boot.nodes, nodes);
+	if (err == ROAM_OK && job->me != 0)
+		roami_job_seal_allocs(job);
+	if (err == ROAM_OK)
+		roami_rerun_copy(job, false);
+	return err;
+}
+
+void roami_rerun_end(struct roami_job *job)
+{
+	roami_job_serve(job);
+	roami_meet_leave(job);
+	job->life = ROAMI_JOB_OVER;
+	fflush(NULL);
+	_exit(0);
+}
+
+enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)(void))
+{
+	enum roam_err err;
+
+	roami_statics_begin(job);
+	if (job->boot.me != 0) {
+		roami_rerun_speak(job, false); /* what was printed so far is node 0's to say */
+		rerun_sated();
+	}
+	err = rerun_join(job, nodes);
+	if (err != ROAM_OK || job->me == 0)
+		return err;
+	roami_stats_begin(job->node->stats);
+	if (fn != NULL)
+		fn();
+	roami_statics_note(job);
+	roami_rerun_end(job);
+}
+
+enum roam_err roami_rerun_create(struct roami_job *job, void (*fn)(void))
+{
+	if (job->life != ROAMI_JOB_ALONE)
+		return ROAM_ESTATE;
+	if (job->created++ == job->boot.me) /* how many there will be is for node 0 to say */
+		return roami_rerun_seal(job, ROAMI_ASKED_UNKNOWN, fn);
+	return ROAM_OK;
+}
+
+void roami_rerun_check(struct roami_job *job)
+{
+	if (job->reruns && job->life == ROAMI_JOB_ALONE && job->rounds == 0)
+		roami_rerun_seal(job, job->created, NULL); /* the launcher says so and ends us */
+}
+
+/* -------------------------------------------------------------------- main goes on everywhere */
+
+/* Its own memory, as a process that is launched finds it. */
+static enum roam_err rerun_start_anew(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	roami_os_unmap(job->app, job->layout.heap_bytes);
+	job->node->self = NULL; /* it is not closed, as in rerun_move */
+	job->bases[0] = NULL;
+	job->fds[0] = -1;
+	job->me = job->made = job->boot.me;
+	if (job->lent_count > 0) {
+		err = roami_far_map(job);
+	} else {
+		err = roami_job_make_segments(job, job->me + 1);
+		if (err == ROAM_OK)
+			err = roami_job_map_segment(job, job->me);
+	}
+	return err == ROAM_OK ? roami_job_map_app(job) : err;
+}
+
+/* The creator keeps what it has stored; others store theirs once more. */
+static void rerun_keep(struct roami_job *job)
+{
+	struct roami_ctl *ctl = job->bases[0];
+
+	while (roami_msg_poll(job->node) > 0)
+		; /* what this node sent itself while alone */
+	roami_os_discard((uint8_t *)ctl + job->layout.rings,
+			 job->layout.headers - job->layout.rings);
+	roami_job_mark_bytes(job);
+}
+
+/*
+ * Stores into the job's heap what a process has stored into its own while it took itself for alone;
+ * elsewhere that heap is zero.  Where all have stored alike, nothing changes.
+ */
+static void rerun_store(uint8_t *to, const uint8_t *from)
+{
+	for (size_t i = 0; i < ROAMI_PAGE; i++)
+		if (from[i] != 0 && to[i] != from[i])
+			to[i] = from[i];
+}
+
+static void rerun_store_all(struct roami_job *job, const uint8_t *past, int fd)
+{
+	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
+
+	while (at < end) {
+		off_t data = lseek(fd, at, SEEK_DATA);
+
+		if (data < 0 || data >= end)
+			return;
+		at = lseek(fd, data, SEEK_HOLE);
+		if (at < 0 || at > end)
+			at = end;
+		for (data -= data % (off_t)ROAMI_PAGE; data < at; data += (off_t)ROAMI_PAGE)
+			rerun_store(job->app + (data - heap), past + data);
+	}
+}
+
+enum roam_err roami_rerun_spmd(struct roami_job *job)
+{
+	uint8_t *past = job->bases[0];
+	int fd = job->fds[0];
+	enum roam_err err = ROAM_OK;
+
+	roami_rerun_speak(job, true);
+	if (job->boot.me != 0 && job->bound.binding != NULL)
+		rerun_sated(); /* these launchers give the input to node 0 */
+	if (job->boot.me == 0)
+		rerun_keep(job);
+	else
+		err = rerun_start_anew(job);
+	if (err == ROAM_OK)
+		err = roami_far_map(job);
+	if (err != ROAM_OK)
+		return err;
+	job->nodes = job->boot.nodes;
+	/* Who asks earlier than others has allocated less: any page may be node 0's. */
+	atomic_store(&roami_job_ctl(job, 0)->creator_end, job->layout.heap_bytes);
+	roami_job_settle_blocks(job);
+	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
+	err = roami_job_join(job, job->boot.nodes, 0);
+	if (err != ROAM_OK)
+		return err;
+	job->life = ROAMI_JOB_JOINED;
+	job->reruns = false;
+	job->undecided = false;
+	roami_stats_begin(job->node->stats);
+	if (job->me == 0)
+		return ROAM_OK;
+	rerun_store_all(job, past, fd);
+	roami_os_unmap(past, job->layout.total);
+	close(fd);
+	return ROAM_OK;
+}
+
+/* ------------------------------------------------------------------------------- distribution */
+
+enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size_t bytes)
+{
+	static const struct roam_region anywhere = {.place = ROAM_PLACE_FIRST_TOUCH};
+	struct roami_rerun_copy *copy;
+	enum roam_err err;
+
+	if (job->life == ROAMI_JOB_TOGETHER || job->life == ROAMI_JOB_OVER || job->rounds > 0)
+		return ROAM_ESTATE;
+	if (!job->launched)
+		return ROAM_OK;
+	copy = roami_os_vec_grow(&job->copies, sizeof(*copy), 1);
+	if (copy == NULL)
+		return ROAM_ENOMEM;
+	copy->block = roami_job_alloc(job, bytes, &anywhere, &err);
+	if (copy->block == NULL)
+		return err;
+	copy->variable = variable;
+	copy->bytes = bytes;
+	job->copies.count++;
+	return ROAM_OK;
+}
+
+void roami_rerun_copy(struct roami_job *job, bool to_heap)
+{
+	const struct roami_rerun_copy *copies = (void *)job->copies.items;
+	unsigned me = job->boot.nodes != 0 ? job->boot.me : job->me;
+
+	for (size_t i = 0; i < job->copies.count; i++)
+		if (to_heap && me == 0)
+			memcpy(copies[i].block, copies[i].variable, copies[i].bytes);
+		else if (!to_heap && me != 0)
+			memcpy(copies[i].variable, copies[i].block, copies[i].bytes);
+}

@@ -1,0 +1,111 @@
+/* What a job says when it cannot go on: one line, whoever of its nodes says it. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "job/job.h"
+#include "job/local.h"
+
+#define SAID_US 100000u
+
+/* The job that a node's surroundings are part of. */
+static struct roami_job *job_of(struct roami_node *node)
+{
+	return (void *)((uint8_t *)node->env_state - offsetof(struct roami_job, real));
+}
+
+/* What the nodes wait for, those of other hosts as far as it is known here. */
+static void job_waits(const struct roami_node *node, char *text, size_t bytes)
+{
+	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
+
+	for (unsigned i = 0; i < node->nodes; i++)
+		ctls[i] = node->segments[i].ctl;
+	roami_boot_waits(ctls, node->nodes, text, bytes);
+}
+
+void roami_job_failed(struct roami_node *node, const char *text)
+{
+	char line[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES] = "";
+	int length;
+
+	if (node->lost != 0)
+		job_waits(node, waits, sizeof(waits));
+	if (job_of(node)->control != 0) {
+		snprintf(line, sizeof(line), "%s%s", text, waits);
+		roami_far_fail(job_of(node), line);
+		_exit(ROAMI_EXIT_TOLD);
+	}
+	if (job_of(node)->silent) /* node 0, which may fail alike, is to be heard first */
+		usleep(500000);
+	length = snprintf(line, sizeof(line), "roam: node %u: %s%s\n",
+			  job_of(node)->silent ? job_of(node)->boot.me : node->me, text, waits);
+	if (node->lost != 0 && roami_meet_apart(job_of(node)))
+		usleep(node->me * 100000); /* one says so, then the launcher ends the others */
+	/* One line: who comes second leaves the first one time for it, and to end the job. */
+	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
+		usleep(500000);
+	else if (write(job_of(node)->silent ? job_of(node)->quiet[1] : STDERR_FILENO, line,
+		       (size_t)length) < 0)
+		_exit(ROAMI_EXIT_TOLD);
+	if (roami_bound_aborts(&job_of(node)->bound))
+		usleep(SAID_US); /* the launcher may end all before it has read the line */
+	roami_bound_abort(&job_of(node)->bound);
+	/* Forked, so on this host, but nothing says that it runs and sees that we are gone. */
+	if (node->lost != 0 && node->options->boot[0] == '\0' && job_of(node)->boot.nodes == 0)
+		kill(atomic_load(&node->segments[node->lost - 1].ctl->pid), SIGKILL);
+	/* Somebody watches this process, unless it is the creator. */
+	_exit(node->me != 0 || node->options->boot[0] != '\0' ? ROAMI_EXIT_TOLD : 1);
+}
+
+enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const char *what)
+{
+	const char *why = roam_strerror(err), *hint = "";
+	char line[400], said[sizeof(job->why) + 4], who[ROAMI_HOST_BYTES + 30] = "";
+
+	if (err == ROAM_ESYSTEM) {
+		why = strerror(errno);
+		hint = roami_boot_hint(errno);
+	} else if (err == ROAM_ENOMEM) {
+		why = strerror(ENOMEM);
+		hint = " (limit of address space, ulimit -v, or ROAM_HEAP too large)";
+	}
+	if (job->why[0] != '\0') {
+		snprintf(said, sizeof(said), " (%s)", job->why);
+		hint = said;
+	}
+	if (job->control != 0) { /* the launcher names the node and its host */
+		snprintf(line, sizeof(line), "%s: %s%s", what, why, hint);
+		roami_far_fail(job, line);
+		_exit(ROAMI_EXIT_TOLD);
+	}
+	if (job->boot.hosts > 1)
+		snprintf(who, sizeof(who), "node %u on host %s: ", job->me,
+			 job->host_names[job->me]);
+	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
+		fprintf(stderr, "roam: %s%s: %s%s\n", who, what, why, hint);
+	return err;
+}
+
+void roami_job_says_spmd(struct roami_job *job, unsigned asked)
+{
+	char line[300];
+
+	snprintf(line, sizeof(line),
+		 "nodes cannot be created here: the launcher's nodes all run main, since "
+		 "roam_start, roam_node, roam_nodes or a synchronisation came first; begin with "
+		 "roam_start_main");
+	if (asked != 0 && job->rounds == 0)
+		snprintf(line, sizeof(line),
+			 "the program asks for %u nodes, the launcher started %u", asked,
+			 job->boot.nodes);
+	if (job->control != 0) {
+		roami_far_fail(job, line);
+		_exit(ROAMI_EXIT_TOLD);
+	}
+	if ((job->me == 0 || job->bases[0] != NULL) &&
+	    atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
+		fprintf(stderr, "roam: %s\n", line);
+}

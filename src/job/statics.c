@@ -1,0 +1,134 @@
+/* Static variables of all nodes, compared. */
+#include "job/statics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "job/job.h"
+
+#define WORDS_A_PAGE (ROAMI_PAGE / sizeof(uint64_t))
+
+static bool statics_wanted(const struct roami_job *job)
+{
+	return (job->options.check & ROAMI_CHECK_STATICS) != 0 && !job->statics.off;
+}
+
+static void statics_give_up(struct roami_job *job, const char *why)
+{
+	job->statics.off = true;
+	if (job->boot.me == 0 && job->me == 0)
+		fprintf(stderr, "roam: warning: ROAM_CHECK=statics: %s\n", why);
+}
+
+/* A row for each node that there may be; every process that executes main makes it alike. */
+static const char *statics_open(struct roami_job *job)
+{
+	static const struct roam_region anywhere = {.place = ROAM_PLACE_FIRST_TOUCH};
+	struct roami_statics *statics = &job->statics;
+	const char *why = roami_image_read(&statics->image);
+	enum roam_err err;
+
+	if (why != NULL)
+		return why;
+	statics->row = (statics->image.count + WORDS_A_PAGE) / WORDS_A_PAGE * WORDS_A_PAGE;
+	statics->copy = malloc((size_t)(statics->image.data_end - statics->image.data) + 1);
+	statics->table = roami_job_alloc(job, ROAMI_NODES_MAX * statics->row * sizeof(uint64_t),
+					 &anywhere, &err);
+	return statics->copy == NULL || statics->table == NULL ? "no memory" : NULL;
+}
+
+void roami_statics_begin(struct roami_job *job)
+{
+	struct roami_statics *statics = &job->statics;
+	const char *why;
+
+	if (!statics_wanted(job))
+		return;
+	if (statics->table == NULL && (why = statics_open(job)) != NULL) {
+		statics_give_up(job, why);
+		return;
+	}
+	memcpy(statics->copy, statics->image.data,
+	       (size_t)(statics->image.data_end - statics->image.data));
+	statics->noted = false;
+}
+
+/* What the bytes are, and in the lowest bit whether they have changed. */
+static uint64_t statics_word(const struct roami_statics *statics, const struct roami_static *one)
+{
+	const uint8_t *before = statics->copy + (one->at - statics->image.data);
+	uint64_t hash = 14695981039346656037u;
+
+	for (size_t i = 0; i < one->bytes; i++)
+		hash = (hash ^ one->at[i]) * 1099511628211u;
+	return hash << 1 | (memcmp(before, one->at, one->bytes) != 0);
+}
+
+void roami_statics_note(struct roami_job *job)
+{
+	struct roami_statics *statics = &job->statics;
+	uint64_t *row = statics->table + job->me * statics->row;
+
+	if (!statics_wanted(job) || statics->table == NULL || statics->noted)
+		return;
+	for (size_t i = 0; i < statics->image.count; i++)
+		row[i] = statics_word(statics, &statics->image.statics[i]);
+	statics->noted = true;
+}
+
+/* Which nodes have written it; 0: none, or it is the same everywhere. */
+static uint64_t statics_writers(const struct roami_statics *statics, size_t index, unsigned nodes)
+{
+	uint64_t first = statics->table[index], writers = 0;
+	bool same = true;
+
+	for (unsigned node = 0; node < nodes; node++) {
+		uint64_t word = statics->table[node * statics->row + index];
+
+		writers |= (word & 1) << node;
+		same = same && word >> 1 == first >> 1;
+	}
+	return same ? 0 : writers;
+}
+
+static void statics_say(const struct roami_statics *statics, const struct roami_static *one,
+			uint64_t writers, unsigned nodes)
+{
+	char users[300] = "", who[ROAMI_NODES_MAX * 4] = "";
+	size_t used = 0;
+
+	roami_image_users(&statics->image, one, users, sizeof(users));
+	for (unsigned node = 0; node < nodes; node++)
+		if (writers >> node & 1)
+			used += (size_t)snprintf(who + used, sizeof(who) - used, "%s%u",
+						 used > 0 ? ", " : "", node);
+	fprintf(stderr,
+		"roam: statics: %s (%zu bytes) was written after CREATE on node%s %s of %u, and "
+		"differs between them; used by %s\n",
+		one->name, one->bytes, (writers & (writers - 1)) != 0 ? "s" : "", who, nodes,
+		users);
+}
+
+size_t roami_statics_report(struct roami_job *job, unsigned nodes)
+{
+	struct roami_statics *statics = &job->statics;
+	size_t found = 0;
+
+	if (!statics_wanted(job) || statics->table == NULL)
+		return 0;
+	fflush(stdout);
+	for (size_t i = 0; i < statics->image.count; i++) {
+		uint64_t writers = statics_writers(statics, i, nodes);
+
+		if (writers == 0)
+			continue;
+		statics_say(statics, &statics->image.statics[i], writers, nodes);
+		found++;
+	}
+	if (found > 0)
+		fprintf(stderr, "roam: statics: %zu found\n", found);
+	else
+		fprintf(stderr, "roam: statics: none found\n");
+	return found;
+}

@@ -1,0 +1,104 @@
+/* What nodes wait for, in words. */
+#include <stdio.h>
+#include <string.h>
+
+#include "job/local.h"
+#include "sync/sync.h"
+
+/* By enum roam_sync_kind. */
+static const char *const waits_kinds[] = {"in lock ",      "at barrier ", "for flag ",
+					  "in reduction ", "in create ",  "at the end ",
+					  "for condition "};
+
+#define KINDS (sizeof(waits_kinds) / sizeof(waits_kinds[0]))
+
+static bool waits_counted(uint32_t kind)
+{
+	return kind == ROAM_SYNC_BARRIER + 1 || kind == ROAM_SYNC_REDUCE + 1;
+}
+
+/* Threads of all nodes that wait for the same. */
+static unsigned waits_arrived(const struct roami_ctl *const *ctls, unsigned nodes, uint32_t kind,
+			      uint64_t id)
+{
+	unsigned count = 0;
+
+	for (unsigned node = 0; node < nodes; node++)
+		for (unsigned i = 0; ctls[node] != NULL && i < atomic_load(&ctls[node]->seats); i++)
+			count += atomic_load(&ctls[node]->waits[i].kind) == kind &&
+				 atomic_load(&ctls[node]->waits[i].id) == id;
+	return count;
+}
+
+/* By enum roami_tuple_wait. */
+static const char *const waits_tuples[] = {"to enter", "to move to", "to observe a tuple of",
+					   "in a mob of", "for"};
+
+#define TUPLES (sizeof(waits_tuples) / sizeof(waits_tuples[0]))
+
+static void waits_tuple(const struct roami_ctl *const *ctls, unsigned nodes,
+			const struct roami_wait_group *group, char *text, size_t bytes)
+{
+	uint32_t what = group->of & ROAMI_TUPLE_WHAT;
+	unsigned participants = group->of >> ROAMI_TUPLE_PARTICIPANTS;
+	uint64_t label[ROAMI_LABEL_WORDS + 1] = {0};
+	int used;
+
+	memcpy(label, group->label, sizeof(group->label));
+	what = what < TUPLES ? what : ROAMI_TUPLE_OTHER;
+	used = snprintf(text, bytes, "%s element %s%s", waits_tuples[what], (const char *)label,
+			(group->of & ROAMI_TUPLE_SERVER) != 0 ? " at a server" : "");
+	if (participants != 0 && (size_t)used < bytes)
+		snprintf(text + used, bytes - (size_t)used, " (%u of %u participants wait)",
+			 waits_arrived(ctls, nodes, ROAMI_WAITS_TUPLE, group->id), participants);
+}
+
+void roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
+		     const struct roami_wait_group *group, char *text, size_t bytes)
+{
+	char what[ROAMI_SYNC_NAME_BYTES];
+	size_t used = 0;
+
+	text[0] = '\0';
+	if (group->threads > 1)
+		used = (size_t)snprintf(text, bytes, "in %u threads ", group->threads);
+	if (group->kind == ROAMI_WAITS_TUPLE) {
+		waits_tuple(ctls, nodes, group, text + used, bytes - used);
+		return;
+	}
+	if (group->kind == 0 || group->kind > KINDS)
+		return;
+	roami_sync_name(group->id, waits_kinds[group->kind - 1], what);
+	if (waits_counted(group->kind))
+		snprintf(text + used, bytes - used, "%s (%u of %u threads arrived)", what,
+			 waits_arrived(ctls, nodes, group->kind, group->id), group->of);
+	else
+		snprintf(text + used, bytes - used, "%s", what);
+}
+
+/* Those of one node, behind `used` bytes; how many there are then. */
+static size_t waits_node(const struct roami_ctl *const *ctls, unsigned nodes, unsigned node,
+			 char *text, size_t bytes, size_t used)
+{
+	struct roami_wait_group groups[ROAMI_WAIT_GROUPS];
+	unsigned waiting, count = roami_wait_groups(ctls[node], groups, &waiting);
+	char what[ROAMI_WAIT_BYTES];
+
+	for (unsigned i = 0; i < count && used < bytes; i++) {
+		roami_boot_wait(ctls, nodes, &groups[i], what, sizeof(what));
+		used += (size_t)snprintf(text + used, bytes - used, "%s node %u waited %s",
+					 used == 0 ? ";" : ",", node, what);
+	}
+	return used;
+}
+
+void roami_boot_waits(const struct roami_ctl *const *ctls, unsigned nodes, char *text,
+		      size_t bytes)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned node = 0; node < nodes && used < bytes; node++)
+		if (ctls[node] != NULL)
+			used = waits_node(ctls, nodes, node, text, bytes, used);
+}

@@ -1,0 +1,330 @@
+/*
+ * Who watches whom: node 0 has a pidfd of every node and a thread that sleeps on them.  Of nodes it
+ * forked node 1 has one of node 0, for the line that says so, and the others die with node 0 by
+ * signal; of nodes that another launcher started all have.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "job/local.h"
+#include "os/os.h"
+
+#define STDERR     2
+#define P_PIDFD_ID 3 /* waitid's P_PIDFD; not in every header */
+
+struct roami_watch {
+	struct roami_ctl *ctls[ROAMI_NODES_MAX];
+	struct roami_bound *bound; /* to be told; NULL: nobody */
+	unsigned nodes;
+	unsigned first; /* of watch_first_main */
+	pid_t pids[ROAMI_NODES_MAX];
+	int pidfds[ROAMI_NODES_MAX];
+	bool gone[ROAMI_NODES_MAX];
+	int parent; /* a pidfd of another launcher's process, or of a shell of its; -1: none */
+	int stop;
+	_Atomic uint32_t ending;
+	uint64_t oom_kills;        /* of the kernel, when the watch began */
+	_Atomic uint32_t *helpers; /* see struct roami_real: the thread is one */
+	pthread_t thread;
+};
+
+/* What the nodes waited for when one of them died. */
+static void watch_waits(const struct roami_watch *watch, unsigned dead, char *text, size_t bytes)
+{
+	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
+
+	for (unsigned node = 0; node < watch->nodes; node++)
+		ctls[node] = node != dead ? watch->ctls[node] : NULL;
+	roami_boot_waits(ctls, watch->nodes, text, bytes);
+}
+
+static void watch_kill(struct roami_watch *watch)
+{
+	for (unsigned node = 0; node < watch->nodes; node++)
+		if (watch->pidfds[node] >= 0 && !watch->gone[node])
+			syscall(SYS_pidfd_send_signal, watch->pidfds[node], SIGKILL, NULL, 0);
+}
+
+const char *roami_boot_oom(int signal, uint64_t kills_before)
+{
+	return signal == SIGKILL && roami_os_oom_kills() > kills_before
+		       ? ": the memory cgroup has no memory left"
+		       : "";
+}
+
+#define LAUNCHER_US 300000u /* that it takes to end all its processes */
+
+/* Its launcher is gone: nobody is left to tell, or to end the others. */
+__attribute__((noreturn)) static void watch_orphan(void)
+{
+	_exit(ROAMI_EXIT_TOLD);
+}
+
+#define TOLD_US     100000u /* for a line to be written */
+#define STRANGER_US 8000u   /* for another launcher to wait for its child; then it ends us */
+
+/*
+ * How somebody else's child ended: its zombie shows it, and to newer kernels its pidfd once it has
+ * been waited for.
+ */
+static void watch_stranger(const struct roami_watch *watch, unsigned node, siginfo_t *info)
+{
+	int status;
+
+	memset(info, 0, sizeof(*info));
+	for (unsigned us = 500; us <= STRANGER_US; us *= 2) {
+		if (roami_os_zombie_status(watch->pids[node], &status) ||
+		    roami_os_pidfd_status(watch->pidfds[node], &status)) {
+			info->si_code = WIFSIGNALED(status) ? CLD_KILLED : CLD_EXITED;
+			info->si_status = WIFSIGNALED(status) ? WTERMSIG(status)
+							      : WEXITSTATUS(status);
+			return;
+		}
+		usleep(us);
+	}
+}
+
+/* The line that says how a node has ended; its length. */
+static int watch_line(const struct roami_watch *watch, unsigned node, const siginfo_t *info,
+		      const char *waits, char *text, size_t bytes)
+{
+	int pid = (int)watch->pids[node], status = info->si_status;
+
+	if (info->si_code == 0)
+		return snprintf(text, bytes,
+				"roam: node %u (pid %d) ended before the job's end%s%s\n", node,
+				pid, roami_boot_oom(SIGKILL, watch->oom_kills), waits);
+	if (info->si_code == CLD_EXITED)
+		return snprintf(
+			text, bytes,
+			"roam: node %u (pid %d) exited with status %d before the job's end%s\n",
+			node, pid, status, waits);
+	return snprintf(text, bytes, "roam: node %u (pid %d) was killed by signal %d (%s)%s%s\n",
+			node, pid, status, strsignal(status),
+			roami_boot_oom(status, watch->oom_kills), waits);
+}
+
+static bool watch_told(const siginfo_t *info)
+{
+	return info->si_code == CLD_EXITED && info->si_status == ROAMI_EXIT_TOLD;
+}
+
+/* Nobody else is left to tell when the one who watches the others, often node 0, is gone. */
+static void *watch_first_main(void *arg)
+{
+	struct roami_watch *watch = arg;
+	unsigned first = watch->first;
+	struct pollfd fds[2] = {{watch->pidfds[first], POLLIN, 0}, {watch->parent, POLLIN, 0}};
+	char text[1024], waits[ROAMI_WAITS_BYTES] = "";
+	siginfo_t info = {0};
+	int length;
+
+	while (poll(fds, 2, -1) < 0)
+		;
+	if (atomic_load(&watch->ctls[0]->job) == ROAMI_JOB_ENDING ||
+	    atomic_load(&watch->ctls[1]->joined) == ROAMI_JOINED_LEFT) {
+		atomic_fetch_sub(watch->helpers, 1);
+		return NULL;
+	}
+	if (fds[1].revents != 0)
+		watch_orphan();
+	watch_stranger(watch, first, &info);
+	if (watch->bound != NULL) /* another launcher may be ending all of us, one by one */
+		usleep(LAUNCHER_US);
+	watch_waits(watch, first, waits, sizeof(waits));
+	if (watch_told(&info))
+		_exit(ROAMI_EXIT_TOLD);
+	length = watch_line(watch, first, &info, waits, text, sizeof(text));
+	if (atomic_exchange(&watch->ctls[0]->told, 1) == 0 &&
+	    write(STDERR, text, (size_t)length) < 0)
+		_exit(1);
+	roami_bound_abort(watch->bound);
+	_exit(ROAMI_EXIT_TOLD);
+}
+
+/* A node has ended that should not: one line, and the job is over. */
+__attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, unsigned node,
+						   siginfo_t *info)
+{
+	char text[1024], waits[ROAMI_WAITS_BYTES];
+	int status, length;
+	bool told = watch_told(info);
+
+	watch_waits(watch, node, waits, sizeof(waits));
+	/* Or somebody is about to: this node, perhaps, which ended the other. */
+	if (!told && atomic_exchange(&watch->ctls[0]->told, 1) != 0) {
+		told = true;
+		usleep(TOLD_US);
+	}
+	if (info->si_pid == 0)
+		watch_stranger(watch, node, info);
+	status = info->si_status;
+	watch_kill(watch);
+	if (told || watch_told(info))
+		_exit(1);
+	length = watch_line(watch, node, info, waits, text, sizeof(text));
+	if (write(STDERR, text, (size_t)length) < 0)
+		_exit(1);
+	roami_bound_abort(watch->bound);
+	_exit(info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED
+		      ? 128 + status
+		      : (status != 0 ? status : 1));
+}
+
+/* Looks at one process that ended. */
+static void watch_look(struct roami_watch *watch, unsigned node)
+{
+	siginfo_t info = {0};
+	bool child = waitid((idtype_t)P_PIDFD_ID, (id_t)watch->pidfds[node], &info, WEXITED) == 0,
+	     ending = atomic_load(&watch->ending) != 0;
+
+	if (child ? info.si_pid == 0 : errno != ECHILD)
+		return;
+	watch->gone[node] = true;
+	if (ending && (!child || (info.si_code == CLD_EXITED && info.si_status == 0)))
+		return;
+	watch_failed(watch, node, &info);
+}
+
+static void *watch_main(void *arg)
+{
+	struct roami_watch *watch = arg;
+	bool stop = false;
+
+	for (;;) {
+		struct pollfd fds[ROAMI_NODES_MAX + 2];
+		unsigned who[ROAMI_NODES_MAX + 1], count = 0;
+
+		for (unsigned node = 0; node < watch->nodes; node++)
+			if (watch->pidfds[node] >= 0 && !watch->gone[node]) {
+				who[count] = node;
+				fds[count++] = (struct pollfd){watch->pidfds[node], POLLIN, 0};
+			}
+		if (count == 0 && stop) {
+			atomic_fetch_sub(watch->helpers, 1);
+			return NULL;
+		}
+		fds[count] = (struct pollfd){stop ? -1 : watch->stop, POLLIN, 0};
+		fds[count + 1] = (struct pollfd){watch->parent, POLLIN, 0};
+		if (poll(fds, count + 2, -1) < 0)
+			continue;
+		if (fds[count + 1].revents != 0 && !atomic_load(&watch->ending))
+			watch_orphan();
+		if (fds[count + 1].revents != 0)
+			watch->parent = -1;
+		for (unsigned i = 0; i < count; i++)
+			if (fds[i].revents != 0)
+				watch_look(watch, who[i]);
+		stop |= fds[count].revents != 0;
+	}
+}
+
+static enum roam_err watch_thread(struct roami_watch *watch, void *(*fn)(void *))
+{
+	bool runs = roami_os_helper(&watch->thread, fn, watch);
+
+	atomic_fetch_add(watch->helpers, runs);
+	return runs ? ROAM_OK : ROAM_ESYSTEM;
+}
+
+static struct roami_watch *watch_make(const struct roami_segment *segments, unsigned nodes,
+				      struct roami_bound *bound, _Atomic uint32_t *helpers)
+{
+	struct roami_watch *watch = calloc(1, sizeof(*watch));
+
+	if (watch == NULL)
+		return NULL;
+	for (unsigned node = 0; node < nodes; node++) {
+		watch->ctls[node] = segments[node].ctl;
+		watch->pidfds[node] = -1;
+	}
+	watch->bound = bound;
+	watch->parent = bound != NULL ? roami_os_pidfd(getppid()) : -1;
+	watch->nodes = nodes;
+	watch->helpers = helpers;
+	watch->oom_kills = roami_os_oom_kills();
+	return watch;
+}
+
+enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
+				unsigned first, pid_t pid, struct roami_bound *bound,
+				_Atomic uint32_t *helpers)
+{
+	struct roami_watch *watch = watch_make(segments, nodes, bound, helpers);
+
+	if (watch == NULL)
+		return ROAM_ENOMEM;
+	watch->first = first;
+	watch->pids[first] = pid;
+	watch->pidfds[first] = roami_os_pidfd(pid);
+	return watch->pidfds[first] < 0 ? ROAM_ESYSTEM : watch_thread(watch, watch_first_main);
+}
+
+enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
+				  pid_t creator, _Atomic uint32_t *helpers)
+{
+	enum roam_err err = roami_watch_first(segments, nodes, 0, creator, NULL, helpers);
+
+	if (err != ROAM_OK)
+		return err;
+	/* The thread's from now on; had he died before, his pidfd would not be his. */
+	prctl(PR_SET_PDEATHSIG, 0);
+	if (getppid() != creator)
+		_exit(ROAMI_EXIT_TOLD);
+	return ROAM_OK;
+}
+
+enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
+				unsigned nodes, const pid_t *pids, struct roami_bound *bound,
+				_Atomic uint32_t *helpers)
+{
+	struct roami_watch *watch = watch_make(segments, nodes, bound, helpers);
+
+	if (watch == NULL)
+		return ROAM_ENOMEM;
+	for (unsigned node = 0; node < nodes; node++) {
+		watch->pids[node] = pids[node];
+		if (pids[node] > 0)
+			watch->pidfds[node] = roami_os_pidfd(pids[node]);
+		if (pids[node] > 0 && watch->pidfds[node] < 0)
+			return ROAM_ESYSTEM;
+	}
+	watch->stop = roami_os_fd(eventfd(0, EFD_CLOEXEC));
+	if (watch->stop < 0)
+		return ROAM_ESYSTEM;
+	if (watch_thread(watch, watch_main) != ROAM_OK)
+		return ROAM_ESYSTEM;
+	*watch_p = watch;
+	return ROAM_OK;
+}
+
+void roami_watch_expect_end(struct roami_watch *watch)
+{
+	atomic_store(&watch->ending, 1);
+}
+
+void roami_watch_end(struct roami_watch *watch)
+{
+	uint64_t one = 1;
+
+	if (write(watch->stop, &one, sizeof(one)) != sizeof(one))
+		return;
+	pthread_join(watch->thread, NULL);
+	for (unsigned node = 0; node < watch->nodes; node++)
+		if (watch->pidfds[node] >= 0)
+			close(watch->pidfds[node]);
+	if (watch->parent >= 0)
+		close(watch->parent);
+	close(watch->stop);
+	free(watch);
+}

@@ -1,0 +1,235 @@
+/*
+ * A node of a job across hosts: it maps nobody's memory.  The agent that started it brings what it
+ * has to know of the others, tells it the end, and is told why it fails (launch/control.h).
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "job/job.h"
+#include "run/probe.h"
+
+/* Nobody is left to tell the others of us, or to start us: the end, as silent as by a signal. */
+__attribute__((noreturn)) static void far_lost(void)
+{
+	_exit(ROAMI_EXIT_TOLD);
+}
+
+/* The agent's end is ours: its child is this process, or a shell in between. */
+static void far_read_boot(struct roami_job *job, struct roami_frame *frame)
+{
+	struct roami_boot boot = {.nodes = 0};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	fcntl(job->control, F_SETFD, FD_CLOEXEC);
+	if (!roami_control_send(job->control, ROAMI_FRAME_JOIN, 0, NULL, 0))
+		far_lost();
+	do /* the others may be failing already */
+		if (!roami_control_receive(job->control, frame))
+			far_lost();
+	while (frame->kind != ROAMI_FRAME_BOOT);
+	if (frame->bytes == sizeof(boot))
+		memcpy(&boot, frame->payload, sizeof(boot));
+	if (boot.nodes == 0 || boot.nodes > ROAMI_NODES_MAX || boot.me >= boot.nodes) {
+		roami_far_fail(job, "the launcher and this program are of different versions of "
+				    "roam: install the same on all hosts, and build the program "
+				    "with it");
+		far_lost();
+	}
+	job->boot = boot;
+	job->launched = true;
+}
+
+/*
+ * What is to be kept of the others; of this node and its host's only the card, and in node 0's that
+ * the job ends.
+ */
+enum roam_err roami_far_make(struct roami_job *job)
+{
+	for (unsigned node = 0; node < job->boot.nodes; node++) {
+		job->far[node] = roami_os_reserve(sizeof(*job->far[node]));
+		if (job->far[node] == NULL)
+			return ROAM_ENOMEM;
+		roami_os_dontfork(job->far[node], sizeof(*job->far[node]));
+		atomic_store(&job->far[node]->ctl.threads, 1);
+	}
+	return ROAM_OK;
+}
+
+unsigned roami_far_here(const struct roami_job *job)
+{
+	unsigned here = 0;
+
+	for (unsigned node = 0; node < job->boot.nodes; node++)
+		here += job->boot.host[node] == job->boot.host[job->boot.me];
+	return here;
+}
+
+bool roami_far_fits(const struct roami_job *job, int fd)
+{
+	const struct roami_ctl *ctl = mmap(NULL, sizeof(*ctl), PROT_READ, MAP_SHARED, fd, 0);
+	bool fits;
+
+	if (ctl == MAP_FAILED)
+		return false;
+	fits = ctl->magic == ROAMI_SEGMENT_MAGIC && ctl->heap_bytes == job->layout.heap_bytes &&
+	       ctl->nodes_max == job->layout.nodes_max;
+	munmap((void *)(uintptr_t)ctl, sizeof(*ctl));
+	return fits;
+}
+
+/*
+ * The agent lent descriptors from `first` on: segments of this host's nodes, as many eventfds.
+ * Those of another layout are left alone: all nodes have the same options, or the launcher says so.
+ */
+static void far_lend(struct roami_job *job, int first)
+{
+	unsigned here = roami_far_here(job), at = 0;
+
+	if (!roami_far_fits(job, first))
+		return;
+	for (unsigned node = 0; node < job->boot.nodes; node++) {
+		if (job->boot.host[node] != job->boot.host[job->boot.me])
+			continue;
+		job->lent[node] = first + (int)at;
+		job->bells[node] = first + (int)(here + at++);
+	}
+	job->lent_count = here;
+}
+
+enum roam_err roami_far_map(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	for (unsigned node = 0; node < job->boot.nodes && err == ROAM_OK; node++) {
+		if (job->lent[node] == 0 || job->bases[node] != NULL)
+			continue;
+		job->fds[node] = job->lent[node];
+		err = roami_job_map_segment(job, node);
+	}
+	return err;
+}
+
+enum roam_err roami_far_begin(struct roami_job *job, int lent)
+{
+	struct roami_frame *frame = malloc(sizeof(*frame));
+	enum roam_err err;
+
+	if (frame == NULL)
+		return ROAM_ENOMEM;
+	far_read_boot(job, frame);
+	explicit_bzero(frame, sizeof(*frame));
+	free(frame);
+	err = roami_far_make(job);
+	if (err == ROAM_OK && lent > 0)
+		far_lend(job, lent);
+	for (unsigned node = 0; node < ROAMI_NODES_MAX; node++) {
+		job->boot.names[node][ROAMI_HOST_BYTES - 1] = '\0';
+		job->host_names[node] = job->boot.names[node];
+	}
+	return err;
+}
+
+enum roam_err roami_far_place(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	job->me = job->boot.me;
+	job->nodes = job->boot.nodes;
+	if (job->lent_count > 0) {
+		err = roami_far_map(job);
+	} else {
+		job->made = job->me;
+		err = roami_job_make_segments(job, job->me + 1);
+		if (err == ROAM_OK)
+			err = roami_job_map_segment(job, job->me);
+	}
+	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
+	return err;
+}
+
+static void far_take(struct roami_job *job, const struct roami_boot_table *table)
+{
+	for (unsigned node = 0; node < job->nodes; node++) {
+		if (node == job->me)
+			continue;
+		atomic_store(&job->far[node]->ctl.threads, table->nodes[node].threads);
+		memcpy(job->far[node]->card, table->nodes[node].transport, ROAM_CARD_BYTES);
+	}
+}
+
+/* What came from the agent while the job runs. */
+static void far_told(struct roami_job *job, const struct roami_frame *frame)
+{
+	struct roami_ctl *ctl = &job->far[0]->ctl;
+	struct roami_wait_group groups[ROAMI_WAIT_GROUPS];
+	unsigned count, waiting;
+
+	if (frame->kind == ROAMI_FRAME_WAITS) {
+		count = roami_wait_groups(roami_job_ctl(job, job->me), groups, &waiting);
+		roami_control_send(job->control, ROAMI_FRAME_WAITS, job->me, groups,
+				   count * sizeof(groups[0]));
+	}
+	if (frame->kind != ROAMI_FRAME_END)
+		return;
+	atomic_store(&ctl->job, ROAMI_JOB_ENDING);
+	roami_os_futex_wake(&ctl->job, INT32_MAX);
+}
+
+static void *far_main(void *arg)
+{
+	struct roami_job *job = arg;
+	struct roami_frame *frame = malloc(sizeof(*frame));
+
+	while (frame != NULL && roami_control_receive(job->control, frame))
+		far_told(job, frame);
+	far_lost();
+}
+
+static enum roam_err far_listen(struct roami_job *job)
+{
+	bool runs = roami_os_thread(NULL, far_main, job);
+
+	atomic_fetch_add(&job->real.helpers, runs); /* it ends with the process */
+	return runs ? ROAM_OK : ROAM_ESYSTEM;
+}
+
+enum roam_err roami_far_join(struct roami_job *job, unsigned asked)
+{
+	struct roami_boot_card card = {.asked = asked, .allocs = job->alloc_hash, .pid = getpid()};
+	struct roami_frame *frame = malloc(sizeof(*frame));
+	bool good;
+
+	if (frame == NULL)
+		return ROAM_ENOMEM;
+	roami_build_card(&job->options, &card);
+	card.threads = atomic_load(&roami_job_ctl(job, job->me)->threads);
+	memcpy(card.transport, job->node->card, ROAM_CARD_BYTES);
+	if (!roami_control_send(job->control, ROAMI_FRAME_CARD, job->me, &card, sizeof(card)))
+		far_lost();
+	do {
+		if (!roami_control_receive(job->control, frame))
+			far_lost();
+		far_told(job, frame);
+	} while (frame->kind != ROAMI_FRAME_TABLE);
+	good = frame->bytes == sizeof(struct roami_boot_table);
+	if (good)
+		far_take(job, (const void *)frame->payload);
+	free(frame);
+	return good ? far_listen(job) : ROAM_EPROTO;
+}
+
+void roami_far_end(struct roami_job *job)
+{
+	roami_control_send(job->control, ROAMI_FRAME_END, job->me, NULL, 0);
+}
+
+void roami_far_fail(struct roami_job *job, const char *text)
+{
+	roami_control_send(job->control, ROAMI_FRAME_FAIL, job->me, text, strlen(text));
+}

@@ -1,0 +1,99 @@
+/*
+ * Programs started by mpirun, srun or mpiexec.hydra.  A binding tells a process which node it is,
+ * and of how many, and lets the nodes show each other some bytes.  All else they settle among
+ * themselves (wireup.c).
+ */
+#ifndef ROAMI_BIND_H
+#define ROAMI_BIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/nodeset.h"
+#include "roam/roam.h"
+
+#define ROAMI_BLOB_BYTES 4096u /* that a node shows at most */
+#define ROAMI_WHY_BYTES  256u
+#define ROAMI_LOOK_MS    100 /* between looks at the others */
+
+#define ROAMI_TWICE \
+	"node %u runs in two processes: start the program once in each of the launcher's"
+
+struct roami_blob {
+	uint32_t bytes;
+	_Alignas(8) uint8_t data[ROAMI_BLOB_BYTES];
+};
+
+/* A process that has been bound to a job. */
+struct roami_bound {
+	const struct roami_binding *binding;
+	unsigned me, nodes;
+	bool open_network; /* ROAM_SEAL=off: strangers may listen, and answer */
+	void *state;       /* the binding's */
+	unsigned threads;  /* of this process that are the binding's, as far as that is known */
+	/*
+	 * Asked now and then while the others are waited for; false: it is in vain, `why` says so.
+	 * NULL: until `until`, of roami_os_now_ns, and no longer.
+	 */
+	bool (*look)(struct roami_bound *bound);
+	uint64_t until;
+	int pidfds[ROAMI_NODES_MAX]; /* of the nodes on this host; -1: not known */
+	char why[ROAMI_WHY_BYTES];   /* it failed; a line without an end */
+	bool quiet;                  /* another node says so */
+	bool final;                  /* no other binding is to be tried */
+};
+
+struct roami_binding {
+	const char *name;
+	const char *launchers; /* for roam info */
+	/* What in the environment speaks for it; NULL: nothing. */
+	const char *(*marker)(void);
+	/* Whether this machine has what it takes; for roam info. */
+	bool (*works)(char *text, size_t bytes);
+	/* Fills in `me` and `nodes`. */
+	bool (*open)(struct roami_bound *bound);
+	/* All nodes call it: all[i] is what node i gave.  Waits for them. */
+	bool (*gather)(struct roami_bound *bound, const void *mine, size_t bytes,
+		       struct roami_blob *all);
+	/*
+	 * The job is over, from any thread, before this process exits; NULL: a launcher that sees
+	 * it exit so ends the others by itself.
+	 */
+	void (*abort)(struct roami_bound *bound);
+	/* In order, and with all others. */
+	void (*close)(struct roami_bound *bound);
+};
+
+/* In the order in which they are looked for, up to NULL. */
+extern const struct roami_binding *const roami_bindings[];
+extern const struct roami_binding roami_bind_pmix, roami_bind_pmi1, roami_bind_slurm;
+
+/*
+ * Binds this process if something in the environment says that it should be, waiting for the
+ * launcher up to `until`.  ROAM_OK with bound->binding NULL: nothing does, or `wanted`, of
+ * ROAM_LAUNCHER, says no.  Else bound->why.
+ */
+enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool open_network,
+			 uint64_t until);
+
+/* Sees to it that the job ends everywhere; whether it is up to us. */
+bool roami_bound_aborts(const struct roami_bound *bound);
+void roami_bound_abort(struct roami_bound *bound);
+
+/*
+ * For bindings: this process is the node, for as long as it has locked the byte of the file, which
+ * all processes that could be it open.  False: `why`, another one is.
+ */
+bool roami_bound_claim(struct roami_bound *bound, int fd, uint64_t at);
+
+/* For bindings: waits until `fd` is ready for `events`; false: it is in vain. */
+bool roami_bound_wait(struct roami_bound *bound, int fd, short events);
+
+/* The same without a descriptor: whether to go on waiting. */
+bool roami_bound_patient(struct roami_bound *bound);
+
+__attribute__((format(printf, 2, 3))) bool roami_bound_fail(struct roami_bound *bound,
+							    const char *format, ...); /* false */
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * A node that roam run has started on its only host: it has the segments of all, lent by the
+ * launcher, which watches all nodes.  How each comes stands in its control page.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "job/job.h"
+#include "sync/sync.h"
+
+_Static_assert(sizeof(struct roami_boot_card) <= ROAMI_COMES_BYTES, "a card fits");
+
+/*
+ * The launcher's end is our parent's, and so ours: of a shell in between, too.  If it has ended
+ * already, so has the other side of the pipe behind the segments.
+ */
+static void here_end_with_launcher(int lifeline)
+{
+	struct pollfd gone = {lifeline, 0, 0};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (poll(&gone, 1, 0) > 0 && (gone.revents & POLLHUP) != 0)
+		_exit(ROAMI_EXIT_TOLD);
+}
+
+enum roam_err roami_here_begin(struct roami_job *job)
+{
+	unsigned rank, size, fd;
+
+	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) != 3 || size == 0 ||
+	    size > ROAMI_NODES_MAX || rank >= size || fd >= INT32_MAX - size) {
+		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
+		return ROAM_EINVAL;
+	}
+	here_end_with_launcher((int)(fd + size));
+	if (!roami_far_fits(job, (int)fd)) {
+		fprintf(stderr,
+			"roam: the launcher and this program differ in version or options: build "
+			"the program with the roam that runs it\n");
+		return ROAM_EINVAL;
+	}
+	job->boot.me = rank;
+	job->boot.nodes = size;
+	job->boot.hosts = 1;
+	job->launched = job->here = true;
+	job->lent_count = size;
+	for (unsigned node = 0; node < size; node++)
+		job->lent[node] = (int)(fd + node);
+	return ROAM_OK;
+}
+
+/* One of them says why the job fails; the launcher ends the others. */
+__attribute__((noreturn)) static void here_fail(struct roami_job *job, const char *line)
+{
+	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
+		fprintf(stderr, "roam: %s\n", line);
+	_exit(ROAMI_EXIT_TOLD);
+}
+
+static const struct roami_boot_card *here_card(const struct roami_job *job, unsigned node)
+{
+	return (const void *)roami_job_ctl(job, node)->comes;
+}
+
+void roami_here_compare(struct roami_job *job)
+{
+	const struct roami_boot_card *first = here_card(job, 0);
+	char line[ROAMI_DIFFERS_BYTES + 200], what[ROAMI_DIFFERS_BYTES];
+
+	for (unsigned node = 1; job->here && node < job->nodes; node++) {
+		const char *fix = roami_build_differs(first, here_card(job, node), what,
+						      sizeof(what));
+
+		if (fix == NULL)
+			continue;
+		snprintf(line, sizeof(line), "node %u %s than node 0: %s", node, what, fix);
+		here_fail(job, line);
+	}
+	if (!job->here || first->asked == 0 || first->asked == job->nodes)
+		return;
+	snprintf(line, sizeof(line), "the program asks for %u nodes, the launcher started %u",
+		 first->asked, job->nodes);
+	here_fail(job, line);
+}
+
+/* Until all have come: the launcher sees who never does. */
+static void here_await(struct roami_job *job)
+{
+	struct roami_ctl *mine = roami_job_ctl(job, job->me);
+
+	atomic_store(&mine->waits[0].id, ROAMI_SEAL_ID);
+	atomic_store(&mine->waits[0].of, job->nodes);
+	atomic_store(&mine->waits[0].kind, ROAM_SYNC_BARRIER + 1);
+	atomic_store(&mine->seats, 1);
+	atomic_store(&mine->joined, ROAMI_JOINED_READY);
+	roami_os_futex_wake(&mine->joined, INT32_MAX);
+	for (unsigned node = 0; node < job->nodes; node++)
+		while (atomic_load(&roami_job_ctl(job, node)->joined) == 0)
+			roami_os_futex_wait(&roami_job_ctl(job, node)->joined, 0, 0);
+	atomic_store(&mine->waits[0].kind, 0);
+}
+
+void roami_here_join(struct roami_job *job, unsigned asked)
+{
+	struct roami_boot_card *card = (void *)roami_job_ctl(job, job->me)->comes;
+
+	*card = (struct roami_boot_card){.asked = asked, .allocs = job->alloc_hash};
+	roami_build_card(&job->options, card);
+	if (!job->reruns)
+		return; /* compared when they first synchronise */
+	here_await(job);
+	roami_here_compare(job);
+}

@@ -1,0 +1,57 @@
+/*
+ * The standard input of programs that mpirun, srun or mpiexec.hydra start and whose main is
+ * executed on every node up to CREATE: these launchers give it to node 0, and let the others wait
+ * or find its end.  Node 0 copies it to all nodes of its host, and to the first node of each other
+ * host, which does the same there.
+ */
+#ifndef ROAMI_FEED_H
+#define ROAMI_FEED_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "base/nodeset.h"
+#include "job/input.h"
+#include "launch/listener.h"
+
+struct roami_feed {
+	struct roami_input input;
+	struct roami_input_pipe pipes[ROAMI_NODES_MAX];
+	unsigned nodes;
+	int first; /* of the pipes' other ends, in a row, for the nodes to open */
+	_Atomic bool taken;
+};
+
+/* Makes the pipes for what comes at `from`; NULL with errno. */
+struct roami_feed *roami_feed_open(unsigned nodes, int from);
+
+/* All know where they are: this node's own input is its pipe, and a thread fills all. */
+bool roami_feed_start(struct roami_feed *feed, unsigned me);
+
+/* The others: their input is theirs of the pipes of process `pid`, from `first` on. */
+bool roami_feed_take(pid_t pid, int first, unsigned node);
+
+/* They have it, and all have come to CREATE: only node 0 reads on. */
+void roami_feed_taken(struct roami_feed *feed);
+
+/* ---- stdin_relay_far.c: between hosts */
+
+#define ROAMI_FEED_ADDRESSES 9u
+
+/* Where the first node of another host waits for it. */
+struct roami_feed_place {
+	uint8_t key[ROAMI_KEY_BYTES];             /* that node 0 and it share */
+	uint32_t addresses[ROAMI_FEED_ADDRESSES]; /* IPv4, host byte order; the likeliest first */
+	unsigned count;
+	uint16_t port;
+	char host[ROAMI_HOST_BYTES];
+};
+
+/* Node 0: brings all that is for `node` there, by a thread. */
+bool roami_feed_bring(const struct roami_feed *feed, unsigned node,
+		      const struct roami_feed_place *place);
+
+/* The first node of another host: the feed of its nodes, to which a thread brings what comes. */
+struct roami_feed *roami_feed_fetch(unsigned nodes, const uint8_t *key, uint16_t *port_p);
+
+#endif

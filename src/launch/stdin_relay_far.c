@@ -1,0 +1,177 @@
+/*
+ * The standard input for other hosts: node 0 brings it to the first node of each, which asks for
+ * more when its nodes have had all.  A thread for each on either side.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "job/local.h"
+#include "launch/stdin_relay.h"
+#include "os/os.h"
+
+#define FETCH_NS UINT64_C(20000000000) /* until node 0 must have come */
+
+/* A node would take what has come for all: the job ends, unless nobody reads any more. */
+static void far_failed(const struct roami_feed *feed, const char *what, const char *host)
+{
+	if (atomic_load(&feed->taken))
+		return;
+	fprintf(stderr, "roam: %s %s, which the program may read (no TCP between the hosts?)\n",
+		what, host);
+	_exit(ROAMI_EXIT_TOLD);
+}
+
+/* The next frame; false: none will come by then. */
+static bool far_frame(struct roami_wire *wire, struct roami_frame *frame)
+{
+	struct pollfd ready = {wire->fd, POLLIN, 0};
+	enum roami_wire_got got;
+
+	while ((got = roami_wire_receive(wire, frame)) == ROAMI_WIRE_NOTHING)
+		poll(&ready, 1, -1);
+	return got == ROAMI_WIRE_GOT && frame->kind == ROAMI_FRAME_INPUT;
+}
+
+/* --------------------------------------------------------------------------------------- node 0 */
+
+struct feed_bring {
+	const struct roami_feed *feed;
+	struct roami_feed_place place;
+	int from;
+	bool reached;
+	struct roami_wire wire;
+	struct roami_frame frame;
+};
+
+/* One portion, when it is asked for.  False: there is no more, or nobody to have it. */
+static bool bring_some(struct feed_bring *bring)
+{
+	ssize_t got;
+
+	if (bring->reached && !far_frame(&bring->wire, &bring->frame))
+		return false;
+	do
+		got = read(bring->from, bring->frame.payload, sizeof(bring->frame.payload));
+	while (got < 0 && errno == EINTR);
+	if (!bring->reached && got > 0)
+		far_failed(bring->feed, "cannot bring the standard input to host",
+			   bring->place.host);
+	return bring->reached &&
+	       roami_wire_send(&bring->wire, ROAMI_FRAME_INPUT, 0, bring->frame.payload,
+			       got > 0 ? (size_t)got : 0) &&
+	       got > 0;
+}
+
+static void *bring_main(void *arg)
+{
+	struct feed_bring *bring = arg;
+	const struct roami_feed_place *place = &bring->place;
+
+	for (unsigned i = 0; i < place->count && !bring->reached; i++)
+		bring->reached = roami_door_reach(&bring->wire, place->addresses[i], place->port,
+						  place->key, &bring->frame);
+	bring->reached = bring->reached &&
+			 roami_wire_send(&bring->wire, ROAMI_FRAME_HELLO, 0, NULL, 0);
+	while (bring_some(bring))
+		;
+	close(bring->from);
+	if (bring->reached)
+		roami_wire_close(&bring->wire);
+	explicit_bzero(bring, sizeof(*bring)); /* the key is in it */
+	free(bring);
+	return NULL;
+}
+
+bool roami_feed_bring(const struct roami_feed *feed, unsigned node,
+		      const struct roami_feed_place *place)
+{
+	struct feed_bring *bring = calloc(1, sizeof(*bring));
+
+	if (bring == NULL)
+		return false;
+	bring->feed = feed;
+	bring->place = *place;
+	bring->from = fcntl(feed->first + (int)node, F_DUPFD_CLOEXEC, 3);
+	return bring->from >= 0 && roami_os_thread(NULL, bring_main, bring);
+}
+
+/* --------------------------------------------------------------------------------- other hosts */
+
+struct feed_fetch {
+	const struct roami_feed *feed;
+	struct roami_door door;
+	int to;
+	struct roami_frame frame;
+};
+
+/* Node 0's connection; NULL: it does not come. */
+static struct roami_wire *fetch_await(struct feed_fetch *fetch)
+{
+	uint64_t until = roami_os_now_ns() + FETCH_NS;
+	struct pollfd polls[ROAMI_DOOR_POLLS];
+	struct roami_wire *wire = NULL;
+
+	while (wire == NULL && roami_os_now_ns() < until) {
+		roami_door_due(&fetch->door);
+		roami_door_polls(&fetch->door, polls);
+		if (poll(polls, ROAMI_DOOR_POLLS, 1000) > 0)
+			wire = roami_door_turn(&fetch->door, polls, &fetch->frame);
+	}
+	roami_door_shut(&fetch->door);
+	return wire;
+}
+
+/* Asks for a portion and passes it on.  False: that was all, or nobody wants more. */
+static bool fetch_some(struct feed_fetch *fetch, struct roami_wire *wire)
+{
+	struct roami_frame *frame = &fetch->frame;
+
+	if (!roami_wire_send(wire, ROAMI_FRAME_INPUT, 0, NULL, 0) || !far_frame(wire, frame)) {
+		far_failed(fetch->feed, "the connection is lost that brings the standard input of",
+			   "node 0");
+		return false;
+	}
+	for (uint32_t at = 0; at < frame->bytes;) {
+		ssize_t put = write(fetch->to, frame->payload + at, frame->bytes - at);
+
+		if (put < 0 && errno != EINTR)
+			return false;
+		at += put > 0 ? (uint32_t)put : 0;
+	}
+	return frame->bytes > 0;
+}
+
+static void *fetch_main(void *arg)
+{
+	struct feed_fetch *fetch = arg;
+	struct roami_wire *wire = fetch_await(fetch);
+
+	while (wire != NULL && fetch_some(fetch, wire))
+		;
+	close(fetch->to);
+	roami_door_hang_up(wire);
+	free(fetch);
+	return NULL;
+}
+
+struct roami_feed *roami_feed_fetch(unsigned nodes, const uint8_t *key, uint16_t *port_p)
+{
+	struct feed_fetch *fetch = calloc(1, sizeof(*fetch));
+	struct roami_feed *feed;
+	int ends[2];
+
+	if (fetch == NULL || !roami_os_pipe(ends, 0))
+		return NULL;
+	feed = roami_feed_open(nodes, ends[0]);
+	fetch->feed = feed;
+	fetch->to = ends[1];
+	if (feed == NULL || !roami_door_open(&fetch->door, key, port_p) ||
+	    !roami_os_thread(NULL, fetch_main, fetch))
+		return NULL;
+	return feed;
+}

@@ -1,0 +1,677 @@
+/*
+ * A job that mpirun, srun or mpiexec.hydra has started: the nodes meet by what their binding lets
+ * them show each other (bind.h).  First who and where they are; then, when each has come to where
+ * it joins, how it comes; last, where it is reached.
+ *
+ * Nodes on one host open each other's segments in /proc, which lets nobody else's processes.
+ * Between hosts the job's key travels encrypted to a public key of each node: this keeps it from
+ * who listens, not from who sits between a node and its launcher.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/transports.h"
+#include "job/job.h"
+#include "launch/stdin_relay.h"
+#include "link/seal.h"
+#include "os/os.h"
+
+#define MEET_MAGIC     (UINT64_C(0x726f616d6d656574) + sizeof(struct meet_card))
+#define MEET_ADDRESSES 8u
+#define MEET_S         10u /* for all to come, unless ROAM_DEADLINE says otherwise */
+#define MEET_TURNS     5u
+#define MEET_TURN_S    2u /* that a launcher takes to end the others */
+#define MEET_TELL_US   300000u
+#define NS_PER_S       UINT64_C(1000000000)
+
+struct meet_address {
+	uint32_t address; /* host byte order */
+	uint32_t mask;
+};
+
+struct meet_hello {
+	uint64_t magic;
+	uint64_t pid_space, net_space;
+	char boot[40]; /* the kernel's name for its present run: with these a host */
+	int32_t pid;
+	uint32_t aes; /* the host's CPU has it */
+	uint32_t addresses;
+	int32_t input; /* node 0's: the first of the pipes that the others' comes by; 0: none */
+	struct meet_address address[MEET_ADDRESSES];
+	uint8_t public[crypto_box_PUBLICKEYBYTES];
+	char name[ROAMI_HOST_BYTES];
+};
+
+/* Of the first node of each host that is not node 0's, if node 0 gives its input to all. */
+struct meet_input {
+	int32_t first; /* of the pipes that the host's nodes have it by */
+	uint32_t port; /* where node 0 brings it */
+};
+
+#define MEET_SEALED (ROAMI_KEY_BYTES + crypto_box_MACBYTES)
+
+/* Of node 0 all, of the others without `keys`. */
+struct meet_card {
+	struct roami_boot_card card;
+	int32_t segment; /* its descriptor there */
+	int32_t bell;    /* a pipe's, which wakes it; 0: none */
+	uint8_t nonce[crypto_box_NONCEBYTES];
+	uint8_t keys[ROAMI_NODES_MAX][MEET_SEALED]; /* the job's, for each node */
+};
+
+struct meet_last {
+	uint8_t transport[ROAM_CARD_BYTES];
+	uint32_t threads;
+	uint32_t spare;
+};
+
+_Static_assert(sizeof(struct meet_card) <= ROAMI_BLOB_BYTES, "a card is one blob");
+
+/* What is known between the steps. */
+struct roami_meet {
+	struct roami_feed *feed; /* in who copies the input to others; never closed */
+	bool share;              /* nodes of one host reach each other's memory */
+	uint8_t secret[crypto_box_SECRETKEYBYTES];
+	struct meet_hello hello[ROAMI_NODES_MAX];
+	struct roami_blob blobs[ROAMI_NODES_MAX];
+};
+
+#define MEET_OLD "node %u is of another version of roam: install the same on all hosts"
+
+/* -------------------------------------------------------------------------------------- failing */
+
+/*
+ * The job is over.  Whoever started us ends the others, when one ends so; none does before all know
+ * why.
+ */
+__attribute__((noreturn)) static void meet_failed(struct roami_job *job)
+{
+	if (!job->bound.quiet)
+		fprintf(stderr, "roam: %s\n", job->bound.why);
+	usleep(MEET_TELL_US);
+	_exit(ROAMI_EXIT_TOLD);
+}
+
+/* All have seen the same: node 0 says it. */
+#define MEET_FAIL(job, ...)                                   \
+	do {                                                  \
+		roami_bound_fail(&(job)->bound, __VA_ARGS__); \
+		(job)->bound.quiet = (job)->bound.me != 0;    \
+		meet_failed(job);                             \
+	} while (0)
+
+static bool meet_gone(const struct roami_bound *bound, unsigned node)
+{
+	struct pollfd gone = {bound->pidfds[node], POLLIN, 0};
+
+	return bound->pidfds[node] >= 0 && poll(&gone, 1, 0) > 0;
+}
+
+/* While the others are waited for: the processes on this host are there. */
+static bool meet_look(struct roami_bound *bound)
+{
+	unsigned first = bound->me;
+
+	for (unsigned node = bound->me; node-- > 0;)
+		if (bound->pidfds[node] >= 0 && !meet_gone(bound, node))
+			first = node;
+	for (unsigned node = 0; node < bound->nodes; node++)
+		if (meet_gone(bound, node)) {
+			bound->quiet = first != bound->me;
+			return roami_bound_fail(bound, "node %u has ended before it joined", node);
+		}
+	return true;
+}
+
+static void meet_gather(struct roami_job *job, const void *mine, size_t bytes, size_t least)
+{
+	struct roami_bound *bound = &job->bound;
+
+	if (!bound->binding->gather(bound, mine, bytes, job->meet->blobs))
+		meet_failed(job);
+	for (unsigned node = 0; node < bound->nodes; node++)
+		if (job->meet->blobs[node].bytes < least)
+			MEET_FAIL(job, MEET_OLD, node);
+}
+
+/* ---------------------------------------------------------------------------------------- hello */
+
+static uint64_t meet_space(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 ? status.st_ino : 0;
+}
+
+static void meet_addresses(struct meet_hello *hello)
+{
+	struct ifaddrs *all, *at;
+
+	if (getifaddrs(&all) != 0)
+		return;
+	for (at = all; at != NULL && hello->addresses < MEET_ADDRESSES; at = at->ifa_next) {
+		const struct sockaddr_in *address = (const void *)at->ifa_addr;
+		const struct sockaddr_in *mask = (const void *)at->ifa_netmask;
+
+		if (address == NULL || mask == NULL || address->sin_family != AF_INET ||
+		    (at->ifa_flags & IFF_UP) == 0 || (at->ifa_flags & IFF_LOOPBACK) != 0)
+			continue;
+		hello->address[hello->addresses++] = (struct meet_address){
+			ntohl(address->sin_addr.s_addr), ntohl(mask->sin_addr.s_addr)};
+	}
+	freeifaddrs(all);
+}
+
+static void meet_introduce(struct meet_hello *hello, uint8_t *secret)
+{
+	FILE *boot = roami_os_file("/proc/sys/kernel/random/boot_id");
+
+	memset(hello, 0, sizeof(*hello));
+	hello->magic = MEET_MAGIC;
+	hello->pid = getpid();
+	hello->pid_space = meet_space("/proc/self/ns/pid");
+	hello->net_space = meet_space("/proc/self/ns/net");
+	if (boot != NULL && fgets(hello->boot, sizeof(hello->boot), boot) == NULL)
+		hello->boot[0] = '\0';
+	if (boot != NULL)
+		fclose(boot);
+	gethostname(hello->name, sizeof(hello->name) - 1);
+	hello->aes = roami_seal_has_aes();
+	meet_addresses(hello);
+	crypto_box_keypair(hello->public, secret);
+}
+
+static bool meet_same_host(const struct meet_hello *a, const struct meet_hello *b)
+{
+	return memcmp(a->boot, b->boot, sizeof(a->boot)) == 0 && a->pid_space == b->pid_space &&
+	       a->net_space == b->net_space;
+}
+
+static bool meet_near(const struct meet_address *mine, const struct meet_hello *there)
+{
+	for (uint32_t i = 0; i < there->addresses; i++)
+		if (((mine->address ^ there->address[i].address) & mine->mask) == 0)
+			return true;
+	return false;
+}
+
+/* The address that this host sends to another one from; 0: there is no way. */
+static uint32_t meet_from(uint32_t to)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(to)};
+	socklen_t length = sizeof(address);
+	int fd = roami_os_fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	uint32_t from = 0;
+
+	if (fd < 0)
+		return 0;
+	if (connect(fd, (void *)&address, sizeof(address)) == 0 &&
+	    getsockname(fd, (void *)&address, &length) == 0)
+		from = ntohl(address.sin_addr.s_addr);
+	close(fd);
+	return from;
+}
+
+/* Where the others reach this host: in a network that is also theirs, or by the way to them. */
+static uint32_t meet_address(const struct roami_job *job)
+{
+	const struct meet_hello *mine = &job->meet->hello[job->boot.me], *there = NULL;
+
+	for (unsigned node = 0; node < job->boot.nodes && there == NULL; node++)
+		if (job->boot.host[node] != job->boot.host[job->boot.me])
+			there = &job->meet->hello[node];
+	if (there == NULL || there->net_space == mine->net_space)
+		return 0; /* only processes are hidden from each other */
+	for (uint32_t i = 0; i < mine->addresses; i++)
+		if (meet_near(&mine->address[i], there))
+			return mine->address[i].address;
+	return there->addresses > 0 ? meet_from(there->address[0].address) : 0;
+}
+
+static void meet_hosts(struct roami_job *job)
+{
+	const struct meet_hello *hello = job->meet->hello;
+	struct roami_boot *boot = &job->boot;
+
+	boot->aes = 1;
+	for (unsigned node = 0; node < boot->nodes; node++) {
+		unsigned first = 0;
+
+		while (!meet_same_host(&hello[first], &hello[node]))
+			first++;
+		boot->host[node] = (uint16_t)(first < node ? boot->host[first] : boot->hosts++);
+		snprintf(boot->names[node], sizeof(boot->names[node]), "%.*s", ROAMI_HOST_BYTES - 1,
+			 hello[node].name);
+		job->host_names[node] = boot->names[node];
+		boot->aes = boot->aes != 0 && hello[node].aes != 0;
+	}
+	boot->address = meet_address(job);
+}
+
+/* From now on the processes of this host are watched, not timed. */
+static void meet_watch(struct roami_job *job)
+{
+	struct roami_bound *bound = &job->bound;
+
+	for (unsigned node = 0; node < bound->nodes; node++) {
+		if (node == bound->me || job->boot.host[node] != job->boot.host[bound->me])
+			continue;
+		bound->pidfds[node] = roami_os_pidfd(job->meet->hello[node].pid);
+		if (bound->pidfds[node] < 0 && errno == ESRCH)
+			MEET_FAIL(job, "node %u has ended before it joined", node);
+	}
+	bound->look = meet_look;
+}
+
+/* What the nodes of several hosts need. */
+static void meet_apart(struct roami_job *job)
+{
+	const char *named = job->options.transport;
+	char reach[160];
+
+	if (job->boot.address == 0 && job->meet->hello[0].addresses > 0)
+		MEET_FAIL(job, "no network reaches the other hosts");
+	if (!roami_transports_named(named)) {
+		job->meet->share = roami_far_here(job) > 1;
+	} else if ((roami_transport_find(named)->caps & ROAM_CAP_HOSTS) == 0) {
+		roami_transports_far(reach, sizeof(reach));
+		MEET_FAIL(job, "ROAM_TRANSPORT=%s: it does not reach other hosts; %s does", named,
+			  reach);
+	}
+}
+
+/* What the others have said is for us to check. */
+static void meet_take_hello(struct roami_job *job, unsigned node, const struct meet_hello *mine)
+{
+	struct meet_hello *hello = &job->meet->hello[node];
+
+	if (node == job->bound.me && memcmp(job->meet->blobs[node].data, mine, sizeof(*mine)) != 0)
+		MEET_FAIL(job, ROAMI_TWICE, node);
+	memcpy(hello, job->meet->blobs[node].data, sizeof(*hello));
+	hello->name[sizeof(hello->name) - 1] = '\0';
+	if (hello->magic != MEET_MAGIC || hello->addresses > MEET_ADDRESSES)
+		MEET_FAIL(job, MEET_OLD, node);
+}
+
+/* The first node on the host of `node`. */
+static unsigned meet_first(const struct roami_job *job, unsigned node)
+{
+	unsigned first = 0;
+
+	while (job->boot.host[first] != job->boot.host[node])
+		first++;
+	return first;
+}
+
+__attribute__((noreturn)) static void meet_no_input(struct roami_job *job)
+{
+	roami_bound_fail(&job->bound,
+			 "node %u on host %s cannot have a copy of node 0's input: %s%s",
+			 job->boot.me, job->host_names[job->boot.me], strerror(errno),
+			 errno == EADDRINUSE ? " (no TCP port is free: "
+					       "net.ipv4.ip_local_port_range)"
+					     : "");
+	meet_failed(job);
+}
+
+/* The key that node 0 and the first node of another host share. */
+static void meet_pair_key(struct roami_job *job, unsigned other, uint8_t key[ROAMI_KEY_BYTES])
+{
+	_Static_assert(crypto_box_BEFORENMBYTES == ROAMI_KEY_BYTES, "it fits");
+	if (crypto_box_beforenm(key, job->meet->hello[other].public, job->meet->secret) != 0)
+		MEET_FAIL(job, MEET_OLD, other);
+}
+
+/* How node 0 brings the input to another host: those of its addresses first that are near. */
+static void meet_bring(struct roami_job *job, unsigned node, uint32_t port)
+{
+	const struct meet_hello *mine = &job->meet->hello[0], *there = &job->meet->hello[node];
+	struct roami_feed_place place = {.port = (uint16_t)port};
+
+	for (unsigned turn = 0; turn < 2; turn++)
+		for (uint32_t i = 0; i < there->addresses; i++)
+			if (meet_near(&there->address[i], mine) == (turn == 0))
+				place.addresses[place.count++] = there->address[i].address;
+	if (there->net_space == mine->net_space) /* only processes are hidden from each other */
+		place.addresses[place.count++] = INADDR_LOOPBACK;
+	snprintf(place.host, sizeof(place.host), "%s", job->host_names[node]);
+	meet_pair_key(job, node, place.key);
+	if (!roami_feed_bring(job->meet->feed, node, &place))
+		meet_no_input(job);
+	explicit_bzero(&place, sizeof(place));
+}
+
+/* On other hosts the first node has the input brought, and gives it to all there; its pipes. */
+static int32_t meet_feed_far(struct roami_job *job, unsigned near)
+{
+	uint8_t key[ROAMI_KEY_BYTES];
+	struct meet_input mine = {0}, all[ROAMI_NODES_MAX];
+	uint16_t port = 0;
+
+	if (job->boot.me == near && near != 0) {
+		meet_pair_key(job, 0, key);
+		job->meet->feed = roami_feed_fetch(job->boot.nodes, key, &port);
+		if (job->meet->feed == NULL)
+			meet_no_input(job);
+		mine = (struct meet_input){job->meet->feed->first, port};
+		explicit_bzero(key, sizeof(key));
+	}
+	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
+	for (unsigned node = 0; node < job->boot.nodes; node++)
+		memcpy(&all[node], job->meet->blobs[node].data, sizeof(all[node]));
+	for (unsigned node = 1; node < job->boot.nodes && job->boot.me == 0; node++)
+		if (meet_first(job, node) == node)
+			meet_bring(job, node, all[node].port);
+	return near == 0 ? job->meet->hello[0].input : all[near].first;
+}
+
+/* The standard input of a program that is executed up to CREATE by all. */
+static void meet_feed(struct roami_job *job)
+{
+	unsigned near = meet_first(job, job->boot.me);
+	int32_t pipes = job->meet->hello[0].input;
+	bool good;
+
+	if (pipes <= 0)
+		return;
+	if (job->boot.hosts > 1)
+		pipes = meet_feed_far(job, near);
+	if (job->boot.me == near)
+		good = roami_feed_start(job->meet->feed, near);
+	else
+		good = roami_feed_take(job->meet->hello[near].pid, pipes, job->boot.me);
+	if (!good)
+		meet_no_input(job);
+}
+
+/* The first of its pipes; 0: there is nothing to be copied. */
+static int32_t meet_make_feed(struct roami_job *job)
+{
+	int from = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+
+	if (from < 0 && errno == EBADF)
+		return 0;
+	if (from >= 0)
+		job->meet->feed = roami_feed_open(job->boot.nodes, from);
+	if (job->meet->feed != NULL)
+		return job->meet->feed->first;
+	roami_bound_fail(&job->bound, "cannot copy the standard input to all nodes: %s",
+			 strerror(errno));
+	meet_failed(job);
+}
+
+static void meet_greet(struct roami_job *job, bool creates)
+{
+	unsigned turn = job->boot.me < MEET_TURNS ? job->boot.me : MEET_TURNS;
+	struct meet_hello mine;
+
+	/* One says that somebody is missing; then the launcher ends the others, if it does. */
+	job->bound.until += MEET_TURN_S * turn * NS_PER_S;
+	meet_introduce(&mine, job->meet->secret);
+	if (creates && job->boot.me == 0 && job->boot.nodes > 1)
+		mine.input = meet_make_feed(job);
+	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
+	for (unsigned node = 0; node < job->boot.nodes; node++)
+		meet_take_hello(job, node, &mine);
+	meet_hosts(job);
+	meet_watch(job);
+	meet_feed(job);
+	if (job->boot.hosts > 1)
+		meet_apart(job);
+}
+
+static void meet_say(const struct roami_job *job)
+{
+	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1], *over;
+
+	roami_transports_allowed(job->options.transport, allowed);
+	over = roami_transport_for(allowed, job->boot.hosts > 1 ? ROAMI_WHERE_AWAY
+							: ROAMI_WHERE_MAPPED);
+	if (job->boot.me == 0 && job->options.log >= ROAMI_LEVEL_INFO)
+		fprintf(stderr, "roam: info: %u nodes on %u host%s, by %s (%s), over %s\n",
+			job->boot.nodes, job->boot.hosts, job->boot.hosts > 1 ? "s" : "",
+			job->bound.binding->name, job->bound.binding->marker(),
+			over != NULL ? over->name : "nothing");
+}
+
+enum roam_err roami_meet_begin(struct roami_job *job, bool creates)
+{
+	struct roami_bound *bound = &job->bound;
+	uint64_t seconds = job->options.deadline != 0 ? job->options.deadline : MEET_S;
+	enum roam_err err = roami_bind(bound, job->options.launcher,
+				       job->options.seal == ROAMI_SEAL_OFF,
+				       roami_os_now_ns() + seconds * NS_PER_S);
+
+	if (err != ROAM_OK && bound->quiet)
+		usleep(MEET_TELL_US);
+	else if (err != ROAM_OK)
+		fprintf(stderr, "roam: %s\n", bound->why);
+	if (err != ROAM_OK || bound->binding == NULL)
+		return err;
+	if (bound->nodes == 0 || bound->nodes > job->options.nodes_max || bound->me >= bound->nodes)
+		MEET_FAIL(job,
+			  "the launcher started %u nodes, at most %llu are allowed "
+			  "(ROAM_NODES_MAX)",
+			  bound->nodes, (unsigned long long)job->options.nodes_max);
+	job->boot.me = bound->me;
+	job->boot.nodes = bound->nodes;
+	job->launched = true;
+	job->meet = calloc(1, sizeof(*job->meet));
+	if (job->meet == NULL || sodium_init() < 0)
+		return ROAM_ENOMEM;
+	meet_greet(job, creates);
+	meet_say(job);
+	return roami_far_make(job);
+}
+
+/* ----------------------------------------------------------------------------------------- join */
+
+/* Node 0 draws the key; each of the others gets it in a box of its own. */
+static void meet_lock_key(struct roami_job *job, struct meet_card *card)
+{
+	randombytes_buf(job->boot.key, sizeof(job->boot.key));
+	randombytes_buf(card->nonce, sizeof(card->nonce));
+	for (unsigned node = 1; node < job->boot.nodes; node++)
+		if (crypto_box_easy(card->keys[node], job->boot.key, sizeof(job->boot.key),
+				    card->nonce, job->meet->hello[node].public,
+				    job->meet->secret) != 0)
+			MEET_FAIL(job, MEET_OLD, node);
+}
+
+static void meet_open_key(struct roami_job *job, const struct meet_card *first)
+{
+	const struct meet_hello *from = &job->meet->hello[0];
+
+	if (job->boot.me == 0)
+		return;
+	if (crypto_box_open_easy(job->boot.key, first->keys[job->boot.me], MEET_SEALED,
+				 first->nonce, from->public, job->meet->secret) == 0)
+		return;
+	roami_bound_fail(&job->bound, "the job's key did not arrive in one piece");
+	meet_failed(job);
+}
+
+static void meet_compare(struct roami_job *job, const struct roami_boot_card *first, unsigned node)
+{
+	const struct meet_card *other = (const void *)job->meet->blobs[node].data;
+	char what[ROAMI_DIFFERS_BYTES];
+	const char *fix = roami_build_differs(first, &other->card, what, sizeof(what));
+
+	if (fix != NULL)
+		MEET_FAIL(job, "node %u on host %s %s than node 0 on host %s: %s", node,
+			  job->host_names[node], what, job->host_names[0], fix);
+}
+
+static int meet_segment(const struct roami_job *job, unsigned node)
+{
+	const struct meet_card *card = (const void *)job->meet->blobs[node].data;
+	struct stat status;
+	int fd = roami_os_open_its(job->meet->hello[node].pid, card->segment, O_RDWR);
+
+	if (fd >= 0 && (fstat(fd, &status) != 0 || (uint64_t)status.st_size != job->layout.total)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+/* Whoever else is this node maps the same segment of the next one. */
+static void meet_claim(struct roami_job *job)
+{
+	unsigned next = (job->boot.me + 1) % job->boot.nodes;
+	int32_t nobody = 0, me = getpid();
+
+	if (job->bases[next] == NULL ||
+	    atomic_compare_exchange_strong(&roami_job_ctl(job, next)->before, &nobody, me))
+		return;
+	roami_bound_fail(&job->bound, ROAMI_TWICE, job->boot.me);
+	meet_failed(job);
+}
+
+/* A pipe, as it can be opened in /proc; both its ends stay open here. */
+static int meet_make_bell(struct roami_job *job)
+{
+	int ends[2];
+
+	if (!job->meet->share)
+		return 0;
+	if (!roami_os_pipe(ends, O_NONBLOCK)) {
+		roami_bound_fail(&job->bound, "cannot make a pipe: %s", strerror(errno));
+		meet_failed(job);
+	}
+	job->bells[job->boot.me] = ends[0];
+	return ends[0];
+}
+
+static bool meet_reach(struct roami_job *job, unsigned node)
+{
+	const struct meet_card *card = (const void *)job->meet->blobs[node].data;
+
+	job->fds[node] = meet_segment(job, node);
+	if (job->fds[node] >= 0 && job->meet->share)
+		job->bells[node] = roami_os_open_its(job->meet->hello[node].pid, card->bell,
+						     O_WRONLY | O_NONBLOCK);
+	return job->fds[node] >= 0 && job->bells[node] >= 0;
+}
+
+static enum roam_err meet_map(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	if (job->boot.hosts > 1 && !job->meet->share)
+		return ROAM_OK;
+	for (unsigned node = 0; node < job->boot.nodes && err == ROAM_OK; node++) {
+		if (node == job->boot.me || job->boot.host[node] != job->boot.host[job->boot.me])
+			continue;
+		if (!meet_reach(job, node)) {
+			roami_bound_fail(&job->bound, "cannot open the memory of node %u (pid %d)",
+					 node, (int)job->meet->hello[node].pid);
+			meet_failed(job);
+		}
+		err = roami_job_map_segment(job, node);
+	}
+	if (err != ROAM_OK)
+		return err;
+	if (job->meet->share)
+		job->lent_count = roami_far_here(job);
+	meet_claim(job);
+	return ROAM_OK;
+}
+
+enum roam_err roami_meet_join(struct roami_job *job, unsigned asked)
+{
+	struct meet_card mine = {.card = {.asked = asked, .allocs = job->alloc_hash},
+				 .segment = job->fds[job->me],
+				 .bell = meet_make_bell(job)};
+	size_t least = offsetof(struct meet_card, keys);
+	const struct meet_card *first = (const void *)job->meet->blobs[0].data;
+
+	roami_build_card(&job->options, &mine.card);
+	if (job->boot.me == 0)
+		meet_lock_key(job, &mine);
+	meet_gather(job, &mine, job->boot.me == 0 ? sizeof(mine) : least, least);
+	if (job->meet->feed != NULL)
+		roami_feed_taken(job->meet->feed);
+	for (unsigned node = 1; node < job->boot.nodes; node++)
+		meet_compare(job, &first->card, node);
+	if (job->meet->blobs[0].bytes != sizeof(mine))
+		MEET_FAIL(job, MEET_OLD, 0);
+	if (first->card.asked != 0 && first->card.asked != job->boot.nodes)
+		MEET_FAIL(job, "the program asks for %u nodes, the launcher started %u",
+			  first->card.asked, job->boot.nodes);
+	meet_open_key(job, first);
+	return meet_map(job);
+}
+
+/* The first node of a host has an eye on the others, and they on it. */
+static enum roam_err meet_keep_watch(struct roami_job *job)
+{
+	pid_t pids[ROAMI_NODES_MAX] = {0};
+	unsigned first = job->me;
+
+	for (unsigned node = job->nodes; node-- > 0;)
+		if (node != job->me && job->boot.host[node] == job->boot.host[job->me]) {
+			pids[node] = job->meet->hello[node].pid;
+			first = node < first ? node : first;
+		}
+	if (first != job->me)
+		return roami_watch_first(job->node->segments, job->nodes, first, pids[first],
+					 &job->bound, &job->real.helpers);
+	return roami_watch_start(&job->watch, job->node->segments, job->nodes, pids, &job->bound,
+				 &job->real.helpers);
+}
+
+enum roam_err roami_meet_open(struct roami_job *job)
+{
+	struct meet_last mine = {.threads = atomic_load(&roami_job_ctl(job, job->me)->threads)};
+	const struct meet_last *last;
+
+	memcpy(mine.transport, job->node->card, ROAM_CARD_BYTES);
+	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
+	for (unsigned node = 0; node < job->boot.nodes; node++) {
+		last = (const void *)job->meet->blobs[node].data;
+		if (node == job->me)
+			continue;
+		atomic_store(&job->far[node]->ctl.threads, last->threads);
+		memcpy(job->far[node]->card, last->transport, ROAM_CARD_BYTES);
+	}
+	return meet_keep_watch(job);
+}
+
+/* ------------------------------------------------------------------------------------------ end */
+
+bool roami_meet_apart(const struct roami_job *job)
+{
+	return job->bound.binding != NULL && job->boot.hosts > 1;
+}
+
+void roami_meet_end(struct roami_job *job)
+{
+	if (job->watch != NULL)
+		roami_watch_expect_end(job->watch);
+	atomic_store(&roami_job_ctl(job, 0)->job, ROAMI_JOB_ENDING); /* for who watches the first */
+	job->bound.look = NULL; /* whoever is through may leave; of who dies the transport tells */
+	job->bound.until = UINT64_MAX;
+	meet_gather(job, NULL, 0, 0);
+}
+
+void roami_meet_leave(struct roami_job *job)
+{
+	if (job->bound.binding != NULL)
+		job->bound.binding->close(&job->bound);
+	job->bound.binding = NULL;
+	free(job->meet);
+	job->meet = NULL;
+}

@@ -1,0 +1,154 @@
+/*
+ * One link of the reliable layer: what two nodes know of the datagrams between them, seen from one
+ * side.  The sending half (link_out.c) is entered by any thread, the arriving half (link_in.c) by
+ * the one that polls; what both touch is under the link's lock.
+ */
+#ifndef ROAMI_LINK_H
+#define ROAMI_LINK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "link/packet.h"
+#include "link/seal.h"
+#include "roam/transport.h"
+#include "stats/stats.h"
+
+#define ROAMI_LINKS_MAX     64u
+#define ROAMI_LINK_BYTES    (384u * 1024) /* of messages kept until they are acknowledged */
+#define ROAMI_LINK_MESSAGE  (64u * 1024)  /* longest message */
+#define ROAMI_LINK_HOLD_NS  300000u       /* an ack waits so long for a message to ride on */
+/*
+ * So many datagrams may always be under way, and are acknowledged at once: who waits for his window
+ * never waits for an ack that is held.
+ */
+#define ROAMI_LINK_WINDOW_MIN 8u
+#define ROAMI_STAMP_SHIFT   8
+
+enum roami_sent { ROAMI_SENT_NOT, ROAMI_SENT_ONCE, ROAMI_SENT_ARRIVED };
+
+/* A datagram kept until it is acknowledged. */
+struct roami_kept {
+	uint64_t sent_ns; /* the last time */
+	uint64_t end;     /* bytes ever put into the store up to its end */
+	uint32_t at;      /* where in the store */
+	uint32_t bytes;
+	enum roami_sent sent;
+};
+
+struct roami_link {
+	_Atomic uint32_t held;
+	unsigned peer;
+	struct roami_seal seal;
+
+	/* Leaving.  Datagrams first .. end - 1 are kept, those before `next` were sent. */
+	uint64_t first, next, end;
+	uint64_t credit;  /* the first datagram that may not be sent yet */
+	uint64_t head;    /* bytes ever freed in the store */
+	uint64_t tail;    /* bytes ever taken */
+	uint8_t *store;   /* ROAMI_LINK_BYTES */
+	uint32_t flight;  /* datagrams sent and not known to have arrived */
+	uint32_t window;  /* the most of them, as losses tell */
+	uint32_t steady;  /* up to it the window grows with every arrival */
+	uint32_t grown;   /* arrivals since the window grew */
+	uint64_t recover; /* losses before it have narrowed the window */
+	uint64_t rtt_ns, rtt_vary_ns;
+	unsigned backoff;
+	uint64_t spoke_ns; /* when anything was sent */
+	uint8_t *closed; /* ROAM_SEND_MANY of ROAMI_DATAGRAM_MAX bytes: encrypted copies */
+	struct roami_kept kept[ROAMI_WINDOW];
+
+	/* Arriving. */
+	uint64_t expect;               /* every datagram before it has arrived */
+	uint64_t map[ROAMI_MAP_WORDS]; /* bit seq % ROAMI_WINDOW: kept in `early` */
+	uint8_t *early;                /* ROAMI_WINDOW of ROAMI_DATAGRAM_MAX bytes */
+	uint16_t early_bytes[ROAMI_WINDOW];
+	unsigned early_count;
+	uint64_t heard_ns; /* when the last good datagram arrived; before the first: the start */
+	bool heard;
+	bool may_be_silent;
+	unsigned owed; /* datagrams not acknowledged */
+	bool owed_now;
+	uint64_t owed_due;
+	uint32_t echo;
+	uint64_t echo_ns; /* when it arrived; 0: nothing yet */
+
+	/* The message that fragments are put together to; the polling thread's alone. */
+	uint8_t *message;      /* ROAMI_LINK_MESSAGE */
+	uint32_t have, length; /* have == length > 0: whole, and could not be delivered yet */
+};
+
+struct roami_reliable {
+	struct roam_transport_params params;
+	unsigned share;       /* credit given to each peer */
+	uint32_t fragment;    /* payload of one datagram */
+	_Atomic uint64_t due; /* not later than any timer */
+	uint64_t beat_ns;     /* a sign of life goes to each peer so often; 0: none does */
+	uint64_t beat_due;
+	uint64_t owing;       /* of the poll under way: peers whose datagrams arrived; bits */
+	unsigned refused;     /* links with a message that could not be delivered yet */
+	uint8_t *memory;      /* of all links */
+	size_t memory_bytes;
+	_Atomic uintptr_t corker; /* the thread that polls: what its handlers say leaves after */
+	uint64_t uncork;          /* its own: peers for which something is kept; bits */
+	_Atomic uint32_t own;     /* messages of this node to itself, kept in its link's store */
+	roam_deliver_fn *deliver; /* of the poll under way */
+	void *deliver_arg;
+	unsigned delivered;
+	int bad_peer;
+	uint8_t *opened; /* ROAMI_DATAGRAM_MAX bytes: what was encrypted */
+	struct roami_sealer sealer;
+	struct roami_link links[ROAMI_LINKS_MAX];
+};
+
+#define ROAMI_RELIABLE_COUNT(reliable, name, n)                                               \
+	do {                                                                                  \
+		if ((reliable)->params.stats != NULL)                                         \
+			ROAMI_COUNT((struct roami_stats *)(reliable)->params.stats, name, n); \
+	} while (0)
+
+static inline uint64_t roami_link_now(const struct roami_reliable *reliable)
+{
+	return reliable->params.now(reliable->params.now_arg);
+}
+
+void roami_link_lock(struct roami_link *link);
+void roami_link_unlock(struct roami_link *link);
+
+/* Timers of the layer run not later than `when`. */
+void roami_link_due(struct roami_reliable *reliable, uint64_t when);
+
+/* ---- leaving; the lock is held */
+
+/* Keeps a message cut into datagrams of `fragment` payload.  false: there is no room. */
+bool roami_link_keep(struct roami_link *link, const struct iovec *parts, unsigned count,
+		     size_t bytes, uint32_t fragment);
+
+/* Frees the oldest datagram. */
+void roami_link_drop(struct roami_link *link);
+
+/* Sends of what is kept whatever credit and window allow. */
+void roami_link_push(struct roami_reliable *reliable, struct roami_link *link, uint64_t now);
+
+/* A datagram without a message. */
+void roami_link_ack(struct roami_reliable *reliable, struct roami_link *link, uint64_t now);
+
+/*
+ * Takes what a peer says has arrived; `map` may be NULL.  false: it names what was never sent.
+ */
+bool roami_link_acked(struct roami_reliable *reliable, struct roami_link *link,
+		      const struct roami_packet *packet, const uint64_t *map, uint64_t now);
+
+/* Resends and acks whose time has come; when the next is due, UINT64_MAX: none. */
+uint64_t roami_link_timers(struct roami_reliable *reliable, struct roami_link *link, uint64_t now);
+
+/* ---- arriving; the lock is not held */
+
+/* A datagram of the link's peer; false: its bytes make no sense though they were closed well. */
+bool roami_link_arrive(struct roami_reliable *reliable, struct roami_link *link, const void *data,
+		       size_t bytes);
+
+/* Delivers what could not be delivered when it arrived. */
+bool roami_link_retry(struct roami_reliable *reliable, struct roami_link *link);
+
+#endif

@@ -1,0 +1,792 @@
+#include "page/page.h"
+
+#include <string.h>
+
+#include "base/region.h"
+#include "base/sort.h"
+#include "base/thread.h"
+#include "msg/msg.h"
+#include "page/race.h"
+
+#define STEP_BYTES 512u
+
+unsigned roami_me(const struct roami_node *node)
+{
+	return node->me;
+}
+
+unsigned roami_count(const struct roami_node *node)
+{
+	return node->nodes;
+}
+
+bool roami_checks_races(struct roami_node *node)
+{
+	return roami_race_checked(node);
+}
+
+enum roam_model roami_model(const struct roami_node *node)
+{
+	return node->protocol->model;
+}
+
+bool roami_closes_homes(struct roami_node *node)
+{
+	return roami_domain_current(node)->protocol->closes_homes;
+}
+
+uint64_t roami_barriers_left(struct roami_node *node)
+{
+	return atomic_load_explicit(&node->barriers_left, memory_order_relaxed);
+}
+
+uint32_t roami_pages(const struct roami_node *node)
+{
+	return node->layout.pages;
+}
+
+void *roami_node_state(struct roami_node *node)
+{
+	return roami_domain_current(node)->state;
+}
+
+void *roami_page_data(struct roami_node *node, uint32_t page)
+{
+	const struct roami_domain *domain = roami_domain_of(node, page);
+
+	roami_assert(page < node->layout.pages);
+	return domain->page_data +
+	       (size_t)(page - domain->first) * roami_page_state_bytes(node, domain->protocol);
+}
+
+unsigned roami_page_state(struct roami_node *node, uint32_t page)
+{
+	return roami_page_entry(node, page)->state;
+}
+
+void roami_page_move(struct roami_node *node, uint32_t page, unsigned state)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	const struct roam_page_state *states = roami_domain_of(node, page)->protocol->states;
+
+	if ((states[entry->state].next & (1u << state)) == 0)
+		roami_node_fail(node, "page %u: no move from state %s to %s", page,
+				states[entry->state].name, states[state].name);
+	entry->state = (uint8_t)state;
+}
+
+void roami_page_lock(struct roami_node *node, uint32_t page)
+{
+	roami_spin_lock(node, &roami_page_entry(node, page)->lock);
+}
+
+void roami_page_unlock(struct roami_node *node, uint32_t page)
+{
+	roami_spin_unlock(&roami_page_entry(node, page)->lock);
+}
+
+/* ------------------------------------------------------------------------------------- pending */
+
+bool roami_page_pending(struct roami_node *node, uint32_t page)
+{
+	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_PENDING) != 0;
+}
+
+bool roami_page_try(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	bool mine;
+
+	if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & ROAMI_PAGE_PENDING)
+		return false;
+	/* Under the lock: a handler that saw "not pending" must finish first. */
+	roami_spin_lock(node, &entry->lock);
+	mine = (atomic_fetch_or(&entry->flags, ROAMI_PAGE_PENDING) & ROAMI_PAGE_PENDING) == 0;
+	roami_spin_unlock(&entry->lock);
+	return mine;
+}
+
+static bool page_is_free(void *arg)
+{
+	const struct roami_page *entry = arg;
+
+	return (atomic_load(&entry->flags) & ROAMI_PAGE_PENDING) == 0;
+}
+
+void roami_page_hold(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (roami_page_try(node, page))
+		return;
+	atomic_fetch_add(&node->page_waiters, 1);
+	while (!roami_page_try(node, page))
+		roami_wait(node, page_is_free, entry);
+	atomic_fetch_sub(&node->page_waiters, 1);
+}
+
+/* The page is pending no more; `clean`: nor dirty, and its twin, unless it is kept, returned. */
+static uint32_t page_end(struct roami_node *node, uint32_t page, bool clean)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t was, gone = ROAMI_PAGE_PENDING | ROAMI_PAGE_WANT | ROAMI_PAGE_PARKED;
+	uint32_t twin = 0;
+
+	roami_spin_lock(node, &entry->lock);
+	if (clean && !roami_domain_of(node, page)->protocol->keeps_twins) {
+		twin = entry->twin;
+		entry->twin = 0;
+	}
+	if (clean)
+		gone |= ROAMI_PAGE_DIRTY | ROAMI_PAGE_KEEP;
+	was = atomic_fetch_and(&entry->flags, (uint8_t)~gone);
+	roami_spin_unlock(&entry->lock);
+	roami_assert(was & ROAMI_PAGE_PENDING);
+	if (was & ROAMI_PAGE_PARKED)
+		roami_msg_unpark(node, page);
+	if (atomic_load(&node->page_waiters) != 0)
+		node->env->notify(node, node->me);
+	roami_step(node);
+	return twin;
+}
+
+void roami_page_done(struct roami_node *node, uint32_t page)
+{
+	page_end(node, page, false);
+}
+
+void roami_page_unpark(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t was;
+
+	roami_spin_lock(node, &entry->lock);
+	was = atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_PARKED);
+	roami_spin_unlock(&entry->lock);
+	if (was & ROAMI_PAGE_PARKED)
+		roami_msg_unpark(node, page);
+}
+
+uint32_t roami_page_done_clean(struct roami_node *node, uint32_t page)
+{
+	return page_end(node, page, true);
+}
+
+/* ------------------------------------------------------------------------------ cached copies */
+
+static uint32_t *cache_items(struct roami_node *node)
+{
+	return (uint32_t *)(void *)node->cache.items;
+}
+
+/* Drops what was invalidated since it was listed, and doubles; the lock is held. */
+static void cache_compact(struct roami_node *node)
+{
+	uint32_t *pages = cache_items(node);
+	size_t kept = 0;
+
+	for (size_t i = node->cache_first; i < node->cache.count; i++) {
+		struct roami_page *entry = &node->table[pages[i]];
+
+		if (atomic_load(&entry->access) == ROAM_NONE ||
+		    (atomic_fetch_or(&entry->flags, ROAMI_PAGE_LISTED) & ROAMI_PAGE_LISTED))
+			continue;
+		pages[kept++] = pages[i];
+	}
+	for (size_t i = 0; i < kept; i++)
+		atomic_fetch_and(&node->table[pages[i]].flags, (uint8_t)~ROAMI_PAGE_LISTED);
+	node->cache.count = kept;
+	node->cache_first = 0;
+}
+
+/* Lists a page as the newest copy; first listed, first evicted. */
+static void cache_list(struct roami_node *node, uint32_t page)
+{
+	uint32_t *slot;
+
+	roami_spin_lock(node, &node->cache_lock);
+	if (node->cache.count - node->cache_first > 2 * node->options->cache_pages + 1024)
+		cache_compact(node);
+	slot = roami_os_vec_grow(&node->cache, sizeof(*slot), 1);
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for the list of copies");
+	*slot = page;
+	node->cache.count++;
+	roami_spin_unlock(&node->cache_lock);
+}
+
+/* Copies of pages [first, end) of other nodes are here from now on. */
+static void page_cached(struct roami_node *node, uint32_t first, uint32_t end)
+{
+	atomic_fetch_add(&node->cached, end - first);
+	for (uint32_t page = first; node->options->cache_pages != 0 && page < end; page++)
+		cache_list(node, page);
+}
+
+/* -------------------------------------------------------------------------------------- access */
+
+enum roam_access roami_page_access(struct roami_node *node, uint32_t page)
+{
+	return (enum roam_access)atomic_load(&roami_page_entry(node, page)->access);
+}
+
+uint8_t *roami_page_bytes(struct roami_node *node, uint32_t page)
+{
+	roami_assert(page < node->layout.pages);
+	return node->self->heap + (size_t)page * ROAMI_PAGE;
+}
+
+bool roami_page_is_home(struct roami_node *node, uint32_t page)
+{
+	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_HOME) != 0;
+}
+
+void roami_page_set_home(struct roami_node *node, uint32_t page, bool home)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t was;
+
+	if (home)
+		was = atomic_fetch_or(&entry->flags, ROAMI_PAGE_HOME);
+	else
+		was = atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_HOME);
+	/* A copy becomes the home's page, or the other way round. */
+	if (((was & ROAMI_PAGE_HOME) != 0) == home || roami_page_access(node, page) == ROAM_NONE)
+		return;
+	if (home)
+		atomic_fetch_sub(&node->cached, 1);
+	else
+		page_cached(node, page, page + 1);
+}
+
+void roami_page_set_twins(struct roami_node *node, uint32_t page, bool twins)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (twins)
+		atomic_fetch_or(&entry->flags, ROAMI_PAGE_TWINS);
+	else
+		atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_TWINS);
+}
+
+bool roami_page_twins(struct roami_node *node, uint32_t page)
+{
+	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_TWINS) != 0;
+}
+
+bool roami_page_wants_write(struct roami_node *node, uint32_t page)
+{
+	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_WANT) != 0;
+}
+
+bool roami_page_dirty(struct roami_node *node, uint32_t page)
+{
+	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_DIRTY) != 0;
+}
+
+void roami_page_cool(struct roami_node *node, uint32_t page)
+{
+	roami_page_entry(node, page)->heat = 0;
+}
+
+void roami_page_clean(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	atomic_fetch_and(&entry->flags, (uint8_t) ~(ROAMI_PAGE_DIRTY | ROAMI_PAGE_KEEP));
+	roami_spin_lock(node, &entry->lock);
+	roami_twin_drop(node, page);
+	roami_spin_unlock(&entry->lock);
+}
+
+static void page_engine(struct roami_node *node, uint32_t first, uint32_t count,
+			enum roam_access from, enum roam_access to)
+{
+	enum roam_err err = node->engine->protect(node->engine_state, first, count, from, to);
+
+	ROAMI_COUNT(node->stats, protects, 1);
+	if (err == ROAM_ENOMEM)
+		roami_node_fail(node,
+				"cannot change the access of page %u: too many memory ranges "
+				"(raise vm.max_map_count, or use ROAM_FAULT=uffd) or no memory",
+				first);
+	if (err != ROAM_OK)
+		roami_node_fail(node, "cannot change the access of page %u: %s", first,
+				roam_strerror(err));
+}
+
+void roami_page_close_late(struct roami_node *node)
+{
+	struct roami_late late = node->late;
+
+	if (late.count == 0)
+		return;
+	node->late.count = 0;
+	roami_step(node);
+	page_engine(node, late.first, late.count, late.from, late.to);
+}
+
+/* In the order of the calls. */
+static void page_protect(struct roami_node *node, uint32_t first, uint32_t count,
+			 enum roam_access from, enum roam_access to)
+{
+	roami_page_close_late(node);
+	page_engine(node, first, count, from, to);
+}
+
+/* Where nobody can look meanwhile, the answer does not wait for the engine. */
+static void page_shut(struct roami_node *node, uint32_t first, uint32_t count,
+		      enum roam_access from, enum roam_access to)
+{
+	roami_page_close_late(node);
+	if (node->env->alone != NULL && node->env->alone(node))
+		node->late = (struct roami_late){first, count, from, to};
+	else
+		page_engine(node, first, count, from, to);
+}
+
+#define PAGE_KEY(page) (page)
+ROAMI_SORT_DEFINE(page_sort, uint32_t, PAGE_KEY)
+
+size_t roami_pages_take(struct roami_node *node, struct roami_vec *list, struct roami_vec *work)
+{
+	size_t count = list->count;
+	uint32_t *pages;
+
+	work->count = 0;
+	pages = roami_os_vec_grow(work, sizeof(*pages), count + 1);
+	if (pages == NULL)
+		roami_node_fail(node, "no memory for a list of pages");
+	if (count > 0)
+		memcpy(pages, list->items, count * sizeof(*pages));
+	list->count = 0;
+	return count;
+}
+
+size_t roami_pages_sort(uint32_t *pages, size_t count)
+{
+	size_t kept = 0;
+
+	page_sort(pages, count);
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || pages[kept - 1] != pages[i])
+			pages[kept++] = pages[i];
+	return kept;
+}
+
+void roami_fetched(struct roami_node *node)
+{
+	ROAMI_COUNT(node->stats, fetches, 1);
+}
+
+void roami_fetched_ahead(struct roami_node *node)
+{
+	ROAMI_COUNT(node->stats, fetches_ahead, 1);
+}
+
+/* Whether it is written without a twin: at home, unless the home looks for races. */
+static bool page_untwinned(struct roami_node *node, uint32_t page)
+{
+	uint8_t flags = atomic_load(&roami_page_entry(node, page)->flags);
+
+	return (flags & (ROAMI_PAGE_HOME | ROAMI_PAGE_TWINS)) == ROAMI_PAGE_HOME &&
+	       !(roami_race_checked(node) &&
+		 roami_domain_of(node, page)->protocol->checks_races);
+}
+
+/* Decides the access a pending page opens with, and prepares a write: twin and dirty list. */
+static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enum roam_access least)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t flags = atomic_load(&entry->flags);
+
+	roami_assert(flags & ROAMI_PAGE_PENDING);
+	if (roami_writes_of(node, page) == ROAM_WRITES_FAULT || entry->guessed)
+		return least;
+	if (page_untwinned(node, page)) {
+		if (least == ROAM_WRITE || (flags & ROAMI_PAGE_WANT) == 0 ||
+		    !roami_domain_of(node, page)->protocol->closes_homes)
+			return least;
+		roami_page_mark_dirty(node, entry, page);
+		return ROAM_WRITE;
+	}
+	if (least < ROAM_WRITE && (flags & ROAMI_PAGE_WANT) == 0)
+		return least;
+	roami_twin_make(node, entry, page);
+	roami_page_mark_dirty(node, entry, page);
+	return ROAM_WRITE;
+}
+
+/* The access that the engine gives. */
+static enum roam_access page_has(struct roami_node *node, uint32_t page)
+{
+	return node->table[page].mapped ? ROAM_READ : roami_page_access(node, page);
+}
+
+/* Pages whose bytes were never here, and which the engine can map over holes at once. */
+static bool page_open_holes(struct roami_node *node, uint32_t first, uint32_t count)
+{
+	struct roami_page *entry = roami_page_entry(node, first);
+
+	if (node->engine->zero == NULL)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		if (entry[i].here)
+			return false;
+		entry[i].here = 1;
+	}
+	return node->engine->zero(node->engine_state, first, count) == ROAM_OK;
+}
+
+/* From what the engine gives to `to`. */
+static void page_open_run(struct roami_node *node, uint32_t first, uint32_t count,
+			  enum roam_access has, enum roam_access to)
+{
+	if (has == to)
+		return;
+	if (has == ROAM_NONE && to == ROAM_WRITE && page_open_holes(node, first, count))
+		ROAMI_COUNT(node->stats, protects, 1);
+	else
+		page_protect(node, first, count, has, to);
+}
+
+void roami_page_unmap(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (entry->mapped)
+		page_protect(node, page, 1, ROAM_READ, ROAM_NONE);
+	entry->mapped = 0;
+}
+
+void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
+		     enum roam_access access)
+{
+	uint32_t from = first;
+
+	while (from < first + count) {
+		enum roam_access was = roami_page_access(node, from), has = page_has(node, from);
+		enum roam_access to = page_prepare(node, from, access);
+		uint32_t end = from + 1;
+
+		while (end < first + count && roami_page_access(node, end) == was &&
+		       page_has(node, end) == has && page_prepare(node, end, access) == to)
+			end++;
+		page_open_run(node, from, end - from, has, to);
+		for (uint32_t page = from; page < end; page++) {
+			node->table[page].mapped = 0;
+			atomic_store_explicit(&node->table[page].access, (uint8_t)to,
+					      memory_order_release);
+		}
+		if (was == ROAM_NONE && !roami_page_is_home(node, from))
+			page_cached(node, from, end);
+		from = end;
+	}
+}
+
+void roami_page_open_written(struct roami_node *node, uint32_t first, uint32_t count)
+{
+	for (uint32_t page = first; page < first + count; page++)
+		if (page_untwinned(node, page))
+			roami_page_mark_dirty(node, roami_page_entry(node, page), page);
+	roami_step(node);
+	roami_page_open(node, first, count, ROAM_WRITE);
+}
+
+void roami_page_upgrade(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (page_untwinned(node, page))
+		roami_page_mark_dirty(node, entry, page);
+	page_prepare(node, page, ROAM_WRITE);
+	roami_step(node);
+	roami_page_lock(node, page);
+	if (roami_page_access(node, page) == ROAM_READ &&
+	    (entry->twin != 0 || page_untwinned(node, page))) {
+		page_open_run(node, page, 1, page_has(node, page), ROAM_WRITE);
+		atomic_store_explicit(&entry->access, ROAM_WRITE, memory_order_release);
+	}
+	roami_page_unlock(node, page);
+}
+
+/*
+ * Whether taking `page`'s access down to `to` in passing changes nothing that matters (rule 1.7).
+ */
+static bool page_may_merge(struct roami_node *node, uint32_t page, enum roam_access to)
+{
+	enum roam_access has = roami_page_access(node, page);
+
+	return to == ROAM_NONE ? has == ROAM_NONE : has == ROAM_READ;
+}
+
+#define MERGE_GAP 40u
+
+void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t count,
+		      enum roam_access access)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i + 1 < count; i++)
+		roami_assert(pages[i] < pages[i + 1]);
+	if (count == 0)
+		return;
+	/* What a handler closes altogether beside us must not become readable again by us. */
+	roami_spin_lock(node, &node->close_lock);
+	while (at < count) {
+		uint32_t first = pages[at], end = first + 1;
+		enum roam_access from = roami_page_access(node, first);
+
+		for (at++; at < count && pages[at] - end <= MERGE_GAP; at++) {
+			uint32_t gap = end;
+
+			if (roami_page_access(node, pages[at]) != from)
+				break;
+			while (gap < pages[at] && page_may_merge(node, gap, access))
+				gap++;
+			if (gap < pages[at])
+				break;
+			end = pages[at] + 1;
+		}
+		if (from > access)
+			page_shut(node, first, end - first, from, access);
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (roami_page_access(node, pages[i]) <= access)
+			continue;
+		atomic_store_explicit(&node->table[pages[i]].access, (uint8_t)access,
+				      memory_order_release);
+		if (access == ROAM_NONE && !roami_page_is_home(node, pages[i])) {
+			atomic_fetch_sub(&node->cached, 1);
+			ROAMI_COUNT(node->stats, invalidations, 1);
+		}
+	}
+	roami_spin_unlock(&node->close_lock);
+	roami_step(node);
+}
+
+/* --------------------------------------------------------------------------------------- twins */
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+/*
+ * The home may be written while it is copied, by design; ThreadSanitizer's memcpy cannot be told
+ * so.
+ */
+ROAMI_RACY static void page_copy(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at++)
+		to[at] = *(const volatile uint8_t *)&from[at];
+}
+#else
+#define page_copy(to, from, bytes) ((void)memcpy(to, from, bytes))
+#endif
+
+void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from)
+{
+	if (node->env->step == NULL) {
+		page_copy(to, from, ROAMI_PAGE);
+		return;
+	}
+	for (size_t at = 0; at < ROAMI_PAGE; at += STEP_BYTES) {
+		page_copy(to + at, from + at, STEP_BYTES);
+		roami_step(node);
+	}
+}
+
+void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t page)
+{
+	struct roami_twins *twins = &node->twins;
+	uint32_t twin;
+	bool has;
+
+	roami_page_lock(node, page); /* a handler may take it away, pending or not */
+	has = entry->twin != 0;
+	roami_page_unlock(node, page);
+	if (has)
+		return;
+	roami_spin_lock(node, &twins->lock);
+	if (twins->free.count > 0)
+		twin = ((uint32_t *)(void *)twins->free.items)[--twins->free.count];
+	else
+		twin = ++twins->fresh;
+	roami_spin_unlock(&twins->lock);
+	/*
+	 * A diff that arrives now goes into the page before the copy, or into both after it (rule
+	 * 6.9).
+	 */
+	roami_page_lock(node, page);
+	roami_page_copy(node, roami_twin_bytes(node, twin), roami_page_bytes(node, page));
+	entry->twin = twin;
+	roami_page_unlock(node, page);
+	ROAMI_COUNT(node->stats, twins, 1);
+}
+
+void roami_twins_give(struct roami_node *node, const uint32_t *list, size_t count)
+{
+	struct roami_twins *twins = &node->twins;
+	uint32_t *slots;
+
+	if (count == 0)
+		return;
+	roami_spin_lock(node, &twins->lock);
+	slots = roami_os_vec_grow(&twins->free, sizeof(uint32_t), count);
+	if (slots == NULL)
+		roami_node_fail(node, "no memory for the twin pool");
+	for (size_t i = 0; i < count; i++)
+		roami_spoil(node, ROAMI_SPOILT_TWIN, roami_twin_bytes(node, list[i]), ROAMI_PAGE);
+	memcpy(slots, list, count * sizeof(*slots));
+	twins->free.count += count;
+	roami_spin_unlock(&twins->lock);
+}
+
+void roami_twin_drop(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint32_t twin = entry->twin;
+
+	entry->twin = 0;
+	if (twin != 0)
+		roami_twins_give(node, &twin, 1);
+}
+
+void roami_page_list(struct roami_node *node, uint32_t page)
+{
+	uint32_t *slot;
+
+	roami_spin_lock(node, &node->dirty_lock);
+	slot = roami_os_vec_grow(&node->dirty, sizeof(uint32_t), 1);
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for the list of dirty pages");
+	*slot = page;
+	atomic_store(&node->dirty_count, (uint32_t)++node->dirty.count);
+	roami_spin_unlock(&node->dirty_lock);
+}
+
+void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, uint32_t page)
+{
+	if ((atomic_fetch_or(&entry->flags, ROAMI_PAGE_DIRTY) & ROAMI_PAGE_DIRTY) == 0)
+		roami_page_list(node, page);
+}
+
+/* ------------------------------------------------------------------------------------ eviction */
+
+/* Lets the page's protocol give the copy up; the page is pending. */
+static bool page_give_up(struct roami_node *node, uint32_t page)
+{
+	struct roami_domain *domain = roami_domain_of(node, page);
+	unsigned was = roami_domain_enter(node, domain);
+	bool gone = domain->protocol->evict != NULL && domain->protocol->evict(node, page);
+
+	roami_domain_leave(node, was);
+	return gone;
+}
+
+void roami_page_away(struct roami_node *node, uint32_t page)
+{
+	roami_spoil(node, ROAMI_SPOILT_PAGE, roami_page_bytes(node, page), ROAMI_PAGE);
+}
+
+bool roami_cache_drop(struct roami_node *node, uint32_t page)
+{
+	if (node->options->cache_pages == 0 ||
+	    atomic_load(&node->cached) <= node->options->cache_pages)
+		return false;
+	roami_page_close(node, &page, 1, ROAM_NONE);
+	roami_page_away(node, page);
+	ROAMI_COUNT(node->stats, evictions, 1);
+	return true;
+}
+
+static bool page_evict(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = &node->table[page];
+	bool gone = false;
+
+	if (atomic_load(&entry->access) != ROAM_READ ||
+	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) ||
+	    !roami_page_try(node, page))
+		return false;
+	if (atomic_load(&entry->access) == ROAM_READ &&
+	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) == 0)
+		gone = page_give_up(node, page);
+	if (gone)
+		roami_spoil(node, ROAMI_SPOILT_COPY, roami_page_bytes(node, page), ROAMI_PAGE);
+	if (gone && node->fd >= 0) {
+		roami_os_discard(roami_page_bytes(node, page), ROAMI_PAGE);
+		entry->here = 0;
+	}
+	entry->evicted = gone;
+	roami_page_done(node, page);
+	return gone;
+}
+
+/* The oldest copy; false: none is listed. */
+static bool cache_oldest(struct roami_node *node, uint32_t *page_p)
+{
+	bool found;
+
+	roami_spin_lock(node, &node->cache_lock);
+	found = node->cache_first < node->cache.count;
+	if (found)
+		*page_p = cache_items(node)[node->cache_first++];
+	roami_spin_unlock(&node->cache_lock);
+	return found;
+}
+
+/* Those that are dirty or in use go to the end of the list. */
+#define EVICT_TRIES 64u
+
+static bool evict_needs(struct roami_thread *thread, uint32_t page)
+{
+	uint32_t needs = atomic_load_explicit(&thread->needs, memory_order_relaxed);
+
+	for (unsigned i = 0; i < needs; i++)
+		if (atomic_load_explicit(&thread->touched[i], memory_order_relaxed) == page + 1)
+			return true;
+	return false;
+}
+
+/* Whether a thread is about to touch the page: it has just got it, or waits for it. */
+static bool evict_spares(struct roami_node *node, uint32_t page)
+{
+	for (unsigned i = 0; i < atomic_load(&node->threads_top); i++)
+		if (evict_needs(&node->threads[i], page))
+			return true;
+	return false;
+}
+
+static void touched_set(struct roami_thread *thread, unsigned i, uint32_t page)
+{
+	atomic_store_explicit(&thread->touched[i], page, memory_order_relaxed);
+}
+
+void roami_evict_not(struct roami_node *node, uint32_t page)
+{
+	struct roami_thread *thread = roami_thread_self(node);
+	unsigned at = 0;
+
+	while (at < ROAMI_TOUCHED && atomic_load(&thread->touched[at]) != page + 1)
+		at++;
+	/* It is back so soon: one instruction may need what it has touched since, and this. */
+	atomic_store_explicit(&thread->needs, at < ROAMI_TOUCHED ? at + 1 : 1,
+			      memory_order_relaxed);
+	for (unsigned i = at < ROAMI_TOUCHED ? at : ROAMI_TOUCHED - 1; i > 0; i--)
+		touched_set(thread, i, atomic_load(&thread->touched[i - 1]));
+	touched_set(thread, 0, page + 1);
+}
+
+void roami_evict(struct roami_node *node)
+{
+	uint32_t limit = (uint32_t)node->options->cache_pages, page;
+	unsigned tries = EVICT_TRIES;
+
+	while (tries-- > 0 && atomic_load(&node->cached) > limit && cache_oldest(node, &page)) {
+		if (!evict_spares(node, page) && page_evict(node, page))
+			ROAMI_COUNT(node->stats, evictions, 1);
+		else if (atomic_load(&node->table[page].access) != ROAM_NONE)
+			cache_list(node, page);
+	}
+}

@@ -1,0 +1,342 @@
+#include "page/race.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "home/remote.h"
+#include "msg/msg.h"
+#include "page/page.h"
+#include "sync/log.h"
+#include "sync/sync.h"
+
+#define REPORTS_MAX    20u
+#define BLOCKS_MAX     (1u << 20)
+#define INTERVALS_KEPT 256u
+#define INTERVAL_BITS  56u
+#define INTERVAL_MASK  ((UINT64_C(1) << INTERVAL_BITS) - 1)
+
+/* A block, as nodes tell each other. */
+struct race_block {
+	uint64_t offset;
+	uint64_t bytes;
+	char name[ROAMI_BLOCK_BYTES - 16];
+};
+_Static_assert(sizeof(struct race_block) == ROAMI_BLOCK_BYTES, "as its message has it");
+
+struct roami_blocks {
+	_Atomic uint32_t count;
+	struct {
+		struct race_block block;
+		_Atomic uint32_t there;
+	} item[BLOCKS_MAX];
+};
+
+/* One of the two that wrote. */
+struct race_side {
+	struct roami_synced since;
+	uint64_t node;
+};
+
+/* What makes two races alike: the block, who wrote, and since when. */
+struct race_report {
+	uint64_t block;
+	struct race_side side[2];
+};
+
+/* What an interval of a writer began with. */
+struct race_began {
+	uint64_t interval;
+	struct roami_synced since;
+};
+
+struct roami_race {
+	struct roami_synced last; /* of this node */
+	struct race_began began[ROAMI_NODES_MAX][INTERVALS_KEPT];
+	struct roami_spin lock;
+	uint32_t report_count;
+	struct race_report reports[REPORTS_MAX];
+};
+
+/* A shadow word of a byte: the writer's number + 1 above, its interval below. */
+static uint64_t shadow_word(unsigned writer, uint64_t interval)
+{
+	return ((uint64_t)writer + 1) << INTERVAL_BITS | (interval & INTERVAL_MASK);
+}
+
+enum roam_err roami_race_init(struct roami_node *node)
+{
+	if (!roami_race_checked(node))
+		return ROAM_OK;
+	node->shadow = roami_os_reserve_sparse((size_t)node->layout.pages * ROAMI_PAGE *
+					       sizeof(node->shadow[0]));
+	node->race = roami_os_reserve_sparse(sizeof(*node->race));
+	return node->shadow == NULL || node->race == NULL ? ROAM_ENOMEM : ROAM_OK;
+}
+
+void roami_race_fini(struct roami_node *node)
+{
+	if (node->shadow != NULL)
+		roami_os_unmap(node->shadow,
+			       (size_t)node->layout.pages * ROAMI_PAGE * sizeof(node->shadow[0]));
+	if (node->race != NULL)
+		roami_os_unmap(node->race, sizeof(*node->race));
+	if (node->blocks != NULL)
+		roami_os_unmap(node->blocks, sizeof(*node->blocks));
+	node->race = NULL;
+	node->blocks = NULL;
+}
+
+/* -------------------------------------------------------------------------------------- blocks */
+
+/* The newest block of a place counts: those that were freed are behind it. */
+static void block_keep(struct roami_node *node, const struct race_block *block)
+{
+	uint32_t index;
+
+	if (node->blocks == NULL)
+		node->blocks = roami_os_reserve_sparse(sizeof(*node->blocks));
+	if (node->blocks == NULL)
+		return;
+	index = atomic_fetch_add(&node->blocks->count, 1);
+	if (index >= BLOCKS_MAX)
+		return;
+	memcpy(&node->blocks->item[index].block, block, sizeof(*block));
+	atomic_store(&node->blocks->item[index].there, 1);
+}
+
+static const struct race_block *block_find(const struct roami_node *node, uint64_t offset)
+{
+	uint32_t count = node->blocks != NULL ? atomic_load(&node->blocks->count) : 0;
+
+	for (uint32_t i = count < BLOCKS_MAX ? count : BLOCKS_MAX; i-- > 0;) {
+		const struct race_block *block = &node->blocks->item[i].block;
+
+		if (atomic_load(&node->blocks->item[i].there) && offset >= block->offset &&
+		    offset - block->offset < block->bytes)
+			return block;
+	}
+	return NULL;
+}
+
+void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, const char *name,
+		      bool tell)
+{
+	struct race_block block = {.offset = offset, .bytes = bytes};
+	struct roam_part part = {&block, sizeof(block)};
+	size_t length = name != NULL ? strlen(name) : 0, skip;
+
+	if ((node->options->check & ROAMI_CHECK_RACE) == 0)
+		return;
+	skip = length < sizeof(block.name) ? 0 : length + 1 - sizeof(block.name);
+	if (name != NULL)
+		memcpy(block.name, name + skip, length - skip);
+	block_keep(node, &block);
+	for (unsigned i = 0; i < node->nodes && tell && node->race != NULL; i++)
+		if (i != node->me)
+			roami_msg_call(node, i, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_BLOCK, &part, 1,
+				       NULL, 0);
+}
+
+void roami_block_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct race_block block;
+
+	if (request->bytes != sizeof(block))
+		roami_node_fail(node, "node %u sent a malformed block", request->from);
+	memcpy(&block, request->data, sizeof(block));
+	block.name[sizeof(block.name) - 1] = '\0';
+	block_keep(node, &block);
+	roami_reply(node, request, NULL, 0);
+}
+
+/* ----------------------------------------------------------------------------- synchronisation */
+
+void roami_race_synced_now(struct roami_node *node, enum roami_synced_kind kind, uint64_t object)
+{
+	__atomic_store_n(&node->race->last.object, object, __ATOMIC_RELAXED);
+	__atomic_store_n(&node->race->last.kind, (uint64_t)kind, __ATOMIC_RELAXED);
+}
+
+struct roami_synced roami_race_since(struct roami_node *node)
+{
+	return (struct roami_synced){
+		__atomic_load_n(&node->race->last.object, __ATOMIC_RELAXED),
+		__atomic_load_n(&node->race->last.kind, __ATOMIC_RELAXED)};
+}
+
+static struct race_began *race_began(struct roami_node *node, unsigned writer, uint64_t interval)
+{
+	return &node->race->began[writer][interval % INTERVALS_KEPT];
+}
+
+/* What the writer's interval began with; nothing if that is long ago. */
+static struct roami_synced race_since(struct roami_node *node, unsigned writer, uint64_t interval)
+{
+	struct race_began *began = race_began(node, writer, interval);
+
+	return began->interval == interval ? began->since : (struct roami_synced){0};
+}
+
+/* ------------------------------------------------------------------------------------- reports */
+
+/* "block + 0x38, 4096 bytes from 0x200000000000", or nothing. */
+static void race_place(const struct roami_node *node, uint64_t offset, char *text, size_t bytes)
+{
+	const struct race_block *block = block_find(node, offset);
+
+	text[0] = '\0';
+	if (block != NULL)
+		snprintf(text, bytes, " (%s + %#llx, of %llu bytes from %p)",
+			 block->name[0] != '\0' ? block->name : "a block",
+			 (unsigned long long)(offset - block->offset),
+			 (unsigned long long)block->bytes, (void *)(node->app + block->offset));
+}
+
+static void race_side(const struct roami_node *node, const struct race_side *side, char *text,
+		      size_t bytes)
+{
+	static const char *const kinds[ROAMI_SYNCED_KINDS] = {
+		"before any synchronisation is known of", "since it locked", "since it unlocked",
+		"since the barrier", "since the condition", "since the flag", "since a reduction"};
+	uint64_t kind = side->since.kind < ROAMI_SYNCED_KINDS ? side->since.kind : 0;
+	uint64_t offset = side->since.object - (uint64_t)(uintptr_t)node->app;
+	char object[24] = "", place[140] = "";
+
+	if (kind != ROAMI_SYNCED_NOT && side->since.object > ROAMI_ALL_ID)
+		snprintf(object, sizeof(object), " %#llx", (unsigned long long)side->since.object);
+	if (object[0] != '\0' && offset < node->layout.heap_bytes)
+		race_place(node, offset, place, sizeof(place));
+	snprintf(text, bytes, "node %u %s%s%s", (unsigned)side->node, kinds[kind], object, place);
+}
+
+static bool race_alike(const struct race_report *a, const struct race_report *b)
+{
+	return a->block == b->block && memcmp(a->side, b->side, sizeof(a->side)) == 0;
+}
+
+/* Whether it is the first of its kind. */
+static bool race_new(struct roami_node *node, const struct race_report *report)
+{
+	struct roami_race *race = node->race;
+	uint32_t i = 0;
+	bool known;
+
+	roami_spin_lock(node, &race->lock);
+	while (i < race->report_count && !race_alike(&race->reports[i], report))
+		i++;
+	known = i < race->report_count || i == REPORTS_MAX;
+	if (!known)
+		race->reports[race->report_count++] = *report;
+	roami_spin_unlock(&race->lock);
+	ROAMI_COUNT(node->stats, races, !known);
+	ROAMI_COUNT(node->stats, races_alike, known);
+	return !known;
+}
+
+static void race_report(struct roami_node *node, uint64_t offset, const struct race_side *first,
+			const struct race_side *second)
+{
+	const struct race_block *block = block_find(node, offset);
+	struct race_report report;
+	char line[900], place[140], sides[2][300];
+	bool turned = first->node > second->node; /* alike, whoever came first */
+	int length;
+
+	memset(&report, 0, sizeof(report));
+	report.block = block != NULL ? block->offset : UINT64_MAX;
+	report.side[turned] = *first;
+	report.side[!turned] = *second;
+	if (!race_new(node, &report))
+		return;
+	race_place(node, offset, place, sizeof(place));
+	for (unsigned i = 0; i < 2; i++)
+		race_side(node, &report.side[i], sides[i], sizeof(sides[i]));
+	length = snprintf(line, sizeof(line),
+			  "roam: race: %p%s was written by %s and by %s, in intervals that nothing "
+			  "orders\n",
+			  (void *)(node->app + offset), place, sides[0], sides[1]);
+	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+		return;
+}
+
+void roami_race_verdict(uint64_t found, uint64_t alike, int fd)
+{
+	if (found == 0)
+		dprintf(fd, "roam: race: none found\n");
+	else if (alike == 0)
+		dprintf(fd, "roam: race: %llu found\n", (unsigned long long)found);
+	else
+		dprintf(fd, "roam: race: %llu found, and %llu like them\n",
+			(unsigned long long)found, (unsigned long long)alike);
+}
+
+/* --------------------------------------------------------------------------------------- notes */
+
+/* One changed byte; true if it is a race that begins here. */
+static bool race_byte(struct roami_node *node, uint32_t page, uint32_t byte, unsigned writer,
+		      const struct roami_vclock *clock)
+{
+	uint64_t *word = &node->shadow[(size_t)page * ROAMI_PAGE + byte];
+	unsigned last = (unsigned)(*word >> INTERVAL_BITS) - 1;
+	bool race = *word != 0 && last != writer &&
+		    (*word & INTERVAL_MASK) > (clock->at[last] & INTERVAL_MASK);
+
+	*word = shadow_word(writer, clock->at[writer] + 1);
+	return race;
+}
+
+void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
+		     const struct roami_vclock *clock, const struct roami_synced *since,
+		     const uint8_t *diff, size_t bytes)
+{
+	uint64_t interval = (clock->at[writer] + 1) & INTERVAL_MASK;
+	struct race_side second = {*since, writer}, first;
+	uint64_t map, mask;
+	bool in_race = false;
+
+	if (bytes == 0)
+		return;
+	*race_began(node, writer, interval) = (struct race_began){interval, *since};
+	memcpy(&map, diff, sizeof(map));
+	diff += sizeof(map);
+	for (; map != 0; map &= map - 1) {
+		uint32_t line = (uint32_t)__builtin_ctzll(map) * ROAMI_DIFF_LINE_BYTES;
+
+		memcpy(&mask, diff, sizeof(mask));
+		diff += sizeof(mask) + (unsigned)__builtin_popcountll(mask);
+		for (; mask != 0; mask &= mask - 1) {
+			uint32_t byte = line + (uint32_t)__builtin_ctzll(mask);
+			uint64_t offset = (uint64_t)page * ROAMI_PAGE + byte;
+			uint64_t before = node->shadow[offset];
+			bool race = race_byte(node, page, byte, writer, clock);
+
+			if (race && !in_race) { /* the first byte of a run is enough */
+				first.node = (before >> INTERVAL_BITS) - 1;
+				first.since = race_since(node, (unsigned)first.node,
+							 before & INTERVAL_MASK);
+				race_report(node, offset, &first, &second);
+			}
+			in_race = race;
+		}
+	}
+}
+
+void roami_race_note_home(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t diff[ROAMI_DIFF_BYTES_MAX + 64];
+	struct roami_synced since = roami_race_since(node);
+	struct roami_vclock clock;
+	size_t bytes;
+
+	if (entry->twin == 0)
+		return;
+	roami_log_clock(node, &clock);
+	/* A diff that arrives now must be in the page and in the twin, or in neither. */
+	roami_page_lock(node, page);
+	bytes = node->diff->encode(diff, roami_page_bytes(node, page),
+				   roami_twin_bytes(node, entry->twin), ROAMI_PAGE);
+	roami_race_note(node, page, node->me, &clock, &since, diff, bytes);
+	roami_page_unlock(node, page);
+}

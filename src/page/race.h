@@ -1,0 +1,73 @@
+/*
+ * ROAM_CHECK=race: diffs of one byte by two nodes in intervals that nothing orders.  The home of a
+ * page remembers, per byte, who changed it last and in which of its intervals; a diff comes with
+ * its writer's clock.  Every diff then travels as a message, and homes make twins of their own
+ * pages too: slower, and nothing else changes.
+ */
+#ifndef ROAMI_RACE_H
+#define ROAMI_RACE_H
+
+#include "base/node.h"
+
+static inline bool roami_race_checked(const struct roami_node *node)
+{
+	return (node->options->check & ROAMI_CHECK_RACE) != 0 && node->protocol->checks_races;
+}
+
+enum roam_err roami_race_init(struct roami_node *node);
+void roami_race_fini(struct roami_node *node);
+
+/* What a node has synchronised on last, before what it wrote. */
+struct roami_synced {
+	uint64_t object;
+	uint64_t kind; /* enum roami_synced_kind */
+};
+
+enum roami_synced_kind {
+	ROAMI_SYNCED_NOT,
+	ROAMI_SYNCED_LOCK,
+	ROAMI_SYNCED_UNLOCK,
+	ROAMI_SYNCED_BARRIER,
+	ROAMI_SYNCED_COND,
+	ROAMI_SYNCED_FLAG,
+	ROAMI_SYNCED_REDUCE,
+	ROAMI_SYNCED_KINDS
+};
+
+/* This node's; a thread has done so.  Nothing is kept unless races are looked for. */
+void roami_race_synced_now(struct roami_node *node, enum roami_synced_kind kind, uint64_t object);
+
+static inline void roami_race_synced(struct roami_node *node, enum roami_synced_kind kind,
+				     uint64_t object)
+{
+	if (__builtin_expect(node->race != NULL, 0))
+		roami_race_synced_now(node, kind, object);
+}
+
+struct roami_synced roami_race_since(struct roami_node *node);
+
+/*
+ * An encoded, checked diff of `writer`'s interval after `clock`, which began with `since`, reaches
+ * this home.  Any thread.
+ */
+void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
+		     const struct roami_vclock *clock, const struct roami_synced *since,
+		     const uint8_t *diff, size_t bytes);
+
+/* The home's own writes to a page, as its twin shows them. */
+void roami_race_note_home(struct roami_node *node, uint32_t page);
+
+/*
+ * A block was allocated here, at this place in the heap; `name`, which may be NULL, is copied.
+ * With `tell` the other nodes, which do not allocate alike, hear of it before this returns.
+ * Nothing is kept unless races are looked for.
+ */
+void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, const char *name,
+		      bool tell);
+void roami_block_handle(struct roami_node *node, const struct roam_request *request);
+#define ROAMI_BLOCK_BYTES 64
+
+/* What the table of counters does not show: how the check ended, in words. */
+void roami_race_verdict(uint64_t found, uint64_t alike, int fd);
+
+#endif

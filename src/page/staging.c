@@ -1,0 +1,76 @@
+#include "page/staging.h"
+
+#include "base/thread.h"
+#include "os/os.h"
+#include "page/page.h"
+
+#define LANDING_RUN 16u /* pages put in their places at a time, while the next ones are coming */
+
+static uint8_t *landing_slot(struct roami_node *node, unsigned slot)
+{
+	return roami_thread_room(node, 0, ROAMI_LANDING_SLOTS * ROAMI_PAGE) + slot * ROAMI_PAGE;
+}
+
+uint8_t *roami_landing_room(struct roami_node *node, uint32_t page, unsigned slot)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	roami_assert(slot < ROAMI_LANDING_SLOTS);
+	if (entry->here)
+		return roami_page_bytes(node, page);
+	entry->here = 1;
+	return landing_slot(node, slot);
+}
+
+/* By the engine, which maps them as well; how many of the first ones. */
+static uint32_t landing_open(struct roami_node *node, const struct roami_landing *landing,
+			     const uint8_t *from)
+{
+	uint32_t done = 0;
+
+	if (landing->open && node->engine->copy != NULL)
+		done = node->engine->copy(node->engine_state, landing->first, landing->count, from);
+	for (uint32_t i = 0; i < done; i++)
+		roami_page_entry(node, landing->first + i)->mapped = 1;
+	return done;
+}
+
+/* Into the file, whose pages need not be zero before; bytes of the first ones. */
+static size_t landing_write(struct roami_node *node, uint32_t first, const uint8_t *from,
+			    size_t bytes)
+{
+	if (node->fd < 0 || bytes == 0)
+		return 0;
+	return roami_os_write_at(node->fd, node->layout.heap + (uint64_t)first * ROAMI_PAGE, from,
+				 bytes);
+}
+
+void roami_landing_end(struct roami_node *node, struct roami_landing *landing)
+{
+	const uint8_t *from = landing_slot(node, landing->slot);
+	uint32_t done;
+
+	if (landing->count == 0)
+		return;
+	done = landing_open(node, landing, from);
+	done += (uint32_t)(landing_write(node, landing->first + done, from + done * ROAMI_PAGE,
+					 (landing->count - done) * ROAMI_PAGE) /
+			   ROAMI_PAGE);
+	for (; done < landing->count; done++)
+		roami_page_copy(node, roami_page_bytes(node, landing->first + done),
+				from + done * ROAMI_PAGE);
+	landing->count = 0;
+}
+
+void roami_landing_add(struct roami_node *node, struct roami_landing *landing, uint32_t page,
+		       unsigned slot, const uint8_t *room, bool open)
+{
+	if (room == roami_page_bytes(node, page))
+		return;
+	if (landing->count == LANDING_RUN || page != landing->first + landing->count ||
+	    slot != landing->slot + landing->count || open != landing->open)
+		roami_landing_end(node, landing);
+	if (landing->count == 0)
+		*landing = (struct roami_landing){page, 0, slot, open};
+	landing->count++;
+}

@@ -1,0 +1,101 @@
+/*
+ * What a server of elements and the programs attached to it say to each other: frames of a sealed
+ * stream (link/channel.h), over TCP or a Unix socket.
+ *
+ * The client says hello; the server answers with its own and WELCOME, which shows the client that
+ * the server knows the key; the client's ATTACH shows it to the server, which answers ATTACHED.
+ * From then on the client asks and the server answers, each answer with the number of what was
+ * asked, in any order.
+ *
+ * A client whose connection broke attaches by the name of his session, and repeats what he has no
+ * answer to under the numbers that it had, or under new ones if the server has not got it.
+ */
+#ifndef ROAMI_PAST_FRAMES_H
+#define ROAMI_PAST_FRAMES_H
+
+#include "link/channel.h"
+#include "pastset/job/server.h"
+
+#define ROAMI_GUEST_MAGIC "roamps04" /* the last two: the version of the format */
+
+/* Operations of one client under way at a time, or answered and remembered; rule 11.7. */
+#define ROAMI_GUEST_ASKS_MAX 1024u
+
+enum {
+	ROAMI_GUEST_WELCOME,
+	ROAMI_GUEST_ATTACH,   /* struct roami_attach */
+	ROAMI_GUEST_ATTACHED, /* struct roami_attached */
+	ROAMI_GUEST_DETACH, /* the client goes of its own will; no answer */
+	ROAMI_GUEST_BIND,   /* struct roami_bind, then the name and the template's text */
+	ROAMI_GUEST_BOUND,  /* struct roami_ps_bound */
+	ROAMI_GUEST_OP,     /* struct roami_ask, then a tuple to move */
+	ROAMI_GUEST_TOLD, /* struct roami_told, then the tuple observed, or struct roam_ps_state */
+	ROAMI_GUEST_CANCEL, /* the operation of that number must not wait; no answer of its own */
+	ROAMI_GUEST_LIST,   /* struct roami_list */
+	ROAMI_GUEST_LISTED, /* struct roami_listed, then struct roami_listing of each element */
+	ROAMI_GUEST_GONE    /* the server has forgotten the session, or the operation repeated */
+};
+
+struct roami_guest_head {
+	uint32_t kind;
+	uint32_t heard;  /* by the client: frames of this connection, modulo 2^32 */
+	uint64_t number; /* of what is asked, the client's: 1, 2, ... in a session; 0: none */
+};
+
+struct roami_attach {
+	uint64_t session; /* that he had; 0: a new one */
+	uint32_t heard;   /* frames of the connection that broke */
+	uint32_t spare;
+	uint64_t wanted; /* no operation before this number is repeated */
+};
+
+struct roami_attached {
+	uint64_t session;
+	uint64_t highest; /* the number up to which the server has got what was asked */
+	uint64_t keep_ns; /* so long is who is away remembered */
+};
+
+struct roami_list {
+	uint32_t first; /* element, */
+	uint32_t node;  /* of that node's */
+};
+
+struct roami_listed {
+	uint32_t elements; /* of that node's in all; UINT32_MAX: it cannot be asked now */
+	uint32_t count;    /* of them here */
+	uint32_t guests;   /* programs attached */
+	uint32_t nodes;    /* of the job */
+	uint64_t refused; /* connections, since the start */
+	uint64_t now_ns;  /* the server's clock */
+};
+
+struct roami_listing {
+	struct roam_ps_state state;
+	uint64_t moves, observes; /* of programs attached to the server, since the start */
+	char name[ROAM_PS_NAME_MAX + 1];
+	char function[ROAM_PS_FUNCTION_MAX + 1];
+};
+
+#define ROAMI_LISTINGS_MAX 64u /* in one answer */
+
+struct roami_listings {
+	struct roami_listed head;
+	struct roami_listing entries[ROAMI_LISTINGS_MAX];
+};
+
+/*
+ * Elements of this node from `first` on; moves and observes are 0, as is what the head says of the
+ * server.  Returns the bytes that are used.
+ */
+size_t roami_list_fill(struct roami_past *past, uint32_t first, struct roami_listings *all);
+
+/* Bytes of a frame as it is before it is closed. */
+#define ROAMI_GUEST_TEXT_MAX \
+	(sizeof(struct roami_guest_head) + sizeof(struct roami_told) + ROAM_PS_TUPLE_MAX)
+#define ROAMI_GUEST_FRAME_MAX (ROAMI_GUEST_TEXT_MAX + ROAMI_CHANNEL_EXTRA)
+
+_Static_assert(sizeof(struct roami_told) >= sizeof(struct roami_ask) &&
+		       sizeof(struct roami_listings) <= ROAM_PS_TUPLE_MAX,
+	       "every frame fits");
+
+#endif

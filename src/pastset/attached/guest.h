@@ -1,0 +1,121 @@
+/*
+ * A connection of a program that is attached to a server of elements, as the server sees it: bytes
+ * in, bytes out; what the program asks is its session's.  Nothing here knows of sockets or threads;
+ * pastset/attached/host.c does.
+ *
+ * What comes is not trusted.  Whoever does not know the key gets no further than his hello; what a
+ * client that knows it asks is checked all the same, for it may be wrong.
+ */
+#ifndef ROAMI_PAST_GUEST_H
+#define ROAMI_PAST_GUEST_H
+
+#include "pastset/attached/session.h"
+
+/* An element that clients have entered, beside what the kernel knows. */
+struct roami_hosted {
+	struct roami_template template;
+	bool rounds; /* it has an X-function with participants */
+	char name[ROAM_PS_NAME_MAX + 1];
+	uint64_t moves, observes;
+};
+
+struct roami_guests {
+	struct roami_past *past;
+	uint8_t key[ROAMI_CHANNEL_KEY];
+	struct roami_hosted *hosted[ROAMI_NODES_MAX]; /* by owner and element; NULL: none of his */
+	uint64_t serial;                              /* of operations that wait */
+	uint32_t waiting; /* of those, at elements or in `done` */
+	uint32_t attached;
+	uint64_t refused;
+	struct roami_session *sessions;
+	uint32_t away;    /* of those, without a connection */
+	struct roami_keep keep;
+	uint64_t used, bound; /* bytes of sessions, connections, answers and what waits, */
+	uint64_t fixed;       /* of those, of sessions and connections */
+	struct roami_spin done_lock;
+	struct roami_errand *done;    /* served, not yet answered; the last one first */
+	struct roami_guest *speaking; /* those with bytes that go out */
+	void (*wake)(void *arg);      /* there is one now; on any thread, done_lock is held */
+	void *arg;
+};
+
+#define ROAMI_GUEST_IN_BYTES (2 * ROAMI_GUEST_FRAME_MAX) /* what comes in has so much room, */
+#define ROAMI_GUEST_STRANGE  1024u /* and so much from who has not shown that he knows the key */
+#define ROAMI_GUESTS_LEAST   ((uint64_t)16 << 20) /* bound: that, if ROAM_PS_MEMORY is less */
+
+/* Bytes that go out. */
+struct roami_flow {
+	uint8_t *bytes;
+	size_t at, end, room;
+};
+
+struct roami_guest {
+	struct roami_guests *all;
+	struct roami_session *session; /* NULL: none yet, or it is on another connection */
+	bool met;      /* his hello has come */
+	bool attached; /* he knows the key */
+	bool leaves;   /* and goes of his own will */
+	bool lost;     /* he is to be dropped */
+	bool speaks;   /* he is in the list of those who do */
+	struct roami_guest *next_speaking;
+	struct roami_channel channel;
+	struct roami_flow out;
+};
+
+/* ROAM_ENOMEM. */
+enum roam_err roami_guests_init(struct roami_guests *all, struct roami_past *past,
+				const uint8_t *key, const struct roami_keep *keep);
+void roami_guests_fini(struct roami_guests *all);
+
+/* A node's elements as clients number them: all of a job's. */
+static inline uint32_t roami_hosted_number(unsigned owner, uint32_t element)
+{
+	return owner << ROAMI_ELEMENTS_BITS | element;
+}
+
+static inline unsigned roami_hosted_owner(uint32_t number)
+{
+	return number >> ROAMI_ELEMENTS_BITS;
+}
+
+static inline uint32_t roami_hosted_element(uint32_t number)
+{
+	return number & (ROAMI_ELEMENTS_MAX - 1);
+}
+
+/* The one of that number; NULL: no client has entered it. */
+struct roami_hosted *roami_hosted_find(const struct roami_guests *all, uint32_t number);
+
+/* Somebody who has something to be sent, or is lost; NULL: nobody. */
+struct roami_guest *roami_guests_speaking(struct roami_guests *all);
+
+/* Somebody of whom nothing is known yet. */
+void roami_guest_init(struct roami_guest *guest, struct roami_guests *all);
+
+/*
+ * Takes what lies in `in`, which it may change.  Returns how much of it; SIZE_MAX: he is to be
+ * dropped.  What is left is the beginning of what is not complete.
+ */
+size_t roami_guest_take(struct roami_guest *guest, uint8_t *in, size_t bytes);
+
+/* A frame to him.  false: there is no memory; he is lost, since there is no gap between frames. */
+bool roami_guest_send(struct roami_guest *guest, uint32_t kind, uint64_t number,
+		      const struct roam_part *one, const struct roam_part *two);
+
+/* What he asked to be listed, to which it adds what the server knows. */
+bool roami_guest_listed(struct roami_guest *guest, uint64_t number, const struct roami_list *ask,
+			struct roami_listings *listings);
+
+/* So many more bytes of sessions and connections. */
+void roami_guests_fix(struct roami_guests *all, int64_t bytes);
+
+/* While more is used than may be, the client who uses most is forgotten. */
+void roami_guests_bound(struct roami_guests *all);
+
+/* He is to be dropped. */
+void roami_guest_lose(struct roami_guest *guest);
+
+/* The connection is gone: his operations do not wait any more. */
+void roami_guest_fini(struct roami_guest *guest);
+
+#endif

@@ -1,0 +1,94 @@
+#include "pastset/attached/serve.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "os/os.h"
+#include "pastset/attached/host.h"
+
+struct roami_serve {
+	struct roami_host *host;
+	pthread_t thread;
+	int stop; /* an eventfd */
+	pid_t pid;
+};
+
+static void *serve_main(void *arg)
+{
+	struct roami_serve *serve = arg;
+	sigset_t faults;
+
+	/* It handles messages: memory that is used up is to be reported, as by other threads. */
+	sigemptyset(&faults);
+	sigaddset(&faults, SIGSEGV);
+	sigaddset(&faults, SIGBUS);
+	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
+	roami_host_serve(serve->host, serve->stop);
+	return NULL;
+}
+
+static enum roam_err serve_begin(struct roami_serve *serve, char *why, size_t why_bytes)
+{
+	serve->pid = getpid();
+	serve->stop = roami_os_fd(eventfd(0, EFD_CLOEXEC));
+	if (serve->stop >= 0 && roami_os_thread(&serve->thread, serve_main, serve))
+		return ROAM_OK;
+	snprintf(why, why_bytes, "cannot serve: %s", strerror(errno));
+	if (serve->stop >= 0)
+		close(serve->stop);
+	return ROAM_ESYSTEM;
+}
+
+enum roam_err roami_past_serve(struct roami_past *past, const char *address, const uint8_t *key,
+			       char *at, size_t at_bytes, char *why, size_t why_bytes)
+{
+	const struct roami_keep keep = {past->node->options->ps_keep * 1000000000ull,
+					(uint64_t)ROAMI_HOST_KEEP_MIB << 20};
+	struct roami_serve *serve = calloc(1, sizeof(*serve)), *none = NULL;
+	enum roam_err err = ROAM_ENOMEM;
+
+	if (serve == NULL)
+		return err;
+	if (!__atomic_compare_exchange_n(&past->serve, &none, serve, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_SEQ_CST)) {
+		snprintf(why, why_bytes, "this node serves already");
+		free(serve);
+		return ROAM_ESTATE;
+	}
+	err = roami_host_open(&serve->host, past, address, key, &keep, at, at_bytes, why,
+			      why_bytes);
+	if (err == ROAM_OK) {
+		err = serve_begin(serve, why, why_bytes);
+		if (err != ROAM_OK)
+			roami_host_close(serve->host);
+	}
+	if (err != ROAM_OK) {
+		__atomic_store_n(&past->serve, NULL, __ATOMIC_SEQ_CST);
+		free(serve);
+	}
+	return err;
+}
+
+void roami_past_unserve(struct roami_past *past)
+{
+	struct roami_serve *serve = past->serve;
+	const uint64_t one = 1;
+
+	if (serve == NULL)
+		return;
+	past->serve = NULL;
+	if (serve->pid == getpid()) {
+		(void)!write(serve->stop, &one, sizeof(one));
+		pthread_join(serve->thread, NULL);
+		roami_host_close(serve->host);
+	} else {
+		roami_host_forsake(serve->host);
+	}
+	close(serve->stop);
+	free(serve);
+}

@@ -1,0 +1,651 @@
+#include "run/wait.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "msg/msg.h"
+#include "os/inside.h"
+#include "page/page.h"
+
+#define ASLEEP_ONE  0x10000u
+#define AWAKE_MASK  0xffffu
+#define STUCK_NS    50000u /* own messages wait for room: look again so often */
+#define CROWD       4u     /* threads that wait awake for each CPU that a node has to itself */
+#define WAKE_NS_MIN 20000u
+#define WAKE_NS_MAX 200000u
+#define TAKEN_FROM_NS 500000u /* a yield of this: who computes had the CPU, not who waits */
+#define TAKEN_NS_MIN 8000000u /* nobody yields for so long at first, and at most */
+#define TAKEN_NS_MAX 512000000u
+
+static struct roami_real *real_of(struct roami_node *node)
+{
+	return node->env_state;
+}
+
+static uint64_t real_now(struct roami_node *node)
+{
+	(void)node;
+	return roami_os_now_ns();
+}
+
+/* ------------------------------------------------------------------------------------ the bell */
+
+static void bell_wake_all(struct roami_bell *bell)
+{
+	atomic_fetch_add(&bell->app, 1);
+	roami_os_futex_wake(&bell->app, INT32_MAX);
+	atomic_fetch_add(&bell->service, 1);
+	roami_os_futex_wake(&bell->service, INT32_MAX);
+}
+
+static void bell_wake_app(struct roami_node *node, struct roami_bell *bell)
+{
+	if (roami_net(node)) {
+		roami_net_wake_apps(node);
+		return;
+	}
+	atomic_fetch_add(&bell->app, 1);
+	roami_os_futex_wake(&bell->app, INT32_MAX);
+	ROAMI_COUNT(node->stats, wakes, 1);
+}
+
+/* The service thread looks anew how long it may sleep. */
+static void service_wake(struct roami_node *node)
+{
+	struct roami_bell *bell = &node->self->ctl->bell;
+
+	atomic_fetch_add(&bell->service, 1);
+	if (atomic_load(&bell->service_asleep) != 0)
+		roami_os_futex_wake(&bell->service, 1);
+}
+
+struct real_stay {
+	unsigned begun; /* waits under way, one within the other */
+	bool awake;     /* it counts as polling */
+	bool owes;      /* it does not, and has sent something: who looks after the timers? */
+};
+
+static __thread struct real_stay real_stay; /* the calling thread's */
+
+static void real_enter(struct roami_node *node)
+{
+	if (real_stay.awake)
+		return;
+	atomic_fetch_add(&node->self->ctl->bell.busy, 1);
+	real_stay.awake = true;
+	real_stay.owes = false;
+	if (roami_net(node))
+		roami_net_enter(node);
+}
+
+/*
+ * A datagram has left.  Who waits for its answer says so while it is under way, and who sends more
+ * before that: the answer to the first may come meanwhile.
+ */
+static void real_sent(struct roami_node *node)
+{
+	if (real_stay.begun == 0)
+		roami_net_cover(node);
+	else if (real_stay.owes)
+		real_enter(node);
+	else
+		real_stay.owes = true;
+}
+
+/* The sender's half: who should handle what was just published? */
+static void real_ring(struct roami_node *node, unsigned peer)
+{
+	struct roami_bell *bell;
+	uint32_t busy;
+
+	if (roami_net(node)) {
+		if (roami_net_ring(node, peer))
+			real_sent(node);
+		return;
+	}
+	if (node->transport->due != NULL)
+		service_wake(node); /* a layer has begun a timer */
+	bell = &node->segments[peer].ctl->bell;
+	atomic_thread_fence(memory_order_seq_cst);
+	busy = atomic_load_explicit(&bell->busy, memory_order_relaxed);
+	if ((busy & AWAKE_MASK) != 0)
+		return;
+	if (busy != 0) {
+		bell_wake_app(node, bell);
+		return;
+	}
+	atomic_fetch_add(&bell->service, 1);
+	if (atomic_load(&bell->service_asleep) != 0) {
+		roami_os_futex_wake(&bell->service, 1);
+		ROAMI_COUNT(node->stats, wakes, 1);
+	}
+}
+
+/* Who waits for the answer polls, unless it sleeps: nobody need be woken in its place. */
+static void real_answered(struct roami_node *node, unsigned peer)
+{
+	struct roami_bell *bell = &node->segments[peer].ctl->bell;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (roami_net(node) || node->transport->due != NULL ||
+	    atomic_load_explicit(&bell->app_asleep, memory_order_relaxed) != 0)
+		real_ring(node, peer);
+}
+
+static void real_notify(struct roami_node *node, unsigned peer)
+{
+	struct roami_bell *bell = &node->segments[peer].ctl->bell;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&bell->busy, memory_order_relaxed) >= ASLEEP_ONE)
+		bell_wake_app(node, bell);
+}
+
+/* --------------------------------------------------------------------------- application waits */
+
+uint64_t roami_sleep_ns(struct roami_node *node)
+{
+	uint64_t due = roami_msg_due_ns(node);
+
+	if (roami_msg_stuck(node))
+		return STUCK_NS;
+	return due == UINT64_MAX ? 0 : due + 1;
+}
+
+/* About to sleep: answers a probe, which woke it, that it still has to. */
+static void wait_probed(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+{
+	struct roami_ctl *ctl = node->self->ctl;
+	struct roami_waiting *waiting = &ctl->waits[node->env->thread(node)];
+	uint32_t probe = atomic_load(&ctl->probed.serial);
+
+	if (atomic_load_explicit(&waiting->seen, memory_order_relaxed) != probe && !condition(arg))
+		atomic_store(&waiting->seen, probe);
+}
+
+static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+{
+	struct roami_bell *bell = &node->self->ctl->bell;
+	uint32_t value = atomic_load(&bell->app);
+	struct real_stay stay = real_stay;
+
+	wait_probed(node, condition, arg);
+	/* A signal handler of the program may have waits of its own. */
+	real_stay = (struct real_stay){0};
+	atomic_fetch_add(&bell->app_asleep, 1);
+	atomic_fetch_add(&bell->busy, ASLEEP_ONE - 1);
+	if (roami_net(node))
+		roami_net_sleep(node, value, condition, arg);
+	else if (!condition(arg) && !roami_msg_pending(node)) {
+		ROAMI_COUNT(node->stats, sleeps, 1);
+		roami_os_futex_wait(&bell->app, value, roami_sleep_ns(node));
+	}
+	atomic_fetch_sub(&bell->busy, ASLEEP_ONE - 1);
+	atomic_fetch_sub(&bell->app_asleep, 1);
+	real_stay = stay;
+}
+
+/* What arrived until now was left to us: false if there is such. */
+static bool real_leave(struct roami_node *node)
+{
+	struct roami_bell *bell = &node->self->ctl->bell;
+
+	atomic_fetch_sub(&bell->busy, 1);
+	if ((atomic_load(&bell->busy) & AWAKE_MASK) == 0 && roami_msg_pending(node)) {
+		atomic_fetch_add(&bell->busy, 1);
+		return false;
+	}
+	real_stay.awake = false;
+	if ((atomic_load(&bell->busy) & AWAKE_MASK) != 0)
+		return true;
+	/* What came while we polled and has to wait is the service thread's from now on. */
+	if (roami_net(node))
+		roami_net_leave(node);
+	else if (roami_sleep_ns(node) != 0)
+		service_wake(node);
+	return true;
+}
+
+/*
+ * Sleeps where only its own call wakes it: others take what comes meanwhile.  Both it and who calls
+ * store first, and look at what the other one has stored then.
+ */
+static void nook_sleep(struct roami_node *node, struct roami_nook *nook,
+		       bool (*condition)(void *arg), void *arg)
+{
+	uint32_t value = atomic_load(&nook->calls);
+	struct real_stay stay;
+
+	if (!real_leave(node))
+		return;
+	stay = real_stay;
+	real_stay = (struct real_stay){0};
+	atomic_fetch_add(&nook->asleep, 1);
+	wait_probed(node, condition, arg);
+	if (!condition(arg)) {
+		ROAMI_COUNT(node->stats, sleeps, 1);
+		roami_os_futex_wait(&nook->calls, value, 0);
+	}
+	atomic_fetch_sub(&nook->asleep, 1);
+	real_stay = stay;
+	real_enter(node);
+}
+
+static void nook_wake(struct roami_node *node, struct roami_nook *nook)
+{
+	if (atomic_load_explicit(&nook->asleep, memory_order_relaxed) == 0)
+		return;
+	atomic_fetch_add(&nook->calls, 1);
+	roami_os_futex_wake(&nook->calls, INT32_MAX);
+	ROAMI_COUNT(node->stats, wakes, 1);
+}
+
+static void real_notify_ticket(struct roami_node *node, uint32_t ticket)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	nook_wake(node, &real_of(node)->nooks[ticket % ROAMI_NOOKS]);
+}
+
+void roami_wake_all(struct roami_node *node)
+{
+	real_notify(node, node->me);
+	for (uint32_t i = 0; i < ROAMI_NOOKS; i++)
+		nook_wake(node, &real_of(node)->nooks[i]);
+}
+
+static void real_wait_begin(struct roami_node *node)
+{
+	if (roami_net(node) && real_stay.begun++ == 0)
+		real_enter(node);
+}
+
+/* To say that it waits costs calls of the kernel: not before it has sent something. */
+static void real_wait_later(struct roami_node *node)
+{
+	real_stay.begun += roami_net(node);
+}
+
+static void real_wait_end(struct roami_node *node)
+{
+	if (!roami_net(node) || --real_stay.begun != 0)
+		return;
+	while (real_stay.awake && !real_leave(node))
+		roami_msg_poll(node);
+	if (real_stay.owes)
+		roami_net_cover(node);
+	real_stay.owes = false;
+}
+
+/*
+ * Where many threads of the node wait, one change wakes all of them, and what it was is for one:
+ * the others would take the CPU from that one by looking again.
+ */
+static bool real_crowded(struct roami_node *node)
+{
+	return (atomic_load_explicit(&node->self->ctl->bell.busy, memory_order_relaxed) &
+		AWAKE_MASK) > real_of(node)->crowd;
+}
+
+/*
+ * Yields.  If the CPU goes to who computes, it comes back much later than to a thread that slept
+ * and is woken.  Then nobody of this node yields for a while, which doubles as long as this turns
+ * out to be so again.
+ */
+static void real_yield(struct roami_real *real, uint64_t now)
+{
+	uint64_t until = atomic_load_explicit(&real->taken_until, memory_order_relaxed);
+	uint64_t span = atomic_load_explicit(&real->taken_ns, memory_order_relaxed), after;
+
+	sched_yield();
+	after = roami_os_now_ns();
+	if (after - now <= TAKEN_FROM_NS)
+		return;
+	span = now > until + span || span == 0 ? TAKEN_NS_MIN : 2 * span;
+	if (span > TAKEN_NS_MAX)
+		span = TAKEN_NS_MAX;
+	atomic_store_explicit(&real->taken_ns, span, memory_order_relaxed);
+	atomic_store_explicit(&real->taken_until, after + span, memory_order_relaxed);
+}
+
+/* Others than who waits want the CPUs: a yield may take long. */
+static bool real_taken(struct roami_real *real, uint64_t now)
+{
+	return now < atomic_load_explicit(&real->taken_until, memory_order_relaxed);
+}
+
+/* `nook`: where it sleeps; NULL: where whatever changes wakes it. */
+static void real_await(struct roami_node *node, struct roami_nook *nook,
+		       bool (*condition)(void *arg), void *arg)
+{
+	struct roami_real *real = real_of(node);
+	uint64_t start = 0, now;
+	unsigned turns = 0;
+
+	real_stay.begun++;
+	real_enter(node);
+	for (;;) {
+		bool met, taken;
+
+		if (roami_msg_poll(node) > 0)
+			start = 0;
+		met = condition(arg);
+		if (met && (real_stay.begun > 1 || real_leave(node)))
+			break;
+		if (met)
+			continue;
+		if (real->fits && ++turns % 16 != 0) {
+			roami_os_pause();
+			continue;
+		}
+		now = roami_os_now_ns();
+		if (start == 0)
+			start = now;
+		taken = real_taken(real, now);
+		if (now - start <= (taken && !real->fits ? real->pause_ns : real->spin_ns) &&
+		    !real_crowded(node)) {
+			if (!taken && (!real->fits || now - start > real->pause_ns))
+				real_yield(real, now);
+			continue;
+		}
+		roami_inside_defer();
+		if (nook != NULL)
+			nook_sleep(node, nook, condition, arg);
+		else
+			bell_sleep(node, condition, arg);
+	}
+	real_stay.begun--;
+}
+
+/* ------------------------------------------------------------------------------ threads alone */
+
+enum alone { ALONE_OUTSIDE, ALONE_UNKNOWN, ALONE_YES, ALONE_NO };
+
+/* What the calling thread has found since it began to wait. */
+static enum alone *real_found(void)
+{
+	static __thread enum alone found;
+
+	return &found;
+}
+
+/* Threads of this process; 0: not known. */
+static unsigned real_threads(const struct roami_real *real)
+{
+	unsigned links = real->tasks > 0 ? roami_os_links(real->tasks) : 0;
+
+	return links > 2 ? links - 2 : 0; /* the directory's name and its "." are links, too */
+}
+
+/*
+ * One look for each wait: only this thread could start another, and it waits.  Helpers count
+ * themselves late and leave early.
+ */
+static bool real_alone(struct roami_node *node)
+{
+	struct roami_real *real = real_of(node);
+	enum alone *found = real_found();
+	bool yes;
+
+	if (*found != ALONE_UNKNOWN)
+		return *found == ALONE_YES;
+	yes = real_threads(real) == atomic_load(&real->helpers) + 1;
+	*found = yes ? ALONE_YES : ALONE_NO;
+	return yes;
+}
+
+static void real_wait_at(struct roami_node *node, struct roami_nook *nook,
+			 bool (*condition)(void *arg), void *arg)
+{
+	enum alone *found = real_found(), outside = *found;
+
+	*found = ALONE_UNKNOWN;
+	real_await(node, nook, condition, arg);
+	*found = outside;
+}
+
+static void real_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+{
+	real_wait_at(node, NULL, condition, arg);
+}
+
+static void real_wait_ticket(struct roami_node *node, uint32_t ticket,
+			     bool (*condition)(void *arg), void *arg)
+{
+	real_wait_at(node, &real_of(node)->nooks[ticket % ROAMI_NOOKS], condition, arg);
+}
+
+/* Who is waited for may have lost its processor, though the nodes fit: its threads need not. */
+static void real_spin(struct roami_node *node, unsigned turn)
+{
+	roami_os_spin(real_of(node)->fits ? turn : (turn + 1) * ROAMI_OS_SPIN_PAUSES - 1);
+}
+
+static unsigned *real_domain(struct roami_node *node)
+{
+	static __thread unsigned domain;
+
+	(void)node;
+	return &domain;
+}
+
+static uint64_t real_ran(struct roami_node *node)
+{
+	(void)node;
+	return roami_os_ran_ns() + roami_os_sleeps() * ROAMI_RAN_FAR;
+}
+
+__attribute__((noreturn)) static void real_fail(struct roami_node *node, const char *text)
+{
+	real_of(node)->on_fail(node, text);
+	__builtin_trap();
+}
+
+/* --------------------------------------------------------------------------------------- chaos */
+
+/*
+ * Seeded delays, from a few nanoseconds to giving the CPU away; the stream of numbers is each
+ * thread's own.
+ */
+static void chaos_step(struct roami_node *node)
+{
+	static __thread uint64_t state;
+	uint64_t draw;
+
+	if (state == 0)
+		state = real_of(node)->chaos * 0x9e3779b97f4a7c15u +
+			(uint64_t)roami_os_tid() * 0xbf58476d1ce4e5b9u;
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	draw = state >> 32 & 0x3ffu;
+	if (draw < 2)
+		sched_yield();
+	else if (draw < 40)
+		for (uint64_t i = 0; i < draw * 8; i++)
+			roami_os_pause();
+}
+
+/* -------------------------------------------------------------------------- the service thread */
+
+static void service_sleep(struct roami_node *node)
+{
+	struct roami_bell *bell = &node->self->ctl->bell;
+	uint32_t value = atomic_load(&bell->service);
+
+	atomic_store(&bell->service_asleep, ROAMI_ASLEEP_FUTEX);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!roami_msg_pending(node) && atomic_load(&real_of(node)->stop) == 0)
+		roami_os_futex_wait(&bell->service, value, roami_sleep_ns(node));
+	atomic_store(&bell->service_asleep, ROAMI_AWAKE);
+}
+
+static void *service_main(void *arg)
+{
+	struct roami_node *node = arg;
+
+	roami_seat_aside(node); /* handlers may use what is a thread's own */
+	if (roami_net(node))
+		roami_net_service(node);
+	for (unsigned turn = 0; atomic_load(&real_of(node)->stop) == 0; turn++) {
+		if (roami_msg_poll(node) > 0) {
+			turn = 0;
+		} else if (atomic_load_explicit(&node->msg.poll_lock.held, memory_order_relaxed) !=
+			   0) { /* who polls may wait for the CPU that we have */
+			roami_os_spin((turn + 1) * ROAMI_OS_SPIN_PAUSES - 1);
+		} else {
+			service_sleep(node);
+			turn = 0;
+		}
+	}
+	return NULL;
+}
+
+static void tasks_close(struct roami_real *real)
+{
+	int tasks = real->tasks;
+
+	real->tasks = 0;
+	if (tasks > 0)
+		close(tasks);
+}
+
+enum roam_err roami_service_start(struct roami_node *node)
+{
+	struct roami_real *real = real_of(node);
+	sigset_t all, old;
+	int err;
+
+	atomic_store(&real->stop, 0);
+	real->tasks = roami_os_tasks();
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&real->service, NULL, service_main, node);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	real->service_runs = err == 0;
+	atomic_fetch_add(&real->helpers, err == 0);
+	if (real_threads(real) < 2)
+		tasks_close(real); /* this system does not count them */
+	errno = err;
+	return err == 0 ? ROAM_OK : ROAM_ESYSTEM;
+}
+
+void roami_service_stop(struct roami_node *node)
+{
+	struct roami_real *real = real_of(node);
+
+	if (!real->service_runs)
+		return;
+	atomic_fetch_sub(&real->helpers, 1);
+	atomic_store(&real->stop, 1);
+	bell_wake_all(&node->self->ctl->bell);
+	if (roami_net(node))
+		roami_net_service_stop(node);
+	pthread_join(real->service, NULL);
+	real->service_runs = false;
+	tasks_close(real);
+}
+
+/* --------------------------------------------------------------------------------- calibration */
+
+struct wake_probe {
+	_Atomic uint32_t ping;
+	_Atomic uint32_t pong;
+};
+
+static void *wake_answer(void *arg)
+{
+	struct wake_probe *probe = arg;
+
+	for (uint32_t i = 0; i < 8; i++) {
+		while (atomic_load(&probe->ping) == i)
+			roami_os_futex_wait(&probe->ping, i, 0);
+		atomic_store(&probe->pong, i + 1);
+		roami_os_futex_wake(&probe->pong, 1);
+	}
+	return NULL;
+}
+
+/* Nanoseconds of one wake-up: half a futex ping-pong between two threads. */
+static uint64_t wake_cost(void)
+{
+	struct wake_probe probe = {0};
+	pthread_t other;
+	uint64_t start, best = UINT64_MAX;
+
+	if (pthread_create(&other, NULL, wake_answer, &probe) != 0)
+		return WAKE_NS_MIN;
+	for (uint32_t i = 0; i < 8; i++) {
+		start = roami_os_now_ns();
+		atomic_store(&probe.ping, i + 1);
+		roami_os_futex_wake(&probe.ping, 1);
+		while (atomic_load(&probe.pong) == i)
+			roami_os_futex_wait(&probe.pong, i, 0);
+		start = roami_os_now_ns() - start;
+		if (start < best)
+			best = start;
+	}
+	pthread_join(other, NULL);
+	return best / 2;
+}
+
+void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, uint64_t chaos)
+{
+	uint64_t spin = spin_us * 1000;
+
+	real->measured = true;
+	real->fits = nodes <= roami_os_cpus();
+	real->crowd = CROWD * (nodes < roami_os_cpus() ? roami_os_cpus() / nodes : 1);
+	if (spin == 0) {
+		spin = 2 * wake_cost();
+		if (spin < WAKE_NS_MIN)
+			spin = WAKE_NS_MIN;
+		if (spin > WAKE_NS_MAX)
+			spin = WAKE_NS_MAX;
+	}
+	real->spin_ns = spin;
+	real->pause_ns = spin / 4;
+	real->chaos = chaos;
+}
+
+const struct roami_env roami_env_real = {
+	.now = real_now,
+	.wait_begin = real_wait_begin,
+	.wait_later = real_wait_later,
+	.wait_end = real_wait_end,
+	.wait = real_wait,
+	.wait_ticket = real_wait_ticket,
+	.notify_ticket = real_notify_ticket,
+	.notify = real_notify,
+	.ring = real_ring,
+	.answered = real_answered,
+	.spin = real_spin,
+	.thread = roami_seat,
+	.domain = real_domain,
+	.ran = real_ran,
+	.alone = real_alone,
+	.fail = real_fail,
+};
+
+const struct roami_env roami_env_chaos = {
+	.now = real_now,
+	.wait_begin = real_wait_begin,
+	.wait_later = real_wait_later,
+	.wait_end = real_wait_end,
+	.wait = real_wait,
+	.wait_ticket = real_wait_ticket,
+	.notify_ticket = real_notify_ticket,
+	.notify = real_notify,
+	.ring = real_ring,
+	.answered = real_answered,
+	.step = chaos_step,
+	.spin = real_spin,
+	.thread = roami_seat,
+	.domain = real_domain,
+	.ran = real_ran,
+	.alone = real_alone,
+	.fail = real_fail,
+};

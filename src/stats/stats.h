@@ -1,0 +1,142 @@
+/*
+ * Counters and times of a node, from the table in events.def.  They live in the node's segment,
+ * where the node that prints the report reads those of all.  Any thread counts, in a bank of its
+ * own: nothing is ordered by a count, none is lost.
+ */
+#ifndef ROAMI_STATS_H
+#define ROAMI_STATS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ROAMI_STATS_TYPES_MAX 192 /* message types counted one by one */
+
+enum roami_stat {
+#define COUNTER(name, meaning) ROAMI_STAT_##name,
+#define TIME(name, meaning)
+#include "stats/counters.def"
+#undef TIME
+#undef COUNTER
+#define COUNTER(name, meaning)
+#define TIME(name, meaning) ROAMI_STAT_TIME_##name,
+#include "stats/counters.def"
+#undef TIME
+#undef COUNTER
+	ROAMI_STATS_COUNT
+};
+
+/* What one thread counted; the last bank is shared by all threads that have none of their own. */
+struct roami_stats_bank {
+	_Alignas(64) _Atomic uint64_t values[ROAMI_STATS_COUNT];
+	_Atomic uint64_t types[ROAMI_STATS_TYPES_MAX]; /* messages sent, by type */
+};
+
+#define ROAMI_STATS_BANKS 16
+
+struct roami_stats {
+	struct roami_stats_bank banks[ROAMI_STATS_BANKS];
+	struct roami_stats_bank before; /* sums that are left out */
+	_Atomic uint64_t start_ns; /* 0: the node never started */
+	_Atomic uint64_t start_cycles;
+	_Atomic uint64_t wall_ns; /* 0: the node still runs */
+	_Atomic uint64_t wall_cycles;
+	_Atomic uint64_t peak_kb; /* resident memory */
+};
+
+extern __thread unsigned roami_stats_bank; /* 0: not its own; the number + 1 */
+
+/*
+ * Gives the calling thread a bank of its own, if one is free and it has none, until it gives it
+ * back.  What was counted there stays.
+ */
+void roami_stats_bank_take(void);
+void roami_stats_bank_give(void);
+
+/*
+ * Adds to a number of the calling thread's bank.  One instruction, so that a signal handler of the
+ * thread may count in between; not locked, as no other thread writes there.
+ */
+static inline void roami_stats_count(_Atomic uint64_t *number, unsigned bank, uint64_t n)
+{
+#ifdef __x86_64__
+	if (bank < ROAMI_STATS_BANKS - 1) {
+		__asm__ volatile("addq %1, %0" : "+m"(*number) : "er"(n) : "cc");
+		return;
+	}
+#endif
+	atomic_fetch_add_explicit(number, n, memory_order_relaxed);
+}
+
+static inline unsigned roami_stats_bank_mine(void)
+{
+	unsigned bank = roami_stats_bank;
+
+	return (bank != 0 ? bank : ROAMI_STATS_BANKS) - 1;
+}
+
+static inline void roami_stats_add(struct roami_stats *stats, enum roami_stat stat, uint64_t n)
+{
+	unsigned bank = roami_stats_bank_mine();
+
+	roami_stats_count(&stats->banks[bank].values[stat], bank, n);
+}
+
+/* ROAMI_COUNT(node->stats, fetches, 1);  ROAMI_TIME(node->stats, page, cycles); */
+#define ROAMI_COUNT(stats, name, n) roami_stats_add(stats, ROAMI_STAT_##name, (uint64_t)(n))
+#define ROAMI_TIME(stats, name, cycles) \
+	roami_stats_add(stats, ROAMI_STAT_TIME_##name, (uint64_t)(cycles))
+/* A message of `type` was sent. */
+static inline void roami_stats_type(struct roami_stats *stats, unsigned type)
+{
+	unsigned bank = roami_stats_bank_mine();
+
+	if (type < ROAMI_STATS_TYPES_MAX)
+		roami_stats_count(&stats->banks[bank].types[type], bank, 1);
+}
+
+/* The sums over all banks, less what is left out: a line, and a message type. */
+uint64_t roami_stats_sum(const struct roami_stats *stats, unsigned stat);
+uint64_t roami_stats_sum_type(const struct roami_stats *stats, unsigned type);
+
+/* The node starts: all is zero.  The node ends: wall time and peak memory, on the node itself. */
+void roami_stats_begin(struct roami_stats *stats);
+void roami_stats_end(struct roami_stats *stats);
+
+/* Counts and times begin here: what there has been is left out of all sums from now on. */
+void roami_stats_begin_here(struct roami_stats *stats);
+
+/* A line of the table, for `roam info` and the manual. */
+struct roami_stats_line {
+	const char *name;
+	const char *meaning;
+	bool time;
+};
+
+extern const struct roami_stats_line roami_stats_lines[ROAMI_STATS_COUNT];
+
+/* A counter by name, or a time in nanoseconds by "time_NAME"; 0 if unknown. */
+uint64_t roami_stats_find(const struct roami_stats *stats, const char *name);
+
+/* What a report shows.  Names may be NULL. */
+struct roami_stats_report {
+	const struct roami_stats *const *stats; /* one per node */
+	unsigned nodes;
+	unsigned first; /* number of the first one */
+	const char *protocol;
+	const char *transport;
+	const char *engine;
+	const char *const *types; /* of ROAMI_STATS_TYPES_MAX message types; NULL: left out */
+};
+
+/* The table of all nodes, rows that are zero everywhere left out.  Allocates nothing. */
+void roami_stats_print(int fd, const struct roami_stats_report *report);
+
+/*
+ * The same as one JSON object, every row with one number per node; the file is replaced.  false:
+ * errno says why.
+ */
+bool roami_stats_json(const char *path, const struct roami_stats_report *report);
+
+#endif

@@ -1,0 +1,699 @@
+/*
+ * Barriers and reductions by message; on one host nearly all meet in barrier_shm.c..  Arrivals
+ * carry the notices that the next node up may lack, departures those that the arrived lack. What
+ * everybody has applied at a full barrier is forgotten after it.
+ */
+#include <string.h>
+
+#include "msg/msg.h"
+#include "sync/log.h"
+#include "sync/sync.h"
+#include "sync/sync_state.h"
+
+#define TREE_ARITY 4u
+
+struct barrier_head {
+	uint64_t id;
+	uint32_t threads; /* that the barrier waits for */
+	uint32_t way;     /* of an arrival; of a departure: whether all nodes took part */
+	uint32_t values;
+	uint16_t type;
+	uint16_t op;
+	/*
+	 * Of an arrival: what its clocks are encoded against, see roami_log_told.  Of a departure
+	 * of all nodes: its number there.
+	 */
+	uint64_t told;
+};
+
+enum { WAY_CALL, WAY_FLAT, WAY_TREE };
+
+static struct roami_barrier *barrier_make(struct roami_node *node, uint64_t id)
+{
+	return roami_table_make(node, &node->sync->barriers, id);
+}
+
+/* ------------------------------------------------------------------------------------ the tree */
+
+static unsigned tree_parent(const struct roami_node *node)
+{
+	return (node->me - 1) / TREE_ARITY;
+}
+
+/* Where a node's arrival goes. */
+static unsigned barrier_parent(const struct roami_node *node, bool tree)
+{
+	return tree && node->me != 0 ? tree_parent(node) : 0;
+}
+
+static unsigned tree_first_child(const struct roami_node *node)
+{
+	return node->me * TREE_ARITY + 1;
+}
+
+static unsigned tree_children(const struct roami_node *node)
+{
+	unsigned first = tree_first_child(node);
+
+	if (first >= node->nodes)
+		return 0;
+	return node->nodes - first < TREE_ARITY ? node->nodes - first : TREE_ARITY;
+}
+
+/* ---------------------------------------------------------------------------------- reductions */
+
+static int64_t combine_integer(int64_t a, int64_t b, enum roam_op op)
+{
+	switch (op) {
+	case ROAM_SUM:
+		return (int64_t)((uint64_t)a + (uint64_t)b);
+	case ROAM_PRODUCT:
+		return (int64_t)((uint64_t)a * (uint64_t)b);
+	case ROAM_MIN:
+		return a < b ? a : b;
+	case ROAM_MAX:
+		return a > b ? a : b;
+	case ROAM_AND:
+		return a & b;
+	case ROAM_OR:
+		return a | b;
+	}
+	return 0;
+}
+
+static double combine_double(double a, double b, enum roam_op op)
+{
+	switch (op) {
+	case ROAM_SUM:
+		return a + b;
+	case ROAM_PRODUCT:
+		return a * b;
+	case ROAM_MIN:
+		return a < b ? a : b;
+	default:
+		return a > b ? a : b;
+	}
+}
+
+uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum roam_op op)
+{
+	double x, y;
+
+	if (type != ROAM_DOUBLE)
+		return (uint64_t)combine_integer((int64_t)a, (int64_t)b, op);
+	memcpy(&x, &a, sizeof(x));
+	memcpy(&y, &b, sizeof(y));
+	x = combine_double(x, y, op);
+	memcpy(&a, &x, sizeof(a));
+	return a;
+}
+
+/* In node order, so that the result does not depend on who came first. */
+static void barrier_combine(struct roami_node *node, struct roami_barrier *barrier)
+{
+	for (uint32_t i = 0; i < barrier->values; i++)
+		for (unsigned peer = 1; peer < node->nodes; peer++)
+			barrier->own[i] = roami_reduce_combine(barrier->own[i],
+							       barrier->gathered[peer][i],
+							       (enum roam_type)barrier->type,
+							       (enum roam_op)barrier->op);
+}
+
+/* ---------------------------------------------------------------------------------- departures */
+
+static void depart_send(struct roami_node *node, struct roami_barrier *barrier, unsigned to)
+{
+	struct barrier_head head = {
+		barrier->id, barrier->expected,   barrier->depart_all, barrier->values, 0,
+		0,           barrier->depart_told};
+	struct roam_part parts[3] = {{&head, sizeof(head)},
+				     {&barrier->depart_wire, barrier->depart_bytes},
+				     {barrier->own, barrier->values * sizeof(uint64_t)}};
+
+	roami_log_send_upto(node, to, &barrier->child_floor[to], &barrier->depart_seen,
+			    ROAMI_TYPE_SYNC + ROAMI_SYNC_DEPART, parts, 3);
+}
+
+static void tree_depart(struct roami_node *node, struct roami_barrier *barrier)
+{
+	for (unsigned i = 0; i < tree_children(node); i++)
+		depart_send(node, barrier, tree_first_child(node) + i);
+}
+
+/* A thread that waits at node 0 by a call. */
+struct barrier_waiter {
+	struct roam_request request; /* its data is not kept */
+	struct roami_vclock clock;
+};
+
+/* Answers the calls: head, floor, then what the arrived know together. */
+static void calls_depart(struct roami_node *node, struct roami_barrier *barrier)
+{
+	struct barrier_waiter *waiters = (void *)barrier->waiting.items;
+	struct barrier_head head = {
+		barrier->id, barrier->expected, barrier->depart_all, 0, 0, 0, barrier->depart_told};
+	struct roam_part parts[2] = {{&head, sizeof(head)},
+				     {&barrier->depart_wire, barrier->depart_bytes}};
+
+	for (size_t i = 0; i < barrier->waiting.count; i++)
+		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, &barrier->depart_seen,
+				parts, 2);
+	roami_os_vec_free(&barrier->waiting, sizeof(*waiters));
+}
+
+/*
+ * How everybody's floor goes out: as what differs from what the last departure of all nodes told
+ * them, which is often nothing.  Where some did not take part it holds for nobody.
+ */
+static void depart_encode(struct roami_node *node, struct roami_barrier *barrier)
+{
+	struct roami_vclock before;
+
+	barrier->depart_told = 0;
+	if (barrier->depart_all)
+		barrier->depart_told = roami_log_tell(node, &barrier->depart_seen, &before);
+	barrier->depart_bytes = roami_vclock_encode(
+		&barrier->depart_floor, barrier->depart_all ? &before : &barrier->depart_floor,
+		node->nodes, &barrier->depart_wire);
+}
+
+/* At node 0, everybody is here; the barrier's spin is held. */
+static void barrier_depart(struct roami_node *node, struct roami_barrier *barrier)
+{
+	bool legs[ROAMI_NODES_MAX];
+	bool self = barrier->self;
+
+	barrier->depart_all = true;
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		legs[peer] = barrier->here[peer] && peer != 0;
+		barrier->depart_all &= barrier->here[peer] || barrier->tree;
+		barrier->here[peer] = false;
+	}
+	roami_log_saw(node, &barrier->merged);
+	barrier->depart_seen = barrier->merged;
+	barrier->depart_floor = barrier->floor;
+	depart_encode(node, barrier);
+	barrier_combine(node, barrier);
+	barrier->self = false;
+	barrier->children = 0;
+	if (barrier->tree)
+		tree_depart(node, barrier);
+	for (unsigned peer = 1; !barrier->tree && peer < node->nodes; peer++)
+		if (legs[peer] && barrier->by_leg[peer])
+			depart_send(node, barrier, peer);
+	memset(barrier->by_leg, 0, sizeof(barrier->by_leg));
+	calls_depart(node, barrier);
+	if (self)
+		atomic_fetch_add(&barrier->departed, 1);
+}
+
+/* ------------------------------------------------------------------------------------ arrivals */
+
+/* An arrival's clocks on the wire. */
+struct barrier_clocks {
+	size_t floor_bytes, seen_bytes;
+	struct roami_vclock_wire floor, seen;
+};
+
+/* Returns the number of what they are encoded against. */
+static uint64_t clocks_encode(struct roami_node *node, struct barrier_clocks *clocks,
+			      const struct roami_vclock *floor, const struct roami_vclock *seen)
+{
+	struct roami_vclock told;
+	uint64_t number = roami_log_told(node, &told);
+
+	clocks->floor_bytes = roami_vclock_encode(floor, &told, node->nodes, &clocks->floor);
+	clocks->seen_bytes = roami_vclock_encode(seen, &told, node->nodes, &clocks->seen);
+	return number;
+}
+
+static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
+{
+	struct barrier_head head = {
+		barrier->id,     barrier->expected,       barrier->tree ? WAY_TREE : WAY_FLAT,
+		barrier->values, (uint16_t)barrier->type, (uint16_t)barrier->op,
+		0};
+	unsigned parent = barrier_parent(node, barrier->tree);
+	struct roami_vclock known;
+	struct barrier_clocks clocks;
+	struct roam_part parts[4] = {{&head, sizeof(head)},
+				     {&clocks.floor, 0},
+				     {barrier->own, barrier->values * sizeof(uint64_t)},
+				     {&clocks.seen, 0}};
+
+	head.told = clocks_encode(node, &clocks, &barrier->floor, &barrier->merged);
+	parts[1].bytes = clocks.floor_bytes;
+	parts[3].bytes = clocks.seen_bytes;
+	roami_log_known(node, parent, &known);
+	/*
+	 * The clock is what the subtree's nodes had seen together, of which the log may have only
+	 * their own notices.  Along a tree all nodes take part, so each one's own meet at the root.
+	 */
+	roami_log_ahead(node, parent, &known, &barrier->merged,
+			barrier->tree && tree_children(node) == 0);
+	roami_msg_send(node, parent, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 4);
+}
+
+static unsigned barrier_arrived(const struct roami_barrier *barrier)
+{
+	return barrier->children + barrier->self + (unsigned)barrier->waiting.count;
+}
+
+unsigned roami_barrier_lacks(const struct roami_node *node, unsigned expected)
+{
+	unsigned left = 0, gone = ROAM_NOBODY;
+
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		const struct roami_ctl *ctl = node->segments[peer].ctl;
+
+		if (atomic_load(&ctl->returned))
+			gone = peer;
+		else
+			left += atomic_load(&ctl->threads);
+	}
+	return left < expected ? gone : ROAM_NOBODY;
+}
+
+void roami_barrier_fail(struct roami_node *node, uint64_t id, unsigned gone)
+{
+	char name[ROAMI_SYNC_NAME_BYTES];
+
+	roami_sync_name(id, "at barrier ", name);
+	roami_node_fail(node, "threads wait %s for node %u, which has ended", name, gone);
+}
+
+/* With some threads here: fails if there are not enough left that could still come. */
+static void barrier_hopeless(struct roami_node *node, const struct roami_barrier *barrier)
+{
+	unsigned gone;
+
+	if (barrier->id == ROAMI_END_ID || barrier_arrived(barrier) == 0)
+		return;
+	gone = roami_barrier_lacks(node, barrier->expected);
+	if (gone != ROAM_NOBODY)
+		roami_barrier_fail(node, barrier->id, gone);
+}
+
+/* A node came to the end: does another barrier wait for it? */
+static void barrier_check_all(struct roami_node *node)
+{
+	struct roami_table *table = &node->sync->barriers;
+
+	for (uint32_t i = 0; i < table->count; i++)
+		barrier_hopeless(node, roami_table_item(table, i));
+}
+
+void roami_barrier_handle_ended(struct roami_node *node, const struct roam_request *request)
+{
+	(void)request;
+	barrier_check_all(node);
+}
+
+/*
+ * This node ends.  Whoever counts arrivals looks whether they wait for it: this node, which has
+ * seen them come before; node 0; and along a tree those above, as the arrivals at the end pass by.
+ */
+static void barrier_tell_end(struct roami_node *node)
+{
+	barrier_check_all(node);
+	if (node->options->barrier_tree == ROAMI_BARRIER_TREE && node->me != 0)
+		roami_msg_send(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ENDED, NULL, 0);
+}
+
+/* Is everybody here?  Then up the tree, or, at node 0, depart.  The barrier's spin is held. */
+static void barrier_check(struct roami_node *node, struct roami_barrier *barrier)
+{
+	if (barrier->tree ? !barrier->self || barrier->children != tree_children(node)
+			  : barrier_arrived(barrier) != barrier->expected) {
+		barrier_hopeless(node, barrier);
+		return;
+	}
+	if (node->me == 0) {
+		barrier_depart(node, barrier);
+		return;
+	}
+	barrier->self = false;
+	barrier->children = 0;
+	arrive_send(node, barrier);
+}
+
+/* Counts an arrival's bounds in: the first sets them, the others lower and raise them. */
+static void barrier_bounds(struct roami_node *node, struct roami_barrier *barrier, unsigned from,
+			   uint32_t threads, const struct roami_vclock *floor,
+			   const struct roami_vclock *seen)
+{
+	if (barrier_arrived(barrier) == 0) {
+		roami_vclock_copy(&barrier->floor, floor, node->nodes);
+		roami_vclock_copy(&barrier->merged, seen, node->nodes);
+		barrier->expected = threads;
+	}
+	if (barrier->expected != threads)
+		roami_node_fail(node, "barrier %#llx is used for %u threads and for %u",
+				(unsigned long long)barrier->id, barrier->expected, threads);
+	roami_vclock_min(&barrier->floor, floor, node->nodes);
+	roami_vclock_merge(&barrier->merged, seen, node->nodes);
+	barrier->here[from] = true;
+}
+
+/* -------------------------------------------------------------------------------------- parsing */
+
+struct barrier_leg {
+	struct barrier_head head;
+	const uint8_t *at, *end; /* its clocks, its values between them */
+	const uint8_t *values;
+	struct roami_vclock floor;
+	struct roami_vclock seen;
+};
+
+/* Checks what a leg begins with. */
+static void leg_read(struct roami_node *node, unsigned from, const void *data, size_t bytes,
+		     struct barrier_leg *leg)
+{
+	leg->at = data;
+	leg->end = leg->at + bytes;
+	memset(&leg->head, 0, sizeof(leg->head));
+	if (bytes >= sizeof(leg->head))
+		memcpy(&leg->head, leg->at, sizeof(leg->head));
+	if (bytes < sizeof(leg->head) || leg->head.values > ROAM_REDUCE_MAX ||
+	    leg->head.type > ROAM_DOUBLE || leg->head.way > WAY_TREE || leg->head.op > ROAM_OR)
+		roami_node_fail(node, "node %u sent a malformed leg of a barrier", from);
+	leg->at += sizeof(leg->head);
+}
+
+/* Its clocks, onto what leg->floor and leg->seen hold, and where its values are. */
+static void leg_clocks(struct roami_node *node, unsigned from, struct barrier_leg *leg)
+{
+	size_t value_bytes = leg->head.values * sizeof(uint64_t), used;
+
+	used = roami_vclock_decode(&leg->floor, node->nodes, leg->at, (size_t)(leg->end - leg->at));
+	leg->at += used;
+	leg->values = leg->at;
+	if (used == 0 || (size_t)(leg->end - leg->at) <= value_bytes)
+		roami_node_fail(node, "node %u sent a malformed leg of a barrier", from);
+	leg->at += value_bytes;
+	used = roami_vclock_decode(&leg->seen, node->nodes, leg->at, (size_t)(leg->end - leg->at));
+	if (used == 0 || leg->at + used != leg->end)
+		roami_node_fail(node, "node %u sent a malformed leg of a barrier", from);
+}
+
+/*
+ * The clocks of a departure; `applied`: this node's, when it arrived.  What the arrived know
+ * together and the departure does not name is what this node had applied already.
+ */
+static void depart_read(struct roami_node *node, struct barrier_leg *leg,
+			const struct roami_vclock *applied)
+{
+	roami_log_bases(node, leg->head.told - 1, &leg->floor, NULL);
+	roami_vclock_copy(&leg->seen, applied, node->nodes);
+	leg_clocks(node, 0, leg);
+	roami_log_saw(node, &leg->seen);
+	if (leg->head.way != 0)
+		roami_log_was_told(node, &leg->seen, leg->head.told);
+}
+
+/* --------------------------------------------------------------------------------------- calls */
+
+static unsigned job_threads(const struct roami_node *node)
+{
+	unsigned threads = 0;
+
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		threads += atomic_load_explicit(&node->segments[peer].ctl->threads,
+						memory_order_relaxed);
+	return threads;
+}
+
+struct barrier_wait {
+	_Atomic uint32_t *count;
+	uint32_t was;
+};
+
+static bool barrier_moved(void *arg)
+{
+	struct barrier_wait *wait = arg;
+
+	return atomic_load(wait->count) != wait->was;
+}
+
+static void barrier_await(struct roami_node *node, struct barrier_wait *wait)
+{
+	uint64_t start = roami_os_cycles();
+
+	roami_wait(node, barrier_moved, wait);
+	ROAMI_TIME(node->stats, barrier, roami_os_cycles() - start);
+}
+
+/*
+ * What everybody has applied by now is forgotten.  Who let this node go knows what it told; the
+ * others' departures may still be on their way.
+ */
+static void barrier_learn(struct roami_node *node, const struct roam_sync *sync, unsigned from,
+			  const struct roami_vclock *seen, const struct roami_vclock *floor)
+{
+	if (sync->full)
+		roami_log_met(node, seen);
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		roami_log_know(node, peer, peer == from ? seen : floor);
+	roami_log_trim(node, floor);
+}
+
+/*
+ * A node of one thread, in a barrier of as many threads as nodes: one message up, one down.  Along
+ * the tree only if every node comes that way: others' calls go past the tree.
+ */
+static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
+			   const struct roam_sync *sync, bool tree)
+{
+	struct barrier_wait wait = {&barrier->departed, atomic_load(&barrier->departed)};
+	struct roami_vclock clock, seen;
+
+	roami_release(node, sync);
+	roami_log_clock(node, &clock);
+	roami_log_seen(node, &seen);
+	roami_spin_lock(node, &barrier->spin);
+	barrier->tree = tree;
+	barrier_bounds(node, barrier, node->me, threads, &clock, &seen);
+	if (node->me == 0 || barrier->tree) {
+		barrier->self = true;
+		barrier_check(node, barrier);
+	} else {
+		arrive_send(node, barrier);
+	}
+	roami_spin_unlock(&barrier->spin);
+	roami_release_rest(node);
+	barrier_await(node, &wait);
+	roami_acquire(node, sync);
+	if (barrier->depart_all)
+		barrier_learn(node, sync, barrier_parent(node, tree), &barrier->depart_seen,
+			      &barrier->depart_floor);
+}
+
+/*
+ * Each thread calls node 0, which answers when all are there: a thread of this node may be in the
+ * next episode while another one's departure from the last is on its way, so nothing is counted
+ * per node.
+ */
+static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threads,
+			    const struct roam_sync *sync)
+{
+	struct barrier_head head = {id, threads, WAY_CALL, 0, 0, 0, 0};
+	struct roami_vclock clock, known, seen;
+	struct barrier_clocks clocks;
+	struct roam_part parts[3] = {
+		{&head, sizeof(head)}, {&clocks.floor, 0}, {&clocks.seen, 0}};
+	uint8_t answer[sizeof(head) + 2 * ROAMI_VCLOCK_BYTES_MAX];
+	struct barrier_leg leg;
+	struct roami_call *call;
+	uint64_t start = roami_os_cycles();
+
+	roami_release(node, sync);
+	roami_log_clocks(node, &seen, &clock);
+	roami_log_known(node, 0, &known);
+	roami_log_ahead(node, 0, &known, &seen, false);
+	head.told = clocks_encode(node, &clocks, &clock, &seen);
+	parts[1].bytes = clocks.floor_bytes;
+	parts[2].bytes = clocks.seen_bytes;
+	call = roami_msg_call_start(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3, answer,
+				    sizeof(answer));
+	roami_release_rest(node);
+	leg_read(node, 0, answer, roami_msg_call_end(node, call), &leg);
+	ROAMI_TIME(node->stats, barrier, roami_os_cycles() - start);
+	depart_read(node, &leg, &clock);
+	roami_acquire(node, sync);
+	if (leg.head.way != 0)
+		barrier_learn(node, sync, 0, &leg.seen, &leg.floor);
+}
+
+/*
+ * A thread leaves a barrier of all.  The last of a node to leave the one after which counters are
+ * wanted makes them begin: no other has left a later one, which needs this thread.
+ */
+static void barrier_left(struct roami_node *node, uint64_t id)
+{
+	uint64_t after = node->options->stats_after;
+	uint64_t left = atomic_fetch_add(&node->barriers_left, 1) + 1;
+
+	if (after == 0 || id == ROAMI_END_ID ||
+	    left != after * atomic_load(&node->self->ctl->threads))
+		return;
+	roami_stats_begin_here(node->stats);
+	ROAMI_COUNT(node->stats, barriers_before, after);
+}
+
+enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads)
+{
+	struct roami_barrier *barrier = barrier_make(node, id);
+	struct roam_sync sync = {ROAM_SYNC_BARRIER, true, id, false};
+	unsigned all = job_threads(node);
+	/*
+	 * Where all registered threads meet, all nodes know how many those are.  A number of
+	 * threads may be met while others register: some nodes would come by leg, some by call.
+	 */
+	bool tree = threads == 0 && node->options->barrier_tree == ROAMI_BARRIER_TREE;
+
+	roami_object_tell(node, id, &barrier->told);
+	if (threads == 0)
+		threads = all;
+	sync.full = threads == all;
+	sync.quiet = sync.full && id != ROAMI_END_ID && atomic_load(&node->self->ctl->threads) == 1;
+	roami_node_waits(node, ROAM_SYNC_BARRIER + 1, id, threads);
+	if (id == ROAMI_END_ID) {
+		roami_meet_ended(node);
+		barrier_tell_end(node);
+	}
+	if (id != ROAMI_END_ID && roami_meet(node, barrier, threads, &sync))
+		;
+	else if (threads == node->nodes && all == node->nodes &&
+		 atomic_load(&node->self->ctl->threads) == 1)
+		barrier_by_leg(node, barrier, threads, &sync, tree);
+	else
+		barrier_by_call(node, id, threads, &sync);
+	roami_node_waits_no_more(node);
+	ROAMI_COUNT(node->stats, barriers, 1);
+	if (sync.full && id != ROAMI_END_ID)
+		roami_met(node);
+	if (sync.full)
+		barrier_left(node, id);
+	return ROAM_OK;
+}
+
+enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count,
+			   enum roam_type type, enum roam_op op)
+{
+	struct roami_barrier *barrier = barrier_make(node, ROAMI_REDUCE_ID);
+	struct roam_sync sync = {ROAM_SYNC_REDUCE, true, ROAMI_REDUCE_ID, false};
+
+	barrier->values = count;
+	barrier->type = type;
+	barrier->op = op;
+	for (unsigned i = 0; i < count; i++)
+		if (type == ROAM_INT32)
+			barrier->own[i] = (uint64_t)(int64_t)((int32_t *)values)[i];
+		else
+			memcpy(&barrier->own[i], (uint8_t *)values + i * 8, 8);
+	ROAMI_COUNT(node->stats, reduces, 1);
+	roami_node_waits(node, ROAM_SYNC_REDUCE + 1, ROAMI_REDUCE_ID, node->nodes);
+	if (!roami_meet_reduce(node, barrier, &sync))
+		barrier_by_leg(node, barrier, node->nodes, &sync, false);
+	roami_node_waits_no_more(node);
+	roami_met(node);
+	barrier_left(node, ROAMI_REDUCE_ID);
+	for (unsigned i = 0; i < count; i++)
+		if (type == ROAM_INT32)
+			((int32_t *)values)[i] = (int32_t)barrier->own[i];
+		else
+			memcpy((uint8_t *)values + i * 8, &barrier->own[i], 8);
+	return ROAM_OK;
+}
+
+/* ------------------------------------------------------------------------------------ handlers */
+
+/* Its notices came ahead and were complete, so the log is, up to what it had seen. */
+static void call_arrive(struct roami_node *node, struct roami_barrier *barrier,
+			const struct roam_request *request, const struct barrier_leg *leg)
+{
+	struct roami_vec *waiting = &barrier->waiting;
+	struct barrier_waiter *waiter = roami_os_vec_grow(waiting, sizeof(*waiter), 1);
+
+	if (waiter == NULL)
+		roami_node_fail(node, "no memory for threads that wait at a barrier");
+	waiter->request = *request;
+	roami_vclock_copy(&waiter->clock, &leg->floor, node->nodes);
+	waiting->count++;
+}
+
+void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_request *request)
+{
+	struct barrier_leg leg;
+	struct roami_barrier *barrier;
+
+	leg_read(node, request->from, request->data, request->bytes, &leg);
+	roami_log_bases(node, leg.head.told, &leg.floor, &leg.seen);
+	leg_clocks(node, request->from, &leg);
+	barrier = barrier_make(node, leg.head.id);
+	roami_spin_lock(node, &barrier->spin);
+	barrier_bounds(node, barrier, request->from, leg.head.threads, &leg.floor, &leg.seen);
+	if (leg.head.way == WAY_CALL) {
+		barrier->tree = false;
+		call_arrive(node, barrier, request, &leg);
+	} else {
+		barrier->tree = leg.head.way == WAY_TREE;
+		barrier->by_leg[request->from] = true;
+		roami_vclock_copy(&barrier->child_floor[request->from], &leg.floor, node->nodes);
+		memcpy(barrier->gathered[request->from], leg.values,
+		       leg.head.values * sizeof(uint64_t));
+		barrier->children++;
+	}
+	barrier_check(node, barrier);
+	roami_spin_unlock(&barrier->spin);
+	if (leg.head.id == ROAMI_END_ID)
+		barrier_check_all(node);
+}
+
+/* Those who still wait there go on with whom they meet next. */
+void roami_barrier_forget(struct roami_node *node, void *item)
+{
+	struct roami_barrier *barrier = item;
+
+	atomic_store(&barrier->told, 0);
+	roami_spin_lock(node, &barrier->spin);
+	barrier->self = false;
+	barrier->children = 0;
+	memset(barrier->here, 0, sizeof(barrier->here));
+	memset(barrier->by_leg, 0, sizeof(barrier->by_leg));
+	roami_os_vec_free(&barrier->waiting, sizeof(struct barrier_waiter));
+	if (node->me == 0 && barrier->meeting != NULL) {
+		roami_spin_lock(node, &barrier->meeting->spin);
+		barrier->meeting->arrived = 0;
+		roami_spin_unlock(&barrier->meeting->spin);
+	}
+	roami_spin_unlock(&barrier->spin);
+}
+
+void roami_barrier_handle_depart(struct roami_node *node, const struct roam_request *request)
+{
+	struct barrier_leg leg;
+	struct roami_barrier *barrier;
+	struct roami_vclock applied;
+
+	leg_read(node, request->from, request->data, request->bytes, &leg);
+	barrier = barrier_make(node, leg.head.id);
+	/* Its only thread waits for this. */
+	roami_log_clock(node, &applied);
+	depart_read(node, &leg, &applied);
+	roami_spin_lock(node, &barrier->spin);
+	barrier->depart_told = leg.head.told;
+	barrier->depart_bytes = (size_t)(leg.values - (const uint8_t *)request->data) -
+				sizeof(leg.head);
+	memcpy(&barrier->depart_wire, (const uint8_t *)request->data + sizeof(leg.head),
+	       barrier->depart_bytes);
+	roami_vclock_copy(&barrier->depart_floor, &leg.floor, node->nodes);
+	roami_vclock_copy(&barrier->depart_seen, &leg.seen, node->nodes);
+	barrier->depart_all = leg.head.way != 0;
+	memcpy(barrier->own, leg.values, leg.head.values * sizeof(uint64_t));
+	barrier->values = leg.head.values;
+	if (barrier->tree)
+		tree_depart(node, barrier);
+	atomic_fetch_add(&barrier->departed, 1);
+	roami_spin_unlock(&barrier->spin);
+}

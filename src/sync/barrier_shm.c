@@ -1,0 +1,271 @@
+/*
+ * Barriers and reductions on one host: the threads meet in a record in node 0's segment.  Who
+ * arrives counts himself in and leaves his clocks; the last one publishes all of them, ends the
+ * episode, and wakes those who sleep.  The others poll the episode; only the last one's CPU is on
+ * their way.
+ */
+#include <string.h>
+
+#include "sync/log.h"
+#include "sync/sync.h"
+#include "sync/sync_state.h"
+
+struct meet {
+	struct roami_node *node;
+	struct roami_meeting *meeting;
+	struct roami_departure *departure;
+	uint64_t episode; /* that we take part in */
+	uint32_t ended;   /* nodes that have come to the end, when last looked at */
+};
+
+/* The barrier's record; false: it has none, in any node's eyes. */
+static bool meet_find(struct roami_node *node, struct roami_barrier *barrier)
+{
+	uint8_t mode = atomic_load_explicit(&barrier->mode, memory_order_acquire);
+
+	if (mode != ROAMI_MODE_UNKNOWN)
+		return mode == ROAMI_MODE_RECORD;
+	roami_spin_lock(node, &barrier->spin);
+	if (barrier->mode == ROAMI_MODE_UNKNOWN) {
+		barrier->meeting =
+			roami_mode_record(node, 0, &node->meeting_records, barrier->id);
+		roami_mode_set(&barrier->mode, barrier->meeting);
+	}
+	roami_spin_unlock(&barrier->spin);
+	return barrier->mode == ROAMI_MODE_RECORD;
+}
+
+static void meet_begin(struct meet *meet, struct roami_node *node, struct roami_barrier *barrier)
+{
+	meet->node = node;
+	meet->meeting = barrier->meeting;
+	meet->departure = (void *)((uint8_t *)barrier->meeting + roami_meeting_bytes(node->nodes));
+	meet->ended = 0;
+}
+
+/* -------------------------------------------------------------------------------------- arrival */
+
+/*
+ * Counts our clocks in; the record's spin is held.  What was known stays known in later episodes:
+ * who is slow to leave one may find the clocks of the next, of other nodes.
+ */
+static void meet_bounds(struct meet *meet, unsigned threads, const struct roami_vclock *seen,
+			const struct roami_vclock *applied)
+{
+	struct roami_meeting *meeting = meet->meeting;
+	unsigned nodes = meet->node->nodes;
+	uint64_t *floor = meeting->clocks + nodes;
+
+	if (meeting->arrived == 0) {
+		meeting->expected = threads;
+		meeting->here = 0;
+		memcpy(floor, applied->at, nodes * sizeof(floor[0]));
+	}
+	if (meeting->expected != threads)
+		roami_node_fail(meet->node, "barrier %#llx is used for %u threads and for %u",
+				(unsigned long long)atomic_load(&meeting->id), meeting->expected,
+				threads);
+	for (unsigned i = 0; i < nodes; i++) {
+		if (meeting->clocks[i] < seen->at[i])
+			meeting->clocks[i] = seen->at[i];
+		if (floor[i] > applied->at[i])
+			floor[i] = applied->at[i];
+	}
+	meeting->here |= roami_nodeset_bit(meet->node->me);
+	roami_step(meet->node);
+}
+
+/*
+ * Everybody is here: ends the episode.  Who is slow to leave the last but one, whose clocks are
+ * overwritten here, notices, for the last one has ended.  The record's spin is held.
+ */
+static void meet_end(struct meet *meet)
+{
+	struct roami_meeting *meeting = meet->meeting;
+	unsigned nodes = meet->node->nodes;
+	bool all = meeting->here == roami_nodeset_first(nodes).bits;
+	_Atomic uint64_t *to = meet->departure->clocks + (meet->episode % 2) * 2 * nodes;
+
+	for (unsigned i = 0; i < nodes; i++) {
+		atomic_store_explicit(&to[i], meeting->clocks[i], memory_order_relaxed);
+		atomic_store_explicit(&to[nodes + i], all ? meeting->clocks[nodes + i] : 0,
+				      memory_order_relaxed);
+		roami_step(meet->node);
+	}
+	meeting->arrived = 0;
+	atomic_store_explicit(&meet->departure->episode, meet->episode + 1, memory_order_release);
+}
+
+static void meet_arrive(struct meet *meet, unsigned threads)
+{
+	struct roami_meeting *meeting = meet->meeting;
+	struct roami_node *node = meet->node;
+	struct roami_vclock seen, applied;
+	uint64_t here = 0;
+
+	roami_log_clocks(node, &seen, &applied);
+	roami_spin_lock(node, &meeting->spin);
+	meet->episode = atomic_load_explicit(&meet->departure->episode, memory_order_relaxed);
+	meet_bounds(meet, threads, &seen, &applied);
+	if (++meeting->arrived == meeting->expected) {
+		here = meeting->here;
+		meet_end(meet);
+	}
+	roami_spin_unlock(&meeting->spin);
+	for (unsigned peer = 0; here != 0 && peer < node->nodes; peer++)
+		if ((here >> peer & 1) != 0)
+			node->env->notify(node, peer);
+}
+
+/* ------------------------------------------------------------------------------------ departure */
+
+static bool meet_over(const struct meet *meet)
+{
+	return atomic_load_explicit(&meet->departure->episode, memory_order_acquire) !=
+	       meet->episode;
+}
+
+static _Atomic uint32_t *meet_ended_count(const struct meet *meet)
+{
+	return &meet->node->segments[0].ctl->ended;
+}
+
+static bool meet_moved(void *arg)
+{
+	const struct meet *meet = arg;
+
+	return meet_over(meet) || atomic_load(meet_ended_count(meet)) != meet->ended;
+}
+
+/* Fails if there are not enough threads left that could still come. */
+static void meet_hopeless(struct meet *meet, unsigned threads)
+{
+	unsigned gone = roami_barrier_lacks(meet->node, threads);
+
+	/* Those who left the barrier before they ended did not leave us alone. */
+	if (gone != ROAM_NOBODY && !meet_over(meet))
+		roami_barrier_fail(meet->node, atomic_load(&meet->meeting->id), gone);
+}
+
+static void meet_await(struct meet *meet, unsigned threads)
+{
+	uint64_t start;
+
+	if (meet_over(meet))
+		return;
+	start = roami_os_cycles();
+	do {
+		roami_wait(meet->node, meet_moved, meet);
+		if (atomic_load(meet_ended_count(meet)) != meet->ended) {
+			meet->ended = atomic_load(meet_ended_count(meet));
+			meet_hopeless(meet, threads);
+		}
+	} while (!meet_over(meet));
+	ROAMI_TIME(meet->node->stats, barrier, roami_os_cycles() - start);
+}
+
+/* The clocks of the episode that ended last: ours, if true, or one that says more. */
+static bool meet_read(struct meet *meet, struct roami_vclock *seen, struct roami_vclock *floor)
+{
+	unsigned nodes = meet->node->nodes;
+	struct roami_departure *departure = meet->departure;
+	uint64_t episode, now = atomic_load_explicit(&departure->episode, memory_order_acquire);
+
+	do {
+		_Atomic uint64_t *from = departure->clocks + ((now - 1) % 2) * 2 * nodes;
+
+		episode = now;
+		for (unsigned i = 0; i < nodes; i++) {
+			seen->at[i] = atomic_load_explicit(&from[i], memory_order_relaxed);
+			floor->at[i] = atomic_load_explicit(&from[nodes + i], memory_order_relaxed);
+			roami_step(meet->node);
+		}
+		atomic_thread_fence(memory_order_acquire);
+		now = atomic_load_explicit(&departure->episode, memory_order_acquire);
+	} while (now != episode);
+	return episode == meet->episode + 1;
+}
+
+static void meet_leave(struct meet *meet, const struct roam_sync *sync)
+{
+	struct roami_vclock seen, floor;
+	bool ours = meet_read(meet, &seen, &floor);
+
+	roami_log_saw(meet->node, &seen);
+	roami_acquire(meet->node, sync);
+	if (ours && sync->full)
+		roami_log_met(meet->node, &seen);
+	roami_log_trim(meet->node, &floor);
+}
+
+bool roami_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
+		const struct roam_sync *sync)
+{
+	struct meet meet;
+
+	if (!meet_find(node, barrier))
+		return false;
+	meet_begin(&meet, node, barrier);
+	roami_release(node, sync);
+	meet_arrive(&meet, threads);
+	roami_release_rest(node);
+	meet_await(&meet, threads);
+	meet_leave(&meet, sync);
+	return true;
+}
+
+void roami_meet_ended(struct roami_node *node)
+{
+	if (!node->records)
+		return;
+	atomic_fetch_add(&node->segments[0].ctl->ended, 1);
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		node->env->notify(node, peer);
+}
+
+/* ----------------------------------------------------------------------------------- reductions */
+
+/* Where a node leaves its values; not used again before everybody has read them. */
+static uint64_t *meet_values(const struct meet *meet, uint64_t episode, unsigned from)
+{
+	uint64_t *values = (void *)(meet->node->segments[0].base + meet->node->layout.reductions);
+
+	return values + ((episode % 2) * meet->node->nodes + from) * ROAM_REDUCE_MAX;
+}
+
+/* Each node combines for itself, in node order: the results are the same. */
+static void meet_combine(const struct meet *meet, struct roami_barrier *barrier)
+{
+	size_t bytes = barrier->values * sizeof(uint64_t);
+
+	memcpy(barrier->own, meet_values(meet, meet->episode, 0), bytes);
+	for (unsigned peer = 1; peer < meet->node->nodes; peer++) {
+		const uint64_t *values = meet_values(meet, meet->episode, peer);
+
+		for (uint32_t i = 0; i < barrier->values; i++)
+			barrier->own[i] = roami_reduce_combine(barrier->own[i], values[i],
+							       (enum roam_type)barrier->type,
+							       (enum roam_op)barrier->op);
+	}
+}
+
+bool roami_meet_reduce(struct roami_node *node, struct roami_barrier *barrier,
+		       const struct roam_sync *sync)
+{
+	struct meet meet;
+	uint64_t episode;
+
+	if (!meet_find(node, barrier))
+		return false;
+	meet_begin(&meet, node, barrier);
+	roami_release(node, sync);
+	episode = atomic_load_explicit(&meet.departure->episode, memory_order_relaxed);
+	memcpy(meet_values(&meet, episode, node->me), barrier->own,
+	       barrier->values * sizeof(uint64_t));
+	meet_arrive(&meet, node->nodes);
+	roami_release_rest(node);
+	meet_await(&meet, node->nodes);
+	meet_combine(&meet, barrier);
+	meet_leave(&meet, sync);
+	return true;
+}

@@ -1,0 +1,140 @@
+/*
+ * Condition variables (rule 5.4): wait = unlock, wait for a hint, lock; signals carry nothing.
+ * The waiter enters the queue at the condition's home before it unlocks, so a signal sent under the
+ * lock finds it.
+ */
+#include <string.h>
+
+#include "msg/msg.h"
+#include "sync/sync.h"
+#include "sync/sync_state.h"
+
+struct cond_message {
+	uint64_t id;
+	uint32_t slot; /* of the waiting thread; of a post: 1 = all */
+	uint32_t turn;
+};
+
+struct cond_wait {
+	_Atomic uint32_t *done;
+	uint32_t turn;
+};
+
+static struct roami_cond *cond_make(struct roami_node *node, uint64_t id)
+{
+	return roami_table_make(node, &node->sync->conds, id);
+}
+
+static bool cond_woken(void *arg)
+{
+	struct cond_wait *wait = arg;
+
+	return atomic_load(wait->done) == wait->turn;
+}
+
+enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t lock)
+{
+	unsigned slot = node->env->thread(node);
+	uint32_t turn = atomic_fetch_add(&node->sync->cond_turn[slot], 1) + 1;
+	struct cond_message enter = {id, slot, turn};
+	struct cond_wait wait = {&node->sync->cond_done[slot], turn};
+	struct roam_part part = {&enter, sizeof(enter)};
+	uint64_t start;
+
+	if (!roami_lock_held(node, lock)) /* queued, it would take another one's signal */
+		return ROAM_ENOTHELD;
+	roami_object_tell(node, id, &cond_make(node, id)->told);
+	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_ENTER,
+		       &part, 1, NULL, 0);
+	roami_unlock(node, lock);
+	start = roami_os_cycles();
+	roami_node_waits(node, ROAM_SYNC_COND + 1, id, 0);
+	roami_wait(node, cond_woken, &wait);
+	roami_node_waits_no_more(node);
+	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
+	ROAMI_COUNT(node->stats, conds, 1);
+	return roami_lock(node, lock);
+}
+
+enum roam_err roami_cond_post(struct roami_node *node, uint64_t id, bool all)
+{
+	struct cond_message post = {id, all, 0};
+	struct roam_part part = {&post, sizeof(post)};
+
+	roami_msg_send(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_POST,
+		       &part, 1);
+	return ROAM_OK;
+}
+
+/* ------------------------------------------------------------------------------------ handlers */
+
+void roami_cond_forget(struct roami_node *node, void *item)
+{
+	struct roami_cond *cond = item;
+
+	atomic_store(&cond->told, 0);
+	roami_spin_lock(node, &cond->spin);
+	cond->waiters.count = 0;
+	roami_spin_unlock(&cond->spin);
+}
+
+static void cond_parse(struct roami_node *node, const struct roam_request *request,
+		       struct cond_message *message)
+{
+	if (request->bytes != sizeof(*message))
+		roami_node_fail(node, "node %u sent a malformed condition message", request->from);
+	memcpy(message, request->data, sizeof(*message));
+}
+
+void roami_cond_handle_enter(struct roami_node *node, const struct roam_request *request)
+{
+	struct cond_message message;
+	struct roami_waiter *slot;
+	struct roami_cond *cond;
+
+	cond_parse(node, request, &message);
+	cond = cond_make(node, message.id);
+	roami_spin_lock(node, &cond->spin);
+	slot = roami_os_vec_grow(&cond->waiters, sizeof(*slot), 1);
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for threads that wait for a condition");
+	*slot = (struct roami_waiter){request->origin, 0, message.slot, message.turn};
+	cond->waiters.count++;
+	roami_spin_unlock(&cond->spin);
+	roami_reply(node, request, NULL, 0);
+}
+
+void roami_cond_handle_post(struct roami_node *node, const struct roam_request *request)
+{
+	struct cond_message message;
+	struct roami_waiter *waiters;
+	struct roami_cond *cond;
+	size_t count;
+
+	cond_parse(node, request, &message);
+	cond = cond_make(node, message.id);
+	roami_spin_lock(node, &cond->spin);
+	waiters = (void *)cond->waiters.items;
+	count = cond->waiters.count == 0 || message.slot ? cond->waiters.count : 1;
+	for (size_t i = 0; i < count; i++) {
+		struct cond_message wake = {message.id, waiters[i].slot, waiters[i].turn};
+		struct roam_part part = {&wake, sizeof(wake)};
+
+		roami_msg_send(node, waiters[i].node, ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_WAKE, &part,
+			       1);
+	}
+	cond->waiters.count -= count;
+	if (cond->waiters.count > 0)
+		memmove(waiters, waiters + count, cond->waiters.count * sizeof(*waiters));
+	roami_spin_unlock(&cond->spin);
+}
+
+void roami_cond_handle_wake(struct roami_node *node, const struct roam_request *request)
+{
+	struct cond_message message;
+
+	cond_parse(node, request, &message);
+	if (message.slot >= ROAMI_THREADS_MAX)
+		roami_node_fail(node, "node %u woke thread %u", request->from, message.slot);
+	atomic_store(&node->sync->cond_done[message.slot], message.turn);
+}

@@ -1,0 +1,171 @@
+/*
+ * Latched flags (PAUSE): setting is a release with everything the setter knows, under ScC with its
+ * own writes; waiting is an acquire.  State at the flag's home.
+ */
+#include <string.h>
+
+#include "msg/msg.h"
+#include "sync/log.h"
+#include "sync/sync.h"
+#include "sync/sync_state.h"
+
+struct flag_waiter {
+	struct roam_request request; /* its data is not kept */
+	struct roami_vclock clock;
+};
+
+static struct roami_flag *flag_make(struct roami_node *node, uint64_t id)
+{
+	return roami_table_make(node, &node->sync->flags, id);
+}
+
+/*
+ * Returns when the flag is set: who learns of that in another way than by waiting for it, by a
+ * barrier, say, may clear it for the next round.
+ */
+enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
+{
+	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id, false};
+	unsigned home = roami_sync_home(node, id);
+	struct roami_vclock known, passed_on, floor;
+	struct roami_vclock_wire wire;
+	struct roam_part parts[2] = {{&id, sizeof(id)}, {&wire, 0}};
+
+	ROAMI_COUNT(node->stats, flags, 1);
+	roami_object_tell(node, id, &flag_make(node, id)->told);
+	roami_release(node, &sync);
+	roami_log_known(node, home, &known);
+	roami_log_passed_on(node, &passed_on);
+	roami_log_ahead(node, home, &known, &passed_on, false);
+	/* The home keeps it for others, of whom only so much is known. */
+	roami_log_floor(node, &floor);
+	parts[1].bytes = roami_vclock_encode_beyond(&passed_on, &floor, node->nodes, &wire);
+	roami_msg_call(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET, parts, 2, NULL, 0);
+	roami_release_rest(node);
+	return ROAM_OK;
+}
+
+enum roam_err roami_flag_clear(struct roami_node *node, uint64_t id)
+{
+	struct roam_part part = {&id, sizeof(id)};
+
+	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_CLEAR,
+		       &part, 1, NULL, 0);
+	return ROAM_OK;
+}
+
+enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
+{
+	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id, false};
+	struct roami_vclock clock, told;
+	struct roami_vclock_wire wire, answer;
+	uint64_t head[2] = {id, 0}, start;
+	struct roam_part parts[2] = {{head, sizeof(head)}, {&wire, 0}};
+	size_t bytes;
+
+	ROAMI_COUNT(node->stats, flags, 1);
+	roami_object_tell(node, id, &flag_make(node, id)->told);
+	start = roami_os_cycles();
+	head[1] = roami_log_told(node, &told);
+	roami_log_clock(node, &clock);
+	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
+	roami_node_waits(node, ROAM_SYNC_FLAG + 1, id, 0);
+	bytes = roami_msg_call(node, roami_sync_home(node, id),
+			       ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_WAIT, parts, 2, &answer,
+			       sizeof(answer));
+	roami_node_waits_no_more(node);
+	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
+	if (bytes == 0 || roami_vclock_decode(&clock, node->nodes, &answer, bytes) != bytes)
+		roami_node_fail(node, "node %u sent a malformed answer about a flag",
+				roami_sync_home(node, id));
+	roami_log_saw(node, &clock);
+	roami_acquire(node, &sync);
+	return ROAM_OK;
+}
+
+/* ------------------------------------------------------------------------------------ handlers */
+
+void roami_flag_forget(struct roami_node *node, void *item)
+{
+	struct roami_flag *flag = item;
+
+	atomic_store(&flag->told, 0);
+	roami_spin_lock(node, &flag->spin);
+	flag->set = false;
+	flag->clock = (struct roami_vclock){{0}};
+	roami_os_vec_free(&flag->waiters, sizeof(struct flag_waiter));
+	roami_spin_unlock(&flag->spin);
+}
+
+/* The flag that a message of so many words at least is about; its clock is behind them. */
+static struct roami_flag *flag_of(struct roami_node *node, const struct roam_request *request,
+				  uint64_t *head, size_t words)
+{
+	if (request->bytes < words * sizeof(*head))
+		roami_node_fail(node, "node %u sent a malformed flag message", request->from);
+	memcpy(head, request->data, words * sizeof(*head));
+	return flag_make(node, head[0]);
+}
+
+/* The clock of such a message, onto what *clock is. */
+static void flag_clock(struct roami_node *node, const struct roam_request *request, size_t words,
+		       struct roami_vclock *clock)
+{
+	size_t at = words * sizeof(uint64_t), bytes = request->bytes - at;
+
+	if (bytes == 0 || roami_vclock_decode(clock, node->nodes,
+					      (const uint8_t *)request->data + at, bytes) != bytes)
+		roami_node_fail(node, "node %u sent a malformed flag message", request->from);
+}
+
+void roami_flag_handle_set(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_vclock clock = {{0}};
+	uint64_t id;
+	struct roami_flag *flag = flag_of(node, request, &id, 1);
+	struct flag_waiter *waiters;
+
+	flag_clock(node, request, 1, &clock);
+	roami_log_saw(node, &clock);
+	roami_spin_lock(node, &flag->spin);
+	flag->set = true;
+	roami_vclock_merge(&flag->clock, &clock, node->nodes);
+	waiters = (void *)flag->waiters.items;
+	for (size_t i = 0; i < flag->waiters.count; i++)
+		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, &flag->clock, NULL,
+				0);
+	roami_os_vec_free(&flag->waiters, sizeof(*waiters));
+	roami_spin_unlock(&flag->spin);
+	roami_reply(node, request, NULL, 0);
+}
+
+void roami_flag_handle_clear(struct roami_node *node, const struct roam_request *request)
+{
+	uint64_t id;
+	struct roami_flag *flag = flag_of(node, request, &id, 1);
+
+	flag->set = false;
+	roami_reply(node, request, NULL, 0);
+}
+
+void roami_flag_handle_wait(struct roami_node *node, const struct roam_request *request)
+{
+	struct flag_waiter waiter, *slot;
+	uint64_t head[2];
+	struct roami_flag *flag = flag_of(node, request, head, 2);
+
+	waiter.request = *request;
+	roami_log_bases(node, head[1], &waiter.clock, NULL);
+	flag_clock(node, request, 2, &waiter.clock);
+	roami_spin_lock(node, &flag->spin);
+	if (flag->set) {
+		roami_log_reply(node, request, &waiter.clock, &flag->clock, NULL, 0);
+	} else {
+		slot = roami_os_vec_grow(&flag->waiters, sizeof(*slot), 1);
+		if (slot == NULL)
+			roami_node_fail(node, "no memory for threads that wait for a flag");
+		*slot = waiter;
+		flag->waiters.count++;
+	}
+	roami_spin_unlock(&flag->spin);
+}

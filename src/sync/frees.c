@@ -1,0 +1,83 @@
+/* Blocks that other nodes have freed: when their owner may use them again (rule 3.2). */
+#include <string.h>
+
+#include "home/remote.h"
+#include "msg/msg.h"
+#include "page/page.h"
+#include "sync/log.h"
+#include "sync/sync.h"
+
+uint64_t roami_free_interval(struct roami_node *node)
+{
+	struct roami_vclock clock;
+
+	roami_interval_enter(node);
+	roami_log_clock(node, &clock);
+	atomic_store(&node->interval_due, 1);
+	roami_interval_leave(node);
+	return clock.at[node->me] + 1;
+}
+
+void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset)
+{
+	struct roami_remote_free freed = {offset, roami_free_interval(node), node->me, 0};
+	struct roam_part part = {&freed, sizeof(freed)};
+
+	roami_msg_send(node, owner, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FREE, &part, 1);
+}
+
+void roami_free_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_remote_free *slot;
+
+	if (request->bytes != sizeof(*slot))
+		roami_node_fail(node, "node %u sent a malformed free", request->from);
+	roami_spin_lock(node, &node->frees_lock);
+	slot = roami_os_vec_grow(&node->frees, sizeof(*slot), 1);
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for blocks freed by other nodes");
+	memcpy(slot, request->data, sizeof(*slot));
+	slot->freer = request->from;
+	node->frees.count++;
+	roami_spin_unlock(&node->frees_lock);
+}
+
+#define POLLS_MAX 1000u
+
+/* Takes one out of the list that this node has acquired the free of; false: none. */
+static bool free_next(struct roami_node *node, struct roami_remote_free *freed)
+{
+	struct roami_remote_free *frees;
+	struct roami_vclock clock;
+	bool found = false;
+
+	roami_log_reuse_clock(node, &clock);
+	roami_spin_lock(node, &node->frees_lock);
+	frees = (void *)node->frees.items;
+	for (size_t i = 0; i < node->frees.count && !found; i++) {
+		if (clock.at[frees[i].freer] < frees[i].interval)
+			continue;
+		*freed = frees[i];
+		frees[i] = frees[--node->frees.count];
+		found = true;
+	}
+	roami_spin_unlock(&node->frees_lock);
+	return found;
+}
+
+void roami_remote_free_drain(struct roami_node *node,
+			     void (*give)(void *arg, const struct roami_remote_free *block),
+			     void *arg)
+{
+	struct roami_remote_free freed;
+
+	/*
+	 * What was freed before a synchronisation that we have passed lies in our rings at least:
+	 * that may not have been by message.
+	 */
+	for (unsigned turn = 0; turn < POLLS_MAX && roami_msg_pending(node); turn++)
+		if (roami_msg_poll(node) == 0)
+			node->env->spin(node, turn);
+	while (free_next(node, &freed))
+		give(arg, &freed);
+}

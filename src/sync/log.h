@@ -1,0 +1,153 @@
+/*
+ * Vector clocks, intervals and the log of write notices (rules 5.4, 6.5, 6.8).
+ *
+ * Every node keeps, per writer, the notices it knows, as runs of pages ascending by interval.
+ * `seen` says up to where the log is complete; `clock` up to where this node's copies are fresh:
+ * every stale one is invalidated.  A request for a sync carries `clock`; who grants sends what lies
+ * beyond it, then its own `seen`.  Notices travel ahead of the message of their leg, which arrives
+ * after them because messages of one peer stay in order.
+ *
+ * On one host (notice_ring.h) a node keeps its own notices only, and legs carry none: who acquires
+ * reads those between `clock` and `seen` where their writers left them.
+ */
+#ifndef ROAMI_LOG_H
+#define ROAMI_LOG_H
+
+#include "base/node.h"
+
+/*
+ * How nodes learn of one another's write notices: from boards in shared memory, or by message.
+ * Chosen once, when the node opens; all nodes of a job choose alike.
+ */
+struct roami_notices {
+	/* An own run is in the log; the log's lock is held. */
+	void (*publish)(struct roami_node *node, const struct roami_run *run);
+	/* Those that come by message count as received then; else when they are collected. */
+	bool counts;
+	/* See roami_log_ahead, roami_log_know, roami_log_collect. */
+	void (*ahead)(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		      const struct roami_vclock *upto, bool own_only);
+	void (*know)(struct roami_node *node, unsigned peer, const struct roami_vclock *clock);
+	void (*collect)(struct roami_node *node, struct roami_vclock *target_p);
+};
+
+extern const struct roami_notices roami_notices_board;
+extern const struct roami_notices roami_notices_messages;
+
+/*
+ * Adds this node's notices, sorted by page, as its next interval; nothing if there are none.  app,
+ * in an interval.
+ */
+void roami_log_close_interval(struct roami_node *node, const struct roam_notice *notices,
+			      size_t count);
+
+/*
+ * Sends `to` the notices beyond `since` (other than its own), ahead of a leg; then the leg's
+ * message of `type`, whose payload is `parts` followed by what this node's `seen` says beyond
+ * `since`: that is what `to` has said it applied.  Any thread.
+ */
+void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		    unsigned type, const struct roam_part *parts, unsigned count);
+
+/* The same with the clock `upto` instead of `seen`. */
+void roami_log_send_upto(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+			 const struct roami_vclock *upto, unsigned type,
+			 const struct roam_part *parts, unsigned count);
+
+/*
+ * Only the notices, for a leg whose clock is encoded in another way.  `own_only`: this node's own
+ * are enough.
+ */
+void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		     const struct roami_vclock *upto, bool own_only);
+
+/* Notices up to `upto`, and what that clock says beyond `since`, as the reply to a call. */
+void roami_log_reply(struct roami_node *node, const struct roam_request *request,
+		     const struct roami_vclock *since, const struct roami_vclock *upto,
+		     const struct roam_part *parts, unsigned count);
+
+/* A leg arrived whose notices came before it: the log is complete up to `clock` too. */
+void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock);
+
+/*
+ * Collects the notices between `clock` and `seen` into node->apply_work, other writers only;
+ * *target_p: their `seen`.  app, in an interval; may block.
+ */
+void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p);
+
+/* Whether its pages are in the heap. */
+bool roami_log_run_fits(struct roami_node *node, const struct roami_run *run);
+
+/* Marks [page, page + count) in `bits`; true if one was not marked yet. */
+bool roami_log_mark(uint8_t *bits, uint32_t page, uint32_t count);
+
+/*
+ * Adds one run's notices, checked, to node->apply_work.  `upto`: the writer's last interval that
+ * is seen; the run may be of a later one.
+ */
+void roami_log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run,
+			   uint64_t upto);
+
+/* Whether `clock` covers `seen`: there is nothing to collect. */
+bool roami_log_fresh(struct roami_node *node);
+
+/* All of them are applied. */
+void roami_log_applied(struct roami_node *node, const struct roami_vclock *target);
+
+/* Copies of the clocks. */
+void roami_log_clock(struct roami_node *node, struct roami_vclock *clock_p);
+void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p);
+void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
+		      struct roami_vclock *clock_p);
+
+/* What everybody has applied at least. */
+void roami_log_floor(struct roami_node *node, struct roami_vclock *floor_p);
+
+/*
+ * What the last barrier of all nodes told everybody; its number.  Clocks that tell what a node has
+ * applied or seen are sent as what differs from it.
+ */
+uint64_t roami_log_told(struct roami_node *node, struct roami_vclock *told_p);
+
+/* At node 0: the next one; its number, and *before_p: what the last one told. */
+uint64_t roami_log_tell(struct roami_node *node, const struct roami_vclock *told,
+			struct roami_vclock *before_p);
+
+/* Elsewhere: node 0 has told this. */
+void roami_log_was_told(struct roami_node *node, const struct roami_vclock *told, uint64_t number);
+
+/*
+ * What a peer's clocks are decoded onto, which it sent as what differs from told clock `number`. If
+ * this node's is another: bounds that are safe, of what the peer has applied, from below, and of
+ * what it has seen, from above: this node has seen what was told.
+ */
+void roami_log_bases(struct roami_node *node, uint64_t number, struct roami_vclock *applied_p,
+		     struct roami_vclock *seen_p);
+
+/* The clock of what a flag passes on: all this node has seen; under ScC its own writes. */
+void roami_log_passed_on(struct roami_node *node, struct roami_vclock *clock_p);
+
+/* All threads of the job have met; `seen` is what they knew together when the last one came. */
+void roami_log_met(struct roami_node *node, const struct roami_vclock *seen);
+
+/*
+ * The clock that must cover a free before its memory is used again (rule 3.2).  Under ScC what
+ * this node has applied tells nothing of writes that the freer had learned of by locks: everybody
+ * must have met since.
+ */
+void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p);
+
+/* What `peer` knows at least: raises the bound; reads it. */
+void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock);
+void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock *clock_p);
+
+/* Everybody's applied clock covers `floor`: forgets those notices. */
+void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor);
+
+/* Message handlers of ROAMI_SYNC_NOTICES and ROAMI_SYNC_NOTICES_ASK. */
+void roami_log_handle(struct roami_node *node, const struct roam_request *request);
+void roami_log_handle_ask(struct roami_node *node, const struct roam_request *request);
+
+void roami_log_fini(struct roami_node *node);
+
+#endif

@@ -1,0 +1,86 @@
+#include "sync/notice_ring.h"
+
+#include "sync/log.h"
+
+#define CHUNK 32u /* runs copied at a time */
+
+static _Atomic uint64_t *board_run(const struct roami_node *node, unsigned writer, uint64_t at)
+{
+	return node->segments[writer].board->words[at & (node->layout.board_runs - 1)];
+}
+
+void roami_board_add(struct roami_node *node, const struct roami_run *run)
+{
+	struct roami_board *board = node->self->board;
+	uint64_t at = node->log.published;
+	_Atomic uint64_t *words = board_run(node, node->me, at);
+
+	atomic_store_explicit(&board->begun, at + 1, memory_order_relaxed);
+	/* Readers that find new words here must find `begun` raised. */
+	atomic_thread_fence(memory_order_release);
+	atomic_store_explicit(&words[0], run->page | (uint64_t)run->count << 32,
+			      memory_order_relaxed);
+	roami_step(node);
+	atomic_store_explicit(&words[1], run->interval, memory_order_relaxed);
+	atomic_store_explicit(&words[2], run->version, memory_order_relaxed);
+	atomic_store_explicit(&words[3], run->place, memory_order_relaxed);
+	atomic_store_explicit(&board->head, at + 1, memory_order_release);
+	node->log.published = at + 1;
+}
+
+/*
+ * The first run beyond `since`, or one that is overwritten.  Those overwritten meanwhile are newer,
+ * so the search goes on behind them.
+ */
+static uint64_t board_find(struct roami_node *node, unsigned writer, uint64_t since, uint64_t head)
+{
+	uint64_t at = head;
+
+	while (at > 0 && head - at <= node->layout.board_runs &&
+	       atomic_load_explicit(&board_run(node, writer, at - 1)[1], memory_order_relaxed) >
+		       since)
+		at--;
+	return at;
+}
+
+/* Copies [first, first + count); false: the writer came round meanwhile. */
+static bool board_copy(struct roami_node *node, unsigned writer, uint64_t first, uint32_t count,
+		       struct roami_run *runs)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		_Atomic uint64_t *words = board_run(node, writer, first + i);
+		uint64_t pages = atomic_load_explicit(&words[0], memory_order_relaxed);
+
+		runs[i].page = (uint32_t)pages;
+		runs[i].count = (uint32_t)(pages >> 32);
+		runs[i].interval = atomic_load_explicit(&words[1], memory_order_relaxed);
+		runs[i].version = atomic_load_explicit(&words[2], memory_order_relaxed);
+		runs[i].place = atomic_load_explicit(&words[3], memory_order_relaxed);
+		roami_step(node);
+	}
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&node->segments[writer].board->begun, memory_order_relaxed) <=
+	       first + node->layout.board_runs;
+}
+
+bool roami_board_read(struct roami_node *node, unsigned writer, uint64_t since, uint64_t upto)
+{
+	size_t before = node->apply_work.count;
+	struct roami_run runs[CHUNK];
+	uint64_t head, at;
+
+	head = atomic_load_explicit(&node->segments[writer].board->head, memory_order_acquire);
+	roami_step(node);
+	for (at = board_find(node, writer, since, head); at < head;) {
+		uint32_t count = head - at < CHUNK ? (uint32_t)(head - at) : CHUNK;
+
+		if (!board_copy(node, writer, at, count, runs)) {
+			node->apply_work.count = before;
+			return false;
+		}
+		for (uint32_t i = 0; i < count && runs[i].interval <= upto; i++)
+			roami_log_collect_run(node, writer, &runs[i], upto);
+		at += count;
+	}
+	return true;
+}

@@ -1,0 +1,20 @@
+/*
+ * Write notices on one host.  Every node keeps its own newest ones in its segment, where the others
+ * read them; so the legs of a sync carry clocks only, and nobody's CPU is needed to answer.  What
+ * was overwritten meanwhile is asked for by message, see log.c.
+ */
+#ifndef ROAMI_BOARD_H
+#define ROAMI_BOARD_H
+
+#include "base/node.h"
+
+/* Appends an own run; one at a time, intervals ascending. */
+void roami_board_add(struct roami_node *node, const struct roami_run *run);
+
+/*
+ * Adds the notices of `writer` beyond interval `since`, up to `upto`, to node->apply_work; false:
+ * some are overwritten, nothing is added.  They must have been published before `upto` was learned.
+ */
+bool roami_board_read(struct roami_node *node, unsigned writer, uint64_t since, uint64_t upto);
+
+#endif

@@ -1,0 +1,547 @@
+/* Releases and acquires: where an interval ends, and where others' writes begin to show. */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/region.h"
+#include "base/sort.h"
+#include "home/provisional.h"
+#include "page/page.h"
+#include "page/race.h"
+#include "sync/log.h"
+#include "sync/scope.h"
+#include "sync/sync.h"
+
+#define HOT_AFTER  2u /* intervals in a row that wrote a page make it hot */
+#define COLD_AFTER 3u /* releases in a row without a change end that */
+#define HEAT_MAX   127u
+#define SPARED     128u /* in heat: written, told, and still to be closed */
+#define SPARED_MAX 64u  /* pages: with their twins they are still in a cache when compared again */
+
+#define NOTE_KEY(note) ((note).page)
+ROAMI_SORT_DEFINE(note_sort, struct roam_notice, NOTE_KEY)
+
+static bool interval_free(void *arg)
+{
+	struct roami_node *node = arg;
+
+	return atomic_load(&node->interval_lock.held) == 0;
+}
+
+void roami_interval_enter(struct roami_node *node)
+{
+	while (!roami_spin_try(&node->interval_lock))
+		roami_wait(node, interval_free, node);
+}
+
+void roami_interval_leave(struct roami_node *node)
+{
+	roami_spin_unlock(&node->interval_lock);
+	node->env->notify(node, node->me);
+}
+
+/* ------------------------------------------------------------------------------------- release */
+
+/* Moves the dirty list into page_work, sorted, each page once. */
+static size_t dirty_take(struct roami_node *node)
+{
+	size_t count;
+
+	roami_spin_lock(node, &node->dirty_lock);
+	count = roami_pages_take(node, &node->dirty, &node->page_work);
+	atomic_store(&node->dirty_count, 0);
+	roami_spin_unlock(&node->dirty_lock);
+	return roami_pages_sort((void *)node->page_work.items, count);
+}
+
+/* A home's with a twin, too, if nobody takes it before it is closed, and nobody writes it now. */
+static bool page_may_be_hot(const struct roam_protocol *protocol, uint8_t flags, bool quiet)
+{
+	if ((flags & ROAMI_PAGE_HOME) != 0)
+		return protocol->homes == ROAM_HOMES_TAKEN && quiet &&
+		       (flags & ROAMI_PAGE_TWINS) != 0;
+	return !protocol->keeps_twins && protocol->writes_now == NULL;
+}
+
+static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t flags, bool quiet)
+{
+	uint8_t heat = roami_page_entry(node, page)->heat;
+
+	return node->options->hot &&
+	       page_may_be_hot(roami_domain_of(node, page)->protocol, flags, quiet) &&
+	       (((flags & ROAMI_PAGE_KEEP) != 0 && (heat & SPARED) == 0) ||
+		(heat & HEAT_MAX) >= HOT_AFTER);
+}
+
+/*
+ * Whether the page is closed only after others have been told, see roami_release_rest.  Under ScC a
+ * page that stays dirty gives notice, and where homes change it matters who writes.
+ */
+static bool page_is_spared(struct roami_node *node, uint32_t page, uint8_t flags)
+{
+	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
+
+	return (flags & ROAMI_PAGE_HOME) == 0 && protocol->model == ROAM_MODEL_RC &&
+	       !protocol->keeps_twins && protocol->writes_now == NULL &&
+	       !roami_homes_change(protocol) &&
+	       !roami_scoped(node) && !roami_race_checked(node);
+}
+
+/* Whether a page of this home loses write access for the protocol's sake. */
+static bool page_closes(struct roami_node *node, uint32_t page, const struct roam_sync *sync)
+{
+	return roami_race_checked(node) ||
+	       (roami_domain_of(node, page)->protocol->closes_homes && !sync->quiet);
+}
+
+/*
+ * Makes the pages pending and fills dirty_work with those still dirty; closes those that are not
+ * hot, ours or, if they are few, spared.
+ */
+static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, size_t count)
+{
+	uint32_t *pages = (void *)node->page_work.items;
+	struct roam_dirty *dirty;
+	size_t kept = 0, closing = 0;
+
+	node->dirty_work.count = 0;
+	dirty = roami_os_vec_grow(&node->dirty_work, sizeof(*dirty), count + 1);
+	if (dirty == NULL)
+		roami_node_fail(node, "no memory for the list of dirty pages");
+	for (size_t i = 0; i < count; i++) {
+		uint32_t page = pages[i];
+		struct roami_page *entry = roami_page_entry(node, page);
+		uint8_t flags;
+
+		roami_page_hold(node, page);
+		flags = atomic_load(&entry->flags);
+		if ((flags & ROAMI_PAGE_DIRTY) == 0) {
+			roami_page_done(node, page);
+			continue;
+		}
+		dirty[kept] = (struct roam_dirty){.page = page,
+						  .home = (flags & ROAMI_PAGE_HOME) != 0 &&
+							  (flags & ROAMI_PAGE_TWINS) == 0};
+		dirty[kept].keep = page_becomes_hot(node, page, flags, sync->quiet);
+		entry->heat &= HEAT_MAX;
+		if (!dirty[kept].keep && count <= SPARED_MAX && page_is_spared(node, page, flags)) {
+			entry->heat |= SPARED;
+			dirty[kept].keep = true;
+			atomic_store_explicit(&node->spared, true, memory_order_relaxed);
+		}
+		if (!dirty[kept].keep && (!dirty[kept].home || page_closes(node, page, sync)))
+			pages[closing++] = page;
+		kept++;
+	}
+	roami_page_close(node, pages, closing, ROAM_READ);
+	return kept;
+}
+
+/* Writable for the next interval, or until it is closed; the twin has the bytes sent. */
+static void page_stays(struct roami_node *node, uint32_t page)
+{
+	atomic_fetch_or(&roami_page_entry(node, page)->flags, ROAMI_PAGE_KEEP);
+}
+
+static void hot_settle(struct roami_node *node, const struct roam_dirty *dirty)
+{
+	struct roami_page *entry = roami_page_entry(node, dirty->page);
+
+	if (dirty->changed || ++entry->heat < HOT_AFTER + COLD_AFTER) {
+		if (dirty->changed)
+			entry->heat = HOT_AFTER;
+		ROAMI_COUNT(node->stats, hot_pages, 1);
+		page_stays(node, dirty->page);
+	} else {
+		/*
+		 * Still dirty for the next release, which closes it first: a write may have come
+		 * after the compare.
+		 */
+		entry->heat = 0;
+		atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_KEEP);
+	}
+}
+
+/*
+ * After the flush: twins go, hot pages stay writable or are demoted, spared ones wait to be closed.
+ * Returns the twin to give back; 0: none.
+ */
+static uint32_t dirty_settle(struct roami_node *node, const struct roam_dirty *dirty)
+{
+	struct roami_page *entry = roami_page_entry(node, dirty->page);
+	bool spared = (entry->heat & SPARED) != 0;
+
+	if ((!dirty->keep || spared) && (entry->heat & HEAT_MAX) < HEAT_MAX)
+		entry->heat++;
+	if (!dirty->keep)
+		return roami_page_done_clean(node, dirty->page);
+	if (spared)
+		page_stays(node, dirty->page);
+	else
+		hot_settle(node, dirty);
+	roami_page_done(node, dirty->page);
+	return 0;
+}
+
+/* Lists those that are the next release's, too, while they are pending. */
+static void dirty_list_kept(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
+{
+	uint32_t *slots;
+
+	roami_spin_lock(node, &node->dirty_lock);
+	slots = roami_os_vec_grow(&node->dirty, sizeof(*slots), count);
+	if (slots == NULL)
+		roami_node_fail(node, "no memory for the list of dirty pages");
+	for (size_t i = 0; i < count; i++)
+		if (dirty[i].keep) {
+			*slots++ = dirty[i].page;
+			node->dirty.count++;
+		}
+	atomic_store(&node->dirty_count, (uint32_t)node->dirty.count);
+	roami_spin_unlock(&node->dirty_lock);
+}
+
+static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
+{
+	/* It has room for all of them, and the pages in it are closed. */
+	uint32_t *twins = (void *)node->page_work.items;
+	size_t given = 0;
+
+	if (count > 0)
+		dirty_list_kept(node, dirty, count);
+	for (size_t i = 0; i < count; i++) {
+		uint32_t twin = dirty_settle(node, &dirty[i]);
+
+		if (twin != 0)
+			twins[given++] = twin;
+	}
+	roami_twins_give(node, twins, given);
+}
+
+uint64_t roami_notice_diff(struct roami_node *node, const struct roam_notice *notice)
+{
+	roami_assert(roami_homes_here(node) == ROAM_HOMES_TAKEN);
+	return notice->place;
+}
+
+uint32_t roami_notice_home(struct roami_node *node, const struct roam_notice *notice)
+{
+	roami_assert(roami_homes_here(node) != ROAM_HOMES_TAKEN);
+	return (uint32_t)notice->place;
+}
+
+static void notice_add(struct roami_node *node, uint32_t page, uint64_t version, uint64_t place)
+{
+	struct roam_notice *note = roami_os_vec_grow(&node->note_work, sizeof(*note), 1);
+
+	if (note == NULL)
+		roami_node_fail(node, "no memory for write notices");
+	*note = (struct roam_notice){page, node->me, version, 0, place};
+	node->note_work.count++;
+}
+
+void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
+{
+	bool taken = roami_homes_of(node, page) == ROAM_HOMES_TAKEN;
+
+	notice_add(node, page, version, taken ? 0 : roami_home_here(node, page));
+}
+
+void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version,
+			   uint32_t place)
+{
+	roami_assert(roami_homes_of(node, page) != ROAM_HOMES_TAKEN);
+	notice_add(node, page, version, place);
+}
+
+void roami_notice_add_diff(struct roami_node *node, uint32_t page, uint64_t version, uint64_t diff)
+{
+	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
+	notice_add(node, page, version, diff);
+}
+
+/* Others take our signals at times, and give no sign (rule 1.9): looked at about once a second. */
+#define HANDLERS_CYCLES 3000000000u
+
+static void release_check_handlers(struct roami_node *node)
+{
+	static const char text[] =
+		"roam: another library took the SIGSEGV or SIGBUS handler; taken back\n";
+	uint64_t now = roami_os_cycles(),
+		 last = atomic_load_explicit(&node->handlers_checked, memory_order_relaxed);
+
+	if (now - last < HANDLERS_CYCLES)
+		return;
+	atomic_store_explicit(&node->handlers_checked, now, memory_order_relaxed);
+	if (node->engine->check_handlers == NULL ||
+	    node->engine->check_handlers(node->engine_state))
+		return;
+	if (atomic_exchange(&node->handlers_warned, 1) == 0 &&
+	    write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		return;
+}
+
+/*
+ * Nothing was written since the last release, and no other thread's release is under way: it may
+ * hold what this thread learned of through the node's memory.  Lists are emptied with the lock
+ * held, so it is looked at last.
+ */
+static bool release_idle(struct roami_node *node)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&node->dirty_count) != 0 || atomic_load(&node->interval_due) != 0 ||
+	    roami_guess_any(node) || roami_home_shared_any(node))
+		return false;
+	return atomic_load(&node->interval_lock.held) == 0;
+}
+
+/*
+ * Of a page's notices, which the sort has put in any order, the newest: a home may have told of it
+ * more than once, if others fetched it meanwhile.  Of an older one behind it nobody would look
+ * beyond (log_compact).
+ */
+static size_t notes_newest(struct roam_notice *notes, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || notes[kept - 1].page != notes[i].page)
+			notes[kept++] = notes[i];
+		else if (notes[kept - 1].version <= notes[i].version)
+			notes[kept - 1] = notes[i];
+	return kept;
+}
+
+static void interval_close(struct roami_node *node)
+{
+	struct roam_notice *notes = (void *)node->note_work.items;
+
+	note_sort(notes, node->note_work.count);
+	roami_log_close_interval(node, notes, notes_newest(notes, node->note_work.count));
+	node->note_work.count = 0;
+}
+
+/* The protocol of one domain releases its part of the dirty pages. */
+static void release_domain(struct roami_node *node, struct roami_domain *domain,
+			   const struct roam_sync *sync, struct roam_dirty *dirty, size_t count)
+{
+	unsigned was;
+
+	if (domain->protocol->release == NULL)
+		return;
+	was = roami_domain_enter(node, domain);
+	domain->protocol->release(node, sync, dirty, count);
+	roami_domain_leave(node, was);
+}
+
+/*
+ * Every protocol in use releases, whatever was written (rule 5.4).  `dirty` ascends by page, and so
+ * do the domains from the last one, which lies lowest.
+ */
+static void release_all(struct roami_node *node, const struct roam_sync *sync,
+			struct roam_dirty *dirty, size_t count)
+{
+	for (unsigned i = node->domain_count - 1; roami_domains_several(node) && i > 0; i--) {
+		struct roami_domain *domain = &node->domains[i];
+		size_t mine = 0;
+
+		while (mine < count && roami_domain_of(node, dirty[mine].page) == domain)
+			mine++;
+		if (atomic_load(&domain->active) != 0)
+			release_domain(node, domain, sync, dirty, mine);
+		dirty += mine;
+		count -= mine;
+	}
+	release_domain(node, node->domains, sync, dirty, count);
+}
+
+void roami_release(struct roami_node *node, const struct roam_sync *sync)
+{
+	struct roam_dirty *dirty;
+	uint64_t start;
+	size_t count;
+
+	roami_wait_later(node);
+	roami_step(node);
+	release_check_handlers(node);
+	if (node->protocol->writes == ROAM_WRITES_DIFF && release_idle(node))
+		return;
+	roami_returns_forget(node);
+	start = roami_os_cycles();
+	roami_interval_enter(node);
+	roami_guess_settle(node);
+	count = dirty_hold(node, sync, dirty_take(node));
+	dirty = (void *)node->dirty_work.items;
+	release_all(node, sync, dirty, count);
+	dirty_settle_all(node, dirty, count);
+	interval_close(node);
+	roami_interval_leave(node);
+	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
+}
+
+/* ----------------------------------------------------------------------- after others were told */
+
+/* Leaves those spared pages in page_work that are still to be closed; they are pending. */
+static size_t spared_hold(struct roami_node *node, size_t count)
+{
+	uint32_t *pages = (void *)node->page_work.items;
+	size_t spared = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t page = pages[i];
+		struct roami_page *entry = roami_page_entry(node, page);
+		uint8_t flags = atomic_load(&entry->flags);
+
+		if ((flags & ROAMI_PAGE_KEEP) != 0 && (entry->heat & SPARED) != 0) {
+			roami_page_hold(node, page);
+			pages[spared++] = page;
+		} else if ((flags & ROAMI_PAGE_DIRTY) != 0) {
+			roami_page_list(node, page);
+		}
+	}
+	return spared;
+}
+
+/* Whether nobody has written the page since its changes were sent; it is closed. */
+static bool spared_same(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	bool same;
+
+	roami_step(node);
+	roami_page_lock(node, page);
+	same = node->diff->same(roami_page_bytes(node, page), roami_twin_bytes(node, entry->twin),
+				ROAMI_PAGE);
+	roami_page_unlock(node, page);
+	return same;
+}
+
+static void spared_close(struct roami_node *node, uint32_t *pages, size_t count)
+{
+	size_t given = 0;
+
+	roami_page_close(node, pages, count, ROAM_READ);
+	for (size_t i = 0; i < count; i++) {
+		struct roami_page *entry = roami_page_entry(node, pages[i]);
+		uint32_t twin = 0;
+
+		entry->heat &= HEAT_MAX;
+		if (spared_same(node, pages[i])) {
+			twin = roami_page_done_clean(node, pages[i]);
+		} else {
+			/* Another thread has; it is the next release's. */
+			atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_KEEP);
+			roami_page_list(node, pages[i]);
+			roami_page_done(node, pages[i]);
+		}
+		if (twin != 0)
+			pages[given++] = twin;
+	}
+	roami_twins_give(node, pages, given);
+}
+
+void roami_release_rest(struct roami_node *node)
+{
+	uint64_t start = roami_os_cycles();
+	size_t count;
+
+	roami_wait_end(node); /* roami_release began it */
+	if (!atomic_load_explicit(&node->spared, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&node->told, start, memory_order_relaxed);
+	roami_interval_enter(node);
+	atomic_store_explicit(&node->spared, false, memory_order_relaxed);
+	count = spared_hold(node, dirty_take(node));
+	spared_close(node, (void *)node->page_work.items, count);
+	roami_interval_leave(node);
+	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
+}
+
+/* ------------------------------------------------------------------------------------- acquire */
+
+/* Every protocol gets the notices of its own pages; they ascend by page. */
+static void acquire_all(struct roami_node *node, const struct roam_sync *sync,
+			const struct roam_notice *notices, size_t count)
+{
+	while (count > 0) {
+		struct roami_domain *domain = roami_domain_of(node, notices->page);
+		size_t mine = 1;
+		unsigned was;
+
+		while (mine < count && roami_domain_of(node, notices[mine].page) == domain)
+			mine++;
+		was = roami_domain_enter(node, domain);
+		if (domain->protocol->acquire != NULL)
+			domain->protocol->acquire(node, sync, notices, mine);
+		roami_domain_leave(node, was);
+		notices += mine;
+		count -= mine;
+	}
+}
+
+/*
+ * Hands the notices in apply_work to the protocols.  Under ScC what a protocol has to tell at once
+ * gets an interval at once: by a later one it would come into lists that say more already, and
+ * there the later of a page's notices counts.  Else it is told with the next release, though that
+ * finds nothing dirty: who wrote it has not released yet.
+ */
+static void acquire_apply(struct roami_node *node, const struct roam_sync *sync)
+{
+	note_sort((void *)node->apply_work.items, node->apply_work.count);
+	acquire_all(node, sync, (void *)node->apply_work.items, node->apply_work.count);
+	if (node->note_work.count > 0 && roami_scoped(node))
+		interval_close(node);
+	else if (node->note_work.count > 0)
+		atomic_store(&node->interval_due, 1);
+	ROAMI_COUNT(node->stats, notices_applied, node->apply_work.count);
+}
+
+void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
+			 struct roami_scope *scope)
+{
+	uint64_t start;
+
+	roami_step(node);
+	if (scope->applied == scope->number)
+		return;
+	start = roami_os_cycles();
+	roami_interval_enter(node);
+	roami_scope_collect(node, scope);
+	acquire_apply(node, sync);
+	roami_interval_leave(node);
+	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
+}
+
+void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
+{
+	struct roami_vclock target;
+	uint64_t start;
+
+	roami_step(node);
+	roami_guess_acquire(node); /* whether or not there are notices: homes write unseen */
+	if (roami_log_fresh(node))
+		return;
+	start = roami_os_cycles();
+	roami_interval_enter(node);
+	roami_log_collect(node, &target);
+	acquire_apply(node, sync);
+	/* Only now: a second thread's request must not claim what is not done (rule 6.5). */
+	roami_log_applied(node, &target);
+	roami_interval_leave(node);
+	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
+}
+
+void roami_met(struct roami_node *node)
+{
+	for (unsigned i = 0; i < node->domain_count; i++) {
+		struct roami_domain *domain = &node->domains[i];
+		unsigned was;
+
+		if (atomic_load(&domain->active) == 0 || domain->protocol->met == NULL)
+			continue;
+		roami_interval_enter(node);
+		was = roami_domain_enter(node, domain);
+		domain->protocol->met(node);
+		roami_domain_leave(node, was);
+		roami_interval_leave(node);
+	}
+}

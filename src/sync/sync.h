@@ -1,0 +1,170 @@
+/*
+ * Synchronisation: intervals, locks, barriers, conditions, flags, reductions.  An object is named
+ * by a 64-bit id, the address; its home is the node that the id hashes to.
+ */
+#ifndef ROAMI_SYNC_H
+#define ROAMI_SYNC_H
+
+#include "base/node.h"
+
+/* Message types of the synchronisation layer, in the order of its table. */
+enum {
+	ROAMI_SYNC_NOTICES,
+	ROAMI_SYNC_NOTICES_ASK,
+	ROAMI_SYNC_LOCK_REQUEST,
+	ROAMI_SYNC_LOCK_FORWARD,
+	ROAMI_SYNC_LOCK_NOTICES,
+	ROAMI_SYNC_LOCK_GRANT,
+	ROAMI_SYNC_ARRIVE,
+	ROAMI_SYNC_DEPART,
+	ROAMI_SYNC_FLAG_SET,
+	ROAMI_SYNC_FLAG_CLEAR,
+	ROAMI_SYNC_FLAG_WAIT,
+	ROAMI_SYNC_COND_ENTER,
+	ROAMI_SYNC_COND_WAKE,
+	ROAMI_SYNC_COND_POST,
+	ROAMI_SYNC_ENDED,
+	ROAMI_SYNC_STATE,
+	ROAMI_SYNC_STATS,
+	ROAMI_SYNC_OBJECTS,
+	ROAMI_SYNC_FORGET,
+	ROAMI_SYNC_PROBE,
+	ROAMI_SYNC_PROBED,
+	ROAMI_SYNC_TYPES
+};
+
+/* Ids of the library's own objects; no object of a program has so low an address. */
+#define ROAMI_END_ID    8u /* the barrier of the end */
+#define ROAMI_REDUCE_ID 16u
+#define ROAMI_ALL_ID    24u /* roam_barrier_all */
+#define ROAMI_SEAL_ID   32u
+
+/*
+ * For reports: what a program knows the object by.  "at roam_barrier_all" and the like for the
+ * library's own, `prefix` and the address for others.
+ */
+#define ROAMI_SYNC_NAME_BYTES 48
+void roami_sync_name(uint64_t id, const char *prefix, char text[ROAMI_SYNC_NAME_BYTES]);
+
+extern const struct roam_message roami_sync_messages[];
+
+unsigned roami_sync_home(const struct roami_node *node, uint64_t id);
+
+/*
+ * Ends the open interval and makes its writes findable; begins to see what the log knows.  app, may
+ * block.  The calling thread looks after what comes until roami_release_rest, which must follow.
+ */
+void roami_release(struct roami_node *node, const struct roam_sync *sync);
+void roami_acquire(struct roami_node *node, const struct roam_sync *sync);
+
+/*
+ * What of a release nobody has to wait for, once the others have been told: somebody else looks
+ * after what comes, and the few pages that were written lose write access.  They are compared once
+ * more then, for other threads may have written meanwhile.  app, may block.
+ */
+void roami_release_rest(struct roami_node *node);
+
+/* After the acquire of a full barrier: protocols that want to know are told.  app, may block. */
+void roami_met(struct roami_node *node);
+
+struct roami_scope;
+
+/* Under ScC: begins to see what came with a lock's token.  By its holder. */
+void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
+			 struct roami_scope *scope);
+
+/* A wait-based lock: at most one thread of the node is in a release or acquire. */
+void roami_interval_enter(struct roami_node *node);
+void roami_interval_leave(struct roami_node *node);
+
+/* ---- tables of objects, by id; never shrink */
+void *roami_table_item(const struct roami_table *table, uint32_t index);
+void *roami_table_find(struct roami_node *node, struct roami_table *table, uint64_t id);
+void *roami_table_make(struct roami_node *node, struct roami_table *table, uint64_t id);
+void roami_table_fini(struct roami_table *table);
+
+/*
+ * An object's record in the segment of `home`, its id first, the rest zero when new.  NULL: it has
+ * none; *full_p: nor ever will, in any node's eyes.  `make`: give it one if there is room.
+ */
+void *roami_record_find(struct roami_node *node, unsigned home, const struct roami_records *records,
+			uint64_t id, bool make, bool *full_p);
+
+/* Where the state of a lock or barrier is: in a record, or at nodes that are sent messages. */
+enum roami_mode { ROAMI_MODE_UNKNOWN, ROAMI_MODE_RECORD, ROAMI_MODE_MESSAGES };
+
+/*
+ * Finds out which of them, for all nodes alike, at the object's first use here; its spin is held.
+ * The record that it has or is given, or NULL; `records` NULL: it never has one.  Once that is
+ * noted, the mode is set.
+ */
+void *roami_mode_record(struct roami_node *node, unsigned home,
+			const struct roami_records *records, uint64_t id);
+void roami_mode_set(_Atomic uint8_t *mode, const void *record);
+
+/* ---- the objects; may block unless they are handlers.  All app. */
+enum roam_err roami_lock(struct roami_node *node, uint64_t id);
+enum roam_err roami_unlock(struct roami_node *node, uint64_t id);
+
+/* Whether the calling thread holds it. */
+bool roami_lock_held(struct roami_node *node, uint64_t id);
+
+/* Whether that thread of this node, which has ended, holds any. */
+bool roami_lock_holds(struct roami_node *node, unsigned thread);
+
+/* This node has ended (ctl->returned): fails if it holds a lock that another node waits for. */
+void roami_lock_check_end(struct roami_node *node);
+
+/* `threads` 0: all registered threads of the job. */
+enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads);
+enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count,
+			   enum roam_type type, enum roam_op op);
+
+enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t lock);
+enum roam_err roami_cond_post(struct roami_node *node, uint64_t id, bool all);
+
+enum roam_err roami_flag_set(struct roami_node *node, uint64_t id);
+enum roam_err roami_flag_clear(struct roami_node *node, uint64_t id);
+enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id);
+
+/*
+ * ---- objects in blocks of the heap.  Any address is a free object until it is used, so what a
+ * block's last user left in it, a lock that is held, a flag that is set, must be gone before the
+ * next one has it.  Where in the heap there are objects, every node is told before the first use.
+ */
+
+/* Before a thread of this node uses object `id`; *told_p is the object's here.  app, may block. */
+void roami_object_tell(struct roami_node *node, uint64_t id, _Atomic uint32_t *told_p);
+
+/*
+ * A block that was used before is handed out again, and nobody knows it yet: all nodes forget the
+ * objects in it.  app, may block.
+ */
+void roami_objects_forget(struct roami_node *node, uint64_t offset, size_t bytes);
+void roami_objects_handle_tell(struct roami_node *node, const struct roam_request *request);
+void roami_objects_handle_forget(struct roami_node *node, const struct roam_request *request);
+
+/* Calls fn for each object with an id in [first, end).  Any thread. */
+void roami_table_each(struct roami_node *node, struct roami_table *table, uint64_t first,
+		      uint64_t end, void (*fn)(struct roami_node *node, void *item));
+
+/* ---- handlers, for the table in sync.c */
+void roami_lock_handle_request(struct roami_node *node, const struct roam_request *request);
+void roami_lock_handle_forward(struct roami_node *node, const struct roam_request *request);
+void roami_lock_handle_notices(struct roami_node *node, const struct roam_request *request);
+void roami_lock_handle_grant(struct roami_node *node, const struct roam_request *request);
+void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_request *request);
+void roami_barrier_handle_depart(struct roami_node *node, const struct roam_request *request);
+void roami_barrier_handle_ended(struct roami_node *node, const struct roam_request *request);
+void roami_flag_handle_set(struct roami_node *node, const struct roam_request *request);
+void roami_flag_handle_clear(struct roami_node *node, const struct roam_request *request);
+void roami_flag_handle_wait(struct roami_node *node, const struct roam_request *request);
+void roami_cond_handle_enter(struct roami_node *node, const struct roam_request *request);
+void roami_cond_handle_wake(struct roami_node *node, const struct roam_request *request);
+void roami_cond_handle_post(struct roami_node *node, const struct roam_request *request);
+
+/* ---- life */
+enum roam_err roami_sync_init(struct roami_node *node);
+void roami_sync_fini(struct roami_node *node);
+
+#endif

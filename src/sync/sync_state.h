@@ -1,0 +1,145 @@
+/* The objects of the synchronisation layer; internal to src/core. */
+#ifndef ROAMI_SYNC_STATE_H
+#define ROAMI_SYNC_STATE_H
+
+#include "base/node.h"
+#include "sync/scope.h"
+
+/*
+ * A lock's token travels from node to node.  On one host it lies in the lock's record while nobody
+ * holds it, and the record's word has the tail.  Else, at the home: `tail` is the last node that
+ * asked.  Every node: whether the token is here, who of the own threads is next (tickets), and
+ * which node asked after them.
+ */
+struct roami_lock {
+	uint64_t id;
+	struct roami_scope scope; /* under ScC; the holder's, else under `spin` */
+	struct roami_spin spin;
+	_Atomic uint8_t mode;             /* of the tail: enum roami_mode */
+	struct roami_lock_record *record; /* where it is kept there */
+	uint16_t tail;                    /* at the home, else */
+	uint16_t next;                    /* the node to grant to; ROAM_NOBODY */
+	bool token;                       /* the token is here */
+	bool asked;                       /* we asked for it */
+	bool fresh;                       /* granted, and the acquire is still to be done */
+	_Atomic uint32_t told;    /* see roami_object_tell; where the tail is kept is known */
+	uint32_t tickets;         /* given to own threads */
+	_Atomic uint32_t serving; /* the ticket that holds or may hold next */
+	uint32_t next_after;      /* tickets before it go before `next` */
+	uint32_t holder;          /* thread + 1; 0: free */
+	struct roami_vclock next_clock; /* what `next` has applied */
+	uint64_t next_number;           /* under ScC: the last of the list that `next` has */
+};
+
+/*
+ * Barriers count threads..  On one host they meet in shared memory (barrier_shm.c)..  Else at node
+ * 0: where every node has one thread, its arrival and departure are a message each, gathered along
+ * a tree if so asked; else each thread calls node 0.
+ */
+struct roami_barrier {
+	uint64_t id;
+	struct roami_spin spin;
+	_Atomic uint32_t told;         /* see roami_object_tell */
+	_Atomic uint8_t mode;          /* enum roami_mode */
+	struct roami_meeting *meeting; /* its record */
+	bool self;                     /* this node's thread is here by the short way */
+	bool tree;                     /* gathered along a tree */
+	uint32_t children;             /* arrivals by message */
+	struct roami_vec waiting;      /* arrivals by call, at node 0 */
+	uint32_t expected;             /* threads */
+	bool here[ROAMI_NODES_MAX];    /* nodes with arrivals */
+	bool by_leg[ROAMI_NODES_MAX];  /* those that came by message */
+	_Atomic uint32_t departed;     /* departures received */
+	struct roami_vclock merged;    /* what the arrived know together */
+	struct roami_vclock floor;     /* what each of the arrived has applied */
+	/*
+	 * The same two of the whole job.  Apart: the next episode's first arrivals may come before
+	 * we are through with this one.
+	 */
+	struct roami_vclock depart_floor;
+	struct roami_vclock depart_seen;
+	bool depart_all; /* all nodes took part: the two above hold for everybody */
+	uint64_t depart_told; /* then: the departure's number, see roami_log_told */
+	size_t depart_bytes;  /* of the floor on the wire */
+	struct roami_vclock_wire depart_wire;
+	struct roami_vclock child_floor[ROAMI_NODES_MAX]; /* by node number */
+	uint32_t values;                                  /* of a reduction */
+	uint32_t type;
+	uint32_t op;
+	uint64_t own[ROAM_REDUCE_MAX]; /* this node's, then the result */
+	uint64_t gathered[ROAMI_NODES_MAX][ROAM_REDUCE_MAX];
+};
+
+struct roami_waiter {
+	uint16_t node;
+	uint16_t spare;
+	uint32_t slot; /* of the waiting thread */
+	uint32_t turn; /* its count of waits */
+};
+
+struct roami_cond {
+	uint64_t id;
+	struct roami_spin spin;
+	_Atomic uint32_t told;    /* see roami_object_tell */
+	struct roami_vec waiters; /* struct roami_waiter, first come first */
+};
+
+struct roami_flag {
+	uint64_t id;
+	struct roami_spin spin;
+	_Atomic uint32_t told; /* see roami_object_tell */
+	bool set;
+	struct roami_vclock clock; /* what its setters have passed on */
+	struct roami_vec waiters;  /* struct roam_request with its clock: struct flag_waiter */
+};
+
+struct roami_sync_state {
+	struct roami_table locks;
+	struct roami_table barriers;
+	struct roami_table conds;
+	struct roami_table flags;
+	/* Pages with objects that far peers were told of, or told of; a bit each, see objects.c. */
+	_Atomic uint32_t *pages_told;
+	_Atomic uint32_t *pages_heard;
+	_Atomic uint32_t cond_turn[ROAMI_THREADS_MAX]; /* waits begun */
+	_Atomic uint32_t cond_done[ROAMI_THREADS_MAX]; /* waits ended by a signal */
+};
+
+/*
+ * The barrier on one host; false: it has no record, take the other way.  All of app threads, may
+ * block.
+ */
+bool roami_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
+		const struct roam_sync *sync);
+
+/* The same, reducing barrier->own, whose `values`, `type` and `op` are set. */
+bool roami_meet_reduce(struct roami_node *node, struct roami_barrier *barrier,
+		       const struct roam_sync *sync);
+
+/*
+ * A node that has ended and so leaves fewer threads than `expected` ones that a barrier waits for;
+ * ROAM_NOBODY: there are enough.  And the end of the job for it.
+ */
+unsigned roami_barrier_lacks(const struct roami_node *node, unsigned expected);
+__attribute__((noreturn)) void roami_barrier_fail(struct roami_node *node, uint64_t id,
+						  unsigned gone);
+
+/* This node has ended (ctl->returned): those who wait look whether they still can be met. */
+void roami_meet_ended(struct roami_node *node);
+
+uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum roam_op op);
+
+/* The rest of an object's first state, which is zero but for its id. */
+void roami_lock_make(struct roami_node *node, void *item);
+void roami_lock_fini(void *item);
+
+enum roam_err roami_objects_init(struct roami_node *node);
+void roami_objects_fini(struct roami_node *node);
+
+/* Handlers' part of roami_objects_forget, of an object that there is at this node. */
+void roami_lock_forget(struct roami_node *node, void *item);
+void roami_barrier_forget(struct roami_node *node, void *item);
+void roami_cond_forget(struct roami_node *node, void *item);
+void roami_flag_forget(struct roami_node *node, void *item);
+
+#endif
