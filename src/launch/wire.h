@@ -1,6 +1,6 @@
 /*
  * Frames of launch/control.h over TCP, between the launcher and the agents on other hosts: a
- * sealed channel (link/channel.h) with the job's key..  Nothing of a stranger's goes further than
+ * sealed channel (link/channel.h) with the job's key.  Nothing of a stranger's goes further than
  * the check.
  */
 #ifndef ROAMI_WIRE_H

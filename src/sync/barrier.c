@@ -1,5 +1,5 @@
 /*
- * Barriers and reductions by message; on one host nearly all meet in barrier_shm.c..  Arrivals
+ * Barriers and reductions by message; on one host nearly all meet in barrier_shm.c.  Arrivals
  * carry the notices that the next node up may lack, departures those that the arrived lack. What
  * everybody has applied at a full barrier is forgotten after it.
  */

@@ -32,7 +32,7 @@ struct roami_lock {
 };
 
 /*
- * Barriers count threads..  On one host they meet in shared memory (barrier_shm.c)..  Else at node
+ * Barriers count threads.  On one host they meet in shared memory (barrier_shm.c)..  Else at node
  * 0: where every node has one thread, its arrival and departure are a message each, gathered along
  * a tree if so asked; else each thread calls node 0.
  */

@@ -1,7 +1,7 @@
 /*
  * libFuzzer: what comes to a server of elements (pastset/attached/guest.c).  A stranger gets no
  * further than his hello, whatever he says; a client that knows the key may ask anything: what he
- * asks is answered, or he is dropped, and when he is gone nothing of him waits..  He may be cut
+ * asks is answered, or he is dropped, and when he is gone nothing of him waits.  He may be cut
  * off, and come again, while the server still has his connection or after it has forgotten him.
  */
 #include <stdlib.h>
