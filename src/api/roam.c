@@ -28,18 +28,6 @@ static struct roami_job job = {.seal = PTHREAD_MUTEX_INITIALIZER,
 			       .service = &roami_past_service};
 static __thread enum roam_err alloc_err;
 
-const char *roam_strerror(enum roam_err err)
-{
-#define ERR_TEXT(name, value, text) \
-	case ROAM_##name:           \
-		return text;
-	switch (err) {
-		ROAM_ERRORS(ERR_TEXT)
-	}
-#undef ERR_TEXT
-	return "unknown error";
-}
-
 const char *roam_version(void)
 {
 	return DOTTED(ROAM_VERSION_MAJOR, ROAM_VERSION_MINOR, ROAM_VERSION_PATCH);
