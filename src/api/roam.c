@@ -13,6 +13,7 @@
 #include "fault/signals.h"
 #include "home/far.h"
 #include "job/job.h"
+#include "launch/starts.h"
 #include "page/page.h"
 #include "page/race.h"
 #include "pastset/job/server.h"
@@ -70,7 +71,7 @@ static enum roam_err job_start(enum roami_kind kind)
 		return ROAM_OK;
 	if (job.failed == ROAM_OK)
 		pthread_atfork(NULL, NULL, job_forked);
-	return roami_job_start(&job, kind);
+	return roami_job_start(&job, kind, roami_starts);
 }
 
 enum roam_err roam_start(void)

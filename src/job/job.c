@@ -17,74 +17,7 @@
 #include "sync/log.h"
 #include "sync/sync.h"
 
-/*
- * Where the pages under the job's protocol begin on every node; what is for other protocols lies
- * below.  Free in every usual program, and outside the shadow of the sanitizers.
- */
-#define APP_ADDRESS   0x200000000000
-#define APP_BASE      ((uint8_t *)APP_ADDRESS)
-#define STRING(x)     #x
-#define STRING_OF(x)  STRING(x)
-
 extern char **environ;
-
-struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node)
-{
-	return job->bases[node] != NULL ? job->bases[node] : &job->far[node]->ctl;
-}
-
-/* -------------------------------------------------------------------------------------- memory */
-
-/* Says what does not fit, and what would have to. */
-static enum roam_err job_cannot_map(const struct roami_job *job, const char *what)
-{
-	unsigned nodes = job->boot.nodes > job->made ? job->boot.nodes : job->made;
-
-	nodes = nodes > 0 ? nodes : 1;
-	fprintf(stderr,
-		"roam: cannot map %s: %s (each of %u nodes takes %zu MiB of address space: "
-		"ulimit -v, or a smaller ROAM_HEAP)\n",
-		what, strerror(errno), nodes, roami_boot_needs(&job->layout, nodes) >> 20);
-	return ROAM_ENOMEM;
-}
-
-enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node)
-{
-	void *base = roami_os_map_fd(NULL, job->layout.total, job->fds[node], 0);
-
-	if (base == NULL)
-		return job_cannot_map(job, "the memory of a node");
-	roami_os_dontfork(base, job->layout.total);
-	roami_os_dontdump(base, job->layout.total);
-	job->bases[node] = base;
-	return ROAM_OK;
-}
-
-enum roam_err roami_job_map_app(struct roami_job *job)
-{
-	uint64_t below = roami_layout_base(&job->layout, 0);
-
-	job->app = roami_os_map_fd(APP_BASE - below, job->layout.heap_bytes, job->fds[job->me],
-				   job->layout.heap);
-	if (job->app == NULL)
-		return job_cannot_map(job, "the shared heap at " STRING_OF(APP_ADDRESS));
-	roami_os_dontfork(job->app, job->layout.heap_bytes);
-	roami_os_dontdump(job->app, job->layout.heap_bytes);
-	return ROAM_OK;
-}
-
-enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)
-{
-	for (; job->made < nodes; job->made++) {
-		job->fds[job->made] = roami_boot_segment(&job->layout, job->made);
-		if (job->fds[job->made] < 0) {
-			fprintf(stderr, "roam: cannot make the shared memory of node %u: %s%s\n",
-				job->made, strerror(errno), roami_boot_hint(errno));
-			return ROAM_ESYSTEM;
-		}
-	}
-	return ROAM_OK;
-}
 
 /* --------------------------------------------------------------------------------------- nodes */
 
@@ -109,11 +42,11 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.address = job->boot.address,
 		.app = job->app,
 		.fd = job->fds[job->me],
-		.hosts = job->boot.nodes != 0 ? job->boot.hosts : 1,
+		.hosts = job->boot.hosts,
 		.aes = job->boot.aes != 0,
-		.host_names = job->boot.hosts > 1 || job->control != 0 ? job->host_names : NULL,
+		.host_names = job->host_names[0] != NULL ? job->host_names : NULL,
 		.traced = roami_os_traced(),
-		.key = job->boot.nodes != 0 && !job->here ? job->boot.key : first->key,
+		.key = job->key != NULL ? job->key : first->key,
 		.boot = first->boot,
 		.service = job->service,
 		.why = job->why,
@@ -135,7 +68,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	job->nodes = nodes;
 	roami_seats_open(&job->real);
 	/* Those of a parent process are not here. */
-	atomic_store(&job->real.helpers, job->bound.binding != NULL ? job->bound.threads : 0);
+	atomic_store(&job->real.helpers, job->start_threads);
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot start the node");
@@ -144,26 +77,23 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked)
+enum roam_err roami_job_come(struct roami_job *job, unsigned asked)
 {
-	struct roami_ctl *ctl = job->bases[job->me];
-	enum roam_err err = ROAM_OK;
-
 	job->real.on_fail = roami_job_failed;
 	if (job->options.pin)
 		roami_os_pin(job->me);
 	if (job->options.bindings)
 		roami_job_report_binding(job);
-	if (job->here)
-		roami_here_join(job, asked);
-	if (job->bound.binding != NULL)
-		err = roami_meet_join(job, asked);
-	if (err == ROAM_OK)
-		err = job_open_node(job, nodes);
-	if (err == ROAM_OK && job->control != 0)
-		err = roami_far_join(job, asked);
-	if (err == ROAM_OK && job->bound.binding != NULL)
-		err = roami_meet_open(job);
+	return job->start->join != NULL ? job->start->join(job, asked) : ROAM_OK;
+}
+
+enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked)
+{
+	struct roami_ctl *ctl = job->bases[job->me];
+	enum roam_err err = job_open_node(job, nodes);
+
+	if (err == ROAM_OK && job->start->connect != NULL)
+		err = job->start->connect(job, asked);
 	if (err == ROAM_OK)
 		err = roami_service_start(job->node);
 	if (err != ROAM_OK)
@@ -215,12 +145,16 @@ static void job_on_exit(int status, void *arg)
 
 static enum roam_err job_launched(struct roami_job *job)
 {
-	enum roam_err err = roami_far_place(job);
+	enum roam_err err = roami_job_take_place(job);
 
+	job->nodes = job->boot.nodes;
+	roami_real_init(&job->real, roami_job_here(job), job->options.spin_us, job->options.chaos);
 	if (err == ROAM_OK)
 		err = roami_job_map_app(job);
 	if (err == ROAM_OK)
 		err = roami_job_open_alloc(job); /* everybody allocates the same until the seal */
+	if (err == ROAM_OK)
+		err = roami_job_come(job, 0);
 	if (err == ROAM_OK)
 		err = roami_job_join(job, job->nodes, 0);
 	job->life = ROAMI_JOB_JOINED;
@@ -241,7 +175,8 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	if (job->me == 0)
 		err = roami_job_lease(job); /* before anybody else can */
 	roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
-	roami_here_compare(job);
+	if (job->start->compare != NULL)
+		job->start->compare(job);
 	for (unsigned i = 0; i < job->nodes; i++)
 		if (atomic_load(&roami_job_ctl(job, i)->alloc_hash) !=
 		    atomic_load(&ctl->alloc_hash))
@@ -265,25 +200,23 @@ static enum roam_err job_seal_joined(struct roami_job *job)
 	return err;
 }
 
-/* The segment of a process that is alone, in the place of node 0; the agent's, if it is that. */
-static enum roam_err job_first_segment(struct roami_job *job)
+/* In which of these ways this process was started. */
+static enum roam_err job_begin(struct roami_job *job, bool creates,
+			       const struct roami_start *const *starts)
 {
 	enum roam_err err = ROAM_OK;
 
-	if (job->lent_count > 0 && job->boot.me == 0) {
-		job->fds[0] = job->lent[0];
-		job->made = 1;
-	} else {
-		err = roami_job_make_segments(job, 1);
-	}
-	return err == ROAM_OK ? roami_job_map_segment(job, 0) : err;
+	do
+		job->start = *starts++;
+	while (!job->start->begin(job, creates, &err));
+	return err;
 }
 
-enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind)
+enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind,
+			      const struct roami_start *const *starts)
 {
 	bool creates = kind != ROAMI_KIND_SPMD;
 	enum roam_err err = job->failed;
-	int lent = 0;
 
 	if (job->life != ROAMI_JOB_NEW || err != ROAM_OK)
 		return err; /* told the first time */
@@ -291,17 +224,12 @@ enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind)
 	setenv("UCX_ERROR_SIGNALS", "", 0); /* Rule 1.9 */
 	if (err == ROAM_OK)
 		err = roami_boot_check(&job->options, &job->engine);
-	job->failed = err;
 	job->needs = ROAM_MODEL_TX;
-	if (err != ROAM_OK)
-		return err;
-	roami_boot_layout(&job->layout, &job->options);
-	if (sscanf(job->options.boot, "far:%d:%d", &job->control, &lent) >= 1)
-		err = job->failed = roami_far_begin(job, lent);
-	else if (job->options.boot[0] != '\0')
-		err = job->failed = roami_here_begin(job);
-	else
-		err = job->failed = roami_meet_begin(job, creates);
+	if (err == ROAM_OK) {
+		roami_boot_layout(&job->layout, &job->options);
+		err = job_begin(job, creates, starts);
+	}
+	job->failed = err;
 	if (err != ROAM_OK)
 		return err;
 	job->reruns = creates && job->boot.nodes > 1;
@@ -310,7 +238,7 @@ enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind)
 		err = job_launched(job);
 	} else {
 		job->nodes = 1;
-		err = job_first_segment(job);
+		err = roami_job_map_first(job);
 		if (err == ROAM_OK)
 			err = roami_job_map_app(job);
 		if (err == ROAM_OK)
@@ -377,10 +305,11 @@ __attribute__((noreturn)) static void job_child(struct roami_job *job, void (*fn
 		if (!job->real.measured) /* forked before the seal */
 			roami_real_init(&job->real, nodes, job->options.spin_us,
 					job->options.chaos);
+		roami_job_come(job, nodes);
 		err = roami_job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK && job->me == 1)
-		err = roami_watch_creator(job->node->segments, nodes, parent, &job->real.helpers);
+		err = roami_watch_creator(job, parent);
 	if (err != ROAM_OK)
 		_exit(ROAMI_EXIT_TOLD);
 	roami_job_seal_allocs(job);
@@ -462,6 +391,28 @@ static enum roam_err job_may_create(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
+static bool fork_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
+{
+	(void)creates;
+	(void)err_p;
+	job->boot.hosts = 1;
+	return true;
+}
+
+/* A node that does not answer is on this host, but nothing says that it sees that we are gone. */
+static void fork_abort(struct roami_job *job, unsigned lost)
+{
+	if (lost != 0)
+		kill(atomic_load(&roami_job_ctl(job, lost - 1)->pid), SIGKILL);
+}
+
+const struct roami_start roami_start_fork = {
+	.name = "fork",
+	.begin = fork_begin,
+	.end = roami_job_end_here,
+	.abort = fork_abort,
+};
+
 /* Node 0 and `nodes` - 1 children, forked already or about to be, become a job. */
 static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(void))
 {
@@ -495,11 +446,11 @@ static enum roam_err job_seal(struct roami_job *job, unsigned nodes, void (*fn)(
 		/* The children may go on before we are ready: what they send waits in our rings. */
 		atomic_store(&ctl->job, ROAMI_JOB_SEALED);
 		roami_os_futex_wake(&ctl->job, INT32_MAX);
+		roami_job_come(job, nodes);
 		err = roami_job_join(job, nodes, nodes);
 	}
 	if (err == ROAM_OK)
-		err = roami_watch_start(&job->watch, job->node->segments, nodes, job->pids, NULL,
-					&job->real.helpers);
+		err = roami_watch_start(job, job->pids);
 	if (err != ROAM_OK)
 		roami_job_says(job, err, "cannot begin with the nodes");
 	for (unsigned i = 1; i < nodes && err != ROAM_OK; i++)
@@ -653,19 +604,18 @@ static void job_report_all(struct roami_job *job)
 	roami_job_report(job);
 }
 
-/* Node 0, with nothing more to ask of the others. */
-static void job_end(struct roami_job *job)
+void roami_job_end_here(struct roami_job *job)
 {
-	struct roami_ctl *ctl = roami_job_ctl(job, 0);
+	struct roami_ctl *first = roami_job_ctl(job, 0);
+	uint32_t state;
 
-	if (job->control != 0) { /* the launcher must know before anybody leaves */
-		roami_far_end(job);
+	if (job->me != 0) {
+		while ((state = atomic_load(&first->job)) != ROAMI_JOB_ENDING)
+			roami_os_futex_wait(&first->job, state, 0);
 		return;
 	}
-	atomic_store(&ctl->job, ROAMI_JOB_ENDING);
-	roami_os_futex_wake(&ctl->job, INT32_MAX);
-	if (roami_meet_apart(job))
-		roami_meet_end(job);
+	atomic_store(&first->job, ROAMI_JOB_ENDING);
+	roami_os_futex_wake(&first->job, INT32_MAX);
 }
 
 enum roam_err roami_job_wait_for_end(struct roami_job *job)
@@ -691,7 +641,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	job_report_all(job);
 	if (job->watch != NULL)
 		roami_watch_expect_end(job->watch);
-	job_end(job);
+	job->start->end(job);
 	roami_hang_stop(&job->hang);
 	roami_service_stop(job->node);
 	if (!job->reruns) {
@@ -713,9 +663,6 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 
 void roami_job_serve(struct roami_job *job)
 {
-	struct roami_ctl *first = job->control ? &job->far[0]->ctl : roami_job_ctl(job, 0);
-	uint32_t state;
-
 	roami_seats_shut(&job->real);
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
@@ -724,11 +671,8 @@ void roami_job_serve(struct roami_job *job)
 	roami_stats_end(job->node->stats);
 	roami_state_stats(job->node);
 	roami_state_set(job->node, ROAMI_STATE_JOINED, ROAMI_JOINED_FINAL, false);
-	if (job->me != 0 && roami_meet_apart(job))
-		roami_meet_end(job);
-	else if (job->me != 0)
-		while ((state = atomic_load(&first->job)) != ROAMI_JOB_ENDING)
-			roami_os_futex_wait(&first->job, state, 0);
+	if (job->me != 0)
+		job->start->end(job);
 }
 
 void roami_job_finish(struct roami_job *job)
@@ -749,7 +693,7 @@ void roami_job_finish(struct roami_job *job)
 			job_report_all(job);
 			if (job->watch != NULL)
 				roami_watch_expect_end(job->watch);
-			job_end(job);
+			job->start->end(job);
 		}
 		roami_hang_stop(&job->hang);
 		roami_service_stop(job->node);
@@ -758,7 +702,8 @@ void roami_job_finish(struct roami_job *job)
 	roami_seats_shut(&job->real);
 	roami_node_close(job->node);
 	job->node = NULL;
-	roami_meet_leave(job);
+	if (job->start->leave != NULL)
+		job->start->leave(job);
 	roami_job_close_allocs(job);
 	roami_os_vec_free(&job->blocks, sizeof(struct roami_place));
 	job_part(job);

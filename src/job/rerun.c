@@ -108,7 +108,7 @@ static void rerun_sated(void)
 	close(null);
 }
 
-/* The segment that it filled goes altogether: another one waits, which others map too. */
+/* The segment that it filled goes altogether: another one takes its place. */
 static enum roam_err rerun_drop(struct roami_job *job)
 {
 	enum roam_err err;
@@ -117,31 +117,31 @@ static enum roam_err rerun_drop(struct roami_job *job)
 	roami_os_unmap(job->bases[0], job->layout.total);
 	close(job->fds[0]);
 	job->bases[0] = NULL;
-	err = roami_far_map(job);
+	job->fds[0] = -1;
+	err = roami_job_take_place(job);
 	return err == ROAM_OK ? roami_job_map_app(job) : err;
 }
 
 /* From the place of node 0 to this process's own, without the heap that it filled. */
 static enum roam_err rerun_move(struct roami_job *job)
 {
-	unsigned me = job->boot.me;
-	enum roam_err err = ROAM_OK;
+	enum roam_err err;
 
 	/* The node that was node 0 is not closed: what it holds is small, and of another number. */
 	job->node->self = NULL;
 	roami_job_close_allocs(job);
-	job->me = me;
-	if (job->lent_count > 0) {
-		err = rerun_drop(job);
-	} else {
-		roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings,
-				 job->layout.total - job->layout.rings);
-		job->bases[me] = job->bases[0];
-		job->fds[me] = job->fds[0];
-		job->bases[0] = NULL;
-		job->fds[0] = -1;
-	}
+	err = rerun_drop(job);
 	return err == ROAM_OK ? roami_job_open_alloc(job) : err;
+}
+
+/* Becomes a node, once all have come, and alike. */
+static enum roam_err rerun_meet(struct roami_job *job, unsigned asked)
+{
+	enum roam_err err = roami_job_come(job, asked);
+
+	if (err == ROAM_OK && job->start->compare != NULL)
+		job->start->compare(job);
+	return err == ROAM_OK ? roami_job_join(job, job->boot.nodes, asked) : err;
 }
 
 /* This process takes its place among `nodes`; then node 0's heap is everybody's. */
@@ -157,7 +157,7 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 	else if (err == ROAM_OK)
 		err = rerun_move(job);
 	if (err == ROAM_OK)
-		err = roami_far_map(job);
+		err = roami_job_map_lent(job);
 	if (err == ROAM_OK)
 		err = roami_job_lease(job);
 	while (job->me == 0 && roami_msg_poll(job->node) > 0)
@@ -170,9 +170,9 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 		roami_job_mark_bytes(job);
 	}
 	roami_job_settle_blocks(job);
-	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
+	roami_real_init(&job->real, roami_job_here(job), job->options.spin_us, job->options.chaos);
 	if (err == ROAM_OK)
-		err = roami_job_join(job, job->boot.nodes, nodes);
+		err = rerun_meet(job, nodes);
 	if (err == ROAM_OK && job->me != 0)
 		roami_job_seal_allocs(job);
 	if (err == ROAM_OK)
@@ -183,7 +183,8 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 void roami_rerun_end(struct roami_job *job)
 {
 	roami_job_serve(job);
-	roami_meet_leave(job);
+	if (job->start->leave != NULL)
+		job->start->leave(job);
 	job->life = ROAMI_JOB_OVER;
 	fflush(NULL);
 	_exit(0);
@@ -228,20 +229,13 @@ void roami_rerun_check(struct roami_job *job)
 /* Its own memory, as a process that is launched finds it. */
 static enum roam_err rerun_start_anew(struct roami_job *job)
 {
-	enum roam_err err = ROAM_OK;
+	enum roam_err err;
 
 	roami_os_unmap(job->app, job->layout.heap_bytes);
 	job->node->self = NULL; /* it is not closed, as in rerun_move */
 	job->bases[0] = NULL;
 	job->fds[0] = -1;
-	job->me = job->made = job->boot.me;
-	if (job->lent_count > 0) {
-		err = roami_far_map(job);
-	} else {
-		err = roami_job_make_segments(job, job->me + 1);
-		if (err == ROAM_OK)
-			err = roami_job_map_segment(job, job->me);
-	}
+	err = roami_job_take_place(job);
 	return err == ROAM_OK ? roami_job_map_app(job) : err;
 }
 
@@ -292,22 +286,22 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	enum roam_err err = ROAM_OK;
 
 	roami_rerun_speak(job, true);
-	if (job->boot.me != 0 && job->bound.binding != NULL)
-		rerun_sated(); /* these launchers give the input to node 0 */
+	if (job->boot.me != 0 && job->start->input_first)
+		rerun_sated();
 	if (job->boot.me == 0)
 		rerun_keep(job);
 	else
 		err = rerun_start_anew(job);
 	if (err == ROAM_OK)
-		err = roami_far_map(job);
+		err = roami_job_map_lent(job);
 	if (err != ROAM_OK)
 		return err;
 	job->nodes = job->boot.nodes;
 	/* Who asks earlier than others has allocated less: any page may be node 0's. */
 	atomic_store(&roami_job_ctl(job, 0)->creator_end, job->layout.heap_bytes);
 	roami_job_settle_blocks(job);
-	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
-	err = roami_job_join(job, job->boot.nodes, 0);
+	roami_real_init(&job->real, roami_job_here(job), job->options.spin_us, job->options.chaos);
+	err = rerun_meet(job, 0);
 	if (err != ROAM_OK)
 		return err;
 	job->life = ROAMI_JOB_JOINED;
