@@ -128,14 +128,14 @@ enum roam_err roam_finish(void)
 
 unsigned roam_node(void)
 {
-	if (job.undecided)
+	if (roami_job_undecided(&job))
 		roami_job_decide(&job);
 	return job.me;
 }
 
 unsigned roam_nodes(void)
 {
-	if (job.undecided)
+	if (roami_job_undecided(&job))
 		roami_job_decide(&job);
 	return job.life == ROAMI_JOB_NEW ? 1 : job.nodes;
 }

@@ -1,11 +1,12 @@
 /*
  * The life of a job as one of its processes sees it: alone, sealed with others, alone again (rule
- * 2).
+ * 2).  How the process was started, and which nodes execute main, are one constant each (start.h,
+ * main.h).
  *
- * 	alone    one node, the heap plainly mapped, no faults.  roam_create forks nodes that wait
- * for the seal. joined   started by roam run: faults and protocol at work, but until its first
- * synchronisation every node allocates the same blocks in the same order. together several nodes,
- * sealed.
+ * 	alone     one node, the heap plainly mapped, no faults
+ * 	joined    several nodes of a launcher, faults and protocol at work; until the first
+ * 	          synchronisation every node allocates the same blocks in the same order
+ * 	together  several nodes, sealed
  */
 #ifndef ROAMI_JOB_H
 #define ROAMI_JOB_H
@@ -17,6 +18,7 @@
 #include "home/far.h"
 #include "job/hang.h"
 #include "job/local.h"
+#include "job/main.h"
 #include "job/start.h"
 #include "job/statics.h"
 #include "run/wait.h"
@@ -53,8 +55,7 @@ struct roami_job {
 	int lent[ROAMI_NODES_MAX], bells[ROAMI_NODES_MAX];
 	const char *host_names[ROAMI_NODES_MAX]; /* for messages; NULL: they need none */
 	const uint8_t *key; /* of the job; NULL: node 0's control page has it */
-	bool reruns;     /* main is executed on every node up to CREATE, see rerun.c */
-	_Atomic bool undecided; /* or so it seems: it may turn out that main goes on everywhere */
+	const struct roami_main *_Atomic main; /* NULL: not started */
 	char why[160];   /* a transport does not open; "": it has not said */
 	unsigned rounds; /* ended by roam_wait_for_end */
 	uint64_t alloc_hash; /* of the allocations up to CREATE */
@@ -67,8 +68,7 @@ struct roami_job {
 	unsigned created;            /* nodes forked and not sealed, node 0 counted; 1: none */
 	unsigned me;
 	unsigned nodes;
-	bool forking;  /* a node */
-	bool launched; /* by roam run: every node has run main */
+	bool forking; /* a node */
 	bool exit_hook;
 	struct roami_statics statics; /* ROAM_CHECK=statics */
 	bool found; /* a check of ROAM_CHECK has found something; this process is node 0 */
@@ -86,13 +86,6 @@ struct roami_job {
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 };
 
-/* Where the nodes of a program come from: what a launched one does with its main follows. */
-enum roami_kind {
-	ROAMI_KIND_SPMD,    /* the launcher: main goes on everywhere */
-	ROAMI_KIND_CREATES, /* the program creates them: main is executed on each up to there */
-	ROAMI_KIND_UNKNOWN  /* as if it created them, until it turns out that it does not */
-};
-
 /*
  * Joins or begins the job, in the first of the ways `starts` that this process was started in.
  * Reports errors on stderr.
@@ -100,17 +93,19 @@ enum roami_kind {
 enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind,
 			      const struct roami_start *const *starts);
 
-/* What an undecided program does shows that it creates no nodes: settles it or ends the process. */
+static inline bool roami_job_undecided(const struct roami_job *job)
+{
+	return job->main == &roami_main_undecided;
+}
+
+/* An undecided program does what shows that all nodes run main.  Errors end the process. */
 void roami_job_decide(struct roami_job *job);
 
-/*
- * Forks one node, or `nodes` - 1 of them and seals; the functions of roam_create and
- * roam_create_all.
- */
+/* What roam_create and roam_create_all do. */
 enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void));
 enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes);
 
-/* Seals if nodes were created or joined: called before anything that synchronises. */
+/* Before anything that synchronises: seals the job if nodes were created or joined. */
 enum roam_err roami_job_seal(struct roami_job *job);
 
 /* Node 0: waits for the others, takes the heap back, is alone again. */
@@ -144,6 +139,15 @@ void roami_job_failed(struct roami_node *node, const char *text);
 /* Says `what` failed, by `err` or errno; err.  Once: what one node lacks the others lack too. */
 enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const char *what);
 
+/* Nodes cannot be created, for there are others.  ROAM_ESTATE. */
+enum roam_err roami_job_says_sealed(void);
+
+/*
+ * Nodes cannot be created, for main goes on everywhere, or `asked`, if it is not 0, are too many or
+ * too few: every node comes here.  ROAM_ESTATE.
+ */
+enum roam_err roami_job_says_spmd(struct roami_job *job, unsigned asked);
+
 /* ---- choose.c */
 
 /*
@@ -152,14 +156,6 @@ enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const cha
  */
 bool roami_job_transports(struct roami_job *job, struct roami_node_params *params,
 			  const struct roam_transport **by);
-
-/* ---- says.c, for programs that create their nodes */
-
-/*
- * Nodes cannot be created, for main goes on everywhere, or `asked`, if it is not 0, are too many or
- * too few: every node comes here.
- */
-void roami_job_says_spmd(struct roami_job *job, unsigned asked);
 
 /* ---- watch.c */
 
@@ -208,7 +204,20 @@ enum roam_err roami_job_take_place(struct roami_job *job);
 /* Makes what is kept of the others where their segments are not mapped. */
 enum roam_err roami_job_make_far(struct roami_job *job);
 
-/* ---- parts of a job's life */
+/* ---- job.c: parts of a job's life */
+
+/* One node, in memory that is mapped: alone, until nodes are created. */
+enum roam_err roami_job_alone(struct roami_job *job);
+
+/* A process that begins alone: its first segment, the app view, an allocator, a node. */
+enum roam_err roami_job_start_alone(struct roami_job *job);
+
+/* Waits until all others have come to `state`. */
+void roami_job_await(struct roami_job *job, enum roami_joined state);
+
+/* Gives back what nodes that ended have left behind. */
+void roami_job_part(struct roami_job *job);
+
 /*
  * The process is about to become a node: shows how it comes.  `asked`: the number of nodes that
  * the program wants; 0: it takes what it gets.
@@ -228,29 +237,16 @@ void roami_job_mark_bytes(struct roami_job *job);
 /* Serves until node 0 has taken what it needs. */
 void roami_job_serve(struct roami_job *job);
 
-/* ---- rerun.c: programs that create their nodes, started across hosts */
+/* ---- rerun.c: programs that create their nodes, started by a launcher */
 
-/* All is as in a process that is alone; nodes above 0 are silenced, while undecided for later. */
-enum roam_err roami_rerun_begin(struct roami_job *job);
-
-/* The program that was undecided does not create its nodes: main goes on everywhere. */
+/* All nodes of the undecided program run main: the process takes its own place. */
 enum roam_err roami_rerun_spmd(struct roami_job *job);
 
 /* Ends the silence; what was kept is said now, if it is `said` at all. */
 void roami_rerun_speak(struct roami_job *job, bool said);
 
-/*
- * roam_create and roam_create_all, or the first synchronisation after the former, which made
- * `nodes`: nodes above 0 run fn, if it is their turn, serve, and end there.
- */
-enum roam_err roami_rerun_create(struct roami_job *job, void (*fn)(void));
-enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)(void));
-
 /* A node above 0 has run the function: serves, and ends. */
 __attribute__((noreturn)) void roami_rerun_end(struct roami_job *job);
-
-/* The program waits for the end, or ends: without a CREATE it is an error of the job. */
-void roami_rerun_check(struct roami_job *job);
 
 /* Notes a variable to be copied from node 0 to all at the seal. */
 enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size_t bytes);

@@ -80,7 +80,13 @@ enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const cha
 	return err;
 }
 
-void roami_job_says_spmd(struct roami_job *job, unsigned asked)
+enum roam_err roami_job_says_sealed(void)
+{
+	fprintf(stderr, "roam: nodes cannot be created here: the job is sealed\n");
+	return ROAM_ESTATE;
+}
+
+enum roam_err roami_job_says_spmd(struct roami_job *job, unsigned asked)
 {
 	char line[300];
 
@@ -97,4 +103,5 @@ void roami_job_says_spmd(struct roami_job *job, unsigned asked)
 	if ((job->me == 0 || job->bases[0] != NULL) &&
 	    atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
 		fprintf(stderr, "roam: %s\n", line);
+	return ROAM_ESTATE;
 }

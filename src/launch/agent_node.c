@@ -58,7 +58,6 @@ static void far_read_boot(struct roami_job *job, struct roami_frame *frame)
 			      "install the same on all hosts, and build the program with it");
 	job->boot = boot;
 	job->key = job->boot.key;
-	job->launched = true;
 }
 
 /*

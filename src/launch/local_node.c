@@ -49,7 +49,6 @@ static enum roam_err here_take(struct roami_job *job)
 	job->boot.me = rank;
 	job->boot.nodes = size;
 	job->boot.hosts = 1;
-	job->launched = true;
 	for (unsigned node = 0; node < size; node++)
 		job->lent[node] = (int)(fd + node);
 	return ROAM_OK;

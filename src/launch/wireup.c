@@ -473,7 +473,6 @@ static enum roam_err meet_first_turn(struct roami_job *job, bool creates)
 	job->boot.me = bound->me;
 	job->boot.nodes = bound->nodes;
 	job->key = job->boot.key;
-	job->launched = true;
 	job->start_threads = bound->threads;
 	meet_of(job)->blobs = calloc(ROAMI_NODES_MAX, sizeof(struct roami_blob));
 	if (meet_of(job)->blobs == NULL || sodium_init() < 0)
