@@ -60,13 +60,6 @@ static bool claim_try(struct roami_node *node, uint32_t page, uint64_t word)
 	return false;
 }
 
-/* Somebody is copying the page: they are quick, and nobody would wake us. */
-static void claim_pause(struct roami_node *node, unsigned turn)
-{
-	roami_msg_poll(node);
-	node->env->spin(node, turn);
-}
-
 void roami_word_learned(struct roami_node *node, uint32_t page, uint64_t word)
 {
 	uint16_t unknown = 0;
@@ -205,24 +198,32 @@ bool roami_claim_goes_on(struct roami_node *node, uint32_t page, int64_t next)
 	       roami_domain_of(node, (uint32_t)next) == roami_domain_of(node, page);
 }
 
-unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p)
+unsigned roami_home_lookup(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (entry->home == 0 &&
+	    (node->reach[roami_manager(node, page)]->look(node, page) & ROAMI_WORD_STATE) !=
+		    ROAMI_WORD_READY)
+		return ROAM_NOBODY;
+	return entry->home - 1u;
+}
+
+unsigned roami_home_claim(struct roami_node *node, uint32_t page, bool *claimed_p)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 	const struct roami_reach *reach = node->reach[roami_manager(node, page)];
 
 	*claimed_p = false;
 	for (unsigned turn = 0; entry->home == 0; turn++) {
-		uint64_t word = claim ? reach->claim(node, page, turn == 0, claimed_p)
-				      : reach->look(node, page);
+		uint64_t word = reach->claim(node, page, turn == 0, claimed_p);
 
 		if (*claimed_p)
 			return node->me;
 		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY)
 			break;
-		if (!claim)
-			return ROAM_NOBODY;
 		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED) {
-			claim_pause(node, turn);
+			roami_msg_pause(node, turn); /* a copy is brief */
 		} else if (claim_try(node, page, word)) {
 			*claimed_p = true;
 			return node->me;
