@@ -118,6 +118,12 @@ bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home);
  */
 bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home);
 
+/*
+ * How many pages behind `page`, `most` at most, will probably be written next: as many of the
+ * protocol's as lie open for writing before it, with this node for their home.
+ */
+uint32_t roami_page_row(struct roami_node *node, uint32_t page, uint32_t most);
+
 /* --------------------------------------------------------------------------- diffs and versions */
 
 /*

@@ -208,16 +208,23 @@ struct roami_guess {
 	struct roami_group *groups;
 };
 
-/* Faults at a constant distance, for fetching ahead. */
+/* Touches at a constant distance: first, first + stride, ... last; see page/prefetch.h. */
 struct roami_stream {
 	uint32_t first;
 	uint32_t last;
-	uint32_t next; /* where the next fault is expected */
-	int32_t stride;
-	uint32_t ahead;
+	uint32_t next;    /* of reads: where the next fault is expected */
+	int32_t stride;   /* 0: not known */
+	uint32_t ahead;   /* pages that went along with the last one */
+	uint32_t granted; /* of claims: pages of the run that the claim under way has already */
 };
 
 #define ROAMI_STREAMS 4
+
+struct roami_streams {
+	struct roami_stream of[ROAMI_STREAMS];
+	uint32_t turn; /* the one to replace */
+	uint32_t last; /* of reads: the last fault */
+};
 
 /*
  * Pages that a thread touched last under one-writer protocols, and how often in a row it came back
@@ -231,15 +238,6 @@ struct roami_returns {
 	bool idle;     /* the thread has hardly run since the last one */
 	uint32_t read; /* the page that the last fault read, + 1 */
 	uint64_t ran;  /* how long the thread had run when that ended; 0: not known */
-};
-
-/* Claims at a constant distance: the run is first, first + stride, ... last. */
-struct roami_claims {
-	uint32_t first;
-	uint32_t last;
-	int32_t stride; /* 0: not known */
-	uint32_t ahead;
-	uint32_t granted; /* pages of the run that the claim under way has already */
 };
 
 #define ROAMI_PAGES_MAX  (UINT64_C(1) << 32) /* that have a number */
@@ -256,17 +254,14 @@ struct roami_room {
 /* What the core remembers of an application thread; see base/thread.h. */
 struct roami_thread {
 	bool registered;   /* counted by the barriers of all threads */
-	struct roami_stream streams[ROAMI_STREAMS];
-	uint32_t stream_next; /* the one to replace */
-	uint32_t last_fault;
+	struct roami_streams reads;
+	struct roami_streams claims;
 	/*
 	 * With ROAM_CACHE_PAGES: the pages of the last faults, + 1, the newest first, and how many
 	 * of them the thread needs at a time, as far as that has shown.
 	 */
 	_Atomic uint32_t touched[ROAMI_TOUCHED];
 	_Atomic uint32_t needs;
-	struct roami_claims claims[ROAMI_STREAMS];
-	uint32_t claims_next; /* the one to replace */
 	struct roami_returns returns;
 };
 
