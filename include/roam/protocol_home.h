@@ -55,12 +55,18 @@ void roami_page_cool(struct roami_node *node, uint32_t page);
 #define ROAM_EPOCH_MAX               0xffffffu
 
 /*
- * Home of a page: cached, else from the directory.  With `claim`, an unclaimed page becomes this
- * node's (bytes included): then *claimed_p is true.  ROAM_NOBODY: unclaimed and not asked to claim,
- * or being claimed and not asked to wait. app, may block if `claim`.
+ * The home of a page: cached, else from the directory.  ROAM_NOBODY: no node has claimed it, or one
+ * is claiming it.  app; may send a message to the page's manager and wait for the answer.
  */
 #define ROAM_NOBODY 0xffffu
-unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p);
+unsigned roami_home_lookup(struct roami_node *node, uint32_t page);
+
+/*
+ * The home of a page; one that no node has claimed becomes this node's, bytes included: then
+ * *claimed_p is true, and roami_home_publish is still to be called.  Waits while another node is
+ * claiming the page.  app, may block.
+ */
+unsigned roami_home_claim(struct roami_node *node, uint32_t page, bool *claimed_p);
 
 /*
  * After `page` was claimed: claims more pages at the distance at which this thread claims, if it
@@ -111,6 +117,12 @@ bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home);
  * each takes long.
  */
 bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home);
+
+/*
+ * How many pages behind `page`, `most` at most, will probably be written next: as many of the
+ * protocol's as lie open for writing before it, with this node for their home.
+ */
+uint32_t roami_page_row(struct roami_node *node, uint32_t page, uint32_t most);
 
 /* --------------------------------------------------------------------------- diffs and versions */
 
@@ -305,7 +317,7 @@ bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page);
 bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p);
 
 /*
- * Another node is home, but not the one that roami_home_find said, which may be this node while
+ * Another node is home, but not the one that roami_home_lookup said, which may be this node while
  * another takes the page from it: which one.  app.
  */
 unsigned roami_home_again(struct roami_node *node, uint32_t page);
