@@ -4,6 +4,7 @@
  */
 #include "home/far.h"
 #include "job/job.h"
+#include "sync/state.h"
 #include "sync/sync.h"
 
 static enum roam_err spmd_start(struct roami_job *job)
