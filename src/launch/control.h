@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "heap/segment.h"
+#include "base/segment.h"
 #include "roam/transport.h"
 
 #define ROAMI_CARD_OPTIONS  64 /* options of a build at most */
