@@ -57,12 +57,19 @@ void roami_page_cool(struct roami_node *node, uint32_t page);
 #define ROAM_EPOCH_MAX               0xffffffu
 
 /*
- * The home of a page, from the cache or else from the directory.  With `claim`, this node becomes
- * the home of an unclaimed page and gets its bytes; *claimed_p is then true.  ROAM_NOBODY, only
- * without `claim`: the page is unclaimed, or is just being claimed.  app; may block if `claim`.
+ * The home of a page, from the cache or else from the directory.  ROAM_NOBODY: no node has claimed
+ * the page, or one is claiming it.  app; may send a message to the page's manager and wait for the
+ * answer.
  */
 #define ROAM_NOBODY 0xffffu
-unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p);
+unsigned roami_home_lookup(struct roami_node *node, uint32_t page);
+
+/*
+ * The home of a page.  If no node has claimed it, this node becomes its home and gets the bytes:
+ * *claimed_p is then true, and the caller must call roami_home_publish.  Waits while another node
+ * is claiming the page.  app, may block.
+ */
+unsigned roami_home_claim(struct roami_node *node, uint32_t page, bool *claimed_p);
 
 /*
  * After `page` was claimed: if this thread claims pages at a constant distance, claims more of them
@@ -115,6 +122,12 @@ bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home);
  * for each would take long.
  */
 bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home);
+
+/*
+ * How many pages behind `page`, `most` at most, will probably be written next: as many of the
+ * protocol's as lie open for writing before it, with this node for their home.
+ */
+uint32_t roami_page_row(struct roami_node *node, uint32_t page, uint32_t most);
 
 /* --------------------------------------------------------------------------- diffs and versions */
 
@@ -314,8 +327,8 @@ bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page);
 bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p);
 
 /*
- * The home is not where roami_home_find said (this may have been this node, from which another one
- * takes the page): returns the current home, another node.  app.
+ * The home is not where roami_home_lookup said (this may have been this node, from which another
+ * one takes the page): returns the current home, another node.  app.
  */
 unsigned roami_home_again(struct roami_node *node, uint32_t page);
 

@@ -25,7 +25,7 @@ static void layer_rouse(void *arg, unsigned peer)
 {
 	struct roami_node *node = arg;
 
-	node->env->ring(node, peer);
+	node->env->sleep->sent(node, peer, false);
 }
 
 static void layer_stranger(void *arg)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/options.h"
+#include "base/sleep.h"
 #include "base/vclock.h"
 #include "fault/engine.h"
 #include "heap/segment.h"
@@ -32,32 +33,7 @@ enum roami_spoilt {
 
 struct roami_env {
 	uint64_t (*now)(struct roami_node *node);
-	/*
-	 * Between these the thread sends what it waits for there, and counts as polling; while it
-	 * runs, nobody else need be woken for what comes.  No user's code between.  NULL: nothing
-	 * to do.  app.  If it begins `later`, it counts from its first wait on, or the second
-	 * message before that.
-	 */
-	void (*wait_begin)(struct roami_node *node);
-	void (*wait_later)(struct roami_node *node);
-	void (*wait_end)(struct roami_node *node);
-
-	/* Waits until condition(arg); polls meanwhile.  app. */
-	void (*wait)(struct roami_node *node, bool (*condition)(void *arg), void *arg);
-	/*
-	 * The same for one of many threads that come one after the other: what is not for it need
-	 * not wake it.  Until condition(arg), which notify_ticket follows.  NULL: wait.
-	 */
-	void (*wait_ticket)(struct roami_node *node, uint32_t ticket, bool (*condition)(void *arg),
-			    void *arg);
-	/* The thread of this node with that ticket may go on.  NULL: notify. */
-	void (*notify_ticket)(struct roami_node *node, uint32_t ticket);
-	/* Something has changed that a thread of `peer` (us, or of our host) may wait for. */
-	void (*notify)(struct roami_node *node, unsigned peer);
-	/* A message for `peer` was sent. */
-	void (*ring)(struct roami_node *node, unsigned peer);
-	/* The answer to a call of `peer` was sent, whose caller waits there. */
-	void (*answered)(struct roami_node *node, unsigned peer);
+	const struct roami_sleep *sleep; /* how threads wait, and are woken */
 	/* Another thread may run here (chaos, world); NULL: nothing. */
 	void (*step)(struct roami_node *node);
 	/* Like step, but the caller spins for another thread; `turn`: how often in a row before. */
@@ -232,16 +208,23 @@ struct roami_guess {
 	struct roami_group *groups;
 };
 
-/* Faults at a constant distance, for fetching ahead. */
+/* Touches at a constant distance: first, first + stride, ... last; see page/prefetch.h. */
 struct roami_stream {
 	uint32_t first;
 	uint32_t last;
-	uint32_t next; /* where the next fault is expected */
-	int32_t stride;
-	uint32_t ahead;
+	uint32_t next;    /* of reads: where the next fault is expected */
+	int32_t stride;   /* 0: not known */
+	uint32_t ahead;   /* pages that went along with the last one */
+	uint32_t granted; /* of claims: pages of the run that the claim under way has already */
 };
 
 #define ROAMI_STREAMS 4
+
+struct roami_streams {
+	struct roami_stream of[ROAMI_STREAMS];
+	uint32_t turn; /* the one to replace */
+	uint32_t last; /* of reads: the last fault */
+};
 
 /*
  * Pages that a thread touched last under one-writer protocols, and how often in a row it came back
@@ -255,15 +238,6 @@ struct roami_returns {
 	bool idle;     /* the thread has hardly run since the last one */
 	uint32_t read; /* the page that the last fault read, + 1 */
 	uint64_t ran;  /* how long the thread had run when that ended; 0: not known */
-};
-
-/* Claims at a constant distance: the run is first, first + stride, ... last. */
-struct roami_claims {
-	uint32_t first;
-	uint32_t last;
-	int32_t stride; /* 0: not known */
-	uint32_t ahead;
-	uint32_t granted; /* pages of the run that the claim under way has already */
 };
 
 #define ROAMI_PAGES_MAX  (UINT64_C(1) << 32) /* that have a number */
@@ -280,17 +254,14 @@ struct roami_room {
 /* What the core remembers of an application thread; see base/thread.h. */
 struct roami_thread {
 	bool registered;   /* counted by the barriers of all threads */
-	struct roami_stream streams[ROAMI_STREAMS];
-	uint32_t stream_next; /* the one to replace */
-	uint32_t last_fault;
+	struct roami_streams reads;
+	struct roami_streams claims;
 	/*
 	 * With ROAM_CACHE_PAGES: the pages of the last faults, + 1, the newest first, and how many
 	 * of them the thread needs at a time, as far as that has shown.
 	 */
 	_Atomic uint32_t touched[ROAMI_TOUCHED];
 	_Atomic uint32_t needs;
-	struct roami_claims claims[ROAMI_STREAMS];
-	uint32_t claims_next; /* the one to replace */
 	struct roami_returns returns;
 };
 
@@ -529,42 +500,41 @@ static inline void roami_spoil(struct roami_node *node, enum roami_spoilt what, 
 static inline void roami_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	if (!condition(arg))
-		node->env->wait(node, condition, arg);
+		node->env->sleep->wait(node, ROAMI_NO_TICKET, condition, arg);
 }
 
 static inline void roami_wait_ticket(struct roami_node *node, uint32_t ticket,
 				     bool (*condition)(void *arg), void *arg)
 {
-	if (node->env->wait_ticket == NULL)
-		roami_wait(node, condition, arg);
-	else if (!condition(arg))
-		node->env->wait_ticket(node, ticket, condition, arg);
+	if (!condition(arg))
+		node->env->sleep->wait(node, ticket, condition, arg);
 }
 
-static inline void roami_notify_ticket(struct roami_node *node, uint32_t ticket)
+/* See struct roami_sleep, `changed`. */
+static inline void roami_changed(struct roami_node *node, unsigned peer)
 {
-	if (node->env->notify_ticket == NULL)
-		node->env->notify(node, node->me);
-	else
-		node->env->notify_ticket(node, ticket);
+	node->env->sleep->changed(node, peer, ROAMI_NO_TICKET);
 }
 
+static inline void roami_changed_ticket(struct roami_node *node, uint32_t ticket)
+{
+	node->env->sleep->changed(node, node->me, ticket);
+}
+
+/* See struct roami_sleep, `begin` and `end`. */
 static inline void roami_wait_begin(struct roami_node *node)
 {
-	if (node->env->wait_begin != NULL)
-		node->env->wait_begin(node);
+	node->env->sleep->begin(node, false);
 }
 
 static inline void roami_wait_later(struct roami_node *node)
 {
-	if (node->env->wait_later != NULL)
-		node->env->wait_later(node);
+	node->env->sleep->begin(node, true);
 }
 
 static inline void roami_wait_end(struct roami_node *node)
 {
-	if (node->env->wait_end != NULL)
-		node->env->wait_end(node);
+	node->env->sleep->end(node);
 }
 
 /* ---- life */

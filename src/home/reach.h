@@ -23,8 +23,7 @@ struct roami_word_op {
 	uint64_t to;
 };
 
-#define ROAMI_CLAIM_RUN        64u /* pages that are claimed in a row at most */
-#define ROAMI_CLAIM_STRIDE_MAX 64
+#define ROAMI_CLAIM_RUN 64u /* pages that are claimed in a row at most */
 
 /* Pages first, first + stride, ... that this node has claimed, of one manager. */
 struct roami_publish {
@@ -199,12 +198,6 @@ void roami_claim_fill(struct roami_node *node, uint32_t first, uint32_t count, i
 uint64_t roami_claim_word(struct roami_node *node, uint32_t page, unsigned home, bool travels);
 bool roami_claim_goes_on(struct roami_node *node, uint32_t page, int64_t next);
 bool roami_claim_same_block(struct roami_node *node, uint32_t from, uint32_t to);
-
-/* The stream of claims that goes on at `page`, or beside which one begins there; NULL: none. */
-struct roami_claims *roami_claims_expecting(struct roami_thread *thread, uint32_t page);
-
-/* How many pages to claim beyond `page`. */
-uint32_t roami_claims_ahead(struct roami_claims *claims, uint32_t page);
 
 /* A word as a peer has it: the home that it names is noted, for homes do not change. */
 void roami_word_learned(struct roami_node *node, uint32_t page, uint64_t word);

@@ -7,6 +7,7 @@
 #include "home/reach.h"
 #include "home/remote.h"
 #include "page/page.h"
+#include "page/prefetch.h"
 
 /* -------------------------------------------------------------------------------------- looking */
 
@@ -95,16 +96,16 @@ static uint32_t claim_ask_run(struct roami_node *node, uint32_t first, int32_t s
 /* Claims a page that goes on with a run, and those that are expected behind it. */
 static bool claim_at_once(struct roami_node *node, uint32_t page)
 {
-	struct roami_thread *thread = roami_thread_self(node);
-	struct roami_claims *claims = roami_claims_expecting(thread, page);
+	struct roami_streams *claims = &roami_thread_self(node)->claims;
+	struct roami_stream *run = roami_prefetch_claims_expect(claims, page);
 	uint32_t most;
 
-	if (claims == NULL || claims->ahead == 0)
+	if (run == NULL || run->ahead == 0)
 		return false;
-	most = roami_claims_ahead(claims, page);
-	claims->granted = claim_ask_run(node, page, claims->stride, 1 + most, true);
-	roami_claim_fill(node, page, claims->granted, claims->stride);
-	return claims->granted > 0;
+	most = roami_prefetch_claim(run, page, ROAMI_CLAIM_RUN);
+	run->granted = claim_ask_run(node, page, run->stride, 1 + most, true);
+	roami_claim_fill(node, page, run->granted, run->stride);
+	return run->granted > 0;
 }
 
 /*
@@ -155,7 +156,7 @@ void roami_claim_handle(struct roami_node *node, const struct roam_request *requ
 		roami_node_fail(node, "node %u sent a malformed claim", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
 	if (ask.count > ROAMI_CLAIM_RUN || ask.first >= node->layout.pages ||
-	    ask.stride > ROAMI_CLAIM_STRIDE_MAX || ask.stride < -ROAMI_CLAIM_STRIDE_MAX)
+	    ask.stride > ROAMI_PREFETCH_STRIDE_MAX || ask.stride < -ROAMI_PREFETCH_STRIDE_MAX)
 		roami_node_fail(node, "node %u claimed pages beyond the heap", request->from);
 	theirs = roami_claim_word(node, ask.first, request->origin, true);
 	for (; granted < ask.count; granted++) {

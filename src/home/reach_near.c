@@ -112,8 +112,7 @@ static void near_fetch_one(struct roami_node *node, struct roam_fetch_one *one)
 		     ROAM_FETCH_NOT_HOME &&
 	     stays;
 	     turn++) { /* claimed from a manager that is not near, and not yet published */
-		roami_msg_poll(node);
-		node->env->spin(node, turn);
+		roami_msg_pause(node, turn);
 	}
 	if (one->result <= ROAM_FETCH_OPEN)
 		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);

@@ -84,7 +84,7 @@ static bool msg_drain(struct roami_node *node, unsigned to)
 		sent = true;
 	}
 	if (sent)
-		node->env->ring(node, to);
+		node->env->sleep->sent(node, to, false);
 	if (*first < out->count)
 		return false;
 	out->count = 0;
@@ -134,7 +134,7 @@ static void msg_publish(struct roami_node *node, unsigned to, const struct msg_h
 	roami_spin_unlock(&node->msg.out_lock[to]);
 	if (queued) {
 		/* Nothing will arrive to tell us that there is room: somebody here must look. */
-		node->env->ring(node, node->me);
+		node->env->sleep->sent(node, node->me, false);
 		ROAMI_COUNT(node->stats, messages_queued, 1);
 	}
 	ROAMI_COUNT(node->stats, messages_sent, 1);
@@ -146,7 +146,7 @@ static void msg_put(struct roami_node *node, unsigned to, const struct msg_heade
 		    const struct roam_part *parts, unsigned count)
 {
 	msg_publish(node, to, header, parts, count);
-	node->env->ring(node, to);
+	node->env->sleep->sent(node, to, false);
 }
 
 static size_t msg_page_bytes(const struct msg_header *header)
@@ -193,14 +193,14 @@ void roami_reply(struct roami_node *node, const struct roam_request *request,
 		 const struct roam_part *parts, unsigned count)
 {
 	reply_publish(node, request, parts, count);
-	node->env->ring(node, request->origin);
+	node->env->sleep->sent(node, request->origin, false);
 }
 
 void roami_msg_reply_awaited(struct roami_node *node, const struct roam_request *request,
 			     const struct roam_part *parts, unsigned count)
 {
 	reply_publish(node, request, parts, count);
-	node->env->answered(node, request->origin);
+	node->env->sleep->sent(node, request->origin, true);
 }
 
 void roami_msg_send_awaited(struct roami_node *node, unsigned to, unsigned type,
@@ -210,7 +210,7 @@ void roami_msg_send_awaited(struct roami_node *node, unsigned to, unsigned type,
 				    0};
 
 	msg_publish(node, to, &header, parts, count);
-	node->env->answered(node, to);
+	node->env->sleep->sent(node, to, true);
 }
 
 void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *request,
@@ -580,7 +580,7 @@ void roami_msg_unpark(struct roami_node *node, uint32_t page)
 	}
 	atomic_store(&msg->delay_next, 1);
 	roami_spin_unlock(&msg->parked_lock);
-	node->env->ring(node, node->me);
+	node->env->sleep->sent(node, node->me, false);
 }
 
 uint64_t roami_msg_due(struct roami_node *node)
@@ -785,7 +785,7 @@ unsigned roami_msg_poll(struct roami_node *node)
 		return 0;
 	if (timed)
 		ROAMI_TIME(node->stats, handler, (roami_os_cycles() - start) * POLLS_TIMED);
-	node->env->notify(node, node->me);
+	roami_changed(node, node->me);
 	return handled;
 }
 

@@ -76,6 +76,16 @@ void roami_msg_send_awaited(struct roami_node *node, unsigned to, unsigned type,
 /* Handles waiting messages, if no other thread of the node does so already; how many. */
 unsigned roami_msg_poll(struct roami_node *node);
 
+/*
+ * One turn of waiting for another node that will be done soon and wakes nobody: handles messages,
+ * then lets other threads run.  `turn`: how often in a row before.
+ */
+static inline void roami_msg_pause(struct roami_node *node, unsigned turn)
+{
+	roami_msg_poll(node);
+	node->env->spin(node, turn);
+}
+
 /* Whether something waits to be handled now. */
 bool roami_msg_pending(struct roami_node *node);
 

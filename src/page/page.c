@@ -145,7 +145,7 @@ static uint32_t page_end(struct roami_node *node, uint32_t page, bool clean)
 	if (was & ROAMI_PAGE_PARKED)
 		roami_msg_unpark(node, page);
 	if (atomic_load(&node->page_waiters) != 0)
-		node->env->notify(node, node->me);
+		roami_changed(node, node->me);
 	roami_step(node);
 	return twin;
 }

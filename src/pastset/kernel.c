@@ -354,7 +354,7 @@ static void waiter_complete(struct roami_past *past, struct roami_waiter *waiter
 		return;
 	}
 	atomic_store_explicit(&waiter->done, 1, memory_order_release);
-	past->node->env->notify(past->node, past->node->me);
+	roami_changed(past->node, past->node->me);
 }
 
 /* -------------------------------------------------------------------------------------- alarms */

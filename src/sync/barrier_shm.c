@@ -114,7 +114,7 @@ static void meet_arrive(struct meet *meet, unsigned threads)
 	roami_spin_unlock(&meeting->spin);
 	for (unsigned peer = 0; here != 0 && peer < node->nodes; peer++)
 		if ((here >> peer & 1) != 0)
-			node->env->notify(node, peer);
+			roami_changed(node, peer);
 }
 
 /* ------------------------------------------------------------------------------------ departure */
@@ -220,7 +220,7 @@ void roami_meet_ended(struct roami_node *node)
 		return;
 	atomic_fetch_add(&node->segments[0].ctl->ended, 1);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
-		node->env->notify(node, peer);
+		roami_changed(node, peer);
 }
 
 /* ----------------------------------------------------------------------------------- reductions */

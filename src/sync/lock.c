@@ -408,7 +408,7 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 	waiters = lock_let_go(node, lock);
 	roami_spin_unlock(&lock->spin);
 	if (waiters)
-		roami_notify_ticket(node, lock->serving);
+		roami_changed_ticket(node, lock->serving);
 	roami_release_rest(node);
 	return ROAM_OK;
 }
@@ -461,7 +461,7 @@ void roami_lock_forget(struct roami_node *node, void *item)
 	atomic_store(&lock->told, 0);
 	roami_spin_lock(node, &lock->spin);
 	if (lock->holder != 0 && lock_let_go(node, lock))
-		roami_notify_ticket(node, lock->serving);
+		roami_changed_ticket(node, lock->serving);
 	roami_spin_unlock(&lock->spin);
 }
 

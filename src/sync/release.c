@@ -36,7 +36,7 @@ void roami_interval_enter(struct roami_node *node)
 void roami_interval_leave(struct roami_node *node)
 {
 	roami_spin_unlock(&node->interval_lock);
-	node->env->notify(node, node->me);
+	roami_changed(node, node->me);
 }
 
 /* ------------------------------------------------------------------------------------- release */

@@ -56,9 +56,11 @@ static uint64_t env_now(struct roami_node *node)
 	return bench.now;
 }
 
-static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+static void env_wait(struct roami_node *node, uint64_t ticket, bool (*condition)(void *arg),
+		     void *arg)
 {
 	(void)node;
+	(void)ticket;
 	if (!condition(arg))
 		longjmp(bench.failed, 1);
 }
@@ -69,11 +71,38 @@ static void env_spin(struct roami_node *node, unsigned turn)
 	(void)turn;
 }
 
-static void env_ring(struct roami_node *node, unsigned peer)
+static void env_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
 {
 	(void)node;
 	(void)peer;
+	(void)ticket;
 }
+
+static void env_sent(struct roami_node *node, unsigned peer, bool answer)
+{
+	(void)node;
+	(void)peer;
+	(void)answer;
+}
+
+static void env_begin(struct roami_node *node, bool later)
+{
+	(void)node;
+	(void)later;
+}
+
+static void env_end(struct roami_node *node)
+{
+	(void)node;
+}
+
+static const struct roami_sleep env_sleep = {
+	.wait = env_wait,
+	.changed = env_changed,
+	.sent = env_sent,
+	.begin = env_begin,
+	.end = env_end,
+};
 
 static unsigned env_thread(struct roami_node *node)
 {
@@ -131,10 +160,7 @@ static unsigned *env_domain(struct roami_node *node)
 }
 
 static const struct roami_env env = {.now = env_now,
-				     .wait = env_wait,
-				     .notify = env_ring,
-				     .ring = env_ring,
-				     .answered = env_ring,
+				     .sleep = &env_sleep,
 				     .spin = env_spin,
 				     .thread = env_thread,
 				     .domain = env_domain};

@@ -206,8 +206,7 @@ static void worker_cancel(struct job *job, unsigned number)
 	__atomic_store_n(&job->cancels[number].cancelled, 1, __ATOMIC_SEQ_CST);
 	roami_attach_look(&job->all);
 	if (number >= ATTACHED)
-		job->nodes[number - ATTACHED]->env->notify(job->nodes[number - ATTACHED],
-							   number - ATTACHED);
+		roami_changed(job->nodes[number - ATTACHED], number - ATTACHED);
 }
 
 static void *worker_main(void *arg)
