@@ -288,6 +288,21 @@ __attribute__((noreturn, format(printf, 2, 3))) void roami_node_fail(struct roam
 __attribute__((noreturn)) void roami_assert_failed(const char *condition, const char *file,
 						   int line);
 
+/*
+ * What the comment of a function demands of its callers, where looking costs time on a fast path:
+ * compiled in with meson's -Dcontracts=true, as most of the test builds are.  What costs nothing is
+ * an roami_assert.
+ */
+#ifdef ROAMI_CONTRACTS
+#define roami_contract(condition) roami_assert(condition)
+#else
+#define roami_contract(condition) ((void)sizeof(condition))
+#endif
+
+/* The two most frequent ones: the page is pending; its page lock is held. */
+#define roami_contract_pending(node, page) roami_contract(roami_page_pending(node, page))
+#define roami_contract_locked(node, page)  roami_contract(roami_page_locked(node, page))
+
 /* --------------------------------------------------------------------------------------- pages */
 
 /*
@@ -300,6 +315,9 @@ void roami_page_move(struct roami_node *node, uint32_t page, unsigned state);
 /* The short lock.  Not recursive. */
 void roami_page_lock(struct roami_node *node, uint32_t page);
 void roami_page_unlock(struct roami_node *node, uint32_t page);
+
+/* Whether some thread holds it; for contracts. */
+bool roami_page_locked(struct roami_node *node, uint32_t page);
 
 /* Makes the page pending unless it is; false: it was.  Never blocks.  roami_page_done ends it. */
 bool roami_page_try(struct roami_node *node, uint32_t page);

@@ -57,17 +57,17 @@ void roami_page_cool(struct roami_node *node, uint32_t page);
 #define ROAM_EPOCH_MAX               0xffffffu
 
 /*
- * The home of a page, from the cache or else from the directory.  ROAM_NOBODY: no node has claimed
- * the page, or one is claiming it.  app; may send a message to the page's manager and wait for the
- * answer.
+ * The home of a page, from the cache or else from the directory.  ROAM_NOBODY: the page is
+ * unclaimed, or is just being claimed.  app; may send a message to the page's manager and wait for
+ * the answer.
  */
 #define ROAM_NOBODY 0xffffu
 unsigned roami_home_lookup(struct roami_node *node, uint32_t page);
 
 /*
- * The home of a page.  If no node has claimed it, this node becomes its home and gets the bytes:
- * *claimed_p is then true, and the caller must call roami_home_publish.  Waits while another node
- * is claiming the page.  app, may block.
+ * The home of a page; one that no node has claimed becomes this node's, bytes included: then
+ * *claimed_p is true, and roami_home_publish is still to be called.  Waits while another node is
+ * claiming the page.  app, may block.
  */
 unsigned roami_home_claim(struct roami_node *node, uint32_t page, bool *claimed_p);
 

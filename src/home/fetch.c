@@ -141,7 +141,7 @@ static bool fetch_early(struct roami_node *node, const struct roam_request *requ
 	return early;
 }
 
-void roami_fetch_handle(struct roami_node *node, const struct roam_request *request)
+static void fetch_handle(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = roami_memory_page(node, request, sizeof(page));
 	uint8_t bytes[ROAM_PAGE_SIZE];
@@ -154,7 +154,7 @@ void roami_fetch_handle(struct roami_node *node, const struct roam_request *requ
 	if (head.result == ROAM_FETCH_NOT_HOME) /* or was published since */
 		head.result = roami_fetch_direct(node, node->me, page, bytes, &head.version);
 	if (head.result <= ROAM_FETCH_OPEN)
-		roami_msg_reply_bytes(node, request, parts, 2);
+		roami_msg_reply_page(node, request, ROAMI_ANSWER_PAGE, parts, 2);
 	else
 		roami_reply(node, request, parts, 1);
 }
@@ -209,3 +209,10 @@ bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home)
 {
 	return node->reach[home]->travels && roami_prefetch_row(node, page);
 }
+
+static const struct roam_message fetch_messages[] = {
+	[ROAMI_FETCH_PAGE] = {"fetch", fetch_handle, 8},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_fetch = {.name = "fetch", .messages = fetch_messages};

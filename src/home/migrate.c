@@ -179,7 +179,7 @@ uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, 
 	return epoch;
 }
 
-void roami_take_handle(struct roami_node *node, const struct roam_request *request)
+static void take_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_take ask = {UINT32_MAX, 0, 0};
 	uint32_t epoch;
@@ -233,3 +233,10 @@ unsigned roami_home_again(struct roami_node *node, uint32_t page)
 	} while (home == node->me);
 	return home;
 }
+
+static const struct roam_message migrate_messages[] = {
+	[ROAMI_MIGRATE_TAKE] = {"take", take_handle, sizeof(struct roami_take)},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_migrate = {.name = "migrate", .messages = migrate_messages};

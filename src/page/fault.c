@@ -148,7 +148,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (page < domain->first || page >= domain->end)
 		roami_node_fail(node, "touch beyond the shared heap");
 	if (!roami_node_dumped(node, page))
-		roami_node_dump(node, page);
+		roami_page_dump(node, page);
 	roami_step(node);
 	was = roami_domain_enter(node, domain);
 	if (node->options->cache_pages != 0)

@@ -85,6 +85,12 @@ void roami_page_unlock(struct roami_node *node, uint32_t page)
 	roami_spin_unlock(&roami_page_entry(node, page)->lock);
 }
 
+bool roami_page_locked(struct roami_node *node, uint32_t page)
+{
+	return atomic_load_explicit(&roami_page_entry(node, page)->lock.held,
+				    memory_order_relaxed) != 0;
+}
+
 /* ------------------------------------------------------------------------------------- pending */
 
 bool roami_page_pending(struct roami_node *node, uint32_t page)

@@ -7,9 +7,11 @@
 
 #define BROUGHT_MAX 1024u /* bytes that are copied under a lock */
 
+const char roami_past_name[] = "pastset";
+
 struct roami_past *roami_past_of(struct roami_node *node)
 {
-	return node->service_state;
+	return roami_extension(node, roami_past_name)->state;
 }
 
 enum roam_err roami_past_open(struct roami_past *past)
@@ -365,7 +367,7 @@ static void waiter_complete(struct roami_past *past, struct roami_waiter *waiter
  */
 static void alarm_set(struct roami_past *past, uint64_t deadline)
 {
-	struct roam_request request = {.type = ROAMI_TYPE_SERVICE + ROAMI_PAST_ALARM,
+	struct roam_request request = {.type = (uint16_t)(past->types + ROAMI_PAST_ALARM),
 				       .from = (uint16_t)past->node->me,
 				       .origin = (uint16_t)past->node->me};
 	uint64_t now = past->node->env->now(past->node);

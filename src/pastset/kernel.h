@@ -40,9 +40,12 @@ struct roami_relay {
 	void *arg;   /* for past->relay_told */
 };
 
-/* The node's share of PastSet; service_state of the node. */
+extern const char roami_past_name[]; /* of the extension */
+
+/* The node's share of PastSet: the state of the extension. */
 struct roami_past {
 	struct roami_node *node;
+	unsigned types;         /* of its messages, the first one */
 	struct roami_spin lock; /* of what follows, up to the pool */
 	_Atomic uint32_t opened;
 	struct roami_name *names;

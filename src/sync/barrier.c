@@ -10,6 +10,14 @@
 #include "sync/sync.h"
 #include "sync/sync_state.h"
 
+/* Messages. */
+enum { BARRIER_ARRIVE, BARRIER_DEPART, BARRIER_ENDED };
+
+static unsigned barrier_type(const struct roami_node *node, unsigned message)
+{
+	return roami_type(node, ROAMI_ROOM_BARRIERS, message);
+}
+
 #define TREE_ARITY 4u
 
 struct barrier_head {
@@ -131,7 +139,7 @@ static void depart_send(struct roami_node *node, struct roami_barrier *barrier, 
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
 	roami_log_send_upto(node, to, &barrier->child_floor[to], &barrier->depart_seen,
-			    ROAMI_TYPE_SYNC + ROAMI_SYNC_DEPART, parts, 3);
+			    barrier_type(node, BARRIER_DEPART), parts, 3);
 }
 
 static void tree_depart(struct roami_node *node, struct roami_barrier *barrier)
@@ -251,7 +259,7 @@ static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 	 */
 	roami_log_ahead(node, parent, &known, &barrier->merged,
 			barrier->tree && tree_children(node) == 0);
-	roami_msg_send(node, parent, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 4);
+	roami_msg_send(node, parent, barrier_type(node, BARRIER_ARRIVE), parts, 4);
 }
 
 static unsigned barrier_arrived(const struct roami_barrier *barrier)
@@ -294,8 +302,7 @@ static void barrier_hopeless(struct roami_node *node, const struct roami_barrier
 		roami_barrier_fail(node, barrier->id, gone);
 }
 
-/* A node came to the end: does another barrier wait for it? */
-static void barrier_check_all(struct roami_node *node)
+void roami_barrier_ended(struct roami_node *node)
 {
 	struct roami_table *table = &node->sync->barriers;
 
@@ -303,10 +310,10 @@ static void barrier_check_all(struct roami_node *node)
 		barrier_hopeless(node, roami_table_item(table, i));
 }
 
-void roami_barrier_handle_ended(struct roami_node *node, const struct roam_request *request)
+static void barrier_handle_ended(struct roami_node *node, const struct roam_request *request)
 {
 	(void)request;
-	barrier_check_all(node);
+	roami_barrier_ended(node);
 }
 
 /*
@@ -315,9 +322,9 @@ void roami_barrier_handle_ended(struct roami_node *node, const struct roam_reque
  */
 static void barrier_tell_end(struct roami_node *node)
 {
-	barrier_check_all(node);
+	roami_barrier_ended(node);
 	if (node->options->barrier_tree == ROAMI_BARRIER_TREE && node->me != 0)
-		roami_msg_send(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ENDED, NULL, 0);
+		roami_msg_send(node, 0, barrier_type(node, BARRIER_ENDED), NULL, 0);
 }
 
 /* Is everybody here?  Then up the tree, or, at node 0, depart.  The barrier's spin is held. */
@@ -513,7 +520,7 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 	head.told = clocks_encode(node, &clocks, &clock, &seen);
 	parts[1].bytes = clocks.floor_bytes;
 	parts[2].bytes = clocks.seen_bytes;
-	call = roami_msg_call_start(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3, answer,
+	call = roami_msg_call_start(node, 0, barrier_type(node, BARRIER_ARRIVE), parts, 3, answer,
 				    sizeof(answer));
 	roami_release_rest(node);
 	leg_read(node, 0, answer, roami_msg_call_end(node, call), &leg);
@@ -622,7 +629,7 @@ static void call_arrive(struct roami_node *node, struct roami_barrier *barrier,
 	waiting->count++;
 }
 
-void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_request *request)
+static void barrier_handle_arrive(struct roami_node *node, const struct roam_request *request)
 {
 	struct barrier_leg leg;
 	struct roami_barrier *barrier;
@@ -647,7 +654,7 @@ void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_requ
 	barrier_check(node, barrier);
 	roami_spin_unlock(&barrier->spin);
 	if (leg.head.id == ROAMI_END_ID)
-		barrier_check_all(node);
+		roami_barrier_ended(node);
 }
 
 /* Those who still wait there go on with whom they meet next. */
@@ -670,7 +677,7 @@ void roami_barrier_forget(struct roami_node *node, void *item)
 	roami_spin_unlock(&barrier->spin);
 }
 
-void roami_barrier_handle_depart(struct roami_node *node, const struct roam_request *request)
+static void barrier_handle_depart(struct roami_node *node, const struct roam_request *request)
 {
 	struct barrier_leg leg;
 	struct roami_barrier *barrier;
@@ -697,3 +704,12 @@ void roami_barrier_handle_depart(struct roami_node *node, const struct roam_requ
 	atomic_fetch_add(&barrier->departed, 1);
 	roami_spin_unlock(&barrier->spin);
 }
+
+static const struct roam_message barriers_messages[] = {
+	[BARRIER_ARRIVE] = {"arrive", barrier_handle_arrive, 2048},
+	[BARRIER_DEPART] = {"depart", barrier_handle_depart, 2048},
+	[BARRIER_ENDED] = {"ended", barrier_handle_ended, 0},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_barriers = {.name = "barriers", .messages = barriers_messages};

@@ -18,6 +18,14 @@
 #include "sync/sync.h"
 #include "sync/sync_state.h"
 
+/* Messages. */
+enum { LOCK_REQUEST, LOCK_FORWARD, LOCK_NOTICES, LOCK_GRANT };
+
+static unsigned lock_type(const struct roami_node *node, unsigned message)
+{
+	return roami_type(node, ROAMI_ROOM_LOCKS, message);
+}
+
 /* What request and forward carry, before the requester's clock. */
 struct lock_request {
 	uint64_t id;
@@ -220,13 +228,13 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	lock->next = ROAM_NOBODY;
 	roami_log_know(node, next, &lock->next_clock);
 	if (roami_scoped(node)) {
-		roami_scope_send(node, next, lock->id, &lock->scope, lock->next_number);
+		roami_scope_send(node, next, lock_type(node, LOCK_NOTICES),
+				 lock->id, &lock->scope, lock->next_number);
 		roami_log_send_upto(node, next, &nothing, &nothing,
-				    ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_GRANT, &part, 1);
+				    lock_type(node, LOCK_GRANT), &part, 1);
 		return;
 	}
-	roami_log_send(node, next, &lock->next_clock, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_GRANT,
-		       &part, 1);
+	roami_log_send(node, next, &lock->next_clock, lock_type(node, LOCK_GRANT), &part, 1);
 }
 
 /* Takes the token or asks for it; the lock's spin is held. */
@@ -250,13 +258,13 @@ static void lock_ask(struct roami_node *node, struct roami_lock *lock)
 	roami_log_clock(node, &clock);
 	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
 	if (lock->mode == ROAMI_MODE_MESSAGES && home != node->me) {
-		roami_msg_send(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_REQUEST, parts, 2);
+		roami_msg_send(node, home, lock_type(node, LOCK_REQUEST), parts, 2);
 		return;
 	}
 	/* The tail is ours to swap: straight to the previous one. */
 	roami_assert(tail != node->me);
 	lock->tail = (uint16_t)node->me;
-	roami_msg_send(node, tail, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_FORWARD, parts, 2);
+	roami_msg_send(node, tail, lock_type(node, LOCK_FORWARD), parts, 2);
 }
 
 /* The next own ticket may hold now? */
@@ -480,7 +488,7 @@ static void lock_parse(struct roami_node *node, const struct roam_request *reque
 		roami_node_fail(node, "node %u sent a malformed lock request", request->from);
 }
 
-void roami_lock_handle_request(struct roami_node *node, const struct roam_request *request)
+static void lock_handle_request(struct roami_node *node, const struct roam_request *request)
 {
 	struct lock_request ask;
 	struct roami_vclock clock;
@@ -498,10 +506,10 @@ void roami_lock_handle_request(struct roami_node *node, const struct roam_reques
 	tail = lock->tail;
 	lock->tail = (uint16_t)ask.node;
 	roami_spin_unlock(&lock->spin);
-	roami_msg_send(node, tail, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_FORWARD, &part, 1);
+	roami_msg_send(node, tail, lock_type(node, LOCK_FORWARD), &part, 1);
 }
 
-void roami_lock_handle_forward(struct roami_node *node, const struct roam_request *request)
+static void lock_handle_forward(struct roami_node *node, const struct roam_request *request)
 {
 	struct lock_request ask;
 	struct roami_vclock clock;
@@ -529,7 +537,7 @@ void roami_lock_handle_forward(struct roami_node *node, const struct roam_reques
 	roami_spin_unlock(&lock->spin);
 }
 
-void roami_lock_handle_notices(struct roami_node *node, const struct roam_request *request)
+static void lock_handle_notices(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_lock *lock;
 	uint64_t id;
@@ -543,7 +551,7 @@ void roami_lock_handle_notices(struct roami_node *node, const struct roam_reques
 	roami_spin_unlock(&lock->spin);
 }
 
-void roami_lock_handle_grant(struct roami_node *node, const struct roam_request *request)
+static void lock_handle_grant(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_vclock clock = {{0}};
 	struct roami_lock *lock;
@@ -566,3 +574,13 @@ void roami_lock_handle_grant(struct roami_node *node, const struct roam_request 
 	lock->fresh = true;
 	roami_spin_unlock(&lock->spin);
 }
+
+static const struct roam_message locks_messages[] = {
+	[LOCK_REQUEST] = {"lock request", lock_handle_request, 1024},
+	[LOCK_FORWARD] = {"lock forward", lock_handle_forward, 1024},
+	[LOCK_NOTICES] = {"lock notices", lock_handle_notices, ROAMI_MSG_MAX},
+	[LOCK_GRANT] = {"lock grant", lock_handle_grant, 1024},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_locks = {.name = "locks", .messages = locks_messages};

@@ -124,6 +124,9 @@ unsigned roami_barrier_lacks(const struct roami_node *node, unsigned expected);
 __attribute__((noreturn)) void roami_barrier_fail(struct roami_node *node, uint64_t id,
 						  unsigned gone);
 
+/* A node came to the end: does a barrier that is counted here wait for it? */
+void roami_barrier_ended(struct roami_node *node);
+
 /* This node has ended (ctl->returned): those who wait look whether they still can be met. */
 void roami_meet_ended(struct roami_node *node);
 

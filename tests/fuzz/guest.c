@@ -311,13 +311,15 @@ static void element_sound(struct roami_element *element, const struct roami_temp
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static struct roami_open_room extensions[2];
 	const struct roami_keep keep = {KEEP_NS, KEEP_BYTES};
 	struct roami_past *past = calloc(1, sizeof(*past));
 
 	node.env = &env;
 	node.options = &options;
 	node.nodes = 1;
-	node.service_state = past;
+	extensions[0] = (struct roami_open_room){.state = past, .room = &roami_past_room};
+	node.extensions = extensions;
 	past->node = &node;
 	must(roami_guests_init(&guests, past, key, &keep) == ROAM_OK);
 	if (size > 0 && size <= sizeof(frame) && data[0] % 2 == 0)
@@ -327,7 +329,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (uint32_t i = 0; i < atomic_load(&past->element_count); i++)
 		element_sound(&past->elements[i], &roami_hosted_find(&guests, i)->template);
 	roami_guests_fini(&guests);
-	roami_past_service.fini(&node);
+	roami_past_room.fini(&node);
 	free(past);
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include "msg/msg.h"
 #include "page/page.h"
 #include "pastset/job/server.h"
+#include "run/open.h"
 #include "world_begin.h"
 #include "world_memory.h"
 #include "world_state.h"
@@ -147,7 +148,7 @@ static bool world_node_open(struct world *world, unsigned me)
 		.near = world_near(&world->config, me),
 		.key = key,
 		.boot = world->config.seed,
-		.service = &roami_past_service,
+		.extensions = (const struct roami_room *const[]){&roami_past_room, NULL},
 	};
 	enum roam_err err;
 

@@ -56,7 +56,7 @@ static void wait_end(struct client_wait *wait, unsigned owner)
 		} else {
 			struct roam_part part = {&wait->call->id, sizeof(wait->call->id)};
 
-			roami_msg_send(node, owner, ROAMI_TYPE_SERVICE + ROAMI_PAST_CANCEL, &part,
+			roami_msg_send(node, owner, wait->past->types + ROAMI_PAST_CANCEL, &part,
 				       1);
 		}
 	}
@@ -219,7 +219,7 @@ static enum roam_err client_away(const struct roam_ps_element *element, const st
 		wait.taker = element->taker;
 	roami_wait_begin(element->node);
 	wait.call = roami_msg_call_start(element->node, element->owner,
-					 ROAMI_TYPE_SERVICE + ROAMI_PAST_OP, parts, 2, room,
+					 wait.past->types + ROAMI_PAST_OP, parts, 2, room,
 					 room_bytes);
 	roami_client_waits(element->node, element, request);
 	wait_end(&wait, element->owner);

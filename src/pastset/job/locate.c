@@ -12,8 +12,8 @@ enum roam_err roami_past_locate(struct roami_node *node, const char *name, size_
 
 	if (home == node->me)
 		roami_name_locate(roami_past_of(node), &ask, name, &answer);
-	else if (roami_msg_call(node, home, ROAMI_TYPE_SERVICE + ROAMI_PAST_LOCATE, parts, 2,
-				&answer, sizeof(answer)) != sizeof(answer) ||
+	else if (roami_msg_call(node, home, roami_past_of(node)->types + ROAMI_PAST_LOCATE, parts,
+				2, &answer, sizeof(answer)) != sizeof(answer) ||
 		 answer.owner >= node->nodes)
 		roami_node_fail(node, "node %u sent a malformed PastSet reply", home);
 	*owner_p = answer.owner;
@@ -28,7 +28,7 @@ void roami_past_bind(struct roami_node *node, unsigned owner, const struct roami
 
 	if (owner == node->me)
 		roami_name_bind(roami_past_of(node), ask, texts, answer);
-	else if (roami_msg_call(node, owner, ROAMI_TYPE_SERVICE + ROAMI_PAST_BIND, parts, 2,
+	else if (roami_msg_call(node, owner, roami_past_of(node)->types + ROAMI_PAST_BIND, parts, 2,
 				answer, sizeof(*answer)) != sizeof(*answer))
 		roami_node_fail(node, "node %u sent a malformed PastSet reply", owner);
 }

@@ -35,7 +35,7 @@ static void pages_rele(struct roam_ps_element *element, roami_record record)
 	if (element->owner == node->me)
 		roami_record_rele(node, roami_past_element(past, element->element)->pool, record);
 	else
-		roami_msg_send(node, element->owner, ROAMI_TYPE_SERVICE + ROAMI_PAST_RELE, &part,
+		roami_msg_send(node, element->owner, past->types + ROAMI_PAST_RELE, &part,
 			       1);
 }
 

@@ -82,9 +82,9 @@ void roami_past_told(struct roami_past *past, const struct roami_op *op, void *r
 }
 
 /* It came by another node, from a program that is attached there. */
-static bool server_relayed(const struct roam_request *request)
+static bool server_relayed(const struct roami_past *past, const struct roam_request *request)
 {
-	return request->type == ROAMI_TYPE_SERVICE + ROAMI_PAST_RELAY;
+	return request->type == past->types + ROAMI_PAST_RELAY;
 }
 
 /* `room`: as for roami_past_told. */
@@ -99,7 +99,7 @@ static void server_reply(struct roami_past *past, const struct roam_request *req
 		roami_past_lend(past, roami_past_element(past, op->ask.element),
 				&(struct roami_lent){told.record, request->origin,
 						     op->ask.op == ROAMI_ASK_RESERVE});
-	if (server_relayed(request))
+	if (server_relayed(past, request))
 		roami_relay_reply(past->node, request, parts);
 	else if (!op->known)
 		roami_msg_reply_awaited(past->node, request, parts, 2);
@@ -156,7 +156,7 @@ static void server_op(struct roami_node *node, const struct roam_request *reques
 	bool carries = roami_ask_carries(&op.ask);
 	bool done = false;
 
-	if (!server_relayed(request))
+	if (!server_relayed(past, request))
 		op.node = request->origin + 1u;
 	if ((op.ask.op > ROAM_PS_STATE && op.ask.op != ROAMI_ASK_RESERVE) ||
 	    op.ask.which > ROAM_PS_MATCH || (!carries && bytes != 0) ||
@@ -218,9 +218,13 @@ static void server_alarm(struct roami_node *node, const struct roam_request *req
 
 /* ---------------------------------------------------------------------------------------- life */
 
-static enum roam_err service_init(struct roami_node *node)
+static enum roam_err service_init(struct roami_node *node, const struct roami_node_params *params)
 {
-	roami_past_of(node)->node = node;
+	struct roami_past *past = roami_past_of(node);
+
+	(void)params;
+	past->node = node;
+	past->types = roami_extension(node, roami_past_name)->types;
 	return ROAM_OK;
 }
 
@@ -271,7 +275,8 @@ static const struct roam_message service_messages[] = {
 	[ROAMI_PAST_TYPES] = {NULL, NULL, 0},
 };
 
-const struct roami_service roami_past_service = {
+const struct roami_room roami_past_room = {
+	.name = roami_past_name,
 	.messages = service_messages,
 	.state_size = sizeof(struct roami_past),
 	.init = service_init,

@@ -18,7 +18,7 @@ enum {
 	ROAMI_PAST_TYPES
 };
 
-extern const struct roami_service roami_past_service;
+extern const struct roami_room roami_past_room;
 
 struct roami_relay_head {
 	uint32_t id; /* of the operation's slot; 0: nobody waits for an answer */
