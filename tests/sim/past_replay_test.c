@@ -10,6 +10,7 @@
 
 #include "history.h"
 #include "pastset/attached/guest.h"
+#include "pastset/job/server.h"
 #include "rng.h"
 #include "seed_options.h"
 
@@ -392,7 +393,7 @@ static void test_open(struct test *test, struct roami_past *past)
 	test->node.options = &test->options;
 	test->node.nodes = 1;
 	test->node.service_state = past;
-	past->node = &test->node;
+	roami_past_service.init(&test->node);
 	test->history.delta = UINT64_MAX;
 	if (roami_guests_init(&test->guests, past, key, &keep) != ROAM_OK)
 		abort();
@@ -455,7 +456,8 @@ static void test_deaf(struct test *test, struct client *client, unsigned asks, u
 static bool replay_bounded(void)
 {
 	struct test *test = calloc(1, sizeof(*test));
-	struct roami_past *past = calloc(1, sizeof(*past));
+	struct roami_past_job *job = calloc(1, sizeof(*job));
+	struct roami_past *past = &job->past;
 	struct client *clients = test->clients;
 	const struct roami_session *first, *last;
 	bool good;
@@ -479,7 +481,7 @@ static bool replay_bounded(void)
 	if (!good)
 		printf("FAILED: more is remembered than is wanted, or less\n");
 	test_close(test, past);
-	free(past);
+	free(job);
 	free(test);
 	return good;
 }
@@ -488,7 +490,8 @@ static bool replay_bounded(void)
 static bool replay_overflow(void)
 {
 	struct test *test = calloc(1, sizeof(*test));
-	struct roami_past *past = calloc(1, sizeof(*past));
+	struct roami_past_job *job = calloc(1, sizeof(*job));
+	struct roami_past *past = &job->past;
 	struct client *client = &test->clients[0];
 	struct ask *ask = &client->asks[0];
 	bool good;
@@ -511,7 +514,7 @@ static bool replay_overflow(void)
 	if (!good)
 		printf("FAILED: of two repeated operations %u were forgotten\n", test->gone);
 	test_close(test, past);
-	free(past);
+	free(job);
 	free(test);
 	return good;
 }
@@ -520,7 +523,8 @@ static bool replay_one(const struct seed_options *options, const struct roam_pro
 		       uint64_t seed, void *arg)
 {
 	struct test *test = calloc(1, sizeof(*test));
-	struct roami_past *past = calloc(1, sizeof(*past));
+	struct roami_past_job *job = calloc(1, sizeof(*job));
+	struct roami_past *past = &job->past;
 	struct totals *totals = arg;
 	bool good;
 
@@ -550,7 +554,7 @@ static bool replay_one(const struct seed_options *options, const struct roam_pro
 	totals->cuts += test->cuts;
 	totals->repeats += test->repeats;
 	good = !test->failed;
-	free(past);
+	free(job);
 	free(test);
 	return good;
 }

@@ -79,13 +79,13 @@ static void begin(void)
 	struct roami_ps_bound answer;
 
 	node = calloc(1, sizeof(*node));
-	past = calloc(1, sizeof(*past));
+	past = calloc(1, sizeof(struct roami_past_job));
 	CU_ASSERT_FATAL(node != NULL && past != NULL);
 	node->env = &env;
 	node->options = &options;
 	node->nodes = 4;
 	node->service_state = past;
-	past->node = node;
+	roami_past_service.init(node);
 	roami_name_bind(past, &ask, "eu8[]", &answer);
 	CU_ASSERT_EQUAL_FATAL(answer.err, ROAM_OK);
 	element = roami_past_element(past, answer.element);

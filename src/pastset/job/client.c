@@ -434,9 +434,9 @@ static enum roam_err client_once_away(struct roam_ps_element *element,
 	struct roami_past *past = roami_past_of(element->node);
 	enum roam_err err = ROAM_EAGAIN;
 
-	if (atomic_fetch_add(&past->away, 1) < ROAMI_AWAY_MAX)
+	if (atomic_fetch_add(&roami_past_job(past)->away, 1) < ROAMI_AWAY_MAX)
 		err = client_once(element, from, request);
-	atomic_fetch_sub(&past->away, 1);
+	atomic_fetch_sub(&roami_past_job(past)->away, 1);
 	return err;
 }
 
