@@ -119,6 +119,9 @@ bool bench_program_there(const char *name);
 struct roami_node;
 struct roami_node *bench_node(void);
 
+/* What rows of calls send: an extension of every node. */
+extern const struct roami_room bench_calls;
+
 static inline uint8_t *scenario_page(const struct rig_run *run, uint32_t page)
 {
 	return run->memory + (size_t)page * FLOOR_PAGE;

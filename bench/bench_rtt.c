@@ -21,7 +21,6 @@
 #define DIFFS 2560u /* 64 diffs of a word */
 #define CARD  ((size_t)4096)
 #define PAGES 512u /* of a stream */
-#define TYPE  (ROAMI_TYPE_SYNC + 31u)
 #define BODY  (SMALL - 16u) /* 16 are the header of a message */
 
 extern const struct roam_transport roami_transport_udp;
@@ -222,10 +221,12 @@ static void call_handle(struct roami_node *node, const struct roam_request *requ
 }
 
 static const struct roam_message call_messages[] = {{"bench", call_handle, BODY}, {NULL, NULL, 0}};
+static const char call_name[] = "bench";
+
+const struct roami_room bench_calls = {.name = call_name, .messages = call_messages};
 
 static void call_begin(struct rig_run *run)
 {
-	roami_msg_register(bench_node(), TYPE, call_messages);
 	if (run->node == 0)
 		memset(run->memory, 1, run->memory_bytes);
 	roam_barrier_all();
@@ -235,6 +236,7 @@ static void call_begin(struct rig_run *run)
 static void call_round(struct rig_run *run)
 {
 	struct roami_node *node = bench_node();
+	unsigned type = roami_extension(node, call_name)->types;
 	uint32_t first = (uint32_t)((run->memory - node->app) / (ptrdiff_t)FLOOR_PAGE);
 	uint8_t body[BODY] = {0};
 	struct roam_part part = {body, sizeof(body)};
@@ -244,7 +246,7 @@ static void call_round(struct rig_run *run)
 	for (unsigned i = 0; run->node == 1 && i < run->samples; i++) {
 		start = floor_begin();
 		for (unsigned turn = 0; turn < TURNS; turn++)
-			if (roami_msg_call(node, 0, TYPE, &part, 1, body, sizeof(body)) != BODY)
+			if (roami_msg_call(node, 0, type, &part, 1, body, sizeof(body)) != BODY)
 				rig_fail(run, "a call is not answered");
 		rig_note(run, 0, floor_end() - start, TURNS);
 	}

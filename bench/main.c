@@ -19,6 +19,7 @@
 #define SAMPLES_MIN 10
 #define SAMPLES_MAX 65536
 #define EXIT_USAGE  2
+#define EXTENSIONS_MAX 7u /* of the library */
 
 int roami_bench_main(int argc, char **argv);
 
@@ -31,15 +32,21 @@ static struct roami_node *last_node;
 
 /*
  * The linker sends the opening of nodes through here (--wrap).  For rows that call the core: the
- * library keeps its node to itself.  For release_1_msg: diffs travel by message where memory is
- * shared.
+ * library keeps its node to itself, and what they send is one extension more.  For release_1_msg:
+ * diffs travel by message where memory is shared.
  */
 enum roam_err __wrap_roami_node_open(struct roami_node **node_p,
 				     const struct roami_node_params *params)
 {
+	const struct roami_room *extensions[EXTENSIONS_MAX + 2] = {NULL};
 	struct roami_node_params far = *params;
 	enum roam_err err;
+	unsigned count = 0;
 
+	for (; count < EXTENSIONS_MAX && params->extensions[count] != NULL; count++)
+		extensions[count] = params->extensions[count];
+	extensions[count] = &bench_calls;
+	far.extensions = extensions;
 	if (getenv("BENCH_MESSAGES") != NULL)
 		far.near = 0;
 	err = __real_roami_node_open(node_p, &far);

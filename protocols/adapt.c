@@ -189,7 +189,7 @@ static bool adapt_mine(struct roami_node *node, uint32_t page)
 	struct roam_fetch_one one = {.page = page};
 	bool claimed;
 
-	one.home = roami_home_find(node, page, true, &claimed);
+	one.home = roami_home_claim(node, page, &claimed);
 	if (claimed) {
 		home_claimed(node, page);
 		return true;
@@ -428,8 +428,7 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync,
 			   struct roam_dirty *dirty, uint64_t *place_p)
 {
-	bool claimed;
-	unsigned home = roami_home_find(node, dirty->page, false, &claimed);
+	unsigned home = roami_home_lookup(node, dirty->page);
 
 	if (dirty->home) {
 		adapt_written(node, sync, dirty->page);

@@ -171,7 +171,7 @@ static void erc_read_fault(struct roami_node *node, uint32_t page)
 		roami_page_open(node, page, 1, ROAM_READ);
 		return;
 	}
-	home = roami_home_find(node, page, true, &claimed);
+	home = roami_home_claim(node, page, &claimed);
 	if (claimed)
 		erc_claimed(node, page);
 	else if (home == roami_me(node))
@@ -187,12 +187,11 @@ static void erc_read_fault(struct roami_node *node, uint32_t page)
 static void erc_drop_copy(struct roami_node *node, uint32_t page)
 {
 	struct roam_part part = {&page, sizeof(page)};
-	bool claimed;
 
 	erc_page(node, page)->unseen = 0;
 	roami_page_close(node, &page, 1, ROAM_NONE);
 	roami_page_move(node, page, ERC_INVALID);
-	roami_send(node, roami_home_find(node, page, false, &claimed), ERC_LEAVE, &part, 1);
+	roami_send(node, roami_home_lookup(node, page), ERC_LEAVE, &part, 1);
 }
 
 static bool erc_evict(struct roami_node *node, uint32_t page)
@@ -288,9 +287,8 @@ static bool erc_write(struct roami_node *node, struct roam_dirty *dirty, uint8_t
 		      struct erc_write *write)
 {
 	uint32_t page = dirty->page;
-	bool claimed;
 
-	write->home = roami_home_find(node, page, false, &claimed);
+	write->home = roami_home_lookup(node, page);
 	write->copies = 0;
 	write->diff = out;
 	write->item = (struct erc_item){page, 0};

@@ -95,12 +95,11 @@ void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsign
 /* Whether `page` is worth fetching ahead: pending on return if so. */
 static bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p)
 {
-	bool claimed;
 
 	if (roami_page_access(node, page) != ROAM_NONE || !roami_page_try(node, page))
 		return false;
 	if (roami_page_state(node, page) == HOME_INVALID) {
-		*home_p = roami_home_find(node, page, false, &claimed);
+		*home_p = roami_home_lookup(node, page);
 		if (*home_p != ROAM_NOBODY && *home_p != roami_me(node))
 			return true;
 	}
@@ -186,7 +185,7 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)
 {
 	bool claimed;
 
-	*home_p = roami_home_find(node, page, true, &claimed);
+	*home_p = roami_home_claim(node, page, &claimed);
 	if (claimed)
 		home_claimed(node, page);
 	else if (*home_p == roami_me(node))
@@ -439,10 +438,9 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 
 	while (count > 0) {
 		size_t some = count < BATCH ? count : BATCH;
-		bool claimed;
 
 		for (size_t i = 0; i < some; i++) {
-			homes[i] = (uint16_t)roami_home_find(node, dirty[i].page, false, &claimed);
+			homes[i] = (uint16_t)roami_home_lookup(node, dirty[i].page);
 			if (dirty[i].home)
 				home_written(node, sync, dirty[i].page);
 		}

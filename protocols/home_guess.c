@@ -37,7 +37,7 @@ static bool home_elsewhere(struct roami_node *node, struct roam_fetch_one *one)
 {
 	bool claimed;
 
-	one->home = roami_home_find(node, one->page, true, &claimed);
+	one->home = roami_home_claim(node, one->page, &claimed);
 	if (one->home != roami_me(node))
 		return true;
 	if (claimed)

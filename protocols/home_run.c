@@ -3,19 +3,6 @@
 
 #define RUN_MAX 31u
 
-/* How many pages behind `page` will probably be written next: as many as lie open before it. */
-static uint32_t run_behind(struct roami_node *node, uint32_t page)
-{
-	uint32_t run = 0, end = roami_pages(node) - 1;
-
-	while (run < RUN_MAX && run < page && page + run < end &&
-	       roami_page_ours(node, page - run - 1) && roami_page_ours(node, page + run + 1) &&
-	       roami_page_is_home(node, page - run - 1) &&
-	       roami_page_access(node, page - run - 1) == ROAM_WRITE)
-		run++;
-	return run;
-}
-
 /* Whether the page can be read only, nobody works on it, and it `fits`: pending if so. */
 static bool run_next(struct roami_node *node, uint32_t page, home_fits_fn *fits)
 {
@@ -29,7 +16,7 @@ static bool run_next(struct roami_node *node, uint32_t page, home_fits_fn *fits)
 
 void home_write_run(struct roami_node *node, uint32_t page, home_fits_fn *fits)
 {
-	uint32_t run = run_behind(node, page), more = 0;
+	uint32_t run = roami_page_row(node, page, RUN_MAX), more = 0;
 
 	while (more < run && run_next(node, page + more + 1, fits))
 		more++;

@@ -199,11 +199,10 @@ static void ahead_bring(struct roami_node *node, struct moving_want *wants, unsi
 /* Whether a page is worth asking for: pending on return if so, and its first home known. */
 static bool ahead_wants(struct roami_node *node, struct moving_want *want)
 {
-	bool claimed;
 
 	if (roami_page_access(node, want->page) != ROAM_NONE || !roami_page_try(node, want->page))
 		return false;
-	want->home = roami_home_find(node, want->page, false, &claimed);
+	want->home = roami_home_lookup(node, want->page);
 	if (roami_page_state(node, want->page) == HOME_INVALID &&
 	    roami_home_here(node, want->page) == 0 && want->home != ROAM_NOBODY &&
 	    (want->home != roami_me(node) || moving_place(node, want->page) != 0))
@@ -252,9 +251,8 @@ void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
 void moving_settle(struct roami_node *node, uint32_t page)
 {
 	struct moving_want want = {.page = page};
-	bool claimed;
 
-	want.home = roami_home_find(node, page, false, &claimed);
+	want.home = roami_home_lookup(node, page);
 	if (want.home == ROAM_NOBODY || roami_home_here(node, page) != 0 ||
 	    roami_page_state(node, page) == HOME_COPY)
 		return;

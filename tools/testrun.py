@@ -45,13 +45,13 @@ SKIP_LINE = re.compile(r'^skip: ([^:]+): (.+)$', re.MULTILINE)
 # docs/testing.md says why each runs what it does.
 BUILDS = {
     'gcc': ('gcc', ['-Dwerror=true'], None),
-    'clang': ('clang', ['-Dwerror=true', '-Dbench=false'],
+    'clang': ('clang', ['-Dwerror=true', '-Dbench=false', '-Dcontracts=true'],
               ['quick+unit', 'quick+conform', 'quick+sim', 'quick+litmus', 'quick+docs', 'multi_lone',
                'multi_random']),
-    'asan': ('gcc', ['-Db_sanitize=address,undefined', '-Dbench=false'],
+    'asan': ('gcc', ['-Db_sanitize=address,undefined', '-Dbench=false', '-Dcontracts=true'],
              ['unit', 'quick+conform', 'quick+sim', 'quick+litmus', 'docs_example', 'memory', 'threads',
               'apps']),
-    'tsan': ('gcc', ['-Db_sanitize=thread', '-Dbench=false'], ['unit', 'threads', 'apps']),
+    'tsan': ('gcc', ['-Db_sanitize=thread', '-Dbench=false', '-Dcontracts=true'], ['unit', 'threads', 'apps']),
     # What the others leave out: the handler of libsigsegv, and a program's malloc left alone.
     'libsigsegv': ('gcc', ['-Dwerror=true', '-Dsigsegv=libsigsegv', '-Djemalloc=disabled',
                            '-Dbench=false'],

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the manual pages that come from tables: what they say is what the code does.
+"""Writes the manual pages that are made from tables and headers, so that they agree with the code.
 
 usage: generate.py api ROAM_H          roam(3), from the header and its comments
        generate.py api ROAM_H PASTSET_H                     roam-pastset(3)
@@ -8,7 +8,7 @@ usage: generate.py api ROAM_H          roam(3), from the header and its comments
        generate.py options OPTIONS_DEF EVENTS_DEF ROAM_H TRANSPORT_C...    roam(7)
        generate.py functions ROAM_H    the names of the functions, one a line
 
-To standard output.  What cannot be understood is an error, not left out.
+Writes to standard output.  Input that cannot be understood is an error; nothing is left out.
 """
 import ast
 import os
@@ -29,7 +29,7 @@ SIZES = {'SIZE': 'a size in bytes', 'UNSIGNED': 'a number'}
 
 
 def roff(text):
-    """Text as roff: nothing in it is a command."""
+    """Text escaped for roff, so that nothing in it is a command."""
     text = text.replace('\\', r'\e').replace('-', r'\-')
     return re.sub(r"^([.'])", r'\\&\1', text, flags=re.MULTILINE)
 
@@ -92,31 +92,31 @@ roam \\- options, counters and limits of programs over roam
 .SH DESCRIPTION
 Programs that link with
 .BR roam (3)
-take their options from environment variables. An unknown variable that begins with ROAM_ is
-warned of; a value out of range ends the start with an error.
+take their options from environment variables. An unknown variable that begins with ROAM_ causes a
+warning; a value out of range is an error at the program's start.
 .B roam info
-shows the same for the build at hand, and what the kernel has.
+shows the options of the build at hand, and what the kernel offers.
 .SH OPTIONS''')
     print_options(optiontable.rows(options, transports))
     print('''.SH TIMES
 Of every node, in milliseconds, printed with ROAM_STATS=1.
 .TP
 .B wall
-from the node's start to its end
+the time from the node's start to its end
 .TP
 .B compute
 wall less page, lock, barrier and overhead''')
     print_events(events, 'TIME')
     print('''.SH COUNTERS
-Of every node, printed with ROAM_STATS=1 where one is not 0;
+Of every node, printed with ROAM_STATS=1 if they are not 0.
 .BR roam_counter (3)
 returns them by these names.''')
     print_events(events, 'COUNTER')
     print('''.SH EXIT STATUS OF A JOB
-A job ends within two seconds of the death of one of its nodes, with one line on standard error
-that names the node, how it ended, and what the others waited for.
-.BR "roam run" 's
-status is 0 if every node's was, else that of the first node that failed, or 128 + N if signal N
+If a node dies, the job ends within two seconds, with one line on standard error that says which node
+it was, how it ended, and what the others waited for.
+.B roam run
+returns 0 if every node did, else the status of the first node that failed, or 128 + N if signal N
 killed it.
 .SH SEE ALSO
 .BR roam (1),
@@ -208,7 +208,7 @@ def api_page(roam, pastset=None):
 # ----------------------------------------------------------------------------------------- C++
 
 def body_end(code, at):
-    """Behind the brace that closes the one at `at`."""
+    """The index behind the brace that closes the one at `at`."""
     depth = 0
     for i in range(at, len(code)):
         depth += {'{': 1, '}': -1}.get(code[i], 0)
@@ -218,7 +218,7 @@ def body_end(code, at):
 
 
 def declared(code):
-    """Declarations and their comments, without the bodies of functions and what is private."""
+    """Declarations and their comments, without function bodies and private members."""
     code = re.sub(r'^namespace detail \{.*?^\} /\* namespace detail \*/\n', '', code,
                   flags=re.MULTILINE | re.DOTALL)
     code = re.sub(r'^private:\n.*?(?=^\};)', '', code, flags=re.MULTILINE | re.DOTALL)

@@ -7,45 +7,49 @@
  * the chosen protocol says (docs/consistency.md, installed below share/doc/roam).  A program
  * without data races gets the same answer under every protocol whose model it satisfies.
  *
- * Start.  Three ways to get several nodes, all on one host:
+ * Start.  Three ways to get several nodes, on one host or several:
  *
  *	roam run -n 4 ./prog          an SPMD program: each node runs main() and calls roam_start()
  *	roam_create_all(fn, 4)        fork style: one process initialises, then four run fn(); `roam
  *	                              run -n 4`, mpirun and srun start such a program, too
- *	the PARMACS macros            include/roam/parmacs.m4, which are the second way
+ *	the PARMACS macros            include/roam/parmacs.m4: fork style, too
  *
  * Errors.  Calls return enum roam_err; ROAM_OK is 0.  A node that cannot go on (a peer died, memory
  * ran out in a page fault) prints one line to stderr and ends the job: a page fault has no caller
  * to return an error to.
  *
- * After roam_finish() nothing of the job is left: every call that needs it returns ROAM_ESTATE, or,
- * where there is no error to return, does nothing or 0; roam_alloc() returns NULL, for that reason.
+ * After roam_finish() nothing of the job is left.  A call that needs the job returns ROAM_ESTATE;
+ * roam_alloc() returns NULL, and roam_errno() is ROAM_ESTATE; a call that returns no error does
+ * nothing, or returns 0.
  *
  * Threads.  Any thread may touch the heap and call everything here unless a call says otherwise; a
- * thread that synchronises must be the one that started roam or have called roam_thread_init().
- * A node can have 2,000 threads that use roam at a time; more end the job, with a line.  When a
- * thread ends, what roam kept of it is free for the next one.
- * Signal handlers of the program call nothing here and leave the heap alone: a page may be on its
- * way to another node while its thread waits, and what a handler writes to it is lost.
+ * thread that synchronises must be the one that started roam or have called roam_thread_init().  At
+ * most 2,000 threads of a node may use roam at a time; one more ends the job with a line on stderr.
+ * A thread that ends makes room for another one.  Signal handlers of the program must not call
+ * anything here and must not touch the heap: while the thread waits, a page may be on its way to
+ * another node, and a handler's write to it would be lost.
  *
- * Stacks.  A fault needs 1 KiB, besides what the kernel needs for a signal, of the thread's stack
- * or of its alternate one: for threads that only touch the heap PTHREAD_STACK_MIN, or sigaltstack()
- * with 8 KiB, will do.  A thread that calls roam_lock(), roam_barrier() and the like needs 64 KiB.
+ * Stacks.  A fault needs 1 KiB of the thread's stack or alternate stack, in addition to what the
+ * kernel needs for a signal: PTHREAD_STACK_MIN, or sigaltstack() with 8 KiB, is enough for threads
+ * that only touch the heap.  A thread that calls roam_lock(), roam_barrier() and the like needs
+ * 64 KiB.
  *
- * Signals and cancellation.  In a fault all signals wait that somebody may send, and cancellation
- * does, until the access is made: a handler may jump, and a thread may be cancelled, out of any
- * load or store.  Signals of an instruction do not wait.  A program's own handler of SIGSEGV or
- * SIGBUS gets the faults that are not in the heap, as it asked for them.
- * A thread that is cancelled in a call of roam ends when the call has done what it does: after
- * roam_lock() with the lock.  Once a call has waited for long SIGALRM, SIGVTALRM, SIGUSR1 and
- * SIGUSR2 wait likewise, where the program has handlers for them: these may jump.  They do not wait
- * in an operation that can be cancelled (roam_ps_cancel()).  Handlers that run there, and those of
- * other signals in any call, must return, or end the program: if one jumps out of a call, the
- * thread's next call, or its end, ends the job with a line.  roam_read() and the like are as the
- * system calls: a cancellation point, and signals interrupt them.
+ * Signals and cancellation in a fault.  Signals that a process or thread may send, and
+ * cancellation, are held back until the access has been made: a handler may jump out of any load or
+ * store, and a thread may be cancelled in one.  Signals that the instruction itself raises are not
+ * held back.  A program's own handler of SIGSEGV or SIGBUS gets the faults outside of the heap,
+ * with the flags it was installed with.
  *
- * System calls do not fault pages in: read(2) into a page this node has no access to returns
- * EFAULT, and a page may go at any time.  Use roam_read(), roam_write() and the like, or
+ * Signals and cancellation in a call of roam.  A cancelled thread ends when the call is complete:
+ * after roam_lock() it holds the lock.  Once a call has waited for long, SIGALRM, SIGVTALRM,
+ * SIGUSR1 and SIGUSR2 are held back likewise if the program has handlers for them, so these may
+ * jump; they are not held back in an operation that can be cancelled (roam_ps_cancel()).  A handler
+ * that does run during a call must return or end the program: if it jumps out of the call, the
+ * thread's next call, or its end, ends the job with a line on stderr.  roam_read() and the like
+ * behave as the system calls do: they are cancellation points, and signals interrupt them.
+ *
+ * System calls do not fault pages in: read(2) into a page to which this node has no access returns
+ * EFAULT, and access may be withdrawn at any time.  Use roam_read(), roam_write() and the like, or
  * roam_pin().
  */
 #ifndef ROAM_ROAM_H
@@ -67,7 +71,7 @@ extern "C" {
 /* Bytes of a page: the unit of coherence. */
 #define ROAM_PAGE_SIZE 4096
 
-/* Every error, its name and its text (roam_strerror). */
+/* Every error: its name, value and text (roam_strerror). */
 #define ROAM_ERRORS(X)                                                                   \
 	X(OK, 0, "no error")                                                             \
 	X(EINVAL, 1, "argument out of range")                                            \
@@ -87,7 +91,7 @@ extern "C" {
 	X(EGONE, 15, "the tuple was truncated, or the server forgot this program")       \
 	X(ETIMEDOUT, 16, "not done within the time given")                               \
 	X(ECANCELED, 17, "cancelled")                                                    \
-	X(EMISMATCH, 18, "an element of this name is another one")                 \
+	X(EMISMATCH, 18, "an element of this name has another template or X-function") \
 	X(ETOOBIG, 19, "larger than its buffer, or than a tuple may be")           \
 	X(EKEY, 20, "the server has another key")                                  \
 	X(ELOST, 21, "the server, or a participant of an X-function, is gone or out of reach")
@@ -105,7 +109,7 @@ const char *roam_strerror(enum roam_err err);
 /* The library's version, "major.minor.patch". */
 const char *roam_version(void);
 
-/* Of calls whose result no program can do without: the compiler warns of those that ignore it. */
+/* Marks calls whose result a program must not ignore: the compiler warns if it does. */
 #if defined(__GNUC__) || defined(__clang__)
 #define ROAM_RESULT __attribute__((warn_unused_result))
 #else
@@ -115,38 +119,40 @@ const char *roam_version(void);
 /* ---------------------------------------------------------------------------- starting, ending */
 
 /*
- * Joins the job.  Under `roam run` this process becomes one of its nodes; the first synchronisation
- * waits for all.  Otherwise it is a job of one node, which roam_create() may enlarge.  Options
- * come from the environment (ROAM_PROTOCOL, ROAM_FAULT, ...: `roam info` lists them).  A second
- * call does nothing.  roam_alloc() and every synchronisation call start roam by themselves if need
- * be.  Call it before other threads exist. Errors: ROAM_EINVAL (an option's value), ROAM_EUNKNOWN
- * (an unknown protocol, engine or transport), ROAM_ENOMEM, ROAM_ESYSTEM.  Each is reported on
- * stderr in one line before the call returns.
+ * Joins the job.  Under `roam run` this process becomes one of the job's nodes; the first
+ * synchronisation waits for all of them.  Otherwise the process is a job of one node, to which
+ * roam_create() may add more.  Options come from the environment (ROAM_PROTOCOL, ROAM_FAULT, ...:
+ * `roam info` lists them).  A second call does nothing.  roam_alloc() and every synchronisation
+ * call start roam themselves if need be.  Call it before other threads exist.  Errors: ROAM_EINVAL
+ * (an option's value), ROAM_EUNKNOWN (an unknown protocol, engine or transport), ROAM_ENOMEM,
+ * ROAM_ESYSTEM; each is reported on stderr in one line before the call returns.
  *
- * A launched program that calls it runs main on every node: roam_create then is an error, and
- * after roam_create_all, which all nodes call, only node 0 goes on in main.  One that begins with
- * another call (roam_alloc, roam_lock_init, roam_home, roam_distribute, roam_needs) may be of
- * either kind.  roam_create or roam_create_all shows that it creates its nodes: then all is as
- * after roam_start_main.  roam_node, roam_nodes or a call that synchronises shows that main goes
- * on everywhere; that call waits for all nodes, what nodes above 0 have printed by then comes out,
- * and what each has stored is in the heap.  No other thread may use the heap during that call.
+ * A launched program that calls roam_start runs main on every node: roam_create is then an error,
+ * and after roam_create_all, which all nodes call, only node 0 goes on in main.  A launched program
+ * that begins with another call (roam_alloc, roam_lock_init, roam_home, roam_distribute,
+ * roam_needs) may still be of either kind.  roam_create or roam_create_all shows that the program
+ * creates its nodes: from there on everything is as after roam_start_main.  roam_node, roam_nodes
+ * or a call that synchronises shows that main goes on on every node: that call waits for all nodes,
+ * the output that nodes above 0 have held back is printed, and what each node has stored is in the
+ * heap.  No other thread may use the heap during that call.
  */
 ROAM_RESULT enum roam_err roam_start(void);
 
 /*
- * The same for a program that creates its nodes by roam_create or roam_create_all; what the PARMACS
- * macros call.  Where a launcher has started all processes of a job, each executes main up to
- * there: alike, on a heap of its own, with a copy of the standard input from this call on, nodes
- * above 0 with their output thrown away.  Then only node 0's heap counts, the others run the
- * function, and end when it returns.  Until then roam_node() is 0 everywhere.  A program that asks
- * for it, or synchronises, before it creates its nodes needs this call; for others see roam_start.
- * Without a launcher it is roam_start().
+ * Joins the job as roam_start() does, for a program that creates its nodes by roam_create or
+ * roam_create_all; the PARMACS macros call it.  If a launcher has started all processes of the job,
+ * each of them executes main up to there, and must do the same there: on a heap of its own, with a
+ * copy of the standard input from this call on, and on nodes above 0 with its output thrown away.
+ * From CREATE on only node 0's heap counts; the other nodes run the function and end when it
+ * returns.  Until then roam_node() is 0 everywhere.  A program that calls roam_node, or
+ * synchronises, before it creates its nodes needs this call; for other programs see roam_start.
+ * Without a launcher roam_start_main() is roam_start().
  */
 ROAM_RESULT enum roam_err roam_start_main(void);
 
 /*
- * Leaves the job.  A full barrier: returns when every node has called it or ended; after it the
- * heap is gone. Called by exit() if the program did not.
+ * Leaves the job.  A full barrier: blocks until every node has called it or ended.  Afterwards the
+ * heap is gone.  exit() calls it if the program did not.
  */
 enum roam_err roam_finish(void);
 
@@ -154,123 +160,130 @@ enum roam_err roam_finish(void);
 unsigned roam_node(void);
 
 /*
- * Nodes of the job.  Fixed once the job is sealed (roam_create_all, or the first synchronisation
- * after roam_create).
+ * The number of nodes of the job.  It is fixed once the job is sealed (roam_create_all, or the
+ * first synchronisation after roam_create).
  */
 unsigned roam_nodes(void);
 
 /*
- * What a protocol promises to programs (docs/consistency.md), the strongest first: sequential,
- * release, scope consistency.  TX, transactions, is not to be asked for.
+ * The consistency that a protocol promises to programs (docs/consistency.md), strongest first:
+ * sequential, release, scope consistency.  ROAM_MODEL_TX (transactions) is reserved: roam_needs
+ * returns ROAM_EINVAL.
  */
 enum roam_model { ROAM_MODEL_SC, ROAM_MODEL_RC, ROAM_MODEL_SCC, ROAM_MODEL_TX };
 
 /*
- * Declares the model that the program needs: at its start, before it creates nodes; under `roam
- * run` on every node alike.  Starts roam if need be.  If the protocol in use promises less, the job
- * warns in one line, once, and goes on; with ROAM_STRICT=1 it ends there, with status 1.  Of
- * several calls the strongest counts.  Errors: ROAM_EINVAL, and those of roam_start.
+ * Declares the model that the program needs.  Call it at the start, before the program creates
+ * nodes; under `roam run` on every node, with the same model.  Starts roam if need be.  If the
+ * protocol in use promises less, the job prints one warning and goes on; with ROAM_STRICT=1 it ends
+ * there with status 1.  Of several calls the strongest model counts.  Errors: ROAM_EINVAL, and
+ * those of roam_start.
  */
 enum roam_err roam_needs(enum roam_model model);
 
 /*
- * Forks one more node, which runs fn() and then serves until the job ends; returns in the caller at
- * once.  The new node inherits private variables as they are now and shares the heap.  The number
- * of nodes is fixed ("sealed") at the caller's next synchronisation.  Only node 0 may call it, from
- * its only thread. Errors: ROAM_ENODES (ROAM_NODES_MAX), ROAM_ESTATE (already sealed, or main goes
- * on on all of a launcher's nodes: roam_start_main), ROAM_ESYSTEM.
+ * Forks one more node, which runs fn() and then serves the others until the job ends.  Returns in
+ * the caller at once.  The new node inherits private variables as they are now and shares the heap.
+ * The number of nodes is fixed (the job is sealed) at the caller's next synchronisation.  Only node
+ * 0 may call it, and only while it has a single thread.  Errors: ROAM_ENODES (more than
+ * ROAM_NODES_MAX), ROAM_ESTATE (the job is sealed already, or main goes on on all nodes of a
+ * launcher: see roam_start_main), ROAM_ESYSTEM.
  */
 ROAM_RESULT enum roam_err roam_create(void (*fn)(void));
 
 /*
- * Forks nodes - 1 nodes, seals the job, and runs fn() on all of them, this one included; returns
- * when fn() returned here.  Under a launcher the nodes are those that it has started, and `nodes`
- * must be as many; elsewhere than on node 0 it does not return.  Errors as roam_create.
+ * Forks `nodes` - 1 nodes, seals the job, and runs fn() on all of them, this one included.  Returns
+ * when fn() has returned here.  Under a launcher the nodes are those that it has started, and
+ * `nodes` must be their number; on nodes other than node 0 the call does not return.  Errors as
+ * roam_create.
  */
 ROAM_RESULT enum roam_err roam_create_all(void (*fn)(void), unsigned nodes);
 
 /*
- * Gives `variable`, `bytes` of a static at the same address on every node, node 0's value on all of
- * them: as it is at CREATE, or, under `roam run` without one, at the first synchronisation.  For
- * what processes that execute main alike do not find alike: a time, a host's name.  Called before
- * that on every node; nodes that are forked inherit all statics anyway.  Errors: ROAM_EINVAL,
- * ROAM_ESTATE (too late), ROAM_ENOMEM.
+ * Copies node 0's value of `variable`, `bytes` of a static at the same address on every node, to
+ * all nodes: the value that it has at CREATE or, under `roam run` without CREATE, at the first
+ * synchronisation.  It is for values in which processes that execute the same main differ, such as
+ * a time or a host's name.  Every node calls it, before that moment; forked nodes inherit all
+ * statics anyway.  Errors: ROAM_EINVAL, ROAM_ESTATE (too late), ROAM_ENOMEM.
  */
 ROAM_RESULT enum roam_err roam_distribute(void *variable, size_t bytes);
 
 /*
- * Waits until the functions of all other nodes have returned and ends those nodes.  Afterwards this
- * node owns the whole heap again and may create nodes anew.
+ * Blocks until the functions of all other nodes have returned, and ends those nodes.  Afterwards
+ * this node owns the whole heap again and may create nodes anew.
  */
 enum roam_err roam_wait_for_end(void);
 
 /*
- * Registers the calling thread as one that synchronises (counted by roam_barrier_all), and unblocks
- * its fault signals.  fini takes that back; so does the thread's end.  ROAM_ESTATE, with a line:
- * the thread is registered already, or is not.  The one that started roam is, from then on.
+ * roam_thread_init registers the calling thread as one that synchronises: roam_barrier_all counts
+ * it.  It also unblocks the thread's fault signals.  roam_thread_fini, or the thread's end, undoes
+ * the registration.  The thread that started roam is registered from then on.  Errors: ROAM_ESTATE,
+ * with a line on stderr: the thread is registered already (init), or is not (fini).
  */
 ROAM_RESULT enum roam_err roam_thread_init(void);
 enum roam_err roam_thread_fini(void);
 
 /* -------------------------------------------------------------------------------------- memory */
 
-/* Who is the home of a block's pages: the node that holds the master copy. */
+/* Which node is the home of a block's pages, that is, holds their master copies. */
 enum roam_place {
 	ROAM_PLACE_FIRST_TOUCH, /* the first node that touches the page once the job is sealed
 				   (default) */
 	ROAM_PLACE_BLOCK,       /* equal contiguous parts, in node order */
 	ROAM_PLACE_CYCLIC,      /* page i at node i mod n */
-	ROAM_PLACE_NODE         /* all at one given node */
+	ROAM_PLACE_NODE         /* all pages at one given node */
 };
 
 /*
- * Allocates zeroed shared memory, 64-byte aligned, page-aligned from one page on.  On any node, at
- * any time.  The block belongs to all nodes; pass its address to others through shared memory.
- * Under `roam run`, blocks that every node allocates in the same order before its first
- * synchronisation are the same blocks.  NULL when bytes is 0 or the heap cannot hold it
- * (roam_errno() says which).  If it is the first call and roam cannot be started, the process ends
- * with status 1 after the line that says why; call roam_start() first to deal with that yourself.
+ * Allocates zeroed shared memory, aligned to 64 bytes, or to a page if it is a page or larger.  Any
+ * node may call it at any time.  The block belongs to all nodes; pass its address to others through
+ * shared memory.  Under `roam run`, blocks that every node allocates in the same order before its
+ * first synchronisation are the same blocks.  Returns NULL if `bytes` is 0 or the heap cannot hold
+ * the block (roam_errno() says which).  If this is the first call and roam cannot be started, the
+ * process ends with status 1 after a line that says why; call roam_start() first to handle that
+ * error yourself.
  */
 ROAM_RESULT void *roam_alloc(size_t bytes);
 
 /*
- * The same with a placement; `node` is used by ROAM_PLACE_NODE only; `name` (may be NULL, copied)
- * appears in reports.
+ * roam_alloc with a placement.  `node` is used by ROAM_PLACE_NODE only; `name` (may be NULL;
+ * copied) appears in reports.
  */
 ROAM_RESULT void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node,
 				    const char *name);
 
-/* What a block is to be like; what is 0 or NULL: as roam_alloc does. */
+/* Properties of a block; a member that is 0 or NULL has the value that roam_alloc uses. */
 struct roam_region {
 	const char *protocol;  /* of its pages, one that `roam info` lists; NULL: the job's */
-	enum roam_place place; /* as in roam_alloc_placed */
+	enum roam_place place; /* place, node, name: as in roam_alloc_placed */
 	unsigned node;
 	const char *name;
 	/*
-	 * An option of the protocol for these pages alone, as the environment has it for all:
-	 * "ROAM_MIRAGE_DELTA=500".  Only mirage has one, this.  The block gets whole pages.
+	 * An option of the protocol for these pages alone, in the form of the environment variable
+	 * that sets it for all: "ROAM_MIRAGE_DELTA=500", the only one so far.  The block then gets
+	 * whole pages.
 	 */
 	const char *option;
 };
 
 /*
- * The same with a protocol of its own, so that two structures of one program can be under different
- * ones at a time: a table that all read under one, a queue that wanders under another.  Such blocks
- * share no page with those of other protocols.  All blocks under one protocol other than the job's
- * together have a sixteenth of ROAM_HEAP, in addition to it.
+ * roam_alloc with a protocol for this block, so that two structures of one program can be under
+ * different protocols at the same time: for example a table that all nodes read, and a queue that
+ * moves from node to node.  Blocks under different protocols share no page.  All blocks under one
+ * protocol other than the job's have a sixteenth of ROAM_HEAP together, in addition to ROAM_HEAP.
  *
- * Locks, barriers and flags cover them all; what the program may rely on is the weakest model of
- * the protocols in use (docs/consistency.md), and roam_needs is held against each.  Errors, besides
- * those of roam_alloc: ROAM_EUNKNOWN (no such protocol, or not an option of it: a line on stderr
- * names those known), ROAM_EINVAL (also the option's value: the line says what is allowed),
- * ROAM_EUNSUPPORTED (the protocol cannot run here).
+ * Locks, barriers and flags cover the blocks of all protocols.  The program may rely on the weakest
+ * model of the protocols in use (docs/consistency.md); roam_needs is compared with each.  Errors,
+ * besides those of roam_alloc: ROAM_EUNKNOWN (no such protocol, or the protocol has no such option:
+ * a line on stderr names those known), ROAM_EINVAL (also the option's value: the line says what is
+ * allowed), ROAM_EUNSUPPORTED (the protocol cannot run here).
  */
 ROAM_RESULT void *roam_alloc_region(size_t bytes, const struct roam_region *region);
 
 /*
- * Frees a block, from any node.  The caller must not race with users of the block: free is a
- * release, and reuse waits for it.  NULL is ignored.  Errors: ROAM_ENOTOURS for anything roam_alloc
- * did not return.
+ * Frees a block, from any node.  The caller must not race with users of the block.  A free is a
+ * release, and the memory is reused only by a node that has acquired it.  NULL is ignored.  Errors:
+ * ROAM_ENOTOURS (not the address of a block).
  */
 enum roam_err roam_free(void *block);
 
@@ -279,32 +292,36 @@ enum roam_err roam_errno(void);
 
 /*
  * Makes [addr, addr + bytes) accessible to this node now, so that a system call may use it.  Blocks
- * while pages travel. Another node may take the access away at the next synchronisation (SC
- * protocols: at any time).  Errors: ROAM_ENOTOURS.
+ * while pages are fetched.  Another node may take the access away at the next synchronisation;
+ * under SC protocols at any time.  Errors: ROAM_ENOTOURS.
  */
 enum roam_access { ROAM_NONE, ROAM_READ, ROAM_WRITE };
 enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access);
 
 /*
- * A range of the heap for any system call, or other code that must not meet a page fault: private
- * memory of `bytes`, at the same place within a page.  ROAM_READ: it holds the range's bytes as
- * they are now, by plain loads.  ROAM_WRITE: what is written there comes into the heap at unpin, by
- * plain stores of the first `written` bytes (of ROAM_READ: 0).  So nothing is held up: other nodes
- * go on with the pages under every protocol, whatever ROAM_CACHE_PAGES is, and the thread may
- * synchronise meanwhile, or wait for others; what they write after roam_pin it does not see, and
- * the program's order between them is that of the loads and stores.  Any number at a time, of any
- * thread; another one may unpin.  NULL: roam_errno() says why, ROAM_EINVAL, ROAM_ENOTOURS,
- * ROAM_ENOMEM.  roam_unpin: ROAM_EINVAL, and the range stays pinned, if `written` is too large;
- * after roam_finish the memory is freed, and nothing is written.
+ * A private copy of a range of the heap, for a system call or other code that must not meet a page
+ * fault.  The copy has `bytes` bytes and the same offset within a page.
+ *
+ * ROAM_READ: roam_pin fills the copy by plain loads; unpin it with `written` 0.  ROAM_WRITE:
+ * roam_unpin copies the first `written` bytes into the heap by plain stores.  These loads and
+ * stores are the program's accesses; what other nodes write after roam_pin does not appear in the
+ * copy.  Nothing is blocked meanwhile: other nodes use the pages under every protocol,
+ * ROAM_CACHE_PAGES does not matter, and the thread may synchronise or wait for others.  Any thread
+ * may pin any number of ranges at a time, and another thread may unpin them.
+ *
+ * roam_pin returns NULL on an error, which roam_errno() returns: ROAM_EINVAL, ROAM_ENOTOURS,
+ * ROAM_ENOMEM.  roam_unpin returns ROAM_EINVAL if `written` is too large; the range then stays
+ * pinned.  After roam_finish roam_unpin frees the memory and writes nothing.
  */
 void *roam_pin(const void *addr, size_t bytes, enum roam_access access);
 enum roam_err roam_unpin(void *pinned, size_t written);
 
 /*
- * The calls of the same name on shared buffers, any thread: results and errno are theirs, ENOMEM
- * also where there is no private memory for the bytes.  Each is one such call; of regular files
- * read and write take a megabyte at a time.  Other buffers are passed on as they are.  roam_fread
- * and roam_fwrite return 0 without memory.
+ * The system and library calls of these names (read, write, ...) on buffers in the heap, from any
+ * thread.  Results and errno are those of the call, and errno is also ENOMEM if there is no private
+ * memory for the bytes; roam_fread and roam_fwrite then return 0.  Each makes one such call, but on
+ * regular files roam_read and roam_write transfer a megabyte at a time.  Buffers outside of the
+ * heap are passed on unchanged.
  */
 ssize_t roam_read(int fd, void *buf, size_t bytes);
 ssize_t roam_write(int fd, const void *buf, size_t bytes);
@@ -317,52 +334,54 @@ size_t roam_fread(void *buf, size_t size, size_t count, FILE *file);
 size_t roam_fwrite(const void *buf, size_t size, size_t count, FILE *file);
 
 /*
- * Hint: [addr, addr + bytes) will be read soon.  Fetches what it can without claiming homes; never
- * fails.
+ * Hint: [addr, addr + bytes) will be read soon.  Fetches the pages it can without claiming homes.
+ * Never fails.
  */
 void roam_prefetch(const void *addr, size_t bytes);
 
 /*
- * Hint: make `node` the home of those pages of the range that have none yet.  Best between
- * roam_alloc and first use. Errors: ROAM_EINVAL, ROAM_ENOTOURS.
+ * Hint: make `node` the home of those pages of the range that have none yet.  Best called between
+ * roam_alloc and the first use.  Errors: ROAM_EINVAL, ROAM_ENOTOURS.
  */
 enum roam_err roam_home(const void *addr, size_t bytes, unsigned node);
 
 /* ----------------------------------------------------------------------------- synchronisation */
 /*
- * A synchronisation object is named by an address; its bytes are never read or written.  The
- * address must be the same on all nodes: in the shared heap, or a static.  Any address is a free
- * lock, a condition that nobody waits for, or a flag that is not set, until it is used: nothing has
- * to be called before.  Freeing a block forgets the objects in it: in the next block there no lock
- * is held and no flag set.  CREATE and WAIT_FOR_END forget all.  Up to 100,000 objects and more.
+ * A synchronisation object is named by an address; the bytes there are never read or written.  The
+ * address must be the same on all nodes: in the shared heap, or that of a static.  Until it is
+ * used, every address is a free lock, a condition without waiters and a flag that is not set: no
+ * call is needed before.  Freeing a block resets the objects in it: in the next block at this
+ * address no lock is held and no flag is set.  CREATE and WAIT_FOR_END reset all objects.  100,000
+ * objects and more are possible.
  *
  * Wrong use of a lock (an unlock or a wait by a thread that does not hold it, a second lock by the
- * one that does) returns its error and changes nothing.  The first of each kind in the job, or on
- * each host of it, prints one line that says where; under ROAM_STRICT=1 it ends the job.
+ * thread that does) returns its error and changes nothing.  The first misuse of each kind in the
+ * job, or on each of its hosts, prints one line that says where; under ROAM_STRICT=1 it ends the
+ * job.
  */
 
 /*
- * Does nothing, also to a lock that is in use: for programs that say what is a lock.  Errors:
+ * Does nothing, even to a lock in use: it is for programs that declare their locks.  Errors:
  * ROAM_EINVAL (no address), those of roam_start().
  */
 enum roam_err roam_lock_init(const void *lock);
 
 /*
- * Acquires.  Blocks; first come, first served between nodes.  Not recursive: ROAM_ESTATE if this
- * thread holds it.
+ * Acquires the lock.  Blocks until it is free; nodes get it in the order in which they asked.  Not
+ * recursive: ROAM_ESTATE if this thread holds it.
  */
 enum roam_err roam_lock(const void *lock);
 
 /*
- * Releases: what this node wrote is visible to the lock's later holders.  ROAM_ENOTHELD if this
- * thread does not hold it.
+ * Releases the lock: what this node wrote is visible to later holders of the lock.  ROAM_ENOTHELD
+ * if this thread does not hold it.
  */
 enum roam_err roam_unlock(const void *lock);
 
 /*
- * Waits until `threads` threads of the job have arrived, then all go on, seeing everything written
- * before.  All callers pass the same number.  The number of all registered threads makes it a full
- * barrier, which is cheaper.
+ * Blocks until `threads` threads of the job have arrived; then all go on and see everything written
+ * before.  All callers pass the same number.  With the number of all registered threads it is a
+ * full barrier, which is cheaper.
  */
 enum roam_err roam_barrier(const void *barrier, unsigned threads);
 
@@ -370,10 +389,11 @@ enum roam_err roam_barrier(const void *barrier, unsigned threads);
 enum roam_err roam_barrier_all(void);
 
 /*
- * Condition variables.  wait: unlock, wait for a signal, lock; call it in a loop that tests the
- * condition, for a wake-up may come without cause.  signal wakes the longest waiter, broadcast all.
- * The caller of wait holds the lock, else it gets ROAM_ENOTHELD and waits for nothing.  init does
- * nothing, as that of locks.
+ * Condition variables.  roam_cond_wait unlocks `lock`, blocks until it is signalled, and locks
+ * again; call it in a loop that tests the condition, because a wake-up may be spurious.  Its caller
+ * must hold the lock: else it returns ROAM_ENOTHELD at once.  roam_cond_signal wakes the thread
+ * that has waited longest, roam_cond_broadcast all.  roam_cond_init does nothing, like
+ * roam_lock_init.
  */
 enum roam_err roam_cond_init(const void *cond);
 enum roam_err roam_cond_wait(const void *cond, const void *lock);
@@ -381,16 +401,16 @@ enum roam_err roam_cond_signal(const void *cond);
 enum roam_err roam_cond_broadcast(const void *cond);
 
 /*
- * A latched flag (PARMACS PAUSE).  set is a release, wait blocks until set and is an acquire, clear
- * resets.
+ * A latched flag (PARMACS PAUSE).  roam_flag_set is a release; roam_flag_wait blocks until the flag
+ * is set and is an acquire; roam_flag_clear resets the flag.
  */
 enum roam_err roam_flag_set(const void *flag);
 enum roam_err roam_flag_wait(const void *flag);
 enum roam_err roam_flag_clear(const void *flag);
 
 /*
- * Combines `count` values of all nodes in place; every node gets the result.  Also a full barrier.
- * One thread a node.
+ * Combines `count` values (ROAM_REDUCE_MAX at most) of all nodes in place; every node gets the
+ * result.  Also a full barrier.  One thread of each node calls it.
  */
 enum roam_type { ROAM_INT32, ROAM_INT64, ROAM_DOUBLE };
 enum roam_op { ROAM_SUM, ROAM_PRODUCT, ROAM_MIN, ROAM_MAX, ROAM_AND, ROAM_OR };
@@ -400,14 +420,14 @@ enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enu
 /* ----------------------------------------------------------------------------------- measuring */
 
 /*
- * One counter of this node by its name in `roam info` ("read_faults", "fetches", "bytes_sent",
- * ...); 0 if unknown.
+ * A counter of this node, by its name in `roam info` ("read_faults", "fetches", "bytes_sent", ...);
+ * 0 if the name is unknown.
  */
 uint64_t roam_counter(const char *name);
 
 /*
- * Prints this node's table of counters and times to the descriptor; what ROAM_STATS=1 does at the
- * end of a job.
+ * Prints this node's table of counters and times to the descriptor, as ROAM_STATS=1 does at the end
+ * of a job.
  */
 void roam_stats_print(int fd);
 

@@ -16,26 +16,26 @@
 #include "roam/roam.h"
 
 /*
- * What a transport declares of itself.  A job chooses by this, and by cost_ns, how a peer is
- * reached; no other file knows a transport's name.  Whether threads can sleep at a transport shows
- * from its `wait`.
+ * What a transport declares about itself.  A job chooses by these capabilities and by cost_ns how a
+ * peer is reached; no other file knows a transport's name.  Threads can sleep at a transport if it
+ * has `wait`.
  */
 enum roam_transport_caps {
-	ROAM_CAP_RELIABLE = 1, /* every message accepted by send() arrives, once */
+	ROAM_CAP_RELIABLE = 1, /* every message accepted by send() arrives exactly once */
 	ROAM_CAP_ORDERED = 2,  /* messages of one sender arrive in the order sent */
 	/*
-	 * Messages lie in the segments of its peers, which must be mapped; the core loads and
-	 * stores there itself.
+	 * Messages lie in the segments of the peers, which must be mapped; the core may load from
+	 * and store to these segments itself.
 	 */
 	ROAM_CAP_MAPPED = 4,
 	ROAM_CAP_HOSTS = 8 /* reaches nodes of other hosts, too */
 };
 
 /*
- * Memory of one node that its peers can reach: with ROAM_CAP_MAPPED the part of its segment that is
- * for messages, else its card, where it says how it is reached.  NULL and 0 where there is none.
- * The card of a node on another host is a copy of its first ROAM_CARD_BYTES bytes as they were when
- * that one had opened its transport, and zero until the job has passed them on.
+ * Memory of one node that its peers can reach: with ROAM_CAP_MAPPED the part of the node's segment
+ * that is for messages, else its *card*, in which the node says how it is reached.  NULL and 0 if
+ * there is none.  The card of a node on another host is a copy of the first ROAM_CARD_BYTES bytes
+ * as they were when that node had opened its transport; it is zero until the job has passed it on.
  */
 #define ROAM_CARD_BYTES 64u
 
@@ -45,31 +45,31 @@ struct roam_transport_memory {
 };
 
 /*
- * An option of a transport: a variable of the environment, named ROAM_ and the transport in
- * capitals first.  It is read, checked, shown (`roam info options`) and compared between nodes like
- * all others.
+ * An option of a transport: an environment variable whose name begins with ROAM_ and the
+ * transport's name in capitals.  It is read, checked, shown (`roam info options`) and compared
+ * between nodes like every other option.
  */
 struct roam_transport_option {
 	const char *variable;
 	const char *value;   /* the default */
-	const char *allowed; /* "least..most": a number; else words, "a|b|c" */
+	const char *allowed; /* "least..most" for a number, else words, "a|b|c" */
 	const char *meaning;
 };
 
-/* A line of a transport's table of options, which ends with {.variable = NULL}. */
+/* One line of a transport's table of options; the table ends with {.variable = NULL}. */
 #define ROAM_TRANSPORT_OPTION(variable, value, allowed, meaning) {variable, value, allowed, meaning}
 
 struct roam_transport_value {
 	uint64_t number;
-	unsigned word; /* which of the words */
+	unsigned word; /* the index of the word */
 };
 
 struct roam_transport;
 
 #define ROAM_SEND_MANY 44u
-#define ROAM_WAYS_MAX  8u /* transports that a job joins */
+#define ROAM_WAYS_MAX  8u /* the most transports that a job joins */
 
-/* A transport, or the highest layer over it, and the peers that it reaches; bits. */
+/* A transport, or the highest layer over it, and the peers that it reaches (bit i: node i). */
 struct roam_transport_way {
 	const struct roam_transport *transport;
 	void *state;
@@ -80,70 +80,74 @@ struct roam_transport_params {
 	unsigned node;
 	unsigned nodes;
 	const struct roam_transport_memory
-		*memory; /* one per node, valid for the life of the transport */
+		*memory; /* one per node, valid until close() */
 	void *world;     /* the simulated world (sim only) */
 
 	uint64_t (*now)(void *now_arg); /* nanoseconds; virtual in a simulated world */
 	void *now_arg;
-	/* The values of the transport's options, in their order; until open returns. */
+	/* The values of the transport's options, in their order; valid until open() returns. */
 	const struct roam_transport_value *options;
-	const char *option; /* of layers: what the user set for this one; NULL or "": nothing */
-	char *why; /* where open() may say more about why it fails; NULL: nowhere */
+	const char *option; /* layers: the user's setting for this one; NULL or "": none */
+	char *why; /* where open() may write why it fails; NULL: nowhere */
 	size_t why_bytes;
-	unsigned mtu;       /* bytes of a packet on the way, if set; 0: ask the kernel */
-	uint32_t address;   /* IPv4 of this host, host byte order; 0: all peers are here */
-	uint64_t others;    /* peers that another transport reaches, not this one; bits */
-	int bell;           /* an eventfd by which `others` wake who is in wait(); 0: none */
-	/* What wait() sleeps at, too: file() of the job's other transports; until open returns. */
+	unsigned mtu;       /* bytes of a packet on the network; 0: ask the kernel */
+	uint32_t address;   /* IPv4 of this host, host byte order; 0: all peers are on this host */
+	uint64_t others;    /* peers that another transport reaches (bit i: node i) */
+	int bell;           /* an eventfd by which `others` wake a thread in wait(); 0: none */
+	/* Where wait() sleeps, too: file() of the job's other transports; until open() returns. */
 	const int *files;
 	unsigned file_count;
 
-	/* Of layers, which are transports over another one: that one, opened, and its state. */
+	/* Layers (transports over another transport): the one below, opened, and its state. */
 	const struct roam_transport *lower;
 	void *lower_state;
-	/* Of the layer that joins several, until open returns: these, each peer in one of them. */
+	/* The layer that joins several: these, each peer in one of them; until open() returns. */
 	const struct roam_transport_way *ways;
 	unsigned way_count;
 	void *stats;      /* the node's counters; NULL: none */
-	const void *seal; /* what datagrams are closed with; NULL: a checksum */
+	const void *seal; /* the keys that seal datagrams; NULL: a checksum does */
 
 	/*
-	 * Of layers that notice when a peer falls silent for so long: what to call then.  0: none
-	 * does.
+	 * Layers that notice silent peers call `lost` when a peer has been silent for deadline_ns.
+	 * 0: they never do.
 	 */
 	uint64_t deadline_ns;
 	void (*lost)(void *now_arg, unsigned peer, uint64_t silent_ns);
 
-	/* To be called when something comes that no node of the job can have sent.  May be NULL. */
+	/* Called when something arrives that no node of the job can have sent.  May be NULL. */
 	void (*stranger)(void *now_arg);
 
 	/*
-	 * To be called after a layer has sent by itself, outside its own send(): the peer may sleep
-	 * where the transport does not wake it.  NULL: it does.
+	 * Called after a layer has sent something by itself, outside of its own send(): the peer
+	 * may sleep where the transport does not wake it.  NULL: the transport wakes it.
 	 */
 	void (*rouse)(void *now_arg, unsigned peer);
 };
 
 /*
- * Takes one message.  `data` is 8-byte aligned, valid during the call only, and was written by a
- * peer: not trusted. false: cannot be taken now; the transport keeps it and poll returns.
+ * Takes one message.  `data` is 8-byte aligned, valid during the call only, and not to be trusted:
+ * a peer wrote it.  false: the message cannot be taken now; the transport keeps it and poll()
+ * returns.
  */
 typedef bool roam_deliver_fn(void *arg, unsigned from, const void *data, size_t bytes);
 
 /*
- * One-sided operations, for a card that reaches the memory of nodes of other hosts without their
- * processors.  No transport has them yet; how a node would reach a peer by them is a third kind,
- * beside loads and stores, and messages.  All or none are there, and then they are for every
- * operation on pages, headers and words of a peer that this transport reaches.
+ * One-sided operations, for a network card that reaches the memory of nodes on other hosts without
+ * their processors.  No transport has them yet: they would be a third way of reaching a peer,
+ * beside loads and stores, and messages.  A transport has all of them or none; if it has them, they
+ * serve every operation on pages, headers and words of a peer that it reaches.
  *
- * A place is a peer and an offset in its segment, which `attach` has told it of: once, after open,
- * before the card is passed on, which says by what key peers may reach it.  They are asynchronous:
- * ROAM_OK: begun, `done` will be set to 1, or to 2 + enum roam_err, by a poll or reap of the
- * caller's node; ROAM_EAGAIN: no room, nothing has begun.  Local bytes stay the caller's until
- * then, and lie in its own attached segment.  What is begun to one peer happens in that order: a
- * flush puts its diffs and then the header, and a fence is no more than waiting for the last.
- * Processor atomics and those of the card are not atomic against each other: words that `atomic`
- * changes are changed by it alone, by their owner, too.
+ * An address is a peer and an offset in the peer's segment.  `attach` is called once, with the
+ * node's segment, after open() and before the node's card is passed on; the card tells peers the
+ * key by which they reach the segment.
+ *
+ * The operations are asynchronous.  ROAM_OK: the operation has begun; a poll or reap of the
+ * caller's node will set `done` to 1, or to 2 + enum roam_err.  ROAM_EAGAIN: there is no room, and
+ * nothing has begun.  Local bytes must not change until then, and lie in the caller's attached
+ * segment.  Operations to one peer take effect in the order in which they began: a flush puts its
+ * diffs and then the header, and a fence is merely a wait for the last operation.  Atomics of
+ * processors and of the card are not atomic with respect to each other: a word that `atomic`
+ * changes must be changed by `atomic` alone, even by its owner.
  */
 enum roam_onesided_atomic { ROAM_ONESIDED_CAS, ROAM_ONESIDED_ADD };
 
@@ -153,99 +157,103 @@ struct roam_onesided {
 			     unsigned count, uint32_t *done);
 	enum roam_err (*get)(void *state, unsigned peer, uint64_t from, const struct iovec *parts,
 			     unsigned count, uint32_t *done);
-	/* On an aligned word; *old: what was there.  ADD adds `value`, CAS stores it if `is`. */
+	/* On an aligned word, *old before.  ADD adds `value`, CAS stores it if the word is `is`. */
 	enum roam_err (*atomic)(void *state, unsigned peer, uint64_t at,
 				enum roam_onesided_atomic what, uint64_t is, uint64_t value,
 				uint64_t *old, uint32_t *done);
-	/* Sets `done` of what has ended; how many.  Any thread, never blocks. */
+	/* Sets `done` of ended operations; returns how many.  Any thread, never blocks. */
 	unsigned (*reap)(void *state);
 };
 
-/* Who sleeps at a transport: a thread of the application, the service thread. */
+/* Which thread sleeps at a transport: one of the application, or the service thread. */
 enum roam_sleeper { ROAM_SLEEPER_APP, ROAM_SLEEPER_SERVICE };
 
 struct roam_transport {
 	const char *name;
 	unsigned caps;
-	unsigned cost_ns;   /* of a short message, roughly: of several the least is taken */
+	unsigned cost_ns;   /* of a short message, roughly: the cheapest transport is chosen */
 	size_t state_size;  /* the core allocates and zeroes this many bytes */
 	size_t message_max; /* longest message in bytes */
 	unsigned card_bytes; /* of its card; all transports of a build share ROAM_CARD_BYTES */
-	const struct roam_transport_option *options; /* ends without a variable; NULL: none */
+	const struct roam_transport_option *options; /* ends with variable NULL; NULL: none */
 
-	/* Joins.  Called once, on the starting thread; all peers' memory is mapped.  May block. */
+	/*
+	 * Joins the job.  Called once, on the starting thread, with all peers' memory mapped.  May
+	 * block.
+	 */
 	enum roam_err (*open)(void *state, const struct roam_transport_params *params);
 
-	/* Leaves.  Also after a failed open. */
+	/* Leaves the job.  Called after a failed open(), too. */
 	void (*close)(void *state);
 
 	/*
 	 * Queues one message made of `count` parts.  Any thread, also in handlers; never blocks.
-	 * ROAM_OK: copied, the caller keeps its buffers.  ROAM_EAGAIN: full, nothing was sent.
+	 * ROAM_OK: the parts were copied.  ROAM_EAGAIN: the queue is full, nothing was sent.
 	 */
 	enum roam_err (*send)(void *state, unsigned to, const struct iovec *parts, unsigned count);
 
 	/*
 	 * Hands at most `max` waiting messages to `deliver`; returns how many.  One thread at a
-	 * time (the core holds the node's poll lock).  Never blocks.  A peer whose bytes make no
-	 * sense: *bad_peer is set to it and 0 is returned.
+	 * time (the core holds the node's poll lock).  Never blocks.  If a peer's bytes are
+	 * malformed, sets *bad_peer to the peer and returns 0.
 	 */
 	unsigned (*poll)(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
 			 int *bad_peer);
 
-	/* Whether a message waits.  Any thread, no side effect, a few loads. */
+	/* Whether a message waits.  Any thread, no side effects, a few loads. */
 	bool (*pending)(const void *state);
 
 	/* All below may be NULL. */
 
 	/*
-	 * Whether this machine and process can run it, without lasting effect; `why`: exactly why
-	 * not, or what of it is missing.  Any thread, before open.  NULL: always.
+	 * Whether the transport can run on this machine, in this process; without lasting effect.
+	 * Writes to `why` exactly why not, or what is missing.  Any thread, before open().  NULL:
+	 * it always can.
 	 */
 	bool (*probe)(char *why, size_t why_bytes);
 
-	/* Of layers.  Whether it can use this option; else `why` says why not. */
+	/* Layers: whether this one can use the option; if not, writes to `why` why not. */
 	bool (*check)(const char *option, char *why, size_t why_bytes);
 
 	/*
-	 * Like send, for several messages of one part each; how many were taken, the first ones.
-	 * At most ROAM_SEND_MANY.
+	 * send() for several messages of one part each, at most ROAM_SEND_MANY.  Returns how many
+	 * were taken, from the first on.
 	 */
 	unsigned (*send_many)(void *state, unsigned to, const struct iovec *messages,
 			      unsigned count);
 
-	/* Longest message that arrives as things are; NULL: message_max.  After open. */
+	/* The longest message that the network lets arrive; NULL: message_max.  After open(). */
 	size_t (*limit)(const void *state);
 
-	/* Bytes of datagrams that may wait here before some are lost; NULL: enough.  After open. */
+	/* Bytes of datagrams that can wait here before any is lost; NULL: enough.  After open(). */
 	size_t (*room)(const void *state);
 
 	/*
-	 * When poll must be called again even if nothing arrives, on the clock of the params;
-	 * UINT64_MAX: never.  May be too early.  Any thread, a few loads.
+	 * When poll() must be called again even if nothing arrives, on the clock of the params;
+	 * UINT64_MAX: never.  The time may be too early.  Any thread, a few loads.
 	 */
 	uint64_t (*due)(const void *state);
 
 	/*
-	 * Sleeps until a message may wait, wake() is called, or so many nanoseconds have passed (0:
-	 * for ever).  One thread of each kind at a time.  A transport without it has no way of
-	 * waking: senders ring the bell in the memory of their peers.
+	 * Sleeps until a message may wait, wake() is called, or timeout_ns have passed (0: no
+	 * limit).  One thread of each kind at a time.  A transport without wait() does not wake
+	 * anybody: senders ring the bell in their peers' memory.
 	 */
 	void (*wait)(void *state, enum roam_sleeper who, uint64_t timeout_ns);
 
-	/* The thread in wait(), or the next to come there, returns.  Any thread. */
+	/* Makes the thread in wait(), or the next one that calls it, return.  Any thread. */
 	void (*wake)(void *state, enum roam_sleeper who);
 
 	/*
-	 * Whether what arrives wakes ROAM_SLEEPER_SERVICE from wait(), where what has arrived
-	 * already counts; it does from the beginning.  Any thread.  NULL: it always does.
+	 * Chooses whether arrivals wake ROAM_SLEEPER_SERVICE from wait(), those that have arrived
+	 * already included.  On after open().  Any thread.  NULL: they always do.
 	 */
 	void (*listen)(void *state, bool on);
 
 	/*
-	 * A file that can be read while messages wait, for who sleeps in another transport's
-	 * wait().  After open; -1: none.  Where several with `wait` are joined, threads sleep at
-	 * one, and the others need this.
+	 * A descriptor that is readable while messages wait, for threads that sleep in another
+	 * transport's wait(); -1: none.  After open().  If several transports with wait() are
+	 * joined, threads sleep at one, and the others need file().
 	 */
 	int (*file)(const void *state);
 

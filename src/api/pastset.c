@@ -253,7 +253,7 @@ void roam_ps_cancel(struct roam_ps_cancel *cancel)
 	__atomic_store_n(&cancel->cancelled, 1, __ATOMIC_SEQ_CST);
 	roami_attach_look(&attachments);
 	if (node != NULL)
-		node->env->notify(node, node->me);
+		roami_changed(node, node->me);
 }
 
 enum roam_err roam_ps_move(struct roam_ps_element *element, const void *tuple, size_t bytes)

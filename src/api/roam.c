@@ -11,7 +11,7 @@
 #include "api/api.h"
 #include "base/thread.h"
 #include "fault/signals.h"
-#include "home/far.h"
+#include "run/wait.h"
 #include "job/job.h"
 #include "page/page.h"
 #include "page/race.h"
@@ -22,10 +22,12 @@
 #define STRING(x)       #x
 #define DOTTED(a, b, c) STRING(a) "." STRING(b) "." STRING(c)
 
+static const struct roami_room *const job_extensions[] = {&roami_past_room, NULL};
+
 /* The job of this process; the only mutable file-scope state of the library. */
 static struct roami_job job = {.seal = PTHREAD_MUTEX_INITIALIZER,
 			       .opening = PTHREAD_MUTEX_INITIALIZER,
-			       .service = &roami_past_service};
+			       .extensions = job_extensions};
 static __thread enum roam_err alloc_err;
 
 const char *roam_strerror(enum roam_err err)

@@ -25,7 +25,7 @@ static void layer_rouse(void *arg, unsigned peer)
 {
 	struct roami_node *node = arg;
 
-	node->env->ring(node, peer);
+	node->env->sleep->sent(node, peer, false);
 }
 
 static void layer_stranger(void *arg)
@@ -266,7 +266,7 @@ static enum roam_err layers_stack(struct roami_node *node, const struct roami_no
 	return err;
 }
 
-enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node_params *params)
+static enum roam_err layers_open(struct roami_node *node, const struct roami_node_params *params)
 {
 	struct roami_seal_params seal = {.key = NULL};
 	struct roam_transport_params open = {
@@ -312,7 +312,7 @@ const char *roami_layers_over(const struct roami_node *node, char *text, size_t 
 	return text;
 }
 
-void roami_layers_close(struct roami_node *node)
+static void layers_close(struct roami_node *node)
 {
 	for (unsigned i = ROAMI_LAYERS_MAX; i-- > 0;) {
 		struct roami_layer *layer = &node->layers[i];
@@ -325,6 +325,12 @@ void roami_layers_close(struct roami_node *node)
 	}
 	node->sleeper = NULL;
 }
+
+const struct roami_room roami_room_layers = {
+	.name = "layers",
+	.init = layers_open,
+	.fini = layers_close,
+};
 
 bool roami_layers_check(const char *faulty, char *why, size_t why_bytes)
 {

@@ -7,12 +7,6 @@
 
 #include "base/node.h"
 
-/* Opens the transport of `params` and what has to stand over it; node->transport is the highest. */
-enum roam_err roami_layers_open(struct roami_node *node, const struct roami_node_params *params);
-
-/* Also after a failed open. */
-void roami_layers_close(struct roami_node *node);
-
 /* The transports' names, the farthest first: "a", "a, on each over b". */
 const char *roami_layers_over(const struct roami_node *node, char *text, size_t bytes);
 

@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 #include "base/options.h"
+#include "base/room.h"
+#include "base/sleep.h"
 #include "base/vclock.h"
 #include "fault/engine.h"
 #include "heap/segment.h"
@@ -32,32 +34,7 @@ enum roami_spoilt {
 
 struct roami_env {
 	uint64_t (*now)(struct roami_node *node);
-	/*
-	 * Between these the thread sends what it waits for there, and counts as polling; while it
-	 * runs, nobody else need be woken for what comes.  No user's code between.  NULL: nothing
-	 * to do.  app.  If it begins `later`, it counts from its first wait on, or the second
-	 * message before that.
-	 */
-	void (*wait_begin)(struct roami_node *node);
-	void (*wait_later)(struct roami_node *node);
-	void (*wait_end)(struct roami_node *node);
-
-	/* Waits until condition(arg); polls meanwhile.  app. */
-	void (*wait)(struct roami_node *node, bool (*condition)(void *arg), void *arg);
-	/*
-	 * The same for one of many threads that come one after the other: what is not for it need
-	 * not wake it.  Until condition(arg), which notify_ticket follows.  NULL: wait.
-	 */
-	void (*wait_ticket)(struct roami_node *node, uint32_t ticket, bool (*condition)(void *arg),
-			    void *arg);
-	/* The thread of this node with that ticket may go on.  NULL: notify. */
-	void (*notify_ticket)(struct roami_node *node, uint32_t ticket);
-	/* Something has changed that a thread of `peer` (us, or of our host) may wait for. */
-	void (*notify)(struct roami_node *node, unsigned peer);
-	/* A message for `peer` was sent. */
-	void (*ring)(struct roami_node *node, unsigned peer);
-	/* The answer to a call of `peer` was sent, whose caller waits there. */
-	void (*answered)(struct roami_node *node, unsigned peer);
+	const struct roami_sleep *sleep; /* how threads wait, and are woken */
 	/* Another thread may run here (chaos, world); NULL: nothing. */
 	void (*step)(struct roami_node *node);
 	/* Like step, but the caller spins for another thread; `turn`: how often in a row before. */
@@ -158,6 +135,8 @@ struct roami_log {
 	uint64_t published;                         /* own runs put on the board */
 };
 
+struct roami_answers;
+
 struct roami_call {
 	_Atomic uint32_t state; /* 0 free, 1 waiting, 2 answered */
 	uint32_t id;
@@ -171,10 +150,6 @@ struct roami_call {
 #define ROAMI_CALLS_EACH    64u /* under way, of one thread at most */
 #define ROAMI_CALLS_MAX     (ROAMI_THREADS_MAX * ROAMI_CALLS_EACH) /* a power of two */
 #define ROAMI_CALL_SERIALS  (UINT32_MAX / ROAMI_CALLS_MAX / 2 + 1) /* then they begin anew */
-#define ROAMI_TYPE_SYNC     0
-#define ROAMI_TYPE_MEMORY   32
-#define ROAMI_TYPE_SERVICE  48
-#define ROAMI_TYPE_PROTOCOL 64
 
 /* Messages that wait: parked for a page, delayed until a time, or out for a full ring. */
 struct roami_parked {
@@ -187,8 +162,11 @@ struct roami_parked {
 /* A type of message. */
 struct roami_type {
 	const struct roam_message *message; /* NULL: none */
-	unsigned domain;                    /* whose it is, from ROAMI_TYPE_PROTOCOL on */
+	unsigned domain; /* whose protocol's it is; ROAMI_DOMAIN_NONE: a room's */
 };
+
+#define ROAMI_DOMAIN_NONE UINT32_MAX
+
 
 struct roami_msg {
 	struct roami_spin poll_lock;
@@ -208,8 +186,9 @@ struct roami_msg {
 	struct roami_vec parked;      /* struct roami_parked with payload, back to back */
 	struct roami_vec parked_copy; /* the one being handled */
 	_Atomic uint64_t delay_next;  /* earliest `when`; UINT64_MAX: none */
-	struct roami_type *types; /* by the type of a message */
-	unsigned types_max;       /* of those that there are, and of what is free among them */
+	struct roami_vec types;       /* struct roami_type, by the type of a message */
+	const struct roami_answers *answers[ROAMI_NODES_MAX]; /* by peer */
+	void (*handled)(struct roami_node *node); /* a handler has returned */
 };
 
 struct roami_twins {
@@ -232,16 +211,23 @@ struct roami_guess {
 	struct roami_group *groups;
 };
 
-/* Faults at a constant distance, for fetching ahead. */
+/* Touches at a constant distance: first, first + stride, ... last; see page/prefetch.h. */
 struct roami_stream {
 	uint32_t first;
 	uint32_t last;
-	uint32_t next; /* where the next fault is expected */
-	int32_t stride;
-	uint32_t ahead;
+	uint32_t next;    /* of reads: where the next fault is expected */
+	int32_t stride;   /* 0: not known */
+	uint32_t ahead;   /* pages that went along with the last one */
+	uint32_t granted; /* of claims: pages of the run that the claim under way has already */
 };
 
 #define ROAMI_STREAMS 4
+
+struct roami_streams {
+	struct roami_stream of[ROAMI_STREAMS];
+	uint32_t turn; /* the one to replace */
+	uint32_t last; /* of reads: the last fault */
+};
 
 /*
  * Pages that a thread touched last under one-writer protocols, and how often in a row it came back
@@ -257,20 +243,11 @@ struct roami_returns {
 	uint64_t ran;  /* how long the thread had run when that ended; 0: not known */
 };
 
-/* Claims at a constant distance: the run is first, first + stride, ... last. */
-struct roami_claims {
-	uint32_t first;
-	uint32_t last;
-	int32_t stride; /* 0: not known */
-	uint32_t ahead;
-	uint32_t granted; /* pages of the run that the claim under way has already */
-};
-
 #define ROAMI_PAGES_MAX  (UINT64_C(1) << 32) /* that have a number */
 #define ROAMI_DUMP_PAGES (1u << 16)
 
 /* Memory of one thread for one use: see roami_thread_room. */
-struct roami_room {
+struct roami_thread_buffer {
 	uint8_t *at; /* NULL: not asked for yet */
 	size_t bytes;
 };
@@ -280,17 +257,14 @@ struct roami_room {
 /* What the core remembers of an application thread; see base/thread.h. */
 struct roami_thread {
 	bool registered;   /* counted by the barriers of all threads */
-	struct roami_stream streams[ROAMI_STREAMS];
-	uint32_t stream_next; /* the one to replace */
-	uint32_t last_fault;
+	struct roami_streams reads;
+	struct roami_streams claims;
 	/*
 	 * With ROAM_CACHE_PAGES: the pages of the last faults, + 1, the newest first, and how many
 	 * of them the thread needs at a time, as far as that has shown.
 	 */
 	_Atomic uint32_t touched[ROAMI_TOUCHED];
 	_Atomic uint32_t needs;
-	struct roami_claims claims[ROAMI_STREAMS];
-	uint32_t claims_next; /* the one to replace */
 	struct roami_returns returns;
 };
 
@@ -332,16 +306,6 @@ struct roami_reach;
 #define ROAMI_REACHES 2 /* kinds that a node has at most: see home/reach.h */
 
 struct roami_sync_state;
-
-/* A part of the library that the core knows nothing of, with messages and state on each node. */
-struct roami_service {
-	const struct roam_message *messages; /* from ROAMI_TYPE_SERVICE on; ends with a NULL name */
-	size_t state_size;                   /* the core allocates and zeroes */
-	enum roam_err (*init)(struct roami_node *node);
-	/* The job's nodes have all returned, and still answer: ends what works without them. */
-	void (*stop)(struct roami_node *node);
-	void (*fini)(struct roami_node *node); /* also after a failed init */
-};
 
 /* A stretch of the heap under one protocol, and that protocol at this node; see base/region.h. */
 struct roami_domain {
@@ -447,7 +411,7 @@ struct roami_node {
 	struct roami_late late;
 	struct roami_spin close_lock; /* the table and the engine agree on what is closed */
 	struct roami_thread threads[ROAMI_THREADS_MAX];
-	struct roami_room *rooms; /* of each thread those of its number, see base/thread.h */
+	struct roami_thread_buffer *buffers; /* of each thread, by number; see base/thread.h */
 	_Atomic uint32_t threads_top; /* those from here on were never used */
 	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
 	_Atomic uint32_t cached;       /* clean or dirty copies of other nodes' pages */
@@ -470,9 +434,28 @@ struct roami_node {
 	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
 	struct roami_records meeting_records; /* in node 0's segment, barriers */
 
-	const struct roami_service *service; /* NULL: none */
-	void *service_state;
+	size_t bytes; /* of the node and the states of its rooms, which follow it */
+	struct roami_open_room rooms[ROAMI_ROOMS];  /* by enum roami_room_number */
+	struct roami_open_room *extensions; /* ends with one that is not open */
 };
+
+/* The type of a room's message, by its number in the room's table. */
+static inline unsigned roami_type(const struct roami_node *node, enum roami_room_number room,
+				  unsigned message)
+{
+	return node->rooms[room].types + message;
+}
+
+/* The extension of this name, which is open. */
+static inline const struct roami_open_room *roami_extension(const struct roami_node *node,
+							    const char *name)
+{
+	const struct roami_open_room *extension = node->extensions;
+
+	while (extension->room->name != name)
+		extension++;
+	return extension;
+}
 
 /* Which of `nodes` manages a page: consecutive ones share a manager, and their words a page. */
 static inline unsigned roami_page_manager(uint32_t page, unsigned nodes)
@@ -529,42 +512,41 @@ static inline void roami_spoil(struct roami_node *node, enum roami_spoilt what, 
 static inline void roami_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	if (!condition(arg))
-		node->env->wait(node, condition, arg);
+		node->env->sleep->wait(node, ROAMI_NO_TICKET, condition, arg);
 }
 
 static inline void roami_wait_ticket(struct roami_node *node, uint32_t ticket,
 				     bool (*condition)(void *arg), void *arg)
 {
-	if (node->env->wait_ticket == NULL)
-		roami_wait(node, condition, arg);
-	else if (!condition(arg))
-		node->env->wait_ticket(node, ticket, condition, arg);
+	if (!condition(arg))
+		node->env->sleep->wait(node, ticket, condition, arg);
 }
 
-static inline void roami_notify_ticket(struct roami_node *node, uint32_t ticket)
+/* See struct roami_sleep, `changed`. */
+static inline void roami_changed(struct roami_node *node, unsigned peer)
 {
-	if (node->env->notify_ticket == NULL)
-		node->env->notify(node, node->me);
-	else
-		node->env->notify_ticket(node, ticket);
+	node->env->sleep->changed(node, peer, ROAMI_NO_TICKET);
 }
 
+static inline void roami_changed_ticket(struct roami_node *node, uint32_t ticket)
+{
+	node->env->sleep->changed(node, node->me, ticket);
+}
+
+/* See struct roami_sleep, `begin` and `end`. */
 static inline void roami_wait_begin(struct roami_node *node)
 {
-	if (node->env->wait_begin != NULL)
-		node->env->wait_begin(node);
+	node->env->sleep->begin(node, false);
 }
 
 static inline void roami_wait_later(struct roami_node *node)
 {
-	if (node->env->wait_later != NULL)
-		node->env->wait_later(node);
+	node->env->sleep->begin(node, true);
 }
 
 static inline void roami_wait_end(struct roami_node *node)
 {
-	if (node->env->wait_end != NULL)
-		node->env->wait_end(node);
+	node->env->sleep->end(node);
 }
 
 /* ---- life */
@@ -597,25 +579,17 @@ struct roami_node_params {
 	bool traced;            /* a debugger may stop this node for as long as it likes */
 	const uint8_t *key;     /* the job's, ROAMI_KEY_BYTES; NULL: none, and no seal */
 	uint64_t boot;          /* counts the times that the job's nodes start with this key */
-	const struct roami_service *service; /* NULL: none */
+	/* On all of the job's nodes alike, in one order; ends with NULL.  NULL: none. */
+	const struct roami_room *const *extensions;
 	char *why; /* where a transport may say why it does not open; NULL: nowhere */
 	size_t why_bytes;
 };
-
-/* Makes a node that serves messages as soon as somebody polls.  Reports errors itself. */
-enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_node_params *params);
-
-/* The reverse; no thread may be in a call.  Also of a half-open node.  Segments stay mapped. */
-void roami_node_close(struct roami_node *node);
 
 /*
  * For what is too large for a stack: a fault's is as large as a slab.  To be given back soon, by
  * roami_slab_give.
  */
 struct roami_slab *roami_node_slab(struct roami_node *node);
-
-/* A page near `page` is used: what the node knows of these belongs into a core file. */
-void roami_node_dump(struct roami_node *node, uint32_t page);
 
 static inline bool roami_node_dumped(struct roami_node *node, uint32_t page)
 {

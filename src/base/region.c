@@ -4,27 +4,10 @@
 #include <string.h>
 
 #include "base/thread.h"
-#include "msg/msg.h"
-#include "page/page.h"
 
 static size_t domain_data_bytes(const struct roami_node *node, const struct roami_domain *domain)
 {
 	return (domain->end - domain->first) * roami_page_state_bytes(node, domain->protocol) + 1;
-}
-
-/* Gives the domain's messages their types, from `types` on; those that are left. */
-static unsigned domain_register(struct roami_node *node, struct roami_domain *domain,
-				unsigned types)
-{
-	const struct roam_message *messages = domain->protocol->messages;
-
-	domain->types = types;
-	if (messages == NULL)
-		return types;
-	roami_msg_register(node, types, messages);
-	for (; messages->name != NULL; messages++)
-		node->msg.types[types++].domain = (unsigned)(domain - node->domains);
-	return types;
 }
 
 uint8_t *roami_scratch(struct roami_node *node)
@@ -74,32 +57,11 @@ static void domains_alone(struct roami_node *node, bool begin)
 		atomic_store(&node->domains[i].active, begin || i == 0);
 }
 
-static unsigned domain_messages(const struct roam_protocol *protocol)
+static enum roam_err domains_open(struct roami_node *node, const struct roami_node_params *params)
 {
-	unsigned count = 0;
-
-	while (protocol != NULL && protocol->messages != NULL &&
-	       protocol->messages[count].name != NULL)
-		count++;
-	return count;
-}
-
-unsigned roami_domains_types(const struct roami_layout *layout,
-			     const struct roam_protocol *protocol,
-			     const struct roam_protocol *const *regions)
-{
-	unsigned types = ROAMI_TYPE_PROTOCOL + domain_messages(protocol);
-
-	for (unsigned i = 0; i < layout->regions; i++)
-		types += domain_messages(regions[i]);
-	return types;
-}
-
-enum roam_err roami_domains_open(struct roami_node *node,
-				 const struct roam_protocol *const *regions)
-{
+	const struct roam_protocol *const *regions = params->regions;
 	const struct roami_layout *layout = &node->layout;
-	unsigned types = ROAMI_TYPE_PROTOCOL, count = 1 + layout->regions;
+	unsigned count = 1 + layout->regions;
 	enum roam_err err = ROAM_OK;
 
 	node->domains = calloc(count, sizeof(*node->domains));
@@ -115,7 +77,6 @@ enum roam_err roami_domains_open(struct roami_node *node,
 		domain->first = (uint32_t)(roami_layout_base(layout, i) / ROAMI_PAGE);
 		domain->end = (uint32_t)(roami_layout_bytes(layout, i) / ROAMI_PAGE);
 		domain->end += domain->first;
-		types = domain_register(node, domain, types);
 		err = domain_open(node, domain);
 	}
 	return err;
@@ -130,39 +91,35 @@ enum roam_err roami_domains_init(struct roami_node *node)
 	return node->domains[0].err;
 }
 
-void roami_domains_close(struct roami_node *node)
+void roami_domains_fini(struct roami_node *node)
 {
 	domains_alone(node, true);
+	for (unsigned i = 0; i < node->domain_count; i++)
+		if (node->domains[i].protocol != NULL)
+			domain_fini(node, &node->domains[i]);
+}
+
+static void domains_close(struct roami_node *node)
+{
 	for (unsigned i = 0; i < node->domain_count; i++) {
 		struct roami_domain *domain = &node->domains[i];
 
 		if (domain->protocol == NULL)
 			continue;
-		domain_fini(node, domain);
 		roami_os_unmap(domain->page_data, domain_data_bytes(node, domain));
 		if (domain->memory != NULL)
 			roami_os_unmap(domain->memory, domain->memory_bytes);
 		roami_os_vec_free(&domain->shared, sizeof(uint32_t));
 		free(domain->state);
 	}
+	free(node->domains);
 }
 
-void roami_domain_dump(const struct roami_node *node, const struct roami_domain *domain,
-		       size_t first, size_t end)
-{
-	size_t each;
-
-	if (domain->protocol == NULL)
-		return;
-	each = roami_page_state_bytes(node, domain->protocol);
-	if (first < domain->first)
-		first = domain->first;
-	if (end > domain->end)
-		end = domain->end;
-	if (first < end)
-		roami_os_dump(domain->page_data + (first - domain->first) * each,
-			      (end - first) * each);
-}
+const struct roami_room roami_room_regions = {
+	.name = "regions",
+	.init = domains_open,
+	.fini = domains_close,
+};
 
 void roami_domain_begin(struct roami_node *node, struct roami_domain *domain)
 {

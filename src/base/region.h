@@ -12,25 +12,21 @@
 
 #include "base/node.h"
 
-/* Message types that a node has which opens these domains. */
-unsigned roami_domains_types(const struct roami_layout *layout,
-			     const struct roam_protocol *protocol,
-			     const struct roam_protocol *const *regions);
-
 /*
- * Makes the node's domains, those of regions under the protocols of `regions`; starts their
- * protocols.  One of a region that cannot run here leaves an error in its domain.
+ * Starts the protocols of the node's domains.  One of a region that cannot run here leaves an error
+ * in its domain.
  */
-enum roam_err roami_domains_open(struct roami_node *node,
-				 const struct roam_protocol *const *regions);
 enum roam_err roami_domains_init(struct roami_node *node);
 
-/* The reverse, also of what was opened by half. */
-void roami_domains_close(struct roami_node *node);
+/* The reverse, also after a failed init. */
+void roami_domains_fini(struct roami_node *node);
 
-/* What it knows of its pages among [first, end) belongs into a core file. */
-void roami_domain_dump(const struct roami_node *node, const struct roami_domain *domain,
-		       size_t first, size_t end);
+/* What a protocol keeps of each of its pages. */
+static inline size_t roami_page_state_bytes(const struct roami_node *node,
+					    const struct roam_protocol *protocol)
+{
+	return protocol->page_size + node->nodes * protocol->page_node_size;
+}
 
 /* A node comes across a domain of regions for the first time. */
 void roami_domain_begin(struct roami_node *node, struct roami_domain *domain);

@@ -20,13 +20,14 @@ static size_t creator_bytes(const struct roami_node *node)
 	return (node->layout.pages / PART_PAGES + 1) * sizeof(*node->creator_parts);
 }
 
-enum roam_err roami_creator_init(struct roami_node *node)
+static enum roam_err creator_init(struct roami_node *node, const struct roami_node_params *params)
 {
+	(void)params;
 	node->creator_parts = roami_os_reserve_sparse(creator_bytes(node));
 	return node->creator_parts != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
-void roami_creator_fini(struct roami_node *node)
+static void creator_fini(struct roami_node *node)
 {
 	roami_os_unmap(node->creator_parts, creator_bytes(node));
 }
@@ -36,7 +37,7 @@ static bool creator_marked(const struct roami_segment *first, uint32_t page)
 	return (atomic_load(&first->headers[page].where) & ROAMI_HEADER_BYTES) != 0;
 }
 
-void roami_marks_handle(struct roami_node *node, const struct roam_request *request)
+static void marks_handle(struct roami_node *node, const struct roam_request *request)
 {
 	uint64_t marks[PART_WORDS] = {0}, part;
 	struct roam_part answer = {marks, sizeof(marks)};
@@ -60,7 +61,7 @@ static void creator_learn(struct roami_node *node, uint64_t number)
 	struct roam_part ask = {&number, sizeof(number)};
 	uint64_t marks[PART_WORDS];
 
-	if (roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_MARKS, &ask, 1, marks,
+	if (roami_msg_call(node, 0, roami_type(node, ROAMI_ROOM_CREATOR, 0), &ask, 1, marks,
 			   sizeof(marks)) != sizeof(marks))
 		roami_node_fail(node, "node 0 sent half of its marks");
 	for (unsigned i = 0; i < PART_WORDS; i++)
@@ -127,3 +128,15 @@ void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count
 	if (asked > 0)
 		node->reach[0]->creator_copy(node, asks, asked);
 }
+
+static const struct roam_message creator_messages[] = {
+	{"marks", marks_handle, 8},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_creator = {
+	.name = "creator",
+	.messages = creator_messages,
+	.init = creator_init,
+	.fini = creator_fini,
+};

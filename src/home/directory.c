@@ -8,9 +8,8 @@
 #include "home/remote.h"
 #include "msg/msg.h"
 #include "page/page.h"
+#include "page/prefetch.h"
 #include "page/race.h"
-
-#define CLAIM_FIRST 4u
 
 unsigned roami_manager(const struct roami_node *node, uint32_t page)
 {
@@ -60,13 +59,6 @@ static bool claim_try(struct roami_node *node, uint32_t page, uint64_t word)
 	return false;
 }
 
-/* Somebody is copying the page: they are quick, and nobody would wake us. */
-static void claim_pause(struct roami_node *node, unsigned turn)
-{
-	roami_msg_poll(node);
-	node->env->spin(node, turn);
-}
-
 void roami_word_learned(struct roami_node *node, uint32_t page, uint64_t word)
 {
 	uint16_t unknown = 0;
@@ -113,90 +105,16 @@ bool roami_claim_same_block(struct roami_node *node, uint32_t from, uint32_t to)
 	return true;
 }
 
-static bool claims_near(const struct roami_claims *claims, uint32_t page)
-{
-	int64_t distance = (int64_t)page - claims->last;
-
-	return distance != 0 && distance >= -ROAMI_CLAIM_STRIDE_MAX &&
-	       distance <= ROAMI_CLAIM_STRIDE_MAX;
-}
-
-/*
- * Whether `page` begins a column beside the one that was claimed last: a matrix is written along
- * its rows, many at a time.
- */
-static bool claims_beside(const struct roami_claims *claims, uint32_t page)
-{
-	return claims->ahead > 0 && claims->stride != 1 && page == claims->first + 1;
-}
-
-struct roami_claims *roami_claims_expecting(struct roami_thread *thread, uint32_t page)
-{
-	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
-		struct roami_claims *claims = &thread->claims[i];
-
-		if (claims->stride != 0 && page - claims->last == (uint32_t)claims->stride)
-			return claims;
-	}
-	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
-		if (claims_beside(&thread->claims[i], page))
-			return &thread->claims[i];
-	return NULL;
-}
-
-/* That one, else one near it, else a new one. */
-static struct roami_claims *claims_find(struct roami_thread *thread, uint32_t page)
-{
-	struct roami_claims *claims = roami_claims_expecting(thread, page);
-
-	if (claims != NULL)
-		return claims;
-	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
-		if (claims_near(&thread->claims[i], page))
-			return &thread->claims[i];
-	claims = &thread->claims[thread->claims_next++ % ROAMI_STREAMS];
-	claims->last = page;
-	return claims;
-}
-
-/* The run of which the claim under way has got more than its page. */
-static struct roami_claims *claims_granted(struct roami_thread *thread)
-{
-	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
-		if (thread->claims[i].granted > 0)
-			return &thread->claims[i];
-	return NULL;
-}
-
-/* More each time the next claim is where it was expected. */
-uint32_t roami_claims_ahead(struct roami_claims *claims, uint32_t page)
-{
-	int32_t stride = (int32_t)(page - claims->last);
-
-	if (stride != 0 && stride == claims->stride) {
-		claims->ahead = claims->ahead == 0 ? CLAIM_FIRST : claims->ahead * 2;
-	} else if (claims_beside(claims, page)) {
-		claims->ahead = (claims->last - claims->first) / (uint32_t)claims->stride;
-		claims->first = page;
-	} else {
-		claims->ahead = 0;
-		claims->first = claims->last;
-		claims->stride = stride;
-	}
-	if (claims->ahead > ROAMI_CLAIM_RUN - 1)
-		claims->ahead = ROAMI_CLAIM_RUN - 1;
-	claims->last = page;
-	return claims->ahead;
-}
-
 bool roami_claim_expected(struct roami_node *node, uint32_t page)
 {
-	return roami_claims_expecting(roami_thread_self(node), page) != NULL;
+	return roami_prefetch_claims_expect(&roami_thread_self(node)->claims, page) != NULL;
 }
 
 void roami_claim_passed(struct roami_node *node, uint32_t page)
 {
-	roami_claims_ahead(claims_find(roami_thread_self(node), page), page);
+	struct roami_streams *claims = &roami_thread_self(node)->claims;
+
+	roami_prefetch_claim(roami_prefetch_claims_find(claims, page), page, ROAMI_CLAIM_RUN);
 }
 
 bool roami_claim_goes_on(struct roami_node *node, uint32_t page, int64_t next)
@@ -205,24 +123,32 @@ bool roami_claim_goes_on(struct roami_node *node, uint32_t page, int64_t next)
 	       roami_domain_of(node, (uint32_t)next) == roami_domain_of(node, page);
 }
 
-unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, bool *claimed_p)
+unsigned roami_home_lookup(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	if (entry->home == 0 &&
+	    (node->reach[roami_manager(node, page)]->look(node, page) & ROAMI_WORD_STATE) !=
+		    ROAMI_WORD_READY)
+		return ROAM_NOBODY;
+	return entry->home - 1u;
+}
+
+unsigned roami_home_claim(struct roami_node *node, uint32_t page, bool *claimed_p)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 	const struct roami_reach *reach = node->reach[roami_manager(node, page)];
 
 	*claimed_p = false;
 	for (unsigned turn = 0; entry->home == 0; turn++) {
-		uint64_t word = claim ? reach->claim(node, page, turn == 0, claimed_p)
-				      : reach->look(node, page);
+		uint64_t word = reach->claim(node, page, turn == 0, claimed_p);
 
 		if (*claimed_p)
 			return node->me;
 		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_READY)
 			break;
-		if (!claim)
-			return ROAM_NOBODY;
 		if ((word & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED) {
-			claim_pause(node, turn);
+			roami_msg_pause(node, turn); /* a copy is brief */
 		} else if (claim_try(node, page, word)) {
 			*claimed_p = true;
 			return node->me;
@@ -233,29 +159,29 @@ unsigned roami_home_find(struct roami_node *node, uint32_t page, bool claim, boo
 
 uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *stride_p)
 {
-	struct roami_thread *thread = roami_thread_self(node);
-	struct roami_claims *claims = claims_granted(thread);
+	struct roami_streams *claims = &roami_thread_self(node)->claims;
+	struct roami_stream *run = roami_prefetch_claims_granted(claims);
 	uint32_t most, count;
 	int32_t stride;
 	int64_t next;
 
-	if (claims != NULL) { /* with the first one */
-		count = claims->granted - 1;
-		claims->granted = 0;
-		claims->last = page + count * (uint32_t)claims->stride;
-		*stride_p = claims->stride;
+	if (run != NULL) { /* with the first one */
+		count = run->granted - 1;
+		run->granted = 0;
+		run->last = page + count * (uint32_t)run->stride;
+		*stride_p = run->stride;
 		return count;
 	}
-	claims = claims_find(thread, page);
-	most = roami_claims_ahead(claims, page);
-	*stride_p = stride = claims->stride;
+	run = roami_prefetch_claims_find(claims, page);
+	most = roami_prefetch_claim(run, page, ROAMI_CLAIM_RUN);
+	*stride_p = stride = run->stride;
 	next = (int64_t)page + stride;
 	if (most == 0 || !roami_claim_goes_on(node, page, next))
 		return 0;
 	count = node->reach[roami_manager(node, (uint32_t)next)]->claim_run(node, page, stride,
 									    most);
 	roami_claim_fill(node, (uint32_t)next, count, stride);
-	claims->last = page + count * (uint32_t)stride;
+	run->last = page + count * (uint32_t)stride;
 	return count;
 }
 

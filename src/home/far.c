@@ -10,117 +10,6 @@
 #include "page/staging.h"
 #include "sync/log.h"
 #include "sync/sync.h"
-#include "sync/sync_state.h"
-
-/* --------------------------------------------------------------------------------------- state */
-
-struct state_change {
-	uint32_t state;
-	uint32_t spare;
-	uint64_t value;
-};
-
-static void state_apply(struct roami_ctl *ctl, const struct state_change *change)
-{
-	switch ((enum roami_state)change->state) {
-	case ROAMI_STATE_THREADS:
-		atomic_fetch_add(&ctl->threads, (uint32_t)change->value);
-		break;
-	case ROAMI_STATE_RETURNED:
-		atomic_store(&ctl->returned, (uint32_t)change->value);
-		break;
-	case ROAMI_STATE_ALLOC_HASH:
-		atomic_store(&ctl->alloc_hash, change->value);
-		break;
-	case ROAMI_STATE_JOINED:
-		atomic_store(&ctl->joined, (uint32_t)change->value);
-		break;
-	case ROAMI_STATES:
-		break;
-	}
-}
-
-void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t value, bool at_once)
-{
-	struct state_change change = {state, 0, value};
-	struct roam_part part = {&change, sizeof(change)};
-	struct roami_call *calls[ROAMI_NODES_MAX];
-
-	state_apply(node->self->ctl, &change);
-	for (unsigned peer = 0; peer < node->nodes; peer++)
-		calls[peer] = node->reach[peer]->tell(
-			node, peer, ROAMI_TYPE_SYNC + ROAMI_SYNC_STATE, &part, at_once);
-	for (unsigned peer = 0; peer < node->nodes; peer++)
-		if (calls[peer] != NULL)
-			roami_msg_call_end(node, calls[peer]);
-}
-
-/* Of a node that cannot write here itself. */
-static struct roami_ctl *state_of(struct roami_node *node, const struct roam_request *request)
-{
-	if (roami_reach_ctl(node, request->from) != NULL)
-		roami_node_fail(node, "node %u, whose state is seen, sent it", request->from);
-	return node->segments[request->from].ctl;
-}
-
-void roami_state_handle(struct roami_node *node, const struct roam_request *request)
-{
-	struct state_change change;
-	struct roami_ctl *ctl = state_of(node, request);
-
-	if (request->bytes != sizeof(change))
-		roami_node_fail(node, "node %u sent a malformed state", request->from);
-	memcpy(&change, request->data, sizeof(change));
-	if (change.state >= ROAMI_STATES)
-		roami_node_fail(node, "node %u sent an unknown state", request->from);
-	state_apply(ctl, &change);
-	if (change.state == ROAMI_STATE_RETURNED)
-		roami_barrier_handle_ended(node, request);
-	if (request->call != 0)
-		roami_reply(node, request, NULL, 0);
-}
-
-struct state_sums {
-	uint64_t values[ROAMI_STATS_COUNT];
-	uint64_t types[ROAMI_STATS_TYPES_MAX];
-	uint64_t wall_ns;
-	uint64_t wall_cycles;
-	uint64_t peak_kb;
-};
-
-void roami_state_stats(struct roami_node *node)
-{
-	const struct roami_stats *stats = node->stats;
-	struct state_sums sums;
-	struct roam_part part = {&sums, sizeof(sums)};
-
-	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
-		sums.values[i] = roami_stats_sum(stats, i);
-	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
-		sums.types[i] = roami_stats_sum_type(stats, i);
-	sums.wall_ns = atomic_load(&stats->wall_ns);
-	sums.wall_cycles = atomic_load(&stats->wall_cycles);
-	sums.peak_kb = atomic_load(&stats->peak_kb);
-	node->reach[0]->tell(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_STATS, &part, false);
-}
-
-void roami_stats_handle(struct roami_node *node, const struct roam_request *request)
-{
-	struct state_sums sums;
-	struct roami_stats *stats = &state_of(node, request)->stats;
-
-	if (request->bytes != sizeof(sums))
-		roami_node_fail(node, "node %u sent malformed counters", request->from);
-	memcpy(&sums, request->data, sizeof(sums));
-	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
-		atomic_store(&stats->banks[0].values[i], sums.values[i]);
-	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
-		atomic_store(&stats->banks[0].types[i], sums.types[i]);
-	atomic_store(&stats->start_ns, 1);
-	atomic_store(&stats->wall_ns, sums.wall_ns);
-	atomic_store(&stats->wall_cycles, sums.wall_cycles);
-	atomic_store(&stats->peak_kb, sums.peak_kb);
-}
 
 /* ----------------------------------------------------------------------------------- the pools */
 
@@ -153,7 +42,7 @@ void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_
 	answer->used = used;
 }
 
-void roami_parts_handle(struct roami_node *node, const struct roam_request *request)
+static void parts_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_parts_ask ask;
 	struct roami_parts_answer answer;
@@ -283,7 +172,7 @@ void roami_place_all(struct roami_node *node, const struct roami_place *place)
 		node->reach[manager]->place(node, manager, place);
 }
 
-void roami_place_handle(struct roami_node *node, const struct roam_request *request)
+static void place_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_place place;
 
@@ -303,115 +192,12 @@ void roami_place_handle(struct roami_node *node, const struct roam_request *requ
 	roami_reply(node, request, NULL, 0);
 }
 
-/* ----------------------------------------------------------------------------------- many pages */
+/* ------------------------------------------------------------------------------------ messages */
 
-void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
-{
-	unsigned manager = roami_manager(node, first);
+static const struct roam_message pool_messages[] = {
+	[ROAMI_POOL_ASK] = {"parts", parts_handle, 1024},
+	[ROAMI_POOL_PLACE] = {"place", place_handle, sizeof(struct roami_place)},
+	{NULL, NULL, 0},
+};
 
-	roami_assert(count <= ROAMI_WORDS_MAX && roami_manager(node, first + count - 1) == manager);
-	node->reach[manager]->words(node, manager, first, count, words);
-}
-
-void roami_words_handle(struct roami_node *node, const struct roam_request *request)
-{
-	struct roami_words_ask ask;
-	uint64_t words[ROAMI_WORDS_MAX];
-	struct roam_part part = {words, 0};
-
-	if (request->bytes != sizeof(ask))
-		roami_node_fail(node, "node %u sent a short request", request->from);
-	memcpy(&ask, request->data, sizeof(ask));
-	if (ask.count > ROAMI_WORDS_MAX || ask.first >= node->layout.pages ||
-	    ask.count > node->layout.pages - ask.first)
-		roami_node_fail(node, "node %u asked for pages beyond the heap", request->from);
-	node->reach[node->me]->words(node, node->me, ask.first, ask.count, words);
-	part.bytes = ask.count * sizeof(words[0]);
-	roami_reply(node, request, &part, 1);
-}
-
-void roami_raw_ask(struct roami_node *node, struct roami_query *asks, struct roami_raw_head *heads,
-		   unsigned count)
-{
-	for (unsigned i = 0; i < count; i++) {
-		asks[i].reply = &heads[i];
-		asks[i].reply_max = sizeof(heads[i]);
-	}
-	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_RAW, asks, count);
-}
-
-void roami_raw_answer(struct roami_node *node, struct roami_query *ask)
-{
-	const struct roami_raw_head *head = ask->reply;
-	bool came;
-
-	if (roami_msg_answer(node, ask, &came) != sizeof(*head) || !came || head->page != ask->what)
-		roami_node_fail(node, "node %u sent no page", ask->to);
-}
-
-void roami_raw_handle(struct roami_node *node, const struct roam_request *request)
-{
-	struct roami_raw_head head = {0, 0};
-	struct roam_part parts[2] = {{&head, sizeof(head)}, {NULL, ROAMI_PAGE}};
-
-	if (request->bytes >= sizeof(head.page))
-		memcpy(&head.page, request->data, sizeof(head.page));
-	if (request->bytes < sizeof(head.page) || head.page >= node->layout.pages)
-		roami_node_fail(node, "node %u asked for a page beyond the heap", request->from);
-	parts[1].data = roami_page_bytes(node, (uint32_t)head.page);
-	roami_msg_reply_bytes(node, request, parts, 2);
-}
-
-/* Awaits a part that was asked for, if any was. */
-static void raw_land(struct roami_node *node, struct roami_raw_part *part)
-{
-	struct roami_landing landing = {.count = 0};
-
-	for (uint32_t i = 0; i < part->count; i++) {
-		struct roami_query *ask = &part->asks[i];
-
-		roami_raw_answer(node, ask);
-		roami_landing_add(node, &landing, (uint32_t)ask->what, part->slot + i, ask->page,
-				  false);
-	}
-	roami_landing_end(node, &landing);
-	part->count = 0;
-}
-
-/* Asks for the part that was filled, then awaits the other one, which is filled next. */
-static void raw_turn(struct roami_node *node, struct roami_raw *raw)
-{
-	struct roami_raw_part *part = &raw->parts[raw->turn];
-
-	if (part->count > 0)
-		roami_raw_ask(node, part->asks, part->heads, part->count);
-	raw->turn ^= 1;
-	raw_land(node, &raw->parts[raw->turn]);
-}
-
-void roami_raw_begin(struct roami_raw *raw)
-{
-	raw->turn = 0;
-	for (unsigned i = 0; i < 2; i++) {
-		raw->parts[i].slot = i * ROAMI_RAW_AT_ONCE;
-		raw->parts[i].count = 0;
-	}
-}
-
-void roami_raw_add(struct roami_node *node, struct roami_raw *raw, unsigned from, uint32_t page)
-{
-	struct roami_raw_part *part = &raw->parts[raw->turn];
-
-	part->asks[part->count] = (struct roami_query){
-		.to = from,
-		.what = page,
-		.page = roami_landing_room(node, page, part->slot + part->count)};
-	if (++part->count == ROAMI_RAW_AT_ONCE)
-		raw_turn(node, raw);
-}
-
-void roami_raw_end(struct roami_node *node, struct roami_raw *raw)
-{
-	raw_turn(node, raw);
-	raw_turn(node, raw);
-}
+const struct roami_room roami_room_pool = {.name = "pool", .messages = pool_messages};

@@ -1,7 +1,6 @@
 /*
  * What nodes do to one another's memory besides pages, however that is reached (home/reach.h): the
- * state of a node that its peers look at, the pool of the heap at node 0, the words of pages that
- * are placed.
+ * pool of the heap at node 0, the words of pages that are placed.
  */
 #ifndef ROAMI_FAR_H
 #define ROAMI_FAR_H
@@ -9,24 +8,8 @@
 #include "base/node.h"
 #include "msg/msg.h"
 
-/* Fields of a control page that peers look at. */
-enum roami_state {
-	ROAMI_STATE_THREADS,    /* registered threads; the value is added */
-	ROAMI_STATE_RETURNED,   /* ctl->returned */
-	ROAMI_STATE_ALLOC_HASH, /* ctl->alloc_hash */
-	ROAMI_STATE_JOINED,     /* ctl->joined */
-	ROAMI_STATES
-};
-
-/*
- * Changes a field of this node's, and of the copies that its peers keep.  Peers that look after a
- * synchronisation with this node see it; `at_once`: also those that looked at anything else of this
- * node's since (app, may block).
- */
-void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t value, bool at_once);
-
-/* Tells node 0 the sums of this node's counters, which are final. */
-void roami_state_stats(struct roami_node *node);
+/* Messages of the room. */
+enum { ROAMI_POOL_ASK, ROAMI_POOL_PLACE };
 
 struct roami_parts_ask {
 	uint32_t what;
@@ -84,57 +67,5 @@ void roami_place_all(struct roami_node *node, const struct roami_place *place);
 
 /* Whether this node knows an option for any page of the place. */
 bool roami_place_has_option(struct roami_node *node, const struct roami_place *place);
-
-/* ---- many pages at once.  app, may block. */
-#define ROAMI_WORDS_MAX 512u /* pages in a row with one manager */
-
-struct roami_words_ask {
-	uint32_t first;
-	uint32_t count;
-};
-
-/* The directory words of `count` pages, which have one manager. */
-void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words);
-
-struct roami_raw_head {
-	uint64_t page;
-	uint64_t spare; /* as long as a fetch's: pages that are as long leave in long runs */
-};
-
-/*
- * Asks a far node for the bytes of pages, whatever their headers say, and takes one answer; `asks`
- * have `to`, `what`: the number, and `page`.  Of `heads` there are as many.
- */
-void roami_raw_ask(struct roami_node *node, struct roami_query *asks, struct roami_raw_head *heads,
-		   unsigned count);
-void roami_raw_answer(struct roami_node *node, struct roami_query *ask);
-void roami_raw_handle(struct roami_node *node, const struct roam_request *request);
-
-/* Pages that are asked for at a time; the next ones are while they come. */
-#define ROAMI_RAW_AT_ONCE (ROAMI_CALLS_AT_ONCE / 2)
-
-struct roami_raw_part {
-	unsigned slot; /* where its pages land */
-	uint32_t count;
-	struct roami_query asks[ROAMI_RAW_AT_ONCE];
-	struct roami_raw_head heads[ROAMI_RAW_AT_ONCE];
-};
-
-struct roami_raw {
-	struct roami_raw_part parts[2];
-	unsigned turn; /* the part that is being filled */
-};
-
-/* Copies the bytes of pages at far nodes to this node's runtime view; all are there at the end. */
-void roami_raw_begin(struct roami_raw *raw);
-void roami_raw_add(struct roami_node *node, struct roami_raw *raw, unsigned from, uint32_t page);
-void roami_raw_end(struct roami_node *node, struct roami_raw *raw);
-
-/* ---- handlers, for the tables in sync.c and remote.c */
-void roami_state_handle(struct roami_node *node, const struct roam_request *request);
-void roami_stats_handle(struct roami_node *node, const struct roam_request *request);
-void roami_parts_handle(struct roami_node *node, const struct roam_request *request);
-void roami_words_handle(struct roami_node *node, const struct roam_request *request);
-void roami_place_handle(struct roami_node *node, const struct roam_request *request);
 
 #endif

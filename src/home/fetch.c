@@ -4,6 +4,7 @@
 #include "home/remote.h"
 #include "msg/msg.h"
 #include "page/page.h"
+#include "page/prefetch.h"
 
 /*
  * Tells `home` that somebody may hold a copy; returns the mark's generation, which the home moves
@@ -140,7 +141,7 @@ static bool fetch_early(struct roami_node *node, const struct roam_request *requ
 	return early;
 }
 
-void roami_fetch_handle(struct roami_node *node, const struct roam_request *request)
+static void fetch_handle(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = roami_memory_page(node, request, sizeof(page));
 	uint8_t bytes[ROAM_PAGE_SIZE];
@@ -153,7 +154,7 @@ void roami_fetch_handle(struct roami_node *node, const struct roam_request *requ
 	if (head.result == ROAM_FETCH_NOT_HOME) /* or was published since */
 		head.result = roami_fetch_direct(node, node->me, page, bytes, &head.version);
 	if (head.result <= ROAM_FETCH_OPEN)
-		roami_msg_reply_bytes(node, request, parts, 2);
+		roami_msg_reply_page(node, request, ROAMI_ANSWER_PAGE, parts, 2);
 	else
 		roami_reply(node, request, parts, 1);
 }
@@ -204,29 +205,14 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 	return one.result;
 }
 
-#define AGAIN 8u
-
-void roami_page_asked(struct roami_node *node, uint32_t page)
-{
-	atomic_store_explicit(&roami_page_entry(node, page)->again, AGAIN, memory_order_relaxed);
-}
-
-bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home)
-{
-	struct roami_page *entry = roami_page_entry(node, page);
-	uint8_t again = atomic_load_explicit(&entry->again, memory_order_relaxed);
-
-	if (again == 0 || node->options->prefetch == 0 ||
-	    roami_page_access(node, page) != ROAM_NONE ||
-	    atomic_load_explicit(&entry->home, memory_order_relaxed) != home + 1)
-		return false;
-	atomic_store_explicit(&entry->again, (uint8_t)(again - 1), memory_order_relaxed);
-	return true;
-}
-
 bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home)
 {
-	return roami_page_wants_write(node, page) && page > 0 &&
-	       roami_page_dirty(node, page - 1) && node->reach[home]->travels &&
-	       node->options->prefetch != 0;
+	return node->reach[home]->travels && roami_prefetch_row(node, page);
 }
+
+static const struct roam_message fetch_messages[] = {
+	[ROAMI_FETCH_PAGE] = {"fetch", fetch_handle, 8},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_fetch = {.name = "fetch", .messages = fetch_messages};

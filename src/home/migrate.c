@@ -59,10 +59,8 @@ uint64_t roami_home_leave(struct roami_header *header, bool changed)
  */
 static void take_alone(struct roami_node *node, struct roami_header *header)
 {
-	for (unsigned turn = 0; atomic_load(&header->version) >= ROAMI_VERSION_BUSY; turn++) {
-		roami_msg_poll(node); /* the diff may come by message: there was a twin before */
-		node->env->spin(node, turn);
-	}
+	for (unsigned turn = 0; atomic_load(&header->version) >= ROAMI_VERSION_BUSY; turn++)
+		roami_msg_pause(node, turn); /* the diff may come by message */
 }
 
 bool roami_home_open(struct roami_node *node, uint32_t page)
@@ -181,7 +179,7 @@ uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, 
 	return epoch;
 }
 
-void roami_take_handle(struct roami_node *node, const struct roam_request *request)
+static void take_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_take ask = {UINT32_MAX, 0, 0};
 	uint32_t epoch;
@@ -208,9 +206,8 @@ bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have)
 	uint64_t was;
 	unsigned home;
 	uint32_t epoch;
-	bool claimed;
 
-	home = roami_home_find(node, page, false, &claimed);
+	home = roami_home_lookup(node, page);
 	while (home == node->me || (epoch = take_ask(node, home, &take)) == ROAMI_TAKE_GONE)
 		home = roami_home_again(node, page);
 	if (epoch == 0)
@@ -228,13 +225,18 @@ bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have)
 unsigned roami_home_again(struct roami_node *node, uint32_t page)
 {
 	unsigned home, turn = 0;
-	bool claimed;
 
 	do {
 		roami_page_entry(node, page)->home = 0;
-		roami_msg_poll(node);
-		node->env->spin(node, turn++);
-		home = roami_home_find(node, page, false, &claimed);
+		roami_msg_pause(node, turn++);
+		home = roami_home_lookup(node, page);
 	} while (home == node->me);
 	return home;
 }
+
+static const struct roam_message migrate_messages[] = {
+	[ROAMI_MIGRATE_TAKE] = {"take", take_handle, sizeof(struct roami_take)},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_migrate = {.name = "migrate", .messages = migrate_messages};

@@ -23,14 +23,16 @@ static size_t group_bytes(const struct roami_node *node)
 	return (node->layout.pages / ROAMI_GROUP + 1) * sizeof(struct roami_group);
 }
 
-enum roam_err roami_guess_init(struct roami_node *node)
+static enum roam_err provisional_init(struct roami_node *node,
+				      const struct roami_node_params *params)
 {
+	(void)params;
 	atomic_store(&node->guess.epoch, 1);
 	node->guess.groups = roami_os_reserve_sparse(group_bytes(node));
 	return node->guess.groups != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
-void roami_guess_fini(struct roami_node *node)
+static void provisional_fini(struct roami_node *node)
 {
 	roami_os_vec_free(&node->guess.list, sizeof(uint32_t));
 	roami_os_vec_free(&node->guess.work, sizeof(uint32_t));
@@ -124,7 +126,7 @@ static uint32_t group_pages(const struct roami_node *node, uint32_t first)
 	return left < ROAMI_GROUP ? left : ROAMI_GROUP;
 }
 
-void roami_claims_handle(struct roami_node *node, const struct roam_request *request)
+static void claims_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct claims_ask ask;
 	struct claims_answer answer = {0, {0}};
@@ -163,7 +165,7 @@ static size_t claims_begin(struct roami_node *node, struct claims_call *call,
 		call->ask.mask |= (uint64_t)1 << pages[taken] % ROAMI_GROUP;
 	call->epoch = roami_guess_epoch(node);
 	call->call = roami_msg_call_start(node, roami_manager(node, call->ask.first),
-					  ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIMS, &part, 1,
+					  roami_type(node, ROAMI_ROOM_PROVISIONAL, 0), &part, 1,
 					  &call->answer, sizeof(call->answer));
 	return taken;
 }
@@ -302,3 +304,15 @@ void roami_guess_acquire(struct roami_node *node)
 	roami_guess_settle(node);
 	roami_interval_leave(node);
 }
+
+static const struct roam_message provisional_messages[] = {
+	{"claims", claims_handle, sizeof(struct claims_ask)},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_provisional = {
+	.name = "provisional",
+	.messages = provisional_messages,
+	.init = provisional_init,
+	.fini = provisional_fini,
+};

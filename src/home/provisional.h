@@ -13,9 +13,6 @@
 /* Words of pages that are asked for together: one group. */
 #define ROAMI_GROUP 64u
 
-enum roam_err roami_guess_init(struct roami_node *node);
-void roami_guess_fini(struct roami_node *node);
-
 /* What this node knows of untouched pages holds until its next acquire.  Before words are read. */
 static inline uint64_t roami_guess_epoch(struct roami_node *node)
 {
@@ -37,9 +34,6 @@ void roami_guess_settle(struct roami_node *node);
 
 /* Something was granted: what was known is old, and so are guesses.  app. */
 void roami_guess_acquire(struct roami_node *node);
-
-/* The manager's part. */
-void roami_claims_handle(struct roami_node *node, const struct roam_request *request);
 
 /* In homes.c: the words of a group have come, asked for in `epoch`. */
 void roami_words_learned(struct roami_node *node, uint32_t first, uint32_t count,

@@ -23,8 +23,7 @@ struct roami_word_op {
 	uint64_t to;
 };
 
-#define ROAMI_CLAIM_RUN        64u /* pages that are claimed in a row at most */
-#define ROAMI_CLAIM_STRIDE_MAX 64
+#define ROAMI_CLAIM_RUN 64u /* pages that are claimed in a row at most */
 
 /* Pages first, first + stride, ... that this node has claimed, of one manager. */
 struct roami_publish {
@@ -41,6 +40,10 @@ struct roami_take {
 };
 
 #define ROAMI_TAKE_GONE UINT32_MAX
+
+/* Messages of the rooms that send and fetch pages. */
+enum { ROAMI_FETCH_PAGE };
+enum { ROAMI_MIGRATE_TAKE };
 
 enum roami_creator { ROAMI_CREATOR_NOT, ROAMI_CREATOR_HAS, ROAMI_CREATOR_UNKNOWN };
 
@@ -148,26 +151,20 @@ struct roami_reach {
 
 	/* ---- an answer that brings the bytes of a page.  Does not block. */
 
-	uint32_t answer_left; /* how it brings a page that stays in place here: ROAMI_ANSWER_... */
-	uint32_t answer_put;  /* and one that roami_reply_room was filled for */
-	/* Where the answer's bytes are to be stored: in the asker's memory, or in `spare`. */
-	uint8_t *(*answer_room)(struct roami_node *node, unsigned asker, uint32_t page,
-				uint8_t *spare);
+	struct roami_answers answers;
 
 	/* ---- bits of objects in a page (sync/objects.c).  app, may block. */
 
-	/* Sets them at a peer; `told`: it has been told of the page before. */
+	/*
+	 * Sets them at a peer; `told`: it has been told of the page before, by a call of `type`
+	 * with the page's number.
+	 */
 	void (*objects_set)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
-			    bool told);
+			    bool told, unsigned type);
 	void (*objects_clear)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits);
 };
 
-/*
- * Chooses node->reach and node->reaches, and what follows from them: node->records, node->trail_on.
- * `near`: peers whose memory may be reached so; bits.
- */
-void roami_reach_choose(struct roami_node *node, uint64_t near);
-
+/* Chosen when the node opens, with what follows: node->records, node->trail_on. */
 extern const struct roami_reach roami_reach_near;
 extern const struct roami_reach roami_reach_checked; /* near, but the homes take all diffs */
 extern const struct roami_reach roami_reach_far;
@@ -199,12 +196,6 @@ void roami_claim_fill(struct roami_node *node, uint32_t first, uint32_t count, i
 uint64_t roami_claim_word(struct roami_node *node, uint32_t page, unsigned home, bool travels);
 bool roami_claim_goes_on(struct roami_node *node, uint32_t page, int64_t next);
 bool roami_claim_same_block(struct roami_node *node, uint32_t from, uint32_t to);
-
-/* The stream of claims that goes on at `page`, or beside which one begins there; NULL: none. */
-struct roami_claims *roami_claims_expecting(struct roami_thread *thread, uint32_t page);
-
-/* How many pages to claim beyond `page`. */
-uint32_t roami_claims_ahead(struct roami_claims *claims, uint32_t page);
 
 /* A word as a peer has it: the home that it names is noted, for homes do not change. */
 void roami_word_learned(struct roami_node *node, uint32_t page, uint64_t word);
@@ -250,6 +241,5 @@ bool roami_far_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, u
 /* In reach_flush.c: sends the diffs that have `asks`, of at most as many pages as a caller has. */
 void roami_flush_send(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
 		      size_t count);
-void roami_diffs_handle(struct roami_node *node, const struct roam_request *request);
 
 #endif

@@ -7,6 +7,7 @@
 #include "home/reach.h"
 #include "home/remote.h"
 #include "page/page.h"
+#include "page/prefetch.h"
 
 /* -------------------------------------------------------------------------------------- looking */
 
@@ -30,6 +31,14 @@ uint64_t roami_far_look(struct roami_node *node, uint32_t page)
 }
 
 /* ------------------------------------------------------------------------------------- claiming */
+
+/* Messages. */
+enum { CLAIMS_CLAIM, CLAIMS_PUBLISH };
+
+static unsigned claims_type(const struct roami_node *node, unsigned message)
+{
+	return roami_type(node, ROAMI_ROOM_CLAIMS, message);
+}
 
 struct claim_ask {
 	uint32_t first;
@@ -57,7 +66,7 @@ static uint32_t claim_call(struct roami_node *node, unsigned manager, const stru
 {
 	struct roam_part part = {ask, sizeof(*ask)};
 
-	if (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIM, &part, 1, answer,
+	if (roami_msg_call(node, manager, claims_type(node, CLAIMS_CLAIM), &part, 1, answer,
 			   sizeof(*answer)) != claim_answer_bytes(node, ask) ||
 	    answer->granted > ask->count)
 		roami_node_fail(node, "node %u sent a malformed answer to a claim", manager);
@@ -95,16 +104,16 @@ static uint32_t claim_ask_run(struct roami_node *node, uint32_t first, int32_t s
 /* Claims a page that goes on with a run, and those that are expected behind it. */
 static bool claim_at_once(struct roami_node *node, uint32_t page)
 {
-	struct roami_thread *thread = roami_thread_self(node);
-	struct roami_claims *claims = roami_claims_expecting(thread, page);
+	struct roami_streams *claims = &roami_thread_self(node)->claims;
+	struct roami_stream *run = roami_prefetch_claims_expect(claims, page);
 	uint32_t most;
 
-	if (claims == NULL || claims->ahead == 0)
+	if (run == NULL || run->ahead == 0)
 		return false;
-	most = roami_claims_ahead(claims, page);
-	claims->granted = claim_ask_run(node, page, claims->stride, 1 + most, true);
-	roami_claim_fill(node, page, claims->granted, claims->stride);
-	return claims->granted > 0;
+	most = roami_prefetch_claim(run, page, ROAMI_CLAIM_RUN);
+	run->granted = claim_ask_run(node, page, run->stride, 1 + most, true);
+	roami_claim_fill(node, page, run->granted, run->stride);
+	return run->granted > 0;
 }
 
 /*
@@ -143,7 +152,7 @@ static bool claim_continues(struct roami_node *node, uint32_t page, int32_t stri
 	       roami_claim_same_block(node, (uint32_t)last, page);
 }
 
-void roami_claim_handle(struct roami_node *node, const struct roam_request *request)
+static void claim_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct claim_ask ask;
 	uint64_t theirs;
@@ -155,7 +164,7 @@ void roami_claim_handle(struct roami_node *node, const struct roam_request *requ
 		roami_node_fail(node, "node %u sent a malformed claim", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
 	if (ask.count > ROAMI_CLAIM_RUN || ask.first >= node->layout.pages ||
-	    ask.stride > ROAMI_CLAIM_STRIDE_MAX || ask.stride < -ROAMI_CLAIM_STRIDE_MAX)
+	    ask.stride > ROAMI_PREFETCH_STRIDE_MAX || ask.stride < -ROAMI_PREFETCH_STRIDE_MAX)
 		roami_node_fail(node, "node %u claimed pages beyond the heap", request->from);
 	theirs = roami_claim_word(node, ask.first, request->origin, true);
 	for (; granted < ask.count; granted++) {
@@ -189,10 +198,10 @@ void roami_far_publish(struct roami_node *node, unsigned manager, const struct r
 	struct roam_part part = {run, sizeof(*run)};
 
 	if (roami_homes_of(node, run->first) != ROAM_HOMES_FIXED)
-		roami_msg_send(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PUBLISH, &part, 1);
+		roami_msg_send(node, manager, claims_type(node, CLAIMS_PUBLISH), &part, 1);
 }
 
-void roami_publish_handle(struct roami_node *node, const struct roam_request *request)
+static void publish_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_publish run;
 	int64_t page;
@@ -208,3 +217,11 @@ void roami_publish_handle(struct roami_node *node, const struct roam_request *re
 					request->from);
 	roami_publish_words(node, request->from, &run);
 }
+
+static const struct roam_message claims_messages[] = {
+	[CLAIMS_CLAIM] = {"claim", claim_handle, sizeof(struct claim_ask)},
+	[CLAIMS_PUBLISH] = {"publish", publish_handle, sizeof(struct roami_publish)},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_claims = {.name = "claims", .messages = claims_messages};

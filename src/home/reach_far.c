@@ -1,9 +1,19 @@
 /* Peers that are sent messages: see reach.h. */
+#include "home/raw.h"
 #include "home/reach.h"
 #include "home/remote.h"
 #include "page/page.h"
 #include "page/race.h"
-#include "sync/sync.h"
+
+static unsigned directory_type(const struct roami_node *node, unsigned message)
+{
+	return roami_type(node, ROAMI_ROOM_DIRECTORY, message);
+}
+
+static unsigned pool_type(const struct roami_node *node, unsigned message)
+{
+	return roami_type(node, ROAMI_ROOM_POOL, message);
+}
 
 /* ----------------------------------------------------------------------------- directory words */
 
@@ -13,7 +23,7 @@ static uint64_t far_word(struct roami_node *node, unsigned manager,
 	struct roam_part part = {op, sizeof(*op)};
 	uint64_t found;
 
-	roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORD, &part, 1, &found,
+	roami_msg_call(node, manager, directory_type(node, ROAMI_DIRECTORY_WORD), &part, 1, &found,
 		       sizeof(found));
 	return found;
 }
@@ -24,8 +34,8 @@ static void far_words(struct roami_node *node, unsigned manager, uint32_t first,
 	struct roami_words_ask ask = {first, count};
 	struct roam_part part = {&ask, sizeof(ask)};
 
-	if (roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_WORDS, &part, 1, words,
-			   count * sizeof(*words)) != count * sizeof(*words))
+	if (roami_msg_call(node, manager, directory_type(node, ROAMI_DIRECTORY_WORDS), &part, 1,
+			   words, count * sizeof(*words)) != count * sizeof(*words))
 		roami_node_fail(node, "node %u sent half of its words", manager);
 }
 
@@ -60,7 +70,8 @@ static void far_fetch_begin(struct roami_node *node, const struct roami_reach *r
 	fetches->asked = asked;
 	fetches->landing.count = 0;
 	roami_step(node);
-	roami_msg_ask(node, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FETCH, fetches->asks, asked);
+	roami_msg_ask(node, roami_type(node, ROAMI_ROOM_FETCH, ROAMI_FETCH_PAGE), fetches->asks,
+		      asked);
 }
 
 static void far_fetch_one(struct roami_node *node, struct roami_fetches *fetches,
@@ -122,7 +133,7 @@ static void far_adopt(struct roami_node *node, unsigned home, uint32_t page, con
 	struct roam_part parts[2] = {{&word, sizeof(word)},
 				     {bytes, bytes != NULL ? ROAM_PAGE_SIZE : 0}};
 
-	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_ADOPT, parts, 2, NULL, 0);
+	roami_msg_call(node, home, directory_type(node, ROAMI_DIRECTORY_ADOPT), parts, 2, NULL, 0);
 }
 
 static uint32_t far_take(struct roami_node *node, unsigned home, const struct roami_take *take)
@@ -130,8 +141,8 @@ static uint32_t far_take(struct roami_node *node, unsigned home, const struct ro
 	struct roam_part part = {take, sizeof(*take)};
 	uint32_t epoch = 0;
 
-	roami_msg_call(node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_TAKE, &part, 1, &epoch,
-		       sizeof(epoch));
+	roami_msg_call(node, home, roami_type(node, ROAMI_ROOM_MIGRATE, ROAMI_MIGRATE_TAKE), &part,
+		       1, &epoch, sizeof(epoch));
 	return epoch;
 }
 
@@ -166,7 +177,7 @@ static void far_parts(struct roami_node *node, const struct roami_parts_ask *ask
 
 	if (clock != NULL)
 		parts[1].bytes = roami_vclock_encode(clock, NULL, node->nodes, &wire);
-	if (roami_msg_call(node, 0, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PARTS, parts, 2, answer,
+	if (roami_msg_call(node, 0, pool_type(node, ROAMI_POOL_ASK), parts, 2, answer,
 			   sizeof(*answer)) != sizeof(*answer))
 		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
 }
@@ -177,7 +188,7 @@ static void far_place(struct roami_node *node, unsigned manager, const struct ro
 	struct roam_part part = {place, sizeof(*place)};
 
 	if (place->place != ROAM_PLACE_FIRST_TOUCH || place->option != 0)
-		roami_msg_call(node, manager, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PLACE, &part, 1,
+		roami_msg_call(node, manager, pool_type(node, ROAMI_POOL_PLACE), &part, 1,
 			       NULL, 0);
 }
 
@@ -201,13 +212,13 @@ static uint8_t *far_answer_room(struct roami_node *node, unsigned asker, uint32_
 
 /* A peer is told of whole pages, once and for good. */
 static void far_objects_set(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
-			    bool told)
+			    bool told, unsigned type)
 {
 	struct roam_part part = {&page, sizeof(page)};
 
 	(void)bits;
 	if (!told)
-		roami_msg_call(node, peer, ROAMI_TYPE_SYNC + ROAMI_SYNC_OBJECTS, &part, 1, NULL, 0);
+		roami_msg_call(node, peer, type, &part, 1, NULL, 0);
 }
 
 static void far_objects_clear(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits)
@@ -238,9 +249,7 @@ const struct roami_reach roami_reach_far = {
 	.parts = far_parts,
 	.place = far_place,
 	.tell = far_tell,
-	.answer_left = ROAMI_ANSWER_PAGE,
-	.answer_put = ROAMI_ANSWER_PAGE,
-	.answer_room = far_answer_room,
+	.answers = {ROAMI_ANSWER_PAGE, ROAMI_ANSWER_PAGE, far_answer_room},
 	.objects_set = far_objects_set,
 	.objects_clear = far_objects_clear,
 };
@@ -257,7 +266,7 @@ static void reach_list(struct roami_node *node, const struct roami_reach *reach)
 	node->reaches[i] = reach;
 }
 
-void roami_reach_choose(struct roami_node *node, uint64_t near)
+static enum roam_err reach_init(struct roami_node *node, const struct roami_node_params *params)
 {
 	const struct roami_reach *loads =
 		roami_race_checked(node) ? &roami_reach_checked : &roami_reach_near;
@@ -265,11 +274,15 @@ void roami_reach_choose(struct roami_node *node, uint64_t near)
 	reach_list(node, loads);
 	node->records = node->nodes > 1;
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
-		bool mapped = peer == node->me || (near >> peer & 1) != 0;
+		bool mapped = peer == node->me || (params->near >> peer & 1) != 0;
 
 		node->reach[peer] = mapped ? loads : &roami_reach_far;
+		node->msg.answers[peer] = &node->reach[peer]->answers;
 		reach_list(node, node->reach[peer]);
 		node->records &= mapped;
 		node->trail_on |= peer != node->me && node->reach[peer] == &roami_reach_near;
 	}
+	return ROAM_OK;
 }
+
+const struct roami_room roami_room_reach = {.name = "reach", .init = reach_init};

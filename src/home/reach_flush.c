@@ -55,7 +55,7 @@ static uint64_t diffs_count(struct roami_node *node, const struct roam_request *
 	return taken ? roami_home_leave(header, true) : atomic_fetch_add(&header->version, 1) + 1;
 }
 
-void roami_diffs_handle(struct roami_node *node, const struct roam_request *request)
+static void diffs_handle(struct roami_node *node, const struct roam_request *request)
 {
 	const uint8_t *at = request->data, *end = at + request->bytes;
 	struct roami_slab *room = roami_node_slab(node);
@@ -234,7 +234,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	}
 	if (used > 0)
 		call->call = roami_msg_call_start(
-			node, home, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_DIFFS, parts, 3,
+			node, home, roami_type(node, ROAMI_ROOM_FLUSH, 0), parts, 3,
 			call->versions, call->count * sizeof(call->versions[0]));
 	roami_slab_give(room);
 	return at;
@@ -271,3 +271,10 @@ void roami_flush_send(struct roami_node *node, struct roam_dirty *dirty, const u
 	}
 	roami_wait_end(node);
 }
+
+static const struct roam_message flush_messages[] = {
+	{"diffs", diffs_handle, ROAMI_MSG_MAX},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_flush = {.name = "flush", .messages = flush_messages};

@@ -112,8 +112,7 @@ static void near_fetch_one(struct roami_node *node, struct roam_fetch_one *one)
 		     ROAM_FETCH_NOT_HOME &&
 	     stays;
 	     turn++) { /* claimed from a manager that is not near, and not yet published */
-		roami_msg_poll(node);
-		node->env->spin(node, turn);
+		roami_msg_pause(node, turn);
 	}
 	if (one->result <= ROAM_FETCH_OPEN)
 		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
@@ -329,9 +328,9 @@ static uint8_t *near_answer_room(struct roami_node *node, unsigned asker, uint32
 /* ------------------------------------------------------------------------------------- objects */
 
 static void near_objects_set(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
-			     bool told)
+			     bool told, unsigned type)
 {
-	(void)told;
+	(void)told, (void)type;
 	atomic_fetch_or(&node->segments[peer].objects[page], bits);
 }
 
@@ -349,8 +348,7 @@ static void near_objects_clear(struct roami_node *node, unsigned peer, uint32_t 
 	.fetch = near_fetch, .adopt = near_adopt, .take = near_take, .where = near_where,          \
 	.trail_follow = roami_near_trail_follow, .creator_has = roami_near_creator_has,            \
 	.creator_copy = near_creator_copy, .parts = near_parts, .place = near_place,               \
-	.tell = near_tell, .answer_left = ROAMI_ANSWER_LEFT,                                       \
-	.answer_put = ROAMI_ANSWER_PUT, .answer_room = near_answer_room,                           \
+	.tell = near_tell, .answers = {ROAMI_ANSWER_LEFT, ROAMI_ANSWER_PUT, near_answer_room},     \
 	.objects_set = near_objects_set, .objects_clear = near_objects_clear
 
 const struct roami_reach roami_reach_near = {

@@ -4,12 +4,9 @@
 
 #include "base/region.h"
 #include "home/far.h"
-#include "home/provisional.h"
 #include "home/reach.h"
 #include "msg/msg.h"
 #include "page/page.h"
-#include "page/race.h"
-#include "sync/sync.h"
 
 /* ----------------------------------------------------------------------------- directory words */
 
@@ -61,6 +58,31 @@ static void word_handle(struct roami_node *node, const struct roam_request *requ
 	roami_reply(node, request, &part, 1);
 }
 
+void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
+{
+	unsigned manager = roami_manager(node, first);
+
+	roami_assert(count <= ROAMI_WORDS_MAX && roami_manager(node, first + count - 1) == manager);
+	node->reach[manager]->words(node, manager, first, count, words);
+}
+
+static void words_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_words_ask ask;
+	uint64_t words[ROAMI_WORDS_MAX];
+	struct roam_part part = {words, 0};
+
+	if (request->bytes != sizeof(ask))
+		roami_node_fail(node, "node %u sent a short request", request->from);
+	memcpy(&ask, request->data, sizeof(ask));
+	if (ask.count > ROAMI_WORDS_MAX || ask.first >= node->layout.pages ||
+	    ask.count > node->layout.pages - ask.first)
+		roami_node_fail(node, "node %u asked for pages beyond the heap", request->from);
+	node->reach[node->me]->words(node, node->me, ask.first, ask.count, words);
+	part.bytes = ask.count * sizeof(words[0]);
+	roami_reply(node, request, &part, 1);
+}
+
 /* ------------------------------------------------------------------------------------ adoption */
 
 void roami_adopt_header(struct roami_node *node, struct roami_header *header)
@@ -108,21 +130,12 @@ bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsig
 	return node->reach[home]->flush_pinned(node, dirty, home);
 }
 
-const struct roam_message roami_memory_messages[] = {
-	[ROAMI_MEMORY_WORD] = {"word", word_handle, sizeof(struct roami_word_op)},
-	[ROAMI_MEMORY_FETCH] = {"fetch", roami_fetch_handle, 8},
-	[ROAMI_MEMORY_RAW] = {"raw", roami_raw_handle, 8},
-	[ROAMI_MEMORY_MARKS] = {"marks", roami_marks_handle, 8},
-	[ROAMI_MEMORY_DIFFS] = {"diffs", roami_diffs_handle, ROAMI_MSG_MAX},
-	[ROAMI_MEMORY_ADOPT] = {"adopt", adopt_handle, 8 + ROAM_PAGE_SIZE},
-	[ROAMI_MEMORY_FREE] = {"free", roami_free_handle, sizeof(struct roami_remote_free)},
-	[ROAMI_MEMORY_PARTS] = {"parts", roami_parts_handle, 1024},
-	[ROAMI_MEMORY_PLACE] = {"place", roami_place_handle, sizeof(struct roami_place)},
-	[ROAMI_MEMORY_CLAIM] = {"claim", roami_claim_handle, 16},
-	[ROAMI_MEMORY_CLAIMS] = {"claims", roami_claims_handle, 16},
-	[ROAMI_MEMORY_PUBLISH] = {"publish", roami_publish_handle, 16},
-	[ROAMI_MEMORY_WORDS] = {"words", roami_words_handle, 8},
-	[ROAMI_MEMORY_TAKE] = {"take", roami_take_handle, 16},
-	[ROAMI_MEMORY_BLOCK] = {"block", roami_block_handle, ROAMI_BLOCK_BYTES},
-	[ROAMI_MEMORY_TYPES] = {NULL, NULL, 0},
+static const struct roam_message directory_messages[] = {
+	[ROAMI_DIRECTORY_WORD] = {"word", word_handle, sizeof(struct roami_word_op)},
+	[ROAMI_DIRECTORY_WORDS] = {"words", words_handle, sizeof(struct roami_words_ask)},
+	[ROAMI_DIRECTORY_ADOPT] = {"adopt", adopt_handle, 8 + ROAM_PAGE_SIZE},
+	{NULL, NULL, 0},
 };
+
+const struct roami_room roami_room_directory = {.name = "directory",
+						.messages = directory_messages};

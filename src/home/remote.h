@@ -7,32 +7,12 @@
 
 #include "base/node.h"
 
-enum {
-	ROAMI_MEMORY_WORD,  /* an atomic operation on a directory word */
-	ROAMI_MEMORY_FETCH, /* page bytes and version */
-	ROAMI_MEMORY_RAW,   /* page bytes, whatever the header says */
-	ROAMI_MEMORY_MARKS, /* in which pages there were bytes at the seal */
-	ROAMI_MEMORY_DIFFS, /* apply these */
-	ROAMI_MEMORY_ADOPT, /* become home of a page, with these bytes */
-	ROAMI_MEMORY_FREE,  /* a block of yours was freed here */
-	ROAMI_MEMORY_PARTS, /* look at parts of the heap, take them, give them back */
-	ROAMI_MEMORY_PLACE, /* give pages homes */
-	ROAMI_MEMORY_WORDS, /* read directory words */
-	ROAMI_MEMORY_CLAIM, /* claim pages in a row */
-	ROAMI_MEMORY_CLAIMS, /* claim pages of one group */
-	ROAMI_MEMORY_PUBLISH, /* and say that they are ready */
-	ROAMI_MEMORY_TAKE, /* give up the home of a page */
-	ROAMI_MEMORY_BLOCK, /* a block was allocated: for the reports of ROAM_CHECK=race */
-	ROAMI_MEMORY_TYPES
-};
-
-extern const struct roam_message roami_memory_messages[];
-
-/* The page number that such a message begins with, checked; it has `bytes` at least. */
+/* The page number that a message of the room begins with, checked; it has `bytes` at least. */
 uint32_t roami_memory_page(struct roami_node *node, const struct roam_request *request,
 			   size_t bytes);
 
-void roami_fetch_handle(struct roami_node *node, const struct roam_request *request);
+/* Messages of the directory. */
+enum { ROAMI_DIRECTORY_WORD, ROAMI_DIRECTORY_WORDS, ROAMI_DIRECTORY_ADOPT };
 
 /* Directory words: a state and a node. */
 #define ROAMI_WORD_CREATOR  0u /* nobody claimed it; the bytes are the creator's, or zero */
@@ -44,6 +24,16 @@ void roami_fetch_handle(struct roami_node *node, const struct roam_request *requ
 uint64_t roami_word_load(struct roami_node *node, uint32_t page);
 /* Compare and swap; the value found. */
 uint64_t roami_word_swap(struct roami_node *node, uint32_t page, uint64_t from, uint64_t to);
+
+#define ROAMI_WORDS_MAX 512u /* pages in a row with one manager */
+
+struct roami_words_ask {
+	uint32_t first;
+	uint32_t count;
+};
+
+/* The directory words of `count` pages, which have one manager. */
+void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words);
 
 /*
  * A block freed by another node; reusable once the clock of roami_log_reuse_clock covers
@@ -59,8 +49,6 @@ struct roami_remote_free {
 /* The interval of a free by this node, which ends at its next release.  app, may block. */
 uint64_t roami_free_interval(struct roami_node *node);
 
-void roami_free_handle(struct roami_node *node, const struct roam_request *request);
-
 /* Tells `owner` that this node freed its block; the free travels with this node's next release. */
 void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset);
 
@@ -71,11 +59,6 @@ void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t of
 void roami_remote_free_drain(struct roami_node *node,
 			     void (*give)(void *arg, const struct roami_remote_free *block),
 			     void *arg);
-
-/* What a node knows of the pages that had bytes at the seal. */
-enum roam_err roami_creator_init(struct roami_node *node);
-void roami_creator_fini(struct roami_node *node);
-void roami_marks_handle(struct roami_node *node, const struct roam_request *request);
 
 /*
  * Brings what node 0 had at the seal to the runtime view, for `count` pages that this node has
@@ -89,10 +72,6 @@ bool roami_creator_may_have(struct roami_node *node, uint32_t page);
 /* Copies such bytes of one page to `to`; false: there were none, it is zero. */
 bool roami_creator_copy(struct roami_node *node, uint32_t page, uint8_t *to);
 
-/* In directory.c: the manager's part of a run of claims. */
-void roami_claim_handle(struct roami_node *node, const struct roam_request *request);
-void roami_publish_handle(struct roami_node *node, const struct roam_request *request);
-
 /*
  * Keeps a home that others may take where it is, until roami_home_leave has counted the version,
  * which it returns, or not; false: it is there no more.
@@ -105,8 +84,6 @@ uint64_t roami_home_leave(struct roami_header *header, bool changed);
  * take, has the page open; as far as can be told without asking.
  */
 bool roami_copy_is_brief(const struct roami_node *node, uint32_t page);
-
-void roami_take_handle(struct roami_node *node, const struct roam_request *request);
 
 /* Makes `home` the home of `page`, with the creator's bytes, on its behalf. */
 void roami_adopt(struct roami_node *node, unsigned home, uint32_t page);

@@ -11,6 +11,7 @@
 #include "base/region.h"
 #include "heap/parts.h"
 #include "home/far.h"
+#include "home/raw.h"
 #include "home/reach.h"
 #include "home/remote.h"
 #include "job/job.h"

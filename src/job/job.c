@@ -14,7 +14,9 @@
 #include "base/thread.h"
 #include "home/remote.h"
 #include "msg/msg.h"
+#include "run/open.h"
 #include "sync/log.h"
+#include "sync/state.h"
 #include "sync/sync.h"
 
 /*
@@ -115,7 +117,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.traced = roami_os_traced(),
 		.key = job->boot.nodes != 0 && !job->here ? job->boot.key : first->key,
 		.boot = first->boot,
-		.service = job->service,
+		.extensions = job->extensions,
 		.why = job->why,
 		.why_bytes = sizeof(job->why),
 	};
@@ -683,7 +685,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
-	job->service->stop(job->node);
+	roami_node_stop(job->node);
 	atomic_store(&ctl->returned, 0);
 	roami_settle_gather(job);
 	if (job->reruns)
@@ -720,7 +722,7 @@ void roami_job_serve(struct roami_job *job)
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
-	job->service->stop(job->node);
+	roami_node_stop(job->node);
 	roami_stats_end(job->node->stats);
 	roami_state_stats(job->node);
 	roami_state_set(job->node, ROAMI_STATE_JOINED, ROAMI_JOINED_FINAL, false);

@@ -84,7 +84,7 @@ struct roami_job {
 	struct roami_raw *raw;   /* while pages return from other hosts, see collect.c */
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see single.c */
 	struct roami_vec blocks; /* struct roami_place: before the seal the nodes are not known */
-	const struct roami_service *service; /* of its nodes */
+	const struct roami_room *const *extensions; /* of its nodes */
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/layers.h"
 #include "job/job.h"
+#include "msg/msg.h"
 #include "page/race.h"
 
 /* The counters of all nodes, as a table on `fd`, or as JSON in the file `path`. */
@@ -27,9 +28,9 @@ static bool job_show(struct roami_job *job, int fd, const char *path)
 		stats[i] = &roami_job_ctl(job, i)->stats;
 	roami_layers_over(job->node, over, sizeof(over));
 	over[strcspn(over, ",")] = '\0'; /* what reaches the farthest */
-	for (unsigned i = 0; i < job->node->msg.types_max && i < ROAMI_STATS_TYPES_MAX; i++)
-		if (job->node->msg.types[i].message != NULL)
-			types[i] = job->node->msg.types[i].message->name;
+	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
+		if (roami_msg_named(job->node, i) != NULL)
+			types[i] = roami_msg_named(job->node, i)->name;
 	if (path != NULL)
 		return roami_stats_json(path, &report);
 	roami_stats_print(fd, &report);

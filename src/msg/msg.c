@@ -3,8 +3,6 @@
 #include <string.h>
 
 #include "base/region.h"
-#include "home/reach.h"
-#include "page/page.h"
 
 /* What stands before every payload. */
 struct msg_header {
@@ -29,13 +27,29 @@ struct msg_many {
 	uint64_t what;
 };
 
-void roami_msg_register(struct roami_node *node, unsigned base, const struct roam_message *messages)
+enum roam_err roami_msg_register(struct roami_node *node, const struct roam_message *messages,
+				 unsigned domain, unsigned *first_p)
 {
-	for (unsigned i = 0; messages[i].name != NULL; i++) {
-		roami_assert(base + i < node->msg.types_max &&
-			     messages[i].bytes_max <= ROAMI_MSG_MAX);
-		node->msg.types[base + i].message = &messages[i];
+	struct roami_vec *types = &node->msg.types;
+
+	*first_p = (unsigned)types->count;
+	for (; messages->name != NULL; messages++) {
+		struct roami_type *type = roami_os_vec_grow(types, sizeof(*type), 1);
+
+		roami_assert(messages->bytes_max <= ROAMI_MSG_MAX);
+		if (type == NULL)
+			return ROAM_ENOMEM;
+		*type = (struct roami_type){messages, domain};
+		types->count++;
 	}
+	return ROAM_OK;
+}
+
+const struct roam_message *roami_msg_named(const struct roami_node *node, unsigned type)
+{
+	const struct roami_type *types = (const void *)node->msg.types.items;
+
+	return type < node->msg.types.count ? types[type].message : NULL;
 }
 
 /* ------------------------------------------------------------------------------------- sending */
@@ -84,7 +98,7 @@ static bool msg_drain(struct roami_node *node, unsigned to)
 		sent = true;
 	}
 	if (sent)
-		node->env->ring(node, to);
+		node->env->sleep->sent(node, to, false);
 	if (*first < out->count)
 		return false;
 	out->count = 0;
@@ -134,7 +148,7 @@ static void msg_publish(struct roami_node *node, unsigned to, const struct msg_h
 	roami_spin_unlock(&node->msg.out_lock[to]);
 	if (queued) {
 		/* Nothing will arrive to tell us that there is room: somebody here must look. */
-		node->env->ring(node, node->me);
+		node->env->sleep->sent(node, node->me, false);
 		ROAMI_COUNT(node->stats, messages_queued, 1);
 	}
 	ROAMI_COUNT(node->stats, messages_sent, 1);
@@ -146,7 +160,7 @@ static void msg_put(struct roami_node *node, unsigned to, const struct msg_heade
 		    const struct roam_part *parts, unsigned count)
 {
 	msg_publish(node, to, header, parts, count);
-	node->env->ring(node, to);
+	node->env->sleep->sent(node, to, false);
 }
 
 static size_t msg_page_bytes(const struct msg_header *header)
@@ -193,14 +207,14 @@ void roami_reply(struct roami_node *node, const struct roam_request *request,
 		 const struct roam_part *parts, unsigned count)
 {
 	reply_publish(node, request, parts, count);
-	node->env->ring(node, request->origin);
+	node->env->sleep->sent(node, request->origin, false);
 }
 
 void roami_msg_reply_awaited(struct roami_node *node, const struct roam_request *request,
 			     const struct roam_part *parts, unsigned count)
 {
 	reply_publish(node, request, parts, count);
-	node->env->answered(node, request->origin);
+	node->env->sleep->sent(node, request->origin, true);
 }
 
 void roami_msg_send_awaited(struct roami_node *node, unsigned to, unsigned type,
@@ -210,56 +224,18 @@ void roami_msg_send_awaited(struct roami_node *node, unsigned to, unsigned type,
 				    0};
 
 	msg_publish(node, to, &header, parts, count);
-	node->env->answered(node, to);
+	node->env->sleep->sent(node, to, true);
 }
 
-void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *request,
-			   const struct roam_part *parts, unsigned count)
+void roami_msg_reply_page(struct roami_node *node, const struct roam_request *request,
+			  uint32_t answer, const struct roam_part *parts, unsigned count)
 {
 	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
-				    msg_bytes(parts, count), FLAG_REPLY | ROAMI_ANSWER_PAGE};
+				    msg_bytes(parts, count), FLAG_REPLY | answer};
 
-	roami_assert(request->call != 0 && parts[count - 1].bytes == ROAMI_PAGE);
+	roami_assert(request->call != 0);
+	roami_assert(answer != ROAMI_ANSWER_PAGE || parts[count - 1].bytes == ROAMI_PAGE);
 	msg_put(node, request->origin, &header, parts, count);
-}
-
-void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
-		      const struct roam_part *parts, unsigned count)
-{
-	uint32_t answer = node->reach[request->origin]->answer_left;
-	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
-				    msg_bytes(parts, count), FLAG_REPLY | answer};
-	struct roam_part all[PARTS_MAX];
-
-	roami_assert(request->call != 0 && count < PARTS_MAX);
-	for (unsigned i = 0; i < count; i++)
-		all[i] = parts[i];
-	all[count] = (struct roam_part){roami_page_bytes(node, page), msg_page_bytes(&header)};
-	header.bytes += (uint32_t)all[count].bytes;
-	msg_put(node, request->origin, &header, all, count + (all[count].bytes > 0));
-}
-
-uint8_t *roami_reply_room(struct roami_node *node, const struct roam_request *request,
-			  uint32_t page, uint8_t *spare)
-{
-	return node->reach[request->origin]->answer_room(node, request->origin, page, spare);
-}
-
-void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
-			const uint8_t *room, const struct roam_part *parts, unsigned count)
-{
-	uint32_t answer = node->reach[request->origin]->answer_put;
-	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
-				    msg_bytes(parts, count), FLAG_REPLY | answer};
-	struct roam_part all[PARTS_MAX];
-
-	roami_assert(request->call != 0 && count < PARTS_MAX);
-	for (unsigned i = 0; i < count; i++)
-		all[i] = parts[i];
-	all[count] = (struct roam_part){room, msg_page_bytes(&header)};
-	header.bytes += (uint32_t)all[count].bytes;
-	msg_put(node, request->origin, &header, all, count + (all[count].bytes > 0));
-	ROAMI_COUNT(node->stats, bytes_sent, all[count].bytes > 0 ? 0 : ROAMI_PAGE);
 }
 
 void roami_pass(struct roami_node *node, const struct roam_request *request, unsigned to,
@@ -349,6 +325,15 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 	return call_start(node, to, type, parts, count, &wanted);
 }
 
+struct roami_call *roami_msg_call_page_start(struct roami_node *node, unsigned to, unsigned type,
+					     const struct roam_part *parts, unsigned count,
+					     void *reply, size_t reply_max, uint8_t *page)
+{
+	struct roami_call wanted = {.reply = reply, .reply_max = reply_max, .page = page};
+
+	return call_start(node, to, type, parts, count, &wanted);
+}
+
 bool roami_msg_call_answered(void *arg)
 {
 	struct roami_call *call = arg;
@@ -356,8 +341,8 @@ bool roami_msg_call_answered(void *arg)
 	return atomic_load_explicit(&call->state, memory_order_acquire) == 2;
 }
 
-/* *page_at_p: what it says of a page, see struct roami_call. */
-static size_t call_end(struct roami_node *node, struct roami_call *call, uint32_t *page_at_p)
+size_t roami_msg_call_page_end(struct roami_node *node, struct roami_call *call,
+			       uint32_t *page_at_p)
 {
 	size_t bytes;
 
@@ -372,7 +357,7 @@ size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
 {
 	uint32_t page_at;
 
-	return call_end(node, call, &page_at);
+	return roami_msg_call_page_end(node, call, &page_at);
 }
 
 /* Calls to one node. */
@@ -408,99 +393,18 @@ void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_query *a
 size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *came_p)
 {
 	uint32_t page_at;
-	size_t bytes = call_end(node, ask->call, &page_at);
+	size_t bytes = roami_msg_call_page_end(node, ask->call, &page_at);
 
 	*came_p = page_at != 0;
 	return bytes;
 }
 
-void roami_pages_ask(struct roami_node *node, struct roam_page_call *calls, unsigned count)
-{
-	roami_assert(count <= ROAM_PAGES_ONCE);
-	for (unsigned i = 0; i < count; i++) {
-		struct roam_page_call *call = &calls[i];
-		struct roami_call wanted = {.reply = call->reply,
-					    .reply_max = call->reply_max,
-					    .page = roami_page_bytes(node, call->page)};
-
-		roami_page_entry(node, call->page)->here = 1;
-		call->started = call_start(
-			node, call->to, roami_domain_of(node, call->page)->types + call->type,
-			&call->part, 1, &wanted);
-	}
-}
-
-static void page_call_end(struct roami_node *node, struct roam_page_call *call)
-{
-	uint32_t at;
-
-	call->bytes = call_end(node, call->started, &at);
-	call->started = NULL;
-	call->came = at != 0;
-	if (call->came)
-		roami_fetched(node);
-	if (at > 1) {
-		roami_step(node);
-		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-		roami_page_copy(node, roami_page_bytes(node, call->page),
-				node->segments[at - 2].heap + (size_t)call->page * ROAMI_PAGE);
-	}
-}
-
-struct pages_wait {
-	struct roam_page_call *calls;
-	unsigned count;
-};
-
-static bool pages_some(void *arg)
-{
-	const struct pages_wait *wait = arg;
-
-	for (unsigned i = 0; i < wait->count; i++)
-		if (wait->calls[i].started != NULL &&
-		    roami_msg_call_answered(wait->calls[i].started))
-			return true;
-	return false;
-}
-
-unsigned roami_pages_await(struct roami_node *node, struct roam_page_call *calls, unsigned count)
-{
-	struct pages_wait wait = {calls, count};
-	unsigned left = 0;
-
-	roami_wait(node, pages_some, &wait);
-	for (unsigned i = 0; i < count; i++)
-		if (calls[i].started != NULL && roami_msg_call_answered(calls[i].started))
-			page_call_end(node, &calls[i]);
-		else
-			left += calls[i].started != NULL;
-	return left;
-}
-
-size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint32_t page,
-		       void *reply, size_t reply_max, bool *came_p)
-{
-	struct roam_page_call call = {.page = page,
-				      .to = to,
-				      .type = type,
-				      .part = {&page, sizeof(page)},
-				      .reply = reply,
-				      .reply_max = reply_max};
-
-	roami_wait_begin(node);
-	roami_pages_ask(node, &call, 1);
-	roami_pages_await(node, &call, 1);
-	roami_wait_end(node);
-	*came_p = call.came;
-	return call.bytes;
-}
-
 /* How answers of a peer may bring a page. */
 static unsigned msg_answers(const struct roami_node *node, unsigned from)
 {
-	const struct roami_reach *reach = node->reach[from];
+	const struct roami_answers *answers = node->msg.answers[from];
 
-	return ROAMI_ANSWER_PAGE | reach->answer_left | reach->answer_put;
+	return ROAMI_ANSWER_PAGE | answers->left | answers->put;
 }
 
 static void msg_answered(struct roami_node *node, unsigned from, const struct msg_header *header,
@@ -530,8 +434,8 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 
 /* ------------------------------------------------------------------------------------- parking */
 
-static void msg_keep(struct roami_node *node, const struct roam_request *request, uint32_t page,
-		     uint64_t when)
+void roami_msg_keep(struct roami_node *node, const struct roam_request *request, uint32_t page,
+		    uint64_t when)
 {
 	struct roami_msg *msg = &node->msg;
 	struct roami_parked *parked;
@@ -552,18 +456,9 @@ static void msg_keep(struct roami_node *node, const struct roam_request *request
 	roami_spin_unlock(&msg->parked_lock);
 }
 
-void roami_park(struct roami_node *node, const struct roam_request *request, uint32_t page)
-{
-	struct roami_page *entry = &node->table[page];
-
-	roami_step(node);
-	msg_keep(node, request, page, 0);
-	roami_assert(atomic_fetch_or(&entry->flags, ROAMI_PAGE_PARKED) & ROAMI_PAGE_PENDING);
-}
-
 void roami_delay(struct roami_node *node, const struct roam_request *request, uint64_t ns)
 {
-	msg_keep(node, request, UINT32_MAX, node->env->now(node) + ns);
+	roami_msg_keep(node, request, UINT32_MAX, node->env->now(node) + ns);
 }
 
 void roami_msg_unpark(struct roami_node *node, uint32_t page)
@@ -580,7 +475,7 @@ void roami_msg_unpark(struct roami_node *node, uint32_t page)
 	}
 	atomic_store(&msg->delay_next, 1);
 	roami_spin_unlock(&msg->parked_lock);
-	node->env->ring(node, node->me);
+	node->env->sleep->sent(node, node->me, false);
 }
 
 uint64_t roami_msg_due(struct roami_node *node)
@@ -651,17 +546,18 @@ uint64_t roami_msg_asked(const struct roami_node *node)
 /* Hands a request to its handler, in the domain whose message it is. */
 static void msg_handle(struct roami_node *node, const struct roam_request *request)
 {
-	const struct roami_type *type = &node->msg.types[request->type];
+	const struct roami_type *type = (const void *)node->msg.types.items;
 	unsigned was;
 
-	if (request->type < ROAMI_TYPE_PROTOCOL) {
+	type += request->type;
+	if (type->domain == ROAMI_DOMAIN_NONE) {
 		type->message->handle(node, request);
 	} else {
 		was = roami_domain_enter(node, &node->domains[type->domain]);
 		type->message->handle(node, request);
 		roami_domain_leave(node, was);
 	}
-	roami_page_close_late(node);
+	node->msg.handled(node);
 }
 
 /* Hands due requests to their handlers again; poll_lock is held. */
@@ -690,7 +586,7 @@ static void msg_deliver_many(struct roami_node *node, const struct roam_request 
 	size_t count = all->bytes / sizeof(*many);
 
 	if (count == 0 || all->bytes % sizeof(*many) != 0 ||
-	    node->msg.types[all->type].message->bytes_max < sizeof(many->what))
+	    roami_msg_named(node, all->type)->bytes_max < sizeof(many->what))
 		roami_node_fail(node, "node %u sent malformed requests", all->from);
 	for (size_t i = 0; i < count; i++) {
 		struct roam_request one = *all;
@@ -714,7 +610,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 	if (bytes < sizeof(header))
 		roami_node_fail(node, "node %u sent a message of %zu bytes", from, bytes);
 	memcpy(&header, data, sizeof(header));
-	type = header.type < node->msg.types_max ? node->msg.types[header.type].message : NULL;
+	type = roami_msg_named(node, header.type);
 	if (type == NULL || header.bytes != bytes - sizeof(header) || header.origin >= node->nodes)
 		roami_node_fail(node, "node %u sent a malformed message", from);
 	ROAMI_COUNT(node->stats, messages_received, 1);
@@ -785,14 +681,30 @@ unsigned roami_msg_poll(struct roami_node *node)
 		return 0;
 	if (timed)
 		ROAMI_TIME(node->stats, handler, (roami_os_cycles() - start) * POLLS_TIMED);
-	node->env->notify(node, node->me);
+	roami_changed(node, node->me);
 	return handled;
 }
 
-void roami_msg_fini(struct roami_node *node)
+static void msg_handled(struct roami_node *node)
+{
+	(void)node;
+}
+
+static enum roam_err msg_init(struct roami_node *node, const struct roami_node_params *params)
+{
+	(void)params;
+	node->msg.handled = msg_handled;
+	atomic_store(&node->msg.delay_next, UINT64_MAX);
+	return ROAM_OK;
+}
+
+static void msg_fini(struct roami_node *node)
 {
 	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
 		roami_os_vec_free(&node->msg.out[i], 1);
 	roami_os_vec_free(&node->msg.parked, 1);
 	roami_os_vec_free(&node->msg.parked_copy, 1);
+	roami_os_vec_free(&node->msg.types, sizeof(struct roami_type));
 }
+
+const struct roami_room roami_room_msg = {.name = "msg", .init = msg_init, .fini = msg_fini};

@@ -16,12 +16,24 @@
 #define ROAMI_ANSWER_PUT  8u /* the sender has put them in place */
 #define ROAMI_ANSWERS     (ROAMI_ANSWER_PAGE | ROAMI_ANSWER_LEFT | ROAMI_ANSWER_PUT)
 
+/* How this node's answers to a peer, and that one's to this node, bring pages. */
+struct roami_answers {
+	uint32_t left; /* one that stays in place: ROAMI_ANSWER_... */
+	uint32_t put;  /* one that `room` was filled for */
+	/* Where the bytes are to be stored: in the asker's memory, or in `spare`. */
+	uint8_t *(*room)(struct roami_node *node, unsigned asker, uint32_t page, uint8_t *spare);
+};
+
 /*
- * Registers a plug-in's message table at ROAMI_TYPE_...; the tables of protocols are registered by
- * the node.
+ * Gives the messages of a table the next types, from *first_p on.  All nodes of a job register
+ * alike, in one order, before they are sent anything.  `domain`: whose protocol's they are, or
+ * ROAMI_DOMAIN_NONE.
  */
-void roami_msg_register(struct roami_node *node, unsigned base,
-			const struct roam_message *messages);
+enum roam_err roami_msg_register(struct roami_node *node, const struct roam_message *messages,
+				 unsigned domain, unsigned *first_p);
+
+/* The message of a type; NULL: there is no such type. */
+const struct roam_message *roami_msg_named(const struct roami_node *node, unsigned type);
 
 /* Like roami_send and roami_call, with the global type. */
 void roami_msg_send(struct roami_node *node, unsigned to, unsigned type,
@@ -57,13 +69,25 @@ struct roami_query {
 /*
  * Begins calls of one type, those to one node in one message, at most ROAMI_CALLS_AT_ONCE.  Each is
  * answered and ended by itself; *came_p: a page came.  Handlers answer by roami_reply, or by
- * roami_msg_reply_bytes, whose last part is the page.
+ * roami_msg_reply_page.
  */
 void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_query *asks,
 		   unsigned count);
 size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *came_p);
-void roami_msg_reply_bytes(struct roami_node *node, const struct roam_request *request,
-			   const struct roam_part *parts, unsigned count);
+
+/* A reply that brings a page: `answer` is a ROAMI_ANSWER_... of this node; _PAGE: the last part. */
+void roami_msg_reply_page(struct roami_node *node, const struct roam_request *request,
+			  uint32_t answer, const struct roam_part *parts, unsigned count);
+
+/*
+ * A call whose answer may bring a page, to `page`.  The end's *page_at_p: 0: it did not; 1: it is
+ * there; 2 + a node: it is to be copied from that.
+ */
+struct roami_call *roami_msg_call_page_start(struct roami_node *node, unsigned to, unsigned type,
+					     const struct roam_part *parts, unsigned count,
+					     void *reply, size_t reply_max, uint8_t *page);
+size_t roami_msg_call_page_end(struct roami_node *node, struct roami_call *call,
+			       uint32_t *page_at_p);
 
 /* As roami_reply, to a caller that began to wait as soon as it had called: nobody else is woken. */
 void roami_msg_reply_awaited(struct roami_node *node, const struct roam_request *request,
@@ -75,6 +99,16 @@ void roami_msg_send_awaited(struct roami_node *node, unsigned to, unsigned type,
 
 /* Handles waiting messages, if no other thread of the node does so already; how many. */
 unsigned roami_msg_poll(struct roami_node *node);
+
+/*
+ * One turn of waiting for another node that will be done soon and wakes nobody: handles messages,
+ * then lets other threads run.  `turn`: how often in a row before.
+ */
+static inline void roami_msg_pause(struct roami_node *node, unsigned turn)
+{
+	roami_msg_poll(node);
+	node->env->spin(node, turn);
+}
 
 /* Whether something waits to be handled now. */
 bool roami_msg_pending(struct roami_node *node);
@@ -91,9 +125,14 @@ uint64_t roami_msg_due(struct roami_node *node);
 /* Nanoseconds until then. */
 uint64_t roami_msg_due_ns(struct roami_node *node);
 
+/*
+ * Keeps a request until roami_msg_unpark of its page, if `when` is 0, or until then; its handler
+ * gets it again.
+ */
+void roami_msg_keep(struct roami_node *node, const struct roam_request *request, uint32_t page,
+		    uint64_t when);
+
 /* Requests parked for `page` may be handled again. */
 void roami_msg_unpark(struct roami_node *node, uint32_t page);
-
-void roami_msg_fini(struct roami_node *node);
 
 #endif

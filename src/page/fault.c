@@ -4,113 +4,9 @@
 
 #include "base/region.h"
 #include "base/thread.h"
-#include "home/remote.h"
 #include "os/os.h"
 #include "page/page.h"
-
-#define AHEAD_FIRST  4u
-#define AHEAD_PART   8u  /* of what was read, where copies do not last */
-#define STREAM_SKIPS 32u /* pages of a stream that were open already */
-
-/* ------------------------------------------------------------------------------ fetching ahead */
-
-/* Whether a stream that goes on at `next` has come to `page`: what lies between needs no fault. */
-static bool stream_reaches(struct roami_node *node, const struct roami_stream *stream,
-			   uint32_t page)
-{
-	int64_t beyond = (int64_t)page - stream->next;
-	uint32_t at = stream->next;
-
-	if (stream->stride == 0 || beyond % stream->stride != 0 || beyond / stream->stride < 0 ||
-	    beyond / stream->stride > STREAM_SKIPS || at >= node->layout.pages)
-		return false;
-	for (; at != page; at += (uint32_t)stream->stride)
-		if (roami_page_access(node, at) == ROAM_NONE)
-			return false;
-	return true;
-}
-
-/* What was fetched ahead is gone before it was read: the stream may end as soon this time. */
-static void stream_again(struct roami_stream *stream)
-{
-	stream->first = stream->last;
-	stream->ahead = 0;
-}
-
-static struct roami_stream *stream_near(struct roami_node *node, struct roami_thread *thread,
-					uint32_t page)
-{
-	struct roami_stream *stream;
-
-	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
-		stream = &thread->streams[i];
-		if (stream_reaches(node, stream, page))
-			return stream;
-	}
-	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
-		stream = &thread->streams[i];
-		if (stream->stride != 0 && page - stream->last == (uint32_t)stream->stride) {
-			stream_again(stream);
-			return stream;
-		}
-	}
-	stream = &thread->streams[thread->stream_next++ % ROAMI_STREAMS];
-	stream->stride = (int32_t)(page - thread->last_fault);
-	stream->ahead = 0;
-	stream->first = thread->last_fault;
-	stream->last = page;
-	stream->next = page + (uint32_t)stream->stride;
-	return NULL;
-}
-
-/* Pages of a small stride are brought with those between them, where the engine prefers that. */
-static bool stream_bridged(const struct roami_node *node, int32_t stride)
-{
-	return stride > 1 && (uint32_t)stride <= node->engine->bridge;
-}
-
-/*
- * Two equal distances make a stream; it doubles each time its next expected page faults.  What is
- * fetched beyond its end is lost if copies do not last: then it is a small part of what was read.
- */
-static uint32_t stream_grows(struct roami_node *node, const struct roami_stream *stream,
-			     uint32_t page)
-{
-	if (roami_copy_is_brief(node, page))
-		return (uint32_t)((int32_t)(page - stream->first) / stream->stride + 1) /
-		       AHEAD_PART;
-	return stream->ahead == 0 ? AHEAD_FIRST : stream->ahead * 2;
-}
-
-/* Pages fetched ahead at most: of more than half of the copies there may be, few would last. */
-static uint32_t ahead_most(const struct roami_node *node)
-{
-	uint64_t max = node->options->prefetch, copies = node->options->cache_pages;
-
-	return (uint32_t)(copies != 0 && copies / 2 < max ? copies / 2 : max);
-}
-
-static uint32_t stream_ahead(struct roami_node *node, struct roami_thread *thread, uint32_t page,
-			     int32_t *stride_p)
-{
-	uint32_t max = ahead_most(node), each;
-	struct roami_stream *stream;
-
-	if (max == 0)
-		return 0;
-	stream = stream_near(node, thread, page);
-	thread->last_fault = page;
-	if (stream == NULL)
-		return 0;
-	each = stream_bridged(node, stream->stride) ? (uint32_t)stream->stride : 1;
-	stream->ahead = stream_grows(node, stream, page);
-	if (stream->ahead > max / each)
-		stream->ahead = max / each;
-	stream->last = page;
-	stream->next = page + (stream->ahead + 1) * (uint32_t)stream->stride;
-	*stride_p = stream->stride;
-	return stream->ahead;
-}
+#include "page/prefetch.h"
 
 /* ------------------------------------------------------------------------------- coming back */
 
@@ -201,63 +97,6 @@ static void fault_none(struct roami_node *node, const struct roam_protocol *prot
 	protocol->read_fault(node, page);
 }
 
-/* How many of the pages first + i * stride, i < count, are the domain's, from the first one on. */
-static uint32_t ahead_within(const struct roami_domain *domain, uint32_t first, uint32_t count,
-			     int32_t stride)
-{
-	uint32_t room;
-
-	if (first < domain->first || first >= domain->end)
-		return 0;
-	if (stride > 0)
-		room = (domain->end - 1 - first) / (uint32_t)stride + 1;
-	else
-		room = (first - domain->first) / (uint32_t)-stride + 1;
-	return count < room ? count : room;
-}
-
-/* Of pages that will probably be read soon, the domain's protocol gets those that are its own. */
-static void ahead_ask(struct roami_node *node, const struct roami_domain *domain, uint32_t first,
-		      uint32_t count, int32_t stride)
-{
-	count = ahead_within(domain, first, count, stride);
-	if (count > 0 && domain->protocol->ahead != NULL)
-		domain->protocol->ahead(node, first, count, stride);
-}
-
-/* After a fault in `domain`, which the thread is still in. */
-static void fault_ahead(struct roami_node *node, const struct roami_domain *domain, uint32_t page)
-{
-	struct roami_thread *thread = roami_thread_self(node);
-	int32_t stride = 0;
-	uint32_t ahead;
-
-	if (domain->protocol->ahead == NULL)
-		return;
-	ahead = stream_ahead(node, thread, page, &stride);
-	if (ahead == 0)
-		return;
-	if (stream_bridged(node, stride))
-		ahead_ask(node, domain, page + 1, ahead * (uint32_t)stride, 1);
-	else
-		ahead_ask(node, domain, page + (uint32_t)stride, ahead, stride);
-}
-
-void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count)
-{
-	uint32_t end = first + count;
-
-	while (first < end) {
-		struct roami_domain *domain = roami_domain_of(node, first);
-		uint32_t until = domain->end < end ? domain->end : end;
-		unsigned was = roami_domain_enter(node, domain);
-
-		ahead_ask(node, domain, first, until - first, 1);
-		roami_domain_leave(node, was);
-		first = until;
-	}
-}
-
 /*
  * The page table says the access is there, yet the page faulted: an engine call for a neighbour
  * took it along, or another thread got it first.  Under the page lock, and only what the table says
@@ -309,7 +148,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (page < domain->first || page >= domain->end)
 		roami_node_fail(node, "touch beyond the shared heap");
 	if (!roami_node_dumped(node, page))
-		roami_node_dump(node, page);
+		roami_page_dump(node, page);
 	roami_step(node);
 	was = roami_domain_enter(node, domain);
 	if (node->options->cache_pages != 0)
@@ -340,7 +179,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	}
 	roami_page_done(node, page);
 	if (has == ROAM_NONE && !write)
-		fault_ahead(node, domain, page);
+		roami_prefetch_read(node, domain, page);
 	roami_domain_leave(node, was);
 	if (has == ROAM_NONE)
 		solo_leave(node);

@@ -85,6 +85,12 @@ void roami_page_unlock(struct roami_node *node, uint32_t page)
 	roami_spin_unlock(&roami_page_entry(node, page)->lock);
 }
 
+bool roami_page_locked(struct roami_node *node, uint32_t page)
+{
+	return atomic_load_explicit(&roami_page_entry(node, page)->lock.held,
+				    memory_order_relaxed) != 0;
+}
+
 /* ------------------------------------------------------------------------------------- pending */
 
 bool roami_page_pending(struct roami_node *node, uint32_t page)
@@ -145,7 +151,7 @@ static uint32_t page_end(struct roami_node *node, uint32_t page, bool clean)
 	if (was & ROAMI_PAGE_PARKED)
 		roami_msg_unpark(node, page);
 	if (atomic_load(&node->page_waiters) != 0)
-		node->env->notify(node, node->me);
+		roami_changed(node, node->me);
 	roami_step(node);
 	return twin;
 }

@@ -13,16 +13,13 @@ static inline struct roami_page *roami_page_entry(struct roami_node *node, uint3
 	return &node->table[page];
 }
 
-static inline size_t roami_page_state_bytes(const struct roami_node *node,
-					    const struct roam_protocol *protocol)
-{
-	return protocol->page_size + node->nodes * protocol->page_node_size;
-}
-
 static inline uint8_t *roami_twin_bytes(struct roami_node *node, uint32_t twin)
 {
 	return node->twins.pool + (size_t)twin * ROAMI_PAGE;
 }
+
+/* A page near `page` is used: what the node knows of these belongs into a core file. */
+void roami_page_dump(struct roami_node *node, uint32_t page);
 
 /* Copies the page into a pooled twin; the page is pending. */
 void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t page);

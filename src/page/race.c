@@ -64,8 +64,9 @@ static uint64_t shadow_word(unsigned writer, uint64_t interval)
 	return ((uint64_t)writer + 1) << INTERVAL_BITS | (interval & INTERVAL_MASK);
 }
 
-enum roam_err roami_race_init(struct roami_node *node)
+static enum roam_err race_init(struct roami_node *node, const struct roami_node_params *params)
 {
+	(void)params;
 	if (!roami_race_checked(node))
 		return ROAM_OK;
 	node->shadow = roami_os_reserve_sparse((size_t)node->layout.pages * ROAMI_PAGE *
@@ -74,7 +75,7 @@ enum roam_err roami_race_init(struct roami_node *node)
 	return node->shadow == NULL || node->race == NULL ? ROAM_ENOMEM : ROAM_OK;
 }
 
-void roami_race_fini(struct roami_node *node)
+static void race_fini(struct roami_node *node)
 {
 	if (node->shadow != NULL)
 		roami_os_unmap(node->shadow,
@@ -134,11 +135,11 @@ void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, 
 	block_keep(node, &block);
 	for (unsigned i = 0; i < node->nodes && tell && node->race != NULL; i++)
 		if (i != node->me)
-			roami_msg_call(node, i, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_BLOCK, &part, 1,
+			roami_msg_call(node, i, roami_type(node, ROAMI_ROOM_RACE, 0), &part, 1,
 				       NULL, 0);
 }
 
-void roami_block_handle(struct roami_node *node, const struct roam_request *request)
+static void block_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct race_block block;
 
@@ -340,3 +341,15 @@ void roami_race_note_home(struct roami_node *node, uint32_t page)
 	roami_race_note(node, page, node->me, &clock, &since, diff, bytes);
 	roami_page_unlock(node, page);
 }
+
+static const struct roam_message race_messages[] = {
+	{"block", block_handle, ROAMI_BLOCK_BYTES},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_race = {
+	.name = "race",
+	.messages = race_messages,
+	.init = race_init,
+	.fini = race_fini,
+};

@@ -14,9 +14,6 @@ static inline bool roami_race_checked(const struct roami_node *node)
 	return (node->options->check & ROAMI_CHECK_RACE) != 0 && node->protocol->checks_races;
 }
 
-enum roam_err roami_race_init(struct roami_node *node);
-void roami_race_fini(struct roami_node *node);
-
 /* What a node has synchronised on last, before what it wrote. */
 struct roami_synced {
 	uint64_t object;
@@ -64,7 +61,6 @@ void roami_race_note_home(struct roami_node *node, uint32_t page);
  */
 void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, const char *name,
 		      bool tell);
-void roami_block_handle(struct roami_node *node, const struct roam_request *request);
 #define ROAMI_BLOCK_BYTES 64
 
 /* What the table of counters does not show: how the check ended, in words. */

@@ -7,9 +7,11 @@
 
 #define BROUGHT_MAX 1024u /* bytes that are copied under a lock */
 
+const char roami_past_name[] = "pastset";
+
 struct roami_past *roami_past_of(struct roami_node *node)
 {
-	return node->service_state;
+	return roami_extension(node, roami_past_name)->state;
 }
 
 enum roam_err roami_past_open(struct roami_past *past)
@@ -354,7 +356,7 @@ static void waiter_complete(struct roami_past *past, struct roami_waiter *waiter
 		return;
 	}
 	atomic_store_explicit(&waiter->done, 1, memory_order_release);
-	past->node->env->notify(past->node, past->node->me);
+	roami_changed(past->node, past->node->me);
 }
 
 /* -------------------------------------------------------------------------------------- alarms */

@@ -67,7 +67,9 @@ struct roami_past_calls {
 	void (*alarm)(struct roami_past *past, uint64_t ns);
 };
 
-/* The elements of a node; its service_state begins with it. */
+extern const char roami_past_name[]; /* of the extension */
+
+/* The elements of a node: the state of the extension begins with it. */
 struct roami_past {
 	struct roami_node *node;
 	const struct roami_past_calls *calls;

@@ -5,7 +5,9 @@
 
 #include "home/reach.h"
 #include "msg/msg.h"
-#include "sync/sync.h"
+
+/* Messages. */
+enum { PROBE_ASK, PROBE_TELL };
 
 struct probe_ask {
 	uint32_t token; /* 0: say what all wait for */
@@ -102,7 +104,7 @@ static void probe_send(struct roami_node *node, unsigned to, unsigned type,
 		       const struct roam_part *parts, unsigned count)
 {
 	roami_count_one(&node->msg.aside_sent);
-	roami_msg_send(node, to, ROAMI_TYPE_SYNC + type, parts, count);
+	roami_msg_send(node, to, roami_type(node, ROAMI_ROOM_PROBE, type), parts, count);
 }
 
 void roami_probe_ask(struct roami_node *node, unsigned to, uint32_t token)
@@ -110,7 +112,7 @@ void roami_probe_ask(struct roami_node *node, unsigned to, uint32_t token)
 	struct probe_ask ask = {token, 0};
 	struct roam_part part = {&ask, sizeof(ask)};
 
-	probe_send(node, to, ROAMI_SYNC_PROBE, &part, 1);
+	probe_send(node, to, PROBE_ASK, &part, 1);
 }
 
 static uint64_t probe_turns(const struct roami_ctl *ctl)
@@ -142,7 +144,7 @@ void roami_probe_tell(struct roami_node *node, unsigned to, uint32_t token)
 	told.quiet = told.quiet != 0 && said == waiting;
 	memcpy(told.place, ctl->probed.place, sizeof(told.place));
 	parts[1].bytes = count * sizeof(groups[0]);
-	probe_send(node, to, ROAMI_SYNC_PROBED, parts, 2);
+	probe_send(node, to, PROBE_TELL, parts, 2);
 }
 
 void roami_probe_count(struct roami_node *node, uint64_t *sent_p, uint64_t *received_p)
@@ -159,7 +161,7 @@ void roami_probe_forget(struct roami_ctl *far)
 }
 
 /* The token comes last: who answers all that came answers it after it has seen the count. */
-void roami_probe_handle_ask(struct roami_node *node, const struct roam_request *request)
+static void probe_handle_ask(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_ctl *ctl = node->self->ctl;
 	struct probe_ask ask;
@@ -192,7 +194,7 @@ static void probe_take(struct roami_ctl *far, const struct probe_told *told)
 }
 
 /* What comes too late, for another probe, is left alone. */
-void roami_probe_handle_tell(struct roami_node *node, const struct roam_request *request)
+static void probe_handle_tell(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_ctl *far = node->segments[request->from].ctl;
 	struct probe_told told = {.token = 0};
@@ -208,3 +210,11 @@ void roami_probe_handle_tell(struct roami_node *node, const struct roam_request 
 		roami_node_fail(node, "node %u sent a malformed answer to a probe", request->from);
 	probe_take(far, &told);
 }
+
+static const struct roam_message probe_messages[] = {
+	[PROBE_ASK] = {"probe", probe_handle_ask, sizeof(struct probe_ask)},
+	[PROBE_TELL] = {"probed", probe_handle_tell, ROAMI_PROBED_MAX},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_probe = {.name = "probe", .messages = probe_messages};

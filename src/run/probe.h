@@ -44,7 +44,4 @@ void roami_probe_count(struct roami_node *node, uint64_t *sent_p, uint64_t *rece
 /* Nothing is known of what a node waits for, whose answer came here. */
 void roami_probe_forget(struct roami_ctl *far);
 
-void roami_probe_handle_ask(struct roami_node *node, const struct roam_request *request);
-void roami_probe_handle_tell(struct roami_node *node, const struct roam_request *request);
-
 #endif

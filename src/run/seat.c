@@ -13,6 +13,8 @@
 #include "base/thread.h"
 #include "os/inside.h"
 #include "run/wait.h"
+#include "sync/state.h"
+#include "sync/sync.h"
 
 struct seat {
 	const struct roami_real *of; /* NULL: none was taken yet */
@@ -40,12 +42,39 @@ static unsigned seat_find(struct roami_seats *seats)
 	return ROAMI_THREADS_MAX;
 }
 
+enum roam_err roami_thread_register(struct roami_node *node, bool on)
+{
+	struct roami_thread *thread = roami_thread_self(node);
+
+	if (thread->registered == on)
+		return ROAM_ESTATE;
+	thread->registered = on;
+	roami_state_set(node, ROAMI_STATE_THREADS, on ? 1 : UINT64_MAX, true);
+	return ROAM_OK;
+}
+
+/*
+ * The thread of this number has ended, or ends and calls it: forgets what it was.  False: the
+ * number must not be used again, for locks are its own for ever.  May block where it was
+ * registered.
+ */
+static bool seat_forget(struct roami_node *node, unsigned number)
+{
+	if (node->threads[number].registered)
+		roami_state_set(node, ROAMI_STATE_THREADS, UINT64_MAX, true);
+	node->threads[number].registered = false;
+	if (roami_lock_holds(node, number))
+		return false;
+	roami_thread_forget(node, number);
+	return true;
+}
+
 /* The seat's thread has ended, or is about to; one of those who see it gives it back. */
 static void seat_give(struct roami_node *node, struct roami_seats *seats, unsigned number,
 		      pid_t tid)
 {
 	if (!atomic_compare_exchange_strong(&seats->tids[number], &tid, 0) ||
-	    !roami_thread_end(node, number))
+	    !seat_forget(node, number))
 		return;
 	atomic_fetch_sub(&node->users, 1);
 	atomic_fetch_and(&seats->taken[number / 64], ~(UINT64_C(1) << number % 64));

@@ -84,7 +84,7 @@ static void real_enter(struct roami_node *node)
  * A datagram has left.  Who waits for its answer says so while it is under way, and who sends more
  * before that: the answer to the first may come meanwhile.
  */
-static void real_sent(struct roami_node *node)
+static void real_timed(struct roami_node *node)
 {
 	if (real_stay.begun == 0)
 		roami_net_cover(node);
@@ -94,7 +94,7 @@ static void real_sent(struct roami_node *node)
 		real_stay.owes = true;
 }
 
-/* The sender's half: who should handle what was just published? */
+/* The sender's half: which thread should handle what was just published? */
 static void real_ring(struct roami_node *node, unsigned peer)
 {
 	struct roami_bell *bell;
@@ -102,7 +102,7 @@ static void real_ring(struct roami_node *node, unsigned peer)
 
 	if (roami_net(node)) {
 		if (roami_net_ring(node, peer))
-			real_sent(node);
+			real_timed(node);
 		return;
 	}
 	if (node->transport->due != NULL)
@@ -123,7 +123,7 @@ static void real_ring(struct roami_node *node, unsigned peer)
 	}
 }
 
-/* Who waits for the answer polls, unless it sleeps: nobody need be woken in its place. */
+/* The caller polls for the answer, unless it sleeps: no other thread need be woken. */
 static void real_answered(struct roami_node *node, unsigned peer)
 {
 	struct roami_bell *bell = &node->segments[peer].ctl->bell;
@@ -134,11 +134,18 @@ static void real_answered(struct roami_node *node, unsigned peer)
 		real_ring(node, peer);
 }
 
+static void real_sent(struct roami_node *node, unsigned peer, bool answer)
+{
+	if (answer)
+		real_answered(node, peer);
+	else
+		real_ring(node, peer);
+}
+
 static void real_notify(struct roami_node *node, unsigned peer)
 {
 	struct roami_bell *bell = &node->segments[peer].ctl->bell;
 
-	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&bell->busy, memory_order_relaxed) >= ASLEEP_ONE)
 		bell_wake_app(node, bell);
 }
@@ -242,32 +249,30 @@ static void nook_wake(struct roami_node *node, struct roami_nook *nook)
 	ROAMI_COUNT(node->stats, wakes, 1);
 }
 
-static void real_notify_ticket(struct roami_node *node, uint32_t ticket)
+static void real_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	nook_wake(node, &real_of(node)->nooks[ticket % ROAMI_NOOKS]);
+	if (ticket == ROAMI_NO_TICKET)
+		real_notify(node, peer);
+	else
+		nook_wake(node, &real_of(node)->nooks[ticket % ROAMI_NOOKS]);
 }
 
 void roami_wake_all(struct roami_node *node)
 {
-	real_notify(node, node->me);
+	real_changed(node, node->me, ROAMI_NO_TICKET);
 	for (uint32_t i = 0; i < ROAMI_NOOKS; i++)
 		nook_wake(node, &real_of(node)->nooks[i]);
 }
 
-static void real_wait_begin(struct roami_node *node)
+/* Saying that the thread waits costs system calls: if `later`, not before it has sent something. */
+static void real_begin(struct roami_node *node, bool later)
 {
-	if (roami_net(node) && real_stay.begun++ == 0)
+	if (roami_net(node) && real_stay.begun++ == 0 && !later)
 		real_enter(node);
 }
 
-/* To say that it waits costs calls of the kernel: not before it has sent something. */
-static void real_wait_later(struct roami_node *node)
-{
-	real_stay.begun += roami_net(node);
-}
-
-static void real_wait_end(struct roami_node *node)
+static void real_end(struct roami_node *node)
 {
 	if (!roami_net(node) || --real_stay.begun != 0)
 		return;
@@ -395,25 +400,15 @@ static bool real_alone(struct roami_node *node)
 	return yes;
 }
 
-static void real_wait_at(struct roami_node *node, struct roami_nook *nook,
-			 bool (*condition)(void *arg), void *arg)
+static void real_wait(struct roami_node *node, uint64_t ticket, bool (*condition)(void *arg),
+		      void *arg)
 {
 	enum alone *found = real_found(), outside = *found;
+	struct roami_nook *nook = &real_of(node)->nooks[ticket % ROAMI_NOOKS];
 
 	*found = ALONE_UNKNOWN;
-	real_await(node, nook, condition, arg);
+	real_await(node, ticket == ROAMI_NO_TICKET ? NULL : nook, condition, arg);
 	*found = outside;
-}
-
-static void real_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
-{
-	real_wait_at(node, NULL, condition, arg);
-}
-
-static void real_wait_ticket(struct roami_node *node, uint32_t ticket,
-			     bool (*condition)(void *arg), void *arg)
-{
-	real_wait_at(node, &real_of(node)->nooks[ticket % ROAMI_NOOKS], condition, arg);
 }
 
 /* Who is waited for may have lost its processor, though the nodes fit: its threads need not. */
@@ -611,17 +606,17 @@ void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, 
 	real->chaos = chaos;
 }
 
+static const struct roami_sleep real_sleep = {
+	.wait = real_wait,
+	.changed = real_changed,
+	.sent = real_sent,
+	.begin = real_begin,
+	.end = real_end,
+};
+
 const struct roami_env roami_env_real = {
 	.now = real_now,
-	.wait_begin = real_wait_begin,
-	.wait_later = real_wait_later,
-	.wait_end = real_wait_end,
-	.wait = real_wait,
-	.wait_ticket = real_wait_ticket,
-	.notify_ticket = real_notify_ticket,
-	.notify = real_notify,
-	.ring = real_ring,
-	.answered = real_answered,
+	.sleep = &real_sleep,
 	.spin = real_spin,
 	.thread = roami_seat,
 	.domain = real_domain,
@@ -632,15 +627,7 @@ const struct roami_env roami_env_real = {
 
 const struct roami_env roami_env_chaos = {
 	.now = real_now,
-	.wait_begin = real_wait_begin,
-	.wait_later = real_wait_later,
-	.wait_end = real_wait_end,
-	.wait = real_wait,
-	.wait_ticket = real_wait_ticket,
-	.notify_ticket = real_notify_ticket,
-	.notify = real_notify,
-	.ring = real_ring,
-	.answered = real_answered,
+	.sleep = &real_sleep,
 	.step = chaos_step,
 	.spin = real_spin,
 	.thread = roami_seat,

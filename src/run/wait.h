@@ -72,6 +72,9 @@ bool roami_seated(const struct roami_node *node);
  */
 void roami_seat_aside(struct roami_node *node);
 
+/* The calling thread is counted by the barriers of all threads, or no more.  ROAM_ESTATE: again. */
+enum roam_err roami_thread_register(struct roami_node *node, bool on);
+
 /*
  * A round begins, before its node is opened: all seats are free, and ends of threads give theirs
  * back; until they are shut, when other nodes of the job may be about to leave.  Which waits for

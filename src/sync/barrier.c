@@ -10,6 +10,14 @@
 #include "sync/sync.h"
 #include "sync/sync_state.h"
 
+/* Messages. */
+enum { BARRIER_ARRIVE, BARRIER_DEPART, BARRIER_ENDED };
+
+static unsigned barrier_type(const struct roami_node *node, unsigned message)
+{
+	return roami_type(node, ROAMI_ROOM_BARRIERS, message);
+}
+
 #define TREE_ARITY 4u
 
 struct barrier_head {
@@ -131,7 +139,7 @@ static void depart_send(struct roami_node *node, struct roami_barrier *barrier, 
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
 	roami_log_send_upto(node, to, &barrier->child_floor[to], &barrier->depart_seen,
-			    ROAMI_TYPE_SYNC + ROAMI_SYNC_DEPART, parts, 3);
+			    barrier_type(node, BARRIER_DEPART), parts, 3);
 }
 
 static void tree_depart(struct roami_node *node, struct roami_barrier *barrier)
@@ -251,7 +259,7 @@ static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 	 */
 	roami_log_ahead(node, parent, &known, &barrier->merged,
 			barrier->tree && tree_children(node) == 0);
-	roami_msg_send(node, parent, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 4);
+	roami_msg_send(node, parent, barrier_type(node, BARRIER_ARRIVE), parts, 4);
 }
 
 static unsigned barrier_arrived(const struct roami_barrier *barrier)
@@ -294,8 +302,7 @@ static void barrier_hopeless(struct roami_node *node, const struct roami_barrier
 		roami_barrier_fail(node, barrier->id, gone);
 }
 
-/* A node came to the end: does another barrier wait for it? */
-static void barrier_check_all(struct roami_node *node)
+void roami_barrier_ended(struct roami_node *node)
 {
 	struct roami_table *table = &node->sync->barriers;
 
@@ -303,10 +310,10 @@ static void barrier_check_all(struct roami_node *node)
 		barrier_hopeless(node, roami_table_item(table, i));
 }
 
-void roami_barrier_handle_ended(struct roami_node *node, const struct roam_request *request)
+static void barrier_handle_ended(struct roami_node *node, const struct roam_request *request)
 {
 	(void)request;
-	barrier_check_all(node);
+	roami_barrier_ended(node);
 }
 
 /*
@@ -315,9 +322,9 @@ void roami_barrier_handle_ended(struct roami_node *node, const struct roam_reque
  */
 static void barrier_tell_end(struct roami_node *node)
 {
-	barrier_check_all(node);
+	roami_barrier_ended(node);
 	if (node->options->barrier_tree == ROAMI_BARRIER_TREE && node->me != 0)
-		roami_msg_send(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ENDED, NULL, 0);
+		roami_msg_send(node, 0, barrier_type(node, BARRIER_ENDED), NULL, 0);
 }
 
 /* Is everybody here?  Then up the tree, or, at node 0, depart.  The barrier's spin is held. */
@@ -513,7 +520,7 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 	head.told = clocks_encode(node, &clocks, &clock, &seen);
 	parts[1].bytes = clocks.floor_bytes;
 	parts[2].bytes = clocks.seen_bytes;
-	call = roami_msg_call_start(node, 0, ROAMI_TYPE_SYNC + ROAMI_SYNC_ARRIVE, parts, 3, answer,
+	call = roami_msg_call_start(node, 0, barrier_type(node, BARRIER_ARRIVE), parts, 3, answer,
 				    sizeof(answer));
 	roami_release_rest(node);
 	leg_read(node, 0, answer, roami_msg_call_end(node, call), &leg);
@@ -522,6 +529,45 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 	roami_acquire(node, sync);
 	if (leg.head.way != 0)
 		barrier_learn(node, sync, 0, &leg.seen, &leg.floor);
+}
+
+static void messages_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
+			  const struct roam_sync *sync, bool tree)
+{
+	if (sync->full && threads == node->nodes && atomic_load(&node->self->ctl->threads) == 1)
+		barrier_by_leg(node, barrier, threads, sync, tree);
+	else
+		barrier_by_call(node, barrier->id, threads, sync);
+}
+
+static void messages_reduce(struct roami_node *node, struct roami_barrier *barrier,
+			    const struct roam_sync *sync)
+{
+	barrier_by_leg(node, barrier, node->nodes, sync, false);
+}
+
+const struct roami_barrier_mode roami_barrier_messages = {messages_meet, messages_reduce};
+
+/* How the threads of this barrier meet.  That of the end goes by messages: nodes leave after it. */
+static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
+						     struct roami_barrier *barrier)
+{
+	const struct roami_barrier_mode *mode =
+		atomic_load_explicit(&barrier->mode, memory_order_acquire);
+
+	if (mode != NULL)
+		return mode;
+	roami_spin_lock(node, &barrier->spin);
+	mode = barrier->mode;
+	if (mode == NULL) {
+		barrier->meeting = roami_resolve_record(
+			node, 0, barrier->id != ROAMI_END_ID ? &node->meeting_records : NULL,
+			barrier->id);
+		mode = barrier->meeting != NULL ? &roami_barrier_record : &roami_barrier_messages;
+		atomic_store_explicit(&barrier->mode, mode, memory_order_release);
+	}
+	roami_spin_unlock(&barrier->spin);
+	return mode;
 }
 
 /*
@@ -561,13 +607,7 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 		roami_meet_ended(node);
 		barrier_tell_end(node);
 	}
-	if (id != ROAMI_END_ID && roami_meet(node, barrier, threads, &sync))
-		;
-	else if (threads == node->nodes && all == node->nodes &&
-		 atomic_load(&node->self->ctl->threads) == 1)
-		barrier_by_leg(node, barrier, threads, &sync, tree);
-	else
-		barrier_by_call(node, id, threads, &sync);
+	barrier_mode(node, barrier)->meet(node, barrier, threads, &sync, tree);
 	roami_node_waits_no_more(node);
 	ROAMI_COUNT(node->stats, barriers, 1);
 	if (sync.full && id != ROAMI_END_ID)
@@ -593,8 +633,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 			memcpy(&barrier->own[i], (uint8_t *)values + i * 8, 8);
 	ROAMI_COUNT(node->stats, reduces, 1);
 	roami_node_waits(node, ROAM_SYNC_REDUCE + 1, ROAMI_REDUCE_ID, node->nodes);
-	if (!roami_meet_reduce(node, barrier, &sync))
-		barrier_by_leg(node, barrier, node->nodes, &sync, false);
+	barrier_mode(node, barrier)->reduce(node, barrier, &sync);
 	roami_node_waits_no_more(node);
 	roami_met(node);
 	barrier_left(node, ROAMI_REDUCE_ID);
@@ -622,7 +661,7 @@ static void call_arrive(struct roami_node *node, struct roami_barrier *barrier,
 	waiting->count++;
 }
 
-void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_request *request)
+static void barrier_handle_arrive(struct roami_node *node, const struct roam_request *request)
 {
 	struct barrier_leg leg;
 	struct roami_barrier *barrier;
@@ -647,7 +686,7 @@ void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_requ
 	barrier_check(node, barrier);
 	roami_spin_unlock(&barrier->spin);
 	if (leg.head.id == ROAMI_END_ID)
-		barrier_check_all(node);
+		roami_barrier_ended(node);
 }
 
 /* Those who still wait there go on with whom they meet next. */
@@ -670,7 +709,7 @@ void roami_barrier_forget(struct roami_node *node, void *item)
 	roami_spin_unlock(&barrier->spin);
 }
 
-void roami_barrier_handle_depart(struct roami_node *node, const struct roam_request *request)
+static void barrier_handle_depart(struct roami_node *node, const struct roam_request *request)
 {
 	struct barrier_leg leg;
 	struct roami_barrier *barrier;
@@ -697,3 +736,12 @@ void roami_barrier_handle_depart(struct roami_node *node, const struct roam_requ
 	atomic_fetch_add(&barrier->departed, 1);
 	roami_spin_unlock(&barrier->spin);
 }
+
+static const struct roam_message barriers_messages[] = {
+	[BARRIER_ARRIVE] = {"arrive", barrier_handle_arrive, 2048},
+	[BARRIER_DEPART] = {"depart", barrier_handle_depart, 2048},
+	[BARRIER_ENDED] = {"ended", barrier_handle_ended, 0},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_barriers = {.name = "barriers", .messages = barriers_messages};

@@ -9,6 +9,14 @@
 #include "sync/sync.h"
 #include "sync/sync_state.h"
 
+/* Messages. */
+enum { COND_ENTER, COND_WAKE, COND_POST };
+
+static unsigned cond_type(const struct roami_node *node, unsigned message)
+{
+	return roami_type(node, ROAMI_ROOM_CONDS, message);
+}
+
 struct cond_message {
 	uint64_t id;
 	uint32_t slot; /* of the waiting thread; of a post: 1 = all */
@@ -44,7 +52,7 @@ enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t loc
 	if (!roami_lock_held(node, lock)) /* queued, it would take another one's signal */
 		return ROAM_ENOTHELD;
 	roami_object_tell(node, id, &cond_make(node, id)->told);
-	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_ENTER,
+	roami_msg_call(node, roami_sync_home(node, id), cond_type(node, COND_ENTER),
 		       &part, 1, NULL, 0);
 	roami_unlock(node, lock);
 	start = roami_os_cycles();
@@ -61,7 +69,7 @@ enum roam_err roami_cond_post(struct roami_node *node, uint64_t id, bool all)
 	struct cond_message post = {id, all, 0};
 	struct roam_part part = {&post, sizeof(post)};
 
-	roami_msg_send(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_POST,
+	roami_msg_send(node, roami_sync_home(node, id), cond_type(node, COND_POST),
 		       &part, 1);
 	return ROAM_OK;
 }
@@ -86,7 +94,7 @@ static void cond_parse(struct roami_node *node, const struct roam_request *reque
 	memcpy(message, request->data, sizeof(*message));
 }
 
-void roami_cond_handle_enter(struct roami_node *node, const struct roam_request *request)
+static void cond_handle_enter(struct roami_node *node, const struct roam_request *request)
 {
 	struct cond_message message;
 	struct roami_waiter *slot;
@@ -104,7 +112,7 @@ void roami_cond_handle_enter(struct roami_node *node, const struct roam_request 
 	roami_reply(node, request, NULL, 0);
 }
 
-void roami_cond_handle_post(struct roami_node *node, const struct roam_request *request)
+static void cond_handle_post(struct roami_node *node, const struct roam_request *request)
 {
 	struct cond_message message;
 	struct roami_waiter *waiters;
@@ -120,7 +128,7 @@ void roami_cond_handle_post(struct roami_node *node, const struct roam_request *
 		struct cond_message wake = {message.id, waiters[i].slot, waiters[i].turn};
 		struct roam_part part = {&wake, sizeof(wake)};
 
-		roami_msg_send(node, waiters[i].node, ROAMI_TYPE_SYNC + ROAMI_SYNC_COND_WAKE, &part,
+		roami_msg_send(node, waiters[i].node, cond_type(node, COND_WAKE), &part,
 			       1);
 	}
 	cond->waiters.count -= count;
@@ -129,7 +137,7 @@ void roami_cond_handle_post(struct roami_node *node, const struct roam_request *
 	roami_spin_unlock(&cond->spin);
 }
 
-void roami_cond_handle_wake(struct roami_node *node, const struct roam_request *request)
+static void cond_handle_wake(struct roami_node *node, const struct roam_request *request)
 {
 	struct cond_message message;
 
@@ -138,3 +146,12 @@ void roami_cond_handle_wake(struct roami_node *node, const struct roam_request *
 		roami_node_fail(node, "node %u woke thread %u", request->from, message.slot);
 	atomic_store(&node->sync->cond_done[message.slot], message.turn);
 }
+
+static const struct roam_message conds_messages[] = {
+	[COND_ENTER] = {"cond enter", cond_handle_enter, 512},
+	[COND_WAKE] = {"cond wake", cond_handle_wake, 512},
+	[COND_POST] = {"cond post", cond_handle_post, 512},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_conds = {.name = "conds", .messages = conds_messages};

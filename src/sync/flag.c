@@ -9,6 +9,14 @@
 #include "sync/sync.h"
 #include "sync/sync_state.h"
 
+/* Messages. */
+enum { FLAG_SET, FLAG_CLEAR, FLAG_WAIT };
+
+static unsigned flag_type(const struct roami_node *node, unsigned message)
+{
+	return roami_type(node, ROAMI_ROOM_FLAGS, message);
+}
+
 struct flag_waiter {
 	struct roam_request request; /* its data is not kept */
 	struct roami_vclock clock;
@@ -40,7 +48,7 @@ enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 	/* The home keeps it for others, of whom only so much is known. */
 	roami_log_floor(node, &floor);
 	parts[1].bytes = roami_vclock_encode_beyond(&passed_on, &floor, node->nodes, &wire);
-	roami_msg_call(node, home, ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_SET, parts, 2, NULL, 0);
+	roami_msg_call(node, home, flag_type(node, FLAG_SET), parts, 2, NULL, 0);
 	roami_release_rest(node);
 	return ROAM_OK;
 }
@@ -49,7 +57,7 @@ enum roam_err roami_flag_clear(struct roami_node *node, uint64_t id)
 {
 	struct roam_part part = {&id, sizeof(id)};
 
-	roami_msg_call(node, roami_sync_home(node, id), ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_CLEAR,
+	roami_msg_call(node, roami_sync_home(node, id), flag_type(node, FLAG_CLEAR),
 		       &part, 1, NULL, 0);
 	return ROAM_OK;
 }
@@ -71,7 +79,7 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
 	roami_node_waits(node, ROAM_SYNC_FLAG + 1, id, 0);
 	bytes = roami_msg_call(node, roami_sync_home(node, id),
-			       ROAMI_TYPE_SYNC + ROAMI_SYNC_FLAG_WAIT, parts, 2, &answer,
+			       flag_type(node, FLAG_WAIT), parts, 2, &answer,
 			       sizeof(answer));
 	roami_node_waits_no_more(node);
 	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
@@ -118,7 +126,7 @@ static void flag_clock(struct roami_node *node, const struct roam_request *reque
 		roami_node_fail(node, "node %u sent a malformed flag message", request->from);
 }
 
-void roami_flag_handle_set(struct roami_node *node, const struct roam_request *request)
+static void flag_handle_set(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_vclock clock = {{0}};
 	uint64_t id;
@@ -139,7 +147,7 @@ void roami_flag_handle_set(struct roami_node *node, const struct roam_request *r
 	roami_reply(node, request, NULL, 0);
 }
 
-void roami_flag_handle_clear(struct roami_node *node, const struct roam_request *request)
+static void flag_handle_clear(struct roami_node *node, const struct roam_request *request)
 {
 	uint64_t id;
 	struct roami_flag *flag = flag_of(node, request, &id, 1);
@@ -148,7 +156,7 @@ void roami_flag_handle_clear(struct roami_node *node, const struct roam_request 
 	roami_reply(node, request, NULL, 0);
 }
 
-void roami_flag_handle_wait(struct roami_node *node, const struct roam_request *request)
+static void flag_handle_wait(struct roami_node *node, const struct roam_request *request)
 {
 	struct flag_waiter waiter, *slot;
 	uint64_t head[2];
@@ -169,3 +177,12 @@ void roami_flag_handle_wait(struct roami_node *node, const struct roam_request *
 	}
 	roami_spin_unlock(&flag->spin);
 }
+
+static const struct roam_message flags_messages[] = {
+	[FLAG_SET] = {"flag set", flag_handle_set, 1024},
+	[FLAG_CLEAR] = {"flag clear", flag_handle_clear, 512},
+	[FLAG_WAIT] = {"flag wait", flag_handle_wait, 1024},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_flags = {.name = "flags", .messages = flags_messages};

@@ -23,10 +23,10 @@ void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t of
 	struct roami_remote_free freed = {offset, roami_free_interval(node), node->me, 0};
 	struct roam_part part = {&freed, sizeof(freed)};
 
-	roami_msg_send(node, owner, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_FREE, &part, 1);
+	roami_msg_send(node, owner, roami_type(node, ROAMI_ROOM_FREES, 0), &part, 1);
 }
 
-void roami_free_handle(struct roami_node *node, const struct roam_request *request)
+static void free_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_remote_free *slot;
 
@@ -81,3 +81,19 @@ void roami_remote_free_drain(struct roami_node *node,
 	while (free_next(node, &freed))
 		give(arg, &freed);
 }
+
+static const struct roam_message free_messages[] = {
+	{"free", free_handle, sizeof(struct roami_remote_free)},
+	{NULL, NULL, 0},
+};
+
+static void frees_fini(struct roami_node *node)
+{
+	roami_os_vec_free(&node->frees, sizeof(struct roami_remote_free));
+}
+
+const struct roami_room roami_room_frees = {
+	.name = "frees",
+	.messages = free_messages,
+	.fini = frees_fini,
+};

@@ -6,6 +6,9 @@
 #include "sync/notice_ring.h"
 #include "sync/sync.h"
 
+/* Messages. */
+enum { LOG_NOTICES, LOG_ASK };
+
 /* On the wire: a header per writer, then its runs. */
 struct notice_header {
 	uint32_t writer;
@@ -131,7 +134,7 @@ bool roami_log_run_fits(struct roami_node *node, const struct roami_run *run)
 	       run->count <= node->layout.pages - run->page;
 }
 
-void roami_log_handle(struct roami_node *node, const struct roam_request *request)
+static void log_handle(struct roami_node *node, const struct roam_request *request)
 {
 	const uint8_t *at = request->data, *end = at + request->bytes;
 
@@ -174,7 +177,7 @@ static size_t log_send_some(struct roami_node *node, unsigned to, unsigned write
 
 	for (size_t i = 0; i < count; i++)
 		ROAMI_COUNT(node->stats, notices_sent, runs[i].count);
-	roami_msg_send(node, to, ROAMI_TYPE_SYNC + ROAMI_SYNC_NOTICES, parts, 2);
+	roami_msg_send(node, to, roami_type(node, ROAMI_ROOM_LOG, LOG_NOTICES), parts, 2);
 	return count;
 }
 
@@ -427,7 +430,7 @@ static void log_collect_asked(struct roami_node *node, unsigned writer, uint64_t
 	struct roam_part part = {&since, sizeof(since)};
 
 	ROAMI_COUNT(node->stats, notices_asked, 1);
-	roami_msg_call(node, writer, ROAMI_TYPE_SYNC + ROAMI_SYNC_NOTICES_ASK, &part, 1, NULL, 0);
+	roami_msg_call(node, writer, roami_type(node, ROAMI_ROOM_LOG, LOG_ASK), &part, 1, NULL, 0);
 	roami_spin_lock(node, &node->log.lock);
 	log_collect_writer(node, writer, since, upto);
 	node->log.runs[writer].count = 0; /* of others nothing is kept */
@@ -435,7 +438,7 @@ static void log_collect_asked(struct roami_node *node, unsigned writer, uint64_t
 	roami_spin_unlock(&node->log.lock);
 }
 
-void roami_log_handle_ask(struct roami_node *node, const struct roam_request *request)
+static void log_handle_ask(struct roami_node *node, const struct roam_request *request)
 {
 	uint64_t since;
 
@@ -573,8 +576,28 @@ void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor)
 	roami_spin_unlock(&log->lock);
 }
 
-void roami_log_fini(struct roami_node *node)
+static enum roam_err log_init(struct roami_node *node, const struct roami_node_params *params)
+{
+	(void)params;
+	node->notices = node->records ? &roami_notices_board : &roami_notices_messages;
+	return ROAM_OK;
+}
+
+static void log_fini(struct roami_node *node)
 {
 	for (unsigned writer = 0; writer < ROAMI_NODES_MAX; writer++)
 		roami_os_vec_free(&node->log.runs[writer], RUN_BYTES);
 }
+
+static const struct roam_message log_messages[] = {
+	[LOG_NOTICES] = {"notices", log_handle, ROAMI_MSG_MAX},
+	[LOG_ASK] = {"notices ask", log_handle_ask, 8},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_log = {
+	.name = "log",
+	.messages = log_messages,
+	.init = log_init,
+	.fini = log_fini,
+};

@@ -144,10 +144,4 @@ void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock
 /* Everybody's applied clock covers `floor`: forgets those notices. */
 void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor);
 
-/* Message handlers of ROAMI_SYNC_NOTICES and ROAMI_SYNC_NOTICES_ASK. */
-void roami_log_handle(struct roami_node *node, const struct roam_request *request);
-void roami_log_handle_ask(struct roami_node *node, const struct roam_request *request);
-
-void roami_log_fini(struct roami_node *node);
-
 #endif

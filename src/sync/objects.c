@@ -14,6 +14,14 @@
 #include "sync/sync.h"
 #include "sync/sync_state.h"
 
+/* Messages. */
+enum { OBJECTS_TELL, OBJECTS_FORGET };
+
+static unsigned objects_type(const struct roami_node *node, unsigned message)
+{
+	return roami_type(node, ROAMI_ROOM_OBJECTS, message);
+}
+
 #define GRAIN (ROAMI_PAGE / 64)
 
 struct objects_range {
@@ -72,13 +80,15 @@ void roami_object_tell(struct roami_node *node, uint64_t id, _Atomic uint32_t *t
 		bool told = page_known(node->sync->pages_told, page);
 
 		for (unsigned peer = 0; peer < node->nodes; peer++)
-			node->reach[peer]->objects_set(node, peer, page, grains(offset, 1), told);
+			node->reach[peer]->objects_set(
+				node, peer, page, grains(offset, 1), told,
+				objects_type(node, OBJECTS_TELL));
 		page_know(node->sync->pages_told, page);
 	}
 	atomic_store_explicit(told_p, 1, memory_order_release);
 }
 
-void roami_objects_handle_tell(struct roami_node *node, const struct roam_request *request)
+static void objects_handle_tell(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = UINT32_MAX;
 
@@ -142,12 +152,12 @@ void roami_objects_forget(struct roami_node *node, uint64_t offset, size_t bytes
 	objects_drop(node, &range);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
 		if (peer != node->me)
-			roami_msg_call(node, peer, ROAMI_TYPE_SYNC + ROAMI_SYNC_FORGET, &part, 1,
+			roami_msg_call(node, peer, objects_type(node, OBJECTS_FORGET), &part, 1,
 				       NULL, 0);
 	each_page(node, &range, page_clear);
 }
 
-void roami_objects_handle_forget(struct roami_node *node, const struct roam_request *request)
+static void objects_handle_forget(struct roami_node *node, const struct roam_request *request)
 {
 	struct objects_range range = {0, 0};
 
@@ -159,3 +169,11 @@ void roami_objects_handle_forget(struct roami_node *node, const struct roam_requ
 	objects_drop(node, &range);
 	roami_reply(node, request, NULL, 0);
 }
+
+static const struct roam_message objects_messages[] = {
+	[OBJECTS_TELL] = {"objects", objects_handle_tell, 4},
+	[OBJECTS_FORGET] = {"forget", objects_handle_forget, 16},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_objects = {.name = "objects", .messages = objects_messages};

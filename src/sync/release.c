@@ -36,7 +36,7 @@ void roami_interval_enter(struct roami_node *node)
 void roami_interval_leave(struct roami_node *node)
 {
 	roami_spin_unlock(&node->interval_lock);
-	node->env->notify(node, node->me);
+	roami_changed(node, node->me);
 }
 
 /* ------------------------------------------------------------------------------------- release */
@@ -545,3 +545,13 @@ void roami_met(struct roami_node *node)
 		roami_interval_leave(node);
 	}
 }
+
+static void release_fini(struct roami_node *node)
+{
+	roami_os_vec_free(&node->dirty_work, sizeof(struct roam_dirty));
+	roami_os_vec_free(&node->apply_work, sizeof(struct roam_notice));
+	roami_os_vec_free(&node->note_work, sizeof(struct roam_notice));
+	roami_os_vec_free(&node->page_work, sizeof(uint32_t));
+}
+
+const struct roami_room roami_room_release = {.name = "release", .fini = release_fini};

@@ -107,7 +107,7 @@ static size_t scope_after(const struct roami_scope *scope, uint64_t number)
 	return at;
 }
 
-void roami_scope_send(struct roami_node *node, unsigned to, uint64_t id,
+void roami_scope_send(struct roami_node *node, unsigned to, unsigned type, uint64_t id,
 		      const struct roami_scope *scope, uint64_t number)
 {
 	const struct roami_scope_notice *items = scope_items(scope);
@@ -119,7 +119,7 @@ void roami_scope_send(struct roami_node *node, unsigned to, uint64_t id,
 
 		for (size_t i = at; i < at + count; i++)
 			ROAMI_COUNT(node->stats, notices_sent, items[i].run.count);
-		roami_msg_send(node, to, ROAMI_TYPE_SYNC + ROAMI_SYNC_LOCK_NOTICES, parts, 2);
+		roami_msg_send(node, to, type, parts, 2);
 		at += count;
 	}
 }

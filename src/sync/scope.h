@@ -29,8 +29,8 @@ void roami_scope_enter(struct roami_node *node, struct roami_scope *scope);
 /* It ends, after the release: the list grows by what it wrote. */
 void roami_scope_leave(struct roami_node *node, struct roami_scope *scope);
 
-/* Sends the list beyond `number`, in ROAMI_SYNC_LOCK_NOTICES, ahead of a grant.  Any thread. */
-void roami_scope_send(struct roami_node *node, unsigned to, uint64_t id,
+/* Sends the list beyond `number`, in messages of `type`, ahead of a grant.  Any thread. */
+void roami_scope_send(struct roami_node *node, unsigned to, unsigned type, uint64_t id,
 		      const struct roami_scope *scope, uint64_t number);
 
 /* Handler: adds what came, from `at` on in the message. */

@@ -3,9 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "home/far.h"
 #include "msg/msg.h"
-#include "run/probe.h"
 #include "sync/log.h"
 #include "sync/sync_state.h"
 
@@ -187,8 +185,8 @@ void *roami_record_find(struct roami_node *node, unsigned home, const struct roa
 	return NULL;
 }
 
-void *roami_mode_record(struct roami_node *node, unsigned home,
-			const struct roami_records *records, uint64_t id)
+void *roami_resolve_record(struct roami_node *node, unsigned home,
+			   const struct roami_records *records, uint64_t id)
 {
 	bool full;
 
@@ -197,45 +195,20 @@ void *roami_mode_record(struct roami_node *node, unsigned home,
 	return roami_record_find(node, home, records, id, true, &full);
 }
 
-void roami_mode_set(_Atomic uint8_t *mode, const void *record)
-{
-	atomic_store_explicit(mode, record != NULL ? ROAMI_MODE_RECORD : ROAMI_MODE_MESSAGES,
-			      memory_order_release);
-}
-
 /* ---------------------------------------------------------------------------------------- life */
 
-const struct roam_message roami_sync_messages[] = {
-	[ROAMI_SYNC_NOTICES] = {"notices", roami_log_handle, ROAMI_MSG_MAX},
-	[ROAMI_SYNC_NOTICES_ASK] = {"notices ask", roami_log_handle_ask, 8},
-	[ROAMI_SYNC_LOCK_REQUEST] = {"lock request", roami_lock_handle_request, 1024},
-	[ROAMI_SYNC_LOCK_FORWARD] = {"lock forward", roami_lock_handle_forward, 1024},
-	[ROAMI_SYNC_LOCK_NOTICES] = {"lock notices", roami_lock_handle_notices, ROAMI_MSG_MAX},
-	[ROAMI_SYNC_LOCK_GRANT] = {"lock grant", roami_lock_handle_grant, 1024},
-	[ROAMI_SYNC_ARRIVE] = {"arrive", roami_barrier_handle_arrive, 2048},
-	[ROAMI_SYNC_DEPART] = {"depart", roami_barrier_handle_depart, 2048},
-	[ROAMI_SYNC_FLAG_SET] = {"flag set", roami_flag_handle_set, 1024},
-	[ROAMI_SYNC_FLAG_CLEAR] = {"flag clear", roami_flag_handle_clear, 512},
-	[ROAMI_SYNC_FLAG_WAIT] = {"flag wait", roami_flag_handle_wait, 1024},
-	[ROAMI_SYNC_COND_ENTER] = {"cond enter", roami_cond_handle_enter, 512},
-	[ROAMI_SYNC_COND_WAKE] = {"cond wake", roami_cond_handle_wake, 512},
-	[ROAMI_SYNC_COND_POST] = {"cond post", roami_cond_handle_post, 512},
-	[ROAMI_SYNC_ENDED] = {"ended", roami_barrier_handle_ended, 0},
-	[ROAMI_SYNC_STATE] = {"state", roami_state_handle, 16},
-	[ROAMI_SYNC_STATS] = {"stats", roami_stats_handle, 4096},
-	[ROAMI_SYNC_OBJECTS] = {"objects", roami_objects_handle_tell, 4},
-	[ROAMI_SYNC_FORGET] = {"forget", roami_objects_handle_forget, 16},
-	[ROAMI_SYNC_PROBE] = {"probe", roami_probe_handle_ask, 8},
-	[ROAMI_SYNC_PROBED] = {"probed", roami_probe_handle_tell, ROAMI_PROBED_MAX},
-	[ROAMI_SYNC_TYPES] = {NULL, NULL, 0},
-};
-
-enum roam_err roami_sync_init(struct roami_node *node)
+static enum roam_err sync_init(struct roami_node *node, const struct roami_node_params *params)
 {
 	struct roami_sync_state *sync = roami_os_reserve(sizeof(*sync));
 
 	if (sync == NULL)
 		return ROAM_ENOMEM;
+	node->lock_records = (struct roami_records){params->layout.locks, params->layout.lock_slots,
+						    (uint32_t)roami_lock_bytes(params->nodes)};
+	node->meeting_records = (struct roami_records){
+		params->layout.meetings, params->layout.meeting_slots,
+		(uint32_t)(roami_meeting_bytes(params->nodes) +
+			   roami_departure_bytes(params->nodes))};
 	node->sync = sync;
 	sync->locks.make = roami_lock_make;
 	if (table_init(&sync->locks, sizeof(struct roami_lock)) != ROAM_OK ||
@@ -246,7 +219,7 @@ enum roam_err roami_sync_init(struct roami_node *node)
 	return roami_objects_init(node);
 }
 
-void roami_sync_fini(struct roami_node *node)
+static void sync_fini(struct roami_node *node)
 {
 	struct roami_sync_state *sync = node->sync;
 
@@ -262,3 +235,9 @@ void roami_sync_fini(struct roami_node *node)
 	roami_os_unmap(sync, sizeof(*sync));
 	node->sync = NULL;
 }
+
+const struct roami_room roami_room_sync = {
+	.name = "sync",
+	.init = sync_init,
+	.fini = sync_fini,
+};

@@ -7,32 +7,6 @@
 
 #include "base/node.h"
 
-/* Message types of the synchronisation layer, in the order of its table. */
-enum {
-	ROAMI_SYNC_NOTICES,
-	ROAMI_SYNC_NOTICES_ASK,
-	ROAMI_SYNC_LOCK_REQUEST,
-	ROAMI_SYNC_LOCK_FORWARD,
-	ROAMI_SYNC_LOCK_NOTICES,
-	ROAMI_SYNC_LOCK_GRANT,
-	ROAMI_SYNC_ARRIVE,
-	ROAMI_SYNC_DEPART,
-	ROAMI_SYNC_FLAG_SET,
-	ROAMI_SYNC_FLAG_CLEAR,
-	ROAMI_SYNC_FLAG_WAIT,
-	ROAMI_SYNC_COND_ENTER,
-	ROAMI_SYNC_COND_WAKE,
-	ROAMI_SYNC_COND_POST,
-	ROAMI_SYNC_ENDED,
-	ROAMI_SYNC_STATE,
-	ROAMI_SYNC_STATS,
-	ROAMI_SYNC_OBJECTS,
-	ROAMI_SYNC_FORGET,
-	ROAMI_SYNC_PROBE,
-	ROAMI_SYNC_PROBED,
-	ROAMI_SYNC_TYPES
-};
-
 /* Ids of the library's own objects; no object of a program has so low an address. */
 #define ROAMI_END_ID    8u /* the barrier of the end */
 #define ROAMI_REDUCE_ID 16u
@@ -45,8 +19,6 @@ enum {
  */
 #define ROAMI_SYNC_NAME_BYTES 48
 void roami_sync_name(uint64_t id, const char *prefix, char text[ROAMI_SYNC_NAME_BYTES]);
-
-extern const struct roam_message roami_sync_messages[];
 
 unsigned roami_sync_home(const struct roami_node *node, uint64_t id);
 
@@ -90,17 +62,15 @@ void roami_table_fini(struct roami_table *table);
 void *roami_record_find(struct roami_node *node, unsigned home, const struct roami_records *records,
 			uint64_t id, bool make, bool *full_p);
 
-/* Where the state of a lock or barrier is: in a record, or at nodes that are sent messages. */
-enum roami_mode { ROAMI_MODE_UNKNOWN, ROAMI_MODE_RECORD, ROAMI_MODE_MESSAGES };
-
 /*
- * Finds out which of them, for all nodes alike, at the object's first use here; its spin is held.
- * The record that it has or is given, or NULL; `records` NULL: it never has one.  Once that is
- * noted, the mode is set.
+ * Locks and barriers keep their state in a record in shared memory, or at nodes that are sent
+ * messages: each has an object of functions for either (struct roami_lock_mode, struct
+ * roami_barrier_mode).  Resolves which, for all nodes alike, at the first use at this node; the
+ * object's spin is held.  The record that it has or is given; NULL: it goes by messages.
+ * `records` NULL: it never has one.
  */
-void *roami_mode_record(struct roami_node *node, unsigned home,
-			const struct roami_records *records, uint64_t id);
-void roami_mode_set(_Atomic uint8_t *mode, const void *record);
+void *roami_resolve_record(struct roami_node *node, unsigned home,
+			   const struct roami_records *records, uint64_t id);
 
 /* ---- the objects; may block unless they are handlers.  All app. */
 enum roam_err roami_lock(struct roami_node *node, uint64_t id);
@@ -147,24 +117,5 @@ void roami_objects_handle_forget(struct roami_node *node, const struct roam_requ
 /* Calls fn for each object with an id in [first, end).  Any thread. */
 void roami_table_each(struct roami_node *node, struct roami_table *table, uint64_t first,
 		      uint64_t end, void (*fn)(struct roami_node *node, void *item));
-
-/* ---- handlers, for the table in sync.c */
-void roami_lock_handle_request(struct roami_node *node, const struct roam_request *request);
-void roami_lock_handle_forward(struct roami_node *node, const struct roam_request *request);
-void roami_lock_handle_notices(struct roami_node *node, const struct roam_request *request);
-void roami_lock_handle_grant(struct roami_node *node, const struct roam_request *request);
-void roami_barrier_handle_arrive(struct roami_node *node, const struct roam_request *request);
-void roami_barrier_handle_depart(struct roami_node *node, const struct roam_request *request);
-void roami_barrier_handle_ended(struct roami_node *node, const struct roam_request *request);
-void roami_flag_handle_set(struct roami_node *node, const struct roam_request *request);
-void roami_flag_handle_clear(struct roami_node *node, const struct roam_request *request);
-void roami_flag_handle_wait(struct roami_node *node, const struct roam_request *request);
-void roami_cond_handle_enter(struct roami_node *node, const struct roam_request *request);
-void roami_cond_handle_wake(struct roami_node *node, const struct roam_request *request);
-void roami_cond_handle_post(struct roami_node *node, const struct roam_request *request);
-
-/* ---- life */
-enum roam_err roami_sync_init(struct roami_node *node);
-void roami_sync_fini(struct roami_node *node);
 
 #endif

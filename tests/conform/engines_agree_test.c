@@ -17,6 +17,7 @@
 
 #include "fault_rig.h"
 #include "page/page.h"
+#include "run/open.h"
 #include "run/wait.h"
 #include "sync/sync.h"
 
@@ -265,7 +266,7 @@ static bool wrap_evict(struct roami_node *node, uint32_t page)
 static void wrap_handle(struct roami_node *node, const struct roam_request *request)
 {
 	atomic_fetch_add(&now->handling, 1);
-	now->protocol->messages[request->type - ROAMI_TYPE_PROTOCOL].handle(node, request);
+	now->protocol->messages[request->type - node->domains[0].types].handle(node, request);
 	/* Nobody waits for an answer: it may be in the middle of what the node itself does. */
 	if (request->call != 0)
 		trace_look(node, MESSAGE);

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "page/page.h"
+#include "run/open.h"
 #include "run/wait.h"
 #include "unit.h"
 

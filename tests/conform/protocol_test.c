@@ -243,13 +243,13 @@ static void columns_main(struct test *test, struct member *member, struct roami_
 /* The first column is claimed in six steps, the others by one each. */
 static bool columns_after(struct test *test)
 {
-	const struct roami_stats *stats = world_node(test->world, 1)->stats;
+	const struct roami_node *node = world_node(test->world, 1);
+	unsigned claim = roami_type(node, ROAMI_ROOM_CLAIMS, 0);
 
 	if (test->config.protocol->guessed == NULL)
 		return true;
-	return roami_stats_sum_type(stats, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_CLAIM) <=
-		       6 + (COLUMNS - 1) &&
-	       roami_stats_sum_type(stats, ROAMI_TYPE_MEMORY + ROAMI_MEMORY_PUBLISH) == 0;
+	return roami_stats_sum_type(node->stats, claim) <= 6 + (COLUMNS - 1) &&
+	       roami_stats_sum_type(node->stats, claim + 1) == 0; /* publish */
 }
 
 static void test_columns(void)

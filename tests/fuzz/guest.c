@@ -306,6 +306,7 @@ static void element_sound(struct roami_element *element, const struct roami_temp
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static struct roami_open_room extensions[2];
 	const struct roami_keep keep = {KEEP_NS, KEEP_BYTES};
 	struct roami_past_job *job = calloc(1, sizeof(*job));
 	struct roami_past *past = &job->past;
@@ -313,8 +314,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	node.env = &env;
 	node.options = &options;
 	node.nodes = 1;
-	node.service_state = past;
-	must(roami_past_service.init(&node) == ROAM_OK);
+	extensions[0] = (struct roami_open_room){.state = past, .room = &roami_past_room};
+	node.extensions = extensions;
+	must(roami_past_room.init(&node, NULL) == ROAM_OK);
 	must(roami_guests_init(&guests, past, key, &keep) == ROAM_OK);
 	if (size > 0 && size <= sizeof(frame) && data[0] % 2 == 0)
 		strange(data + 1, size - 1);
@@ -323,7 +325,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (uint32_t i = 0; i < atomic_load(&past->element_count); i++)
 		element_sound(&past->elements[i], &roami_hosted_find(&guests, i)->template);
 	roami_guests_fini(&guests);
-	roami_past_service.fini(&node);
+	roami_past_room.fini(&node);
 	free(job);
 	return 0;
 }

@@ -8,10 +8,11 @@
 #include <string.h>
 
 #include "base/thread.h"
-#include "home/reach.h"
 #include "msg/msg.h"
 
 #define TYPES 6u
+
+extern const struct roami_room roami_room_msg;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -56,9 +57,11 @@ static uint64_t env_now(struct roami_node *node)
 	return bench.now;
 }
 
-static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
+static void env_wait(struct roami_node *node, uint64_t ticket, bool (*condition)(void *arg),
+		     void *arg)
 {
 	(void)node;
+	(void)ticket;
 	if (!condition(arg))
 		longjmp(bench.failed, 1);
 }
@@ -69,11 +72,38 @@ static void env_spin(struct roami_node *node, unsigned turn)
 	(void)turn;
 }
 
-static void env_ring(struct roami_node *node, unsigned peer)
+static void env_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
 {
 	(void)node;
 	(void)peer;
+	(void)ticket;
 }
+
+static void env_sent(struct roami_node *node, unsigned peer, bool answer)
+{
+	(void)node;
+	(void)peer;
+	(void)answer;
+}
+
+static void env_begin(struct roami_node *node, bool later)
+{
+	(void)node;
+	(void)later;
+}
+
+static void env_end(struct roami_node *node)
+{
+	(void)node;
+}
+
+static const struct roami_sleep env_sleep = {
+	.wait = env_wait,
+	.changed = env_changed,
+	.sent = env_sent,
+	.begin = env_begin,
+	.end = env_end,
+};
 
 static unsigned env_thread(struct roami_node *node)
 {
@@ -88,38 +118,12 @@ const char *roam_strerror(enum roam_err err)
 	abort();
 }
 
-/* What page/page.c does for a page that comes with a reply. */
-uint8_t *roami_page_bytes(struct roami_node *node, uint32_t page)
-{
-	static uint8_t bytes[ROAMI_PAGE];
-
-	(void)node;
-	(void)page;
-	return bytes;
-}
-
-void roami_fetched(struct roami_node *node)
-{
-	(void)node;
-}
-
-void roami_page_close_late(struct roami_node *node)
-{
-	(void)node;
-}
-
 /* All protocols of its jobs can be in one. */
 bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_protocol *region)
 {
 	(void)own;
 	(void)region;
 	return true;
-}
-
-void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from)
-{
-	(void)node;
-	memcpy(to, from, ROAMI_PAGE);
 }
 
 static unsigned *env_domain(struct roami_node *node)
@@ -131,10 +135,7 @@ static unsigned *env_domain(struct roami_node *node)
 }
 
 static const struct roami_env env = {.now = env_now,
-				     .wait = env_wait,
-				     .notify = env_ring,
-				     .ring = env_ring,
-				     .answered = env_ring,
+				     .sleep = &env_sleep,
 				     .spin = env_spin,
 				     .thread = env_thread,
 				     .domain = env_domain};
@@ -182,7 +183,7 @@ static void handle(struct roami_node *node, const struct roam_request *request)
 	struct roam_part part = {request->data, request->bytes};
 
 	if (request->origin >= node->nodes || request->from >= node->nodes ||
-	    request->bytes > node->msg.types[request->type].message->bytes_max)
+	    request->bytes > roami_msg_named(node, request->type)->bytes_max)
 		abort();
 	for (size_t at = 0; at < request->bytes; at++)
 		bench.sum += ((const uint8_t *)request->data)[at];
@@ -243,17 +244,12 @@ static uint8_t *answer_room(struct roami_node *node, unsigned asker, uint32_t pa
 }
 
 /* Pages travel. */
-static const struct roami_reach reach = {
-	.answer_left = ROAMI_ANSWER_PAGE,
-	.answer_put = ROAMI_ANSWER_PAGE,
-	.answer_room = answer_room,
-};
+static const struct roami_answers answers = {ROAMI_ANSWER_PAGE, ROAMI_ANSWER_PAGE, answer_room};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct roami_stats stats;
 	static uint8_t reply[64];
-	static struct roami_type types[ROAMI_TYPE_PROTOCOL + 16];
 	static struct roami_domain domain;
 	struct roami_node *node = calloc(1, sizeof(*node));
 	struct roami_call *call;
@@ -263,23 +259,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&bench, 0, sizeof(bench));
 	node->nodes = 3;
 	for (unsigned peer = 0; peer < node->nodes; peer++)
-		node->reach[peer] = &reach;
+		node->msg.answers[peer] = &answers;
 	node->domains = &domain;
-	node->msg.types = types;
-	node->msg.types_max = sizeof(types) / sizeof(*types);
 	node->env = &env;
 	node->stats = &stats;
 	node->transport = &wire;
 	node->transport_state = node;
-	atomic_store(&node->msg.delay_next, UINT64_MAX);
-	roami_msg_register(node, ROAMI_TYPE_PROTOCOL, messages);
+	if (roami_room_msg.init(node, NULL) != ROAM_OK ||
+	    roami_msg_register(node, messages, 0, &domain.types) != ROAM_OK)
+		abort();
 	if (setjmp(bench.failed) == 0) {
-		call = roami_msg_call_start(node, 1, ROAMI_TYPE_PROTOCOL, NULL, 0, reply,
+		call = roami_msg_call_start(node, 1, domain.types, NULL, 0, reply,
 					    sizeof(reply));
 		bench.call = call->id;
 	}
 	bench_messages(node, data, size);
-	roami_msg_fini(node);
+	roami_room_msg.fini(node);
 	free(node);
 	return 0;
 }

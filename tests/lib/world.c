@@ -10,87 +10,25 @@
 #include "home/remote.h"
 #include "link/seal.h"
 #include "msg/msg.h"
-#include "os/fiber.h"
 #include "page/page.h"
 #include "pastset/job/server.h"
-#include "sim.h"
+#include "run/open.h"
 #include "world_begin.h"
 #include "world_memory.h"
+#include "world_state.h"
 
 #define FIBERS_MAX   (ROAMI_NODES_MAX * (WORLD_THREADS_MAX + 1))
 #define STACK_BYTES  (320u * 1024)
 #define STUCK_NS     50000u /* a full queue is looked at again, as with real threads */
-#define STALL_NS_MAX 200000u
 #define LATE_LOOKS   256u
 #define FAR_BYTES(config) ((config)->nodes * (config)->nodes * sizeof(struct roami_far))
 
 extern const struct roami_fault_engine roami_fault_soft;
 
-enum fiber_state {
-	FIBER_RUNNABLE,
-	FIBER_WAITING,
-	FIBER_SERVICE,
-	FIBER_SLEEPING,
-	FIBER_RESTING,
-	FIBER_DONE
-};
-
 static const char *const fiber_state_names[] = {"runs",   "waits", "serves",
 						"sleeps", "rests", "is done"};
 
-struct world_fiber {
-	struct world *world;
-	struct roami_fiber *fiber;
-	unsigned node;
-	unsigned thread; /* within the node */
-	bool service;
-	bool notified;
-	enum fiber_state state;
-	uint64_t wake; /* FIBER_SLEEPING: when; others: look again then */
-	unsigned domain;
-	void (*fn)(void *arg);
-	void *arg;
-	uint64_t made; /* accesses */
-	const char *doing;
-	uint64_t number;
-};
-
-struct world_place {
-	struct world *world;
-	unsigned threads; /* spawned */
-};
-
-struct world {
-	struct world_config config;
-	struct roami_options options;
-	struct rng rng;
-	uint64_t now, began;
-	uint64_t steps;
-	uint64_t tick_ns;
-	struct roami_sim sim;
-	struct roami_layout layout;
-	void *bases[ROAMI_NODES_MAX];
-	struct roami_far *far; /* what each node keeps of each other one, on another host */
-	uint8_t *initial;
-	struct roami_node *nodes[ROAMI_NODES_MAX];
-	struct world_place places[ROAMI_NODES_MAX];
-	struct world_fiber *fibers;
-	unsigned fiber_count;
-	unsigned apps; /* application fibers not done */
-	unsigned resting;
-	struct world_fiber *current;
-	unsigned domain; /* where no fiber runs */
-	struct roami_fiber *scheduler;
-	bool failed;
-	char error[4096];
-};
-
 /* ----------------------------------------------------------------------------------- switching */
-
-static void fiber_give_way(struct world_fiber *fiber)
-{
-	roami_fiber_switch(fiber->fiber, fiber->world->scheduler);
-}
 
 __attribute__((noreturn)) static void fiber_stop(struct world_fiber *fiber)
 {
@@ -111,123 +49,6 @@ void world_fail(struct world *world, const char *format, ...)
 	}
 	fiber_stop(world->current);
 }
-
-/* --------------------------------------------------------------------- the core's surroundings */
-
-static struct world *world_of(struct roami_node *node)
-{
-	return ((struct world_place *)node->env_state)->world;
-}
-
-static uint64_t env_now(struct roami_node *node)
-{
-	return world_of(node)->now;
-}
-
-/*
- * The core waits: as with real threads the fiber polls for its node, looks again for a while, and
- * sleeps until it is notified.
- */
-static void env_wait(struct roami_node *node, bool (*condition)(void *arg), void *arg)
-{
-	struct world *world = world_of(node);
-	struct world_fiber *fiber = world->current;
-
-	for (;;) {
-		fiber->notified = false;
-		if (condition(arg))
-			return;
-		if (!rng_one_in(&world->rng, 3) && roami_msg_poll(node) > 0)
-			continue;
-		if (fiber->notified)
-			continue;
-		if (rng_one_in(&world->rng, 2)) {
-			fiber_give_way(fiber);
-			continue;
-		}
-		fiber->state = FIBER_WAITING;
-		fiber->wake = world->now + STUCK_NS;
-		fiber_give_way(fiber);
-		fiber->state = FIBER_RUNNABLE;
-	}
-}
-
-static void env_notify(struct roami_node *node, unsigned peer)
-{
-	struct world *world = world_of(node);
-
-	for (unsigned i = 0; i < world->fiber_count; i++)
-		if (world->fibers[i].node == peer)
-			world->fibers[i].notified = true;
-}
-
-/* The scheduler sees what waits; nobody needs waking. */
-static void env_ring(struct roami_node *node, unsigned peer)
-{
-	(void)node;
-	(void)peer;
-}
-
-static void env_step(struct roami_node *node)
-{
-	struct world *world = world_of(node);
-	struct world_fiber *fiber = world->current;
-
-	if (fiber == NULL || world->config.step_every == 0 ||
-	    !rng_one_in(&world->rng, world->config.step_every))
-		return;
-	if (world->config.stall_every != 0 && rng_one_in(&world->rng, world->config.stall_every)) {
-		fiber->state = FIBER_SLEEPING;
-		fiber->wake = world->now + rng_below(&world->rng, STALL_NS_MAX);
-	}
-	fiber_give_way(fiber);
-	fiber->state = FIBER_RUNNABLE;
-}
-
-static void env_spin(struct roami_node *node, unsigned turn)
-{
-	(void)turn;
-	roami_assert(world_of(node)->current != NULL);
-	fiber_give_way(world_of(node)->current);
-}
-
-static unsigned env_thread(struct roami_node *node)
-{
-	return world_of(node)->current->thread;
-}
-
-static unsigned *env_domain(struct roami_node *node)
-{
-	struct world *world = world_of(node);
-
-	return world->current != NULL ? &world->current->domain : &world->domain;
-}
-
-/* A fiber gets on by its accesses. */
-static uint64_t env_ran(struct roami_node *node)
-{
-	return 1 + world_of(node)->current->made * ROAMI_RAN_FAR;
-}
-
-__attribute__((noreturn)) static void env_fail(struct roami_node *node, const char *text)
-{
-	world_fail(world_of(node), "node %u failed: %s", node->me, text);
-}
-
-static const struct roami_env world_env = {
-	.now = env_now,
-	.wait = env_wait,
-	.notify = env_notify,
-	.ring = env_ring,
-	.answered = env_ring,
-	.step = env_step,
-	.spin = env_spin,
-	.spoil = world_spoil,
-	.thread = env_thread,
-	.domain = env_domain,
-	.ran = env_ran,
-	.fail = env_fail,
-};
 
 static uint64_t sim_now(void *world)
 {
@@ -327,7 +148,7 @@ static bool world_node_open(struct world *world, unsigned me)
 		.near = world_near(&world->config, me),
 		.key = key,
 		.boot = world->config.seed,
-		.service = &roami_past_service,
+		.extensions = (const struct roami_room *const[]){&roami_past_room, NULL},
 	};
 	enum roam_err err;
 
@@ -359,7 +180,7 @@ static void service_main(void *arg)
 			continue;
 		fiber->state = FIBER_SERVICE;
 		fiber->wake = fiber->world->now + STUCK_NS;
-		fiber_give_way(fiber);
+		world_give_way(fiber);
 		fiber->state = FIBER_RUNNABLE;
 	}
 }
@@ -476,7 +297,7 @@ void world_sleep(struct world *world, uint64_t ns)
 
 	fiber->state = FIBER_SLEEPING;
 	fiber->wake = world->now + ns;
-	fiber_give_way(fiber);
+	world_give_way(fiber);
 	fiber->state = FIBER_RUNNABLE;
 }
 
@@ -593,7 +414,7 @@ static void world_turn(struct world *world)
 static void world_check_domain(struct world *world, unsigned index)
 {
 	const struct roam_protocol *protocol = world->nodes[0]->domains[index].protocol;
-	unsigned *current = env_domain(world->nodes[0]), was = *current;
+	unsigned *current = world_env.domain(world->nodes[0]), was = *current;
 	bool active = false;
 
 	for (unsigned i = 0; i < world->config.nodes; i++)
@@ -693,7 +514,7 @@ void world_rest(struct world *world)
 
 	if (++world->resting < world->apps) {
 		fiber->state = FIBER_RESTING;
-		fiber_give_way(fiber);
+		world_give_way(fiber);
 		fiber->state = FIBER_RUNNABLE;
 		return;
 	}
@@ -725,12 +546,12 @@ static void access_fault(struct roami_node *node, uint64_t offset, bool write)
 	until = world->now + world->config.late_ns;
 	while (world->now < until && roami_soft_access(node->engine_state, page) >= needed)
 		world_sleep(world, world->config.late_ns / LATE_LOOKS);
-	env_step(node);
+	roami_step(node);
 }
 
 void world_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes)
 {
-	env_step(node);
+	roami_step(node);
 	while (!roami_soft_load(node->engine_state, offset, out, bytes))
 		access_fault(node, offset, false);
 	world_of(node)->current->made++;
@@ -738,7 +559,7 @@ void world_load(struct roami_node *node, uint64_t offset, void *out, size_t byte
 
 void world_store(struct roami_node *node, uint64_t offset, const void *in, size_t bytes)
 {
-	env_step(node);
+	roami_step(node);
 	while (!roami_soft_store(node->engine_state, offset, in, bytes))
 		access_fault(node, offset, true);
 	world_of(node)->current->made++;
@@ -749,7 +570,7 @@ void world_move(struct roami_node *node, uint64_t to, uint64_t from)
 	void *soft = node->engine_state;
 	uint32_t word;
 
-	env_step(node);
+	roami_step(node);
 	while (!roami_soft_load(soft, from, &word, sizeof(word)) ||
 	       !roami_soft_store(soft, to, &word, sizeof(word))) {
 		bool write = roami_soft_access(soft, (uint32_t)(from / ROAMI_PAGE)) != ROAM_NONE;

@@ -26,7 +26,7 @@ static void through_read_fault(struct roami_node *node, uint32_t page)
 {
 	uint64_t version;
 	bool claimed;
-	unsigned home = roami_home_find(node, page, true, &claimed);
+	unsigned home = roami_home_claim(node, page, &claimed);
 
 	if (home != roami_me(node)) {
 		if (roami_fetch(node, home, page, &version) != ROAM_FETCH_OK)
@@ -52,8 +52,7 @@ static void through_tell(struct roami_node *node, uint32_t page)
 static void through_flush(struct roami_node *node, struct roam_dirty *dirty, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		bool claimed;
-		uint16_t home = (uint16_t)roami_home_find(node, dirty[i].page, false, &claimed);
+		uint16_t home = (uint16_t)roami_home_lookup(node, dirty[i].page);
 
 		if (dirty[i].home) {
 			through_tell(node, dirty[i].page);

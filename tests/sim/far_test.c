@@ -15,6 +15,7 @@
 #include "rng.h"
 #include "seed_options.h"
 #include "sync/log.h"
+#include "sync/state.h"
 #include "sync/sync.h"
 #include "world.h"
 

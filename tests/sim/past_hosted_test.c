@@ -17,6 +17,7 @@
 #include "pastset/attached/serve.h"
 #include "pastset/job/server.h"
 #include "rng.h"
+#include "run/open.h"
 #include "run/wait.h"
 #include "seed_options.h"
 
@@ -84,6 +85,7 @@ static void job_node(struct job *job, const struct roam_protocol *protocol, unsi
 {
 	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every job of threads";
 	struct roami_real *real = &job->reals[me];
+	static const struct roami_room *const extensions[] = {&roami_past_room, NULL};
 	struct roami_node_params params = {
 		.me = me,
 		.nodes = NODES,
@@ -100,7 +102,7 @@ static void job_node(struct job *job, const struct roam_protocol *protocol, unsi
 		.near = UINT64_MAX,
 		.key = key,
 		.boot = job->seed,
-		.service = &roami_past_service,
+		.extensions = extensions,
 	};
 
 	roami_real_init(real, NODES, 20, job->seed % 2 == 0 ? job->seed : 0);
@@ -138,7 +140,7 @@ static void job_open(struct job *job, const struct roam_protocol *protocol)
 static void job_close(struct job *job)
 {
 	for (unsigned i = 0; i < NODES; i++)
-		roami_past_service.stop(job->nodes[i]);
+		roami_node_stop(job->nodes[i]);
 	for (unsigned i = 0; i < LINKS; i++)
 		roami_attach_close(&job->all, job->servers[i]);
 	for (unsigned i = 0; i < NODES; i++)
@@ -206,8 +208,7 @@ static void worker_cancel(struct job *job, unsigned number)
 	__atomic_store_n(&job->cancels[number].cancelled, 1, __ATOMIC_SEQ_CST);
 	roami_attach_look(&job->all);
 	if (number >= ATTACHED)
-		job->nodes[number - ATTACHED]->env->notify(job->nodes[number - ATTACHED],
-							   number - ATTACHED);
+		roami_changed(job->nodes[number - ATTACHED], number - ATTACHED);
 }
 
 static void *worker_main(void *arg)

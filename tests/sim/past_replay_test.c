@@ -52,6 +52,7 @@ struct test {
 	uint64_t seed, clock, values;
 	uint64_t now; /* on the server's clock */
 	struct roami_node node;
+	struct roami_open_room extensions[2];
 	struct roami_options options;
 	struct roami_guests guests;
 	struct client clients[CLIENTS];
@@ -392,8 +393,10 @@ static void test_open(struct test *test, struct roami_past *past)
 	test->node.env_state = &test->now;
 	test->node.options = &test->options;
 	test->node.nodes = 1;
-	test->node.service_state = past;
-	roami_past_service.init(&test->node);
+	test->extensions[0] = (struct roami_open_room){.state = past, .room = &roami_past_room};
+	test->node.extensions = test->extensions;
+	if (roami_past_room.init(&test->node, NULL) != ROAM_OK)
+		abort();
 	test->history.delta = UINT64_MAX;
 	if (roami_guests_init(&test->guests, past, key, &keep) != ROAM_OK)
 		abort();
@@ -420,7 +423,7 @@ static void test_close(struct test *test, struct roami_past *past)
 	roami_guests_fini(&test->guests);
 	if (roami_past_element(past, 0)->waiting != 0)
 		test_fail(test, "somebody waits who is gone");
-	roami_past_service.fini(&test->node);
+	roami_past_room.fini(&test->node);
 }
 
 static void test_join(struct test *test, struct client *client)

@@ -175,7 +175,7 @@ static void cancel_main(void *arg)
 		struct roami_node *node = world_node(story->world, other->node);
 
 		__atomic_store_n(&other->cancel.cancelled, 1, __ATOMIC_SEQ_CST);
-		node->env->notify(node, node->me);
+		roami_changed(node, node->me);
 		world_sleep(story->world, rng_below(&rng, story->mobs ? 3000 : 100000));
 	}
 }

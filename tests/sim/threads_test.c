@@ -19,6 +19,7 @@
 #include "random.h"
 #include "random_node.h"
 #include "rng.h"
+#include "run/open.h"
 #include "run/wait.h"
 #include "seed_options.h"
 #include "world.h"

@@ -57,7 +57,7 @@ def test_benchmarks():
     shown = run(ROAM, 'bench', 'help').stdout
     names = re.findall(r'^  (\w+) ', shown, re.MULTILINE)
     with open(os.path.join(SOURCE, 'docs', 'man', 'roam.1'), encoding='utf-8') as page:
-        said = re.search(r'^is ((?:\w+, )+\w+ or all);', page.read(), re.MULTILINE).group(1)
+        said = re.search(r'^is ((?:\w+, )+\w+ or all)\.$', page.read(), re.MULTILINE).group(1)
     assert names and re.split(', | or ', said) == names, (said, names)
 
 

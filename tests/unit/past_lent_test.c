@@ -42,7 +42,7 @@ static bool refused(unsigned type, const void *data, size_t bytes)
 
 	if (setjmp(failed) != 0)
 		return true;
-	roami_past_service.messages[type].handle(node, &request);
+	roami_past_room.messages[type].handle(node, &request);
 	return false;
 }
 
@@ -74,6 +74,7 @@ static roami_record lend(uint32_t to, bool reserved)
 
 static void begin(void)
 {
+	static struct roami_open_room extensions[2];
 	static struct roami_options options = {.ps_memory = 1u << 20};
 	struct roami_bind ask = {.heap_bytes = 1u << 20, .name_bytes = 1, .template_bytes = 4};
 	struct roami_ps_bound answer;
@@ -84,8 +85,9 @@ static void begin(void)
 	node->env = &env;
 	node->options = &options;
 	node->nodes = 4;
-	node->service_state = past;
-	roami_past_service.init(node);
+	extensions[0] = (struct roami_open_room){.state = past, .room = &roami_past_room};
+	node->extensions = extensions;
+	CU_ASSERT_EQUAL_FATAL(roami_past_room.init(node, NULL), ROAM_OK);
 	roami_name_bind(past, &ask, "eu8[]", &answer);
 	CU_ASSERT_EQUAL_FATAL(answer.err, ROAM_OK);
 	element = roami_past_element(past, answer.element);
@@ -93,7 +95,7 @@ static void begin(void)
 
 static void end(void)
 {
-	roami_past_service.fini(node);
+	roami_past_room.fini(node);
 	free(past);
 	free(node);
 }

@@ -3,7 +3,7 @@
 PAPER = {'authors': 'Cheung, Wang and Hwang', 'title': 'JUMP-DP', 'year': 2000, 'table': 2}
 NODES = (4, 8, 16)
 PROTOCOLS = ('jiajia1', 'jump', 'jiajia2')
-# Who is compared with whom, as one divided by the other.
+# The pairs that are compared: the first divided by the second.
 PAIRS = (('jump', 'jiajia1'), ('jump', 'jiajia2'), ('jiajia2', 'jiajia1'))
 
 # Seconds on 4, 8 and 16 processors: under JIAJIA V1.1, under JUMP, under JIAJIA V2.1.  The paper's

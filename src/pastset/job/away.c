@@ -34,14 +34,15 @@ static bool away_looks(void *arg)
 }
 
 /* The outcome of a thread that cancels is the operation's, which may have been done before. */
-static void away_await(struct away_wait *wait, unsigned owner)
+static void away_await(const struct roam_ps_element *element, struct away_wait *wait)
 {
 	struct roam_part part = {&wait->call->id, sizeof(wait->call->id)};
 
 	roami_wait(wait->node, away_looks, wait);
 	if (away_over(wait))
 		return;
-	roami_msg_send(wait->node, owner, ROAMI_TYPE_SERVICE + ROAMI_PAST_CANCEL, &part, 1);
+	roami_msg_send(wait->node, element->owner,
+		       roami_past_type(element->past, ROAMI_PAST_CANCEL), &part, 1);
 	roami_wait(wait->node, away_over, wait);
 }
 
@@ -62,10 +63,10 @@ static size_t away_ask(const struct roam_ps_element *element, const struct roami
 		wait.taker = element->taker;
 	roami_wait_begin(wait.node);
 	wait.call = roami_msg_call_start(wait.node, element->owner,
-					 ROAMI_TYPE_SERVICE + ROAMI_PAST_OP, parts, 2, room,
-					 room_bytes);
+					 roami_past_type(element->past, ROAMI_PAST_OP), parts, 2,
+					 room, room_bytes);
 	roami_client_waits(wait.node, element, request);
-	away_await(&wait, element->owner);
+	away_await(element, &wait);
 	roami_node_waits_no_more(wait.node);
 	roami_wait_end(wait.node);
 	if (wait.taker != NULL && !roami_msg_call_answered(wait.call)) {
@@ -171,7 +172,7 @@ static bool away_takes(const struct roam_ps_element *element,
 	return element->taker != NULL && request->op == ROAM_PS_MOB &&
 	       (ask->flags & ROAMI_ASK_ROUND) != 0 && request->timeout_ns == 0 &&
 	       request->cancel == NULL && ask->limit >= element->template.bytes &&
-	       roami_taker_want(roami_past_of(element->node), element->taker, ask->number);
+	       roami_taker_want(element->past, element->taker, ask->number);
 }
 
 /*
@@ -180,13 +181,13 @@ static bool away_takes(const struct roam_ps_element *element,
  */
 static bool away_begin(struct roam_ps_element *element)
 {
-	return atomic_fetch_add(&roami_past_job(roami_past_of(element->node))->away, 1) <
+	return atomic_fetch_add(&roami_past_job(element->past)->away, 1) <
 	       ROAMI_AWAY_MAX;
 }
 
 static void away_end(struct roam_ps_element *element)
 {
-	atomic_fetch_sub(&roami_past_job(roami_past_of(element->node))->away, 1);
+	atomic_fetch_sub(&roami_past_job(element->past)->away, 1);
 }
 
 static enum roam_err away_call(struct roam_ps_element *element, struct roam_ps_request *request)
@@ -229,8 +230,8 @@ static void away_rele(struct roam_ps_element *element, roami_record record)
 	struct roami_let_go ask = {record, element->element, 0};
 	struct roam_part part = {&ask, sizeof(ask)};
 
-	roami_msg_send(element->node, element->owner, ROAMI_TYPE_SERVICE + ROAMI_PAST_RELE, &part,
-		       1);
+	roami_msg_send(element->node, element->owner,
+		       roami_past_type(element->past, ROAMI_PAST_RELE), &part, 1);
 }
 
 const struct roami_ps_route roami_route_away = {

@@ -56,6 +56,7 @@ struct roam_ps_element {
 	const struct roami_ps_route *route;
 	const struct roami_ps_route *owner_route; /* with tuples in pages: the way to the owner */
 	struct roami_node *node;
+	struct roami_past *past; /* the node's */
 	struct roam_ps_server *server; /* where the program is attached, instead of a node */
 	uint64_t round;                /* of the job; for src/api */
 	uint32_t owner;

@@ -158,7 +158,7 @@ static void enter_taker(struct roami_enter *enter)
 	    element->template.bytes > ROAMI_PARTIAL_MAX)
 		return;
 	element->function = function;
-	element->taker = roami_taker_open(roami_past_of(element->node), element->owner,
+	element->taker = roami_taker_open(element->past, element->owner,
 					  element->element, element->template.bytes);
 }
 
@@ -188,7 +188,8 @@ static enum roam_err enter_node(struct roami_enter *enter, struct roami_node *no
 		return ROAM_EINVAL;
 	}
 	element->node = node;
-	element->rounds_moved = element->rounds_observed = roami_past_of(node)->tuples_begin;
+	element->past = roami_past_of(node);
+	element->rounds_moved = element->rounds_observed = element->past->tuples_begin;
 	roami_node_waits_tuple(node, 0, ROAMI_TUPLE_ENTER | ROAMI_TUPLE_ENDS, element->label);
 	err = roami_past_locate(node, enter->texts, enter->ask.name_bytes,
 				enter_place(node, enter->options), &element->owner);

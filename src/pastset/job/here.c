@@ -48,7 +48,7 @@ static bool here_lax(const struct roami_ask *ask, const struct roam_ps_request *
 static void here_run(const struct roam_ps_element *element, const struct roam_ps_request *request,
 		     struct roami_op *op)
 {
-	struct roami_past *past = roami_past_of(element->node);
+	struct roami_past *past = element->past;
 	struct here_wait wait = {.cancel = request->cancel};
 	struct roami_partial partial;
 
@@ -80,7 +80,7 @@ static enum roam_err here_outcome(const struct roami_op *op, struct roam_ps_requ
 
 static enum roam_err here_call(struct roam_ps_element *element, struct roam_ps_request *request)
 {
-	struct roami_past *past = roami_past_of(element->node);
+	struct roami_past *past = element->past;
 	struct roami_op op = {.node = element->node->me + 1};
 	enum roam_err err;
 
@@ -109,7 +109,7 @@ static enum roam_err here_record(struct roam_ps_element *element, const struct r
 	struct roami_op op = {.ask = *ask, .node = element->node->me + 1};
 
 	if (ask->op == ROAMI_ASK_RESERVE) {
-		roami_past_reserve(roami_past_of(element->node), &op, ask->number);
+		roami_past_reserve(element->past, &op, ask->number);
 		*record = op.record;
 		return op.err;
 	}
@@ -122,7 +122,7 @@ static enum roam_err here_record(struct roam_ps_element *element, const struct r
 
 static void here_rele(struct roam_ps_element *element, roami_record record)
 {
-	struct roami_past *past = roami_past_of(element->node);
+	struct roami_past *past = element->past;
 
 	roami_record_rele(past->node, roami_past_element(past, element->element)->pool, record);
 }

@@ -11,7 +11,7 @@ static void partial_send(struct roami_past *past, unsigned to, uint32_t element,
 	const struct roami_partial_head head = {round, element, step};
 	struct roam_part part = {&head, sizeof(head)};
 
-	roami_msg_send(past->node, to, ROAMI_TYPE_SERVICE + ROAMI_PAST_PARTIAL, &part, 1);
+	roami_msg_send(past->node, to, roami_past_type(past, ROAMI_PAST_PARTIAL), &part, 1);
 }
 
 /* ----------------------------------------------------------------------- at the element's node */
@@ -23,7 +23,7 @@ void roami_partial_give(struct roami_past *past, uint32_t element,
 	struct roam_part parts[2] = {{&head, sizeof(head)}, {partial->tuple, partial->bytes}};
 
 	roami_msg_send_awaited(past->node, partial->partner - 1,
-			       ROAMI_TYPE_SERVICE + ROAMI_PAST_PARTIAL, parts, 2);
+			       roami_past_type(past, ROAMI_PAST_PARTIAL), parts, 2);
 }
 
 void roami_partial_recall(struct roami_past *past, unsigned partner, uint32_t element,

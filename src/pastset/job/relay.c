@@ -42,7 +42,7 @@ static void relay_send(struct roami_past *past, unsigned owner, uint32_t id,
 	const struct roami_relay_head head = {id, 0};
 	struct roam_part parts[3] = {{&head, sizeof(head)}, {ask, sizeof(*ask)}, {tuple, bytes}};
 
-	roami_msg_send(past->node, owner, ROAMI_TYPE_SERVICE + ROAMI_PAST_RELAY, parts, 3);
+	roami_msg_send(past->node, owner, roami_past_type(past, ROAMI_PAST_RELAY), parts, 3);
 }
 
 uint32_t roami_relay_begin(struct roami_past *past, unsigned owner, const struct roami_ask *ask,
@@ -59,7 +59,7 @@ void roami_relay_cancel(struct roami_past *past, unsigned owner, uint32_t id)
 {
 	struct roam_part part = {&id, sizeof(id)};
 
-	roami_msg_send(past->node, owner, ROAMI_TYPE_SERVICE + ROAMI_PAST_CANCEL, &part, 1);
+	roami_msg_send(past->node, owner, roami_past_type(past, ROAMI_PAST_CANCEL), &part, 1);
 }
 
 void roami_relay_break(struct roami_past *past, unsigned owner, uint32_t element)
@@ -141,5 +141,6 @@ void roami_relay_reply(struct roami_node *node, const struct roam_request *reque
 	const struct roami_relay_head head = {request->call, 0};
 	struct roam_part all[3] = {{&head, sizeof(head)}, parts[0], parts[1]};
 
-	roami_msg_send(node, request->origin, ROAMI_TYPE_SERVICE + ROAMI_PAST_RELAYED, all, 3);
+	roami_msg_send(node, request->origin,
+		       roami_past_type(roami_past_of(node), ROAMI_PAST_RELAYED), all, 3);
 }

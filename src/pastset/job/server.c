@@ -63,9 +63,9 @@ static void server_bind(struct roami_node *node, const struct roam_request *requ
 }
 
 /* It came by another node, from a program that is attached there. */
-static bool server_relayed(const struct roam_request *request)
+static bool server_relayed(struct roami_past *past, const struct roam_request *request)
 {
-	return request->type == ROAMI_TYPE_SERVICE + ROAMI_PAST_RELAY;
+	return request->type == roami_past_type(past, ROAMI_PAST_RELAY);
 }
 
 /* `room`: as for roami_past_told. */
@@ -80,7 +80,7 @@ static void server_reply(struct roami_past *past, const struct roam_request *req
 		roami_past_lend(past, roami_past_element(past, op->ask.element),
 				&(struct roami_lent){told.record, request->origin,
 						     op->ask.op == ROAMI_ASK_RESERVE});
-	if (server_relayed(request))
+	if (server_relayed(past, request))
 		roami_relay_reply(past->node, request, parts);
 	else if (!op->known)
 		roami_msg_reply_awaited(past->node, request, parts, 2);
@@ -138,7 +138,7 @@ static void server_op(struct roami_node *node, const struct roam_request *reques
 	bool carries = roami_ask_carries(&op.ask);
 	bool done = false;
 
-	if (!server_relayed(request))
+	if (!server_relayed(past, request))
 		op.node = request->origin + 1u;
 	if ((op.ask.op > ROAM_PS_STATE && op.ask.op != ROAMI_ASK_RESERVE) ||
 	    op.ask.which > ROAM_PS_MATCH || (!carries && bytes != 0) ||
@@ -202,7 +202,7 @@ static void server_alarm(struct roami_node *node, const struct roam_request *req
 
 static void alarm_begin(struct roami_past *past, uint64_t ns)
 {
-	struct roam_request request = {.type = ROAMI_TYPE_SERVICE + ROAMI_PAST_ALARM,
+	struct roam_request request = {.type = (uint16_t)roami_past_type(past, ROAMI_PAST_ALARM),
 				       .from = (uint16_t)past->node->me,
 				       .origin = (uint16_t)past->node->me};
 
@@ -215,10 +215,14 @@ static const struct roami_past_calls server_calls = {
 	.alarm = alarm_begin,
 };
 
-static enum roam_err service_init(struct roami_node *node)
+static enum roam_err service_init(struct roami_node *node, const struct roami_node_params *params)
 {
-	roami_past_of(node)->node = node;
-	roami_past_of(node)->calls = &server_calls;
+	struct roami_past *past = roami_past_of(node);
+
+	(void)params;
+	past->node = node;
+	past->calls = &server_calls;
+	roami_past_job(past)->types = roami_extension(node, roami_past_name)->types;
 	return ROAM_OK;
 }
 
@@ -275,7 +279,8 @@ static const struct roam_message service_messages[] = {
 	[ROAMI_PAST_TYPES] = {NULL, NULL, 0},
 };
 
-const struct roami_service roami_past_service = {
+const struct roami_room roami_past_room = {
+	.name = roami_past_name,
 	.messages = service_messages,
 	.state_size = sizeof(struct roami_past_job),
 	.init = service_init,

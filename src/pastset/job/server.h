@@ -21,7 +21,7 @@ enum {
 	ROAMI_PAST_TYPES
 };
 
-extern const struct roami_service roami_past_service;
+extern const struct roami_room roami_past_room;
 
 /* An operation of a program attached here that is under way at another node. */
 struct roami_relay {
@@ -29,9 +29,10 @@ struct roami_relay {
 	void *arg;   /* for relay_told */
 };
 
-/* A node's share of PastSet; its service_state. */
+/* A node's share of PastSet: the state of the extension. */
 struct roami_past_job {
 	struct roami_past past; /* first: see roami_past_of */
+	unsigned types;         /* of messages, the first one */
 	_Atomic uint32_t away;  /* this node's operations that are under way at others */
 	struct roami_takers takers;
 	struct roami_spin relay_lock;
@@ -49,6 +50,12 @@ _Static_assert(offsetof(struct roami_past_job, past) == 0, "roami_past_job");
 static inline struct roami_past_job *roami_past_job(struct roami_past *past)
 {
 	return (struct roami_past_job *)(void *)past;
+}
+
+/* The type of a message between nodes. */
+static inline unsigned roami_past_type(struct roami_past *past, unsigned message)
+{
+	return roami_past_job(past)->types + message;
 }
 
 struct roami_relay_head {

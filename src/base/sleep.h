@@ -1,0 +1,41 @@
+/*
+ * How threads of a node wait for one another, and are woken: one object, part of the node's
+ * surroundings (env->sleep).  Real threads spin, yield and sleep (run/wait.c); in a simulated
+ * world other fibers run (tests/lib/world.c).
+ */
+#ifndef ROAMI_SLEEP_H
+#define ROAMI_SLEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct roami_node;
+
+#define ROAMI_NO_TICKET UINT64_MAX
+
+struct roami_sleep {
+	/*
+	 * Waits until condition(arg), and polls meanwhile.  With a ticket the thread is one of many
+	 * that come one after the other: what is not for it need not wake it, and its condition is
+	 * followed by `changed` with that ticket.  app.
+	 */
+	void (*wait)(struct roami_node *node, uint64_t ticket, bool (*condition)(void *arg),
+		     void *arg);
+	/*
+	 * Something has changed that threads of `peer` (this node, or another one of its host) may
+	 * wait for.  With a ticket, where `peer` is this node: the thread that has it may go on.
+	 */
+	void (*changed)(struct roami_node *node, unsigned peer, uint64_t ticket);
+	/* A message for `peer` was sent; `answer`: to a call, whose caller waits there. */
+	void (*sent)(struct roami_node *node, unsigned peer, bool answer);
+	/*
+	 * Between `begin` and `end` the thread sends what it waits for there, and counts as
+	 * polling; while it runs, no other thread need be woken for what comes.  No user's code
+	 * between.  roami_release begins what roami_release_rest ends.  `later`: the thread counts
+	 * from its first wait on, or from the second message before that.  app.
+	 */
+	void (*begin)(struct roami_node *node, bool later);
+	void (*end)(struct roami_node *node);
+};
+
+#endif

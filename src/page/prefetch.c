@@ -1,0 +1,284 @@
+/* Pages that will probably be touched next: see prefetch.h. */
+#include "page/prefetch.h"
+
+#include "base/region.h"
+#include "base/thread.h"
+#include "home/remote.h"
+#include "page/page.h"
+
+#define FIRST        4u  /* pages that go along with the third touch of a stream */
+#define BRIEF_PART   8u  /* of what was read, where copies do not last */
+#define SKIPS        32u /* pages of a stream that were open already */
+#define AGAIN        8u  /* times that a page comes along after a fault of its own */
+
+/* ------------------------------------------------------------------------------------- streams */
+
+static bool stream_expects(const struct roami_stream *stream, uint32_t page)
+{
+	return stream->stride != 0 && page - stream->last == (uint32_t)stream->stride;
+}
+
+/* Two equal distances make a stream; it doubles each time that the page it expects is touched. */
+static uint32_t stream_grown(const struct roami_stream *stream)
+{
+	return stream->ahead == 0 ? FIRST : stream->ahead * 2;
+}
+
+static struct roami_stream *stream_replace(struct roami_streams *streams)
+{
+	return &streams->of[streams->turn++ % ROAMI_STREAMS];
+}
+
+/* --------------------------------------------------------------------------------------- reads */
+
+/* Whether a stream that goes on at `next` has come to `page`: what lies between needs no fault. */
+static bool read_reaches(struct roami_node *node, const struct roami_stream *stream, uint32_t page)
+{
+	int64_t beyond = (int64_t)page - stream->next;
+	uint32_t at = stream->next;
+
+	if (stream->stride == 0 || beyond % stream->stride != 0 || beyond / stream->stride < 0 ||
+	    beyond / stream->stride > SKIPS || at >= node->layout.pages)
+		return false;
+	for (; at != page; at += (uint32_t)stream->stride)
+		if (roami_page_access(node, at) == ROAM_NONE)
+			return false;
+	return true;
+}
+
+static struct roami_stream *read_find(struct roami_node *node, struct roami_streams *reads,
+				      uint32_t page)
+{
+	struct roami_stream *stream;
+
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
+		if (read_reaches(node, &reads->of[i], page))
+			return &reads->of[i];
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++) {
+		stream = &reads->of[i];
+		if (!stream_expects(stream, page))
+			continue;
+		/* What came along is gone before it was read: the stream may end as soon again. */
+		stream->first = stream->last;
+		stream->ahead = 0;
+		return stream;
+	}
+	stream = stream_replace(reads);
+	stream->stride = (int32_t)(page - reads->last);
+	stream->ahead = 0;
+	stream->first = reads->last;
+	stream->last = page;
+	stream->next = page + (uint32_t)stream->stride;
+	return NULL;
+}
+
+/* Pages of a small stride are brought with those between them, where the engine prefers that. */
+static bool read_bridged(const struct roami_node *node, int32_t stride)
+{
+	return stride > 1 && (uint32_t)stride <= node->engine->bridge;
+}
+
+/* What is fetched beyond the end is lost if copies do not last: a small part of the stream then. */
+static uint32_t read_grows(struct roami_node *node, const struct roami_stream *stream,
+			   uint32_t page)
+{
+	if (roami_copy_is_brief(node, page))
+		return (uint32_t)((int32_t)(page - stream->first) / stream->stride + 1) /
+		       BRIEF_PART;
+	return stream_grown(stream);
+}
+
+/* Pages fetched ahead at most: of more than half of the copies there may be, few would last. */
+static uint32_t read_most(const struct roami_node *node)
+{
+	uint64_t max = node->options->prefetch, copies = node->options->cache_pages;
+
+	return (uint32_t)(copies != 0 && copies / 2 < max ? copies / 2 : max);
+}
+
+static uint32_t read_ahead(struct roami_node *node, struct roami_streams *reads, uint32_t page,
+			   int32_t *stride_p)
+{
+	uint32_t max = read_most(node), each;
+	struct roami_stream *stream;
+
+	if (max == 0)
+		return 0;
+	stream = read_find(node, reads, page);
+	reads->last = page;
+	if (stream == NULL)
+		return 0;
+	each = read_bridged(node, stream->stride) ? (uint32_t)stream->stride : 1;
+	stream->ahead = read_grows(node, stream, page);
+	if (stream->ahead > max / each)
+		stream->ahead = max / each;
+	stream->last = page;
+	stream->next = page + (stream->ahead + 1) * (uint32_t)stream->stride;
+	*stride_p = stream->stride;
+	return stream->ahead;
+}
+
+/* How many of the pages first + i * stride, i < count, are the domain's, from the first one on. */
+static uint32_t ahead_within(const struct roami_domain *domain, uint32_t first, uint32_t count,
+			     int32_t stride)
+{
+	uint32_t room;
+
+	if (first < domain->first || first >= domain->end)
+		return 0;
+	if (stride > 0)
+		room = (domain->end - 1 - first) / (uint32_t)stride + 1;
+	else
+		room = (first - domain->first) / (uint32_t)-stride + 1;
+	return count < room ? count : room;
+}
+
+/* Of pages that will probably be read soon, the domain's protocol gets those that are its own. */
+static void ahead_ask(struct roami_node *node, const struct roami_domain *domain, uint32_t first,
+		      uint32_t count, int32_t stride)
+{
+	count = ahead_within(domain, first, count, stride);
+	if (count > 0 && domain->protocol->ahead != NULL)
+		domain->protocol->ahead(node, first, count, stride);
+}
+
+void roami_prefetch_read(struct roami_node *node, const struct roami_domain *domain, uint32_t page)
+{
+	int32_t stride = 0;
+	uint32_t ahead;
+
+	if (domain->protocol->ahead == NULL)
+		return;
+	ahead = read_ahead(node, &roami_thread_self(node)->reads, page, &stride);
+	if (ahead == 0)
+		return;
+	if (read_bridged(node, stride))
+		ahead_ask(node, domain, page + 1, ahead * (uint32_t)stride, 1);
+	else
+		ahead_ask(node, domain, page + (uint32_t)stride, ahead, stride);
+}
+
+void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count)
+{
+	uint32_t end = first + count;
+
+	while (first < end) {
+		struct roami_domain *domain = roami_domain_of(node, first);
+		uint32_t until = domain->end < end ? domain->end : end;
+		unsigned was = roami_domain_enter(node, domain);
+
+		ahead_ask(node, domain, first, until - first, 1);
+		roami_domain_leave(node, was);
+		first = until;
+	}
+}
+
+/* -------------------------------------------------------------------------------------- claims */
+
+static bool claim_near(const struct roami_stream *stream, uint32_t page)
+{
+	int64_t distance = (int64_t)page - stream->last;
+
+	return distance != 0 && distance >= -ROAMI_PREFETCH_STRIDE_MAX &&
+	       distance <= ROAMI_PREFETCH_STRIDE_MAX;
+}
+
+/*
+ * Whether `page` begins a column beside the one that was claimed last: a matrix is written along
+ * its rows, many at a time.
+ */
+static bool claim_beside(const struct roami_stream *stream, uint32_t page)
+{
+	return stream->ahead > 0 && stream->stride != 1 && page == stream->first + 1;
+}
+
+struct roami_stream *roami_prefetch_claims_expect(struct roami_streams *claims, uint32_t page)
+{
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
+		if (stream_expects(&claims->of[i], page))
+			return &claims->of[i];
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
+		if (claim_beside(&claims->of[i], page))
+			return &claims->of[i];
+	return NULL;
+}
+
+struct roami_stream *roami_prefetch_claims_find(struct roami_streams *claims, uint32_t page)
+{
+	struct roami_stream *stream = roami_prefetch_claims_expect(claims, page);
+
+	if (stream != NULL)
+		return stream;
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
+		if (claim_near(&claims->of[i], page))
+			return &claims->of[i];
+	stream = stream_replace(claims);
+	stream->last = page;
+	return stream;
+}
+
+struct roami_stream *roami_prefetch_claims_granted(struct roami_streams *claims)
+{
+	for (unsigned i = 0; i < ROAMI_STREAMS; i++)
+		if (claims->of[i].granted > 0)
+			return &claims->of[i];
+	return NULL;
+}
+
+uint32_t roami_prefetch_claim(struct roami_stream *stream, uint32_t page, uint32_t most)
+{
+	if (stream_expects(stream, page)) {
+		stream->ahead = stream_grown(stream);
+	} else if (claim_beside(stream, page)) {
+		stream->ahead = (stream->last - stream->first) / (uint32_t)stream->stride;
+		stream->first = page;
+	} else {
+		stream->ahead = 0;
+		stream->first = stream->last;
+		stream->stride = (int32_t)(page - stream->last);
+	}
+	if (stream->ahead > most - 1)
+		stream->ahead = most - 1;
+	stream->last = page;
+	return stream->ahead;
+}
+
+/* ---------------------------------------------------------------------------------------- rows */
+
+bool roami_prefetch_row(struct roami_node *node, uint32_t page)
+{
+	return node->options->prefetch != 0 && roami_page_wants_write(node, page) && page > 0 &&
+	       roami_page_dirty(node, page - 1);
+}
+
+uint32_t roami_page_row(struct roami_node *node, uint32_t page, uint32_t most)
+{
+	uint32_t run = 0, end = (uint32_t)node->layout.pages - 1;
+
+	while (run < most && run < page && page + run < end &&
+	       roami_page_ours(node, page - run - 1) && roami_page_ours(node, page + run + 1) &&
+	       roami_page_is_home(node, page - run - 1) &&
+	       roami_page_access(node, page - run - 1) == ROAM_WRITE)
+		run++;
+	return run;
+}
+
+/* --------------------------------------------------------------------------------------- again */
+
+void roami_page_asked(struct roami_node *node, uint32_t page)
+{
+	atomic_store_explicit(&roami_page_entry(node, page)->again, AGAIN, memory_order_relaxed);
+}
+
+bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint8_t again = atomic_load_explicit(&entry->again, memory_order_relaxed);
+
+	if (again == 0 || node->options->prefetch == 0 ||
+	    roami_page_access(node, page) != ROAM_NONE ||
+	    atomic_load_explicit(&entry->home, memory_order_relaxed) != home + 1)
+		return false;
+	atomic_store_explicit(&entry->again, (uint8_t)(again - 1), memory_order_relaxed);
+	return true;
+}

@@ -1,0 +1,93 @@
+/* The page room's memory: the table of pages, the pool of twins, and the fault engine. */
+#include <stdlib.h>
+
+#include "base/region.h"
+#include "page/page.h"
+
+/* One twin more than there are pages: index 0 means none.  A node that is alone has none. */
+static size_t twins_bytes(const struct roami_node *node)
+{
+	return node->nodes == 1 ? ROAMI_PAGE : (node->layout.pages + 1) * ROAMI_PAGE;
+}
+
+static enum roam_err pages_init(struct roami_node *node, const struct roami_node_params *params)
+{
+	node->diff = roami_diff_choose(params->options->simd);
+	if (node->diff == NULL)
+		return ROAM_EUNSUPPORTED;
+	node->table = roami_os_reserve_sparse(node->layout.pages * sizeof(*node->table));
+	node->twins.pool = roami_os_reserve_sparse(twins_bytes(node));
+	node->msg.handled = roami_page_close_late;
+	return node->table != NULL && node->twins.pool != NULL ? ROAM_OK : ROAM_ENOMEM;
+}
+
+static void pages_fini(struct roami_node *node)
+{
+	roami_os_vec_free(&node->dirty, sizeof(uint32_t));
+	roami_os_vec_free(&node->cache, sizeof(uint32_t));
+	roami_os_vec_free(&node->twins.free, sizeof(uint32_t));
+	roami_os_unmap(node->table, node->layout.pages * sizeof(*node->table));
+	roami_os_unmap(node->twins.pool, twins_bytes(node));
+}
+
+const struct roami_room roami_room_pages = {
+	.name = "pages",
+	.init = pages_init,
+	.fini = pages_fini,
+};
+
+static enum roam_err engine_init(struct roami_node *node, const struct roami_node_params *params)
+{
+	struct roami_view view = {params->app, node->self->heap, params->layout.heap_bytes,
+				  params->fd, params->layout.heap};
+
+	node->engine_state = calloc(1, node->engine->state_size + 1);
+	if (node->engine_state == NULL)
+		return ROAM_ENOMEM;
+	return node->engine->open(node->engine_state, &view, roami_fault_entry, node);
+}
+
+static void engine_fini(struct roami_node *node)
+{
+	if (node->engine_state != NULL)
+		node->engine->close(node->engine_state);
+	free(node->engine_state);
+}
+
+const struct roami_room roami_room_engine = {
+	.name = "engine",
+	.init = engine_init,
+	.fini = engine_fini,
+};
+
+/* What a domain knows of its pages among [first, end) belongs into a core file. */
+static void domain_dump(const struct roami_node *node, const struct roami_domain *domain,
+			size_t first, size_t end)
+{
+	size_t each;
+
+	if (domain->protocol == NULL)
+		return;
+	each = roami_page_state_bytes(node, domain->protocol);
+	if (first < domain->first)
+		first = domain->first;
+	if (end > domain->end)
+		end = domain->end;
+	if (first < end)
+		roami_os_dump(domain->page_data + (first - domain->first) * each,
+			      (end - first) * each);
+}
+
+void roami_page_dump(struct roami_node *node, uint32_t page)
+{
+	uint32_t part = page / ROAMI_DUMP_PAGES, bit = 1u << part % 32;
+	size_t first = (size_t)part * ROAMI_DUMP_PAGES, count = ROAMI_DUMP_PAGES;
+
+	if ((atomic_fetch_or(&node->dumped[part / 32], bit) & bit) != 0)
+		return;
+	if (count > node->layout.pages - first)
+		count = node->layout.pages - first;
+	roami_os_dump(node->table + first, count * sizeof(*node->table));
+	for (unsigned i = 0; i < node->domain_count; i++)
+		domain_dump(node, &node->domains[i], first, first + count);
+}

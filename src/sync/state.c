@@ -1,0 +1,130 @@
+#include "sync/state.h"
+
+#include <string.h>
+
+#include "home/reach.h"
+#include "msg/msg.h"
+#include "sync/sync_state.h"
+
+enum { STATE_CHANGE, STATE_STATS };
+
+static unsigned state_type(const struct roami_node *node, unsigned message)
+{
+	return roami_type(node, ROAMI_ROOM_STATE, message);
+}
+
+struct state_change {
+	uint32_t state;
+	uint32_t spare;
+	uint64_t value;
+};
+
+static void state_apply(struct roami_ctl *ctl, const struct state_change *change)
+{
+	switch ((enum roami_state)change->state) {
+	case ROAMI_STATE_THREADS:
+		atomic_fetch_add(&ctl->threads, (uint32_t)change->value);
+		break;
+	case ROAMI_STATE_RETURNED:
+		atomic_store(&ctl->returned, (uint32_t)change->value);
+		break;
+	case ROAMI_STATE_ALLOC_HASH:
+		atomic_store(&ctl->alloc_hash, change->value);
+		break;
+	case ROAMI_STATE_JOINED:
+		atomic_store(&ctl->joined, (uint32_t)change->value);
+		break;
+	case ROAMI_STATES:
+		break;
+	}
+}
+
+void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t value, bool at_once)
+{
+	struct state_change change = {state, 0, value};
+	struct roam_part part = {&change, sizeof(change)};
+	struct roami_call *calls[ROAMI_NODES_MAX];
+
+	state_apply(node->self->ctl, &change);
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		calls[peer] = node->reach[peer]->tell(
+			node, peer, state_type(node, STATE_CHANGE), &part, at_once);
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		if (calls[peer] != NULL)
+			roami_msg_call_end(node, calls[peer]);
+}
+
+/* Of a node that cannot write here itself. */
+static struct roami_ctl *state_of(struct roami_node *node, const struct roam_request *request)
+{
+	if (roami_reach_ctl(node, request->from) != NULL)
+		roami_node_fail(node, "node %u, whose state is seen, sent it", request->from);
+	return node->segments[request->from].ctl;
+}
+
+static void state_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct state_change change;
+	struct roami_ctl *ctl = state_of(node, request);
+
+	if (request->bytes != sizeof(change))
+		roami_node_fail(node, "node %u sent a malformed state", request->from);
+	memcpy(&change, request->data, sizeof(change));
+	if (change.state >= ROAMI_STATES)
+		roami_node_fail(node, "node %u sent an unknown state", request->from);
+	state_apply(ctl, &change);
+	if (change.state == ROAMI_STATE_RETURNED)
+		roami_barrier_ended(node);
+	if (request->call != 0)
+		roami_reply(node, request, NULL, 0);
+}
+
+struct state_sums {
+	uint64_t values[ROAMI_STATS_COUNT];
+	uint64_t types[ROAMI_STATS_TYPES_MAX];
+	uint64_t wall_ns;
+	uint64_t wall_cycles;
+	uint64_t peak_kb;
+};
+
+void roami_state_stats(struct roami_node *node)
+{
+	const struct roami_stats *stats = node->stats;
+	struct state_sums sums;
+	struct roam_part part = {&sums, sizeof(sums)};
+
+	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
+		sums.values[i] = roami_stats_sum(stats, i);
+	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
+		sums.types[i] = roami_stats_sum_type(stats, i);
+	sums.wall_ns = atomic_load(&stats->wall_ns);
+	sums.wall_cycles = atomic_load(&stats->wall_cycles);
+	sums.peak_kb = atomic_load(&stats->peak_kb);
+	node->reach[0]->tell(node, 0, state_type(node, STATE_STATS), &part, false);
+}
+
+static void stats_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct state_sums sums;
+	struct roami_stats *stats = &state_of(node, request)->stats;
+
+	if (request->bytes != sizeof(sums))
+		roami_node_fail(node, "node %u sent malformed counters", request->from);
+	memcpy(&sums, request->data, sizeof(sums));
+	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
+		atomic_store(&stats->banks[0].values[i], sums.values[i]);
+	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
+		atomic_store(&stats->banks[0].types[i], sums.types[i]);
+	atomic_store(&stats->start_ns, 1);
+	atomic_store(&stats->wall_ns, sums.wall_ns);
+	atomic_store(&stats->wall_cycles, sums.wall_cycles);
+	atomic_store(&stats->peak_kb, sums.peak_kb);
+}
+
+static const struct roam_message state_messages[] = {
+	[STATE_CHANGE] = {"state", state_handle, sizeof(struct state_change)},
+	[STATE_STATS] = {"stats", stats_handle, sizeof(struct state_sums)},
+	{NULL, NULL, 0},
+};
+
+const struct roami_room roami_room_state = {.name = "state", .messages = state_messages};
