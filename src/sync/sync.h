@@ -6,12 +6,15 @@
 #define ROAMI_SYNC_H
 
 #include "base/node.h"
+#include "page/race.h"
 
 /* Ids of the library's own objects; no object of a program has so low an address. */
 #define ROAMI_END_ID    8u /* the barrier of the end */
 #define ROAMI_REDUCE_ID 16u
 #define ROAMI_ALL_ID    24u /* roam_barrier_all */
 #define ROAMI_SEAL_ID   32u
+
+_Static_assert(ROAMI_SEAL_ID < ROAMI_SYNCED_OWN, "reports of races tell them apart");
 
 /*
  * For reports: what a program knows the object by.  "at roam_barrier_all" and the like for the
