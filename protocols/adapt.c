@@ -92,7 +92,7 @@ static void adapt_twin(struct roami_node *node, uint32_t page)
 		roami_home_twin(node, page, true);
 }
 
-/* The version that the copy has.  An acquire of another thread notes meanwhile what it must have. */
+/* The version that the copy has; another thread's acquire may note meanwhile what it must have. */
 static uint64_t adapt_has(struct roami_node *node, uint32_t page)
 {
 	uint64_t have;
