@@ -65,6 +65,7 @@ static void adapt_look(struct roami_node *node, uint32_t page)
 {
 	uint64_t version;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	if (roami_home_lost(node, page, &version)) {
 		roami_page_move(node, page, HOME_COPY);
@@ -82,6 +83,8 @@ static void adapt_twin(struct roami_node *node, uint32_t page)
 {
 	struct adapt_page *data = adapt_page(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_is_home(node, page));
 	if (!roami_trail_on(node))
 		return;
 	if (!data->met)
@@ -101,6 +104,8 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 	struct adapt_page *data = adapt_page(node, page);
 	bool again;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_state(node, page) == HOME_COPY);
 	if (roami_checks_races(node))
 		return false;
 	if (data->wait > 0) {
@@ -135,6 +140,8 @@ static bool adapt_fetched(struct roami_node *node, struct roam_fetch_one *one)
 	struct adapt_page *data = adapt_page(node, one->page);
 	bool good;
 
+	roami_contract_pending(node, one->page);
+	roami_contract(roami_page_state(node, one->page) == HOME_INVALID);
 	if (one->result > ROAM_FETCH_OPEN) {
 		one->home = roami_home_again(node, one->page);
 		return false;
@@ -174,6 +181,7 @@ static void adapt_ahead(struct roami_node *node, uint32_t first, uint32_t count,
 /* Placed here before anybody touched it; or taken since. */
 static bool adapt_placed(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (roami_page_wants_write(node, page) ? !roami_home_open(node, page)
 					       : roami_home_here(node, page) == 0)
 		return false;
@@ -189,6 +197,8 @@ static bool adapt_mine(struct roami_node *node, uint32_t page)
 	struct roam_fetch_one one = {.page = page};
 	bool claimed;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	one.home = roami_home_claim(node, page, &claimed);
 	if (claimed) {
 		home_claimed(node, page);
@@ -205,6 +215,7 @@ static bool adapt_mine(struct roami_node *node, uint32_t page)
 
 static void adapt_read_fault(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (roami_page_state(node, page) == HOME_COPY)
 		adapt_page(node, page)->updates = 0; /* it was closed to see whether it is read */
 	else if (adapt_mine(node, page))
@@ -219,6 +230,7 @@ static void adapt_open_run(struct roami_node *node, uint32_t page)
 {
 	uint32_t end = page + 1;
 
+	roami_contract_pending(node, page);
 	while (end - page <= RUN && end < roami_pages(node) && roami_page_ours(node, end) &&
 	       roami_page_access(node, end) == ROAM_READ && roami_page_try(node, end)) {
 		if (roami_page_access(node, end) != ROAM_READ || !roami_page_is_home(node, end) ||
@@ -241,6 +253,7 @@ static void adapt_open_run(struct roami_node *node, uint32_t page)
 /* Whether the pending page is a copy never written here, and its home comes here. */
 static bool adapt_take_along(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	return roami_page_state(node, page) == HOME_COPY && !roami_page_dirty(node, page) &&
 	       !adapt_page(node, page)->placed && adapt_take(node, page);
 }
@@ -250,6 +263,8 @@ static void adapt_write_fault(struct roami_node *node, uint32_t page)
 {
 	bool fresh;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_READ);
 	if (roami_checks_races(node))
 		return;
 	if (roami_page_is_home(node, page) && roami_home_open(node, page)) {
@@ -275,6 +290,7 @@ static bool adapt_closes(struct roami_node *node, const struct roam_dirty *dirty
 {
 	struct adapt_page *data = adapt_page(node, dirty->page);
 
+	roami_contract_pending(node, dirty->page);
 	if (dirty->home)
 		return roami_page_access(node, dirty->page) == ROAM_WRITE &&
 		       (!data->placed || data->taken || roami_home_wanted(node, dirty->page));
@@ -292,6 +308,7 @@ static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_
 	uint32_t pages[BATCH];
 	size_t closing = 0;
 
+	roami_assert(count <= BATCH);
 	for (size_t i = 0; i < count && !roami_checks_races(node); i++) {
 		if (!adapt_closes(node, &dirty[i]))
 			continue;
@@ -312,6 +329,8 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 {
 	struct adapt_page *data = adapt_page(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_is_home(node, page));
 	if (roami_checks_races(node) || roami_page_access(node, page) == ROAM_WRITE) {
 		home_written(node, sync, page);
 		if (roami_trail_on(node))
@@ -335,6 +354,8 @@ static uint64_t adapt_leave(struct roami_node *node, const struct roam_dirty *di
 {
 	uint8_t diff[ROAM_DIFF_MAX];
 
+	roami_contract_pending(node, dirty->page);
+	roami_contract(roami_page_has_twin(node, dirty->page));
 	roami_page_lock(node, dirty->page);
 	*bytes_p = roami_diff_make(node, dirty->page, diff, keep);
 	roami_page_unlock(node, dirty->page);
@@ -346,6 +367,7 @@ static bool adapt_twins_on(struct roami_node *node, uint32_t page, bool sparse)
 {
 	struct adapt_page *data = adapt_page(node, page);
 
+	roami_contract(roami_page_is_home(node, page));
 	data->dense = sparse ? 0 : (data->dense + 1) & 3;
 	data->rounds = (data->rounds + 1) % ROUNDS;
 	return data->dense < DENSE &&
@@ -355,6 +377,7 @@ static bool adapt_twins_on(struct roami_node *node, uint32_t page, bool sparse)
 /* Ends a page of this home that stays open with its twin, or is closed. */
 static void adapt_ended(struct roami_node *node, const struct roam_dirty *dirty)
 {
+	roami_contract(dirty->keep || roami_page_access(node, dirty->page) != ROAM_WRITE);
 	if (!dirty->keep)
 		roami_home_shut(node, dirty->page);
 }
@@ -368,6 +391,7 @@ static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
 	size_t bytes;
 	uint64_t place = adapt_leave(node, dirty, dirty->keep, &bytes);
 
+	roami_contract(roami_page_is_home(node, dirty->page));
 	dirty->changed = bytes > 0 || roami_home_wanted(node, dirty->page);
 	if (!dirty->changed) {
 		adapt_ended(node, dirty);
@@ -394,6 +418,7 @@ static uint64_t adapt_copied(struct roami_node *node, const struct roam_sync *sy
 {
 	size_t bytes;
 
+	roami_assert(home != roami_me(node));
 	if (roami_count(node) == 2 || (dirty->keep && !sync->quiet) ||
 	    !roami_home_twinned(node, home, dirty->page))
 		return 0;
@@ -405,6 +430,8 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 	struct adapt_page *data = adapt_page(node, dirty->page);
 	uint16_t home;
 
+	roami_contract_pending(node, dirty->page);
+	roami_assert(!dirty->home);
 	while (dirty->moved) {
 		home = (uint16_t)roami_home_again(node, dirty->page);
 		roami_flush(node, dirty, &home, 1);

@@ -30,6 +30,7 @@ _Static_assert(sizeof(struct adapt_page) <= 16, "at most 64 bytes of metadata pe
 
 static inline struct adapt_page *adapt_page(struct roami_node *node, uint32_t page)
 {
+	roami_contract(roami_page_ours(node, page));
 	return roami_page_data(node, page);
 }
 

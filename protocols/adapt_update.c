@@ -37,6 +37,8 @@ static void adapt_update(struct roami_node *node, const struct roam_notice *noti
 	uint64_t newest = 0;
 	size_t bytes;
 
+	roami_contract_pending(node, notices->page);
+	roami_contract(roami_page_state(node, notices->page) == HOME_COPY);
 	for (size_t i = 0; i < count; i++)
 		newest = notices[i].version > newest ? notices[i].version : newest;
 	while (adapt_own(data), data->home.have < newest) {
@@ -63,6 +65,7 @@ void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, s
 	uint32_t page = notices->page;
 	struct adapt_page *data = adapt_page(node, page);
 
+	roami_assert(count > 0 && notices[count - 1].page == page);
 	roami_page_hold(node, page);
 	if (roami_page_dirty(node, page))
 		data->updates = 0;

@@ -80,11 +80,13 @@ struct erc_item {
 
 static uint64_t erc_bit(unsigned node)
 {
+	roami_assert(node < 64);
 	return UINT64_C(1) << node;
 }
 
 static struct erc_page *erc_page(struct roami_node *node, uint32_t page)
 {
+	roami_contract(roami_page_ours(node, page));
 	return roami_page_data(node, page);
 }
 
@@ -100,6 +102,7 @@ static unsigned erc_mode(struct roami_node *node)
 /* This node is the page's home, whether it has touched it or not; under the page lock. */
 static void erc_be_master(struct roami_node *node, uint32_t page)
 {
+	roami_contract_locked(node, page);
 	if (roami_page_state(node, page) == ERC_MASTER)
 		return;
 	roami_page_move(node, page, ERC_MASTER);
@@ -111,6 +114,7 @@ static void erc_open_master(struct roami_node *node, uint32_t page)
 {
 	bool alone;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page); /* against a fetch */
 	erc_be_master(node, page);
 	alone = erc_page(node, page)->copies == 0;
@@ -128,6 +132,7 @@ static void erc_claimed(struct roami_node *node, uint32_t page)
 	int32_t stride;
 	uint32_t more = roami_home_claim_run(node, page, &stride);
 
+	roami_contract_pending(node, page);
 	roami_home_publish(node, page, more + 1, stride, 1);
 	for (uint32_t i = 0; i <= more; i++) {
 		uint32_t at = page + i * (uint32_t)stride;
@@ -150,6 +155,8 @@ static void erc_fetch(struct roami_node *node, uint32_t page, unsigned home)
 	uint8_t *bytes = roami_scratch(node);
 	struct roam_part part = {&page, sizeof(page)};
 
+	roami_contract_pending(node, page);
+	roami_assert(home < roami_count(node) && home != roami_me(node));
 	erc_move(node, page, ERC_FETCH);
 	if (roami_call(node, home, ERC_ASK, &part, 1, bytes, ROAM_PAGE_SIZE) != ROAM_PAGE_SIZE)
 		roami_node_fail(node, "node %u sent half of page %u", home, page);
@@ -166,6 +173,8 @@ static void erc_read_fault(struct roami_node *node, uint32_t page)
 	bool claimed;
 	unsigned home;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	if (roami_page_state(node, page) == ERC_COPY) { /* it was closed; stays while pending */
 		erc_page(node, page)->unseen = 0;
 		roami_page_open(node, page, 1, ROAM_READ);
@@ -188,7 +197,9 @@ static void erc_drop_copy(struct roami_node *node, uint32_t page)
 {
 	struct roam_part part = {&page, sizeof(page)};
 
+	roami_contract_locked(node, page);
 	erc_page(node, page)->unseen = 0;
+	roami_contract(roami_page_state(node, page) == ERC_COPY);
 	roami_page_close(node, &page, 1, ROAM_NONE);
 	roami_page_move(node, page, ERC_INVALID);
 	roami_send(node, roami_home_lookup(node, page), ERC_LEAVE, &part, 1);
@@ -198,6 +209,7 @@ static bool erc_evict(struct roami_node *node, uint32_t page)
 {
 	bool gone;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page); /* against an update */
 	gone = roami_page_state(node, page) == ERC_COPY && !roami_page_has_twin(node, page);
 	if (gone)
@@ -237,6 +249,7 @@ static size_t erc_message(uint8_t *out, const struct erc_write *writes, unsigned
 			continue;
 		if (type == ERC_DROP)
 			item.bytes = 0;
+		roami_assert(used + sizeof(item) + item.bytes <= BATCH_BYTES);
 		memcpy(out + used, &item, sizeof(item));
 		memcpy(out + used + sizeof(item), writes[i].diff, item.bytes);
 		used += sizeof(item) + ((item.bytes + 7u) & ~(size_t)7);
@@ -252,6 +265,7 @@ static void erc_tell(struct roami_node *node, struct erc_write *writes, unsigned
 	struct roam_part parts[64];
 	unsigned used = 0, me = roami_me(node);
 
+	roami_assert(count <= BATCH);
 	for (unsigned to = 0; to < roami_count(node); to++) {
 		uint8_t *out = roami_scratch(node) + to * SCRATCH;
 		size_t bytes = erc_message(out, writes, count, type, me, to);
@@ -288,6 +302,7 @@ static bool erc_write(struct roami_node *node, struct roam_dirty *dirty, uint8_t
 {
 	uint32_t page = dirty->page;
 
+	roami_contract_pending(node, dirty->page);
 	write->home = roami_home_lookup(node, page);
 	write->copies = 0;
 	write->diff = out;
@@ -355,6 +370,7 @@ static bool erc_next(struct roami_node *node, const struct roam_request *request
 static void erc_patch(struct roami_node *node, const struct roam_request *request,
 		      const struct erc_item *item, const uint8_t *diff)
 {
+	roami_contract_locked(node, item->page);
 	if (!roami_diff_patch(node, item->page, diff, item->bytes))
 		roami_node_fail(node, "node %u sent a malformed diff", request->from);
 }
@@ -432,6 +448,8 @@ static bool erc_unused(struct roami_node *node, uint32_t page)
 {
 	struct erc_page *data = erc_page(node, page);
 
+	roami_contract_locked(node, page);
+	roami_contract(roami_page_state(node, page) == ERC_COPY);
 	if (erc_mode(node) != ERC_MODE_AUTO || roami_page_pending(node, page))
 		return false;
 	if (roami_page_has_twin(node, page))

@@ -15,6 +15,7 @@ const struct roam_page_state home_states[] = {
 
 static struct home_page *home_page(struct roami_node *node, uint32_t page)
 {
+	roami_contract(roami_page_ours(node, page));
 	return roami_page_data(node, page);
 }
 
@@ -22,6 +23,7 @@ static struct home_page *home_page(struct roami_node *node, uint32_t page)
 
 void home_take(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	roami_page_move(node, page, HOME_MASTER);
 	roami_page_set_home(node, page, true);
 	home_page(node, page)->shares = SHARES_FIRST;
@@ -32,6 +34,8 @@ void home_claimed(struct roami_node *node, uint32_t page)
 	int32_t stride;
 	uint32_t more = roami_home_claim_run(node, page, &stride);
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	for (uint32_t i = 0; i <= more; i++)
 		home_take(node, page + i * (uint32_t)stride);
 	roami_home_publish(node, page, more + 1, stride, 1);
@@ -53,6 +57,8 @@ void home_claimed(struct roami_node *node, uint32_t page)
  */
 static void home_adopted(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	roami_page_move(node, page, HOME_MASTER);
 	roami_page_set_home(node, page, true);
 	roami_page_open(node, page, 1,
@@ -66,6 +72,8 @@ static bool home_fresh(struct roami_node *node, uint32_t page, uint64_t version)
 	struct home_page *data = home_page(node, page);
 	bool good;
 
+	roami_contract_pending(node, page);
+	roami_contract(!roami_page_is_home(node, page));
 	roami_page_lock(node, page);
 	home_has(data, version);
 	good = !home_stale(data);
@@ -82,6 +90,7 @@ void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsign
 
 		roami_fetch_all(node, list, count);
 		for (unsigned i = 0; i < count; i++) {
+			roami_assert(list[i].home != roami_me(node));
 			if (list[i].result != ROAM_FETCH_OK)
 				roami_node_fail(node, "page %u: node %u is not its home",
 						list[i].page, list[i].home);
@@ -111,6 +120,8 @@ void home_open_run(struct roami_node *node, uint32_t first, uint32_t count)
 {
 	if (count == 0)
 		return;
+	roami_contract(roami_page_state(node, first) ==
+		       roami_page_state(node, first + count - 1));
 	roami_page_open(node, first, count, ROAM_READ);
 	for (uint32_t i = 0; i < count; i++)
 		roami_page_done(node, first + i);
@@ -130,6 +141,7 @@ static void home_run_open(struct roami_node *node, struct home_run *run)
 
 static void home_run_add(struct roami_node *node, struct home_run *run, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	roami_fetched_ahead(node);
 	if (run->count == 0 || page != run->first + run->count) {
 		home_run_open(node, run);
@@ -146,6 +158,7 @@ static void home_ahead_take(struct roami_node *node, struct roam_fetch_one *list
 	uint32_t pages[AHEAD_AT_ONCE];
 	struct home_run run = {0, 0};
 
+	roami_assert(count <= AHEAD_AT_ONCE);
 	for (unsigned i = 0; i < count; i++)
 		pages[i] = list[i].page;
 	fetch(node, list, count);
@@ -185,6 +198,7 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)
 {
 	bool claimed;
 
+	roami_contract_pending(node, page);
 	*home_p = roami_home_claim(node, page, &claimed);
 	if (claimed)
 		home_claimed(node, page);
@@ -229,6 +243,8 @@ void home_read_fault(struct roami_node *node, uint32_t page)
 	unsigned home, count = 1;
 	bool row;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_state(node, page) == HOME_INVALID);
 	if (home_mine(node, page, &home))
 		return;
 	row = roami_page_in_row(node, page, home);
@@ -307,6 +323,8 @@ static bool home_leave_open(struct roami_node *node, const struct roam_sync *syn
 {
 	struct home_page *data = home_page(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_WRITE);
 	if (data->shares == 0 || !home_may_open(node, sync) || roami_home_wanted(node, page))
 		return false;
 	data->shares--;
@@ -325,12 +343,16 @@ static uint64_t home_silent(struct roami_node *node, uint32_t page)
 	const struct home_scoped_page *data = roami_page_data(node, page);
 	uint64_t version = data->sent > data->page.have ? data->sent : data->page.have;
 
+	roami_assert(roami_model(node) == ROAM_MODEL_SCC);
+	roami_contract_pending(node, page);
 	return version > home_need(&data->page) ? version : home_need(&data->page);
 }
 
 /* The page of this home gets a new version, and a notice. */
 static void home_tell(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_is_home(node, page));
 	roami_notice_add(node, page, roami_home_version_bump(node, page));
 }
 
@@ -342,6 +364,8 @@ static void home_publish_late(struct roami_node *node, uint32_t page)
 {
 	const struct home_page *data = home_page(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_dirty(node, page));
 	if (roami_page_state(node, page) == HOME_MASTER)
 		home_tell(node, page);
 	else if (roami_model(node) == ROAM_MODEL_SCC)
@@ -357,6 +381,7 @@ static void home_publish(struct roami_node *node, const struct roam_sync *sync, 
 {
 	size_t closing = 0;
 
+	roami_assert(count <= BATCH);
 	for (size_t i = 0; i < count; i++) {
 		enum home_news news = home_news(node, pages[i]);
 
@@ -403,6 +428,8 @@ void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint
 	struct home_page *data = home_page(node, dirty->page);
 	bool scoped = roami_model(node) == ROAM_MODEL_SCC;
 
+	roami_assert(!dirty->home);
+	roami_contract_pending(node, dirty->page);
 	if (!dirty->changed) {
 		if (scoped)
 			roami_notice_add_home(node, dirty->page, home_silent(node, dirty->page),
@@ -422,6 +449,7 @@ void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint
  */
 void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (roami_checks_races(node)) {
 		roami_race_note_home(node, page);
 	} else if (home_may_open(node, sync)) {
@@ -441,6 +469,7 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 
 		for (size_t i = 0; i < some; i++) {
 			homes[i] = (uint16_t)roami_home_lookup(node, dirty[i].page);
+			roami_contract(i == 0 || dirty[i - 1].page < dirty[i].page);
 			if (dirty[i].home)
 				home_written(node, sync, dirty[i].page);
 		}
@@ -464,6 +493,7 @@ static bool home_needs(struct roami_node *node, const struct roam_notice *notice
 	struct home_page *data = home_page(node, notice->page);
 	bool stale;
 
+	roami_contract(notice->writer < roami_count(node) && notice->writer != roami_me(node));
 	if (roami_page_is_home(node, notice->page))
 		return false;
 	roami_page_lock(node, notice->page);
@@ -484,6 +514,7 @@ static void home_drop(struct roami_node *node, const struct roam_sync *sync, uin
 	struct roam_dirty dirty[BATCH];
 	size_t stale = 0, flush = 0;
 
+	roami_assert(count <= BATCH);
 	for (size_t i = 0; i < count; i++) {
 		struct home_page *data = home_page(node, pages[i]);
 
@@ -514,6 +545,7 @@ void home_invalidate(struct roami_node *node, const struct roam_sync *sync,
 	size_t stale = 0;
 
 	for (size_t i = 0; i < count; i++) {
+		roami_assert(i == 0 || notices[i - 1].page <= notices[i].page);
 		if (!home_needs(node, &notices[i]) ||
 		    (stale > 0 && pages[stale - 1] == notices[i].page))
 			continue;
@@ -528,6 +560,8 @@ void home_invalidate(struct roami_node *node, const struct roam_sync *sync,
 
 bool home_evict(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(!roami_page_dirty(node, page));
 	if (roami_page_state(node, page) != HOME_COPY)
 		return false;
 	roami_page_close(node, &page, 1, ROAM_NONE);

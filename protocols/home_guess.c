@@ -5,6 +5,7 @@
 
 bool home_guess(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (roami_page_state(node, page) != HOME_INVALID || !roami_page_guess(node, page))
 		return false;
 	roami_page_move(node, page, HOME_GUESS);
@@ -15,6 +16,8 @@ bool home_guess(struct roami_node *node, uint32_t page)
 /* This node's, and written without detection, as if it had been claimed first. */
 static void home_won(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_state(node, page) == HOME_GUESS);
 	roami_guess_won(node, page);
 	home_take(node, page);
 	roami_home_publish(node, page, 1, 1, 1);
@@ -24,6 +27,8 @@ static void home_won(struct roami_node *node, uint32_t page)
 /* Another node has made this one its home, and may have a copy that lacks what was written. */
 static void home_given(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_state(node, page) == HOME_GUESS);
 	home_take(node, page);
 	roami_guess_given(node, page);
 	roami_page_done(node, page);
@@ -52,8 +57,11 @@ static void home_lost(struct roami_node *node, struct roam_fetch_one *list, unsi
 {
 	uint32_t pages[FETCH_AT_ONCE];
 
-	for (unsigned i = 0; i < count; i++)
+	roami_assert(count <= FETCH_AT_ONCE);
+	for (unsigned i = 0; i < count; i++) {
+		roami_contract_pending(node, list[i].page);
 		pages[i] = list[i].page;
+	}
 	roami_page_close(node, pages, count, ROAM_NONE);
 	for (unsigned i = 0; i < count; i++)
 		roami_guess_lost(node, pages[i]);

@@ -18,6 +18,8 @@ void home_write_run(struct roami_node *node, uint32_t page, home_fits_fn *fits)
 {
 	uint32_t run = roami_page_row(node, page, RUN_MAX), more = 0;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_is_home(node, page));
 	while (more < run && run_next(node, page + more + 1, fits))
 		more++;
 	if (more > 0)

@@ -53,6 +53,7 @@ enum { IVY_MANAGER_FIXED, IVY_MANAGER_DYNAMIC }; /* words of ROAM_IVY */
 
 static uint64_t ivy_bit(unsigned node)
 {
+	roami_assert(node < 64);
 	return UINT64_C(1) << node;
 }
 
@@ -95,6 +96,8 @@ static void ivy_keep(struct roami_node *node, uint32_t page)
 	struct ivy_page *data = roami_page_data(node, page);
 	uint64_t stay = roami_stay_ns(node), window = ivy->window(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract_locked(node, page);
 	data->until = roami_now(node) + (stay > window ? stay : window);
 }
 
@@ -109,6 +112,7 @@ static bool ivy_ask(struct roami_node *node, uint32_t page, unsigned type, void 
 	unsigned manager = roami_manager(node, page), to;
 	bool came;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	to = ivy->dynamic || manager == roami_me(node) ? data->owner : manager;
 	roami_page_unlock(node, page);
@@ -120,6 +124,8 @@ static bool ivy_ask(struct roami_node *node, uint32_t page, unsigned type, void 
 /* The owner's own read: nobody took the bytes. */
 static void ivy_read_own(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(ivy_owns(ivy_look(node, page)));
 	roami_page_set_home(node, page, true);
 	if (ivy_look(node, page) == IVY_SHARED) {
 		roami_page_open(node, page, 1, ROAM_READ);
@@ -132,6 +138,7 @@ static void ivy_read_own(struct roami_node *node, uint32_t page)
 /* The owner forgets an evicted copy: or an invalidation could mean that one or the next. */
 static void ivy_leave(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	ivy_ask(node, page, IVY_DROP, NULL, 0);
 	roami_page_lock(node, page);
 	if (ivy_state(node, page) == IVY_EVICTED) /* else it was invalidated meanwhile */
@@ -141,6 +148,8 @@ static void ivy_leave(struct roami_node *node, uint32_t page)
 
 void ivy_read_fault(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	if (ivy_owns(ivy_look(node, page))) {
 		ivy_read_own(node, page);
 		return;
@@ -164,6 +173,7 @@ static void ivy_take(struct roami_node *node, uint32_t page)
 	unsigned me = roami_me(node), nodes = roami_count(node);
 	uint64_t copies = 0;
 
+	roami_contract_pending(node, page);
 	ivy_move(node, page, IVY_ASKED);
 	if (!ivy_ask(node, page, IVY_WRITE, &copies, sizeof(copies)) &&
 	    roami_page_access(node, page) != ROAM_READ)
@@ -178,10 +188,12 @@ void ivy_write_fault(struct roami_node *node, uint32_t page)
 	struct ivy_page *data = roami_page_data(node, page);
 	struct roam_part part = {&page, sizeof(page)};
 
+	roami_contract_pending(node, page);
 	if (ivy_look(node, page) == IVY_EVICTED)
 		ivy_leave(node, page);
 	if (!ivy_owns(ivy_look(node, page)))
 		ivy_take(node, page);
+	roami_contract((data->copies & ivy_bit(roami_me(node))) == 0);
 	roami_call_each(node, data->copies, IVY_INVALIDATE, &part, 1);
 	roami_page_lock(node, page);
 	data->copies = 0;
@@ -196,6 +208,7 @@ bool ivy_evict(struct roami_node *node, uint32_t page)
 {
 	bool gone;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page); /* against an invalidation */
 	gone = ivy_state(node, page) == IVY_COPY;
 	if (gone) {
@@ -208,6 +221,7 @@ bool ivy_evict(struct roami_node *node, uint32_t page)
 
 void ivy_settle(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (ivy_look(node, page) != IVY_OWNER)
 		ivy_write_fault(node, page);
 }
@@ -258,6 +272,8 @@ static void ivy_read(struct roami_node *node, const struct roam_request *request
 
 	if (!ivy_serves(node, request, page, IVY_READ))
 		return;
+	roami_contract_locked(node, page);
+	roami_contract(!roami_page_pending(node, page));
 	roami_page_close(node, &page, 1, ROAM_READ);
 	roami_page_move(node, page, IVY_SHARED);
 	data->copies |= ivy_bit(request->origin);
@@ -274,6 +290,8 @@ static void ivy_write(struct roami_node *node, const struct roam_request *reques
 
 	if (!ivy_serves(node, request, page, IVY_WRITE))
 		return;
+	roami_contract_locked(node, page);
+	roami_contract(!roami_page_pending(node, page));
 	roami_page_close(node, &page, 1, ROAM_NONE);
 	roami_page_set_home(node, page, false);
 	roami_page_move(node, page, IVY_NONE);
@@ -298,6 +316,7 @@ static void ivy_invalidate(struct roami_node *node, const struct roam_request *r
 	uint64_t now = roami_now(node);
 
 	roami_page_lock(node, page);
+	roami_contract(!ivy_owns(ivy_state(node, page)));
 	if (ivy_state(node, page) == IVY_FETCH) {
 		roami_park(node, request, page); /* the copy it means is on its way */
 		roami_page_unlock(node, page);
@@ -327,6 +346,7 @@ static void ivy_drop(struct roami_node *node, const struct roam_request *request
 
 	if (!ivy_serves(node, request, page, IVY_DROP))
 		return;
+	roami_contract_locked(node, page);
 	data->copies &= ~ivy_bit(request->origin);
 	roami_reply(node, request, NULL, 0);
 	roami_page_unlock(node, page);

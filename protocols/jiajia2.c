@@ -56,6 +56,7 @@ struct jiajia2_offer {
 
 static struct jiajia2_page *jiajia2_page(struct roami_node *node, uint32_t page)
 {
+	roami_contract(roami_page_ours(node, page));
 	return roami_page_data(node, page);
 }
 
@@ -79,6 +80,7 @@ static void jiajia2_note(struct roami_node *node, const struct roam_dirty *dirty
 	for (size_t i = 0; i < count; i++) {
 		struct jiajia2_page *data = jiajia2_page(node, dirty[i].page);
 
+		roami_contract_pending(node, dirty[i].page);
 		if (dirty[i].home || !dirty[i].changed || data->listed ||
 		    data->moving.home.page.have != dirty[i].version)
 			continue;
@@ -138,6 +140,7 @@ static void jiajia2_take(struct roami_node *node, struct jiajia2_take *take)
 {
 	struct roam_part part = {take->offers, take->count * sizeof(take->offers[0])};
 
+	roami_assert(take->count <= TAKE_ONCE && take->home != roami_me(node));
 	if (take->count == 0)
 		return;
 	if (roami_call(node, take->home, JIAJIA2_TAKE, &part, 1, take->places,
@@ -146,6 +149,7 @@ static void jiajia2_take(struct roami_node *node, struct jiajia2_take *take)
 	for (unsigned i = 0; i < take->count; i++) {
 		const struct jiajia2_offer *offer = &take->offers[i];
 
+		roami_contract_pending(node, offer->page);
 		if (take->places[i] != 0) {
 			roami_page_lock(node, offer->page);
 			roami_twin_drop(node, offer->page);
@@ -189,6 +193,7 @@ static void jiajia2_met(struct roami_node *node)
 	while (state->wrote != 0) {
 		struct jiajia2_page *data = jiajia2_page(node, state->wrote - 1);
 
+		roami_assert(data->listed);
 		data->listed = false;
 		state->wrote = data->next;
 	}
@@ -206,6 +211,7 @@ static uint32_t jiajia2_hand_over(struct roami_node *node, const struct jiajia2_
 	uint64_t version = offer->have;
 	uint32_t place = 0, here;
 
+	roami_contract(to != roami_me(node));
 	roami_page_lock(node, offer->page);
 	here = roami_home_here(node, offer->page);
 	if (here != 0 && ROAM_PLACE_EPOCH(here) < ROAM_EPOCH_MAX && moving_rests(node, offer->page))
@@ -220,6 +226,7 @@ static void jiajia2_handle_take(struct roami_node *node, const struct roam_reque
 	uint32_t places[TAKE_ONCE];
 	struct roam_part part = {places, count * sizeof(places[0])};
 
+	roami_assert(count <= TAKE_ONCE);
 	if (request->bytes % sizeof(struct jiajia2_offer) != 0)
 		roami_node_fail(node, "node %u sent a malformed request", request->from);
 	for (unsigned i = 0; i < count; i++) {

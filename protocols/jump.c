@@ -56,6 +56,8 @@ static bool jump_moves(struct roami_node *node, const struct moving_head *head, 
 {
 	struct moving_page *data = moving_page(node, head->page);
 
+	roami_contract_locked(node, head->page);
+	roami_contract(to != roami_me(node));
 	return !head->stay && head->hops < HOPS_MAX &&
 	       ROAM_PLACE_EPOCH(roami_home_here(node, head->page)) < ROAM_EPOCH_MAX &&
 	       roami_page_state(node, head->page) == HOME_MASTER &&

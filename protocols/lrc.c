@@ -61,6 +61,7 @@ static bool lrc_stale(struct roami_node *node, uint32_t page)
 	const struct lrc_page *data = lrc_page(node, page);
 	unsigned me = roami_me(node);
 
+	roami_contract_locked(node, page);
 	for (unsigned i = 0; i < roami_count(node); i++)
 		if (i == me ? data->from[i].top > data->from[i].mark.key
 			    : lrc_lacks(&data->from[i]))
@@ -74,6 +75,7 @@ static unsigned lrc_holder(struct roami_node *node, uint32_t page)
 	const struct lrc_page *data = lrc_page(node, page);
 	unsigned holder = 0;
 
+	roami_contract_locked(node, page);
 	for (unsigned i = 0; i < roami_count(node); i++)
 		if (i != roami_me(node) && data->from[i].need > data->from[holder].need)
 			holder = i;
@@ -91,6 +93,7 @@ static bool lrc_fetch_diffs(struct roami_node *node, uint32_t page)
 	const uint8_t *bytes;
 	unsigned count;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	for (unsigned i = 0; i < roami_count(node); i++) {
 		const struct lrc_from *from = &data->from[i];
@@ -122,6 +125,7 @@ static void lrc_validate(struct roami_node *node, uint32_t page)
 {
 	unsigned manager = roami_manager(node, page), me = roami_me(node), holder;
 
+	roami_contract_pending(node, page);
 	for (;;) {
 		bool has, good;
 
@@ -157,6 +161,7 @@ static void lrc_release(struct roami_node *node, const struct roam_sync *sync,
 	for (size_t i = 0; i < count; i++) {
 		uint32_t page = dirty[i].page;
 
+		roami_contract_pending(node, page);
 		lrc_make_room(node);
 		roami_page_lock(node, page);
 		if (roami_page_has_twin(node, page)) {
@@ -193,6 +198,8 @@ static bool lrc_look(struct roami_node *node, uint32_t page, struct lrc_named *n
 /* Ends the diff of a page that nobody can write.  Open writes that are in none get a notice. */
 static void lrc_end_diff(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) != ROAM_WRITE);
 	lrc_make_room(node);
 	roami_page_lock(node, page);
 	if (roami_page_has_twin(node, page)) {
@@ -214,6 +221,7 @@ static void lrc_cut(struct roami_node *node, const uint32_t *pages, size_t count
 	uint32_t closing[BATCH];
 	size_t kept = 0, used = 0;
 
+	roami_assert(count <= BATCH);
 	for (size_t i = 0; i < count; i++)
 		kept += lrc_look(node, pages[i], &named[kept]);
 	for (size_t i = 0; i < kept; i++)
@@ -247,6 +255,7 @@ static size_t lrc_note(struct roami_node *node, const struct roam_notice *notice
 	for (; at < count && notices[at].page == page; at++) {
 		struct lrc_from *from = &data->from[notices[at].writer];
 
+		roami_contract(notices[at].writer != roami_me(node));
 		if (from->need < notices[at].interval)
 			from->need = notices[at].interval;
 	}
@@ -273,7 +282,13 @@ static void lrc_acquire(struct roami_node *node, const struct roam_sync *sync,
 
 static void lrc_settle(struct roami_node *node, uint32_t page)
 {
-	if (lrc_stale(node, page))
+	bool stale;
+
+	roami_contract_pending(node, page);
+	roami_page_lock(node, page);
+	stale = lrc_stale(node, page);
+	roami_page_unlock(node, page);
+	if (stale)
 		lrc_validate(node, page);
 }
 

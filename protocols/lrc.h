@@ -105,6 +105,7 @@ static inline struct lrc_diff *lrc_diff(struct roami_node *node, uint32_t record
 /* Whether there are bytes of the page here, readable or not; under its lock. */
 static inline bool lrc_has(struct roami_node *node, uint32_t page)
 {
+	roami_contract_locked(node, page);
 	return roami_page_state(node, page) != LRC_START || roami_me(node) == 0;
 }
 

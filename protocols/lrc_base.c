@@ -18,6 +18,7 @@ static size_t lrc_copy_out(struct roami_node *node, uint32_t page, uint8_t *out)
 	unsigned me = roami_me(node);
 	const struct lrc_from *own = &data->from[me];
 
+	roami_contract_locked(node, page);
 	if (data->twin != 0)
 		lrc_seal_open(node, page);
 	*copy = (struct lrc_copy){page, lrc_has(node, page), data->key};
@@ -38,6 +39,7 @@ static void lrc_copy_in(struct roami_node *node, uint32_t page, const uint8_t *i
 	struct lrc_page *data = lrc_page(node, page);
 	const struct lrc_copy *copy = (const void *)in;
 
+	roami_contract_locked(node, page);
 	for (unsigned i = 0; i < roami_count(node); i++) {
 		data->from[i].mark = copy->marks[i];
 		if (data->from[i].top < copy->marks[i].key)
@@ -67,8 +69,11 @@ void lrc_fetch_page(struct roami_node *node, uint32_t page, unsigned from)
 {
 	uint8_t *in = roami_scratch(node);
 	struct roam_part part = {&page, sizeof(page)};
-	size_t bytes = roami_call(node, from, LRC_PAGE, &part, 1, in, LRC_COPY_MAX);
+	size_t bytes;
 
+	roami_contract_pending(node, page);
+	roami_assert(from != roami_me(node));
+	bytes = roami_call(node, from, LRC_PAGE, &part, 1, in, LRC_COPY_MAX);
 	if (bytes != lrc_copy_bytes(node) + ROAM_PAGE_SIZE ||
 	    ((const struct lrc_copy *)(const void *)in)->here == 0)
 		roami_node_fail(node, "node %u has no page %u", from, page);
@@ -87,6 +92,7 @@ static void lrc_give_base(struct roami_node *node, uint32_t page, unsigned manag
 	_Alignas(8) uint8_t out[LRC_COPY_MAX];
 	struct roam_part part = {out, 0};
 
+	roami_assert(manager != roami_me(node));
 	roami_page_lock(node, page);
 	part.bytes = lrc_copy_out(node, page, out);
 	roami_page_unlock(node, page);
@@ -104,6 +110,7 @@ static void lrc_send_patches(struct roami_node *node, uint32_t page, unsigned ma
 	const uint8_t *bytes;
 
 	memcpy(out, &head, sizeof(head));
+	roami_assert(manager != roami_me(node));
 	while (lrc_next(node, streams, count, &item, &bytes)) {
 		if (part.bytes + sizeof(item) + lrc_padded(item.bytes) > LRC_PATCH_BYTES) {
 			roami_call(node, manager, LRC_PATCH, &part, 1, NULL, 0);
@@ -131,6 +138,7 @@ static bool lrc_push_some(struct roami_node *node, uint32_t page, unsigned manag
 	bool wanted[LRC_NODES_MAX], gone, more = false;
 	unsigned count;
 
+	roami_assert(manager != roami_me(node));
 	if (roami_call(node, manager, LRC_MARKS, &part, 1, in, sizeof(in)) != lrc_copy_bytes(node))
 		roami_node_fail(node, "node %u sent malformed marks", manager);
 	if (!copy->here) {
@@ -160,6 +168,7 @@ static void lrc_push(struct roami_node *node, uint32_t page)
 	roami_page_lock(node, page);
 	if (data->twin != 0)
 		lrc_seal_open(node, page);
+	roami_assert(data->twin == 0);
 	for (unsigned i = 0; i < roami_count(node); i++)
 		top[i] = data->from[i].top;
 	roami_page_unlock(node, page);
@@ -173,6 +182,7 @@ static void lrc_collect(struct roami_node *node, uint64_t most)
 {
 	const struct lrc_node *lrc = roami_node_state(node);
 
+	roami_assert(most <= lrc->total / 2);
 	for (;;) {
 		uint32_t page = 0;
 		bool done;

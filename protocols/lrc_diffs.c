@@ -16,6 +16,7 @@ static void lrc_append(struct roami_node *node, uint32_t record)
 {
 	struct lrc_node *lrc = roami_node_state(node);
 
+	roami_contract(lrc_diff(node, record)->page < roami_pages(node));
 	lrc_diff(node, record)->older = lrc->newest;
 	lrc_diff(node, record)->newer = 0;
 	if (lrc->newest != 0)
@@ -30,6 +31,7 @@ static void lrc_remove(struct roami_node *node, uint32_t record)
 	struct lrc_node *lrc = roami_node_state(node);
 	const struct lrc_diff *diff = lrc_diff(node, record);
 
+	roami_assert(lrc->oldest != 0 && lrc->newest != 0);
 	if (diff->older != 0)
 		lrc_diff(node, diff->older)->newer = diff->newer;
 	else
@@ -64,6 +66,9 @@ void lrc_keep_twin(struct roami_node *node, uint32_t page)
 	struct lrc_node *lrc = roami_node_state(node);
 	struct lrc_diff diff = {.page = page, .first = roami_interval(node)};
 
+	roami_contract_locked(node, page);
+	roami_assert(lrc_page(node, page)->twin == 0);
+	roami_contract(roami_page_has_twin(node, page));
 	roami_memory_lock(node);
 	lrc_page(node, page)->twin = lrc_put(node, &diff, NULL);
 	lrc->reserved += lrc_room();
@@ -81,6 +86,9 @@ void lrc_seal(struct roami_node *node, uint32_t page)
 	uint8_t bytes[ROAM_DIFF_MAX];
 	struct lrc_diff diff = {.page = page, .first = open, .last = open};
 
+	roami_contract_locked(node, page);
+	roami_contract(roami_page_has_twin(node, page));
+	roami_contract(roami_page_access(node, page) != ROAM_WRITE);
 	diff.bytes = (uint32_t)roami_diff_make(node, page, bytes, false);
 	roami_twin_drop(node, page);
 	roami_memory_lock(node);
@@ -89,10 +97,12 @@ void lrc_seal(struct roami_node *node, uint32_t page)
 		if (diff.first < open)
 			diff.last = open - 1; /* and some of the open one's */
 		lrc_remove(node, data->twin);
+		roami_assert(lrc->reserved >= lrc_room());
 		lrc->reserved -= lrc_room();
 		data->twin = 0;
 	}
 	if (diff.bytes > 0) {
+		roami_assert(own->mark.key <= data->key);
 		diff.key = own->mark.key = own->top = ++data->key;
 		record = lrc_put(node, &diff, bytes);
 		if (data->first == 0)
@@ -122,6 +132,7 @@ size_t lrc_gather(struct roami_node *node, const struct lrc_ask *ask, uint8_t *o
 	uint64_t first;
 	uint32_t at;
 
+	roami_contract_locked(node, ask->page);
 	roami_memory_lock(node);
 	first = data->twin != 0 ? lrc_diff(node, data->twin)->first : UINT64_MAX;
 	roami_memory_unlock(node);
@@ -192,6 +203,7 @@ void lrc_forget(struct roami_node *node, uint32_t page, uint64_t key)
 static void lrc_stream(struct roami_node *node, struct lrc_stream *stream, unsigned writer,
 		       const uint8_t *in, size_t bytes)
 {
+	roami_assert(writer < LRC_NODES_MAX);
 	stream->writer = writer;
 	stream->at = in + sizeof(stream->answer);
 	stream->end = in + bytes;
@@ -249,6 +261,7 @@ void lrc_patch_one(struct roami_node *node, uint32_t page, const struct lrc_item
 	struct lrc_page *data = lrc_page(node, page);
 	struct lrc_from *from = &data->from[item->writer];
 
+	roami_contract_locked(node, page);
 	if (item->key <= from->mark.key)
 		return;
 	if (!roami_diff_patch(node, page, bytes, item->bytes))

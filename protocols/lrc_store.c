@@ -35,6 +35,7 @@ static struct lrc_store *store_of(struct roami_node *node)
 
 static struct store_block *store_block(struct lrc_store *store, uint32_t at)
 {
+	roami_assert(at != 0 && at <= store->total);
 	return (struct store_block *)(void *)store + at;
 }
 
@@ -62,6 +63,7 @@ static uint32_t store_take(struct lrc_store *store)
 {
 	uint32_t at = store->free;
 
+	roami_assert(store->used < store->total);
 	if (at != 0)
 		store->free = store_block(store, at)->next;
 	else
@@ -128,6 +130,7 @@ void lrc_store_drop(struct roami_node *node, uint32_t record)
 		struct store_block *block = store_block(store, record);
 		uint32_t next = block->next;
 
+		roami_assert(store->used > 0);
 		roami_memory_spoil(node, block->bytes, sizeof(block->bytes));
 		block->next = store->free;
 		store->free = record;

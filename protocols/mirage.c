@@ -62,6 +62,7 @@ static uint64_t mirage_window(struct roami_node *node, uint32_t page)
 	const struct mirage_page *data = roami_page_data(node, page);
 	uint64_t given = mirage_given(node, page), delta = given != 0 ? given : data->delta_ns;
 
+	roami_contract_locked(node, page);
 	return delta > ROAM_STAY_NS ? delta : ROAM_STAY_NS;
 }
 
@@ -71,6 +72,7 @@ static void mirage_missed(struct roami_node *node, uint32_t page)
 	struct mirage_page *data = roami_page_data(node, page);
 	uint64_t window, gone;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	if (ivy_state(node, page) == IVY_NONE && data->ivy.until != 0) {
 		window = mirage_window(node, page);
@@ -88,11 +90,13 @@ static void mirage_lengthen(struct roami_node *node, uint32_t page)
 	struct mirage_page *data = roami_page_data(node, page);
 	uint64_t window;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	window = 2 * mirage_window(node, page);
 	if (data->soon)
 		data->delta_ns = (uint32_t)(window < MIRAGE_MOST_NS ? window : MIRAGE_MOST_NS);
 	data->soon = false;
+	roami_assert(data->delta_ns <= MIRAGE_MOST_NS);
 	roami_page_unlock(node, page);
 }
 

@@ -34,6 +34,8 @@ void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, ui
 {
 	struct moving_page *data = moving_page(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract_locked(node, page);
 	roami_assert(version >= home_need(&data->home.page));
 	roami_page_move(node, page, HOME_MASTER);
 	moving_learn(data, place);
@@ -50,6 +52,7 @@ static bool moving_install(struct roami_node *node, uint32_t page,
 	struct moving_page *data = moving_page(node, page);
 	bool good = true;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	if (answer->moved) {
 		data->regrets = (uint16_t)(data->regrets + (data->asked ? 1 : 0));
@@ -88,6 +91,7 @@ static uint32_t want_run(const struct moving_want *wants, unsigned count)
 static void want_ask(struct roami_node *node, struct moving_want *wants,
 		     struct roam_page_call *calls, unsigned count, bool stay)
 {
+	roami_assert(count <= ROAM_PAGES_ONCE);
 	for (unsigned i = 0; i < count; i++) {
 		struct moving_want *want = &wants[i];
 		uint32_t place = moving_place(node, want->page);
@@ -136,6 +140,8 @@ void moving_fault(struct roami_node *node, uint32_t page, bool stay)
 {
 	struct moving_want want = {.page = page, .home = ROAM_NOBODY};
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	/* Home already, if it was placed here and not touched yet. */
 	if ((moving_place(node, page) == 0 || roami_home_here(node, page) != 0) &&
 	    home_mine(node, page, &want.home))
@@ -151,6 +157,7 @@ static bool write_along(struct roami_node *node, uint32_t page)
 
 void moving_write_fault(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (roami_page_is_home(node, page) && !roami_checks_races(node))
 		home_write_run(node, page, write_along);
 }
@@ -177,6 +184,7 @@ static void ahead_bring(struct roami_node *node, struct moving_want *wants, unsi
 	bool done[ROAM_PAGES_ONCE] = {false};
 	unsigned left = count;
 
+	roami_assert(count <= ROAM_PAGES_ONCE);
 	want_ask(node, wants, calls, count, stay);
 	while (left > 0) {
 		unsigned came = 0;
@@ -252,6 +260,7 @@ void moving_settle(struct roami_node *node, uint32_t page)
 {
 	struct moving_want want = {.page = page};
 
+	roami_contract_pending(node, page);
 	want.home = roami_home_lookup(node, page);
 	if (want.home == ROAM_NOBODY || roami_home_here(node, page) != 0 ||
 	    roami_page_state(node, page) == HOME_COPY)
@@ -282,6 +291,8 @@ static void moving_elsewhere(struct roami_node *node, const struct roam_request 
 				     {(const uint8_t *)request->data + sizeof(*head),
 				      request->bytes - sizeof(*head)}};
 
+	roami_contract_locked(node, head->page);
+	roami_contract(roami_home_here(node, head->page) == 0);
 	if (place != 0 && ROAM_PLACE_EPOCH(place) > ROAM_PLACE_EPOCH(head->place)) {
 		head->place = place;
 		head->hops++;
@@ -332,6 +343,8 @@ uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_
 	uint32_t place = roami_home_here(node, page);
 	bool open;
 
+	roami_contract_locked(node, page);
+	roami_contract(!roami_page_pending(node, page) && roami_page_is_home(node, page));
 	if (!roami_home_give(node, page, bytes, version_p, &open))
 		return 0;
 	if (open)
@@ -381,6 +394,8 @@ bool moving_never(struct roami_node *node, const struct moving_head *head, unsig
 
 bool moving_rests(struct roami_node *node, uint32_t page)
 {
+	roami_contract_locked(node, page);
+	roami_contract(roami_home_here(node, page) != 0);
 	return roami_page_state(node, page) == HOME_MASTER &&
 	       roami_page_access(node, page) != ROAM_WRITE && !roami_page_dirty(node, page) &&
 	       !roami_page_pending(node, page);
@@ -397,6 +412,8 @@ static void moving_hand_over(struct roami_node *node, const struct moving_head *
 	uint64_t version = have;
 	uint32_t place;
 
+	roami_contract_locked(node, head->page);
+	roami_contract(to != roami_me(node) && answer->moved == 0);
 	if (data->regrets >= REGRETS_MAX || !moving_rests(node, head->page) ||
 	    !moves(node, head, to))
 		return;
@@ -424,6 +441,7 @@ void moving_handle_diff(struct roami_node *node, const struct roam_request *requ
 					  (const uint8_t *)request->data + sizeof(head),
 					  request->bytes - sizeof(head));
 	roami_page_lock(node, head.page);
+	roami_contract(roami_home_here(node, head.page) != 0);
 	if (!roami_page_pending(node, head.page)) /* a release that finds it shared closes it */
 		moving_page(node, head.page)->home.page.shares = 0;
 	if (answer.version == head.have + 1)

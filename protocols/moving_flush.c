@@ -19,6 +19,8 @@ static bool update_put(struct roami_node *node, struct roam_dirty *dirty)
 {
 	uint32_t place = moving_place(node, dirty->page);
 
+	roami_contract_pending(node, dirty->page);
+	roami_assert(!dirty->home);
 	if (!dirty->keep || place == 0 || moving_page(node, dirty->page)->owed != 0 ||
 	    !roami_flush_pinned(node, dirty, ROAM_PLACE_OF(place)))
 		return false;
@@ -34,6 +36,8 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	struct moving_head *head = (void *)out;
 	size_t bytes = 0;
 
+	roami_contract_pending(node, dirty->page);
+	roami_contract(dirty->keep || roami_page_access(node, dirty->page) != ROAM_WRITE);
 	*head = (struct moving_head){.page = dirty->page,
 				     .place = moving_place(node, dirty->page),
 				     .stay = dirty->keep || roami_checks_races(node),
@@ -60,6 +64,7 @@ static void update_answered(struct roami_node *node, const struct moving_update 
 {
 	uint32_t page = update->head->page;
 
+	roami_contract_pending(node, page);
 	if (call->bytes != sizeof(update->answer))
 		roami_node_fail(node, "page %u: malformed acknowledgement", page);
 	roami_page_lock(node, page);
@@ -82,6 +87,7 @@ static void update_call(struct roami_node *node, struct moving_update **updates,
 	bool done[MOVING_ONCE] = {false};
 	unsigned left = count;
 
+	roami_assert(count <= MOVING_ONCE);
 	for (unsigned i = 0; i < count; i++)
 		calls[i] = (struct roam_page_call){
 			.page = updates[i]->head->page,
@@ -112,6 +118,7 @@ static unsigned update_ask(struct roami_node *node, const struct roam_sync *sync
 	struct moving_update *asks[MOVING_ONCE];
 	unsigned asked = 0, left = 0;
 
+	roami_assert(count <= MOVING_ONCE);
 	for (unsigned i = 0; i < count; i++)
 		if (!updates[i]->head->stay && updates[i]->bytes >= ASK_MIN &&
 		    !moving_page(node, updates[i]->head->page)->refused)

@@ -36,6 +36,7 @@ static bool onecopy_is_here(struct roami_node *node, uint32_t page)
 {
 	unsigned state = roami_page_state(node, page);
 
+	roami_contract(roami_page_pending(node, page) || roami_page_locked(node, page));
 	return state == ONECOPY_HERE || (state == ONECOPY_START && roami_me(node) == 0);
 }
 
@@ -45,6 +46,7 @@ static unsigned onecopy_queue(struct roami_node *node, uint32_t page, unsigned a
 	struct onecopy_page *data = roami_page_data(node, page);
 	unsigned last;
 
+	roami_assert(roami_manager(node, page) == roami_me(node) && asker < roami_count(node));
 	roami_page_lock(node, page);
 	last = data->asker;
 	data->asker = asker;
@@ -57,6 +59,7 @@ static void onecopy_bring(struct roami_node *node, uint32_t page)
 	unsigned to = roami_manager(node, page), type = ONECOPY_WANT;
 	bool came;
 
+	roami_contract(!onecopy_is_here(node, page));
 	if (to == roami_me(node)) {
 		to = onecopy_queue(node, page, to);
 		type = ONECOPY_TAKE;
@@ -70,6 +73,7 @@ static void onecopy_get(struct roami_node *node, uint32_t page)
 {
 	struct onecopy_page *data = roami_page_data(node, page);
 
+	roami_contract_pending(node, page);
 	if (!onecopy_is_here(node, page))
 		onecopy_bring(node, page);
 	roami_page_lock(node, page);
