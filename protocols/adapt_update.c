@@ -1,9 +1,9 @@
-/* Copies under adapt that are brought up to date by the diffs that their writers left. */
+/* adapt: copies that are brought up to date by the diffs that their writers left. */
 #include "adapt.h"
 
-#define UPDATES 3u /* of a copy before it is asked whether anybody reads it */
+#define UPDATES 3u /* updates of a copy before it is found out whether it is read */
 
-/* The diff that made this version, if some of the notices tells where it is. */
+/* Copies the diff that made this version to `diff`, if one of the notices tells where it is. */
 static bool adapt_follow(struct roami_node *node, const struct roam_notice *notices, size_t count,
 			 uint64_t version, uint8_t *diff, size_t *bytes_p)
 {
@@ -17,7 +17,7 @@ static bool adapt_follow(struct roami_node *node, const struct roam_notice *noti
 	return false;
 }
 
-/* The next version is in the copy: this node wrote it. */
+/* If this node's own diff made the next version, the copy has it. */
 static void adapt_own(struct adapt_page *data)
 {
 	if (data->own == 0 || data->own != ((data->home.have + 1) & ADAPT_OWN_MASK))
@@ -28,7 +28,7 @@ static void adapt_own(struct adapt_page *data)
 
 /*
  * Brings a copy from its version to the newest of the page's notices by the diffs between, if they
- * are all there; what this node has written itself is in it.
+ * are all there; the copy has what this node has written itself.
  */
 static void adapt_update(struct roami_node *node, const struct roam_notice *notices, size_t count)
 {
@@ -52,13 +52,14 @@ static void adapt_update(struct roami_node *node, const struct roam_notice *noti
 			home_has(&data->home, data->home.have + 1u);
 		roami_page_unlock(node, notices->page);
 		if (!good)
-			roami_node_fail(node, "node %u left a malformed diff", notices->writer);
+			roami_node_fail(node, "page %u: malformed diff in a log",
+					notices->page);
 	}
 }
 
 /*
- * A copy that was updated a few times is closed, to see whether it is read; if not by the next
- * time, it is let go.
+ * A copy that was updated a few times is closed, to see whether it is read; if it is not read by
+ * the next time, it is let go: not updated, and so invalidated.
  */
 void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count)
 {

@@ -3,7 +3,9 @@
 
 #define RUN_MAX 31u
 
-/* Whether the page can be read only, nobody works on it, and it `fits`: pending if so. */
+/*
+ * Whether the page is open for reading only, not pending, and it `fits`: pending on return if so.
+ */
 static bool run_next(struct roami_node *node, uint32_t page, home_fits_fn *fits)
 {
 	if (roami_page_access(node, page) != ROAM_READ || !roami_page_try(node, page))

@@ -5,13 +5,12 @@
 
 /* ------------------------------------------------------------------------------------ the store */
 
-/* Room for a twin's record, and then for its diff. */
 uint64_t lrc_room(void)
 {
 	return lrc_store_need(ROAM_DIFF_MAX);
 }
 
-/* The store is locked in the next four. */
+/* The store is locked in lrc_append, lrc_remove, lrc_put and lrc_used. */
 static void lrc_append(struct roami_node *node, uint32_t record)
 {
 	struct lrc_node *lrc = roami_node_state(node);
@@ -60,7 +59,6 @@ uint64_t lrc_used(struct roami_node *node)
 	return lrc->total - lrc_store_left(node) + lrc->reserved;
 }
 
-/* Notes that the page's twin has writes of the interval that ends; under the page lock. */
 void lrc_keep_twin(struct roami_node *node, uint32_t page)
 {
 	struct lrc_node *lrc = roami_node_state(node);
@@ -75,7 +73,6 @@ void lrc_keep_twin(struct roami_node *node, uint32_t page)
 	roami_memory_unlock(node);
 }
 
-/* The twin becomes a stored diff; under the page lock, and nobody can write the page. */
 void lrc_seal(struct roami_node *node, uint32_t page)
 {
 	struct lrc_node *lrc = roami_node_state(node);
@@ -95,7 +92,7 @@ void lrc_seal(struct roami_node *node, uint32_t page)
 	if (data->twin != 0) {
 		diff.first = lrc_diff(node, data->twin)->first;
 		if (diff.first < open)
-			diff.last = open - 1; /* and some of the open one's */
+			diff.last = open - 1; /* and some writes of the open interval */
 		lrc_remove(node, data->twin);
 		roami_assert(lrc->reserved >= lrc_room());
 		lrc->reserved -= lrc_room();
@@ -114,7 +111,7 @@ void lrc_seal(struct roami_node *node, uint32_t page)
 	roami_memory_unlock(node);
 }
 
-/* The same for a page that may be written, from a handler. */
+/* From a handler the page may be open for writing. */
 void lrc_seal_open(struct roami_node *node, uint32_t page)
 {
 	roami_page_close(node, &page, 1, ROAM_READ);
@@ -123,7 +120,6 @@ void lrc_seal_open(struct roami_node *node, uint32_t page)
 
 /* ----------------------------------------------------------------------------- diffs for others */
 
-/* Under the page lock.  The answer, and the diffs behind it; how many bytes. */
 size_t lrc_gather(struct roami_node *node, const struct lrc_ask *ask, uint8_t *out)
 {
 	struct lrc_page *data = lrc_page(node, ask->page);
@@ -177,7 +173,6 @@ void lrc_diffs(struct roami_node *node, const struct roam_request *request)
 	roami_reply(node, request, &part, 1);
 }
 
-/* Drops own diffs up to `key`: the manager has them. */
 void lrc_forget(struct roami_node *node, uint32_t page, uint64_t key)
 {
 	struct lrc_page *data = lrc_page(node, page);
@@ -208,28 +203,23 @@ static void lrc_stream(struct roami_node *node, struct lrc_stream *stream, unsig
 	stream->at = in + sizeof(stream->answer);
 	stream->end = in + bytes;
 	if (bytes < sizeof(stream->answer))
-		roami_node_fail(node, "node %u sent a malformed answer", writer);
+		roami_node_fail(node, "node %u: malformed answer about diffs", writer);
 	memcpy(&stream->answer, in, sizeof(stream->answer));
 }
 
-/* Reads an item at `at`, checked; false: there is none. */
 bool lrc_item(struct roami_node *node, const uint8_t *at, const uint8_t *end, struct lrc_item *item)
 {
 	if (at == end)
 		return false;
 	if ((size_t)(end - at) < sizeof(*item))
-		roami_node_fail(node, "a malformed diff came");
+		roami_node_fail(node, "malformed diff");
 	memcpy(item, at, sizeof(*item));
 	if (item->bytes > ROAM_DIFF_MAX || item->writer >= roami_count(node) ||
 	    lrc_padded(item->bytes) > (size_t)(end - at) - sizeof(*item))
-		roami_node_fail(node, "a malformed diff came");
+		roami_node_fail(node, "malformed diff");
 	return true;
 }
 
-/*
- * Takes the diff with the least key of all; false: none is left, or one with a smaller key did not
- * fit into its writer's answer.
- */
 bool lrc_next(struct roami_node *node, struct lrc_stream *streams, unsigned count,
 	      struct lrc_item *item, const uint8_t **bytes_p)
 {
@@ -254,7 +244,6 @@ bool lrc_next(struct roami_node *node, struct lrc_stream *streams, unsigned coun
 	return true;
 }
 
-/* Applies a diff that this copy has not; under the page lock. */
 void lrc_patch_one(struct roami_node *node, uint32_t page, const struct lrc_item *item,
 		   const uint8_t *bytes)
 {
@@ -265,7 +254,7 @@ void lrc_patch_one(struct roami_node *node, uint32_t page, const struct lrc_item
 	if (item->key <= from->mark.key)
 		return;
 	if (!roami_diff_patch(node, page, bytes, item->bytes))
-		roami_node_fail(node, "node %u made a malformed diff", item->writer);
+		roami_node_fail(node, "node %u: malformed diff", item->writer);
 	from->mark.key = item->key;
 	if (from->top < item->key)
 		from->top = item->key;
@@ -273,10 +262,6 @@ void lrc_patch_one(struct roami_node *node, uint32_t page, const struct lrc_item
 		data->key = item->key;
 }
 
-/*
- * Sends all questions, then waits; own diffs are among the streams if asked for.  How many streams;
- * *gone_p: somebody has no more what was asked for.
- */
 unsigned lrc_call(struct roami_node *node, struct lrc_ask *asks, const bool *wanted,
 		  struct lrc_stream *streams, bool *gone_p)
 {

@@ -1,9 +1,9 @@
 /* Diffs to homes that move: stored there, sent, or not needed because the home comes here. */
 #include "moving.h"
 
-#define ASK_MIN 128u /* bytes of a diff that is worth a question */
+#define ASK_MIN 128u /* a diff of so many bytes is worth asking for the home */
 
-/* A diff on its way; in the message its head stands before it. */
+/* A diff on its way; in the message the head stands before it. */
 struct moving_update {
 	struct roam_dirty *dirty;
 	struct moving_head *head;
@@ -12,8 +12,8 @@ struct moving_update {
 };
 
 /*
- * The diff of a page that is written again and again, and whose home does not come here, is stored
- * there; false: it is to be sent.
+ * Stores the diff of a page that is written again and again, and whose home does not come here, at
+ * the home; false: it is to be sent.
  */
 static bool update_put(struct roami_node *node, struct roam_dirty *dirty)
 {
@@ -49,7 +49,7 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	*update = (struct moving_update){.dirty = dirty, .head = head, .bytes = bytes};
 	dirty->changed = bytes != 0;
 	if (!dirty->changed) {
-		/* Under ScC such a page gives notice anyway, of what is here: that has it. */
+		/* Under ScC home_answered tells of such a page anyway: what is here has it. */
 		dirty->changed = data->owed != 0 && roami_model(node) != ROAM_MODEL_SCC;
 		dirty->version = data->owed;
 		home_answered(node, dirty, head->place);
@@ -58,7 +58,10 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	return bytes != 0;
 }
 
-/* What was kept for a page that has come with an answer may wait for this node's other updates. */
+/*
+ * Requests parked for a page that has come with an answer may wait for other updates of this node:
+ * they are handled now.
+ */
 static void update_answered(struct roami_node *node, const struct moving_update *update,
 			    const struct roam_page_call *call)
 {
@@ -79,7 +82,7 @@ static void update_answered(struct roami_node *node, const struct moving_update 
 		roami_page_unpark(node, page);
 }
 
-/* Sends all of them, with or without the diffs; then the homes' answers are there. */
+/* Sends all updates, with or without their diffs; on return the homes' answers are there. */
 static void update_call(struct roami_node *node, struct moving_update **updates, unsigned count,
 			unsigned type)
 {
@@ -111,7 +114,10 @@ static void update_call(struct roami_node *node, struct moving_update **updates,
 	}
 }
 
-/* Long diffs need not be sent if the home comes here: asks for it.  How many updates are left. */
+/*
+ * Asks to be home of pages with long diffs, which then need not be sent.  Returns how many updates
+ * are left.
+ */
 static unsigned update_ask(struct roami_node *node, const struct roam_sync *sync,
 			   struct moving_update **updates, unsigned count)
 {
@@ -134,7 +140,9 @@ static unsigned update_ask(struct roami_node *node, const struct roam_sync *sync
 	return left;
 }
 
-/* The actual homes acknowledge, wherever the diffs found them. */
+/*
+ * Sends the updates and gives notice; the actual homes acknowledge, wherever the diffs found them.
+ */
 static void update_send(struct roami_node *node, const struct roam_sync *sync,
 			struct moving_update *all, unsigned count, bool asks)
 {
