@@ -17,7 +17,7 @@ enum home_state {
 /* The first three are states 0 to 2 in every home-based protocol; home_states is their table. */
 extern const struct roam_page_state home_states[];
 
-/* The bits of a version (heap/segment.h). */
+/* The bits of a version (base/segment.h). */
 #define HOME_VERSION_BITS 56
 #define HOME_BEYOND_BITS  32
 #define HOME_SHARES_BITS  8
