@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/nodeset.h"
-#include "heap/segment.h"
+#include "base/segment.h"
 #include "roam/roam.h"
 
 #define ROAMI_HOST_BYTES    64         /* of a host's name, its end included */

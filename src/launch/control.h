@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/options.h"
+#include "base/segment.h"
 #include "job/start.h"
 #include "roam/transport.h"
 
