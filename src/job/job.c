@@ -88,10 +88,13 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	enum roam_err err = job_open_node(job, nodes);
 
 	roami_assert(job->me < nodes);
-	if (err == ROAM_OK && job->start->connect != NULL)
+	if (err != ROAM_OK)
+		return err; /* told */
+	if (job->start->connect != NULL)
 		err = job->start->connect(job, asked);
-	if (err == ROAM_OK)
-		err = roami_service_start(job->node);
+	if (err != ROAM_OK)
+		return roami_job_says(job, err, "cannot join the other nodes");
+	err = roami_service_start(job->node);
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot start the service thread");
 	roami_hang_start(&job->hang, job->node, &job->real);
