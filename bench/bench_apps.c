@@ -362,7 +362,7 @@ void bench_apps(struct bench *bench)
 	char directory[PATH_MAX + 64];
 
 	if (!apps_find(directory, sizeof(directory))) {
-		fprintf(stderr, "roam bench: no programs here; set ROAM_BENCH_APPS to their folder\n");
+		fprintf(stderr, "roam bench: no programs here: set ROAM_BENCH_APPS\n");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(apps) / sizeof(apps[0]); i++) {
