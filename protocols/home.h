@@ -17,7 +17,7 @@ enum home_state {
 /* State 0 to 2 in every home-based protocol; home_states is their table. */
 extern const struct roam_page_state home_states[];
 
-/* Versions have no more bits (heap/segment.h). */
+/* Versions have no more bits (base/segment.h). */
 #define HOME_VERSION_BITS 56
 #define HOME_BEYOND_BITS  32
 #define HOME_SHARES_BITS  8

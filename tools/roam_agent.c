@@ -43,7 +43,7 @@ struct agent {
 	struct roami_wire wire;
 	struct roami_frame frame;
 	unsigned host;
-	struct roami_start start;
+	struct roami_boot_start start;
 	char **argv;
 	size_t args;
 	int signals, lifeline;

@@ -112,7 +112,7 @@ static bool far_text(struct roami_wire *wire, uint32_t kind, const char *text)
 static bool far_start(struct far *far, unsigned index)
 {
 	struct roami_wire *wire = far->hosts[index].wire;
-	struct roami_start start = {.tag = far->job->tag,
+	struct roami_boot_start start = {.tag = far->job->tag,
 				    .share = far->job->share,
 				    .gdb = (uint32_t)(far->job->gdb + 1),
 				    .boot = {.nodes = far->job->nodes,

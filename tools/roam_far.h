@@ -13,7 +13,8 @@
 /* Another version, with other structs, has another value. */
 #define AGENT_MAGIC                                                 \
 	(UINT64_C(0x726f616d61677400) + sizeof(struct agent_card) + \
-	 (sizeof(struct roami_start) << 8) + sizeof(struct roami_boot_card) + ROAMI_FRAME_KINDS)
+	 (sizeof(struct roami_boot_start) << 8) +                   \
+	 sizeof(struct roami_boot_card) + ROAMI_FRAME_KINDS)
 #define AGENT_ADDRESSES 16u
 
 /* Exit status of an agent that cannot reach the launcher, and of the command that started it. */

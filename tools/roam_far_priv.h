@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#include "heap/segment.h"
+#include "base/segment.h"
 #include "launch/listener.h"
 #include "roam_far.h"
 #include "roam_tag.h"

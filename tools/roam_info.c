@@ -18,6 +18,7 @@
 #include "job/local.h"
 #include "launch/bind.h"
 #include "os/os.h"
+#include "page/diff.h"
 #include "roam_tool.h"
 #include "stats/stats.h"
 

@@ -11,13 +11,12 @@
 
 #include "base/options.h"
 #include "base/room.h"
+#include "base/segment.h"
 #include "base/sleep.h"
 #include "base/vclock.h"
 #include "fault/engine.h"
-#include "heap/segment.h"
 #include "os/os.h"
 #include "os/slab.h"
-#include "page/diff.h"
 #include "roam/protocol_home.h"
 #include "roam/transport.h"
 
@@ -136,6 +135,7 @@ struct roami_log {
 };
 
 struct roami_answers;
+struct roami_diff_ops;
 
 struct roami_call {
 	_Atomic uint32_t state; /* 0 free, 1 waiting, 2 answered */
@@ -348,6 +348,7 @@ struct roami_node {
 	struct roami_page *table;
 	struct roami_twins twins;
 	const struct roami_diff_ops *diff;
+	bool (*copy_is_brief)(const struct roami_node *node, uint32_t page); /* see migrate.c */
 	const struct roami_fault_engine *engine;
 	void *engine_state;
 	const struct roam_transport *transport; /* the highest layer, which messages go through */

@@ -8,8 +8,6 @@
 #include "msg/msg.h"
 #include "page/page.h"
 #include "page/staging.h"
-#include "sync/log.h"
-#include "sync/sync.h"
 
 /* ----------------------------------------------------------------------------------- the pools */
 
@@ -79,16 +77,14 @@ struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain
 }
 
 bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, bool block,
-		      uint32_t *first_p, bool *used_p)
+		      const struct roami_vclock *clock, uint32_t *first_p, bool *used_p)
 {
 	struct roami_parts_ask ask = {
 		.what = PARTS_TAKE, .domain = domain, .parts = parts, .flag = block};
 	struct roami_parts_answer answer;
 	uint32_t count = node->self->pool[domain].count;
-	struct roami_vclock clock;
 
-	roami_log_reuse_clock(node, &clock);
-	node->reach[0]->parts(node, &ask, &clock, &answer);
+	node->reach[0]->parts(node, &ask, clock, &answer);
 	if (answer.done != 0 && (answer.first >= count || parts > count - answer.first))
 		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
 	*first_p = answer.first;

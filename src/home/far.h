@@ -35,10 +35,11 @@ struct roami_parts_answer {
 void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_parts_ask *ask,
 		       const struct roami_vclock *clock, struct roami_parts_answer *answer);
 
-/* ---- the pool (heap/parts.h) of a domain, with its lock.  app, may block. */
+/* ---- the pool (base/parts.h) of a domain, with its lock.  app, may block. */
 struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain, uint32_t part);
+/* `clock`: that of roami_log_reuse_clock; only parts whose frees it covers are taken. */
 bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, bool block,
-		      uint32_t *first_p, bool *used_p);
+		      const struct roami_vclock *clock, uint32_t *first_p, bool *used_p);
 void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, uint32_t parts,
 		     bool used, uint64_t interval);
 bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint64_t interval);

@@ -126,7 +126,11 @@ bool roami_home_read(struct roami_node *node, uint32_t page)
 		ROAMI_HEADER_READ) != 0;
 }
 
-bool roami_copy_is_brief(const struct roami_node *node, uint32_t page)
+/*
+ * Whether a copy just fetched ends with its home's next release, for the home, which others may
+ * take, has the page open; as far as can be told without asking.
+ */
+static bool copy_is_brief(const struct roami_node *node, uint32_t page)
 {
 	unsigned home = atomic_load_explicit(&node->table[page].home, memory_order_relaxed) - 1u;
 
@@ -239,4 +243,15 @@ static const struct roam_message migrate_messages[] = {
 	{NULL, NULL, 0},
 };
 
-const struct roami_room roami_room_migrate = {.name = "migrate", .messages = migrate_messages};
+static enum roam_err migrate_init(struct roami_node *node, const struct roami_node_params *params)
+{
+	(void)params;
+	node->copy_is_brief = copy_is_brief;
+	return ROAM_OK;
+}
+
+const struct roami_room roami_room_migrate = {
+	.name = "migrate",
+	.messages = migrate_messages,
+	.init = migrate_init,
+};

@@ -8,7 +8,6 @@
 #include "msg/msg.h"
 #include "page/page.h"
 #include "page/race.h"
-#include "sync/sync.h"
 
 #define CLAIMS_CALLS 16u
 
@@ -57,7 +56,7 @@ void roami_guess_learn(struct roami_node *node, uint32_t first, uint32_t count,
 
 /*
  * Puts the page on the list, unless it is not known to be untouched.  Listed first, looked at the
- * epoch second; who acquires does the reverse (roami_guess_acquire).
+ * epoch second; who acquires does the reverse (roami_guess_forget).
  */
 static bool guess_list(struct roami_node *node, uint32_t page)
 {
@@ -294,15 +293,10 @@ void roami_guess_settle(struct roami_node *node)
 	atomic_store(&node->guess.settling, 0);
 }
 
-void roami_guess_acquire(struct roami_node *node)
+void roami_guess_forget(struct roami_node *node)
 {
 	atomic_fetch_add(&node->guess.epoch, 1);
 	roami_step(node);
-	if (!roami_guess_any(node))
-		return;
-	roami_interval_enter(node);
-	roami_guess_settle(node);
-	roami_interval_leave(node);
 }
 
 static const struct roam_message provisional_messages[] = {

@@ -32,8 +32,8 @@ static inline bool roami_guess_any(struct roami_node *node)
 /* Claims all, or fetches them: none is open on return.  app, the interval lock is held. */
 void roami_guess_settle(struct roami_node *node);
 
-/* Something was granted: what was known is old, and so are guesses.  app. */
-void roami_guess_acquire(struct roami_node *node);
+/* Something was granted: what was known of untouched pages is old. */
+void roami_guess_forget(struct roami_node *node);
 
 /* In homes.c: the words of a group have come, asked for in `epoch`. */
 void roami_words_learned(struct roami_node *node, uint32_t first, uint32_t count,

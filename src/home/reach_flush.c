@@ -6,7 +6,6 @@
 #include "home/remote.h"
 #include "page/page.h"
 #include "page/race.h"
-#include "sync/log.h"
 
 /*
  * Diffs for one home, in messages: the writer's clock (for the race check; else an empty one), and
@@ -227,7 +226,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	parts[2].bytes = used;
 	wire.mask = 0;
 	if (roami_race_checked(node)) {
-		roami_log_clock(node, &clock);
+		roami_race_clock(node, &clock);
 		parts[0].bytes = roami_vclock_encode(&clock, NULL, node->nodes, &wire);
 		since = roami_race_since(node);
 		parts[1].bytes = sizeof(since);

@@ -36,31 +36,6 @@ struct roami_words_ask {
 void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words);
 
 /*
- * A block freed by another node; reusable once the clock of roami_log_reuse_clock covers
- * the freer's interval (rule 3.2).
- */
-struct roami_remote_free {
-	uint64_t offset;
-	uint64_t interval;
-	uint32_t freer;
-	uint32_t spare;
-};
-
-/* The interval of a free by this node, which ends at its next release.  app, may block. */
-uint64_t roami_free_interval(struct roami_node *node);
-
-/* Tells `owner` that this node freed its block; the free travels with this node's next release. */
-void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset);
-
-/*
- * Calls give(arg, block) for every block freed by another node whose free this node has acquired:
- * it may be used again.  app.
- */
-void roami_remote_free_drain(struct roami_node *node,
-			     void (*give)(void *arg, const struct roami_remote_free *block),
-			     void *arg);
-
-/*
  * Brings what node 0 had at the seal to the runtime view, for `count` pages that this node has
  * claimed, at most ROAMI_CALLS_AT_ONCE.  app, may block.
  */
@@ -78,12 +53,6 @@ bool roami_creator_copy(struct roami_node *node, uint32_t page, uint8_t *to);
  */
 bool roami_home_enter(struct roami_node *node, struct roami_header *header);
 uint64_t roami_home_leave(struct roami_header *header, bool changed);
-
-/*
- * Whether a copy just fetched ends with its home's next release, for the home, which others may
- * take, has the page open; as far as can be told without asking.
- */
-bool roami_copy_is_brief(const struct roami_node *node, uint32_t page);
 
 /* Makes `home` the home of `page`, with the creator's bytes, on its behalf. */
 void roami_adopt(struct roami_node *node, unsigned home, uint32_t page);

@@ -6,6 +6,8 @@
 
 #include "home/remote.h"
 #include "job/job.h"
+#include "sync/frees.h"
+#include "sync/log.h"
 #include "sync/sync.h"
 
 /* How a domain is cut; of node 0's segment also what is whose. */
@@ -43,9 +45,12 @@ static uint64_t job_free_interval(struct roami_job *job)
 static bool pool_take(struct roami_job *job, unsigned domain, uint32_t parts, bool block,
 		      uint64_t *offset_p, bool *used_p)
 {
+	struct roami_vclock clock;
 	uint32_t first;
-	bool ok = roami_parts_take(job->node, domain, parts, block, &first, used_p);
+	bool ok;
 
+	roami_log_reuse_clock(job->node, &clock);
+	ok = roami_parts_take(job->node, domain, parts, block, &clock, &first, used_p);
 	*offset_p = ok ? pool_offset(job, domain, first) : 0;
 	return ok;
 }
@@ -297,7 +302,7 @@ static void *job_alloc(struct roami_job *job, unsigned domain, size_t bytes,
  */
 static bool job_changes(struct roami_job *job)
 {
-	return job->undecided ||
+	return roami_job_undecided(job) ||
 	       __atomic_load_n(&job->life, __ATOMIC_ACQUIRE) == ROAMI_JOB_JOINED;
 }
 

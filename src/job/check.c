@@ -6,6 +6,7 @@
 #include "base/layers.h"
 #include "base/transports.h"
 #include "job/job.h"
+#include "page/diff.h"
 
 #define MTU_MIN 576u /* that every network of IPv4 takes */
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/parts.h"
 #include "base/region.h"
-#include "heap/parts.h"
 #include "home/far.h"
 #include "home/raw.h"
 #include "home/reach.h"

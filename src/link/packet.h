@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#define ROAMI_KEY_BYTES    32u   /* of a job's key */
 #define ROAMI_DATAGRAM_MAX 9216u /* longest datagram, header included */
 #define ROAMI_DATAGRAM_MIN 512u  /* a network that takes less is refused */
 #define ROAMI_WINDOW       256u  /* datagrams under way to one peer */

@@ -23,7 +23,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "heap/segment.h"
 #include "link/packet.h"
 #include "roam/roam.h"
 

@@ -6,6 +6,7 @@
 #define ROAMI_PAGE_H
 
 #include "base/node.h"
+#include "page/diff.h"
 
 static inline struct roami_page *roami_page_entry(struct roami_node *node, uint32_t page)
 {

@@ -3,7 +3,6 @@
 
 #include "base/region.h"
 #include "base/thread.h"
-#include "home/remote.h"
 #include "page/page.h"
 
 #define FIRST        4u  /* pages that go along with the third touch of a stream */
@@ -82,7 +81,7 @@ static bool read_bridged(const struct roami_node *node, int32_t stride)
 static uint32_t read_grows(struct roami_node *node, const struct roami_stream *stream,
 			   uint32_t page)
 {
-	if (roami_copy_is_brief(node, page))
+	if (node->copy_is_brief(node, page))
 		return (uint32_t)((int32_t)(page - stream->first) / stream->stride + 1) /
 		       BRIEF_PART;
 	return stream_grown(stream);

@@ -4,11 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "home/remote.h"
 #include "msg/msg.h"
 #include "page/page.h"
-#include "sync/log.h"
-#include "sync/sync.h"
 
 #define REPORTS_MAX    20u
 #define BLOCKS_MAX     (1u << 20)
@@ -52,6 +49,7 @@ struct race_began {
 
 struct roami_race {
 	struct roami_synced last; /* of this node */
+	void (*clock)(struct roami_node *node, struct roami_vclock *clock_p);
 	struct race_began began[ROAMI_NODES_MAX][INTERVALS_KEPT];
 	struct roami_spin lock;
 	uint32_t report_count;
@@ -159,6 +157,18 @@ void roami_race_synced_now(struct roami_node *node, enum roami_synced_kind kind,
 	__atomic_store_n(&node->race->last.kind, (uint64_t)kind, __ATOMIC_RELAXED);
 }
 
+void roami_race_clock_by(struct roami_node *node,
+			 void (*clock)(struct roami_node *node, struct roami_vclock *clock_p))
+{
+	if (node->race != NULL)
+		node->race->clock = clock;
+}
+
+void roami_race_clock(struct roami_node *node, struct roami_vclock *clock_p)
+{
+	node->race->clock(node, clock_p);
+}
+
 struct roami_synced roami_race_since(struct roami_node *node)
 {
 	return (struct roami_synced){
@@ -204,7 +214,7 @@ static void race_side(const struct roami_node *node, const struct race_side *sid
 	uint64_t offset = side->since.object - (uint64_t)(uintptr_t)node->app;
 	char object[24] = "", place[140] = "";
 
-	if (kind != ROAMI_SYNCED_NOT && side->since.object > ROAMI_ALL_ID)
+	if (kind != ROAMI_SYNCED_NOT && side->since.object >= ROAMI_SYNCED_OWN)
 		snprintf(object, sizeof(object), " %#llx", (unsigned long long)side->since.object);
 	if (object[0] != '\0' && offset < node->layout.heap_bytes)
 		race_place(node, offset, place, sizeof(place));
@@ -333,7 +343,7 @@ void roami_race_note_home(struct roami_node *node, uint32_t page)
 
 	if (entry->twin == 0)
 		return;
-	roami_log_clock(node, &clock);
+	roami_race_clock(node, &clock);
 	/* A diff that arrives now must be in the page and in the twin, or in neither. */
 	roami_page_lock(node, page);
 	bytes = node->diff->encode(diff, roami_page_bytes(node, page),

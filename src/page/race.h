@@ -20,6 +20,8 @@ struct roami_synced {
 	uint64_t kind; /* enum roami_synced_kind */
 };
 
+#define ROAMI_SYNCED_OWN 4096u /* ids of the library's own objects are below */
+
 enum roami_synced_kind {
 	ROAMI_SYNCED_NOT,
 	ROAMI_SYNCED_LOCK,
@@ -42,6 +44,14 @@ static inline void roami_race_synced(struct roami_node *node, enum roami_synced_
 }
 
 struct roami_synced roami_race_since(struct roami_node *node);
+
+/*
+ * What this node has applied: the clock that goes with its diffs.  `clock` is where it comes from;
+ * said once, when the node opens.
+ */
+void roami_race_clock_by(struct roami_node *node,
+			 void (*clock)(struct roami_node *node, struct roami_vclock *clock_p));
+void roami_race_clock(struct roami_node *node, struct roami_vclock *clock_p);
 
 /*
  * An encoded, checked diff of `writer`'s interval after `clock`, which began with `since`, reaches

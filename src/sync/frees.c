@@ -1,7 +1,7 @@
-/* Blocks that other nodes have freed: when their owner may use them again (rule 3.2). */
+#include "sync/frees.h"
+
 #include <string.h>
 
-#include "home/remote.h"
 #include "msg/msg.h"
 #include "page/page.h"
 #include "sync/log.h"

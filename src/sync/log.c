@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "msg/msg.h"
+#include "page/race.h"
 #include "sync/notice_ring.h"
 #include "sync/sync.h"
 
@@ -580,6 +581,7 @@ static enum roam_err log_init(struct roami_node *node, const struct roami_node_p
 {
 	(void)params;
 	node->notices = node->records ? &roami_notices_board : &roami_notices_messages;
+	roami_race_clock_by(node, roami_log_clock);
 	return ROAM_OK;
 }
 

@@ -511,13 +511,24 @@ void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
 }
 
+/* What was known of untouched pages is old, and so are the pages that were written on that. */
+static void acquire_guesses(struct roami_node *node)
+{
+	roami_guess_forget(node);
+	if (!roami_guess_any(node))
+		return;
+	roami_interval_enter(node);
+	roami_guess_settle(node);
+	roami_interval_leave(node);
+}
+
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 {
 	struct roami_vclock target;
 	uint64_t start;
 
 	roami_step(node);
-	roami_guess_acquire(node); /* whether or not there are notices: homes write unseen */
+	acquire_guesses(node); /* whether or not there are notices: homes write unseen */
 	if (roami_log_fresh(node))
 		return;
 	start = roami_os_cycles();

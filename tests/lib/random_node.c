@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "home/remote.h"
+#include "sync/frees.h"
 #include "sync/sync.h"
 
 #define ID_BASE    0x7000000000u

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "home/reach.h"
+#include "page/diff.h"
 #include "world.h"
 
 static uint32_t draw_of(struct rng *rng, const uint32_t *values, uint32_t count)

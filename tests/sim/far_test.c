@@ -9,11 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "heap/parts.h"
+#include "base/parts.h"
 #include "home/far.h"
 #include "home/remote.h"
 #include "rng.h"
 #include "seed_options.h"
+#include "sync/frees.h"
 #include "sync/log.h"
 #include "sync/state.h"
 #include "sync/sync.h"
@@ -130,10 +131,12 @@ static void part_taken(struct far_thread *thread, uint32_t part, bool used)
 static void parts_take(struct far_thread *thread)
 {
 	struct far_own own = {0, rng_range(&thread->rng, 1, 3), rng_one_in(&thread->rng, 2)};
+	struct roami_vclock clock;
 	bool used;
 
+	roami_log_reuse_clock(thread->node, &clock);
 	if (thread->count == OWN_MAX ||
-	    !roami_parts_take(thread->node, 0, own.parts, own.block, &own.first, &used))
+	    !roami_parts_take(thread->node, 0, own.parts, own.block, &clock, &own.first, &used))
 		return;
 	for (uint32_t i = 0; i < own.parts; i++)
 		part_taken(thread, own.first + i, used);

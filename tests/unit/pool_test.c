@@ -1,6 +1,6 @@
 /* The pool of the heap's parts: who may take what, and when. */
-#include "heap/parts.h"
-#include "heap/segment.h"
+#include "base/parts.h"
+#include "base/segment.h"
 
 #include <stdlib.h>
 #include <string.h>

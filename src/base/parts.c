@@ -1,4 +1,4 @@
-#include "heap/parts.h"
+#include "base/parts.h"
 
 /* A word: the state above, whether it was used, a node below. */
 #define WORD_STATE 62

@@ -1,4 +1,4 @@
-#include "heap/segment.h"
+#include "base/segment.h"
 
 #include <assert.h>
 

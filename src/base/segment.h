@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 #include "base/nodeset.h"
-#include "heap/parts.h"
+#include "base/parts.h"
+#include "link/packet.h"
 
 #include "roam/roam.h"
 #include "roam/transport.h"
@@ -20,7 +21,6 @@
 #define ROAMI_PAGE          ((size_t)ROAM_PAGE_SIZE)
 /* Of another version, whose control page is another, it differs. */
 #define ROAMI_SEGMENT_MAGIC (UINT64_C(0x726f616d2d303201) + (sizeof(struct roami_ctl) << 12))
-#define ROAMI_KEY_BYTES     32u /* of a job's key */
 #define ROAMI_COMES_BYTES   384u
 
 /* A spin lock; the holder never blocks.  `step` lets a world's other fibers run. */
