@@ -92,9 +92,20 @@ static void adapt_twin(struct roami_node *node, uint32_t page)
 		roami_home_twin(node, page, true);
 }
 
+/* The version that the copy has; another thread's acquire may note meanwhile what it must have. */
+static uint64_t adapt_has(struct roami_node *node, uint32_t page)
+{
+	uint64_t have;
+
+	roami_page_lock(node, page);
+	have = adapt_page(node, page)->home.have;
+	roami_page_unlock(node, page);
+	return have;
+}
+
 /*
- * The pending page, of which there is a current copy, is about to be written.  Who is refused asks
- * less and less often: the home has it open whenever it looks.
+ * The pending page, of which there is a current copy, is about to be written.  A node that is
+ * refused asks less and less often: the home has the page open whenever it looks.
  */
 static bool adapt_take(struct roami_node *node, uint32_t page)
 {
@@ -107,7 +118,7 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 		data->wait--;
 		return false;
 	}
-	if (!roami_home_take(node, page, data->home.have)) {
+	if (!roami_home_take(node, page, adapt_has(node, page))) {
 		if (data->tries < TRIES_MAX)
 			data->tries++;
 		data->wait = ((1u << data->tries) - 2) & 63u;
