@@ -107,7 +107,7 @@ static void test_allowed(void)
 	CU_ASSERT_PTR_NOT_NULL(roami_transport_for(allowed, ROAMI_WHERE_MAPPED));
 }
 
-/* Those of the build are sound, and their cards have room beside each other. */
+/* The build's transports are sound, and their cards have room beside each other. */
 static void test_sound(void)
 {
 	unsigned end = 0;
