@@ -178,10 +178,11 @@ int floor_udp_open(uint32_t *port_p);
 
 /*
  * `pages` times 4 KiB with a header of 64 bytes from side 0 to side 1, which asks for them, by
- * sendmmsg and recvmmsg in batches; at most FLOOR_UDP_AHEAD are under way, as many as any kernel
- * has room for.  false: cannot send, or one was lost.
+ * sendmmsg and recvmmsg in batches; at most FLOOR_UDP_AHEAD are under way.  A socket of the usual
+ * size has room for 25, less up to a quarter that is read and that the kernel has not yet given
+ * back.  false: cannot send, or one was lost.
  */
-#define FLOOR_UDP_AHEAD 24u
+#define FLOOR_UDP_AHEAD 16u
 bool floor_udp_stream(int fd, uint32_t port, unsigned side, unsigned pages);
 
 /* `turns` times `out` bytes from side 1 to side 0 and `back` bytes back; false: cannot send. */

@@ -98,6 +98,17 @@ static void adapt_twin(struct roami_node *node, uint32_t page)
 		roami_home_twin(node, page, true);
 }
 
+/* The version that the copy has; another thread's acquire may note meanwhile what it must have. */
+static uint64_t adapt_has(struct roami_node *node, uint32_t page)
+{
+	uint64_t have;
+
+	roami_page_lock(node, page);
+	have = adapt_page(node, page)->home.have;
+	roami_page_unlock(node, page);
+	return have;
+}
+
 /*
  * The pending page, of which this node has a current copy, is about to be written: tries to become
  * its home.  A node that is refused asks less and less often: the home has the page open whenever
@@ -116,7 +127,7 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 		data->wait--;
 		return false;
 	}
-	if (!roami_home_take(node, page, data->home.have)) {
+	if (!roami_home_take(node, page, adapt_has(node, page))) {
 		if (data->tries < TRIES_MAX)
 			data->tries++;
 		data->wait = ((1u << data->tries) - 2) & 63u;
@@ -182,10 +193,7 @@ static void adapt_ahead(struct roami_node *node, uint32_t first, uint32_t count,
 	home_ahead_by(node, first, count, stride, adapt_fetch);
 }
 
-/*
- * Whether this node is home because the page was placed here before any node touched it; opens it.
- * false: it was taken since.
- */
+/* Opens a page placed here before any node touched it; false: its home was taken since. */
 static bool adapt_placed(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
@@ -358,10 +366,7 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 	roami_home_shut(node, page);
 }
 
-/*
- * Leaves the page's diff in the diff log, if it is not most of the page; its place there, 0: it is
- * not left.
- */
+/* Leaves the page's diff in the diff log, unless it is most of the page; its place there, or 0. */
 static uint64_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty, bool keep,
 			    size_t *bytes_p)
 {
@@ -464,10 +469,7 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 	roami_notice_add_diff(node, dirty->page, dirty->version, place);
 }
 
-/*
- * Tells of a page that was written at this home.  Of a copy: returns the home that its diff goes
- * to; *place_p is where the diff is left.
- */
+/* Tells of an own page; of a copy, returns its home, after leaving the diff at *place_p. */
 static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync,
 			   struct roam_dirty *dirty, uint64_t *place_p)
 {

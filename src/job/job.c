@@ -8,7 +8,6 @@
 #include "base/thread.h"
 #include "home/far.h"
 #include "run/open.h"
-#include "sync/log.h"
 #include "sync/state.h"
 #include "sync/sync.h"
 

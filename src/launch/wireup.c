@@ -367,6 +367,14 @@ static void meet_bring(struct roami_job *job, unsigned node, uint32_t port)
 	explicit_bzero(&place, sizeof(place));
 }
 
+/* How many addresses meet_bring tries for this host. */
+static unsigned meet_tried(const struct roami_job *job)
+{
+	const struct meet_hello *hello = meet_of(job)->hello, *mine = &hello[job->boot.me];
+
+	return mine->addresses + (mine->net_space == hello[0].net_space);
+}
+
 /* On other hosts the first node has the input brought, and gives it to all there; its pipes. */
 static int32_t meet_feed_far(struct roami_job *job, unsigned near)
 {
@@ -376,7 +384,7 @@ static int32_t meet_feed_far(struct roami_job *job, unsigned near)
 
 	if (job->boot.me == near && near != 0) {
 		meet_pair_key(job, 0, key);
-		meet_of(job)->feed = roami_feed_fetch(job->boot.nodes, key, &port);
+		meet_of(job)->feed = roami_feed_fetch(job->boot.nodes, meet_tried(job), key, &port);
 		if (meet_of(job)->feed == NULL)
 			meet_no_input(job);
 		mine = (struct meet_input){meet_of(job)->feed->first, port};
