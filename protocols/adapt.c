@@ -63,8 +63,7 @@ static const struct roam_page_state adapt_states[] = {
 
 /* ---------------------------------------------------------------------------------- the home */
 
-/* Finds out whether the home of the pending page was taken from this node. */
-static void adapt_look(struct roami_node *node, uint32_t page)
+void adapt_look(struct roami_node *node, uint32_t page)
 {
 	uint64_t version;
 
@@ -516,40 +515,10 @@ static void adapt_release(struct roami_node *node, const struct roam_sync *sync,
 	adapt_flush(node, sync, dirty, count);
 }
 
-/* adapt_look for a page that is not pending; quick if its home was not taken. */
-static void adapt_look_again(struct roami_node *node, uint32_t page)
-{
-	if (!roami_page_is_home(node, page) || roami_home_here(node, page) != 0)
-		return;
-	roami_page_hold(node, page);
-	adapt_look(node, page);
-	roami_page_done(node, page);
-}
-
-/* A fetch under way makes the page a copy, and checks what the copy needs itself. */
-static bool adapt_is_copy(struct roami_node *node, uint32_t page)
-{
-	bool copy;
-
-	roami_page_lock(node, page);
-	copy = roami_page_state(node, page) == HOME_COPY;
-	roami_page_unlock(node, page);
-	return copy;
-}
-
 static void adapt_acquire(struct roami_node *node, const struct roam_sync *sync,
 			  const struct roam_notice *notices, size_t count)
 {
-	for (size_t first = 0, end; first < count; first = end) {
-		uint32_t page = notices[first].page;
-		bool left = false;
-
-		for (end = first; end < count && notices[end].page == page; end++)
-			left |= roami_notice_diff(node, &notices[end]) != 0;
-		adapt_look_again(node, page);
-		if (left && adapt_is_copy(node, page))
-			adapt_refresh(node, &notices[first], end - first);
-	}
+	adapt_refresh(node, notices, count);
 	home_invalidate(node, sync, notices, count, adapt_flush);
 }
 

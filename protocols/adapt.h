@@ -36,7 +36,13 @@ static inline struct adapt_page *adapt_page(struct roami_node *node, uint32_t pa
 	return roami_page_data(node, page);
 }
 
-/* Brings a copy up to date by the diffs that its notices tell of, or lets it go. */
+/* Finds out whether the home of the pending page was taken from this node. */
+void adapt_look(struct roami_node *node, uint32_t page);
+
+/*
+ * An acquire: brings copies up to date by the diffs that the notices, ascending by page, tell of,
+ * or lets them go.
+ */
 void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count);
 
 #endif

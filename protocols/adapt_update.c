@@ -61,7 +61,7 @@ static void adapt_update(struct roami_node *node, const struct roam_notice *noti
  * A copy that was updated a few times is closed, to see whether it is read; if it is not read by
  * the next time, it is let go: not updated, and so invalidated.
  */
-void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count)
+static void update_page(struct roami_node *node, const struct roam_notice *notices, size_t count)
 {
 	uint32_t page = notices->page;
 	struct adapt_page *data = adapt_page(node, page);
@@ -81,4 +81,39 @@ void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, s
 			roami_page_close(node, &page, 1, ROAM_NONE);
 	}
 	roami_page_done(node, page);
+}
+
+/* adapt_look for a page that is not pending; quick if its home was not taken. */
+static void update_look(struct roami_node *node, uint32_t page)
+{
+	if (!roami_page_is_home(node, page) || roami_home_here(node, page) != 0)
+		return;
+	roami_page_hold(node, page);
+	adapt_look(node, page);
+	roami_page_done(node, page);
+}
+
+/* A fetch under way makes the page a copy, and checks what the copy needs itself. */
+static bool update_is_copy(struct roami_node *node, uint32_t page)
+{
+	bool copy;
+
+	roami_page_lock(node, page);
+	copy = roami_page_state(node, page) == HOME_COPY;
+	roami_page_unlock(node, page);
+	return copy;
+}
+
+void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count)
+{
+	for (size_t first = 0, end; first < count; first = end) {
+		uint32_t page = notices[first].page;
+		bool left = false;
+
+		for (end = first; end < count && notices[end].page == page; end++)
+			left |= roami_notice_diff(node, &notices[end]) != 0;
+		update_look(node, page);
+		if (left && update_is_copy(node, page))
+			update_page(node, &notices[first], end - first);
+	}
 }
