@@ -1,10 +1,9 @@
 /*
  * What nodes do to one another's memory besides pages (home/far.h), where messages must do it: some
  * of them are on other hosts, or on one with ROAM_ONESIDED=0.  Threads lease parts of the heap and
- * take blocks, write in them, free them, and take what others have freed: no other node may have it
- * then, what was written there must be known, and objects there forgotten.  Nodes place pages, and
- * tell what they are.
- * Options: seed_options.h.
+ * take blocks, write in them, free them, and take blocks that others have freed: such a block must
+ * have no other user, what was written in it must be known, and objects in it forgotten.  Nodes
+ * place pages, and tell what they are.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Transports are chosen by what they declare: of those that reach a peer the cheapest, wherever the
- * peer is; what contradicts itself is refused, and those of the build do not.
+ * Transports are chosen by what they declare: of the transports that reach a peer the cheapest,
+ * wherever the peer is; a transport that contradicts itself is refused, and the build's do not.
  */
 #include "base/transports.h"
 
