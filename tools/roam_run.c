@@ -83,9 +83,9 @@ static int run_usage(FILE *to)
 		"Hosts are reached by ssh, or by the command in ROAM_RSH.  The exit status is 0 if "
 		"every node's\n"
 		"was, else that of the first node that failed, or 128 + N if signal N killed it.\n"
-		"Signals are passed on.  SIGQUIT makes the nodes print what they wait for.  Nodes that "
-		"SIGINT,\nSIGTERM or SIGHUP did not end within %u s are killed; a second such signal "
-		"kills at once.\n",
+		"Signals are passed on.  SIGQUIT makes the nodes print what they wait for.  Nodes "
+		"that SIGINT,\nSIGTERM or SIGHUP did not end within %u s are killed; a second such "
+		"signal kills at once.\n",
 		ROAMI_NODES_MAX, TOOL_TIMEOUT, STOP_S);
 	return to == stdout ? 0 : TOOL_USAGE;
 }
