@@ -531,6 +531,45 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 		barrier_learn(node, sync, 0, &leg.seen, &leg.floor);
 }
 
+static void messages_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
+			  const struct roam_sync *sync, bool tree)
+{
+	if (sync->full && threads == node->nodes && atomic_load(&node->self->ctl->threads) == 1)
+		barrier_by_leg(node, barrier, threads, sync, tree);
+	else
+		barrier_by_call(node, barrier->id, threads, sync);
+}
+
+static void messages_reduce(struct roami_node *node, struct roami_barrier *barrier,
+			    const struct roam_sync *sync)
+{
+	barrier_by_leg(node, barrier, node->nodes, sync, false);
+}
+
+const struct roami_barrier_mode roami_barrier_messages = {messages_meet, messages_reduce};
+
+/* How the threads of this barrier meet.  That of the end goes by messages: nodes leave after it. */
+static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
+						     struct roami_barrier *barrier)
+{
+	const struct roami_barrier_mode *mode =
+		atomic_load_explicit(&barrier->mode, memory_order_acquire);
+
+	if (mode != NULL)
+		return mode;
+	roami_spin_lock(node, &barrier->spin);
+	mode = barrier->mode;
+	if (mode == NULL) {
+		barrier->meeting = roami_resolve_record(
+			node, 0, barrier->id != ROAMI_END_ID ? &node->meeting_records : NULL,
+			barrier->id);
+		mode = barrier->meeting != NULL ? &roami_barrier_record : &roami_barrier_messages;
+		atomic_store_explicit(&barrier->mode, mode, memory_order_release);
+	}
+	roami_spin_unlock(&barrier->spin);
+	return mode;
+}
+
 /*
  * A thread leaves a barrier of all.  The last of a node to leave the one after which counters are
  * wanted makes them begin: no other has left a later one, which needs this thread.
@@ -568,13 +607,7 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 		roami_meet_ended(node);
 		barrier_tell_end(node);
 	}
-	if (id != ROAMI_END_ID && roami_meet(node, barrier, threads, &sync))
-		;
-	else if (threads == node->nodes && all == node->nodes &&
-		 atomic_load(&node->self->ctl->threads) == 1)
-		barrier_by_leg(node, barrier, threads, &sync, tree);
-	else
-		barrier_by_call(node, id, threads, &sync);
+	barrier_mode(node, barrier)->meet(node, barrier, threads, &sync, tree);
 	roami_node_waits_no_more(node);
 	ROAMI_COUNT(node->stats, barriers, 1);
 	if (sync.full && id != ROAMI_END_ID)
@@ -600,8 +633,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 			memcpy(&barrier->own[i], (uint8_t *)values + i * 8, 8);
 	ROAMI_COUNT(node->stats, reduces, 1);
 	roami_node_waits(node, ROAM_SYNC_REDUCE + 1, ROAMI_REDUCE_ID, node->nodes);
-	if (!roami_meet_reduce(node, barrier, &sync))
-		barrier_by_leg(node, barrier, node->nodes, &sync, false);
+	barrier_mode(node, barrier)->reduce(node, barrier, &sync);
 	roami_node_waits_no_more(node);
 	roami_met(node);
 	barrier_left(node, ROAMI_REDUCE_ID);

@@ -18,23 +18,6 @@ struct meet {
 	uint32_t ended;   /* nodes that have come to the end, when last looked at */
 };
 
-/* The barrier's record; false: it has none, in any node's eyes. */
-static bool meet_find(struct roami_node *node, struct roami_barrier *barrier)
-{
-	uint8_t mode = atomic_load_explicit(&barrier->mode, memory_order_acquire);
-
-	if (mode != ROAMI_MODE_UNKNOWN)
-		return mode == ROAMI_MODE_RECORD;
-	roami_spin_lock(node, &barrier->spin);
-	if (barrier->mode == ROAMI_MODE_UNKNOWN) {
-		barrier->meeting =
-			roami_mode_record(node, 0, &node->meeting_records, barrier->id);
-		roami_mode_set(&barrier->mode, barrier->meeting);
-	}
-	roami_spin_unlock(&barrier->spin);
-	return barrier->mode == ROAMI_MODE_RECORD;
-}
-
 static void meet_begin(struct meet *meet, struct roami_node *node, struct roami_barrier *barrier)
 {
 	meet->node = node;
@@ -198,20 +181,18 @@ static void meet_leave(struct meet *meet, const struct roam_sync *sync)
 	roami_log_trim(meet->node, &floor);
 }
 
-bool roami_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
-		const struct roam_sync *sync)
+static void record_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
+			const struct roam_sync *sync, bool tree)
 {
 	struct meet meet;
 
-	if (!meet_find(node, barrier))
-		return false;
+	(void)tree;
 	meet_begin(&meet, node, barrier);
 	roami_release(node, sync);
 	meet_arrive(&meet, threads);
 	roami_release_rest(node);
 	meet_await(&meet, threads);
 	meet_leave(&meet, sync);
-	return true;
 }
 
 void roami_meet_ended(struct roami_node *node)
@@ -249,14 +230,12 @@ static void meet_combine(const struct meet *meet, struct roami_barrier *barrier)
 	}
 }
 
-bool roami_meet_reduce(struct roami_node *node, struct roami_barrier *barrier,
-		       const struct roam_sync *sync)
+static void record_reduce(struct roami_node *node, struct roami_barrier *barrier,
+			  const struct roam_sync *sync)
 {
 	struct meet meet;
 	uint64_t episode;
 
-	if (!meet_find(node, barrier))
-		return false;
 	meet_begin(&meet, node, barrier);
 	roami_release(node, sync);
 	episode = atomic_load_explicit(&meet.departure->episode, memory_order_relaxed);
@@ -267,5 +246,6 @@ bool roami_meet_reduce(struct roami_node *node, struct roami_barrier *barrier,
 	meet_await(&meet, node->nodes);
 	meet_combine(&meet, barrier);
 	meet_leave(&meet, sync);
-	return true;
 }
+
+const struct roami_barrier_mode roami_barrier_record = {record_meet, record_reduce};

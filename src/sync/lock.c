@@ -72,28 +72,6 @@ static struct roami_lock *lock_make(struct roami_node *node, uint64_t id)
 	return roami_table_make(node, &node->sync->locks, id);
 }
 
-/* Finds out where the tail is kept.  The lock's spin is held. */
-static void lock_settle(struct roami_node *node, struct roami_lock *lock)
-{
-	unsigned home = roami_sync_home(node, lock->id);
-
-	if (lock->mode != ROAMI_MODE_UNKNOWN)
-		return;
-	lock->record = roami_mode_record(
-		node, home, roami_scoped(node) ? NULL : &node->lock_records, lock->id);
-	lock->token = lock->record == NULL && home == node->me;
-	roami_mode_set(&lock->mode, lock->record);
-}
-
-/* The first use at this node. */
-static void lock_ready(struct roami_node *node, struct roami_lock *lock)
-{
-	roami_spin_lock(node, &lock->spin);
-	lock_settle(node, lock);
-	roami_spin_unlock(&lock->spin);
-	roami_object_tell(node, lock->id, &lock->told);
-}
-
 /* -------------------------------------------------------------------------------- the lock word */
 
 /* The token lies in the record: takes what its last holder had seen.  The spin is held. */
@@ -203,9 +181,17 @@ static bool record_follow(struct roami_node *node, struct roami_lock *lock, unsi
 	       atomic_load(link) == node->me + 1;
 }
 
+static unsigned record_follower(struct roami_node *node, const struct roami_lock *lock)
+{
+	uint32_t link = atomic_load(record_link(node, lock, node->me));
+
+	return link != 0 ? link - 1 : lock->next;
+}
+
+/* Grants of the token so far; a lock that goes by messages does not count them. */
 static uint32_t record_grants(const struct roami_lock *lock)
 {
-	return lock->mode != ROAMI_MODE_RECORD
+	return lock->record == NULL
 		       ? 0
 		       : atomic_load_explicit(&lock->record->grants, memory_order_relaxed);
 }
@@ -221,7 +207,7 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	unsigned next = lock->next;
 
 	roami_assert(lock->token && next != ROAM_NOBODY);
-	if (lock->mode == ROAMI_MODE_RECORD)
+	if (lock->record != NULL)
 		atomic_store_explicit(&lock->record->grants, record_grants(lock) + 1,
 				      memory_order_relaxed);
 	lock->token = false;
@@ -237,34 +223,95 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	roami_log_send(node, next, &lock->next_clock, lock_type(node, LOCK_GRANT), &part, 1);
 }
 
-/* Takes the token or asks for it; the lock's spin is held. */
-static void lock_ask(struct roami_node *node, struct roami_lock *lock)
-{
-	struct lock_request request = {lock->id, node->me, 0, lock->scope.number, 0};
-	struct roami_vclock clock, told;
+/* What this node asks for: the lock, and what it has of the notices. */
+struct lock_ask {
+	struct lock_request request;
 	struct roami_vclock_wire wire;
-	struct roam_part parts[2] = {{&request, sizeof(request)}, {&wire, 0}};
-	unsigned home = roami_sync_home(node, lock->id), tail = lock->tail;
+	struct roam_part parts[2];
+};
 
-	if (lock->mode == ROAMI_MODE_RECORD) {
-		tail = record_take(node, lock);
-		if (tail == ROAM_NOBODY)
-			return;
-	}
-	lock->asked = true;
-	if (lock->mode == ROAMI_MODE_RECORD && !record_follow(node, lock, tail))
-		return;
-	request.told = roami_log_told(node, &told);
+static void lock_ask_fill(struct roami_node *node, const struct roami_lock *lock,
+			  struct lock_ask *ask)
+{
+	struct roami_vclock clock, told;
+
+	ask->request = (struct lock_request){lock->id, node->me, 0, lock->scope.number, 0};
+	ask->request.told = roami_log_told(node, &told);
 	roami_log_clock(node, &clock);
-	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
-	if (lock->mode == ROAMI_MODE_MESSAGES && home != node->me) {
-		roami_msg_send(node, home, lock_type(node, LOCK_REQUEST), parts, 2);
+	ask->parts[0] = (struct roam_part){&ask->request, sizeof(ask->request)};
+	ask->parts[1] = (struct roam_part){
+		&ask->wire, roami_vclock_encode(&clock, &told, node->nodes, &ask->wire)};
+}
+
+static void record_ask(struct roami_node *node, struct roami_lock *lock)
+{
+	unsigned tail = record_take(node, lock);
+	struct lock_ask ask;
+
+	if (tail == ROAM_NOBODY)
+		return;
+	lock->asked = true;
+	if (!record_follow(node, lock, tail))
+		return;
+	lock_ask_fill(node, lock, &ask);
+	roami_msg_send(node, tail, lock_type(node, LOCK_FORWARD), ask.parts, 2);
+}
+
+static void messages_ask(struct roami_node *node, struct roami_lock *lock)
+{
+	unsigned home = roami_sync_home(node, lock->id), tail = lock->tail;
+	struct lock_ask ask;
+
+	lock->asked = true;
+	lock_ask_fill(node, lock, &ask);
+	if (home != node->me) {
+		roami_msg_send(node, home, lock_type(node, LOCK_REQUEST), ask.parts, 2);
 		return;
 	}
-	/* The tail is ours to swap: straight to the previous one. */
+	/* The tail is this node's to swap: the request goes straight to the previous one. */
 	roami_assert(tail != node->me);
 	lock->tail = (uint16_t)node->me;
-	roami_msg_send(node, tail, lock_type(node, LOCK_FORWARD), parts, 2);
+	roami_msg_send(node, tail, lock_type(node, LOCK_FORWARD), ask.parts, 2);
+}
+
+/* Those that follow say so by message, before the unlock or after it. */
+static void messages_pass(struct roami_node *node, struct roami_lock *lock, bool waiters)
+{
+	(void)node;
+	(void)lock;
+	(void)waiters;
+}
+
+static unsigned messages_follower(struct roami_node *node, const struct roami_lock *lock)
+{
+	(void)node;
+	return lock->next;
+}
+
+static const struct roami_lock_mode lock_record = {record_ask, record_pass, record_follower};
+static const struct roami_lock_mode lock_messages = {messages_ask, messages_pass,
+						     messages_follower};
+
+/* Finds out where the queue is kept.  The lock's spin is held. */
+static void lock_resolve(struct roami_node *node, struct roami_lock *lock)
+{
+	unsigned home = roami_sync_home(node, lock->id);
+
+	if (lock->mode != NULL)
+		return;
+	lock->record = roami_resolve_record(
+		node, home, roami_scoped(node) ? NULL : &node->lock_records, lock->id);
+	lock->token = lock->record == NULL && home == node->me;
+	lock->mode = lock->record != NULL ? &lock_record : &lock_messages;
+}
+
+/* The first use at this node. */
+static void lock_ready(struct roami_node *node, struct roami_lock *lock)
+{
+	roami_spin_lock(node, &lock->spin);
+	lock_resolve(node, lock);
+	roami_spin_unlock(&lock->spin);
+	roami_object_tell(node, lock->id, &lock->told);
 }
 
 /* The next own ticket may hold now? */
@@ -351,7 +398,7 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 	}
 	wait.ticket = lock->tickets++;
 	if (!lock->token && !lock->asked)
-		lock_ask(node, lock);
+		lock->mode->ask(node, lock);
 	roami_spin_unlock(&lock->spin);
 	if (!lock_take(node, lock, wait.ticket, &fresh)) {
 		uint64_t start = roami_os_cycles();
@@ -390,13 +437,12 @@ static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 	lock->holder = 0;
 	lock->serving++;
 	waiters = lock->tickets != lock->serving;
-	if (lock->mode == ROAMI_MODE_RECORD)
-		record_pass(node, lock, waiters);
+	lock->mode->pass(node, lock, waiters);
 	if (lock->next != ROAM_NOBODY && lock->serving == lock->next_after) {
 		lock_grant(node, lock);
 		lock->asked = false;
 		if (waiters)
-			lock_ask(node, lock);
+			lock->mode->ask(node, lock);
 	}
 	return waiters;
 }
@@ -437,12 +483,10 @@ void roami_lock_check_end(struct roami_node *node)
 
 	for (uint32_t i = 0; i < table->count; i++) {
 		struct roami_lock *lock = roami_table_item(table, i);
-		uint32_t link = 0;
 
 		roami_spin_lock(node, &lock->spin);
-		if (lock->mode == ROAMI_MODE_RECORD)
-			link = atomic_load(record_link(node, lock, node->me));
-		lock_abandoned(node, lock, link != 0 ? link - 1 : lock->next);
+		if (lock->mode != NULL)
+			lock_abandoned(node, lock, lock->mode->follower(node, lock));
 		roami_spin_unlock(&lock->spin);
 	}
 }
@@ -499,8 +543,8 @@ static void lock_handle_request(struct roami_node *node, const struct roam_reque
 	lock_parse(node, request, &ask, &clock);
 	lock = lock_make(node, ask.id);
 	roami_spin_lock(node, &lock->spin);
-	lock_settle(node, lock);
-	if (lock->mode != ROAMI_MODE_MESSAGES)
+	lock_resolve(node, lock);
+	if (lock->record != NULL)
 		roami_node_fail(node, "node %u asks for lock %#llx by message", request->from,
 				(unsigned long long)ask.id);
 	tail = lock->tail;
@@ -519,7 +563,7 @@ static void lock_handle_forward(struct roami_node *node, const struct roam_reque
 	lock = lock_make(node, ask.id);
 	roami_spin_lock(node, &lock->spin);
 	lock_abandoned(node, lock, ask.node);
-	if (lock->mode == ROAMI_MODE_RECORD) { /* linked: only told because we have ended */
+	if (lock->record != NULL) { /* linked: only told because this node has ended */
 		roami_spin_unlock(&lock->spin);
 		return;
 	}

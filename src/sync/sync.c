@@ -185,20 +185,14 @@ void *roami_record_find(struct roami_node *node, unsigned home, const struct roa
 	return NULL;
 }
 
-void *roami_mode_record(struct roami_node *node, unsigned home,
-			const struct roami_records *records, uint64_t id)
+void *roami_resolve_record(struct roami_node *node, unsigned home,
+			   const struct roami_records *records, uint64_t id)
 {
 	bool full;
 
 	if (!node->records || records == NULL)
 		return NULL;
 	return roami_record_find(node, home, records, id, true, &full);
-}
-
-void roami_mode_set(_Atomic uint8_t *mode, const void *record)
-{
-	atomic_store_explicit(mode, record != NULL ? ROAMI_MODE_RECORD : ROAMI_MODE_MESSAGES,
-			      memory_order_release);
 }
 
 /* ---------------------------------------------------------------------------------------- life */

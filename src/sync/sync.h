@@ -65,17 +65,15 @@ void roami_table_fini(struct roami_table *table);
 void *roami_record_find(struct roami_node *node, unsigned home, const struct roami_records *records,
 			uint64_t id, bool make, bool *full_p);
 
-/* Where the state of a lock or barrier is: in a record, or at nodes that are sent messages. */
-enum roami_mode { ROAMI_MODE_UNKNOWN, ROAMI_MODE_RECORD, ROAMI_MODE_MESSAGES };
-
 /*
- * Finds out which of them, for all nodes alike, at the object's first use here; its spin is held.
- * The record that it has or is given, or NULL; `records` NULL: it never has one.  Once that is
- * noted, the mode is set.
+ * Locks and barriers keep their state in a record in shared memory, or at nodes that are sent
+ * messages: each has an object of functions for either (struct roami_lock_mode, struct
+ * roami_barrier_mode).  Resolves which, for all nodes alike, at the first use at this node; the
+ * object's spin is held.  The record that it has or is given; NULL: it goes by messages.
+ * `records` NULL: it never has one.
  */
-void *roami_mode_record(struct roami_node *node, unsigned home,
-			const struct roami_records *records, uint64_t id);
-void roami_mode_set(_Atomic uint8_t *mode, const void *record);
+void *roami_resolve_record(struct roami_node *node, unsigned home,
+			   const struct roami_records *records, uint64_t id);
 
 /* ---- the objects; may block unless they are handlers.  All app. */
 enum roam_err roami_lock(struct roami_node *node, uint64_t id);

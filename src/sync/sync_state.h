@@ -5,6 +5,34 @@
 #include "base/node.h"
 #include "sync/scope.h"
 
+struct roami_lock;
+struct roami_barrier;
+
+/* Where a lock's queue of nodes is kept; the lock's spin is held in all of these. */
+struct roami_lock_mode {
+	/* Takes the token if no node has it, else follows the last node of the queue. */
+	void (*ask)(struct roami_node *node, struct roami_lock *lock);
+	/*
+	 * At an unlock: finds the node that follows this one (lock->next).  If there is none and no
+	 * own thread waits (`waiters`), gives the token back.
+	 */
+	void (*pass)(struct roami_node *node, struct roami_lock *lock, bool waiters);
+	/* The node that waits for this one to unlock; ROAM_NOBODY. */
+	unsigned (*follower)(struct roami_node *node, const struct roami_lock *lock);
+};
+
+/* How the threads of a barrier or a reduction meet.  app, may block. */
+struct roami_barrier_mode {
+	void (*meet)(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
+		     const struct roam_sync *sync, bool tree);
+	/* Reduces barrier->own, whose `values`, `type` and `op` are set. */
+	void (*reduce)(struct roami_node *node, struct roami_barrier *barrier,
+		       const struct roam_sync *sync);
+};
+
+extern const struct roami_barrier_mode roami_barrier_record;   /* barrier_shm.c */
+extern const struct roami_barrier_mode roami_barrier_messages; /* barrier.c */
+
 /*
  * A lock's token travels from node to node.  On one host it lies in the lock's record while nobody
  * holds it, and the record's word has the tail.  Else, at the home: `tail` is the last node that
@@ -15,8 +43,8 @@ struct roami_lock {
 	uint64_t id;
 	struct roami_scope scope; /* under ScC; the holder's, else under `spin` */
 	struct roami_spin spin;
-	_Atomic uint8_t mode;             /* of the tail: enum roami_mode */
-	struct roami_lock_record *record; /* where it is kept there */
+	const struct roami_lock_mode *mode; /* NULL: not resolved yet */
+	struct roami_lock_record *record; /* where the queue is kept; NULL: by messages */
 	uint16_t tail;                    /* at the home, else */
 	uint16_t next;                    /* the node to grant to; ROAM_NOBODY */
 	bool token;                       /* the token is here */
@@ -32,7 +60,7 @@ struct roami_lock {
 };
 
 /*
- * Barriers count threads.  On one host they meet in shared memory (barrier_shm.c)..  Else at node
+ * Barriers count threads.  On one host they meet in shared memory (barrier_shm.c).  Else at node
  * 0: where every node has one thread, its arrival and departure are a message each, gathered along
  * a tree if so asked; else each thread calls node 0.
  */
@@ -40,7 +68,7 @@ struct roami_barrier {
 	uint64_t id;
 	struct roami_spin spin;
 	_Atomic uint32_t told;         /* see roami_object_tell */
-	_Atomic uint8_t mode;          /* enum roami_mode */
+	_Atomic(const struct roami_barrier_mode *) mode; /* NULL: not resolved yet */
 	struct roami_meeting *meeting; /* its record */
 	bool self;                     /* this node's thread is here by the short way */
 	bool tree;                     /* gathered along a tree */
@@ -104,17 +132,6 @@ struct roami_sync_state {
 	_Atomic uint32_t cond_turn[ROAMI_THREADS_MAX]; /* waits begun */
 	_Atomic uint32_t cond_done[ROAMI_THREADS_MAX]; /* waits ended by a signal */
 };
-
-/*
- * The barrier on one host; false: it has no record, take the other way.  All of app threads, may
- * block.
- */
-bool roami_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
-		const struct roam_sync *sync);
-
-/* The same, reducing barrier->own, whose `values`, `type` and `op` are set. */
-bool roami_meet_reduce(struct roami_node *node, struct roami_barrier *barrier,
-		       const struct roam_sync *sync);
 
 /*
  * A node that has ended and so leaves fewer threads than `expected` ones that a barrier waits for;
