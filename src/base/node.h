@@ -109,31 +109,6 @@ _Static_assert(sizeof(struct roami_page) == 16, "page entry");
 _Static_assert(sizeof(struct roami_page) + 16 + sizeof(struct roami_header) + 8 + 8 <= 64,
 	       "at most 64 bytes of metadata per touched page");
 
-/* Write notices of one writer, a run of pages at a time, ascending by interval. */
-struct roami_run {
-	uint32_t page;
-	uint32_t count;
-	uint64_t interval;
-	uint64_t version;
-	uint64_t place;
-};
-
-struct roami_log {
-	struct roami_spin lock;
-	struct roami_vec runs[ROAMI_NODES_MAX];
-	size_t first[ROAMI_NODES_MAX];              /* runs before it are trimmed */
-	size_t compacted[ROAMI_NODES_MAX];          /* length after the last compaction */
-	struct roami_vclock seen;                   /* the log is complete up to here */
-	struct roami_vclock clock;                  /* applied: copies are as fresh as this */
-	struct roami_vclock floor;                  /* everybody has applied this at least */
-	struct roami_vclock met; /* what had been released before the last full barrier */
-	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
-	/* What the last barrier by message of all nodes has told them, and how many those were. */
-	struct roami_vclock told;
-	uint64_t told_number;
-	uint64_t published;                         /* own runs put on the board */
-};
-
 struct roami_answers;
 struct roami_diff_ops;
 
@@ -268,26 +243,6 @@ struct roami_thread {
 	struct roami_returns returns;
 };
 
-#define ROAMI_TABLE_BLOCK  256u  /* items that are made room for at a time */
-#define ROAMI_TABLE_BLOCKS 4096u
-
-/* Objects by id: items never move, finding takes no lock. */
-struct roami_table {
-	struct roami_spin lock;
-	uint8_t *blocks[ROAMI_TABLE_BLOCKS]; /* of items, each of which begins with its id */
-	size_t item_bytes;
-	_Atomic uint32_t count;
-	_Atomic uint32_t *slots; /* index + 1, open addressing */
-	void (*make)(struct roami_node *node, void *item); /* NULL: nothing to do */
-};
-
-/* Where objects of one kind lie in a segment, by id; nothing ever leaves before the round ends. */
-struct roami_records {
-	size_t at;
-	uint32_t slots;
-	uint32_t item_bytes;
-};
-
 /* A transport, or a layer over it that makes it reliable, or unreliable. */
 struct roami_layer {
 	const struct roam_transport *transport; /* NULL: none */
@@ -300,12 +255,9 @@ struct roami_layer {
 
 struct roami_blocks;
 struct roami_race;
-struct roami_notices;
 struct roami_reach;
 
 #define ROAMI_REACHES 2 /* kinds that a node has at most: see home/reach.h */
-
-struct roami_sync_state;
 
 /* A stretch of the heap under one protocol, and that protocol at this node; see base/region.h. */
 struct roami_domain {
@@ -340,7 +292,6 @@ struct roami_node {
 	struct roami_creator_part *creator_parts; /* see creator.c */
 	const struct roami_reach *reach[ROAMI_NODES_MAX]; /* how each peer is reached, reach.h */
 	const struct roami_reach *reaches[ROAMI_REACHES + 1]; /* the kinds of it, then NULL */
-	const struct roami_notices *notices; /* how write notices travel, see log.h */
 	bool records; /* locks and barriers may have records in shared memory */
 
 	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
@@ -371,7 +322,6 @@ struct roami_node {
 	_Atomic uint32_t shared_left; /* pages in the domains' lists of newly shared ones */
 
 	struct roami_msg msg;
-	struct roami_log log;
 
 	_Atomic uint64_t barriers_left;
 	/*
@@ -380,21 +330,11 @@ struct roami_node {
 	 */
 	uint64_t version_begin;
 	uint32_t epoch_begin;
-	uint32_t compact_sooner; /* lists of notices, by so many powers of two: 0, but for tests */
 	struct roami_guess guess;
 
-	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
 	struct roami_spin dirty_lock;
 	_Atomic uint32_t dirty_count; /* of `dirty`, to be read without the lock */
-	_Atomic bool spared;         /* pages wait for roami_release_rest */
-	_Atomic uint64_t told;       /* the cycle at which that began last, for benchmarks */
-	_Atomic uint64_t handlers_checked;
-	_Atomic uint32_t handlers_warned;
 	struct roami_vec dirty;      /* uint32_t pages with ROAMI_PAGE_DIRTY, some stale */
-	struct roami_vec dirty_work; /* struct roam_dirty of the release under way */
-	struct roami_vec apply_work; /* struct roam_notice of the acquire under way */
-	struct roami_vec page_work;  /* uint32_t */
-	struct roami_vec note_work;  /* struct roam_notice: own notices of the open interval */
 	bool trail_on;               /* peers read this node's trail of diffs */
 	uint64_t trail_head;         /* words left in the trail */
 
@@ -425,16 +365,7 @@ struct roami_node {
 	struct roami_race *race;     /* and what was reported; NULL: not checked */
 	struct roami_blocks *blocks; /* allocated ones, for reports; of the job's nodes in turn */
 
-	struct roami_spin frees_lock;
-	struct roami_vec frees; /* struct roami_remote_free */
-	_Atomic uint32_t
-		interval_due; /* the next release closes an interval even if nothing was written */
-
-	struct roami_sync_state *sync;
 	struct roami_slabs slabs;
-	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
-	struct roami_records meeting_records; /* in node 0's segment, barriers */
-
 	size_t bytes; /* of the node and the states of its rooms, which follow it */
 	struct roami_open_room rooms[ROAMI_ROOMS];  /* by enum roami_room_number */
 	struct roami_open_room *extensions; /* ends with one that is not open */

@@ -13,6 +13,7 @@
 #include "page/page.h"
 #include "pastset/job/server.h"
 #include "run/open.h"
+#include "sync/log_state.h"
 #include "world_begin.h"
 #include "world_memory.h"
 #include "world_state.h"
@@ -246,7 +247,7 @@ struct world *world_open(const struct world_config *config)
 			world_close(world);
 			return NULL;
 		}
-		world->nodes[i]->compact_sooner = config->compact_sooner;
+		log_of(world->nodes[i])->compact_sooner = config->compact_sooner;
 		atomic_store(&world->nodes[i]->self->ctl->threads, config->threads[i]);
 		world_fiber_add(world, i, true, service_main, world->nodes[i]);
 	}

@@ -5,6 +5,7 @@
 #include "link/reliable.h"
 #include "lrc.h"
 #include "rng.h"
+#include "sync/log_state.h"
 #include "sync/sync.h"
 #include "sync/sync_state.h"
 #include "world_past.h"
@@ -30,7 +31,7 @@ static void begin_clocks(struct roami_node *const *nodes, unsigned count, struct
 	for (unsigned i = 0; i < count; i++)
 		clock.at[i] = begin_below(rng, BITS_32);
 	for (unsigned i = 0; i < count; i++) {
-		struct roami_log *log = &nodes[i]->log;
+		struct roami_log *log = log_of(nodes[i]);
 
 		log->seen = log->clock = log->floor = log->met = log->told = clock;
 		log->told_number = told;
@@ -45,9 +46,9 @@ static void begin_rings(struct roami_node *const *nodes, unsigned count, struct 
 	for (unsigned i = 0; i < count; i++) {
 		struct roami_node *node = nodes[i];
 
-		node->log.published = begin_below(rng, BITS_32);
-		atomic_store(&node->self->board->begun, node->log.published);
-		atomic_store(&node->self->board->head, node->log.published);
+		log_of(node)->published = begin_below(rng, BITS_32);
+		atomic_store(&node->self->board->begun, log_of(node)->published);
+		atomic_store(&node->self->board->head, log_of(node)->published);
 		node->trail_head = begin_below(rng, BITS_32);
 		atomic_store(&node->self->trail->begun, node->trail_head);
 		for (unsigned by = 0; by < count; by++) {
@@ -62,7 +63,7 @@ static void begin_rings(struct roami_node *const *nodes, unsigned count, struct 
 /* Records of locks and barriers, whichever get them. */
 static void begin_records(struct roami_node *const *nodes, unsigned count, struct rng *rng)
 {
-	const struct roami_records *records = &nodes[0]->meeting_records;
+	const struct roami_records *records = &sync_of(nodes[0])->meeting_records;
 	uint8_t *at = nodes[0]->self->base + records->at;
 
 	for (uint32_t i = 0; i < records->slots; i++, at += records->item_bytes) {
@@ -71,7 +72,7 @@ static void begin_records(struct roami_node *const *nodes, unsigned count, struc
 		atomic_store(&departure->episode, begin_below(rng, BITS_32));
 	}
 	for (unsigned home = 0; home < count; home++) {
-		records = &nodes[home]->lock_records;
+		records = &sync_of(nodes[home])->lock_records;
 		at = nodes[home]->self->base + records->at;
 		for (uint32_t i = 0; i < records->slots; i++, at += records->item_bytes) {
 			struct roami_lock_record *record = (void *)at;
@@ -124,11 +125,11 @@ static void begin_barrier(struct roami_node *node, void *item)
 
 static void begin_counts(struct roami_node *node, struct rng *rng)
 {
-	node->sync->locks.make = begin_lock;
-	node->sync->barriers.make = begin_barrier;
+	sync_of(node)->locks.make = begin_lock;
+	sync_of(node)->barriers.make = begin_barrier;
 	for (unsigned i = 0; i < ROAMI_THREADS_MAX; i++) {
-		node->sync->cond_turn[i] = (uint32_t)begin_below(rng, BITS_32);
-		node->sync->cond_done[i] = node->sync->cond_turn[i];
+		sync_of(node)->cond_turn[i] = (uint32_t)begin_below(rng, BITS_32);
+		sync_of(node)->cond_done[i] = sync_of(node)->cond_turn[i];
 	}
 	node->msg.call_serial = (uint32_t)begin_below(rng, ROAMI_CALL_SERIALS);
 	node->msg.polls = (uint32_t)begin_below(rng, BITS_32);
