@@ -14,6 +14,7 @@
 #include "base/thread.h"
 #include "home/remote.h"
 #include "msg/msg.h"
+#include "page/race.h"
 #include "run/open.h"
 #include "sync/log.h"
 #include "sync/state.h"
@@ -121,7 +122,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.why = job->why,
 		.why_bytes = sizeof(job->why),
 	};
-	struct roami_blocks *blocks = job->node != NULL ? job->node->blocks : NULL;
+	struct roami_blocks *blocks = job->node != NULL ? races_of(job->node)->blocks : NULL;
 	enum roam_err err;
 
 	if (!roami_job_transports(job, &params, by))
@@ -130,7 +131,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	roami_hang_stop(&job->hang);
 	roami_seats_shut(&job->real);
 	if (job->node != NULL) {
-		job->node->blocks = NULL;
+		races_of(job->node)->blocks = NULL;
 		roami_node_close(job->node);
 		job->node = NULL;
 	}
@@ -141,7 +142,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot start the node");
-	job->node->blocks = blocks;
+	races_of(job->node)->blocks = blocks;
 	roami_thread_self(job->node)->registered = true; /* ctl->threads begins with 1 */
 	return ROAM_OK;
 }

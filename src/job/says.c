@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/layers.h"
 #include "job/job.h"
 #include "job/local.h"
 
@@ -31,7 +32,7 @@ void roami_job_failed(struct roami_node *node, const char *text)
 	char line[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES] = "";
 	int length;
 
-	if (node->lost != 0)
+	if (layers_of(node)->lost != 0)
 		job_waits(node, waits, sizeof(waits));
 	if (job_of(node)->control != 0) {
 		snprintf(line, sizeof(line), "%s%s", text, waits);
@@ -42,7 +43,7 @@ void roami_job_failed(struct roami_node *node, const char *text)
 		usleep(500000);
 	length = snprintf(line, sizeof(line), "roam: node %u: %s%s\n",
 			  job_of(node)->silent ? job_of(node)->boot.me : node->me, text, waits);
-	if (node->lost != 0 && roami_meet_apart(job_of(node)))
+	if (layers_of(node)->lost != 0 && roami_meet_apart(job_of(node)))
 		usleep(node->me * 100000); /* one says so, then the launcher ends the others */
 	/* One line: who comes second leaves the first one time for it, and to end the job. */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
@@ -54,8 +55,9 @@ void roami_job_failed(struct roami_node *node, const char *text)
 		usleep(SAID_US); /* the launcher may end all before it has read the line */
 	roami_bound_abort(&job_of(node)->bound);
 	/* Forked, so on this host, but nothing says that it runs and sees that we are gone. */
-	if (node->lost != 0 && node->options->boot[0] == '\0' && job_of(node)->boot.nodes == 0)
-		kill(atomic_load(&node->segments[node->lost - 1].ctl->pid), SIGKILL);
+	if (layers_of(node)->lost != 0 && node->options->boot[0] == '\0' &&
+	    job_of(node)->boot.nodes == 0)
+		kill(atomic_load(&node->segments[layers_of(node)->lost - 1].ctl->pid), SIGKILL);
 	/* Somebody watches this process, unless it is the creator. */
 	_exit(node->me != 0 || node->options->boot[0] != '\0' ? ROAMI_EXIT_TOLD : 1);
 }

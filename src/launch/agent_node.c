@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/layers.h"
 #include "job/job.h"
 #include "run/probe.h"
 
@@ -209,7 +210,7 @@ enum roam_err roami_far_join(struct roami_job *job, unsigned asked)
 		return ROAM_ENOMEM;
 	roami_build_card(&job->options, &card);
 	card.threads = atomic_load(&roami_job_ctl(job, job->me)->threads);
-	memcpy(card.transport, job->node->card, ROAM_CARD_BYTES);
+	memcpy(card.transport, layers_of(job->node)->card, ROAM_CARD_BYTES);
 	if (!roami_control_send(job->control, ROAMI_FRAME_CARD, job->me, &card, sizeof(card)))
 		far_lost();
 	do {

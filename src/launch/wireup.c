@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/layers.h"
 #include "base/transports.h"
 #include "job/job.h"
 #include "launch/stdin_relay.h"
@@ -638,7 +639,7 @@ enum roam_err roami_meet_open(struct roami_job *job)
 	struct meet_last mine = {.threads = atomic_load(&roami_job_ctl(job, job->me)->threads)};
 	const struct meet_last *last;
 
-	memcpy(mine.transport, job->node->card, ROAM_CARD_BYTES);
+	memcpy(mine.transport, layers_of(job->node)->card, ROAM_CARD_BYTES);
 	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
 		last = (const void *)job->meet->blobs[node].data;

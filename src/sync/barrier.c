@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "msg/msg.h"
+#include "page/page.h"
 #include "sync/log.h"
 #include "sync/sync.h"
 #include "sync/sync_state.h"
@@ -579,7 +580,7 @@ static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
 static void barrier_left(struct roami_node *node, uint64_t id)
 {
 	uint64_t after = node->options->stats_after;
-	uint64_t left = atomic_fetch_add(&node->barriers_left, 1) + 1;
+	uint64_t left = atomic_fetch_add(&pages_of(node)->barriers_left, 1) + 1;
 
 	if (after == 0 || id == ROAMI_END_ID ||
 	    left != after * atomic_load(&node->self->ctl->threads))

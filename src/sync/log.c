@@ -1,4 +1,5 @@
 #include "sync/log.h"
+#include "home/home_state.h"
 
 #include <string.h>
 
@@ -582,7 +583,8 @@ void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor)
 static enum roam_err log_init(struct roami_node *node, const struct roami_node_params *params)
 {
 	(void)params;
-	log_of(node)->notices = node->records ? &roami_notices_board : &roami_notices_messages;
+	log_of(node)->notices =
+		home_of(node)->records ? &roami_notices_board : &roami_notices_messages;
 	roami_race_clock_by(node, roami_log_clock);
 	return ROAM_OK;
 }

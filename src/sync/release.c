@@ -47,10 +47,10 @@ static size_t dirty_take(struct roami_node *node)
 {
 	size_t count;
 
-	roami_spin_lock(node, &node->dirty_lock);
-	count = roami_pages_take(node, &node->dirty, &release_of(node)->page_work);
-	atomic_store(&node->dirty_count, 0);
-	roami_spin_unlock(&node->dirty_lock);
+	roami_spin_lock(node, &pages_of(node)->dirty_lock);
+	count = roami_pages_take(node, &pages_of(node)->dirty, &release_of(node)->page_work);
+	atomic_store(&pages_of(node)->dirty_count, 0);
+	roami_spin_unlock(&pages_of(node)->dirty_lock);
 	return roami_pages_sort((void *)release_of(node)->page_work.items, count);
 }
 
@@ -189,17 +189,17 @@ static void dirty_list_kept(struct roami_node *node, const struct roam_dirty *di
 {
 	uint32_t *slots;
 
-	roami_spin_lock(node, &node->dirty_lock);
-	slots = roami_os_vec_grow(&node->dirty, sizeof(*slots), count);
+	roami_spin_lock(node, &pages_of(node)->dirty_lock);
+	slots = roami_os_vec_grow(&pages_of(node)->dirty, sizeof(*slots), count);
 	if (slots == NULL)
 		roami_node_fail(node, "no memory for the list of dirty pages");
 	for (size_t i = 0; i < count; i++)
 		if (dirty[i].keep) {
 			*slots++ = dirty[i].page;
-			node->dirty.count++;
+			pages_of(node)->dirty.count++;
 		}
-	atomic_store(&node->dirty_count, (uint32_t)node->dirty.count);
-	roami_spin_unlock(&node->dirty_lock);
+	atomic_store(&pages_of(node)->dirty_count, (uint32_t)pages_of(node)->dirty.count);
+	roami_spin_unlock(&pages_of(node)->dirty_lock);
 }
 
 static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
@@ -277,8 +277,8 @@ static void release_check_handlers(struct roami_node *node)
 	if (now - last < HANDLERS_CYCLES)
 		return;
 	atomic_store_explicit(&release_of(node)->handlers_checked, now, memory_order_relaxed);
-	if (node->engine->check_handlers == NULL ||
-	    node->engine->check_handlers(node->engine_state))
+	if (pages_of(node)->engine->check_handlers == NULL ||
+	    pages_of(node)->engine->check_handlers(pages_of(node)->engine_state))
 		return;
 	if (atomic_exchange(&release_of(node)->handlers_warned, 1) == 0 &&
 	    write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
@@ -293,7 +293,7 @@ static void release_check_handlers(struct roami_node *node)
 static bool release_idle(struct roami_node *node)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load(&node->dirty_count) != 0 ||
+	if (atomic_load(&pages_of(node)->dirty_count) != 0 ||
 	    atomic_load(&release_of(node)->interval_due) != 0 ||
 	    roami_guess_any(node) || roami_home_shared_any(node))
 		return false;
@@ -416,7 +416,9 @@ static bool spared_same(struct roami_node *node, uint32_t page)
 
 	roami_step(node);
 	roami_page_lock(node, page);
-	same = node->diff->same(roami_page_bytes(node, page), roami_twin_bytes(node, entry->twin),
+	same =
+		pages_of(node)->diff->same(roami_page_bytes(node, page),
+					   roami_twin_bytes(node, entry->twin),
 				ROAMI_PAGE);
 	roami_page_unlock(node, page);
 	return same;

@@ -1,4 +1,5 @@
 #include "sync/sync.h"
+#include "home/home_state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -190,7 +191,7 @@ void *roami_resolve_record(struct roami_node *node, unsigned home,
 {
 	bool full;
 
-	if (!node->records || records == NULL)
+	if (!home_of(node)->records || records == NULL)
 		return NULL;
 	return roami_record_find(node, home, records, id, true, &full);
 }

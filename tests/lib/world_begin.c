@@ -1,9 +1,14 @@
+#include "base/layers.h"
 #include "world_begin.h"
 
 #include "base/region.h"
+#include "home/home_state.h"
+#include "home/provisional.h"
 #include "link/link.h"
 #include "link/reliable.h"
 #include "lrc.h"
+#include "msg/msg_state.h"
+#include "page/page.h"
 #include "rng.h"
 #include "sync/log_state.h"
 #include "sync/sync.h"
@@ -49,13 +54,13 @@ static void begin_rings(struct roami_node *const *nodes, unsigned count, struct 
 		log_of(node)->published = begin_below(rng, BITS_32);
 		atomic_store(&node->self->board->begun, log_of(node)->published);
 		atomic_store(&node->self->board->head, log_of(node)->published);
-		node->trail_head = begin_below(rng, BITS_32);
-		atomic_store(&node->self->trail->begun, node->trail_head);
+		home_of(node)->trail_head = begin_below(rng, BITS_32);
+		atomic_store(&node->self->trail->begun, home_of(node)->trail_head);
 		for (unsigned by = 0; by < count; by++) {
 			uint64_t at = begin_below(rng, BITS_32);
 
 			atomic_store(&node->self->tails[by].tail, at);
-			atomic_store(&node->share_head[by], at);
+			atomic_store(&home_of(node)->share_head[by], at);
 		}
 	}
 }
@@ -131,10 +136,10 @@ static void begin_counts(struct roami_node *node, struct rng *rng)
 		sync_of(node)->cond_turn[i] = (uint32_t)begin_below(rng, BITS_32);
 		sync_of(node)->cond_done[i] = sync_of(node)->cond_turn[i];
 	}
-	node->msg.call_serial = (uint32_t)begin_below(rng, ROAMI_CALL_SERIALS);
-	node->msg.polls = (uint32_t)begin_below(rng, BITS_32);
-	node->barriers_left = begin_below(rng, BITS_32);
-	node->guess.epoch = begin_below(rng, BITS_32);
+	msg_of(node)->call_serial = (uint32_t)begin_below(rng, ROAMI_CALL_SERIALS);
+	msg_of(node)->polls = (uint32_t)begin_below(rng, BITS_32);
+	pages_of(node)->barriers_left = begin_below(rng, BITS_32);
+	guess_of(node)->epoch = begin_below(rng, BITS_32);
 }
 
 /* Datagrams from one node to another: the number each has, and that of what it carries. */
@@ -151,8 +156,8 @@ static void begin_link(struct roami_link *from, struct roami_link *to, struct rn
 static struct roami_reliable *begin_reliable(struct roami_node *node)
 {
 	for (unsigned i = 0; i < ROAMI_LAYERS_MAX; i++)
-		if (node->layers[i].transport == &roami_transport_reliable)
-			return node->layers[i].state;
+		if (layers_of(node)->all[i].transport == &roami_transport_reliable)
+			return layers_of(node)->all[i].state;
 	return NULL;
 }
 
@@ -182,8 +187,8 @@ void world_begin(struct roami_node *const *nodes, const struct world_config *con
 
 		begin_counts(nodes[i], rng);
 		world_past_begin(nodes[i], tuples, rng);
-		nodes[i]->version_begin = version;
-		nodes[i]->epoch_begin = epoch;
+		home_of(nodes[i])->version_begin = version;
+		home_of(nodes[i])->epoch_begin = epoch;
 		for (unsigned peer = 0; reliable != NULL && peer < count; peer++)
 			if (peer != i)
 				begin_link(&reliable->links[peer],
