@@ -20,6 +20,7 @@ import tempfile
 
 sys.path[0:0] = [os.path.dirname(os.path.abspath(__file__)),
                  os.path.join(os.path.dirname(os.path.abspath(__file__)), "mutants")]
+import language  # noqa: E402  pylint: disable=wrong-import-position
 import mutant  # noqa: E402  pylint: disable=wrong-import-position
 import rooms  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -334,6 +335,14 @@ class Tree:
                         TEMPORARY_PATH.search(line) and "XXXXXX" not in line:
                     self.found(path, number, "path", "/tmp/ but for mkstemp's templates")
 
+    def check_language(self):
+        for path in filter(language.read, self.files):
+            for line, rule, text in language.findings(path, self.files[path]):
+                if rule == "who":
+                    self.found(path, line, "who", text)
+                else:
+                    self.found(path, line, "he", text)
+
     def check_sizes(self):
         for path in self.blanked:
             limit = PROTOCOL_MAX if path.startswith("protocols/") else FILE_MAX
@@ -644,6 +653,7 @@ class Tree:
 
     def check(self, with_format=False):
         self.check_lines()
+        self.check_language()
         self.check_sizes()
         self.check_scopes()
         self.check_includes()
@@ -718,6 +728,16 @@ BAD = [
     ("columns", "src/os/a.h", "/* " + "x" * 98 + " */\n", 1),
     ("columns", "tests/lib/a.h", "\n\t\t/* " + "x" * 80 + " */\n", 2),
     ("space", "docs/a.md", "fine\nnot \n", 2),
+    ("who", "docs/a.md", "A node.\n\nWho asks waits.\n\nIs it?\n", 3),
+    ("who", "docs/a.md", "See a.b. Who\nasks for 1.5 pages waits.\n", 1),
+    ("who", "include/roam/a.h", "/*\n * A node. Who\n * asks waits. Which?\n */\n", 2),
+    ("who", "tools/a.c", 'int f(void)\n{\n\treturn say("Who asks waits.");\n}\n', 3),
+    ("who", "tools/a.py", '"""A tool.\n\nWho asks waits."""\n', 3),
+    ("who", "tools/a.sh", "true\nfalse # Who asks waits\n", 2),
+    ("he", "docs/a.md", "A node\nknows its pages.\nAnd he\nwaits.\n", 3),
+    ("he", "include/roam/a.h", "int f(void); /* himself */\n", 1),
+    ("he", "tools/a.py", "he = 1\nname = f'of {he} and his'  # nothing\n", 2),
+    ("he", "src/base/options.def", 'X("b", "What the node sends him.")\n', 1),
     ("file", "src/home/a.h", "\n" * 801, 801),
     ("file", "protocols/a.h", "\n" * 601, 601),
     ("function", "src/home/a.h", "\n/* comment */\n" + LONG_FUNCTION, 3),
@@ -804,6 +824,11 @@ BAD = [
 
 # What must not be refused.
 FINE = [
+    ("docs/a.md", "A node is *it*, not *he*.\n"),
+    ("docs/a.md", "Who is there?\n\nThe node who asks, whose page it is. Who then\nwaits for a\nreply? The rest.\n"),
+    ("include/roam/a.h", "/* Who asks?\n * The other. */\nint he(int his);\n"),
+    ("tools/a.py", "he = his  # Who asks for it: us?\n"),
+    ("src/home/a.h", "/* Who asks waits for him. */\n"),
     ("src/home/a.h", "/* " + "x" * 94 + " */\n"),
     ("src/home/a.h", LONG_FUNCTION.replace("\tstep();\n", "", 1)),
     ("src/home/a.h", "static const struct x *const list[] = {0};\nextern int a;\nint f(int b);\n"

@@ -10,12 +10,14 @@
 #include "api/api.h"
 #include "pastset/attached/address.h"
 #include "pastset/attached/attach.h"
+#include "pastset/attached/route.h"
 #include "pastset/attached/serve.h"
 #include "pastset/job/client.h"
 #include "pastset/job/server.h"
-#include "run/wait.h"
 
 #define WHY_BYTES (2 * ROAM_PS_TEMPLATE_MAX + ROAM_PS_NAME_MAX + 64)
+
+#define ROUND_ANY UINT64_MAX /* of a binding that the end of a job leaves alone */
 
 #define MEMORY_USUAL ((size_t)4 << 20)
 #define MEMORY_MIN   ((size_t)256 << 10)
@@ -45,7 +47,8 @@ static char *why_room(void)
 	}
 	return room;
 }
-static struct roami_attachments attachments = {PTHREAD_MUTEX_INITIALIZER, NULL};
+
+static struct roami_attachments attachments = {PTHREAD_MUTEX_INITIALIZER, NULL, roami_api_node_now};
 
 const char *roam_ps_why(void)
 {
@@ -70,7 +73,7 @@ static enum roam_err enter_pages(struct roami_node *node, const char *name,
 		return roam_errno();
 	err = roami_past_enter(node, name, template_text, &sized, (uint64_t)(block - node->app),
 			       element_p, why, WHY_BYTES);
-	if (err != ROAM_OK || !(*element_p)->paged || node->app + (*element_p)->heap != block)
+	if (err != ROAM_OK || (*element_p)->heap != (uint64_t)(block - node->app))
 		roami_api_free(block);
 	return err;
 }
@@ -188,22 +191,25 @@ enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
 {
 	INSIDE;
 	char *why = why_room();
+	enum roam_err err;
 
 	if (why == NULL)
 		return ROAM_ENOMEM;
 	why[0] = '\0';
 	if (server == NULL || template_text == NULL || element_p == NULL)
 		return ROAM_EINVAL;
-	return roami_past_enter_at(server, name, template_text, options, element_p, why, WHY_BYTES);
+	err = roami_past_enter_at(server, name, template_text, options, element_p, why, WHY_BYTES);
+	if (err == ROAM_OK)
+		(*element_p)->round = ROUND_ANY;
+	return err;
 }
 
 void roam_ps_leave(struct roam_ps_element *element)
 {
 	INSIDE;
 
-	if (element != NULL && element->server != NULL)
-		roami_attach_leave(element->server, element);
-	free(element);
+	if (element != NULL)
+		element->route->leave(element);
 }
 
 const char *roam_ps_template(const struct roam_ps_element *element)
@@ -216,37 +222,20 @@ unsigned roam_ps_node(const struct roam_ps_element *element)
 	return element->owner;
 }
 
-/* Whether the binding is of the job as it is now. */
+/* Whether the binding is of the job as it is now, or of none. */
 static bool element_lives(const struct roam_ps_element *element)
 {
 	struct roami_node *node;
 	uint64_t round;
 
-	if (element->server != NULL)
+	if (element->round == ROUND_ANY)
 		return true;
 	return roami_api_node(&node, &round) == ROAM_OK && round == element->round;
-}
-
-/*
- * A thread of a node that is about to wait for a server shows it; NULL: it does not.  What it
- * returns lasts longer than the node.
- */
-static struct roami_waiting *call_waits(const struct roam_ps_element *element,
-					const struct roam_ps_request *request)
-{
-	struct roami_node *node = element->server != NULL ? roami_api_node_now() : NULL;
-
-	if (node == NULL || !roami_seated(node))
-		return NULL;
-	roami_client_waits(node, element, request);
-	return &node->self->ctl->waits[node->env->thread(node)];
 }
 
 enum roam_err roam_ps_call(struct roam_ps_element *element, struct roam_ps_request *request)
 {
 	INSIDE;
-	struct roami_waiting *waiting;
-	enum roam_err err;
 
 	if (element == NULL || request == NULL)
 		return ROAM_EINVAL;
@@ -254,11 +243,7 @@ enum roam_err roam_ps_call(struct roam_ps_element *element, struct roam_ps_reque
 		return ROAM_ESTATE;
 	if (request->cancel != NULL)
 		roami_inside_open();
-	waiting = call_waits(element, request);
-	err = element->call(element, request);
-	if (waiting != NULL)
-		atomic_store(&waiting->kind, 0);
-	return err;
+	return element->call(element, request);
 }
 
 void roam_ps_cancel(struct roam_ps_cancel *cancel)

@@ -13,6 +13,7 @@
 #include "fault/signals.h"
 #include "run/wait.h"
 #include "job/job.h"
+#include "launch/starts.h"
 #include "page/page.h"
 #include "page/race.h"
 #include "pastset/job/server.h"
@@ -29,18 +30,6 @@ static struct roami_job job = {.seal = PTHREAD_MUTEX_INITIALIZER,
 			       .opening = PTHREAD_MUTEX_INITIALIZER,
 			       .extensions = job_extensions};
 static __thread enum roam_err alloc_err;
-
-const char *roam_strerror(enum roam_err err)
-{
-#define ERR_TEXT(name, value, text) \
-	case ROAM_##name:           \
-		return text;
-	switch (err) {
-		ROAM_ERRORS(ERR_TEXT)
-	}
-#undef ERR_TEXT
-	return "unknown error";
-}
 
 const char *roam_version(void)
 {
@@ -84,7 +73,7 @@ static enum roam_err job_start(enum roami_kind kind)
 		return ROAM_OK;
 	if (job.failed == ROAM_OK)
 		pthread_atfork(NULL, NULL, job_forked);
-	return roami_job_start(&job, kind);
+	return roami_job_start(&job, kind, roami_starts);
 }
 
 enum roam_err roam_start(void)
@@ -141,14 +130,14 @@ enum roam_err roam_finish(void)
 
 unsigned roam_node(void)
 {
-	if (job.undecided)
+	if (roami_job_undecided(&job))
 		roami_job_decide(&job);
 	return job.me;
 }
 
 unsigned roam_nodes(void)
 {
-	if (job.undecided)
+	if (roami_job_undecided(&job))
 		roami_job_decide(&job);
 	return job.life == ROAMI_JOB_NEW ? 1 : job.nodes;
 }

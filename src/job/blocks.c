@@ -302,7 +302,7 @@ static void *job_alloc(struct roami_job *job, unsigned domain, size_t bytes,
  */
 static bool job_changes(struct roami_job *job)
 {
-	return job->undecided ||
+	return roami_job_undecided(job) ||
 	       __atomic_load_n(&job->life, __ATOMIC_ACQUIRE) == ROAMI_JOB_JOINED;
 }
 

@@ -1,11 +1,12 @@
 /*
  * The life of a job as one of its processes sees it: alone, sealed with others, alone again (rule
- * 2).
+ * 2).  How the process was started, and which nodes execute main, are one constant each (start.h,
+ * main.h).
  *
- * 	alone    one node, the heap plainly mapped, no faults.  roam_create forks nodes that wait
- * for the seal. joined   started by roam run: faults and protocol at work, but until its first
- * synchronisation every node allocates the same blocks in the same order. together several nodes,
- * sealed.
+ * 	alone     one node, the heap plainly mapped, no faults
+ * 	joined    several nodes of a launcher, faults and protocol at work; until the first
+ * 	          synchronisation every node allocates the same blocks in the same order
+ * 	together  several nodes, sealed
  */
 #ifndef ROAMI_JOB_H
 #define ROAMI_JOB_H
@@ -17,9 +18,9 @@
 #include "home/far.h"
 #include "job/hang.h"
 #include "job/local.h"
+#include "job/main.h"
+#include "job/start.h"
 #include "job/statics.h"
-#include "launch/bind.h"
-#include "launch/control.h"
 #include "run/wait.h"
 
 enum roami_job_life {
@@ -46,17 +47,15 @@ struct roami_job {
 	void *bases[ROAMI_NODES_MAX]; /* segments; NULL: not mapped */
 	int fds[ROAMI_NODES_MAX];
 	struct roami_far *far[ROAMI_NODES_MAX]; /* instead, of nodes on other hosts */
-	int control;                            /* to the agent that started us; 0: none did */
-	/* What it lent: the segments of this host's nodes, and eventfds that wake them. */
+	const struct roami_start *start; /* how this process was started */
+	void *start_state;               /* and what that keeps */
+	unsigned start_threads;          /* of this process that are its libraries' */
+	struct roami_boot boot;
+	/* What it has lent: segments of this host's nodes, and eventfds that wake them; 0: none. */
 	int lent[ROAMI_NODES_MAX], bells[ROAMI_NODES_MAX];
-	unsigned lent_count; /* 0: none */
-	struct roami_bound bound; /* to a job of another launcher */
-	struct roami_meet *meet;  /* and what its nodes have said */
-	struct roami_boot boot;   /* what either said; no nodes: nobody did */
-	const char *host_names[ROAMI_NODES_MAX]; /* in it */
-	bool here;       /* roam run has started all its nodes on this host */
-	bool reruns;     /* main is executed on every node up to CREATE, see rerun.c */
-	_Atomic bool undecided; /* or so it seems: it may turn out that main goes on everywhere */
+	const char *host_names[ROAMI_NODES_MAX]; /* for messages; NULL: they need none */
+	const uint8_t *key; /* of the job; NULL: node 0's control page has it */
+	const struct roami_main *_Atomic main; /* NULL: not started */
 	char why[160];   /* a transport does not open; "": it has not said */
 	unsigned rounds; /* ended by roam_wait_for_end */
 	uint64_t alloc_hash; /* of the allocations up to CREATE */
@@ -69,8 +68,7 @@ struct roami_job {
 	unsigned created;            /* nodes forked and not sealed, node 0 counted; 1: none */
 	unsigned me;
 	unsigned nodes;
-	bool forking;  /* a node */
-	bool launched; /* by roam run: every node has run main */
+	bool forking; /* a node */
 	bool exit_hook;
 	struct roami_statics statics; /* ROAM_CHECK=statics */
 	bool found; /* a check of ROAM_CHECK has found something; this process is node 0 */
@@ -88,27 +86,26 @@ struct roami_job {
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 };
 
-/* Where the nodes of a program come from: what a launched one does with its main follows. */
-enum roami_kind {
-	ROAMI_KIND_SPMD,    /* the launcher: main goes on everywhere */
-	ROAMI_KIND_CREATES, /* the program creates them: main is executed on each up to there */
-	ROAMI_KIND_UNKNOWN  /* as if it created them, until it turns out that it does not */
-};
+/*
+ * Joins or begins the job, in the first of the ways `starts` that this process was started in.
+ * Reports errors on stderr.
+ */
+enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind,
+			      const struct roami_start *const *starts);
 
-/* Joins or begins the job as the environment says.  Reports errors on stderr. */
-enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind);
+static inline bool roami_job_undecided(const struct roami_job *job)
+{
+	return job->main == &roami_main_undecided;
+}
 
-/* What an undecided program does shows that it creates no nodes: settles it or ends the process. */
+/* An undecided program does what shows that all nodes run main.  Errors end the process. */
 void roami_job_decide(struct roami_job *job);
 
-/*
- * Forks one node, or `nodes` - 1 of them and seals; the functions of roam_create and
- * roam_create_all.
- */
+/* What roam_create and roam_create_all do. */
 enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void));
 enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes);
 
-/* Seals if nodes were created or joined: called before anything that synchronises. */
+/* Before anything that synchronises: seals the job if nodes were created or joined. */
 enum roam_err roami_job_seal(struct roami_job *job);
 
 /* Node 0: waits for the others, takes the heap back, is alone again. */
@@ -134,9 +131,6 @@ void roami_job_print(struct roami_job *job, int fd);
 /* The program needs `model`: warns, or under ROAM_STRICT ends the job, if a protocol has less. */
 void roami_job_needs(struct roami_job *job, enum roam_model model);
 
-/* A node's control page, or the copy of it. */
-struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node);
-
 /* ---- says.c: errors, in one line */
 
 /* A node cannot go on: says why, ends the job. */
@@ -144,6 +138,15 @@ void roami_job_failed(struct roami_node *node, const char *text);
 
 /* Says `what` failed, by `err` or errno; err.  Once: what one node lacks the others lack too. */
 enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const char *what);
+
+/* Nodes cannot be created, for there are others.  ROAM_ESTATE. */
+enum roam_err roami_job_says_sealed(void);
+
+/*
+ * Nodes cannot be created, for main goes on everywhere, or `asked`, if it is not 0, are too many or
+ * too few: every node comes here.  ROAM_ESTATE.
+ */
+enum roam_err roami_job_says_spmd(struct roami_job *job, unsigned asked);
 
 /* ---- choose.c */
 
@@ -154,97 +157,75 @@ enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const cha
 bool roami_job_transports(struct roami_job *job, struct roami_node_params *params,
 			  const struct roam_transport **by);
 
-/* ---- says.c, for programs that create their nodes */
+/* ---- watch.c */
 
 /*
- * Nodes cannot be created, for main goes on everywhere, or `asked`, if it is not 0, are too many or
- * too few: every node comes here.
+ * Watches other processes of the job from a thread of this one: when one ends that should not, says
+ * so in one line, ends the others and this process.  pids[i] is node i's, 0: not to be watched.
  */
-void roami_job_says_spmd(struct roami_job *job, unsigned asked);
-
-/* ---- launch/agent_node.c: a job across hosts */
-
-/* This program and these options, for the launcher to compare. */
-void roami_build_card(const struct roami_options *options, struct roami_boot_card *card);
+enum roam_err roami_watch_start(struct roami_job *job, const pid_t *pids);
 
 /*
- * Takes what the agent says first: who we are; and what it lent, from descriptor `lent` on, 0:
- * nothing.  Reports errors.
+ * The other way round: says so if node `first`, process `pid`, which watches the others, ends
+ * before the job's end, and ends this process.
  */
-enum roam_err roami_far_begin(struct roami_job *job, int lent);
+enum roam_err roami_watch_first(struct roami_job *job, unsigned first, pid_t pid);
 
-/*
- * The node is open: exchanges addresses with all others; waits for them.  `asked`: the program
- * wants so many nodes, 0: any number.
- */
-enum roam_err roami_far_join(struct roami_job *job, unsigned asked);
+/* As roami_watch_first, in one of the nodes that `creator` forked. */
+enum roam_err roami_watch_creator(struct roami_job *job, pid_t creator);
 
-/* Whether a segment is laid out as this process would do it. */
-bool roami_far_fits(const struct roami_job *job, int fd);
+/* From now on the watched processes may end, with status 0. */
+void roami_watch_expect_end(struct roami_watch *watch);
+
+/* The job ends in order: waits for the watched processes to end. */
+void roami_watch_end(struct roami_watch *watch);
+
+/* ---- memory.c: whose segments lie where */
+
+/* A node's control page, or the copy of it. */
+struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node);
 
 /* Nodes on this host. */
-unsigned roami_far_here(const struct roami_job *job);
+unsigned roami_job_here(const struct roami_job *job);
 
-/* The process takes its place in the job: ROAM_BOOT=far:FD, or far:FD:LENT. */
-enum roam_err roami_far_place(struct roami_job *job);
-
-/* Maps the segments of this host's nodes that the agent lent; the caller's own is `me`'s. */
-enum roam_err roami_far_map(struct roami_job *job);
-
-/* Node 0: the job has ended in order. */
-void roami_far_end(struct roami_job *job);
-
-/* Tells why this node cannot go on. */
-void roami_far_fail(struct roami_job *job, const char *text);
-
-/* What is to be kept of the others, where their segments are not mapped. */
-enum roam_err roami_far_make(struct roami_job *job);
-
-/* ---- launch/local_node.c: a job of roam run on one host; errors are told, and end the process */
-
-/* ROAM_BOOT=local:RANK:SIZE:FD: FD and what follows are open, segments and the lifeline. */
-enum roam_err roami_here_begin(struct roami_job *job);
-
-/*
- * The node is about to open: shows how it comes.  If main has been executed again, waits until all
- * have come, and compares.
- */
-void roami_here_join(struct roami_job *job, unsigned asked);
-
-/* All have come: ends the job unless they come alike. */
-void roami_here_compare(struct roami_job *job);
-
-/*
- * ---- launch/wireup.c: a job of mpirun, srun or mpiexec.hydra; errors are told, and may end the
- * process
- */
-
-/* Who we are, and who is there.  `creates`: node 0's standard input is for all, up to CREATE. */
-enum roam_err roami_meet_begin(struct roami_job *job, bool creates);
-
-/* Before the node is open: all come alike; those on this host map each other's segments. */
-enum roam_err roami_meet_join(struct roami_job *job, unsigned asked);
-
-/* It is open: exchanges addresses. */
-enum roam_err roami_meet_open(struct roami_job *job);
-
-/* Whether the nodes of the job lie on several hosts, without a launcher that tells them the end. */
-bool roami_meet_apart(const struct roami_job *job);
-
-/* The end of such a job: node 0 and all others wait for each other. */
-void roami_meet_end(struct roami_job *job);
-
-/* This node is done. */
-void roami_meet_leave(struct roami_job *job);
-
-/* ---- parts of a job's life */
 enum roam_err roami_job_map_app(struct roami_job *job);
 enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes); /* up to so many */
 enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node);
 
+/* The segment of a process that is alone, in the place of node 0: the one lent, if it is node 0. */
+enum roam_err roami_job_map_first(struct roami_job *job);
+
+/* Maps the segments that were lent and are not mapped yet. */
+enum roam_err roami_job_map_lent(struct roami_job *job);
+
+/* The process takes its own place in the job: maps what it was lent, or a segment that it makes. */
+enum roam_err roami_job_take_place(struct roami_job *job);
+
+/* Makes what is kept of the others where their segments are not mapped. */
+enum roam_err roami_job_make_far(struct roami_job *job);
+
+/* ---- job.c: parts of a job's life */
+
+/* One node, in memory that is mapped: alone, until nodes are created. */
+enum roam_err roami_job_alone(struct roami_job *job);
+
+/* A process that begins alone: its first segment, the app view, an allocator, a node. */
+enum roam_err roami_job_start_alone(struct roami_job *job);
+
+/* Waits until all others have come to `state`. */
+void roami_job_await(struct roami_job *job, enum roami_joined state);
+
+/* Gives back what nodes that ended have left behind. */
+void roami_job_part(struct roami_job *job);
+
 /*
- * All segments there are are mapped: this process becomes node `me` of `nodes`.  `asked`: that is
- * what the program wants; 0: it takes what it gets.
+ * The process is about to become a node: shows how it comes.  `asked`: the number of nodes that
+ * the program wants; 0: it takes what it gets.
+ */
+enum roam_err roami_job_come(struct roami_job *job, unsigned asked);
+
+/*
+ * All segments there are are mapped: this process, which has come, becomes node `me` of `nodes`.
  */
 enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked);
 
@@ -256,29 +237,16 @@ void roami_job_mark_bytes(struct roami_job *job);
 /* Serves until node 0 has taken what it needs. */
 void roami_job_serve(struct roami_job *job);
 
-/* ---- rerun.c: programs that create their nodes, started across hosts */
+/* ---- rerun.c: programs that create their nodes, started by a launcher */
 
-/* All is as in a process that is alone; nodes above 0 are silenced, while undecided for later. */
-enum roam_err roami_rerun_begin(struct roami_job *job);
-
-/* The program that was undecided does not create its nodes: main goes on everywhere. */
+/* All nodes of the undecided program run main: the process takes its own place. */
 enum roam_err roami_rerun_spmd(struct roami_job *job);
 
 /* Ends the silence; what was kept is said now, if it is `said` at all. */
 void roami_rerun_speak(struct roami_job *job, bool said);
 
-/*
- * roam_create and roam_create_all, or the first synchronisation after the former, which made
- * `nodes`: nodes above 0 run fn, if it is their turn, serve, and end there.
- */
-enum roam_err roami_rerun_create(struct roami_job *job, void (*fn)(void));
-enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)(void));
-
 /* A node above 0 has run the function: serves, and ends. */
 __attribute__((noreturn)) void roami_rerun_end(struct roami_job *job);
-
-/* The program waits for the end, or ends: without a CREATE it is an error of the job. */
-void roami_rerun_check(struct roami_job *job);
 
 /* Notes a variable to be copied from node 0 to all at the seal. */
 enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size_t bytes);

@@ -55,6 +55,19 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	return fd;
 }
 
+bool roami_boot_fits(const struct roami_layout *layout, int fd)
+{
+	const struct roami_ctl *ctl = mmap(NULL, sizeof(*ctl), PROT_READ, MAP_SHARED, fd, 0);
+	bool fits;
+
+	if (ctl == MAP_FAILED)
+		return false;
+	fits = ctl->magic == ROAMI_SEGMENT_MAGIC && ctl->heap_bytes == layout->heap_bytes &&
+	       ctl->nodes_max == layout->nodes_max;
+	munmap((void *)(uintptr_t)ctl, sizeof(*ctl));
+	return fits;
+}
+
 /* The program, libraries, stacks, arenas, tables of objects. */
 #define BASE_BYTES ((size_t)512 << 20)
 

@@ -1,9 +1,8 @@
-/* One host's nodes: the memory they share, and who watches whom. */
+/* One host's nodes: the memory that they share, what they wait for, how they end. */
 #ifndef ROAMI_LOCAL_H
 #define ROAMI_LOCAL_H
 
 #include "base/node.h"
-#include "launch/bind.h"
 #include "run/probe.h"
 
 /* A node exits with this status after it has itself told why. */
@@ -51,6 +50,9 @@ const char *roami_boot_hint(int error);
 /* Makes one node's segment; -1 with errno. */
 int roami_boot_segment(const struct roami_layout *layout, unsigned node);
 
+/* Whether a segment has this layout. */
+bool roami_boot_fits(const struct roami_layout *layout, int fd);
+
 /* Address space that a process takes in a job of so many nodes: about, and rather too much. */
 size_t roami_boot_needs(const struct roami_layout *layout, unsigned nodes);
 
@@ -65,35 +67,5 @@ bool roami_boot_space(const struct roami_layout *layout, unsigned nodes, size_t 
  * `kills_before` was roami_os_oom_kills().
  */
 const char *roami_boot_oom(int signal, uint64_t kills_before);
-
-struct roami_watch;
-
-/*
- * Watches other processes of the job from a thread of this one: when one ends that should not, says
- * so in one line, ends the others and this process.  `segments` are all nodes', for saying what
- * they waited for; `bound` is told that the job ends, NULL: nobody is.  `helpers` counts the thread
- * while it is there, see struct roami_real.
- */
-enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
-				unsigned nodes, const pid_t *pids, struct roami_bound *bound,
-				_Atomic uint32_t *helpers);
-
-/*
- * The other way round: says so if `first`, who watches the others, ends before the job's end, and
- * ends this process.
- */
-enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
-				unsigned first, pid_t pid, struct roami_bound *bound,
-				_Atomic uint32_t *helpers);
-
-/* The same in one of the nodes that `creator` forked. */
-enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
-				  pid_t creator, _Atomic uint32_t *helpers);
-
-/* From now on the watched processes may end, with status 0. */
-void roami_watch_expect_end(struct roami_watch *watch);
-
-/* The job ends in order: waits for the watched processes to end. */
-void roami_watch_end(struct roami_watch *watch);
 
 #endif

@@ -91,15 +91,14 @@ void roami_job_verdict(struct roami_job *job)
 void roami_job_say(const struct roami_job *job)
 {
 	char over[160];
-	const char *how = job->control != 0 ? "roam run -H" : job->here ? "roam run" : "fork";
 	const char *seal = job->boot.aes != 0 ? "AES-256-GCM" : "ChaCha20-Poly1305";
-	unsigned hosts = job->boot.hosts > 0 ? job->boot.hosts : 1;
+	unsigned hosts = job->boot.hosts;
 
 	if (job->me != 0 || job->options.log < ROAMI_LEVEL_INFO)
 		return;
-	if (job->bound.binding == NULL) /* else it is said, and was before all had come */
+	if (job->start->name != NULL)
 		fprintf(stderr, "roam: info: %u nodes on %u host%s, by %s, over %s\n",
-			job->nodes, hosts, hosts > 1 ? "s" : "", how,
+			job->nodes, hosts, hosts > 1 ? "s" : "", job->start->name,
 			roami_layers_over(job->node, over, sizeof(over)));
 	if (hosts > 1)
 		fprintf(stderr, "roam: info: datagrams are sealed by %s\n",
@@ -109,13 +108,13 @@ void roami_job_say(const struct roami_job *job)
 void roami_job_report_binding(const struct roami_job *job)
 {
 	char line[300], name[ROAMI_HOST_BYTES] = "", cpus[128];
-	const char *host = job->control != 0 ? job->host_names[job->me] : name;
+	const char *host = job->host_names[job->me];
 	int length;
 
 	gethostname(name, sizeof(name) - 1);
 	roami_os_cpus_text(cpus, sizeof(cpus));
 	length = snprintf(line, sizeof(line), "roam: node %u on host %s (pid %d): CPUs %s\n",
-			  job->me, host, (int)getpid(), cpus);
+			  job->me, host != NULL ? host : name, (int)getpid(), cpus);
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		return; /* nobody listens */
 }

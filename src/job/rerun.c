@@ -1,7 +1,7 @@
 /*
- * A program that creates its nodes, started across hosts: nobody there can be forked, so every
- * process executes main up to CREATE (DESIGN 7).  Until then each is alone, in the place of node 0.
- * At CREATE they must have come alike; node 0's heap is the job's, the others drop theirs.
+ * A program that creates its nodes, whose processes a launcher has started: instead of being
+ * forked, each executes main up to CREATE.  Until then it is alone, in the place of node 0.  At
+ * CREATE all must have come alike; node 0's heap is the job's, the others drop theirs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,6 @@
 #include "job/job.h"
 #include "msg/msg.h"
 #include "os/os.h"
-#include "sync/sync.h"
 
 struct roami_rerun_copy {
 	uint8_t *variable;
@@ -26,13 +25,14 @@ struct roami_rerun_copy {
 /* Where a silenced node's output goes: nowhere, or to where it can be had from later. */
 static int rerun_sink(struct roami_job *job, unsigned i)
 {
-	if (!job->undecided)
+	if (!roami_job_undecided(job))
 		return roami_os_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 	job->kept[i] = roami_os_fd((int)memfd_create("roam-output", MFD_CLOEXEC));
 	return job->kept[i];
 }
 
-enum roam_err roami_rerun_begin(struct roami_job *job)
+/* As in a process that is alone; nodes above 0 are silenced, while undecided for later. */
+static enum roam_err rerun_silence(struct roami_job *job)
 {
 	if (job->boot.me == 0)
 		return ROAM_OK;
@@ -49,7 +49,7 @@ enum roam_err roami_rerun_begin(struct roami_job *job)
 				job->boot.me, strerror(errno));
 			return ROAM_ESYSTEM;
 		}
-		if (!job->undecided)
+		if (!roami_job_undecided(job))
 			close(sink);
 	}
 	job->silent = true;
@@ -108,7 +108,7 @@ static void rerun_sated(void)
 	close(null);
 }
 
-/* The segment that it filled goes altogether: another one waits, which others map too. */
+/* The segment that it filled goes altogether: another one takes its place. */
 static enum roam_err rerun_drop(struct roami_job *job)
 {
 	enum roam_err err;
@@ -117,31 +117,31 @@ static enum roam_err rerun_drop(struct roami_job *job)
 	roami_os_unmap(job->bases[0], job->layout.total);
 	close(job->fds[0]);
 	job->bases[0] = NULL;
-	err = roami_far_map(job);
+	job->fds[0] = -1;
+	err = roami_job_take_place(job);
 	return err == ROAM_OK ? roami_job_map_app(job) : err;
 }
 
 /* From the place of node 0 to this process's own, without the heap that it filled. */
 static enum roam_err rerun_move(struct roami_job *job)
 {
-	unsigned me = job->boot.me;
-	enum roam_err err = ROAM_OK;
+	enum roam_err err;
 
 	/* The node that was node 0 is not closed: what it holds is small, and of another number. */
 	job->node->self = NULL;
 	roami_job_close_allocs(job);
-	job->me = me;
-	if (job->lent_count > 0) {
-		err = rerun_drop(job);
-	} else {
-		roami_os_discard((uint8_t *)job->bases[0] + job->layout.rings,
-				 job->layout.total - job->layout.rings);
-		job->bases[me] = job->bases[0];
-		job->fds[me] = job->fds[0];
-		job->bases[0] = NULL;
-		job->fds[0] = -1;
-	}
+	err = rerun_drop(job);
 	return err == ROAM_OK ? roami_job_open_alloc(job) : err;
+}
+
+/* Becomes a node, once all have come, and alike. */
+static enum roam_err rerun_meet(struct roami_job *job, unsigned asked)
+{
+	enum roam_err err = roami_job_come(job, asked);
+
+	if (err == ROAM_OK && job->start->compare != NULL)
+		job->start->compare(job);
+	return err == ROAM_OK ? roami_job_join(job, job->boot.nodes, asked) : err;
 }
 
 /* This process takes its place among `nodes`; then node 0's heap is everybody's. */
@@ -157,7 +157,7 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 	else if (err == ROAM_OK)
 		err = rerun_move(job);
 	if (err == ROAM_OK)
-		err = roami_far_map(job);
+		err = roami_job_map_lent(job);
 	if (err == ROAM_OK)
 		err = roami_job_lease(job);
 	while (job->me == 0 && roami_msg_poll(job->node) > 0)
@@ -170,9 +170,9 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 		roami_job_mark_bytes(job);
 	}
 	roami_job_settle_blocks(job);
-	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
+	roami_real_init(&job->real, roami_job_here(job), job->options.spin_us, job->options.chaos);
 	if (err == ROAM_OK)
-		err = roami_job_join(job, job->boot.nodes, nodes);
+		err = rerun_meet(job, nodes);
 	if (err == ROAM_OK && job->me != 0)
 		roami_job_seal_allocs(job);
 	if (err == ROAM_OK)
@@ -183,13 +183,18 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 void roami_rerun_end(struct roami_job *job)
 {
 	roami_job_serve(job);
-	roami_meet_leave(job);
+	if (job->start->leave != NULL)
+		job->start->leave(job);
 	job->life = ROAMI_JOB_OVER;
 	fflush(NULL);
 	_exit(0);
 }
 
-enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)(void))
+/*
+ * CREATE, or the first synchronisation after it, which made `nodes`: nodes above 0 run fn, if it is
+ * their turn, serve, and end here.
+ */
+static enum roam_err rerun_all(struct roami_job *job, unsigned nodes, void (*fn)(void))
 {
 	enum roam_err err;
 
@@ -208,40 +213,110 @@ enum roam_err roami_rerun_seal(struct roami_job *job, unsigned nodes, void (*fn)
 	roami_rerun_end(job);
 }
 
-enum roam_err roami_rerun_create(struct roami_job *job, void (*fn)(void))
+/* Whether nodes may be created; if not, it is said. */
+static enum roam_err rerun_may(const struct roami_job *job)
 {
 	if (job->life != ROAMI_JOB_ALONE)
-		return ROAM_ESTATE;
-	if (job->created++ == job->boot.me) /* how many there will be is for node 0 to say */
-		return roami_rerun_seal(job, ROAMI_ASKED_UNKNOWN, fn);
-	return ROAM_OK;
+		return roami_job_says_sealed();
+	if (job->rounds == 0)
+		return ROAM_OK;
+	fprintf(stderr, "roam: nodes cannot be created again: the launcher's have ended\n");
+	return ROAM_ESTATE;
 }
 
-void roami_rerun_check(struct roami_job *job)
+static enum roam_err rerun_create(struct roami_job *job, void (*fn)(void))
 {
-	if (job->reruns && job->life == ROAMI_JOB_ALONE && job->rounds == 0)
-		roami_rerun_seal(job, job->created, NULL); /* the launcher says so and ends us */
+	enum roam_err err = rerun_may(job);
+
+	if (err == ROAM_OK && job->created++ == job->boot.me)
+		return rerun_all(job, ROAMI_ASKED_UNKNOWN, fn); /* node 0 knows how many */
+	return err;
 }
+
+static enum roam_err rerun_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes)
+{
+	enum roam_err err = rerun_may(job);
+
+	if (err != ROAM_OK)
+		return err;
+	err = rerun_all(job, nodes, fn);
+	if (err == ROAM_OK)
+		fn();
+	roami_statics_note(job);
+	return err;
+}
+
+/* Before its first CREATE a process is alone indeed. */
+static enum roam_err rerun_seal(struct roami_job *job)
+{
+	return job->life == ROAMI_JOB_ALONE && job->rounds == 0 && job->created > 1
+		       ? rerun_all(job, job->created, NULL)
+		       : ROAM_OK;
+}
+
+/* Without a CREATE the program asks for one node: the launcher says so, and ends the job. */
+static void rerun_check(struct roami_job *job)
+{
+	if (job->life == ROAMI_JOB_ALONE && job->rounds == 0)
+		rerun_all(job, job->created, NULL);
+}
+
+static enum roam_err rerun_start(struct roami_job *job)
+{
+	enum roam_err err = roami_job_start_alone(job);
+
+	return err == ROAM_OK ? rerun_silence(job) : err;
+}
+
+/* The others never come back: some may still look whether the job is ending, so that stays. */
+static void rerun_ended(struct roami_job *job)
+{
+	atomic_store(&roami_job_ctl(job, 0)->joined, ROAMI_JOINED_LEFT);
+}
+
+const struct roami_main roami_main_repeats = {
+	.start = rerun_start,
+	.create = rerun_create,
+	.create_all = rerun_create_all,
+	.seal = rerun_seal,
+	.check = rerun_check,
+	.served = roami_settle_take, /* by message, while the others serve */
+	.ended = rerun_ended,
+};
+
+/* ----------------------------------------------------------------------------------- undecided */
+
+static enum roam_err undecided_create(struct roami_job *job, void (*fn)(void))
+{
+	job->main = &roami_main_repeats;
+	return rerun_create(job, fn);
+}
+
+static enum roam_err undecided_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes)
+{
+	job->main = &roami_main_repeats;
+	return rerun_create_all(job, fn, nodes);
+}
+
+/* It is decided before it is sealed, and so before it ends. */
+const struct roami_main roami_main_undecided = {
+	.start = rerun_start,
+	.create = undecided_create,
+	.create_all = undecided_create_all,
+};
 
 /* -------------------------------------------------------------------- main goes on everywhere */
 
 /* Its own memory, as a process that is launched finds it. */
 static enum roam_err rerun_start_anew(struct roami_job *job)
 {
-	enum roam_err err = ROAM_OK;
+	enum roam_err err;
 
 	roami_os_unmap(job->app, job->layout.heap_bytes);
 	job->node->self = NULL; /* it is not closed, as in rerun_move */
 	job->bases[0] = NULL;
 	job->fds[0] = -1;
-	job->me = job->made = job->boot.me;
-	if (job->lent_count > 0) {
-		err = roami_far_map(job);
-	} else {
-		err = roami_job_make_segments(job, job->me + 1);
-		if (err == ROAM_OK)
-			err = roami_job_map_segment(job, job->me);
-	}
+	err = roami_job_take_place(job);
 	return err == ROAM_OK ? roami_job_map_app(job) : err;
 }
 
@@ -292,27 +367,26 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	enum roam_err err = ROAM_OK;
 
 	roami_rerun_speak(job, true);
-	if (job->boot.me != 0 && job->bound.binding != NULL)
-		rerun_sated(); /* these launchers give the input to node 0 */
+	if (job->boot.me != 0 && job->start->input_first)
+		rerun_sated();
 	if (job->boot.me == 0)
 		rerun_keep(job);
 	else
 		err = rerun_start_anew(job);
 	if (err == ROAM_OK)
-		err = roami_far_map(job);
+		err = roami_job_map_lent(job);
 	if (err != ROAM_OK)
 		return err;
 	job->nodes = job->boot.nodes;
 	/* Who asks earlier than others has allocated less: any page may be node 0's. */
 	atomic_store(&roami_job_ctl(job, 0)->creator_end, job->layout.heap_bytes);
 	roami_job_settle_blocks(job);
-	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
-	err = roami_job_join(job, job->boot.nodes, 0);
+	roami_real_init(&job->real, roami_job_here(job), job->options.spin_us, job->options.chaos);
+	err = rerun_meet(job, 0);
 	if (err != ROAM_OK)
 		return err;
 	job->life = ROAMI_JOB_JOINED;
-	job->reruns = false;
-	job->undecided = false;
+	job->main = &roami_main_everywhere;
 	roami_stats_begin(job->node->stats);
 	if (job->me == 0)
 		return ROAM_OK;
@@ -332,7 +406,7 @@ enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size
 
 	if (job->life == ROAMI_JOB_TOGETHER || job->life == ROAMI_JOB_OVER || job->rounds > 0)
 		return ROAM_ESTATE;
-	if (!job->launched)
+	if (job->boot.nodes == 0)
 		return ROAM_OK;
 	copy = roami_os_vec_grow(&job->copies, sizeof(*copy), 1);
 	if (copy == NULL)
@@ -349,11 +423,10 @@ enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size
 void roami_rerun_copy(struct roami_job *job, bool to_heap)
 {
 	const struct roami_rerun_copy *copies = (void *)job->copies.items;
-	unsigned me = job->boot.nodes != 0 ? job->boot.me : job->me;
 
 	for (size_t i = 0; i < job->copies.count; i++)
-		if (to_heap && me == 0)
+		if (to_heap && job->boot.me == 0)
 			memcpy(copies[i].block, copies[i].variable, copies[i].bytes);
-		else if (!to_heap && me != 0)
+		else if (!to_heap && job->boot.me != 0)
 			memcpy(copies[i].variable, copies[i].block, copies[i].bytes);
 }

@@ -1,6 +1,5 @@
 /* What a job says when it cannot go on: one line, whoever of its nodes says it. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,8 +7,6 @@
 #include "base/layers.h"
 #include "job/job.h"
 #include "job/local.h"
-
-#define SAID_US 100000u
 
 /* The job that a node's surroundings are part of. */
 static struct roami_job *job_of(struct roami_node *node)
@@ -29,37 +26,31 @@ static void job_waits(const struct roami_node *node, char *text, size_t bytes)
 
 void roami_job_failed(struct roami_node *node, const char *text)
 {
+	struct roami_job *job = job_of(node);
 	char line[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES] = "";
 	int length;
 
 	if (layers_of(node)->lost != 0)
 		job_waits(node, waits, sizeof(waits));
-	if (job_of(node)->control != 0) {
+	if (job->start->fail != NULL) {
 		snprintf(line, sizeof(line), "%s%s", text, waits);
-		roami_far_fail(job_of(node), line);
-		_exit(ROAMI_EXIT_TOLD);
+		job->start->fail(job, line);
 	}
-	if (job_of(node)->silent) /* node 0, which may fail alike, is to be heard first */
+	if (job->silent) /* node 0, which may fail alike, is to be heard first */
 		usleep(500000);
 	length = snprintf(line, sizeof(line), "roam: node %u: %s%s\n",
-			  job_of(node)->silent ? job_of(node)->boot.me : node->me, text, waits);
-	if (layers_of(node)->lost != 0 && roami_meet_apart(job_of(node)))
+			  job->silent ? job->boot.me : node->me, text, waits);
+	if (layers_of(node)->lost != 0 && job->boot.hosts > 1)
 		usleep(node->me * 100000); /* one says so, then the launcher ends the others */
 	/* One line: who comes second leaves the first one time for it, and to end the job. */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
 		usleep(500000);
-	else if (write(job_of(node)->silent ? job_of(node)->quiet[1] : STDERR_FILENO, line,
-		       (size_t)length) < 0)
+	else if (write(job->silent ? job->quiet[1] : STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
-	if (roami_bound_aborts(&job_of(node)->bound))
-		usleep(SAID_US); /* the launcher may end all before it has read the line */
-	roami_bound_abort(&job_of(node)->bound);
-	/* Forked, so on this host, but nothing says that it runs and sees that we are gone. */
-	if (layers_of(node)->lost != 0 && node->options->boot[0] == '\0' &&
-	    job_of(node)->boot.nodes == 0)
-		kill(atomic_load(&node->segments[layers_of(node)->lost - 1].ctl->pid), SIGKILL);
-	/* Somebody watches this process, unless it is the creator. */
-	_exit(node->me != 0 || node->options->boot[0] != '\0' ? ROAMI_EXIT_TOLD : 1);
+	if (job->start->abort != NULL)
+		job->start->abort(job, layers_of(node)->lost);
+	/* Some process watches this one, unless it is the creator, or another launcher's. */
+	_exit(node->me != 0 || job->start->reports ? ROAMI_EXIT_TOLD : 1);
 }
 
 enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const char *what)
@@ -78,12 +69,11 @@ enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const cha
 		snprintf(said, sizeof(said), " (%s)", job->why);
 		hint = said;
 	}
-	if (job->control != 0) { /* the launcher names the node and its host */
+	if (job->start->fail != NULL) { /* the launcher names the node and its host */
 		snprintf(line, sizeof(line), "%s: %s%s", what, why, hint);
-		roami_far_fail(job, line);
-		_exit(ROAMI_EXIT_TOLD);
+		job->start->fail(job, line);
 	}
-	if (job->boot.hosts > 1)
+	if (job->host_names[job->me] != NULL)
 		snprintf(who, sizeof(who), "node %u on host %s: ", job->me,
 			 job->host_names[job->me]);
 	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
@@ -91,7 +81,13 @@ enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const cha
 	return err;
 }
 
-void roami_job_says_spmd(struct roami_job *job, unsigned asked)
+enum roam_err roami_job_says_sealed(void)
+{
+	fprintf(stderr, "roam: nodes cannot be created here: the job is sealed\n");
+	return ROAM_ESTATE;
+}
+
+enum roam_err roami_job_says_spmd(struct roami_job *job, unsigned asked)
 {
 	char line[300];
 
@@ -103,11 +99,10 @@ void roami_job_says_spmd(struct roami_job *job, unsigned asked)
 		snprintf(line, sizeof(line),
 			 "the program asks for %u nodes, the launcher started %u", asked,
 			 job->boot.nodes);
-	if (job->control != 0) {
-		roami_far_fail(job, line);
-		_exit(ROAMI_EXIT_TOLD);
-	}
+	if (job->start->fail != NULL)
+		job->start->fail(job, line);
 	if ((job->me == 0 || job->bases[0] != NULL) &&
 	    atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
 		fprintf(stderr, "roam: %s\n", line);
+	return ROAM_ESTATE;
 }

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "job/local.h"
+#include "job/job.h"
 #include "os/os.h"
 
 #define STDERR     2
@@ -24,13 +24,13 @@
 
 struct roami_watch {
 	struct roami_ctl *ctls[ROAMI_NODES_MAX];
-	struct roami_bound *bound; /* to be told; NULL: nobody */
+	struct roami_job *job;
 	unsigned nodes;
 	unsigned first; /* of watch_first_main */
 	pid_t pids[ROAMI_NODES_MAX];
 	int pidfds[ROAMI_NODES_MAX];
 	bool gone[ROAMI_NODES_MAX];
-	int parent; /* a pidfd of another launcher's process, or of a shell of its; -1: none */
+	int parent; /* a pidfd of the launcher's process, or of a shell of its; -1: none */
 	int stop;
 	_Atomic uint32_t ending;
 	uint64_t oom_kills;        /* of the kernel, when the watch began */
@@ -63,6 +63,13 @@ const char *roami_boot_oom(int signal, uint64_t kills_before)
 }
 
 #define LAUNCHER_US 300000u /* that it takes to end all its processes */
+
+/* The line is written: what does not end by this process's end is ended, too. */
+static void watch_abort(const struct roami_watch *watch)
+{
+	if (watch->job->start->abort != NULL)
+		watch->job->start->abort(watch->job, 0);
+}
 
 /* Its launcher is gone: nobody is left to tell, or to end the others. */
 __attribute__((noreturn)) static void watch_orphan(void)
@@ -139,7 +146,7 @@ static void *watch_first_main(void *arg)
 	if (fds[1].revents != 0)
 		watch_orphan();
 	watch_stranger(watch, first, &info);
-	if (watch->bound != NULL) /* another launcher may be ending all of us, one by one */
+	if (watch->job->start->parent) /* it may be ending all of us, one by one */
 		usleep(LAUNCHER_US);
 	watch_waits(watch, first, waits, sizeof(waits));
 	if (watch_told(&info))
@@ -148,7 +155,7 @@ static void *watch_first_main(void *arg)
 	if (atomic_exchange(&watch->ctls[0]->told, 1) == 0 &&
 	    write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
-	roami_bound_abort(watch->bound);
+	watch_abort(watch);
 	_exit(ROAMI_EXIT_TOLD);
 }
 
@@ -175,7 +182,7 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 	length = watch_line(watch, node, info, waits, text, sizeof(text));
 	if (write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
-	roami_bound_abort(watch->bound);
+	watch_abort(watch);
 	_exit(info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED
 		      ? 128 + status
 		      : (status != 0 ? status : 1));
@@ -237,30 +244,27 @@ static enum roam_err watch_thread(struct roami_watch *watch, void *(*fn)(void *)
 	return runs ? ROAM_OK : ROAM_ESYSTEM;
 }
 
-static struct roami_watch *watch_make(const struct roami_segment *segments, unsigned nodes,
-				      struct roami_bound *bound, _Atomic uint32_t *helpers)
+static struct roami_watch *watch_make(struct roami_job *job)
 {
 	struct roami_watch *watch = calloc(1, sizeof(*watch));
 
 	if (watch == NULL)
 		return NULL;
-	for (unsigned node = 0; node < nodes; node++) {
-		watch->ctls[node] = segments[node].ctl;
+	for (unsigned node = 0; node < job->nodes; node++) {
+		watch->ctls[node] = job->node->segments[node].ctl;
 		watch->pidfds[node] = -1;
 	}
-	watch->bound = bound;
-	watch->parent = bound != NULL ? roami_os_pidfd(getppid()) : -1;
-	watch->nodes = nodes;
-	watch->helpers = helpers;
+	watch->job = job;
+	watch->parent = job->start->parent ? roami_os_pidfd(getppid()) : -1;
+	watch->nodes = job->nodes;
+	watch->helpers = &job->real.helpers;
 	watch->oom_kills = roami_os_oom_kills();
 	return watch;
 }
 
-enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned nodes,
-				unsigned first, pid_t pid, struct roami_bound *bound,
-				_Atomic uint32_t *helpers)
+enum roam_err roami_watch_first(struct roami_job *job, unsigned first, pid_t pid)
 {
-	struct roami_watch *watch = watch_make(segments, nodes, bound, helpers);
+	struct roami_watch *watch = watch_make(job);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
@@ -270,10 +274,9 @@ enum roam_err roami_watch_first(const struct roami_segment *segments, unsigned n
 	return watch->pidfds[first] < 0 ? ROAM_ESYSTEM : watch_thread(watch, watch_first_main);
 }
 
-enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned nodes,
-				  pid_t creator, _Atomic uint32_t *helpers)
+enum roam_err roami_watch_creator(struct roami_job *job, pid_t creator)
 {
-	enum roam_err err = roami_watch_first(segments, nodes, 0, creator, NULL, helpers);
+	enum roam_err err = roami_watch_first(job, 0, creator);
 
 	if (err != ROAM_OK)
 		return err;
@@ -284,15 +287,13 @@ enum roam_err roami_watch_creator(const struct roami_segment *segments, unsigned
 	return ROAM_OK;
 }
 
-enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami_segment *segments,
-				unsigned nodes, const pid_t *pids, struct roami_bound *bound,
-				_Atomic uint32_t *helpers)
+enum roam_err roami_watch_start(struct roami_job *job, const pid_t *pids)
 {
-	struct roami_watch *watch = watch_make(segments, nodes, bound, helpers);
+	struct roami_watch *watch = watch_make(job);
 
 	if (watch == NULL)
 		return ROAM_ENOMEM;
-	for (unsigned node = 0; node < nodes; node++) {
+	for (unsigned node = 0; node < job->nodes; node++) {
 		watch->pids[node] = pids[node];
 		if (pids[node] > 0)
 			watch->pidfds[node] = roami_os_pidfd(pids[node]);
@@ -304,7 +305,7 @@ enum roam_err roami_watch_start(struct roami_watch **watch_p, const struct roami
 		return ROAM_ESYSTEM;
 	if (watch_thread(watch, watch_main) != ROAM_OK)
 		return ROAM_ESYSTEM;
-	*watch_p = watch;
+	job->watch = watch;
 	return ROAM_OK;
 }
 

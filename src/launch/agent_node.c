@@ -13,12 +13,30 @@
 
 #include "base/layers.h"
 #include "job/job.h"
+#include "launch/control.h"
+#include "launch/starts.h"
 #include "run/probe.h"
+
+/* What is kept as roami_job.start_state. */
+struct far_state {
+	int control; /* to the agent */
+};
+
+static int far_control(const struct roami_job *job)
+{
+	return ((const struct far_state *)job->start_state)->control;
+}
 
 /* Nobody is left to tell the others of us, or to start us: the end, as silent as by a signal. */
 __attribute__((noreturn)) static void far_lost(void)
 {
 	_exit(ROAMI_EXIT_TOLD);
+}
+
+static void far_fail(struct roami_job *job, const char *text)
+{
+	roami_control_send(far_control(job), ROAMI_FRAME_FAIL, job->me, text, strlen(text));
+	far_lost();
 }
 
 /* The agent's end is ours: its child is this process, or a shell in between. */
@@ -27,61 +45,20 @@ static void far_read_boot(struct roami_job *job, struct roami_frame *frame)
 	struct roami_boot boot = {.nodes = 0};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	fcntl(job->control, F_SETFD, FD_CLOEXEC);
-	if (!roami_control_send(job->control, ROAMI_FRAME_JOIN, 0, NULL, 0))
+	fcntl(far_control(job), F_SETFD, FD_CLOEXEC);
+	if (!roami_control_send(far_control(job), ROAMI_FRAME_JOIN, 0, NULL, 0))
 		far_lost();
 	do /* the others may be failing already */
-		if (!roami_control_receive(job->control, frame))
+		if (!roami_control_receive(far_control(job), frame))
 			far_lost();
 	while (frame->kind != ROAMI_FRAME_BOOT);
 	if (frame->bytes == sizeof(boot))
 		memcpy(&boot, frame->payload, sizeof(boot));
-	if (boot.nodes == 0 || boot.nodes > ROAMI_NODES_MAX || boot.me >= boot.nodes) {
-		roami_far_fail(job, "the launcher and this program are of different versions of "
-				    "roam: install the same on all hosts, and build the program "
-				    "with it");
-		far_lost();
-	}
+	if (boot.nodes == 0 || boot.nodes > ROAMI_NODES_MAX || boot.me >= boot.nodes)
+		far_fail(job, "the launcher and this program are of different versions of roam: "
+			      "install the same on all hosts, and build the program with it");
 	job->boot = boot;
-	job->launched = true;
-}
-
-/*
- * What is to be kept of the others; of this node and its host's only the card, and in node 0's that
- * the job ends.
- */
-enum roam_err roami_far_make(struct roami_job *job)
-{
-	for (unsigned node = 0; node < job->boot.nodes; node++) {
-		job->far[node] = roami_os_reserve(sizeof(*job->far[node]));
-		if (job->far[node] == NULL)
-			return ROAM_ENOMEM;
-		roami_os_dontfork(job->far[node], sizeof(*job->far[node]));
-		atomic_store(&job->far[node]->ctl.threads, 1);
-	}
-	return ROAM_OK;
-}
-
-unsigned roami_far_here(const struct roami_job *job)
-{
-	unsigned here = 0;
-
-	for (unsigned node = 0; node < job->boot.nodes; node++)
-		here += job->boot.host[node] == job->boot.host[job->boot.me];
-	return here;
-}
-
-bool roami_far_fits(const struct roami_job *job, int fd)
-{
-	const struct roami_ctl *ctl = mmap(NULL, sizeof(*ctl), PROT_READ, MAP_SHARED, fd, 0);
-	bool fits;
-
-	if (ctl == MAP_FAILED)
-		return false;
-	fits = ctl->magic == ROAMI_SEGMENT_MAGIC && ctl->heap_bytes == job->layout.heap_bytes &&
-	       ctl->nodes_max == job->layout.nodes_max;
-	munmap((void *)(uintptr_t)ctl, sizeof(*ctl));
-	return fits;
+	job->key = job->boot.key;
 }
 
 /*
@@ -90,9 +67,9 @@ bool roami_far_fits(const struct roami_job *job, int fd)
  */
 static void far_lend(struct roami_job *job, int first)
 {
-	unsigned here = roami_far_here(job), at = 0;
+	unsigned here = roami_job_here(job), at = 0;
 
-	if (!roami_far_fits(job, first))
+	if (!roami_boot_fits(&job->layout, first))
 		return;
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
 		if (job->boot.host[node] != job->boot.host[job->boot.me])
@@ -100,23 +77,13 @@ static void far_lend(struct roami_job *job, int first)
 		job->lent[node] = first + (int)at;
 		job->bells[node] = first + (int)(here + at++);
 	}
-	job->lent_count = here;
 }
 
-enum roam_err roami_far_map(struct roami_job *job)
-{
-	enum roam_err err = ROAM_OK;
-
-	for (unsigned node = 0; node < job->boot.nodes && err == ROAM_OK; node++) {
-		if (job->lent[node] == 0 || job->bases[node] != NULL)
-			continue;
-		job->fds[node] = job->lent[node];
-		err = roami_job_map_segment(job, node);
-	}
-	return err;
-}
-
-enum roam_err roami_far_begin(struct roami_job *job, int lent)
+/*
+ * Takes what the agent says first: who we are; and what it lent, from descriptor `lent` on, 0:
+ * nothing.
+ */
+static enum roam_err far_hear(struct roami_job *job, int lent)
 {
 	struct roami_frame *frame = malloc(sizeof(*frame));
 	enum roam_err err;
@@ -126,7 +93,7 @@ enum roam_err roami_far_begin(struct roami_job *job, int lent)
 	far_read_boot(job, frame);
 	explicit_bzero(frame, sizeof(*frame));
 	free(frame);
-	err = roami_far_make(job);
+	err = roami_job_make_far(job);
 	if (err == ROAM_OK && lent > 0)
 		far_lend(job, lent);
 	for (unsigned node = 0; node < ROAMI_NODES_MAX; node++) {
@@ -136,22 +103,23 @@ enum roam_err roami_far_begin(struct roami_job *job, int lent)
 	return err;
 }
 
-enum roam_err roami_far_place(struct roami_job *job)
+/* ROAM_BOOT=far:FD, or far:FD:LENT. */
+static bool far_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
 {
-	enum roam_err err = ROAM_OK;
+	struct far_state *state;
+	int control, lent = 0;
 
-	job->me = job->boot.me;
-	job->nodes = job->boot.nodes;
-	if (job->lent_count > 0) {
-		err = roami_far_map(job);
-	} else {
-		job->made = job->me;
-		err = roami_job_make_segments(job, job->me + 1);
-		if (err == ROAM_OK)
-			err = roami_job_map_segment(job, job->me);
-	}
-	roami_real_init(&job->real, roami_far_here(job), job->options.spin_us, job->options.chaos);
-	return err;
+	(void)creates;
+	if (sscanf(job->options.boot, "far:%d:%d", &control, &lent) < 1)
+		return false;
+	state = malloc(sizeof(*state));
+	*err_p = ROAM_ENOMEM;
+	if (state == NULL)
+		return true;
+	state->control = control;
+	job->start_state = state;
+	*err_p = far_hear(job, lent);
+	return true;
 }
 
 static void far_take(struct roami_job *job, const struct roami_boot_table *table)
@@ -173,7 +141,7 @@ static void far_told(struct roami_job *job, const struct roami_frame *frame)
 
 	if (frame->kind == ROAMI_FRAME_WAITS) {
 		count = roami_wait_groups(roami_job_ctl(job, job->me), groups, &waiting);
-		roami_control_send(job->control, ROAMI_FRAME_WAITS, job->me, groups,
+		roami_control_send(far_control(job), ROAMI_FRAME_WAITS, job->me, groups,
 				   count * sizeof(groups[0]));
 	}
 	if (frame->kind != ROAMI_FRAME_END)
@@ -187,7 +155,7 @@ static void *far_main(void *arg)
 	struct roami_job *job = arg;
 	struct roami_frame *frame = malloc(sizeof(*frame));
 
-	while (frame != NULL && roami_control_receive(job->control, frame))
+	while (frame != NULL && roami_control_receive(far_control(job), frame))
 		far_told(job, frame);
 	far_lost();
 }
@@ -200,7 +168,7 @@ static enum roam_err far_listen(struct roami_job *job)
 	return runs ? ROAM_OK : ROAM_ESYSTEM;
 }
 
-enum roam_err roami_far_join(struct roami_job *job, unsigned asked)
+static enum roam_err far_connect(struct roami_job *job, unsigned asked)
 {
 	struct roami_boot_card card = {.asked = asked, .allocs = job->alloc_hash, .pid = getpid()};
 	struct roami_frame *frame = malloc(sizeof(*frame));
@@ -211,10 +179,10 @@ enum roam_err roami_far_join(struct roami_job *job, unsigned asked)
 	roami_build_card(&job->options, &card);
 	card.threads = atomic_load(&roami_job_ctl(job, job->me)->threads);
 	memcpy(card.transport, layers_of(job->node)->card, ROAM_CARD_BYTES);
-	if (!roami_control_send(job->control, ROAMI_FRAME_CARD, job->me, &card, sizeof(card)))
+	if (!roami_control_send(far_control(job), ROAMI_FRAME_CARD, job->me, &card, sizeof(card)))
 		far_lost();
 	do {
-		if (!roami_control_receive(job->control, frame))
+		if (!roami_control_receive(far_control(job), frame))
 			far_lost();
 		far_told(job, frame);
 	} while (frame->kind != ROAMI_FRAME_TABLE);
@@ -225,12 +193,23 @@ enum roam_err roami_far_join(struct roami_job *job, unsigned asked)
 	return good ? far_listen(job) : ROAM_EPROTO;
 }
 
-void roami_far_end(struct roami_job *job)
+/* The others are told by the launcher, before anybody leaves. */
+static void far_end(struct roami_job *job)
 {
-	roami_control_send(job->control, ROAMI_FRAME_END, job->me, NULL, 0);
+	struct roami_ctl *first = &job->far[0]->ctl;
+	uint32_t state;
+
+	if (job->me == 0)
+		roami_control_send(far_control(job), ROAMI_FRAME_END, job->me, NULL, 0);
+	while (job->me != 0 && (state = atomic_load(&first->job)) != ROAMI_JOB_ENDING)
+		roami_os_futex_wait(&first->job, state, 0);
 }
 
-void roami_far_fail(struct roami_job *job, const char *text)
-{
-	roami_control_send(job->control, ROAMI_FRAME_FAIL, job->me, text, strlen(text));
-}
+const struct roami_start roami_start_agent = {
+	.name = "roam run -H",
+	.reports = true,
+	.begin = far_begin,
+	.connect = far_connect,
+	.end = far_end,
+	.fail = far_fail,
+};

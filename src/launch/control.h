@@ -10,13 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/options.h"
 #include "base/segment.h"
+#include "job/start.h"
 #include "roam/transport.h"
 
 #define ROAMI_CARD_OPTIONS  64 /* options of a build at most */
 #define ROAMI_FRAME_PAYLOAD 16384u
-#define ROAMI_HOST_BYTES    64     /* of a host's name, its end included */
-#define ROAMI_ASKED_UNKNOWN UINT32_MAX /* node 0 knows it */
 
 enum roami_frame_kind {
 	ROAMI_FRAME_JOIN = 1, /* from a node that starts */
@@ -30,7 +30,7 @@ enum roami_frame_kind {
 	ROAMI_FRAME_HELLO,  /* an agent's first; node: the number of its host; struct roami_hello */
 	ROAMI_FRAME_ENV,    /* to it: NAME=VALUE */
 	ROAMI_FRAME_ARG,    /* one argument of the program, which is the first */
-	ROAMI_FRAME_START,  /* struct roami_start: go */
+	ROAMI_FRAME_START,  /* struct roami_boot_start: go */
 	ROAMI_FRAME_EXIT,   /* from it: a node's wait status, and its pid: 2 int32_t */
 	ROAMI_FRAME_SIGNAL, /* to it: pass on signal `node` */
 	ROAMI_FRAME_INPUT,  /* of the standard input; none: its end; from it: more is wanted */
@@ -48,22 +48,11 @@ struct roami_frame {
 
 #define ROAMI_FRAME_HEAD offsetof(struct roami_frame, payload)
 
-struct roami_boot {
-	uint8_t key[ROAMI_KEY_BYTES]; /* of the job; secret */
-	uint32_t me;
-	uint32_t nodes;
-	uint32_t address;               /* IPv4 of this host, host byte order */
-	uint32_t hosts;                 /* of the job */
-	uint32_t aes;                   /* all of them have AES in their CPUs */
-	uint16_t host[ROAMI_NODES_MAX]; /* of each node */
-	char names[ROAMI_NODES_MAX][ROAMI_HOST_BYTES]; /* of that host; cut off if it is longer */
-};
-
 struct roami_hello {
 	uint32_t aes; /* the host's CPU has it */
 };
 
-struct roami_start {
+struct roami_boot_start {
 	struct roami_boot boot; /* without `me`; `address` 0: the one that reaches the launcher */
 	uint32_t tag;           /* mark lines of output */
 	uint32_t share;         /* nodes of one host reach each other's memory */
@@ -94,6 +83,9 @@ struct roami_boot_table {
 };
 
 _Static_assert(sizeof(struct roami_boot_table) <= ROAMI_FRAME_PAYLOAD, "a table is one frame");
+
+/* This program and these options, for the launcher to compare. */
+void roami_build_card(const struct roami_options *options, struct roami_boot_card *card);
 
 /*
  * In what `node` does not fit to `first`, in words before "than node 0", and what to do about it;

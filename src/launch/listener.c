@@ -11,7 +11,7 @@
 #include "os/os.h"
 
 #define STRANGE_NS UINT64_C(3000000000) /* the time a stranger has to show the key */
-#define REACH_MS   2000                 /* for each address */
+#define REACH_MS   ((int)(ROAMI_DOOR_REACH_NS / 2000000)) /* to connect, and for the hello */
 
 bool roami_door_open(struct roami_door *door, const uint8_t *key, uint16_t *port_p)
 {

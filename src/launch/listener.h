@@ -44,6 +44,9 @@ uint64_t roami_door_due(struct roami_door *door);
 /* Closes and frees a connection, or NULL; NULL. */
 struct roami_wire *roami_door_hang_up(struct roami_wire *wire);
 
+/* That roami_door_reach takes at most. */
+#define ROAMI_DOOR_REACH_NS UINT64_C(4000000000)
+
 /* Connects to such a place at an IPv4 address (host byte order); `frame` is for what comes. */
 bool roami_door_reach(struct roami_wire *wire, uint32_t address, uint16_t port, const uint8_t *key,
 		      struct roami_frame *frame);

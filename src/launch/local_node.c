@@ -1,6 +1,6 @@
 /*
  * A node that roam run has started on its only host: it has the segments of all, lent by the
- * launcher, which watches all nodes.  How each comes stands in its control page.
+ * launcher, which watches all nodes.  What each node runs stands in its control page.
  */
 #include <poll.h>
 #include <signal.h>
@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "job/job.h"
+#include "launch/control.h"
+#include "launch/starts.h"
 #include "sync/sync.h"
 
 _Static_assert(sizeof(struct roami_boot_card) <= ROAMI_COMES_BYTES, "a card fits");
@@ -27,7 +29,8 @@ static void here_end_with_launcher(int lifeline)
 		_exit(ROAMI_EXIT_TOLD);
 }
 
-enum roam_err roami_here_begin(struct roami_job *job)
+/* ROAM_BOOT=local:RANK:SIZE:FD: FD and what follows are open, segments and the lifeline. */
+static enum roam_err here_take(struct roami_job *job)
 {
 	unsigned rank, size, fd;
 
@@ -37,7 +40,7 @@ enum roam_err roami_here_begin(struct roami_job *job)
 		return ROAM_EINVAL;
 	}
 	here_end_with_launcher((int)(fd + size));
-	if (!roami_far_fits(job, (int)fd)) {
+	if (!roami_boot_fits(&job->layout, (int)fd)) {
 		fprintf(stderr,
 			"roam: the launcher and this program differ in version or options: build "
 			"the program with the roam that runs it\n");
@@ -46,11 +49,18 @@ enum roam_err roami_here_begin(struct roami_job *job)
 	job->boot.me = rank;
 	job->boot.nodes = size;
 	job->boot.hosts = 1;
-	job->launched = job->here = true;
-	job->lent_count = size;
 	for (unsigned node = 0; node < size; node++)
 		job->lent[node] = (int)(fd + node);
 	return ROAM_OK;
+}
+
+static bool here_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
+{
+	(void)creates;
+	if (job->options.boot[0] == '\0')
+		return false;
+	*err_p = here_take(job);
+	return true;
 }
 
 /* One of them says why the job fails; the launcher ends the others. */
@@ -64,27 +74,6 @@ __attribute__((noreturn)) static void here_fail(struct roami_job *job, const cha
 static const struct roami_boot_card *here_card(const struct roami_job *job, unsigned node)
 {
 	return (const void *)roami_job_ctl(job, node)->comes;
-}
-
-void roami_here_compare(struct roami_job *job)
-{
-	const struct roami_boot_card *first = here_card(job, 0);
-	char line[ROAMI_DIFFERS_BYTES + 200], what[ROAMI_DIFFERS_BYTES];
-
-	for (unsigned node = 1; job->here && node < job->nodes; node++) {
-		const char *fix = roami_build_differs(first, here_card(job, node), what,
-						      sizeof(what));
-
-		if (fix == NULL)
-			continue;
-		snprintf(line, sizeof(line), "node %u %s than node 0: %s", node, what, fix);
-		here_fail(job, line);
-	}
-	if (!job->here || first->asked == 0 || first->asked == job->nodes)
-		return;
-	snprintf(line, sizeof(line), "the program asks for %u nodes, the launcher started %u",
-		 first->asked, job->nodes);
-	here_fail(job, line);
 }
 
 /* Until all have come: the launcher sees who never does. */
@@ -104,14 +93,44 @@ static void here_await(struct roami_job *job)
 	atomic_store(&mine->waits[0].kind, 0);
 }
 
-void roami_here_join(struct roami_job *job, unsigned asked)
+/* Also called where nodes of a job that all run main first synchronise: then all have come. */
+static void here_compare(struct roami_job *job)
+{
+	const struct roami_boot_card *first = here_card(job, 0);
+	char line[ROAMI_DIFFERS_BYTES + 200], what[ROAMI_DIFFERS_BYTES];
+
+	if (atomic_load(&roami_job_ctl(job, job->me)->joined) == 0)
+		here_await(job);
+	for (unsigned node = 1; node < job->nodes; node++) {
+		const char *fix = roami_build_differs(first, here_card(job, node), what,
+						      sizeof(what));
+
+		if (fix == NULL)
+			continue;
+		snprintf(line, sizeof(line), "node %u %s than node 0: %s", node, what, fix);
+		here_fail(job, line);
+	}
+	if (first->asked == 0 || first->asked == job->nodes)
+		return;
+	snprintf(line, sizeof(line), "the program asks for %u nodes, the launcher started %u",
+		 first->asked, job->nodes);
+	here_fail(job, line);
+}
+
+static enum roam_err here_join(struct roami_job *job, unsigned asked)
 {
 	struct roami_boot_card *card = (void *)roami_job_ctl(job, job->me)->comes;
 
 	*card = (struct roami_boot_card){.asked = asked, .allocs = job->alloc_hash};
 	roami_build_card(&job->options, card);
-	if (!job->reruns)
-		return; /* compared when they first synchronise */
-	here_await(job);
-	roami_here_compare(job);
+	return ROAM_OK;
 }
+
+const struct roami_start roami_start_local = {
+	.name = "roam run",
+	.reports = true,
+	.begin = here_begin,
+	.join = here_join,
+	.compare = here_compare,
+	.end = roami_job_end_here,
+};

@@ -51,7 +51,11 @@ struct roami_feed_place {
 bool roami_feed_bring(const struct roami_feed *feed, unsigned node,
 		      const struct roami_feed_place *place);
 
-/* The first node of another host: the feed of its nodes, to which a thread brings what comes. */
-struct roami_feed *roami_feed_fetch(unsigned nodes, const uint8_t *key, uint16_t *port_p);
+/*
+ * The first node of another host: the feed of its nodes, to which a thread brings what comes.  Node
+ * 0 tries so many addresses of the host; if it does not come by then the input is at its end.
+ */
+struct roami_feed *roami_feed_fetch(unsigned nodes, unsigned addresses, const uint8_t *key,
+				    uint16_t *port_p);
 
 #endif

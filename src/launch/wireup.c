@@ -24,6 +24,9 @@
 #include "base/layers.h"
 #include "base/transports.h"
 #include "job/job.h"
+#include "launch/bind.h"
+#include "launch/control.h"
+#include "launch/starts.h"
 #include "launch/stdin_relay.h"
 #include "link/seal.h"
 #include "os/os.h"
@@ -34,6 +37,7 @@
 #define MEET_TURNS     5u
 #define MEET_TURN_S    2u /* that a launcher takes to end the others */
 #define MEET_TELL_US   300000u
+#define MEET_SAID_US   100000u
 #define NS_PER_S       UINT64_C(1000000000)
 
 struct meet_address {
@@ -79,14 +83,20 @@ struct meet_last {
 
 _Static_assert(sizeof(struct meet_card) <= ROAMI_BLOB_BYTES, "a card is one blob");
 
-/* What is known between the steps. */
-struct roami_meet {
+/* What is known between the steps; roami_job.start_state. */
+struct meet {
+	struct roami_bound bound;
 	struct roami_feed *feed; /* in who copies the input to others; never closed */
 	bool share;              /* nodes of one host reach each other's memory */
 	uint8_t secret[crypto_box_SECRETKEYBYTES];
 	struct meet_hello hello[ROAMI_NODES_MAX];
-	struct roami_blob blobs[ROAMI_NODES_MAX];
+	struct roami_blob *blobs; /* what each node has shown */
 };
+
+static struct meet *meet_of(const struct roami_job *job)
+{
+	return job->start_state;
+}
 
 #define MEET_OLD "node %u is of another version of roam: install the same on all hosts"
 
@@ -98,8 +108,8 @@ struct roami_meet {
  */
 __attribute__((noreturn)) static void meet_failed(struct roami_job *job)
 {
-	if (!job->bound.quiet)
-		fprintf(stderr, "roam: %s\n", job->bound.why);
+	if (!meet_of(job)->bound.quiet)
+		fprintf(stderr, "roam: %s\n", meet_of(job)->bound.why);
 	usleep(MEET_TELL_US);
 	_exit(ROAMI_EXIT_TOLD);
 }
@@ -107,8 +117,8 @@ __attribute__((noreturn)) static void meet_failed(struct roami_job *job)
 /* All have seen the same: node 0 says it. */
 #define MEET_FAIL(job, ...)                                   \
 	do {                                                  \
-		roami_bound_fail(&(job)->bound, __VA_ARGS__); \
-		(job)->bound.quiet = (job)->bound.me != 0;    \
+		roami_bound_fail(&meet_of(job)->bound, __VA_ARGS__); \
+		meet_of(job)->bound.quiet = meet_of(job)->bound.me != 0;    \
 		meet_failed(job);                             \
 	} while (0)
 
@@ -137,12 +147,12 @@ static bool meet_look(struct roami_bound *bound)
 
 static void meet_gather(struct roami_job *job, const void *mine, size_t bytes, size_t least)
 {
-	struct roami_bound *bound = &job->bound;
+	struct roami_bound *bound = &meet_of(job)->bound;
 
-	if (!bound->binding->gather(bound, mine, bytes, job->meet->blobs))
+	if (!bound->binding->gather(bound, mine, bytes, meet_of(job)->blobs))
 		meet_failed(job);
 	for (unsigned node = 0; node < bound->nodes; node++)
-		if (job->meet->blobs[node].bytes < least)
+		if (meet_of(job)->blobs[node].bytes < least)
 			MEET_FAIL(job, MEET_OLD, node);
 }
 
@@ -228,11 +238,11 @@ static uint32_t meet_from(uint32_t to)
 /* Where the others reach this host: in a network that is also theirs, or by the way to them. */
 static uint32_t meet_address(const struct roami_job *job)
 {
-	const struct meet_hello *mine = &job->meet->hello[job->boot.me], *there = NULL;
+	const struct meet_hello *mine = &meet_of(job)->hello[job->boot.me], *there = NULL;
 
 	for (unsigned node = 0; node < job->boot.nodes && there == NULL; node++)
 		if (job->boot.host[node] != job->boot.host[job->boot.me])
-			there = &job->meet->hello[node];
+			there = &meet_of(job)->hello[node];
 	if (there == NULL || there->net_space == mine->net_space)
 		return 0; /* only processes are hidden from each other */
 	for (uint32_t i = 0; i < mine->addresses; i++)
@@ -243,7 +253,7 @@ static uint32_t meet_address(const struct roami_job *job)
 
 static void meet_hosts(struct roami_job *job)
 {
-	const struct meet_hello *hello = job->meet->hello;
+	const struct meet_hello *hello = meet_of(job)->hello;
 	struct roami_boot *boot = &job->boot;
 
 	boot->aes = 1;
@@ -255,21 +265,22 @@ static void meet_hosts(struct roami_job *job)
 		boot->host[node] = (uint16_t)(first < node ? boot->host[first] : boot->hosts++);
 		snprintf(boot->names[node], sizeof(boot->names[node]), "%.*s", ROAMI_HOST_BYTES - 1,
 			 hello[node].name);
-		job->host_names[node] = boot->names[node];
 		boot->aes = boot->aes != 0 && hello[node].aes != 0;
 	}
+	for (unsigned node = 0; node < boot->nodes && boot->hosts > 1; node++)
+		job->host_names[node] = boot->names[node];
 	boot->address = meet_address(job);
 }
 
 /* From now on the processes of this host are watched, not timed. */
 static void meet_watch(struct roami_job *job)
 {
-	struct roami_bound *bound = &job->bound;
+	struct roami_bound *bound = &meet_of(job)->bound;
 
 	for (unsigned node = 0; node < bound->nodes; node++) {
 		if (node == bound->me || job->boot.host[node] != job->boot.host[bound->me])
 			continue;
-		bound->pidfds[node] = roami_os_pidfd(job->meet->hello[node].pid);
+		bound->pidfds[node] = roami_os_pidfd(meet_of(job)->hello[node].pid);
 		if (bound->pidfds[node] < 0 && errno == ESRCH)
 			MEET_FAIL(job, "node %u has ended before it joined", node);
 	}
@@ -282,10 +293,10 @@ static void meet_apart(struct roami_job *job)
 	const char *named = job->options.transport;
 	char reach[160];
 
-	if (job->boot.address == 0 && job->meet->hello[0].addresses > 0)
+	if (job->boot.address == 0 && meet_of(job)->hello[0].addresses > 0)
 		MEET_FAIL(job, "no network reaches the other hosts");
 	if (!roami_transports_named(named)) {
-		job->meet->share = roami_far_here(job) > 1;
+		meet_of(job)->share = roami_job_here(job) > 1;
 	} else if ((roami_transport_find(named)->caps & ROAM_CAP_HOSTS) == 0) {
 		roami_transports_far(reach, sizeof(reach));
 		MEET_FAIL(job, "ROAM_TRANSPORT=%s: it does not reach other hosts; %s does", named,
@@ -296,11 +307,13 @@ static void meet_apart(struct roami_job *job)
 /* What the others have said is for us to check. */
 static void meet_take_hello(struct roami_job *job, unsigned node, const struct meet_hello *mine)
 {
-	struct meet_hello *hello = &job->meet->hello[node];
+	struct meet *meet = meet_of(job);
+	struct meet_hello *hello = &meet->hello[node];
 
-	if (node == job->bound.me && memcmp(job->meet->blobs[node].data, mine, sizeof(*mine)) != 0)
+	if (node == meet->bound.me &&
+	    memcmp(meet->blobs[node].data, mine, sizeof(*mine)) != 0)
 		MEET_FAIL(job, ROAMI_TWICE, node);
-	memcpy(hello, job->meet->blobs[node].data, sizeof(*hello));
+	memcpy(hello, meet->blobs[node].data, sizeof(*hello));
 	hello->name[sizeof(hello->name) - 1] = '\0';
 	if (hello->magic != MEET_MAGIC || hello->addresses > MEET_ADDRESSES)
 		MEET_FAIL(job, MEET_OLD, node);
@@ -318,9 +331,9 @@ static unsigned meet_first(const struct roami_job *job, unsigned node)
 
 __attribute__((noreturn)) static void meet_no_input(struct roami_job *job)
 {
-	roami_bound_fail(&job->bound,
+	roami_bound_fail(&meet_of(job)->bound,
 			 "node %u on host %s cannot have a copy of node 0's input: %s%s",
-			 job->boot.me, job->host_names[job->boot.me], strerror(errno),
+			 job->boot.me, job->boot.names[job->boot.me], strerror(errno),
 			 errno == EADDRINUSE ? " (no TCP port is free: "
 					       "net.ipv4.ip_local_port_range)"
 					     : "");
@@ -331,14 +344,15 @@ __attribute__((noreturn)) static void meet_no_input(struct roami_job *job)
 static void meet_pair_key(struct roami_job *job, unsigned other, uint8_t key[ROAMI_KEY_BYTES])
 {
 	_Static_assert(crypto_box_BEFORENMBYTES == ROAMI_KEY_BYTES, "it fits");
-	if (crypto_box_beforenm(key, job->meet->hello[other].public, job->meet->secret) != 0)
+	if (crypto_box_beforenm(key, meet_of(job)->hello[other].public, meet_of(job)->secret) != 0)
 		MEET_FAIL(job, MEET_OLD, other);
 }
 
 /* How node 0 brings the input to another host: those of its addresses first that are near. */
 static void meet_bring(struct roami_job *job, unsigned node, uint32_t port)
 {
-	const struct meet_hello *mine = &job->meet->hello[0], *there = &job->meet->hello[node];
+	const struct meet_hello *mine = &meet_of(job)->hello[0];
+	const struct meet_hello *there = &meet_of(job)->hello[node];
 	struct roami_feed_place place = {.port = (uint16_t)port};
 
 	for (unsigned turn = 0; turn < 2; turn++)
@@ -347,11 +361,19 @@ static void meet_bring(struct roami_job *job, unsigned node, uint32_t port)
 				place.addresses[place.count++] = there->address[i].address;
 	if (there->net_space == mine->net_space) /* only processes are hidden from each other */
 		place.addresses[place.count++] = INADDR_LOOPBACK;
-	snprintf(place.host, sizeof(place.host), "%s", job->host_names[node]);
+	snprintf(place.host, sizeof(place.host), "%s", job->boot.names[node]);
 	meet_pair_key(job, node, place.key);
-	if (!roami_feed_bring(job->meet->feed, node, &place))
+	if (!roami_feed_bring(meet_of(job)->feed, node, &place))
 		meet_no_input(job);
 	explicit_bzero(&place, sizeof(place));
+}
+
+/* How many addresses meet_bring tries for this host. */
+static unsigned meet_tried(const struct roami_job *job)
+{
+	const struct meet_hello *hello = meet_of(job)->hello, *mine = &hello[job->boot.me];
+
+	return mine->addresses + (mine->net_space == hello[0].net_space);
 }
 
 /* On other hosts the first node has the input brought, and gives it to all there; its pipes. */
@@ -363,26 +385,26 @@ static int32_t meet_feed_far(struct roami_job *job, unsigned near)
 
 	if (job->boot.me == near && near != 0) {
 		meet_pair_key(job, 0, key);
-		job->meet->feed = roami_feed_fetch(job->boot.nodes, key, &port);
-		if (job->meet->feed == NULL)
+		meet_of(job)->feed = roami_feed_fetch(job->boot.nodes, meet_tried(job), key, &port);
+		if (meet_of(job)->feed == NULL)
 			meet_no_input(job);
-		mine = (struct meet_input){job->meet->feed->first, port};
+		mine = (struct meet_input){meet_of(job)->feed->first, port};
 		explicit_bzero(key, sizeof(key));
 	}
 	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++)
-		memcpy(&all[node], job->meet->blobs[node].data, sizeof(all[node]));
+		memcpy(&all[node], meet_of(job)->blobs[node].data, sizeof(all[node]));
 	for (unsigned node = 1; node < job->boot.nodes && job->boot.me == 0; node++)
 		if (meet_first(job, node) == node)
 			meet_bring(job, node, all[node].port);
-	return near == 0 ? job->meet->hello[0].input : all[near].first;
+	return near == 0 ? meet_of(job)->hello[0].input : all[near].first;
 }
 
 /* The standard input of a program that is executed up to CREATE by all. */
 static void meet_feed(struct roami_job *job)
 {
 	unsigned near = meet_first(job, job->boot.me);
-	int32_t pipes = job->meet->hello[0].input;
+	int32_t pipes = meet_of(job)->hello[0].input;
 	bool good;
 
 	if (pipes <= 0)
@@ -390,9 +412,9 @@ static void meet_feed(struct roami_job *job)
 	if (job->boot.hosts > 1)
 		pipes = meet_feed_far(job, near);
 	if (job->boot.me == near)
-		good = roami_feed_start(job->meet->feed, near);
+		good = roami_feed_start(meet_of(job)->feed, near);
 	else
-		good = roami_feed_take(job->meet->hello[near].pid, pipes, job->boot.me);
+		good = roami_feed_take(meet_of(job)->hello[near].pid, pipes, job->boot.me);
 	if (!good)
 		meet_no_input(job);
 }
@@ -405,10 +427,10 @@ static int32_t meet_make_feed(struct roami_job *job)
 	if (from < 0 && errno == EBADF)
 		return 0;
 	if (from >= 0)
-		job->meet->feed = roami_feed_open(job->boot.nodes, from);
-	if (job->meet->feed != NULL)
-		return job->meet->feed->first;
-	roami_bound_fail(&job->bound, "cannot copy the standard input to all nodes: %s",
+		meet_of(job)->feed = roami_feed_open(job->boot.nodes, from);
+	if (meet_of(job)->feed != NULL)
+		return meet_of(job)->feed->first;
+	roami_bound_fail(&meet_of(job)->bound, "cannot copy the standard input to all nodes: %s",
 			 strerror(errno));
 	meet_failed(job);
 }
@@ -419,8 +441,8 @@ static void meet_greet(struct roami_job *job, bool creates)
 	struct meet_hello mine;
 
 	/* One says that somebody is missing; then the launcher ends the others, if it does. */
-	job->bound.until += MEET_TURN_S * turn * NS_PER_S;
-	meet_introduce(&mine, job->meet->secret);
+	meet_of(job)->bound.until += MEET_TURN_S * turn * NS_PER_S;
+	meet_introduce(&mine, meet_of(job)->secret);
 	if (creates && job->boot.me == 0 && job->boot.nodes > 1)
 		mine.input = meet_make_feed(job);
 	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
@@ -443,24 +465,15 @@ static void meet_say(const struct roami_job *job)
 	if (job->boot.me == 0 && job->options.log >= ROAMI_LEVEL_INFO)
 		fprintf(stderr, "roam: info: %u nodes on %u host%s, by %s (%s), over %s\n",
 			job->boot.nodes, job->boot.hosts, job->boot.hosts > 1 ? "s" : "",
-			job->bound.binding->name, job->bound.binding->marker(),
+			meet_of(job)->bound.binding->name, meet_of(job)->bound.binding->marker(),
 			over != NULL ? over->name : "nothing");
 }
 
-enum roam_err roami_meet_begin(struct roami_job *job, bool creates)
+/* Who we are, and who is there. */
+static enum roam_err meet_first_turn(struct roami_job *job, bool creates)
 {
-	struct roami_bound *bound = &job->bound;
-	uint64_t seconds = job->options.deadline != 0 ? job->options.deadline : MEET_S;
-	enum roam_err err = roami_bind(bound, job->options.launcher,
-				       job->options.seal == ROAMI_SEAL_OFF,
-				       roami_os_now_ns() + seconds * NS_PER_S);
+	const struct roami_bound *bound = &meet_of(job)->bound;
 
-	if (err != ROAM_OK && bound->quiet)
-		usleep(MEET_TELL_US);
-	else if (err != ROAM_OK)
-		fprintf(stderr, "roam: %s\n", bound->why);
-	if (err != ROAM_OK || bound->binding == NULL)
-		return err;
 	if (bound->nodes == 0 || bound->nodes > job->options.nodes_max || bound->me >= bound->nodes)
 		MEET_FAIL(job,
 			  "the launcher started %u nodes, at most %llu are allowed "
@@ -468,13 +481,38 @@ enum roam_err roami_meet_begin(struct roami_job *job, bool creates)
 			  bound->nodes, (unsigned long long)job->options.nodes_max);
 	job->boot.me = bound->me;
 	job->boot.nodes = bound->nodes;
-	job->launched = true;
-	job->meet = calloc(1, sizeof(*job->meet));
-	if (job->meet == NULL || sodium_init() < 0)
+	job->key = job->boot.key;
+	job->start_threads = bound->threads;
+	meet_of(job)->blobs = calloc(ROAMI_NODES_MAX, sizeof(struct roami_blob));
+	if (meet_of(job)->blobs == NULL || sodium_init() < 0)
 		return ROAM_ENOMEM;
 	meet_greet(job, creates);
 	meet_say(job);
-	return roami_far_make(job);
+	return roami_job_make_far(job);
+}
+
+static bool meet_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
+{
+	uint64_t seconds = job->options.deadline != 0 ? job->options.deadline : MEET_S;
+	struct meet *meet = calloc(1, sizeof(*meet));
+
+	*err_p = ROAM_ENOMEM;
+	if (meet == NULL)
+		return true;
+	*err_p = roami_bind(&meet->bound, job->options.launcher,
+			    job->options.seal == ROAMI_SEAL_OFF,
+			    roami_os_now_ns() + seconds * NS_PER_S);
+	if (*err_p != ROAM_OK && meet->bound.quiet)
+		usleep(MEET_TELL_US);
+	else if (*err_p != ROAM_OK)
+		fprintf(stderr, "roam: %s\n", meet->bound.why);
+	if (*err_p != ROAM_OK || meet->bound.binding == NULL) {
+		free(meet);
+		return *err_p != ROAM_OK;
+	}
+	job->start_state = meet;
+	*err_p = meet_first_turn(job, creates);
+	return true;
 }
 
 /* ----------------------------------------------------------------------------------------- join */
@@ -486,40 +524,40 @@ static void meet_lock_key(struct roami_job *job, struct meet_card *card)
 	randombytes_buf(card->nonce, sizeof(card->nonce));
 	for (unsigned node = 1; node < job->boot.nodes; node++)
 		if (crypto_box_easy(card->keys[node], job->boot.key, sizeof(job->boot.key),
-				    card->nonce, job->meet->hello[node].public,
-				    job->meet->secret) != 0)
+				    card->nonce, meet_of(job)->hello[node].public,
+				    meet_of(job)->secret) != 0)
 			MEET_FAIL(job, MEET_OLD, node);
 }
 
 static void meet_open_key(struct roami_job *job, const struct meet_card *first)
 {
-	const struct meet_hello *from = &job->meet->hello[0];
+	const struct meet_hello *from = &meet_of(job)->hello[0];
 
 	if (job->boot.me == 0)
 		return;
 	if (crypto_box_open_easy(job->boot.key, first->keys[job->boot.me], MEET_SEALED,
-				 first->nonce, from->public, job->meet->secret) == 0)
+				 first->nonce, from->public, meet_of(job)->secret) == 0)
 		return;
-	roami_bound_fail(&job->bound, "the job's key did not arrive in one piece");
+	roami_bound_fail(&meet_of(job)->bound, "the job's key did not arrive in one piece");
 	meet_failed(job);
 }
 
 static void meet_compare(struct roami_job *job, const struct roami_boot_card *first, unsigned node)
 {
-	const struct meet_card *other = (const void *)job->meet->blobs[node].data;
+	const struct meet_card *other = (const void *)meet_of(job)->blobs[node].data;
 	char what[ROAMI_DIFFERS_BYTES];
 	const char *fix = roami_build_differs(first, &other->card, what, sizeof(what));
 
 	if (fix != NULL)
 		MEET_FAIL(job, "node %u on host %s %s than node 0 on host %s: %s", node,
-			  job->host_names[node], what, job->host_names[0], fix);
+			  job->boot.names[node], what, job->boot.names[0], fix);
 }
 
 static int meet_segment(const struct roami_job *job, unsigned node)
 {
-	const struct meet_card *card = (const void *)job->meet->blobs[node].data;
+	const struct meet_card *card = (const void *)meet_of(job)->blobs[node].data;
 	struct stat status;
-	int fd = roami_os_open_its(job->meet->hello[node].pid, card->segment, O_RDWR);
+	int fd = roami_os_open_its(meet_of(job)->hello[node].pid, card->segment, O_RDWR);
 
 	if (fd >= 0 && (fstat(fd, &status) != 0 || (uint64_t)status.st_size != job->layout.total)) {
 		close(fd);
@@ -537,7 +575,7 @@ static void meet_claim(struct roami_job *job)
 	if (job->bases[next] == NULL ||
 	    atomic_compare_exchange_strong(&roami_job_ctl(job, next)->before, &nobody, me))
 		return;
-	roami_bound_fail(&job->bound, ROAMI_TWICE, job->boot.me);
+	roami_bound_fail(&meet_of(job)->bound, ROAMI_TWICE, job->boot.me);
 	meet_failed(job);
 }
 
@@ -546,10 +584,10 @@ static int meet_make_bell(struct roami_job *job)
 {
 	int ends[2];
 
-	if (!job->meet->share)
+	if (!meet_of(job)->share)
 		return 0;
 	if (!roami_os_pipe(ends, O_NONBLOCK)) {
-		roami_bound_fail(&job->bound, "cannot make a pipe: %s", strerror(errno));
+		roami_bound_fail(&meet_of(job)->bound, "cannot make a pipe: %s", strerror(errno));
 		meet_failed(job);
 	}
 	job->bells[job->boot.me] = ends[0];
@@ -558,11 +596,11 @@ static int meet_make_bell(struct roami_job *job)
 
 static bool meet_reach(struct roami_job *job, unsigned node)
 {
-	const struct meet_card *card = (const void *)job->meet->blobs[node].data;
+	const struct meet_card *card = (const void *)meet_of(job)->blobs[node].data;
 
 	job->fds[node] = meet_segment(job, node);
-	if (job->fds[node] >= 0 && job->meet->share)
-		job->bells[node] = roami_os_open_its(job->meet->hello[node].pid, card->bell,
+	if (job->fds[node] >= 0 && meet_of(job)->share)
+		job->bells[node] = roami_os_open_its(meet_of(job)->hello[node].pid, card->bell,
 						     O_WRONLY | O_NONBLOCK);
 	return job->fds[node] >= 0 && job->bells[node] >= 0;
 }
@@ -571,43 +609,43 @@ static enum roam_err meet_map(struct roami_job *job)
 {
 	enum roam_err err = ROAM_OK;
 
-	if (job->boot.hosts > 1 && !job->meet->share)
+	if (job->boot.hosts > 1 && !meet_of(job)->share)
 		return ROAM_OK;
 	for (unsigned node = 0; node < job->boot.nodes && err == ROAM_OK; node++) {
 		if (node == job->boot.me || job->boot.host[node] != job->boot.host[job->boot.me])
 			continue;
 		if (!meet_reach(job, node)) {
-			roami_bound_fail(&job->bound, "cannot open the memory of node %u (pid %d)",
-					 node, (int)job->meet->hello[node].pid);
+			roami_bound_fail(&meet_of(job)->bound,
+					 "cannot open the memory of node %u (pid %d)", node,
+					 (int)meet_of(job)->hello[node].pid);
 			meet_failed(job);
 		}
 		err = roami_job_map_segment(job, node);
 	}
 	if (err != ROAM_OK)
 		return err;
-	if (job->meet->share)
-		job->lent_count = roami_far_here(job);
 	meet_claim(job);
 	return ROAM_OK;
 }
 
-enum roam_err roami_meet_join(struct roami_job *job, unsigned asked)
+/* All come alike; those on this host map each other's segments. */
+static enum roam_err meet_join(struct roami_job *job, unsigned asked)
 {
 	struct meet_card mine = {.card = {.asked = asked, .allocs = job->alloc_hash},
 				 .segment = job->fds[job->me],
 				 .bell = meet_make_bell(job)};
 	size_t least = offsetof(struct meet_card, keys);
-	const struct meet_card *first = (const void *)job->meet->blobs[0].data;
+	const struct meet_card *first = (const void *)meet_of(job)->blobs[0].data;
 
 	roami_build_card(&job->options, &mine.card);
 	if (job->boot.me == 0)
 		meet_lock_key(job, &mine);
 	meet_gather(job, &mine, job->boot.me == 0 ? sizeof(mine) : least, least);
-	if (job->meet->feed != NULL)
-		roami_feed_taken(job->meet->feed);
+	if (meet_of(job)->feed != NULL)
+		roami_feed_taken(meet_of(job)->feed);
 	for (unsigned node = 1; node < job->boot.nodes; node++)
 		meet_compare(job, &first->card, node);
-	if (job->meet->blobs[0].bytes != sizeof(mine))
+	if (meet_of(job)->blobs[0].bytes != sizeof(mine))
 		MEET_FAIL(job, MEET_OLD, 0);
 	if (first->card.asked != 0 && first->card.asked != job->boot.nodes)
 		MEET_FAIL(job, "the program asks for %u nodes, the launcher started %u",
@@ -624,25 +662,24 @@ static enum roam_err meet_keep_watch(struct roami_job *job)
 
 	for (unsigned node = job->nodes; node-- > 0;)
 		if (node != job->me && job->boot.host[node] == job->boot.host[job->me]) {
-			pids[node] = job->meet->hello[node].pid;
+			pids[node] = meet_of(job)->hello[node].pid;
 			first = node < first ? node : first;
 		}
 	if (first != job->me)
-		return roami_watch_first(job->node->segments, job->nodes, first, pids[first],
-					 &job->bound, &job->real.helpers);
-	return roami_watch_start(&job->watch, job->node->segments, job->nodes, pids, &job->bound,
-				 &job->real.helpers);
+		return roami_watch_first(job, first, pids[first]);
+	return roami_watch_start(job, pids);
 }
 
-enum roam_err roami_meet_open(struct roami_job *job)
+static enum roam_err meet_connect(struct roami_job *job, unsigned asked)
 {
 	struct meet_last mine = {.threads = atomic_load(&roami_job_ctl(job, job->me)->threads)};
 	const struct meet_last *last;
 
+	(void)asked;
 	memcpy(mine.transport, layers_of(job->node)->card, ROAM_CARD_BYTES);
 	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
-		last = (const void *)job->meet->blobs[node].data;
+		last = (const void *)meet_of(job)->blobs[node].data;
 		if (node == job->me)
 			continue;
 		atomic_store(&job->far[node]->ctl.threads, last->threads);
@@ -653,26 +690,54 @@ enum roam_err roami_meet_open(struct roami_job *job)
 
 /* ------------------------------------------------------------------------------------------ end */
 
-bool roami_meet_apart(const struct roami_job *job)
+/* On several hosts node 0 and all others wait for each other. */
+static void meet_end(struct roami_job *job)
 {
-	return job->bound.binding != NULL && job->boot.hosts > 1;
-}
+	struct roami_bound *bound = &meet_of(job)->bound;
 
-void roami_meet_end(struct roami_job *job)
-{
+	if (job->boot.hosts == 1) {
+		roami_job_end_here(job);
+		return;
+	}
 	if (job->watch != NULL)
 		roami_watch_expect_end(job->watch);
 	atomic_store(&roami_job_ctl(job, 0)->job, ROAMI_JOB_ENDING); /* for who watches the first */
-	job->bound.look = NULL; /* whoever is through may leave; of who dies the transport tells */
-	job->bound.until = UINT64_MAX;
+	bound->look = NULL; /* whoever is through may leave; of who dies the transport tells */
+	bound->until = UINT64_MAX;
 	meet_gather(job, NULL, 0, 0);
 }
 
-void roami_meet_leave(struct roami_job *job)
+/* What is bound stays until the process ends: threads that watch others may still ask for it. */
+static void meet_leave(struct roami_job *job)
 {
-	if (job->bound.binding != NULL)
-		job->bound.binding->close(&job->bound);
-	job->bound.binding = NULL;
-	free(job->meet);
-	job->meet = NULL;
+	struct meet *meet = meet_of(job);
+
+	if (meet->bound.binding != NULL)
+		meet->bound.binding->close(&meet->bound);
+	meet->bound.binding = NULL;
+	free(meet->blobs);
+	meet->blobs = NULL;
 }
+
+/* The launcher may end all processes before it has read the line. */
+static void meet_abort(struct roami_job *job, unsigned lost)
+{
+	struct roami_bound *bound = &meet_of(job)->bound;
+
+	(void)lost;
+	if (!roami_bound_aborts(bound))
+		return;
+	usleep(MEET_SAID_US);
+	roami_bound_abort(bound);
+}
+
+const struct roami_start roami_start_binding = {
+	.parent = true,
+	.input_first = true,
+	.begin = meet_begin,
+	.join = meet_join,
+	.connect = meet_connect,
+	.end = meet_end,
+	.leave = meet_leave,
+	.abort = meet_abort,
+};

@@ -69,8 +69,9 @@ void roami_landing_add(struct roami_node *node, struct roami_landing *landing, u
 {
 	if (room == roami_page_bytes(node, page))
 		return;
-	if (landing->count == LANDING_RUN || page != landing->first + landing->count ||
-	    slot != landing->slot + landing->count || open != landing->open)
+	if (landing->count > 0 &&
+	    (landing->count == LANDING_RUN || page != landing->first + landing->count ||
+	     slot != landing->slot + landing->count || open != landing->open))
 		roami_landing_end(node, landing);
 	if (landing->count == 0)
 		*landing = (struct roami_landing){page, 0, slot, open};

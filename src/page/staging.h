@@ -10,7 +10,7 @@
 
 #define ROAMI_LANDING_SLOTS 64u /* pages that can land for a thread at a time */
 
-/* Pages in a row that have come, to slots in a row. */
+/* Pages in a row that have come, to slots in a row; with a `count` of 0 the rest means nothing. */
 struct roami_landing {
 	uint32_t first;
 	uint32_t count;

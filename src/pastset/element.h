@@ -2,7 +2,6 @@
 #ifndef ROAMI_ELEMENT_H
 #define ROAMI_ELEMENT_H
 
-#include "pastset/partial.h"
 #include "pastset/tuple.h"
 #include "pastset/xfunc.h"
 #include "roam/pastset.h"
@@ -44,6 +43,16 @@ static inline bool roami_ask_carries(const struct roami_ask *ask)
 	return ask->op == ROAM_PS_MOVE || ask->op == ROAM_PS_MOB ||
 	       (ask->op == ROAM_PS_OBSERVE && ask->which == ROAM_PS_MATCH);
 }
+
+#define ROAMI_PARTIAL_MAX 256u /* bytes */
+
+/* What the partner is to be given of a round ahead of its asking, see pastset/job/partial.h. */
+struct roami_partial {
+	uint64_t round;   /* 0: there is none */
+	uint32_t partner; /* the node + 1 */
+	uint32_t bytes;
+	uint8_t tuple[ROAMI_PARTIAL_MAX];
+};
 
 /* A round of an X-function that not all participants have moved to. */
 struct roami_round {

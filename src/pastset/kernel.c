@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "pastset/bitmap.h"
-#include "pastset/job/server.h"
+#include "pastset/names.h"
 
 #define BROUGHT_MAX 1024u /* bytes that are copied under a lock */
 
@@ -346,7 +346,7 @@ static bool waiter_give_up(struct roami_past *past, struct roami_waiter *waiter,
 static void waiter_complete(struct roami_past *past, struct roami_waiter *waiter)
 {
 	if (waiter->request.call != 0) {
-		roami_past_reply(past, &waiter->request, &waiter->op);
+		past->calls->reply(past, &waiter->request, &waiter->op);
 		roami_past_free_waiter(past, waiter);
 		return;
 	}
@@ -367,9 +367,6 @@ static void waiter_complete(struct roami_past *past, struct roami_waiter *waiter
  */
 static void alarm_set(struct roami_past *past, uint64_t deadline)
 {
-	struct roam_request request = {.type = (uint16_t)(past->types + ROAMI_PAST_ALARM),
-				       .from = (uint16_t)past->node->me,
-				       .origin = (uint16_t)past->node->me};
 	uint64_t now = past->node->env->now(past->node);
 	bool set;
 
@@ -381,7 +378,7 @@ static void alarm_set(struct roami_past *past, uint64_t deadline)
 		past->alarms[past->alarm_count++] = deadline;
 	roami_spin_unlock(&past->alarm_lock);
 	if (set)
-		roami_delay(past->node, &request, deadline > now ? deadline - now : 0);
+		past->calls->alarm(past, deadline > now ? deadline - now : 0);
 }
 
 void roami_past_expire(struct roami_past *past)
@@ -469,6 +466,24 @@ void roami_past_give(struct roami_past *past, const struct roami_op *op, void *t
 bool roami_past_packs(struct roami_past *past, const struct roami_op *op)
 {
 	return op->record != 0 && roami_past_element(past, op->ask.element)->packs;
+}
+
+void roami_past_told(struct roami_past *past, const struct roami_op *op, void *room,
+		     struct roami_told *told, struct roam_part *rest)
+{
+	*told = roami_told_of(op);
+	*rest = (struct roam_part){NULL, 0};
+	if ((op->ask.flags & ROAMI_ASK_RECORD) != 0)
+		told->record = op->record;
+	else if (room != NULL)
+		*rest = (struct roam_part){room, op->bytes};
+	else if (op->record != 0)
+		*rest = (struct roam_part){
+			roami_record_data(roami_past_element(past, op->ask.element)->pool,
+					  op->record),
+			op->bytes};
+	else if (op->ask.op == ROAM_PS_STATE)
+		*rest = (struct roam_part){&op->state, sizeof(op->state)};
 }
 
 /* Puts what was brought into a record, or sets op->err.  The element's lock is held. */
@@ -582,8 +597,8 @@ static struct roami_waiter *op_step(struct roami_past *past, struct roami_op *op
 		recall = element_recall(element, queued);
 		roami_spin_unlock(&element->lock);
 		if (recall.round != 0)
-			roami_partial_recall(past, recall.partner - 1,
-					     (uint32_t)(element - past->elements), recall.round);
+			past->calls->recall(past, recall.partner - 1,
+					    (uint32_t)(element - past->elements), recall.round);
 	} while (queued == NULL && op_continues(op));
 	if (queued != NULL && deadline != 0)
 		alarm_set(past, deadline);

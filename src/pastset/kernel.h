@@ -14,7 +14,6 @@
 #define ROAMI_ELEMENTS_MAX (1u << ROAMI_ELEMENTS_BITS)
 #define ROAMI_WAITERS_MAX  (1u << 16)
 #define ROAMI_ALARMS_MAX   32u
-#define ROAMI_AWAY_MAX     1024u
 #define ROAMI_GUEST_ID     (1ull << 62) /* in ids of operations of programs that are attached */
 
 /* An operation that waits in an element's queue, or has just been served. */
@@ -31,21 +30,49 @@ struct roami_waiter {
 };
 
 struct roami_name;
-struct roami_serve;
-struct roami_told;
+struct roami_past;
 
-/* An operation of a program attached here that is under way at another node. */
-struct roami_relay {
-	uint32_t id; /* 0: free */
-	void *arg;   /* for past->relay_told */
+/* The reply to an operation; then the tuple observed, or struct roam_ps_state. */
+struct roami_told {
+	uint32_t err;
+	uint32_t bytes; /* of the tuple observed, or of that which was too long */
+	uint64_t moved;
+	uint64_t observed;
+	uint64_t record; /* ROAMI_ASK_RECORD: held for who asked; ROAMI_ASK_RESERVE: his */
+	uint32_t skipped;
+	uint32_t spare;
+};
+
+static inline struct roami_told roami_told_of(const struct roami_op *op)
+{
+	return (struct roami_told){.err = (uint32_t)op->err,
+				   .bytes = op->bytes,
+				   .moved = op->moved,
+				   .observed = op->observed,
+				   .skipped = op->skipped};
+}
+
+/*
+ * What the kernel has its node's part of a job do (pastset/job/server.c), since it sends nothing
+ * itself.  No lock is held.
+ */
+struct roami_past_calls {
+	/* Replies to an operation of another node that had to wait and is done. */
+	void (*reply)(struct roami_past *past, const struct roam_request *request,
+		      const struct roami_op *op);
+	/* Asks back what was given to the partner for a round: see roami_past_returned. */
+	void (*recall)(struct roami_past *past, unsigned partner, uint32_t element,
+		       uint64_t round);
+	/* Calls roami_past_expire in so many ns. */
+	void (*alarm)(struct roami_past *past, uint64_t ns);
 };
 
 extern const char roami_past_name[]; /* of the extension */
 
-/* The node's share of PastSet: the state of the extension. */
+/* The elements of a node: the state of the extension begins with it. */
 struct roami_past {
 	struct roami_node *node;
-	unsigned types;         /* of its messages, the first one */
+	const struct roami_past_calls *calls;
 	struct roami_spin lock; /* of what follows, up to the pool */
 	_Atomic uint32_t opened;
 	struct roami_name *names;
@@ -66,20 +93,9 @@ struct roami_past {
 	uint64_t serial;               /* of this node's own operations */
 	/* What numbers of tuples begin beyond, at all nodes: 0, but tests begin elsewhere. */
 	uint64_t tuples_begin;
-	_Atomic uint32_t away;         /* this node's operations that are under way at others */
 	struct roami_spin alarm_lock;
 	uint64_t alarms[ROAMI_ALARMS_MAX]; /* when to look for deadlines, the next one last */
 	uint32_t alarm_count;
-	struct roami_serve *serve; /* where programs attach to this node; NULL: nowhere */
-	struct roami_spin taker_lock;
-	uint32_t taker_count;
-	struct roami_taker takers[ROAMI_TAKERS_MAX];
-	struct roami_spin relay_lock;
-	uint32_t relay_serial;
-	struct roami_relay relays[ROAMI_AWAY_MAX];
-	/* What became of one; relay_lock is held. */
-	void (*relay_told)(void *arg, const struct roami_told *told, const void *rest,
-			   size_t bytes);
 };
 
 struct roami_past *roami_past_of(struct roami_node *node);
@@ -152,14 +168,10 @@ void roami_past_returned(struct roami_past *past, uint32_t element, unsigned fro
 void roami_past_expire(struct roami_past *past);
 
 /*
- * Server: the reply to an operation that is done, and what follows it; `room` for a tuple that was
+ * The reply to an operation that is done, and what follows it; `room` for a tuple that was
  * compressed, NULL if it is none.
  */
 void roami_past_told(struct roami_past *past, const struct roami_op *op, void *room,
 		     struct roami_told *told, struct roam_part *rest);
-
-/* Server: replies to an operation of another node, which is done. */
-void roami_past_reply(struct roami_past *past, const struct roam_request *request,
-		      const struct roami_op *op);
 
 #endif

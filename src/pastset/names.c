@@ -2,9 +2,9 @@
  * Names.  The node that a name's hash says knows at which node its element lives; that node knows
  * the element's template and number.  Whoever comes first decides both.  Nothing is ever removed.
  */
-#include <string.h>
+#include "pastset/names.h"
 
-#include "pastset/job/server.h"
+#include <string.h>
 
 #define NAMES_MAX (2 * ROAMI_ELEMENTS_MAX) /* elements here, and those whose place is known here */
 #define SLOTS_MAX (2 * NAMES_MAX)

@@ -9,6 +9,7 @@
 
 #include "pastset/attached/guest.h"
 #include "pastset/bitmap.h"
+#include "pastset/job/server.h"
 
 #define GUESTS     2u /* one waits for what the other does */
 #define CUT        0xff00u /* as a length: he is cut off, and comes again as the next byte says */
@@ -112,12 +113,6 @@ size_t roami_msg_call(struct roami_node *at, unsigned to, unsigned type,
 	(void)reply_max;
 	roami_msg_send(at, to, type, parts, count);
 	return 0;
-}
-
-/* The node serves nobody but by our hand. */
-void roami_past_unserve(struct roami_past *past)
-{
-	(void)past;
 }
 
 static uint64_t env_now(struct roami_node *at)
@@ -313,14 +308,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct roami_open_room extensions[2];
 	const struct roami_keep keep = {KEEP_NS, KEEP_BYTES};
-	struct roami_past *past = calloc(1, sizeof(*past));
+	struct roami_past_job *job = calloc(1, sizeof(*job));
+	struct roami_past *past = &job->past;
 
 	node.env = &env;
 	node.options = &options;
 	node.nodes = 1;
 	extensions[0] = (struct roami_open_room){.state = past, .room = &roami_past_room};
 	node.extensions = extensions;
-	past->node = &node;
+	must(roami_past_room.init(&node, NULL) == ROAM_OK);
 	must(roami_guests_init(&guests, past, key, &keep) == ROAM_OK);
 	if (size > 0 && size <= sizeof(frame) && data[0] % 2 == 0)
 		strange(data + 1, size - 1);
@@ -330,6 +326,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		element_sound(&past->elements[i], &roami_hosted_find(&guests, i)->template);
 	roami_guests_fini(&guests);
 	roami_past_room.fini(&node);
-	free(past);
+	free(job);
 	return 0;
 }

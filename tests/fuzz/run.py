@@ -19,9 +19,9 @@ OS = [f'src/os/{name}.c' for name in ('fds', 'os', 'proc', 'slab')]
 SOURCES = {
     'clock': ['src/base/vclock.c'],
     'guest': ['src/link/channel.c', *OS] +
-             [f'src/pastset/{name}.c' for name in ('bitmap', 'buddy', 'element', 'kernel', 'names', 'partial',
-                                                   'template', 'tuple', 'xfunc', 'job/locate', 'job/relay',
-                                                   'job/server', 'attached/guest', 'attached/list',
+             [f'src/pastset/{name}.c' for name in ('bitmap', 'buddy', 'element', 'kernel', 'list', 'names',
+                                                   'template', 'tuple', 'xfunc', 'job/locate', 'job/partial',
+                                                   'job/relay', 'job/server', 'attached/guest',
                                                    'attached/session')],
     'hosts': ['tools/roam_hosts.c'],
     'link': ['src/link/link_in.c', 'src/link/link_out.c', 'src/link/reliable.c', 'src/link/seal.c',

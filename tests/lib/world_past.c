@@ -9,7 +9,7 @@ void world_past_begin(struct roami_node *node, uint64_t tuples, struct rng *rng)
 	struct roami_past *past = roami_past_of(node);
 
 	past->serial = (UINT64_C(1) << 32) - rng_range(rng, 1, 24);
-	past->relay_serial = ROAMI_RELAY_SERIALS - rng_range(rng, 1, 24);
+	roami_past_job(past)->relay_serial = ROAMI_RELAY_SERIALS - rng_range(rng, 1, 24);
 	past->tuples_begin = tuples;
 }
 

@@ -266,6 +266,18 @@ def killed_at(turns):
     holds('claims', where=NAMES[0])
 
 
+def await_claim(process):
+    """The process has locked a byte of the file `claims`."""
+    end = time.monotonic() + 10
+    while True:
+        with open('/proc/locks', encoding='utf-8') as locks:
+            if re.search(rf' WRITE {process.pid} ', locks.read()):
+                return
+        if time.monotonic() > end or process.poll() is not None:
+            raise Wrong('node 1 does not claim its number')
+        time.sleep(0.005)
+
+
 def twice(node):
     """One process is the node, the other one says who that is."""
     step = next(STEPS)
@@ -274,7 +286,7 @@ def twice(node):
         await_socket(step, first)
     else:
         first = start(step, 1)
-        time.sleep(0.2)
+        await_claim(first)
     err = ends(start(step, node), 1)
     if re.match(rf'roam: node {node} runs in two processes, {first.pid} and ', err) is None:
         raise Wrong(repr(err))

@@ -64,7 +64,7 @@ static void moment_bring(struct roami_node *node, uint32_t page)
 	}
 	roami_call_page(node, to, type, page, NULL, 0, &came);
 	if (!came)
-		roami_node_fail(node, "page %u came without bytes", page);
+		roami_node_fail(node, "page %u: the answer has no bytes", page);
 }
 
 static void moment_get(struct roami_node *node, uint32_t page)

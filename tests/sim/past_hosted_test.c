@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "history.h"
-#include "pastset/attached/attach.h"
+#include "pastset/attached/route.h"
 #include "pastset/attached/serve.h"
 #include "pastset/job/server.h"
 #include "rng.h"
@@ -231,9 +231,7 @@ static void *worker_main(void *arg)
 	}
 	if (worker->number == 0)
 		job->elsewhere += element->owner != NODES - 1;
-	if (worker->number < ATTACHED)
-		roami_attach_leave(element->server, element);
-	free(element);
+	element->route->leave(element);
 	return NULL;
 }
 
@@ -348,9 +346,7 @@ static void *adder_main(void *arg)
 		adder_add(job, element, &rng);
 	else
 		adder_look(job, element, &rng);
-	if (element->server != NULL)
-		roami_attach_leave(element->server, element);
-	free(element);
+	element->route->leave(element);
 	return NULL;
 }
 

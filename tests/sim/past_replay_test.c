@@ -10,6 +10,7 @@
 
 #include "history.h"
 #include "pastset/attached/guest.h"
+#include "pastset/job/server.h"
 #include "rng.h"
 #include "seed_options.h"
 
@@ -394,7 +395,8 @@ static void test_open(struct test *test, struct roami_past *past)
 	test->node.nodes = 1;
 	test->extensions[0] = (struct roami_open_room){.state = past, .room = &roami_past_room};
 	test->node.extensions = test->extensions;
-	past->node = &test->node;
+	if (roami_past_room.init(&test->node, NULL) != ROAM_OK)
+		abort();
 	test->history.delta = UINT64_MAX;
 	if (roami_guests_init(&test->guests, past, key, &keep) != ROAM_OK)
 		abort();
@@ -457,7 +459,8 @@ static void test_deaf(struct test *test, struct client *client, unsigned asks, u
 static bool replay_bounded(void)
 {
 	struct test *test = calloc(1, sizeof(*test));
-	struct roami_past *past = calloc(1, sizeof(*past));
+	struct roami_past_job *job = calloc(1, sizeof(*job));
+	struct roami_past *past = &job->past;
 	struct client *clients = test->clients;
 	const struct roami_session *first, *last;
 	bool good;
@@ -481,7 +484,7 @@ static bool replay_bounded(void)
 	if (!good)
 		printf("FAILED: more is remembered than is wanted, or less\n");
 	test_close(test, past);
-	free(past);
+	free(job);
 	free(test);
 	return good;
 }
@@ -490,7 +493,8 @@ static bool replay_bounded(void)
 static bool replay_overflow(void)
 {
 	struct test *test = calloc(1, sizeof(*test));
-	struct roami_past *past = calloc(1, sizeof(*past));
+	struct roami_past_job *job = calloc(1, sizeof(*job));
+	struct roami_past *past = &job->past;
 	struct client *client = &test->clients[0];
 	struct ask *ask = &client->asks[0];
 	bool good;
@@ -513,7 +517,7 @@ static bool replay_overflow(void)
 	if (!good)
 		printf("FAILED: of two repeated operations %u were forgotten\n", test->gone);
 	test_close(test, past);
-	free(past);
+	free(job);
 	free(test);
 	return good;
 }
@@ -522,7 +526,8 @@ static bool replay_one(const struct seed_options *options, const struct roam_pro
 		       uint64_t seed, void *arg)
 {
 	struct test *test = calloc(1, sizeof(*test));
-	struct roami_past *past = calloc(1, sizeof(*past));
+	struct roami_past_job *job = calloc(1, sizeof(*job));
+	struct roami_past *past = &job->past;
 	struct totals *totals = arg;
 	bool good;
 
@@ -552,7 +557,7 @@ static bool replay_one(const struct seed_options *options, const struct roam_pro
 	totals->cuts += test->cuts;
 	totals->repeats += test->repeats;
 	good = !test->failed;
-	free(past);
+	free(job);
 	free(test);
 	return good;
 }

@@ -80,14 +80,14 @@ static void begin(void)
 	struct roami_ps_bound answer;
 
 	node = calloc(1, sizeof(*node));
-	past = calloc(1, sizeof(*past));
+	past = calloc(1, sizeof(struct roami_past_job));
 	CU_ASSERT_FATAL(node != NULL && past != NULL);
 	node->env = &env;
 	node->options = &options;
 	node->nodes = 4;
 	extensions[0] = (struct roami_open_room){.state = past, .room = &roami_past_room};
 	node->extensions = extensions;
-	past->node = node;
+	CU_ASSERT_EQUAL_FATAL(roami_past_room.init(node, NULL), ROAM_OK);
 	roami_name_bind(past, &ask, "eu8[]", &answer);
 	CU_ASSERT_EQUAL_FATAL(answer.err, ROAM_OK);
 	element = roami_past_element(past, answer.element);

@@ -634,6 +634,7 @@ enum roam_err roami_attach_open(struct roami_attachments *all, const char *addre
 		return ROAM_ENOMEM;
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_mutex_init(&server->sending, NULL);
+	server->all = all;
 	server->held = 1;
 	server->pid = getpid();
 	server->address = strdup(address);

@@ -13,6 +13,7 @@
 #include "pastset/job/client.h"
 
 struct roam_ps_server {
+	const struct roami_attachments *all;
 	struct roam_ps_server *next; /* of the process's, see struct roami_attachments */
 	pthread_mutex_t lock;        /* of what follows, up to `sending` */
 	enum roam_err lost;          /* why the server is of no use any more */
@@ -41,6 +42,8 @@ struct roam_ps_server {
 struct roami_attachments {
 	pthread_mutex_t lock;
 	struct roam_ps_server *servers;
+	/* The process's node as it is now, whose threads show what they wait for; may be NULL. */
+	struct roami_node *(*node)(void);
 };
 
 /* `why`: more about an error. */
@@ -61,7 +64,7 @@ void roami_attach_leave(struct roam_ps_server *server, struct roam_ps_element *e
 /* Those who wait look whether they were cancelled. */
 void roami_attach_look(struct roami_attachments *all);
 
-/* As roami_client_ask. */
+/* Asks for an operation, and waits for its outcome. */
 enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roami_ask *ask,
 			       struct roam_ps_request *request);
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pastset/job/server.h"
+
 #define HOSTED_BYTES ((size_t)ROAMI_ELEMENTS_MAX * sizeof(struct roami_hosted))
 #define FLOW_LEAST   ((size_t)8 << 10)
 #define FLOW_KEEP    ((size_t)256 << 10) /* more is given back once it is empty */
@@ -19,7 +21,7 @@ enum roam_err roami_guests_init(struct roami_guests *all, struct roami_past *pas
 	if (all->bound < ROAMI_GUESTS_LEAST)
 		all->bound = ROAMI_GUESTS_LEAST;
 	memcpy(all->key, key, sizeof(all->key));
-	past->relay_told = roami_session_told;
+	roami_past_job(past)->relay_told = roami_session_told;
 	return roami_past_open(past);
 }
 

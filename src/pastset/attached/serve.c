@@ -10,6 +10,7 @@
 
 #include "os/os.h"
 #include "pastset/attached/host.h"
+#include "pastset/job/server.h"
 
 struct roami_serve {
 	struct roami_host *host;
@@ -44,44 +45,16 @@ static enum roam_err serve_begin(struct roami_serve *serve, char *why, size_t wh
 	return ROAM_ESYSTEM;
 }
 
-enum roam_err roami_past_serve(struct roami_past *past, const char *address, const uint8_t *key,
-			       char *at, size_t at_bytes, char *why, size_t why_bytes)
+/* Drops those who are attached; their operations wait nowhere.  The other nodes still answer. */
+static void serve_end(struct roami_past *past)
 {
-	const struct roami_keep keep = {past->node->options->ps_keep * 1000000000ull,
-					(uint64_t)ROAMI_HOST_KEEP_MIB << 20};
-	struct roami_serve *serve = calloc(1, sizeof(*serve)), *none = NULL;
-	enum roam_err err = ROAM_ENOMEM;
-
-	if (serve == NULL)
-		return err;
-	if (!__atomic_compare_exchange_n(&past->serve, &none, serve, false, __ATOMIC_SEQ_CST,
-					 __ATOMIC_SEQ_CST)) {
-		snprintf(why, why_bytes, "this node serves already");
-		free(serve);
-		return ROAM_ESTATE;
-	}
-	err = roami_host_open(&serve->host, past, address, key, &keep, at, at_bytes, why,
-			      why_bytes);
-	if (err == ROAM_OK) {
-		err = serve_begin(serve, why, why_bytes);
-		if (err != ROAM_OK)
-			roami_host_close(serve->host);
-	}
-	if (err != ROAM_OK) {
-		__atomic_store_n(&past->serve, NULL, __ATOMIC_SEQ_CST);
-		free(serve);
-	}
-	return err;
-}
-
-void roami_past_unserve(struct roami_past *past)
-{
-	struct roami_serve *serve = past->serve;
+	struct roami_past_job *job = roami_past_job(past);
+	struct roami_serve *serve = job->serve;
 	const uint64_t one = 1;
 
 	if (serve == NULL)
 		return;
-	past->serve = NULL;
+	job->serve = NULL;
 	if (serve->pid == getpid()) {
 		(void)!write(serve->stop, &one, sizeof(one));
 		pthread_join(serve->thread, NULL);
@@ -91,4 +64,36 @@ void roami_past_unserve(struct roami_past *past)
 	}
 	close(serve->stop);
 	free(serve);
+}
+
+enum roam_err roami_past_serve(struct roami_past *past, const char *address, const uint8_t *key,
+			       char *at, size_t at_bytes, char *why, size_t why_bytes)
+{
+	const struct roami_keep keep = {past->node->options->ps_keep * 1000000000ull,
+					(uint64_t)ROAMI_HOST_KEEP_MIB << 20};
+	struct roami_past_job *job = roami_past_job(past);
+	struct roami_serve *serve = calloc(1, sizeof(*serve)), *none = NULL;
+	enum roam_err err = ROAM_ENOMEM;
+
+	if (serve == NULL)
+		return err;
+	if (!__atomic_compare_exchange_n(&job->serve, &none, serve, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_SEQ_CST)) {
+		snprintf(why, why_bytes, "this node serves already");
+		free(serve);
+		return ROAM_ESTATE;
+	}
+	job->unserve = serve_end;
+	err = roami_host_open(&serve->host, past, address, key, &keep, at, at_bytes, why,
+			      why_bytes);
+	if (err == ROAM_OK) {
+		err = serve_begin(serve, why, why_bytes);
+		if (err != ROAM_OK)
+			roami_host_close(serve->host);
+	}
+	if (err != ROAM_OK) {
+		__atomic_store_n(&job->serve, NULL, __ATOMIC_SEQ_CST);
+		free(serve);
+	}
+	return err;
 }

@@ -4,11 +4,11 @@
 
 #include "pastset/kernel.h"
 
-/* As roami_host_open; then serves.  ROAM_ESTATE: it does so already. */
+/*
+ * As roami_host_open; then serves, until the job's nodes have all returned.  ROAM_ESTATE: the node
+ * serves already.
+ */
 enum roam_err roami_past_serve(struct roami_past *past, const char *address, const uint8_t *key,
 			       char *at, size_t at_bytes, char *why, size_t why_bytes);
-
-/* Drops those who are attached; their operations wait nowhere.  The other nodes still answer. */
-void roami_past_unserve(struct roami_past *past);
 
 #endif

@@ -73,7 +73,7 @@ void roami_session_away(struct roami_session *session);
 /* He is gone, of his own will or not: then nobody waits for ever for what he was to move. */
 void roami_session_end(struct roami_session *session, bool leaves);
 
-/* Of an operation on another node's element; as past->relay_told. */
+/* Of an operation on another node's element; as relay_told of struct roami_past_job. */
 void roami_session_told(void *errand, const struct roami_told *told, const void *rest,
 			size_t bytes);
 

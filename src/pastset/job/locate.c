@@ -8,12 +8,13 @@ enum roam_err roami_past_locate(struct roami_node *node, const char *name, size_
 	unsigned home = roami_name_home(node, name, bytes);
 	struct roami_locate ask = {wanted < node->nodes ? wanted : home, (uint32_t)bytes};
 	struct roam_part parts[2] = {{&ask, sizeof(ask)}, {name, bytes}};
+	struct roami_past *past = roami_past_of(node);
 	struct roami_located answer;
 
 	if (home == node->me)
-		roami_name_locate(roami_past_of(node), &ask, name, &answer);
-	else if (roami_msg_call(node, home, roami_past_of(node)->types + ROAMI_PAST_LOCATE, parts,
-				2, &answer, sizeof(answer)) != sizeof(answer) ||
+		roami_name_locate(past, &ask, name, &answer);
+	else if (roami_msg_call(node, home, roami_past_type(past, ROAMI_PAST_LOCATE), parts, 2,
+				&answer, sizeof(answer)) != sizeof(answer) ||
 		 answer.owner >= node->nodes)
 		roami_node_fail(node, "node %u sent a malformed PastSet reply", home);
 	*owner_p = answer.owner;
@@ -25,10 +26,11 @@ void roami_past_bind(struct roami_node *node, unsigned owner, const struct roami
 {
 	struct roam_part parts[2] = {{ask, sizeof(*ask)},
 				     {texts, ask->name_bytes + ask->template_bytes}};
+	struct roami_past *past = roami_past_of(node);
 
 	if (owner == node->me)
-		roami_name_bind(roami_past_of(node), ask, texts, answer);
-	else if (roami_msg_call(node, owner, roami_past_of(node)->types + ROAMI_PAST_BIND, parts, 2,
+		roami_name_bind(past, ask, texts, answer);
+	else if (roami_msg_call(node, owner, roami_past_type(past, ROAMI_PAST_BIND), parts, 2,
 				answer, sizeof(*answer)) != sizeof(*answer))
 		roami_node_fail(node, "node %u sent a malformed PastSet reply", owner);
 }

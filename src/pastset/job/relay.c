@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "msg/msg.h"
-#include "pastset/attached/frames.h"
+#include "pastset/list.h"
 
 /* An id is its slot below a serial number, never 0; its top bit is clear, as no call's is. */
 #define RELAY_BYTES_MAX (sizeof(struct roami_relay_head) + ROAM_PS_TUPLE_MAX)
@@ -17,21 +17,22 @@ _Static_assert(RELAY_BYTES_MAX + sizeof(struct roami_ask) <= ROAMI_MSG_MAX &&
 /* A free slot's id; 0: there is none. */
 static uint32_t relay_take(struct roami_past *past, void *arg)
 {
+	struct roami_past_job *job = roami_past_job(past);
 	uint32_t at = 0, id = 0;
 
-	if (atomic_fetch_add(&past->away, 1) >= ROAMI_AWAY_MAX) {
-		atomic_fetch_sub(&past->away, 1);
+	if (atomic_fetch_add(&job->away, 1) >= ROAMI_AWAY_MAX) {
+		atomic_fetch_sub(&job->away, 1);
 		return 0;
 	}
-	roami_spin_lock(past->node, &past->relay_lock);
-	while (at < ROAMI_AWAY_MAX && past->relays[at].id != 0)
+	roami_spin_lock(past->node, &job->relay_lock);
+	while (at < ROAMI_AWAY_MAX && job->relays[at].id != 0)
 		at++;
 	if (at < ROAMI_AWAY_MAX) {
-		past->relay_serial = past->relay_serial % (ROAMI_RELAY_SERIALS - 1) + 1;
-		id = past->relay_serial * ROAMI_AWAY_MAX | at;
-		past->relays[at] = (struct roami_relay){id, arg};
+		job->relay_serial = job->relay_serial % (ROAMI_RELAY_SERIALS - 1) + 1;
+		id = job->relay_serial * ROAMI_AWAY_MAX | at;
+		job->relays[at] = (struct roami_relay){id, arg};
 	}
-	roami_spin_unlock(&past->relay_lock);
+	roami_spin_unlock(&job->relay_lock);
 	return id;
 }
 
@@ -41,7 +42,7 @@ static void relay_send(struct roami_past *past, unsigned owner, uint32_t id,
 	const struct roami_relay_head head = {id, 0};
 	struct roam_part parts[3] = {{&head, sizeof(head)}, {ask, sizeof(*ask)}, {tuple, bytes}};
 
-	roami_msg_send(past->node, owner, past->types + ROAMI_PAST_RELAY, parts, 3);
+	roami_msg_send(past->node, owner, roami_past_type(past, ROAMI_PAST_RELAY), parts, 3);
 }
 
 uint32_t roami_relay_begin(struct roami_past *past, unsigned owner, const struct roami_ask *ask,
@@ -58,7 +59,7 @@ void roami_relay_cancel(struct roami_past *past, unsigned owner, uint32_t id)
 {
 	struct roam_part part = {&id, sizeof(id)};
 
-	roami_msg_send(past->node, owner, past->types + ROAMI_PAST_CANCEL, &part, 1);
+	roami_msg_send(past->node, owner, roami_past_type(past, ROAMI_PAST_CANCEL), &part, 1);
 }
 
 void roami_relay_break(struct roami_past *past, unsigned owner, uint32_t element)
@@ -70,7 +71,7 @@ void roami_relay_break(struct roami_past *past, unsigned owner, uint32_t element
 
 void roami_relay_heard(struct roami_node *node, const struct roam_request *request)
 {
-	struct roami_past *past = roami_past_of(node);
+	struct roami_past_job *job = roami_past_job(roami_past_of(node));
 	const uint8_t *data = request->data;
 	struct roami_relay_head head;
 	struct roami_told told;
@@ -80,15 +81,15 @@ void roami_relay_heard(struct roami_node *node, const struct roam_request *reque
 		roami_node_fail(node, "node %u sent a malformed PastSet message", request->from);
 	memcpy(&head, data, sizeof(head));
 	memcpy(&told, data + sizeof(head), sizeof(told));
-	relay = &past->relays[head.id % ROAMI_AWAY_MAX];
-	roami_spin_lock(node, &past->relay_lock);
+	relay = &job->relays[head.id % ROAMI_AWAY_MAX];
+	roami_spin_lock(node, &job->relay_lock);
 	if (head.id != 0 && relay->id == head.id) {
 		relay->id = 0;
-		atomic_fetch_sub(&past->away, 1);
-		past->relay_told(relay->arg, &told, data + sizeof(head) + sizeof(told),
+		atomic_fetch_sub(&job->away, 1);
+		job->relay_told(relay->arg, &told, data + sizeof(head) + sizeof(told),
 			       request->bytes - sizeof(head) - sizeof(told));
 	}
-	roami_spin_unlock(&past->relay_lock);
+	roami_spin_unlock(&job->relay_lock);
 }
 
 /* ------------------------------------------------------------------------ where the element is */
@@ -140,6 +141,6 @@ void roami_relay_reply(struct roami_node *node, const struct roam_request *reque
 	const struct roami_relay_head head = {request->call, 0};
 	struct roam_part all[3] = {{&head, sizeof(head)}, parts[0], parts[1]};
 
-	roami_msg_send(node, request->origin, roami_past_of(node)->types + ROAMI_PAST_RELAYED, all,
-		       3);
+	roami_msg_send(node, request->origin,
+		       roami_past_type(roami_past_of(node), ROAMI_PAST_RELAYED), all, 3);
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "msg/msg.h"
-#include "pastset/attached/serve.h"
 #include "pastset/job/relay.h"
 
 #define ASK_BYTES_MAX (sizeof(struct roami_ask) + ROAM_PS_TUPLE_MAX)
@@ -63,28 +62,10 @@ static void server_bind(struct roami_node *node, const struct roam_request *requ
 	roami_reply(node, request, &part, 1);
 }
 
-void roami_past_told(struct roami_past *past, const struct roami_op *op, void *room,
-		     struct roami_told *told, struct roam_part *rest)
-{
-	*told = roami_told_of(op);
-	*rest = (struct roam_part){NULL, 0};
-	if ((op->ask.flags & ROAMI_ASK_RECORD) != 0)
-		told->record = op->record;
-	else if (room != NULL)
-		*rest = (struct roam_part){room, op->bytes};
-	else if (op->record != 0)
-		*rest = (struct roam_part){
-			roami_record_data(roami_past_element(past, op->ask.element)->pool,
-					  op->record),
-			op->bytes};
-	else if (op->ask.op == ROAM_PS_STATE)
-		*rest = (struct roam_part){&op->state, sizeof(op->state)};
-}
-
 /* It came by another node, from a program that is attached there. */
-static bool server_relayed(const struct roami_past *past, const struct roam_request *request)
+static bool server_relayed(struct roami_past *past, const struct roam_request *request)
 {
-	return request->type == past->types + ROAMI_PAST_RELAY;
+	return request->type == roami_past_type(past, ROAMI_PAST_RELAY);
 }
 
 /* `room`: as for roami_past_told. */
@@ -118,7 +99,8 @@ static void server_reply_packed(struct roami_past *past, const struct roam_reque
 	roami_slab_give(room);
 }
 
-void roami_past_reply(struct roami_past *past, const struct roam_request *request,
+/* Replies to an operation of another node, which is done. */
+static void op_reply(struct roami_past *past, const struct roam_request *request,
 		      const struct roami_op *op)
 {
 	if (roami_past_packs(past, op))
@@ -172,7 +154,7 @@ static void server_op(struct roami_node *node, const struct roam_request *reques
 		done = !server_take(past, request, &op, tuple, bytes);
 	}
 	if (done || roami_past_run(past, &op, request) == NULL)
-		roami_past_reply(past, request, &op);
+		op_reply(past, request, &op);
 }
 
 static void server_relay(struct roami_node *node, const struct roam_request *request)
@@ -218,13 +200,29 @@ static void server_alarm(struct roami_node *node, const struct roam_request *req
 
 /* ---------------------------------------------------------------------------------------- life */
 
+static void alarm_begin(struct roami_past *past, uint64_t ns)
+{
+	struct roam_request request = {.type = (uint16_t)roami_past_type(past, ROAMI_PAST_ALARM),
+				       .from = (uint16_t)past->node->me,
+				       .origin = (uint16_t)past->node->me};
+
+	roami_delay(past->node, &request, ns);
+}
+
+static const struct roami_past_calls server_calls = {
+	.reply = op_reply,
+	.recall = roami_partial_recall,
+	.alarm = alarm_begin,
+};
+
 static enum roam_err service_init(struct roami_node *node, const struct roami_node_params *params)
 {
 	struct roami_past *past = roami_past_of(node);
 
 	(void)params;
 	past->node = node;
-	past->types = roami_extension(node, roami_past_name)->types;
+	past->calls = &server_calls;
+	roami_past_job(past)->types = roami_extension(node, roami_past_name)->types;
 	return ROAM_OK;
 }
 
@@ -234,16 +232,22 @@ static void element_fini(struct roami_element *element)
 	roami_os_vec_free(&element->lent, sizeof(struct roami_lent));
 }
 
+static void service_unserve(struct roami_past *past)
+{
+	if (roami_past_job(past)->unserve != NULL)
+		roami_past_job(past)->unserve(past);
+}
+
 static void service_stop(struct roami_node *node)
 {
-	roami_past_unserve(roami_past_of(node));
+	service_unserve(roami_past_of(node));
 }
 
 static void service_fini(struct roami_node *node)
 {
 	struct roami_past *past = roami_past_of(node);
 
-	roami_past_unserve(past);
+	service_unserve(past);
 	for (uint32_t i = 0; i < atomic_load(&past->element_count); i++)
 		if (past->elements[i].paged)
 			element_fini(&past->elements[i]);
@@ -278,7 +282,7 @@ static const struct roam_message service_messages[] = {
 const struct roami_room roami_past_room = {
 	.name = roami_past_name,
 	.messages = service_messages,
-	.state_size = sizeof(struct roami_past),
+	.state_size = sizeof(struct roami_past_job),
 	.init = service_init,
 	.stop = service_stop,
 	.fini = service_fini,

@@ -2,7 +2,10 @@
 #ifndef ROAMI_PAST_SERVER_H
 #define ROAMI_PAST_SERVER_H
 
-#include "pastset/kernel.h"
+#include "pastset/job/partial.h"
+#include "pastset/names.h"
+
+#define ROAMI_AWAY_MAX 1024u
 
 /* Message types, in the order of the table. */
 enum {
@@ -20,6 +23,41 @@ enum {
 
 extern const struct roami_room roami_past_room;
 
+/* An operation of a program attached here that is under way at another node. */
+struct roami_relay {
+	uint32_t id; /* 0: free */
+	void *arg;   /* for relay_told */
+};
+
+/* A node's share of PastSet: the state of the extension. */
+struct roami_past_job {
+	struct roami_past past; /* first: see roami_past_of */
+	unsigned types;         /* of messages, the first one */
+	_Atomic uint32_t away;  /* this node's operations that are under way at others */
+	struct roami_takers takers;
+	struct roami_spin relay_lock;
+	uint32_t relay_serial;
+	struct roami_relay relays[ROAMI_AWAY_MAX];
+	/* Set by the part for attached programs: what became of a relay; relay_lock is held. */
+	void (*relay_told)(void *arg, const struct roami_told *told, const void *rest,
+			   size_t bytes);
+	struct roami_serve *serve; /* where programs attach to this node; NULL: nowhere */
+	void (*unserve)(struct roami_past *past); /* ends that; NULL: nothing ever began */
+};
+
+_Static_assert(offsetof(struct roami_past_job, past) == 0, "roami_past_job");
+
+static inline struct roami_past_job *roami_past_job(struct roami_past *past)
+{
+	return (struct roami_past_job *)(void *)past;
+}
+
+/* The type of a message between nodes. */
+static inline unsigned roami_past_type(struct roami_past *past, unsigned message)
+{
+	return roami_past_job(past)->types + message;
+}
+
 struct roami_relay_head {
 	uint32_t id; /* of the operation's slot; 0: nobody waits for an answer */
 	uint32_t spare;
@@ -30,81 +68,6 @@ struct roami_let_go {
 	uint32_t element;
 	uint32_t spare;
 };
-
-/* The reply to an operation; then the tuple observed, or struct roam_ps_state. */
-struct roami_told {
-	uint32_t err;
-	uint32_t bytes; /* of the tuple observed, or of that which was too long */
-	uint64_t moved;
-	uint64_t observed;
-	uint64_t record; /* ROAMI_ASK_RECORD: held for who asked; ROAMI_ASK_RESERVE: his */
-	uint32_t skipped;
-	uint32_t spare;
-};
-
-static inline struct roami_told roami_told_of(const struct roami_op *op)
-{
-	return (struct roami_told){.err = (uint32_t)op->err,
-				   .bytes = op->bytes,
-				   .moved = op->moved,
-				   .observed = op->observed,
-				   .skipped = op->skipped};
-}
-
-/* ---- names.c: every node knows where the elements are whose names have their hash there */
-
-enum roam_err roami_names_open(struct roami_past *past); /* past->lock is held */
-void roami_names_close(struct roami_past *past);
-
-/* The node that knows where an element is. */
-unsigned roami_name_home(const struct roami_node *node, const char *name, size_t bytes);
-
-/* Where a name's element lives: at `wanted` if it is new. */
-struct roami_locate {
-	uint32_t wanted;
-	uint32_t name_bytes;
-	/* then the name */
-};
-
-struct roami_located {
-	uint32_t err;
-	uint32_t owner;
-};
-
-void roami_name_locate(struct roami_past *past, const struct roami_locate *ask, const char *name,
-		       struct roami_located *answer);
-
-/* An element's name, cut to fit. */
-void roami_name_of(struct roami_past *past, uint32_t element, char *name, size_t bytes);
-
-struct roami_bind {
-	uint64_t delta;
-	uint64_t heap;       /* where its tuples' bytes go in the heap, if it is new, */
-	uint64_t heap_bytes; /* and how many; 0: they stay with the element */
-	char function[ROAM_PS_FUNCTION_MAX + 1]; /* "": none */
-	uint32_t participants;
-	uint32_t forget;
-	uint32_t place; /* of a program that is attached: enum roam_ps_place, and */
-	uint32_t node;  /* the node */
-	uint32_t name_bytes;
-	uint32_t template_bytes;
-	/* then the name and the template's canonical text */
-};
-
-struct roami_ps_bound {
-	uint32_t err;
-	uint32_t element;
-	uint32_t template_bytes; /* of the element's own, if that is another one */
-	uint32_t paged;
-	uint64_t heap;
-	char function[ROAM_PS_FUNCTION_MAX + 1]; /* the element's own */
-	uint32_t participants;
-	uint32_t nodes; /* to a program that is attached, whose node is not there: so many are */
-	char template_text[ROAM_PS_TEMPLATE_MAX + 1];
-};
-
-void roami_name_bind(struct roami_past *past, const struct roami_bind *ask, const char *texts,
-		     struct roami_ps_bound *answer);
 
 /*
  * locate.c: of the nodes that know.  Where an element lives, at `wanted` if it is new; node->nodes:

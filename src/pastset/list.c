@@ -1,7 +1,8 @@
-/* What `roam past top` shows of the elements that live at a node. */
+#include "pastset/list.h"
+
 #include <string.h>
 
-#include "pastset/attached/frames.h"
+#include "pastset/names.h"
 
 static void list_one(struct roami_past *past, uint32_t number, struct roami_listing *entry)
 {

@@ -1,4 +1,4 @@
-#include "pastset/partial.h"
+#include "pastset/job/partial.h"
 
 #include <string.h>
 
@@ -11,7 +11,7 @@ static void partial_send(struct roami_past *past, unsigned to, uint32_t element,
 	const struct roami_partial_head head = {round, element, step};
 	struct roam_part part = {&head, sizeof(head)};
 
-	roami_msg_send(past->node, to, past->types + ROAMI_PAST_PARTIAL, &part, 1);
+	roami_msg_send(past->node, to, roami_past_type(past, ROAMI_PAST_PARTIAL), &part, 1);
 }
 
 /* ----------------------------------------------------------------------- at the element's node */
@@ -23,7 +23,7 @@ void roami_partial_give(struct roami_past *past, uint32_t element,
 	struct roam_part parts[2] = {{&head, sizeof(head)}, {partial->tuple, partial->bytes}};
 
 	roami_msg_send_awaited(past->node, partial->partner - 1,
-			       past->types + ROAMI_PAST_PARTIAL, parts, 2);
+			       roami_past_type(past, ROAMI_PAST_PARTIAL), parts, 2);
 }
 
 void roami_partial_recall(struct roami_past *past, unsigned partner, uint32_t element,
@@ -34,41 +34,43 @@ void roami_partial_recall(struct roami_past *past, unsigned partner, uint32_t el
 
 /* ----------------------------------------------------------------------- at the partner's node */
 
-/* past->taker_lock is held. */
-static struct roami_taker *taker_find(struct roami_past *past, uint32_t owner, uint32_t element)
+/* The lock of all is held. */
+static struct roami_taker *taker_find(struct roami_takers *all, uint32_t owner, uint32_t element)
 {
-	for (uint32_t i = 0; i < past->taker_count; i++)
-		if (past->takers[i].owner == owner && past->takers[i].element == element)
-			return &past->takers[i];
+	for (uint32_t i = 0; i < all->count; i++)
+		if (all->takers[i].owner == owner && all->takers[i].element == element)
+			return &all->takers[i];
 	return NULL;
 }
 
 struct roami_taker *roami_taker_open(struct roami_past *past, uint32_t owner, uint32_t element,
 				     uint32_t bytes)
 {
+	struct roami_takers *all = &roami_past_job(past)->takers;
 	struct roami_taker *taker;
 
-	roami_spin_lock(past->node, &past->taker_lock);
-	taker = taker_find(past, owner, element);
-	if (taker == NULL && past->taker_count < ROAMI_TAKERS_MAX) {
-		taker = &past->takers[past->taker_count++];
+	roami_spin_lock(past->node, &all->lock);
+	taker = taker_find(all, owner, element);
+	if (taker == NULL && all->count < ROAMI_TAKERS_MAX) {
+		taker = &all->takers[all->count++];
 		taker->owner = owner;
 		taker->element = element;
 		taker->bytes = bytes;
 	}
-	roami_spin_unlock(&past->taker_lock);
+	roami_spin_unlock(&all->lock);
 	return taker;
 }
 
 bool roami_taker_want(struct roami_past *past, struct roami_taker *taker, uint64_t round)
 {
+	struct roami_takers *all = &roami_past_job(past)->takers;
 	bool may;
 
-	roami_spin_lock(past->node, &past->taker_lock);
+	roami_spin_lock(past->node, &all->lock);
 	may = taker->returned < round;
 	if (may && taker->wanted < round)
 		taker->wanted = round;
-	roami_spin_unlock(&past->taker_lock);
+	roami_spin_unlock(&all->lock);
 	roami_step(past->node);
 	return may;
 }
@@ -105,6 +107,7 @@ static bool taker_recall(struct roami_taker *taker, uint64_t round)
 void roami_partial_heard(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_past *past = roami_past_of(node);
+	struct roami_takers *all = &roami_past_job(past)->takers;
 	struct roami_partial_head head = {.step = ROAMI_PARTIAL_GIVEN};
 	struct roami_taker *taker = NULL;
 	size_t bytes = request->bytes - sizeof(head);
@@ -117,15 +120,15 @@ void roami_partial_heard(struct roami_node *node, const struct roam_request *req
 		roami_past_returned(past, head.element, request->from, head.round);
 		return;
 	}
-	roami_spin_lock(node, &past->taker_lock);
-	taker = taker_find(past, request->from, head.element);
+	roami_spin_lock(node, &all->lock);
+	taker = taker_find(all, request->from, head.element);
 	if (taker != NULL && head.step == ROAMI_PARTIAL_GIVEN && bytes == taker->bytes)
 		taker_give(taker, head.round, (const uint8_t *)request->data + sizeof(head), bytes);
 	else if (taker != NULL && head.step == ROAMI_PARTIAL_RECALLED && bytes == 0)
 		returned = taker_recall(taker, head.round);
 	else
 		taker = NULL;
-	roami_spin_unlock(&past->taker_lock);
+	roami_spin_unlock(&all->lock);
 	if (taker == NULL)
 		roami_node_fail(node, "node %u sent a malformed PastSet message", request->from);
 	if (returned)

@@ -13,9 +13,8 @@
 #ifndef ROAMI_PAST_PARTIAL_H
 #define ROAMI_PAST_PARTIAL_H
 
-#include "base/node.h"
+#include "pastset/kernel.h"
 
-#define ROAMI_PARTIAL_MAX 256u /* bytes */
 #define ROAMI_TAKERS_MAX  64u  /* elements at others of which a node takes partials */
 
 enum roami_partial_step { ROAMI_PARTIAL_GIVEN, ROAMI_PARTIAL_RECALLED, ROAMI_PARTIAL_RETURNED };
@@ -25,13 +24,6 @@ struct roami_partial_head {
 	uint64_t round;
 	uint32_t element; /* of its owner's */
 	uint32_t step;
-};
-
-struct roami_partial {
-	uint64_t round;   /* 0: there is none */
-	uint32_t partner; /* the node + 1 */
-	uint32_t bytes;
-	uint8_t tuple[ROAMI_PARTIAL_MAX];
 };
 
 struct roami_given {
@@ -49,7 +41,12 @@ struct roami_taker {
 	struct roami_given given[2]; /* even and odd: the next may come before this one is read */
 };
 
-struct roami_past;
+/* All that a node has. */
+struct roami_takers {
+	struct roami_spin lock;
+	uint32_t count;
+	struct roami_taker takers[ROAMI_TAKERS_MAX];
+};
 
 /* ---- at the partner's node */
 

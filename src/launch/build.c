@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/options.h"
-#include "job/job.h"
+#include "base/node.h"
+#include "launch/control.h"
 #include "os/os.h"
 
 static uint64_t build_mix(uint64_t hash, uint64_t word)
@@ -69,8 +69,9 @@ void roami_build_card(const struct roami_options *options, struct roami_boot_car
 
 	dl_iterate_phdr(build_first, &base);
 	card->program = build_file("/proc/self/exe");
-	card->load = build_mix(base, (uintptr_t)roam_start);
-	if (dladdr((void *)(uintptr_t)roam_start, &library) != 0 &&
+	/* Where libroam lies, or this part of it, is seen by any function of it. */
+	card->load = build_mix(base, (uintptr_t)roami_build_card);
+	if (dladdr((void *)(uintptr_t)roami_build_card, &library) != 0 &&
 	    (uintptr_t)library.dli_fbase != base && strchr(library.dli_fname, '/') != NULL)
 		card->library = build_file(library.dli_fname);
 	card->options_count = 0;

@@ -1,0 +1,253 @@
+/*
+ * A program that nobody has started several times: its process is alone up to CREATE, which forks
+ * the other nodes, and again after WAIT_FOR_END (rule 2).
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "job/job.h"
+#include "msg/msg.h"
+#include "os/os.h"
+
+/* A forked node, from here to its end. */
+__attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*fn)(void),
+						 pid_t parent)
+{
+	struct roami_ctl *creator;
+	unsigned nodes;
+	enum roam_err err = ROAM_OK;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	job->pid = getpid();
+	job->hang.runs = false; /* the parent's, as these: */
+	atomic_store(&job->real.seats.leaving, 0);
+	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */
+	err = roami_job_map_segment(job, 0);
+	if (err != ROAM_OK)
+		_exit(ROAMI_EXIT_TOLD);
+	creator = job->bases[0];
+	while (atomic_load(&creator->job) == ROAMI_JOB_OPEN)
+		roami_os_futex_wait(&creator->job, ROAMI_JOB_OPEN, 0);
+	nodes = atomic_load(&creator->nodes);
+	if (job->me >= nodes)
+		_exit(0);
+	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
+		err = roami_job_map_segment(job, i);
+	for (unsigned i = nodes; i < job->made; i++)
+		close(job->fds[i]);
+	job->nodes = nodes;
+	if (err == ROAM_OK)
+		err = roami_job_map_app(job);
+	roami_job_close_allocs(job);
+	if (err == ROAM_OK)
+		err = roami_job_open_alloc(job);
+	if (err == ROAM_OK)
+		err = roami_job_lease(job);
+	/*
+	 * The parent's node cannot be closed here: its segment is not mapped.  What it holds is a
+	 * copy, and small.
+	 */
+	if (err == ROAM_OK) {
+		job->node->self = NULL;
+		if (!job->real.measured) /* forked before the seal */
+			roami_real_init(&job->real, nodes, job->options.spin_us,
+					job->options.chaos);
+		roami_job_come(job, nodes);
+		err = roami_job_join(job, nodes, nodes);
+	}
+	if (err == ROAM_OK && job->me == 1)
+		err = roami_watch_creator(job, parent);
+	if (err != ROAM_OK)
+		_exit(ROAMI_EXIT_TOLD);
+	roami_job_seal_allocs(job);
+	roami_stats_begin(job->node->stats);
+	fn();
+	roami_statics_note(job);
+	roami_job_serve(job);
+	job->life = ROAMI_JOB_OVER;
+	roami_settle_leave(job);
+	fflush(NULL);
+	/* The creator does not wait for the kernel, which takes everything back at once. */
+	atomic_store(&roami_job_ctl(job, job->me)->joined, ROAMI_JOINED_LEFT);
+	_exit(0);
+}
+
+static enum roam_err fork_node(struct roami_job *job, unsigned node, void (*fn)(void))
+{
+	pid_t parent = getpid(), pid;
+
+	/* A thread of ours may hold what it would never let go of in the child. */
+	roami_hang_stop(&job->hang);
+	fflush(NULL);
+	job->forking = true;
+	pid = fork();
+	job->forking = false;
+	if (pid < 0)
+		return roami_job_says(job, ROAM_ESYSTEM, "cannot fork a node");
+	if (pid == 0) {
+		job->me = node;
+		fork_child(job, fn, parent);
+	}
+	job->pids[node] = pid;
+	return ROAM_OK;
+}
+
+static enum roam_err fork_may(struct roami_job *job, unsigned nodes)
+{
+	if (job->life != ROAMI_JOB_ALONE)
+		return roami_job_says_sealed();
+	if (nodes > job->options.nodes_max) {
+		fprintf(stderr, "roam: %u nodes asked for, at most %llu allowed (ROAM_NODES_MAX)\n",
+			nodes, (unsigned long long)job->options.nodes_max);
+		return ROAM_ENODES;
+	}
+	if (nodes > 1 &&
+	    !roami_boot_space(&job->layout, nodes, job->layout.total + job->layout.heap_bytes))
+		return ROAM_ENOMEM;
+	roami_job_part(job);
+	return ROAM_OK;
+}
+
+/* Node 0 and `nodes` - 1 children, forked already or, with `fn`, now, become a job. */
+static enum roam_err fork_all(struct roami_job *job, unsigned nodes, void (*fn)(void))
+{
+	struct roami_ctl *ctl = job->bases[0];
+	enum roam_err err = roami_lone_end(job);
+
+	if (err != ROAM_OK)
+		return roami_job_says(job, err, "cannot map the shared heap");
+	/* In later rounds also what other nodes had allocated. */
+	atomic_store(&ctl->creator_end,
+		     job->leases ? job->layout.heap_bytes
+				 : (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1));
+	roami_job_seal_allocs(job);
+	err = roami_job_lease(job);
+	while (roami_msg_poll(job->node) > 0)
+		; /* what this node sent itself while alone */
+	roami_os_discard((uint8_t *)ctl + job->layout.rings,
+			 job->layout.headers - job->layout.rings);
+	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
+		err = roami_job_map_segment(job, i);
+	if (err != ROAM_OK)
+		return err;
+	job->nodes = nodes;
+	roami_job_mark_bytes(job);
+	roami_job_settle_blocks(job);
+	atomic_store(&ctl->nodes, nodes);
+	roami_real_init(&job->real, nodes, job->options.spin_us, job->options.chaos);
+	for (unsigned i = 1; fn != NULL && i < nodes && err == ROAM_OK; i++)
+		err = fork_node(job, i, fn);
+	if (err == ROAM_OK) {
+		/* The children may go on before we are ready: what they send waits in our rings. */
+		atomic_store(&ctl->job, ROAMI_JOB_SEALED);
+		roami_os_futex_wake(&ctl->job, INT32_MAX);
+		roami_job_come(job, nodes);
+		err = roami_job_join(job, nodes, nodes);
+	}
+	if (err == ROAM_OK)
+		err = roami_watch_start(job, job->pids);
+	if (err != ROAM_OK)
+		roami_job_says(job, err, "cannot begin with the nodes");
+	for (unsigned i = 1; i < nodes && err != ROAM_OK; i++)
+		if (job->pids[i] > 0)
+			kill(job->pids[i], SIGKILL);
+	return err;
+}
+
+
+static enum roam_err fork_create(struct roami_job *job, void (*fn)(void))
+{
+	enum roam_err err = fork_may(job, job->created + 1);
+
+	if (err == ROAM_OK)
+		roami_statics_begin(job);
+	if (err == ROAM_OK)
+		err = roami_job_make_segments(job, (unsigned)job->options.nodes_max);
+	if (err == ROAM_OK)
+		err = fork_node(job, job->created, fn);
+	if (err == ROAM_OK)
+		job->created++;
+	return err;
+}
+
+static enum roam_err fork_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes)
+{
+	enum roam_err err = fork_may(job, nodes);
+
+	if (err != ROAM_OK)
+		return err;
+	if (nodes == 1)
+		roami_lone_begin(job);
+	roami_statics_begin(job);
+	if (nodes > 1) {
+		err = roami_job_make_segments(job, nodes);
+		if (err == ROAM_OK)
+			err = fork_all(job, nodes, fn);
+	}
+	if (err == ROAM_OK)
+		fn();
+	roami_statics_note(job);
+	return err;
+}
+
+static enum roam_err fork_seal(struct roami_job *job)
+{
+	if (job->life != ROAMI_JOB_ALONE || job->created == 1)
+		return ROAM_OK;
+	return fork_all(job, job->created, NULL);
+}
+
+static enum roam_err fork_start(struct roami_job *job)
+{
+	enum roam_err err = roami_job_start_alone(job);
+
+	if (err == ROAM_OK)
+		roami_hang_start(&job->hang, job->node, &job->real);
+	return err;
+}
+
+/* The pages return while the children drop their copies.  Then none is left to see a next round. */
+static void fork_ended(struct roami_job *job)
+{
+	roami_settle_take(job);
+	roami_job_await(job, ROAMI_JOINED_LEFT);
+	atomic_store(&roami_job_ctl(job, 0)->job, ROAMI_JOB_OPEN);
+}
+
+const struct roami_main roami_main_forks = {
+	.start = fork_start,
+	.create = fork_create,
+	.create_all = fork_create_all,
+	.seal = fork_seal,
+	.ended = fork_ended,
+};
+
+/* --------------------------------------------------------------------------------------- start */
+
+static bool fork_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
+{
+	(void)creates;
+	(void)err_p;
+	job->boot.hosts = 1;
+	return true;
+}
+
+/* A node that does not answer is on this host, but nothing says that it sees that we are gone. */
+static void fork_abort(struct roami_job *job, unsigned lost)
+{
+	if (lost != 0)
+		kill(atomic_load(&roami_job_ctl(job, lost - 1)->pid), SIGKILL);
+}
+
+const struct roami_start roami_start_fork = {
+	.name = "fork",
+	.begin = fork_begin,
+	.end = roami_job_end_here,
+	.abort = fork_abort,
+};

@@ -1,0 +1,114 @@
+/*
+ * A program whose main is executed on all nodes that a launcher has started, to its end.  Until
+ * they first synchronise they all allocate the same blocks in the same order.
+ */
+#include "home/far.h"
+#include "job/job.h"
+#include "sync/state.h"
+#include "sync/sync.h"
+
+static enum roam_err spmd_start(struct roami_job *job)
+{
+	enum roam_err err = roami_job_take_place(job);
+
+	job->nodes = job->boot.nodes;
+	roami_real_init(&job->real, roami_job_here(job), job->options.spin_us, job->options.chaos);
+	if (err == ROAM_OK)
+		err = roami_job_map_app(job);
+	if (err == ROAM_OK)
+		err = roami_job_open_alloc(job); /* everybody allocates the same until the seal */
+	if (err == ROAM_OK)
+		err = roami_job_come(job, 0);
+	if (err == ROAM_OK)
+		err = roami_job_join(job, job->nodes, 0);
+	job->life = ROAMI_JOB_JOINED;
+	return err;
+}
+
+/*
+ * The first synchronisation of a launched job: all must have allocated alike; from now on each has
+ * leases of its own.
+ */
+static enum roam_err spmd_seal_joined(struct roami_job *job)
+{
+	struct roami_ctl *ctl = job->bases[job->me];
+	enum roam_err err = ROAM_OK;
+
+	roami_state_set(job->node, ROAMI_STATE_ALLOC_HASH, roami_job_hash_allocs(job), true);
+	roami_rerun_copy(job, true);
+	if (job->me == 0)
+		err = roami_job_lease(job); /* before anybody else can */
+	roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
+	if (job->start->compare != NULL)
+		job->start->compare(job);
+	for (unsigned i = 0; i < job->nodes; i++)
+		if (atomic_load(&roami_job_ctl(job, i)->alloc_hash) !=
+		    atomic_load(&ctl->alloc_hash))
+			roami_node_fail(
+				job->node,
+				"node %u allocated other blocks before its first "
+				"synchronisation than node %u; allocate alike everywhere, or "
+				"after it and pass the address",
+				job->me, i);
+	roami_job_seal_allocs(job);
+	if (job->me != 0) {
+		roami_job_close_allocs(job);
+		err = roami_job_open_alloc(job);
+		if (err == ROAM_OK)
+			err = roami_job_lease(job);
+		if (err == ROAM_OK)
+			roami_job_seal_allocs(job);
+	}
+	roami_rerun_copy(job, false);
+	__atomic_store_n(&job->life, ROAMI_JOB_TOGETHER, __ATOMIC_RELEASE);
+	return err;
+}
+
+static enum roam_err spmd_seal(struct roami_job *job)
+{
+	enum roam_err err = ROAM_OK;
+
+	pthread_mutex_lock(&job->seal);
+	if (job->life == ROAMI_JOB_JOINED)
+		err = spmd_seal_joined(job);
+	pthread_mutex_unlock(&job->seal);
+	return err;
+}
+
+/* A launcher's only node cannot become several, those of several are there already. */
+static enum roam_err spmd_create(struct roami_job *job, void (*fn)(void))
+{
+	(void)fn;
+	return roami_job_says_spmd(job, job->boot.nodes > 1 ? 0 : 2);
+}
+
+/*
+ * All nodes are there, and all come here, for main has run on each of them up to now; from here it
+ * goes on on node 0 alone.
+ */
+static enum roam_err spmd_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes)
+{
+	bool joined = job->life == ROAMI_JOB_JOINED;
+	enum roam_err err;
+
+	if (nodes != job->boot.nodes)
+		return roami_job_says_spmd(job, nodes);
+	err = spmd_seal(job);
+	if (err != ROAM_OK)
+		return err;
+	if (!joined) /* what node 0 has written is for all to see, as at the seal */
+		roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
+	if (nodes > 1)
+		job->main = &roami_main_repeats;
+	fn();
+	if (job->me == 0)
+		return ROAM_OK;
+	roami_rerun_end(job);
+}
+
+const struct roami_main roami_main_everywhere = {
+	.start = spmd_start,
+	.create = spmd_create,
+	.create_all = spmd_create_all,
+	.seal = spmd_seal,
+};

@@ -1,0 +1,65 @@
+"""What tests/tidy.py refuses in English: a sentence that begins "Who" + verb, and a program that is a *he*.
+
+Prose is all of a document, the comments and literals of C and of Python, and comments after `#` elsewhere.
+"""
+
+import io
+import re
+import tokenize
+
+# The files whose language has been gone over, and those among them still to come.  The list may only grow.
+READ = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/", "include/", "tools/", "bench/", "apps/", "python/",
+        "protocols/README.md", "src/base/options.def", "src/stats/counters.def")
+UNREAD = ("include/roam/pastset.h",)
+
+C = (".c", ".h", ".C", ".H", ".U", ".cpp", ".hpp", ".c.in", ".h.in", ".def")
+DOCUMENT = (".md", ".1", ".7", ".txt")
+C_PROSE = re.compile(r'/\*.*?\*/|//[^\n]*|\'(?:[^\'\\\n]|\\.)\'|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
+# The rest of the sentence, or of the paragraph; `* ` and `# ` open the lines of comments.
+WHO = re.compile(r"\bWho\s+(?:[*#/]+\s*)*[a-z](?:[^.?!\n]|\.(?=\w)|\n(?!\s*[*#/]*\s*\n))*(\??)")
+# `*he*` names the word.
+HE = re.compile(r"(?<!\*)\b(?:[Hh]e|[Hh]im|[Hh]is|[Hh]imself)\b(?!\*)")
+
+
+def read(path):
+    """Whether the rules of language apply to a file."""
+    return path.startswith(READ) and path not in UNREAD
+
+
+def masked(source, spans):
+    """The source with all but the spans as spaces."""
+    out = [c if c == "\n" else " " for c in source]
+    for start, end in spans:
+        out[start:end] = source[start:end]
+    return "".join(out)
+
+
+def python_spans(source):
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    kinds = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in kinds:
+            yield starts[token.start[0] - 1] + token.start[1], starts[token.end[0] - 1] + token.end[1]
+
+
+def prose(path, source):
+    """What of a file is English, in its place."""
+    if path.endswith(DOCUMENT):
+        return source
+    if path.endswith(C):
+        return masked(source, (m.span() for m in C_PROSE.finditer(source)))
+    if path.endswith(".py") or source.startswith("#!/usr/bin/env python"):
+        return masked(source, python_spans(source))
+    return masked(source, (m.span() for m in re.finditer(r"(?m)(?:^|(?<=\s))#.*$", source)))
+
+
+def findings(path, source):
+    """(line, rule, text) of what is refused."""
+    text = prose(path, source)
+    for match in WHO.finditer(text):
+        if not match.group(1):
+            yield text.count("\n", 0, match.start()) + 1, "who", "a sentence begins with its subject: the node that ..."
+    for match in HE.finditer(text):
+        yield text.count("\n", 0, match.start()) + 1, "he", f"{match.group(0)}: a program is it, people are they"
