@@ -289,10 +289,10 @@ static void element_sound(struct roami_element *element, const struct roami_temp
 
 	must(element->waiting == 0 && element->lock.held == 0);
 	for (uint64_t number = tuples->oldest; number <= tuples->last; number++) {
-		roami_record record = roami_tuples_find(element->pool, tuples, number);
+		roami_record record = roami_tuples_find(element->buddy, tuples, number);
 
-		const uint8_t *tuple = roami_record_data(element->pool, record);
-		size_t bytes = roami_record_bytes(element->pool, record);
+		const uint8_t *tuple = roami_record_data(element->buddy, record);
+		size_t bytes = roami_record_bytes(element->buddy, record);
 
 		if (element->packs) {
 			must(roami_bitmap_bytes(tuple) <= sizeof(whole) &&
