@@ -1,4 +1,4 @@
-/* The benchmarks: what each is given, and how rigs become rows. */
+/* The benchmarks: their parameters, and how rigs become rows. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -66,11 +66,11 @@ struct plan {
 #define BENCH_PROTOCOL "hlrc" /* whose goals those of rows without a protocol of their own are */
 
 /*
- * Whether rows of the protocol, NULL: of the benched one, are wanted and can be had.  `note`:
- * stderr says that `what` is left out because the protocol is missing.
+ * Whether rows of the protocol (NULL: the benched one) are wanted and possible.  `note`: report on
+ * stderr that `what` is left out because the protocol is missing.
  */
 bool bench_has(const struct bench *bench, const char *protocol, const char *what, bool note);
-/* Whether a row of the protocol, NULL: of the benched one, has its goal. */
+/* Whether a row of the protocol (NULL: the benched one) has its goal. */
 bool bench_has_goal(const struct bench *bench, const char *protocol);
 /* Runs the plan's rigs in turn and adds its rows; `engine` NULL: none is involved. */
 void plan_run(struct bench *bench, const struct plan *plan, const char *engine);
@@ -89,7 +89,7 @@ void bench_apps(struct bench *bench);
 enum { BENCH_UDP_64, BENCH_UDP_4K, BENCH_UDP_DIFFS, BENCH_UDP_STREAM };
 extern const struct rig_scenario bench_udp_floor;
 
-/* ---- peers of PastSet, and what is measured of both alike */
+/* ---- systems compared with PastSet, and what is measured of both */
 
 #define BENCH_SIZES     3u
 #define BENCH_TUPLE_MAX (31u * 1024)
@@ -103,14 +103,14 @@ extern const struct rig_scenario bench_redis, bench_redis_one;
 extern const struct rig_scenario bench_mpi_2, bench_mpi_4, bench_mpi_tcp_2;
 
 /*
- * A server of elements under load, by channel: each operation, the slowest of a hundred, the
- * server's CPU time of each; of every ms, what the server takes of its CPU, and what a program that
- * computes on it loses.
+ * A server of elements under load, by channel: time per operation, the slowest of a hundred, the
+ * server's CPU time per operation; of every ms, what the server takes of its CPU, and what a
+ * program that computes on that CPU loses.
  */
 enum { BENCH_LOAD_EACH, BENCH_LOAD_P99, BENCH_LOAD_CPU, BENCH_LOAD_SHARE, BENCH_LOAD_LOST };
 extern const struct rig_scenario bench_load;
 
-/* Whether a program is found where the shell would find it. */
+/* Whether a program is in the PATH. */
 bool bench_program_there(const char *name);
 
 /* ---- shared by scenarios of roam */
@@ -119,7 +119,7 @@ bool bench_program_there(const char *name);
 struct roami_node;
 struct roami_node *bench_node(void);
 
-/* What rows of calls send: an extension of every node. */
+/* The messages of rows that call: an extension of every node. */
 extern const struct roami_room bench_calls;
 
 static inline uint8_t *scenario_page(const struct rig_run *run, uint32_t page)

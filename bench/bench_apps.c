@@ -1,5 +1,5 @@
 /*
- * roam bench apps: programs against the same sources on threads.  Programs run one after the
+ * roam bench apps: programs compared with the same sources on threads.  Programs run one after the
  * other, the kinds in turn; NAME_P is the wall time from fork to exit, NAME_P_region the time
  * between the program's own clocks.
  */
@@ -34,7 +34,7 @@ struct app {
 	bool two;             /* on 2 nodes alone */
 };
 
-/* The protocol has to find the placement: the first process writes all there is (-f). */
+/* The protocol has to find the placement: the first process writes all data (-f). */
 #define SOR(system)                                                                                \
 	{                                                                                          \
 		.name = "sor", .arguments = {"-n2048", "-i50", "-f"}, .verify = "-t", .pair = 1.3, \
@@ -165,7 +165,7 @@ __attribute__((noreturn)) static void run_child(const struct app_run *run, int o
 	_exit(127);
 }
 
-/* Reads until the end of the program's output; keeps the start of it. */
+/* Reads the program's output to its end; keeps the beginning. */
 static void run_read(int from, char *text, size_t bytes)
 {
 	size_t used = 0;
@@ -236,7 +236,7 @@ static bool app_runs(const struct app *app, unsigned at)
 	return !app->two || procs_list[at] == 2;
 }
 
-/* What a time is measured against. */
+/* What a time is compared with. */
 struct app_limit {
 	double floor_us;
 	const char *floor;
@@ -362,7 +362,7 @@ void bench_apps(struct bench *bench)
 	char directory[PATH_MAX + 64];
 
 	if (!apps_find(directory, sizeof(directory))) {
-		fprintf(stderr, "roam bench: no programs here; say where in ROAM_BENCH_APPS\n");
+		fprintf(stderr, "roam bench: no programs here: set ROAM_BENCH_APPS\n");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(apps) / sizeof(apps[0]); i++) {

@@ -6,12 +6,12 @@
 #include "page/diff.h"
 
 #define TURNS        16u
-#define SET_PAGES    16384u /* 64 MiB, and as much of twins */
+#define SET_PAGES    16384u /* 64 MiB, and as much for twins */
 #define SET_BYTES    ((size_t)SET_PAGES * FLOOR_PAGE)
 #define SPARSE       16u
 #define SPARSE_BYTES (8 + FLOOR_PAGE / 64 * (8 + 64 / SPARSE)) /* encoded */
 
-/* Channels: what is measured, and right after it its floor. */
+/* Channels: each measurement, followed by its floor. */
 enum {
 	SAME,
 	SAME_FLOOR,
@@ -32,7 +32,7 @@ struct diff_state {
 	uint8_t *same, *changed, *twin; /* sets of pages */
 	uint8_t *out;
 	uint64_t random;
-	uint64_t sum; /* keeps results in use */
+	uint64_t sum; /* keeps the compiler from removing results */
 };
 
 static uint8_t *memory_new(struct rig_run *run, size_t bytes)
@@ -127,7 +127,7 @@ static void cold_sample(struct rig_run *run, struct diff_state *state)
 		 floor_memcpy_ticks(state->out, state->changed + page, FLOOR_PAGE, 1), 1);
 }
 
-/* What is measured below does its work. */
+/* Checks that what is measured below does its work. */
 static void diff_check(struct rig_run *run, struct diff_state *state)
 {
 	const struct roami_diff_ops *ops = state->ops;

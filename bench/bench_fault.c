@@ -49,7 +49,7 @@ void fault_fetch_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
-/* Every round has pages of its own, never touched before. */
+/* Every round has its own pages, never touched before. */
 static void first_prepare(struct rig_run *run)
 {
 	scenario_prepare(run);
@@ -70,7 +70,7 @@ static void first_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
-/* Pages `argument` apart, then those beside them. */
+/* Pages `argument` apart, then the pages beside them. */
 static void stream_pass(struct rig_run *run, uint32_t value)
 {
 	uint32_t stride = run->scenario->argument, run_pages = PAGES / stride;
@@ -196,12 +196,13 @@ static void change_sparse(uint8_t *page)
 		*byte = (uint8_t)(*byte + 1);
 }
 
-/* Channels of a release: until the lock is free, two kinds of it; and until the caller goes on. */
+/* Channels of a release: until the lock is free (two kinds); until the caller goes on. */
 enum { RELEASE_FREE, RELEASE_FREE_BYTE, RELEASE_BACK };
 
 /*
  * Changes `pages` pages `stride` apart and notes the time until the lock is free and could be
- * granted elsewhere.  The caller goes on later if few pages were written: they are closed then.
+ * granted to another node.  The caller goes on later if few pages were written: it closes them
+ * first.
  */
 static void release_measure(struct rig_run *run, unsigned channel, uint32_t first, uint32_t pages,
 			    uint32_t stride, void (*change)(uint8_t *page))
@@ -239,8 +240,8 @@ void fault_release_1_round(struct rig_run *run)
 }
 
 /*
- * Node 1 has measured.  Over udp node 0 polls until then, as awake as who waits in roam: while
- * node 1 takes its faults it would fall asleep, and floors spin.
+ * Node 0 waits until node 1 has measured.  Over udp it polls like a thread that waits in roam:
+ * otherwise it would fall asleep while node 1 takes its faults, whereas floors spin.
  */
 static void release_end(struct rig_run *run, uint32_t pass)
 {
@@ -418,7 +419,7 @@ const struct rig_scenario fault_floors = {
 /* Every page its own fault; pages that are written are not kept open. */
 #define PLAIN "ROAM_PREFETCH=0 ROAM_HOT=0"
 #define COLD  "ROAM_HOT=0"
-/* Ours, see main.c: the transport claims not to reach its peers' memory. */
+/* Set by the bench, see main.c: the transport claims not to reach its peers' memory. */
 #define MESSAGES "ROAM_HOT=0 BENCH_MESSAGES=1"
 
 SCENARIO(fetch, "read_fetch", PLAIN, fault_fetch_round, 0);
@@ -450,7 +451,7 @@ SC_READ(ivy);
 SC_READ(mirage);
 SC_READ(onecopy);
 
-/* Nobody reads before: a home that a read has moved would stay where node 0 writes a copy. */
+/* No node reads before: a home that a read has moved would stay where node 0 writes a copy. */
 static const struct rig_scenario jump_migration = {
 	.name = "jump_migration",
 	.protocol = "jump",
@@ -551,7 +552,7 @@ static const struct rig_scenario *const scenarios[] = {
 		"sc_read_fault", rig, 0, {F(FAULT_READ, 1), F(GET, 1)}, 0, "f_fault_r + f_get", \
 			PLAN_LIMIT, 1.5, 0, 0, "<= 1.5 x floor", system, SHM                    \
 	}
-/* Until the releasing thread goes on, beside the time until others could. */
+/* Until the releasing thread goes on, and until other threads could. */
 #define RELEASE_BACK_ROW(title, rig)                                                            \
 	{                                                                                       \
 		title, rig, RELEASE_BACK, {{rig, RELEASE_FREE, 1}}, 0, "until the lock is free", \

@@ -1,8 +1,8 @@
 /*
- * A server of 1,000 elements, node 0, under the load of 64 threads on four other nodes, which move
+ * A server of 1,000 elements (node 0) under the load of 64 threads on four other nodes, which move
  * and observe tuples of 64 bytes; meanwhile a program computes on the server's CPU.  The other
- * nodes have the other CPU.  What the program loses is what the server takes, if the server only
- * runs when it has something to do.
+ * nodes have the other CPU.  The program loses just what the server takes, if the server runs only
+ * when it has something to do.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -22,8 +22,8 @@
 #define THREADS  16u /* of each */
 #define ELEMENTS 1000u
 #define BYTES    64u
-#define LATENCY  1024u /* kept of each thread: its last ones */
-#define CUT      32u   /* operations of a thread, then it truncates */
+#define LATENCY  1024u /* samples kept per thread: the last ones */
+#define CUT      32u   /* operations of a thread between truncations */
 #define MS_MIN   20u
 
 /* Shared by the nodes, beside roam. */
@@ -44,9 +44,9 @@ struct load_thread {
 	uint64_t draw, operations;
 };
 
-/* Of the program that computes, and of the server, in a stretch of time. */
+/* Times of the program that computes, and of the server, in one span. */
 struct load_span {
-	double work, own_ns; /* of the program: what it computed, and its CPU time for that */
+	double work, own_ns; /* the program's work, and its CPU time for that */
 	double server_ns, ns, ticks;
 };
 
@@ -74,7 +74,7 @@ static void load_prepare(struct rig_run *run)
 	scenario_prepare(run);
 }
 
-/* With its threads: roam's own are there already. */
+/* With all threads: roam's threads exist already. */
 static void load_begin(struct rig_run *run)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -98,7 +98,7 @@ static uint32_t load_flag(const struct rig_run *run)
 	return atomic_load_explicit(&run->shared->flag, memory_order_relaxed);
 }
 
-/* An operation's time; the oldest goes. */
+/* Notes an operation's time in place of the oldest. */
 static void load_note(struct load_thread *thread, uint64_t start)
 {
 	uint64_t at = thread->operations++ % LATENCY;
@@ -107,7 +107,7 @@ static void load_note(struct load_thread *thread, uint64_t start)
 		(float)(floor_end() - start);
 }
 
-/* Tuples are as many as observers: nobody waits for long. */
+/* There are as many tuples as observers: no thread waits for long. */
 static void load_pair(struct load_thread *thread, struct roam_ps_element *element, uint8_t *tuple)
 {
 	struct roam_ps_request observe = {.op = ROAM_PS_OBSERVE, .buffer = tuple, .limit = BYTES};
@@ -180,7 +180,7 @@ static double clock_ns(clockid_t clock)
 	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-/* Computes for so long, and asks roam for nothing. */
+/* Computes for that long, without a call of roam. */
 static struct load_span load_compute(unsigned ms)
 {
 	double own = clock_ns(CLOCK_THREAD_CPUTIME_ID), all = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -213,7 +213,7 @@ static int ticks_order(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
-/* Of the last ones of all threads. */
+/* Over the last samples of all threads. */
 static float load_p99(struct load_shared *shared)
 {
 	size_t count = sizeof(shared->ticks) / sizeof(shared->ticks[0]), none = 0;
@@ -225,8 +225,8 @@ static float load_p99(struct load_shared *shared)
 }
 
 /*
- * The part of its CPU that the program misses, by what it computes in its own time when it is
- * alone; what others than the server take of the CPU is not counted.
+ * The part of its CPU that the program loses, computed from its speed when it is alone; CPU time
+ * that processes other than the server take is not counted.
  */
 static double load_lost(const struct load_span *load, const struct load_span *alone)
 {

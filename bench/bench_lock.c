@@ -4,7 +4,7 @@
 
 #define PAIRS 64u
 
-/* The first use of a lock at a node makes room for it there: that is not a hand-over. */
+/* The first use of a lock at a node allocates its entry there, which is not measured. */
 static void use_all(void)
 {
 	for (unsigned i = 0; i < SCENARIO_LOCKS; i++) {
@@ -31,7 +31,7 @@ static void remote_round(struct rig_run *run)
 			while (atomic_load(&run->shared->flag) != serial)
 				floor_pause();
 			for (unsigned spin = 0; spin < 100; spin++)
-				floor_pause(); /* until it is there */
+				floor_pause(); /* until the node is there */
 			rig_count_begin(run, i % 2);
 			start = floor_begin();
 			roam_lock(lock);
@@ -100,8 +100,8 @@ static void again_round(struct rig_run *run)
 }
 
 /*
- * The same hand-over among more nodes, which know so many clocks; two of them take turns.  The
- * others wait at the barrier.
+ * Hand-over between two nodes of a larger job, whose clocks are longer; the other nodes wait at the
+ * barrier.
  */
 static void many_round(struct rig_run *run)
 {

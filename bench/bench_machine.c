@@ -1,4 +1,4 @@
-/* Facts of the machine, which explain every row. */
+/* Properties of the machine, which explain every row. */
 #include <stdio.h>
 
 #include "bench.h"

@@ -1,11 +1,11 @@
 /*
- * roam bench past: the operations of PastSet.  move_*, observe_*: one operation on an element here,
- * and at another node that waits; the papers' mvlat and oblat, of 1 byte, 1 KiB and 31 KiB.
- * *_p99: the slowest of a hundred.  pingpong_*: an exchange of tuples by mob between two threads
- * of the elements' node (ll), one there and one of another node (lr), two other nodes (rr).
- * *_vs_redis, *_vs_mpi: the same beside a peer, whose time is the floor.  allreduce_*: a round of
- * an X-function's sum; reduce_*: of roam_reduce.  pages_vs_server_*: an exchange of tuples that lie
- * in pages, beside one of tuples that travel with the operations.  load_*: bench_load.c.
+ * roam bench past: the operations of PastSet.  move_*, observe_*: one operation on an element at
+ * this node, and at another node, which waits; the papers' mvlat and oblat, of 1 byte, 1 KiB and 31
+ * KiB. *_p99: the slowest of a hundred.  pingpong_*: an exchange of tuples by mob between two
+ * threads of the elements' node (ll), one there and one of another node (lr), two other nodes (rr).
+ * *_vs_redis, *_vs_mpi: compared with another system, whose time is the floor.  allreduce_*: a
+ * round of an X-function's sum; reduce_*: of roam_reduce.  pages_vs_server_*: an exchange of tuples
+ * in pages, compared with tuples in the operations.  load_*: bench_load.c.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -24,7 +24,7 @@
 
 const uint32_t bench_sizes[BENCH_SIZES] = {1, 1024, BENCH_TUPLE_MAX};
 
-/* By which tuples in pages and with the operations are compared. */
+/* Sizes at which tuples in pages and in operations are compared. */
 #define PAGE_SIZES 6u
 static const uint32_t page_sizes[PAGE_SIZES] = {1, 1024, 4096, 16384, BENCH_TUPLE_MAX, 60 * 1000};
 
@@ -35,7 +35,7 @@ struct past_state {
 	uint8_t out[ROAM_PS_TUPLE_MAX], in[ROAM_PS_TUPLE_MAX];
 };
 
-/* A scenario's argument: the node that the elements are at, and how their tuples are stored. */
+/* A scenario's argument: the node of the elements, and how their tuples are stored. */
 #define IN_PAGES 0x100u
 
 static void past_must(struct rig_run *run, enum roam_err err)
@@ -67,7 +67,7 @@ static struct past_state *past_state(struct rig_run *run, const char *text)
 	return state;
 }
 
-/* Makes a tuple: its size as u32, and so many bytes.  All of them. */
+/* Makes all tuples: each has its size as u32, and that many bytes. */
 static size_t past_tuple(struct past_state *state, uint32_t bytes)
 {
 	uint32_t count = bytes > 4 ? bytes - 4 : bytes;
@@ -108,7 +108,7 @@ static void operations_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
-/* What both have observed goes, now and then. */
+/* Truncates, now and then, what both have observed. */
 static void exchange_forget(struct rig_run *run, struct past_state *state)
 {
 	state->exchanged += BENCH_TURNS;
@@ -193,7 +193,7 @@ static void sizes_round(struct rig_run *run)
 		exchange_size(run, state, size, page_sizes[size]);
 }
 
-/* Every wait sleeps at once; the least that ROAM_SPIN_US allows is longer than an exchange. */
+/* Every wait sleeps at once; the smallest ROAM_SPIN_US is longer than an exchange. */
 static void wait_asleep(void)
 {
 	struct roami_real *real = bench_node()->env_state;
@@ -396,7 +396,7 @@ static const struct rig_scenario *const scenarios[] = {
 			.slow = true                                                       \
 	}
 
-/* The other two ways of waiting, beside the one that changes between them. */
+/* The two fixed ways of waiting, compared with the usual one, which switches between them. */
 #define WAITS(title, channel)                                                              \
 	{title, MOVE_ASLEEP, channel, {{MOVE_REMOTE, channel, 1}}, 0, "waiting as usual",  \
 	 .goal = "reported", .variant = "asleep", .transport = "shm"},                     \
@@ -406,7 +406,7 @@ static const struct rig_scenario *const scenarios[] = {
 			.transport = "shm"                                                 \
 	}
 
-/* Against a peer, whose channel is given; `most`: 0: reported. */
+/* Compared with another system, whose channel is given; `most`: 0: reported. */
 #define PEER(title, mine, channel, peer, theirs, what, most, aim, kind)           \
 	{                                                                         \
 		title, mine, channel, {{peer, theirs, 1}}, 0, what,               \
@@ -494,7 +494,7 @@ static const struct plan_row rows[] = {
 	 .transport = "shm"},
 };
 
-/* Those of the report for each of page_sizes; false: they are not all there. */
+/* The report's rows for each of page_sizes; false: some are missing. */
 static bool crossover_rows(struct report *report, const struct report_row **found_p)
 {
 	unsigned found = 0;
@@ -508,7 +508,7 @@ static bool crossover_rows(struct report *report, const struct report_row **foun
 	return found == PAGE_SIZES;
 }
 
-/* From which size on pages are faster; the ratio between two sizes is taken to be straight. */
+/* The size from which pages are faster; the ratio between two sizes is interpolated. */
 static void crossover_add(struct bench *bench)
 {
 	const struct report_row *sizes[PAGE_SIZES], *at;

@@ -1,6 +1,6 @@
 /*
- * Redis as a peer of PastSet: a server of its own on a Unix socket, with nothing saved, and hiredis
- * as its client.  A tuple is moved by RPUSH and taken by BLPOP.
+ * Redis for comparison with PastSet: a server started here on a Unix socket, which saves nothing,
+ * and hiredis as its client.  A tuple is moved by RPUSH and taken by BLPOP.
  */
 #include "bench.h"
 
@@ -30,7 +30,7 @@ static const char *redis_missing(void)
 						   : "redis-server (apt-get install redis-server)";
 }
 
-/* The command and its reply, an error of which ends the rig. */
+/* Sends a command and reads its reply; an error ends the rig. */
 static void redis_do(struct rig_run *run, const char *verb, const char *list, const void *value,
 		     size_t bytes)
 {
@@ -93,7 +93,7 @@ static void redis_begin(struct rig_run *run)
 	redis_do(run, "PING", "pong", NULL, 0);
 }
 
-/* Both are connected: nothing of it stays behind. */
+/* Both are connected: removes the files. */
 static void redis_hide(const struct redis_state *state)
 {
 	unlink(state->socket);

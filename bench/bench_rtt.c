@@ -1,7 +1,8 @@
 /*
- * Over udp, against the same bytes over a bare socket; both sides spin.  rtt_*: a message and its
- * answer through the layers that stand below the messages of roam; call_64, page_4k: a call of a
- * node, and a page's fetch without its fault; the same sealed; stream: pages one after the other.
+ * Transfers over udp, compared with the same bytes over a bare socket; both sides spin.  rtt_*: a
+ * message and its answer through the layers below roam's messages; call_64, page_4k: a call of a
+ * node, and the fetch of a page without its fault; *_seal, *_encrypt: sealed; stream: pages one
+ * after the other.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ extern const struct roam_transport roami_transport_udp;
 /* Out and back. */
 static const uint32_t sizes[3][2] = {{SMALL, SMALL}, {SMALL, PAGE}, {DIFFS, SMALL}};
 
-/* What both processes see: where the other is. */
+/* Shared by both processes: the other's address. */
 struct rtt_shared {
 	_Alignas(64) uint8_t card[2][CARD];
 	_Atomic uint32_t port[2];
@@ -186,8 +187,8 @@ static void layers_round(struct rig_run *run)
 }
 
 /*
- * Pages from node 0, which node 1 asks for, until the last has come; then node 0 need not look
- * after them any more.
+ * Sends pages from node 0 to node 1, which asks for them, until the last has arrived; from then on
+ * node 0 need not resend any.
  */
 static void stream_round(struct rig_run *run)
 {

@@ -1,4 +1,4 @@
-/* What bench_fault.c and bench_fault_udp.c share: what is measured, over shm and over udp. */
+/* The rounds that bench_fault.c measures over shm, and bench_fault_udp.c over udp. */
 #ifndef FAULT_ROUNDS_H
 #define FAULT_ROUNDS_H
 

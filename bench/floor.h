@@ -1,6 +1,6 @@
 /*
  * Floors: what the bare kernel call, a bare copy or a bare ring costs on this machine.  The files
- * floor_*.c include this header and the system's, nothing else, so that nothing slow of roam's can
+ * floor_*.c include this header and the system's, nothing else, so that nothing slow of roam can
  * flatter a ratio.
  *
  * Processes ("sides") that share a floor_pair call each kind together; side 1 measures, or says so.
@@ -70,14 +70,14 @@ struct floor_pair {
 bool floor_pair_open(struct floor_pair *pair, enum floor_engine engine);
 /* In each process; false with errno. */
 bool floor_pair_enter(struct floor_pair *pair, unsigned side, unsigned sides);
-/* All sides are here. */
+/* Waits until all sides are here. */
 void floor_meet(struct floor_pair *pair);
-/* Another order of the pages. */
+/* Shuffles the pages. */
 void floor_shuffle(uint32_t *order, uint32_t count, uint64_t seed);
-/* A thread that computes on a CPU until it is stopped.  NULL if there can be none. */
+/* Starts a thread that computes on a CPU until it is stopped.  NULL: failed. */
 struct floor_spinner;
 struct floor_spinner *floor_spinner_start(unsigned cpu);
-/* Returns while it has its CPU. */
+/* Returns when the thread has its CPU. */
 void floor_spinner_await(struct floor_spinner *spinner);
 void floor_spinner_stop(struct floor_spinner *spinner);
 /* The floor_fault.c half of opening a pair. */
@@ -125,7 +125,7 @@ static inline void floor_pause(void)
 	__builtin_ia32_pause();
 }
 
-/* The compiler may not know what is in memory any more. */
+/* Makes the compiler forget what it knows about memory. */
 static inline void floor_clobber(void)
 {
 	__asm__ volatile("" ::: "memory");
@@ -177,14 +177,15 @@ static inline double floor_overhead(void)
 int floor_udp_open(uint32_t *port_p);
 
 /*
- * `pages` times 4 KiB with a header of 64 bytes from side 0 to side 1, which asks for them, by
- * sendmmsg and recvmmsg in batches; at most FLOOR_UDP_AHEAD are under way, as many as any kernel
- * has room for.  false: cannot send, or one was lost.
+ * Sends `pages` times 4 KiB with a header of 64 bytes from side 0 to side 1, which asks for them,
+ * by sendmmsg and recvmmsg in batches; at most FLOOR_UDP_AHEAD are on their way.  A socket of the
+ * usual size has room for 25, less up to a quarter that was read and that the kernel has not yet
+ * given back.  false: cannot send, or one was lost.
  */
-#define FLOOR_UDP_AHEAD 24u
+#define FLOOR_UDP_AHEAD 16u
 bool floor_udp_stream(int fd, uint32_t port, unsigned side, unsigned pages);
 
-/* `turns` times `out` bytes from side 1 to side 0 and `back` bytes back; false: cannot send. */
+/* Sends `out` bytes from side 1 to side 0 and `back` bytes back, `turns` times; false: cannot. */
 bool floor_udp_turns(int fd, uint32_t port, unsigned side, unsigned turns, uint32_t out,
 		     uint32_t back);
 

@@ -18,7 +18,7 @@
 
 #define BYTES ((size_t)FLOOR_PAGES * FLOOR_PAGE)
 
-/* What the signal handler works on: one pair a process. */
+/* What the signal handler works on: one pair per process. */
 static struct floor_pair *fault_pair;
 static volatile bool fault_writes;
 
@@ -81,7 +81,7 @@ static void access_protect(const struct floor_pair *pair, uint8_t *at, size_t by
 static void fault_signal(int number, siginfo_t *info, void *context)
 {
 	uintptr_t at = (uintptr_t)info->si_addr & ~(uintptr_t)(FLOOR_PAGE - 1);
-	uint8_t *page = (uint8_t *)at; /* of our own view: checked next */
+	uint8_t *page = (uint8_t *)at; /* of this side's view: checked next */
 
 	(void)context;
 	if (fault_pair == NULL || page < fault_pair->app || page >= fault_pair->app + BYTES) {
@@ -175,7 +175,7 @@ void floor_fault_write(struct floor_pair *pair, struct floor_out *out)
 	fault_writes = false;
 }
 
-/* With a spinner: while that has its CPU. */
+/* With a spinner: while the spinner has its CPU. */
 static void protect_pages(struct floor_pair *pair, struct floor_out *out, unsigned pages,
 			  unsigned samples, struct floor_spinner *spinner)
 {
@@ -208,7 +208,7 @@ void floor_protect_64(struct floor_pair *pair, struct floor_out *out)
 		protect_pages(pair, out, FLOOR_BATCH, (pair->samples + 7) / 8, NULL);
 }
 
-/* Side 0 sleeps meanwhile at the next meeting; its CPU belongs to the other thread of side 1. */
+/* Side 0 sleeps at the next meeting meanwhile; side 1's other thread has its CPU. */
 static void protect_running(struct floor_pair *pair, struct floor_out *out, unsigned pages)
 {
 	struct floor_spinner *spinner;

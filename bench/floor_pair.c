@@ -1,4 +1,4 @@
-/* Floors: the processes that measure them together. */
+/* Floors: the pair of processes that measure them together. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>

@@ -121,7 +121,7 @@ static void wake_measure(struct floor_pair *pair, struct floor_out *out)
 	floor_futex(&shared->bell, FUTEX_WAKE, 1);
 }
 
-/* Side 0 has a sleeping thread beside a main thread that computes, or sleeps too. */
+/* Side 0 has a sleeping thread, and a main thread that computes, or sleeps, too. */
 static void wake_run(struct floor_pair *pair, struct floor_out *out, bool busy)
 {
 	struct floor_shared *shared = pair->shared;

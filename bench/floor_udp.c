@@ -50,7 +50,7 @@ static void udp_batch_init(struct udp_batch *batch, struct sockaddr_in *peer)
 	}
 }
 
-/* So many pages have arrived, says the other side. */
+/* The number of pages that have arrived, as told by the other side. */
 static bool udp_told(int fd, uint32_t *arrived)
 {
 	for (unsigned spin = 0; spin < STREAM_SPINS; spin++)

@@ -31,9 +31,9 @@ enum roam_err __wrap_roami_node_open(struct roami_node **node_p,
 static struct roami_node *last_node;
 
 /*
- * The linker sends the opening of nodes through here (--wrap).  For rows that call the core: the
- * library keeps its node to itself, and what they send is one extension more.  For release_1_msg:
- * diffs travel by message where memory is shared.
+ * The linker calls this function when a node is opened (--wrap).  Rows that call the core need it:
+ * the library does not export its node, and these rows' messages are one more extension.
+ * release_1_msg needs it, too: its diffs go by message although memory is shared.
  */
 enum roam_err __wrap_roami_node_open(struct roami_node **node_p,
 				     const struct roami_node_params *params)
@@ -72,7 +72,7 @@ static const struct {
 	{"past", bench_past, true, "operations of PastSet, here and at another node"},
 	{"rtt", bench_rtt, false, "round trips, calls and page fetches over udp"},
 	{"stream", bench_stream, false, "pages sent one after the other over udp"},
-	{"apps", bench_apps, true, "programs against the same on threads"},
+	{"apps", bench_apps, true, "programs compared with the same sources on threads"},
 };
 
 #define BENCHES (sizeof(benches) / sizeof(benches[0]))
@@ -86,13 +86,13 @@ static int usage(FILE *to)
 		fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].meaning);
 	fprintf(to,
 		"  %-8s all of them, in less than 10 minutes\n\n"
-		"Every time comes with its floor, what the kernel or a bare copy takes for the\n"
-		"same, measured in turn with it.  Times in microseconds; msgs and calls: messages\n"
-		"and system calls of the measured node for one operation.\n"
+		"Every time is printed with its floor: what the kernel or a bare copy takes for\n"
+		"the same work, measured in turn.  Times are in microseconds; msgs and calls:\n"
+		"messages and system calls of the measured node for one operation.\n"
 		"With --protocol, the rows of the default protocol are measured under that one\n"
 		"instead, without its limits, and rows of other protocols are left out.\n"
 		"--series FILE: each row's samples in their order, for bench/waits.py to plot.\n"
-		"The programs of `apps` are looked for beside the build, or in ROAM_BENCH_APPS.\n",
+		"The programs of `apps` are found beside the build, or in ROAM_BENCH_APPS.\n",
 		"all");
 	return to == stdout ? 0 : EXIT_USAGE;
 }
@@ -114,7 +114,7 @@ static double ticks_per_us(void)
 	return (double)(floor_end() - ticks) / us;
 }
 
-/* The first two CPUs we may use, and no others from now on. */
+/* Restricts this process to the first two CPUs that it may use. */
 static bool bench_cpus(struct bench *bench)
 {
 	static char pin[32];
@@ -213,7 +213,7 @@ static bool bench_samples(struct bench *bench, const char *text)
 	return true;
 }
 
-/* What nodes reach each other by in `fault`; `rtt` and `stream` are of udp, the rest of shm. */
+/* The transport of `fault`; `rtt` and `stream` use udp, the others shm. */
 static bool bench_transport(struct bench *bench, const char *text)
 {
 	const struct roam_transport *found = roami_transport_find(text);
@@ -235,7 +235,7 @@ static bool bench_known(const char *name, bool protocol)
 			continue;
 		if (!protocol || benches[i].under_protocol)
 			return true;
-		fprintf(stderr, "roam bench: %s is the same under every --protocol\n", name);
+		fprintf(stderr, "roam bench: %s does not depend on --protocol\n", name);
 		return false;
 	}
 	fprintf(stderr, "roam bench: no benchmark \"%s\":", name);

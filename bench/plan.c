@@ -38,7 +38,7 @@ static struct report_median plan_median(struct plan_state *state, unsigned rig, 
 	return state->medians[rig][channel];
 }
 
-/* < 0: a part of it is missing, or it has none. */
+/* < 0: a part of the floor is missing, or there is no floor. */
 static double plan_floor(struct plan_state *state, const struct plan_row *spec)
 {
 	double sum = 0;
@@ -134,7 +134,7 @@ static void plan_series(const struct plan_state *state, const struct plan_row *r
 	fprintf(bench->series, "]]\n");
 }
 
-/* A row is measured on the rig, or against it. */
+/* Whether a row is measured on the rig, or compared with it. */
 static bool plan_uses(const struct plan_row *row, unsigned rig)
 {
 	bool uses = row->rig == rig;
@@ -155,7 +155,7 @@ static bool plan_asked_for(const struct bench *bench, const struct plan *plan, u
 	return false;
 }
 
-/* Rigs with floors of their own always run: other rows are measured against them. */
+/* Rigs with their own floors always run: other rows are compared with them. */
 static bool plan_wants(const struct bench *bench, const struct plan *plan, unsigned rig, bool note)
 {
 	const struct rig_scenario *scenario = plan->scenarios[rig];
@@ -171,7 +171,7 @@ static bool plan_wants(const struct bench *bench, const struct plan *plan, unsig
 	return missing == NULL && bench_has(bench, scenario->protocol, scenario->name, note);
 }
 
-/* All that it needs was measured. */
+/* Whether all that the row needs was measured. */
 static bool plan_can_add(const struct plan_state *state, const struct plan_row *row)
 {
 	for (unsigned i = 0; i < state->count; i++)
@@ -242,13 +242,13 @@ bool bench_program_there(const char *name)
 static char lock_names[CANDIDATES * 8];
 static const void *locks[SCENARIO_LOCKS];
 
-/* Which node is a lock's home follows from its address: of many, some for either. */
+/* A lock's address chooses its home node: of many locks, some have each node. */
 static void locks_choose(void)
 {
 	static struct roami_node pair = {.nodes = 2};
 	unsigned found[2] = {0, 0};
 
-	/* Alike in every process: chosen before they part. */
+	/* The same in every process: chosen before the fork. */
 	for (unsigned i = 0; i < CANDIDATES; i++) {
 		const void *name = &lock_names[i * 8];
 		unsigned home = roami_sync_home(&pair, (uint64_t)(uintptr_t)name);

@@ -52,7 +52,7 @@ struct report_median {
 /* Sorts the samples. */
 struct report_median report_median(float *ticks, uint32_t count, double ticks_per_us);
 
-/* A row with nothing but a name; NULL if there are too many. */
+/* Adds a row with nothing but a name; NULL: there are too many. */
 struct report_row *report_add(struct report *report, const char *name);
 void report_fact(struct report *report, const char *name, const char *engine, double us,
 		 const char *meaning);

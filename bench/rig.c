@@ -196,7 +196,7 @@ static uint64_t seconds_now(void)
 	return (uint64_t)now.tv_sec;
 }
 
-/* All processes have reported for the `times`-th time. */
+/* Waits until all processes have reported for the `times`-th time. */
 static bool rig_await(struct rig *rig, uint32_t times)
 {
 	struct rig_shared *shared = rig->run.shared;

@@ -1,7 +1,7 @@
 /*
- * A rig: the processes that measure one scenario, waiting asleep until the bench calls a round.
- * Scenarios of roam and floors are rigs of their own, so the bench can call them in turn and
- * whatever drifts on the machine hits both.
+ * A rig: the processes that measure one scenario; they sleep until the bench calls a round.
+ * Scenarios of roam and floors are separate rigs, so that the bench can call them in turn and
+ * changes of the machine's speed affect both.
  */
 #ifndef BENCH_RIG_H
 #define BENCH_RIG_H
@@ -34,7 +34,7 @@ struct rig_channel {
 
 /* Shared by the processes of a rig. */
 struct rig_shared {
-	_Alignas(64) _Atomic uint32_t round; /* the one wanted; RIG_QUIT: none any more */
+	_Alignas(64) _Atomic uint32_t round; /* the round wanted; RIG_QUIT: no more */
 	_Alignas(64) _Atomic uint32_t done;
 	_Alignas(64) _Atomic uint32_t flag; /* for the scenario */
 	_Alignas(64) _Atomic uint32_t asleep;
@@ -73,9 +73,9 @@ struct rig_scenario {
 	size_t bytes;                         /* of shared memory */
 	unsigned argument;                    /* the scenario's own */
 	const uint8_t *floors;                /* kinds, ended by FLOOR_KINDS_COUNT */
-	/* What it would need and is not here; NULL: nothing.  The whole slot may be NULL. */
+	/* What the scenario needs and is missing here; NULL: nothing.  The slot may be NULL. */
 	const char *(*missing)(void);
-	void (*prepare)(struct rig_run *run); /* before the processes part; may be NULL */
+	void (*prepare)(struct rig_run *run); /* before the fork; may be NULL */
 	void (*begin)(struct rig_run *run);   /* in each; may be NULL */
 	void (*round)(struct rig_run *run);   /* in each */
 };
@@ -114,7 +114,7 @@ static inline void rig_note(struct rig_run *run, unsigned channel, uint64_t tick
 {
 	floor_note(&run->shared->channel[channel].out, ticks, operations);
 }
-/* What roam counts between the two calls belongs to that many operations. */
+/* The operations to which roam's counts between the two calls belong. */
 void rig_count_begin(struct rig_run *run, unsigned channel);
 void rig_count_end(struct rig_run *run, unsigned channel, double operations);
 /* Waits asleep, outside roam, until the flag has the value. */

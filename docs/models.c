@@ -4,8 +4,8 @@
  *
  *	ROAM_PROTOCOL=hlrc models rc;  ROAM_PROTOCOL=onecopy models sc
  *
- * The nodes tell each other how far they are through memory that is none of roam's, which orders
- * nothing: so nobody has to guess how long the other takes.
+ * The nodes tell each other how far they are through memory outside of roam, which orders nothing
+ * for roam: so no node has to guess how long the other one takes.
  */
 #include <roam/roam.h>
 #include <sched.h>

@@ -1,55 +1,58 @@
 /*
- * adapt: home-based release consistency that finds out how each page is shared.
+ * adapt: home-based release consistency that finds out how each page is shared.  A system of its
+ * own, no paper's: docs/adapt.md is its design note.
  *
  * Paper: none.  The parts are those of hlrc (Rangarajan and Iftode 2000), of JUMP's migrating home
  * (Cheung, Wang and Hwang 1999) and of Munin's choice by sharing pattern (Carter, Bennett and
  * Zwaenepoel 1991), here per page, observed, and without the home's CPU.
  *
- * Idea.  As hlrc, but a home may be taken: who is about to write a page of which it has a current
- * copy becomes its home, if the home has not opened the page since.  No byte of the page moves, and
- * where memory is shared no message is sent.  And a home whose page others read makes diffs, and
- * leaves them where others reach them (roami_trail_leave); who acquires brings his copy up to date
- * by those that it lacks.
+ * Idea.  As hlrc, but a home may be taken: a node that is about to write a page of which it has a
+ * current copy becomes its home, if the home has not opened the page since.  No byte of the page
+ * moves, and where memory is shared no message is sent.  And a home whose page other nodes read
+ * makes diffs, and leaves them in its diff log (roami_trail_leave), where other nodes reach them; a
+ * node that acquires brings its copy up to date by the diffs that it lacks.
  *
  * - Private, or one writer: the writer becomes home at its first write, for good, and writes
  *   without twin and diff, over barriers without a fault.
- * - Migratory, under a lock: an unlock closes the home's page, so whoever locks next, reads and
- *   writes takes it along.
- * - Producer and consumers: the producer is home.  If it changes nearly all of the page, they fetch
- *   it; else they get its diffs at each acquire, as long as they read the page.
- * - False sharing: diffs, of the home as of the others; nobody fetches, and over barriers nobody
- *   faults: who writes a page each time keeps it open with its twin, its home too.
+ * - Migratory, under a lock: an unlock closes the home's page, so the next node that locks, reads
+ *   and writes takes it along.
+ * - Producer and consumers: the producer is home.  If it changes nearly all of the page, the
+ *   consumers fetch it; else they get its diffs at each acquire, as long as they read the page.
+ * - False sharing: diffs, of the home as of the others; no node fetches, and over barriers no node
+ *   faults: a node that writes a page each time keeps it open with its twin, the home too.
  *
- * Where a page is.  The directory word always names the home, or who was it a moment ago.  Nodes
- * remember it; the header of a node that is not home any more says so, and they look again.
+ * Where a page is.  The directory word always names the home, or the node that was home a moment
+ * ago.  Nodes remember it; the header of a node that is not home any more says so, and they look
+ * again.
  *
- * Page states: invalid -> copy, invalid -> master at the home; copy -> invalid, copy -> master of
- * who takes it; master -> copy of who has lost it, once it finds out.  It may read the page until
- * then: its copy was current when the page was taken.
+ * Page states: invalid -> copy, invalid -> master at the home; copy -> invalid, copy -> master at
+ * the node that takes the home; master -> copy at the node that has lost it, once it finds out.  It
+ * may read the page until then: its copy was current when the home was taken.
  *
  * Messages: none of its own.  Without shared memory the core asks the home (roami_home_take).
  *
  * What keeps it right:
  * - The home says that it has a page open before it writes, and shuts it when the page is closed
- *   and whoever may have a copy will hear of the writes.
- * - Who stores a diff holds the home meanwhile; what finds none, looks again.
- * - A page taken counts as one that others have copies of: its writes are seen.
- * - While a home makes a diff, others' go through its hands (roami_home_twin), for its twin must
- *   have them, and nobody takes it while they travel; and a copy that was fetched meanwhile has
- *   what is in no diff, so it is not updated, and the home hears of it.
+ *   and every node that may have a copy will hear of the writes.
+ * - A node that stores a diff holds the home meanwhile; if the home is not there any more, it looks
+ *   again.
+ * - A page taken counts as one that other nodes have copies of: its writes are seen.
+ * - While a home makes a diff, other nodes' diffs go through its hands (roami_home_twin), for its
+ *   twin must have them, and the home cannot be taken while they travel; and a copy that was
+ *   fetched meanwhile has what is in no diff, so it is not updated, and the home hears of it.
  * - Diffs are applied in the order of their versions, none missing.
  */
 #include "adapt.h"
 
-#define BATCH      512u /* pages handled at a time, on the stack */
-#define TRIES_MAX  6u   /* refusals that are counted: up to 62 writes between two requests */
-#define ALONE      2u   /* diffs in a row that nobody else's came between */
-#define SPARSE     (ROAM_PAGE_SIZE / 16 * 15) /* bytes of a diff that is worth leaving */
-#define DENSE      2u   /* diffs in a row that were not, and the next write goes without a twin, */
-#define DENSE_OPEN 16u  /* and this many releases leave the page open */
-#define ROUNDS     16u  /* releases of a home with a twin, for which somebody must read a diff, */
-#define ROUNDS_FIRST 4u /* and the first time */
-#define RUN        15u  /* pages of this home opened ahead */
+#define BATCH        512u /* pages handled at a time, on the stack */
+#define TRIES_MAX    6u   /* refusals that are counted: up to 62 writes between two requests */
+#define ALONE        2u   /* diffs in a row that no other node's came between */
+#define SPARSE       (ROAM_PAGE_SIZE / 16 * 15) /* the most bytes of a diff worth leaving */
+#define DENSE        2u  /* diffs in a row that were not: the next write goes without a twin, */
+#define DENSE_OPEN   16u /* and this many releases leave the page open */
+#define ROUNDS       16u /* releases of a home with a twin, in which some diff must be read, */
+#define ROUNDS_FIRST 4u  /* and the first time */
+#define RUN          15u /* pages of this home opened ahead */
 
 static const struct roam_page_state adapt_states[] = {
 	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
@@ -60,11 +63,11 @@ static const struct roam_page_state adapt_states[] = {
 
 /* ---------------------------------------------------------------------------------- the home */
 
-/* Finds out whether the pending page was taken from this node. */
-static void adapt_look(struct roami_node *node, uint32_t page)
+void adapt_look(struct roami_node *node, uint32_t page)
 {
 	uint64_t version;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	if (roami_home_lost(node, page, &version)) {
 		roami_page_move(node, page, HOME_COPY);
@@ -75,39 +78,55 @@ static void adapt_look(struct roami_node *node, uint32_t page)
 }
 
 /*
- * A page of this home that others have read is about to be written: with a twin, if its diffs may
- * spare them the page.
+ * A page of this home that other nodes have read is about to be written: with a twin, if diffs may
+ * spare them fetching the page.
  */
 static void adapt_twin(struct roami_node *node, uint32_t page)
 {
 	struct adapt_page *data = adapt_page(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_is_home(node, page));
 	if (!roami_trail_on(node))
 		return;
 	if (!data->met)
-		data->met = 1; /* nobody has fetched it twice yet */
+		data->met = 1; /* no node has fetched it twice yet */
 	else if (data->dense == DENSE)
 		data->dense--; /* the diff after next will tell */
 	else
 		roami_home_twin(node, page, true);
 }
 
+/* The version that the copy has; another thread's acquire may note meanwhile what it must have. */
+static uint64_t adapt_has(struct roami_node *node, uint32_t page)
+{
+	uint64_t have;
+
+	roami_page_lock(node, page);
+	have = adapt_page(node, page)->home.have;
+	roami_page_unlock(node, page);
+	return have;
+}
+
 /*
- * The pending page, of which there is a current copy, is about to be written.  Who is refused asks
- * less and less often: the home has it open whenever it looks.
+ * The pending page, of which this node has a current copy, is about to be written: tries to become
+ * its home.  A node that is refused asks less and less often: the home has the page open whenever
+ * it looks.
  */
 static bool adapt_take(struct roami_node *node, uint32_t page)
 {
 	struct adapt_page *data = adapt_page(node, page);
 	bool again;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_state(node, page) == HOME_COPY);
 	if (roami_checks_races(node))
 		return false;
 	if (data->wait > 0) {
 		data->wait--;
 		return false;
 	}
-	if (!roami_home_take(node, page, data->home.have)) {
+	if (!roami_home_take(node, page, adapt_has(node, page))) {
 		if (data->tries < TRIES_MAX)
 			data->tries++;
 		data->wait = ((1u << data->tries) - 2) & 63u;
@@ -129,12 +148,14 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 
 /* -------------------------------------------------------------------------------------- faults */
 
-/* Whether a fetch has brought a copy that is new enough; else the home to ask. */
+/* Whether a fetch has brought a copy that is new enough; else one->home is the home to ask. */
 static bool adapt_fetched(struct roami_node *node, struct roam_fetch_one *one)
 {
 	struct adapt_page *data = adapt_page(node, one->page);
 	bool good;
 
+	roami_contract_pending(node, one->page);
+	roami_contract(roami_page_state(node, one->page) == HOME_INVALID);
 	if (one->result > ROAM_FETCH_OPEN) {
 		one->home = roami_home_again(node, one->page);
 		return false;
@@ -171,9 +192,10 @@ static void adapt_ahead(struct roami_node *node, uint32_t first, uint32_t count,
 	home_ahead_by(node, first, count, stride, adapt_fetch);
 }
 
-/* Placed here before anybody touched it; or taken since. */
+/* Opens a page placed here before any node touched it; false: its home was taken since. */
 static bool adapt_placed(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (roami_page_wants_write(node, page) ? !roami_home_open(node, page)
 					       : roami_home_here(node, page) == 0)
 		return false;
@@ -183,12 +205,14 @@ static bool adapt_placed(struct roami_node *node, uint32_t page)
 	return true;
 }
 
-/* The page is open if it is this node's, else a copy is in place. */
+/* true: this node is the page's home, and the page is open; false: a copy is in place. */
 static bool adapt_mine(struct roami_node *node, uint32_t page)
 {
 	struct roam_fetch_one one = {.page = page};
 	bool claimed;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	one.home = roami_home_claim(node, page, &claimed);
 	if (claimed) {
 		home_claimed(node, page);
@@ -205,8 +229,9 @@ static bool adapt_mine(struct roami_node *node, uint32_t page)
 
 static void adapt_read_fault(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (roami_page_state(node, page) == HOME_COPY)
-		adapt_page(node, page)->updates = 0; /* it was closed to see whether it is read */
+		adapt_page(node, page)->updates = 0; /* closed to see whether it is read: it is */
 	else if (adapt_mine(node, page))
 		return;
 	if (roami_page_wants_write(node, page))
@@ -214,11 +239,12 @@ static void adapt_read_fault(struct roami_node *node, uint32_t page)
 	roami_page_open(node, page, 1, ROAM_READ);
 }
 
-/* Own pages that nobody has a copy of, and that follow `page`, will be written next. */
+/* Opens `page` and own pages behind it that no other node has: they will be written next. */
 static void adapt_open_run(struct roami_node *node, uint32_t page)
 {
 	uint32_t end = page + 1;
 
+	roami_contract_pending(node, page);
 	while (end - page <= RUN && end < roami_pages(node) && roami_page_ours(node, end) &&
 	       roami_page_access(node, end) == ROAM_READ && roami_page_try(node, end)) {
 		if (roami_page_access(node, end) != ROAM_READ || !roami_page_is_home(node, end) ||
@@ -241,6 +267,7 @@ static void adapt_open_run(struct roami_node *node, uint32_t page)
 /* Whether the pending page is a copy never written here, and its home comes here. */
 static bool adapt_take_along(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	return roami_page_state(node, page) == HOME_COPY && !roami_page_dirty(node, page) &&
 	       !adapt_page(node, page)->placed && adapt_take(node, page);
 }
@@ -250,6 +277,8 @@ static void adapt_write_fault(struct roami_node *node, uint32_t page)
 {
 	bool fresh;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_READ);
 	if (roami_checks_races(node))
 		return;
 	if (roami_page_is_home(node, page) && roami_home_open(node, page)) {
@@ -268,13 +297,16 @@ static void adapt_write_fault(struct roami_node *node, uint32_t page)
 /* ------------------------------------------------------------------------------------- release */
 
 /*
- * Pages of this home that are open still, and should not be: after its first interval, in which the
- * data may have been put there by somebody who has no use for it; and if somebody wants the page.
+ * Whether a dirty page that is still open should be closed.  A home's page: after its first
+ * interval, in which data may have been put there by a node that has no use for it; and if another
+ * node wants the page.  A copy: if no other node's diffs came between its last ones, so that its
+ * home may come here.
  */
 static bool adapt_closes(struct roami_node *node, const struct roam_dirty *dirty)
 {
 	struct adapt_page *data = adapt_page(node, dirty->page);
 
+	roami_contract_pending(node, dirty->page);
 	if (dirty->home)
 		return roami_page_access(node, dirty->page) == ROAM_WRITE &&
 		       (!data->placed || data->taken || roami_home_wanted(node, dirty->page));
@@ -292,6 +324,7 @@ static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_
 	uint32_t pages[BATCH];
 	size_t closing = 0;
 
+	roami_assert(count <= BATCH);
 	for (size_t i = 0; i < count && !roami_checks_races(node); i++) {
 		if (!adapt_closes(node, &dirty[i]))
 			continue;
@@ -305,13 +338,16 @@ static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_
 }
 
 /*
- * A page of this home.  If it is closed, what is fetched from now on has what was written; copies
- * from before end with the barrier, so pages in a row may be opened together again.
+ * Tells of a page of this home that was written without a twin.  If it is closed, what is fetched
+ * from now on has what was written; copies from before end with the barrier, so pages in a row may
+ * be opened together again.
  */
 static void adapt_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
 	struct adapt_page *data = adapt_page(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_is_home(node, page));
 	if (roami_checks_races(node) || roami_page_access(node, page) == ROAM_WRITE) {
 		home_written(node, sync, page);
 		if (roami_trail_on(node))
@@ -329,12 +365,14 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 	roami_home_shut(node, page);
 }
 
-/* Leaves the page's diff for the others, if it is not most of the page; its place. */
+/* Leaves the page's diff in the diff log, unless it is most of the page; its place there, or 0. */
 static uint64_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty, bool keep,
 			    size_t *bytes_p)
 {
 	uint8_t diff[ROAM_DIFF_MAX];
 
+	roami_contract_pending(node, dirty->page);
+	roami_contract(roami_page_has_twin(node, dirty->page));
 	roami_page_lock(node, dirty->page);
 	*bytes_p = roami_diff_make(node, dirty->page, diff, keep);
 	roami_page_unlock(node, dirty->page);
@@ -346,28 +384,30 @@ static bool adapt_twins_on(struct roami_node *node, uint32_t page, bool sparse)
 {
 	struct adapt_page *data = adapt_page(node, page);
 
+	roami_contract(roami_page_is_home(node, page));
 	data->dense = sparse ? 0 : (data->dense + 1) & 3;
 	data->rounds = (data->rounds + 1) % ROUNDS;
-	return data->dense < DENSE &&
-	       (data->rounds != ROUNDS_FIRST || roami_home_read(node, page));
+	return data->dense < DENSE && (data->rounds != ROUNDS_FIRST || roami_home_read(node, page));
 }
 
-/* Ends a page of this home that stays open with its twin, or is closed. */
+/* Ends the release of a page of this home, which stays open with its twin, or is closed. */
 static void adapt_ended(struct roami_node *node, const struct roam_dirty *dirty)
 {
+	roami_contract(dirty->keep || roami_page_access(node, dirty->page) != ROAM_WRITE);
 	if (!dirty->keep)
 		roami_home_shut(node, dirty->page);
 }
 
 /*
- * A page of this home that was written with a twin.  What changed twice may be as it was, but who
- * fetched it in between has it otherwise: that is a version, too.
+ * Tells of a page of this home that was written with a twin.  What changed twice may be as it was,
+ * but a node that fetched the page in between has it otherwise: that is a version, too.
  */
 static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
 {
 	size_t bytes;
 	uint64_t place = adapt_leave(node, dirty, dirty->keep, &bytes);
 
+	roami_contract(roami_page_is_home(node, dirty->page));
 	dirty->changed = bytes > 0 || roami_home_wanted(node, dirty->page);
 	if (!dirty->changed) {
 		adapt_ended(node, dirty);
@@ -386,14 +426,16 @@ static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
 }
 
 /*
- * The place of a diff that goes to a home with a twin, for those who are neither.  Of a page that
- * stays open it is what goes there only if no other thread writes.
+ * Leaves a diff that goes to a home with a twin in the diff log, too, for the nodes that are
+ * neither writer nor home; its place there, 0: it is not left.  The diff of a page that stays open
+ * is what goes to the home only if no other thread writes.
  */
 static uint64_t adapt_copied(struct roami_node *node, const struct roam_sync *sync,
 			     const struct roam_dirty *dirty, unsigned home)
 {
 	size_t bytes;
 
+	roami_assert(home != roami_me(node));
 	if (roami_count(node) == 2 || (dirty->keep && !sync->quiet) ||
 	    !roami_home_twinned(node, home, dirty->page))
 		return 0;
@@ -405,6 +447,8 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 	struct adapt_page *data = adapt_page(node, dirty->page);
 	uint16_t home;
 
+	roami_contract_pending(node, dirty->page);
+	roami_assert(!dirty->home);
 	while (dirty->moved) {
 		home = (uint16_t)roami_home_again(node, dirty->page);
 		roami_flush(node, dirty, &home, 1);
@@ -424,7 +468,7 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 	roami_notice_add_diff(node, dirty->page, dirty->version, place);
 }
 
-/* Tells of what was written at this home; else where its diff goes, and stays. */
+/* Tells of an own page; of a copy, returns its home, after leaving the diff at *place_p. */
 static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync,
 			   struct roam_dirty *dirty, uint64_t *place_p)
 {
@@ -471,46 +515,16 @@ static void adapt_release(struct roami_node *node, const struct roam_sync *sync,
 	adapt_flush(node, sync, dirty, count);
 }
 
-/* The same while others may have the page pending; quick if it was not taken. */
-static void adapt_look_again(struct roami_node *node, uint32_t page)
-{
-	if (!roami_page_is_home(node, page) || roami_home_here(node, page) != 0)
-		return;
-	roami_page_hold(node, page);
-	adapt_look(node, page);
-	roami_page_done(node, page);
-}
-
-/* A fetch under way makes it one, and looks at what it needs itself. */
-static bool adapt_is_copy(struct roami_node *node, uint32_t page)
-{
-	bool copy;
-
-	roami_page_lock(node, page);
-	copy = roami_page_state(node, page) == HOME_COPY;
-	roami_page_unlock(node, page);
-	return copy;
-}
-
 static void adapt_acquire(struct roami_node *node, const struct roam_sync *sync,
 			  const struct roam_notice *notices, size_t count)
 {
-	for (size_t first = 0, end; first < count; first = end) {
-		uint32_t page = notices[first].page;
-		bool left = false;
-
-		for (end = first; end < count && notices[end].page == page; end++)
-			left |= roami_notice_diff(node, &notices[end]) != 0;
-		adapt_look_again(node, page);
-		if (left && adapt_is_copy(node, page))
-			adapt_refresh(node, &notices[first], end - first);
-	}
+	adapt_refresh(node, notices, count);
 	home_invalidate(node, sync, notices, count, adapt_flush);
 }
 
 /* --------------------------------------------------------------------------------------- tests */
 
-/* One home at most; none only while somebody takes it.  A copy is as new as it must be. */
+/* One home at most; none only while a node takes it.  A copy is as new as it must be. */
 static void adapt_check_page(struct roami_node *const *nodes, unsigned count, uint32_t page)
 {
 	unsigned homes = 0;
@@ -522,8 +536,8 @@ static void adapt_check_page(struct roami_node *const *nodes, unsigned count, ui
 		homes += here;
 		roami_assert(here || roami_page_access(nodes[i], page) != ROAM_WRITE ||
 			     !roami_page_is_home(nodes[i], page));
-		roami_assert(roami_page_state(nodes[i], page) != HOME_COPY ||
-			     !home_stale(data) || roami_page_pending(nodes[i], page));
+		roami_assert(roami_page_state(nodes[i], page) != HOME_COPY || !home_stale(data) ||
+			     roami_page_pending(nodes[i], page));
 	}
 	roami_assert(homes <= 1);
 }

@@ -1,4 +1,4 @@
-/* What the two files of adapt share: its state of a page, and what an acquire does with diffs. */
+/* What the two files of adapt share: the state of a page, and what an acquire does with diffs. */
 #ifndef ROAM_PROTOCOLS_ADAPT_H
 #define ROAM_PROTOCOLS_ADAPT_H
 
@@ -7,33 +7,42 @@
 #define ADAPT_OWN_BITS 7
 #define ADAPT_OWN_MASK ((1u << ADAPT_OWN_BITS) - 1)
 
-/* The second half is its own four bytes: changed while the page is pending, without its lock. */
+/*
+ * The second half is in four bytes of its own: changed while the page is pending, without its lock.
+ */
 struct adapt_page {
 	struct home_page home;
-	uint32_t tries : 3;   /* that were refused, up to TRIES_MAX */
-	uint32_t wait : 6;    /* writes until the next one */
-	uint32_t alone : 2;   /* of a copy: diffs since another's */
-	uint32_t updates : 2; /* of a copy: since it was last seen to be read */
-	uint32_t seen : 1;    /* there has been a copy */
-	uint32_t keen : 1;    /* it was missed afterwards */
-	uint32_t exact : 1;   /* the copy has nothing of an interval that its version has not */
-	/* Of a copy: a version after `have` that was made here; its low bits, 0: there is none. */
+	uint32_t tries : 3;   /* requests for the home that were refused, up to TRIES_MAX */
+	uint32_t wait : 6;    /* writes until the next request */
+	uint32_t alone : 2;   /* of a copy: diffs sent since another node's */
+	uint32_t updates : 2; /* of a copy: updates since it was last seen to be read */
+	uint32_t seen : 1;    /* a copy was fetched before */
+	uint32_t keen : 1;    /* and fetched again: it is worth updates */
+	uint32_t exact : 1;   /* the copy has no writes that its version does not have */
+	/* Of a copy: a version after `have` that this node's diff made; its low bits, 0: none. */
 	uint32_t own : ADAPT_OWN_BITS;
-	uint32_t placed : 1;  /* of a home: has been closed once */
-	uint32_t taken : 1;   /* of a home: not since it was taken */
-	uint32_t met : 1;     /* of a home: was about to be written while others had copies */
-	uint32_t dense : 2;   /* of a home: diffs in a row that were not worth leaving */
-	uint32_t rounds : 4;  /* of a home: releases with a twin */
+	uint32_t placed : 1; /* of a home: the page has been closed once */
+	uint32_t taken : 1;  /* of a home: taken, and not closed since */
+	uint32_t met : 1;    /* of a home: about to be written once while other nodes had copies */
+	uint32_t dense : 2;  /* of a home: diffs in a row that were not worth leaving */
+	uint32_t rounds : 4; /* of a home: releases with a twin */
 };
 
 _Static_assert(sizeof(struct adapt_page) <= 16, "at most 64 bytes of metadata per touched page");
 
 static inline struct adapt_page *adapt_page(struct roami_node *node, uint32_t page)
 {
+	roami_contract(roami_page_ours(node, page));
 	return roami_page_data(node, page);
 }
 
-/* Brings a copy up to date by the diffs that its notices tell of, or lets it go. */
+/* Finds out whether the home of the pending page was taken from this node. */
+void adapt_look(struct roami_node *node, uint32_t page);
+
+/*
+ * An acquire: brings copies up to date by the diffs that the notices, ascending by page, tell of,
+ * or lets them go.
+ */
 void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count);
 
 #endif

@@ -1,9 +1,9 @@
-/* Copies under adapt that are brought up to date by the diffs that their writers left. */
+/* adapt: copies that are brought up to date by the diffs that their writers left. */
 #include "adapt.h"
 
-#define UPDATES 3u /* of a copy before it is asked whether anybody reads it */
+#define UPDATES 3u /* updates of a copy before it is found out whether it is read */
 
-/* The diff that made this version, if some of the notices tells where it is. */
+/* Copies the diff that made this version to `diff`, if one of the notices tells where it is. */
 static bool adapt_follow(struct roami_node *node, const struct roam_notice *notices, size_t count,
 			 uint64_t version, uint8_t *diff, size_t *bytes_p)
 {
@@ -17,7 +17,7 @@ static bool adapt_follow(struct roami_node *node, const struct roam_notice *noti
 	return false;
 }
 
-/* The next version is in the copy: this node wrote it. */
+/* If this node's own diff made the next version, the copy has it. */
 static void adapt_own(struct adapt_page *data)
 {
 	if (data->own == 0 || data->own != ((data->home.have + 1) & ADAPT_OWN_MASK))
@@ -28,7 +28,7 @@ static void adapt_own(struct adapt_page *data)
 
 /*
  * Brings a copy from its version to the newest of the page's notices by the diffs between, if they
- * are all there; what this node has written itself is in it.
+ * are all there; the copy has what this node has written itself.
  */
 static void adapt_update(struct roami_node *node, const struct roam_notice *notices, size_t count)
 {
@@ -37,6 +37,8 @@ static void adapt_update(struct roami_node *node, const struct roam_notice *noti
 	uint64_t newest = 0;
 	size_t bytes;
 
+	roami_contract_pending(node, notices->page);
+	roami_contract(roami_page_state(node, notices->page) == HOME_COPY);
 	for (size_t i = 0; i < count; i++)
 		newest = notices[i].version > newest ? notices[i].version : newest;
 	while (adapt_own(data), data->home.have < newest) {
@@ -50,19 +52,21 @@ static void adapt_update(struct roami_node *node, const struct roam_notice *noti
 			home_has(&data->home, data->home.have + 1u);
 		roami_page_unlock(node, notices->page);
 		if (!good)
-			roami_node_fail(node, "node %u left a malformed diff", notices->writer);
+			roami_node_fail(node, "page %u: malformed diff in a log",
+					notices->page);
 	}
 }
 
 /*
- * A copy that was updated a few times is closed, to see whether it is read; if not by the next
- * time, it is let go.
+ * A copy that was updated a few times is closed, to see whether it is read; if it is not read by
+ * the next time, it is let go: not updated, and so invalidated.
  */
-void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count)
+static void update_page(struct roami_node *node, const struct roam_notice *notices, size_t count)
 {
 	uint32_t page = notices->page;
 	struct adapt_page *data = adapt_page(node, page);
 
+	roami_assert(count > 0 && notices[count - 1].page == page);
 	roami_page_hold(node, page);
 	if (roami_page_dirty(node, page))
 		data->updates = 0;
@@ -77,4 +81,39 @@ void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, s
 			roami_page_close(node, &page, 1, ROAM_NONE);
 	}
 	roami_page_done(node, page);
+}
+
+/* adapt_look for a page that is not pending; quick if its home was not taken. */
+static void update_look(struct roami_node *node, uint32_t page)
+{
+	if (!roami_page_is_home(node, page) || roami_home_here(node, page) != 0)
+		return;
+	roami_page_hold(node, page);
+	adapt_look(node, page);
+	roami_page_done(node, page);
+}
+
+/* A fetch under way makes the page a copy, and checks what the copy needs itself. */
+static bool update_is_copy(struct roami_node *node, uint32_t page)
+{
+	bool copy;
+
+	roami_page_lock(node, page);
+	copy = roami_page_state(node, page) == HOME_COPY;
+	roami_page_unlock(node, page);
+	return copy;
+}
+
+void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count)
+{
+	for (size_t first = 0, end; first < count; first = end) {
+		uint32_t page = notices[first].page;
+		bool left = false;
+
+		for (end = first; end < count && notices[end].page == page; end++)
+			left |= roami_notice_diff(node, &notices[end]) != 0;
+		update_look(node, page);
+		if (left && update_is_copy(node, page))
+			update_page(node, &notices[first], end - first);
+	}
 }

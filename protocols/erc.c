@@ -5,11 +5,11 @@
  * write-shared protocol; compared with the lazy one by Keleher, Cox and Zwaenepoel, Lazy Release
  * Consistency for Software Distributed Shared Memory (1992).
  *
- * Idea.  Many nodes may write a page at once; the first write to a copy makes a twin.  At a
- * release the diffs go to the pages' homes, and from there the writer learns who else has a copy.
- * All these copies get the diff too (update), or are dropped (invalidate), and the release waits
- * until each has said so.  So after a release everybody sees the writes, needed or not: an acquire
- * has nothing to do, and there are no write notices.
+ * Idea.  Many nodes may write a page at once; the first write to a copy makes a twin.  At a release
+ * the diffs go to the pages' homes, which answer with the copysets.  All other copies get the diff
+ * too (update), or are dropped (invalidate), and the release waits until each node has answered.
+ * So after a release every node sees the writes, needed or not: an acquire has nothing to do, and
+ * there are no write notices.
  *
  * Page states: invalid -> fetch -> copy -> invalid at other nodes; invalid -> master at the home,
  * for good.
@@ -20,29 +20,30 @@
  * dropped its copy.
  *
  * What keeps it right:
- * - A home adds who fetches to the copyset before it copies the bytes, and applies a diff before it
- *   tells the copyset.  So who fetches meanwhile has the diff, or is told.
+ * - A home adds a fetcher to the copyset before it copies the bytes, and applies a diff before it
+ *   answers with the copyset.  So a node that fetches meanwhile has the diff, or is told.
  * - A home that is written while it is fetched gives the bytes of its twin.  What is written and
- *   written back before the release is in no diff, so nobody may see it.
- * - Who drops a copy says so to the home itself, ahead of its next fetch.  Until then the copyset
- *   has it: another release must not take for gone what is only about to go.
- * - A node that waits for a page keeps what it is told about it until it has it: the page's bytes
- *   may be older.  It waits for the home's handler only, so that is no deadlock.
+ *   written back before the release is in no diff, so no other node may see it.
+ * - A node that drops a copy says so to the home itself, ahead of its next fetch.  Until then the
+ *   copyset has it: another release must not take for gone what is only about to go.
+ * - A node that waits for a page keeps what it is told about the page until it is here: the page's
+ *   bytes may be older.  It waits for the home's handler only, so that is no deadlock.
  * - Handlers change a page under its lock, whether it is pending or not: two releases that wait for
- *   each other's answers must not hold them up.
+ *   each other's answers must not hold each other up.
  * - An update goes into the twin too, or the node would send another's bytes as its own (rule
- *   1.5).  An invalidated copy keeps what was written to it and its twin: a fetch puts the fresh
+ *   1.5).  An invalidated copy keeps its twin and what was written to it: a fetch puts the fresh
  *   bytes under that.
  *
  * Differences from the papers, and why:
  * - The home keeps the copyset and the master copy; in Munin the last owner does.  It is found by
  *   first touch, as in hlrc.
- * - A page that nobody has a copy of is written at its home without a twin, and not detected.
+ * - A page of which no other node has a copy is written at its home without a twin, and not
+ *   detected.
  * - ROAM_ERC=invalidate drops the copies, Munin's default for pages of other kinds; a home is
  *   always updated.
  * - In Munin the program says which of the two suits a variable.  ROAM_ERC=auto finds it for each
- *   copy: one that got ERC_LOOK updates is closed, to see whether it is used; used, it is opened
- *   again where it is, else it goes with the ERC_GONE-th.
+ *   copy: a copy that got ERC_LOOK updates is closed, to see whether it is used; used, it is opened
+ *   again where it is, else it goes with the ERC_GONE-th update.
  */
 #include "roam/protocol_home.h"
 
@@ -52,39 +53,41 @@ enum erc_state { ERC_INVALID, ERC_FETCH, ERC_COPY, ERC_MASTER };
 
 enum { ERC_ASK, ERC_DIFFS, ERC_UPDATE, ERC_DROP, ERC_LEAVE }; /* messages */
 
-enum { ERC_MODE_INVALIDATE, ERC_MODE_UPDATE, ERC_MODE_AUTO }; /* words of ROAM_ERC */
+enum { ERC_MODE_INVALIDATE, ERC_MODE_UPDATE, ERC_MODE_AUTO }; /* the values of ROAM_ERC */
 
 struct erc_node {
 	unsigned mode;
 };
 
 struct erc_page {
-	uint64_t copies; /* at the home: who may have one, a bit each */
-	uint32_t unseen; /* of a copy: updates since it was seen in use; with ERC_MODE_AUTO */
+	uint64_t copies; /* at the home, the copyset: the nodes that may have a copy */
+	uint32_t unseen; /* of a copy: updates since it was last seen in use; with ERC_MODE_AUTO */
 	uint32_t spare;
 };
 
 #define ERC_LOOK 2u
 #define ERC_GONE 4u
 
-/* In messages: a page, and a diff of so many bytes behind it, padded to 8. */
+/* In messages: a page, then its diff of so many bytes, padded to 8. */
 struct erc_item {
 	uint32_t page;
 	uint32_t bytes;
 };
 
 #define BATCH       64u          /* pages of a release handled at a time */
-#define BATCH_BYTES (48u * 1024) /* of their diffs at most, headers included */
+#define BATCH_BYTES (48u * 1024) /* the most bytes of their diffs, headers included */
 #define REPLY       (BATCH * sizeof(uint64_t))
-#define SCRATCH     (BATCH_BYTES + REPLY) /* per node: a message and its answer */
+#define SCRATCH     (BATCH_BYTES + REPLY) /* per node: one message and its answer */
 
 static uint64_t erc_bit(unsigned node)
 {
+	roami_assert(node < 64);
 	return UINT64_C(1) << node;
 }
 
 static struct erc_page *erc_page(struct roami_node *node, uint32_t page)
 {
+	roami_contract(roami_page_ours(node, page));
 	return roami_page_data(node, page);
 }
 
@@ -97,20 +100,24 @@ static unsigned erc_mode(struct roami_node *node)
 
 /* -------------------------------------------------------------------------------------- faults */
 
-/* This node is the page's home, whether it has touched it or not; under the page lock. */
+/*
+ * Makes this node, the page's home, its master if it has not touched it yet; under the page lock.
+ */
 static void erc_be_master(struct roami_node *node, uint32_t page)
 {
+	roami_contract_locked(node, page);
 	if (roami_page_state(node, page) == ERC_MASTER)
 		return;
 	roami_page_move(node, page, ERC_MASTER);
 	roami_page_set_home(node, page, true);
 }
 
-/* Opens a page of this home: while nobody has a copy, for writes that need no twin. */
+/* Opens a page of this home: for writes without a twin while no other node has a copy. */
 static void erc_open_master(struct roami_node *node, uint32_t page)
 {
 	bool alone;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page); /* against a fetch */
 	erc_be_master(node, page);
 	alone = erc_page(node, page)->copies == 0;
@@ -128,6 +135,7 @@ static void erc_claimed(struct roami_node *node, uint32_t page)
 	int32_t stride;
 	uint32_t more = roami_home_claim_run(node, page, &stride);
 
+	roami_contract_pending(node, page);
 	roami_home_publish(node, page, more + 1, stride, 1);
 	for (uint32_t i = 0; i <= more; i++) {
 		uint32_t at = page + i * (uint32_t)stride;
@@ -150,9 +158,11 @@ static void erc_fetch(struct roami_node *node, uint32_t page, unsigned home)
 	uint8_t *bytes = roami_scratch(node);
 	struct roam_part part = {&page, sizeof(page)};
 
+	roami_contract_pending(node, page);
+	roami_assert(home < roami_count(node) && home != roami_me(node));
 	erc_move(node, page, ERC_FETCH);
 	if (roami_call(node, home, ERC_ASK, &part, 1, bytes, ROAM_PAGE_SIZE) != ROAM_PAGE_SIZE)
-		roami_node_fail(node, "node %u sent half of page %u", home, page);
+		roami_node_fail(node, "node %u: incomplete reply for page %u", home, page);
 	roami_fetched(node);
 	roami_page_lock(node, page);
 	roami_page_rebase(node, page, bytes);
@@ -166,7 +176,9 @@ static void erc_read_fault(struct roami_node *node, uint32_t page)
 	bool claimed;
 	unsigned home;
 
-	if (roami_page_state(node, page) == ERC_COPY) { /* it was closed; stays while pending */
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
+	if (roami_page_state(node, page) == ERC_COPY) { /* closed, and a copy while pending */
 		erc_page(node, page)->unseen = 0;
 		roami_page_open(node, page, 1, ROAM_READ);
 		return;
@@ -181,14 +193,16 @@ static void erc_read_fault(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Drops this node's copy, under the page lock; what it wrote stays.  The home hears of it before a
- * fetch that comes later, so it never leaves out a copy.
+ * Drops this node's copy, but not what was written to it; under the page lock.  The home hears of
+ * it before a fetch that comes later, so it never leaves out a copy.
  */
 static void erc_drop_copy(struct roami_node *node, uint32_t page)
 {
 	struct roam_part part = {&page, sizeof(page)};
 
+	roami_contract_locked(node, page);
 	erc_page(node, page)->unseen = 0;
+	roami_contract(roami_page_state(node, page) == ERC_COPY);
 	roami_page_close(node, &page, 1, ROAM_NONE);
 	roami_page_move(node, page, ERC_INVALID);
 	roami_send(node, roami_home_lookup(node, page), ERC_LEAVE, &part, 1);
@@ -198,6 +212,7 @@ static bool erc_evict(struct roami_node *node, uint32_t page)
 {
 	bool gone;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page); /* against an update */
 	gone = roami_page_state(node, page) == ERC_COPY && !roami_page_has_twin(node, page);
 	if (gone)
@@ -216,7 +231,7 @@ struct erc_write {
 	const uint8_t *diff;
 };
 
-/* Whom a message of `type` about a page goes to. */
+/* The nodes that a message of `type` about a page goes to. */
 static uint64_t erc_targets(const struct erc_write *write, unsigned type, unsigned me)
 {
 	uint64_t home = erc_bit(write->home);
@@ -224,7 +239,7 @@ static uint64_t erc_targets(const struct erc_write *write, unsigned type, unsign
 	return (type == ERC_DIFFS ? home : write->copies & ~home) & ~erc_bit(me);
 }
 
-/* Puts together what `to` gets; how many bytes. */
+/* Makes the message of `type` to node `to`; returns its bytes. */
 static size_t erc_message(uint8_t *out, const struct erc_write *writes, unsigned count,
 			  unsigned type, unsigned me, unsigned to)
 {
@@ -237,6 +252,7 @@ static size_t erc_message(uint8_t *out, const struct erc_write *writes, unsigned
 			continue;
 		if (type == ERC_DROP)
 			item.bytes = 0;
+		roami_assert(used + sizeof(item) + item.bytes <= BATCH_BYTES);
 		memcpy(out + used, &item, sizeof(item));
 		memcpy(out + used + sizeof(item), writes[i].diff, item.bytes);
 		used += sizeof(item) + ((item.bytes + 7u) & ~(size_t)7);
@@ -252,6 +268,7 @@ static void erc_tell(struct roami_node *node, struct erc_write *writes, unsigned
 	struct roam_part parts[64];
 	unsigned used = 0, me = roami_me(node);
 
+	roami_assert(count <= BATCH);
 	for (unsigned to = 0; to < roami_count(node); to++) {
 		uint8_t *out = roami_scratch(node) + to * SCRATCH;
 		size_t bytes = erc_message(out, writes, count, type, me, to);
@@ -273,21 +290,22 @@ static void erc_tell(struct roami_node *node, struct erc_write *writes, unsigned
 				writes[i].copies = *copies++;
 				left--;
 			} else if (writes[i].home == calls[at].to) {
-				roami_node_fail(node, "node %u answered too few diffs",
+				roami_node_fail(node, "node %u answered for too few diffs",
 						calls[at].to);
 			}
 	}
 }
 
 /*
- * The diff of one dirty page, made at `out`; false: nothing changed.  The twin takes the bytes, for
- * who fetches before it is gone and is not in the copyset that we go by.
+ * Makes the diff of one dirty page at `out`; false: nothing changed.  The twin takes the bytes, for
+ * a node may fetch before the twin is gone, and not be in the copyset that this release goes by.
  */
 static bool erc_write(struct roami_node *node, struct roam_dirty *dirty, uint8_t *out,
 		      struct erc_write *write)
 {
 	uint32_t page = dirty->page;
 
+	roami_contract_pending(node, dirty->page);
 	write->home = roami_home_lookup(node, page);
 	write->copies = 0;
 	write->diff = out;
@@ -346,7 +364,7 @@ static bool erc_next(struct roami_node *node, const struct roam_request *request
 		memcpy(item, data + *at_p, sizeof(*item));
 	*at_p += sizeof(*item);
 	if (!roami_page_ours(node, item->page) || item->bytes > request->bytes - *at_p)
-		roami_node_fail(node, "node %u sent malformed diffs", request->from);
+		roami_node_fail(node, "node %u: malformed list of diffs", request->from);
 	*diff_p = data + *at_p;
 	*at_p += (item->bytes + 7u) & ~(size_t)7;
 	return true;
@@ -355,8 +373,9 @@ static bool erc_next(struct roami_node *node, const struct roam_request *request
 static void erc_patch(struct roami_node *node, const struct roam_request *request,
 		      const struct erc_item *item, const uint8_t *diff)
 {
+	roami_contract_locked(node, item->page);
 	if (!roami_diff_patch(node, item->page, diff, item->bytes))
-		roami_node_fail(node, "node %u sent a malformed diff", request->from);
+		roami_node_fail(node, "node %u: malformed diff", request->from);
 }
 
 static void erc_ask(struct roami_node *node, const struct roam_request *request)
@@ -396,7 +415,8 @@ static void erc_diffs(struct roami_node *node, const struct roam_request *reques
 
 	for (size_t at = 0; erc_next(node, request, &at, &item, &diff);) {
 		if (count == BATCH)
-			roami_node_fail(node, "node %u sent too many diffs", request->from);
+			roami_node_fail(node, "node %u sent more than %u diffs", request->from,
+					BATCH);
 		roami_page_lock(node, item.page);
 		erc_be_master(node, item.page);
 		erc_patch(node, request, &item, diff);
@@ -407,7 +427,7 @@ static void erc_diffs(struct roami_node *node, const struct roam_request *reques
 	roami_reply(node, request, &part, 1);
 }
 
-/* Whether this node waits for one of the pages: then the request was kept. */
+/* Whether this node waits for one of the pages: then the request is parked. */
 static bool erc_waits(struct roami_node *node, const struct roam_request *request)
 {
 	struct erc_item item;
@@ -427,11 +447,13 @@ static bool erc_waits(struct roami_node *node, const struct roam_request *reques
 	return false;
 }
 
-/* Whether a copy is not worth its updates; under the page lock.  Who is at work on it uses it. */
+/* Whether a copy is not worth its updates; under the page lock.  A pending page is in use. */
 static bool erc_unused(struct roami_node *node, uint32_t page)
 {
 	struct erc_page *data = erc_page(node, page);
 
+	roami_contract_locked(node, page);
+	roami_contract(roami_page_state(node, page) == ERC_COPY);
 	if (erc_mode(node) != ERC_MODE_AUTO || roami_page_pending(node, page))
 		return false;
 	if (roami_page_has_twin(node, page))
@@ -441,7 +463,7 @@ static bool erc_unused(struct roami_node *node, uint32_t page)
 	return data->unseen >= ERC_GONE;
 }
 
-/* Pages fetched since the look at them come from a home that has the diff. */
+/* A page that is fetched after erc_waits comes from a home that has the diff. */
 static void erc_told(struct roami_node *node, const struct roam_request *request, bool drop)
 {
 	struct erc_item item;
@@ -473,7 +495,7 @@ static void erc_drop(struct roami_node *node, const struct roam_request *request
 
 /* --------------------------------------------------------------------------------------- tests */
 
-/* Nobody's writes are under way: a copy that is not written has the home's bytes. */
+/* No write is under way: a copy without a twin has the home's bytes. */
 static void erc_check_copy(struct roami_node *copy, struct roami_node *home, uint32_t page)
 {
 	if (!roami_page_has_twin(copy, page) && !roami_page_has_twin(home, page))
@@ -481,8 +503,10 @@ static void erc_check_copy(struct roami_node *copy, struct roami_node *home, uin
 				    ROAM_PAGE_SIZE) == 0);
 }
 
-/* One home; its copyset covers those that have a copy; while it is empty, and only then, the home
- * may write without a twin. */
+/*
+ * One home; its copyset covers the nodes that have a copy; the home may write without a twin while
+ * the copyset is empty, and only then.
+ */
 static void erc_check_page(struct roami_node *const *nodes, unsigned count, uint32_t page)
 {
 	struct roami_node *home = NULL;

@@ -6,14 +6,15 @@
  * Release Consistency Protocols (1996).
  *
  * Idea.  Every page has a home with the master copy.  Time at a node is cut into intervals, by its
- * releases.  The first write to a copy makes a twin; at the release the bytes that differ from it,
- * the diff, go to the home at once, and the interval's write notices name the pages.  Notices
- * travel with locks and barriers; whoever acquires drops the copies they name, and fetches them
- * whole from the homes when it touches them again.  No diff is kept, so there is nothing to
+ * releases.  The first write to a copy makes a twin; at the release the bytes that differ from the
+ * twin, the diff, go to the home at once, and the interval's write notices name the pages.  Notices
+ * travel with locks and barriers; a node that acquires drops the copies that they name, and fetches
+ * them whole from the homes when it touches them again.  No diff is kept, so there is nothing to
  * collect.
  *
- * Page states: invalid -> copy -> invalid at other nodes; invalid -> master at the home, for good.
- * Whether a copy is dirty is the core's business (write detection).
+ * Page states: invalid -> copy -> invalid at other nodes; invalid -> master at the home, for good;
+ * invalid -> guess -> master or copy for a page that is written before it has a home
+ * (home_guess.c).  Whether a copy is dirty is the core's business (write detection).
  *
  * Messages: none of its own.  Fetches and diffs are the core's (one-sided where memory is shared),
  * notices ride on the legs of synchronisation.
@@ -21,8 +22,8 @@
  * Differences from the paper, and why:
  * - One version per page instead of a vector of timestamps: a notice leaves its writer only after
  *   the home has applied the diff and answered with the version, so a fetch begun after the notice
- *   always finds it (rule 6.1).  Nobody waits at the home.
- * - The home needs no twin, and while nobody shares its page, no detection of writes either (rule
+ *   always finds it (rule 6.1).  No request waits at the home.
+ * - The home needs no twin, and no detection of its writes while no other node has a copy (rule
  *   6.7).
  * - Pages written in every interval stay writable and are compared at each release (rule 1.6):
  *   invisible here.

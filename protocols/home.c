@@ -3,7 +3,7 @@
 #define BATCH          512u /* pages handled at a time, on the stack */
 #define SHARES_FIRST   2u
 #define SHARES_WRITTEN 16u
-#define ALONG          7u /* pages at most that a fetch brings along */
+#define ALONG          7u /* the most pages that come along with a fetch */
 
 const struct roam_page_state home_states[] = {
 	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER | 1u << HOME_GUESS},
@@ -15,6 +15,7 @@ const struct roam_page_state home_states[] = {
 
 static struct home_page *home_page(struct roami_node *node, uint32_t page)
 {
+	roami_contract(roami_page_ours(node, page));
 	return roami_page_data(node, page);
 }
 
@@ -22,6 +23,7 @@ static struct home_page *home_page(struct roami_node *node, uint32_t page)
 
 void home_take(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	roami_page_move(node, page, HOME_MASTER);
 	roami_page_set_home(node, page, true);
 	home_page(node, page)->shares = SHARES_FIRST;
@@ -32,6 +34,8 @@ void home_claimed(struct roami_node *node, uint32_t page)
 	int32_t stride;
 	uint32_t more = roami_home_claim_run(node, page, &stride);
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	for (uint32_t i = 0; i <= more; i++)
 		home_take(node, page + i * (uint32_t)stride);
 	roami_home_publish(node, page, more + 1, stride, 1);
@@ -49,10 +53,13 @@ void home_claimed(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Another node made us home (placement).  If it or others may have copies, our writes must be seen.
+ * Another node made this one the home (placement).  If that node or others may have copies, writes
+ * must be seen.
  */
 static void home_adopted(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	roami_page_move(node, page, HOME_MASTER);
 	roami_page_set_home(node, page, true);
 	roami_page_open(node, page, 1,
@@ -60,12 +67,14 @@ static void home_adopted(struct roami_node *node, uint32_t page)
 										     : ROAM_WRITE);
 }
 
-/* A fetch brought `version`: whether that is new enough, or a notice came meanwhile. */
+/* A fetch brought `version`: whether it is new enough; else a notice came meanwhile. */
 static bool home_fresh(struct roami_node *node, uint32_t page, uint64_t version)
 {
 	struct home_page *data = home_page(node, page);
 	bool good;
 
+	roami_contract_pending(node, page);
+	roami_contract(!roami_page_is_home(node, page));
 	roami_page_lock(node, page);
 	home_has(data, version);
 	good = !home_stale(data);
@@ -82,8 +91,9 @@ void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsign
 
 		roami_fetch_all(node, list, count);
 		for (unsigned i = 0; i < count; i++) {
+			roami_contract(list[i].home != roami_me(node));
 			if (list[i].result != ROAM_FETCH_OK)
-				roami_node_fail(node, "page %u: node %u is not its home",
+				roami_node_fail(node, "page %u: its home is not node %u",
 						list[i].page, list[i].home);
 			if (!home_fresh(node, list[i].page, list[i].version))
 				list[again++] = list[i];
@@ -95,7 +105,6 @@ void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsign
 /* Whether `page` is worth fetching ahead: pending on return if so. */
 static bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p)
 {
-
 	if (roami_page_access(node, page) != ROAM_NONE || !roami_page_try(node, page))
 		return false;
 	if (roami_page_state(node, page) == HOME_INVALID) {
@@ -111,12 +120,13 @@ void home_open_run(struct roami_node *node, uint32_t first, uint32_t count)
 {
 	if (count == 0)
 		return;
+	roami_contract(roami_page_state(node, first) == roami_page_state(node, first + count - 1));
 	roami_page_open(node, first, count, ROAM_READ);
 	for (uint32_t i = 0; i < count; i++)
 		roami_page_done(node, first + i);
 }
 
-/* Pages in a row that are open at once. */
+/* Pages in a row that are opened together. */
 struct home_run {
 	uint32_t first;
 	uint32_t count;
@@ -130,6 +140,7 @@ static void home_run_open(struct roami_node *node, struct home_run *run)
 
 static void home_run_add(struct roami_node *node, struct home_run *run, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	roami_fetched_ahead(node);
 	if (run->count == 0 || page != run->first + run->count) {
 		home_run_open(node, run);
@@ -146,6 +157,7 @@ static void home_ahead_take(struct roami_node *node, struct roam_fetch_one *list
 	uint32_t pages[AHEAD_AT_ONCE];
 	struct home_run run = {0, 0};
 
+	roami_assert(count <= AHEAD_AT_ONCE);
 	for (unsigned i = 0; i < count; i++)
 		pages[i] = list[i].page;
 	fetch(node, list, count);
@@ -185,6 +197,7 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)
 {
 	bool claimed;
 
+	roami_contract_pending(node, page);
 	*home_p = roami_home_claim(node, page, &claimed);
 	if (claimed)
 		home_claimed(node, page);
@@ -193,7 +206,7 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)
 	return *home_p == roami_me(node);
 }
 
-/* Whether `page` goes along with one that is fetched from `home`: pending on return if so. */
+/* Whether `page` comes along with a page that is fetched from `home`: pending on return if so. */
 static bool home_goes_along(struct roami_node *node, uint32_t page, unsigned home)
 {
 	if (page >= roami_pages(node) || !roami_page_again(node, page, home) ||
@@ -205,7 +218,7 @@ static bool home_goes_along(struct roami_node *node, uint32_t page, unsigned hom
 	return false;
 }
 
-/* The same of the next page of a row that is written. */
+/* home_goes_along for the next page of a row that is written. */
 static bool home_in_row(struct roami_node *node, uint32_t page, unsigned home)
 {
 	unsigned its;
@@ -219,9 +232,9 @@ static bool home_in_row(struct roami_node *node, uint32_t page, unsigned home)
 }
 
 /*
- * Pages behind one that this node had too, and lost since, are probably read again, too, and those
- * behind a row of pages that it writes are probably written: they cost less than a fetch of their
- * own.
+ * Pages behind this one that the node had too, and lost since, are probably read again, too, and
+ * pages behind a row of pages that it writes are probably written: they cost less along with this
+ * page than with a fetch of their own.
  */
 void home_read_fault(struct roami_node *node, uint32_t page)
 {
@@ -229,6 +242,8 @@ void home_read_fault(struct roami_node *node, uint32_t page)
 	unsigned home, count = 1;
 	bool row;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_state(node, page) == HOME_INVALID);
 	if (home_mine(node, page, &home))
 		return;
 	row = roami_page_in_row(node, page, home);
@@ -267,14 +282,14 @@ static bool dirty_has(const struct roam_dirty *dirty, size_t count, uint32_t pag
 	return false;
 }
 
-/* What a newly shared page is that is not in this release's list. */
+/* What is to be told of a newly shared page that is not in this release's list. */
 enum home_news {
 	HOME_TOLD,   /* nothing was written unseen */
-	HOME_UNSEEN, /* it is open, and may have been */
+	HOME_UNSEEN, /* it is open, and may have been written unseen */
 	HOME_LATE    /* a handler closed it, or gave it away, since the list was made */
 };
 
-/* Pending on return, unless there is nothing to tell. */
+/* The page is pending on return, unless there is nothing to tell. */
 static enum home_news home_news(struct roami_node *node, uint32_t page)
 {
 	roami_page_hold(node, page);
@@ -288,8 +303,9 @@ static enum home_news home_news(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Whether own pages that others have may stay open.  If all writes must be seen: when all copies
- * end before anybody here writes again, or another thread could write what a copy still lacks.
+ * Whether own pages of which other nodes have copies may stay open.  Where all writes must be seen:
+ * if all copies end before a thread of this node writes again; else such a thread could write what
+ * a copy still lacks.
  */
 static bool home_may_open(struct roami_node *node, const struct roam_sync *sync)
 {
@@ -297,16 +313,18 @@ static bool home_may_open(struct roami_node *node, const struct roam_sync *sync)
 }
 
 /*
- * Such a page may have been written unseen, so it gets a new version either way.  Then it is
- * protected, so that its next write is seen; or left open and marked as not shared: whoever fetches
- * it again reports it again.  The first costs a fault if it is written in the next interval, the
- * second a fetch by each reader if it is not.  Left open at first and after a write that was seen
- * (shares is 0 then); every so often protected, to find out.
+ * A page with HOME_UNSEEN gets a new version either way.  Then it is protected, so that its next
+ * write is seen; or left open and marked as not shared, so that the next fetch reports it again.
+ * The first costs a fault if it is written in the next interval, the second a fetch by each reader
+ * if it is not.  Left open at first and after a write that was seen, until `shares` is 0; then
+ * protected, to find out.
  */
 static bool home_leave_open(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
 	struct home_page *data = home_page(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_WRITE);
 	if (data->shares == 0 || !home_may_open(node, sync) || roami_home_wanted(node, page))
 		return false;
 	data->shares--;
@@ -325,23 +343,29 @@ static uint64_t home_silent(struct roami_node *node, uint32_t page)
 	const struct home_scoped_page *data = roami_page_data(node, page);
 	uint64_t version = data->sent > data->page.have ? data->sent : data->page.have;
 
+	roami_assert(roami_model(node) == ROAM_MODEL_SCC);
+	roami_contract_pending(node, page);
 	return version > home_need(&data->page) ? version : home_need(&data->page);
 }
 
 /* The page of this home gets a new version, and a notice. */
 static void home_tell(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_is_home(node, page));
 	roami_notice_add(node, page, roami_home_version_bump(node, page));
 }
 
 /*
- * The writes of this interval are in what was given away, though the page will be in the next
- * release's list.
+ * The writes of this interval are in the bytes that were given away, though the page will be in the
+ * next release's list.
  */
 static void home_publish_late(struct roami_node *node, uint32_t page)
 {
 	const struct home_page *data = home_page(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_dirty(node, page));
 	if (roami_page_state(node, page) == HOME_MASTER)
 		home_tell(node, page);
 	else if (roami_model(node) == ROAM_MODEL_SCC)
@@ -351,12 +375,15 @@ static void home_publish_late(struct roami_node *node, uint32_t page)
 	roami_page_done(node, page);
 }
 
-/* Gives notice of the pages, ascending, that are not in the release's list, which does so. */
+/*
+ * Gives notice of pages, ascending, that are not in the release's list; the release does for those.
+ */
 static void home_publish(struct roami_node *node, const struct roam_sync *sync, uint32_t *pages,
 			 size_t count)
 {
 	size_t closing = 0;
 
+	roami_assert(count <= BATCH);
 	for (size_t i = 0; i < count; i++) {
 		enum home_news news = home_news(node, pages[i]);
 
@@ -395,14 +422,16 @@ void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
 }
 
 /*
- * The home's answer; our copy is current if no other diff came between (rule 6.2).  The page is
- * pending and nobody acquires meanwhile, so `have` is ours.
+ * After the home's answer: this node's copy is current if no other diff came between (rule 6.2).
+ * The page is pending and no thread of this node acquires meanwhile, so `have` does not change.
  */
 void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place)
 {
 	struct home_page *data = home_page(node, dirty->page);
 	bool scoped = roami_model(node) == ROAM_MODEL_SCC;
 
+	roami_assert(!dirty->home);
+	roami_contract_pending(node, dirty->page);
 	if (!dirty->changed) {
 		if (scoped)
 			roami_notice_add_home(node, dirty->page, home_silent(node, dirty->page),
@@ -417,11 +446,12 @@ void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint
 }
 
 /*
- * A write to an own shared page was seen: from now on it is left open for a while.  It was not
- * closed since, unless the protocol wants to see all.
+ * A write to an own shared page was seen: from now on the page is left open for a while.  It was
+ * not closed since, unless the protocol wants to see all writes.
  */
 void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (roami_checks_races(node)) {
 		roami_race_note_home(node, page);
 	} else if (home_may_open(node, sync)) {
@@ -441,6 +471,7 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 
 		for (size_t i = 0; i < some; i++) {
 			homes[i] = (uint16_t)roami_home_lookup(node, dirty[i].page);
+			roami_contract(i == 0 || dirty[i - 1].page < dirty[i].page);
 			if (dirty[i].home)
 				home_written(node, sync, dirty[i].page);
 		}
@@ -456,14 +487,15 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 /* ------------------------------------------------------------------------------------- acquire */
 
 /*
- * Notes what a notice asks for; whether a copy is here that is too old.  A fetch under way looks at
- * that itself.
+ * Notes the version that a notice asks for; returns whether a copy that is too old is here.  A
+ * fetch under way checks the version itself.
  */
 static bool home_needs(struct roami_node *node, const struct roam_notice *notice)
 {
 	struct home_page *data = home_page(node, notice->page);
 	bool stale;
 
+	roami_contract(notice->writer < roami_count(node) && notice->writer != roami_me(node));
 	if (roami_page_is_home(node, notice->page))
 		return false;
 	roami_page_lock(node, notice->page);
@@ -475,8 +507,7 @@ static bool home_needs(struct roami_node *node, const struct roam_notice *notice
 }
 
 /*
- * Drops the copies of `pages`, ascending; those that are dirty go home first, once nobody can write
- * them.
+ * Drops the copies of `pages`, ascending.  Dirty ones go home first, once they cannot be written.
  */
 static void home_drop(struct roami_node *node, const struct roam_sync *sync, uint32_t *pages,
 		      size_t count, home_flush_fn *give)
@@ -484,6 +515,7 @@ static void home_drop(struct roami_node *node, const struct roam_sync *sync, uin
 	struct roam_dirty dirty[BATCH];
 	size_t stale = 0, flush = 0;
 
+	roami_assert(count <= BATCH);
 	for (size_t i = 0; i < count; i++) {
 		struct home_page *data = home_page(node, pages[i]);
 
@@ -514,6 +546,7 @@ void home_invalidate(struct roami_node *node, const struct roam_sync *sync,
 	size_t stale = 0;
 
 	for (size_t i = 0; i < count; i++) {
+		roami_assert(i == 0 || notices[i - 1].page <= notices[i].page);
 		if (!home_needs(node, &notices[i]) ||
 		    (stale > 0 && pages[stale - 1] == notices[i].page))
 			continue;
@@ -528,6 +561,8 @@ void home_invalidate(struct roami_node *node, const struct roam_sync *sync,
 
 bool home_evict(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(!roami_page_dirty(node, page));
 	if (roami_page_state(node, page) != HOME_COPY)
 		return false;
 	roami_page_close(node, &page, 1, ROAM_NONE);

@@ -1,6 +1,6 @@
 /*
- * What home-based protocols share: every page has a home that holds the master copy; others fetch
- * copies from it and send their diffs to it (rule 6).
+ * What home-based protocols share: every page has a home that holds the master copy; other nodes
+ * fetch copies from it and send their diffs to it (rule 6).
  */
 #ifndef ROAM_PROTOCOLS_HOME_H
 #define ROAM_PROTOCOLS_HOME_H
@@ -11,20 +11,20 @@ enum home_state {
 	HOME_INVALID, /* no copy, or one that must not be read */
 	HOME_COPY,    /* a copy as new as `need` asks */
 	HOME_MASTER,  /* this node is the page's home */
-	HOME_GUESS    /* nobody was, when it was opened for writing */
+	HOME_GUESS    /* no node was, when the page was opened for writing */
 };
 
-/* State 0 to 2 in every home-based protocol; home_states is their table. */
+/* The first three are states 0 to 2 in every home-based protocol; home_states is their table. */
 extern const struct roam_page_state home_states[];
 
-/* Versions have no more bits (base/segment.h). */
+/* The bits of a version (base/segment.h). */
 #define HOME_VERSION_BITS 56
 #define HOME_BEYOND_BITS  32
 #define HOME_SHARES_BITS  8
 
-/* Per page, packed: at most 64 bytes of metadata, of which protocols may have 16. */
+/* Per page, packed: a page has at most 64 bytes of metadata, of which protocols may have 16. */
 struct home_page {
-	/* Of a copy: the version read before its bytes were. */
+	/* Of a copy: the version, read before its bytes were copied. */
 	uint64_t have : HOME_VERSION_BITS;
 	/* Of a copy: by how much the version of the newest write notice is beyond `have`. */
 	uint64_t beyond : HOME_BEYOND_BITS;
@@ -32,7 +32,7 @@ struct home_page {
 	uint64_t shares : HOME_SHARES_BITS;
 } __attribute__((packed, aligned(4)));
 
-/* What a copy must have. */
+/* The version that a copy must have. */
 static inline uint64_t home_need(const struct home_page *data)
 {
 	return (uint64_t)data->have + data->beyond;
@@ -44,9 +44,10 @@ static inline bool home_stale(const struct home_page *data)
 }
 
 /*
- * What a copy has, and must have.  Who has what was needed may be said to need what it has: nothing
- * older comes from a home any more.  Of a copy so much too old that the difference has no room it
- * does not matter what it has: diffs that would bring it up to date are long gone.
+ * Sets the versions that a copy has, and must have.  A copy with a newer version than needed may be
+ * said to need what it has: nothing older comes from a home any more.  Of a copy so old that the
+ * difference has no room it does not matter what it has: diffs that would bring it up to date are
+ * long gone.
  */
 static inline void home_set(struct home_page *data, uint64_t have, uint64_t need)
 {
@@ -62,50 +63,61 @@ static inline void home_set(struct home_page *data, uint64_t have, uint64_t need
 	data->beyond = beyond & most;
 }
 
-/* A copy of this version came. */
+/* A copy of this version has come. */
 static inline void home_has(struct home_page *data, uint64_t version)
 {
 	home_set(data, version, home_need(data));
 }
 
-/* This node was the home, and what it keeps is a copy of this version. */
+/* This node was the home, and keeps a copy of this version. */
 static inline void home_kept(struct home_page *data, uint64_t version)
 {
 	home_set(data, version, version);
 }
 
-/* The same under ScC. */
+/* Per page under ScC. */
 struct home_scoped_page {
 	struct home_page page;
 	uint64_t sent; /* the version that this node's last diff made */
 };
 
-/* Finds the page's home, claiming it if nobody did, and opens the pending page. */
+/* Finds the page's home, claiming it if no node did, and opens the pending page. */
 void home_read_fault(struct roami_node *node, uint32_t page);
 
-/* Opens the pending page for writing if that needs no home yet; the slot `guessed` is the rest. */
+/*
+ * Opens the pending page for writing if that needs no home yet (home/provisional.h); home_guessed
+ * is the rest, for the slot `guessed`.
+ */
 bool home_guess(struct roami_node *node, uint32_t page);
 void home_guessed(struct roami_node *node, const uint32_t *pages, size_t count);
 
-/* The pending page was claimed: more of them, if they come steadily; opens them. */
+/*
+ * After the pending page was claimed: claims more pages, if this thread claims steadily; opens all.
+ */
 void home_claimed(struct roami_node *node, uint32_t page);
 
 /*
- * Its first half: the page is open if it is this node's; false: it is not, but *home_p's, as far as
- * the directory knows.
+ * The first half of home_read_fault.  true: this node is the page's home, and the page is open;
+ * false: the home is *home_p, as far as the directory knows.
  */
 bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p);
 
-/* The pending page is ours from now on; nobody has a copy yet, so its writes need no detection. */
+/*
+ * This node becomes home of the pending page.  No other node has a copy yet, so writes need no
+ * detection.
+ */
 void home_take(struct roami_node *node, uint32_t page);
 
-/* Rule 6.6.  The pages are pending; on return their states say that good copies are in place. */
+/* Fetches pending pages (rule 6.6); on return their states say that good copies are in place. */
 void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count);
 
-/* Fetches pages that have a home elsewhere; opens neighbours in one go. */
+/* Fetches pages whose homes are other nodes; opens neighbours in one go. */
 void home_ahead(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride);
 
-/* The same with another way to fetch: on return the pages' states say that copies are in place. */
+/*
+ * home_ahead with another way to fetch: on return of `fetch` the pages' states must say that copies
+ * are in place.
+ */
 typedef void home_fetch_fn(struct roami_node *node, struct roam_fetch_one *list, unsigned count);
 void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride,
 		   home_fetch_fn *fetch);
@@ -113,26 +125,26 @@ void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32
 /* Opens pages that were fetched ahead, all copies or all own ones, and ends them. */
 void home_open_run(struct roami_node *node, uint32_t first, uint32_t count);
 
-/* Whether the pending page `page` may be opened along with one that is written. */
+/* Whether the pending page `page` may be opened along with a page that is written. */
 typedef bool home_fits_fn(struct roami_node *node, uint32_t page);
 
 /*
- * The pending page `page` of this home is about to be written.  So are probably the next ones: as
+ * The pending page `page` of this home is about to be written.  The next ones probably are, too: as
  * many as are open before it without a gap, up to 31.  Opens those of them that can be read and
  * fit.
  */
 void home_write_run(struct roami_node *node, uint32_t page, home_fits_fn *fits);
 
 /*
- * Own pages that others fetched since: protects them and gives notice, for they may have been
- * written unseen (rule 6.7).
+ * Gives notice of own pages that other nodes fetched since the last call, and protects them: they
+ * may have been written unseen (rule 6.7).
  */
 void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
 			 const struct roam_dirty *dirty, size_t count);
 
 /*
- * Sends the diffs of dirty pages to their homes, counts the own ones' versions; gives notice of all
- * that changed.
+ * Sends the diffs of dirty pages to their homes, counts up the versions of own ones; gives notice
+ * of all pages that changed.
  */
 void home_flush(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
 		size_t count);
@@ -140,11 +152,14 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 /* Gives notice of a page that this node, its home, has written. */
 void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page);
 
-/* The same of a copy, whose diff, if it `changed`, made dirty->version; the home is at `place`. */
+/*
+ * Gives notice of a copy whose diff, if it `changed`, made dirty->version; the home is at `place`.
+ */
 void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place);
 
 /*
- * Notes what the notices ask for; copies that are too old are flushed if dirty, and gone on return.
+ * Notes which versions the notices ask for.  Copies that are too old are flushed if dirty, and are
+ * gone on return.
  */
 typedef void home_flush_fn(struct roami_node *node, const struct roam_sync *sync,
 			   struct roam_dirty *dirty, size_t count);

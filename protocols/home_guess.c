@@ -5,6 +5,7 @@
 
 bool home_guess(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (roami_page_state(node, page) != HOME_INVALID || !roami_page_guess(node, page))
 		return false;
 	roami_page_move(node, page, HOME_GUESS);
@@ -12,26 +13,35 @@ bool home_guess(struct roami_node *node, uint32_t page)
 	return true;
 }
 
-/* This node's, and written without detection, as if it had been claimed first. */
+/*
+ * The claim won the page: it is this node's, and goes on being written without detection, as if it
+ * had been claimed first.
+ */
 static void home_won(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_state(node, page) == HOME_GUESS);
 	roami_guess_won(node, page);
 	home_take(node, page);
 	roami_home_publish(node, page, 1, 1, 1);
 	roami_page_done(node, page);
 }
 
-/* Another node has made this one its home, and may have a copy that lacks what was written. */
+/*
+ * Another node has made this one the page's home, and may have a copy that lacks what was written.
+ */
 static void home_given(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_state(node, page) == HOME_GUESS);
 	home_take(node, page);
 	roami_guess_given(node, page);
 	roami_page_done(node, page);
 }
 
 /*
- * The home of a page that was not granted: another node, which may be claiming it still, and is
- * waited for; or this one after all, if the page was placed here meanwhile.
+ * Finds the home of a page that was not granted.  true: another node, which may be claiming the
+ * page still, and is waited for; false: this one after all, if the page was placed here meanwhile.
  */
 static bool home_elsewhere(struct roami_node *node, struct roam_fetch_one *one)
 {
@@ -47,13 +57,16 @@ static bool home_elsewhere(struct roami_node *node, struct roam_fetch_one *one)
 	return false;
 }
 
-/* Others are their homes: copies of them, dirty with what was written here. */
+/* The pages' homes are other nodes: makes copies of them, dirty with what was written here. */
 static void home_lost(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
 {
 	uint32_t pages[FETCH_AT_ONCE];
 
-	for (unsigned i = 0; i < count; i++)
+	roami_assert(count <= FETCH_AT_ONCE);
+	for (unsigned i = 0; i < count; i++) {
+		roami_contract_pending(node, list[i].page);
 		pages[i] = list[i].page;
+	}
 	roami_page_close(node, pages, count, ROAM_NONE);
 	for (unsigned i = 0; i < count; i++)
 		roami_guess_lost(node, pages[i]);
@@ -81,6 +94,5 @@ void home_guessed(struct roami_node *node, const uint32_t *pages, size_t count)
 		others += !won[i] && home_elsewhere(node, &lost[others]);
 	}
 	for (unsigned i = 0; i < others; i += FETCH_AT_ONCE)
-		home_lost(node, lost + i,
-			  others - i < FETCH_AT_ONCE ? others - i : FETCH_AT_ONCE);
+		home_lost(node, lost + i, others - i < FETCH_AT_ONCE ? others - i : FETCH_AT_ONCE);
 }

@@ -3,7 +3,9 @@
 
 #define RUN_MAX 31u
 
-/* Whether the page can be read only, nobody works on it, and it `fits`: pending if so. */
+/*
+ * Whether the page is open for reading only, not pending, and it `fits`: pending on return if so.
+ */
 static bool run_next(struct roami_node *node, uint32_t page, home_fits_fn *fits)
 {
 	if (roami_page_access(node, page) != ROAM_READ || !roami_page_try(node, page))
@@ -18,6 +20,8 @@ void home_write_run(struct roami_node *node, uint32_t page, home_fits_fn *fits)
 {
 	uint32_t run = roami_page_row(node, page, RUN_MAX), more = 0;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_is_home(node, page));
 	while (more < run && run_next(node, page + more + 1, fits))
 		more++;
 	if (more > 0)

@@ -7,16 +7,17 @@
  * Idea.  Every page has one owner, the node that wrote it last.  The owner keeps the copyset: the
  * nodes that have a copy.  A read fault asks the owner for a copy; the owner gives up writing and
  * adds the reader to the copyset.  A write fault asks the owner for the page and its copyset, and
- * becomes the owner; it then has every copy invalidated, and writes once all have said that theirs
- * is gone.  The owner is found in one of two ways (ROAM_IVY).  Fixed distributed manager: the
- * page's manager knows who asked last for writing, and passes requests on.  Dynamic distributed
- * manager: every node has a probable owner for every page and asks that one; who is not the owner
- * passes the request on along its own guess, so that it reaches the owner.
+ * becomes the owner; it then has every copy invalidated, and writes once all nodes have answered
+ * that their copy is gone.  The owner is found in one of two ways (ROAM_IVY).  Fixed distributed
+ * manager: the page's manager knows which node asked last for writing, and passes requests on.
+ * Dynamic distributed manager: every node has a probable owner for every page and asks that one; a
+ * node that is not the owner passes the request on along its own guess, so that it reaches the
+ * owner.
  *
  * Page states: start (owner at node 0, none elsewhere); none -> fetch -> copy -> none for reading,
  * by way of evicted if the copy was evicted; none or copy -> asked -> owner for writing; owner ->
- * shared when another reads, back when it writes itself; owner or shared -> none when another
- * writes.
+ * shared when another node reads, back when it writes itself; owner or shared -> none when another
+ * node writes.
  *
  * Messages: read and write, passed on until they are at the owner; answered with the page's bytes,
  * for a write with the copyset before them, and without bytes if the asker has a copy.  invalidate,
@@ -25,23 +26,23 @@
  *
  * Sequential consistency: a write waits until no other node can read the page (rule 2.6).
  *
- * Why requests meet no dead end.  A guess changes when a write request is passed on (to who asked:
- * it will be the owner), when the page is given away (to who got it) and, under dynamic managers,
- * at an invalidation (to who sent it).  So a guess is never older than the time this node was owner
- * itself, and leads to an owner or to one who asked to be; that one keeps requests until it has
- * the page.  A fixed manager's guess is who asked last of all.  An invalidation never waits for a
- * write under way, only for a copy that the owner has sent already.
+ * Why requests meet no dead end.  A guess changes when a write request is passed on (to the asker:
+ * it will be the owner), when the page is given away (to the node that got it) and, under dynamic
+ * managers, at an invalidation (to the node that sent it).  So a guess is never older than the time
+ * this node was owner itself, and leads to an owner or to a node that asked to be; that node keeps
+ * requests until it has the page.  A fixed manager's guess is the last node that asked.  An
+ * invalidation never waits for a write under way, only for a copy that the owner has sent already.
  *
  * Differences from the papers, and why:
  * - The manager keeps no copyset and gets no confirmations, as in the papers' improved managers: it
- *   is a node that everybody asks first, and is otherwise like any other in the dynamic scheme.
+ *   is a node that all others ask first, and is otherwise like any other in the dynamic scheme.
  * - Reads leave the ownership and the guesses as they are; only write requests change them.
  * - A page stays for a moment where it came, so that the access that faulted can be made, and for
- *   longer if the thread was kept from running (roami_stay_ns): so somebody always gets on.
+ *   longer if the thread was kept from running (roami_stay_ns): so some thread always gets on.
  * - Invalidations go out all at once, not by a broadcast.
  * - Copies can be evicted (ROAM_CACHE_PAGES).  The owner hears of it when the page is wanted again,
- *   and before that.  So whoever waits for a copy is in a copyset by that copy alone, and can keep
- *   an invalidation that overtook it until it is here.
+ *   and before that.  So a node that waits for a copy is in a copyset by that copy alone, and can
+ *   keep an invalidation that overtook it until it is here.
  */
 #include "ivy.h"
 
@@ -49,10 +50,11 @@
 
 enum { IVY_READ, IVY_WRITE, IVY_INVALIDATE, IVY_DROP };
 
-enum { IVY_MANAGER_FIXED, IVY_MANAGER_DYNAMIC }; /* words of ROAM_IVY */
+enum { IVY_MANAGER_FIXED, IVY_MANAGER_DYNAMIC }; /* the values of ROAM_IVY */
 
 static uint64_t ivy_bit(unsigned node)
 {
+	roami_assert(node < 64);
 	return UINT64_C(1) << node;
 }
 
@@ -65,7 +67,7 @@ enum ivy_state ivy_state(struct roami_node *node, uint32_t page)
 	return roami_me(node) == 0 ? IVY_OWNER : IVY_NONE;
 }
 
-/* The same for faults: an invalidation may come between. */
+/* ivy_state for faults, without the lock held: an invalidation may come between. */
 static enum ivy_state ivy_look(struct roami_node *node, uint32_t page)
 {
 	enum ivy_state state;
@@ -88,13 +90,15 @@ static void ivy_move(struct roami_node *node, uint32_t page, enum ivy_state stat
 	roami_page_unlock(node, page);
 }
 
-/* The page is here to stay for a while. */
+/* The page came, and stays for a while. */
 static void ivy_keep(struct roami_node *node, uint32_t page)
 {
 	const struct ivy_node *ivy = roami_node_state(node);
 	struct ivy_page *data = roami_page_data(node, page);
 	uint64_t stay = roami_stay_ns(node), window = ivy->window(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract_locked(node, page);
 	data->until = roami_now(node) + (stay > window ? stay : window);
 }
 
@@ -109,17 +113,20 @@ static bool ivy_ask(struct roami_node *node, uint32_t page, unsigned type, void 
 	unsigned manager = roami_manager(node, page), to;
 	bool came;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	to = ivy->dynamic || manager == roami_me(node) ? data->owner : manager;
 	roami_page_unlock(node, page);
 	if (roami_call_page(node, to, type, page, answer, bytes, &came) != bytes)
-		roami_node_fail(node, "page %u: its owner's answer is malformed", page);
+		roami_node_fail(node, "page %u: malformed answer of its owner", page);
 	return came;
 }
 
-/* The owner's own read: nobody took the bytes. */
+/* A read of the owner, whose bytes are still here. */
 static void ivy_read_own(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(ivy_owns(ivy_look(node, page)));
 	roami_page_set_home(node, page, true);
 	if (ivy_look(node, page) == IVY_SHARED) {
 		roami_page_open(node, page, 1, ROAM_READ);
@@ -129,9 +136,13 @@ static void ivy_read_own(struct roami_node *node, uint32_t page)
 	roami_page_open(node, page, 1, ROAM_WRITE);
 }
 
-/* The owner forgets an evicted copy: or an invalidation could mean that one or the next. */
+/*
+ * Takes this node out of the copyset after an eviction: else an invalidation could mean the evicted
+ * copy or the next one.
+ */
 static void ivy_leave(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	ivy_ask(node, page, IVY_DROP, NULL, 0);
 	roami_page_lock(node, page);
 	if (ivy_state(node, page) == IVY_EVICTED) /* else it was invalidated meanwhile */
@@ -141,6 +152,8 @@ static void ivy_leave(struct roami_node *node, uint32_t page)
 
 void ivy_read_fault(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	if (ivy_owns(ivy_look(node, page))) {
 		ivy_read_own(node, page);
 		return;
@@ -149,7 +162,7 @@ void ivy_read_fault(struct roami_node *node, uint32_t page)
 		ivy_leave(node, page);
 	ivy_move(node, page, IVY_FETCH);
 	if (!ivy_ask(node, page, IVY_READ, NULL, 0))
-		roami_node_fail(node, "page %u came without bytes", page);
+		roami_node_fail(node, "page %u: the answer has no bytes", page);
 	roami_page_open(node, page, 1, ROAM_READ);
 	roami_page_lock(node, page);
 	ivy_keep(node, page);
@@ -157,19 +170,20 @@ void ivy_read_fault(struct roami_node *node, uint32_t page)
 	roami_page_unlock(node, page);
 }
 
-/* Becomes the owner, with the copyset; requests for the page are kept from now on. */
+/* Becomes the owner, with the copyset; requests for the page are parked from now on. */
 static void ivy_take(struct roami_node *node, uint32_t page)
 {
 	struct ivy_page *data = roami_page_data(node, page);
 	unsigned me = roami_me(node), nodes = roami_count(node);
 	uint64_t copies = 0;
 
+	roami_contract_pending(node, page);
 	ivy_move(node, page, IVY_ASKED);
 	if (!ivy_ask(node, page, IVY_WRITE, &copies, sizeof(copies)) &&
 	    roami_page_access(node, page) != ROAM_READ)
-		roami_node_fail(node, "page %u came without bytes", page);
+		roami_node_fail(node, "page %u: the answer has no bytes", page);
 	if ((copies & ivy_bit(me)) != 0 || (nodes < 64 && copies >> nodes != 0))
-		roami_node_fail(node, "page %u came with a malformed copyset", page);
+		roami_node_fail(node, "page %u: malformed copyset", page);
 	data->copies = copies;
 }
 
@@ -178,10 +192,12 @@ void ivy_write_fault(struct roami_node *node, uint32_t page)
 	struct ivy_page *data = roami_page_data(node, page);
 	struct roam_part part = {&page, sizeof(page)};
 
+	roami_contract_pending(node, page);
 	if (ivy_look(node, page) == IVY_EVICTED)
 		ivy_leave(node, page);
 	if (!ivy_owns(ivy_look(node, page)))
 		ivy_take(node, page);
+	roami_contract((data->copies & ivy_bit(roami_me(node))) == 0);
 	roami_call_each(node, data->copies, IVY_INVALIDATE, &part, 1);
 	roami_page_lock(node, page);
 	data->copies = 0;
@@ -196,6 +212,7 @@ bool ivy_evict(struct roami_node *node, uint32_t page)
 {
 	bool gone;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page); /* against an invalidation */
 	gone = ivy_state(node, page) == IVY_COPY;
 	if (gone) {
@@ -208,6 +225,7 @@ bool ivy_evict(struct roami_node *node, uint32_t page)
 
 void ivy_settle(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (ivy_look(node, page) != IVY_OWNER)
 		ivy_write_fault(node, page);
 }
@@ -216,7 +234,7 @@ void ivy_settle(struct roami_node *node, uint32_t page)
 
 /*
  * Whether this node, as the page's owner, can answer now: then the page lock is held on return.
- * Else the request was kept, or passed on.
+ * Else the request was parked, delayed or passed on.
  */
 static bool ivy_serves(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		       unsigned type)
@@ -258,6 +276,8 @@ static void ivy_read(struct roami_node *node, const struct roam_request *request
 
 	if (!ivy_serves(node, request, page, IVY_READ))
 		return;
+	roami_contract_locked(node, page);
+	roami_contract(!roami_page_pending(node, page));
 	roami_page_close(node, &page, 1, ROAM_READ);
 	roami_page_move(node, page, IVY_SHARED);
 	data->copies |= ivy_bit(request->origin);
@@ -274,6 +294,8 @@ static void ivy_write(struct roami_node *node, const struct roam_request *reques
 
 	if (!ivy_serves(node, request, page, IVY_WRITE))
 		return;
+	roami_contract_locked(node, page);
+	roami_contract(!roami_page_pending(node, page));
 	roami_page_close(node, &page, 1, ROAM_NONE);
 	roami_page_set_home(node, page, false);
 	roami_page_move(node, page, IVY_NONE);
@@ -289,7 +311,7 @@ static void ivy_write(struct roami_node *node, const struct roam_request *reques
 	roami_page_unlock(node, page);
 }
 
-/* The sender waits for the answer: then no thread of this node can read the page any more. */
+/* The sender waits for the answer: from then on no thread of this node can read the page. */
 static void ivy_invalidate(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = roami_request_page(node, request, sizeof(page));
@@ -298,8 +320,9 @@ static void ivy_invalidate(struct roami_node *node, const struct roam_request *r
 	uint64_t now = roami_now(node);
 
 	roami_page_lock(node, page);
+	roami_contract(!ivy_owns(ivy_state(node, page)));
 	if (ivy_state(node, page) == IVY_FETCH) {
-		roami_park(node, request, page); /* the copy it means is on its way */
+		roami_park(node, request, page); /* the copy that it is about is on its way */
 		roami_page_unlock(node, page);
 		return;
 	}
@@ -313,7 +336,7 @@ static void ivy_invalidate(struct roami_node *node, const struct roam_request *r
 	roami_page_close(node, &page, 1, ROAM_NONE);
 	if (ivy_state(node, page) != IVY_ASKED)
 		roami_page_move(node, page, IVY_NONE);
-	if (ivy->dynamic) /* a fixed manager may know of a later one already */
+	if (ivy->dynamic) /* a fixed manager may know a later owner already */
 		data->owner = request->origin;
 	data->until = now;
 	roami_reply(node, request, NULL, 0);
@@ -327,6 +350,7 @@ static void ivy_drop(struct roami_node *node, const struct roam_request *request
 
 	if (!ivy_serves(node, request, page, IVY_DROP))
 		return;
+	roami_contract_locked(node, page);
 	data->copies &= ~ivy_bit(request->origin);
 	roami_reply(node, request, NULL, 0);
 	roami_page_unlock(node, page);
@@ -334,7 +358,9 @@ static void ivy_drop(struct roami_node *node, const struct roam_request *request
 
 /* --------------------------------------------------------------------------------------- tests */
 
-/* One owner; its copyset is those that have a copy or evicted one; who writes is alone. */
+/*
+ * One owner; its copyset is the nodes that have a copy or evicted one; a node that writes is alone.
+ */
 static void ivy_check_page(struct roami_node *const *nodes, unsigned count, uint32_t page)
 {
 	const struct ivy_page *data = NULL;

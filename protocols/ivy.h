@@ -11,32 +11,35 @@ enum ivy_state {
 	IVY_START,   /* owner at node 0, which has all pages first; none elsewhere */
 	IVY_NONE,    /* no access; the page is at its owner */
 	IVY_FETCH,   /* a read asked for a copy */
-	IVY_COPY,    /* a copy that may be read: in the owner's copyset */
+	IVY_COPY,    /* a copy that may be read; this node is in the owner's copyset */
 	IVY_EVICTED, /* the copy was given up, unknown to the owner */
 	IVY_ASKED,   /* a write asked for the page; a copy may be here until it is invalidated */
-	IVY_SHARED,  /* owner; others have copies, so nobody writes */
-	IVY_OWNER    /* owner; nobody else has the page */
+	IVY_SHARED,  /* owner; others have copies, so no node writes */
+	IVY_OWNER    /* owner; no other node has the page */
 };
 
-/* Per page; begins the page data of every such protocol. */
+/* Per page; begins the page data of each protocol that uses ivy's parts. */
 struct ivy_page {
 	uint64_t copies; /* at the owner, the copyset: a bit for each node that has a copy */
-	uint64_t until;  /* may not be taken away before; once it is: when that was */
+	uint64_t until;  /* the page may not leave before; after that: when it left */
 	uint32_t owner;  /* elsewhere: the probable owner; at first node 0 */
 	uint32_t spare;
 };
 
-/* Per node; begins the node state. */
+/* Per node; begins the node state of each of them. */
 struct ivy_node {
-	bool dynamic; /* ask the probable owner; else the page's manager */
-	/* How long a page stays at least that came here, in ns; under the page lock. */
+	bool dynamic; /* requests go to the probable owner; else to the page's manager */
+	/* How long in ns a page that came here stays at least; called under the page lock. */
 	uint64_t (*window)(struct roami_node *node, uint32_t page);
 };
 
 extern const struct roam_page_state ivy_states[];
 extern const struct roam_message ivy_messages[];
 
-/* State, with "start" told as what it means at this node.  The page lock is held. */
+/*
+ * The page's state, with what "start" means at this node in place of it.  The page lock is held, or
+ * nothing runs.
+ */
 enum ivy_state ivy_state(struct roami_node *node, uint32_t page);
 
 void ivy_read_fault(struct roami_node *node, uint32_t page);

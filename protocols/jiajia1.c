@@ -2,15 +2,15 @@
  * jiajia1: home-based scope consistency, as JIAJIA V1.1.
  *
  * Paper: Hu, Shi and Tang, A Lock-based Cache Coherence Protocol for Scope Consistency (1998); the
- * partner that Cheung, Wang and Hwang, JUMP-DP, compare with.
+ * system that Cheung, Wang and Hwang, JUMP-DP, compare theirs with.
  *
- * Idea.  Every page has a fixed home with the master copy, as under hlrc.  What differs is who is
- * told.  A critical section is a scope: who acquires a lock sees what was written in the earlier
- * sections of that lock, and need not see what was written outside of them.  So the write notices
- * stay with the lock whose section wrote: its list travels with its token and is emptied by full
- * barriers, which tell everybody everything.  A node is told of fewer pages than under release
- * consistency, drops fewer copies and fetches less; programs that hand on by a lock what they wrote
- * outside of it are wrong under it.
+ * Idea.  Every page has a fixed home with the master copy, as under hlrc.  What differs is which
+ * nodes are told of a write.  A critical section is a scope: a node that acquires a lock sees what
+ * was written in the earlier sections of that lock, and need not see what was written outside of
+ * them.  So the write notices stay with the lock whose section wrote: its list travels with its
+ * token and is emptied by full barriers, which tell every node everything.  A node is told of fewer
+ * pages than under release consistency, drops fewer copies and fetches less; programs that hand on
+ * by a lock what they wrote outside of its sections are wrong under it.
  *
  * Page states: as in hlrc; invalid -> copy -> invalid at other nodes, invalid -> master at home.
  *
@@ -20,15 +20,16 @@
  * - A version per page tells a notice that is news from one that is not: a node that has fetched
  *   the page since keeps its copy, where JIAJIA drops all that the list names.
  * - Sections of the threads of one node are not told apart: a list may name a page that another
- *   thread of the node wrote meanwhile.  That is seen earlier than need be, and no harm.
- * - The home's own writes: once a page has been fetched by somebody, it is read-only at its home
- *   after each release, so that each section's first write of it is seen and put into the lists.
- *   (hlrc leaves such pages open at times and gives notice later: under a transitive model who is
- *   told of a later interval is told of the earlier ones.)
+ *   thread of the node wrote meanwhile.  That write is seen earlier than need be, which does no
+ *   harm.
+ * - The home's own writes: once a page has been fetched by another node, it is read-only at its
+ *   home after each release, so that each section's first write of it is seen and put into the
+ *   lists. (hlrc leaves such pages open at times and gives notice later: under a transitive model a
+ *   node that is told of a later interval is told of the earlier ones, too.)
  * - A page written without a change gets a notice too: the section may have written what its node
  *   wrote before it, and a diff does not show that.
- * - jiajia1-rc is the same with release consistency: notices are not the locks' but everybody's, as
- *   hlrc's are.
+ * - jiajia1-rc is this file with release consistency: notices do not belong to locks, and reach
+ *   every node that acquires, as hlrc's do.
  * - Homes are claimed by the first node that touches the page after CREATE, not in blocks.
  */
 #include "home.h"
@@ -46,7 +47,7 @@ static void jiajia1_acquire(struct roami_node *node, const struct roam_sync *syn
 	home_invalidate(node, sync, notices, count, home_flush);
 }
 
-/* The model is a parameter: -rc tells all that a node knows, at every synchronisation. */
+/* The model is a parameter: under -rc each synchronisation passes on all that a node knows. */
 #define JIAJIA1_FIELDS					\
 	.writes = ROAM_WRITES_DIFF,			\
 	.closes_homes = true,				\

@@ -6,26 +6,27 @@
  *
  * Idea.  As jiajia1; but a page that exactly one node has written since the last full barrier, by a
  * copy that is current, has its home there after the barrier.  From then on that node writes it
- * without twin and diff.  Faults move nothing, so a page that is read by many stays where it is.
+ * without twin and diff.  Faults move no homes, so a page that is read by many stays where it is.
  *
- * How a page gets there.  A barrier's departure tells everybody who wrote what: its writer learns
- * from it that nobody else did.  So it asks the homes of all such pages, with one message for each,
- * before it goes on; a home that finds the version to be the writer's, and has not written the page
- * itself, gives it away without a byte.  Where the page is then, the writer's notices tell: they
- * are appended to the next grants.  Until they come requests are passed on (moving.h, rule 7).
+ * How a home moves.  A barrier's departure tells every node which pages each of the others has
+ * written: the writer of a page learns from it that no other node wrote it.  So the writer asks the
+ * homes of all such pages, with one message for each home, before it goes on; a home that finds the
+ * page's version to be the writer's, and has not written the page itself, gives the page away
+ * without a byte.  The writer's notices tell where the page is then: they are appended to the next
+ * grants.  Until they come requests are passed on (moving.h, rule 7).
  *
  * Page states: as in jump; a copy becomes master without a fetch.
  *
- * Messages: want and diff, see moving.h; take (pages, versions -> places, 0: it stays).
+ * Messages: want, diff and ask, see moving.h; take (pages, versions -> places, 0: the page stays).
  *
  * Differences from the paper, and why:
- * - The writer asks, where JIAJIA's barrier manager decides and tells all with its grants: on one
- *   host barriers have no manager, and here nobody has to believe what a decision elsewhere was.
- *   Two messages a barrier for each two nodes between which homes move.
- * - A home that wrote the page too keeps it, though the writes were before the writer's copy.
+ * - The writer asks, where JIAJIA's barrier manager decides and tells all nodes with its grants: on
+ *   one host barriers have no manager, and here no node has to believe a decision made elsewhere.
+ *   It costs two messages a barrier for each two nodes between which homes move.
+ * - A home that wrote the page too keeps it, though its writes were before the writer's copy.
  * - As in jiajia1: versions tell what is news, threads of a node are not told apart, homes are
  *   claimed at first touch.
- * - jiajia2-rc is the same with release consistency.
+ * - jiajia2-rc is this file with release consistency.
  */
 #include <string.h>
 
@@ -36,18 +37,18 @@
 enum { JIAJIA2_TAKE = MOVING_TYPES };
 
 struct jiajia2_node {
-	uint32_t wrote; /* the list of pages with a current copy that this node has flushed; + 1 */
+	uint32_t wrote; /* first page, + 1, of those flushed here whose copy was current then */
 };
 
 struct jiajia2_page {
 	struct moving_page moving;
-	uint32_t next;    /* in that list, + 1 */
+	uint32_t next; /* in the list of struct jiajia2_node, + 1 */
 	bool listed;
-	bool others;      /* somebody else wrote it since the last full barrier */
-	uint64_t barrier; /* which that was */
+	bool others;      /* another node wrote it since the last full barrier */
+	uint64_t barrier; /* the number of that barrier */
 };
 
-/* Of a take: a page, and the version of the copy. */
+/* What a take message has of each page: the version of the asker's copy. */
 struct jiajia2_offer {
 	uint32_t page;
 	uint32_t spare;
@@ -56,6 +57,7 @@ struct jiajia2_offer {
 
 static struct jiajia2_page *jiajia2_page(struct roami_node *node, uint32_t page)
 {
+	roami_contract(roami_page_ours(node, page));
 	return roami_page_data(node, page);
 }
 
@@ -71,7 +73,7 @@ static void jiajia2_ahead(struct roami_node *node, uint32_t first, uint32_t coun
 
 /* --------------------------------------------------------------------------- release, acquire */
 
-/* Pages whose copies are current after their diffs could get their homes here. */
+/* Lists the pages whose copies are current after their diffs: their homes may move here. */
 static void jiajia2_note(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
 {
 	struct jiajia2_node *state = roami_node_state(node);
@@ -79,6 +81,7 @@ static void jiajia2_note(struct roami_node *node, const struct roam_dirty *dirty
 	for (size_t i = 0; i < count; i++) {
 		struct jiajia2_page *data = jiajia2_page(node, dirty[i].page);
 
+		roami_contract_pending(node, dirty[i].page);
 		if (dirty[i].home || !dirty[i].changed || data->listed ||
 		    data->moving.home.page.have != dirty[i].version)
 			continue;
@@ -112,7 +115,7 @@ static void jiajia2_acquire(struct roami_node *node, const struct roam_sync *syn
 
 /* ------------------------------------------------------------------------------------ barriers */
 
-/* Pages of one home that are pending here until it has answered. */
+/* Pages of one home, pending here until that home has answered. */
 struct jiajia2_take {
 	unsigned home;
 	unsigned count;
@@ -138,14 +141,16 @@ static void jiajia2_take(struct roami_node *node, struct jiajia2_take *take)
 {
 	struct roam_part part = {take->offers, take->count * sizeof(take->offers[0])};
 
+	roami_assert(take->count <= TAKE_ONCE && take->home != roami_me(node));
 	if (take->count == 0)
 		return;
 	if (roami_call(node, take->home, JIAJIA2_TAKE, &part, 1, take->places,
 		       sizeof(take->places)) != take->count * sizeof(take->places[0]))
-		roami_node_fail(node, "node %u sent a malformed answer", take->home);
+		roami_node_fail(node, "node %u: malformed answer about homes", take->home);
 	for (unsigned i = 0; i < take->count; i++) {
 		const struct jiajia2_offer *offer = &take->offers[i];
 
+		roami_contract_pending(node, offer->page);
 		if (take->places[i] != 0) {
 			roami_page_lock(node, offer->page);
 			roami_twin_drop(node, offer->page);
@@ -157,7 +162,7 @@ static void jiajia2_take(struct roami_node *node, struct jiajia2_take *take)
 	take->count = 0;
 }
 
-/* Offers to be home of all such pages whose home is `home`. */
+/* Asks `home` for all pages that only this node has written. */
 static void jiajia2_offer(struct roami_node *node, unsigned home)
 {
 	const struct jiajia2_node *state = roami_node_state(node);
@@ -169,8 +174,8 @@ static void jiajia2_offer(struct roami_node *node, unsigned home)
 		if (ROAM_PLACE_OF(moving_place(node, next - 1)) != home ||
 		    !jiajia2_alone(node, next - 1))
 			continue;
-		take.offers[take.count++] =
-			(struct jiajia2_offer){next - 1, 0, data->home.page.have};
+		take.offers[take.count++] = (struct jiajia2_offer){next - 1, 0,
+								   data->home.page.have};
 		if (take.count == TAKE_ONCE)
 			jiajia2_take(node, &take);
 	}
@@ -189,6 +194,7 @@ static void jiajia2_met(struct roami_node *node)
 	while (state->wrote != 0) {
 		struct jiajia2_page *data = jiajia2_page(node, state->wrote - 1);
 
+		roami_assert(data->listed);
 		data->listed = false;
 		state->wrote = data->next;
 	}
@@ -197,8 +203,8 @@ static void jiajia2_met(struct roami_node *node)
 /* ------------------------------------------------------------------------------------ messages */
 
 /*
- * Whether the copy of that version is all that is here; then it is the home's.  Its place.  Here
- * alone the epoch is known for certain, and it must not be the last one.
+ * Gives the page to node `to`, if the version of that node's copy is the home's, and returns the
+ * new place; else 0.  Only the home knows the epoch for certain, and it must not be the last one.
  */
 static uint32_t jiajia2_hand_over(struct roami_node *node, const struct jiajia2_offer *offer,
 				  unsigned to)
@@ -206,6 +212,7 @@ static uint32_t jiajia2_hand_over(struct roami_node *node, const struct jiajia2_
 	uint64_t version = offer->have;
 	uint32_t place = 0, here;
 
+	roami_contract(to != roami_me(node));
 	roami_page_lock(node, offer->page);
 	here = roami_home_here(node, offer->page);
 	if (here != 0 && ROAM_PLACE_EPOCH(here) < ROAM_EPOCH_MAX && moving_rests(node, offer->page))
@@ -220,15 +227,16 @@ static void jiajia2_handle_take(struct roami_node *node, const struct roam_reque
 	uint32_t places[TAKE_ONCE];
 	struct roam_part part = {places, count * sizeof(places[0])};
 
+	roami_assert(count <= TAKE_ONCE);
 	if (request->bytes % sizeof(struct jiajia2_offer) != 0)
-		roami_node_fail(node, "node %u sent a malformed request", request->from);
+		roami_node_fail(node, "node %u: malformed request for homes", request->from);
 	for (unsigned i = 0; i < count; i++) {
 		struct jiajia2_offer offer;
 
 		memcpy(&offer, (const uint8_t *)request->data + i * sizeof(offer), sizeof(offer));
 		if (!roami_page_ours(node, offer.page))
-			roami_node_fail(node, "node %u sent a malformed request about a page",
-					request->from);
+			roami_node_fail(node, "node %u asks for the home of page %u", request->from,
+					offer.page);
 		places[i] = jiajia2_hand_over(node, &offer, request->origin);
 	}
 	roami_reply(node, request, &part, 1);
@@ -257,7 +265,7 @@ static const struct roam_message jiajia2_messages[] = {
 	{NULL, NULL, 0},
 };
 
-/* The model is a parameter: -rc tells all that a node knows, at every synchronisation. */
+/* The model is a parameter: under -rc each synchronisation passes on all that a node knows. */
 #define JIAJIA2_FIELDS					\
 	.writes = ROAM_WRITES_DIFF,			\
 	.closes_homes = true,				\

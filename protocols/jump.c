@@ -5,10 +5,10 @@
  * Support (section 2), after A Migrating-Home Protocol for Implementing Scope Consistency Model on
  * a Cluster of Workstations (1999), by the same authors.
  *
- * Idea.  As jiajia1, but the home of a page moves to the node that faults on it, if and only if
- * the node asked is the home and every other node that has a copy has sent its updates.  The new
- * home writes without twin and diff, so a page that one node writes after another is sent once, and
- * nothing else of it.  The old home keeps a clean copy.
+ * Idea.  As jiajia1, but the home of a page moves to the node that faults on it, if and only if the
+ * node asked is the home and every other node that has a copy has sent its updates.  The new home
+ * writes without twin and diff, so of a page that one node writes after another only the page
+ * itself is sent, once for each writer.  The old home keeps a clean copy.
  *
  * Where a page is, and how requests and diffs find it: moving.h (rule 7.2).
  *
@@ -16,18 +16,19 @@
  * the home moves away.  At most one header says "home"; none while the page is in flight.
  *
  * Messages: want (place -> page, version, place, whether the home moved), diff (place, diff ->
- * version, place).
+ * version, place, whether the home moved), ask (place, version -> place, whether the home moved).
  *
  * Differences from the paper, and why:
  * - "Has sent its updates": a node counts as holding a copy from when the home sent it one until
- *   its diff came, or it asks again, or the next full barrier.  That is the policy only; copies
- *   that stay behind are no danger, for their diffs find the home wherever it is.
+ *   its diff came, or it asks again, or the next full barrier.  Only the policy depends on that:
+ *   copies that stay behind are no danger, for their diffs find the home wherever it is.
  * - The old home's writes of the open interval are in the bytes that it sends.  Its next release
- *   still owes the notice: an empty diff gets the version for it.
- * - A request that was passed on three times is served with a copy; so is one that comes while
- *   the home works on the page, and reading ahead.  So a page cannot run away from who wants it.
- * - Notices tell the new home's place, and nobody is told otherwise.
- * - jump-rc is the same with release consistency, for programs that hand on by a lock what they
+ *   still owes the notice, with the version that giving the page away has counted for them.
+ * - A request that was passed on three times is served with a copy; so is one that comes while the
+ *   home works on the page, and one that reads ahead.  So a page cannot run away from the node that
+ *   wants it.
+ * - Notices tell the new home's place; no other message announces it.
+ * - jump-rc is this file with release consistency, for programs that hand on by a lock what they
  *   wrote outside of its sections.
  */
 #include "moving.h"
@@ -56,6 +57,8 @@ static bool jump_moves(struct roami_node *node, const struct moving_head *head, 
 {
 	struct moving_page *data = moving_page(node, head->page);
 
+	roami_contract_locked(node, head->page);
+	roami_contract(to != roami_me(node));
 	return !head->stay && head->hops < HOPS_MAX &&
 	       ROAM_PLACE_EPOCH(roami_home_here(node, head->page)) < ROAM_EPOCH_MAX &&
 	       roami_page_state(node, head->page) == HOME_MASTER &&
@@ -85,7 +88,7 @@ static const struct roam_message jump_messages[] = {
 	{NULL, NULL, 0},
 };
 
-/* The model is a parameter: -rc tells all that a node knows, at every synchronisation. */
+/* The model is a parameter: under -rc each synchronisation passes on all that a node knows. */
 #define JUMP_FIELDS				\
 	.writes = ROAM_WRITES_DIFF,		\
 	.closes_homes = true,			\

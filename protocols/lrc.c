@@ -5,31 +5,32 @@
  * Workstations and Operating Systems (1994).
  *
  * Idea.  No page has a home.  Releases cut a node's time into intervals and send nothing.  Write
- * notices of intervals travel with locks and barriers; who acquires makes the pages they name
- * unreadable.  A fault then asks the writers, all at once, for the diffs that are missing, and
- * applies them to the copy that is still here.  A writer makes a diff as late as it can: when it is
- * asked, or when another's notice makes its own page unreadable.  So a page that one node writes in
- * many intervals has one twin and one diff for all of them.
+ * notices of intervals travel with locks and barriers; a node that acquires makes the pages that
+ * they name unreadable.  A fault then asks the writers, all at once, for the diffs that are
+ * missing, and applies them to the copy that is still here.  A writer makes a diff as late as it
+ * can: when it is asked, or when another node's notice makes its own page unreadable.  So a page
+ * that one node writes in many intervals has one twin and one diff for all of them.
  *
  * Diffs are kept by their writers, in a bounded store.  At half the bound (at a quarter, at a full
- * barrier) a node gives the oldest to the pages' managers, whose copies become the base: who asks
- * for a diff that is gone takes the manager's page instead (rule 8.1).
+ * barrier) a node gives the oldest to the pages' managers, whose copies become the base: a node
+ * that asks for a diff that is gone takes the manager's page instead (rule 8.1).
  *
  * Page states: start (the first bytes here at node 0, none elsewhere); stale, a copy that must not
  * be read; copy.
  *
  * Messages: diffs and page, asked by a fault; marks, base and patch, from a node that makes room to
- * a page's manager: what it has; a first copy; diffs.
+ * a page's manager: which diffs it has; a first copy; diffs.
  *
  * The order of diffs.  Each has a key, one more than any in the copy that it was made of.  If a
- * write in diff D happened before one in E to the same byte, E's writer had to apply D first, so D
- * has the smaller key, and diffs are applied in the order of their keys.  D is among those that a
- * node asks for when E is, for three reasons:
+ * write in diff D happened before one in diff E to the same byte, E's writer had to apply D first,
+ * so D has the smaller key, and diffs are applied in the order of their keys.  A node that asks for
+ * E asks for D too, for three reasons:
  * - All notices of a page that one acquire brings are noted at once.
  * - A notice counts up to the interval that the acquire shows, though the log may know a later one.
- * - Another's notice ends the diff of a page, even if the page has that diff already: a diff that
- *   went on could hold what was written after it.
- * A copy is *closed* then: with a diff, it has what happened before it.
+ * - Another node's notice ends the diff of a page, even if the page has what the notice names: a
+ *   diff that went on could hold what was written after it.
+ *
+ * A copy is *closed* then: it has a diff only together with what happened before that diff.
  *
  * A copy's marks say for each writer up to which interval (have) and which diff (key) it is
  * complete; `need` is the newest interval that a notice named, `top` the key that the copy was at
@@ -61,6 +62,7 @@ static bool lrc_stale(struct roami_node *node, uint32_t page)
 	const struct lrc_page *data = lrc_page(node, page);
 	unsigned me = roami_me(node);
 
+	roami_contract_locked(node, page);
 	for (unsigned i = 0; i < roami_count(node); i++)
 		if (i == me ? data->from[i].top > data->from[i].mark.key
 			    : lrc_lacks(&data->from[i]))
@@ -68,12 +70,13 @@ static bool lrc_stale(struct roami_node *node, uint32_t page)
 	return !lrc_has(node, page);
 }
 
-/* Who has a copy for certain; under the page lock. */
+/* A node that has a copy for certain; under the page lock. */
 static unsigned lrc_holder(struct roami_node *node, uint32_t page)
 {
 	const struct lrc_page *data = lrc_page(node, page);
 	unsigned holder = 0;
 
+	roami_contract_locked(node, page);
 	for (unsigned i = 0; i < roami_count(node); i++)
 		if (i != roami_me(node) && data->from[i].need > data->from[holder].need)
 			holder = i;
@@ -91,6 +94,7 @@ static bool lrc_fetch_diffs(struct roami_node *node, uint32_t page)
 	const uint8_t *bytes;
 	unsigned count;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	for (unsigned i = 0; i < roami_count(node); i++) {
 		const struct lrc_from *from = &data->from[i];
@@ -122,6 +126,7 @@ static void lrc_validate(struct roami_node *node, uint32_t page)
 {
 	unsigned manager = roami_manager(node, page), me = roami_me(node), holder;
 
+	roami_contract_pending(node, page);
 	for (;;) {
 		bool has, good;
 
@@ -157,10 +162,11 @@ static void lrc_release(struct roami_node *node, const struct roam_sync *sync,
 	for (size_t i = 0; i < count; i++) {
 		uint32_t page = dirty[i].page;
 
+		roami_contract_pending(node, page);
 		lrc_make_room(node);
 		roami_page_lock(node, page);
 		if (roami_page_has_twin(node, page)) {
-			/* Else a diff has all of its writes, of an older interval. */
+			/* Else an older interval's diff has all of its writes. */
 			if (lrc_page(node, page)->twin == 0)
 				lrc_keep_twin(node, page);
 			roami_notice_add(node, page, 0);
@@ -176,7 +182,10 @@ struct lrc_named {
 	bool twin;
 };
 
-/* Makes the page pending and looks; false: it may stay as it is, and is not pending. */
+/*
+ * Makes the page pending and finds what the notice means for it; false: nothing, and the page is
+ * not pending.
+ */
 static bool lrc_look(struct roami_node *node, uint32_t page, struct lrc_named *named)
 {
 	roami_page_hold(node, page);
@@ -190,9 +199,14 @@ static bool lrc_look(struct roami_node *node, uint32_t page, struct lrc_named *n
 	return named->stale || named->twin;
 }
 
-/* Ends the diff of a page that nobody can write.  Open writes that are in none get a notice. */
+/*
+ * Ends the diff of a pending page that cannot be written.  Open writes that are in no diff yet get
+ * a notice.
+ */
 static void lrc_end_diff(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) != ROAM_WRITE);
 	lrc_make_room(node);
 	roami_page_lock(node, page);
 	if (roami_page_has_twin(node, page)) {
@@ -205,8 +219,8 @@ static void lrc_end_diff(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Closes pages that notices named, and ends their diffs: a node that knows only the older of its
- * intervals must not get with them what was written after this acquire.
+ * Closes pages that notices named, and ends their diffs: a node that knows only the older of this
+ * node's intervals must not get with them what is written after this acquire.
  */
 static void lrc_cut(struct roami_node *node, const uint32_t *pages, size_t count)
 {
@@ -214,6 +228,7 @@ static void lrc_cut(struct roami_node *node, const uint32_t *pages, size_t count
 	uint32_t closing[BATCH];
 	size_t kept = 0, used = 0;
 
+	roami_assert(count <= BATCH);
 	for (size_t i = 0; i < count; i++)
 		kept += lrc_look(node, pages[i], &named[kept]);
 	for (size_t i = 0; i < kept; i++)
@@ -236,7 +251,7 @@ static void lrc_cut(struct roami_node *node, const uint32_t *pages, size_t count
 	}
 }
 
-/* Notes all notices of one page; how many. */
+/* Notes all notices of the first page; returns how many these are. */
 static size_t lrc_note(struct roami_node *node, const struct roam_notice *notices, size_t count)
 {
 	uint32_t page = notices[0].page;
@@ -247,6 +262,7 @@ static size_t lrc_note(struct roami_node *node, const struct roam_notice *notice
 	for (; at < count && notices[at].page == page; at++) {
 		struct lrc_from *from = &data->from[notices[at].writer];
 
+		roami_contract(notices[at].writer != roami_me(node));
 		if (from->need < notices[at].interval)
 			from->need = notices[at].interval;
 	}
@@ -273,14 +289,20 @@ static void lrc_acquire(struct roami_node *node, const struct roam_sync *sync,
 
 static void lrc_settle(struct roami_node *node, uint32_t page)
 {
-	if (lrc_stale(node, page))
+	bool stale;
+
+	roami_contract_pending(node, page);
+	roami_page_lock(node, page);
+	stale = lrc_stale(node, page);
+	roami_page_unlock(node, page);
+	if (stale)
 		lrc_validate(node, page);
 }
 
 /* ---------------------------------------------------------------------------------------- tests */
 
 /*
- * What a writer gave away its page's manager has; nobody's copy has more of a writer than it made;
+ * A page's manager has what a writer gave away; no copy has more of a writer than that writer made;
  * a twin with writes of a closed interval is known to the store.
  */
 static void lrc_check_page_of(struct roami_node *const *nodes, unsigned count, uint32_t page)

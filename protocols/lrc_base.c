@@ -10,7 +10,10 @@ static size_t lrc_copy_bytes(const struct roami_node *node)
 	return sizeof(struct lrc_copy) + roami_count(node) * sizeof(struct lrc_mark);
 }
 
-/* This node's copy and its marks, without open writes; under the page lock.  How many bytes. */
+/*
+ * Writes this node's copy and its marks, without open writes; under the page lock.  Returns the
+ * bytes.
+ */
 static size_t lrc_copy_out(struct roami_node *node, uint32_t page, uint8_t *out)
 {
 	struct lrc_page *data = lrc_page(node, page);
@@ -18,26 +21,28 @@ static size_t lrc_copy_out(struct roami_node *node, uint32_t page, uint8_t *out)
 	unsigned me = roami_me(node);
 	const struct lrc_from *own = &data->from[me];
 
+	roami_contract_locked(node, page);
 	if (data->twin != 0)
 		lrc_seal_open(node, page);
 	*copy = (struct lrc_copy){page, lrc_has(node, page), data->key};
 	for (unsigned i = 0; i < roami_count(node); i++)
 		copy->marks[i] = data->from[i].mark;
-	if (own->mark.key == own->top) /* else some own diffs are not in it again yet */
+	if (own->mark.key == own->top) /* else it lacks some own diffs again */
 		copy->marks[me].have = roami_interval(node) - 1;
 	roami_page_copy(node, out + lrc_copy_bytes(node), roami_page_old(node, page));
 	return lrc_copy_bytes(node) + ROAM_PAGE_SIZE;
 }
 
 /*
- * A copy takes the place of this node's, which may have had more: `top` says what to ask for again.
- * Under the page lock.
+ * Puts a copy in the place of this node's, which may have had more: `top` says what to ask for
+ * again.  Under the page lock.
  */
 static void lrc_copy_in(struct roami_node *node, uint32_t page, const uint8_t *in)
 {
 	struct lrc_page *data = lrc_page(node, page);
 	const struct lrc_copy *copy = (const void *)in;
 
+	roami_contract_locked(node, page);
 	for (unsigned i = 0; i < roami_count(node); i++) {
 		data->from[i].mark = copy->marks[i];
 		if (data->from[i].top < copy->marks[i].key)
@@ -62,16 +67,18 @@ void lrc_page_asked(struct roami_node *node, const struct roam_request *request)
 	roami_reply(node, request, &part, 1);
 }
 
-/* Takes a whole copy of `from`'s; a manager only its first: others rely on what it has. */
 void lrc_fetch_page(struct roami_node *node, uint32_t page, unsigned from)
 {
 	uint8_t *in = roami_scratch(node);
 	struct roam_part part = {&page, sizeof(page)};
-	size_t bytes = roami_call(node, from, LRC_PAGE, &part, 1, in, LRC_COPY_MAX);
+	size_t bytes;
 
+	roami_contract_pending(node, page);
+	roami_assert(from != roami_me(node));
+	bytes = roami_call(node, from, LRC_PAGE, &part, 1, in, LRC_COPY_MAX);
 	if (bytes != lrc_copy_bytes(node) + ROAM_PAGE_SIZE ||
 	    ((const struct lrc_copy *)(const void *)in)->here == 0)
-		roami_node_fail(node, "node %u has no page %u", from, page);
+		roami_node_fail(node, "node %u: malformed or no copy of page %u", from, page);
 	roami_fetched(node);
 	roami_page_lock(node, page);
 	if (roami_manager(node, page) != roami_me(node) || !lrc_has(node, page))
@@ -81,12 +88,13 @@ void lrc_fetch_page(struct roami_node *node, uint32_t page, unsigned from)
 
 /* ----------------------------------------------------------------------------------- collection */
 
-/* Sends this node's copy to a manager that has none; it takes it if it still has none. */
+/* Sends this node's copy to a manager that has none; the manager takes it if it still has none. */
 static void lrc_give_base(struct roami_node *node, uint32_t page, unsigned manager)
 {
 	_Alignas(8) uint8_t out[LRC_COPY_MAX];
 	struct roam_part part = {out, 0};
 
+	roami_assert(manager != roami_me(node));
 	roami_page_lock(node, page);
 	part.bytes = lrc_copy_out(node, page, out);
 	roami_page_unlock(node, page);
@@ -104,6 +112,7 @@ static void lrc_send_patches(struct roami_node *node, uint32_t page, unsigned ma
 	const uint8_t *bytes;
 
 	memcpy(out, &head, sizeof(head));
+	roami_assert(manager != roami_me(node));
 	while (lrc_next(node, streams, count, &item, &bytes)) {
 		if (part.bytes + sizeof(item) + lrc_padded(item.bytes) > LRC_PATCH_BYTES) {
 			roami_call(node, manager, LRC_PATCH, &part, 1, NULL, 0);
@@ -117,8 +126,8 @@ static void lrc_send_patches(struct roami_node *node, uint32_t page, unsigned ma
 }
 
 /*
- * Brings the manager's copy up to `top` of all writers: what this node's diffs may stand on, and
- * those.  One step; true: it has them all.
+ * Brings the manager's copy up to `top` of all writers, one step: this node's diffs, and those that
+ * they may stand on.  true: the manager has them all.
  */
 static bool lrc_push_some(struct roami_node *node, uint32_t page, unsigned manager,
 			  const uint64_t *top)
@@ -131,8 +140,9 @@ static bool lrc_push_some(struct roami_node *node, uint32_t page, unsigned manag
 	bool wanted[LRC_NODES_MAX], gone, more = false;
 	unsigned count;
 
+	roami_assert(manager != roami_me(node));
 	if (roami_call(node, manager, LRC_MARKS, &part, 1, in, sizeof(in)) != lrc_copy_bytes(node))
-		roami_node_fail(node, "node %u sent malformed marks", manager);
+		roami_node_fail(node, "node %u: malformed marks", manager);
 	if (!copy->here) {
 		lrc_give_base(node, page, manager);
 		return false;
@@ -150,7 +160,7 @@ static bool lrc_push_some(struct roami_node *node, uint32_t page, unsigned manag
 	return false;
 }
 
-/* Gives this node's diffs of a page to its manager.  app, in a release or acquire. */
+/* Gives this node's diffs of a page to the page's manager.  app, in a release or acquire. */
 static void lrc_push(struct roami_node *node, uint32_t page)
 {
 	const struct lrc_page *data = lrc_page(node, page);
@@ -168,11 +178,12 @@ static void lrc_push(struct roami_node *node, uint32_t page)
 	lrc_forget(node, page, top[me]);
 }
 
-/* Makes room until at most `most` bytes are in use, the oldest first. */
+/* Gives away diffs, the oldest first, until at most `most` bytes are in use. */
 static void lrc_collect(struct roami_node *node, uint64_t most)
 {
 	const struct lrc_node *lrc = roami_node_state(node);
 
+	roami_assert(most <= lrc->total / 2);
 	for (;;) {
 		uint32_t page = 0;
 		bool done;
@@ -200,7 +211,6 @@ static bool lrc_over(struct roami_node *node, uint64_t more, unsigned part)
 	return over;
 }
 
-/* There is room for one more diff and the record of a twin on return. */
 void lrc_make_room(struct roami_node *node)
 {
 	const struct lrc_node *lrc = roami_node_state(node);

@@ -5,17 +5,17 @@
 
 /* ------------------------------------------------------------------------------------ the store */
 
-/* Room for a twin's record, and then for its diff. */
 uint64_t lrc_room(void)
 {
 	return lrc_store_need(ROAM_DIFF_MAX);
 }
 
-/* The store is locked in the next four. */
+/* The store is locked in lrc_append, lrc_remove, lrc_put and lrc_used. */
 static void lrc_append(struct roami_node *node, uint32_t record)
 {
 	struct lrc_node *lrc = roami_node_state(node);
 
+	roami_contract(lrc_diff(node, record)->page < roami_pages(node));
 	lrc_diff(node, record)->older = lrc->newest;
 	lrc_diff(node, record)->newer = 0;
 	if (lrc->newest != 0)
@@ -30,6 +30,7 @@ static void lrc_remove(struct roami_node *node, uint32_t record)
 	struct lrc_node *lrc = roami_node_state(node);
 	const struct lrc_diff *diff = lrc_diff(node, record);
 
+	roami_assert(lrc->oldest != 0 && lrc->newest != 0);
 	if (diff->older != 0)
 		lrc_diff(node, diff->older)->newer = diff->newer;
 	else
@@ -58,19 +59,20 @@ uint64_t lrc_used(struct roami_node *node)
 	return lrc->total - lrc_store_left(node) + lrc->reserved;
 }
 
-/* Notes that the page's twin has writes of the interval that ends; under the page lock. */
 void lrc_keep_twin(struct roami_node *node, uint32_t page)
 {
 	struct lrc_node *lrc = roami_node_state(node);
 	struct lrc_diff diff = {.page = page, .first = roami_interval(node)};
 
+	roami_contract_locked(node, page);
+	roami_assert(lrc_page(node, page)->twin == 0);
+	roami_contract(roami_page_has_twin(node, page));
 	roami_memory_lock(node);
 	lrc_page(node, page)->twin = lrc_put(node, &diff, NULL);
 	lrc->reserved += lrc_room();
 	roami_memory_unlock(node);
 }
 
-/* The twin becomes a stored diff; under the page lock, and nobody can write the page. */
 void lrc_seal(struct roami_node *node, uint32_t page)
 {
 	struct lrc_node *lrc = roami_node_state(node);
@@ -81,18 +83,23 @@ void lrc_seal(struct roami_node *node, uint32_t page)
 	uint8_t bytes[ROAM_DIFF_MAX];
 	struct lrc_diff diff = {.page = page, .first = open, .last = open};
 
+	roami_contract_locked(node, page);
+	roami_contract(roami_page_has_twin(node, page));
+	roami_contract(roami_page_access(node, page) != ROAM_WRITE);
 	diff.bytes = (uint32_t)roami_diff_make(node, page, bytes, false);
 	roami_twin_drop(node, page);
 	roami_memory_lock(node);
 	if (data->twin != 0) {
 		diff.first = lrc_diff(node, data->twin)->first;
 		if (diff.first < open)
-			diff.last = open - 1; /* and some of the open one's */
+			diff.last = open - 1; /* and some writes of the open interval */
 		lrc_remove(node, data->twin);
+		roami_assert(lrc->reserved >= lrc_room());
 		lrc->reserved -= lrc_room();
 		data->twin = 0;
 	}
 	if (diff.bytes > 0) {
+		roami_assert(own->mark.key <= data->key);
 		diff.key = own->mark.key = own->top = ++data->key;
 		record = lrc_put(node, &diff, bytes);
 		if (data->first == 0)
@@ -104,7 +111,7 @@ void lrc_seal(struct roami_node *node, uint32_t page)
 	roami_memory_unlock(node);
 }
 
-/* The same for a page that may be written, from a handler. */
+/* From a handler the page may be open for writing. */
 void lrc_seal_open(struct roami_node *node, uint32_t page)
 {
 	roami_page_close(node, &page, 1, ROAM_READ);
@@ -113,7 +120,6 @@ void lrc_seal_open(struct roami_node *node, uint32_t page)
 
 /* ----------------------------------------------------------------------------- diffs for others */
 
-/* Under the page lock.  The answer, and the diffs behind it; how many bytes. */
 size_t lrc_gather(struct roami_node *node, const struct lrc_ask *ask, uint8_t *out)
 {
 	struct lrc_page *data = lrc_page(node, ask->page);
@@ -122,6 +128,7 @@ size_t lrc_gather(struct roami_node *node, const struct lrc_ask *ask, uint8_t *o
 	uint64_t first;
 	uint32_t at;
 
+	roami_contract_locked(node, ask->page);
 	roami_memory_lock(node);
 	first = data->twin != 0 ? lrc_diff(node, data->twin)->first : UINT64_MAX;
 	roami_memory_unlock(node);
@@ -166,7 +173,6 @@ void lrc_diffs(struct roami_node *node, const struct roam_request *request)
 	roami_reply(node, request, &part, 1);
 }
 
-/* Drops own diffs up to `key`: the manager has them. */
 void lrc_forget(struct roami_node *node, uint32_t page, uint64_t key)
 {
 	struct lrc_page *data = lrc_page(node, page);
@@ -192,32 +198,28 @@ void lrc_forget(struct roami_node *node, uint32_t page, uint64_t key)
 static void lrc_stream(struct roami_node *node, struct lrc_stream *stream, unsigned writer,
 		       const uint8_t *in, size_t bytes)
 {
+	roami_assert(writer < LRC_NODES_MAX);
 	stream->writer = writer;
 	stream->at = in + sizeof(stream->answer);
 	stream->end = in + bytes;
 	if (bytes < sizeof(stream->answer))
-		roami_node_fail(node, "node %u sent a malformed answer", writer);
+		roami_node_fail(node, "node %u: malformed answer about diffs", writer);
 	memcpy(&stream->answer, in, sizeof(stream->answer));
 }
 
-/* Reads an item at `at`, checked; false: there is none. */
 bool lrc_item(struct roami_node *node, const uint8_t *at, const uint8_t *end, struct lrc_item *item)
 {
 	if (at == end)
 		return false;
 	if ((size_t)(end - at) < sizeof(*item))
-		roami_node_fail(node, "a malformed diff came");
+		roami_node_fail(node, "malformed diff");
 	memcpy(item, at, sizeof(*item));
 	if (item->bytes > ROAM_DIFF_MAX || item->writer >= roami_count(node) ||
 	    lrc_padded(item->bytes) > (size_t)(end - at) - sizeof(*item))
-		roami_node_fail(node, "a malformed diff came");
+		roami_node_fail(node, "malformed diff");
 	return true;
 }
 
-/*
- * Takes the diff with the least key of all; false: none is left, or one with a smaller key did not
- * fit into its writer's answer.
- */
 bool lrc_next(struct roami_node *node, struct lrc_stream *streams, unsigned count,
 	      struct lrc_item *item, const uint8_t **bytes_p)
 {
@@ -242,17 +244,17 @@ bool lrc_next(struct roami_node *node, struct lrc_stream *streams, unsigned coun
 	return true;
 }
 
-/* Applies a diff that this copy has not; under the page lock. */
 void lrc_patch_one(struct roami_node *node, uint32_t page, const struct lrc_item *item,
 		   const uint8_t *bytes)
 {
 	struct lrc_page *data = lrc_page(node, page);
 	struct lrc_from *from = &data->from[item->writer];
 
+	roami_contract_locked(node, page);
 	if (item->key <= from->mark.key)
 		return;
 	if (!roami_diff_patch(node, page, bytes, item->bytes))
-		roami_node_fail(node, "node %u made a malformed diff", item->writer);
+		roami_node_fail(node, "node %u: malformed diff", item->writer);
 	from->mark.key = item->key;
 	if (from->top < item->key)
 		from->top = item->key;
@@ -260,10 +262,6 @@ void lrc_patch_one(struct roami_node *node, uint32_t page, const struct lrc_item
 		data->key = item->key;
 }
 
-/*
- * Sends all questions, then waits; own diffs are among the streams if asked for.  How many streams;
- * *gone_p: somebody has no more what was asked for.
- */
 unsigned lrc_call(struct roami_node *node, struct lrc_ask *asks, const bool *wanted,
 		  struct lrc_stream *streams, bool *gone_p)
 {

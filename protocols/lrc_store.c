@@ -1,6 +1,6 @@
 /*
- * The bounded store: memory cut into equal blocks, a record a chain of them.  So nothing
- * is ever lost between records, and putting one finds room if the count says that there is some.
+ * The bounded store: memory cut into equal blocks, where a record is a chain of blocks.  So no room
+ * is lost between records, and a record that the count of free blocks has room for always fits.
  */
 #include "lrc_store.h"
 
@@ -10,7 +10,7 @@
 #define BODY  (BLOCK - sizeof(uint32_t))
 #define FIRST (BODY - LRC_STORE_HEAD)
 
-/* The bytes first: a record's head has numbers of 64 bits. */
+/* The bytes come first: a record's head has numbers of 64 bits. */
 struct store_block {
 	uint8_t bytes[BODY];
 	uint32_t next; /* 0: the last */
@@ -35,6 +35,7 @@ static struct lrc_store *store_of(struct roami_node *node)
 
 static struct store_block *store_block(struct lrc_store *store, uint32_t at)
 {
+	roami_assert(at != 0 && at <= store->total);
 	return (struct store_block *)(void *)store + at;
 }
 
@@ -62,6 +63,7 @@ static uint32_t store_take(struct lrc_store *store)
 {
 	uint32_t at = store->free;
 
+	roami_assert(store->used < store->total);
 	if (at != 0)
 		store->free = store_block(store, at)->next;
 	else
@@ -71,7 +73,7 @@ static uint32_t store_take(struct lrc_store *store)
 	return at;
 }
 
-/* Walks over a record's blocks behind its head, `bytes` in all; `in`: copies to the record. */
+/* Copies `bytes` bytes behind a record's head, block by block; `in`: to the record. */
 static void store_copy(struct lrc_store *store, uint32_t record, uint8_t *data, size_t bytes,
 		       bool in)
 {
@@ -128,6 +130,7 @@ void lrc_store_drop(struct roami_node *node, uint32_t record)
 		struct store_block *block = store_block(store, record);
 		uint32_t next = block->next;
 
+		roami_assert(store->used > 0);
 		roami_memory_spoil(node, block->bytes, sizeof(block->bytes));
 		block->next = store->free;
 		store->free = record;

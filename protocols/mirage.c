@@ -5,16 +5,16 @@
  *
  * Idea.  Under ivy a page that two nodes use at the same time travels back and forth, and neither
  * gets anything done while it travels.  Here a page that came to a node, to be written or to be
- * read, stays for a time window delta, whoever asks; requests wait until the window ends.  The node
- * then does many accesses for one move.  Pages go by a site that knows who has them (the paper's
- * library, here the page's manager).  Too short a delta is ivy; too long a one lets others wait for
- * a page that nobody uses.
+ * read, stays for a time window delta, whichever node asks for it; requests wait until the window
+ * ends.  The node then makes many accesses for one move.  Requests go by a site that knows which
+ * nodes have the page (the paper's library, here the page's manager).  Too short a delta is ivy;
+ * with too long a one nodes wait for a page that is not in use.
  *
- * Delta is the same for all pages (ROAM_MIRAGE_DELTA, in microseconds) but those of regions with
- * one of their own (roam_region.option), or each node finds one for each page (0): if a write wants
- * the page back sooner after its loss than the page had stayed, the window was too short: twice as
- * long next time, up to 2 milliseconds.  If the page is not missed for four windows, half as long
- * next time, down to what ivy leaves it.
+ * Delta is one number for all pages (ROAM_MIRAGE_DELTA, in microseconds) but those of regions with
+ * a delta of their own (roam_region.option), or each node finds one for each page (0): if a write
+ * wants the page back sooner after its loss than the page had stayed, the window was too short:
+ * twice as long next time, up to 2 milliseconds.  If the page is not missed for four windows, half
+ * as long next time, down to what ivy leaves it.
  *
  * Page states and messages: ivy's.
  *
@@ -22,16 +22,16 @@
  *
  * Differences from the paper, and why:
  * - The paper's library queues the requests of a segment and handles one at a time; here the nodes
- *   that have a page keep them (rule 8.2), and any page's requests go on beside the others'.
- * - The paper's clock site is one of a page's holders, says how much of the window is left, and the
- *   library asks again later.  Here each holder has its own clock and answers when its time is
+ *   that have a page keep its requests (rule 8.2), and requests for other pages go on beside them.
+ * - The paper's clock site is one of a page's holders: it says how much of the window is left, and
+ *   the library asks again later.  Here each holder has its own clock and answers when its time is
  *   over: one message less, and no clocks to compare.
  * - The paper's library grants waiting readers together.  Here each asks for itself, and the owner,
  *   once it has given up writing, answers the others without a window.
  * - The paper leaves it to an administrator to find delta, for a page or a segment.  Reads do not
  *   lengthen it here: a loop that waits for a value reads at once whatever it lost, and a window
  *   would only keep the writer from writing the value.
- * - The paper drops a segment's pages that nobody has attached; roam has no such thing.
+ * - The paper drops the pages of a segment that no process has attached; roam has no such thing.
  */
 #include "ivy.h"
 
@@ -40,16 +40,16 @@
 
 struct mirage_page {
 	struct ivy_page ivy;
-	uint32_t delta_ns; /* this node's, if it adapts */
-	bool soon;         /* when last missed, it was gone for less than delta */
+	uint32_t delta_ns; /* this node's window, if it finds one for each page */
+	bool soon;         /* when it was last missed, it had been gone for less than delta */
 };
 
 struct mirage_node {
 	struct ivy_node ivy;
-	uint64_t delta_us; /* of every page; 0: each its own */
+	uint64_t delta_us; /* of every page; 0: each page has its own */
 };
 
-/* What the page's region asks for, or the job; 0: found for the page. */
+/* The window in ns that the page's region, or the job, asks for; 0: one is found for the page. */
 static uint64_t mirage_given(struct roami_node *node, uint32_t page)
 {
 	const struct mirage_node *mirage = roami_node_state(node);
@@ -62,15 +62,17 @@ static uint64_t mirage_window(struct roami_node *node, uint32_t page)
 	const struct mirage_page *data = roami_page_data(node, page);
 	uint64_t given = mirage_given(node, page), delta = given != 0 ? given : data->delta_ns;
 
+	roami_contract_locked(node, page);
 	return delta > ROAM_STAY_NS ? delta : ROAM_STAY_NS;
 }
 
-/* The page is missed now: was it gone for a short time or a long one?  Since ivy.until. */
+/* The page is missed now: notes whether it was gone (since ivy.until) for less than a window. */
 static void mirage_missed(struct roami_node *node, uint32_t page)
 {
 	struct mirage_page *data = roami_page_data(node, page);
 	uint64_t window, gone;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	if (ivy_state(node, page) == IVY_NONE && data->ivy.until != 0) {
 		window = mirage_window(node, page);
@@ -82,17 +84,19 @@ static void mirage_missed(struct roami_node *node, uint32_t page)
 	roami_page_unlock(node, page);
 }
 
-/* A write wants what was taken too early, at once or after a read that fetched a copy. */
+/* A write wants a page that was taken too early, at once or after a read that fetched a copy. */
 static void mirage_lengthen(struct roami_node *node, uint32_t page)
 {
 	struct mirage_page *data = roami_page_data(node, page);
 	uint64_t window;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	window = 2 * mirage_window(node, page);
 	if (data->soon)
 		data->delta_ns = (uint32_t)(window < MIRAGE_MOST_NS ? window : MIRAGE_MOST_NS);
 	data->soon = false;
+	roami_assert(data->delta_ns <= MIRAGE_MOST_NS);
 	roami_page_unlock(node, page);
 }
 

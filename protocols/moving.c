@@ -34,6 +34,8 @@ void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, ui
 {
 	struct moving_page *data = moving_page(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract_locked(node, page);
 	roami_assert(version >= home_need(&data->home.page));
 	roami_page_move(node, page, HOME_MASTER);
 	moving_learn(data, place);
@@ -43,13 +45,14 @@ void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, ui
 	roami_home_receive(node, page, version, place);
 }
 
-/* The answer's bytes are in place; true: the page may be opened, as copy or as home's. */
+/* The answer's bytes are in place.  true: the page may be opened, as copy or as home's. */
 static bool moving_install(struct roami_node *node, uint32_t page,
 			   const struct moving_answer *answer)
 {
 	struct moving_page *data = moving_page(node, page);
 	bool good = true;
 
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	if (answer->moved) {
 		data->regrets = (uint16_t)(data->regrets + (data->asked ? 1 : 0));
@@ -69,12 +72,12 @@ static bool moving_install(struct roami_node *node, uint32_t page,
 /* A page that is asked for. */
 struct moving_want {
 	uint32_t page;
-	unsigned home; /* the first, if no place is known */
+	unsigned home; /* the first home, if no place is known */
 	struct moving_head head;
 	struct moving_answer answer;
 };
 
-/* How many of the wants behind the first are for the pages behind its own, at the same node. */
+/* How many wants behind the first are for the pages behind its own, at the same node. */
 static uint32_t want_run(const struct moving_want *wants, unsigned count)
 {
 	uint32_t run = 0;
@@ -88,14 +91,14 @@ static uint32_t want_run(const struct moving_want *wants, unsigned count)
 static void want_ask(struct roami_node *node, struct moving_want *wants,
 		     struct roam_page_call *calls, unsigned count, bool stay)
 {
+	roami_assert(count <= ROAM_PAGES_ONCE);
 	for (unsigned i = 0; i < count; i++) {
 		struct moving_want *want = &wants[i];
 		uint32_t place = moving_place(node, want->page);
 
 		if (place == 0)
 			place = ROAM_PLACE_MADE(want->home, 0);
-		want->head =
-			(struct moving_head){.page = want->page, .place = place, .stay = stay};
+		want->head = (struct moving_head){.page = want->page, .place = place, .stay = stay};
 	}
 	for (unsigned i = 0; i < count; i++) {
 		struct moving_want *want = &wants[i];
@@ -113,12 +116,13 @@ static void want_ask(struct roami_node *node, struct moving_want *wants,
 	roami_pages_ask(node, calls, count);
 }
 
-/* Whether what came is as new as it must be. */
+/* Whether the page that came is as new as it must be. */
 static bool want_came(struct roami_node *node, const struct moving_want *want,
 		      const struct roam_page_call *call)
 {
 	if (!call->came || call->bytes != sizeof(want->answer))
-		roami_node_fail(node, "page %u came in part", want->page);
+		roami_node_fail(node, "page %u: incomplete reply of %zu bytes", want->page,
+				call->bytes);
 	return moving_install(node, want->page, &want->answer);
 }
 
@@ -136,7 +140,9 @@ void moving_fault(struct roami_node *node, uint32_t page, bool stay)
 {
 	struct moving_want want = {.page = page, .home = ROAM_NOBODY};
 
-	/* Home already, if it was placed here and not touched yet. */
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
+	/* This node is home already, if the page was placed here and not touched yet. */
 	if ((moving_place(node, page) == 0 || roami_home_here(node, page) != 0) &&
 	    home_mine(node, page, &want.home))
 		return;
@@ -151,11 +157,12 @@ static bool write_along(struct roami_node *node, uint32_t page)
 
 void moving_write_fault(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (roami_page_is_home(node, page) && !roami_checks_races(node))
 		home_write_run(node, page, write_along);
 }
 
-/* Opens what has come of pages that ascend, runs of copies or of own pages at once. */
+/* Opens pages that have come, ascending; runs of copies or of own pages at once. */
 static void ahead_open(struct roami_node *node, const uint32_t *pages, unsigned count)
 {
 	unsigned first = 0;
@@ -177,6 +184,7 @@ static void ahead_bring(struct roami_node *node, struct moving_want *wants, unsi
 	bool done[ROAM_PAGES_ONCE] = {false};
 	unsigned left = count;
 
+	roami_assert(count <= ROAM_PAGES_ONCE);
 	want_ask(node, wants, calls, count, stay);
 	while (left > 0) {
 		unsigned came = 0;
@@ -196,10 +204,9 @@ static void ahead_bring(struct roami_node *node, struct moving_want *wants, unsi
 	}
 }
 
-/* Whether a page is worth asking for: pending on return if so, and its first home known. */
+/* Whether a page is worth asking for: then it is pending on return, and its first home known. */
 static bool ahead_wants(struct roami_node *node, struct moving_want *want)
 {
-
 	if (roami_page_access(node, want->page) != ROAM_NONE || !roami_page_try(node, want->page))
 		return false;
 	want->home = roami_home_lookup(node, want->page);
@@ -247,11 +254,12 @@ void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
 	home_invalidate(node, sync, notices, count, moving_flush);
 }
 
-/* The directory names the first home only: bring the bytes here. */
+/* The directory names the first home only: brings the bytes here. */
 void moving_settle(struct roami_node *node, uint32_t page)
 {
 	struct moving_want want = {.page = page};
 
+	roami_contract_pending(node, page);
 	want.home = roami_home_lookup(node, page);
 	if (want.home == ROAM_NOBODY || roami_home_here(node, page) != 0 ||
 	    roami_page_state(node, page) == HOME_COPY)
@@ -267,12 +275,12 @@ static void moving_parse(struct roami_node *node, const struct roam_request *req
 	roami_request_page(node, request, sizeof(*head));
 	memcpy(head, request->data, sizeof(*head));
 	if (head->place == 0 || request->origin >= roami_count(node))
-		roami_node_fail(node, "node %u sent a malformed request", request->from);
+		roami_node_fail(node, "node %u: malformed request for a page", request->from);
 }
 
 /*
- * Not home: passes the request on to a newer place, or keeps it for the page that is on its way
- * here.  The page lock is held.
+ * This node is not the home: passes the request on to a newer place, or parks it for the page that
+ * is on its way here.  The page lock is held.
  */
 static void moving_elsewhere(struct roami_node *node, const struct roam_request *request,
 			     struct moving_head *head, unsigned type)
@@ -282,6 +290,8 @@ static void moving_elsewhere(struct roami_node *node, const struct roam_request 
 				     {(const uint8_t *)request->data + sizeof(*head),
 				      request->bytes - sizeof(*head)}};
 
+	roami_contract_locked(node, head->page);
+	roami_contract(roami_home_here(node, head->page) == 0);
 	if (place != 0 && ROAM_PLACE_EPOCH(place) > ROAM_PLACE_EPOCH(head->place)) {
 		head->place = place;
 		head->hops++;
@@ -289,14 +299,14 @@ static void moving_elsewhere(struct roami_node *node, const struct roam_request 
 		return;
 	}
 	if (!roami_page_pending(node, head->page))
-		roami_node_fail(node, "node %u asked for page %u, which was never here",
+		roami_node_fail(node, "node %u looks for the home of page %u, which was never here",
 				request->origin, head->page);
 	roami_park(node, request, head->page);
 }
 
 /*
- * What all handlers begin with.  The page's place, which is here, and the page lock held; 0: the
- * request was passed on or kept, and nothing is held.
+ * What all handlers begin with.  Returns the place of the page, which is here, with the page lock
+ * held; 0: the request was passed on or parked, and the lock is not held.
  */
 static uint32_t moving_begin(struct roami_node *node, const struct roam_request *request,
 			     struct moving_head *head, unsigned type)
@@ -332,6 +342,8 @@ uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_
 	uint32_t place = roami_home_here(node, page);
 	bool open;
 
+	roami_contract_locked(node, page);
+	roami_contract(!roami_page_pending(node, page) && roami_page_is_home(node, page));
 	if (!roami_home_give(node, page, bytes, version_p, &open))
 		return 0;
 	if (open)
@@ -381,14 +393,16 @@ bool moving_never(struct roami_node *node, const struct moving_head *head, unsig
 
 bool moving_rests(struct roami_node *node, uint32_t page)
 {
+	roami_contract_locked(node, page);
+	roami_contract(roami_home_here(node, page) != 0);
 	return roami_page_state(node, page) == HOME_MASTER &&
 	       roami_page_access(node, page) != ROAM_WRITE && !roami_page_dirty(node, page) &&
 	       !roami_page_pending(node, page);
 }
 
 /*
- * The home goes to a writer that has all that is here, if its policy and what came of that before
- * let it.  The page lock is held.
+ * Moves the home to a writer that has all that is here, if the policy allows, and what came of
+ * earlier such moves.  The page lock is held.
  */
 static void moving_hand_over(struct roami_node *node, const struct moving_head *head, unsigned to,
 			     moving_policy_fn *moves, uint64_t have, struct moving_answer *answer)
@@ -397,6 +411,8 @@ static void moving_hand_over(struct roami_node *node, const struct moving_head *
 	uint64_t version = have;
 	uint32_t place;
 
+	roami_contract_locked(node, head->page);
+	roami_contract(to != roami_me(node) && answer->moved == 0);
 	if (data->regrets >= REGRETS_MAX || !moving_rests(node, head->page) ||
 	    !moves(node, head, to))
 		return;
@@ -424,6 +440,7 @@ void moving_handle_diff(struct roami_node *node, const struct roam_request *requ
 					  (const uint8_t *)request->data + sizeof(head),
 					  request->bytes - sizeof(head));
 	roami_page_lock(node, head.page);
+	roami_contract(roami_home_here(node, head.page) != 0);
 	if (!roami_page_pending(node, head.page)) /* a release that finds it shared closes it */
 		moving_page(node, head.page)->home.page.shares = 0;
 	if (answer.version == head.have + 1)
@@ -460,8 +477,8 @@ static void moving_check_page(struct roami_node *const *nodes, unsigned count, u
 
 		pending += roami_page_pending(nodes[i], page);
 		roami_assert(place != 0 || !roami_page_is_home(nodes[i], page));
-		roami_assert(roami_page_state(nodes[i], page) != HOME_COPY ||
-			     !home_stale(data) || roami_page_pending(nodes[i], page));
+		roami_assert(roami_page_state(nodes[i], page) != HOME_COPY || !home_stale(data) ||
+			     roami_page_pending(nodes[i], page));
 		if (place == 0)
 			continue;
 		homes++;

@@ -1,10 +1,11 @@
 /*
  * What protocols share whose homes move (rule 7).  Every move counts the page's epoch up.  Each
- * node knows a place, node and epoch, for the pages it has dealt with: from what it gave away, from
- * answers, from notices; for others the directory names the first home.  Requests and diffs carry
- * the place at which they are directed.  Who is not home passes them on to the newer place it
- * knows, so epochs grow on the way; who knows of no newer one than the request does is about to get
- * the page, and keeps the request until it is here.  The home it ends at answers.
+ * node knows a place, node and epoch, for the pages it has dealt with: from pages that it gave
+ * away, from answers, from notices; for other pages the directory names the first home.  Requests
+ * and diffs carry the place at which they are directed.  A node that is not the home passes them on
+ * to the newer place that it knows, so epochs grow on the way; a node that knows of no newer place
+ * than the request does is about to get the page, and parks the request until the page is here.
+ * The home at which a request ends answers it.
  */
 #ifndef ROAM_PROTOCOLS_MOVING_H
 #define ROAM_PROTOCOLS_MOVING_H
@@ -15,31 +16,34 @@
 struct moving_page {
 	struct home_scoped_page home;
 	uint64_t owed;    /* given away open: the version of what was written, still to be told */
-	uint64_t copies;  /* at the home: who may have a copy and has sent nothing since */
+	uint64_t copies;  /* at the home: nodes that may have a copy and have sent nothing since */
 	uint64_t counted; /* full barriers when they were counted last */
 	uint32_t place;   /* the newest known, while this node is not home; 0: ask the directory */
 	uint32_t checked; /* at node 0, by the tests: the newest epoch ever seen of a home */
-	bool refused;     /* by the home, to move to this copy */
-	bool asked;       /* the home was given to a copy */
-	uint16_t regrets; /* how often it was wanted back then */
+	bool refused;     /* the home has refused to move to this copy */
+	bool asked;       /* the home moved to a node that asked (MOVING_ASK, MOVING_DIFF) */
+	uint16_t regrets; /* how often this node wanted it back after that */
 };
 
 extern const struct roam_page_state moving_states[];
 
-/* The first messages of such a protocol; its handlers are those below, with its policy. */
+/*
+ * The first messages of each protocol whose homes move; its handlers call those below, with its
+ * policy.
+ */
 enum { MOVING_WANT, MOVING_DIFF, MOVING_ASK, MOVING_TYPES };
 
-/* The beginning of all. */
+/* All of them begin with it. */
 struct moving_head {
 	uint32_t page;
 	uint32_t place;
 	uint16_t hops;
-	uint16_t stay; /* that is not to move */
+	uint16_t stay; /* the home is not to move */
 	uint32_t run;  /* of a want: so many pages behind it are wanted too */
-	uint64_t have; /* of a diff, or of what would be one: the version that it was made of */
+	uint64_t have; /* of a diff or an ask: the version of the copy that was written */
 };
 
-#define MOVING_ONCE     ROAM_PAGES_ONCE /* diffs under way at a time */
+#define MOVING_ONCE     ROAM_PAGES_ONCE /* the most diffs under way at a time */
 #define MOVING_DIFF_MAX (sizeof(struct moving_head) + ROAM_DIFF_MAX)
 #define MOVING_SCRATCH  (MOVING_ONCE * MOVING_DIFF_MAX)
 
@@ -51,10 +55,10 @@ static inline struct moving_page *moving_page(struct roami_node *node, uint32_t 
 struct moving_answer {
 	uint64_t version;
 	uint32_t place;
-	uint32_t moved; /* the home did; its place is then the asker's */
+	uint32_t moved; /* the home did; its place is then at the asker */
 };
 
-/* Epochs only grow.  The page lock is held. */
+/* Notes a place, if its epoch is newer.  The page lock is held. */
 void moving_learn(struct moving_page *data, uint32_t place);
 
 /* The newest place known; 0: none. */
@@ -63,16 +67,21 @@ uint32_t moving_place(struct roami_node *node, uint32_t page);
 /* Brings the pending page here: the home too, or a copy if it must `stay`, and opens it. */
 void moving_fault(struct roami_node *node, uint32_t page, bool stay);
 
-/* This node writes a page that it can read: if its home is here, those behind it may be next. */
+/*
+ * This node writes the pending page, which it can read: if its home is here, opens pages behind it
+ * that will be written next.
+ */
 void moving_write_fault(struct roami_node *node, uint32_t page);
 
-/* The same of pages that will be read soon, all asked for before the first is waited for. */
+/*
+ * moving_fault for pages that will be read soon; all are asked for before the first is waited for.
+ */
 void moving_ahead(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride,
 		  bool stay);
 
 /*
- * As home_flush; the homes acknowledge wherever the diffs find them.  Or this node tries first to
- * become home of a page whose diff is long.
+ * As home_flush; the homes acknowledge wherever the diffs find them.  moving_flush_asking tries
+ * first to become home of a page whose diff is long.
  */
 void moving_flush(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
 		  size_t count);
@@ -86,34 +95,37 @@ void moving_check(struct roami_node *const *nodes, unsigned count);
 
 /* ------------------------------------------------------------------------------------ handlers */
 
-/* Whether the home, which is here, goes to `to`.  The page lock is held. */
+/* A policy: whether the home, which is here, moves to node `to`.  The page lock is held. */
 typedef bool moving_policy_fn(struct roami_node *node, const struct moving_head *head, unsigned to);
 
 void moving_handle_want(struct roami_node *node, const struct roam_request *request,
 			moving_policy_fn *moves);
-/* With the diff applied the writer may have all that the home has, and need no bytes. */
+/*
+ * With the diff applied the writer may have all that the home has: then the home may move without
+ * bytes.
+ */
 void moving_handle_diff(struct roami_node *node, const struct roam_request *request,
 			moving_policy_fn *moves);
 
-/* Of who has written a copy and wants to be home of it, for that is all that is here. */
+/* A node that has written a copy asks to be home, if what it copied is all that is here. */
 void moving_handle_ask(struct roami_node *node, const struct roam_request *request,
 		       moving_policy_fn *moves);
 
-/* A policy: nothing moves. */
+/* The policy that no home moves. */
 bool moving_never(struct roami_node *node, const struct moving_head *head, unsigned to);
 
 /*
- * Whether nobody works on the page or writes it here: then a copy of its version is all that is
+ * Whether no thread works on the page or writes it here: then a copy of its version has all that is
  * here.  The page lock is held, and the page is here.
  */
 bool moving_rests(struct roami_node *node, uint32_t page);
 
-/* Who may have a copy, of those not told otherwise since the last full barrier. */
+/* The nodes that got a copy since the last full barrier and have sent nothing since. */
 uint64_t *moving_copies(struct roami_node *node, struct moving_page *data);
 
 /*
- * Gives the page, which is here and not pending, to node `to`, see roami_home_give; its new place,
- * 0: it stays.  The page lock is held.
+ * Gives the page, which is here and not pending, to node `to`, see roami_home_give.  Returns its
+ * new place, 0: it stays.  The page lock is held.
  */
 uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_t *bytes,
 		     uint64_t *version_p);

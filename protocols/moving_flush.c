@@ -1,9 +1,9 @@
 /* Diffs to homes that move: stored there, sent, or not needed because the home comes here. */
 #include "moving.h"
 
-#define ASK_MIN 128u /* bytes of a diff that is worth a question */
+#define ASK_MIN 128u /* a diff of so many bytes is worth asking for the home */
 
-/* A diff on its way; in the message its head stands before it. */
+/* A diff on its way; in the message the head stands before it. */
 struct moving_update {
 	struct roam_dirty *dirty;
 	struct moving_head *head;
@@ -12,13 +12,15 @@ struct moving_update {
 };
 
 /*
- * The diff of a page that is written again and again, and whose home does not come here, is stored
- * there; false: it is to be sent.
+ * Stores the diff of a page that is written again and again, and whose home does not come here, at
+ * the home; false: it is to be sent.
  */
 static bool update_put(struct roami_node *node, struct roam_dirty *dirty)
 {
 	uint32_t place = moving_place(node, dirty->page);
 
+	roami_contract_pending(node, dirty->page);
+	roami_assert(!dirty->home);
 	if (!dirty->keep || place == 0 || moving_page(node, dirty->page)->owed != 0 ||
 	    !roami_flush_pinned(node, dirty, ROAM_PLACE_OF(place)))
 		return false;
@@ -34,6 +36,8 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	struct moving_head *head = (void *)out;
 	size_t bytes = 0;
 
+	roami_contract_pending(node, dirty->page);
+	roami_contract(dirty->keep || roami_page_access(node, dirty->page) != ROAM_WRITE);
 	*head = (struct moving_head){.page = dirty->page,
 				     .place = moving_place(node, dirty->page),
 				     .stay = dirty->keep || roami_checks_races(node),
@@ -45,7 +49,7 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	*update = (struct moving_update){.dirty = dirty, .head = head, .bytes = bytes};
 	dirty->changed = bytes != 0;
 	if (!dirty->changed) {
-		/* Under ScC such a page gives notice anyway, of what is here: that has it. */
+		/* Under ScC home_answered tells of such a page anyway: what is here has it. */
 		dirty->changed = data->owed != 0 && roami_model(node) != ROAM_MODEL_SCC;
 		dirty->version = data->owed;
 		home_answered(node, dirty, head->place);
@@ -54,12 +58,16 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	return bytes != 0;
 }
 
-/* What was kept for a page that has come with an answer may wait for this node's other updates. */
+/*
+ * Requests parked for a page that has come with an answer may wait for other updates of this node:
+ * they are handled now.
+ */
 static void update_answered(struct roami_node *node, const struct moving_update *update,
 			    const struct roam_page_call *call)
 {
 	uint32_t page = update->head->page;
 
+	roami_contract_pending(node, page);
 	if (call->bytes != sizeof(update->answer))
 		roami_node_fail(node, "page %u: malformed acknowledgement", page);
 	roami_page_lock(node, page);
@@ -74,7 +82,7 @@ static void update_answered(struct roami_node *node, const struct moving_update 
 		roami_page_unpark(node, page);
 }
 
-/* Sends all of them, with or without the diffs; then the homes' answers are there. */
+/* Sends all updates, with or without their diffs; on return the homes' answers are there. */
 static void update_call(struct roami_node *node, struct moving_update **updates, unsigned count,
 			unsigned type)
 {
@@ -82,6 +90,7 @@ static void update_call(struct roami_node *node, struct moving_update **updates,
 	bool done[MOVING_ONCE] = {false};
 	unsigned left = count;
 
+	roami_assert(count <= MOVING_ONCE);
 	for (unsigned i = 0; i < count; i++)
 		calls[i] = (struct roam_page_call){
 			.page = updates[i]->head->page,
@@ -105,13 +114,17 @@ static void update_call(struct roami_node *node, struct moving_update **updates,
 	}
 }
 
-/* Long diffs need not be sent if the home comes here: asks for it.  How many updates are left. */
+/*
+ * Asks to be home of pages with long diffs, which then need not be sent.  Returns how many updates
+ * are left.
+ */
 static unsigned update_ask(struct roami_node *node, const struct roam_sync *sync,
 			   struct moving_update **updates, unsigned count)
 {
 	struct moving_update *asks[MOVING_ONCE];
 	unsigned asked = 0, left = 0;
 
+	roami_assert(count <= MOVING_ONCE);
 	for (unsigned i = 0; i < count; i++)
 		if (!updates[i]->head->stay && updates[i]->bytes >= ASK_MIN &&
 		    !moving_page(node, updates[i]->head->page)->refused)
@@ -127,7 +140,9 @@ static unsigned update_ask(struct roami_node *node, const struct roam_sync *sync
 	return left;
 }
 
-/* The actual homes acknowledge, wherever the diffs found them. */
+/*
+ * Sends the updates and gives notice; the actual homes acknowledge, wherever the diffs found them.
+ */
 static void update_send(struct roami_node *node, const struct roam_sync *sync,
 			struct moving_update *all, unsigned count, bool asks)
 {

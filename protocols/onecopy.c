@@ -5,18 +5,19 @@
  * Paper: none; the "migration" algorithm of Stumm and Zhou, Algorithms Implementing Distributed
  * Shared Memory (1990).
  *
- * Idea.  Every page exists once.  Whoever touches it gets it, read or write, and the last owner
- * loses it.  The page's manager knows who asked last; a request goes to the manager, which forwards
- * it to the last asker, which sends the page as soon as it has had it for a moment.  Requests so
- * form a queue without anybody keeping one.  At the start node 0 owns all pages.
+ * Idea.  Every page exists once.  A node that touches a page gets it, for reading or for writing,
+ * and its last owner loses it.  The page's manager knows which node asked last; a request goes to
+ * the manager, which forwards it to the last asker, which sends the page as soon as it has had it
+ * for a moment.  Requests so form a queue that no node has to keep.  At the start node 0 owns all
+ * pages.
  *
  * Page states: start (at node 0: here, never moved; elsewhere: away), here, away.
  *
  * Messages: want (to the manager, if that is another node) and take (from the manager to the last
  * asker), answered to the asker with the page's bytes.
  *
- * Sequential consistency: a page is readable at one node at most, and access is gone before
- * anybody could use it beside the bytes that leave.
+ * Sequential consistency: a page is readable at one node at most, and a node has lost access to it
+ * before any other node can use the bytes that it sent.
  */
 #include <string.h>
 
@@ -27,7 +28,7 @@ enum onecopy_state { ONECOPY_START, ONECOPY_HERE, ONECOPY_AWAY };
 enum { ONECOPY_WANT, ONECOPY_TAKE };
 
 struct onecopy_page {
-	uint64_t until; /* may not leave before */
+	uint64_t until; /* the page may not leave before */
 	uint32_t asker; /* at the manager: the last asker; node 0 at first */
 	uint32_t spare;
 };
@@ -36,15 +37,17 @@ static bool onecopy_is_here(struct roami_node *node, uint32_t page)
 {
 	unsigned state = roami_page_state(node, page);
 
+	roami_contract(roami_page_pending(node, page) || roami_page_locked(node, page));
 	return state == ONECOPY_HERE || (state == ONECOPY_START && roami_me(node) == 0);
 }
 
-/* At the manager: `asker` is the last one now; who was it before? */
+/* At the manager: `asker` is the last one now.  Returns the last one before it. */
 static unsigned onecopy_queue(struct roami_node *node, uint32_t page, unsigned asker)
 {
 	struct onecopy_page *data = roami_page_data(node, page);
 	unsigned last;
 
+	roami_assert(roami_manager(node, page) == roami_me(node) && asker < roami_count(node));
 	roami_page_lock(node, page);
 	last = data->asker;
 	data->asker = asker;
@@ -57,19 +60,21 @@ static void onecopy_bring(struct roami_node *node, uint32_t page)
 	unsigned to = roami_manager(node, page), type = ONECOPY_WANT;
 	bool came;
 
+	roami_contract(!onecopy_is_here(node, page));
 	if (to == roami_me(node)) {
 		to = onecopy_queue(node, page, to);
 		type = ONECOPY_TAKE;
 	}
 	roami_call_page(node, to, type, page, NULL, 0, &came);
 	if (!came)
-		roami_node_fail(node, "page %u came without bytes", page);
+		roami_node_fail(node, "page %u: the answer has no bytes", page);
 }
 
 static void onecopy_get(struct roami_node *node, uint32_t page)
 {
 	struct onecopy_page *data = roami_page_data(node, page);
 
+	roami_contract_pending(node, page);
 	if (!onecopy_is_here(node, page))
 		onecopy_bring(node, page);
 	roami_page_lock(node, page);
@@ -94,7 +99,7 @@ static void onecopy_take(struct roami_node *node, const struct roam_request *req
 
 	roami_page_lock(node, page);
 	if (roami_page_pending(node, page)) {
-		roami_park(node, request, page); /* it is on its way here, or being opened */
+		roami_park(node, request, page); /* the page is on its way here, or being opened */
 		roami_page_unlock(node, page);
 		return;
 	}

@@ -1,10 +1,10 @@
-"""Builds roam and runs the SPLASH-2 kernels on 1, 2 and 4 nodes, beside the same on threads.
+"""Builds roam and runs the SPLASH-2 kernels on 1, 2 and 4 nodes, and their sources on threads.
 
 usage: tools/demo [--all] [--small] [--runs N]
 
   --all      every protocol on 2 and 4 nodes, and every fault engine
   --small    small problems only: a few seconds
-  --runs N   runs per row, of which the median is shown (3)
+  --runs N   runs per row; the median is shown (3)
 
 Every result is verified by the program itself; the exit status is 0 if all were right.
 """
@@ -30,7 +30,7 @@ PROGRAMS = {
     'ocean': (['-n1026'], ['-n66'], '-c'),
     'radix': (['-n8388608'], ['-n65536'], '-t'),
 }
-# The one that suits problems of real size; the others run the small ones.
+# The protocol for problems of real size; the others run the small ones.
 MAIN_PROTOCOL = 'hlrc'
 ALWAYS_PROTOCOL = 'onecopy'
 RESULT = re.compile(r'^\w+: .*\bp \d+ total_us (\d+) region_us (\d+) verified (\w+)$', re.MULTILINE)
@@ -69,7 +69,7 @@ def logged(command):
 
 
 def names(programs, what):
-    """The names that `roam info` lists, but those for tests only."""
+    """The names that `roam info` lists, except those for tests only."""
     shown = subprocess.run([programs['roam'], 'info', what], check=True, stdout=subprocess.PIPE,
                            text=True).stdout
     return [line.split()[0] for line in shown.splitlines()
@@ -124,7 +124,7 @@ class Row:
         return [f'-p{self.nodes}', *self.size, PROGRAMS[self.program][2]]
 
     def run(self, programs, runs):
-        """Alternates with the twin on threads, so that the machine's moods hit both."""
+        """Alternates with the program on threads, so that changes of the machine's speed affect both."""
         for _ in range(runs):
             us, wrong = run_once([programs[self.program + '-pthread'], *self.arguments()], {})
             self.note('threads: ' + wrong if wrong else '')
@@ -191,7 +191,7 @@ def print_table(rows):
             say('')
         say('  '.join(left + right + [line[-1]]))
     say('\ntime: as the program reports it, start to end.  threads: the same source with pthread\n'
-        'macros and as many threads.  speed: how roam compares with that; 1.00x is as fast.\n'
+        'macros and as many threads.  speed: that time divided by roam\'s; 1.00x is as fast.\n'
         'faults, fetches (pages), diffs, messages, MB: of all nodes.')
 
 

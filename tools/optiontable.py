@@ -1,5 +1,5 @@
-"""The options of roam, read from the tables in which the code has them: src/base/options.def, and what
-transports declare beside their code.  For what is generated from them.
+"""The options of roam, read from the tables in the code: src/base/options.def, and those that transports
+declare beside their code.  For manual pages and completions.
 """
 import re
 
@@ -23,7 +23,7 @@ def of_transport(source):
 
 def rows(options_def, transports):
     """(variable, kind, default, allowed, meaning), as written, of the texts of options.def and of
-    transports; what is not understood is an error.
+    transports; a line that is not understood is an error.
     """
     found = [row[1:] for row in OPTION.findall(options_def)]
     if len(found) != len(re.findall(r'^OPTION\(', options_def, re.MULTILINE)):

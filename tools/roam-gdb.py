@@ -1,12 +1,12 @@
-"""Commands of gdb for programs over roam.  In gdb, or in ~/.gdbinit:
+"""gdb commands for programs over roam.  In gdb, or in ~/.gdbinit:
 
     source roam-gdb.py
 
-Page faults of the shared heap are signals that the library handles: they pass without a stop.  For
-a true crash, stop there with `handle SIGSEGV stop print` once the program is near it.
+Page faults of the shared heap are signals that the library handles: gdb does not stop at them.  To
+stop at a real crash, use `handle SIGSEGV stop print` once the program is near it.
 
     roam page ADDRESS   what this node knows of the page: access, state, home, twin, versions, bytes
-    roam page #NUMBER   the same, by number
+    roam page #NUMBER   a page by its number
     roam nodes          every node's process, and what it waits for
 """
 import gdb
@@ -24,7 +24,7 @@ WAITS = ('nothing', 'lock', 'barrier', 'flag', 'reduction', 'create', 'end', 'co
 
 
 def find_job():
-    """The library's one job; statics of that name in other files are passed over."""
+    """The library's one job; statics of that name in other files are skipped."""
     for symbol in gdb.lookup_static_symbols('job'):
         if symbol.type.name == 'roami_job' or str(symbol.type) == 'struct roami_job':
             return symbol.value()
@@ -44,7 +44,7 @@ def names(bits, table):
 
 
 def text_or(read):
-    """What `read` returns, unless it is in shared memory, which core files leave out."""
+    """What `read` returns, unless that is in shared memory, which core files leave out."""
     connection = gdb.selected_inferior().connection
     if connection is not None and connection.type == 'core':
         return '(shared memory is not in core files)'
@@ -60,14 +60,14 @@ def page_number(argument, job):
 
 
 def domain_of(node, number):
-    """The stretch of the heap, under one protocol, that the page lies in."""
+    """The domain of the heap, under one protocol, in which the page lies."""
     domains = [node['domains'][i] for i in range(int(node['domain_count']))]
     return next((domain for domain in domains
                  if int(domain['first']) <= number < int(domain['end'])), domains[0])
 
 
 def protocol_data(node, number):
-    """The protocol's own words: struct NAME_page, or struct home_page of those that share it."""
+    """The protocol's state: struct NAME_page, or struct home_page for protocols that share it."""
     domain = domain_of(node, number)
     name = domain['protocol']['name'].string()
     size = int(domain['protocol']['page_size'])

@@ -15,7 +15,7 @@
 #include "roam_far.h"
 #include "roam_tool.h"
 
-/* Where the tool's other programs are: beside this one, in the build tree, installed. */
+/* Where the tool's other programs are: beside this one, in the build tree, or installed. */
 static const char *const program_places[] = {"", "../bench/", "../libexec/roam/"};
 
 struct command {
@@ -47,7 +47,7 @@ static int tool_version(int argc, char **argv)
 	return 0;
 }
 
-/* The path of another program of the tool; false: it is not here. */
+/* Finds the path of another program of the tool; false: there is none. */
 static bool program_find(const char *name, char *path, size_t bytes)
 {
 	char self[PATH_MAX];
@@ -65,7 +65,7 @@ static bool program_find(const char *name, char *path, size_t bytes)
 	return false;
 }
 
-/* The benchmarks are a program of their own, so that the tool stays small. */
+/* The benchmarks are a separate program, so that the tool stays small. */
 static int tool_bench(int argc, char **argv)
 {
 	char path[PATH_MAX + 64];
@@ -78,8 +78,8 @@ static int tool_bench(int argc, char **argv)
 }
 
 /*
- * The comparison is in Python.  Debian's own comes first: it is the one that sees Debian's
- * packages, wherever the user's PATH leads.
+ * The comparison is in Python.  Debian's Python is tried first, because it finds Debian's packages,
+ * whatever the user's PATH is.
  */
 static int tool_compare(int argc, char **argv)
 {
@@ -94,7 +94,7 @@ static int tool_compare(int argc, char **argv)
 		return TOOL_NOT_FOUND;
 	}
 	self[length] = '\0';
-	args[0] = debian; /* with its path: Python finds its packages by it */
+	args[0] = debian; /* the full path: Python finds its packages by it */
 	args[1] = (char[]){"-B"};
 	args[2] = path;
 	args[3] = (char[]){"--roam"};
@@ -112,19 +112,19 @@ static int tool_help(int argc, char **argv);
 
 static const struct command commands[] = {
 	{"run", tool_run, "run -n NODES [-H HOSTS] [--tag] PROGRAM [ARGUMENT]...",
-	 "starts a program on several nodes, on one host or more; `roam run --help`"},
+	 "starts a program on several nodes, on one host or several; `roam run --help`"},
 	{"info", tool_info, "info [WHAT]",
 	 "version, kernel, protocols, transports, engines, options, counters; `roam info --help`"},
 	{"where", tool_where, "where PID",
-	 "says what every thread of a running job waits for; PID: any node, or its launcher"},
+	 "prints what every thread of a running job waits for; PID: a node, or its launcher"},
 	{"bench", tool_bench, "bench NAME [OPTION]...",
 	 "measures; `roam bench help` lists the names"},
 	{"compare", tool_compare, "compare [OPTION]... PROGRAM [ARGUMENT]...",
 	 "runs a program under each protocol and shows what it cost; `roam compare --help`"},
 	{"past", tool_past, "past serve|top ADDRESS [OPTION]...",
-	 "hosts PastSet elements that programs attach to, shows them; `roam past --help`"},
-	{"help", tool_help, "help", "this"},
-	{"version", tool_version, "version", "the version"},
+	 "hosts PastSet elements for programs that attach, or shows them; `roam past --help`"},
+	{"help", tool_help, "help", "prints this list"},
+	{"version", tool_version, "version", "prints the version"},
 };
 
 static const size_t commands_count = sizeof(commands) / sizeof(commands[0]);
@@ -160,7 +160,7 @@ static const struct command *command_find(const char *name)
 	return NULL;
 }
 
-/* Descriptors 0 to 2 are open, here and in what we start, so that nothing takes their place. */
+/* Keeps descriptors 0 to 2 open, here and in child processes, so that no other file gets these. */
 static void open_standard(void)
 {
 	int fd;

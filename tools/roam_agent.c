@@ -1,8 +1,8 @@
 /*
- * roam agent: the launcher's hand on one host, started there by ssh or what ROAM_RSH names.  It
- * reads the job's key from its standard input, connects to the launcher, starts the nodes of its
- * host, and carries their frames, signals, input and ends.  Whatever it loses (the launcher, the
- * standard input), it kills its nodes and ends.
+ * roam agent: works for the launcher on one host, where ssh, or the command in ROAM_RSH, starts it.
+ * It reads the job's key from its standard input, connects to the launcher, starts the nodes of its
+ * host, and passes on their frames, signals, input and exits.  If it loses the launcher or its
+ * standard input, it kills its nodes and ends.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -76,7 +76,7 @@ static bool agent_read(void *data, size_t bytes)
 	return true;
 }
 
-/* What the launcher wrote to our stdin; another version's may be shorter, and no end follows. */
+/* What the launcher wrote to stdin; another version may write less, and stdin stays open. */
 static bool agent_read_card(struct agent_card *card)
 {
 	return agent_read(&card->magic, sizeof(card->magic)) && card->magic == AGENT_MAGIC &&
@@ -84,7 +84,7 @@ static bool agent_read_card(struct agent_card *card)
 	       card->count <= AGENT_ADDRESSES;
 }
 
-/* Connects to one address of the launcher and says who we are. */
+/* Connects to one address of the launcher and sends this host's hello. */
 static bool agent_try(struct agent *agent, const struct agent_card *card, uint32_t address)
 {
 	const struct roami_hello hello = {.aes = roami_seal_has_aes()};
@@ -164,8 +164,8 @@ static void agent_not_started(struct agent *agent, struct agent_node *node, int 
 }
 
 /*
- * What this host's nodes share: their segments, then eventfds by which they wake each other, in a
- * row.  Says why not.
+ * Makes what this host's nodes share: their segments, then eventfds by which they wake each other,
+ * with consecutive descriptors.  false: reported.
  */
 static bool agent_lend(struct agent *agent)
 {
@@ -229,7 +229,7 @@ static void agent_input(struct agent *agent)
 	roami_input_feed(&agent->input, agent->inputs, agent->count);
 }
 
-/* The launcher reads no faster than the fastest of all nodes. */
+/* The launcher reads its input no faster than the fastest of all nodes. */
 static void agent_ask(struct agent *agent)
 {
 	if (agent->asked || !roami_input_wanted(&agent->input, agent->inputs, agent->count))
@@ -251,14 +251,14 @@ static void agent_signal(struct agent *agent, int signal)
 static void agent_quit(struct agent *agent, bool at_once)
 {
 	agent_signal(agent, at_once ? SIGKILL : SIGTERM);
-	agent_signal(agent, SIGCONT); /* a stopped one would not notice */
+	agent_signal(agent, SIGCONT); /* a stopped node would not notice */
 	if (!at_once && agent->kill_at == 0)
 		agent->kill_at = roami_os_now_ns() + TERM_NS;
 	if (agent->count == 0)
 		agent->over = true;
 }
 
-/* A frame of a node: passed on as it is, in its name. */
+/* A frame of a node: passed on unchanged, with the node's number. */
 static bool agent_from_node(struct agent *agent, struct agent_node *node)
 {
 	struct roami_frame *frame = &agent->frame;
@@ -291,7 +291,7 @@ static void agent_ended(struct agent *agent, struct agent_node *node, int status
 
 	node->child.runs = false;
 	agent->running--;
-	/* What it said before comes first. */
+	/* What the node said before comes first. */
 	while (node->control >= 0 && poll(&more, 1, 0) > 0 && (more.revents & POLLIN) != 0 &&
 	       agent_from_node(agent, node))
 		;
@@ -318,7 +318,7 @@ static void agent_take_signal(struct agent *agent)
 	if (info.ssi_signo == SIGCHLD)
 		agent_reap(agent);
 	else
-		agent->over = true; /* somebody ends us: the launcher will see it */
+		agent->over = true; /* a signal ends the agent: the launcher will see it */
 }
 
 /* ------------------------------------------------------------------------------------- the loop */
@@ -418,7 +418,7 @@ static void agent_add(struct agent_polls *polls, struct agent_node *node, int fd
 	polls->at[polls->count++] = (struct pollfd){fd, events, 0};
 }
 
-/* What a node's descriptor is ready for. */
+/* Handles a node's descriptor that is ready. */
 static void agent_serve(struct agent *agent, struct agent_node *node, int fd)
 {
 	if (fd == node->control) {
@@ -470,7 +470,7 @@ static bool agent_prepare(struct agent *agent)
 	static const int taken[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 	sigset_t set;
 
-	setsid(); /* what is typed at a terminal comes by the launcher alone */
+	setsid(); /* terminal input comes through the launcher alone */
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
 		signal(taken[i], SIG_DFL);
@@ -488,7 +488,7 @@ static bool agent_prepare(struct agent *agent)
 	return agent->signals >= 0 && agent->lifeline >= 0 && roami_input_open(&agent->input, -1);
 }
 
-/* Variables of roam's own come from the launcher alone. */
+/* roam's variables come from the launcher alone. */
 static void agent_forget_env(void)
 {
 	for (char **at = environ; *at != NULL;) {
@@ -505,7 +505,7 @@ static void agent_forget_env(void)
 	}
 }
 
-/* Until all nodes have ended, and their output is through. */
+/* Runs until all nodes have ended and their output is passed on. */
 static void agent_run(struct agent *agent)
 {
 	while (!agent->over && (agent->count == 0 || agent->running > 0)) {

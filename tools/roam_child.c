@@ -37,7 +37,7 @@ static bool child_input(int from)
 	return true;
 }
 
-/* In the new process: what must be set up before the program.  False with errno. */
+/* In the new process: sets up what the program needs.  False with errno. */
 static bool child_prepare(const struct child_plan *plan, const int pipes[2])
 {
 	for (int i = 0; i < 2; i++)
@@ -83,13 +83,13 @@ int child_signals(sigset_t *mask_p)
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
 		sigaddset(&set, taken[i]);
-	/* Inherited as ignored, it would leave us without notice of the children's ends. */
+	/* An inherited SIG_IGN would hide the exits of children from the launcher. */
 	signal(SIGCHLD, SIG_DFL);
 	sigprocmask(SIG_BLOCK, &set, mask_p);
 	sigdelset(mask_p, SIGCHLD);
 	fd = roami_os_fd(signalfd(-1, &set, SFD_CLOEXEC));
 	sigemptyset(&set);
-	sigaddset(&set, SIGPIPE); /* whoever is written to may have closed its end */
+	sigaddset(&set, SIGPIPE); /* the reader may have closed its end */
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	if (fd < 0)
 		tool_say("run: signalfd: %s", strerror(errno));
@@ -127,7 +127,7 @@ int child_start(struct child *child, const struct child_plan *plan)
 	return child_not(child, error == ENOENT ? TOOL_NOT_FOUND : TOOL_CANNOT_EXEC, what, error);
 }
 
-/* Pages come by signals, which are not for gdb; what is no page's comes to signals_default. */
+/* gdb ignores the signals of page faults; other faults stop it at signals_default. */
 static const char *child_faults(void)
 {
 	static struct roami_options options;

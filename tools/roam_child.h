@@ -29,29 +29,29 @@ struct child_plan {
 };
 
 /*
- * Takes the signals that a launcher passes on, and those of its children's ends, by a descriptor;
- * *mask_p: those that were blocked before, for the children.  -1: it cannot, and said so.
+ * Takes the signals that a launcher passes on, and SIGCHLD, through a descriptor; *mask_p: the
+ * signals that were blocked before, for the children.  -1: failed, and reported.
  */
 int child_signals(sigset_t *mask_p);
 
-/* Starts one and waits until it runs the program; 0, or the exit status, and child->why. */
+/* Starts a node and waits until it runs the program; 0, or the exit status, and child->why. */
 int child_start(struct child *child, const struct child_plan *plan);
 
 /*
- * The command that runs `argv` under gdb: `talks` with whom is at the terminal, or starts it and
- * shows where it stopped.  NULL: no memory.
+ * The command that runs `argv` under gdb: interactively at the terminal (`talks`), or gdb starts it
+ * and shows where it stopped.  NULL: no memory.
  */
 char **child_gdb(char **argv, bool talks);
 
 /*
- * Moves `count` descriptors to a row behind all of them and `above`, where programs inherit them;
- * the first, or -1 with errno.
+ * Moves `count` descriptors to consecutive numbers above all of them and `above`, where programs
+ * inherit them; returns the first, or -1 with errno.
  */
 int child_place(const int *fds, unsigned count, int above);
 
 /*
- * Kills what processes of the nodes have left behind; it is ours, as we are their subreaper: a
- * program under a shell script, for one.  False: nothing was left.
+ * Kills processes that nodes have left behind, such as a program under a shell script; they are
+ * children of this process, which is their subreaper.  False: none was left.
  */
 bool child_sweep(void);
 

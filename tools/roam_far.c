@@ -1,7 +1,7 @@
 /*
- * roam run -H: a job across hosts.  ROAM_RSH starts an agent on each (roam_agent.c), which connects
- * back; the launcher waits until all nodes have joined, compares how they come, tells each where
- * the others are, and ends everything when one node or one host is lost.
+ * roam run -H: a job across hosts.  ROAM_RSH starts an agent on each host (roam_agent.c), which
+ * connects back.  The launcher waits until all nodes have joined, compares their cards, tells each
+ * the addresses of the others, and ends the job when one node or one host is lost.
  */
 #include "roam_far_priv.h"
 
@@ -47,7 +47,7 @@ static void far_all(struct far *far, uint32_t kind, uint32_t node, const void *d
 
 /* -------------------------------------------------------------------------------------- failing */
 
-/* The line comes when the others have said what they wait for, or do not say it in time. */
+/* The line is printed when the others have said what they wait for, or the time for that is up. */
 static void far_say(struct far *far)
 {
 	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
@@ -61,7 +61,7 @@ static void far_say(struct far *far)
 	far->quit_at = roami_os_now_ns();
 }
 
-/* The job is over; `waits`: the others are asked first what they wait for. */
+/* The job is over; `waits`: first asks the other nodes what they wait for. */
 __attribute__((format(printf, 5, 6))) static void far_fail(struct far *far, int status,
 							   unsigned dead, bool waits,
 							   const char *format, ...)
@@ -108,7 +108,7 @@ static bool far_text(struct roami_wire *wire, uint32_t kind, const char *text)
 	return bytes < ROAMI_FRAME_PAYLOAD && roami_wire_send(wire, kind, 0, text, bytes);
 }
 
-/* The agent of a host is here: what it is to start. */
+/* The agent of a host is here: tells it what to start. */
 static bool far_start(struct far *far, unsigned index)
 {
 	struct roami_wire *wire = far->hosts[index].wire;
@@ -138,7 +138,7 @@ static bool far_start(struct far *far, unsigned index)
 	return good;
 }
 
-/* All agents are here: only now it is known what their hosts have in common. */
+/* All agents are here: only now is it known what their hosts have in common. */
 static void far_start_all(struct far *far)
 {
 	for (unsigned i = 0; i < far->job->hosts->count && far->status < 0; i++)
@@ -192,7 +192,7 @@ static void far_compare(struct far *far, unsigned node)
 			 far_where(far, node), what, far_where(far, 0), fix);
 }
 
-/* All have joined: compares them, and tells each where the others are. */
+/* All nodes have joined: compares them, and tells each the addresses of the others. */
 static void far_table(struct far *far)
 {
 	static struct roami_boot_table table;
@@ -235,8 +235,8 @@ static void far_card(struct far *far, unsigned node)
 /* ---------------------------------------------------------------------------- ends of nodes */
 
 /*
- * A node ended in order though the job has not: others wait for it, unless nobody has joined, as in
- * programs that do without roam.
+ * A node ended in order but the job has not: others wait for it, unless no node has joined, as in
+ * programs that do not use roam.
  */
 static void far_left(struct far *far, unsigned node, int pid)
 {
@@ -262,7 +262,7 @@ static void far_exit(struct far *far, unsigned node)
 		return;
 	memcpy(what, far->frame.payload, sizeof(what));
 	status = what[0];
-	if (what[1] == 0) { /* never started; why came before */
+	if (what[1] == 0) { /* never started; the reason came before */
 		far->status = far->status >= 0 && far->dead == node ? status : far->status;
 		return;
 	}
@@ -283,7 +283,7 @@ static void far_exit(struct far *far, unsigned node)
 			 far_where(far, node), (int)what[1], WEXITSTATUS(status));
 	else
 		far_left(far, node, what[1]);
-	/* Somebody who has never joined has left: whoever joins later must not wait for it. */
+	/* A node that never joined has left: nodes that join later must not wait for it. */
 	for (unsigned other = 0; far->carded > 0 && other < far->job->nodes; other++)
 		if (far->nodes[other].ended && !far->nodes[other].carded)
 			far_left(far, other, what[1]);
@@ -305,7 +305,7 @@ static void far_waits(struct far *far, unsigned node)
 
 /* ---------------------------------------------------------------------------------- the loop */
 
-/* A frame of the agent on host `index`. */
+/* Handles a frame of the agent on host `index`. */
 static void far_told(struct far *far, unsigned index)
 {
 	struct roami_frame *frame = &far->frame;
@@ -331,7 +331,7 @@ static void far_told(struct far *far, unsigned index)
 	}
 }
 
-/* A connection has broken, or its agent has ended. */
+/* A host is lost: its connection has broken, or its agent has ended. */
 static void far_lost(struct far *far, unsigned index)
 {
 	struct far_host *host = &far->hosts[index];
@@ -359,13 +359,13 @@ static void far_from_agent(struct far *far, unsigned index)
 		far_lost(far, index);
 }
 
-/* What to do about an agent that has not come. */
+/* Advice about an agent that has not come. */
 static const char *far_fix(int status)
 {
 	if (WIFEXITED(status) && WEXITSTATUS(status) == AGENT_VERSION)
-		return "is roam there of another version? install the same on all hosts";
+		return "does that host have another version of roam? install the same on all hosts";
 	if (WIFEXITED(status) && WEXITSTATUS(status) == AGENT_REFUSED)
-		return "its agent has another key than was sent to it: what ROAM_RSH names must "
+		return "its agent has another key than was sent to it: ROAM_RSH's command must "
 		       "pass the standard input on as it is";
 	return "can the host be reached, and is roam there at the same path?";
 }
@@ -378,7 +378,7 @@ static void far_rsh_ended(struct far *far, unsigned index, int status)
 
 	host->rsh = 0;
 	if (host->greeted) {
-		far_from_agent(far, index); /* what it said last */
+		far_from_agent(far, index); /* the last line that it printed */
 		far_lost(far, index);
 		return;
 	}
@@ -422,14 +422,14 @@ static void far_take_signal(struct far *far)
 	far_all(far, ROAMI_FRAME_SIGNAL, (uint32_t)signal, NULL, 0);
 	if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGQUIT)
 		return;
-	/* The second time there is no more patience; before the nodes run, none at all. */
+	/* Kills at once the second time, and always before the nodes run. */
 	far->kill_at = roami_os_now_ns() +
 		       (far->forwarded == 0 && far->greeted == far->job->hosts->count ? STOP_NS
 										      : 0);
 	far->forwarded = signal;
 }
 
-/* Our standard input, to all. */
+/* Passes standard input on to all nodes. */
 static bool far_may_read(const struct far *far)
 {
 	bool hungry = false;
@@ -529,7 +529,7 @@ static void far_turn(struct far *far, int timeout_ms)
 		far_take_signal(far);
 }
 
-/* Whether agents, or what started them, are still there. */
+/* Whether agents, or the commands that started them, still run. */
 static bool far_remain(const struct far *far)
 {
 	for (unsigned i = 0; i < far->job->hosts->count; i++)

@@ -10,14 +10,14 @@
 #include "launch/control.h"
 #include "roam_hosts.h"
 
-/* Another version, whose structs are others, says something else. */
+/* Another version, with other structs, has another value. */
 #define AGENT_MAGIC                                                 \
 	(UINT64_C(0x726f616d61677400) + sizeof(struct agent_card) + \
 	 (sizeof(struct roami_boot_start) << 8) +                   \
 	 sizeof(struct roami_boot_card) + ROAMI_FRAME_KINDS)
 #define AGENT_ADDRESSES 16u
 
-/* How an agent ends that cannot tell the launcher anything: as what started it does, too. */
+/* Exit status of an agent that cannot reach the launcher, and of the command that started it. */
 #define AGENT_VERSION 2 /* TOOL_USAGE, as of one that knows no agents */
 #define AGENT_REFUSED 3
 
@@ -41,7 +41,7 @@ struct far_job {
 	struct hosts *hosts; /* nodes are given to them */
 };
 
-/* Runs it; the exit status. */
+/* Runs the job; the exit status. */
 int tool_far(const struct far_job *job, const struct roami_options *options);
 
 /* The command `agent`. */

@@ -1,4 +1,4 @@
-/* The launcher of a job across hosts: its state, and how it reaches them. */
+/* The launcher of a job across hosts: its state, and how it reaches the hosts. */
 #ifndef ROAM_FAR_PRIV_H
 #define ROAM_FAR_PRIV_H
 
@@ -59,7 +59,7 @@ struct far {
 /* Where agents connect to. */
 bool far_listen(struct far *far);
 
-/* Starts an agent on every host.  Says why not. */
+/* Starts an agent on every host.  false: reported. */
 bool far_spawn_all(struct far *far);
 
 /* This host needs no ROAM_RSH. */

@@ -20,7 +20,7 @@ __attribute__((format(printf, 2, 3))) static bool hosts_wrong(struct hosts *host
 	return false;
 }
 
-/* Letters, digits, and what host names, addresses and user@host have besides. */
+/* Letters, digits, and the other characters of host names, addresses and user@host. */
 static bool host_letter(char c)
 {
 	return isalnum((unsigned char)c) || (c != '\0' && strchr(".-_@%", c) != NULL);
@@ -34,7 +34,7 @@ static bool hosts_add(struct hosts *hosts, const char *name, unsigned slots)
 		return hosts_wrong(hosts, "\"%.60s\" is not a host name", name);
 	while (entry < hosts->entries + hosts->count && strcmp(entry->name, name) != 0)
 		entry++;
-	if (entry < hosts->entries + hosts->count) { /* named twice: what it has adds up */
+	if (entry < hosts->entries + hosts->count) { /* named twice: its slots are added */
 		slots = (entry->slots != 0 ? entry->slots : 1) + (slots != 0 ? slots : 1);
 		entry->slots = slots < SLOTS_MAX ? slots : SLOTS_MAX;
 		return true;
@@ -65,7 +65,7 @@ static bool hosts_number(struct hosts *hosts, const char **at, unsigned *number_
 	return true;
 }
 
-/* The digits of one end of a range; how many. */
+/* The digits of one end of a range; returns how many. */
 static size_t range_digits(const char *at, unsigned long *number_p)
 {
 	size_t digits = strspn(at, "0123456789");
@@ -77,7 +77,7 @@ static size_t range_digits(const char *at, unsigned long *number_p)
 static bool expand(struct hosts *hosts, const char *done, const char *rest, size_t bytes,
 		   unsigned slots, unsigned depth);
 
-/* One item of a bracket, "01-03" or "7": `before` stands before it, `rest` behind the bracket. */
+/* One item of a bracket, "01-03" or "7", between `before` and `rest`. */
 static bool expand_item(struct hosts *hosts, const char *before, const char *item, size_t length,
 			const char *rest, size_t bytes, unsigned slots, unsigned depth)
 {
@@ -254,7 +254,7 @@ bool hosts_share(struct hosts *hosts, unsigned nodes)
 		struct host_entry *entry = &hosts->entries[i];
 		unsigned free = nodes > said ? nodes - said : 0, want = entry->slots;
 
-		if (want == 0) { /* the first ones get one more where it does not come out even */
+		if (want == 0) { /* the first hosts get the remainder */
 			want = (free + unsaid - 1) / unsaid;
 			want = want > 0 ? want : 1;
 			said += want;

@@ -1,4 +1,4 @@
-/* Which hosts a job runs on: -H and hostfiles, in the dialects of the usual launchers. */
+/* The hosts of a job: -H and hostfiles, in the syntaxes of the usual launchers. */
 #ifndef ROAM_HOSTS_H
 #define ROAM_HOSTS_H
 
@@ -31,8 +31,8 @@ bool hosts_parse_list(struct hosts *hosts, const char *text);
 bool hosts_parse_file(struct hosts *hosts, const char *name, const char *text, size_t bytes);
 
 /*
- * Gives `nodes` nodes to the hosts, in their order: as many as they have slots; hosts of which
- * nothing is said share what is left evenly.  Drops hosts that get none.
+ * Gives `nodes` nodes to the hosts, in their order: as many as they have slots; hosts without a
+ * number share the rest evenly.  Drops hosts that get none.
  */
 bool hosts_share(struct hosts *hosts, unsigned nodes);
 

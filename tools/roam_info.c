@@ -1,5 +1,5 @@
 /*
- * roam info: what this build and this machine can do, and what can be set.
+ * roam info: what this build and this machine can do, and the options.
  */
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -91,7 +91,7 @@ static void info_limit(const char *name, __rlimit_resource_t resource, const cha
 	info_row(name, text);
 }
 
-/* `use`: what it is for; `without`: what is done where it is missing, after errno's text. */
+/* `use`: what it is for; `without`: the alternative if it is missing, after errno's text. */
 static void info_call(const char *name, bool there, const char *use, const char *without)
 {
 	char text[240];
@@ -103,7 +103,7 @@ static void info_call(const char *name, bool there, const char *use, const char 
 	info_row(name, text);
 }
 
-/* Whether a call that makes a descriptor does. */
+/* Whether a call that makes a descriptor succeeds. */
 static bool info_made(int fd)
 {
 	if (fd >= 0)
@@ -111,7 +111,7 @@ static bool info_made(int fd)
 	return fd >= 0;
 }
 
-/* What a container's profile, or its limits, may lack. */
+/* What a container's profile or limits may refuse. */
 static void info_refused(void)
 {
 	struct io_uring_params params = {.flags = 0};
@@ -194,7 +194,7 @@ static void info_json_properties(const struct roam_protocol *protocol)
 	info_json_if(protocol->checks_races, "checks_races", &first);
 }
 
-/* Names and papers are ours: nothing in them is to be escaped. */
+/* Names and papers come from this tree: they need no escapes. */
 static void info_json(void)
 {
 	static const char *const homes[] = {"none", "fixed", "taken", "moving"};
@@ -241,7 +241,7 @@ static void info_transports(void)
 	}
 }
 
-/* A text of the machine's, such as what an error is called. */
+/* A text of the machine, such as the name of an error. */
 static void info_json_text(const char *text)
 {
 	putchar('"');
@@ -278,7 +278,7 @@ static void info_json_transports(void)
 	printf("\n]}\n");
 }
 
-/* Of what else starts jobs; what of it is at work here. */
+/* The other launchers, and which of them works here. */
 static void info_launchers(void)
 {
 	char why[256], text[400];
@@ -324,7 +324,8 @@ static void info_engines(void)
 }
 
 /*
- * Every option with its default, its present value if that differs, what it takes, what it means.
+ * Every option with its default, its present value if that differs, its allowed values, its
+ * meaning.
  */
 static void info_options(void)
 {

@@ -1,4 +1,4 @@
-/* A terminal that shows something time and again, until its user has seen enough. */
+/* A terminal display that is redrawn periodically until its user quits. */
 #ifndef ROAM_LIVE_H
 #define ROAM_LIVE_H
 
@@ -18,13 +18,13 @@ enum tool_live_event {
 	TOOL_LIVE_QUIT    /* q, or a signal that ends programs */
 };
 
-/* Without a terminal, or if `wanted` is false, nothing but the time will be heard of. */
+/* Without a terminal, or if `wanted` is false, only the time is reported. */
 void tool_live_begin(struct tool_live *live, bool wanted);
 void tool_live_end(struct tool_live *live);
 
 enum tool_live_event tool_live_sleep(const struct tool_live *live, double seconds);
 
-/* How many lines and columns there are; without a terminal any number. */
+/* The numbers of lines and columns; without a terminal unlimited. */
 void tool_live_size(const struct tool_live *live, unsigned *rows_p, unsigned *columns_p);
 
 #endif

@@ -1,4 +1,4 @@
-/* roam past: a server of PastSet elements that programs attach to, and a look at its elements. */
+/* roam past: a server of PastSet elements for programs that attach, and a view of its elements. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
@@ -25,24 +25,24 @@ static const char past_usage[] =
 	"\n"
 	"serve hosts PastSet elements without a job.  Programs attach with roam_ps_attach\n"
 	"(roam/pastset.h) and leave as they like; the elements end with the server, at SIGINT\n"
-	"or SIGTERM.  It says \"serving at ADDRESS\" once it does.\n"
+	"or SIGTERM.  It prints \"serving at ADDRESS\" when it is ready.\n"
 	"\n"
 	"top shows a server's elements, the busiest first, until q or Ctrl-C.\n"
 	"\n"
-	"  ADDRESS            HOST:PORT (port 0: one that is free), or the path of a Unix\n"
+	"  ADDRESS            HOST:PORT (port 0: a free one), or the path of a Unix\n"
 	"                     socket, with a /\n"
-	"  --key FILE         the key that server and clients have; else the file that\n"
-	"                     ROAM_PS_KEY names.  serve makes one that is not there\n"
+	"  --key FILE         the key of server and clients; else the file that\n"
+	"                     ROAM_PS_KEY names.  serve makes it if it does not exist\n"
 	"  --functions FILE   a shared object with X-functions: its array roam_ps_functions, of\n"
 	"                     struct roam_ps_function, which ends with a NULL name, is registered\n"
-	"  --keep SECONDS     so long a program whose connection broke can come again (60)\n"
-	"  --keep-memory MIB  so much of what such programs may not have heard is remembered,\n"
-	"                     in all; who has been away longest is forgotten first (64)\n"
-	"  --once             shows the elements once, with rates over --every, and ends\n"
-	"  --json             a line of JSON for each time\n"
-	"  --every SECONDS    between two looks (1)\n"
+	"  --keep SECONDS     how long a program whose connection broke can come back (60)\n"
+	"  --keep-memory MIB  how much is kept of answers that such programs may have missed,\n"
+	"                     in all; the one away longest is forgotten first (64)\n"
+	"  --once             show the elements once, with rates over --every, and end\n"
+	"  --json             print a line of JSON each time\n"
+	"  --every SECONDS    the time between two looks (1)\n"
 	"\n"
-	"ROAM_PS_MEMORY bounds the memory of serve for elements and tuples; its programs may make\n"
+	"ROAM_PS_MEMORY bounds serve's memory for elements and tuples; attached programs may make\n"
 	"it use as much again, or 16 MiB.\n";
 
 /* -------------------------------------------------------------------------------------- options */
@@ -109,7 +109,7 @@ static bool past_option(struct past_options *options, int letter, bool top)
 	}
 }
 
-/* What the arguments say; 0: go on, else the status to end with, + 1. */
+/* Reads the arguments; 0: go on, else the exit status + 1. */
 static int past_parse(struct past_options *options, int argc, char **argv, bool top)
 {
 	int letter;
@@ -178,7 +178,7 @@ static int serve_run(const struct past_options *options, const uint8_t *key, int
 	enum roam_err err;
 	uint64_t round;
 
-	err = roami_api_node(&node, &round); /* says itself what is wrong */
+	err = roami_api_node(&node, &round); /* it has reported why */
 	for (unsigned i = 0; err == ROAM_OK && i < options->function_count; i++)
 		if (!serve_functions(options->functions[i]))
 			return TOOL_FAILED;

@@ -1,4 +1,4 @@
-/* roam past top: what a server of elements holds, time and again. */
+/* roam past top: the elements of a server, shown periodically. */
 #ifndef ROAM_PAST_H
 #define ROAM_PAST_H
 

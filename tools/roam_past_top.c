@@ -11,7 +11,7 @@
 #define ROWS_HEAD    3u
 #define COLUMNS_WIDE 110u
 
-/* All elements at one moment, those of a node one after the other. */
+/* All elements at one moment, node by node. */
 struct top_sample {
 	struct roami_listed head; /* the last answer's */
 	struct roami_listing *entries;
@@ -19,14 +19,14 @@ struct top_sample {
 	uint32_t begin[ROAMI_NODES_MAX + 1]; /* of each node's; then the end */
 };
 
-/* An element, and how often in a second something was done to it. */
+/* An element, and its operations per second. */
 struct top_row {
 	const struct roami_listing *entry;
 	unsigned node; /* at which it lives */
 	double moves, observes;
 };
 
-/* The answer to one question; false: it is malformed. */
+/* Reads one answer; false: it is malformed. */
 static bool sample_add(struct top_sample *sample, const uint8_t *answer, size_t bytes)
 {
 	struct roami_listing *grown;
@@ -88,7 +88,7 @@ static enum roam_err sample_take(struct roam_ps_server *server, struct top_sampl
 	return err;
 }
 
-/* What there was of a node's so many-th element; `none`: it is new. */
+/* The earlier sample of an element of a node, by index; `none`: the element is new. */
 static const struct roami_listing *sample_find(const struct top_sample *sample, unsigned node,
 					       uint32_t at, const struct roami_listing *none)
 {
@@ -131,13 +131,13 @@ static struct top_row *top_rows(const struct top_sample *before, const struct to
 
 /* -------------------------------------------------------------------------------------- as text */
 
-/* Of all columns but the last, which is the name. */
+/* The widths of all columns but the last, which is the name. */
 enum { NODE, FIRST, LAST, TUPLES, BYTES, DELTA, WAITING, MOVES, OBSERVES, COLUMNS };
 
 static const struct {
 	const char *title;
 	int width;
-	bool spared; /* where the terminal is narrow */
+	bool spared; /* if the terminal is narrow */
 } top_columns[COLUMNS] = {
 	{"NODE", 4, false},
 	{"FIRST", 12, true},    {"LAST", 12, false},   {"TUPLES", 10, false},
@@ -171,7 +171,7 @@ static void column_text(unsigned column, const struct top_row *row, char *text, 
 		snprintf(text, bytes, "%" PRIu64, whole[column]);
 }
 
-/* Bytes of a name that are no text do nothing to the terminal. */
+/* Bytes of a name that are not printable are not sent to the terminal. */
 static void text_name(const char *name, unsigned *room)
 {
 	for (; *name != '\0' && *room > 0; name++, --*room)

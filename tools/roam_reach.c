@@ -53,7 +53,7 @@ bool far_is_here(const char *name)
 	return strcmp(name, "localhost") == 0 || strcmp(name, self) == 0;
 }
 
-/* The words of the command that starts an agent; false: they cannot be. */
+/* The words of the command that starts an agent; false: too many. */
 static bool far_command(const char *name, bool here, char *rsh, char *tool, char *agent,
 			char **words)
 {
@@ -79,7 +79,7 @@ __attribute__((noreturn)) static void far_exec(const struct far *far, char **wor
 					       const int out[2])
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* What is typed goes to the nodes by us. */
+	/* Terminal input reaches the nodes through this process. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
 	if (dup2(input, STDIN_FILENO) < 0 ||
@@ -105,7 +105,7 @@ static bool far_spawn(struct far *far, unsigned index, const struct agent_card *
 	}
 	card.host = (uint16_t)index;
 	snprintf(card.name, sizeof(card.name), "%s", host->name);
-	/* With --tag its output comes through us, so that lines of several hosts stay whole. */
+	/* With --tag its output passes through here, so that lines of several hosts stay whole. */
 	if (!roami_os_pipe(input, 0) ||
 	    (far->job->tag && !tag_open(host->out, far->within, 0, true, out))) {
 		tool_say("run: cannot make a pipe: %s", strerror(errno));
@@ -123,7 +123,7 @@ static bool far_spawn(struct far *far, unsigned index, const struct agent_card *
 		tool_say("run: cannot fork: %s", strerror(errno));
 		return false;
 	}
-	/* Less than a pipe holds; if it has ended already, that is seen soon. */
+	/* Less than a pipe holds; if the agent has ended already, that is noticed soon. */
 	if (write(host->input, &card, sizeof(card)) != (ssize_t)sizeof(card) && errno != EPIPE)
 		return false;
 	explicit_bzero(&card, sizeof(card));

@@ -1,7 +1,7 @@
 /*
- * roam run: starts a program on several nodes of this host (of several: roam_far.c), passes on
+ * roam run: starts a program on several nodes of this host (several hosts: roam_far.c), passes on
  * signals and the exit status, and ends all nodes when one dies or does not join.  Nodes die with
- * the launcher (PR_SET_PDEATHSIG), and their memory with them: there is nothing to clean up.
+ * the launcher (PR_SET_PDEATHSIG), and their memory is freed then: there is nothing to clean up.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 #include "roam_tool.h"
 
 #define MS          UINT64_C(1000000)
-#define GRACE_NS    (100 * MS)  /* after a bad exit the others may be about to end by themselves */
+#define GRACE_NS    (100 * MS)  /* after a failure the others may be about to end by themselves */
 #define TERM_NS     (1000 * MS) /* from SIGTERM to SIGKILL */
 #define STOP_S      5u          /* from a signal passed on to SIGKILL */
 #define LOOK_MS     100 /* how often to look whether others wait for a node that never joined */
@@ -70,9 +70,9 @@ static int run_usage(FILE *to)
 	fprintf(to,
 		"usage: roam run -n NODES [-H HOSTS | -f FILE] [OPTION]... [--] PROGRAM "
 		"[ARGUMENT]...\n"
-		"  -n, --nodes NODES    how many nodes, 1 to %d\n"
-		"  -H, --hosts HOSTS    on which hosts: a,b:4,n[01-03]:2; :N: so many nodes\n"
-		"  -f, --hostfile FILE  the same, a host in each line\n"
+		"  -n, --nodes NODES    the number of nodes, 1 to %d\n"
+		"  -H, --hosts HOSTS    the hosts: a,b:4,n[01-03]:2; :N: the number of nodes\n"
+		"  -f, --hostfile FILE  a file of hosts, one per line\n"
 		"  -t, --tag            mark each line of output with its node: \"[2] ...\"\n"
 		"  -T, --timeout S      end the job after S seconds, with status %d\n"
 		"      --gdb NODE       run this node under gdb: at the terminal; without one, or "
@@ -232,12 +232,12 @@ static bool run_options(const struct run *run, struct roami_options *options)
 			 (unsigned)options->nodes_max);
 		return false;
 	}
-	/* Said here once, instead of by every node. */
+	/* Reported once, here, instead of by every node. */
 	return roami_boot_check(options, &engine) == ROAM_OK;
 }
 
 /*
- * A transport that the user names is for all nodes, so it must reach other hosts.  *share_p: nodes
+ * A transport that the user names serves all nodes, so it must reach other hosts.  *share_p: nodes
  * of one host share memory.
  */
 static bool run_far_options(const struct roami_options *options, bool *share_p)
@@ -260,15 +260,15 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 	int fds[ROAMI_NODES_MAX + 1], lifeline[2] = {-1, -1};
 
 	if (roami_boot_memory(options, roami_nodeset_first(run->nodes).bits, fds) != ROAM_OK)
-		return false; /* it has said why */
-	/* Its writing end is ours alone and never used: nodes see by it that we are gone. */
+		return false; /* it has reported why */
+	/* Only the launcher has its writing end, and never writes: nodes see its end by it. */
 	if (!roami_os_pipe(lifeline, 0)) {
 		tool_say("run: cannot make a pipe: %s%s", strerror(errno),
 			 errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
 		return false;
 	}
 	fds[run->nodes] = lifeline[0];
-	/* Nodes expect the memfds and the lifeline in a row. */
+	/* Nodes expect the memfds and the lifeline as consecutive descriptors. */
 	run->memory = child_place(fds, run->nodes + 1, lifeline[1]);
 	if (run->memory < 0)
 		tool_say("run: too few file descriptors: %s (raise the limit, ulimit -n)",
@@ -329,7 +329,7 @@ static void run_fail(struct run *run, int status, uint64_t grace_ns)
 	if (run->status >= 0)
 		return;
 	run->status = status;
-	if (run->kill_at == 0) /* else they have been told already */
+	if (run->kill_at == 0) /* otherwise they were told before */
 		run->term_at = roami_os_now_ns() + grace_ns;
 }
 
@@ -373,7 +373,7 @@ static unsigned child_joined(const struct run *run, unsigned node)
 	return joined;
 }
 
-/* A node has said itself why it could not start. */
+/* A node has reported itself why it could not start. */
 static bool run_told(const struct run *run)
 {
 	const struct roami_ctl *ctl = run_ctl(run, 0);
@@ -420,8 +420,8 @@ static void child_died(struct run *run, unsigned node, int wait_status)
 }
 
 /*
- * A program that does without roam may end whenever it likes; but if one of the others has joined,
- * it waits for the node that ended.
+ * A program that does not use roam may end at any time; but a node that has joined waits for the
+ * node that ended.
  */
 static void run_check_absent(struct run *run)
 {
@@ -440,7 +440,7 @@ static void run_check_absent(struct run *run)
 	}
 }
 
-/* Ended with status 0: in order, or others may wait for it. */
+/* A node ended with status 0: in order, or others may wait for it. */
 static void child_left(struct run *run, unsigned node, int wait_status)
 {
 	unsigned joined = child_joined(run, node);
@@ -483,7 +483,7 @@ static void run_pass_on(struct run *run, int signal, bool typed)
 		run_signal(run, signal);
 	if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGQUIT)
 		return;
-	/* The second time there is no more patience. */
+	/* The second such signal kills at once. */
 	run->kill_at = roami_os_now_ns() + (run->forwarded == 0 ? STOP_S * 1000 * MS : 0);
 	run->forwarded = signal;
 }
@@ -526,7 +526,7 @@ static int run_due(struct run *run)
 
 	if (run->term_at != 0 && now >= run->term_at) {
 		run_signal(run, SIGTERM);
-		run_signal(run, SIGCONT); /* a stopped one would not notice */
+		run_signal(run, SIGCONT); /* a stopped node would not notice */
 		run->kill_at = now + TERM_NS;
 		run->term_at = 0;
 	}
@@ -542,7 +542,7 @@ static int run_due(struct run *run)
 	next = run->term_at != 0 ? run->term_at : run->kill_at;
 	if (run->end_at != 0 && (next == 0 || next > run->end_at))
 		next = run->end_at;
-	/* That the terminal is ours again nobody tells us. */
+	/* There is no signal when this process gets the terminal back. */
 	if ((run->absent >= 0 || (run_wants_input(run) && !roami_input_may_read(STDIN_FILENO))) &&
 	    (next == 0 || next > now + LOOK_MS * MS))
 		next = now + LOOK_MS * MS;
@@ -568,8 +568,8 @@ static nfds_t run_poll_output(struct run *run, struct pollfd *polls, struct tag_
 }
 
 /*
- * Waits for output, input, signals and what is due.  False: `timeout_ms` passed, or no output can
- * come any more.
+ * Waits for output, input, signals and timers.  False: `timeout_ms` passed, or no output can come
+ * any more.
  */
 static bool run_turn(struct run *run, int timeout_ms)
 {
@@ -595,7 +595,7 @@ static bool run_turn(struct run *run, int timeout_ms)
 	return true;
 }
 
-/* Until all nodes have ended and their output is through; the exit status. */
+/* Runs until all nodes have ended and their output is passed on; the exit status. */
 static int run_watch(struct run *run)
 {
 	uint64_t end;

@@ -39,7 +39,7 @@ static void tag_write(int to, const char *text, size_t bytes)
 		if (wrote < 0 && errno == EINTR)
 			continue;
 		if (wrote <= 0)
-			return; /* nobody reads it any more */
+			return; /* the reader is gone */
 		text += wrote;
 		bytes -= (size_t)wrote;
 	}
@@ -89,7 +89,7 @@ bool tag_pump(struct tag_stream *stream)
 		tag_lines(stream);
 		return true;
 	}
-	/* A last line without an end gets one, or the next node's would stick to it. */
+	/* Ends an unfinished last line, so that the next node's line does not continue it. */
 	if (stream->used > 0)
 		tag_pass(stream, stream->used, false);
 	if (*stream->within == stream) {

@@ -1,4 +1,4 @@
-/* Output of nodes, marked line by line with the node it came from. */
+/* Output of nodes; each line is marked with its node. */
 #ifndef ROAM_TAG_H
 #define ROAM_TAG_H
 
@@ -26,7 +26,7 @@ struct tag_stream {
 bool tag_open(struct tag_stream *streams[2], struct tag_stream *within[2], unsigned node,
 	      bool marked, int ends[2]);
 
-/* Reads what is there and passes it on; false at the end of the stream, which is then closed. */
+/* Reads what is available and passes it on; false: the stream has ended, and is closed. */
 bool tag_pump(struct tag_stream *stream);
 
 #endif

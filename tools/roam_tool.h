@@ -17,7 +17,7 @@ int tool_past(int argc, char **argv);
 int tool_run(int argc, char **argv);
 int tool_where(int argc, char **argv);
 
-/* The value of a SIGQUIT of `roam where`: it must end nothing. */
+/* The value that `roam where` sends with SIGQUIT, which must end nothing. */
 #define TOOL_WHERE 0x6f61
 
 #define TOOL_LINE 1300 /* bytes: with what the nodes of a job wait for */

@@ -1,7 +1,8 @@
 /*
- * roam where: what every thread of a job waits for, or where it computes, at the caller's terminal.
- * A node of this host is asked by its memory, which is found by the descriptors of its process; it
- * asks the others, of all hosts.  Programs never see it.
+ * roam where: prints what every thread of a job waits for, or where it computes, at the caller's
+ * terminal.  It finds the memory of a node on this host through the descriptors of the node's
+ * process and asks the node there; the node asks those of all hosts.  The program does not notice
+ * it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -34,7 +35,7 @@ struct where {
 static int where_usage(FILE *to)
 {
 	fprintf(to, "usage: roam where PID\n"
-		    "Says what every thread of every node of a job waits for, or where it "
+		    "Prints what every thread of every node of a job waits for, or where it "
 		    "computes.  PID is a node,\n"
 		    "what has launched it, or any process above; the job goes on.  Where no node "
 		    "is on this host\n"
@@ -42,7 +43,7 @@ static int where_usage(FILE *to)
 	return to == stdout ? 0 : TOOL_USAGE;
 }
 
-/* The memory of a node: of this version, and in a job? */
+/* Whether this is the memory of a node of this version that is in a job. */
 static void where_try(struct where *where, const char *path)
 {
 	int fd = roami_os_fd(open(path, O_RDWR | O_CLOEXEC));
@@ -63,7 +64,7 @@ static void where_try(struct where *where, const char *path)
 		munmap(ctl, sizeof(*ctl));
 }
 
-/* Looks through the descriptors of a process.  false: they cannot be seen. */
+/* Looks through the descriptors of a process.  false: they cannot be read. */
 static bool where_look(struct where *where, pid_t pid)
 {
 	char path[300], link[64];
@@ -135,7 +136,7 @@ static void where_find(struct where *where, pid_t top)
 		closedir(all);
 }
 
-/* Asks the node, and prints what it says. */
+/* Asks the node, and prints its answer. */
 static int where_ask(struct roami_ctl *ctl)
 {
 	uint32_t asked = atomic_fetch_add(&ctl->where, 1) + 1, bytes;
@@ -156,7 +157,7 @@ static int where_ask(struct roami_ctl *ctl)
 	return 0;
 }
 
-/* Whether a process is this same program, and takes SIGQUIT as `roam run` does. */
+/* Whether a process runs this program, and handles SIGQUIT as `roam run` does. */
 static bool where_launches(pid_t pid)
 {
 	char path[64], line[200];

@@ -1,7 +1,7 @@
 """Which tests execute which source file: made by executing them, for `tools/test --for FILE`.
 
-tests/index.txt has a line for each file, "FILE: TEST TEST ...": first the test that tells most in its
-time, then those that execute what is left, then others.  `tools/test index` writes it.
+tests/index.txt has a line for each file, "FILE: TEST TEST ...": first the test that covers most in its
+time, then those that cover the rest, then others.  `tools/test index` writes it.
 """
 import json
 import os
@@ -16,7 +16,7 @@ SAYS = """# Which tests of `quick` execute a file, best first: for tools/test --
 TOPS = ('src/', 'protocols/')
 TESTS_MAX = 12      # of a file
 NONE = '(none)'
-START_SECONDS = 0.3  # a test takes at least so long
+START_SECONDS = 0.3  # the least time that a test counts with
 
 
 def files_below(where, end):
@@ -77,7 +77,7 @@ def read():
 
 
 def sources_of(header):
-    """Of a header, the files that include it, those of its own name first."""
+    """For a header: the files that include it, those with its own name first."""
     stem = os.path.splitext(os.path.basename(header))[0]
     found = []
     for path in read():

@@ -4,8 +4,8 @@ usage: tools/test [--build NAME]... [--for FILE]... [quick | night | SUITE...]
 
   (nothing)   every suite in every build
   quick       the suites that take seconds, in the plain build
-  SUITE...    these suites or tests, in the plain build; A+B: what is in both
-  --for FILE  the tests that execute this source file, the most telling one first; may be given
+  SUITE...    these suites or tests, in the plain build; A+B: tests that are in both
+  --for FILE  the tests that execute this source file, the most useful first; may be given
               several times
   list        all builds, suites and tests, one name a line: BUILD SUITE TEST
   index       executes each test of `quick` by itself and notes what it executes, for --for
@@ -41,7 +41,7 @@ import testindex  # noqa: E402, pylint: disable=wrong-import-position
 SKIP_LINE = re.compile(r'^skip: ([^:]+): (.+)$', re.MULTILINE)
 
 # The compiler, the options, and which suites and tests a build runs (None: all it declares).  Under
-# sanitizers gcc warns of what is not there: the plain builds are the ones that must be clean.
+# sanitizers gcc has false warnings: only the plain builds must be free of warnings.
 # docs/testing.md says why each runs what it does.
 BUILDS = {
     'gcc': ('gcc', ['-Dwerror=true'], None),
@@ -52,7 +52,7 @@ BUILDS = {
              ['unit', 'quick+conform', 'quick+sim', 'quick+litmus', 'docs_example', 'memory', 'threads',
               'apps']),
     'tsan': ('gcc', ['-Db_sanitize=thread', '-Dbench=false', '-Dcontracts=true'], ['unit', 'threads', 'apps']),
-    # What the others leave out: the handler of libsigsegv, and a program's malloc left alone.
+    # What the other builds leave out: libsigsegv's handler, and a program's own malloc.
     'libsigsegv': ('gcc', ['-Dwerror=true', '-Dsigsegv=libsigsegv', '-Djemalloc=disabled',
                            '-Dbench=false'],
                    ['alloc', 'conform', 'docs', 'multi_lone', 'multi_kernels', 'multi_trouble',
@@ -60,7 +60,7 @@ BUILDS = {
 }
 # What `index` executes.
 COVER = {'cover': ('gcc', ['-Db_coverage=true', '-Dbench=false'], None)}
-WHOLE = ['gcc', 'clang']  # all is compiled, for the warnings; of the others what their tests need
+WHOLE = ['gcc', 'clang']  # these compile everything, for the warnings; others what their tests need
 SLOWER = {'asan': 4, 'tsan': 8}
 NIGHT_SECONDS = 600  # more for some seeds, of which each takes a second at most: they hang
 
@@ -89,7 +89,7 @@ def run_logged(command, what, env=None):
 
 
 def configure(build):
-    """Sets the build directory up, anew if its options are not those of today."""
+    """Sets up the build directory, anew if its options have changed."""
     where = directory(build)
     compiler, options, _ = {**BUILDS, **COVER}[build]
     stamp = os.path.join(where, 'tools-options.json')
@@ -105,7 +105,7 @@ def configure(build):
 
 
 def cpu_seconds():
-    """Of the processes that have ended: the machine's work, whatever else it does."""
+    """CPU time of ended child processes: independent of other load."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -153,7 +153,7 @@ def sanitizer_holds(build, name):
 
 
 def call_refused(name):
-    """Whether a call is not permitted, or not there."""
+    """Whether a system call is not permitted, or does not exist."""
     if name == 'personality':
         return subprocess.run(['setarch', 'x86_64', '-R', 'true'], stderr=subprocess.DEVNULL,
                               check=False).returncode != 0
@@ -217,7 +217,7 @@ def judge_skip(permitted, build, test, what):
 # ------------------------------------------------------------------------------------ running
 
 class Tally:
-    """What has been counted so far."""
+    """The counts so far."""
 
     def __init__(self):
         self.passed = 0
@@ -295,7 +295,7 @@ def by_directory(tests):
 
 
 def chosen(test, wanted):
-    """Whether a suite or test by name is wanted, or what is in several: A+B."""
+    """Whether a suite or test is wanted by name, or by several: A+B."""
     return any(set(words.split('+')) <= {test[0], *test[1]} for words in wanted)
 
 
@@ -310,7 +310,7 @@ def run_build(build, words, tally):
             raise Failure(f'{build}: no suite or test called {" or ".join(wanted)}')
     compile_build(build, None if not words and build in WHOLE else tests, tally)
     if words == ['quick']:
-        # Side by side: many of them wait for most of their time.
+        # In parallel: many tests wait most of their time.
         run_tests(build, 'quick', [test[0] for test in tests], tally, os.cpu_count() + 1)
         return
     for name, names in by_directory(tests).items():
@@ -340,18 +340,18 @@ NIGHT_SEEDS = [
     (['rows_test'], 10), (['bands_test'], 50), (['racy_test'], 200), (['reliable_test'], 10),
     (['past_test'], 500), (['past_test', '--lossy'], 100), (['litmus_test', '--mixed'], 50),
     (['threads_test'], 4), (['threads_test', '--lossy'], 4), (['threads_test', '--mixed'], 4)]
-NIGHT_MUTANTS = 4   # looked for anew in each round
+NIGHT_MUTANTS = 4   # searched anew in each round
 NIGHT_FUZZ = 60     # seconds of one fuzzer in each round
 
 
 def turn_of(names, seed, count):
-    """Some of the names, others in each round."""
+    """Some of the names, different ones in each round."""
     at = seed // 200 * count
     return [names[(at + step) % len(names)] for step in range(count)]
 
 
 def night_processes(where, seed):
-    """Real processes, and what is looked for without seeds of a test."""
+    """Jobs on real processes, and searches without a test's seeds."""
     tests = [test for test in introspect(os.path.basename(where), '--tests') if test['env'].get('MULTI_RANDOM')]
     env = tests[0]['env']
     multi = os.path.join(ROOT, 'tests', 'multi')
@@ -397,7 +397,7 @@ def night_run(command, env):
 
 
 def night_job(build, command, env):
-    """How many seeds failed; their lines are told and kept."""
+    """How many seeds failed; prints and keeps their lines."""
     text, good = night_run(command, env)
     if good:
         return 0

@@ -16,13 +16,13 @@ int main(void)
 	long *sum;
 
 	if (roam_start() != ROAM_OK)
-		return 1; /* roam has said why */
-	sum = roam_alloc(sizeof(*sum)); /* the same address everywhere: all allocate in one order */
+		return 1; /* roam has reported why */
+	sum = roam_alloc(sizeof(*sum)); /* the same address on every node */
 	if (sum == NULL)
 		must(roam_errno());
 	must(roam_barrier_all());
 
-	must(roam_lock(sum)); /* an address names the lock; its bytes stay ours */
+	must(roam_lock(sum)); /* an address names the lock; its bytes are the program's */
 	*sum += roam_node() + 1;
 	printf("hello from node %u of %u\n", roam_node(), roam_nodes());
 	must(roam_unlock(sum));

@@ -3,9 +3,9 @@
  *
  * Each bucket holds a range of keys.  A process counts its keys of each bucket and reserves room
  * for them in the bucket's total; the totals of one process's 256 buckets are guarded by one lock,
- * so that a page of totals passes from process to process.  After a barrier all know where the
- * buckets begin; each process writes its keys into them, all over the other array; after another
- * one it sorts its own buckets by bubble sort, which is most of the work.
+ * so that a page of totals passes from process to process.  After a barrier all processes know where
+ * the buckets begin; each writes its keys into them, all over the other array; after another barrier
+ * it sorts its own buckets by bubble sort, which is most of the work.
  *
  * Needs scope consistency (ScC): totals are written under their lock, read after a barrier.
  */
@@ -17,7 +17,7 @@ include(kernel.H)
 
 #define BUCKETS 256 /* of each process */
 
-/* Each guards the totals of one process's buckets. */
+/* Each lock guards the totals of one process's buckets. */
 struct totals {
 	ALOCKDEC(lock, PROCS_MAX)
 	uint32_t keys[PROCS_MAX * BUCKETS];
@@ -134,7 +134,7 @@ static void work(long id)
 	free(count);
 }
 
-/* In order, and the very keys that were generated: sums of mixed keys tell multisets apart. */
+/* The keys are in order, and are those generated: sums of mixed keys tell multisets apart. */
 static int verify(void)
 {
 	uint64_t before = 0, after = 0;

@@ -2,8 +2,8 @@
  * me: merges p sorted lists of n integers in all, after the JUMP paper.
  *
  * Two lists become one in each of log2(p) stages, from one array to the other.  In every stage
- * half of the processes that still work fall idle, and the others read what a neighbour wrote
- * before and write pages that were nobody's or another's: all of the data moves in each stage.
+ * half of the working processes become idle, and the others read what a neighbour wrote before and
+ * write pages that no process or another one had written: all of the data moves in each stage.
  *
  * Needs scope consistency (ScC): only barriers order the stages.
  */
@@ -70,7 +70,7 @@ static void work(long id)
 	}
 }
 
-/* In order, and the very keys of the lists: sums of mixed keys tell multisets apart. */
+/* The keys are in order, and are those of the lists: sums of mixed keys tell multisets apart. */
 static int verify(void)
 {
 	const uint32_t *sorted;

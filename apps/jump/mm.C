@@ -1,7 +1,7 @@
 /*
  * mm: multiplies two n x n matrices by partial sums, after the JUMP paper.
  *
- * Not the rows of the result are dealt out, but the columns of P and the rows of Q: process k
+ * The columns of P and the rows of Q are dealt out, not the rows of the result: process k
  * multiplies its n x w panel of P by its w x n panel of Q, which gives a term of the whole result
  * in private memory.  The p terms are added up in the shared result, band of rows by band, each
  * band under a lock of its own.  Q is kept transposed, so that both panels are read along rows.
@@ -19,7 +19,7 @@ include(kernel.H)
 
 #define VECTORS 3
 
-/* Each guards a band of the result. */
+/* Each lock guards a band of the result. */
 struct bands {
 	ALOCKDEC(lock, PROCS_MAX)
 };

@@ -2,10 +2,10 @@
  * rx: radix sort of n 32-bit integers in 8 stages of 4 bits, after the JUMP paper.
  *
  * In each stage a process counts the digits of its part of the keys and writes the 16 counts where
- * all can read them; from everybody's counts it knows where its keys go, and moves them there.
- * So each process writes 16 stretches of the other array that lie in everybody's part, and in the
+ * all can read them; from all counts it knows where its keys go, and moves them there.  So each
+ * process writes 16 ranges of the other array, which lie in the parts of all processes, and in the
  * next stage reads its own part as others have written it: all of the data moves, and the pages at
- * the ends of stretches have several writers.
+ * the ends of ranges have several writers.
  *
  * Needs scope consistency (ScC): barriers order everything.
  */
@@ -89,7 +89,7 @@ static void work(long id)
 		sort_digit(id, stage);
 }
 
-/* In order, and the very keys that were generated: sums of mixed keys tell multisets apart. */
+/* The keys are in order, and are those generated: sums of mixed keys tell multisets apart. */
 static int verify(void)
 {
 	const uint32_t *sorted = keys[STAGES % 2];

@@ -84,7 +84,7 @@ static void work(long id)
 	}
 }
 
-/* The same in private memory by one process: every bit must be equal. */
+/* One process repeats the run in private memory: every bit must be equal. */
 static int verify(void)
 {
 	const size_t bytes = (size_t)(n * n) * sizeof(float);

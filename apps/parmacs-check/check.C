@@ -1,6 +1,6 @@
 /*
- * parmacs-check: every macro of parmacs.m4 in every shape that SPLASH-2 programs use, and a check
- * of what it did.  -p N processes, 2 or more to mean much.
+ * parmacs-check: every macro of parmacs.m4 in every form that SPLASH-2 programs use, and a check of
+ * its effect.  -p N processes; use 2 or more.
  *
  * Runs a round of the first generation, CREATE(fn) N - 1 times and a call, and one of the second,
  * CREATE(fn, N).  In comments the macros may stand with any arguments: LOCK, CREATE, LOCK(),

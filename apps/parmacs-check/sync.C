@@ -1,4 +1,4 @@
-/* parmacs-check: locks and condition variables, in a file of its own, as EXTERN_ENV is for. */
+/* parmacs-check: locks and condition variables, in a second file, for EXTERN_ENV. */
 include(check.H)
 EXTERN_ENV
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What each of 1,000 moves takes, as the PastSet papers plot it: tuples of 1 byte, 1 KiB and 31 KiB, to
-an element of this node's and to one of another's.  Prints a table; with matplotlib and the name of
-a picture as its argument, a plot.
+"""The time of each of 1,000 moves, as the PastSet papers plot it: tuples of 1 byte, 1 KiB and 31 KiB, to
+an element at this node and to one at another node.  Prints a table; with matplotlib, and the name of
+a picture as its argument, draws a plot.
 
     roam run -n 2 python3 latency.py latency.png
 """
@@ -28,7 +28,7 @@ def measure(element, size):
 
 
 def rows():
-    """Node 1 measures, and moves what it found to node 0."""
+    """Node 1 measures, and moves its results to node 0."""
     found = roam.Element('found', 'u8[], u32, f64[]', place=0)
     wheres = {'local': 1, 'remote': 0} if roam.nodes() > 1 else {'local': 0}
     if roam.node() == roam.nodes() - 1:

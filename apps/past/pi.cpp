@@ -1,6 +1,6 @@
 /*
  * Pi by counting random points in a quarter of a circle, in C++ over elements.  Node 0 moves tasks
- * to a bag, all nodes take from it, and a global sum adds up what they have counted.
+ * to a bag, all nodes take tasks from it, and a global sum adds up their counts.
  *
  *	g++ -std=c++17 -O2 pi.cpp $(pkg-config --cflags --libs roam) -o pi && roam run -n 4 ./pi
  */

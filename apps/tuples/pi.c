@@ -1,6 +1,6 @@
 /*
- * Pi by -n darts, thrown at a square: of those of all processes, how many have hit the circle?
- * Dart i flies the same wherever it is thrown, so the count is exact.
+ * Pi by -n darts, thrown at a square: how many of all processes' darts have hit the circle?  Dart i
+ * takes the same path in every process, so the count is exact.
  */
 #include "tuples.h"
 
@@ -85,7 +85,7 @@ static void set_up(void)
 	must(roam_lock_init(shared_hits));
 }
 
-/* Process 0 throws them all again; the others have what it has. */
+/* Process 0 throws all darts again; the others compare with its result. */
 static bool right(void)
 {
 	int64_t expected = me == 0 ? throw(0, (uint64_t)size) : 0;

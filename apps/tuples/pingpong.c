@@ -1,13 +1,13 @@
 /*
- * Processes 2i and 2i + 1 hand a number to each other, -n times forth and back; each adds one.  An
- * odd process looks on.
+ * Processes 2i and 2i + 1 pass a number to each other, -n times back and forth; each adds one.  A
+ * process without a partner does nothing.
  */
 #include "tuples.h"
 
 #include <stdio.h>
 
 static int64_t ball; /* the number when this process had it last */
-static long other;   /* whom it plays with */
+static long other;   /* its partner */
 
 static bool plays(void)
 {
@@ -49,7 +49,7 @@ static void tuples_work(void)
 
 /* ------------------------------------------------------------------ pages: a condition variable */
 
-/* Of a pair, on a page of its own.  The bytes of `lock` and `moved` only name them. */
+/* The state of a pair, on its own page.  The bytes of `lock` and `moved` only name them. */
 struct table {
 	int64_t ball;
 	int64_t turn; /* whose it is: 0 or 1 */

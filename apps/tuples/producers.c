@@ -126,7 +126,7 @@ static void set_up(void)
 	must(roam_cond_init(&ring->room));
 }
 
-/* Of all that was used, and of all that was to be made. */
+/* The sums of all that was used, and of all that was to be made. */
 static bool right(void)
 {
 	int64_t used = (int64_t)checksum;

@@ -45,10 +45,10 @@ static void band_begin(double *at)
 
 /* ------------------------------------------------------------- rows as tuples, in private grids */
 
-/* Rows for the process before this one, for the next one, and from them; NULL: no such process. */
+/* Rows for the processes before and after this one, and from them; NULL: no such process. */
 static struct roam_ps_element *up, *down, *from_above, *from_below;
 
-/* At the process that needs them. */
+/* The elements live at the process that needs the rows. */
 static struct roam_ps_element *rows(long from, long to)
 {
 	char name[64], text[32];
@@ -118,7 +118,7 @@ static void set_up(void)
 	shared_grid = shared((size_t)size * row_bytes());
 }
 
-/* Each process computes the whole, and looks at its band: every bit must be the same. */
+/* Each process computes the whole grid, and compares its band: every bit must be the same. */
 static bool right(void)
 {
 	double *whole = own((size_t)size * row_bytes());

@@ -1,11 +1,11 @@
 /*
- * The sum of a number of each process, which all of them get: -n times.  The ways `memory`,
+ * The sum of one number per process, which all processes get, -n times.  The models `memory`,
  * `tuples` and `xfunction` are those of figure 1 of Vinter et al. (2002), "User redefinable memory
  * semantics".
  */
 #include "tuples.h"
 
-static int64_t *sums;   /* what this process got, by round */
+static int64_t *sums;   /* the sums that this process got, by round */
 static int64_t *totals; /* shared, by round */
 static const char total_lock[1];
 

@@ -1,6 +1,6 @@
 /*
  * The shortest round trip through -n towns, by branch and bound.  Tasks are the trips' first towns;
- * who has nothing to do takes one from a bag, and the best length so far, by which it cuts.
+ * an idle process takes a task from a bag, and the best length so far, by which it cuts.
  */
 #include "tuples.h"
 
@@ -71,7 +71,7 @@ static int64_t bound_newest(void)
 	return length;
 }
 
-/* Nobody else can while the tuple is taken. */
+/* No other process can while the tuple is taken. */
 static void bound_lower(void)
 {
 	int64_t length = take(bound);
@@ -120,7 +120,7 @@ struct shared_bag {
 
 static struct shared_bag *shared_bag;
 
-/* The number of a task to do; takes and gives the bound. */
+/* The number of a task to do; exchanges the bound. */
 static long bag_next(void)
 {
 	long next;
@@ -164,7 +164,7 @@ static void set_up(void)
 	must(roam_lock_init(shared_bag));
 }
 
-/* Process 0 searches by itself; the others have what it has. */
+/* Process 0 searches alone; the others compare with its result. */
 static bool right(void)
 {
 	int64_t found = best, expected = 0;

@@ -12,9 +12,9 @@ long size, procs = 1, me;
 
 static const struct program *program;
 static const struct model *model;
-/* How it ended; the same in every process. */
+/* The result of the run; the same in every process. */
 static struct {
-	int64_t us; /* of the process that worked longest: some begin later than others */
+	int64_t us; /* of the process that worked longest, because some begin later than others */
 	int64_t wrong;
 } outcome;
 
@@ -198,7 +198,7 @@ int program_main(int argc, char **argv, const struct program *the_program)
 	procs = program->procs_min;
 	read_options(argc, argv);
 	if (roam_start_main() != ROAM_OK)
-		return 1; /* roam has said why */
+		return 1; /* roam has reported why */
 	program->set_up();
 	start_us = roam_clock_us();
 	must(roam_create_all(run, (unsigned)procs));

@@ -1,5 +1,5 @@
 /*
- * What the programs of this directory have in common: options, the life of a process, the times,
+ * The common part of the programs in this directory: options, the life of a process, the times,
  * the last line.  Each does one computation in several models: elements of tuples, an X-function,
  * shared pages.
  *
@@ -29,7 +29,7 @@ struct program {
 	long size_min, size_max;
 	long procs_min;
 	void (*set_up)(void); /* before CREATE: memory, the input; the same in every process */
-	bool (*right)(void);  /* is what work() left in this process what one process computes? */
+	bool (*right)(void);  /* whether work() computed here what one process computes */
 	struct model models[MODELS_MAX + 1];
 };
 
@@ -38,7 +38,7 @@ extern long size, procs;
 /* This process, from CREATE on. */
 extern long me;
 
-/* What main() of such a program is. */
+/* The main() of such a program. */
 int program_main(int argc, char **argv, const struct program *program);
 
 /* Ends the program if there was an error. */
@@ -53,13 +53,13 @@ long first_of(long count, long id);
 
 /* ---- elements */
 
-/* At process 0, where many use it. */
+/* An element at process 0, which many processes use. */
 struct roam_ps_element *element(const char *name, const char *text);
 /* At a process. */
 struct roam_ps_element *element_at(const char *name, const char *text, long process);
-/* At process 0, with an X-function of which all processes are participants. */
+/* An element at process 0, with an X-function in which all processes participate. */
 struct roam_ps_element *element_x(const char *name, const char *text, const char *function);
-/* Tuples of one i64: adds one; takes the oldest; reads that of a number, which stays. */
+/* Tuples of one i64: appends one; takes the oldest; reads one by its number and leaves it. */
 void put(struct roam_ps_element *element, int64_t value);
 int64_t take(struct roam_ps_element *element);
 int64_t look(struct roam_ps_element *element, uint64_t number);

@@ -1,12 +1,12 @@
 divert(-1)
-# The macros of parmacs.m4 natively on POSIX threads, to measure roam against.
+# The macros of parmacs.m4 natively on POSIX threads, to compare roam with.
 #
 #	m4 -Ulen -Uindex parmacs-pthread.m4 program.C > program.c
 #	cc program.c -pthread -lm
 #
-# A fair peer: threads pinned round robin to the CPUs the program may use, plain malloc, mutexes,
+# A fair comparison: threads are pinned round robin to the CPUs the program may use, plain malloc, mutexes,
 # barriers and pauses that spin while threads fit the CPUs and yield at once when they do not.
-# The shapes of the macros and the rules they keep are those of parmacs.m4.
+# The macros have the forms and keep the rules of parmacs.m4.
 changequote(<|, |>)
 
 # roam_macro(NAME, body): NAME(...) becomes the body; NAME without "(" stays.

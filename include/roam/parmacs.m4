@@ -4,11 +4,11 @@ divert(-1)
 #	m4 -Ulen -Uindex parmacs.m4 program.C > program.c
 #	cc program.c $(pkg-config --cflags --libs roam) -lm
 #
-# Both shapes of CREATE (one argument: makes one process; two: makes P - 1 and calls the function
-# itself), BARINIT and WAIT_FOR_END are taken.  Home and heap size arguments are ignored: pages find
+# Both forms of CREATE (one argument: makes one process; two: makes P - 1 and calls the function
+# itself), BARINIT and WAIT_FOR_END are accepted.  Home and heap size arguments are ignored: pages find
 # their homes by first touch.
 #
-# Rules every macro here keeps, because real programs depend on them:
+# Rules that every macro here keeps, because existing programs depend on them:
 # - A macro expands only before "(" (MAIN_ENV, EXTERN_ENV, MAIN_END and the ROI marks excepted): its
 #   bare name in a string or a comment is left alone.  No number of arguments is an error.  No
 #   expansion contains a comment.
@@ -19,7 +19,7 @@ divert(-1)
 # - A call that fails ends the program with one line, "file:line: LOCK: text".
 # - PAGE_SIZE is exactly the token 4096, for programs that align to it and have no number of their
 #   own; those that define it later, as 4096, redefine nothing.
-# Quotes are changed to <| |>, so that apostrophes and backquotes in C text mean nothing to m4.
+# Quotes are changed to <| |>, so that m4 ignores apostrophes and backquotes in C.
 changequote(<|, |>)
 
 # roam_macro(NAME, body): NAME(...) becomes the body; NAME without "(" stays.
@@ -129,7 +129,7 @@ define(<|MAIN_ENV|>, defn(<|roam_env|>))
 define(<|EXTERN_ENV|>, defn(<|roam_env|>))
 roam_macro(<|ENV|>, <||>)
 roam_macro(<|MAIN_INITENV|>, <|{ roam_parmacs_start(); }|>)
-# ROAM_NEEDS(model): SC, RC or ScC, which the program is right under; before CREATE.
+# ROAM_NEEDS(model): the consistency that the program needs, SC, RC or ScC; before CREATE.
 roam_call(<|ROAM_NEEDS|>, <|roam_needs(ROAM_MODEL_<||>translit(<|$1|>, <|c|>, <|C|>))|>)
 define(<|MAIN_END|>, <|{ roam_must(<|roam_finish()|>, <|<|MAIN_END|>|>) exit(0); }|>)
 

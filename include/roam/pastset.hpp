@@ -1,5 +1,5 @@
 /*
- * PastSet in C++17, over roam/pastset.h, whose words and rules hold here.  Header only.
+ * PastSet in C++17, over roam/pastset.h, whose terms and rules apply here.  Header only.
  *
  *	roam::element<std::uint32_t, std::string, std::array<double, 3>> tasks("tasks");
  *
@@ -7,13 +7,14 @@
  *	auto [number, name, place] = tasks.observe();
  *
  * The template follows from the types: integers, enumerations, float and double are numbers,
- * std::array is an array, std::vector and std::string are as long as the tuple says, std::pair and
- * std::tuple are groups; all of them in one another.
+ * std::array is an array, std::vector and std::string are arrays whose length each tuple has,
+ * std::pair and std::tuple are groups; all of them can be nested.
  *
- * Errors are exceptions of the class roam::error.  Operations that are not to wait for ever return
- * a std::optional: what ends in _for gives up after a time, what begins with try_ at once.
+ * Errors are exceptions of the class roam::error.  Operations that do not wait for ever return a
+ * std::optional: those whose names end in _for give up after a time, those that begin with try_ at
+ * once.
  *
- * Elements of a server that the program attaches to: roam::server, below.
+ * For elements of a server to which the program attaches, see roam::server below.
  *
  * A binding is moved, not copied.  Threads may share one, but with an X-function each participant
  * has its own.
@@ -80,7 +81,7 @@ public:
 		return static_cast<roam_err>(code().value());
 	}
 
-	/* Of a mob that ended in its second half: the number of the tuple it has moved; else 0. */
+	/* Of a mob that ended in its second half: the number of the tuple that it moved; else 0. */
 	std::uint64_t moved() const noexcept
 	{
 		return moved_;
@@ -339,10 +340,10 @@ inline std::uint64_t timeout(std::chrono::nanoseconds time)
 
 /* ------------------------------------------------------------------------ what operations take */
 
-/* What a new element is to be like: roam::options().on(2).delta(10). */
+/* Properties of a new element: roam::options().on(2).delta(10). */
 class options {
 public:
-	options &here() /* it lives at the node that enters it first, or serves who does */
+	options &here() /* at the node that enters it first, or that serves the program which does */
 	{
 		options_.place = ROAM_PS_CREATOR;
 		return *this;
@@ -375,7 +376,7 @@ public:
 		options_.participants = participants;
 		return *this;
 	}
-	/* For a server to answer in, when it is entered; 10 s else. */
+	/* The time in which a server must answer roam_ps_enter_at; 10 s by default. */
 	options &within(std::chrono::nanoseconds time)
 	{
 		options_.timeout_ns = detail::timeout(time);
@@ -394,7 +395,7 @@ private:
 	std::string function_;
 };
 
-/* Which tuple an observe reads: roam::number(7), roam::newest().skip(), roam::after(n).peek(). */
+/* The tuple that an observe reads: roam::number(7), roam::newest().skip(), roam::after(n).peek(). */
 class order {
 public:
 	explicit order(roam_ps_which which_one = ROAM_PS_FIFO, std::uint64_t of_number = 0)
@@ -434,7 +435,7 @@ inline order after(std::uint64_t last)
 	return order(ROAM_PS_NEXT, last);
 }
 
-/* Ends operations that wait, see element::cancelled_by; for good. */
+/* Ends waiting operations, and later ones: see element::cancelled_by. */
 class canceller {
 public:
 	canceller() = default;
@@ -450,7 +451,7 @@ private:
 	struct roam_ps_cancel cancel_ = {};
 };
 
-/* A tuple that was observed: a std::tuple, and more. */
+/* A tuple that was observed: a std::tuple with further members. */
 template <class... T> struct observed : std::tuple<T...> {
 	std::uint64_t number = 0;
 	bool skipped = false; /* roam::after: tuples in between have been truncated */
@@ -458,12 +459,12 @@ template <class... T> struct observed : std::tuple<T...> {
 };
 
 /*
- * A server that the program is attached to: roam::element<int> tasks(server, "tasks").  Elements may
- * outlive it; their operations fail then.
+ * A server to which the program is attached: roam::element<int> tasks(server, "tasks").  Elements
+ * may outlive this object; their operations fail then.
  */
 class server {
 public:
-	/* As roam_ps_attach does; without a file the key is in the one that ROAM_PS_KEY names. */
+	/* Attaches like roam_ps_attach; without `key_file` the key is in the file of ROAM_PS_KEY. */
 	explicit server(const std::string &address, const std::string &key_file = "")
 	{
 		roam_ps_server *made = nullptr;
@@ -493,7 +494,7 @@ private:
 };
 
 /*
- * Lets programs attach to this node of a job, as roam_ps_serve does; the address as they may use it.
+ * Lets programs attach to this node of a job, as roam_ps_serve does; returns the address for them.
  */
 inline std::string serve(const std::string &address, const std::string &key_file = "")
 {
@@ -520,7 +521,7 @@ public:
 		return all;
 	}
 
-	/* Binds to the element of that name, as roam_ps_enter does. */
+	/* Binds to the element with this name, as roam_ps_enter does. */
 	explicit element(const std::string &name, const options &made_like = {})
 	{
 		const roam_ps_options wanted = made_like.c();
@@ -529,7 +530,7 @@ public:
 
 		bound(err, made);
 	}
-	/* As roam_ps_enter_at does. */
+	/* Binds to an element of a server, as roam_ps_enter_at does. */
 	element(const server &at, const std::string &name, const options &made_like = {})
 	{
 		const roam_ps_options wanted = made_like.c();
@@ -540,7 +541,7 @@ public:
 		bound(err, made);
 	}
 
-	/* Adds a tuple; its number. */
+	/* Appends a tuple; returns its number. */
 	std::uint64_t move(const T &...values)
 	{
 		return *do_move(0, values...);
@@ -573,9 +574,9 @@ public:
 	}
 
 	/*
-	 * Of an element with the function "match", or a program's own filter: the oldest tuple that
-	 * nobody has observed and that is like these values, in those of the outermost fields whose
-	 * bits are set in `fields`, bit 0 in the first one; to a program's filter that is any number.
+	 * In an element with the function "match", or a program's own filter: the oldest unobserved
+	 * tuple that matches these values in those of the outermost fields whose bits are set in
+	 * `fields`, bit 0 for the first one; a program's filter gets `fields` as any number.
 	 */
 	observed<T...> observe_like(std::uint64_t fields, const T &...values)
 	{
@@ -592,8 +593,9 @@ public:
 	}
 
 	/*
-	 * Moves a tuple here, then observes one, of `from` or here.  When the time is up error::err
-	 * is ROAM_ETIMEDOUT, and error::moved says whether the tuple was moved.
+	 * Moves a tuple to this element, then observes one of `from`, or of this element.  When the
+	 * time is up, error::err is ROAM_ETIMEDOUT, and error::moved says whether the tuple was
+	 * moved.
 	 */
 	template <class... U> observed<U...> mob(element<U...> &from, const T &...values)
 	{
@@ -614,7 +616,7 @@ public:
 	{
 		must(roam_ps_delta(element_.get(), most));
 	}
-	/* Removes all tuples with lower numbers; without one all there are. */
+	/* Removes all tuples with lower numbers; without a number all tuples. */
 	void truncate(std::uint64_t number = std::numeric_limits<std::uint64_t>::max())
 	{
 		must(roam_ps_truncate(element_.get(), number));
@@ -626,13 +628,13 @@ public:
 		must(roam_ps_state(element_.get(), &now));
 		return now;
 	}
-	/* The node it lives at. */
+	/* The node at which the element lives. */
 	unsigned node() const
 	{
 		return roam_ps_node(element_.get());
 	}
 
-	/* Operations of this binding that begin from now on end when that cancels; NULL: none. */
+	/* `by` ends the operations of this binding that begin from now on; NULL: nothing does. */
 	void cancelled_by(canceller *by)
 	{
 		cancel_ = by != nullptr ? &by->cancel_ : nullptr;

@@ -2,18 +2,19 @@
 
     import roam
 
-    tasks = roam.Element('tasks', 'u32, f64[3]')   # binds, makes it if it is new
-    tasks.move(7, [0.5, 1, 2])                     # adds a tuple at the end
-    number, place = tasks.observe()                # takes the oldest nobody has observed
+    tasks = roam.Element('tasks', 'u32, f64[3]')   # binds to it; creates it if it is new
+    tasks.move(7, [0.5, 1, 2])                     # appends a tuple
+    number, place = tasks.observe()                # takes the oldest unobserved tuple
 
-A template is text: i8 to i64, u8 to u64, f32, f64; [3] and [] behind a field for arrays, as long as
-it says or as the tuple says; ( ) around a group of fields.  Numbers are ints and floats, a group is a
-tuple, an array a list, but one of u8 is bytes, or a str, as UTF-8; any sequence does for a list.  A value
-that its field does not take is WrongType, WrongSize or OutOfRange, nothing is moved, and the error's
-`element`, `field` ('2[0].1') and `size` say where and what the field takes.  include/roam/pastset.h has the meaning of it all.
+A template is text: i8 to i64, u8 to u64, f32, f64; [3] behind a field for an array of that length, []
+for an array whose length each tuple has; ( ) around a group of fields.  Numbers are ints and floats, a
+group is a tuple, an array is a list (any sequence will do), an array of u8 is bytes, or a str as UTF-8.
+If a field does not take a value, the error is WrongType, WrongSize or OutOfRange, and nothing is moved;
+the error's `element`, `field` ('2[0].1') and `size` say where, and what the field takes.
+include/roam/pastset.h explains elements and operations.
 
-Programs that `roam run -n 4 python3 program.py` started are the nodes of one job.  Errors are
-exceptions, all of them below roam.Error.  Any thread may use an element, and wait there.
+Programs started by `roam run -n 4 python3 program.py` are the nodes of one job.  Errors are exceptions,
+all of them below roam.Error.  Any thread may use an element, and wait there.
 """
 import atexit
 import collections
@@ -58,18 +59,18 @@ def _here():
 
 
 def start():
-    """Joins the job; what needs it does so by itself.  Before other threads exist."""
+    """Joins the job.  Calls that need the job do so themselves.  Call it before other threads exist."""
     _here()
     _must(_lib.roam_start())
 
 
 def finish():
-    """Leaves the job, when all do; at the end of the program at the latest."""
+    """Leaves the job when all nodes do.  The end of the program calls it."""
     if not _forked:
         _must(_lib.roam_finish())
 
 
-# Threads that wait in C must not meet an interpreter that is going away.
+# Threads that wait in C must not return into an interpreter that is ending.
 atexit.register(finish)
 
 
@@ -79,7 +80,7 @@ def node():
 
 
 def nodes():
-    """Nodes of the job."""
+    """The number of nodes of the job."""
     return _lib.roam_nodes()
 
 
@@ -90,8 +91,8 @@ def barrier():
 
 
 def thread_init():
-    """Makes the calling thread one that synchronises: counted by barrier, and let to elements in
-    pages.  thread_fini before it ends."""
+    """Registers the calling thread as one that synchronises: barrier counts it, and it may use elements
+    in pages.  Call thread_fini before it ends."""
     _here()
     _must(_lib.roam_thread_init())
 
@@ -108,9 +109,9 @@ _registered = []
 
 
 def register(name, function=None, arg=None, *, match=None):
-    """Makes an X-function known on this node: `function`, of a reduction, or `match`, of a filter, is
-    the address of a C function as combine or match in struct roam_ps_function (roam/pastset.h); an
-    int, a pointer of cffi or ctypes.  `arg` is an address, too."""
+    """Registers an X-function on this node.  `function` (of a reduction) or `match` (of a filter) is the
+    address of a C function like combine or match in struct roam_ps_function (roam/pastset.h): an int,
+    or a pointer of cffi or ctypes.  `arg` is an address, too."""
     _here()
     made = _ffi.new('struct roam_ps_function *')
     kept = _ffi.new('char[]', _arguments.text('name', name))
@@ -138,7 +139,7 @@ State = collections.namedtuple('State', 'first last oldest delta bytes waiting')
 
 
 class Observed(tuple):
-    """A tuple's values, and its number; `skipped`: the ones after the number given were truncated;
+    """A tuple's values, and its number; `skipped`: tuples behind the given number were truncated;
     `moved`: the number of the tuple that mob moved."""
 
     number = moved = 0
@@ -146,7 +147,7 @@ class Observed(tuple):
 
 
 class Cancel:
-    """Ends operations that wait: those that were given it."""
+    """Ends the waiting operations to which it was passed."""
 
     def __init__(self):
         self._c = _ffi.new('struct roam_ps_cancel *')
@@ -192,8 +193,9 @@ def _key(file):
 
 
 class Server:
-    """A `roam past serve`, or a node that serves, that the program attaches to: HOST:PORT, or the path of a Unix socket, and
-    the file with the key; None: the one that ROAM_PS_KEY names.  It makes no node of the program.
+    """A connection to `roam past serve`, or to a node that serves.  The address is HOST:PORT, or the path
+    of a Unix socket; `key` is the file with the key, None: the file that ROAM_PS_KEY names.  The program
+    does not become a node.
 
         with roam.Server('./tuples') as server:
             tasks = roam.Element('tasks', 'u32', server=server)
@@ -210,7 +212,7 @@ class Server:
         return f'<roam.Server {self.address}>'
 
     def detach(self):
-        """Leaves the server: operations under way and later ones are Lost."""
+        """Leaves the server: operations in progress and later ones raise Lost."""
         c, self._c = self._c, None
         if c is not None:
             _ffi.release(c)
@@ -224,7 +226,7 @@ class Server:
 
 def serve(address, key=None):
     """Lets programs attach to this node of a job as to a `roam past serve`: with roam.Server, or from
-    other languages.  Returns the address as they may use it.  The key is made if there is no file."""
+    other languages.  Returns the address for them.  Makes the key file if it does not exist."""
     _here()
     room = _ffi.new('char[]', 300)
     _must(_lib.roam_ps_serve(_path('address', address), _key(key), room, 300),
@@ -233,15 +235,16 @@ def serve(address, key=None):
 
 
 class Element:
-    """A binding to the element of that name, which is made if it is new: then the options count.
+    """A binding to the element with this name.  The element is created if it is new; the options apply
+    then.
 
     place         'hash', 'creator', or the number of a node; at a Server, 'creator' is the node that serves
     delta         DeltaValue; None: unlimited
     forget        observed tuples make room for new ones
     storage       'server' or 'pages'; memory: bytes of the heap, for 'pages'
-    function      an X-function's name; participants: in it, each of whom has a binding of its own
-    server        a Server that has the element; None: the nodes of the job
-    timeout       seconds for the server to answer in; None: 10
+    function      an X-function's name; participants: their number, each has its own binding
+    server        the Server that has the element; None: the nodes of the job
+    timeout       seconds in which the server must answer; None: 10
     """
 
     def __init__(self, name, template, *, place='hash', delta=None, forget=False, storage='server',
@@ -280,13 +283,13 @@ class Element:
 
     @property
     def node(self):
-        """The node that it lives at."""
+        """The node at which the element lives."""
         return _lib.roam_ps_node(self._c)
 
     # ---------------------------------------------------------------------------- operations
 
     def move(self, *values, timeout=None, cancel=None):
-        """Adds a tuple, and returns its number.  Waits while DeltaValue forbids it, at most so many
+        """Appends a tuple, and returns its number.  Waits while DeltaValue forbids it, at most `timeout`
         seconds."""
         request = self._request(_lib.ROAM_PS_MOVE, timeout, cancel)
         data = self._fill(request, values)
@@ -295,11 +298,11 @@ class Element:
 
     def observe(self, *, number=None, after=None, last=False, like=None, fields=1, peek=False,
                 skip=False, timeout=None, cancel=None):
-        """Reads a tuple and tags it as observed: the oldest that nobody has observed; or that of a
-        number; or the first after a number; or the last; or, of an element with the function 'match'
-        or a program's own filter, the oldest that nobody has observed and that is like a tuple,
-        (1, 'x') say, in the outermost fields whose bits are set in `fields`.  peek: does not tag
-        it.  skip, with last: tags all older ones.  Waits until it is there."""
+        """Reads a tuple and tags it as observed: the oldest unobserved one; or the one with this number;
+        or the first after a number; or the last; or, in an element with the function 'match' or a
+        program's own filter, the oldest unobserved one that matches a tuple such as (1, 'x') in the
+        outermost fields whose bits are set in `fields`.  peek: does not tag it.  skip, with last: tags
+        all older ones, too.  Waits until the tuple is there."""
         request = self._request(_lib.ROAM_PS_OBSERVE, timeout, cancel)
         wanted = [what for what in (number, after) if what is not None]
         pattern = None
@@ -323,7 +326,7 @@ class Element:
         source = self if source is None else _arguments.one_of('source', source, Element)
         request = self._request(_lib.ROAM_PS_MOB, timeout, cancel)
         data = self._fill(request, values)
-        setattr(request, 'from', source._c)  # a word of Python's
+        setattr(request, 'from', source._c)  # `from` is a keyword of Python
         return self._observed(request, (source._room(request), data), source)
 
     def delta(self, most):
@@ -333,7 +336,7 @@ class Element:
         self._call(request)
 
     def truncate(self, number=None):
-        """Removes all tuples with lower numbers; all there are."""
+        """Removes all tuples with lower numbers; without a number all tuples."""
         request = self._request(_lib.ROAM_PS_TRUNCATE)
         request.number = UNLIMITED if number is None else _arguments.number('number', number)
         self._call(request)

@@ -1,4 +1,4 @@
-"""What the C functions take, made of what a program passes: or an exception that says which."""
+"""Converts a program's arguments for the C functions; raises an exception that names a wrong one."""
 import math
 import operator
 
@@ -34,7 +34,7 @@ def number(name, value, least=0, most=2 ** 64 - 1):
 
 
 def timeout(seconds, never, at_once):
-    """Nanoseconds; None and what is longer than C can say: for ever."""
+    """Nanoseconds; None, and a time too long for C: for ever."""
     if seconds is None:
         return never
     try:

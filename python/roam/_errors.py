@@ -6,10 +6,10 @@ class Error(Exception):
     """What went wrong; `code` is the value of enum roam_err."""
 
     code = None
-    moved = 0       #: of a mob that ended in its second half: what it moved, or 0
-    element = None  #: the name of the element that was worked with
-    field = None    #: of a value that no tuple can hold: its place in the template, '2[0].1' say
-    size = None     #: and what it takes, in words
+    moved = 0       #: of a mob that ended in its second half: the number that it moved, or 0
+    element = None  #: the name of the element
+    field = None    #: of a value that no tuple can hold: its place in the template, such as '2[0].1'
+    size = None     #: what that field takes, in words
 
     def __init__(self, code, why='', moved=0, element=None):
         why = why or _text(_lib.roam_strerror(code))
@@ -21,15 +21,15 @@ class Error(Exception):
 
 
 class Invalid(Error, ValueError):
-    """Arguments, or a template, that make no sense."""
+    """Invalid arguments, or an invalid template."""
 
 
 class WrongType(Error, TypeError):
-    """A value or an argument is not of the kind that is needed."""
+    """A value or an argument of a wrong type."""
 
 
 class WrongSize(Invalid):
-    """More or fewer values than a field takes, or than there are fields."""
+    """More or fewer values than a field takes, or than the template has fields."""
 
 
 class OutOfRange(Invalid):
@@ -37,7 +37,7 @@ class OutOfRange(Invalid):
 
 
 class StateError(Error, RuntimeError):
-    """Not at this point of the program."""
+    """Not allowed at this point of the program."""
 
 
 class Unknown(Error, LookupError):
@@ -66,7 +66,7 @@ class Peer(Error, ConnectionError):
 
 
 class Protocol(Error, ConnectionError):
-    """What answers is no server of elements, or one of another version."""
+    """The peer is not a server of elements, or has another version."""
 
 
 class WrongKey(Error, PermissionError):
@@ -82,7 +82,7 @@ class NoMemory(NoSpace):
 
 
 class Busy(Error, BlockingIOError):
-    """As many operations are under way as may be."""
+    """Too many operations are in progress."""
 
 
 class System(Error, OSError):
@@ -90,7 +90,7 @@ class System(Error, OSError):
 
 
 class TooBig(Error, ValueError):
-    """The tuple is larger than one may be."""
+    """The tuple is too large."""
 
 
 class Timeout(Error, TimeoutError):
@@ -111,6 +111,6 @@ _CLASSES = {_lib.ROAM_EINVAL: Invalid, _lib.ROAM_ENOMEM: NoMemory, _lib.ROAM_EST
 
 
 def must(err, why='', moved=0, element=None):
-    """Raises what the C library returned, unless all is well."""
+    """Raises the error that the C library returned, if it is one."""
     if err != _lib.ROAM_OK:
         raise _CLASSES.get(err, Error)(err, why, moved, element)

@@ -1,4 +1,4 @@
-"""Templates: what their texts say, and values to and from the bytes of a tuple."""
+"""Templates: parses their texts, and converts values to and from the bytes of a tuple."""
 import numbers
 import struct
 
@@ -14,7 +14,7 @@ _COUNT = struct.Struct('<I')
 
 
 class _Wrong(Exception):
-    """A value that its field does not take; `place`: the way there, the innermost first."""
+    """A value that its field does not take; `place`: the path to the field, innermost first."""
 
     def __init__(self, kind, size, value):
         super().__init__()
@@ -102,7 +102,7 @@ class _Group:
 
 
 class _Array:
-    """Items, as many as `count` or, if that is None, as the tuple says; u8 are bytes, others a list."""
+    """`count` items or, if that is None, as many as the tuple has; u8 are bytes, others a list."""
 
     def __init__(self, item, count):
         self.item, self.count = item, count
@@ -131,7 +131,7 @@ class _Array:
         return 'a list' if self.count is None else f'a list of {_many(self.count, "value")}'
 
     def _bytes(self, values):
-        """Bytes are not made of a number, nor of numbers that are wider than theirs."""
+        """Refuses to make bytes from a number, or from numbers wider than a byte."""
         try:
             if isinstance(values, str):
                 return values.encode()

@@ -1,6 +1,7 @@
-"""Operations that wait in C, and Ctrl-C: Python heeds a signal in its main thread only, between two
-steps of the program, and a wait in C is one step.  So while the main thread waits, another one reads
-what signals write to Python's wake-up descriptor, and cancels the operation: then Python looks."""
+"""Operations that wait in C, and Ctrl-C.  Python handles a signal only in its main thread, between two
+steps of the program, and a wait in C is one step.  Therefore, while the main thread waits, another
+thread reads what signals write to Python's wake-up descriptor, and cancels the operation; Python then
+handles the signal."""
 import signal
 import socket
 import threading
@@ -29,13 +30,13 @@ _waker = None
 
 
 def forget():
-    """In a forked child, which has no such thread."""
+    """Called in a forked child, which does not have the thread."""
     global _waker
     _waker = None
 
 
 def _call(element, request):
-    """Whether a signal ended it."""
+    """The operation's error, and whether a signal cancelled it."""
     global _waker
     if _waker is None:
         _waker = _Waker()
@@ -59,7 +60,7 @@ def run(element, request):
     moved = 0
     while True:
         err, signalled = _call(element, request)
-        # Here Python has called the signal's handler, which may have raised KeyboardInterrupt.
+        # Python has called the signal's handler by now, which may have raised KeyboardInterrupt.
         moved = moved or request.moved
         if err != lib.ROAM_ECANCELED or not signalled:
             request.moved = moved

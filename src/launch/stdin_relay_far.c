@@ -14,9 +14,9 @@
 #include "launch/stdin_relay.h"
 #include "os/os.h"
 
-#define FETCH_NS UINT64_C(20000000000) /* until node 0 must have come */
+#define FETCH_NS UINT64_C(4000000000) /* until node 0 must have tried the first address */
 
-/* A node would take what has come for all: the job ends, unless nobody reads any more. */
+/* Nodes would take what has come for the whole input: the job ends, unless none reads any more. */
 static void far_failed(const struct roami_feed *feed, const char *what, const char *host)
 {
 	if (atomic_load(&feed->taken))
@@ -48,7 +48,7 @@ struct feed_bring {
 	struct roami_frame frame;
 };
 
-/* One portion, when it is asked for.  False: there is no more, or nobody to have it. */
+/* One portion, when it is asked for.  False: there is no more, or no node to have it. */
 static bool bring_some(struct feed_bring *bring)
 {
 	ssize_t got;
@@ -104,15 +104,16 @@ bool roami_feed_bring(const struct roami_feed *feed, unsigned node,
 
 struct feed_fetch {
 	const struct roami_feed *feed;
+	unsigned addresses; /* of this host */
 	struct roami_door door;
 	int to;
 	struct roami_frame frame;
 };
 
-/* Node 0's connection; NULL: it does not come. */
+/* Node 0's connection; NULL: it does not come, though it had the time to try each address. */
 static struct roami_wire *fetch_await(struct feed_fetch *fetch)
 {
-	uint64_t until = roami_os_now_ns() + FETCH_NS;
+	uint64_t until = roami_os_now_ns() + FETCH_NS + fetch->addresses * ROAMI_DOOR_REACH_NS;
 	struct pollfd polls[ROAMI_DOOR_POLLS];
 	struct roami_wire *wire = NULL;
 
@@ -126,7 +127,7 @@ static struct roami_wire *fetch_await(struct feed_fetch *fetch)
 	return wire;
 }
 
-/* Asks for a portion and passes it on.  False: that was all, or nobody wants more. */
+/* Asks for a portion and passes it on.  False: that was all, or no node wants more. */
 static bool fetch_some(struct feed_fetch *fetch, struct roami_wire *wire)
 {
 	struct roami_frame *frame = &fetch->frame;
@@ -159,7 +160,8 @@ static void *fetch_main(void *arg)
 	return NULL;
 }
 
-struct roami_feed *roami_feed_fetch(unsigned nodes, const uint8_t *key, uint16_t *port_p)
+struct roami_feed *roami_feed_fetch(unsigned nodes, unsigned addresses, const uint8_t *key,
+				    uint16_t *port_p)
 {
 	struct feed_fetch *fetch = calloc(1, sizeof(*fetch));
 	struct roami_feed *feed;
@@ -169,6 +171,7 @@ struct roami_feed *roami_feed_fetch(unsigned nodes, const uint8_t *key, uint16_t
 		return NULL;
 	feed = roami_feed_open(nodes, ends[0]);
 	fetch->feed = feed;
+	fetch->addresses = addresses;
 	fetch->to = ends[1];
 	if (feed == NULL || !roami_door_open(&fetch->door, key, port_p) ||
 	    !roami_os_thread(NULL, fetch_main, fetch))

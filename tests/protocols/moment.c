@@ -1,6 +1,6 @@
 /*
- * moment: one copy of each page, which goes to who touches it, with writes that are noticed in
- * another way from one moment to the next; for tests.
+ * moment: one copy of each page, which goes to the node that touches it, with writes that are
+ * noticed in another way from one moment to the next; for tests.
  *
  * Idea.  A page that comes back to a node is *inside*: the core makes a twin of it when it is
  * written, and the node's next release finds what was written by that, as a transaction would.
@@ -8,7 +8,7 @@
  * A page that leaves while it is inside loses its twin: that transaction is over.
  *
  * Page states: start -> here, away; here -> away -> here.  Start is here at node 0.
- * Messages: want, to the manager, which passes it on as take to who asked last.
+ * Messages: want, to the manager, which passes it on as take to the last asker.
  */
 #include "roam/protocol.h"
 
@@ -64,7 +64,7 @@ static void moment_bring(struct roami_node *node, uint32_t page)
 	}
 	roami_call_page(node, to, type, page, NULL, 0, &came);
 	if (!came)
-		roami_node_fail(node, "page %u came without bytes", page);
+		roami_node_fail(node, "page %u: the answer has no bytes", page);
 }
 
 static void moment_get(struct roami_node *node, uint32_t page)

@@ -4,47 +4,47 @@ usage: roam compare [OPTION]... [--] PROGRAM [ARGUMENT]...
        roam compare [OPTION]... --paper jump
        roam compare tuples [OPTION]...
 
-  --protocols LIST  protocols, separated by commas; else all that `roam info protocols` lists
+  --protocols LIST  protocols, separated by commas (all that `roam info protocols` lists)
   --nodes LIST      numbers of nodes, separated by commas (2,4)
-  --repeat N        runs of each, of which the median is shown (3)
+  --repeat N        runs of each combination; the median is shown (3)
   --engine NAME     the fault engine, one of `roam info engines` (auto)
   --timeout S       seconds after which a run counts as hung (120)
-  --cache-pages N   nodes cache no more pages of others (ROAM_CACHE_PAGES)
+  --cache-pages N   the most pages of other nodes that a node caches (ROAM_CACHE_PAGES)
 
-  --run             PROGRAM is started by `roam run -n NODES`.  Else it makes its nodes itself and
-                    is told their number: -pNODES before the arguments, or {nodes} among them
-  --input FILE      its standard input; {nodes} in the name is replaced, too
-  --verify OPTION   what makes it verify its result; for the programs that come with roam known
-  --verified TEXT   a regular expression that the output of a right run has (verified ok).  Without
-                    this, a program that never prints the word verified is right where its status
-                    is 0, and the table says so
-  --no-verify       take an exit status of 0 for a right result, whatever it prints
+  --run             start PROGRAM by `roam run -n NODES`.  Without this option it creates its nodes,
+                    and is told their number: -pNODES before the arguments, or {nodes} among them
+  --input FILE      the standard input of PROGRAM; {nodes} in the name is replaced, too
+  --verify OPTION   the option that makes PROGRAM verify its result; known for roam's own programs
+  --verified TEXT   a regular expression that the output of a right run matches (verified ok).
+                    Without this option, a program that never prints the word verified is right if
+                    its status is 0, and the table says so
+  --no-verify       take an exit status of 0 for a right result, whatever PROGRAM prints
 
-  --time WHICH      total or region, as the program's last line says, or wall (total; wall where
-                    there is no such line)
+  --time WHICH      total or region, as in the program's last line, or wall (total; wall if there is
+                    no such line)
   --after-barriers N
-                    time and counters begin where each node leaves its N-th full barrier, reductions
-                    among them (ROAM_STATS_AFTER); wrong for a program that ends before
-  --json FILE       everything measured, for other programs; - is the standard output, without table
-  --csv FILE        its rows, for spreadsheets; - as above
-  --svg FILE        a picture
-  --html FILE       a page of its own with table and picture
+                    count time and counters from where each node leaves its N-th full barrier,
+                    reductions included (ROAM_STATS_AFTER); a program that ends before is wrong
+  --json FILE       write all measurements, for other programs; -: to standard output, without table
+  --csv FILE        write the rows, for spreadsheets; -: to standard output
+  --svg FILE        write a picture
+  --html FILE       write a complete page with table and picture
 
   --paper jump      the six kernels of the JUMP paper under jiajia1, jump and jiajia2, on 4, 8 and 16
                     nodes, 5 runs of each, beside the times of its table 2; pages and diffs go by
                     messages (ROAM_ONESIDED=0); a run may take 600 s
   --sizes WHICH     of the paper: all, largest or small (all)
-  --placed          each process writes its part of the input; else the first writes all of it
+  --placed          each process writes its part of the input (the first writes all of it)
 
-  tuples            the same computations by tuples of PastSet, by its X-functions, and by shared
+  tuples            computations, each by tuples of PastSet, by its X-functions, and by shared
                     pages under one protocol (hlrc), on 1, 2, 4, 8, 16 and 32 nodes
 
   --kernels LIST    of the paper: some of mm, me, rx, lu, bk, sor; of tuples: some of sum, pi, sor,
                     tsp, producers, pingpong
-  --apps FOLDER     where they are
+  --apps FOLDER     the folder of these programs
 
-If PROGRAM-pthread stands beside PROGRAM, the speed is compared with it.  Other ROAM_ variables
-hold for all runs.  The exit status is 0 if every result was right, 1 if one was not, 2 for wrong
+If PROGRAM-pthread is beside PROGRAM, speed is relative to it.  Other ROAM_ variables hold for all
+runs.  The exit status is 0 if every result was right, 1 if one was not, 2 for wrong
 options, 127 if there is no such program.
 """
 import argparse
@@ -65,11 +65,11 @@ from processes import ENDS
 NODES_MAX = 64
 CACHE_MAX = 2**32 - 1
 AFTER_MAX = 10**6
-# What holds for one program, and its defaults; for a paper see there.
+# The defaults for one program; for a paper see paper.py.
 DEFAULTS = {'nodes': [2, 4], 'repeat': 3, 'timeout': 120.0, 'time': 'total'}
 # What may be compared: one program, the programs of a paper, tuples with pages.
 PROGRAM, PAPER, TUPLES = 'a program', '--paper', 'tuples'
-# Options that not all of them have.
+# Options that not all kinds have.
 OF_SOME = {
     **dict.fromkeys(('run', 'input', 'verify', 'verified', 'no_verify', 'time',
                     'after_barriers'), [PROGRAM]),
@@ -79,7 +79,7 @@ OF_SOME = {
 
 
 class Arguments(argparse.ArgumentParser):
-    """Errors as those of the other commands."""
+    """Errors in the format of the other commands."""
 
     def error(self, message):
         print(f'roam: compare: {message}; `roam compare --help`', file=sys.stderr)
@@ -135,7 +135,7 @@ def file_name(text):
 
 
 def split(parser, argv):
-    """Our options, and the program with its arguments, which are not ours to look at; those of
+    """The options, and the program with its arguments, which are not parsed; those of
     `tuples` are."""
     longs = [name[2:] + ('' if action.nargs == 0 else '=') for action in parser._actions
              for name in action.option_strings if name.startswith('--')]
@@ -204,7 +204,7 @@ def parse(argv):
 # ------------------------------------------------------------------------------------- before runs
 
 def known(roam, what):
-    """The names that `roam info` lists, each with what it says of them."""
+    """The names that `roam info` lists, each with its description."""
     shown = subprocess.run([roam, 'info', what], check=True, stdout=subprocess.PIPE,
                            text=True).stdout
     return dict(re.findall(r'^  (\w[\w-]*)\s+(\S.*)$', shown, re.MULTILINE))
@@ -240,7 +240,7 @@ def check_program(args):
 
 
 def check_files(args):
-    """What is written at the end must not fail then."""
+    """Checks now that the files written at the end can be written."""
     for path in (args.json, args.csv, args.svg, args.html):
         if path not in (None, '-'):
             folder = os.path.dirname(path) or '.'
@@ -290,7 +290,7 @@ def compare(args):
 
 
 def end(number, _):
-    """The program under way is in a session of its own: it is ended on the way out."""
+    """Ends the running program, which has its own session, before this process ends."""
     sys.exit(128 + number)
 
 

@@ -1,4 +1,4 @@
-"""Programs that come with roam: which of them, and where they are."""
+"""Programs that come with roam: their names and places."""
 import copy
 import os
 
@@ -8,7 +8,7 @@ PLACES = ('../../apps', '../apps')   # from here, in the build tree and as insta
 
 
 def job(args, kernel, arguments):
-    """One of them with arguments of its own."""
+    """One of these programs with its arguments."""
     args = copy.copy(args)
     args.program = os.path.join(args.apps, kernel)
     args.arguments = arguments

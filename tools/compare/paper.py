@@ -1,4 +1,4 @@
-"""`roam compare --paper`: the programs of a paper, and its table beside what they cost here."""
+"""`roam compare --paper`: the programs of a paper, its table, and what they cost here."""
 import math
 
 import kernels
@@ -9,14 +9,14 @@ import runs
 PAPERS = {'jump': paper_jump}
 SIZES = {'all': slice(None), 'largest': slice(-1, None), 'small': slice(1)}
 COLUMNS = ('messages', 'bytes', 'faults', 'home_moves')
-ALIKE = 1.05    # ratios between this and its inverse tell no order
+ALIKE = 1.05    # ratios between this and its inverse count as alike
 FIRST_FILLS = '-f'
 DEFAULTS = {'repeat': 5, 'timeout': 600.0, 'sizes': 'all'}
-MEANING = ('{repeat} runs of each: medians, with how far the most is above the least in percent of '
-           'the median, from 1 on. Of all nodes: messages, MB sent, page faults, home moves. '
+MEANING = ('{repeat} runs of each: medians; percentages: the difference of most and least, if it is '
+           '1 % of the median or more. Of all nodes: messages, MB sent, page faults, home moves. '
            'ROAM_ONESIDED=0: pages and diffs go by messages, as between hosts. {placement}{cache} '
-           'Times only where every node has a CPU; the paper had a machine for each, of its time.')
-PLACEMENT = {False: 'The first process writes all the input (-f): no page begins at who uses it.',
+           'Times only if every node has a CPU; the paper had one machine per node, of its time.')
+PLACEMENT = {False: 'The first process writes all the input (-f): no page begins at its user.',
              True: 'Each process writes its part of the input, and is its pages\' first home.'}
 ORDER_MEANING = ('Bytes here and, in parentheses, times in the paper, one protocol\'s divided by '
                  'the other\'s: geometric means over what both have; alike: within 5 %.')
@@ -101,7 +101,7 @@ class Pair:
 
 
 class PaperReport(report.Growing):
-    """The paper's table, and ours."""
+    """The paper's table, and the one measured here."""
 
     def __init__(self, args, benchmarks):
         super().__init__(args, [row for benchmark in benchmarks for row in benchmark.rows])
@@ -187,7 +187,7 @@ class PaperReport(report.Growing):
 # ----------------------------------------------------------------------------------------- options
 
 def prepare(args, protocols):
-    """Fills in what was not said.  `protocols`: those that the build has."""
+    """Fills in defaults.  `protocols`: those that the build has."""
     source = PAPERS[args.paper]
     if args.nodes is None:
         args.nodes = list(source.NODES)
@@ -204,7 +204,7 @@ def prepare(args, protocols):
 
 
 def compare(args):
-    """All that was measured; the table is printed as it grows."""
+    """Measures all rows, and prints the table as it grows."""
     table = PAPERS[args.paper].seconds()
     benchmarks = [Benchmark(args, kernel, size) for kernel in args.kernels
                   for size in list(table[kernel])[SIZES[args.sizes]]]

@@ -12,10 +12,10 @@ import runs
 COLUMNS = 2
 PANEL_INCHES = (5.2, 2.7)
 LEGEND_INCHES = 0.7
-GROUP = 0.84           # of the distance from one number of nodes to the next is bars
-LOG_ABOVE = 50         # largest by smallest value, from where on a panel is logarithmic
+GROUP = 0.84           # the part of the distance between two numbers of nodes that bars take
+LOG_ABOVE = 50         # the largest value by the smallest from which on a panel is logarithmic
 WRONG = '#c0201a'
-LABELS_MAX = 14        # bars of a panel that still have their values written above them
+LABELS_MAX = 14        # the most bars of a panel that have their values above them
 TITLES = {'faults': 'page faults', 'fetches': 'pages fetched', 'diffs': 'diffs sent',
           'messages': 'messages', 'bytes': 'MB sent and copied', 'home_moves': 'home moves'}
 
@@ -24,7 +24,7 @@ class Panel:
     """Bars: for each number of nodes one of each kind of rows: of each protocol."""
 
     def __init__(self, title, args, rows, values):
-        """`values`: of a row, one for each run; [] where there is none."""
+        """`values`: of a row, one for each run; [] if there is none."""
         self.title = title
         self.kinds = args.protocols
         self.nodes = args.nodes
@@ -64,7 +64,7 @@ def column_panel(name, args, rows, prefix=''):
 
 
 def of_comparison(comparison):
-    """A panel for everything that there is something to show of."""
+    """A panel for each column that has values."""
     def speed(row):
         return [] if comparison.speed(row) is None else [comparison.speed(row)]
     args, rows = comparison.args, comparison.rows
@@ -82,7 +82,7 @@ def colours(count):
 
 
 def draw_height(axes, x, top, height):
-    """The value above its bar; where a logarithm has no place for 0, at the bottom."""
+    """The value above its bar; on a logarithmic axis, which has no 0, at the bottom."""
     at = axes.transData
     if axes.get_yscale() == 'log' and height == 0:
         at, top = axes.get_xaxis_transform(), 0.01
@@ -140,7 +140,7 @@ def draw_legend(figure, panels):
 
 
 def draw(title, panels):
-    """The picture as SVG: text as outlines, the same everywhere; nothing outside of it needed."""
+    """The picture as SVG: text as outlines, alike on all machines; it needs no other file."""
     rows = (len(panels) + COLUMNS - 1) // COLUMNS
     height = rows * PANEL_INCHES[1] + LEGEND_INCHES
     figure = Figure(figsize=(COLUMNS * PANEL_INCHES[0], height))

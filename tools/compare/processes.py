@@ -2,7 +2,7 @@
 import os
 import signal
 
-ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # whoever ends us ends what we have started
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a signal that ends this process also ends what it has started
 
 
 def session_pids(session):
@@ -12,7 +12,7 @@ def session_pids(session):
         if not name.isdigit():
             continue
         try:
-            # Reading the files of all others takes longer than many a program that is looked at.
+            # Reading the files of all processes takes longer than many programs run.
             if os.getsid(int(name)) != session:
                 continue
             with open(f'/proc/{name}/stat', encoding='utf-8', errors='replace') as file:

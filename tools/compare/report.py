@@ -1,4 +1,4 @@
-"""What a comparison says: a table, JSON, a page."""
+"""The output of a comparison: a table, JSON, a page."""
 import csv
 import datetime
 import html
@@ -16,13 +16,13 @@ HEADINGS = {'faults': 'faults', 'fetches': 'fetches', 'diffs': 'diffs', 'message
             'bytes': 'MB', 'home_moves': 'home moves'}
 COUNTERS_MEANING = ('faults, fetches (pages), diffs, messages, MB (messages sent and pages copied), home '
                     'moves: of all nodes.')
-THREADS_MEANING = ('threads: the same source with pthread macros and as many threads. speed: how '
-                   'roam compares with that; 1.00x is as fast.')
-STATUS_MEANING = ('verified: status 0 says that the program itself ended well; nobody has looked at '
-                  'its results (--verified TEXT: what it prints where they are right).')
+THREADS_MEANING = ('threads: the same source with pthread macros and as many threads. speed: that '
+                   'time divided by roam\'s; 1.00x is as fast.')
+STATUS_MEANING = ('verified: status 0 says that the program ended with it; its results were not '
+                  'checked (--verified TEXT: what it prints if they are right).')
 WIDTH = 98
-TIME_MEANING = {'total': 'as the program says, from start to end',
-                'region': 'as the program says, of the part it measures',
+TIME_MEANING = {'total': 'as the program reports it, from start to end',
+                'region': 'as the program reports it, of the part that it measures',
                 'wall': 'of the whole process',
                 runs.AFTER: 'of the slowest node, from those barriers to the end'}
 STYLE = '''
@@ -51,7 +51,7 @@ def milliseconds(us):
 
 
 def row_json(row):
-    """What a row says by itself."""
+    """The values of one row."""
     def times(which):
         values = [] if row.error else row.times[which]
         return {'median': row.median_us(which), 'least': min(values), 'most': max(values)} \
@@ -69,7 +69,7 @@ def row_json(row):
 
 
 def row_csv(row):
-    """The same, flat: times and columns are each a median, the least and the most; all have all."""
+    """The values of a row, flat: each time and column as median, least and most, in all rows."""
     flat = {}
     for name, value in row.items():
         if name in [f'{which}_us' for which in (*runs.TIMES, runs.AFTER)]:
@@ -86,7 +86,7 @@ def row_csv(row):
 
 
 class Report:
-    """What was measured with what, and how it is written.  A kind of report has a title, headings,
+    """What was measured, and how it is written.  A kind of report has a title, headings,
     cells of a row, paragraphs, as_json and panels of a picture."""
     heading = 'Protocols compared'
 
@@ -120,7 +120,7 @@ class Report:
         return f'{right} of {len(self.rows)} {how}'
 
     def notes(self):
-        """What right runs said on standard error, each line once."""
+        """What right runs printed on standard error, each line once."""
         seen = {}
         for row in [*self.twins.values(), *self.rows]:
             for note in row.notes:
@@ -128,7 +128,7 @@ class Report:
         return [f'{label}: {note}' for note, label in seen.items()]
 
     def lines(self, rows):
-        """Their table, with a gap where the number of nodes changes."""
+        """The table of rows, with a gap where the number of nodes changes."""
         table = [self.headings()] + [self.cells(row) for row in rows]
         widths = [max(len(line[i]) for line in table) for i in range(len(table[0]) - 1)]
         lines = []
@@ -142,7 +142,7 @@ class Report:
     # --------------------------------------------------------------------------------------- files
 
     def write(self):
-        """All but the table."""
+        """Everything but the table."""
         if self.args.json:
             self.write_json(self.args.json)
         if self.args.csv:
@@ -168,7 +168,7 @@ class Report:
 
     @staticmethod
     def put_csv(file, rows):
-        """All have the cells that one has."""
+        """Gives all rows the cells that any row has."""
         names = list(dict.fromkeys(name for row in rows for name in row))
         writer = csv.DictWriter(file, names, lineterminator='\n')
         writer.writeheader()
@@ -231,7 +231,7 @@ class Report:
 
 
 class Growing(Report):
-    """Of several programs: a block of the table for each, printed as soon as it is there."""
+    """A report of several programs: a block of the table for each, printed when it is complete."""
 
     def head(self):
         """Lines above the first block."""

@@ -1,4 +1,4 @@
-"""One program, run under one protocol: what it took, what it cost, whether it was right."""
+"""One program, run under one protocol: its time, its costs, whether it was right."""
 import json
 import os
 import re
@@ -18,8 +18,8 @@ LAST_LINE = re.compile(r'^[\w-]+: .*\btotal_us (\d+) region_us (\d+) verified (\
                        re.MULTILINE)
 VERIFIED = re.compile('verified ok')
 SAYS = re.compile(r'\bverified\b')  # a program that prints this has a verdict of its own
-OUTPUT, STATUS = 'output', 'status'  # what a run was found right by
-# What makes the programs that come with roam verify their results.
+OUTPUT, STATUS = 'output', 'status'  # what showed that a run was right
+# The options that make roam's own programs verify their results.
 VERIFY = {'fft': '-t', 'lu': '-t', 'ocean': '-c', 'radix': '-t', 'jump-bk': '-t', 'jump-lu': '-t',
           'jump-me': '-t', 'jump-mm': '-t', 'jump-rx': '-t', 'jump-sor': '-t'}
 # The columns: counters, summed over the nodes.  A column without any counter here is left out.
@@ -44,7 +44,7 @@ class Failure(Exception):
 
 
 def median(values):
-    """As a whole number, if it is one; None of nothing."""
+    """As a whole number, if it is one; None stays None."""
     value = statistics.median(values) if values else None
     return int(value) if value is not None and value == int(value) else value
 
@@ -69,12 +69,12 @@ def filled(text, nodes):
 # --------------------------------------------------------------------------------- one process
 
 class Outcome:
-    """What a process left: status, negative after a signal; output; microseconds."""
+    """The result of a process: status, negative after a signal; output; microseconds."""
 
     def __init__(self, command, env, stdin, timeout):
         self.hung = self.asked = False
         start = time.monotonic()
-        # Until the process is known nobody could end it on the way out.
+        # Until the process is recorded, a signal handler could not end it.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, \
                 open(stdin or os.devnull, 'rb') as from_file, \
@@ -99,7 +99,7 @@ class Outcome:
         return file.read().decode(errors='replace')
 
     def end_hung(self, process):
-        """When a node dies roam ends the job, and says what the others waited for."""
+        """When a node dies, roam ends the job and prints what the others waited for."""
         others = [pid for pid in session_pids(process.pid) if pid != process.pid]
         self.asked = bool(others)
         kill_all(others[-1:])
@@ -128,12 +128,12 @@ class Job:
             self.arguments.append(option)
         self.says = option is not None or args.verified is not None  # it must
         twin = args.program + '-pthread'
-        alone = args.run or args.after_barriers  # threads would be told of no barriers
+        alone = args.run or args.after_barriers  # threads have no barriers of roam
         self.twin = twin if not alone and os.access(twin, os.X_OK) else None
         self.env = environment(args)
 
     def command(self, program, nodes):
-        """With the number of nodes where the program wants it."""
+        """The arguments, with the number of nodes in its place."""
         arguments = [filled(word, nodes) for word in self.arguments]
         if self.args.run:
             return [self.args.roam, 'run', '-n', str(nodes), '--', program, *arguments]
@@ -186,7 +186,7 @@ class Job:
                 '(see --verified)')
 
     def checked_by(self, outcome):
-        """What shows that a run that ended with status 0 is right; None: nothing does."""
+        """What shows that a run with status 0 is right; None: nothing."""
         if self.args.no_verify:
             return STATUS
         if (self.args.verified or VERIFIED).search(outcome.out):
@@ -278,7 +278,7 @@ class Row:
 
 
 def must_all_say(rows):
-    """A program that is silent in one run, but not in another, is not right by its status there."""
+    """If a program prints "verified" in some runs, its status alone does not make others right."""
     if not any(OUTPUT in row.checked for row in rows):
         return
     for row in rows:
@@ -289,7 +289,7 @@ def must_all_say(rows):
 # --------------------------------------------------------------------------------------- all runs
 
 class Progress:
-    """A line on standard error for every run, the same line again on a terminal."""
+    """A line on standard error for every run; a terminal shows only the last one."""
 
     def __init__(self, count):
         self.count = count
@@ -311,7 +311,7 @@ class Progress:
 
 
 def take_turns(rows, repeat, progress):
-    """They take turns, so that the machine's moods hit all."""
+    """Runs take turns, so that changes of the machine's speed affect all."""
     for _ in range(repeat):
         for row in rows:
             progress.step('' if row.error else row.label())

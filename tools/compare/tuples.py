@@ -1,4 +1,4 @@
-"""`roam compare tuples`: the same computations by tuples, by X-functions and by pages."""
+"""`roam compare tuples`: computations, each by tuples, by X-functions and by pages."""
 import kernels
 import report
 import runs
@@ -21,7 +21,7 @@ SUM = 'tuples-sum'
 # At 32 processes: how many times the X-function is faster (Vinter et al. 2002, section 4).
 PAPER = {'memory': 79, 'tuples': 48, 'xfunction': 1}
 PAPER_NODES = 32
-MEANING = ('{runs}: of the measured part alone, without the making of processes. x: how many times '
+MEANING = ('{runs}: of the measured part alone, without the creation of processes. x: how many times '
            'the time of tuples. Of all nodes, from start to end: messages, MB (messages sent and '
            'pages copied), page faults. memory: tuples used as if they were variables under a '
            'semaphore; tuples: tuples as they are meant; xfunction: an element that sums; pages: '
@@ -132,7 +132,7 @@ class TuplesReport(report.Growing):
 
 
 def prepare(args):
-    """Fills in what was not said."""
+    """Fills in defaults."""
     for name, value in DEFAULTS.items():
         if getattr(args, name) is None:
             setattr(args, name, value)
@@ -142,7 +142,7 @@ def prepare(args):
 
 
 def compare(args):
-    """All that was measured; the table is printed as it grows."""
+    """Measures all rows, and prints the table as it grows."""
     blocks = [[TuplesRow(args, kernel, model, nodes) for nodes in args.nodes
                if nodes >= NODES_MIN.get(kernel, 1) for model in PROGRAMS[kernel][1]]
               for kernel in args.kernels]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes what bash and zsh complete, from the tables in which the tool has it.
+"""Writes the completions of bash and zsh, from the tables of the tool.
 
 usage: generate.py bash|zsh OPTIONS_DEF TRANSPORT_FOLDER TOOL_FOLDER BENCH_MAIN_C PROTOCOLS TRANSPORTS ENGINES
 
-The last three are names with commas between.  To standard output.  What cannot be understood is an
-error, not left out.
+The last three are names, separated by commas.  Writes to standard output.  Input that cannot be
+understood is an error; nothing is left out.
 """
 import os
 import re
@@ -13,7 +13,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 import optiontable  # noqa: E402, pylint: disable=wrong-import-position
 
-# Values that depend on the build: one that is not in it is refused with a line.
+# Values that depend on the build.
 NAMED = {'ROAMI_ALLOC_ALLOWED': 'own|jemalloc'}
 
 BASH = r'''# Completion of roam in bash.  Made by tools/completion/generate.py.
@@ -45,7 +45,7 @@ _roam_env()
 	fi
 }
 
-# Where among the words the program of `roam run` stands; 0: not yet.
+# The index of the program of `roam run` among the words; 0: not there yet.
 _roam_program()
 {
 	local i
@@ -235,7 +235,7 @@ def bash(table):
     shown.update({key: ' '.join(table[key]) for key in ('commands', 'info', 'benches')})
     shown['run_taking'] = ' | '.join(name for name, takes in table['run'] if takes)
     shown['variables'] = ' '.join(table['values'])
-    # A value is a word of compgen's: nothing in it is expanded.
+    # compgen takes a value as a word: nothing in it is expanded.
     shown['values'] = '\n'.join(f"\t{name}) echo '{' '.join(values)}' ;;"
                                 for name, values in table['values'].items() if values)
     shown.update(engines=' '.join(named['ROAM_FAULT']), protocols=' '.join(named['ROAM_PROTOCOL']),

@@ -31,7 +31,7 @@ struct point {
 	double im;
 };
 
-/* What the processes share, besides the matrices. */
+/* Data that the processes share, besides the matrices. */
 struct shared {
 	BARDEC(barrier)
 	LOCKDEC(id_lock)
@@ -94,7 +94,7 @@ static double noise(uint64_t i)
 	return (double)((i ^ i >> 31) >> 11) * 0x1p-52 - 1.0;
 }
 
-/* Input point i, the same whoever computes it. */
+/* Input point i, the same in every process. */
 static struct point input(long i)
 {
 	return (struct point){ noise(2 * (uint64_t)i), noise(2 * (uint64_t)i + 1) };
@@ -181,8 +181,8 @@ static void transpose_timed(const struct point *from, struct point *to, struct p
 }
 
 /*
- * The whole transform, data -> scratch.  One barrier between a row's last write and its reading by
- * others is enough: whoever passes it has also finished reading the matrix that is written next.
+ * The whole transform, data -> scratch.  One barrier between the last write of a row and its reading
+ * by others is enough: a process that passes it has finished reading the matrix written next.
  */
 static void transform(struct point *x, struct point *y, long id)
 {
@@ -216,7 +216,7 @@ static void work(void)
 {
 	long id, i;
 
-	/* A process's number in the program is its order of arrival, not a fact of the machine. */
+	/* A process's number in the program is its order of arrival, not its node. */
 	LOCK(shared->id_lock)
 	id = shared->next_id++;
 	UNLOCK(shared->id_lock)
@@ -237,7 +237,7 @@ static void work(void)
 
 /* ------------------------------------------------------------------------------- verification */
 
-/* The larger; not a number is the worst. */
+/* The larger of two; not a number counts as the largest. */
 static double worse(double a, double b)
 {
 	return isnan(a) || isnan(b) ? INFINITY : fmax(a, b);

@@ -4,9 +4,9 @@
  *
  * Blocks are dealt to a grid of processes by two-dimensional scatter; a block is written by its
  * owner alone.  Step k: its owner factors the diagonal block; barrier; the owners of the blocks
- * right of it and below divide by it; barrier; every owner updates its blocks of the rest.  Whoever
- * updates block (i, j) reads the finished blocks (i, k) and (k, j), which nobody writes any more:
- * two barriers a step are enough.
+ * right of it and below divide by it; barrier; every owner updates its blocks of the rest.  The
+ * process that updates block (i, j) reads the finished blocks (i, k) and (k, j), which no process
+ * writes any more: two barriers per step are enough.
  *
  * All blocks of a process lie in one region of its own, column after column, so that no page has
  * two writers and the blocks of a finished column are fetched as a run of pages.
@@ -27,7 +27,7 @@ MAIN_ENV
 #define PAGE_BYTES 4096
 #define VECTORS 3
 
-/* What the processes share, besides the blocks. */
+/* Data that the processes share, besides the blocks. */
 struct shared {
 	BARDEC(barrier)
 	LOCKDEC(id_lock)
@@ -79,7 +79,7 @@ static void meet(unsigned long *wait_us_p)
 	*wait_us_p += now_us() - before;
 }
 
-/* The matrix: noise, and a diagonal heavy enough to need no pivoting.  The same whoever asks. */
+/* The matrix: noise, and a diagonal heavy enough to need no pivoting.  Alike in all processes. */
 static double element(long row, long col)
 {
 	uint64_t i = ((uint64_t)(row * n + col) + 1) * 0x9e3779b97f4a7c15u;
@@ -207,7 +207,7 @@ static void work(void)
 	unsigned long ignored = 0;
 	long id;
 
-	/* A process's number in the program is its order of arrival, not a fact of the machine. */
+	/* A process's number in the program is its order of arrival, not its node. */
 	LOCK(shared->id_lock)
 	id = shared->next_id++;
 	UNLOCK(shared->id_lock)
@@ -260,7 +260,7 @@ static double residual(uint64_t seed)
 	return worst / largest;
 }
 
-/* Main alone, after WAIT_FOR_END: a wrong element shows in A v = L (U v) for a random v. */
+/* Called by main alone, after WAIT_FOR_END: A v = L (U v) for a random v shows wrong elements. */
 static int verify(void)
 {
 	const double limit = 1e-15 * (double)(n + 100);

@@ -38,8 +38,8 @@ static inline double larger(double a, double b)
 }
 
 /*
- * The largest of what each process brings.  Two sets of places are used by turns: who writes a
- * place again has been through the other set's barrier, which all reach after reading this one.
+ * The largest of the processes' values.  Two sets of places are used in turn: a process that writes a
+ * place again has passed the other set's barrier, which all reach after reading this set.
  */
 static double largest_of_all(struct worker *w, double mine)
 {

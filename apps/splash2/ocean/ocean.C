@@ -45,7 +45,7 @@ static void work(void)
 	struct shared *shared = ocean.shared;
 	long id;
 
-	/* A process's number in the program is its order of arrival, not a fact of the machine. */
+	/* A process's number in the program is its order of arrival, not its node. */
 	LOCK(shared->id_lock)
 	id = shared->next_id++;
 	UNLOCK(shared->id_lock)
@@ -186,7 +186,7 @@ static double worst_residual(const struct ocean *o)
 	return worst;
 }
 
-/* Main alone, after WAIT_FOR_END: residuals, then the same run again by one process for itself. */
+/* Called by main alone, after WAIT_FOR_END: residuals, then the run again by one process. */
 static int verify(void)
 {
 	static struct ocean again;

@@ -2,7 +2,7 @@
 EXTERN_ENV
 include(ocean.H)
 
-/* The same with the border rows, which go with the outermost bands. */
+/* As first_row, with the border rows, which belong to the outermost bands. */
 long first_stored(long n, long procs, long id)
 {
 	return id == 0 ? 0 : id < procs ? first_row(n, procs, id) : n + 2;
@@ -98,7 +98,7 @@ static void compute_rhs(const struct worker *w)
 	}
 }
 
-/* The sum over the basin, the same to the last bit however the rows are dealt. */
+/* The sum over the basin, the same to the last bit for any distribution of the rows. */
 static double sum_of_all(const struct worker *w, grid g)
 {
 	const struct level *top = &w->level[w->o->levels - 1];

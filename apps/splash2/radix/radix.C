@@ -7,9 +7,9 @@
  * it guarded by a pause: a process waits for its neighbours in the tree only, and there is no
  * barrier but the one that ends a pass.
  *
- * The moves are the communication: keys of one digit go to one place, wherever their owner sits, so
- * a process writes stretches of pages all over the other array, and reads its own part in the next
- * pass after others have written it.
+ * The moves are the communication: keys of one digit go to one place, whichever process owns them, so
+ * a process writes ranges of pages all over the other array, and reads its own part in the next pass
+ * after others have written it.
  *
  * -p P  processes      -n N  keys        -r R  radix, a power of 2      -m M  keys are below M
  * -s    times per process        -t    test the result        -o  print it
@@ -38,7 +38,7 @@ struct node {
 	uint32_t *start; /* shared, radix numbers */
 };
 
-/* What the processes share, besides the keys. */
+/* Data that the processes share, besides the keys. */
 struct shared {
 	BARDEC(barrier)
 	LOCKDEC(id_lock)
@@ -231,7 +231,7 @@ static void work(void)
 	struct tables tables;
 	long id, pass;
 
-	/* A process's number in the program is its order of arrival, not a fact of the machine. */
+	/* A process's number in the program is its order of arrival, not its node. */
 	LOCK(shared->id_lock)
 	id = shared->next_id++;
 	UNLOCK(shared->id_lock)
@@ -263,7 +263,7 @@ static uint64_t mix(uint64_t i)
 	return i ^ i >> 31;
 }
 
-/* Main alone, after WAIT_FOR_END: in order, and the very keys that were generated. */
+/* Called by main alone, after WAIT_FOR_END: keys in order, and those that were generated. */
 static int verify(void)
 {
 	const uint32_t *sorted = keys[passes % 2];
