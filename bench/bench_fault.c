@@ -8,6 +8,7 @@
 #include "msg/msg.h"
 #include "roam/roam.h"
 #include "roam/transport.h"
+#include "sync/sync_state.h"
 
 #define PAGES    FLOOR_PAGES
 #define COMPUTES 1u /* argument: node 0 does not call roam meanwhile */
@@ -216,7 +217,7 @@ static void release_measure(struct rig_run *run, unsigned channel, uint32_t firs
 	start = floor_begin();
 	roam_unlock(scenario_lock(0));
 	end = floor_end();
-	told = atomic_load(&bench_node()->told);
+	told = atomic_load(&release_of(bench_node())->told);
 	rig_note(run, channel, (told > start ? told : end) - start, 1);
 	rig_note(run, RELEASE_BACK, end - start, 1);
 	rig_count_end(run, channel, 1);

@@ -44,7 +44,7 @@ __attribute__((noreturn)) static void layer_lost(void *arg, unsigned peer, uint6
 		on = " on ";
 		host = node->host_names[peer];
 	}
-	node->lost = peer + 1;
+	layers_of(node)->lost = peer + 1;
 	roami_node_fail(node, "node %u%s%s has been silent for %.1f s, longer than ROAM_DEADLINE",
 			peer, on, host, (double)silent_ns / 1e9);
 }
@@ -87,12 +87,12 @@ static enum roam_err layer_open(struct roami_node *node, struct roam_transport_p
 				struct roam_transport_memory *memory)
 {
 	struct roam_transport_value values[ROAMI_TRANSPORT_OPTIONS_MAX];
-	struct roami_layer *layer = node->layers;
+	struct roami_layer *layer = layers_of(node)->all;
 	enum roam_err err;
 
 	while (layer->transport != NULL)
 		layer++;
-	roami_assert(layer < node->layers + ROAMI_LAYERS_MAX);
+	roami_assert(layer < layers_of(node)->all + ROAMI_LAYERS_MAX);
 	layer->transport = transport;
 	layer->memory = memory;
 	layer->state = aligned_alloc(64, (transport->state_size + 64) & ~(size_t)63);
@@ -100,7 +100,7 @@ static enum roam_err layer_open(struct roami_node *node, struct roam_transport_p
 		return ROAM_ENOMEM;
 	memset(layer->state, 0, transport->state_size);
 	if (memory != NULL && transport->wait != NULL)
-		node->sleeper = layer;
+		layers_of(node)->sleeper = layer;
 	params->options = values;
 	roami_options_of(node->options, transport, values);
 	layer->opened = true;
@@ -108,8 +108,8 @@ static enum roam_err layer_open(struct roami_node *node, struct roam_transport_p
 	params->options = NULL;
 	params->lower = transport;
 	params->lower_state = layer->state;
-	node->transport = transport;
-	node->transport_state = layer->state;
+	layers_of(node)->transport = transport;
+	layers_of(node)->transport_state = layer->state;
 	return err;
 }
 
@@ -207,7 +207,8 @@ static void layers_plan(const struct roami_node_params *params, struct layers_pl
 static bool layers_file(struct roami_node *node, struct layers_plan *plan,
 			const struct roam_transport_way *way)
 {
-	int file = way->transport->file != NULL ? way->transport->file(node->transport_state) : -1;
+	void *state = layers_of(node)->transport_state;
+	int file = way->transport->file != NULL ? way->transport->file(state) : -1;
 
 	if (file < 0)
 		return way->transport->wait == NULL;
@@ -255,14 +256,14 @@ static enum roam_err layers_stack(struct roami_node *node, const struct roami_no
 	if (err == ROAM_OK && layers_faulty(params, way->transport))
 		err = layer_open(node, &open, &roami_transport_faulty, NULL);
 	open.option = NULL;
-	if (err == ROAM_OK && (node->transport->caps & good) != good)
+	if (err == ROAM_OK && (layers_of(node)->transport->caps & good) != good)
 		err = layer_open(node, &open, &roami_transport_reliable, NULL);
 	if (way->transport->wait == NULL)
-		node->rung |= way->peers;
-	if (node->transport->due != NULL)
-		node->timed |= way->peers;
-	way->transport = node->transport;
-	way->state = node->transport_state;
+		layers_of(node)->rung |= way->peers;
+	if (layers_of(node)->transport->due != NULL)
+		layers_of(node)->timed |= way->peers;
+	way->transport = layers_of(node)->transport;
+	way->state = layers_of(node)->transport_state;
 	return err;
 }
 
@@ -287,9 +288,10 @@ static enum roam_err layers_open(struct roami_node *node, const struct roami_nod
 	struct layers_plan plan = {.count = 0};
 	enum roam_err err = layers_seal(params, &seal);
 
+	layers_of(node)->bells = params->bells;
 	layers_plan(params, &plan);
 	if (!plan.rings || (params->peers != NULL && params->peers[params->me] != NULL))
-		node->card = layers_card(params, params->me, plan.rings);
+		layers_of(node)->card = layers_card(params, params->me, plan.rings);
 	for (unsigned i = 0; i < plan.count && err == ROAM_OK; i++)
 		err = layers_stack(node, params, open, &plan, i);
 	if (err != ROAM_OK || plan.count == 1)
@@ -305,17 +307,17 @@ const char *roami_layers_over(const struct roami_node *node, char *text, size_t 
 
 	text[0] = '\0';
 	for (unsigned i = ROAMI_LAYERS_MAX; i-- > 0;)
-		if (node->layers[i].memory != NULL && used < bytes)
+		if (layers_of(node)->all[i].memory != NULL && used < bytes)
 			used += (size_t)snprintf(text + used, bytes - used, "%s%s",
 						 used > 0 ? ", on each over " : "",
-						 node->layers[i].transport->name);
+						 layers_of(node)->all[i].transport->name);
 	return text;
 }
 
 static void layers_close(struct roami_node *node)
 {
 	for (unsigned i = ROAMI_LAYERS_MAX; i-- > 0;) {
-		struct roami_layer *layer = &node->layers[i];
+		struct roami_layer *layer = &layers_of(node)->all[i];
 
 		if (layer->opened)
 			layer->transport->close(layer->state);
@@ -323,11 +325,12 @@ static void layers_close(struct roami_node *node)
 		free(layer->memory);
 		*layer = (struct roami_layer){0};
 	}
-	node->sleeper = NULL;
+	layers_of(node)->sleeper = NULL;
 }
 
 const struct roami_room roami_room_layers = {
 	.name = "layers",
+	.state_size = sizeof(struct roami_layers),
 	.init = layers_open,
 	.fini = layers_close,
 };

@@ -53,7 +53,7 @@ void roami_node_waits_no_more(struct roami_node *node)
 struct roami_slab *roami_node_slab(struct roami_node *node)
 {
 	uint32_t first = 0;
-	struct roami_slab *room = roami_slab_take(&node->slabs, &first);
+	struct roami_slab *room = roami_slab_take(node->rooms[ROAMI_ROOM_SLABS].state, &first);
 
 	if (room == NULL)
 		roami_node_fail(node, "no memory for a buffer");
@@ -107,7 +107,11 @@ bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_pr
 
 static void slabs_fini(struct roami_node *node)
 {
-	roami_slabs_free(&node->slabs);
+	roami_slabs_free(node->rooms[ROAMI_ROOM_SLABS].state);
 }
 
-const struct roami_room roami_room_slabs = {.name = "slabs", .fini = slabs_fini};
+const struct roami_room roami_room_slabs = {
+	.name = "slabs",
+	.state_size = sizeof(struct roami_slabs),
+	.fini = slabs_fini,
+};

@@ -1,6 +1,7 @@
 /*
- * A node: one participant of a job.  It owns all state; nothing in src/core hangs off anything
- * else.  Internal to src/core, src/msg, src/boot and src/api; protocols see roam/protocol.h only.
+ * A node: one participant of a job.  It owns all state: what it is, and its rooms, each of which
+ * has a state of its own (base/room.h; NAME_of(node) in the room's header).  Protocols see
+ * roam/protocol.h only.
  */
 #ifndef ROAMI_NODE_H
 #define ROAMI_NODE_H
@@ -73,17 +74,6 @@ enum {
 	ROAMI_PAGE_TWINS = 128  /* this home's writes make a twin, like others' */
 };
 
-/*
- * Pages that a handler has closed, for the engine to close when it is done: it runs on a thread
- * that nobody else can touch them beside (alone).  No pages elsewhere.
- */
-struct roami_late {
-	uint32_t first;
-	uint32_t count; /* 0: none */
-	enum roam_access from;
-	enum roam_access to;
-};
-
 struct roami_page {
 	struct roami_spin lock;
 	_Atomic uint8_t flags;
@@ -108,108 +98,6 @@ _Static_assert(sizeof(struct roami_page) == 16, "page entry");
  */
 _Static_assert(sizeof(struct roami_page) + 16 + sizeof(struct roami_header) + 8 + 8 <= 64,
 	       "at most 64 bytes of metadata per touched page");
-
-/* Write notices of one writer, a run of pages at a time, ascending by interval. */
-struct roami_run {
-	uint32_t page;
-	uint32_t count;
-	uint64_t interval;
-	uint64_t version;
-	uint64_t place;
-};
-
-struct roami_log {
-	struct roami_spin lock;
-	struct roami_vec runs[ROAMI_NODES_MAX];
-	size_t first[ROAMI_NODES_MAX];              /* runs before it are trimmed */
-	size_t compacted[ROAMI_NODES_MAX];          /* length after the last compaction */
-	struct roami_vclock seen;                   /* the log is complete up to here */
-	struct roami_vclock clock;                  /* applied: copies are as fresh as this */
-	struct roami_vclock floor;                  /* everybody has applied this at least */
-	struct roami_vclock met; /* what had been released before the last full barrier */
-	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
-	/* What the last barrier by message of all nodes has told them, and how many those were. */
-	struct roami_vclock told;
-	uint64_t told_number;
-	uint64_t published;                         /* own runs put on the board */
-};
-
-struct roami_answers;
-struct roami_diff_ops;
-
-struct roami_call {
-	_Atomic uint32_t state; /* 0 free, 1 waiting, 2 answered */
-	uint32_t id;
-	uint8_t *reply;
-	size_t reply_max;
-	size_t bytes;
-	uint8_t *page;   /* where the bytes of a page go that come with the reply; may be NULL */
-	uint32_t page_at; /* they came: 1; or are to be copied from a node: 2 + it */
-};
-
-#define ROAMI_CALLS_EACH    64u /* under way, of one thread at most */
-#define ROAMI_CALLS_MAX     (ROAMI_THREADS_MAX * ROAMI_CALLS_EACH) /* a power of two */
-#define ROAMI_CALL_SERIALS  (UINT32_MAX / ROAMI_CALLS_MAX / 2 + 1) /* then they begin anew */
-
-/* Messages that wait: parked for a page, delayed until a time, or out for a full ring. */
-struct roami_parked {
-	uint32_t page;
-	uint32_t bytes;
-	uint64_t when; /* 0: parked for the page */
-	struct roam_request request;
-};
-
-/* A type of message. */
-struct roami_type {
-	const struct roam_message *message; /* NULL: none */
-	unsigned domain; /* whose protocol's it is; ROAMI_DOMAIN_NONE: a room's */
-};
-
-#define ROAMI_DOMAIN_NONE UINT32_MAX
-
-
-struct roami_msg {
-	struct roami_spin poll_lock;
-	uint32_t polls; /* that found something; poll_lock is held */
-	_Atomic uint64_t asked; /* requests handed to handlers */
-	_Atomic uint64_t received;              /* messages since the node was opened */
-	_Atomic uint64_t sent[ROAMI_NODES_MAX]; /* the same, to each node */
-	_Atomic uint64_t aside_received, aside_sent; /* those of run/probe.h among them */
-	struct roami_spin call_lock;
-	struct roami_spin out_lock[ROAMI_NODES_MAX];
-	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */
-	size_t out_first[ROAMI_NODES_MAX];
-	_Atomic uint32_t out_waiting; /* peers with queued messages */
-	struct roami_call calls[ROAMI_CALLS_MAX];
-	uint32_t call_serial;
-	struct roami_spin parked_lock;
-	struct roami_vec parked;      /* struct roami_parked with payload, back to back */
-	struct roami_vec parked_copy; /* the one being handled */
-	_Atomic uint64_t delay_next;  /* earliest `when`; UINT64_MAX: none */
-	struct roami_vec types;       /* struct roami_type, by the type of a message */
-	const struct roami_answers *answers[ROAMI_NODES_MAX]; /* by peer */
-	void (*handled)(struct roami_node *node); /* a handler has returned */
-};
-
-struct roami_twins {
-	struct roami_spin lock;
-	uint8_t *pool;
-	uint32_t fresh; /* next never used index */
-	struct roami_vec free;
-};
-
-struct roami_group;
-
-/* See home/provisional.h. */
-struct roami_guess {
-	struct roami_spin lock;
-	_Atomic uint32_t count;    /* of `list` */
-	_Atomic uint32_t settling; /* those that were in it are being claimed */
-	_Atomic uint64_t epoch;    /* counts acquires */
-	struct roami_vec list;     /* uint32_t pages that are open as guesses, some stale */
-	struct roami_vec work;     /* of the settling under way */
-	struct roami_group *groups;
-};
 
 /* Touches at a constant distance: first, first + stride, ... last; see page/prefetch.h. */
 struct roami_stream {
@@ -246,12 +134,6 @@ struct roami_returns {
 #define ROAMI_PAGES_MAX  (UINT64_C(1) << 32) /* that have a number */
 #define ROAMI_DUMP_PAGES (1u << 16)
 
-/* Memory of one thread for one use: see roami_thread_room. */
-struct roami_thread_buffer {
-	uint8_t *at; /* NULL: not asked for yet */
-	size_t bytes;
-};
-
 #define ROAMI_TOUCHED 4 /* pages that an instruction needs at most */
 
 /* What the core remembers of an application thread; see base/thread.h. */
@@ -268,44 +150,7 @@ struct roami_thread {
 	struct roami_returns returns;
 };
 
-#define ROAMI_TABLE_BLOCK  256u  /* items that are made room for at a time */
-#define ROAMI_TABLE_BLOCKS 4096u
-
-/* Objects by id: items never move, finding takes no lock. */
-struct roami_table {
-	struct roami_spin lock;
-	uint8_t *blocks[ROAMI_TABLE_BLOCKS]; /* of items, each of which begins with its id */
-	size_t item_bytes;
-	_Atomic uint32_t count;
-	_Atomic uint32_t *slots; /* index + 1, open addressing */
-	void (*make)(struct roami_node *node, void *item); /* NULL: nothing to do */
-};
-
-/* Where objects of one kind lie in a segment, by id; nothing ever leaves before the round ends. */
-struct roami_records {
-	size_t at;
-	uint32_t slots;
-	uint32_t item_bytes;
-};
-
-/* A transport, or a layer over it that makes it reliable, or unreliable. */
-struct roami_layer {
-	const struct roam_transport *transport; /* NULL: none */
-	void *state;
-	struct roam_transport_memory *memory; /* of a transport: its peers'; NULL: it is a layer */
-	bool opened;
-};
-
-#define ROAMI_LAYERS_MAX (3 * ROAM_WAYS_MAX + 1)
-
-struct roami_blocks;
-struct roami_race;
-struct roami_notices;
 struct roami_reach;
-
-#define ROAMI_REACHES 2 /* kinds that a node has at most: see home/reach.h */
-
-struct roami_sync_state;
 
 /* A stretch of the heap under one protocol, and that protocol at this node; see base/region.h. */
 struct roami_domain {
@@ -323,7 +168,6 @@ struct roami_domain {
 };
 
 struct roami_node {
-	uint32_t magic;
 	unsigned me;
 	unsigned nodes;
 	const struct roami_options *options;
@@ -335,109 +179,20 @@ struct roami_node {
 	struct roami_layout layout;
 	struct roami_segment segments[ROAMI_NODES_MAX];
 	struct roami_segment *self;
-	int fd;                 /* this node's memfd; -1: none */
-	uint32_t creator_pages; /* pages that hold the creator's bytes until claimed */
-	struct roami_creator_part *creator_parts; /* see creator.c */
-	const struct roami_reach *reach[ROAMI_NODES_MAX]; /* how each peer is reached, reach.h */
-	const struct roami_reach *reaches[ROAMI_REACHES + 1]; /* the kinds of it, then NULL */
-	const struct roami_notices *notices; /* how write notices travel, see log.h */
-	bool records; /* locks and barriers may have records in shared memory */
-
-	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
-	_Atomic uint32_t dumped[ROAMI_PAGES_MAX / ROAMI_DUMP_PAGES / 32];
-	struct roami_page *table;
-	struct roami_twins twins;
-	const struct roami_diff_ops *diff;
-	bool (*copy_is_brief)(const struct roami_node *node, uint32_t page); /* see migrate.c */
-	const struct roami_fault_engine *engine;
-	void *engine_state;
-	const struct roam_transport *transport; /* the highest layer, which messages go through */
-	void *transport_state;
-	struct roami_layer layers[ROAMI_LAYERS_MAX]; /* the lowest first */
-	const struct roami_layer *sleeper; /* at whose transport threads sleep; NULL: they do not */
-	/*
-	 * Peers whose messages do not wake who sleeps there: eventfds of theirs do, see net.c.
-	 */
-	uint64_t rung;
-	uint64_t timed; /* peers to whom sending begins a timer of a layer's */
-	const int *bells;
-	const uint8_t *card; /* ROAM_CARD_BYTES for peers on other hosts; NULL: there are none */
-	const char *const *host_names; /* NULL: not known */
-	unsigned lost; /* + 1: the peer that has fallen silent, for which the node fails */
+	int fd;                               /* this node's memfd; -1: none */
+	const char *const *host_names;        /* NULL: not known */
 	const struct roam_protocol *protocol; /* that of domain 0 */
 	struct roami_domain *domains;
 	unsigned domain_count;
-	_Atomic uint32_t several;    /* another domain than 0 is active */
-	_Atomic uint32_t shared_left; /* pages in the domains' lists of newly shared ones */
+	_Atomic uint32_t several; /* another domain than 0 is active */
 
-	struct roami_msg msg;
-	struct roami_log log;
-
-	_Atomic uint64_t barriers_left;
-	/*
-	 * What the versions and epochs of pages begin beyond: 0, but tests begin just below where
-	 * they would not fit any more.
-	 */
-	uint64_t version_begin;
-	uint32_t epoch_begin;
-	uint32_t compact_sooner; /* lists of notices, by so many powers of two: 0, but for tests */
-	struct roami_guess guess;
-
-	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
-	struct roami_spin dirty_lock;
-	_Atomic uint32_t dirty_count; /* of `dirty`, to be read without the lock */
-	_Atomic bool spared;         /* pages wait for roami_release_rest */
-	_Atomic uint64_t told;       /* the cycle at which that began last, for benchmarks */
-	_Atomic uint64_t handlers_checked;
-	_Atomic uint32_t handlers_warned;
-	struct roami_vec dirty;      /* uint32_t pages with ROAMI_PAGE_DIRTY, some stale */
-	struct roami_vec dirty_work; /* struct roam_dirty of the release under way */
-	struct roami_vec apply_work; /* struct roam_notice of the acquire under way */
-	struct roami_vec page_work;  /* uint32_t */
-	struct roami_vec note_work;  /* struct roam_notice: own notices of the open interval */
-	bool trail_on;               /* peers read this node's trail of diffs */
-	uint64_t trail_head;         /* words left in the trail */
-
-	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* appending to peers' shared lists */
-	_Atomic uint64_t
-		share_head[ROAMI_NODES_MAX]; /* taken from each list of newly shared pages */
-
-	/*
-	 * Threads that use the node, and whether one that was the only one is in a fault: a page
-	 * may then show before it is checked.  Who comes second waits for it.
-	 */
-	_Atomic uint32_t users;
-	_Atomic uint32_t solo;
-
-	struct roami_late late;
-	struct roami_spin close_lock; /* the table and the engine agree on what is closed */
-	struct roami_thread threads[ROAMI_THREADS_MAX];
-	struct roami_thread_buffer *buffers; /* of each thread, by number; see base/thread.h */
-	_Atomic uint32_t threads_top; /* those from here on were never used */
-	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
-	_Atomic uint32_t cached;       /* clean or dirty copies of other nodes' pages */
-	struct roami_spin cache_lock;
-	struct roami_vec
-		cache; /* uint32_t copies, oldest first, some gone; with ROAM_CACHE_PAGES */
-	size_t cache_first;
-
-	uint64_t *shadow;            /* ROAM_CHECK=race: per byte, who wrote it last */
-	struct roami_race *race;     /* and what was reported; NULL: not checked */
-	struct roami_blocks *blocks; /* allocated ones, for reports; of the job's nodes in turn */
-
-	struct roami_spin frees_lock;
-	struct roami_vec frees; /* struct roami_remote_free */
-	_Atomic uint32_t
-		interval_due; /* the next release closes an interval even if nothing was written */
-
-	struct roami_sync_state *sync;
-	struct roami_slabs slabs;
-	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
-	struct roami_records meeting_records; /* in node 0's segment, barriers */
+	/* Of the page and home rooms, where most calls need them. */
+	struct roami_page *table;
+	const struct roami_reach *reach[ROAMI_NODES_MAX]; /* how each peer is reached, reach.h */
 
 	size_t bytes; /* of the node and the states of its rooms, which follow it */
-	struct roami_open_room rooms[ROAMI_ROOMS];  /* by enum roami_room_number */
-	struct roami_open_room *extensions; /* ends with one that is not open */
+	struct roami_open_room rooms[ROAMI_ROOMS]; /* by enum roami_room_number */
+	struct roami_open_room *extensions;        /* ends with one that is not open */
 };
 
 /* The type of a room's message, by its number in the room's table. */
@@ -597,14 +352,6 @@ struct roami_node_params {
  * roami_slab_give.
  */
 struct roami_slab *roami_node_slab(struct roami_node *node);
-
-static inline bool roami_node_dumped(struct roami_node *node, uint32_t page)
-{
-	uint32_t part = page / ROAMI_DUMP_PAGES;
-	uint32_t word = atomic_load_explicit(&node->dumped[part / 32], memory_order_relaxed);
-
-	return (word >> part % 32 & 1) != 0;
-}
 
 /* By name; NULL if there is none. */
 const struct roam_protocol *roami_protocol_find(const char *name);

@@ -9,12 +9,12 @@
 struct roami_thread *roami_thread_self(struct roami_node *node)
 {
 	uint32_t number = node->env->thread(node);
-	uint32_t top = atomic_load_explicit(&node->threads_top, memory_order_relaxed);
+	uint32_t top = atomic_load_explicit(&threads_of(node)->top, memory_order_relaxed);
 
 	while (number >= top &&
-	       !atomic_compare_exchange_weak(&node->threads_top, &top, number + 1))
+	       !atomic_compare_exchange_weak(&threads_of(node)->top, &top, number + 1))
 		;
-	return &node->threads[number];
+	return &threads_of(node)->threads[number];
 }
 
 static unsigned thread_buffer_count(const struct roami_node *node)
@@ -24,25 +24,26 @@ static unsigned thread_buffer_count(const struct roami_node *node)
 
 static size_t thread_buffers_bytes(const struct roami_node *node)
 {
-	return (size_t)ROAMI_THREADS_MAX * thread_buffer_count(node) * sizeof(*node->buffers);
+	return (size_t)ROAMI_THREADS_MAX * thread_buffer_count(node) *
+	       sizeof(struct roami_thread_buffer);
 }
 
 static struct roami_thread_buffer *thread_buffers(struct roami_node *node, uint32_t number)
 {
-	return &node->buffers[(size_t)number * thread_buffer_count(node)];
+	return &threads_of(node)->buffers[(size_t)number * thread_buffer_count(node)];
 }
 
 static enum roam_err threads_open(struct roami_node *node, const struct roami_node_params *params)
 {
 	(void)params;
-	node->buffers = roami_os_reserve_sparse(thread_buffers_bytes(node));
-	return node->buffers != NULL ? ROAM_OK : ROAM_ENOMEM;
+	threads_of(node)->buffers = roami_os_reserve_sparse(thread_buffers_bytes(node));
+	return threads_of(node)->buffers != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
 uint8_t *roami_thread_room(struct roami_node *node, unsigned room, size_t bytes)
 {
 	struct roami_thread *self = roami_thread_self(node);
-	uint32_t number = (uint32_t)(self - node->threads);
+	uint32_t number = (uint32_t)(self - threads_of(node)->threads);
 	struct roami_thread_buffer *mine = &thread_buffers(node, number)[room];
 
 	if (mine->at != NULL)
@@ -69,22 +70,23 @@ void roami_thread_forget(struct roami_node *node, unsigned number)
 {
 	if (number >= KEEPERS)
 		thread_buffers_free(node, number);
-	memset(&node->threads[number], 0, sizeof(node->threads[number]));
+	memset(&threads_of(node)->threads[number], 0, sizeof(threads_of(node)->threads[number]));
 }
 
 static void threads_close(struct roami_node *node)
 {
-	uint32_t top = atomic_load(&node->threads_top);
+	uint32_t top = atomic_load(&threads_of(node)->top);
 
-	if (node->buffers == NULL)
+	if (threads_of(node)->buffers == NULL)
 		return;
 	for (uint32_t i = 0; i < top; i++)
 		thread_buffers_free(node, i);
-	roami_os_unmap(node->buffers, thread_buffers_bytes(node));
+	roami_os_unmap(threads_of(node)->buffers, thread_buffers_bytes(node));
 }
 
 const struct roami_room roami_room_threads = {
 	.name = "threads",
+	.state_size = sizeof(struct roami_threads),
 	.init = threads_open,
 	.fini = threads_close,
 };

@@ -7,6 +7,23 @@
 
 #include "base/node.h"
 
+/* Memory of one thread for one use: see roami_thread_room. */
+struct roami_thread_buffer {
+	uint8_t *at; /* NULL: not asked for yet */
+	size_t bytes;
+};
+
+struct roami_threads {
+	_Atomic uint32_t top; /* those from here on were never used */
+	struct roami_thread_buffer *buffers; /* of each thread, by number */
+	struct roami_thread threads[ROAMI_THREADS_MAX];
+};
+
+static inline struct roami_threads *threads_of(const struct roami_node *node)
+{
+	return node->rooms[ROAMI_ROOM_THREADS].state;
+}
+
 /* The calling thread's. */
 struct roami_thread *roami_thread_self(struct roami_node *node);
 

@@ -15,21 +15,31 @@ struct roami_creator_part {
 	_Atomic uint32_t known;
 };
 
+struct creator {
+	uint32_t pages; /* that hold the creator's bytes until claimed */
+	struct roami_creator_part *parts;
+};
+
+static struct creator *creator_of(const struct roami_node *node)
+{
+	return node->rooms[ROAMI_ROOM_CREATOR].state;
+}
+
 static size_t creator_bytes(const struct roami_node *node)
 {
-	return (node->layout.pages / PART_PAGES + 1) * sizeof(*node->creator_parts);
+	return (node->layout.pages / PART_PAGES + 1) * sizeof(*creator_of(node)->parts);
 }
 
 static enum roam_err creator_init(struct roami_node *node, const struct roami_node_params *params)
 {
-	(void)params;
-	node->creator_parts = roami_os_reserve_sparse(creator_bytes(node));
-	return node->creator_parts != NULL ? ROAM_OK : ROAM_ENOMEM;
+	creator_of(node)->pages = params->creator_pages;
+	creator_of(node)->parts = roami_os_reserve_sparse(creator_bytes(node));
+	return creator_of(node)->parts != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
 static void creator_fini(struct roami_node *node)
 {
-	roami_os_unmap(node->creator_parts, creator_bytes(node));
+	roami_os_unmap(creator_of(node)->parts, creator_bytes(node));
 }
 
 static bool creator_marked(const struct roami_segment *first, uint32_t page)
@@ -57,7 +67,7 @@ static void marks_handle(struct roami_node *node, const struct roam_request *req
 
 static void creator_learn(struct roami_node *node, uint64_t number)
 {
-	struct roami_creator_part *part = &node->creator_parts[number];
+	struct roami_creator_part *part = &creator_of(node)->parts[number];
 	struct roam_part ask = {&number, sizeof(number)};
 	uint64_t marks[PART_WORDS];
 
@@ -77,7 +87,7 @@ enum roami_creator roami_near_creator_has(struct roami_node *node, uint32_t page
 
 enum roami_creator roami_far_creator_has(struct roami_node *node, uint32_t page, bool ask)
 {
-	struct roami_creator_part *part = &node->creator_parts[page / PART_PAGES];
+	struct roami_creator_part *part = &creator_of(node)->parts[page / PART_PAGES];
 	uint64_t marks;
 
 	if (atomic_load_explicit(&part->known, memory_order_acquire) == 0) {
@@ -91,7 +101,7 @@ enum roami_creator roami_far_creator_has(struct roami_node *node, uint32_t page,
 
 static enum roami_creator creator_has(struct roami_node *node, uint32_t page, bool ask)
 {
-	if (page >= node->creator_pages)
+	if (page >= creator_of(node)->pages)
 		return ROAMI_CREATOR_NOT;
 	return node->reach[0]->creator_has(node, page, ask);
 }
@@ -137,6 +147,7 @@ static const struct roam_message creator_messages[] = {
 const struct roami_room roami_room_creator = {
 	.name = "creator",
 	.messages = creator_messages,
+	.state_size = sizeof(struct creator),
 	.init = creator_init,
 	.fini = creator_fini,
 };

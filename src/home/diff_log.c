@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/region.h"
+#include "home/home_state.h"
 #include "home/reach.h"
 #include "page/page.h"
 
@@ -23,7 +24,7 @@ static uint64_t trail_words(const struct roami_node *node)
 
 bool roami_trail_on(struct roami_node *node)
 {
-	return node->trail_on;
+	return home_of(node)->trail_on;
 }
 
 uint64_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
@@ -31,14 +32,15 @@ uint64_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t
 {
 	struct roami_trail *trail = node->self->trail;
 	struct trail_item item = {page, (uint32_t)bytes};
-	uint64_t words = 1 + TRAIL_WORDS(bytes), room = trail_words(node), at = node->trail_head;
+	uint64_t words = 1 + TRAIL_WORDS(bytes), room = trail_words(node),
+		at = home_of(node)->trail_head;
 	uint64_t word = 0;
 
 	if (!roami_trail_on(node) || words > room / 2)
 		return 0;
 	if (at % room + words > room)
 		at += room - at % room;
-	node->trail_head = at + words;
+	home_of(node)->trail_head = at + words;
 	atomic_store_explicit(&trail->begun, at + words, memory_order_relaxed);
 	/* Readers that find new words here must find `begun` raised. */
 	atomic_thread_fence(memory_order_release);

@@ -3,6 +3,7 @@
 
 #include "base/region.h"
 #include "base/thread.h"
+#include "home/home_state.h"
 #include "home/provisional.h"
 #include "home/reach.h"
 #include "home/remote.h"
@@ -22,8 +23,8 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page)
 void roami_claim_fill(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
 {
 	roami_creator_fetch(node, first, count, stride);
-	if (count > 1 && stride == 1 && node->engine->fill != NULL)
-		node->engine->fill(node->engine_state, first, count);
+	if (count > 1 && stride == 1 && pages_of(node)->engine->fill != NULL)
+		pages_of(node)->engine->fill(pages_of(node)->engine_state, first, count);
 	ROAMI_COUNT(node->stats, claims, count);
 }
 
@@ -206,14 +207,14 @@ void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count,
 				 (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
 
 		roami_assert(roami_domain_of(node, page)->protocol->region_option == NULL);
-		atomic_store(&header->version, node->version_begin + version);
+		atomic_store(&header->version, home_of(node)->version_begin + version);
 		if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN &&
 		    !roami_race_checked(node)) {
 			marks |= ROAMI_HEADER_OPEN;
 			roami_page_mark_dirty(node, roami_page_entry(node, page), page);
 		}
-		atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks |
-						     node->epoch_begin << ROAMI_HEADER_EPOCH);
+		marks |= home_of(node)->epoch_begin << ROAMI_HEADER_EPOCH;
+		atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks);
 		atomic_store_explicit(&roami_page_entry(node, page)->home,
 				      (uint16_t)(node->me + 1), memory_order_relaxed);
 		if (roami_manager(node, page) != roami_manager(node, run.first)) {
@@ -257,9 +258,9 @@ bool roami_home_shared_any(struct roami_node *node)
 {
 	for (unsigned by = 0; by < node->nodes; by++)
 		if (atomic_load_explicit(&node->self->tails[by].tail, memory_order_acquire) !=
-		    node->share_head[by])
+		    home_of(node)->share_head[by])
 			return true;
-	return atomic_load(&node->shared_left) != 0;
+	return atomic_load(&home_of(node)->shared_left) != 0;
 }
 
 /* Another domain's: kept until that one asks, in this release or the next. */
@@ -272,7 +273,7 @@ static void home_shared_leave(struct roami_node *node, uint32_t page)
 		roami_node_fail(node, "no memory for the list of shared pages");
 	*slot = page;
 	shared->count++;
-	atomic_fetch_add(&node->shared_left, 1);
+	atomic_fetch_add(&home_of(node)->shared_left, 1);
 }
 
 /* What another domain has left for this one. */
@@ -285,7 +286,7 @@ static size_t home_shared_left(struct roami_node *node, struct roami_domain *min
 
 	while (shared->count > 0 && count < max)
 		pages[count++] = left[--shared->count];
-	atomic_fetch_sub(&node->shared_left, (uint32_t)count);
+	atomic_fetch_sub(&home_of(node)->shared_left, (uint32_t)count);
 	return count;
 }
 
@@ -303,8 +304,8 @@ size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 		uint64_t tail = atomic_load_explicit(&node->self->tails[by].tail,
 						     memory_order_acquire);
 
-		while (node->share_head[by] != tail && count < max) {
-			uint32_t page = atomic_load(&slots[node->share_head[by]++ % ring]);
+		while (home_of(node)->share_head[by] != tail && count < max) {
+			uint32_t page = atomic_load(&slots[home_of(node)->share_head[by]++ % ring]);
 
 			if (page >= node->layout.pages)
 				roami_node_fail(node, "node %u reported page %u, beyond the heap",

@@ -1,5 +1,6 @@
 /* Pages that come from their homes, however these are reached. */
 #include "base/region.h"
+#include "home/home_state.h"
 #include "home/reach.h"
 #include "home/remote.h"
 #include "msg/msg.h"
@@ -25,7 +26,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 
 		if (mark & ROAMI_SHARED_LISTED)
 			return mark >> ROAMI_SHARED_BITS;
-		roami_spin_lock(node, &node->share_lock[home]);
+		roami_spin_lock(node, &home_of(node)->share_lock[home]);
 		mark = atomic_fetch_or(shared, ROAMI_SHARED) | ROAMI_SHARED;
 		roami_step(node);
 		listed = (mark & ROAMI_SHARED_LISTED) != 0;
@@ -41,7 +42,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 								mark | ROAMI_SHARED_LISTED) ||
 				 found >> ROAMI_SHARED_BITS == mark >> ROAMI_SHARED_BITS;
 		}
-		roami_spin_unlock(&node->share_lock[home]);
+		roami_spin_unlock(&home_of(node)->share_lock[home]);
 		if (listed)
 			return mark >> ROAMI_SHARED_BITS;
 	}
@@ -52,7 +53,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 
 bool roami_fetch_may_open(struct roami_node *node, uint32_t page)
 {
-	return atomic_load_explicit(&node->solo, memory_order_relaxed) != 0 &&
+	return atomic_load_explicit(&pages_of(node)->solo, memory_order_relaxed) != 0 &&
 	       (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_WANT) == 0;
 }
 
@@ -72,7 +73,8 @@ static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8
 	} else if (mine) {
 		entry->here = 1;
 		if (roami_fetch_may_open(node, page) &&
-		    node->engine->copy(node->engine_state, page, 1, from) == 1) {
+		    pages_of(node)->engine->copy(pages_of(node)->engine_state, page, 1,
+						 from) == 1) {
 			entry->mapped = 1;
 			return;
 		}
@@ -173,12 +175,13 @@ static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, uns
 	fetches.count = count;
 	for (unsigned i = 0; i < count; i++)
 		roami_assert(list[i].home < node->nodes && list[i].home != node->me);
-	for (unsigned i = 0; node->reaches[i] != NULL; i++)
-		if (node->reaches[i]->fetch_begin != NULL)
-			node->reaches[i]->fetch_begin(node, node->reaches[i], &fetches);
+	for (unsigned i = 0; home_of(node)->reaches[i] != NULL; i++)
+		if (home_of(node)->reaches[i]->fetch_begin != NULL)
+			home_of(node)->reaches[i]->fetch_begin(node, home_of(node)->reaches[i],
+							       &fetches);
 	roami_step(node);
-	for (unsigned i = 0; node->reaches[i] != NULL; i++)
-		node->reaches[i]->fetch(node, node->reaches[i], &fetches);
+	for (unsigned i = 0; home_of(node)->reaches[i] != NULL; i++)
+		home_of(node)->reaches[i]->fetch(node, home_of(node)->reaches[i], &fetches);
 	ROAMI_COUNT(node->stats, fetches, count);
 }
 

@@ -246,7 +246,7 @@ static const struct roam_message migrate_messages[] = {
 static enum roam_err migrate_init(struct roami_node *node, const struct roami_node_params *params)
 {
 	(void)params;
-	node->copy_is_brief = copy_is_brief;
+	pages_of(node)->copy_is_brief = copy_is_brief;
 	return ROAM_OK;
 }
 

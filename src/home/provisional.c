@@ -26,16 +26,16 @@ static enum roam_err provisional_init(struct roami_node *node,
 				      const struct roami_node_params *params)
 {
 	(void)params;
-	atomic_store(&node->guess.epoch, 1);
-	node->guess.groups = roami_os_reserve_sparse(group_bytes(node));
-	return node->guess.groups != NULL ? ROAM_OK : ROAM_ENOMEM;
+	atomic_store(&guess_of(node)->epoch, 1);
+	guess_of(node)->groups = roami_os_reserve_sparse(group_bytes(node));
+	return guess_of(node)->groups != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
 static void provisional_fini(struct roami_node *node)
 {
-	roami_os_vec_free(&node->guess.list, sizeof(uint32_t));
-	roami_os_vec_free(&node->guess.work, sizeof(uint32_t));
-	roami_os_unmap(node->guess.groups, group_bytes(node));
+	roami_os_vec_free(&guess_of(node)->list, sizeof(uint32_t));
+	roami_os_vec_free(&guess_of(node)->work, sizeof(uint32_t));
+	roami_os_unmap(guess_of(node)->groups, group_bytes(node));
 }
 
 /* -------------------------------------------------------------------------------- what is known */
@@ -43,15 +43,15 @@ static void provisional_fini(struct roami_node *node)
 void roami_guess_learn(struct roami_node *node, uint32_t first, uint32_t count,
 		       const uint64_t *words, uint64_t epoch)
 {
-	struct roami_group *group = &node->guess.groups[first / ROAMI_GROUP];
+	struct roami_group *group = &guess_of(node)->groups[first / ROAMI_GROUP];
 	uint64_t untouched = 0;
 
 	for (uint32_t i = 0; i < count; i++)
 		untouched |= (uint64_t)(words[i] == ROAMI_WORD_CREATOR) << i;
-	roami_spin_lock(node, &node->guess.lock);
+	roami_spin_lock(node, &guess_of(node)->lock);
 	if (group->epoch <= epoch)
 		*group = (struct roami_group){untouched, epoch};
-	roami_spin_unlock(&node->guess.lock);
+	roami_spin_unlock(&guess_of(node)->lock);
 }
 
 /*
@@ -60,7 +60,7 @@ void roami_guess_learn(struct roami_node *node, uint32_t first, uint32_t count,
  */
 static bool guess_list(struct roami_node *node, uint32_t page)
 {
-	struct roami_guess *guess = &node->guess;
+	struct roami_guess *guess = guess_of(node);
 	const struct roami_group *group = &guess->groups[page / ROAMI_GROUP];
 	bool known;
 	uint32_t *slot;
@@ -231,17 +231,17 @@ void roami_guess_merge(struct roami_node *node, uint32_t page)
 	struct roami_page *entry = roami_page_entry(node, page);
 	uint8_t *twin = roami_twin_bytes(node, entry->twin), *bytes = roami_page_bytes(node, page);
 	uint8_t own[ROAMI_DIFF_BYTES_MAX];
-	size_t made = node->diff->encode(own, twin, zero, ROAMI_PAGE);
+	size_t made = pages_of(node)->diff->encode(own, twin, zero, ROAMI_PAGE);
 
 	roami_page_copy(node, twin, bytes);
-	node->diff->apply(bytes, NULL, own, made);
+	pages_of(node)->diff->apply(bytes, NULL, own, made);
 	roami_page_mark_dirty(node, entry, page);
 }
 
 /* Moves the list into `work`, ascending, each page once; how many. */
 static size_t guess_take(struct roami_node *node)
 {
-	struct roami_guess *guess = &node->guess;
+	struct roami_guess *guess = guess_of(node);
 	size_t count;
 
 	roami_spin_lock(node, &guess->lock);
@@ -279,7 +279,7 @@ void roami_guess_settle(struct roami_node *node)
 	if (!roami_guess_any(node))
 		return;
 	count = guess_take(node);
-	pages = (const void *)node->guess.work.items;
+	pages = (const void *)guess_of(node)->work.items;
 	while (count > 0) {
 		struct roami_domain *domain = roami_domain_of(node, *pages);
 		size_t some = guess_hold(node, pages, count, held, &held_count);
@@ -290,12 +290,12 @@ void roami_guess_settle(struct roami_node *node)
 		pages += some;
 		count -= some;
 	}
-	atomic_store(&node->guess.settling, 0);
+	atomic_store(&guess_of(node)->settling, 0);
 }
 
 void roami_guess_forget(struct roami_node *node)
 {
-	atomic_fetch_add(&node->guess.epoch, 1);
+	atomic_fetch_add(&guess_of(node)->epoch, 1);
 	roami_step(node);
 }
 
@@ -307,6 +307,7 @@ static const struct roam_message provisional_messages[] = {
 const struct roami_room roami_room_provisional = {
 	.name = "provisional",
 	.messages = provisional_messages,
+	.state_size = sizeof(struct roami_guess),
 	.init = provisional_init,
 	.fini = provisional_fini,
 };

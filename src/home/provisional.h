@@ -13,10 +13,27 @@
 /* Words of pages that are asked for together: one group. */
 #define ROAMI_GROUP 64u
 
+struct roami_group;
+
+struct roami_guess {
+	struct roami_spin lock;
+	_Atomic uint32_t count;    /* of `list` */
+	_Atomic uint32_t settling; /* those that were in it are being claimed */
+	_Atomic uint64_t epoch;    /* counts acquires */
+	struct roami_vec list;     /* uint32_t pages that are open as guesses, some stale */
+	struct roami_vec work;     /* of the settling under way */
+	struct roami_group *groups;
+};
+
+static inline struct roami_guess *guess_of(const struct roami_node *node)
+{
+	return node->rooms[ROAMI_ROOM_PROVISIONAL].state;
+}
+
 /* What this node knows of untouched pages holds until its next acquire.  Before words are read. */
 static inline uint64_t roami_guess_epoch(struct roami_node *node)
 {
-	return atomic_load(&node->guess.epoch);
+	return atomic_load(&guess_of(node)->epoch);
 }
 
 /* Words that were read after `epoch` was: of the group of which `first` is the first page. */
@@ -26,7 +43,8 @@ void roami_guess_learn(struct roami_node *node, uint32_t first, uint32_t count,
 /* Whether some are open, or being settled. */
 static inline bool roami_guess_any(struct roami_node *node)
 {
-	return atomic_load(&node->guess.count) != 0 || atomic_load(&node->guess.settling) != 0;
+	return atomic_load(&guess_of(node)->count) != 0 ||
+		atomic_load(&guess_of(node)->settling) != 0;
 }
 
 /* Claims all, or fetches them: none is open on return.  app, the interval lock is held. */

@@ -5,7 +5,7 @@
  * operation needs lies with its caller.
  *
  * Operations on many pages take a batch of them, whatever their peers, and are called once for
- * each kind of reach that the node has (node->reaches); each does the items of its own peers.
+ * each kind of reach that the node has; each does the items of its own peers.
  */
 #ifndef ROAMI_REACH_H
 #define ROAMI_REACH_H
@@ -164,7 +164,7 @@ struct roami_reach {
 	void (*objects_clear)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits);
 };
 
-/* Chosen when the node opens, with what follows: node->records, node->trail_on. */
+/* Chosen when the node opens, with what follows: see home/home_state.h. */
 extern const struct roami_reach roami_reach_near;
 extern const struct roami_reach roami_reach_checked; /* near, but the homes take all diffs */
 extern const struct roami_reach roami_reach_far;

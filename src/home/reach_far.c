@@ -1,7 +1,9 @@
 /* Peers that are sent messages: see reach.h. */
+#include "home/home_state.h"
 #include "home/raw.h"
 #include "home/reach.h"
 #include "home/remote.h"
+#include "msg/msg_state.h"
 #include "page/page.h"
 #include "page/race.h"
 
@@ -261,9 +263,9 @@ static void reach_list(struct roami_node *node, const struct roami_reach *reach)
 {
 	unsigned i = 0;
 
-	while (node->reaches[i] != NULL && node->reaches[i] != reach)
+	while (home_of(node)->reaches[i] != NULL && home_of(node)->reaches[i] != reach)
 		i++;
-	node->reaches[i] = reach;
+	home_of(node)->reaches[i] = reach;
 }
 
 static enum roam_err reach_init(struct roami_node *node, const struct roami_node_params *params)
@@ -272,17 +274,22 @@ static enum roam_err reach_init(struct roami_node *node, const struct roami_node
 		roami_race_checked(node) ? &roami_reach_checked : &roami_reach_near;
 
 	reach_list(node, loads);
-	node->records = node->nodes > 1;
+	home_of(node)->records = node->nodes > 1;
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		bool mapped = peer == node->me || (params->near >> peer & 1) != 0;
 
 		node->reach[peer] = mapped ? loads : &roami_reach_far;
-		node->msg.answers[peer] = &node->reach[peer]->answers;
+		msg_of(node)->answers[peer] = &node->reach[peer]->answers;
 		reach_list(node, node->reach[peer]);
-		node->records &= mapped;
-		node->trail_on |= peer != node->me && node->reach[peer] == &roami_reach_near;
+		home_of(node)->records &= mapped;
+		home_of(node)->trail_on |= peer != node->me &&
+			node->reach[peer] == &roami_reach_near;
 	}
 	return ROAM_OK;
 }
 
-const struct roami_room roami_room_reach = {.name = "reach", .init = reach_init};
+const struct roami_room roami_room_reach = {
+	.name = "reach",
+	.state_size = sizeof(struct roami_home),
+	.init = reach_init,
+};

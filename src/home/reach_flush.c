@@ -31,7 +31,7 @@ static bool diff_apply(struct roami_node *node, uint32_t page, const uint8_t *di
 	bool good;
 
 	roami_page_lock(node, page);
-	good = node->diff->apply(roami_page_bytes(node, page),
+	good = pages_of(node)->diff->apply(roami_page_bytes(node, page),
 				 entry->twin != 0 ? roami_twin_bytes(node, entry->twin) : NULL,
 				 diff, bytes);
 	roami_page_unlock(node, page);
@@ -108,8 +108,8 @@ static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t pag
 
 	roami_step(node);
 	if (keep)
-		return (uint32_t)node->diff->encode_sticky(out, bytes, twin, ROAMI_PAGE);
-	return (uint32_t)node->diff->encode(out, bytes, twin, ROAMI_PAGE);
+		return (uint32_t)pages_of(node)->diff->encode_sticky(out, bytes, twin, ROAMI_PAGE);
+	return (uint32_t)pages_of(node)->diff->encode(out, bytes, twin, ROAMI_PAGE);
 }
 
 /* Whether the diff has held its home already, lest that be taken meanwhile. */

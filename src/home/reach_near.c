@@ -138,12 +138,13 @@ static size_t flush_put(struct roami_node *node, uint8_t *to, const uint8_t *fro
 			bool keep)
 {
 	size_t changed = 0, step = node->env->step == NULL ? ROAMI_PAGE : STEP_BYTES;
+	const struct roami_diff_ops *diff = pages_of(node)->diff;
 
 	for (size_t at = 0; at < ROAMI_PAGE; at += step) {
 		if (keep)
-			changed += node->diff->put_sticky(to + at, from + at, twin + at, step);
+			changed += diff->put_sticky(to + at, from + at, twin + at, step);
 		else
-			changed += node->diff->put(to + at, from + at, twin + at, step);
+			changed += diff->put(to + at, from + at, twin + at, step);
 		roami_step(node);
 	}
 	return changed;

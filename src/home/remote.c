@@ -4,6 +4,7 @@
 
 #include "base/region.h"
 #include "home/far.h"
+#include "home/home_state.h"
 #include "home/reach.h"
 #include "msg/msg.h"
 #include "page/page.h"
@@ -87,9 +88,9 @@ static void words_handle(struct roami_node *node, const struct roam_request *req
 
 void roami_adopt_header(struct roami_node *node, struct roami_header *header)
 {
-	atomic_store(&header->version, node->version_begin + 1);
+	atomic_store(&header->version, home_of(node)->version_begin + 1);
 	atomic_fetch_or(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY |
-						node->epoch_begin << ROAMI_HEADER_EPOCH);
+						home_of(node)->epoch_begin << ROAMI_HEADER_EPOCH);
 }
 
 static void adopt_handle(struct roami_node *node, const struct roam_request *request)
@@ -118,8 +119,9 @@ void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16
 {
 	size_t asks = 0;
 
-	for (unsigned i = 0; node->reaches[i] != NULL; i++)
-		asks += node->reaches[i]->flush(node, node->reaches[i], dirty, homes, count);
+	for (unsigned i = 0; home_of(node)->reaches[i] != NULL; i++)
+		asks += home_of(node)->reaches[i]->flush(node, home_of(node)->reaches[i], dirty,
+							 homes, count);
 	if (asks > 0)
 		roami_flush_send(node, dirty, homes, count);
 }

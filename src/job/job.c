@@ -7,6 +7,7 @@
 
 #include "base/thread.h"
 #include "home/far.h"
+#include "page/race.h"
 #include "run/open.h"
 #include "sync/state.h"
 #include "sync/sync.h"
@@ -46,7 +47,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.why = job->why,
 		.why_bytes = sizeof(job->why),
 	};
-	struct roami_blocks *blocks = job->node != NULL ? job->node->blocks : NULL;
+	struct roami_blocks *blocks = job->node != NULL ? races_of(job->node)->blocks : NULL;
 	enum roam_err err;
 
 	if (!roami_job_transports(job, &params, by))
@@ -55,7 +56,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	roami_hang_stop(&job->hang);
 	roami_seats_shut(&job->real);
 	if (job->node != NULL) {
-		job->node->blocks = NULL;
+		races_of(job->node)->blocks = NULL;
 		roami_node_close(job->node);
 		job->node = NULL;
 	}
@@ -66,7 +67,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot start the node");
-	job->node->blocks = blocks;
+	races_of(job->node)->blocks = blocks;
 	roami_thread_self(job->node)->registered = true; /* ctl->threads begins with 1 */
 	return ROAM_OK;
 }

@@ -10,6 +10,7 @@
 #include "home/reach.h"
 #include "job/hang.h"
 #include "msg/msg.h"
+#include "msg/msg_state.h"
 #include "run/probe.h"
 
 #define ANSWER_MS  20u  /* that nodes get to answer, */
@@ -61,7 +62,7 @@ static bool node_known(const struct roami_hang *hang)
 static bool node_lock(struct roami_node *node)
 {
 	for (unsigned i = 0; i < LOCK_TRIES; i++) {
-		if (roami_spin_try(&node->msg.poll_lock))
+		if (roami_spin_try(&msg_of(node)->poll_lock))
 			return true;
 		usleep(LOCK_US);
 	}
@@ -80,9 +81,9 @@ static bool node_quiet(struct roami_hang *hang, uint64_t *sent_p, uint64_t *rece
 	*sent_p = *received_p = 0;
 	if (!node_lock(node))
 		return false;
-	quiet &= node->msg.parked.count == 0 && atomic_load(&node->msg.out_waiting) == 0;
+	quiet &= msg_of(node)->parked.count == 0 && atomic_load(&msg_of(node)->out_waiting) == 0;
 	roami_probe_count(node, sent_p, received_p);
-	roami_spin_unlock(&node->msg.poll_lock);
+	roami_spin_unlock(&msg_of(node)->poll_lock);
 	return quiet;
 }
 

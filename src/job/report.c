@@ -7,6 +7,7 @@
 #include "base/layers.h"
 #include "job/job.h"
 #include "msg/msg.h"
+#include "page/page.h"
 #include "page/race.h"
 
 /* The counters of all nodes, as a table on `fd`, or as JSON in the file `path`. */
@@ -20,7 +21,7 @@ static bool job_show(struct roami_job *job, int fd, const char *path)
 		.stats = stats,
 		.protocol = job->options.protocol,
 		.transport = over,
-		.engine = job->node->engine->name,
+		.engine = pages_of(job->node)->engine->name,
 		.types = types,
 	};
 

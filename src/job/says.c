@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/layers.h"
 #include "job/job.h"
 #include "job/local.h"
 
@@ -29,7 +30,7 @@ void roami_job_failed(struct roami_node *node, const char *text)
 	char line[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES] = "";
 	int length;
 
-	if (node->lost != 0)
+	if (layers_of(node)->lost != 0)
 		job_waits(node, waits, sizeof(waits));
 	if (job->start->fail != NULL) {
 		snprintf(line, sizeof(line), "%s%s", text, waits);
@@ -39,7 +40,7 @@ void roami_job_failed(struct roami_node *node, const char *text)
 		usleep(500000);
 	length = snprintf(line, sizeof(line), "roam: node %u: %s%s\n",
 			  job->silent ? job->boot.me : node->me, text, waits);
-	if (node->lost != 0 && job->boot.hosts > 1)
+	if (layers_of(node)->lost != 0 && job->boot.hosts > 1)
 		usleep(node->me * 100000); /* one node prints, then the launcher ends the others */
 	/* One line: a second node leaves the first one time to print it, and to end the job. */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
@@ -47,7 +48,7 @@ void roami_job_failed(struct roami_node *node, const char *text)
 	else if (write(job->silent ? job->quiet[1] : STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
 	if (job->start->abort != NULL)
-		job->start->abort(job, node->lost);
+		job->start->abort(job, layers_of(node)->lost);
 	/* Some process watches this one, unless it is the creator, or another launcher's. */
 	_exit(node->me != 0 || job->start->reports ? ROAMI_EXIT_TOLD : 1);
 }

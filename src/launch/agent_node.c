@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/layers.h"
 #include "job/job.h"
 #include "launch/control.h"
 #include "launch/starts.h"
@@ -178,7 +179,7 @@ static enum roam_err far_connect(struct roami_job *job, unsigned asked)
 		return ROAM_ENOMEM;
 	roami_build_card(&job->options, &card);
 	card.threads = atomic_load(&roami_job_ctl(job, job->me)->threads);
-	memcpy(card.transport, job->node->card, ROAM_CARD_BYTES);
+	memcpy(card.transport, layers_of(job->node)->card, ROAM_CARD_BYTES);
 	if (!roami_control_send(far_control(job), ROAMI_FRAME_CARD, job->me, &card, sizeof(card)))
 		far_lost();
 	do {

@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/layers.h"
 #include "base/transports.h"
 #include "job/job.h"
 #include "launch/bind.h"
@@ -676,7 +677,7 @@ static enum roam_err meet_connect(struct roami_job *job, unsigned asked)
 	const struct meet_last *last;
 
 	(void)asked;
-	memcpy(mine.transport, job->node->card, ROAM_CARD_BYTES);
+	memcpy(mine.transport, layers_of(job->node)->card, ROAM_CARD_BYTES);
 	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
 		last = (const void *)meet_of(job)->blobs[node].data;

@@ -1,8 +1,10 @@
 #include "msg/msg.h"
+#include "base/layers.h"
 
 #include <string.h>
 
 #include "base/region.h"
+#include "msg/msg_state.h"
 
 /* What stands before every payload. */
 struct msg_header {
@@ -30,7 +32,7 @@ struct msg_many {
 enum roam_err roami_msg_register(struct roami_node *node, const struct roam_message *messages,
 				 unsigned domain, unsigned *first_p)
 {
-	struct roami_vec *types = &node->msg.types;
+	struct roami_vec *types = &msg_of(node)->types;
 
 	*first_p = (unsigned)types->count;
 	for (; messages->name != NULL; messages++) {
@@ -47,9 +49,9 @@ enum roam_err roami_msg_register(struct roami_node *node, const struct roam_mess
 
 const struct roam_message *roami_msg_named(const struct roami_node *node, unsigned type)
 {
-	const struct roami_type *types = (const void *)node->msg.types.items;
+	const struct roami_type *types = (const void *)msg_of(node)->types.items;
 
-	return type < node->msg.types.count ? types[type].message : NULL;
+	return type < msg_of(node)->types.count ? types[type].message : NULL;
 }
 
 /* ------------------------------------------------------------------------------------- sending */
@@ -58,7 +60,7 @@ const struct roam_message *roami_msg_named(const struct roami_node *node, unsign
 static void msg_queue(struct roami_node *node, unsigned to, const struct iovec *parts,
 		      unsigned count)
 {
-	struct roami_vec *out = &node->msg.out[to];
+	struct roami_vec *out = &msg_of(node)->out[to];
 	size_t bytes = 0;
 	uint8_t *at;
 
@@ -75,15 +77,15 @@ static void msg_queue(struct roami_node *node, unsigned to, const struct iovec *
 			memcpy(at, parts[i].iov_base, parts[i].iov_len);
 		at += parts[i].iov_len;
 	}
-	atomic_fetch_or(&node->msg.out_waiting, 1u);
+	atomic_fetch_or(&msg_of(node)->out_waiting, 1u);
 	ROAMI_COUNT(node->stats, messages_queued, 1);
 }
 
 /* Sends what was queued for `to`; out_lock[to] is held.  True if nothing is left. */
 static bool msg_drain(struct roami_node *node, unsigned to)
 {
-	struct roami_vec *out = &node->msg.out[to];
-	size_t *first = &node->msg.out_first[to];
+	struct roami_vec *out = &msg_of(node)->out[to];
+	size_t *first = &msg_of(node)->out_first[to];
 	bool sent = false;
 
 	while (*first < out->count) {
@@ -92,7 +94,8 @@ static bool msg_drain(struct roami_node *node, unsigned to)
 
 		memcpy(&bytes, out->items + *first, sizeof(bytes));
 		part = (struct iovec){out->items + *first + 8, bytes};
-		if (node->transport->send(node->transport_state, to, &part, 1) != ROAM_OK)
+		if (layers_of(node)->transport->send(layers_of(node)->transport_state, to, &part,
+						     1) != ROAM_OK)
 			break;
 		*first += 8 + ((bytes + 7) & ~(size_t)7);
 		sent = true;
@@ -110,20 +113,20 @@ static void msg_drain_all(struct roami_node *node)
 {
 	uint32_t left = 0;
 
-	if (atomic_load(&node->msg.out_waiting) == 0 ||
-	    atomic_exchange(&node->msg.out_waiting, 0) == 0)
+	if (atomic_load(&msg_of(node)->out_waiting) == 0 ||
+	    atomic_exchange(&msg_of(node)->out_waiting, 0) == 0)
 		return;
 	for (unsigned to = 0; to < node->nodes; to++) {
-		if (!roami_spin_try(&node->msg.out_lock[to])) {
+		if (!roami_spin_try(&msg_of(node)->out_lock[to])) {
 			left = 1;
 			continue;
 		}
 		if (!msg_drain(node, to))
 			left = 1;
-		roami_spin_unlock(&node->msg.out_lock[to]);
+		roami_spin_unlock(&msg_of(node)->out_lock[to]);
 	}
 	if (left)
-		atomic_fetch_or(&node->msg.out_waiting, 1u);
+		atomic_fetch_or(&msg_of(node)->out_waiting, 1u);
 }
 
 /* Sends it, or queues it; nobody is told. */
@@ -139,13 +142,14 @@ static void msg_publish(struct roami_node *node, unsigned to, const struct msg_h
 	for (unsigned i = 0; i < count; i++)
 		vec[used++] = (struct iovec){(void *)(uintptr_t)parts[i].data, parts[i].bytes};
 	roami_step(node);
-	roami_spin_lock(node, &node->msg.out_lock[to]);
+	roami_spin_lock(node, &msg_of(node)->out_lock[to]);
 	queued = !msg_drain(node, to) ||
-		 node->transport->send(node->transport_state, to, vec, used) != ROAM_OK;
+		 layers_of(node)->transport->send(layers_of(node)->transport_state, to, vec,
+						  used) != ROAM_OK;
 	if (queued)
 		msg_queue(node, to, vec, used);
-	roami_count_one(&node->msg.sent[to]);
-	roami_spin_unlock(&node->msg.out_lock[to]);
+	roami_count_one(&msg_of(node)->sent[to]);
+	roami_spin_unlock(&msg_of(node)->out_lock[to]);
 	if (queued) {
 		/* Nothing will arrive to tell us that there is room: somebody here must look. */
 		node->env->sleep->sent(node, node->me, false);
@@ -257,7 +261,7 @@ struct call_room {
 static bool msg_has_room(void *arg)
 {
 	struct call_room *room = arg;
-	struct roami_msg *msg = &room->node->msg;
+	struct roami_msg *msg = msg_of(room->node);
 	bool yes;
 
 	if (atomic_load(&msg->out_waiting) == 0) /* nothing is queued for anybody */
@@ -274,15 +278,15 @@ static struct roami_call *call_find(struct roami_node *node)
 	unsigned at = node->env->thread(node) * ROAMI_CALLS_EACH;
 
 	for (unsigned i = 0; i < ROAMI_CALLS_MAX; i++, at++)
-		if (atomic_load(&node->msg.calls[at % ROAMI_CALLS_MAX].state) == 0)
-			return &node->msg.calls[at % ROAMI_CALLS_MAX];
+		if (atomic_load(&msg_of(node)->calls[at % ROAMI_CALLS_MAX].state) == 0)
+			return &msg_of(node)->calls[at % ROAMI_CALLS_MAX];
 	roami_node_fail(node, "more than %u calls under way", ROAMI_CALLS_MAX);
 }
 
 /* A call that waits for an answer, with what `wanted` says of that. */
 static struct roami_call *call_open(struct roami_node *node, const struct roami_call *wanted)
 {
-	struct roami_msg *msg = &node->msg;
+	struct roami_msg *msg = msg_of(node);
 	struct roami_call *call;
 
 	roami_spin_lock(node, &msg->call_lock);
@@ -402,7 +406,7 @@ size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *
 /* How answers of a peer may bring a page. */
 static unsigned msg_answers(const struct roami_node *node, unsigned from)
 {
-	const struct roami_answers *answers = node->msg.answers[from];
+	const struct roami_answers *answers = msg_of(node)->answers[from];
 
 	return ROAMI_ANSWER_PAGE | answers->left | answers->put;
 }
@@ -410,7 +414,7 @@ static unsigned msg_answers(const struct roami_node *node, unsigned from)
 static void msg_answered(struct roami_node *node, unsigned from, const struct msg_header *header,
 			 const void *data)
 {
-	struct roami_call *call = &node->msg.calls[header->call % ROAMI_CALLS_MAX];
+	struct roami_call *call = &msg_of(node)->calls[header->call % ROAMI_CALLS_MAX];
 	size_t page = msg_page_bytes(header), bytes = header->bytes - page;
 
 	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes < page ||
@@ -437,7 +441,7 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 void roami_msg_keep(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		    uint64_t when)
 {
-	struct roami_msg *msg = &node->msg;
+	struct roami_msg *msg = msg_of(node);
 	struct roami_parked *parked;
 	uint8_t *at;
 	size_t size = sizeof(*parked) + ((request->bytes + 7u) & ~7u);
@@ -463,7 +467,7 @@ void roami_delay(struct roami_node *node, const struct roam_request *request, ui
 
 void roami_msg_unpark(struct roami_node *node, uint32_t page)
 {
-	struct roami_msg *msg = &node->msg;
+	struct roami_msg *msg = msg_of(node);
 
 	roami_spin_lock(node, &msg->parked_lock);
 	for (size_t at = 0; at < msg->parked.count;) {
@@ -480,11 +484,11 @@ void roami_msg_unpark(struct roami_node *node, uint32_t page)
 
 uint64_t roami_msg_due(struct roami_node *node)
 {
-	uint64_t next = atomic_load(&node->msg.delay_next), due;
+	uint64_t next = atomic_load(&msg_of(node)->delay_next), due;
 
-	if (node->transport->due == NULL)
+	if (layers_of(node)->transport->due == NULL)
 		return next;
-	due = node->transport->due(node->transport_state);
+	due = layers_of(node)->transport->due(layers_of(node)->transport_state);
 	return due < next ? due : next;
 }
 
@@ -501,7 +505,7 @@ uint64_t roami_msg_due_ns(struct roami_node *node)
 /* Takes one due request out of the parked ones into `copy`; false if none is due. */
 static bool parked_take(struct roami_node *node, struct roami_vec *copy)
 {
-	struct roami_msg *msg = &node->msg;
+	struct roami_msg *msg = msg_of(node);
 	uint64_t now = node->env->now(node), next = UINT64_MAX;
 	bool found = false;
 
@@ -532,7 +536,7 @@ static bool parked_take(struct roami_node *node, struct roami_vec *copy)
 /* poll_lock is held. */
 static void msg_asked(struct roami_node *node)
 {
-	_Atomic uint64_t *asked = &node->msg.asked;
+	_Atomic uint64_t *asked = &msg_of(node)->asked;
 
 	atomic_store_explicit(asked, atomic_load_explicit(asked, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
@@ -540,13 +544,13 @@ static void msg_asked(struct roami_node *node)
 
 uint64_t roami_msg_asked(const struct roami_node *node)
 {
-	return atomic_load_explicit(&node->msg.asked, memory_order_relaxed);
+	return atomic_load_explicit(&msg_of(node)->asked, memory_order_relaxed);
 }
 
 /* Hands a request to its handler, in the domain whose message it is. */
 static void msg_handle(struct roami_node *node, const struct roam_request *request)
 {
-	const struct roami_type *type = (const void *)node->msg.types.items;
+	const struct roami_type *type = (const void *)msg_of(node)->types.items;
 	unsigned was;
 
 	type += request->type;
@@ -557,13 +561,13 @@ static void msg_handle(struct roami_node *node, const struct roam_request *reque
 		type->message->handle(node, request);
 		roami_domain_leave(node, was);
 	}
-	node->msg.handled(node);
+	msg_of(node)->handled(node);
 }
 
 /* Hands due requests to their handlers again; poll_lock is held. */
 static unsigned parked_handle(struct roami_node *node)
 {
-	struct roami_vec *copy = &node->msg.parked_copy;
+	struct roami_vec *copy = &msg_of(node)->parked_copy;
 	unsigned handled = 0;
 
 	while (handled < POLL_MAX && roami_msg_due_ns(node) == 0 && parked_take(node, copy)) {
@@ -614,7 +618,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 	if (type == NULL || header.bytes != bytes - sizeof(header) || header.origin >= node->nodes)
 		roami_node_fail(node, "node %u sent a malformed message", from);
 	ROAMI_COUNT(node->stats, messages_received, 1);
-	roami_count_one(&node->msg.received);
+	roami_count_one(&msg_of(node)->received);
 	if (header.flags & FLAG_REPLY) {
 		msg_answered(node, from, &header, (const uint8_t *)data + sizeof(header));
 		return true;
@@ -640,12 +644,13 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 
 bool roami_msg_pending(struct roami_node *node)
 {
-	return node->transport->pending(node->transport_state) || roami_msg_due_ns(node) == 0;
+	return layers_of(node)->transport->pending(layers_of(node)->transport_state) ||
+		roami_msg_due_ns(node) == 0;
 }
 
 bool roami_msg_stuck(struct roami_node *node)
 {
-	return atomic_load(&node->msg.out_waiting) != 0;
+	return atomic_load(&msg_of(node)->out_waiting) != 0;
 }
 
 /*
@@ -662,21 +667,23 @@ unsigned roami_msg_poll(struct roami_node *node)
 	bool timed;
 
 	/* Where threads sleep at the transport, asking whether to poll costs as much as polling. */
-	if ((node->sleeper == NULL && !roami_msg_pending(node) &&
+	if ((layers_of(node)->sleeper == NULL && !roami_msg_pending(node) &&
 	     !roami_msg_stuck(node)) ||
-	    !roami_spin_try(&node->msg.poll_lock))
+	    !roami_spin_try(&msg_of(node)->poll_lock))
 		return 0;
-	timed = node->msg.polls % POLLS_TIMED == 0;
+	timed = msg_of(node)->polls % POLLS_TIMED == 0;
 	if (timed)
 		start = roami_os_cycles();
 	msg_drain_all(node);
-	handled = node->transport->poll(node->transport_state, msg_deliver, node, POLL_MAX,
+	handled =
+		layers_of(node)->transport->poll(layers_of(node)->transport_state, msg_deliver,
+						 node, POLL_MAX,
 					&bad_peer);
 	if (bad_peer >= 0)
 		roami_node_fail(node, "what node %d sent makes no sense", bad_peer);
 	handled += parked_handle(node);
-	node->msg.polls += handled > 0;
-	roami_spin_unlock(&node->msg.poll_lock);
+	msg_of(node)->polls += handled > 0;
+	roami_spin_unlock(&msg_of(node)->poll_lock);
 	if (handled == 0)
 		return 0;
 	if (timed)
@@ -690,21 +697,37 @@ static void msg_handled(struct roami_node *node)
 	(void)node;
 }
 
+/* Core files hold the calls of the first 64 threads; room for those of 2,000 is large. */
+static void msg_spare_dump(struct roami_msg *msg)
+{
+	uintptr_t first = (uintptr_t)&msg->calls[64 * ROAMI_CALLS_EACH];
+	uintptr_t end = (uintptr_t)&msg->calls[ROAMI_CALLS_MAX];
+
+	first = (first + ROAMI_PAGE - 1) & ~(uintptr_t)(ROAMI_PAGE - 1);
+	roami_os_dontdump((void *)first, (end - first) & ~(size_t)(ROAMI_PAGE - 1));
+}
+
 static enum roam_err msg_init(struct roami_node *node, const struct roami_node_params *params)
 {
 	(void)params;
-	node->msg.handled = msg_handled;
-	atomic_store(&node->msg.delay_next, UINT64_MAX);
+	msg_spare_dump(msg_of(node));
+	msg_of(node)->handled = msg_handled;
+	atomic_store(&msg_of(node)->delay_next, UINT64_MAX);
 	return ROAM_OK;
 }
 
 static void msg_fini(struct roami_node *node)
 {
 	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
-		roami_os_vec_free(&node->msg.out[i], 1);
-	roami_os_vec_free(&node->msg.parked, 1);
-	roami_os_vec_free(&node->msg.parked_copy, 1);
-	roami_os_vec_free(&node->msg.types, sizeof(struct roami_type));
+		roami_os_vec_free(&msg_of(node)->out[i], 1);
+	roami_os_vec_free(&msg_of(node)->parked, 1);
+	roami_os_vec_free(&msg_of(node)->parked_copy, 1);
+	roami_os_vec_free(&msg_of(node)->types, sizeof(struct roami_type));
 }
 
-const struct roami_room roami_room_msg = {.name = "msg", .init = msg_init, .fini = msg_fini};
+const struct roami_room roami_room_msg = {
+	.name = "msg",
+	.state_size = sizeof(struct roami_msg),
+	.init = msg_init,
+	.fini = msg_fini,
+};

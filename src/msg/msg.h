@@ -10,6 +10,19 @@
 /* Longest payload of one message. */
 #define ROAMI_MSG_MAX (60u * 1024)
 
+#define ROAMI_DOMAIN_NONE UINT32_MAX /* no protocol's */
+#define ROAMI_CALLS_EACH    64u /* under way, of one thread at most */
+
+struct roami_call {
+	_Atomic uint32_t state; /* 0 free, 1 waiting, 2 answered */
+	uint32_t id;
+	uint8_t *reply;
+	size_t reply_max;
+	size_t bytes;
+	uint8_t *page;   /* where the bytes of a page go that come with the reply; may be NULL */
+	uint32_t page_at; /* they came: 1; or are to be copied from a node: 2 + it */
+};
+
 /* How an answer brings the bytes of a page: bits of a message's flags. */
 #define ROAMI_ANSWER_PAGE 2u /* they follow the payload */
 #define ROAMI_ANSWER_LEFT 4u /* they are to be copied from the sender's memory */

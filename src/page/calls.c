@@ -1,6 +1,7 @@
 /* Calls, answers and requests that are about pages: their bytes, and the pending mark. */
 #include "base/region.h"
 #include "msg/msg.h"
+#include "msg/msg_state.h"
 #include "page/page.h"
 
 #define PARTS_MAX 8u
@@ -22,20 +23,20 @@ static void reply_bringing(struct roami_node *node, const struct roam_request *r
 void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		      const struct roam_part *parts, unsigned count)
 {
-	reply_bringing(node, request, node->msg.answers[request->origin]->left,
+	reply_bringing(node, request, msg_of(node)->answers[request->origin]->left,
 		       roami_page_bytes(node, page), parts, count);
 }
 
 uint8_t *roami_reply_room(struct roami_node *node, const struct roam_request *request,
 			  uint32_t page, uint8_t *spare)
 {
-	return node->msg.answers[request->origin]->room(node, request->origin, page, spare);
+	return msg_of(node)->answers[request->origin]->room(node, request->origin, page, spare);
 }
 
 void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
 			const uint8_t *room, const struct roam_part *parts, unsigned count)
 {
-	uint32_t answer = node->msg.answers[request->origin]->put;
+	uint32_t answer = msg_of(node)->answers[request->origin]->put;
 
 	reply_bringing(node, request, answer, room, parts, count);
 	ROAMI_COUNT(node->stats, bytes_sent, answer == ROAMI_ANSWER_PAGE ? 0 : ROAMI_PAGE);

@@ -111,9 +111,13 @@ static void fault_repair(struct roami_node *node, uint32_t page)
 	roami_page_lock(node, page);
 	has = roami_page_access(node, page);
 	if (has != ROAM_NONE)
-		err = node->engine->protect(node->engine_state, page, 1, ROAM_NONE, ROAM_READ);
+		err =
+			pages_of(node)->engine->protect(pages_of(node)->engine_state, page, 1,
+							ROAM_NONE, ROAM_READ);
 	if (err == ROAM_OK && has == ROAM_WRITE)
-		err = node->engine->protect(node->engine_state, page, 1, ROAM_READ, ROAM_WRITE);
+		err =
+			pages_of(node)->engine->protect(pages_of(node)->engine_state, page, 1,
+							ROAM_READ, ROAM_WRITE);
 	roami_page_unlock(node, page);
 	if (err != ROAM_OK)
 		roami_node_fail(node, "cannot open page %u: %s", page, roam_strerror(err));
@@ -122,20 +126,20 @@ static void fault_repair(struct roami_node *node, uint32_t page)
 /* The calling thread is the only one that has used this node, and another one would wait now. */
 static void solo_enter(struct roami_node *node)
 {
-	if (node->engine->copy == NULL)
+	if (pages_of(node)->engine->copy == NULL)
 		return;
 	node->env->thread(node);
-	if (atomic_load(&node->users) != 1)
+	if (atomic_load(&pages_of(node)->users) != 1)
 		return;
-	atomic_store(&node->solo, 1);
-	if (atomic_load(&node->users) != 1)
-		atomic_store(&node->solo, 0);
+	atomic_store(&pages_of(node)->solo, 1);
+	if (atomic_load(&pages_of(node)->users) != 1)
+		atomic_store(&pages_of(node)->solo, 0);
 }
 
 static void solo_leave(struct roami_node *node)
 {
-	if (atomic_load_explicit(&node->solo, memory_order_relaxed) != 0)
-		atomic_store_explicit(&node->solo, 0, memory_order_release);
+	if (atomic_load_explicit(&pages_of(node)->solo, memory_order_relaxed) != 0)
+		atomic_store_explicit(&pages_of(node)->solo, 0, memory_order_release);
 }
 
 void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known)
@@ -215,12 +219,13 @@ void roami_heap_load(struct roami_node *node, uint64_t offset, void *out, size_t
 	uint8_t *to = out;
 	size_t step;
 
-	if (node->engine->load == NULL)
+	if (pages_of(node)->engine->load == NULL)
 		memcpy(out, node->app + offset, bytes);
-	for (; node->engine->load != NULL && bytes > 0; bytes -= step) {
+	for (; pages_of(node)->engine->load != NULL && bytes > 0; bytes -= step) {
 		step = heap_step(offset, bytes);
 		roami_step(node);
-		while (!node->engine->load(node->engine_state, offset, to, step))
+		while (!pages_of(node)->engine->load(pages_of(node)->engine_state, offset, to,
+						     step))
 			roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), false, true);
 		offset += step;
 		to += step;
@@ -232,12 +237,13 @@ void roami_heap_store(struct roami_node *node, uint64_t offset, const void *in, 
 	const uint8_t *from = in;
 	size_t step;
 
-	if (node->engine->store == NULL)
+	if (pages_of(node)->engine->store == NULL)
 		memcpy(node->app + offset, in, bytes);
-	for (; node->engine->store != NULL && bytes > 0; bytes -= step) {
+	for (; pages_of(node)->engine->store != NULL && bytes > 0; bytes -= step) {
 		step = heap_step(offset, bytes);
 		roami_step(node);
-		while (!node->engine->store(node->engine_state, offset, from, step))
+		while (!pages_of(node)->engine->store(pages_of(node)->engine_state, offset, from,
+						      step))
 			roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), true, true);
 		offset += step;
 		from += step;

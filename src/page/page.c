@@ -4,7 +4,6 @@
 
 #include "base/region.h"
 #include "base/sort.h"
-#include "base/thread.h"
 #include "msg/msg.h"
 #include "page/race.h"
 
@@ -37,7 +36,7 @@ bool roami_closes_homes(struct roami_node *node)
 
 uint64_t roami_barriers_left(struct roami_node *node)
 {
-	return atomic_load_explicit(&node->barriers_left, memory_order_relaxed);
+	return atomic_load_explicit(&pages_of(node)->barriers_left, memory_order_relaxed);
 }
 
 uint32_t roami_pages(const struct roami_node *node)
@@ -125,10 +124,10 @@ void roami_page_hold(struct roami_node *node, uint32_t page)
 
 	if (roami_page_try(node, page))
 		return;
-	atomic_fetch_add(&node->page_waiters, 1);
+	atomic_fetch_add(&pages_of(node)->page_waiters, 1);
 	while (!roami_page_try(node, page))
 		roami_wait(node, page_is_free, entry);
-	atomic_fetch_sub(&node->page_waiters, 1);
+	atomic_fetch_sub(&pages_of(node)->page_waiters, 1);
 }
 
 /* The page is pending no more; `clean`: nor dirty, and its twin, unless it is kept, returned. */
@@ -150,7 +149,7 @@ static uint32_t page_end(struct roami_node *node, uint32_t page, bool clean)
 	roami_assert(was & ROAMI_PAGE_PENDING);
 	if (was & ROAMI_PAGE_PARKED)
 		roami_msg_unpark(node, page);
-	if (atomic_load(&node->page_waiters) != 0)
+	if (atomic_load(&pages_of(node)->page_waiters) != 0)
 		roami_changed(node, node->me);
 	roami_step(node);
 	return twin;
@@ -176,57 +175,6 @@ void roami_page_unpark(struct roami_node *node, uint32_t page)
 uint32_t roami_page_done_clean(struct roami_node *node, uint32_t page)
 {
 	return page_end(node, page, true);
-}
-
-/* ------------------------------------------------------------------------------ cached copies */
-
-static uint32_t *cache_items(struct roami_node *node)
-{
-	return (uint32_t *)(void *)node->cache.items;
-}
-
-/* Drops what was invalidated since it was listed, and doubles; the lock is held. */
-static void cache_compact(struct roami_node *node)
-{
-	uint32_t *pages = cache_items(node);
-	size_t kept = 0;
-
-	for (size_t i = node->cache_first; i < node->cache.count; i++) {
-		struct roami_page *entry = &node->table[pages[i]];
-
-		if (atomic_load(&entry->access) == ROAM_NONE ||
-		    (atomic_fetch_or(&entry->flags, ROAMI_PAGE_LISTED) & ROAMI_PAGE_LISTED))
-			continue;
-		pages[kept++] = pages[i];
-	}
-	for (size_t i = 0; i < kept; i++)
-		atomic_fetch_and(&node->table[pages[i]].flags, (uint8_t)~ROAMI_PAGE_LISTED);
-	node->cache.count = kept;
-	node->cache_first = 0;
-}
-
-/* Lists a page as the newest copy; first listed, first evicted. */
-static void cache_list(struct roami_node *node, uint32_t page)
-{
-	uint32_t *slot;
-
-	roami_spin_lock(node, &node->cache_lock);
-	if (node->cache.count - node->cache_first > 2 * node->options->cache_pages + 1024)
-		cache_compact(node);
-	slot = roami_os_vec_grow(&node->cache, sizeof(*slot), 1);
-	if (slot == NULL)
-		roami_node_fail(node, "no memory for the list of copies");
-	*slot = page;
-	node->cache.count++;
-	roami_spin_unlock(&node->cache_lock);
-}
-
-/* Copies of pages [first, end) of other nodes are here from now on. */
-static void page_cached(struct roami_node *node, uint32_t first, uint32_t end)
-{
-	atomic_fetch_add(&node->cached, end - first);
-	for (uint32_t page = first; node->options->cache_pages != 0 && page < end; page++)
-		cache_list(node, page);
 }
 
 /* -------------------------------------------------------------------------------------- access */
@@ -260,9 +208,9 @@ void roami_page_set_home(struct roami_node *node, uint32_t page, bool home)
 	if (((was & ROAMI_PAGE_HOME) != 0) == home || roami_page_access(node, page) == ROAM_NONE)
 		return;
 	if (home)
-		atomic_fetch_sub(&node->cached, 1);
+		atomic_fetch_sub(&pages_of(node)->cached, 1);
 	else
-		page_cached(node, page, page + 1);
+		roami_page_cached(node, page, page + 1);
 }
 
 void roami_page_set_twins(struct roami_node *node, uint32_t page, bool twins)
@@ -308,7 +256,9 @@ void roami_page_clean(struct roami_node *node, uint32_t page)
 static void page_engine(struct roami_node *node, uint32_t first, uint32_t count,
 			enum roam_access from, enum roam_access to)
 {
-	enum roam_err err = node->engine->protect(node->engine_state, first, count, from, to);
+	enum roam_err err =
+		pages_of(node)->engine->protect(pages_of(node)->engine_state, first, count, from,
+						to);
 
 	ROAMI_COUNT(node->stats, protects, 1);
 	if (err == ROAM_ENOMEM)
@@ -323,11 +273,11 @@ static void page_engine(struct roami_node *node, uint32_t first, uint32_t count,
 
 void roami_page_close_late(struct roami_node *node)
 {
-	struct roami_late late = node->late;
+	struct roami_late late = pages_of(node)->late;
 
 	if (late.count == 0)
 		return;
-	node->late.count = 0;
+	pages_of(node)->late.count = 0;
 	roami_step(node);
 	page_engine(node, late.first, late.count, late.from, late.to);
 }
@@ -346,7 +296,7 @@ static void page_shut(struct roami_node *node, uint32_t first, uint32_t count,
 {
 	roami_page_close_late(node);
 	if (node->env->alone != NULL && node->env->alone(node))
-		node->late = (struct roami_late){first, count, from, to};
+		pages_of(node)->late = (struct roami_late){first, count, from, to};
 	else
 		page_engine(node, first, count, from, to);
 }
@@ -434,14 +384,14 @@ static bool page_open_holes(struct roami_node *node, uint32_t first, uint32_t co
 {
 	struct roami_page *entry = roami_page_entry(node, first);
 
-	if (node->engine->zero == NULL)
+	if (pages_of(node)->engine->zero == NULL)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
 		if (entry[i].here)
 			return false;
 		entry[i].here = 1;
 	}
-	return node->engine->zero(node->engine_state, first, count) == ROAM_OK;
+	return pages_of(node)->engine->zero(pages_of(node)->engine_state, first, count) == ROAM_OK;
 }
 
 /* From what the engine gives to `to`. */
@@ -485,7 +435,7 @@ void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 					      memory_order_release);
 		}
 		if (was == ROAM_NONE && !roami_page_is_home(node, from))
-			page_cached(node, from, end);
+			roami_page_cached(node, from, end);
 		from = end;
 	}
 }
@@ -538,7 +488,7 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 	if (count == 0)
 		return;
 	/* What a handler closes altogether beside us must not become readable again by us. */
-	roami_spin_lock(node, &node->close_lock);
+	roami_spin_lock(node, &pages_of(node)->close_lock);
 	while (at < count) {
 		uint32_t first = pages[at], end = first + 1;
 		enum roam_access from = roami_page_access(node, first);
@@ -563,11 +513,11 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 		atomic_store_explicit(&node->table[pages[i]].access, (uint8_t)access,
 				      memory_order_release);
 		if (access == ROAM_NONE && !roami_page_is_home(node, pages[i])) {
-			atomic_fetch_sub(&node->cached, 1);
+			atomic_fetch_sub(&pages_of(node)->cached, 1);
 			ROAMI_COUNT(node->stats, invalidations, 1);
 		}
 	}
-	roami_spin_unlock(&node->close_lock);
+	roami_spin_unlock(&pages_of(node)->close_lock);
 	roami_step(node);
 }
 
@@ -604,7 +554,7 @@ void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from)
 
 void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t page)
 {
-	struct roami_twins *twins = &node->twins;
+	struct roami_twins *twins = &pages_of(node)->twins;
 	uint32_t twin;
 	bool has;
 
@@ -632,7 +582,7 @@ void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t
 
 void roami_twins_give(struct roami_node *node, const uint32_t *list, size_t count)
 {
-	struct roami_twins *twins = &node->twins;
+	struct roami_twins *twins = &pages_of(node)->twins;
 	uint32_t *slots;
 
 	if (count == 0)
@@ -662,137 +612,17 @@ void roami_page_list(struct roami_node *node, uint32_t page)
 {
 	uint32_t *slot;
 
-	roami_spin_lock(node, &node->dirty_lock);
-	slot = roami_os_vec_grow(&node->dirty, sizeof(uint32_t), 1);
+	roami_spin_lock(node, &pages_of(node)->dirty_lock);
+	slot = roami_os_vec_grow(&pages_of(node)->dirty, sizeof(uint32_t), 1);
 	if (slot == NULL)
 		roami_node_fail(node, "no memory for the list of dirty pages");
 	*slot = page;
-	atomic_store(&node->dirty_count, (uint32_t)++node->dirty.count);
-	roami_spin_unlock(&node->dirty_lock);
+	atomic_store(&pages_of(node)->dirty_count, (uint32_t)++pages_of(node)->dirty.count);
+	roami_spin_unlock(&pages_of(node)->dirty_lock);
 }
 
 void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, uint32_t page)
 {
 	if ((atomic_fetch_or(&entry->flags, ROAMI_PAGE_DIRTY) & ROAMI_PAGE_DIRTY) == 0)
 		roami_page_list(node, page);
-}
-
-/* ------------------------------------------------------------------------------------ eviction */
-
-/* Lets the page's protocol give the copy up; the page is pending. */
-static bool page_give_up(struct roami_node *node, uint32_t page)
-{
-	struct roami_domain *domain = roami_domain_of(node, page);
-	unsigned was = roami_domain_enter(node, domain);
-	bool gone = domain->protocol->evict != NULL && domain->protocol->evict(node, page);
-
-	roami_domain_leave(node, was);
-	return gone;
-}
-
-void roami_page_away(struct roami_node *node, uint32_t page)
-{
-	roami_spoil(node, ROAMI_SPOILT_PAGE, roami_page_bytes(node, page), ROAMI_PAGE);
-}
-
-bool roami_cache_drop(struct roami_node *node, uint32_t page)
-{
-	if (node->options->cache_pages == 0 ||
-	    atomic_load(&node->cached) <= node->options->cache_pages)
-		return false;
-	roami_page_close(node, &page, 1, ROAM_NONE);
-	roami_page_away(node, page);
-	ROAMI_COUNT(node->stats, evictions, 1);
-	return true;
-}
-
-static bool page_evict(struct roami_node *node, uint32_t page)
-{
-	struct roami_page *entry = &node->table[page];
-	bool gone = false;
-
-	if (atomic_load(&entry->access) != ROAM_READ ||
-	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) ||
-	    !roami_page_try(node, page))
-		return false;
-	if (atomic_load(&entry->access) == ROAM_READ &&
-	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) == 0)
-		gone = page_give_up(node, page);
-	if (gone)
-		roami_spoil(node, ROAMI_SPOILT_COPY, roami_page_bytes(node, page), ROAMI_PAGE);
-	if (gone && node->fd >= 0) {
-		roami_os_discard(roami_page_bytes(node, page), ROAMI_PAGE);
-		entry->here = 0;
-	}
-	entry->evicted = gone;
-	roami_page_done(node, page);
-	return gone;
-}
-
-/* The oldest copy; false: none is listed. */
-static bool cache_oldest(struct roami_node *node, uint32_t *page_p)
-{
-	bool found;
-
-	roami_spin_lock(node, &node->cache_lock);
-	found = node->cache_first < node->cache.count;
-	if (found)
-		*page_p = cache_items(node)[node->cache_first++];
-	roami_spin_unlock(&node->cache_lock);
-	return found;
-}
-
-/* Those that are dirty or in use go to the end of the list. */
-#define EVICT_TRIES 64u
-
-static bool evict_needs(struct roami_thread *thread, uint32_t page)
-{
-	uint32_t needs = atomic_load_explicit(&thread->needs, memory_order_relaxed);
-
-	for (unsigned i = 0; i < needs; i++)
-		if (atomic_load_explicit(&thread->touched[i], memory_order_relaxed) == page + 1)
-			return true;
-	return false;
-}
-
-/* Whether a thread is about to touch the page: it has just got it, or waits for it. */
-static bool evict_spares(struct roami_node *node, uint32_t page)
-{
-	for (unsigned i = 0; i < atomic_load(&node->threads_top); i++)
-		if (evict_needs(&node->threads[i], page))
-			return true;
-	return false;
-}
-
-static void touched_set(struct roami_thread *thread, unsigned i, uint32_t page)
-{
-	atomic_store_explicit(&thread->touched[i], page, memory_order_relaxed);
-}
-
-void roami_evict_not(struct roami_node *node, uint32_t page)
-{
-	struct roami_thread *thread = roami_thread_self(node);
-	unsigned at = 0;
-
-	while (at < ROAMI_TOUCHED && atomic_load(&thread->touched[at]) != page + 1)
-		at++;
-	/* It is back so soon: one instruction may need what it has touched since, and this. */
-	atomic_store_explicit(&thread->needs, at < ROAMI_TOUCHED ? at + 1 : 1,
-			      memory_order_relaxed);
-	for (unsigned i = at < ROAMI_TOUCHED ? at : ROAMI_TOUCHED - 1; i > 0; i--)
-		touched_set(thread, i, atomic_load(&thread->touched[i - 1]));
-	touched_set(thread, 0, page + 1);
-}
-
-void roami_evict(struct roami_node *node)
-{
-	uint32_t limit = (uint32_t)node->options->cache_pages, page;
-	unsigned tries = EVICT_TRIES;
-
-	while (tries-- > 0 && atomic_load(&node->cached) > limit && cache_oldest(node, &page)) {
-		if (!evict_spares(node, page) && page_evict(node, page))
-			ROAMI_COUNT(node->stats, evictions, 1);
-		else if (atomic_load(&node->table[page].access) != ROAM_NONE)
-			cache_list(node, page);
-	}
 }

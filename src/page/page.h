@@ -8,6 +8,69 @@
 #include "base/node.h"
 #include "page/diff.h"
 
+/*
+ * Pages that a handler has closed, for the engine to close when it is done: it runs on a thread
+ * that nobody else can touch them beside (alone).  No pages elsewhere.
+ */
+struct roami_late {
+	uint32_t first;
+	uint32_t count; /* 0: none */
+	enum roam_access from;
+	enum roam_access to;
+};
+
+struct roami_twins {
+	struct roami_spin lock;
+	uint8_t *pool;
+	uint32_t fresh; /* next never used index */
+	struct roami_vec free;
+};
+
+/* What the page room keeps of a node besides the table. */
+struct roami_pages {
+	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
+	_Atomic uint32_t dumped[ROAMI_PAGES_MAX / ROAMI_DUMP_PAGES / 32];
+	struct roami_twins twins;
+	const struct roami_diff_ops *diff;
+	bool (*copy_is_brief)(const struct roami_node *node, uint32_t page); /* see migrate.c */
+	const struct roami_fault_engine *engine;
+	void *engine_state;
+	_Atomic uint64_t barriers_left;
+
+	struct roami_spin dirty_lock;
+	_Atomic uint32_t dirty_count; /* of `dirty`, to be read without the lock */
+	struct roami_vec dirty;      /* uint32_t pages with ROAMI_PAGE_DIRTY, some stale */
+	/*
+	 * Threads that use the node, and whether one that was the only one is in a fault: a page
+	 * may then show before it is checked.  Who comes second waits for it.
+	 */
+	_Atomic uint32_t users;
+	_Atomic uint32_t solo;
+
+	struct roami_late late;
+	struct roami_spin close_lock; /* the table and the engine agree on what is closed */
+	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */
+	_Atomic uint32_t cached;       /* clean or dirty copies of other nodes' pages */
+	struct roami_spin cache_lock;
+	struct roami_vec
+		cache; /* uint32_t copies, oldest first, some gone; with ROAM_CACHE_PAGES */
+	size_t cache_first;
+};
+
+static inline struct roami_pages *pages_of(const struct roami_node *node)
+{
+	return node->rooms[ROAMI_ROOM_PAGES].state;
+}
+
+static inline bool roami_node_dumped(struct roami_node *node, uint32_t page)
+{
+	uint32_t part = page / ROAMI_DUMP_PAGES;
+	uint32_t word =
+		atomic_load_explicit(&pages_of(node)->dumped[part / 32], memory_order_relaxed);
+
+	return (word >> part % 32 & 1) != 0;
+}
+
 static inline struct roami_page *roami_page_entry(struct roami_node *node, uint32_t page)
 {
 	roami_assert(page < node->layout.pages);
@@ -16,7 +79,7 @@ static inline struct roami_page *roami_page_entry(struct roami_node *node, uint3
 
 static inline uint8_t *roami_twin_bytes(struct roami_node *node, uint32_t twin)
 {
-	return node->twins.pool + (size_t)twin * ROAMI_PAGE;
+	return pages_of(node)->twins.pool + (size_t)twin * ROAMI_PAGE;
 }
 
 /* A page near `page` is used: what the node knows of these belongs into a core file. */
@@ -73,6 +136,9 @@ void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known);
  * to touch: two that evict each other's page, or one its own, would never get on.  app.
  */
 void roami_evict(struct roami_node *node);
+
+/* Copies of pages [first, end) of other nodes are here from now on. */
+void roami_page_cached(struct roami_node *node, uint32_t first, uint32_t end);
 
 /* The calling thread is about to touch the page. */
 void roami_evict_not(struct roami_node *node, uint32_t page);

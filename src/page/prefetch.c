@@ -74,14 +74,14 @@ static struct roami_stream *read_find(struct roami_node *node, struct roami_stre
 /* Pages of a small stride are brought with those between them, where the engine prefers that. */
 static bool read_bridged(const struct roami_node *node, int32_t stride)
 {
-	return stride > 1 && (uint32_t)stride <= node->engine->bridge;
+	return stride > 1 && (uint32_t)stride <= pages_of(node)->engine->bridge;
 }
 
 /* What is fetched beyond the end is lost if copies do not last: a small part of the stream then. */
 static uint32_t read_grows(struct roami_node *node, const struct roami_stream *stream,
 			   uint32_t page)
 {
-	if (node->copy_is_brief(node, page))
+	if (pages_of(node)->copy_is_brief(node, page))
 		return (uint32_t)((int32_t)(page - stream->first) / stream->stride + 1) /
 		       BRIEF_PART;
 	return stream_grown(stream);

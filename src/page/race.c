@@ -62,28 +62,30 @@ static uint64_t shadow_word(unsigned writer, uint64_t interval)
 	return ((uint64_t)writer + 1) << INTERVAL_BITS | (interval & INTERVAL_MASK);
 }
 
+static size_t shadow_bytes(const struct roami_node *node)
+{
+	return (size_t)node->layout.pages * ROAMI_PAGE * sizeof(uint64_t);
+}
+
 static enum roam_err race_init(struct roami_node *node, const struct roami_node_params *params)
 {
+	struct roami_races *races = races_of(node);
+
 	(void)params;
 	if (!roami_race_checked(node))
 		return ROAM_OK;
-	node->shadow = roami_os_reserve_sparse((size_t)node->layout.pages * ROAMI_PAGE *
-					       sizeof(node->shadow[0]));
-	node->race = roami_os_reserve_sparse(sizeof(*node->race));
-	return node->shadow == NULL || node->race == NULL ? ROAM_ENOMEM : ROAM_OK;
+	races->shadow = roami_os_reserve_sparse(shadow_bytes(node));
+	races->race = roami_os_reserve_sparse(sizeof(*races->race));
+	return races->shadow == NULL || races->race == NULL ? ROAM_ENOMEM : ROAM_OK;
 }
 
 static void race_fini(struct roami_node *node)
 {
-	if (node->shadow != NULL)
-		roami_os_unmap(node->shadow,
-			       (size_t)node->layout.pages * ROAMI_PAGE * sizeof(node->shadow[0]));
-	if (node->race != NULL)
-		roami_os_unmap(node->race, sizeof(*node->race));
-	if (node->blocks != NULL)
-		roami_os_unmap(node->blocks, sizeof(*node->blocks));
-	node->race = NULL;
-	node->blocks = NULL;
+	struct roami_races *races = races_of(node);
+
+	roami_os_unmap(races->shadow, shadow_bytes(node));
+	roami_os_unmap(races->race, sizeof(*races->race));
+	roami_os_unmap(races->blocks, sizeof(*races->blocks));
 }
 
 /* -------------------------------------------------------------------------------------- blocks */
@@ -93,25 +95,27 @@ static void block_keep(struct roami_node *node, const struct race_block *block)
 {
 	uint32_t index;
 
-	if (node->blocks == NULL)
-		node->blocks = roami_os_reserve_sparse(sizeof(*node->blocks));
-	if (node->blocks == NULL)
+	if (races_of(node)->blocks == NULL)
+		races_of(node)->blocks = roami_os_reserve_sparse(sizeof(*races_of(node)->blocks));
+	if (races_of(node)->blocks == NULL)
 		return;
-	index = atomic_fetch_add(&node->blocks->count, 1);
+	index = atomic_fetch_add(&races_of(node)->blocks->count, 1);
 	if (index >= BLOCKS_MAX)
 		return;
-	memcpy(&node->blocks->item[index].block, block, sizeof(*block));
-	atomic_store(&node->blocks->item[index].there, 1);
+	memcpy(&races_of(node)->blocks->item[index].block, block, sizeof(*block));
+	atomic_store(&races_of(node)->blocks->item[index].there, 1);
 }
 
 static const struct race_block *block_find(const struct roami_node *node, uint64_t offset)
 {
-	uint32_t count = node->blocks != NULL ? atomic_load(&node->blocks->count) : 0;
+	uint32_t count =
+		races_of(node)->blocks != NULL ? atomic_load(&races_of(node)->blocks->count) : 0;
 
 	for (uint32_t i = count < BLOCKS_MAX ? count : BLOCKS_MAX; i-- > 0;) {
-		const struct race_block *block = &node->blocks->item[i].block;
+		const struct race_block *block = &races_of(node)->blocks->item[i].block;
 
-		if (atomic_load(&node->blocks->item[i].there) && offset >= block->offset &&
+		if (atomic_load(&races_of(node)->blocks->item[i].there) &&
+		    offset >= block->offset &&
 		    offset - block->offset < block->bytes)
 			return block;
 	}
@@ -131,7 +135,7 @@ void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, 
 	if (name != NULL)
 		memcpy(block.name, name + skip, length - skip);
 	block_keep(node, &block);
-	for (unsigned i = 0; i < node->nodes && tell && node->race != NULL; i++)
+	for (unsigned i = 0; i < node->nodes && tell && races_of(node)->race != NULL; i++)
 		if (i != node->me)
 			roami_msg_call(node, i, roami_type(node, ROAMI_ROOM_RACE, 0), &part, 1,
 				       NULL, 0);
@@ -153,32 +157,32 @@ static void block_handle(struct roami_node *node, const struct roam_request *req
 
 void roami_race_synced_now(struct roami_node *node, enum roami_synced_kind kind, uint64_t object)
 {
-	__atomic_store_n(&node->race->last.object, object, __ATOMIC_RELAXED);
-	__atomic_store_n(&node->race->last.kind, (uint64_t)kind, __ATOMIC_RELAXED);
+	__atomic_store_n(&races_of(node)->race->last.object, object, __ATOMIC_RELAXED);
+	__atomic_store_n(&races_of(node)->race->last.kind, (uint64_t)kind, __ATOMIC_RELAXED);
 }
 
 void roami_race_clock_by(struct roami_node *node,
 			 void (*clock)(struct roami_node *node, struct roami_vclock *clock_p))
 {
-	if (node->race != NULL)
-		node->race->clock = clock;
+	if (races_of(node)->race != NULL)
+		races_of(node)->race->clock = clock;
 }
 
 void roami_race_clock(struct roami_node *node, struct roami_vclock *clock_p)
 {
-	node->race->clock(node, clock_p);
+	races_of(node)->race->clock(node, clock_p);
 }
 
 struct roami_synced roami_race_since(struct roami_node *node)
 {
 	return (struct roami_synced){
-		__atomic_load_n(&node->race->last.object, __ATOMIC_RELAXED),
-		__atomic_load_n(&node->race->last.kind, __ATOMIC_RELAXED)};
+		__atomic_load_n(&races_of(node)->race->last.object, __ATOMIC_RELAXED),
+		__atomic_load_n(&races_of(node)->race->last.kind, __ATOMIC_RELAXED)};
 }
 
 static struct race_began *race_began(struct roami_node *node, unsigned writer, uint64_t interval)
 {
-	return &node->race->began[writer][interval % INTERVALS_KEPT];
+	return &races_of(node)->race->began[writer][interval % INTERVALS_KEPT];
 }
 
 /* What the writer's interval began with; nothing if that is long ago. */
@@ -229,7 +233,7 @@ static bool race_alike(const struct race_report *a, const struct race_report *b)
 /* Whether it is the first of its kind. */
 static bool race_new(struct roami_node *node, const struct race_report *report)
 {
-	struct roami_race *race = node->race;
+	struct roami_race *race = races_of(node)->race;
 	uint32_t i = 0;
 	bool known;
 
@@ -288,7 +292,7 @@ void roami_race_verdict(uint64_t found, uint64_t alike, int fd)
 static bool race_byte(struct roami_node *node, uint32_t page, uint32_t byte, unsigned writer,
 		      const struct roami_vclock *clock)
 {
-	uint64_t *word = &node->shadow[(size_t)page * ROAMI_PAGE + byte];
+	uint64_t *word = &races_of(node)->shadow[(size_t)page * ROAMI_PAGE + byte];
 	unsigned last = (unsigned)(*word >> INTERVAL_BITS) - 1;
 	bool race = *word != 0 && last != writer &&
 		    (*word & INTERVAL_MASK) > (clock->at[last] & INTERVAL_MASK);
@@ -319,7 +323,7 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 		for (; mask != 0; mask &= mask - 1) {
 			uint32_t byte = line + (uint32_t)__builtin_ctzll(mask);
 			uint64_t offset = (uint64_t)page * ROAMI_PAGE + byte;
-			uint64_t before = node->shadow[offset];
+			uint64_t before = races_of(node)->shadow[offset];
 			bool race = race_byte(node, page, byte, writer, clock);
 
 			if (race && !in_race) { /* the first byte of a run is enough */
@@ -346,7 +350,7 @@ void roami_race_note_home(struct roami_node *node, uint32_t page)
 	roami_race_clock(node, &clock);
 	/* A diff that arrives now must be in the page and in the twin, or in neither. */
 	roami_page_lock(node, page);
-	bytes = node->diff->encode(diff, roami_page_bytes(node, page),
+	bytes = pages_of(node)->diff->encode(diff, roami_page_bytes(node, page),
 				   roami_twin_bytes(node, entry->twin), ROAMI_PAGE);
 	roami_race_note(node, page, node->me, &clock, &since, diff, bytes);
 	roami_page_unlock(node, page);
@@ -359,6 +363,7 @@ static const struct roam_message race_messages[] = {
 
 const struct roami_room roami_room_race = {
 	.name = "race",
+	.state_size = sizeof(struct roami_races),
 	.messages = race_messages,
 	.init = race_init,
 	.fini = race_fini,

@@ -14,6 +14,17 @@ static inline bool roami_race_checked(const struct roami_node *node)
 	return (node->options->check & ROAMI_CHECK_RACE) != 0 && node->protocol->checks_races;
 }
 
+struct roami_races {
+	uint64_t *shadow;            /* ROAM_CHECK=race: per byte, who wrote it last */
+	struct roami_race *race;     /* and what was reported; NULL: not checked */
+	struct roami_blocks *blocks; /* allocated ones, for reports; of the job's nodes in turn */
+};
+
+static inline struct roami_races *races_of(const struct roami_node *node)
+{
+	return node->rooms[ROAMI_ROOM_RACE].state;
+}
+
 /* What a node has synchronised on last, before what it wrote. */
 struct roami_synced {
 	uint64_t object;
@@ -39,7 +50,7 @@ void roami_race_synced_now(struct roami_node *node, enum roami_synced_kind kind,
 static inline void roami_race_synced(struct roami_node *node, enum roami_synced_kind kind,
 				     uint64_t object)
 {
-	if (__builtin_expect(node->race != NULL, 0))
+	if (__builtin_expect(races_of(node)->race != NULL, 0))
 		roami_race_synced_now(node, kind, object);
 }
 

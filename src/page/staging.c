@@ -28,8 +28,10 @@ static uint32_t landing_open(struct roami_node *node, const struct roami_landing
 {
 	uint32_t done = 0;
 
-	if (landing->open && node->engine->copy != NULL)
-		done = node->engine->copy(node->engine_state, landing->first, landing->count, from);
+	if (landing->open && pages_of(node)->engine->copy != NULL)
+		done =
+			pages_of(node)->engine->copy(pages_of(node)->engine_state, landing->first,
+						     landing->count, from);
 	for (uint32_t i = 0; i < done; i++)
 		roami_page_entry(node, landing->first + i)->mapped = 1;
 	return done;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/region.h"
+#include "msg/msg_state.h"
 #include "page/page.h"
 
 /* One twin more than there are pages: index 0 means none.  A node that is alone has none. */
@@ -12,26 +13,28 @@ static size_t twins_bytes(const struct roami_node *node)
 
 static enum roam_err pages_init(struct roami_node *node, const struct roami_node_params *params)
 {
-	node->diff = roami_diff_choose(params->options->simd);
-	if (node->diff == NULL)
+	pages_of(node)->engine = params->engine;
+	pages_of(node)->diff = roami_diff_choose(params->options->simd);
+	if (pages_of(node)->diff == NULL)
 		return ROAM_EUNSUPPORTED;
 	node->table = roami_os_reserve_sparse(node->layout.pages * sizeof(*node->table));
-	node->twins.pool = roami_os_reserve_sparse(twins_bytes(node));
-	node->msg.handled = roami_page_close_late;
-	return node->table != NULL && node->twins.pool != NULL ? ROAM_OK : ROAM_ENOMEM;
+	pages_of(node)->twins.pool = roami_os_reserve_sparse(twins_bytes(node));
+	msg_of(node)->handled = roami_page_close_late;
+	return node->table != NULL && pages_of(node)->twins.pool != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
 static void pages_fini(struct roami_node *node)
 {
-	roami_os_vec_free(&node->dirty, sizeof(uint32_t));
-	roami_os_vec_free(&node->cache, sizeof(uint32_t));
-	roami_os_vec_free(&node->twins.free, sizeof(uint32_t));
+	roami_os_vec_free(&pages_of(node)->dirty, sizeof(uint32_t));
+	roami_os_vec_free(&pages_of(node)->cache, sizeof(uint32_t));
+	roami_os_vec_free(&pages_of(node)->twins.free, sizeof(uint32_t));
 	roami_os_unmap(node->table, node->layout.pages * sizeof(*node->table));
-	roami_os_unmap(node->twins.pool, twins_bytes(node));
+	roami_os_unmap(pages_of(node)->twins.pool, twins_bytes(node));
 }
 
 const struct roami_room roami_room_pages = {
 	.name = "pages",
+	.state_size = sizeof(struct roami_pages),
 	.init = pages_init,
 	.fini = pages_fini,
 };
@@ -41,17 +44,18 @@ static enum roam_err engine_init(struct roami_node *node, const struct roami_nod
 	struct roami_view view = {params->app, node->self->heap, params->layout.heap_bytes,
 				  params->fd, params->layout.heap};
 
-	node->engine_state = calloc(1, node->engine->state_size + 1);
-	if (node->engine_state == NULL)
+	pages_of(node)->engine_state = calloc(1, pages_of(node)->engine->state_size + 1);
+	if (pages_of(node)->engine_state == NULL)
 		return ROAM_ENOMEM;
-	return node->engine->open(node->engine_state, &view, roami_fault_entry, node);
+	return pages_of(node)->engine->open(pages_of(node)->engine_state, &view, roami_fault_entry,
+					    node);
 }
 
 static void engine_fini(struct roami_node *node)
 {
-	if (node->engine_state != NULL)
-		node->engine->close(node->engine_state);
-	free(node->engine_state);
+	if (pages_of(node)->engine_state != NULL)
+		pages_of(node)->engine->close(pages_of(node)->engine_state);
+	free(pages_of(node)->engine_state);
 }
 
 const struct roami_room roami_room_engine = {
@@ -83,7 +87,7 @@ void roami_page_dump(struct roami_node *node, uint32_t page)
 	uint32_t part = page / ROAMI_DUMP_PAGES, bit = 1u << part % 32;
 	size_t first = (size_t)part * ROAMI_DUMP_PAGES, count = ROAMI_DUMP_PAGES;
 
-	if ((atomic_fetch_or(&node->dumped[part / 32], bit) & bit) != 0)
+	if ((atomic_fetch_or(&pages_of(node)->dumped[part / 32], bit) & bit) != 0)
 		return;
 	if (count > node->layout.pages - first)
 		count = node->layout.pages - first;

@@ -29,8 +29,8 @@ size_t roami_diff_make(struct roami_node *node, uint32_t page, uint8_t *out, boo
 
 	roami_assert(twin != NULL);
 	roami_step(node);
-	made = keep ? node->diff->encode_sticky(out, bytes, twin, ROAMI_PAGE)
-		    : node->diff->encode(out, bytes, twin, ROAMI_PAGE);
+	made = keep ? pages_of(node)->diff->encode_sticky(out, bytes, twin, ROAMI_PAGE)
+		    : pages_of(node)->diff->encode(out, bytes, twin, ROAMI_PAGE);
 	if (made == 0) {
 		ROAMI_COUNT(node->stats, diffs_empty, 1);
 	} else {
@@ -44,7 +44,8 @@ bool roami_diff_patch(struct roami_node *node, uint32_t page, const uint8_t *dif
 {
 	roami_step(node);
 	ROAMI_COUNT(node->stats, diffs_applied, 1);
-	return node->diff->apply(roami_page_bytes(node, page), page_twin(node, page), diff, bytes);
+	return pages_of(node)->diff->apply(roami_page_bytes(node, page), page_twin(node, page),
+					   diff, bytes);
 }
 
 void roami_page_rebase(struct roami_node *node, uint32_t page, const uint8_t *bytes)
@@ -54,9 +55,11 @@ void roami_page_rebase(struct roami_node *node, uint32_t page, const uint8_t *by
 	size_t made = 0;
 
 	if (twin != NULL) {
-		made = node->diff->encode(own, roami_page_bytes(node, page), twin, ROAMI_PAGE);
+		made =
+			pages_of(node)->diff->encode(own, roami_page_bytes(node, page), twin,
+						     ROAMI_PAGE);
 		roami_page_copy(node, twin, bytes);
 	}
 	roami_page_copy(node, roami_page_bytes(node, page), bytes);
-	node->diff->apply(roami_page_bytes(node, page), NULL, own, made);
+	pages_of(node)->diff->apply(roami_page_bytes(node, page), NULL, own, made);
 }

@@ -3,7 +3,6 @@
 #include "base/region.h"
 #include "msg/msg.h"
 
-#define NODE_MAGIC 0x726f616du
 #define STATE_LINE 64u /* states begin at cache lines */
 
 #define ROOM(number, variable) extern const struct roami_room roami_room_##variable;
@@ -16,20 +15,8 @@ static const struct roami_room *const node_rooms[ROAMI_ROOMS] = {
 #undef ROOM
 };
 
-/* Core files hold the calls of the first 64 threads; room for those of 2,000 is large. */
-static void node_spare_dump(struct roami_node *node)
-{
-	size_t first = offsetof(struct roami_node, msg.calls) +
-		       64 * ROAMI_CALLS_EACH * sizeof(node->msg.calls[0]);
-	size_t end = offsetof(struct roami_node, msg.calls) + sizeof(node->msg.calls);
-
-	first = (first + ROAMI_PAGE - 1) & ~(size_t)(ROAMI_PAGE - 1);
-	roami_os_dontdump((uint8_t *)node + first, (end - first) & ~(size_t)(ROAMI_PAGE - 1));
-}
-
 static void node_identity(struct roami_node *node, const struct roami_node_params *params)
 {
-	node->magic = NODE_MAGIC;
 	node->me = params->me;
 	node->nodes = params->nodes;
 	node->options = params->options;
@@ -38,11 +25,8 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 	node->layout = params->layout;
 	node->app = params->app;
 	node->fd = params->fd;
-	node->creator_pages = params->creator_pages;
 	node->host_names = params->host_names;
-	node->bells = params->bells;
 	node->protocol = params->protocol;
-	node->engine = params->engine;
 	for (unsigned peer = 0; peer < params->nodes; peer++)
 		if (params->bases[peer] != NULL)
 			roami_segment_point(&node->segments[peer], &params->layout,
@@ -124,7 +108,6 @@ enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_nod
 	node->bytes = bytes;
 	node->extensions = (void *)(node + 1);
 	at = (uint8_t *)node + states;
-	node_spare_dump(node);
 	node_identity(node, params);
 	for (unsigned i = 0; i < ROAMI_ROOMS && err == ROAM_OK; i++)
 		err = room_open(node, params, node_rooms[i], &node->rooms[i], &at);

@@ -5,6 +5,7 @@
 
 #include "home/reach.h"
 #include "msg/msg.h"
+#include "msg/msg_state.h"
 
 /* Messages. */
 enum { PROBE_ASK, PROBE_TELL };
@@ -103,7 +104,7 @@ bool roami_wait_groups_take(struct roami_ctl *far, const void *groups, size_t by
 static void probe_send(struct roami_node *node, unsigned to, unsigned type,
 		       const struct roam_part *parts, unsigned count)
 {
-	roami_count_one(&node->msg.aside_sent);
+	roami_count_one(&msg_of(node)->aside_sent);
 	roami_msg_send(node, to, roami_type(node, ROAMI_ROOM_PROBE, type), parts, count);
 }
 
@@ -149,10 +150,12 @@ void roami_probe_tell(struct roami_node *node, unsigned to, uint32_t token)
 
 void roami_probe_count(struct roami_node *node, uint64_t *sent_p, uint64_t *received_p)
 {
-	*sent_p = -atomic_load(&node->msg.aside_sent);
+	struct roami_msg *msg = msg_of(node);
+
+	*sent_p = -atomic_load(&msg->aside_sent);
 	for (unsigned to = 0; to < node->nodes; to++)
-		*sent_p += atomic_load(&node->msg.sent[to]);
-	*received_p = atomic_load(&node->msg.received) - atomic_load(&node->msg.aside_received);
+		*sent_p += atomic_load(&msg->sent[to]);
+	*received_p = atomic_load(&msg->received) - atomic_load(&msg->aside_received);
 }
 
 void roami_probe_forget(struct roami_ctl *far)
@@ -166,7 +169,7 @@ static void probe_handle_ask(struct roami_node *node, const struct roam_request 
 	struct roami_ctl *ctl = node->self->ctl;
 	struct probe_ask ask;
 
-	roami_count_one(&node->msg.aside_received);
+	roami_count_one(&msg_of(node)->aside_received);
 	if (roami_reach_ctl(node, request->from) != NULL || request->bytes != sizeof(ask))
 		roami_node_fail(node, "node %u sent a malformed probe", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
@@ -200,7 +203,7 @@ static void probe_handle_tell(struct roami_node *node, const struct roam_request
 	struct probe_told told = {.token = 0};
 	bool good = roami_reach_ctl(node, request->from) == NULL && request->bytes >= sizeof(told);
 
-	roami_count_one(&node->msg.aside_received);
+	roami_count_one(&msg_of(node)->aside_received);
 	if (good)
 		memcpy(&told, request->data, sizeof(told));
 	if (good && told.token != atomic_load(&node->self->ctl->token))

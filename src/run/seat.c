@@ -12,6 +12,7 @@
 
 #include "base/thread.h"
 #include "os/inside.h"
+#include "page/page.h"
 #include "run/wait.h"
 #include "sync/state.h"
 #include "sync/sync.h"
@@ -60,9 +61,9 @@ enum roam_err roami_thread_register(struct roami_node *node, bool on)
  */
 static bool seat_forget(struct roami_node *node, unsigned number)
 {
-	if (node->threads[number].registered)
+	if (threads_of(node)->threads[number].registered)
 		roami_state_set(node, ROAMI_STATE_THREADS, UINT64_MAX, true);
-	node->threads[number].registered = false;
+	threads_of(node)->threads[number].registered = false;
 	if (roami_lock_holds(node, number))
 		return false;
 	roami_thread_forget(node, number);
@@ -76,7 +77,7 @@ static void seat_give(struct roami_node *node, struct roami_seats *seats, unsign
 	if (!atomic_compare_exchange_strong(&seats->tids[number], &tid, 0) ||
 	    !seat_forget(node, number))
 		return;
-	atomic_fetch_sub(&node->users, 1);
+	atomic_fetch_sub(&pages_of(node)->users, 1);
 	atomic_fetch_and(&seats->taken[number / 64], ~(UINT64_C(1) << number % 64));
 }
 
@@ -153,8 +154,8 @@ static void seat_take(struct roami_node *node, struct roami_real *real)
 	if (real->seats.keyed)
 		pthread_setspecific(real->seats.key, &real->seats);
 	roami_stats_bank_take();
-	atomic_fetch_add(&node->users, 1);
-	for (unsigned turn = 0; atomic_load(&node->solo) != 0; turn++)
+	atomic_fetch_add(&pages_of(node)->users, 1);
+	for (unsigned turn = 0; atomic_load(&pages_of(node)->solo) != 0; turn++)
 		node->env->spin(node, turn);
 }
 
@@ -179,7 +180,7 @@ void roami_seat_aside(struct roami_node *node)
 	struct roami_real *real = node->env_state;
 
 	atomic_store(&real->seats.tids[roami_seat(node)], 0);
-	atomic_fetch_sub(&node->users, 1);
+	atomic_fetch_sub(&pages_of(node)->users, 1);
 }
 
 void roami_seats_open(struct roami_real *real)

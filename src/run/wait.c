@@ -1,4 +1,5 @@
 #include "run/wait.h"
+#include "base/layers.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -6,6 +7,7 @@
 #include <unistd.h>
 
 #include "msg/msg.h"
+#include "msg/msg_state.h"
 #include "os/inside.h"
 #include "page/page.h"
 
@@ -105,7 +107,7 @@ static void real_ring(struct roami_node *node, unsigned peer)
 			real_timed(node);
 		return;
 	}
-	if (node->transport->due != NULL)
+	if (layers_of(node)->transport->due != NULL)
 		service_wake(node); /* a layer has begun a timer */
 	bell = &node->segments[peer].ctl->bell;
 	atomic_thread_fence(memory_order_seq_cst);
@@ -129,7 +131,7 @@ static void real_answered(struct roami_node *node, unsigned peer)
 	struct roami_bell *bell = &node->segments[peer].ctl->bell;
 
 	atomic_thread_fence(memory_order_seq_cst);
-	if (roami_net(node) || node->transport->due != NULL ||
+	if (roami_net(node) || layers_of(node)->transport->due != NULL ||
 	    atomic_load_explicit(&bell->app_asleep, memory_order_relaxed) != 0)
 		real_ring(node, peer);
 }
@@ -486,7 +488,8 @@ static void *service_main(void *arg)
 	for (unsigned turn = 0; atomic_load(&real_of(node)->stop) == 0; turn++) {
 		if (roami_msg_poll(node) > 0) {
 			turn = 0;
-		} else if (atomic_load_explicit(&node->msg.poll_lock.held, memory_order_relaxed) !=
+		} else if (atomic_load_explicit(&msg_of(node)->poll_lock.held,
+						memory_order_relaxed) !=
 			   0) { /* who polls may wait for the CPU that we have */
 			roami_os_spin((turn + 1) * ROAMI_OS_SPIN_PAUSES - 1);
 		} else {

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "base/layers.h"
 #include "base/node.h"
 
 /* The numbers of the node's threads, see seat.c. */
@@ -95,7 +96,7 @@ void roami_service_stop(struct roami_node *node);
 /* Whether threads of this node sleep at the transport. */
 static inline bool roami_net(const struct roami_node *node)
 {
-	return node->sleeper != NULL;
+	return layers_of(node)->sleeper != NULL;
 }
 
 /* An application thread sleeps; the bell's futex had `value` before the condition was looked at. */

@@ -12,6 +12,7 @@
  */
 #include <unistd.h>
 
+#include "base/layers.h"
 #include "msg/msg.h"
 #include "run/wait.h"
 
@@ -30,21 +31,21 @@ static struct roami_real *net_of(struct roami_node *node)
 
 static void net_wait(struct roami_node *node, enum roam_sleeper who, uint64_t ns)
 {
-	node->sleeper->transport->wait(node->sleeper->state, who, ns);
+	layers_of(node)->sleeper->transport->wait(layers_of(node)->sleeper->state, who, ns);
 }
 
 static void net_wake(struct roami_node *node, enum roam_sleeper who)
 {
-	node->sleeper->transport->wake(node->sleeper->state, who);
+	layers_of(node)->sleeper->transport->wake(layers_of(node)->sleeper->state, who);
 }
 
 /* Whether what arrives wakes the service thread, if it sleeps at the transport. */
 static void net_listen(struct roami_node *node, bool on)
 {
-	const struct roam_transport *transport = node->sleeper->transport;
+	const struct roam_transport *transport = layers_of(node)->sleeper->transport;
 
 	if (transport->listen != NULL)
-		transport->listen(node->sleeper->state, on);
+		transport->listen(layers_of(node)->sleeper->state, on);
 }
 
 static bool net_awake(struct roami_node *node)
@@ -164,7 +165,7 @@ static void net_ring_near(struct roami_node *node, unsigned peer)
 	if (busy == 0 && at == ROAMI_ASLEEP_FUTEX) {
 		atomic_fetch_add(&bell->service, 1);
 		roami_os_futex_wake(&bell->service, 1);
-	} else if (write(node->bells[peer], &one, sizeof(one)) < 0) {
+	} else if (write(layers_of(node)->bells[peer], &one, sizeof(one)) < 0) {
 		return; /* full: it will wake */
 	}
 	ROAMI_COUNT(node->stats, wakes, 1);
@@ -175,9 +176,9 @@ bool roami_net_ring(struct roami_node *node, unsigned peer)
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t busy;
 
-	if (peer != node->me && (node->rung >> peer & 1) != 0) {
+	if (peer != node->me && (layers_of(node)->rung >> peer & 1) != 0) {
 		net_ring_near(node, peer);
-		return (node->timed >> peer & 1) != 0;
+		return (layers_of(node)->timed >> peer & 1) != 0;
 	}
 	atomic_thread_fence(memory_order_seq_cst);
 	busy = atomic_load(&bell->busy);

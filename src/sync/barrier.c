@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "msg/msg.h"
+#include "page/page.h"
 #include "sync/log.h"
 #include "sync/sync.h"
 #include "sync/sync_state.h"
@@ -38,7 +39,7 @@ enum { WAY_CALL, WAY_FLAT, WAY_TREE };
 
 static struct roami_barrier *barrier_make(struct roami_node *node, uint64_t id)
 {
-	return roami_table_make(node, &node->sync->barriers, id);
+	return roami_table_make(node, &sync_of(node)->barriers, id);
 }
 
 /* ------------------------------------------------------------------------------------ the tree */
@@ -304,7 +305,7 @@ static void barrier_hopeless(struct roami_node *node, const struct roami_barrier
 
 void roami_barrier_ended(struct roami_node *node)
 {
-	struct roami_table *table = &node->sync->barriers;
+	struct roami_table *table = &sync_of(node)->barriers;
 
 	for (uint32_t i = 0; i < table->count; i++)
 		barrier_hopeless(node, roami_table_item(table, i));
@@ -560,9 +561,11 @@ static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
 	roami_spin_lock(node, &barrier->spin);
 	mode = barrier->mode;
 	if (mode == NULL) {
-		barrier->meeting = roami_resolve_record(
-			node, 0, barrier->id != ROAMI_END_ID ? &node->meeting_records : NULL,
-			barrier->id);
+		const struct roami_records *records = &sync_of(node)->meeting_records;
+
+		if (barrier->id == ROAMI_END_ID)
+			records = NULL;
+		barrier->meeting = roami_resolve_record(node, 0, records, barrier->id);
 		mode = barrier->meeting != NULL ? &roami_barrier_record : &roami_barrier_messages;
 		atomic_store_explicit(&barrier->mode, mode, memory_order_release);
 	}
@@ -577,7 +580,7 @@ static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
 static void barrier_left(struct roami_node *node, uint64_t id)
 {
 	uint64_t after = node->options->stats_after;
-	uint64_t left = atomic_fetch_add(&node->barriers_left, 1) + 1;
+	uint64_t left = atomic_fetch_add(&pages_of(node)->barriers_left, 1) + 1;
 
 	if (after == 0 || id == ROAMI_END_ID ||
 	    left != after * atomic_load(&node->self->ctl->threads))

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "home/home_state.h"
 #include "sync/log.h"
 #include "sync/sync.h"
 #include "sync/sync_state.h"
@@ -197,7 +198,7 @@ static void record_meet(struct roami_node *node, struct roami_barrier *barrier, 
 
 void roami_meet_ended(struct roami_node *node)
 {
-	if (!node->records)
+	if (!home_of(node)->records)
 		return;
 	atomic_fetch_add(&node->segments[0].ctl->ended, 1);
 	for (unsigned peer = 0; peer < node->nodes; peer++)

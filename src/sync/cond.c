@@ -30,7 +30,7 @@ struct cond_wait {
 
 static struct roami_cond *cond_make(struct roami_node *node, uint64_t id)
 {
-	return roami_table_make(node, &node->sync->conds, id);
+	return roami_table_make(node, &sync_of(node)->conds, id);
 }
 
 static bool cond_woken(void *arg)
@@ -43,9 +43,9 @@ static bool cond_woken(void *arg)
 enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t lock)
 {
 	unsigned slot = node->env->thread(node);
-	uint32_t turn = atomic_fetch_add(&node->sync->cond_turn[slot], 1) + 1;
+	uint32_t turn = atomic_fetch_add(&sync_of(node)->cond_turn[slot], 1) + 1;
 	struct cond_message enter = {id, slot, turn};
-	struct cond_wait wait = {&node->sync->cond_done[slot], turn};
+	struct cond_wait wait = {&sync_of(node)->cond_done[slot], turn};
 	struct roam_part part = {&enter, sizeof(enter)};
 	uint64_t start;
 
@@ -144,7 +144,7 @@ static void cond_handle_wake(struct roami_node *node, const struct roam_request 
 	cond_parse(node, request, &message);
 	if (message.slot >= ROAMI_THREADS_MAX)
 		roami_node_fail(node, "node %u woke thread %u", request->from, message.slot);
-	atomic_store(&node->sync->cond_done[message.slot], message.turn);
+	atomic_store(&sync_of(node)->cond_done[message.slot], message.turn);
 }
 
 static const struct roam_message conds_messages[] = {

@@ -24,7 +24,7 @@ struct flag_waiter {
 
 static struct roami_flag *flag_make(struct roami_node *node, uint64_t id)
 {
-	return roami_table_make(node, &node->sync->flags, id);
+	return roami_table_make(node, &sync_of(node)->flags, id);
 }
 
 /*

@@ -6,6 +6,17 @@
 #include "page/page.h"
 #include "sync/log.h"
 #include "sync/sync.h"
+#include "sync/sync_state.h"
+
+struct frees {
+	struct roami_spin lock;
+	struct roami_vec list; /* struct roami_remote_free */
+};
+
+static struct frees *frees_of(const struct roami_node *node)
+{
+	return node->rooms[ROAMI_ROOM_FREES].state;
+}
 
 uint64_t roami_free_interval(struct roami_node *node)
 {
@@ -13,7 +24,7 @@ uint64_t roami_free_interval(struct roami_node *node)
 
 	roami_interval_enter(node);
 	roami_log_clock(node, &clock);
-	atomic_store(&node->interval_due, 1);
+	atomic_store(&release_of(node)->interval_due, 1);
 	roami_interval_leave(node);
 	return clock.at[node->me] + 1;
 }
@@ -32,14 +43,14 @@ static void free_handle(struct roami_node *node, const struct roam_request *requ
 
 	if (request->bytes != sizeof(*slot))
 		roami_node_fail(node, "node %u sent a malformed free", request->from);
-	roami_spin_lock(node, &node->frees_lock);
-	slot = roami_os_vec_grow(&node->frees, sizeof(*slot), 1);
+	roami_spin_lock(node, &frees_of(node)->lock);
+	slot = roami_os_vec_grow(&frees_of(node)->list, sizeof(*slot), 1);
 	if (slot == NULL)
 		roami_node_fail(node, "no memory for blocks freed by other nodes");
 	memcpy(slot, request->data, sizeof(*slot));
 	slot->freer = request->from;
-	node->frees.count++;
-	roami_spin_unlock(&node->frees_lock);
+	frees_of(node)->list.count++;
+	roami_spin_unlock(&frees_of(node)->lock);
 }
 
 #define POLLS_MAX 1000u
@@ -52,16 +63,16 @@ static bool free_next(struct roami_node *node, struct roami_remote_free *freed)
 	bool found = false;
 
 	roami_log_reuse_clock(node, &clock);
-	roami_spin_lock(node, &node->frees_lock);
-	frees = (void *)node->frees.items;
-	for (size_t i = 0; i < node->frees.count && !found; i++) {
+	roami_spin_lock(node, &frees_of(node)->lock);
+	frees = (void *)frees_of(node)->list.items;
+	for (size_t i = 0; i < frees_of(node)->list.count && !found; i++) {
 		if (clock.at[frees[i].freer] < frees[i].interval)
 			continue;
 		*freed = frees[i];
-		frees[i] = frees[--node->frees.count];
+		frees[i] = frees[--frees_of(node)->list.count];
 		found = true;
 	}
-	roami_spin_unlock(&node->frees_lock);
+	roami_spin_unlock(&frees_of(node)->lock);
 	return found;
 }
 
@@ -89,11 +100,12 @@ static const struct roam_message free_messages[] = {
 
 static void frees_fini(struct roami_node *node)
 {
-	roami_os_vec_free(&node->frees, sizeof(struct roami_remote_free));
+	roami_os_vec_free(&frees_of(node)->list, sizeof(struct roami_remote_free));
 }
 
 const struct roami_room roami_room_frees = {
 	.name = "frees",
 	.messages = free_messages,
+	.state_size = sizeof(struct frees),
 	.fini = frees_fini,
 };

@@ -69,7 +69,7 @@ void roami_lock_fini(void *item)
 
 static struct roami_lock *lock_make(struct roami_node *node, uint64_t id)
 {
-	return roami_table_make(node, &node->sync->locks, id);
+	return roami_table_make(node, &sync_of(node)->locks, id);
 }
 
 /* -------------------------------------------------------------------------------- the lock word */
@@ -300,7 +300,7 @@ static void lock_resolve(struct roami_node *node, struct roami_lock *lock)
 	if (lock->mode != NULL)
 		return;
 	lock->record = roami_resolve_record(
-		node, home, roami_scoped(node) ? NULL : &node->lock_records, lock->id);
+		node, home, roami_scoped(node) ? NULL : &sync_of(node)->lock_records, lock->id);
 	lock->token = lock->record == NULL && home == node->me;
 	lock->mode = lock->record != NULL ? &lock_record : &lock_messages;
 }
@@ -424,7 +424,7 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 
 bool roami_lock_held(struct roami_node *node, uint64_t id)
 {
-	struct roami_lock *lock = roami_table_find(node, &node->sync->locks, id);
+	struct roami_lock *lock = roami_table_find(node, &sync_of(node)->locks, id);
 
 	return lock != NULL && lock->holder == node->env->thread(node) + 1;
 }
@@ -449,7 +449,7 @@ static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 
 enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 {
-	struct roami_lock *lock = roami_table_find(node, &node->sync->locks, id);
+	struct roami_lock *lock = roami_table_find(node, &sync_of(node)->locks, id);
 	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id, false};
 	bool waiters;
 
@@ -479,7 +479,7 @@ static void lock_abandoned(struct roami_node *node, const struct roami_lock *loc
 
 void roami_lock_check_end(struct roami_node *node)
 {
-	struct roami_table *table = &node->sync->locks;
+	struct roami_table *table = &sync_of(node)->locks;
 
 	for (uint32_t i = 0; i < table->count; i++) {
 		struct roami_lock *lock = roami_table_item(table, i);
@@ -493,7 +493,7 @@ void roami_lock_check_end(struct roami_node *node)
 
 bool roami_lock_holds(struct roami_node *node, unsigned thread)
 {
-	struct roami_table *table = &node->sync->locks;
+	struct roami_table *table = &sync_of(node)->locks;
 	bool holds = false;
 
 	for (uint32_t i = 0; i < table->count && !holds; i++) {

@@ -1,11 +1,14 @@
 #include "sync/log.h"
+#include "home/home_state.h"
 
 #include <string.h>
 
 #include "msg/msg.h"
 #include "page/race.h"
+#include "sync/log_state.h"
 #include "sync/notice_ring.h"
 #include "sync/sync.h"
+#include "sync/sync_state.h"
 
 /* Messages. */
 enum { LOG_NOTICES, LOG_ASK };
@@ -24,14 +27,14 @@ _Static_assert(sizeof(struct roami_run) == 32, "a run on the wire");
 
 static struct roami_run *log_runs(struct roami_node *node, unsigned writer)
 {
-	return (struct roami_run *)(void *)node->log.runs[writer].items;
+	return (struct roami_run *)(void *)log_of(node)->runs[writer].items;
 }
 
 /* Index of the first run of `writer` with an interval beyond `since`; the lock is held. */
 static size_t log_after(struct roami_node *node, unsigned writer, uint64_t since)
 {
 	const struct roami_run *runs = log_runs(node, writer);
-	size_t low = node->log.first[writer], high = node->log.runs[writer].count;
+	size_t low = log_of(node)->first[writer], high = log_of(node)->runs[writer].count;
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -60,9 +63,9 @@ bool roami_log_mark(uint8_t *bits, uint32_t page, uint32_t count)
 /* Keeps only the newest notice of each page (rule 6.8); the lock is held. */
 static void log_compact(struct roami_node *node, unsigned writer)
 {
-	struct roami_vec *vec = &node->log.runs[writer];
+	struct roami_vec *vec = &log_of(node)->runs[writer];
 	struct roami_run *runs = log_runs(node, writer);
-	size_t first = node->log.first[writer], kept = vec->count;
+	size_t first = log_of(node)->first[writer], kept = vec->count;
 	size_t bytes = (node->layout.pages + 7u) / 8;
 	uint8_t *bits = roami_os_reserve(bytes);
 
@@ -74,8 +77,8 @@ static void log_compact(struct roami_node *node, unsigned writer)
 	roami_os_unmap(bits, bytes);
 	memmove(runs, runs + kept, (vec->count - kept) * RUN_BYTES);
 	vec->count -= kept;
-	node->log.first[writer] = 0;
-	node->log.compacted[writer] = vec->count;
+	log_of(node)->first[writer] = 0;
+	log_of(node)->compacted[writer] = vec->count;
 }
 
 /* ----------------------------------------------------------------------------------- inserting */
@@ -83,9 +86,9 @@ static void log_compact(struct roami_node *node, unsigned writer)
 /* The lock is held. */
 static void log_insert(struct roami_node *node, unsigned writer, const struct roami_run *run)
 {
-	struct roami_vec *vec = &node->log.runs[writer];
+	struct roami_vec *vec = &log_of(node)->runs[writer];
 	struct roami_run *slot = roami_os_vec_grow(vec, RUN_BYTES, 1);
-	struct roami_run *first = log_runs(node, writer) + node->log.first[writer];
+	struct roami_run *first = log_runs(node, writer) + log_of(node)->first[writer];
 
 	if (slot == NULL)
 		roami_node_fail(node, "no memory for write notices");
@@ -96,19 +99,19 @@ static void log_insert(struct roami_node *node, unsigned writer, const struct ro
 	}
 	*slot = *run;
 	vec->count++;
-	if (vec->count - node->log.first[writer] >
-	    2 * node->log.compacted[writer] + (COMPACT_MIN >> node->compact_sooner))
+	if (vec->count - log_of(node)->first[writer] >
+	    2 * log_of(node)->compacted[writer] + (COMPACT_MIN >> log_of(node)->compact_sooner))
 		log_compact(node, writer);
 }
 
 void roami_log_close_interval(struct roami_node *node, const struct roam_notice *notices,
 			      size_t count)
 {
-	struct roami_log *log = &node->log;
+	struct roami_log *log = log_of(node);
 	unsigned me = node->me;
 	uint64_t interval;
 
-	if (atomic_exchange(&node->interval_due, 0) == 0 && count == 0)
+	if (atomic_exchange(&release_of(node)->interval_due, 0) == 0 && count == 0)
 		return;
 	roami_spin_lock(node, &log->lock);
 	interval = log->seen.at[me] + 1;
@@ -121,7 +124,7 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 		     i++)
 			run.count++;
 		log_insert(node, me, &run);
-		node->notices->publish(node, &run);
+		log_of(node)->notices->publish(node, &run);
 	}
 	log->seen.at[me] = interval;
 	log->clock.at[me] = interval;
@@ -148,7 +151,7 @@ static void log_handle(struct roami_node *node, const struct roam_request *reque
 		at += sizeof(header);
 		if (header.writer >= node->nodes || header.count > (size_t)(end - at) / RUN_BYTES)
 			roami_node_fail(node, "node %u sent malformed notices", request->from);
-		roami_spin_lock(node, &node->log.lock);
+		roami_spin_lock(node, &log_of(node)->lock);
 		for (uint32_t i = 0; i < header.count; i++, at += RUN_BYTES) {
 			struct roami_run run;
 
@@ -156,12 +159,12 @@ static void log_handle(struct roami_node *node, const struct roam_request *reque
 			if (!roami_log_run_fits(node, &run))
 				roami_node_fail(node, "node %u sent malformed notices",
 						request->from);
-			if (run.interval > node->log.clock.at[header.writer])
+			if (run.interval > log_of(node)->clock.at[header.writer])
 				log_insert(node, header.writer, &run);
-			if (node->notices->counts)
+			if (log_of(node)->notices->counts)
 				ROAMI_COUNT(node->stats, notices_received, run.count);
 		}
-		roami_spin_unlock(&node->log.lock);
+		roami_spin_unlock(&log_of(node)->lock);
 	}
 }
 
@@ -186,12 +189,12 @@ static void log_send_writer(struct roami_node *node, unsigned to, unsigned write
 {
 	size_t at, end;
 
-	roami_spin_lock(node, &node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
 	at = log_after(node, writer, since);
-	end = node->log.runs[writer].count;
+	end = log_of(node)->runs[writer].count;
 	while (at < end)
 		at += log_send_some(node, to, writer, at, end);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 static void messages_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
@@ -206,7 +209,7 @@ static void messages_ahead(struct roami_node *node, unsigned to, const struct ro
 void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 		     const struct roami_vclock *upto, bool own_only)
 {
-	node->notices->ahead(node, to, since, upto, own_only);
+	log_of(node)->notices->ahead(node, to, since, upto, own_only);
 }
 
 /* The parts of a leg, and what its clock says beyond `since`. */
@@ -263,49 +266,49 @@ void roami_log_reply(struct roami_node *node, const struct roam_request *request
 
 void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock)
 {
-	roami_spin_lock(node, &node->log.lock);
-	roami_vclock_merge(&node->log.seen, clock, node->nodes);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	roami_vclock_merge(&log_of(node)->seen, clock, node->nodes);
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 void roami_log_clock(struct roami_node *node, struct roami_vclock *clock_p)
 {
-	roami_spin_lock(node, &node->log.lock);
-	roami_vclock_copy(clock_p, &node->log.clock, node->nodes);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	roami_vclock_copy(clock_p, &log_of(node)->clock, node->nodes);
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p)
 {
-	roami_spin_lock(node, &node->log.lock);
-	roami_vclock_copy(seen_p, &node->log.seen, node->nodes);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	roami_vclock_copy(seen_p, &log_of(node)->seen, node->nodes);
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
 		      struct roami_vclock *clock_p)
 {
-	roami_spin_lock(node, &node->log.lock);
-	roami_vclock_copy(seen_p, &node->log.seen, node->nodes);
-	roami_vclock_copy(clock_p, &node->log.clock, node->nodes);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	roami_vclock_copy(seen_p, &log_of(node)->seen, node->nodes);
+	roami_vclock_copy(clock_p, &log_of(node)->clock, node->nodes);
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 void roami_log_floor(struct roami_node *node, struct roami_vclock *floor_p)
 {
-	roami_spin_lock(node, &node->log.lock);
-	roami_vclock_copy(floor_p, &node->log.floor, node->nodes);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	roami_vclock_copy(floor_p, &log_of(node)->floor, node->nodes);
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 uint64_t roami_log_told(struct roami_node *node, struct roami_vclock *told_p)
 {
 	uint64_t number;
 
-	roami_spin_lock(node, &node->log.lock);
-	roami_vclock_copy(told_p, &node->log.told, node->nodes);
-	number = node->log.told_number;
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	roami_vclock_copy(told_p, &log_of(node)->told, node->nodes);
+	number = log_of(node)->told_number;
+	roami_spin_unlock(&log_of(node)->lock);
 	return number;
 }
 
@@ -314,28 +317,28 @@ uint64_t roami_log_tell(struct roami_node *node, const struct roami_vclock *told
 {
 	uint64_t number;
 
-	roami_spin_lock(node, &node->log.lock);
-	roami_vclock_copy(before_p, &node->log.told, node->nodes);
-	roami_vclock_copy(&node->log.told, told, node->nodes);
-	number = ++node->log.told_number;
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	roami_vclock_copy(before_p, &log_of(node)->told, node->nodes);
+	roami_vclock_copy(&log_of(node)->told, told, node->nodes);
+	number = ++log_of(node)->told_number;
+	roami_spin_unlock(&log_of(node)->lock);
 	return number;
 }
 
 void roami_log_was_told(struct roami_node *node, const struct roami_vclock *told, uint64_t number)
 {
-	roami_spin_lock(node, &node->log.lock);
-	if (number > node->log.told_number) {
-		roami_vclock_copy(&node->log.told, told, node->nodes);
-		node->log.told_number = number;
+	roami_spin_lock(node, &log_of(node)->lock);
+	if (number > log_of(node)->told_number) {
+		roami_vclock_copy(&log_of(node)->told, told, node->nodes);
+		log_of(node)->told_number = number;
 	}
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 void roami_log_bases(struct roami_node *node, uint64_t number, struct roami_vclock *applied_p,
 		     struct roami_vclock *seen_p)
 {
-	struct roami_log *log = &node->log;
+	struct roami_log *log = log_of(node);
 	bool same;
 
 	roami_spin_lock(node, &log->lock);
@@ -348,7 +351,7 @@ void roami_log_bases(struct roami_node *node, uint64_t number, struct roami_vclo
 
 void roami_log_passed_on(struct roami_node *node, struct roami_vclock *clock_p)
 {
-	struct roami_log *log = &node->log;
+	struct roami_log *log = log_of(node);
 
 	roami_spin_lock(node, &log->lock);
 	roami_vclock_copy(clock_p, &log->seen, node->nodes);
@@ -361,14 +364,14 @@ void roami_log_passed_on(struct roami_node *node, struct roami_vclock *clock_p)
 
 void roami_log_met(struct roami_node *node, const struct roami_vclock *seen)
 {
-	roami_spin_lock(node, &node->log.lock);
-	roami_vclock_merge(&node->log.met, seen, node->nodes);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	roami_vclock_merge(&log_of(node)->met, seen, node->nodes);
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p)
 {
-	struct roami_log *log = &node->log;
+	struct roami_log *log = log_of(node);
 
 	roami_spin_lock(node, &log->lock);
 	roami_vclock_copy(clock_p, roami_scoped(node) ? &log->met : &log->clock, node->nodes);
@@ -377,21 +380,21 @@ void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p
 
 static void messages_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
 {
-	roami_spin_lock(node, &node->log.lock);
-	roami_vclock_merge(&node->log.known[peer], clock, node->nodes);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	roami_vclock_merge(&log_of(node)->known[peer], clock, node->nodes);
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
 {
-	node->notices->know(node, peer, clock);
+	log_of(node)->notices->know(node, peer, clock);
 }
 
 void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock *clock_p)
 {
-	roami_spin_lock(node, &node->log.lock);
-	roami_vclock_copy(clock_p, &node->log.known[peer], node->nodes);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	roami_vclock_copy(clock_p, &log_of(node)->known[peer], node->nodes);
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 /* ---------------------------------------------------------------------------------- collecting */
@@ -403,14 +406,14 @@ void roami_log_collect_run(struct roami_node *node, unsigned writer, const struc
 
 	if (!roami_log_run_fits(node, run))
 		roami_node_fail(node, "node %u left malformed notices", writer);
-	notices = roami_os_vec_grow(&node->apply_work, sizeof(*notices), run->count);
+	notices = roami_os_vec_grow(&release_of(node)->apply_work, sizeof(*notices), run->count);
 	if (notices == NULL)
 		roami_node_fail(node, "no memory for write notices");
 	for (uint32_t i = 0; i < run->count; i++)
 		notices[i] = (struct roam_notice){run->page + i, writer, run->version,
 						  run->interval < upto ? run->interval : upto,
 						  run->place};
-	node->apply_work.count += run->count;
+	release_of(node)->apply_work.count += run->count;
 }
 
 /*
@@ -420,7 +423,7 @@ void roami_log_collect_run(struct roami_node *node, unsigned writer, const struc
 static void log_collect_writer(struct roami_node *node, unsigned writer, uint64_t since,
 			       uint64_t upto)
 {
-	for (size_t i = log_after(node, writer, since); i < node->log.runs[writer].count; i++)
+	for (size_t i = log_after(node, writer, since); i < log_of(node)->runs[writer].count; i++)
 		roami_log_collect_run(node, writer, &log_runs(node, writer)[i], upto);
 }
 
@@ -432,11 +435,11 @@ static void log_collect_asked(struct roami_node *node, unsigned writer, uint64_t
 
 	ROAMI_COUNT(node->stats, notices_asked, 1);
 	roami_msg_call(node, writer, roami_type(node, ROAMI_ROOM_LOG, LOG_ASK), &part, 1, NULL, 0);
-	roami_spin_lock(node, &node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
 	log_collect_writer(node, writer, since, upto);
-	node->log.runs[writer].count = 0; /* of others nothing is kept */
-	node->log.compacted[writer] = 0;
-	roami_spin_unlock(&node->log.lock);
+	log_of(node)->runs[writer].count = 0; /* of others nothing is kept */
+	log_of(node)->compacted[writer] = 0;
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 static void log_handle_ask(struct roami_node *node, const struct roam_request *request)
@@ -454,14 +457,14 @@ static void log_handle_ask(struct roami_node *node, const struct roam_request *r
 static void log_target(struct roami_node *node, struct roami_vclock *target_p,
 		       struct roami_vclock *clock_p)
 {
-	node->apply_work.count = 0;
-	roami_vclock_copy(target_p, &node->log.seen, node->nodes);
-	roami_vclock_copy(clock_p, &node->log.clock, node->nodes);
+	release_of(node)->apply_work.count = 0;
+	roami_vclock_copy(target_p, &log_of(node)->seen, node->nodes);
+	roami_vclock_copy(clock_p, &log_of(node)->clock, node->nodes);
 }
 
 void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p)
 {
-	node->notices->collect(node, target_p);
+	log_of(node)->notices->collect(node, target_p);
 }
 
 /* ---------------------------------------------------------------------------------- by messages */
@@ -476,12 +479,12 @@ static void messages_collect(struct roami_node *node, struct roami_vclock *targe
 {
 	struct roami_vclock clock;
 
-	roami_spin_lock(node, &node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
 	log_target(node, target_p, &clock);
 	for (unsigned writer = 0; writer < node->nodes; writer++)
 		if (writer != node->me && target_p->at[writer] > clock.at[writer])
 			log_collect_writer(node, writer, clock.at[writer], target_p->at[writer]);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 const struct roami_notices roami_notices_messages = {
@@ -510,14 +513,14 @@ static void board_collect(struct roami_node *node, struct roami_vclock *target_p
 {
 	struct roami_vclock clock;
 
-	roami_spin_lock(node, &node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
 	log_target(node, target_p, &clock);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_unlock(&log_of(node)->lock);
 	for (unsigned writer = 0; writer < node->nodes; writer++)
 		if (writer != node->me && target_p->at[writer] > clock.at[writer] &&
 		    !roami_board_read(node, writer, clock.at[writer], target_p->at[writer]))
 			log_collect_asked(node, writer, clock.at[writer], target_p->at[writer]);
-	ROAMI_COUNT(node->stats, notices_received, node->apply_work.count);
+	ROAMI_COUNT(node->stats, notices_received, release_of(node)->apply_work.count);
 }
 
 const struct roami_notices roami_notices_board = {
@@ -533,9 +536,9 @@ uint64_t roami_interval(struct roami_node *node)
 {
 	uint64_t interval;
 
-	roami_spin_lock(node, &node->log.lock);
-	interval = node->log.seen.at[node->me] + 1;
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	interval = log_of(node)->seen.at[node->me] + 1;
+	roami_spin_unlock(&log_of(node)->lock);
 	return interval;
 }
 
@@ -543,22 +546,22 @@ bool roami_log_fresh(struct roami_node *node)
 {
 	bool fresh;
 
-	roami_spin_lock(node, &node->log.lock);
-	fresh = roami_vclock_covers(&node->log.clock, &node->log.seen, node->nodes);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	fresh = roami_vclock_covers(&log_of(node)->clock, &log_of(node)->seen, node->nodes);
+	roami_spin_unlock(&log_of(node)->lock);
 	return fresh;
 }
 
 void roami_log_applied(struct roami_node *node, const struct roami_vclock *target)
 {
-	roami_spin_lock(node, &node->log.lock);
-	roami_vclock_merge(&node->log.clock, target, node->nodes);
-	roami_spin_unlock(&node->log.lock);
+	roami_spin_lock(node, &log_of(node)->lock);
+	roami_vclock_merge(&log_of(node)->clock, target, node->nodes);
+	roami_spin_unlock(&log_of(node)->lock);
 }
 
 void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor)
 {
-	struct roami_log *log = &node->log;
+	struct roami_log *log = log_of(node);
 
 	roami_spin_lock(node, &log->lock);
 	roami_vclock_merge(&log->floor, floor, node->nodes);
@@ -580,7 +583,8 @@ void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor)
 static enum roam_err log_init(struct roami_node *node, const struct roami_node_params *params)
 {
 	(void)params;
-	node->notices = node->records ? &roami_notices_board : &roami_notices_messages;
+	log_of(node)->notices =
+		home_of(node)->records ? &roami_notices_board : &roami_notices_messages;
 	roami_race_clock_by(node, roami_log_clock);
 	return ROAM_OK;
 }
@@ -588,7 +592,7 @@ static enum roam_err log_init(struct roami_node *node, const struct roami_node_p
 static void log_fini(struct roami_node *node)
 {
 	for (unsigned writer = 0; writer < ROAMI_NODES_MAX; writer++)
-		roami_os_vec_free(&node->log.runs[writer], RUN_BYTES);
+		roami_os_vec_free(&log_of(node)->runs[writer], RUN_BYTES);
 }
 
 static const struct roam_message log_messages[] = {
@@ -599,6 +603,7 @@ static const struct roam_message log_messages[] = {
 
 const struct roami_room roami_room_log = {
 	.name = "log",
+	.state_size = sizeof(struct roami_log),
 	.messages = log_messages,
 	.init = log_init,
 	.fini = log_fini,

@@ -15,6 +15,15 @@
 
 #include "base/node.h"
 
+/* Write notices of one writer, a run of pages at a time, ascending by interval. */
+struct roami_run {
+	uint32_t page;
+	uint32_t count;
+	uint64_t interval;
+	uint64_t version;
+	uint64_t place;
+};
+
 /*
  * How nodes learn of one another's write notices: from boards in shared memory, or by message.
  * Chosen once, when the node opens; all nodes of a job choose alike.
@@ -70,7 +79,7 @@ void roami_log_reply(struct roami_node *node, const struct roam_request *request
 void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock);
 
 /*
- * Collects the notices between `clock` and `seen` into node->apply_work, other writers only;
+ * Collects the notices between `clock` and `seen` into apply_work, other writers only;
  * *target_p: their `seen`.  app, in an interval; may block.
  */
 void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p);
@@ -82,7 +91,7 @@ bool roami_log_run_fits(struct roami_node *node, const struct roami_run *run);
 bool roami_log_mark(uint8_t *bits, uint32_t page, uint32_t count);
 
 /*
- * Adds one run's notices, checked, to node->apply_work.  `upto`: the writer's last interval that
+ * Adds one run's notices, checked, to apply_work.  `upto`: the writer's last interval that
  * is seen; the run may be of a later one.
  */
 void roami_log_collect_run(struct roami_node *node, unsigned writer, const struct roami_run *run,

@@ -1,6 +1,8 @@
 #include "sync/notice_ring.h"
 
 #include "sync/log.h"
+#include "sync/log_state.h"
+#include "sync/sync_state.h"
 
 #define CHUNK 32u /* runs copied at a time */
 
@@ -12,7 +14,7 @@ static _Atomic uint64_t *board_run(const struct roami_node *node, unsigned write
 void roami_board_add(struct roami_node *node, const struct roami_run *run)
 {
 	struct roami_board *board = node->self->board;
-	uint64_t at = node->log.published;
+	uint64_t at = log_of(node)->published;
 	_Atomic uint64_t *words = board_run(node, node->me, at);
 
 	atomic_store_explicit(&board->begun, at + 1, memory_order_relaxed);
@@ -25,7 +27,7 @@ void roami_board_add(struct roami_node *node, const struct roami_run *run)
 	atomic_store_explicit(&words[2], run->version, memory_order_relaxed);
 	atomic_store_explicit(&words[3], run->place, memory_order_relaxed);
 	atomic_store_explicit(&board->head, at + 1, memory_order_release);
-	node->log.published = at + 1;
+	log_of(node)->published = at + 1;
 }
 
 /*
@@ -65,7 +67,7 @@ static bool board_copy(struct roami_node *node, unsigned writer, uint64_t first,
 
 bool roami_board_read(struct roami_node *node, unsigned writer, uint64_t since, uint64_t upto)
 {
-	size_t before = node->apply_work.count;
+	size_t before = release_of(node)->apply_work.count;
 	struct roami_run runs[CHUNK];
 	uint64_t head, at;
 
@@ -75,7 +77,7 @@ bool roami_board_read(struct roami_node *node, unsigned writer, uint64_t since, 
 		uint32_t count = head - at < CHUNK ? (uint32_t)(head - at) : CHUNK;
 
 		if (!board_copy(node, writer, at, count, runs)) {
-			node->apply_work.count = before;
+			release_of(node)->apply_work.count = before;
 			return false;
 		}
 		for (uint32_t i = 0; i < count && runs[i].interval <= upto; i++)

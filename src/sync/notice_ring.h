@@ -8,11 +8,13 @@
 
 #include "base/node.h"
 
+struct roami_run;
+
 /* Appends an own run; one at a time, intervals ascending. */
 void roami_board_add(struct roami_node *node, const struct roami_run *run);
 
 /*
- * Adds the notices of `writer` beyond interval `since`, up to `upto`, to node->apply_work; false:
+ * Adds the notices of `writer` beyond interval `since`, up to `upto`, to apply_work; false:
  * some are overwritten, nothing is added.  They must have been published before `upto` was learned.
  */
 bool roami_board_read(struct roami_node *node, unsigned writer, uint64_t since, uint64_t upto);

@@ -36,16 +36,16 @@ static size_t objects_bytes(const struct roami_node *node)
 
 enum roam_err roami_objects_init(struct roami_node *node)
 {
-	node->sync->pages_told = roami_os_reserve_sparse(objects_bytes(node));
-	node->sync->pages_heard = roami_os_reserve_sparse(objects_bytes(node));
-	return node->sync->pages_told == NULL || node->sync->pages_heard == NULL ? ROAM_ENOMEM
+	sync_of(node)->pages_told = roami_os_reserve_sparse(objects_bytes(node));
+	sync_of(node)->pages_heard = roami_os_reserve_sparse(objects_bytes(node));
+	return sync_of(node)->pages_told == NULL || sync_of(node)->pages_heard == NULL ? ROAM_ENOMEM
 										 : ROAM_OK;
 }
 
 void roami_objects_fini(struct roami_node *node)
 {
-	roami_os_unmap((void *)node->sync->pages_told, objects_bytes(node));
-	roami_os_unmap((void *)node->sync->pages_heard, objects_bytes(node));
+	roami_os_unmap((void *)sync_of(node)->pages_told, objects_bytes(node));
+	roami_os_unmap((void *)sync_of(node)->pages_heard, objects_bytes(node));
 }
 
 static bool page_known(const _Atomic uint32_t *pages, uint32_t page)
@@ -77,13 +77,13 @@ void roami_object_tell(struct roami_node *node, uint64_t id, _Atomic uint32_t *t
 	if (atomic_load_explicit(told_p, memory_order_acquire) != 0)
 		return;
 	if (offset < node->layout.heap_bytes) {
-		bool told = page_known(node->sync->pages_told, page);
+		bool told = page_known(sync_of(node)->pages_told, page);
 
 		for (unsigned peer = 0; peer < node->nodes; peer++)
 			node->reach[peer]->objects_set(
 				node, peer, page, grains(offset, 1), told,
 				objects_type(node, OBJECTS_TELL));
-		page_know(node->sync->pages_told, page);
+		page_know(sync_of(node)->pages_told, page);
 	}
 	atomic_store_explicit(told_p, 1, memory_order_release);
 }
@@ -96,7 +96,7 @@ static void objects_handle_tell(struct roami_node *node, const struct roam_reque
 		memcpy(&page, request->data, sizeof(page));
 	if (page >= node->layout.pages)
 		roami_node_fail(node, "node %u told of objects in no page", request->from);
-	page_know(node->sync->pages_heard, page);
+	page_know(sync_of(node)->pages_heard, page);
 	roami_reply(node, request, NULL, 0);
 }
 
@@ -119,7 +119,7 @@ static bool each_page(struct roami_node *node, const struct objects_range *range
 static bool page_has(struct roami_node *node, uint32_t page, uint64_t bits)
 {
 	return (atomic_load(&node->self->objects[page]) & bits) != 0 ||
-	       page_known(node->sync->pages_heard, page);
+	       page_known(sync_of(node)->pages_heard, page);
 }
 
 static bool page_clear(struct roami_node *node, uint32_t page, uint64_t bits)
@@ -134,7 +134,7 @@ static void objects_drop(struct roami_node *node, const struct objects_range *ra
 {
 	uint64_t first = (uint64_t)(uintptr_t)node->app + range->offset;
 	uint64_t end = first + range->bytes;
-	struct roami_sync_state *sync = node->sync;
+	struct roami_sync_state *sync = sync_of(node);
 
 	roami_table_each(node, &sync->locks, first, end, roami_lock_forget);
 	roami_table_each(node, &sync->barriers, first, end, roami_barrier_forget);

@@ -10,6 +10,7 @@
 #include "sync/log.h"
 #include "sync/scope.h"
 #include "sync/sync.h"
+#include "sync/sync_state.h"
 
 #define HOT_AFTER  2u /* intervals in a row that wrote a page make it hot */
 #define COLD_AFTER 3u /* releases in a row without a change end that */
@@ -24,18 +25,18 @@ static bool interval_free(void *arg)
 {
 	struct roami_node *node = arg;
 
-	return atomic_load(&node->interval_lock.held) == 0;
+	return atomic_load(&release_of(node)->interval_lock.held) == 0;
 }
 
 void roami_interval_enter(struct roami_node *node)
 {
-	while (!roami_spin_try(&node->interval_lock))
+	while (!roami_spin_try(&release_of(node)->interval_lock))
 		roami_wait(node, interval_free, node);
 }
 
 void roami_interval_leave(struct roami_node *node)
 {
-	roami_spin_unlock(&node->interval_lock);
+	roami_spin_unlock(&release_of(node)->interval_lock);
 	roami_changed(node, node->me);
 }
 
@@ -46,11 +47,11 @@ static size_t dirty_take(struct roami_node *node)
 {
 	size_t count;
 
-	roami_spin_lock(node, &node->dirty_lock);
-	count = roami_pages_take(node, &node->dirty, &node->page_work);
-	atomic_store(&node->dirty_count, 0);
-	roami_spin_unlock(&node->dirty_lock);
-	return roami_pages_sort((void *)node->page_work.items, count);
+	roami_spin_lock(node, &pages_of(node)->dirty_lock);
+	count = roami_pages_take(node, &pages_of(node)->dirty, &release_of(node)->page_work);
+	atomic_store(&pages_of(node)->dirty_count, 0);
+	roami_spin_unlock(&pages_of(node)->dirty_lock);
+	return roami_pages_sort((void *)release_of(node)->page_work.items, count);
 }
 
 /* A home's with a twin, too, if nobody takes it before it is closed, and nobody writes it now. */
@@ -99,12 +100,12 @@ static bool page_closes(struct roami_node *node, uint32_t page, const struct roa
  */
 static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, size_t count)
 {
-	uint32_t *pages = (void *)node->page_work.items;
+	uint32_t *pages = (void *)release_of(node)->page_work.items;
 	struct roam_dirty *dirty;
 	size_t kept = 0, closing = 0;
 
-	node->dirty_work.count = 0;
-	dirty = roami_os_vec_grow(&node->dirty_work, sizeof(*dirty), count + 1);
+	release_of(node)->dirty_work.count = 0;
+	dirty = roami_os_vec_grow(&release_of(node)->dirty_work, sizeof(*dirty), count + 1);
 	if (dirty == NULL)
 		roami_node_fail(node, "no memory for the list of dirty pages");
 	for (size_t i = 0; i < count; i++) {
@@ -126,7 +127,8 @@ static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, 
 		if (!dirty[kept].keep && count <= SPARED_MAX && page_is_spared(node, page, flags)) {
 			entry->heat |= SPARED;
 			dirty[kept].keep = true;
-			atomic_store_explicit(&node->spared, true, memory_order_relaxed);
+			atomic_store_explicit(&release_of(node)->spared, true,
+					      memory_order_relaxed);
 		}
 		if (!dirty[kept].keep && (!dirty[kept].home || page_closes(node, page, sync)))
 			pages[closing++] = page;
@@ -187,23 +189,23 @@ static void dirty_list_kept(struct roami_node *node, const struct roam_dirty *di
 {
 	uint32_t *slots;
 
-	roami_spin_lock(node, &node->dirty_lock);
-	slots = roami_os_vec_grow(&node->dirty, sizeof(*slots), count);
+	roami_spin_lock(node, &pages_of(node)->dirty_lock);
+	slots = roami_os_vec_grow(&pages_of(node)->dirty, sizeof(*slots), count);
 	if (slots == NULL)
 		roami_node_fail(node, "no memory for the list of dirty pages");
 	for (size_t i = 0; i < count; i++)
 		if (dirty[i].keep) {
 			*slots++ = dirty[i].page;
-			node->dirty.count++;
+			pages_of(node)->dirty.count++;
 		}
-	atomic_store(&node->dirty_count, (uint32_t)node->dirty.count);
-	roami_spin_unlock(&node->dirty_lock);
+	atomic_store(&pages_of(node)->dirty_count, (uint32_t)pages_of(node)->dirty.count);
+	roami_spin_unlock(&pages_of(node)->dirty_lock);
 }
 
 static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
 {
 	/* It has room for all of them, and the pages in it are closed. */
-	uint32_t *twins = (void *)node->page_work.items;
+	uint32_t *twins = (void *)release_of(node)->page_work.items;
 	size_t given = 0;
 
 	if (count > 0)
@@ -231,12 +233,13 @@ uint32_t roami_notice_home(struct roami_node *node, const struct roam_notice *no
 
 static void notice_add(struct roami_node *node, uint32_t page, uint64_t version, uint64_t place)
 {
-	struct roam_notice *note = roami_os_vec_grow(&node->note_work, sizeof(*note), 1);
+	struct roam_notice *note =
+		roami_os_vec_grow(&release_of(node)->note_work, sizeof(*note), 1);
 
 	if (note == NULL)
 		roami_node_fail(node, "no memory for write notices");
 	*note = (struct roam_notice){page, node->me, version, 0, place};
-	node->note_work.count++;
+	release_of(node)->note_work.count++;
 }
 
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
@@ -267,15 +270,17 @@ static void release_check_handlers(struct roami_node *node)
 	static const char text[] =
 		"roam: another library took the SIGSEGV or SIGBUS handler; taken back\n";
 	uint64_t now = roami_os_cycles(),
-		 last = atomic_load_explicit(&node->handlers_checked, memory_order_relaxed);
+		 last =
+			atomic_load_explicit(&release_of(node)->handlers_checked,
+					     memory_order_relaxed);
 
 	if (now - last < HANDLERS_CYCLES)
 		return;
-	atomic_store_explicit(&node->handlers_checked, now, memory_order_relaxed);
-	if (node->engine->check_handlers == NULL ||
-	    node->engine->check_handlers(node->engine_state))
+	atomic_store_explicit(&release_of(node)->handlers_checked, now, memory_order_relaxed);
+	if (pages_of(node)->engine->check_handlers == NULL ||
+	    pages_of(node)->engine->check_handlers(pages_of(node)->engine_state))
 		return;
-	if (atomic_exchange(&node->handlers_warned, 1) == 0 &&
+	if (atomic_exchange(&release_of(node)->handlers_warned, 1) == 0 &&
 	    write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
 		return;
 }
@@ -288,10 +293,11 @@ static void release_check_handlers(struct roami_node *node)
 static bool release_idle(struct roami_node *node)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load(&node->dirty_count) != 0 || atomic_load(&node->interval_due) != 0 ||
+	if (atomic_load(&pages_of(node)->dirty_count) != 0 ||
+	    atomic_load(&release_of(node)->interval_due) != 0 ||
 	    roami_guess_any(node) || roami_home_shared_any(node))
 		return false;
-	return atomic_load(&node->interval_lock.held) == 0;
+	return atomic_load(&release_of(node)->interval_lock.held) == 0;
 }
 
 /*
@@ -313,11 +319,12 @@ static size_t notes_newest(struct roam_notice *notes, size_t count)
 
 static void interval_close(struct roami_node *node)
 {
-	struct roam_notice *notes = (void *)node->note_work.items;
+	struct roam_notice *notes = (void *)release_of(node)->note_work.items;
 
-	note_sort(notes, node->note_work.count);
-	roami_log_close_interval(node, notes, notes_newest(notes, node->note_work.count));
-	node->note_work.count = 0;
+	note_sort(notes, release_of(node)->note_work.count);
+	roami_log_close_interval(node, notes,
+				 notes_newest(notes, release_of(node)->note_work.count));
+	release_of(node)->note_work.count = 0;
 }
 
 /* The protocol of one domain releases its part of the dirty pages. */
@@ -370,7 +377,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	roami_interval_enter(node);
 	roami_guess_settle(node);
 	count = dirty_hold(node, sync, dirty_take(node));
-	dirty = (void *)node->dirty_work.items;
+	dirty = (void *)release_of(node)->dirty_work.items;
 	release_all(node, sync, dirty, count);
 	dirty_settle_all(node, dirty, count);
 	interval_close(node);
@@ -383,7 +390,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 /* Leaves those spared pages in page_work that are still to be closed; they are pending. */
 static size_t spared_hold(struct roami_node *node, size_t count)
 {
-	uint32_t *pages = (void *)node->page_work.items;
+	uint32_t *pages = (void *)release_of(node)->page_work.items;
 	size_t spared = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -409,7 +416,9 @@ static bool spared_same(struct roami_node *node, uint32_t page)
 
 	roami_step(node);
 	roami_page_lock(node, page);
-	same = node->diff->same(roami_page_bytes(node, page), roami_twin_bytes(node, entry->twin),
+	same =
+		pages_of(node)->diff->same(roami_page_bytes(node, page),
+					   roami_twin_bytes(node, entry->twin),
 				ROAMI_PAGE);
 	roami_page_unlock(node, page);
 	return same;
@@ -445,13 +454,13 @@ void roami_release_rest(struct roami_node *node)
 	size_t count;
 
 	roami_wait_end(node); /* roami_release began it */
-	if (!atomic_load_explicit(&node->spared, memory_order_relaxed))
+	if (!atomic_load_explicit(&release_of(node)->spared, memory_order_relaxed))
 		return;
-	atomic_store_explicit(&node->told, start, memory_order_relaxed);
+	atomic_store_explicit(&release_of(node)->told, start, memory_order_relaxed);
 	roami_interval_enter(node);
-	atomic_store_explicit(&node->spared, false, memory_order_relaxed);
+	atomic_store_explicit(&release_of(node)->spared, false, memory_order_relaxed);
 	count = spared_hold(node, dirty_take(node));
-	spared_close(node, (void *)node->page_work.items, count);
+	spared_close(node, (void *)release_of(node)->page_work.items, count);
 	roami_interval_leave(node);
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
 }
@@ -486,13 +495,14 @@ static void acquire_all(struct roami_node *node, const struct roam_sync *sync,
  */
 static void acquire_apply(struct roami_node *node, const struct roam_sync *sync)
 {
-	note_sort((void *)node->apply_work.items, node->apply_work.count);
-	acquire_all(node, sync, (void *)node->apply_work.items, node->apply_work.count);
-	if (node->note_work.count > 0 && roami_scoped(node))
+	note_sort((void *)release_of(node)->apply_work.items, release_of(node)->apply_work.count);
+	acquire_all(node, sync, (void *)release_of(node)->apply_work.items,
+		    release_of(node)->apply_work.count);
+	if (release_of(node)->note_work.count > 0 && roami_scoped(node))
 		interval_close(node);
-	else if (node->note_work.count > 0)
-		atomic_store(&node->interval_due, 1);
-	ROAMI_COUNT(node->stats, notices_applied, node->apply_work.count);
+	else if (release_of(node)->note_work.count > 0)
+		atomic_store(&release_of(node)->interval_due, 1);
+	ROAMI_COUNT(node->stats, notices_applied, release_of(node)->apply_work.count);
 }
 
 void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
@@ -559,10 +569,14 @@ void roami_met(struct roami_node *node)
 
 static void release_fini(struct roami_node *node)
 {
-	roami_os_vec_free(&node->dirty_work, sizeof(struct roam_dirty));
-	roami_os_vec_free(&node->apply_work, sizeof(struct roam_notice));
-	roami_os_vec_free(&node->note_work, sizeof(struct roam_notice));
-	roami_os_vec_free(&node->page_work, sizeof(uint32_t));
+	roami_os_vec_free(&release_of(node)->dirty_work, sizeof(struct roam_dirty));
+	roami_os_vec_free(&release_of(node)->apply_work, sizeof(struct roam_notice));
+	roami_os_vec_free(&release_of(node)->note_work, sizeof(struct roam_notice));
+	roami_os_vec_free(&release_of(node)->page_work, sizeof(uint32_t));
 }
 
-const struct roami_room roami_room_release = {.name = "release", .fini = release_fini};
+const struct roami_room roami_room_release = {
+	.name = "release",
+	.state_size = sizeof(struct roami_release),
+	.fini = release_fini,
+};

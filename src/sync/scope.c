@@ -4,7 +4,9 @@
 
 #include "msg/msg.h"
 #include "sync/log.h"
+#include "sync/log_state.h"
 #include "sync/sync.h"
+#include "sync/sync_state.h"
 
 /* In a list and on the wire. */
 struct roami_scope_notice {
@@ -62,7 +64,7 @@ static void scope_compact(struct roami_node *node, struct roami_scope *scope)
 	if (bits == NULL)
 		return;
 	for (size_t i = count; i-- > 0;)
-		if (items[i].run.interval > node->log.floor.at[items[i].writer] &&
+		if (items[i].run.interval > log_of(node)->floor.at[items[i].writer] &&
 		    roami_log_mark(bits, items[i].run.page, items[i].run.count))
 			items[--kept] = items[i];
 	roami_os_unmap(bits, bytes);
@@ -73,7 +75,7 @@ static void scope_compact(struct roami_node *node, struct roami_scope *scope)
 
 void roami_scope_leave(struct roami_node *node, struct roami_scope *scope)
 {
-	struct roami_log *log = &node->log;
+	struct roami_log *log = log_of(node);
 	const struct roami_run *runs;
 	size_t at;
 
@@ -88,7 +90,8 @@ void roami_scope_leave(struct roami_node *node, struct roami_scope *scope)
 
 		scope_add(node, scope, &notice);
 	}
-	if (scope->notices.count > 2 * scope->compacted + (COMPACT_MIN >> node->compact_sooner))
+	if (scope->notices.count >
+	    2 * scope->compacted + (COMPACT_MIN >> log_of(node)->compact_sooner))
 		scope_compact(node, scope);
 	roami_spin_unlock(&log->lock);
 	scope->applied = scope->number;
@@ -147,7 +150,7 @@ void roami_scope_collect(struct roami_node *node, struct roami_scope *scope)
 {
 	const struct roami_scope_notice *items = scope_items(scope);
 
-	node->apply_work.count = 0;
+	release_of(node)->apply_work.count = 0;
 	for (size_t i = scope_after(scope, scope->applied); i < scope->notices.count; i++)
 		if (items[i].writer != node->me)
 			roami_log_collect_run(node, items[i].writer, &items[i].run,

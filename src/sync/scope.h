@@ -37,7 +37,7 @@ void roami_scope_send(struct roami_node *node, unsigned to, unsigned type, uint6
 void roami_scope_learn(struct roami_node *node, struct roami_scope *scope,
 		       const struct roam_request *request, size_t at);
 
-/* Moves what is not applied into node->apply_work.  app, in an interval. */
+/* Moves what is not applied into apply_work.  app, in an interval. */
 void roami_scope_collect(struct roami_node *node, struct roami_scope *scope);
 
 #endif

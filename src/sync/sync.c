@@ -1,4 +1,5 @@
 #include "sync/sync.h"
+#include "home/home_state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -190,7 +191,7 @@ void *roami_resolve_record(struct roami_node *node, unsigned home,
 {
 	bool full;
 
-	if (!node->records || records == NULL)
+	if (!home_of(node)->records || records == NULL)
 		return NULL;
 	return roami_record_find(node, home, records, id, true, &full);
 }
@@ -199,17 +200,14 @@ void *roami_resolve_record(struct roami_node *node, unsigned home,
 
 static enum roam_err sync_init(struct roami_node *node, const struct roami_node_params *params)
 {
-	struct roami_sync_state *sync = roami_os_reserve(sizeof(*sync));
+	struct roami_sync_state *sync = sync_of(node);
 
-	if (sync == NULL)
-		return ROAM_ENOMEM;
-	node->lock_records = (struct roami_records){params->layout.locks, params->layout.lock_slots,
+	sync->lock_records = (struct roami_records){params->layout.locks, params->layout.lock_slots,
 						    (uint32_t)roami_lock_bytes(params->nodes)};
-	node->meeting_records = (struct roami_records){
+	sync->meeting_records = (struct roami_records){
 		params->layout.meetings, params->layout.meeting_slots,
 		(uint32_t)(roami_meeting_bytes(params->nodes) +
 			   roami_departure_bytes(params->nodes))};
-	node->sync = sync;
 	sync->locks.make = roami_lock_make;
 	if (table_init(&sync->locks, sizeof(struct roami_lock)) != ROAM_OK ||
 	    table_init(&sync->barriers, sizeof(struct roami_barrier)) != ROAM_OK ||
@@ -221,10 +219,8 @@ static enum roam_err sync_init(struct roami_node *node, const struct roami_node_
 
 static void sync_fini(struct roami_node *node)
 {
-	struct roami_sync_state *sync = node->sync;
+	struct roami_sync_state *sync = sync_of(node);
 
-	if (sync == NULL)
-		return;
 	for (uint32_t i = 0; i < sync->locks.count; i++)
 		roami_lock_fini(table_item(&sync->locks, i));
 	roami_table_fini(&sync->locks);
@@ -232,12 +228,11 @@ static void sync_fini(struct roami_node *node)
 	roami_table_fini(&sync->conds);
 	roami_table_fini(&sync->flags);
 	roami_objects_fini(node);
-	roami_os_unmap(sync, sizeof(*sync));
-	node->sync = NULL;
 }
 
 const struct roami_room roami_room_sync = {
 	.name = "sync",
+	.state_size = sizeof(struct roami_sync_state),
 	.init = sync_init,
 	.fini = sync_fini,
 };

@@ -52,6 +52,26 @@ void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
 void roami_interval_enter(struct roami_node *node);
 void roami_interval_leave(struct roami_node *node);
 
+#define ROAMI_TABLE_BLOCK  256u  /* items that are made room for at a time */
+#define ROAMI_TABLE_BLOCKS 4096u
+
+/* Objects by id: items never move, finding takes no lock. */
+struct roami_table {
+	struct roami_spin lock;
+	uint8_t *blocks[ROAMI_TABLE_BLOCKS]; /* of items, each of which begins with its id */
+	size_t item_bytes;
+	_Atomic uint32_t count;
+	_Atomic uint32_t *slots; /* index + 1, open addressing */
+	void (*make)(struct roami_node *node, void *item); /* NULL: nothing to do */
+};
+
+/* Where objects of one kind lie in a segment, by id; nothing ever leaves before the round ends. */
+struct roami_records {
+	size_t at;
+	uint32_t slots;
+	uint32_t item_bytes;
+};
+
 /* ---- tables of objects, by id; never shrink */
 void *roami_table_item(const struct roami_table *table, uint32_t index);
 void *roami_table_find(struct roami_node *node, struct roami_table *table, uint64_t id);

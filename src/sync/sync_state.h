@@ -4,6 +4,7 @@
 
 #include "base/node.h"
 #include "sync/scope.h"
+#include "sync/sync.h"
 
 struct roami_lock;
 struct roami_barrier;
@@ -121,7 +122,29 @@ struct roami_flag {
 	struct roami_vec waiters;  /* struct roam_request with its clock: struct flag_waiter */
 };
 
+/* What a node's releases and acquires work with, under `interval_lock`. */
+struct roami_release {
+	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
+	_Atomic bool spared;             /* pages wait for roami_release_rest */
+	_Atomic uint64_t told;           /* the cycle at which that began last, for benchmarks */
+	_Atomic uint64_t handlers_checked;
+	_Atomic uint32_t handlers_warned;
+	struct roami_vec dirty_work; /* struct roam_dirty of the release under way */
+	struct roami_vec apply_work; /* struct roam_notice of the acquire under way */
+	struct roami_vec page_work;  /* uint32_t */
+	struct roami_vec note_work;  /* struct roam_notice: own notices of the open interval */
+	/* The next release closes an interval even if nothing was written. */
+	_Atomic uint32_t interval_due;
+};
+
+static inline struct roami_release *release_of(const struct roami_node *node)
+{
+	return node->rooms[ROAMI_ROOM_RELEASE].state;
+}
+
 struct roami_sync_state {
+	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
+	struct roami_records meeting_records; /* in node 0's segment, barriers */
 	struct roami_table locks;
 	struct roami_table barriers;
 	struct roami_table conds;
@@ -132,6 +155,11 @@ struct roami_sync_state {
 	_Atomic uint32_t cond_turn[ROAMI_THREADS_MAX]; /* waits begun */
 	_Atomic uint32_t cond_done[ROAMI_THREADS_MAX]; /* waits ended by a signal */
 };
+
+static inline struct roami_sync_state *sync_of(const struct roami_node *node)
+{
+	return node->rooms[ROAMI_ROOM_SYNC].state;
+}
 
 /*
  * A node that has ended and so leaves fewer threads than `expected` ones that a barrier waits for;

@@ -381,7 +381,7 @@ static bool run_is_soft(const struct run *run)
 static void touch_soft(struct run *run, struct roami_node *node, size_t offset, uint8_t *byte,
 		       bool write)
 {
-	struct wrapped *wrapped = node->engine_state;
+	struct wrapped *wrapped = pages_of(node)->engine_state;
 	bool known = !run->hide_kind;
 
 	while (!(write ? roami_soft_store(wrapped->inner, offset, byte, 1)
@@ -487,7 +487,7 @@ static void release_in_turn(struct run *run, struct roami_node *node)
 		if (roami_lock(node, OWN_ID + 8 * node->me) != ROAM_OK ||
 		    roami_unlock(node, OWN_ID + 8 * node->me) != ROAM_OK)
 			abort();
-	while (atomic_load(&node->dirty_count) != 0);
+	while (atomic_load(&pages_of(node)->dirty_count) != 0);
 	handlers_end();
 	run->released++;
 	pthread_cond_broadcast(&run->passed);

@@ -130,14 +130,14 @@ static bool is_default(const struct roam_protocol *protocol)
 static void check_touch(struct roami_node *node, bool write, uint32_t count, const char *what)
 {
 	/* Twins are apart, and what a protocol keeps of every node's writes. */
-	uint64_t before = resident_bytes(), bytes, twins = node->twins.fresh,
+	uint64_t before = resident_bytes(), bytes, twins = pages_of(node)->twins.fresh,
 		 most = BYTES_MAX + node->protocol->page_size +
 			NODES * node->protocol->page_node_size;
 
 	if (is_default(node->protocol) || node->protocol->trails)
 		CU_ASSERT(most <= 64);
 	touch_all(node, write, count);
-	bytes = resident_bytes() - before - (node->twins.fresh - twins) * ROAMI_PAGE;
+	bytes = resident_bytes() - before - (pages_of(node)->twins.fresh - twins) * ROAMI_PAGE;
 	printf("\n%s: node %u %s %u pages: %.1f bytes each", node->protocol->name, node->me, what,
 	       count, (double)bytes / count);
 	for (uint32_t page = 0; page < count; page++)

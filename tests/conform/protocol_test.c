@@ -372,7 +372,7 @@ static void evict_main(struct test *test, struct member *member, struct roami_no
 		for (uint32_t page = 0; page < EVICT_PAGES; page++) {
 			CHECK(test, get(node, page_at(page) + 4 * page) == round * 1000 + page);
 			if (member->node != 0 && test->config.protocol->evict != NULL)
-				CHECK(test, atomic_load(&node->cached) <= limit);
+				CHECK(test, atomic_load(&pages_of(node)->cached) <= limit);
 		}
 		all(test, node);
 	}

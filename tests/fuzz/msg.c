@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/layers.h"
 #include "base/thread.h"
 #include "msg/msg.h"
+#include "msg/msg_state.h"
 
 #define TYPES 6u
 
@@ -228,8 +230,8 @@ static void bench_messages(struct roami_node *node, const uint8_t *data, size_t 
 		if (setjmp(bench.failed) == 0) {
 			roami_msg_poll(node);
 		} else {
-			atomic_store(&node->msg.poll_lock.held, 0);
-			memset(node->msg.out_lock, 0, sizeof(node->msg.out_lock));
+			atomic_store(&msg_of(node)->poll_lock.held, 0);
+			memset(msg_of(node)->out_lock, 0, sizeof(msg_of(node)->out_lock));
 		}
 		free(copy);
 		data += bytes;
@@ -251,20 +253,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct roami_stats stats;
 	static uint8_t reply[64];
 	static struct roami_domain domain;
+	static struct roami_layers layers;
 	struct roami_node *node = calloc(1, sizeof(*node));
+	void *state = calloc(1, roami_room_msg.state_size);
 	struct roami_call *call;
 
-	if (node == NULL)
+	if (node == NULL || state == NULL)
 		abort();
+	node->rooms[ROAMI_ROOM_MSG].state = state;
+	node->rooms[ROAMI_ROOM_LAYERS].state = &layers;
 	memset(&bench, 0, sizeof(bench));
 	node->nodes = 3;
 	for (unsigned peer = 0; peer < node->nodes; peer++)
-		node->msg.answers[peer] = &answers;
+		msg_of(node)->answers[peer] = &answers;
 	node->domains = &domain;
 	node->env = &env;
 	node->stats = &stats;
-	node->transport = &wire;
-	node->transport_state = node;
+	layers_of(node)->transport = &wire;
+	layers_of(node)->transport_state = node;
 	if (roami_room_msg.init(node, NULL) != ROAM_OK ||
 	    roami_msg_register(node, messages, 0, &domain.types) != ROAM_OK)
 		abort();
@@ -275,6 +281,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	bench_messages(node, data, size);
 	roami_room_msg.fini(node);
+	free(state);
 	free(node);
 	return 0;
 }

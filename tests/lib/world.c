@@ -10,9 +10,11 @@
 #include "home/remote.h"
 #include "link/seal.h"
 #include "msg/msg.h"
+#include "msg/msg_state.h"
 #include "page/page.h"
 #include "pastset/job/server.h"
 #include "run/open.h"
+#include "sync/log_state.h"
 #include "world_begin.h"
 #include "world_memory.h"
 #include "world_state.h"
@@ -246,7 +248,7 @@ struct world *world_open(const struct world_config *config)
 			world_close(world);
 			return NULL;
 		}
-		world->nodes[i]->compact_sooner = config->compact_sooner;
+		log_of(world->nodes[i])->compact_sooner = config->compact_sooner;
 		atomic_store(&world->nodes[i]->self->ctl->threads, config->threads[i]);
 		world_fiber_add(world, i, true, service_main, world->nodes[i]);
 	}
@@ -305,7 +307,7 @@ void world_sleep(struct world *world, uint64_t ns)
 
 static bool node_can_poll(struct roami_node *node)
 {
-	return atomic_load_explicit(&node->msg.poll_lock.held, memory_order_relaxed) == 0 &&
+	return atomic_load_explicit(&msg_of(node)->poll_lock.held, memory_order_relaxed) == 0 &&
 	       roami_msg_pending(node);
 }
 
@@ -466,7 +468,7 @@ static void rest_compare(struct world *world, uint32_t page)
 	for (unsigned i = 0; i < world->config.nodes; i++) {
 		struct roami_node *node = world->nodes[i];
 
-		if (roami_soft_access(node->engine_state, page) == ROAM_NONE)
+		if (roami_soft_access(pages_of(node)->engine_state, page) == ROAM_NONE)
 			continue;
 		if (first == NULL)
 			first = node;
@@ -486,11 +488,12 @@ static void rest_access(struct world *world, uint32_t page)
 	for (unsigned i = 0; i < world->config.nodes; i++) {
 		struct roami_node *node = world->nodes[i];
 
-		if (roami_soft_access(node->engine_state, page) != roami_page_access(node, page))
+		if (roami_soft_access(pages_of(node)->engine_state, page) !=
+		    roami_page_access(node, page))
 			world_fail(world,
 				   "page %u at node %u: the table says access %d, the engine %d",
 				   page, i, roami_page_access(node, page),
-				   roami_soft_access(node->engine_state, page));
+				   roami_soft_access(pages_of(node)->engine_state, page));
 	}
 }
 
@@ -503,9 +506,9 @@ static void rest_cached(struct world *world, unsigned index)
 	for (uint32_t page = 0; page < world->layout.pages; page++)
 		cached += roami_page_access(node, page) != ROAM_NONE &&
 			  !roami_page_is_home(node, page);
-	if (cached != atomic_load(&node->cached))
+	if (cached != atomic_load(&pages_of(node)->cached))
 		world_fail(world, "node %u has %u copies, and counts %u", index, cached,
-			   atomic_load(&node->cached));
+			   atomic_load(&pages_of(node)->cached));
 }
 
 void world_rest(struct world *world)
@@ -544,7 +547,8 @@ static void access_fault(struct roami_node *node, uint64_t offset, bool write)
 
 	roami_fault(node, page, write && known, known);
 	until = world->now + world->config.late_ns;
-	while (world->now < until && roami_soft_access(node->engine_state, page) >= needed)
+	while (world->now < until &&
+	       roami_soft_access(pages_of(node)->engine_state, page) >= needed)
 		world_sleep(world, world->config.late_ns / LATE_LOOKS);
 	roami_step(node);
 }
@@ -552,7 +556,7 @@ static void access_fault(struct roami_node *node, uint64_t offset, bool write)
 void world_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes)
 {
 	roami_step(node);
-	while (!roami_soft_load(node->engine_state, offset, out, bytes))
+	while (!roami_soft_load(pages_of(node)->engine_state, offset, out, bytes))
 		access_fault(node, offset, false);
 	world_of(node)->current->made++;
 }
@@ -560,14 +564,14 @@ void world_load(struct roami_node *node, uint64_t offset, void *out, size_t byte
 void world_store(struct roami_node *node, uint64_t offset, const void *in, size_t bytes)
 {
 	roami_step(node);
-	while (!roami_soft_store(node->engine_state, offset, in, bytes))
+	while (!roami_soft_store(pages_of(node)->engine_state, offset, in, bytes))
 		access_fault(node, offset, true);
 	world_of(node)->current->made++;
 }
 
 void world_move(struct roami_node *node, uint64_t to, uint64_t from)
 {
-	void *soft = node->engine_state;
+	void *soft = pages_of(node)->engine_state;
 	uint32_t word;
 
 	roami_step(node);

@@ -1,10 +1,16 @@
+#include "base/layers.h"
 #include "world_begin.h"
 
 #include "base/region.h"
+#include "home/home_state.h"
+#include "home/provisional.h"
 #include "link/link.h"
 #include "link/reliable.h"
 #include "lrc.h"
+#include "msg/msg_state.h"
+#include "page/page.h"
 #include "rng.h"
+#include "sync/log_state.h"
 #include "sync/sync.h"
 #include "sync/sync_state.h"
 #include "world_past.h"
@@ -30,7 +36,7 @@ static void begin_clocks(struct roami_node *const *nodes, unsigned count, struct
 	for (unsigned i = 0; i < count; i++)
 		clock.at[i] = begin_below(rng, BITS_32);
 	for (unsigned i = 0; i < count; i++) {
-		struct roami_log *log = &nodes[i]->log;
+		struct roami_log *log = log_of(nodes[i]);
 
 		log->seen = log->clock = log->floor = log->met = log->told = clock;
 		log->told_number = told;
@@ -45,16 +51,16 @@ static void begin_rings(struct roami_node *const *nodes, unsigned count, struct 
 	for (unsigned i = 0; i < count; i++) {
 		struct roami_node *node = nodes[i];
 
-		node->log.published = begin_below(rng, BITS_32);
-		atomic_store(&node->self->board->begun, node->log.published);
-		atomic_store(&node->self->board->head, node->log.published);
-		node->trail_head = begin_below(rng, BITS_32);
-		atomic_store(&node->self->trail->begun, node->trail_head);
+		log_of(node)->published = begin_below(rng, BITS_32);
+		atomic_store(&node->self->board->begun, log_of(node)->published);
+		atomic_store(&node->self->board->head, log_of(node)->published);
+		home_of(node)->trail_head = begin_below(rng, BITS_32);
+		atomic_store(&node->self->trail->begun, home_of(node)->trail_head);
 		for (unsigned by = 0; by < count; by++) {
 			uint64_t at = begin_below(rng, BITS_32);
 
 			atomic_store(&node->self->tails[by].tail, at);
-			atomic_store(&node->share_head[by], at);
+			atomic_store(&home_of(node)->share_head[by], at);
 		}
 	}
 }
@@ -62,7 +68,7 @@ static void begin_rings(struct roami_node *const *nodes, unsigned count, struct 
 /* Records of locks and barriers, whichever get them. */
 static void begin_records(struct roami_node *const *nodes, unsigned count, struct rng *rng)
 {
-	const struct roami_records *records = &nodes[0]->meeting_records;
+	const struct roami_records *records = &sync_of(nodes[0])->meeting_records;
 	uint8_t *at = nodes[0]->self->base + records->at;
 
 	for (uint32_t i = 0; i < records->slots; i++, at += records->item_bytes) {
@@ -71,7 +77,7 @@ static void begin_records(struct roami_node *const *nodes, unsigned count, struc
 		atomic_store(&departure->episode, begin_below(rng, BITS_32));
 	}
 	for (unsigned home = 0; home < count; home++) {
-		records = &nodes[home]->lock_records;
+		records = &sync_of(nodes[home])->lock_records;
 		at = nodes[home]->self->base + records->at;
 		for (uint32_t i = 0; i < records->slots; i++, at += records->item_bytes) {
 			struct roami_lock_record *record = (void *)at;
@@ -124,16 +130,16 @@ static void begin_barrier(struct roami_node *node, void *item)
 
 static void begin_counts(struct roami_node *node, struct rng *rng)
 {
-	node->sync->locks.make = begin_lock;
-	node->sync->barriers.make = begin_barrier;
+	sync_of(node)->locks.make = begin_lock;
+	sync_of(node)->barriers.make = begin_barrier;
 	for (unsigned i = 0; i < ROAMI_THREADS_MAX; i++) {
-		node->sync->cond_turn[i] = (uint32_t)begin_below(rng, BITS_32);
-		node->sync->cond_done[i] = node->sync->cond_turn[i];
+		sync_of(node)->cond_turn[i] = (uint32_t)begin_below(rng, BITS_32);
+		sync_of(node)->cond_done[i] = sync_of(node)->cond_turn[i];
 	}
-	node->msg.call_serial = (uint32_t)begin_below(rng, ROAMI_CALL_SERIALS);
-	node->msg.polls = (uint32_t)begin_below(rng, BITS_32);
-	node->barriers_left = begin_below(rng, BITS_32);
-	node->guess.epoch = begin_below(rng, BITS_32);
+	msg_of(node)->call_serial = (uint32_t)begin_below(rng, ROAMI_CALL_SERIALS);
+	msg_of(node)->polls = (uint32_t)begin_below(rng, BITS_32);
+	pages_of(node)->barriers_left = begin_below(rng, BITS_32);
+	guess_of(node)->epoch = begin_below(rng, BITS_32);
 }
 
 /* Datagrams from one node to another: the number each has, and that of what it carries. */
@@ -150,8 +156,8 @@ static void begin_link(struct roami_link *from, struct roami_link *to, struct rn
 static struct roami_reliable *begin_reliable(struct roami_node *node)
 {
 	for (unsigned i = 0; i < ROAMI_LAYERS_MAX; i++)
-		if (node->layers[i].transport == &roami_transport_reliable)
-			return node->layers[i].state;
+		if (layers_of(node)->all[i].transport == &roami_transport_reliable)
+			return layers_of(node)->all[i].state;
 	return NULL;
 }
 
@@ -181,8 +187,8 @@ void world_begin(struct roami_node *const *nodes, const struct world_config *con
 
 		begin_counts(nodes[i], rng);
 		world_past_begin(nodes[i], tuples, rng);
-		nodes[i]->version_begin = version;
-		nodes[i]->epoch_begin = epoch;
+		home_of(nodes[i])->version_begin = version;
+		home_of(nodes[i])->epoch_begin = epoch;
 		for (unsigned peer = 0; reliable != NULL && peer < count; peer++)
 			if (peer != i)
 				begin_link(&reliable->links[peer],

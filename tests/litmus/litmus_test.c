@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "fault/soft.h"
+#include "home/home_state.h"
 #include "litmus.h"
 #include "page/page.h"
 #include "seed_options.h"
@@ -398,7 +399,7 @@ static void lazy_sections(struct run *run, struct roami_node *node, uint64_t got
 {
 	static const char what[] = "20 sections that no other node enters";
 	const struct roam_protocol *protocol = node->protocol;
-	bool apart = !node->records || protocol->homes == ROAM_HOMES_MOVING;
+	bool apart = !home_of(node)->records || protocol->homes == ROAM_HOMES_MOVING;
 
 	if (!lazy_eager(protocol))
 		lazy_expect(run, what, got, protocol->keeps_twins ? 2 : apart ? 2 * 20 + 2 : 0);

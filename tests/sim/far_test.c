@@ -11,6 +11,7 @@
 #include "base/parts.h"
 #include "home/far.h"
 #include "home/remote.h"
+#include "msg/msg_state.h"
 #include "rng.h"
 #include "seed_options.h"
 #include "sync/frees.h"
@@ -81,7 +82,7 @@ static uint64_t sent_all(const struct far_thread *thread)
 	uint64_t sent = 0;
 
 	for (unsigned peer = 0; peer < thread->far->nodes; peer++)
-		sent += atomic_load(&thread->node->msg.sent[peer]);
+		sent += atomic_load(&msg_of(thread->node)->sent[peer]);
 	return sent;
 }
 
@@ -209,7 +210,7 @@ static void places_check(struct far_thread *thread)
 static void asked_check(struct far_thread *thread)
 {
 	struct roami_node *node = thread->node;
-	const _Atomic uint64_t *sent = &node->msg.sent[0];
+	const _Atomic uint64_t *sent = &msg_of(node)->sent[0];
 	uint64_t words[PLACED], before = atomic_load(sent);
 	bool near = thread->far->onesided && node->me % thread->far->hosts == 0;
 

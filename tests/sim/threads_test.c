@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/layers.h"
 #include "fault/soft.h"
 #include "link/seal.h"
 #include "page/page.h"
@@ -81,7 +82,7 @@ static void job_load(void *self, uint64_t offset, void *out, size_t bytes)
 	struct job_thread *thread = self;
 	struct roami_node *node = thread->member.node;
 
-	while (!roami_soft_load(node->engine_state, offset, out, bytes))
+	while (!roami_soft_load(pages_of(node)->engine_state, offset, out, bytes))
 		roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), false, thread->job->kind_known);
 }
 
@@ -91,7 +92,7 @@ static void job_store(void *self, uint64_t offset, const void *in, size_t bytes)
 	struct roami_node *node = thread->member.node;
 	bool known = thread->job->kind_known;
 
-	while (!roami_soft_store(node->engine_state, offset, in, bytes))
+	while (!roami_soft_store(pages_of(node)->engine_state, offset, in, bytes))
 		roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), known, known);
 }
 
@@ -235,8 +236,8 @@ static void job_pass_cards(struct job *job)
 {
 	for (unsigned from = 0; from < job->nodes; from++)
 		for (unsigned to = 0; to < job->nodes; to++)
-			memcpy(job->far[to * job->nodes + from].card, job->opened[from]->card,
-			       ROAM_CARD_BYTES);
+			memcpy(job->far[to * job->nodes + from].card,
+			       layers_of(job->opened[from])->card, ROAM_CARD_BYTES);
 }
 
 static void job_node_open(struct job *job, const struct roam_protocol *protocol, unsigned me)

@@ -1,0 +1,52 @@
+/* What a node keeps of messages; internal to src/msg, but for who counts messages. */
+#ifndef ROAMI_MSG_STATE_H
+#define ROAMI_MSG_STATE_H
+
+#include "msg/msg.h"
+
+#define ROAMI_CALLS_MAX     (ROAMI_THREADS_MAX * ROAMI_CALLS_EACH) /* a power of two */
+#define ROAMI_CALL_SERIALS  (UINT32_MAX / ROAMI_CALLS_MAX / 2 + 1) /* then they begin anew */
+
+/* Messages that wait: parked for a page, delayed until a time, or out for a full ring. */
+struct roami_parked {
+	uint32_t page;
+	uint32_t bytes;
+	uint64_t when; /* 0: parked for the page */
+	struct roam_request request;
+};
+
+/* A type of message. */
+struct roami_type {
+	const struct roam_message *message; /* NULL: none */
+	unsigned domain; /* whose protocol's it is; ROAMI_DOMAIN_NONE: a room's */
+};
+
+struct roami_msg {
+	struct roami_spin poll_lock;
+	uint32_t polls; /* that found something; poll_lock is held */
+	_Atomic uint64_t asked; /* requests handed to handlers */
+	_Atomic uint64_t received;              /* messages since the node was opened */
+	_Atomic uint64_t sent[ROAMI_NODES_MAX]; /* the same, to each node */
+	_Atomic uint64_t aside_received, aside_sent; /* those of run/probe.h among them */
+	struct roami_spin call_lock;
+	struct roami_spin out_lock[ROAMI_NODES_MAX];
+	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */
+	size_t out_first[ROAMI_NODES_MAX];
+	_Atomic uint32_t out_waiting; /* peers with queued messages */
+	struct roami_call calls[ROAMI_CALLS_MAX];
+	uint32_t call_serial;
+	struct roami_spin parked_lock;
+	struct roami_vec parked;      /* struct roami_parked with payload, back to back */
+	struct roami_vec parked_copy; /* the one being handled */
+	_Atomic uint64_t delay_next;  /* earliest `when`; UINT64_MAX: none */
+	struct roami_vec types;       /* struct roami_type, by the type of a message */
+	const struct roami_answers *answers[ROAMI_NODES_MAX]; /* by peer */
+	void (*handled)(struct roami_node *node); /* a handler has returned */
+};
+
+static inline struct roami_msg *msg_of(const struct roami_node *node)
+{
+	return node->rooms[ROAMI_ROOM_MSG].state;
+}
+
+#endif

@@ -1,0 +1,174 @@
+/* Copies of other nodes' pages: how many there are, and which go when there are too many. */
+#include "base/region.h"
+#include "base/thread.h"
+#include "page/page.h"
+
+static uint32_t *cache_items(struct roami_node *node)
+{
+	return (uint32_t *)(void *)pages_of(node)->cache.items;
+}
+
+/* Drops what was invalidated since it was listed, and doubles; the lock is held. */
+static void cache_compact(struct roami_node *node)
+{
+	uint32_t *pages = cache_items(node);
+	size_t kept = 0;
+
+	for (size_t i = pages_of(node)->cache_first; i < pages_of(node)->cache.count; i++) {
+		struct roami_page *entry = &node->table[pages[i]];
+
+		if (atomic_load(&entry->access) == ROAM_NONE ||
+		    (atomic_fetch_or(&entry->flags, ROAMI_PAGE_LISTED) & ROAMI_PAGE_LISTED))
+			continue;
+		pages[kept++] = pages[i];
+	}
+	for (size_t i = 0; i < kept; i++)
+		atomic_fetch_and(&node->table[pages[i]].flags, (uint8_t)~ROAMI_PAGE_LISTED);
+	pages_of(node)->cache.count = kept;
+	pages_of(node)->cache_first = 0;
+}
+
+/* Lists a page as the newest copy; first listed, first evicted. */
+static void cache_list(struct roami_node *node, uint32_t page)
+{
+	struct roami_pages *pages = pages_of(node);
+	uint32_t *slot;
+
+	roami_spin_lock(node, &pages->cache_lock);
+	if (pages->cache.count - pages->cache_first > 2 * node->options->cache_pages + 1024)
+		cache_compact(node);
+	slot = roami_os_vec_grow(&pages->cache, sizeof(*slot), 1);
+	if (slot == NULL)
+		roami_node_fail(node, "no memory for the list of copies");
+	*slot = page;
+	pages->cache.count++;
+	roami_spin_unlock(&pages->cache_lock);
+}
+
+void roami_page_cached(struct roami_node *node, uint32_t first, uint32_t end)
+{
+	atomic_fetch_add(&pages_of(node)->cached, end - first);
+	for (uint32_t page = first; node->options->cache_pages != 0 && page < end; page++)
+		cache_list(node, page);
+}
+
+/* ------------------------------------------------------------------------------------ eviction */
+
+/* Lets the page's protocol give the copy up; the page is pending. */
+static bool page_give_up(struct roami_node *node, uint32_t page)
+{
+	struct roami_domain *domain = roami_domain_of(node, page);
+	unsigned was = roami_domain_enter(node, domain);
+	bool gone = domain->protocol->evict != NULL && domain->protocol->evict(node, page);
+
+	roami_domain_leave(node, was);
+	return gone;
+}
+
+void roami_page_away(struct roami_node *node, uint32_t page)
+{
+	roami_spoil(node, ROAMI_SPOILT_PAGE, roami_page_bytes(node, page), ROAMI_PAGE);
+}
+
+bool roami_cache_drop(struct roami_node *node, uint32_t page)
+{
+	if (node->options->cache_pages == 0 ||
+	    atomic_load(&pages_of(node)->cached) <= node->options->cache_pages)
+		return false;
+	roami_page_close(node, &page, 1, ROAM_NONE);
+	roami_page_away(node, page);
+	ROAMI_COUNT(node->stats, evictions, 1);
+	return true;
+}
+
+static bool page_evict(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = &node->table[page];
+	bool gone = false;
+
+	if (atomic_load(&entry->access) != ROAM_READ ||
+	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) ||
+	    !roami_page_try(node, page))
+		return false;
+	if (atomic_load(&entry->access) == ROAM_READ &&
+	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) == 0)
+		gone = page_give_up(node, page);
+	if (gone)
+		roami_spoil(node, ROAMI_SPOILT_COPY, roami_page_bytes(node, page), ROAMI_PAGE);
+	if (gone && node->fd >= 0) {
+		roami_os_discard(roami_page_bytes(node, page), ROAMI_PAGE);
+		entry->here = 0;
+	}
+	entry->evicted = gone;
+	roami_page_done(node, page);
+	return gone;
+}
+
+/* The oldest copy; false: none is listed. */
+static bool cache_oldest(struct roami_node *node, uint32_t *page_p)
+{
+	bool found;
+
+	roami_spin_lock(node, &pages_of(node)->cache_lock);
+	found = pages_of(node)->cache_first < pages_of(node)->cache.count;
+	if (found)
+		*page_p = cache_items(node)[pages_of(node)->cache_first++];
+	roami_spin_unlock(&pages_of(node)->cache_lock);
+	return found;
+}
+
+/* Those that are dirty or in use go to the end of the list. */
+#define EVICT_TRIES 64u
+
+static bool evict_needs(struct roami_thread *thread, uint32_t page)
+{
+	uint32_t needs = atomic_load_explicit(&thread->needs, memory_order_relaxed);
+
+	for (unsigned i = 0; i < needs; i++)
+		if (atomic_load_explicit(&thread->touched[i], memory_order_relaxed) == page + 1)
+			return true;
+	return false;
+}
+
+/* Whether a thread is about to touch the page: it has just got it, or waits for it. */
+static bool evict_spares(struct roami_node *node, uint32_t page)
+{
+	for (unsigned i = 0; i < atomic_load(&threads_of(node)->top); i++)
+		if (evict_needs(&threads_of(node)->threads[i], page))
+			return true;
+	return false;
+}
+
+static void touched_set(struct roami_thread *thread, unsigned i, uint32_t page)
+{
+	atomic_store_explicit(&thread->touched[i], page, memory_order_relaxed);
+}
+
+void roami_evict_not(struct roami_node *node, uint32_t page)
+{
+	struct roami_thread *thread = roami_thread_self(node);
+	unsigned at = 0;
+
+	while (at < ROAMI_TOUCHED && atomic_load(&thread->touched[at]) != page + 1)
+		at++;
+	/* It is back so soon: one instruction may need what it has touched since, and this. */
+	atomic_store_explicit(&thread->needs, at < ROAMI_TOUCHED ? at + 1 : 1,
+			      memory_order_relaxed);
+	for (unsigned i = at < ROAMI_TOUCHED ? at : ROAMI_TOUCHED - 1; i > 0; i--)
+		touched_set(thread, i, atomic_load(&thread->touched[i - 1]));
+	touched_set(thread, 0, page + 1);
+}
+
+void roami_evict(struct roami_node *node)
+{
+	uint32_t limit = (uint32_t)node->options->cache_pages, page;
+	unsigned tries = EVICT_TRIES;
+
+	while (tries-- > 0 && atomic_load(&pages_of(node)->cached) > limit &&
+	       cache_oldest(node, &page)) {
+		if (!evict_spares(node, page) && page_evict(node, page))
+			ROAMI_COUNT(node->stats, evictions, 1);
+		else if (atomic_load(&node->table[page].access) != ROAM_NONE)
+			cache_list(node, page);
+	}
+}

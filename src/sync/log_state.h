@@ -1,0 +1,30 @@
+/* The log of write notices; internal to src/sync. */
+#ifndef ROAMI_LOG_STATE_H
+#define ROAMI_LOG_STATE_H
+
+#include "sync/log.h"
+
+struct roami_log {
+	const struct roami_notices *notices; /* how write notices travel, see log.h */
+	uint32_t compact_sooner; /* lists of notices, by so many powers of two: 0, but for tests */
+	struct roami_spin lock;
+	struct roami_vec runs[ROAMI_NODES_MAX];
+	size_t first[ROAMI_NODES_MAX];              /* runs before it are trimmed */
+	size_t compacted[ROAMI_NODES_MAX];          /* length after the last compaction */
+	struct roami_vclock seen;                   /* the log is complete up to here */
+	struct roami_vclock clock;                  /* applied: copies are as fresh as this */
+	struct roami_vclock floor;                  /* everybody has applied this at least */
+	struct roami_vclock met; /* what had been released before the last full barrier */
+	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
+	/* What the last barrier by message of all nodes has told them, and how many those were. */
+	struct roami_vclock told;
+	uint64_t told_number;
+	uint64_t published;                         /* own runs put on the board */
+};
+
+static inline struct roami_log *log_of(const struct roami_node *node)
+{
+	return node->rooms[ROAMI_ROOM_LOG].state;
+}
+
+#endif
