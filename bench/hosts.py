@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The kernels on two hosts, over udp, against two nodes of one host, in turn.
+"""The kernels on two hosts, over udp, compared with two nodes of one host, in turn.
 
-The hosts are network namespaces joined by veth, so both ways have the same CPUs.  For root, with
-the command ip.  One line each: medians of the whole run in ms, and how many times as long hosts
-take.
+The hosts are network namespaces joined by veth, so both have the same CPUs.  Needs root and the
+command ip.  Prints a line for each kernel: medians of the whole run in ms, and the ratio of two hosts
+to one.
 """
 import argparse
 import contextlib
@@ -23,7 +23,7 @@ def ip(*words):
 
 @contextlib.contextmanager
 def hosts(mtu):
-    """The launcher's namespace and two more, which a bridge in it joins."""
+    """The launcher's namespace, and two more, joined by a bridge in it."""
     home, *others = names = [f'roam-bench-{os.getpid()}-{letter}' for letter in '0ab']
     made = []
     try:
@@ -54,7 +54,7 @@ def took(words, env):
 
 
 def compared(kernel, args, names):
-    """Medians over hosts and on one."""
+    """Medians on two hosts and on one."""
     program, *options = kernel.split()
     command = [os.path.join(args.build, 'apps', program), '-p2', *options]
     far = ['ip', 'netns', 'exec', names[0], os.path.join(args.build, 'tools', 'roam'), 'run', '-n',

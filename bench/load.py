@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Locks beside programs that compute: how much longer they take than without, against the fair share,
-(threads + load) / max(threads, processors).
+"""Locks beside programs that compute: how much longer they take than without these programs, compared
+with the fair share, (threads + load) / max(threads, processors).
 
-Runs without and with the load alternate, with one of nodes that only compute beside that load, for
-the processor time that the locks take without: that one shows what the kernel, and what else runs,
-left to get.  One line each, of medians: `share` is the fair one; `took`, the time with the load by
-that without; `of share`, which may be 1.25; `mutex`, the same of a mutex of POSIX threads, whose
-sections take what a lock and its pages take here; `of computing`, the time by that of computing;
-`cpu`, the processor time with the load by that without.  For an idle machine.
+Runs without and with the load alternate with runs of nodes that only compute beside that load, for the
+processor time that the locks take without it: these show how much the kernel and other processes leave.
+Prints a line of medians for each kind: `share`: the fair share; `took`: the time with the load divided by
+the time without; `of share`: that divided by the share, at most 1.25; `mutex`: the value for a mutex of
+POSIX threads, whose sections take as long as a lock and its pages here; `of computing`: the time divided
+by that of computing nodes; `cpu`: the processor time with the load divided by that without.  Needs an
+idle machine.
 """
 import argparse
 import os
@@ -22,7 +23,7 @@ KINDS = {'long sections': (20, 20, 20000), 'short sections': (1, 1, 200000),
 
 
 def run(program, *words):
-    """Milliseconds that it took, and those of processors."""
+    """The run's time and processor time in milliseconds."""
     done = subprocess.run([program, *map(str, words)], check=True, stdout=subprocess.PIPE, text=True,
                           timeout=300)
     return tuple(map(float, re.fullmatch(r'(\S+) ms, (\S+) ms of processors\n', done.stdout).groups()))

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Plots what each of 1,000 moves took, as figures 4 and 5 of the PastSet paper do, by the way in which
-roam waits: asleep, as usual (it spins, then sleeps), spinning; and of moves to an element here.
+"""Plots the time of each of 1,000 moves, as figures 4 and 5 of the PastSet paper do, for each way in which
+roam waits: asleep, as usual (it spins, then sleeps), spinning; and for moves to a local element.
 
     roam bench past --only move_ --series moves.json
     python3 waits.py moves.json moves.png

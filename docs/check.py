@@ -2,7 +2,7 @@
 """Checks what the documents say against the tree; run in its root.  Prints what is wrong.
 
 - the first C block of README.md is docs/example.c, and compiles as that
-- every relative link, and every path in backquotes that begins with a folder of ours, exists
+- every relative link, and every path in backquotes that begins with a folder of this tree, exists
 - every ROAM_ variable named in the documents is an option, a test's variable, or in a header
 """
 import glob

@@ -18,7 +18,7 @@ int main(void)
 {
 	sum = roam_alloc(sizeof(*sum));
 	if (sum == NULL || roam_create_all(work, 4) || roam_wait_for_end())
-		return 1; /* roam has said why */
+		return 1; /* roam has reported why */
 	printf("pi is %.9f\n", *sum);
 	return 0;
 }

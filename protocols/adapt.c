@@ -192,10 +192,7 @@ static void adapt_ahead(struct roami_node *node, uint32_t first, uint32_t count,
 	home_ahead_by(node, first, count, stride, adapt_fetch);
 }
 
-/*
- * Whether this node is home because the page was placed here before any node touched it; opens it.
- * false: it was taken since.
- */
+/* Opens a page placed here before any node touched it; false: its home was taken since. */
 static bool adapt_placed(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
@@ -368,10 +365,7 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 	roami_home_shut(node, page);
 }
 
-/*
- * Leaves the page's diff in the diff log, if it is not most of the page; its place there, 0: it is
- * not left.
- */
+/* Leaves the page's diff in the diff log, unless it is most of the page; its place there, or 0. */
 static uint64_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty, bool keep,
 			    size_t *bytes_p)
 {
@@ -474,10 +468,7 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 	roami_notice_add_diff(node, dirty->page, dirty->version, place);
 }
 
-/*
- * Tells of a page that was written at this home.  Of a copy: returns the home that its diff goes
- * to; *place_p is where the diff is left.
- */
+/* Tells of an own page; of a copy, returns its home, after leaving the diff at *place_p. */
 static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync,
 			   struct roam_dirty *dirty, uint64_t *place_p)
 {

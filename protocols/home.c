@@ -91,7 +91,7 @@ void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsign
 
 		roami_fetch_all(node, list, count);
 		for (unsigned i = 0; i < count; i++) {
-			roami_assert(list[i].home != roami_me(node));
+			roami_contract(list[i].home != roami_me(node));
 			if (list[i].result != ROAM_FETCH_OK)
 				roami_node_fail(node, "page %u: its home is not node %u",
 						list[i].page, list[i].home);

@@ -81,7 +81,7 @@ struct home_scoped_page {
 	uint64_t sent; /* the version that this node's last diff made */
 };
 
-/* Finds the page's home, claiming it if nobody did, and opens the pending page. */
+/* Finds the page's home, claiming it if no node did, and opens the pending page. */
 void home_read_fault(struct roami_node *node, uint32_t page);
 
 /*

@@ -14,8 +14,8 @@ enum ivy_state {
 	IVY_COPY,    /* a copy that may be read; this node is in the owner's copyset */
 	IVY_EVICTED, /* the copy was given up, unknown to the owner */
 	IVY_ASKED,   /* a write asked for the page; a copy may be here until it is invalidated */
-	IVY_SHARED,  /* owner; others have copies, so nobody writes */
-	IVY_OWNER    /* owner; nobody else has the page */
+	IVY_SHARED,  /* owner; others have copies, so no node writes */
+	IVY_OWNER    /* owner; no other node has the page */
 };
 
 /* Per page; begins the page data of each protocol that uses ivy's parts. */

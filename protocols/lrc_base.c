@@ -170,7 +170,6 @@ static void lrc_push(struct roami_node *node, uint32_t page)
 	roami_page_lock(node, page);
 	if (data->twin != 0)
 		lrc_seal_open(node, page);
-	roami_assert(data->twin == 0);
 	for (unsigned i = 0; i < roami_count(node); i++)
 		top[i] = data->from[i].top;
 	roami_page_unlock(node, page);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes roam/_cdef.py, what cffi has to know, from the C headers.
+"""Makes roam/_cdef.py, the declarations for cffi, from the C headers.
 
 usage: cdef.py            writes it
        cdef.py --check    says whether it is what the headers say

@@ -130,7 +130,7 @@ def show_page(job, node, number, offset):
     print(f'  home       {f"node {home}" if home >= 0 else "not known here"}')
     print('  twin       ' + text_or(lambda: twin_text(node, number, int(entry['twin']))))
     print('  protocol   ' + protocol_data(node, number))
-    print(f'  directory  ' + text_or(lambda: word_text(segments[manager], number)) +
+    print('  directory  ' + text_or(lambda: word_text(segments[manager], number)) +
           f' (kept by node {manager})')
     if home >= 0:
         print('  header     ' + text_or(lambda: header_text(segments[home], number)) +

@@ -135,8 +135,8 @@ static void help_print(FILE *to)
 	for (size_t i = 0; i < commands_count; i++)
 		fprintf(to, "  roam %s\n        %s\n", commands[i].usage, commands[i].meaning);
 	fprintf(to, "\nPrograms that create their nodes themselves (PARMACS, roam_create_all) are "
-		    "started as they\n"
-		    "are: ./fft -p4.  Both kinds take their options from ROAM_* variables: `roam "
+		    "started\n"
+		    "directly: ./fft -p4.  Both kinds take options from ROAM_* variables: `roam "
 		    "info options`.\n");
 }
 

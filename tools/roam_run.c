@@ -78,14 +78,14 @@ static int run_usage(FILE *to)
 		"      --gdb NODE       run this node under gdb: at the terminal; without one, or "
 		"with -H,\n"
 		"                       gdb starts it and shows where it stopped\n"
-		"      --report-bindings  say where each node may run: host, CPUs\n"
+		"      --report-bindings  print where each node may run: host, CPUs\n"
 		"Each node has a copy of the standard input.\n"
 		"Hosts are reached by ssh, or by the command in ROAM_RSH.  The exit status is 0 if "
 		"every node's\n"
-		"was; that of the first node that failed; or 128 + N if signal N killed it.\n"
-		"Signals are passed on: SIGQUIT makes the nodes say what they wait for; those that "
-		"SIGINT,\nSIGTERM or SIGHUP did not end within %u s are killed, at the second one "
-		"at once.\n",
+		"was, else that of the first node that failed, or 128 + N if signal N killed it.\n"
+		"Signals are passed on.  SIGQUIT makes the nodes print what they wait for.  Nodes "
+		"that SIGINT,\nSIGTERM or SIGHUP did not end within %u s are killed; a second such "
+		"signal kills at once.\n",
 		ROAMI_NODES_MAX, TOOL_TIMEOUT, STOP_S);
 	return to == stdout ? 0 : TOOL_USAGE;
 }

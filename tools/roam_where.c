@@ -37,9 +37,9 @@ static int where_usage(FILE *to)
 	fprintf(to, "usage: roam where PID\n"
 		    "Prints what every thread of every node of a job waits for, or where it "
 		    "computes.  PID is a node,\n"
-		    "what has launched it, or any process above; the job goes on.  Where no node "
-		    "is on this host\n"
-		    "`roam run -H` says it instead, on its own standard error.\n");
+		    "its launcher, or another ancestor.  The job goes on.  If no node is on this "
+		    "host,\n"
+		    "`roam run -H` prints the lines instead, on its own standard error.\n");
 	return to == stdout ? 0 : TOOL_USAGE;
 }
 

@@ -7,12 +7,6 @@
 
 /* ------------------------------------------------------------------------------------- failure */
 
-void roami_assert_failed(const char *condition, const char *file, int line)
-{
-	fprintf(stderr, "roam: internal error: %s (%s:%d)\n", condition, file, line);
-	abort();
-}
-
 void roami_node_fail(struct roami_node *node, const char *format, ...)
 {
 	char text[256];

@@ -36,7 +36,7 @@ static unsigned job_domain(const struct roami_job *job, uint64_t offset)
 	return roami_layout_domain(&job->layout, (uint32_t)(offset / ROAMI_PAGE));
 }
 
-/* Others must have acquired what is freed now; with one node there is nobody to. */
+/* The interval that others must have acquired before a block freed now is reused; alone: none. */
 static uint64_t job_free_interval(struct roami_job *job)
 {
 	return job->life == ROAMI_JOB_TOGETHER ? roami_free_interval(job->node) : 0;

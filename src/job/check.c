@@ -10,7 +10,7 @@
 
 #define MTU_MIN 576u /* that every network of IPv4 takes */
 
-/* In one piece: other nodes may say the same at the same time. */
+/* Printed in one piece: other nodes may print it at that moment, too. */
 static enum roam_err check_unknown(const char *what, const char *value, const char *const *names)
 {
 	char known[400] = "";

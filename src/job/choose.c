@@ -24,7 +24,7 @@ static enum roami_where choose_where(const struct roami_job *job, unsigned node)
 							       : ROAMI_WHERE_AWAY;
 }
 
-/* A node has what it sends itself by one of those that reach others, the cheapest if it can be. */
+/* Messages of a node to itself go by a transport that reaches others, the cheapest if possible. */
 static void choose_own(unsigned me, unsigned nodes, const struct roam_transport **by)
 {
 	const struct roam_transport *other = NULL;
@@ -44,7 +44,7 @@ bool roami_job_transports(struct roami_job *job, struct roami_node_params *param
 			  const struct roam_transport **by)
 {
 	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1];
-	bool alone = params->nodes == 1; /* then there is nobody to reach */
+	bool alone = params->nodes == 1; /* then there is no peer to reach */
 
 	roami_transports_allowed(alone ? "auto" : job->options.transport, allowed);
 	for (unsigned node = 0; node < params->nodes; node++) {

@@ -98,7 +98,7 @@ static void gather(struct roami_job *job, uint32_t first, uint32_t end)
 	roami_domain_leave(node, was);
 }
 
-/* Whether a protocol has to bring the pages; else it is known who has them. */
+/* Whether a protocol has to bring the pages; else the directory says which node has them. */
 static bool settle_asks(const struct roami_job *job, const struct roam_protocol *protocol)
 {
 	return protocol != NULL && protocol->settle != NULL &&
@@ -107,6 +107,7 @@ static bool settle_asks(const struct roami_job *job, const struct roam_protocol 
 
 void roami_settle_gather(struct roami_job *job)
 {
+	roami_assert(job->me == 0);
 	for (unsigned i = 0; i < job->node->domain_count; i++)
 		if (settle_asks(job, job->node->domains[i].protocol))
 			settle_each(job, i, gather);
@@ -227,6 +228,7 @@ void roami_settle_take(struct roami_job *job)
 {
 	struct roami_raw raw;
 
+	roami_assert(job->me == 0);
 	roami_raw_begin(&raw);
 	job->raw = &raw;
 	settle_by_directory(job, take_runs);
@@ -247,5 +249,6 @@ static void leave_runs(struct roami_job *job, uint32_t first, uint32_t end)
 
 void roami_settle_leave(struct roami_job *job)
 {
+	roami_assert(job->me != 0);
 	settle_by_directory(job, leave_runs);
 }

@@ -1,5 +1,5 @@
 /*
- * A program that nobody has started several times: its process is alone up to CREATE, which forks
+ * A program that no launcher has started: its process is alone up to CREATE, which forks
  * the other nodes, and again after WAIT_FOR_END (rule 2).
  */
 #include <errno.h>

@@ -17,7 +17,7 @@
 #define TOLD_NS   TICK_NS /* or of another one */
 #define SAMPLES   20u     /* looks at whether a thread has told where it is, */
 #define SAMPLE_US 1000u   /* so far apart */
-#define SKIP_MAX  31u     /* ticks, where somebody unknown may help: to look wakes all */
+#define SKIP_MAX  31u     /* ticks, where an unknown process may help: to look wakes all */
 
 /* A signal handler gets no argument: what SIGQUIT is for. */
 static struct {
@@ -60,7 +60,7 @@ static void hang_action(struct sigaction *ours)
 	sigemptyset(&ours->sa_mask);
 }
 
-/* A signal that nobody uses, for us for a moment; 0: there is none. */
+/* A signal that no handler is installed for, for a moment's use; 0: there is none. */
 static int hang_borrow(void)
 {
 	struct sigaction ours, now;
@@ -135,7 +135,7 @@ static void hang_who(const struct roami_node *node, unsigned peer, char *text, s
 		snprintf(text + used, bytes - used, " (pid %d)", pid);
 }
 
-/* A line of the report, to whoever has asked for it; one that has no room there is left out. */
+/* A line of the report, to stderr or to `roam where`; there a line that has no room is left out. */
 __attribute__((format(printf, 2, 3))) static void hang_say(struct roami_hang *hang,
 							   const char *format, ...)
 {
@@ -151,14 +151,14 @@ __attribute__((format(printf, 2, 3))) static void hang_say(struct roami_hang *ha
 	length = strlen(line);
 	if (!hang->where) {
 		if (write(STDERR_FILENO, line, length) < 0)
-			return; /* nobody listens */
+			return; /* stderr is closed */
 	} else if (length <= sizeof(ctl->report) - used) {
 		memcpy(ctl->report + used, line, length);
 		atomic_store(&ctl->where_bytes, used + (uint32_t)length);
 	}
 }
 
-/* A line for all threads of the node that wait for the same. */
+/* A line for each object that threads of the node wait for. */
 static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ctls, unsigned peer)
 {
 	const struct roami_node *node = hang->node;
@@ -184,8 +184,8 @@ static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ct
 }
 
 /*
- * Says what each thread of all nodes waits for, or that it computes.  Who does not answer may be
- * stopped; of one on this host it is known what it waits for.
+ * Says what each thread of all nodes waits for, or that it computes.  A node that does not answer
+ * may be stopped; on this host its control page says what it waits for.
  */
 static void hang_report(struct roami_hang *hang)
 {
@@ -272,8 +272,7 @@ __attribute__((noreturn)) static void hang_over(struct roami_hang *hang)
  * Two looks, a second apart, at a job all of whose threads wait.  Between them no thread left its
  * wait, each found anew that it has to, and no message was sent, received, under way or being
  * handled, on any host: nothing has changed, and nothing is left that could.  The nodes need not
- * be looked at in the same moment: what one had done after its first look another would show at
- * its second.
+ * be looked at in one moment: what one did after its first look another shows at its second.
  */
 static void hang_probe(struct roami_hang *hang)
 {
@@ -431,6 +430,7 @@ static void *hang_main(void *arg)
 
 void roami_hang_start(struct roami_hang *hang, struct roami_node *node, struct roami_real *real)
 {
+	roami_assert(!hang->runs);
 	memset(hang, 0, sizeof(*hang));
 	hang->node = node;
 	hang->real = real;

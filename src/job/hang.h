@@ -59,7 +59,7 @@ bool roami_look_answered(const struct roami_hang *hang, unsigned peer);
 /* What is known of other hosts' nodes is stale from now on. */
 void roami_look_forget(struct roami_hang *hang);
 
-/* Answers who has asked this node. */
+/* Answers the nodes that have asked this one. */
 void roami_look_answer(struct roami_hang *hang);
 
 /* Threads of the node that wait for other threads of the job, and for nothing else. */

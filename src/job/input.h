@@ -44,7 +44,7 @@ void roami_input_feed(struct roami_input *input, struct roami_input_pipe *pipes,
 /* What to poll for writing: there is more for it; -1: nothing. */
 int roami_input_hungry(const struct roami_input *input, const struct roami_input_pipe *pipe);
 
-/* Whoever reads fastest says when more is to be read: whether somebody has had all there is. */
+/* Whether to read more: when the fastest node has had all there is. */
 bool roami_input_wanted(const struct roami_input *input, const struct roami_input_pipe *pipes,
 			unsigned nodes);
 

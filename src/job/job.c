@@ -74,6 +74,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 
 enum roam_err roami_job_come(struct roami_job *job, unsigned asked)
 {
+	roami_assert(job->bases[job->me] != NULL && job->life != ROAMI_JOB_TOGETHER);
 	job->real.on_fail = roami_job_failed;
 	if (job->options.pin)
 		roami_os_pin(job->me);
@@ -87,6 +88,7 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err = job_open_node(job, nodes);
 
+	roami_assert(job->me < nodes);
 	if (err == ROAM_OK && job->start->connect != NULL)
 		err = job->start->connect(job, asked);
 	if (err == ROAM_OK)
@@ -105,6 +107,7 @@ enum roam_err roami_job_alone(struct roami_job *job)
 {
 	enum roam_err err;
 
+	roami_assert(job->me == 0 && job->bases[0] != NULL);
 	job->real.fits = true;
 	job->real.crowd = roami_os_cpus();
 	job->real.spin_ns = job->real.pause_ns = 20000;
@@ -121,7 +124,10 @@ enum roam_err roami_job_alone(struct roami_job *job)
 
 /* --------------------------------------------------------------------------------------- start */
 
-/* A node that ends in order still serves, else it takes the job down.  Whom it forked is none. */
+/*
+ * A node that ends in order still serves; else it ends the job.  A process that the program has
+ * forked is no node.
+ */
 static void job_on_exit(int status, void *arg)
 {
 	struct roami_job *job = arg;
@@ -349,6 +355,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 
 void roami_job_serve(struct roami_job *job)
 {
+	roami_assert(job->life == ROAMI_JOB_TOGETHER);
 	roami_seats_shut(&job->real);
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);

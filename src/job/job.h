@@ -5,7 +5,7 @@
  *
  * 	alone     one node, the heap plainly mapped, no faults
  * 	joined    several nodes of a launcher, faults and protocol at work; until the first
- * 	          synchronisation every node allocates the same blocks in the same order
+ * 	          synchronisation all nodes must allocate alike
  * 	together  several nodes, sealed
  */
 #ifndef ROAMI_JOB_H
@@ -119,7 +119,7 @@ void roami_job_report(struct roami_job *job);
 /* Node 0, when all counters are final: how ROAM_CHECK's checks ended. */
 void roami_job_verdict(struct roami_job *job);
 
-/* Node 0, at log level info: who started the nodes, what connects them. */
+/* Node 0, at log level info: how the nodes were started, what connects them. */
 void roami_job_say(const struct roami_job *job);
 
 /* Says where this node may run. */

@@ -1,6 +1,6 @@
 /*
- * What a node says of itself when somebody looks: the first of a host, of whose nodes each reads
- * the others' control pages, or a node of another host, by message (run/probe.h).
+ * What a node tells of itself when another one looks for a hang: nodes of its host read its control
+ * page, those of other hosts ask by message (run/probe.h).
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static bool node_known(const struct roami_hang *hang)
 	       links == 2 + waiting + atomic_load(&hang->real->helpers);
 }
 
-/* That no thread of the node handles messages: who woke us by one may not be through yet. */
+/* So no thread of the node handles messages: the handler that woke this one may still run. */
 static bool node_lock(struct roami_node *node)
 {
 	for (unsigned i = 0; i < LOCK_TRIES; i++) {
@@ -122,7 +122,7 @@ static bool look_asked(const struct roami_hang *hang, uint32_t *tokens)
 	return asked;
 }
 
-/* The serial is read behind the tokens: it counts those who asked by them. */
+/* The serial is read behind the tokens: it counts the nodes that have asked by them. */
 void roami_look_answer(struct roami_hang *hang)
 {
 	struct roami_ctl *ctl = hang->node->self->ctl;
@@ -139,7 +139,7 @@ void roami_look_answer(struct roami_hang *hang)
 	atomic_store(&ctl->probed.quiet, node_quiet(hang, &sent, &received));
 	atomic_store(&ctl->probed.sent, sent);
 	atomic_store(&ctl->probed.received, received);
-	/* Who waits looks again, after the above: what was handled has had its effect then. */
+	/* Waiting threads look again after the above: what was handled has had its effect then. */
 	atomic_store(&ctl->probed.serial, serial);
 	roami_wake_all(hang->node);
 	for (unsigned peer = 0; asked && peer < hang->node->nodes; peer++)
@@ -194,7 +194,7 @@ bool roami_look_all(struct roami_hang *hang)
 	for (unsigned turn = 0; !all && turn < ANSWERS; turn++) {
 		if (turn > 0)
 			usleep(ANSWER_MS * 1000);
-		roami_look_answer(hang); /* and whoever asks this node meanwhile */
+		roami_look_answer(hang); /* to this node, and to others that ask meanwhile */
 		all = true;
 		for (unsigned peer = 0; peer < node->nodes; peer++)
 			all &= roami_look_answered(hang, peer);

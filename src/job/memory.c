@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "job/job.h"
 #include "os/os.h"
@@ -37,6 +38,7 @@ enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node)
 {
 	void *base = roami_os_map_fd(NULL, job->layout.total, job->fds[node], 0);
 
+	roami_assert(job->bases[node] == NULL && job->fds[node] > STDERR_FILENO);
 	if (base == NULL)
 		return job_cannot_map(job, "the memory of a node");
 	roami_os_dontfork(base, job->layout.total);
@@ -49,6 +51,7 @@ enum roam_err roami_job_map_app(struct roami_job *job)
 {
 	uint64_t below = roami_layout_base(&job->layout, 0);
 
+	roami_assert(job->bases[job->me] != NULL);
 	job->app = roami_os_map_fd(APP_BASE - below, job->layout.heap_bytes, job->fds[job->me],
 				   job->layout.heap);
 	if (job->app == NULL)
@@ -75,6 +78,7 @@ enum roam_err roami_job_map_first(struct roami_job *job)
 {
 	enum roam_err err = ROAM_OK;
 
+	roami_assert(job->me == 0 && job->made == 0);
 	if (job->boot.me == 0 && job->lent[0] != 0) {
 		job->fds[0] = job->lent[0];
 		job->made = 1;
@@ -101,6 +105,7 @@ enum roam_err roami_job_take_place(struct roami_job *job)
 {
 	enum roam_err err;
 
+	roami_assert(job->boot.me < job->boot.nodes);
 	job->me = job->boot.me;
 	if (job->lent[job->me] != 0)
 		return roami_job_map_lent(job);

@@ -43,7 +43,7 @@ void roami_job_print(struct roami_job *job, int fd)
 	job_show(job, fd, NULL);
 }
 
-/* Says who ended before its counters were to begin: they are of all that it did. */
+/* Names the nodes that ended before their counters were to begin: these are of the whole job. */
 static void job_warn_early(struct roami_job *job)
 {
 	for (unsigned i = 0; i < job->nodes && job->options.stats_after != 0; i++)
@@ -116,5 +116,5 @@ void roami_job_report_binding(const struct roami_job *job)
 	length = snprintf(line, sizeof(line), "roam: node %u on host %s (pid %d): CPUs %s\n",
 			  job->me, host != NULL ? host : name, (int)getpid(), cpus);
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
-		return; /* nobody listens */
+		return; /* stderr is closed */
 }

@@ -144,7 +144,7 @@ static enum roam_err rerun_meet(struct roami_job *job, unsigned asked)
 	return err == ROAM_OK ? roami_job_join(job, job->boot.nodes, asked) : err;
 }
 
-/* This process takes its place among `nodes`; then node 0's heap is everybody's. */
+/* This process takes its place among `nodes`; then node 0's heap is the job's. */
 static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 {
 	uint64_t high = (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1);
@@ -182,6 +182,7 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 
 void roami_rerun_end(struct roami_job *job)
 {
+	roami_assert(job->me != 0);
 	roami_job_serve(job);
 	if (job->start->leave != NULL)
 		job->start->leave(job);
@@ -366,6 +367,7 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	int fd = job->fds[0];
 	enum roam_err err = ROAM_OK;
 
+	roami_assert(roami_job_undecided(job) && job->life == ROAMI_JOB_ALONE);
 	roami_rerun_speak(job, true);
 	if (job->boot.me != 0 && job->start->input_first)
 		rerun_sated();
@@ -378,7 +380,7 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	if (err != ROAM_OK)
 		return err;
 	job->nodes = job->boot.nodes;
-	/* Who asks earlier than others has allocated less: any page may be node 0's. */
+	/* A node that asks earlier than others has allocated less: any page may be node 0's. */
 	atomic_store(&roami_job_ctl(job, 0)->creator_end, job->layout.heap_bytes);
 	roami_job_settle_blocks(job);
 	roami_real_init(&job->real, roami_job_here(job), job->options.spin_us, job->options.chaos);

@@ -1,4 +1,4 @@
-/* What a job says when it cannot go on: one line, whoever of its nodes says it. */
+/* Why a job cannot go on: one line, printed by one of its nodes. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,8 +41,8 @@ void roami_job_failed(struct roami_node *node, const char *text)
 	length = snprintf(line, sizeof(line), "roam: node %u: %s%s\n",
 			  job->silent ? job->boot.me : node->me, text, waits);
 	if (layers_of(node)->lost != 0 && job->boot.hosts > 1)
-		usleep(node->me * 100000); /* one says so, then the launcher ends the others */
-	/* One line: who comes second leaves the first one time for it, and to end the job. */
+		usleep(node->me * 100000); /* one node prints, then the launcher ends the others */
+	/* One line: a second node leaves the first one time to print it, and to end the job. */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
 		usleep(500000);
 	else if (write(job->silent ? job->quiet[1] : STDERR_FILENO, line, (size_t)length) < 0)

@@ -20,6 +20,8 @@ bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd
 {
 	struct lone_range *range = roami_os_vec_grow(&job->lone, sizeof(*range), 1);
 	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+
+	roami_assert(first < end && (first | end) % ROAMI_PAGE == 0);
 	off_t offset = fd < 0 ? 0 : (off_t)(job->layout.heap + first);
 
 	if (range == NULL || mmap(job->app + first, end - first, PROT_READ | PROT_WRITE,
@@ -38,6 +40,7 @@ void roami_lone_begin(struct roami_job *job)
 	uint64_t heap = job->layout.heap, at = roami_layout_base(&job->layout, 0) + ROAMI_PAGE;
 	uint64_t high = (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1);
 
+	roami_assert(job->life == ROAMI_JOB_ALONE);
 	if (job->lone.count > 0)
 		return;
 	while (at < high) {

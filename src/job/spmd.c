@@ -1,6 +1,6 @@
 /*
  * A program whose main is executed on all nodes that a launcher has started, to its end.  Until
- * they first synchronise they all allocate the same blocks in the same order.
+ * they first synchronise they must all allocate alike: blocks of equal sizes in one order.
  */
 #include "home/far.h"
 #include "job/job.h"
@@ -16,7 +16,7 @@ static enum roam_err spmd_start(struct roami_job *job)
 	if (err == ROAM_OK)
 		err = roami_job_map_app(job);
 	if (err == ROAM_OK)
-		err = roami_job_open_alloc(job); /* everybody allocates the same until the seal */
+		err = roami_job_open_alloc(job); /* all nodes allocate alike until the seal */
 	if (err == ROAM_OK)
 		err = roami_job_come(job, 0);
 	if (err == ROAM_OK)
@@ -37,7 +37,7 @@ static enum roam_err spmd_seal_joined(struct roami_job *job)
 	roami_state_set(job->node, ROAMI_STATE_ALLOC_HASH, roami_job_hash_allocs(job), true);
 	roami_rerun_copy(job, true);
 	if (job->me == 0)
-		err = roami_job_lease(job); /* before anybody else can */
+		err = roami_job_lease(job); /* before another node can */
 	roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
 	if (job->start->compare != NULL)
 		job->start->compare(job);
@@ -75,7 +75,7 @@ static enum roam_err spmd_seal(struct roami_job *job)
 	return err;
 }
 
-/* A launcher's only node cannot become several, those of several are there already. */
+/* A launcher's only node cannot become several; of several, all are there already. */
 static enum roam_err spmd_create(struct roami_job *job, void (*fn)(void))
 {
 	(void)fn;

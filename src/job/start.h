@@ -1,8 +1,8 @@
 /*
  * How the processes of a job come to be: one constant for each way.  A process takes the first one
  * whose `begin` finds that it was started so, and asks nothing else about it afterwards.
- * src/launch has those whose processes find each other, and the list; fork.c the last one, where
- * nobody has started others yet.
+ * src/launch has the starts whose processes find each other, and the list; fork.c the last one,
+ * where no launcher has started the process.
  */
 #ifndef ROAMI_START_H
 #define ROAMI_START_H

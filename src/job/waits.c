@@ -17,7 +17,7 @@ static bool waits_counted(uint32_t kind)
 	return kind == ROAM_SYNC_BARRIER + 1 || kind == ROAM_SYNC_REDUCE + 1;
 }
 
-/* Threads of all nodes that wait for the same. */
+/* Threads of all nodes that wait for one object. */
 static unsigned waits_arrived(const struct roami_ctl *const *ctls, unsigned nodes, uint32_t kind,
 			      uint64_t id)
 {

@@ -1,7 +1,8 @@
 /*
- * Who watches whom: node 0 has a pidfd of every node and a thread that sleeps on them.  Of nodes it
- * forked node 1 has one of node 0, for the line that says so, and the others die with node 0 by
- * signal; of nodes that another launcher started all have.
+ * Nodes of one host watch each other's processes.  The first node has a pidfd of every other one,
+ * and a thread that sleeps on them.  The first node itself is watched, too: of nodes that it has
+ * forked by node 1, which reports its end, while the kernel's signal ends the others; of a
+ * launcher's nodes by all.
  */
 #include <errno.h>
 #include <poll.h>
@@ -71,7 +72,7 @@ static void watch_abort(const struct roami_watch *watch)
 		watch->job->start->abort(watch->job, 0);
 }
 
-/* Its launcher is gone: nobody is left to tell, or to end the others. */
+/* The launcher is gone, which would be told, and would end the others: as quiet an end. */
 __attribute__((noreturn)) static void watch_orphan(void)
 {
 	_exit(ROAMI_EXIT_TOLD);
@@ -81,8 +82,8 @@ __attribute__((noreturn)) static void watch_orphan(void)
 #define STRANGER_US 8000u   /* for another launcher to wait for its child; then it ends us */
 
 /*
- * How somebody else's child ended: its zombie shows it, and to newer kernels its pidfd once it has
- * been waited for.
+ * How a process ended that is another one's child: its zombie shows it, and with newer kernels its
+ * pidfd once its parent has waited for it.
  */
 static void watch_stranger(const struct roami_watch *watch, unsigned node, siginfo_t *info)
 {
@@ -126,7 +127,7 @@ static bool watch_told(const siginfo_t *info)
 	return info->si_code == CLD_EXITED && info->si_status == ROAMI_EXIT_TOLD;
 }
 
-/* Nobody else is left to tell when the one who watches the others, often node 0, is gone. */
+/* Reports the end of the node that watches all others, often node 0: no other node does. */
 static void *watch_first_main(void *arg)
 {
 	struct roami_watch *watch = arg;
@@ -168,7 +169,7 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 	bool told = watch_told(info);
 
 	watch_waits(watch, node, waits, sizeof(waits));
-	/* Or somebody is about to: this node, perhaps, which ended the other. */
+	/* A node that fails itself is about to: this one, perhaps, which ended the other. */
 	if (!told && atomic_exchange(&watch->ctls[0]->told, 1) != 0) {
 		told = true;
 		usleep(TOLD_US);
@@ -266,6 +267,7 @@ enum roam_err roami_watch_first(struct roami_job *job, unsigned first, pid_t pid
 {
 	struct roami_watch *watch = watch_make(job);
 
+	roami_assert(first < job->nodes && first != job->me);
 	if (watch == NULL)
 		return ROAM_ENOMEM;
 	watch->first = first;
@@ -280,7 +282,7 @@ enum roam_err roami_watch_creator(struct roami_job *job, pid_t creator)
 
 	if (err != ROAM_OK)
 		return err;
-	/* The thread's from now on; had he died before, his pidfd would not be his. */
+	/* The thread's task from now on.  The pidfd is the creator's if it is still the parent. */
 	prctl(PR_SET_PDEATHSIG, 0);
 	if (getppid() != creator)
 		_exit(ROAMI_EXIT_TOLD);
@@ -291,6 +293,7 @@ enum roam_err roami_watch_start(struct roami_job *job, const pid_t *pids)
 {
 	struct roami_watch *watch = watch_make(job);
 
+	roami_assert(job->watch == NULL);
 	if (watch == NULL)
 		return ROAM_ENOMEM;
 	for (unsigned node = 0; node < job->nodes; node++) {

@@ -1,6 +1,7 @@
 /*
- * A node of a job across hosts: it maps nobody's memory.  The agent that started it brings what it
- * has to know of the others, tells it the end, and is told why it fails (launch/control.h).
+ * A node of a job across hosts.  The agent that started it lends the segments of its host's nodes,
+ * brings what is to be known of the others, tells the end, and is told why the node fails
+ * (launch/control.h).
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +28,7 @@ static int far_control(const struct roami_job *job)
 	return ((const struct far_state *)job->start_state)->control;
 }
 
-/* Nobody is left to tell the others of us, or to start us: the end, as silent as by a signal. */
+/* The agent is gone, the only one to tell: this process ends, as silent as by a signal. */
 __attribute__((noreturn)) static void far_lost(void)
 {
 	_exit(ROAMI_EXIT_TOLD);
@@ -39,7 +40,7 @@ static void far_fail(struct roami_job *job, const char *text)
 	far_lost();
 }
 
-/* The agent's end is ours: its child is this process, or a shell in between. */
+/* This process ends with the agent, whose child it is, or the child of a shell in between. */
 static void far_read_boot(struct roami_job *job, struct roami_frame *frame)
 {
 	struct roami_boot boot = {.nodes = 0};
@@ -63,7 +64,7 @@ static void far_read_boot(struct roami_job *job, struct roami_frame *frame)
 
 /*
  * The agent lent descriptors from `first` on: segments of this host's nodes, as many eventfds.
- * Those of another layout are left alone: all nodes have the same options, or the launcher says so.
+ * Segments of another layout are left alone: the launcher is about to report that options differ.
  */
 static void far_lend(struct roami_job *job, int first)
 {
@@ -80,8 +81,8 @@ static void far_lend(struct roami_job *job, int first)
 }
 
 /*
- * Takes what the agent says first: who we are; and what it lent, from descriptor `lent` on, 0:
- * nothing.
+ * Takes what the agent says first: which node this is; and what it lent, from descriptor `lent` on,
+ * 0: nothing.
  */
 static enum roam_err far_hear(struct roami_job *job, int lent)
 {
@@ -193,7 +194,7 @@ static enum roam_err far_connect(struct roami_job *job, unsigned asked)
 	return good ? far_listen(job) : ROAM_EPROTO;
 }
 
-/* The others are told by the launcher, before anybody leaves. */
+/* The launcher tells the others, before any node leaves. */
 static void far_end(struct roami_job *job)
 {
 	struct roami_ctl *first = &job->far[0]->ctl;

@@ -1,7 +1,6 @@
 /*
  * Programs started by mpirun, srun or mpiexec.hydra.  A binding tells a process which node it is,
- * and of how many, and lets the nodes show each other some bytes.  All else they settle among
- * themselves (wireup.c).
+ * and of how many, and lets the nodes show each other some bytes.  wireup.c does the rest.
  */
 #ifndef ROAMI_BIND_H
 #define ROAMI_BIND_H
@@ -29,7 +28,7 @@ struct roami_blob {
 struct roami_bound {
 	const struct roami_binding *binding;
 	unsigned me, nodes;
-	bool open_network; /* ROAM_SEAL=off: strangers may listen, and answer */
+	bool open_network; /* ROAM_SEAL=off: others may listen, and answer */
 	void *state;       /* the binding's */
 	unsigned threads;  /* of this process that are the binding's, as far as that is known */
 	/*
@@ -90,7 +89,7 @@ bool roami_bound_claim(struct roami_bound *bound, int fd, uint64_t at);
 /* For bindings: waits until `fd` is ready for `events`; false: it is in vain. */
 bool roami_bound_wait(struct roami_bound *bound, int fd, short events);
 
-/* The same without a descriptor: whether to go on waiting. */
+/* For waits without a descriptor: whether to go on. */
 bool roami_bound_patient(struct roami_bound *bound);
 
 __attribute__((format(printf, 2, 3))) bool roami_bound_fail(struct roami_bound *bound,

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "roam/protocol.h"
+
 bool roami_control_send(int fd, uint32_t kind, uint32_t node, const void *data, size_t bytes)
 {
 	uint32_t head[4] = {kind, node, (uint32_t)bytes, 0};
@@ -12,6 +14,7 @@ bool roami_control_send(int fd, uint32_t kind, uint32_t node, const void *data, 
 	struct msghdr message = {.msg_iov = parts, .msg_iovlen = bytes > 0 ? 2 : 1};
 	ssize_t sent;
 
+	roami_assert(bytes <= ROAMI_FRAME_PAYLOAD);
 	do
 		sent = sendmsg(fd, &message, MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);

@@ -40,7 +40,7 @@ enum roami_frame_kind {
 
 struct roami_frame {
 	uint32_t kind;
-	uint32_t node; /* whom it is from, or for */
+	uint32_t node; /* that it is from, or for */
 	uint32_t bytes;
 	uint32_t spare;
 	uint8_t payload[ROAMI_FRAME_PAYLOAD];
@@ -83,6 +83,8 @@ struct roami_boot_table {
 };
 
 _Static_assert(sizeof(struct roami_boot_table) <= ROAMI_FRAME_PAYLOAD, "a table is one frame");
+_Static_assert(sizeof(struct roami_boot_start) <= ROAMI_FRAME_PAYLOAD, "a start is one frame");
+_Static_assert(sizeof(struct roami_boot_card) <= ROAMI_FRAME_PAYLOAD, "a card is one frame");
 
 /* This program and these options, for the launcher to compare. */
 void roami_build_card(const struct roami_options *options, struct roami_boot_card *card);

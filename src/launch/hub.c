@@ -11,7 +11,7 @@
 
 #define HUB_MAGIC  UINT64_C(0x726f616d68756231)
 #define HUB_HEAD   sizeof(struct roami_hub_head)
-#define STRANGE_NS UINT64_C(3000000000) /* the time a stranger has to show who it is */
+#define STRANGE_NS UINT64_C(3000000000) /* for a connection to show which node it is of */
 #define SEND_S     5
 #define RETRY_US   20000u
 #define GREET_MS   1000 /* the time node 0 has to say that it is it */
@@ -60,7 +60,7 @@ static void hub_drop(struct roami_hub_peer *peer)
 	peer->have = 0;
 }
 
-/* On one host nobody but our user is a node; between hosts that cannot be known. */
+/* On one host nodes are of one user; between hosts that cannot be known. */
 static bool hub_trusts(const struct roami_hub *hub, int fd, pid_t *pid_p, uid_t *uid_p)
 {
 	return hub->places[0].ss_family != AF_UNIX ||
@@ -74,7 +74,7 @@ static void hub_greeting(const struct roami_hub *hub, uint64_t *greeting)
 	greeting[1] = hub->job;
 }
 
-/* Where no place is free the oldest stranger goes. */
+/* Where no place is free, the oldest connection that is no node's yet goes. */
 static void hub_accept(struct roami_bound *bound, struct roami_hub *hub)
 {
 	struct roami_hub_peer *place = &hub->peers[bound->nodes];
@@ -138,7 +138,7 @@ static bool hub_complete(const struct roami_hub_peer *peer)
 	return peer->fd >= 0 && peer->have >= HUB_HEAD && peer->have == HUB_HEAD + peer->head.bytes;
 }
 
-/* A stranger is a node. */
+/* A connection has shown that it is a node's. */
 static bool hub_know(struct roami_bound *bound, struct roami_hub *hub,
 		     struct roami_hub_peer *stranger)
 {
@@ -242,7 +242,7 @@ static bool hub_collect(struct roami_bound *bound, struct roami_hub *hub, struct
 		all[node].bytes = hub->peers[node].head.bytes;
 		memcpy(all[node].data, hub->peers[node].data, all[node].bytes);
 	}
-	if (hub->listener >= 0) { /* nobody else is to come */
+	if (hub->listener >= 0) { /* all have come */
 		close(hub->listener);
 		hub->listener = -1;
 	}

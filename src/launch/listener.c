@@ -10,7 +10,7 @@
 
 #include "os/os.h"
 
-#define STRANGE_NS UINT64_C(3000000000) /* the time a stranger has to show the key */
+#define STRANGE_NS UINT64_C(3000000000) /* for a connection to show the key */
 #define REACH_MS   ((int)(ROAMI_DOOR_REACH_NS / 2000000)) /* to connect, and for the hello */
 
 bool roami_door_open(struct roami_door *door, const uint8_t *key, uint16_t *port_p)
@@ -57,7 +57,7 @@ void roami_door_polls(const struct roami_door *door, struct pollfd *polls)
 	}
 }
 
-/* Where no place is free the oldest goes, or strangers could keep others out. */
+/* Where no place is free the oldest goes: connections without the key keep no other out. */
 static void door_accept(struct roami_door *door)
 {
 	struct roami_stranger *stranger = door->strangers;

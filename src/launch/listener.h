@@ -1,6 +1,6 @@
 /*
- * Where others connect to, strangers among them: who shows the key comes in (launch/wire.h), and
- * nobody else keeps him out.
+ * A port that others connect to.  A connection that shows the key is accepted (launch/wire.h);
+ * connections that do not cannot keep it out.
  */
 #ifndef ROAMI_DOOR_H
 #define ROAMI_DOOR_H
@@ -25,20 +25,23 @@ struct roami_door {
 /* Listens at a port of all addresses; false with errno. */
 bool roami_door_open(struct roami_door *door, const uint8_t *key, uint16_t *port_p);
 
-/* Nobody else is to come. */
+/* No more connections are accepted. */
 void roami_door_shut(struct roami_door *door);
 
 /* What to poll: ROAMI_DOOR_POLLS. */
 void roami_door_polls(const struct roami_door *door, struct pollfd *polls);
 
 /*
- * After that: somebody's connection, the caller's to close and free, and his first frame.  NULL:
- * nobody has shown the key.
+ * After that: a connection that has shown the key, the caller's to close and free, and its first
+ * frame.  NULL: none has.
  */
 struct roami_wire *roami_door_turn(struct roami_door *door, const struct pollfd *polls,
 				   struct roami_frame *frame);
 
-/* Sends away who takes too long; when to call it again, of roami_os_now_ns, UINT64_MAX: never. */
+/*
+ * Closes connections that take too long; when to call it again, of roami_os_now_ns, UINT64_MAX:
+ * never.
+ */
 uint64_t roami_door_due(struct roami_door *door);
 
 /* Closes and frees a connection, or NULL; NULL. */

@@ -76,7 +76,7 @@ static const struct roami_boot_card *here_card(const struct roami_job *job, unsi
 	return (const void *)roami_job_ctl(job, node)->comes;
 }
 
-/* Until all have come: the launcher sees who never does. */
+/* Until all have come: the launcher sees processes that never do. */
 static void here_await(struct roami_job *job)
 {
 	struct roami_ctl *mine = roami_job_ctl(job, job->me);

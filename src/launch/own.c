@@ -72,8 +72,8 @@ static void own_name(struct roami_own *own, unsigned name)
 }
 
 /*
- * One of ours that is there goes before a name that is free: another user may give one back at any
- * time, and we all must take the same.
+ * A directory of this user's that exists goes before a name that is free: another user may remove
+ * one at any time, and all processes of the user must take one directory.
  */
 static bool own_temporary(struct roami_bound *bound, struct roami_own *own)
 {
@@ -117,7 +117,7 @@ void roami_own_close(struct roami_own *own)
 	own->directory = own->claims = -1;
 }
 
-/* Unlike a claim this is shared, so who claims sees that it is none. */
+/* A shared lock, unlike a claim: a process that claims the byte can tell them apart. */
 bool roami_own_hold(const struct roami_own *own, uint64_t at)
 {
 	struct flock lock = {

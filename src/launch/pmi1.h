@@ -24,7 +24,7 @@ struct roami_pmi1 {
 /* The conversation up to the first gathering over `pmi->fd`; bound->me and ->nodes are known. */
 bool roami_pmi1_begin(struct roami_bound *bound, struct roami_pmi1 *pmi);
 
-/* Who calls itself by number at a port is told its node. */
+/* A process that connects to a port and gives its PMI number is told which node it is. */
 bool roami_pmi1_ack(struct roami_bound *bound, struct roami_pmi1 *pmi, unsigned number);
 
 bool roami_pmi1_gather(struct roami_bound *bound, struct roami_pmi1 *pmi, const void *mine,

@@ -1,7 +1,7 @@
 /*
- * srun without PMI: its variables say which node this is, node 0 is where the others look for it.
- * On one host that is a socket in a directory of ours that nobody else may enter.  Between hosts it
- * is a TCP port, at which anybody could answer: only with ROAM_SEAL=off.
+ * srun without PMI: its variables say which node this is, and where node 0 listens for the others.
+ * On one host that is a socket in a directory that no other user may enter.  Between hosts it is a
+ * TCP port, where any process could answer: only with ROAM_SEAL=off.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -74,8 +74,8 @@ static uint64_t slurm_byte(uint64_t job, unsigned node)
 }
 
 /*
- * Sockets of jobs whose node 0 was killed as they began.  While a byte is held nobody becomes that
- * node 0, who would bind it again.
+ * Removes sockets of jobs whose node 0 was killed as they began.  While a byte is held no process
+ * becomes that node 0, which would bind its socket again.
  */
 static void slurm_sweep(const struct slurm *slurm)
 {
@@ -101,7 +101,7 @@ static void slurm_sweep(const struct slurm *slurm)
 		close(fd);
 }
 
-/* No other process of this host is the node, and nothing is left of who was and got killed. */
+/* No other process of this host is the node, and nothing is left of one that was killed. */
 static bool slurm_claim(struct roami_bound *bound, struct slurm *slurm)
 {
 	if (!roami_own_open(bound, &slurm->own)) {

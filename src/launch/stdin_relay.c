@@ -44,7 +44,7 @@ struct roami_feed *roami_feed_open(unsigned nodes, int from)
 	return feed->first >= 0 ? feed : NULL;
 }
 
-/* Until all have had all of it, or nobody reads any more. */
+/* Until all nodes have had all of it, or none reads any more. */
 static void *feed_main(void *arg)
 {
 	struct roami_feed *feed = arg;
@@ -52,7 +52,7 @@ static void *feed_main(void *arg)
 
 	for (;;) {
 		nfds_t count = roami_input_polls(&feed->input, feed->pipes, feed->nodes, polls);
-		/* That the terminal is ours again nobody tells us. */
+		/* Nothing announces that this job has the terminal again. */
 		bool waits = polls[0].fd < 0 &&
 			     roami_input_wanted(&feed->input, feed->pipes, feed->nodes);
 		bool open = false;

@@ -2,7 +2,7 @@
  * The standard input of programs that mpirun, srun or mpiexec.hydra start and whose main is
  * executed on every node up to CREATE: these launchers give it to node 0, and let the others wait
  * or find its end.  Node 0 copies it to all nodes of its host, and to the first node of each other
- * host, which does the same there.
+ * host, which copies it to the nodes there.
  */
 #ifndef ROAMI_FEED_H
 #define ROAMI_FEED_H
@@ -25,13 +25,13 @@ struct roami_feed {
 /* Makes the pipes for what comes at `from`; NULL with errno. */
 struct roami_feed *roami_feed_open(unsigned nodes, int from);
 
-/* All know where they are: this node's own input is its pipe, and a thread fills all. */
+/* All nodes know their hosts: this node's own input is its pipe, and a thread fills all pipes. */
 bool roami_feed_start(struct roami_feed *feed, unsigned me);
 
-/* The others: their input is theirs of the pipes of process `pid`, from `first` on. */
+/* Another node: its input is its own of the pipes of process `pid`, from `first` on. */
 bool roami_feed_take(pid_t pid, int first, unsigned node);
 
-/* They have it, and all have come to CREATE: only node 0 reads on. */
+/* The nodes have their pipes, and all have come to CREATE: only node 0 reads on. */
 void roami_feed_taken(struct roami_feed *feed);
 
 /* ---- stdin_relay_far.c: between hosts */

@@ -16,7 +16,7 @@
 
 #define FETCH_NS UINT64_C(4000000000) /* until node 0 must have tried the first address */
 
-/* A node would take what has come for all: the job ends, unless nobody reads any more. */
+/* Nodes would take what has come for the whole input: the job ends, unless none reads any more. */
 static void far_failed(const struct roami_feed *feed, const char *what, const char *host)
 {
 	if (atomic_load(&feed->taken))
@@ -48,7 +48,7 @@ struct feed_bring {
 	struct roami_frame frame;
 };
 
-/* One portion, when it is asked for.  False: there is no more, or nobody to have it. */
+/* One portion, when it is asked for.  False: there is no more, or no node to have it. */
 static bool bring_some(struct feed_bring *bring)
 {
 	ssize_t got;
@@ -127,7 +127,7 @@ static struct roami_wire *fetch_await(struct feed_fetch *fetch)
 	return wire;
 }
 
-/* Asks for a portion and passes it on.  False: that was all, or nobody wants more. */
+/* Asks for a portion and passes it on.  False: that was all, or no node wants more. */
 static bool fetch_some(struct feed_fetch *fetch, struct roami_wire *wire)
 {
 	struct roami_frame *frame = &fetch->frame;

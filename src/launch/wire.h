@@ -1,7 +1,7 @@
 /*
  * Frames of launch/control.h over TCP, between the launcher and the agents on other hosts: a
- * sealed channel (link/channel.h) with the job's key.  Nothing of a stranger's goes further than
- * the check.
+ * sealed channel (link/channel.h) with the job's key.  Bytes of a side that has not the key are
+ * dropped by its first check.
  */
 #ifndef ROAMI_WIRE_H
 #define ROAMI_WIRE_H
@@ -29,7 +29,7 @@ void roami_wire_close(struct roami_wire *wire);
 bool roami_wire_send(struct roami_wire *wire, uint32_t kind, uint32_t node, const void *data,
 		     size_t bytes);
 
-/* What has come.  WIRE_LOST: closed, or not from who has the key. */
+/* What has come.  WIRE_LOST: the connection is closed, or the other side has not the key. */
 enum roami_wire_got { ROAMI_WIRE_NOTHING, ROAMI_WIRE_GOT, ROAMI_WIRE_LOST };
 enum roami_wire_got roami_wire_receive(struct roami_wire *wire, struct roami_frame *frame);
 

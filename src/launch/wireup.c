@@ -1,11 +1,11 @@
 /*
  * A job that mpirun, srun or mpiexec.hydra has started: the nodes meet by what their binding lets
- * them show each other (bind.h).  First who and where they are; then, when each has come to where
- * it joins, how it comes; last, where it is reached.
+ * them show each other (bind.h).  First which processes they are, and where; then, when each joins,
+ * what it runs; last, at what address it is reached.
  *
- * Nodes on one host open each other's segments in /proc, which lets nobody else's processes.
- * Between hosts the job's key travels encrypted to a public key of each node: this keeps it from
- * who listens, not from who sits between a node and its launcher.
+ * Nodes on one host open each other's segments in /proc, which refuses processes of other users.
+ * Between hosts the job's key travels encrypted to a public key of each node: this hides it from
+ * listeners, not from one that can change what a node and its launcher send.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -86,7 +86,7 @@ _Static_assert(sizeof(struct meet_card) <= ROAMI_BLOB_BYTES, "a card is one blob
 /* What is known between the steps; roami_job.start_state. */
 struct meet {
 	struct roami_bound bound;
-	struct roami_feed *feed; /* in who copies the input to others; never closed */
+	struct roami_feed *feed; /* of a node that copies the input to others; never closed */
 	bool share;              /* nodes of one host reach each other's memory */
 	uint8_t secret[crypto_box_SECRETKEYBYTES];
 	struct meet_hello hello[ROAMI_NODES_MAX];
@@ -103,8 +103,8 @@ static struct meet *meet_of(const struct roami_job *job)
 /* -------------------------------------------------------------------------------------- failing */
 
 /*
- * The job is over.  Whoever started us ends the others, when one ends so; none does before all know
- * why.
+ * The job is over.  The launcher ends the other processes when one ends with an error; a moment is
+ * left before that, so that each can print why.
  */
 __attribute__((noreturn)) static void meet_failed(struct roami_job *job)
 {
@@ -114,7 +114,7 @@ __attribute__((noreturn)) static void meet_failed(struct roami_job *job)
 	_exit(ROAMI_EXIT_TOLD);
 }
 
-/* All have seen the same: node 0 says it. */
+/* All nodes have found it: node 0 prints it. */
 #define MEET_FAIL(job, ...)                                   \
 	do {                                                  \
 		roami_bound_fail(&meet_of(job)->bound, __VA_ARGS__); \
@@ -149,6 +149,7 @@ static void meet_gather(struct roami_job *job, const void *mine, size_t bytes, s
 {
 	struct roami_bound *bound = &meet_of(job)->bound;
 
+	roami_assert(bytes <= ROAMI_BLOB_BYTES && least <= bytes);
 	if (!bound->binding->gather(bound, mine, bytes, meet_of(job)->blobs))
 		meet_failed(job);
 	for (unsigned node = 0; node < bound->nodes; node++)
@@ -304,7 +305,7 @@ static void meet_apart(struct roami_job *job)
 	}
 }
 
-/* What the others have said is for us to check. */
+/* Checks what the node has said. */
 static void meet_take_hello(struct roami_job *job, unsigned node, const struct meet_hello *mine)
 {
 	struct meet *meet = meet_of(job);
@@ -348,7 +349,7 @@ static void meet_pair_key(struct roami_job *job, unsigned other, uint8_t key[ROA
 		MEET_FAIL(job, MEET_OLD, other);
 }
 
-/* How node 0 brings the input to another host: those of its addresses first that are near. */
+/* How node 0 brings the input to another host: addresses in networks of its own come first. */
 static void meet_bring(struct roami_job *job, unsigned node, uint32_t port)
 {
 	const struct meet_hello *mine = &meet_of(job)->hello[0];
@@ -440,7 +441,7 @@ static void meet_greet(struct roami_job *job, bool creates)
 	unsigned turn = job->boot.me < MEET_TURNS ? job->boot.me : MEET_TURNS;
 	struct meet_hello mine;
 
-	/* One says that somebody is missing; then the launcher ends the others, if it does. */
+	/* One node reports that another is missing; then the launcher, if any, ends the others. */
 	meet_of(job)->bound.until += MEET_TURN_S * turn * NS_PER_S;
 	meet_introduce(&mine, meet_of(job)->secret);
 	if (creates && job->boot.me == 0 && job->boot.nodes > 1)
@@ -469,7 +470,7 @@ static void meet_say(const struct roami_job *job)
 			over != NULL ? over->name : "nothing");
 }
 
-/* Who we are, and who is there. */
+/* Which node this is, and which others there are. */
 static enum roam_err meet_first_turn(struct roami_job *job, bool creates)
 {
 	const struct roami_bound *bound = &meet_of(job)->bound;
@@ -566,7 +567,7 @@ static int meet_segment(const struct roami_job *job, unsigned node)
 	return fd;
 }
 
-/* Whoever else is this node maps the same segment of the next one. */
+/* Another process that takes itself for this node maps this segment of the next one, too. */
 static void meet_claim(struct roami_job *job)
 {
 	unsigned next = (job->boot.me + 1) % job->boot.nodes;
@@ -628,7 +629,7 @@ static enum roam_err meet_map(struct roami_job *job)
 	return ROAM_OK;
 }
 
-/* All come alike; those on this host map each other's segments. */
+/* Compares what all nodes run; nodes on this host map each other's segments. */
 static enum roam_err meet_join(struct roami_job *job, unsigned asked)
 {
 	struct meet_card mine = {.card = {.asked = asked, .allocs = job->alloc_hash},
@@ -701,8 +702,9 @@ static void meet_end(struct roami_job *job)
 	}
 	if (job->watch != NULL)
 		roami_watch_expect_end(job->watch);
-	atomic_store(&roami_job_ctl(job, 0)->job, ROAMI_JOB_ENDING); /* for who watches the first */
-	bound->look = NULL; /* whoever is through may leave; of who dies the transport tells */
+	/* Nodes that watch the first one look at it. */
+	atomic_store(&roami_job_ctl(job, 0)->job, ROAMI_JOB_ENDING);
+	bound->look = NULL; /* nodes may leave now; the transport notices one that dies */
 	bound->until = UINT64_MAX;
 	meet_gather(job, NULL, 0, 0);
 }

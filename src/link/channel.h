@@ -1,5 +1,5 @@
 /*
- * A channel between two who know one key, sealed: each side begins with a hello in the
+ * A sealed channel between two processes that know one key: each side begins with a hello in the
  * clear; from both hellos and the key come a key for each direction, and every frame is encrypted
  * and authenticated by its number.  Nothing here touches a socket.
  *

@@ -11,6 +11,7 @@
 
 #include "link/packet.h"
 #include "link/seal.h"
+#include "roam/protocol.h"
 #include "roam/transport.h"
 #include "stats/stats.h"
 
@@ -19,8 +20,8 @@
 #define ROAMI_LINK_MESSAGE  (64u * 1024)  /* longest message */
 #define ROAMI_LINK_HOLD_NS  300000u       /* an ack waits so long for a message to ride on */
 /*
- * So many datagrams may always be under way, and are acknowledged at once: who waits for his window
- * never waits for an ack that is held.
+ * So many datagrams may always be under way, and are acknowledged at once: a sender that waits for
+ * its window never waits for an ack that is held back.
  */
 #define ROAMI_LINK_WINDOW_MIN 8u
 #define ROAMI_STAMP_SHIFT   8
@@ -114,6 +115,12 @@ static inline uint64_t roami_link_now(const struct roami_reliable *reliable)
 
 void roami_link_lock(struct roami_link *link);
 void roami_link_unlock(struct roami_link *link);
+
+/* Whether some thread holds it; for contracts. */
+static inline bool roami_link_locked(const struct roami_link *link)
+{
+	return atomic_load_explicit(&link->held, memory_order_relaxed) != 0;
+}
 
 /* Timers of the layer run not later than `when`. */
 void roami_link_due(struct roami_reliable *reliable, uint64_t when);

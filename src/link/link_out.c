@@ -29,6 +29,7 @@ void roami_link_lock(struct roami_link *link)
 
 void roami_link_unlock(struct roami_link *link)
 {
+	roami_contract(roami_link_locked(link));
 	atomic_store_explicit(&link->held, 0, memory_order_release);
 }
 
@@ -114,6 +115,7 @@ bool roami_link_keep(struct roami_link *link, const struct iovec *parts, unsigne
 {
 	struct reader reader = {parts, 0};
 
+	roami_contract(roami_link_locked(link));
 	(void)count;
 	if (link->first == link->end)
 		link->head = link->tail = 0;
@@ -144,6 +146,7 @@ bool roami_link_keep(struct roami_link *link, const struct iovec *parts, unsigne
 
 void roami_link_drop(struct roami_link *link)
 {
+	roami_contract(roami_link_locked(link));
 	link->head = link_kept(link, link->first)->end;
 	link->first++;
 }
@@ -228,6 +231,7 @@ void roami_link_ack(struct roami_reliable *reliable, struct roami_link *link, ui
 		uint64_t map[ROAMI_MAP_WORDS];
 	} ack = {.packet = {.flags = ROAMI_PACKET_MAP}};
 
+	roami_contract(roami_link_locked(link));
 	link_tell(reliable, link, &ack.packet, now);
 	for (uint64_t i = 0; i < ROAMI_WINDOW && link->early_count > 0; i++) {
 		uint64_t slot = (link->expect + i) % ROAMI_WINDOW;
@@ -268,6 +272,7 @@ void roami_link_push(struct roami_reliable *reliable, struct roami_link *link, u
 {
 	unsigned may, sent;
 
+	roami_contract(roami_link_locked(link));
 	while ((may = link_may(link)) > 0) {
 		sent = link_transmit(reliable, link, link->next, may, now);
 		for (unsigned i = 0; i < sent; i++)
@@ -344,6 +349,7 @@ uint64_t roami_link_timers(struct roami_reliable *reliable, struct roami_link *l
 	uint64_t rto = link_rto(link), due = UINT64_MAX;
 	unsigned resent = 0;
 
+	roami_contract(roami_link_locked(link));
 	for (uint64_t seq = link->first; seq < link->next; seq++) {
 		struct roami_kept *kept = link_kept(link, seq);
 
@@ -416,6 +422,7 @@ bool roami_link_acked(struct roami_reliable *reliable, struct roami_link *link,
 {
 	uint32_t arrived = 0;
 
+	roami_contract(roami_link_locked(link));
 	if (packet->ack > link->next)
 		return false;
 	while (link->first < packet->ack) {

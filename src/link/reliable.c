@@ -229,7 +229,7 @@ static uint64_t reliable_beat_peer(struct roami_reliable *reliable, struct roami
 static void reliable_beat(struct roami_reliable *reliable, uint64_t now)
 {
 	const struct roam_transport_params *params = &reliable->params;
-	/* Who has slept that long himself has not listened. */
+	/* A node that has itself slept that long has not listened. */
 	bool excused = now - reliable->beat_due > params->deadline_ns / 2;
 
 	reliable->beat_due = now + reliable->beat_ns;

@@ -173,7 +173,7 @@ static void seal_digest(const uint64_t *key, const uint8_t *data, size_t bytes, 
 	digest[1] = (uint64_t)(sum >> 64);
 }
 
-/* Without a key: the digest of all behind the tag, by a hash key that everybody knows. */
+/* Without a key: the digest of all behind the tag, by a hash key that is public. */
 static void seal_checksum(const struct roami_seal *seal, const struct roami_packet *packet,
 			  size_t bytes, unsigned from, uint64_t sum[2])
 {

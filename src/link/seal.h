@@ -1,8 +1,8 @@
 /*
  * The one place where a datagram is closed before it leaves and opened when it arrives.
  *
- * With a key nobody outside the job can make a datagram, change one, or have one taken twice; with
- * `encrypt` nobody reads its payload either.  Each direction of each link has a key of its own,
+ * With a key no process outside the job can make a datagram, change one, or have one taken twice;
+ * with `encrypt` none reads its payload either.  Each direction of each link has a key of its own,
  * made from the job's, both nodes and the boot number; a datagram's number is its nonce, and no
  * number is used twice.  The cipher is libsodium's AES-256-GCM where the CPU has it, else
  * ChaCha20-Poly1305.
@@ -12,8 +12,8 @@
  * CRYPTO 1999: two payloads of one length collide with probability 2^-64, whoever chose them);
  * header, digest and length are what the cipher authenticates.
  *
- * Without a key the same digest, with a hash key that everybody knows, is a checksum against bytes
- * changed on the way, which UDP's own 16 bits do not exclude; it protects from nobody who means it.
+ * Without a key that digest, with a hash key that is public, is a checksum against bytes changed on
+ * the way, which UDP's own 16 bits do not exclude; it is no protection against intent.
  */
 #ifndef ROAMI_SEAL_H
 #define ROAMI_SEAL_H
@@ -32,7 +32,7 @@ struct roami_seal_params {
 	const uint8_t *key; /* the job's, ROAMI_KEY_BYTES of them; NULL: a checksum is all */
 	uint64_t boot;      /* of this start of the job's nodes: counters begin anew, so do keys */
 	bool encrypt;
-	bool no_aes; /* nobody knows that every CPU of the job has it */
+	bool no_aes; /* it is not known that every CPU of the job has it */
 };
 
 /* What all links of a node share. */

@@ -210,7 +210,7 @@ void roami_fiber_destroy(struct roami_fiber *fiber)
 		__tsan_destroy_fiber(fiber->tsan);
 #endif
 #ifdef FIBER_ASAN
-	/* Who was left in the middle has marks there, which others would find. */
+	/* A fiber that did not end has marks on its stack, which later mappings would find. */
 	if (fiber->stack != NULL)
 		ASAN_UNPOISON_MEMORY_REGION(fiber->stack, fiber->bytes);
 #endif

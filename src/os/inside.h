@@ -57,7 +57,7 @@ static inline void roami_inside_leave(void)
 		roami_inside_admit();
 }
 
-/* The signals that somebody may send: all but those that an instruction brings about. */
+/* The signals that a process may send: all but those that an instruction brings about. */
 void roami_inside_signals(sigset_t *set);
 
 /*

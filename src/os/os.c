@@ -67,7 +67,7 @@ uint64_t roami_os_sleeps(void)
 
 double roami_os_cycles_per_ns(void)
 {
-	static _Atomic double rate; /* a cache: the same value whoever computes it */
+	static _Atomic double rate; /* a cache: every thread computes one value */
 	double known = atomic_load(&rate);
 	uint64_t t0, t1, c0;
 

@@ -84,29 +84,33 @@ void roami_os_futex_wake(_Atomic uint32_t *word, int count);
 void roami_os_spin(unsigned turn);
 #define ROAMI_OS_SPIN_PAUSES 64u /* a turn that does not pause, then one that does */
 
+/* What a failed roami_assert of roam/protocol.h comes to. */
+__attribute__((noreturn)) void roami_assert_failed(const char *condition, const char *file,
+						   int line);
+
 /* ---- processes */
 unsigned roami_os_cpus(void);    /* in our affinity mask */
 /* The CPUs that the calling thread may run on, "0-3,8"; cut off at `bytes`. */
 void roami_os_cpus_text(char *text, size_t bytes);
 bool roami_os_pin(unsigned cpu); /* the calling thread, to the cpu-th of our mask */
-/* A thread that takes no signals; thread_p NULL: which nobody joins.  False with errno. */
+/* A thread that takes no signals; thread_p NULL: it is detached.  False with errno. */
 bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg);
-/* The same for one that calls nothing of the program: its stack does not fill core files. */
+/* As roami_os_thread, but it calls nothing of the program: its stack is left out of core files. */
 bool roami_os_helper(pthread_t *thread_p, void *(*run)(void *), void *arg);
 
 int roami_os_pidfd(pid_t pid);   /* -1 with errno */
 /* How the process of a pidfd ended, as of wait; false: it has not, or this kernel does not say. */
 bool roami_os_pidfd_status(int pidfd, int *status);
-/* The same of a process that nobody has waited for yet, on any kernel. */
+/* How a process ended that its parent has not waited for yet, on any kernel. */
 bool roami_os_zombie_status(pid_t pid, int *status);
 /*
- * What another process has open as `its`; -1 with errno.  /proc sees to it that the process is of
- * our user, but for root, for whom the file must be so.
+ * What another process has open as `its`; -1 with errno.  /proc refuses processes of other users,
+ * but not to root, for which the file itself must be root's.
  */
 int roami_os_open_its(pid_t pid, int its, int flags);
 /* All of it, over a socket that blocks; false: the other side is gone, or takes too long. */
 bool roami_os_send(int fd, const void *data, size_t bytes);
-/* Who was at the other end of a Unix socket when it connected or listened; false with errno. */
+/* Process and user of a Unix socket's other end as it connected or listened; false with errno. */
 bool roami_os_peer(int fd, pid_t *pid_p, uid_t *uid_p);
 pid_t roami_os_tid(void);
 bool roami_os_traced(void); /* a debugger holds this process */
@@ -114,7 +118,7 @@ uint64_t roami_os_rss_peak_kb(void); /* the most that was resident, since exec o
 /* Processes that the kernel has killed so far because our memory cgroup was full; 0 if unknown. */
 uint64_t roami_os_oom_kills(void);
 uint64_t roami_os_random(void);
-/* Bytes that nobody can guess; false: the kernel gives none. */
+/* Bytes that cannot be guessed; false: the kernel gives none. */
 bool roami_os_secret(void *bytes, size_t count);
 
 /*

@@ -1,6 +1,6 @@
 /*
  * Slabs: 64 KiB of memory above a guard page, for the stack of a fault and for what is too large
- * for a stack.  A slab is somebody's for a short while and is then used again.  Includes nothing
+ * for a stack.  A slab is held for a short while and is then used again.  Includes nothing
  * of ours.
  */
 #ifndef ROAMI_SLAB_H
@@ -35,7 +35,7 @@ static inline void roami_slab_give(struct roami_slab *slab)
 	atomic_store_explicit(&slab->held, 0, memory_order_release);
 }
 
-/* Unmaps all; nobody holds one. */
+/* Unmaps all; none may be held. */
 void roami_slabs_free(struct roami_slabs *slabs);
 
 /* Of those used as stacks: the most bytes that were ever in use of one, for tests. */

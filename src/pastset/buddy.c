@@ -2,110 +2,111 @@
 
 #include <string.h>
 
-#define POOL_FREE 0x80u
+#define BUDDY_FREE 0x80u
 #define TOP       (ROAMI_PAST_ORDERS - 1)
 
 /* Begins a free block. */
-struct pool_link {
+struct buddy_link {
 	uint32_t next, before; /* 0: none */
 };
 
-enum roam_err roami_past_pool_init(struct roami_past_pool *pool, uint64_t bytes)
+enum roam_err roami_past_buddy_init(struct roami_past_buddy *buddy, uint64_t bytes)
 {
 	/* Unit 0 means none: the first of the largest blocks is not used. */
-	pool->units = (uint32_t)((bytes / ROAMI_PAST_UNIT >> TOP) + 1) << TOP;
-	pool->fresh = 1u << TOP;
-	pool->base = roami_os_reserve_sparse((size_t)pool->units * ROAMI_PAST_UNIT);
-	pool->orders = roami_os_reserve_sparse(pool->units);
-	return pool->base == NULL || pool->orders == NULL ? ROAM_ENOMEM : ROAM_OK;
+	buddy->units = (uint32_t)((bytes / ROAMI_PAST_UNIT >> TOP) + 1) << TOP;
+	buddy->fresh = 1u << TOP;
+	buddy->base = roami_os_reserve_sparse((size_t)buddy->units * ROAMI_PAST_UNIT);
+	buddy->orders = roami_os_reserve_sparse(buddy->units);
+	return buddy->base == NULL || buddy->orders == NULL ? ROAM_ENOMEM : ROAM_OK;
 }
 
-void roami_past_pool_fini(struct roami_past_pool *pool)
+void roami_past_buddy_fini(struct roami_past_buddy *buddy)
 {
-	roami_os_unmap(pool->base, (size_t)pool->units * ROAMI_PAST_UNIT);
-	roami_os_unmap(pool->orders, pool->units);
+	roami_os_unmap(buddy->base, (size_t)buddy->units * ROAMI_PAST_UNIT);
+	roami_os_unmap(buddy->orders, buddy->units);
 }
 
 /* ------------------------------------------------------------------- lists; the lock is held */
 
-static struct pool_link *pool_link(struct roami_past_pool *pool, uint32_t unit)
+static struct buddy_link *buddy_link(struct roami_past_buddy *buddy, uint32_t unit)
 {
-	return roami_past_pool_at(pool, unit);
+	return roami_past_buddy_at(buddy, unit);
 }
 
-static void pool_push(struct roami_past_pool *pool, uint32_t unit, unsigned order)
+static void buddy_push(struct roami_past_buddy *buddy, uint32_t unit, unsigned order)
 {
-	struct pool_link *link = pool_link(pool, unit);
+	struct buddy_link *link = buddy_link(buddy, unit);
 
-	link->next = pool->free[order];
+	link->next = buddy->free[order];
 	link->before = 0;
 	if (link->next != 0)
-		pool_link(pool, link->next)->before = unit;
-	pool->free[order] = unit;
-	pool->orders[unit] = (uint8_t)(POOL_FREE | order);
+		buddy_link(buddy, link->next)->before = unit;
+	buddy->free[order] = unit;
+	buddy->orders[unit] = (uint8_t)(BUDDY_FREE | order);
 }
 
-static void pool_pull(struct roami_past_pool *pool, uint32_t unit, unsigned order)
+static void buddy_pull(struct roami_past_buddy *buddy, uint32_t unit, unsigned order)
 {
-	struct pool_link *link = pool_link(pool, unit);
+	struct buddy_link *link = buddy_link(buddy, unit);
 
 	if (link->next != 0)
-		pool_link(pool, link->next)->before = link->before;
+		buddy_link(buddy, link->next)->before = link->before;
 	if (link->before != 0)
-		pool_link(pool, link->before)->next = link->next;
+		buddy_link(buddy, link->before)->next = link->next;
 	else
-		pool->free[order] = link->next;
+		buddy->free[order] = link->next;
 }
 
 /* Takes the smallest free block of at least that order out of its list; 0: there is none. */
-static uint32_t pool_find(struct roami_past_pool *pool, unsigned *order_p)
+static uint32_t buddy_find(struct roami_past_buddy *buddy, unsigned *order_p)
 {
 	for (unsigned order = *order_p; order <= TOP; order++) {
-		uint32_t unit = pool->free[order];
+		uint32_t unit = buddy->free[order];
 
 		if (unit == 0)
 			continue;
-		pool_pull(pool, unit, order);
+		buddy_pull(buddy, unit, order);
 		*order_p = order;
 		return unit;
 	}
-	if (pool->fresh == pool->units)
+	if (buddy->fresh == buddy->units)
 		return 0;
 	*order_p = TOP;
-	pool->fresh += 1u << TOP;
-	return pool->fresh - (1u << TOP);
+	buddy->fresh += 1u << TOP;
+	return buddy->fresh - (1u << TOP);
 }
 
-uint32_t roami_past_pool_take(struct roami_node *node, struct roami_past_pool *pool, unsigned order)
+uint32_t roami_past_buddy_take(struct roami_node *node, struct roami_past_buddy *buddy,
+			       unsigned order)
 {
 	unsigned found = order;
 	uint32_t unit;
 
-	roami_spin_lock(node, &pool->lock);
-	unit = pool_find(pool, &found);
+	roami_spin_lock(node, &buddy->lock);
+	unit = buddy_find(buddy, &found);
 	for (; unit != 0 && found > order; found--)
-		pool_push(pool, unit + (1u << (found - 1)), found - 1);
+		buddy_push(buddy, unit + (1u << (found - 1)), found - 1);
 	if (unit != 0)
-		memset(pool->orders + unit, (int)order, (size_t)1 << order);
-	roami_spin_unlock(&pool->lock);
+		memset(buddy->orders + unit, (int)order, (size_t)1 << order);
+	roami_spin_unlock(&buddy->lock);
 	return unit;
 }
 
-void roami_past_pool_give(struct roami_node *node, struct roami_past_pool *pool, uint32_t unit)
+void roami_past_buddy_give(struct roami_node *node, struct roami_past_buddy *buddy, uint32_t unit)
 {
 	unsigned order;
 
-	roami_spin_lock(node, &pool->lock);
-	order = pool->orders[unit];
+	roami_spin_lock(node, &buddy->lock);
+	order = buddy->orders[unit];
 	roami_assert(order <= TOP && unit % (1u << order) == 0);
 	for (; order < TOP; order++) {
-		uint32_t buddy = unit ^ 1u << order;
+		uint32_t other = unit ^ 1u << order;
 
-		if (pool->orders[buddy] != (POOL_FREE | order))
+		if (buddy->orders[other] != (BUDDY_FREE | order))
 			break;
-		pool_pull(pool, buddy, order);
+		buddy_pull(buddy, other, order);
 		unit &= ~(1u << order);
 	}
-	pool_push(pool, unit, order);
-	roami_spin_unlock(&pool->lock);
+	buddy_push(buddy, unit, order);
+	roami_spin_unlock(&buddy->lock);
 }

@@ -2,8 +2,8 @@
  * The memory for tuples of a node: blocks of 4 KiB times a power of two, split and joined with
  * their buddies.  Bounded; usable in handlers.
  */
-#ifndef ROAMI_PAST_POOL_H
-#define ROAMI_PAST_POOL_H
+#ifndef ROAMI_PAST_BUDDY_H
+#define ROAMI_PAST_BUDDY_H
 
 #include "base/node.h"
 
@@ -13,37 +13,37 @@
 /* Bytes at the beginning that are not used: unit 0 means none. */
 #define ROAMI_PAST_SKIPPED (ROAMI_PAST_UNIT << (ROAMI_PAST_ORDERS - 1))
 
-struct roami_past_pool {
+struct roami_past_buddy {
 	struct roami_spin lock;
 	uint8_t *base;
-	uint8_t *orders; /* of each unit's block; of the first of a free one with POOL_FREE */
+	uint8_t *orders; /* of each unit's block; of the first of a free one with BUDDY_FREE */
 	uint32_t units;
 	uint32_t fresh;                   /* units never used; those before it once were */
 	uint32_t free[ROAMI_PAST_ORDERS]; /* the first of each size; 0: none */
 };
 
 /* With `bytes` of memory; nothing is touched yet.  ROAM_ENOMEM. */
-enum roam_err roami_past_pool_init(struct roami_past_pool *pool, uint64_t bytes);
-void roami_past_pool_fini(struct roami_past_pool *pool);
+enum roam_err roami_past_buddy_init(struct roami_past_buddy *buddy, uint64_t bytes);
+void roami_past_buddy_fini(struct roami_past_buddy *buddy);
 
 /* A block of 2^order units, by its first unit; not cleared.  0: there is none. */
-uint32_t roami_past_pool_take(struct roami_node *node, struct roami_past_pool *pool,
+uint32_t roami_past_buddy_take(struct roami_node *node, struct roami_past_buddy *buddy,
 			      unsigned order);
-void roami_past_pool_give(struct roami_node *node, struct roami_past_pool *pool, uint32_t unit);
+void roami_past_buddy_give(struct roami_node *node, struct roami_past_buddy *buddy, uint32_t unit);
 
 /* The order of the block that a unit is in. */
-static inline unsigned roami_past_pool_order(const struct roami_past_pool *pool, uint32_t unit)
+static inline unsigned roami_past_buddy_order(const struct roami_past_buddy *buddy, uint32_t unit)
 {
-	return pool->orders[unit];
+	return buddy->orders[unit];
 }
 
-static inline void *roami_past_pool_at(const struct roami_past_pool *pool, uint32_t unit)
+static inline void *roami_past_buddy_at(const struct roami_past_buddy *buddy, uint32_t unit)
 {
-	return pool->base + (size_t)unit * ROAMI_PAST_UNIT;
+	return buddy->base + (size_t)unit * ROAMI_PAST_UNIT;
 }
 
 /* The smallest order with room for `bytes`. */
-static inline unsigned roami_past_pool_fit(size_t bytes)
+static inline unsigned roami_past_buddy_fit(size_t bytes)
 {
 	unsigned order = 0;
 

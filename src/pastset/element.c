@@ -8,11 +8,11 @@
 
 #include "pastset/bitmap.h"
 
-void roami_element_init(struct roami_element *element, struct roami_past_pool *pool, uint64_t delta,
-			bool forget)
+void roami_element_init(struct roami_element *element, struct roami_past_buddy *buddy,
+			uint64_t delta, bool forget)
 {
 	memset(element, 0, sizeof(*element));
-	element->pool = pool;
+	element->buddy = buddy;
 	element->delta = delta != 0 ? delta : UINT64_MAX;
 	element->forget = forget;
 	roami_tuples_init(&element->tuples);
@@ -25,7 +25,7 @@ static bool element_forget(struct roami_node *node, struct roami_element *elemen
 
 	if (!element->forget || tuples->oldest >= tuples->first)
 		return false;
-	roami_tuples_truncate(node, element->pool, tuples, tuples->oldest + 1);
+	roami_tuples_truncate(node, element->buddy, tuples, tuples->oldest + 1);
 	return true;
 }
 
@@ -35,7 +35,7 @@ roami_record roami_element_reserve(struct roami_node *node, struct roami_element
 	roami_record record;
 
 	do
-		record = roami_tuples_reserve(node, element->pool, &element->tuples, bytes);
+		record = roami_tuples_reserve(node, element->buddy, &element->tuples, bytes);
 	while (record == 0 && element_forget(node, element));
 	return record;
 }
@@ -49,13 +49,13 @@ static bool element_move(struct roami_node *node, struct roami_element *element,
 	if (tuples->last + 1 - tuples->first >= element->delta)
 		return false;
 	do
-		done = roami_tuples_append(node, element->pool, tuples, op->record);
+		done = roami_tuples_append(node, element->buddy, tuples, op->record);
 	while (!done && element_forget(node, element));
 	if (done) {
 		op->moved = tuples->last;
 	} else {
 		op->err = ROAM_ENOSPC;
-		roami_record_rele(node, element->pool, op->record);
+		roami_record_rele(node, element->buddy, op->record);
 	}
 	op->record = 0;
 	return true;
@@ -80,13 +80,13 @@ static void element_give(struct roami_node *node, struct roami_element *element,
 
 	if (op->partial == NULL || element->partner == 0 || bytes > ROAMI_PARTIAL_MAX ||
 	    element->function->combine == NULL || op->ask.number != element->tuples.last + 1 ||
-	    !roami_tuples_room(node, element->pool, &element->tuples))
+	    !roami_tuples_room(node, element->buddy, &element->tuples))
 		return;
 	element->given = op->partial->round = op->ask.number;
 	element->recalled = false;
 	op->partial->partner = element->partner;
 	op->partial->bytes = bytes;
-	memcpy(op->partial->tuple, roami_record_data(element->pool, round->record), bytes);
+	memcpy(op->partial->tuple, roami_record_data(element->buddy, round->record), bytes);
 }
 
 bool roami_element_unsure(const struct roami_element *element, const struct roami_op *op)
@@ -108,7 +108,7 @@ static enum roam_err element_combine(struct roami_node *node, struct roami_eleme
 
 	if (completes && op->ask.number != tuples->last + 1)
 		return ROAM_EINVAL;
-	while (completes && !roami_tuples_room(node, element->pool, tuples))
+	while (completes && !roami_tuples_room(node, element->buddy, tuples))
 		if (!element_forget(node, element))
 			return ROAM_ENOSPC;
 	if (round->count++ == 0) {
@@ -116,19 +116,19 @@ static enum roam_err element_combine(struct roami_node *node, struct roami_eleme
 		round->first = who;
 	} else {
 		roami_function_combine(element->function, element->template,
-				       roami_record_data(element->pool, round->record),
+				       roami_record_data(element->buddy, round->record),
 				       op->record != 0
-					       ? roami_record_data(element->pool, op->record)
+					       ? roami_record_data(element->buddy, op->record)
 					       : op->brought);
 	}
 	if (round->record != op->record && op->record != 0)
-		roami_record_rele(node, element->pool, op->record);
+		roami_record_rele(node, element->buddy, op->record);
 	op->record = 0;
 	op->brought = NULL;
 	op->moved = op->ask.number;
 	if (completes) {
 		element_pair(node, element, round->first, who);
-		roami_tuples_append(node, element->pool, tuples, round->record);
+		roami_tuples_append(node, element->buddy, tuples, round->record);
 		round->count = 0;
 	} else {
 		element_give(node, element, op, round);
@@ -150,7 +150,7 @@ static bool element_round(struct roami_node *node, struct roami_element *element
 		return false;
 	op->err = op->ask.number <= tuples->last ? ROAM_EINVAL : element_combine(node, element, op);
 	if (op->record != 0)
-		roami_record_rele(node, element->pool, op->record);
+		roami_record_rele(node, element->buddy, op->record);
 	op->record = 0;
 	return true;
 }
@@ -162,18 +162,18 @@ static bool element_round(struct roami_node *node, struct roami_element *element
 static uint64_t element_match(struct roami_element *element, struct roami_op *op)
 {
 	struct roami_tuples *tuples = &element->tuples;
-	const struct roami_past_pool *pool = element->pool;
+	const struct roami_past_buddy *buddy = element->buddy;
 	uint64_t number = op->looked + 1 > tuples->first ? op->looked + 1 : tuples->first;
 
 	for (; number <= tuples->last; number++) {
-		roami_record record = roami_tuples_find(pool, tuples, number);
+		roami_record record = roami_tuples_find(buddy, tuples, number);
 
-		if (!roami_tuples_tagged(pool, tuples, number) &&
+		if (!roami_tuples_tagged(buddy, tuples, number) &&
 		    roami_function_match(element->function, element->template, op->ask.number,
-					 roami_record_data(pool, op->record),
-					 roami_record_bytes(pool, op->record),
-					 roami_record_data(pool, record),
-					 roami_record_bytes(pool, record)))
+					 roami_record_data(buddy, op->record),
+					 roami_record_bytes(buddy, op->record),
+					 roami_record_data(buddy, record),
+					 roami_record_bytes(buddy, record)))
 			break;
 	}
 	op->looked = number - 1;
@@ -211,12 +211,12 @@ static void element_tag(struct roami_element *element, const struct roami_op *op
 		return;
 	if (element->participants != 0 &&
 	    ((op->ask.flags & ROAMI_ASK_ROUND) == 0 ||
-	     roami_record_seen(element->pool, op->record) != element->participants))
+	     roami_record_seen(element->buddy, op->record) != element->participants))
 		return;
 	if (op->ask.which == ROAM_PS_LAST && (op->ask.flags & ROAM_PS_SKIP) != 0)
 		while (tuples->first < number)
-			roami_tuples_tag(element->pool, tuples, tuples->first);
-	roami_tuples_tag(element->pool, tuples, number);
+			roami_tuples_tag(element->buddy, tuples, tuples->first);
+	roami_tuples_tag(element->buddy, tuples, number);
 }
 
 static bool element_observe(struct roami_node *node, struct roami_element *element,
@@ -229,7 +229,7 @@ static bool element_observe(struct roami_node *node, struct roami_element *eleme
 	if (number > element->tuples.last)
 		return false;
 	if (op->record != 0)
-		roami_record_rele(node, element->pool, op->record);
+		roami_record_rele(node, element->buddy, op->record);
 	op->record = 0;
 	if (!known) {
 		op->err = ROAM_EINVAL;
@@ -239,14 +239,14 @@ static bool element_observe(struct roami_node *node, struct roami_element *eleme
 		op->err = ROAM_EGONE;
 		return true;
 	}
-	record = roami_tuples_find(element->pool, &element->tuples, number);
-	op->bytes = element->packs ? roami_bitmap_bytes(roami_record_data(element->pool, record))
-				   : roami_record_bytes(element->pool, record);
+	record = roami_tuples_find(element->buddy, &element->tuples, number);
+	op->bytes = element->packs ? roami_bitmap_bytes(roami_record_data(element->buddy, record))
+				   : roami_record_bytes(element->buddy, record);
 	if (op->bytes > op->ask.limit) {
 		op->err = ROAM_ETOOBIG;
 		return true;
 	}
-	roami_record_hold(element->pool, record);
+	roami_record_hold(element->buddy, record);
 	op->record = record;
 	op->observed = number;
 	element_tag(element, op, number);
@@ -274,7 +274,7 @@ static bool element_broken(struct roami_node *node, struct roami_element *elemen
 	    op->ask.op == ROAM_PS_TRUNCATE)
 		return false;
 	if (op->record != 0)
-		roami_record_rele(node, element->pool, op->record);
+		roami_record_rele(node, element->buddy, op->record);
 	op->record = 0;
 	op->err = ROAM_ELOST;
 	return true;
@@ -298,7 +298,7 @@ bool roami_element_try(struct roami_node *node, struct roami_element *element, s
 		element->delta = op->ask.number;
 		break;
 	case ROAM_PS_TRUNCATE:
-		roami_tuples_truncate(node, element->pool, &element->tuples, op->ask.number);
+		roami_tuples_truncate(node, element->buddy, &element->tuples, op->ask.number);
 		break;
 	case ROAM_PS_STATE:
 		element_state(element, &op->state);

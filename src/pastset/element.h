@@ -85,7 +85,7 @@ struct roami_op {
 	struct roam_ps_state state;
 };
 
-struct roami_waiter;
+struct roami_past_waiter;
 
 /* A record whose place another node was told: reserved for it to move, or observed, and held. */
 struct roami_lent {
@@ -101,9 +101,9 @@ struct roami_element {
 	bool broken; /* operations fail, ROAM_ELOST, once nothing is given any more */
 	bool paged; /* of `own`, the places stand for places in the heap, where the bytes are */
 	uint64_t heap;
-	struct roami_past_pool own;
+	struct roami_past_buddy own;
 	struct roami_vec lent; /* struct roami_lent, of a paged one; in no order */
-	struct roami_past_pool *pool; /* of its records: that of all, or its own */
+	struct roami_past_buddy *buddy; /* of its records: that of all, or its own */
 	uint64_t delta;
 	struct roami_tuples tuples;
 	const struct roami_function *function; /* NULL: none */
@@ -115,12 +115,12 @@ struct roami_element {
 	uint64_t given;        /* the round whose partial it may use, unknown to us; 0: none */
 	bool recalled;         /* that one */
 	struct roami_round rounds[ROAMI_ROUNDS_MAX];     /* by number, in a ring */
-	struct roami_waiter *first_waiter, *last_waiter; /* in the order in which they came */
+	struct roami_past_waiter *first_waiter, *last_waiter; /* in the order in which they came */
 	uint32_t waiting;
 };
 
-void roami_element_init(struct roami_element *element, struct roami_past_pool *pool, uint64_t delta,
-			bool forget);
+void roami_element_init(struct roami_element *element, struct roami_past_buddy *buddy,
+			uint64_t delta, bool forget);
 
 /* Room for a tuple to move; 0: there is none.  The lock is held. */
 roami_record roami_element_reserve(struct roami_node *node, struct roami_element *element,

@@ -27,7 +27,7 @@ enum roam_err roami_past_open(struct roami_past *past)
 		past->waiters = roami_os_reserve_sparse(ROAMI_WAITERS_MAX * sizeof(*past->waiters));
 		past->templates = roami_os_reserve_sparse(ROAMI_ELEMENTS_MAX *
 							  sizeof(*past->templates));
-		err = roami_past_pool_init(&past->pool, past->node->options->ps_memory);
+		err = roami_past_buddy_init(&past->buddy, past->node->options->ps_memory);
 		if (past->elements == NULL || past->waiters == NULL || past->templates == NULL)
 			err = ROAM_ENOMEM;
 		if (err == ROAM_OK)
@@ -100,10 +100,10 @@ bool roami_past_keep(struct roami_past *past, size_t bytes)
 	uint32_t unit;
 
 	while (past->kept_left < bytes) {
-		unit = roami_past_pool_take(past->node, &past->pool, 0);
+		unit = roami_past_buddy_take(past->node, &past->buddy, 0);
 		if (unit == 0)
 			return false;
-		roami_os_forget(roami_past_pool_at(&past->pool, unit), ROAMI_PAST_UNIT);
+		roami_os_forget(roami_past_buddy_at(&past->buddy, unit), ROAMI_PAST_UNIT);
 		past->kept_left += ROAMI_PAST_UNIT;
 	}
 	past->kept_left -= bytes;
@@ -121,12 +121,12 @@ enum roam_err roami_past_make(struct roami_past *past, const struct roami_bind *
 
 	if (number == ROAMI_ELEMENTS_MAX || !roami_past_keep(past, size))
 		return ROAM_ENOSPC;
-	roami_element_init(element, &past->pool, ask->delta, ask->forget != 0);
+	roami_element_init(element, &past->buddy, ask->delta, ask->forget != 0);
 	roami_tuples_begin(&element->tuples, past->tuples_begin);
 	if (ask->function[0] != '\0')
 		err = past_make_function(past, ask, template_text, number);
 	else if (ask->heap_bytes != 0)
-		err = roami_past_pool_init(&element->own, ask->heap_bytes);
+		err = roami_past_buddy_init(&element->own, ask->heap_bytes);
 	if (err != ROAM_OK) {
 		past->kept_left += size;
 		return err;
@@ -134,7 +134,7 @@ enum roam_err roami_past_make(struct roami_past *past, const struct roami_bind *
 	if (ask->heap_bytes != 0) {
 		element->paged = true;
 		element->heap = ask->heap;
-		element->pool = &element->own;
+		element->buddy = &element->own;
 	}
 	atomic_store_explicit(&past->element_count, number + 1, memory_order_release);
 	*element_p = number;
@@ -184,9 +184,10 @@ bool roami_past_return(struct roami_past *past, struct roami_element *element,
 
 /* ------------------------------------------------------------------------------------- waiters */
 
-static struct roami_waiter *waiter_take(struct roami_past *past, const struct roam_request *request)
+static struct roami_past_waiter *waiter_take(struct roami_past *past,
+					     const struct roam_request *request)
 {
-	struct roami_waiter *waiter;
+	struct roami_past_waiter *waiter;
 	uint32_t used;
 	uint64_t id;
 
@@ -215,7 +216,7 @@ static struct roami_waiter *waiter_take(struct roami_past *past, const struct ro
 	return waiter;
 }
 
-void roami_past_free_waiter(struct roami_past *past, struct roami_waiter *waiter)
+void roami_past_free_waiter(struct roami_past *past, struct roami_past_waiter *waiter)
 {
 	atomic_store(&waiter->id, 0);
 	roami_spin_lock(past->node, &past->waiter_lock);
@@ -224,14 +225,14 @@ void roami_past_free_waiter(struct roami_past *past, struct roami_waiter *waiter
 	roami_spin_unlock(&past->waiter_lock);
 }
 
-static bool waiter_cancelled(const struct roami_waiter *waiter)
+static bool waiter_cancelled(const struct roami_past_waiter *waiter)
 {
 	return atomic_load(&waiter->cancelled) == atomic_load(&waiter->id);
 }
 
 /* The element's lock is held, for all four. */
 static void queue_push(struct roami_past *past, struct roami_element *element,
-		       struct roami_waiter *waiter)
+		       struct roami_past_waiter *waiter)
 {
 	waiter->next = NULL;
 	waiter->before = element->last_waiter;
@@ -245,7 +246,7 @@ static void queue_push(struct roami_past *past, struct roami_element *element,
 	atomic_store(&waiter->at, (uint32_t)(element - past->elements) + 1);
 }
 
-static void queue_pull(struct roami_element *element, struct roami_waiter *waiter)
+static void queue_pull(struct roami_element *element, struct roami_past_waiter *waiter)
 {
 	if (waiter->before != NULL)
 		waiter->before->next = waiter->next;
@@ -259,21 +260,21 @@ static void queue_pull(struct roami_element *element, struct roami_waiter *waite
 	atomic_store(&waiter->at, 0);
 }
 
-static struct roami_past_pool *op_pool(struct roami_past *past, const struct roami_op *op)
+static struct roami_past_buddy *op_buddy(struct roami_past *past, const struct roami_op *op)
 {
-	return roami_past_element(past, op->ask.element)->pool;
+	return roami_past_element(past, op->ask.element)->buddy;
 }
 
 /* It will not be done: what it reserved goes back. */
 static void op_give_up(struct roami_past *past, struct roami_op *op, enum roam_err why)
 {
 	if (op->record != 0)
-		roami_record_rele(past->node, op_pool(past, op), op->record);
+		roami_record_rele(past->node, op_buddy(past, op), op->record);
 	op->record = 0;
 	op->err = why;
 }
 
-static bool waiter_late(struct roami_past *past, struct roami_waiter *waiter)
+static bool waiter_late(struct roami_past *past, struct roami_past_waiter *waiter)
 {
 	uint64_t deadline = atomic_load(&waiter->deadline);
 
@@ -285,7 +286,7 @@ static bool waiter_late(struct roami_past *past, struct roami_waiter *waiter)
  * it has.  The element's lock is held.
  */
 static bool waiter_settle(struct roami_past *past, const struct roami_element *element,
-			  struct roami_waiter *waiter)
+			  struct roami_past_waiter *waiter)
 {
 	enum roam_err why = ROAM_OK;
 
@@ -303,9 +304,9 @@ static bool waiter_settle(struct roami_past *past, const struct roami_element *e
 
 /* Those that can go on now, the first come first: each may change what those before it can do. */
 static void queue_serve(struct roami_past *past, struct roami_element *element,
-			struct roami_waiter ***served)
+			struct roami_past_waiter ***served)
 {
-	struct roami_waiter *waiter = element->first_waiter;
+	struct roami_past_waiter *waiter = element->first_waiter;
 
 	while (waiter != NULL) {
 		if (!roami_element_try(past->node, element, &waiter->op) &&
@@ -322,8 +323,10 @@ static void queue_serve(struct roami_past *past, struct roami_element *element,
 }
 
 /* Takes it out of the queue it waits in, if it still does and can know that it has to wait. */
-static bool waiter_give_up(struct roami_past *past, struct roami_waiter *waiter, enum roam_err why,
-			   bool (*really)(struct roami_past *past, struct roami_waiter *waiter))
+static bool waiter_give_up(struct roami_past *past, struct roami_past_waiter *waiter,
+			   enum roam_err why,
+			   bool (*really)(struct roami_past *past,
+					  struct roami_past_waiter *waiter))
 {
 	uint32_t at = atomic_load(&waiter->at);
 	struct roami_element *element;
@@ -343,7 +346,7 @@ static bool waiter_give_up(struct roami_past *past, struct roami_waiter *waiter,
 	return mine;
 }
 
-static void waiter_complete(struct roami_past *past, struct roami_waiter *waiter)
+static void waiter_complete(struct roami_past *past, struct roami_past_waiter *waiter)
 {
 	if (waiter->request.call != 0) {
 		past->calls->reply(past, &waiter->request, &waiter->op);
@@ -390,7 +393,7 @@ void roami_past_expire(struct roami_past *past)
 		past->alarm_count--;
 	roami_spin_unlock(&past->alarm_lock);
 	for (uint32_t i = 0; i < atomic_load(&past->waiters_used); i++) {
-		struct roami_waiter *waiter = &past->waiters[i];
+		struct roami_past_waiter *waiter = &past->waiters[i];
 		uint64_t deadline = atomic_load(&waiter->deadline);
 
 		if (atomic_load(&waiter->at) == 0 || deadline == 0)
@@ -428,7 +431,7 @@ static bool take_packed(struct roami_past *past, struct roami_op *op, const void
 	bool taken = roami_past_reserve(past, op, packed);
 
 	if (taken)
-		memcpy(roami_record_data(op_pool(past, op), op->record), room->bytes, packed);
+		memcpy(roami_record_data(op_buddy(past, op), op->record), room->bytes, packed);
 	roami_slab_give(room);
 	return taken;
 }
@@ -439,7 +442,7 @@ bool roami_past_take(struct roami_past *past, struct roami_op *op, const void *t
 		return take_packed(past, op, tuple, bytes);
 	if (!roami_past_reserve(past, op, bytes))
 		return false;
-	memcpy(roami_record_data(op_pool(past, op), op->record), tuple, bytes);
+	memcpy(roami_record_data(op_buddy(past, op), op->record), tuple, bytes);
 	return true;
 }
 
@@ -454,12 +457,12 @@ bool roami_past_bring(struct roami_past *past, struct roami_op *op, const void *
 
 void roami_past_give(struct roami_past *past, const struct roami_op *op, void *tuple)
 {
-	const struct roami_past_pool *pool = op_pool(past, op);
-	const uint8_t *bytes = roami_record_data(pool, op->record);
+	const struct roami_past_buddy *buddy = op_buddy(past, op);
+	const uint8_t *bytes = roami_record_data(buddy, op->record);
 
 	if (!roami_past_packs(past, op))
 		memcpy(tuple, bytes, op->bytes);
-	else if (!roami_bitmap_unpack(bytes, roami_record_bytes(pool, op->record), tuple))
+	else if (!roami_bitmap_unpack(bytes, roami_record_bytes(buddy, op->record), tuple))
 		roami_node_fail(past->node, "a compressed tuple is damaged");
 }
 
@@ -479,7 +482,7 @@ void roami_past_told(struct roami_past *past, const struct roami_op *op, void *r
 		*rest = (struct roam_part){room, op->bytes};
 	else if (op->record != 0)
 		*rest = (struct roam_part){
-			roami_record_data(roami_past_element(past, op->ask.element)->pool,
+			roami_record_data(roami_past_element(past, op->ask.element)->buddy,
 					  op->record),
 			op->bytes};
 	else if (op->ask.op == ROAM_PS_STATE)
@@ -491,7 +494,7 @@ static bool op_unload(struct roami_past *past, struct roami_element *element, st
 {
 	op->record = roami_element_reserve(past->node, element, op->brought_bytes);
 	if (op->record != 0)
-		memcpy(roami_record_data(element->pool, op->record), op->brought,
+		memcpy(roami_record_data(element->buddy, op->record), op->brought,
 		       op->brought_bytes);
 	else
 		op->err = ROAM_ENOSPC;
@@ -521,8 +524,8 @@ static bool op_continues(struct roami_op *op)
 /*
  * It has to wait, `op` or that of the waiter; NULL: it may not, and is done.  A new waiter's id is
  * known to nobody who could cancel it.  The element's lock is held. */
-static struct roami_waiter *op_queue(struct roami_past *past, struct roami_element *element,
-				     struct roami_op *op, struct roami_waiter *waiter,
+static struct roami_past_waiter *op_queue(struct roami_past *past, struct roami_element *element,
+				     struct roami_op *op, struct roami_past_waiter *waiter,
 				     const struct roam_request *request)
 {
 	bool unsure = roami_element_unsure(element, op);
@@ -563,7 +566,7 @@ struct recall {
 
 /* Who was queued, or the break, has to wait until it is known what became of it.  Locked. */
 static struct recall element_recall(struct roami_element *element,
-				    const struct roami_waiter *queued)
+				    const struct roami_past_waiter *queued)
 {
 	bool wanted = element->broken || (queued != NULL && queued->unsure);
 
@@ -577,11 +580,12 @@ static struct recall element_recall(struct roami_element *element,
  * Does what is left of an operation, `op` or that of the waiter.  The waiter in whose queue it
  * waits now; NULL: it is done.  *served: others that were served meanwhile.
  */
-static struct roami_waiter *op_step(struct roami_past *past, struct roami_op *op,
-				    struct roami_waiter *waiter, const struct roam_request *request,
-				    struct roami_waiter ***served)
+static struct roami_past_waiter *op_step(struct roami_past *past, struct roami_op *op,
+					 struct roami_past_waiter *waiter,
+					 const struct roam_request *request,
+					 struct roami_past_waiter ***served)
 {
-	struct roami_waiter *queued = NULL;
+	struct roami_past_waiter *queued = NULL;
 	uint64_t deadline = op->deadline;
 
 	do {
@@ -606,11 +610,11 @@ static struct roami_waiter *op_step(struct roami_past *past, struct roami_op *op
 }
 
 /* Those that were served go on, and those that these serve. */
-static void served_go_on(struct roami_past *past, struct roami_waiter *served,
-			 struct roami_waiter **end)
+static void served_go_on(struct roami_past *past, struct roami_past_waiter *served,
+			 struct roami_past_waiter **end)
 {
 	while (served != NULL) {
-		struct roami_waiter *waiter = served;
+		struct roami_past_waiter *waiter = served;
 
 		served = waiter->next;
 		if (served == NULL)
@@ -621,10 +625,10 @@ static void served_go_on(struct roami_past *past, struct roami_waiter *served,
 	}
 }
 
-struct roami_waiter *roami_past_run(struct roami_past *past, struct roami_op *op,
+struct roami_past_waiter *roami_past_run(struct roami_past *past, struct roami_op *op,
 				    const struct roam_request *request)
 {
-	struct roami_waiter *served = NULL, **end = &served, *queued;
+	struct roami_past_waiter *served = NULL, **end = &served, *queued;
 
 	if (op->ask.timeout_ns != 0 && op->ask.timeout_ns != ROAM_PS_TRY)
 		op->deadline = past->node->env->now(past->node) + op->ask.timeout_ns;
@@ -637,7 +641,7 @@ struct roami_waiter *roami_past_run(struct roami_past *past, struct roami_op *op
 void roami_past_returned(struct roami_past *past, uint32_t number, unsigned from, uint64_t round)
 {
 	struct roami_element *element = roami_past_element(past, number);
-	struct roami_waiter *served = NULL, **end = &served;
+	struct roami_past_waiter *served = NULL, **end = &served;
 
 	roami_spin_lock(past->node, &element->lock);
 	if (element->given == round && element->partner == from + 1) {
@@ -651,20 +655,20 @@ void roami_past_returned(struct roami_past *past, uint32_t number, unsigned from
 
 /* ---------------------------------------------------------------------------------- cancelling */
 
-static bool waiter_unwanted(struct roami_past *past, struct roami_waiter *waiter)
+static bool waiter_unwanted(struct roami_past *past, struct roami_past_waiter *waiter)
 {
 	(void)past;
 	return waiter_cancelled(waiter);
 }
 
-void roami_past_cancel_id(struct roami_past *past, struct roami_waiter *waiter, uint64_t id)
+void roami_past_cancel_id(struct roami_past *past, struct roami_past_waiter *waiter, uint64_t id)
 {
 	atomic_store(&waiter->cancelled, id);
 	if (waiter_give_up(past, waiter, ROAM_ECANCELED, waiter_unwanted))
 		waiter_complete(past, waiter);
 }
 
-void roami_past_cancel(struct roami_past *past, struct roami_waiter *waiter)
+void roami_past_cancel(struct roami_past *past, struct roami_past_waiter *waiter)
 {
 	roami_past_cancel_id(past, waiter, atomic_load(&waiter->id));
 }

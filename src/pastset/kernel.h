@@ -1,8 +1,8 @@
 /*
  * The kernel: the elements that live at this node, the operations on them, and those that wait.
  *
- * Locks: an element's, then that of the pool or of the waiters.  All are short: no memory of the
- * program is touched under them, so no page fault and no message comes in between.
+ * Locks: an element's, then that of the buddy allocator or of the waiters.  All are short: no
+ * memory of the program is touched under them, so no page fault and no message comes in between.
  */
 #ifndef ROAMI_PAST_KERNEL_H
 #define ROAMI_PAST_KERNEL_H
@@ -17,9 +17,10 @@
 #define ROAMI_GUEST_ID     (1ull << 62) /* in ids of operations of programs that are attached */
 
 /* An operation that waits in an element's queue, or has just been served. */
-struct roami_waiter {
+struct roami_past_waiter {
 	struct roami_op op;
-	struct roami_waiter *next, *before; /* in the queue; `next` also of the served, the free */
+	/* In the queue; `next` also of those served, and of the free ones. */
+	struct roami_past_waiter *next, *before;
 	_Atomic uint32_t at;                /* element + 1 in whose queue it is; 0: none */
 	_Atomic uint64_t deadline;          /* that of op, while it waits */
 	_Atomic uint64_t id;                /* of the operation; 0: free */
@@ -73,7 +74,7 @@ extern const char roami_past_name[]; /* of the extension */
 struct roami_past {
 	struct roami_node *node;
 	const struct roami_past_calls *calls;
-	struct roami_spin lock; /* of what follows, up to the pool */
+	struct roami_spin lock; /* of what follows, up to `buddy` */
 	_Atomic uint32_t opened;
 	struct roami_name *names;
 	uint32_t *name_slots;
@@ -83,12 +84,12 @@ struct roami_past {
 	size_t kept_left; /* of what roami_past_keep has taken */
 	struct roami_element *elements;
 	_Atomic uint32_t element_count;
-	struct roami_past_pool pool;
+	struct roami_past_buddy buddy;
 	struct roami_template *templates;                     /* of elements with an X-function */
 	struct roami_function functions[ROAMI_FUNCTIONS_MAX]; /* the program's; ends with no name */
 	struct roami_spin waiter_lock;
-	struct roami_waiter *waiters;
-	struct roami_waiter *free_waiter;
+	struct roami_past_waiter *waiters;
+	struct roami_past_waiter *free_waiter;
 	_Atomic uint32_t waiters_used; /* since the start: those before it may be in use */
 	uint64_t serial;               /* of this node's own operations */
 	/* What numbers of tuples begin beyond, at all nodes: 0, but tests begin elsewhere. */
@@ -152,13 +153,13 @@ void roami_past_give(struct roami_past *past, const struct roami_op *op, void *t
  * request it will be replied to, where there is op->served that will be called, else the caller
  * waits for waiter->done and frees it.
  */
-struct roami_waiter *roami_past_run(struct roami_past *past, struct roami_op *op,
+struct roami_past_waiter *roami_past_run(struct roami_past *past, struct roami_op *op,
 				    const struct roam_request *request);
-void roami_past_free_waiter(struct roami_past *past, struct roami_waiter *waiter);
+void roami_past_free_waiter(struct roami_past *past, struct roami_past_waiter *waiter);
 
 /* Ends a wait of this node's thread; of the operation with that id; of another node's call. */
-void roami_past_cancel(struct roami_past *past, struct roami_waiter *waiter);
-void roami_past_cancel_id(struct roami_past *past, struct roami_waiter *waiter, uint64_t id);
+void roami_past_cancel(struct roami_past *past, struct roami_past_waiter *waiter);
+void roami_past_cancel_id(struct roami_past *past, struct roami_past_waiter *waiter, uint64_t id);
 void roami_past_cancel_call(struct roami_past *past, unsigned origin, uint32_t call);
 
 /* The partner's node says that it does not use the partial of that round. */

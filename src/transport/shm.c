@@ -191,8 +191,8 @@ static unsigned shm_poll(void *state, roam_deliver_fn *deliver, void *arg, unsig
 
 /*
  * Any thread asks.  While another one takes messages, `taken` may be old, the word part of a later
- * message, and the answer either: who takes messages looks again before it leaves.  A data race by
- * design, hence no atomic type: ThreadSanitizer must not see it.
+ * message, and the answer either: the thread that takes messages looks again before it leaves.  A
+ * data race by design, hence no atomic type: ThreadSanitizer must not see it.
  */
 __attribute__((no_sanitize_thread)) static bool shm_pending(const void *state)
 {

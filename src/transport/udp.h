@@ -1,6 +1,6 @@
 /*
  * udp: datagrams between hosts, or between the nodes of one.  Nothing is promised: the reliable
- * layer stands over it.  udp.c has the socket and who may speak; two ways to move bytes: calls of
+ * layer stands over it.  udp.c has the socket and checks senders; two ways to move bytes: calls of
  * the kernel (udp_plain.c), and a ring of requests where io_uring is allowed (udp_uring.c).
  */
 #ifndef ROAMI_UDP_H
@@ -56,7 +56,7 @@ struct udp_state {
 	struct roam_transport_params params;
 	int fd;
 	int wake[2]; /* eventfds, one per sleeper */
-	int ear;     /* an epoll of the way's file and `files`, for who sleeps as the service */
+	int ear;     /* an epoll of the way's file and `files`, for the service thread's sleep */
 	int files[ROAM_WAYS_MAX]; /* of other transports */
 	uint64_t mark;
 	size_t limit; /* without the mark */

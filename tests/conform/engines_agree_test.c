@@ -191,8 +191,9 @@ static bool event_goes_on(const struct trace *trace, const struct event *event)
 }
 
 /*
- * The events of page after page; a call of the engine is one of each of its pages.  Who sees a move
- * first, and whether in one look or two, is the machine's choice where several are at it.
+ * The events of page after page; a call of the engine is one event of each of its pages.  Which
+ * thread sees a move first, and whether in one look or two, is the machine's choice where several
+ * look.
  */
 static void trace_by_page(struct trace *trace)
 {
@@ -267,7 +268,7 @@ static void wrap_handle(struct roami_node *node, const struct roam_request *requ
 {
 	atomic_fetch_add(&now->handling, 1);
 	now->protocol->messages[request->type - node->domains[0].types].handle(node, request);
-	/* Nobody waits for an answer: it may be in the middle of what the node itself does. */
+	/* No answer is waited for: it may be in the middle of what the node itself does. */
 	if (request->call != 0)
 		trace_look(node, MESSAGE);
 	atomic_fetch_sub(&now->handling, 1);

@@ -141,7 +141,7 @@ static void stolen(struct rig *rig)
 	CU_ASSERT(foreign_is_installed(SIGBUS)); /* the newcomer has its way */
 }
 
-/* Who takes our signal loses it at the next check, and is passed what is not ours. */
+/* A handler that takes our signal loses it at the next check, and is passed what is not ours. */
 static void test_stolen(void)
 {
 	struct sigaction before[2];
@@ -416,7 +416,7 @@ static void thief(int number, siginfo_t *info, void *context)
 		sigaction(number, before, NULL);
 }
 
-/* Somebody took the signals and passes on to us what we pass on to him. */
+/* Another handler took the signals, and passes on to us what we pass on to it. */
 static void child_thief(struct rig *rig)
 {
 	struct sigaction action = {.sa_flags = SA_SIGINFO};
@@ -454,7 +454,7 @@ static void deep_fault(void *arg, uint32_t page, bool write, bool known)
 	rig_fault(arg, page, write, known);
 }
 
-/* Not a byte beyond the stack of a fault is written: what is next to it may be anybody's. */
+/* Not a byte beyond the stack of a fault is written: what is next to it may be in use. */
 static void child_deep(struct rig *rig)
 {
 	struct rig mine;

@@ -34,7 +34,7 @@ static void first_touch(struct rig *rig)
 	CU_ASSERT_EQUAL(rig_faults(rig), 3);
 }
 
-/* The first read and the first write of a page nobody has touched fault. */
+/* The first read and the first write of a page that was never touched fault. */
 static void test_first_touch(void)
 {
 	rig_each_engine(16, false, first_touch);
@@ -420,7 +420,7 @@ static uint32_t page_sum(const struct rig *rig, uint32_t page)
 	return sum;
 }
 
-/* Takes access away from a run of pages and looks whether somebody still writes there. */
+/* Takes access away from a run of pages and looks whether a thread still writes there. */
 static void take_away(struct rig *rig, uint64_t *seed)
 {
 	uint32_t count = 1 + (uint32_t)unit_below(seed, 4);

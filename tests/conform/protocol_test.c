@@ -184,7 +184,7 @@ static bool one_writer(const struct test *test, bool copies)
 
 /* --------------------------------------------------------------------------------------- tests */
 
-/* Whoever touches a page first, and second, finds the creator's bytes, or zero. */
+/* The nodes that touch a page first, and second, find the creator's bytes, or zero. */
 static void first_touch_main(struct test *test, struct member *member, struct roami_node *node)
 {
 	const uint8_t *initial = world_initial(test->world);
@@ -438,7 +438,7 @@ static void test_lock_errors(void)
 	test_all(NULL, lock_errors_main, NULL);
 }
 
-/* Nodes with unlike numbers of threads; nobody leaves before the last has come. */
+/* Nodes with unlike numbers of threads; none leaves before the last has come. */
 static void barrier_shape(struct test *test)
 {
 	static const unsigned threads[][6] = {{1, 3, 2, 0}, {4, 1, 0}, {1, 1, 1, 1, 1, 2}};
@@ -563,8 +563,8 @@ static void test_moves(void)
 }
 
 /*
- * Many readers or one writer: who has read keeps its copy, and reads again without a fault; a
- * write leaves access to nobody else, and costs a question to each that had a copy.
+ * Many readers or one writer: a reader keeps its copy, and reads again without a fault; a write
+ * leaves no other node access, and costs a question to each that had a copy.
  */
 static uint64_t readers_messages(struct test *test)
 {
@@ -698,7 +698,7 @@ static CU_TestInfo tests[] = {
 	{"errors of locks", test_lock_errors},
 	{"barriers of unlike nodes", test_barriers},
 	{"a partial barrier with other threads", test_barrier_reuse},
-	{"pages move to who touches them", test_moves},
+	{"pages move to the node that touches them", test_moves},
 	{"many readers or one writer", test_readers},
 	{"flags set, awaited, cleared", test_flags},
 	{"reductions", test_reduce},

@@ -148,7 +148,7 @@ static void patterns()
 	fails(ROAM_EINVAL, [&] { plain.try_observe_like(1, 1); });
 }
 
-/* As somebody who is attached to this node. */
+/* As a program that is attached to this node. */
 static void served()
 {
 	char place[] = "/tmp/roam-cxx-XXXXXX";

@@ -1,8 +1,8 @@
 /*
  * libFuzzer: what comes to a server of elements (pastset/attached/guest.c).  A stranger gets no
- * further than his hello, whatever he says; a client that knows the key may ask anything: what he
- * asks is answered, or he is dropped, and when he is gone nothing of him waits.  He may be cut
- * off, and come again, while the server still has his connection or after it has forgotten him.
+ * further than its hello, whatever it sends; a client that knows the key may ask anything: what it
+ * asks is answered, or it is dropped, and when it is gone nothing of it waits.  It may be cut off,
+ * and come again, while the server still has its connection or after the server has forgotten it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "pastset/job/server.h"
 
 #define GUESTS     2u /* one waits for what the other does */
-#define CUT        0xff00u /* as a length: he is cut off, and comes again as the next byte says */
+#define CUT        0xff00u /* as a length: a client is cut off, then comes as the next byte says */
 #define KEEP_NS    100u
 #define KEEP_BYTES 4000u
 
@@ -200,8 +200,8 @@ static void guest_gone(struct roami_guest *guest)
 }
 
 /*
- * He comes again: `how` says what he has heard, whether the server has noticed that he was gone,
- * and whether he takes the other's session.  Who is forgotten begins anew.
+ * The client comes again: `how` says what it has heard, whether the server has noticed that it was
+ * gone, and whether it takes the other's session.  A client that is forgotten begins anew.
  */
 static void client_again(struct client *client, uint8_t how)
 {
@@ -234,7 +234,7 @@ static void settle(void)
 		client_hears(&clients[i]);
 }
 
-/* Frames: who says it, and how time goes on; how long it is; what. */
+/* Frames: which client sends one, how time goes on, how long the frame is, and its bytes. */
 static void talk(const uint8_t *data, size_t size)
 {
 	for (unsigned i = 0; i < GUESTS; i++)
@@ -283,7 +283,7 @@ static void strange(const uint8_t *data, size_t size)
 	must(guests.refused == 1);
 }
 
-/* Nobody waits, and what is there is of the template. */
+/* No operation waits, and what is there is of the template. */
 static void element_sound(struct roami_element *element, const struct roami_template *template)
 {
 	static uint8_t whole[ROAM_PS_TUPLE_MAX];
@@ -291,10 +291,10 @@ static void element_sound(struct roami_element *element, const struct roami_temp
 
 	must(element->waiting == 0 && element->lock.held == 0);
 	for (uint64_t number = tuples->oldest; number <= tuples->last; number++) {
-		roami_record record = roami_tuples_find(element->pool, tuples, number);
+		roami_record record = roami_tuples_find(element->buddy, tuples, number);
 
-		const uint8_t *tuple = roami_record_data(element->pool, record);
-		size_t bytes = roami_record_bytes(element->pool, record);
+		const uint8_t *tuple = roami_record_data(element->buddy, record);
+		size_t bytes = roami_record_bytes(element->buddy, record);
 
 		if (element->packs) {
 			must(roami_bitmap_bytes(tuple) <= sizeof(whole) &&

@@ -221,7 +221,7 @@ static void bench_messages(struct roami_node *node, const uint8_t *data, size_t 
 		if (copy == NULL)
 			abort();
 		memcpy(copy, data, bytes);
-		/* The call that is under way has a number nobody guesses. */
+		/* The call that is under way has a number that is not guessed. */
 		if (bytes >= 16 && (copy[15] & 0x80) != 0)
 			memcpy(copy + 4, &bench.call, sizeof(bench.call));
 		bench.message = copy;

@@ -22,7 +22,7 @@ const struct roam_transport *const roami_transports[] = {&own, NULL};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Each in a block of its own, so that an address checker sees who reads beyond its end. */
+/* Each in a block of its own, so that an address checker sees a read beyond its end. */
 static unsigned environment_cut(const uint8_t *data, size_t size, char **environment)
 {
 	unsigned count = 0;

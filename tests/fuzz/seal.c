@@ -1,7 +1,7 @@
 /*
- * libFuzzer: sealed datagrams against somebody who hears all and sends what he likes.  One is taken
- * only if it is, bit for bit, what the peer closed, and for the first time; what is taken says what
- * the peer wrote.  None is read beyond its end.
+ * libFuzzer: sealed datagrams against a stranger that hears all and sends what it likes.  A
+ * datagram is taken only if it is, bit for bit, what the peer closed, and for the first time; what
+ * is taken says what the peer wrote.  None is read beyond its end.
  *
  * The first byte says which cipher and whether it encrypts; then steps, a byte each and what that
  * takes.  Every input has keys of its own, or the fuzzer would learn from one what the peer closes

@@ -63,7 +63,7 @@ class Installed:
         if len(configs) != 1:
             raise Wrong(f'roam.pc: found {configs}')
         self.libraries = os.path.dirname(os.path.dirname(configs[0]))
-        # Of other packages' files there is none: those who made roam had them, users need not.
+        # Of other packages' files there is none: the makers of roam had them, users need not.
         self.env = {**os.environ, 'PKG_CONFIG_LIBDIR': os.path.dirname(configs[0]),
                     'LD_LIBRARY_PATH': self.libraries}
         prefix = self.config('--variable=prefix')[0]

@@ -12,7 +12,7 @@ struct spec {
 	uint64_t done; /* a bit for each event */
 	uint64_t delta;
 	uint64_t oldest;
-	uint8_t numbers[HISTORY_UNSURE_MAX]; /* that those got whose outcome nobody saw */
+	uint8_t numbers[HISTORY_UNSURE_MAX]; /* of operations whose outcome is not known */
 };
 
 #define NOT_BEGUN ROAM_EPEER /* of the second half of a mob, say: nothing follows from it */
@@ -125,7 +125,7 @@ static bool spec_observe(const struct search *search, const struct spec *spec,
 	       event->value == spec_value(search, spec, number);
 }
 
-/* The same of one whose outcome nobody saw: if it does anything. */
+/* As spec_apply, for an operation whose outcome is not known: if it does anything. */
 static bool spec_apply_unsure(const struct search *search, const struct spec *spec,
 			      const struct history_event *event, struct spec *next)
 {

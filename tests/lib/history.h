@@ -20,7 +20,7 @@
 struct history_event {
 	uint64_t begin, end; /* of one clock, all different */
 	unsigned after;      /* + 1: the event that is the first half of this mob; 0: none */
-	unsigned thread;     /* for who reads it */
+	unsigned thread;     /* for readers of the test's output */
 	enum roam_ps_op op;
 	enum roam_ps_which which;
 	unsigned flags;

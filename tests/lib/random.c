@@ -269,8 +269,8 @@ static void turn_section(struct gen *gen, unsigned thread)
 }
 
 /*
- * Stores in a section that tells of them.  They are made in every run, and whoever sees the last
- * one sees what it overwrote: nothing older matters from now on.
+ * Stores in a section that tells of them.  They are made in every run, and a thread that sees the
+ * last one sees what it overwrote: nothing older matters from now on.
  */
 static void publish_inside(struct gen *gen, unsigned thread, struct gen_pub *pub)
 {
@@ -288,7 +288,7 @@ static void publish_inside(struct gen *gen, unsigned thread, struct gen_pub *pub
 	}
 }
 
-/* The same, at times with another lock held inside. */
+/* As publish_inside, at times with another lock held inside. */
 static void publish_scoped(struct gen *gen, unsigned thread, struct gen_pub *pub)
 {
 	unsigned inner = pub->lock + 1u;
@@ -347,7 +347,8 @@ static void turn_publish(struct gen *gen, unsigned thread)
 }
 
 /*
- * Frees a block if nobody can still be using it; often written a last time, so that a diff is due.
+ * Frees a block if no thread can still be using it; often written a last time, so that a diff is
+ * due.
  */
 static void gen_free(struct gen *gen, unsigned thread, unsigned which)
 {
@@ -536,7 +537,7 @@ static void turn_pause(struct gen *gen, unsigned thread)
 	gen_op(gen, thread, RANDOM_PAUSE, 0)->count = 1u << rng_below(&gen->rng, 8);
 }
 
-/* For a while an object has another value: who fetches it then has what is in no diff. */
+/* For a while an object has another value: a node that fetches it then has what is in no diff. */
 static void turn_return(struct gen *gen, unsigned thread)
 {
 	for (unsigned turn = 0; turn < 8; turn++) {
@@ -663,7 +664,7 @@ static void gen_pubs(struct gen *gen)
 	}
 }
 
-/* Counters start at 0 whatever the heap held; their producers see to it before anybody looks. */
+/* Counters start at 0 whatever the heap held; their producers see to it before any thread looks. */
 static void gen_start(struct gen *gen)
 {
 	for (unsigned i = 0; i < gen->locks; i++)
@@ -749,7 +750,7 @@ struct random_program *random_generate(const struct random_params *params)
 			done += program->lists[i].count;
 	}
 	gen_full(gen);
-	/* At the end everybody looks at everything. */
+	/* At the end every thread looks at everything. */
 	for (uint32_t object = 0; object < program->object_count; object++)
 		for (unsigned i = 0; i < gen->threads; i++)
 			if (gen_alive(gen, gen->clock[i], object) && rng_one_in(&gen->rng, 2))

@@ -27,7 +27,7 @@ struct check {
 	uint8_t *memory;
 	struct vclock clocks[CLOCKS];
 	struct vclock locks[RANDOM_LOCKS_MAX];
-	uint8_t holder[RANDOM_LOCKS_MAX]; /* FREE: nobody */
+	uint8_t holder[RANDOM_LOCKS_MAX]; /* FREE: none */
 	struct vclock flags[RANDOM_FLAGS_MAX];
 	bool set[RANDOM_FLAGS_MAX];
 	struct vclock *meetings;

@@ -35,7 +35,7 @@ enum random_kind {
 };
 
 enum random_mode {
-	RANDOM_FRESH, /* bytes nobody else writes */
+	RANDOM_FRESH, /* bytes that no other thread writes */
 	RANDOM_FEW,   /* one of two values: often what was there before */
 	RANDOM_COPY,  /* what the thread loaded last */
 	RANDOM_EXACT  /* `value` */

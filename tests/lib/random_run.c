@@ -220,7 +220,7 @@ static void run_alloc(struct run *run, const struct random_op *op)
 	run_zero(run, offset, bytes);
 }
 
-/* Nobody may look at a freed block: its last bytes are rubbish, not by chance what is wanted. */
+/* No thread may look at a freed block: its last bytes are rubbish, not by chance what is wanted. */
 static void run_spoil(struct run *run, uint64_t offset, uint32_t bytes)
 {
 	uint8_t rubbish[512];

@@ -40,8 +40,8 @@ int seed_main(const struct seed_options *options,
 	      void *arg);
 
 /*
- * The same of a program that looks at what some protocols are for: those that `about` says.  It
- * fails where there is none of them.
+ * seed_main for a program that looks at what some protocols are for: those that `about` says.  It
+ * fails if there is none of them.
  */
 int seed_main_about(const struct seed_options *options,
 		    bool (*about)(const struct roam_protocol *protocol),

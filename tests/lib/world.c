@@ -64,7 +64,7 @@ static uint64_t sim_draw(void *world, uint64_t limit)
 
 /* ------------------------------------------------------------------------------------- opening */
 
-/* The segment of who manages a page. */
+/* The segment of the node that manages a page. */
 static struct roami_segment *world_manager(struct world *world, uint32_t page)
 {
 	return world->nodes[roami_manager(world->nodes[0], page)]->self;

@@ -99,7 +99,7 @@ void world_nodes(struct world_config *config, unsigned nodes);
 /* The library's options as the configuration has them. */
 void world_options(const struct world_config *config, struct roami_options *options);
 
-/* The same of the layout, whose heap is laid out. */
+/* The layout of the heap as the configuration has it. */
 void world_layout(const struct world_config *config, struct roami_layout *layout);
 
 /* Whose memory node `me` reaches by loads and stores. */
@@ -116,8 +116,8 @@ uint64_t world_near(const struct world_config *config, unsigned me);
 void world_describe(const struct world_config *config, char *text, size_t bytes);
 
 /*
- * Rubbish where nobody may look any more.  Where memory is shared a page given away is left: who
- * has got it, or may still read it, copies it later.
+ * Rubbish where no node may look any more.  Where memory is shared a page given away is left: the
+ * node that got it, or may still read it, copies it later.
  */
 void world_spoil(struct roami_node *node, enum roami_spoilt what, void *bytes, size_t count);
 

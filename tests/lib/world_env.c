@@ -50,7 +50,7 @@ static void env_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
 			world->fibers[i].notified = true;
 }
 
-/* The scheduler sees what waits; nobody needs waking. */
+/* The scheduler sees what waits; no process needs waking. */
 static void env_sent(struct roami_node *node, unsigned peer, bool answer)
 {
 	(void)node;

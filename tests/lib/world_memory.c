@@ -141,7 +141,7 @@ int __wrap_munmap(void *at, size_t bytes)
 	return 0;
 }
 
-/* Always moves, so that who keeps the old place reads rubbish. */
+/* Always moves, so that code that keeps the old place reads rubbish. */
 void *__wrap_mremap(void *at, size_t from, size_t to, int flags, ...)
 {
 	void *next;

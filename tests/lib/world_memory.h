@@ -11,7 +11,7 @@
 /* One world at a time.  What other threads map is the kernel's. */
 void world_memory_open(void);
 
-/* Nobody uses any more what was mapped since it was opened. */
+/* What was mapped since it was opened is not used any more. */
 void world_memory_close(void);
 
 #endif

@@ -126,7 +126,7 @@ const struct litmus_forbidden litmus_forbidden[] = {
 		.seen = {OUTCOME(0, 0, ___, ___, ___, ___)},
 	},
 	{
-		/* Two readers that disagree who wrote first. */
+		/* Two readers that disagree which write came first. */
 		"independent reads of independent writes",
 		4,
 		LITMUS_PAGES,
@@ -255,7 +255,7 @@ static bool is_scoped(const struct roam_protocol *protocol)
 	return protocol->model == ROAM_MODEL_SCC;
 }
 
-/* Who acquires has been told all by then. */
+/* A node that acquires has been told all by then. */
 static bool is_eager(const struct roam_protocol *protocol)
 {
 	return protocol->model == ROAM_MODEL_RC && protocol->acquire == NULL;
@@ -277,7 +277,7 @@ static bool is_followed(const struct roam_protocol *protocol)
 	return protocol->homes_follow;
 }
 
-/* Who writes does it to a copy, and nobody's reading brings him the page itself. */
+/* The writer has a copy, and no read brings it the page itself. */
 static bool stays_behind(const struct roam_protocol *protocol)
 {
 	return protocol->writes == ROAM_WRITES_DIFF && !protocol->homes_follow;
@@ -285,7 +285,7 @@ static bool stays_behind(const struct roam_protocol *protocol)
 
 /*
  * Thread 3 touches the variables first: its node is their home, the others have copies.  Lock A is
- * at home at thread 0's node: a release that nobody acquires.
+ * at home at thread 0's node: a release that no node acquires.
  */
 const struct litmus_witness litmus_witnesses[] = {
 	{
@@ -317,7 +317,7 @@ const struct litmus_witness litmus_witnesses[] = {
 		OUTCOME(0, 1, ___, ___, 0, ___),
 	},
 	{
-		"two readers disagree who wrote first",
+		"two readers disagree which write came first",
 		is_lazy_at_homes,
 		{{TURN(4), W(Y, 1), LOCK(A), UNLOCK(A), NEXT},
 		 {TURN(1), R(Y, 4), NEXT, TURN(5), R(X, 0), R(Y, 1), NEXT},
@@ -352,7 +352,7 @@ const struct litmus_witness litmus_witnesses[] = {
 		 {TURN(0), W(X, 0), NEXT}},
 		OUTCOME(0, ___, ___, ___, 0, ___),
 	},
-	/* The home moves to who reads it, and stays at the last one. */
+	/* The home moves to each reader, and stays at the last one. */
 	{
 		"both stores are buffered",
 		is_followed,

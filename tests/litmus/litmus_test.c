@@ -152,7 +152,7 @@ static void run_main(void *arg)
 	}
 }
 
-/* A lock whose home is `home`; ANY: whoever. */
+/* A lock whose home is `home`; ANY: any node. */
 static uint64_t run_lock_id(struct run *run, unsigned lock, unsigned home)
 {
 	uint64_t id = ID_LOCKS + lock * 0x10000u;
@@ -382,21 +382,22 @@ static void lazy_expect(struct run *run, const char *what, uint64_t got, uint64_
 			   (unsigned long)got, (unsigned long)most);
 }
 
-/* Who acquires has been told all by then. */
+/* A node that acquires has been told all by then. */
 static bool lazy_eager(const struct roam_protocol *protocol)
 {
 	return protocol->writes == ROAM_WRITES_DIFF && protocol->acquire == NULL;
 }
 
 /*
- * What 20 sections that nobody else enters may send.  With a home, own page: nothing; another's: a
- * put, or a message and its answer; by message even where memory is shared if homes move, for who
- * gave one away owes a diff.  Where diffs stay with who wrote another's page is asked for, once;
- * then nothing.  Who is eager must tell who has the page of it each time.
+ * What 20 sections that no other node enters may send.  With a home: nothing for an own page; for
+ * another node's a put, or a message and its answer; by message even where memory is shared if
+ * homes move, for a node that gave one away owes a diff.  Where diffs stay with their writers,
+ * another node's page is asked for, once; then nothing.  An eager protocol must tell the nodes that
+ * have the page each time.
  */
 static void lazy_sections(struct run *run, struct roami_node *node, uint64_t got)
 {
-	static const char what[] = "20 sections that nobody else enters";
+	static const char what[] = "20 sections that no other node enters";
 	const struct roam_protocol *protocol = node->protocol;
 	bool apart = !home_of(node)->records || protocol->homes == ROAM_HOMES_MOVING;
 

@@ -1,10 +1,10 @@
 /*
  * The page header protocol (rules 6.6, 6.7): a home that writes its own page without detection
- * until somebody fetches it, fetchers that copy it one-sidedly, notices that ride on a token.
+ * until it is fetched, fetchers that copy it one-sidedly, notices that ride on a token.
  *
  * At the home, visible to all: data, version, `mark`, and for each fetcher a list (tail and slots)
- * of the pages it newly shared.  The mark is a generation and two flags: shared, somebody may have a
- * copy or is about to make one; listed, a list holds the page or held it in this generation.  The
+ * of the pages it newly shared.  The mark is a generation and two flags: shared, a node may have a
+ * copy or be about to make one; listed, a list holds the page or held it in this generation.  The
  * home starts a new generation when it goes back to unseen writes after a page was shared.
  *
  *	fetch:	  m = mark; not listed: mark |= shared, append to own list, compare-and-swap
@@ -28,7 +28,7 @@
  *	MUTANT_BUMP_FIRST	version++ before the mark is cleared
  *	MUTANT_NO_RECHECK	mark not read again after the copy
  *	MUTANT_NO_GENERATION	the second look compares the flag, not the generation
- *	MUTANT_FLAG_FIRST	flag set by fetch-or, list appended only by whom found it clear: a
+ *	MUTANT_FLAG_FIRST	flag set by fetch-or, list appended only by one that found it clear: a
  *				second fetcher trusts a list that does not hold the page yet
  *	MUTANT_LATE_SHARED	no shared flag before the list: the home drains the list before it
  *				touches the page, then sees no flag

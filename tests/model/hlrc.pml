@@ -15,7 +15,7 @@
  *
  * The home writes its page itself; that it is seen to is header.pml's matter.
  *
- * Shown: who holds a lock reads what was written last under it; no write is lost.
+ * Shown: a holder of a lock reads what was written last under it; no write is lost.
  *
  * Build switches: NODES, THREADS of the last node (acquires and releases of a node's threads take
  * turns, accesses do not), OPS of its threads, OTHERS of the other nodes' (as many), and one of
@@ -280,7 +280,7 @@ proctype thread(byte me)
 	finished++
 }
 
-/* Nobody can move: then all are through, and nothing was lost. */
+/* No process can move: then all are through, and nothing was lost. */
 active proctype stuck()
 {
 end:	timeout ->

@@ -7,20 +7,20 @@
  * receiver keep their order; what is kept (parked for the page, or delayed) is tried again whenever
  * that could help.  Answers travel by themselves.
  *
- *	read:	  ask towards the owner, who adds the reader to the copyset; the copy is open
- *	write:	  ask towards the owner, who gives the page and the copyset away; have each copy
+ *	read:	  ask towards the owner, which adds the reader to the copyset; the copy is open
+ *	write:	  ask towards the owner, which gives the page and the copyset away; have each copy
  *		  invalidated; write once all have answered
- *	handler:  at the owner, unless a fault works on the page: serve.  Who has asked to be owner
- *		  keeps requests.  Others pass them on; a write's asker is the new guess.  An
+ *	handler:  at the owner, unless a fault works on the page: serve.  A node that asked to be
+ *		  owner keeps requests.  Others pass them on; a write's asker is the new guess.  An
  *		  invalidation waits for a copy on its way, never for a write under way
  *
- * Shown: one owner, or none while the page is given to one who asked; who writes is alone; every
+ * Shown: one owner, or none while the page is given to an asker; a writer is alone; every
  * read sees the last write, and every write is made to it (no lost update); all get through; but
  * for SHORT, no request is passed on more than HOPS times.  If pages leave before they are used, as
  * in SHORT, two writers can take a page from each other for ever: that is what the window is for.
  * It is a time, and grows each time that the thread comes back for nothing (roami_stay_ns): so it
  * ends too early at most so often for one access until it is longer than any thread is kept from
- * running.  With TRIES, that number, there must be no cycle in which nobody gets on (pan -l).
+ * running.  With TRIES, that number, there must be no cycle in which no node gets on (pan -l).
  *
  * Build switches: NODES, OPS of each node, FIXED, EVICT (copies are given up), SHORT, TRIES (with
  * SHORT), HOPS, and one of
@@ -30,7 +30,7 @@
  *	MUTANT_EARLY_WRITE	the writer does not wait for the last answer
  *	MUTANT_INVALIDATE_WAITS	an invalidation waits for a write under way
  *	MUTANT_SILENT_EVICTION	the owner does not hear that a copy was given up
- *	MUTANT_NOT_KEPT		who has asked to be owner passes requests on
+ *	MUTANT_NOT_KEPT		a node that asked to be owner passes requests on
  *	MUTANT_SAME_STAY	the window does not grow (with TRIES)
  */
 #ifndef NODES
@@ -59,7 +59,7 @@ typedef node {
 node nodes[NODES];
 byte latest, done;
 
-chan to[NODES * NODES] = [3] of { mtype, byte, byte }; /* request, who asks, passed on so often */
+chan to[NODES * NODES] = [3] of { mtype, byte, byte }; /* request, the node that asks, passed on so often */
 chan kept[NODES] = [NODES] of { mtype, byte, byte };
 chan kept_invalidations[NODES] = [NODES] of { byte };
 chan page[NODES] = [1] of { byte, bit, byte }; /* copyset, whether bytes came, bytes */
@@ -368,7 +368,7 @@ end:	do
 	od
 }
 
-/* Nobody can move: then all are through, and the page is where it was written last. */
+/* No process can move: then all are through, and the page is where it was written last. */
 active proctype stuck()
 {
 	byte i, owners;

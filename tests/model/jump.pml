@@ -4,26 +4,26 @@
  *
  * Each node: the page's bytes, a twin while a copy is dirty, `have` and `need` as in hlrc.pml; the
  * epoch of the place where it believes the home to be, and that place; at the home, the version,
- * and who may have a copy and has sent nothing since.  Messages of one sender to one receiver keep
+ * and the nodes that may have a copy and have sent nothing since.  Messages of one sender to one receiver keep
  * their order; answers travel by themselves.
  *
  *	fault:	  ask at the place known; the home gives itself away if no other node than the asker
- *		  has a copy, and nobody works on the page there, and the request was not passed on
- *		  HOPS times; else a copy.  Who gave the home away keeps a copy, and owes a notice of
- *		  what it wrote
+ *		  has a copy, and no thread works on the page there, and the request was not passed on
+ *		  HOPS times; else a copy.  A node that gave the home away keeps a copy, and owes a
+ *		  notice of what it wrote
  *	release:  at the home the version counts up; else the diff goes to the place known, and the
  *		  home answers with the version; or the writer asks first for the home, or stores
  *		  the diff where the home is, which it keeps there meanwhile.  A copy without writes
  *		  owes the version that counted them when the home was given away
- *	home:	  goes to who sends a diff, or asks, if its copy has all that is here
- *	handler:  who is not home passes on to a place of a later epoch than the request's; who knows
- *		  of none will get the page, and keeps the request until it is here
+ *	home:	  goes to a node that sends a diff, or asks, if its copy has all that is here
+ *	handler:  a node that is not home passes on to a place of a later epoch than the request's; a
+ *		  node that knows of none will get the page, and keeps the request until it is here
  *
- * Shown: at most one home, and none only while the page travels; epochs grow; who holds a lock
+ * Shown: at most one home, and none only while the page travels; epochs grow; a holder of a lock
  * reads what was written last under it; no diff is lost; all get through.
  *
  * Build switches: NODES, OPS of the last node, OTHERS of the others (as many), HOPS, and one of
- *	MUTANT_TWO_HOMES	who gives the home away remains home
+ *	MUTANT_TWO_HOMES	a node that gives the home away remains home
  *	MUTANT_NOT_OWED		no version counts what the old home wrote
  *	MUTANT_NOT_KEPT		a request that comes before the page is lost
  *	MUTANT_DIFF_DROPPED	a stale home takes the diff for itself
@@ -64,8 +64,8 @@ bit held[2];
 byte count[2], finished;
 
 /*
- * What, who asks, the epoch it goes by, hops or which bytes a diff has, both bytes, the version of
- * the copy.
+ * What is asked, which node asks, the epoch it goes by, hops or which bytes a diff has, both bytes,
+ * the version of the copy.
  */
 chan to[NODES * NODES] = [2] of { mtype, byte, byte, byte, byte, byte, byte };
 chan kept[NODES] = [NODES] of { mtype, byte, byte, byte, byte, byte, byte };
@@ -275,7 +275,7 @@ proctype thread(byte me)
 	finished++
 }
 
-/* The home gives a page away, with its bytes or to who has them. */
+/* The home gives a page away, with its bytes or to a node that has them. */
 inline give(bytes)
 {
 	if
@@ -410,7 +410,7 @@ end:	do
 	od
 }
 
-/* Nobody can move: then all are through, one is home, and nothing was lost. */
+/* No process can move: then all are through, one is home, and nothing was lost. */
 active proctype stuck()
 {
 	byte i, found;

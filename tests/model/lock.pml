@@ -1,6 +1,6 @@
 /*
- * A lock's record on one host (rule 5.1): the token lies there while nobody holds it; who wants it
- * swaps the tail, and where another node has the token, links himself behind that one.
+ * A lock's record on one host (rule 5.1): the token lies there while no node holds it; a node that
+ * wants it swaps the tail, and where another node has the token, links itself behind that one.
  *
  * Shared: the record's word (tail, taken), clock, and a link for each node.  Each node: its part of
  * the lock under a spin lock (token, asked, next, tickets, serving, next_after, holder), its clock
@@ -8,7 +8,7 @@
  *
  *	take:	 swap: (tail, taken) becomes (me, taken).  It was free: the token is here; unless we
  *		 had it last, learn the record's clock.  Else: link[old tail] = me
- *	unlock:	 release; no next, no link and nobody waits: write the clock, then, if the word is
+ *	unlock:	 release; no next, no link and no thread waits: write the clock, then, if the word is
  *		 still (me, taken), it becomes (me, free), token gone, else wait for the link.  A
  *		 link is the next, after the threads that wait now: take it off.  It is the next's
  *		 turn: grant, and take again if own threads wait
@@ -17,14 +17,14 @@
  * Every change of the word is a locked instruction of x86, which drains the store buffer: steps are
  * those of sequential consistency.
  *
- * Shown: at most one thread holds the lock; who holds it has seen every critical section before;
- * everybody gets through.
+ * Shown: at most one thread holds the lock; a holder has seen every critical section before;
+ * every thread gets through.
  *
  * Build switches: NODES, THREADS of each, TURNS of each thread, and one of the mutants
  *	MUTANT_LATE_CLOCK	the clock is written after the token is free
- *	MUTANT_BLIND_FREE	the word becomes free whoever is the tail
- *	MUTANT_NO_LEARN		who takes a free token does not read its clock
- *	MUTANT_NO_WAIT		an unlock does not wait for the link of who has swapped the tail
+ *	MUTANT_BLIND_FREE	the word becomes free whichever node is the tail
+ *	MUTANT_NO_LEARN		a node that takes a free token does not read its clock
+ *	MUTANT_NO_WAIT		an unlock does not wait for the link of the node that has swapped the tail
  *	MUTANT_EARLY_FREE	the token is put back before the release
  *	MUTANT_STALE_WORD	the word is read and written in two steps
  */
@@ -50,7 +50,7 @@ typedef node {
 	byte next, tickets, serving, next_after, seen;
 };
 node nodes[NODES];
-byte links[NODES]; /* who stands behind the node; NOBODY */
+byte links[NODES]; /* the node that stands behind each; NOBODY */
 chan to[NODES] = [NODES + 1] of { byte }; /* grants: a clock */
 
 #define N nodes[me]
@@ -225,7 +225,7 @@ end:	do
 	od
 }
 
-/* Nobody can move: then all are through. */
+/* No process can move: then all are through. */
 active proctype stuck()
 {
 end:	timeout -> assert(done == ALL)

@@ -1,7 +1,7 @@
 /*
- * Sleep and wake of a node (rule 4): senders that skip the wake-up when somebody is awake,
+ * Sleep and wake of a node (rule 4): senders that skip the wake-up when a process is awake,
  * application threads that poll while they wait and then sleep, the service thread that handles
- * what nobody else does.
+ * what no other does.
  *
  * Shared: `busy` (threads awake in a wait, threads asleep in one), two futexes `app` and
  * `service`, `service_asleep`, the poll lock, one ring (tail, head) for each sender.
@@ -23,7 +23,7 @@
  * word, and the sender rings before it reads service_asleep (NO_SERVICE_FENCE passes).  The others
  * are needed.
  *
- * Build switches: LIVENESS (the property above; without it: all is done when nobody can move),
+ * Build switches: LIVENESS (the property above; without it: all is done when no process can move),
  * WAITERS, SENDERS, MESSAGES (of each sender), HEAD_FIRST (a message leaves the ring before its
  * handler runs, not after), NO_SERVICE_FENCE, and one of the mutants
  *	MUTANT_SEND_FENCE	no fence between publishing and reading busy
@@ -313,7 +313,7 @@ proctype sender(byte me) {
 #ifdef LIVENESS
 ltl served { <> (ALL_LEFT && ALL_HANDLED) }
 #else
-/* Runs when nobody else can: then everything must be done. */
+/* Runs when no other process can: then everything must be done. */
 active proctype at_rest() {
 	timeout -> assert(ALL_LEFT && ALL_HANDLED)
 }

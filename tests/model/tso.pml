@@ -1,5 +1,5 @@
 /*
- * Memory as x86-TSO has it.  mem[] is what everybody sees; each process owns a FIFO of stores not
+ * Memory as x86-TSO has it.  mem[] is what every process sees; each process owns a FIFO of stores not
  * yet there, which a flusher empties at any time.  A process reads its own newest store first, a
  * fence waits for its FIFO to be empty, and an atomic read-modify-write is a fence too.
  *

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`roam past serve` and `roam past top`: programs that attach, leave, and are killed; a server that
-is killed; strangers, and who has another key.
+is killed; strangers, and programs with another key.
 
 usage: attached.py [-k PART_OF_A_NAME] [GROUP]...
 """
@@ -177,7 +177,7 @@ def killed_mob():
 
 
 def killed_participant():
-    """Nobody waits for ever for what it was to move, once it cannot come again."""
+    """No operation waits for ever for what a client was to move that cannot come again."""
     with Server(keep=0.2) as server:
         victim = server.begin('wait', 'sum')
         server.expect('waiting-sum', 1)
@@ -214,7 +214,7 @@ def connect(server):
 
 
 def dropped(server, said):
-    """Whoever says this is dropped."""
+    """A connection that says this is dropped."""
     with connect(server) as end:
         try:
             end.sendall(said)
@@ -225,7 +225,7 @@ def dropped(server, said):
 
 
 def strangers():
-    """Nothing they say reaches the elements; who works with those notices nothing."""
+    """Nothing they say reaches the elements; a program that works with those notices nothing."""
     with Server() as server:
         worker = server.begin('wait', 'observe')
         server.expect('waiting', WAITERS)
@@ -253,7 +253,7 @@ def strangers():
 
 
 def no_room():
-    """A server that has no descriptor for one more connection lets in who comes once it has, though
+    """A server that has no descriptor for one more connection lets in a client that comes once it has, though
     none of its own has ended."""
     with Server() as server:
         pid = server.process.pid
@@ -321,7 +321,7 @@ def keys():
 
 
 def not_ours():
-    """Something else answers, or nobody."""
+    """Something else answers, or nothing."""
     with Server() as server, socket.socket() as listener:
         listener.bind(('127.0.0.1', 0))
         listener.listen()
@@ -354,7 +354,7 @@ SLOW_MS = 1500        # this machine may be busy
 
 def stuck(address, large, stop, go_on, prefix=()):
     """While the server does not answer every operation ends when its time is up or it is cancelled;
-    afterwards each was done once or not at all, and who has no limit has waited."""
+    afterwards each was done once or not at all, and operations without a limit have waited."""
     with Server(address, prefix=prefix[0] if prefix else ()) as server:
         with subprocess.Popen([*(prefix[1] if prefix else ()), program('stuck'), server.address,
                                str(large)], env=clean_env(server.env), text=True,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A page that two threads of a node close at once, under diffs kept by who wrote and sigsegv, again and again.
+"""A page that two threads of a node close at once, under diffs kept by their writers and sigsegv, again and again.
 
 usage: closes.py [RUNS]
 

@@ -47,7 +47,7 @@ def check_created():
 
 
 def check_launched():
-    """Those of roam run, on this host and as on several."""
+    """Programs of roam run, on this host and as on several."""
     launched(3, program('fixed_hello'), out='node 2 of 3')
     launched(2, '-H', 'localhost:2', program('fixed_hello'), out='node 1 of 2', err='')
     for seed, protocol in enumerate(list(kinds().values())[:-1], 1):

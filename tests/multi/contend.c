@@ -32,7 +32,7 @@
 #define THREADS_MAX 2000u
 #define LOAD_MAX    64u
 #define TURNS_OF_US 700u     /* of compute: about a microsecond */
-#define STOP_US     300000u  /* who finds that so much is missing was stopped */
+#define STOP_US     300000u  /* a thread that misses so much was stopped */
 #define GO_ON_US    20000000u
 
 static struct shared {

@@ -64,7 +64,7 @@ def crowd(nodes, threads, rounds, env):
 
 
 def judged():
-    """Those that sleep for a lock whose turn has not come are asked too whether they still wait."""
+    """Threads that sleep for a lock before their turn are asked too whether they still wait."""
     result = run([program('contend'), 'stuck', '2', '4'])
     if result.status != 1 or 'no thread of the job can go on' not in result.err:
         raise Wrong(f'status {result.status}, stderr {result.err[-900:]!r}')

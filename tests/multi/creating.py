@@ -9,18 +9,18 @@ AGAIN = "roam: nodes cannot be created again: the launcher's have ended"
 
 
 def fed(command):
-    """The same with what create.c reads."""
+    """The command with the input that create.c reads."""
     return ['sh', '-c', 'echo 4711 | exec "$0" "$@"', *(str(word) for word in command)]
 
 
 def fed_much(command):
-    """The same for its way `sum`."""
+    """The command with the input that create.c reads in its way `sum`."""
     return ['sh', '-c', '{ echo 4711; seq 60000; } | exec "$0" "$@"',
             *(str(word) for word in command)]
 
 
 def fed_for_ever(command):
-    """The same with an input that does not end."""
+    """The command with an input that does not end."""
     return ['sh', '-c', '{ echo 4711; exec yes; } | exec "$0" "$@"',
             *(str(word) for word in command)]
 
@@ -57,7 +57,7 @@ def either(result, nodes):
 
 def not_again(result, also=()):
     """What launched nodes cannot do is an error, and the program's to deal with.  `also`: statuses
-    of a launcher that kills the others, who have ended in order, and tells theirs."""
+    of a launcher that kills the others, which have ended in order, and tells theirs."""
     lines = [line for line in result.err.splitlines() if line.startswith('roam: nodes')]
     if result.status not in (3, *also) or lines != [AGAIN]:
         raise Wrong(f'status {result.status}, stderr {result.err!r}')

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Jobs that hang: those of which no thread can go on end with the reason; of others SIGQUIT and
-ROAM_HANG say what every thread waits for; nobody is judged who could still be helped.  What the
+ROAM_HANG say what every thread waits for; no thread is judged that could still be helped.  What the
 verdict looks at has a case that fails without it, in place of a mutant: threads that are not known
 ("stranger", "a program that attaches"), messages under way, and whether each thread has found, after
 the first look, that it has to wait ("stalled"); that a wait is over shows in what SIGQUIT says.
@@ -43,7 +43,7 @@ def goes_on(how, env=None):
 
 
 def helped(command, env, help_it):
-    """Who attaches may bring a tuple at any time."""
+    """A program that attaches may bring a tuple at any time."""
     def act(_first, _pids):
         time.sleep(5)
         help_it()
@@ -153,13 +153,13 @@ def cases():
     yield ('a program that attaches', served)
     yield ('a server', attached_to)
     quit_first = lambda first, _: os.kill(first, signal.SIGQUIT)
-    nobody = lambda *_: None
+    nothing = lambda *_: None
     yield ('SIGQUIT fork', says, 'fork', 3, 'compute', COMPUTES, quit_first)
     yield ('SIGQUIT run', says, 'run', 3, 'compute', COMPUTES, quit_first)
     yield ('SIGQUIT tuple', says, 'fork', 3, 'timed', TUPLE, quit_first)
     yield ('SIGQUIT alone', says, 'fork', 1, 'compute', COMPUTES[:1], quit_first)
-    yield ('ROAM_HANG', says, 'fork', 3, 'compute', COMPUTES, nobody, {'ROAM_HANG': '1'})
-    yield ('ROAM_HANG alone', says, 'fork', 1, 'compute', COMPUTES[:1], nobody, {'ROAM_HANG': '1'})
+    yield ('ROAM_HANG', says, 'fork', 3, 'compute', COMPUTES, nothing, {'ROAM_HANG': '1'})
+    yield ('ROAM_HANG alone', says, 'fork', 1, 'compute', COMPUTES[:1], nothing, {'ROAM_HANG': '1'})
     yield ('where fork', says, 'fork', 3, 'handler', COMPUTES, lambda _, pids: where(pids[2]))
     yield ('where run', says, 'run', 3, 'compute', COMPUTES, lambda first, _: where(first))
     yield ('where alone', says, 'fork', 1, 'compute', COMPUTES[:1], lambda first, _: where(first))

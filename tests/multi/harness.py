@@ -43,7 +43,7 @@ def program(name):
 
 
 def offered(wanted, what):
-    """Those of `wanted` that `roam info WHAT` has a row of and does not call missing; the others are
+    """The names in `wanted` that `roam info WHAT` has a row of and does not call missing; the others are
     told as skipped: a container's profile refuses some."""
     shown = subprocess.run([program('roam'), 'info', what], check=True, text=True,
                            stdout=subprocess.PIPE).stdout
@@ -120,7 +120,7 @@ def end_session(session):
 
 
 def cut(process):
-    """Ends a job that hangs: one of its nodes first, for the others' report of who waits where."""
+    """Ends a job that hangs: one of its nodes first, for the others' report of which thread waits where."""
     nodes = [pid for pid in session_pids(process.pid) if pid != process.pid]
     if nodes:
         os.kill(max(nodes), signal.SIGKILL)
@@ -283,7 +283,7 @@ def expect(command, status=0, err='', out=None, **how):
 
 
 def expect_end(command, nodes, status, err, act=None, **how):
-    """The same for a job that ends badly once all its nodes are ready: in time."""
+    """As expect, for a job that ends badly, and in time, once all its nodes are ready."""
     result = expect(command, status, err, wanted=nodes, act=act, **how)
     if result.after is None:
         raise Wrong(f'never ready; stderr: {result.err[-500:]!r}')

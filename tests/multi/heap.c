@@ -1,6 +1,6 @@
 /*
  * Shows that the heap is one: a node gets nearly all of it in one block while others allocate, what
- * is freed anywhere is there for everybody after synchronisation, and what does not fit is refused.
+ * is freed anywhere is there for all nodes after synchronisation, and what does not fit is refused.
  * heap START NODES HEAP; HEAP: bytes of ROAM_HEAP, START: fork or run.
  */
 #include "multi.h"

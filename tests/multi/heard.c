@@ -13,7 +13,7 @@
 #define MEETINGS 300
 #define PAGES    640
 #define PAGE     4096u
-#define MOST_MS  10000 /* who is answered by timers alone needs several times as long */
+#define MOST_MS  10000 /* a node that is answered by timers alone needs several times as long */
 
 static volatile uint8_t *pages;
 static _Atomic int *done; /* in memory of its own, which the nodes inherit */

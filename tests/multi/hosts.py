@@ -102,7 +102,7 @@ def on(letters):
 
 
 def with_own(nodes, letters, *command):
-    """The same with nodes on the launcher's host, which has an address that reaches nobody."""
+    """As launched, with nodes on the launcher's host too, which has an address that leads nowhere."""
     words = launched(nodes, letters, *command)
     words[words.index('-H') + 1] += ',localhost'
     return words
@@ -326,7 +326,7 @@ def cipher(without, seal, name):
 
 
 def other_clocks():
-    """Host b has been up for another time, and believes another year: nobody compares clocks."""
+    """Host b has been up for another time, and believes another year: clocks are not compared."""
     script = f'[ "$1" = {host("b")} ] && export LD_PRELOAD={program("wall")}'
     if os.path.exists('/proc/self/ns/time'):
         script += ' && set -- "$1" unshare --time --monotonic 5000000 --boottime 5000000 ' \

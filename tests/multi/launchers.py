@@ -66,7 +66,7 @@ def shell(text):
 
 
 def strict(launcher, nodes, *command):
-    """The same where srun ends the others when one ends badly."""
+    """As by, where srun ends the other nodes when one ends badly."""
     words = by(launcher, nodes, *command)
     return words[:1] + ['-K'] + words[1:] if words[0] == 'srun' else words
 
@@ -351,7 +351,7 @@ class Slurm:
 
 
 def private_directory():
-    """Where node 0 of a step without PMI listens is nobody else's; the file of claims stays."""
+    """Where node 0 of a step without PMI listens is no other user's; the file of claims stays."""
     mode = os.stat(f'/tmp/roam-{os.geteuid()}').st_mode
     if stat.S_IMODE(mode) != 0o700:
         raise Wrong(f'mode {stat.S_IMODE(mode):o}')
@@ -454,7 +454,7 @@ def strangers(seed):
 
 
 def taken(free):
-    """All ports but the last `free` are somebody else's."""
+    """All ports but the last `free` are in use."""
     listeners = [socket.create_server(('', port)) for port in ports(7)[:4 - free]]
     try:
         env = {'ROAM_DEADLINE': '4'}
@@ -570,7 +570,7 @@ def by_hand(seal, status, out, err):
 
 
 def by_hand_fed(way, feed):
-    """The same where node 0 alone has input; launchers have bounds of their own."""
+    """srun without PMI, where node 0 alone has input; launchers have bounds of their own."""
     create = [program('create'), way, 4]
     nodes = [begin(slurm_env(node, 4, 10, '10.77.0.[1-2]'),
                    *(feed(create) if node == 0 else map(str, create)), host='ab'[node % 2])
@@ -593,7 +593,7 @@ def barred():
 
 
 def by_hand_barred():
-    """Input that cannot be brought is told; where there is none nobody is the wiser."""
+    """Input that cannot be brought is told of; where there is none nothing is said."""
     create = [program('create'), 'all', 4]
     with barred():
         by_hand('off', 0, 'the sum of 1 to 3 is 6', '^$')

@@ -14,7 +14,7 @@ static uint64_t good, free_locks[64], other_good; /* names */
 
 static void locks(void)
 {
-	must_fail(roam_unlock(&good), ROAM_ENOTHELD); /* nobody holds it */
+	must_fail(roam_unlock(&good), ROAM_ENOTHELD); /* no thread holds it */
 	for (unsigned i = 0; i < 64; i++)             /* homes at every node */
 		must_fail(roam_unlock(&free_locks[i]), ROAM_ENOTHELD);
 	must(roam_barrier_all());
@@ -40,7 +40,7 @@ static void locks(void)
 	must(roam_barrier_all());
 }
 
-/* Who was refused is not in the queue: the signal is for who waits with the lock. */
+/* A thread that was refused is not in the queue: the signal is for one that waits with the lock. */
 static void signals(void)
 {
 	unsigned waiter = nodes - 1;

@@ -1,5 +1,5 @@
 /*
- * Shows that roam and Open MPI over UCX live in one process, whoever starts first: UCX installs
+ * Shows that roam and Open MPI over UCX live in one process, whichever starts first: UCX installs
  * handlers of SIGSEGV and SIGBUS that end the process, and keeps others from replacing them.
  * mpi WHEN; forks two nodes, node 0 uses MPI.
  *	WHEN  before: MPI_Init, then roam_start; after: the other way round;

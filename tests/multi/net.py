@@ -76,7 +76,7 @@ SENT = 100
 
 
 def strangers(env):
-    """Datagrams of somebody else at the nodes' ports are counted and do nothing else; nobody
+    """Datagrams of another program at the nodes' ports are counted and do nothing else; nobody
     answers them."""
     rng = random.Random(1)
     with tempfile.TemporaryDirectory() as directory, \

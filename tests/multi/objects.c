@@ -68,7 +68,7 @@ static void litter(size_t bytes)
 	}
 }
 
-/* The same bytes once more, or NULL: node 0 may get others first. */
+/* The bytes once more, or NULL: node 0 may get others first. */
 static char *again(size_t bytes)
 {
 	char *others[200], *found = NULL;

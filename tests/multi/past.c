@@ -42,7 +42,7 @@ static void longest(void *arg, void *sum, const void *tuple, size_t bytes)
 		memcpy(sum, tuple, bytes);
 }
 
-/* Who does not wait in a mob has moved; the result is the next observe's, and rounds go on. */
+/* A mob that does not wait has moved; the result is the next observe's, and rounds go on. */
 static void reduction_late(struct roam_ps_element *element)
 {
 	unsigned late = 0;
@@ -81,7 +81,7 @@ static bool above(void *arg, uint64_t number, const void *pattern, size_t patter
 	return value >= least + number;
 }
 
-/* Each node moves, and takes one that is a pattern's; the others are there for who asks less. */
+/* Each node moves, and takes one that is a pattern's; the others are there for an asker of less. */
 static void filter(void)
 {
 	struct roam_ps_function own = {.name = "above", .match = above, .arg = &nodes};
@@ -164,7 +164,7 @@ static void bitmaps(void)
 	free(out);
 }
 
-/* Global reductions, the library's and the program's own, and who asks for another. */
+/* Global reductions, the library's and the program's own, and a node that asks for another. */
 static void reductions(void)
 {
 	struct roam_ps_options options = {.function = "sum", .participants = nodes};

@@ -39,7 +39,7 @@ static void stripes(void)
 
 static void node_main(void)
 {
-	if (roam_node() == 0) /* somebody's page before anybody races */
+	if (roam_node() == 0) /* the page has a home before the race */
 		words[100] = 1;
 	must(roam_barrier_all());
 	if (strcmp(how, "stripes") == 0) {

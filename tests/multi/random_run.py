@@ -25,7 +25,7 @@ import time
 
 import harness
 
-TIMEOUT = 25    # the program itself ends at SECONDS, and tells who waits for what
+TIMEOUT = 25    # the program itself ends at SECONDS, and tells which thread waits for what
 SECONDS = 20
 LOSS = 'drop=5%,repeat=1%,reorder=2%,seed='
 LOSS_MAX = 3.0  # times as long

@@ -149,7 +149,7 @@ def paused(seconds, said, keep=None, again=False):
 
 
 def waits(seconds, down, said, keep=None):
-    """An operation waits meanwhile; nobody can reach the server for so long."""
+    """An operation waits meanwhile; no client can reach the server for so long."""
     with Server(keep=keep) as server, Cutter(server, None) as cutter:
         process, line = begin(server, cutter, 'wait')
         must(line == 'waiting\n', line)
@@ -166,7 +166,7 @@ def waits(seconds, down, said, keep=None):
 
 
 def timed():
-    """Operations with a limit of time, and cancelled ones, while nobody can reach the server: one
+    """Operations with a limit of time, and cancelled ones, while no client can reach the server: one
     that it may have got says so; afterwards all is as before."""
     with Server() as server, Cutter(server, None) as cutter:
         process, line = begin(server, cutter, 'timed')

@@ -33,7 +33,7 @@ static uint64_t word(unsigned round, unsigned i)
 	return (uint64_t)round * 1000003 + i;
 }
 
-/* What the round before left, read by everybody. */
+/* What the round before left, read by all threads. */
 static void check_before(unsigned round)
 {
 	for (unsigned i = 0; i < WORDS; i++)

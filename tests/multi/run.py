@@ -375,7 +375,7 @@ def races():
 
 
 def races_named():
-    """The block by its place in the source, whoever allocated it and when; each side's last lock;
+    """The block by its place in the source, whichever node allocated it and when; each side's last lock;
     one line for all that is alike; counters that begin late change nothing."""
     block = r'\(checked\.C:\d+ \+ 0x[0-9a-f]+, of \d+ bytes from 0x[0-9a-f]+\)'
     place = r'\(checked\.C:\d+ \+ [0-9a-fx]+, of 24000 bytes from 0x[0-9a-f]+\)'
@@ -390,7 +390,7 @@ def races_named():
 
 
 def statics():
-    """What one node computes for all in its statics is named, with who uses it; a program that is
+    """What one node computes for all in its statics is named, with its users; a program that is
     right has none, nor have those with values of their own that are the same everywhere."""
     def lines(nodes):
         end = f'was written after CREATE on node 0 of {nodes}, and differs between them; used by '
@@ -434,7 +434,7 @@ def stats_once(start):
 
 
 def peak_memory(start):
-    """ROAM_STATS tells each node's peak as the kernel does, and not that of whoever started it."""
+    """ROAM_STATS tells each node's peak as the kernel does, and not that of the process that started it."""
     ours = bytearray(b'x') * (300 << 20)
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, 'stats.json')
@@ -513,7 +513,7 @@ def limits_of_memory(start, filler, engine):
 
 
 def enough_memory():
-    """The same within its limit; at the end the creator has copies of all that was written."""
+    """A job within its memory limit; at the end the creator has copies of all that was written."""
     with MemoryGroup(12 * GROUP_LIMIT) as group:
         if group is not None:
             stranger('fill', 3, {'FILLER': '1'}, group=group)
@@ -701,7 +701,7 @@ WAITS = {'barrier': 'at roam_barrier_all', 'partial': 'at barrier 0x', 'lock': '
 
 
 def death(start, nodes, who, how, others, env=None):
-    """A node comes to its end; the others end with it, and one line says who and what for."""
+    """A node comes to its end; the others end with it, and one line says which and what for."""
     status, said = ENDS[how]
     line = rf'^roam: node {who} \(pid \d+\) {said}'
     if WAITS[others]:
@@ -726,7 +726,7 @@ def leaves_lock(start, who, others):
 
 
 def creator_dies(how, status, others):
-    """The creator's end is seen by whoever started it; node 1 says so; no orphan may be left."""
+    """The creator's end is seen by the process that started it; node 1 says so; no orphan may be left."""
     line = r'^roam: node 0 \(pid \d+\) ' + ENDS[how][1]
     if WAITS[others]:
         line += rf'.*node 1 waited {WAITS[others]}'.replace('waited waited', 'waited')
@@ -924,7 +924,7 @@ def file_limit(start):
 
 
 def others_key():
-    """A key that somebody else may know or change."""
+    """A key that another user may know or change."""
     with tempfile.TemporaryDirectory() as where:
         path = f'{where}/key'
         with open(path, 'w', encoding='utf-8') as file:
@@ -936,7 +936,7 @@ def others_key():
 
 
 def launcher_gone_early():
-    """Whenever the launcher is killed, nobody blames the network, or anything else."""
+    """Whenever the launcher is killed, no node blames the network, or anything else."""
     for turn in range(40):
         with subprocess.Popen([program('roam'), 'run', '-n', '2', *(['-H', 'localhost'] * (turn % 4 > 0)),
                                program('hello')], stdout=subprocess.DEVNULL,
@@ -968,8 +968,8 @@ def start_cases():
         yield (f'64 nodes, {start}', many, start)
     for nodes, who, pause in ((2, 0, 0), (2, 1, 0), (2, 1, 1), (5, 3, 0), (5, 4, 1)):
         yield (f'absent {who} of {nodes}, {pause} s', absent, nodes, who, pause)
-    yield ('nobody joins', expect, launched(3, 'true'))
-    yield ('nobody joins, at different times', expect,
+    yield ('no process joins', expect, launched(3, 'true'))
+    yield ('no process joins, at different times', expect,
            launched(3, 'sh', '-c', 'case $ROAM_BOOT in local:1:*) sleep 0.5;; esac'))
     for number in (signal.SIGINT, signal.SIGTERM):
         yield (f'stubborn, {number.name} twice', stubborn, number, True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Steps of srun without PMI, begun by hand, beside another user who sits wherever their nodes could
+"""Steps of srun without PMI, begun by hand, beside another user's program that sits wherever their nodes could
 meet; and what killed nodes leave behind.  In a /tmp of its own, so for root alone.
 
 usage: squat.py [-k PART_OF_A_NAME]
@@ -73,7 +73,7 @@ def ends(process, status):
 
 
 def together(*nodes):
-    """They are a job of two nodes, well."""
+    """Two processes run as a job of two nodes, and end well."""
     out, err = finish(nodes)
     if 'the sum of 1 to 2 is 3' not in out or err:
         raise Wrong(f'{out!r}, {err!r}')
@@ -84,7 +84,7 @@ def runs(step, env=None):
 
 
 def fails(step, err, env=None):
-    """The same, which node 0 says."""
+    """A step of two nodes ends, and node 0 says why."""
     _, told = finish([start(step, node, env=env) for node in (0, 1)], 1)
     if re.fullmatch(err, told.strip()) is None:
         raise Wrong(f'{told!r}')
@@ -142,12 +142,12 @@ def squatter(step, directories):
 
 
 def squatted(taken):
-    """Whatever he has taken, the job runs, in a directory of its own."""
+    """Whatever that user has taken, the job runs, in a directory of its own."""
     step = next(STEPS)
     with squatter(step, NAMES[:taken]):
         runs(step)
         holds('claims', where=NAMES[taken])
-        # A name that he gives back is not used while another one is.
+        # A name that is given back is not used while another one is.
         if taken > 0:
             os.unlink(f'{NAMES[0]}/slurm-{step_name(step)}')
             os.rmdir(NAMES[0])
@@ -161,7 +161,7 @@ def all_taken():
 
 
 def stranger_listens():
-    """Somebody who has got into the directory itself, in node 0's place."""
+    """A process that has got into the directory itself, in node 0's place."""
     step = next(STEPS)
     os.mkdir(NAMES[0], 0o700)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -182,7 +182,7 @@ def await_socket(step, process, where=NAMES[0]):
 
 
 def stranger_connects():
-    """The same as a node 1: it is not spoken to, and the job runs."""
+    """A stranger connects as node 1: it gets no answer, and the job runs."""
     step = next(STEPS)
     first = start(step, 0)
     await_socket(step, first)
@@ -279,7 +279,7 @@ def await_claim(process):
 
 
 def twice(node):
-    """One process is the node, the other one says who that is."""
+    """One process is the node, the other one says which that is."""
     step = next(STEPS)
     if node == 0:
         first = start(step, 0)

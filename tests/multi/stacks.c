@@ -1,6 +1,6 @@
 /*
  * Shows that a fault needs little of the stack it comes on, leaves registers alone, and lets
- * signals wait.  In each node four threads share pages with everybody's:
+ * signals wait.  In each node four threads share pages with the other nodes':
  *	the first has a guarded alternate stack of 8 KiB, as Rust's have
  *	one has the smallest stack that there is, and only touches
  *	one runs on 4 KiB and has a guarded alternate stack, as goroutines have
@@ -65,7 +65,7 @@ static void timer_begin(timer_t *timer)
 	check(timer_settime(*timer, 0, &every, NULL) == 0);
 }
 
-/* Above a guard page; what lies beyond is nobody's. */
+/* Above a guard page; what lies beyond belongs to no thread. */
 static uint8_t *stack_guarded(size_t bytes)
 {
 	uint8_t *room = mmap(NULL, bytes + ROAM_PAGE_SIZE, PROT_READ | PROT_WRITE,

@@ -1,6 +1,6 @@
 /*
- * A program that is attached to `roam past serve` over connections that somebody cuts, for
- * replay.py: what its threads see must be as if none had been.
+ * A program that is attached to `roam past serve` over connections that are cut, for
+ * replay.py: what its threads see must be as if none had been cut.
  * storm ADDRESS MODE [ARGUMENT]...
  *	histories SEED ROUNDS   random operations on one element after the other; what was seen of
  *	                        each must have an explanation (tests/lib/history.h); says of how
@@ -8,11 +8,11 @@
  *	flood BYTES TUPLES      movers, observers and mobs, tuples of so many bytes: each to one
  *	                        observer, under the number that its mover was told
  *	rounds COUNT            participants of an X-function
- *	timed-rounds COUNT      the same, with limits of time: who has none left asks again
+ *	timed-rounds COUNT      rounds with limits of time: a participant out of time asks again
  *	participant             says "waiting", takes part in a round for 300 ms; what that and
  *	                        other operations return; the rest of it after a line from stdin
  *	wait                    says "waiting", observes one tuple, says what that returned
- *	timed                   the same, but cancels it after a line from stdin; what the next
+ *	timed                   observes, too, but cancels it after a line from stdin; what the next
  *	                        operations return, the last ones after another line
  *	pause                   moves a tuple, says "moved", and another after a line from stdin;
  *	                        says what that returned
@@ -325,7 +325,7 @@ static void *timed_cancel(void *cancel)
 	return NULL;
 }
 
-/* Meanwhile nobody can reach the server, but at first and at last. */
+/* Meanwhile no client can reach the server, but at first and at last. */
 static void timed(void)
 {
 	struct roam_ps_element *element = enter(0, "alone", "u64", NULL);

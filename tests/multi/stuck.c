@@ -109,7 +109,7 @@ static uint64_t last_of(struct roam_ps_element *element)
 	return state.last;
 }
 
-/* Those that returned ROAM_OK were done, those whose end is not known perhaps, others were not. */
+/* Tasks that returned ROAM_OK were done, those of unknown end perhaps, others were not. */
 static void counted(struct roam_ps_element *element, const struct task *tasks, unsigned count)
 {
 	unsigned done = 0, unknown = 0;

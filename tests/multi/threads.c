@@ -29,7 +29,7 @@ static unsigned threads, rounds, nodes;
 static bool settled;            /* wait until all have registered, before the first barrier */
 static pthread_barrier_t local; /* of the threads of a node */
 
-/* Everybody adds under each lock, in an order of their own. */
+/* Every thread adds under each lock, in an order of its own. */
 static void add_under_locks(unsigned me)
 {
 	for (unsigned i = 0; i < LOCKS; i++) {
@@ -41,7 +41,7 @@ static void add_under_locks(unsigned me)
 	}
 }
 
-/* Everybody writes a slot beside its neighbours'; after the barrier all are there. */
+/* Every thread writes a slot beside its neighbours'; after the barrier all are there. */
 static void write_and_read(unsigned me, unsigned round)
 {
 	unsigned all = nodes * threads;

@@ -1,6 +1,6 @@
 /*
- * moment: one copy of each page, which goes to who touches it, with writes that are noticed in
- * another way from one moment to the next; for tests.
+ * moment: one copy of each page, which goes to the node that touches it, with writes that are
+ * noticed in another way from one moment to the next; for tests.
  *
  * Idea.  A page that comes back to a node is *inside*: the core makes a twin of it when it is
  * written, and the node's next release finds what was written by that, as a transaction would.
@@ -8,7 +8,7 @@
  * A page that leaves while it is inside loses its twin: that transaction is over.
  *
  * Page states: start -> here, away; here -> away -> here.  Start is here at node 0.
- * Messages: want, to the manager, which passes it on as take to who asked last.
+ * Messages: want, to the manager, which passes it on as take to the last asker.
  */
 #include "roam/protocol.h"
 

@@ -64,7 +64,7 @@ static void through_flush(struct roami_node *node, struct roam_dirty *dirty, siz
 	}
 }
 
-/* Those among the dirty pages are pending, and will be told of anyway. */
+/* Dirty pages are pending, and the release gives notice of them anyway. */
 static bool through_among(const struct roam_dirty *dirty, size_t count, uint32_t page)
 {
 	for (size_t i = 0; i < count; i++)

@@ -174,7 +174,7 @@ def errors():
 
 
 def threads():
-    """Those that wait hold nobody up; each tuple goes to one."""
+    """Threads that wait hold no other up; each tuple goes to one."""
     bag = roam.Element('bag', 'u32', delta=4, forget=True)
     got = []
 
@@ -269,7 +269,7 @@ def forked(queue):
 
 
 def forks():
-    """Children of a node are none, and their ends are nobody's."""
+    """Children of a node are none, and their ends concern no node."""
     assert subprocess.run([sys.executable, '-c', 'import roam; print(roam.nodes())'], check=True,
                           stdout=subprocess.PIPE, timeout=30,
                           env={key: value for key, value in os.environ.items()

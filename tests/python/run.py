@@ -30,7 +30,7 @@ try:
 except KeyboardInterrupt:
     print('interrupted', len(heard), other.state().last)
 '''
-# What is no page of the heap goes on to who was there before.
+# What is no page of the heap goes on to the handler that was there before.
 FAULTS = '''
 import faulthandler, roam
 faulthandler.enable()

@@ -1,7 +1,7 @@
 /*
  * Barriers along a tree while the number of threads changes: nodes with one thread and nodes with
  * more meet at barriers of as many threads as nodes, at full ones, and at the job's end.  Some
- * came along the tree, the others by calls past it, and nobody went on.
+ * came along the tree, the others by calls past it, and no thread went on.
  * ROAM_BARRIER=tree tree_threads NODES; tree_threads under roam run.
  */
 #include <pthread.h>

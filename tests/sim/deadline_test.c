@@ -1,7 +1,7 @@
 /*
- * Nodes that fall silent, in the world: who cannot be heard for longer than the deadline ends the
- * job, and in time, whether the way is cut in both directions or in one; who is cut off for less,
- * or has merely nothing to say, is not suspected.  Options: seed_options.h.
+ * Nodes that fall silent, in the world: a node that cannot be heard for longer than the deadline
+ * ends the job, and in time, whether the way is cut in both directions or in one; a node that is
+ * cut off for less, or has merely nothing to say, is not suspected.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static bool story_says(uint64_t seed, const char *what, const char *error, uint6
 	return false;
 }
 
-/* Whether the story ended because one of these nodes, who cannot be heard, was missed, in time. */
+/* Whether the story ended because one of these nodes, which are not heard, was missed, in time. */
 static bool story_ended(const char *error, uint64_t ended, unsigned deaf, unsigned mute)
 {
 	char wanted[80];

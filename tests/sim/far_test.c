@@ -1,10 +1,9 @@
 /*
  * What nodes do to one another's memory besides pages (home/far.h), where messages must do it: some
  * of them are on other hosts, or on one with ROAM_ONESIDED=0.  Threads lease parts of the heap and
- * take blocks, write in them, free them, and take what others have freed: nobody else may have it
- * then, what was written there must be known, and objects there forgotten.  Nodes place pages, and
- * tell what they are.
- * Options: seed_options.h.
+ * take blocks, write in them, free them, and take blocks that others have freed: such a block must
+ * have no other user, what was written in it must be known, and objects in it forgotten.  Nodes
+ * place pages, and tell what they are.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +98,7 @@ static void part_objects(struct far_thread *thread, uint32_t part)
 
 	roami_objects_forget(thread->node, at, ROAMI_POOL_PART_BYTES);
 	if (there->objects && sent_all(thread) == before)
-		world_fail(thread->far->world, "nobody forgets the objects in part %u", part);
+		world_fail(thread->far->world, "no node forgets the objects in part %u", part);
 	there->objects = rng_one_in(&thread->rng, 2);
 	at += rng_below(&thread->rng, ROAMI_POOL_PART_BYTES);
 	if (there->objects)
@@ -227,7 +226,7 @@ static void asked_check(struct far_thread *thread)
 			   node->me);
 }
 
-/* At once: who hears of it in another way looks right after that. */
+/* At once: a node that hears of it in another way looks right after that. */
 static void states_check(struct far_thread *thread, bool all)
 {
 	struct far_world *far = thread->far;

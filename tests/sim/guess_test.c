@@ -1,6 +1,6 @@
 /*
- * Pages that several nodes write first, each its own words of them, without having asked anybody:
- * then they take a lock, and what those wrote who had it before must be there, and again at the
+ * Pages that several nodes write first, each its own words of them, without having asked any node:
+ * then they take a lock, and the writes of those that had it before must be there, and again at the
  * end.  A thread of a node writes while another one takes the lock, and pages are placed that have
  * just been written.  Some seeds are races: one thread of each node opens a page just when another
  * one gets the lock with which it was written elsewhere.  Under a protocol whose pages may be
@@ -34,7 +34,7 @@ struct guess {
 	bool places;
 	bool scoped; /* a lock tells only of what was written with it */
 	bool races;
-	bool came[RACES][THREADS]; /* who has had the group's lock */
+	bool came[RACES][THREADS]; /* the threads that have had the group's lock */
 };
 
 struct guess_thread {
@@ -67,7 +67,7 @@ static void guess_pause(struct guess_thread *thread)
 		world_sleep(thread->guess->world, rng_below(&thread->rng, 20000));
 }
 
-/* A page that somebody may be writing gets a home, if it has none yet. */
+/* A page that a node may be writing gets a home, if it has none yet. */
 static void guess_place(struct guess_thread *thread, uint32_t group)
 {
 	uint64_t at = word_at(group, rng_below(&thread->rng, PAGES), 0);
@@ -132,7 +132,7 @@ static void guess_group(struct guess_thread *thread, uint32_t group)
 	guess_must(guess, roami_unlock(thread->node, lock_of(group)));
 }
 
-/* With the lock: what those wrote in the page who had it before is there. */
+/* With the lock: what its earlier holders wrote in the page is there. */
 static void race_lock(struct guess_thread *thread, uint32_t group, uint64_t page)
 {
 	struct guess *guess = thread->guess;
@@ -153,7 +153,7 @@ static void race_lock(struct guess_thread *thread, uint32_t group, uint64_t page
 	guess_must(guess, roami_unlock(thread->node, lock_of(group)));
 }
 
-/* One page is claimed, with which it becomes known of another that nobody has touched it. */
+/* One page is claimed, with which it becomes known of another that no node has touched it. */
 static void guess_race(struct guess_thread *thread, uint32_t group)
 {
 	uint64_t claimed = (uint64_t)group * GROUP_PAGES * ROAM_PAGE_SIZE;

@@ -1,8 +1,8 @@
 /*
  * A machine so busy that a thread gets to run long after its page has come: the page stays until
- * the access that faulted has been made, so everybody gets on, under every protocol whose pages are
- * taken away at any time.  Two nodes count up their words of one page; then each moves words from
- * one page to another, from and to the other's, by instructions that need both at a time.
+ * the access that faulted has been made, so every thread gets on, under every protocol whose pages
+ * are taken away at any time.  Two nodes count up their words of one page; then each moves words
+ * from one page to another, from and to the other's, by instructions that need both at a time.
  * Options: seed_options.h.
  */
 #include <stdio.h>

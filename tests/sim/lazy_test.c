@@ -1,5 +1,5 @@
 /*
- * What it is for to leave diffs with who wrote, in the world.  A fault that needs the diffs of many
+ * Why diffs are left with their writers, in the world.  A fault that needs the diffs of many
  * writers takes hardly longer than one that needs one: all are asked before the first is waited
  * for.  And a program of locks alone, without any barrier, stays within ROAM_LRC_MEMORY, which it
  * fills many times over.  Options: seed_options.h.
@@ -45,7 +45,7 @@ static void lazy_must(struct lazy *lazy, enum roam_err err)
 		world_fail(lazy->world, "%s", roam_strerror(err));
 }
 
-/* Reads everybody's word of a page; how long the first load took. */
+/* Reads every node's word of a page; how long the first load took. */
 static uint64_t fan_read(struct lazy *lazy, struct roami_node *node, uint32_t page,
 			 unsigned writers, uint32_t expect)
 {
@@ -163,7 +163,7 @@ static bool lazy_run(struct lazy *lazy, const struct roam_protocol *protocol, ui
 	return good;
 }
 
-/* Diffs stay with who wrote until they are asked for. */
+/* Diffs stay with their writers until they are asked for. */
 static bool lazy_about(const struct roam_protocol *protocol)
 {
 	return protocol->keeps_twins;

@@ -1,7 +1,7 @@
 /*
  * Lists of notices under scope consistency: a page that a node gives up when it takes one lock is
  * not told of in the list of another one, which it has taken meanwhile and which says more of that
- * page already.  Five nodes, one page, and who does what when:
+ * page already.  Five nodes, one page, and what they do when:
  *
  *	ms  node 1                              others
  *	 0  reads                               2 takes lock A, 3 takes lock B

@@ -1,8 +1,8 @@
 /*
  * Counters of many threads on one page, each under a lock of its own: false sharing at its worst.
  * Threads of a node write while another of them releases, homes with twins get diffs of pages that
- * stay open, and who locks another's counter must read what its last section left there, whoever's
- * diffs came between.  Options: seed_options.h.
+ * stay open, and a thread that locks another's counter must read what its last section left there,
+ * whichever diffs came between.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct packed {
 	unsigned members;
 	unsigned slot; /* NEAR or FAR */
 	bool undo;
-	uint32_t counts[MEMBERS]; /* what each counter must be, for who holds its lock */
+	uint32_t counts[MEMBERS]; /* what each counter must be, for a holder of its lock */
 };
 
 struct packed_thread {
@@ -42,7 +42,7 @@ static void packed_must(struct packed *packed, enum roam_err err)
 
 /*
  * The counter's own thread counts it up.  With --undo it writes what is there already, too, after
- * something else, which is in no diff: who copies the page in between must not keep that.
+ * something else, which is in no diff: a node that copies the page in between must not keep that.
  */
 static void packed_write(struct packed_thread *thread, uint64_t at)
 {

@@ -3,7 +3,7 @@
  * of theirs and attached clients at the same elements, whose connections break.  What all of them
  * saw of an element must have an explanation (history.h); under ThreadSanitizer the server's thread
  * has no data race with those of the node.  Then two threads add up, sum after sum, while others
- * look: none finds less than somebody had seen before.  Options: seed_options.h.
+ * look: none finds less than another had seen before.  Options: seed_options.h.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@
 #define ROUNDS      6u
 #define EACH        6u
 #define SUMS        60u
-#define ADDERS      4u /* two participants, at nodes 0 and 1, and two who look */
+#define ADDERS      4u /* two participants, at nodes 0 and 1, and two that look */
 #define HEAP        ((size_t)1 << 20)
 #define SECONDS_MAX 60u
 
@@ -51,7 +51,7 @@ struct job {
 	_Atomic bool ended; /* the round */
 	uint64_t cuts;
 	_Atomic uint64_t elsewhere;
-	_Atomic uint64_t seen;  /* the newest sum that somebody has */
+	_Atomic uint64_t seen;  /* the newest sum that a thread has */
 	_Atomic unsigned added; /* participants that have all sums */
 };
 
@@ -197,7 +197,7 @@ static void worker_do(struct worker *worker, struct roam_ps_element *element,
 	     roam_strerror(err));
 	must(err != ROAM_ECANCELED ||
 		     __atomic_load_n(&request->cancel->cancelled, __ATOMIC_SEQ_CST) != 0,
-	     "nobody has cancelled it");
+	     "it was not cancelled");
 	pthread_mutex_lock(&job->lock);
 	history_end(event, second, ++job->clock, request, err, value, got);
 	pthread_mutex_unlock(&job->lock);

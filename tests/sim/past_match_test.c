@@ -1,10 +1,9 @@
 /*
  * Observing by a pattern, in the world: movers of several nodes move tuples of random keys to one
  * element, takers each want those of one key, and of one mover or of any.  Every tuple is taken
- * once, by a taker whose pattern it is like, those of one pattern in the order of their numbers;
- * nobody waits for ever.  Patterns leave no memory behind: where DeltaValue bounds what the tuples
- * take there is hardly more.
- * Options: seed_options.h; the pages' protocol does not matter.
+ * once, by a taker whose pattern it is like, those of one pattern in the order of their numbers; no
+ * operation waits for ever.  Patterns leave no memory behind: where DeltaValue bounds what the
+ * tuples take there is hardly more.  Options: seed_options.h; the pages' protocol does not matter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +45,7 @@ struct actor {
 	uint8_t tuple[PATTERN + 100];
 };
 
-/* u32, u8[], u8[], u32: the key, padding, the mover as so many bytes, which one of his */
+/* u32, u8[], u8[], u32: the key, padding, the mover as so many bytes, which one of its tuples */
 static size_t tuple_make(uint8_t *tuple, uint32_t key, uint32_t padding, uint32_t mover,
 			 uint32_t number)
 {
@@ -93,7 +92,7 @@ static void mover_main(void *arg)
 	free(element);
 }
 
-/* The taker's tuple has come: whether it is his, and nobody had it. */
+/* The taker's tuple has come: whether it is the taker's, and no other had it. */
 static void taker_looks(struct actor *actor, uint8_t *tuple, size_t bytes, uint32_t key)
 {
 	struct story *story = actor->story;

@@ -1,9 +1,9 @@
 /*
- * Who waits for an element, and who goes on: scripts of operations that begin one after the other,
- * each from a node that the seed draws, with the outcome of each and the time at which it ends.
- * First come first served, DeltaValue raised and lowered while movers wait, mobs that end half
- * done, several who wait for one tuple.  Options: seed_options.h; the pages' protocol does not
- * matter.
+ * Which operations wait for an element, and which go on: scripts of operations that begin one after
+ * the other, each from a node that the seed draws, with the outcome of each and the time at which
+ * it ends.  First come first served, DeltaValue raised and lowered while movers wait, mobs that end
+ * half done, several that wait for one tuple.  Options: seed_options.h; the pages' protocol does
+ * not matter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static const struct script scripts[] = {
 	{"a peek holds DeltaValue, the newest alone too",
 	 1,
 	 {MOVE(1, 1, 1), LAST(2, 2, ROAM_PS_PEEK, 1), MOVE(3, 5, 2), LAST(5, 5, 0, 1)}},
-	{"who skips lets movers go on",
+	{"a skip lets movers go on",
 	 3,
 	 {MOVE(1, 1, 1), MOVE(2, 2, 2), MOVE(3, 3, 3), MOVE(4, 5, 4), LAST(5, 5, ROAM_PS_SKIP, 3),
 	  FIFO(6, 6, 4)}},
@@ -107,7 +107,7 @@ static const struct script scripts[] = {
 	 3,
 	 {MOVE(1, 1, 1), MOVE(2, 2, 2), MOVE(3, 3, 3), MOVE(4, 6, 4), LAST(5, 5, 0, 3),
 	  FIFO(6, 6, 1)}},
-	{"who came first takes it from who came later",
+	{"the first to come takes it from a later one",
 	 0,
 	 {LAST(1, 3, ROAM_PS_SKIP, 1), FIFO(2, 4, 2), MOVE(3, 3, 1), MOVE(4, 4, 2)}},
 	{"and leaves it if it only looks",
@@ -129,7 +129,7 @@ static const struct script scripts[] = {
 	{"a mob's first half may wait, and its second",
 	 1,
 	 {MOVE(1, 1, 1), MOB(2, 3, 0, ROAM_OK, 2, 2), FIFO(3, 3, 1)}},
-	{"who is served lets him go on who came before",
+	{"one that is served lets an earlier one go on",
 	 1,
 	 {MOVE(1, 1, 1), NUMBER(2, 4, 2), MOVE(3, 4, 2), FIFO(4, 4, 1)}},
 	{"deadlines pass in their own order",

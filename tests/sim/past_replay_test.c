@@ -1,7 +1,7 @@
 /*
  * Clients of a server of elements whose connections break after any byte, in one thread: what they
- * saw of the element must have an explanation (history.h), as if none had broken.  Who comes again
- * may do so before the server has noticed that he was gone.  Options: seed_options.h; the protocol
+ * saw of the element must have an explanation (history.h), as if none had broken.  A client may
+ * come again before the server has noticed that it was gone.  Options: seed_options.h; the protocol
  * does not matter.
  */
 #include <stdio.h>
@@ -229,7 +229,7 @@ static void client_told(struct test *test, struct client *client, uint64_t numbe
 	}
 	memcpy(&told, data, sizeof(told));
 	if (told.err == ROAM_ECANCELED && !ask->cancelled)
-		test_fail(test, "cancelled by nobody");
+		test_fail(test, "not cancelled by the test");
 	if (told.observed != 0)
 		memcpy(&got, data + sizeof(told), sizeof(got));
 	else if (ask->op.op == ROAM_PS_STATE)
@@ -257,7 +257,7 @@ static void client_joined(struct client *client, const uint8_t *data)
 			client->asks[i].number = 0;
 }
 
-/* The least number that he may repeat. */
+/* The least number that the client may repeat. */
 static uint64_t client_wanted(const struct client *client)
 {
 	uint64_t least = client->number + 1;
@@ -422,7 +422,7 @@ static void test_close(struct test *test, struct roami_past *past)
 			guest_gone(test->stale[i]);
 	roami_guests_fini(&test->guests);
 	if (roami_past_element(past, 0)->waiting != 0)
-		test_fail(test, "somebody waits who is gone");
+		test_fail(test, "a client waits that is gone");
 	roami_past_room.fini(&test->node);
 }
 
@@ -455,7 +455,7 @@ static void test_deaf(struct test *test, struct client *client, unsigned asks, u
 	ask->used = true;
 }
 
-/* What the server remembers of those who are away has an end, and ends when nobody wants it. */
+/* What the server remembers of clients that are away has an end, and ends when none wants it. */
 static bool replay_bounded(void)
 {
 	struct test *test = calloc(1, sizeof(*test));

@@ -1,11 +1,11 @@
 /*
  * X-functions in the world: participants on several nodes move to rounds and observe their results,
  * some rounds ahead of the slow ones; every result is what a plain loop over the contributions
- * gives, and everybody gets it once.  Long tuples go through little memory: what all have observed
- * makes room.  Some move and observe at once, which two of them may do by themselves; watchers see
- * nothing older than what a participant had seen before they looked.  Some elements are broken, as
- * by the loss of a program that was attached: then all end, and still nothing is older.  Options:
- * seed_options.h; the pages' protocol does not matter.
+ * gives, and every participant gets it once.  Long tuples go through little memory: what all have
+ * observed makes room.  Some move and observe at once, which two of them may do by themselves;
+ * watchers see nothing older than what a participant had seen before they looked.  Some elements
+ * are broken, as by the loss of a program that was attached: then all end, and still nothing is
+ * older.  Options: seed_options.h; the pages' protocol does not matter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,11 +34,11 @@ struct story {
 	unsigned ahead;    /* a participant moves at most so many rounds before it observes */
 	unsigned mobs;     /* one in so many rounds is a mob; 0: none */
 	uint64_t seed;
-	uint64_t seen;                    /* the newest round whose result somebody has */
+	uint64_t seen;                    /* the newest round whose result a thread has */
 	uint64_t begun[PARTICIPANTS_MAX]; /* the newest round that each has begun to move to */
 	unsigned finished;                /* participants */
 	bool breaks, broken;              /* a watcher is to break the element; it has */
-	bool quiet;                       /* nobody watches any more then */
+	bool quiet;                       /* no thread watches any more then */
 	bool looking;                     /* one of them; the others move nothing meanwhile */
 };
 
@@ -154,7 +154,7 @@ static void participant_must(struct participant *participant, enum roam_err err,
 			   roam_strerror(err));
 }
 
-/* Somebody has broken the element: the rounds end here. */
+/* A thread has broken the element: the rounds end here. */
 static bool participant_lost(const struct participant *participant, enum roam_err err)
 {
 	return participant->story->broken && err == ROAM_ELOST;
@@ -290,7 +290,7 @@ static struct roam_ps_element *story_enter(struct story *story, unsigned node)
 	return element;
 }
 
-/* The state is as new as what somebody has seen, and waits for no participant. */
+/* The state is as new as what a thread has seen, and waits for no participant. */
 static void participant_look(struct participant *participant, struct roam_ps_element *element)
 {
 	struct story *story = participant->story;
@@ -347,7 +347,7 @@ static void participant_main(void *arg)
 
 /* ------------------------------------------------------------------------------------- watchers */
 
-/* Asks for the newest result or for one that somebody has: it is there. */
+/* Asks for the newest result or for one that a thread has: it is there. */
 static void watcher_observe(struct participant *watcher, struct roam_ps_element *element)
 {
 	struct story *story = watcher->story;
@@ -543,7 +543,7 @@ static bool rounds_one(const struct seed_options *options, const struct roam_pro
 		       (unsigned long)seed, world_error(story.world), story.options.participants,
 		       story.ahead, (unsigned long)story.options.delta, seed_replay());
 	if (good && story_waits(&story, config.nodes)) {
-		printf("FAILED seed %lu: somebody waits when all is done\n  %s\n",
+		printf("FAILED seed %lu: a thread waits when all is done\n  %s\n",
 		       (unsigned long)seed, seed_replay());
 		good = false;
 	}

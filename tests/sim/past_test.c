@@ -1,8 +1,9 @@
 /*
  * PastSet in the world: threads of several nodes do random operations on a few elements; what they
- * saw of each must have an explanation (history.h), no tuple's bytes may be wrong, and nobody may
- * wait for ever.  Half of the seeds are producers and consumers that wait without a timeout: there
- * a lost wake-up is a deadlock.  Options: seed_options.h; the pages' protocol does not matter.
+ * saw of each must have an explanation (history.h), no tuple's bytes may be wrong, and no operation
+ * may wait for ever.  Half of the seeds are producers and consumers that wait without a timeout:
+ * there a lost wake-up is a deadlock.  Options: seed_options.h; the pages' protocol does not
+ * matter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,7 +165,7 @@ static void random_request(struct story_thread *thread, struct roam_ps_request *
 		request->timeout_ns = 0; /* to be cancelled, sooner or later */
 }
 
-/* Now and then cancels what any thread does, until all are done: so nobody waits for ever. */
+/* Now and then cancels what any thread does, until all are done: so none waits for ever. */
 static void cancel_main(void *arg)
 {
 	struct story *story = arg;

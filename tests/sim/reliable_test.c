@@ -1,8 +1,8 @@
 /*
  * The reliable layer alone, over simulated datagrams that get lost, repeated, reordered, late and
- * changed: every message arrives once, whole and in order; a slow node is not drowned; who has
- * nothing to say falls silent.  Where datagrams are sealed, a stranger on the way repeats what he
- * has heard, sends it back, and sends what the same nodes closed in an earlier life: none of it is
+ * changed: every message arrives once, whole and in order; a slow node is not drowned; a node
+ * with nothing to say falls silent.  Where datagrams are sealed, a stranger on the way repeats what
+ * it has heard, sends it back, and sends what these nodes closed in an earlier life: none of it is
  * taken.
  * Everything follows from the seed.
  *
@@ -144,7 +144,7 @@ static void place_poll(struct place *place)
 
 /* --------------------------------------------------------------------------------- the stranger */
 
-/* He stands between a node and the network; the state is a pointer to the node's place. */
+/* A stranger between a node and the network; the state is a pointer to the node's place. */
 static struct place *tap_place(const void *state)
 {
 	return *(struct place *const *)state;
@@ -384,7 +384,7 @@ static void run_quiet(struct run *run)
 		snprintf(run->error, sizeof(run->error), "the nodes do not fall silent");
 }
 
-/* What arrives again was sent again: nobody else can make it. */
+/* What arrives again was sent again: no stranger can make it. */
 static void run_count(struct run *run)
 {
 	uint64_t repeated = 0, resent = 0;

@@ -28,7 +28,7 @@ static uint64_t lock_of(uint32_t page)
 struct share {
 	struct world *world;
 	unsigned pages;
-	uint32_t counts[PAGES_MIXED]; /* what each counter must be, for who holds its lock */
+	uint32_t counts[PAGES_MIXED]; /* what each counter must be, for a holder of its lock */
 	uint64_t reads;
 };
 

@@ -1,8 +1,8 @@
 /*
- * Who takes a page only to put data there must not keep it: one node writes a row of pages first,
- * another one after it, as they distribute keys; then the first one reads and writes them for good.
- * Where homes are taken they go to the second one and come back, so that no diff is ever made.
- * Counts in the world.  Options: seed_options.h.
+ * A node that takes a page only to put data there must not keep it: one node writes a row of pages
+ * first, another one after it, as they distribute keys; then the first one reads and writes them
+ * for good.  Where homes are taken they go to the second one and come back, so that no diff is ever
+ * made.  Counts in the world.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>

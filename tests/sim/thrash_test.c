@@ -1,10 +1,9 @@
 /*
- * Two nodes that write one page at the same time, each its own word: how often does the page move?
- * With a good window, given or found, several times less often than under the same protocol
- * without; with a window too short to matter as often.  A page that is passed on in turns does not
- * make the window long, nor do reads that wait for a value.  A region's window goes before the
- * job's.  All in the world: the counts of a seed are the same in every run.  Options:
- * seed_options.h.
+ * Two nodes write one page at the same time, each its own word: how often does the page move?  With
+ * a good window, given or found, several times less often than under the same protocol without one;
+ * with a window too short to matter, as often.  Pages that are passed on in turns do not lengthen
+ * the window, nor do reads that wait for a value.  A region's window goes before the job's.  All in
+ * the world: the counts of a seed are the same in every run.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /*
  * A thread writes with a lock held.  Meanwhile another one of its node releases, and goes on only
  * when that is known elsewhere; a third one acquires a notice of the page, and sends home what was
- * written since.  Nothing is left to send when the first one unlocks, but still to be told: who
- * has the lock next, and a copy of the page, must read the newest.  Options: seed_options.h.
+ * written since.  Nothing is left to send when the first one unlocks, but still to be told: the
+ * next node that has the lock, and a copy of the page, must read the newest.  Options:
+ * seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ struct told {
 	struct world *world;
 	uint64_t writers; /* locks, whose homes are near */
 	uint64_t homes;
-	uint64_t flag; /* who sets it waits */
+	uint64_t flag; /* its setter waits */
 };
 
 struct actor {

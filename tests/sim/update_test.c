@@ -2,9 +2,9 @@
  * Updates or invalidations: a producer writes a page in every round, a consumer reads it each time,
  * an idler read it once.  Where releases are eager updates spare the consumer all fetches,
  * invalidations spare the idler all messages; ROAM_ERC=auto has both, but for the few updates that
- * it takes to see who does not read.  Where writers leave trails the producer's diffs spare the
- * consumer all but the first few fetches, and end when the consumer reads no more.  Counts in the
- * world.  Options: seed_options.h.
+ * it takes to see that the idler does not read.  Where writers leave trails the producer's diffs
+ * spare the consumer all but the first few fetches, and end when the consumer reads no more.
+ * Counts in the world.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "world.h"
 
 #define ROUNDS 60u
-#define FEW    4u /* updates that an idler may get; fetches of who reads diffs */
+#define FEW    4u /* updates that an idler may get; fetches of a reader of diffs */
 #define NODES  3u
 #define SOME   3u  /* rounds in which somebody reads; */
 #define UNREAD 40u /* diffs that are made then */
@@ -136,7 +136,7 @@ static bool update_eager(const struct roam_protocol *protocol, uint64_t seed)
 	return false;
 }
 
-/* Eager: who acquires has been told all by then. */
+/* Eager: a node that acquires has been told all by then. */
 static bool update_about(const struct roam_protocol *protocol)
 {
 	return protocol->trails ||

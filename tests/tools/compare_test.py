@@ -250,7 +250,7 @@ def real_hang(place):
 
 
 def interrupted(place):
-    """Whoever ends the comparison ends the program under way, too."""
+    """An end of the comparison ends the program under way, too."""
     path, told = os.path.join(place, 'sleeper'), os.path.join(place, 'pid')
     for number, at_once in [(number, at_once) for at_once in (False, True, True, True)
                             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]:

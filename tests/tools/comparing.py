@@ -11,7 +11,7 @@ import xml.etree.ElementTree
 ROAM, APPS, COMPARE_PY = map(os.path.abspath, sys.argv[1:])
 DECLARED = json.loads(subprocess.run([ROAM, 'info', 'protocols', '--json'], check=True,
                                      stdout=subprocess.PIPE).stdout)
-# The default protocol; another one; and one that brings diffs to who reads.
+# The default protocol; another one; and one that brings diffs to readers.
 ONE = DECLARED['default']
 OTHER = next(each['name'] for each in DECLARED['protocols'] if each['name'] != ONE)
 TRAILS = next(each['name'] for each in DECLARED['protocols'] if 'trails' in each['properties'])

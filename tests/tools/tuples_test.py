@@ -9,8 +9,7 @@ import os
 import stat
 import subprocess
 
-from comparing import (APPS, BOTH, COMPARE_PY, ONE, ROAM, check, check_html, check_svg, compare,
-                       refused, run_cases)
+from comparing import APPS, BOTH, ONE, check, check_html, check_svg, compare, refused, run_cases
 
 MODELS = {'sum': ['memory', 'tuples', 'xfunction', 'pages', 'reduce'],
           'pi': ['tuples', 'xfunction', 'pages', 'reduce'], 'sor': ['tuples', 'pages'],

@@ -40,7 +40,7 @@ struct sockets_state {
 
 static const struct roam_transport_option sockets_options[] = {
 	ROAM_TRANSPORT_OPTION("ROAM_SOCKETS_LOOKS", "1", "0..100",
-			      "how often who is about to sleep looks whether something has come"),
+			      "how often a thread looks for what has come before it sleeps"),
 	ROAM_TRANSPORT_OPTION("ROAM_SOCKETS", "yes", "yes|no",
 			      "no: the transport does not open, for tests"),
 	{.variable = NULL}};

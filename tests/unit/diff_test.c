@@ -580,7 +580,7 @@ test_moving(void)
 	with_each(moving_each);
 }
 
-/* auto takes the best there is; a name nobody has gives none. */
+/* auto takes the best there is; a name that no engine has gives none. */
 static void
 test_choose(void)
 {

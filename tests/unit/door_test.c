@@ -1,4 +1,7 @@
-/* The door for agents: who shows the key comes in, whoever else stands before it, and only he. */
+/*
+ * The door for agents: an agent that shows the key comes in, whatever stands before it, and nothing
+ * else.
+ */
 #include "launch/listener.h"
 
 #include <arpa/inet.h>
@@ -28,7 +31,7 @@ static void house_open(struct house *house)
 	CU_ASSERT_TRUE_FATAL(roami_door_open(&house->door, the_key, &house->port));
 }
 
-/* Somebody connects, and says hello as an agent with `key` does. */
+/* A program connects, and says hello as an agent with `key` does. */
 static void knock(const struct house *house, struct roami_wire *wire, const uint8_t *key)
 {
 	struct sockaddr_in there = {.sin_family = AF_INET,
@@ -40,7 +43,7 @@ static void knock(const struct house *house, struct roami_wire *wire, const uint
 	CU_ASSERT_TRUE_FATAL(roami_wire_open(wire, fd, true, key));
 }
 
-/* One turn: who came in, at most `ms` later; the caller's. */
+/* One turn of at most `ms`: the agent that came in; the caller's. */
 static struct roami_wire *turn(struct house *house, int ms)
 {
 	struct pollfd polls[ROAMI_DOOR_POLLS];
@@ -69,7 +72,7 @@ static void greet(struct house *house, struct roami_wire *wire)
 	CU_ASSERT_TRUE_FATAL(wire->keyed);
 }
 
-/* Who is let in: the node that his frame names; AGENTS: nobody while there was time. */
+/* The agent that is let in: the node that its frame names; AGENTS: none while there was time. */
 static uint32_t let_in(struct house *house)
 {
 	struct roami_wire *wire = NULL;
@@ -105,7 +108,7 @@ static void test_together(void)
 	roami_door_shut(&house.door);
 }
 
-/* Strangers who fill the door and say nothing keep nobody out. */
+/* Strangers that fill the door and say nothing keep no agent out. */
 static void test_silent(void)
 {
 	struct roami_wire agent;
@@ -151,7 +154,7 @@ static void test_other_key(void)
 	roami_door_shut(&house.door);
 }
 
-/* Who says nothing has three seconds. */
+/* A connection that says nothing has three seconds. */
 static void test_due(void)
 {
 	struct roami_wire silent;
@@ -176,7 +179,7 @@ static CU_TestInfo tests[] = {
 	{"all agents at a time", test_together},
 	{"silent strangers", test_silent},
 	{"another key", test_other_key},
-	{"who takes too long", test_due},
+	{"an agent that takes too long", test_due},
 	CU_TEST_INFO_NULL,
 };
 

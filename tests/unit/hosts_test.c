@@ -1,4 +1,4 @@
-/* Lists of hosts and hostfiles, in all dialects; bad ones are told with the line. */
+/* Lists of hosts and hostfiles, in all dialects; a bad one is refused with its line. */
 #include "roam_hosts.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* An allocator that hands out what is lent to it, and gives back what is free. */
+/* An allocator that hands out the memory it has on lease, and gives back what is free. */
 #include "heap/alloc.h"
 
 #include "alloc_shadow.h"

@@ -1,4 +1,7 @@
-/* Who claims a node's number is seen by others, and no other user's file is opened for a node's. */
+/*
+ * A process that claims a node's number is seen by others, and no other user's file is opened for a
+ * node's.
+ */
 #include "launch/own.h"
 
 #include <errno.h>
@@ -103,7 +106,7 @@ static void test_claimed(void)
 	roami_own_close(&own);
 }
 
-/* Who only looks whether it is claimed is waited for. */
+/* A process that only looks whether it is claimed is waited for. */
 static void test_looked_at(void)
 {
 	struct roami_own own = opened();
@@ -157,8 +160,8 @@ static void test_its(void)
 }
 
 static CU_TestInfo tests[] = {
-	{"who claims what another one has", test_claimed},
-	{"who only looks is waited for", test_looked_at},
+	{"a claim of what another one has", test_claimed},
+	{"a process that only looks is waited for", test_looked_at},
 	{"what another process has open", test_its},
 	CU_TEST_INFO_NULL,
 };

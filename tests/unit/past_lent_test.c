@@ -1,6 +1,6 @@
 /*
- * What other nodes say of the records of an element in pages: a place that they were not told, or
- * have given back, ends the job with a line that names them; nothing of the element changes.
+ * What other nodes say of the records of an element in pages: a node that names a place it was not
+ * told, or has given back, ends the job with a line that names it; nothing of the element changes.
  */
 #include "pastset/job/server.h"
 

@@ -66,7 +66,7 @@ static void test_good(void)
 	CU_ASSERT_EQUAL(memcmp(blobs[1].data, "x\377", 2), 0);
 }
 
-/* Fields in another order, one that nobody knows, nothing to show. */
+/* Fields in another order, one that is not known, nothing to show. */
 static void test_order(void)
 {
 	struct roami_bound bound;

@@ -1,4 +1,4 @@
-/* The pool of the heap's parts: who may take what, and when. */
+/* The pool of the heap's parts: which node may take what, and when. */
 #include "base/parts.h"
 #include "base/segment.h"
 
@@ -64,7 +64,7 @@ static void test_whole(void)
 	free(pool);
 }
 
-/* A free is acquired before its parts are taken again, but for who freed them. */
+/* A free is acquired before its parts are taken again, but by the node that freed them. */
 static void test_clocks(void)
 {
 	struct roami_pool *pool = pool_new(16 * MIB);

@@ -1,5 +1,5 @@
 /*
- * Sealed datagrams: who has the key opens what was closed for it, once; everybody else, and every
+ * Sealed datagrams: a peer with the key opens what was closed for it, once; every other, and every
  * changed bit, is refused.
  */
 #include "link/seal.h"
@@ -49,7 +49,7 @@ static struct pair *pair_of_mode(unsigned mode)
 	return mode == PLAIN ? pair_open(NULL, NULL) : pair_open(&params, &params);
 }
 
-/* A datagram in memory of exactly its size, so that an address checker sees who reads beyond. */
+/* A datagram in memory of exactly its size, so that an address checker sees a read beyond. */
 static struct roami_packet *packet_make(size_t bytes, uint64_t seq)
 {
 	struct roami_packet *packet = calloc(1, bytes);

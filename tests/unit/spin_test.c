@@ -1,6 +1,6 @@
 /*
- * Spins for who has lost its processor, or is stopped: they leave the processor to others, and see
- * the end soon.
+ * Spins for a holder that has lost its processor, or is stopped: they leave the processor to
+ * others, and see the end soon.
  */
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /*
- * Transports are chosen by what they declare: of those that reach a peer the cheapest, wherever the
- * peer is; what contradicts itself is refused, and those of the build do not.
+ * Transports are chosen by what they declare: of the transports that reach a peer the cheapest,
+ * wherever the peer is; a transport that contradicts itself is refused, and the build's do not.
  */
 #include "base/transports.h"
 
@@ -107,7 +107,7 @@ static void test_allowed(void)
 	CU_ASSERT_PTR_NOT_NULL(roami_transport_for(allowed, ROAMI_WHERE_MAPPED));
 }
 
-/* Those of the build are sound, and their cards have room beside each other. */
+/* The build's transports are sound, and their cards have room beside each other. */
 static void test_sound(void)
 {
 	unsigned end = 0;

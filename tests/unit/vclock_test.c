@@ -1,7 +1,4 @@
-/*
- * Vector clocks: order, merge and wire form, on random clocks and at the edges, those of 32 bits
- * too.
- */
+/* Vector clocks: order, merge and wire form, on random clocks and at the edges, also of 32 bits. */
 #include "../../src/base/vclock.h"
 
 #include <string.h>

@@ -19,7 +19,7 @@ struct roami_errand {
 	uint32_t to, from; /* the elements it was begun at, as clients number them */
 	bool away;         /* his connection broke: it is taken back */
 	bool lists;        /* elements of the node of `to`, from number `from` on */
-	struct roami_waiter *waiter; /* here, */
+	struct roami_past_waiter *waiter; /* here, */
 	uint64_t id;                 /* by which it is cancelled; */
 	uint32_t relay;              /* or its id at another node; 0: here */
 	struct roami_op op;
@@ -132,7 +132,7 @@ void roami_session_heard(struct roami_session *session, uint32_t heard)
 static void op_release(struct roami_past *past, const struct roami_op *op)
 {
 	if (op->record != 0)
-		roami_record_rele(past->node, roami_past_element(past, op->ask.element)->pool,
+		roami_record_rele(past->node, roami_past_element(past, op->ask.element)->buddy,
 				  op->record);
 }
 
@@ -216,7 +216,7 @@ static void errand_cancel(struct roami_errand *errand)
 /* With its place in an element's queue. */
 static size_t errand_size(const struct roami_errand *errand)
 {
-	return sizeof(*errand) + errand->room + sizeof(struct roami_waiter);
+	return sizeof(*errand) + errand->room + sizeof(struct roami_past_waiter);
 }
 
 static void errand_unlink(struct roami_errand *errand)

@@ -7,7 +7,7 @@
 
 /* A thread that waits for its operation. */
 struct here_wait {
-	struct roami_waiter *waiter;
+	struct roami_past_waiter *waiter;
 	const struct roam_ps_cancel *cancel; /* NULL: it cannot be cancelled */
 };
 
@@ -93,7 +93,7 @@ static enum roam_err here_call(struct roam_ps_element *element, struct roam_ps_r
 	if (op.record != 0) {
 		roami_step(past->node);
 		roami_past_give(past, &op, request->buffer);
-		roami_record_rele(past->node, roami_past_element(past, op.ask.element)->pool,
+		roami_record_rele(past->node, roami_past_element(past, op.ask.element)->buddy,
 				  op.record);
 	}
 	err = here_outcome(&op, request);
@@ -124,7 +124,7 @@ static void here_rele(struct roam_ps_element *element, roami_record record)
 {
 	struct roami_past *past = element->past;
 
-	roami_record_rele(past->node, roami_past_element(past, element->element)->pool, record);
+	roami_record_rele(past->node, roami_past_element(past, element->element)->buddy, record);
 }
 
 static bool here_begin(struct roam_ps_element *element)

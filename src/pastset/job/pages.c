@@ -19,7 +19,7 @@ static uint64_t pages_lock(uint64_t heap)
 	return 1ull << 62 | heap;
 }
 
-/* Where a record's bytes are: the pool does not use its first block. */
+/* Where a record's bytes are: the allocator does not use its first block. */
 static uint64_t pages_at(const struct roam_ps_element *element, roami_record record)
 {
 	return element->heap + record - ROAMI_PAST_SKIPPED;

@@ -85,7 +85,7 @@ static void server_reply(struct roami_past *past, const struct roam_request *req
 	else if (!op->known)
 		roami_msg_reply_awaited(past->node, request, parts, 2);
 	if (op->record != 0 && (op->ask.flags & ROAMI_ASK_RECORD) == 0)
-		roami_record_rele(past->node, roami_past_element(past, op->ask.element)->pool,
+		roami_record_rele(past->node, roami_past_element(past, op->ask.element)->buddy,
 				  op->record);
 }
 
@@ -178,7 +178,7 @@ static void server_rele(struct roami_node *node, const struct roam_request *requ
 	     !roami_past_return(past, element,
 				&(struct roami_lent){ask.record, request->from, true})))
 		server_malformed(node, request);
-	roami_record_rele(node, element->pool, ask.record);
+	roami_record_rele(node, element->buddy, ask.record);
 }
 
 static void server_cancel(struct roami_node *node, const struct roam_request *request)
@@ -228,7 +228,7 @@ static enum roam_err service_init(struct roami_node *node, const struct roami_no
 
 static void element_fini(struct roami_element *element)
 {
-	roami_past_pool_fini(&element->own);
+	roami_past_buddy_fini(&element->own);
 	roami_os_vec_free(&element->lent, sizeof(struct roami_lent));
 }
 
@@ -252,7 +252,7 @@ static void service_fini(struct roami_node *node)
 		if (past->elements[i].paged)
 			element_fini(&past->elements[i]);
 	roami_names_close(past);
-	roami_past_pool_fini(&past->pool);
+	roami_past_buddy_fini(&past->buddy);
 	roami_os_unmap(past->elements, ROAMI_ELEMENTS_MAX * sizeof(*past->elements));
 	roami_os_unmap(past->templates, ROAMI_ELEMENTS_MAX * sizeof(*past->templates));
 	roami_os_unmap(past->waiters, ROAMI_WAITERS_MAX * sizeof(*past->waiters));
