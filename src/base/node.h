@@ -247,8 +247,15 @@ static inline bool roami_spin_try(struct roami_spin *spin)
 	       atomic_exchange_explicit(&spin->held, 1, memory_order_acquire) == 0;
 }
 
+/* Whether some thread holds it; for contracts. */
+static inline bool roami_spin_held(const struct roami_spin *spin)
+{
+	return atomic_load_explicit(&spin->held, memory_order_relaxed) != 0;
+}
+
 static inline void roami_spin_unlock(struct roami_spin *spin)
 {
+	roami_contract(roami_spin_held(spin));
 	atomic_store_explicit(&spin->held, 0, memory_order_release);
 }
 
