@@ -1,6 +1,8 @@
 /*
  * Active messages between nodes: sending, calls and replies, parking.  Protocols see the part in
  * roam/protocol.h.
+ *
+ * Keeps rule 4: messages of one peer are handled in the order sent, one handler at a time.
  */
 #ifndef ROAMI_MSG_H
 #define ROAMI_MSG_H

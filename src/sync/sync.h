@@ -1,6 +1,8 @@
 /*
  * Synchronisation: intervals, locks, barriers, conditions, flags, reductions.  An object is named
  * by a 64-bit id, the address; its home is the node that the id hashes to.
+ *
+ * Keeps rules 1.6, 1.9, 2.5, 3.2, 5.1, 5.2, 5.4, 5.5, 6.2, 6.5 and 6.8.
  */
 #ifndef ROAMI_SYNC_H
 #define ROAMI_SYNC_H
