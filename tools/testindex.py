@@ -105,5 +105,5 @@ def tests_for(paths):
         path = os.path.relpath(os.path.abspath(path), ROOT)
         lists = [index.get(name, []) for name in files_of(path)]
         for place in range(TESTS_MAX):
-            order += [tests[place] for tests in lists if place < len(tests) and tests[place] not in order]
-    return order[:TESTS_MAX * len(paths)]
+            order += [tests[place] for tests in lists if place < len(tests)]
+    return list(dict.fromkeys(order))[:TESTS_MAX * len(paths)]
