@@ -381,8 +381,8 @@ static void lock_handle_request(struct roami_node *node, const struct roam_reque
 	roami_spin_lock(node, &lock->spin);
 	lock_resolve(node, lock);
 	if (lock->record != NULL)
-		roami_node_fail(node, "node %u asks for lock %#llx by message", request->from,
-				(unsigned long long)ask.id);
+		roami_node_fail(node, "node %u requests lock %#llx by message, not in its record",
+				request->from, (unsigned long long)ask.id);
 	tail = roami_lock_swap_tail(lock, ask.node);
 	roami_spin_unlock(&lock->spin);
 	roami_msg_send(node, tail, lock_type(node, LOCK_FORWARD), &part, 1);
@@ -403,7 +403,7 @@ static void lock_handle_forward(struct roami_node *node, const struct roam_reque
 		return;
 	}
 	if (lock->next != ROAM_NOBODY || ask.node == node->me)
-		roami_node_fail(node, "lock %#llx: two nodes were told to come next",
+		roami_node_fail(node, "lock %#llx: two nodes follow this one in its queue",
 				(unsigned long long)ask.id);
 	lock->next = (uint16_t)ask.node;
 	roami_vclock_copy(&lock->next_clock, &clock, node->nodes);
@@ -423,7 +423,7 @@ static void lock_handle_notices(struct roami_node *node, const struct roam_reque
 
 	roami_contract(roami_msg_polling(node));
 	if (request->bytes < sizeof(id))
-		roami_node_fail(node, "node %u sent malformed notices", request->from);
+		roami_node_fail(node, "node %u sent malformed lock notices", request->from);
 	memcpy(&id, request->data, sizeof(id));
 	lock = lock_make(node, id);
 	roami_spin_lock(node, &lock->spin);
@@ -441,14 +441,14 @@ static void lock_handle_grant(struct roami_node *node, const struct roam_request
 	if (request->bytes <= sizeof(grant) ||
 	    roami_vclock_decode(&clock, node->nodes, (const uint8_t *)request->data + sizeof(grant),
 				request->bytes - sizeof(grant)) != request->bytes - sizeof(grant))
-		roami_node_fail(node, "node %u sent a malformed grant", request->from);
+		roami_node_fail(node, "node %u sent a malformed lock grant", request->from);
 	memcpy(&grant, request->data, sizeof(grant));
 	roami_log_saw(node, &clock);
 	lock = lock_make(node, grant.id);
 	roami_spin_lock(node, &lock->spin);
 	if (lock->token || !lock->asked)
-		roami_node_fail(node, "node %u granted lock %#llx unasked", request->from,
-				(unsigned long long)grant.id);
+		roami_node_fail(node, "node %u granted lock %#llx, which was not requested",
+				request->from, (unsigned long long)grant.id);
 	lock->scope.number = grant.number;
 	lock->token = true;
 	lock->asked = false;
