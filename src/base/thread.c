@@ -50,7 +50,7 @@ uint8_t *roami_thread_room(struct roami_node *node, unsigned room, size_t bytes)
 		return mine->at;
 	mine->at = roami_os_reserve_sparse(bytes);
 	if (mine->at == NULL)
-		roami_node_fail(node, "no memory for what a thread receives");
+		roami_node_fail(node, "no memory for a receive buffer of a thread");
 	mine->bytes = bytes;
 	return mine->at;
 }

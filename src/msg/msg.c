@@ -439,7 +439,7 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 	    bytes > call->reply_max ||
 	    ((header->flags & ROAMI_ANSWERS) != 0 && call->page == NULL) ||
 	    (header->flags & ROAMI_ANSWERS & ~msg_answers(node, from)) != 0)
-		roami_node_fail(node, "node %u sent a reply nobody waits for", from);
+		roami_node_fail(node, "node %u sent a malformed or unexpected reply", from);
 	if (bytes > 0)
 		memcpy(call->reply, data, bytes);
 	if (page > 0) {

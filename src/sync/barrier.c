@@ -401,7 +401,7 @@ static void leg_read(struct roami_node *node, unsigned from, const void *data, s
 		memcpy(&leg->head, leg->at, sizeof(leg->head));
 	if (bytes < sizeof(leg->head) || leg->head.values > ROAM_REDUCE_MAX ||
 	    leg->head.type > ROAM_DOUBLE || leg->head.way > WAY_TREE || leg->head.op > ROAM_OR)
-		roami_node_fail(node, "node %u sent a malformed leg of a barrier", from);
+		roami_node_fail(node, "node %u sent a malformed barrier message", from);
 	leg->at += sizeof(leg->head);
 }
 
@@ -415,11 +415,11 @@ static void leg_clocks(struct roami_node *node, unsigned from, struct barrier_le
 	leg->at += used;
 	leg->values = leg->at;
 	if (used == 0 || (size_t)(leg->end - leg->at) <= value_bytes)
-		roami_node_fail(node, "node %u sent a malformed leg of a barrier", from);
+		roami_node_fail(node, "node %u sent a malformed barrier message", from);
 	leg->at += value_bytes;
 	used = roami_vclock_decode(&leg->seen, node->nodes, leg->at, (size_t)(leg->end - leg->at));
 	if (used == 0 || leg->at + used != leg->end)
-		roami_node_fail(node, "node %u sent a malformed leg of a barrier", from);
+		roami_node_fail(node, "node %u sent a malformed barrier message", from);
 }
 
 /*

@@ -44,7 +44,7 @@ static void free_handle(struct roami_node *node, const struct roam_request *requ
 
 	roami_contract(roami_msg_polling(node));
 	if (request->bytes != sizeof(*slot))
-		roami_node_fail(node, "node %u sent a malformed free", request->from);
+		roami_node_fail(node, "node %u sent a malformed free request", request->from);
 	roami_spin_lock(node, &frees_of(node)->lock);
 	slot = roami_os_vec_grow(&frees_of(node)->list, sizeof(*slot), 1);
 	if (slot == NULL)

@@ -3,23 +3,19 @@
  * grant straight to the requester. A node that holds the token serves its own threads without a
  * message, those first that came before a forward arrived.
  *
- * On one host the requester itself swaps the tail, in the lock's record at the home, and links
- * itself behind the previous tail, which looks at its link when it unlocks.  A token that no node
- * asked for goes back to the record, with the clock that its holder had seen; the next node then
- * takes it without any other node's CPU.
+ * The queue of nodes is kept in a record in shared memory (lock_shm.c) or by messages (lock_msg.c);
+ * the turns of a node's own threads, grants, and the handlers are here.
  *
  * Under ScC the token brings the lock's list of notices instead of a clock (scope.h), always by
  * message.
  */
+#include "sync/lock.h"
+
 #include <string.h>
 
 #include "msg/msg.h"
 #include "sync/log.h"
 #include "sync/sync.h"
-#include "sync/sync_state.h"
-
-/* Messages. */
-enum { LOCK_REQUEST, LOCK_FORWARD, LOCK_NOTICES, LOCK_GRANT };
 
 static unsigned lock_type(const struct roami_node *node, unsigned message)
 {
@@ -41,10 +37,6 @@ struct lock_grant {
 	uint64_t id;
 	uint64_t number; /* of the newest notice that was ever in the lock's list */
 };
-
-/* A record's word: the tail, and whether a node has the token or waits for it.  New: 0. */
-#define WORD_TAIL  0xffffu
-#define WORD_TAKEN 0x10000u
 
 struct lock_wait {
 	struct roami_node *node;
@@ -72,134 +64,6 @@ void roami_lock_fini(void *item)
 static struct roami_lock *lock_make(struct roami_node *node, uint64_t id)
 {
 	return roami_table_make(node, &sync_of(node)->locks, id);
-}
-
-/* -------------------------------------------------------------------------------- the lock word */
-
-/* The token lies in the record: takes what its last holder had seen.  The spin is held. */
-static void record_learn(struct roami_node *node, struct roami_lock *lock)
-{
-	struct roami_vclock clock;
-
-	roami_contract(roami_spin_held(&lock->spin));
-	roami_contract(lock->token);
-	for (unsigned peer = 0; peer < node->nodes; peer++) {
-		clock.at[peer] = atomic_load_explicit(&lock->record->clock[peer],
-						      memory_order_relaxed);
-		roami_step(node);
-	}
-	roami_log_saw(node, &clock);
-	lock->fresh = true;
-}
-
-/*
- * Takes the token if it lies in the record, and returns ROAM_NOBODY; else queues behind the
- * previous tail, which it returns.  The spin is held.
- */
-static unsigned record_take(struct roami_node *node, struct roami_lock *lock)
-{
-	uint32_t word = atomic_load_explicit(&lock->record->word, memory_order_relaxed);
-	unsigned tail;
-
-	roami_contract(roami_spin_held(&lock->spin));
-	roami_contract(!lock->token && !lock->asked);
-	do {
-		roami_step(node);
-		tail = word & WORD_TAIL;
-		if (tail >= node->nodes || ((word & WORD_TAKEN) != 0 && tail == node->me))
-			roami_node_fail(node, "the word of lock %#llx is corrupt",
-					(unsigned long long)lock->id);
-	} while (!atomic_compare_exchange_weak(&lock->record->word, &word, WORD_TAKEN | node->me));
-	if ((word & WORD_TAKEN) != 0)
-		return tail;
-	lock->token = true;
-	if (tail != node->me)
-		record_learn(node, lock);
-	return ROAM_NOBODY;
-}
-
-/* Where the node that follows `behind` in the queue links itself: its number + 1. */
-static _Atomic uint32_t *record_link(const struct roami_node *node, const struct roami_lock *lock,
-				     unsigned behind)
-{
-	_Atomic uint32_t *links = (void *)&lock->record->clock[node->nodes];
-
-	roami_contract(behind < node->nodes);
-	return links + behind;
-}
-
-/*
- * Puts the token back, after the release, unless another node is queued behind this one.  The clock
- * must be in the record before the token is.  The spin is held.
- */
-static void record_free(struct roami_node *node, struct roami_lock *lock)
-{
-	uint32_t word = WORD_TAKEN | node->me;
-	struct roami_vclock seen;
-
-	roami_contract(roami_spin_held(&lock->spin));
-	roami_contract(lock->token && lock->holder == 0);
-	if (atomic_load_explicit(&lock->record->word, memory_order_relaxed) != word)
-		return;
-	roami_log_seen(node, &seen);
-	for (unsigned peer = 0; peer < node->nodes; peer++)
-		atomic_store_explicit(&lock->record->clock[peer], seen.at[peer],
-				      memory_order_relaxed);
-	roami_step(node);
-	if (atomic_compare_exchange_strong(&lock->record->word, &word, node->me))
-		lock->token = false;
-}
-
-/*
- * At an unlock: finds the next node; if there is none and no own thread waits, the token goes back.
- * A node that has swapped the tail is about to link itself, so spin for it.  The spin is held.
- */
-static void record_pass(struct roami_node *node, struct roami_lock *lock, bool waiters)
-{
-	_Atomic uint32_t *link = record_link(node, lock, node->me);
-	uint32_t next = atomic_load(link);
-
-	roami_contract(roami_spin_held(&lock->spin));
-	roami_contract(lock->token && lock->holder == 0);
-	if (lock->next != ROAM_NOBODY)
-		return;
-	if (next == 0 && !waiters) {
-		record_free(node, lock);
-		for (unsigned turn = 0; lock->token && (next = atomic_load(link)) == 0; turn++)
-			node->env->spin(node, turn);
-	}
-	if (next == 0)
-		return;
-	if (next > node->nodes || next == node->me + 1)
-		roami_node_fail(node, "a link of lock %#llx is corrupt",
-				(unsigned long long)lock->id);
-	atomic_store(link, 0);
-	lock->next = (uint16_t)(next - 1);
-	lock->next_after = lock->tickets;
-}
-
-/*
- * Links this node behind node `tail`.  True if that node has ended without passing the token on: it
- * will not look at its link, so the caller tells it by message.
- */
-static bool record_follow(struct roami_node *node, struct roami_lock *lock, unsigned tail)
-{
-	_Atomic uint32_t *link = record_link(node, lock, tail);
-
-	roami_contract(roami_spin_held(&lock->spin));
-	roami_contract(tail < node->nodes && tail != node->me);
-	roami_step(node);
-	atomic_store(link, node->me + 1);
-	return atomic_load(&node->segments[tail].ctl->returned) != 0 &&
-	       atomic_load(link) == node->me + 1;
-}
-
-static unsigned record_follower(struct roami_node *node, const struct roami_lock *lock)
-{
-	uint32_t link = atomic_load(record_link(node, lock, node->me));
-
-	roami_contract(roami_spin_held(&lock->spin));
-	return link != 0 ? link - 1 : lock->next;
 }
 
 /* Grants of the token so far; a lock that goes by messages does not count them. */
@@ -238,79 +102,20 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	roami_log_send(node, next, &lock->next_clock, lock_type(node, LOCK_GRANT), &part, 1);
 }
 
-/* A request by this node: the lock, and up to where this node has its notices. */
-struct lock_ask {
-	struct lock_request request;
-	struct roami_vclock_wire wire;
-	struct roam_part parts[2];
-};
-
-static void lock_ask_fill(struct roami_node *node, const struct roami_lock *lock,
-			  struct lock_ask *ask)
+void roami_lock_send(struct roami_node *node, const struct roami_lock *lock, unsigned to,
+		     unsigned message)
 {
+	struct lock_request request = {lock->id, node->me, 0, lock->scope.number, 0};
+	struct roami_vclock_wire wire;
+	struct roam_part parts[2] = {{&request, sizeof(request)}, {&wire, 0}};
 	struct roami_vclock clock, told;
 
 	roami_contract(roami_spin_held(&lock->spin));
-	ask->request = (struct lock_request){lock->id, node->me, 0, lock->scope.number, 0};
-	ask->request.told = roami_log_told(node, &told);
+	request.told = roami_log_told(node, &told);
 	roami_log_clock(node, &clock);
-	ask->parts[0] = (struct roam_part){&ask->request, sizeof(ask->request)};
-	ask->parts[1] = (struct roam_part){
-		&ask->wire, roami_vclock_encode(&clock, &told, node->nodes, &ask->wire)};
+	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
+	roami_msg_send(node, to, lock_type(node, message), parts, 2);
 }
-
-static void record_ask(struct roami_node *node, struct roami_lock *lock)
-{
-	unsigned tail = record_take(node, lock);
-	struct lock_ask ask;
-
-	roami_contract(lock->record != NULL);
-	if (tail == ROAM_NOBODY)
-		return;
-	lock->asked = true;
-	if (!record_follow(node, lock, tail))
-		return;
-	lock_ask_fill(node, lock, &ask);
-	roami_msg_send(node, tail, lock_type(node, LOCK_FORWARD), ask.parts, 2);
-}
-
-static void messages_ask(struct roami_node *node, struct roami_lock *lock)
-{
-	unsigned home = roami_sync_home(node, lock->id), tail = lock->tail;
-	struct lock_ask ask;
-
-	roami_contract(roami_spin_held(&lock->spin));
-	roami_contract(!lock->token && !lock->asked);
-	lock->asked = true;
-	lock_ask_fill(node, lock, &ask);
-	if (home != node->me) {
-		roami_msg_send(node, home, lock_type(node, LOCK_REQUEST), ask.parts, 2);
-		return;
-	}
-	/* The tail is this node's to swap: the request goes straight to the previous one. */
-	roami_assert(tail != node->me);
-	lock->tail = (uint16_t)node->me;
-	roami_msg_send(node, tail, lock_type(node, LOCK_FORWARD), ask.parts, 2);
-}
-
-/* A node that follows says so by message, before the unlock or after it. */
-static void messages_pass(struct roami_node *node, struct roami_lock *lock, bool waiters)
-{
-	(void)node;
-	(void)waiters;
-	roami_contract(roami_spin_held(&lock->spin) && lock->record == NULL);
-}
-
-static unsigned messages_follower(struct roami_node *node, const struct roami_lock *lock)
-{
-	roami_contract(roami_spin_held(&lock->spin));
-	(void)node;
-	return lock->next;
-}
-
-static const struct roami_lock_mode lock_record = {record_ask, record_pass, record_follower};
-static const struct roami_lock_mode lock_messages = {messages_ask, messages_pass,
-						     messages_follower};
 
 /* Finds out where the queue is kept.  The lock's spin is held. */
 static void lock_resolve(struct roami_node *node, struct roami_lock *lock)
@@ -323,7 +128,8 @@ static void lock_resolve(struct roami_node *node, struct roami_lock *lock)
 	lock->record = roami_resolve_record(
 		node, home, roami_scoped(node) ? NULL : &sync_of(node)->lock_records, lock->id);
 	lock->token = lock->record == NULL && home == node->me;
-	lock->mode = lock->record != NULL ? &lock_record : &lock_messages;
+	lock->mode = lock->record != NULL ? &roami_lock_in_record
+						: &roami_lock_by_messages;
 }
 
 /* The first use at this node. */
@@ -575,10 +381,9 @@ static void lock_handle_request(struct roami_node *node, const struct roam_reque
 	roami_spin_lock(node, &lock->spin);
 	lock_resolve(node, lock);
 	if (lock->record != NULL)
-		roami_node_fail(node, "node %u asks for lock %#llx by message", request->from,
-				(unsigned long long)ask.id);
-	tail = lock->tail;
-	lock->tail = (uint16_t)ask.node;
+		roami_node_fail(node, "node %u requests lock %#llx by message, not in its record",
+				request->from, (unsigned long long)ask.id);
+	tail = roami_lock_swap_tail(lock, ask.node);
 	roami_spin_unlock(&lock->spin);
 	roami_msg_send(node, tail, lock_type(node, LOCK_FORWARD), &part, 1);
 }
@@ -598,7 +403,7 @@ static void lock_handle_forward(struct roami_node *node, const struct roam_reque
 		return;
 	}
 	if (lock->next != ROAM_NOBODY || ask.node == node->me)
-		roami_node_fail(node, "lock %#llx: two nodes were told to come next",
+		roami_node_fail(node, "lock %#llx: two nodes follow this one in its queue",
 				(unsigned long long)ask.id);
 	lock->next = (uint16_t)ask.node;
 	roami_vclock_copy(&lock->next_clock, &clock, node->nodes);
@@ -618,7 +423,7 @@ static void lock_handle_notices(struct roami_node *node, const struct roam_reque
 
 	roami_contract(roami_msg_polling(node));
 	if (request->bytes < sizeof(id))
-		roami_node_fail(node, "node %u sent malformed notices", request->from);
+		roami_node_fail(node, "node %u sent malformed lock notices", request->from);
 	memcpy(&id, request->data, sizeof(id));
 	lock = lock_make(node, id);
 	roami_spin_lock(node, &lock->spin);
@@ -636,14 +441,14 @@ static void lock_handle_grant(struct roami_node *node, const struct roam_request
 	if (request->bytes <= sizeof(grant) ||
 	    roami_vclock_decode(&clock, node->nodes, (const uint8_t *)request->data + sizeof(grant),
 				request->bytes - sizeof(grant)) != request->bytes - sizeof(grant))
-		roami_node_fail(node, "node %u sent a malformed grant", request->from);
+		roami_node_fail(node, "node %u sent a malformed lock grant", request->from);
 	memcpy(&grant, request->data, sizeof(grant));
 	roami_log_saw(node, &clock);
 	lock = lock_make(node, grant.id);
 	roami_spin_lock(node, &lock->spin);
 	if (lock->token || !lock->asked)
-		roami_node_fail(node, "node %u granted lock %#llx unasked", request->from,
-				(unsigned long long)grant.id);
+		roami_node_fail(node, "node %u granted lock %#llx, which was not requested",
+				request->from, (unsigned long long)grant.id);
 	lock->scope.number = grant.number;
 	lock->token = true;
 	lock->asked = false;

@@ -160,18 +160,20 @@ static void log_handle(struct roami_node *node, const struct roam_request *reque
 		struct notice_header header;
 
 		if ((size_t)(end - at) < sizeof(header))
-			roami_node_fail(node, "node %u sent malformed notices", request->from);
+			roami_node_fail(node, "node %u sent malformed write notices",
+					request->from);
 		memcpy(&header, at, sizeof(header));
 		at += sizeof(header);
 		if (header.writer >= node->nodes || header.count > (size_t)(end - at) / RUN_BYTES)
-			roami_node_fail(node, "node %u sent malformed notices", request->from);
+			roami_node_fail(node, "node %u sent malformed write notices",
+					request->from);
 		roami_spin_lock(node, &log->lock);
 		for (uint32_t i = 0; i < header.count; i++, at += RUN_BYTES) {
 			struct roami_run run;
 
 			memcpy(&run, at, RUN_BYTES);
 			if (!roami_log_run_fits(node, &run))
-				roami_node_fail(node, "node %u sent malformed notices",
+				roami_node_fail(node, "node %u sent malformed write notices",
 						request->from);
 			if (run.interval > log->clock.at[header.writer])
 				log_insert(node, header.writer, &run);
@@ -450,7 +452,7 @@ void roami_log_collect_run(struct roami_node *node, unsigned writer, const struc
 	roami_contract(roami_interval_entered(node));
 	roami_contract(writer < node->nodes && writer != node->me);
 	if (!roami_log_run_fits(node, run))
-		roami_node_fail(node, "node %u left malformed notices", writer);
+		roami_node_fail(node, "node %u published malformed write notices", writer);
 	notices = roami_os_vec_grow(&release_of(node)->apply_work, sizeof(*notices), run->count);
 	if (notices == NULL)
 		roami_node_fail(node, "no memory for write notices");
@@ -498,7 +500,8 @@ static void log_handle_ask(struct roami_node *node, const struct roam_request *r
 
 	roami_contract(roami_msg_polling(node));
 	if (request->bytes != sizeof(since))
-		roami_node_fail(node, "node %u sent a malformed question", request->from);
+		roami_node_fail(node, "node %u sent a malformed request for notices",
+				request->from);
 	memcpy(&since, request->data, sizeof(since));
 	log_send_writer(node, request->from, node->me, since);
 	roami_reply(node, request, NULL, 0);

@@ -98,7 +98,8 @@ static void objects_handle_tell(struct roami_node *node, const struct roam_reque
 	if (request->bytes == sizeof(page))
 		memcpy(&page, request->data, sizeof(page));
 	if (page >= node->layout.pages)
-		roami_node_fail(node, "node %u told of objects in no page", request->from);
+		roami_node_fail(node, "node %u announced objects in a page that does not exist",
+				request->from);
 	page_know(sync_of(node)->pages_heard, page);
 	roami_reply(node, request, NULL, 0);
 }
@@ -173,7 +174,8 @@ static void objects_handle_forget(struct roami_node *node, const struct roam_req
 		memcpy(&range, request->data, sizeof(range));
 	if (range.bytes == 0 || range.offset >= node->layout.heap_bytes ||
 	    range.bytes > node->layout.heap_bytes - range.offset)
-		roami_node_fail(node, "node %u wants objects of no block forgotten", request->from);
+		roami_node_fail(node, "node %u sent a malformed request to forget objects",
+				request->from);
 	objects_drop(node, &range);
 	roami_reply(node, request, NULL, 0);
 }

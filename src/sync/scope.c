@@ -140,14 +140,14 @@ void roami_scope_learn(struct roami_node *node, struct roami_scope *scope,
 
 	roami_contract(roami_msg_polling(node));
 	if ((request->bytes - at) % NOTICE_BYTES != 0)
-		roami_node_fail(node, "node %u sent malformed notices", request->from);
+		roami_node_fail(node, "node %u sent malformed lock notices", request->from);
 	for (; at < request->bytes; at += NOTICE_BYTES) {
 		struct roami_scope_notice notice;
 
 		memcpy(&notice, data + at, NOTICE_BYTES);
 		if (notice.number <= scope->number || notice.writer >= node->nodes ||
 		    !roami_log_run_fits(node, &notice.run))
-			roami_node_fail(node, "node %u sent malformed notices", request->from);
+			roami_node_fail(node, "node %u sent malformed lock notices", request->from);
 		scope_add(node, scope, &notice);
 		ROAMI_COUNT(node->stats, notices_received, notice.run.count);
 	}

@@ -73,7 +73,7 @@ static void state_handle(struct roami_node *node, const struct roam_request *req
 	struct roami_ctl *ctl = state_of(node, request);
 
 	if (request->bytes != sizeof(change))
-		roami_node_fail(node, "node %u sent a malformed state", request->from);
+		roami_node_fail(node, "node %u sent a malformed state change", request->from);
 	memcpy(&change, request->data, sizeof(change));
 	if (change.state >= ROAMI_STATES)
 		roami_node_fail(node, "node %u sent an unknown state", request->from);

@@ -2,7 +2,7 @@
 
     Rule 5.1: what it breaks, in a line or more.
 
-    src/sync/lock.c record_pass
+    src/sync/lock_shm.c record_pass
     -	while ((next = atomic_load(link)) == 0)
     -		node->env->spin(node);
     +	next = atomic_load(link);

@@ -1,0 +1,152 @@
+/*
+ * The queue of a lock on one host (rule 5.1).  The requester itself swaps the tail, in the lock's
+ * record at the home, and links itself behind the previous tail, which looks at its link when it
+ * unlocks.  A token that no node asked for goes back to the record, with the clock that its holder
+ * had seen; the next node then takes it without any other node's CPU.
+ */
+#include "sync/lock.h"
+#include "sync/log.h"
+
+/* A record's word: the tail, and whether a node has the token or waits for it.  New: 0. */
+#define WORD_TAIL  0xffffu
+#define WORD_TAKEN 0x10000u
+
+/* The token lies in the record: takes what its last holder had seen.  The spin is held. */
+static void record_learn(struct roami_node *node, struct roami_lock *lock)
+{
+	struct roami_vclock clock;
+
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(lock->token);
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		clock.at[peer] = atomic_load_explicit(&lock->record->clock[peer],
+						      memory_order_relaxed);
+		roami_step(node);
+	}
+	roami_log_saw(node, &clock);
+	lock->fresh = true;
+}
+
+/*
+ * Takes the token if it lies in the record, and returns ROAM_NOBODY; else queues behind the
+ * previous tail, which it returns.  The spin is held.
+ */
+static unsigned record_take(struct roami_node *node, struct roami_lock *lock)
+{
+	uint32_t word = atomic_load_explicit(&lock->record->word, memory_order_relaxed);
+	unsigned tail;
+
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(!lock->token && !lock->asked);
+	do {
+		roami_step(node);
+		tail = word & WORD_TAIL;
+		if (tail >= node->nodes || ((word & WORD_TAKEN) != 0 && tail == node->me))
+			roami_node_fail(node, "the word of lock %#llx is corrupt",
+					(unsigned long long)lock->id);
+	} while (!atomic_compare_exchange_weak(&lock->record->word, &word, WORD_TAKEN | node->me));
+	if ((word & WORD_TAKEN) != 0)
+		return tail;
+	lock->token = true;
+	if (tail != node->me)
+		record_learn(node, lock);
+	return ROAM_NOBODY;
+}
+
+/* Where the node that follows `behind` in the queue links itself: its number + 1. */
+static _Atomic uint32_t *record_link(const struct roami_node *node, const struct roami_lock *lock,
+				     unsigned behind)
+{
+	_Atomic uint32_t *links = (void *)&lock->record->clock[node->nodes];
+
+	roami_contract(behind < node->nodes);
+	return links + behind;
+}
+
+/*
+ * Puts the token back, after the release, unless another node is queued behind this one.  The clock
+ * must be in the record before the token is.  The spin is held.
+ */
+static void record_free(struct roami_node *node, struct roami_lock *lock)
+{
+	uint32_t word = WORD_TAKEN | node->me;
+	struct roami_vclock seen;
+
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(lock->token && lock->holder == 0);
+	if (atomic_load_explicit(&lock->record->word, memory_order_relaxed) != word)
+		return;
+	roami_log_seen(node, &seen);
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		atomic_store_explicit(&lock->record->clock[peer], seen.at[peer],
+				      memory_order_relaxed);
+	roami_step(node);
+	if (atomic_compare_exchange_strong(&lock->record->word, &word, node->me))
+		lock->token = false;
+}
+
+/*
+ * At an unlock: finds the next node; if there is none and no own thread waits, the token goes back.
+ * A node that has swapped the tail is about to link itself, so spin for it.  The spin is held.
+ */
+static void record_pass(struct roami_node *node, struct roami_lock *lock, bool waiters)
+{
+	_Atomic uint32_t *link = record_link(node, lock, node->me);
+	uint32_t next = atomic_load(link);
+
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(lock->token && lock->holder == 0);
+	if (lock->next != ROAM_NOBODY)
+		return;
+	if (next == 0 && !waiters) {
+		record_free(node, lock);
+		for (unsigned turn = 0; lock->token && (next = atomic_load(link)) == 0; turn++)
+			node->env->spin(node, turn);
+	}
+	if (next == 0)
+		return;
+	if (next > node->nodes || next == node->me + 1)
+		roami_node_fail(node, "a link of lock %#llx is corrupt",
+				(unsigned long long)lock->id);
+	atomic_store(link, 0);
+	lock->next = (uint16_t)(next - 1);
+	lock->next_after = lock->tickets;
+}
+
+/*
+ * Links this node behind node `tail`.  True if that node has ended without passing the token on: it
+ * will not look at its link, so the caller tells it by message.
+ */
+static bool record_follow(struct roami_node *node, struct roami_lock *lock, unsigned tail)
+{
+	_Atomic uint32_t *link = record_link(node, lock, tail);
+
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(tail < node->nodes && tail != node->me);
+	roami_step(node);
+	atomic_store(link, node->me + 1);
+	return atomic_load(&node->segments[tail].ctl->returned) != 0 &&
+	       atomic_load(link) == node->me + 1;
+}
+
+static unsigned record_follower(struct roami_node *node, const struct roami_lock *lock)
+{
+	uint32_t link = atomic_load(record_link(node, lock, node->me));
+
+	roami_contract(roami_spin_held(&lock->spin));
+	return link != 0 ? link - 1 : lock->next;
+}
+
+static void record_ask(struct roami_node *node, struct roami_lock *lock)
+{
+	unsigned tail = record_take(node, lock);
+
+	roami_contract(lock->record != NULL);
+	if (tail == ROAM_NOBODY)
+		return;
+	lock->asked = true;
+	if (record_follow(node, lock, tail))
+		roami_lock_send(node, lock, tail, LOCK_FORWARD);
+}
+
+const struct roami_lock_mode roami_lock_in_record = {record_ask, record_pass, record_follower};
