@@ -14,6 +14,8 @@ static void cache_compact(struct roami_node *node)
 	uint32_t *pages = cache_items(node);
 	size_t kept = 0;
 
+	roami_contract(pages_of(node)->cache_lock.held != 0);
+	roami_contract(pages_of(node)->cache_first <= pages_of(node)->cache.count);
 	for (size_t i = pages_of(node)->cache_first; i < pages_of(node)->cache.count; i++) {
 		struct roami_page *entry = &node->table[pages[i]];
 
@@ -34,6 +36,7 @@ static void cache_list(struct roami_node *node, uint32_t page)
 	struct roami_pages *pages = pages_of(node);
 	uint32_t *slot;
 
+	roami_assert(page < node->layout.pages && node->options->cache_pages != 0);
 	roami_spin_lock(node, &pages->cache_lock);
 	if (pages->cache.count - pages->cache_first > 2 * node->options->cache_pages + 1024)
 		cache_compact(node);
@@ -47,6 +50,7 @@ static void cache_list(struct roami_node *node, uint32_t page)
 
 void roami_page_cached(struct roami_node *node, uint32_t first, uint32_t end)
 {
+	roami_assert(first < end && end <= node->layout.pages);
 	atomic_fetch_add(&pages_of(node)->cached, end - first);
 	for (uint32_t page = first; node->options->cache_pages != 0 && page < end; page++)
 		cache_list(node, page);
@@ -61,17 +65,20 @@ static bool page_give_up(struct roami_node *node, uint32_t page)
 	unsigned was = roami_domain_enter(node, domain);
 	bool gone = domain->protocol->evict != NULL && domain->protocol->evict(node, page);
 
+	roami_contract_pending(node, page);
 	roami_domain_leave(node, was);
 	return gone;
 }
 
 void roami_page_away(struct roami_node *node, uint32_t page)
 {
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	roami_spoil(node, ROAMI_SPOILT_PAGE, roami_page_bytes(node, page), ROAMI_PAGE);
 }
 
 bool roami_cache_drop(struct roami_node *node, uint32_t page)
 {
+	roami_contract_locked(node, page);
 	if (node->options->cache_pages == 0 ||
 	    atomic_load(&pages_of(node)->cached) <= node->options->cache_pages)
 		return false;
@@ -93,6 +100,7 @@ static bool page_evict(struct roami_node *node, uint32_t page)
 	if (atomic_load(&entry->access) == ROAM_READ &&
 	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) == 0)
 		gone = page_give_up(node, page);
+	roami_contract(!gone || roami_page_access(node, page) == ROAM_NONE);
 	if (gone)
 		roami_spoil(node, ROAMI_SPOILT_COPY, roami_page_bytes(node, page), ROAMI_PAGE);
 	if (gone && node->fd >= 0) {
@@ -124,6 +132,7 @@ static bool evict_needs(struct roami_thread *thread, uint32_t page)
 {
 	uint32_t needs = atomic_load_explicit(&thread->needs, memory_order_relaxed);
 
+	roami_assert(needs <= ROAMI_TOUCHED);
 	for (unsigned i = 0; i < needs; i++)
 		if (atomic_load_explicit(&thread->touched[i], memory_order_relaxed) == page + 1)
 			return true;
@@ -141,6 +150,7 @@ static bool evict_spares(struct roami_node *node, uint32_t page)
 
 static void touched_set(struct roami_thread *thread, unsigned i, uint32_t page)
 {
+	roami_contract(i < ROAMI_TOUCHED);
 	atomic_store_explicit(&thread->touched[i], page, memory_order_relaxed);
 }
 
@@ -149,6 +159,7 @@ void roami_evict_not(struct roami_node *node, uint32_t page)
 	struct roami_thread *thread = roami_thread_self(node);
 	unsigned at = 0;
 
+	roami_contract(page < node->layout.pages && node->options->cache_pages != 0);
 	while (at < ROAMI_TOUCHED && atomic_load(&thread->touched[at]) != page + 1)
 		at++;
 	/* It is back so soon: one instruction may need what it has touched since, and this. */
@@ -164,6 +175,7 @@ void roami_evict(struct roami_node *node)
 	uint32_t limit = (uint32_t)node->options->cache_pages, page;
 	unsigned tries = EVICT_TRIES;
 
+	roami_contract(limit != 0);
 	while (tries-- > 0 && atomic_load(&pages_of(node)->cached) > limit &&
 	       cache_oldest(node, &page)) {
 		if (!evict_spares(node, page) && page_evict(node, page))

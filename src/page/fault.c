@@ -38,6 +38,7 @@ static void returns_count(struct roami_returns *returns, uint32_t page, bool upg
 {
 	bool listed = false;
 
+	roami_contract(returns->count <= RETURNS_MAX);
 	for (unsigned i = 0; i < RETURNS; i++)
 		listed |= returns->pages[i] == page + 1;
 	if (!listed)
@@ -55,6 +56,7 @@ static void returns_count(struct roami_returns *returns, uint32_t page, bool upg
 static void returns_leave(struct roami_node *node, struct roami_returns *returns, uint32_t page,
 			  bool write)
 {
+	roami_contract(returns->again || returns->count == 0);
 	returns->read = write ? 0 : page + 1;
 	returns->ran = returns->again ? node->env->ran(node) : 0;
 }
@@ -69,6 +71,7 @@ uint64_t roami_stay_ns(struct roami_node *node)
 {
 	uint64_t more = ((uint64_t)ROAM_STAY_NS << returns_of(node)->count) - ROAM_STAY_NS;
 
+	roami_contract(returns_of(node)->count <= RETURNS_MAX);
 	return ROAM_STAY_NS + more + more * node->me / node->nodes;
 }
 
@@ -78,6 +81,7 @@ uint64_t roami_stay_ns(struct roami_node *node)
 static void fault_upgrade(struct roami_node *node, const struct roam_protocol *protocol,
 			  uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (protocol->write_fault != NULL)
 		protocol->write_fault(node, page);
 	if (roami_page_access(node, page) == ROAM_READ &&
@@ -88,6 +92,8 @@ static void fault_upgrade(struct roami_node *node, const struct roam_protocol *p
 static void fault_none(struct roami_node *node, const struct roam_protocol *protocol, uint32_t page,
 		       bool write)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	if (write && roami_writes_of(node, page) == ROAM_WRITES_FAULT) {
 		protocol->write_fault(node, page);
 		return;
@@ -107,6 +113,7 @@ static void fault_repair(struct roami_node *node, uint32_t page)
 	enum roam_err err = ROAM_OK;
 	enum roam_access has;
 
+	roami_contract_pending(node, page);
 	roami_step(node);
 	roami_page_lock(node, page);
 	has = roami_page_access(node, page);
@@ -129,6 +136,7 @@ static void solo_enter(struct roami_node *node)
 	if (pages_of(node)->engine->copy == NULL)
 		return;
 	node->env->thread(node);
+	roami_contract(atomic_load(&pages_of(node)->users) != 0);
 	if (atomic_load(&pages_of(node)->users) != 1)
 		return;
 	atomic_store(&pages_of(node)->solo, 1);
@@ -160,6 +168,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (domain->protocol->writes == ROAM_WRITES_FAULT)
 		returns = returns_enter(node);
 	roami_page_hold(node, page);
+	roami_contract_pending(node, page);
 	has = roami_page_access(node, page);
 	if (has == ROAM_NONE)
 		solo_enter(node);
@@ -211,6 +220,7 @@ static size_t heap_step(uint64_t offset, size_t bytes)
 {
 	size_t left = ROAMI_PAGE - offset % ROAMI_PAGE;
 
+	roami_contract(bytes > 0);
 	return bytes < left ? bytes : left;
 }
 
@@ -219,6 +229,8 @@ void roami_heap_load(struct roami_node *node, uint64_t offset, void *out, size_t
 	uint8_t *to = out;
 	size_t step;
 
+	roami_contract(offset <= node->layout.heap_bytes);
+	roami_contract(bytes <= node->layout.heap_bytes - offset);
 	if (pages_of(node)->engine->load == NULL)
 		memcpy(out, node->app + offset, bytes);
 	for (; pages_of(node)->engine->load != NULL && bytes > 0; bytes -= step) {
@@ -237,6 +249,8 @@ void roami_heap_store(struct roami_node *node, uint64_t offset, const void *in, 
 	const uint8_t *from = in;
 	size_t step;
 
+	roami_contract(offset <= node->layout.heap_bytes);
+	roami_contract(bytes <= node->layout.heap_bytes - offset);
 	if (pages_of(node)->engine->store == NULL)
 		memcpy(node->app + offset, in, bytes);
 	for (; pages_of(node)->engine->store != NULL && bytes > 0; bytes -= step) {

@@ -79,8 +79,13 @@ static inline struct roami_page *roami_page_entry(struct roami_node *node, uint3
 
 static inline uint8_t *roami_twin_bytes(struct roami_node *node, uint32_t twin)
 {
+	roami_contract(twin != 0 && twin <= node->layout.pages);
 	return pages_of(node)->twins.pool + (size_t)twin * ROAMI_PAGE;
 }
+
+/* The page is pending, or its page lock is held. */
+#define roami_contract_owned(node, page) \
+	roami_contract(roami_page_pending(node, page) || roami_page_locked(node, page))
 
 /* A page near `page` is used: what the node knows of these belongs into a core file. */
 void roami_page_dump(struct roami_node *node, uint32_t page);

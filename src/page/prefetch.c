@@ -25,6 +25,7 @@ static uint32_t stream_grown(const struct roami_stream *stream)
 
 static struct roami_stream *stream_replace(struct roami_streams *streams)
 {
+	roami_contract(streams != NULL);
 	return &streams->of[streams->turn++ % ROAMI_STREAMS];
 }
 
@@ -81,6 +82,7 @@ static bool read_bridged(const struct roami_node *node, int32_t stride)
 static uint32_t read_grows(struct roami_node *node, const struct roami_stream *stream,
 			   uint32_t page)
 {
+	roami_contract(stream->stride != 0);
 	if (pages_of(node)->copy_is_brief(node, page))
 		return (uint32_t)((int32_t)(page - stream->first) / stream->stride + 1) /
 		       BRIEF_PART;
@@ -123,6 +125,7 @@ static uint32_t ahead_within(const struct roami_domain *domain, uint32_t first, 
 {
 	uint32_t room;
 
+	roami_contract(stride != 0 && domain->first < domain->end);
 	if (first < domain->first || first >= domain->end)
 		return 0;
 	if (stride > 0)
@@ -136,6 +139,7 @@ static uint32_t ahead_within(const struct roami_domain *domain, uint32_t first, 
 static void ahead_ask(struct roami_node *node, const struct roami_domain *domain, uint32_t first,
 		      uint32_t count, int32_t stride)
 {
+	roami_contract(roami_domain_current(node) == domain);
 	count = ahead_within(domain, first, count, stride);
 	if (count > 0 && domain->protocol->ahead != NULL)
 		domain->protocol->ahead(node, first, count, stride);
@@ -146,6 +150,7 @@ void roami_prefetch_read(struct roami_node *node, const struct roami_domain *dom
 	int32_t stride = 0;
 	uint32_t ahead;
 
+	roami_contract(roami_domain_of(node, page) == domain);
 	if (domain->protocol->ahead == NULL)
 		return;
 	ahead = read_ahead(node, &roami_thread_self(node)->reads, page, &stride);
@@ -161,6 +166,7 @@ void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count)
 {
 	uint32_t end = first + count;
 
+	roami_assert(first < node->layout.pages && count <= node->layout.pages - first);
 	while (first < end) {
 		struct roami_domain *domain = roami_domain_of(node, first);
 		uint32_t until = domain->end < end ? domain->end : end;
@@ -188,6 +194,7 @@ static bool claim_near(const struct roami_stream *stream, uint32_t page)
  */
 static bool claim_beside(const struct roami_stream *stream, uint32_t page)
 {
+	roami_contract(stream->ahead == 0 || stream->stride != 0);
 	return stream->ahead > 0 && stream->stride != 1 && page == stream->first + 1;
 }
 
@@ -226,9 +233,11 @@ struct roami_stream *roami_prefetch_claims_granted(struct roami_streams *claims)
 
 uint32_t roami_prefetch_claim(struct roami_stream *stream, uint32_t page, uint32_t most)
 {
+	roami_assert(most > 0);
 	if (stream_expects(stream, page)) {
 		stream->ahead = stream_grown(stream);
 	} else if (claim_beside(stream, page)) {
+		roami_contract(stream->stride != 0);
 		stream->ahead = (stream->last - stream->first) / (uint32_t)stream->stride;
 		stream->first = page;
 	} else {
@@ -239,6 +248,7 @@ uint32_t roami_prefetch_claim(struct roami_stream *stream, uint32_t page, uint32
 	if (stream->ahead > most - 1)
 		stream->ahead = most - 1;
 	stream->last = page;
+	roami_contract(stream->ahead < most);
 	return stream->ahead;
 }
 
@@ -246,6 +256,7 @@ uint32_t roami_prefetch_claim(struct roami_stream *stream, uint32_t page, uint32
 
 bool roami_prefetch_row(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	return node->options->prefetch != 0 && roami_page_wants_write(node, page) && page > 0 &&
 	       roami_page_dirty(node, page - 1);
 }
@@ -254,6 +265,7 @@ uint32_t roami_page_row(struct roami_node *node, uint32_t page, uint32_t most)
 {
 	uint32_t run = 0, end = (uint32_t)node->layout.pages - 1;
 
+	roami_contract(page < node->layout.pages);
 	while (run < most && run < page && page + run < end &&
 	       roami_page_ours(node, page - run - 1) && roami_page_ours(node, page + run + 1) &&
 	       roami_page_is_home(node, page - run - 1) &&
@@ -266,6 +278,7 @@ uint32_t roami_page_row(struct roami_node *node, uint32_t page, uint32_t most)
 
 void roami_page_asked(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	atomic_store_explicit(&roami_page_entry(node, page)->again, AGAIN, memory_order_relaxed);
 }
 
@@ -274,6 +287,7 @@ bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home)
 	struct roami_page *entry = roami_page_entry(node, page);
 	uint8_t again = atomic_load_explicit(&entry->again, memory_order_relaxed);
 
+	roami_contract(home < node->nodes);
 	if (again == 0 || node->options->prefetch == 0 ||
 	    roami_page_access(node, page) != ROAM_NONE ||
 	    atomic_load_explicit(&entry->home, memory_order_relaxed) != home + 1)

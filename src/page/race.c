@@ -59,6 +59,7 @@ struct roami_race {
 /* A shadow word of a byte: the writer's number + 1 above, its interval below. */
 static uint64_t shadow_word(unsigned writer, uint64_t interval)
 {
+	roami_contract(writer < ROAMI_NODES_MAX);
 	return ((uint64_t)writer + 1) << INTERVAL_BITS | (interval & INTERVAL_MASK);
 }
 
@@ -129,6 +130,7 @@ void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, 
 	struct roam_part part = {&block, sizeof(block)};
 	size_t length = name != NULL ? strlen(name) : 0, skip;
 
+	roami_assert(offset < node->layout.heap_bytes);
 	if ((node->options->check & ROAMI_CHECK_RACE) == 0)
 		return;
 	skip = length < sizeof(block.name) ? 0 : length + 1 - sizeof(block.name);
@@ -157,6 +159,7 @@ static void block_handle(struct roami_node *node, const struct roam_request *req
 
 void roami_race_synced_now(struct roami_node *node, enum roami_synced_kind kind, uint64_t object)
 {
+	roami_contract(kind < ROAMI_SYNCED_KINDS && races_of(node)->race != NULL);
 	__atomic_store_n(&races_of(node)->race->last.object, object, __ATOMIC_RELAXED);
 	__atomic_store_n(&races_of(node)->race->last.kind, (uint64_t)kind, __ATOMIC_RELAXED);
 }
@@ -164,17 +167,20 @@ void roami_race_synced_now(struct roami_node *node, enum roami_synced_kind kind,
 void roami_race_clock_by(struct roami_node *node,
 			 void (*clock)(struct roami_node *node, struct roami_vclock *clock_p))
 {
+	roami_assert(clock != NULL);
 	if (races_of(node)->race != NULL)
 		races_of(node)->race->clock = clock;
 }
 
 void roami_race_clock(struct roami_node *node, struct roami_vclock *clock_p)
 {
+	roami_assert(races_of(node)->race != NULL);
 	races_of(node)->race->clock(node, clock_p);
 }
 
 struct roami_synced roami_race_since(struct roami_node *node)
 {
+	roami_assert(races_of(node)->race != NULL);
 	return (struct roami_synced){
 		__atomic_load_n(&races_of(node)->race->last.object, __ATOMIC_RELAXED),
 		__atomic_load_n(&races_of(node)->race->last.kind, __ATOMIC_RELAXED)};
@@ -182,6 +188,7 @@ struct roami_synced roami_race_since(struct roami_node *node)
 
 static struct race_began *race_began(struct roami_node *node, unsigned writer, uint64_t interval)
 {
+	roami_assert(writer < node->nodes);
 	return &races_of(node)->race->began[writer][interval % INTERVALS_KEPT];
 }
 
@@ -200,6 +207,7 @@ static void race_place(const struct roami_node *node, uint64_t offset, char *tex
 {
 	const struct race_block *block = block_find(node, offset);
 
+	roami_assert(offset < node->layout.heap_bytes && bytes > 0);
 	text[0] = '\0';
 	if (block != NULL)
 		snprintf(text, bytes, " (%s + %#llx, of %llu bytes from %p)",
@@ -218,6 +226,7 @@ static void race_side(const struct roami_node *node, const struct race_side *sid
 	uint64_t offset = side->since.object - (uint64_t)(uintptr_t)node->app;
 	char object[24] = "", place[140] = "";
 
+	roami_contract(side->node < node->nodes);
 	if (kind != ROAMI_SYNCED_NOT && side->since.object >= ROAMI_SYNCED_OWN)
 		snprintf(object, sizeof(object), " %#llx", (unsigned long long)side->since.object);
 	if (object[0] != '\0' && offset < node->layout.heap_bytes)
@@ -237,6 +246,7 @@ static bool race_new(struct roami_node *node, const struct race_report *report)
 	uint32_t i = 0;
 	bool known;
 
+	roami_contract(report->side[0].node <= report->side[1].node);
 	roami_spin_lock(node, &race->lock);
 	while (i < race->report_count && !race_alike(&race->reports[i], report))
 		i++;
@@ -258,6 +268,7 @@ static void race_report(struct roami_node *node, uint64_t offset, const struct r
 	bool turned = first->node > second->node; /* alike, whoever came first */
 	int length;
 
+	roami_contract(first->node != second->node);
 	memset(&report, 0, sizeof(report));
 	report.block = block != NULL ? block->offset : UINT64_MAX;
 	report.side[turned] = *first;
@@ -297,6 +308,8 @@ static bool race_byte(struct roami_node *node, uint32_t page, uint32_t byte, uns
 	bool race = *word != 0 && last != writer &&
 		    (*word & INTERVAL_MASK) > (clock->at[last] & INTERVAL_MASK);
 
+	roami_contract_locked(node, page);
+	roami_contract(byte < ROAMI_PAGE && (*word == 0 || last < node->nodes));
 	*word = shadow_word(writer, clock->at[writer] + 1);
 	return race;
 }
@@ -310,6 +323,7 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 	uint64_t map, mask;
 	bool in_race = false;
 
+	roami_contract_locked(node, page);
 	if (bytes == 0)
 		return;
 	*race_began(node, writer, interval) = (struct race_began){interval, *since};
@@ -345,6 +359,8 @@ void roami_race_note_home(struct roami_node *node, uint32_t page)
 	struct roami_vclock clock;
 	size_t bytes;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_is_home(node, page));
 	if (entry->twin == 0)
 		return;
 	roami_race_clock(node, &clock);

@@ -28,6 +28,7 @@ static uint32_t landing_open(struct roami_node *node, const struct roami_landing
 {
 	uint32_t done = 0;
 
+	roami_contract(landing->count <= LANDING_RUN);
 	if (landing->open && pages_of(node)->engine->copy != NULL)
 		done =
 			pages_of(node)->engine->copy(pages_of(node)->engine_state, landing->first,
@@ -41,6 +42,7 @@ static uint32_t landing_open(struct roami_node *node, const struct roami_landing
 static size_t landing_write(struct roami_node *node, uint32_t first, const uint8_t *from,
 			    size_t bytes)
 {
+	roami_contract(bytes % ROAMI_PAGE == 0);
 	if (node->fd < 0 || bytes == 0)
 		return 0;
 	return roami_os_write_at(node->fd, node->layout.heap + (uint64_t)first * ROAMI_PAGE, from,
@@ -52,8 +54,10 @@ void roami_landing_end(struct roami_node *node, struct roami_landing *landing)
 	const uint8_t *from = landing_slot(node, landing->slot);
 	uint32_t done;
 
+	roami_contract(landing->count <= LANDING_RUN);
 	if (landing->count == 0)
 		return;
+	roami_assert(landing->count <= node->layout.pages - landing->first);
 	done = landing_open(node, landing, from);
 	done += (uint32_t)(landing_write(node, landing->first + done, from + done * ROAMI_PAGE,
 					 (landing->count - done) * ROAMI_PAGE) /
@@ -67,6 +71,7 @@ void roami_landing_end(struct roami_node *node, struct roami_landing *landing)
 void roami_landing_add(struct roami_node *node, struct roami_landing *landing, uint32_t page,
 		       unsigned slot, const uint8_t *room, bool open)
 {
+	roami_contract(room != NULL && slot < ROAMI_LANDING_SLOTS);
 	if (room == roami_page_bytes(node, page))
 		return;
 	if (landing->count > 0 &&
