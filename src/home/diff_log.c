@@ -36,6 +36,8 @@ uint64_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t
 		at = home_of(node)->trail_head;
 	uint64_t word = 0;
 
+	roami_contract_pending(node, page);
+	roami_assert(bytes <= ROAM_DIFF_MAX);
 	if (!roami_trail_on(node) || words > room / 2)
 		return 0;
 	if (at % room + words > room)
@@ -73,6 +75,7 @@ bool roami_near_trail_follow(struct roami_node *node, unsigned writer, uint64_t 
 	uint64_t room = trail_words(node), word, at, begun;
 	struct trail_item item;
 
+	roami_contract(writer != node->me && trail != NULL);
 	begun = atomic_load_explicit(&trail->begun, memory_order_acquire);
 	at = place - 1;
 	if (at >= begun)
@@ -102,5 +105,7 @@ bool roami_near_trail_follow(struct roami_node *node, unsigned writer, uint64_t 
 bool roami_trail_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
 			uint8_t *diff, size_t *bytes_p)
 {
+	roami_assert(writer < node->nodes && place != 0);
+	roami_contract_owned(node, page);
 	return node->reach[writer]->trail_follow(node, writer, place, page, diff, bytes_p);
 }

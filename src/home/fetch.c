@@ -20,6 +20,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 	uint32_t slots = roami_share_slots(&node->layout);
 	bool listed;
 
+	roami_contract(there->base != NULL && home < node->nodes);
 	for (;;) {
 		uint32_t mark = atomic_load(shared), found;
 		uint64_t at;
@@ -53,6 +54,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 
 bool roami_fetch_may_open(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	return atomic_load_explicit(&pages_of(node)->solo, memory_order_relaxed) != 0 &&
 	       (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_WANT) == 0;
 }
@@ -67,6 +69,7 @@ static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
+	roami_contract(!mine || roami_page_pending(node, page));
 	if (mine && entry->here) {
 		/* If it is not mapped yet: a read maps its neighbours too, a write does not. */
 		(void)*(const volatile uint8_t *)to;
@@ -102,6 +105,7 @@ enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint3
 {
 	struct roami_header *header = &node->segments[home].headers[page];
 
+	roami_contract(home < node->nodes && node->segments[home].base != NULL);
 	for (;;) {
 		uint32_t where = atomic_load(&header->where), generation;
 		bool open;
@@ -163,6 +167,7 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 
 void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p)
 {
+	roami_assert(bytes != NULL);
 	if (roami_fetch_direct(node, node->me, page, bytes, version_p) > ROAM_FETCH_OPEN)
 		roami_node_fail(node, "page %u: copied where it is not at home", page);
 }
@@ -171,10 +176,13 @@ static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, uns
 {
 	struct roami_fetches fetches;
 
+	roami_assert(count > 0 && count <= ROAMI_CALLS_AT_ONCE);
 	fetches.list = list;
 	fetches.count = count;
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
 		roami_assert(list[i].home < node->nodes && list[i].home != node->me);
+		roami_contract_pending(node, list[i].page);
+	}
 	for (unsigned i = 0; home_of(node)->reaches[i] != NULL; i++)
 		if (home_of(node)->reaches[i]->fetch_begin != NULL)
 			home_of(node)->reaches[i]->fetch_begin(node, home_of(node)->reaches[i],
@@ -203,6 +211,7 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 {
 	struct roam_fetch_one one = {.page = page, .home = home};
 
+	roami_contract_pending(node, page);
 	roami_fetch_all(node, &one, 1);
 	*version_p = one.version;
 	return one.result;
@@ -210,6 +219,8 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 
 bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home)
 {
+	roami_contract_pending(node, page);
+	roami_assert(home < node->nodes);
 	return node->reach[home]->travels && roami_prefetch_row(node, page);
 }
 

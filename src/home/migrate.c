@@ -15,6 +15,7 @@
 
 static struct roami_header *take_header(struct roami_node *node, uint32_t page)
 {
+	roami_contract(page < node->layout.pages);
 	return &node->self->headers[page];
 }
 
@@ -48,6 +49,7 @@ uint64_t roami_home_leave(struct roami_header *header, bool changed)
 {
 	uint64_t add = (changed ? 1 : 0) - ROAMI_VERSION_BUSY;
 
+	roami_assert(atomic_load(&header->version) >= ROAMI_VERSION_BUSY);
 	return ROAMI_VERSION(atomic_fetch_add(&header->version, add) + add);
 }
 
@@ -59,6 +61,7 @@ uint64_t roami_home_leave(struct roami_header *header, bool changed)
  */
 static void take_alone(struct roami_node *node, struct roami_header *header)
 {
+	roami_contract((atomic_load(&header->where) & ROAMI_HEADER_TWIN) != 0);
 	for (unsigned turn = 0; atomic_load(&header->version) >= ROAMI_VERSION_BUSY; turn++)
 		roami_msg_pause(node, turn); /* the diff may come by message */
 }
@@ -68,6 +71,8 @@ bool roami_home_open(struct roami_node *node, uint32_t page)
 	struct roami_header *header = take_header(node, page);
 	uint32_t where;
 
+	roami_contract(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
+	roami_contract_pending(node, page);
 	do {
 		where = take_where(node, header);
 		if ((where & ROAM_HEADER_HOME) == 0)
@@ -87,6 +92,9 @@ void roami_home_shut(struct roami_node *node, uint32_t page)
 	struct roami_header *header = take_header(node, page);
 	uint32_t marks = ROAMI_HEADER_OPEN | ROAMI_HEADER_WANTED;
 
+	roami_contract(roami_page_access(node, page) != ROAM_WRITE);
+	roami_contract((header->where & marks) == 0 ||
+		       roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
 	roami_step(node);
 	if ((atomic_load(&header->where) & marks) != 0)
 		atomic_fetch_and(&header->where, ~marks);
@@ -96,6 +104,8 @@ void roami_home_twin(struct roami_node *node, uint32_t page, bool twin)
 {
 	struct roami_header *header = take_header(node, page);
 
+	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
+	roami_contract_pending(node, page);
 	roami_page_set_twins(node, page, twin);
 	if (!twin) {
 		atomic_fetch_and(&header->where, ~ROAMI_HEADER_TWIN);
@@ -111,6 +121,7 @@ void roami_home_twin(struct roami_node *node, uint32_t page, bool twin)
 
 bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page)
 {
+	roami_assert(home < node->nodes);
 	return (node->reach[home]->where(node, home, page) & ROAMI_HEADER_TWIN) != 0;
 }
 
@@ -142,6 +153,8 @@ bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p
 {
 	struct roami_header *header = take_header(node, page);
 
+	roami_contract(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
+	roami_contract_locked(node, page);
 	if (!roami_page_is_home(node, page) ||
 	    (atomic_load(&header->where) & ROAM_HEADER_HOME) != 0)
 		return false;
@@ -160,6 +173,7 @@ uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, 
 	uint32_t where = atomic_load(&header->where);
 	uint32_t epoch = ROAM_PLACE_EPOCH(where) + 1;
 
+	roami_contract(ROAMI_VERSION(have) == have);
 	if ((where & ROAM_HEADER_HOME) == 0)
 		return ROAMI_TAKE_GONE;
 	if ((where & ROAM_HEADER_READY) == 0 || epoch >= ROAM_EPOCH_MAX)
@@ -200,6 +214,7 @@ static void take_handle(struct roami_node *node, const struct roam_request *requ
 
 static uint32_t take_ask(struct roami_node *node, unsigned home, const struct roami_take *take)
 {
+	roami_assert(home < node->nodes && home != node->me);
 	roami_step(node);
 	return node->reach[home]->take(node, home, take);
 }
@@ -211,6 +226,8 @@ bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have)
 	unsigned home;
 	uint32_t epoch;
 
+	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
+	roami_contract_pending(node, page);
 	home = roami_home_lookup(node, page);
 	while (home == node->me || (epoch = take_ask(node, home, &take)) == ROAMI_TAKE_GONE)
 		home = roami_home_again(node, page);
@@ -230,6 +247,7 @@ unsigned roami_home_again(struct roami_node *node, uint32_t page)
 {
 	unsigned home, turn = 0;
 
+	roami_contract(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
 	do {
 		roami_page_entry(node, page)->home = 0;
 		roami_msg_pause(node, turn++);

@@ -8,6 +8,7 @@
 void roami_raw_ask(struct roami_node *node, struct roami_query *asks, struct roami_raw_head *heads,
 		   unsigned count)
 {
+	roami_assert(count > 0 && count <= ROAMI_CALLS_AT_ONCE);
 	for (unsigned i = 0; i < count; i++) {
 		asks[i].reply = &heads[i];
 		asks[i].reply_max = sizeof(heads[i]);
@@ -20,6 +21,7 @@ void roami_raw_answer(struct roami_node *node, struct roami_query *ask)
 	const struct roami_raw_head *head = ask->reply;
 	bool came;
 
+	roami_assert(ask->reply != NULL && ask->to != node->me);
 	if (roami_msg_answer(node, ask, &came) != sizeof(*head) || !came || head->page != ask->what)
 		roami_node_fail(node, "node %u sent no page", ask->to);
 }
@@ -42,6 +44,7 @@ static void raw_land(struct roami_node *node, struct roami_raw_part *part)
 {
 	struct roami_landing landing = {.count = 0};
 
+	roami_assert(part->count <= ROAMI_RAW_AT_ONCE);
 	for (uint32_t i = 0; i < part->count; i++) {
 		struct roami_query *ask = &part->asks[i];
 
@@ -77,6 +80,8 @@ void roami_raw_add(struct roami_node *node, struct roami_raw *raw, unsigned from
 {
 	struct roami_raw_part *part = &raw->parts[raw->turn];
 
+	roami_assert(from < node->nodes && from != node->me);
+	roami_contract(part->count < ROAMI_RAW_AT_ONCE);
 	part->asks[part->count] = (struct roami_query){
 		.to = from,
 		.what = page,

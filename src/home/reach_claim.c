@@ -17,6 +17,7 @@ static uint64_t words_around_learned(struct roami_node *node, uint32_t page, con
 {
 	uint32_t first, count = roami_words_around(node, page, &first);
 
+	roami_contract(page < node->layout.pages);
 	roami_words_learned(node, first, count, words, epoch);
 	return words[page - first];
 }
@@ -26,6 +27,7 @@ uint64_t roami_far_look(struct roami_node *node, uint32_t page)
 	uint64_t words[ROAMI_GROUP], epoch = roami_guess_epoch(node);
 	uint32_t first, count = roami_words_around(node, page, &first);
 
+	roami_assert(roami_manager(node, page) != node->me);
 	roami_words_read(node, first, count, words);
 	return words_around_learned(node, page, words, epoch);
 }
@@ -66,6 +68,7 @@ static uint32_t claim_call(struct roami_node *node, unsigned manager, const stru
 {
 	struct roam_part part = {ask, sizeof(*ask)};
 
+	roami_assert(ask->count > 0 && ask->count <= ROAMI_CLAIM_RUN && manager != node->me);
 	if (roami_msg_call(node, manager, claims_type(node, CLAIMS_CLAIM), &part, 1, answer,
 			   sizeof(*answer)) != claim_answer_bytes(node, ask) ||
 	    answer->granted > ask->count)
@@ -85,6 +88,8 @@ static uint32_t claim_ask_run(struct roami_node *node, uint32_t first, int32_t s
 	uint32_t granted = 0;
 	unsigned manager = roami_manager(node, first);
 
+	roami_contract(!touched || roami_page_pending(node, first));
+	roami_assert(most <= ROAMI_CLAIM_RUN);
 	for (; ask.count < most; ask.count++) {
 		int64_t next = (int64_t)first + (int64_t)stride * ask.count;
 
@@ -108,6 +113,7 @@ static bool claim_at_once(struct roami_node *node, uint32_t page)
 	struct roami_stream *run = roami_prefetch_claims_expect(claims, page);
 	uint32_t most;
 
+	roami_contract_pending(node, page);
 	if (run == NULL || run->ahead == 0)
 		return false;
 	most = roami_prefetch_claim(run, page, ROAMI_CLAIM_RUN);
@@ -126,6 +132,7 @@ static uint64_t claim_or_find(struct roami_node *node, uint32_t page, bool *clai
 	struct claim_answer answer;
 	uint64_t epoch = roami_guess_epoch(node);
 
+	roami_contract_pending(node, page);
 	*claimed_p = claim_call(node, roami_manager(node, page), &ask, &answer) == 1;
 	if (*claimed_p)
 		roami_claim_fill(node, page, 1, 1);
@@ -140,6 +147,7 @@ uint64_t roami_far_claim(struct roami_node *node, uint32_t page, bool first, boo
 
 uint32_t roami_far_claim_run(struct roami_node *node, uint32_t page, int32_t stride, uint32_t most)
 {
+	roami_contract(stride != 0 && most < ROAMI_CLAIM_RUN);
 	return claim_ask_run(node, page + (uint32_t)stride, stride, most, false);
 }
 
@@ -197,6 +205,7 @@ void roami_far_publish(struct roami_node *node, unsigned manager, const struct r
 {
 	struct roam_part part = {run, sizeof(*run)};
 
+	roami_assert(manager != node->me && run->count > 0);
 	if (roami_homes_of(node, run->first) != ROAM_HOMES_FIXED)
 		roami_msg_send(node, manager, claims_type(node, CLAIMS_PUBLISH), &part, 1);
 }

@@ -45,6 +45,7 @@ static uint64_t diffs_count(struct roami_node *node, const struct roam_request *
 	struct roami_header *header = &node->self->headers[page];
 	bool taken = roami_homes_of(node, page) == ROAM_HOMES_TAKEN;
 
+	roami_contract(page < node->layout.pages);
 	if (taken && !roami_home_enter(node, header))
 		return 0;
 	if (!diff_apply(node, page, diff, bytes))
@@ -106,6 +107,7 @@ static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t pag
 {
 	const uint8_t *bytes = roami_page_bytes(node, page);
 
+	roami_contract_pending(node, page);
 	roami_step(node);
 	if (keep)
 		return (uint32_t)pages_of(node)->diff->encode_sticky(out, bytes, twin, ROAMI_PAGE);
@@ -115,6 +117,7 @@ static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t pag
 /* Whether the diff has held its home already, lest that be taken meanwhile. */
 static bool flush_holds(struct roami_node *node, unsigned home)
 {
+	roami_assert(home < node->nodes);
 	return node->reach[home]->flush_holds && roami_homes_here(node) == ROAM_HOMES_TAKEN;
 }
 
@@ -125,6 +128,8 @@ static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, bool
 	struct flush_item item = {dirty->page, 0};
 	uint8_t *twin = roami_twin_bytes(node, roami_page_entry(node, item.page)->twin);
 
+	roami_contract_pending(node, dirty->page);
+	roami_contract(!dirty->home);
 	if (dirty->keep && !stays) {
 		/* Its home may be gone: then the twin must be as it was. */
 		roami_page_close(node, &item.page, 1, ROAM_READ);
@@ -146,6 +151,7 @@ static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, bool
 uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page, const void *diff,
 			  size_t bytes)
 {
+	roami_contract((node->self->headers[page].where & ROAM_HEADER_HOME) != 0);
 	if (bytes > 0 && !diff_apply(node, page, diff, bytes))
 		roami_node_fail(node, "node %u sent a malformed diff", from);
 	ROAMI_COUNT(node->stats, diffs_applied, 1);
@@ -178,6 +184,7 @@ static void flush_await(struct roami_node *node, struct flush *flush)
 	struct flush_call *call = &flush->calls[flush->ended++ % FLUSH_CALLS];
 	size_t answered = 0;
 
+	roami_assert(flush->ended <= flush->begun);
 	if (call->call != NULL && roami_msg_call_end(node, call->call) !=
 					  call->count * sizeof(call->versions[0]))
 		roami_node_fail(node, "node %u has not taken all diffs", call->home);
@@ -187,6 +194,7 @@ static void flush_await(struct roami_node *node, struct flush *flush)
 		if (flush->homes[i] != call->home || !dirty->asks)
 			continue;
 		if (dirty->changed) {
+			roami_contract(answered < call->count);
 			dirty->version = call->versions[answered++];
 			dirty->moved = dirty->version == 0;
 		}
@@ -207,6 +215,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	struct roami_synced since;
 	struct roam_part parts[3] = {{&wire, sizeof(wire.mask)}, {&since, 0}, {NULL, 0}};
 
+	roami_assert(from < flush->count && home != node->me);
 	if (flush->begun - flush->ended == FLUSH_CALLS)
 		flush_await(node, flush);
 	room = roami_node_slab(node);
@@ -246,6 +255,7 @@ static void flush_some(struct roami_node *node, struct roam_dirty *dirty, const 
 	struct flush flush = {.dirty = dirty, .homes = homes, .count = count};
 	uint64_t wanted = 0;
 
+	roami_assert(count > 0 && count <= FLUSH_PAGES);
 	for (size_t i = 0; i < count; i++)
 		if (dirty[i].asks)
 			wanted |= roami_nodeset_bit(homes[i]);

@@ -15,6 +15,7 @@ static uint64_t word_do(struct roami_node *node, const struct roami_word_op *op)
 {
 	unsigned manager = roami_manager(node, op->page);
 
+	roami_contract(op->page < node->layout.pages);
 	roami_step(node);
 	return node->reach[manager]->word(node, manager, op);
 }
@@ -30,6 +31,7 @@ uint64_t roami_word_swap(struct roami_node *node, uint32_t page, uint64_t from, 
 {
 	struct roami_word_op op = {page, 1, from, to};
 
+	roami_contract((to & ROAMI_WORD_STATE) != ROAMI_WORD_CREATOR);
 	return word_do(node, &op);
 }
 
@@ -109,6 +111,7 @@ void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
 	uint8_t bytes[ROAM_PAGE_SIZE];
 	bool has = home != 0 && roami_creator_copy(node, page, bytes);
 
+	roami_assert(home < node->nodes && home != node->me);
 	node->reach[home]->adopt(node, home, page, has ? bytes : NULL);
 }
 
