@@ -5,30 +5,30 @@
  * one type, its *template*.  roam_ps_move adds a tuple at the end, roam_ps_observe reads one, which
  * stays: a tuple is tagged as observed, and can be observed again until the element is truncated.
  * The words and their meaning are those of the PastSet papers (Bjorndalen, Anshus, Vinter and
- * Larsen 2000; Vinter 1999); docs/pastset.md says where this library had to choose.
+ * Larsen 2000; Vinter 1999); docs/pastset.md says what roam chose where they leave a choice.
  *
  * Order.  Operations on one element happen one after the other, in an order that all see; between
  * elements there is none.  Tuples carry their own bytes and order nothing else: what a program
  * stores in the heap of roam.h still needs that header's synchronisation.
  *
  * Numbers.  The tuples of an element are numbered 1, 2, 3 and so on.  *Last* is the number of the
- * newest; *First* that of the oldest that nobody has observed, Last + 1 if there is none.
+ * newest; *First* that of the oldest that has not been observed, Last + 1 if there is none.
  *
  * Blocking.  All operations are synchronous.  A move waits while DeltaValue forbids it, an observe
- * until its tuple is there; with a timeout, or until another thread cancels it.  An operation that
- * was timed out or cancelled has not been done, and says so; of one at a server that did not answer
- * that may be unknown, see "attaching".  Who came first is served first, among
- * those who can be served.
+ * until its tuple is there.  A wait may have a timeout, and another thread may cancel it.  An
+ * operation that was timed out or cancelled has not been done, and its result says so; if a server
+ * did not answer, that may be unknown, see "attaching".  Among the waiting operations that can be
+ * done, the one that came first is done first.
  *
  * Threads.  Any number of threads of any node may use elements, and the same one, at the same time.
- * None of them has to be known to roam_thread_init, but for elements in pages.  Not from signal
- * handlers.  At most 1,024 operations of one node may be under way at others: the next one is not
- * done, and returns ROAM_EAGAIN.
+ * They need not call roam_thread_init, except for elements in pages.  Signal handlers must not use
+ * elements.  At most 1,024 operations of one node may be under way at other nodes: the next one is
+ * not done, and returns ROAM_EAGAIN.
  *
- * Where.  An element lives at one node; others send their operations there, its own threads need no
- * message.  Elements belong to the nodes of a job as they are since CREATE, or since roam run
- * started them: those entered before CREATE, or in a round that roam_wait_for_end has ended, are
- * gone, and operations on them return ROAM_ESTATE.
+ * Where.  An element lives at one node.  Other nodes send their operations there; the node's own
+ * threads need no message.  Elements belong to the nodes that CREATE made or roam run started:
+ * bindings entered before CREATE, or in a round that roam_wait_for_end has ended, are of no use,
+ * and operations on them return ROAM_ESTATE.
  *
  * Errors that every operation can return: ROAM_EINVAL, ROAM_ESTATE, and those of roam_start.
  */
@@ -61,16 +61,16 @@ extern "C" {
  *	u32, (i32, f32[3])[10]      an array of groups of fields
  *	(i64, u8[])[]               any number of records, with a part of variable size each
  *
- * Numbers are i8 i16 i32 i64, u8 u16 u32 u64, f32 f64.  Spaces count for nothing.
+ * Numbers are i8 i16 i32 i64, u8 u16 u32 u64, f32 f64.  Spaces are ignored.
  *
  * A tuple's bytes are the same on every machine: the fields in their order without gaps, numbers
- * little-endian, IEEE 754; before the items of a [] their count as u32.  So the tuple of a template
- * of fixed size is a packed struct; others are written and read with a cursor, below.
+ * little-endian, IEEE 754; the items of a [] follow their count, a u32.  So the tuple of a template
+ * of fixed size is a packed struct; other tuples are written and read with a cursor, below.
  */
 
 /*
- * A place in the bytes of a tuple that is written or read field by field.  What does not fit any
- * more, or is not there, does nothing, nor does what follows; roam_ps_cursor_end says so.
+ * A place in the bytes of a tuple that is written or read field by field.  A call for a field that
+ * does not fit, or is not there, does nothing, nor do later calls; roam_ps_cursor_end says so.
  *
  *	roam_ps_cursor_begin(&cursor, tuple, sizeof(tuple));
  *	roam_ps_put(&cursor, &number, sizeof(number));
@@ -81,24 +81,25 @@ struct roam_ps_cursor {
 	uint8_t *begin, *at, *end; /* at: NULL once something did not fit */
 };
 
-/* At the beginning of `bytes` of a tuple, or for one. */
+/* Begins at the first of `bytes` bytes of a tuple, or of room for one. */
 void roam_ps_cursor_begin(struct roam_ps_cursor *cursor, void *tuple, size_t bytes);
 
 /*
- * *bytes_p, which may be NULL: those that were written or read.  Errors: ROAM_ETOOBIG (not all
- * fitted, or was there).
+ * Ends writing or reading.  *bytes_p, if not NULL: how many bytes were written or read.  Errors:
+ * ROAM_ETOOBIG (a field did not fit, or was not there).
  */
 enum roam_err roam_ps_cursor_end(const struct roam_ps_cursor *cursor, size_t *bytes_p);
 
-/* Numbers, arrays and groups of fixed size. */
+/* Write or read numbers, arrays and groups of fixed size. */
 void roam_ps_put(struct roam_ps_cursor *cursor, const void *fields, size_t bytes);
 void roam_ps_get(struct roam_ps_cursor *cursor, void *fields, size_t bytes);
 
 /*
- * A [], of items of that size each.  To write, `items` may be NULL: then they follow one by one, as
- * they must where their sizes vary (item_bytes 0).  roam_ps_get_items returns where they are, in
- * the tuple and at no particular address, and goes on behind them; items of size 0 are to be read
- * one by one.  *count_p: how many; 0 where something was not there, and the result NULL.
+ * Write or read a [] of `count` items of item_bytes each.  To write, `items` may be NULL: then the
+ * caller writes the items one by one, as it must if their sizes vary (item_bytes 0).
+ * roam_ps_get_items returns where the items are, in the tuple and without alignment, and goes on
+ * behind them; with item_bytes 0 the caller reads them one by one.  *count_p: how many items; 0,
+ * and the result NULL, if not all are there.
  */
 void roam_ps_put_items(struct roam_ps_cursor *cursor, const void *items, uint32_t count,
 		       size_t item_bytes);
@@ -109,7 +110,7 @@ struct roam_ps_element;
 
 /* Where a new element lives. */
 enum roam_ps_place {
-	ROAM_PS_HASH,    /* at a node that its name says (default): elements spread over the job */
+	ROAM_PS_HASH,    /* at a node by the name's hash (default): elements spread over the job */
 	ROAM_PS_CREATOR, /* at the node that enters it first */
 	ROAM_PS_NODE     /* at the node given */
 };
@@ -120,41 +121,42 @@ enum roam_ps_storage {
 	ROAM_PS_PAGES   /* in the shared heap, under a lock: they travel as pages */
 };
 
-/* What a new element is to be like; NULL or zeroes: the defaults. */
+/* Properties of a new element; NULL or zeroes: the defaults. */
 struct roam_ps_options {
 	enum roam_ps_place place;
 	unsigned node;  /* ROAM_PS_NODE */
 	uint64_t delta; /* DeltaValue; 0: unlimited */
 	/*
-	 * Where there is no memory for a new tuple, the element's oldest go, as far as they and all
-	 * older ones have been observed.  Otherwise tuples go by roam_ps_truncate only.
+	 * If there is no memory for a new tuple, the element's oldest tuples are removed, as far as
+	 * they and all older ones have been observed.  Otherwise only roam_ps_truncate removes
+	 * tuples.
 	 */
 	bool forget;
 	enum roam_ps_storage storage;
 	size_t memory;         /* ROAM_PS_PAGES: bytes of the heap for its tuples; 0: 4 MiB */
-	const char *function;  /* an X-function's name, see below; NULL: tuples stay as they are */
+	const char *function;  /* an X-function's name, see below; NULL: none */
 	unsigned participants; /* in it */
-	uint64_t timeout_ns;   /* roam_ps_enter_at: for the server to answer in; 0: 10 s */
+	uint64_t timeout_ns;   /* roam_ps_enter_at: for the server's answer; 0: 10 s */
 };
 
 /*
- * Binds to the element of that name, made now if there is none; NULL: the name is the template's
- * text without spaces, as in the papers' first PastSet.  Of an element that is there already the
- * options count for nothing, but its template must be the same.  Blocks for messages to two nodes
- * at most, not for other programs.  Errors: ROAM_EINVAL (a name, a template that makes no sense, a
- * node that is not there, a template that is not for the X-function), ROAM_EMISMATCH (another
- * template, X-function or number of participants), ROAM_EUNKNOWN (an X-function that is not known
- * where the element is to live), ROAM_ENOMEM (no memory here, or in the heap),
- * ROAM_ENOSPC (ROAM_PS_MEMORY of the node where it is to live is used up, in which names and
- * elements count as tuples do); roam_ps_why() says more about each.
+ * Binds to the element of that name, which is made if there is none; NULL: the name is the
+ * template's text without spaces, as in the papers' first PastSet.  For an element that exists the
+ * options are ignored, but template, X-function and participants must match.  Blocks for messages
+ * to two nodes at most, not for other programs.  Errors: ROAM_EINVAL (an invalid name or template,
+ * a node that does not exist, a template that does not suit the X-function), ROAM_EMISMATCH (the
+ * element has another template, X-function or number of participants), ROAM_EUNKNOWN (the node
+ * where the element is to live does not know the X-function), ROAM_ENOMEM (no memory here, or in
+ * the heap), ROAM_ENOSPC (ROAM_PS_MEMORY of the node where the element is to live is used up; names
+ * and elements count as tuples do); roam_ps_why() says more about each.
  */
 enum roam_err roam_ps_enter(const char *name, const char *template_text,
 			    const struct roam_ps_options *options,
 			    struct roam_ps_element **element_p);
 
 /*
- * Forgets the binding; the element stays as it is.  No operation may be under way with it.  NULL is
- * ignored.
+ * Frees the binding; the element stays as it is.  No operation may be under way with the binding.
+ * NULL is ignored.
  */
 void roam_ps_leave(struct roam_ps_element *element);
 
@@ -166,84 +168,85 @@ unsigned roam_ps_node(const struct roam_ps_element *element);
 
 /*
  * More about the last error of the calling thread's roam_ps_enter, roam_ps_enter_at,
- * roam_ps_attach or roam_ps_serve, in one line: both templates of a mismatch, the place where a
- * text makes no sense.  Never NULL; lasts until the thread's next of these.
+ * roam_ps_attach or roam_ps_serve, in one line: both templates of a mismatch, the place of a syntax
+ * error.  Never NULL; lasts until the thread's next call of one of them.
  */
 const char *roam_ps_why(void);
 
 /* ----------------------------------------------------------------------------------- attaching */
 /*
  * `roam past serve` hosts elements without a job.  Programs attach to it and leave as they like; it
- * keeps the elements.  A node of a job may serve programs, too: roam_ps_serve.  They need not be
- * nodes of a job, nor start one: roam_start is not called.
- * Everything below works on elements of a server as on those of a node, from any number of
- * threads, of which 1,024 may be in an operation of one attachment at a time: ROAM_EAGAIN.
+ * keeps the elements.  A node of a job may serve programs, too: roam_ps_serve.  An attached program
+ * need not be a node of a job, and does not call roam_start.  All calls below work on elements of a
+ * server as on those of a node, from any number of threads, of which 1,024 may be in an operation
+ * of one attachment at a time; the next one gets ROAM_EAGAIN.
  *
  * The connection is a Unix socket or TCP, encrypted and authenticated both ways with a key that
- * server and client have in a file.  Where it breaks, the threads that wait make another one, and
- * their operations go on: each is done once, whatever of it got lost, but those that had to wait
- * come last again among those that do.
+ * server and client have in a file.  If it breaks, the waiting threads make another one, and their
+ * operations go on: each is done once, whatever was lost, but operations that had to wait at the
+ * element are queued again behind those that wait there.
  *
- * While there is none, operations wait for it.  One whose time is up, or that is cancelled, ends
- * all the same, whatever keeps the server from answering: it is gone, or stopped, its host is cut
- * off, the connection is full.  It may take three seconds more than its time: the server has two
- * to answer, then the connection counts as broken, and one is for another connection.  The
- * operation returns ROAM_ETIMEDOUT or ROAM_ECANCELED if it was not done, and ROAM_ELOST if nobody
- * here knows, since the server may have got it, or get it yet: it is done once, or not at all.
- * Later operations are as usual.  But an X-function's participant, whose rounds are counted, then
- * calls the same once more, a move, an observe or a mob, and until he has done so the two others
- * return ROAM_ESTATE.  What was done of the first one is not done again; if it has moved a tuple
- * for the round, that one counts and not the second.  (After a mob with request->moved set it is
- * the observe.)
+ * While there is no connection, operations wait for one.  An operation whose time is up, or that is
+ * cancelled, ends all the same, whatever keeps the server from answering: it is gone or stopped,
+ * its host is cut off, the connection is full.  It may take three seconds more than its time: two
+ * for the server's answer, then the connection counts as broken, and one for another connection.
+ * The operation returns ROAM_ETIMEDOUT or ROAM_ECANCELED if it was not done.  It returns ROAM_ELOST
+ * if that is not known, since the server may have got it, or get it yet: it is done once, or not at
+ * all.  Later operations are as usual, except for an X-function's participant, whose rounds are
+ * counted.  It has to call the same operation (a move, an observe or a mob) once more; until then
+ * the other two return ROAM_ESTATE.  What was done at the first call is not done again; if that has
+ * moved a tuple for the round, that tuple counts and not the second one.  (After a mob with
+ * request->moved set, the operation to repeat is the observe.)
  *
- * Nobody is there any more, because the server was killed say: every operation under way and every
- * later one returns ROAM_ELOST at once; so they do if, after a connection broke, the server cannot
- * be reached, or does not answer, for as long as it remembers who is cut off, 60 s unless `roam
- * past serve --keep` says otherwise.  Who comes later than that, or to a server that was started
- * anew, gets ROAM_EGONE from all operations, and attaches again; so does a program that makes a
- * server with no memory left remember more than any other (docs/pastset.md has the bounds).
- * Whether those under way were done is not known then; what had returned ROAM_OK was.  A program
- * that is killed leaves nothing that waits; where it had moved to an element with an X-function,
- * the others' operations on that one return ROAM_ELOST after that time.
+ * If there is no server any more, for example because it was killed, every operation under way and
+ * every later one returns ROAM_ELOST at once.  So they do if, after a connection broke, the server
+ * cannot be reached, or does not answer, for as long as it remembers clients without a connection:
+ * 60 s, or as `roam past serve --keep` says.  A program that comes again later than that, or to a
+ * server that was restarted, gets ROAM_EGONE from all operations, and has to attach again; so does
+ * the program that uses most of a server whose memory is used up (docs/pastset.md has the bounds).
+ * Whether the operations under way were done is not known then; those that had returned ROAM_OK
+ * were.  A program that is killed leaves no operation behind that waits.  If it had moved to an
+ * element with an X-function, the other participants' operations on it return ROAM_ELOST after that
+ * time.
  */
 struct roam_ps_server;
 
 /*
  * Attaches to the server at an address: HOST:PORT, or the path of a Unix socket (with a /).  The
- * key is in `key_file`; NULL: in the one that ROAM_PS_KEY names.  A child of fork() attaches for
- * itself: what its parent is attached to returns ROAM_ESTATE.  Blocks, 10 s for an answer at most,
- * and for as long as it takes to look up HOST; later connections are made to the same host.
- * Errors: ROAM_EINVAL (an address or a key file that makes no sense), ROAM_ELOST (no server
- * there), ROAM_EKEY (it has another key), ROAM_EPROTO (something else answers, or another
- * version), ROAM_ENOMEM, ROAM_ESYSTEM; roam_ps_why() says more about each.
+ * key is in `key_file`; NULL: in the file that ROAM_PS_KEY names.  A child of fork() has to attach
+ * for itself: its parent's attachments return ROAM_ESTATE.  Blocks for 10 s at most for an answer,
+ * and for as long as it takes to look up HOST; later connections are made to the host that was
+ * found.  Errors: ROAM_EINVAL (an invalid address or key file), ROAM_ELOST (no server there),
+ * ROAM_EKEY (the server has another key), ROAM_EPROTO (something else answers, or another version),
+ * ROAM_ENOMEM, ROAM_ESYSTEM; roam_ps_why() says more about each.
  */
 enum roam_err roam_ps_attach(const char *address, const char *key_file,
 			     struct roam_ps_server **server_p);
 
 /*
- * Lets programs attach to this node of a job, at an address as `roam past serve` has one: then the
- * elements of the whole job are theirs, too, but for those in pages, which enter_at refuses with
- * ROAM_EINVAL.  Each node that wants to serve calls it for itself, once.  To the programs the job
- * is what a server is, and gone at its end.  `at`, of at_bytes, is the address as programs may use
- * it (of a port 0, the one chosen), which 300 bytes hold; may be NULL if at_bytes is 0.  The key as
- * for roam_ps_attach; one is made where there is no file.  The programs' operations that are under
- * way at other nodes count among the 1,024 of this one.  Errors: ROAM_EINVAL (an address or a key
- * file that makes no sense), ROAM_ESTATE (this node serves already), ROAM_ESYSTEM (it cannot have
- * that address), ROAM_ENOMEM; roam_ps_why() says more about each.
+ * Lets programs attach to this node of a job, at an address as for `roam past serve`.  They may use
+ * the elements of the whole job, except for those in pages, which roam_ps_enter_at refuses with
+ * ROAM_EINVAL.  A node calls this once; several nodes may.  To the programs the job is a server,
+ * which is gone at the job's end.  `at`, of at_bytes, receives the address that programs may use
+ * (for port 0, with the port chosen); 300 bytes are enough; it may be NULL if at_bytes is 0.  The
+ * key is as for roam_ps_attach; a key is made if there is no file.  The programs' operations under
+ * way at other nodes count among the 1,024 of this node.  Errors: ROAM_EINVAL (an invalid address
+ * or key file), ROAM_ESTATE (this node serves already), ROAM_ESYSTEM (the address cannot be used),
+ * ROAM_ENOMEM; roam_ps_why() says more about each.
  */
 enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at, size_t at_bytes);
 
 /*
- * Leaves the server; does not block.  Operations under way return ROAM_ELOST, so do later ones;
- * elements are still to be left.  NULL is ignored.
+ * Leaves the server; does not block.  Operations under way and later ones return ROAM_ELOST.  The
+ * bindings still have to be freed by roam_ps_leave.  NULL is ignored.
  */
 void roam_ps_detach(struct roam_ps_server *server);
 
 /*
- * As roam_ps_enter, at a server: a new element lives at the job's node that options->place says,
- * where ROAM_PS_CREATOR is the one that serves; `roam past serve` is node 0 of one.  ROAM_PS_PAGES
- * is ROAM_EINVAL.  ROAM_ETIMEDOUT: the server has not answered in time, and three seconds more as
- * above; the element may have been made.
+ * As roam_ps_enter, at a server: a new element lives at the job's node that options->place says;
+ * ROAM_PS_CREATOR is the node that serves; `roam past serve` is a job of one node.  Errors, besides
+ * those of roam_ps_enter: ROAM_EINVAL (ROAM_PS_PAGES), ROAM_ETIMEDOUT (the server has not answered
+ * in time and three seconds more, see above; the element may have been made).
  */
 enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
 			       const char *template_text, const struct roam_ps_options *options,
@@ -252,54 +255,55 @@ enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
 /* -------------------------------------------------------------------------------- X-functions */
 /*
  * An X-function changes what moving to an element and observing it mean (Vinter et al. 2002: "user
- * redefinable memory semantics").  Those here are reductions over a number of participants, which
- * goes in rounds: each participant moves a tuple, and observes the result of all; between the two
- * it may work.  The result of round k is the element's tuple number k.
+ * redefinable memory semantics").  Most are reductions over a number of participants, in rounds:
+ * each participant moves a tuple, and observes the result of all; between the two it may compute.
+ * The result of round k is the element's tuple number k.
  *
  * A participant is a binding, used by one thread at a time: its k-th move takes part in round k,
  * its k-th roam_ps_observe waits for round k's result.  It may move several rounds ahead, at most
  * 16 before the oldest is complete, and as far as DeltaValue allows: First is the oldest round that
- * not all have observed.  Observes in another order than ROAM_PS_FIFO tag nothing.  The template
- * must be of fixed size, the storage ROAM_PS_SERVER.  With options->forget results that all have
- * observed make room.  Errors: ROAM_EINVAL for a move of more participants than there are.
+ * not all participants have observed.  Observes in another order than ROAM_PS_FIFO tag nothing.
+ * The template must be of fixed size, the storage ROAM_PS_SERVER.  With options->forget results
+ * that all have observed are removed to make room.  Errors: ROAM_EINVAL (one participant too many
+ * moves).
  *
  * "sum", "product", "min" and "max" combine the tuples number by number, "and" and "or" integers.
  *
- * "match" is no reduction, and has 0 participants: its element is as any other, and ROAM_PS_MATCH
- * may be asked of it.  Then request->tuple is a pattern, a tuple of the template, and the bits of
- * request->number say in which of the outermost fields the tuple observed has to be the same, bit 0
- * in the first one.  Tuples are compared where the element lives; only the one found travels.
+ * "match" is no reduction, and has 0 participants: its element is as any other, but can also be
+ * observed by ROAM_PS_MATCH.  Then request->tuple is a pattern, a tuple of the template.  The bits
+ * of request->number say which of the outermost fields of a tuple must equal the pattern's; bit 0
+ * is the first field.  Tuples are compared where the element lives; only the one found travels.
  *
  * "bitmap", of 0 participants too, compresses tuples of any template when they are moved and makes
  * them whole when they are observed: bitmaps and the like take a fraction of the memory.
  */
 
 /*
- * A program's own: a reduction, or a filter as "match" is; the other function is NULL.  Runs at the
- * element's node, on any thread, under a lock: it must be short, not block, not allocate, not touch
- * the heap.
+ * A program's own X-function: a reduction (`combine`), or a filter as "match" is (`match`); the
+ * other pointer is NULL.  It is called at the element's node, by any thread, under a lock: it must
+ * be short, and must not block, allocate, or touch the heap.
  */
 struct roam_ps_function {
 	const char *name;
 	/*
-	 * Combines a tuple into the sum of those before it, both of so many bytes and at no
-	 * particular address.  In which order is not said.
+	 * Combines a tuple into the sum of those before it.  Both have `bytes` bytes and no
+	 * particular alignment; the order of the tuples is not specified.
 	 */
 	void (*combine)(void *arg, void *sum, const void *tuple, size_t bytes);
 	void *arg;
 	/*
-	 * Whether a tuple is like the pattern of ROAM_PS_MATCH, both of the template and at no
-	 * particular address; `number` is the request's.  Asked once about each, it must answer by
-	 * these alone.
+	 * Whether a tuple matches the pattern of ROAM_PS_MATCH.  Both fit the template and have no
+	 * particular alignment; `number` is the request's.  It is called once for each tuple, and
+	 * its result must depend on its arguments alone.
 	 */
 	bool (*match)(void *arg, uint64_t number, const void *pattern, size_t pattern_bytes,
 		      const void *tuple, size_t tuple_bytes);
 };
 
 /*
- * Makes a function known on this node.  No code is sent: each node where elements with it may live
- * registers it before any node enters one.  Of one name the first stays.  Errors: ROAM_EINVAL,
- * ROAM_ENOSPC (63 are known).
+ * Registers a function at this node.  No code is sent: each node where elements with it may live
+ * has to register it before any node enters one.  A second function of a name is ignored.  Errors:
+ * ROAM_EINVAL, ROAM_ENOSPC (63 are registered).
  */
 enum roam_err roam_ps_register(const struct roam_ps_function *function);
 
@@ -313,25 +317,25 @@ enum roam_err roam_ps_register(const struct roam_ps_function *function);
 enum roam_err roam_ps_move(struct roam_ps_element *element, const void *tuple, size_t bytes);
 
 /*
- * Reads the oldest tuple that nobody has observed, and tags it: each goes to one observer.  Blocks
- * until there is one.  *bytes_p, which may be NULL, is its size.  Errors: ROAM_ETOOBIG (longer than
- * `limit`; it is not tagged, and *bytes_p is set).
+ * Reads the oldest tuple that has not been observed, and tags it, so that each tuple goes to one
+ * observer.  Blocks until there is one.  *bytes_p, if not NULL, is its size.  Errors: ROAM_ETOOBIG
+ * (the tuple is longer than `limit`; it is not tagged, and *bytes_p is set).
  */
 enum roam_err roam_ps_observe(struct roam_ps_element *element, void *tuple, size_t limit,
 			      size_t *bytes_p);
 
 /*
  * Moves a tuple to `to`, then observes one of `from` as roam_ps_observe does; both may be the same
- * element.  Not atomic: others may come in between.  One message forth and back if both live at one
- * node.
+ * element.  Not atomic: other operations may come in between.  One message and one reply if both
+ * elements live at one node.
  */
 enum roam_err roam_ps_mob(struct roam_ps_element *to, const void *tuple, size_t bytes,
 			  struct roam_ps_element *from, void *out, size_t limit, size_t *bytes_p);
 
 /*
- * Sets DeltaValue, the most by which Last + 1 may exceed First: 1 lets one tuple wait to be
- * observed; UINT64_MAX: unlimited.  At any time.  A greater one lets movers go on; a smaller one
- * removes nothing.  Errors: ROAM_EINVAL (0).
+ * Sets DeltaValue, the most by which Last + 1 may exceed First: 1 allows one tuple not yet
+ * observed; UINT64_MAX: unlimited.  It may change at any time: a greater value lets movers go on; a
+ * smaller one removes nothing.  Errors: ROAM_EINVAL (0).
  */
 enum roam_err roam_ps_delta(struct roam_ps_element *element, uint64_t delta);
 
@@ -353,8 +357,8 @@ struct roam_ps_state {
 enum roam_err roam_ps_state(struct roam_ps_element *element, struct roam_ps_state *state_p);
 
 /*
- * The one call behind those above, with everything they leave out.  What an operation does not use
- * may be zero.
+ * The one call behind those above, with all that they leave out.  Fields that an operation does not
+ * use may be zero.
  */
 enum roam_ps_op {
 	ROAM_PS_MOVE,
@@ -367,11 +371,11 @@ enum roam_ps_op {
 
 /* Which tuple an observe reads. */
 enum roam_ps_which {
-	ROAM_PS_FIFO,   /* the oldest that nobody has observed */
+	ROAM_PS_FIFO,   /* the oldest that has not been observed */
 	ROAM_PS_LAST,   /* the newest; blocks while there is none */
 	ROAM_PS_NUMBER, /* that of a number; blocks until it was moved; ROAM_EGONE: truncated */
 	ROAM_PS_NEXT,   /* the first after a number; the oldest there if that one was truncated */
-	ROAM_PS_MATCH   /* the oldest nobody has observed that is like `tuple`, see "match" above */
+	ROAM_PS_MATCH   /* the oldest not observed that is like `tuple`, see "match" above */
 };
 
 #define ROAM_PS_PEEK 1u /* do not tag it as observed */
@@ -380,10 +384,10 @@ enum roam_ps_which {
 #define ROAM_PS_TRY UINT64_MAX /* as a timeout: do not wait at all */
 
 /*
- * Cancels operations that wait.  Zero at first.  Many operations may have the same one; once it was
- * cancelled, all that have to wait return ROAM_ECANCELED at once.  While an operation that has one
- * waits, handlers of all signals run, which must return (roam.h, Signals and cancellation): they
- * may tell a thread to cancel it.
+ * Cancels operations that wait.  Zero at first.  Many operations may share one; once it is
+ * cancelled, all of them that have to wait return ROAM_ECANCELED at once.  While an operation with
+ * one waits, handlers of all signals run, and must return (roam.h, Signals and cancellation): a
+ * handler may tell a thread to cancel the operation.
  */
 struct roam_ps_cancel {
 	uint32_t cancelled;
@@ -401,7 +405,7 @@ struct roam_ps_request {
 	void *buffer;                  /* for the tuple observed; may be NULL if limit is 0 */
 	size_t limit;                  /* its size */
 	uint64_t timeout_ns;           /* 0: wait for ever */
-	struct roam_ps_cancel *cancel; /* NULL: nobody will */
+	struct roam_ps_cancel *cancel; /* NULL: it cannot be cancelled */
 
 	/* Out, whether there was an error or not. */
 	uint64_t moved;             /* the number of the tuple moved; 0: none was */

@@ -418,7 +418,7 @@ public:
 	unsigned flags = 0;
 };
 
-inline order oldest() /* that nobody has observed: what observe() reads */
+inline order oldest() /* that has not been observed: what observe() reads */
 {
 	return order();
 }

@@ -14,7 +14,7 @@ enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p);
 /* The node as it is, nothing is started; NULL: there is none. */
 struct roami_node *roami_api_node_now(void);
 
-/* roam_alloc_region and roam_free, for who is inside a call already. */
+/* roam_alloc_region and roam_free, for a thread that is inside a call already. */
 void *roami_api_alloc(size_t bytes, const struct roam_region *region);
 enum roam_err roami_api_free(void *block);
 

@@ -1,8 +1,8 @@
 /*
  * Shared memory across system calls.  The kernel does not fault pages in, and a page may leave at
- * any moment: evicted, invalidated, taken by who writes it.  To hold pages here would let others
- * wait for as long as a call lasts, and a thread that waits for such another one would wait for
- * ever.  So calls get private memory, and the bytes go there and back by plain loads and stores.
+ * any moment: evicted, invalidated, taken by a writer.  To hold pages here would make other nodes
+ * wait for as long as a call lasts, and two such threads could wait for each other for ever.  So
+ * calls get private memory, and the bytes go there and back by plain loads and stores.
  */
 #include <errno.h>
 #include <limits.h>
@@ -118,7 +118,7 @@ static ssize_t io_private(enum io_call call, int fd, void *pinned, size_t bytes,
 	return got;
 }
 
-/* The same of shared memory, as one call. */
+/* As io_private, for shared memory. */
 static ssize_t io_once(enum io_call call, int fd, void *buf, size_t bytes, int flags)
 {
 	bool in = call == IO_READ || call == IO_RECV;

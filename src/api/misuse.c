@@ -1,4 +1,4 @@
-/* What a program does wrong with locks, in one line that says where. */
+/* Reports wrong use of locks, in one line that says where. */
 #include <stdio.h>
 
 #include "api/api.h"

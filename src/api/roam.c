@@ -222,7 +222,10 @@ enum roam_err roam_thread_fini(void)
 
 /* -------------------------------------------------------------------------------------- memory */
 
-/* It is told why roam does not start; who does not look at NULL would crash behind the line. */
+/*
+ * The reason why roam does not start was printed; a program that does not check for NULL would
+ * crash after that line, so it ends here.
+ */
 static void *job_alloc_unready(void)
 {
 	if (job.life != ROAMI_JOB_NEW)
@@ -236,6 +239,7 @@ void *roami_api_alloc(size_t bytes, const struct roam_region *region)
 	static const struct roam_region plain = {.place = ROAM_PLACE_FIRST_TOUCH};
 	void *block = NULL;
 
+	roami_assert(roami_inside.call != NULL);
 	if (region == NULL)
 		region = &plain;
 	alloc_err = job_begin();
@@ -282,6 +286,7 @@ static enum roam_err heap_missing(void)
 
 enum roam_err roami_api_free(void *block)
 {
+	roami_assert(roami_inside.call != NULL);
 	if (block == NULL)
 		return ROAM_OK;
 	if (job.node == NULL)
@@ -395,7 +400,7 @@ static enum roam_err object_ready(const void *object)
 
 #define OBJECT(pointer) ((uint64_t)(uintptr_t)(pointer))
 
-/* What was synchronised on, for who looks for races. */
+/* Records what was synchronised on, for the race detector. */
 static enum roam_err synced(enum roam_err err, enum roami_synced_kind kind, uint64_t object)
 {
 	if (err == ROAM_OK)

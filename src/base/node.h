@@ -252,6 +252,12 @@ static inline void roami_spin_unlock(struct roami_spin *spin)
 	atomic_store_explicit(&spin->held, 0, memory_order_release);
 }
 
+/* For assertions: some thread holds it. */
+static inline bool roami_spin_held(const struct roami_spin *spin)
+{
+	return atomic_load_explicit(&spin->held, memory_order_relaxed) != 0;
+}
+
 static inline void roami_step(struct roami_node *node)
 {
 	if (node->env->step != NULL)

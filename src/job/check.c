@@ -62,7 +62,8 @@ static enum roam_err check_names(const struct roami_options *options)
 		return ROAM_EINVAL;
 	}
 	if (roami_diff_choose(options->simd) == NULL) {
-		fprintf(stderr, "roam: ROAM_SIMD=%s: this CPU cannot\n", options->simd);
+		fprintf(stderr, "roam: ROAM_SIMD=%s: this CPU has no such instructions\n",
+			options->simd);
 		return ROAM_EUNSUPPORTED;
 	}
 	return ROAM_OK;

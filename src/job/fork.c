@@ -153,7 +153,7 @@ static enum roam_err fork_all(struct roami_job *job, unsigned nodes, void (*fn)(
 	if (err == ROAM_OK)
 		err = roami_watch_start(job, job->pids);
 	if (err != ROAM_OK)
-		roami_job_says(job, err, "cannot begin with the nodes");
+		roami_job_says(job, err, "cannot start the nodes");
 	for (unsigned i = 1; i < nodes && err != ROAM_OK; i++)
 		if (job->pids[i] > 0)
 			kill(job->pids[i], SIGKILL);

@@ -45,7 +45,8 @@ static void hang_asked(int signal, siginfo_t *info, void *context)
 	roami_look_at(ctl);
 }
 
-bool roami_hang_handles(void)
+/* Whether SIGQUIT is ours in this process. */
+static bool hang_handles(void)
 {
 	struct sigaction now;
 
@@ -76,7 +77,7 @@ static int hang_borrow(void)
 /* By SIGQUIT if it is ours, else by a signal that is not the program's. */
 const void *roami_hang_sample(void)
 {
-	bool own = roami_hang_handles();
+	bool own = hang_handles();
 	int number = own ? SIGQUIT : hang_borrow();
 
 	if (number == 0)
@@ -109,7 +110,7 @@ static void hang_handle(struct roami_ctl *ctl)
 
 static void hang_unhandle(void)
 {
-	if (roami_hang_handles())
+	if (hang_handles())
 		signal(SIGQUIT, SIG_DFL);
 	atomic_store(&hang_signal.ctl, NULL);
 }
@@ -417,7 +418,7 @@ static void *hang_main(void *arg)
 		roami_look_answer(hang);
 		now = roami_os_now_ns();
 		if (now >= next) {
-			roami_inside_overdue(roami_hang_handles() ? SIGQUIT : 0);
+			roami_inside_overdue(hang_handles() ? SIGQUIT : 0);
 			if (first)
 				hang_tick(hang);
 			next = now + TICK_NS;

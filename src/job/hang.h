@@ -40,8 +40,7 @@ struct roami_hang {
 void roami_hang_start(struct roami_hang *hang, struct roami_node *node, struct roami_real *real);
 void roami_hang_stop(struct roami_hang *hang);
 
-/* Whether SIGQUIT is ours in this process; and where its first thread is then, NULL: not known. */
-bool roami_hang_handles(void);
+/* Where the first thread of this process is; NULL: not known. */
 const void *roami_hang_sample(void);
 
 /* ---- look.c: what the nodes say of themselves */

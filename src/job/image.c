@@ -238,7 +238,7 @@ void roami_image_users(const struct roami_image *image, const struct roami_stati
 		if (user != NULL && known == count)
 			users[count++] = user;
 	}
-	snprintf(text, bytes, "nothing that is seen");
+	snprintf(text, bytes, "no function that was found");
 	for (unsigned i = 0; i < count && used < bytes; i++)
 		used += (size_t)snprintf(text + used, bytes - used, "%s%s", i > 0 ? ", " : "",
 					 i == USERS_MAX - 1 ? "others" : users[i]);

@@ -89,10 +89,13 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	enum roam_err err = job_open_node(job, nodes);
 
 	roami_assert(job->me < nodes);
-	if (err == ROAM_OK && job->start->connect != NULL)
+	if (err != ROAM_OK)
+		return err; /* told */
+	if (job->start->connect != NULL)
 		err = job->start->connect(job, asked);
-	if (err == ROAM_OK)
-		err = roami_service_start(job->node);
+	if (err != ROAM_OK)
+		return roami_job_says(job, err, "cannot join the other nodes");
+	err = roami_service_start(job->node);
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot start the service thread");
 	roami_hang_start(&job->hang, job->node, &job->real);
@@ -103,7 +106,8 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	return ROAM_OK;
 }
 
-enum roam_err roami_job_alone(struct roami_job *job)
+/* One node, in memory that is mapped: alone, until nodes are created. */
+static enum roam_err job_alone(struct roami_job *job)
 {
 	enum roam_err err;
 
@@ -164,7 +168,7 @@ enum roam_err roami_job_start_alone(struct roami_job *job)
 		err = roami_job_map_app(job);
 	if (err == ROAM_OK)
 		err = roami_job_open_alloc(job);
-	return err == ROAM_OK ? roami_job_alone(job) : err;
+	return err == ROAM_OK ? job_alone(job) : err;
 }
 
 static const struct roami_main *job_main(const struct roami_job *job, enum roami_kind kind)
@@ -343,7 +347,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	job->rounds++;
 	for (unsigned i = 0; i < job->node->domain_count; i++)
 		roami_pool_settle(&job->node->segments[0].pool[i]);
-	err = roami_job_alone(job);
+	err = job_alone(job);
 	if (err == ROAM_OK)
 		roami_hang_start(&job->hang, job->node, &job->real);
 	job_clear(job);

@@ -206,9 +206,6 @@ enum roam_err roami_job_make_far(struct roami_job *job);
 
 /* ---- job.c: parts of a job's life */
 
-/* One node, in memory that is mapped: alone, until nodes are created. */
-enum roam_err roami_job_alone(struct roami_job *job);
-
 /* A process that begins alone: its first segment, the app view, an allocator, a node. */
 enum roam_err roami_job_start_alone(struct roami_job *job);
 

@@ -45,7 +45,7 @@ static enum roam_err rerun_silence(struct roami_job *job)
 			continue; /* closed, and silent enough */
 		sink = rerun_sink(job, i);
 		if (sink < 0 || job->quiet[i] < 0 || dup2(sink, real) < 0) {
-			fprintf(stderr, "roam: node %u cannot put its output aside: %s\n",
+			fprintf(stderr, "roam: node %u cannot redirect its output: %s\n",
 				job->boot.me, strerror(errno));
 			return ROAM_ESYSTEM;
 		}

@@ -34,7 +34,7 @@ struct roami_image {
 /* NULL, or why the program cannot be looked at.  Allocates; once. */
 const char *roami_image_read(struct roami_image *image);
 
-/* The functions whose code refers to a variable: "work, main, others"; "nothing that is seen". */
+/* Functions whose code refers to a variable: "work, main, others", "no function that was found". */
 void roami_image_users(const struct roami_image *image, const struct roami_static *variable,
 		       char *text, size_t bytes);
 

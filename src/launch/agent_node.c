@@ -56,8 +56,8 @@ static void far_read_boot(struct roami_job *job, struct roami_frame *frame)
 	if (frame->bytes == sizeof(boot))
 		memcpy(&boot, frame->payload, sizeof(boot));
 	if (boot.nodes == 0 || boot.nodes > ROAMI_NODES_MAX || boot.me >= boot.nodes)
-		far_fail(job, "the launcher and this program are of different versions of roam: "
-			      "install the same on all hosts, and build the program with it");
+		far_fail(job, "the launcher and this program have different versions of roam: "
+			      "install one version on all hosts, and build the program with it");
 	job->boot = boot;
 	job->key = job->boot.key;
 }

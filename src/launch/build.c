@@ -100,7 +100,7 @@ static const char *build_differs(const struct roami_boot_card *a, const struct r
 	*fix_p = "copy it to all hosts";
 	if (a->program != b->program)
 		return "runs another program";
-	*fix_p = "install the same on all hosts";
+	*fix_p = "install one version on all hosts";
 	if (a->library != b->library || a->options_count != b->options_count)
 		return "uses another libroam";
 	*fix_p = "set it once, for all nodes";

@@ -324,7 +324,8 @@ static bool hub_take(struct roami_bound *bound, struct roami_hub *hub, struct ro
 		return false;
 	if (head.magic != HUB_MAGIC || head.job != hub->job || head.nodes != bound->nodes ||
 	    head.round != hub->round)
-		return roami_bound_fail(bound, "node 0 is of another job or version of roam");
+		return roami_bound_fail(
+			bound, "node 0 belongs to another job, or has another version of roam");
 	for (unsigned node = 0; node < bound->nodes; node++) {
 		if (!hub_receive(bound, hub, &all[node].bytes, sizeof(all[node].bytes)))
 			return false;

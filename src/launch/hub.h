@@ -37,7 +37,7 @@ struct roami_hub {
 	struct sockaddr_storage places[ROAMI_HUB_PLACES];
 	socklen_t place_bytes; /* of each */
 	unsigned place_count;
-	/* Node 0: each node's by its number, then connections that have not said who they are. */
+	/* Node 0: each node's by its number, then connections that have not said whose they are. */
 	struct roami_hub_peer *peers;
 	int fd; /* others: to node 0 */
 };

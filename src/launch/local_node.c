@@ -42,8 +42,8 @@ static enum roam_err here_take(struct roami_job *job)
 	here_end_with_launcher((int)(fd + size));
 	if (!roami_boot_fits(&job->layout, (int)fd)) {
 		fprintf(stderr,
-			"roam: the launcher and this program differ in version or options: build "
-			"the program with the roam that runs it\n");
+			"roam: the launcher and this program have different versions or options "
+			"of roam: build the program with the roam that runs it\n");
 		return ROAM_EINVAL;
 	}
 	job->boot.me = rank;

@@ -24,7 +24,8 @@
 
 /* --------------------------------------------------------------------------------------- lines */
 
-bool roami_pmi1_value(const char *line, const char *key, char *value, size_t bytes)
+/* The value of a line's key, up to a space; false: there is none, or no room for it. */
+static bool pmi1_value(const char *line, const char *key, char *value, size_t bytes)
 {
 	size_t length = strlen(key), count;
 	const char *at = line;
@@ -49,7 +50,7 @@ static bool pmi1_number(const char *line, const char *key, unsigned long most, u
 	char text[16], *end;
 	unsigned long value;
 
-	if (!roami_pmi1_value(line, key, text, sizeof(text)) || text[0] < '0' || text[0] > '9')
+	if (!pmi1_value(line, key, text, sizeof(text)) || text[0] < '0' || text[0] > '9')
 		return false;
 	value = strtoul(text, &end, 10);
 	*number = (unsigned)value;
@@ -110,10 +111,10 @@ static bool pmi1_expect(struct roami_bound *bound, struct roami_pmi1 *pmi, const
 
 	if (!pmi1_read(bound, pmi))
 		return false;
-	if (!roami_pmi1_value(pmi->line, "cmd", text, sizeof(text)) || strcmp(text, command) != 0)
+	if (!pmi1_value(pmi->line, "cmd", text, sizeof(text)) || strcmp(text, command) != 0)
 		return roami_bound_fail(bound, "PMI: the launcher said `%.80s' in place of %s",
 					pmi->line, command);
-	if (roami_pmi1_value(pmi->line, "rc", text, sizeof(text)) && strcmp(text, "0") != 0)
+	if (pmi1_value(pmi->line, "rc", text, sizeof(text)) && strcmp(text, "0") != 0)
 		return roami_bound_fail(bound, "PMI: the launcher refuses: %.120s", pmi->line);
 	return true;
 }
@@ -157,7 +158,7 @@ bool roami_pmi1_begin(struct roami_bound *bound, struct roami_pmi1 *pmi)
 	if (!pmi1_write(bound, pmi, "cmd=get_my_kvsname\n") ||
 	    !pmi1_expect(bound, pmi, "my_kvsname"))
 		return false;
-	if (!roami_pmi1_value(pmi->line, "kvsname", pmi->name, sizeof(pmi->name)) ||
+	if (!pmi1_value(pmi->line, "kvsname", pmi->name, sizeof(pmi->name)) ||
 	    pmi->name[0] == '\0')
 		return pmi1_malformed(bound, pmi);
 	room = PUT_MAX - PUT_WORDS - strlen(pmi->name);
@@ -229,7 +230,7 @@ static bool pmi1_get_part(struct roami_bound *bound, struct roami_pmi1 *pmi, uns
 			pmi->round, node, at / pmi->part) ||
 	    !pmi1_expect(bound, pmi, "get_result"))
 		return false;
-	if (!roami_pmi1_value(pmi->line, "value", value, sizeof(value)) ||
+	if (!pmi1_value(pmi->line, "value", value, sizeof(value)) ||
 	    strlen(value) < LENGTH_DIGITS || strspn(value, "0123456789abcdef") != strlen(value))
 		return pmi1_malformed(bound, pmi);
 	digit = value[LENGTH_DIGITS];

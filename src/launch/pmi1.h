@@ -30,7 +30,4 @@ bool roami_pmi1_ack(struct roami_bound *bound, struct roami_pmi1 *pmi, unsigned 
 bool roami_pmi1_gather(struct roami_bound *bound, struct roami_pmi1 *pmi, const void *mine,
 		       size_t bytes, struct roami_blob *all);
 
-/* The value of a line's key, up to a space; false: there is none, or no room for it. */
-bool roami_pmi1_value(const char *line, const char *key, char *value, size_t bytes);
-
 #endif

@@ -219,7 +219,7 @@ static bool client_take(struct roami_bound *bound, unsigned node, const char *ke
 	if (value == NULL)
 		return roami_bound_fail(
 			bound,
-			"PMIx: nothing of node %u: %s (does the program run twice in "
+			"PMIx: node %u has published nothing: %s (does the program run twice in "
 			"one of the launcher's processes?)",
 			node, client->error(status));
 	good = value->data.bo.size > 0 && value->data.bo.size <= ROAMI_BLOB_BYTES + 1;
@@ -228,7 +228,7 @@ static bool client_take(struct roami_bound *bound, unsigned node, const char *ke
 		memcpy(blob->data, value->data.bo.bytes, blob->bytes);
 	}
 	client_free(value);
-	return good || roami_bound_fail(bound, "PMIx: what node %u has put is malformed", node);
+	return good || roami_bound_fail(bound, "PMIx: node %u has published malformed data", node);
 }
 
 /* Values are a byte longer than what is put: none is empty. */

@@ -133,7 +133,7 @@ static bool fetch_some(struct feed_fetch *fetch, struct roami_wire *wire)
 	struct roami_frame *frame = &fetch->frame;
 
 	if (!roami_wire_send(wire, ROAMI_FRAME_INPUT, 0, NULL, 0) || !far_frame(wire, frame)) {
-		far_failed(fetch->feed, "the connection is lost that brings the standard input of",
+		far_failed(fetch->feed, "lost the connection that brings the standard input of",
 			   "node 0");
 		return false;
 	}

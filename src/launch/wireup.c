@@ -98,7 +98,7 @@ static struct meet *meet_of(const struct roami_job *job)
 	return job->start_state;
 }
 
-#define MEET_OLD "node %u is of another version of roam: install the same on all hosts"
+#define MEET_OLD "node %u has another version of roam: install one version on all hosts"
 
 /* -------------------------------------------------------------------------------------- failing */
 
@@ -115,11 +115,11 @@ __attribute__((noreturn)) static void meet_failed(struct roami_job *job)
 }
 
 /* All nodes have found it: node 0 prints it. */
-#define MEET_FAIL(job, ...)                                   \
-	do {                                                  \
-		roami_bound_fail(&meet_of(job)->bound, __VA_ARGS__); \
-		meet_of(job)->bound.quiet = meet_of(job)->bound.me != 0;    \
-		meet_failed(job);                             \
+#define MEET_FAIL(job, ...)                                              \
+	do {                                                             \
+		roami_bound_fail(&meet_of(job)->bound, __VA_ARGS__);     \
+		meet_of(job)->bound.quiet = meet_of(job)->bound.me != 0; \
+		meet_failed(job);                                        \
 	} while (0)
 
 static bool meet_gone(const struct roami_bound *bound, unsigned node)
@@ -539,7 +539,7 @@ static void meet_open_key(struct roami_job *job, const struct meet_card *first)
 	if (crypto_box_open_easy(job->boot.key, first->keys[job->boot.me], MEET_SEALED,
 				 first->nonce, from->public, meet_of(job)->secret) == 0)
 		return;
-	roami_bound_fail(&meet_of(job)->bound, "the job's key did not arrive in one piece");
+	roami_bound_fail(&meet_of(job)->bound, "the job's key arrived damaged");
 	meet_failed(job);
 }
 

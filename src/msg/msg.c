@@ -84,8 +84,10 @@ static void msg_queue(struct roami_node *node, unsigned to, const struct iovec *
 /* Sends what was queued for `to`; out_lock[to] is held.  True if nothing is left. */
 static bool msg_drain(struct roami_node *node, unsigned to)
 {
-	struct roami_vec *out = &msg_of(node)->out[to];
-	size_t *first = &msg_of(node)->out_first[to];
+	struct roami_layers *layers = layers_of(node);
+	struct roami_msg *msg = msg_of(node);
+	struct roami_vec *out = &msg->out[to];
+	size_t *first = &msg->out_first[to];
 	bool sent = false;
 
 	while (*first < out->count) {
@@ -94,8 +96,7 @@ static bool msg_drain(struct roami_node *node, unsigned to)
 
 		memcpy(&bytes, out->items + *first, sizeof(bytes));
 		part = (struct iovec){out->items + *first + 8, bytes};
-		if (layers_of(node)->transport->send(layers_of(node)->transport_state, to, &part,
-						     1) != ROAM_OK)
+		if (layers->transport->send(layers->transport_state, to, &part, 1) != ROAM_OK)
 			break;
 		*first += 8 + ((bytes + 7) & ~(size_t)7);
 		sent = true;
@@ -111,22 +112,23 @@ static bool msg_drain(struct roami_node *node, unsigned to)
 
 static void msg_drain_all(struct roami_node *node)
 {
+	struct roami_msg *msg = msg_of(node);
 	uint32_t left = 0;
 
-	if (atomic_load(&msg_of(node)->out_waiting) == 0 ||
-	    atomic_exchange(&msg_of(node)->out_waiting, 0) == 0)
+	if (atomic_load(&msg->out_waiting) == 0 ||
+	    atomic_exchange(&msg->out_waiting, 0) == 0)
 		return;
 	for (unsigned to = 0; to < node->nodes; to++) {
-		if (!roami_spin_try(&msg_of(node)->out_lock[to])) {
+		if (!roami_spin_try(&msg->out_lock[to])) {
 			left = 1;
 			continue;
 		}
 		if (!msg_drain(node, to))
 			left = 1;
-		roami_spin_unlock(&msg_of(node)->out_lock[to]);
+		roami_spin_unlock(&msg->out_lock[to]);
 	}
 	if (left)
-		atomic_fetch_or(&msg_of(node)->out_waiting, 1u);
+		atomic_fetch_or(&msg->out_waiting, 1u);
 }
 
 /* Sends it, or queues it; nobody is told. */
@@ -135,6 +137,8 @@ static void msg_publish(struct roami_node *node, unsigned to, const struct msg_h
 {
 	struct iovec vec[PARTS_MAX + 1];
 	unsigned used = 1;
+	struct roami_layers *layers = layers_of(node);
+	struct roami_msg *msg = msg_of(node);
 	bool queued;
 
 	roami_assert(to < node->nodes && count <= PARTS_MAX);
@@ -142,14 +146,13 @@ static void msg_publish(struct roami_node *node, unsigned to, const struct msg_h
 	for (unsigned i = 0; i < count; i++)
 		vec[used++] = (struct iovec){(void *)(uintptr_t)parts[i].data, parts[i].bytes};
 	roami_step(node);
-	roami_spin_lock(node, &msg_of(node)->out_lock[to]);
+	roami_spin_lock(node, &msg->out_lock[to]);
 	queued = !msg_drain(node, to) ||
-		 layers_of(node)->transport->send(layers_of(node)->transport_state, to, vec,
-						  used) != ROAM_OK;
+		 layers->transport->send(layers->transport_state, to, vec, used) != ROAM_OK;
 	if (queued)
 		msg_queue(node, to, vec, used);
-	roami_count_one(&msg_of(node)->sent[to]);
-	roami_spin_unlock(&msg_of(node)->out_lock[to]);
+	roami_count_one(&msg->sent[to]);
+	roami_spin_unlock(&msg->out_lock[to]);
 	if (queued) {
 		/* Nothing will arrive to tell us that there is room: somebody here must look. */
 		node->env->sleep->sent(node, node->me, false);
@@ -276,10 +279,11 @@ static bool msg_has_room(void *arg)
 static struct roami_call *call_find(struct roami_node *node)
 {
 	unsigned at = node->env->thread(node) * ROAMI_CALLS_EACH;
+	struct roami_call *calls = msg_of(node)->calls;
 
 	for (unsigned i = 0; i < ROAMI_CALLS_MAX; i++, at++)
-		if (atomic_load(&msg_of(node)->calls[at % ROAMI_CALLS_MAX].state) == 0)
-			return &msg_of(node)->calls[at % ROAMI_CALLS_MAX];
+		if (atomic_load(&calls[at % ROAMI_CALLS_MAX].state) == 0)
+			return &calls[at % ROAMI_CALLS_MAX];
 	roami_node_fail(node, "more than %u calls under way", ROAMI_CALLS_MAX);
 }
 
@@ -485,10 +489,11 @@ void roami_msg_unpark(struct roami_node *node, uint32_t page)
 uint64_t roami_msg_due(struct roami_node *node)
 {
 	uint64_t next = atomic_load(&msg_of(node)->delay_next), due;
+	struct roami_layers *layers = layers_of(node);
 
-	if (layers_of(node)->transport->due == NULL)
+	if (layers->transport->due == NULL)
 		return next;
-	due = layers_of(node)->transport->due(layers_of(node)->transport_state);
+	due = layers->transport->due(layers->transport_state);
 	return due < next ? due : next;
 }
 
@@ -644,8 +649,9 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 
 bool roami_msg_pending(struct roami_node *node)
 {
-	return layers_of(node)->transport->pending(layers_of(node)->transport_state) ||
-		roami_msg_due_ns(node) == 0;
+	struct roami_layers *layers = layers_of(node);
+
+	return layers->transport->pending(layers->transport_state) || roami_msg_due_ns(node) == 0;
 }
 
 bool roami_msg_stuck(struct roami_node *node)
@@ -661,29 +667,28 @@ bool roami_msg_stuck(struct roami_node *node)
 
 unsigned roami_msg_poll(struct roami_node *node)
 {
+	struct roami_layers *layers = layers_of(node);
+	struct roami_msg *msg = msg_of(node);
 	unsigned handled;
 	int bad_peer = -1;
 	uint64_t start = 0;
 	bool timed;
 
 	/* Where threads sleep at the transport, asking whether to poll costs as much as polling. */
-	if ((layers_of(node)->sleeper == NULL && !roami_msg_pending(node) &&
-	     !roami_msg_stuck(node)) ||
-	    !roami_spin_try(&msg_of(node)->poll_lock))
+	if ((layers->sleeper == NULL && !roami_msg_pending(node) && !roami_msg_stuck(node)) ||
+	    !roami_spin_try(&msg->poll_lock))
 		return 0;
-	timed = msg_of(node)->polls % POLLS_TIMED == 0;
+	timed = msg->polls % POLLS_TIMED == 0;
 	if (timed)
 		start = roami_os_cycles();
 	msg_drain_all(node);
-	handled =
-		layers_of(node)->transport->poll(layers_of(node)->transport_state, msg_deliver,
-						 node, POLL_MAX,
-					&bad_peer);
+	handled = layers->transport->poll(layers->transport_state, msg_deliver, node, POLL_MAX,
+					  &bad_peer);
 	if (bad_peer >= 0)
 		roami_node_fail(node, "what node %d sent makes no sense", bad_peer);
 	handled += parked_handle(node);
-	msg_of(node)->polls += handled > 0;
-	roami_spin_unlock(&msg_of(node)->poll_lock);
+	msg->polls += handled > 0;
+	roami_spin_unlock(&msg->poll_lock);
 	if (handled == 0)
 		return 0;
 	if (timed)

@@ -65,24 +65,6 @@ uint64_t roami_os_sleeps(void)
 	return (uint64_t)usage.ru_nvcsw;
 }
 
-double roami_os_cycles_per_ns(void)
-{
-	static _Atomic double rate; /* a cache: every thread computes one value */
-	double known = atomic_load(&rate);
-	uint64_t t0, t1, c0;
-
-	if (known > 0)
-		return known;
-	c0 = roami_os_cycles();
-	t0 = roami_os_now_ns();
-	do {
-		t1 = roami_os_now_ns();
-	} while (t1 - t0 < 2000000);
-	known = (double)(roami_os_cycles() - c0) / (double)(t1 - t0);
-	atomic_store(&rate, known);
-	return known;
-}
-
 void *roami_os_reserve(size_t bytes)
 {
 	void *at = mmap(NULL, os_round(bytes), PROT_READ | PROT_WRITE,

@@ -20,7 +20,6 @@ uint64_t roami_os_ran_ns(void); /* CPU time of the calling thread; async-signal-
 uint64_t roami_os_sleeps(void); /* how often it gave the CPU up to wait; async-signal-safe */
 int roami_os_tasks(void);       /* the directory of this process's threads; -1: none */
 unsigned roami_os_links(int fd); /* 0: not known; async-signal-safe */
-double roami_os_cycles_per_ns(void); /* calibrated on the first call (5 ms), then cached */
 static inline void roami_os_pause(void)
 {
 	__builtin_ia32_pause();

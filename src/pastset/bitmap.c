@@ -4,12 +4,15 @@
 #include <lz4.h>
 #include <string.h>
 
+#include "roam/protocol.h"
+
 size_t roami_bitmap_pack(const void *tuple, size_t bytes, uint8_t *room)
 {
 	uint32_t whole = (uint32_t)bytes;
 	uint8_t *at = room + sizeof(whole);
 	int packed = LZ4_compress_default(tuple, (char *)at, (int)bytes, (int)bytes - 1);
 
+	roami_assert(bytes > 0 && bytes <= ROAM_PS_TUPLE_MAX);
 	memcpy(room, &whole, sizeof(whole));
 	if (packed > 0)
 		return sizeof(whole) + (size_t)packed;

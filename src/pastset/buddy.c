@@ -37,6 +37,7 @@ static void buddy_push(struct roami_past_buddy *buddy, uint32_t unit, unsigned o
 {
 	struct buddy_link *link = buddy_link(buddy, unit);
 
+	roami_assert(roami_spin_held(&buddy->lock));
 	link->next = buddy->free[order];
 	link->before = 0;
 	if (link->next != 0)
@@ -49,6 +50,7 @@ static void buddy_pull(struct roami_past_buddy *buddy, uint32_t unit, unsigned o
 {
 	struct buddy_link *link = buddy_link(buddy, unit);
 
+	roami_assert(roami_spin_held(&buddy->lock));
 	if (link->next != 0)
 		buddy_link(buddy, link->next)->before = link->before;
 	if (link->before != 0)
@@ -82,6 +84,7 @@ uint32_t roami_past_buddy_take(struct roami_node *node, struct roami_past_buddy 
 	unsigned found = order;
 	uint32_t unit;
 
+	roami_assert(order <= TOP);
 	roami_spin_lock(node, &buddy->lock);
 	unit = buddy_find(buddy, &found);
 	for (; unit != 0 && found > order; found--)

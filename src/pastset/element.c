@@ -34,6 +34,7 @@ roami_record roami_element_reserve(struct roami_node *node, struct roami_element
 {
 	roami_record record;
 
+	roami_assert(roami_spin_held(&element->lock));
 	do
 		record = roami_tuples_reserve(node, element->buddy, &element->tuples, bytes);
 	while (record == 0 && element_forget(node, element));
@@ -46,6 +47,7 @@ static bool element_move(struct roami_node *node, struct roami_element *element,
 	struct roami_tuples *tuples = &element->tuples;
 	bool done;
 
+	roami_assert(op->record != 0);
 	if (tuples->last + 1 - tuples->first >= element->delta)
 		return false;
 	do
@@ -106,6 +108,7 @@ static enum roam_err element_combine(struct roami_node *node, struct roami_eleme
 	bool takes = op->node == node->me + 1 || (op->ask.flags & ROAMI_ASK_PARTIAL) != 0;
 	uint32_t who = takes ? op->node : 0;
 
+	roami_assert((op->record != 0) != (op->brought != NULL));
 	if (completes && op->ask.number != tuples->last + 1)
 		return ROAM_EINVAL;
 	while (completes && !roami_tuples_room(node, element->buddy, tuples))
@@ -282,6 +285,7 @@ static bool element_broken(struct roami_node *node, struct roami_element *elemen
 
 bool roami_element_try(struct roami_node *node, struct roami_element *element, struct roami_op *op)
 {
+	roami_assert(roami_spin_held(&element->lock));
 	if (roami_element_unsure(element, op))
 		return false;
 	if (element_broken(node, element, op))

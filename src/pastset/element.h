@@ -9,19 +9,19 @@
 /* In ask.flags, beside ROAM_PS_PEEK and ROAM_PS_SKIP: the tuple's bytes stay in the heap. */
 #define ROAMI_ASK_RECORD 0x80u
 
-/* The same: an X-function's participant observes the result of a round. */
+/* In ask.flags: an X-function's participant observes the result of a round. */
 #define ROAMI_ASK_ROUND 0x40u
 
-/* The same: of a mob to a round, which is answered unless its partial was given to that node. */
+/* In ask.flags: a mob to a round, answered unless its partial was given to that node. */
 #define ROAMI_ASK_PARTIAL 0x20u
 
 /* In ask.op, beside enum roam_ps_op: room in the heap for a tuple of `number` bytes. */
 #define ROAMI_ASK_RESERVE 0x80u
 
-/* The same: a participant of the element's X-function is gone, so its rounds never end. */
+/* In ask.op: a participant of the element's X-function is gone, so its rounds never end. */
 #define ROAMI_ASK_BREAK 0x81u
 
-/* The same, of another node: its elements from `element` on, struct roami_listings. */
+/* In ask.op, to another node: its elements from `element` on, struct roami_listings. */
 #define ROAMI_ASK_LIST 0x82u
 
 /* An operation as it travels. */
@@ -57,7 +57,7 @@ struct roami_partial {
 /* A round of an X-function that not all participants have moved to. */
 struct roami_round {
 	roami_record record; /* the sum so far */
-	uint32_t count;      /* of those who have moved */
+	uint32_t count;      /* of participants that have moved */
 	uint32_t first;      /* the first of them, as roami_op.node; 0 also: it takes no partials */
 };
 

@@ -39,11 +39,12 @@ enum roam_err roami_past_open(struct roami_past *past)
 	return err;
 }
 
-/* NULL: it is not known.  past->lock is held. */
+/* The X-function of a name; NULL: it is not known.  past->lock is held. */
 static const struct roami_function *function_find(struct roami_past *past, const char *name)
 {
 	const struct roami_function *const lists[] = {roami_functions, past->functions};
 
+	roami_assert(roami_spin_held(&past->lock));
 	for (unsigned i = 0; i < 2; i++)
 		for (const struct roami_function *at = lists[i]; at->name[0] != '\0'; at++)
 			if (strcmp(at->name, name) == 0)
@@ -99,6 +100,7 @@ bool roami_past_keep(struct roami_past *past, size_t bytes)
 {
 	uint32_t unit;
 
+	roami_assert(roami_spin_held(&past->lock));
 	while (past->kept_left < bytes) {
 		unit = roami_past_buddy_take(past->node, &past->buddy, 0);
 		if (unit == 0)
@@ -119,6 +121,7 @@ enum roam_err roami_past_make(struct roami_past *past, const struct roami_bind *
 		      (ask->function[0] != '\0' ? sizeof(struct roami_template) : 0);
 	enum roam_err err = ROAM_OK;
 
+	roami_assert(roami_spin_held(&past->lock));
 	if (number == ROAMI_ELEMENTS_MAX || !roami_past_keep(past, size))
 		return ROAM_ENOSPC;
 	roami_element_init(element, &past->buddy, ask->delta, ask->forget != 0);
@@ -218,6 +221,7 @@ static struct roami_past_waiter *waiter_take(struct roami_past *past,
 
 void roami_past_free_waiter(struct roami_past *past, struct roami_past_waiter *waiter)
 {
+	roami_assert(atomic_load(&waiter->id) != 0 && atomic_load(&waiter->at) == 0);
 	atomic_store(&waiter->id, 0);
 	roami_spin_lock(past->node, &past->waiter_lock);
 	waiter->next = past->free_waiter;
@@ -230,10 +234,11 @@ static bool waiter_cancelled(const struct roami_past_waiter *waiter)
 	return atomic_load(&waiter->cancelled) == atomic_load(&waiter->id);
 }
 
-/* The element's lock is held, for all four. */
+/* The element's lock is held, for both. */
 static void queue_push(struct roami_past *past, struct roami_element *element,
 		       struct roami_past_waiter *waiter)
 {
+	roami_assert(roami_spin_held(&element->lock) && atomic_load(&waiter->at) == 0);
 	waiter->next = NULL;
 	waiter->before = element->last_waiter;
 	if (element->last_waiter != NULL)
@@ -248,6 +253,7 @@ static void queue_push(struct roami_past *past, struct roami_element *element,
 
 static void queue_pull(struct roami_element *element, struct roami_past_waiter *waiter)
 {
+	roami_assert(roami_spin_held(&element->lock) && atomic_load(&waiter->at) != 0);
 	if (waiter->before != NULL)
 		waiter->before->next = waiter->next;
 	else
@@ -265,7 +271,7 @@ static struct roami_past_buddy *op_buddy(struct roami_past *past, const struct r
 	return roami_past_element(past, op->ask.element)->buddy;
 }
 
-/* It will not be done: what it reserved goes back. */
+/* Ends an operation undone: what it reserved goes back. */
 static void op_give_up(struct roami_past *past, struct roami_op *op, enum roam_err why)
 {
 	if (op->record != 0)
@@ -282,14 +288,15 @@ static bool waiter_late(struct roami_past *past, struct roami_past_waiter *waite
 }
 
 /*
- * It may have been kept from giving up, and the element is sure now: does it, if it has to.  true:
- * it has.  The element's lock is held.
+ * Gives up a waiter that had to wait for a partial's outcome, now that it is known, if the waiter
+ * is cancelled or late.  true: it has given up.  The element's lock is held.
  */
 static bool waiter_settle(struct roami_past *past, const struct roami_element *element,
 			  struct roami_past_waiter *waiter)
 {
 	enum roam_err why = ROAM_OK;
 
+	roami_assert(roami_spin_held(&element->lock));
 	if (!waiter->unsure || roami_element_unsure(element, &waiter->op))
 		return false;
 	waiter->unsure = false;
@@ -302,12 +309,16 @@ static bool waiter_settle(struct roami_past *past, const struct roami_element *e
 	return why != ROAM_OK;
 }
 
-/* Those that can go on now, the first come first: each may change what those before it can do. */
+/*
+ * Serves waiters that can go on now, first come first; each may change what those before it can
+ * do.  The element's lock is held.
+ */
 static void queue_serve(struct roami_past *past, struct roami_element *element,
 			struct roami_past_waiter ***served)
 {
 	struct roami_past_waiter *waiter = element->first_waiter;
 
+	roami_assert(roami_spin_held(&element->lock));
 	while (waiter != NULL) {
 		if (!roami_element_try(past->node, element, &waiter->op) &&
 		    !waiter_settle(past, element, waiter)) {
@@ -322,7 +333,7 @@ static void queue_serve(struct roami_past *past, struct roami_element *element,
 	}
 }
 
-/* Takes it out of the queue it waits in, if it still does and can know that it has to wait. */
+/* Takes a waiter out of its queue, if it still waits, `really` holds, and no partial is out. */
 static bool waiter_give_up(struct roami_past *past, struct roami_past_waiter *waiter,
 			   enum roam_err why,
 			   bool (*really)(struct roami_past *past,
@@ -348,6 +359,7 @@ static bool waiter_give_up(struct roami_past *past, struct roami_past_waiter *wa
 
 static void waiter_complete(struct roami_past *past, struct roami_past_waiter *waiter)
 {
+	roami_assert(atomic_load(&waiter->at) == 0);
 	if (waiter->request.call != 0) {
 		past->calls->reply(past, &waiter->request, &waiter->op);
 		roami_past_free_waiter(past, waiter);
@@ -365,8 +377,8 @@ static void waiter_complete(struct roami_past *past, struct roami_past_waiter *w
 /* -------------------------------------------------------------------------------------- alarms */
 
 /*
- * Sees to it that somebody looks when this deadline has passed.  An alarm is only set before all
- * that are, so they go off in the order of the stack, the last one first.
+ * Sets an alarm for a deadline.  An alarm is only set before all others, so they go off in the
+ * order of the stack, the last one first.
  */
 static void alarm_set(struct roami_past *past, uint64_t deadline)
 {
@@ -448,6 +460,7 @@ bool roami_past_take(struct roami_past *past, struct roami_op *op, const void *t
 
 bool roami_past_bring(struct roami_past *past, struct roami_op *op, const void *tuple, size_t bytes)
 {
+	roami_assert(op->record == 0 && op->brought == NULL);
 	if (bytes > BROUGHT_MAX || roami_past_element(past, op->ask.element)->packs)
 		return roami_past_take(past, op, tuple, bytes);
 	op->brought = tuple;
@@ -460,6 +473,7 @@ void roami_past_give(struct roami_past *past, const struct roami_op *op, void *t
 	const struct roami_past_buddy *buddy = op_buddy(past, op);
 	const uint8_t *bytes = roami_record_data(buddy, op->record);
 
+	roami_assert(op->record != 0);
 	if (!roami_past_packs(past, op))
 		memcpy(tuple, bytes, op->bytes);
 	else if (!roami_bitmap_unpack(bytes, roami_record_bytes(buddy, op->record), tuple))
@@ -492,6 +506,7 @@ void roami_past_told(struct roami_past *past, const struct roami_op *op, void *r
 /* Puts what was brought into a record, or sets op->err.  The element's lock is held. */
 static bool op_unload(struct roami_past *past, struct roami_element *element, struct roami_op *op)
 {
+	roami_assert(op->record == 0 && op->brought != NULL);
 	op->record = roami_element_reserve(past->node, element, op->brought_bytes);
 	if (op->record != 0)
 		memcpy(roami_record_data(element->buddy, op->record), op->brought,
@@ -502,7 +517,7 @@ static bool op_unload(struct roami_past *past, struct roami_element *element, st
 	return op->record != 0;
 }
 
-/* As roami_element_try, from the beginning. */
+/* As roami_element_try, after putting what was brought into a record. */
 static bool op_try(struct roami_past *past, struct roami_element *element, struct roami_op *op)
 {
 	if (op->brought != NULL && !roami_element_expects(element, op) &&
@@ -522,8 +537,9 @@ static bool op_continues(struct roami_op *op)
 }
 
 /*
- * It has to wait, `op` or that of the waiter; NULL: it may not, and is done.  A new waiter's id is
- * known to nobody who could cancel it.  The element's lock is held. */
+ * Queues an operation that has to wait, `op` or that of the waiter; NULL: it may not wait, and is
+ * done.  No thread that cancels knows a new waiter's id yet.  The element's lock is held.
+ */
 static struct roami_past_waiter *op_queue(struct roami_past *past, struct roami_element *element,
 				     struct roami_op *op, struct roami_past_waiter *waiter,
 				     const struct roam_request *request)
@@ -548,8 +564,8 @@ static struct roami_past_waiter *op_queue(struct roami_past *past, struct roami_
 	waiter->unsure = unsure;
 	queue_push(past, element, waiter);
 	/*
-	 * Between the halves of a mob it is in no queue to be found in.  Who cancels says so and
-	 * then looks; we are there and then look who said so.
+	 * Between its halves a mob is in no queue.  A thread that cancels sets `cancelled` and then
+	 * looks for the queue; this one queues the waiter and then looks at `cancelled`.
 	 */
 	if (!waiter_cancelled(waiter) || unsure)
 		return waiter;
@@ -564,12 +580,16 @@ struct recall {
 	uint32_t partner;
 };
 
-/* Who was queued, or the break, has to wait until it is known what became of it.  Locked. */
+/*
+ * What is to be recalled, if the waiter that was queued, or a break, has to wait until the outcome
+ * of the partial is known.  The element's lock is held.
+ */
 static struct recall element_recall(struct roami_element *element,
 				    const struct roami_past_waiter *queued)
 {
 	bool wanted = element->broken || (queued != NULL && queued->unsure);
 
+	roami_assert(roami_spin_held(&element->lock));
 	if (element->given == 0 || element->recalled || !wanted)
 		return (struct recall){0, 0};
 	element->recalled = true;
@@ -609,7 +629,7 @@ static struct roami_past_waiter *op_step(struct roami_past *past, struct roami_o
 	return queued;
 }
 
-/* Those that were served go on, and those that these serve. */
+/* Lets served waiters go on, and those that they serve in turn. */
 static void served_go_on(struct roami_past *past, struct roami_past_waiter *served,
 			 struct roami_past_waiter **end)
 {
@@ -630,6 +650,7 @@ struct roami_past_waiter *roami_past_run(struct roami_past *past, struct roami_o
 {
 	struct roami_past_waiter *served = NULL, **end = &served, *queued;
 
+	roami_assert(op->served == NULL || (request == NULL && op->id != 0));
 	if (op->ask.timeout_ns != 0 && op->ask.timeout_ns != ROAM_PS_TRY)
 		op->deadline = past->node->env->now(past->node) + op->ask.timeout_ns;
 	queued = op_step(past, op, NULL, request, &end);

@@ -39,7 +39,7 @@ struct roami_told {
 	uint32_t bytes; /* of the tuple observed, or of that which was too long */
 	uint64_t moved;
 	uint64_t observed;
-	uint64_t record; /* ROAMI_ASK_RECORD: held for who asked; ROAMI_ASK_RESERVE: his */
+	uint64_t record; /* ROAMI_ASK_RECORD: held for, or reserved for, the node that asks */
 	uint32_t skipped;
 	uint32_t spare;
 };
@@ -134,12 +134,12 @@ struct roami_element *roami_past_element(struct roami_past *past, uint32_t eleme
 /* Reserves room for a tuple of `bytes` in op->record, or sets op->err. */
 bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t bytes);
 
-/* The same, and puts a tuple there, or a pattern. */
+/* As roami_past_reserve, and puts a tuple there, or a pattern. */
 bool roami_past_take(struct roami_past *past, struct roami_op *op, const void *tuple, size_t bytes);
 
 /*
- * The same for memory that cannot fault, and lasts until roami_past_run has begun with it: a small
- * one is put there then, under the one lock.
+ * As roami_past_take, for memory that cannot fault and lasts until roami_past_run has begun: that
+ * puts a small tuple into its record, under the one lock.
  */
 bool roami_past_bring(struct roami_past *past, struct roami_op *op, const void *tuple,
 		      size_t bytes);

@@ -1,6 +1,6 @@
 /*
  * Names.  The node that a name's hash says knows at which node its element lives; that node knows
- * the element's template and number.  Whoever comes first decides both.  Nothing is ever removed.
+ * the element's template and number.  The first caller decides both.  Nothing is ever removed.
  */
 #include "pastset/names.h"
 
@@ -35,6 +35,7 @@ unsigned roami_name_home(const struct roami_node *node, const char *name, size_t
 
 enum roam_err roami_names_open(struct roami_past *past)
 {
+	roami_assert(roami_spin_held(&past->lock));
 	past->names = roami_os_reserve_sparse(NAMES_MAX * sizeof(*past->names));
 	past->name_slots = roami_os_reserve_sparse(SLOTS_MAX * sizeof(*past->name_slots));
 	/* Slots are touched here and there: no more of them than there may be names, twice. */
@@ -58,6 +59,7 @@ static bool name_keep(struct roami_past *past, const char *text, size_t bytes, u
 {
 	uint8_t *at = roami_os_vec_grow(&past->strings, 1, bytes + 1);
 
+	roami_assert(roami_spin_held(&past->lock));
 	if (at == NULL)
 		return false;
 	memcpy(at, text, bytes);
@@ -78,6 +80,7 @@ static struct roami_name *name_find(struct roami_past *past, const char *name, s
 	uint64_t hash = name_hash(name, bytes), slot = (hash * 0x9e3779b97f4a7c15u) >> 24;
 	struct roami_name *entry;
 
+	roami_assert(roami_spin_held(&past->lock));
 	for (;; slot++) {
 		uint32_t index = past->name_slots[slot & past->name_mask];
 
@@ -102,13 +105,14 @@ static struct roami_name *name_find(struct roami_past *past, const char *name, s
 }
 
 /*
- * Its element was not made.  The last name of all is forgotten, if nobody else can have been told
- * where its element is to live.
+ * Its element was not made.  The last name of all is forgotten, if no other node can have been
+ * told where its element is to live.
  */
 static void name_forget(struct roami_past *past, struct roami_name *entry)
 {
 	uint64_t slot = (entry->hash * 0x9e3779b97f4a7c15u) >> 24;
 
+	roami_assert(roami_spin_held(&past->lock) && past->name_count > 0);
 	if (entry != &past->names[past->name_count - 1] || entry->element != 0 ||
 	    (entry->owner != 0 && past->node->nodes > 1) ||
 	    entry->text + entry->bytes + 1 != past->strings.count)

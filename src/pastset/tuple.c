@@ -68,8 +68,10 @@ static void chunk_rele(struct roami_node *node, struct roami_past_buddy *buddy, 
 		       uint32_t count)
 {
 	struct chunk *chunk = roami_past_buddy_at(buddy, unit);
+	uint32_t live = atomic_fetch_sub(&chunk->live, count);
 
-	if (atomic_fetch_sub(&chunk->live, count) == count)
+	roami_assert(live >= count); /* more was let go than was held */
+	if (live == count)
 		roami_past_buddy_give(node, buddy, unit);
 }
 
@@ -193,6 +195,7 @@ bool roami_tuples_room(struct roami_node *node, struct roami_past_buddy *buddy,
 bool roami_tuples_append(struct roami_node *node, struct roami_past_buddy *buddy,
 			 struct roami_tuples *tuples, roami_record record)
 {
+	roami_assert(record != 0);
 	if (!roami_tuples_room(node, buddy, tuples))
 		return false;
 	tuples->last++;
@@ -218,12 +221,14 @@ static void tuples_first(const struct roami_past_buddy *buddy, struct roami_tupl
 bool roami_tuples_tagged(const struct roami_past_buddy *buddy, struct roami_tuples *tuples,
 			 uint64_t number)
 {
+	roami_assert(number >= tuples->oldest && number <= tuples->last);
 	return (*slot_at(buddy, tuples, number) & SLOT_TAGGED) != 0;
 }
 
 void roami_tuples_tag(const struct roami_past_buddy *buddy, struct roami_tuples *tuples,
 		      uint64_t number)
 {
+	roami_assert(number >= tuples->oldest && number <= tuples->last);
 	*slot_at(buddy, tuples, number) |= SLOT_TAGGED;
 	tuples_first(buddy, tuples);
 }
@@ -258,6 +263,7 @@ void roami_tuples_init(struct roami_tuples *tuples)
 
 void roami_tuples_begin(struct roami_tuples *tuples, uint64_t last)
 {
+	roami_assert(tuples->chunk == 0); /* there is no tuple yet */
 	tuples->last = last;
 	tuples->oldest = tuples->first = last + 1;
 }

@@ -1,6 +1,6 @@
 /*
  * The tuples of an element: records in chunks, found by number in constant time.  Nothing here
- * locks: who calls holds the element's lock, unless it says otherwise.
+ * locks: the caller holds the element's lock, unless a comment says otherwise.
  */
 #ifndef ROAMI_TUPLE_H
 #define ROAMI_TUPLE_H
@@ -61,7 +61,7 @@ void roami_record_hold(const struct roami_past_buddy *buddy, roami_record record
 void roami_record_rele(struct roami_node *node, struct roami_past_buddy *buddy,
 		       roami_record record);
 
-/* Counts who has observed it; how many with this one. */
+/* Counts one more participant that has observed it; returns how many have. */
 uint32_t roami_record_seen(const struct roami_past_buddy *buddy, roami_record record);
 
 uint8_t *roami_record_data(const struct roami_past_buddy *buddy, roami_record record);

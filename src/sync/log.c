@@ -63,9 +63,10 @@ bool roami_log_mark(uint8_t *bits, uint32_t page, uint32_t count)
 /* Keeps only the newest notice of each page (rule 6.8); the lock is held. */
 static void log_compact(struct roami_node *node, unsigned writer)
 {
-	struct roami_vec *vec = &log_of(node)->runs[writer];
+	struct roami_log *log = log_of(node);
+	struct roami_vec *vec = &log->runs[writer];
 	struct roami_run *runs = log_runs(node, writer);
-	size_t first = log_of(node)->first[writer], kept = vec->count;
+	size_t first = log->first[writer], kept = vec->count;
 	size_t bytes = (node->layout.pages + 7u) / 8;
 	uint8_t *bits = roami_os_reserve(bytes);
 
@@ -77,8 +78,8 @@ static void log_compact(struct roami_node *node, unsigned writer)
 	roami_os_unmap(bits, bytes);
 	memmove(runs, runs + kept, (vec->count - kept) * RUN_BYTES);
 	vec->count -= kept;
-	log_of(node)->first[writer] = 0;
-	log_of(node)->compacted[writer] = vec->count;
+	log->first[writer] = 0;
+	log->compacted[writer] = vec->count;
 }
 
 /* ----------------------------------------------------------------------------------- inserting */
@@ -86,9 +87,10 @@ static void log_compact(struct roami_node *node, unsigned writer)
 /* The lock is held. */
 static void log_insert(struct roami_node *node, unsigned writer, const struct roami_run *run)
 {
-	struct roami_vec *vec = &log_of(node)->runs[writer];
+	struct roami_log *log = log_of(node);
+	struct roami_vec *vec = &log->runs[writer];
 	struct roami_run *slot = roami_os_vec_grow(vec, RUN_BYTES, 1);
-	struct roami_run *first = log_runs(node, writer) + log_of(node)->first[writer];
+	struct roami_run *first = log_runs(node, writer) + log->first[writer];
 
 	if (slot == NULL)
 		roami_node_fail(node, "no memory for write notices");
@@ -99,8 +101,8 @@ static void log_insert(struct roami_node *node, unsigned writer, const struct ro
 	}
 	*slot = *run;
 	vec->count++;
-	if (vec->count - log_of(node)->first[writer] >
-	    2 * log_of(node)->compacted[writer] + (COMPACT_MIN >> log_of(node)->compact_sooner))
+	if (vec->count - log->first[writer] >
+	    2 * log->compacted[writer] + (COMPACT_MIN >> log->compact_sooner))
 		log_compact(node, writer);
 }
 
@@ -140,6 +142,7 @@ bool roami_log_run_fits(struct roami_node *node, const struct roami_run *run)
 
 static void log_handle(struct roami_node *node, const struct roam_request *request)
 {
+	struct roami_log *log = log_of(node);
 	const uint8_t *at = request->data, *end = at + request->bytes;
 
 	while (at < end) {
@@ -151,7 +154,7 @@ static void log_handle(struct roami_node *node, const struct roam_request *reque
 		at += sizeof(header);
 		if (header.writer >= node->nodes || header.count > (size_t)(end - at) / RUN_BYTES)
 			roami_node_fail(node, "node %u sent malformed notices", request->from);
-		roami_spin_lock(node, &log_of(node)->lock);
+		roami_spin_lock(node, &log->lock);
 		for (uint32_t i = 0; i < header.count; i++, at += RUN_BYTES) {
 			struct roami_run run;
 
@@ -159,12 +162,12 @@ static void log_handle(struct roami_node *node, const struct roam_request *reque
 			if (!roami_log_run_fits(node, &run))
 				roami_node_fail(node, "node %u sent malformed notices",
 						request->from);
-			if (run.interval > log_of(node)->clock.at[header.writer])
+			if (run.interval > log->clock.at[header.writer])
 				log_insert(node, header.writer, &run);
-			if (log_of(node)->notices->counts)
+			if (log->notices->counts)
 				ROAMI_COUNT(node->stats, notices_received, run.count);
 		}
-		roami_spin_unlock(&log_of(node)->lock);
+		roami_spin_unlock(&log->lock);
 	}
 }
 
@@ -187,14 +190,15 @@ static size_t log_send_some(struct roami_node *node, unsigned to, unsigned write
 
 static void log_send_writer(struct roami_node *node, unsigned to, unsigned writer, uint64_t since)
 {
+	struct roami_log *log = log_of(node);
 	size_t at, end;
 
-	roami_spin_lock(node, &log_of(node)->lock);
+	roami_spin_lock(node, &log->lock);
 	at = log_after(node, writer, since);
-	end = log_of(node)->runs[writer].count;
+	end = log->runs[writer].count;
 	while (at < end)
 		at += log_send_some(node, to, writer, at, end);
-	roami_spin_unlock(&log_of(node)->lock);
+	roami_spin_unlock(&log->lock);
 }
 
 static void messages_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
@@ -266,73 +270,87 @@ void roami_log_reply(struct roami_node *node, const struct roam_request *request
 
 void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock)
 {
-	roami_spin_lock(node, &log_of(node)->lock);
-	roami_vclock_merge(&log_of(node)->seen, clock, node->nodes);
-	roami_spin_unlock(&log_of(node)->lock);
+	struct roami_log *log = log_of(node);
+
+	roami_spin_lock(node, &log->lock);
+	roami_vclock_merge(&log->seen, clock, node->nodes);
+	roami_spin_unlock(&log->lock);
 }
 
 void roami_log_clock(struct roami_node *node, struct roami_vclock *clock_p)
 {
-	roami_spin_lock(node, &log_of(node)->lock);
-	roami_vclock_copy(clock_p, &log_of(node)->clock, node->nodes);
-	roami_spin_unlock(&log_of(node)->lock);
+	struct roami_log *log = log_of(node);
+
+	roami_spin_lock(node, &log->lock);
+	roami_vclock_copy(clock_p, &log->clock, node->nodes);
+	roami_spin_unlock(&log->lock);
 }
 
 void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p)
 {
-	roami_spin_lock(node, &log_of(node)->lock);
-	roami_vclock_copy(seen_p, &log_of(node)->seen, node->nodes);
-	roami_spin_unlock(&log_of(node)->lock);
+	struct roami_log *log = log_of(node);
+
+	roami_spin_lock(node, &log->lock);
+	roami_vclock_copy(seen_p, &log->seen, node->nodes);
+	roami_spin_unlock(&log->lock);
 }
 
 void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
 		      struct roami_vclock *clock_p)
 {
-	roami_spin_lock(node, &log_of(node)->lock);
-	roami_vclock_copy(seen_p, &log_of(node)->seen, node->nodes);
-	roami_vclock_copy(clock_p, &log_of(node)->clock, node->nodes);
-	roami_spin_unlock(&log_of(node)->lock);
+	struct roami_log *log = log_of(node);
+
+	roami_spin_lock(node, &log->lock);
+	roami_vclock_copy(seen_p, &log->seen, node->nodes);
+	roami_vclock_copy(clock_p, &log->clock, node->nodes);
+	roami_spin_unlock(&log->lock);
 }
 
 void roami_log_floor(struct roami_node *node, struct roami_vclock *floor_p)
 {
-	roami_spin_lock(node, &log_of(node)->lock);
-	roami_vclock_copy(floor_p, &log_of(node)->floor, node->nodes);
-	roami_spin_unlock(&log_of(node)->lock);
+	struct roami_log *log = log_of(node);
+
+	roami_spin_lock(node, &log->lock);
+	roami_vclock_copy(floor_p, &log->floor, node->nodes);
+	roami_spin_unlock(&log->lock);
 }
 
 uint64_t roami_log_told(struct roami_node *node, struct roami_vclock *told_p)
 {
+	struct roami_log *log = log_of(node);
 	uint64_t number;
 
-	roami_spin_lock(node, &log_of(node)->lock);
-	roami_vclock_copy(told_p, &log_of(node)->told, node->nodes);
-	number = log_of(node)->told_number;
-	roami_spin_unlock(&log_of(node)->lock);
+	roami_spin_lock(node, &log->lock);
+	roami_vclock_copy(told_p, &log->told, node->nodes);
+	number = log->told_number;
+	roami_spin_unlock(&log->lock);
 	return number;
 }
 
 uint64_t roami_log_tell(struct roami_node *node, const struct roami_vclock *told,
 			struct roami_vclock *before_p)
 {
+	struct roami_log *log = log_of(node);
 	uint64_t number;
 
-	roami_spin_lock(node, &log_of(node)->lock);
-	roami_vclock_copy(before_p, &log_of(node)->told, node->nodes);
-	roami_vclock_copy(&log_of(node)->told, told, node->nodes);
-	number = ++log_of(node)->told_number;
-	roami_spin_unlock(&log_of(node)->lock);
+	roami_spin_lock(node, &log->lock);
+	roami_vclock_copy(before_p, &log->told, node->nodes);
+	roami_vclock_copy(&log->told, told, node->nodes);
+	number = ++log->told_number;
+	roami_spin_unlock(&log->lock);
 	return number;
 }
 
 void roami_log_was_told(struct roami_node *node, const struct roami_vclock *told, uint64_t number)
 {
-	roami_spin_lock(node, &log_of(node)->lock);
-	if (number > log_of(node)->told_number) {
-		roami_vclock_copy(&log_of(node)->told, told, node->nodes);
-		log_of(node)->told_number = number;
+	struct roami_log *log = log_of(node);
+
+	roami_spin_lock(node, &log->lock);
+	if (number > log->told_number) {
+		roami_vclock_copy(&log->told, told, node->nodes);
+		log->told_number = number;
 	}
-	roami_spin_unlock(&log_of(node)->lock);
+	roami_spin_unlock(&log->lock);
 }
 
 void roami_log_bases(struct roami_node *node, uint64_t number, struct roami_vclock *applied_p,
@@ -364,9 +382,11 @@ void roami_log_passed_on(struct roami_node *node, struct roami_vclock *clock_p)
 
 void roami_log_met(struct roami_node *node, const struct roami_vclock *seen)
 {
-	roami_spin_lock(node, &log_of(node)->lock);
-	roami_vclock_merge(&log_of(node)->met, seen, node->nodes);
-	roami_spin_unlock(&log_of(node)->lock);
+	struct roami_log *log = log_of(node);
+
+	roami_spin_lock(node, &log->lock);
+	roami_vclock_merge(&log->met, seen, node->nodes);
+	roami_spin_unlock(&log->lock);
 }
 
 void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p)
@@ -380,9 +400,11 @@ void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p
 
 static void messages_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
 {
-	roami_spin_lock(node, &log_of(node)->lock);
-	roami_vclock_merge(&log_of(node)->known[peer], clock, node->nodes);
-	roami_spin_unlock(&log_of(node)->lock);
+	struct roami_log *log = log_of(node);
+
+	roami_spin_lock(node, &log->lock);
+	roami_vclock_merge(&log->known[peer], clock, node->nodes);
+	roami_spin_unlock(&log->lock);
 }
 
 void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
@@ -392,9 +414,11 @@ void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_v
 
 void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock *clock_p)
 {
-	roami_spin_lock(node, &log_of(node)->lock);
-	roami_vclock_copy(clock_p, &log_of(node)->known[peer], node->nodes);
-	roami_spin_unlock(&log_of(node)->lock);
+	struct roami_log *log = log_of(node);
+
+	roami_spin_lock(node, &log->lock);
+	roami_vclock_copy(clock_p, &log->known[peer], node->nodes);
+	roami_spin_unlock(&log->lock);
 }
 
 /* ---------------------------------------------------------------------------------- collecting */
@@ -431,15 +455,16 @@ static void log_collect_writer(struct roami_node *node, unsigned writer, uint64_
 static void log_collect_asked(struct roami_node *node, unsigned writer, uint64_t since,
 			      uint64_t upto)
 {
+	struct roami_log *log = log_of(node);
 	struct roam_part part = {&since, sizeof(since)};
 
 	ROAMI_COUNT(node->stats, notices_asked, 1);
 	roami_msg_call(node, writer, roami_type(node, ROAMI_ROOM_LOG, LOG_ASK), &part, 1, NULL, 0);
-	roami_spin_lock(node, &log_of(node)->lock);
+	roami_spin_lock(node, &log->lock);
 	log_collect_writer(node, writer, since, upto);
-	log_of(node)->runs[writer].count = 0; /* of others nothing is kept */
-	log_of(node)->compacted[writer] = 0;
-	roami_spin_unlock(&log_of(node)->lock);
+	log->runs[writer].count = 0; /* of others nothing is kept */
+	log->compacted[writer] = 0;
+	roami_spin_unlock(&log->lock);
 }
 
 static void log_handle_ask(struct roami_node *node, const struct roam_request *request)
@@ -534,29 +559,33 @@ const struct roami_notices roami_notices_board = {
 
 uint64_t roami_interval(struct roami_node *node)
 {
+	struct roami_log *log = log_of(node);
 	uint64_t interval;
 
-	roami_spin_lock(node, &log_of(node)->lock);
-	interval = log_of(node)->seen.at[node->me] + 1;
-	roami_spin_unlock(&log_of(node)->lock);
+	roami_spin_lock(node, &log->lock);
+	interval = log->seen.at[node->me] + 1;
+	roami_spin_unlock(&log->lock);
 	return interval;
 }
 
 bool roami_log_fresh(struct roami_node *node)
 {
+	struct roami_log *log = log_of(node);
 	bool fresh;
 
-	roami_spin_lock(node, &log_of(node)->lock);
-	fresh = roami_vclock_covers(&log_of(node)->clock, &log_of(node)->seen, node->nodes);
-	roami_spin_unlock(&log_of(node)->lock);
+	roami_spin_lock(node, &log->lock);
+	fresh = roami_vclock_covers(&log->clock, &log->seen, node->nodes);
+	roami_spin_unlock(&log->lock);
 	return fresh;
 }
 
 void roami_log_applied(struct roami_node *node, const struct roami_vclock *target)
 {
-	roami_spin_lock(node, &log_of(node)->lock);
-	roami_vclock_merge(&log_of(node)->clock, target, node->nodes);
-	roami_spin_unlock(&log_of(node)->lock);
+	struct roami_log *log = log_of(node);
+
+	roami_spin_lock(node, &log->lock);
+	roami_vclock_merge(&log->clock, target, node->nodes);
+	roami_spin_unlock(&log->lock);
 }
 
 void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor)

@@ -414,7 +414,7 @@ def usage():
         expect([roam, *words], status=status, err=err)
     expect([roam, 'past', '--help'], out='usage: roam past serve')
     with Server() as server:
-        expect([roam, 'past', 'serve', server.address], status=1, err='somebody serves at',
+        expect([roam, 'past', 'serve', server.address], status=1, err='another server listens at',
                env=server.env)
         expect([roam, 'past', 'serve', '127.0.0.1:0', '--functions', '/nowhere.so'], status=1,
                err='no X-functions: /nowhere.so', env=server.env)

@@ -347,7 +347,7 @@ def refused_socket():
 
 def refused_pidfd():
     refused('pidfd_open', [program('stranger'), 'start', '2'], 1,
-            '^roam: cannot begin with the nodes: Operation not permitted$')
+            '^roam: cannot start the nodes: Operation not permitted$')
 
 
 NO_RACE = '^roam: race: none found$'

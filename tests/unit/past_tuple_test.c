@@ -48,7 +48,7 @@ static unsigned units_left(struct roami_past_buddy *buddy)
 }
 
 /* Blocks never overlap, keep their bytes, and are whole again when all are given back. */
-static void test_pool(void)
+static void test_buddy(void)
 {
 	struct roami_past_buddy *buddy = buddy_new(4 * MIB);
 	static uint8_t owner[UNITS];
@@ -231,6 +231,7 @@ static void test_held(void)
 	unsigned changed = 0;
 
 	roami_element_init(&element, buddy, 0, false);
+	roami_spin_lock(NULL, &element.lock);
 	element_move(&element, 1);
 	element_do(&element, &observe);
 	for (unsigned round = 0; round < 100; round++) {
@@ -245,7 +246,7 @@ static void test_held(void)
 	buddy_free(buddy);
 }
 
-static CU_TestInfo tests[] = {{"blocks of the buddy", test_pool},
+static CU_TestInfo tests[] = {{"blocks of the buddy allocator", test_buddy},
 			      {"a million tuples", test_million},
 			      {"random work in little memory", test_random},
 			      {"what is observed is held", test_held},

@@ -76,7 +76,7 @@ void roami_address_tune(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unheard_ms, sizeof(unheard_ms));
 }
 
-/* A server that is stopped lets nobody in: no connection may wait without an end. */
+/* A server that is stopped accepts no connection: no attempt may wait without an end. */
 static int connect_to(const struct sockaddr *to, socklen_t bytes, const struct roami_route *route,
 		      bool last)
 {
@@ -99,7 +99,7 @@ static int connect_to(const struct sockaddr *to, socklen_t bytes, const struct r
 	return -1;
 }
 
-/* It is connected at once, or not at all. */
+/* A Unix socket is connected at once, or not at all. */
 static int connect_unix(const struct sockaddr_un *un)
 {
 	return connect_to((const struct sockaddr *)(const void *)un, sizeof(*un), NULL, true);
@@ -170,7 +170,7 @@ static int listen_unix(const char *address, char *why, size_t why_bytes)
 		return -1;
 	other = connect_unix(&un);
 	if (other >= 0) {
-		snprintf(why, why_bytes, "somebody serves at %s already", address);
+		snprintf(why, why_bytes, "another server listens at %s already", address);
 		roami_address_blame(other, address, why, why_bytes);
 		close(other);
 		return -1;

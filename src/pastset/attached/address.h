@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* How who connects waits, and where he was connected to. */
+/* How a thread that connects waits, and where it was connected to. */
 struct roami_route {
 	/* For a socket that is being connected; false: no longer.  `last`: no other one will be. */
 	bool (*wait)(void *arg, int fd, bool last);
@@ -30,8 +30,8 @@ int roami_address_listen(const char *address, char *at, size_t at_bytes, char *w
 			 size_t why_bytes);
 
 /*
- * A Unix socket has been of no use: if the other side is another user's process, `why` says this
- * instead.  The key lets in whoever has it, whosever he is.
+ * After a failure to attach over a Unix socket: if the other side is another user's process, `why`
+ * says so instead.  The key lets in every process that has it, of any user.
  */
 void roami_address_blame(int fd, const char *address, char *why, size_t why_bytes);
 

@@ -14,8 +14,8 @@
 
 #define NAP_MIN_MS      5 /* between attempts to reach the server again */
 #define NAP_MAX_MS      250
-#define PATIENCE_MS     10000 /* so long may a server take to answer who attaches, */
-#define PATIENCE_MIN_MS 1000  /* and at least so long, whoever's time is up */
+#define PATIENCE_MS     10000 /* for a server's answer to a client that attaches, */
+#define PATIENCE_MIN_MS 1000  /* and at least so long, even if the operation's time is up */
 #define MS              1000000u
 /*
  * So long a server has to tell an operation that its time is up, before the connection counts as
@@ -59,7 +59,7 @@ static void attach_stir(struct roam_ps_server *server)
 		pthread_cond_signal(&ask->changed);
 }
 
-/* The connection is of no use any more: somebody who waits makes another one. */
+/* Gives up the connection: a thread that waits makes another one. */
 static void attach_break(struct roam_ps_server *server)
 {
 	if (server->broken)
@@ -71,7 +71,7 @@ static void attach_break(struct roam_ps_server *server)
 	attach_stir(server);
 }
 
-/* There will be none. */
+/* There will be no connection any more. */
 static void attach_lose(struct roam_ps_server *server, enum roam_err why)
 {
 	if (server->lost == ROAM_OK)
@@ -80,7 +80,7 @@ static void attach_lose(struct roam_ps_server *server, enum roam_err why)
 	attach_stir(server);
 }
 
-/* It is known what became of it, or nobody wants to know. */
+/* Forgets an unsure operation: its outcome is known, or no longer wanted. */
 static void unsure_end(struct roam_ps_server *server, struct roami_unsure *unsure)
 {
 	struct roami_unsure **at = &server->unsure;
@@ -94,7 +94,7 @@ static void unsure_end(struct roam_ps_server *server, struct roami_unsure *unsur
 	unsure->number = 0;
 }
 
-/* A participant has no time to wait for what the server answers. */
+/* A participant's time is up before the server's answer. */
 static void unsure_begin(struct roam_ps_server *server, const struct attach_ask *ask)
 {
 	ask->unsure->number = ask->number;
@@ -105,8 +105,8 @@ static void unsure_begin(struct roam_ps_server *server, const struct attach_ask 
 }
 
 /*
- * There is one: who has no answer repeats what he asked.  What the server has not got is not known
- * to it by its number, which others may have passed by the time that it gets there.
+ * There is a new connection: each thread without an answer repeats its operation.  One that the
+ * server has not got gets a new number, since later numbers may reach the server before it.
  */
 static void attach_joined(struct roam_ps_server *server, const struct roami_attached *attached)
 {
@@ -126,7 +126,7 @@ static void attach_joined(struct roam_ps_server *server, const struct roami_atta
 	attach_stir(server);
 }
 
-/* The least number that somebody may repeat. */
+/* The least number that a thread may repeat. */
 static uint64_t attach_wanted(const struct roam_ps_server *server)
 {
 	uint64_t least = server->number + 1;
@@ -188,7 +188,7 @@ static enum roam_err attach_try(struct roam_ps_server *server, const struct atta
 	char why[256];
 
 	pthread_mutex_unlock(&server->lock);
-	pthread_mutex_lock(&server->sending); /* somebody may be about to see that it is broken */
+	pthread_mutex_lock(&server->sending); /* a sender may be about to find it broken */
 	roami_line_close(line);
 	pthread_mutex_unlock(&server->sending);
 	line->least = now + (uint64_t)PATIENCE_MIN_MS * MS;
@@ -202,7 +202,7 @@ static enum roam_err attach_try(struct roam_ps_server *server, const struct atta
 	return err;
 }
 
-/* Waits for the time of the next attempt, or until somebody is cancelled.  As attach_try. */
+/* Waits for the next attempt's time, or a cancel.  The lock is held but meanwhile. */
 static void attach_nap(struct roam_ps_server *server, uint64_t end)
 {
 	struct pollfd polled = {.fd = server->line.wake, .events = POLLIN};
@@ -234,7 +234,7 @@ static void attach_tried(struct roam_ps_server *server, enum roam_err err,
 
 /*
  * Makes another connection once it is time for an attempt, or finds that there will be none; not
- * longer than `ask`, who does, has time.  The lock is held but meanwhile.
+ * longer than `ask`, whose thread does it, has time.  The lock is held but meanwhile.
  */
 static void attach_again(struct roam_ps_server *server, const struct attach_ask *ask)
 {
@@ -310,7 +310,7 @@ static bool ask_cancels(const struct attach_ask *ask)
 
 /* -------------------------------------------------------------------------------------- answers */
 
-/* false: nobody has asked for it, or it is too long. */
+/* false: no operation has this number, or the answer is too long. */
 static bool attach_answer(struct roam_ps_server *server, const uint8_t *text, size_t bytes)
 {
 	struct attach_ask *ask = server->asks;
@@ -387,7 +387,7 @@ static void attach_read(struct roam_ps_server *server, const struct attach_ask *
 		attach_break(server);
 }
 
-/* Until somebody has news, or it has no time left.  The lock is held but meanwhile. */
+/* Sleeps until it is signalled, or has no time left.  The lock is held but meanwhile. */
 static void ask_sleep(struct roam_ps_server *server, struct attach_ask *ask)
 {
 	uint64_t end = ask_end(server, ask);
@@ -419,9 +419,8 @@ static void ask_step(struct roam_ps_server *server, struct attach_ask *ask)
 }
 
 /*
- * Asks, and waits for the answer.  A server that is silent for too long when somebody's time is up
- * may be stopped, or cut off: whether it is can only be known by another connection.  The lock is
- * held but meanwhile.
+ * Asks, and waits for the answer.  A server that is silent for too long after an operation's time
+ * is up may be stopped, or cut off: only another connection tells.  The lock is held but meanwhile.
  */
 static void ask_wait(struct roam_ps_server *server, struct attach_ask *ask)
 {
@@ -461,10 +460,10 @@ static void ask_unlink(struct roam_ps_server *server, struct attach_ask *ask)
 	for (ask = server->asks; ask != NULL && !ask->sleeps; ask = ask->next)
 		continue;
 	if (ask != NULL && !server->reading)
-		pthread_cond_signal(&ask->changed); /* somebody has to read */
+		pthread_cond_signal(&ask->changed); /* one of the threads has to read */
 }
 
-/* A participant asks again for what he is unsure of, and for nothing else before that. */
+/* A participant asks again for its unsure operation, and for nothing else before that. */
 static enum roam_err ask_resume(struct roam_ps_server *server, struct attach_ask *ask)
 {
 	struct roami_unsure *unsure = ask->unsure;
@@ -655,7 +654,7 @@ enum roam_err roami_attach_open(struct roami_attachments *all, const char *addre
 	return ROAM_OK;
 }
 
-/* Where there is no connection the server waits for him in vain for a while. */
+/* Says goodbye.  Without a connection the server keeps the session for a while. */
 static void attach_part(struct roam_ps_server *server)
 {
 	const struct roami_guest_head head = {.kind = ROAMI_GUEST_DETACH};

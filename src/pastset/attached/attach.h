@@ -1,7 +1,7 @@
 /*
  * A program that is attached to a server of elements, as it sees the server.  Any number of threads
- * ask at a time over one connection; one of those that wait reads the answers of all.  When the
- * connection breaks, one of them makes another, and each repeats what it has asked.
+ * ask at a time over one connection; one of the waiting threads reads the answers for all.  When
+ * the connection breaks, one of them makes another, and each repeats its unanswered operation.
  */
 #ifndef ROAMI_PAST_ATTACH_H
 #define ROAMI_PAST_ATTACH_H
@@ -21,7 +21,7 @@ struct roam_ps_server {
 	uint64_t number;             /* of the last thing asked */
 	struct attach_ask *asks;     /* under way, answered or not */
 	uint32_t ask_count;
-	struct roami_unsure *unsure; /* of those, counted too, who will ask again */
+	struct roami_unsure *unsure; /* counted too: operations that will be asked again */
 	bool reading;        /* a thread reads, or connects: what comes in is its own */
 	bool broken;         /* there is no connection */
 	bool full;           /* what is to go out first had no room in the socket */
@@ -30,7 +30,7 @@ struct roam_ps_server {
 	int nap_ms;          /* so long after the last */
 	uint64_t connection; /* how many there have been */
 	uint32_t heard;      /* frames of this one */
-	pthread_mutex_t sending; /* of what goes out; before `lock`.  Nobody waits under either */
+	pthread_mutex_t sending; /* of what goes out; taken before `lock`.  Both are short */
 	struct roami_line line;
 	uint64_t session, keep_ns; /* the server's */
 	char *address;
@@ -58,17 +58,17 @@ void roami_attach_close(struct roami_attachments *all, struct roam_ps_server *se
 void roami_attach_hold(struct roam_ps_server *server);
 void roami_attach_rele(struct roam_ps_server *server);
 
-/* The element is left: nobody will ask again. */
+/* The element is left: its operation that is unsure will not be asked again. */
 void roami_attach_leave(struct roam_ps_server *server, struct roam_ps_element *element);
 
-/* Those who wait look whether they were cancelled. */
+/* Makes all threads that wait check whether they were cancelled. */
 void roami_attach_look(struct roami_attachments *all);
 
 /* Asks for an operation, and waits for its outcome. */
 enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roami_ask *ask,
 			       struct roam_ps_request *request);
 
-/* That a server has to answer in, where nobody says another time. */
+/* The time that a server has for an answer, if the caller gives no other. */
 #define ROAMI_ANSWER_NS UINT64_C(10000000000)
 
 /*

@@ -7,8 +7,8 @@
  * From then on the client asks and the server answers, each answer with the number of what was
  * asked, in any order.
  *
- * A client whose connection broke attaches by the name of his session, and repeats what he has no
- * answer to under the numbers that it had, or under new ones if the server has not got it.
+ * A client whose connection broke attaches by the name of its session.  It repeats each operation
+ * without an answer, under the number it had, or under a new one if the server has not got it.
  */
 #ifndef ROAMI_PAST_FRAMES_H
 #define ROAMI_PAST_FRAMES_H
@@ -44,7 +44,7 @@ struct roami_guest_head {
 };
 
 struct roami_attach {
-	uint64_t session; /* that he had; 0: a new one */
+	uint64_t session; /* the client's; 0: a new one */
 	uint32_t heard;   /* frames of the connection that broke */
 	uint32_t spare;
 	uint64_t wanted; /* no operation before this number is repeated */
@@ -53,7 +53,7 @@ struct roami_attach {
 struct roami_attached {
 	uint64_t session;
 	uint64_t highest; /* the number up to which the server has got what was asked */
-	uint64_t keep_ns; /* so long is who is away remembered */
+	uint64_t keep_ns; /* how long a session without a connection is remembered */
 };
 
 struct roami_list {

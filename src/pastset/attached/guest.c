@@ -30,7 +30,7 @@ void roami_guests_fini(struct roami_guests *all)
 	while (all->sessions != NULL)
 		roami_session_end(all->sessions, true);
 	roami_sessions_answer(all);
-	/* Some are being served this moment, or elsewhere. */
+	/* Some operations are being served this moment, or at other nodes. */
 	for (unsigned turn = 0; all->waiting > 0; turn++) {
 		all->past->node->env->spin(all->past->node, turn);
 		roami_sessions_answer(all);
@@ -62,7 +62,7 @@ static void flow_free(struct roami_guest *guest)
 	guest->out = (struct roami_flow){NULL, 0, 0, 0};
 }
 
-/* Room for `bytes` more; NULL: there is no memory. */
+/* Makes room for `bytes` more to go out; NULL: there is no memory. */
 static uint8_t *flow_room(struct roami_guest *guest, size_t bytes)
 {
 	struct roami_flow *flow = &guest->out;
@@ -148,7 +148,7 @@ static bool guest_say(struct roami_guest *guest, uint32_t kind, uint64_t number,
 				&(struct roam_part){NULL, 0});
 }
 
-/* What goes if he is forgotten. */
+/* Bytes that are freed if the session is forgotten. */
 static uint64_t guests_usage(const struct roami_session *session)
 {
 	return session->memo_bytes + session->errand_bytes +
@@ -194,7 +194,7 @@ static bool bind_keep(struct roami_past *past, size_t bytes)
 	return kept;
 }
 
-/* He may ask for the element.  false: there is no memory. */
+/* Lets clients use the element.  false: there is no memory. */
 static bool bind_host(struct roami_guests *all, uint32_t number,
 		      const struct roami_template *template, const struct roami_bind *ask,
 		      const char *name)
@@ -216,7 +216,7 @@ static bool bind_host(struct roami_guests *all, uint32_t number,
 	return true;
 }
 
-/* Where it is to live if it is new: `here` is the node that it is entered at. */
+/* The node for a new element that is entered at node `here`. */
 static unsigned bind_place(const struct roami_node *here, const struct roami_bind *ask)
 {
 	if (ask->place == ROAM_PS_HASH)
@@ -224,7 +224,7 @@ static unsigned bind_place(const struct roami_node *here, const struct roami_bin
 	return ask->place == ROAM_PS_CREATOR ? here->me : ask->node;
 }
 
-/* Enters it, wherever it lives; `texts` as they come. */
+/* Enters an element, at whichever node it lives; `texts` as they come. */
 static void bind_enter(struct roami_guests *all, const struct roami_template *template,
 		       const struct roami_bind *ask, const char *texts,
 		       struct roami_ps_bound *answer)
@@ -325,7 +325,7 @@ static bool guest_list(struct roami_guest *guest, uint64_t number, const uint8_t
 
 /* ------------------------------------------------------------------------------------ coming in */
 
-/* His session is taken from the connection that it is on, which he knows to be broken. */
+/* Takes the session from the connection that it is on, which the client knows to be broken. */
 static bool guest_resume(struct roami_guest *guest, struct roami_session *session,
 			 const struct roami_attach *ask)
 {
@@ -339,7 +339,7 @@ static bool guest_resume(struct roami_guest *guest, struct roami_session *sessio
 	return roami_session_resume(session, guest, ask);
 }
 
-/* He knows the key. */
+/* The client has shown that it knows the key. */
 static bool guest_attach(struct roami_guest *guest, const uint8_t *data, size_t bytes)
 {
 	struct roami_guests *all = guest->all;
@@ -351,7 +351,7 @@ static bool guest_attach(struct roami_guest *guest, const uint8_t *data, size_t 
 		return false;
 	memcpy(&ask, data, sizeof(ask));
 	roami_sessions_answer(all);
-	/* Who comes leaves room for what is to be answered; that makes room for him. */
+	/* A new client leaves room for answers; one that comes again may use that room. */
 	if (all->fixed + ROAMI_GUEST_IN_BYTES + sizeof(*session) >
 	    (ask.session == 0 ? all->bound / 4 * 3 : all->bound))
 		return false;
@@ -391,7 +391,7 @@ static bool guest_op(struct roami_guest *guest, uint64_t number, const uint8_t *
 	return roami_session_op(guest->session, number, &ask, data, bytes);
 }
 
-/* What may be done twice without harm. */
+/* A question, which does no harm if it is answered twice. */
 static bool guest_question(struct roami_guest *guest, const struct roami_guest_head *head,
 			   const uint8_t *data, size_t bytes)
 {
@@ -401,7 +401,7 @@ static bool guest_question(struct roami_guest *guest, const struct roami_guest_h
 					      : guest_list(guest, head->number, data, bytes);
 }
 
-/* false: he is to be dropped. */
+/* false: the connection is to be dropped. */
 static bool guest_frame(struct roami_guest *guest, const uint8_t *text, size_t bytes)
 {
 	struct roami_guest_head head;
@@ -431,7 +431,7 @@ static bool guest_frame(struct roami_guest *guest, const uint8_t *text, size_t b
 	}
 }
 
-/* His hello: ours goes back, and a frame that shows that we know the key. */
+/* Answers the client's hello by the server's, and a frame that shows that it knows the key. */
 static bool guest_meet(struct roami_guest *guest, const uint8_t *hello)
 {
 	uint8_t *at = flow_room(guest, ROAMI_CHANNEL_HELLO);
@@ -440,7 +440,7 @@ static bool guest_meet(struct roami_guest *guest, const uint8_t *hello)
 	    !roami_channel_meet(&guest->channel, ROAMI_GUEST_MAGIC, guest->all->key, false, hello))
 		return false;
 	guest->out.end += ROAMI_CHANNEL_HELLO;
-	guest->met = true; /* what follows makes him speak */
+	guest->met = true; /* guest_say enters it in the list of those that speak */
 	return guest_say(guest, ROAMI_GUEST_WELCOME, 0, NULL, 0);
 }
 

@@ -3,8 +3,8 @@
  * in, bytes out; what the program asks is its session's.  Nothing here knows of sockets or threads;
  * pastset/attached/host.c does.
  *
- * What comes is not trusted.  Whoever does not know the key gets no further than his hello; what a
- * client that knows it asks is checked all the same, for it may be wrong.
+ * Input is not trusted.  A client that does not know the key gets no further than its hello; what a
+ * client with the key asks is checked all the same, for it may be wrong.
  */
 #ifndef ROAMI_PAST_GUEST_H
 #define ROAMI_PAST_GUEST_H
@@ -22,7 +22,7 @@ struct roami_hosted {
 struct roami_guests {
 	struct roami_past *past;
 	uint8_t key[ROAMI_CHANNEL_KEY];
-	struct roami_hosted *hosted[ROAMI_NODES_MAX]; /* by owner and element; NULL: none of his */
+	struct roami_hosted *hosted[ROAMI_NODES_MAX]; /* by owner and element; NULL: no element */
 	uint64_t serial;                              /* of operations that wait */
 	uint32_t waiting; /* of those, at elements or in `done` */
 	uint32_t attached;
@@ -40,7 +40,7 @@ struct roami_guests {
 };
 
 #define ROAMI_GUEST_IN_BYTES (2 * ROAMI_GUEST_FRAME_MAX) /* what comes in has so much room, */
-#define ROAMI_GUEST_STRANGE  1024u /* and so much from who has not shown that he knows the key */
+#define ROAMI_GUEST_STRANGE  1024u /* and so much before it has shown the key */
 #define ROAMI_GUESTS_LEAST   ((uint64_t)16 << 20) /* bound: that, if ROAM_PS_MEMORY is less */
 
 /* Bytes that go out. */
@@ -52,11 +52,11 @@ struct roami_flow {
 struct roami_guest {
 	struct roami_guests *all;
 	struct roami_session *session; /* NULL: none yet, or it is on another connection */
-	bool met;      /* his hello has come */
-	bool attached; /* he knows the key */
-	bool leaves;   /* and goes of his own will */
-	bool lost;     /* he is to be dropped */
-	bool speaks;   /* he is in the list of those who do */
+	bool met;      /* its hello has come */
+	bool attached; /* it has shown the key */
+	bool leaves;   /* it says that it goes */
+	bool lost;     /* it is to be dropped */
+	bool speaks;   /* it is in the list of guests with bytes to send */
 	struct roami_guest *next_speaking;
 	struct roami_channel channel;
 	struct roami_flow out;
@@ -83,39 +83,39 @@ static inline uint32_t roami_hosted_element(uint32_t number)
 	return number & (ROAMI_ELEMENTS_MAX - 1);
 }
 
-/* The one of that number; NULL: no client has entered it. */
+/* The element of that number; NULL: no client has entered it. */
 struct roami_hosted *roami_hosted_find(const struct roami_guests *all, uint32_t number);
 
-/* Somebody who has something to be sent, or is lost; NULL: nobody. */
+/* The next guest that has bytes to send, or is lost; NULL: none. */
 struct roami_guest *roami_guests_speaking(struct roami_guests *all);
 
-/* Somebody of whom nothing is known yet. */
+/* A new connection, of which nothing is known yet. */
 void roami_guest_init(struct roami_guest *guest, struct roami_guests *all);
 
 /*
- * Takes what lies in `in`, which it may change.  Returns how much of it; SIZE_MAX: he is to be
- * dropped.  What is left is the beginning of what is not complete.
+ * Takes what lies in `in`, which it may change.  Returns how much of it; SIZE_MAX: the guest
+ * is to be dropped.  What is left is the beginning of what is not complete.
  */
 size_t roami_guest_take(struct roami_guest *guest, uint8_t *in, size_t bytes);
 
-/* A frame to him.  false: there is no memory; he is lost, since there is no gap between frames. */
+/* Sends a frame.  false: no memory; the guest is lost, since frames must have no gap. */
 bool roami_guest_send(struct roami_guest *guest, uint32_t kind, uint64_t number,
 		      const struct roam_part *one, const struct roam_part *two);
 
-/* What he asked to be listed, to which it adds what the server knows. */
+/* Answers ROAMI_GUEST_LIST; adds what the server knows to `listings`. */
 bool roami_guest_listed(struct roami_guest *guest, uint64_t number, const struct roami_list *ask,
 			struct roami_listings *listings);
 
-/* So many more bytes of sessions and connections. */
+/* Counts so many more bytes of sessions and connections. */
 void roami_guests_fix(struct roami_guests *all, int64_t bytes);
 
-/* While more is used than may be, the client who uses most is forgotten. */
+/* Forgets the client that uses most, while more than `bound` is used. */
 void roami_guests_bound(struct roami_guests *all);
 
-/* He is to be dropped. */
+/* Marks the guest to be dropped. */
 void roami_guest_lose(struct roami_guest *guest);
 
-/* The connection is gone: his operations do not wait any more. */
+/* The connection is gone: takes back the operations that wait. */
 void roami_guest_fini(struct roami_guest *guest);
 
 #endif

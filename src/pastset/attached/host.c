@@ -15,16 +15,16 @@
 #include "os/os.h"
 #include "pastset/attached/address.h"
 
-#define OUT_MUCH      ((size_t)4 << 20) /* to be sent: nothing more is read from him */
+#define OUT_MUCH      ((size_t)4 << 20) /* to be sent: nothing more is read from the client */
 #define STRANGERS_MAX 256u
-#define STRANGER_NS   5000000000u /* so long has who connects to show that he knows the key */
+#define STRANGER_NS   5000000000u /* time for a new connection to show the key */
 #define EVENTS        64
 #define SECOND_MS     1000
-#define FULL_MS       100 /* so long nobody is let in where the system has no room for one more */
+#define FULL_MS       100 /* no connection is accepted, once the system had no room for one */
 
 /* A connection. */
 struct host_link {
-	struct roami_guest guest; /* the first: a guest's link is where he is */
+	struct roami_guest guest; /* first: a guest's address is its link's */
 	int fd;                   /* -1: closed; events of before may still name it */
 	uint32_t events;          /* that are waited for */
 	struct host_link *next, *before;
@@ -36,8 +36,8 @@ struct host_link {
 struct roami_host {
 	struct roami_guests guests;
 	int epoll, listener, wake;
-	uint64_t forget_ns; /* until then nobody's session is to be forgotten */
-	uint64_t full_ns; /* nobody is let in until then, or somebody goes; 0: who comes is */
+	uint64_t forget_ns; /* when the next session is to be forgotten */
+	uint64_t full_ns; /* none is accepted until then, or until one closes; 0: all are */
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* to be removed; "": none */
 	struct host_link *links, *last;                            /* the newest first */
 	struct host_link *closed;
@@ -58,7 +58,7 @@ static uint64_t host_now(const struct roami_host *host)
 
 /*
  * There is no descriptor, or no memory, for one more connection.  Other processes may hold what is
- * missing, so it is not only an end of ours after which there can be one again.
+ * missing, so the host tries again by time, and not only when one of its own connections closes.
  */
 static void host_shut_door(struct roami_host *host)
 {
@@ -77,6 +77,7 @@ static void host_open_door(struct roami_host *host)
 
 static void link_close(struct roami_host *host, struct host_link *link)
 {
+	roami_assert(link->fd >= 0);
 	if (!link->guest.attached)
 		host->strangers--;
 	roami_guest_fini(&link->guest);
@@ -116,7 +117,7 @@ static void link_watch(struct roami_host *host, struct host_link *link)
 	link->events = events;
 }
 
-/* false: he is gone. */
+/* false: the connection is broken. */
 static bool link_send(struct roami_host *host, struct host_link *link)
 {
 	struct roami_flow *out = &link->guest.out;
@@ -137,7 +138,7 @@ static bool link_send(struct roami_host *host, struct host_link *link)
 	return true;
 }
 
-/* false: he is gone, or to be dropped. */
+/* false: the connection is broken, or to be dropped. */
 static bool link_receive(struct roami_host *host, struct host_link *link)
 {
 	bool stranger = !link->guest.attached;
@@ -175,7 +176,7 @@ static void link_event(struct roami_host *host, struct host_link *link, uint32_t
 
 /* ------------------------------------------------------------------------------------ strangers */
 
-/* The one who has been a stranger longest. */
+/* The oldest connection that has not shown the key. */
 static struct host_link *host_stranger(const struct roami_host *host)
 {
 	struct host_link *link = host->last;
@@ -277,7 +278,7 @@ enum roam_err roami_host_open(struct roami_host **host_p, struct roami_past *pas
 	return err;
 }
 
-/* How long nothing is to be done unless something comes. */
+/* The time until something is to be done even if no event comes. */
 static int host_sleep_ms(const struct roami_host *host)
 {
 	uint64_t due = roami_msg_due_ns(host->guests.past->node);
@@ -307,7 +308,7 @@ static void host_event(struct roami_host *host, const struct epoll_event *event)
 		link_event(host, event->data.ptr, event->events);
 }
 
-/* What the events have led to. */
+/* Sends and closes what the events have led to. */
 static void host_settle(struct roami_host *host)
 {
 	struct roami_guest *guest;

@@ -14,7 +14,7 @@ struct roami_host;
 #define ROAMI_HOST_KEEP_MIB 64
 
 /*
- * Listens at an address for those who know the key; `keep`: what is remembered of who is cut off.
+ * Listens at an address for clients with the key; `keep`: what is remembered of those cut off.
  * `at`: the address as clients may use it.  Errors: ROAM_EINVAL (an address
  * that makes no sense), ROAM_ENOMEM, ROAM_ESYSTEM; `why` says why.
  */
@@ -29,7 +29,7 @@ enum roam_err roami_host_serve(struct roami_host *host, int stop);
 /* In a child of fork(), which has got copies of the sockets, but not the thread: closes them. */
 void roami_host_forsake(struct roami_host *host);
 
-/* Drops them all; NULL is ignored. */
+/* Drops all clients, and frees the host; NULL is ignored. */
 void roami_host_close(struct roami_host *host);
 
 #endif

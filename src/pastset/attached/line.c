@@ -11,7 +11,7 @@
 #include "os/os.h"
 
 #define PARTS_MAX 4u
-#define LOOK_MS   250 /* so often is looked for who cancels, while it is opened */
+#define LOOK_MS   250 /* between checks for a cancel, while the line is opened */
 
 /* --------------------------------------------------------------------------------------- frames */
 
@@ -21,6 +21,7 @@ bool roami_line_send(struct roami_line *line, const struct roami_guest_head *hea
 	struct roam_part all[PARTS_MAX + 1] = {{head, sizeof(*head)}};
 	size_t bytes;
 
+	roami_assert(count <= PARTS_MAX && !roami_line_full(line));
 	for (unsigned i = 0; i < count; i++)
 		all[i + 1] = parts[i];
 	bytes = roami_channel_close(&line->channel, all, count + 1, line->out);
@@ -64,6 +65,7 @@ uint8_t *roami_line_frame(struct roami_line *line, size_t *bytes_p, bool *bad_p)
 
 static void line_drop(struct roami_line *line, size_t bytes)
 {
+	roami_assert(bytes <= line->have);
 	line->have -= bytes;
 	memmove(line->in, line->in + bytes, line->have);
 }

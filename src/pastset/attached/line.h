@@ -6,16 +6,16 @@
 #include "pastset/attached/frames.h"
 
 /*
- * One thread at a time sends, one receives, and one opens it while nobody does either.  Zero but
- * for fd -1, wake: not yet open.  No call waits longer than it is told: not for a server that is
- * stopped, or whose host is cut off, nor for room in a socket.
+ * One thread at a time sends, one receives, and one opens it while none does either.  Zero but for
+ * fd -1 and `wake`: not yet open.  No call waits longer than its limit, not even for a server that
+ * is stopped or cut off, or for room in a socket.
  */
 struct roami_line {
 	int fd;
-	int wake; /* to be written to by who wants the one who receives to look up */
+	int wake; /* an eventfd that wakes the thread that receives */
 	uint64_t until; /* opening it may take until then, by the clock of roami_os_now_ns, */
 	uint64_t least; /* and until then at least, if it is cancelled */
-	const struct roam_ps_cancel *cancel; /* by this; NULL: nobody does */
+	const struct roam_ps_cancel *cancel; /* by this; NULL: it cannot be */
 	struct roami_route route;
 	struct roami_channel channel;
 	size_t have;
@@ -26,8 +26,8 @@ struct roami_line {
 
 /*
  * Meets the server at an address: both show that they know the key, and the client attaches.
- * `why` says more.  Errors: ROAM_EINVAL (the address makes no sense), ROAM_ELOST (nobody is
- * there), ROAM_EAGAIN (nobody can be reached, or the connection broke), ROAM_EPROTO (no server of
+ * `why` says more.  Errors: ROAM_EINVAL (the address makes no sense), ROAM_ELOST (no server is
+ * there), ROAM_EAGAIN (none can be reached, or the connection broke), ROAM_EPROTO (no server of
  * this version), ROAM_EKEY, ROAM_EGONE (the server does not know the session), ROAM_ESYSTEM.
  */
 enum roam_err roami_line_open(struct roami_line *line, const char *address, const uint8_t *key,

@@ -45,7 +45,7 @@ static enum roam_err serve_begin(struct roami_serve *serve, char *why, size_t wh
 	return ROAM_ESYSTEM;
 }
 
-/* Drops those who are attached; their operations wait nowhere.  The other nodes still answer. */
+/* Drops all clients, and takes back their operations.  The other nodes still answer. */
 static void serve_end(struct roami_past *past)
 {
 	struct roami_past_job *job = roami_past_job(past);

@@ -7,17 +7,17 @@
 #include "pastset/attached/guest.h"
 #include "pastset/job/relay.h"
 
-#define AWAY_MAX 1024u /* clients remembered that are away: the oldest go first */
+#define AWAY_MAX 1024u /* sessions without a connection: the oldest are forgotten */
 
 /* An operation that waits. */
 struct roami_errand {
 	struct roami_guests *all;
-	struct roami_session *session;      /* NULL: nobody will ask for it */
+	struct roami_session *session;      /* NULL: the session has ended */
 	struct roami_errand *next, *before; /* of the session's */
 	struct roami_errand *next_done;
 	uint64_t number;   /* the client's */
 	uint32_t to, from; /* the elements it was begun at, as clients number them */
-	bool away;         /* his connection broke: it is taken back */
+	bool away;         /* the connection broke: the operation is taken back */
 	bool lists;        /* elements of the node of `to`, from number `from` on */
 	struct roami_past_waiter *waiter; /* here, */
 	uint64_t id;                 /* by which it is cancelled; */
@@ -41,7 +41,7 @@ struct roami_memo {
 
 /* -------------------------------------------------------------------------------------- answers */
 
-/* memo_count: there is none of that number. */
+/* The index of the answer to operation `number`; memo_count: there is none. */
 static uint32_t memo_find(const struct roami_session *session, uint64_t number)
 {
 	uint32_t i = 0;
@@ -60,6 +60,7 @@ static struct roami_memo *memo_pull(struct roami_session *session, uint32_t i)
 {
 	struct roami_memo *memo = session->memos[i];
 
+	roami_assert(i < session->memo_count);
 	session->memo_count--;
 	session->memo_bytes -= memo_size(memo);
 	session->all->used -= memo_size(memo);
@@ -77,12 +78,13 @@ static void memo_push(struct roami_session *session, struct roami_memo *memo)
 	session->all->used += memo_size(memo);
 }
 
-/* The last one that was pushed; false: there is no memory. */
+/* Sends the memo that was pushed last; false: there is no memory. */
 static bool memo_send(struct roami_session *session)
 {
 	struct roami_memo *memo = session->memos[session->memo_count - 1];
 	struct roami_guest *guest = session->guest;
 
+	roami_assert(guest != NULL);
 	memo->sent = roami_guest_send(guest, ROAMI_GUEST_TOLD, memo->number,
 				      &(struct roam_part){&memo->told, sizeof(memo->told)},
 				      &(struct roam_part){memo->rest, memo->bytes});
@@ -90,7 +92,7 @@ static bool memo_send(struct roami_session *session)
 	return memo->sent;
 }
 
-/* Remembers an answer; NULL: there is no memory, and without it he must not get it. */
+/* Remembers an answer; NULL: no memory, and the client must not get an answer then. */
 static struct roami_memo *session_remember(struct roami_session *session, uint64_t number,
 					   const struct roami_told *told,
 					   const struct roam_part *rest)
@@ -128,7 +130,7 @@ void roami_session_heard(struct roami_session *session, uint32_t heard)
 
 /* ----------------------------------------------------------------------------------- operations */
 
-/* What it observed is held no more. */
+/* Lets go of the tuple that was observed. */
 static void op_release(struct roami_past *past, const struct roami_op *op)
 {
 	if (op->record != 0)
@@ -136,7 +138,7 @@ static void op_release(struct roami_past *past, const struct roami_op *op)
 				  op->record);
 }
 
-/* Was begun at `to`, and observes `from`.  false: there is no memory. */
+/* Answers an operation begun at `to` that observes `from`.  false: there is no memory. */
 static bool told_answer(struct roami_session *session, uint64_t number, uint32_t to, uint32_t from,
 			const struct roami_told *told, const struct roam_part *rest)
 {
@@ -146,7 +148,7 @@ static bool told_answer(struct roami_session *session, uint64_t number, uint32_t
 	       (session->guest == NULL || memo_send(session));
 }
 
-/* The same, of an operation here. */
+/* As told_answer, of an operation on an element of this node. */
 static bool op_answer(struct roami_session *session, uint64_t number, uint32_t to, uint32_t from,
 		      const struct roami_op *op)
 {
@@ -164,7 +166,7 @@ static bool op_answer(struct roami_session *session, uint64_t number, uint32_t t
 	return known;
 }
 
-/* On whichever thread. */
+/* On any thread. */
 static void errand_done(struct roami_errand *errand)
 {
 	struct roami_guests *all = errand->all;
@@ -177,7 +179,7 @@ static void errand_done(struct roami_errand *errand)
 	roami_spin_unlock(&all->done_lock);
 }
 
-/* On that which made it possible. */
+/* Called by the thread that made the operation possible. */
 static void errand_served(void *arg, const struct roami_op *op)
 {
 	struct roami_errand *errand = arg;
@@ -202,7 +204,7 @@ void roami_session_told(void *arg, const struct roami_told *told, const void *re
 	errand_done(errand);
 }
 
-/* It is not to wait. */
+/* Ends the wait; the outcome comes as ever. */
 static void errand_cancel(struct roami_errand *errand)
 {
 	struct roami_past *past = errand->all->past;
@@ -223,6 +225,7 @@ static void errand_unlink(struct roami_errand *errand)
 {
 	struct roami_session *session = errand->session;
 
+	roami_assert(session != NULL && session->errand_count > 0);
 	if (errand->before != NULL)
 		errand->before->next = errand->next;
 	else
@@ -235,7 +238,7 @@ static void errand_unlink(struct roami_errand *errand)
 	errand->session = NULL;
 }
 
-/* Another node has said what lives there.  Who is away asks again. */
+/* Another node has listed its elements.  A client without a connection asks again. */
 static void list_end(struct roami_session *session, struct roami_errand *errand)
 {
 	struct roami_list ask = {errand->from, roami_hosted_owner(errand->to)};
@@ -250,7 +253,7 @@ static void list_end(struct roami_session *session, struct roami_errand *errand)
 		roami_guest_listed(session->guest, errand->number, &ask, listings);
 }
 
-/* It does not wait any more. */
+/* The operation is over: answers it, or remembers what it had done. */
 static void errand_end(struct roami_errand *errand)
 {
 	struct roami_session *session = errand->session;
@@ -279,7 +282,7 @@ static void errand_end(struct roami_errand *errand)
 	}
 }
 
-/* `bounds`: nobody's session is in use meanwhile, so that any may be forgotten. */
+/* `bounds`: no session is in use by the caller, so that any may be forgotten. */
 static void sessions_answer(struct roami_guests *all, bool bounds)
 {
 	struct roami_errand *done, *order = NULL;
@@ -344,7 +347,7 @@ static void errand_link(struct roami_errand *errand)
 	session->all->waiting++;
 }
 
-/* It has to wait perhaps; false: there is no memory. */
+/* Runs an operation, which may have to wait.  false: there is no memory. */
 static bool op_run(struct roami_session *session, uint64_t number, uint32_t to, uint32_t from,
 		   struct roami_op *op)
 {
@@ -378,7 +381,7 @@ static bool session_refuse(struct roami_session *session, uint64_t number, enum 
 	       memo_send(session);
 }
 
-/* The same at another node. */
+/* As op_run, at another node. */
 static bool relay_run(struct roami_session *session, uint64_t number, uint32_t to, uint32_t from,
 		    const struct roami_op *op, const void *tuple, size_t bytes)
 {
@@ -400,7 +403,7 @@ static bool relay_run(struct roami_session *session, uint64_t number, uint32_t t
 	return session_refuse(session, number, ROAM_EAGAIN, op->moved);
 }
 
-/* He takes part in the element's X-function; false: there is no memory. */
+/* The client takes part in the element's X-function; false: there is no memory. */
 static bool session_part(struct roami_session *session, uint32_t element)
 {
 	uint32_t *grown;
@@ -417,7 +420,7 @@ static bool session_part(struct roami_session *session, uint32_t element)
 	return true;
 }
 
-/* What a client's library would not ask.  The lengths are checked already. */
+/* Refuses what no library of a client asks.  Lengths are checked already. */
 static enum roam_err ask_check(const struct roami_guests *all, const struct roami_ask *ask,
 			       const void *tuple, size_t bytes)
 {
@@ -439,7 +442,7 @@ static enum roam_err ask_check(const struct roami_guests *all, const struct roam
 	return ROAM_OK;
 }
 
-/* Does it, or what is left of it. */
+/* Does an operation, or its second half if its first was done. */
 static bool session_begin(struct roami_session *session, uint64_t number, struct roami_op *op,
 			  const void *tuple, size_t bytes)
 {
@@ -570,7 +573,7 @@ static uint64_t sessions_now(const struct roami_guests *all)
 	return all->past->node->env->now(all->past->node);
 }
 
-/* The one who has been away longest; NULL: nobody is. */
+/* The session longest without a connection; NULL: each has one. */
 static struct roami_session *sessions_oldest(const struct roami_guests *all)
 {
 	struct roami_session *oldest = NULL;
@@ -581,7 +584,7 @@ static struct roami_session *sessions_oldest(const struct roami_guests *all)
 	return oldest;
 }
 
-/* Of answers to those who are away. */
+/* Bytes of answers to clients without a connection. */
 static uint64_t sessions_bytes(const struct roami_guests *all)
 {
 	uint64_t bytes = 0;
@@ -596,6 +599,7 @@ void roami_session_away(struct roami_session *session)
 {
 	struct roami_guests *all = session->all;
 
+	roami_assert(session->guest != NULL);
 	if (all->away == AWAY_MAX)
 		roami_session_end(sessions_oldest(all), false);
 	session->guest = NULL;
@@ -613,6 +617,7 @@ bool roami_session_resume(struct roami_session *session, struct roami_guest *gue
 {
 	uint32_t i = 0;
 
+	roami_assert(session->guest == NULL);
 	sessions_answer(session->all, false);
 	if (session->errands != NULL)
 		return false;
@@ -627,7 +632,7 @@ bool roami_session_resume(struct roami_session *session, struct roami_guest *gue
 	return true;
 }
 
-/* Others would wait for ever for what he was to move. */
+/* The other participants would wait for ever for the client's tuple. */
 static void session_break(struct roami_guests *all, uint32_t number)
 {
 	uint32_t element = roami_hosted_element(number);

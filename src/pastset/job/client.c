@@ -114,6 +114,7 @@ enum roam_err roami_client_apart(struct roam_ps_element *element, struct roam_ps
 	uint64_t begun = element->route->now(element), timeout = request->timeout_ns, spent, moved;
 	enum roam_err err;
 
+	roami_assert(request->op == ROAM_PS_MOB);
 	request->op = ROAM_PS_MOVE;
 	err = element->call(element, request);
 	request->op = ROAM_PS_MOB;

@@ -131,6 +131,7 @@ enum roam_err roami_enter_end(struct roami_enter *enter, enum roam_err err,
 		free(enter->element);
 		return err;
 	}
+	roami_assert(enter->element->route != NULL);
 	enter->element->call = enter->element->route->call;
 	*element_p = enter->element;
 	return ROAM_OK;

@@ -35,7 +35,10 @@ static void here_await(struct roami_past *past, struct here_wait *wait)
 	roami_wait(past->node, here_over, wait);
 }
 
-/* Nobody sees how long the operation waits, and it finds nothing newer than it needs. */
+/*
+ * Whether the operation may be done before a partial's outcome is known: it has no limit of time,
+ * and what it finds is not newer than it needs.
+ */
 static bool here_lax(const struct roami_ask *ask, const struct roam_ps_request *request)
 {
 	bool observes = ask->op == ROAM_PS_OBSERVE && ask->which != ROAM_PS_LAST;

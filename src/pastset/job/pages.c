@@ -22,6 +22,7 @@ static uint64_t pages_lock(uint64_t heap)
 /* Where a record's bytes are: the allocator does not use its first block. */
 static uint64_t pages_at(const struct roam_ps_element *element, roami_record record)
 {
+	roami_assert(element->heap != ROAMI_NO_HEAP && record >= ROAMI_PAST_SKIPPED);
 	return element->heap + record - ROAMI_PAST_SKIPPED;
 }
 

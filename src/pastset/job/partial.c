@@ -22,6 +22,7 @@ void roami_partial_give(struct roami_past *past, uint32_t element,
 	const struct roami_partial_head head = {partial->round, element, ROAMI_PARTIAL_GIVEN};
 	struct roam_part parts[2] = {{&head, sizeof(head)}, {partial->tuple, partial->bytes}};
 
+	roami_assert(partial->round != 0 && partial->partner != 0);
 	roami_msg_send_awaited(past->node, partial->partner - 1,
 			       roami_past_type(past, ROAMI_PAST_PARTIAL), parts, 2);
 }
@@ -37,6 +38,7 @@ void roami_partial_recall(struct roami_past *past, unsigned partner, uint32_t el
 /* The lock of all is held. */
 static struct roami_taker *taker_find(struct roami_takers *all, uint32_t owner, uint32_t element)
 {
+	roami_assert(roami_spin_held(&all->lock));
 	for (uint32_t i = 0; i < all->count; i++)
 		if (all->takers[i].owner == owner && all->takers[i].element == element)
 			return &all->takers[i];

@@ -141,6 +141,7 @@ void roami_relay_reply(struct roami_node *node, const struct roam_request *reque
 	const struct roami_relay_head head = {request->call, 0};
 	struct roam_part all[3] = {{&head, sizeof(head)}, parts[0], parts[1]};
 
+	roami_assert(request->call != 0);
 	roami_msg_send(node, request->origin,
 		       roami_past_type(roami_past_of(node), ROAMI_PAST_RELAYED), all, 3);
 }

@@ -1,6 +1,6 @@
 /*
  * The server: operations of other nodes on the elements here.  Each is a call; one that has to wait
- * is answered when it is done, by whoever made that possible.
+ * is answered when it is done, by the thread that made that possible.
  */
 #include "pastset/job/server.h"
 

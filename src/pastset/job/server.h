@@ -59,7 +59,7 @@ static inline unsigned roami_past_type(struct roami_past *past, unsigned message
 }
 
 struct roami_relay_head {
-	uint32_t id; /* of the operation's slot; 0: nobody waits for an answer */
+	uint32_t id; /* of the operation's slot; 0: no answer is expected */
 	uint32_t spare;
 };
 
