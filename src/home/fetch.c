@@ -20,7 +20,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 	uint32_t slots = roami_share_slots(&node->layout);
 	bool listed;
 
-	roami_contract(there->base != NULL && home < node->nodes);
+	roami_contract(home < node->nodes);
 	for (;;) {
 		uint32_t mark = atomic_load(shared), found;
 		uint64_t at;
@@ -105,7 +105,7 @@ enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint3
 {
 	struct roami_header *header = &node->segments[home].headers[page];
 
-	roami_contract(home < node->nodes && node->segments[home].base != NULL);
+	roami_contract(home < node->nodes);
 	for (;;) {
 		uint32_t where = atomic_load(&header->where), generation;
 		bool open;

@@ -12,7 +12,8 @@ uint64_t roami_word_apply(struct roami_node *node, unsigned manager,
 	_Atomic uint64_t *word = &node->segments[manager].directory[op->page];
 	uint64_t found = op->from;
 
-	roami_contract(op->page < node->layout.pages && node->segments[manager].base != NULL);
+	roami_contract(op->page < node->layout.pages);
+	roami_contract(node->segments[manager].base != NULL);
 	if (!op->swap)
 		return atomic_load(word);
 	atomic_compare_exchange_strong(word, &found, op->to);
