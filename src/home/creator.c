@@ -1,4 +1,7 @@
-/* What node 0 had in the heap when the job was sealed: brought by whoever claims a page. */
+/*
+ * The bytes that node 0 had in the heap when the job was sealed: a node that claims a page copies
+ * them.
+ */
 #include <string.h>
 
 #include "home/reach.h"
@@ -9,7 +12,10 @@
 #define PART_PAGES 4096u
 #define PART_WORDS (PART_PAGES / 64)
 
-/* Of a part of the heap: in which pages node 0, which is not near, had bytes.  Asked for once. */
+/*
+ * In which pages of a part of the heap node 0, reached by messages, had bytes.  Asked for once per
+ * part.
+ */
 struct roami_creator_part {
 	_Atomic uint64_t marks[PART_WORDS];
 	_Atomic uint32_t known;
@@ -55,7 +61,7 @@ static void marks_handle(struct roami_node *node, const struct roam_request *req
 	uint32_t first;
 
 	if (request->bytes != sizeof(part))
-		roami_node_fail(node, "node %u sent a short request", request->from);
+		roami_node_fail(node, "node %u: short request for marks", request->from);
 	memcpy(&part, request->data, sizeof(part));
 	if (part > (node->layout.pages - 1) / PART_PAGES)
 		roami_node_fail(node, "node %u asked for pages beyond the heap", request->from);
@@ -75,7 +81,7 @@ static void creator_learn(struct roami_node *node, uint64_t number)
 	roami_assert(node->me != 0 && number <= (node->layout.pages - 1) / PART_PAGES);
 	if (roami_msg_call(node, 0, roami_type(node, ROAMI_ROOM_CREATOR, 0), &ask, 1, marks,
 			   sizeof(marks)) != sizeof(marks))
-		roami_node_fail(node, "node 0 sent half of its marks");
+		roami_node_fail(node, "node 0: short reply about its pages at the seal");
 	for (unsigned i = 0; i < PART_WORDS; i++)
 		atomic_store_explicit(&part->marks[i], marks[i], memory_order_relaxed);
 	atomic_store_explicit(&part->known, 1, memory_order_release);

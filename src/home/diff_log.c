@@ -1,7 +1,8 @@
 /*
- * Diffs that a node leaves in its segment for the others: who has a copy that lacks a few of them
- * needs no page.  A bounded ring; what was overwritten is fetched with its page instead.  A diff's
- * place, in its write notice, counts words since the beginning, + 1.
+ * The diff log: diffs that a node leaves in its segment for other nodes, so that a copy that lacks
+ * a few of them can be updated without fetching the page.  It is a bounded ring; for a diff that
+ * was overwritten the page is fetched.  A diff's place, in its write notice, is its first word's
+ * number since the beginning, + 1.
  */
 #include <string.h>
 
@@ -59,7 +60,7 @@ uint64_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t
 	return at + 1;
 }
 
-/* A home that nobody reads makes no more diffs. */
+/* Notes that a diff was read: a home whose diffs no node reads makes no more. */
 static void trail_say_read(struct roami_header *header)
 {
 	uint32_t where = atomic_load_explicit(&header->where, memory_order_relaxed);

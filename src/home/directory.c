@@ -1,4 +1,4 @@
-/* Who is a page's home: the directory, claiming at first touch, headers of own pages. */
+/* The home directory: each page's home, claims at first touch, the headers of own pages. */
 #include <string.h>
 
 #include "base/region.h"
@@ -20,7 +20,7 @@ unsigned roami_manager(const struct roami_node *node, uint32_t page)
 
 /* -------------------------------------------------------------------------------------- claims */
 
-/* The words say CLAIMED by us: brings the creator's bytes. */
+/* The directory words say that this node has claimed the pages: brings the creator's bytes. */
 void roami_claim_fill(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
 {
 	roami_assert(count <= ROAMI_CLAIM_RUN);
@@ -31,8 +31,9 @@ void roami_claim_fill(struct roami_node *node, uint32_t first, uint32_t count, i
 }
 
 /*
- * What the word of a page says while `home` is claiming it.  One that travels says at once where
- * the page is, if who asks there waits until it is ready: then nobody need be told so.
+ * The directory word of a page while `home` is claiming it.  A claim by message says READY at once
+ * if homes are fixed: a request that reaches the home too early waits there, so no second message
+ * is needed.
  */
 uint64_t roami_claim_word(struct roami_node *node, uint32_t page, unsigned home, bool travels)
 {
@@ -42,7 +43,10 @@ uint64_t roami_claim_word(struct roami_node *node, uint32_t page, unsigned home,
 	return ROAMI_WORD_CLAIMED | home;
 }
 
-/* Tries to move the word from `word` to a home; true: it is ours now and must be published. */
+/*
+ * Tries to move the word from `word` to a home; true: this node is the home and must publish the
+ * page.
+ */
 static bool claim_try(struct roami_node *node, uint32_t page, uint64_t word)
 {
 	unsigned home = (word & ROAMI_WORD_STATE) == ROAMI_WORD_ASSIGNED
@@ -97,8 +101,8 @@ void roami_words_learned(struct roami_node *node, uint32_t first, uint32_t count
 }
 
 /*
- * A block's first page is marked in its manager's header.  None begins in (from, to], or (to,
- * from]?
+ * Whether two pages are in one block: no block's first page, marked in its manager's header, lies
+ * between.  The lower page itself may be one.
  */
 bool roami_claim_same_block(struct roami_node *node, uint32_t from, uint32_t to)
 {
@@ -178,7 +182,7 @@ uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *s
 	int64_t next;
 
 	roami_contract_pending(node, page);
-	if (run != NULL) { /* with the first one */
+	if (run != NULL) { /* granted with the run's first page */
 		count = run->granted - 1;
 		run->granted = 0;
 		run->last = page + count * (uint32_t)run->stride;
@@ -281,7 +285,7 @@ bool roami_home_shared_any(struct roami_node *node)
 	return atomic_load(&home_of(node)->shared_left) != 0;
 }
 
-/* Another domain's: kept until that one asks, in this release or the next. */
+/* Keeps a shared page of another domain until that domain asks, in this release or the next. */
 static void home_shared_leave(struct roami_node *node, uint32_t page)
 {
 	struct roami_vec *shared = &roami_domain_of(node, page)->shared;
@@ -295,7 +299,7 @@ static void home_shared_leave(struct roami_node *node, uint32_t page)
 	atomic_fetch_add(&home_of(node)->shared_left, 1);
 }
 
-/* What another domain has left for this one. */
+/* Takes the shared pages that another domain has left for this one. */
 static size_t home_shared_left(struct roami_node *node, struct roami_domain *mine, uint32_t *pages,
 			       size_t max)
 {
@@ -350,7 +354,9 @@ uint32_t roami_home_here(struct roami_node *node, uint32_t page)
 		       : ROAM_PLACE_MADE(node->me, where >> ROAMI_HEADER_EPOCH);
 }
 
-/* Nobody else's stores are under way, and none can begin; false: some are. */
+/*
+ * Clears the home's bits, unless another node is storing a diff (false); none can begin afterwards.
+ */
 static bool home_leaves(struct roami_header *header)
 {
 	uint32_t where = atomic_load(&header->where);
@@ -425,9 +431,9 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 	roami_contract_pending(node, page);
 	roami_contract_locked(node, page);
 	roami_contract(ROAM_PLACE_OF(place) == node->me);
-	/* Others may have copies; they are not listed again. */
+	/* Other nodes may have copies, which are not listed again. */
 	atomic_fetch_or(&header->shared, ROAMI_SHARED | ROAMI_SHARED_LISTED);
-	/* Who takes it for the home it was once may be about to look (roami_home_enter). */
+	/* Add, do not store: a node with a stale hint may be inside roami_home_enter. */
 	atomic_fetch_add(&header->version, version - ROAMI_VERSION(atomic_load(&header->version)));
 	roami_page_set_home(node, page, true);
 	if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN)

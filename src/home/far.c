@@ -56,7 +56,7 @@ static void parts_handle(struct roami_node *node, const struct roam_request *req
 	    (ask.what == PARTS_TAKE) != (clock_bytes > 0) ||
 	    roami_vclock_decode(&clock, node->nodes, (const uint8_t *)request->data + sizeof(ask),
 				clock_bytes) != clock_bytes)
-		roami_node_fail(node, "node %u sent a malformed request", request->from);
+		roami_node_fail(node, "node %u: malformed request to the heap pool", request->from);
 	count = ask.domain < node->domain_count ? node->self->pool[ask.domain].count : 0;
 	if (ask.what > PARTS_FREE || ask.first >= count || ask.parts > count - ask.first)
 		roami_node_fail(node, "node %u asked for parts beyond the heap", request->from);
@@ -73,7 +73,7 @@ struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain
 	node->reach[0]->parts(node, &ask, NULL, &answer);
 	if (answer.state > ROAMI_POOL_REST ||
 	    (answer.node >= node->nodes && answer.node != ROAMI_POOL_NOBODY))
-		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
+		roami_node_fail(node, "node 0: malformed reply from the heap pool");
 	return (struct roami_pool_part){(enum roami_pool_state)answer.state, answer.used != 0,
 					answer.node, answer.interval};
 }
@@ -89,7 +89,7 @@ bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, 
 	roami_assert(domain < node->domain_count && parts > 0);
 	node->reach[0]->parts(node, &ask, clock, &answer);
 	if (answer.done != 0 && (answer.first >= count || parts > count - answer.first))
-		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
+		roami_node_fail(node, "node 0: malformed reply from the heap pool");
 	*first_p = answer.first;
 	*used_p = answer.used != 0;
 	return answer.done != 0;
@@ -182,7 +182,7 @@ static void place_handle(struct roami_node *node, const struct roam_request *req
 	struct roami_place place;
 
 	if (request->bytes != sizeof(place))
-		roami_node_fail(node, "node %u sent a malformed place", request->from);
+		roami_node_fail(node, "node %u: malformed placement request", request->from);
 	memcpy(&place, request->data, sizeof(place));
 	if (place.place > ROAM_PLACE_NODE || place.page >= node->layout.pages || place.pages == 0 ||
 	    place.pages > node->layout.pages - place.page)
@@ -191,7 +191,7 @@ static void place_handle(struct roami_node *node, const struct roam_request *req
 	    (roami_domain_of(node, place.page)->protocol->region_option == NULL ||
 	     roami_domain_of(node, place.page) !=
 		     roami_domain_of(node, place.page + place.pages - 1)))
-		roami_node_fail(node, "node %u gave pages an option that they cannot have",
+		roami_node_fail(node, "node %u set an option on pages that cannot have it",
 				request->from);
 	roami_place_words(node->self, node->me, node->nodes, &place);
 	roami_reply(node, request, NULL, 0);

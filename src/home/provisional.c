@@ -11,7 +11,7 @@
 
 #define CLAIMS_CALLS 16u
 
-/* What is known of a group of pages. */
+/* Which pages of a group are known to be untouched. */
 struct roami_group {
 	uint64_t untouched;
 	uint64_t epoch;
@@ -56,8 +56,8 @@ void roami_guess_learn(struct roami_node *node, uint32_t first, uint32_t count,
 }
 
 /*
- * Puts the page on the list, unless it is not known to be untouched.  Listed first, looked at the
- * epoch second; who acquires does the reverse (roami_guess_forget).
+ * Lists the page if it is known to be untouched.  The page is listed first, the epoch checked
+ * second; a thread that acquires does the reverse (roami_guess_forget).
  */
 static bool guess_list(struct roami_node *node, uint32_t page)
 {
@@ -88,7 +88,7 @@ bool roami_page_guess(struct roami_node *node, uint32_t page)
 	struct roami_page *entry = roami_page_entry(node, page);
 
 	roami_contract_pending(node, page);
-	/* An acquire of a scope does not end guesses: RC's pages are not beside scopes. */
+	/* An acquire under ScC does not end guesses; RC's pages are never in a job under ScC. */
 	roami_assert(!roami_scoped(node));
 	if (!node->reach[roami_manager(node, page)]->travels ||
 	    !roami_page_wants_write(node, page) ||
@@ -137,11 +137,11 @@ static void claims_handle(struct roami_node *node, const struct roam_request *re
 	uint32_t count;
 
 	if (request->bytes != sizeof(ask))
-		roami_node_fail(node, "node %u sent malformed claims", request->from);
+		roami_node_fail(node, "node %u: malformed list of claims", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
 	if (ask.first >= node->layout.pages || ask.first % ROAMI_GROUP != 0 ||
 	    roami_manager(node, ask.first) != node->me)
-		roami_node_fail(node, "node %u claimed pages beyond the heap", request->from);
+		roami_node_fail(node, "node %u claimed pages not managed here", request->from);
 	count = group_pages(node, ask.first);
 	for (uint32_t i = 0; i < count; i++) {
 		_Atomic uint64_t *word = &node->self->directory[ask.first + i];
@@ -156,7 +156,7 @@ static void claims_handle(struct roami_node *node, const struct roam_request *re
 	roami_reply(node, request, &part, 1);
 }
 
-/* Begins to claim pages of one group, the first ones of the list; how many. */
+/* Begins to claim the first pages of the list that are in one group; returns how many. */
 static size_t claims_begin(struct roami_node *node, struct claims_call *call,
 			   const uint32_t *pages, size_t count)
 {
@@ -178,7 +178,7 @@ static void claims_end(struct roami_node *node, struct claims_call *call)
 {
 	if (roami_msg_call_end(node, call->call) != sizeof(call->answer) ||
 	    (call->answer.granted & ~call->ask.mask) != 0)
-		roami_node_fail(node, "malformed answer to claims");
+		roami_node_fail(node, "malformed reply to a list of claims");
 	roami_words_learned(node, call->ask.first, group_pages(node, call->ask.first),
 			    call->answer.words, call->epoch);
 }
@@ -251,7 +251,7 @@ void roami_guess_merge(struct roami_node *node, uint32_t page)
 	roami_page_mark_dirty(node, entry, page);
 }
 
-/* Moves the list into `work`, ascending, each page once; how many. */
+/* Moves the list into `work`, ascending, each page once; returns how many. */
 static size_t guess_take(struct roami_node *node)
 {
 	struct roami_guess *guess = guess_of(node);
@@ -266,7 +266,10 @@ static size_t guess_take(struct roami_node *node)
 	return roami_pages_sort((void *)guess->work.items, count);
 }
 
-/* Some of them, all of one domain, pending on return; how many of `pages` are done with. */
+/*
+ * Makes some of the pages, all of one domain, pending, and lists them in `held`; returns how many
+ * of `pages` are dealt with.
+ */
 static size_t guess_hold(struct roami_node *node, const uint32_t *pages, size_t count,
 			 uint32_t *held, size_t *held_p)
 {

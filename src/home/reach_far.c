@@ -1,4 +1,4 @@
-/* Peers that are sent messages: see reach.h. */
+/* Peers reached by messages: see reach.h. */
 #include "home/home_state.h"
 #include "home/raw.h"
 #include "home/reach.h"
@@ -40,10 +40,10 @@ static void far_words(struct roami_node *node, unsigned manager, uint32_t first,
 	roami_assert(manager != node->me && count <= ROAMI_WORDS_MAX);
 	if (roami_msg_call(node, manager, directory_type(node, ROAMI_DIRECTORY_WORDS), &part, 1,
 			   words, count * sizeof(*words)) != count * sizeof(*words))
-		roami_node_fail(node, "node %u sent half of its words", manager);
+		roami_node_fail(node, "node %u: short reply to a directory read", manager);
 }
 
-/* A block's first page is not known. */
+/* Where blocks begin is known at their managers only. */
 static bool far_block_begins(struct roami_node *node, unsigned manager, uint32_t page)
 {
 	(void)node, (void)manager, (void)page;
@@ -90,7 +90,7 @@ static void far_fetch_one(struct roami_node *node, struct roami_fetches *fetches
 	roami_contract(slot < fetches->asked);
 	if (roami_msg_answer(node, ask, &came) != sizeof(*head) ||
 	    came != (head->result <= ROAM_FETCH_OPEN))
-		roami_node_fail(node, "node %u sent a malformed page", one->home);
+		roami_node_fail(node, "node %u: malformed reply to a fetch", one->home);
 	one->version = head->version;
 	one->result = (enum roam_fetch)head->result;
 	if (came)
@@ -161,7 +161,7 @@ static uint32_t far_where(const struct roami_node *node, unsigned home, uint32_t
 	return 0;
 }
 
-/* Only the home has the bytes: who lacks a diff fetches the page. */
+/* The diff is out of reach: the caller fetches the page instead. */
 static bool far_trail_follow(struct roami_node *node, unsigned writer, uint64_t place,
 			     uint32_t page, uint8_t *diff, size_t *bytes_p)
 {
@@ -190,10 +190,10 @@ static void far_parts(struct roami_node *node, const struct roami_parts_ask *ask
 		parts[1].bytes = roami_vclock_encode(clock, NULL, node->nodes, &wire);
 	if (roami_msg_call(node, 0, pool_type(node, ROAMI_POOL_ASK), parts, 2, answer,
 			   sizeof(*answer)) != sizeof(*answer))
-		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
+		roami_node_fail(node, "node 0: malformed reply from the heap pool");
 }
 
-/* Where a block begins is not told. */
+/* The beginning of a block is not sent. */
 static void far_place(struct roami_node *node, unsigned manager, const struct roami_place *place)
 {
 	struct roam_part part = {place, sizeof(*place)};
@@ -224,7 +224,7 @@ static uint8_t *far_answer_room(struct roami_node *node, unsigned asker, uint32_
 	return spare;
 }
 
-/* A peer is told of whole pages, once and for good. */
+/* A peer is told of a whole page, once. */
 static void far_objects_set(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
 			    bool told, unsigned type)
 {
@@ -271,7 +271,7 @@ const struct roami_reach roami_reach_far = {
 
 /* ------------------------------------------------------------------------------------ choosing */
 
-/* Adds a kind, once. */
+/* Adds a kind of reach to the list, once. */
 static void reach_list(struct roami_node *node, const struct roami_reach *reach)
 {
 	unsigned i = 0;

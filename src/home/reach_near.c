@@ -1,4 +1,4 @@
-/* Peers whose segments loads and stores reach: see reach.h. */
+/* Peers reached by loads and stores in their segments: see reach.h. */
 #include "base/region.h"
 #include "home/reach.h"
 #include "home/remote.h"
@@ -38,7 +38,10 @@ static uint64_t near_look(struct roami_node *node, uint32_t page)
 	return word;
 }
 
-/* Who is there first is seen before anything is changed. */
+/*
+ * Looks before it claims: the caller claims by compare-and-swap (claim_try) if the page has no
+ * home.
+ */
 static uint64_t near_claim(struct roami_node *node, uint32_t page, bool first, bool *claimed_p)
 {
 	roami_contract_pending(node, page);
@@ -55,8 +58,8 @@ static bool near_block_begins(struct roami_node *node, unsigned manager, uint32_
 }
 
 /*
- * Whether a claim run may go on to `page`: within one allocation, untouched by anybody.  Pending
- * and claimed on return.
+ * Whether a claim run may continue to `page`, which no node has touched.  If so, the page is
+ * pending and claimed on return.
  */
 static bool near_claim_more(struct roami_node *node, uint32_t page)
 {
@@ -122,7 +125,7 @@ static void near_fetch_one(struct roami_node *node, struct roam_fetch_one *one)
 	     (one->result = roami_fetch_direct(node, one->home, one->page, to, &one->version)) ==
 		     ROAM_FETCH_NOT_HOME &&
 	     stays;
-	     turn++) { /* claimed from a manager that is not near, and not yet published */
+	     turn++) { /* claimed at a far manager, and not yet published */
 		roami_msg_pause(node, turn);
 	}
 	if (one->result <= ROAM_FETCH_OPEN)
@@ -144,7 +147,7 @@ static void near_fetch(struct roami_node *node, const struct roami_reach *reach,
 #define STEP_BYTES  512u
 #define FLUSH_AHEAD 1024u /* bytes */
 
-/* Stores the changed bytes straight into the home's page; how many. */
+/* Stores the changed bytes directly into the home's page; returns how many. */
 static size_t flush_put(struct roami_node *node, uint8_t *to, const uint8_t *from, uint8_t *twin,
 			bool keep)
 {
@@ -161,7 +164,7 @@ static size_t flush_put(struct roami_node *node, uint8_t *to, const uint8_t *fro
 	return changed;
 }
 
-/* The changed bytes of one page; its version is still to be counted up. */
+/* Stores the changed bytes of one page; its version is still to be incremented. */
 static size_t flush_bytes(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
 {
 	struct roami_page *entry = roami_page_entry(node, dirty->page);
@@ -180,8 +183,8 @@ static size_t flush_bytes(struct roami_node *node, struct roam_dirty *dirty, uns
 }
 
 /*
- * First lines of a page that comes soon are on their way while this one is compared; of the home's
- * one, for its address translation.
+ * Prefetches the first lines of a page that is compared soon, and one line of the home's page for
+ * its address translation.
  */
 static void flush_expect(struct roami_node *node, uint32_t page, unsigned home)
 {
@@ -197,8 +200,8 @@ static void flush_expect(struct roami_node *node, uint32_t page, unsigned home)
 }
 
 /*
- * Homes that may be taken are held for as long as it takes; false: this one is elsewhere, or it has
- * a twin that the diff must go into, too: then it is held until the message is answered.
+ * Holds a home that may be taken in place while the diff is stored.  false: the home is elsewhere,
+ * or it has a twin that the diff must go into, too: then it is held until the message is answered.
  */
 static bool flush_enter(struct roami_node *node, const struct roami_reach *reach,
 			struct roam_dirty *dirty, unsigned home)
@@ -342,7 +345,9 @@ static uint8_t *near_answer_room(struct roami_node *node, unsigned asker, uint32
 
 	roami_contract(page < node->layout.pages);
 	(void)spare;
-	/* If it is not mapped yet: a read maps its neighbours too, a write does not. */
+	/*
+	 * Maps the page if it is not mapped yet: a read maps its neighbours too, a write does not.
+	 */
 	(void)*(const volatile uint8_t *)room;
 	return room;
 }

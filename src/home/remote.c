@@ -41,7 +41,7 @@ uint32_t roami_memory_page(struct roami_node *node, const struct roam_request *r
 	uint32_t page;
 
 	if (request->bytes < bytes)
-		roami_node_fail(node, "node %u sent a short request", request->from);
+		roami_node_fail(node, "node %u: short request about a page", request->from);
 	memcpy(&page, request->data, sizeof(page));
 	if (page >= node->layout.pages)
 		roami_node_fail(node, "node %u asked for page %u, beyond the heap", request->from,
@@ -76,7 +76,7 @@ static void words_handle(struct roami_node *node, const struct roam_request *req
 	struct roam_part part = {words, 0};
 
 	if (request->bytes != sizeof(ask))
-		roami_node_fail(node, "node %u sent a short request", request->from);
+		roami_node_fail(node, "node %u: short request about a page", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
 	if (ask.count > ROAMI_WORDS_MAX || ask.first >= node->layout.pages ||
 	    ask.count > node->layout.pages - ask.first)

@@ -1,4 +1,4 @@
-/* Copies of other nodes' pages: how many there are, and which go when there are too many. */
+/* Copies of other nodes' pages: their number, and which are evicted when there are too many. */
 #include "base/region.h"
 #include "base/thread.h"
 #include "page/page.h"
@@ -8,7 +8,10 @@ static uint32_t *cache_items(struct roami_node *node)
 	return (uint32_t *)(void *)pages_of(node)->cache.items;
 }
 
-/* Drops what was invalidated since it was listed, and doubles; the lock is held. */
+/*
+ * Removes from the list pages invalidated since they were listed, and duplicates; cache_lock is
+ * held.
+ */
 static void cache_compact(struct roami_node *node)
 {
 	uint32_t *pages = cache_items(node);
@@ -30,7 +33,7 @@ static void cache_compact(struct roami_node *node)
 	pages_of(node)->cache_first = 0;
 }
 
-/* Lists a page as the newest copy; first listed, first evicted. */
+/* Lists a page as the newest copy; pages are evicted in the order listed. */
 static void cache_list(struct roami_node *node, uint32_t page)
 {
 	struct roami_pages *pages = pages_of(node);
@@ -58,7 +61,7 @@ void roami_page_cached(struct roami_node *node, uint32_t first, uint32_t end)
 
 /* ------------------------------------------------------------------------------------ eviction */
 
-/* Lets the page's protocol give the copy up; the page is pending. */
+/* Asks the page's protocol to drop the copy; the page is pending. */
 static bool page_give_up(struct roami_node *node, uint32_t page)
 {
 	struct roami_domain *domain = roami_domain_of(node, page);
@@ -125,7 +128,7 @@ static bool cache_oldest(struct roami_node *node, uint32_t *page_p)
 	return found;
 }
 
-/* Those that are dirty or in use go to the end of the list. */
+/* Pages looked at per call; those that are dirty or in use move to the end of the list. */
 #define EVICT_TRIES 64u
 
 static bool evict_needs(struct roami_thread *thread, uint32_t page)
@@ -139,7 +142,7 @@ static bool evict_needs(struct roami_thread *thread, uint32_t page)
 	return false;
 }
 
-/* Whether a thread is about to touch the page: it has just got it, or waits for it. */
+/* Whether a thread is about to touch the page: it has just fetched the page, or waits for it. */
 static bool evict_spares(struct roami_node *node, uint32_t page)
 {
 	for (unsigned i = 0; i < atomic_load(&threads_of(node)->top); i++)
@@ -162,7 +165,10 @@ void roami_evict_not(struct roami_node *node, uint32_t page)
 	roami_contract(page < node->layout.pages && node->options->cache_pages != 0);
 	while (at < ROAMI_TOUCHED && atomic_load(&thread->touched[at]) != page + 1)
 		at++;
-	/* It is back so soon: one instruction may need what it has touched since, and this. */
+	/*
+	 * The thread is back so soon: one instruction may need this page and all that it has
+	 * touched since.
+	 */
 	atomic_store_explicit(&thread->needs, at < ROAMI_TOUCHED ? at + 1 : 1,
 			      memory_order_relaxed);
 	for (unsigned i = at < ROAMI_TOUCHED ? at : ROAMI_TOUCHED - 1; i > 0; i--)

@@ -6,7 +6,7 @@
 
 #define PARTS_MAX 8u
 
-/* `page`: the bytes, if the answer brings them. */
+/* `page`: the bytes, for an answer of kind ROAMI_ANSWER_PAGE. */
 static void reply_bringing(struct roami_node *node, const struct roam_request *request,
 			   uint32_t answer, const uint8_t *page, const struct roam_part *parts,
 			   unsigned count)

@@ -108,7 +108,7 @@ bool roami_page_try(struct roami_node *node, uint32_t page)
 
 	if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & ROAMI_PAGE_PENDING)
 		return false;
-	/* Under the lock: a handler that saw "not pending" must finish first. */
+	/* Under the page lock: a handler that saw the page not pending must finish first. */
 	roami_spin_lock(node, &entry->lock);
 	mine = (atomic_fetch_or(&entry->flags, ROAMI_PAGE_PENDING) & ROAMI_PAGE_PENDING) == 0;
 	roami_spin_unlock(&entry->lock);
@@ -134,7 +134,7 @@ void roami_page_hold(struct roami_node *node, uint32_t page)
 	atomic_fetch_sub(&pages_of(node)->page_waiters, 1);
 }
 
-/* The page is pending no more; `clean`: nor dirty, and its twin, unless it is kept, returned. */
+/* Ends pending; `clean`: also ends dirty, and returns the twin unless the protocol keeps twins. */
 static uint32_t page_end(struct roami_node *node, uint32_t page, bool clean)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
@@ -210,7 +210,7 @@ void roami_page_set_home(struct roami_node *node, uint32_t page, bool home)
 		was = atomic_fetch_or(&entry->flags, ROAMI_PAGE_HOME);
 	else
 		was = atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_HOME);
-	/* A copy becomes the home's page, or the other way round. */
+	/* A copy becomes the home's page, or the reverse. */
 	if (((was & ROAMI_PAGE_HOME) != 0) == home || roami_page_access(node, page) == ROAM_NONE)
 		return;
 	if (home)
@@ -292,7 +292,7 @@ void roami_page_close_late(struct roami_node *node)
 	page_engine(node, late.first, late.count, late.from, late.to);
 }
 
-/* In the order of the calls. */
+/* Applies a change of access after those that are still outstanding (`late`). */
 static void page_protect(struct roami_node *node, uint32_t first, uint32_t count,
 			 enum roam_access from, enum roam_access to)
 {
@@ -300,7 +300,10 @@ static void page_protect(struct roami_node *node, uint32_t first, uint32_t count
 	page_engine(node, first, count, from, to);
 }
 
-/* Where nobody can look meanwhile, the answer does not wait for the engine. */
+/*
+ * Closes pages.  Where no thread can touch them meanwhile, the engine does so after the handler's
+ * answer has left.
+ */
 static void page_shut(struct roami_node *node, uint32_t first, uint32_t count,
 		      enum roam_access from, enum roam_access to)
 {
@@ -354,7 +357,7 @@ void roami_fetched_ahead(struct roami_node *node)
 	ROAMI_COUNT(node->stats, fetches_ahead, 1);
 }
 
-/* Whether it is written without a twin: at home, unless the home looks for races. */
+/* Whether the page is written without a twin: at its home, unless races are checked for. */
 static bool page_untwinned(struct roami_node *node, uint32_t page)
 {
 	uint8_t flags = atomic_load(&roami_page_entry(node, page)->flags);
@@ -364,7 +367,9 @@ static bool page_untwinned(struct roami_node *node, uint32_t page)
 		 roami_domain_of(node, page)->protocol->checks_races);
 }
 
-/* Decides the access a pending page opens with, and prepares a write: twin and dirty list. */
+/*
+ * Decides the access with which a pending page opens, and prepares for writes: twin and dirty list.
+ */
 static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enum roam_access least)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
@@ -388,14 +393,16 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 	return ROAM_WRITE;
 }
 
-/* The access that the engine gives. */
+/* The access that the engine has given, which is ahead of the table for a mapped page. */
 static enum roam_access page_has(struct roami_node *node, uint32_t page)
 {
 	roami_contract(!node->table[page].mapped || roami_page_access(node, page) == ROAM_NONE);
 	return node->table[page].mapped ? ROAM_READ : roami_page_access(node, page);
 }
 
-/* Pages whose bytes were never here, and which the engine can map over holes at once. */
+/*
+ * Opens pages whose bytes were never here by mapping zeroes over holes; false: the engine cannot.
+ */
 static bool page_open_holes(struct roami_node *node, uint32_t first, uint32_t count)
 {
 	struct roami_page *entry = roami_page_entry(node, first);
@@ -411,7 +418,7 @@ static bool page_open_holes(struct roami_node *node, uint32_t first, uint32_t co
 	return pages_of(node)->engine->zero(pages_of(node)->engine_state, first, count) == ROAM_OK;
 }
 
-/* From what the engine gives to `to`. */
+/* Raises the access of pages from what the engine has given to `to`. */
 static void page_open_run(struct roami_node *node, uint32_t first, uint32_t count,
 			  enum roam_access has, enum roam_access to)
 {
@@ -493,7 +500,8 @@ void roami_page_upgrade(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Whether taking `page`'s access down to `to` in passing changes nothing that matters (rule 1.7).
+ * Whether `page`, which is not to be closed, may be included in a call that lowers the access of
+ * its neighbours to `to` (rule 1.7).
  */
 static bool page_may_merge(struct roami_node *node, uint32_t page, enum roam_access to)
 {
@@ -516,7 +524,10 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 	if (count == 0)
 		return;
 	roami_assert(pages[count - 1] < node->layout.pages);
-	/* What a handler closes altogether beside us must not become readable again by us. */
+	/*
+	 * A page that a handler closes completely at the same time must not become readable again
+	 * here.
+	 */
 	roami_spin_lock(node, &pages_of(node)->close_lock);
 	while (at < count) {
 		uint32_t first = pages[at], end = first + 1;
@@ -557,8 +568,8 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 #endif
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 /*
- * The home may be written while it is copied, by design; ThreadSanitizer's memcpy cannot be told
- * so.
+ * The home may be written while it is copied, by design; ThreadSanitizer's memcpy cannot be
+ * exempted.
  */
 ROAMI_RACY static void page_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {

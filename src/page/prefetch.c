@@ -5,8 +5,8 @@
 #include "base/thread.h"
 #include "page/page.h"
 
-#define FIRST        4u  /* pages that go along with the third touch of a stream */
-#define BRIEF_PART   8u  /* of what was read, where copies do not last */
+#define FIRST        4u  /* pages fetched along with the third touch of a stream */
+#define BRIEF_PART   8u  /* part of what was read, where copies do not last */
 #define SKIPS        32u /* pages of a stream that were open already */
 #define AGAIN        8u  /* times that a page comes along after a fault of its own */
 
@@ -17,7 +17,10 @@ static bool stream_expects(const struct roami_stream *stream, uint32_t page)
 	return stream->stride != 0 && page - stream->last == (uint32_t)stream->stride;
 }
 
-/* Two equal distances make a stream; it doubles each time that the page it expects is touched. */
+/*
+ * Two equal distances make a stream; its length doubles each time that the expected page is
+ * touched.
+ */
 static uint32_t stream_grown(const struct roami_stream *stream)
 {
 	return stream->ahead == 0 ? FIRST : stream->ahead * 2;
@@ -31,7 +34,7 @@ static struct roami_stream *stream_replace(struct roami_streams *streams)
 
 /* --------------------------------------------------------------------------------------- reads */
 
-/* Whether a stream that goes on at `next` has come to `page`: what lies between needs no fault. */
+/* Whether a stream that continues at `next` has reached `page`: the pages between are open. */
 static bool read_reaches(struct roami_node *node, const struct roami_stream *stream, uint32_t page)
 {
 	int64_t beyond = (int64_t)page - stream->next;
@@ -58,7 +61,7 @@ static struct roami_stream *read_find(struct roami_node *node, struct roami_stre
 		stream = &reads->of[i];
 		if (!stream_expects(stream, page))
 			continue;
-		/* What came along is gone before it was read: the stream may end as soon again. */
+		/* The pages fetched ahead were gone before they were read: begin anew. */
 		stream->first = stream->last;
 		stream->ahead = 0;
 		return stream;
@@ -72,13 +75,18 @@ static struct roami_stream *read_find(struct roami_node *node, struct roami_stre
 	return NULL;
 }
 
-/* Pages of a small stride are brought with those between them, where the engine prefers that. */
+/*
+ * Whether pages at a small stride are fetched with the pages between them, as the engine prefers.
+ */
 static bool read_bridged(const struct roami_node *node, int32_t stride)
 {
 	return stride > 1 && (uint32_t)stride <= pages_of(node)->engine->bridge;
 }
 
-/* What is fetched beyond the end is lost if copies do not last: a small part of the stream then. */
+/*
+ * Pages fetched beyond the end are wasted if copies do not last: then only a small part of the
+ * stream's length.
+ */
 static uint32_t read_grows(struct roami_node *node, const struct roami_stream *stream,
 			   uint32_t page)
 {
@@ -89,7 +97,9 @@ static uint32_t read_grows(struct roami_node *node, const struct roami_stream *s
 	return stream_grown(stream);
 }
 
-/* Pages fetched ahead at most: of more than half of the copies there may be, few would last. */
+/*
+ * The most pages to fetch ahead: not more than half of the cache, or they would evict each other.
+ */
 static uint32_t read_most(const struct roami_node *node)
 {
 	uint64_t max = node->options->prefetch, copies = node->options->cache_pages;
@@ -119,7 +129,7 @@ static uint32_t read_ahead(struct roami_node *node, struct roami_streams *reads,
 	return stream->ahead;
 }
 
-/* How many of the pages first + i * stride, i < count, are the domain's, from the first one on. */
+/* How many pages first + i * stride, i < count, from the first one on, are the domain's. */
 static uint32_t ahead_within(const struct roami_domain *domain, uint32_t first, uint32_t count,
 			     int32_t stride)
 {
@@ -135,7 +145,7 @@ static uint32_t ahead_within(const struct roami_domain *domain, uint32_t first, 
 	return count < room ? count : room;
 }
 
-/* Of pages that will probably be read soon, the domain's protocol gets those that are its own. */
+/* Tells the domain's protocol which of its pages will probably be read soon. */
 static void ahead_ask(struct roami_node *node, const struct roami_domain *domain, uint32_t first,
 		      uint32_t count, int32_t stride)
 {
@@ -189,8 +199,8 @@ static bool claim_near(const struct roami_stream *stream, uint32_t page)
 }
 
 /*
- * Whether `page` begins a column beside the one that was claimed last: a matrix is written along
- * its rows, many at a time.
+ * Whether `page` begins a column next to the one that was claimed last: a matrix is written by
+ * rows, in blocks.
  */
 static bool claim_beside(const struct roami_stream *stream, uint32_t page)
 {

@@ -13,7 +13,7 @@
 #define INTERVAL_BITS  56u
 #define INTERVAL_MASK  ((UINT64_C(1) << INTERVAL_BITS) - 1)
 
-/* A block, as nodes tell each other. */
+/* A block of the heap, as in the message about it. */
 struct race_block {
 	uint64_t offset;
 	uint64_t bytes;
@@ -29,19 +29,19 @@ struct roami_blocks {
 	} item[BLOCKS_MAX];
 };
 
-/* One of the two that wrote. */
+/* One of the two writers of a race. */
 struct race_side {
 	struct roami_synced since;
 	uint64_t node;
 };
 
-/* What makes two races alike: the block, who wrote, and since when. */
+/* What makes two races alike: the block, the writers, and what each last synchronised on. */
 struct race_report {
 	uint64_t block;
 	struct race_side side[2];
 };
 
-/* What an interval of a writer began with. */
+/* The synchronisation with which an interval of a writer began. */
 struct race_began {
 	uint64_t interval;
 	struct roami_synced since;
@@ -91,7 +91,10 @@ static void race_fini(struct roami_node *node)
 
 /* -------------------------------------------------------------------------------------- blocks */
 
-/* The newest block of a place counts: those that were freed are behind it. */
+/*
+ * Lists a block.  The newest one at an address counts: blocks freed since stand before it in the
+ * list.
+ */
 static void block_keep(struct roami_node *node, const struct race_block *block)
 {
 	uint32_t index;
@@ -148,7 +151,7 @@ static void block_handle(struct roami_node *node, const struct roam_request *req
 	struct race_block block;
 
 	if (request->bytes != sizeof(block))
-		roami_node_fail(node, "node %u sent a malformed block", request->from);
+		roami_node_fail(node, "node %u: malformed description of a block", request->from);
 	memcpy(&block, request->data, sizeof(block));
 	block.name[sizeof(block.name) - 1] = '\0';
 	block_keep(node, &block);
@@ -192,7 +195,7 @@ static struct race_began *race_began(struct roami_node *node, unsigned writer, u
 	return &races_of(node)->race->began[writer][interval % INTERVALS_KEPT];
 }
 
-/* What the writer's interval began with; nothing if that is long ago. */
+/* The synchronisation with which the writer's interval began; all 0 if it is no longer kept. */
 static struct roami_synced race_since(struct roami_node *node, unsigned writer, uint64_t interval)
 {
 	struct race_began *began = race_began(node, writer, interval);
@@ -239,7 +242,7 @@ static bool race_alike(const struct race_report *a, const struct race_report *b)
 	return a->block == b->block && memcmp(a->side, b->side, sizeof(a->side)) == 0;
 }
 
-/* Whether it is the first of its kind. */
+/* Whether the race is the first of its kind. */
 static bool race_new(struct roami_node *node, const struct race_report *report)
 {
 	struct roami_race *race = races_of(node)->race;
@@ -265,7 +268,7 @@ static void race_report(struct roami_node *node, uint64_t offset, const struct r
 	const struct race_block *block = block_find(node, offset);
 	struct race_report report;
 	char line[900], place[140], sides[2][300];
-	bool turned = first->node > second->node; /* alike, whoever came first */
+	bool turned = first->node > second->node; /* alike, whichever wrote first */
 	int length;
 
 	roami_contract(first->node != second->node);
@@ -299,7 +302,7 @@ void roami_race_verdict(uint64_t found, uint64_t alike, int fd)
 
 /* --------------------------------------------------------------------------------------- notes */
 
-/* One changed byte; true if it is a race that begins here. */
+/* Notes one changed byte; returns whether it was written in a race. */
 static bool race_byte(struct roami_node *node, uint32_t page, uint32_t byte, unsigned writer,
 		      const struct roami_vclock *clock)
 {

@@ -4,7 +4,7 @@
 #include "os/os.h"
 #include "page/page.h"
 
-#define LANDING_RUN 16u /* pages put in their places at a time, while the next ones are coming */
+#define LANDING_RUN 16u /* pages moved into place with one call, while the next ones arrive */
 
 static uint8_t *landing_slot(struct roami_node *node, unsigned slot)
 {
@@ -22,7 +22,7 @@ uint8_t *roami_landing_room(struct roami_node *node, uint32_t page, unsigned slo
 	return landing_slot(node, slot);
 }
 
-/* By the engine, which maps them as well; how many of the first ones. */
+/* Lets the engine fill and map the pages in one step; returns how many of them it has done. */
 static uint32_t landing_open(struct roami_node *node, const struct roami_landing *landing,
 			     const uint8_t *from)
 {
@@ -38,7 +38,7 @@ static uint32_t landing_open(struct roami_node *node, const struct roami_landing
 	return done;
 }
 
-/* Into the file, whose pages need not be zero before; bytes of the first ones. */
+/* Writes the pages to the memfd, which need not be zero there; returns the bytes written. */
 static size_t landing_write(struct roami_node *node, uint32_t first, const uint8_t *from,
 			    size_t bytes)
 {

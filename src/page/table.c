@@ -5,7 +5,7 @@
 #include "msg/msg_state.h"
 #include "page/page.h"
 
-/* One twin more than there are pages: index 0 means none.  A node that is alone has none. */
+/* One twin more than there are pages, because index 0 means no twin.  A single node needs none. */
 static size_t twins_bytes(const struct roami_node *node)
 {
 	return node->nodes == 1 ? ROAMI_PAGE : (node->layout.pages + 1) * ROAMI_PAGE;
@@ -66,7 +66,7 @@ const struct roami_room roami_room_engine = {
 	.fini = engine_fini,
 };
 
-/* What a domain knows of its pages among [first, end) belongs into a core file. */
+/* Includes a domain's metadata of its pages among [first, end) in core files. */
 static void domain_dump(const struct roami_node *node, const struct roami_domain *domain,
 			size_t first, size_t end)
 {

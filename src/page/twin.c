@@ -6,7 +6,7 @@ bool roami_page_has_twin(struct roami_node *node, uint32_t page)
 	return roami_page_entry(node, page)->twin != 0;
 }
 
-/* NULL: the page has none. */
+/* NULL: the page has no twin. */
 static uint8_t *page_twin(struct roami_node *node, uint32_t page)
 {
 	uint32_t twin = roami_page_entry(node, page)->twin;
