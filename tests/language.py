@@ -9,9 +9,8 @@ import tokenize
 
 # The files whose language has been gone over, and those among them still to come.  The list may only grow.
 READ = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/", "include/", "tools/", "bench/", "apps/", "python/",
-        "protocols/", "tests/", "src/base/options.def", "src/stats/counters.def",
-        "src/job/", "src/launch/", "src/link/", "src/os/", "src/transport/",
-        "src/page/", "src/home/", "src/heap/", "src/fault/")
+        "protocols/", "tests/", "src/base/", "src/fault/", "src/heap/", "src/home/", "src/job/", "src/launch/",
+        "src/link/", "src/msg/", "src/os/", "src/page/", "src/run/", "src/stats/", "src/sync/", "src/transport/")
 UNREAD = ("include/roam/pastset.h", "tests/tidy.py", "tests/language.py")  # the last two quote what they refuse
 
 C = (".c", ".h", ".C", ".H", ".U", ".cpp", ".hpp", ".c.in", ".h.in", ".def")

@@ -1,16 +1,12 @@
 #!/usr/bin/env python3
 """Includes and calls between the rooms of src/ run one way: down the picture in docs/architecture.md.
 
-usage: rooms.py [--list] BUILD
+usage: rooms.py BUILD
 
 The picture has a line for each room, a directory of src/; a room uses what stands below it.
-Calls are found in the objects of a build: what one leaves undefined and another one defines.  tests/rooms_up.txt
-has those that still run up.  It may only get shorter: a line too many is a failure, too.
-
---list  counts them, for each pair of rooms, and prints the lines of tests/rooms_up.txt.
+Calls are found in the objects of a build: what one leaves undefined and another one defines.
 """
 import argparse
-import collections
 import json
 import os
 import re
@@ -20,7 +16,6 @@ import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 PICTURE = os.path.join(ROOT, "docs", "architecture.md")
-UP = os.path.join(ROOT, "tests", "rooms_up.txt")
 
 
 class Wrong(Exception):
@@ -33,12 +28,6 @@ def picture(text):
     if match is None:
         raise Wrong("no picture below \"## Rooms\"")
     return [line.split()[0] for line in match.group(1).splitlines() if line and not line.startswith(" ")]
-
-
-def permitted():
-    """The lines of tests/rooms_up.txt."""
-    with open(UP, encoding="utf-8") as file:
-        return {line.rstrip("\n") for line in file if not line.startswith("#")}
 
 
 def sources():
@@ -93,20 +82,13 @@ def calls(build, files):
 
 
 def upward(rooms, references):
-    """Lines of those that run up, and how many there are for each pair of rooms."""
-    lines, pairs = set(), collections.Counter()
-    for path, name, target in references:
-        here, there = os.path.dirname(path), os.path.dirname(target)
-        if rooms.index(here) > rooms.index(there):
-            line = f"{here} -> {there}: {path} {name}"
-            pairs[here, there] += line not in lines
-            lines.add(line)
-    return lines, pairs
+    """Lines of those that run up."""
+    return {f"{path} uses {name} of {target}: this runs up" for path, name, target in references
+            if rooms.index(os.path.dirname(path)) > rooms.index(os.path.dirname(target))}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--list", action="store_true")
     parser.add_argument("build")
     options = parser.parse_args()
     with open(PICTURE, encoding="utf-8") as file:
@@ -117,18 +99,10 @@ def main():
               if room not in {os.path.dirname(path) for path in files}]
     files = {path for path in files if os.path.dirname(path) in rooms}
     references = list(includes(files)) + list(calls(options.build, files))
-    lines, pairs = upward(rooms, [each for each in references if each[0] in files])
-    if options.list:
-        for (here, up), count in sorted(pairs.items()):
-            print(f"# {here} -> {up}: {count}")
-        print("\n".join(sorted(lines)))
-        return 0
-    known = permitted()
-    wrong += [f"{line}: runs up" for line in sorted(lines - known)]
-    wrong += [f"{line}: no longer runs up: take it from tests/rooms_up.txt" for line in sorted(known - lines)]
+    wrong += sorted(upward(rooms, [each for each in references if each[0] in files]))
     for line in wrong:
         print(line)
-    print(f"rooms: {len(rooms)}, references between files: {len(references)}, {len(lines)} up, {len(wrong)} found")
+    print(f"rooms: {len(rooms)}, references between files: {len(references)}, {len(wrong)} found")
     return 1 if wrong else 0
 
 

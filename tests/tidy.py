@@ -32,7 +32,6 @@ PROTOCOL_MAX = 600
 ALLOW = "tests/tidy_allow.txt"
 SELF = "tests/tidy.py"
 RULES = "docs/rules.md"
-UP = "tests/rooms_up.txt"
 # The sections of RULES whose rules are of consistency: each has a mutant, or says why it has none.
 PROVED = ("5", "6", "7", "8", "11")
 UNPROVED = "## Rules without a mutant"
@@ -417,15 +416,13 @@ class Tree:
                 return words[0], at
         return None
 
-    def may_include(self, order, path, room, name, target):
-        """Whether a file of a room may include what `target` names: what stands below, or is known to run up."""
+    def may_include(self, order, room, target):
+        """Whether a file of a room may include what `target` names: the rooms below, and its own."""
         if room in STRICT:
             return target[0] in STRICT[room] or target[1] in STRICT[room]
         if target[0] == "roam" or target[0] == "transport":
             return target[0] == "roam"
-        known = "".join(f"{line}\n" for _, line in self.lines(UP)) if UP in self.files else ""
-        return target[0] in order and (order.index(room) <= order.index(target[0]) or
-                                       f": {os.path.splitext(path)[0]} {name}\n" in known)
+        return target[0] in order and order.index(room) <= order.index(target[0])
 
     def check_includes(self):
         text = "\n".join(line for _, line in self.lines(PICTURE)) if PICTURE in self.files else ""
@@ -439,7 +436,7 @@ class Tree:
                 if path.startswith("src/") and room in order:
                     if target is None:
                         wrong = None if system else "no such header"
-                    elif not self.may_include(order, path[len("src/"):], room, name, target):
+                    elif not self.may_include(order, room, target):
                         wrong = f"src/{room} does not include this"
                 elif path.startswith("src/") and room:
                     wrong = f"src/{room} is not in the picture of the rooms ({PICTURE})"

@@ -91,12 +91,19 @@ def sources_of(header):
     return sorted(found, key=lambda path: (os.path.splitext(os.path.basename(path))[0] != stem, path))
 
 
+def files_of(path):
+    """The files in the index that a path stands for: itself, a room's, or those that include a header."""
+    if os.path.isdir(os.path.join(ROOT, path)):
+        return [name for name in read() if name.startswith(path + '/')]
+    return [path] if path.endswith('.c') else sources_of(path)
+
+
 def tests_for(paths):
-    """The tests of some files, best first; a file that no test executes has none."""
+    """The tests of some files and rooms, best first; a file that no test executes has none."""
     index, order = read(), []
     for path in paths:
         path = os.path.relpath(os.path.abspath(path), ROOT)
-        lists = [index.get(name, []) for name in ([path] if path.endswith('.c') else sources_of(path))]
+        lists = [index.get(name, []) for name in files_of(path)]
         for place in range(TESTS_MAX):
-            order += [tests[place] for tests in lists if place < len(tests) and tests[place] not in order]
-    return order[:TESTS_MAX * len(paths)]
+            order += [tests[place] for tests in lists if place < len(tests)]
+    return list(dict.fromkeys(order))[:TESTS_MAX * len(paths)]

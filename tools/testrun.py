@@ -5,8 +5,8 @@ usage: tools/test [--build NAME]... [--for FILE]... [quick | night | SUITE...]
   (nothing)   every suite in every build
   quick       the suites that take seconds, in the plain build
   SUITE...    these suites or tests, in the plain build; A+B: tests that are in both
-  --for FILE  the tests that execute this source file, the most useful first; may be given
-              several times
+  --for FILE  the tests that execute this source file, or the files of this directory (a room, as
+              src/sync), the most useful first; may be given several times
   list        all builds, suites and tests, one name a line: BUILD SUITE TEST
   index       executes each test of `quick` by itself and notes what it executes, for --for
   night       random programs with new seeds, in the world, on threads and on processes, fuzzers,

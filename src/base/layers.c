@@ -124,7 +124,7 @@ static struct roam_transport_memory layers_rings(const struct roami_node_params 
 						      params->layout.ring_bytes};
 }
 
-/* A node's card: in its segment, where nobody else uses that part, else what was told of it. */
+/* A node's card: in its segment, where nothing else uses that part, else as it was told. */
 static uint8_t *layers_card(const struct roami_node_params *params, unsigned peer, bool rings)
 {
 	if (params->bases[peer] != NULL && !rings)

@@ -22,9 +22,9 @@ struct roami_layers {
 	void *transport_state;
 	struct roami_layer all[ROAMI_LAYERS_MAX]; /* the lowest first */
 	const struct roami_layer *sleeper; /* at whose transport threads sleep; NULL: they do not */
-	/* Peers whose messages do not wake who sleeps there: eventfds of theirs do, wait_net.c. */
+	/* Peers whose messages wake no thread that sleeps there; their eventfds do, wait_net.c. */
 	uint64_t rung;
-	uint64_t timed; /* peers to whom sending begins a timer of a layer's */
+	uint64_t timed; /* peers: sending to one begins a layer's timer */
 	const int *bells;
 	const uint8_t *card; /* ROAM_CARD_BYTES for peers on other hosts; NULL: there are none */
 	unsigned lost; /* + 1: the peer that has fallen silent, for which the node fails */

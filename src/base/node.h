@@ -2,6 +2,8 @@
  * A node: one participant of a job.  It owns all state: what it is, and its rooms, each of which
  * has a state of its own (base/room.h; NAME_of(node) in the room's header).  Protocols see
  * roam/protocol.h only.
+ *
+ * The room keeps rules 3.1 and 3.2 (parts.h).
  */
 #ifndef ROAMI_NODE_H
 #define ROAMI_NODE_H
@@ -40,8 +42,8 @@ struct roami_env {
 	/* Like step, but the caller spins for another thread; `turn`: how often in a row before. */
 	void (*spin)(struct roami_node *node, unsigned turn);
 	/*
-	 * Bytes that nobody may look at any more: a world fills them with rubbish, as real memory
-	 * would be given back or used again.  NULL: nothing.
+	 * Bytes that no thread may look at any more: a world fills them with rubbish, as real
+	 * memory would be given back or used again.  NULL: nothing.
 	 */
 	void (*spoil)(struct roami_node *node, enum roami_spoilt what, void *bytes, size_t count);
 	/* The calling thread's small number within the node, 0 .. ROAMI_THREADS_MAX - 1. */
@@ -181,7 +183,7 @@ struct roami_node {
 	struct roami_segment *self;
 	int fd;                               /* this node's memfd; -1: none */
 	const char *const *host_names;        /* NULL: not known */
-	const struct roam_protocol *protocol; /* that of domain 0 */
+	const struct roam_protocol *protocol; /* domain 0's */
 	struct roami_domain *domains;
 	unsigned domain_count;
 	_Atomic uint32_t several; /* another domain than 0 is active */
@@ -247,15 +249,16 @@ static inline bool roami_spin_try(struct roami_spin *spin)
 	       atomic_exchange_explicit(&spin->held, 1, memory_order_acquire) == 0;
 }
 
-static inline void roami_spin_unlock(struct roami_spin *spin)
-{
-	atomic_store_explicit(&spin->held, 0, memory_order_release);
-}
-
-/* For assertions: some thread holds it. */
+/* Whether some thread holds it; for contracts. */
 static inline bool roami_spin_held(const struct roami_spin *spin)
 {
 	return atomic_load_explicit(&spin->held, memory_order_relaxed) != 0;
+}
+
+static inline void roami_spin_unlock(struct roami_spin *spin)
+{
+	roami_contract(roami_spin_held(spin));
+	atomic_store_explicit(&spin->held, 0, memory_order_release);
 }
 
 static inline void roami_step(struct roami_node *node)
@@ -357,13 +360,13 @@ struct roami_slab *roami_node_slab(struct roami_node *node);
 const struct roam_protocol *roami_protocol_find(const char *name);
 
 /*
- * Whether a region under `region` is right in a job under `own`: under ScC notices are locks', and
- * a protocol that lives by RC's would miss some.
+ * Whether `region` can coexist with the job's protocol `own`: under ScC notices are kept with
+ * locks, and a protocol that needs RC's would miss some.
  */
 bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_protocol *region);
 extern const struct roam_protocol
 	*const roami_protocols[]; /* NULL-terminated, from the build's list */
-/* The same by their stretches of the heap, some of them NULL; see protocols/meson.build. */
+/* Protocols by their stretches of the heap, some of them NULL; see protocols/meson.build. */
 extern const struct roam_protocol *const roami_stretches[];
 extern const unsigned roami_stretch_count;
 
@@ -374,7 +377,9 @@ extern const unsigned roami_stretch_count;
 void roami_node_waits(struct roami_node *node, unsigned kind, uint64_t id, unsigned of);
 void roami_node_waits_no_more(struct roami_node *node);
 
-/* The same for a tuple of element `label`, whose number is `id`: ROAMI_TUPLE_... in `of`. */
+/*
+ * roami_node_waits for a tuple of element `label`, whose number is `id`: ROAMI_TUPLE_... in `of`.
+ */
 void roami_node_waits_tuple(struct roami_node *node, uint64_t id, unsigned of,
 			    const uint64_t label[ROAMI_LABEL_WORDS]);
 

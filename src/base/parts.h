@@ -1,11 +1,11 @@
 /*
- * The allocator of the whole heap: which part of it belongs to whom (rule 3.1).  The heap is cut
- * into equal *parts*, two words each, in node 0's segment, where every node reads and changes them
- * itself under the pool's lock.  A node leases parts for its own allocator (heap/alloc.h); a large
- * block is parts of its own, and free from any node.
+ * The allocator of the whole heap: which part of it belongs to which node (rule 3.1).  The heap is
+ * cut into equal *parts*, two words each, in node 0's segment, where every node reads and changes
+ * them itself under the pool's lock.  A node leases parts for its own allocator (heap/alloc.h); a
+ * large block is parts of its own, and free from any node.
  *
  * What was free'd is taken again only by a node that has acquired the free (rule 3.2): a free part
- * remembers who freed it, and in which interval.
+ * remembers the node that freed it, and in which interval.
  */
 #ifndef ROAMI_POOL_H
 #define ROAMI_POOL_H
@@ -33,7 +33,7 @@ struct roami_pool {
 	_Atomic uint64_t intervals[ROAMI_POOL_PARTS]; /* of free parts */
 };
 
-/* A part: its state, its owner or who freed it, and whether it was ever in use. */
+/* A part: its state, its owner or the node that freed it, and whether it was ever in use. */
 struct roami_pool_part {
 	enum roami_pool_state state;
 	bool used;
@@ -67,7 +67,7 @@ void roami_pool_put(struct roami_pool *pool, uint32_t first, uint32_t parts, boo
 /* Frees the block that starts with part `first`; false: none does. */
 bool roami_pool_free(struct roami_pool *pool, uint32_t first, unsigned node, uint64_t interval);
 
-/* All nodes but 0 have ended: nobody serves their leases any more, and all frees are known. */
+/* All nodes but 0 have ended: no node serves their leases any more, and all frees are known. */
 void roami_pool_settle(struct roami_pool *pool);
 
 #endif

@@ -39,8 +39,8 @@ struct roami_bell {
 	_Atomic uint32_t service; /* futex of the service thread */
 	_Atomic uint32_t service_asleep; /* where: enum roami_asleep */
 	/*
-	 * The high half of `busy` once more: who answers a call looks here, at a line that waits
-	 * without sleep leave alone.
+	 * The high half of `busy` once more: a node that answers a call looks here, at a line that
+	 * waits without sleep leave alone.
 	 */
 	_Alignas(64) _Atomic uint32_t app_asleep;
 };
@@ -49,7 +49,7 @@ struct roami_bell {
 struct roami_header {
 	_Atomic uint32_t where; /* ROAM_HEADER_HOME | ROAM_HEADER_READY | epoch << 8 */
 	_Atomic uint32_t
-		shared; /* somebody may hold a copy: ROAMI_SHARED..., and a generation above */
+		shared; /* some node may hold a copy: ROAMI_SHARED..., and a generation above */
 	/*
 	 * Of a protocol with a region_option that instead, at every node: ROAMI_OPTION_OWN + the
 	 * value; less: the job's.
@@ -63,7 +63,7 @@ struct roami_header {
 #define ROAMI_OPTION_OWN  2u
 
 /*
- * The version counts below; above, who is storing a diff and holds the home where it is, if homes
+ * The version counts below; above, nodes storing a diff, which hold the home where it is, if homes
  * are taken: one release of each node, and one handler.
  */
 #define ROAMI_VERSION_BUSY (UINT64_C(1) << 56)
@@ -100,14 +100,14 @@ struct roami_trail {
 	_Alignas(64) _Atomic uint64_t words[];
 };
 
-/* A lock whose home is here; its word is that of sync/lock.c. */
+/* A lock whose home is here; sync/lock.c defines its word. */
 struct roami_lock_record {
 	_Atomic uint64_t id;
 	_Atomic uint32_t word;
-	_Atomic uint32_t grants; /* from node to node: those who wait see that it goes on */
+	_Atomic uint32_t grants; /* from node to node: waiting threads see progress */
 	/*
-	 * Per node: what the last holder had seen; then, of 32 bits each, who stands behind the
-	 * node, + 1.
+	 * Per node: what the last holder had seen; then, of 32 bits each, the node queued behind
+	 * it, + 1.
 	 */
 	_Atomic uint64_t clock[];
 };
@@ -127,7 +127,7 @@ struct roami_meeting {
 	uint64_t clocks[];
 };
 
-/* The same clocks of the episodes that ended last, even ones first. */
+/* The clocks of the two episodes that ended last, even ones first. */
 struct roami_departure {
 	_Atomic uint64_t episode; /* episodes that have ended */
 	_Atomic uint64_t clocks[];
@@ -142,7 +142,7 @@ struct roami_departure {
  */
 #define ROAMI_HEADER_BYTES 8u
 
-/* In `where` of a home under ROAM_HOMES_MOVING: somebody is storing a diff, so it must not move. */
+/* In `where` of a home under ROAM_HOMES_MOVING: a node is storing a diff, so it must not move. */
 #define ROAMI_HEADER_PINNED 128u
 
 /* In `where` at a home that others may take: it has the page open; one of them would take it. */
@@ -157,7 +157,7 @@ struct roami_departure {
 
 /*
  * In `where` at such a home (ROAM_HOMES_TAKEN: those are never pinned, so that the bit is free):
- * somebody has read a diff of it.
+ * some node has read a diff of it.
  */
 #define ROAMI_HEADER_READ 128u
 
@@ -198,7 +198,7 @@ enum roami_tuple_wait {
 #define ROAMI_TUPLE_SERVER       16u
 #define ROAMI_TUPLE_PARTICIPANTS 5 /* where they begin */
 
-/* Who asks what all wait for: somebody on this host, or on another one. */
+/* Where the question comes from what all wait for: this host, or another one. */
 enum roami_ask_for { ROAMI_ASK_NONE, ROAMI_ASK_NEAR, ROAMI_ASK_FAR };
 
 /* What a node answers to a probe. */
@@ -223,9 +223,9 @@ struct roami_ctl {
 	_Atomic uint32_t returned; /* the node's function returned */
 	_Atomic uint32_t threads;  /* registered application threads; read at each barrier */
 	_Atomic int32_t before;    /* of the node before this one: its pid, see launch/wireup.c */
-	_Atomic uint32_t told;     /* node 0's: somebody has said why the job fails */
-	_Atomic uint32_t warned;   /* node 0's: somebody has said that the model is too weak */
-	_Atomic uint32_t misused;  /* node 0's: kinds of misuse that somebody has told of; bits */
+	_Atomic uint32_t told;     /* node 0's: a node has said why the job fails */
+	_Atomic uint32_t warned;   /* node 0's: a node has said that the model is too weak */
+	_Atomic uint32_t misused;  /* node 0's: kinds of misuse that a node has reported; bits */
 	_Alignas(64) _Atomic uint32_t look; /* a futex: there is something for job/hang.c */
 	_Atomic uint32_t ask;               /* enum roami_ask_for: say what all wait for */
 	_Atomic uint32_t probe; /* probes so far; in a far node's copy: the token of its answer */
@@ -328,7 +328,7 @@ static inline size_t roami_departure_bytes(unsigned nodes)
 	return (sizeof(struct roami_departure) + 4 * nodes * sizeof(uint64_t) + 63) & ~(size_t)63;
 }
 
-/* A page's domain; 0 also of what lies below all stretches, which is nobody's. */
+/* A page's domain; 0 also of what lies below all stretches, which is in no domain. */
 static inline unsigned roami_layout_domain(const struct roami_layout *layout, uint32_t page)
 {
 	unsigned region;

@@ -29,7 +29,7 @@ const char *roami_transport_wrong(const struct roam_transport *transport)
 		return "segments of other hosts cannot be mapped";
 	if ((transport->wait == NULL) != (transport->wake == NULL) ||
 	    (transport->wait == NULL && (transport->listen != NULL || transport->file != NULL)))
-		return "who sleeps at it must be woken";
+		return "threads that sleep at it must be woken";
 	if (transport->card_bytes > ROAM_CARD_BYTES)
 		return "its card is too long";
 	if (onesided != NULL &&

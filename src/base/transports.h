@@ -1,6 +1,6 @@
 /*
  * transports: which transports a job may use, and by which of them a node reaches a peer.  They are
- * chosen by what they declare (roam/transport.h): outside src/transport nobody knows their names.
+ * chosen by what they declare (roam/transport.h): no code outside src/transport knows their names.
  */
 #ifndef ROAMI_TRANSPORTS_H
 #define ROAMI_TRANSPORTS_H
@@ -32,8 +32,9 @@ bool roami_transports_named(const char *option);
 bool roami_transport_works(const struct roam_transport *transport, char *why, size_t bytes);
 
 /*
- * Those that ROAM_TRANSPORT allows, of auto's those that work here; `allowed` ends with NULL.  What
- * works must be alike on all hosts of a job, else ROAM_TRANSPORT is to name one that does.
+ * The transports that ROAM_TRANSPORT allows, of auto's those that work here; `allowed` ends with
+ * NULL.  What works must be alike on all hosts of a job, else ROAM_TRANSPORT is to name one that
+ * does.
  */
 void roami_transports_allowed(const char *option,
 			      const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1]);
@@ -48,10 +49,10 @@ const struct roam_transport *roami_transport_for(const struct roam_transport *co
 /* Where the card of a transport begins in a node's: the same on all nodes of a job. */
 unsigned roami_transport_card_at(const struct roam_transport *transport);
 
-/* Why those of the build that do not work here do not: "a: no b; c: no d". */
+/* Why transports of the build do not work here: "a: no b; c: no d". */
 void roami_transports_missing(char *text, size_t bytes);
 
-/* Those of the build that reach other hosts, as a message names them: "a", "a, b". */
+/* The build's transports that reach other hosts, as a message names them: "a", "a, b". */
 void roami_transports_far(char *text, size_t bytes);
 
 #endif

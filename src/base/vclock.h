@@ -55,13 +55,16 @@ void roami_vclock_merge(struct roami_vclock *a, const struct roami_vclock *b, un
 void roami_vclock_min(struct roami_vclock *a, const struct roami_vclock *b, unsigned n);
 
 /*
- * Writes those of n entries that differ from `base`'s; NULL: that are not 0.  Returns the bytes
+ * Writes the entries, of n, that differ from `base`'s; NULL: that are not 0.  Returns the bytes
  * written.
  */
 size_t roami_vclock_encode(const struct roami_vclock *clock, const struct roami_vclock *base,
 			   unsigned n, struct roami_vclock_wire *out);
 
-/* The same of those that are greater than `base`'s: who knows what that does learns the rest. */
+/*
+ * roami_vclock_encode of the entries greater than `base`'s: a reader that knows those learns the
+ * rest.
+ */
 size_t roami_vclock_encode_beyond(const struct roami_vclock *clock,
 				  const struct roami_vclock *base, unsigned n,
 				  struct roami_vclock_wire *out);

@@ -1,4 +1,4 @@
-/* Calls, those of protocols one and several at a time, and requests passed on as they are. */
+/* Calls: one, or several at a time by a protocol; and requests passed on unchanged. */
 #include "base/region.h"
 #include "msg/msg.h"
 
@@ -9,6 +9,7 @@ size_t roami_msg_call(struct roami_node *node, unsigned to, unsigned type,
 {
 	size_t bytes;
 
+	roami_contract(to < node->nodes);
 	roami_wait_begin(node);
 	bytes = roami_msg_call_end(node, roami_msg_call_start(node, to, type, parts, count, reply,
 							      reply_max));
@@ -34,6 +35,7 @@ void roami_forward(struct roami_node *node, const struct roam_request *request, 
 {
 	struct roam_part part = {request->data, request->bytes};
 
+	roami_contract(request->data != NULL || request->bytes == 0);
 	roami_pass(node, request, to, type, &part, 1);
 }
 
@@ -64,6 +66,7 @@ void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
 	struct roam_call calls[ROAMI_NODES_MAX];
 	unsigned used = 0;
 
+	roami_contract((nodes & ~roami_nodeset_first(node->nodes).bits) == 0);
 	for (; nodes != 0; nodes &= nodes - 1)
 		calls[used++] = (struct roam_call){(unsigned)__builtin_ctzll(nodes), type, parts,
 						   count, NULL, 0, 0};

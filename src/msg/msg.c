@@ -38,7 +38,7 @@ enum roam_err roami_msg_register(struct roami_node *node, const struct roam_mess
 	for (; messages->name != NULL; messages++) {
 		struct roami_type *type = roami_os_vec_grow(types, sizeof(*type), 1);
 
-		roami_assert(messages->bytes_max <= ROAMI_MSG_MAX);
+		roami_assert(messages->bytes_max <= ROAMI_MSG_MAX && types->count < UINT16_MAX);
 		if (type == NULL)
 			return ROAM_ENOMEM;
 		*type = (struct roami_type){messages, domain};
@@ -64,6 +64,7 @@ static void msg_queue(struct roami_node *node, unsigned to, const struct iovec *
 	size_t bytes = 0;
 	uint8_t *at;
 
+	roami_contract(roami_spin_held(&msg_of(node)->out_lock[to]));
 	for (unsigned i = 0; i < count; i++)
 		bytes += parts[i].iov_len;
 	at = roami_os_vec_grow(out, 1, 8 + ((bytes + 7) & ~(size_t)7));
@@ -90,6 +91,7 @@ static bool msg_drain(struct roami_node *node, unsigned to)
 	size_t *first = &msg->out_first[to];
 	bool sent = false;
 
+	roami_contract(roami_spin_held(&msg_of(node)->out_lock[to]));
 	while (*first < out->count) {
 		struct iovec part;
 		size_t bytes;
@@ -131,7 +133,7 @@ static void msg_drain_all(struct roami_node *node)
 		atomic_fetch_or(&msg->out_waiting, 1u);
 }
 
-/* Sends it, or queues it; nobody is told. */
+/* Sends the message, or queues it; wakes no thread. */
 static void msg_publish(struct roami_node *node, unsigned to, const struct msg_header *header,
 			const struct roam_part *parts, unsigned count)
 {
@@ -142,6 +144,8 @@ static void msg_publish(struct roami_node *node, unsigned to, const struct msg_h
 	bool queued;
 
 	roami_assert(to < node->nodes && count <= PARTS_MAX);
+	roami_contract(roami_msg_named(node, header->type) != NULL);
+	roami_contract(header->origin < node->nodes);
 	vec[0] = (struct iovec){(void *)(uintptr_t)header, sizeof(*header)};
 	for (unsigned i = 0; i < count; i++)
 		vec[used++] = (struct iovec){(void *)(uintptr_t)parts[i].data, parts[i].bytes};
@@ -154,7 +158,7 @@ static void msg_publish(struct roami_node *node, unsigned to, const struct msg_h
 	roami_count_one(&msg->sent[to]);
 	roami_spin_unlock(&msg->out_lock[to]);
 	if (queued) {
-		/* Nothing will arrive to tell us that there is room: somebody here must look. */
+		/* Nothing will arrive to announce room: a thread of this node must look. */
 		node->env->sleep->sent(node, node->me, false);
 		ROAMI_COUNT(node->stats, messages_queued, 1);
 	}
@@ -251,6 +255,7 @@ void roami_pass(struct roami_node *node, const struct roam_request *request, uns
 	struct msg_header header = {(uint16_t)(roami_domain_current(node)->types + type),
 				    request->origin, request->call, msg_bytes(parts, count), 0};
 
+	roami_contract(request->origin < node->nodes);
 	msg_put(node, to, &header, parts, count);
 }
 
@@ -267,6 +272,7 @@ static bool msg_has_room(void *arg)
 	struct roami_msg *msg = msg_of(room->node);
 	bool yes;
 
+	roami_contract(room->to < room->node->nodes);
 	if (atomic_load(&msg->out_waiting) == 0) /* nothing is queued for anybody */
 		return true;
 	roami_spin_lock(room->node, &msg->out_lock[room->to]);
@@ -275,12 +281,13 @@ static bool msg_has_room(void *arg)
 	return yes;
 }
 
-/* A free call, one of the calling thread's if there is; call_lock is held. */
+/* A free call, one of the calling thread's if possible; call_lock is held. */
 static struct roami_call *call_find(struct roami_node *node)
 {
 	unsigned at = node->env->thread(node) * ROAMI_CALLS_EACH;
 	struct roami_call *calls = msg_of(node)->calls;
 
+	roami_contract(roami_spin_held(&msg_of(node)->call_lock));
 	for (unsigned i = 0; i < ROAMI_CALLS_MAX; i++, at++)
 		if (atomic_load(&calls[at % ROAMI_CALLS_MAX].state) == 0)
 			return &calls[at % ROAMI_CALLS_MAX];
@@ -293,6 +300,7 @@ static struct roami_call *call_open(struct roami_node *node, const struct roami_
 	struct roami_msg *msg = msg_of(node);
 	struct roami_call *call;
 
+	roami_contract(wanted->reply != NULL || wanted->reply_max == 0);
 	roami_spin_lock(node, &msg->call_lock);
 	call = call_find(node);
 	/* Its slot below a serial number whose top bit is set: 0 is no call. */
@@ -317,6 +325,7 @@ static struct roami_call *call_start(struct roami_node *node, unsigned to, unsig
 	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count),
 				    0};
 
+	roami_contract(roami_msg_named(node, type) != NULL);
 	roami_wait(node, msg_has_room, &room);
 	call = call_open(node, wanted);
 	header.call = call->id;
@@ -354,6 +363,7 @@ size_t roami_msg_call_page_end(struct roami_node *node, struct roami_call *call,
 {
 	size_t bytes;
 
+	roami_contract(atomic_load(&call->state) != 0);
 	roami_wait(node, roami_msg_call_answered, call);
 	bytes = call->bytes;
 	*page_at_p = call->page_at;
@@ -378,6 +388,7 @@ static void ask_one(struct roami_node *node, unsigned type, struct roami_query *
 	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, (uint32_t)part.bytes,
 				    FLAG_MANY};
 
+	roami_contract(count > 0 && roami_msg_named(node, type) != NULL);
 	roami_wait(node, msg_has_room, &room);
 	for (unsigned i = 0; i < count; i++) {
 		asks[i].call = call_open(node, &(struct roami_call){.reply = asks[i].reply,
@@ -403,6 +414,7 @@ size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *
 	uint32_t page_at;
 	size_t bytes = roami_msg_call_page_end(node, ask->call, &page_at);
 
+	roami_contract(ask->call != NULL);
 	*came_p = page_at != 0;
 	return bytes;
 }
@@ -412,6 +424,7 @@ static unsigned msg_answers(const struct roami_node *node, unsigned from)
 {
 	const struct roami_answers *answers = msg_of(node)->answers[from];
 
+	roami_contract(from < node->nodes);
 	return ROAMI_ANSWER_PAGE | answers->left | answers->put;
 }
 
@@ -421,6 +434,7 @@ static void msg_answered(struct roami_node *node, unsigned from, const struct ms
 	struct roami_call *call = &msg_of(node)->calls[header->call % ROAMI_CALLS_MAX];
 	size_t page = msg_page_bytes(header), bytes = header->bytes - page;
 
+	roami_contract(roami_msg_polling(node));
 	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes < page ||
 	    bytes > call->reply_max ||
 	    ((header->flags & ROAMI_ANSWERS) != 0 && call->page == NULL) ||
@@ -450,6 +464,7 @@ void roami_msg_keep(struct roami_node *node, const struct roam_request *request,
 	uint8_t *at;
 	size_t size = sizeof(*parked) + ((request->bytes + 7u) & ~7u);
 
+	roami_contract(page < node->layout.pages || (page == UINT32_MAX && when != 0));
 	roami_spin_lock(node, &msg->parked_lock);
 	at = roami_os_vec_grow(&msg->parked, 1, size);
 	if (at == NULL)
@@ -473,6 +488,7 @@ void roami_msg_unpark(struct roami_node *node, uint32_t page)
 {
 	struct roami_msg *msg = msg_of(node);
 
+	roami_contract(page < node->layout.pages);
 	roami_spin_lock(node, &msg->parked_lock);
 	for (size_t at = 0; at < msg->parked.count;) {
 		struct roami_parked *parked = (void *)(msg->parked.items + at);
@@ -514,6 +530,7 @@ static bool parked_take(struct roami_node *node, struct roami_vec *copy)
 	uint64_t now = node->env->now(node), next = UINT64_MAX;
 	bool found = false;
 
+	roami_contract(roami_msg_polling(node));
 	roami_spin_lock(node, &msg->parked_lock);
 	for (size_t at = 0; at < msg->parked.count;) {
 		struct roami_parked *parked = (void *)(msg->parked.items + at);
@@ -538,11 +555,17 @@ static bool parked_take(struct roami_node *node, struct roami_vec *copy)
 	return found;
 }
 
+bool roami_msg_polling(const struct roami_node *node)
+{
+	return roami_spin_held(&msg_of(node)->poll_lock);
+}
+
 /* poll_lock is held. */
 static void msg_asked(struct roami_node *node)
 {
 	_Atomic uint64_t *asked = &msg_of(node)->asked;
 
+	roami_contract(roami_msg_polling(node));
 	atomic_store_explicit(asked, atomic_load_explicit(asked, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 }
@@ -558,6 +581,7 @@ static void msg_handle(struct roami_node *node, const struct roam_request *reque
 	const struct roami_type *type = (const void *)msg_of(node)->types.items;
 	unsigned was;
 
+	roami_contract(roami_msg_polling(node));
 	type += request->type;
 	if (type->domain == ROAMI_DOMAIN_NONE) {
 		type->message->handle(node, request);
@@ -575,6 +599,7 @@ static unsigned parked_handle(struct roami_node *node)
 	struct roami_vec *copy = &msg_of(node)->parked_copy;
 	unsigned handled = 0;
 
+	roami_contract(roami_msg_polling(node));
 	while (handled < POLL_MAX && roami_msg_due_ns(node) == 0 && parked_take(node, copy)) {
 		struct roami_parked *parked = (void *)copy->items;
 
@@ -594,6 +619,7 @@ static void msg_deliver_many(struct roami_node *node, const struct roam_request 
 	const struct msg_many *many = all->data;
 	size_t count = all->bytes / sizeof(*many);
 
+	roami_contract(roami_msg_polling(node));
 	if (count == 0 || all->bytes % sizeof(*many) != 0 ||
 	    roami_msg_named(node, all->type)->bytes_max < sizeof(many->what))
 		roami_node_fail(node, "node %u sent malformed requests", all->from);
@@ -616,6 +642,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 	struct roam_request request;
 	const struct roam_message *type;
 
+	roami_contract(roami_msg_polling(node));
 	if (bytes < sizeof(header))
 		roami_node_fail(node, "node %u sent a message of %zu bytes", from, bytes);
 	memcpy(&header, data, sizeof(header));
@@ -660,8 +687,8 @@ bool roami_msg_stuck(struct roami_node *node)
 }
 
 /*
- * Reading the clock takes longer than handling a short message, and is on the way of both: one of
- * so many polls that find something is timed, for all of them.
+ * Reading the clock takes longer than handling a short message, and delays request and answer: of
+ * so many polls that find something one is timed, and stands for all of them.
  */
 #define POLLS_TIMED 8u
 
@@ -685,7 +712,7 @@ unsigned roami_msg_poll(struct roami_node *node)
 	handled = layers->transport->poll(layers->transport_state, msg_deliver, node, POLL_MAX,
 					  &bad_peer);
 	if (bad_peer >= 0)
-		roami_node_fail(node, "what node %d sent makes no sense", bad_peer);
+		roami_node_fail(node, "node %d sent malformed data", bad_peer);
 	handled += parked_handle(node);
 	msg->polls += handled > 0;
 	roami_spin_unlock(&msg->poll_lock);
@@ -702,7 +729,7 @@ static void msg_handled(struct roami_node *node)
 	(void)node;
 }
 
-/* Core files hold the calls of the first 64 threads; room for those of 2,000 is large. */
+/* Core files contain the calls of the first 64 threads; room for those of 2,000 is large. */
 static void msg_spare_dump(struct roami_msg *msg)
 {
 	uintptr_t first = (uintptr_t)&msg->calls[64 * ROAMI_CALLS_EACH];

@@ -1,6 +1,8 @@
 /*
  * Active messages between nodes: sending, calls and replies, parking.  Protocols see the part in
  * roam/protocol.h.
+ *
+ * Keeps rule 4: messages of one peer are handled in the order sent, one handler at a time.
  */
 #ifndef ROAMI_MSG_H
 #define ROAMI_MSG_H
@@ -29,7 +31,7 @@ struct roami_call {
 #define ROAMI_ANSWER_PUT  8u /* the sender has put them in place */
 #define ROAMI_ANSWERS     (ROAMI_ANSWER_PAGE | ROAMI_ANSWER_LEFT | ROAMI_ANSWER_PUT)
 
-/* How this node's answers to a peer, and that one's to this node, bring pages. */
+/* How answers bring pages, from this node to a peer and from the peer to this node. */
 struct roami_answers {
 	uint32_t left; /* one that stays in place: ROAMI_ANSWER_... */
 	uint32_t put;  /* one that `room` was filled for */
@@ -66,7 +68,7 @@ bool roami_msg_call_answered(void *call);
 /* Ends a call that will not be answered. */
 void roami_msg_call_drop(struct roami_call *call);
 
-/* So many at a time that all threads of a node can do it at once. */
+/* Batch limit, so that every thread of a node can have one batch outstanding. */
 #define ROAMI_CALLS_AT_ONCE ROAMI_CALLS_EACH
 
 /* A call whose request is one word, and whose answer may bring the bytes of a page. */
@@ -102,11 +104,11 @@ struct roami_call *roami_msg_call_page_start(struct roami_node *node, unsigned t
 size_t roami_msg_call_page_end(struct roami_node *node, struct roami_call *call,
 			       uint32_t *page_at_p);
 
-/* As roami_reply, to a caller that began to wait as soon as it had called: nobody else is woken. */
+/* roami_reply to a caller that waits since its call: wakes no other thread there. */
 void roami_msg_reply_awaited(struct roami_node *node, const struct roam_request *request,
 			     const struct roam_part *parts, unsigned count);
 
-/* The same of a message that nobody need be woken for: who waits for it, or polls, takes it. */
+/* roami_msg_send without a wake-up: a thread that polls or waits for the message takes it. */
 void roami_msg_send_awaited(struct roami_node *node, unsigned to, unsigned type,
 			    const struct roam_part *parts, unsigned count);
 
@@ -114,14 +116,17 @@ void roami_msg_send_awaited(struct roami_node *node, unsigned to, unsigned type,
 unsigned roami_msg_poll(struct roami_node *node);
 
 /*
- * One turn of waiting for another node that will be done soon and wakes nobody: handles messages,
- * then lets other threads run.  `turn`: how often in a row before.
+ * One turn of waiting for another node that will be done soon and sends no wake-up: handles
+ * messages, then lets other threads run.  `turn`: how often in a row before.
  */
 static inline void roami_msg_pause(struct roami_node *node, unsigned turn)
 {
 	roami_msg_poll(node);
 	node->env->spin(node, turn);
 }
+
+/* Whether some thread is in roami_msg_poll, as in every handler; for contracts. */
+bool roami_msg_polling(const struct roami_node *node);
 
 /* Whether something waits to be handled now. */
 bool roami_msg_pending(struct roami_node *node);

@@ -1,4 +1,4 @@
-/* What a node keeps of messages; internal to src/msg, but for who counts messages. */
+/* What a node keeps of messages; internal to src/msg, but for code that counts messages. */
 #ifndef ROAMI_MSG_STATE_H
 #define ROAMI_MSG_STATE_H
 
@@ -26,8 +26,8 @@ struct roami_msg {
 	uint32_t polls; /* that found something; poll_lock is held */
 	_Atomic uint64_t asked; /* requests handed to handlers */
 	_Atomic uint64_t received;              /* messages since the node was opened */
-	_Atomic uint64_t sent[ROAMI_NODES_MAX]; /* the same, to each node */
-	_Atomic uint64_t aside_received, aside_sent; /* those of run/probe.h among them */
+	_Atomic uint64_t sent[ROAMI_NODES_MAX]; /* messages, to each node */
+	_Atomic uint64_t aside_received, aside_sent; /* of `received` and `sent`: run/probe.h's */
 	struct roami_spin call_lock;
 	struct roami_spin out_lock[ROAMI_NODES_MAX];
 	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */

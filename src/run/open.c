@@ -144,7 +144,7 @@ void roami_node_close(struct roami_node *node)
 
 /* ----------------------------------------------------------------------------------- protocols */
 
-/* The domains' protocols, whose messages and functions are theirs alone, are the last room. */
+/* The last room: the protocols of the domains, with their messages and functions. */
 static enum roam_err protocols_init(struct roami_node *node,
 				    const struct roami_node_params *params)
 {

@@ -1,10 +1,14 @@
-/* The life of a node: it opens its rooms in the order of base/rooms.def, then its extensions. */
+/*
+ * The life of a node: it opens its rooms in the order of base/rooms.def, then its extensions.
+ *
+ * The room keeps rules 4 (wait.h) and 10.4 (probe.h).
+ */
 #ifndef ROAMI_OPEN_H
 #define ROAMI_OPEN_H
 
 #include "base/node.h"
 
-/* Makes a node that serves messages as soon as somebody polls.  Reports errors itself. */
+/* Makes a node that serves messages as soon as a thread polls.  Reports errors itself. */
 enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_node_params *params);
 
 /*

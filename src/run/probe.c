@@ -163,7 +163,7 @@ void roami_probe_forget(struct roami_ctl *far)
 	atomic_store(&far->seats, 0);
 }
 
-/* The token comes last: who answers all that came answers it after it has seen the count. */
+/* The token comes last: a node that answers messages in order answers it after the count. */
 static void probe_handle_ask(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_ctl *ctl = node->self->ctl;
@@ -196,7 +196,7 @@ static void probe_take(struct roami_ctl *far, const struct probe_told *told)
 	atomic_store(&far->probe, told->token);
 }
 
-/* What comes too late, for another probe, is left alone. */
+/* An answer to another probe, which comes too late, is ignored. */
 static void probe_handle_tell(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_ctl *far = node->segments[request->from].ctl;

@@ -1,7 +1,7 @@
 /*
- * What job/hang.c asks and tells between nodes that map nothing of each other: whether anybody but
- * threads that wait could do anything at a node, and what those wait for.  These messages are no
- * part of what they count.
+ * What job/hang.c asks and tells between nodes that map nothing of each other: whether anything but
+ * waiting threads could act at a node, and what those threads wait for.  The counts of messages
+ * leave these messages out.
  */
 #ifndef ROAMI_PROBE_H
 #define ROAMI_PROBE_H
@@ -10,23 +10,23 @@
 
 #define ROAMI_PROBED_MAX 16384u /* bytes of an answer */
 
-/* Threads of a node that wait for the same. */
+/* Threads of a node that wait for one thing. */
 struct roami_wait_group {
 	uint64_t id;
 	uint32_t kind;
 	uint32_t of;
 	uint32_t threads;
-	uint32_t seen; /* the oldest of theirs */
+	uint32_t seen; /* the oldest of the threads' */
 	uint64_t label[ROAMI_LABEL_WORDS];
 };
 
 #define ROAMI_WAIT_GROUPS 256u
 
-/* Those of a node, by their first threads; *waiting_p: threads, of what is left out, too. */
+/* A node's groups, by their first threads; *waiting_p: all waiting threads, also ungrouped ones. */
 unsigned roami_wait_groups(const struct roami_ctl *ctl, struct roami_wait_group *groups,
 			   unsigned *waiting_p);
 
-/* The other way round, into what is kept of a node elsewhere.  False: they make no sense. */
+/* Stores groups in the copy of another node's control page.  False: they are malformed. */
 bool roami_wait_groups_take(struct roami_ctl *far, const void *groups, size_t bytes);
 
 /*
@@ -35,13 +35,13 @@ bool roami_wait_groups_take(struct roami_ctl *far, const void *groups, size_t by
  */
 void roami_probe_ask(struct roami_node *node, unsigned to, uint32_t token);
 
-/* Answers: what the own control page says now. */
+/* Answers with what this node's own control page says now. */
 void roami_probe_tell(struct roami_node *node, unsigned to, uint32_t token);
 
 /* Messages sent and received without these.  By the thread that asks and tells, under poll_lock. */
 void roami_probe_count(struct roami_node *node, uint64_t *sent_p, uint64_t *received_p);
 
-/* Nothing is known of what a node waits for, whose answer came here. */
+/* Forgets what a node waits for, whose answer came here. */
 void roami_probe_forget(struct roami_ctl *far);
 
 #endif

@@ -55,9 +55,9 @@ enum roam_err roami_thread_register(struct roami_node *node, bool on)
 }
 
 /*
- * The thread of this number has ended, or ends and calls it: forgets what it was.  False: the
- * number must not be used again, for locks are its own for ever.  May block where it was
- * registered.
+ * The thread of this number has ended, or calls this as it ends: forgets its state.  False: the
+ * number must not be used again, because the thread holds locks for ever.  May block if the thread
+ * was registered.
  */
 static bool seat_forget(struct roami_node *node, unsigned number)
 {
@@ -70,7 +70,7 @@ static bool seat_forget(struct roami_node *node, unsigned number)
 	return true;
 }
 
-/* The seat's thread has ended, or is about to; one of those who see it gives it back. */
+/* The seat's thread has ended, or is about to; one of the threads that see it gives it back. */
 static void seat_give(struct roami_node *node, struct roami_seats *seats, unsigned number,
 		      pid_t tid)
 {
@@ -104,13 +104,13 @@ static void seat_leave(struct roami_seats *seats, uint64_t round)
 	atomic_fetch_sub(&seats->leaving, 1);
 }
 
-/* A destructor of the thread: those of the program have their first turn before. */
+/* A destructor of the thread: the program's destructors have their first turn before. */
 static void seat_end(void *arg)
 {
 	struct roami_seats *seats = arg;
 	const struct seat mine = seat;
 
-	/* The thread ends anyway; cut off in here it would leave the count of those that leave. */
+	/* The thread ends anyway; cancelled in here it would never be counted as having left. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	if (mine.of == NULL)
 		return;
@@ -128,7 +128,7 @@ static void seat_end(void *arg)
 	seat = (struct seat){0};
 }
 
-/* So many slots need be looked at for what threads wait for. */
+/* How many slots of waiting threads need be looked at. */
 static void seat_show(struct roami_ctl *ctl, unsigned number)
 {
 	uint32_t seats = atomic_load(&ctl->seats);

@@ -13,12 +13,12 @@
 
 #define ASLEEP_ONE  0x10000u
 #define AWAKE_MASK  0xffffu
-#define STUCK_NS    50000u /* own messages wait for room: look again so often */
+#define STUCK_NS    50000u /* own messages wait for room: interval between looks */
 #define CROWD       4u     /* threads that wait awake for each CPU that a node has to itself */
 #define WAKE_NS_MIN 20000u
 #define WAKE_NS_MAX 200000u
-#define TAKEN_FROM_NS 500000u /* a yield of this: who computes had the CPU, not who waits */
-#define TAKEN_NS_MIN 8000000u /* nobody yields for so long at first, and at most */
+#define TAKEN_FROM_NS 500000u /* a yield of this: a computing process had the CPU */
+#define TAKEN_NS_MIN 8000000u /* no thread yields for so long: at first, at most */
 #define TAKEN_NS_MAX 512000000u
 
 static struct roami_real *real_of(struct roami_node *node)
@@ -53,7 +53,7 @@ static void bell_wake_app(struct roami_node *node, struct roami_bell *bell)
 	ROAMI_COUNT(node->stats, wakes, 1);
 }
 
-/* The service thread looks anew how long it may sleep. */
+/* Makes the service thread compute again how long it may sleep. */
 static void service_wake(struct roami_node *node)
 {
 	struct roami_bell *bell = &node->self->ctl->bell;
@@ -66,7 +66,7 @@ static void service_wake(struct roami_node *node)
 struct real_stay {
 	unsigned begun; /* waits under way, one within the other */
 	bool awake;     /* it counts as polling */
-	bool owes;      /* it does not, and has sent something: who looks after the timers? */
+	bool owes;      /* it does not, and has sent something: its timers are uncovered */
 };
 
 static __thread struct real_stay real_stay; /* the calling thread's */
@@ -83,8 +83,8 @@ static void real_enter(struct roami_node *node)
 }
 
 /*
- * A datagram has left.  Who waits for its answer says so while it is under way, and who sends more
- * before that: the answer to the first may come meanwhile.
+ * A datagram has left.  A thread that waits for its answer counts as polling only when it begins to
+ * wait, or when it sends a second one before that: the answer to the first may come meanwhile.
  */
 static void real_timed(struct roami_node *node)
 {
@@ -163,7 +163,7 @@ uint64_t roami_sleep_ns(struct roami_node *node)
 	return due == UINT64_MAX ? 0 : due + 1;
 }
 
-/* About to sleep: answers a probe, which woke it, that it still has to. */
+/* About to sleep: tells a probe, which woke this thread, that it must still wait. */
 static void wait_probed(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct roami_ctl *ctl = node->self->ctl;
@@ -196,7 +196,7 @@ static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), vo
 	real_stay = stay;
 }
 
-/* What arrived until now was left to us: false if there is such. */
+/* No longer counts as polling; false: messages arrived before, which this thread must handle. */
 static bool real_leave(struct roami_node *node)
 {
 	struct roami_bell *bell = &node->self->ctl->bell;
@@ -209,7 +209,7 @@ static bool real_leave(struct roami_node *node)
 	real_stay.awake = false;
 	if ((atomic_load(&bell->busy) & AWAKE_MASK) != 0)
 		return true;
-	/* What came while we polled and has to wait is the service thread's from now on. */
+	/* Requests delayed while this thread polled are the service thread's from now on. */
 	if (roami_net(node))
 		roami_net_leave(node);
 	else if (roami_sleep_ns(node) != 0)
@@ -218,8 +218,8 @@ static bool real_leave(struct roami_node *node)
 }
 
 /*
- * Sleeps where only its own call wakes it: others take what comes meanwhile.  Both it and who calls
- * store first, and look at what the other one has stored then.
+ * Sleeps where only a call for its ticket wakes it; other threads handle messages meanwhile.  The
+ * sleeper and the caller each store first, then look at what the other has stored.
  */
 static void nook_sleep(struct roami_node *node, struct roami_nook *nook,
 		       bool (*condition)(void *arg), void *arg)
@@ -267,7 +267,9 @@ void roami_wake_all(struct roami_node *node)
 		nook_wake(node, &real_of(node)->nooks[i]);
 }
 
-/* Saying that the thread waits costs system calls: if `later`, not before it has sent something. */
+/*
+ * Counting as polling costs system calls: if `later`, the thread does not before it has sent twice.
+ */
 static void real_begin(struct roami_node *node, bool later)
 {
 	if (roami_net(node) && real_stay.begun++ == 0 && !later)
@@ -286,8 +288,8 @@ static void real_end(struct roami_node *node)
 }
 
 /*
- * Where many threads of the node wait, one change wakes all of them, and what it was is for one:
- * the others would take the CPU from that one by looking again.
+ * Whether many threads of the node wait awake.  A change wakes all of them but is for one, and the
+ * others would take the CPU from that one by looking again.
  */
 static bool real_crowded(struct roami_node *node)
 {
@@ -296,9 +298,9 @@ static bool real_crowded(struct roami_node *node)
 }
 
 /*
- * Yields.  If the CPU goes to who computes, it comes back much later than to a thread that slept
- * and is woken.  Then nobody of this node yields for a while, which doubles as long as this turns
- * out to be so again.
+ * Yields.  A CPU that goes to a computing process comes back much later than to a thread that slept
+ * and is woken.  After that no thread of this node yields for a while, which doubles each time it
+ * happens again.
  */
 static void real_yield(struct roami_real *real, uint64_t now)
 {
@@ -316,13 +318,13 @@ static void real_yield(struct roami_real *real, uint64_t now)
 	atomic_store_explicit(&real->taken_until, after + span, memory_order_relaxed);
 }
 
-/* Others than who waits want the CPUs: a yield may take long. */
+/* Whether computing processes want the CPUs, so that a yield may take long. */
 static bool real_taken(struct roami_real *real, uint64_t now)
 {
 	return now < atomic_load_explicit(&real->taken_until, memory_order_relaxed);
 }
 
-/* `nook`: where it sleeps; NULL: where whatever changes wakes it. */
+/* `nook`: where the thread sleeps; NULL: at the bell, where each change wakes it. */
 static void real_await(struct roami_node *node, struct roami_nook *nook,
 		       bool (*condition)(void *arg), void *arg)
 {
@@ -413,7 +415,7 @@ static void real_wait(struct roami_node *node, uint64_t ticket, bool (*condition
 	*found = outside;
 }
 
-/* Who is waited for may have lost its processor, though the nodes fit: its threads need not. */
+/* The awaited thread may have lost its CPU even if the nodes fit the CPUs: threads may not fit. */
 static void real_spin(struct roami_node *node, unsigned turn)
 {
 	roami_os_spin(real_of(node)->fits ? turn : (turn + 1) * ROAMI_OS_SPIN_PAUSES - 1);
@@ -490,7 +492,7 @@ static void *service_main(void *arg)
 			turn = 0;
 		} else if (atomic_load_explicit(&msg_of(node)->poll_lock.held,
 						memory_order_relaxed) !=
-			   0) { /* who polls may wait for the CPU that we have */
+			   0) { /* yield: the polling thread may wait for this CPU */
 			roami_os_spin((turn + 1) * ROAMI_OS_SPIN_PAUSES - 1);
 		} else {
 			service_sleep(node);

@@ -17,7 +17,7 @@ struct roami_seats {
 	_Atomic int32_t tids[ROAMI_THREADS_MAX];        /* the kernel's numbers of their threads */
 };
 
-/* Where threads sleep that one ticket in so many is for. */
+/* Where the threads sleep whose ticket modulo ROAMI_NOOKS is this nook's index. */
 #define ROAMI_NOOKS 1024u
 
 struct roami_nook {
@@ -35,10 +35,10 @@ struct roami_real {
 	bool measured;            /* the policy below is this machine's */
 	bool fits;                /* the host's nodes fit its CPUs */
 	uint32_t crowd;           /* more threads of this node that wait awake are too many */
-	uint64_t pause_ns;        /* pause-spin so long */
-	uint64_t spin_ns;         /* then yield until so long after the start; then sleep */
-	_Atomic uint64_t taken_until; /* until then nobody yields, see real_yield */
-	_Atomic uint64_t taken_ns;    /* so long did that last the last time */
+	uint64_t pause_ns;        /* how long to pause-spin */
+	uint64_t spin_ns;         /* then yield until this after the start; then sleep */
+	_Atomic uint64_t taken_until; /* until then no thread yields, see real_yield */
+	_Atomic uint64_t taken_ns;    /* the length of that pause */
 	uint64_t chaos;           /* ROAM_CHAOS; 0: off */
 	uint64_t round;           /* counts the nodes this state has served: seats hold for one */
 	struct roami_seats seats;
@@ -53,7 +53,7 @@ struct roami_real {
 };
 
 extern const struct roami_env roami_env_real;
-extern const struct roami_env roami_env_chaos; /* the same with delays at every step */
+extern const struct roami_env roami_env_chaos; /* roami_env_real with delays at every step */
 
 /*
  * Fills in the waiting policy for `nodes` on this host.  `spin_us` 0: twice the wake-up cost
@@ -78,8 +78,8 @@ enum roam_err roami_thread_register(struct roami_node *node, bool on);
 
 /*
  * A round begins, before its node is opened: all seats are free, and ends of threads give theirs
- * back; until they are shut, when other nodes of the job may be about to leave.  Which waits for
- * those threads that are at it.
+ * back; until they are shut, when other nodes of the job may be about to leave.  Shutting waits for
+ * the threads that are giving theirs back.
  */
 void roami_seats_open(struct roami_real *real);
 void roami_seats_shut(struct roami_real *real);
@@ -103,16 +103,16 @@ static inline bool roami_net(const struct roami_node *node)
 void roami_net_sleep(struct roami_node *node, uint32_t value, bool (*condition)(void *arg),
 		     void *arg);
 
-/* An application thread begins to wait: it takes what comes. */
+/* An application thread begins to wait: it handles arriving messages. */
 void roami_net_enter(struct roami_node *node);
 
-/* An application thread leaves its wait: sees to it that somebody takes what comes. */
+/* An application thread ends its wait: makes sure that another thread handles messages. */
 void roami_net_leave(struct roami_node *node);
 
 /* A message for `peer` was kept or sent.  Whether the timers that it began must be looked after. */
 bool roami_net_ring(struct roami_node *node, unsigned peer);
 
-/* Nobody polls, perhaps: the service thread must wake in time for the timers, and see datagrams. */
+/* Perhaps no thread polls: the service thread must wake for the timers, and see datagrams. */
 void roami_net_cover(struct roami_node *node);
 
 /* Wakes the application threads that sleep. */
@@ -121,7 +121,7 @@ void roami_net_wake_apps(struct roami_node *node);
 void roami_net_service(struct roami_node *node);
 void roami_net_service_stop(struct roami_node *node);
 
-/* How long a sleep may last: what is kept back announces itself to nobody.  0: for ever. */
+/* How long a sleep may last, as delayed messages wake no thread.  0: for ever. */
 uint64_t roami_sleep_ns(struct roami_node *node);
 
 #endif

@@ -1,14 +1,15 @@
 /*
- * Sleeping where peers are other hosts: they cannot look who is awake and ring.  The kernel wakes
- * whoever sleeps at the transport, and whoever wakes without need takes the CPU from who polls.
+ * Sleeping where peers are other hosts: they cannot see which threads are awake, or ring.  The
+ * kernel wakes every thread that sleeps at the transport, and one that wakes without need takes the
+ * CPU from one that polls.
  *
  * The service thread sleeps at the transport, and listens there as long as application threads
  * compute.  Where they wait so often that saying when they do costs more than it saves, it leaves
  * the transport to them and looks only now and then ("hot").  While one of them sleeps at the
  * transport, it need not be there.
- * All timers of the layers below are covered by somebody: by who polls, by the timeout of who
- * sleeps, or by the service thread.  That sleeps shortly while application threads wait at times,
- * and is woken if a timer would be late by more than that.
+ * All timers of the layers below are covered: by a thread that polls, by the timeout of a thread
+ * that sleeps, or by the service thread.  The service thread sleeps only briefly while application
+ * threads wait at times, and is woken if a timer would be late by more than that.
  */
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 #include "run/wait.h"
 
 #define AWAKE_MASK 0xffffu
-#define STUCK_NS   50000u  /* own messages wait for room: look again so often */
+#define STUCK_NS   50000u  /* own messages wait for room: interval between looks */
 #define HOT_NS     100000u /* a hot service thread looks after this, then ever more seldom */
 #define LATE_NS    400000u /* but no later; timers may be so late: peers resend after 1 ms */
 #define OFTEN      64u     /* waits within OFTEN_NS make it hot */
@@ -100,8 +101,8 @@ static void net_kick(struct roami_node *node, uint32_t at)
 }
 
 /*
- * Whoever polls needs nobody to be woken beside him.  Where that begins and ends so often that
- * saying so costs, the service thread turns hot.
+ * While this thread polls, no other need be woken.  Where polling begins and ends so often that
+ * telling the transport costs, the service thread turns hot.
  */
 void roami_net_enter(struct roami_node *node)
 {
@@ -195,19 +196,19 @@ bool roami_net_ring(struct roami_node *node, unsigned peer)
 
 /* -------------------------------------------------------------------------- the service thread */
 
-/* What the service thread has seen of the others. */
+/* What the service thread has seen of the application threads. */
 struct net_view {
 	bool hot;
-	bool waited; /* others, since it slept */
-	bool served; /* what only it was there to answer, since it slept */
+	bool waited; /* application threads have, since it slept */
+	bool served; /* it handled requests that no other thread was there for, since it slept */
 	uint32_t slept_at;
 	uint64_t entries; /* when it slept */
 	uint64_t look_ns; /* while hot */
 };
 
 /*
- * What arrives wakes the service thread unless somebody polls, who says otherwise when he leaves:
- * before this, where it was too early.
+ * Whether datagrams wake the service thread: not while another thread polls.  A polling thread that
+ * leaves sets this, too; it may have left before this call, so look again.
  */
 static void service_listen(struct roami_node *node)
 {
@@ -228,7 +229,9 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	uint32_t at = watched || view->hot ? ROAMI_ASLEEP_FUTEX : ROAMI_ASLEEP_TRANSPORT;
 	uint64_t now, until;
 
-	/* First where, then how long: who starts a timer meanwhile sees that we are about to. */
+	/*
+	 * First where, then how long: a thread that starts a timer meanwhile sees this one sleep.
+	 */
 	atomic_store(&real->service_until, UINT64_MAX);
 	atomic_store(&bell->service_asleep, at);
 	atomic_thread_fence(memory_order_seq_cst);
@@ -239,10 +242,10 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 	else if (view->hot && !watched)
 		until = now + view->look_ns;
 	else if (view->waited || (net_awake(node) && until < now + LATE_NS))
-		until = now + LATE_NS; /* others have looked after the timers */
+		until = now + LATE_NS; /* other threads have covered the timers */
 	atomic_store(&real->service_until, until);
 	watched = atomic_load(&real->watcher) != 0;
-	/* What has come is theirs who poll: they look once more before they leave. */
+	/* Arrived messages are for the polling threads, which look once more before they leave. */
 	if (atomic_load(&real->stop) == 0 && (net_awake(node) || !roami_msg_pending(node)) &&
 	    (at == ROAMI_ASLEEP_TRANSPORT || view->hot || watched)) {
 		uint64_t ns = until == UINT64_MAX ? 0 : until > now ? until - now : 1;
@@ -259,8 +262,8 @@ static uint32_t service_sleep(struct roami_node *node, const struct net_view *vi
 }
 
 /*
- * Whether others do the work, as it shows since the last sleep.  An answer that came before its
- * caller began to wait is not work: its caller would have taken it next.
+ * Whether application threads handle the messages, judged since the last sleep.  An answer that
+ * came before its caller began to wait does not count: the caller would have taken it next.
  */
 static void service_judge(struct roami_node *node, struct net_view *view)
 {
@@ -288,7 +291,9 @@ void roami_net_service(struct roami_node *node)
 	while (atomic_load(&net_of(node)->stop) == 0) {
 		uint64_t asked = roami_msg_asked(node);
 
-		/* Who polls does it sooner: two at it would only take the CPU from each other. */
+		/*
+		 * A polling thread gets to it first; a second one would only compete for the CPU.
+		 */
 		if (!net_awake(node) && roami_msg_poll(node) > 0) {
 			view.served |= roami_msg_asked(node) != asked;
 			continue;

@@ -1,7 +1,7 @@
 /*
- * Counters and times of a node, from the table in events.def.  They live in the node's segment,
- * where the node that prints the report reads those of all.  Any thread counts, in a bank of its
- * own: nothing is ordered by a count, none is lost.
+ * Counters and times of a node, from the table in counters.def.  They live in the node's segment,
+ * where the node that prints the report reads all nodes' counters.  Any thread counts, in a bank of
+ * its own: nothing is ordered by a count, none is lost.
  */
 #ifndef ROAMI_STATS_H
 #define ROAMI_STATS_H
@@ -134,7 +134,7 @@ struct roami_stats_report {
 void roami_stats_print(int fd, const struct roami_stats_report *report);
 
 /*
- * The same as one JSON object, every row with one number per node; the file is replaced.  false:
+ * The report as one JSON object, every row with one number per node; the file is replaced.  false:
  * errno says why.
  */
 bool roami_stats_json(const char *path, const struct roami_stats_report *report);

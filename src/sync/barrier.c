@@ -16,6 +16,7 @@ enum { BARRIER_ARRIVE, BARRIER_DEPART, BARRIER_ENDED };
 
 static unsigned barrier_type(const struct roami_node *node, unsigned message)
 {
+	roami_contract(message <= BARRIER_ENDED);
 	return roami_type(node, ROAMI_ROOM_BARRIERS, message);
 }
 
@@ -46,6 +47,7 @@ static struct roami_barrier *barrier_make(struct roami_node *node, uint64_t id)
 
 static unsigned tree_parent(const struct roami_node *node)
 {
+	roami_contract(node->me != 0);
 	return (node->me - 1) / TREE_ARITY;
 }
 
@@ -117,9 +119,10 @@ uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum 
 	return a;
 }
 
-/* In node order, so that the result does not depend on who came first. */
+/* In node order, so that the result does not depend on the order of arrival. */
 static void barrier_combine(struct roami_node *node, struct roami_barrier *barrier)
 {
+	roami_contract(node->me == 0 && barrier->values <= ROAM_REDUCE_MAX);
 	for (uint32_t i = 0; i < barrier->values; i++)
 		for (unsigned peer = 1; peer < node->nodes; peer++)
 			barrier->own[i] = roami_reduce_combine(barrier->own[i],
@@ -139,6 +142,8 @@ static void depart_send(struct roami_node *node, struct roami_barrier *barrier, 
 				     {&barrier->depart_wire, barrier->depart_bytes},
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
 
+	roami_contract(roami_spin_held(&barrier->spin));
+	roami_contract(to < node->nodes && to != node->me);
 	roami_log_send_upto(node, to, &barrier->child_floor[to], &barrier->depart_seen,
 			    barrier_type(node, BARRIER_DEPART), parts, 3);
 }
@@ -164,6 +169,7 @@ static void calls_depart(struct roami_node *node, struct roami_barrier *barrier)
 	struct roam_part parts[2] = {{&head, sizeof(head)},
 				     {&barrier->depart_wire, barrier->depart_bytes}};
 
+	roami_contract(roami_spin_held(&barrier->spin));
 	for (size_t i = 0; i < barrier->waiting.count; i++)
 		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, &barrier->depart_seen,
 				parts, 2);
@@ -178,6 +184,7 @@ static void depart_encode(struct roami_node *node, struct roami_barrier *barrier
 {
 	struct roami_vclock before;
 
+	roami_contract(roami_spin_held(&barrier->spin));
 	barrier->depart_told = 0;
 	if (barrier->depart_all)
 		barrier->depart_told = roami_log_tell(node, &barrier->depart_seen, &before);
@@ -186,12 +193,14 @@ static void depart_encode(struct roami_node *node, struct roami_barrier *barrier
 		node->nodes, &barrier->depart_wire);
 }
 
-/* At node 0, everybody is here; the barrier's spin is held. */
+/* At node 0, all have arrived; the barrier's spin is held. */
 static void barrier_depart(struct roami_node *node, struct roami_barrier *barrier)
 {
 	bool legs[ROAMI_NODES_MAX];
 	bool self = barrier->self;
 
+	roami_contract(roami_spin_held(&barrier->spin));
+	roami_assert(node->me == 0);
 	barrier->depart_all = true;
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		legs[peer] = barrier->here[peer] && peer != 0;
@@ -224,7 +233,7 @@ struct barrier_clocks {
 	struct roami_vclock_wire floor, seen;
 };
 
-/* Returns the number of what they are encoded against. */
+/* Returns the number of the told clock that they are encoded against. */
 static uint64_t clocks_encode(struct roami_node *node, struct barrier_clocks *clocks,
 			      const struct roami_vclock *floor, const struct roami_vclock *seen)
 {
@@ -250,6 +259,8 @@ static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 				     {barrier->own, barrier->values * sizeof(uint64_t)},
 				     {&clocks.seen, 0}};
 
+	roami_contract(roami_spin_held(&barrier->spin));
+	roami_assert(node->me != 0);
 	head.told = clocks_encode(node, &clocks, &barrier->floor, &barrier->merged);
 	parts[1].bytes = clocks.floor_bytes;
 	parts[3].bytes = clocks.seen_bytes;
@@ -291,7 +302,7 @@ void roami_barrier_fail(struct roami_node *node, uint64_t id, unsigned gone)
 	roami_node_fail(node, "threads wait %s for node %u, which has ended", name, gone);
 }
 
-/* With some threads here: fails if there are not enough left that could still come. */
+/* Fails if threads wait here and fewer are left in the job than the barrier is for. */
 static void barrier_hopeless(struct roami_node *node, const struct roami_barrier *barrier)
 {
 	unsigned gone;
@@ -313,13 +324,15 @@ void roami_barrier_ended(struct roami_node *node)
 
 static void barrier_handle_ended(struct roami_node *node, const struct roam_request *request)
 {
+	roami_contract(roami_msg_polling(node));
 	(void)request;
 	roami_barrier_ended(node);
 }
 
 /*
- * This node ends.  Whoever counts arrivals looks whether they wait for it: this node, which has
- * seen them come before; node 0; and along a tree those above, as the arrivals at the end pass by.
+ * This node ends.  Each node that counts arrivals looks whether they wait for it: this node, which
+ * saw them arrive before; node 0; and in a tree the inner nodes above, as the arrivals at the end
+ * pass them.
  */
 static void barrier_tell_end(struct roami_node *node)
 {
@@ -328,9 +341,10 @@ static void barrier_tell_end(struct roami_node *node)
 		roami_msg_send(node, 0, barrier_type(node, BARRIER_ENDED), NULL, 0);
 }
 
-/* Is everybody here?  Then up the tree, or, at node 0, depart.  The barrier's spin is held. */
+/* If all have arrived: goes up the tree, or, at node 0, departs.  The barrier's spin is held. */
 static void barrier_check(struct roami_node *node, struct roami_barrier *barrier)
 {
+	roami_contract(roami_spin_held(&barrier->spin));
 	if (barrier->tree ? !barrier->self || barrier->children != tree_children(node)
 			  : barrier_arrived(barrier) != barrier->expected) {
 		barrier_hopeless(node, barrier);
@@ -350,6 +364,8 @@ static void barrier_bounds(struct roami_node *node, struct roami_barrier *barrie
 			   uint32_t threads, const struct roami_vclock *floor,
 			   const struct roami_vclock *seen)
 {
+	roami_contract(roami_spin_held(&barrier->spin));
+	roami_contract(from < node->nodes);
 	if (barrier_arrived(barrier) == 0) {
 		roami_vclock_copy(&barrier->floor, floor, node->nodes);
 		roami_vclock_copy(&barrier->merged, seen, node->nodes);
@@ -377,6 +393,7 @@ struct barrier_leg {
 static void leg_read(struct roami_node *node, unsigned from, const void *data, size_t bytes,
 		     struct barrier_leg *leg)
 {
+	roami_contract(from < node->nodes);
 	leg->at = data;
 	leg->end = leg->at + bytes;
 	memset(&leg->head, 0, sizeof(leg->head));
@@ -388,11 +405,12 @@ static void leg_read(struct roami_node *node, unsigned from, const void *data, s
 	leg->at += sizeof(leg->head);
 }
 
-/* Its clocks, onto what leg->floor and leg->seen hold, and where its values are. */
+/* Decodes the leg's clocks onto leg->floor and leg->seen, and finds its values. */
 static void leg_clocks(struct roami_node *node, unsigned from, struct barrier_leg *leg)
 {
 	size_t value_bytes = leg->head.values * sizeof(uint64_t), used;
 
+	roami_contract(leg->head.values <= ROAM_REDUCE_MAX);
 	used = roami_vclock_decode(&leg->floor, node->nodes, leg->at, (size_t)(leg->end - leg->at));
 	leg->at += used;
 	leg->values = leg->at;
@@ -452,12 +470,13 @@ static void barrier_await(struct roami_node *node, struct barrier_wait *wait)
 }
 
 /*
- * What everybody has applied by now is forgotten.  Who let this node go knows what it told; the
- * others' departures may still be on their way.
+ * Forgets the notices that every node has applied.  The node that sent the departure knows what it
+ * told; the departures of the others may still be on their way.
  */
 static void barrier_learn(struct roami_node *node, const struct roam_sync *sync, unsigned from,
 			  const struct roami_vclock *seen, const struct roami_vclock *floor)
 {
+	roami_contract(from < node->nodes);
 	if (sync->full)
 		roami_log_met(node, seen);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
@@ -475,6 +494,7 @@ static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrie
 	struct barrier_wait wait = {&barrier->departed, atomic_load(&barrier->departed)};
 	struct roami_vclock clock, seen;
 
+	roami_contract(threads == node->nodes);
 	roami_release(node, sync);
 	roami_log_clock(node, &clock);
 	roami_log_seen(node, &seen);
@@ -549,7 +569,7 @@ static void messages_reduce(struct roami_node *node, struct roami_barrier *barri
 
 const struct roami_barrier_mode roami_barrier_messages = {messages_meet, messages_reduce};
 
-/* How the threads of this barrier meet.  That of the end goes by messages: nodes leave after it. */
+/* How the threads of this barrier meet.  The end's goes by messages, as nodes leave after it. */
 static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
 						     struct roami_barrier *barrier)
 {
@@ -626,6 +646,7 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 	struct roami_barrier *barrier = barrier_make(node, ROAMI_REDUCE_ID);
 	struct roam_sync sync = {ROAM_SYNC_REDUCE, true, ROAMI_REDUCE_ID, false};
 
+	roami_assert(count <= ROAM_REDUCE_MAX);
 	barrier->values = count;
 	barrier->type = type;
 	barrier->op = op;
@@ -650,13 +671,18 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 
 /* ------------------------------------------------------------------------------------ handlers */
 
-/* Its notices came ahead and were complete, so the log is, up to what it had seen. */
+/*
+ * A thread that called.  Its notices came ahead and were complete: so is the log now, up to what
+ * the caller had seen.
+ */
 static void call_arrive(struct roami_node *node, struct roami_barrier *barrier,
 			const struct roam_request *request, const struct barrier_leg *leg)
 {
 	struct roami_vec *waiting = &barrier->waiting;
 	struct barrier_waiter *waiter = roami_os_vec_grow(waiting, sizeof(*waiter), 1);
 
+	roami_contract(roami_spin_held(&barrier->spin));
+	roami_assert(node->me == 0);
 	if (waiter == NULL)
 		roami_node_fail(node, "no memory for threads that wait at a barrier");
 	waiter->request = *request;
@@ -669,6 +695,7 @@ static void barrier_handle_arrive(struct roami_node *node, const struct roam_req
 	struct barrier_leg leg;
 	struct roami_barrier *barrier;
 
+	roami_contract(roami_msg_polling(node));
 	leg_read(node, request->from, request->data, request->bytes, &leg);
 	roami_log_bases(node, leg.head.told, &leg.floor, &leg.seen);
 	leg_clocks(node, request->from, &leg);
@@ -692,7 +719,7 @@ static void barrier_handle_arrive(struct roami_node *node, const struct roam_req
 		roami_barrier_ended(node);
 }
 
-/* Those who still wait there go on with whom they meet next. */
+/* Threads that still wait there meet the next ones to arrive. */
 void roami_barrier_forget(struct roami_node *node, void *item)
 {
 	struct roami_barrier *barrier = item;
@@ -718,9 +745,10 @@ static void barrier_handle_depart(struct roami_node *node, const struct roam_req
 	struct roami_barrier *barrier;
 	struct roami_vclock applied;
 
+	roami_contract(roami_msg_polling(node));
 	leg_read(node, request->from, request->data, request->bytes, &leg);
 	barrier = barrier_make(node, leg.head.id);
-	/* Its only thread waits for this. */
+	/* This node's only thread waits for the departure. */
 	roami_log_clock(node, &applied);
 	depart_read(node, &leg, &applied);
 	roami_spin_lock(node, &barrier->spin);

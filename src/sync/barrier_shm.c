@@ -1,8 +1,8 @@
 /*
- * Barriers and reductions on one host: the threads meet in a record in node 0's segment.  Who
- * arrives counts himself in and leaves his clocks; the last one publishes all of them, ends the
- * episode, and wakes those who sleep.  The others poll the episode; only the last one's CPU is on
- * their way.
+ * Barriers and reductions on one host: the threads meet in a record in node 0's segment.  An
+ * arriving thread counts itself in and leaves its clocks; the last one publishes all of them, ends
+ * the episode, and wakes the threads that sleep.  The others poll the episode; only the last one's
+ * CPU is on their critical path.
  */
 #include <string.h>
 
@@ -15,12 +15,13 @@ struct meet {
 	struct roami_node *node;
 	struct roami_meeting *meeting;
 	struct roami_departure *departure;
-	uint64_t episode; /* that we take part in */
+	uint64_t episode; /* that this thread takes part in */
 	uint32_t ended;   /* nodes that have come to the end, when last looked at */
 };
 
 static void meet_begin(struct meet *meet, struct roami_node *node, struct roami_barrier *barrier)
 {
+	roami_assert(barrier->meeting != NULL);
 	meet->node = node;
 	meet->meeting = barrier->meeting;
 	meet->departure = (void *)((uint8_t *)barrier->meeting + roami_meeting_bytes(node->nodes));
@@ -30,8 +31,9 @@ static void meet_begin(struct meet *meet, struct roami_node *node, struct roami_
 /* -------------------------------------------------------------------------------------- arrival */
 
 /*
- * Counts our clocks in; the record's spin is held.  What was known stays known in later episodes:
- * who is slow to leave one may find the clocks of the next, of other nodes.
+ * Merges this node's clocks into the record, whose spin is held.  `clocks` never falls from one
+ * episode to the next: a thread slow to leave an episode may read the clocks of the next one, of
+ * other nodes.
  */
 static void meet_bounds(struct meet *meet, unsigned threads, const struct roami_vclock *seen,
 			const struct roami_vclock *applied)
@@ -40,6 +42,7 @@ static void meet_bounds(struct meet *meet, unsigned threads, const struct roami_
 	unsigned nodes = meet->node->nodes;
 	uint64_t *floor = meeting->clocks + nodes;
 
+	roami_contract(roami_spin_held(&meeting->spin));
 	if (meeting->arrived == 0) {
 		meeting->expected = threads;
 		meeting->here = 0;
@@ -60,8 +63,9 @@ static void meet_bounds(struct meet *meet, unsigned threads, const struct roami_
 }
 
 /*
- * Everybody is here: ends the episode.  Who is slow to leave the last but one, whose clocks are
- * overwritten here, notices, for the last one has ended.  The record's spin is held.
+ * All have arrived: ends the episode.  A thread still leaving the episode before last, whose clocks
+ * are overwritten here, detects that, because the last episode has ended.  The record's spin is
+ * held.
  */
 static void meet_end(struct meet *meet)
 {
@@ -70,6 +74,8 @@ static void meet_end(struct meet *meet)
 	bool all = meeting->here == roami_nodeset_first(nodes).bits;
 	_Atomic uint64_t *to = meet->departure->clocks + (meet->episode % 2) * 2 * nodes;
 
+	roami_contract(roami_spin_held(&meeting->spin));
+	roami_contract(meeting->arrived == meeting->expected);
 	for (unsigned i = 0; i < nodes; i++) {
 		atomic_store_explicit(&to[i], meeting->clocks[i], memory_order_relaxed);
 		atomic_store_explicit(&to[nodes + i], all ? meeting->clocks[nodes + i] : 0,
@@ -91,6 +97,7 @@ static void meet_arrive(struct meet *meet, unsigned threads)
 	roami_spin_lock(node, &meeting->spin);
 	meet->episode = atomic_load_explicit(&meet->departure->episode, memory_order_relaxed);
 	meet_bounds(meet, threads, &seen, &applied);
+	roami_contract(meeting->arrived < meeting->expected);
 	if (++meeting->arrived == meeting->expected) {
 		here = meeting->here;
 		meet_end(meet);
@@ -121,12 +128,12 @@ static bool meet_moved(void *arg)
 	return meet_over(meet) || atomic_load(meet_ended_count(meet)) != meet->ended;
 }
 
-/* Fails if there are not enough threads left that could still come. */
+/* Fails if fewer threads are left in the job than the barrier is for. */
 static void meet_hopeless(struct meet *meet, unsigned threads)
 {
 	unsigned gone = roami_barrier_lacks(meet->node, threads);
 
-	/* Those who left the barrier before they ended did not leave us alone. */
+	/* A node that left the barrier before it ended is not missing. */
 	if (gone != ROAM_NOBODY && !meet_over(meet))
 		roami_barrier_fail(meet->node, atomic_load(&meet->meeting->id), gone);
 }
@@ -148,7 +155,7 @@ static void meet_await(struct meet *meet, unsigned threads)
 	ROAMI_TIME(meet->node->stats, barrier, roami_os_cycles() - start);
 }
 
-/* The clocks of the episode that ended last: ours, if true, or one that says more. */
+/* The clocks of the episode that ended last: this thread's if true, else a later one's. */
 static bool meet_read(struct meet *meet, struct roami_vclock *seen, struct roami_vclock *floor)
 {
 	unsigned nodes = meet->node->nodes;
@@ -167,6 +174,7 @@ static bool meet_read(struct meet *meet, struct roami_vclock *seen, struct roami
 		atomic_thread_fence(memory_order_acquire);
 		now = atomic_load_explicit(&departure->episode, memory_order_acquire);
 	} while (now != episode);
+	roami_contract(episode > meet->episode);
 	return episode == meet->episode + 1;
 }
 
@@ -207,11 +215,12 @@ void roami_meet_ended(struct roami_node *node)
 
 /* ----------------------------------------------------------------------------------- reductions */
 
-/* Where a node leaves its values; not used again before everybody has read them. */
+/* Where a node leaves its values; not used again before every node has read them. */
 static uint64_t *meet_values(const struct meet *meet, uint64_t episode, unsigned from)
 {
 	uint64_t *values = (void *)(meet->node->segments[0].base + meet->node->layout.reductions);
 
+	roami_contract(from < meet->node->nodes);
 	return values + ((episode % 2) * meet->node->nodes + from) * ROAM_REDUCE_MAX;
 }
 
@@ -220,6 +229,7 @@ static void meet_combine(const struct meet *meet, struct roami_barrier *barrier)
 {
 	size_t bytes = barrier->values * sizeof(uint64_t);
 
+	roami_contract(meet_over(meet) && barrier->values <= ROAM_REDUCE_MAX);
 	memcpy(barrier->own, meet_values(meet, meet->episode, 0), bytes);
 	for (unsigned peer = 1; peer < meet->node->nodes; peer++) {
 		const uint64_t *values = meet_values(meet, meet->episode, peer);

@@ -14,6 +14,7 @@ enum { COND_ENTER, COND_WAKE, COND_POST };
 
 static unsigned cond_type(const struct roami_node *node, unsigned message)
 {
+	roami_contract(message <= COND_POST);
 	return roami_type(node, ROAMI_ROOM_CONDS, message);
 }
 
@@ -49,7 +50,8 @@ enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t loc
 	struct roam_part part = {&enter, sizeof(enter)};
 	uint64_t start;
 
-	if (!roami_lock_held(node, lock)) /* queued, it would take another one's signal */
+	roami_contract(slot < ROAMI_THREADS_MAX);
+	if (!roami_lock_held(node, lock)) /* queued, this thread would take another one's signal */
 		return ROAM_ENOTHELD;
 	roami_object_tell(node, id, &cond_make(node, id)->told);
 	roami_msg_call(node, roami_sync_home(node, id), cond_type(node, COND_ENTER),
@@ -89,6 +91,7 @@ void roami_cond_forget(struct roami_node *node, void *item)
 static void cond_parse(struct roami_node *node, const struct roam_request *request,
 		       struct cond_message *message)
 {
+	roami_contract(roami_msg_polling(node));
 	if (request->bytes != sizeof(*message))
 		roami_node_fail(node, "node %u sent a malformed condition message", request->from);
 	memcpy(message, request->data, sizeof(*message));

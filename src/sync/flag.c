@@ -14,6 +14,7 @@ enum { FLAG_SET, FLAG_CLEAR, FLAG_WAIT };
 
 static unsigned flag_type(const struct roami_node *node, unsigned message)
 {
+	roami_contract(message <= FLAG_WAIT);
 	return roami_type(node, ROAMI_ROOM_FLAGS, message);
 }
 
@@ -28,8 +29,8 @@ static struct roami_flag *flag_make(struct roami_node *node, uint64_t id)
 }
 
 /*
- * Returns when the flag is set: who learns of that in another way than by waiting for it, by a
- * barrier, say, may clear it for the next round.
+ * Returns when the flag is set at its home: a thread that learns of that otherwise than by waiting
+ * for it, by a barrier for example, may clear it for the next round.
  */
 enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 {
@@ -45,7 +46,7 @@ enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 	roami_log_known(node, home, &known);
 	roami_log_passed_on(node, &passed_on);
 	roami_log_ahead(node, home, &known, &passed_on, false);
-	/* The home keeps it for others, of whom only so much is known. */
+	/* The home passes it on to other nodes, which have applied at least the floor. */
 	roami_log_floor(node, &floor);
 	parts[1].bytes = roami_vclock_encode_beyond(&passed_on, &floor, node->nodes, &wire);
 	roami_msg_call(node, home, flag_type(node, FLAG_SET), parts, 2, NULL, 0);
@@ -105,22 +106,24 @@ void roami_flag_forget(struct roami_node *node, void *item)
 	roami_spin_unlock(&flag->spin);
 }
 
-/* The flag that a message of so many words at least is about; its clock is behind them. */
+/* The flag named by a message, which has at least `words` words before its clock. */
 static struct roami_flag *flag_of(struct roami_node *node, const struct roam_request *request,
 				  uint64_t *head, size_t words)
 {
+	roami_contract(roami_msg_polling(node));
 	if (request->bytes < words * sizeof(*head))
 		roami_node_fail(node, "node %u sent a malformed flag message", request->from);
 	memcpy(head, request->data, words * sizeof(*head));
 	return flag_make(node, head[0]);
 }
 
-/* The clock of such a message, onto what *clock is. */
+/* Decodes the clock of a message of flag_of onto *clock. */
 static void flag_clock(struct roami_node *node, const struct roam_request *request, size_t words,
 		       struct roami_vclock *clock)
 {
 	size_t at = words * sizeof(uint64_t), bytes = request->bytes - at;
 
+	roami_contract(roami_msg_polling(node));
 	if (bytes == 0 || roami_vclock_decode(clock, node->nodes,
 					      (const uint8_t *)request->data + at, bytes) != bytes)
 		roami_node_fail(node, "node %u sent a malformed flag message", request->from);

@@ -34,6 +34,7 @@ void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t of
 	struct roami_remote_free freed = {offset, roami_free_interval(node), node->me, 0};
 	struct roam_part part = {&freed, sizeof(freed)};
 
+	roami_assert(owner < node->nodes && owner != node->me);
 	roami_msg_send(node, owner, roami_type(node, ROAMI_ROOM_FREES, 0), &part, 1);
 }
 
@@ -41,6 +42,7 @@ static void free_handle(struct roami_node *node, const struct roam_request *requ
 {
 	struct roami_remote_free *slot;
 
+	roami_contract(roami_msg_polling(node));
 	if (request->bytes != sizeof(*slot))
 		roami_node_fail(node, "node %u sent a malformed free", request->from);
 	roami_spin_lock(node, &frees_of(node)->lock);
@@ -55,7 +57,7 @@ static void free_handle(struct roami_node *node, const struct roam_request *requ
 
 #define POLLS_MAX 1000u
 
-/* Takes one out of the list that this node has acquired the free of; false: none. */
+/* Takes a block out of the list whose free this node has acquired; false: there is none. */
 static bool free_next(struct roami_node *node, struct roami_remote_free *freed)
 {
 	struct roami_remote_free *frees;
@@ -83,8 +85,8 @@ void roami_remote_free_drain(struct roami_node *node,
 	struct roami_remote_free freed;
 
 	/*
-	 * What was freed before a synchronisation that we have passed lies in our rings at least:
-	 * that may not have been by message.
+	 * Frees before a synchronisation that this node has passed are in its rings by now, but may
+	 * not be handled yet: that synchronisation need not have been by message.
 	 */
 	for (unsigned turn = 0; turn < POLLS_MAX && roami_msg_pending(node); turn++)
 		if (roami_msg_poll(node) == 0)

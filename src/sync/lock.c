@@ -3,10 +3,10 @@
  * grant straight to the requester. A node that holds the token serves its own threads without a
  * message, those first that came before a forward arrived.
  *
- * On one host who asks swaps the tail himself, in the lock's record at the home, and links himself
- * behind the previous one, who looks there at his unlock.  A token that nobody asked for goes back
- * to the record, with what its holder had seen; then no node's CPU but the next one's is needed to
- * take it.
+ * On one host the requester itself swaps the tail, in the lock's record at the home, and links
+ * itself behind the previous tail, which looks at its link when it unlocks.  A token that no node
+ * asked for goes back to the record, with the clock that its holder had seen; the next node then
+ * takes it without any other node's CPU.
  *
  * Under ScC the token brings the lock's list of notices instead of a clock (scope.h), always by
  * message.
@@ -23,6 +23,7 @@ enum { LOCK_REQUEST, LOCK_FORWARD, LOCK_NOTICES, LOCK_GRANT };
 
 static unsigned lock_type(const struct roami_node *node, unsigned message)
 {
+	roami_contract(message <= LOCK_GRANT);
 	return roami_type(node, ROAMI_ROOM_LOCKS, message);
 }
 
@@ -41,7 +42,7 @@ struct lock_grant {
 	uint64_t number; /* of the newest notice that was ever in the lock's list */
 };
 
-/* A record's word: the tail; whether somebody has the token or waits for it.  New: 0. */
+/* A record's word: the tail, and whether a node has the token or waits for it.  New: 0. */
 #define WORD_TAIL  0xffffu
 #define WORD_TAKEN 0x10000u
 
@@ -56,6 +57,7 @@ void roami_lock_make(struct roami_node *node, void *item)
 {
 	struct roami_lock *lock = item;
 
+	roami_contract(roami_spin_held(&sync_of(node)->locks.lock));
 	lock->tail = (uint16_t)roami_sync_home(node, lock->id);
 	lock->next = ROAM_NOBODY;
 }
@@ -79,6 +81,8 @@ static void record_learn(struct roami_node *node, struct roami_lock *lock)
 {
 	struct roami_vclock clock;
 
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(lock->token);
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		clock.at[peer] = atomic_load_explicit(&lock->record->clock[peer],
 						      memory_order_relaxed);
@@ -89,14 +93,16 @@ static void record_learn(struct roami_node *node, struct roami_lock *lock)
 }
 
 /*
- * Takes the token if it lies in the record, else stands behind the tail; who that is, or
- * ROAM_NOBODY.  The spin is held.
+ * Takes the token if it lies in the record, and returns ROAM_NOBODY; else queues behind the
+ * previous tail, which it returns.  The spin is held.
  */
 static unsigned record_take(struct roami_node *node, struct roami_lock *lock)
 {
 	uint32_t word = atomic_load_explicit(&lock->record->word, memory_order_relaxed);
 	unsigned tail;
 
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(!lock->token && !lock->asked);
 	do {
 		roami_step(node);
 		tail = word & WORD_TAIL;
@@ -112,24 +118,27 @@ static unsigned record_take(struct roami_node *node, struct roami_lock *lock)
 	return ROAM_NOBODY;
 }
 
-/* Where the node behind `node` links itself, its number + 1. */
+/* Where the node that follows `behind` in the queue links itself: its number + 1. */
 static _Atomic uint32_t *record_link(const struct roami_node *node, const struct roami_lock *lock,
 				     unsigned behind)
 {
 	_Atomic uint32_t *links = (void *)&lock->record->clock[node->nodes];
 
+	roami_contract(behind < node->nodes);
 	return links + behind;
 }
 
 /*
- * Puts the token back, after the release, unless somebody stands behind us.  The clock must be
- * there before the token is.  The spin is held.
+ * Puts the token back, after the release, unless another node is queued behind this one.  The clock
+ * must be in the record before the token is.  The spin is held.
  */
 static void record_free(struct roami_node *node, struct roami_lock *lock)
 {
 	uint32_t word = WORD_TAKEN | node->me;
 	struct roami_vclock seen;
 
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(lock->token && lock->holder == 0);
 	if (atomic_load_explicit(&lock->record->word, memory_order_relaxed) != word)
 		return;
 	roami_log_seen(node, &seen);
@@ -142,14 +151,16 @@ static void record_free(struct roami_node *node, struct roami_lock *lock)
 }
 
 /*
- * At an unlock: finds who comes next; if nobody does and no own thread waits, the token goes back.
- * Who has swapped the tail is about to link himself.  The spin is held.
+ * At an unlock: finds the next node; if there is none and no own thread waits, the token goes back.
+ * A node that has swapped the tail is about to link itself, so spin for it.  The spin is held.
  */
 static void record_pass(struct roami_node *node, struct roami_lock *lock, bool waiters)
 {
 	_Atomic uint32_t *link = record_link(node, lock, node->me);
 	uint32_t next = atomic_load(link);
 
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(lock->token && lock->holder == 0);
 	if (lock->next != ROAM_NOBODY)
 		return;
 	if (next == 0 && !waiters) {
@@ -168,13 +179,15 @@ static void record_pass(struct roami_node *node, struct roami_lock *lock, bool w
 }
 
 /*
- * Links us behind `tail`.  True if its node has come to the end without passing the token on: then
- * it has to be told.
+ * Links this node behind node `tail`.  True if that node has ended without passing the token on: it
+ * will not look at its link, so the caller tells it by message.
  */
 static bool record_follow(struct roami_node *node, struct roami_lock *lock, unsigned tail)
 {
 	_Atomic uint32_t *link = record_link(node, lock, tail);
 
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(tail < node->nodes && tail != node->me);
 	roami_step(node);
 	atomic_store(link, node->me + 1);
 	return atomic_load(&node->segments[tail].ctl->returned) != 0 &&
@@ -185,6 +198,7 @@ static unsigned record_follower(struct roami_node *node, const struct roami_lock
 {
 	uint32_t link = atomic_load(record_link(node, lock, node->me));
 
+	roami_contract(roami_spin_held(&lock->spin));
 	return link != 0 ? link - 1 : lock->next;
 }
 
@@ -206,6 +220,7 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	struct roam_part part = {&grant, sizeof(grant)};
 	unsigned next = lock->next;
 
+	roami_contract(roami_spin_held(&lock->spin));
 	roami_assert(lock->token && next != ROAM_NOBODY);
 	if (lock->record != NULL)
 		atomic_store_explicit(&lock->record->grants, record_grants(lock) + 1,
@@ -223,7 +238,7 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	roami_log_send(node, next, &lock->next_clock, lock_type(node, LOCK_GRANT), &part, 1);
 }
 
-/* What this node asks for: the lock, and what it has of the notices. */
+/* A request by this node: the lock, and up to where this node has its notices. */
 struct lock_ask {
 	struct lock_request request;
 	struct roami_vclock_wire wire;
@@ -235,6 +250,7 @@ static void lock_ask_fill(struct roami_node *node, const struct roami_lock *lock
 {
 	struct roami_vclock clock, told;
 
+	roami_contract(roami_spin_held(&lock->spin));
 	ask->request = (struct lock_request){lock->id, node->me, 0, lock->scope.number, 0};
 	ask->request.told = roami_log_told(node, &told);
 	roami_log_clock(node, &clock);
@@ -248,6 +264,7 @@ static void record_ask(struct roami_node *node, struct roami_lock *lock)
 	unsigned tail = record_take(node, lock);
 	struct lock_ask ask;
 
+	roami_contract(lock->record != NULL);
 	if (tail == ROAM_NOBODY)
 		return;
 	lock->asked = true;
@@ -262,6 +279,8 @@ static void messages_ask(struct roami_node *node, struct roami_lock *lock)
 	unsigned home = roami_sync_home(node, lock->id), tail = lock->tail;
 	struct lock_ask ask;
 
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(!lock->token && !lock->asked);
 	lock->asked = true;
 	lock_ask_fill(node, lock, &ask);
 	if (home != node->me) {
@@ -274,16 +293,17 @@ static void messages_ask(struct roami_node *node, struct roami_lock *lock)
 	roami_msg_send(node, tail, lock_type(node, LOCK_FORWARD), ask.parts, 2);
 }
 
-/* Those that follow say so by message, before the unlock or after it. */
+/* A node that follows says so by message, before the unlock or after it. */
 static void messages_pass(struct roami_node *node, struct roami_lock *lock, bool waiters)
 {
 	(void)node;
-	(void)lock;
 	(void)waiters;
+	roami_contract(roami_spin_held(&lock->spin) && lock->record == NULL);
 }
 
 static unsigned messages_follower(struct roami_node *node, const struct roami_lock *lock)
 {
+	roami_contract(roami_spin_held(&lock->spin));
 	(void)node;
 	return lock->next;
 }
@@ -297,6 +317,7 @@ static void lock_resolve(struct roami_node *node, struct roami_lock *lock)
 {
 	unsigned home = roami_sync_home(node, lock->id);
 
+	roami_contract(roami_spin_held(&lock->spin));
 	if (lock->mode != NULL)
 		return;
 	lock->record = roami_resolve_record(
@@ -314,9 +335,10 @@ static void lock_ready(struct roami_node *node, struct roami_lock *lock)
 	roami_object_tell(node, lock->id, &lock->told);
 }
 
-/* The next own ticket may hold now? */
+/* Whether the thread with this ticket may hold the lock now.  The spin is held. */
 static bool lock_may_hold(const struct roami_lock *lock, uint32_t ticket)
 {
+	roami_contract(roami_spin_held(&lock->spin));
 	return lock->token && lock->serving == ticket && lock->holder == 0 &&
 	       !(lock->next != ROAM_NOBODY && ticket == lock->next_after);
 }
@@ -358,6 +380,7 @@ static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t
 	bool mine;
 
 	roami_spin_lock(node, &lock->spin);
+	roami_contract(lock->holder != node->env->thread(node) + 1);
 	mine = lock_may_hold(lock, ticket);
 	if (mine) {
 		lock->holder = node->env->thread(node) + 1;
@@ -372,6 +395,7 @@ static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t
 static void lock_begin(struct roami_node *node, struct roami_lock *lock,
 		       const struct roam_sync *sync)
 {
+	roami_contract(lock->holder == node->env->thread(node) + 1);
 	if (roami_scoped(node))
 		roami_acquire_scope(node, sync, &lock->scope);
 	else
@@ -429,11 +453,13 @@ bool roami_lock_held(struct roami_node *node, uint64_t id)
 	return lock != NULL && lock->holder == node->env->thread(node) + 1;
 }
 
-/* The holder goes; the token to who comes next.  Whether own threads wait.  The spin is held. */
+/* Frees the lock, and grants the token to the next node.  Whether own threads wait; spin held. */
 static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 {
 	bool waiters;
 
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(lock->token);
 	lock->holder = 0;
 	lock->serving++;
 	waiters = lock->tickets != lock->serving;
@@ -469,9 +495,10 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 
 /* ------------------------------------------------------------------------------------ handlers */
 
-/* Held, and `next` waits for it; at a node that has ended nobody will ever unlock it. */
+/* Fails if this node has ended holding the lock, so that `next` waits for ever. */
 static void lock_abandoned(struct roami_node *node, const struct roami_lock *lock, unsigned next)
 {
+	roami_contract(roami_spin_held(&lock->spin));
 	if (lock->holder != 0 && next != ROAM_NOBODY && atomic_load(&node->self->ctl->returned))
 		roami_node_fail(node, "ended holding lock %#llx, which node %u waits for",
 				(unsigned long long)lock->id, next);
@@ -481,6 +508,7 @@ void roami_lock_check_end(struct roami_node *node)
 {
 	struct roami_table *table = &sync_of(node)->locks;
 
+	roami_assert(atomic_load(&node->self->ctl->returned) != 0);
 	for (uint32_t i = 0; i < table->count; i++) {
 		struct roami_lock *lock = roami_table_item(table, i);
 
@@ -496,6 +524,7 @@ bool roami_lock_holds(struct roami_node *node, unsigned thread)
 	struct roami_table *table = &sync_of(node)->locks;
 	bool holds = false;
 
+	roami_assert(thread < ROAMI_THREADS_MAX);
 	for (uint32_t i = 0; i < table->count && !holds; i++) {
 		struct roami_lock *lock = roami_table_item(table, i);
 
@@ -522,6 +551,7 @@ static void lock_parse(struct roami_node *node, const struct roam_request *reque
 {
 	size_t clock_bytes = request->bytes - sizeof(*ask);
 
+	roami_contract(roami_msg_polling(node));
 	if (request->bytes <= sizeof(*ask))
 		roami_node_fail(node, "node %u sent a malformed lock request", request->from);
 	memcpy(ask, request->data, sizeof(*ask));
@@ -586,6 +616,7 @@ static void lock_handle_notices(struct roami_node *node, const struct roam_reque
 	struct roami_lock *lock;
 	uint64_t id;
 
+	roami_contract(roami_msg_polling(node));
 	if (request->bytes < sizeof(id))
 		roami_node_fail(node, "node %u sent malformed notices", request->from);
 	memcpy(&id, request->data, sizeof(id));
@@ -601,6 +632,7 @@ static void lock_handle_grant(struct roami_node *node, const struct roam_request
 	struct roami_lock *lock;
 	struct lock_grant grant;
 
+	roami_contract(roami_msg_polling(node));
 	if (request->bytes <= sizeof(grant) ||
 	    roami_vclock_decode(&clock, node->nodes, (const uint8_t *)request->data + sizeof(grant),
 				request->bytes - sizeof(grant)) != request->bytes - sizeof(grant))

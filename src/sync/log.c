@@ -27,6 +27,7 @@ _Static_assert(sizeof(struct roami_run) == 32, "a run on the wire");
 
 static struct roami_run *log_runs(struct roami_node *node, unsigned writer)
 {
+	roami_contract(writer < node->nodes);
 	return (struct roami_run *)(void *)log_of(node)->runs[writer].items;
 }
 
@@ -36,6 +37,7 @@ static size_t log_after(struct roami_node *node, unsigned writer, uint64_t since
 	const struct roami_run *runs = log_runs(node, writer);
 	size_t low = log_of(node)->first[writer], high = log_of(node)->runs[writer].count;
 
+	roami_contract(log_locked(node));
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
@@ -53,6 +55,7 @@ bool roami_log_mark(uint8_t *bits, uint32_t page, uint32_t count)
 {
 	bool fresh = false;
 
+	roami_contract(count > 0);
 	for (uint32_t i = page; i < page + count; i++) {
 		fresh |= (bits[i / 8] & 1u << i % 8) == 0;
 		bits[i / 8] |= (uint8_t)(1u << i % 8);
@@ -70,6 +73,7 @@ static void log_compact(struct roami_node *node, unsigned writer)
 	size_t bytes = (node->layout.pages + 7u) / 8;
 	uint8_t *bits = roami_os_reserve(bytes);
 
+	roami_contract(log_locked(node));
 	if (bits == NULL)
 		return;
 	for (size_t i = vec->count; i-- > first;)
@@ -92,6 +96,8 @@ static void log_insert(struct roami_node *node, unsigned writer, const struct ro
 	struct roami_run *slot = roami_os_vec_grow(vec, RUN_BYTES, 1);
 	struct roami_run *first = log_runs(node, writer) + log->first[writer];
 
+	roami_contract(log_locked(node));
+	roami_contract(roami_log_run_fits(node, run));
 	if (slot == NULL)
 		roami_node_fail(node, "no memory for write notices");
 	/* Nearly always at the end; notices of two grants may overtake each other. */
@@ -113,14 +119,18 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 	unsigned me = node->me;
 	uint64_t interval;
 
+	roami_contract(roami_interval_entered(node));
 	if (atomic_exchange(&release_of(node)->interval_due, 0) == 0 && count == 0)
 		return;
 	roami_spin_lock(node, &log->lock);
+	roami_contract(log_sound(node) && log->seen.at[me] == log->clock.at[me]);
 	interval = log->seen.at[me] + 1;
 	for (size_t i = 0; i < count;) {
 		struct roami_run run = {notices[i].page, 1, interval, notices[i].version,
 					notices[i].place};
 
+		roami_contract(i == 0 || notices[i - 1].page < notices[i].page);
+		roami_contract(notices[i].writer == me);
 		for (i++; i < count && notices[i].page == run.page + run.count &&
 			  notices[i].version == run.version && notices[i].place == run.place;
 		     i++)
@@ -145,6 +155,7 @@ static void log_handle(struct roami_node *node, const struct roam_request *reque
 	struct roami_log *log = log_of(node);
 	const uint8_t *at = request->data, *end = at + request->bytes;
 
+	roami_contract(roami_msg_polling(node));
 	while (at < end) {
 		struct notice_header header;
 
@@ -182,6 +193,8 @@ static size_t log_send_some(struct roami_node *node, unsigned to, unsigned write
 	struct notice_header header = {writer, (uint32_t)count};
 	struct roam_part parts[2] = {{&header, sizeof(header)}, {runs, count * RUN_BYTES}};
 
+	roami_contract(log_locked(node));
+	roami_contract(at < end && end <= log_of(node)->runs[writer].count);
 	for (size_t i = 0; i < count; i++)
 		ROAMI_COUNT(node->stats, notices_sent, runs[i].count);
 	roami_msg_send(node, to, roami_type(node, ROAMI_ROOM_LOG, LOG_NOTICES), parts, 2);
@@ -193,6 +206,7 @@ static void log_send_writer(struct roami_node *node, unsigned to, unsigned write
 	struct roami_log *log = log_of(node);
 	size_t at, end;
 
+	roami_contract(to < node->nodes);
 	roami_spin_lock(node, &log->lock);
 	at = log_after(node, writer, since);
 	end = log->runs[writer].count;
@@ -204,6 +218,7 @@ static void log_send_writer(struct roami_node *node, unsigned to, unsigned write
 static void messages_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 			   const struct roami_vclock *upto, bool own_only)
 {
+	roami_contract(to < node->nodes);
 	for (unsigned writer = 0; writer < node->nodes; writer++)
 		if (writer != to && (!own_only || writer == node->me) &&
 		    upto->at[writer] > since->at[writer])
@@ -301,6 +316,7 @@ void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
 	struct roami_log *log = log_of(node);
 
 	roami_spin_lock(node, &log->lock);
+	roami_contract(log_sound(node));
 	roami_vclock_copy(seen_p, &log->seen, node->nodes);
 	roami_vclock_copy(clock_p, &log->clock, node->nodes);
 	roami_spin_unlock(&log->lock);
@@ -385,6 +401,7 @@ void roami_log_met(struct roami_node *node, const struct roami_vclock *seen)
 	struct roami_log *log = log_of(node);
 
 	roami_spin_lock(node, &log->lock);
+	roami_contract(roami_vclock_covers(&log->seen, seen, node->nodes));
 	roami_vclock_merge(&log->met, seen, node->nodes);
 	roami_spin_unlock(&log->lock);
 }
@@ -402,6 +419,7 @@ static void messages_know(struct roami_node *node, unsigned peer, const struct r
 {
 	struct roami_log *log = log_of(node);
 
+	roami_contract(peer < node->nodes);
 	roami_spin_lock(node, &log->lock);
 	roami_vclock_merge(&log->known[peer], clock, node->nodes);
 	roami_spin_unlock(&log->lock);
@@ -416,6 +434,7 @@ void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock
 {
 	struct roami_log *log = log_of(node);
 
+	roami_contract(peer < node->nodes);
 	roami_spin_lock(node, &log->lock);
 	roami_vclock_copy(clock_p, &log->known[peer], node->nodes);
 	roami_spin_unlock(&log->lock);
@@ -428,6 +447,8 @@ void roami_log_collect_run(struct roami_node *node, unsigned writer, const struc
 {
 	struct roam_notice *notices;
 
+	roami_contract(roami_interval_entered(node));
+	roami_contract(writer < node->nodes && writer != node->me);
 	if (!roami_log_run_fits(node, run))
 		roami_node_fail(node, "node %u left malformed notices", writer);
 	notices = roami_os_vec_grow(&release_of(node)->apply_work, sizeof(*notices), run->count);
@@ -447,17 +468,21 @@ void roami_log_collect_run(struct roami_node *node, unsigned writer, const struc
 static void log_collect_writer(struct roami_node *node, unsigned writer, uint64_t since,
 			       uint64_t upto)
 {
+	roami_contract(log_locked(node));
+	roami_contract(writer != node->me && since < upto);
 	for (size_t i = log_after(node, writer, since); i < log_of(node)->runs[writer].count; i++)
 		roami_log_collect_run(node, writer, &log_runs(node, writer)[i], upto);
 }
 
-/* Asks `writer` itself, whose log is longer than its board. */
+/* Asks `writer` itself, whose log reaches further back than its ring. */
 static void log_collect_asked(struct roami_node *node, unsigned writer, uint64_t since,
 			      uint64_t upto)
 {
 	struct roami_log *log = log_of(node);
 	struct roam_part part = {&since, sizeof(since)};
 
+	roami_contract(roami_interval_entered(node));
+	roami_contract(writer != node->me && since < upto);
 	ROAMI_COUNT(node->stats, notices_asked, 1);
 	roami_msg_call(node, writer, roami_type(node, ROAMI_ROOM_LOG, LOG_ASK), &part, 1, NULL, 0);
 	roami_spin_lock(node, &log->lock);
@@ -471,6 +496,7 @@ static void log_handle_ask(struct roami_node *node, const struct roam_request *r
 {
 	uint64_t since;
 
+	roami_contract(roami_msg_polling(node));
 	if (request->bytes != sizeof(since))
 		roami_node_fail(node, "node %u sent a malformed question", request->from);
 	memcpy(&since, request->data, sizeof(since));
@@ -482,6 +508,7 @@ static void log_handle_ask(struct roami_node *node, const struct roam_request *r
 static void log_target(struct roami_node *node, struct roami_vclock *target_p,
 		       struct roami_vclock *clock_p)
 {
+	roami_contract(log_locked(node));
 	release_of(node)->apply_work.count = 0;
 	roami_vclock_copy(target_p, &log_of(node)->seen, node->nodes);
 	roami_vclock_copy(clock_p, &log_of(node)->clock, node->nodes);
@@ -489,6 +516,7 @@ static void log_target(struct roami_node *node, struct roami_vclock *target_p,
 
 void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p)
 {
+	roami_contract(roami_interval_entered(node));
 	log_of(node)->notices->collect(node, target_p);
 }
 
@@ -497,6 +525,7 @@ void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p)
 /* Notices go with the legs of a sync, and the log keeps those of all writers. */
 static void messages_publish(struct roami_node *node, const struct roami_run *run)
 {
+	roami_contract(log_locked(node) && roami_log_run_fits(node, run));
 	(void)node, (void)run;
 }
 
@@ -522,7 +551,7 @@ const struct roami_notices roami_notices_messages = {
 
 /* ---------------------------------------------------------------------------- in shared memory */
 
-/* Nothing is sent that a peer could lack: who acquires reads notices from the writers' segments. */
+/* Nothing to send: an acquiring node reads notices from the segments of their writers. */
 static void board_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 			const struct roami_vclock *upto, bool own_only)
 {
@@ -574,6 +603,7 @@ bool roami_log_fresh(struct roami_node *node)
 	bool fresh;
 
 	roami_spin_lock(node, &log->lock);
+	roami_contract(log_sound(node));
 	fresh = roami_vclock_covers(&log->clock, &log->seen, node->nodes);
 	roami_spin_unlock(&log->lock);
 	return fresh;
@@ -583,8 +613,10 @@ void roami_log_applied(struct roami_node *node, const struct roami_vclock *targe
 {
 	struct roami_log *log = log_of(node);
 
+	roami_contract(roami_interval_entered(node));
 	roami_spin_lock(node, &log->lock);
 	roami_vclock_merge(&log->clock, target, node->nodes);
+	roami_contract(log_sound(node));
 	roami_spin_unlock(&log->lock);
 }
 
@@ -593,6 +625,7 @@ void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor)
 	struct roami_log *log = log_of(node);
 
 	roami_spin_lock(node, &log->lock);
+	roami_contract(log_sound(node) && roami_vclock_covers(&log->clock, floor, node->nodes));
 	roami_vclock_merge(&log->floor, floor, node->nodes);
 	for (unsigned writer = 0; writer < node->nodes; writer++) {
 		struct roami_vec *vec = &log->runs[writer];

@@ -3,12 +3,12 @@
  *
  * Every node keeps, per writer, the notices it knows, as runs of pages ascending by interval.
  * `seen` says up to where the log is complete; `clock` up to where this node's copies are fresh:
- * every stale one is invalidated.  A request for a sync carries `clock`; who grants sends what lies
- * beyond it, then its own `seen`.  Notices travel ahead of the message of their leg, which arrives
- * after them because messages of one peer stay in order.
+ * every stale one is invalidated.  A request for a sync carries `clock`; the granting node sends
+ * what lies beyond it, then its own `seen`.  Notices travel ahead of the message of their leg,
+ * which arrives after them because messages of one peer stay in order.
  *
- * On one host (notice_ring.h) a node keeps its own notices only, and legs carry none: who acquires
- * reads those between `clock` and `seen` where their writers left them.
+ * On one host (notice_ring.h) a node keeps its own notices only, and legs carry none: an
+ * acquiring node reads those between `clock` and `seen` where their writers left them.
  */
 #ifndef ROAMI_LOG_H
 #define ROAMI_LOG_H
@@ -25,7 +25,7 @@ struct roami_run {
 };
 
 /*
- * How nodes learn of one another's write notices: from boards in shared memory, or by message.
+ * How nodes learn of one another's write notices: from rings in shared memory, or by message.
  * Chosen once, when the node opens; all nodes of a job choose alike.
  */
 struct roami_notices {
@@ -58,7 +58,7 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 		    unsigned type, const struct roam_part *parts, unsigned count);
 
-/* The same with the clock `upto` instead of `seen`. */
+/* roami_log_send with the clock `upto` instead of `seen`. */
 void roami_log_send_upto(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 			 const struct roami_vclock *upto, unsigned type,
 			 const struct roam_part *parts, unsigned count);
@@ -100,7 +100,7 @@ void roami_log_collect_run(struct roami_node *node, unsigned writer, const struc
 /* Whether `clock` covers `seen`: there is nothing to collect. */
 bool roami_log_fresh(struct roami_node *node);
 
-/* All of them are applied. */
+/* All notices up to `target` are applied.  app, in an interval. */
 void roami_log_applied(struct roami_node *node, const struct roami_vclock *target);
 
 /* Copies of the clocks. */
@@ -109,16 +109,16 @@ void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p);
 void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
 		      struct roami_vclock *clock_p);
 
-/* What everybody has applied at least. */
+/* What every node has applied at least. */
 void roami_log_floor(struct roami_node *node, struct roami_vclock *floor_p);
 
 /*
- * What the last barrier of all nodes told everybody; its number.  Clocks that tell what a node has
- * applied or seen are sent as what differs from it.
+ * The clock that the last barrier of all nodes told every node; its number.  Clocks of what a node
+ * has applied or seen are sent as their difference from it.
  */
 uint64_t roami_log_told(struct roami_node *node, struct roami_vclock *told_p);
 
-/* At node 0: the next one; its number, and *before_p: what the last one told. */
+/* At node 0: the next told clock; returns its number, and *before_p: the last one. */
 uint64_t roami_log_tell(struct roami_node *node, const struct roami_vclock *told,
 			struct roami_vclock *before_p);
 
@@ -126,9 +126,9 @@ uint64_t roami_log_tell(struct roami_node *node, const struct roami_vclock *told
 void roami_log_was_told(struct roami_node *node, const struct roami_vclock *told, uint64_t number);
 
 /*
- * What a peer's clocks are decoded onto, which it sent as what differs from told clock `number`. If
- * this node's is another: bounds that are safe, of what the peer has applied, from below, and of
- * what it has seen, from above: this node has seen what was told.
+ * The base of a peer's clocks, which were sent as their difference from told clock `number`.  If
+ * this node's told clock has another number: safe bounds, a lower one of what the peer has applied
+ * and an upper one of what it has seen, as this node has seen what was told.
  */
 void roami_log_bases(struct roami_node *node, uint64_t number, struct roami_vclock *applied_p,
 		     struct roami_vclock *seen_p);
@@ -141,7 +141,7 @@ void roami_log_met(struct roami_node *node, const struct roami_vclock *seen);
 
 /*
  * The clock that must cover a free before its memory is used again (rule 3.2).  Under ScC what
- * this node has applied tells nothing of writes that the freer had learned of by locks: everybody
+ * this node has applied tells nothing of writes that the freer had learned of by locks: all nodes
  * must have met since.
  */
 void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p);
@@ -150,7 +150,7 @@ void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p
 void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock);
 void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock *clock_p);
 
-/* Everybody's applied clock covers `floor`: forgets those notices. */
+/* The applied clock of every node covers `floor`: forgets the notices up to it. */
 void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor);
 
 #endif

@@ -13,10 +13,10 @@ struct roami_log {
 	size_t compacted[ROAMI_NODES_MAX];          /* length after the last compaction */
 	struct roami_vclock seen;                   /* the log is complete up to here */
 	struct roami_vclock clock;                  /* applied: copies are as fresh as this */
-	struct roami_vclock floor;                  /* everybody has applied this at least */
+	struct roami_vclock floor;                  /* every node has applied this at least */
 	struct roami_vclock met; /* what had been released before the last full barrier */
 	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
-	/* What the last barrier by message of all nodes has told them, and how many those were. */
+	/* What the last barrier of all nodes by message has told them, and the count of them. */
 	struct roami_vclock told;
 	uint64_t told_number;
 	uint64_t published;                         /* own runs put on the board */
@@ -25,6 +25,20 @@ struct roami_log {
 static inline struct roami_log *log_of(const struct roami_node *node)
 {
 	return node->rooms[ROAMI_ROOM_LOG].state;
+}
+
+/* Whether some thread holds the log's lock; for contracts. */
+static inline bool log_locked(const struct roami_node *node)
+{
+	return roami_spin_held(&log_of(node)->lock);
+}
+
+/* The log's lock is held, and no copy is fresher than what the log knows; for contracts. */
+static inline bool log_sound(const struct roami_node *node)
+{
+	const struct roami_log *log = log_of(node);
+
+	return log_locked(node) && roami_vclock_covers(&log->seen, &log->clock, node->nodes);
 }
 
 #endif

@@ -8,6 +8,7 @@
 
 static _Atomic uint64_t *board_run(const struct roami_node *node, unsigned writer, uint64_t at)
 {
+	roami_contract(writer < node->nodes);
 	return node->segments[writer].board->words[at & (node->layout.board_runs - 1)];
 }
 
@@ -17,6 +18,8 @@ void roami_board_add(struct roami_node *node, const struct roami_run *run)
 	uint64_t at = log_of(node)->published;
 	_Atomic uint64_t *words = board_run(node, node->me, at);
 
+	roami_contract(log_locked(node));
+	roami_contract(run->interval > log_of(node)->clock.at[node->me]);
 	atomic_store_explicit(&board->begun, at + 1, memory_order_relaxed);
 	/* Readers that find new words here must find `begun` raised. */
 	atomic_thread_fence(memory_order_release);
@@ -31,13 +34,14 @@ void roami_board_add(struct roami_node *node, const struct roami_run *run)
 }
 
 /*
- * The first run beyond `since`, or one that is overwritten.  Those overwritten meanwhile are newer,
+ * The first run beyond `since`, or one that is overwritten.  Runs overwritten meanwhile are newer,
  * so the search goes on behind them.
  */
 static uint64_t board_find(struct roami_node *node, unsigned writer, uint64_t since, uint64_t head)
 {
 	uint64_t at = head;
 
+	roami_contract(writer != node->me);
 	while (at > 0 && head - at <= node->layout.board_runs &&
 	       atomic_load_explicit(&board_run(node, writer, at - 1)[1], memory_order_relaxed) >
 		       since)
@@ -49,6 +53,7 @@ static uint64_t board_find(struct roami_node *node, unsigned writer, uint64_t si
 static bool board_copy(struct roami_node *node, unsigned writer, uint64_t first, uint32_t count,
 		       struct roami_run *runs)
 {
+	roami_contract(count > 0 && count <= CHUNK);
 	for (uint32_t i = 0; i < count; i++) {
 		_Atomic uint64_t *words = board_run(node, writer, first + i);
 		uint64_t pages = atomic_load_explicit(&words[0], memory_order_relaxed);
@@ -71,6 +76,8 @@ bool roami_board_read(struct roami_node *node, unsigned writer, uint64_t since, 
 	struct roami_run runs[CHUNK];
 	uint64_t head, at;
 
+	roami_contract(roami_interval_entered(node));
+	roami_contract(writer != node->me && since < upto);
 	head = atomic_load_explicit(&node->segments[writer].board->head, memory_order_acquire);
 	roami_step(node);
 	for (at = board_find(node, writer, since, head); at < head;) {

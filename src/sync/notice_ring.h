@@ -1,7 +1,7 @@
 /*
- * Write notices on one host.  Every node keeps its own newest ones in its segment, where the others
- * read them; so the legs of a sync carry clocks only, and nobody's CPU is needed to answer.  What
- * was overwritten meanwhile is asked for by message, see log.c.
+ * Write notices on one host.  Every node keeps its own newest ones in a ring in its segment, where
+ * the others read them; so the legs of a sync carry clocks only, and no other CPU is needed to
+ * answer.  Notices overwritten meanwhile are asked for by message, see log.c.
  */
 #ifndef ROAMI_BOARD_H
 #define ROAMI_BOARD_H

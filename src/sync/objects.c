@@ -1,11 +1,11 @@
 /*
  * Synchronisation objects in blocks of the heap.  What a block's last user left in them must be
- * gone before the next one has it, and only the nodes that keep it know: who holds a lock, and the
- * homes of conditions and flags.  So all are asked when such a block is handed out again, which
- * comes after its free as all that was done in it does (rule 3.2).  So that nobody asks for blocks
- * without objects, every segment has a bit for each 64 bytes of the heap, which whoever uses an
- * object there first sets on every node.  Nodes whose memory is out of reach are told of whole
- * pages, for good.
+ * gone before the next one has it, and only the nodes that keep it know: the holder of a lock, and
+ * the homes of conditions and flags.  So all nodes are asked when such a block is handed out again,
+ * which comes after its free as all that was done in it does (rule 3.2).  To ask only for blocks
+ * with objects, every segment has a bit for each 64 bytes of the heap, which the first node to use
+ * an object there sets on every node.  Nodes whose memory is out of reach are told of whole pages,
+ * for good.
  */
 #include <string.h>
 
@@ -19,6 +19,7 @@ enum { OBJECTS_TELL, OBJECTS_FORGET };
 
 static unsigned objects_type(const struct roami_node *node, unsigned message)
 {
+	roami_contract(message <= OBJECTS_FORGET);
 	return roami_type(node, ROAMI_ROOM_OBJECTS, message);
 }
 
@@ -64,6 +65,7 @@ static uint64_t grains(uint64_t offset, uint64_t bytes)
 	unsigned first = (unsigned)(offset % ROAMI_PAGE / GRAIN);
 	uint64_t last = (offset % ROAMI_PAGE + bytes - 1) / GRAIN;
 
+	roami_contract(bytes > 0);
 	return (last >= 63 ? UINT64_MAX : ((uint64_t)1 << (last + 1)) - 1) >> first << first;
 }
 
@@ -92,6 +94,7 @@ static void objects_handle_tell(struct roami_node *node, const struct roam_reque
 {
 	uint32_t page = UINT32_MAX;
 
+	roami_contract(roami_msg_polling(node));
 	if (request->bytes == sizeof(page))
 		memcpy(&page, request->data, sizeof(page));
 	if (page >= node->layout.pages)
@@ -102,12 +105,13 @@ static void objects_handle_tell(struct roami_node *node, const struct roam_reque
 
 /* ---------------------------------------------------------------------------------- forgetting */
 
-/* Calls fn for each page of the range, with the grains of it there; until it returns true. */
+/* Calls fn for each page of the range, with the range's bits there, until fn returns true. */
 static bool each_page(struct roami_node *node, const struct objects_range *range,
 		      bool (*fn)(struct roami_node *node, uint32_t page, uint64_t bits))
 {
 	uint64_t end = range->offset + range->bytes, next;
 
+	roami_contract(range->bytes > 0 && range->bytes <= node->layout.heap_bytes - range->offset);
 	for (uint64_t at = range->offset; at < end; at = next) {
 		next = (at / ROAMI_PAGE + 1) * ROAMI_PAGE;
 		if (fn(node, (uint32_t)(at / ROAMI_PAGE), grains(at, end - at)))
@@ -118,12 +122,14 @@ static bool each_page(struct roami_node *node, const struct objects_range *range
 
 static bool page_has(struct roami_node *node, uint32_t page, uint64_t bits)
 {
+	roami_contract(page < node->layout.pages);
 	return (atomic_load(&node->self->objects[page]) & bits) != 0 ||
 	       page_known(sync_of(node)->pages_heard, page);
 }
 
 static bool page_clear(struct roami_node *node, uint32_t page, uint64_t bits)
 {
+	roami_contract(page < node->layout.pages && bits != 0);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
 		node->reach[peer]->objects_clear(node, peer, page, bits);
 	return false;
@@ -136,6 +142,7 @@ static void objects_drop(struct roami_node *node, const struct objects_range *ra
 	uint64_t end = first + range->bytes;
 	struct roami_sync_state *sync = sync_of(node);
 
+	roami_contract(range->bytes > 0 && range->bytes <= node->layout.heap_bytes - range->offset);
 	roami_table_each(node, &sync->locks, first, end, roami_lock_forget);
 	roami_table_each(node, &sync->barriers, first, end, roami_barrier_forget);
 	roami_table_each(node, &sync->conds, first, end, roami_cond_forget);
@@ -161,6 +168,7 @@ static void objects_handle_forget(struct roami_node *node, const struct roam_req
 {
 	struct objects_range range = {0, 0};
 
+	roami_contract(roami_msg_polling(node));
 	if (request->bytes == sizeof(range))
 		memcpy(&range, request->data, sizeof(range));
 	if (range.bytes == 0 || range.offset >= node->layout.heap_bytes ||

@@ -36,6 +36,7 @@ void roami_interval_enter(struct roami_node *node)
 
 void roami_interval_leave(struct roami_node *node)
 {
+	roami_contract(roami_interval_entered(node));
 	roami_spin_unlock(&release_of(node)->interval_lock);
 	roami_changed(node, node->me);
 }
@@ -47,6 +48,7 @@ static size_t dirty_take(struct roami_node *node)
 {
 	size_t count;
 
+	roami_contract(roami_interval_entered(node));
 	roami_spin_lock(node, &pages_of(node)->dirty_lock);
 	count = roami_pages_take(node, &pages_of(node)->dirty, &release_of(node)->page_work);
 	atomic_store(&pages_of(node)->dirty_count, 0);
@@ -54,7 +56,7 @@ static size_t dirty_take(struct roami_node *node)
 	return roami_pages_sort((void *)release_of(node)->page_work.items, count);
 }
 
-/* A home's with a twin, too, if nobody takes it before it is closed, and nobody writes it now. */
+/* Also a home's page with a twin, if no node takes it before it is closed or writes it now. */
 static bool page_may_be_hot(const struct roam_protocol *protocol, uint8_t flags, bool quiet)
 {
 	if ((flags & ROAMI_PAGE_HOME) != 0)
@@ -67,6 +69,7 @@ static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t fla
 {
 	uint8_t heat = roami_page_entry(node, page)->heat;
 
+	roami_contract(roami_page_pending(node, page));
 	return node->options->hot &&
 	       page_may_be_hot(roami_domain_of(node, page)->protocol, flags, quiet) &&
 	       (((flags & ROAMI_PAGE_KEEP) != 0 && (heat & SPARED) == 0) ||
@@ -75,12 +78,13 @@ static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t fla
 
 /*
  * Whether the page is closed only after others have been told, see roami_release_rest.  Under ScC a
- * page that stays dirty gives notice, and where homes change it matters who writes.
+ * page that stays dirty gives notice, and where homes change the set of writers matters.
  */
 static bool page_is_spared(struct roami_node *node, uint32_t page, uint8_t flags)
 {
 	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
 
+	roami_contract(roami_page_pending(node, page));
 	return (flags & ROAMI_PAGE_HOME) == 0 && protocol->model == ROAM_MODEL_RC &&
 	       !protocol->keeps_twins && protocol->writes_now == NULL &&
 	       !roami_homes_change(protocol) &&
@@ -90,6 +94,7 @@ static bool page_is_spared(struct roami_node *node, uint32_t page, uint8_t flags
 /* Whether a page of this home loses write access for the protocol's sake. */
 static bool page_closes(struct roami_node *node, uint32_t page, const struct roam_sync *sync)
 {
+	roami_contract(roami_page_pending(node, page));
 	return roami_race_checked(node) ||
 	       (roami_domain_of(node, page)->protocol->closes_homes && !sync->quiet);
 }
@@ -104,6 +109,7 @@ static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, 
 	struct roam_dirty *dirty;
 	size_t kept = 0, closing = 0;
 
+	roami_contract(roami_interval_entered(node));
 	release_of(node)->dirty_work.count = 0;
 	dirty = roami_os_vec_grow(&release_of(node)->dirty_work, sizeof(*dirty), count + 1);
 	if (dirty == NULL)
@@ -113,6 +119,7 @@ static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, 
 		struct roami_page *entry = roami_page_entry(node, page);
 		uint8_t flags;
 
+		roami_contract(i == 0 || pages[i - 1] < page);
 		roami_page_hold(node, page);
 		flags = atomic_load(&entry->flags);
 		if ((flags & ROAMI_PAGE_DIRTY) == 0) {
@@ -141,6 +148,7 @@ static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, 
 /* Writable for the next interval, or until it is closed; the twin has the bytes sent. */
 static void page_stays(struct roami_node *node, uint32_t page)
 {
+	roami_contract(roami_page_pending(node, page));
 	atomic_fetch_or(&roami_page_entry(node, page)->flags, ROAMI_PAGE_KEEP);
 }
 
@@ -148,6 +156,7 @@ static void hot_settle(struct roami_node *node, const struct roam_dirty *dirty)
 {
 	struct roami_page *entry = roami_page_entry(node, dirty->page);
 
+	roami_contract(dirty->keep && roami_page_pending(node, dirty->page));
 	if (dirty->changed || ++entry->heat < HOT_AFTER + COLD_AFTER) {
 		if (dirty->changed)
 			entry->heat = HOT_AFTER;
@@ -172,6 +181,7 @@ static uint32_t dirty_settle(struct roami_node *node, const struct roam_dirty *d
 	struct roami_page *entry = roami_page_entry(node, dirty->page);
 	bool spared = (entry->heat & SPARED) != 0;
 
+	roami_contract(roami_page_pending(node, dirty->page));
 	if ((!dirty->keep || spared) && (entry->heat & HEAT_MAX) < HEAT_MAX)
 		entry->heat++;
 	if (!dirty->keep)
@@ -184,17 +194,19 @@ static uint32_t dirty_settle(struct roami_node *node, const struct roam_dirty *d
 	return 0;
 }
 
-/* Lists those that are the next release's, too, while they are pending. */
+/* Lists the pages that stay dirty for the next release, while they are pending. */
 static void dirty_list_kept(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
 {
 	uint32_t *slots;
 
+	roami_contract(roami_interval_entered(node));
 	roami_spin_lock(node, &pages_of(node)->dirty_lock);
 	slots = roami_os_vec_grow(&pages_of(node)->dirty, sizeof(*slots), count);
 	if (slots == NULL)
 		roami_node_fail(node, "no memory for the list of dirty pages");
 	for (size_t i = 0; i < count; i++)
 		if (dirty[i].keep) {
+			roami_contract(roami_page_pending(node, dirty[i].page));
 			*slots++ = dirty[i].page;
 			pages_of(node)->dirty.count++;
 		}
@@ -204,6 +216,7 @@ static void dirty_list_kept(struct roami_node *node, const struct roam_dirty *di
 
 static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
 {
+	roami_contract(roami_interval_entered(node));
 	/* It has room for all of them, and the pages in it are closed. */
 	uint32_t *twins = (void *)release_of(node)->page_work.items;
 	size_t given = 0;
@@ -236,6 +249,8 @@ static void notice_add(struct roami_node *node, uint32_t page, uint64_t version,
 	struct roam_notice *note =
 		roami_os_vec_grow(&release_of(node)->note_work, sizeof(*note), 1);
 
+	roami_contract(roami_interval_entered(node));
+	roami_contract(page < node->layout.pages);
 	if (note == NULL)
 		roami_node_fail(node, "no memory for write notices");
 	*note = (struct roam_notice){page, node->me, version, 0, place};
@@ -262,7 +277,7 @@ void roami_notice_add_diff(struct roami_node *node, uint32_t page, uint64_t vers
 	notice_add(node, page, version, diff);
 }
 
-/* Others take our signals at times, and give no sign (rule 1.9): looked at about once a second. */
+/* Other libraries may take roam's signal handlers (rule 1.9): checked about once a second. */
 #define HANDLERS_CYCLES 3000000000u
 
 static void release_check_handlers(struct roami_node *node)
@@ -302,18 +317,20 @@ static bool release_idle(struct roami_node *node)
 
 /*
  * Of a page's notices, which the sort has put in any order, the newest: a home may have told of it
- * more than once, if others fetched it meanwhile.  Of an older one behind it nobody would look
- * beyond (log_compact).
+ * more than once, if others fetched it meanwhile.  An older notice behind it would hide it from
+ * log_compact.
  */
 static size_t notes_newest(struct roam_notice *notes, size_t count)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		roami_contract(kept == 0 || notes[kept - 1].page <= notes[i].page);
 		if (kept == 0 || notes[kept - 1].page != notes[i].page)
 			notes[kept++] = notes[i];
 		else if (notes[kept - 1].version <= notes[i].version)
 			notes[kept - 1] = notes[i];
+	}
 	return kept;
 }
 
@@ -321,6 +338,7 @@ static void interval_close(struct roami_node *node)
 {
 	struct roam_notice *notes = (void *)release_of(node)->note_work.items;
 
+	roami_contract(roami_interval_entered(node));
 	note_sort(notes, release_of(node)->note_work.count);
 	roami_log_close_interval(node, notes,
 				 notes_newest(notes, release_of(node)->note_work.count));
@@ -333,6 +351,8 @@ static void release_domain(struct roami_node *node, struct roami_domain *domain,
 {
 	unsigned was;
 
+	roami_contract(roami_interval_entered(node));
+	roami_contract(count == 0 || roami_domain_of(node, dirty[count - 1].page) == domain);
 	if (domain->protocol->release == NULL)
 		return;
 	was = roami_domain_enter(node, domain);
@@ -347,6 +367,7 @@ static void release_domain(struct roami_node *node, struct roami_domain *domain,
 static void release_all(struct roami_node *node, const struct roam_sync *sync,
 			struct roam_dirty *dirty, size_t count)
 {
+	roami_contract(roami_interval_entered(node));
 	for (unsigned i = node->domain_count - 1; roami_domains_several(node) && i > 0; i--) {
 		struct roami_domain *domain = &node->domains[i];
 		size_t mine = 0;
@@ -393,6 +414,7 @@ static size_t spared_hold(struct roami_node *node, size_t count)
 	uint32_t *pages = (void *)release_of(node)->page_work.items;
 	size_t spared = 0;
 
+	roami_contract(roami_interval_entered(node));
 	for (size_t i = 0; i < count; i++) {
 		uint32_t page = pages[i];
 		struct roami_page *entry = roami_page_entry(node, page);
@@ -408,12 +430,13 @@ static size_t spared_hold(struct roami_node *node, size_t count)
 	return spared;
 }
 
-/* Whether nobody has written the page since its changes were sent; it is closed. */
+/* Whether no thread has written the page since its changes were sent; it is closed. */
 static bool spared_same(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 	bool same;
 
+	roami_contract(roami_page_pending(node, page) && entry->twin != 0);
 	roami_step(node);
 	roami_page_lock(node, page);
 	same =
@@ -428,6 +451,7 @@ static void spared_close(struct roami_node *node, uint32_t *pages, size_t count)
 {
 	size_t given = 0;
 
+	roami_contract(roami_interval_entered(node));
 	roami_page_close(node, pages, count, ROAM_READ);
 	for (size_t i = 0; i < count; i++) {
 		struct roami_page *entry = roami_page_entry(node, pages[i]);
@@ -437,7 +461,7 @@ static void spared_close(struct roami_node *node, uint32_t *pages, size_t count)
 		if (spared_same(node, pages[i])) {
 			twin = roami_page_done_clean(node, pages[i]);
 		} else {
-			/* Another thread has; it is the next release's. */
+			/* Another thread has written it: the next release sends that. */
 			atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_KEEP);
 			roami_page_list(node, pages[i]);
 			roami_page_done(node, pages[i]);
@@ -471,6 +495,7 @@ void roami_release_rest(struct roami_node *node)
 static void acquire_all(struct roami_node *node, const struct roam_sync *sync,
 			const struct roam_notice *notices, size_t count)
 {
+	roami_contract(roami_interval_entered(node));
 	while (count > 0) {
 		struct roami_domain *domain = roami_domain_of(node, notices->page);
 		size_t mine = 1;
@@ -491,10 +516,11 @@ static void acquire_all(struct roami_node *node, const struct roam_sync *sync,
  * Hands the notices in apply_work to the protocols.  Under ScC what a protocol has to tell at once
  * gets an interval at once: by a later one it would come into lists that say more already, and
  * there the later of a page's notices counts.  Else it is told with the next release, though that
- * finds nothing dirty: who wrote it has not released yet.
+ * finds nothing dirty: the thread that wrote the page has not released yet.
  */
 static void acquire_apply(struct roami_node *node, const struct roam_sync *sync)
 {
+	roami_contract(roami_interval_entered(node));
 	note_sort((void *)release_of(node)->apply_work.items, release_of(node)->apply_work.count);
 	acquire_all(node, sync, (void *)release_of(node)->apply_work.items,
 		    release_of(node)->apply_work.count);
@@ -510,6 +536,7 @@ void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
 {
 	uint64_t start;
 
+	roami_contract(roami_scoped(node) && scope->applied <= scope->number);
 	roami_step(node);
 	if (scope->applied == scope->number)
 		return;
@@ -521,7 +548,7 @@ void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
 }
 
-/* What was known of untouched pages is old, and so are the pages that were written on that. */
+/* What was known of untouched pages is outdated, and so are pages written on the strength of it. */
 static void acquire_guesses(struct roami_node *node)
 {
 	roami_guess_forget(node);

@@ -37,6 +37,7 @@ static void scope_add(struct roami_node *node, struct roami_scope *scope,
 {
 	struct roami_scope_notice *slot = roami_os_vec_grow(&scope->notices, NOTICE_BYTES, 1);
 
+	roami_contract(notice->number > scope->number && notice->writer < node->nodes);
 	if (slot == NULL)
 		roami_node_fail(node, "no memory for the notices of a lock");
 	*slot = *notice;
@@ -50,17 +51,20 @@ void roami_scope_enter(struct roami_node *node, struct roami_scope *scope)
 {
 	struct roami_vclock seen;
 
+	roami_contract(roami_scoped(node));
+	roami_contract(scope->applied == scope->number);
 	roami_log_seen(node, &seen);
 	scope->since = seen.at[node->me];
 }
 
-/* Keeps the newest notice of each page, and none that everybody has applied. */
+/* Keeps the newest notice of each page, and none that every node has applied. */
 static void scope_compact(struct roami_node *node, struct roami_scope *scope)
 {
 	struct roami_scope_notice *items = scope_items(scope);
 	size_t count = scope->notices.count, kept = count, bytes = (node->layout.pages + 7u) / 8;
 	uint8_t *bits = roami_os_reserve(bytes);
 
+	roami_contract(log_locked(node));
 	if (bits == NULL)
 		return;
 	for (size_t i = count; i-- > 0;)
@@ -79,6 +83,7 @@ void roami_scope_leave(struct roami_node *node, struct roami_scope *scope)
 	const struct roami_run *runs;
 	size_t at;
 
+	roami_contract(roami_scoped(node) && scope->applied <= scope->number);
 	roami_spin_lock(node, &log->lock);
 	runs = (const void *)log->runs[node->me].items;
 	at = log->runs[node->me].count;
@@ -116,6 +121,7 @@ void roami_scope_send(struct roami_node *node, unsigned to, unsigned type, uint6
 	const struct roami_scope_notice *items = scope_items(scope);
 	size_t at = scope_after(scope, number), end = scope->notices.count;
 
+	roami_contract(to < node->nodes && to != node->me);
 	while (at < end) {
 		size_t count = end - at < SEND_MAX ? end - at : SEND_MAX;
 		struct roam_part parts[2] = {{&id, sizeof(id)}, {items + at, count * NOTICE_BYTES}};
@@ -132,6 +138,7 @@ void roami_scope_learn(struct roami_node *node, struct roami_scope *scope,
 {
 	const uint8_t *data = request->data;
 
+	roami_contract(roami_msg_polling(node));
 	if ((request->bytes - at) % NOTICE_BYTES != 0)
 		roami_node_fail(node, "node %u sent malformed notices", request->from);
 	for (; at < request->bytes; at += NOTICE_BYTES) {
@@ -150,6 +157,8 @@ void roami_scope_collect(struct roami_node *node, struct roami_scope *scope)
 {
 	const struct roami_scope_notice *items = scope_items(scope);
 
+	roami_contract(roami_interval_entered(node));
+	roami_contract(scope->applied <= scope->number);
 	release_of(node)->apply_work.count = 0;
 	for (size_t i = scope_after(scope, scope->applied); i < scope->notices.count; i++)
 		if (items[i].writer != node->me)

@@ -1,8 +1,9 @@
 /*
- * Scope consistency: the write notices that are kept with a lock (rule 5).  Its list names the
- * pages written in the lock's critical sections; it travels with the token.  Every node that held
- * the token keeps the list as it was then, and says in its next request how far that goes, so that
- * a grant brings only what came since.  What everybody knows from full barriers is forgotten.
+ * Scope consistency: the write notices that are kept with a lock (rules, section 5).  Its list
+ * names the pages written in the lock's critical sections; it travels with the token.  Every node
+ * that held the token keeps the list as it was then, and says in its next request how far that
+ * goes, so that a grant brings only what came since.  What all nodes know from full barriers is
+ * forgotten.
  *
  * What a section wrote is what the node's intervals since the acquire did: those of inner sections
  * too, and of other threads, which is more than need be but never too little.

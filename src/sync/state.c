@@ -10,6 +10,7 @@ enum { STATE_CHANGE, STATE_STATS };
 
 static unsigned state_type(const struct roami_node *node, unsigned message)
 {
+	roami_contract(message <= STATE_STATS);
 	return roami_type(node, ROAMI_ROOM_STATE, message);
 }
 
@@ -21,6 +22,7 @@ struct state_change {
 
 static void state_apply(struct roami_ctl *ctl, const struct state_change *change)
 {
+	roami_contract(change->state < ROAMI_STATES);
 	switch ((enum roami_state)change->state) {
 	case ROAMI_STATE_THREADS:
 		atomic_fetch_add(&ctl->threads, (uint32_t)change->value);
@@ -45,6 +47,7 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 	struct roam_part part = {&change, sizeof(change)};
 	struct roami_call *calls[ROAMI_NODES_MAX];
 
+	roami_assert(state < ROAMI_STATES);
 	state_apply(node->self->ctl, &change);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
 		calls[peer] = node->reach[peer]->tell(
@@ -54,11 +57,13 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 			roami_msg_call_end(node, calls[peer]);
 }
 
-/* Of a node that cannot write here itself. */
+/* The control page kept here of a node that cannot write it itself. */
 static struct roami_ctl *state_of(struct roami_node *node, const struct roam_request *request)
 {
+	roami_contract(roami_msg_polling(node));
 	if (roami_reach_ctl(node, request->from) != NULL)
-		roami_node_fail(node, "node %u, whose state is seen, sent it", request->from);
+		roami_node_fail(node, "node %u, whose control page is mapped, sent its state",
+				request->from);
 	return node->segments[request->from].ctl;
 }
 

@@ -14,6 +14,7 @@
 
 unsigned roami_sync_home(const struct roami_node *node, uint64_t id)
 {
+	roami_contract(node->nodes > 0);
 	return (unsigned)((id / 8 * 0x9e3779b97f4a7c15u >> 32) * node->nodes >> 32);
 }
 
@@ -37,7 +38,7 @@ static uint32_t table_slot(uint64_t id, uint32_t turn)
 	return ((uint32_t)(id / 8 * 0xbf58476d1ce4e5b9u >> 40) + turn) % TABLE_SLOTS;
 }
 
-/* The objects there are belong into core files, room for more does not. */
+/* Core files contain the objects that exist, but not the room for more. */
 static void table_dump(uint8_t *block, size_t at, size_t bytes)
 {
 	size_t from = (at + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
@@ -51,6 +52,7 @@ static void table_dump(uint8_t *block, size_t at, size_t bytes)
 
 void *roami_table_item(const struct roami_table *table, uint32_t index)
 {
+	roami_contract(index < table->count);
 	return table->blocks[index / ROAMI_TABLE_BLOCK] +
 	       index % ROAMI_TABLE_BLOCK * table->item_bytes;
 }
@@ -66,6 +68,7 @@ static void *table_room(struct roami_node *node, struct roami_table *table)
 	uint8_t **block_p = &table->blocks[table->count / ROAMI_TABLE_BLOCK];
 	size_t from = table->count % ROAMI_TABLE_BLOCK * table->item_bytes;
 
+	roami_contract(roami_spin_held(&table->lock));
 	if (*block_p == NULL)
 		*block_p = roami_os_reserve_sparse(ROAMI_TABLE_BLOCK * table->item_bytes);
 	if (*block_p == NULL)
@@ -77,6 +80,7 @@ static void *table_room(struct roami_node *node, struct roami_table *table)
 
 static enum roam_err table_init(struct roami_table *table, size_t item_bytes)
 {
+	roami_assert(item_bytes > 0);
 	table->item_bytes = (item_bytes + 63) & ~(size_t)63;
 	table->slots = roami_os_reserve_sparse(TABLE_SLOTS * sizeof(uint32_t));
 	return table->slots == NULL ? ROAM_ENOMEM : ROAM_OK;
@@ -110,6 +114,7 @@ void *roami_table_make(struct roami_node *node, struct roami_table *table, uint6
 	uint64_t *item = roami_table_find(node, table, id);
 	uint32_t turn = 0;
 
+	roami_contract(id != 0);
 	if (item != NULL)
 		return item;
 	roami_spin_lock(node, &table->lock);
@@ -137,6 +142,7 @@ void roami_table_each(struct roami_node *node, struct roami_table *table, uint64
 {
 	uint32_t count = atomic_load_explicit(&table->count, memory_order_acquire);
 
+	roami_contract(first < end);
 	for (uint32_t i = 0; i < count && (end - first) / 8 >= count; i++) {
 		uint64_t *item = table_item(table, i);
 
@@ -166,6 +172,7 @@ void *roami_record_find(struct roami_node *node, unsigned home, const struct roa
 	uint64_t hash = id / 8 * 0xbf58476d1ce4e5b9u >> 32;
 	uint32_t first = (uint32_t)(hash * records->slots >> 32);
 
+	roami_contract(home < node->nodes && id != 0 && records->item_bytes > 0);
 	*full_p = false;
 	for (uint32_t turn = 0; turn < RECORD_WINDOW && turn < records->slots; turn++) {
 		size_t slot = (first + turn) % records->slots;
@@ -191,6 +198,7 @@ void *roami_resolve_record(struct roami_node *node, unsigned home,
 {
 	bool full;
 
+	roami_contract(home < node->nodes);
 	if (!home_of(node)->records || records == NULL)
 		return NULL;
 	return roami_record_find(node, home, records, id, true, &full);

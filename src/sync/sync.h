@@ -1,6 +1,8 @@
 /*
  * Synchronisation: intervals, locks, barriers, conditions, flags, reductions.  An object is named
  * by a 64-bit id, the address; its home is the node that the id hashes to.
+ *
+ * Keeps rules 1.6, 1.9, 2.5, 3.2, 5.1, 5.2, 5.4, 5.5, 6.2, 6.5 and 6.8.
  */
 #ifndef ROAMI_SYNC_H
 #define ROAMI_SYNC_H
@@ -27,19 +29,19 @@ unsigned roami_sync_home(const struct roami_node *node, uint64_t id);
 
 /*
  * Ends the open interval and makes its writes findable; begins to see what the log knows.  app, may
- * block.  The calling thread looks after what comes until roami_release_rest, which must follow.
+ * block.  The calling thread polls for messages until roami_release_rest, which must follow.
  */
 void roami_release(struct roami_node *node, const struct roam_sync *sync);
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync);
 
 /*
- * What of a release nobody has to wait for, once the others have been told: somebody else looks
- * after what comes, and the few pages that were written lose write access.  They are compared once
- * more then, for other threads may have written meanwhile.  app, may block.
+ * The part of a release that no other node waits for, after they have been told: other threads take
+ * over polling, and the few pages that were written lose write access.  These pages are then
+ * compared once more, as other threads may have written them meanwhile.  app, may block.
  */
 void roami_release_rest(struct roami_node *node);
 
-/* After the acquire of a full barrier: protocols that want to know are told.  app, may block. */
+/* After the acquire of a full barrier: calls `met` of the protocols.  app, may block. */
 void roami_met(struct roami_node *node);
 
 struct roami_scope;
@@ -80,7 +82,7 @@ void roami_table_fini(struct roami_table *table);
 
 /*
  * An object's record in the segment of `home`, its id first, the rest zero when new.  NULL: it has
- * none; *full_p: nor ever will, in any node's eyes.  `make`: give it one if there is room.
+ * none; *full_p: it never will, and every node finds so.  `make`: give it one if there is room.
  */
 void *roami_record_find(struct roami_node *node, unsigned home, const struct roami_records *records,
 			uint64_t id, bool make, bool *full_p);
@@ -102,7 +104,7 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id);
 /* Whether the calling thread holds it. */
 bool roami_lock_held(struct roami_node *node, uint64_t id);
 
-/* Whether that thread of this node, which has ended, holds any. */
+/* Whether `thread` of this node, which has ended, holds any lock. */
 bool roami_lock_holds(struct roami_node *node, unsigned thread);
 
 /* This node has ended (ctl->returned): fails if it holds a lock that another node waits for. */
@@ -130,8 +132,8 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id);
 void roami_object_tell(struct roami_node *node, uint64_t id, _Atomic uint32_t *told_p);
 
 /*
- * A block that was used before is handed out again, and nobody knows it yet: all nodes forget the
- * objects in it.  app, may block.
+ * A block that was used before is handed out again, before any node learns of its new use: all
+ * nodes forget the objects in it.  app, may block.
  */
 void roami_objects_forget(struct roami_node *node, uint64_t offset, size_t bytes);
 void roami_objects_handle_tell(struct roami_node *node, const struct roam_request *request);

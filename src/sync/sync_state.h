@@ -1,4 +1,4 @@
-/* The objects of the synchronisation layer; internal to src/core. */
+/* The objects of the synchronisation layer; internal to src/sync. */
 #ifndef ROAMI_SYNC_STATE_H
 #define ROAMI_SYNC_STATE_H
 
@@ -35,9 +35,9 @@ extern const struct roami_barrier_mode roami_barrier_record;   /* barrier_shm.c 
 extern const struct roami_barrier_mode roami_barrier_messages; /* barrier.c */
 
 /*
- * A lock's token travels from node to node.  On one host it lies in the lock's record while nobody
+ * A lock's token travels from node to node.  On one host it lies in the lock's record while no node
  * holds it, and the record's word has the tail.  Else, at the home: `tail` is the last node that
- * asked.  Every node: whether the token is here, who of the own threads is next (tickets), and
+ * asked.  Every node: whether the token is here, which of its own threads is next (tickets), and
  * which node asked after them.
  */
 struct roami_lock {
@@ -49,7 +49,7 @@ struct roami_lock {
 	uint16_t tail;                    /* at the home, else */
 	uint16_t next;                    /* the node to grant to; ROAM_NOBODY */
 	bool token;                       /* the token is here */
-	bool asked;                       /* we asked for it */
+	bool asked;                       /* this node asked for it */
 	bool fresh;                       /* granted, and the acquire is still to be done */
 	_Atomic uint32_t told;    /* see roami_object_tell; where the tail is kept is known */
 	uint32_t tickets;         /* given to own threads */
@@ -82,12 +82,12 @@ struct roami_barrier {
 	struct roami_vclock merged;    /* what the arrived know together */
 	struct roami_vclock floor;     /* what each of the arrived has applied */
 	/*
-	 * The same two of the whole job.  Apart: the next episode's first arrivals may come before
-	 * we are through with this one.
+	 * `floor` and `merged` of the whole job.  Kept apart, because the first arrivals of the
+	 * next episode may come before this node has left the current one.
 	 */
 	struct roami_vclock depart_floor;
 	struct roami_vclock depart_seen;
-	bool depart_all; /* all nodes took part: the two above hold for everybody */
+	bool depart_all; /* all nodes took part: the two above hold for all of them */
 	uint64_t depart_told; /* then: the departure's number, see roami_log_told */
 	size_t depart_bytes;  /* of the floor on the wire */
 	struct roami_vclock_wire depart_wire;
@@ -142,6 +142,12 @@ static inline struct roami_release *release_of(const struct roami_node *node)
 	return node->rooms[ROAMI_ROOM_RELEASE].state;
 }
 
+/* Whether some thread is between roami_interval_enter and roami_interval_leave; for contracts. */
+static inline bool roami_interval_entered(const struct roami_node *node)
+{
+	return roami_spin_held(&release_of(node)->interval_lock);
+}
+
 struct roami_sync_state {
 	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
 	struct roami_records meeting_records; /* in node 0's segment, barriers */
@@ -149,7 +155,7 @@ struct roami_sync_state {
 	struct roami_table barriers;
 	struct roami_table conds;
 	struct roami_table flags;
-	/* Pages with objects that far peers were told of, or told of; a bit each, see objects.c. */
+	/* Pages with objects: that peers were told of, that peers told of; bits, see objects.c. */
 	_Atomic uint32_t *pages_told;
 	_Atomic uint32_t *pages_heard;
 	_Atomic uint32_t cond_turn[ROAMI_THREADS_MAX]; /* waits begun */
@@ -169,10 +175,10 @@ unsigned roami_barrier_lacks(const struct roami_node *node, unsigned expected);
 __attribute__((noreturn)) void roami_barrier_fail(struct roami_node *node, uint64_t id,
 						  unsigned gone);
 
-/* A node came to the end: does a barrier that is counted here wait for it? */
+/* A node came to the end: fails if a barrier that is counted here waits for it. */
 void roami_barrier_ended(struct roami_node *node);
 
-/* This node has ended (ctl->returned): those who wait look whether they still can be met. */
+/* This node has ended (ctl->returned): waiting threads check whether enough others are left. */
 void roami_meet_ended(struct roami_node *node);
 
 uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum roam_op op);

@@ -85,18 +85,33 @@ def where(pid):
     return run([program('roam'), 'where', str(pid)]).out
 
 
+def asleep(pid):
+    """Whether the process's first thread sleeps: a wait is not begun before a busy machine lets it."""
+    with open(f'/proc/{pid}/stat', encoding='ascii') as file:
+        return file.read().rpartition(')')[2].split()[0] == 'S'
+
+
+def arrived(pids):
+    """Waits until all nodes but the first wait; a time alone would tell of the machine."""
+    looks = 0
+    while looks < 10:
+        looks = looks + 1 if all(asleep(pid) for pid in pids[1:]) else 0
+        time.sleep(.05)
+
+
 def says(start, nodes, how, lines, ask, env=None):
     """The job says what it waits for, each thread in a line, and goes on."""
     said = []
 
     def act(first, pids):
         time.sleep(1)
+        arrived(pids)
         said.extend((ask(first, pids) or '').splitlines())
     result = run(started(start, 'hung', start, nodes, how), env=env, wanted=nodes, act=act)
     said.extend(result.err.splitlines())
     strange = [line for line in said if not any(re.fullmatch(like, line) for like in lines)]
     if result.status != 0 or 'went on' not in result.out or strange or len(said) != nodes:
-        raise Wrong(f'status {result.status}, stderr {result.err!r}, out {result.out[-200:]!r}')
+        raise Wrong(f'status {result.status}, said {said}, stderr {result.err!r}, out {result.out[-200:]!r}')
 
 
 COMPUTES = [r'roam: node 0 \(pid \d+\) computes in 1 of 1 threads, at \S+\+0x[0-9a-f]+.*',
