@@ -3,8 +3,8 @@
  * touches.
  *
  * An engine is one file, src/fault/NAME.c, that defines `const struct roami_fault_engine
- * roami_fault_NAME`, plus its name in src/fault/meson.build.  It includes nothing of ours but this,
- * roam.h and src/os.
+ * roami_fault_NAME`, plus its name in src/fault/meson.build.  Of roam's headers it includes only
+ * this one, roam.h and those of src/os.
  */
 #ifndef ROAMI_FAULT_ENGINE_H
 #define ROAMI_FAULT_ENGINE_H
@@ -30,7 +30,7 @@ struct roami_view {
 /*
  * Called on the thread that touched `page` without the access it needs, in its signal handler.
  * `write` is the kind of access where `kind_known`; else false.  Returns when the access may be
- * tried again.
+ * retried.
  *
  * A page may fault although it has the access: two threads met, or the kernel dropped its mapping
  * to reclaim memory (uffd).  Then, with the page's access held still, protect(page, 1, ROAM_NONE,
@@ -43,8 +43,8 @@ struct roami_fault_engine {
 	size_t state_size; /* the core allocates and zeroes */
 
 	/*
-	 * To open pages this many apart costs more than to bring those between them too and open
-	 * one range.  0: never.
+	 * Opening pages this many apart costs more than fetching the pages between them too and
+	 * opening one range.  0: never.
 	 */
 	uint32_t bridge;
 
@@ -75,40 +75,41 @@ struct roami_fault_engine {
 
 	/*
 	 * Fills pages, holes of `fd` without access, with the bytes at `from` and opens them for
-	 * reading, in one step; so they show before the caller could look whether the bytes are the
-	 * right ones.  How many, the first ones: it ends at one that is no hole.  NULL: the engine
-	 * cannot.
+	 * reading, in one step: they are readable before the caller can check the bytes.  Returns
+	 * how many of the first pages it has done: it ends at a page that is no hole.  NULL: the
+	 * engine cannot.
 	 */
 	uint32_t (*copy)(void *state, uint32_t first, uint32_t count, const uint8_t *from);
 
 	/*
 	 * Opens pages without access for writing, over holes of `fd`, in one step: they are zero.
-	 * Anything but ROAM_OK: not all were holes, protect does the rest.  NULL: the engine
+	 * Anything but ROAM_OK: not all were holes; protect does the rest.  NULL: the engine
 	 * cannot.
 	 */
 	enum roam_err (*zero)(void *state, uint32_t first, uint32_t count);
 
 	/*
-	 * Provides zero pages for holes of `fd` that nobody else has begun to use, if they are
-	 * holes: opening them costs less then.  NULL: not with this engine.
+	 * Provides zero pages for holes of `fd` that no other thread uses yet: opening them costs
+	 * less then.  NULL: not with this engine.
 	 */
 	void (*fill)(void *state, uint32_t first, uint32_t count);
 
 	/*
 	 * Loads and stores of this node at an offset of the heap, within one page; false: the page
-	 * has to fault first.  NULL: they are those of the app view, and fault by themselves.
+	 * has to fault first.  NULL: plain loads and stores of the app view, which fault by
+	 * themselves.
 	 */
 	bool (*load)(void *state, uint64_t offset, void *out, size_t bytes);
 	bool (*store)(void *state, uint64_t offset, const void *in, size_t bytes);
 
 	/*
-	 * Whether our signal handlers are still installed; reinstalls and chains if not.  Cheap
+	 * Whether roam's signal handlers are still installed; reinstalls and chains if not.  Cheap
 	 * enough for once a second.
 	 */
 	bool (*check_handlers)(void *state);
 };
 
-/* Does nothing: for a node that is alone.  Not in the list. */
+/* Does nothing: for a single node.  Not in the list. */
 extern const struct roami_fault_engine roami_fault_plain;
 
 extern const struct roami_fault_engine

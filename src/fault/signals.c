@@ -31,8 +31,10 @@
 #define OLDER_MAX 8
 #define OLDER_ROOMS 4
 
-/* A range.  Read with a sequence count: who finds it odd or changed skips it, for nobody may fault
- * there just then. */
+/*
+ * A range.  Read with a sequence count: a handler that finds it odd or changed skips the range,
+ * because no thread may fault there just then.
+ */
 struct signals_area {
 	_Atomic uint32_t serial;
 	_Atomic int signal; /* 0: free */
@@ -49,8 +51,9 @@ struct signals_found {
 };
 
 /*
- * The handlers that were installed before ours, newest last.  More than one when somebody took the
- * signal and keeps passing faults on to us: those must reach the one before him, not him again.
+ * The handlers that were installed before ours, newest last.  More than one if another library took
+ * the signal and passes faults on to this handler: they must reach the handler before that
+ * library's, not that library's again.
  */
 struct signals_older {
 	unsigned count;
@@ -59,8 +62,8 @@ struct signals_older {
 };
 
 /*
- * Published whole; a room is used again only three changes later, and a change needs somebody to
- * take the signal.
+ * Published as a whole; an entry is reused only three changes later, and a change requires that
+ * another library takes the signal.
  */
 struct signals_chain {
 	struct signals_older rooms[OLDER_ROOMS];
@@ -77,9 +80,9 @@ static struct signals_process {
 } signals;
 
 /*
- * The foreign fault this thread is passing on.  A handler we called may call ours again with the
- * same context from further down the stack.  After a longjmp out of it the next fault starts at or
- * above the old frame.
+ * The foreign fault that this thread is passing on.  A handler called by this one may call it again
+ * with the same context from further down the stack.  After a longjmp out of it the next fault
+ * starts at or above the old frame.
  */
 struct signals_passing {
 	const void *context;
@@ -89,12 +92,12 @@ struct signals_passing {
 
 static __thread struct signals_passing signals_passing;
 
-/* The calling thread's faults in our ranges, one within the other. */
+/* The calling thread's faults in roam's ranges, nested. */
 struct signals_own {
 	const ucontext_t *context; /* of the one that is looked at */
 	const struct roami_slab *room;
 	unsigned depth;
-	uint32_t hint; /* the room it had last */
+	uint32_t hint; /* the entry it used last */
 };
 
 static __thread struct signals_own signals_own;
@@ -149,7 +152,10 @@ static bool signals_lookup(int signal, uintptr_t address, struct signals_found *
 	return false;
 }
 
-/* What was blocked where the signal came.  The kernel's set is shorter than the library's. */
+/*
+ * The signals that were blocked where the signal came.  The kernel's set is shorter than the
+ * library's.
+ */
 static uint64_t signals_mask(const ucontext_t *context)
 {
 	uint64_t blocked;
@@ -159,21 +165,21 @@ static uint64_t signals_mask(const ucontext_t *context)
 }
 
 /*
- * As if we had never been there: the instruction is tried again and the kernel ends the process.
- * `roam run --gdb` has a breakpoint here.
+ * Restores the default action: the instruction is retried and the kernel ends the process. `roam
+ * run --gdb` has a breakpoint here.
  */
 __attribute__((noinline)) static void signals_default(int signal, const siginfo_t *info)
 {
 	struct sigaction action = {.sa_handler = SIG_DFL};
 
 	sigaction(signal, &action, NULL);
-	if (info->si_code <= 0) /* sent by somebody: no instruction will repeat it */
+	if (info->si_code <= 0) /* sent by a process: no instruction will repeat it */
 		syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), signal);
 }
 
 /*
- * With the signals blocked that the kernel would have blocked for it: those that we block ourselves
- * are not among them, unless it was not the kernel that called us.
+ * Calls a handler with the signals blocked that the kernel would have blocked for it: not those
+ * that roam's handler blocks, unless it was not the kernel that called that handler.
  */
 static void signals_call(const struct sigaction *action, int signal, siginfo_t *info, void *context,
 			 bool by_kernel)
@@ -211,7 +217,10 @@ static void signals_pass_to(unsigned depth, int signal, siginfo_t *info, void *c
 	}
 	if (action.sa_handler == SIG_IGN && info->si_code <= 0)
 		return;
-	/* A real fault cannot be ignored, whatever the program asked: so does the kernel. */
+	/*
+	 * A real fault cannot be ignored, whatever the program asked; the kernel does not ignore
+	 * one either.
+	 */
 	if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)
 		signals_default(signal, info);
 	else
@@ -232,10 +241,10 @@ static void signals_pass(int signal, siginfo_t *info, void *context, uintptr_t f
 }
 
 /*
- * The stack of a fault is not known to the kernel: what an error of ours brings about would begin
- * at the top of the program's alternate stack, where the frame lies that we return by.  So there is
- * none until then; the return from the signal sets it again.  Not while we are on it: the kernel
- * refuses.
+ * The kernel does not know the stack of a fault: a signal caused by an error here would begin at
+ * the top of the program's alternate stack, over the frame by which the handler returns.  So the
+ * alternate stack is disabled meanwhile; the return from the signal enables it again.  The kernel
+ * refuses that while the thread is on it.
  */
 static void signals_disarm(const ucontext_t *context)
 {
@@ -278,7 +287,7 @@ static void signals_outer(void *arg)
 	signals_touch(touch);
 }
 
-/* Nobody but the fault that is under way runs on its stack. */
+/* Only the fault under way runs on its stack. */
 static void signals_inner(const struct signals_own *own, const struct signals_touch *touch)
 {
 	static const char jumped[] =
@@ -343,7 +352,7 @@ static bool signals_is_ours(const struct sigaction *action)
 	return (action->sa_flags & SA_SIGINFO) != 0 && action->sa_sigaction == signals_handler;
 }
 
-/* Makes `action` the newest of the older handlers; it is there only once. */
+/* Makes `action` the newest of the older handlers; each is listed once. */
 static void signals_push(struct signals_chain *chain, const struct sigaction *action)
 {
 	struct signals_older *now = atomic_load(&chain->now);
@@ -363,8 +372,8 @@ static void signals_push(struct signals_chain *chain, const struct sigaction *ac
 }
 
 /*
- * All that somebody may send.  What an instruction brings about kills where it is blocked; the two
- * signals of glibc's own are for threads that end, and for setuid, which must not wait.
+ * All signals that may be sent.  A signal raised by an instruction kills the process if it is
+ * blocked; glibc's own two signals serve cancellation and setuid, which must not wait.
  */
 static void signals_defer(sigset_t *set)
 {
@@ -373,8 +382,8 @@ static void signals_defer(sigset_t *set)
 }
 
 /*
- * What the handler calls on a stack that may be small was called before: the first call of a
- * library's function may need as much as a fault does, to find it.
+ * Calls once what the handler calls on a stack that may be small: the first call of a library's
+ * function may need as much stack as a fault, for symbol resolution.
  */
 static bool signals_warm(void)
 {
@@ -402,7 +411,7 @@ static enum roam_err signals_install(int signal, bool *stolen_p)
 	*stolen_p = !signals_is_ours(&before);
 	if (!*stolen_p)
 		return ROAM_OK;
-	/* Known before ours is in place: a foreign fault may come at once. */
+	/* Listed before roam's handler is installed: a foreign fault may come at once. */
 	signals_push(signals_chain(signal), &before);
 	return sigaction(signal, &ours, NULL) == 0 ? ROAM_OK : ROAM_ESYSTEM;
 }
@@ -443,7 +452,7 @@ static void signals_area_clear(struct signals_area *area)
 	signals_area_set(area, 0, 0, 0, (struct signals_found){NULL, NULL});
 }
 
-/* A free slot; forgets on the way what a parent process had. */
+/* Returns a free slot; on the way forgets ranges of a parent process. */
 static struct signals_area *signals_area_new(void)
 {
 	struct signals_area *free = NULL;
@@ -489,7 +498,7 @@ enum roam_err roami_signals_add(int signal, const void *start, size_t bytes, roa
 
 void roami_signals_orphan(const void *start, size_t bytes, roami_signal_fn *fn)
 {
-	signals_unlock(); /* whoever held it is not here */
+	signals_unlock(); /* its holder is a thread of the parent */
 	roami_signals_add(SIGSEGV, start, bytes, fn, NULL);
 }
 
@@ -520,7 +529,7 @@ bool roami_signals_check(int signal)
 	bool stolen = false;
 
 	if (!signals_try_lock())
-		return true; /* somebody is at it */
+		return true; /* the range is being changed */
 	signals_install(signal, &stolen);
 	signals_unlock();
 	return !stolen;
@@ -564,7 +573,7 @@ bool roami_signals_no_memory(void *arg, siginfo_t *info, const void *context)
 	(void)arg;
 	(void)context;
 	if (info->si_code != BUS_ADRERR)
-		return false; /* broken memory, say */
+		return false; /* for example broken memory */
 	memcpy(line, text, length);
 	for (int shift = 60; shift >= 0; shift -= 4)
 		line[length++] = digits[(address >> shift) & 15];

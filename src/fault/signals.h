@@ -2,11 +2,11 @@
  * SIGSEGV and SIGBUS, shared by all engines and heaps of this process.
  *
  * An engine adds the address ranges it answers for.  A fault inside one goes to the range's
- * function; everything else goes to the handler that was there before us, and where there was none
- * the process dies as if we did not exist: right signal, right address, core file.  Our handler
- * runs with SA_SIGINFO | SA_ONSTACK | SA_NODEFER, with all signals blocked that somebody may send,
- * keeps errno, and takes less than 1 KiB of the stack it comes on, which may be a small alternate
- * one: the work of a fault of ours is done on another (rule 1.4).
+ * function; everything else goes to the handler that was installed before; if there was none, the
+ * process dies as if roam did not exist: right signal, right address, core file.  Our handler runs
+ * with SA_SIGINFO | SA_ONSTACK | SA_NODEFER, with all signals blocked that may be sent, keeps
+ * errno, and takes less than 1 KiB of the stack it comes on, which may be a small alternate one: a
+ * fault in a range is handled on another stack (rule 1.4).
  */
 #ifndef ROAMI_FAULT_SIGNALS_H
 #define ROAMI_FAULT_SIGNALS_H
@@ -24,8 +24,8 @@
 
 /*
  * Called in the signal handler of the thread that faulted inside the range, on its stack.  Returns
- * false for a fault that is not of its making (it goes to the older handler); true when the access
- * may be tried again.
+ * false for a fault that it has not caused, which goes to the older handler; true when the access
+ * may be retried.
  */
 typedef bool roami_signal_fn(void *arg, siginfo_t *info, const void *context);
 
@@ -45,15 +45,15 @@ void roami_signals_orphan(const void *start, size_t bytes, roami_signal_fn *fn);
 
 /*
  * Forgets the ranges of `signal` added with `arg`; with the last one of all heaps the older handler
- * is put back, unless somebody else's is installed now.  No thread touches the range any more.  Not
- * in handlers.  Unknown: does nothing.
+ * is put back, unless another library's is installed now.  No thread touches the range any more.
+ * Not in handlers.  Unknown: does nothing.
  */
 void roami_signals_remove(int signal, const void *arg);
 
 /*
- * Whether our handler of `signal` is installed.  If not, whoever took the signal becomes the
- * handler we pass foreign faults to, ours is installed again, and the answer is false.  One system
- * call.  Not in handlers.
+ * Whether our handler of `signal` is installed.  If not, the handler found becomes the one to which
+ * foreign faults are passed, roam's is installed again, and the result is false.  One system call.
+ * Not in handlers.
  */
 bool roami_signals_check(int signal);
 

@@ -3,9 +3,10 @@
  * view is a mapping of its own to the kernel, which allows vm.max_map_count (65530) of them; beyond
  * it protect() returns ROAM_ENOMEM.
  *
- * With ROAMI_HAVE_LIBSIGSEGV a fault goes through GNU libsigsegv.  That library tells no access
- * kind, and gives a fault nobody wants to the default action instead of the program's older
- * handler; so our handler stands before the library's and hands it only faults inside our views.
+ * With ROAMI_HAVE_LIBSIGSEGV a fault goes through GNU libsigsegv.  That library does not tell the
+ * kind of access, and gives a fault that no handler takes to the default action instead of the
+ * program's older handler; so roam's handler stands before the library's and passes it only faults
+ * inside its views.
  */
 #include <assert.h>
 #include <errno.h>
@@ -57,7 +58,7 @@ static void sigsegv_fault(const struct sigsegv_state *sigsegv, uintptr_t address
 
 /*
  * SEGV_ACCERR only: where nothing is mapped (in a child of fork, say) no access can be given.  Nor
- * can it for a jump into the heap, which would fault for ever.
+ * for a jump into the heap, which would fault for ever.
  */
 static bool sigsegv_is_ours(const siginfo_t *info, const void *context)
 {
@@ -66,7 +67,7 @@ static bool sigsegv_is_ours(const siginfo_t *info, const void *context)
 
 #ifdef ROAMI_HAVE_LIBSIGSEGV
 
-/* From the kernel: on to the library's handler, which calls sigsegv_global. */
+/* Called by the kernel: passes on to the library's handler, which calls sigsegv_global. */
 static bool sigsegv_on_signal(void *arg, siginfo_t *info, const void *context)
 {
 	const struct sigsegv_state *sigsegv = arg;
@@ -77,8 +78,10 @@ static bool sigsegv_on_signal(void *arg, siginfo_t *info, const void *context)
 	return true;
 }
 
-/* From the library, its one handler per process.  A dispatcher per heap: its tree is not made for
- * threads. */
+/*
+ * Called by the library, as its one handler per process.  A dispatcher per heap: its tree is not
+ * made for threads.
+ */
 static int sigsegv_global(void *address, int serious)
 {
 	struct sigsegv_state *sigsegv = roami_signals_find(SIGSEGV, (uintptr_t)address);
@@ -212,7 +215,9 @@ static enum roam_err sigsegv_protect(void *state, uint32_t first, uint32_t count
 
 	assert((size_t)first + count <= sigsegv->view.bytes / ROAM_PAGE_SIZE);
 	if (mprotect(at, (size_t)count * ROAM_PAGE_SIZE, prot[to]) == 0) {
-		/* What the file has is mapped 16 pages at a time then, not at each one's touch. */
+		/*
+		 * Pages that the file has are then mapped 16 at a time, not at each page's touch.
+		 */
 		if (count > 1 && from == ROAM_NONE)
 			(void)madvise(at, (size_t)count * ROAM_PAGE_SIZE, MADV_POPULATE_READ);
 		return ROAM_OK;
@@ -220,7 +225,7 @@ static enum roam_err sigsegv_protect(void *state, uint32_t first, uint32_t count
 	return errno == ENOMEM ? ROAM_ENOMEM : ROAM_ESYSTEM; /* ENOMEM: vm.max_map_count */
 }
 
-/* A write costs less than a fault for each page: nothing is cleared first. */
+/* A write costs less than a fault per page: nothing is zeroed first. */
 static void sigsegv_fill(void *state, uint32_t first, uint32_t count)
 {
 	static const uint8_t zeros[ROAM_PAGE_SIZE];

@@ -16,8 +16,8 @@
 #define SOFT_LOCKS 256u /* a power of two */
 
 /*
- * Other nodes put into the runtime view while we copy: a data race by design (a torn copy is never
- * used), of which ThreadSanitizer must not see the accesses.  Volatile, or the compiler makes a
+ * Other nodes store into the runtime view during the copy: a data race by design (a torn copy is
+ * never used), whose accesses ThreadSanitizer must not see.  Volatile, or the compiler makes a
  * memcpy of the loop, which it does see.
  */
 #define SOFT_RACY __attribute__((no_sanitize_thread))
@@ -27,7 +27,7 @@ struct soft_state {
 	uint32_t pages;
 	uint8_t *runtime;
 	_Atomic uint8_t *access;            /* an enum roam_access per page */
-	_Atomic uint32_t locks[SOFT_LOCKS]; /* of the pages with this low number */
+	_Atomic uint32_t locks[SOFT_LOCKS]; /* of the pages whose number has these low bits */
 };
 
 _Static_assert(sizeof(_Atomic uint8_t) == 1, "access byte");
@@ -144,7 +144,7 @@ static bool soft_probe(char *why, size_t why_bytes)
 	return true;
 }
 
-/* The fault function is not kept: who gets false from a load or store calls it. */
+/* The fault function is not kept: a caller to which a load or store returned false calls it. */
 static enum roam_err soft_open(void *state, const struct roami_view *view, roami_fault_fn *fn,
 			       void *arg)
 {
@@ -182,7 +182,7 @@ static enum roam_err soft_protect(void *state, uint32_t first, uint32_t count,
 	assert(first < soft->pages && count <= soft->pages - first);
 	for (uint32_t page = first; page < first + count; page++) {
 		soft_lock(soft, page);
-		/* Reading first leaves the never used parts of the table without memory. */
+		/* Reading first leaves unused parts of the table without memory. */
 		if (atomic_load_explicit(&soft->access[page], memory_order_relaxed) != (uint8_t)to)
 			atomic_store_explicit(&soft->access[page], (uint8_t)to,
 					      memory_order_relaxed);
@@ -191,7 +191,7 @@ static enum roam_err soft_protect(void *state, uint32_t first, uint32_t count,
 	return ROAM_OK;
 }
 
-/* It has no handlers that could be taken. */
+/* The engine has no signal handlers that could be replaced. */
 static bool soft_check_handlers(void *state)
 {
 	soft_check(state);

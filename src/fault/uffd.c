@@ -92,7 +92,7 @@ static uint64_t uffd_offers(void)
 	return api.features;
 }
 
-/* A descriptor with our features; -1 and errno. */
+/* A descriptor with the features that the engine needs; -1 and errno. */
 static int uffd_connect(void)
 {
 	struct uffdio_api api = {.api = UFFD_API};
@@ -145,8 +145,8 @@ static enum roam_err uffd_writeprotect(int uffd, uint64_t at, uint64_t bytes, bo
 }
 
 /*
- * Maps the pages of [*at_p, end), which the memfd must have, and stops at the first page that makes
- * a difficulty: *at_p is its address and the return value its errno.
+ * Maps the pages of [*at_p, end), which the memfd must have, and stops at the first page that
+ * fails: *at_p is its address and the return value its errno.
  */
 static int uffd_continue(int uffd, uint64_t *at_p, uint64_t end, bool writable)
 {
@@ -160,7 +160,7 @@ static int uffd_continue(int uffd, uint64_t *at_p, uint64_t end, bool writable)
 		if (ioctl(uffd, UFFDIO_CONTINUE, &request) == 0)
 			return 0;
 		if (request.mapped > 0)
-			*at_p += (uint64_t)request.mapped; /* so far; errno says EAGAIN, not why */
+			*at_p += (uint64_t)request.mapped; /* so far; EAGAIN does not say why */
 		else if (errno != EAGAIN)
 			return errno;
 		else
@@ -169,8 +169,10 @@ static int uffd_continue(int uffd, uint64_t *at_p, uint64_t end, bool writable)
 	return 0;
 }
 
-/* Gives the memfd zero pages where [at, end) of the app view has none.  A touch would do it too,
- * but dies if it cannot. */
+/*
+ * Gives the memfd zero pages where [at, end) of the app view has none.  A touch would do so too,
+ * but kills the process if it fails.
+ */
 static enum roam_err uffd_fill(const struct uffd_state *uffd, uint64_t at, uint64_t end)
 {
 	uint64_t offset = uffd->view.offset + (at - (uintptr_t)uffd->view.app);
@@ -183,7 +185,7 @@ static enum roam_err uffd_fill(const struct uffd_state *uffd, uint64_t at, uint6
 
 /*
  * Maps zeroes, writable, over the hole at *at_p and those behind it: one call where filling and
- * mapping take two.  Advances *at_p over what was done; false if that is nothing.
+ * mapping take two.  Advances *at_p over the pages done; false if there are none.
  */
 static bool uffd_zero(int uffd, uint64_t *at_p, uint64_t end)
 {
@@ -255,7 +257,7 @@ static bool uffd_trial_writable(const struct uffd_trial *trial)
 		return false;
 	if (read(trial->pipe[0], trial->uffd.view.app, 1) == 1)
 		return (char)trial->uffd.view.runtime[0] == byte;
-	if (read(trial->pipe[0], &byte, 1) != 1) /* it is still there: EFAULT takes nothing */
+	if (read(trial->pipe[0], &byte, 1) != 1) /* the byte is still there: EFAULT takes nothing */
 		return false;
 	return false;
 }
@@ -272,7 +274,7 @@ static bool uffd_trial_zap(const struct uffd_trial *trial)
 	       uffd_trial_is(trial, ROAM_NONE);
 }
 
-/* The whole cycle once.  Returns what does not work; NULL: all does. */
+/* Tries the whole cycle once.  Returns what does not work; NULL: all works. */
 static const char *uffd_trial_cycle(const struct uffd_trial *trial)
 {
 	const struct uffd_state *uffd = &trial->uffd;

@@ -8,13 +8,13 @@
 
 #define ALLOC_MAGIC 0x616c6f63u
 
-/* What alloc->pages says of a page: 0, or a live block of so many pages starts here, or a run. */
+/* alloc->pages of a page: 0, the number of pages of the live block that starts here, or a run. */
 #define ALLOC_RUN 0x80000000u
 
 struct roami_alloc {
 	uint32_t magic;
 	bool sealed;
-	bool jemalloc; /* wanted, for small blocks once sealed */
+	bool jemalloc; /* use jemalloc for small blocks once sealed */
 	uint64_t first;
 	uint64_t end;
 	uint32_t *pages;
@@ -91,7 +91,7 @@ void roami_alloc_close(struct roami_alloc *alloc)
 	alloc_parts_close(alloc);
 }
 
-/* The arena is made only now: before CREATE every process would get a copy of it for nothing. */
+/* The arena is made only now: made before CREATE, each process would get a useless copy. */
 void roami_alloc_seal(struct roami_alloc *alloc)
 {
 	assert(alloc->magic == ALLOC_MAGIC);
@@ -152,7 +152,10 @@ static bool alloc_add_run(struct roami_alloc *alloc, unsigned class)
 	return true;
 }
 
-/* Runs of the bump phase are used up even where jemalloc serves, and the last pages too. */
+/*
+ * Runs of the bump phase are used up even if jemalloc serves small blocks, and so are the last
+ * pages.
+ */
 static bool alloc_take_small(struct roami_alloc *alloc, size_t bytes, struct alloc_got *got)
 {
 	unsigned class = roami_runs_class(bytes);
@@ -178,7 +181,7 @@ static void alloc_put_run_page(struct roami_alloc *alloc, uint32_t page)
 	roami_ranges_put(&alloc->ranges, page, 1);
 }
 
-/* Pages that are kept for small blocks to come become pages for anything. */
+/* Turns pages kept for future small blocks into free pages. */
 static void alloc_trim(struct roami_alloc *alloc)
 {
 	uint32_t page;

@@ -26,8 +26,8 @@ enum roam_err roami_alloc_open(struct roami_alloc **alloc_p, uint64_t first, uin
 void roami_alloc_close(struct roami_alloc *alloc);
 
 /*
- * Who serves small blocks once sealed: "jemalloc" or "own".  Larger ones are always roam's own
- * work.
+ * The allocator of small blocks once sealed: "jemalloc" or "own".  Larger blocks always come from
+ * roam's own.
  */
 const char *roami_alloc_name(const struct roami_alloc *alloc);
 
@@ -35,8 +35,8 @@ const char *roami_alloc_name(const struct roami_alloc *alloc);
 void roami_alloc_seal(struct roami_alloc *alloc);
 
 /*
- * ---- leases, once the job is sealed.  The allocator of what was handed out so far (`first`) keeps
- * the parts of `part` bytes that it has blocks in, up to *end_p, and any other has nothing.  Then
+ * ---- leases, once the job is sealed.  The allocator that has handed out blocks so far (`first`)
+ * keeps the parts of `part` bytes in which it has blocks, up to *end_p; any other has none.  Then
  * parts are lent to it, `used` if they may not be zero.  ROAM_ENOMEM: no private memory.
  */
 enum roam_err roami_alloc_cut(struct roami_alloc *alloc, uint64_t part, bool first,
@@ -44,7 +44,7 @@ enum roam_err roami_alloc_cut(struct roami_alloc *alloc, uint64_t part, bool fir
 enum roam_err roami_alloc_lend(struct roami_alloc *alloc, uint64_t offset, uint64_t bytes,
 			       uint64_t part, bool used);
 
-/* Gives up parts that are free, where `freed` was or anywhere; all but one.  False: none. */
+/* Gives up free parts, around `freed` or anywhere, all but one.  False: there are none. */
 bool roami_alloc_reclaim(struct roami_alloc *alloc, uint64_t freed, uint64_t part,
 			 uint64_t *offset_p, uint64_t *bytes_p, bool *used_p);
 

@@ -1,7 +1,7 @@
 /*
- * jemalloc for small blocks.  It thinks in addresses, so it gets those of a *shadow*: address space
- * of the slice's size that nobody can touch.  Its metadata stays in its own memory, its extents
- * come from the page ranges, and its idea of a live block is never asked before ours.
+ * jemalloc for small blocks.  It works on addresses, so it gets those of a *shadow*: inaccessible
+ * address space of the slice's size.  Its metadata stays in its own memory, its extents come from
+ * the page ranges, and it is asked about a block only after roam's own tables.
  */
 #include "heap/alloc_priv.h"
 
@@ -16,8 +16,8 @@
 #include <sys/mman.h>
 
 /*
- * jemalloc asks for more than this only to have some in reserve, which it would never give back.
- * Refused, it asks for what it needs: slabs of a few pages.
+ * jemalloc asks for more than this only for its reserve, which it would never give back.  Refused,
+ * it asks for what it needs: slabs of a few pages.
  */
 #define JE_EXTENT_MAX (16u * ROAM_PAGE_SIZE)
 
@@ -28,7 +28,7 @@ struct roami_je {
 	uint64_t *live; /* a word for each page, a bit for each grain: a live block starts here */
 	uint64_t *used; /* handed out before */
 	unsigned arena;
-	_Atomic uintptr_t inside; /* the thread that holds our lock and called jemalloc */
+	_Atomic uintptr_t inside; /* the thread that has locked and called jemalloc */
 };
 
 /* The argument of experimental.arenas_create_ext, which no header declares. */
@@ -62,7 +62,7 @@ static void je_leave(struct roami_je *je)
 	atomic_store_explicit(&je->inside, 0, memory_order_relaxed);
 }
 
-/* False for a purge of all arenas that the program asked for: the ranges are not ours to change. */
+/* False for a purge of all arenas that the program asked for: the lock is not held. */
 static bool je_inside(struct roami_je *je)
 {
 	uintptr_t self = (uintptr_t)pthread_self();
@@ -166,8 +166,8 @@ static bool je_option_off(const char *name)
 }
 
 /*
- * Filling blocks would touch the shadow.  Other options that touch blocks leave ours alone: they
- * work in thread caches (lg_san_uaf_align) or need the default hooks (san_guard_*).
+ * Filling blocks would touch the shadow.  Other options that touch blocks do not concern this
+ * arena: they work in thread caches (lg_san_uaf_align) or need the default hooks (san_guard_*).
  */
 bool roami_je_able(void)
 {
@@ -256,7 +256,7 @@ static void *je_address(const struct roami_je *je, uint64_t grain)
 	return je->shadow + grain * ROAMI_ALLOC_GRAIN;
 }
 
-/* Notes that grains are handed out; true if they never were. */
+/* Notes that grains are handed out; true if they never were before. */
 static bool je_use(struct roami_je *je, uint64_t grain, uint64_t grains)
 {
 	bool fresh = true;
@@ -335,7 +335,7 @@ struct roami_je *roami_je_open(struct roami_ranges *ranges)
 	return NULL;
 }
 
-/* Without an arena there is nothing to call these for. */
+/* Without an arena these are not called. */
 void roami_je_close(struct roami_je *je)
 {
 	(void)je;

@@ -43,7 +43,7 @@ static void range_pull(const struct roami_ranges *ranges, uint32_t node)
 		range->most = right;
 }
 
-/* Nodes are bought when a block is handed out, so that giving it back cannot fail. */
+/* Tree nodes are allocated when a block is handed out, so that giving it back cannot fail. */
 static bool range_reserve(struct roami_ranges *ranges, uint32_t live)
 {
 	while (ranges->nodes.count < (size_t)live + 2) {
@@ -110,7 +110,7 @@ static void range_cut(const struct roami_ranges *ranges, uint32_t node, uint32_t
 	}
 }
 
-/* Takes the outermost range off a non-empty tree; the tree that is left. */
+/* Takes the outermost range off a non-empty tree; returns the rest of the tree. */
 static uint32_t range_shed(const struct roami_ranges *ranges, uint32_t node, bool last,
 			   uint32_t *shed_p)
 {
@@ -126,7 +126,7 @@ static uint32_t range_shed(const struct roami_ranges *ranges, uint32_t node, boo
 	return node;
 }
 
-/* Takes pages from the front of the lowest range that has them; the tree that is left. */
+/* Takes pages from the front of the lowest range that has enough; returns the rest of the tree. */
 static uint32_t range_carve(struct roami_ranges *ranges, uint32_t node, uint32_t pages,
 			    uint32_t *first_p)
 {
@@ -257,7 +257,7 @@ bool roami_ranges_take(struct roami_ranges *ranges, uint32_t pages, uint32_t *fi
 	return true;
 }
 
-/* Pages become free, and one with their free neighbours. */
+/* Frees pages, and joins them with their free neighbours. */
 static void range_add(struct roami_ranges *ranges, uint32_t first, uint32_t pages)
 {
 	uint32_t below, above, node;
@@ -313,7 +313,7 @@ bool roami_ranges_lend(struct roami_ranges *ranges, uint32_t first, uint32_t pag
 	return true;
 }
 
-/* The range that a free page lies in; 0: it is not free. */
+/* The range in which a free page lies; 0: the page is not free. */
 static uint32_t range_around(const struct roami_ranges *ranges, uint32_t page)
 {
 	uint32_t node = ranges->root;
@@ -331,7 +331,7 @@ static uint32_t range_around(const struct roami_ranges *ranges, uint32_t page)
 	return node;
 }
 
-/* The lowest range of so many pages; 0: none. */
+/* The lowest range of at least `pages` pages; 0: none. */
 static uint32_t range_lowest(const struct roami_ranges *ranges, uint32_t pages)
 {
 	uint32_t node = ranges->root;

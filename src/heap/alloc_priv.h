@@ -47,12 +47,12 @@ bool roami_ranges_take(struct roami_ranges *ranges, uint32_t pages, uint32_t *fi
 void roami_ranges_put(struct roami_ranges *ranges, uint32_t first, uint32_t pages);
 
 /*
- * From now on only what is lent is there to be had, and the `pages` below `top` or a little above
- * it, counted as `parts`.  False: no private memory.
+ * From now on only lent parts can be handed out, and the `pages` below `top` or a little above it,
+ * counted as `parts`.  False: no private memory.
  */
 bool roami_ranges_cut(struct roami_ranges *ranges, uint32_t pages, uint32_t parts);
 
-/* Pages come, counted as `parts`; `used`: they are not zero.  False: no private memory. */
+/* Pages are lent, counted as `parts`; `used`: they are not zero.  False: no private memory. */
 bool roami_ranges_lend(struct roami_ranges *ranges, uint32_t first, uint32_t pages, uint32_t parts,
 		       bool used);
 
@@ -72,7 +72,7 @@ struct roami_runs {
 	struct roami_vec runs;              /* struct run; item 0 stands for none */
 	uint32_t unused;                    /* linked by `next` */
 	uint32_t some[ROAMI_ALLOC_CLASSES]; /* runs with a free block */
-	uint32_t idle[ROAMI_ALLOC_CLASSES]; /* one of them, all free, kept against thrashing */
+	uint32_t idle[ROAMI_ALLOC_CLASSES]; /* one run, all free, kept against thrashing */
 };
 
 bool roami_runs_open(struct roami_runs *runs);
@@ -82,7 +82,7 @@ void roami_runs_close(struct roami_runs *runs);
 unsigned roami_runs_class(size_t bytes);
 size_t roami_runs_bytes(const struct roami_runs *runs, uint32_t run);
 
-/* A grain from a run there is.  False: none of this class has a free block. */
+/* Takes a grain from an existing run.  False: no run of this class has a free block. */
 bool roami_runs_take(struct roami_runs *runs, unsigned class, uint64_t *grain_p, bool *fresh_p);
 
 /* Makes a run of a page, so that the next take succeeds.  0: no private memory. */
@@ -91,15 +91,15 @@ uint32_t roami_runs_add(struct roami_runs *runs, unsigned class, uint32_t page, 
 /* True if a live block of the run starts at the grain of its page. */
 bool roami_runs_live(const struct roami_runs *runs, uint32_t run, unsigned grain);
 
-/* Frees a live block.  True: *page_p is the page of a run that is gone. */
+/* Frees a live block.  True: its run has ended, and *page_p is the run's page. */
 bool roami_runs_put(struct roami_runs *runs, uint32_t run, unsigned grain, uint32_t *page_p);
 
 /* Ends an idle run.  False: there is none. */
 bool roami_runs_trim(struct roami_runs *runs, uint32_t *page_p);
 
 /*
- * ---- jemalloc for small blocks, with extents out of `ranges`.  Not able: not built in, without
- * arenas_create_ext, or told by MALLOC_CONF to touch memory it hands out.
+ * ---- jemalloc for small blocks, with extents out of `ranges`.  It is not able if it is not built
+ * in, lacks arenas_create_ext, or is told by MALLOC_CONF to touch memory that it hands out.
  */
 struct roami_je;
 

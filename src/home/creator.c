@@ -1,4 +1,7 @@
-/* What node 0 had in the heap when the job was sealed: brought by whoever claims a page. */
+/*
+ * The bytes that node 0 had in the heap when the job was sealed: a node that claims a page copies
+ * them.
+ */
 #include <string.h>
 
 #include "home/reach.h"
@@ -9,7 +12,10 @@
 #define PART_PAGES 4096u
 #define PART_WORDS (PART_PAGES / 64)
 
-/* Of a part of the heap: in which pages node 0, which is not near, had bytes.  Asked for once. */
+/*
+ * In which pages of a part of the heap node 0, reached by messages, had bytes.  Asked for once per
+ * part.
+ */
 struct roami_creator_part {
 	_Atomic uint64_t marks[PART_WORDS];
 	_Atomic uint32_t known;
@@ -44,6 +50,7 @@ static void creator_fini(struct roami_node *node)
 
 static bool creator_marked(const struct roami_segment *first, uint32_t page)
 {
+	roami_contract(first->headers != NULL);
 	return (atomic_load(&first->headers[page].where) & ROAMI_HEADER_BYTES) != 0;
 }
 
@@ -54,7 +61,7 @@ static void marks_handle(struct roami_node *node, const struct roam_request *req
 	uint32_t first;
 
 	if (request->bytes != sizeof(part))
-		roami_node_fail(node, "node %u sent a short request", request->from);
+		roami_node_fail(node, "node %u: short request for marks", request->from);
 	memcpy(&part, request->data, sizeof(part));
 	if (part > (node->layout.pages - 1) / PART_PAGES)
 		roami_node_fail(node, "node %u asked for pages beyond the heap", request->from);
@@ -71,9 +78,10 @@ static void creator_learn(struct roami_node *node, uint64_t number)
 	struct roam_part ask = {&number, sizeof(number)};
 	uint64_t marks[PART_WORDS];
 
+	roami_assert(node->me != 0 && number <= (node->layout.pages - 1) / PART_PAGES);
 	if (roami_msg_call(node, 0, roami_type(node, ROAMI_ROOM_CREATOR, 0), &ask, 1, marks,
 			   sizeof(marks)) != sizeof(marks))
-		roami_node_fail(node, "node 0 sent half of its marks");
+		roami_node_fail(node, "node 0: short reply about its pages at the seal");
 	for (unsigned i = 0; i < PART_WORDS; i++)
 		atomic_store_explicit(&part->marks[i], marks[i], memory_order_relaxed);
 	atomic_store_explicit(&part->known, 1, memory_order_release);
@@ -81,6 +89,7 @@ static void creator_learn(struct roami_node *node, uint64_t number)
 
 enum roami_creator roami_near_creator_has(struct roami_node *node, uint32_t page, bool ask)
 {
+	roami_contract(page < creator_of(node)->pages);
 	(void)ask;
 	return creator_marked(&node->segments[0], page) ? ROAMI_CREATOR_HAS : ROAMI_CREATOR_NOT;
 }
@@ -90,6 +99,7 @@ enum roami_creator roami_far_creator_has(struct roami_node *node, uint32_t page,
 	struct roami_creator_part *part = &creator_of(node)->parts[page / PART_PAGES];
 	uint64_t marks;
 
+	roami_contract(page < creator_of(node)->pages && node->me != 0);
 	if (atomic_load_explicit(&part->known, memory_order_acquire) == 0) {
 		if (!ask)
 			return ROAMI_CREATOR_UNKNOWN;
@@ -101,6 +111,7 @@ enum roami_creator roami_far_creator_has(struct roami_node *node, uint32_t page,
 
 static enum roami_creator creator_has(struct roami_node *node, uint32_t page, bool ask)
 {
+	roami_contract(page < node->layout.pages);
 	if (page >= creator_of(node)->pages)
 		return ROAMI_CREATOR_NOT;
 	return node->reach[0]->creator_has(node, page, ask);
@@ -115,6 +126,7 @@ bool roami_creator_copy(struct roami_node *node, uint32_t page, uint8_t *to)
 {
 	struct roami_query ask = {.what = page, .page = to};
 
+	roami_assert(to != NULL);
 	if (creator_has(node, page, true) != ROAMI_CREATOR_HAS)
 		return false;
 	node->reach[0]->creator_copy(node, &ask, 1);
@@ -126,11 +138,13 @@ void roami_creator_fetch(struct roami_node *node, uint32_t first, uint32_t count
 	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
 	unsigned asked = 0;
 
+	roami_assert(count <= ROAMI_CALLS_AT_ONCE);
 	for (uint32_t i = 0; i < count && node->me != 0; i++) {
 		uint32_t page = first + i * (uint32_t)stride;
 
 		if (creator_has(node, page, true) != ROAMI_CREATOR_HAS)
 			continue;
+		roami_contract_pending(node, page);
 		roami_page_entry(node, page)->here = 1;
 		asks[asked++] = (struct roami_query){.what = page,
 						     .page = roami_page_bytes(node, page)};

@@ -1,7 +1,8 @@
 /*
- * Diffs that a node leaves in its segment for the others: who has a copy that lacks a few of them
- * needs no page.  A bounded ring; what was overwritten is fetched with its page instead.  A diff's
- * place, in its write notice, counts words since the beginning, + 1.
+ * The diff log: diffs that a node leaves in its segment for other nodes, so that a copy that lacks
+ * a few of them can be updated without fetching the page.  It is a bounded ring; for a diff that
+ * was overwritten the page is fetched.  A diff's place, in its write notice, is its first word's
+ * number since the beginning, + 1.
  */
 #include <string.h>
 
@@ -36,6 +37,8 @@ uint64_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t
 		at = home_of(node)->trail_head;
 	uint64_t word = 0;
 
+	roami_contract_pending(node, page);
+	roami_assert(bytes <= ROAM_DIFF_MAX);
 	if (!roami_trail_on(node) || words > room / 2)
 		return 0;
 	if (at % room + words > room)
@@ -57,7 +60,7 @@ uint64_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t
 	return at + 1;
 }
 
-/* A home that nobody reads makes no more diffs. */
+/* Notes that a diff was read: a home whose diffs no node reads makes no more. */
 static void trail_say_read(struct roami_header *header)
 {
 	uint32_t where = atomic_load_explicit(&header->where, memory_order_relaxed);
@@ -73,6 +76,7 @@ bool roami_near_trail_follow(struct roami_node *node, unsigned writer, uint64_t 
 	uint64_t room = trail_words(node), word, at, begun;
 	struct trail_item item;
 
+	roami_contract(writer != node->me && trail != NULL);
 	begun = atomic_load_explicit(&trail->begun, memory_order_acquire);
 	at = place - 1;
 	if (at >= begun)
@@ -102,5 +106,7 @@ bool roami_near_trail_follow(struct roami_node *node, unsigned writer, uint64_t 
 bool roami_trail_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
 			uint8_t *diff, size_t *bytes_p)
 {
+	roami_assert(writer < node->nodes && place != 0);
+	roami_contract_owned(node, page);
 	return node->reach[writer]->trail_follow(node, writer, place, page, diff, bytes_p);
 }

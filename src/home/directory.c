@@ -1,4 +1,4 @@
-/* Who is a page's home: the directory, claiming at first touch, headers of own pages. */
+/* The home directory: each page's home, claims at first touch, the headers of own pages. */
 #include <string.h>
 
 #include "base/region.h"
@@ -14,14 +14,16 @@
 
 unsigned roami_manager(const struct roami_node *node, uint32_t page)
 {
+	roami_contract(page < node->layout.pages);
 	return roami_page_manager(page, node->nodes);
 }
 
 /* -------------------------------------------------------------------------------------- claims */
 
-/* The words say CLAIMED by us: brings the creator's bytes. */
+/* The directory words say that this node has claimed the pages: brings the creator's bytes. */
 void roami_claim_fill(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride)
 {
+	roami_assert(count <= ROAMI_CLAIM_RUN);
 	roami_creator_fetch(node, first, count, stride);
 	if (count > 1 && stride == 1 && pages_of(node)->engine->fill != NULL)
 		pages_of(node)->engine->fill(pages_of(node)->engine_state, first, count);
@@ -29,17 +31,22 @@ void roami_claim_fill(struct roami_node *node, uint32_t first, uint32_t count, i
 }
 
 /*
- * What the word of a page says while `home` is claiming it.  One that travels says at once where
- * the page is, if who asks there waits until it is ready: then nobody need be told so.
+ * The directory word of a page while `home` is claiming it.  A claim by message says READY at once
+ * if homes are fixed: a request that reaches the home too early waits there, so no second message
+ * is needed.
  */
 uint64_t roami_claim_word(struct roami_node *node, uint32_t page, unsigned home, bool travels)
 {
+	roami_contract(home < node->nodes);
 	if (travels && roami_homes_of(node, page) == ROAM_HOMES_FIXED)
 		return ROAMI_WORD_READY | home;
 	return ROAMI_WORD_CLAIMED | home;
 }
 
-/* Tries to move the word from `word` to a home; true: it is ours now and must be published. */
+/*
+ * Tries to move the word from `word` to a home; true: this node is the home and must publish the
+ * page.
+ */
 static bool claim_try(struct roami_node *node, uint32_t page, uint64_t word)
 {
 	unsigned home = (word & ROAMI_WORD_STATE) == ROAMI_WORD_ASSIGNED
@@ -47,6 +54,8 @@ static bool claim_try(struct roami_node *node, uint32_t page, uint64_t word)
 				: node->me;
 	bool travels = home == node->me && node->reach[roami_manager(node, page)]->travels;
 
+	roami_contract_pending(node, page);
+	roami_assert(home < node->nodes);
 	if (roami_word_swap(node, page, word, roami_claim_word(node, page, home, travels)) != word)
 		return false;
 	if (home == node->me) {
@@ -76,6 +85,7 @@ uint32_t roami_words_around(const struct roami_node *node, uint32_t page, uint32
 {
 	uint32_t left;
 
+	roami_contract(page < node->layout.pages);
 	*first_p = page / ROAMI_GROUP * ROAMI_GROUP;
 	left = node->layout.pages - *first_p;
 	return left < ROAMI_GROUP ? left : ROAMI_GROUP;
@@ -84,19 +94,21 @@ uint32_t roami_words_around(const struct roami_node *node, uint32_t page, uint32
 void roami_words_learned(struct roami_node *node, uint32_t first, uint32_t count,
 			 const uint64_t *words, uint64_t epoch)
 {
+	roami_assert(first % ROAMI_GROUP == 0 && count <= ROAMI_GROUP);
 	for (uint32_t i = 0; i < count; i++)
 		roami_word_learned(node, first + i, words[i]);
 	roami_guess_learn(node, first, count, words, epoch);
 }
 
 /*
- * A block's first page is marked in its manager's header.  None begins in (from, to], or (to,
- * from]?
+ * Whether two pages are in one block: no block's first page, marked in its manager's header, lies
+ * between.  The lower page itself may be one.
  */
 bool roami_claim_same_block(struct roami_node *node, uint32_t from, uint32_t to)
 {
 	uint32_t low = from < to ? from : to, high = from < to ? to : from;
 
+	roami_assert(high < node->layout.pages);
 	for (uint32_t page = low + 1; page <= high; page++) {
 		unsigned manager = roami_manager(node, page);
 
@@ -115,11 +127,13 @@ void roami_claim_passed(struct roami_node *node, uint32_t page)
 {
 	struct roami_streams *claims = &roami_thread_self(node)->claims;
 
+	roami_contract_pending(node, page);
 	roami_prefetch_claim(roami_prefetch_claims_find(claims, page), page, ROAMI_CLAIM_RUN);
 }
 
 bool roami_claim_goes_on(struct roami_node *node, uint32_t page, int64_t next)
 {
+	roami_contract(page < node->layout.pages);
 	return next >= 0 && next < node->layout.pages &&
 	       roami_domain_of(node, (uint32_t)next) == roami_domain_of(node, page);
 }
@@ -140,6 +154,7 @@ unsigned roami_home_claim(struct roami_node *node, uint32_t page, bool *claimed_
 	struct roami_page *entry = roami_page_entry(node, page);
 	const struct roami_reach *reach = node->reach[roami_manager(node, page)];
 
+	roami_contract_pending(node, page);
 	*claimed_p = false;
 	for (unsigned turn = 0; entry->home == 0; turn++) {
 		uint64_t word = reach->claim(node, page, turn == 0, claimed_p);
@@ -166,7 +181,8 @@ uint32_t roami_home_claim_run(struct roami_node *node, uint32_t page, int32_t *s
 	int32_t stride;
 	int64_t next;
 
-	if (run != NULL) { /* with the first one */
+	roami_contract_pending(node, page);
+	if (run != NULL) { /* granted with the run's first page */
 		count = run->granted - 1;
 		run->granted = 0;
 		run->last = page + count * (uint32_t)run->stride;
@@ -192,6 +208,7 @@ static void publish_run(struct roami_node *node, const struct roami_publish *run
 {
 	unsigned manager = roami_manager(node, run->first);
 
+	roami_contract(run->count > 0 && run->count <= ROAMI_CLAIM_RUN);
 	node->reach[manager]->publish(node, manager, run);
 }
 
@@ -200,12 +217,14 @@ void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count,
 {
 	struct roami_publish run = {first, stride, 0};
 
+	roami_assert(count > 0);
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t page = first + i * (uint32_t)stride;
 		struct roami_header *header = &node->self->headers[page];
 		uint32_t marks = atomic_load(&header->where) &
 				 (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
 
+		roami_contract_pending(node, page);
 		roami_assert(roami_domain_of(node, page)->protocol->region_option == NULL);
 		atomic_store(&header->version, home_of(node)->version_begin + version);
 		if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN &&
@@ -230,6 +249,7 @@ void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count,
 
 uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 {
+	roami_contract((node->self->headers[page].where & ROAM_HEADER_HOME) != 0);
 	roami_step(node);
 	ROAMI_COUNT(node->stats, home_writes, 1);
 	return ROAMI_VERSION(atomic_fetch_add(&node->self->headers[page].version, 1) + 1);
@@ -237,6 +257,7 @@ uint64_t roami_home_version_bump(struct roami_node *node, uint32_t page)
 
 bool roami_home_is_shared(struct roami_node *node, uint32_t page)
 {
+	roami_contract(page < node->layout.pages);
 	atomic_thread_fence(memory_order_seq_cst);
 	return (atomic_load(&node->self->headers[page].shared) &
 		(ROAMI_SHARED | ROAMI_SHARED_LISTED)) != 0;
@@ -247,6 +268,7 @@ void roami_home_unshare(struct roami_node *node, uint32_t page)
 	_Atomic uint32_t *shared = &node->self->headers[page].shared;
 	uint32_t mark = atomic_load(shared);
 
+	roami_contract(page < node->layout.pages);
 	roami_step(node);
 	while (!atomic_compare_exchange_weak(
 		shared, &mark, ((mark >> ROAMI_SHARED_BITS) + 1) << ROAMI_SHARED_BITS))
@@ -263,12 +285,13 @@ bool roami_home_shared_any(struct roami_node *node)
 	return atomic_load(&home_of(node)->shared_left) != 0;
 }
 
-/* Another domain's: kept until that one asks, in this release or the next. */
+/* Keeps a shared page of another domain until that domain asks, in this release or the next. */
 static void home_shared_leave(struct roami_node *node, uint32_t page)
 {
 	struct roami_vec *shared = &roami_domain_of(node, page)->shared;
 	uint32_t *slot = roami_os_vec_grow(shared, sizeof(*slot), 1);
 
+	roami_contract(roami_domain_of(node, page) != roami_domain_current(node));
 	if (slot == NULL)
 		roami_node_fail(node, "no memory for the list of shared pages");
 	*slot = page;
@@ -276,7 +299,7 @@ static void home_shared_leave(struct roami_node *node, uint32_t page)
 	atomic_fetch_add(&home_of(node)->shared_left, 1);
 }
 
-/* What another domain has left for this one. */
+/* Takes the shared pages that another domain has left for this one. */
 static size_t home_shared_left(struct roami_node *node, struct roami_domain *mine, uint32_t *pages,
 			       size_t max)
 {
@@ -325,12 +348,15 @@ uint32_t roami_home_here(struct roami_node *node, uint32_t page)
 {
 	uint32_t where = atomic_load(&node->self->headers[page].where);
 
+	roami_contract(page < node->layout.pages);
 	return (where & ROAM_HEADER_HOME) == 0
 		       ? 0
 		       : ROAM_PLACE_MADE(node->me, where >> ROAMI_HEADER_EPOCH);
 }
 
-/* Nobody else's stores are under way, and none can begin; false: some are. */
+/*
+ * Clears the home's bits, unless another node is storing a diff (false); none can begin afterwards.
+ */
 static bool home_leaves(struct roami_header *header)
 {
 	uint32_t where = atomic_load(&header->where);
@@ -348,6 +374,8 @@ bool roami_home_give(struct roami_node *node, uint32_t page, uint8_t *bytes, uin
 	struct roami_header *header = &node->self->headers[page];
 	struct roami_page *entry = roami_page_entry(node, page);
 
+	roami_contract_locked(node, page);
+	roami_contract(!roami_page_pending(node, page) && roami_page_is_home(node, page));
 	*open_p = roami_page_access(node, page) == ROAM_WRITE || roami_page_dirty(node, page);
 	if (!home_leaves(header))
 		return false;
@@ -375,6 +403,7 @@ void roami_home_close_run(struct roami_node *node, uint32_t first, uint32_t coun
 {
 	uint32_t pages[CLOSE_RUN] = {0}, closing = 0;
 
+	roami_assert(first < node->layout.pages);
 	if (count > CLOSE_RUN)
 		count = CLOSE_RUN;
 	for (uint32_t page = first; page < first + count && page < node->layout.pages; page++) {
@@ -399,9 +428,12 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 	struct roami_header *header = &node->self->headers[page];
 	uint32_t marks = atomic_load(&header->where) & (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
 
-	/* Others may have copies; they are not listed again. */
+	roami_contract_pending(node, page);
+	roami_contract_locked(node, page);
+	roami_contract(ROAM_PLACE_OF(place) == node->me);
+	/* Other nodes may have copies, which are not listed again. */
 	atomic_fetch_or(&header->shared, ROAMI_SHARED | ROAMI_SHARED_LISTED);
-	/* Who takes it for the home it was once may be about to look (roami_home_enter). */
+	/* Add, do not store: a node with a stale hint may be inside roami_home_enter. */
 	atomic_fetch_add(&header->version, version - ROAMI_VERSION(atomic_load(&header->version)));
 	roami_page_set_home(node, page, true);
 	if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN)

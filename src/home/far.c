@@ -20,6 +20,7 @@ void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_
 	struct roami_spin *lock = (void *)&pool->lock;
 	bool used = false;
 
+	roami_assert(pool != NULL && ask->domain < node->domain_count && by < node->nodes);
 	memset(answer, 0, sizeof(*answer));
 	if (ask->what == PARTS_LOOK) {
 		struct roami_pool_part part = roami_pool_look(pool, ask->first);
@@ -55,7 +56,7 @@ static void parts_handle(struct roami_node *node, const struct roam_request *req
 	    (ask.what == PARTS_TAKE) != (clock_bytes > 0) ||
 	    roami_vclock_decode(&clock, node->nodes, (const uint8_t *)request->data + sizeof(ask),
 				clock_bytes) != clock_bytes)
-		roami_node_fail(node, "node %u sent a malformed request", request->from);
+		roami_node_fail(node, "node %u: malformed request to the heap pool", request->from);
 	count = ask.domain < node->domain_count ? node->self->pool[ask.domain].count : 0;
 	if (ask.what > PARTS_FREE || ask.first >= count || ask.parts > count - ask.first)
 		roami_node_fail(node, "node %u asked for parts beyond the heap", request->from);
@@ -68,10 +69,11 @@ struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain
 	struct roami_parts_ask ask = {.what = PARTS_LOOK, .domain = domain, .first = part};
 	struct roami_parts_answer answer;
 
+	roami_assert(domain < node->domain_count);
 	node->reach[0]->parts(node, &ask, NULL, &answer);
 	if (answer.state > ROAMI_POOL_REST ||
 	    (answer.node >= node->nodes && answer.node != ROAMI_POOL_NOBODY))
-		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
+		roami_node_fail(node, "node 0: malformed reply from the heap pool");
 	return (struct roami_pool_part){(enum roami_pool_state)answer.state, answer.used != 0,
 					answer.node, answer.interval};
 }
@@ -84,9 +86,10 @@ bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, 
 	struct roami_parts_answer answer;
 	uint32_t count = node->self->pool[domain].count;
 
+	roami_assert(domain < node->domain_count && parts > 0);
 	node->reach[0]->parts(node, &ask, clock, &answer);
 	if (answer.done != 0 && (answer.first >= count || parts > count - answer.first))
-		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
+		roami_node_fail(node, "node 0: malformed reply from the heap pool");
 	*first_p = answer.first;
 	*used_p = answer.used != 0;
 	return answer.done != 0;
@@ -98,6 +101,7 @@ void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, u
 	struct roami_parts_ask ask = {PARTS_PUT, domain, first, parts, used, 0, interval};
 	struct roami_parts_answer answer;
 
+	roami_assert(domain < node->domain_count && parts > 0);
 	node->reach[0]->parts(node, &ask, NULL, &answer);
 }
 
@@ -106,6 +110,7 @@ bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, 
 	struct roami_parts_ask ask = {PARTS_FREE, domain, first, 0, 0, 0, interval};
 	struct roami_parts_answer answer;
 
+	roami_assert(domain < node->domain_count);
 	node->reach[0]->parts(node, &ask, NULL, &answer);
 	return answer.done != 0;
 }
@@ -114,6 +119,7 @@ bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, 
 
 static unsigned place_home(const struct roami_place *place, uint32_t i, unsigned nodes)
 {
+	roami_assert(i < place->pages && nodes > 0);
 	if (place->place == ROAM_PLACE_BLOCK)
 		return (unsigned)((uint64_t)i * nodes / place->pages);
 	return (place->place == ROAM_PLACE_CYCLIC ? i : place->home) % nodes;
@@ -123,6 +129,7 @@ bool roami_place_has_option(struct roami_node *node, const struct roami_place *p
 {
 	bool has = false;
 
+	roami_assert(place->pages <= node->layout.pages - place->page);
 	for (uint32_t i = 0; i < place->pages; i++)
 		has |= atomic_load(&node->self->headers[place->page + i].version) >=
 		       ROAMI_OPTION_OWN;
@@ -147,6 +154,7 @@ uint64_t roami_page_option(struct roami_node *node, uint32_t page, uint64_t othe
 void roami_place_words(const struct roami_segment *there, unsigned manager, unsigned nodes,
 		       const struct roami_place *place)
 {
+	roami_assert(manager < nodes && place->pages > 0);
 	roami_place_option(there, place);
 	if (roami_page_manager(place->page, nodes) == manager)
 		atomic_fetch_or(&there->headers[place->page].where, ROAMI_HEADER_BLOCK);
@@ -164,6 +172,7 @@ void roami_place_words(const struct roami_segment *there, unsigned manager, unsi
 
 void roami_place_all(struct roami_node *node, const struct roami_place *place)
 {
+	roami_assert(place->pages <= node->layout.pages - place->page);
 	for (unsigned manager = 0; manager < node->nodes; manager++)
 		node->reach[manager]->place(node, manager, place);
 }
@@ -173,7 +182,7 @@ static void place_handle(struct roami_node *node, const struct roam_request *req
 	struct roami_place place;
 
 	if (request->bytes != sizeof(place))
-		roami_node_fail(node, "node %u sent a malformed place", request->from);
+		roami_node_fail(node, "node %u: malformed placement request", request->from);
 	memcpy(&place, request->data, sizeof(place));
 	if (place.place > ROAM_PLACE_NODE || place.page >= node->layout.pages || place.pages == 0 ||
 	    place.pages > node->layout.pages - place.page)
@@ -182,7 +191,7 @@ static void place_handle(struct roami_node *node, const struct roam_request *req
 	    (roami_domain_of(node, place.page)->protocol->region_option == NULL ||
 	     roami_domain_of(node, place.page) !=
 		     roami_domain_of(node, place.page + place.pages - 1)))
-		roami_node_fail(node, "node %u gave pages an option that they cannot have",
+		roami_node_fail(node, "node %u set an option on pages that cannot have it",
 				request->from);
 	roami_place_words(node->self, node->me, node->nodes, &place);
 	roami_reply(node, request, NULL, 0);

@@ -1,6 +1,6 @@
 /*
- * What nodes do to one another's memory besides pages, however that is reached (home/reach.h): the
- * pool of the heap at node 0, the words of pages that are placed.
+ * Operations on other nodes' memory besides pages, however they are reached (home/reach.h): the
+ * heap pool at node 0, and the directory words of placed pages.
  */
 #ifndef ROAMI_FAR_H
 #define ROAMI_FAR_H
@@ -31,13 +31,16 @@ struct roami_parts_answer {
 	uint64_t interval;
 };
 
-/* Does it for node `by` in node 0's segment, which is mapped.  `clock`: of who takes parts. */
+/*
+ * Does what `by` asks in node 0's segment, which is mapped.  `clock`: that of the node that takes
+ * parts.
+ */
 void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_parts_ask *ask,
 		       const struct roami_vclock *clock, struct roami_parts_answer *answer);
 
 /* ---- the pool (base/parts.h) of a domain, with its lock.  app, may block. */
 struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain, uint32_t part);
-/* `clock`: that of roami_log_reuse_clock; only parts whose frees it covers are taken. */
+/* `clock`: from roami_log_reuse_clock; only parts whose frees it covers are taken. */
 bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, bool block,
 		      const struct roami_vclock *clock, uint32_t *first_p, bool *used_p);
 void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, uint32_t parts,
@@ -45,8 +48,8 @@ void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, u
 bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint64_t interval);
 
 /*
- * ---- places: pages that nobody has touched get homes.  `home` for ROAM_PLACE_NODE.  And what
- * holds for them, touched or not, at all nodes: `option`, as in struct roami_header.
+ * ---- placement: untouched pages get homes.  `home` for ROAM_PLACE_NODE.  `option`, as in struct
+ * roami_header, holds at all nodes, for touched pages too.
  */
 struct roami_place {
 	uint32_t page;
@@ -56,17 +59,17 @@ struct roami_place {
 	uint64_t option;
 };
 
-/* Tells the node whose segment `there` is of the place's option. */
+/* Stores the placement's option in the segment `there`. */
 void roami_place_option(const struct roami_segment *there, const struct roami_place *place);
 
-/* The same, and of those pages whose words `manager` of `nodes` has, the homes. */
+/* roami_place_option, and stores the homes of the pages whose directory words `manager` has. */
 void roami_place_words(const struct roami_segment *there, unsigned manager, unsigned nodes,
 		       const struct roami_place *place);
 
-/* All of them, on the nodes that manage them.  app, may block. */
+/* Applies a placement at all nodes.  app, may block. */
 void roami_place_all(struct roami_node *node, const struct roami_place *place);
 
-/* Whether this node knows an option for any page of the place. */
+/* Whether this node knows an option of any of the pages. */
 bool roami_place_has_option(struct roami_node *node, const struct roami_place *place);
 
 #endif

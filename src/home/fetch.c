@@ -1,4 +1,4 @@
-/* Pages that come from their homes, however these are reached. */
+/* Fetching pages from their homes, however these are reached. */
 #include "base/region.h"
 #include "home/home_state.h"
 #include "home/reach.h"
@@ -8,10 +8,10 @@
 #include "page/prefetch.h"
 
 /*
- * Tells `home` that somebody may hold a copy; returns the mark's generation, which the home moves
- * on when it forgets its readers. Nobody relies on a mark before it is listed: the home could drain
- * the list too early.  Every node has a list of its own there, a home that copies the page for
- * another one too.  Modelled in tests/model/header.pml.
+ * Tells `home` that a node may hold a copy; returns the mark's generation, which the home
+ * increments when it forgets its readers.  No fetcher relies on a mark before it is listed: the
+ * home could drain the list too early.  Every node has a list of its own there, also a home that
+ * copies the page on behalf of another node.  Modelled in tests/model/header.pml.
  */
 static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t page)
 {
@@ -20,6 +20,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 	uint32_t slots = roami_share_slots(&node->layout);
 	bool listed;
 
+	roami_contract(home < node->nodes);
 	for (;;) {
 		uint32_t mark = atomic_load(shared), found;
 		uint64_t at;
@@ -53,22 +54,27 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 
 bool roami_fetch_may_open(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	return atomic_load_explicit(&pages_of(node)->solo, memory_order_relaxed) != 0 &&
 	       (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_WANT) == 0;
 }
 
 /*
- * Copies a page to this node.  One that was never here goes through the engine, which also opens it
- * (roami_page_open finds it mapped): where no other thread can look at it before it is checked.
- * Not for a write: the twin needs the runtime view.
+ * Copies a page to this node.  A page that was never here goes through the engine, which also opens
+ * it (roami_page_open finds it mapped), if no other thread can read it before it is checked.  Not
+ * for a write, because the twin is made from the runtime view.
  */
 static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8_t *to,
 			const uint8_t *from)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
+	roami_contract(!mine || roami_page_pending(node, page));
 	if (mine && entry->here) {
-		/* If it is not mapped yet: a read maps its neighbours too, a write does not. */
+		/*
+		 * Maps the page if it is not mapped yet: a read maps its neighbours too, a write
+		 * does not.
+		 */
 		(void)*(const volatile uint8_t *)to;
 	} else if (mine) {
 		entry->here = 1;
@@ -83,8 +89,8 @@ static void fetch_bytes(struct roami_node *node, bool mine, uint32_t page, uint8
 }
 
 /*
- * Whether the home has the page open.  If with a twin it is told before the copy is made: what it
- * writes and writes back is in no diff.
+ * Whether the home has the page open.  A home that writes with a twin is told before the copy is
+ * made, because a byte that it writes and writes back is in no diff.
  */
 static bool fetch_open(struct roami_header *header)
 {
@@ -96,12 +102,13 @@ static bool fetch_open(struct roami_header *header)
 	return (where & ROAMI_HEADER_OPEN) != 0;
 }
 
-/* `to` gets the bytes, *version_p the version read before them. */
+/* Copies the page to `to`; *version_p: the version read before the bytes. */
 enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint32_t page,
 				   uint8_t *to, uint64_t *version_p)
 {
 	struct roami_header *header = &node->segments[home].headers[page];
 
+	roami_contract(home < node->nodes);
 	for (;;) {
 		uint32_t where = atomic_load(&header->where), generation;
 		bool open;
@@ -126,8 +133,8 @@ enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint3
 }
 
 /*
- * Whether a request for a page that is not here has to wait: this node is claiming it, and its word
- * says so already.  It is pending until it is published.
+ * Whether a request for a page that is not here yet must wait: this node is claiming the page, and
+ * its directory word already says so.  The page is pending until it is published.
  */
 static bool fetch_early(struct roami_node *node, const struct roam_request *request, uint32_t page)
 {
@@ -153,7 +160,7 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 	head.result = roami_fetch_direct(node, node->me, page, bytes, &head.version);
 	if (head.result == ROAM_FETCH_NOT_HOME && fetch_early(node, request, page))
 		return;
-	if (head.result == ROAM_FETCH_NOT_HOME) /* or was published since */
+	if (head.result == ROAM_FETCH_NOT_HOME) /* or the page was published since */
 		head.result = roami_fetch_direct(node, node->me, page, bytes, &head.version);
 	if (head.result <= ROAM_FETCH_OPEN)
 		roami_msg_reply_page(node, request, ROAMI_ANSWER_PAGE, parts, 2);
@@ -163,18 +170,22 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 
 void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p)
 {
+	roami_assert(bytes != NULL);
 	if (roami_fetch_direct(node, node->me, page, bytes, version_p) > ROAM_FETCH_OPEN)
-		roami_node_fail(node, "page %u: copied where it is not at home", page);
+		roami_node_fail(node, "page %u: roami_home_copy, but not at home", page);
 }
 
 static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
 {
 	struct roami_fetches fetches;
 
+	roami_assert(count > 0 && count <= ROAMI_CALLS_AT_ONCE);
 	fetches.list = list;
 	fetches.count = count;
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
 		roami_assert(list[i].home < node->nodes && list[i].home != node->me);
+		roami_contract_pending(node, list[i].page);
+	}
 	for (unsigned i = 0; home_of(node)->reaches[i] != NULL; i++)
 		if (home_of(node)->reaches[i]->fetch_begin != NULL)
 			home_of(node)->reaches[i]->fetch_begin(node, home_of(node)->reaches[i],
@@ -203,6 +214,7 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 {
 	struct roam_fetch_one one = {.page = page, .home = home};
 
+	roami_contract_pending(node, page);
 	roami_fetch_all(node, &one, 1);
 	*version_p = one.version;
 	return one.result;
@@ -210,6 +222,8 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 
 bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home)
 {
+	roami_contract_pending(node, page);
+	roami_assert(home < node->nodes);
 	return node->reach[home]->travels && roami_prefetch_row(node, page);
 }
 

@@ -1,4 +1,4 @@
-/* What the home room keeps of a node; internal to src/home, but for what tests change. */
+/* The home room's state; internal to src/home, except for what tests change. */
 #ifndef ROAMI_HOME_STATE_H
 #define ROAMI_HOME_STATE_H
 
@@ -7,19 +7,18 @@
 #define ROAMI_REACHES 2 /* kinds that a node has at most: see home/reach.h */
 
 struct roami_home {
-	const struct roami_reach *reaches[ROAMI_REACHES + 1]; /* the kinds of it, then NULL */
+	const struct roami_reach *reaches[ROAMI_REACHES + 1]; /* the kinds in use, then NULL */
 	bool records; /* locks and barriers may have records in shared memory */
 	/*
-	 * What the versions and epochs of pages begin beyond: 0, but tests begin just below where
-	 * they would not fit any more.
+	 * Where the versions and epochs of pages begin: 0, but tests begin just below their limits.
 	 */
 	uint64_t version_begin;
 	uint32_t epoch_begin;
-	_Atomic uint32_t shared_left; /* pages in the domains' lists of newly shared ones */
+	_Atomic uint32_t shared_left; /* pages in the domains' lists of newly shared pages */
 	bool trail_on;                /* peers read this node's trail of diffs */
 	uint64_t trail_head;          /* words left in the trail */
-	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* appending to peers' shared lists */
-	/* Taken from each list of newly shared pages. */
+	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* held to append to peers' shared lists */
+	/* How many entries of each list of newly shared pages were taken. */
 	_Atomic uint64_t share_head[ROAMI_NODES_MAX];
 };
 

@@ -1,7 +1,8 @@
 /*
- * Homes that are taken.  Who has a current copy of a page becomes its home without the home's CPU:
- * the home's header says whether it has the page open for writing, and the version says whether the
- * copy is current.  The directory word follows at once; who looks in between looks again.
+ * Homes that are taken.  A node that has a current copy of a page makes itself the home, without
+ * the home's CPU: the home's header says whether the home has the page open for writing, and the
+ * version whether the copy is current.  The directory word follows at once; a node that reads it in
+ * between reads it again.
  */
 #include <string.h>
 
@@ -15,10 +16,11 @@
 
 static struct roami_header *take_header(struct roami_node *node, uint32_t page)
 {
+	roami_contract(page < node->layout.pages);
 	return &node->self->headers[page];
 }
 
-/* While somebody looks whether he may take it, a page is at home but not ready. */
+/* While a node checks whether it may take a page, the header says HOME but not READY. */
 static uint32_t take_where(struct roami_node *node, struct roami_header *header)
 {
 	uint32_t where = atomic_load(&header->where);
@@ -30,11 +32,11 @@ static uint32_t take_where(struct roami_node *node, struct roami_header *header)
 	return where;
 }
 
-/* -------------------------------------------------------------------------- who stores a diff */
+/* ----------------------------------------------------------------------------- storing a diff */
 
 bool roami_home_enter(struct roami_node *node, struct roami_header *header)
 {
-	/* Said first, looked second; who takes the page does the same. */
+	/* Announce first, check second; a node that takes the page does the same. */
 	while (atomic_fetch_add(&header->version, ROAMI_VERSION_BUSY),
 	       roami_step(node), (atomic_load(&header->where) & THERE) != THERE) {
 		atomic_fetch_sub(&header->version, ROAMI_VERSION_BUSY);
@@ -48,17 +50,19 @@ uint64_t roami_home_leave(struct roami_header *header, bool changed)
 {
 	uint64_t add = (changed ? 1 : 0) - ROAMI_VERSION_BUSY;
 
+	roami_assert(atomic_load(&header->version) >= ROAMI_VERSION_BUSY);
 	return ROAMI_VERSION(atomic_fetch_add(&header->version, add) + add);
 }
 
 /* --------------------------------------------------------------------------------- at the home */
 
 /*
- * That the home has the page open, and with a twin, was said first: who stores a diff looks second,
- * and stores no more then.
+ * OPEN and TWIN are already published; a diff writer announces itself, then checks them and backs
+ * off, so wait only for those already inside.
  */
 static void take_alone(struct roami_node *node, struct roami_header *header)
 {
+	roami_contract((atomic_load(&header->where) & ROAMI_HEADER_TWIN) != 0);
 	for (unsigned turn = 0; atomic_load(&header->version) >= ROAMI_VERSION_BUSY; turn++)
 		roami_msg_pause(node, turn); /* the diff may come by message */
 }
@@ -68,13 +72,15 @@ bool roami_home_open(struct roami_node *node, uint32_t page)
 	struct roami_header *header = take_header(node, page);
 	uint32_t where;
 
+	roami_contract(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
+	roami_contract_pending(node, page);
 	do {
 		where = take_where(node, header);
 		if ((where & ROAM_HEADER_HOME) == 0)
 			return false;
 	} while (!atomic_compare_exchange_strong(&header->where, &where,
 						 where | ROAMI_HEADER_OPEN));
-	/* Who is copying the page begins anew, and sees that it is open. */
+	/* A node that is copying the page begins anew, and finds it open. */
 	atomic_fetch_add(&header->shared, 1u << ROAMI_SHARED_BITS);
 	roami_step(node);
 	if ((where & ROAMI_HEADER_TWIN) != 0)
@@ -87,6 +93,9 @@ void roami_home_shut(struct roami_node *node, uint32_t page)
 	struct roami_header *header = take_header(node, page);
 	uint32_t marks = ROAMI_HEADER_OPEN | ROAMI_HEADER_WANTED;
 
+	roami_contract(roami_page_access(node, page) != ROAM_WRITE);
+	roami_contract((header->where & marks) == 0 ||
+		       roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
 	roami_step(node);
 	if ((atomic_load(&header->where) & marks) != 0)
 		atomic_fetch_and(&header->where, ~marks);
@@ -96,6 +105,8 @@ void roami_home_twin(struct roami_node *node, uint32_t page, bool twin)
 {
 	struct roami_header *header = take_header(node, page);
 
+	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
+	roami_contract_pending(node, page);
 	roami_page_set_twins(node, page, twin);
 	if (!twin) {
 		atomic_fetch_and(&header->where, ~ROAMI_HEADER_TWIN);
@@ -103,14 +114,15 @@ void roami_home_twin(struct roami_node *node, uint32_t page, bool twin)
 	}
 	if ((atomic_fetch_or(&header->where, ROAMI_HEADER_TWIN) & ROAMI_HEADER_TWIN) != 0)
 		return;
-	/* Who is copying the page begins anew, and says so (WANTED). */
+	/* A node that is copying the page begins anew, and sets WANTED. */
 	atomic_fetch_add(&header->shared, 1u << ROAMI_SHARED_BITS);
-	roami_page_cool(node, page); /* who fetches it while it is closed can be updated */
+	roami_page_cool(node, page); /* a node that fetches it while it is closed can be updated */
 	take_alone(node, header);
 }
 
 bool roami_home_twinned(struct roami_node *node, unsigned home, uint32_t page)
 {
+	roami_assert(home < node->nodes);
 	return (node->reach[home]->where(node, home, page) & ROAMI_HEADER_TWIN) != 0;
 }
 
@@ -127,8 +139,8 @@ bool roami_home_read(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Whether a copy just fetched ends with its home's next release, for the home, which others may
- * take, has the page open; as far as can be told without asking.
+ * Whether a copy just fetched will be invalidated by its home's next release, because the home has
+ * the page open; as far as is known without a message.
  */
 static bool copy_is_brief(const struct roami_node *node, uint32_t page)
 {
@@ -142,6 +154,8 @@ bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p
 {
 	struct roami_header *header = take_header(node, page);
 
+	roami_contract(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
+	roami_contract_locked(node, page);
 	if (!roami_page_is_home(node, page) ||
 	    (atomic_load(&header->where) & ROAM_HEADER_HOME) != 0)
 		return false;
@@ -160,6 +174,7 @@ uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, 
 	uint32_t where = atomic_load(&header->where);
 	uint32_t epoch = ROAM_PLACE_EPOCH(where) + 1;
 
+	roami_contract(ROAMI_VERSION(have) == have);
 	if ((where & ROAM_HEADER_HOME) == 0)
 		return ROAMI_TAKE_GONE;
 	if ((where & ROAM_HEADER_READY) == 0 || epoch >= ROAM_EPOCH_MAX)
@@ -173,7 +188,7 @@ uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, 
 					    where & ~ROAM_HEADER_READY))
 		return 0;
 	roami_step(node);
-	if (atomic_load(&header->version) != have) { /* or somebody stores a diff */
+	if (atomic_load(&header->version) != have) { /* or a node is storing a diff */
 		atomic_fetch_or(&header->where, ROAM_HEADER_READY);
 		return 0;
 	}
@@ -193,13 +208,14 @@ static void take_handle(struct roami_node *node, const struct roam_request *requ
 		memcpy(&ask, request->data, sizeof(ask));
 	if (ask.page >= node->layout.pages ||
 	    roami_homes_of(node, ask.page) != ROAM_HOMES_TAKEN)
-		roami_node_fail(node, "node %u sent a malformed request", request->from);
+		roami_node_fail(node, "node %u: malformed request to take a home", request->from);
 	epoch = roami_take_yield(node, take_header(node, ask.page), ask.have);
 	roami_reply(node, request, &part, 1);
 }
 
 static uint32_t take_ask(struct roami_node *node, unsigned home, const struct roami_take *take)
 {
+	roami_assert(home < node->nodes && home != node->me);
 	roami_step(node);
 	return node->reach[home]->take(node, home, take);
 }
@@ -211,6 +227,8 @@ bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have)
 	unsigned home;
 	uint32_t epoch;
 
+	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
+	roami_contract_pending(node, page);
 	home = roami_home_lookup(node, page);
 	while (home == node->me || (epoch = take_ask(node, home, &take)) == ROAMI_TAKE_GONE)
 		home = roami_home_again(node, page);
@@ -230,6 +248,7 @@ unsigned roami_home_again(struct roami_node *node, uint32_t page)
 {
 	unsigned home, turn = 0;
 
+	roami_contract(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
 	do {
 		roami_page_entry(node, page)->home = 0;
 		roami_msg_pause(node, turn++);

@@ -11,7 +11,7 @@
 
 #define CLAIMS_CALLS 16u
 
-/* What is known of a group of pages. */
+/* Which pages of a group are known to be untouched. */
 struct roami_group {
 	uint64_t untouched;
 	uint64_t epoch;
@@ -46,6 +46,7 @@ void roami_guess_learn(struct roami_node *node, uint32_t first, uint32_t count,
 	struct roami_group *group = &guess_of(node)->groups[first / ROAMI_GROUP];
 	uint64_t untouched = 0;
 
+	roami_assert(first % ROAMI_GROUP == 0 && count <= ROAMI_GROUP);
 	for (uint32_t i = 0; i < count; i++)
 		untouched |= (uint64_t)(words[i] == ROAMI_WORD_CREATOR) << i;
 	roami_spin_lock(node, &guess_of(node)->lock);
@@ -55,8 +56,8 @@ void roami_guess_learn(struct roami_node *node, uint32_t first, uint32_t count,
 }
 
 /*
- * Puts the page on the list, unless it is not known to be untouched.  Listed first, looked at the
- * epoch second; who acquires does the reverse (roami_guess_forget).
+ * Lists the page if it is known to be untouched.  The page is listed first, the epoch checked
+ * second; a thread that acquires does the reverse (roami_guess_forget).
  */
 static bool guess_list(struct roami_node *node, uint32_t page)
 {
@@ -65,6 +66,7 @@ static bool guess_list(struct roami_node *node, uint32_t page)
 	bool known;
 	uint32_t *slot;
 
+	roami_contract_pending(node, page);
 	roami_spin_lock(node, &guess->lock);
 	known = (group->untouched >> page % ROAMI_GROUP & 1) != 0;
 	slot = known ? roami_os_vec_grow(&guess->list, sizeof(*slot), 1) : NULL;
@@ -85,7 +87,8 @@ bool roami_page_guess(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
-	/* An acquire of a scope does not end guesses: RC's pages are not beside scopes. */
+	roami_contract_pending(node, page);
+	/* An acquire under ScC does not end guesses; RC's pages are never in a job under ScC. */
 	roami_assert(!roami_scoped(node));
 	if (!node->reach[roami_manager(node, page)]->travels ||
 	    !roami_page_wants_write(node, page) ||
@@ -122,6 +125,7 @@ static uint32_t group_pages(const struct roami_node *node, uint32_t first)
 {
 	uint32_t left = node->layout.pages - first;
 
+	roami_contract(first < node->layout.pages && first % ROAMI_GROUP == 0);
 	return left < ROAMI_GROUP ? left : ROAMI_GROUP;
 }
 
@@ -133,11 +137,11 @@ static void claims_handle(struct roami_node *node, const struct roam_request *re
 	uint32_t count;
 
 	if (request->bytes != sizeof(ask))
-		roami_node_fail(node, "node %u sent malformed claims", request->from);
+		roami_node_fail(node, "node %u: malformed list of claims", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
 	if (ask.first >= node->layout.pages || ask.first % ROAMI_GROUP != 0 ||
 	    roami_manager(node, ask.first) != node->me)
-		roami_node_fail(node, "node %u claimed pages beyond the heap", request->from);
+		roami_node_fail(node, "node %u claimed pages not managed here", request->from);
 	count = group_pages(node, ask.first);
 	for (uint32_t i = 0; i < count; i++) {
 		_Atomic uint64_t *word = &node->self->directory[ask.first + i];
@@ -152,13 +156,14 @@ static void claims_handle(struct roami_node *node, const struct roam_request *re
 	roami_reply(node, request, &part, 1);
 }
 
-/* Begins to claim pages of one group, the first ones of the list; how many. */
+/* Begins to claim the first pages of the list that are in one group; returns how many. */
 static size_t claims_begin(struct roami_node *node, struct claims_call *call,
 			   const uint32_t *pages, size_t count)
 {
 	struct roam_part part = {&call->ask, sizeof(call->ask)};
 	size_t taken = 0;
 
+	roami_assert(count > 0);
 	call->ask = (struct claims_ask){pages[0] / ROAMI_GROUP * ROAMI_GROUP, 0, 0};
 	for (; taken < count && pages[taken] - call->ask.first < ROAMI_GROUP; taken++)
 		call->ask.mask |= (uint64_t)1 << pages[taken] % ROAMI_GROUP;
@@ -173,7 +178,7 @@ static void claims_end(struct roami_node *node, struct claims_call *call)
 {
 	if (roami_msg_call_end(node, call->call) != sizeof(call->answer) ||
 	    (call->answer.granted & ~call->ask.mask) != 0)
-		roami_node_fail(node, "malformed answer to claims");
+		roami_node_fail(node, "malformed reply to a list of claims");
 	roami_words_learned(node, call->ask.first, group_pages(node, call->ask.first),
 			    call->answer.words, call->epoch);
 }
@@ -206,6 +211,8 @@ void roami_home_claim_each(struct roami_node *node, const uint32_t *pages, size_
 
 void roami_guess_won(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_entry(node, page)->guessed != 0);
 	roami_page_entry(node, page)->guessed = 0;
 }
 
@@ -213,6 +220,8 @@ void roami_guess_given(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract(entry->guessed != 0);
 	entry->guessed = 0;
 	roami_page_mark_dirty(node, entry, page);
 }
@@ -221,6 +230,8 @@ void roami_guess_lost(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
+	roami_contract_pending(node, page);
+	roami_contract(entry->guessed && entry->access != ROAM_WRITE);
 	entry->guessed = 0;
 	roami_twin_make(node, entry, page);
 }
@@ -233,17 +244,20 @@ void roami_guess_merge(struct roami_node *node, uint32_t page)
 	uint8_t own[ROAMI_DIFF_BYTES_MAX];
 	size_t made = pages_of(node)->diff->encode(own, twin, zero, ROAMI_PAGE);
 
+	roami_contract_pending(node, page);
+	roami_assert(entry->twin != 0);
 	roami_page_copy(node, twin, bytes);
 	pages_of(node)->diff->apply(bytes, NULL, own, made);
 	roami_page_mark_dirty(node, entry, page);
 }
 
-/* Moves the list into `work`, ascending, each page once; how many. */
+/* Moves the list into `work`, ascending, each page once; returns how many. */
 static size_t guess_take(struct roami_node *node)
 {
 	struct roami_guess *guess = guess_of(node);
 	size_t count;
 
+	roami_contract(guess->settling == 0);
 	roami_spin_lock(node, &guess->lock);
 	count = roami_pages_take(node, &guess->list, &guess->work);
 	atomic_store(&guess->settling, 1);
@@ -252,12 +266,16 @@ static size_t guess_take(struct roami_node *node)
 	return roami_pages_sort((void *)guess->work.items, count);
 }
 
-/* Some of them, all of one domain, pending on return; how many of `pages` are done with. */
+/*
+ * Makes some of the pages, all of one domain, pending, and lists them in `held`; returns how many
+ * of `pages` are dealt with.
+ */
 static size_t guess_hold(struct roami_node *node, const uint32_t *pages, size_t count,
 			 uint32_t *held, size_t *held_p)
 {
 	size_t at = 0;
 
+	roami_assert(count > 0);
 	for (*held_p = 0; at < count && *held_p < ROAM_GUESSED_MAX; at++) {
 		if (roami_domain_of(node, pages[at]) != roami_domain_of(node, pages[0]))
 			break;
@@ -285,6 +303,7 @@ void roami_guess_settle(struct roami_node *node)
 		size_t some = guess_hold(node, pages, count, held, &held_count);
 		unsigned was = roami_domain_enter(node, domain);
 
+		roami_assert(domain->protocol->guessed != NULL);
 		domain->protocol->guessed(node, held, held_count);
 		roami_domain_leave(node, was);
 		pages += some;
@@ -295,6 +314,7 @@ void roami_guess_settle(struct roami_node *node)
 
 void roami_guess_forget(struct roami_node *node)
 {
+	roami_contract(!roami_scoped(node) || guess_of(node)->count == 0);
 	atomic_fetch_add(&guess_of(node)->epoch, 1);
 	roami_step(node);
 }

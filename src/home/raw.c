@@ -8,6 +8,7 @@
 void roami_raw_ask(struct roami_node *node, struct roami_query *asks, struct roami_raw_head *heads,
 		   unsigned count)
 {
+	roami_assert(count > 0 && count <= ROAMI_CALLS_AT_ONCE);
 	for (unsigned i = 0; i < count; i++) {
 		asks[i].reply = &heads[i];
 		asks[i].reply_max = sizeof(heads[i]);
@@ -20,8 +21,9 @@ void roami_raw_answer(struct roami_node *node, struct roami_query *ask)
 	const struct roami_raw_head *head = ask->reply;
 	bool came;
 
+	roami_assert(ask->reply != NULL && ask->to != node->me);
 	if (roami_msg_answer(node, ask, &came) != sizeof(*head) || !came || head->page != ask->what)
-		roami_node_fail(node, "node %u sent no page", ask->to);
+		roami_node_fail(node, "node %u: malformed reply to a read of a page", ask->to);
 }
 
 static void raw_handle(struct roami_node *node, const struct roam_request *request)
@@ -37,11 +39,12 @@ static void raw_handle(struct roami_node *node, const struct roam_request *reque
 	roami_msg_reply_page(node, request, ROAMI_ANSWER_PAGE, parts, 2);
 }
 
-/* Awaits a part that was asked for, if any was. */
+/* Awaits the pages of a part that were asked for, if any. */
 static void raw_land(struct roami_node *node, struct roami_raw_part *part)
 {
 	struct roami_landing landing = {.count = 0};
 
+	roami_assert(part->count <= ROAMI_RAW_AT_ONCE);
 	for (uint32_t i = 0; i < part->count; i++) {
 		struct roami_query *ask = &part->asks[i];
 
@@ -53,7 +56,7 @@ static void raw_land(struct roami_node *node, struct roami_raw_part *part)
 	part->count = 0;
 }
 
-/* Asks for the part that was filled, then awaits the other one, which is filled next. */
+/* Asks for the pages of the filled part, then awaits the other part, which is filled next. */
 static void raw_turn(struct roami_node *node, struct roami_raw *raw)
 {
 	struct roami_raw_part *part = &raw->parts[raw->turn];
@@ -77,6 +80,8 @@ void roami_raw_add(struct roami_node *node, struct roami_raw *raw, unsigned from
 {
 	struct roami_raw_part *part = &raw->parts[raw->turn];
 
+	roami_assert(from < node->nodes && from != node->me);
+	roami_contract(part->count < ROAMI_RAW_AT_ONCE);
 	part->asks[part->count] = (struct roami_query){
 		.to = from,
 		.what = page,

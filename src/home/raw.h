@@ -1,4 +1,7 @@
-/* The bytes of pages at peers that send messages, whatever their headers say.  app, may block. */
+/*
+ * Reading the bytes of pages at peers reached by messages, whatever their headers say.  app, may
+ * block.
+ */
 #ifndef ROAMI_RAW_H
 #define ROAMI_RAW_H
 
@@ -7,18 +10,18 @@
 
 struct roami_raw_head {
 	uint64_t page;
-	uint64_t spare; /* as long as a fetch's: pages that are as long leave in long runs */
+	uint64_t spare; /* as long as a fetch's head: equal lengths leave in long runs */
 };
 
 /*
- * Asks a far node for the bytes of pages, whatever their headers say, and takes one answer; `asks`
- * have `to`, `what`: the number, and `page`.  Of `heads` there are as many.
+ * Asks far nodes for the bytes of pages, whatever their headers say, and awaits one answer; `asks`
+ * have `to`, `what`: the number, and `page`.  `heads` has as many entries.
  */
 void roami_raw_ask(struct roami_node *node, struct roami_query *asks, struct roami_raw_head *heads,
 		   unsigned count);
 void roami_raw_answer(struct roami_node *node, struct roami_query *ask);
 
-/* Pages that are asked for at a time; the next ones are while they come. */
+/* Pages asked for at a time; the next ones are asked for while these arrive. */
 #define ROAMI_RAW_AT_ONCE (ROAMI_CALLS_AT_ONCE / 2)
 
 struct roami_raw_part {

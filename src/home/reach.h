@@ -1,11 +1,17 @@
 /*
  * How a node reaches a peer: one object per peer, chosen when the node opens (node->reach[peer]).
  * `near`: loads and stores in the peer's segment; `far`: messages, which the peer's handlers
- * answer.  Nobody else asks which of them it is.  A constant, without state of its own: what an
- * operation needs lies with its caller.
+ * answer.  No other code asks which of the two it is.  The objects are constants without state:
+ * what an operation needs is its caller's.
  *
  * Operations on many pages take a batch of them, whatever their peers, and are called once for
  * each kind of reach that the node has; each does the items of its own peers.
+ *
+ * The home room keeps rules 2.3 (directory.c, creator.c, provisional.c), 6.1 (roami_flush returns
+ * when the homes have applied the diffs), 6.3 (near_flush, diffs_count), 6.6 (roami_fetch_direct),
+ * 6.7 (roami_home_shared), 6.9 (a home that may be taken is held by a count in its version), 6.10
+ * (a list of shared pages per fetcher), 7.1 (roami_home_give, roami_fetch_direct) and 10.5
+ * (roami_words_ended).
  */
 #ifndef ROAMI_REACH_H
 #define ROAMI_REACH_H
@@ -36,7 +42,7 @@ struct roami_publish {
 struct roami_take {
 	uint32_t page;
 	uint32_t spare;
-	uint64_t have; /* the version of who asks */
+	uint64_t have; /* the version of the asking node's copy */
 };
 
 #define ROAMI_TAKE_GONE UINT32_MAX
@@ -51,7 +57,7 @@ enum roami_creator { ROAMI_CREATOR_NOT, ROAMI_CREATOR_HAS, ROAMI_CREATOR_UNKNOWN
 struct roami_fetches {
 	struct roam_fetch_one *list;
 	unsigned count;
-	unsigned asked; /* those that travel, of which these are: */
+	unsigned asked; /* the pages asked for by message, and their requests: */
 	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
 	struct roami_fetch_head {
 		uint64_t version;
@@ -64,34 +70,34 @@ struct roami_reach {
 	const char *name;
 
 	/*
-	 * What is asked for costs a message and its answer: who asks for one thing asks for those
-	 * beside it, and goes on without an answer where it can.
+	 * An operation costs a message and its answer: callers ask for neighbouring items along,
+	 * and do not wait for answers that they can do without.
 	 */
 	bool travels;
 
 	/* ---- directory words that `manager` has.  app, may block. */
 
-	/* Does the operation; the word found. */
+	/* Does the operation; returns the word found. */
 	uint64_t (*word)(struct roami_node *node, unsigned manager,
 			 const struct roami_word_op *op);
-	/* Reads those of `count` pages, at most ROAMI_WORDS_MAX, that have one manager. */
+	/* Reads the words of `count` pages, at most ROAMI_WORDS_MAX, which have one manager. */
 	void (*words)(struct roami_node *node, unsigned manager, uint32_t first, uint32_t count,
 		      uint64_t *words);
 
-	/* The word of a page; a home that it names is noted, and what is learned with it. */
+	/* Returns the word of a page; notes the home that it names, and what comes with it. */
 	uint64_t (*look)(struct roami_node *node, uint32_t page);
 	/*
-	 * The same for a page that this node wants to be the home of.  *claimed_p: it is, the word
-	 * says so and the creator's bytes are here.  `first`: the first time for this fault.
+	 * As look, for a page whose home this node wants to be.  *claimed_p: it is, the word says
+	 * so and the creator's bytes are here.  `first`: the first time for this fault.
 	 */
 	uint64_t (*claim)(struct roami_node *node, uint32_t page, bool first, bool *claimed_p);
 	/*
-	 * Claims at most `most` pages beyond `page`, of its block, that nobody has touched; how
-	 * many.  They are pending, and their words say CLAIMED.
+	 * Claims at most `most` untouched pages beyond `page`, in its block; returns how many.
+	 * They are pending, and their words say CLAIMED.
 	 */
 	uint32_t (*claim_run)(struct roami_node *node, uint32_t page, int32_t stride,
 			      uint32_t most);
-	/* Whether a block begins with the page, or that is not known. */
+	/* Whether a block begins with the page, or this is not known. */
 	bool (*block_begins)(struct roami_node *node, unsigned manager, uint32_t page);
 	/* Pages that this node has claimed are ready: their words say so, from now on or soon. */
 	void (*publish)(struct roami_node *node, unsigned manager,
@@ -99,20 +105,24 @@ struct roami_reach {
 
 	/* ---- pages.  app, may block. */
 
-	/* Begins to fetch those of the batch that are reached so; NULL: nothing is begun. */
+	/*
+	 * Begins to fetch the pages of the batch whose homes are reached so; NULL: there is nothing
+	 * to begin.
+	 */
 	void (*fetch_begin)(struct roami_node *node, const struct roami_reach *reach,
 			    struct roami_fetches *fetches);
-	/* Fetches them, or awaits them: rule 6.6, up to the copy. */
+	/* Fetches these pages, or awaits them: rule 6.6, up to the copy. */
 	void (*fetch)(struct roami_node *node, const struct roami_reach *reach,
 		      struct roami_fetches *fetches);
 
 	/*
-	 * Stores the diffs of those dirty pages whose homes are reached so, or sets `asks`: they go
-	 * by message; how many do.  Also sets `asks` and `moved` of the others, to false.
+	 * Stores the diffs of the dirty pages whose homes are reached so, or sets `asks` of those
+	 * that go by message; returns how many.  Also sets `asks` and `moved` of the others, to
+	 * false.
 	 */
 	size_t (*flush)(struct roami_node *node, const struct roami_reach *reach,
 			struct roam_dirty *dirty, const uint16_t *homes, size_t count);
-	/* A diff that goes by message all the same has its home held (roami_home_enter). */
+	/* A diff that goes by message nevertheless holds its home in place (roami_home_enter). */
 	bool flush_holds;
 	/* See roami_flush_pinned. */
 	bool (*flush_pinned)(struct roami_node *node, struct roam_dirty *dirty, unsigned home);
@@ -126,9 +136,14 @@ struct roami_reach {
 	/* See roami_trail_follow. */
 	bool (*trail_follow)(struct roami_node *node, unsigned writer, uint64_t place,
 			     uint32_t page, uint8_t *diff, size_t *bytes_p);
-	/* Whether node 0 had bytes in a page at the seal.  `ask`: that may be asked for. */
+	/*
+	 * Whether node 0 had bytes in a page at the seal.  `ask`: a message may be sent to find
+	 * out.
+	 */
 	enum roami_creator (*creator_has)(struct roami_node *node, uint32_t page, bool ask);
-	/* Copies what node 0 has in at most ROAMI_CALLS_AT_ONCE pages: `what`, to `page`. */
+	/*
+	 * Copies the bytes that node 0 has in at most ROAMI_CALLS_AT_ONCE pages `what` to `page`.
+	 */
 	void (*creator_copy)(struct roami_node *node, struct roami_query *asks, unsigned count);
 
 	/* ---- the heap.  app, may block. */
@@ -136,15 +151,15 @@ struct roami_reach {
 	/* Looks at parts of the pool at node 0, or changes it. */
 	void (*parts)(struct roami_node *node, const struct roami_parts_ask *ask,
 		      const struct roami_vclock *clock, struct roami_parts_answer *answer);
-	/* Gives pages whose words `manager` has their homes, and their option. */
+	/* Gives the pages whose words `manager` has their homes and option. */
 	void (*place)(struct roami_node *node, unsigned manager, const struct roami_place *place);
 
 	/* ---- control pages. */
 
 	/*
 	 * Sends to a peer that keeps a copy of this node's control page what has changed there;
-	 * `at_once`: the call under way, to be awaited.  NULL: nothing to await.  A mapped one is
-	 * looked at itself, also when its node answers no more.
+	 * `at_once`: the call under way, to be awaited.  NULL: nothing to await.  A mapped control
+	 * page is read directly, also after its node has stopped answering.
 	 */
 	struct roami_call *(*tell)(struct roami_node *node, unsigned peer, unsigned type,
 				   const struct roam_part *part, bool at_once);
@@ -176,61 +191,71 @@ static inline struct roami_ctl *roami_reach_ctl(const struct roami_node *node, u
 }
 
 /*
- * The words of pages when the job ends: nodes of this host answer no more, and what they have in
- * mapped segments is read there, however they were reached.  app, may block.
+ * Reads the words of pages when the job ends: nodes of this host no longer answer, so words in
+ * mapped segments are read there, however those nodes were reached (rule 10.5).  app, may block.
  */
 void roami_words_ended(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words);
 
-/* ---- What near does, and the handlers of far do for it. */
+/* ---- Operations of near, which the handlers of far use too. */
 
 uint64_t roami_word_apply(struct roami_node *node, unsigned manager,
 			  const struct roami_word_op *op);
 
-/* The words of pages that `home` has claimed say that they are ready. */
+/* Sets the words of pages that `home` has claimed to READY. */
 void roami_publish_words(struct roami_node *node, unsigned home, const struct roami_publish *run);
 
-/* In homes.c: the words of pages that were claimed say so; brings the creator's bytes. */
+/*
+ * In directory.c: brings the creator's bytes of pages whose words say that this node has claimed
+ * them.
+ */
 void roami_claim_fill(struct roami_node *node, uint32_t first, uint32_t count, int32_t stride);
 
-/* Also there: what a word says meanwhile; whether a run may go on at `next`, and in one block. */
+/*
+ * In directory.c: a page's word while it is claimed; whether a run may continue at `next`; whether
+ * two pages are in one block.
+ */
 uint64_t roami_claim_word(struct roami_node *node, uint32_t page, unsigned home, bool travels);
 bool roami_claim_goes_on(struct roami_node *node, uint32_t page, int64_t next);
 bool roami_claim_same_block(struct roami_node *node, uint32_t from, uint32_t to);
 
-/* A word as a peer has it: the home that it names is noted, for homes do not change. */
+/* A word has been read at its manager: notes the home that it names. */
 void roami_word_learned(struct roami_node *node, uint32_t page, uint64_t word);
 
-/* What is asked for by message is asked for a page's neighbours, too: how many from *first_p. */
+/*
+ * The pages whose words are asked for along with that of `page`, by message: how many from *first_p
+ * on.
+ */
 uint32_t roami_words_around(const struct roami_node *node, uint32_t page, uint32_t *first_p);
 
-/* In reach_claim.c: what far does of it. */
+/* In reach_claim.c: operations of far. */
 uint64_t roami_far_look(struct roami_node *node, uint32_t page);
 uint64_t roami_far_claim(struct roami_node *node, uint32_t page, bool first, bool *claimed_p);
 uint32_t roami_far_claim_run(struct roami_node *node, uint32_t page, int32_t stride, uint32_t most);
 void roami_far_publish(struct roami_node *node, unsigned manager, const struct roami_publish *run);
 
-/* The home of a page, with its bytes in place, on behalf of another node. */
+/* Marks the header of a page whose bytes are in place as the home, on behalf of its node. */
 void roami_adopt_header(struct roami_node *node, struct roami_header *header);
 
 /*
- * In take.c: the home of this header moves to who asks, if its copy has the home's version; the
- * epoch it has from now on, 0: it does not move, ROAMI_TAKE_GONE: it is elsewhere.
+ * In migrate.c: gives up the home of this header to a node whose copy has version `have`, if that
+ * is the home's.  Returns the home's new epoch; 0: it does not move; ROAMI_TAKE_GONE: it is
+ * elsewhere.
  */
 uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, uint64_t have);
 
-/* In trail.c: what near does. */
+/* In diff_log.c: an operation of near. */
 bool roami_near_trail_follow(struct roami_node *node, unsigned writer, uint64_t place,
 			     uint32_t page, uint8_t *diff, size_t *bytes_p);
 
-/* In creator.c: what near and far do. */
+/* In creator.c: operations of near and far. */
 enum roami_creator roami_near_creator_has(struct roami_node *node, uint32_t page, bool ask);
 enum roami_creator roami_far_creator_has(struct roami_node *node, uint32_t page, bool ask);
 
-/* In fetch.c: rule 6.6 up to the copy, of a home whose segment is mapped. */
+/* In fetch.c: rule 6.6 up to the copy, for a home whose segment is mapped. */
 enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint32_t page,
 				   uint8_t *to, uint64_t *version_p);
 
-/* Also there: whether a page may be opened while it is filled. */
+/* In fetch.c: whether a page may be opened while it is filled. */
 bool roami_fetch_may_open(struct roami_node *node, uint32_t page);
 
 /* In reach_far.c: diffs that go by message. */

@@ -1,4 +1,4 @@
-/* Homes of pages whose managers are sent messages: see reach.h. */
+/* Finding and claiming homes at managers reached by messages: see reach.h. */
 #include <string.h>
 
 #include "base/region.h"
@@ -11,12 +11,13 @@
 
 /* -------------------------------------------------------------------------------------- looking */
 
-/* The words around a page have come; its own. */
+/* Learns from the words around a page; returns the page's own. */
 static uint64_t words_around_learned(struct roami_node *node, uint32_t page, const uint64_t *words,
 				     uint64_t epoch)
 {
 	uint32_t first, count = roami_words_around(node, page, &first);
 
+	roami_contract(page < node->layout.pages);
 	roami_words_learned(node, first, count, words, epoch);
 	return words[page - first];
 }
@@ -26,6 +27,7 @@ uint64_t roami_far_look(struct roami_node *node, uint32_t page)
 	uint64_t words[ROAMI_GROUP], epoch = roami_guess_epoch(node);
 	uint32_t first, count = roami_words_around(node, page, &first);
 
+	roami_assert(roami_manager(node, page) != node->me);
 	roami_words_read(node, first, count, words);
 	return words_around_learned(node, page, words, epoch);
 }
@@ -44,7 +46,7 @@ struct claim_ask {
 	uint32_t first;
 	int32_t stride;
 	uint32_t count;
-	uint32_t touched; /* the first one; else it goes on with a run, too */
+	uint32_t touched; /* the first page is being touched; else it continues a run */
 };
 
 struct claim_answer {
@@ -60,22 +62,23 @@ static size_t claim_answer_bytes(const struct roami_node *node, const struct cla
 	return offsetof(struct claim_answer, words) + words * sizeof(uint64_t);
 }
 
-/* Asks a manager that is not near; how many it grants. */
+/* Sends a claim to its manager; returns how many pages it grants. */
 static uint32_t claim_call(struct roami_node *node, unsigned manager, const struct claim_ask *ask,
 			   struct claim_answer *answer)
 {
 	struct roam_part part = {ask, sizeof(*ask)};
 
+	roami_assert(ask->count > 0 && ask->count <= ROAMI_CLAIM_RUN && manager != node->me);
 	if (roami_msg_call(node, manager, claims_type(node, CLAIMS_CLAIM), &part, 1, answer,
 			   sizeof(*answer)) != claim_answer_bytes(node, ask) ||
 	    answer->granted > ask->count)
-		roami_node_fail(node, "node %u sent a malformed answer to a claim", manager);
+		roami_node_fail(node, "node %u: malformed reply to a claim", manager);
 	return answer->granted;
 }
 
 /*
- * Claims a run from `first` on: what the manager grants, of pages that are held meanwhile.
- * `touched`: the first one is so already.
+ * Claims a run from `first` on, of pages that are made pending; returns how many the manager
+ * grants. `touched`: the first page is pending already.
  */
 static uint32_t claim_ask_run(struct roami_node *node, uint32_t first, int32_t stride,
 			      uint32_t most, bool touched)
@@ -85,6 +88,8 @@ static uint32_t claim_ask_run(struct roami_node *node, uint32_t first, int32_t s
 	uint32_t granted = 0;
 	unsigned manager = roami_manager(node, first);
 
+	roami_contract(!touched || roami_page_pending(node, first));
+	roami_assert(most <= ROAMI_CLAIM_RUN);
 	for (; ask.count < most; ask.count++) {
 		int64_t next = (int64_t)first + (int64_t)stride * ask.count;
 
@@ -101,13 +106,14 @@ static uint32_t claim_ask_run(struct roami_node *node, uint32_t first, int32_t s
 	return granted;
 }
 
-/* Claims a page that goes on with a run, and those that are expected behind it. */
+/* Claims a page that continues a run, and the pages expected after it. */
 static bool claim_at_once(struct roami_node *node, uint32_t page)
 {
 	struct roami_streams *claims = &roami_thread_self(node)->claims;
 	struct roami_stream *run = roami_prefetch_claims_expect(claims, page);
 	uint32_t most;
 
+	roami_contract_pending(node, page);
 	if (run == NULL || run->ahead == 0)
 		return false;
 	most = roami_prefetch_claim(run, page, ROAMI_CLAIM_RUN);
@@ -116,16 +122,14 @@ static bool claim_at_once(struct roami_node *node, uint32_t page)
 	return run->granted > 0;
 }
 
-/*
- * Claims a page without looking first; its word if somebody else has it, and what is known around
- * it.
- */
+/* Claims a page without looking first; returns its word, and learns from the words around it. */
 static uint64_t claim_or_find(struct roami_node *node, uint32_t page, bool *claimed_p)
 {
 	struct claim_ask ask = {page, 0, 1, 1};
 	struct claim_answer answer;
 	uint64_t epoch = roami_guess_epoch(node);
 
+	roami_contract_pending(node, page);
 	*claimed_p = claim_call(node, roami_manager(node, page), &ask, &answer) == 1;
 	if (*claimed_p)
 		roami_claim_fill(node, page, 1, 1);
@@ -140,10 +144,11 @@ uint64_t roami_far_claim(struct roami_node *node, uint32_t page, bool first, boo
 
 uint32_t roami_far_claim_run(struct roami_node *node, uint32_t page, int32_t stride, uint32_t most)
 {
+	roami_contract(stride != 0 && most < ROAMI_CLAIM_RUN);
 	return claim_ask_run(node, page + (uint32_t)stride, stride, most, false);
 }
 
-/* Whether `page` is of the same block as that one stride before it. */
+/* Whether `page` is in the block of the page one stride before it. */
 static bool claim_continues(struct roami_node *node, uint32_t page, int32_t stride)
 {
 	int64_t last = (int64_t)page - stride;
@@ -161,7 +166,7 @@ static void claim_handle(struct roami_node *node, const struct roam_request *req
 	uint32_t granted = 0, first, words;
 
 	if (request->bytes != sizeof(ask))
-		roami_node_fail(node, "node %u sent a malformed claim", request->from);
+		roami_node_fail(node, "node %u: malformed claim", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
 	if (ask.count > ROAMI_CLAIM_RUN || ask.first >= node->layout.pages ||
 	    ask.stride > ROAMI_PREFETCH_STRIDE_MAX || ask.stride < -ROAMI_PREFETCH_STRIDE_MAX)
@@ -190,13 +195,14 @@ static void claim_handle(struct roami_node *node, const struct roam_request *req
 /* ----------------------------------------------------------------------------------- publishing */
 
 /*
- * Nobody waits for it: who finds a page claimed looks again, or the word has said so since the
- * claim.
+ * No node waits for the message: a node that finds the page claimed looks again, or the word has
+ * said READY since the claim.
  */
 void roami_far_publish(struct roami_node *node, unsigned manager, const struct roami_publish *run)
 {
 	struct roam_part part = {run, sizeof(*run)};
 
+	roami_assert(manager != node->me && run->count > 0);
 	if (roami_homes_of(node, run->first) != ROAM_HOMES_FIXED)
 		roami_msg_send(node, manager, claims_type(node, CLAIMS_PUBLISH), &part, 1);
 }
@@ -207,13 +213,13 @@ static void publish_handle(struct roami_node *node, const struct roam_request *r
 	int64_t page;
 
 	if (request->bytes != sizeof(run))
-		roami_node_fail(node, "node %u sent malformed homes", request->from);
+		roami_node_fail(node, "node %u: malformed list of homes", request->from);
 	memcpy(&run, request->data, sizeof(run));
 	page = run.first;
 	for (uint32_t i = 0; i < run.count; i++, page += run.stride)
 		if (i >= ROAMI_CLAIM_RUN || page < 0 || page >= node->layout.pages ||
 		    roami_manager(node, (uint32_t)page) != node->me)
-			roami_node_fail(node, "node %u is home of pages beyond the heap",
+			roami_node_fail(node, "node %u published pages that are not managed here",
 					request->from);
 	roami_publish_words(node, request->from, &run);
 }

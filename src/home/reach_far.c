@@ -1,4 +1,4 @@
-/* Peers that are sent messages: see reach.h. */
+/* Peers reached by messages: see reach.h. */
 #include "home/home_state.h"
 #include "home/raw.h"
 #include "home/reach.h"
@@ -25,6 +25,7 @@ static uint64_t far_word(struct roami_node *node, unsigned manager,
 	struct roam_part part = {op, sizeof(*op)};
 	uint64_t found;
 
+	roami_assert(manager != node->me);
 	roami_msg_call(node, manager, directory_type(node, ROAMI_DIRECTORY_WORD), &part, 1, &found,
 		       sizeof(found));
 	return found;
@@ -36,12 +37,13 @@ static void far_words(struct roami_node *node, unsigned manager, uint32_t first,
 	struct roami_words_ask ask = {first, count};
 	struct roam_part part = {&ask, sizeof(ask)};
 
+	roami_assert(manager != node->me && count <= ROAMI_WORDS_MAX);
 	if (roami_msg_call(node, manager, directory_type(node, ROAMI_DIRECTORY_WORDS), &part, 1,
 			   words, count * sizeof(*words)) != count * sizeof(*words))
-		roami_node_fail(node, "node %u sent half of its words", manager);
+		roami_node_fail(node, "node %u: short reply to a directory read", manager);
 }
 
-/* A block's first page is not known. */
+/* Where blocks begin is known at their managers only. */
 static bool far_block_begins(struct roami_node *node, unsigned manager, uint32_t page)
 {
 	(void)node, (void)manager, (void)page;
@@ -55,6 +57,7 @@ static void far_fetch_begin(struct roami_node *node, const struct roami_reach *r
 {
 	unsigned asked = 0;
 
+	roami_assert(fetches->count <= ROAMI_CALLS_AT_ONCE);
 	for (unsigned i = 0; i < fetches->count; i++) {
 		const struct roam_fetch_one *one = &fetches->list[i];
 
@@ -83,9 +86,11 @@ static void far_fetch_one(struct roami_node *node, struct roami_fetches *fetches
 	const struct roami_fetch_head *head = ask->reply;
 	bool came;
 
+	roami_contract_pending(node, one->page);
+	roami_contract(slot < fetches->asked);
 	if (roami_msg_answer(node, ask, &came) != sizeof(*head) ||
 	    came != (head->result <= ROAM_FETCH_OPEN))
-		roami_node_fail(node, "node %u sent a malformed page", one->home);
+		roami_node_fail(node, "node %u: malformed reply to a fetch", one->home);
 	one->version = head->version;
 	one->result = (enum roam_fetch)head->result;
 	if (came)
@@ -135,6 +140,7 @@ static void far_adopt(struct roami_node *node, unsigned home, uint32_t page, con
 	struct roam_part parts[2] = {{&word, sizeof(word)},
 				     {bytes, bytes != NULL ? ROAM_PAGE_SIZE : 0}};
 
+	roami_assert(home != node->me && page < node->layout.pages);
 	roami_msg_call(node, home, directory_type(node, ROAMI_DIRECTORY_ADOPT), parts, 2, NULL, 0);
 }
 
@@ -143,6 +149,7 @@ static uint32_t far_take(struct roami_node *node, unsigned home, const struct ro
 	struct roam_part part = {take, sizeof(*take)};
 	uint32_t epoch = 0;
 
+	roami_assert(home != node->me && take->page < node->layout.pages);
 	roami_msg_call(node, home, roami_type(node, ROAMI_ROOM_MIGRATE, ROAMI_MIGRATE_TAKE), &part,
 		       1, &epoch, sizeof(epoch));
 	return epoch;
@@ -154,7 +161,7 @@ static uint32_t far_where(const struct roami_node *node, unsigned home, uint32_t
 	return 0;
 }
 
-/* Only the home has the bytes: who lacks a diff fetches the page. */
+/* The diff is out of reach: the caller fetches the page instead. */
 static bool far_trail_follow(struct roami_node *node, unsigned writer, uint64_t place,
 			     uint32_t page, uint8_t *diff, size_t *bytes_p)
 {
@@ -166,6 +173,7 @@ static void far_creator_copy(struct roami_node *node, struct roami_query *asks, 
 {
 	struct roami_raw_head heads[ROAMI_CALLS_AT_ONCE];
 
+	roami_assert(node->me != 0 && count <= ROAMI_CALLS_AT_ONCE);
 	roami_raw_ask(node, asks, heads, count);
 	for (unsigned i = 0; i < count; i++)
 		roami_raw_answer(node, &asks[i]);
@@ -177,18 +185,20 @@ static void far_parts(struct roami_node *node, const struct roami_parts_ask *ask
 	struct roami_vclock_wire wire;
 	struct roam_part parts[2] = {{ask, sizeof(*ask)}, {&wire, 0}};
 
+	roami_assert(node->me != 0);
 	if (clock != NULL)
 		parts[1].bytes = roami_vclock_encode(clock, NULL, node->nodes, &wire);
 	if (roami_msg_call(node, 0, pool_type(node, ROAMI_POOL_ASK), parts, 2, answer,
 			   sizeof(*answer)) != sizeof(*answer))
-		roami_node_fail(node, "node 0 sent a malformed answer about the heap");
+		roami_node_fail(node, "node 0: malformed reply from the heap pool");
 }
 
-/* Where a block begins is not told. */
+/* The beginning of a block is not sent. */
 static void far_place(struct roami_node *node, unsigned manager, const struct roami_place *place)
 {
 	struct roam_part part = {place, sizeof(*place)};
 
+	roami_assert(manager != node->me);
 	if (place->place != ROAM_PLACE_FIRST_TOUCH || place->option != 0)
 		roami_msg_call(node, manager, pool_type(node, ROAMI_POOL_PLACE), &part, 1,
 			       NULL, 0);
@@ -197,6 +207,7 @@ static void far_place(struct roami_node *node, unsigned manager, const struct ro
 static struct roami_call *far_tell(struct roami_node *node, unsigned peer, unsigned type,
 				   const struct roam_part *part, bool at_once)
 {
+	roami_assert(peer != node->me && peer < node->nodes);
 	if (roami_reach_ctl(node, peer) != NULL)
 		return NULL;
 	if (at_once)
@@ -208,16 +219,18 @@ static struct roami_call *far_tell(struct roami_node *node, unsigned peer, unsig
 static uint8_t *far_answer_room(struct roami_node *node, unsigned asker, uint32_t page,
 				uint8_t *spare)
 {
+	roami_contract(asker != node->me && spare != NULL);
 	(void)node, (void)asker, (void)page;
 	return spare;
 }
 
-/* A peer is told of whole pages, once and for good. */
+/* A peer is told of a whole page, once. */
 static void far_objects_set(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
 			    bool told, unsigned type)
 {
 	struct roam_part part = {&page, sizeof(page)};
 
+	roami_assert(peer != node->me);
 	(void)bits;
 	if (!told)
 		roami_msg_call(node, peer, type, &part, 1, NULL, 0);
@@ -258,11 +271,12 @@ const struct roami_reach roami_reach_far = {
 
 /* ------------------------------------------------------------------------------------ choosing */
 
-/* Adds a kind, once. */
+/* Adds a kind of reach to the list, once. */
 static void reach_list(struct roami_node *node, const struct roami_reach *reach)
 {
 	unsigned i = 0;
 
+	roami_assert(reach != NULL);
 	while (home_of(node)->reaches[i] != NULL && home_of(node)->reaches[i] != reach)
 		i++;
 	home_of(node)->reaches[i] = reach;
@@ -273,6 +287,7 @@ static enum roam_err reach_init(struct roami_node *node, const struct roami_node
 	const struct roami_reach *loads =
 		roami_race_checked(node) ? &roami_reach_checked : &roami_reach_near;
 
+	roami_assert(node->nodes > 0 && node->nodes <= ROAMI_NODES_MAX);
 	reach_list(node, loads);
 	home_of(node)->records = node->nodes > 1;
 	for (unsigned peer = 0; peer < node->nodes; peer++) {

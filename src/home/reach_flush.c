@@ -1,4 +1,4 @@
-/* Diffs that go to their homes by message: see reach.h. */
+/* Sending diffs to their homes by message: see reach.h. */
 #include <string.h>
 
 #include "base/region.h"
@@ -24,7 +24,7 @@ _Static_assert(BATCH_PAGES * sizeof(uint64_t) <= ROAMI_SLAB_BYTES &&
 		       BATCH_BYTES + ROAMI_DIFF_BYTES_MAX + 64 <= ROAMI_SLAB_BYTES,
 	       "both ends of a batch have a room for it");
 
-/* Patches an existing twin too: what another node wrote must not look like ours (rule 1.5). */
+/* Patches an existing twin too: another node's writes must not look like this node's (rule 1.5). */
 static bool diff_apply(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
@@ -38,17 +38,18 @@ static bool diff_apply(struct roami_node *node, uint32_t page, const uint8_t *di
 	return good;
 }
 
-/* Applies the diff at this home; the version it made, 0: the home was taken. */
+/* Applies the diff at this home; returns the new version; 0: the home was taken. */
 static uint64_t diffs_count(struct roami_node *node, const struct roam_request *request,
 			    uint32_t page, const uint8_t *diff, size_t bytes)
 {
 	struct roami_header *header = &node->self->headers[page];
 	bool taken = roami_homes_of(node, page) == ROAM_HOMES_TAKEN;
 
+	roami_contract(page < node->layout.pages);
 	if (taken && !roami_home_enter(node, header))
 		return 0;
 	if (!diff_apply(node, page, diff, bytes))
-		roami_node_fail(node, "node %u sent a malformed diff", request->from);
+		roami_node_fail(node, "node %u: malformed diff", request->from);
 	ROAMI_COUNT(node->stats, diffs_applied, 1);
 	roami_assert(atomic_load(&header->where) & ROAM_HEADER_HOME);
 	return taken ? roami_home_leave(header, true) : atomic_fetch_add(&header->version, 1) + 1;
@@ -68,11 +69,11 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 		memset(&clock, 0, sizeof(clock));
 	clock_bytes = roami_vclock_decode(&clock, node->nodes, at, request->bytes);
 	if (clock_bytes == 0)
-		roami_node_fail(node, "node %u sent malformed diffs", request->from);
+		roami_node_fail(node, "node %u: malformed message of diffs", request->from);
 	at += clock_bytes;
 	if (roami_race_checked(node)) {
 		if (sizeof(since) > (size_t)(end - at))
-			roami_node_fail(node, "node %u sent malformed diffs", request->from);
+			roami_node_fail(node, "node %u: malformed message of diffs", request->from);
 		memcpy(&since, at, sizeof(since));
 		at += sizeof(since);
 	}
@@ -80,12 +81,12 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 		struct flush_item item;
 
 		if ((size_t)(end - at) < sizeof(item))
-			roami_node_fail(node, "node %u sent malformed diffs", request->from);
+			roami_node_fail(node, "node %u: malformed message of diffs", request->from);
 		memcpy(&item, at, sizeof(item));
 		at += sizeof(item);
 		if (item.page >= node->layout.pages || item.bytes > (size_t)(end - at) ||
 		    count == BATCH_PAGES)
-			roami_node_fail(node, "node %u sent a malformed diff", request->from);
+			roami_node_fail(node, "node %u: malformed diff", request->from);
 		versions[count++] = diffs_count(node, request, item.page, at, item.bytes);
 		if (roami_race_checked(node)) {
 			roami_page_lock(node, item.page);
@@ -106,27 +107,34 @@ static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t pag
 {
 	const uint8_t *bytes = roami_page_bytes(node, page);
 
+	roami_contract_pending(node, page);
 	roami_step(node);
 	if (keep)
 		return (uint32_t)pages_of(node)->diff->encode_sticky(out, bytes, twin, ROAMI_PAGE);
 	return (uint32_t)pages_of(node)->diff->encode(out, bytes, twin, ROAMI_PAGE);
 }
 
-/* Whether the diff has held its home already, lest that be taken meanwhile. */
+/* Whether the diff already holds its home in place, so that it is not taken meanwhile. */
 static bool flush_holds(struct roami_node *node, unsigned home)
 {
+	roami_assert(home < node->nodes);
 	return node->reach[home]->flush_holds && roami_homes_here(node) == ROAM_HOMES_TAKEN;
 }
 
-/* Adds a page's diff to a batch; bytes used.  *count: pages that have changed. */
+/*
+ * Adds a page's diff to a batch and returns the bytes used; bytes used.  *count: pages that have
+ * changed.
+ */
 static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, bool stays,
 			 uint8_t *batch, size_t *count)
 {
 	struct flush_item item = {dirty->page, 0};
 	uint8_t *twin = roami_twin_bytes(node, roami_page_entry(node, item.page)->twin);
 
+	roami_contract_pending(node, dirty->page);
+	roami_contract(!dirty->home);
 	if (dirty->keep && !stays) {
-		/* Its home may be gone: then the twin must be as it was. */
+		/* The home may have been taken: then the twin must be unchanged. */
 		roami_page_close(node, &item.page, 1, ROAM_READ);
 		dirty->keep = false;
 	}
@@ -146,8 +154,9 @@ static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, bool
 uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page, const void *diff,
 			  size_t bytes)
 {
+	roami_contract((node->self->headers[page].where & ROAM_HEADER_HOME) != 0);
 	if (bytes > 0 && !diff_apply(node, page, diff, bytes))
-		roami_node_fail(node, "node %u sent a malformed diff", from);
+		roami_node_fail(node, "node %u: malformed diff", from);
 	ROAMI_COUNT(node->stats, diffs_applied, 1);
 	return atomic_fetch_add(&node->self->headers[page].version, 1) + 1;
 }
@@ -159,7 +168,7 @@ struct flush_call {
 	struct roami_call *call; /* NULL: nothing has changed */
 	unsigned home;
 	size_t first, end;  /* among the dirty pages */
-	uint64_t *versions; /* of those that changed */
+	uint64_t *versions; /* of the pages that changed */
 	size_t count;
 };
 
@@ -178,15 +187,17 @@ static void flush_await(struct roami_node *node, struct flush *flush)
 	struct flush_call *call = &flush->calls[flush->ended++ % FLUSH_CALLS];
 	size_t answered = 0;
 
+	roami_assert(flush->ended <= flush->begun);
 	if (call->call != NULL && roami_msg_call_end(node, call->call) !=
 					  call->count * sizeof(call->versions[0]))
-		roami_node_fail(node, "node %u has not taken all diffs", call->home);
+		roami_node_fail(node, "node %u: short reply to a message of diffs", call->home);
 	for (size_t i = call->first; i < call->end; i++) {
 		struct roam_dirty *dirty = &flush->dirty[i];
 
 		if (flush->homes[i] != call->home || !dirty->asks)
 			continue;
 		if (dirty->changed) {
+			roami_contract(answered < call->count);
 			dirty->version = call->versions[answered++];
 			dirty->moved = dirty->version == 0;
 		}
@@ -195,7 +206,10 @@ static void flush_await(struct roami_node *node, struct flush *flush)
 	}
 }
 
-/* Sends one batch of diffs for `home`, of pages from `from` on; the index behind the last one. */
+/*
+ * Sends one batch of diffs to `home`, of pages from index `from` on; returns the index after the
+ * last.
+ */
 static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t from, unsigned home)
 {
 	struct roami_slab *room;
@@ -207,6 +221,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	struct roami_synced since;
 	struct roam_part parts[3] = {{&wire, sizeof(wire.mask)}, {&since, 0}, {NULL, 0}};
 
+	roami_assert(from < flush->count && home != node->me);
 	if (flush->begun - flush->ended == FLUSH_CALLS)
 		flush_await(node, flush);
 	room = roami_node_slab(node);
@@ -239,13 +254,14 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	return at;
 }
 
-/* Diffs that travel: batch after batch, to all homes at the same time. */
+/* Sends diffs batch after batch, to all homes at the same time. */
 static void flush_some(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
 		      size_t count)
 {
 	struct flush flush = {.dirty = dirty, .homes = homes, .count = count};
 	uint64_t wanted = 0;
 
+	roami_assert(count > 0 && count <= FLUSH_PAGES);
 	for (size_t i = 0; i < count; i++)
 		if (dirty[i].asks)
 			wanted |= roami_nodeset_bit(homes[i]);

@@ -1,4 +1,4 @@
-/* Peers whose segments loads and stores reach: see reach.h. */
+/* Peers reached by loads and stores in their segments: see reach.h. */
 #include "base/region.h"
 #include "home/reach.h"
 #include "home/remote.h"
@@ -12,6 +12,8 @@ uint64_t roami_word_apply(struct roami_node *node, unsigned manager,
 	_Atomic uint64_t *word = &node->segments[manager].directory[op->page];
 	uint64_t found = op->from;
 
+	roami_contract(op->page < node->layout.pages);
+	roami_contract(node->segments[manager].base != NULL);
 	if (!op->swap)
 		return atomic_load(word);
 	atomic_compare_exchange_strong(word, &found, op->to);
@@ -21,6 +23,7 @@ uint64_t roami_word_apply(struct roami_node *node, unsigned manager,
 static void near_words(struct roami_node *node, unsigned manager, uint32_t first, uint32_t count,
 		       uint64_t *words)
 {
+	roami_assert(first < node->layout.pages && count <= node->layout.pages - first);
 	for (uint32_t i = 0; i < count; i++)
 		words[i] = atomic_load(&node->segments[manager].directory[first + i]);
 }
@@ -35,9 +38,13 @@ static uint64_t near_look(struct roami_node *node, uint32_t page)
 	return word;
 }
 
-/* Who is there first is seen before anything is changed. */
+/*
+ * Looks before it claims: the caller claims by compare-and-swap (claim_try) if the page has no
+ * home.
+ */
 static uint64_t near_claim(struct roami_node *node, uint32_t page, bool first, bool *claimed_p)
 {
+	roami_contract_pending(node, page);
 	(void)first;
 	*claimed_p = false;
 	return near_look(node, page);
@@ -45,16 +52,18 @@ static uint64_t near_claim(struct roami_node *node, uint32_t page, bool first, b
 
 static bool near_block_begins(struct roami_node *node, unsigned manager, uint32_t page)
 {
+	roami_contract(page < node->layout.pages);
 	return (atomic_load(&node->segments[manager].headers[page].where) & ROAMI_HEADER_BLOCK) !=
 	       0;
 }
 
 /*
- * Whether a claim run may go on to `page`: within one allocation, untouched by anybody.  Pending
- * and claimed on return.
+ * Whether a claim run may continue to `page`, which no node has touched.  If so, the page is
+ * pending and claimed on return.
  */
 static bool near_claim_more(struct roami_node *node, uint32_t page)
 {
+	roami_contract(page < node->layout.pages);
 	if (roami_page_access(node, page) != ROAM_NONE ||
 	    roami_word_load(node, page) != ROAMI_WORD_CREATOR || !roami_page_try(node, page))
 		return false;
@@ -70,6 +79,8 @@ static uint32_t near_claim_run(struct roami_node *node, uint32_t page, int32_t s
 {
 	uint32_t count = 0;
 
+	roami_contract_pending(node, page);
+	roami_contract(most < ROAMI_CLAIM_RUN);
 	for (uint32_t last = page; count < most; count++) {
 		int64_t next = (int64_t)last + stride;
 
@@ -84,6 +95,7 @@ static uint32_t near_claim_run(struct roami_node *node, uint32_t page, int32_t s
 
 void roami_publish_words(struct roami_node *node, unsigned home, const struct roami_publish *run)
 {
+	roami_assert(home < node->nodes && run->count <= ROAMI_CLAIM_RUN);
 	for (uint32_t i = 0; i < run->count; i++) {
 		uint32_t page = run->first + i * (uint32_t)run->stride;
 
@@ -107,11 +119,13 @@ static void near_fetch_one(struct roami_node *node, struct roam_fetch_one *one)
 	bool stays = roami_homes_of(node, one->page) == ROAM_HOMES_FIXED;
 	uint8_t *to = roami_page_bytes(node, one->page);
 
+	roami_contract_pending(node, one->page);
+	roami_contract(one->home != node->me);
 	for (unsigned turn = 0;
 	     (one->result = roami_fetch_direct(node, one->home, one->page, to, &one->version)) ==
 		     ROAM_FETCH_NOT_HOME &&
 	     stays;
-	     turn++) { /* claimed from a manager that is not near, and not yet published */
+	     turn++) { /* claimed at a far manager, and not yet published */
 		roami_msg_pause(node, turn);
 	}
 	if (one->result <= ROAM_FETCH_OPEN)
@@ -133,7 +147,7 @@ static void near_fetch(struct roami_node *node, const struct roami_reach *reach,
 #define STEP_BYTES  512u
 #define FLUSH_AHEAD 1024u /* bytes */
 
-/* Stores the changed bytes straight into the home's page; how many. */
+/* Stores the changed bytes directly into the home's page; returns how many. */
 static size_t flush_put(struct roami_node *node, uint8_t *to, const uint8_t *from, uint8_t *twin,
 			bool keep)
 {
@@ -150,13 +164,15 @@ static size_t flush_put(struct roami_node *node, uint8_t *to, const uint8_t *fro
 	return changed;
 }
 
-/* The changed bytes of one page; its version is still to be counted up. */
+/* Stores the changed bytes of one page; its version is still to be incremented. */
 static size_t flush_bytes(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
 {
 	struct roami_page *entry = roami_page_entry(node, dirty->page);
 	struct roami_segment *there = &node->segments[home];
 	size_t changed;
 
+	roami_contract_pending(node, dirty->page);
+	roami_contract(!dirty->home && home != node->me);
 	roami_assert(entry->twin != 0);
 	__builtin_prefetch(&there->headers[dirty->page].version, 1);
 	changed = flush_put(node, there->heap + (size_t)dirty->page * ROAMI_PAGE,
@@ -167,8 +183,8 @@ static size_t flush_bytes(struct roami_node *node, struct roam_dirty *dirty, uns
 }
 
 /*
- * First lines of a page that comes soon are on their way while this one is compared; of the home's
- * one, for its address translation.
+ * Prefetches the first lines of a page that is compared soon, and one line of the home's page for
+ * its address translation.
  */
 static void flush_expect(struct roami_node *node, uint32_t page, unsigned home)
 {
@@ -184,8 +200,8 @@ static void flush_expect(struct roami_node *node, uint32_t page, unsigned home)
 }
 
 /*
- * Homes that may be taken are held for as long as it takes; false: this one is elsewhere, or it has
- * a twin that the diff must go into, too: then it is held until the message is answered.
+ * Holds a home that may be taken in place while the diff is stored.  false: the home is elsewhere,
+ * or it has a twin that the diff must go into, too: then it is held until the message is answered.
  */
 static bool flush_enter(struct roami_node *node, const struct roami_reach *reach,
 			struct roam_dirty *dirty, unsigned home)
@@ -193,6 +209,7 @@ static bool flush_enter(struct roami_node *node, const struct roami_reach *reach
 	const uint32_t twinned = ROAMI_HEADER_OPEN | ROAMI_HEADER_TWIN;
 	struct roami_header *header;
 
+	roami_contract_pending(node, dirty->page);
 	dirty->moved = false;
 	dirty->asks = false;
 	if (dirty->home || node->reach[home] != reach)
@@ -254,6 +271,7 @@ static bool near_flush_pinned(struct roami_node *node, struct roam_dirty *dirty,
 	size_t bytes;
 	uint32_t where = atomic_load(&header->where);
 
+	roami_contract(roami_homes_here(node) == ROAM_HOMES_MOVING && home != node->me);
 	if ((where & ROAM_HEADER_HOME) == 0 || (where & ROAMI_HEADER_PINNED) != 0 ||
 	    !atomic_compare_exchange_strong(&header->where, &where, where | ROAMI_HEADER_PINNED))
 		return false;
@@ -272,6 +290,7 @@ static bool near_flush_pinned(struct roami_node *node, struct roam_dirty *dirty,
 static void near_adopt(struct roami_node *node, unsigned home, uint32_t page,
 		       const uint8_t *bytes)
 {
+	roami_assert(home != node->me && page < node->layout.pages);
 	if (bytes != NULL)
 		roami_page_copy(node, node->segments[home].heap + (size_t)page * ROAMI_PAGE, bytes);
 	roami_adopt_header(node, &node->segments[home].headers[page]);
@@ -279,16 +298,19 @@ static void near_adopt(struct roami_node *node, unsigned home, uint32_t page,
 
 static uint32_t near_take(struct roami_node *node, unsigned home, const struct roami_take *take)
 {
+	roami_assert(home != node->me && take->page < node->layout.pages);
 	return roami_take_yield(node, &node->segments[home].headers[take->page], take->have);
 }
 
 static uint32_t near_where(const struct roami_node *node, unsigned home, uint32_t page)
 {
+	roami_contract(page < node->layout.pages);
 	return atomic_load(&node->segments[home].headers[page].where);
 }
 
 static void near_creator_copy(struct roami_node *node, struct roami_query *asks, unsigned count)
 {
+	roami_assert(count <= ROAMI_CALLS_AT_ONCE);
 	for (unsigned i = 0; i < count; i++)
 		roami_page_copy(node, asks[i].page,
 				node->segments[0].heap + asks[i].what * ROAMI_PAGE);
@@ -303,6 +325,7 @@ static void near_parts(struct roami_node *node, const struct roami_parts_ask *as
 
 static void near_place(struct roami_node *node, unsigned manager, const struct roami_place *place)
 {
+	roami_contract(node->segments[manager].base != NULL);
 	roami_place_words(&node->segments[manager], manager, node->nodes, place);
 }
 
@@ -320,8 +343,11 @@ static uint8_t *near_answer_room(struct roami_node *node, unsigned asker, uint32
 {
 	uint8_t *room = node->segments[asker].heap + (size_t)page * ROAMI_PAGE;
 
+	roami_contract(page < node->layout.pages);
 	(void)spare;
-	/* If it is not mapped yet: a read maps its neighbours too, a write does not. */
+	/*
+	 * Maps the page if it is not mapped yet: a read maps its neighbours too, a write does not.
+	 */
 	(void)*(const volatile uint8_t *)room;
 	return room;
 }
@@ -331,6 +357,7 @@ static uint8_t *near_answer_room(struct roami_node *node, unsigned asker, uint32
 static void near_objects_set(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
 			     bool told, unsigned type)
 {
+	roami_contract(page < node->layout.pages);
 	(void)told, (void)type;
 	atomic_fetch_or(&node->segments[peer].objects[page], bits);
 }
@@ -338,6 +365,7 @@ static void near_objects_set(struct roami_node *node, unsigned peer, uint32_t pa
 static void near_objects_clear(struct roami_node *node, unsigned peer, uint32_t page,
 			       uint64_t bits)
 {
+	roami_contract(page < node->layout.pages);
 	atomic_fetch_and(&node->segments[peer].objects[page], ~bits);
 }
 

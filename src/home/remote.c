@@ -15,6 +15,7 @@ static uint64_t word_do(struct roami_node *node, const struct roami_word_op *op)
 {
 	unsigned manager = roami_manager(node, op->page);
 
+	roami_contract(op->page < node->layout.pages);
 	roami_step(node);
 	return node->reach[manager]->word(node, manager, op);
 }
@@ -30,6 +31,7 @@ uint64_t roami_word_swap(struct roami_node *node, uint32_t page, uint64_t from, 
 {
 	struct roami_word_op op = {page, 1, from, to};
 
+	roami_contract((to & ROAMI_WORD_STATE) != ROAMI_WORD_CREATOR);
 	return word_do(node, &op);
 }
 
@@ -39,7 +41,7 @@ uint32_t roami_memory_page(struct roami_node *node, const struct roam_request *r
 	uint32_t page;
 
 	if (request->bytes < bytes)
-		roami_node_fail(node, "node %u sent a short request", request->from);
+		roami_node_fail(node, "node %u: short request about a page", request->from);
 	memcpy(&page, request->data, sizeof(page));
 	if (page >= node->layout.pages)
 		roami_node_fail(node, "node %u asked for page %u, beyond the heap", request->from,
@@ -74,7 +76,7 @@ static void words_handle(struct roami_node *node, const struct roam_request *req
 	struct roam_part part = {words, 0};
 
 	if (request->bytes != sizeof(ask))
-		roami_node_fail(node, "node %u sent a short request", request->from);
+		roami_node_fail(node, "node %u: short request about a page", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
 	if (ask.count > ROAMI_WORDS_MAX || ask.first >= node->layout.pages ||
 	    ask.count > node->layout.pages - ask.first)
@@ -109,6 +111,7 @@ void roami_adopt(struct roami_node *node, unsigned home, uint32_t page)
 	uint8_t bytes[ROAM_PAGE_SIZE];
 	bool has = home != 0 && roami_creator_copy(node, page, bytes);
 
+	roami_assert(home < node->nodes && home != node->me);
 	node->reach[home]->adopt(node, home, page, has ? bytes : NULL);
 }
 

@@ -1,4 +1,4 @@
-/* Copies of other nodes' pages: how many there are, and which go when there are too many. */
+/* Copies of other nodes' pages: their number, and which are evicted when there are too many. */
 #include "base/region.h"
 #include "base/thread.h"
 #include "page/page.h"
@@ -8,12 +8,17 @@ static uint32_t *cache_items(struct roami_node *node)
 	return (uint32_t *)(void *)pages_of(node)->cache.items;
 }
 
-/* Drops what was invalidated since it was listed, and doubles; the lock is held. */
+/*
+ * Removes from the list pages invalidated since they were listed, and duplicates; cache_lock is
+ * held.
+ */
 static void cache_compact(struct roami_node *node)
 {
 	uint32_t *pages = cache_items(node);
 	size_t kept = 0;
 
+	roami_contract(pages_of(node)->cache_lock.held != 0);
+	roami_contract(pages_of(node)->cache_first <= pages_of(node)->cache.count);
 	for (size_t i = pages_of(node)->cache_first; i < pages_of(node)->cache.count; i++) {
 		struct roami_page *entry = &node->table[pages[i]];
 
@@ -28,12 +33,13 @@ static void cache_compact(struct roami_node *node)
 	pages_of(node)->cache_first = 0;
 }
 
-/* Lists a page as the newest copy; first listed, first evicted. */
+/* Lists a page as the newest copy; pages are evicted in the order listed. */
 static void cache_list(struct roami_node *node, uint32_t page)
 {
 	struct roami_pages *pages = pages_of(node);
 	uint32_t *slot;
 
+	roami_assert(page < node->layout.pages && node->options->cache_pages != 0);
 	roami_spin_lock(node, &pages->cache_lock);
 	if (pages->cache.count - pages->cache_first > 2 * node->options->cache_pages + 1024)
 		cache_compact(node);
@@ -47,6 +53,7 @@ static void cache_list(struct roami_node *node, uint32_t page)
 
 void roami_page_cached(struct roami_node *node, uint32_t first, uint32_t end)
 {
+	roami_assert(first < end && end <= node->layout.pages);
 	atomic_fetch_add(&pages_of(node)->cached, end - first);
 	for (uint32_t page = first; node->options->cache_pages != 0 && page < end; page++)
 		cache_list(node, page);
@@ -54,24 +61,27 @@ void roami_page_cached(struct roami_node *node, uint32_t first, uint32_t end)
 
 /* ------------------------------------------------------------------------------------ eviction */
 
-/* Lets the page's protocol give the copy up; the page is pending. */
+/* Asks the page's protocol to drop the copy; the page is pending. */
 static bool page_give_up(struct roami_node *node, uint32_t page)
 {
 	struct roami_domain *domain = roami_domain_of(node, page);
 	unsigned was = roami_domain_enter(node, domain);
 	bool gone = domain->protocol->evict != NULL && domain->protocol->evict(node, page);
 
+	roami_contract_pending(node, page);
 	roami_domain_leave(node, was);
 	return gone;
 }
 
 void roami_page_away(struct roami_node *node, uint32_t page)
 {
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	roami_spoil(node, ROAMI_SPOILT_PAGE, roami_page_bytes(node, page), ROAMI_PAGE);
 }
 
 bool roami_cache_drop(struct roami_node *node, uint32_t page)
 {
+	roami_contract_locked(node, page);
 	if (node->options->cache_pages == 0 ||
 	    atomic_load(&pages_of(node)->cached) <= node->options->cache_pages)
 		return false;
@@ -93,6 +103,7 @@ static bool page_evict(struct roami_node *node, uint32_t page)
 	if (atomic_load(&entry->access) == ROAM_READ &&
 	    (atomic_load(&entry->flags) & (ROAMI_PAGE_HOME | ROAMI_PAGE_DIRTY)) == 0)
 		gone = page_give_up(node, page);
+	roami_contract(!gone || roami_page_access(node, page) == ROAM_NONE);
 	if (gone)
 		roami_spoil(node, ROAMI_SPOILT_COPY, roami_page_bytes(node, page), ROAMI_PAGE);
 	if (gone && node->fd >= 0) {
@@ -117,20 +128,21 @@ static bool cache_oldest(struct roami_node *node, uint32_t *page_p)
 	return found;
 }
 
-/* Those that are dirty or in use go to the end of the list. */
+/* Pages looked at per call; those that are dirty or in use move to the end of the list. */
 #define EVICT_TRIES 64u
 
 static bool evict_needs(struct roami_thread *thread, uint32_t page)
 {
 	uint32_t needs = atomic_load_explicit(&thread->needs, memory_order_relaxed);
 
+	roami_assert(needs <= ROAMI_TOUCHED);
 	for (unsigned i = 0; i < needs; i++)
 		if (atomic_load_explicit(&thread->touched[i], memory_order_relaxed) == page + 1)
 			return true;
 	return false;
 }
 
-/* Whether a thread is about to touch the page: it has just got it, or waits for it. */
+/* Whether a thread is about to touch the page: it has just fetched the page, or waits for it. */
 static bool evict_spares(struct roami_node *node, uint32_t page)
 {
 	for (unsigned i = 0; i < atomic_load(&threads_of(node)->top); i++)
@@ -141,6 +153,7 @@ static bool evict_spares(struct roami_node *node, uint32_t page)
 
 static void touched_set(struct roami_thread *thread, unsigned i, uint32_t page)
 {
+	roami_contract(i < ROAMI_TOUCHED);
 	atomic_store_explicit(&thread->touched[i], page, memory_order_relaxed);
 }
 
@@ -149,9 +162,13 @@ void roami_evict_not(struct roami_node *node, uint32_t page)
 	struct roami_thread *thread = roami_thread_self(node);
 	unsigned at = 0;
 
+	roami_contract(page < node->layout.pages && node->options->cache_pages != 0);
 	while (at < ROAMI_TOUCHED && atomic_load(&thread->touched[at]) != page + 1)
 		at++;
-	/* It is back so soon: one instruction may need what it has touched since, and this. */
+	/*
+	 * The thread is back so soon: one instruction may need this page and all that it has
+	 * touched since.
+	 */
 	atomic_store_explicit(&thread->needs, at < ROAMI_TOUCHED ? at + 1 : 1,
 			      memory_order_relaxed);
 	for (unsigned i = at < ROAMI_TOUCHED ? at : ROAMI_TOUCHED - 1; i > 0; i--)
@@ -164,6 +181,7 @@ void roami_evict(struct roami_node *node)
 	uint32_t limit = (uint32_t)node->options->cache_pages, page;
 	unsigned tries = EVICT_TRIES;
 
+	roami_contract(limit != 0);
 	while (tries-- > 0 && atomic_load(&pages_of(node)->cached) > limit &&
 	       cache_oldest(node, &page)) {
 		if (!evict_spares(node, page) && page_evict(node, page))

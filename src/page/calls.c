@@ -6,7 +6,7 @@
 
 #define PARTS_MAX 8u
 
-/* `page`: the bytes, if the answer brings them. */
+/* `page`: the bytes, for an answer of kind ROAMI_ANSWER_PAGE. */
 static void reply_bringing(struct roami_node *node, const struct roam_request *request,
 			   uint32_t answer, const uint8_t *page, const struct roam_part *parts,
 			   unsigned count)
@@ -23,6 +23,7 @@ static void reply_bringing(struct roami_node *node, const struct roam_request *r
 void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		      const struct roam_part *parts, unsigned count)
 {
+	roami_assert(request->origin < node->nodes);
 	reply_bringing(node, request, msg_of(node)->answers[request->origin]->left,
 		       roami_page_bytes(node, page), parts, count);
 }
@@ -30,6 +31,7 @@ void roami_reply_page(struct roami_node *node, const struct roam_request *reques
 uint8_t *roami_reply_room(struct roami_node *node, const struct roam_request *request,
 			  uint32_t page, uint8_t *spare)
 {
+	roami_assert(request->origin < node->nodes);
 	return msg_of(node)->answers[request->origin]->room(node, request->origin, page, spare);
 }
 
@@ -38,6 +40,7 @@ void roami_reply_filled(struct roami_node *node, const struct roam_request *requ
 {
 	uint32_t answer = msg_of(node)->answers[request->origin]->put;
 
+	roami_assert(room != NULL);
 	reply_bringing(node, request, answer, room, parts, count);
 	ROAMI_COUNT(node->stats, bytes_sent, answer == ROAMI_ANSWER_PAGE ? 0 : ROAMI_PAGE);
 }
@@ -49,6 +52,8 @@ void roami_pages_ask(struct roami_node *node, struct roam_page_call *calls, unsi
 		struct roam_page_call *call = &calls[i];
 		unsigned first = roami_domain_of(node, call->page)->types;
 
+		roami_contract_pending(node, call->page);
+		roami_contract(call->to < node->nodes);
 		roami_page_entry(node, call->page)->here = 1;
 		call->started = roami_msg_call_page_start(
 			node, call->to, first + call->type, &call->part, 1, call->reply,
@@ -60,12 +65,15 @@ static void page_call_end(struct roami_node *node, struct roam_page_call *call)
 {
 	uint32_t at;
 
+	roami_assert(call->started != NULL);
+	roami_contract_pending(node, call->page);
 	call->bytes = roami_msg_call_page_end(node, call->started, &at);
 	call->started = NULL;
 	call->came = at != 0;
 	if (call->came)
 		roami_fetched(node);
 	if (at > 1) {
+		roami_assert(at - 2 < node->nodes);
 		roami_step(node);
 		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
 		roami_page_copy(node, roami_page_bytes(node, call->page),
@@ -94,6 +102,7 @@ unsigned roami_pages_await(struct roami_node *node, struct roam_page_call *calls
 	struct pages_wait wait = {calls, count};
 	unsigned left = 0;
 
+	roami_assert(count > 0 && count <= ROAM_PAGES_ONCE);
 	roami_wait(node, pages_some, &wait);
 	for (unsigned i = 0; i < count; i++)
 		if (calls[i].started != NULL && roami_msg_call_answered(calls[i].started))
@@ -125,6 +134,7 @@ void roami_park(struct roami_node *node, const struct roam_request *request, uin
 {
 	struct roami_page *entry = &node->table[page];
 
+	roami_contract_locked(node, page);
 	roami_step(node);
 	roami_msg_keep(node, request, page, 0);
 	roami_assert(atomic_fetch_or(&entry->flags, ROAMI_PAGE_PARKED) & ROAMI_PAGE_PENDING);

@@ -8,7 +8,7 @@
  * forms the twin afterwards holds exactly what was sent, and a byte that changes during the call
  * is either sent now or still differs from the twin at the next release.
  *
- * Encoded form, the same from every implementation, little-endian:
+ * Encoded form, identical from every implementation, little-endian:
  *
  *	u64 map                        bit i: line i (64 bytes) has changed bytes; never 0
  *	for each bit of map, ascending:
@@ -46,27 +46,27 @@ struct roami_diff_ops {
 	bool (*same)(const uint8_t *cur, const uint8_t *twin, size_t bytes);
 	/* Stores each byte of cur that differs from twin to dst; returns how many. */
 	size_t (*put)(uint8_t *dst, const uint8_t *cur, const uint8_t *twin, size_t bytes);
-	/* The same, and twin takes the bytes sent. */
+	/* As put, and twin takes the bytes sent. */
 	size_t (*put_sticky)(uint8_t *dst, const uint8_t *cur, uint8_t *twin, size_t bytes);
 	/*
 	 * Writes the encoded form to out and returns its length, 0 if nothing changed. out needs
 	 * ROAMI_DIFF_BYTES_MAX bytes whatever the result: space behind the result is scratch.
 	 */
 	size_t (*encode)(uint8_t *out, const uint8_t *cur, const uint8_t *twin, size_t bytes);
-	/* The same, and twin takes the bytes sent. */
+	/* As encode, and twin takes the bytes sent. */
 	size_t (*encode_sticky)(uint8_t *out, const uint8_t *cur, uint8_t *twin, size_t bytes);
 	/*
 	 * Stores an encoded diff into the page dst and, unless NULL, into its existing twin `also`,
-	 * both of 4096 bytes. `in` is taken as hostile: it is checked before the first store, and
-	 * even one that changes during the call cannot cause an access outside the page or of
-	 * in[len...]. Malformed: false, nothing stored. len 0 is the diff of nothing: true.
+	 * both of 4096 bytes. `in` is untrusted: it is checked before the first store, and even one
+	 * that changes during the call cannot cause an access outside the page or of in[len...].
+	 * Malformed: false, nothing stored. len 0 is the diff of nothing: true.
 	 */
 	bool (*apply)(uint8_t *dst, uint8_t *also, const uint8_t *in, size_t len);
 };
 
 /*
  * The implementation for `simd`: "scalar", "avx2", "avx512", or the best this CPU has (NULL or
- * "auto"). NULL if the CPU lacks the one asked for, or there is none of that name.
+ * "auto"). NULL if the CPU lacks the one named, or no implementation has that name.
  */
 const struct roami_diff_ops *roami_diff_choose(const char *simd);
 

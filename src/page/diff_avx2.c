@@ -10,7 +10,10 @@
 #define AVX2        __attribute__((target("avx2,bmi,bmi2,popcnt"))) ROAMI_RACY
 #define AVX2_INLINE static inline __attribute__((always_inline)) AVX2
 
-/* Up to so many changed bytes a line are packed one by one: cheaper than eight pexts. */
+/*
+ * The most changed bytes of a line that are packed one by one, which is then cheaper than eight
+ * pexts.
+ */
 enum { AVX2_FEW = 6 };
 
 /* One line of the page, read once. */

@@ -1,4 +1,4 @@
-/* Faults of the app view: what the touching thread does until its access may be tried again. */
+/* Faults of the app view: what the faulting thread does before its access is retried. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,11 +14,11 @@
 #define RETURNS     (sizeof(((struct roami_returns *)0)->pages) / sizeof(uint32_t))
 
 /*
- * A page may be gone before the access that faulted is made, if the thread does not get to run (or
- * waits for another page that the same instruction needs).  Then it faults again, having run for
- * the time of a fault's way in and out.  A write after a read of a page proves nothing: that is how
- * one instruction may do it, or two.  Nor does a page that this node has evicted: with few copies
- * threads come back to many, which others wait for.
+ * A page may be taken away before the access that faulted is made, if the thread is not scheduled
+ * (or waits for another page that the same instruction needs).  Then the thread faults again,
+ * having run only for the entry and exit of a fault.  A write after a read of a page proves
+ * nothing: one instruction may do both, or two may.  Nor does a page that this node has evicted:
+ * with a small cache, threads come back to many pages without any other node taking them.
  */
 static struct roami_returns *returns_of(struct roami_node *node)
 {
@@ -38,6 +38,7 @@ static void returns_count(struct roami_returns *returns, uint32_t page, bool upg
 {
 	bool listed = false;
 
+	roami_contract(returns->count <= RETURNS_MAX);
 	for (unsigned i = 0; i < RETURNS; i++)
 		listed |= returns->pages[i] == page + 1;
 	if (!listed)
@@ -51,10 +52,11 @@ static void returns_count(struct roami_returns *returns, uint32_t page, bool upg
 	returns->again = listed;
 }
 
-/* Only who comes back to a page pays for a look at the clock. */
+/* The clock is read only by a thread that comes back to a page, because reading it costs time. */
 static void returns_leave(struct roami_node *node, struct roami_returns *returns, uint32_t page,
 			  bool write)
 {
+	roami_contract(returns->again || returns->count == 0);
 	returns->read = write ? 0 : page + 1;
 	returns->ran = returns->again ? node->env->ran(node) : 0;
 }
@@ -64,11 +66,14 @@ void roami_returns_forget(struct roami_node *node)
 	returns_of(node)->ran = 0;
 }
 
-/* Each node another time: two that each need what the other has must not swap it for ever. */
+/*
+ * The time differs per node: two nodes that each need the other's page must not swap them for ever.
+ */
 uint64_t roami_stay_ns(struct roami_node *node)
 {
 	uint64_t more = ((uint64_t)ROAM_STAY_NS << returns_of(node)->count) - ROAM_STAY_NS;
 
+	roami_contract(returns_of(node)->count <= RETURNS_MAX);
 	return ROAM_STAY_NS + more + more * node->me / node->nodes;
 }
 
@@ -78,6 +83,7 @@ uint64_t roami_stay_ns(struct roami_node *node)
 static void fault_upgrade(struct roami_node *node, const struct roam_protocol *protocol,
 			  uint32_t page)
 {
+	roami_contract_pending(node, page);
 	if (protocol->write_fault != NULL)
 		protocol->write_fault(node, page);
 	if (roami_page_access(node, page) == ROAM_READ &&
@@ -88,6 +94,8 @@ static void fault_upgrade(struct roami_node *node, const struct roam_protocol *p
 static void fault_none(struct roami_node *node, const struct roam_protocol *protocol, uint32_t page,
 		       bool write)
 {
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	if (write && roami_writes_of(node, page) == ROAM_WRITES_FAULT) {
 		protocol->write_fault(node, page);
 		return;
@@ -98,15 +106,17 @@ static void fault_none(struct roami_node *node, const struct roam_protocol *prot
 }
 
 /*
- * The page table says the access is there, yet the page faulted: an engine call for a neighbour
- * took it along, or another thread got it first.  Under the page lock, and only what the table says
- * then: a handler may take it away, pending or not.
+ * The page table says that the access is there, yet the page faulted: an engine call for a
+ * neighbouring page removed it, or another thread opened the page first.  The repair is under the
+ * page lock, and to what the table says then: a handler may take the access away even from a
+ * pending page.
  */
 static void fault_repair(struct roami_node *node, uint32_t page)
 {
 	enum roam_err err = ROAM_OK;
 	enum roam_access has;
 
+	roami_contract_pending(node, page);
 	roami_step(node);
 	roami_page_lock(node, page);
 	has = roami_page_access(node, page);
@@ -123,12 +133,16 @@ static void fault_repair(struct roami_node *node, uint32_t page)
 		roami_node_fail(node, "cannot open page %u: %s", page, roam_strerror(err));
 }
 
-/* The calling thread is the only one that has used this node, and another one would wait now. */
+/*
+ * Notes that the calling thread is the only one that has used this node; a second one waits from
+ * now on.
+ */
 static void solo_enter(struct roami_node *node)
 {
 	if (pages_of(node)->engine->copy == NULL)
 		return;
 	node->env->thread(node);
+	roami_contract(atomic_load(&pages_of(node)->users) != 0);
 	if (atomic_load(&pages_of(node)->users) != 1)
 		return;
 	atomic_store(&pages_of(node)->solo, 1);
@@ -150,7 +164,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	unsigned was;
 
 	if (page < domain->first || page >= domain->end)
-		roami_node_fail(node, "touch beyond the shared heap");
+		roami_node_fail(node, "access to page %u, past the end of the shared heap", page);
 	if (!roami_node_dumped(node, page))
 		roami_page_dump(node, page);
 	roami_step(node);
@@ -160,6 +174,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (domain->protocol->writes == ROAM_WRITES_FAULT)
 		returns = returns_enter(node);
 	roami_page_hold(node, page);
+	roami_contract_pending(node, page);
 	has = roami_page_access(node, page);
 	if (has == ROAM_NONE)
 		solo_enter(node);
@@ -206,11 +221,12 @@ void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known)
 
 /* ---------------------------------------------------------------------------- loads and stores */
 
-/* Of `bytes` from `offset` on, what lies in the first page. */
+/* How many of `bytes` bytes from `offset` on lie in the first page. */
 static size_t heap_step(uint64_t offset, size_t bytes)
 {
 	size_t left = ROAMI_PAGE - offset % ROAMI_PAGE;
 
+	roami_contract(bytes > 0);
 	return bytes < left ? bytes : left;
 }
 
@@ -219,6 +235,8 @@ void roami_heap_load(struct roami_node *node, uint64_t offset, void *out, size_t
 	uint8_t *to = out;
 	size_t step;
 
+	roami_contract(offset <= node->layout.heap_bytes);
+	roami_contract(bytes <= node->layout.heap_bytes - offset);
 	if (pages_of(node)->engine->load == NULL)
 		memcpy(out, node->app + offset, bytes);
 	for (; pages_of(node)->engine->load != NULL && bytes > 0; bytes -= step) {
@@ -237,6 +255,8 @@ void roami_heap_store(struct roami_node *node, uint64_t offset, const void *in, 
 	const uint8_t *from = in;
 	size_t step;
 
+	roami_contract(offset <= node->layout.heap_bytes);
+	roami_contract(bytes <= node->layout.heap_bytes - offset);
 	if (pages_of(node)->engine->store == NULL)
 		memcpy(node->app + offset, in, bytes);
 	for (; pages_of(node)->engine->store != NULL && bytes > 0; bytes -= step) {

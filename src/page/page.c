@@ -53,6 +53,7 @@ void *roami_page_data(struct roami_node *node, uint32_t page)
 {
 	const struct roami_domain *domain = roami_domain_of(node, page);
 
+	roami_contract(page >= domain->first && page < domain->end);
 	roami_assert(page < node->layout.pages);
 	return domain->page_data +
 	       (size_t)(page - domain->first) * roami_page_state_bytes(node, domain->protocol);
@@ -68,6 +69,8 @@ void roami_page_move(struct roami_node *node, uint32_t page, unsigned state)
 	struct roami_page *entry = roami_page_entry(node, page);
 	const struct roam_page_state *states = roami_domain_of(node, page)->protocol->states;
 
+	roami_contract_owned(node, page);
+	roami_contract(state < 32);
 	if ((states[entry->state].next & (1u << state)) == 0)
 		roami_node_fail(node, "page %u: no move from state %s to %s", page,
 				states[entry->state].name, states[state].name);
@@ -81,6 +84,7 @@ void roami_page_lock(struct roami_node *node, uint32_t page)
 
 void roami_page_unlock(struct roami_node *node, uint32_t page)
 {
+	roami_contract_locked(node, page);
 	roami_spin_unlock(&roami_page_entry(node, page)->lock);
 }
 
@@ -104,7 +108,7 @@ bool roami_page_try(struct roami_node *node, uint32_t page)
 
 	if (atomic_load_explicit(&entry->flags, memory_order_relaxed) & ROAMI_PAGE_PENDING)
 		return false;
-	/* Under the lock: a handler that saw "not pending" must finish first. */
+	/* Under the page lock: a handler that saw the page not pending must finish first. */
 	roami_spin_lock(node, &entry->lock);
 	mine = (atomic_fetch_or(&entry->flags, ROAMI_PAGE_PENDING) & ROAMI_PAGE_PENDING) == 0;
 	roami_spin_unlock(&entry->lock);
@@ -130,7 +134,7 @@ void roami_page_hold(struct roami_node *node, uint32_t page)
 	atomic_fetch_sub(&pages_of(node)->page_waiters, 1);
 }
 
-/* The page is pending no more; `clean`: nor dirty, and its twin, unless it is kept, returned. */
+/* Ends pending; `clean`: also ends dirty, and returns the twin unless the protocol keeps twins. */
 static uint32_t page_end(struct roami_node *node, uint32_t page, bool clean)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
@@ -165,6 +169,7 @@ void roami_page_unpark(struct roami_node *node, uint32_t page)
 	struct roami_page *entry = roami_page_entry(node, page);
 	uint8_t was;
 
+	roami_contract_pending(node, page);
 	roami_spin_lock(node, &entry->lock);
 	was = atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_PARKED);
 	roami_spin_unlock(&entry->lock);
@@ -200,11 +205,12 @@ void roami_page_set_home(struct roami_node *node, uint32_t page, bool home)
 	struct roami_page *entry = roami_page_entry(node, page);
 	uint8_t was;
 
+	roami_contract_owned(node, page);
 	if (home)
 		was = atomic_fetch_or(&entry->flags, ROAMI_PAGE_HOME);
 	else
 		was = atomic_fetch_and(&entry->flags, (uint8_t)~ROAMI_PAGE_HOME);
-	/* A copy becomes the home's page, or the other way round. */
+	/* A copy becomes the home's page, or the reverse. */
 	if (((was & ROAMI_PAGE_HOME) != 0) == home || roami_page_access(node, page) == ROAM_NONE)
 		return;
 	if (home)
@@ -217,6 +223,7 @@ void roami_page_set_twins(struct roami_node *node, uint32_t page, bool twins)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
+	roami_contract_owned(node, page);
 	if (twins)
 		atomic_fetch_or(&entry->flags, ROAMI_PAGE_TWINS);
 	else
@@ -247,6 +254,7 @@ void roami_page_clean(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
+	roami_contract_pending(node, page);
 	atomic_fetch_and(&entry->flags, (uint8_t) ~(ROAMI_PAGE_DIRTY | ROAMI_PAGE_KEEP));
 	roami_spin_lock(node, &entry->lock);
 	roami_twin_drop(node, page);
@@ -260,6 +268,7 @@ static void page_engine(struct roami_node *node, uint32_t first, uint32_t count,
 		pages_of(node)->engine->protect(pages_of(node)->engine_state, first, count, from,
 						to);
 
+	roami_assert(from != to && count > 0 && count <= node->layout.pages - first);
 	ROAMI_COUNT(node->stats, protects, 1);
 	if (err == ROAM_ENOMEM)
 		roami_node_fail(node,
@@ -277,12 +286,13 @@ void roami_page_close_late(struct roami_node *node)
 
 	if (late.count == 0)
 		return;
+	roami_assert(late.to < late.from);
 	pages_of(node)->late.count = 0;
 	roami_step(node);
 	page_engine(node, late.first, late.count, late.from, late.to);
 }
 
-/* In the order of the calls. */
+/* Applies a change of access after those that are still outstanding (`late`). */
 static void page_protect(struct roami_node *node, uint32_t first, uint32_t count,
 			 enum roam_access from, enum roam_access to)
 {
@@ -290,10 +300,15 @@ static void page_protect(struct roami_node *node, uint32_t first, uint32_t count
 	page_engine(node, first, count, from, to);
 }
 
-/* Where nobody can look meanwhile, the answer does not wait for the engine. */
+/*
+ * Closes pages.  Where no thread can touch them meanwhile, the engine does so after the handler's
+ * answer has left.
+ */
 static void page_shut(struct roami_node *node, uint32_t first, uint32_t count,
 		      enum roam_access from, enum roam_access to)
 {
+	roami_assert(to < from);
+	roami_contract(pages_of(node)->close_lock.held != 0);
 	roami_page_close_late(node);
 	if (node->env->alone != NULL && node->env->alone(node))
 		pages_of(node)->late = (struct roami_late){first, count, from, to};
@@ -309,6 +324,7 @@ size_t roami_pages_take(struct roami_node *node, struct roami_vec *list, struct 
 	size_t count = list->count;
 	uint32_t *pages;
 
+	roami_assert(list != work);
 	work->count = 0;
 	pages = roami_os_vec_grow(work, sizeof(*pages), count + 1);
 	if (pages == NULL)
@@ -323,6 +339,7 @@ size_t roami_pages_sort(uint32_t *pages, size_t count)
 {
 	size_t kept = 0;
 
+	roami_contract(pages != NULL || count == 0);
 	page_sort(pages, count);
 	for (size_t i = 0; i < count; i++)
 		if (kept == 0 || pages[kept - 1] != pages[i])
@@ -340,7 +357,7 @@ void roami_fetched_ahead(struct roami_node *node)
 	ROAMI_COUNT(node->stats, fetches_ahead, 1);
 }
 
-/* Whether it is written without a twin: at home, unless the home looks for races. */
+/* Whether the page is written without a twin: at its home, unless races are checked for. */
 static bool page_untwinned(struct roami_node *node, uint32_t page)
 {
 	uint8_t flags = atomic_load(&roami_page_entry(node, page)->flags);
@@ -350,12 +367,15 @@ static bool page_untwinned(struct roami_node *node, uint32_t page)
 		 roami_domain_of(node, page)->protocol->checks_races);
 }
 
-/* Decides the access a pending page opens with, and prepares a write: twin and dirty list. */
+/*
+ * Decides the access with which a pending page opens, and prepares for writes: twin and dirty list.
+ */
 static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enum roam_access least)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 	uint8_t flags = atomic_load(&entry->flags);
 
+	roami_contract(least != ROAM_NONE);
 	roami_assert(flags & ROAMI_PAGE_PENDING);
 	if (roami_writes_of(node, page) == ROAM_WRITES_FAULT || entry->guessed)
 		return least;
@@ -373,17 +393,21 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 	return ROAM_WRITE;
 }
 
-/* The access that the engine gives. */
+/* The access that the engine has given, which is ahead of the table for a mapped page. */
 static enum roam_access page_has(struct roami_node *node, uint32_t page)
 {
+	roami_contract(!node->table[page].mapped || roami_page_access(node, page) == ROAM_NONE);
 	return node->table[page].mapped ? ROAM_READ : roami_page_access(node, page);
 }
 
-/* Pages whose bytes were never here, and which the engine can map over holes at once. */
+/*
+ * Opens pages whose bytes were never here by mapping zeroes over holes; false: the engine cannot.
+ */
 static bool page_open_holes(struct roami_node *node, uint32_t first, uint32_t count)
 {
 	struct roami_page *entry = roami_page_entry(node, first);
 
+	roami_contract(entry->access == ROAM_NONE && count <= node->layout.pages - first);
 	if (pages_of(node)->engine->zero == NULL)
 		return false;
 	for (uint32_t i = 0; i < count; i++) {
@@ -394,10 +418,11 @@ static bool page_open_holes(struct roami_node *node, uint32_t first, uint32_t co
 	return pages_of(node)->engine->zero(pages_of(node)->engine_state, first, count) == ROAM_OK;
 }
 
-/* From what the engine gives to `to`. */
+/* Raises the access of pages from what the engine has given to `to`. */
 static void page_open_run(struct roami_node *node, uint32_t first, uint32_t count,
 			  enum roam_access has, enum roam_access to)
 {
+	roami_contract(has <= to && count > 0);
 	if (has == to)
 		return;
 	if (has == ROAM_NONE && to == ROAM_WRITE && page_open_holes(node, first, count))
@@ -410,6 +435,7 @@ void roami_page_unmap(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
+	roami_contract_pending(node, page);
 	if (entry->mapped)
 		page_protect(node, page, 1, ROAM_READ, ROAM_NONE);
 	entry->mapped = 0;
@@ -420,6 +446,8 @@ void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 {
 	uint32_t from = first;
 
+	roami_contract(access != ROAM_NONE && count > 0);
+	roami_assert(count <= node->layout.pages - first);
 	while (from < first + count) {
 		enum roam_access was = roami_page_access(node, from), has = page_has(node, from);
 		enum roam_access to = page_prepare(node, from, access);
@@ -442,9 +470,13 @@ void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 
 void roami_page_open_written(struct roami_node *node, uint32_t first, uint32_t count)
 {
-	for (uint32_t page = first; page < first + count; page++)
+	roami_assert(count <= node->layout.pages - first);
+	for (uint32_t page = first; page < first + count; page++) {
+		roami_contract_pending(node, page);
+		roami_contract(roami_page_access(node, page) == ROAM_READ);
 		if (page_untwinned(node, page))
 			roami_page_mark_dirty(node, roami_page_entry(node, page), page);
+	}
 	roami_step(node);
 	roami_page_open(node, first, count, ROAM_WRITE);
 }
@@ -453,6 +485,7 @@ void roami_page_upgrade(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
+	roami_contract_pending(node, page);
 	if (page_untwinned(node, page))
 		roami_page_mark_dirty(node, entry, page);
 	page_prepare(node, page, ROAM_WRITE);
@@ -467,12 +500,14 @@ void roami_page_upgrade(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Whether taking `page`'s access down to `to` in passing changes nothing that matters (rule 1.7).
+ * Whether `page`, which is not to be closed, may be included in a call that lowers the access of
+ * its neighbours to `to` (rule 1.7).
  */
 static bool page_may_merge(struct roami_node *node, uint32_t page, enum roam_access to)
 {
 	enum roam_access has = roami_page_access(node, page);
 
+	roami_contract(to != ROAM_WRITE && pages_of(node)->close_lock.held != 0);
 	return to == ROAM_NONE ? has == ROAM_NONE : has == ROAM_READ;
 }
 
@@ -483,11 +518,16 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 {
 	size_t at = 0;
 
+	roami_contract(access != ROAM_WRITE);
 	for (size_t i = 0; i + 1 < count; i++)
 		roami_assert(pages[i] < pages[i + 1]);
 	if (count == 0)
 		return;
-	/* What a handler closes altogether beside us must not become readable again by us. */
+	roami_assert(pages[count - 1] < node->layout.pages);
+	/*
+	 * A page that a handler closes completely at the same time must not become readable again
+	 * here.
+	 */
 	roami_spin_lock(node, &pages_of(node)->close_lock);
 	while (at < count) {
 		uint32_t first = pages[at], end = first + 1;
@@ -528,8 +568,8 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 #endif
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 /*
- * The home may be written while it is copied, by design; ThreadSanitizer's memcpy cannot be told
- * so.
+ * The home may be written while it is copied, by design; ThreadSanitizer's memcpy cannot be
+ * exempted.
  */
 ROAMI_RACY static void page_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {
@@ -542,6 +582,7 @@ ROAMI_RACY static void page_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 
 void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from)
 {
+	roami_contract(to != from);
 	if (node->env->step == NULL) {
 		page_copy(to, from, ROAMI_PAGE);
 		return;
@@ -558,6 +599,8 @@ void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t
 	uint32_t twin;
 	bool has;
 
+	roami_contract_pending(node, page);
+	roami_contract(entry == roami_page_entry(node, page) && node->nodes > 1);
 	roami_page_lock(node, page); /* a handler may take it away, pending or not */
 	has = entry->twin != 0;
 	roami_page_unlock(node, page);
@@ -574,6 +617,7 @@ void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t
 	 * 6.9).
 	 */
 	roami_page_lock(node, page);
+	roami_contract(entry->twin == 0);
 	roami_page_copy(node, roami_twin_bytes(node, twin), roami_page_bytes(node, page));
 	entry->twin = twin;
 	roami_page_unlock(node, page);
@@ -591,8 +635,10 @@ void roami_twins_give(struct roami_node *node, const uint32_t *list, size_t coun
 	slots = roami_os_vec_grow(&twins->free, sizeof(uint32_t), count);
 	if (slots == NULL)
 		roami_node_fail(node, "no memory for the twin pool");
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		roami_contract(list[i] <= twins->fresh);
 		roami_spoil(node, ROAMI_SPOILT_TWIN, roami_twin_bytes(node, list[i]), ROAMI_PAGE);
+	}
 	memcpy(slots, list, count * sizeof(*slots));
 	twins->free.count += count;
 	roami_spin_unlock(&twins->lock);
@@ -603,6 +649,7 @@ void roami_twin_drop(struct roami_node *node, uint32_t page)
 	struct roami_page *entry = roami_page_entry(node, page);
 	uint32_t twin = entry->twin;
 
+	roami_contract_owned(node, page);
 	entry->twin = 0;
 	if (twin != 0)
 		roami_twins_give(node, &twin, 1);
@@ -612,6 +659,7 @@ void roami_page_list(struct roami_node *node, uint32_t page)
 {
 	uint32_t *slot;
 
+	roami_assert(page < node->layout.pages);
 	roami_spin_lock(node, &pages_of(node)->dirty_lock);
 	slot = roami_os_vec_grow(&pages_of(node)->dirty, sizeof(uint32_t), 1);
 	if (slot == NULL)
@@ -623,6 +671,8 @@ void roami_page_list(struct roami_node *node, uint32_t page)
 
 void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, uint32_t page)
 {
+	roami_contract_owned(node, page);
+	roami_contract(entry == roami_page_entry(node, page));
 	if ((atomic_fetch_or(&entry->flags, ROAMI_PAGE_DIRTY) & ROAMI_PAGE_DIRTY) == 0)
 		roami_page_list(node, page);
 }

@@ -1,6 +1,10 @@
 /*
  * The page table: entries, the pending mark, access, twins.  The rest of its interface is in
  * roam/protocol.h.
+ *
+ * The room keeps rules 1.5 (diffs are by byte and patch twins too), 1.7 (roami_page_close lowers
+ * access by ranges), 1.8 and 2.3 (prefetch.h), 2.6 (an invalidation returns when the access is
+ * gone) and 6.9 (twins, diffs and moves of a page are under its page lock).
  */
 #ifndef ROAMI_PAGE_H
 #define ROAMI_PAGE_H
@@ -9,8 +13,8 @@
 #include "page/diff.h"
 
 /*
- * Pages that a handler has closed, for the engine to close when it is done: it runs on a thread
- * that nobody else can touch them beside (alone).  No pages elsewhere.
+ * Pages that a handler has closed, for the engine to close after the handler: the handler's thread
+ * is the only one that could touch them (roami_env.alone).  Elsewhere no pages are left so.
  */
 struct roami_late {
 	uint32_t first;
@@ -28,7 +32,7 @@ struct roami_twins {
 
 /* What the page room keeps of a node besides the table. */
 struct roami_pages {
-	/* A bit for each ROAMI_DUMP_PAGES pages: core files hold their part of the tables below. */
+	/* One bit per ROAMI_DUMP_PAGES pages: core files include their part of the tables below. */
 	_Atomic uint32_t dumped[ROAMI_PAGES_MAX / ROAMI_DUMP_PAGES / 32];
 	struct roami_twins twins;
 	const struct roami_diff_ops *diff;
@@ -42,7 +46,8 @@ struct roami_pages {
 	struct roami_vec dirty;      /* uint32_t pages with ROAMI_PAGE_DIRTY, some stale */
 	/*
 	 * Threads that use the node, and whether one that was the only one is in a fault: a page
-	 * may then show before it is checked.  Who comes second waits for it.
+	 * may then become readable before it is checked.  A second thread waits until the fault is
+	 * over.
 	 */
 	_Atomic uint32_t users;
 	_Atomic uint32_t solo;
@@ -79,39 +84,49 @@ static inline struct roami_page *roami_page_entry(struct roami_node *node, uint3
 
 static inline uint8_t *roami_twin_bytes(struct roami_node *node, uint32_t twin)
 {
+	roami_contract(twin != 0 && twin <= node->layout.pages);
 	return pages_of(node)->twins.pool + (size_t)twin * ROAMI_PAGE;
 }
 
-/* A page near `page` is used: what the node knows of these belongs into a core file. */
+/* The page is pending, or its page lock is held. */
+#define roami_contract_owned(node, page) \
+	roami_contract(roami_page_pending(node, page) || roami_page_locked(node, page))
+
+/*
+ * A page near `page` is used: from now on core files include the metadata of the pages around it.
+ */
 void roami_page_dump(struct roami_node *node, uint32_t page);
 
-/* Copies the page into a pooled twin; the page is pending. */
+/* Copies the pending page into a twin of the pool. */
 void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t page);
 
 /* Closes a page that the engine has opened ahead of roami_page_open. */
 void roami_page_unmap(struct roami_node *node, uint32_t page);
 
-/* Closes what a handler has left to be closed when it is done. */
+/* Closes the pages that a handler left in `late`. */
 void roami_page_close_late(struct roami_node *node);
 
 /* Gives twins back to the pool. */
 void roami_twins_give(struct roami_node *node, const uint32_t *list, size_t count);
 
-/* roami_page_done of a page that is dirty no more; its twin, if any, is the caller's to give. */
+/*
+ * roami_page_done for a page that is no longer dirty; returns its twin, which the caller gives
+ * back.
+ */
 uint32_t roami_page_done_clean(struct roami_node *node, uint32_t page);
 
 /* Puts the pending page on the dirty list. */
 void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, uint32_t page);
 
-/* The same for a page that stays dirty after a release. */
+/* Adds a page that stays dirty after a release to the dirty list. */
 void roami_page_list(struct roami_node *node, uint32_t page);
 
 /* Whether roami_home_shared would return anything; the caller fences. */
 bool roami_home_shared_any(struct roami_node *node);
 
 /*
- * Opens a pending page that can be read for writing.  Not if a handler took its access meanwhile,
- * or its twin: then the write faults again.
+ * Opens a pending, readable page for writing.  If a handler has taken its access or its twin
+ * meanwhile, nothing is opened and the write faults again.
  */
 void roami_page_upgrade(struct roami_node *node, uint32_t page);
 
@@ -122,7 +137,10 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 void roami_heap_load(struct roami_node *node, uint64_t offset, void *out, size_t bytes);
 void roami_heap_store(struct roami_node *node, uint64_t offset, const void *in, size_t bytes);
 
-/* The calling thread has synchronised: it did not come back to a page for nothing. */
+/*
+ * The calling thread has synchronised: its next fault on a page that it has had does not count as
+ * coming back.
+ */
 void roami_returns_forget(struct roami_node *node);
 
 /* A hint that these pages will be read. */
@@ -132,18 +150,22 @@ void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count);
 void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known);
 
 /*
- * Drops clean copies while more than ROAM_CACHE_PAGES are cached; not those that threads are about
- * to touch: two that evict each other's page, or one its own, would never get on.  app.
+ * Drops clean copies while more than ROAM_CACHE_PAGES are cached, except pages that threads are
+ * about to touch: two threads that evict each other's page, or one that evicts its own, would make
+ * no progress.  app.
  */
 void roami_evict(struct roami_node *node);
 
-/* Copies of pages [first, end) of other nodes are here from now on. */
+/* This node now has copies of pages [first, end), whose homes are other nodes. */
 void roami_page_cached(struct roami_node *node, uint32_t first, uint32_t end);
 
 /* The calling thread is about to touch the page. */
 void roami_evict_not(struct roami_node *node, uint32_t page);
 
-/* Moves the pages of `list`, whose lock is held, to `work`, which held others; how many. */
+/*
+ * Moves the pages of `list`, whose lock is held, to `work`, whose former contents are lost; returns
+ * how many.
+ */
 size_t roami_pages_take(struct roami_node *node, struct roami_vec *list, struct roami_vec *work);
 
 #endif

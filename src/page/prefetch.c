@@ -5,8 +5,8 @@
 #include "base/thread.h"
 #include "page/page.h"
 
-#define FIRST        4u  /* pages that go along with the third touch of a stream */
-#define BRIEF_PART   8u  /* of what was read, where copies do not last */
+#define FIRST        4u  /* pages fetched along with the third touch of a stream */
+#define BRIEF_PART   8u  /* part of what was read, where copies do not last */
 #define SKIPS        32u /* pages of a stream that were open already */
 #define AGAIN        8u  /* times that a page comes along after a fault of its own */
 
@@ -17,7 +17,10 @@ static bool stream_expects(const struct roami_stream *stream, uint32_t page)
 	return stream->stride != 0 && page - stream->last == (uint32_t)stream->stride;
 }
 
-/* Two equal distances make a stream; it doubles each time that the page it expects is touched. */
+/*
+ * Two equal distances make a stream; its length doubles each time that the expected page is
+ * touched.
+ */
 static uint32_t stream_grown(const struct roami_stream *stream)
 {
 	return stream->ahead == 0 ? FIRST : stream->ahead * 2;
@@ -25,12 +28,13 @@ static uint32_t stream_grown(const struct roami_stream *stream)
 
 static struct roami_stream *stream_replace(struct roami_streams *streams)
 {
+	roami_contract(streams != NULL);
 	return &streams->of[streams->turn++ % ROAMI_STREAMS];
 }
 
 /* --------------------------------------------------------------------------------------- reads */
 
-/* Whether a stream that goes on at `next` has come to `page`: what lies between needs no fault. */
+/* Whether a stream that continues at `next` has reached `page`: the pages between are open. */
 static bool read_reaches(struct roami_node *node, const struct roami_stream *stream, uint32_t page)
 {
 	int64_t beyond = (int64_t)page - stream->next;
@@ -57,7 +61,7 @@ static struct roami_stream *read_find(struct roami_node *node, struct roami_stre
 		stream = &reads->of[i];
 		if (!stream_expects(stream, page))
 			continue;
-		/* What came along is gone before it was read: the stream may end as soon again. */
+		/* The pages fetched ahead were gone before they were read: begin anew. */
 		stream->first = stream->last;
 		stream->ahead = 0;
 		return stream;
@@ -71,23 +75,31 @@ static struct roami_stream *read_find(struct roami_node *node, struct roami_stre
 	return NULL;
 }
 
-/* Pages of a small stride are brought with those between them, where the engine prefers that. */
+/*
+ * Whether pages at a small stride are fetched with the pages between them, as the engine prefers.
+ */
 static bool read_bridged(const struct roami_node *node, int32_t stride)
 {
 	return stride > 1 && (uint32_t)stride <= pages_of(node)->engine->bridge;
 }
 
-/* What is fetched beyond the end is lost if copies do not last: a small part of the stream then. */
+/*
+ * Pages fetched beyond the end are wasted if copies do not last: then only a small part of the
+ * stream's length.
+ */
 static uint32_t read_grows(struct roami_node *node, const struct roami_stream *stream,
 			   uint32_t page)
 {
+	roami_contract(stream->stride != 0);
 	if (pages_of(node)->copy_is_brief(node, page))
 		return (uint32_t)((int32_t)(page - stream->first) / stream->stride + 1) /
 		       BRIEF_PART;
 	return stream_grown(stream);
 }
 
-/* Pages fetched ahead at most: of more than half of the copies there may be, few would last. */
+/*
+ * The most pages to fetch ahead: not more than half of the cache, or they would evict each other.
+ */
 static uint32_t read_most(const struct roami_node *node)
 {
 	uint64_t max = node->options->prefetch, copies = node->options->cache_pages;
@@ -117,12 +129,13 @@ static uint32_t read_ahead(struct roami_node *node, struct roami_streams *reads,
 	return stream->ahead;
 }
 
-/* How many of the pages first + i * stride, i < count, are the domain's, from the first one on. */
+/* How many pages first + i * stride, i < count, from the first one on, are the domain's. */
 static uint32_t ahead_within(const struct roami_domain *domain, uint32_t first, uint32_t count,
 			     int32_t stride)
 {
 	uint32_t room;
 
+	roami_contract(stride != 0 && domain->first < domain->end);
 	if (first < domain->first || first >= domain->end)
 		return 0;
 	if (stride > 0)
@@ -132,10 +145,11 @@ static uint32_t ahead_within(const struct roami_domain *domain, uint32_t first, 
 	return count < room ? count : room;
 }
 
-/* Of pages that will probably be read soon, the domain's protocol gets those that are its own. */
+/* Tells the domain's protocol which of its pages will probably be read soon. */
 static void ahead_ask(struct roami_node *node, const struct roami_domain *domain, uint32_t first,
 		      uint32_t count, int32_t stride)
 {
+	roami_contract(roami_domain_current(node) == domain);
 	count = ahead_within(domain, first, count, stride);
 	if (count > 0 && domain->protocol->ahead != NULL)
 		domain->protocol->ahead(node, first, count, stride);
@@ -146,6 +160,7 @@ void roami_prefetch_read(struct roami_node *node, const struct roami_domain *dom
 	int32_t stride = 0;
 	uint32_t ahead;
 
+	roami_contract(roami_domain_of(node, page) == domain);
 	if (domain->protocol->ahead == NULL)
 		return;
 	ahead = read_ahead(node, &roami_thread_self(node)->reads, page, &stride);
@@ -161,6 +176,7 @@ void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count)
 {
 	uint32_t end = first + count;
 
+	roami_assert(first < node->layout.pages && count <= node->layout.pages - first);
 	while (first < end) {
 		struct roami_domain *domain = roami_domain_of(node, first);
 		uint32_t until = domain->end < end ? domain->end : end;
@@ -183,11 +199,12 @@ static bool claim_near(const struct roami_stream *stream, uint32_t page)
 }
 
 /*
- * Whether `page` begins a column beside the one that was claimed last: a matrix is written along
- * its rows, many at a time.
+ * Whether `page` begins a column next to the one that was claimed last: a matrix is written by
+ * rows, in blocks.
  */
 static bool claim_beside(const struct roami_stream *stream, uint32_t page)
 {
+	roami_contract(stream->ahead == 0 || stream->stride != 0);
 	return stream->ahead > 0 && stream->stride != 1 && page == stream->first + 1;
 }
 
@@ -226,9 +243,11 @@ struct roami_stream *roami_prefetch_claims_granted(struct roami_streams *claims)
 
 uint32_t roami_prefetch_claim(struct roami_stream *stream, uint32_t page, uint32_t most)
 {
+	roami_assert(most > 0);
 	if (stream_expects(stream, page)) {
 		stream->ahead = stream_grown(stream);
 	} else if (claim_beside(stream, page)) {
+		roami_contract(stream->stride != 0);
 		stream->ahead = (stream->last - stream->first) / (uint32_t)stream->stride;
 		stream->first = page;
 	} else {
@@ -239,6 +258,7 @@ uint32_t roami_prefetch_claim(struct roami_stream *stream, uint32_t page, uint32
 	if (stream->ahead > most - 1)
 		stream->ahead = most - 1;
 	stream->last = page;
+	roami_contract(stream->ahead < most);
 	return stream->ahead;
 }
 
@@ -246,6 +266,7 @@ uint32_t roami_prefetch_claim(struct roami_stream *stream, uint32_t page, uint32
 
 bool roami_prefetch_row(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	return node->options->prefetch != 0 && roami_page_wants_write(node, page) && page > 0 &&
 	       roami_page_dirty(node, page - 1);
 }
@@ -254,6 +275,7 @@ uint32_t roami_page_row(struct roami_node *node, uint32_t page, uint32_t most)
 {
 	uint32_t run = 0, end = (uint32_t)node->layout.pages - 1;
 
+	roami_contract(page < node->layout.pages);
 	while (run < most && run < page && page + run < end &&
 	       roami_page_ours(node, page - run - 1) && roami_page_ours(node, page + run + 1) &&
 	       roami_page_is_home(node, page - run - 1) &&
@@ -266,6 +288,7 @@ uint32_t roami_page_row(struct roami_node *node, uint32_t page, uint32_t most)
 
 void roami_page_asked(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	atomic_store_explicit(&roami_page_entry(node, page)->again, AGAIN, memory_order_relaxed);
 }
 
@@ -274,6 +297,7 @@ bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home)
 	struct roami_page *entry = roami_page_entry(node, page);
 	uint8_t again = atomic_load_explicit(&entry->again, memory_order_relaxed);
 
+	roami_contract(home < node->nodes);
 	if (again == 0 || node->options->prefetch == 0 ||
 	    roami_page_access(node, page) != ROAM_NONE ||
 	    atomic_load_explicit(&entry->home, memory_order_relaxed) != home + 1)

@@ -6,36 +6,42 @@
  *   rows     pages that are written one after the other: those behind come or open along
  *   again    pages that this node had and lost: they come along with one that it asks for
  *
- * Nothing here changes what a program may see; a wrong guess costs time.  All state is the calling
- * thread's own, but for a counter in each page's entry.
+ * Nothing here changes what a program may see; a wrong prediction costs time.  All state is the
+ * calling thread's own, but for a counter in each page's entry.
  */
 #ifndef ROAMI_PREFETCH_H
 #define ROAMI_PREFETCH_H
 
 #include "base/node.h"
 
-/* After a read fault of `page`, in whose region the thread is: has the protocol fetch ahead. */
+/* After a read fault of `page`, whose protocol the thread is running: has it fetch ahead. */
 void roami_prefetch_read(struct roami_node *node, const struct roami_domain *domain, uint32_t page);
 
-/* The stream of claims that goes on with `page`; NULL: none does. */
+/* The stream of claims that continues with `page`; NULL: none does. */
 struct roami_stream *roami_prefetch_claims_expect(struct roami_streams *claims, uint32_t page);
 
-/* That stream, else one that came near `page`, else a new one. */
+/*
+ * The stream of roami_prefetch_claims_expect, else one whose last claim was near `page`, else a new
+ * one.
+ */
 struct roami_stream *roami_prefetch_claims_find(struct roami_streams *claims, uint32_t page);
 
-/* The stream of which the claim under way has got more than its page; NULL: none. */
+/* The stream whose claim under way was granted more than one page; NULL: none. */
 struct roami_stream *roami_prefetch_claims_granted(struct roami_streams *claims);
 
 /*
- * `page` is claimed as the next one of a stream.  How many more go along, less than `most`: more
- * each time that the next claim is where it was expected.
+ * `page` is claimed as the next one of a stream.  Returns how many more to claim along with it,
+ * less than `most`: the number grows each time that the next claim is where it was expected.
  */
 uint32_t roami_prefetch_claim(struct roami_stream *stream, uint32_t page, uint32_t most);
 
-/* Whether a claim `page` may belong to a stream whose last claim is so far away. */
+/* The greatest distance from the last claim of a stream at which a claim may belong to it. */
 #define ROAMI_PREFETCH_STRIDE_MAX 64
 
-/* Whether the pending page is written behind one that is written: the row goes on, perhaps. */
+/*
+ * Whether the pending page is to be written and the page before it is dirty: perhaps a row of pages
+ * continues.
+ */
 bool roami_prefetch_row(struct roami_node *node, uint32_t page);
 
 #endif

@@ -13,7 +13,7 @@
 #define INTERVAL_BITS  56u
 #define INTERVAL_MASK  ((UINT64_C(1) << INTERVAL_BITS) - 1)
 
-/* A block, as nodes tell each other. */
+/* A block of the heap, as in the message about it. */
 struct race_block {
 	uint64_t offset;
 	uint64_t bytes;
@@ -29,19 +29,19 @@ struct roami_blocks {
 	} item[BLOCKS_MAX];
 };
 
-/* One of the two that wrote. */
+/* One of the two writers of a race. */
 struct race_side {
 	struct roami_synced since;
 	uint64_t node;
 };
 
-/* What makes two races alike: the block, who wrote, and since when. */
+/* What makes two races alike: the block, the writers, and what each last synchronised on. */
 struct race_report {
 	uint64_t block;
 	struct race_side side[2];
 };
 
-/* What an interval of a writer began with. */
+/* The synchronisation with which an interval of a writer began. */
 struct race_began {
 	uint64_t interval;
 	struct roami_synced since;
@@ -59,6 +59,7 @@ struct roami_race {
 /* A shadow word of a byte: the writer's number + 1 above, its interval below. */
 static uint64_t shadow_word(unsigned writer, uint64_t interval)
 {
+	roami_contract(writer < ROAMI_NODES_MAX);
 	return ((uint64_t)writer + 1) << INTERVAL_BITS | (interval & INTERVAL_MASK);
 }
 
@@ -90,7 +91,10 @@ static void race_fini(struct roami_node *node)
 
 /* -------------------------------------------------------------------------------------- blocks */
 
-/* The newest block of a place counts: those that were freed are behind it. */
+/*
+ * Lists a block.  The newest one at an address counts: blocks freed since stand before it in the
+ * list.
+ */
 static void block_keep(struct roami_node *node, const struct race_block *block)
 {
 	uint32_t index;
@@ -129,6 +133,7 @@ void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, 
 	struct roam_part part = {&block, sizeof(block)};
 	size_t length = name != NULL ? strlen(name) : 0, skip;
 
+	roami_assert(offset < node->layout.heap_bytes);
 	if ((node->options->check & ROAMI_CHECK_RACE) == 0)
 		return;
 	skip = length < sizeof(block.name) ? 0 : length + 1 - sizeof(block.name);
@@ -146,7 +151,7 @@ static void block_handle(struct roami_node *node, const struct roam_request *req
 	struct race_block block;
 
 	if (request->bytes != sizeof(block))
-		roami_node_fail(node, "node %u sent a malformed block", request->from);
+		roami_node_fail(node, "node %u: malformed description of a block", request->from);
 	memcpy(&block, request->data, sizeof(block));
 	block.name[sizeof(block.name) - 1] = '\0';
 	block_keep(node, &block);
@@ -157,6 +162,7 @@ static void block_handle(struct roami_node *node, const struct roam_request *req
 
 void roami_race_synced_now(struct roami_node *node, enum roami_synced_kind kind, uint64_t object)
 {
+	roami_contract(kind < ROAMI_SYNCED_KINDS && races_of(node)->race != NULL);
 	__atomic_store_n(&races_of(node)->race->last.object, object, __ATOMIC_RELAXED);
 	__atomic_store_n(&races_of(node)->race->last.kind, (uint64_t)kind, __ATOMIC_RELAXED);
 }
@@ -164,17 +170,20 @@ void roami_race_synced_now(struct roami_node *node, enum roami_synced_kind kind,
 void roami_race_clock_by(struct roami_node *node,
 			 void (*clock)(struct roami_node *node, struct roami_vclock *clock_p))
 {
+	roami_assert(clock != NULL);
 	if (races_of(node)->race != NULL)
 		races_of(node)->race->clock = clock;
 }
 
 void roami_race_clock(struct roami_node *node, struct roami_vclock *clock_p)
 {
+	roami_assert(races_of(node)->race != NULL);
 	races_of(node)->race->clock(node, clock_p);
 }
 
 struct roami_synced roami_race_since(struct roami_node *node)
 {
+	roami_assert(races_of(node)->race != NULL);
 	return (struct roami_synced){
 		__atomic_load_n(&races_of(node)->race->last.object, __ATOMIC_RELAXED),
 		__atomic_load_n(&races_of(node)->race->last.kind, __ATOMIC_RELAXED)};
@@ -182,10 +191,11 @@ struct roami_synced roami_race_since(struct roami_node *node)
 
 static struct race_began *race_began(struct roami_node *node, unsigned writer, uint64_t interval)
 {
+	roami_assert(writer < node->nodes);
 	return &races_of(node)->race->began[writer][interval % INTERVALS_KEPT];
 }
 
-/* What the writer's interval began with; nothing if that is long ago. */
+/* The synchronisation with which the writer's interval began; all 0 if it is no longer kept. */
 static struct roami_synced race_since(struct roami_node *node, unsigned writer, uint64_t interval)
 {
 	struct race_began *began = race_began(node, writer, interval);
@@ -200,6 +210,7 @@ static void race_place(const struct roami_node *node, uint64_t offset, char *tex
 {
 	const struct race_block *block = block_find(node, offset);
 
+	roami_assert(offset < node->layout.heap_bytes && bytes > 0);
 	text[0] = '\0';
 	if (block != NULL)
 		snprintf(text, bytes, " (%s + %#llx, of %llu bytes from %p)",
@@ -218,6 +229,7 @@ static void race_side(const struct roami_node *node, const struct race_side *sid
 	uint64_t offset = side->since.object - (uint64_t)(uintptr_t)node->app;
 	char object[24] = "", place[140] = "";
 
+	roami_contract(side->node < node->nodes);
 	if (kind != ROAMI_SYNCED_NOT && side->since.object >= ROAMI_SYNCED_OWN)
 		snprintf(object, sizeof(object), " %#llx", (unsigned long long)side->since.object);
 	if (object[0] != '\0' && offset < node->layout.heap_bytes)
@@ -230,13 +242,14 @@ static bool race_alike(const struct race_report *a, const struct race_report *b)
 	return a->block == b->block && memcmp(a->side, b->side, sizeof(a->side)) == 0;
 }
 
-/* Whether it is the first of its kind. */
+/* Whether the race is the first of its kind. */
 static bool race_new(struct roami_node *node, const struct race_report *report)
 {
 	struct roami_race *race = races_of(node)->race;
 	uint32_t i = 0;
 	bool known;
 
+	roami_contract(report->side[0].node <= report->side[1].node);
 	roami_spin_lock(node, &race->lock);
 	while (i < race->report_count && !race_alike(&race->reports[i], report))
 		i++;
@@ -255,9 +268,10 @@ static void race_report(struct roami_node *node, uint64_t offset, const struct r
 	const struct race_block *block = block_find(node, offset);
 	struct race_report report;
 	char line[900], place[140], sides[2][300];
-	bool turned = first->node > second->node; /* alike, whoever came first */
+	bool turned = first->node > second->node; /* alike, whichever wrote first */
 	int length;
 
+	roami_contract(first->node != second->node);
 	memset(&report, 0, sizeof(report));
 	report.block = block != NULL ? block->offset : UINT64_MAX;
 	report.side[turned] = *first;
@@ -288,7 +302,7 @@ void roami_race_verdict(uint64_t found, uint64_t alike, int fd)
 
 /* --------------------------------------------------------------------------------------- notes */
 
-/* One changed byte; true if it is a race that begins here. */
+/* Notes one changed byte; returns whether it was written in a race. */
 static bool race_byte(struct roami_node *node, uint32_t page, uint32_t byte, unsigned writer,
 		      const struct roami_vclock *clock)
 {
@@ -297,6 +311,8 @@ static bool race_byte(struct roami_node *node, uint32_t page, uint32_t byte, uns
 	bool race = *word != 0 && last != writer &&
 		    (*word & INTERVAL_MASK) > (clock->at[last] & INTERVAL_MASK);
 
+	roami_contract_locked(node, page);
+	roami_contract(byte < ROAMI_PAGE && (*word == 0 || last < node->nodes));
 	*word = shadow_word(writer, clock->at[writer] + 1);
 	return race;
 }
@@ -310,6 +326,7 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 	uint64_t map, mask;
 	bool in_race = false;
 
+	roami_contract_locked(node, page);
 	if (bytes == 0)
 		return;
 	*race_began(node, writer, interval) = (struct race_began){interval, *since};
@@ -345,6 +362,8 @@ void roami_race_note_home(struct roami_node *node, uint32_t page)
 	struct roami_vclock clock;
 	size_t bytes;
 
+	roami_contract_pending(node, page);
+	roami_contract(roami_page_is_home(node, page));
 	if (entry->twin == 0)
 		return;
 	roami_race_clock(node, &clock);

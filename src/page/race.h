@@ -1,8 +1,8 @@
 /*
  * ROAM_CHECK=race: diffs of one byte by two nodes in intervals that nothing orders.  The home of a
- * page remembers, per byte, who changed it last and in which of its intervals; a diff comes with
- * its writer's clock.  Every diff then travels as a message, and homes make twins of their own
- * pages too: slower, and nothing else changes.
+ * page keeps, per byte, the node that changed it last and the interval; a diff carries its writer's
+ * clock.  Every diff then travels as a message, and homes make twins of their own pages too:
+ * slower, and nothing else changes.
  */
 #ifndef ROAMI_RACE_H
 #define ROAMI_RACE_H
@@ -15,9 +15,9 @@ static inline bool roami_race_checked(const struct roami_node *node)
 }
 
 struct roami_races {
-	uint64_t *shadow;            /* ROAM_CHECK=race: per byte, who wrote it last */
-	struct roami_race *race;     /* and what was reported; NULL: not checked */
-	struct roami_blocks *blocks; /* allocated ones, for reports; of the job's nodes in turn */
+	uint64_t *shadow;            /* ROAM_CHECK=race: per byte, its last writer */
+	struct roami_race *race;     /* and the reports; NULL: not checked */
+	struct roami_blocks *blocks; /* allocated blocks of all nodes, for reports */
 };
 
 static inline struct roami_races *races_of(const struct roami_node *node)
@@ -25,7 +25,7 @@ static inline struct roami_races *races_of(const struct roami_node *node)
 	return node->rooms[ROAMI_ROOM_RACE].state;
 }
 
-/* What a node has synchronised on last, before what it wrote. */
+/* What a node last synchronised on before it wrote. */
 struct roami_synced {
 	uint64_t object;
 	uint64_t kind; /* enum roami_synced_kind */
@@ -44,7 +44,7 @@ enum roami_synced_kind {
 	ROAMI_SYNCED_KINDS
 };
 
-/* This node's; a thread has done so.  Nothing is kept unless races are looked for. */
+/* A thread of this node has synchronised.  Nothing is kept unless ROAM_CHECK=race. */
 void roami_race_synced_now(struct roami_node *node, enum roami_synced_kind kind, uint64_t object);
 
 static inline void roami_race_synced(struct roami_node *node, enum roami_synced_kind kind,
@@ -57,8 +57,8 @@ static inline void roami_race_synced(struct roami_node *node, enum roami_synced_
 struct roami_synced roami_race_since(struct roami_node *node);
 
 /*
- * What this node has applied: the clock that goes with its diffs.  `clock` is where it comes from;
- * said once, when the node opens.
+ * The clock that this node has applied, which goes with its diffs.  roami_race_clock_by sets the
+ * function that reads it, once, when the node opens.
  */
 void roami_race_clock_by(struct roami_node *node,
 			 void (*clock)(struct roami_node *node, struct roami_vclock *clock_p));
@@ -77,14 +77,14 @@ void roami_race_note_home(struct roami_node *node, uint32_t page);
 
 /*
  * A block was allocated here, at this place in the heap; `name`, which may be NULL, is copied.
- * With `tell` the other nodes, which do not allocate alike, hear of it before this returns.
- * Nothing is kept unless races are looked for.
+ * With `tell` the other nodes, which do not make the same allocation, are told before the call
+ * returns.  Nothing is kept unless ROAM_CHECK=race.
  */
 void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, const char *name,
 		      bool tell);
 #define ROAMI_BLOCK_BYTES 64
 
-/* What the table of counters does not show: how the check ended, in words. */
+/* Prints the result of the check in words, which the table of counters does not show. */
 void roami_race_verdict(uint64_t found, uint64_t alike, int fd);
 
 #endif

@@ -4,7 +4,7 @@
 #include "os/os.h"
 #include "page/page.h"
 
-#define LANDING_RUN 16u /* pages put in their places at a time, while the next ones are coming */
+#define LANDING_RUN 16u /* pages moved into place with one call, while the next ones arrive */
 
 static uint8_t *landing_slot(struct roami_node *node, unsigned slot)
 {
@@ -22,12 +22,13 @@ uint8_t *roami_landing_room(struct roami_node *node, uint32_t page, unsigned slo
 	return landing_slot(node, slot);
 }
 
-/* By the engine, which maps them as well; how many of the first ones. */
+/* Lets the engine fill and map the pages in one step; returns how many of them it has done. */
 static uint32_t landing_open(struct roami_node *node, const struct roami_landing *landing,
 			     const uint8_t *from)
 {
 	uint32_t done = 0;
 
+	roami_contract(landing->count <= LANDING_RUN);
 	if (landing->open && pages_of(node)->engine->copy != NULL)
 		done =
 			pages_of(node)->engine->copy(pages_of(node)->engine_state, landing->first,
@@ -37,10 +38,11 @@ static uint32_t landing_open(struct roami_node *node, const struct roami_landing
 	return done;
 }
 
-/* Into the file, whose pages need not be zero before; bytes of the first ones. */
+/* Writes the pages to the memfd, which need not be zero there; returns the bytes written. */
 static size_t landing_write(struct roami_node *node, uint32_t first, const uint8_t *from,
 			    size_t bytes)
 {
+	roami_contract(bytes % ROAMI_PAGE == 0);
 	if (node->fd < 0 || bytes == 0)
 		return 0;
 	return roami_os_write_at(node->fd, node->layout.heap + (uint64_t)first * ROAMI_PAGE, from,
@@ -52,8 +54,10 @@ void roami_landing_end(struct roami_node *node, struct roami_landing *landing)
 	const uint8_t *from = landing_slot(node, landing->slot);
 	uint32_t done;
 
+	roami_contract(landing->count <= LANDING_RUN);
 	if (landing->count == 0)
 		return;
+	roami_assert(landing->count <= node->layout.pages - landing->first);
 	done = landing_open(node, landing, from);
 	done += (uint32_t)(landing_write(node, landing->first + done, from + done * ROAMI_PAGE,
 					 (landing->count - done) * ROAMI_PAGE) /
@@ -67,6 +71,7 @@ void roami_landing_end(struct roami_node *node, struct roami_landing *landing)
 void roami_landing_add(struct roami_node *node, struct roami_landing *landing, uint32_t page,
 		       unsigned slot, const uint8_t *room, bool open)
 {
+	roami_contract(room != NULL && slot < ROAMI_LANDING_SLOTS);
 	if (room == roami_page_bytes(node, page))
 		return;
 	if (landing->count > 0 &&

@@ -1,7 +1,8 @@
 /*
- * Pages that come by message and have no memory here yet.  To store into such a page costs a fault,
- * and a page of zeroes that nobody looks at.  So they land in a room of the thread's that asked for
- * them, which is warm, and are put in their places by the kernel, several with one call.
+ * Staging buffers for pages that arrive by message and have no memory here yet.  Storing into such
+ * a page would cost a page fault and the zeroing of a page that is overwritten at once.  So they
+ * arrive in a buffer of the requesting thread, which is in the CPU's cache, and the kernel moves
+ * several into place with one call.
  */
 #ifndef ROAMI_LANDING_H
 #define ROAMI_LANDING_H
@@ -10,23 +11,27 @@
 
 #define ROAMI_LANDING_SLOTS 64u /* pages that can land for a thread at a time */
 
-/* Pages in a row that have come, to slots in a row; with a `count` of 0 the rest means nothing. */
+/*
+ * Consecutive pages that have arrived in consecutive slots; if `count` is 0, the other fields have
+ * no meaning.
+ */
 struct roami_landing {
 	uint32_t first;
 	uint32_t count;
 	unsigned slot; /* of the first */
-	bool open;     /* for reading, too, where the engine can do it at the same time */
+	bool open;     /* open the page for reading in the same step, if the engine can */
 };
 
 /*
- * Where the bytes of a page go that is asked for: a slot of the calling thread's, or, if the page
- * has memory, to the page.  Nobody else fills the page meanwhile.
+ * Where the bytes of a requested page go: a slot of the calling thread's buffer, or the page itself
+ * if it has memory.  No other thread fills the page meanwhile.
  */
 uint8_t *roami_landing_room(struct roami_node *node, uint32_t page, unsigned slot);
 
 /*
- * A page has come to `room`, which roami_landing_room has returned for it; it is in place at the
- * latest when the landing ends.  `open`: no other thread can look at it before it may be seen.
+ * A page has arrived in `room`, which roami_landing_room returned for it; it is in place at the
+ * latest when the landing ends.  `open`: no other thread can read the page before it may be seen,
+ * so it may be opened at once.
  */
 void roami_landing_add(struct roami_node *node, struct roami_landing *landing, uint32_t page,
 		       unsigned slot, const uint8_t *room, bool open);

@@ -5,7 +5,7 @@
 #include "msg/msg_state.h"
 #include "page/page.h"
 
-/* One twin more than there are pages: index 0 means none.  A node that is alone has none. */
+/* One twin more than there are pages, because index 0 means no twin.  A single node needs none. */
 static size_t twins_bytes(const struct roami_node *node)
 {
 	return node->nodes == 1 ? ROAMI_PAGE : (node->layout.pages + 1) * ROAMI_PAGE;
@@ -13,6 +13,7 @@ static size_t twins_bytes(const struct roami_node *node)
 
 static enum roam_err pages_init(struct roami_node *node, const struct roami_node_params *params)
 {
+	roami_assert(params->engine != NULL && node->layout.pages > 0);
 	pages_of(node)->engine = params->engine;
 	pages_of(node)->diff = roami_diff_choose(params->options->simd);
 	if (pages_of(node)->diff == NULL)
@@ -44,6 +45,7 @@ static enum roam_err engine_init(struct roami_node *node, const struct roami_nod
 	struct roami_view view = {params->app, node->self->heap, params->layout.heap_bytes,
 				  params->fd, params->layout.heap};
 
+	roami_assert(node->self != NULL && pages_of(node)->engine_state == NULL);
 	pages_of(node)->engine_state = calloc(1, pages_of(node)->engine->state_size + 1);
 	if (pages_of(node)->engine_state == NULL)
 		return ROAM_ENOMEM;
@@ -64,12 +66,13 @@ const struct roami_room roami_room_engine = {
 	.fini = engine_fini,
 };
 
-/* What a domain knows of its pages among [first, end) belongs into a core file. */
+/* Includes a domain's metadata of its pages among [first, end) in core files. */
 static void domain_dump(const struct roami_node *node, const struct roami_domain *domain,
 			size_t first, size_t end)
 {
 	size_t each;
 
+	roami_contract(first < end && end <= node->layout.pages);
 	if (domain->protocol == NULL)
 		return;
 	each = roami_page_state_bytes(node, domain->protocol);
@@ -87,6 +90,7 @@ void roami_page_dump(struct roami_node *node, uint32_t page)
 	uint32_t part = page / ROAMI_DUMP_PAGES, bit = 1u << part % 32;
 	size_t first = (size_t)part * ROAMI_DUMP_PAGES, count = ROAMI_DUMP_PAGES;
 
+	roami_assert(page < node->layout.pages);
 	if ((atomic_fetch_or(&pages_of(node)->dumped[part / 32], bit) & bit) != 0)
 		return;
 	if (count > node->layout.pages - first)

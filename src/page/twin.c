@@ -6,11 +6,12 @@ bool roami_page_has_twin(struct roami_node *node, uint32_t page)
 	return roami_page_entry(node, page)->twin != 0;
 }
 
-/* NULL: the page has none. */
+/* NULL: the page has no twin. */
 static uint8_t *page_twin(struct roami_node *node, uint32_t page)
 {
 	uint32_t twin = roami_page_entry(node, page)->twin;
 
+	roami_contract_locked(node, page);
 	return twin != 0 ? roami_twin_bytes(node, twin) : NULL;
 }
 
@@ -27,6 +28,7 @@ size_t roami_diff_make(struct roami_node *node, uint32_t page, uint8_t *out, boo
 	uint8_t *twin = page_twin(node, page);
 	size_t made;
 
+	roami_contract_locked(node, page);
 	roami_assert(twin != NULL);
 	roami_step(node);
 	made = keep ? pages_of(node)->diff->encode_sticky(out, bytes, twin, ROAMI_PAGE)
@@ -42,6 +44,7 @@ size_t roami_diff_make(struct roami_node *node, uint32_t page, uint8_t *out, boo
 
 bool roami_diff_patch(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes)
 {
+	roami_contract_locked(node, page);
 	roami_step(node);
 	ROAMI_COUNT(node->stats, diffs_applied, 1);
 	return pages_of(node)->diff->apply(roami_page_bytes(node, page), page_twin(node, page),
@@ -54,6 +57,7 @@ void roami_page_rebase(struct roami_node *node, uint32_t page, const uint8_t *by
 	uint8_t own[ROAMI_DIFF_BYTES_MAX];
 	size_t made = 0;
 
+	roami_contract_locked(node, page);
 	if (twin != NULL) {
 		made =
 			pages_of(node)->diff->encode(own, roami_page_bytes(node, page), twin,
