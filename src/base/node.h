@@ -48,8 +48,8 @@ struct roami_env {
 	void (*spoil)(struct roami_node *node, enum roami_spoilt what, void *bytes, size_t count);
 	/* The calling thread's small number within the node, 0 .. ROAMI_THREADS_MAX - 1. */
 	unsigned (*thread)(struct roami_node *node);
-	/* Where the calling thread keeps the number of the domain it is in; 0 at first. */
-	unsigned *(*domain)(struct roami_node *node);
+	/* Where the calling thread keeps the number of the region it is in; 0 at first. */
+	unsigned *(*region)(struct roami_node *node);
 	/* Nanoseconds that the calling thread ran; a sleep of its own counts as ROAMI_RAN_FAR. */
 	uint64_t (*ran)(struct roami_node *node);
 	/*
@@ -155,7 +155,7 @@ struct roami_thread {
 struct roami_reach;
 
 /* A stretch of the heap under one protocol, and that protocol at this node; see base/region.h. */
-struct roami_domain {
+struct roami_region {
 	const struct roam_protocol *protocol; /* NULL: this build has none for these pages */
 	uint32_t first, end;                  /* its pages; none if there is no protocol */
 	void *state;
@@ -183,10 +183,10 @@ struct roami_node {
 	struct roami_segment *self;
 	int fd;                               /* this node's memfd; -1: none */
 	const char *const *host_names;        /* NULL: not known */
-	const struct roam_protocol *protocol; /* domain 0's */
-	struct roami_domain *domains;
-	unsigned domain_count;
-	_Atomic uint32_t several; /* another domain than 0 is active */
+	const struct roam_protocol *protocol; /* region 0's */
+	struct roami_region *regions;
+	unsigned region_count;
+	_Atomic uint32_t several; /* another region than 0 is active */
 
 	/* Of the page and home rooms, where most calls need them. */
 	struct roami_page *table;

@@ -5,152 +5,154 @@
 
 #include "base/thread.h"
 
-static size_t domain_data_bytes(const struct roami_node *node, const struct roami_domain *domain)
+static size_t region_data_bytes(const struct roami_node *node, const struct roami_region *region)
 {
-	return (domain->end - domain->first) * roami_page_state_bytes(node, domain->protocol) + 1;
+	return (region->end - region->first) * roami_page_state_bytes(node, region->protocol) + 1;
 }
 
 uint8_t *roami_scratch(struct roami_node *node)
 {
-	const struct roami_domain *domain = roami_domain_current(node);
+	const struct roami_region *region = roami_region_current(node);
 
-	return roami_thread_room(node, 1 + (unsigned)(domain - node->domains),
-				 node->nodes * domain->protocol->scratch_size);
+	return roami_thread_room(node, 1 + (unsigned)(region - node->regions),
+				 node->nodes * region->protocol->scratch_size);
 }
 
-static enum roam_err domain_open(struct roami_node *node, struct roami_domain *domain)
+static enum roam_err region_open(struct roami_node *node, struct roami_region *region)
 {
-	domain->page_data = roami_os_reserve_sparse(domain_data_bytes(node, domain));
-	domain->state = calloc(1, domain->protocol->node_size + 1);
-	return domain->page_data != NULL && domain->state != NULL ? ROAM_OK : ROAM_ENOMEM;
+	region->page_data = roami_os_reserve_sparse(region_data_bytes(node, region));
+	region->state = calloc(1, region->protocol->node_size + 1);
+	return region->page_data != NULL && region->state != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
-/* The protocol starts, or ends, in its domain. */
-static void domain_init(struct roami_node *node, struct roami_domain *domain)
+/* The protocol starts, or ends, in its region. */
+static void region_init(struct roami_node *node, struct roami_region *region)
 {
 	unsigned was;
 
-	if (domain->protocol == NULL)
+	if (region->protocol == NULL)
 		return;
-	was = roami_domain_enter(node, domain);
-	if (!roami_protocol_beside(node->protocol, domain->protocol))
-		domain->err = ROAM_EUNSUPPORTED;
-	else if (domain->protocol->init != NULL)
-		domain->err = domain->protocol->init(node);
-	roami_domain_leave(node, was);
+	was = roami_region_enter(node, region);
+	if (!roami_protocol_beside(node->protocol, region->protocol))
+		region->err = ROAM_EUNSUPPORTED;
+	else if (region->protocol->init != NULL)
+		region->err = region->protocol->init(node);
+	roami_region_leave(node, was);
 }
 
-static void domain_fini(struct roami_node *node, struct roami_domain *domain)
+static void region_fini(struct roami_node *node, struct roami_region *region)
 {
-	unsigned was = roami_domain_enter(node, domain);
+	unsigned was = roami_region_enter(node, region);
 
-	if (domain->protocol->fini != NULL && domain->state != NULL)
-		domain->protocol->fini(node);
-	roami_domain_leave(node, was);
+	if (region->protocol->fini != NULL && region->state != NULL)
+		region->protocol->fini(node);
+	roami_region_leave(node, was);
 }
 
 /* From here to there the calling thread is alone, and what it enters is not yet in use. */
-static void domains_alone(struct roami_node *node, bool begin)
+static void regions_alone(struct roami_node *node, bool begin)
 {
 	atomic_store(&node->several, begin);
-	for (unsigned i = 0; i < node->domain_count; i++)
-		atomic_store(&node->domains[i].active, begin || i == 0);
+	for (unsigned i = 0; i < node->region_count; i++)
+		atomic_store(&node->regions[i].active, begin || i == 0);
 }
 
-static enum roam_err domains_open(struct roami_node *node, const struct roami_node_params *params)
+static enum roam_err regions_open(struct roami_node *node, const struct roami_node_params *params)
 {
 	const struct roam_protocol *const *regions = params->regions;
 	const struct roami_layout *layout = &node->layout;
 	unsigned count = 1 + layout->regions;
 	enum roam_err err = ROAM_OK;
 
-	node->domains = calloc(count, sizeof(*node->domains));
-	if (node->domains == NULL)
+	node->regions = calloc(count, sizeof(*node->regions));
+	if (node->regions == NULL)
 		return ROAM_ENOMEM;
-	node->domain_count = count;
+	node->region_count = count;
 	for (unsigned i = 0; i < count && err == ROAM_OK; i++) {
-		struct roami_domain *domain = &node->domains[i];
+		struct roami_region *region = &node->regions[i];
 
-		domain->protocol = i == 0 ? node->protocol : regions[i - 1];
-		if (domain->protocol == NULL)
+		region->protocol = i == 0 ? node->protocol : regions[i - 1];
+		if (region->protocol == NULL)
 			continue;
-		domain->first = (uint32_t)(roami_layout_base(layout, i) / ROAMI_PAGE);
-		domain->end = (uint32_t)(roami_layout_bytes(layout, i) / ROAMI_PAGE);
-		domain->end += domain->first;
-		err = domain_open(node, domain);
+		region->first = (uint32_t)(roami_layout_base(layout, i) / ROAMI_PAGE);
+		region->end = (uint32_t)(roami_layout_bytes(layout, i) / ROAMI_PAGE);
+		region->end += region->first;
+		err = region_open(node, region);
 	}
 	return err;
 }
 
-enum roam_err roami_domains_init(struct roami_node *node)
+enum roam_err roami_regions_init(struct roami_node *node)
 {
-	domains_alone(node, true);
-	for (unsigned i = 0; i < node->domain_count; i++)
-		domain_init(node, &node->domains[i]);
-	domains_alone(node, false);
-	return node->domains[0].err;
+	regions_alone(node, true);
+	for (unsigned i = 0; i < node->region_count; i++)
+		region_init(node, &node->regions[i]);
+	regions_alone(node, false);
+	return node->regions[0].err;
 }
 
-void roami_domains_fini(struct roami_node *node)
+void roami_regions_fini(struct roami_node *node)
 {
-	domains_alone(node, true);
-	for (unsigned i = 0; i < node->domain_count; i++)
-		if (node->domains[i].protocol != NULL)
-			domain_fini(node, &node->domains[i]);
+	regions_alone(node, true);
+	for (unsigned i = 0; i < node->region_count; i++)
+		if (node->regions[i].protocol != NULL)
+			region_fini(node, &node->regions[i]);
 }
 
-static void domains_close(struct roami_node *node)
+static void regions_close(struct roami_node *node)
 {
-	for (unsigned i = 0; i < node->domain_count; i++) {
-		struct roami_domain *domain = &node->domains[i];
+	for (unsigned i = 0; i < node->region_count; i++) {
+		struct roami_region *region = &node->regions[i];
 
-		if (domain->protocol == NULL)
+		if (region->protocol == NULL)
 			continue;
-		roami_os_unmap(domain->page_data, domain_data_bytes(node, domain));
-		if (domain->memory != NULL)
-			roami_os_unmap(domain->memory, domain->memory_bytes);
-		roami_os_vec_free(&domain->shared, sizeof(uint32_t));
-		free(domain->state);
+		roami_os_unmap(region->page_data, region_data_bytes(node, region));
+		if (region->memory != NULL)
+			roami_os_unmap(region->memory, region->memory_bytes);
+		roami_os_vec_free(&region->shared, sizeof(uint32_t));
+		free(region->state);
 	}
-	free(node->domains);
+	free(node->regions);
 }
 
 const struct roami_room roami_room_regions = {
 	.name = "regions",
-	.init = domains_open,
-	.fini = domains_close,
+	.init = regions_open,
+	.fini = regions_close,
 };
 
-void roami_domain_begin(struct roami_node *node, struct roami_domain *domain)
+void roami_region_begin(struct roami_node *node, struct roami_region *region)
 {
-	if (domain->err != ROAM_OK)
-		roami_node_fail(node, "protocol %s cannot run here: %s", domain->protocol->name,
-				roam_strerror(domain->err));
+	if (region->err != ROAM_OK)
+		roami_node_fail(node, "protocol %s cannot run here: %s", region->protocol->name,
+				roam_strerror(region->err));
 	atomic_store(&node->several, 1);
-	atomic_store(&domain->active, 1);
+	atomic_store(&region->active, 1);
 }
 
-struct roami_domain *roami_domain_current(struct roami_node *node)
+struct roami_region *roami_region_current(struct roami_node *node)
 {
-	return &node->domains[roami_domains_several(node) ? *node->env->domain(node) : 0];
+	return &node->regions[roami_regions_several(node) ? *node->env->region(node) : 0];
 }
 
 void *roami_memory_open(struct roami_node *node, size_t bytes)
 {
-	struct roami_domain *domain = roami_domain_current(node);
+	struct roami_region *region = roami_region_current(node);
 
-	roami_assert(domain->memory == NULL);
-	domain->memory = roami_os_reserve_sparse(bytes);
-	domain->memory_bytes = bytes;
-	if (domain->memory == NULL)
-		roami_node_fail(node, "cannot map the %zu bytes of protocol %s (limit of address "
-				"space, ulimit -v)", bytes, domain->protocol->name);
-	return domain->memory;
+	roami_assert(region->memory == NULL);
+	region->memory = roami_os_reserve_sparse(bytes);
+	region->memory_bytes = bytes;
+	if (region->memory == NULL)
+		roami_node_fail(node,
+				"cannot map the %zu bytes of protocol %s (limit of address "
+				"space, ulimit -v)",
+				bytes, region->protocol->name);
+	return region->memory;
 }
 
 void *roami_memory(struct roami_node *node)
 {
-	return roami_domain_current(node)->memory;
+	return roami_region_current(node)->memory;
 }
 
 void roami_memory_spoil(struct roami_node *node, void *at, size_t bytes)
@@ -160,19 +162,19 @@ void roami_memory_spoil(struct roami_node *node, void *at, size_t bytes)
 
 void roami_memory_lock(struct roami_node *node)
 {
-	roami_spin_lock(node, &roami_domain_current(node)->memory_lock);
+	roami_spin_lock(node, &roami_region_current(node)->memory_lock);
 }
 
 void roami_memory_unlock(struct roami_node *node)
 {
-	roami_spin_unlock(&roami_domain_current(node)->memory_lock);
+	roami_spin_unlock(&roami_region_current(node)->memory_lock);
 }
 
 bool roami_page_ours(struct roami_node *node, uint32_t page)
 {
-	const struct roami_domain *domain = roami_domain_current(node);
+	const struct roami_region *region = roami_region_current(node);
 
-	return page >= domain->first && page < domain->end;
+	return page >= region->first && page < region->end;
 }
 
 uint32_t roami_request_page(struct roami_node *node, const struct roam_request *request,

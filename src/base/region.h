@@ -1,25 +1,25 @@
 /*
- * Domains: the stretches of the heap that are under one protocol each, so that a page's protocol
- * follows from its number, at every node and at any time.  Domain 0, the highest, has the job's
+ * Regions: the stretches of the heap that are under one protocol each, so that a page's protocol
+ * follows from its number, at every node and at any time.  Region 0, the highest, has the job's
  * protocol; the others are for regions of other ones (roam_alloc_region), one below the other, so
  * that no address depends on how many there are.
  *
- * A thread that runs a protocol's function is in its domain: calls of roam/protocol.h that name no
- * page act for it.  While a node has come across domain 0 only, none of that costs anything.
+ * A thread that runs a protocol's function is in its region: calls of roam/protocol.h that name no
+ * page act for it.  While a node has come across region 0 only, none of that costs anything.
  */
-#ifndef ROAMI_DOMAIN_H
-#define ROAMI_DOMAIN_H
+#ifndef ROAMI_REGION_H
+#define ROAMI_REGION_H
 
 #include "base/node.h"
 
 /*
- * Starts the protocols of the node's domains.  One of a region that cannot run here leaves an error
- * in its domain.
+ * Starts the protocols of the node's regions.  One of a region that cannot run here leaves an error
+ * in its region.
  */
-enum roam_err roami_domains_init(struct roami_node *node);
+enum roam_err roami_regions_init(struct roami_node *node);
 
 /* The reverse, also after a failed init. */
-void roami_domains_fini(struct roami_node *node);
+void roami_regions_fini(struct roami_node *node);
 
 /* What a protocol keeps of each of its pages. */
 static inline size_t roami_page_state_bytes(const struct roami_node *node,
@@ -28,21 +28,21 @@ static inline size_t roami_page_state_bytes(const struct roami_node *node,
 	return protocol->page_size + node->nodes * protocol->page_node_size;
 }
 
-/* A node comes across a domain of regions for the first time. */
-void roami_domain_begin(struct roami_node *node, struct roami_domain *domain);
+/* A node comes across a region of regions for the first time. */
+void roami_region_begin(struct roami_node *node, struct roami_region *region);
 
 /* The calling thread's. */
-struct roami_domain *roami_domain_current(struct roami_node *node);
+struct roami_region *roami_region_current(struct roami_node *node);
 
-static inline struct roami_domain *roami_domain_of(struct roami_node *node, uint32_t page)
+static inline struct roami_region *roami_region_of(struct roami_node *node, uint32_t page)
 {
-	return &node->domains[roami_layout_domain(&node->layout, page)];
+	return &node->regions[roami_layout_region(&node->layout, page)];
 }
 
 /* How writes of the page are noticed now. */
 static inline enum roam_writes roami_writes_of(struct roami_node *node, uint32_t page)
 {
-	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
+	const struct roam_protocol *protocol = roami_region_of(node, page)->protocol;
 
 	return protocol->writes_now == NULL ? protocol->writes : protocol->writes_now(node, page);
 }
@@ -50,12 +50,12 @@ static inline enum roam_writes roami_writes_of(struct roami_node *node, uint32_t
 /* How homes are under the page's protocol; under the one that the calling thread runs. */
 static inline enum roam_homes roami_homes_of(struct roami_node *node, uint32_t page)
 {
-	return roami_domain_of(node, page)->protocol->homes;
+	return roami_region_of(node, page)->protocol->homes;
 }
 
 static inline enum roam_homes roami_homes_here(struct roami_node *node)
 {
-	return roami_domain_current(node)->protocol->homes;
+	return roami_region_current(node)->protocol->homes;
 }
 
 /* Whether a writer may become the home of what it writes. */
@@ -64,30 +64,30 @@ static inline bool roami_homes_change(const struct roam_protocol *protocol)
 	return protocol->homes == ROAM_HOMES_TAKEN || protocol->homes == ROAM_HOMES_MOVING;
 }
 
-static inline bool roami_domains_several(struct roami_node *node)
+static inline bool roami_regions_several(struct roami_node *node)
 {
 	return atomic_load_explicit(&node->several, memory_order_relaxed) != 0;
 }
 
-/* The calling thread runs functions of the domain's protocol from now on; what leave takes. */
-static inline unsigned roami_domain_enter(struct roami_node *node, struct roami_domain *domain)
+/* The calling thread runs functions of the region's protocol from now on; what leave takes. */
+static inline unsigned roami_region_enter(struct roami_node *node, struct roami_region *region)
 {
 	unsigned *current, was;
 
-	if (atomic_load_explicit(&domain->active, memory_order_relaxed) == 0)
-		roami_domain_begin(node, domain);
-	if (!roami_domains_several(node))
+	if (atomic_load_explicit(&region->active, memory_order_relaxed) == 0)
+		roami_region_begin(node, region);
+	if (!roami_regions_several(node))
 		return 0;
-	current = node->env->domain(node);
+	current = node->env->region(node);
 	was = *current;
-	*current = (unsigned)(domain - node->domains);
+	*current = (unsigned)(region - node->regions);
 	return was;
 }
 
-static inline void roami_domain_leave(struct roami_node *node, unsigned was)
+static inline void roami_region_leave(struct roami_node *node, unsigned was)
 {
-	if (roami_domains_several(node))
-		*node->env->domain(node) = was;
+	if (roami_regions_several(node))
+		*node->env->region(node) = was;
 }
 
 #endif

@@ -265,7 +265,7 @@ struct roami_layout {
 	uint32_t region_pages;
 	uint32_t own_first;
 	unsigned nodes_max;
-	size_t pool; /* that of each domain, in their order */
+	size_t pool;              /* that of each region, in their order */
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
 	size_t board;
 	uint32_t board_runs; /* a power of two */
@@ -289,7 +289,7 @@ struct roami_segment {
 	uint8_t *base; /* NULL: not mapped, and so is nothing below but `ctl`, a copy */
 	size_t bytes;
 	struct roami_ctl *ctl;
-	struct roami_pool *pool; /* of each domain */
+	struct roami_pool *pool; /* of each region */
 	struct roami_board *board;
 	struct roami_trail *trail;
 	/* Of each page of the heap: where in it there are synchronisation objects. */
@@ -328,8 +328,8 @@ static inline size_t roami_departure_bytes(unsigned nodes)
 	return (sizeof(struct roami_departure) + 4 * nodes * sizeof(uint64_t) + 63) & ~(size_t)63;
 }
 
-/* A page's domain; 0 also of what lies below all stretches, which is in no domain. */
-static inline unsigned roami_layout_domain(const struct roami_layout *layout, uint32_t page)
+/* A page's region; 0 also of what lies below all stretches, which is in no region. */
+static inline unsigned roami_layout_region(const struct roami_layout *layout, uint32_t page)
 {
 	unsigned region;
 
@@ -339,17 +339,16 @@ static inline unsigned roami_layout_domain(const struct roami_layout *layout, ui
 	return region < layout->regions ? region + 1 : 0;
 }
 
-/* Where the pages of a domain begin, and how many bytes they are. */
-static inline uint64_t roami_layout_base(const struct roami_layout *layout, unsigned domain)
+/* Where the pages of a region begin, and how many bytes they are. */
+static inline uint64_t roami_layout_base(const struct roami_layout *layout, unsigned region)
 {
-	return ROAMI_PAGE *
-	       (layout->own_first - (size_t)domain * layout->region_pages);
+	return ROAMI_PAGE * (layout->own_first - (size_t)region * layout->region_pages);
 }
 
-static inline uint64_t roami_layout_bytes(const struct roami_layout *layout, unsigned domain)
+static inline uint64_t roami_layout_bytes(const struct roami_layout *layout, unsigned region)
 {
 	return ROAMI_PAGE *
-	       (size_t)(domain == 0 ? layout->pages - layout->own_first : layout->region_pages);
+	       (size_t)(region == 0 ? layout->pages - layout->own_first : layout->region_pages);
 }
 
 /* The counts of the layout may be lowered afterwards, on all nodes alike. */

@@ -19,7 +19,7 @@ struct roami_thread *roami_thread_self(struct roami_node *node)
 
 static unsigned thread_buffer_count(const struct roami_node *node)
 {
-	return 1 + node->domain_count;
+	return 1 + node->region_count;
 }
 
 static size_t thread_buffers_bytes(const struct roami_node *node)

@@ -29,7 +29,7 @@ struct roami_thread *roami_thread_self(struct roami_node *node);
 
 /*
  * Memory of the calling thread's own, `bytes` for each use: room 0 is where pages land, 1 + the
- * number of a domain the scratch of its protocol.  Fails the job if there is none.
+ * number of a region the scratch of its protocol.  Fails the job if there is none.
  */
 uint8_t *roami_thread_room(struct roami_node *node, unsigned room, size_t bytes);
 

@@ -135,7 +135,7 @@ bool roami_claim_goes_on(struct roami_node *node, uint32_t page, int64_t next)
 {
 	roami_contract(page < node->layout.pages);
 	return next >= 0 && next < node->layout.pages &&
-	       roami_domain_of(node, (uint32_t)next) == roami_domain_of(node, page);
+	       roami_region_of(node, (uint32_t)next) == roami_region_of(node, page);
 }
 
 unsigned roami_home_lookup(struct roami_node *node, uint32_t page)
@@ -225,7 +225,7 @@ void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count,
 				 (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
 
 		roami_contract_pending(node, page);
-		roami_assert(roami_domain_of(node, page)->protocol->region_option == NULL);
+		roami_assert(roami_region_of(node, page)->protocol->region_option == NULL);
 		atomic_store(&header->version, home_of(node)->version_begin + version);
 		if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN &&
 		    !roami_race_checked(node)) {
@@ -285,13 +285,13 @@ bool roami_home_shared_any(struct roami_node *node)
 	return atomic_load(&home_of(node)->shared_left) != 0;
 }
 
-/* Keeps a shared page of another domain until that domain asks, in this release or the next. */
+/* Keeps a shared page of another region until that region asks, in this release or the next. */
 static void home_shared_leave(struct roami_node *node, uint32_t page)
 {
-	struct roami_vec *shared = &roami_domain_of(node, page)->shared;
+	struct roami_vec *shared = &roami_region_of(node, page)->shared;
 	uint32_t *slot = roami_os_vec_grow(shared, sizeof(*slot), 1);
 
-	roami_contract(roami_domain_of(node, page) != roami_domain_current(node));
+	roami_contract(roami_region_of(node, page) != roami_region_current(node));
 	if (slot == NULL)
 		roami_node_fail(node, "no memory for the list of shared pages");
 	*slot = page;
@@ -299,8 +299,8 @@ static void home_shared_leave(struct roami_node *node, uint32_t page)
 	atomic_fetch_add(&home_of(node)->shared_left, 1);
 }
 
-/* Takes the shared pages that another domain has left for this one. */
-static size_t home_shared_left(struct roami_node *node, struct roami_domain *mine, uint32_t *pages,
+/* Takes the shared pages that another region has left for this one. */
+static size_t home_shared_left(struct roami_node *node, struct roami_region *mine, uint32_t *pages,
 			       size_t max)
 {
 	struct roami_vec *shared = &mine->shared;
@@ -316,7 +316,7 @@ static size_t home_shared_left(struct roami_node *node, struct roami_domain *min
 size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 {
 	uint32_t ring = roami_share_slots(&node->layout);
-	struct roami_domain *mine = roami_domain_current(node);
+	struct roami_region *mine = roami_region_current(node);
 	size_t count;
 
 	roami_step(node);
@@ -333,7 +333,7 @@ size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 			if (page >= node->layout.pages)
 				roami_node_fail(node, "node %u reported page %u, beyond the heap",
 						by, page);
-			if (roami_domain_of(node, page) == mine)
+			if (roami_region_of(node, page) == mine)
 				pages[count++] = page;
 			else
 				home_shared_leave(node, page);

@@ -16,11 +16,11 @@ enum { PARTS_LOOK, PARTS_TAKE, PARTS_PUT, PARTS_FREE };
 void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_parts_ask *ask,
 		       const struct roami_vclock *clock, struct roami_parts_answer *answer)
 {
-	struct roami_pool *pool = &node->segments[0].pool[ask->domain];
+	struct roami_pool *pool = &node->segments[0].pool[ask->region];
 	struct roami_spin *lock = (void *)&pool->lock;
 	bool used = false;
 
-	roami_assert(pool != NULL && ask->domain < node->domain_count && by < node->nodes);
+	roami_assert(pool != NULL && ask->region < node->region_count && by < node->nodes);
 	memset(answer, 0, sizeof(*answer));
 	if (ask->what == PARTS_LOOK) {
 		struct roami_pool_part part = roami_pool_look(pool, ask->first);
@@ -57,19 +57,19 @@ static void parts_handle(struct roami_node *node, const struct roam_request *req
 	    roami_vclock_decode(&clock, node->nodes, (const uint8_t *)request->data + sizeof(ask),
 				clock_bytes) != clock_bytes)
 		roami_node_fail(node, "node %u: malformed request to the heap pool", request->from);
-	count = ask.domain < node->domain_count ? node->self->pool[ask.domain].count : 0;
+	count = ask.region < node->region_count ? node->self->pool[ask.region].count : 0;
 	if (ask.what > PARTS_FREE || ask.first >= count || ask.parts > count - ask.first)
 		roami_node_fail(node, "node %u asked for parts beyond the heap", request->from);
 	roami_parts_apply(node, request->from, &ask, &clock, &answer);
 	roami_reply(node, request, &part, 1);
 }
 
-struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain, uint32_t part)
+struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned region, uint32_t part)
 {
-	struct roami_parts_ask ask = {.what = PARTS_LOOK, .domain = domain, .first = part};
+	struct roami_parts_ask ask = {.what = PARTS_LOOK, .region = region, .first = part};
 	struct roami_parts_answer answer;
 
-	roami_assert(domain < node->domain_count);
+	roami_assert(region < node->region_count);
 	node->reach[0]->parts(node, &ask, NULL, &answer);
 	if (answer.state > ROAMI_POOL_REST ||
 	    (answer.node >= node->nodes && answer.node != ROAMI_POOL_NOBODY))
@@ -78,15 +78,15 @@ struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain
 					answer.node, answer.interval};
 }
 
-bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, bool block,
+bool roami_parts_take(struct roami_node *node, unsigned region, uint32_t parts, bool block,
 		      const struct roami_vclock *clock, uint32_t *first_p, bool *used_p)
 {
 	struct roami_parts_ask ask = {
-		.what = PARTS_TAKE, .domain = domain, .parts = parts, .flag = block};
+		.what = PARTS_TAKE, .region = region, .parts = parts, .flag = block};
 	struct roami_parts_answer answer;
-	uint32_t count = node->self->pool[domain].count;
+	uint32_t count = node->self->pool[region].count;
 
-	roami_assert(domain < node->domain_count && parts > 0);
+	roami_assert(region < node->region_count && parts > 0);
 	node->reach[0]->parts(node, &ask, clock, &answer);
 	if (answer.done != 0 && (answer.first >= count || parts > count - answer.first))
 		roami_node_fail(node, "node 0: malformed reply from the heap pool");
@@ -95,22 +95,22 @@ bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, 
 	return answer.done != 0;
 }
 
-void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, uint32_t parts,
+void roami_parts_put(struct roami_node *node, unsigned region, uint32_t first, uint32_t parts,
 		     bool used, uint64_t interval)
 {
-	struct roami_parts_ask ask = {PARTS_PUT, domain, first, parts, used, 0, interval};
+	struct roami_parts_ask ask = {PARTS_PUT, region, first, parts, used, 0, interval};
 	struct roami_parts_answer answer;
 
-	roami_assert(domain < node->domain_count && parts > 0);
+	roami_assert(region < node->region_count && parts > 0);
 	node->reach[0]->parts(node, &ask, NULL, &answer);
 }
 
-bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint64_t interval)
+bool roami_parts_free(struct roami_node *node, unsigned region, uint32_t first, uint64_t interval)
 {
-	struct roami_parts_ask ask = {PARTS_FREE, domain, first, 0, 0, 0, interval};
+	struct roami_parts_ask ask = {PARTS_FREE, region, first, 0, 0, 0, interval};
 	struct roami_parts_answer answer;
 
-	roami_assert(domain < node->domain_count);
+	roami_assert(region < node->region_count);
 	node->reach[0]->parts(node, &ask, NULL, &answer);
 	return answer.done != 0;
 }
@@ -147,7 +147,7 @@ uint64_t roami_page_option(struct roami_node *node, uint32_t page, uint64_t othe
 	uint64_t option = atomic_load_explicit(&node->self->headers[page].version,
 					       memory_order_relaxed);
 
-	roami_assert(roami_domain_of(node, page)->protocol->region_option != NULL);
+	roami_assert(roami_region_of(node, page)->protocol->region_option != NULL);
 	return option >= ROAMI_OPTION_OWN ? option - ROAMI_OPTION_OWN : otherwise;
 }
 
@@ -188,9 +188,9 @@ static void place_handle(struct roami_node *node, const struct roam_request *req
 	    place.pages > node->layout.pages - place.page)
 		roami_node_fail(node, "node %u placed pages beyond the heap", request->from);
 	if (place.option != 0 &&
-	    (roami_domain_of(node, place.page)->protocol->region_option == NULL ||
-	     roami_domain_of(node, place.page) !=
-		     roami_domain_of(node, place.page + place.pages - 1)))
+	    (roami_region_of(node, place.page)->protocol->region_option == NULL ||
+	     roami_region_of(node, place.page) !=
+		     roami_region_of(node, place.page + place.pages - 1)))
 		roami_node_fail(node, "node %u set an option on pages that cannot have it",
 				request->from);
 	roami_place_words(node->self, node->me, node->nodes, &place);

@@ -13,7 +13,7 @@ enum { ROAMI_POOL_ASK, ROAMI_POOL_PLACE };
 
 struct roami_parts_ask {
 	uint32_t what;
-	uint32_t domain;
+	uint32_t region;
 	uint32_t first;
 	uint32_t parts;
 	uint32_t flag; /* a block; used */
@@ -38,14 +38,14 @@ struct roami_parts_answer {
 void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_parts_ask *ask,
 		       const struct roami_vclock *clock, struct roami_parts_answer *answer);
 
-/* ---- the pool (base/parts.h) of a domain, with its lock.  app, may block. */
-struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned domain, uint32_t part);
+/* ---- the pool (base/parts.h) of a region, with its lock.  app, may block. */
+struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned region, uint32_t part);
 /* `clock`: from roami_log_reuse_clock; only parts whose frees it covers are taken. */
-bool roami_parts_take(struct roami_node *node, unsigned domain, uint32_t parts, bool block,
+bool roami_parts_take(struct roami_node *node, unsigned region, uint32_t parts, bool block,
 		      const struct roami_vclock *clock, uint32_t *first_p, bool *used_p);
-void roami_parts_put(struct roami_node *node, unsigned domain, uint32_t first, uint32_t parts,
+void roami_parts_put(struct roami_node *node, unsigned region, uint32_t first, uint32_t parts,
 		     bool used, uint64_t interval);
-bool roami_parts_free(struct roami_node *node, unsigned domain, uint32_t first, uint64_t interval);
+bool roami_parts_free(struct roami_node *node, unsigned region, uint32_t first, uint64_t interval);
 
 /*
  * ---- placement: untouched pages get homes.  `home` for ROAM_PLACE_NODE.  `option`, as in struct

@@ -14,7 +14,7 @@ struct roami_home {
 	 */
 	uint64_t version_begin;
 	uint32_t epoch_begin;
-	_Atomic uint32_t shared_left; /* pages in the domains' lists of newly shared pages */
+	_Atomic uint32_t shared_left; /* pages in the regions' lists of newly shared pages */
 	bool trail_on;                /* peers read this node's trail of diffs */
 	uint64_t trail_head;          /* words left in the trail */
 	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* held to append to peers' shared lists */

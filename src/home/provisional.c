@@ -148,7 +148,7 @@ static void claims_handle(struct roami_node *node, const struct roam_request *re
 		uint64_t nobody = ROAMI_WORD_CREATOR, theirs = ROAMI_WORD_READY | request->origin;
 
 		if ((ask.mask >> i & 1) != 0 &&
-		    roami_domain_of(node, ask.first + i)->protocol->guessed != NULL &&
+		    roami_region_of(node, ask.first + i)->protocol->guessed != NULL &&
 		    atomic_compare_exchange_strong(word, &nobody, theirs))
 			answer.granted |= (uint64_t)1 << i;
 		answer.words[i] = atomic_load(word);
@@ -267,7 +267,7 @@ static size_t guess_take(struct roami_node *node)
 }
 
 /*
- * Makes some of the pages, all of one domain, pending, and lists them in `held`; returns how many
+ * Makes some of the pages, all of one region, pending, and lists them in `held`; returns how many
  * of `pages` are dealt with.
  */
 static size_t guess_hold(struct roami_node *node, const uint32_t *pages, size_t count,
@@ -277,7 +277,7 @@ static size_t guess_hold(struct roami_node *node, const uint32_t *pages, size_t 
 
 	roami_assert(count > 0);
 	for (*held_p = 0; at < count && *held_p < ROAM_GUESSED_MAX; at++) {
-		if (roami_domain_of(node, pages[at]) != roami_domain_of(node, pages[0]))
+		if (roami_region_of(node, pages[at]) != roami_region_of(node, pages[0]))
 			break;
 		roami_page_hold(node, pages[at]);
 		if (roami_page_entry(node, pages[at])->guessed)
@@ -299,13 +299,13 @@ void roami_guess_settle(struct roami_node *node)
 	count = guess_take(node);
 	pages = (const void *)guess_of(node)->work.items;
 	while (count > 0) {
-		struct roami_domain *domain = roami_domain_of(node, *pages);
+		struct roami_region *region = roami_region_of(node, *pages);
 		size_t some = guess_hold(node, pages, count, held, &held_count);
-		unsigned was = roami_domain_enter(node, domain);
+		unsigned was = roami_region_enter(node, region);
 
-		roami_assert(domain->protocol->guessed != NULL);
-		domain->protocol->guessed(node, held, held_count);
-		roami_domain_leave(node, was);
+		roami_assert(region->protocol->guessed != NULL);
+		region->protocol->guessed(node, held, held_count);
+		roami_region_leave(node, was);
 		pages += some;
 		count -= some;
 	}

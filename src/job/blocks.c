@@ -10,30 +10,30 @@
 #include "sync/log.h"
 #include "sync/sync.h"
 
-/* How a domain is cut; of node 0's segment also what is whose. */
-static struct roami_pool *job_pool(const struct roami_job *job, unsigned domain)
+/* How a region is cut; of node 0's segment also what is whose. */
+static struct roami_pool *job_pool(const struct roami_job *job, unsigned number)
 {
 	unsigned node = job->bases[0] != NULL ? 0 : job->me;
 	struct roami_pool *pools = (void *)((uint8_t *)job->bases[node] + job->layout.pool);
 
-	return &pools[domain];
+	return &pools[number];
 }
 
-/* Where the parts of a domain's pool lie. */
-static uint64_t pool_offset(const struct roami_job *job, unsigned domain, uint32_t part)
+/* Where the parts of a region's pool lie. */
+static uint64_t pool_offset(const struct roami_job *job, unsigned number, uint32_t part)
 {
-	return roami_layout_base(&job->layout, domain) + part * job_pool(job, domain)->part;
+	return roami_layout_base(&job->layout, number) + part * job_pool(job, number)->part;
 }
 
-static uint32_t pool_index(const struct roami_job *job, unsigned domain, uint64_t offset)
+static uint32_t pool_index(const struct roami_job *job, unsigned number, uint64_t offset)
 {
-	return (uint32_t)((offset - roami_layout_base(&job->layout, domain)) /
-			  job_pool(job, domain)->part);
+	return (uint32_t)((offset - roami_layout_base(&job->layout, number)) /
+			  job_pool(job, number)->part);
 }
 
-static unsigned job_domain(const struct roami_job *job, uint64_t offset)
+static unsigned job_region(const struct roami_job *job, uint64_t offset)
 {
-	return roami_layout_domain(&job->layout, (uint32_t)(offset / ROAMI_PAGE));
+	return roami_layout_region(&job->layout, (uint32_t)(offset / ROAMI_PAGE));
 }
 
 /* The interval that others must have acquired before a block freed now is reused; alone: none. */
@@ -42,7 +42,7 @@ static uint64_t job_free_interval(struct roami_job *job)
 	return job->life == ROAMI_JOB_TOGETHER ? roami_free_interval(job->node) : 0;
 }
 
-static bool pool_take(struct roami_job *job, unsigned domain, uint32_t parts, bool block,
+static bool pool_take(struct roami_job *job, unsigned number, uint32_t parts, bool block,
 		      uint64_t *offset_p, bool *used_p)
 {
 	struct roami_vclock clock;
@@ -50,37 +50,37 @@ static bool pool_take(struct roami_job *job, unsigned domain, uint32_t parts, bo
 	bool ok;
 
 	roami_log_reuse_clock(job->node, &clock);
-	ok = roami_parts_take(job->node, domain, parts, block, &clock, &first, used_p);
-	*offset_p = ok ? pool_offset(job, domain, first) : 0;
+	ok = roami_parts_take(job->node, number, parts, block, &clock, &first, used_p);
+	*offset_p = ok ? pool_offset(job, number, first) : 0;
 	return ok;
 }
 
 /* After `freed` was given back: free parts of this node's go back to all. */
-static void pool_return(struct roami_job *job, unsigned domain, uint64_t freed)
+static void pool_return(struct roami_job *job, unsigned number, uint64_t freed)
 {
-	struct roami_pool *pool = job_pool(job, domain);
+	struct roami_pool *pool = job_pool(job, number);
 	uint64_t offset, bytes;
 	bool used;
 
-	while (job->leases && roami_alloc_reclaim(job->allocs[domain], freed, pool->part, &offset,
+	while (job->leases && roami_alloc_reclaim(job->allocs[number], freed, pool->part, &offset,
 						  &bytes, &used)) {
 		uint64_t interval = job_free_interval(job);
 
-		roami_parts_put(job->node, domain, pool_index(job, domain, offset),
+		roami_parts_put(job->node, number, pool_index(job, number, offset),
 				(uint32_t)(bytes / pool->part), used, interval);
 	}
 }
 
 /* ---------------------------------------------------------------------------------- allocators */
 
-static enum roam_err alloc_open(struct roami_job *job, unsigned domain,
+static enum roam_err alloc_open(struct roami_job *job, unsigned number,
 				struct roami_alloc **alloc_p)
 {
-	uint64_t base = roami_layout_base(&job->layout, domain);
-	uint64_t end = base + roami_layout_bytes(&job->layout, domain);
+	uint64_t base = roami_layout_base(&job->layout, number);
+	uint64_t end = base + roami_layout_bytes(&job->layout, number);
 
 	/* Nothing lies at the very start of a heap without regions. */
-	return roami_alloc_open(alloc_p, base == 0 && domain == 0 ? ROAMI_PAGE : base, end,
+	return roami_alloc_open(alloc_p, base == 0 && number == 0 ? ROAMI_PAGE : base, end,
 				job->options.alloc == ROAMI_ALLOC_OWN);
 }
 
@@ -124,12 +124,12 @@ uint64_t roami_job_hash_allocs(struct roami_job *job)
 	return hash;
 }
 
-/* What node 0 handed out in the domain before there were leases stays its own. */
-static enum roam_err domain_lease(struct roami_job *job, unsigned domain)
+/* What node 0 handed out in the region before there were leases stays its own. */
+static enum roam_err region_lease(struct roami_job *job, unsigned number)
 {
-	struct roami_pool *pool = job_pool(job, domain);
-	uint64_t base = roami_layout_base(&job->layout, domain), end;
-	enum roam_err err = roami_alloc_cut(job->allocs[domain], pool->part, job->me == 0, &end);
+	struct roami_pool *pool = job_pool(job, number);
+	uint64_t base = roami_layout_base(&job->layout, number), end;
+	enum roam_err err = roami_alloc_cut(job->allocs[number], pool->part, job->me == 0, &end);
 	uint64_t parts = (end - base + pool->part - 1) / pool->part;
 
 	if (err == ROAM_OK && job->me == 0)
@@ -145,47 +145,47 @@ enum roam_err roami_job_lease(struct roami_job *job)
 		return ROAM_OK;
 	for (unsigned i = 0; i < alloc_count(job) && err == ROAM_OK; i++)
 		if (job->allocs[i] != NULL)
-			err = domain_lease(job, i);
+			err = region_lease(job, i);
 	job->leases = err == ROAM_OK;
 	return err;
 }
 
-/* The allocator of a region's domain, opened when it is first needed. */
-static enum roam_err region_open(struct roami_job *job, unsigned domain)
+/* The allocator of a region's region, opened when it is first needed. */
+static enum roam_err region_open(struct roami_job *job, unsigned number)
 {
 	struct roami_alloc *alloc;
 	enum roam_err err;
 	uint64_t end;
 
-	err = alloc_open(job, domain, &alloc);
+	err = alloc_open(job, number, &alloc);
 	if (err == ROAM_OK && job->leases) {
-		err = roami_alloc_cut(alloc, job_pool(job, domain)->part, false, &end);
+		err = roami_alloc_cut(alloc, job_pool(job, number)->part, false, &end);
 		roami_alloc_seal(alloc);
 	}
 	if (err == ROAM_OK)
-		__atomic_store_n(&job->allocs[domain], alloc, __ATOMIC_RELEASE);
+		__atomic_store_n(&job->allocs[number], alloc, __ATOMIC_RELEASE);
 	return err;
 }
 
-static enum roam_err region_ready(struct roami_job *job, unsigned domain)
+static enum roam_err region_ready(struct roami_job *job, unsigned number)
 {
 	enum roam_err err = ROAM_OK;
 
-	if (__atomic_load_n(&job->allocs[domain], __ATOMIC_ACQUIRE) != NULL)
+	if (__atomic_load_n(&job->allocs[number], __ATOMIC_ACQUIRE) != NULL)
 		return ROAM_OK;
 	pthread_mutex_lock(&job->opening);
-	if (job->allocs[domain] == NULL)
-		err = region_open(job, domain);
+	if (job->allocs[number] == NULL)
+		err = region_open(job, number);
 	pthread_mutex_unlock(&job->opening);
 	return err;
 }
 
 /* From this node's leases, or, what is large, from the pool itself. */
-static enum roam_err job_take(struct roami_job *job, unsigned domain, size_t bytes,
+static enum roam_err job_take(struct roami_job *job, unsigned number, size_t bytes,
 			      uint64_t *offset_p, bool *fresh_p)
 {
-	struct roami_pool *pool = job_pool(job, domain);
-	struct roami_alloc *alloc = job->allocs[domain];
+	struct roami_pool *pool = job_pool(job, number);
+	struct roami_alloc *alloc = job->allocs[number];
 	uint64_t parts = bytes / pool->part + (bytes % pool->part != 0), offset;
 	enum roam_err err = ROAM_ENOMEM;
 	bool used;
@@ -193,7 +193,7 @@ static enum roam_err job_take(struct roami_job *job, unsigned domain, size_t byt
 	if (job->leases && parts > pool->count)
 		return ROAM_ENOMEM;
 	if (job->leases && parts >= ROAMI_POOL_LARGE) {
-		if (!pool_take(job, domain, (uint32_t)parts, true, offset_p, &used))
+		if (!pool_take(job, number, (uint32_t)parts, true, offset_p, &used))
 			return ROAM_ENOMEM;
 		*fresh_p = !used;
 		return ROAM_OK;
@@ -201,7 +201,7 @@ static enum roam_err job_take(struct roami_job *job, unsigned domain, size_t byt
 	for (;;) {
 		err = roami_alloc_take(alloc, bytes, offset_p, fresh_p);
 		if (err != ROAM_ENOMEM || !job->leases ||
-		    !pool_take(job, domain, (uint32_t)parts, false, &offset, &used))
+		    !pool_take(job, number, (uint32_t)parts, false, &offset, &used))
 			return err;
 		err = roami_alloc_lend(alloc, offset, parts * pool->part, pool->part, used);
 		if (err != ROAM_OK)
@@ -210,14 +210,14 @@ static enum roam_err job_take(struct roami_job *job, unsigned domain, size_t byt
 }
 
 /* A block of an allocator of this node's goes back to it. */
-static enum roam_err job_give(struct roami_job *job, unsigned domain, uint64_t offset)
+static enum roam_err job_give(struct roami_job *job, unsigned number, uint64_t offset)
 {
 	enum roam_err err = ROAM_ENOTOURS;
 
-	if (job->allocs[domain] != NULL)
-		err = roami_alloc_give(job->allocs[domain], offset);
+	if (job->allocs[number] != NULL)
+		err = roami_alloc_give(job->allocs[number], offset);
 	if (err == ROAM_OK)
-		pool_return(job, domain, offset);
+		pool_return(job, number, offset);
 	return err;
 }
 
@@ -226,7 +226,7 @@ static void job_take_back(void *arg, const struct roami_remote_free *block)
 {
 	struct roami_job *job = arg;
 
-	if (job_give(job, job_domain(job, block->offset), block->offset) != ROAM_OK)
+	if (job_give(job, job_region(job, block->offset), block->offset) != ROAM_OK)
 		fprintf(stderr, "roam: node %u freed %#llx, which is not a block\n", block->freer,
 			(unsigned long long)block->offset);
 }
@@ -247,7 +247,7 @@ static void job_raise(struct roami_job *job, uint64_t end)
 }
 
 /* Places a block that was taken; what was freed there may have had an option of its own. */
-static enum roam_err job_place_block(struct roami_job *job, unsigned domain, uint64_t offset,
+static enum roam_err job_place_block(struct roami_job *job, unsigned number, uint64_t offset,
 				     size_t bytes, const struct roam_region *region,
 				     uint64_t option)
 {
@@ -257,7 +257,7 @@ static enum roam_err job_place_block(struct roami_job *job, unsigned domain, uin
 				    .option = option};
 
 	place.pages = (uint32_t)((offset + bytes - 1) / ROAMI_PAGE) - place.page + 1;
-	if (option == 0 && job->node->domains[domain].protocol->region_option != NULL &&
+	if (option == 0 && job->node->regions[number].protocol->region_option != NULL &&
 	    roami_place_has_option(job->node, &place))
 		place.option = ROAMI_OPTION_JOBS;
 	if (bytes < ROAMI_PAGE && place.option == 0)
@@ -267,7 +267,7 @@ static enum roam_err job_place_block(struct roami_job *job, unsigned domain, uin
 	return roami_job_place(job, &place);
 }
 
-static void *job_alloc(struct roami_job *job, unsigned domain, size_t bytes,
+static void *job_alloc(struct roami_job *job, unsigned number, size_t bytes,
 		       const struct roam_region *region, uint64_t option, enum roam_err *err_p)
 {
 	uint64_t offset;
@@ -277,14 +277,14 @@ static void *job_alloc(struct roami_job *job, unsigned domain, size_t bytes,
 	if (region->place == ROAM_PLACE_NODE && !place_node_known(job, region->node))
 		return NULL;
 	roami_remote_free_drain(job->node, job_take_back, job);
-	*err_p = region_ready(job, domain);
+	*err_p = region_ready(job, number);
 	if (*err_p == ROAM_OK)
-		*err_p = job_take(job, domain, bytes, &offset, &fresh);
+		*err_p = job_take(job, number, bytes, &offset, &fresh);
 	if (*err_p != ROAM_OK)
 		return NULL;
 	job_raise(job, offset + bytes);
 	ROAMI_COUNT(job->node->stats, allocs, 1);
-	*err_p = job_place_block(job, domain, offset, bytes, region, option);
+	*err_p = job_place_block(job, number, offset, bytes, region, option);
 	if (*err_p != ROAM_OK) {
 		roami_job_free(job, job->app + offset);
 		return NULL;
@@ -310,43 +310,43 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_reg
 		      enum roam_err *err_p)
 {
 	uint64_t option = 0;
-	unsigned domain;
+	unsigned number;
 	void *block;
 
-	*err_p = roami_job_domain(job, region->protocol, &domain);
+	*err_p = roami_job_region(job, region->protocol, &number);
 	if (*err_p == ROAM_OK && region->option != NULL)
-		*err_p = roami_job_option(job, domain, region->option, &option);
+		*err_p = roami_job_option(job, number, region->option, &option);
 	if (*err_p != ROAM_OK)
 		return NULL;
 	if (option != 0) /* what is less than a page shares one */
 		bytes = bytes < ROAMI_PAGE ? ROAMI_PAGE : bytes;
 	if (!job_changes(job))
-		return job_alloc(job, domain, bytes, region, option, err_p);
+		return job_alloc(job, number, bytes, region, option, err_p);
 	pthread_mutex_lock(&job->seal);
-	block = job_alloc(job, domain, bytes, region, option, err_p);
+	block = job_alloc(job, number, bytes, region, option, err_p);
 	pthread_mutex_unlock(&job->seal);
 	return block;
 }
 
 /* A block that lies in a lease: of this node, of another one, or of one of an ended round. */
-static enum roam_err free_leased(struct roami_job *job, unsigned domain, unsigned owner,
+static enum roam_err free_leased(struct roami_job *job, unsigned number, unsigned owner,
 				 uint64_t offset)
 {
 	if (owner == ROAMI_POOL_NOBODY) /* its allocator went with it; the range is lost */
 		return offset % 64 == 0 ? ROAM_OK : ROAM_ENOTOURS;
 	if (owner == job->me)
-		return job_give(job, domain, offset);
+		return job_give(job, number, offset);
 	roami_remote_free_send(job->node, owner, offset);
 	return ROAM_OK;
 }
 
-static enum roam_err free_large(struct roami_job *job, unsigned domain, uint64_t offset)
+static enum roam_err free_large(struct roami_job *job, unsigned number, uint64_t offset)
 {
-	uint32_t part = pool_index(job, domain, offset);
+	uint32_t part = pool_index(job, number, offset);
 	uint64_t interval = job_free_interval(job);
 
-	if (offset != pool_offset(job, domain, part) ||
-	    !roami_parts_free(job->node, domain, part, interval))
+	if (offset != pool_offset(job, number, part) ||
+	    !roami_parts_free(job->node, number, part, interval))
 		return ROAM_ENOTOURS;
 	return ROAM_OK;
 }
@@ -354,13 +354,13 @@ static enum roam_err free_large(struct roami_job *job, unsigned domain, uint64_t
 static enum roam_err job_free(struct roami_job *job, void *block)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)block - job->app);
-	unsigned domain = job_domain(job, offset);
-	struct roami_pool *pool = job_pool(job, domain);
+	unsigned number = job_region(job, offset);
+	struct roami_pool *pool = job_pool(job, number);
 	struct roami_pool_part part;
 	uint32_t index;
 
 	if ((uint8_t *)block < job->app || offset >= job->layout.heap_bytes ||
-	    offset < roami_layout_base(&job->layout, domain))
+	    offset < roami_layout_base(&job->layout, number))
 		return ROAM_ENOTOURS;
 	ROAMI_COUNT(job->node->stats, frees, 1);
 	roami_remote_free_drain(job->node, job_take_back, job);
@@ -369,14 +369,14 @@ static enum roam_err job_free(struct roami_job *job, void *block)
 	 * itself.
 	 */
 	if (!job->leases)
-		return job_give(job, domain, offset);
-	index = pool_index(job, domain, offset);
+		return job_give(job, number, offset);
+	index = pool_index(job, number, offset);
 	if (index >= pool->count) /* less than a part at the end, handed out before the seal */
-		return free_leased(job, domain, 0, offset);
-	part = roami_parts_look(job->node, domain, index);
+		return free_leased(job, number, 0, offset);
+	part = roami_parts_look(job->node, number, index);
 	if (part.state == ROAMI_POOL_LEASED)
-		return free_leased(job, domain, part.node, offset);
-	return free_large(job, domain, offset);
+		return free_leased(job, number, part.node, offset);
+	return free_large(job, number, offset);
 }
 
 enum roam_err roami_job_free(struct roami_job *job, void *block)

@@ -157,15 +157,15 @@ void roami_job_needs(struct roami_job *job, enum roam_model model)
 	if (model < job->needs)
 		job->needs = model;
 	check_model(job, job->node->protocol);
-	for (unsigned i = 1; i < job->node->domain_count; i++)
+	for (unsigned i = 1; i < job->node->region_count; i++)
 		if (job->allocs[i] != NULL)
-			check_model(job, job->node->domains[i].protocol);
+			check_model(job, job->node->regions[i].protocol);
 }
 
-enum roam_err roami_job_option(const struct roami_job *job, unsigned domain, const char *text,
+enum roam_err roami_job_option(const struct roami_job *job, unsigned region, const char *text,
 			       uint64_t *option_p)
 {
-	const struct roam_protocol *protocol = job->node->domains[domain].protocol;
+	const struct roam_protocol *protocol = job->node->regions[region].protocol;
 	const char *takes = protocol->region_option;
 	size_t length = strcspn(text, "=");
 	enum roam_err err;
@@ -183,18 +183,18 @@ enum roam_err roami_job_option(const struct roami_job *job, unsigned domain, con
 	return err;
 }
 
-enum roam_err roami_job_domain(struct roami_job *job, const char *protocol, unsigned *domain_p)
+enum roam_err roami_job_region(struct roami_job *job, const char *protocol, unsigned *region_p)
 {
 	const struct roam_protocol *found;
-	unsigned domain = 0;
+	unsigned region = 0;
 
-	*domain_p = 0;
+	*region_p = 0;
 	if (protocol == NULL || strcmp(protocol, job->node->protocol->name) == 0)
 		return ROAM_OK;
 	found = roami_protocol_find(protocol);
 	if (found == NULL)
 		return check_protocol("roam_alloc_region: protocol", protocol);
-	while (job->node->domains[++domain].protocol != found)
+	while (job->node->regions[++region].protocol != found)
 		;
 	if (!roami_protocol_beside(job->node->protocol, found)) {
 		fprintf(stderr,
@@ -204,12 +204,12 @@ enum roam_err roami_job_domain(struct roami_job *job, const char *protocol, unsi
 			model_names[job->node->protocol->model], job->node->protocol->name);
 		return ROAM_EUNSUPPORTED;
 	}
-	if (job->node->domains[domain].err != ROAM_OK) {
+	if (job->node->regions[region].err != ROAM_OK) {
 		fprintf(stderr, "roam: roam_alloc_region: protocol %s cannot run here: %s\n",
-			protocol, roam_strerror(job->node->domains[domain].err));
+			protocol, roam_strerror(job->node->regions[region].err));
 		return ROAM_EUNSUPPORTED;
 	}
 	check_model(job, found);
-	*domain_p = domain;
+	*region_p = region;
 	return ROAM_OK;
 }

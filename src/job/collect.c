@@ -65,11 +65,11 @@ static unsigned settle_owner(const struct roami_job *job, uint32_t page, uint64_
 typedef void settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
 
 /* What no block is in may stay where it is.  What is less than a part, at the end, is looked at. */
-static void settle_each(struct roami_job *job, unsigned domain, settle_fn *each)
+static void settle_each(struct roami_job *job, unsigned region, settle_fn *each)
 {
-	const struct roami_pool *pool = &job->node->segments[0].pool[domain];
+	const struct roami_pool *pool = &job->node->segments[0].pool[region];
 	uint32_t pages = (uint32_t)(pool->part / ROAMI_PAGE);
-	uint32_t base = job->node->domains[domain].first, first = base;
+	uint32_t base = job->node->regions[region].first, first = base;
 
 	if (atomic_load(&pool->used) == 0)
 		return;
@@ -79,23 +79,23 @@ static void settle_each(struct roami_job *job, unsigned domain, settle_fn *each)
 				each(job, first, base + part * pages);
 			first = base + (part + 1) * pages;
 		}
-	if (first < job->node->domains[domain].end)
-		each(job, first, job->node->domains[domain].end);
+	if (first < job->node->regions[region].end)
+		each(job, first, job->node->regions[region].end);
 }
 
 /* Brings the pages of a protocol that says how, one by one. */
 static void gather(struct roami_job *job, uint32_t first, uint32_t end)
 {
 	struct roami_node *node = job->node;
-	struct roami_domain *domain = roami_domain_of(node, first);
-	unsigned was = roami_domain_enter(node, domain);
+	struct roami_region *region = roami_region_of(node, first);
+	unsigned was = roami_region_enter(node, region);
 
 	for (uint32_t page = first; page < end; page++) {
 		roami_page_hold(node, page);
-		domain->protocol->settle(node, page);
+		region->protocol->settle(node, page);
 		roami_page_done(node, page);
 	}
-	roami_domain_leave(node, was);
+	roami_region_leave(node, was);
 }
 
 /* Whether a protocol has to bring the pages; else the directory says which node has them. */
@@ -108,16 +108,16 @@ static bool settle_asks(const struct roami_job *job, const struct roam_protocol 
 void roami_settle_gather(struct roami_job *job)
 {
 	roami_assert(job->me == 0);
-	for (unsigned i = 0; i < job->node->domain_count; i++)
-		if (settle_asks(job, job->node->domains[i].protocol))
+	for (unsigned i = 0; i < job->node->region_count; i++)
+		if (settle_asks(job, job->node->regions[i].protocol))
 			settle_each(job, i, gather);
 }
 
 /* Where it is known whose bytes are right: no protocol has to bring them. */
 static void settle_by_directory(struct roami_job *job, settle_fn *each)
 {
-	for (unsigned i = 0; i < job->node->domain_count; i++)
-		if (!settle_asks(job, job->node->domains[i].protocol))
+	for (unsigned i = 0; i < job->node->region_count; i++)
+		if (!settle_asks(job, job->node->regions[i].protocol))
 			settle_each(job, i, each);
 }
 
@@ -189,7 +189,7 @@ static void drop_run(struct roami_job *job, uint32_t first, uint32_t end)
  */
 static bool settle_has(struct roami_node *node, uint32_t page)
 {
-	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
+	const struct roam_protocol *protocol = roami_region_of(node, page)->protocol;
 
 	return protocol->homes == ROAM_HOMES_FIXED && protocol->model == ROAM_MODEL_RC &&
 	       roami_page_access(node, page) != ROAM_NONE;

@@ -345,7 +345,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	roami_service_stop(job->node);
 	job->main->ended(job);
 	job->rounds++;
-	for (unsigned i = 0; i < job->node->domain_count; i++)
+	for (unsigned i = 0; i < job->node->region_count; i++)
 		roami_pool_settle(&job->node->segments[0].pool[i]);
 	err = job_alone(job);
 	if (err == ROAM_OK)

@@ -39,7 +39,7 @@ struct roami_job {
 	struct roami_real real;
 	const struct roami_fault_engine *engine; /* of sealed jobs */
 	struct roami_node *node;
-	/* This node's allocator in each domain; of regions opened when first used. */
+	/* This node's allocator in each region; of regions opened when first used. */
 	struct roami_alloc **allocs;
 	pthread_mutex_t opening; /* one of them */
 	bool leases;             /* they hand out what they have leased, no more */
@@ -272,7 +272,7 @@ void roami_settle_leave(struct roami_job *job);
 
 /* ---- memory */
 
-/* Opens the allocator of the job's own domain, over all of it; closes those of all. */
+/* Opens the allocator of the job's own region, over all of it; closes those of all. */
 enum roam_err roami_job_open_alloc(struct roami_job *job);
 void roami_job_close_allocs(struct roami_job *job);
 
@@ -286,11 +286,11 @@ uint64_t roami_job_hash_allocs(struct roami_job *job);
  */
 enum roam_err roami_job_lease(struct roami_job *job);
 
-/* The domain of regions under a protocol; reports errors on stderr. */
-enum roam_err roami_job_domain(struct roami_job *job, const char *protocol, unsigned *domain_p);
+/* The region of regions under a protocol; reports errors on stderr. */
+enum roam_err roami_job_region(struct roami_job *job, const char *protocol, unsigned *region_p);
 
 /* What roam_region.option says: the `option` of struct roami_place; reports errors on stderr. */
-enum roam_err roami_job_option(const struct roami_job *job, unsigned domain, const char *text,
+enum roam_err roami_job_option(const struct roami_job *job, unsigned region, const char *text,
 			       uint64_t *option_p);
 
 /* A block as `region` says, which names no protocol that is not there. */

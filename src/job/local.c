@@ -39,10 +39,10 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	/* The thread that starts the node; counted before any barrier could look. */
 	atomic_store(&ctl->threads, 1);
 	/* Of node 0's also the words count; of the others', how the heap is cut. */
-	for (unsigned domain = 0; domain <= layout->regions; domain++) {
+	for (unsigned region = 0; region <= layout->regions; region++) {
 		struct roami_pool *pool = (void *)((uint8_t *)ctl + layout->pool);
 
-		roami_pool_init(&pool[domain], roami_layout_bytes(layout, domain));
+		roami_pool_init(&pool[region], roami_layout_bytes(layout, region));
 	}
 	if (node == 0)
 		keyed = roami_os_secret(ctl->key, sizeof(ctl->key));

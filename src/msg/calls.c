@@ -26,7 +26,7 @@ void roami_msg_call_drop(struct roami_call *call)
 size_t roami_call(struct roami_node *node, unsigned to, unsigned type,
 		  const struct roam_part *parts, unsigned count, void *reply, size_t reply_max)
 {
-	return roami_msg_call(node, to, roami_domain_current(node)->types + type, parts, count,
+	return roami_msg_call(node, to, roami_region_current(node)->types + type, parts, count,
 			      reply, reply_max);
 }
 
@@ -42,7 +42,7 @@ void roami_forward(struct roami_node *node, const struct roam_request *request, 
 void roami_call_all(struct roami_node *node, struct roam_call *calls, unsigned count)
 {
 	struct roami_call *started[ROAMI_CALLS_AT_ONCE];
-	unsigned types = roami_domain_current(node)->types;
+	unsigned types = roami_region_current(node)->types;
 
 	roami_wait_begin(node);
 	while (count > 0) {

@@ -30,7 +30,7 @@ struct msg_many {
 };
 
 enum roam_err roami_msg_register(struct roami_node *node, const struct roam_message *messages,
-				 unsigned domain, unsigned *first_p)
+				 unsigned region, unsigned *first_p)
 {
 	struct roami_vec *types = &msg_of(node)->types;
 
@@ -41,7 +41,7 @@ enum roam_err roami_msg_register(struct roami_node *node, const struct roam_mess
 		roami_assert(messages->bytes_max <= ROAMI_MSG_MAX && types->count < UINT16_MAX);
 		if (type == NULL)
 			return ROAM_ENOMEM;
-		*type = (struct roami_type){messages, domain};
+		*type = (struct roami_type){messages, region};
 		types->count++;
 	}
 	return ROAM_OK;
@@ -201,7 +201,7 @@ void roami_msg_send(struct roami_node *node, unsigned to, unsigned type,
 void roami_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
 		unsigned count)
 {
-	roami_msg_send(node, to, roami_domain_current(node)->types + type, parts, count);
+	roami_msg_send(node, to, roami_region_current(node)->types + type, parts, count);
 }
 
 static void reply_publish(struct roami_node *node, const struct roam_request *request,
@@ -252,7 +252,7 @@ void roami_msg_reply_page(struct roami_node *node, const struct roam_request *re
 void roami_pass(struct roami_node *node, const struct roam_request *request, unsigned to,
 		unsigned type, const struct roam_part *parts, unsigned count)
 {
-	struct msg_header header = {(uint16_t)(roami_domain_current(node)->types + type),
+	struct msg_header header = {(uint16_t)(roami_region_current(node)->types + type),
 				    request->origin, request->call, msg_bytes(parts, count), 0};
 
 	roami_contract(request->origin < node->nodes);
@@ -575,7 +575,7 @@ uint64_t roami_msg_asked(const struct roami_node *node)
 	return atomic_load_explicit(&msg_of(node)->asked, memory_order_relaxed);
 }
 
-/* Hands a request to its handler, in the domain whose message it is. */
+/* Hands a request to its handler, in the region whose message it is. */
 static void msg_handle(struct roami_node *node, const struct roam_request *request)
 {
 	const struct roami_type *type = (const void *)msg_of(node)->types.items;
@@ -583,12 +583,12 @@ static void msg_handle(struct roami_node *node, const struct roam_request *reque
 
 	roami_contract(roami_msg_polling(node));
 	type += request->type;
-	if (type->domain == ROAMI_DOMAIN_NONE) {
+	if (type->region == ROAMI_REGION_NONE) {
 		type->message->handle(node, request);
 	} else {
-		was = roami_domain_enter(node, &node->domains[type->domain]);
+		was = roami_region_enter(node, &node->regions[type->region]);
 		type->message->handle(node, request);
-		roami_domain_leave(node, was);
+		roami_region_leave(node, was);
 	}
 	msg_of(node)->handled(node);
 }

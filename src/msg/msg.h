@@ -12,7 +12,7 @@
 /* Longest payload of one message. */
 #define ROAMI_MSG_MAX (60u * 1024)
 
-#define ROAMI_DOMAIN_NONE UINT32_MAX /* no protocol's */
+#define ROAMI_REGION_NONE   UINT32_MAX /* no protocol's */
 #define ROAMI_CALLS_EACH    64u /* under way, of one thread at most */
 
 struct roami_call {
@@ -41,11 +41,11 @@ struct roami_answers {
 
 /*
  * Gives the messages of a table the next types, from *first_p on.  All nodes of a job register
- * alike, in one order, before they are sent anything.  `domain`: whose protocol's they are, or
- * ROAMI_DOMAIN_NONE.
+ * alike, in one order, before they are sent anything.  `region`: whose protocol's they are, or
+ * ROAMI_REGION_NONE.
  */
 enum roam_err roami_msg_register(struct roami_node *node, const struct roam_message *messages,
-				 unsigned domain, unsigned *first_p);
+				 unsigned region, unsigned *first_p);
 
 /* The message of a type; NULL: there is no such type. */
 const struct roam_message *roami_msg_named(const struct roami_node *node, unsigned type);

@@ -18,7 +18,7 @@ struct roami_parked {
 /* A type of message. */
 struct roami_type {
 	const struct roam_message *message; /* NULL: none */
-	unsigned domain; /* whose protocol's it is; ROAMI_DOMAIN_NONE: a room's */
+	unsigned region; /* whose protocol's it is; ROAMI_REGION_NONE: a room's */
 };
 
 struct roami_msg {

@@ -64,12 +64,12 @@ void roami_page_cached(struct roami_node *node, uint32_t first, uint32_t end)
 /* Asks the page's protocol to drop the copy; the page is pending. */
 static bool page_give_up(struct roami_node *node, uint32_t page)
 {
-	struct roami_domain *domain = roami_domain_of(node, page);
-	unsigned was = roami_domain_enter(node, domain);
-	bool gone = domain->protocol->evict != NULL && domain->protocol->evict(node, page);
+	struct roami_region *region = roami_region_of(node, page);
+	unsigned was = roami_region_enter(node, region);
+	bool gone = region->protocol->evict != NULL && region->protocol->evict(node, page);
 
 	roami_contract_pending(node, page);
-	roami_domain_leave(node, was);
+	roami_region_leave(node, was);
 	return gone;
 }
 

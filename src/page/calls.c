@@ -50,7 +50,7 @@ void roami_pages_ask(struct roami_node *node, struct roam_page_call *calls, unsi
 	roami_assert(count <= ROAM_PAGES_ONCE);
 	for (unsigned i = 0; i < count; i++) {
 		struct roam_page_call *call = &calls[i];
-		unsigned first = roami_domain_of(node, call->page)->types;
+		unsigned first = roami_region_of(node, call->page)->types;
 
 		roami_contract_pending(node, call->page);
 		roami_contract(call->to < node->nodes);

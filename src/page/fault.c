@@ -158,20 +158,20 @@ static void solo_leave(struct roami_node *node)
 
 void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known)
 {
-	struct roami_domain *domain = roami_domain_of(node, page);
+	struct roami_region *region = roami_region_of(node, page);
 	struct roami_returns *returns = NULL;
 	enum roam_access has;
 	unsigned was;
 
-	if (page < domain->first || page >= domain->end)
+	if (page < region->first || page >= region->end)
 		roami_node_fail(node, "access to page %u, past the end of the shared heap", page);
 	if (!roami_node_dumped(node, page))
 		roami_page_dump(node, page);
 	roami_step(node);
-	was = roami_domain_enter(node, domain);
+	was = roami_region_enter(node, region);
 	if (node->options->cache_pages != 0)
 		roami_evict_not(node, page);
-	if (domain->protocol->writes == ROAM_WRITES_FAULT)
+	if (region->protocol->writes == ROAM_WRITES_FAULT)
 		returns = returns_enter(node);
 	roami_page_hold(node, page);
 	roami_contract_pending(node, page);
@@ -188,18 +188,18 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 		fault_repair(node, page);
 	} else if (has == ROAM_READ) {
 		ROAMI_COUNT(node->stats, write_faults, 1);
-		fault_upgrade(node, domain->protocol, page);
+		fault_upgrade(node, region->protocol, page);
 	} else {
 		if (write)
 			ROAMI_COUNT(node->stats, write_faults, 1);
 		else
 			ROAMI_COUNT(node->stats, read_faults, 1);
-		fault_none(node, domain->protocol, page, write);
+		fault_none(node, region->protocol, page, write);
 	}
 	roami_page_done(node, page);
 	if (has == ROAM_NONE && !write)
-		roami_prefetch_read(node, domain, page);
-	roami_domain_leave(node, was);
+		roami_prefetch_read(node, region, page);
+	roami_region_leave(node, was);
 	if (has == ROAM_NONE)
 		solo_leave(node);
 	if (node->options->cache_pages != 0)

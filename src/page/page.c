@@ -31,7 +31,7 @@ enum roam_model roami_model(const struct roami_node *node)
 
 bool roami_closes_homes(struct roami_node *node)
 {
-	return roami_domain_current(node)->protocol->closes_homes;
+	return roami_region_current(node)->protocol->closes_homes;
 }
 
 uint64_t roami_barriers_left(struct roami_node *node)
@@ -46,17 +46,17 @@ uint32_t roami_pages(const struct roami_node *node)
 
 void *roami_node_state(struct roami_node *node)
 {
-	return roami_domain_current(node)->state;
+	return roami_region_current(node)->state;
 }
 
 void *roami_page_data(struct roami_node *node, uint32_t page)
 {
-	const struct roami_domain *domain = roami_domain_of(node, page);
+	const struct roami_region *region = roami_region_of(node, page);
 
-	roami_contract(page >= domain->first && page < domain->end);
+	roami_contract(page >= region->first && page < region->end);
 	roami_assert(page < node->layout.pages);
-	return domain->page_data +
-	       (size_t)(page - domain->first) * roami_page_state_bytes(node, domain->protocol);
+	return region->page_data +
+	       (size_t)(page - region->first) * roami_page_state_bytes(node, region->protocol);
 }
 
 unsigned roami_page_state(struct roami_node *node, uint32_t page)
@@ -67,7 +67,7 @@ unsigned roami_page_state(struct roami_node *node, uint32_t page)
 void roami_page_move(struct roami_node *node, uint32_t page, unsigned state)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
-	const struct roam_page_state *states = roami_domain_of(node, page)->protocol->states;
+	const struct roam_page_state *states = roami_region_of(node, page)->protocol->states;
 
 	roami_contract_owned(node, page);
 	roami_contract(state < 32);
@@ -142,7 +142,7 @@ static uint32_t page_end(struct roami_node *node, uint32_t page, bool clean)
 	uint32_t twin = 0;
 
 	roami_spin_lock(node, &entry->lock);
-	if (clean && !roami_domain_of(node, page)->protocol->keeps_twins) {
+	if (clean && !roami_region_of(node, page)->protocol->keeps_twins) {
 		twin = entry->twin;
 		entry->twin = 0;
 	}
@@ -363,8 +363,7 @@ static bool page_untwinned(struct roami_node *node, uint32_t page)
 	uint8_t flags = atomic_load(&roami_page_entry(node, page)->flags);
 
 	return (flags & (ROAMI_PAGE_HOME | ROAMI_PAGE_TWINS)) == ROAMI_PAGE_HOME &&
-	       !(roami_race_checked(node) &&
-		 roami_domain_of(node, page)->protocol->checks_races);
+	       !(roami_race_checked(node) && roami_region_of(node, page)->protocol->checks_races);
 }
 
 /*
@@ -381,7 +380,7 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 		return least;
 	if (page_untwinned(node, page)) {
 		if (least == ROAM_WRITE || (flags & ROAMI_PAGE_WANT) == 0 ||
-		    !roami_domain_of(node, page)->protocol->closes_homes)
+		    !roami_region_of(node, page)->protocol->closes_homes)
 			return least;
 		roami_page_mark_dirty(node, entry, page);
 		return ROAM_WRITE;

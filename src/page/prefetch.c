@@ -129,47 +129,47 @@ static uint32_t read_ahead(struct roami_node *node, struct roami_streams *reads,
 	return stream->ahead;
 }
 
-/* How many pages first + i * stride, i < count, from the first one on, are the domain's. */
-static uint32_t ahead_within(const struct roami_domain *domain, uint32_t first, uint32_t count,
+/* How many pages first + i * stride, i < count, from the first one on, are the region's. */
+static uint32_t ahead_within(const struct roami_region *region, uint32_t first, uint32_t count,
 			     int32_t stride)
 {
 	uint32_t room;
 
-	roami_contract(stride != 0 && domain->first < domain->end);
-	if (first < domain->first || first >= domain->end)
+	roami_contract(stride != 0 && region->first < region->end);
+	if (first < region->first || first >= region->end)
 		return 0;
 	if (stride > 0)
-		room = (domain->end - 1 - first) / (uint32_t)stride + 1;
+		room = (region->end - 1 - first) / (uint32_t)stride + 1;
 	else
-		room = (first - domain->first) / (uint32_t)-stride + 1;
+		room = (first - region->first) / (uint32_t)-stride + 1;
 	return count < room ? count : room;
 }
 
-/* Tells the domain's protocol which of its pages will probably be read soon. */
-static void ahead_ask(struct roami_node *node, const struct roami_domain *domain, uint32_t first,
+/* Tells the region's protocol which of its pages will probably be read soon. */
+static void ahead_ask(struct roami_node *node, const struct roami_region *region, uint32_t first,
 		      uint32_t count, int32_t stride)
 {
-	roami_contract(roami_domain_current(node) == domain);
-	count = ahead_within(domain, first, count, stride);
-	if (count > 0 && domain->protocol->ahead != NULL)
-		domain->protocol->ahead(node, first, count, stride);
+	roami_contract(roami_region_current(node) == region);
+	count = ahead_within(region, first, count, stride);
+	if (count > 0 && region->protocol->ahead != NULL)
+		region->protocol->ahead(node, first, count, stride);
 }
 
-void roami_prefetch_read(struct roami_node *node, const struct roami_domain *domain, uint32_t page)
+void roami_prefetch_read(struct roami_node *node, const struct roami_region *region, uint32_t page)
 {
 	int32_t stride = 0;
 	uint32_t ahead;
 
-	roami_contract(roami_domain_of(node, page) == domain);
-	if (domain->protocol->ahead == NULL)
+	roami_contract(roami_region_of(node, page) == region);
+	if (region->protocol->ahead == NULL)
 		return;
 	ahead = read_ahead(node, &roami_thread_self(node)->reads, page, &stride);
 	if (ahead == 0)
 		return;
 	if (read_bridged(node, stride))
-		ahead_ask(node, domain, page + 1, ahead * (uint32_t)stride, 1);
+		ahead_ask(node, region, page + 1, ahead * (uint32_t)stride, 1);
 	else
-		ahead_ask(node, domain, page + (uint32_t)stride, ahead, stride);
+		ahead_ask(node, region, page + (uint32_t)stride, ahead, stride);
 }
 
 void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count)
@@ -178,12 +178,12 @@ void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count)
 
 	roami_assert(first < node->layout.pages && count <= node->layout.pages - first);
 	while (first < end) {
-		struct roami_domain *domain = roami_domain_of(node, first);
-		uint32_t until = domain->end < end ? domain->end : end;
-		unsigned was = roami_domain_enter(node, domain);
+		struct roami_region *region = roami_region_of(node, first);
+		uint32_t until = region->end < end ? region->end : end;
+		unsigned was = roami_region_enter(node, region);
 
-		ahead_ask(node, domain, first, until - first, 1);
-		roami_domain_leave(node, was);
+		ahead_ask(node, region, first, until - first, 1);
+		roami_region_leave(node, was);
 		first = until;
 	}
 }

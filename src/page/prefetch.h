@@ -15,7 +15,7 @@
 #include "base/node.h"
 
 /* After a read fault of `page`, whose protocol the thread is running: has it fetch ahead. */
-void roami_prefetch_read(struct roami_node *node, const struct roami_domain *domain, uint32_t page);
+void roami_prefetch_read(struct roami_node *node, const struct roami_region *region, uint32_t page);
 
 /* The stream of claims that continues with `page`; NULL: none does. */
 struct roami_stream *roami_prefetch_claims_expect(struct roami_streams *claims, uint32_t page);

@@ -66,22 +66,22 @@ const struct roami_room roami_room_engine = {
 	.fini = engine_fini,
 };
 
-/* Includes a domain's metadata of its pages among [first, end) in core files. */
-static void domain_dump(const struct roami_node *node, const struct roami_domain *domain,
+/* Includes a region's metadata of its pages among [first, end) in core files. */
+static void region_dump(const struct roami_node *node, const struct roami_region *region,
 			size_t first, size_t end)
 {
 	size_t each;
 
 	roami_contract(first < end && end <= node->layout.pages);
-	if (domain->protocol == NULL)
+	if (region->protocol == NULL)
 		return;
-	each = roami_page_state_bytes(node, domain->protocol);
-	if (first < domain->first)
-		first = domain->first;
-	if (end > domain->end)
-		end = domain->end;
+	each = roami_page_state_bytes(node, region->protocol);
+	if (first < region->first)
+		first = region->first;
+	if (end > region->end)
+		end = region->end;
 	if (first < end)
-		roami_os_dump(domain->page_data + (first - domain->first) * each,
+		roami_os_dump(region->page_data + (first - region->first) * each,
 			      (end - first) * each);
 }
 
@@ -96,6 +96,6 @@ void roami_page_dump(struct roami_node *node, uint32_t page)
 	if (count > node->layout.pages - first)
 		count = node->layout.pages - first;
 	roami_os_dump(node->table + first, count * sizeof(*node->table));
-	for (unsigned i = 0; i < node->domain_count; i++)
-		domain_dump(node, &node->domains[i], first, first + count);
+	for (unsigned i = 0; i < node->region_count; i++)
+		region_dump(node, &node->regions[i], first, first + count);
 }

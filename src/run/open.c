@@ -79,7 +79,7 @@ static enum roam_err room_open(struct roami_node *node, const struct roami_node_
 	open->state = *at_p;
 	*at_p += room_bytes(room);
 	if (room->messages != NULL)
-		err = roami_msg_register(node, room->messages, ROAMI_DOMAIN_NONE, &open->types);
+		err = roami_msg_register(node, room->messages, ROAMI_REGION_NONE, &open->types);
 	if (err == ROAM_OK && room->init != NULL)
 		err = room->init(node, params);
 	return err;
@@ -144,25 +144,25 @@ void roami_node_close(struct roami_node *node)
 
 /* ----------------------------------------------------------------------------------- protocols */
 
-/* The last room: the protocols of the domains, with their messages and functions. */
+/* The last room: the protocols of the regions, with their messages and functions. */
 static enum roam_err protocols_init(struct roami_node *node,
 				    const struct roami_node_params *params)
 {
 	enum roam_err err = ROAM_OK;
 
 	(void)params;
-	for (unsigned i = 0; i < node->domain_count && err == ROAM_OK; i++) {
-		struct roami_domain *domain = &node->domains[i];
+	for (unsigned i = 0; i < node->region_count && err == ROAM_OK; i++) {
+		struct roami_region *region = &node->regions[i];
 
-		if (domain->protocol != NULL && domain->protocol->messages != NULL)
-			err = roami_msg_register(node, domain->protocol->messages, i,
-						 &domain->types);
+		if (region->protocol != NULL && region->protocol->messages != NULL)
+			err = roami_msg_register(node, region->protocol->messages, i,
+						 &region->types);
 	}
-	return err == ROAM_OK ? roami_domains_init(node) : err;
+	return err == ROAM_OK ? roami_regions_init(node) : err;
 }
 
 const struct roami_room roami_room_protocols = {
 	.name = "protocols",
 	.init = protocols_init,
-	.fini = roami_domains_fini,
+	.fini = roami_regions_fini,
 };

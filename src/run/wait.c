@@ -421,12 +421,12 @@ static void real_spin(struct roami_node *node, unsigned turn)
 	roami_os_spin(real_of(node)->fits ? turn : (turn + 1) * ROAMI_OS_SPIN_PAUSES - 1);
 }
 
-static unsigned *real_domain(struct roami_node *node)
+static unsigned *real_region(struct roami_node *node)
 {
-	static __thread unsigned domain;
+	static __thread unsigned region;
 
 	(void)node;
-	return &domain;
+	return &region;
 }
 
 static uint64_t real_ran(struct roami_node *node)
@@ -624,7 +624,7 @@ const struct roami_env roami_env_real = {
 	.sleep = &real_sleep,
 	.spin = real_spin,
 	.thread = roami_seat,
-	.domain = real_domain,
+	.region = real_region,
 	.ran = real_ran,
 	.alone = real_alone,
 	.fail = real_fail,
@@ -636,7 +636,7 @@ const struct roami_env roami_env_chaos = {
 	.step = chaos_step,
 	.spin = real_spin,
 	.thread = roami_seat,
-	.domain = real_domain,
+	.region = real_region,
 	.ran = real_ran,
 	.alone = real_alone,
 	.fail = real_fail,

@@ -71,7 +71,7 @@ static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t fla
 
 	roami_contract(roami_page_pending(node, page));
 	return node->options->hot &&
-	       page_may_be_hot(roami_domain_of(node, page)->protocol, flags, quiet) &&
+	       page_may_be_hot(roami_region_of(node, page)->protocol, flags, quiet) &&
 	       (((flags & ROAMI_PAGE_KEEP) != 0 && (heat & SPARED) == 0) ||
 		(heat & HEAT_MAX) >= HOT_AFTER);
 }
@@ -82,7 +82,7 @@ static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t fla
  */
 static bool page_is_spared(struct roami_node *node, uint32_t page, uint8_t flags)
 {
-	const struct roam_protocol *protocol = roami_domain_of(node, page)->protocol;
+	const struct roam_protocol *protocol = roami_region_of(node, page)->protocol;
 
 	roami_contract(roami_page_pending(node, page));
 	return (flags & ROAMI_PAGE_HOME) == 0 && protocol->model == ROAM_MODEL_RC &&
@@ -96,7 +96,7 @@ static bool page_closes(struct roami_node *node, uint32_t page, const struct roa
 {
 	roami_contract(roami_page_pending(node, page));
 	return roami_race_checked(node) ||
-	       (roami_domain_of(node, page)->protocol->closes_homes && !sync->quiet);
+	       (roami_region_of(node, page)->protocol->closes_homes && !sync->quiet);
 }
 
 /*
@@ -345,41 +345,41 @@ static void interval_close(struct roami_node *node)
 	release_of(node)->note_work.count = 0;
 }
 
-/* The protocol of one domain releases its part of the dirty pages. */
-static void release_domain(struct roami_node *node, struct roami_domain *domain,
+/* The protocol of one region releases its part of the dirty pages. */
+static void release_region(struct roami_node *node, struct roami_region *region,
 			   const struct roam_sync *sync, struct roam_dirty *dirty, size_t count)
 {
 	unsigned was;
 
 	roami_contract(roami_interval_entered(node));
-	roami_contract(count == 0 || roami_domain_of(node, dirty[count - 1].page) == domain);
-	if (domain->protocol->release == NULL)
+	roami_contract(count == 0 || roami_region_of(node, dirty[count - 1].page) == region);
+	if (region->protocol->release == NULL)
 		return;
-	was = roami_domain_enter(node, domain);
-	domain->protocol->release(node, sync, dirty, count);
-	roami_domain_leave(node, was);
+	was = roami_region_enter(node, region);
+	region->protocol->release(node, sync, dirty, count);
+	roami_region_leave(node, was);
 }
 
 /*
  * Every protocol in use releases, whatever was written (rule 5.4).  `dirty` ascends by page, and so
- * do the domains from the last one, which lies lowest.
+ * do the regions from the last one, which lies lowest.
  */
 static void release_all(struct roami_node *node, const struct roam_sync *sync,
 			struct roam_dirty *dirty, size_t count)
 {
 	roami_contract(roami_interval_entered(node));
-	for (unsigned i = node->domain_count - 1; roami_domains_several(node) && i > 0; i--) {
-		struct roami_domain *domain = &node->domains[i];
+	for (unsigned i = node->region_count - 1; roami_regions_several(node) && i > 0; i--) {
+		struct roami_region *region = &node->regions[i];
 		size_t mine = 0;
 
-		while (mine < count && roami_domain_of(node, dirty[mine].page) == domain)
+		while (mine < count && roami_region_of(node, dirty[mine].page) == region)
 			mine++;
-		if (atomic_load(&domain->active) != 0)
-			release_domain(node, domain, sync, dirty, mine);
+		if (atomic_load(&region->active) != 0)
+			release_region(node, region, sync, dirty, mine);
 		dirty += mine;
 		count -= mine;
 	}
-	release_domain(node, node->domains, sync, dirty, count);
+	release_region(node, node->regions, sync, dirty, count);
 }
 
 void roami_release(struct roami_node *node, const struct roam_sync *sync)
@@ -497,16 +497,16 @@ static void acquire_all(struct roami_node *node, const struct roam_sync *sync,
 {
 	roami_contract(roami_interval_entered(node));
 	while (count > 0) {
-		struct roami_domain *domain = roami_domain_of(node, notices->page);
+		struct roami_region *region = roami_region_of(node, notices->page);
 		size_t mine = 1;
 		unsigned was;
 
-		while (mine < count && roami_domain_of(node, notices[mine].page) == domain)
+		while (mine < count && roami_region_of(node, notices[mine].page) == region)
 			mine++;
-		was = roami_domain_enter(node, domain);
-		if (domain->protocol->acquire != NULL)
-			domain->protocol->acquire(node, sync, notices, mine);
-		roami_domain_leave(node, was);
+		was = roami_region_enter(node, region);
+		if (region->protocol->acquire != NULL)
+			region->protocol->acquire(node, sync, notices, mine);
+		roami_region_leave(node, was);
 		notices += mine;
 		count -= mine;
 	}
@@ -580,16 +580,16 @@ void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 
 void roami_met(struct roami_node *node)
 {
-	for (unsigned i = 0; i < node->domain_count; i++) {
-		struct roami_domain *domain = &node->domains[i];
+	for (unsigned i = 0; i < node->region_count; i++) {
+		struct roami_region *region = &node->regions[i];
 		unsigned was;
 
-		if (atomic_load(&domain->active) == 0 || domain->protocol->met == NULL)
+		if (atomic_load(&region->active) == 0 || region->protocol->met == NULL)
 			continue;
 		roami_interval_enter(node);
-		was = roami_domain_enter(node, domain);
-		domain->protocol->met(node);
-		roami_domain_leave(node, was);
+		was = roami_region_enter(node, region);
+		region->protocol->met(node);
+		roami_region_leave(node, was);
 		roami_interval_leave(node);
 	}
 }

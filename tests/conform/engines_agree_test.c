@@ -267,7 +267,7 @@ static bool wrap_evict(struct roami_node *node, uint32_t page)
 static void wrap_handle(struct roami_node *node, const struct roam_request *request)
 {
 	atomic_fetch_add(&now->handling, 1);
-	now->protocol->messages[request->type - node->domains[0].types].handle(node, request);
+	now->protocol->messages[request->type - node->regions[0].types].handle(node, request);
 	/* No answer is waited for: it may be in the middle of what the node itself does. */
 	if (request->call != 0)
 		trace_look(node, MESSAGE);

@@ -128,19 +128,19 @@ bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_pr
 	return true;
 }
 
-static unsigned *env_domain(struct roami_node *node)
+static unsigned *env_region(struct roami_node *node)
 {
-	static unsigned domain;
+	static unsigned region;
 
 	(void)node;
-	return &domain;
+	return &region;
 }
 
 static const struct roami_env env = {.now = env_now,
 				     .sleep = &env_sleep,
 				     .spin = env_spin,
 				     .thread = env_thread,
-				     .domain = env_domain};
+				     .region = env_region};
 
 static enum roam_err wire_send(void *state, unsigned to, const struct iovec *parts, unsigned count)
 {
@@ -252,7 +252,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct roami_stats stats;
 	static uint8_t reply[64];
-	static struct roami_domain domain;
+	static struct roami_region region;
 	static struct roami_layers layers;
 	struct roami_node *node = calloc(1, sizeof(*node));
 	void *state = calloc(1, roami_room_msg.state_size);
@@ -266,17 +266,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	node->nodes = 3;
 	for (unsigned peer = 0; peer < node->nodes; peer++)
 		msg_of(node)->answers[peer] = &answers;
-	node->domains = &domain;
+	node->regions = &region;
 	node->env = &env;
 	node->stats = &stats;
 	layers_of(node)->transport = &wire;
 	layers_of(node)->transport_state = node;
 	if (roami_room_msg.init(node, NULL) != ROAM_OK ||
-	    roami_msg_register(node, messages, 0, &domain.types) != ROAM_OK)
+	    roami_msg_register(node, messages, 0, &region.types) != ROAM_OK)
 		abort();
 	if (setjmp(bench.failed) == 0) {
-		call = roami_msg_call_start(node, 1, domain.types, NULL, 0, reply,
-					    sizeof(reply));
+		call = roami_msg_call_start(node, 1, region.types, NULL, 0, reply, sizeof(reply));
 		bench.call = call->id;
 	}
 	bench_messages(node, data, size);

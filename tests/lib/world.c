@@ -412,27 +412,27 @@ static void world_turn(struct world *world)
 		world_report(world, "no end in sight");
 }
 
-/* The invariants of one domain, if any node has come across it. */
-static void world_check_domain(struct world *world, unsigned index)
+/* The invariants of one region, if any node has come across it. */
+static void world_check_region(struct world *world, unsigned index)
 {
-	const struct roam_protocol *protocol = world->nodes[0]->domains[index].protocol;
-	unsigned *current = world_env.domain(world->nodes[0]), was = *current;
+	const struct roam_protocol *protocol = world->nodes[0]->regions[index].protocol;
+	unsigned *current = world_env.region(world->nodes[0]), was = *current;
 	bool active = false;
 
 	for (unsigned i = 0; i < world->config.nodes; i++)
-		active |= atomic_load(&world->nodes[i]->domains[index].active) != 0;
+		active |= atomic_load(&world->nodes[i]->regions[index].active) != 0;
 	if (!active || protocol->check == NULL)
 		return;
 	for (unsigned i = 0; i < world->config.nodes; i++)
-		roami_domain_enter(world->nodes[i], &world->nodes[i]->domains[index]);
+		roami_region_enter(world->nodes[i], &world->nodes[i]->regions[index]);
 	protocol->check(world->nodes, world->config.nodes);
 	*current = was;
 }
 
 static void world_check(struct world *world)
 {
-	for (unsigned i = 0; i < world->nodes[0]->domain_count; i++)
-		world_check_domain(world, i);
+	for (unsigned i = 0; i < world->nodes[0]->region_count; i++)
+		world_check_region(world, i);
 }
 
 bool world_run(struct world *world)

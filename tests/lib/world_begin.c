@@ -103,7 +103,7 @@ static void begin_keys(struct roami_node *const *nodes, unsigned count, struct r
 		uint64_t key = begin_below(rng, BITS_32);
 
 		for (unsigned i = 0; i < count; i++)
-			if (roami_domain_of(nodes[i], page)->protocol == &roami_protocol_lrc)
+			if (roami_region_of(nodes[i], page)->protocol == &roami_protocol_lrc)
 				lrc_page(nodes[i], page)->key = key;
 	}
 }

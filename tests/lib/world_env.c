@@ -105,11 +105,11 @@ static unsigned env_thread(struct roami_node *node)
 	return world_of(node)->current->thread;
 }
 
-static unsigned *env_domain(struct roami_node *node)
+static unsigned *env_region(struct roami_node *node)
 {
 	struct world *world = world_of(node);
 
-	return world->current != NULL ? &world->current->domain : &world->domain;
+	return world->current != NULL ? &world->current->region : &world->region;
 }
 
 /* A fiber gets on by its accesses. */
@@ -130,7 +130,7 @@ const struct roami_env world_env = {
 	.spin = env_spin,
 	.spoil = world_spoil,
 	.thread = env_thread,
-	.domain = env_domain,
+	.region = env_region,
 	.ran = env_ran,
 	.fail = env_fail,
 };

@@ -24,7 +24,7 @@ struct world_fiber {
 	bool notified;
 	enum fiber_state state;
 	uint64_t wake; /* FIBER_SLEEPING: when; others: look again then */
-	unsigned domain;
+	unsigned region;
 	void (*fn)(void *arg);
 	void *arg;
 	uint64_t made; /* accesses */
@@ -56,7 +56,7 @@ struct world {
 	unsigned apps; /* application fibers not done */
 	unsigned resting;
 	struct world_fiber *current;
-	unsigned domain; /* where no fiber runs */
+	unsigned region; /* where no fiber runs */
 	struct roami_fiber *scheduler;
 	bool failed;
 	char error[4096];

@@ -98,17 +98,17 @@ static void test_stretches(void)
 	for (uint64_t heap = 16 * MIB; heap <= (UINT64_C(1) << 40); heap *= 8) {
 		roami_layout_make_regions(&few, heap, 2, 3, heap / 16, roami_pool_part(heap));
 		roami_layout_make_regions(&many, heap, 2, 100, heap / 16, roami_pool_part(heap));
-		for (unsigned domain = 0; domain <= many.regions; domain++) {
-			uint64_t base = roami_layout_base(&many, domain);
+		for (unsigned region = 0; region <= many.regions; region++) {
+			uint64_t base = roami_layout_base(&many, region);
 			uint32_t first = (uint32_t)(base / ROAM_PAGE_SIZE);
 			uint64_t below = roami_layout_base(&many, 0) - base;
 
-			CU_ASSERT_EQUAL(roami_layout_domain(&many, first), domain);
-			CU_ASSERT_EQUAL(roami_layout_domain(&many, first + few.region_pages - 1),
-					domain);
-			if (domain <= few.regions)
+			CU_ASSERT_EQUAL(roami_layout_region(&many, first), region);
+			CU_ASSERT_EQUAL(roami_layout_region(&many, first + few.region_pages - 1),
+					region);
+			if (region <= few.regions)
 				CU_ASSERT_EQUAL(roami_layout_base(&few, 0) -
-							roami_layout_base(&few, domain),
+							roami_layout_base(&few, region),
 						below);
 		}
 	}
