@@ -13,8 +13,8 @@
  * collect.
  *
  * Page states: invalid -> copy -> invalid at other nodes; invalid -> master at the home, for good;
- * invalid -> guess -> master or copy for a page that is written before it has a home
- * (home_guess.c).  Whether a copy is dirty is the core's business (write detection).
+ * invalid -> provisional page -> master or copy for a page that is written before it has a home
+ * (home_provisional.c).  Whether a copy is dirty is the core's business (write detection).
  *
  * Messages: none of its own.  Fetches and diffs are the core's (one-sided where memory is shared),
  * notices ride on the legs of synchronisation.
@@ -33,7 +33,7 @@
 
 static void hlrc_read_fault(struct roami_node *node, uint32_t page)
 {
-	if (!home_guess(node, page))
+	if (!home_provisional(node, page))
 		home_read_fault(node, page);
 }
 
@@ -60,7 +60,7 @@ const struct roam_protocol roami_protocol_hlrc = {
 	.page_size = sizeof(struct home_page),
 	.states = home_states,
 	.read_fault = hlrc_read_fault,
-	.guessed = home_guessed,
+	.provisional = home_claim_provisional,
 	.ahead = home_ahead,
 	.release = hlrc_release,
 	.acquire = hlrc_acquire,

@@ -6,10 +6,10 @@
 #define ALONG          7u /* the most pages that come along with a fetch */
 
 const struct roam_page_state home_states[] = {
-	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER | 1u << HOME_GUESS},
+	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER | 1u << HOME_PROVISIONAL},
 	[HOME_COPY] = {"copy", 1u << HOME_INVALID},
 	[HOME_MASTER] = {"master", 0},
-	[HOME_GUESS] = {"guess", 1u << HOME_COPY | 1u << HOME_MASTER},
+	[HOME_PROVISIONAL] = {"guess", 1u << HOME_COPY | 1u << HOME_MASTER},
 	{NULL, 0},
 };
 

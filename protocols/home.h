@@ -8,10 +8,10 @@
 #include "roam/protocol_home.h"
 
 enum home_state {
-	HOME_INVALID, /* no copy, or one that must not be read */
-	HOME_COPY,    /* a copy as new as `need` asks */
-	HOME_MASTER,  /* this node is the page's home */
-	HOME_GUESS    /* no node was, when the page was opened for writing */
+	HOME_INVALID,    /* no copy, or one that must not be read */
+	HOME_COPY,       /* a copy as new as `need` asks */
+	HOME_MASTER,     /* this node is the page's home */
+	HOME_PROVISIONAL /* no node was, when the page was opened for writing */
 };
 
 /* The first three are states 0 to 2 in every home-based protocol; home_states is their table. */
@@ -85,11 +85,11 @@ struct home_scoped_page {
 void home_read_fault(struct roami_node *node, uint32_t page);
 
 /*
- * Opens the pending page for writing if that needs no home yet (home/provisional.h); home_guessed
- * is the rest, for the slot `guessed`.
+ * Opens the pending page for writing if that needs no home yet (home/provisional.h);
+ * home_claim_provisional is the rest, for the slot `provisional`.
  */
-bool home_guess(struct roami_node *node, uint32_t page);
-void home_guessed(struct roami_node *node, const uint32_t *pages, size_t count);
+bool home_provisional(struct roami_node *node, uint32_t page);
+void home_claim_provisional(struct roami_node *node, const uint32_t *pages, size_t count);
 
 /*
  * After the pending page was claimed: claims more pages, if this thread claims steadily; opens all.

@@ -186,7 +186,7 @@ static void info_json_properties(const struct roam_protocol *protocol)
 	info_json_if(protocol->acquire != NULL, "acquires", &first);
 	info_json_if(protocol->evict != NULL, "evicts", &first);
 	info_json_if(protocol->ahead != NULL, "ahead", &first);
-	info_json_if(protocol->guessed != NULL, "guessed", &first);
+	info_json_if(protocol->provisional != NULL, "provisional", &first);
 	info_json_if(protocol->keeps_twins, "keeps_twins", &first);
 	info_json_if(protocol->closes_homes, "closes_homes", &first);
 	info_json_if(protocol->homes_follow, "homes_follow", &first);

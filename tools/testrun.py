@@ -336,7 +336,7 @@ class Stop(Exception):
 NIGHT_SEEDS = [
     (['sim_test'], 200), (['sim_test', '--mixed'], 100), (['sim_test', '--lossy'], 100),
     (['sim_test', '--mixed', '--lossy'], 50), (['share_test'], 50), (['share_test', '--mixed'], 50),
-    (['packed_test'], 50), (['packed_test', '--undo'], 20), (['guess_test', '--mixed'], 50),
+    (['packed_test'], 50), (['packed_test', '--undo'], 20), (['provisional_test', '--mixed'], 50),
     (['rows_test'], 10), (['bands_test'], 50), (['racy_test'], 200), (['reliable_test'], 10),
     (['past_test'], 500), (['past_test', '--lossy'], 100), (['litmus_test', '--mixed'], 50),
     (['threads_test'], 4), (['threads_test', '--lossy'], 4), (['threads_test', '--mixed'], 4)]

@@ -87,7 +87,7 @@ struct roam_notice {
 	uint64_t place;
 };
 
-#define ROAM_GUESSED_MAX 512u /* the most pages that one call of `guessed` gets */
+#define ROAM_PROVISIONAL_MAX 512u /* the most pages that one call of `provisional` gets */
 
 /* A message being handled. */
 struct roam_request {
@@ -149,13 +149,14 @@ struct roam_protocol {
 	bool homes_follow;
 	bool trails;
 	/*
-	 * ROAM_HOMES_FIXED: pages may be written before they have a home, see roami_page_guess.
-	 * Called before other nodes may learn of such writes, and before this node acquires: claims
-	 * the pages (roami_home_claim_each), fetches those that have another home by now, and ends
-	 * all of them (roami_page_done).  They are pending, ascending, ROAM_GUESSED_MAX at most.
-	 * app, may block.  NULL: no page is written before it has a home.
+	 * ROAM_HOMES_FIXED: pages may be written before they have a home, see
+	 * roami_page_provisional. Called before other nodes may learn of such writes, and before
+	 * this node acquires: claims the pages (roami_home_claim_each), fetches those that have
+	 * another home by now, and ends all of them (roami_page_done)..  They are pending,
+	 * ascending, ROAM_PROVISIONAL_MAX at most. app, may block..  NULL: no page is written
+	 * before it has a home.
 	 */
-	void (*guessed)(struct roami_node *node, const uint32_t *pages, size_t count);
+	void (*provisional)(struct roami_node *node, const uint32_t *pages, size_t count);
 	size_t node_size; /* bytes of state per node, page and sync object; the core allocates,
 			     zeroes and frees it */
 	size_t page_size;

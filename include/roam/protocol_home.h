@@ -183,23 +183,23 @@ uint32_t roami_notice_home(struct roami_node *node, const struct roam_notice *no
 /*
  * Whether the pending page, which is to be written, may be opened although it has no home: no node
  * had touched it at this node's last acquire.  If so, it is written without a twin, and the core
- * calls the protocol's `guessed` in time.
+ * calls the protocol's `provisional` in time.
  */
-bool roami_page_guess(struct roami_node *node, uint32_t page);
+bool roami_page_provisional(struct roami_node *node, uint32_t page);
 
 /* Claims pages opened so, ascending; won[i]: this node is now the home.  The others have a home. */
 void roami_home_claim_each(struct roami_node *node, const uint32_t *pages, size_t count, bool *won);
 
 /* A page that was won: from now on as any claimed page, still to be published. */
-void roami_guess_won(struct roami_node *node, uint32_t page);
+void roami_provisional_won(struct roami_node *node, uint32_t page);
 
 /* A page whose home another node has assigned to this one: counts as written here. */
-void roami_guess_given(struct roami_node *node, uint32_t page);
+void roami_provisional_given(struct roami_node *node, uint32_t page);
 
-/* A page that has another home, closed: keeps what was written until roami_guess_merge. */
-void roami_guess_lost(struct roami_node *node, uint32_t page);
+/* A page that has another home, closed: keeps what was written until roami_provisional_merge. */
+void roami_provisional_lost(struct roami_node *node, uint32_t page);
 /* After the page was fetched: merges what was written into it. */
-void roami_guess_merge(struct roami_node *node, uint32_t page);
+void roami_provisional_merge(struct roami_node *node, uint32_t page);
 
 /* ----------------------------------------------------------------------------------- moving */
 

@@ -85,7 +85,7 @@ struct roami_page {
 			  top bit: see roami_release_rest */
 	_Atomic uint16_t home; /* cached, + 1; 0: not known */
 	uint8_t here : 1;   /* the memfd may have bytes of it */
-	uint8_t guessed : 1; /* written before it has a home, see home/provisional.h */
+	uint8_t provisional : 1; /* written before it has a home, see home/provisional.h */
 	uint8_t mapped : 1; /* the engine has it open for reading already, see roami_fetch */
 	uint8_t evicted : 1; /* this node itself has dropped its copy */
 	_Atomic uint8_t again; /* see roami_page_again */

@@ -97,7 +97,7 @@ void roami_words_learned(struct roami_node *node, uint32_t first, uint32_t count
 	roami_assert(first % ROAMI_GROUP == 0 && count <= ROAMI_GROUP);
 	for (uint32_t i = 0; i < count; i++)
 		roami_word_learned(node, first + i, words[i]);
-	roami_guess_learn(node, first, count, words, epoch);
+	roami_provisional_learn(node, first, count, words, epoch);
 }
 
 /*

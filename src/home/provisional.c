@@ -26,77 +26,79 @@ static enum roam_err provisional_init(struct roami_node *node,
 				      const struct roami_node_params *params)
 {
 	(void)params;
-	atomic_store(&guess_of(node)->epoch, 1);
-	guess_of(node)->groups = roami_os_reserve_sparse(group_bytes(node));
-	return guess_of(node)->groups != NULL ? ROAM_OK : ROAM_ENOMEM;
+	atomic_store(&provisional_of(node)->epoch, 1);
+	provisional_of(node)->groups = roami_os_reserve_sparse(group_bytes(node));
+	return provisional_of(node)->groups != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
 static void provisional_fini(struct roami_node *node)
 {
-	roami_os_vec_free(&guess_of(node)->list, sizeof(uint32_t));
-	roami_os_vec_free(&guess_of(node)->work, sizeof(uint32_t));
-	roami_os_unmap(guess_of(node)->groups, group_bytes(node));
+	roami_os_vec_free(&provisional_of(node)->list, sizeof(uint32_t));
+	roami_os_vec_free(&provisional_of(node)->work, sizeof(uint32_t));
+	roami_os_unmap(provisional_of(node)->groups, group_bytes(node));
 }
 
 /* -------------------------------------------------------------------------------- what is known */
 
-void roami_guess_learn(struct roami_node *node, uint32_t first, uint32_t count,
-		       const uint64_t *words, uint64_t epoch)
+void roami_provisional_learn(struct roami_node *node, uint32_t first, uint32_t count,
+			     const uint64_t *words, uint64_t epoch)
 {
-	struct roami_group *group = &guess_of(node)->groups[first / ROAMI_GROUP];
+	struct roami_group *group = &provisional_of(node)->groups[first / ROAMI_GROUP];
 	uint64_t untouched = 0;
 
 	roami_assert(first % ROAMI_GROUP == 0 && count <= ROAMI_GROUP);
 	for (uint32_t i = 0; i < count; i++)
 		untouched |= (uint64_t)(words[i] == ROAMI_WORD_CREATOR) << i;
-	roami_spin_lock(node, &guess_of(node)->lock);
+	roami_spin_lock(node, &provisional_of(node)->lock);
 	if (group->epoch <= epoch)
 		*group = (struct roami_group){untouched, epoch};
-	roami_spin_unlock(&guess_of(node)->lock);
+	roami_spin_unlock(&provisional_of(node)->lock);
 }
 
 /*
  * Lists the page if it is known to be untouched.  The page is listed first, the epoch checked
- * second; a thread that acquires does the reverse (roami_guess_forget).
+ * second; a thread that acquires does the reverse (roami_provisional_forget).
  */
-static bool guess_list(struct roami_node *node, uint32_t page)
+static bool provisional_list(struct roami_node *node, uint32_t page)
 {
-	struct roami_guess *guess = guess_of(node);
-	const struct roami_group *group = &guess->groups[page / ROAMI_GROUP];
+	struct roami_provisional *provisional = provisional_of(node);
+	const struct roami_group *group = &provisional->groups[page / ROAMI_GROUP];
 	bool known;
 	uint32_t *slot;
 
 	roami_contract_pending(node, page);
-	roami_spin_lock(node, &guess->lock);
+	roami_spin_lock(node, &provisional->lock);
 	known = (group->untouched >> page % ROAMI_GROUP & 1) != 0;
-	slot = known ? roami_os_vec_grow(&guess->list, sizeof(*slot), 1) : NULL;
+	slot = known ? roami_os_vec_grow(&provisional->list, sizeof(*slot), 1) : NULL;
 	if (slot != NULL) {
 		*slot = page;
-		atomic_store(&guess->count, (uint32_t)guess->list.count + 1);
+		atomic_store(&provisional->count, (uint32_t)provisional->list.count + 1);
 		roami_step(node);
-		known = group->epoch == atomic_load(&guess->epoch);
-		guess->list.count += known;
+		known = group->epoch == atomic_load(&provisional->epoch);
+		provisional->list.count += known;
 		if (!known)
-			atomic_store(&guess->count, (uint32_t)guess->list.count);
+			atomic_store(&provisional->count, (uint32_t)provisional->list.count);
 	}
-	roami_spin_unlock(&guess->lock);
+	roami_spin_unlock(&provisional->lock);
 	return slot != NULL && known;
 }
 
-bool roami_page_guess(struct roami_node *node, uint32_t page)
+bool roami_page_provisional(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
 	roami_contract_pending(node, page);
-	/* An acquire under ScC does not end guesses; RC's pages are never in a job under ScC. */
+	/*
+	 * An acquire under ScC does not end provisional pages; RC's pages are never in a job under
+	 * ScC.
+	 */
 	roami_assert(!roami_scoped(node));
 	if (!node->reach[roami_manager(node, page)]->travels ||
-	    !roami_page_wants_write(node, page) ||
-	    atomic_load(&entry->home) != 0 || entry->here || roami_race_checked(node) ||
-	    roami_creator_may_have(node, page) || roami_claim_expected(node, page) ||
-	    !guess_list(node, page))
+	    !roami_page_wants_write(node, page) || atomic_load(&entry->home) != 0 || entry->here ||
+	    roami_race_checked(node) || roami_creator_may_have(node, page) ||
+	    roami_claim_expected(node, page) || !provisional_list(node, page))
 		return false;
-	entry->guessed = 1;
+	entry->provisional = 1;
 	roami_claim_passed(node, page);
 	return true;
 }
@@ -148,7 +150,7 @@ static void claims_handle(struct roami_node *node, const struct roam_request *re
 		uint64_t nobody = ROAMI_WORD_CREATOR, theirs = ROAMI_WORD_READY | request->origin;
 
 		if ((ask.mask >> i & 1) != 0 &&
-		    roami_region_of(node, ask.first + i)->protocol->guessed != NULL &&
+		    roami_region_of(node, ask.first + i)->protocol->provisional != NULL &&
 		    atomic_compare_exchange_strong(word, &nobody, theirs))
 			answer.granted |= (uint64_t)1 << i;
 		answer.words[i] = atomic_load(word);
@@ -167,7 +169,7 @@ static size_t claims_begin(struct roami_node *node, struct claims_call *call,
 	call->ask = (struct claims_ask){pages[0] / ROAMI_GROUP * ROAMI_GROUP, 0, 0};
 	for (; taken < count && pages[taken] - call->ask.first < ROAMI_GROUP; taken++)
 		call->ask.mask |= (uint64_t)1 << pages[taken] % ROAMI_GROUP;
-	call->epoch = roami_guess_epoch(node);
+	call->epoch = roami_provisional_epoch(node);
 	call->call = roami_msg_call_start(node, roami_manager(node, call->ask.first),
 					  roami_type(node, ROAMI_ROOM_PROVISIONAL, 0), &part, 1,
 					  &call->answer, sizeof(call->answer));
@@ -209,34 +211,34 @@ void roami_home_claim_each(struct roami_node *node, const uint32_t *pages, size_
 
 /* ------------------------------------------------------------------------------------- settling */
 
-void roami_guess_won(struct roami_node *node, uint32_t page)
+void roami_provisional_won(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
-	roami_contract(roami_page_entry(node, page)->guessed != 0);
-	roami_page_entry(node, page)->guessed = 0;
+	roami_contract(roami_page_entry(node, page)->provisional != 0);
+	roami_page_entry(node, page)->provisional = 0;
 }
 
-void roami_guess_given(struct roami_node *node, uint32_t page)
+void roami_provisional_given(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
 	roami_contract_pending(node, page);
-	roami_contract(entry->guessed != 0);
-	entry->guessed = 0;
+	roami_contract(entry->provisional != 0);
+	entry->provisional = 0;
 	roami_page_mark_dirty(node, entry, page);
 }
 
-void roami_guess_lost(struct roami_node *node, uint32_t page)
+void roami_provisional_lost(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 
 	roami_contract_pending(node, page);
-	roami_contract(entry->guessed && entry->access != ROAM_WRITE);
-	entry->guessed = 0;
+	roami_contract(entry->provisional && entry->access != ROAM_WRITE);
+	entry->provisional = 0;
 	roami_twin_make(node, entry, page);
 }
 
-void roami_guess_merge(struct roami_node *node, uint32_t page)
+void roami_provisional_merge(struct roami_node *node, uint32_t page)
 {
 	static const _Alignas(64) uint8_t zero[ROAM_PAGE_SIZE];
 	struct roami_page *entry = roami_page_entry(node, page);
@@ -252,35 +254,35 @@ void roami_guess_merge(struct roami_node *node, uint32_t page)
 }
 
 /* Moves the list into `work`, ascending, each page once; returns how many. */
-static size_t guess_take(struct roami_node *node)
+static size_t provisional_take(struct roami_node *node)
 {
-	struct roami_guess *guess = guess_of(node);
+	struct roami_provisional *provisional = provisional_of(node);
 	size_t count;
 
-	roami_contract(guess->settling == 0);
-	roami_spin_lock(node, &guess->lock);
-	count = roami_pages_take(node, &guess->list, &guess->work);
-	atomic_store(&guess->settling, 1);
-	atomic_store(&guess->count, 0);
-	roami_spin_unlock(&guess->lock);
-	return roami_pages_sort((void *)guess->work.items, count);
+	roami_contract(provisional->settling == 0);
+	roami_spin_lock(node, &provisional->lock);
+	count = roami_pages_take(node, &provisional->list, &provisional->work);
+	atomic_store(&provisional->settling, 1);
+	atomic_store(&provisional->count, 0);
+	roami_spin_unlock(&provisional->lock);
+	return roami_pages_sort((void *)provisional->work.items, count);
 }
 
 /*
  * Makes some of the pages, all of one region, pending, and lists them in `held`; returns how many
  * of `pages` are dealt with.
  */
-static size_t guess_hold(struct roami_node *node, const uint32_t *pages, size_t count,
-			 uint32_t *held, size_t *held_p)
+static size_t provisional_hold(struct roami_node *node, const uint32_t *pages, size_t count,
+			       uint32_t *held, size_t *held_p)
 {
 	size_t at = 0;
 
 	roami_assert(count > 0);
-	for (*held_p = 0; at < count && *held_p < ROAM_GUESSED_MAX; at++) {
+	for (*held_p = 0; at < count && *held_p < ROAM_PROVISIONAL_MAX; at++) {
 		if (roami_region_of(node, pages[at]) != roami_region_of(node, pages[0]))
 			break;
 		roami_page_hold(node, pages[at]);
-		if (roami_page_entry(node, pages[at])->guessed)
+		if (roami_page_entry(node, pages[at])->provisional)
 			held[(*held_p)++] = pages[at];
 		else
 			roami_page_done(node, pages[at]);
@@ -288,34 +290,34 @@ static size_t guess_hold(struct roami_node *node, const uint32_t *pages, size_t 
 	return at;
 }
 
-void roami_guess_settle(struct roami_node *node)
+void roami_provisional_claim(struct roami_node *node)
 {
-	uint32_t held[ROAM_GUESSED_MAX];
+	uint32_t held[ROAM_PROVISIONAL_MAX];
 	const uint32_t *pages;
 	size_t count, held_count;
 
-	if (!roami_guess_any(node))
+	if (!roami_provisional_any(node))
 		return;
-	count = guess_take(node);
-	pages = (const void *)guess_of(node)->work.items;
+	count = provisional_take(node);
+	pages = (const void *)provisional_of(node)->work.items;
 	while (count > 0) {
 		struct roami_region *region = roami_region_of(node, *pages);
-		size_t some = guess_hold(node, pages, count, held, &held_count);
+		size_t some = provisional_hold(node, pages, count, held, &held_count);
 		unsigned was = roami_region_enter(node, region);
 
-		roami_assert(region->protocol->guessed != NULL);
-		region->protocol->guessed(node, held, held_count);
+		roami_assert(region->protocol->provisional != NULL);
+		region->protocol->provisional(node, held, held_count);
 		roami_region_leave(node, was);
 		pages += some;
 		count -= some;
 	}
-	atomic_store(&guess_of(node)->settling, 0);
+	atomic_store(&provisional_of(node)->settling, 0);
 }
 
-void roami_guess_forget(struct roami_node *node)
+void roami_provisional_forget(struct roami_node *node)
 {
-	roami_contract(!roami_scoped(node) || guess_of(node)->count == 0);
-	atomic_fetch_add(&guess_of(node)->epoch, 1);
+	roami_contract(!roami_scoped(node) || provisional_of(node)->count == 0);
+	atomic_fetch_add(&provisional_of(node)->epoch, 1);
 	roami_step(node);
 }
 
@@ -327,7 +329,7 @@ static const struct roam_message provisional_messages[] = {
 const struct roami_room roami_room_provisional = {
 	.name = "provisional",
 	.messages = provisional_messages,
-	.state_size = sizeof(struct roami_guess),
+	.state_size = sizeof(struct roami_provisional),
 	.init = provisional_init,
 	.fini = provisional_fini,
 };

@@ -1,9 +1,10 @@
 /*
- * Guesses: pages that are written before they have a home.  A claim by message would make the
- * writer wait; but a page that no node had touched at this node's last acquire may be taken as zero
- * here.  So it is opened at once, and claimed together with others when that matters: before other
- * nodes may learn of its writes (release), and before this node learns of theirs (acquire).  If
- * another node is its home by then, the page is fetched late and the bytes written become a diff.
+ * Provisional pages: pages that are written before they have a home..  A claim by message would
+ * make the writer wait; but a page that no node had touched at this node's last acquire may be
+ * taken as zero here..  So it is opened at once, and claimed together with others when that
+ * matters: before other nodes may learn of its writes (release), and before this node learns of
+ * theirs (acquire)..  If another node is its home by then, the page is fetched late and the bytes
+ * written become a diff.
  */
 #ifndef ROAMI_GUESS_H
 #define ROAMI_GUESS_H
@@ -15,17 +16,17 @@
 
 struct roami_group;
 
-struct roami_guess {
+struct roami_provisional {
 	struct roami_spin lock;
 	_Atomic uint32_t count;    /* of `list` */
 	_Atomic uint32_t settling; /* pages taken from `list` are being claimed */
 	_Atomic uint64_t epoch;    /* counts acquires */
-	struct roami_vec list;     /* uint32_t pages that are open as guesses, some stale */
-	struct roami_vec work;     /* those of the roami_guess_settle under way */
+	struct roami_vec list; /* uint32_t pages that are open as provisional pages, some stale */
+	struct roami_vec work; /* those of the roami_provisional_claim under way */
 	struct roami_group *groups;
 };
 
-static inline struct roami_guess *guess_of(const struct roami_node *node)
+static inline struct roami_provisional *provisional_of(const struct roami_node *node)
 {
 	return node->rooms[ROAMI_ROOM_PROVISIONAL].state;
 }
@@ -34,27 +35,30 @@ static inline struct roami_guess *guess_of(const struct roami_node *node)
  * The epoch of what is known of untouched pages, which holds until the next acquire; read before
  * the directory words are.
  */
-static inline uint64_t roami_guess_epoch(struct roami_node *node)
+static inline uint64_t roami_provisional_epoch(struct roami_node *node)
 {
-	return atomic_load(&guess_of(node)->epoch);
+	return atomic_load(&provisional_of(node)->epoch);
 }
 
 /* Learns from the directory words of the group that begins with `first`, read after `epoch`. */
-void roami_guess_learn(struct roami_node *node, uint32_t first, uint32_t count,
-		       const uint64_t *words, uint64_t epoch);
+void roami_provisional_learn(struct roami_node *node, uint32_t first, uint32_t count,
+			     const uint64_t *words, uint64_t epoch);
 
-/* Whether pages are open as guesses, or are being claimed. */
-static inline bool roami_guess_any(struct roami_node *node)
+/* Whether pages are open as provisional pages, or are being claimed. */
+static inline bool roami_provisional_any(struct roami_node *node)
 {
-	return atomic_load(&guess_of(node)->count) != 0 ||
-		atomic_load(&guess_of(node)->settling) != 0;
+	return atomic_load(&provisional_of(node)->count) != 0 ||
+	       atomic_load(&provisional_of(node)->settling) != 0;
 }
 
-/* Claims all guesses, or fetches them: none is open on return.  app, the interval lock is held. */
-void roami_guess_settle(struct roami_node *node);
+/*
+ * Claims all provisional pages, or fetches them: none is open on return.  app, the interval lock is
+ * held.
+ */
+void roami_provisional_claim(struct roami_node *node);
 
 /* After an acquire: what was known of untouched pages no longer holds. */
-void roami_guess_forget(struct roami_node *node);
+void roami_provisional_forget(struct roami_node *node);
 
 /* In directory.c: the words of a group, asked for in `epoch`, have arrived. */
 void roami_words_learned(struct roami_node *node, uint32_t first, uint32_t count,

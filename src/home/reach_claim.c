@@ -24,7 +24,7 @@ static uint64_t words_around_learned(struct roami_node *node, uint32_t page, con
 
 uint64_t roami_far_look(struct roami_node *node, uint32_t page)
 {
-	uint64_t words[ROAMI_GROUP], epoch = roami_guess_epoch(node);
+	uint64_t words[ROAMI_GROUP], epoch = roami_provisional_epoch(node);
 	uint32_t first, count = roami_words_around(node, page, &first);
 
 	roami_assert(roami_manager(node, page) != node->me);
@@ -127,7 +127,7 @@ static uint64_t claim_or_find(struct roami_node *node, uint32_t page, bool *clai
 {
 	struct claim_ask ask = {page, 0, 1, 1};
 	struct claim_answer answer;
-	uint64_t epoch = roami_guess_epoch(node);
+	uint64_t epoch = roami_provisional_epoch(node);
 
 	roami_contract_pending(node, page);
 	*claimed_p = claim_call(node, roami_manager(node, page), &ask, &answer) == 1;

@@ -376,7 +376,7 @@ static enum roam_access page_prepare(struct roami_node *node, uint32_t page, enu
 
 	roami_contract(least != ROAM_NONE);
 	roami_assert(flags & ROAMI_PAGE_PENDING);
-	if (roami_writes_of(node, page) == ROAM_WRITES_FAULT || entry->guessed)
+	if (roami_writes_of(node, page) == ROAM_WRITES_FAULT || entry->provisional)
 		return least;
 	if (page_untwinned(node, page)) {
 		if (least == ROAM_WRITE || (flags & ROAMI_PAGE_WANT) == 0 ||

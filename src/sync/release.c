@@ -309,8 +309,8 @@ static bool release_idle(struct roami_node *node)
 {
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&pages_of(node)->dirty_count) != 0 ||
-	    atomic_load(&release_of(node)->interval_due) != 0 ||
-	    roami_guess_any(node) || roami_home_shared_any(node))
+	    atomic_load(&release_of(node)->interval_due) != 0 || roami_provisional_any(node) ||
+	    roami_home_shared_any(node))
 		return false;
 	return atomic_load(&release_of(node)->interval_lock.held) == 0;
 }
@@ -396,7 +396,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	roami_returns_forget(node);
 	start = roami_os_cycles();
 	roami_interval_enter(node);
-	roami_guess_settle(node);
+	roami_provisional_claim(node);
 	count = dirty_hold(node, sync, dirty_take(node));
 	dirty = (void *)release_of(node)->dirty_work.items;
 	release_all(node, sync, dirty, count);
@@ -549,13 +549,13 @@ void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
 }
 
 /* What was known of untouched pages is outdated, and so are pages written on the strength of it. */
-static void acquire_guesses(struct roami_node *node)
+static void acquire_provisionals(struct roami_node *node)
 {
-	roami_guess_forget(node);
-	if (!roami_guess_any(node))
+	roami_provisional_forget(node);
+	if (!roami_provisional_any(node))
 		return;
 	roami_interval_enter(node);
-	roami_guess_settle(node);
+	roami_provisional_claim(node);
 	roami_interval_leave(node);
 }
 
@@ -565,7 +565,7 @@ void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 	uint64_t start;
 
 	roami_step(node);
-	acquire_guesses(node); /* whether or not there are notices: homes write unseen */
+	acquire_provisionals(node); /* whether or not there are notices: homes write unseen */
 	if (roami_log_fresh(node))
 		return;
 	start = roami_os_cycles();

@@ -246,7 +246,7 @@ static bool columns_after(struct test *test)
 	const struct roami_node *node = world_node(test->world, 1);
 	unsigned claim = roami_type(node, ROAMI_ROOM_CLAIMS, 0);
 
-	if (test->config.protocol->guessed == NULL)
+	if (test->config.protocol->provisional == NULL)
 		return true;
 	return roami_stats_sum_type(node->stats, claim) <= 6 + (COLUMNS - 1) &&
 	       roami_stats_sum_type(node->stats, claim + 1) == 0; /* publish */

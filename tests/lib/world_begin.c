@@ -139,7 +139,7 @@ static void begin_counts(struct roami_node *node, struct rng *rng)
 	msg_of(node)->call_serial = (uint32_t)begin_below(rng, ROAMI_CALL_SERIALS);
 	msg_of(node)->polls = (uint32_t)begin_below(rng, BITS_32);
 	pages_of(node)->barriers_left = begin_below(rng, BITS_32);
-	guess_of(node)->epoch = begin_below(rng, BITS_32);
+	provisional_of(node)->epoch = begin_below(rng, BITS_32);
 }
 
 /* Datagrams from one node to another: the number each has, and that of what it carries. */

@@ -40,7 +40,7 @@ CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
 
 # What can catch a mutant: of everything above the messages ...
 PAGES = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"], ["ahead_test"],
-         ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["guess_test"], ["told_test"], ["list_test"], ["packed_test"],
+         ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["provisional_test"], ["told_test"], ["list_test"], ["packed_test"],
          ["sim_test", "--lossy"]]
 # ... of the layers below them, ...
 BELOW = re.compile(r"src/(link/(link_|reliable|seal)|transport/)")
@@ -50,7 +50,7 @@ SILENCE = [["deadline_test"]]
 PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"], ["past_replay_test"],
         ["past_hosted_test"]]
 # ... of what is asked of peers by message, in worlds of several hosts, ...
-FAR = [["far_test"], ["guess_test"], ["packed_test"], ["sim_test"], ["share_test"], ["taken_test"], ["update_test"], ["rows_test"]]
+FAR = [["far_test"], ["provisional_test"], ["packed_test"], ["sim_test"], ["share_test"], ["taken_test"], ["update_test"], ["rows_test"]]
 # ... and of those whose name says so.
 NAMED = {"far_": FAR, "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]], "litmus_": [["litmus_test"]], "past_": PAST}
 

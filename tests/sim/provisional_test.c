@@ -209,7 +209,7 @@ static const struct roam_protocol *guess_protocol(void)
 {
 	unsigned at = 0;
 
-	while (roami_protocols[at]->guessed == NULL)
+	while (roami_protocols[at]->provisional == NULL)
 		at++;
 	return roami_protocols[at];
 }

@@ -3,12 +3,12 @@
 
 #define FETCH_AT_ONCE 64u
 
-bool home_guess(struct roami_node *node, uint32_t page)
+bool home_provisional(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
-	if (roami_page_state(node, page) != HOME_INVALID || !roami_page_guess(node, page))
+	if (roami_page_state(node, page) != HOME_INVALID || !roami_page_provisional(node, page))
 		return false;
-	roami_page_move(node, page, HOME_GUESS);
+	roami_page_move(node, page, HOME_PROVISIONAL);
 	roami_page_open(node, page, 1, ROAM_WRITE);
 	return true;
 }
@@ -20,8 +20,8 @@ bool home_guess(struct roami_node *node, uint32_t page)
 static void home_won(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
-	roami_contract(roami_page_state(node, page) == HOME_GUESS);
-	roami_guess_won(node, page);
+	roami_contract(roami_page_state(node, page) == HOME_PROVISIONAL);
+	roami_provisional_won(node, page);
 	home_take(node, page);
 	roami_home_publish(node, page, 1, 1, 1);
 	roami_page_done(node, page);
@@ -33,9 +33,9 @@ static void home_won(struct roami_node *node, uint32_t page)
 static void home_given(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
-	roami_contract(roami_page_state(node, page) == HOME_GUESS);
+	roami_contract(roami_page_state(node, page) == HOME_PROVISIONAL);
 	home_take(node, page);
-	roami_guess_given(node, page);
+	roami_provisional_given(node, page);
 	roami_page_done(node, page);
 }
 
@@ -69,22 +69,22 @@ static void home_lost(struct roami_node *node, struct roam_fetch_one *list, unsi
 	}
 	roami_page_close(node, pages, count, ROAM_NONE);
 	for (unsigned i = 0; i < count; i++)
-		roami_guess_lost(node, pages[i]);
+		roami_provisional_lost(node, pages[i]);
 	home_fetch_all(node, list, count);
 	for (unsigned i = 0; i < count; i++) {
-		roami_guess_merge(node, pages[i]);
+		roami_provisional_merge(node, pages[i]);
 		roami_page_open(node, pages[i], 1, ROAM_READ);
 		roami_page_done(node, pages[i]);
 	}
 }
 
-void home_guessed(struct roami_node *node, const uint32_t *pages, size_t count)
+void home_claim_provisional(struct roami_node *node, const uint32_t *pages, size_t count)
 {
-	struct roam_fetch_one lost[ROAM_GUESSED_MAX];
-	bool won[ROAM_GUESSED_MAX];
+	struct roam_fetch_one lost[ROAM_PROVISIONAL_MAX];
+	bool won[ROAM_PROVISIONAL_MAX];
 	unsigned others = 0;
 
-	roami_assert(count <= ROAM_GUESSED_MAX);
+	roami_assert(count <= ROAM_PROVISIONAL_MAX);
 	roami_home_claim_each(node, pages, count, won);
 	for (size_t i = 0; i < count; i++)
 		if (won[i])
