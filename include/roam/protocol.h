@@ -142,12 +142,12 @@ struct roam_protocol {
 	bool checks_races;
 	/*
 	 * Two properties for tests, which choose protocols by what they declare, not by name.
-	 * homes_follow: a home moves to the node that fetches the page.  trails: writers leave
-	 * diffs in trails (roami_trail_leave), so that a node that keeps reading a page does not
-	 * fetch it.
+	 * homes_follow: a home moves to the node that fetches the page.  diff logs: writers leave
+	 * diffs in diff logs (roami_diff_log_leave), so that a node that keeps reading a page does
+	 * not fetch it.
 	 */
 	bool homes_follow;
-	bool trails;
+	bool diff_logs;
 	/*
 	 * ROAM_HOMES_FIXED: pages may be written before they have a home, see
 	 * roami_page_provisional. Called before other nodes may learn of such writes, and before

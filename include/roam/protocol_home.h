@@ -166,7 +166,7 @@ void roami_home_unshare(struct roami_node *node, uint32_t page);
 void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version,
 			   uint32_t place);
 
-/* roami_notice_add with the place of the diff from roami_trail_leave; 0: there is none. */
+/* roami_notice_add with the place of the diff from roami_diff_log_leave; 0: there is none. */
 void roami_notice_add_diff(struct roami_node *node, uint32_t page, uint64_t version,
 			   uint64_t diff);
 
@@ -334,16 +334,16 @@ unsigned roami_home_again(struct roami_node *node, uint32_t page);
 
 /*
  * Leaves a diff of this node's open interval where other nodes reach it without a message.  Returns
- * its place, for roami_notice_add_diff; 0: there is no room.  app, inside release.  roami_trail_on:
- * whether there is memory for such diffs.
+ * its place, for roami_notice_add_diff; 0: there is no room..  app, inside release..
+ * roami_diff_log_on: whether there is memory for such diffs.
  */
-bool roami_trail_on(struct roami_node *node);
-uint64_t roami_trail_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
-			   size_t bytes);
+bool roami_diff_log_on(struct roami_node *node);
+uint64_t roami_diff_log_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
+			      size_t bytes);
 
 /* Copies a diff left so, of at most ROAM_DIFF_MAX bytes; false: it is gone.  app. */
-bool roami_trail_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
-			uint8_t *diff, size_t *bytes_p);
+bool roami_diff_log_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
+			   uint8_t *diff, size_t *bytes_p);
 
 #ifdef __cplusplus
 }

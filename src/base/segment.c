@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #define RING_BYTES    (256u * 1024)
-#define TRAIL_BYTES   ((size_t)4 << 20)
+#define DIFF_LOG_BYTES ((size_t)4 << 20)
 #define BOARD_RUNS    (64u * 1024)
 #define LOCK_SLOTS    (128u * 1024)
 #define MEETING_SLOTS 4096u
@@ -36,9 +36,9 @@ static void layout_place(struct roami_layout *layout, unsigned nodes_max)
 	layout->board_runs = BOARD_RUNS;
 	at += segment_round(sizeof(struct roami_board) +
 			    BOARD_RUNS * ROAMI_BOARD_WORDS * sizeof(uint64_t));
-	layout->trail = at;
-	layout->trail_bytes = TRAIL_BYTES;
-	at += segment_round(sizeof(struct roami_trail) + TRAIL_BYTES);
+	layout->diff_log = at;
+	layout->diff_log_bytes = DIFF_LOG_BYTES;
+	at += segment_round(sizeof(struct roami_diff_log) + DIFF_LOG_BYTES);
 	layout->locks = at;
 	layout->lock_slots = LOCK_SLOTS;
 	at += segment_round(LOCK_SLOTS * roami_lock_bytes(nodes_max));
@@ -86,7 +86,7 @@ void roami_segment_point(struct roami_segment *segment, const struct roami_layou
 	segment->ctl = (void *)at;
 	segment->pool = (void *)(at + layout->pool);
 	segment->board = (void *)(at + layout->board);
-	segment->trail = (void *)(at + layout->trail);
+	segment->diff_log = (void *)(at + layout->diff_log);
 	segment->objects = (void *)(at + layout->objects);
 	segment->headers = (void *)(at + layout->headers);
 	segment->directory = (void *)(at + layout->directory);

@@ -95,7 +95,7 @@ struct roami_board {
 };
 
 /* Diffs that the node has left, see home/diff_log.c. */
-struct roami_trail {
+struct roami_diff_log {
 	_Alignas(64) _Atomic uint64_t begun; /* words written, or being written */
 	_Alignas(64) _Atomic uint64_t words[];
 };
@@ -269,8 +269,8 @@ struct roami_layout {
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
 	size_t board;
 	uint32_t board_runs; /* a power of two */
-	size_t trail;
-	size_t trail_bytes;
+	size_t diff_log;
+	size_t diff_log_bytes;
 	size_t locks;
 	uint32_t lock_slots;
 	size_t meetings;
@@ -291,7 +291,7 @@ struct roami_segment {
 	struct roami_ctl *ctl;
 	struct roami_pool *pool; /* of each region */
 	struct roami_board *board;
-	struct roami_trail *trail;
+	struct roami_diff_log *diff_log;
 	/* Of each page of the heap: where in it there are synchronisation objects. */
 	_Atomic uint64_t *objects;
 	struct roami_header *headers;

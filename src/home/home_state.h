@@ -15,8 +15,8 @@ struct roami_home {
 	uint64_t version_begin;
 	uint32_t epoch_begin;
 	_Atomic uint32_t shared_left; /* pages in the regions' lists of newly shared pages */
-	bool trail_on;                /* peers read this node's trail of diffs */
-	uint64_t trail_head;          /* words left in the trail */
+	bool diff_log_on;             /* peers read this node's diff log of diffs */
+	uint64_t diff_log_head;       /* words left in the diff log */
 	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* held to append to peers' shared lists */
 	/* How many entries of each list of newly shared pages were taken. */
 	_Atomic uint64_t share_head[ROAMI_NODES_MAX];

@@ -133,9 +133,9 @@ struct roami_reach {
 	uint32_t (*take)(struct roami_node *node, unsigned home, const struct roami_take *take);
 	/* `where` of a page's header at `home`, as far as can be told without asking; else 0. */
 	uint32_t (*where)(const struct roami_node *node, unsigned home, uint32_t page);
-	/* See roami_trail_follow. */
-	bool (*trail_follow)(struct roami_node *node, unsigned writer, uint64_t place,
-			     uint32_t page, uint8_t *diff, size_t *bytes_p);
+	/* See roami_diff_log_follow. */
+	bool (*diff_log_follow)(struct roami_node *node, unsigned writer, uint64_t place,
+				uint32_t page, uint8_t *diff, size_t *bytes_p);
 	/*
 	 * Whether node 0 had bytes in a page at the seal.  `ask`: a message may be sent to find
 	 * out.
@@ -244,8 +244,8 @@ void roami_adopt_header(struct roami_node *node, struct roami_header *header);
 uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, uint64_t have);
 
 /* In diff_log.c: an operation of near. */
-bool roami_near_trail_follow(struct roami_node *node, unsigned writer, uint64_t place,
-			     uint32_t page, uint8_t *diff, size_t *bytes_p);
+bool roami_near_diff_log_follow(struct roami_node *node, unsigned writer, uint64_t place,
+				uint32_t page, uint8_t *diff, size_t *bytes_p);
 
 /* In creator.c: operations of near and far. */
 enum roami_creator roami_near_creator_has(struct roami_node *node, uint32_t page, bool ask);

@@ -162,8 +162,8 @@ static uint32_t far_where(const struct roami_node *node, unsigned home, uint32_t
 }
 
 /* The diff is out of reach: the caller fetches the page instead. */
-static bool far_trail_follow(struct roami_node *node, unsigned writer, uint64_t place,
-			     uint32_t page, uint8_t *diff, size_t *bytes_p)
+static bool far_diff_log_follow(struct roami_node *node, unsigned writer, uint64_t place,
+				uint32_t page, uint8_t *diff, size_t *bytes_p)
 {
 	(void)node, (void)writer, (void)place, (void)page, (void)diff, (void)bytes_p;
 	return false;
@@ -258,7 +258,7 @@ const struct roami_reach roami_reach_far = {
 	.adopt = far_adopt,
 	.take = far_take,
 	.where = far_where,
-	.trail_follow = far_trail_follow,
+	.diff_log_follow = far_diff_log_follow,
 	.creator_has = roami_far_creator_has,
 	.creator_copy = far_creator_copy,
 	.parts = far_parts,
@@ -297,8 +297,8 @@ static enum roam_err reach_init(struct roami_node *node, const struct roami_node
 		msg_of(node)->answers[peer] = &node->reach[peer]->answers;
 		reach_list(node, node->reach[peer]);
 		home_of(node)->records &= mapped;
-		home_of(node)->trail_on |= peer != node->me &&
-			node->reach[peer] == &roami_reach_near;
+		home_of(node)->diff_log_on |= peer != node->me &&
+					      node->reach[peer] == &roami_reach_near;
 	}
 	return ROAM_OK;
 }

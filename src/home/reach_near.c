@@ -371,13 +371,13 @@ static void near_objects_clear(struct roami_node *node, unsigned peer, uint32_t 
 
 /* ------------------------------------------------------------------------------- the constants */
 
-#define NEAR                                                                                       \
-	.word = roami_word_apply, .words = near_words, .look = near_look, .claim = near_claim,     \
-	.claim_run = near_claim_run, .block_begins = near_block_begins, .publish = near_publish,   \
-	.fetch = near_fetch, .adopt = near_adopt, .take = near_take, .where = near_where,          \
-	.trail_follow = roami_near_trail_follow, .creator_has = roami_near_creator_has,            \
-	.creator_copy = near_creator_copy, .parts = near_parts, .place = near_place,               \
-	.tell = near_tell, .answers = {ROAMI_ANSWER_LEFT, ROAMI_ANSWER_PUT, near_answer_room},     \
+#define NEAR                                                                                     \
+	.word = roami_word_apply, .words = near_words, .look = near_look, .claim = near_claim,   \
+	.claim_run = near_claim_run, .block_begins = near_block_begins, .publish = near_publish, \
+	.fetch = near_fetch, .adopt = near_adopt, .take = near_take, .where = near_where,        \
+	.diff_log_follow = roami_near_diff_log_follow, .creator_has = roami_near_creator_has,    \
+	.creator_copy = near_creator_copy, .parts = near_parts, .place = near_place,             \
+	.tell = near_tell, .answers = {ROAMI_ANSWER_LEFT, ROAMI_ANSWER_PUT, near_answer_room},   \
 	.objects_set = near_objects_set, .objects_clear = near_objects_clear
 
 const struct roami_reach roami_reach_near = {

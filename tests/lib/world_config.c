@@ -57,7 +57,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->mirage_delta = DRAW_OF(&rng, 0, 0, 1, 50, 1000);
 	config->lrc_memory = 1024ull * DRAW_OF(&rng, 64, 128, 1024, 65536);
 	config->erc = DRAW_OF(&rng, ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO);
-	config->trail_bytes = DRAW_OF(&rng, 0, 0, 256, 1024, 16384);
+	config->diff_log_bytes = DRAW_OF(&rng, 0, 0, 256, 1024, 16384);
 	config->begin = rng_one_in(&apart, 6);
 	config->compact_sooner = DRAW_OF(&apart, 0, 0, 5, 10);
 }
@@ -152,8 +152,8 @@ void world_layout(const struct world_config *config, struct roami_layout *layout
 {
 	if (config->board_runs != 0)
 		layout->board_runs = config->board_runs;
-	if (config->trail_bytes != 0)
-		layout->trail_bytes = config->trail_bytes;
+	if (config->diff_log_bytes != 0)
+		layout->diff_log_bytes = config->diff_log_bytes;
 	if (config->lock_slots != 0)
 		layout->lock_slots = config->lock_slots;
 	if (config->meeting_slots != 0)
@@ -215,7 +215,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 "%s, "
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
 		 "stall 1/%u, queue %u, latency %lu ns, %lu more from %u to %u, "
-		 "board %u, trail %u, "
+		 "board %u, diff_log %u, "
 		 "slots %u, %u, ROAM_IVY %u, "
 		 "delta %u, ROAM_ERC %u, store %lu KiB, seal %u%s%s%s",
 		 config->protocol->name, config->nodes, threads, config->heap_pages,
@@ -224,12 +224,11 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 config->prefetch, config->cache_pages, config->step_every, config->stall_every,
 		 config->queue_max, (unsigned long)config->latency_ns_max,
 		 (unsigned long)config->slow_ns, config->slow_from, config->slow_to,
-		 config->board_runs,
-		 config->trail_bytes,
-		 config->lock_slots, config->meeting_slots, config->ivy, config->mirage_delta,
-		 config->erc, (unsigned long)config->lrc_memory / 1024, config->seal,
-		 config->begin ? ", counts begin below their ends" : "",
-		 config->lossy ? ", " : "", config->faulty);
+		 config->board_runs, config->diff_log_bytes, config->lock_slots,
+		 config->meeting_slots, config->ivy, config->mirage_delta, config->erc,
+		 (unsigned long)config->lrc_memory / 1024, config->seal,
+		 config->begin ? ", counts begin below their ends" : "", config->lossy ? ", " : "",
+		 config->faulty);
 }
 
 void world_spoil(struct roami_node *node, enum roami_spoilt what, void *bytes, size_t count)

@@ -68,7 +68,7 @@ static void ahead_main(void *arg)
 /* Homes that others follow have pages open from one round to the next. */
 static bool ahead_about(const struct roam_protocol *protocol)
 {
-	return protocol->trails;
+	return protocol->diff_logs;
 }
 
 static bool ahead_one(const struct seed_options *options, const struct roam_protocol *protocol,

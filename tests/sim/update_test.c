@@ -2,7 +2,7 @@
  * Updates or invalidations: a producer writes a page in every round, a consumer reads it each time,
  * an idler read it once.  Where releases are eager updates spare the consumer all fetches,
  * invalidations spare the idler all messages; ROAM_ERC=auto has both, but for the few updates that
- * it takes to see that the idler does not read.  Where writers leave trails the producer's diffs
+ * it takes to see that the idler does not read.  Where writers leave diff logs the producer's diffs
  * spare the consumer all but the first few fetches, and end when the consumer reads no more.
  * Counts in the world.  Options: seed_options.h.
  */
@@ -20,7 +20,7 @@
 #define NODES  3u
 #define SOME   3u  /* rounds in which somebody reads; */
 #define UNREAD 40u /* diffs that are made then */
-#define TRAIL  65536u
+#define DIFF_LOG 65536u
 
 struct update {
 	struct world *world;
@@ -77,10 +77,10 @@ static struct update update_run(const struct roam_protocol *protocol, uint64_t s
 	config.placement = ROAM_PLACE_FIRST_TOUCH;
 	config.tree = false;
 	config.erc = mode;
-	if (protocol->trails) { /* diffs are left where memory is shared */
+	if (protocol->diff_logs) { /* diffs are left where memory is shared */
 		config.onesided = true;
 		config.hosts = 1;
-		config.trail_bytes = TRAIL;
+		config.diff_log_bytes = DIFF_LOG;
 	}
 	update.world = world_open(&config);
 	if (update.world == NULL)
@@ -100,7 +100,7 @@ static struct update update_run(const struct roam_protocol *protocol, uint64_t s
 	return update;
 }
 
-static bool update_trails(const struct roam_protocol *protocol, uint64_t seed)
+static bool update_diff_logs(const struct roam_protocol *protocol, uint64_t seed)
 {
 	struct update all = update_run(protocol, seed, ROAMI_ERC_AUTO, ROUNDS);
 	struct update some = update_run(protocol, seed, ROAMI_ERC_AUTO, SOME);
@@ -139,7 +139,7 @@ static bool update_eager(const struct roam_protocol *protocol, uint64_t seed)
 /* Eager: a node that acquires has been told all by then. */
 static bool update_about(const struct roam_protocol *protocol)
 {
-	return protocol->trails ||
+	return protocol->diff_logs ||
 	       (protocol->writes == ROAM_WRITES_DIFF && protocol->acquire == NULL);
 }
 
@@ -148,7 +148,8 @@ static bool update_one(const struct seed_options *options, const struct roam_pro
 {
 	(void)options;
 	(void)arg;
-	return protocol->trails ? update_trails(protocol, seed) : update_eager(protocol, seed);
+	return protocol->diff_logs ? update_diff_logs(protocol, seed)
+				   : update_eager(protocol, seed);
 }
 
 int main(int argc, char **argv)
