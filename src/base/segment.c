@@ -4,7 +4,7 @@
 
 #define RING_BYTES    (256u * 1024)
 #define DIFF_LOG_BYTES ((size_t)4 << 20)
-#define BOARD_RUNS    (64u * 1024)
+#define RING_RUNS      (64u * 1024)
 #define LOCK_SLOTS    (128u * 1024)
 #define MEETING_SLOTS 4096u
 
@@ -32,10 +32,10 @@ static void layout_place(struct roami_layout *layout, unsigned nodes_max)
 	layout->rings = at;
 	layout->ring_bytes = RING_BYTES;
 	at += (size_t)nodes_max * RING_BYTES;
-	layout->board = at;
-	layout->board_runs = BOARD_RUNS;
-	at += segment_round(sizeof(struct roami_board) +
-			    BOARD_RUNS * ROAMI_BOARD_WORDS * sizeof(uint64_t));
+	layout->ring = at;
+	layout->ring_runs = RING_RUNS;
+	at += segment_round(sizeof(struct roami_notice_ring) +
+			    RING_RUNS * ROAMI_NOTICE_RING_WORDS * sizeof(uint64_t));
 	layout->diff_log = at;
 	layout->diff_log_bytes = DIFF_LOG_BYTES;
 	at += segment_round(sizeof(struct roami_diff_log) + DIFF_LOG_BYTES);
@@ -85,7 +85,7 @@ void roami_segment_point(struct roami_segment *segment, const struct roami_layou
 	segment->bytes = layout->total;
 	segment->ctl = (void *)at;
 	segment->pool = (void *)(at + layout->pool);
-	segment->board = (void *)(at + layout->board);
+	segment->ring = (void *)(at + layout->ring);
 	segment->diff_log = (void *)(at + layout->diff_log);
 	segment->objects = (void *)(at + layout->objects);
 	segment->headers = (void *)(at + layout->headers);

@@ -86,12 +86,12 @@ struct roami_shared_tail {
  * The node's own write notices, newest over oldest; see sync/notice_ring.h.  A run is four words:
  * page and count, interval, version, place.
  */
-#define ROAMI_BOARD_WORDS 4
+#define ROAMI_NOTICE_RING_WORDS 4
 
-struct roami_board {
+struct roami_notice_ring {
 	_Alignas(64) _Atomic uint64_t head; /* runs published */
 	_Atomic uint64_t begun;             /* runs published or being written */
-	_Alignas(64) _Atomic uint64_t words[][ROAMI_BOARD_WORDS];
+	_Alignas(64) _Atomic uint64_t words[][ROAMI_NOTICE_RING_WORDS];
 };
 
 /* Diffs that the node has left, see home/diff_log.c. */
@@ -267,8 +267,8 @@ struct roami_layout {
 	unsigned nodes_max;
 	size_t pool;              /* that of each region, in their order */
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
-	size_t board;
-	uint32_t board_runs; /* a power of two */
+	size_t ring;
+	uint32_t ring_runs; /* a power of two */
 	size_t diff_log;
 	size_t diff_log_bytes;
 	size_t locks;
@@ -290,7 +290,7 @@ struct roami_segment {
 	size_t bytes;
 	struct roami_ctl *ctl;
 	struct roami_pool *pool; /* of each region */
-	struct roami_board *board;
+	struct roami_notice_ring *ring;
 	struct roami_diff_log *diff_log;
 	/* Of each page of the heap: where in it there are synchronisation objects. */
 	_Atomic uint64_t *objects;

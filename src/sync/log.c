@@ -555,18 +555,18 @@ const struct roami_notices roami_notices_messages = {
 /* ---------------------------------------------------------------------------- in shared memory */
 
 /* Nothing to send: an acquiring node reads notices from the segments of their writers. */
-static void board_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
-			const struct roami_vclock *upto, bool own_only)
+static void ring_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
+		       const struct roami_vclock *upto, bool own_only)
 {
 	(void)node, (void)to, (void)since, (void)upto, (void)own_only;
 }
 
-static void board_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
+static void ring_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock)
 {
 	(void)node, (void)peer, (void)clock;
 }
 
-static void board_collect(struct roami_node *node, struct roami_vclock *target_p)
+static void ring_collect(struct roami_node *node, struct roami_vclock *target_p)
 {
 	struct roami_vclock clock;
 
@@ -575,16 +575,16 @@ static void board_collect(struct roami_node *node, struct roami_vclock *target_p
 	roami_spin_unlock(&log_of(node)->lock);
 	for (unsigned writer = 0; writer < node->nodes; writer++)
 		if (writer != node->me && target_p->at[writer] > clock.at[writer] &&
-		    !roami_board_read(node, writer, clock.at[writer], target_p->at[writer]))
+		    !roami_notice_ring_read(node, writer, clock.at[writer], target_p->at[writer]))
 			log_collect_asked(node, writer, clock.at[writer], target_p->at[writer]);
 	ROAMI_COUNT(node->stats, notices_received, release_of(node)->apply_work.count);
 }
 
-const struct roami_notices roami_notices_board = {
-	.publish = roami_board_add,
-	.ahead = board_ahead,
-	.know = board_know,
-	.collect = board_collect,
+const struct roami_notices roami_notices_ring = {
+	.publish = roami_notice_ring_add,
+	.ahead = ring_ahead,
+	.know = ring_know,
+	.collect = ring_collect,
 };
 
 /* ------------------------------------------------------------------------------------ intervals */
@@ -648,8 +648,8 @@ void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor)
 static enum roam_err log_init(struct roami_node *node, const struct roami_node_params *params)
 {
 	(void)params;
-	log_of(node)->notices =
-		home_of(node)->records ? &roami_notices_board : &roami_notices_messages;
+	log_of(node)->notices = home_of(node)->records ? &roami_notices_ring
+						       : &roami_notices_messages;
 	roami_race_clock_by(node, roami_log_clock);
 	return ROAM_OK;
 }

@@ -40,7 +40,7 @@ struct roami_notices {
 	void (*collect)(struct roami_node *node, struct roami_vclock *target_p);
 };
 
-extern const struct roami_notices roami_notices_board;
+extern const struct roami_notices roami_notices_ring;
 extern const struct roami_notices roami_notices_messages;
 
 /*

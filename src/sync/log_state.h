@@ -19,7 +19,7 @@ struct roami_log {
 	/* What the last barrier of all nodes by message has told them, and the count of them. */
 	struct roami_vclock told;
 	uint64_t told_number;
-	uint64_t published;                         /* own runs put on the board */
+	uint64_t published; /* own runs put on the notice ring */
 };
 
 static inline struct roami_log *log_of(const struct roami_node *node)

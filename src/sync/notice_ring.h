@@ -3,20 +3,21 @@
  * the others read them; so the legs of a sync carry clocks only, and no other CPU is needed to
  * answer.  Notices overwritten meanwhile are asked for by message, see log.c.
  */
-#ifndef ROAMI_BOARD_H
-#define ROAMI_BOARD_H
+#ifndef ROAMI_NOTICE_RING_H
+#define ROAMI_NOTICE_RING_H
 
 #include "base/node.h"
 
 struct roami_run;
 
 /* Appends an own run; one at a time, intervals ascending. */
-void roami_board_add(struct roami_node *node, const struct roami_run *run);
+void roami_notice_ring_add(struct roami_node *node, const struct roami_run *run);
 
 /*
  * Adds the notices of `writer` beyond interval `since`, up to `upto`, to apply_work; false:
  * some are overwritten, nothing is added.  They must have been published before `upto` was learned.
  */
-bool roami_board_read(struct roami_node *node, unsigned writer, uint64_t since, uint64_t upto);
+bool roami_notice_ring_read(struct roami_node *node, unsigned writer, uint64_t since,
+			    uint64_t upto);
 
 #endif

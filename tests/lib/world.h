@@ -68,7 +68,7 @@ struct world_config {
 	bool begin_tuples; /* numbers of tuples too: operations go by world_past_call */
 	uint32_t diff_log_bytes; /* of diffs that a node leaves for others; 0: as many as usual */
 	uint32_t compact_sooner; /* lists of notices, see base/node.h */
-	uint32_t board_runs; /* write notices a node leaves for the others; 0: as many as usual */
+	uint32_t ring_runs;  /* write notices a node leaves for the others; 0: as many as usual */
 	uint32_t lock_slots; /* records of locks at each home; 0: as many as usual */
 	uint32_t meeting_slots; /* the same of barriers */
 	bool trace;

@@ -52,8 +52,8 @@ static void begin_rings(struct roami_node *const *nodes, unsigned count, struct 
 		struct roami_node *node = nodes[i];
 
 		log_of(node)->published = begin_below(rng, BITS_32);
-		atomic_store(&node->self->board->begun, log_of(node)->published);
-		atomic_store(&node->self->board->head, log_of(node)->published);
+		atomic_store(&node->self->ring->begun, log_of(node)->published);
+		atomic_store(&node->self->ring->head, log_of(node)->published);
 		home_of(node)->diff_log_head = begin_below(rng, BITS_32);
 		atomic_store(&node->self->diff_log->begun, home_of(node)->diff_log_head);
 		for (unsigned by = 0; by < count; by++) {

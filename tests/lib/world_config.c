@@ -50,7 +50,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->queue_max = DRAW_OF(&rng, 1, 2, 8, 64);
 	config->latency_ns_max = DRAW_OF(&rng, 100, 2000, 50000);
 	config->steps_max = 20000000;
-	config->board_runs = DRAW_OF(&rng, 0, 0, 1, 4, 16);
+	config->ring_runs = DRAW_OF(&rng, 0, 0, 1, 4, 16);
 	config->lock_slots = DRAW_OF(&rng, 0, 0, 1, 3);
 	config->meeting_slots = DRAW_OF(&rng, 0, 0, 0, 1);
 	config->ivy = DRAW_OF(&rng, ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC);
@@ -150,8 +150,8 @@ void world_options(const struct world_config *config, struct roami_options *opti
 
 void world_layout(const struct world_config *config, struct roami_layout *layout)
 {
-	if (config->board_runs != 0)
-		layout->board_runs = config->board_runs;
+	if (config->ring_runs != 0)
+		layout->ring_runs = config->ring_runs;
 	if (config->diff_log_bytes != 0)
 		layout->diff_log_bytes = config->diff_log_bytes;
 	if (config->lock_slots != 0)
@@ -215,7 +215,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 "%s, "
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
 		 "stall 1/%u, queue %u, latency %lu ns, %lu more from %u to %u, "
-		 "board %u, diff_log %u, "
+		 "ring %u, diff_log %u, "
 		 "slots %u, %u, ROAM_IVY %u, "
 		 "delta %u, ROAM_ERC %u, store %lu KiB, seal %u%s%s%s",
 		 config->protocol->name, config->nodes, threads, config->heap_pages,
@@ -224,7 +224,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 config->prefetch, config->cache_pages, config->step_every, config->stall_every,
 		 config->queue_max, (unsigned long)config->latency_ns_max,
 		 (unsigned long)config->slow_ns, config->slow_from, config->slow_to,
-		 config->board_runs, config->diff_log_bytes, config->lock_slots,
+		 config->ring_runs, config->diff_log_bytes, config->lock_slots,
 		 config->meeting_slots, config->ivy, config->mirage_delta, config->erc,
 		 (unsigned long)config->lrc_memory / 1024, config->seal,
 		 config->begin ? ", counts begin below their ends" : "", config->lossy ? ", " : "",

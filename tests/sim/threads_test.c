@@ -303,7 +303,7 @@ static void job_open(struct job *job, const struct roam_protocol *protocol,
 	job->slices.store = job_store;
 	random_slices_open(&job->slices, job->nodes, heap, ALLOC_BYTES);
 	if (job->seed % 3 == 0)
-		job->layout.board_runs = 16;
+		job->layout.ring_runs = 16;
 	if (job->seed % 3 == 1)
 		job->layout.lock_slots = 2;
 	job->initial = calloc(params->heap_pages, ROAMI_PAGE);
