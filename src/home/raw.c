@@ -42,17 +42,17 @@ static void raw_handle(struct roami_node *node, const struct roam_request *reque
 /* Awaits the pages of a part that were asked for, if any. */
 static void raw_land(struct roami_node *node, struct roami_raw_part *part)
 {
-	struct roami_landing landing = {.count = 0};
+	struct roami_staging staging = {.count = 0};
 
 	roami_assert(part->count <= ROAMI_RAW_AT_ONCE);
 	for (uint32_t i = 0; i < part->count; i++) {
 		struct roami_query *ask = &part->asks[i];
 
 		roami_raw_answer(node, ask);
-		roami_landing_add(node, &landing, (uint32_t)ask->what, part->slot + i, ask->page,
+		roami_staging_add(node, &staging, (uint32_t)ask->what, part->slot + i, ask->page,
 				  false);
 	}
-	roami_landing_end(node, &landing);
+	roami_staging_end(node, &staging);
 	part->count = 0;
 }
 
@@ -85,7 +85,7 @@ void roami_raw_add(struct roami_node *node, struct roami_raw *raw, unsigned from
 	part->asks[part->count] = (struct roami_query){
 		.to = from,
 		.what = page,
-		.page = roami_landing_room(node, page, part->slot + part->count)};
+		.page = roami_staging_buffer(node, page, part->slot + part->count)};
 	if (++part->count == ROAMI_RAW_AT_ONCE)
 		raw_turn(node, raw);
 }

@@ -63,7 +63,7 @@ struct roami_fetches {
 		uint64_t version;
 		uint64_t result;
 	} heads[ROAMI_CALLS_AT_ONCE];
-	struct roami_landing landing;
+	struct roami_staging staging;
 };
 
 struct roami_reach {

@@ -63,17 +63,17 @@ static void far_fetch_begin(struct roami_node *node, const struct roami_reach *r
 
 		if (node->reach[one->home] != reach)
 			continue;
-		fetches->asks[asked] = (struct roami_query){
-			one->home,
-			one->page,
-			&fetches->heads[asked],
-			sizeof(fetches->heads[asked]),
-			roami_landing_room(node, one->page, asked),
-			NULL};
+		fetches->asks[asked] = (struct roami_query){one->home,
+							    one->page,
+							    &fetches->heads[asked],
+							    sizeof(fetches->heads[asked]),
+							    roami_staging_buffer(node, one->page,
+										 asked),
+							    NULL};
 		asked++;
 	}
 	fetches->asked = asked;
-	fetches->landing.count = 0;
+	fetches->staging.count = 0;
 	roami_step(node);
 	roami_msg_ask(node, roami_type(node, ROAMI_ROOM_FETCH, ROAMI_FETCH_PAGE), fetches->asks,
 		      asked);
@@ -94,7 +94,7 @@ static void far_fetch_one(struct roami_node *node, struct roami_fetches *fetches
 	one->version = head->version;
 	one->result = (enum roam_fetch)head->result;
 	if (came)
-		roami_landing_add(node, &fetches->landing, one->page, slot, ask->page,
+		roami_staging_add(node, &fetches->staging, one->page, slot, ask->page,
 				  roami_fetch_may_open(node, one->page));
 	else
 		roami_page_unmap(node, one->page);
@@ -108,7 +108,7 @@ static void far_fetch(struct roami_node *node, const struct roami_reach *reach,
 	for (unsigned i = 0; slot < fetches->asked; i++)
 		if (node->reach[fetches->list[i].home] == reach)
 			far_fetch_one(node, fetches, &fetches->list[i], slot++);
-	roami_landing_end(node, &fetches->landing);
+	roami_staging_end(node, &fetches->staging);
 }
 
 size_t roami_far_flush(struct roami_node *node, const struct roami_reach *reach,

@@ -4,18 +4,18 @@
  * arrive in a buffer of the requesting thread, which is in the CPU's cache, and the kernel moves
  * several into place with one call.
  */
-#ifndef ROAMI_LANDING_H
-#define ROAMI_LANDING_H
+#ifndef ROAMI_STAGING_H
+#define ROAMI_STAGING_H
 
 #include "base/node.h"
 
-#define ROAMI_LANDING_SLOTS 64u /* pages that can land for a thread at a time */
+#define ROAMI_STAGING_SLOTS 64u /* pages that can land for a thread at a time */
 
 /*
  * Consecutive pages that have arrived in consecutive slots; if `count` is 0, the other fields have
  * no meaning.
  */
-struct roami_landing {
+struct roami_staging {
 	uint32_t first;
 	uint32_t count;
 	unsigned slot; /* of the first */
@@ -26,15 +26,15 @@ struct roami_landing {
  * Where the bytes of a requested page go: a slot of the calling thread's buffer, or the page itself
  * if it has memory.  No other thread fills the page meanwhile.
  */
-uint8_t *roami_landing_room(struct roami_node *node, uint32_t page, unsigned slot);
+uint8_t *roami_staging_buffer(struct roami_node *node, uint32_t page, unsigned slot);
 
 /*
- * A page has arrived in `room`, which roami_landing_room returned for it; it is in place at the
- * latest when the landing ends.  `open`: no other thread can read the page before it may be seen,
+ * A page has arrived in `room`, which roami_staging_buffer returned for it; it is in place at the
+ * latest when the staging ends.  `open`: no other thread can read the page before it may be seen,
  * so it may be opened at once.
  */
-void roami_landing_add(struct roami_node *node, struct roami_landing *landing, uint32_t page,
+void roami_staging_add(struct roami_node *node, struct roami_staging *staging, uint32_t page,
 		       unsigned slot, const uint8_t *room, bool open);
-void roami_landing_end(struct roami_node *node, struct roami_landing *landing);
+void roami_staging_end(struct roami_node *node, struct roami_staging *staging);
 
 #endif
