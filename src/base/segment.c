@@ -42,10 +42,10 @@ static void layout_place(struct roami_layout *layout, unsigned nodes_max)
 	layout->locks = at;
 	layout->lock_slots = LOCK_SLOTS;
 	at += segment_round(LOCK_SLOTS * roami_lock_bytes(nodes_max));
-	layout->meetings = at;
-	layout->meeting_slots = MEETING_SLOTS;
-	at += segment_round(MEETING_SLOTS *
-			    (roami_meeting_bytes(nodes_max) + roami_departure_bytes(nodes_max)));
+	layout->barriers_at = at;
+	layout->barrier_slots = MEETING_SLOTS;
+	at += segment_round(MEETING_SLOTS * (roami_barrier_record_bytes(nodes_max) +
+					     roami_departure_bytes(nodes_max)));
 	layout->reductions = at;
 	at += segment_round(2 * (size_t)nodes_max * ROAM_REDUCE_MAX * sizeof(uint64_t));
 	layout->objects = at;

@@ -117,7 +117,7 @@ struct roami_lock_record {
  * earlier episodes, then what each of them has applied.  The departure lies behind, in lines of its
  * own, where they wait for it.
  */
-struct roami_meeting {
+struct roami_barrier_record {
 	_Atomic uint64_t id;
 	struct roami_spin spin;
 	uint32_t expected; /* threads */
@@ -273,8 +273,8 @@ struct roami_layout {
 	size_t diff_log_bytes;
 	size_t locks;
 	uint32_t lock_slots;
-	size_t meetings;
-	uint32_t meeting_slots;
+	size_t barriers_at;
+	uint32_t barrier_slots;
 	size_t reductions;
 	size_t objects;
 	size_t headers;
@@ -318,9 +318,10 @@ static inline size_t roami_lock_bytes(unsigned nodes)
 }
 
 /* Of a barrier's record: up to its departure; in all. */
-static inline size_t roami_meeting_bytes(unsigned nodes)
+static inline size_t roami_barrier_record_bytes(unsigned nodes)
 {
-	return (sizeof(struct roami_meeting) + 2 * nodes * sizeof(uint64_t) + 63) & ~(size_t)63;
+	return (sizeof(struct roami_barrier_record) + 2 * nodes * sizeof(uint64_t) + 63) &
+	       ~(size_t)63;
 }
 
 static inline size_t roami_departure_bytes(unsigned nodes)

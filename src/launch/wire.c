@@ -104,7 +104,8 @@ enum roami_wire_got roami_wire_receive(struct roami_wire *wire, struct roami_fra
 		got = wire_fill(wire, ROAMI_CHANNEL_HELLO);
 		if (got != ROAMI_WIRE_GOT)
 			return got;
-		if (!roami_channel_meet(&wire->channel, MAGIC, wire->key, wire->agent, wire->in))
+		if (!roami_channel_handshake(&wire->channel, MAGIC, wire->key, wire->agent,
+					     wire->in))
 			return ROAMI_WIRE_LOST;
 		wire->keyed = true;
 		wire->have = 0;

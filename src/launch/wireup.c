@@ -31,21 +31,21 @@
 #include "link/seal.h"
 #include "os/os.h"
 
-#define MEET_MAGIC     (UINT64_C(0x726f616d6d656574) + sizeof(struct meet_card))
-#define MEET_ADDRESSES 8u
-#define MEET_S         10u /* for all to come, unless ROAM_DEADLINE says otherwise */
-#define MEET_TURNS     5u
-#define MEET_TURN_S    2u /* that a launcher takes to end the others */
-#define MEET_TELL_US   300000u
-#define MEET_SAID_US   100000u
+#define WIREUP_MAGIC     (UINT64_C(0x726f616d6d656574) + sizeof(struct wireup_card))
+#define WIREUP_ADDRESSES 8u
+#define WIREUP_S         10u /* for all to come, unless ROAM_DEADLINE says otherwise */
+#define WIREUP_TURNS     5u
+#define WIREUP_TURN_S    2u /* that a launcher takes to end the others */
+#define WIREUP_TELL_US   300000u
+#define WIREUP_SAID_US   100000u
 #define NS_PER_S       UINT64_C(1000000000)
 
-struct meet_address {
+struct wireup_address {
 	uint32_t address; /* host byte order */
 	uint32_t mask;
 };
 
-struct meet_hello {
+struct wireup_hello {
 	uint64_t magic;
 	uint64_t pid_space, net_space;
 	char boot[40]; /* the kernel's name for its present run: with these a host */
@@ -53,35 +53,35 @@ struct meet_hello {
 	uint32_t aes; /* the host's CPU has it */
 	uint32_t addresses;
 	int32_t input; /* node 0's: the first of the pipes that the others' comes by; 0: none */
-	struct meet_address address[MEET_ADDRESSES];
+	struct wireup_address address[WIREUP_ADDRESSES];
 	uint8_t public[crypto_box_PUBLICKEYBYTES];
 	char name[ROAMI_HOST_BYTES];
 };
 
 /* Of the first node of each host that is not node 0's, if node 0 gives its input to all. */
-struct meet_input {
+struct wireup_input {
 	int32_t first; /* of the pipes that the host's nodes have it by */
 	uint32_t port; /* where node 0 brings it */
 };
 
-#define MEET_SEALED (ROAMI_KEY_BYTES + crypto_box_MACBYTES)
+#define WIREUP_SEALED (ROAMI_KEY_BYTES + crypto_box_MACBYTES)
 
 /* Of node 0 all, of the others without `keys`. */
-struct meet_card {
+struct wireup_card {
 	struct roami_boot_card card;
 	int32_t segment; /* its descriptor there */
 	int32_t bell;    /* a pipe's, which wakes it; 0: none */
 	uint8_t nonce[crypto_box_NONCEBYTES];
-	uint8_t keys[ROAMI_NODES_MAX][MEET_SEALED]; /* the job's, for each node */
+	uint8_t keys[ROAMI_NODES_MAX][WIREUP_SEALED]; /* the job's, for each node */
 };
 
-struct meet_last {
+struct wireup_last {
 	uint8_t transport[ROAM_CARD_BYTES];
 	uint32_t threads;
 	uint32_t spare;
 };
 
-_Static_assert(sizeof(struct meet_card) <= ROAMI_BLOB_BYTES, "a card is one blob");
+_Static_assert(sizeof(struct wireup_card) <= ROAMI_BLOB_BYTES, "a card is one blob");
 
 /* What is known between the steps; roami_job.start_state. */
 struct meet {
@@ -89,16 +89,16 @@ struct meet {
 	struct roami_feed *feed; /* of a node that copies the input to others; never closed */
 	bool share;              /* nodes of one host reach each other's memory */
 	uint8_t secret[crypto_box_SECRETKEYBYTES];
-	struct meet_hello hello[ROAMI_NODES_MAX];
+	struct wireup_hello hello[ROAMI_NODES_MAX];
 	struct roami_blob *blobs; /* what each node has shown */
 };
 
-static struct meet *meet_of(const struct roami_job *job)
+static struct meet *wireup_of(const struct roami_job *job)
 {
 	return job->start_state;
 }
 
-#define MEET_OLD "node %u has another version of roam: install one version on all hosts"
+#define WIREUP_OLD "node %u has another version of roam: install one version on all hosts"
 
 /* -------------------------------------------------------------------------------------- failing */
 
@@ -106,23 +106,23 @@ static struct meet *meet_of(const struct roami_job *job)
  * The job is over.  The launcher ends the other processes when one ends with an error; a moment is
  * left before that, so that each can print why.
  */
-__attribute__((noreturn)) static void meet_failed(struct roami_job *job)
+__attribute__((noreturn)) static void wireup_failed(struct roami_job *job)
 {
-	if (!meet_of(job)->bound.quiet)
-		fprintf(stderr, "roam: %s\n", meet_of(job)->bound.why);
-	usleep(MEET_TELL_US);
+	if (!wireup_of(job)->bound.quiet)
+		fprintf(stderr, "roam: %s\n", wireup_of(job)->bound.why);
+	usleep(WIREUP_TELL_US);
 	_exit(ROAMI_EXIT_TOLD);
 }
 
 /* All nodes have found it: node 0 prints it. */
-#define MEET_FAIL(job, ...)                                              \
-	do {                                                             \
-		roami_bound_fail(&meet_of(job)->bound, __VA_ARGS__);     \
-		meet_of(job)->bound.quiet = meet_of(job)->bound.me != 0; \
-		meet_failed(job);                                        \
+#define WIREUP_FAIL(job, ...)                                                \
+	do {                                                                 \
+		roami_bound_fail(&wireup_of(job)->bound, __VA_ARGS__);       \
+		wireup_of(job)->bound.quiet = wireup_of(job)->bound.me != 0; \
+		wireup_failed(job);                                          \
 	} while (0)
 
-static bool meet_gone(const struct roami_bound *bound, unsigned node)
+static bool wireup_gone(const struct roami_bound *bound, unsigned node)
 {
 	struct pollfd gone = {bound->pidfds[node], POLLIN, 0};
 
@@ -130,87 +130,87 @@ static bool meet_gone(const struct roami_bound *bound, unsigned node)
 }
 
 /* While the others are waited for: the processes on this host are there. */
-static bool meet_look(struct roami_bound *bound)
+static bool wireup_look(struct roami_bound *bound)
 {
 	unsigned first = bound->me;
 
 	for (unsigned node = bound->me; node-- > 0;)
-		if (bound->pidfds[node] >= 0 && !meet_gone(bound, node))
+		if (bound->pidfds[node] >= 0 && !wireup_gone(bound, node))
 			first = node;
 	for (unsigned node = 0; node < bound->nodes; node++)
-		if (meet_gone(bound, node)) {
+		if (wireup_gone(bound, node)) {
 			bound->quiet = first != bound->me;
 			return roami_bound_fail(bound, "node %u has ended before it joined", node);
 		}
 	return true;
 }
 
-static void meet_gather(struct roami_job *job, const void *mine, size_t bytes, size_t least)
+static void wireup_gather(struct roami_job *job, const void *mine, size_t bytes, size_t least)
 {
-	struct roami_bound *bound = &meet_of(job)->bound;
+	struct roami_bound *bound = &wireup_of(job)->bound;
 
 	roami_assert(bytes <= ROAMI_BLOB_BYTES && least <= bytes);
-	if (!bound->binding->gather(bound, mine, bytes, meet_of(job)->blobs))
-		meet_failed(job);
+	if (!bound->binding->gather(bound, mine, bytes, wireup_of(job)->blobs))
+		wireup_failed(job);
 	for (unsigned node = 0; node < bound->nodes; node++)
-		if (meet_of(job)->blobs[node].bytes < least)
-			MEET_FAIL(job, MEET_OLD, node);
+		if (wireup_of(job)->blobs[node].bytes < least)
+			WIREUP_FAIL(job, WIREUP_OLD, node);
 }
 
 /* ---------------------------------------------------------------------------------------- hello */
 
-static uint64_t meet_space(const char *path)
+static uint64_t wireup_space(const char *path)
 {
 	struct stat status;
 
 	return stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
-static void meet_addresses(struct meet_hello *hello)
+static void wireup_addresses(struct wireup_hello *hello)
 {
 	struct ifaddrs *all, *at;
 
 	if (getifaddrs(&all) != 0)
 		return;
-	for (at = all; at != NULL && hello->addresses < MEET_ADDRESSES; at = at->ifa_next) {
+	for (at = all; at != NULL && hello->addresses < WIREUP_ADDRESSES; at = at->ifa_next) {
 		const struct sockaddr_in *address = (const void *)at->ifa_addr;
 		const struct sockaddr_in *mask = (const void *)at->ifa_netmask;
 
 		if (address == NULL || mask == NULL || address->sin_family != AF_INET ||
 		    (at->ifa_flags & IFF_UP) == 0 || (at->ifa_flags & IFF_LOOPBACK) != 0)
 			continue;
-		hello->address[hello->addresses++] = (struct meet_address){
+		hello->address[hello->addresses++] = (struct wireup_address){
 			ntohl(address->sin_addr.s_addr), ntohl(mask->sin_addr.s_addr)};
 	}
 	freeifaddrs(all);
 }
 
-static void meet_introduce(struct meet_hello *hello, uint8_t *secret)
+static void wireup_introduce(struct wireup_hello *hello, uint8_t *secret)
 {
 	FILE *boot = roami_os_file("/proc/sys/kernel/random/boot_id");
 
 	memset(hello, 0, sizeof(*hello));
-	hello->magic = MEET_MAGIC;
+	hello->magic = WIREUP_MAGIC;
 	hello->pid = getpid();
-	hello->pid_space = meet_space("/proc/self/ns/pid");
-	hello->net_space = meet_space("/proc/self/ns/net");
+	hello->pid_space = wireup_space("/proc/self/ns/pid");
+	hello->net_space = wireup_space("/proc/self/ns/net");
 	if (boot != NULL && fgets(hello->boot, sizeof(hello->boot), boot) == NULL)
 		hello->boot[0] = '\0';
 	if (boot != NULL)
 		fclose(boot);
 	gethostname(hello->name, sizeof(hello->name) - 1);
 	hello->aes = roami_seal_has_aes();
-	meet_addresses(hello);
+	wireup_addresses(hello);
 	crypto_box_keypair(hello->public, secret);
 }
 
-static bool meet_same_host(const struct meet_hello *a, const struct meet_hello *b)
+static bool wireup_same_host(const struct wireup_hello *a, const struct wireup_hello *b)
 {
 	return memcmp(a->boot, b->boot, sizeof(a->boot)) == 0 && a->pid_space == b->pid_space &&
 	       a->net_space == b->net_space;
 }
 
-static bool meet_near(const struct meet_address *mine, const struct meet_hello *there)
+static bool wireup_near(const struct wireup_address *mine, const struct wireup_hello *there)
 {
 	for (uint32_t i = 0; i < there->addresses; i++)
 		if (((mine->address ^ there->address[i].address) & mine->mask) == 0)
@@ -219,7 +219,7 @@ static bool meet_near(const struct meet_address *mine, const struct meet_hello *
 }
 
 /* The address that this host sends to another one from; 0: there is no way. */
-static uint32_t meet_from(uint32_t to)
+static uint32_t wireup_from(uint32_t to)
 {
 	struct sockaddr_in address = {
 		.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(to)};
@@ -237,31 +237,31 @@ static uint32_t meet_from(uint32_t to)
 }
 
 /* Where the others reach this host: in a network that is also theirs, or by the way to them. */
-static uint32_t meet_address(const struct roami_job *job)
+static uint32_t wireup_address(const struct roami_job *job)
 {
-	const struct meet_hello *mine = &meet_of(job)->hello[job->boot.me], *there = NULL;
+	const struct wireup_hello *mine = &wireup_of(job)->hello[job->boot.me], *there = NULL;
 
 	for (unsigned node = 0; node < job->boot.nodes && there == NULL; node++)
 		if (job->boot.host[node] != job->boot.host[job->boot.me])
-			there = &meet_of(job)->hello[node];
+			there = &wireup_of(job)->hello[node];
 	if (there == NULL || there->net_space == mine->net_space)
 		return 0; /* only processes are hidden from each other */
 	for (uint32_t i = 0; i < mine->addresses; i++)
-		if (meet_near(&mine->address[i], there))
+		if (wireup_near(&mine->address[i], there))
 			return mine->address[i].address;
-	return there->addresses > 0 ? meet_from(there->address[0].address) : 0;
+	return there->addresses > 0 ? wireup_from(there->address[0].address) : 0;
 }
 
-static void meet_hosts(struct roami_job *job)
+static void wireup_hosts(struct roami_job *job)
 {
-	const struct meet_hello *hello = meet_of(job)->hello;
+	const struct wireup_hello *hello = wireup_of(job)->hello;
 	struct roami_boot *boot = &job->boot;
 
 	boot->aes = 1;
 	for (unsigned node = 0; node < boot->nodes; node++) {
 		unsigned first = 0;
 
-		while (!meet_same_host(&hello[first], &hello[node]))
+		while (!wireup_same_host(&hello[first], &hello[node]))
 			first++;
 		boot->host[node] = (uint16_t)(first < node ? boot->host[first] : boot->hosts++);
 		snprintf(boot->names[node], sizeof(boot->names[node]), "%.*s", ROAMI_HOST_BYTES - 1,
@@ -270,58 +270,58 @@ static void meet_hosts(struct roami_job *job)
 	}
 	for (unsigned node = 0; node < boot->nodes && boot->hosts > 1; node++)
 		job->host_names[node] = boot->names[node];
-	boot->address = meet_address(job);
+	boot->address = wireup_address(job);
 }
 
 /* From now on the processes of this host are watched, not timed. */
-static void meet_watch(struct roami_job *job)
+static void wireup_watch(struct roami_job *job)
 {
-	struct roami_bound *bound = &meet_of(job)->bound;
+	struct roami_bound *bound = &wireup_of(job)->bound;
 
 	for (unsigned node = 0; node < bound->nodes; node++) {
 		if (node == bound->me || job->boot.host[node] != job->boot.host[bound->me])
 			continue;
-		bound->pidfds[node] = roami_os_pidfd(meet_of(job)->hello[node].pid);
+		bound->pidfds[node] = roami_os_pidfd(wireup_of(job)->hello[node].pid);
 		if (bound->pidfds[node] < 0 && errno == ESRCH)
-			MEET_FAIL(job, "node %u has ended before it joined", node);
+			WIREUP_FAIL(job, "node %u has ended before it joined", node);
 	}
-	bound->look = meet_look;
+	bound->look = wireup_look;
 }
 
 /* What the nodes of several hosts need. */
-static void meet_apart(struct roami_job *job)
+static void wireup_apart(struct roami_job *job)
 {
 	const char *named = job->options.transport;
 	char reach[160];
 
-	if (job->boot.address == 0 && meet_of(job)->hello[0].addresses > 0)
-		MEET_FAIL(job, "no network reaches the other hosts");
+	if (job->boot.address == 0 && wireup_of(job)->hello[0].addresses > 0)
+		WIREUP_FAIL(job, "no network reaches the other hosts");
 	if (!roami_transports_named(named)) {
-		meet_of(job)->share = roami_job_here(job) > 1;
+		wireup_of(job)->share = roami_job_here(job) > 1;
 	} else if ((roami_transport_find(named)->caps & ROAM_CAP_HOSTS) == 0) {
 		roami_transports_far(reach, sizeof(reach));
-		MEET_FAIL(job, "ROAM_TRANSPORT=%s: it does not reach other hosts; %s does", named,
-			  reach);
+		WIREUP_FAIL(job, "ROAM_TRANSPORT=%s: it does not reach other hosts; %s does", named,
+			    reach);
 	}
 }
 
 /* Checks what the node has said. */
-static void meet_take_hello(struct roami_job *job, unsigned node, const struct meet_hello *mine)
+static void wireup_take_hello(struct roami_job *job, unsigned node, const struct wireup_hello *mine)
 {
-	struct meet *meet = meet_of(job);
-	struct meet_hello *hello = &meet->hello[node];
+	struct meet *meet = wireup_of(job);
+	struct wireup_hello *hello = &meet->hello[node];
 
 	if (node == meet->bound.me &&
 	    memcmp(meet->blobs[node].data, mine, sizeof(*mine)) != 0)
-		MEET_FAIL(job, ROAMI_TWICE, node);
+		WIREUP_FAIL(job, ROAMI_TWICE, node);
 	memcpy(hello, meet->blobs[node].data, sizeof(*hello));
 	hello->name[sizeof(hello->name) - 1] = '\0';
-	if (hello->magic != MEET_MAGIC || hello->addresses > MEET_ADDRESSES)
-		MEET_FAIL(job, MEET_OLD, node);
+	if (hello->magic != WIREUP_MAGIC || hello->addresses > WIREUP_ADDRESSES)
+		WIREUP_FAIL(job, WIREUP_OLD, node);
 }
 
 /* The first node on the host of `node`. */
-static unsigned meet_first(const struct roami_job *job, unsigned node)
+static unsigned wireup_first(const struct roami_job *job, unsigned node)
 {
 	unsigned first = 0;
 
@@ -330,133 +330,135 @@ static unsigned meet_first(const struct roami_job *job, unsigned node)
 	return first;
 }
 
-__attribute__((noreturn)) static void meet_no_input(struct roami_job *job)
+__attribute__((noreturn)) static void wireup_no_input(struct roami_job *job)
 {
-	roami_bound_fail(&meet_of(job)->bound,
+	roami_bound_fail(&wireup_of(job)->bound,
 			 "node %u on host %s cannot have a copy of node 0's input: %s%s",
 			 job->boot.me, job->boot.names[job->boot.me], strerror(errno),
 			 errno == EADDRINUSE ? " (no TCP port is free: "
 					       "net.ipv4.ip_local_port_range)"
 					     : "");
-	meet_failed(job);
+	wireup_failed(job);
 }
 
 /* The key that node 0 and the first node of another host share. */
-static void meet_pair_key(struct roami_job *job, unsigned other, uint8_t key[ROAMI_KEY_BYTES])
+static void wireup_pair_key(struct roami_job *job, unsigned other, uint8_t key[ROAMI_KEY_BYTES])
 {
 	_Static_assert(crypto_box_BEFORENMBYTES == ROAMI_KEY_BYTES, "it fits");
-	if (crypto_box_beforenm(key, meet_of(job)->hello[other].public, meet_of(job)->secret) != 0)
-		MEET_FAIL(job, MEET_OLD, other);
+	if (crypto_box_beforenm(key, wireup_of(job)->hello[other].public, wireup_of(job)->secret) !=
+	    0)
+		WIREUP_FAIL(job, WIREUP_OLD, other);
 }
 
 /* How node 0 brings the input to another host: addresses in networks of its own come first. */
-static void meet_bring(struct roami_job *job, unsigned node, uint32_t port)
+static void wireup_bring(struct roami_job *job, unsigned node, uint32_t port)
 {
-	const struct meet_hello *mine = &meet_of(job)->hello[0];
-	const struct meet_hello *there = &meet_of(job)->hello[node];
+	const struct wireup_hello *mine = &wireup_of(job)->hello[0];
+	const struct wireup_hello *there = &wireup_of(job)->hello[node];
 	struct roami_feed_place place = {.port = (uint16_t)port};
 
 	for (unsigned turn = 0; turn < 2; turn++)
 		for (uint32_t i = 0; i < there->addresses; i++)
-			if (meet_near(&there->address[i], mine) == (turn == 0))
+			if (wireup_near(&there->address[i], mine) == (turn == 0))
 				place.addresses[place.count++] = there->address[i].address;
 	if (there->net_space == mine->net_space) /* only processes are hidden from each other */
 		place.addresses[place.count++] = INADDR_LOOPBACK;
 	snprintf(place.host, sizeof(place.host), "%s", job->boot.names[node]);
-	meet_pair_key(job, node, place.key);
-	if (!roami_feed_bring(meet_of(job)->feed, node, &place))
-		meet_no_input(job);
+	wireup_pair_key(job, node, place.key);
+	if (!roami_feed_bring(wireup_of(job)->feed, node, &place))
+		wireup_no_input(job);
 	explicit_bzero(&place, sizeof(place));
 }
 
-/* How many addresses meet_bring tries for this host. */
-static unsigned meet_tried(const struct roami_job *job)
+/* How many addresses wireup_bring tries for this host. */
+static unsigned wireup_tried(const struct roami_job *job)
 {
-	const struct meet_hello *hello = meet_of(job)->hello, *mine = &hello[job->boot.me];
+	const struct wireup_hello *hello = wireup_of(job)->hello, *mine = &hello[job->boot.me];
 
 	return mine->addresses + (mine->net_space == hello[0].net_space);
 }
 
 /* On other hosts the first node has the input brought, and gives it to all there; its pipes. */
-static int32_t meet_feed_far(struct roami_job *job, unsigned near)
+static int32_t wireup_feed_far(struct roami_job *job, unsigned near)
 {
 	uint8_t key[ROAMI_KEY_BYTES];
-	struct meet_input mine = {0}, all[ROAMI_NODES_MAX];
+	struct wireup_input mine = {0}, all[ROAMI_NODES_MAX];
 	uint16_t port = 0;
 
 	if (job->boot.me == near && near != 0) {
-		meet_pair_key(job, 0, key);
-		meet_of(job)->feed = roami_feed_fetch(job->boot.nodes, meet_tried(job), key, &port);
-		if (meet_of(job)->feed == NULL)
-			meet_no_input(job);
-		mine = (struct meet_input){meet_of(job)->feed->first, port};
+		wireup_pair_key(job, 0, key);
+		wireup_of(job)->feed = roami_feed_fetch(job->boot.nodes, wireup_tried(job), key,
+							&port);
+		if (wireup_of(job)->feed == NULL)
+			wireup_no_input(job);
+		mine = (struct wireup_input){wireup_of(job)->feed->first, port};
 		explicit_bzero(key, sizeof(key));
 	}
-	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
+	wireup_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++)
-		memcpy(&all[node], meet_of(job)->blobs[node].data, sizeof(all[node]));
+		memcpy(&all[node], wireup_of(job)->blobs[node].data, sizeof(all[node]));
 	for (unsigned node = 1; node < job->boot.nodes && job->boot.me == 0; node++)
-		if (meet_first(job, node) == node)
-			meet_bring(job, node, all[node].port);
-	return near == 0 ? meet_of(job)->hello[0].input : all[near].first;
+		if (wireup_first(job, node) == node)
+			wireup_bring(job, node, all[node].port);
+	return near == 0 ? wireup_of(job)->hello[0].input : all[near].first;
 }
 
 /* The standard input of a program that is executed up to CREATE by all. */
-static void meet_feed(struct roami_job *job)
+static void wireup_feed(struct roami_job *job)
 {
-	unsigned near = meet_first(job, job->boot.me);
-	int32_t pipes = meet_of(job)->hello[0].input;
+	unsigned near = wireup_first(job, job->boot.me);
+	int32_t pipes = wireup_of(job)->hello[0].input;
 	bool good;
 
 	if (pipes <= 0)
 		return;
 	if (job->boot.hosts > 1)
-		pipes = meet_feed_far(job, near);
+		pipes = wireup_feed_far(job, near);
 	if (job->boot.me == near)
-		good = roami_feed_start(meet_of(job)->feed, near);
+		good = roami_feed_start(wireup_of(job)->feed, near);
 	else
-		good = roami_feed_take(meet_of(job)->hello[near].pid, pipes, job->boot.me);
+		good = roami_feed_take(wireup_of(job)->hello[near].pid, pipes, job->boot.me);
 	if (!good)
-		meet_no_input(job);
+		wireup_no_input(job);
 }
 
 /* The first of its pipes; 0: there is nothing to be copied. */
-static int32_t meet_make_feed(struct roami_job *job)
+static int32_t wireup_make_feed(struct roami_job *job)
 {
 	int from = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 
 	if (from < 0 && errno == EBADF)
 		return 0;
 	if (from >= 0)
-		meet_of(job)->feed = roami_feed_open(job->boot.nodes, from);
-	if (meet_of(job)->feed != NULL)
-		return meet_of(job)->feed->first;
-	roami_bound_fail(&meet_of(job)->bound, "cannot copy the standard input to all nodes: %s",
+		wireup_of(job)->feed = roami_feed_open(job->boot.nodes, from);
+	if (wireup_of(job)->feed != NULL)
+		return wireup_of(job)->feed->first;
+	roami_bound_fail(&wireup_of(job)->bound, "cannot copy the standard input to all nodes: %s",
 			 strerror(errno));
-	meet_failed(job);
+	wireup_failed(job);
 }
 
-static void meet_greet(struct roami_job *job, bool creates)
+static void wireup_greet(struct roami_job *job, bool creates)
 {
-	unsigned turn = job->boot.me < MEET_TURNS ? job->boot.me : MEET_TURNS;
-	struct meet_hello mine;
+	unsigned turn = job->boot.me < WIREUP_TURNS ? job->boot.me : WIREUP_TURNS;
+	struct wireup_hello mine;
 
 	/* One node reports that another is missing; then the launcher, if any, ends the others. */
-	meet_of(job)->bound.until += MEET_TURN_S * turn * NS_PER_S;
-	meet_introduce(&mine, meet_of(job)->secret);
+	wireup_of(job)->bound.until += WIREUP_TURN_S * turn * NS_PER_S;
+	wireup_introduce(&mine, wireup_of(job)->secret);
 	if (creates && job->boot.me == 0 && job->boot.nodes > 1)
-		mine.input = meet_make_feed(job);
-	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
+		mine.input = wireup_make_feed(job);
+	wireup_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++)
-		meet_take_hello(job, node, &mine);
-	meet_hosts(job);
-	meet_watch(job);
-	meet_feed(job);
+		wireup_take_hello(job, node, &mine);
+	wireup_hosts(job);
+	wireup_watch(job);
+	wireup_feed(job);
 	if (job->boot.hosts > 1)
-		meet_apart(job);
+		wireup_apart(job);
 }
 
-static void meet_say(const struct roami_job *job)
+static void wireup_say(const struct roami_job *job)
 {
 	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1], *over;
 
@@ -466,35 +468,36 @@ static void meet_say(const struct roami_job *job)
 	if (job->boot.me == 0 && job->options.log >= ROAMI_LEVEL_INFO)
 		fprintf(stderr, "roam: info: %u nodes on %u host%s, by %s (%s), over %s\n",
 			job->boot.nodes, job->boot.hosts, job->boot.hosts > 1 ? "s" : "",
-			meet_of(job)->bound.binding->name, meet_of(job)->bound.binding->marker(),
+			wireup_of(job)->bound.binding->name,
+			wireup_of(job)->bound.binding->marker(),
 			over != NULL ? over->name : "nothing");
 }
 
 /* Which node this is, and which others there are. */
-static enum roam_err meet_first_turn(struct roami_job *job, bool creates)
+static enum roam_err wireup_first_turn(struct roami_job *job, bool creates)
 {
-	const struct roami_bound *bound = &meet_of(job)->bound;
+	const struct roami_bound *bound = &wireup_of(job)->bound;
 
 	if (bound->nodes == 0 || bound->nodes > job->options.nodes_max || bound->me >= bound->nodes)
-		MEET_FAIL(job,
-			  "the launcher started %u nodes, at most %llu are allowed "
-			  "(ROAM_NODES_MAX)",
-			  bound->nodes, (unsigned long long)job->options.nodes_max);
+		WIREUP_FAIL(job,
+			    "the launcher started %u nodes, at most %llu are allowed "
+			    "(ROAM_NODES_MAX)",
+			    bound->nodes, (unsigned long long)job->options.nodes_max);
 	job->boot.me = bound->me;
 	job->boot.nodes = bound->nodes;
 	job->key = job->boot.key;
 	job->start_threads = bound->threads;
-	meet_of(job)->blobs = calloc(ROAMI_NODES_MAX, sizeof(struct roami_blob));
-	if (meet_of(job)->blobs == NULL || sodium_init() < 0)
+	wireup_of(job)->blobs = calloc(ROAMI_NODES_MAX, sizeof(struct roami_blob));
+	if (wireup_of(job)->blobs == NULL || sodium_init() < 0)
 		return ROAM_ENOMEM;
-	meet_greet(job, creates);
-	meet_say(job);
+	wireup_greet(job, creates);
+	wireup_say(job);
 	return roami_job_make_far(job);
 }
 
-static bool meet_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
+static bool wireup_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
 {
-	uint64_t seconds = job->options.deadline != 0 ? job->options.deadline : MEET_S;
+	uint64_t seconds = job->options.deadline != 0 ? job->options.deadline : WIREUP_S;
 	struct meet *meet = calloc(1, sizeof(*meet));
 
 	*err_p = ROAM_ENOMEM;
@@ -504,7 +507,7 @@ static bool meet_begin(struct roami_job *job, bool creates, enum roam_err *err_p
 			    job->options.seal == ROAMI_SEAL_OFF,
 			    roami_os_now_ns() + seconds * NS_PER_S);
 	if (*err_p != ROAM_OK && meet->bound.quiet)
-		usleep(MEET_TELL_US);
+		usleep(WIREUP_TELL_US);
 	else if (*err_p != ROAM_OK)
 		fprintf(stderr, "roam: %s\n", meet->bound.why);
 	if (*err_p != ROAM_OK || meet->bound.binding == NULL) {
@@ -512,53 +515,54 @@ static bool meet_begin(struct roami_job *job, bool creates, enum roam_err *err_p
 		return *err_p != ROAM_OK;
 	}
 	job->start_state = meet;
-	*err_p = meet_first_turn(job, creates);
+	*err_p = wireup_first_turn(job, creates);
 	return true;
 }
 
 /* ----------------------------------------------------------------------------------------- join */
 
 /* Node 0 draws the key; each of the others gets it in a box of its own. */
-static void meet_lock_key(struct roami_job *job, struct meet_card *card)
+static void wireup_lock_key(struct roami_job *job, struct wireup_card *card)
 {
 	randombytes_buf(job->boot.key, sizeof(job->boot.key));
 	randombytes_buf(card->nonce, sizeof(card->nonce));
 	for (unsigned node = 1; node < job->boot.nodes; node++)
 		if (crypto_box_easy(card->keys[node], job->boot.key, sizeof(job->boot.key),
-				    card->nonce, meet_of(job)->hello[node].public,
-				    meet_of(job)->secret) != 0)
-			MEET_FAIL(job, MEET_OLD, node);
+				    card->nonce, wireup_of(job)->hello[node].public,
+				    wireup_of(job)->secret) != 0)
+			WIREUP_FAIL(job, WIREUP_OLD, node);
 }
 
-static void meet_open_key(struct roami_job *job, const struct meet_card *first)
+static void wireup_open_key(struct roami_job *job, const struct wireup_card *first)
 {
-	const struct meet_hello *from = &meet_of(job)->hello[0];
+	const struct wireup_hello *from = &wireup_of(job)->hello[0];
 
 	if (job->boot.me == 0)
 		return;
-	if (crypto_box_open_easy(job->boot.key, first->keys[job->boot.me], MEET_SEALED,
-				 first->nonce, from->public, meet_of(job)->secret) == 0)
+	if (crypto_box_open_easy(job->boot.key, first->keys[job->boot.me], WIREUP_SEALED,
+				 first->nonce, from->public, wireup_of(job)->secret) == 0)
 		return;
-	roami_bound_fail(&meet_of(job)->bound, "the job's key arrived damaged");
-	meet_failed(job);
+	roami_bound_fail(&wireup_of(job)->bound, "the job's key arrived damaged");
+	wireup_failed(job);
 }
 
-static void meet_compare(struct roami_job *job, const struct roami_boot_card *first, unsigned node)
+static void wireup_compare(struct roami_job *job, const struct roami_boot_card *first,
+			   unsigned node)
 {
-	const struct meet_card *other = (const void *)meet_of(job)->blobs[node].data;
+	const struct wireup_card *other = (const void *)wireup_of(job)->blobs[node].data;
 	char what[ROAMI_DIFFERS_BYTES];
 	const char *fix = roami_build_differs(first, &other->card, what, sizeof(what));
 
 	if (fix != NULL)
-		MEET_FAIL(job, "node %u on host %s %s than node 0 on host %s: %s", node,
-			  job->boot.names[node], what, job->boot.names[0], fix);
+		WIREUP_FAIL(job, "node %u on host %s %s than node 0 on host %s: %s", node,
+			    job->boot.names[node], what, job->boot.names[0], fix);
 }
 
-static int meet_segment(const struct roami_job *job, unsigned node)
+static int wireup_segment(const struct roami_job *job, unsigned node)
 {
-	const struct meet_card *card = (const void *)meet_of(job)->blobs[node].data;
+	const struct wireup_card *card = (const void *)wireup_of(job)->blobs[node].data;
 	struct stat status;
-	int fd = roami_os_open_its(meet_of(job)->hello[node].pid, card->segment, O_RDWR);
+	int fd = roami_os_open_its(wireup_of(job)->hello[node].pid, card->segment, O_RDWR);
 
 	if (fd >= 0 && (fstat(fd, &status) != 0 || (uint64_t)status.st_size != job->layout.total)) {
 		close(fd);
@@ -568,7 +572,7 @@ static int meet_segment(const struct roami_job *job, unsigned node)
 }
 
 /* Another process that takes itself for this node maps this segment of the next one, too. */
-static void meet_claim(struct roami_job *job)
+static void wireup_claim(struct roami_job *job)
 {
 	unsigned next = (job->boot.me + 1) % job->boot.nodes;
 	int32_t nobody = 0, me = getpid();
@@ -576,94 +580,94 @@ static void meet_claim(struct roami_job *job)
 	if (job->bases[next] == NULL ||
 	    atomic_compare_exchange_strong(&roami_job_ctl(job, next)->before, &nobody, me))
 		return;
-	roami_bound_fail(&meet_of(job)->bound, ROAMI_TWICE, job->boot.me);
-	meet_failed(job);
+	roami_bound_fail(&wireup_of(job)->bound, ROAMI_TWICE, job->boot.me);
+	wireup_failed(job);
 }
 
 /* A pipe, as it can be opened in /proc; both its ends stay open here. */
-static int meet_make_bell(struct roami_job *job)
+static int wireup_make_bell(struct roami_job *job)
 {
 	int ends[2];
 
-	if (!meet_of(job)->share)
+	if (!wireup_of(job)->share)
 		return 0;
 	if (!roami_os_pipe(ends, O_NONBLOCK)) {
-		roami_bound_fail(&meet_of(job)->bound, "cannot make a pipe: %s", strerror(errno));
-		meet_failed(job);
+		roami_bound_fail(&wireup_of(job)->bound, "cannot make a pipe: %s", strerror(errno));
+		wireup_failed(job);
 	}
 	job->bells[job->boot.me] = ends[0];
 	return ends[0];
 }
 
-static bool meet_reach(struct roami_job *job, unsigned node)
+static bool wireup_reach(struct roami_job *job, unsigned node)
 {
-	const struct meet_card *card = (const void *)meet_of(job)->blobs[node].data;
+	const struct wireup_card *card = (const void *)wireup_of(job)->blobs[node].data;
 
-	job->fds[node] = meet_segment(job, node);
-	if (job->fds[node] >= 0 && meet_of(job)->share)
-		job->bells[node] = roami_os_open_its(meet_of(job)->hello[node].pid, card->bell,
+	job->fds[node] = wireup_segment(job, node);
+	if (job->fds[node] >= 0 && wireup_of(job)->share)
+		job->bells[node] = roami_os_open_its(wireup_of(job)->hello[node].pid, card->bell,
 						     O_WRONLY | O_NONBLOCK);
 	return job->fds[node] >= 0 && job->bells[node] >= 0;
 }
 
-static enum roam_err meet_map(struct roami_job *job)
+static enum roam_err wireup_map(struct roami_job *job)
 {
 	enum roam_err err = ROAM_OK;
 
-	if (job->boot.hosts > 1 && !meet_of(job)->share)
+	if (job->boot.hosts > 1 && !wireup_of(job)->share)
 		return ROAM_OK;
 	for (unsigned node = 0; node < job->boot.nodes && err == ROAM_OK; node++) {
 		if (node == job->boot.me || job->boot.host[node] != job->boot.host[job->boot.me])
 			continue;
-		if (!meet_reach(job, node)) {
-			roami_bound_fail(&meet_of(job)->bound,
+		if (!wireup_reach(job, node)) {
+			roami_bound_fail(&wireup_of(job)->bound,
 					 "cannot open the memory of node %u (pid %d)", node,
-					 (int)meet_of(job)->hello[node].pid);
-			meet_failed(job);
+					 (int)wireup_of(job)->hello[node].pid);
+			wireup_failed(job);
 		}
 		err = roami_job_map_segment(job, node);
 	}
 	if (err != ROAM_OK)
 		return err;
-	meet_claim(job);
+	wireup_claim(job);
 	return ROAM_OK;
 }
 
 /* Compares what all nodes run; nodes on this host map each other's segments. */
-static enum roam_err meet_join(struct roami_job *job, unsigned asked)
+static enum roam_err wireup_join(struct roami_job *job, unsigned asked)
 {
-	struct meet_card mine = {.card = {.asked = asked, .allocs = job->alloc_hash},
-				 .segment = job->fds[job->me],
-				 .bell = meet_make_bell(job)};
-	size_t least = offsetof(struct meet_card, keys);
-	const struct meet_card *first = (const void *)meet_of(job)->blobs[0].data;
+	struct wireup_card mine = {.card = {.asked = asked, .allocs = job->alloc_hash},
+				   .segment = job->fds[job->me],
+				   .bell = wireup_make_bell(job)};
+	size_t least = offsetof(struct wireup_card, keys);
+	const struct wireup_card *first = (const void *)wireup_of(job)->blobs[0].data;
 
 	roami_build_card(&job->options, &mine.card);
 	if (job->boot.me == 0)
-		meet_lock_key(job, &mine);
-	meet_gather(job, &mine, job->boot.me == 0 ? sizeof(mine) : least, least);
-	if (meet_of(job)->feed != NULL)
-		roami_feed_taken(meet_of(job)->feed);
+		wireup_lock_key(job, &mine);
+	wireup_gather(job, &mine, job->boot.me == 0 ? sizeof(mine) : least, least);
+	if (wireup_of(job)->feed != NULL)
+		roami_feed_taken(wireup_of(job)->feed);
 	for (unsigned node = 1; node < job->boot.nodes; node++)
-		meet_compare(job, &first->card, node);
-	if (meet_of(job)->blobs[0].bytes != sizeof(mine))
-		MEET_FAIL(job, MEET_OLD, 0);
+		wireup_compare(job, &first->card, node);
+	if (wireup_of(job)->blobs[0].bytes != sizeof(mine))
+		WIREUP_FAIL(job, WIREUP_OLD, 0);
 	if (first->card.asked != 0 && first->card.asked != job->boot.nodes)
-		MEET_FAIL(job, "the program asks for %u nodes, the launcher started %u",
-			  first->card.asked, job->boot.nodes);
-	meet_open_key(job, first);
-	return meet_map(job);
+		WIREUP_FAIL(job, "the program asks for %u nodes, the launcher started %u",
+			    first->card.asked, job->boot.nodes);
+	wireup_open_key(job, first);
+	return wireup_map(job);
 }
 
 /* The first node of a host has an eye on the others, and they on it. */
-static enum roam_err meet_keep_watch(struct roami_job *job)
+static enum roam_err wireup_keep_watch(struct roami_job *job)
 {
 	pid_t pids[ROAMI_NODES_MAX] = {0};
 	unsigned first = job->me;
 
 	for (unsigned node = job->nodes; node-- > 0;)
 		if (node != job->me && job->boot.host[node] == job->boot.host[job->me]) {
-			pids[node] = meet_of(job)->hello[node].pid;
+			pids[node] = wireup_of(job)->hello[node].pid;
 			first = node < first ? node : first;
 		}
 	if (first != job->me)
@@ -671,30 +675,30 @@ static enum roam_err meet_keep_watch(struct roami_job *job)
 	return roami_watch_start(job, pids);
 }
 
-static enum roam_err meet_connect(struct roami_job *job, unsigned asked)
+static enum roam_err wireup_connect(struct roami_job *job, unsigned asked)
 {
-	struct meet_last mine = {.threads = atomic_load(&roami_job_ctl(job, job->me)->threads)};
-	const struct meet_last *last;
+	struct wireup_last mine = {.threads = atomic_load(&roami_job_ctl(job, job->me)->threads)};
+	const struct wireup_last *last;
 
 	(void)asked;
 	memcpy(mine.transport, layers_of(job->node)->card, ROAM_CARD_BYTES);
-	meet_gather(job, &mine, sizeof(mine), sizeof(mine));
+	wireup_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
-		last = (const void *)meet_of(job)->blobs[node].data;
+		last = (const void *)wireup_of(job)->blobs[node].data;
 		if (node == job->me)
 			continue;
 		atomic_store(&job->far[node]->ctl.threads, last->threads);
 		memcpy(job->far[node]->card, last->transport, ROAM_CARD_BYTES);
 	}
-	return meet_keep_watch(job);
+	return wireup_keep_watch(job);
 }
 
 /* ------------------------------------------------------------------------------------------ end */
 
 /* On several hosts node 0 and all others wait for each other. */
-static void meet_end(struct roami_job *job)
+static void wireup_end(struct roami_job *job)
 {
-	struct roami_bound *bound = &meet_of(job)->bound;
+	struct roami_bound *bound = &wireup_of(job)->bound;
 
 	if (job->boot.hosts == 1) {
 		roami_job_end_here(job);
@@ -706,13 +710,13 @@ static void meet_end(struct roami_job *job)
 	atomic_store(&roami_job_ctl(job, 0)->job, ROAMI_JOB_ENDING);
 	bound->look = NULL; /* nodes may leave now; the transport notices one that dies */
 	bound->until = UINT64_MAX;
-	meet_gather(job, NULL, 0, 0);
+	wireup_gather(job, NULL, 0, 0);
 }
 
 /* What is bound stays until the process ends: threads that watch others may still ask for it. */
-static void meet_leave(struct roami_job *job)
+static void wireup_leave(struct roami_job *job)
 {
-	struct meet *meet = meet_of(job);
+	struct meet *meet = wireup_of(job);
 
 	if (meet->bound.binding != NULL)
 		meet->bound.binding->close(&meet->bound);
@@ -722,24 +726,24 @@ static void meet_leave(struct roami_job *job)
 }
 
 /* The launcher may end all processes before it has read the line. */
-static void meet_abort(struct roami_job *job, unsigned lost)
+static void wireup_abort(struct roami_job *job, unsigned lost)
 {
-	struct roami_bound *bound = &meet_of(job)->bound;
+	struct roami_bound *bound = &wireup_of(job)->bound;
 
 	(void)lost;
 	if (!roami_bound_aborts(bound))
 		return;
-	usleep(MEET_SAID_US);
+	usleep(WIREUP_SAID_US);
 	roami_bound_abort(bound);
 }
 
 const struct roami_start roami_start_binding = {
 	.parent = true,
 	.input_first = true,
-	.begin = meet_begin,
-	.join = meet_join,
-	.connect = meet_connect,
-	.end = meet_end,
-	.leave = meet_leave,
-	.abort = meet_abort,
+	.begin = wireup_begin,
+	.join = wireup_join,
+	.connect = wireup_connect,
+	.end = wireup_end,
+	.leave = wireup_leave,
+	.abort = wireup_abort,
 };

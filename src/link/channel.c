@@ -34,8 +34,8 @@ static void channel_key(const char *magic, const uint8_t *key, bool from_first,
 	crypto_generichash_final(&state, out, ROAMI_CHANNEL_KEY);
 }
 
-bool roami_channel_meet(struct roami_channel *channel, const char *magic, const uint8_t *key,
-			bool first, const uint8_t hello[ROAMI_CHANNEL_HELLO])
+bool roami_channel_handshake(struct roami_channel *channel, const char *magic, const uint8_t *key,
+			     bool first, const uint8_t hello[ROAMI_CHANNEL_HELLO])
 {
 	const uint8_t *other = hello + ROAMI_CHANNEL_MAGIC;
 	const uint8_t *one = first ? channel->nonce : other, *two = first ? other : channel->nonce;

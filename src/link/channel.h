@@ -32,8 +32,8 @@ bool roami_channel_init(struct roami_channel *channel, const char *magic,
 			uint8_t hello[ROAMI_CHANNEL_HELLO]);
 
 /* The other's hello has come; `first` on one side only.  false: it is none of this magic. */
-bool roami_channel_meet(struct roami_channel *channel, const char *magic, const uint8_t *key,
-			bool first, const uint8_t hello[ROAMI_CHANNEL_HELLO]);
+bool roami_channel_handshake(struct roami_channel *channel, const char *magic, const uint8_t *key,
+			     bool first, const uint8_t hello[ROAMI_CHANNEL_HELLO]);
 
 /* Puts the next frame to `out`, which has room for ROAMI_CHANNEL_EXTRA more; its size there. */
 size_t roami_channel_close(struct roami_channel *channel, const struct roam_part *parts,

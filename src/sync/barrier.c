@@ -567,7 +567,7 @@ static void messages_reduce(struct roami_node *node, struct roami_barrier *barri
 	barrier_by_leg(node, barrier, node->nodes, sync, false);
 }
 
-const struct roami_barrier_mode roami_barrier_messages = {messages_meet, messages_reduce};
+const struct roami_barrier_mode roami_barrier_by_messages = {messages_meet, messages_reduce};
 
 /* How the threads of this barrier meet.  The end's goes by messages, as nodes leave after it. */
 static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
@@ -581,12 +581,13 @@ static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
 	roami_spin_lock(node, &barrier->spin);
 	mode = barrier->mode;
 	if (mode == NULL) {
-		const struct roami_records *records = &sync_of(node)->meeting_records;
+		const struct roami_records *records = &sync_of(node)->barrier_records;
 
 		if (barrier->id == ROAMI_END_ID)
 			records = NULL;
 		barrier->meeting = roami_resolve_record(node, 0, records, barrier->id);
-		mode = barrier->meeting != NULL ? &roami_barrier_record : &roami_barrier_messages;
+		mode = barrier->meeting != NULL ? &roami_barrier_by_record
+						: &roami_barrier_by_messages;
 		atomic_store_explicit(&barrier->mode, mode, memory_order_release);
 	}
 	roami_spin_unlock(&barrier->spin);
@@ -627,7 +628,7 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 	sync.quiet = sync.full && id != ROAMI_END_ID && atomic_load(&node->self->ctl->threads) == 1;
 	roami_node_waits(node, ROAM_SYNC_BARRIER + 1, id, threads);
 	if (id == ROAMI_END_ID) {
-		roami_meet_ended(node);
+		roami_barrier_shm_ended(node);
 		barrier_tell_end(node);
 	}
 	barrier_mode(node, barrier)->meet(node, barrier, threads, &sync, tree);

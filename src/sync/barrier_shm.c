@@ -13,18 +13,19 @@
 
 struct meet {
 	struct roami_node *node;
-	struct roami_meeting *meeting;
+	struct roami_barrier_record *meeting;
 	struct roami_departure *departure;
 	uint64_t episode; /* that this thread takes part in */
 	uint32_t ended;   /* nodes that have come to the end, when last looked at */
 };
 
-static void meet_begin(struct meet *meet, struct roami_node *node, struct roami_barrier *barrier)
+static void shm_begin(struct meet *meet, struct roami_node *node, struct roami_barrier *barrier)
 {
 	roami_assert(barrier->meeting != NULL);
 	meet->node = node;
 	meet->meeting = barrier->meeting;
-	meet->departure = (void *)((uint8_t *)barrier->meeting + roami_meeting_bytes(node->nodes));
+	meet->departure = (void *)((uint8_t *)barrier->meeting +
+				   roami_barrier_record_bytes(node->nodes));
 	meet->ended = 0;
 }
 
@@ -35,10 +36,10 @@ static void meet_begin(struct meet *meet, struct roami_node *node, struct roami_
  * episode to the next: a thread slow to leave an episode may read the clocks of the next one, of
  * other nodes.
  */
-static void meet_bounds(struct meet *meet, unsigned threads, const struct roami_vclock *seen,
-			const struct roami_vclock *applied)
+static void shm_bounds(struct meet *meet, unsigned threads, const struct roami_vclock *seen,
+		       const struct roami_vclock *applied)
 {
-	struct roami_meeting *meeting = meet->meeting;
+	struct roami_barrier_record *meeting = meet->meeting;
 	unsigned nodes = meet->node->nodes;
 	uint64_t *floor = meeting->clocks + nodes;
 
@@ -67,9 +68,9 @@ static void meet_bounds(struct meet *meet, unsigned threads, const struct roami_
  * are overwritten here, detects that, because the last episode has ended.  The record's spin is
  * held.
  */
-static void meet_end(struct meet *meet)
+static void shm_end(struct meet *meet)
 {
-	struct roami_meeting *meeting = meet->meeting;
+	struct roami_barrier_record *meeting = meet->meeting;
 	unsigned nodes = meet->node->nodes;
 	bool all = meeting->here == roami_nodeset_first(nodes).bits;
 	_Atomic uint64_t *to = meet->departure->clocks + (meet->episode % 2) * 2 * nodes;
@@ -86,9 +87,9 @@ static void meet_end(struct meet *meet)
 	atomic_store_explicit(&meet->departure->episode, meet->episode + 1, memory_order_release);
 }
 
-static void meet_arrive(struct meet *meet, unsigned threads)
+static void shm_arrive(struct meet *meet, unsigned threads)
 {
-	struct roami_meeting *meeting = meet->meeting;
+	struct roami_barrier_record *meeting = meet->meeting;
 	struct roami_node *node = meet->node;
 	struct roami_vclock seen, applied;
 	uint64_t here = 0;
@@ -96,11 +97,11 @@ static void meet_arrive(struct meet *meet, unsigned threads)
 	roami_log_clocks(node, &seen, &applied);
 	roami_spin_lock(node, &meeting->spin);
 	meet->episode = atomic_load_explicit(&meet->departure->episode, memory_order_relaxed);
-	meet_bounds(meet, threads, &seen, &applied);
+	shm_bounds(meet, threads, &seen, &applied);
 	roami_contract(meeting->arrived < meeting->expected);
 	if (++meeting->arrived == meeting->expected) {
 		here = meeting->here;
-		meet_end(meet);
+		shm_end(meet);
 	}
 	roami_spin_unlock(&meeting->spin);
 	for (unsigned peer = 0; here != 0 && peer < node->nodes; peer++)
@@ -110,53 +111,53 @@ static void meet_arrive(struct meet *meet, unsigned threads)
 
 /* ------------------------------------------------------------------------------------ departure */
 
-static bool meet_over(const struct meet *meet)
+static bool shm_over(const struct meet *meet)
 {
 	return atomic_load_explicit(&meet->departure->episode, memory_order_acquire) !=
 	       meet->episode;
 }
 
-static _Atomic uint32_t *meet_ended_count(const struct meet *meet)
+static _Atomic uint32_t *shm_ended_count(const struct meet *meet)
 {
 	return &meet->node->segments[0].ctl->ended;
 }
 
-static bool meet_moved(void *arg)
+static bool shm_moved(void *arg)
 {
 	const struct meet *meet = arg;
 
-	return meet_over(meet) || atomic_load(meet_ended_count(meet)) != meet->ended;
+	return shm_over(meet) || atomic_load(shm_ended_count(meet)) != meet->ended;
 }
 
 /* Fails if fewer threads are left in the job than the barrier is for. */
-static void meet_hopeless(struct meet *meet, unsigned threads)
+static void shm_hopeless(struct meet *meet, unsigned threads)
 {
 	unsigned gone = roami_barrier_lacks(meet->node, threads);
 
 	/* A node that left the barrier before it ended is not missing. */
-	if (gone != ROAM_NOBODY && !meet_over(meet))
+	if (gone != ROAM_NOBODY && !shm_over(meet))
 		roami_barrier_fail(meet->node, atomic_load(&meet->meeting->id), gone);
 }
 
-static void meet_await(struct meet *meet, unsigned threads)
+static void shm_await(struct meet *meet, unsigned threads)
 {
 	uint64_t start;
 
-	if (meet_over(meet))
+	if (shm_over(meet))
 		return;
 	start = roami_os_cycles();
 	do {
-		roami_wait(meet->node, meet_moved, meet);
-		if (atomic_load(meet_ended_count(meet)) != meet->ended) {
-			meet->ended = atomic_load(meet_ended_count(meet));
-			meet_hopeless(meet, threads);
+		roami_wait(meet->node, shm_moved, meet);
+		if (atomic_load(shm_ended_count(meet)) != meet->ended) {
+			meet->ended = atomic_load(shm_ended_count(meet));
+			shm_hopeless(meet, threads);
 		}
-	} while (!meet_over(meet));
+	} while (!shm_over(meet));
 	ROAMI_TIME(meet->node->stats, barrier, roami_os_cycles() - start);
 }
 
 /* The clocks of the episode that ended last: this thread's if true, else a later one's. */
-static bool meet_read(struct meet *meet, struct roami_vclock *seen, struct roami_vclock *floor)
+static bool shm_read(struct meet *meet, struct roami_vclock *seen, struct roami_vclock *floor)
 {
 	unsigned nodes = meet->node->nodes;
 	struct roami_departure *departure = meet->departure;
@@ -178,10 +179,10 @@ static bool meet_read(struct meet *meet, struct roami_vclock *seen, struct roami
 	return episode == meet->episode + 1;
 }
 
-static void meet_leave(struct meet *meet, const struct roam_sync *sync)
+static void shm_leave(struct meet *meet, const struct roam_sync *sync)
 {
 	struct roami_vclock seen, floor;
-	bool ours = meet_read(meet, &seen, &floor);
+	bool ours = shm_read(meet, &seen, &floor);
 
 	roami_log_saw(meet->node, &seen);
 	roami_acquire(meet->node, sync);
@@ -196,15 +197,15 @@ static void record_meet(struct roami_node *node, struct roami_barrier *barrier, 
 	struct meet meet;
 
 	(void)tree;
-	meet_begin(&meet, node, barrier);
+	shm_begin(&meet, node, barrier);
 	roami_release(node, sync);
-	meet_arrive(&meet, threads);
+	shm_arrive(&meet, threads);
 	roami_release_rest(node);
-	meet_await(&meet, threads);
-	meet_leave(&meet, sync);
+	shm_await(&meet, threads);
+	shm_leave(&meet, sync);
 }
 
-void roami_meet_ended(struct roami_node *node)
+void roami_barrier_shm_ended(struct roami_node *node)
 {
 	if (!home_of(node)->records)
 		return;
@@ -216,7 +217,7 @@ void roami_meet_ended(struct roami_node *node)
 /* ----------------------------------------------------------------------------------- reductions */
 
 /* Where a node leaves its values; not used again before every node has read them. */
-static uint64_t *meet_values(const struct meet *meet, uint64_t episode, unsigned from)
+static uint64_t *shm_values(const struct meet *meet, uint64_t episode, unsigned from)
 {
 	uint64_t *values = (void *)(meet->node->segments[0].base + meet->node->layout.reductions);
 
@@ -225,14 +226,14 @@ static uint64_t *meet_values(const struct meet *meet, uint64_t episode, unsigned
 }
 
 /* Each node combines for itself, in node order: the results are the same. */
-static void meet_combine(const struct meet *meet, struct roami_barrier *barrier)
+static void shm_combine(const struct meet *meet, struct roami_barrier *barrier)
 {
 	size_t bytes = barrier->values * sizeof(uint64_t);
 
-	roami_contract(meet_over(meet) && barrier->values <= ROAM_REDUCE_MAX);
-	memcpy(barrier->own, meet_values(meet, meet->episode, 0), bytes);
+	roami_contract(shm_over(meet) && barrier->values <= ROAM_REDUCE_MAX);
+	memcpy(barrier->own, shm_values(meet, meet->episode, 0), bytes);
 	for (unsigned peer = 1; peer < meet->node->nodes; peer++) {
-		const uint64_t *values = meet_values(meet, meet->episode, peer);
+		const uint64_t *values = shm_values(meet, meet->episode, peer);
 
 		for (uint32_t i = 0; i < barrier->values; i++)
 			barrier->own[i] = roami_reduce_combine(barrier->own[i], values[i],
@@ -247,16 +248,16 @@ static void record_reduce(struct roami_node *node, struct roami_barrier *barrier
 	struct meet meet;
 	uint64_t episode;
 
-	meet_begin(&meet, node, barrier);
+	shm_begin(&meet, node, barrier);
 	roami_release(node, sync);
 	episode = atomic_load_explicit(&meet.departure->episode, memory_order_relaxed);
-	memcpy(meet_values(&meet, episode, node->me), barrier->own,
+	memcpy(shm_values(&meet, episode, node->me), barrier->own,
 	       barrier->values * sizeof(uint64_t));
-	meet_arrive(&meet, node->nodes);
+	shm_arrive(&meet, node->nodes);
 	roami_release_rest(node);
-	meet_await(&meet, node->nodes);
-	meet_combine(&meet, barrier);
-	meet_leave(&meet, sync);
+	shm_await(&meet, node->nodes);
+	shm_combine(&meet, barrier);
+	shm_leave(&meet, sync);
 }
 
-const struct roami_barrier_mode roami_barrier_record = {record_meet, record_reduce};
+const struct roami_barrier_mode roami_barrier_by_record = {record_meet, record_reduce};

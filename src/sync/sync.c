@@ -212,9 +212,9 @@ static enum roam_err sync_init(struct roami_node *node, const struct roami_node_
 
 	sync->lock_records = (struct roami_records){params->layout.locks, params->layout.lock_slots,
 						    (uint32_t)roami_lock_bytes(params->nodes)};
-	sync->meeting_records = (struct roami_records){
-		params->layout.meetings, params->layout.meeting_slots,
-		(uint32_t)(roami_meeting_bytes(params->nodes) +
+	sync->barrier_records = (struct roami_records){
+		params->layout.barriers_at, params->layout.barrier_slots,
+		(uint32_t)(roami_barrier_record_bytes(params->nodes) +
 			   roami_departure_bytes(params->nodes))};
 	sync->locks.make = roami_lock_make;
 	if (table_init(&sync->locks, sizeof(struct roami_lock)) != ROAM_OK ||

@@ -31,8 +31,8 @@ struct roami_barrier_mode {
 		       const struct roam_sync *sync);
 };
 
-extern const struct roami_barrier_mode roami_barrier_record;   /* barrier_shm.c */
-extern const struct roami_barrier_mode roami_barrier_messages; /* barrier.c */
+extern const struct roami_barrier_mode roami_barrier_by_record;   /* barrier_shm.c */
+extern const struct roami_barrier_mode roami_barrier_by_messages; /* barrier.c */
 
 /*
  * A lock's token travels from node to node.  On one host it lies in the lock's record while no node
@@ -70,7 +70,7 @@ struct roami_barrier {
 	struct roami_spin spin;
 	_Atomic uint32_t told;         /* see roami_object_tell */
 	_Atomic(const struct roami_barrier_mode *) mode; /* NULL: not resolved yet */
-	struct roami_meeting *meeting; /* its record */
+	struct roami_barrier_record *meeting;            /* its record */
 	bool self;                     /* this node's thread is here by the short way */
 	bool tree;                     /* gathered along a tree */
 	uint32_t children;             /* arrivals by message */
@@ -150,7 +150,7 @@ static inline bool roami_interval_entered(const struct roami_node *node)
 
 struct roami_sync_state {
 	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
-	struct roami_records meeting_records; /* in node 0's segment, barriers */
+	struct roami_records barrier_records; /* in node 0's segment, barriers */
 	struct roami_table locks;
 	struct roami_table barriers;
 	struct roami_table conds;
@@ -179,7 +179,7 @@ __attribute__((noreturn)) void roami_barrier_fail(struct roami_node *node, uint6
 void roami_barrier_ended(struct roami_node *node);
 
 /* This node has ended (ctl->returned): waiting threads check whether enough others are left. */
-void roami_meet_ended(struct roami_node *node);
+void roami_barrier_shm_ended(struct roami_node *node);
 
 uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum roam_op op);
 

@@ -185,8 +185,8 @@ static void client_attach(struct client *client, uint64_t session, uint32_t hear
 	client->dropped = false;
 	must(roami_channel_init(&client->channel, ROAMI_GUEST_MAGIC, hello));
 	must(roami_guest_take(client->guest, hello, sizeof(hello)) == sizeof(hello));
-	must(roami_channel_meet(&client->channel, ROAMI_GUEST_MAGIC, key, true,
-				client->guest->out.bytes));
+	must(roami_channel_handshake(&client->channel, ROAMI_GUEST_MAGIC, key, true,
+				     client->guest->out.bytes));
 	client->guest->out.at = ROAMI_CHANNEL_HELLO;
 	client_says(client, &says, sizeof(says));
 	must(!client->dropped && (client->guest->attached || session != 0));

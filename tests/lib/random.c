@@ -114,9 +114,9 @@ static uint32_t gen_meeting(struct gen *gen, uint32_t threads)
 {
 	struct random_program *program = gen->program;
 
-	program->meetings = grow(program->meetings, program->meeting_count, &program->meeting_room,
-				 sizeof(*program->meetings));
-	program->meetings[program->meeting_count] = threads;
+	program->barriers_at = grow(program->barriers_at, program->meeting_count,
+				    &program->meeting_room, sizeof(*program->barriers_at));
+	program->barriers_at[program->meeting_count] = threads;
 	return program->meeting_count++;
 }
 
@@ -768,7 +768,7 @@ void random_free(struct random_program *program)
 {
 	for (unsigned i = 0; i < RANDOM_THREADS_MAX; i++)
 		free(program->lists[i].ops);
-	free(program->meetings);
+	free(program->barriers_at);
 	free(program->reductions);
 	free(program);
 }

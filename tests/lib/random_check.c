@@ -30,7 +30,7 @@ struct check {
 	uint8_t holder[RANDOM_LOCKS_MAX]; /* FREE: none */
 	struct vclock flags[RANDOM_FLAGS_MAX];
 	bool set[RANDOM_FLAGS_MAX];
-	struct vclock *meetings;
+	struct vclock *barriers_at;
 	uint32_t *arrived;
 	int writer[RANDOM_OBJECTS_MAX];
 	uint32_t written[RANDOM_OBJECTS_MAX];
@@ -220,13 +220,13 @@ static bool check_sync(struct check *check, unsigned thread, const struct random
 		return true;
 	case RANDOM_ARRIVE:
 		check->arrived[event->episode]++;
-		vclock_join(&check->meetings[event->episode], clock);
+		vclock_join(&check->barriers_at[event->episode], clock);
 		return true;
 	case RANDOM_LEAVE:
-		if (check->arrived[event->episode] != check->program->meetings[event->episode])
+		if (check->arrived[event->episode] != check->program->barriers_at[event->episode])
 			return check_broken(check, thread, event,
 					    "a thread left a barrier before all were there");
-		vclock_join(clock, &check->meetings[event->episode]);
+		vclock_join(clock, &check->barriers_at[event->episode]);
 		return true;
 	case RANDOM_ALLOC:
 		return check_alloc(check, thread, event);
@@ -285,9 +285,9 @@ bool random_check(const struct random_program *program, const struct random_log 
 	check->threads = program->params.threads;
 	check->result = result;
 	check->memory = malloc(heap + program->copy_bytes);
-	check->meetings = calloc(program->meeting_count, sizeof(*check->meetings));
+	check->barriers_at = calloc(program->meeting_count, sizeof(*check->barriers_at));
 	check->arrived = calloc(program->meeting_count, sizeof(*check->arrived));
-	if (check->memory == NULL || check->meetings == NULL || check->arrived == NULL)
+	if (check->memory == NULL || check->barriers_at == NULL || check->arrived == NULL)
 		abort();
 	memcpy(check->memory, initial, heap);
 	memset(check->memory + heap, 0, program->copy_bytes);
@@ -298,7 +298,7 @@ bool random_check(const struct random_program *program, const struct random_log 
 		check->blocks[i].freer = -1;
 	good = check_all(check, logs);
 	free(check->memory);
-	free(check->meetings);
+	free(check->barriers_at);
 	free(check->arrived);
 	free(check);
 	return good;

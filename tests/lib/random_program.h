@@ -87,7 +87,7 @@ struct random_program {
 	uint32_t copy_bytes; /* of all blocks */
 	uint32_t alloc_count;
 	struct random_list lists[RANDOM_THREADS_MAX];
-	uint32_t *meetings; /* threads of each instance of a barrier */
+	uint32_t *barriers_at; /* threads of each instance of a barrier */
 	uint32_t meeting_count;
 	uint32_t meeting_room;
 	struct random_reduction *reductions;

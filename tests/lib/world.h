@@ -70,7 +70,7 @@ struct world_config {
 	uint32_t compact_sooner; /* lists of notices, see base/node.h */
 	uint32_t ring_runs;  /* write notices a node leaves for the others; 0: as many as usual */
 	uint32_t lock_slots; /* records of locks at each home; 0: as many as usual */
-	uint32_t meeting_slots; /* the same of barriers */
+	uint32_t barrier_slots; /* the same of barriers */
 	bool trace;
 };
 

@@ -68,11 +68,12 @@ static void begin_rings(struct roami_node *const *nodes, unsigned count, struct 
 /* Records of locks and barriers, whichever get them. */
 static void begin_records(struct roami_node *const *nodes, unsigned count, struct rng *rng)
 {
-	const struct roami_records *records = &sync_of(nodes[0])->meeting_records;
+	const struct roami_records *records = &sync_of(nodes[0])->barrier_records;
 	uint8_t *at = nodes[0]->self->base + records->at;
 
 	for (uint32_t i = 0; i < records->slots; i++, at += records->item_bytes) {
-		struct roami_departure *departure = (void *)(at + roami_meeting_bytes(count));
+		struct roami_departure *departure = (void *)(at +
+							     roami_barrier_record_bytes(count));
 
 		atomic_store(&departure->episode, begin_below(rng, BITS_32));
 	}

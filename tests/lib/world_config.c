@@ -52,7 +52,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->steps_max = 20000000;
 	config->ring_runs = DRAW_OF(&rng, 0, 0, 1, 4, 16);
 	config->lock_slots = DRAW_OF(&rng, 0, 0, 1, 3);
-	config->meeting_slots = DRAW_OF(&rng, 0, 0, 0, 1);
+	config->barrier_slots = DRAW_OF(&rng, 0, 0, 0, 1);
 	config->ivy = DRAW_OF(&rng, ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC);
 	config->mirage_delta = DRAW_OF(&rng, 0, 0, 1, 50, 1000);
 	config->lrc_memory = 1024ull * DRAW_OF(&rng, 64, 128, 1024, 65536);
@@ -156,13 +156,13 @@ void world_layout(const struct world_config *config, struct roami_layout *layout
 		layout->diff_log_bytes = config->diff_log_bytes;
 	if (config->lock_slots != 0)
 		layout->lock_slots = config->lock_slots;
-	if (config->meeting_slots != 0)
-		layout->meeting_slots = config->meeting_slots;
+	if (config->barrier_slots != 0)
+		layout->barrier_slots = config->barrier_slots;
 	/* All records are written then. */
 	if (config->begin && layout->lock_slots > RECORDS_MAX)
 		layout->lock_slots = RECORDS_MAX;
-	if (config->begin && layout->meeting_slots > RECORDS_MAX)
-		layout->meeting_slots = RECORDS_MAX;
+	if (config->begin && layout->barrier_slots > RECORDS_MAX)
+		layout->barrier_slots = RECORDS_MAX;
 }
 
 unsigned world_home(const struct world_config *config, struct rng *rng, uint32_t page,
@@ -225,7 +225,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 config->queue_max, (unsigned long)config->latency_ns_max,
 		 (unsigned long)config->slow_ns, config->slow_from, config->slow_to,
 		 config->ring_runs, config->diff_log_bytes, config->lock_slots,
-		 config->meeting_slots, config->ivy, config->mirage_delta, config->erc,
+		 config->barrier_slots, config->ivy, config->mirage_delta, config->erc,
 		 (unsigned long)config->lrc_memory / 1024, config->seal,
 		 config->begin ? ", counts begin below their ends" : "", config->lossy ? ", " : "",
 		 config->faulty);

@@ -311,8 +311,8 @@ static void client_hear(struct test *test, struct client *client)
 	pipe_put(&client->down, out->bytes + out->at, bytes);
 	out->at += bytes;
 	if (client->state == HELLO && client->down.have >= ROAMI_CHANNEL_HELLO) {
-		roami_channel_meet(&client->channel, ROAMI_GUEST_MAGIC, key, true,
-				   client->down.bytes);
+		roami_channel_handshake(&client->channel, ROAMI_GUEST_MAGIC, key, true,
+					client->down.bytes);
 		pipe_drop(&client->down, ROAMI_CHANNEL_HELLO);
 		client->state = WELCOME;
 	}

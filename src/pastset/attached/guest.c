@@ -437,7 +437,8 @@ static bool guest_meet(struct roami_guest *guest, const uint8_t *hello)
 	uint8_t *at = flow_room(guest, ROAMI_CHANNEL_HELLO);
 
 	if (at == NULL || !roami_channel_init(&guest->channel, ROAMI_GUEST_MAGIC, at) ||
-	    !roami_channel_meet(&guest->channel, ROAMI_GUEST_MAGIC, guest->all->key, false, hello))
+	    !roami_channel_handshake(&guest->channel, ROAMI_GUEST_MAGIC, guest->all->key, false,
+				     hello))
 		return false;
 	guest->out.end += ROAMI_CHANNEL_HELLO;
 	guest->met = true; /* guest_say enters it in the list of those that speak */

@@ -196,7 +196,7 @@ static enum roam_err line_meet(struct roami_line *line, const char *address, con
 	}
 	snprintf(why, why_bytes, "what answers at %s is no server of elements of this version",
 		 address);
-	if (!roami_channel_meet(&line->channel, ROAMI_GUEST_MAGIC, key, true, line->in))
+	if (!roami_channel_handshake(&line->channel, ROAMI_GUEST_MAGIC, key, true, line->in))
 		return ROAM_EPROTO;
 	line_drop(line, sizeof(hello));
 	snprintf(why, why_bytes, "the server at %s has another key", address);
