@@ -89,7 +89,7 @@ static bool agent_try(struct agent *agent, const struct agent_card *card, uint32
 {
 	const struct roami_hello hello = {.aes = roami_seal_has_aes()};
 
-	if (!roami_door_reach(&agent->wire, address, card->port, card->key, &agent->frame))
+	if (!roami_listener_reach(&agent->wire, address, card->port, card->key, &agent->frame))
 		return false;
 	if (roami_wire_send(&agent->wire, ROAMI_FRAME_HELLO, card->host, &hello, sizeof(hello)))
 		return true;

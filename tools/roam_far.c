@@ -160,7 +160,7 @@ static void far_greet(struct far *far, struct roami_wire *wire)
 
 	if (far->frame.kind != ROAMI_FRAME_HELLO || index >= far->job->hosts->count ||
 	    far->frame.bytes != sizeof(hello) || host->greeted) {
-		roami_door_hang_up(wire);
+		roami_listener_hang_up(wire);
 		return;
 	}
 	host->wire = wire;
@@ -174,7 +174,7 @@ static void far_greet(struct far *far, struct roami_wire *wire)
 		far_all(far, ROAMI_FRAME_QUIT, 0, NULL, 0);
 	if (++far->greeted < far->job->hosts->count)
 		return;
-	roami_door_shut(&far->door);
+	roami_listener_shut(&far->door);
 	far_start_all(far);
 }
 
@@ -336,7 +336,7 @@ static void far_lost(struct far *far, unsigned index)
 {
 	struct far_host *host = &far->hosts[index];
 
-	host->wire = roami_door_hang_up(host->wire);
+	host->wire = roami_listener_hang_up(host->wire);
 	if (host->running == 0)
 		return;
 	far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, true, "run: host %s is lost%s", host->name,
@@ -454,7 +454,7 @@ static void far_read(struct far *far)
 /* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
 static int far_due(struct far *far)
 {
-	uint64_t now = roami_os_now_ns(), next = roami_door_due(&far->door);
+	uint64_t now = roami_os_now_ns(), next = roami_listener_due(&far->door);
 	uint64_t *const times[] = {&far->say_at, &far->quit_at, &far->kill_at, &far->gone_at,
 				   &far->end_at};
 
@@ -483,8 +483,8 @@ static int far_due(struct far *far)
 }
 
 struct far_polls {
-	struct pollfd at[2 + 3 * HOSTS_MAX + ROAMI_DOOR_POLLS];
-	void *who[2 + 3 * HOSTS_MAX + ROAMI_DOOR_POLLS];
+	struct pollfd at[2 + 3 * HOSTS_MAX + ROAMI_LISTENER_POLLS];
+	void *who[2 + 3 * HOSTS_MAX + ROAMI_LISTENER_POLLS];
 	nfds_t count, door, streams;
 };
 
@@ -506,8 +506,8 @@ static void far_turn(struct far *far, int timeout_ms)
 		far_add(&polls, &far->hosts[i],
 			far->hosts[i].wire != NULL ? far->hosts[i].wire->fd : -1);
 	polls.door = polls.count;
-	roami_door_polls(&far->door, polls.at + polls.door);
-	polls.streams = polls.count += ROAMI_DOOR_POLLS;
+	roami_listener_polls(&far->door, polls.at + polls.door);
+	polls.streams = polls.count += ROAMI_LISTENER_POLLS;
 	for (i = 0; i < 2 * far->job->hosts->count; i++)
 		if (far->hosts[i / 2].out[i % 2] != NULL)
 			far_add(&polls, far->hosts[i / 2].out[i % 2],
@@ -520,7 +520,7 @@ static void far_turn(struct far *far, int timeout_ms)
 	for (i = 2; i < polls.door; i++)
 		if (polls.at[i].revents != 0)
 			far_from_agent(far, (unsigned)(i - 2));
-	known = roami_door_turn(&far->door, polls.at + polls.door, &far->frame);
+	known = roami_listener_turn(&far->door, polls.at + polls.door, &far->frame);
 	if (known != NULL)
 		far_greet(far, known);
 	if (polls.at[1].revents != 0)

@@ -214,7 +214,7 @@ static void take_run(struct roami_job *job, unsigned owner, uint32_t first, uint
 	}
 	drop_run(job, first, end);
 	if (end - first >= RUN_MAPPED && job->lone.count < RUNS_MAX &&
-	    roami_lone_take(job, at, at + bytes, job->fds[owner]))
+	    roami_single_take(job, at, at + bytes, job->fds[owner]))
 		return;
 	memcpy(settle_own(job, first), (uint8_t *)job->bases[owner] + job->layout.heap + at, bytes);
 }

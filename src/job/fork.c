@@ -118,7 +118,7 @@ static enum roam_err fork_may(struct roami_job *job, unsigned nodes)
 static enum roam_err fork_all(struct roami_job *job, unsigned nodes, void (*fn)(void))
 {
 	struct roami_ctl *ctl = job->bases[0];
-	enum roam_err err = roami_lone_end(job);
+	enum roam_err err = roami_single_end(job);
 
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot map the shared heap");
@@ -183,7 +183,7 @@ static enum roam_err fork_create_all(struct roami_job *job, void (*fn)(void), un
 	if (err != ROAM_OK)
 		return err;
 	if (nodes == 1)
-		roami_lone_begin(job);
+		roami_single_begin(job);
 	roami_statics_begin(job);
 	if (nodes > 1) {
 		err = roami_job_make_segments(job, nodes);

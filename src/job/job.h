@@ -254,16 +254,16 @@ void roami_rerun_copy(struct roami_job *job, bool to_heap);
 /* ---- alone: pages of the app view that are not our segment's */
 
 /* A job of one node: its untouched blocks become anonymous memory. */
-void roami_lone_begin(struct roami_job *job);
+void roami_single_begin(struct roami_job *job);
 
 /*
  * Maps the same heap bytes of segment `fd`, or with -1 anonymous memory, over [first, end) of the
  * app view; below anonymous memory our segment must have a hole.  False: nothing is mapped.
  */
-bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd);
+bool roami_single_take(struct roami_job *job, uint64_t first, uint64_t end, int fd);
 
 /* Brings all such bytes to the segment, which is the app view again. */
-enum roam_err roami_lone_end(struct roami_job *job);
+enum roam_err roami_single_end(struct roami_job *job);
 
 /* ---- the end of forked nodes: node 0 takes their pages; they drop their copies and exit. */
 void roami_settle_take(struct roami_job *job);

@@ -148,7 +148,7 @@ static enum roam_err rerun_meet(struct roami_job *job, unsigned asked)
 static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 {
 	uint64_t high = (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1);
-	enum roam_err err = roami_lone_end(job);
+	enum roam_err err = roami_single_end(job);
 
 	job->alloc_hash = roami_job_hash_allocs(job);
 	roami_rerun_copy(job, true);

@@ -10,15 +10,15 @@
 
 #include "job/job.h"
 
-struct lone_range {
+struct single_range {
 	uint64_t first;
 	uint64_t end;
 	bool anonymous; /* over a hole of the segment; else the segment may have old bytes */
 };
 
-bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd)
+bool roami_single_take(struct roami_job *job, uint64_t first, uint64_t end, int fd)
 {
-	struct lone_range *range = roami_os_vec_grow(&job->lone, sizeof(*range), 1);
+	struct single_range *range = roami_os_vec_grow(&job->lone, sizeof(*range), 1);
 	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
 
 	roami_assert(first < end && (first | end) % ROAMI_PAGE == 0);
@@ -30,12 +30,12 @@ bool roami_lone_take(struct roami_job *job, uint64_t first, uint64_t end, int fd
 	roami_os_dontfork(job->app + first, end - first);
 	if (fd >= 0)
 		roami_os_dontdump(job->app + first, end - first);
-	*range = (struct lone_range){first, end, fd < 0};
+	*range = (struct single_range){first, end, fd < 0};
 	job->lone.count++;
 	return true;
 }
 
-void roami_lone_begin(struct roami_job *job)
+void roami_single_begin(struct roami_job *job)
 {
 	uint64_t heap = job->layout.heap, at = roami_layout_base(&job->layout, 0) + ROAMI_PAGE;
 	uint64_t high = (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1);
@@ -52,14 +52,14 @@ void roami_lone_begin(struct roami_job *job)
 		first = (uint64_t)hole - heap;
 		data = lseek(job->fds[0], hole, SEEK_DATA);
 		end = data < 0 || (uint64_t)data - heap > high ? high : (uint64_t)data - heap;
-		if (!roami_lone_take(job, first, end, -1))
+		if (!roami_single_take(job, first, end, -1))
 			return;
 		at = end;
 	}
 }
 
 /* Copies the pages; anonymous ones never touched read as zero and stay holes. */
-static void lone_return(struct roami_job *job, const struct lone_range *range)
+static void single_return(struct roami_job *job, const struct single_range *range)
 {
 	static const uint8_t zero[ROAM_PAGE_SIZE];
 	uint8_t *segment = (uint8_t *)job->bases[0] + job->layout.heap;
@@ -69,15 +69,15 @@ static void lone_return(struct roami_job *job, const struct lone_range *range)
 			memcpy(segment + at, job->app + at, ROAMI_PAGE);
 }
 
-enum roam_err roami_lone_end(struct roami_job *job)
+enum roam_err roami_single_end(struct roami_job *job)
 {
-	struct lone_range *ranges = (void *)job->lone.items;
+	struct single_range *ranges = (void *)job->lone.items;
 
 	for (size_t i = 0; i < job->lone.count; i++) {
 		size_t bytes = ranges[i].end - ranges[i].first;
 		uint8_t *at = job->app + ranges[i].first;
 
-		lone_return(job, &ranges[i]);
+		single_return(job, &ranges[i]);
 		if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
 			 job->fds[0], (off_t)(job->layout.heap + ranges[i].first)) == MAP_FAILED)
 			return ROAM_ESYSTEM;

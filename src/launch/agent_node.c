@@ -19,45 +19,45 @@
 #include "run/probe.h"
 
 /* What is kept as roami_job.start_state. */
-struct far_state {
+struct agent_state {
 	int control; /* to the agent */
 };
 
-static int far_control(const struct roami_job *job)
+static int agent_control(const struct roami_job *job)
 {
-	return ((const struct far_state *)job->start_state)->control;
+	return ((const struct agent_state *)job->start_state)->control;
 }
 
 /* The agent is gone, the only one to tell: this process ends, as silent as by a signal. */
-__attribute__((noreturn)) static void far_lost(void)
+__attribute__((noreturn)) static void agent_lost(void)
 {
 	_exit(ROAMI_EXIT_TOLD);
 }
 
-static void far_fail(struct roami_job *job, const char *text)
+static void agent_fail(struct roami_job *job, const char *text)
 {
-	roami_control_send(far_control(job), ROAMI_FRAME_FAIL, job->me, text, strlen(text));
-	far_lost();
+	roami_control_send(agent_control(job), ROAMI_FRAME_FAIL, job->me, text, strlen(text));
+	agent_lost();
 }
 
 /* This process ends with the agent, whose child it is, or the child of a shell in between. */
-static void far_read_boot(struct roami_job *job, struct roami_frame *frame)
+static void agent_read_boot(struct roami_job *job, struct roami_frame *frame)
 {
 	struct roami_boot boot = {.nodes = 0};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	fcntl(far_control(job), F_SETFD, FD_CLOEXEC);
-	if (!roami_control_send(far_control(job), ROAMI_FRAME_JOIN, 0, NULL, 0))
-		far_lost();
+	fcntl(agent_control(job), F_SETFD, FD_CLOEXEC);
+	if (!roami_control_send(agent_control(job), ROAMI_FRAME_JOIN, 0, NULL, 0))
+		agent_lost();
 	do /* the others may be failing already */
-		if (!roami_control_receive(far_control(job), frame))
-			far_lost();
+		if (!roami_control_receive(agent_control(job), frame))
+			agent_lost();
 	while (frame->kind != ROAMI_FRAME_BOOT);
 	if (frame->bytes == sizeof(boot))
 		memcpy(&boot, frame->payload, sizeof(boot));
 	if (boot.nodes == 0 || boot.nodes > ROAMI_NODES_MAX || boot.me >= boot.nodes)
-		far_fail(job, "the launcher and this program have different versions of roam: "
-			      "install one version on all hosts, and build the program with it");
+		agent_fail(job, "the launcher and this program have different versions of roam: "
+				"install one version on all hosts, and build the program with it");
 	job->boot = boot;
 	job->key = job->boot.key;
 }
@@ -66,7 +66,7 @@ static void far_read_boot(struct roami_job *job, struct roami_frame *frame)
  * The agent lent descriptors from `first` on: segments of this host's nodes, as many eventfds.
  * Segments of another layout are left alone: the launcher is about to report that options differ.
  */
-static void far_lend(struct roami_job *job, int first)
+static void agent_lend(struct roami_job *job, int first)
 {
 	unsigned here = roami_job_here(job), at = 0;
 
@@ -84,19 +84,19 @@ static void far_lend(struct roami_job *job, int first)
  * Takes what the agent says first: which node this is; and what it lent, from descriptor `lent` on,
  * 0: nothing.
  */
-static enum roam_err far_hear(struct roami_job *job, int lent)
+static enum roam_err agent_hear(struct roami_job *job, int lent)
 {
 	struct roami_frame *frame = malloc(sizeof(*frame));
 	enum roam_err err;
 
 	if (frame == NULL)
 		return ROAM_ENOMEM;
-	far_read_boot(job, frame);
+	agent_read_boot(job, frame);
 	explicit_bzero(frame, sizeof(*frame));
 	free(frame);
 	err = roami_job_make_far(job);
 	if (err == ROAM_OK && lent > 0)
-		far_lend(job, lent);
+		agent_lend(job, lent);
 	for (unsigned node = 0; node < ROAMI_NODES_MAX; node++) {
 		job->boot.names[node][ROAMI_HOST_BYTES - 1] = '\0';
 		job->host_names[node] = job->boot.names[node];
@@ -105,9 +105,9 @@ static enum roam_err far_hear(struct roami_job *job, int lent)
 }
 
 /* ROAM_BOOT=far:FD, or far:FD:LENT. */
-static bool far_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
+static bool agent_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
 {
-	struct far_state *state;
+	struct agent_state *state;
 	int control, lent = 0;
 
 	(void)creates;
@@ -119,11 +119,11 @@ static bool far_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
 		return true;
 	state->control = control;
 	job->start_state = state;
-	*err_p = far_hear(job, lent);
+	*err_p = agent_hear(job, lent);
 	return true;
 }
 
-static void far_take(struct roami_job *job, const struct roami_boot_table *table)
+static void agent_take(struct roami_job *job, const struct roami_boot_table *table)
 {
 	for (unsigned node = 0; node < job->nodes; node++) {
 		if (node == job->me)
@@ -134,7 +134,7 @@ static void far_take(struct roami_job *job, const struct roami_boot_table *table
 }
 
 /* What came from the agent while the job runs. */
-static void far_told(struct roami_job *job, const struct roami_frame *frame)
+static void agent_told(struct roami_job *job, const struct roami_frame *frame)
 {
 	struct roami_ctl *ctl = &job->far[0]->ctl;
 	struct roami_wait_group groups[ROAMI_WAIT_GROUPS];
@@ -142,7 +142,7 @@ static void far_told(struct roami_job *job, const struct roami_frame *frame)
 
 	if (frame->kind == ROAMI_FRAME_WAITS) {
 		count = roami_wait_groups(roami_job_ctl(job, job->me), groups, &waiting);
-		roami_control_send(far_control(job), ROAMI_FRAME_WAITS, job->me, groups,
+		roami_control_send(agent_control(job), ROAMI_FRAME_WAITS, job->me, groups,
 				   count * sizeof(groups[0]));
 	}
 	if (frame->kind != ROAMI_FRAME_END)
@@ -151,25 +151,25 @@ static void far_told(struct roami_job *job, const struct roami_frame *frame)
 	roami_os_futex_wake(&ctl->job, INT32_MAX);
 }
 
-static void *far_main(void *arg)
+static void *agent_main(void *arg)
 {
 	struct roami_job *job = arg;
 	struct roami_frame *frame = malloc(sizeof(*frame));
 
-	while (frame != NULL && roami_control_receive(far_control(job), frame))
-		far_told(job, frame);
-	far_lost();
+	while (frame != NULL && roami_control_receive(agent_control(job), frame))
+		agent_told(job, frame);
+	agent_lost();
 }
 
-static enum roam_err far_listen(struct roami_job *job)
+static enum roam_err agent_listen(struct roami_job *job)
 {
-	bool runs = roami_os_thread(NULL, far_main, job);
+	bool runs = roami_os_thread(NULL, agent_main, job);
 
 	atomic_fetch_add(&job->real.helpers, runs); /* it ends with the process */
 	return runs ? ROAM_OK : ROAM_ESYSTEM;
 }
 
-static enum roam_err far_connect(struct roami_job *job, unsigned asked)
+static enum roam_err agent_connect(struct roami_job *job, unsigned asked)
 {
 	struct roami_boot_card card = {.asked = asked, .allocs = job->alloc_hash, .pid = getpid()};
 	struct roami_frame *frame = malloc(sizeof(*frame));
@@ -180,28 +180,28 @@ static enum roam_err far_connect(struct roami_job *job, unsigned asked)
 	roami_build_card(&job->options, &card);
 	card.threads = atomic_load(&roami_job_ctl(job, job->me)->threads);
 	memcpy(card.transport, layers_of(job->node)->card, ROAM_CARD_BYTES);
-	if (!roami_control_send(far_control(job), ROAMI_FRAME_CARD, job->me, &card, sizeof(card)))
-		far_lost();
+	if (!roami_control_send(agent_control(job), ROAMI_FRAME_CARD, job->me, &card, sizeof(card)))
+		agent_lost();
 	do {
-		if (!roami_control_receive(far_control(job), frame))
-			far_lost();
-		far_told(job, frame);
+		if (!roami_control_receive(agent_control(job), frame))
+			agent_lost();
+		agent_told(job, frame);
 	} while (frame->kind != ROAMI_FRAME_TABLE);
 	good = frame->bytes == sizeof(struct roami_boot_table);
 	if (good)
-		far_take(job, (const void *)frame->payload);
+		agent_take(job, (const void *)frame->payload);
 	free(frame);
-	return good ? far_listen(job) : ROAM_EPROTO;
+	return good ? agent_listen(job) : ROAM_EPROTO;
 }
 
 /* The launcher tells the others, before any node leaves. */
-static void far_end(struct roami_job *job)
+static void agent_end(struct roami_job *job)
 {
 	struct roami_ctl *first = &job->far[0]->ctl;
 	uint32_t state;
 
 	if (job->me == 0)
-		roami_control_send(far_control(job), ROAMI_FRAME_END, job->me, NULL, 0);
+		roami_control_send(agent_control(job), ROAMI_FRAME_END, job->me, NULL, 0);
 	while (job->me != 0 && (state = atomic_load(&first->job)) != ROAMI_JOB_ENDING)
 		roami_os_futex_wait(&first->job, state, 0);
 }
@@ -209,8 +209,8 @@ static void far_end(struct roami_job *job)
 const struct roami_start roami_start_agent = {
 	.name = "roam run -H",
 	.reports = true,
-	.begin = far_begin,
-	.connect = far_connect,
-	.end = far_end,
-	.fail = far_fail,
+	.begin = agent_begin,
+	.connect = agent_connect,
+	.end = agent_end,
+	.fail = agent_fail,
 };

@@ -20,7 +20,7 @@ _Static_assert(sizeof(struct roami_boot_card) <= ROAMI_COMES_BYTES, "a card fits
  * The launcher's end is our parent's, and so ours: of a shell in between, too.  If it has ended
  * already, so has the other side of the pipe behind the segments.
  */
-static void here_end_with_launcher(int lifeline)
+static void local_end_with_launcher(int lifeline)
 {
 	struct pollfd gone = {lifeline, 0, 0};
 
@@ -30,7 +30,7 @@ static void here_end_with_launcher(int lifeline)
 }
 
 /* ROAM_BOOT=local:RANK:SIZE:FD: FD and what follows are open, segments and the lifeline. */
-static enum roam_err here_take(struct roami_job *job)
+static enum roam_err local_take(struct roami_job *job)
 {
 	unsigned rank, size, fd;
 
@@ -39,7 +39,7 @@ static enum roam_err here_take(struct roami_job *job)
 		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
 		return ROAM_EINVAL;
 	}
-	here_end_with_launcher((int)(fd + size));
+	local_end_with_launcher((int)(fd + size));
 	if (!roami_boot_fits(&job->layout, (int)fd)) {
 		fprintf(stderr,
 			"roam: the launcher and this program have different versions or options "
@@ -54,30 +54,30 @@ static enum roam_err here_take(struct roami_job *job)
 	return ROAM_OK;
 }
 
-static bool here_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
+static bool local_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
 {
 	(void)creates;
 	if (job->options.boot[0] == '\0')
 		return false;
-	*err_p = here_take(job);
+	*err_p = local_take(job);
 	return true;
 }
 
 /* One of them says why the job fails; the launcher ends the others. */
-__attribute__((noreturn)) static void here_fail(struct roami_job *job, const char *line)
+__attribute__((noreturn)) static void local_fail(struct roami_job *job, const char *line)
 {
 	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
 		fprintf(stderr, "roam: %s\n", line);
 	_exit(ROAMI_EXIT_TOLD);
 }
 
-static const struct roami_boot_card *here_card(const struct roami_job *job, unsigned node)
+static const struct roami_boot_card *local_card(const struct roami_job *job, unsigned node)
 {
 	return (const void *)roami_job_ctl(job, node)->comes;
 }
 
 /* Until all have come: the launcher sees processes that never do. */
-static void here_await(struct roami_job *job)
+static void local_await(struct roami_job *job)
 {
 	struct roami_ctl *mine = roami_job_ctl(job, job->me);
 
@@ -94,30 +94,30 @@ static void here_await(struct roami_job *job)
 }
 
 /* Also called where nodes of a job that all run main first synchronise: then all have come. */
-static void here_compare(struct roami_job *job)
+static void local_compare(struct roami_job *job)
 {
-	const struct roami_boot_card *first = here_card(job, 0);
+	const struct roami_boot_card *first = local_card(job, 0);
 	char line[ROAMI_DIFFERS_BYTES + 200], what[ROAMI_DIFFERS_BYTES];
 
 	if (atomic_load(&roami_job_ctl(job, job->me)->joined) == 0)
-		here_await(job);
+		local_await(job);
 	for (unsigned node = 1; node < job->nodes; node++) {
-		const char *fix = roami_build_differs(first, here_card(job, node), what,
+		const char *fix = roami_build_differs(first, local_card(job, node), what,
 						      sizeof(what));
 
 		if (fix == NULL)
 			continue;
 		snprintf(line, sizeof(line), "node %u %s than node 0: %s", node, what, fix);
-		here_fail(job, line);
+		local_fail(job, line);
 	}
 	if (first->asked == 0 || first->asked == job->nodes)
 		return;
 	snprintf(line, sizeof(line), "the program asks for %u nodes, the launcher started %u",
 		 first->asked, job->nodes);
-	here_fail(job, line);
+	local_fail(job, line);
 }
 
-static enum roam_err here_join(struct roami_job *job, unsigned asked)
+static enum roam_err local_join(struct roami_job *job, unsigned asked)
 {
 	struct roami_boot_card *card = (void *)roami_job_ctl(job, job->me)->comes;
 
@@ -129,8 +129,8 @@ static enum roam_err here_join(struct roami_job *job, unsigned asked)
 const struct roami_start roami_start_local = {
 	.name = "roam run",
 	.reports = true,
-	.begin = here_begin,
-	.join = here_join,
-	.compare = here_compare,
+	.begin = local_begin,
+	.join = local_join,
+	.compare = local_compare,
 	.end = roami_job_end_here,
 };

@@ -12,7 +12,7 @@
 #define FEED_FIRST 200 /* descriptors below are the program's */
 
 /* Where `count` descriptors in a row are free; -1: nowhere. */
-static int feed_row(unsigned count)
+static int relay_row(unsigned count)
 {
 	long end = sysconf(_SC_OPEN_MAX);
 	int first = FEED_FIRST;
@@ -24,15 +24,15 @@ static int feed_row(unsigned count)
 	return first + (long)count <= end ? first : -1;
 }
 
-struct roami_feed *roami_feed_open(unsigned nodes, int from)
+struct roami_stdin *roami_stdin_open(unsigned nodes, int from)
 {
-	struct roami_feed *feed = calloc(1, sizeof(*feed));
+	struct roami_stdin *feed = calloc(1, sizeof(*feed));
 	int end, there = -1;
 
 	if (from < 0 || feed == NULL || !roami_input_open(&feed->input, from))
 		return NULL;
 	feed->nodes = nodes;
-	feed->first = feed_row(nodes);
+	feed->first = relay_row(nodes);
 	for (unsigned i = 0; i < nodes && feed->first >= 0; i++) {
 		if (!roami_input_pipe_open(&feed->pipes[i], &end))
 			return NULL;
@@ -45,9 +45,9 @@ struct roami_feed *roami_feed_open(unsigned nodes, int from)
 }
 
 /* Until all nodes have had all of it, or none reads any more. */
-static void *feed_main(void *arg)
+static void *relay_main(void *arg)
 {
-	struct roami_feed *feed = arg;
+	struct roami_stdin *feed = arg;
 	struct pollfd polls[ROAMI_NODES_MAX + 1];
 
 	for (;;) {
@@ -67,13 +67,13 @@ static void *feed_main(void *arg)
 	}
 }
 
-bool roami_feed_start(struct roami_feed *feed, unsigned me)
+bool roami_stdin_start(struct roami_stdin *feed, unsigned me)
 {
 	return dup2(feed->first + (int)me, STDIN_FILENO) >= 0 &&
-	       roami_os_thread(NULL, feed_main, feed);
+	       roami_os_thread(NULL, relay_main, feed);
 }
 
-bool roami_feed_take(pid_t pid, int first, unsigned node)
+bool roami_stdin_take(pid_t pid, int first, unsigned node)
 {
 	int fd = roami_os_open_its(pid, first + (int)node, O_RDONLY);
 
@@ -83,7 +83,7 @@ bool roami_feed_take(pid_t pid, int first, unsigned node)
 	return true;
 }
 
-void roami_feed_taken(struct roami_feed *feed)
+void roami_stdin_taken(struct roami_stdin *feed)
 {
 	atomic_store(&feed->taken, true);
 	for (unsigned i = 0; i < feed->nodes; i++)

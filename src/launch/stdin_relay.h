@@ -4,8 +4,8 @@
  * or find its end.  Node 0 copies it to all nodes of its host, and to the first node of each other
  * host, which copies it to the nodes there.
  */
-#ifndef ROAMI_FEED_H
-#define ROAMI_FEED_H
+#ifndef ROAMI_STDIN_H
+#define ROAMI_STDIN_H
 
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -14,7 +14,7 @@
 #include "job/input.h"
 #include "launch/listener.h"
 
-struct roami_feed {
+struct roami_stdin {
 	struct roami_input input;
 	struct roami_input_pipe pipes[ROAMI_NODES_MAX];
 	unsigned nodes;
@@ -23,39 +23,39 @@ struct roami_feed {
 };
 
 /* Makes the pipes for what comes at `from`; NULL with errno. */
-struct roami_feed *roami_feed_open(unsigned nodes, int from);
+struct roami_stdin *roami_stdin_open(unsigned nodes, int from);
 
 /* All nodes know their hosts: this node's own input is its pipe, and a thread fills all pipes. */
-bool roami_feed_start(struct roami_feed *feed, unsigned me);
+bool roami_stdin_start(struct roami_stdin *feed, unsigned me);
 
 /* Another node: its input is its own of the pipes of process `pid`, from `first` on. */
-bool roami_feed_take(pid_t pid, int first, unsigned node);
+bool roami_stdin_take(pid_t pid, int first, unsigned node);
 
 /* The nodes have their pipes, and all have come to CREATE: only node 0 reads on. */
-void roami_feed_taken(struct roami_feed *feed);
+void roami_stdin_taken(struct roami_stdin *feed);
 
 /* ---- stdin_relay_far.c: between hosts */
 
-#define ROAMI_FEED_ADDRESSES 9u
+#define ROAMI_STDIN_ADDRESSES 9u
 
 /* Where the first node of another host waits for it. */
-struct roami_feed_place {
+struct roami_stdin_place {
 	uint8_t key[ROAMI_KEY_BYTES];             /* that node 0 and it share */
-	uint32_t addresses[ROAMI_FEED_ADDRESSES]; /* IPv4, host byte order; the likeliest first */
+	uint32_t addresses[ROAMI_STDIN_ADDRESSES]; /* IPv4, host byte order; the likeliest first */
 	unsigned count;
 	uint16_t port;
 	char host[ROAMI_HOST_BYTES];
 };
 
 /* Node 0: brings all that is for `node` there, by a thread. */
-bool roami_feed_bring(const struct roami_feed *feed, unsigned node,
-		      const struct roami_feed_place *place);
+bool roami_stdin_bring(const struct roami_stdin *feed, unsigned node,
+		       const struct roami_stdin_place *place);
 
 /*
  * The first node of another host: the feed of its nodes, to which a thread brings what comes.  Node
  * 0 tries so many addresses of the host; if it does not come by then the input is at its end.
  */
-struct roami_feed *roami_feed_fetch(unsigned nodes, unsigned addresses, const uint8_t *key,
-				    uint16_t *port_p);
+struct roami_stdin *roami_stdin_fetch(unsigned nodes, unsigned addresses, const uint8_t *key,
+				      uint16_t *port_p);
 
 #endif

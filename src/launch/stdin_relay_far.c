@@ -17,7 +17,7 @@
 #define FETCH_NS UINT64_C(4000000000) /* until node 0 must have tried the first address */
 
 /* Nodes would take what has come for the whole input: the job ends, unless none reads any more. */
-static void far_failed(const struct roami_feed *feed, const char *what, const char *host)
+static void far_failed(const struct roami_stdin *feed, const char *what, const char *host)
 {
 	if (atomic_load(&feed->taken))
 		return;
@@ -39,9 +39,9 @@ static bool far_frame(struct roami_wire *wire, struct roami_frame *frame)
 
 /* --------------------------------------------------------------------------------------- node 0 */
 
-struct feed_bring {
-	const struct roami_feed *feed;
-	struct roami_feed_place place;
+struct relay_bring {
+	const struct roami_stdin *feed;
+	struct roami_stdin_place place;
 	int from;
 	bool reached;
 	struct roami_wire wire;
@@ -49,7 +49,7 @@ struct feed_bring {
 };
 
 /* One portion, when it is asked for.  False: there is no more, or no node to have it. */
-static bool bring_some(struct feed_bring *bring)
+static bool bring_some(struct relay_bring *bring)
 {
 	ssize_t got;
 
@@ -69,12 +69,12 @@ static bool bring_some(struct feed_bring *bring)
 
 static void *bring_main(void *arg)
 {
-	struct feed_bring *bring = arg;
-	const struct roami_feed_place *place = &bring->place;
+	struct relay_bring *bring = arg;
+	const struct roami_stdin_place *place = &bring->place;
 
 	for (unsigned i = 0; i < place->count && !bring->reached; i++)
-		bring->reached = roami_door_reach(&bring->wire, place->addresses[i], place->port,
-						  place->key, &bring->frame);
+		bring->reached = roami_listener_reach(&bring->wire, place->addresses[i],
+						      place->port, place->key, &bring->frame);
 	bring->reached = bring->reached &&
 			 roami_wire_send(&bring->wire, ROAMI_FRAME_HELLO, 0, NULL, 0);
 	while (bring_some(bring))
@@ -87,10 +87,10 @@ static void *bring_main(void *arg)
 	return NULL;
 }
 
-bool roami_feed_bring(const struct roami_feed *feed, unsigned node,
-		      const struct roami_feed_place *place)
+bool roami_stdin_bring(const struct roami_stdin *feed, unsigned node,
+		       const struct roami_stdin_place *place)
 {
-	struct feed_bring *bring = calloc(1, sizeof(*bring));
+	struct relay_bring *bring = calloc(1, sizeof(*bring));
 
 	if (bring == NULL)
 		return false;
@@ -102,33 +102,33 @@ bool roami_feed_bring(const struct roami_feed *feed, unsigned node,
 
 /* --------------------------------------------------------------------------------- other hosts */
 
-struct feed_fetch {
-	const struct roami_feed *feed;
+struct relay_fetch {
+	const struct roami_stdin *feed;
 	unsigned addresses; /* of this host */
-	struct roami_door door;
+	struct roami_listener listener;
 	int to;
 	struct roami_frame frame;
 };
 
 /* Node 0's connection; NULL: it does not come, though it had the time to try each address. */
-static struct roami_wire *fetch_await(struct feed_fetch *fetch)
+static struct roami_wire *fetch_await(struct relay_fetch *fetch)
 {
-	uint64_t until = roami_os_now_ns() + FETCH_NS + fetch->addresses * ROAMI_DOOR_REACH_NS;
-	struct pollfd polls[ROAMI_DOOR_POLLS];
+	uint64_t until = roami_os_now_ns() + FETCH_NS + fetch->addresses * ROAMI_LISTENER_REACH_NS;
+	struct pollfd polls[ROAMI_LISTENER_POLLS];
 	struct roami_wire *wire = NULL;
 
 	while (wire == NULL && roami_os_now_ns() < until) {
-		roami_door_due(&fetch->door);
-		roami_door_polls(&fetch->door, polls);
-		if (poll(polls, ROAMI_DOOR_POLLS, 1000) > 0)
-			wire = roami_door_turn(&fetch->door, polls, &fetch->frame);
+		roami_listener_due(&fetch->listener);
+		roami_listener_polls(&fetch->listener, polls);
+		if (poll(polls, ROAMI_LISTENER_POLLS, 1000) > 0)
+			wire = roami_listener_turn(&fetch->listener, polls, &fetch->frame);
 	}
-	roami_door_shut(&fetch->door);
+	roami_listener_shut(&fetch->listener);
 	return wire;
 }
 
 /* Asks for a portion and passes it on.  False: that was all, or no node wants more. */
-static bool fetch_some(struct feed_fetch *fetch, struct roami_wire *wire)
+static bool fetch_some(struct relay_fetch *fetch, struct roami_wire *wire)
 {
 	struct roami_frame *frame = &fetch->frame;
 
@@ -149,31 +149,31 @@ static bool fetch_some(struct feed_fetch *fetch, struct roami_wire *wire)
 
 static void *fetch_main(void *arg)
 {
-	struct feed_fetch *fetch = arg;
+	struct relay_fetch *fetch = arg;
 	struct roami_wire *wire = fetch_await(fetch);
 
 	while (wire != NULL && fetch_some(fetch, wire))
 		;
 	close(fetch->to);
-	roami_door_hang_up(wire);
+	roami_listener_hang_up(wire);
 	free(fetch);
 	return NULL;
 }
 
-struct roami_feed *roami_feed_fetch(unsigned nodes, unsigned addresses, const uint8_t *key,
-				    uint16_t *port_p)
+struct roami_stdin *roami_stdin_fetch(unsigned nodes, unsigned addresses, const uint8_t *key,
+				      uint16_t *port_p)
 {
-	struct feed_fetch *fetch = calloc(1, sizeof(*fetch));
-	struct roami_feed *feed;
+	struct relay_fetch *fetch = calloc(1, sizeof(*fetch));
+	struct roami_stdin *feed;
 	int ends[2];
 
 	if (fetch == NULL || !roami_os_pipe(ends, 0))
 		return NULL;
-	feed = roami_feed_open(nodes, ends[0]);
+	feed = roami_stdin_open(nodes, ends[0]);
 	fetch->feed = feed;
 	fetch->addresses = addresses;
 	fetch->to = ends[1];
-	if (feed == NULL || !roami_door_open(&fetch->door, key, port_p) ||
+	if (feed == NULL || !roami_listener_open(&fetch->listener, key, port_p) ||
 	    !roami_os_thread(NULL, fetch_main, fetch))
 		return NULL;
 	return feed;

@@ -86,7 +86,7 @@ _Static_assert(sizeof(struct wireup_card) <= ROAMI_BLOB_BYTES, "a card is one bl
 /* What is known between the steps; roami_job.start_state. */
 struct meet {
 	struct roami_bound bound;
-	struct roami_feed *feed; /* of a node that copies the input to others; never closed */
+	struct roami_stdin *feed; /* of a node that copies the input to others; never closed */
 	bool share;              /* nodes of one host reach each other's memory */
 	uint8_t secret[crypto_box_SECRETKEYBYTES];
 	struct wireup_hello hello[ROAMI_NODES_MAX];
@@ -355,7 +355,7 @@ static void wireup_bring(struct roami_job *job, unsigned node, uint32_t port)
 {
 	const struct wireup_hello *mine = &wireup_of(job)->hello[0];
 	const struct wireup_hello *there = &wireup_of(job)->hello[node];
-	struct roami_feed_place place = {.port = (uint16_t)port};
+	struct roami_stdin_place place = {.port = (uint16_t)port};
 
 	for (unsigned turn = 0; turn < 2; turn++)
 		for (uint32_t i = 0; i < there->addresses; i++)
@@ -365,7 +365,7 @@ static void wireup_bring(struct roami_job *job, unsigned node, uint32_t port)
 		place.addresses[place.count++] = INADDR_LOOPBACK;
 	snprintf(place.host, sizeof(place.host), "%s", job->boot.names[node]);
 	wireup_pair_key(job, node, place.key);
-	if (!roami_feed_bring(wireup_of(job)->feed, node, &place))
+	if (!roami_stdin_bring(wireup_of(job)->feed, node, &place))
 		wireup_no_input(job);
 	explicit_bzero(&place, sizeof(place));
 }
@@ -387,8 +387,8 @@ static int32_t wireup_feed_far(struct roami_job *job, unsigned near)
 
 	if (job->boot.me == near && near != 0) {
 		wireup_pair_key(job, 0, key);
-		wireup_of(job)->feed = roami_feed_fetch(job->boot.nodes, wireup_tried(job), key,
-							&port);
+		wireup_of(job)->feed = roami_stdin_fetch(job->boot.nodes, wireup_tried(job), key,
+							 &port);
 		if (wireup_of(job)->feed == NULL)
 			wireup_no_input(job);
 		mine = (struct wireup_input){wireup_of(job)->feed->first, port};
@@ -415,9 +415,9 @@ static void wireup_feed(struct roami_job *job)
 	if (job->boot.hosts > 1)
 		pipes = wireup_feed_far(job, near);
 	if (job->boot.me == near)
-		good = roami_feed_start(wireup_of(job)->feed, near);
+		good = roami_stdin_start(wireup_of(job)->feed, near);
 	else
-		good = roami_feed_take(wireup_of(job)->hello[near].pid, pipes, job->boot.me);
+		good = roami_stdin_take(wireup_of(job)->hello[near].pid, pipes, job->boot.me);
 	if (!good)
 		wireup_no_input(job);
 }
@@ -430,7 +430,7 @@ static int32_t wireup_make_feed(struct roami_job *job)
 	if (from < 0 && errno == EBADF)
 		return 0;
 	if (from >= 0)
-		wireup_of(job)->feed = roami_feed_open(job->boot.nodes, from);
+		wireup_of(job)->feed = roami_stdin_open(job->boot.nodes, from);
 	if (wireup_of(job)->feed != NULL)
 		return wireup_of(job)->feed->first;
 	roami_bound_fail(&wireup_of(job)->bound, "cannot copy the standard input to all nodes: %s",
@@ -647,7 +647,7 @@ static enum roam_err wireup_join(struct roami_job *job, unsigned asked)
 		wireup_lock_key(job, &mine);
 	wireup_gather(job, &mine, job->boot.me == 0 ? sizeof(mine) : least, least);
 	if (wireup_of(job)->feed != NULL)
-		roami_feed_taken(wireup_of(job)->feed);
+		roami_stdin_taken(wireup_of(job)->feed);
 	for (unsigned node = 1; node < job->boot.nodes; node++)
 		wireup_compare(job, &first->card, node);
 	if (wireup_of(job)->blobs[0].bytes != sizeof(mine))

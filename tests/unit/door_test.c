@@ -1,6 +1,6 @@
 /*
- * The door for agents: an agent that shows the key comes in, whatever stands before it, and nothing
- * else.
+ * The listener for agents: an agent that shows the key comes in, whatever stands before it, and
+ * nothing else.
  */
 #include "launch/listener.h"
 
@@ -19,7 +19,7 @@ static const uint8_t the_key[ROAMI_KEY_BYTES] = "the key of this job";
 static const uint8_t no_key[ROAMI_KEY_BYTES] = "the key of another";
 
 struct house {
-	struct roami_door door;
+	struct roami_listener listener;
 	uint16_t port;
 	struct roami_frame frame;
 	uint64_t end;
@@ -28,7 +28,7 @@ struct house {
 static void house_open(struct house *house)
 {
 	*house = (struct house){.end = roami_os_now_ns() + END_NS};
-	CU_ASSERT_TRUE_FATAL(roami_door_open(&house->door, the_key, &house->port));
+	CU_ASSERT_TRUE_FATAL(roami_listener_open(&house->listener, the_key, &house->port));
 }
 
 /* A program connects, and says hello as an agent with `key` does. */
@@ -46,13 +46,13 @@ static void knock(const struct house *house, struct roami_wire *wire, const uint
 /* One turn of at most `ms`: the agent that came in; the caller's. */
 static struct roami_wire *turn(struct house *house, int ms)
 {
-	struct pollfd polls[ROAMI_DOOR_POLLS];
+	struct pollfd polls[ROAMI_LISTENER_POLLS];
 
-	roami_door_due(&house->door);
-	roami_door_polls(&house->door, polls);
-	if (poll(polls, ROAMI_DOOR_POLLS, ms) <= 0)
+	roami_listener_due(&house->listener);
+	roami_listener_polls(&house->listener, polls);
+	if (poll(polls, ROAMI_LISTENER_POLLS, ms) <= 0)
 		return NULL;
-	return roami_door_turn(&house->door, polls, &house->frame);
+	return roami_listener_turn(&house->listener, polls, &house->frame);
 }
 
 static bool house_late(const struct house *house)
@@ -60,7 +60,7 @@ static bool house_late(const struct house *house)
 	return roami_os_now_ns() > house->end;
 }
 
-/* Until the door's hello has come to `wire`. */
+/* Until the listener's hello has come to `wire`. */
 static void greet(struct house *house, struct roami_wire *wire)
 {
 	struct roami_frame frame;
@@ -81,11 +81,11 @@ static uint32_t let_in(struct house *house)
 		wire = turn(house, 10);
 	if (wire == NULL)
 		return AGENTS;
-	roami_door_hang_up(wire);
+	roami_listener_hang_up(wire);
 	return house->frame.node;
 }
 
-/* All agents of the largest job stand at the door at a time, and then all speak. */
+/* All agents of the largest job stand at the listener at a time, and then all speak. */
 static void test_together(void)
 {
 	static struct roami_wire agents[AGENTS];
@@ -105,10 +105,10 @@ static void test_together(void)
 		CU_ASSERT_TRUE(came[i]);
 		roami_wire_close(&agents[i]);
 	}
-	roami_door_shut(&house.door);
+	roami_listener_shut(&house.listener);
 }
 
-/* Strangers that fill the door and say nothing keep no agent out. */
+/* Strangers that fill the listener and say nothing keep no agent out. */
 static void test_silent(void)
 {
 	struct roami_wire agent;
@@ -130,7 +130,7 @@ static void test_silent(void)
 	roami_wire_close(&agent);
 	for (unsigned i = 0; i < SILENT; i++)
 		close(fds[i]);
-	roami_door_shut(&house.door);
+	roami_listener_shut(&house.listener);
 }
 
 /* Another key is hung up on. */
@@ -151,7 +151,7 @@ static void test_other_key(void)
 	}
 	CU_ASSERT_EQUAL(got, ROAMI_WIRE_LOST);
 	roami_wire_close(&other);
-	roami_door_shut(&house.door);
+	roami_listener_shut(&house.listener);
 }
 
 /* A connection that says nothing has three seconds. */
@@ -162,17 +162,17 @@ static void test_due(void)
 	uint8_t byte;
 
 	house_open(&house);
-	CU_ASSERT_EQUAL(roami_door_due(&house.door), UINT64_MAX);
+	CU_ASSERT_EQUAL(roami_listener_due(&house.listener), UINT64_MAX);
 	knock(&house, &silent, the_key);
 	CU_ASSERT_PTR_NULL(turn(&house, 1000));
-	while (roami_door_due(&house.door) != UINT64_MAX && !house_late(&house))
+	while (roami_listener_due(&house.listener) != UINT64_MAX && !house_late(&house))
 		CU_ASSERT_PTR_NULL(turn(&house, 10));
 	CU_ASSERT_FALSE(house_late(&house));
 	while (recv(silent.fd, &byte, 1, 0) > 0)
-		; /* the door's hello */
+		; /* the listener's hello */
 	CU_ASSERT_TRUE(recv(silent.fd, &byte, 1, MSG_DONTWAIT) <= 0);
 	close(silent.fd);
-	roami_door_shut(&house.door);
+	roami_listener_shut(&house.listener);
 }
 
 static CU_TestInfo tests[] = {
@@ -185,5 +185,5 @@ static CU_TestInfo tests[] = {
 
 int main(int argc, char **argv)
 {
-	return unit_main("door", tests, argc, argv);
+	return unit_main("listener", tests, argc, argv);
 }
