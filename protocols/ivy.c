@@ -223,7 +223,7 @@ bool ivy_evict(struct roami_node *node, uint32_t page)
 	return gone;
 }
 
-void ivy_settle(struct roami_node *node, uint32_t page)
+void ivy_collect(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
 	if (ivy_look(node, page) != IVY_OWNER)
@@ -446,6 +446,6 @@ const struct roam_protocol roami_protocol_ivy = {
 	.read_fault = ivy_read_fault,
 	.write_fault = ivy_write_fault,
 	.evict = ivy_evict,
-	.settle = ivy_settle,
+	.collect = ivy_collect,
 	.check = ivy_check,
 };

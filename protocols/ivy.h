@@ -45,7 +45,7 @@ enum ivy_state ivy_state(struct roami_node *node, uint32_t page);
 void ivy_read_fault(struct roami_node *node, uint32_t page);
 void ivy_write_fault(struct roami_node *node, uint32_t page);
 bool ivy_evict(struct roami_node *node, uint32_t page);
-void ivy_settle(struct roami_node *node, uint32_t page);
+void ivy_collect(struct roami_node *node, uint32_t page);
 void ivy_check(struct roami_node *const *nodes, unsigned count);
 
 #endif

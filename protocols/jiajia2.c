@@ -266,23 +266,13 @@ static const struct roam_message jiajia2_messages[] = {
 };
 
 /* The model is a parameter: under -rc each synchronisation passes on all that a node knows. */
-#define JIAJIA2_FIELDS					\
-	.writes = ROAM_WRITES_DIFF,			\
-	.closes_homes = true,				\
-	.homes = ROAM_HOMES_MOVING,				\
-	.node_size = sizeof(struct jiajia2_node),	\
-	.page_size = sizeof(struct jiajia2_page),	\
-	.scratch_size = MOVING_SCRATCH,			\
-	.states = moving_states,			\
-	.messages = jiajia2_messages,			\
-	.read_fault = jiajia2_read_fault,		\
-	.ahead = jiajia2_ahead,				\
-	.release = jiajia2_release,			\
-	.acquire = jiajia2_acquire,			\
-	.met = jiajia2_met,				\
-	.evict = home_evict,				\
-	.settle = moving_settle,			\
-	.check = moving_check
+#define JIAJIA2_FIELDS                                                                         \
+	.writes = ROAM_WRITES_DIFF, .closes_homes = true, .homes = ROAM_HOMES_MOVING,          \
+	.node_size = sizeof(struct jiajia2_node), .page_size = sizeof(struct jiajia2_page),    \
+	.scratch_size = MOVING_SCRATCH, .states = moving_states, .messages = jiajia2_messages, \
+	.read_fault = jiajia2_read_fault, .ahead = jiajia2_ahead, .release = jiajia2_release,  \
+	.acquire = jiajia2_acquire, .met = jiajia2_met, .evict = home_evict,                   \
+	.collect = moving_collect, .check = moving_check
 
 const struct roam_protocol roami_protocol_jiajia2 = {
 	.name = "jiajia2",

@@ -287,7 +287,7 @@ static void lrc_acquire(struct roami_node *node, const struct roam_sync *sync,
 	lrc_cut(node, pages, used);
 }
 
-static void lrc_settle(struct roami_node *node, uint32_t page)
+static void lrc_collect(struct roami_node *node, uint32_t page)
 {
 	bool stale;
 
@@ -378,6 +378,6 @@ const struct roam_protocol roami_protocol_lrc = {
 	.read_fault = lrc_read_fault,
 	.release = lrc_release,
 	.acquire = lrc_acquire,
-	.settle = lrc_settle,
+	.collect = lrc_collect,
 	.check = lrc_check,
 };

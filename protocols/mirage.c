@@ -140,6 +140,6 @@ const struct roam_protocol roami_protocol_mirage = {
 	.read_fault = mirage_read_fault,
 	.write_fault = mirage_write_fault,
 	.evict = ivy_evict,
-	.settle = ivy_settle,
+	.collect = ivy_collect,
 	.check = ivy_check,
 };

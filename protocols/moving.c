@@ -255,7 +255,7 @@ void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
 }
 
 /* The directory names the first home only: brings the bytes here. */
-void moving_settle(struct roami_node *node, uint32_t page)
+void moving_collect(struct roami_node *node, uint32_t page)
 {
 	struct moving_want want = {.page = page};
 

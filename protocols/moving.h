@@ -90,7 +90,7 @@ void moving_flush_asking(struct roami_node *node, const struct roam_sync *sync,
 
 void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
 		    const struct roam_notice *notices, size_t count);
-void moving_settle(struct roami_node *node, uint32_t page);
+void moving_collect(struct roami_node *node, uint32_t page);
 void moving_check(struct roami_node *const *nodes, unsigned count);
 
 /* ------------------------------------------------------------------------------------ handlers */

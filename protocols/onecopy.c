@@ -152,6 +152,6 @@ const struct roam_protocol roami_protocol_onecopy = {
 	.messages = onecopy_messages,
 	.read_fault = onecopy_get,
 	.write_fault = onecopy_get,
-	.settle = onecopy_get,
+	.collect = onecopy_get,
 	.check = onecopy_check,
 };

@@ -169,7 +169,7 @@ struct roam_protocol {
 	/*
 	 * Ends with a NULL name; every page starts in state 0.  All state, of pages and of nodes,
 	 * is zero when a node opens: at the program's start, and again at each CREATE after a
-	 * WAIT_FOR_END, which has brought all bytes to node 0 (`settle`).
+	 * WAIT_FOR_END, which has brought all bytes to node 0 (`collect`).
 	 */
 	const struct roam_page_state *states;
 	const struct roam_message *messages; /* ends with a NULL name */
@@ -245,7 +245,7 @@ struct roam_protocol {
 	 * and makes this node its only holder.  Not called for a page whose bytes the core finds by
 	 * the directory, or by the headers that this process sees.
 	 */
-	void (*settle)(struct roami_node *node, uint32_t page);
+	void (*collect)(struct roami_node *node, uint32_t page);
 
 	/* Tests only; nothing runs: asserts invariants over all nodes of a world. */
 	void (*check)(struct roami_node *const *nodes, unsigned count);

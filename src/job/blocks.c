@@ -424,7 +424,7 @@ enum roam_err roami_job_place(struct roami_job *job, const struct roami_place *p
 	return err;
 }
 
-void roami_job_settle_blocks(struct roami_job *job)
+void roami_job_collect_blocks(struct roami_job *job)
 {
 	struct roami_place *places = (void *)job->blocks.items;
 	struct roami_segment there;

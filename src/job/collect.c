@@ -24,7 +24,7 @@
 #define RUNS_MAX    8192u  /* mapped at most: vm.max_map_count is 65530 */
 
 /* Whether this process sees the headers of all nodes, those of `page` among them. */
-static bool settle_sees(const struct roami_job *job)
+static bool collect_sees(const struct roami_job *job)
 {
 	for (unsigned i = 0; i < job->nodes; i++)
 		if (job->bases[i] == NULL)
@@ -32,7 +32,7 @@ static bool settle_sees(const struct roami_job *job)
 	return true;
 }
 
-static bool settle_is_home(const struct roami_job *job, unsigned owner, uint32_t page)
+static bool collect_is_home(const struct roami_job *job, unsigned owner, uint32_t page)
 {
 	const struct roami_header *headers = job->node->segments[owner].headers;
 
@@ -41,31 +41,31 @@ static bool settle_is_home(const struct roami_job *job, unsigned owner, uint32_t
 }
 
 /* The home that the directory names, or another one if it has moved and that can be seen. */
-static unsigned settle_home(const struct roami_job *job, unsigned first, uint32_t page)
+static unsigned collect_home(const struct roami_job *job, unsigned first, uint32_t page)
 {
 	unsigned owner = 0;
 
-	if (settle_is_home(job, first, page))
+	if (collect_is_home(job, first, page))
 		return first;
-	while (owner < job->nodes && !settle_is_home(job, owner, page))
+	while (owner < job->nodes && !collect_is_home(job, owner, page))
 		owner++;
 	return owner < job->nodes ? owner : first;
 }
 
 /* Whose bytes of a page with this word are the right ones: its home's, or the creator's. */
-static unsigned settle_owner(const struct roami_job *job, uint32_t page, uint64_t word, bool sees)
+static unsigned collect_owner(const struct roami_job *job, uint32_t page, uint64_t word, bool sees)
 {
 	unsigned first = (unsigned)(word & 0xffffu);
 
 	if ((word & ROAMI_WORD_STATE) != ROAMI_WORD_READY || first >= job->nodes)
 		return 0;
-	return sees ? settle_home(job, first, page) : first;
+	return sees ? collect_home(job, first, page) : first;
 }
 
-typedef void settle_fn(struct roami_job *job, uint32_t first, uint32_t end);
+typedef void collect_fn(struct roami_job *job, uint32_t first, uint32_t end);
 
 /* What no block is in may stay where it is.  What is less than a part, at the end, is looked at. */
-static void settle_each(struct roami_job *job, unsigned region, settle_fn *each)
+static void collect_each(struct roami_job *job, unsigned region, collect_fn *each)
 {
 	const struct roami_pool *pool = &job->node->segments[0].pool[region];
 	uint32_t pages = (uint32_t)(pool->part / ROAMI_PAGE);
@@ -92,37 +92,37 @@ static void gather(struct roami_job *job, uint32_t first, uint32_t end)
 
 	for (uint32_t page = first; page < end; page++) {
 		roami_page_hold(node, page);
-		region->protocol->settle(node, page);
+		region->protocol->collect(node, page);
 		roami_page_done(node, page);
 	}
 	roami_region_leave(node, was);
 }
 
 /* Whether a protocol has to bring the pages; else the directory says which node has them. */
-static bool settle_asks(const struct roami_job *job, const struct roam_protocol *protocol)
+static bool collect_asks(const struct roami_job *job, const struct roam_protocol *protocol)
 {
-	return protocol != NULL && protocol->settle != NULL &&
-	       !(protocol->homes == ROAM_HOMES_MOVING && settle_sees(job));
+	return protocol != NULL && protocol->collect != NULL &&
+	       !(protocol->homes == ROAM_HOMES_MOVING && collect_sees(job));
 }
 
-void roami_settle_gather(struct roami_job *job)
+void roami_collect_gather(struct roami_job *job)
 {
 	roami_assert(job->me == 0);
 	for (unsigned i = 0; i < job->node->region_count; i++)
-		if (settle_asks(job, job->node->regions[i].protocol))
-			settle_each(job, i, gather);
+		if (collect_asks(job, job->node->regions[i].protocol))
+			collect_each(job, i, gather);
 }
 
 /* Where it is known whose bytes are right: no protocol has to bring them. */
-static void settle_by_directory(struct roami_job *job, settle_fn *each)
+static void collect_by_directory(struct roami_job *job, collect_fn *each)
 {
 	for (unsigned i = 0; i < job->node->region_count; i++)
-		if (!settle_asks(job, job->node->regions[i].protocol))
-			settle_each(job, i, each);
+		if (!collect_asks(job, job->node->regions[i].protocol))
+			collect_each(job, i, each);
 }
 
 /* A page that was claimed just before the end: that it is ready may be on its way still. */
-static bool settle_ready(const uint64_t *words, uint32_t count)
+static bool collect_ready(const uint64_t *words, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if ((words[i] & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED)
@@ -130,23 +130,22 @@ static bool settle_ready(const uint64_t *words, uint32_t count)
 	return true;
 }
 
-static void settle_words(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
+static void collect_words(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
 {
 	do {
 		roami_words_ended(node, first, count, words);
 		roami_msg_poll(node);
-	} while (!settle_ready(words, count));
+	} while (!collect_ready(words, count));
 }
 
 /* Calls `each` with the runs of one owner's pages in [first, end). */
-static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
-			void (*each)(struct roami_job *job, unsigned owner, uint32_t first,
-				     uint32_t end))
+static void collect_runs(struct roami_job *job, uint32_t first, uint32_t end,
+			 void (*each)(struct roami_job *job, unsigned owner, uint32_t first,
+				      uint32_t end))
 {
 	uint64_t words[ROAMI_WORDS_MAX];
 	uint32_t read = first, known = first, run = first; /* words of [read, known) are there */
-	bool sees = settle_sees(job) &&
-		    roami_homes_of(job->node, first) == ROAM_HOMES_MOVING;
+	bool sees = collect_sees(job) && roami_homes_of(job->node, first) == ROAM_HOMES_MOVING;
 	unsigned owner = 0;
 
 	for (uint32_t at = first; at < end; at++) {
@@ -156,9 +155,9 @@ static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
 			read = at;
 			known = (at / ROAMI_WORDS_MAX + 1) * ROAMI_WORDS_MAX;
 			known = known < end ? known : end;
-			settle_words(job->node, read, known - read, words);
+			collect_words(job->node, read, known - read, words);
 		}
-		next = settle_owner(job, at, words[at - read], sees);
+		next = collect_owner(job, at, words[at - read], sees);
 		if (next != owner && run < at)
 			each(job, owner, run, at);
 		if (next != owner)
@@ -170,7 +169,7 @@ static void settle_runs(struct roami_job *job, uint32_t first, uint32_t end,
 }
 
 /* The bytes of this process's own segment in the pages [first, end). */
-static uint8_t *settle_own(const struct roami_job *job, uint32_t first)
+static uint8_t *collect_own(const struct roami_job *job, uint32_t first)
 {
 	return (uint8_t *)job->bases[job->me] + job->layout.heap + (size_t)first * ROAMI_PAGE;
 }
@@ -180,14 +179,14 @@ static void drop_run(struct roami_job *job, uint32_t first, uint32_t end)
 {
 	if (end - first >= RUN_DROPPED &&
 	    roami_stats_sum(job->node->stats, ROAMI_STAT_fetches) >= FETCHES_MIN)
-		roami_os_discard(settle_own(job, first), (uint64_t)(end - first) * ROAMI_PAGE);
+		roami_os_discard(collect_own(job, first), (uint64_t)(end - first) * ROAMI_PAGE);
 }
 
 /*
  * Whether a page of another host's is as its home has it: after the barrier at the end that is true
  * of all that may still be read here.
  */
-static bool settle_has(struct roami_node *node, uint32_t page)
+static bool collect_has(struct roami_node *node, uint32_t page)
 {
 	const struct roam_protocol *protocol = roami_region_of(node, page)->protocol;
 
@@ -198,7 +197,7 @@ static bool settle_has(struct roami_node *node, uint32_t page)
 static void fetch_run(struct roami_job *job, unsigned owner, uint32_t first, uint32_t end)
 {
 	for (uint32_t page = first; page < end; page++)
-		if (!settle_has(job->node, page))
+		if (!collect_has(job->node, page))
 			roami_raw_add(job->node, job->raw, owner, page);
 }
 
@@ -216,22 +215,23 @@ static void take_run(struct roami_job *job, unsigned owner, uint32_t first, uint
 	if (end - first >= RUN_MAPPED && job->lone.count < RUNS_MAX &&
 	    roami_single_take(job, at, at + bytes, job->fds[owner]))
 		return;
-	memcpy(settle_own(job, first), (uint8_t *)job->bases[owner] + job->layout.heap + at, bytes);
+	memcpy(collect_own(job, first), (uint8_t *)job->bases[owner] + job->layout.heap + at,
+	       bytes);
 }
 
 static void take_runs(struct roami_job *job, uint32_t first, uint32_t end)
 {
-	settle_runs(job, first, end, take_run);
+	collect_runs(job, first, end, take_run);
 }
 
-void roami_settle_take(struct roami_job *job)
+void roami_collect_take(struct roami_job *job)
 {
 	struct roami_raw raw;
 
 	roami_assert(job->me == 0);
 	roami_raw_begin(&raw);
 	job->raw = &raw;
-	settle_by_directory(job, take_runs);
+	collect_by_directory(job, take_runs);
 	roami_raw_end(job->node, &raw);
 	job->raw = NULL;
 }
@@ -244,11 +244,11 @@ static void leave_run(struct roami_job *job, unsigned owner, uint32_t first, uin
 
 static void leave_runs(struct roami_job *job, uint32_t first, uint32_t end)
 {
-	settle_runs(job, first, end, leave_run);
+	collect_runs(job, first, end, leave_run);
 }
 
-void roami_settle_leave(struct roami_job *job)
+void roami_collect_leave(struct roami_job *job)
 {
 	roami_assert(job->me != 0);
-	settle_by_directory(job, leave_runs);
+	collect_by_directory(job, leave_runs);
 }

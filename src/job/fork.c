@@ -71,7 +71,7 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 	roami_statics_note(job);
 	roami_job_serve(job);
 	job->life = ROAMI_JOB_OVER;
-	roami_settle_leave(job);
+	roami_collect_leave(job);
 	fflush(NULL);
 	/* The creator does not wait for the kernel, which takes everything back at once. */
 	atomic_store(&roami_job_ctl(job, job->me)->joined, ROAMI_JOINED_LEFT);
@@ -138,7 +138,7 @@ static enum roam_err fork_all(struct roami_job *job, unsigned nodes, void (*fn)(
 		return err;
 	job->nodes = nodes;
 	roami_job_mark_bytes(job);
-	roami_job_settle_blocks(job);
+	roami_job_collect_blocks(job);
 	atomic_store(&ctl->nodes, nodes);
 	roami_real_init(&job->real, nodes, job->options.spin_us, job->options.chaos);
 	for (unsigned i = 1; fn != NULL && i < nodes && err == ROAM_OK; i++)
@@ -215,7 +215,7 @@ static enum roam_err fork_start(struct roami_job *job)
 /* The pages return while the children drop their copies.  Then none is left to see a next round. */
 static void fork_ended(struct roami_job *job)
 {
-	roami_settle_take(job);
+	roami_collect_take(job);
 	roami_job_await(job, ROAMI_JOINED_LEFT);
 	atomic_store(&roami_job_ctl(job, 0)->job, ROAMI_JOB_OPEN);
 }

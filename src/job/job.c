@@ -334,7 +334,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	roami_node_stop(job->node);
 	atomic_store(&ctl->returned, 0);
-	roami_settle_gather(job);
+	roami_collect_gather(job);
 	if (job->main->served != NULL)
 		job->main->served(job);
 	job_report_all(job);

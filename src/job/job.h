@@ -266,9 +266,9 @@ bool roami_single_take(struct roami_job *job, uint64_t first, uint64_t end, int 
 enum roam_err roami_single_end(struct roami_job *job);
 
 /* ---- the end of forked nodes: node 0 takes their pages; they drop their copies and exit. */
-void roami_settle_take(struct roami_job *job);
-void roami_settle_gather(struct roami_job *job); /* of protocols that say how, page by page */
-void roami_settle_leave(struct roami_job *job);
+void roami_collect_take(struct roami_job *job);
+void roami_collect_gather(struct roami_job *job); /* of protocols that say how, page by page */
+void roami_collect_leave(struct roami_job *job);
 
 /* ---- memory */
 
@@ -300,6 +300,6 @@ enum roam_err roami_job_free(struct roami_job *job, void *block);
 enum roam_err roami_job_place(struct roami_job *job, const struct roami_place *place);
 
 /* The nodes are known now: does what was noted while alone, in the segments that are mapped. */
-void roami_job_settle_blocks(struct roami_job *job);
+void roami_job_collect_blocks(struct roami_job *job);
 
 #endif

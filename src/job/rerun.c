@@ -169,7 +169,7 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 				 job->layout.headers - job->layout.rings);
 		roami_job_mark_bytes(job);
 	}
-	roami_job_settle_blocks(job);
+	roami_job_collect_blocks(job);
 	roami_real_init(&job->real, roami_job_here(job), job->options.spin_us, job->options.chaos);
 	if (err == ROAM_OK)
 		err = rerun_meet(job, nodes);
@@ -281,7 +281,7 @@ const struct roami_main roami_main_repeats = {
 	.create_all = rerun_create_all,
 	.seal = rerun_seal,
 	.check = rerun_check,
-	.served = roami_settle_take, /* by message, while the others serve */
+	.served = roami_collect_take, /* by message, while the others serve */
 	.ended = rerun_ended,
 };
 
@@ -382,7 +382,7 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	job->nodes = job->boot.nodes;
 	/* A node that asks earlier than others has allocated less: any page may be node 0's. */
 	atomic_store(&roami_job_ctl(job, 0)->creator_end, job->layout.heap_bytes);
-	roami_job_settle_blocks(job);
+	roami_job_collect_blocks(job);
 	roami_real_init(&job->real, roami_job_here(job), job->options.spin_us, job->options.chaos);
 	err = rerun_meet(job, 0);
 	if (err != ROAM_OK)

@@ -291,7 +291,7 @@ static bool waiter_late(struct roami_past *past, struct roami_past_waiter *waite
  * Gives up a waiter that had to wait for a partial's outcome, now that it is known, if the waiter
  * is cancelled or late.  true: it has given up.  The element's lock is held.
  */
-static bool waiter_settle(struct roami_past *past, const struct roami_element *element,
+static bool waiter_finish(struct roami_past *past, const struct roami_element *element,
 			  struct roami_past_waiter *waiter)
 {
 	enum roam_err why = ROAM_OK;
@@ -321,7 +321,7 @@ static void queue_serve(struct roami_past *past, struct roami_element *element,
 	roami_assert(roami_spin_held(&element->lock));
 	while (waiter != NULL) {
 		if (!roami_element_try(past->node, element, &waiter->op) &&
-		    !waiter_settle(past, element, waiter)) {
+		    !waiter_finish(past, element, waiter)) {
 			waiter = waiter->next;
 			continue;
 		}

@@ -152,7 +152,7 @@ static void page_stays(struct roami_node *node, uint32_t page)
 	atomic_fetch_or(&roami_page_entry(node, page)->flags, ROAMI_PAGE_KEEP);
 }
 
-static void hot_settle(struct roami_node *node, const struct roam_dirty *dirty)
+static void hot_finish(struct roami_node *node, const struct roam_dirty *dirty)
 {
 	struct roami_page *entry = roami_page_entry(node, dirty->page);
 
@@ -176,7 +176,7 @@ static void hot_settle(struct roami_node *node, const struct roam_dirty *dirty)
  * After the flush: twins go, hot pages stay writable or are demoted, spared ones wait to be closed.
  * Returns the twin to give back; 0: none.
  */
-static uint32_t dirty_settle(struct roami_node *node, const struct roam_dirty *dirty)
+static uint32_t dirty_finish(struct roami_node *node, const struct roam_dirty *dirty)
 {
 	struct roami_page *entry = roami_page_entry(node, dirty->page);
 	bool spared = (entry->heat & SPARED) != 0;
@@ -189,7 +189,7 @@ static uint32_t dirty_settle(struct roami_node *node, const struct roam_dirty *d
 	if (spared)
 		page_stays(node, dirty->page);
 	else
-		hot_settle(node, dirty);
+		hot_finish(node, dirty);
 	roami_page_done(node, dirty->page);
 	return 0;
 }
@@ -214,7 +214,7 @@ static void dirty_list_kept(struct roami_node *node, const struct roam_dirty *di
 	roami_spin_unlock(&pages_of(node)->dirty_lock);
 }
 
-static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
+static void dirty_finish_all(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
 {
 	roami_contract(roami_interval_entered(node));
 	/* It has room for all of them, and the pages in it are closed. */
@@ -224,7 +224,7 @@ static void dirty_settle_all(struct roami_node *node, const struct roam_dirty *d
 	if (count > 0)
 		dirty_list_kept(node, dirty, count);
 	for (size_t i = 0; i < count; i++) {
-		uint32_t twin = dirty_settle(node, &dirty[i]);
+		uint32_t twin = dirty_finish(node, &dirty[i]);
 
 		if (twin != 0)
 			twins[given++] = twin;
@@ -400,7 +400,7 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	count = dirty_hold(node, sync, dirty_take(node));
 	dirty = (void *)release_of(node)->dirty_work.items;
 	release_all(node, sync, dirty, count);
-	dirty_settle_all(node, dirty, count);
+	dirty_finish_all(node, dirty, count);
 	interval_close(node);
 	roami_interval_leave(node);
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);

@@ -223,7 +223,7 @@ static void client_again(struct client *client, uint8_t how)
 }
 
 /* The server's turn. */
-static void settle(void)
+static void collect(void)
 {
 	roami_past_expire(guests.past);
 	roami_sessions_forget(&guests);
@@ -254,7 +254,7 @@ static void talk(const uint8_t *data, size_t size)
 			client_says(client, data, bytes);
 		data += bytes;
 		size -= bytes;
-		settle();
+		collect();
 	}
 	for (unsigned i = 0; i < GUESTS; i++)
 		guest_gone(clients[i].guest);

@@ -347,7 +347,7 @@ static struct random_event *area_events(unsigned thread)
  * Full barriers are of the registered threads: all must be, before the first.  And a started job is
  * one only when every node has synchronised.
  */
-static void settle(void)
+static void collect(void)
 {
 	const struct timespec tick = {0, 100 * 1000};
 	unsigned all = random_params_of(program)->threads;
@@ -363,7 +363,7 @@ static void thread_run(unsigned number)
 	struct member member = {.number = number};
 	struct random_log log = {area_events(number), 0, random_events_max(program)};
 
-	settle();
+	collect();
 	random_run(program, number, &ops, &member, &area->places, &log);
 	doing(&member, CALL_DONE, 0);
 	atomic_store(&area->counts[number], log.count);

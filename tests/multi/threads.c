@@ -69,7 +69,7 @@ static void meet_some(unsigned thread, unsigned me, unsigned round)
 }
 
 /* All threads of all nodes have registered. */
-static void settle(unsigned thread)
+static void collect(unsigned thread)
 {
 	pthread_barrier_wait(&local);
 	if (thread == 0)
@@ -83,7 +83,7 @@ static void thread_work(unsigned thread)
 	unsigned me = roam_node() * threads + thread;
 
 	if (settled)
-		settle(thread);
+		collect(thread);
 	must(roam_barrier(&shared->first, nodes * threads));
 	for (unsigned round = 1; round <= rounds; round++) {
 		add_under_locks(me);

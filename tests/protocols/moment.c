@@ -188,6 +188,6 @@ const struct roam_protocol roami_protocol_moment = {
 	.read_fault = moment_get,
 	.write_fault = moment_write,
 	.release = moment_release,
-	.settle = moment_get,
+	.collect = moment_get,
 	.check = moment_check,
 };

@@ -309,7 +309,7 @@ static void host_event(struct roami_host *host, const struct epoll_event *event)
 }
 
 /* Sends and closes what the events have led to. */
-static void host_settle(struct roami_host *host)
+static void host_collect(struct roami_host *host)
 {
 	struct roami_guest *guest;
 
@@ -343,7 +343,7 @@ enum roam_err roami_host_serve(struct roami_host *host, int stop)
 				return ROAM_OK;
 			host_event(host, &events[i]);
 		}
-		host_settle(host);
+		host_collect(host);
 		host_patience(host);
 		if (host->full_ns != 0 && host_now(host) >= host->full_ns)
 			host_open_door(host);
