@@ -171,7 +171,7 @@ static void jiajia2_offer(struct roami_node *node, unsigned home)
 	for (uint32_t next = state->wrote; next != 0; next = jiajia2_page(node, next - 1)->next) {
 		const struct moving_page *data = moving_page(node, next - 1);
 
-		if (ROAM_PLACE_OF(moving_place(node, next - 1)) != home ||
+		if (ROAM_HOME_REF_NODE(moving_place(node, next - 1)) != home ||
 		    !jiajia2_alone(node, next - 1))
 			continue;
 		take.offers[take.count++] = (struct jiajia2_offer){next - 1, 0,
@@ -215,7 +215,8 @@ static uint32_t jiajia2_hand_over(struct roami_node *node, const struct jiajia2_
 	roami_contract(to != roami_me(node));
 	roami_page_lock(node, offer->page);
 	here = roami_home_here(node, offer->page);
-	if (here != 0 && ROAM_PLACE_EPOCH(here) < ROAM_EPOCH_MAX && moving_rests(node, offer->page))
+	if (here != 0 && ROAM_HOME_REF_EPOCH(here) < ROAM_EPOCH_MAX &&
+	    moving_rests(node, offer->page))
 		place = moving_give(node, offer->page, to, NULL, &version);
 	roami_page_unlock(node, offer->page);
 	return place;

@@ -60,7 +60,7 @@ static bool jump_moves(struct roami_node *node, const struct moving_head *head, 
 	roami_contract_locked(node, head->page);
 	roami_contract(to != roami_me(node));
 	return !head->stay && head->hops < HOPS_MAX &&
-	       ROAM_PLACE_EPOCH(roami_home_here(node, head->page)) < ROAM_EPOCH_MAX &&
+	       ROAM_HOME_REF_EPOCH(roami_home_here(node, head->page)) < ROAM_EPOCH_MAX &&
 	       roami_page_state(node, head->page) == HOME_MASTER &&
 	       !roami_page_pending(node, head->page) &&
 	       (*moving_copies(node, data) & ~(UINT64_C(1) << to)) == 0;

@@ -14,7 +14,7 @@ const struct roam_page_state moving_states[] = {
 void moving_learn(struct moving_page *data, uint32_t place)
 {
 	if (place != 0 &&
-	    (data->place == 0 || ROAM_PLACE_EPOCH(place) > ROAM_PLACE_EPOCH(data->place)))
+	    (data->place == 0 || ROAM_HOME_REF_EPOCH(place) > ROAM_HOME_REF_EPOCH(data->place)))
 		data->place = place;
 }
 
@@ -83,7 +83,8 @@ static uint32_t want_run(const struct moving_want *wants, unsigned count)
 	uint32_t run = 0;
 
 	while (run + 1 < count && wants[run + 1].page == wants[run].page + 1 &&
-	       ROAM_PLACE_OF(wants[run + 1].head.place) == ROAM_PLACE_OF(wants[run].head.place))
+	       ROAM_HOME_REF_NODE(wants[run + 1].head.place) ==
+		       ROAM_HOME_REF_NODE(wants[run].head.place))
 		run++;
 	return run;
 }
@@ -97,7 +98,7 @@ static void want_ask(struct roami_node *node, struct moving_want *wants,
 		uint32_t place = moving_place(node, want->page);
 
 		if (place == 0)
-			place = ROAM_PLACE_MADE(want->home, 0);
+			place = ROAM_HOME_REF(want->home, 0);
 		want->head = (struct moving_head){.page = want->page, .place = place, .stay = stay};
 	}
 	for (unsigned i = 0; i < count; i++) {
@@ -106,7 +107,7 @@ static void want_ask(struct roami_node *node, struct moving_want *wants,
 		want->head.run = stay ? 0 : want_run(want, count - i);
 		calls[i] = (struct roam_page_call){
 			.page = want->page,
-			.to = ROAM_PLACE_OF(want->head.place),
+			.to = ROAM_HOME_REF_NODE(want->head.place),
 			.type = MOVING_WANT,
 			.part = {&want->head, sizeof(want->head)},
 			.reply = &want->answer,
@@ -292,10 +293,10 @@ static void moving_elsewhere(struct roami_node *node, const struct roam_request 
 
 	roami_contract_locked(node, head->page);
 	roami_contract(roami_home_here(node, head->page) == 0);
-	if (place != 0 && ROAM_PLACE_EPOCH(place) > ROAM_PLACE_EPOCH(head->place)) {
+	if (place != 0 && ROAM_HOME_REF_EPOCH(place) > ROAM_HOME_REF_EPOCH(head->place)) {
 		head->place = place;
 		head->hops++;
-		roami_pass(node, request, ROAM_PLACE_OF(place), type, parts, 2);
+		roami_pass(node, request, ROAM_HOME_REF_NODE(place), type, parts, 2);
 		return;
 	}
 	if (!roami_page_pending(node, head->page))
@@ -352,7 +353,7 @@ uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_
 	home_kept(&data->home.page, *version_p);
 	if (roami_cache_drop(node, page))
 		roami_page_move(node, page, HOME_INVALID);
-	data->place = ROAM_PLACE_MADE(to, ROAM_PLACE_EPOCH(place) + 1);
+	data->place = ROAM_HOME_REF(to, ROAM_HOME_REF_EPOCH(place) + 1);
 	return data->place;
 }
 
@@ -482,8 +483,8 @@ static void moving_check_page(struct roami_node *const *nodes, unsigned count, u
 		if (place == 0)
 			continue;
 		homes++;
-		roami_assert(ROAM_PLACE_EPOCH(place) >= *epoch);
-		*epoch = ROAM_PLACE_EPOCH(place);
+		roami_assert(ROAM_HOME_REF_EPOCH(place) >= *epoch);
+		*epoch = ROAM_HOME_REF_EPOCH(place);
 	}
 	roami_assert(homes <= 1);
 	roami_assert(homes == 1 || pending > 0 || *epoch == 0);

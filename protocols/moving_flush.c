@@ -22,7 +22,7 @@ static bool update_put(struct roami_node *node, struct roam_dirty *dirty)
 	roami_contract_pending(node, dirty->page);
 	roami_assert(!dirty->home);
 	if (!dirty->keep || place == 0 || moving_page(node, dirty->page)->owed != 0 ||
-	    !roami_flush_pinned(node, dirty, ROAM_PLACE_OF(place)))
+	    !roami_flush_pinned(node, dirty, ROAM_HOME_REF_NODE(place)))
 		return false;
 	home_answered(node, dirty, place);
 	return true;
@@ -94,7 +94,7 @@ static void update_call(struct roami_node *node, struct moving_update **updates,
 	for (unsigned i = 0; i < count; i++)
 		calls[i] = (struct roam_page_call){
 			.page = updates[i]->head->page,
-			.to = ROAM_PLACE_OF(updates[i]->head->place),
+			.to = ROAM_HOME_REF_NODE(updates[i]->head->place),
 			.type = type,
 			.part = {updates[i]->head,
 				 sizeof(struct moving_head) +

@@ -51,9 +51,9 @@ void roami_page_cool(struct roami_node *node, uint32_t page);
  * A place: the node that is or was the page's home, and the epoch, which each move of the home
  * increments.  0: not known.
  */
-#define ROAM_PLACE_MADE(node, epoch) ((uint32_t)(epoch) << 8 | ((uint32_t)(node) + 1))
-#define ROAM_PLACE_OF(place)         (((place) & 0xffu) - 1)
-#define ROAM_PLACE_EPOCH(place)      ((place) >> 8)
+#define ROAM_HOME_REF(node, epoch)   ((uint32_t)(epoch) << 8 | ((uint32_t)(node) + 1))
+#define ROAM_HOME_REF_NODE(place)    (((place)&0xffu) - 1)
+#define ROAM_HOME_REF_EPOCH(place)   ((place) >> 8)
 #define ROAM_EPOCH_MAX               0xffffffu
 
 /*
@@ -172,7 +172,7 @@ void roami_notice_add_diff(struct roami_node *node, uint32_t page, uint64_t vers
 
 /*
  * For `acquire`: what else a notice tells.  roami_notice_diff: where the writer's diff is
- * (ROAM_HOMES_TAKEN).  roami_notice_home: where the page is, a ROAM_PLACE_MADE (all others).  0: it
+ * (ROAM_HOMES_TAKEN).  roami_notice_home: where the page is, a ROAM_HOME_REF (all others).  0: it
  * does not tell.
  */
 uint64_t roami_notice_diff(struct roami_node *node, const struct roam_notice *notice);

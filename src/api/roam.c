@@ -385,7 +385,8 @@ enum roam_err roam_home(const void *addr, size_t bytes, unsigned node)
 		return heap_missing();
 	if (!heap_pages(addr, bytes, &first, &count))
 		return ROAM_ENOTOURS;
-	return roami_job_place(&job, &(struct roami_place){first, count, ROAM_PLACE_NODE, node, 0});
+	return roami_job_place(&job,
+			       &(struct roami_placement){first, count, ROAM_PLACE_NODE, node, 0});
 }
 
 /* ----------------------------------------------------------------------------- synchronisation */

@@ -351,7 +351,7 @@ uint32_t roami_home_here(struct roami_node *node, uint32_t page)
 	roami_contract(page < node->layout.pages);
 	return (where & ROAM_HEADER_HOME) == 0
 		       ? 0
-		       : ROAM_PLACE_MADE(node->me, where >> ROAMI_HEADER_EPOCH);
+		       : ROAM_HOME_REF(node->me, where >> ROAMI_HEADER_EPOCH);
 }
 
 /*
@@ -430,7 +430,7 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 
 	roami_contract_pending(node, page);
 	roami_contract_locked(node, page);
-	roami_contract(ROAM_PLACE_OF(place) == node->me);
+	roami_contract(ROAM_HOME_REF_NODE(place) == node->me);
 	/* Other nodes may have copies, which are not listed again. */
 	atomic_fetch_or(&header->shared, ROAMI_SHARED | ROAMI_SHARED_LISTED);
 	/* Add, do not store: a node with a stale hint may be inside roami_home_enter. */
@@ -439,6 +439,6 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 	if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN)
 		marks |= ROAMI_HEADER_OPEN;
 	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks |
-					     ROAM_PLACE_EPOCH(place) << ROAMI_HEADER_EPOCH);
+					     ROAM_HOME_REF_EPOCH(place) << ROAMI_HEADER_EPOCH);
 	ROAMI_COUNT(node->stats, home_moves, 1);
 }

@@ -117,7 +117,7 @@ bool roami_parts_free(struct roami_node *node, unsigned region, uint32_t first, 
 
 /* -------------------------------------------------------------------------------------- places */
 
-static unsigned place_home(const struct roami_place *place, uint32_t i, unsigned nodes)
+static unsigned place_home(const struct roami_placement *place, uint32_t i, unsigned nodes)
 {
 	roami_assert(i < place->pages && nodes > 0);
 	if (place->place == ROAM_PLACE_BLOCK)
@@ -125,7 +125,7 @@ static unsigned place_home(const struct roami_place *place, uint32_t i, unsigned
 	return (place->place == ROAM_PLACE_CYCLIC ? i : place->home) % nodes;
 }
 
-bool roami_place_has_option(struct roami_node *node, const struct roami_place *place)
+bool roami_placement_has_option(struct roami_node *node, const struct roami_placement *place)
 {
 	bool has = false;
 
@@ -136,7 +136,7 @@ bool roami_place_has_option(struct roami_node *node, const struct roami_place *p
 	return has;
 }
 
-void roami_place_option(const struct roami_segment *there, const struct roami_place *place)
+void roami_placement_option(const struct roami_segment *there, const struct roami_placement *place)
 {
 	for (uint32_t i = 0; place->option != 0 && i < place->pages; i++)
 		atomic_store(&there->headers[place->page + i].version, place->option);
@@ -151,11 +151,11 @@ uint64_t roami_page_option(struct roami_node *node, uint32_t page, uint64_t othe
 	return option >= ROAMI_OPTION_OWN ? option - ROAMI_OPTION_OWN : otherwise;
 }
 
-void roami_place_words(const struct roami_segment *there, unsigned manager, unsigned nodes,
-		       const struct roami_place *place)
+void roami_placement_words(const struct roami_segment *there, unsigned manager, unsigned nodes,
+			   const struct roami_placement *place)
 {
 	roami_assert(manager < nodes && place->pages > 0);
-	roami_place_option(there, place);
+	roami_placement_option(there, place);
 	if (roami_page_manager(place->page, nodes) == manager)
 		atomic_fetch_or(&there->headers[place->page].where, ROAMI_HEADER_BLOCK);
 	if (place->place == ROAM_PLACE_FIRST_TOUCH)
@@ -170,7 +170,7 @@ void roami_place_words(const struct roami_segment *there, unsigned manager, unsi
 	}
 }
 
-void roami_place_all(struct roami_node *node, const struct roami_place *place)
+void roami_placement_all(struct roami_node *node, const struct roami_placement *place)
 {
 	roami_assert(place->pages <= node->layout.pages - place->page);
 	for (unsigned manager = 0; manager < node->nodes; manager++)
@@ -179,7 +179,7 @@ void roami_place_all(struct roami_node *node, const struct roami_place *place)
 
 static void place_handle(struct roami_node *node, const struct roam_request *request)
 {
-	struct roami_place place;
+	struct roami_placement place;
 
 	if (request->bytes != sizeof(place))
 		roami_node_fail(node, "node %u: malformed placement request", request->from);
@@ -193,7 +193,7 @@ static void place_handle(struct roami_node *node, const struct roam_request *req
 		     roami_region_of(node, place.page + place.pages - 1)))
 		roami_node_fail(node, "node %u set an option on pages that cannot have it",
 				request->from);
-	roami_place_words(node->self, node->me, node->nodes, &place);
+	roami_placement_words(node->self, node->me, node->nodes, &place);
 	roami_reply(node, request, NULL, 0);
 }
 
@@ -201,7 +201,7 @@ static void place_handle(struct roami_node *node, const struct roam_request *req
 
 static const struct roam_message pool_messages[] = {
 	[ROAMI_POOL_ASK] = {"parts", parts_handle, 1024},
-	[ROAMI_POOL_PLACE] = {"place", place_handle, sizeof(struct roami_place)},
+	[ROAMI_POOL_PLACE] = {"place", place_handle, sizeof(struct roami_placement)},
 	{NULL, NULL, 0},
 };
 

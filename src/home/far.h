@@ -51,7 +51,7 @@ bool roami_parts_free(struct roami_node *node, unsigned region, uint32_t first, 
  * ---- placement: untouched pages get homes.  `home` for ROAM_PLACE_NODE.  `option`, as in struct
  * roami_header, holds at all nodes, for touched pages too.
  */
-struct roami_place {
+struct roami_placement {
 	uint32_t page;
 	uint32_t pages;
 	uint32_t place; /* enum roam_place */
@@ -60,16 +60,16 @@ struct roami_place {
 };
 
 /* Stores the placement's option in the segment `there`. */
-void roami_place_option(const struct roami_segment *there, const struct roami_place *place);
+void roami_placement_option(const struct roami_segment *there, const struct roami_placement *place);
 
-/* roami_place_option, and stores the homes of the pages whose directory words `manager` has. */
-void roami_place_words(const struct roami_segment *there, unsigned manager, unsigned nodes,
-		       const struct roami_place *place);
+/* roami_placement_option, and stores the homes of the pages whose directory words `manager` has. */
+void roami_placement_words(const struct roami_segment *there, unsigned manager, unsigned nodes,
+			   const struct roami_placement *place);
 
 /* Applies a placement at all nodes.  app, may block. */
-void roami_place_all(struct roami_node *node, const struct roami_place *place);
+void roami_placement_all(struct roami_node *node, const struct roami_placement *place);
 
 /* Whether this node knows an option of any of the pages. */
-bool roami_place_has_option(struct roami_node *node, const struct roami_place *place);
+bool roami_placement_has_option(struct roami_node *node, const struct roami_placement *place);
 
 #endif

@@ -172,7 +172,7 @@ bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p
 uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, uint64_t have)
 {
 	uint32_t where = atomic_load(&header->where);
-	uint32_t epoch = ROAM_PLACE_EPOCH(where) + 1;
+	uint32_t epoch = ROAM_HOME_REF_EPOCH(where) + 1;
 
 	roami_contract(ROAMI_VERSION(have) == have);
 	if ((where & ROAM_HEADER_HOME) == 0)
@@ -235,7 +235,7 @@ bool roami_home_take(struct roami_node *node, uint32_t page, uint64_t have)
 	if (epoch == 0)
 		return false;
 	roami_page_lock(node, page);
-	roami_home_receive(node, page, have, ROAM_PLACE_MADE(node->me, epoch));
+	roami_home_receive(node, page, have, ROAM_HOME_REF(node->me, epoch));
 	roami_page_entry(node, page)->home = (uint16_t)(node->me + 1);
 	roami_page_unlock(node, page);
 	was = roami_word_swap(node, page, ROAMI_WORD_READY | home, ROAMI_WORD_READY | node->me);

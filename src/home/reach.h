@@ -152,7 +152,8 @@ struct roami_reach {
 	void (*parts)(struct roami_node *node, const struct roami_parts_ask *ask,
 		      const struct roami_vclock *clock, struct roami_parts_answer *answer);
 	/* Gives the pages whose words `manager` has their homes and option. */
-	void (*place)(struct roami_node *node, unsigned manager, const struct roami_place *place);
+	void (*place)(struct roami_node *node, unsigned manager,
+		      const struct roami_placement *place);
 
 	/* ---- control pages. */
 

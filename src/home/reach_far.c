@@ -194,7 +194,8 @@ static void far_parts(struct roami_node *node, const struct roami_parts_ask *ask
 }
 
 /* The beginning of a block is not sent. */
-static void far_place(struct roami_node *node, unsigned manager, const struct roami_place *place)
+static void far_place(struct roami_node *node, unsigned manager,
+		      const struct roami_placement *place)
 {
 	struct roam_part part = {place, sizeof(*place)};
 

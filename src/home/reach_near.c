@@ -323,10 +323,11 @@ static void near_parts(struct roami_node *node, const struct roami_parts_ask *as
 	roami_parts_apply(node, node->me, ask, clock, answer);
 }
 
-static void near_place(struct roami_node *node, unsigned manager, const struct roami_place *place)
+static void near_place(struct roami_node *node, unsigned manager,
+		       const struct roami_placement *place)
 {
 	roami_contract(node->segments[manager].base != NULL);
-	roami_place_words(&node->segments[manager], manager, node->nodes, place);
+	roami_placement_words(&node->segments[manager], manager, node->nodes, place);
 }
 
 static struct roami_call *near_tell(struct roami_node *node, unsigned peer, unsigned type,

@@ -251,14 +251,14 @@ static enum roam_err job_place_block(struct roami_job *job, unsigned number, uin
 				     size_t bytes, const struct roam_region *region,
 				     uint64_t option)
 {
-	struct roami_place place = {.page = (uint32_t)(offset / ROAMI_PAGE),
-				    .place = (uint32_t)region->place,
-				    .home = region->node,
-				    .option = option};
+	struct roami_placement place = {.page = (uint32_t)(offset / ROAMI_PAGE),
+					.place = (uint32_t)region->place,
+					.home = region->node,
+					.option = option};
 
 	place.pages = (uint32_t)((offset + bytes - 1) / ROAMI_PAGE) - place.page + 1;
 	if (option == 0 && job->node->regions[number].protocol->region_option != NULL &&
-	    roami_place_has_option(job->node, &place))
+	    roami_placement_has_option(job->node, &place))
 		place.option = ROAMI_OPTION_JOBS;
 	if (bytes < ROAMI_PAGE && place.option == 0)
 		return ROAM_OK;
@@ -393,9 +393,9 @@ enum roam_err roami_job_free(struct roami_job *job, void *block)
 
 /* -------------------------------------------------------------------------------------- blocks */
 
-static enum roam_err job_note(struct roami_job *job, const struct roami_place *place)
+static enum roam_err job_note(struct roami_job *job, const struct roami_placement *place)
 {
-	struct roami_place *block;
+	struct roami_placement *block;
 
 	pthread_mutex_lock(&job->opening);
 	block = roami_os_vec_grow(&job->blocks, sizeof(*block), 1);
@@ -407,7 +407,7 @@ static enum roam_err job_note(struct roami_job *job, const struct roami_place *p
 	return block != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
-enum roam_err roami_job_place(struct roami_job *job, const struct roami_place *place)
+enum roam_err roami_job_place(struct roami_job *job, const struct roami_placement *place)
 {
 	bool alone = job->life == ROAMI_JOB_ALONE && job->nodes == 1;
 	enum roam_err err = ROAM_OK;
@@ -418,15 +418,15 @@ enum roam_err roami_job_place(struct roami_job *job, const struct roami_place *p
 	if (alone || (job->me == 0 && place->option != 0))
 		err = job_note(job, place);
 	if (err == ROAM_OK && alone)
-		roami_place_option(job->node->self, place);
+		roami_placement_option(job->node->self, place);
 	else if (err == ROAM_OK)
-		roami_place_all(job->node, place);
+		roami_placement_all(job->node, place);
 	return err;
 }
 
 void roami_job_collect_blocks(struct roami_job *job)
 {
-	struct roami_place *places = (void *)job->blocks.items;
+	struct roami_placement *places = (void *)job->blocks.items;
 	struct roami_segment there;
 
 	for (unsigned node = 0; node < job->nodes; node++) {
@@ -434,7 +434,7 @@ void roami_job_collect_blocks(struct roami_job *job)
 			continue;
 		roami_segment_point(&there, &job->layout, job->bases[node]);
 		for (size_t i = 0; i < job->blocks.count; i++)
-			roami_place_words(&there, node, job->nodes, &places[i]);
+			roami_placement_words(&there, node, job->nodes, &places[i]);
 	}
 }
 

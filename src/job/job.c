@@ -402,7 +402,7 @@ void roami_job_finish(struct roami_job *job)
 	if (job->start->leave != NULL)
 		job->start->leave(job);
 	roami_job_close_allocs(job);
-	roami_os_vec_free(&job->blocks, sizeof(struct roami_place));
+	roami_os_vec_free(&job->blocks, sizeof(struct roami_placement));
 	roami_job_part(job);
 	job->life = ROAMI_JOB_OVER;
 }

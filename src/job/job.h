@@ -81,7 +81,8 @@ struct roami_job {
 	bool parting; /* nodes have ended; what is left of them goes later */
 	struct roami_raw *raw;   /* while pages return from other hosts, see collect.c */
 	struct roami_vec lone;   /* ranges of the app view that are not our segment, see single.c */
-	struct roami_vec blocks; /* struct roami_place: before the seal the nodes are not known */
+	struct roami_vec
+		blocks; /* struct roami_placement: before the seal the nodes are not known */
 	const struct roami_room *const *extensions; /* of its nodes */
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 };
@@ -289,7 +290,9 @@ enum roam_err roami_job_lease(struct roami_job *job);
 /* The region of regions under a protocol; reports errors on stderr. */
 enum roam_err roami_job_region(struct roami_job *job, const char *protocol, unsigned *region_p);
 
-/* What roam_region.option says: the `option` of struct roami_place; reports errors on stderr. */
+/*
+ * What roam_region.option says: the `option` of struct roami_placement; reports errors on stderr.
+ */
 enum roam_err roami_job_option(const struct roami_job *job, unsigned region, const char *text,
 			       uint64_t *option_p);
 
@@ -297,7 +300,7 @@ enum roam_err roami_job_option(const struct roami_job *job, unsigned region, con
 void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 		      enum roam_err *err_p);
 enum roam_err roami_job_free(struct roami_job *job, void *block);
-enum roam_err roami_job_place(struct roami_job *job, const struct roami_place *place);
+enum roam_err roami_job_place(struct roami_job *job, const struct roami_placement *place);
 
 /* The nodes are known now: does what was noted while alone, in the segments that are mapped. */
 void roami_job_collect_blocks(struct roami_job *job);

@@ -174,17 +174,17 @@ static void parts_give(struct far_thread *thread)
 
 /* ------------------------------------------------------------------------------ places, states */
 
-static struct roami_place far_place(const struct far_world *far, unsigned node)
+static struct roami_placement far_place(const struct far_world *far, unsigned node)
 {
 	static const unsigned places[] = {ROAM_PLACE_BLOCK, ROAM_PLACE_CYCLIC, ROAM_PLACE_NODE};
 
-	return (struct roami_place){.page = node * PLACED,
-				    .pages = PLACED,
-				    .place = places[node % 3],
-				    .home = (node + 1) % far->nodes};
+	return (struct roami_placement){.page = node * PLACED,
+					.pages = PLACED,
+					.place = places[node % 3],
+					.home = (node + 1) % far->nodes};
 }
 
-static unsigned place_home(const struct roami_place *place, uint32_t i, unsigned nodes)
+static unsigned place_home(const struct roami_placement *place, uint32_t i, unsigned nodes)
 {
 	if (place->place == ROAM_PLACE_BLOCK)
 		return i * nodes / PLACED;
@@ -196,7 +196,7 @@ static void places_check(struct far_thread *thread)
 	unsigned nodes = thread->far->nodes;
 
 	for (uint32_t page = 0; page < nodes * PLACED; page++) {
-		struct roami_place place = far_place(thread->far, page / PLACED);
+		struct roami_placement place = far_place(thread->far, page / PLACED);
 		unsigned home = place_home(&place, page % PLACED, nodes);
 		uint64_t word = roami_word_load(thread->node, page);
 
@@ -243,9 +243,9 @@ static void states_check(struct far_thread *thread, bool all)
 
 static void far_tell(struct far_thread *thread)
 {
-	struct roami_place place = far_place(thread->far, thread->node->me);
+	struct roami_placement place = far_place(thread->far, thread->node->me);
 
-	roami_place_all(thread->node, &place);
+	roami_placement_all(thread->node, &place);
 	states_check(thread, false);
 	roami_state_set(thread->node, ROAMI_STATE_ALLOC_HASH, HASH(thread->node->me), true);
 	thread->far->told |= 1u << thread->node->me;

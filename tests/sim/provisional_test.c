@@ -71,13 +71,13 @@ static void guess_pause(struct guess_thread *thread)
 static void guess_place(struct guess_thread *thread, uint32_t group)
 {
 	uint64_t at = word_at(group, rng_below(&thread->rng, PAGES), 0);
-	struct roami_place place = {.page = (uint32_t)(at / ROAM_PAGE_SIZE),
-				    .pages = 1,
-				    .place = ROAM_PLACE_NODE,
-				    .home = rng_below(&thread->rng, thread->guess->nodes)};
+	struct roami_placement place = {.page = (uint32_t)(at / ROAM_PAGE_SIZE),
+					.pages = 1,
+					.place = ROAM_PLACE_NODE,
+					.home = rng_below(&thread->rng, thread->guess->nodes)};
 
 	if (thread->guess->places && rng_one_in(&thread->rng, 2))
-		roami_place_all(thread->node, &place);
+		roami_placement_all(thread->node, &place);
 }
 
 /* A release, and no acquire: what the node knows of untouched pages stays. */

@@ -111,7 +111,7 @@ static void await_main(void *arg)
 static struct thrash thrash_region(const struct roam_protocol *protocol, uint64_t seed,
 				   uint32_t delta, uint32_t own, void (*fn)(void *arg))
 {
-	struct roami_place region = {.pages = 1, .option = ROAMI_OPTION_OWN + own};
+	struct roami_placement region = {.pages = 1, .option = ROAMI_OPTION_OWN + own};
 	struct thrash thrash = {0};
 	struct thrash_thread threads[2] = {{&thrash, 0}, {&thrash, 1}};
 	struct world_config config;
@@ -131,7 +131,7 @@ static struct thrash thrash_region(const struct roam_protocol *protocol, uint64_
 	if (thrash.world == NULL)
 		exit(EXIT_FAILURE);
 	if (own != JOBS)
-		roami_place_all(world_node(thrash.world, 0), &region);
+		roami_placement_all(world_node(thrash.world, 0), &region);
 	for (unsigned i = 0; i < 2; i++)
 		world_spawn(thrash.world, i, fn, &threads[i]);
 	thrash.good = world_run(thrash.world);
