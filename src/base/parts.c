@@ -4,116 +4,118 @@
 #define WORD_STATE 62
 #define WORD_USED  (UINT64_C(1) << 61)
 
-static uint64_t pool_word(const struct roami_pool_part *part)
+static uint64_t parts_word(const struct roami_heap_part *part)
 {
 	return (uint64_t)part->state << WORD_STATE | (part->used ? WORD_USED : 0) |
 	       part->node;
 }
 
-static void pool_set(struct roami_pool *pool, uint32_t first, uint32_t parts,
-		     struct roami_pool_part part)
+static void parts_set(struct roami_heap_parts *pool, uint32_t first, uint32_t parts,
+		      struct roami_heap_part part)
 {
 	for (uint32_t i = first; i < first + parts; i++) {
 		atomic_store_explicit(&pool->intervals[i], part.interval, memory_order_relaxed);
-		atomic_store_explicit(&pool->words[i], pool_word(&part), memory_order_relaxed);
+		atomic_store_explicit(&pool->words[i], parts_word(&part), memory_order_relaxed);
 	}
 	if (parts > 0)
 		atomic_store(&pool->used, 1);
 }
 
-uint64_t roami_pool_part(uint64_t heap_bytes)
+uint64_t roami_heap_part(uint64_t heap_bytes)
 {
-	uint64_t part = ROAMI_POOL_PART_BYTES;
+	uint64_t part = ROAMI_HEAP_PARTS_PART_BYTES;
 
-	while (part * ROAMI_POOL_PARTS < heap_bytes)
+	while (part * ROAMI_HEAP_PARTS_PARTS < heap_bytes)
 		part *= 2;
 	return part;
 }
 
-void roami_pool_init(struct roami_pool *pool, uint64_t heap_bytes)
+void roami_heap_parts_init(struct roami_heap_parts *pool, uint64_t heap_bytes)
 {
-	pool->part = roami_pool_part(heap_bytes);
+	pool->part = roami_heap_part(heap_bytes);
 	pool->count = (uint32_t)(heap_bytes / pool->part);
 }
 
-struct roami_pool_part roami_pool_look(const struct roami_pool *pool, uint32_t part)
+struct roami_heap_part roami_heap_parts_look(const struct roami_heap_parts *pool, uint32_t part)
 {
 	uint64_t word = atomic_load_explicit(&pool->words[part], memory_order_relaxed);
 
-	return (struct roami_pool_part){
-		(enum roami_pool_state)(word >> WORD_STATE), (word & WORD_USED) != 0,
-		(unsigned)word & 0xffffu,
-		atomic_load_explicit(&pool->intervals[part], memory_order_relaxed)};
+	return (struct roami_heap_part){(enum roami_heap_parts_state)(word >> WORD_STATE),
+					(word & WORD_USED) != 0, (unsigned)word & 0xffffu,
+					atomic_load_explicit(&pool->intervals[part],
+							     memory_order_relaxed)};
 }
 
-void roami_pool_begin(struct roami_pool *pool, uint32_t parts, unsigned node)
+void roami_heap_parts_begin(struct roami_heap_parts *pool, uint32_t parts, unsigned node)
 {
-	pool_set(pool, 0, parts, (struct roami_pool_part){ROAMI_POOL_LEASED, true, node, 0});
+	parts_set(pool, 0, parts, (struct roami_heap_part){ROAMI_HEAP_PARTS_LEASED, true, node, 0});
 }
 
-static bool pool_free_to(struct roami_pool_part part, unsigned me,
-			 const struct roami_vclock *clock)
+static bool parts_free_to(struct roami_heap_part part, unsigned me,
+			  const struct roami_vclock *clock)
 {
-	return part.state == ROAMI_POOL_FREE &&
+	return part.state == ROAMI_HEAP_PARTS_FREE &&
 	       (part.interval == 0 || part.node == me || clock->at[part.node] >= part.interval);
 }
 
 /* Leases gather below and blocks above, so that small ones seldom lie between large ones. */
-bool roami_pool_take(struct roami_pool *pool, uint32_t parts, bool block, unsigned me,
-		     const struct roami_vclock *clock, uint32_t *first_p, bool *used_p)
+bool roami_heap_parts_take(struct roami_heap_parts *pool, uint32_t parts, bool block, unsigned me,
+			   const struct roami_vclock *clock, uint32_t *first_p, bool *used_p)
 {
 	uint32_t run = 0, at = 0;
 	bool used = false;
 
 	for (uint32_t i = 0; i < pool->count && run < parts; i++) {
-		struct roami_pool_part part;
+		struct roami_heap_part part;
 
 		at = block ? pool->count - 1 - i : i;
-		part = roami_pool_look(pool, at);
-		run = pool_free_to(part, me, clock) ? run + 1 : 0;
+		part = roami_heap_parts_look(pool, at);
+		run = parts_free_to(part, me, clock) ? run + 1 : 0;
 		used = run > 0 && (part.used || (used && run > 1));
 	}
 	if (parts == 0 || run < parts)
 		return false;
 	*first_p = block ? at : at + 1 - parts;
 	*used_p = used;
-	pool_set(pool, *first_p, parts,
-		 (struct roami_pool_part){block ? ROAMI_POOL_REST : ROAMI_POOL_LEASED, true, me,
-					  0});
+	parts_set(pool, *first_p, parts,
+		  (struct roami_heap_part){block ? ROAMI_HEAP_PARTS_REST : ROAMI_HEAP_PARTS_LEASED,
+					   true, me, 0});
 	if (block)
-		pool_set(pool, *first_p, 1,
-			 (struct roami_pool_part){ROAMI_POOL_BLOCK, true, me, 0});
+		parts_set(pool, *first_p, 1,
+			  (struct roami_heap_part){ROAMI_HEAP_PARTS_BLOCK, true, me, 0});
 	return true;
 }
 
-void roami_pool_put(struct roami_pool *pool, uint32_t first, uint32_t parts, bool used,
-		    unsigned node, uint64_t interval)
+void roami_heap_parts_put(struct roami_heap_parts *pool, uint32_t first, uint32_t parts, bool used,
+			  unsigned node, uint64_t interval)
 {
-	pool_set(pool, first, parts,
-		 (struct roami_pool_part){ROAMI_POOL_FREE, used, node, interval});
+	parts_set(pool, first, parts,
+		  (struct roami_heap_part){ROAMI_HEAP_PARTS_FREE, used, node, interval});
 }
 
-bool roami_pool_free(struct roami_pool *pool, uint32_t first, unsigned node, uint64_t interval)
+bool roami_heap_parts_free(struct roami_heap_parts *pool, uint32_t first, unsigned node,
+			   uint64_t interval)
 {
 	uint32_t parts = 1;
 
-	if (first >= pool->count || roami_pool_look(pool, first).state != ROAMI_POOL_BLOCK)
+	if (first >= pool->count ||
+	    roami_heap_parts_look(pool, first).state != ROAMI_HEAP_PARTS_BLOCK)
 		return false;
 	while (first + parts < pool->count &&
-	       roami_pool_look(pool, first + parts).state == ROAMI_POOL_REST)
+	       roami_heap_parts_look(pool, first + parts).state == ROAMI_HEAP_PARTS_REST)
 		parts++;
-	roami_pool_put(pool, first, parts, true, node, interval);
+	roami_heap_parts_put(pool, first, parts, true, node, interval);
 	return true;
 }
 
-void roami_pool_settle(struct roami_pool *pool)
+void roami_heap_parts_settle(struct roami_heap_parts *pool)
 {
 	for (uint32_t i = 0; atomic_load(&pool->used) != 0 && i < pool->count; i++) {
-		struct roami_pool_part part = roami_pool_look(pool, i);
+		struct roami_heap_part part = roami_heap_parts_look(pool, i);
 
-		if (part.state == ROAMI_POOL_LEASED && part.node != 0)
-			part.node = ROAMI_POOL_NOBODY;
+		if (part.state == ROAMI_HEAP_PARTS_LEASED && part.node != 0)
+			part.node = ROAMI_HEAP_PARTS_NOBODY;
 		part.interval = 0;
-		pool_set(pool, i, 1, part);
+		parts_set(pool, i, 1, part);
 	}
 }

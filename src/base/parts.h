@@ -7,8 +7,8 @@
  * What was free'd is taken again only by a node that has acquired the free (rule 3.2): a free part
  * remembers the node that freed it, and in which interval.
  */
-#ifndef ROAMI_POOL_H
-#define ROAMI_POOL_H
+#ifndef ROAMI_HEAP_PARTS_H
+#define ROAMI_HEAP_PARTS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,58 +16,64 @@
 
 #include "base/vclock.h"
 
-#define ROAMI_POOL_PARTS      16384u
-#define ROAMI_POOL_PART_BYTES 65536u /* at least */
-#define ROAMI_POOL_LARGE      8u     /* a block of so many parts has them for itself */
-#define ROAMI_POOL_NOBODY     0xffffu
+#define ROAMI_HEAP_PARTS_PARTS      16384u
+#define ROAMI_HEAP_PARTS_PART_BYTES 65536u /* at least */
+#define ROAMI_HEAP_PARTS_LARGE      8u     /* a block of so many parts has them for itself */
+#define ROAMI_HEAP_PARTS_NOBODY     0xffffu
 
-enum roami_pool_state { ROAMI_POOL_FREE, ROAMI_POOL_LEASED, ROAMI_POOL_BLOCK, ROAMI_POOL_REST };
+enum roami_heap_parts_state {
+	ROAMI_HEAP_PARTS_FREE,
+	ROAMI_HEAP_PARTS_LEASED,
+	ROAMI_HEAP_PARTS_BLOCK,
+	ROAMI_HEAP_PARTS_REST
+};
 
 /* The lock is the caller's to take around every call below. */
-struct roami_pool {
+struct roami_heap_parts {
 	_Alignas(64) _Atomic uint32_t lock; /* a struct roami_spin */
 	uint32_t count;                     /* parts */
 	uint64_t part;                      /* bytes of one */
 	_Atomic uint32_t used;              /* parts have been taken */
-	_Atomic uint64_t words[ROAMI_POOL_PARTS];
-	_Atomic uint64_t intervals[ROAMI_POOL_PARTS]; /* of free parts */
+	_Atomic uint64_t words[ROAMI_HEAP_PARTS_PARTS];
+	_Atomic uint64_t intervals[ROAMI_HEAP_PARTS_PARTS]; /* of free parts */
 };
 
 /* A part: its state, its owner or the node that freed it, and whether it was ever in use. */
-struct roami_pool_part {
-	enum roami_pool_state state;
+struct roami_heap_part {
+	enum roami_heap_parts_state state;
 	bool used;
 	unsigned node;
 	uint64_t interval; /* of a free part: in which `node` freed it; 0: everybody knows */
 };
 
 /* Bytes of a part of such a heap. */
-uint64_t roami_pool_part(uint64_t heap_bytes);
+uint64_t roami_heap_part(uint64_t heap_bytes);
 
 /* All parts of a heap are free; the memory was zero. */
-void roami_pool_init(struct roami_pool *pool, uint64_t heap_bytes);
+void roami_heap_parts_init(struct roami_heap_parts *pool, uint64_t heap_bytes);
 
-struct roami_pool_part roami_pool_look(const struct roami_pool *pool, uint32_t part);
+struct roami_heap_part roami_heap_parts_look(const struct roami_heap_parts *pool, uint32_t part);
 
 /* The first `parts` become leases of `node`: what was handed out before there were leases. */
-void roami_pool_begin(struct roami_pool *pool, uint32_t parts, unsigned node);
+void roami_heap_parts_begin(struct roami_heap_parts *pool, uint32_t parts, unsigned node);
 
 /*
  * `parts` in a row that are free as far as `clock` tells node `me`: the highest as one block, or
  * the lowest as leases of `me`.  *used_p: some were in use before, so they may not be zero.
  * False: none.
  */
-bool roami_pool_take(struct roami_pool *pool, uint32_t parts, bool block, unsigned me,
-		     const struct roami_vclock *clock, uint32_t *first_p, bool *used_p);
+bool roami_heap_parts_take(struct roami_heap_parts *pool, uint32_t parts, bool block, unsigned me,
+			   const struct roami_vclock *clock, uint32_t *first_p, bool *used_p);
 
 /* Leases come back, freed by `node` in its `interval`. */
-void roami_pool_put(struct roami_pool *pool, uint32_t first, uint32_t parts, bool used,
-		    unsigned node, uint64_t interval);
+void roami_heap_parts_put(struct roami_heap_parts *pool, uint32_t first, uint32_t parts, bool used,
+			  unsigned node, uint64_t interval);
 
 /* Frees the block that starts with part `first`; false: none does. */
-bool roami_pool_free(struct roami_pool *pool, uint32_t first, unsigned node, uint64_t interval);
+bool roami_heap_parts_free(struct roami_heap_parts *pool, uint32_t first, unsigned node,
+			   uint64_t interval);
 
 /* All nodes but 0 have ended: no node serves their leases any more, and all frees are known. */
-void roami_pool_settle(struct roami_pool *pool);
+void roami_heap_parts_settle(struct roami_heap_parts *pool);
 
 #endif

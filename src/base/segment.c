@@ -28,7 +28,7 @@ static void layout_place(struct roami_layout *layout, unsigned nodes_max)
 
 	layout->nodes_max = nodes_max;
 	layout->pool = at;
-	at += segment_round((1 + layout->regions) * sizeof(struct roami_pool));
+	at += segment_round((1 + layout->regions) * sizeof(struct roami_heap_parts));
 	layout->rings = at;
 	layout->ring_bytes = RING_BYTES;
 	at += (size_t)nodes_max * RING_BYTES;

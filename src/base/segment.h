@@ -289,7 +289,7 @@ struct roami_segment {
 	uint8_t *base; /* NULL: not mapped, and so is nothing below but `ctl`, a copy */
 	size_t bytes;
 	struct roami_ctl *ctl;
-	struct roami_pool *pool; /* of each region */
+	struct roami_heap_parts *pool; /* of each region */
 	struct roami_notice_ring *ring;
 	struct roami_diff_log *diff_log;
 	/* Of each page of the heap: where in it there are synchronisation objects. */

@@ -16,14 +16,14 @@ enum { PARTS_LOOK, PARTS_TAKE, PARTS_PUT, PARTS_FREE };
 void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_parts_ask *ask,
 		       const struct roami_vclock *clock, struct roami_parts_answer *answer)
 {
-	struct roami_pool *pool = &node->segments[0].pool[ask->region];
+	struct roami_heap_parts *pool = &node->segments[0].pool[ask->region];
 	struct roami_spin *lock = (void *)&pool->lock;
 	bool used = false;
 
 	roami_assert(pool != NULL && ask->region < node->region_count && by < node->nodes);
 	memset(answer, 0, sizeof(*answer));
 	if (ask->what == PARTS_LOOK) {
-		struct roami_pool_part part = roami_pool_look(pool, ask->first);
+		struct roami_heap_part part = roami_heap_parts_look(pool, ask->first);
 
 		*answer = (struct roami_parts_answer){1,          ask->first, part.used,
 						part.state, part.node,  0,        part.interval};
@@ -31,12 +31,13 @@ void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_
 	}
 	roami_spin_lock(node, lock);
 	if (ask->what == PARTS_TAKE)
-		answer->done = roami_pool_take(pool, ask->parts, ask->flag != 0, by, clock,
-					       &answer->first, &used);
+		answer->done = roami_heap_parts_take(pool, ask->parts, ask->flag != 0, by, clock,
+						     &answer->first, &used);
 	else if (ask->what == PARTS_PUT)
-		roami_pool_put(pool, ask->first, ask->parts, ask->flag != 0, by, ask->interval);
+		roami_heap_parts_put(pool, ask->first, ask->parts, ask->flag != 0, by,
+				     ask->interval);
 	else
-		answer->done = roami_pool_free(pool, ask->first, by, ask->interval);
+		answer->done = roami_heap_parts_free(pool, ask->first, by, ask->interval);
 	roami_spin_unlock(lock);
 	answer->used = used;
 }
@@ -64,17 +65,17 @@ static void parts_handle(struct roami_node *node, const struct roam_request *req
 	roami_reply(node, request, &part, 1);
 }
 
-struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned region, uint32_t part)
+struct roami_heap_part roami_parts_look(struct roami_node *node, unsigned region, uint32_t part)
 {
 	struct roami_parts_ask ask = {.what = PARTS_LOOK, .region = region, .first = part};
 	struct roami_parts_answer answer;
 
 	roami_assert(region < node->region_count);
 	node->reach[0]->parts(node, &ask, NULL, &answer);
-	if (answer.state > ROAMI_POOL_REST ||
-	    (answer.node >= node->nodes && answer.node != ROAMI_POOL_NOBODY))
+	if (answer.state > ROAMI_HEAP_PARTS_REST ||
+	    (answer.node >= node->nodes && answer.node != ROAMI_HEAP_PARTS_NOBODY))
 		roami_node_fail(node, "node 0: malformed reply from the heap pool");
-	return (struct roami_pool_part){(enum roami_pool_state)answer.state, answer.used != 0,
+	return (struct roami_heap_part){(enum roami_heap_parts_state)answer.state, answer.used != 0,
 					answer.node, answer.interval};
 }
 
@@ -200,8 +201,8 @@ static void place_handle(struct roami_node *node, const struct roam_request *req
 /* ------------------------------------------------------------------------------------ messages */
 
 static const struct roam_message pool_messages[] = {
-	[ROAMI_POOL_ASK] = {"parts", parts_handle, 1024},
-	[ROAMI_POOL_PLACE] = {"place", place_handle, sizeof(struct roami_placement)},
+	[ROAMI_HEAP_PARTS_ASK] = {"parts", parts_handle, 1024},
+	[ROAMI_HEAP_PARTS_PLACE] = {"place", place_handle, sizeof(struct roami_placement)},
 	{NULL, NULL, 0},
 };
 

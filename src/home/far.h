@@ -9,7 +9,7 @@
 #include "msg/msg.h"
 
 /* Messages of the room. */
-enum { ROAMI_POOL_ASK, ROAMI_POOL_PLACE };
+enum { ROAMI_HEAP_PARTS_ASK, ROAMI_HEAP_PARTS_PLACE };
 
 struct roami_parts_ask {
 	uint32_t what;
@@ -39,7 +39,7 @@ void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_
 		       const struct roami_vclock *clock, struct roami_parts_answer *answer);
 
 /* ---- the pool (base/parts.h) of a region, with its lock.  app, may block. */
-struct roami_pool_part roami_parts_look(struct roami_node *node, unsigned region, uint32_t part);
+struct roami_heap_part roami_parts_look(struct roami_node *node, unsigned region, uint32_t part);
 /* `clock`: from roami_log_reuse_clock; only parts whose frees it covers are taken. */
 bool roami_parts_take(struct roami_node *node, unsigned region, uint32_t parts, bool block,
 		      const struct roami_vclock *clock, uint32_t *first_p, bool *used_p);

@@ -188,7 +188,7 @@ static void far_parts(struct roami_node *node, const struct roami_parts_ask *ask
 	roami_assert(node->me != 0);
 	if (clock != NULL)
 		parts[1].bytes = roami_vclock_encode(clock, NULL, node->nodes, &wire);
-	if (roami_msg_call(node, 0, pool_type(node, ROAMI_POOL_ASK), parts, 2, answer,
+	if (roami_msg_call(node, 0, pool_type(node, ROAMI_HEAP_PARTS_ASK), parts, 2, answer,
 			   sizeof(*answer)) != sizeof(*answer))
 		roami_node_fail(node, "node 0: malformed reply from the heap pool");
 }
@@ -201,7 +201,7 @@ static void far_place(struct roami_node *node, unsigned manager,
 
 	roami_assert(manager != node->me);
 	if (place->place != ROAM_PLACE_FIRST_TOUCH || place->option != 0)
-		roami_msg_call(node, manager, pool_type(node, ROAMI_POOL_PLACE), &part, 1,
+		roami_msg_call(node, manager, pool_type(node, ROAMI_HEAP_PARTS_PLACE), &part, 1,
 			       NULL, 0);
 }
 

@@ -11,10 +11,10 @@
 #include "sync/sync.h"
 
 /* How a region is cut; of node 0's segment also what is whose. */
-static struct roami_pool *job_pool(const struct roami_job *job, unsigned number)
+static struct roami_heap_parts *job_pool(const struct roami_job *job, unsigned number)
 {
 	unsigned node = job->bases[0] != NULL ? 0 : job->me;
-	struct roami_pool *pools = (void *)((uint8_t *)job->bases[node] + job->layout.pool);
+	struct roami_heap_parts *pools = (void *)((uint8_t *)job->bases[node] + job->layout.pool);
 
 	return &pools[number];
 }
@@ -58,7 +58,7 @@ static bool pool_take(struct roami_job *job, unsigned number, uint32_t parts, bo
 /* After `freed` was given back: free parts of this node's go back to all. */
 static void pool_return(struct roami_job *job, unsigned number, uint64_t freed)
 {
-	struct roami_pool *pool = job_pool(job, number);
+	struct roami_heap_parts *pool = job_pool(job, number);
 	uint64_t offset, bytes;
 	bool used;
 
@@ -127,13 +127,14 @@ uint64_t roami_job_hash_allocs(struct roami_job *job)
 /* What node 0 handed out in the region before there were leases stays its own. */
 static enum roam_err region_lease(struct roami_job *job, unsigned number)
 {
-	struct roami_pool *pool = job_pool(job, number);
+	struct roami_heap_parts *pool = job_pool(job, number);
 	uint64_t base = roami_layout_base(&job->layout, number), end;
 	enum roam_err err = roami_alloc_cut(job->allocs[number], pool->part, job->me == 0, &end);
 	uint64_t parts = (end - base + pool->part - 1) / pool->part;
 
 	if (err == ROAM_OK && job->me == 0)
-		roami_pool_begin(pool, parts < pool->count ? (uint32_t)parts : pool->count, 0);
+		roami_heap_parts_begin(pool, parts < pool->count ? (uint32_t)parts : pool->count,
+				       0);
 	return err;
 }
 
@@ -184,7 +185,7 @@ static enum roam_err region_ready(struct roami_job *job, unsigned number)
 static enum roam_err job_take(struct roami_job *job, unsigned number, size_t bytes,
 			      uint64_t *offset_p, bool *fresh_p)
 {
-	struct roami_pool *pool = job_pool(job, number);
+	struct roami_heap_parts *pool = job_pool(job, number);
 	struct roami_alloc *alloc = job->allocs[number];
 	uint64_t parts = bytes / pool->part + (bytes % pool->part != 0), offset;
 	enum roam_err err = ROAM_ENOMEM;
@@ -192,7 +193,7 @@ static enum roam_err job_take(struct roami_job *job, unsigned number, size_t byt
 
 	if (job->leases && parts > pool->count)
 		return ROAM_ENOMEM;
-	if (job->leases && parts >= ROAMI_POOL_LARGE) {
+	if (job->leases && parts >= ROAMI_HEAP_PARTS_LARGE) {
 		if (!pool_take(job, number, (uint32_t)parts, true, offset_p, &used))
 			return ROAM_ENOMEM;
 		*fresh_p = !used;
@@ -332,7 +333,7 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_reg
 static enum roam_err free_leased(struct roami_job *job, unsigned number, unsigned owner,
 				 uint64_t offset)
 {
-	if (owner == ROAMI_POOL_NOBODY) /* its allocator went with it; the range is lost */
+	if (owner == ROAMI_HEAP_PARTS_NOBODY) /* its allocator went with it; the range is lost */
 		return offset % 64 == 0 ? ROAM_OK : ROAM_ENOTOURS;
 	if (owner == job->me)
 		return job_give(job, number, offset);
@@ -355,8 +356,8 @@ static enum roam_err job_free(struct roami_job *job, void *block)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)block - job->app);
 	unsigned number = job_region(job, offset);
-	struct roami_pool *pool = job_pool(job, number);
-	struct roami_pool_part part;
+	struct roami_heap_parts *pool = job_pool(job, number);
+	struct roami_heap_part part;
 	uint32_t index;
 
 	if ((uint8_t *)block < job->app || offset >= job->layout.heap_bytes ||
@@ -374,7 +375,7 @@ static enum roam_err job_free(struct roami_job *job, void *block)
 	if (index >= pool->count) /* less than a part at the end, handed out before the seal */
 		return free_leased(job, number, 0, offset);
 	part = roami_parts_look(job->node, number, index);
-	if (part.state == ROAMI_POOL_LEASED)
+	if (part.state == ROAMI_HEAP_PARTS_LEASED)
 		return free_leased(job, number, part.node, offset);
 	return free_large(job, number, offset);
 }

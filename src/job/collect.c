@@ -67,14 +67,14 @@ typedef void collect_fn(struct roami_job *job, uint32_t first, uint32_t end);
 /* What no block is in may stay where it is.  What is less than a part, at the end, is looked at. */
 static void collect_each(struct roami_job *job, unsigned region, collect_fn *each)
 {
-	const struct roami_pool *pool = &job->node->segments[0].pool[region];
+	const struct roami_heap_parts *pool = &job->node->segments[0].pool[region];
 	uint32_t pages = (uint32_t)(pool->part / ROAMI_PAGE);
 	uint32_t base = job->node->regions[region].first, first = base;
 
 	if (atomic_load(&pool->used) == 0)
 		return;
 	for (uint32_t part = 0; part < pool->count; part++)
-		if (roami_pool_look(pool, part).state == ROAMI_POOL_FREE) {
+		if (roami_heap_parts_look(pool, part).state == ROAMI_HEAP_PARTS_FREE) {
 			if (first < base + part * pages)
 				each(job, first, base + part * pages);
 			first = base + (part + 1) * pages;

@@ -8,11 +8,11 @@
 
 void roami_boot_layout(struct roami_layout *layout, const struct roami_options *options)
 {
-	uint64_t bytes = options->heap / ROAMI_REGION_SHARE, part = roami_pool_part(bytes);
+	uint64_t bytes = options->heap / ROAMI_REGION_SHARE, part = roami_heap_part(bytes);
 
 	roami_layout_make_regions(layout, options->heap, (unsigned)options->nodes_max,
 				  roami_stretch_count, (bytes + part - 1) / part * part,
-				  roami_pool_part(options->heap));
+				  roami_heap_part(options->heap));
 }
 
 int roami_boot_segment(const struct roami_layout *layout, unsigned node)
@@ -40,9 +40,9 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	atomic_store(&ctl->threads, 1);
 	/* Of node 0's also the words count; of the others', how the heap is cut. */
 	for (unsigned region = 0; region <= layout->regions; region++) {
-		struct roami_pool *pool = (void *)((uint8_t *)ctl + layout->pool);
+		struct roami_heap_parts *pool = (void *)((uint8_t *)ctl + layout->pool);
 
-		roami_pool_init(&pool[region], roami_layout_bytes(layout, region));
+		roami_heap_parts_init(&pool[region], roami_layout_bytes(layout, region));
 	}
 	if (node == 0)
 		keyed = roami_os_secret(ctl->key, sizeof(ctl->key));

@@ -22,7 +22,7 @@
 
 #define PLACED    48u /* pages that a node places */
 #define PARTS     12u /* of the heap, behind those */
-#define PART      (ROAMI_POOL_PART_BYTES / ROAM_PAGE_SIZE)
+#define PART       (ROAMI_HEAP_PARTS_PART_BYTES / ROAM_PAGE_SIZE)
 #define OWN_MAX   3u
 #define ROUNDS    60u
 #define START_ID  4096u
@@ -96,11 +96,11 @@ static void part_objects(struct far_thread *thread, uint32_t part)
 	uint64_t at = part_at(thread, part), before = sent_all(thread);
 	_Atomic uint32_t told = 0;
 
-	roami_objects_forget(thread->node, at, ROAMI_POOL_PART_BYTES);
+	roami_objects_forget(thread->node, at, ROAMI_HEAP_PARTS_PART_BYTES);
 	if (there->objects && sent_all(thread) == before)
 		world_fail(thread->far->world, "no node forgets the objects in part %u", part);
 	there->objects = rng_one_in(&thread->rng, 2);
-	at += rng_below(&thread->rng, ROAMI_POOL_PART_BYTES);
+	at += rng_below(&thread->rng, ROAMI_HEAP_PARTS_PART_BYTES);
 	if (there->objects)
 		roami_object_tell(thread->node, (uint64_t)(uintptr_t)thread->node->app + at, &told);
 }
@@ -145,9 +145,9 @@ static void parts_take(struct far_thread *thread)
 
 static void parts_look(struct far_thread *thread, const struct far_own *own)
 {
-	struct roami_pool_part part = roami_parts_look(thread->node, 0, own->first);
+	struct roami_heap_part part = roami_parts_look(thread->node, 0, own->first);
 
-	if (part.state != (own->block ? ROAMI_POOL_BLOCK : ROAMI_POOL_LEASED) ||
+	if (part.state != (own->block ? ROAMI_HEAP_PARTS_BLOCK : ROAMI_HEAP_PARTS_LEASED) ||
 	    (!own->block && part.node != thread->node->me))
 		world_fail(thread->far->world, "part %u of thread %u is of state %d, node %u",
 			   own->first, thread->number, (int)part.state, part.node);
@@ -327,8 +327,8 @@ static bool far_one(const struct seed_options *options, const struct roam_protoc
 	if (far.world == NULL)
 		exit(EXIT_FAILURE);
 	for (unsigned i = 0; i < far.nodes; i++)
-		roami_pool_init(&world_node(far.world, i)->self->pool[0],
-				PARTS * ROAMI_POOL_PART_BYTES);
+		roami_heap_parts_init(&world_node(far.world, i)->self->pool[0],
+				      PARTS * ROAMI_HEAP_PARTS_PART_BYTES);
 	far_spawn(&far, &config, threads);
 	good = seed_world(far.world, &config);
 	world_close(far.world);

@@ -11,82 +11,83 @@
 
 static const struct roami_vclock nothing;
 
-static struct roami_pool *pool_new(uint64_t heap)
+static struct roami_heap_parts *pool_new(uint64_t heap)
 {
-	struct roami_pool *pool = aligned_alloc(64, (sizeof(*pool) + 63) & ~(size_t)63);
+	struct roami_heap_parts *pool = aligned_alloc(64, (sizeof(*pool) + 63) & ~(size_t)63);
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(pool);
 	memset(pool, 0, sizeof(*pool));
-	roami_pool_init(pool, heap);
+	roami_heap_parts_init(pool, heap);
 	return pool;
 }
 
-static bool take(struct roami_pool *pool, uint32_t parts, bool block, unsigned me, uint32_t *first)
+static bool take(struct roami_heap_parts *pool, uint32_t parts, bool block, unsigned me,
+		 uint32_t *first)
 {
 	bool used;
 
-	return roami_pool_take(pool, parts, block, me, &nothing, first, &used);
+	return roami_heap_parts_take(pool, parts, block, me, &nothing, first, &used);
 }
 
 static void test_sizes(void)
 {
-	struct roami_pool *pool = pool_new(16 * MIB);
+	struct roami_heap_parts *pool = pool_new(16 * MIB);
 
-	CU_ASSERT_EQUAL(pool->part, ROAMI_POOL_PART_BYTES);
+	CU_ASSERT_EQUAL(pool->part, ROAMI_HEAP_PARTS_PART_BYTES);
 	CU_ASSERT_EQUAL(pool->count, 256);
-	roami_pool_init(pool, MIB * MIB);
+	roami_heap_parts_init(pool, MIB * MIB);
 	CU_ASSERT_EQUAL(pool->count * pool->part, MIB * MIB);
-	CU_ASSERT(pool->count <= ROAMI_POOL_PARTS);
+	CU_ASSERT(pool->count <= ROAMI_HEAP_PARTS_PARTS);
 	free(pool);
 }
 
 static void test_whole(void)
 {
-	struct roami_pool *pool = pool_new(16 * MIB);
+	struct roami_heap_parts *pool = pool_new(16 * MIB);
 	uint32_t first, other;
 
-	roami_pool_begin(pool, 3, 0);
+	roami_heap_parts_begin(pool, 3, 0);
 	CU_ASSERT_FALSE(take(pool, 254, true, 1, &first));
 	CU_ASSERT(take(pool, 253, true, 1, &first));
 	CU_ASSERT_EQUAL(first, 3);
 	CU_ASSERT_FALSE(take(pool, 1, false, 0, &other));
-	CU_ASSERT_FALSE(roami_pool_free(pool, 4, 1, 0));
-	CU_ASSERT_FALSE(roami_pool_free(pool, 2, 1, 0));
-	CU_ASSERT(roami_pool_free(pool, 3, 1, 0));
-	CU_ASSERT_FALSE(roami_pool_free(pool, 3, 1, 0));
+	CU_ASSERT_FALSE(roami_heap_parts_free(pool, 4, 1, 0));
+	CU_ASSERT_FALSE(roami_heap_parts_free(pool, 2, 1, 0));
+	CU_ASSERT(roami_heap_parts_free(pool, 3, 1, 0));
+	CU_ASSERT_FALSE(roami_heap_parts_free(pool, 3, 1, 0));
 	CU_ASSERT(take(pool, 1, false, 2, &other));
 	CU_ASSERT_EQUAL(other, 3);
 	CU_ASSERT(take(pool, 2, true, 2, &other));
 	CU_ASSERT_EQUAL(other, 254);
 	CU_ASSERT(take(pool, 2, true, 2, &other));
-	CU_ASSERT(roami_pool_free(pool, 252, 2, 0)); /* not its neighbour, too */
-	CU_ASSERT_EQUAL(roami_pool_look(pool, 254).state, ROAMI_POOL_BLOCK);
+	CU_ASSERT(roami_heap_parts_free(pool, 252, 2, 0)); /* not its neighbour, too */
+	CU_ASSERT_EQUAL(roami_heap_parts_look(pool, 254).state, ROAMI_HEAP_PARTS_BLOCK);
 	free(pool);
 }
 
 /* A free is acquired before its parts are taken again, but by the node that freed them. */
 static void test_clocks(void)
 {
-	struct roami_pool *pool = pool_new(16 * MIB);
+	struct roami_heap_parts *pool = pool_new(16 * MIB);
 	struct roami_vclock clock = nothing;
 	uint32_t first;
 	bool used = true;
 
-	CU_ASSERT(roami_pool_take(pool, 256, true, 2, &clock, &first, &used));
+	CU_ASSERT(roami_heap_parts_take(pool, 256, true, 2, &clock, &first, &used));
 	CU_ASSERT_FALSE(used);
-	CU_ASSERT(roami_pool_free(pool, 0, 1, 5));
+	CU_ASSERT(roami_heap_parts_free(pool, 0, 1, 5));
 	clock.at[1] = 4;
-	CU_ASSERT_FALSE(roami_pool_take(pool, 1, false, 2, &clock, &first, &used));
+	CU_ASSERT_FALSE(roami_heap_parts_take(pool, 1, false, 2, &clock, &first, &used));
 	clock.at[1] = 5;
-	CU_ASSERT(roami_pool_take(pool, 1, false, 2, &clock, &first, &used));
+	CU_ASSERT(roami_heap_parts_take(pool, 1, false, 2, &clock, &first, &used));
 	CU_ASSERT(used);
 	clock.at[1] = 0;
-	CU_ASSERT(roami_pool_take(pool, 255, false, 1, &clock, &first, &used));
+	CU_ASSERT(roami_heap_parts_take(pool, 255, false, 1, &clock, &first, &used));
 	CU_ASSERT_EQUAL(first, 1);
-	roami_pool_put(pool, 1, 255, true, 1, 9);
-	roami_pool_settle(pool);
-	CU_ASSERT_EQUAL(roami_pool_look(pool, 0).node, ROAMI_POOL_NOBODY);
-	CU_ASSERT(roami_pool_take(pool, 255, true, 0, &clock, &first, &used));
+	roami_heap_parts_put(pool, 1, 255, true, 1, 9);
+	roami_heap_parts_settle(pool);
+	CU_ASSERT_EQUAL(roami_heap_parts_look(pool, 0).node, ROAMI_HEAP_PARTS_NOBODY);
+	CU_ASSERT(roami_heap_parts_take(pool, 255, true, 0, &clock, &first, &used));
 	free(pool);
 }
 
@@ -96,8 +97,8 @@ static void test_stretches(void)
 	struct roami_layout few, many;
 
 	for (uint64_t heap = 16 * MIB; heap <= (UINT64_C(1) << 40); heap *= 8) {
-		roami_layout_make_regions(&few, heap, 2, 3, heap / 16, roami_pool_part(heap));
-		roami_layout_make_regions(&many, heap, 2, 100, heap / 16, roami_pool_part(heap));
+		roami_layout_make_regions(&few, heap, 2, 3, heap / 16, roami_heap_part(heap));
+		roami_layout_make_regions(&many, heap, 2, 100, heap / 16, roami_heap_part(heap));
 		for (unsigned region = 0; region <= many.regions; region++) {
 			uint64_t base = roami_layout_base(&many, region);
 			uint32_t first = (uint32_t)(base / ROAM_PAGE_SIZE);
