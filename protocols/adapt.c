@@ -358,7 +358,7 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 	data->taken = 0;
 	data->home.shares = 0;
 	if (roami_home_is_shared(node, page)) {
-		if (sync->quiet)
+		if (sync->idle)
 			roami_home_unshare(node, page);
 		roami_notice_add(node, page, roami_home_version_bump(node, page));
 	}
@@ -436,7 +436,7 @@ static uint64_t adapt_copied(struct roami_node *node, const struct roam_sync *sy
 	size_t bytes;
 
 	roami_assert(home != roami_me(node));
-	if (roami_count(node) == 2 || (dirty->keep && !sync->quiet) ||
+	if (roami_count(node) == 2 || (dirty->keep && !sync->idle) ||
 	    !roami_home_twinned(node, home, dirty->page))
 		return 0;
 	return adapt_leave(node, dirty, false, &bytes);

@@ -309,7 +309,7 @@ static enum home_news home_news(struct roami_node *node, uint32_t page)
  */
 static bool home_may_open(struct roami_node *node, const struct roam_sync *sync)
 {
-	return !roami_closes_homes(node) || sync->quiet;
+	return !roami_closes_homes(node) || sync->idle;
 }
 
 /*

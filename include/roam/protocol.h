@@ -60,7 +60,7 @@ struct roam_sync {
 	enum roam_sync_kind kind;
 	bool full;   /* all threads of the job take part */
 	uint64_t id; /* the object's address */
-	bool quiet;  /* a full barrier during which no thread of this node runs */
+	bool idle;   /* a full barrier during which no thread of this node runs */
 };
 
 /* One page written in an interval that ends now. */

@@ -625,7 +625,7 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 	if (threads == 0)
 		threads = all;
 	sync.full = threads == all;
-	sync.quiet = sync.full && id != ROAMI_END_ID && atomic_load(&node->self->ctl->threads) == 1;
+	sync.idle = sync.full && id != ROAMI_END_ID && atomic_load(&node->self->ctl->threads) == 1;
 	roami_node_waits(node, ROAM_SYNC_BARRIER + 1, id, threads);
 	if (id == ROAMI_END_ID) {
 		roami_barrier_shm_ended(node);

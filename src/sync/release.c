@@ -15,8 +15,8 @@
 #define HOT_AFTER  2u /* intervals in a row that wrote a page make it hot */
 #define COLD_AFTER 3u /* releases in a row without a change end that */
 #define HEAT_MAX   127u
-#define SPARED     128u /* in heat: written, told, and still to be closed */
-#define SPARED_MAX 64u  /* pages: with their twins they are still in a cache when compared again */
+#define DEFERRED     128u /* in heat: written, told, and still to be closed */
+#define DEFERRED_MAX 64u /* pages: with their twins they are still in a cache when compared again */
 
 #define NOTE_KEY(note) ((note).page)
 ROAMI_SORT_DEFINE(note_sort, struct roam_notice, NOTE_KEY)
@@ -57,22 +57,22 @@ static size_t dirty_take(struct roami_node *node)
 }
 
 /* Also a home's page with a twin, if no node takes it before it is closed or writes it now. */
-static bool page_may_be_hot(const struct roam_protocol *protocol, uint8_t flags, bool quiet)
+static bool page_may_be_hot(const struct roam_protocol *protocol, uint8_t flags, bool idle)
 {
 	if ((flags & ROAMI_PAGE_HOME) != 0)
-		return protocol->homes == ROAM_HOMES_TAKEN && quiet &&
+		return protocol->homes == ROAM_HOMES_TAKEN && idle &&
 		       (flags & ROAMI_PAGE_TWINS) != 0;
 	return !protocol->keeps_twins && protocol->writes_now == NULL;
 }
 
-static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t flags, bool quiet)
+static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t flags, bool idle)
 {
 	uint8_t heat = roami_page_entry(node, page)->heat;
 
 	roami_contract(roami_page_pending(node, page));
 	return node->options->hot &&
-	       page_may_be_hot(roami_region_of(node, page)->protocol, flags, quiet) &&
-	       (((flags & ROAMI_PAGE_KEEP) != 0 && (heat & SPARED) == 0) ||
+	       page_may_be_hot(roami_region_of(node, page)->protocol, flags, idle) &&
+	       (((flags & ROAMI_PAGE_KEEP) != 0 && (heat & DEFERRED) == 0) ||
 		(heat & HEAT_MAX) >= HOT_AFTER);
 }
 
@@ -80,7 +80,7 @@ static bool page_becomes_hot(struct roami_node *node, uint32_t page, uint8_t fla
  * Whether the page is closed only after others have been told, see roami_release_rest.  Under ScC a
  * page that stays dirty gives notice, and where homes change the set of writers matters.
  */
-static bool page_is_spared(struct roami_node *node, uint32_t page, uint8_t flags)
+static bool page_is_deferred(struct roami_node *node, uint32_t page, uint8_t flags)
 {
 	const struct roam_protocol *protocol = roami_region_of(node, page)->protocol;
 
@@ -96,12 +96,12 @@ static bool page_closes(struct roami_node *node, uint32_t page, const struct roa
 {
 	roami_contract(roami_page_pending(node, page));
 	return roami_race_checked(node) ||
-	       (roami_region_of(node, page)->protocol->closes_homes && !sync->quiet);
+	       (roami_region_of(node, page)->protocol->closes_homes && !sync->idle);
 }
 
 /*
  * Makes the pages pending and fills dirty_work with those still dirty; closes those that are not
- * hot, ours or, if they are few, spared.
+ * hot, ours or, if they are few, deferred.
  */
 static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, size_t count)
 {
@@ -129,12 +129,13 @@ static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, 
 		dirty[kept] = (struct roam_dirty){.page = page,
 						  .home = (flags & ROAMI_PAGE_HOME) != 0 &&
 							  (flags & ROAMI_PAGE_TWINS) == 0};
-		dirty[kept].keep = page_becomes_hot(node, page, flags, sync->quiet);
+		dirty[kept].keep = page_becomes_hot(node, page, flags, sync->idle);
 		entry->heat &= HEAT_MAX;
-		if (!dirty[kept].keep && count <= SPARED_MAX && page_is_spared(node, page, flags)) {
-			entry->heat |= SPARED;
+		if (!dirty[kept].keep && count <= DEFERRED_MAX &&
+		    page_is_deferred(node, page, flags)) {
+			entry->heat |= DEFERRED;
 			dirty[kept].keep = true;
-			atomic_store_explicit(&release_of(node)->spared, true,
+			atomic_store_explicit(&release_of(node)->deferred, true,
 					      memory_order_relaxed);
 		}
 		if (!dirty[kept].keep && (!dirty[kept].home || page_closes(node, page, sync)))
@@ -173,20 +174,20 @@ static void hot_finish(struct roami_node *node, const struct roam_dirty *dirty)
 }
 
 /*
- * After the flush: twins go, hot pages stay writable or are demoted, spared ones wait to be closed.
- * Returns the twin to give back; 0: none.
+ * After the flush: twins go, hot pages stay writable or are demoted, deferred ones wait to be
+ * closed. Returns the twin to give back; 0: none.
  */
 static uint32_t dirty_finish(struct roami_node *node, const struct roam_dirty *dirty)
 {
 	struct roami_page *entry = roami_page_entry(node, dirty->page);
-	bool spared = (entry->heat & SPARED) != 0;
+	bool deferred = (entry->heat & DEFERRED) != 0;
 
 	roami_contract(roami_page_pending(node, dirty->page));
-	if ((!dirty->keep || spared) && (entry->heat & HEAT_MAX) < HEAT_MAX)
+	if ((!dirty->keep || deferred) && (entry->heat & HEAT_MAX) < HEAT_MAX)
 		entry->heat++;
 	if (!dirty->keep)
 		return roami_page_done_clean(node, dirty->page);
-	if (spared)
+	if (deferred)
 		page_stays(node, dirty->page);
 	else
 		hot_finish(node, dirty);
@@ -408,11 +409,11 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 
 /* ----------------------------------------------------------------------- after others were told */
 
-/* Leaves those spared pages in page_work that are still to be closed; they are pending. */
-static size_t spared_hold(struct roami_node *node, size_t count)
+/* Leaves those deferred pages in page_work that are still to be closed; they are pending. */
+static size_t deferred_hold(struct roami_node *node, size_t count)
 {
 	uint32_t *pages = (void *)release_of(node)->page_work.items;
-	size_t spared = 0;
+	size_t deferred = 0;
 
 	roami_contract(roami_interval_entered(node));
 	for (size_t i = 0; i < count; i++) {
@@ -420,18 +421,18 @@ static size_t spared_hold(struct roami_node *node, size_t count)
 		struct roami_page *entry = roami_page_entry(node, page);
 		uint8_t flags = atomic_load(&entry->flags);
 
-		if ((flags & ROAMI_PAGE_KEEP) != 0 && (entry->heat & SPARED) != 0) {
+		if ((flags & ROAMI_PAGE_KEEP) != 0 && (entry->heat & DEFERRED) != 0) {
 			roami_page_hold(node, page);
-			pages[spared++] = page;
+			pages[deferred++] = page;
 		} else if ((flags & ROAMI_PAGE_DIRTY) != 0) {
 			roami_page_list(node, page);
 		}
 	}
-	return spared;
+	return deferred;
 }
 
 /* Whether no thread has written the page since its changes were sent; it is closed. */
-static bool spared_same(struct roami_node *node, uint32_t page)
+static bool deferred_same(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 	bool same;
@@ -447,7 +448,7 @@ static bool spared_same(struct roami_node *node, uint32_t page)
 	return same;
 }
 
-static void spared_close(struct roami_node *node, uint32_t *pages, size_t count)
+static void deferred_close(struct roami_node *node, uint32_t *pages, size_t count)
 {
 	size_t given = 0;
 
@@ -458,7 +459,7 @@ static void spared_close(struct roami_node *node, uint32_t *pages, size_t count)
 		uint32_t twin = 0;
 
 		entry->heat &= HEAT_MAX;
-		if (spared_same(node, pages[i])) {
+		if (deferred_same(node, pages[i])) {
 			twin = roami_page_done_clean(node, pages[i]);
 		} else {
 			/* Another thread has written it: the next release sends that. */
@@ -478,13 +479,13 @@ void roami_release_rest(struct roami_node *node)
 	size_t count;
 
 	roami_wait_end(node); /* roami_release began it */
-	if (!atomic_load_explicit(&release_of(node)->spared, memory_order_relaxed))
+	if (!atomic_load_explicit(&release_of(node)->deferred, memory_order_relaxed))
 		return;
 	atomic_store_explicit(&release_of(node)->told, start, memory_order_relaxed);
 	roami_interval_enter(node);
-	atomic_store_explicit(&release_of(node)->spared, false, memory_order_relaxed);
-	count = spared_hold(node, dirty_take(node));
-	spared_close(node, (void *)release_of(node)->page_work.items, count);
+	atomic_store_explicit(&release_of(node)->deferred, false, memory_order_relaxed);
+	count = deferred_hold(node, dirty_take(node));
+	deferred_close(node, (void *)release_of(node)->page_work.items, count);
 	roami_interval_leave(node);
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
 }

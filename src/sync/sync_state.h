@@ -125,7 +125,7 @@ struct roami_flag {
 /* What a node's releases and acquires work with, under `interval_lock`. */
 struct roami_release {
 	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
-	_Atomic bool spared;             /* pages wait for roami_release_rest */
+	_Atomic bool deferred;           /* pages wait for roami_release_rest */
 	_Atomic uint64_t told;           /* the cycle at which that began last, for benchmarks */
 	_Atomic uint64_t handlers_checked;
 	_Atomic uint32_t handlers_warned;
