@@ -369,7 +369,7 @@ void moving_handle_want(struct roami_node *node, const struct roam_request *requ
 	answer.place = moving_begin(node, request, &head, MOVING_WANT);
 	if (answer.place == 0)
 		return;
-	room = roami_reply_room(node, request, head.page, spare);
+	room = roami_reply_buffer(node, request, head.page, spare);
 	if (moves(node, &head, request->origin))
 		given = moving_give(node, head.page, request->origin, room, &answer.version);
 	answer.moved = given != 0;

@@ -278,11 +278,11 @@ void roami_pages_ask(struct roami_node *node, struct roam_page_call *calls, unsi
 unsigned roami_pages_await(struct roami_node *node, struct roam_page_call *calls, unsigned count);
 
 /*
- * roami_reply_page for bytes that may change at once.  roami_reply_room returns where to put them
+ * roami_reply_page for bytes that may change at once.  roami_reply_buffer returns where to put them
  * first: the caller's page if memory is shared, else `spare`.  roami_reply_filled then answers.
  */
-uint8_t *roami_reply_room(struct roami_node *node, const struct roam_request *request,
-			  uint32_t page, uint8_t *spare);
+uint8_t *roami_reply_buffer(struct roami_node *node, const struct roam_request *request,
+			    uint32_t page, uint8_t *spare);
 void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
 			const uint8_t *room, const struct roam_part *parts, unsigned count);
 

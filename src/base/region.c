@@ -14,8 +14,8 @@ uint8_t *roami_scratch(struct roami_node *node)
 {
 	const struct roami_region *region = roami_region_current(node);
 
-	return roami_thread_room(node, 1 + (unsigned)(region - node->regions),
-				 node->nodes * region->protocol->scratch_size);
+	return roami_thread_buffer(node, 1 + (unsigned)(region - node->regions),
+				   node->nodes * region->protocol->scratch_size);
 }
 
 static enum roam_err region_open(struct roami_node *node, struct roami_region *region)

@@ -40,7 +40,7 @@ static enum roam_err threads_open(struct roami_node *node, const struct roami_no
 	return threads_of(node)->buffers != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
-uint8_t *roami_thread_room(struct roami_node *node, unsigned room, size_t bytes)
+uint8_t *roami_thread_buffer(struct roami_node *node, unsigned room, size_t bytes)
 {
 	struct roami_thread *self = roami_thread_self(node);
 	uint32_t number = (uint32_t)(self - threads_of(node)->threads);

@@ -7,7 +7,7 @@
 
 #include "base/node.h"
 
-/* Memory of one thread for one use: see roami_thread_room. */
+/* Memory of one thread for one use: see roami_thread_buffer. */
 struct roami_thread_buffer {
 	uint8_t *at; /* NULL: not asked for yet */
 	size_t bytes;
@@ -31,7 +31,7 @@ struct roami_thread *roami_thread_self(struct roami_node *node);
  * Memory of the calling thread's own, `bytes` for each use: room 0 is where pages land, 1 + the
  * number of a region the scratch of its protocol.  Fails the job if there is none.
  */
-uint8_t *roami_thread_room(struct roami_node *node, unsigned room, size_t bytes);
+uint8_t *roami_thread_buffer(struct roami_node *node, unsigned room, size_t bytes);
 
 /* The thread of this number has ended: nothing of it is left there. */
 void roami_thread_forget(struct roami_node *node, unsigned number);

@@ -217,8 +217,8 @@ static struct roami_call *far_tell(struct roami_node *node, unsigned peer, unsig
 	return NULL;
 }
 
-static uint8_t *far_answer_room(struct roami_node *node, unsigned asker, uint32_t page,
-				uint8_t *spare)
+static uint8_t *far_answer_buffer(struct roami_node *node, unsigned asker, uint32_t page,
+				  uint8_t *spare)
 {
 	roami_contract(asker != node->me && spare != NULL);
 	(void)node, (void)asker, (void)page;
@@ -265,7 +265,7 @@ const struct roami_reach roami_reach_far = {
 	.parts = far_parts,
 	.place = far_place,
 	.tell = far_tell,
-	.answers = {ROAMI_ANSWER_PAGE, ROAMI_ANSWER_PAGE, far_answer_room},
+	.answers = {ROAMI_ANSWER_PAGE, ROAMI_ANSWER_PAGE, far_answer_buffer},
 	.objects_set = far_objects_set,
 	.objects_clear = far_objects_clear,
 };

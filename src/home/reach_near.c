@@ -339,8 +339,8 @@ static struct roami_call *near_tell(struct roami_node *node, unsigned peer, unsi
 
 /* ------------------------------------------------------------------------------------- answers */
 
-static uint8_t *near_answer_room(struct roami_node *node, unsigned asker, uint32_t page,
-				 uint8_t *spare)
+static uint8_t *near_answer_buffer(struct roami_node *node, unsigned asker, uint32_t page,
+				   uint8_t *spare)
 {
 	uint8_t *room = node->segments[asker].heap + (size_t)page * ROAMI_PAGE;
 
@@ -378,7 +378,7 @@ static void near_objects_clear(struct roami_node *node, unsigned peer, uint32_t 
 	.fetch = near_fetch, .adopt = near_adopt, .take = near_take, .where = near_where,        \
 	.diff_log_follow = roami_near_diff_log_follow, .creator_has = roami_near_creator_has,    \
 	.creator_copy = near_creator_copy, .parts = near_parts, .place = near_place,             \
-	.tell = near_tell, .answers = {ROAMI_ANSWER_LEFT, ROAMI_ANSWER_PUT, near_answer_room},   \
+	.tell = near_tell, .answers = {ROAMI_ANSWER_LEFT, ROAMI_ANSWER_PUT, near_answer_buffer}, \
 	.objects_set = near_objects_set, .objects_clear = near_objects_clear
 
 const struct roami_reach roami_reach_near = {

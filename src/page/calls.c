@@ -28,8 +28,8 @@ void roami_reply_page(struct roami_node *node, const struct roam_request *reques
 		       roami_page_bytes(node, page), parts, count);
 }
 
-uint8_t *roami_reply_room(struct roami_node *node, const struct roam_request *request,
-			  uint32_t page, uint8_t *spare)
+uint8_t *roami_reply_buffer(struct roami_node *node, const struct roam_request *request,
+			    uint32_t page, uint8_t *spare)
 {
 	roami_assert(request->origin < node->nodes);
 	return msg_of(node)->answers[request->origin]->room(node, request->origin, page, spare);

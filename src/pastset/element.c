@@ -82,7 +82,7 @@ static void element_give(struct roami_node *node, struct roami_element *element,
 
 	if (op->partial == NULL || element->partner == 0 || bytes > ROAMI_PARTIAL_MAX ||
 	    element->function->combine == NULL || op->ask.number != element->tuples.last + 1 ||
-	    !roami_tuples_room(node, element->buddy, &element->tuples))
+	    !roami_tuples_buffer(node, element->buddy, &element->tuples))
 		return;
 	element->given = op->partial->round = op->ask.number;
 	element->recalled = false;
@@ -111,7 +111,7 @@ static enum roam_err element_combine(struct roami_node *node, struct roami_eleme
 	roami_assert((op->record != 0) != (op->brought != NULL));
 	if (completes && op->ask.number != tuples->last + 1)
 		return ROAM_EINVAL;
-	while (completes && !roami_tuples_room(node, element->buddy, tuples))
+	while (completes && !roami_tuples_buffer(node, element->buddy, tuples))
 		if (!element_forget(node, element))
 			return ROAM_ENOSPC;
 	if (round->count++ == 0) {

@@ -179,8 +179,8 @@ static bool index_fit(struct roami_node *node, struct roami_past_buddy *buddy,
 	return true;
 }
 
-bool roami_tuples_room(struct roami_node *node, struct roami_past_buddy *buddy,
-		       struct roami_tuples *tuples)
+bool roami_tuples_buffer(struct roami_node *node, struct roami_past_buddy *buddy,
+			 struct roami_tuples *tuples)
 {
 	uint32_t *unit;
 
@@ -196,7 +196,7 @@ bool roami_tuples_append(struct roami_node *node, struct roami_past_buddy *buddy
 			 struct roami_tuples *tuples, roami_record record)
 {
 	roami_assert(record != 0);
-	if (!roami_tuples_room(node, buddy, tuples))
+	if (!roami_tuples_buffer(node, buddy, tuples))
 		return false;
 	tuples->last++;
 	tuples->bytes += roami_record_bytes(buddy, record);

@@ -34,8 +34,8 @@ roami_record roami_tuples_reserve(struct roami_node *node, struct roami_past_bud
 				  struct roami_tuples *tuples, uint32_t bytes);
 
 /* Whether there is room for one more number; then the next append succeeds. */
-bool roami_tuples_room(struct roami_node *node, struct roami_past_buddy *buddy,
-		       struct roami_tuples *tuples);
+bool roami_tuples_buffer(struct roami_node *node, struct roami_past_buddy *buddy,
+			 struct roami_tuples *tuples);
 
 /* Makes the record, whose bytes are in place, the next tuple; false: no room for its number. */
 bool roami_tuples_append(struct roami_node *node, struct roami_past_buddy *buddy,

@@ -45,7 +45,7 @@ void roami_assert_failed(const char *condition, const char *file, int line)
 	abort();
 }
 
-uint8_t *roami_thread_room(struct roami_node *node, unsigned room, size_t bytes)
+uint8_t *roami_thread_buffer(struct roami_node *node, unsigned room, size_t bytes)
 {
 	(void)node;
 	(void)room;
@@ -239,14 +239,15 @@ static void bench_messages(struct roami_node *node, const uint8_t *data, size_t 
 	}
 }
 
-static uint8_t *answer_room(struct roami_node *node, unsigned asker, uint32_t page, uint8_t *spare)
+static uint8_t *answer_buffer(struct roami_node *node, unsigned asker, uint32_t page,
+			      uint8_t *spare)
 {
 	(void)node, (void)asker, (void)page;
 	return spare;
 }
 
 /* Pages travel. */
-static const struct roami_answers answers = {ROAMI_ANSWER_PAGE, ROAMI_ANSWER_PAGE, answer_room};
+static const struct roami_answers answers = {ROAMI_ANSWER_PAGE, ROAMI_ANSWER_PAGE, answer_buffer};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
