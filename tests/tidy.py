@@ -825,7 +825,6 @@ FINE = [
     ("docs/a.md", "Who is there?\n\nThe node who asks, whose page it is. Who then\nwaits for a\nreply? The rest.\n"),
     ("include/roam/a.h", "/* Who asks?\n * The other. */\nint he(int his);\n"),
     ("tools/a.py", "he = his  # Who asks for it: us?\n"),
-    ("src/home/a.h", "/* Who asks waits for him. */\n"),
     ("src/home/a.h", "/* " + "x" * 94 + " */\n"),
     ("src/home/a.h", LONG_FUNCTION.replace("\tstep();\n", "", 1)),
     ("src/home/a.h", "static const struct x *const list[] = {0};\nextern int a;\nint f(int b);\n"

@@ -98,7 +98,7 @@ def those(*properties, without=(), **values):
 def kinds():
     """One protocol of each kind: the default, and the first that has what makes it another one."""
     return {'default': default_protocol(), 'twins': those('keeps_twins')[0],
-            'one writer': those('evicts', writers='one')[0], 'trails': those('trails')[0],
+            'one writer': those('evicts', writers='one')[0], 'diff_logs': those('diff_logs')[0],
             'eager': those(writers='many', without=['acquires'])[0],
             'follows': those('homes_follow')[0]}
 

@@ -13,7 +13,7 @@ import stat
 import subprocess
 import time
 
-from comparing import (APPS, BOTH, COMPARE_PY, ONE, OTHER, ROAM, TRAILS, check, check_html,
+from comparing import (APPS, BOTH, COMPARE_PY, ONE, OTHER, ROAM, DIFF_LOGS, check, check_html,
                        check_svg, compare, refused, run_cases)
 
 PROTOCOLS = [ONE, OTHER]
@@ -136,7 +136,7 @@ def bytes_once(_):
 
 def after_barriers(_):
     """The whole and what comes after three barriers are told apart, barriers and bytes by number."""
-    command = ['--nodes', '2,3', '--repeat', '1', '--json', '-', '--protocols', f'{ONE},{TRAILS}']
+    command = ['--nodes', '2,3', '--repeat', '1', '--json', '-', '--protocols', f'{ONE},{DIFF_LOGS}']
     sor = ['--', os.path.join(APPS, 'jump-sor'), '-n256', '-f', '-t']
     whole, rest = (json.loads(compare(*command, *options, *sor, env={'ROAM_ONESIDED': '0'}))
                    for options in ([], ['--after-barriers', '3']))

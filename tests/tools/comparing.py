@@ -14,7 +14,7 @@ DECLARED = json.loads(subprocess.run([ROAM, 'info', 'protocols', '--json'], chec
 # The default protocol; another one; and one that brings diffs to readers.
 ONE = DECLARED['default']
 OTHER = next(each['name'] for each in DECLARED['protocols'] if each['name'] != ONE)
-TRAILS = next(each['name'] for each in DECLARED['protocols'] if 'trails' in each['properties'])
+DIFF_LOGS = next(each['name'] for each in DECLARED['protocols'] if 'diff_logs' in each['properties'])
 BOTH = f'{ONE},{OTHER}'
 
 
