@@ -1,4 +1,8 @@
-/* The default job, for the parts of the public API that are not in roam.c. */
+/*
+ * The default job, for the parts of the public API that are not in roam.c.
+ *
+ * The room keeps rule 1.4: a call that takes a lock, sends or waits begins with INSIDE.
+ */
 #ifndef ROAMI_API_H
 #define ROAMI_API_H
 

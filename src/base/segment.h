@@ -1,7 +1,8 @@
 /*
  * A node's segment: the one memfd that its peers on this host map.  Control page, pool, rings,
  * write notices, locks, barriers, page headers, directory words, lists of pages newly shared, and
- * the heap.  Everything is sparse: what is not touched takes no memory.
+ * the heap.  Everything is sparse: what is not touched takes no memory.  Rule 10.2: it is sealed
+ * against shrinking and growing, and lies between guard pages at its peers.
  */
 #ifndef ROAMI_SEGMENT_H
 #define ROAMI_SEGMENT_H

@@ -3,6 +3,9 @@
  * to the node.  It hands out *offsets*; its own data lies in private memory, and it never reads or
  * writes the heap (rule 3.1).  Callers on app threads only; a mutex inside makes it safe for
  * several of them.
+ *
+ * The room keeps rules 3.1 and, with sync/frees.h, 3.2: a freed block is used again only by a node
+ * that has acquired the free.
  */
 #ifndef ROAMI_ALLOC_H
 #define ROAMI_ALLOC_H

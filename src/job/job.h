@@ -7,6 +7,10 @@
  * 	joined    several nodes of a launcher, faults and protocol at work; until the first
  * 	          synchronisation all nodes must allocate alike
  * 	together  several nodes, sealed
+ *
+ * The room keeps rules 2.1 (the seal), 2.2 (the end), 2.4 (the same blocks on all nodes until the
+ * seal), 10.1 (deaths, in watch.c) and 10.5 (what is read by loads once nodes may have stopped
+ * serving).
  */
 #ifndef ROAMI_JOB_H
 #define ROAMI_JOB_H

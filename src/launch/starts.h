@@ -1,4 +1,9 @@
-/* The ways to start a job of several processes: a file and a name in the list of starts.c each. */
+/*
+ * The ways to start a job of several processes: a file and a name in the list of starts.c each.
+ *
+ * The room keeps rules 2.4 (processes that execute main again, or may yet create nodes) and 10.3
+ * (where the job's key travels).
+ */
 #ifndef ROAMI_STARTS_H
 #define ROAMI_STARTS_H
 

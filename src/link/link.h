@@ -2,6 +2,9 @@
  * One link of the reliable layer: what two nodes know of the datagrams between them, seen from one
  * side.  The sending half (link_out.c) is entered by any thread, the arriving half (link_in.c) by
  * the one that polls; what both touch is under the link's lock.
+ *
+ * The room keeps rules 10.2 (what comes is checked as if it were hostile) and 10.3 (seal.h: keys,
+ * nonces, silence before the first authentic packet).
  */
 #ifndef ROAMI_LINK_H
 #define ROAMI_LINK_H

@@ -1,4 +1,8 @@
-/* What roam asks of the operating system.  Includes nothing of ours. */
+/*
+ * What roam asks of the operating system.  Includes nothing of ours.
+ *
+ * The room keeps rules 1.3 (roami_os_dontfork) and, with inside.h, 1.4 (cancellation, jumps).
+ */
 #ifndef ROAMI_OS_H
 #define ROAMI_OS_H
 

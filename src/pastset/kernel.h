@@ -3,6 +3,9 @@
  *
  * Locks: an element's, then that of the buddy allocator or of the waiters.  All are short: no
  * memory of the program is touched under them, so no page fault and no message comes in between.
+ *
+ * The room keeps rules 11.1 to 11.3, 11.5 and 11.6; pastset/job keeps 11.7; pastset/attached keeps
+ * 11.4 and 11.7.
  */
 #ifndef ROAMI_PAST_KERNEL_H
 #define ROAMI_PAST_KERNEL_H
