@@ -1,7 +1,8 @@
 /*
  * Homes of pages, for protocols that have them; roam/protocol.h has what every protocol needs.  The
  * first sections are for all protocols with homes.  Each section after them belongs to one value of
- * enum roam_homes: a call by a protocol that declares another value ends the job.
+ * enum roam_homes: a call by a protocol that declares another value ends the job, unless it says
+ * what it does for any.
  */
 #ifndef ROAM_PROTOCOL_HOME_H
 #define ROAM_PROTOCOL_HOME_H
@@ -296,10 +297,16 @@ void roami_reply_filled(struct roami_node *node, const struct roam_request *requ
 /* Called before the home opens its page for writing.  false: the page was taken meanwhile. */
 bool roami_home_open(struct roami_node *node, uint32_t page);
 
-/* The home has closed the page, and every node that may have a copy will get a notice. */
+/*
+ * The home has closed the page, and every node that may have a copy will get a notice.  Does nothing
+ * for homes that are not taken.
+ */
 void roami_home_shut(struct roami_node *node, uint32_t page);
 
-/* Whether a node wanted to take the page while it was open, or copied it while it had a twin. */
+/*
+ * Whether a node wanted to take the page while it was open, or copied it while it had a twin; false
+ * for homes that are not taken.
+ */
 bool roami_home_wanted(struct roami_node *node, uint32_t page);
 
 /* Whether a node has read a diff that this home left, since the last such call. */

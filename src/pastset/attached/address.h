@@ -39,7 +39,7 @@ void roami_address_blame(int fd, const char *address, char *why, size_t why_byte
 void roami_address_tune(int fd);
 
 /*
- * Reads the key, ROAMI_STREAM_KEY bytes, from a file of 64 hexadecimal digits that only its owner
+ * Reads the key, ROAMI_CHANNEL_KEY bytes, from a file of 64 hexadecimal digits that only its owner
  * may read; `make`: a new one if there is no file.  false: `why` says why.
  */
 bool roami_address_key(const char *file, bool make, uint8_t *key, char *why, size_t why_bytes);
