@@ -298,8 +298,8 @@ void roami_reply_filled(struct roami_node *node, const struct roam_request *requ
 bool roami_home_open(struct roami_node *node, uint32_t page);
 
 /*
- * The home has closed the page, and every node that may have a copy will get a notice.  Does nothing
- * for homes that are not taken.
+ * The home has closed the page, and every node that may have a copy will get a notice.  Does
+ * nothing for homes that are not taken.
  */
 void roami_home_shut(struct roami_node *node, uint32_t page);
 
