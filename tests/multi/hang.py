@@ -85,33 +85,50 @@ def where(pid):
     return run([program('roam'), 'where', str(pid)]).out
 
 
-def asleep(pid):
-    """Whether the process's first thread sleeps: a wait is not begun before a busy machine lets it."""
-    with open(f'/proc/{pid}/stat', encoding='ascii') as file:
-        return file.read().rpartition(')')[2].split()[0] == 'S'
+def state(pid, thread=None):
+    """Of a process's first thread, or another one: R runs, S sleeps, T is stopped."""
+    with open(f'/proc/{pid}/task/{thread or pid}/stat', encoding='ascii') as file:
+        return file.read().rpartition(')')[2].split()[0]
+
+
+def stop(pid):
+    """Stops a process: a thread of it may run on until it is given a processor."""
+    os.kill(pid, signal.SIGSTOP)
+    while any(state(pid, thread) != 'T' for thread in os.listdir(f'/proc/{pid}/task')):
+        time.sleep(.01)
 
 
 def arrived(pids):
     """Waits until all nodes but the first wait; a time alone would tell of the machine."""
     looks = 0
     while looks < 10:
-        looks = looks + 1 if all(asleep(pid) for pid in pids[1:]) else 0
+        looks = looks + 1 if all(state(pid) == 'S' for pid in pids[1:]) else 0
         time.sleep(.05)
 
 
-def says(start, nodes, how, lines, ask, env=None):
-    """The job says what it waits for, each thread in a line, and goes on."""
+def says(start, nodes, how, lines, ask, env=None, until=None):
+    """The job says what it waits for, each thread in a line, and goes on; `until` ends what computes."""
     said = []
 
     def act(first, pids):
         time.sleep(1)
         arrived(pids)
         said.extend((ask(first, pids) or '').splitlines())
+        if until is not None:
+            with open(until, 'x', encoding='ascii'):
+                pass
     result = run(started(start, 'hung', start, nodes, how), env=env, wanted=nodes, act=act)
     said.extend(result.err.splitlines())
     strange = [line for line in said if not any(re.fullmatch(like, line) for like in lines)]
     if result.status != 0 or 'went on' not in result.out or strange or len(said) != nodes:
         raise Wrong(f'status {result.status}, said {said}, stderr {result.err!r}, out {result.out[-200:]!r}')
+
+
+def says_where(start, nodes, how, lines, ask):
+    """`ask` returns what the job says, so node 0 computes until then, however slow the machine is."""
+    with tempfile.TemporaryDirectory(prefix='roam-hang-') as directory:
+        until = f'{directory}/until'
+        says(start, nodes, how, lines, ask, {'HUNG_UNTIL': until}, until)
 
 
 COMPUTES = [r'roam: node 0 \(pid \d+\) computes in 1 of 1 threads, at \S+\+0x[0-9a-f]+.*',
@@ -121,7 +138,7 @@ TUPLE = [r'roam: node 0 \(pid \d+\) waits to observe a tuple of element wait', C
 
 
 def where_stopped(_first, pids):
-    os.kill(pids[2], signal.SIGSTOP)
+    stop(pids[2])
     said = where(pids[0])
     os.kill(pids[2], signal.SIGCONT)
     if r' does not answer' not in said:
@@ -175,10 +192,10 @@ def cases():
     yield ('SIGQUIT alone', says, 'fork', 1, 'compute', COMPUTES[:1], quit_first)
     yield ('ROAM_HANG', says, 'fork', 3, 'compute', COMPUTES, nothing, {'ROAM_HANG': '1'})
     yield ('ROAM_HANG alone', says, 'fork', 1, 'compute', COMPUTES[:1], nothing, {'ROAM_HANG': '1'})
-    yield ('where fork', says, 'fork', 3, 'handler', COMPUTES, lambda _, pids: where(pids[2]))
-    yield ('where run', says, 'run', 3, 'compute', COMPUTES, lambda first, _: where(first))
-    yield ('where alone', says, 'fork', 1, 'compute', COMPUTES[:1], lambda first, _: where(first))
-    yield ('where, a node is stopped', says, 'fork', 3, 'compute', COMPUTES, where_stopped)
+    yield ('where fork', says_where, 'fork', 3, 'handler', COMPUTES, lambda _, pids: where(pids[2]))
+    yield ('where run', says_where, 'run', 3, 'compute', COMPUTES, lambda first, _: where(first))
+    yield ('where alone', says_where, 'fork', 1, 'compute', COMPUTES[:1], lambda first, _: where(first))
+    yield ('where, a node is stopped', says_where, 'fork', 3, 'compute', COMPUTES, where_stopped)
     yield ('where, at a server', says_server)
     yield ('where not', not_there)
     yield ('handler of the program', own_handler)

@@ -774,7 +774,7 @@ def refusal_cases():
            rf'{host("a")}: copy it to all hosts$')
     yield ('another libroam on a host', other_library)
     yield ('another roam on a host', other_agent, MAGIC,
-           'is roam there of another version\\? install the same on all hosts\\)$')
+           'does that host have another version of roam\\? install the same on all hosts\\)$')
     yield ('another key on a host', other_agent, KEY,
            'its agent has another key than was sent to it')
     yield ('an agent of another version', other_boot)

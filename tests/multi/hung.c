@@ -14,7 +14,8 @@
  *	attach    as tuple, but of the server at $HUNG_AT
  *	underway  a lock's grant is long on its way, while all wait
  *	stalled   all meet, but node 1's thread does not notice: it is in a handler of SIGWINCH
- *	compute   the others at a barrier while node 0 computes for some seconds
+ *	compute   the others at a barrier while node 0 computes for some seconds, or, if $HUNG_UNTIL
+ *	          is set, until there is such a file
  *	handler   as compute, and the program has a handler of its own for SIGQUIT
  */
 #include "multi.h"
@@ -26,7 +27,9 @@
 #include <unistd.h>
 
 
-#define MANY 100u
+#define MANY     100u
+#define LOOK_US  20000u    /* for $HUNG_UNTIL */
+#define LOOKS_US 60000000u /* then the test has ended without it */
 
 static unsigned nodes;
 static const char *how;
@@ -55,10 +58,13 @@ static void stall(int signal)
 
 static void compute(void)
 {
-	uint64_t until = roam_clock_us() + long_us;
+	const char *file = getenv("HUNG_UNTIL");
+	uint64_t start = roam_clock_us(), span = file != NULL ? LOOK_US : long_us;
 
-	while (roam_clock_us() < until)
-		;
+	do {
+		for (uint64_t until = roam_clock_us() + span; roam_clock_us() < until;)
+			;
+	} while (file != NULL && access(file, F_OK) != 0 && roam_clock_us() - start < LOOKS_US);
 }
 
 static void *one_of_many(void *arg)
