@@ -36,6 +36,17 @@ void tool_say(const char *format, ...)
 	fprintf(stderr, "roam: %s\n", line);
 }
 
+const char *tool_refused(char **argv, int result, const struct option *known)
+{
+	static char letter[3] = "-";
+	bool unknown = result == '?' && optopt > 0 && optopt <= CHAR_MAX;
+
+	for (; known->name != NULL; known++)
+		unknown = unknown && known->val != optopt;
+	letter[1] = (char)optopt;
+	return unknown ? letter : argv[optind - 1];
+}
+
 static int tool_version(int argc, char **argv)
 {
 	(void)argv;

@@ -125,7 +125,7 @@ static int past_parse(struct past_options *options, int argc, char **argv, bool 
 		}
 		if (!past_option(options, letter, top)) {
 			tool_say("past %s: what is %s? `roam past --help`", argv[0],
-				 argv[optind - 1]);
+				 tool_refused(argv, letter, past_long));
 			return TOOL_USAGE + 1;
 		}
 	}

@@ -198,7 +198,7 @@ static int run_parse(struct run *run, int argc, char **argv)
 		default:
 			tool_say("run: %s %s; `roam run --help`",
 				 option == ':' ? "argument missing after" : "unknown option",
-				 argv[optind - 1]);
+				 tool_refused(argv, option, longs));
 			return TOOL_USAGE;
 		}
 	}

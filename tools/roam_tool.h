@@ -2,6 +2,8 @@
 #ifndef ROAM_TOOL_H
 #define ROAM_TOOL_H
 
+#include <getopt.h>
+
 /* Exit statuses besides those of programs. */
 #define TOOL_USAGE 2
 #define TOOL_FAILED 1
@@ -21,6 +23,12 @@ int tool_where(int argc, char **argv);
 #define TOOL_WHERE 0x6f61
 
 #define TOOL_LINE 1300 /* bytes: with what the nodes of a job wait for */
+
+/*
+ * What was refused when getopt_long returned `result`: an unknown letter stands alone, because its
+ * argument may not have ended yet.
+ */
+const char *tool_refused(char **argv, int result, const struct option *known);
 
 /* One line "roam: ..." to stderr. */
 __attribute__((format(printf, 1, 2))) void tool_say(const char *format, ...);

@@ -296,6 +296,22 @@ static void job_report_all(struct roami_job *job)
 	roami_job_report(job);
 }
 
+/* Node 0, which all others have met: nobody needs the others from now on. */
+static void job_end_all(struct roami_job *job)
+{
+	job_report_all(job);
+	if (job->watch != NULL)
+		roami_watch_expect_end(job->watch);
+	job->start->end(job);
+}
+
+/* The node's own threads. */
+static void job_stop(struct roami_job *job)
+{
+	roami_hang_stop(&job->hang);
+	roami_service_stop(job->node);
+}
+
 void roami_job_end_here(struct roami_job *job)
 {
 	struct roami_ctl *first = roami_job_ctl(job, 0);
@@ -337,12 +353,8 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	roami_collect_gather(job);
 	if (job->main->served != NULL)
 		job->main->served(job);
-	job_report_all(job);
-	if (job->watch != NULL)
-		roami_watch_expect_end(job->watch);
-	job->start->end(job);
-	roami_hang_stop(&job->hang);
-	roami_service_stop(job->node);
+	job_end_all(job);
+	job_stop(job);
 	job->main->ended(job);
 	job->rounds++;
 	for (unsigned i = 0; i < job->node->region_count; i++)
@@ -386,16 +398,10 @@ void roami_job_finish(struct roami_job *job)
 		roami_job_wait_for_end(job);
 	} else if (job->life == ROAMI_JOB_TOGETHER) {
 		roami_job_serve(job);
-		if (job->me == 0) {
-			job_report_all(job);
-			if (job->watch != NULL)
-				roami_watch_expect_end(job->watch);
-			job->start->end(job);
-		}
-		roami_hang_stop(&job->hang);
-		roami_service_stop(job->node);
+		if (job->me == 0)
+			job_end_all(job);
 	}
-	roami_hang_stop(&job->hang);
+	job_stop(job);
 	roami_seats_shut(&job->real);
 	roami_node_close(job->node);
 	job->node = NULL;

@@ -117,6 +117,15 @@ void roami_own_close(struct roami_own *own)
 	own->directory = own->claims = -1;
 }
 
+uint64_t roami_own_hash(uint64_t so_far, const char *text)
+{
+	uint64_t hash = so_far != 0 ? so_far : UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+
+	for (; *text != '\0'; text++)
+		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
 /* A shared lock, unlike a claim: a process that claims the byte can tell them apart. */
 bool roami_own_hold(const struct roami_own *own, uint64_t at)
 {

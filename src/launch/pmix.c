@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "launch/bind.h"
+#include "launch/own.h"
 #include "os/os.h"
 
 #define LIBRARY "libpmix.so.2"
+#define CLAIMS  (UINT64_C(1) << 62) /* bytes below are slurm.c's */
 #define LOOK_NS (ROAMI_LOOK_MS * UINT64_C(1000000))
 
 struct client {
@@ -26,6 +28,7 @@ struct client {
 	__typeof__(PMIx_Get) *get;
 	__typeof__(PMIx_Error_string) *error;
 	pmix_proc_t self;
+	struct roami_own own; /* the claim is in it */
 	unsigned round;
 	_Atomic uint32_t done; /* the fence has ended, with */
 	pmix_status_t status;
@@ -88,6 +91,32 @@ static bool client_failed(struct roami_bound *bound, const char *what, pmix_stat
 }
 
 /* ---------------------------------------------------------------------------------------- start */
+
+/*
+ * No other process of this host is the node.  A server counts what arrives at a fence and does not
+ * look from whom, so a second process must not come as far as PMIx_Init: some nodes would go on,
+ * and others wait for ever.
+ */
+static bool client_claim(struct roami_bound *bound)
+{
+	static const char *const names[] = {"PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_URI41",
+					    "PMIX_SERVER_URI4", "PMIX_SERVER_URI3",
+					    "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"};
+	struct client *client = bound->state;
+	const char *rank = getenv("PMIX_RANK");
+	uint64_t process = 0;
+
+	if (!roami_own_open(bound, &client->own))
+		return true; /* nothing else is kept there */
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *value = getenv(names[i]);
+
+		process = roami_own_hash(process, value != NULL ? value : "");
+		process = roami_own_hash(process, "\n");
+	}
+	bound->me = rank != NULL ? (unsigned)strtoul(rank, NULL, 10) : 0;
+	return roami_bound_claim(bound, client->own.claims, CLAIMS | process >> 2);
+}
 
 /* Threads of this process; 0: not known. */
 static unsigned client_threads(void)
@@ -166,9 +195,12 @@ static bool client_open(struct roami_bound *bound)
 
 	if (client == NULL)
 		return roami_bound_fail(bound, "out of memory");
+	client->own.directory = client->own.claims = -1;
 	bound->state = client;
 	if (!client_load(client))
 		return roami_bound_fail(bound, "the launcher offers PMIx, but %s", dlerror());
+	if (!client_claim(bound))
+		return false;
 	status = client_init(bound);
 	if (status != PMIX_SUCCESS)
 		return client_failed(bound, "reach the launcher", status);
@@ -261,6 +293,7 @@ static void client_close(struct roami_bound *bound)
 	struct client *client = bound->state;
 
 	client->finalize(NULL, 0);
+	roami_own_close(&client->own);
 	free(client);
 	bound->state = NULL;
 }

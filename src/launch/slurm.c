@@ -57,15 +57,6 @@ static bool slurm_works(char *text, size_t bytes)
 	return true;
 }
 
-static uint64_t slurm_hash(const char *text)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (; *text != '\0'; text++)
-		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-	return hash;
-}
-
 /* The byte that node `node` of a step has claimed. */
 static uint64_t slurm_byte(uint64_t job, unsigned node)
 {
@@ -89,7 +80,7 @@ static void slurm_sweep(const struct slurm *slurm)
 		if (strncmp(entry->d_name, SOCKET, strlen(SOCKET)) != 0 ||
 		    strcmp(entry->d_name, slurm->socket) == 0)
 			continue;
-		byte = slurm_byte(slurm_hash(entry->d_name + strlen(SOCKET)), 0);
+		byte = slurm_byte(roami_own_hash(0, entry->d_name + strlen(SOCKET)), 0);
 		if (!roami_own_hold(&slurm->own, byte))
 			continue;
 		unlinkat(slurm->own.directory, entry->d_name, 0);
@@ -201,7 +192,7 @@ static bool slurm_open(struct roami_bound *bound)
 					"SLURM_JOB_ID or SLURM_PROCID: missing or malformed");
 	if (bound->nodes > ROAMI_NODES_MAX)
 		return true; /* too many: not for us to say */
-	slurm->hub.job = slurm_hash(name);
+	slurm->hub.job = roami_own_hash(0, name);
 	snprintf(slurm->socket, sizeof(slurm->socket), SOCKET "%s", name);
 	if (!slurm_claim(bound, slurm))
 		return false;

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sodium.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +12,7 @@
 #define MAGIC     "roamtcp1"
 #define FRAME_MIN (ROAMI_CHANNEL_TAG + ROAMI_FRAME_HEAD)
 #define FRAME_MAX (ROAMI_CHANNEL_TAG + sizeof(struct roami_frame))
+#define IDLE_S    1
 #define LOST_MS   5000 /* nothing acknowledged for so long: the other host is gone */
 
 _Static_assert(ROAMI_KEY_BYTES == ROAMI_CHANNEL_KEY, "a job's key is one of a channel");
@@ -20,15 +20,9 @@ _Static_assert(ROAMI_KEY_BYTES == ROAMI_CHANNEL_KEY, "a job's key is one of a ch
 /* A host that is cut off or down shows as a lost connection; one that is only stopped does not. */
 static void wire_options(int fd)
 {
-	const int on = 1, idle_s = 1, every_s = 1, times = 4, lost_ms = LOST_MS;
 	const struct timeval patience = {LOST_MS / 1000, 0};
 
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof(lost_ms));
+	roami_os_tcp_watch(fd, IDLE_S, LOST_MS);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 }
 

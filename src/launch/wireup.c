@@ -34,6 +34,7 @@
 #define WIREUP_MAGIC     (UINT64_C(0x726f616d6d656574) + sizeof(struct wireup_card))
 #define WIREUP_ADDRESSES 8u
 #define WIREUP_S         10u /* for all to come, unless ROAM_DEADLINE says otherwise */
+#define WIREUP_JOIN_S    60u /* for all that have come to join, as said */
 #define WIREUP_TURNS     5u
 #define WIREUP_TURN_S    2u /* that a launcher takes to end the others */
 #define WIREUP_TELL_US   300000u
@@ -84,7 +85,7 @@ struct wireup_last {
 _Static_assert(sizeof(struct wireup_card) <= ROAMI_BLOB_BYTES, "a card is one blob");
 
 /* What is known between the steps; roami_job.start_state. */
-struct meet {
+struct wireup {
 	struct roami_bound bound;
 	struct roami_stdin *feed; /* of a node that copies the input to others; never closed */
 	bool share;              /* nodes of one host reach each other's memory */
@@ -93,7 +94,7 @@ struct meet {
 	struct roami_blob *blobs; /* what each node has shown */
 };
 
-static struct meet *wireup_of(const struct roami_job *job)
+static struct wireup *wireup_of(const struct roami_job *job)
 {
 	return job->start_state;
 }
@@ -142,7 +143,16 @@ static bool wireup_look(struct roami_bound *bound)
 			bound->quiet = first != bound->me;
 			return roami_bound_fail(bound, "node %u has ended before it joined", node);
 		}
-	return true;
+	return roami_os_now_ns() < bound->until ||
+	       roami_bound_fail(bound, "not all %u nodes have joined that have come (does the "
+				       "program run twice in one of the launcher's processes?)",
+				bound->nodes);
+}
+
+static uint64_t wireup_until(const struct roami_job *job, unsigned seconds)
+{
+	return roami_os_now_ns() +
+	       (job->options.deadline != 0 ? job->options.deadline : seconds) * NS_PER_S;
 }
 
 static void wireup_gather(struct roami_job *job, const void *mine, size_t bytes, size_t least)
@@ -273,7 +283,7 @@ static void wireup_hosts(struct roami_job *job)
 	boot->address = wireup_address(job);
 }
 
-/* From now on the processes of this host are watched, not timed. */
+/* From now on the processes of this host are watched. */
 static void wireup_watch(struct roami_job *job)
 {
 	struct roami_bound *bound = &wireup_of(job)->bound;
@@ -308,13 +318,13 @@ static void wireup_apart(struct roami_job *job)
 /* Checks what the node has said. */
 static void wireup_take_hello(struct roami_job *job, unsigned node, const struct wireup_hello *mine)
 {
-	struct meet *meet = wireup_of(job);
-	struct wireup_hello *hello = &meet->hello[node];
+	struct wireup *wireup = wireup_of(job);
+	struct wireup_hello *hello = &wireup->hello[node];
 
-	if (node == meet->bound.me &&
-	    memcmp(meet->blobs[node].data, mine, sizeof(*mine)) != 0)
+	if (node == wireup->bound.me &&
+	    memcmp(wireup->blobs[node].data, mine, sizeof(*mine)) != 0)
 		WIREUP_FAIL(job, ROAMI_TWICE, node);
-	memcpy(hello, meet->blobs[node].data, sizeof(*hello));
+	memcpy(hello, wireup->blobs[node].data, sizeof(*hello));
 	hello->name[sizeof(hello->name) - 1] = '\0';
 	if (hello->magic != WIREUP_MAGIC || hello->addresses > WIREUP_ADDRESSES)
 		WIREUP_FAIL(job, WIREUP_OLD, node);
@@ -453,7 +463,9 @@ static void wireup_greet(struct roami_job *job, bool creates)
 		wireup_take_hello(job, node, &mine);
 	wireup_hosts(job);
 	wireup_watch(job);
+	wireup_of(job)->bound.until = wireup_until(job, WIREUP_JOIN_S);
 	wireup_feed(job);
+	wireup_of(job)->bound.until = UINT64_MAX; /* the program may compute before it joins */
 	if (job->boot.hosts > 1)
 		wireup_apart(job);
 }
@@ -497,24 +509,23 @@ static enum roam_err wireup_first_turn(struct roami_job *job, bool creates)
 
 static bool wireup_begin(struct roami_job *job, bool creates, enum roam_err *err_p)
 {
-	uint64_t seconds = job->options.deadline != 0 ? job->options.deadline : WIREUP_S;
-	struct meet *meet = calloc(1, sizeof(*meet));
+	struct wireup *wireup = calloc(1, sizeof(*wireup));
 
 	*err_p = ROAM_ENOMEM;
-	if (meet == NULL)
+	if (wireup == NULL)
 		return true;
-	*err_p = roami_bind(&meet->bound, job->options.launcher,
+	*err_p = roami_bind(&wireup->bound, job->options.launcher,
 			    job->options.seal == ROAMI_SEAL_OFF,
-			    roami_os_now_ns() + seconds * NS_PER_S);
-	if (*err_p != ROAM_OK && meet->bound.quiet)
+			    wireup_until(job, WIREUP_S));
+	if (*err_p != ROAM_OK && wireup->bound.quiet)
 		usleep(WIREUP_TELL_US);
 	else if (*err_p != ROAM_OK)
-		fprintf(stderr, "roam: %s\n", meet->bound.why);
-	if (*err_p != ROAM_OK || meet->bound.binding == NULL) {
-		free(meet);
+		fprintf(stderr, "roam: %s\n", wireup->bound.why);
+	if (*err_p != ROAM_OK || wireup->bound.binding == NULL) {
+		free(wireup);
 		return *err_p != ROAM_OK;
 	}
-	job->start_state = meet;
+	job->start_state = wireup;
 	*err_p = wireup_first_turn(job, creates);
 	return true;
 }
@@ -681,6 +692,7 @@ static enum roam_err wireup_connect(struct roami_job *job, unsigned asked)
 	const struct wireup_last *last;
 
 	(void)asked;
+	wireup_of(job)->bound.until = wireup_until(job, WIREUP_JOIN_S);
 	memcpy(mine.transport, layers_of(job->node)->card, ROAM_CARD_BYTES);
 	wireup_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
@@ -716,13 +728,13 @@ static void wireup_end(struct roami_job *job)
 /* What is bound stays until the process ends: threads that watch others may still ask for it. */
 static void wireup_leave(struct roami_job *job)
 {
-	struct meet *meet = wireup_of(job);
+	struct wireup *wireup = wireup_of(job);
 
-	if (meet->bound.binding != NULL)
-		meet->bound.binding->close(&meet->bound);
-	meet->bound.binding = NULL;
-	free(meet->blobs);
-	meet->blobs = NULL;
+	if (wireup->bound.binding != NULL)
+		wireup->bound.binding->close(&wireup->bound);
+	wireup->bound.binding = NULL;
+	free(wireup->blobs);
+	wireup->blobs = NULL;
 }
 
 /* The launcher may end all processes before it has read the line. */

@@ -4,6 +4,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "os/os.h"
@@ -39,6 +42,18 @@ bool roami_os_pipe(int ends[2], int flags)
 			close(ends[i]);
 	errno = saved;
 	return false;
+}
+
+void roami_os_tcp_watch(int fd, int idle_s, int lost_ms)
+{
+	const int on = 1, every_s = 1, times = lost_ms / 1000 - idle_s;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost_ms, sizeof(lost_ms));
 }
 
 FILE *roami_os_file(const char *path)

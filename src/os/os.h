@@ -58,6 +58,12 @@ int roami_os_memfd(const char *name, uint64_t bytes);
 /* What a call that makes a descriptor returned, moved up if need be; -1 with errno. */
 int roami_os_fd(int fd);
 bool roami_os_pipe(int ends[2], int flags); /* closed by exec; false with errno */
+
+/*
+ * A TCP connection that sends at once, and is lost when for `lost_ms` its other end has
+ * acknowledged nothing: of what was sent, or, after `idle_s` of silence, of a probe each second.
+ */
+void roami_os_tcp_watch(int fd, int idle_s, int lost_ms);
 FILE *roami_os_file(const char *path);      /* to be read; NULL with errno */
 /* While another library makes some: those that are closed are held, and given back. */
 unsigned roami_os_fds_hold(void);

@@ -90,8 +90,7 @@ void roami_page_unlock(struct roami_node *node, uint32_t page)
 
 bool roami_page_locked(struct roami_node *node, uint32_t page)
 {
-	return atomic_load_explicit(&roami_page_entry(node, page)->lock.held,
-				    memory_order_relaxed) != 0;
+	return roami_spin_held(&roami_page_entry(node, page)->lock);
 }
 
 /* ------------------------------------------------------------------------------------- pending */

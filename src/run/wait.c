@@ -619,25 +619,9 @@ static const struct roami_sleep real_sleep = {
 	.end = real_end,
 };
 
-const struct roami_env roami_env_real = {
-	.now = real_now,
-	.sleep = &real_sleep,
-	.spin = real_spin,
-	.thread = roami_seat,
-	.region = real_region,
-	.ran = real_ran,
-	.alone = real_alone,
-	.fail = real_fail,
-};
+#define REAL_ENV                                                                \
+	.now = real_now, .sleep = &real_sleep, .spin = real_spin, .thread = roami_seat, \
+	.region = real_region, .ran = real_ran, .alone = real_alone, .fail = real_fail
 
-const struct roami_env roami_env_chaos = {
-	.now = real_now,
-	.sleep = &real_sleep,
-	.step = chaos_step,
-	.spin = real_spin,
-	.thread = roami_seat,
-	.region = real_region,
-	.ran = real_ran,
-	.alone = real_alone,
-	.fail = real_fail,
-};
+const struct roami_env roami_env_real = {REAL_ENV};
+const struct roami_env roami_env_chaos = {REAL_ENV, .step = chaos_step};

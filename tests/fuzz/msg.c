@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "msg/msg.h"
 #include "msg/msg_state.h"
+#include "../lib/no_sleep.h"
 
 #define TYPES 6u
 
@@ -81,30 +82,12 @@ static void env_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
 	(void)ticket;
 }
 
-static void env_sent(struct roami_node *node, unsigned peer, bool answer)
-{
-	(void)node;
-	(void)peer;
-	(void)answer;
-}
-
-static void env_begin(struct roami_node *node, bool later)
-{
-	(void)node;
-	(void)later;
-}
-
-static void env_end(struct roami_node *node)
-{
-	(void)node;
-}
-
 static const struct roami_sleep env_sleep = {
 	.wait = env_wait,
 	.changed = env_changed,
-	.sent = env_sent,
-	.begin = env_begin,
-	.end = env_end,
+	.sent = no_sleep_sent,
+	.begin = no_sleep_begin,
+	.end = no_sleep_end,
 };
 
 static unsigned env_thread(struct roami_node *node)

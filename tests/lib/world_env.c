@@ -1,5 +1,6 @@
 /* The surroundings of a node in a world: waiting, time, and where another fiber may run. */
 #include "msg/msg.h"
+#include "no_sleep.h"
 #include "world_state.h"
 
 #define STUCK_NS     50000u /* a full queue is looked at again, as with real threads */
@@ -51,30 +52,12 @@ static void env_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
 }
 
 /* The scheduler sees what waits; no process needs waking. */
-static void env_sent(struct roami_node *node, unsigned peer, bool answer)
-{
-	(void)node;
-	(void)peer;
-	(void)answer;
-}
-
-static void env_begin(struct roami_node *node, bool later)
-{
-	(void)node;
-	(void)later;
-}
-
-static void env_end(struct roami_node *node)
-{
-	(void)node;
-}
-
 static const struct roami_sleep env_sleep = {
 	.wait = env_wait,
 	.changed = env_changed,
-	.sent = env_sent,
-	.begin = env_begin,
-	.end = env_end,
+	.sent = no_sleep_sent,
+	.begin = no_sleep_begin,
+	.end = no_sleep_end,
 };
 
 static void env_step(struct roami_node *node)

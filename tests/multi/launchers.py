@@ -144,6 +144,16 @@ def twice(launcher):
         raise Wrong(f'{result.out!r}, {told(result)}')
 
 
+def again(launcher):
+    """A second process of a node that runs is told so, and leaves the job alone."""
+    result = job(by(launcher, 2, *shell('{hung} run 2 compute & sleep 1.5; {hello}; wait')))
+    lines = told(result)
+    if 'went on' not in result.out or 'the sum' in result.out or len(lines) != 2 or \
+            not all(re.search(r'^roam: node \d runs in two processes, \d+ and \d+: ', line)
+                    for line in lines):
+        raise Wrong(f'{result.out!r}, {lines}')
+
+
 def launcher_killed(launcher):
     """Its nodes notice."""
     result = job(by(launcher, 3, program('deaths'), 'fork', 3, 1, 'never', 'barrier'), wanted=3,
@@ -238,6 +248,7 @@ def wrong_cases(launcher):
         yield (f'{launcher}: roam where', where_of, launcher)
         yield (f'{launcher}: killed', launcher_killed, launcher)
     yield (f'{launcher}: twice', twice, launcher)
+    yield (f'{launcher}: again while it runs', again, launcher)
     yield (f'{launcher}: alone', alone, launcher)
 
 

@@ -27,6 +27,18 @@ def test_alone():
     assert said.stdout == '' and said.stderr == run(ROAM, 'help').stdout, said
 
 
+def test_refused():
+    """An unknown letter is named, wherever it stands; so is an option without its argument."""
+    for words, named in (('-n 2 -p3 x', 'unknown option -p'), ('--tag -zt x', 'unknown option -z'),
+                         ('--nodes=2 -zt x', 'unknown option -z'), ('--tug x', 'unknown option --tug'),
+                         ('--tag=2 x', 'unknown option --tag=2'), ('-t -n', 'argument missing after -n'),
+                         ('--nodes', 'argument missing after --nodes')):
+        said = run(ROAM, 'run', *words.split(), status=2).stderr
+        assert said == f'roam: run: {named}; `roam run --help`\n', (words, said)
+    assert 'what is -x?' in run(ROAM, 'past', 'top', '-x', 'at', status=2).stderr
+    assert 'what is often?' in run(ROAM, 'past', 'top', '--every', 'often', 'at', status=2).stderr
+
+
 def declared():
     return json.loads(run(ROAM, 'info', 'protocols', '--json').stdout)
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,8 @@
 #include "os/os.h"
 
 #define KEY_DIGITS   (2 * ROAMI_CHANNEL_KEY)
+#define IDLE_S       5
+#define LOST_MS      10000
 #define SOCKET_FLAGS (SOCK_STREAM | SOCK_CLOEXEC)
 
 /* ------------------------------------------------------------------------------------ addresses */
@@ -65,15 +66,7 @@ static struct addrinfo *address_inet(const char *address, bool listens, char *wh
 
 void roami_address_tune(int fd)
 {
-	const int on = 1, idle_s = 5, every_s = 1, times = 5;
-	const unsigned unheard_ms = 10000; /* of what was sent: keepalive stops meanwhile */
-
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unheard_ms, sizeof(unheard_ms));
+	roami_os_tcp_watch(fd, IDLE_S, LOST_MS);
 }
 
 /* A server that is stopped accepts no connection: no attempt may wait without an end. */

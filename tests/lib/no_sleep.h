@@ -1,0 +1,25 @@
+/* What struct roami_sleep has beside waits, of nodes whose threads never sleep. */
+#ifndef TEST_NO_SLEEP_H
+#define TEST_NO_SLEEP_H
+
+#include "base/node.h"
+
+static inline void no_sleep_sent(struct roami_node *node, unsigned peer, bool answer)
+{
+	(void)node;
+	(void)peer;
+	(void)answer;
+}
+
+static inline void no_sleep_begin(struct roami_node *node, bool later)
+{
+	(void)node;
+	(void)later;
+}
+
+static inline void no_sleep_end(struct roami_node *node)
+{
+	(void)node;
+}
+
+#endif
